@@ -1,0 +1,73 @@
+// What a worker asks of its device, and the interface behind which the device stands.
+//
+// The device is I/O to the role: a request goes out as an effect, its completions come back as inputs. It keeps the
+// current parameters; each request brings the slices that changed since.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "schema/ids.h"
+#include "schema/job.h"
+#include "schema/payload.h"
+
+namespace downpour {
+
+// Opens and fingerprints the data, builds the model. Comes first.
+struct Prepare {
+  JobSpec job;
+};
+
+using SliceValues = std::vector<std::pair<SliceId, Payload>>;
+
+struct TrainStep {
+  LeaseId lease{};
+  Step step = 0;
+  SliceValues updates;  // new values of slices, loaded before the step
+};
+
+struct EvalStep {
+  uint64_t first_batch = 0;
+  uint64_t batches = 0;
+  SliceValues updates;
+};
+
+using ComputeRequest = std::variant<Prepare, TrainStep, EvalStep>;
+
+struct Prepared {
+  uint64_t train_examples = 0;
+  uint64_t eval_examples = 0;
+  uint64_t fingerprint = 0;
+};
+
+// One or several per TrainStep: slices leave as soon as their gradient is ready, the last one has `last`.
+struct Gradients {
+  SliceValues slices;  // mean over the batch; float32
+  bool last = false;
+  double loss_sum = 0;  // over the batch, in the last one
+  uint64_t examples = 0;
+};
+
+struct Evaluated {
+  double loss_sum = 0;
+  uint64_t correct = 0;
+  uint64_t examples = 0;
+};
+
+using ComputeResult = std::variant<std::monostate, Prepared, Gradients, Evaluated>;
+
+// Order: one request at a time, from one thread. Calls `done` at least once; the last call is the request's end (an
+//   error, Prepared, Evaluated, or Gradients with `last`).
+class Computer {
+ public:
+  using Done = std::function<void(absl::Status, ComputeResult)>;
+  virtual ~Computer() = default;
+  virtual void Run(const ComputeRequest& request, const Done& done) = 0;
+};
+
+}  // namespace downpour

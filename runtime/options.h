@@ -1,0 +1,38 @@
+// Tunables of the roles, given by constructor. Each says its unit, its reason and the range from which the simulator draws.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/time.h"
+
+namespace downpour {
+
+struct Timing {
+  // How often the world sends a Tick: the grain of every deadline below. Simulator: 5 to 50 ms.
+  Duration tick = 20ms;
+  // A task tells the chief that it lives. Simulator: 100 ms to 1 s.
+  Duration heartbeat = 500ms;
+  // Silence after which the chief hands a worker's leases on. Long enough for a swapping host. Simulator: 1 to 10 s.
+  Duration dead_after = 5s;
+  // An unanswered control message is sent again. Simulator: 50 ms to 2 s.
+  Duration control_retry = 500ms;
+  // An unanswered push, pull or probe is sent again; above the time a full window takes on a slow link. Simulator: 50 ms to 2 s.
+  Duration data_retry = 2s;
+  // A refused or unanswered Join is sent again. Simulator: 50 ms to 1 s.
+  Duration join_retry = 500ms;
+};
+
+struct Window {
+  // Bytes one worker may have unanswered at one ps: two full steps of a mid-sized model; times the workers this bounds
+  // the memory of a ps. Simulator: one slice to 8 MiB.
+  uint64_t bytes = uint64_t{8} << 20;
+};
+
+// Steps of one lease that a worker may have pushed and not yet seen acknowledged. Simulator: 1 to 4.
+inline constexpr int kDefaultStepsInFlight = 2;
+// Leases a worker holds at once: the next one is there when the last one's final push leaves. Simulator: 1 to 3.
+inline constexpr int kDefaultLeasesHeld = 2;
+// Staleness is counted exactly up to this; above, together.
+inline constexpr int kStalenessBuckets = 64;
+
+}  // namespace downpour

@@ -1,0 +1,90 @@
+#include "runtime/plan.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "runtime/prng.h"
+
+namespace downpour {
+namespace {
+
+constexpr uint64_t kShuffleStream = 1;
+constexpr uint64_t kDrawStream = 2;
+
+// One seeded bijection on [0, n): a four-round Feistel network over the next even number of bits, walked until it lands
+// inside the domain (at most four times as large, so under four steps on average).
+class Permutation {
+ public:
+  Permutation(uint64_t key, uint64_t n) : key_(key), n_(n) {
+    half_bits_ = std::max(1, (static_cast<int>(std::bit_width(n - 1)) + 1) / 2);
+    half_mask_ = (uint64_t{1} << half_bits_) - 1;
+  }
+
+  uint64_t operator()(uint64_t x) const {
+    do {
+      uint64_t left = x >> half_bits_;
+      uint64_t right = x & half_mask_;
+      for (uint64_t round = 0; round < 4; ++round) {
+        const uint64_t next = left ^ (MixAll(key_, round, right) & half_mask_);
+        left = right;
+        right = next;
+      }
+      x = (left << half_bits_) | right;
+    } while (x >= n_);
+    return x;
+  }
+
+ private:
+  uint64_t key_;
+  uint64_t n_;
+  int half_bits_;
+  uint64_t half_mask_;
+};
+
+uint64_t CeilDiv(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
+
+}  // namespace
+
+Plan::Plan(const JobSpec& job, uint64_t train_examples)
+    : seed_(job.seed),
+      examples_(train_examples),
+      batch_size_(job.training.batch_size),
+      lease_batches_(job.training.lease_batches),
+      batches_(CeilDiv(train_examples, job.training.batch_size)),
+      leases_(std::max<uint64_t>(1, CeilDiv(batches_, job.training.lease_batches))),
+      epochs_(train_examples == 0 ? 0 : job.training.epochs) {}
+
+uint64_t Plan::FirstBatch(LeaseId lease) const { return ToNumber(lease) % leases_ * lease_batches_; }
+
+Step Plan::StepsOf(LeaseId lease) const {
+  CHECK(Contains(lease)) << ToNumber(lease);
+  return static_cast<Step>(std::min(lease_batches_, batches_ - FirstBatch(lease)));
+}
+
+uint64_t Plan::ExamplesOf(LeaseId lease) const {
+  CHECK(Contains(lease)) << ToNumber(lease);
+  const uint64_t first = FirstBatch(lease) * batch_size_;
+  return std::min(lease_batches_ * batch_size_, examples_ - first);
+}
+
+uint64_t Plan::ExamplesOf(LeaseId lease, Step step) const {
+  CHECK(step >= 1 && step <= StepsOf(lease)) << step;
+  const uint64_t first = (FirstBatch(lease) + step - 1) * batch_size_;
+  return std::min(batch_size_, examples_ - first);
+}
+
+void Plan::Examples(LeaseId lease, Step step, std::vector<uint64_t>* ids) const {
+  const uint64_t count = ExamplesOf(lease, step);
+  const uint64_t first = (FirstBatch(lease) + step - 1) * batch_size_;
+  const Permutation permutation(MixAll(seed_, kShuffleStream, EpochOf(lease)), examples_);
+  ids->resize(count);
+  for (uint64_t i = 0; i < count; ++i) (*ids)[i] = permutation(first + i);
+}
+
+uint64_t Plan::DrawSeed(LeaseId lease, Step step) const {
+  return MixAll(seed_, kDrawStream, ToNumber(lease), step);
+}
+
+}  // namespace downpour

@@ -1,0 +1,148 @@
+// The seam between a role and the world: a role is a state machine without I/O.
+//
+//   Time now; Effects effects;
+//   role.Step(now, Received{peer, std::move(message)}, effects);
+//   for (Effect& effect : effects.Take()) ...carry it out...
+//
+// Order: the world calls Step from one thread, one input at a time; effects are carried out in the order given, after
+//   Step returned. Completions come back as inputs, never from within.
+// Cost: Step is bounded: at most kMaxMessagePayload bytes of arithmetic for one input.
+// Errors: what a peer, the disk or the device can cause is an input or a message, never a CHECK.
+// No socket, thread, clock, file, environment, random source or hash-map iteration order in a role. Seeds and options
+//   come by constructor.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "runtime/compute.h"
+#include "runtime/time.h"
+#include "runtime/trace.h"
+#include "schema/message.h"
+
+namespace downpour {
+
+// One connection as this process sees it. The role numbers the ones it dials, below kFirstAccepted; the world numbers
+// those that others dialled, from kFirstAccepted; neither reuses a number. Sending to one that is gone is a lost message.
+enum class PeerId : uint64_t { kNone = 0, kFirstAccepted = uint64_t{1} << 32 };
+
+// Names an outstanding operation; the role's own counter.
+enum class Ticket : uint64_t { kNone = 0 };
+
+// ---- What comes in --------------------------------------------------------------------------------------------------
+
+struct Started {
+  int64_t unix_ms = 0;   // wall clock at `now`, for people only
+  std::string endpoint;  // where this process listens, as others reach it; empty if it does not listen
+};
+struct Tick {};  // every options.tick
+struct Received {
+  PeerId from{};
+  Message message;
+};
+struct Malformed {  // frames that were no message
+  PeerId from{};
+  std::string why;
+};
+struct StorageDone {
+  Ticket ticket{};
+  absl::Status status;
+  Payload data;                    // Read
+  std::vector<std::string> names;  // List, sorted; folders end in '/'
+};
+struct ComputeDone {
+  Ticket ticket{};
+  absl::Status status;
+  ComputeResult result;
+};
+struct ResourceSample {  // about once a second
+  double cpu_seconds = 0;
+  uint64_t resident_bytes = 0;
+  uint64_t bytes_in = 0;
+  uint64_t bytes_out = 0;
+};
+struct StopRequested {  // SIGTERM, Ctrl-C, spot notice
+  int signal = 0;
+};
+
+using Input =
+    std::variant<Started, Tick, Received, Malformed, StorageDone, ComputeDone, ResourceSample, StopRequested>;
+
+// ---- What goes out --------------------------------------------------------------------------------------------------
+
+struct Dial {
+  PeerId peer{};
+  std::string endpoint;  // host:port or ipc path
+};
+struct HangUp {
+  PeerId peer{};
+};
+struct Send {
+  PeerId to{};
+  Message message;
+};
+
+// Files by path relative to the job folder; the world refuses whatever would leave it.
+struct StorageOp {
+  enum class Kind {
+    kMakeDir,   // with parents; fine if it exists
+    kWrite,     // a new file, its whole contents; fails if it exists
+    kAppend,    // to the end; makes the file
+    kSync,      // the file's contents
+    kSyncDir,   // the folder's entries
+    kRename,    // path -> target, replacing it
+    kRemove,    // a file, or a folder with all in it; fine if absent
+    kRead,      // [offset, offset + bytes); fewer at the end of the file
+    kList,
+  };
+  Kind kind{};
+  Ticket ticket{};
+  std::string path;
+  std::string target;         // kRename
+  std::vector<Payload> data;  // kWrite, kAppend
+  uint64_t offset = 0;        // kRead
+  uint64_t bytes = 0;         // kRead
+};
+
+struct Compute {
+  Ticket ticket{};
+  ComputeRequest request;
+};
+
+enum class Severity : uint8_t { kInfo, kWarning, kError };
+struct Log {
+  Severity severity{};
+  std::string text;
+};
+
+struct Exit {  // after everything before it was sent
+  int code = 0;
+  std::string why;
+};
+
+using Effect = std::variant<Dial, HangUp, Send, StorageOp, Compute, Log, TraceRecord, Exit>;
+
+class Effects {
+ public:
+  void Add(Effect effect) { list_.push_back(std::move(effect)); }
+  void SendTo(PeerId to, Message message) { Add(Send{to, std::move(message)}); }
+  void Info(std::string text) { Add(Log{Severity::kInfo, std::move(text)}); }
+  void Warn(std::string text) { Add(Log{Severity::kWarning, std::move(text)}); }
+  void Error(std::string text) { Add(Log{Severity::kError, std::move(text)}); }
+  std::vector<Effect> Take() { return std::exchange(list_, {}); }
+
+ private:
+  std::vector<Effect> list_;
+};
+
+class Role {
+ public:
+  virtual ~Role() = default;
+  virtual void Step(Time now, Input input, Effects& effects) = 0;
+};
+
+}  // namespace downpour

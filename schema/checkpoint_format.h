@@ -1,0 +1,74 @@
+// What stands on disk: slice records, in shard files, under a manifest. docs/CHECKPOINT_FORMAT.md has it in prose.
+//
+//   checkpoints/TERM-N/ps-0.shard     slice records, one after the other
+//   checkpoints/TERM-N/MANIFEST       JSON and a checksum line; a checkpoint without a valid one does not exist
+//
+// Order: little-endian; every block is followed by its crc32c. A record is one slice's consistent pair: values and slots,
+//   and the counters that say which pushes they hold.
+// Errors: DATA_LOSS naming slice and byte for what is damaged, INVALID_ARGUMENT for what no writer of ours makes. Input
+//   is hostile: nothing is allocated on the word of an unchecked length.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "schema/ids.h"
+#include "schema/interval_set.h"
+#include "schema/message.h"
+#include "schema/payload.h"
+
+namespace downpour {
+
+// The pair of architecture's "exactly once", as it is snapshotted, restored and sent.
+struct SliceState {
+  SliceId slice{};
+  SliceEpoch epoch;
+  uint64_t version = 0;  // pushes that changed the slice since it was born; Adam's step count; kept across restores
+  IntervalSet finished;
+  std::vector<LeaseCounter> counters;  // open leases, ascending; none of them in `finished`
+  Payload values;                      // float32
+  std::vector<Payload> slots;          // each of the size of values
+};
+
+uint32_t Crc32c(absl::Span<const std::byte> bytes, uint32_t so_far = 0);
+
+// A header block, then values, then each slot; values and slots are shared, not copied. Every block is at most 1 MiB + 4
+// bytes (its checksum travels in the header block).
+std::vector<Payload> EncodeRecord(const SliceState& state);
+// The blocks joined, cut anywhere. Values and slots are copied into owned, aligned memory.
+absl::StatusOr<SliceState> DecodeRecord(absl::Span<const Payload> pieces);
+
+struct Manifest {
+  Round round;
+  int64_t unix_ms = 0;     // when it was written; for people
+  std::string job;         // canonical job text: the plan is a function of it and the next two
+  uint64_t train_examples = 0;
+  uint64_t eval_examples = 0;
+  uint64_t data_fingerprint = 0;
+  IntervalSet committed;   // leases that every record holds finished
+  struct File {
+    std::string name;  // plain name in the round's folder
+    uint64_t bytes = 0;
+  };
+  std::vector<File> files;
+  struct Record {
+    SliceId slice{};
+    uint32_t file = 0;  // index into files
+    uint64_t offset = 0;
+    uint64_t bytes = 0;
+    uint32_t crc32c = 0;  // of the whole record
+  };
+  std::vector<Record> records;  // one per slice of the grid, by slice id
+};
+
+std::string EncodeManifest(const Manifest& manifest);
+absl::StatusOr<Manifest> DecodeManifest(const std::string& text);
+
+// "3-17" and back; nothing else parses.
+absl::StatusOr<Round> ParseRound(const std::string& folder);
+
+}  // namespace downpour

@@ -1,0 +1,38 @@
+// A set of lease numbers kept as disjoint, non-adjacent half-open intervals: what a slice has finished, for ever.
+//
+// Cost: a few numbers, since leases are dense and finish nearly in order. Insert and Contains are O(log intervals).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+namespace downpour {
+
+class IntervalSet {
+ public:
+  struct Interval {
+    uint64_t begin = 0;
+    uint64_t end = 0;  // exclusive; begin < end
+    bool operator==(const Interval&) const = default;
+  };
+
+  void Insert(uint64_t value) { InsertRange(value, value + 1); }
+  void InsertRange(uint64_t begin, uint64_t end);
+  bool Contains(uint64_t value) const;
+  // Whether every member of `other` is a member.
+  bool Covers(const IntervalSet& other) const;
+  bool CoversRange(uint64_t begin, uint64_t end) const;
+  // The members of both.
+  IntervalSet Intersect(const IntervalSet& other) const;
+
+  uint64_t Count() const;
+  bool empty() const { return by_begin_.empty(); }
+  std::vector<Interval> Intervals() const;  // ascending
+  bool operator==(const IntervalSet&) const = default;
+
+ private:
+  std::map<uint64_t, uint64_t> by_begin_;  // begin -> end
+};
+
+}  // namespace downpour

@@ -1,0 +1,113 @@
+// A job as its file describes it, checked and with every default filled in. docs/JOB_FILE.md lists each key.
+//
+// One parser (job_file.h) serves the command-line tool, the chief and, through Welcome's canonical text, ps and worker,
+// so that all of them see the same job.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace downpour {
+
+struct InputSpec {
+  std::string name;
+  std::vector<int64_t> shape;  // of one example, without the batch
+};
+
+enum class Activation { kNone, kRelu, kSigmoid, kTanh };
+
+struct DenseSpec {
+  int64_t units = 0;
+  Activation activation = Activation::kNone;
+  bool bias = true;
+};
+struct ActivationSpec {
+  Activation function = Activation::kRelu;
+};
+struct DropoutSpec {
+  double rate = 0;  // share of units zeroed in training; the others are scaled by 1 / (1 - rate)
+};
+struct AddSpec {};     // sum of inputs of one shape
+struct ConcatSpec {};  // inputs flattened, side by side
+
+struct LayerSpec {
+  std::string name;               // unique; the parser names an unnamed layer KIND_INDEX, such as dense_0
+  std::vector<std::string> from;  // names of inputs or earlier layers; never empty after parsing
+  std::variant<DenseSpec, ActivationSpec, DropoutSpec, AddSpec, ConcatSpec> op;
+};
+
+enum class Loss { kSoftmaxCrossEntropy, kMeanSquaredError };
+
+struct ModelSpec {
+  std::vector<InputSpec> inputs;
+  std::vector<LayerSpec> layers;  // in topological order; the last one is the output
+  Loss loss = Loss::kSoftmaxCrossEntropy;
+};
+
+enum class OptimizerKind { kSgd, kMomentum, kAdam };
+
+struct OptimizerSpec {
+  OptimizerKind kind = OptimizerKind::kSgd;
+  double learning_rate = 0.01;
+  double momentum = 0.9;  // momentum only
+  double beta1 = 0.9;     // adam only, as are the next two
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+};
+
+// How many value-shaped float arrays the optimizer keeps beside the values: 0, 1 or 2.
+int SlotCount(OptimizerKind kind);
+
+enum class Consistency { kAsync, kSsp, kSync };
+
+struct TrainingSpec {
+  Consistency consistency = Consistency::kAsync;  // only async is accepted so far
+  int replicas = 1;                               // only 1 is accepted so far
+  int64_t batch_size = 64;
+  int64_t epochs = 1;
+  int64_t lease_batches = 16;         // batches of one lease, see runtime/plan.h
+  int64_t evaluate_every_epochs = 1;  // 0: only at the end
+  int64_t max_skipped_pushes = 100;   // pushes that were not finite, over all slices, before the job fails
+  OptimizerSpec optimizer;
+};
+
+struct FilePair {
+  std::string images;
+  std::string labels;
+  bool empty() const { return images.empty() && labels.empty(); }
+};
+
+struct DataSpec {
+  std::string format = "idx";
+  FilePair train;
+  FilePair eval;  // may be empty: no evaluation
+};
+
+enum class CheckpointVia { kChief, kShared };
+
+struct CheckpointSpec {
+  std::chrono::nanoseconds every = std::chrono::seconds(30);  // 0: only the one that ends the job
+  int64_t keep = 3;
+  CheckpointVia via = CheckpointVia::kChief;
+};
+
+struct ClusterSpec {
+  std::string scale_tier = "CUSTOM";
+  int64_t worker_count = 1;
+  int64_t parameter_server_count = 1;
+};
+
+struct JobSpec {
+  std::string name;
+  uint64_t seed = 1;
+  ClusterSpec cluster;
+  ModelSpec model;
+  TrainingSpec training;
+  DataSpec data;
+  CheckpointSpec checkpoint;
+};
+
+}  // namespace downpour

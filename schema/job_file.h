@@ -1,0 +1,44 @@
+// Job files: YAML (of which JSON is a part) to JobSpec and back.
+//
+//   JobFileResult result = ParseJob(text, "mnist.yaml", {"training.epochs=3"});
+//   if (!result.ok()) for (const JobError& e : result.errors) std::cerr << ToString(e) << "\n";
+//
+// Errors: every error of the file at once, each with its place, what is allowed and the nearest right name. Unknown and
+//   doubled keys, wrong types, impossible values and models whose shapes do not fit are errors.
+// Bounds: texts over 1 MiB, more than 64 levels or more than 1,000 layers are refused before they cost anything.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "schema/job.h"
+
+namespace downpour {
+
+struct JobError {
+  std::string file;  // or "--set" for an override
+  int line = 0;      // from 1; 0 where there is no place (a missing key)
+  int column = 0;    // from 1
+  std::string key;   // dotted path, such as training.optimizer.name
+  std::string what;  // what is wrong, what is allowed, what was probably meant
+};
+std::string ToString(const JobError& error);  // file:line:column: key: what
+
+struct JobFileResult {
+  JobSpec job;  // meaningful only if ok()
+  std::vector<JobError> errors;
+  bool ok() const { return errors.empty(); }
+};
+
+// `overrides` are dotted.key=value pairs whose values are read as YAML; they beat the file.
+JobFileResult ParseJob(const std::string& text, const std::string& file, const std::vector<std::string>& overrides = {});
+
+// The job with all defaults filled in, as JSON with sorted keys: what travels in Welcome and stands in a manifest.
+// ParseJob(CanonicalJob(j)) gives j again, and equal jobs give equal texts.
+std::string CanonicalJob(const JobSpec& job);
+
+// For receivers of a canonical text: the first error as a Status (INVALID_ARGUMENT).
+absl::StatusOr<JobSpec> ParseCanonicalJob(const std::string& text);
+
+}  // namespace downpour

@@ -1,0 +1,139 @@
+#include "schema/payload.h"
+
+#include <glog/logging.h>
+
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <utility>
+#include <vector>
+
+namespace downpour {
+namespace {
+
+// Free blocks by power-of-two size. Small sizes are left to malloc, which serves them well; of the large ones a
+// bounded amount is kept, so that a burst does not hold memory for ever.
+class BlockPool {
+ public:
+  static constexpr size_t kSmallest = size_t{64} << 10;
+  static constexpr size_t kKeptBytes = size_t{256} << 20;
+
+  void* Get(size_t capacity) {
+    if (capacity >= kSmallest) {
+      std::lock_guard lock(mutex_);
+      auto& list = free_[std::countr_zero(capacity)];
+      if (!list.empty()) {
+        void* memory = list.back();
+        list.pop_back();
+        kept_ -= capacity;
+        return memory;
+      }
+    }
+    void* memory = std::aligned_alloc(Payload::kAlignment, capacity);
+    if (memory == nullptr) throw std::bad_alloc();
+    return memory;
+  }
+
+  void Put(void* memory, size_t capacity) {
+    if (capacity >= kSmallest) {
+      std::lock_guard lock(mutex_);
+      if (kept_ + capacity <= kKeptBytes) {
+        free_[std::countr_zero(capacity)].push_back(memory);
+        kept_ += capacity;
+        return;
+      }
+    }
+    std::free(memory);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<void*> free_[64];
+  size_t kept_ = 0;
+};
+
+// Never destroyed: I/O threads may drop payloads while the process exits.
+BlockPool& Pool() {
+  static BlockPool& pool = *new BlockPool;
+  return pool;
+}
+
+}  // namespace
+
+struct Payload::Block {
+  std::atomic<uint32_t> holders{1};
+  void* memory = nullptr;  // null for adopted memory
+  size_t capacity = 0;
+  std::function<void()> release;
+};
+
+Payload Payload::Allocate(size_t bytes) {
+  if (bytes == 0) return Payload();
+  auto* block = new Block;
+  block->capacity = std::bit_ceil(std::max(bytes, kAlignment));
+  block->memory = Pool().Get(block->capacity);
+  return Payload(block, static_cast<const std::byte*>(block->memory), bytes);
+}
+
+Payload Payload::CopyOf(const void* data, size_t bytes) {
+  Payload copy = Allocate(bytes);
+  if (bytes > 0) std::memcpy(copy.mutable_data(), data, bytes);
+  return copy;
+}
+
+Payload Payload::Zeros(size_t bytes) {
+  Payload zeros = Allocate(bytes);
+  if (bytes > 0) std::memset(zeros.mutable_data(), 0, bytes);
+  return zeros;
+}
+
+Payload Payload::Adopt(const void* data, size_t bytes, std::function<void()> release) {
+  auto* block = new Block;
+  block->release = std::move(release);
+  return Payload(block, static_cast<const std::byte*>(data), bytes);
+}
+
+Payload::Payload(const Payload& other) noexcept : block_(other.block_), data_(other.data_), size_(other.size_) {
+  if (block_ != nullptr) block_->holders.fetch_add(1, std::memory_order_relaxed);
+}
+
+Payload::Payload(Payload&& other) noexcept
+    : block_(std::exchange(other.block_, nullptr)),
+      data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)) {}
+
+Payload& Payload::operator=(Payload other) noexcept {
+  std::swap(block_, other.block_);
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+Payload::~Payload() {
+  if (block_ == nullptr || block_->holders.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  if (block_->memory != nullptr) Pool().Put(block_->memory, block_->capacity);
+  if (block_->release) block_->release();
+  delete block_;
+}
+
+Payload Payload::Sub(size_t offset, size_t bytes) const {
+  CHECK(offset <= size_ && bytes <= size_ - offset) << offset << "+" << bytes << " of " << size_;
+  Payload part = *this;
+  part.data_ += offset;
+  part.size_ = bytes;
+  return part;
+}
+
+bool Payload::unique() const {
+  return block_ != nullptr && block_->memory != nullptr && block_->holders.load(std::memory_order_acquire) == 1;
+}
+
+std::byte* Payload::mutable_data() {
+  if (size_ == 0) return nullptr;
+  CHECK(unique()) << "a shared payload is immutable";
+  return const_cast<std::byte*>(data_);
+}
+
+}  // namespace downpour

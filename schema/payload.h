@@ -1,0 +1,64 @@
+// Ref-counted bytes: one tensor slice, one frame, one file block.
+//
+//   Payload p = Payload::Allocate(4 * n);           // 64-byte aligned, contents undefined
+//   std::memcpy(p.mutable_data(), ..., p.size());
+//   Payload head = p.Sub(0, 4096);                  // shares the bytes
+//
+// Order: a payload is immutable while shared; mutable_data() needs unique(), that is: no other Payload holds the block.
+// Cost: copying is one atomic increment. Blocks of Allocate() are recycled through a process-wide pool, because touching
+//   fresh pages costs more than an optimizer's whole pass over them.
+// Threads: the count is atomic; a payload may be dropped on any thread (ZeroMQ frees frames on its I/O threads).
+// Errors: none; out of memory ends the process.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+#include "absl/types/span.h"
+
+namespace downpour {
+
+class Payload {
+ public:
+  static constexpr size_t kAlignment = 64;
+
+  Payload() = default;
+  static Payload Allocate(size_t bytes);
+  static Payload CopyOf(const void* data, size_t bytes);
+  static Payload Zeros(size_t bytes);
+  // Borrows foreign memory (a received frame); `release` runs once, when the last holder lets go. No alignment promised.
+  static Payload Adopt(const void* data, size_t bytes, std::function<void()> release);
+
+  Payload(const Payload& other) noexcept;
+  Payload(Payload&& other) noexcept;
+  Payload& operator=(Payload other) noexcept;
+  ~Payload();
+
+  // The bytes [offset, offset + bytes) of this payload, sharing its block. CHECKs the range.
+  Payload Sub(size_t offset, size_t bytes) const;
+
+  const std::byte* data() const { return data_; }
+  size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  absl::Span<const std::byte> bytes() const { return {data_, size_}; }
+
+  // Whether this is the only holder of memory that came from Allocate, CopyOf or Zeros.
+  bool unique() const;
+  std::byte* mutable_data();  // CHECKs unique()
+
+  // The bytes as floats; size() must be a multiple of 4. The address is only promised to be 4-aligned for owned memory.
+  absl::Span<const float> floats() const { return {reinterpret_cast<const float*>(data_), size_ / sizeof(float)}; }
+  absl::Span<float> mutable_floats() { return {reinterpret_cast<float*>(mutable_data()), size_ / sizeof(float)}; }
+
+ private:
+  struct Block;
+  Payload(Block* block, const std::byte* data, size_t size) : block_(block), data_(data), size_(size) {}
+
+  Block* block_ = nullptr;
+  const std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+}  // namespace downpour

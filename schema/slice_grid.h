@@ -1,0 +1,36 @@
+// The slice grid: every variable cut into slices, by the model alone and never by the number of servers.
+//
+// Shapes: a slice is a run of a variable's row-major elements. At most 1 MiB (262,144 floats) each; for models under
+//   16 MiB smaller, about a sixteenth of the whole (but at least 4 KiB), so that small models too spread over several ps.
+// Order: slice ids are dense, by variable, then by offset.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "schema/ids.h"
+#include "schema/variables.h"
+
+namespace downpour {
+
+inline constexpr int64_t kMaxSliceElements = 262144;
+
+struct Slice {
+  SliceId id{};
+  uint32_t variable = 0;  // index into the grid's variables
+  int64_t offset = 0;     // first element, in the variable
+  int64_t elements = 0;
+  int64_t bytes() const { return elements * 4; }
+};
+
+struct SliceGrid {
+  std::vector<VariableSpec> variables;
+  std::vector<Slice> slices;  // slices[i].id == i
+  const Slice& at(SliceId id) const { return slices[ToNumber(id)]; }
+  size_t size() const { return slices.size(); }
+  bool Contains(SliceId id) const { return ToNumber(id) < slices.size(); }
+};
+
+SliceGrid MakeSliceGrid(std::vector<VariableSpec> variables);
+
+}  // namespace downpour
