@@ -24,6 +24,8 @@ constexpr uint64_t MixAll(uint64_t first, Numbers... rest) {
 }
 
 class Prng {
+  __extension__ using Wide = unsigned __int128;
+
  public:
   explicit Prng(uint64_t seed) : state_(Mix(seed)) {}
 
@@ -35,10 +37,10 @@ class Prng {
 
   // Uniform in [0, bound); bound > 0.
   uint64_t Below(uint64_t bound) {
-    unsigned __int128 product = static_cast<unsigned __int128>(Next()) * bound;
+    Wide product = static_cast<Wide>(Next()) * bound;
     if (static_cast<uint64_t>(product) < bound) {
       const uint64_t threshold = -bound % bound;
-      while (static_cast<uint64_t>(product) < threshold) product = static_cast<unsigned __int128>(Next()) * bound;
+      while (static_cast<uint64_t>(product) < threshold) product = static_cast<Wide>(Next()) * bound;
     }
     return static_cast<uint64_t>(product >> 64);
   }
