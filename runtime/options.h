@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "runtime/time.h"
+#include "runtime/world_time.h"
 
 namespace downpour {
 

@@ -20,7 +20,7 @@
 
 #include "absl/status/status.h"
 #include "runtime/compute.h"
-#include "runtime/time.h"
+#include "runtime/world_time.h"
 #include "runtime/trace.h"
 #include "schema/message.h"
 
