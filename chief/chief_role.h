@@ -1,9 +1,21 @@
 // The chief as a state machine: members, placement, leases, evaluation, checkpoint rounds, status. See
 // schema/PROTOCOL.md for the conversations.
+//
+//   ChiefRole chief({.job = job, .job_dir = "/jobs/mnist", .host = "h0", .pid = 4711});
+//   chief.Step(now, Started{unix_ms, "h0:40123"}, effects);
+//
+// Cost: a message costs what it carries; a Tick is linear in tasks and in slices on their way, never in leases.
+// Errors: whatever members, disk or signals do becomes a message, a line of status or an Exit (0 done, 1 failed, 78 the
+//   checkpoints here belong to another plan, 130 or 143 ended by a signal). A job that does not fit its own model is a
+//   bug of the caller: CHECKed by the constructor.
+// Tests: tests/unit/chief.
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "runtime/options.h"
 #include "runtime/role.h"
@@ -18,6 +30,30 @@ struct ChiefOptions {
   uint32_t pid = 0;
   bool resume = false;
   Timing timing;
+};
+
+// As `state` in docs/STATUS.md.
+enum class JobState : uint8_t { kQueued, kPreparing, kRunning, kSucceeded, kFailed, kCancelling, kCancelled };
+const char* NameOf(JobState state);  // QUEUED, PREPARING and so on
+
+class ChiefRole final : public Role {
+ public:
+  explicit ChiefRole(ChiefOptions options);
+  ~ChiefRole() override;
+
+  void Step(Time now, Input input, Effects& effects) override;
+
+  // For invariants, tests and tools; valid between steps.
+  JobState state() const;
+  uint32_t term() const;                             // 0 until it is durable
+  const IntervalSet& committed() const;              // leases that every slice's current epoch holds finished
+  std::map<LeaseId, Incarnation> holders() const;    // granted leases and who holds them
+  std::vector<SliceEpoch> epochs() const;            // by slice; {0, 0} before it is placed
+  std::string StatusJson(Time now) const;            // docs/STATUS.md
+
+ private:
+  class Core;
+  std::unique_ptr<Core> core_;
 };
 
 }  // namespace downpour
