@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "runtime/options.h"
@@ -18,8 +19,28 @@ struct PsOptions {
   std::string launcher;
   uint32_t attempt = 0;
   uint64_t nonce = 0;
+  // Lines logged travel to the chief with heartbeats; false where the log file lies in the job folder already.
+  bool forward_logs = true;
   Timing timing;
   Window window;
+};
+
+struct ServedSlice;  // ps/shard.h
+
+class PsRole final : public Role {
+ public:
+  explicit PsRole(PsOptions options);
+  ~PsRole() override;
+  void Step(Time now, Input input, Effects& effects) override;
+
+  // For invariants and tests.
+  Incarnation incarnation() const;                // kNone until welcomed
+  const ServedSlice* Find(SliceId slice) const;  // null if this ps does not hold it
+  const TaskStats& stats() const;
+
+ private:
+  class Machine;
+  std::unique_ptr<Machine> machine_;
 };
 
 }  // namespace downpour
