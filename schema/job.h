@@ -15,6 +15,7 @@ namespace downpour {
 struct InputSpec {
   std::string name;
   std::vector<int64_t> shape;  // of one example, without the batch
+  bool operator==(const InputSpec&) const = default;
 };
 
 enum class Activation { kNone, kRelu, kSigmoid, kTanh };
@@ -23,20 +24,28 @@ struct DenseSpec {
   int64_t units = 0;
   Activation activation = Activation::kNone;
   bool bias = true;
+  bool operator==(const DenseSpec&) const = default;
 };
 struct ActivationSpec {
   Activation function = Activation::kRelu;
+  bool operator==(const ActivationSpec&) const = default;
 };
 struct DropoutSpec {
   double rate = 0;  // share of units zeroed in training; the others are scaled by 1 / (1 - rate)
+  bool operator==(const DropoutSpec&) const = default;
 };
-struct AddSpec {};     // sum of inputs of one shape
-struct ConcatSpec {};  // inputs flattened, side by side
+struct AddSpec {  // sum of inputs of one shape
+  bool operator==(const AddSpec&) const = default;
+};
+struct ConcatSpec {  // inputs flattened, side by side
+  bool operator==(const ConcatSpec&) const = default;
+};
 
 struct LayerSpec {
   std::string name;               // unique; the parser names an unnamed layer KIND_INDEX, such as dense_0
   std::vector<std::string> from;  // names of inputs or earlier layers; never empty after parsing
   std::variant<DenseSpec, ActivationSpec, DropoutSpec, AddSpec, ConcatSpec> op;
+  bool operator==(const LayerSpec&) const = default;
 };
 
 enum class Loss { kSoftmaxCrossEntropy, kMeanSquaredError };
@@ -45,6 +54,7 @@ struct ModelSpec {
   std::vector<InputSpec> inputs;
   std::vector<LayerSpec> layers;  // in topological order; the last one is the output
   Loss loss = Loss::kSoftmaxCrossEntropy;
+  bool operator==(const ModelSpec&) const = default;
 };
 
 enum class OptimizerKind { kSgd, kMomentum, kAdam };
@@ -56,6 +66,7 @@ struct OptimizerSpec {
   double beta1 = 0.9;     // adam only, as are the next two
   double beta2 = 0.999;
   double epsilon = 1e-8;
+  bool operator==(const OptimizerSpec&) const = default;
 };
 
 // How many value-shaped float arrays the optimizer keeps beside the values: 0, 1 or 2.
@@ -72,18 +83,21 @@ struct TrainingSpec {
   int64_t evaluate_every_epochs = 1;  // 0: only at the end
   int64_t max_skipped_pushes = 100;   // pushes that were not finite, over all slices, before the job fails
   OptimizerSpec optimizer;
+  bool operator==(const TrainingSpec&) const = default;
 };
 
 struct FilePair {
   std::string images;
   std::string labels;
   bool empty() const { return images.empty() && labels.empty(); }
+  bool operator==(const FilePair&) const = default;
 };
 
 struct DataSpec {
   std::string format = "idx";
   FilePair train;
   FilePair eval;  // may be empty: no evaluation
+  bool operator==(const DataSpec&) const = default;
 };
 
 enum class CheckpointVia { kChief, kShared };
@@ -92,12 +106,14 @@ struct CheckpointSpec {
   std::chrono::nanoseconds every = std::chrono::seconds(30);  // 0: only the one that ends the job
   int64_t keep = 3;
   CheckpointVia via = CheckpointVia::kChief;
+  bool operator==(const CheckpointSpec&) const = default;
 };
 
 struct ClusterSpec {
   std::string scale_tier = "CUSTOM";
   int64_t worker_count = 1;
   int64_t parameter_server_count = 1;
+  bool operator==(const ClusterSpec&) const = default;
 };
 
 struct JobSpec {
@@ -108,6 +124,7 @@ struct JobSpec {
   TrainingSpec training;
   DataSpec data;
   CheckpointSpec checkpoint;
+  bool operator==(const JobSpec&) const = default;
 };
 
 }  // namespace downpour

@@ -1,6 +1,7 @@
 // The variables of a model, inferred from its layers alone: what the chief places, ps initialises and workers compute with.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -24,6 +25,22 @@ struct VariableSpec {
   int64_t fan_out = 0;
   int64_t elements() const;
 };
+
+// Parameters of the largest model: 64 GiB of values, 65,536 full slices, so that no job text makes a receiver allocate more.
+inline constexpr int64_t kMaxModelElements = int64_t{1} << 34;
+
+// What each layer yields for one example, and everything that does not fit, for a reader that reports all at once.
+// Shapes: dense flattens what it reads and yields [units]; concat yields one flat width; the others keep the shape.
+struct ModelShapes {
+  struct Error {
+    size_t layer = 0;  // index into the model's layers; their number: the layers fit, the whole does not
+    std::string what;
+  };
+  std::vector<std::vector<int64_t>> outputs;  // by layer; empty where it cannot be told
+  std::vector<VariableSpec> variables;        // as of InferVariables
+  std::vector<Error> errors;
+};
+ModelShapes InferShapes(const ModelSpec& model);
 
 // In the order of the layers, a kernel before its bias.
 // Errors: INVALID_ARGUMENT naming the layer, where shapes do not fit or a size overflows.

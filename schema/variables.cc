@@ -1,0 +1,182 @@
+#include "schema/variables.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace downpour {
+namespace {
+
+std::string ShapeText(const std::vector<int64_t>& shape) { return absl::StrCat("[", absl::StrJoin(shape, ", "), "]"); }
+
+// The product of a shape, or -1 where a dimension is not positive or the product exceeds kMaxModelElements.
+int64_t BoundedProduct(const std::vector<int64_t>& shape) {
+  int64_t product = 1;
+  for (int64_t dimension : shape) {
+    if (dimension < 1 || dimension > kMaxModelElements / product) return -1;
+    product *= dimension;
+  }
+  return product;
+}
+
+// Whether what the layer yields goes through a relu, in itself or in an activation that reads it.
+bool FeedsRelu(const ModelSpec& model, const LayerSpec& layer) {
+  const Activation own = std::get<DenseSpec>(layer.op).activation;
+  if (own != Activation::kNone) return own == Activation::kRelu;
+  return std::any_of(model.layers.begin(), model.layers.end(), [&](const LayerSpec& reader) {
+    const auto* activation = std::get_if<ActivationSpec>(&reader.op);
+    return activation != nullptr && activation->function == Activation::kRelu && reader.from.size() == 1 &&
+           reader.from[0] == layer.name;
+  });
+}
+
+using Shape = std::vector<int64_t>;
+
+// Walks the layers once. An empty shape stands for "unknown, and reported already".
+class Inference {
+ public:
+  explicit Inference(const ModelSpec& model) : model_(model) {}
+
+  ModelShapes Run() {
+    for (const InputSpec& input : model_.inputs) {
+      const bool fits = !input.shape.empty() && BoundedProduct(input.shape) > 0;
+      if (!fits) FailWhole("input ", input.name, " has an empty shape, a size below 1 or is too large");
+      if (!shapes_.emplace(input.name, fits ? input.shape : Shape()).second)
+        FailWhole("two inputs are named ", input.name);
+    }
+    for (; layer_ < model_.layers.size(); ++layer_) {
+      const LayerSpec& layer = model_.layers[layer_];
+      result_.outputs.push_back(Output(layer));
+      if (!shapes_.emplace(layer.name, result_.outputs.back()).second) Fail("another input or layer has the same name");
+    }
+    CheckWhole();
+    return std::move(result_);
+  }
+
+ private:
+  template <typename... Parts>
+  void Fail(const Parts&... parts) {
+    result_.errors.push_back({layer_, absl::StrCat(parts...)});
+  }
+  template <typename... Parts>
+  void FailWhole(const Parts&... parts) {
+    result_.errors.push_back({model_.layers.size(), absl::StrCat(parts...)});
+  }
+
+  Shape Output(const LayerSpec& layer) {
+    std::vector<Shape> from;
+    bool known = true;
+    for (const std::string& name : layer.from) {
+      read_.insert(name);
+      const auto it = shapes_.find(name);
+      if (it == shapes_.end()) Fail("reads ", name, ", which is no input and no earlier layer");
+      known = known && it != shapes_.end() && !it->second.empty();
+      if (known) from.push_back(it->second);
+    }
+    const bool joins = std::holds_alternative<AddSpec>(layer.op) || std::holds_alternative<ConcatSpec>(layer.op);
+    if (joins && layer.from.size() < 2) Fail("needs two or more layers to read in from: [...]");
+    if (!joins && layer.from.size() != 1) Fail("reads exactly one layer; join several with concat or add first");
+    if (!known || (joins ? from.size() < 2 : from.size() != 1)) return {};
+    if (const auto* dense = std::get_if<DenseSpec>(&layer.op)) return Dense(layer, *dense, from[0]);
+    if (std::holds_alternative<AddSpec>(layer.op)) return Add(layer, from);
+    if (std::holds_alternative<ConcatSpec>(layer.op)) return Concat(from);
+    return from[0];
+  }
+
+  Shape Dense(const LayerSpec& layer, const DenseSpec& dense, const Shape& from) {
+    VariableSpec kernel;
+    kernel.name = layer.name + "/kernel";
+    kernel.fan_in = BoundedProduct(from);
+    kernel.fan_out = dense.units;
+    kernel.shape = {kernel.fan_in, dense.units};
+    kernel.initializer = FeedsRelu(model_, layer) ? Initializer::kHeUniform : Initializer::kGlorotUniform;
+    const int64_t weights = BoundedProduct(kernel.shape);
+    if (weights < 0 || weights + dense.units > kMaxModelElements - elements_) {
+      Fail("with ", dense.units, " units on ", kernel.fan_in, " inputs the model leaves the range of 1 to ",
+           kMaxModelElements, " parameters");
+      return {};
+    }
+    elements_ += weights + (dense.bias ? dense.units : 0);
+    result_.variables.push_back(std::move(kernel));
+    if (dense.bias) result_.variables.push_back({layer.name + "/bias", {dense.units}, Initializer::kZeros, 0, 0});
+    return {dense.units};
+  }
+
+  Shape Add(const LayerSpec& layer, const std::vector<Shape>& from) {
+    for (size_t i = 1; i < from.size(); ++i) {
+      if (from[i] == from[0]) continue;
+      Fail("adds ", layer.from[0], " of shape ", ShapeText(from[0]), " and ", layer.from[i], " of shape ",
+           ShapeText(from[i]));
+      return {};
+    }
+    return from[0];
+  }
+
+  Shape Concat(const std::vector<Shape>& from) {
+    int64_t width = 0;
+    for (const Shape& shape : from) {
+      width += BoundedProduct(shape);
+      if (width <= kMaxModelElements) continue;
+      Fail("is more than ", kMaxModelElements, " values wide");
+      return {};
+    }
+    return {width};
+  }
+
+  void CheckWhole() {
+    if (model_.layers.empty()) return FailWhole("the model has no layers");
+    for (const InputSpec& input : model_.inputs) {
+      if (!read_.contains(input.name)) FailWhole("no layer reads input ", input.name);
+    }
+    for (layer_ = 0; layer_ + 1 < model_.layers.size(); ++layer_) {
+      if (!read_.contains(model_.layers[layer_].name))
+        Fail("no later layer reads it, and only the last one is the output");
+    }
+    const Shape& output = result_.outputs.back();
+    if (model_.loss == Loss::kSoftmaxCrossEntropy && !output.empty() && BoundedProduct(output) < 2) {
+      FailWhole("softmaxCrossEntropy needs an output of two values or more");
+    }
+  }
+
+  const ModelSpec& model_;
+  size_t layer_ = 0;
+  int64_t elements_ = 0;
+  std::map<std::string, Shape> shapes_;  // of inputs and earlier layers
+  std::set<std::string> read_;           // names that some layer reads
+  ModelShapes result_;
+};
+
+absl::Status FirstError(const ModelSpec& model, const ModelShapes& shapes) {
+  if (shapes.errors.empty()) return absl::OkStatus();
+  const ModelShapes::Error& error = shapes.errors.front();
+  const std::string place = error.layer < model.layers.size() ? "layer " + model.layers[error.layer].name : "model";
+  return absl::InvalidArgumentError(absl::StrCat(place, ": ", error.what));
+}
+
+}  // namespace
+
+int64_t VariableSpec::elements() const {
+  int64_t product = 1;
+  for (int64_t dimension : shape) product *= dimension;
+  return product;
+}
+
+ModelShapes InferShapes(const ModelSpec& model) { return Inference(model).Run(); }
+
+absl::StatusOr<std::vector<VariableSpec>> InferVariables(const ModelSpec& model) {
+  ModelShapes shapes = InferShapes(model);
+  if (absl::Status status = FirstError(model, shapes); !status.ok()) return status;
+  return std::move(shapes.variables);
+}
+
+absl::StatusOr<int64_t> InferOutputWidth(const ModelSpec& model) {
+  const ModelShapes shapes = InferShapes(model);
+  if (absl::Status status = FirstError(model, shapes); !status.ok()) return status;
+  return BoundedProduct(shapes.outputs.back());
+}
+
+}  // namespace downpour
