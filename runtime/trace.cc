@@ -7,6 +7,7 @@ const char* NameOf(TraceRecord::Kind kind) {
     case TraceRecord::Kind::kInstalled: return "installed";
     case TraceRecord::Kind::kApplied: return "applied";
     case TraceRecord::Kind::kSkipped: return "skipped";
+    case TraceRecord::Kind::kDuplicate: return "duplicate";
     case TraceRecord::Kind::kSnapshot: return "snapshot";
     case TraceRecord::Kind::kAcked: return "acked";
     case TraceRecord::Kind::kCommitted: return "committed";

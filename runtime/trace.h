@@ -1,6 +1,7 @@
 // What happened, as plain records: written by the world, read by the ledger checker, which shares no code with us.
 //
-// Format of a line: KIND ACTOR LEASE STEP SLICE TERM.N COUNT, numbers in decimal, fields separated by one space.
+// Format of a line: KIND ACTOR LEASE STEP SLICE TERM.N COUNT PEER, numbers in decimal, fields separated by one space.
+// Order: a process writes its own records, in the order in which they happened, into a file of its own life.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +12,16 @@ namespace downpour {
 
 struct TraceRecord {
   enum class Kind : uint8_t {
-    kInstalled,   // ps: slice serves in this epoch; count = checkpoint round (term << 32 | n), 0 for initial values
-    kApplied,     // ps: the push changed the slice; count = version after it
-    kSkipped,     // ps: consumed without effect (empty or not finite); count = version after it
+    kInstalled,   // ps: slice serves in this epoch; lease = checkpoint round it came from (term << 32 | n; 0: initial
+                  //     values); count = version
+    kApplied,     // ps: the push of worker `peer` changed the slice; count = version after it
+    kSkipped,     // ps: the push of worker `peer` was consumed without effect (empty or not finite); count as above
+    kDuplicate,   // ps: the push of worker `peer` changed nothing, because it had been consumed before
     kSnapshot,    // ps: a record of the slice was handed out; lease = round as above; count = version in it
     kAcked,       // worker: the slice acknowledged the step
     kCommitted,   // chief: the lease is committed
     kDurable,     // chief: the manifest of round (count) is durable
-    kGranted,     // chief: the lease was granted to actor
+    kGranted,     // chief: the lease was granted to worker `peer`
   };
   Kind kind{};
   Incarnation actor{};
@@ -27,8 +30,9 @@ struct TraceRecord {
   SliceId slice{};
   SliceEpoch epoch;
   uint64_t count = 0;
+  Incarnation peer{};
 };
 
-const char* NameOf(TraceRecord::Kind kind);  // installed, applied, skipped, snapshot, acked, committed, durable, granted
+const char* NameOf(TraceRecord::Kind kind);  // installed, applied, and so on
 
 }  // namespace downpour
