@@ -1,0 +1,40 @@
+// Examples by number: what a worker's device reads its batches from.
+//
+//   auto data = OpenDataset(job.data.format, job.data.train);
+//   data->ReadBatch(ids, inputs, labels);
+//
+// Shapes: inputs [ids.size(), input_width()] row-major; labels [ids.size()].
+// Threads: reading is const and may happen on several threads.
+// Errors: NOT_FOUND, DATA_LOSS (truncated, trailing bytes, a damaged gzip stream) or INVALID_ARGUMENT (wrong magic, counts
+//   that disagree), always with file and offset.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "schema/job.h"
+
+namespace downpour {
+
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+
+  virtual uint64_t size() const = 0;
+  virtual int64_t input_width() const = 0;
+  virtual int32_t classes() const = 0;  // largest label + 1
+  // Over every byte that training sees: two copies of one data set have the same, however they are compressed.
+  virtual uint64_t fingerprint() const = 0;
+
+  // Errors: OUT_OF_RANGE for an id beyond size(); nothing is promised of the buffers then.
+  virtual absl::Status ReadBatch(absl::Span<const uint64_t> ids, float* inputs, int32_t* labels) const = 0;
+};
+
+// `format` is the job file's data.format; "idx" is known so far.
+absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const std::string& format, const FilePair& files);
+
+}  // namespace downpour
