@@ -1,0 +1,71 @@
+// One optimizer step on one slice: the arithmetic that a parameter server spends its time on.
+//
+//   AdamUpdate adam = MakeAdamUpdate(0.001, 0.9, 0.999, 1e-8, step);
+//   bool applied = ApplyUpdate(adam, gradient, {{w, w_new}, {m, m}, {v, v_new}});
+//
+// Shapes: all arrays have gradient.size() elements, zero included; no alignment beyond that of float is needed (a
+//   gradient may lie in a received frame), 64 bytes are best.
+// Order: the same bits on every CPU, in place and out of place: each element takes the operations written beside its
+//   rule, in that order, without fused multiply-add and without reassociation. Bound by memory, so this costs nothing.
+// Cost: one pass over memory. In place the gradient is checked before, so that nothing has to be undone; a slice's
+//   gradient is small enough to still lie in cache then.
+// Errors: none; false for a gradient that holds a NaN or an infinity. Then arrays updated in place are unchanged, and
+//   the contents of the others are unspecified (so drop them).
+// Threads: pure.
+// Tests: tests/unit/tensor/apply_kernels_test.cc holds every CPU target against a scalar loop, bit for bit.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <variant>
+
+#include "absl/types/span.h"
+
+namespace downpour {
+
+// w -= learning_rate * g
+struct SgdUpdate {
+  float learning_rate = 0;
+};
+
+// v = momentum * v + g;  w -= learning_rate * v
+// Source: Sutskever et al., ICML 2013, in the form that keeps the rate out of v (as PyTorch has it).
+struct MomentumUpdate {
+  float learning_rate = 0;
+  float momentum = 0;
+};
+
+// m = beta1 * m + (1 - beta1) * g;  v = beta2 * v + ((1 - beta2) * g) * g;  w -= (step_size * m) / (sqrt(v) + epsilon)
+// Source: Kingma and Ba, ICLR 2015, Algorithm 1 in the order of its section 2: the bias corrections lie in step_size
+// and epsilon.
+struct AdamUpdate {
+  float step_size = 0;
+  float beta1 = 0;
+  float one_minus_beta1 = 0;
+  float beta2 = 0;
+  float one_minus_beta2 = 0;
+  float epsilon = 0;
+};
+
+// `step` counts the updates of these values from 1, this one included. Computed in double without libm's pow (whose
+// last bit depends on the CPU), rounded once.
+AdamUpdate MakeAdamUpdate(double learning_rate, double beta1, double beta2, double epsilon, uint64_t step);
+
+using Update = std::variant<SgdUpdate, MomentumUpdate, AdamUpdate>;
+
+// In place where `in` is `out`; else the two must not overlap.
+struct UpdatedArray {
+  const float* in = nullptr;
+  float* out = nullptr;
+};
+
+// `arrays` are the values, then the slots: momentum's v, or Adam's m and v. CHECKs their number.
+[[nodiscard]] bool ApplyUpdate(const Update& update, absl::Span<const float> gradient,
+                               absl::Span<const UpdatedArray> arrays);
+
+bool AllFinite(absl::Span<const float> x);
+
+// The CPU target chosen at run time, such as AVX3_DL; for people.
+const char* CpuTargetName();
+
+}  // namespace downpour

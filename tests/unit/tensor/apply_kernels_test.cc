@@ -1,0 +1,212 @@
+#include "tensor/apply_kernels.h"
+
+#include <gtest/gtest.h>
+#include <hwy/highway.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace downpour {
+namespace {
+
+constexpr float kSentinel = 12345.5f;
+constexpr size_t kGuard = 16;
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// Floats between guards, `shift` floats away from an aligned address.
+class Guarded {
+ public:
+  Guarded(size_t n, size_t shift, uint32_t seed) : n_(n), shift_(shift), all_(n + 2 * kGuard + shift, kSentinel) {
+    for (size_t i = 0; i < n; ++i) {
+      seed = seed * 1664525u + 1013904223u;
+      data()[i] =
+          (static_cast<float>(seed >> 8) * 0x1p-23f - 1.0f) * std::ldexp(1.0f, static_cast<int>(seed % 40) - 30);
+    }
+  }
+  float* data() { return all_.data() + kGuard + shift_; }
+  std::vector<float> values() const {
+    return std::vector<float>(all_.begin() + kGuard + shift_, all_.begin() + kGuard + shift_ + n_);
+  }
+  bool GuardsIntact() const {
+    for (size_t i = 0; i < all_.size(); ++i) {
+      if ((i < kGuard + shift_ || i >= kGuard + shift_ + n_) && all_[i] != kSentinel) return false;
+    }
+    return true;
+  }
+
+ private:
+  size_t n_;
+  size_t shift_;
+  std::vector<float> all_;
+};
+
+bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), 4 * a.size()) == 0);
+}
+
+using Arrays = std::vector<std::vector<float>>;  // values, then slots
+
+// The rules as the header states them, one element after the other.
+void Reference(const Update& update, const std::vector<float>& gradient, Arrays& arrays) {
+  for (size_t i = 0; i < gradient.size(); ++i) {
+    const float g = gradient[i];
+    float& w = arrays[0][i];
+    if (const auto* sgd = std::get_if<SgdUpdate>(&update)) {
+      w = w - sgd->learning_rate * g;
+    } else if (const auto* momentum = std::get_if<MomentumUpdate>(&update)) {
+      float& v = arrays[1][i];
+      v = momentum->momentum * v + g;
+      w = w - momentum->learning_rate * v;
+    } else {
+      const AdamUpdate& u = std::get<AdamUpdate>(update);
+      float& m = arrays[1][i];
+      float& v = arrays[2][i];
+      m = u.beta1 * m + u.one_minus_beta1 * g;
+      v = u.beta2 * v + (u.one_minus_beta2 * g) * g;
+      w = w - (u.step_size * m) / (std::sqrt(v) + u.epsilon);
+    }
+  }
+}
+
+// Runs every case on every target this CPU has, and on the portable one.
+class ApplyKernelsTest : public testing::TestWithParam<int64_t> {
+ protected:
+  void SetUp() override { hwy::SetSupportedTargetsForTest(GetParam()); }
+  void TearDown() override { hwy::SetSupportedTargetsForTest(0); }
+};
+std::vector<int64_t> Targets() {
+  std::vector<int64_t> targets = hwy::SupportedAndGeneratedTargets();
+  if (targets.back() != HWY_STATIC_TARGET) targets.push_back(HWY_STATIC_TARGET);
+  return targets;
+}
+INSTANTIATE_TEST_SUITE_P(Targets, ApplyKernelsTest, testing::ValuesIn(Targets()),
+                         [](const auto& param) { return std::string(hwy::TargetName(param.param)); });
+
+const std::vector<Update>& Updates() {
+  static const std::vector<Update> updates = {SgdUpdate{0.1f}, MomentumUpdate{0.02f, 0.9f},
+                                              MakeAdamUpdate(0.001, 0.9, 0.999, 1e-8, 3)};
+  return updates;
+}
+
+const size_t kSizes[] = {0, 1, 3, 4, 7, 8, 15, 16, 17, 31, 33, 64, 1000, 4099};
+
+TEST_P(ApplyKernelsTest, ChosenTargetIsTheOneUnderTest) { EXPECT_STREQ(CpuTargetName(), hwy::TargetName(GetParam())); }
+
+// `shared` has a bit per array: set where the result goes to another array.
+TEST_P(ApplyKernelsTest, SameBitsAsTheScalarRule) {
+  for (const Update& update : Updates()) {
+    const size_t count = update.index() + 1;
+    for (size_t n : kSizes) {
+      for (size_t shift : {0, 1, 3}) {
+        for (unsigned shared = 0; shared < 1u << count; ++shared) {
+          Guarded gradient(n, shift, 7);
+          std::vector<Guarded> in, out;
+          std::vector<UpdatedArray> arrays;
+          Arrays expected, before;
+          for (size_t a = 0; a < count; ++a) {
+            in.emplace_back(n, 2 * a, static_cast<uint32_t>(100 + a));
+            out.emplace_back(n, a, 5);
+            if (a == 2) {  // Adam's v is a mean of squares
+              for (size_t i = 0; i < n; ++i) in[a].data()[i] = std::fabs(in[a].data()[i]);
+            }
+            expected.push_back(in[a].values());
+          }
+          before = expected;
+          for (size_t a = 0; a < count; ++a) {
+            arrays.push_back({in[a].data(), shared >> a & 1 ? out[a].data() : in[a].data()});
+          }
+          Reference(update, gradient.values(), expected);
+          ASSERT_TRUE(ApplyUpdate(update, {gradient.data(), n}, arrays));
+          for (size_t a = 0; a < count; ++a) {
+            const bool apart = shared >> a & 1;
+            EXPECT_TRUE(SameBits((apart ? out[a] : in[a]).values(), expected[a])) << "array " << a << " of " << n;
+            EXPECT_TRUE(!apart || SameBits(in[a].values(), before[a])) << "array " << a << " of " << n;
+            EXPECT_TRUE(in[a].GuardsIntact() && out[a].GuardsIntact());
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(ApplyKernelsTest, AGradientThatIsNotFiniteChangesNothingInPlace) {
+  for (const Update& update : Updates()) {
+    for (size_t n : {1, 17, 100}) {
+      for (size_t at : {size_t{0}, n / 2, n - 1}) {
+        for (float bad : {kNan, -kNan, kInfinity, -kInfinity}) {
+          Guarded gradient(n, 1, 7);
+          gradient.data()[at] = bad;
+          std::vector<Guarded> in(update.index() + 1, Guarded(n, 0, 9));
+          const std::vector<float> before = in[0].values();
+          Guarded apart(n, 0, 5);
+          std::vector<UpdatedArray> arrays;
+          for (Guarded& array : in) arrays.push_back({array.data(), array.data()});
+          EXPECT_FALSE(ApplyUpdate(update, {gradient.data(), n}, arrays));
+          arrays[0].out = apart.data();
+          EXPECT_FALSE(ApplyUpdate(update, {gradient.data(), n}, arrays));
+          for (const Guarded& array : in) EXPECT_TRUE(SameBits(array.values(), before));
+          EXPECT_TRUE(apart.GuardsIntact());
+        }
+      }
+    }
+  }
+}
+
+TEST_P(ApplyKernelsTest, FiniteMeansEveryElement) {
+  for (size_t n : kSizes) {
+    Guarded x(n, 1, 3);
+    EXPECT_TRUE(AllFinite({x.data(), n})) << n;
+    for (size_t at = 0; at < n; at += 1 + n / 37) {
+      const float kept = x.data()[at];
+      for (float bad : {kNan, kInfinity, -kInfinity}) {
+        x.data()[at] = bad;
+        EXPECT_FALSE(AllFinite({x.data(), n})) << at << " of " << n;
+      }
+      for (float good : {std::numeric_limits<float>::max(), -std::numeric_limits<float>::max(),
+                         std::numeric_limits<float>::denorm_min(), -0.0f}) {
+        x.data()[at] = good;
+        EXPECT_TRUE(AllFinite({x.data(), n})) << at << " of " << n;
+      }
+      x.data()[at] = kept;
+    }
+  }
+}
+
+// Algorithm 1 of Kingma and Ba as printed, in double.
+TEST(AdamUpdateTest, IsTheAlgorithmOfThePaper) {
+  double w = 0.5, m = 0, v = 0;
+  float fw = 0.5f, fm = 0, fv = 0;
+  for (uint64_t step = 1; step <= 2000; ++step) {
+    const double g = std::sin(0.1 * static_cast<double>(step)) + 0.3;
+    m = 0.9 * m + 0.1 * g;
+    v = 0.999 * v + 0.001 * g * g;
+    const double exponent = static_cast<double>(step);
+    w -= 0.001 * (m / (1 - std::pow(0.9, exponent))) / (std::sqrt(v / (1 - std::pow(0.999, exponent))) + 1e-8);
+    const float gradient = static_cast<float>(g);
+    ASSERT_TRUE(ApplyUpdate(MakeAdamUpdate(0.001, 0.9, 0.999, 1e-8, step), {&gradient, 1},
+                            {{&fw, &fw}, {&fm, &fm}, {&fv, &fv}}));
+  }
+  EXPECT_NEAR(fw, w, 1e-4);
+  EXPECT_GT(std::fabs(w - 0.5), 0.1);
+}
+
+TEST(AdamUpdateTest, FirstStepHasTheSizeOfTheRateWhateverTheGradient) {
+  for (float g : {1e-3f, 1.0f, 1e3f}) {
+    float w = 0, m = 0, v = 0;
+    ASSERT_TRUE(ApplyUpdate(MakeAdamUpdate(0.01, 0.9, 0.999, 1e-8, 1), {&g, 1}, {{&w, &w}, {&m, &m}, {&v, &v}}));
+    EXPECT_NEAR(w, -0.01, 1e-6);
+  }
+}
+
+TEST(AdamUpdateTest, CorrectionsVanishInTheLongRun) {
+  const AdamUpdate update = MakeAdamUpdate(0.001, 0.9, 0.999, 1e-8, uint64_t{1} << 40);
+  EXPECT_EQ(update.step_size, 0.001f);
+  EXPECT_EQ(update.epsilon, 1e-8f);
+}
+
+}  // namespace
+}  // namespace downpour
