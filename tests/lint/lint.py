@@ -1,0 +1,176 @@
+"""The rules of the source tree that a compiler does not check. Exits 1 and names file and line for each breach.
+
+    lint.py ROOT          checks the tree
+    lint.py --self-test   shows that each rule still catches what it is for
+"""
+
+import pathlib
+import re
+import sys
+import unittest
+
+FOLDERS = {"schema", "runtime", "tensor", "ps", "worker", "chief", "tools", "tests"}
+SOURCES = {".cc", ".h", ".cu", ".cuh", ".fbs", ".py", ".sh", ""}
+DRIVERS = re.compile(r"runtime/(zmq_|posix_|compute_thread|flags|signals|glog_setup|mailbox|trace_file)")
+MOST_LINES = 400
+MOST_FUNCTION_LINES = 70
+
+# What each part may include of ours. A main.cc and tools may include everything but tests.
+MAY_INCLUDE = {
+    "schema": {"schema"},
+    "tensor": {"tensor"},
+    "seam": {"schema", "seam"},
+    "driver": {"schema", "seam", "driver"},
+    "ps": {"schema", "seam", "tensor", "ps"},
+    "worker": {"schema", "seam", "tensor", "worker"},
+    "chief": {"schema", "seam", "chief"},
+}
+
+# Roles are state machines: the same inputs give the same effects, on every run and every machine.
+IMPURE = re.compile(
+    r"\b(steady_clock|system_clock|high_resolution_clock|gettimeofday|getenv|random_device|BitGen|rand\(|"
+    r"std::(thread|mutex|async|ifstream|ofstream|fstream|uniform_\w+|normal_distribution)|"
+    r"(unordered|flat_hash|node_hash)_(map|set)|usleep|sleep_for|fopen|socket\()"
+)
+# The device side of a worker: behind the Computer interface, so allowed to touch the world.
+DEVICE_SIDE = re.compile(r"worker/(model/|data/|trainer)")
+SLEEPS = re.compile(r"\b(sleep_for|sleep_until|usleep|nanosleep|time\.sleep|absl::SleepFor)\b")
+UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK|TBD)\b")
+INCLUDE = re.compile(r'^\s*#include "([^"]+)"')
+
+
+def part_of(path):
+    """The row of MAY_INCLUDE that a file belongs to, or None if it may include anything but tests."""
+    top = path.split("/")[0]
+    if path.endswith("main.cc") or top in ("tools", "tests"):
+        return None
+    if top == "runtime":
+        return "driver" if DRIVERS.match(path) else "seam"
+    return top
+
+
+def check_includes(path, lines):
+    part = part_of(path)
+    for number, line in enumerate(lines, 1):
+        match = INCLUDE.match(line)
+        if not match or match[1].split("/")[0] not in FOLDERS:
+            if "flatbuffers/" in line and "#include" in line and not path.startswith(("schema/codec", "tests/")):
+                yield number, "only schema/codec knows FlatBuffers"
+            continue
+        included = match[1]
+        if included.startswith("tests/") and not path.startswith("tests/"):
+            yield number, "nobody includes tests"
+        elif part is not None and part_of(included) not in MAY_INCLUDE[part]:
+            yield number, f"{part} may not include {included}"
+
+
+def check_purity(path, lines):
+    top = path.split("/")[0]
+    if top not in ("ps", "worker", "chief") or path.endswith("main.cc") or DEVICE_SIDE.match(path):
+        return
+    for number, line in enumerate(lines, 1):
+        match = IMPURE.search(line.split("//")[0])
+        if match:
+            yield number, f"a role may not use {match[0]}: time, files, randomness come through the seam"
+
+
+def check_words(path, lines):
+    for number, line in enumerate(lines, 1):
+        if UNFINISHED.search(line):
+            yield number, "unfinished work belongs into an issue, not into the tree"
+        if path.startswith("tests/") and SLEEPS.search(line):
+            yield number, "a test waits for an event, not for time to pass"
+
+
+def check_sizes(path, lines):
+    if len(lines) > MOST_LINES:
+        yield MOST_LINES + 1, f"{len(lines)} lines; split the file (at most {MOST_LINES})"
+    if not path.endswith((".cc", ".h", ".cu", ".cuh")):
+        return
+    begin = None
+    for number, line in enumerate(lines, 1):
+        indent = len(line) - len(line.lstrip())
+        opens = line.rstrip().endswith("{") and "(" in line and indent in (0, 2)
+        if begin is None and opens and not re.match(r"\s*(namespace|class|struct|enum|union|TEST)", line):
+            begin = (number, indent)
+        elif begin is not None and re.match(r"\s*}", line) and indent == begin[1]:
+            if number - begin[0] + 1 > MOST_FUNCTION_LINES:
+                yield begin[0], f"a function of {number - begin[0] + 1} lines (at most {MOST_FUNCTION_LINES})"
+            begin = None
+
+
+RULES = (check_includes, check_purity, check_words, check_sizes)
+
+
+def breaches(path, text):
+    lines = text.splitlines()
+    for rule in RULES:
+        for number, what in rule(path, lines):
+            yield f"{path}:{number}: {what}"
+
+
+def tree(root):
+    for file in sorted(root.rglob("*")):
+        path = file.relative_to(root).as_posix()
+        if path.split("/")[0] in FOLDERS | {"deploy"} and file.is_file() and file.suffix in SOURCES:
+            if "__pycache__" not in path and "corpus" not in path and not path.startswith("tests/lint/"):
+                yield path, file
+
+
+def lint(root):
+    found = []
+    for path, file in tree(root):
+        try:
+            found += breaches(path, file.read_text())
+        except UnicodeDecodeError:
+            continue  # binary test data
+    for folder in sorted(p.name for p in root.iterdir() if p.is_dir()):
+        if folder in ("common", "util", "utils", "base"):
+            found.append(f"{folder}/: a folder named after nothing collects everything")
+    return found
+
+
+class EachRuleCatches(unittest.TestCase):
+    def test_includes(self):
+        for path, line in [
+            ("schema/a.cc", '#include "runtime/role.h"'),
+            ("tensor/a.cc", '#include "schema/payload.h"'),
+            ("runtime/role.h", '#include "runtime/zmq_driver.h"'),
+            ("ps/shard.cc", '#include "worker/worker_role.h"'),
+            ("chief/leases.cc", '#include "tensor/backend.h"'),
+            ("chief/leases.cc", '#include "runtime/posix_storage.h"'),
+            ("tools/run.cc", '#include "tests/sim/world.h"'),
+            ("chief/leases.cc", '#include "flatbuffers/flatbuffers.h"'),
+        ]:
+            self.assertTrue(list(breaches(path, line)), (path, line))
+        for path, line in [
+            ("ps/main.cc", '#include "runtime/zmq_driver.h"'),
+            ("ps/shard.cc", '#include "tensor/apply_kernels.h"'),
+            ("tests/sim/world.cc", '#include "chief/chief_role.h"'),
+            ("schema/codec_decode.cc", '#include "flatbuffers/flatbuffers.h"'),
+        ]:
+            self.assertEqual(list(breaches(path, line)), [], (path, line))
+
+    def test_purity(self):
+        for line in ["auto t = std::chrono::steady_clock::now();", "absl::flat_hash_map<int, int> m;", "std::thread t;"]:
+            self.assertTrue(list(breaches("chief/leases.cc", line)), line)
+            self.assertEqual(list(breaches("runtime/zmq_driver.cc", line)), [], line)
+
+    def test_words(self):
+        self.assertTrue(list(breaches("ps/a.cc", "// TO" + "DO: later")))
+        self.assertTrue(list(breaches("tests/process/a.py", "time.sl" + "eep(1)")))
+
+    def test_sizes(self):
+        self.assertTrue(list(breaches("ps/a.cc", "\n" * 401)))
+        body = "int F() {\n" + "  x();\n" * 80 + "}\n"
+        self.assertTrue(list(breaches("ps/a.cc", body)))
+        self.assertTrue(list(breaches("ps/a.h", "class A {\n  int F() {\n" + "    x();\n" * 80 + "  }\n};\n")))
+        self.assertEqual(list(breaches("ps/a.cc", "namespace a {\n" + "int F() {\n}\n" * 80 + "}\n")), [])
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--self-test":
+        unittest.main(argv=sys.argv[:1])
+    found = lint(pathlib.Path(sys.argv[1]))
+    print("\n".join(found) or "clean")
+    sys.exit(1 if found else 0)
