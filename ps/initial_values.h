@@ -1,8 +1,9 @@
 // The values a slice starts with.
 //
 // Order: element i of a variable is a pure function of (seed, the variable's name, i), so the result depends neither on
-//   the cut into slices nor on who asks, and has the same bits on every CPU (a multiply and an add of floats, no libm
-//   beyond one correctly rounded sqrt).
+//   the cut into slices nor on who asks, and has the same bits on every CPU (one product of floats, no libm beyond one
+//   correctly rounded sqrt).
+// Cost: about 2 ns per element.
 #pragma once
 
 #include <cstdint>
