@@ -134,6 +134,7 @@ struct RestoreSlice {
   SliceId slice{};
   SliceEpoch epoch;
   std::vector<Payload> blocks;  // at most 1 MiB each
+  Round round;                  // the checkpoint that the record is from; for the trace
 };
 
 struct LeaseCounter {
