@@ -1,0 +1,50 @@
+// The verbs of `downpour`: one file each (verb_check.cc, ...), listed in verbs.cc.
+//
+//   const Verb kCheckVerb = {"check", "Say what a job file would run", "  downpour check job.yaml\n", SetUpCheck};
+//
+// To add a verb: write tools/verb_NAME.cc, declare its constant here, list it in verbs.cc and in meson.build.
+#pragma once
+
+#include <functional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace downpour {
+
+enum ExitCode : int {
+  kExitDone = 0,
+  kExitFailed = 1,
+  kExitBadCommandLine = 2,
+  kExitUnreachable = 69,
+  kExitBadJobFile = 78,
+};
+
+// stdout is the result, stderr is the talk.
+struct Streams {
+  std::ostream& out;
+  std::ostream& err;
+};
+
+struct Verb {
+  std::string name;
+  std::string summary;   // one line, for the list of verbs
+  std::string examples;  // whole lines, two spaces in front: the first thing that help shows
+  // Declares options and arguments (a verb of two words declares subcommands); the frame then parses the command line
+  // and calls what was returned, whose result is the exit code.
+  std::function<int()> (*set_up)(CLI::App& app, Streams streams);
+};
+
+// In the order in which help lists them.
+const std::vector<const Verb*>& AllVerbs();
+
+// Runs the verb that `args` (without the program's name) asks for and returns its exit code; --help, --version, `help
+// VERB`, unknown names (with the nearest right one) and bad command lines are dealt with here. Options may be spelt
+// with _ for -.
+int RunTool(const std::vector<const Verb*>& verbs, std::vector<std::string> args, Streams streams);
+
+}  // namespace downpour
