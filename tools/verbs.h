@@ -39,6 +39,8 @@ struct Verb {
   std::function<int()> (*set_up)(CLI::App& app, Streams streams);
 };
 
+extern const Verb kDataVerb;
+
 // In the order in which help lists them.
 const std::vector<const Verb*>& AllVerbs();
 
