@@ -4,7 +4,7 @@
 //   which the header names them. Payload frames are used in place, never copied.
 // Order: the header is copied into aligned memory before it is verified, because frames arrive misaligned and the
 //   Verifier does not notice.
-// Cost: Encode is one small allocation; Decode is linear in the header.
+// Cost: a few small allocations; Decode is linear in the header.
 // Errors: INVALID_ARGUMENT with one sentence for anything that is not a message within the limits below; never a crash.
 //   UNIMPLEMENTED for a well-formed header of a kind this build does not know.
 #pragma once
@@ -18,12 +18,15 @@
 namespace downpour {
 
 // Units: bytes or counts. A header above kMaxHeaderBytes is refused before it is read.
-inline constexpr size_t kMaxFrameBytes = size_t{1} << 20;      // one slice
-inline constexpr size_t kMaxMessagePayload = size_t{1} << 20;  // of Push and PullReply in sum: one bounded piece of work
-inline constexpr size_t kMaxRecordBytes = size_t{4} << 20;     // of SliceRecord and RestoreSlice: values, slots, counters
-inline constexpr size_t kMaxHeaderBytes = size_t{4} << 20;     // a placement of 100,000 slices; a job text of 1 MiB
-inline constexpr size_t kMaxFrames = 1024;                     // of one message, the header included
-inline constexpr size_t kMaxStringBytes = 4096;                // but for job texts and status: 1 MiB
+inline constexpr size_t kMaxFrameBytes = size_t{1} << 20;  // one slice
+inline constexpr size_t kMaxMessagePayload = size_t{1}
+                                             << 20;         // of Push and PullReply in sum: one bounded piece of work
+inline constexpr size_t kMaxRecordBytes = size_t{4} << 20;  // of SliceRecord and RestoreSlice: values, slots, counters
+inline constexpr size_t kMaxHeaderBytes = size_t{4} << 20;  // a placement of 100,000 slices; a job text of 1 MiB
+inline constexpr size_t kMaxFrames = 1024;                  // of one message, the header included
+inline constexpr size_t kMaxItems = 131072;                 // of any list
+inline constexpr size_t kMaxStringBytes = 4096;
+inline constexpr size_t kMaxTextBytes = size_t{1} << 20;  // of a job's text and of a status
 
 std::vector<Payload> Encode(const Message& message);
 absl::StatusOr<Message> Decode(const std::vector<Payload>& frames);

@@ -1,0 +1,135 @@
+// Membership, and the questions of the command-line tool.
+#include "schema/codec_parts.h"
+
+namespace downpour {
+
+flatbuffers::Offset<wire::Join> Write(const Join& m, Writer& out) {
+  const auto role = static_cast<wire::TaskRole>(m.role);
+  return wire::CreateJoin(out.fbb, m.protocol, m.oldest_protocol, role, m.index, out.Text(m.host), m.pid,
+                          out.Text(m.endpoint), out.Text(m.launcher), m.attempt, m.nonce, out.Text(m.device));
+}
+
+Join Read(const wire::Join& t, Reader& in) {
+  if (t.index() < -1) in.Fail("index", "is negative");
+  return {.protocol = t.protocol(),
+          .oldest_protocol = t.oldest_protocol(),
+          .role = in.Known<TaskRole>(t.role(), "role"),
+          .index = t.index(),
+          .host = in.Text(t.host(), "host"),
+          .pid = t.pid(),
+          .endpoint = in.Text(t.endpoint(), "endpoint"),
+          .launcher = in.Text(t.launcher(), "launcher"),
+          .attempt = t.attempt(),
+          .nonce = t.nonce(),
+          .device = in.Text(t.device(), "device")};
+}
+
+flatbuffers::Offset<wire::Welcome> Write(const Welcome& m, Writer& out) {
+  return wire::CreateWelcome(out.fbb, ToNumber(m.you), m.term, out.Text(m.name), out.Text(m.job, kMaxTextBytes));
+}
+
+Welcome Read(const wire::Welcome& t, Reader& in) {
+  return {.you = Incarnation{t.you()},
+          .term = t.term(),
+          .name = in.Text(t.name(), "name"),
+          .job = in.Text(t.job(), "job", kMaxTextBytes)};
+}
+
+flatbuffers::Offset<wire::Refused> Write(const Refused& m, Writer& out) {
+  return wire::CreateRefused(out.fbb, static_cast<wire::RefusalCode>(m.code), m.for_good, out.Text(m.why));
+}
+
+Refused Read(const wire::Refused& t, Reader& in) {
+  return {.code = in.Known<RefusalCode>(t.code(), "code"), .for_good = t.for_good(), .why = in.Text(t.why(), "why")};
+}
+
+namespace {
+
+flatbuffers::Offset<wire::TaskStats> WriteStats(const TaskStats& s, Writer& out) {
+  const Staleness& d = s.staleness;
+  const auto staleness = wire::CreateStaleness(out.fbb, d.pushes, d.unknown, d.sum, d.max, out.Vector(d.histogram));
+  return wire::CreateTaskStats(out.fbb, s.steps, s.examples, s.pushes_acknowledged, s.pushes_applied,
+                               s.pushes_duplicate, s.pushes_refused, s.pushes_skipped, s.messages_rejected,
+                               s.cpu_seconds, s.resident_bytes, s.bytes_in, s.bytes_out, staleness,
+                               out.Text(s.waiting_for));
+}
+
+Staleness ReadStaleness(const wire::Staleness& t, Reader& in) {
+  const auto histogram = in.Items(t.histogram(), "histogram");
+  return {.pushes = t.pushes(),
+          .unknown = t.unknown(),
+          .sum = t.sum(),
+          .max = t.max(),
+          .histogram = {histogram.begin(), histogram.end()}};
+}
+
+TaskStats ReadStats(const wire::TaskStats& t, Reader& in) {
+  return {.steps = t.steps(),
+          .examples = t.examples(),
+          .pushes_acknowledged = t.pushes_acknowledged(),
+          .pushes_applied = t.pushes_applied(),
+          .pushes_duplicate = t.pushes_duplicate(),
+          .pushes_refused = t.pushes_refused(),
+          .pushes_skipped = t.pushes_skipped(),
+          .messages_rejected = t.messages_rejected(),
+          .cpu_seconds = in.Finite(t.cpu_seconds(), "cpu_seconds"),
+          .resident_bytes = t.resident_bytes(),
+          .bytes_in = t.bytes_in(),
+          .bytes_out = t.bytes_out(),
+          .staleness = t.staleness() == nullptr ? Staleness{} : ReadStaleness(*t.staleness(), in),
+          .waiting_for = in.Text(t.waiting_for(), "waiting_for")};
+}
+
+}  // namespace
+
+flatbuffers::Offset<wire::Heartbeat> Write(const Heartbeat& m, Writer& out) {
+  return wire::CreateHeartbeat(out.fbb, ToNumber(m.from), m.term, m.placement, WriteStats(m.stats, out), m.log_from,
+                               out.Texts(m.log_lines));
+}
+
+Heartbeat Read(const wire::Heartbeat& t, Reader& in) {
+  return {.from = Incarnation{t.from()},
+          .term = t.term(),
+          .placement = t.placement(),
+          .stats = t.stats() == nullptr ? TaskStats{} : ReadStats(*t.stats(), in),
+          .log_from = t.log_from(),
+          .log_lines = in.Texts(t.log_lines(), "log_lines")};
+}
+
+flatbuffers::Offset<wire::HeartbeatReply> Write(const HeartbeatReply& m, Writer& out) {
+  return wire::CreateHeartbeatReply(out.fbb, m.term, m.log_kept);
+}
+
+HeartbeatReply Read(const wire::HeartbeatReply& t, Reader&) { return {.term = t.term(), .log_kept = t.log_kept()}; }
+
+flatbuffers::Offset<wire::OpenBulk> Write(const OpenBulk& m, Writer& out) {
+  return wire::CreateOpenBulk(out.fbb, ToNumber(m.from));
+}
+
+OpenBulk Read(const wire::OpenBulk& t, Reader&) { return {.from = Incarnation{t.from()}}; }
+
+flatbuffers::Offset<wire::Leave> Write(const Leave& m, Writer& out) {
+  return wire::CreateLeave(out.fbb, ToNumber(m.from), out.Text(m.why));
+}
+
+Leave Read(const wire::Leave& t, Reader& in) { return {.from = Incarnation{t.from()}, .why = in.Text(t.why(), "why")}; }
+
+flatbuffers::Offset<wire::JobEnd> Write(const JobEnd& m, Writer& out) {
+  return wire::CreateJobEnd(out.fbb, m.succeeded, out.Text(m.why));
+}
+
+JobEnd Read(const wire::JobEnd& t, Reader& in) { return {.succeeded = t.succeeded(), .why = in.Text(t.why(), "why")}; }
+
+flatbuffers::Offset<wire::StatusRequest> Write(const StatusRequest& m, Writer& out) {
+  return wire::CreateStatusRequest(out.fbb, m.protocol);
+}
+
+StatusRequest Read(const wire::StatusRequest& t, Reader&) { return {.protocol = t.protocol()}; }
+
+flatbuffers::Offset<wire::StatusReply> Write(const StatusReply& m, Writer& out) {
+  return wire::CreateStatusReply(out.fbb, out.Text(m.json, kMaxTextBytes));
+}
+
+StatusReply Read(const wire::StatusReply& t, Reader& in) { return {.json = in.Text(t.json(), "json", kMaxTextBytes)}; }
+
+}  // namespace downpour

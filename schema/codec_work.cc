@@ -1,0 +1,204 @@
+// Placement and work: what chief and members say about slices and leases.
+#include "schema/codec_parts.h"
+
+namespace downpour {
+
+flatbuffers::Offset<wire::Assign> Write(const Assign& m, Writer& out) {
+  const auto slices = out.Structs(m.slices, [](const Assign::Item& i) {
+    return wire::AssignItem(ToNumber(i.slice), ToWire(i.epoch), static_cast<wire::SliceSource>(i.source));
+  });
+  return wire::CreateAssign(out.fbb, ToNumber(m.to), m.train_examples, slices);
+}
+
+Assign Read(const wire::Assign& t, Reader& in) {
+  return {.to = Incarnation{t.to()},
+          .train_examples = t.train_examples(),
+          .slices = in.Map(t.slices(), "slices", [&in](const wire::AssignItem& i) {
+            return Assign::Item{SliceId{i.slice()}, FromWire(i.epoch()), in.Known<SliceSource>(i.source(), "source")};
+          })};
+}
+
+flatbuffers::Offset<wire::RestoreSlice> Write(const RestoreSlice& m, Writer& out) {
+  return wire::CreateRestoreSlice(out.fbb, ToNumber(m.to), ToNumber(m.slice), Address(ToWire(m.epoch)),
+                                  out.Frames(m.blocks), Address(ToWire(m.round)));
+}
+
+RestoreSlice Read(const wire::RestoreSlice& t, Reader& in) {
+  return {.to = Incarnation{t.to()},
+          .slice = SliceId{t.slice()},
+          .epoch = FromWire(t.epoch()),
+          .blocks = in.Frames(t.block_bytes(), kMaxRecordBytes),
+          .round = FromWire(t.round())};
+}
+
+flatbuffers::Offset<wire::SliceReport> Write(const SliceReport& m, Writer& out) {
+  std::vector<wire::Interval> finished;
+  std::vector<wire::Counter> counters;
+  std::vector<std::string> errors;
+  const auto slices = out.Structs(m.slices, [&](const SliceReport::Item& i) {
+    const auto intervals = i.finished.Intervals();
+    for (const auto& interval : intervals) finished.push_back(ToWire(interval));
+    for (const LeaseCounter& counter : i.counters) counters.push_back(ToWire(counter));
+    if (!i.error.empty()) errors.push_back(i.error);
+    return wire::ReportItem(ToNumber(i.slice), ToWire(i.epoch), static_cast<uint32_t>(intervals.size()),
+                            static_cast<uint32_t>(i.counters.size()), !i.error.empty());
+  });
+  return wire::CreateSliceReport(out.fbb, ToNumber(m.from), slices, out.Vector(finished), out.Vector(counters),
+                                 out.Texts(errors));
+}
+
+SliceReport Read(const wire::SliceReport& t, Reader& in) {
+  auto finished = in.Items(t.finished(), "finished");
+  auto counters = in.Items(t.counters(), "counters");
+  const std::vector<std::string> error_texts = in.Texts(t.errors(), "errors");
+  absl::Span<const std::string> errors = error_texts;
+  SliceReport m;
+  m.from = Incarnation{t.from()};
+  m.slices = in.Map(t.slices(), "slices", [&](const wire::ReportItem& i) {
+    SliceReport::Item item;
+    item.slice = SliceId{i.slice()};
+    item.epoch = FromWire(i.epoch());
+    for (const std::string& error : in.Take(errors, i.failed() ? 1 : 0, "errors")) item.error = error;
+    item.finished = in.Intervals(in.Take(finished, i.intervals(), "finished"));
+    item.counters = in.Counters(in.Take(counters, i.counters(), "counters"), item.finished);
+    return item;
+  });
+  in.ExpectEmpty(finished, "finished");
+  in.ExpectEmpty(counters, "counters");
+  in.ExpectEmpty(errors, "errors");
+  return m;
+}
+
+flatbuffers::Offset<wire::Placement> Write(const Placement& m, Writer& out) {
+  std::vector<uint64_t> servers;
+  std::vector<std::string> names;
+  std::vector<std::string> endpoints;
+  for (const Placement::Server& server : m.servers) {
+    servers.push_back(ToNumber(server.incarnation));
+    names.push_back(server.name);
+    endpoints.push_back(server.endpoint);
+  }
+  const auto slices = out.Structs(m.slices, [](const Placement::Item& i) {
+    return wire::PlacedSlice(ToNumber(i.slice), ToWire(i.epoch), i.server);
+  });
+  return wire::CreatePlacement(out.fbb, m.number, m.term, m.train_examples, out.Vector(servers), out.Texts(names),
+                               out.Texts(endpoints), slices);
+}
+
+Placement Read(const wire::Placement& t, Reader& in) {
+  Placement m;
+  m.number = t.number();
+  m.term = t.term();
+  m.train_examples = t.train_examples();
+  const auto servers = in.Items(t.servers(), "servers");
+  std::vector<std::string> names = in.Texts(t.server_names(), "server_names");
+  std::vector<std::string> endpoints = in.Texts(t.server_endpoints(), "server_endpoints");
+  if (names.size() != servers.size() || endpoints.size() != servers.size()) {
+    in.Fail("servers", "do not have one name and one endpoint each");
+    return m;
+  }
+  for (size_t i = 0; i < servers.size(); ++i) {
+    m.servers.push_back({Incarnation{servers[i]}, std::move(names[i]), std::move(endpoints[i])});
+  }
+  m.slices = in.Map(t.slices(), "slices", [&](const wire::PlacedSlice& i) {
+    if (i.server() >= servers.size()) in.Fail("slices", "name a server that is not there");
+    return Placement::Item{SliceId{i.slice()}, FromWire(i.epoch()), i.server()};
+  });
+  return m;
+}
+
+flatbuffers::Offset<wire::DataReport> Write(const DataReport& m, Writer& out) {
+  return wire::CreateDataReport(out.fbb, ToNumber(m.from), m.train_examples, m.eval_examples, m.fingerprint,
+                                out.Text(m.error));
+}
+
+DataReport Read(const wire::DataReport& t, Reader& in) {
+  return {.from = Incarnation{t.from()},
+          .train_examples = t.train_examples(),
+          .eval_examples = t.eval_examples(),
+          .fingerprint = t.fingerprint(),
+          .error = in.Text(t.error(), "error")};
+}
+
+flatbuffers::Offset<wire::WorkRequest> Write(const WorkRequest& m, Writer& out) {
+  std::vector<uint64_t> holding;
+  for (const LeaseId lease : m.holding) holding.push_back(ToNumber(lease));
+  return wire::CreateWorkRequest(out.fbb, ToNumber(m.from), out.Vector(holding), m.wanted);
+}
+
+WorkRequest Read(const wire::WorkRequest& t, Reader& in) {
+  return {.from = Incarnation{t.from()},
+          .holding = in.Map(t.holding(), "holding", [](uint64_t lease) { return LeaseId{lease}; }),
+          .wanted = t.wanted()};
+}
+
+flatbuffers::Offset<wire::Grant> Write(const Grant& m, Writer& out) {
+  return wire::CreateGrant(out.fbb, ToNumber(m.to), ToNumber(m.lease));
+}
+
+Grant Read(const wire::Grant& t, Reader&) { return {.to = Incarnation{t.to()}, .lease = LeaseId{t.lease()}}; }
+
+flatbuffers::Offset<wire::EvalGrant> Write(const EvalGrant& m, Writer& out) {
+  return wire::CreateEvalGrant(out.fbb, ToNumber(m.to), m.round, m.first_batch, m.batches);
+}
+
+EvalGrant Read(const wire::EvalGrant& t, Reader&) {
+  return {.to = Incarnation{t.to()}, .round = t.round(), .first_batch = t.first_batch(), .batches = t.batches()};
+}
+
+flatbuffers::Offset<wire::LeaseDone> Write(const LeaseDone& m, Writer& out) {
+  const auto evidence = out.Structs(m.evidence, [](const auto& e) { return SliceToWire(e); });
+  return wire::CreateLeaseDone(out.fbb, ToNumber(m.from), ToNumber(m.lease), evidence, m.loss_sum, m.examples);
+}
+
+LeaseDone Read(const wire::LeaseDone& t, Reader& in) {
+  return {.from = Incarnation{t.from()},
+          .lease = LeaseId{t.lease()},
+          .evidence = in.Map(t.evidence(), "evidence", SliceFromWire<LeaseDone::Evidence>),
+          .loss_sum = t.loss_sum(),
+          .examples = t.examples()};
+}
+
+flatbuffers::Offset<wire::LeaseDoneReply> Write(const LeaseDoneReply& m, Writer& out) {
+  return wire::CreateLeaseDoneReply(out.fbb, ToNumber(m.lease), m.committed);
+}
+
+LeaseDoneReply Read(const wire::LeaseDoneReply& t, Reader&) {
+  return {.lease = LeaseId{t.lease()}, .committed = t.committed()};
+}
+
+flatbuffers::Offset<wire::EvalDone> Write(const EvalDone& m, Writer& out) {
+  return wire::CreateEvalDone(out.fbb, ToNumber(m.from), m.round, m.first_batch, m.batches, m.loss_sum, m.correct,
+                              m.examples, m.versions_digest, m.oldest_version, m.newest_version);
+}
+
+EvalDone Read(const wire::EvalDone& t, Reader&) {
+  return {.from = Incarnation{t.from()},
+          .round = t.round(),
+          .first_batch = t.first_batch(),
+          .batches = t.batches(),
+          .loss_sum = t.loss_sum(),
+          .correct = t.correct(),
+          .examples = t.examples(),
+          .versions_digest = t.versions_digest(),
+          .oldest_version = t.oldest_version(),
+          .newest_version = t.newest_version()};
+}
+
+flatbuffers::Offset<wire::EvalDoneReply> Write(const EvalDoneReply& m, Writer& out) {
+  return wire::CreateEvalDoneReply(out.fbb, m.round, m.first_batch);
+}
+
+EvalDoneReply Read(const wire::EvalDoneReply& t, Reader&) {
+  return {.round = t.round(), .first_batch = t.first_batch()};
+}
+
+flatbuffers::Offset<wire::Violation> Write(const Violation& m, Writer& out) {
+  return wire::CreateViolation(out.fbb, ToNumber(m.from), ToNumber(m.by), out.Text(m.what));
+}
+
+Violation Read(const wire::Violation& t, Reader& in) {
+  return {.from = Incarnation{t.from()}, .by = Incarnation{t.by()}, .what = in.Text(t.what(), "what")};
+}
+
+}  // namespace downpour

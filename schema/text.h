@@ -1,0 +1,20 @@
+// What a string may be when it crosses a border: it will stand in JSON, in logs and on terminals.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace downpour {
+
+// Valid UTF-8 without control characters, but for newline and tab.
+bool IsText(std::string_view text);
+
+// `text` with whatever is not text replaced by '?', cut before the first character that would end beyond `limit` bytes.
+std::string CleanText(std::string_view text, size_t limit);
+
+// A file name of ours: 1 to 128 of [A-Za-z0-9_.-], not beginning with a dot. It names a file in one folder and nothing
+// outside it.
+bool IsPlainName(std::string_view name);
+
+}  // namespace downpour
