@@ -1,0 +1,145 @@
+#include "tensor/backend.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace downpour {
+namespace {
+
+template <typename T>
+bool Sound(const MatrixView<T>& m) {
+  return m.rows >= 0 && m.cols >= 0 && m.stride >= m.cols && (m.data != nullptr || m.elements() == 0);
+}
+bool SameShape(ConstMatrix a, ConstMatrix b) { return a.rows == b.rows && a.cols == b.cols; }
+
+template <typename T>
+std::string ShapeText(const MatrixView<T>& m) {
+  std::string text = absl::StrCat("[", m.rows, ", ", m.cols, "]");
+  if (m.stride < m.cols) absl::StrAppend(&text, " of stride ", m.stride);
+  if (m.data == nullptr) absl::StrAppend(&text, " without memory");
+  return text;
+}
+
+// Vectors are checked as matrices of one row or one column.
+template <typename T>
+MatrixView<T> AsRow(absl::Span<T> vector) {
+  return {vector.data(), 1, static_cast<int64_t>(vector.size())};
+}
+template <typename T>
+MatrixView<T> AsColumn(absl::Span<T> vector) {
+  return {vector.data(), static_cast<int64_t>(vector.size()), 1};
+}
+
+template <typename... Views>
+absl::Status Check(const char* operation, bool fits, const Views&... views) {
+  if (fits && (Sound(views) && ...)) return absl::OkStatus();
+  std::string shapes;
+  ((absl::StrAppend(&shapes, shapes.empty() ? "" : ", ", ShapeText(views))), ...);
+  return absl::InvalidArgumentError(absl::StrCat(operation, ": shapes ", shapes, " do not fit"));
+}
+
+bool LabelsFit(ConstMatrix outputs, absl::Span<const int32_t> labels) {
+  return static_cast<int64_t>(labels.size()) == outputs.rows && (outputs.rows == 0 || outputs.cols > 0);
+}
+bool GradientFits(ConstMatrix outputs, Matrix gradient) { return gradient.rows == 0 || SameShape(outputs, gradient); }
+
+}  // namespace
+
+Buffer& Buffer::operator=(Buffer&& other) noexcept {
+  std::swap(owner_, other.owner_);
+  std::swap(data_, other.data_);
+  return *this;
+}
+
+Buffer::~Buffer() {
+  if (data_ != nullptr) owner_->DoFree(data_);
+}
+
+absl::StatusOr<Buffer> Backend::Allocate(size_t bytes) {
+  if (bytes == 0) return Buffer();
+  auto memory = DoAllocate(bytes);
+  if (!memory.ok()) return memory.status();
+  return Buffer(this, *memory);
+}
+
+absl::Status Backend::Gemm(Transpose op_a, Transpose op_b, ConstMatrix a, ConstMatrix b, float beta, Matrix c) {
+  const bool plain_a = op_a == Transpose::kPlain;
+  const bool plain_b = op_b == Transpose::kPlain;
+  const int64_t inner = plain_a ? a.cols : a.rows;
+  const bool fits = inner > 0 && inner == (plain_b ? b.rows : b.cols) && c.rows == (plain_a ? a.rows : a.cols) &&
+                    c.cols == (plain_b ? b.cols : b.rows);
+  const char* operation = plain_a ? (plain_b ? "gemm a b" : "gemm a b'") : (plain_b ? "gemm a' b" : "gemm a' b'");
+  absl::Status status = Check(operation, fits, a, b, c);
+  if (!status.ok() || c.elements() == 0) return status;
+  return DoGemm(op_a, op_b, a, b, beta, c);
+}
+
+absl::Status Backend::AddBias(absl::Span<const float> bias, Matrix x) {
+  const ConstMatrix row = AsRow(bias);
+  absl::Status status = Check("add bias", row.cols == x.cols, row, x);
+  if (!status.ok() || x.elements() == 0) return status;
+  return DoAddBias(bias.data(), x);
+}
+
+absl::Status Backend::SumRows(ConstMatrix x, absl::Span<float> sums) {
+  const Matrix row = AsRow(sums);
+  absl::Status status = Check("sum rows", row.cols == x.cols, x, row);
+  if (!status.ok() || sums.empty()) return status;
+  return DoSumRows(x, sums.data());
+}
+
+absl::Status Backend::Activate(ActivationFunction f, ConstMatrix x, Matrix y) {
+  absl::Status status = Check("activate", SameShape(x, y), x, y);
+  if (!status.ok() || y.elements() == 0) return status;
+  return DoActivate(f, x, y);
+}
+
+absl::Status Backend::ActivateBackward(ActivationFunction f, ConstMatrix y, ConstMatrix dy, Matrix dx) {
+  absl::Status status = Check("activate backward", SameShape(y, dy) && SameShape(y, dx), y, dy, dx);
+  if (!status.ok() || dx.elements() == 0) return status;
+  return DoActivateBackward(f, y, dy, dx);
+}
+
+absl::Status Backend::Dropout(DropoutMask mask, ConstMatrix x, Matrix y) {
+  if (!(mask.rate >= 0 && mask.rate < 1)) {
+    return absl::InvalidArgumentError(absl::StrCat("dropout: rate ", mask.rate, " is not in [0, 1)"));
+  }
+  absl::Status status = Check("dropout", SameShape(x, y), x, y);
+  if (!status.ok() || y.elements() == 0) return status;
+  return DoDropout(mask, x, y);
+}
+
+absl::Status Backend::Copy(ConstMatrix from, Matrix to) {
+  absl::Status status = Check("copy", SameShape(from, to), from, to);
+  if (!status.ok() || to.elements() == 0) return status;
+  return DoCopy(from, to);
+}
+
+absl::Status Backend::Accumulate(ConstMatrix from, Matrix to) {
+  absl::Status status = Check("accumulate", SameShape(from, to), from, to);
+  if (!status.ok() || to.elements() == 0) return status;
+  return DoAccumulate(from, to);
+}
+
+absl::Status Backend::SoftmaxCrossEntropy(ConstMatrix logits, absl::Span<const int32_t> labels, Matrix d_logits,
+                                          BatchTotals* totals) {
+  absl::Status status = Check("softmax cross-entropy", LabelsFit(logits, labels) && GradientFits(logits, d_logits),
+                              logits, AsColumn(labels), d_logits);
+  if (!status.ok() || logits.rows == 0) return status;
+  return DoSoftmaxCrossEntropy(logits, labels.data(), d_logits, totals);
+}
+
+absl::Status Backend::MeanSquaredError(ConstMatrix outputs, ConstMatrix targets, Matrix d_outputs,
+                                       BatchTotals* totals) {
+  absl::Status status = Check("mean squared error", SameShape(outputs, targets) && GradientFits(outputs, d_outputs),
+                              outputs, targets, d_outputs);
+  if (!status.ok() || outputs.elements() == 0) return status;
+  return DoMeanSquaredError(outputs, targets, d_outputs, totals);
+}
+
+absl::Status Backend::CountCorrect(ConstMatrix outputs, absl::Span<const int32_t> labels, BatchTotals* totals) {
+  absl::Status status = Check("count correct", LabelsFit(outputs, labels), outputs, AsColumn(labels));
+  if (!status.ok() || outputs.rows == 0) return status;
+  return DoCountCorrect(outputs, labels.data(), totals);
+}
+
+}  // namespace downpour

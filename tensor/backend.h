@@ -1,0 +1,134 @@
+// The operations a model needs of a device: a narrow table with one implementation per kind of device.
+//
+//   auto backend = MakeHostBackend({});
+//   backend->Gemm(kPlain, kPlain, x, w, 0, y);
+//   backend->AddBias(b, y);
+//   backend->Activate(ActivationFunction::kRelu, y, y);
+//   backend->Synchronize();
+//
+// Shapes: checked here, for every backend alike, before the first address is used; addresses are the caller's promise.
+//   Zero rows are fine. Where an input and an output are the same view the operation works in place; other overlaps
+//   are not allowed.
+// Order: one queue: operations take effect in the order given, and may still be running when the call returns. Host
+//   memory given to Upload may be reused at once; what Download and the operations wrote is there after Synchronize,
+//   or at once where memory_is_host().
+// Errors: INVALID_ARGUMENT naming operation and shapes, with nothing done; RESOURCE_EXHAUSTED for memory; else what the
+//   device reports, at the latest from Synchronize.
+// Threads: one at a time.
+// Tests: tests/parity holds every operation against a naive double-precision one, with a tolerance, and sentinels
+// around
+//   every buffer.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "tensor/view.h"
+
+namespace downpour {
+
+enum class Transpose { kPlain, kTransposed };
+enum class ActivationFunction { kRelu, kSigmoid, kTanh };
+
+// Which elements survive: a pure function of (seed, row, column), so that a step computed again, on whatever device,
+// draws the same. Source: Threefry-2x32 with 13 rounds (Salmon et al., SC 2011); key = (low half of the seed, high
+// half), counter = (row, c), where column c takes the first word and column c + (cols + 1) / 2 the second. An element
+// is zeroed if its word is below floor(rate * 2^32).
+struct DropoutMask {
+  uint64_t seed = 0;
+  double rate = 0;  // in [0, 1)
+};
+
+// Sums over examples, in the backend's memory; operations add to them.
+struct BatchTotals {
+  double loss = 0;
+  uint64_t correct = 0;
+};
+
+class Backend;
+
+// Memory of a backend, freed with it. Contents undefined, 64-byte aligned.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(Backend* owner, void* data) : owner_(owner), data_(data) {}
+  Buffer(Buffer&& other) noexcept
+      : owner_(std::exchange(other.owner_, nullptr)), data_(std::exchange(other.data_, nullptr)) {}
+  Buffer& operator=(Buffer&& other) noexcept;
+  ~Buffer();
+
+  void* data() const { return data_; }
+
+ private:
+  Backend* owner_ = nullptr;
+  void* data_ = nullptr;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual std::string name() const = 0;     // for people: library, version, kernels
+  virtual bool memory_is_host() const = 0;  // views may point to any host memory, and results are there at once
+
+  absl::StatusOr<Buffer> Allocate(size_t bytes);
+  virtual absl::Status Upload(const void* host, size_t bytes, void* to) = 0;
+  virtual absl::Status Download(const void* from, size_t bytes, void* host) = 0;
+  virtual absl::Status Synchronize() = 0;
+
+  // c = op(a) op(b) + beta c; c is not read where beta is 0. Neither a nor b overlaps c; inner sizes are above 0.
+  absl::Status Gemm(Transpose op_a, Transpose op_b, ConstMatrix a, ConstMatrix b, float beta, Matrix c);
+
+  // Every row of x += bias.
+  absl::Status AddBias(absl::Span<const float> bias, Matrix x);
+  // sums = the sum of x's rows.
+  absl::Status SumRows(ConstMatrix x, absl::Span<float> sums);
+
+  // y = f(x). NaN stays NaN, so that a diverged model is seen.
+  absl::Status Activate(ActivationFunction f, ConstMatrix x, Matrix y);
+  // dx = dy f'(x), by way of y = f(x).
+  absl::Status ActivateBackward(ActivationFunction f, ConstMatrix y, ConstMatrix dy, Matrix dx);
+
+  // y = x where the mask lets it pass, scaled by 1 / (1 - rate), else 0. Backward is the same, on gradients.
+  absl::Status Dropout(DropoutMask mask, ConstMatrix x, Matrix y);
+
+  absl::Status Copy(ConstMatrix from, Matrix to);
+  absl::Status Accumulate(ConstMatrix from, Matrix to);  // to += from
+
+  // totals->loss += the sum over rows of -log softmax(logits)[label]. d_logits = its gradient divided by rows, that is:
+  // of the batch's mean; an empty view (no rows) where only the loss is wanted. Labels lie in [0, cols): the caller's
+  // promise, since they may lie in a device's memory.
+  absl::Status SoftmaxCrossEntropy(ConstMatrix logits, absl::Span<const int32_t> labels, Matrix d_logits,
+                                   BatchTotals* totals);
+  // totals->loss += the sum over rows of the mean of (outputs - targets)^2; d_outputs as above.
+  absl::Status MeanSquaredError(ConstMatrix outputs, ConstMatrix targets, Matrix d_outputs, BatchTotals* totals);
+  // totals->correct += the rows whose largest element (the first of equals) stands at their label; of a single column:
+  // whose element lies within a half of the label.
+  absl::Status CountCorrect(ConstMatrix outputs, absl::Span<const int32_t> labels, BatchTotals* totals);
+
+ private:
+  friend class Buffer;
+  // The same operations, shapes checked and at least one element to do.
+  virtual absl::StatusOr<void*> DoAllocate(size_t bytes) = 0;
+  virtual void DoFree(void* data) = 0;
+  virtual absl::Status DoGemm(Transpose op_a, Transpose op_b, ConstMatrix a, ConstMatrix b, float beta, Matrix c) = 0;
+  virtual absl::Status DoAddBias(const float* bias, Matrix x) = 0;
+  virtual absl::Status DoSumRows(ConstMatrix x, float* sums) = 0;
+  virtual absl::Status DoActivate(ActivationFunction f, ConstMatrix x, Matrix y) = 0;
+  virtual absl::Status DoActivateBackward(ActivationFunction f, ConstMatrix y, ConstMatrix dy, Matrix dx) = 0;
+  virtual absl::Status DoDropout(DropoutMask mask, ConstMatrix x, Matrix y) = 0;
+  virtual absl::Status DoCopy(ConstMatrix from, Matrix to) = 0;
+  virtual absl::Status DoAccumulate(ConstMatrix from, Matrix to) = 0;
+  virtual absl::Status DoSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, Matrix d_logits,
+                                             BatchTotals* totals) = 0;
+  virtual absl::Status DoMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, Matrix d_outputs,
+                                          BatchTotals* totals) = 0;
+  virtual absl::Status DoCountCorrect(ConstMatrix outputs, const int32_t* labels, BatchTotals* totals) = 0;
+};
+
+}  // namespace downpour

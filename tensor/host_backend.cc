@@ -1,0 +1,116 @@
+#include "tensor/host_backend.h"
+
+#include <omp.h>
+#include <oneapi/dnnl/dnnl.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "tensor/apply_kernels.h"
+#include "tensor/host_kernels.h"
+
+namespace downpour {
+namespace {
+
+constexpr size_t kAlignment = 64;
+
+bool Correct(const float* row, int64_t cols, int32_t label) {
+  if (cols == 1) return std::fabs(row[0] - static_cast<float>(label)) < 0.5f;
+  int64_t best = 0;
+  for (int64_t c = 1; c < cols; ++c) {
+    if (row[c] > row[best]) best = c;
+  }
+  return best == label;
+}
+
+class HostBackend final : public Backend {
+ public:
+  explicit HostBackend(const HostBackendOptions& options) : gemm_threads_(options.gemm_threads) {}
+
+  std::string name() const override {
+    const dnnl_version_t* version = dnnl_version();
+    return absl::StrCat("cpu (oneDNN ", version->major, ".", version->minor, ".", version->patch, ", ", CpuTargetName(),
+                        ")");
+  }
+  bool memory_is_host() const override { return true; }
+
+  absl::Status Upload(const void* host, size_t bytes, void* to) override {
+    if (bytes > 0) std::memcpy(to, host, bytes);
+    return absl::OkStatus();
+  }
+  absl::Status Download(const void* from, size_t bytes, void* host) override { return Upload(from, bytes, host); }
+  absl::Status Synchronize() override { return absl::OkStatus(); }
+
+ private:
+  absl::StatusOr<void*> DoAllocate(size_t bytes) override {
+    void* memory = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+    if (memory == nullptr) return absl::ResourceExhaustedError(absl::StrCat("no memory for ", bytes, " bytes"));
+    return memory;
+  }
+  void DoFree(void* data) override { std::free(data); }
+
+  absl::Status DoGemm(Transpose op_a, Transpose op_b, ConstMatrix a, ConstMatrix b, float beta, Matrix c) override {
+    const bool plain_a = op_a == Transpose::kPlain;
+    const bool plain_b = op_b == Transpose::kPlain;
+    omp_set_num_threads(gemm_threads_);  // a setting of the calling thread
+    const dnnl_status_t status =
+        dnnl_sgemm(plain_a ? 'N' : 'T', plain_b ? 'N' : 'T', c.rows, c.cols, plain_a ? a.cols : a.rows, 1.0f, a.data,
+                   a.stride, b.data, b.stride, beta, c.data, c.stride);
+    if (status == dnnl_success) return absl::OkStatus();
+    return absl::InternalError(absl::StrCat("oneDNN's sgemm answered ", static_cast<int>(status)));
+  }
+  absl::Status DoAddBias(const float* bias, Matrix x) override {
+    HostAddBias(bias, x);
+    return absl::OkStatus();
+  }
+  absl::Status DoSumRows(ConstMatrix x, float* sums) override {
+    HostSumRows(x, sums);
+    return absl::OkStatus();
+  }
+  absl::Status DoActivate(ActivationFunction f, ConstMatrix x, Matrix y) override {
+    HostActivate(f, x, y);
+    return absl::OkStatus();
+  }
+  absl::Status DoActivateBackward(ActivationFunction f, ConstMatrix y, ConstMatrix dy, Matrix dx) override {
+    HostActivateBackward(f, y, dy, dx);
+    return absl::OkStatus();
+  }
+  absl::Status DoDropout(DropoutMask mask, ConstMatrix x, Matrix y) override {
+    HostDropout(mask, x, y);
+    return absl::OkStatus();
+  }
+  absl::Status DoCopy(ConstMatrix from, Matrix to) override {
+    for (int64_t r = 0; r < to.rows; ++r) std::memcpy(to.row(r), from.row(r), static_cast<size_t>(to.cols) * 4);
+    return absl::OkStatus();
+  }
+  absl::Status DoAccumulate(ConstMatrix from, Matrix to) override {
+    HostAccumulate(from, to);
+    return absl::OkStatus();
+  }
+  absl::Status DoSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, Matrix d_logits,
+                                     BatchTotals* totals) override {
+    totals->loss += HostSoftmaxCrossEntropy(logits, labels, d_logits);
+    return absl::OkStatus();
+  }
+  absl::Status DoMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, Matrix d_outputs,
+                                  BatchTotals* totals) override {
+    totals->loss += HostMeanSquaredError(outputs, targets, d_outputs);
+    return absl::OkStatus();
+  }
+  absl::Status DoCountCorrect(ConstMatrix outputs, const int32_t* labels, BatchTotals* totals) override {
+    for (int64_t r = 0; r < outputs.rows; ++r) totals->correct += Correct(outputs.row(r), outputs.cols, labels[r]);
+    return absl::OkStatus();
+  }
+
+  int gemm_threads_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> MakeHostBackend(const HostBackendOptions& options) {
+  return std::make_unique<HostBackend>(options);
+}
+
+}  // namespace downpour

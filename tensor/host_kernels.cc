@@ -1,0 +1,261 @@
+#include "tensor/host_kernels.h"
+
+#include <cmath>
+#include <cstddef>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "tensor/host_kernels.cc"
+// foreach_target.h comes first: it includes this file once per target.
+// clang-format off
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+#include <hwy/contrib/math/math-inl.h>
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace downpour::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Calls body(d, i) for every vector of [0, n), then for the rest one by one.
+template <class Body>
+HWY_INLINE void ForEachVector(int64_t n, const Body& body) {
+  const hn::ScalableTag<float> d;
+  const hn::CappedTag<float, 1> one;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) body(d, i);
+  for (; i < n; ++i) body(one, i);
+}
+
+// Calls row(r, cols) for every row, or once for all of them as one long row where nothing lies between.
+template <class Row>
+HWY_INLINE void ForEachRow(Matrix out, bool contiguous, const Row& row) {
+  if (contiguous) return row(0, out.elements());
+  for (int64_t r = 0; r < out.rows; ++r) row(r, out.cols);
+}
+
+template <class F>
+HWY_INLINE void Map(ConstMatrix x, Matrix y, const F& f) {
+  ForEachRow(y, x.contiguous() && y.contiguous(), [&](int64_t r, int64_t cols) HWY_ATTR {
+    const float* from = x.row(r);
+    float* to = y.row(r);
+    ForEachVector(cols, [=](auto d, int64_t i) HWY_ATTR { hn::StoreU(f(d, hn::LoadU(d, from + i)), d, to + i); });
+  });
+}
+
+template <class F>
+HWY_INLINE void Map(ConstMatrix a, ConstMatrix b, Matrix y, const F& f) {
+  ForEachRow(y, a.contiguous() && b.contiguous() && y.contiguous(), [&](int64_t r, int64_t cols) HWY_ATTR {
+    const float* from_a = a.row(r);
+    const float* from_b = b.row(r);
+    float* to = y.row(r);
+    ForEachVector(cols, [=](auto d, int64_t i) HWY_ATTR {
+      hn::StoreU(f(d, hn::LoadU(d, from_a + i), hn::LoadU(d, from_b + i)), d, to + i);
+    });
+  });
+}
+
+// Highway's functions may turn NaN into a number.
+template <class V>
+HWY_INLINE V KeepNan(V x, V value) {
+  return hn::IfThenElse(hn::IsNaN(x), x, value);
+}
+
+void AddBias(const float* bias, Matrix x) {
+  for (int64_t r = 0; r < x.rows; ++r) {
+    float* row = x.row(r);
+    ForEachVector(x.cols, [=](auto d, int64_t i) HWY_ATTR {
+      hn::StoreU(hn::Add(hn::LoadU(d, row + i), hn::LoadU(d, bias + i)), d, row + i);
+    });
+  }
+}
+
+void SumRows(ConstMatrix x, float* sums) {
+  ForEachVector(x.cols, [=](auto d, int64_t i) HWY_ATTR {
+    auto sum = hn::Zero(d);
+    for (int64_t r = 0; r < x.rows; ++r) sum = hn::Add(sum, hn::LoadU(d, x.row(r) + i));
+    hn::StoreU(sum, d, sums + i);
+  });
+}
+
+void Accumulate(ConstMatrix from, Matrix to) {
+  Map(from, to, to, [](auto, auto x, auto y) HWY_ATTR { return hn::Add(x, y); });
+}
+
+void Activate(ActivationFunction f, ConstMatrix x, Matrix y) {
+  switch (f) {
+    case ActivationFunction::kRelu:
+      return Map(x, y, [](auto d, auto v) HWY_ATTR { return hn::IfThenZeroElse(hn::Lt(v, hn::Zero(d)), v); });
+    case ActivationFunction::kSigmoid:
+      return Map(x, y, [](auto d, auto v) HWY_ATTR {
+        const auto one = hn::Set(d, 1.0f);
+        const auto power = hn::Min(hn::Neg(v), hn::Set(d, 88.0f));  // beyond, Exp overflows
+        return KeepNan(v, hn::Div(one, hn::Add(one, hn::Exp(d, power))));
+      });
+    case ActivationFunction::kTanh:
+      return Map(x, y, [](auto d, auto v) HWY_ATTR { return KeepNan(v, hn::Tanh(d, v)); });
+  }
+}
+
+void ActivateBackward(ActivationFunction f, ConstMatrix y, ConstMatrix dy, Matrix dx) {
+  switch (f) {
+    case ActivationFunction::kRelu:
+      return Map(y, dy, dx, [](auto d, auto out, auto grad) HWY_ATTR {
+        return hn::IfThenElseZero(hn::Gt(out, hn::Zero(d)), grad);
+      });
+    case ActivationFunction::kSigmoid:
+      return Map(y, dy, dx, [](auto d, auto out, auto grad) HWY_ATTR {
+        return hn::Mul(grad, hn::Mul(out, hn::Sub(hn::Set(d, 1.0f), out)));
+      });
+    case ActivationFunction::kTanh:
+      return Map(y, dy, dx, [](auto d, auto out, auto grad) HWY_ATTR {
+        return hn::Mul(grad, hn::Sub(hn::Set(d, 1.0f), hn::Mul(out, out)));
+      });
+  }
+}
+
+template <int kRotate, class V>
+HWY_INLINE void ThreefryRound(V& x0, V& x1) {
+  x0 = hn::Add(x0, x1);
+  x1 = hn::Xor(hn::RotateRight<32 - kRotate>(x1), x0);
+}
+
+// Counter (x0, x1) to two random words, in place. The rotations and the parity constant are the paper's.
+template <class D, class V>
+HWY_INLINE void Threefry(D d, uint64_t seed, V& x0, V& x1) {
+  const uint32_t low = static_cast<uint32_t>(seed), high = static_cast<uint32_t>(seed >> 32);
+  const V key[3] = {hn::Set(d, low), hn::Set(d, high), hn::Set(d, low ^ high ^ 0x1BD11BDAu)};
+  x0 = hn::Add(x0, key[0]);
+  x1 = hn::Add(x1, key[1]);
+  for (uint32_t fours = 1; fours <= 3; ++fours) {
+    if (fours % 2 == 1) {
+      ThreefryRound<13>(x0, x1);
+      ThreefryRound<15>(x0, x1);
+      ThreefryRound<26>(x0, x1);
+      ThreefryRound<6>(x0, x1);
+    } else {
+      ThreefryRound<17>(x0, x1);
+      ThreefryRound<29>(x0, x1);
+      ThreefryRound<16>(x0, x1);
+      ThreefryRound<24>(x0, x1);
+    }
+    x0 = hn::Add(x0, key[fours % 3]);
+    x1 = hn::Add(x1, hn::Add(key[(fours + 1) % 3], hn::Set(d, fours)));
+  }
+  ThreefryRound<17>(x0, x1);
+}
+
+void Dropout(DropoutMask mask, ConstMatrix x, Matrix y) {
+  const uint32_t threshold = static_cast<uint32_t>(mask.rate * 0x1p32);
+  const float scale = static_cast<float>(1 / (1 - mask.rate));
+  const int64_t half = (x.cols + 1) / 2;
+  for (int64_t r = 0; r < x.rows; ++r) {
+    const float* from = x.row(r);
+    float* to = y.row(r);
+    const auto columns = [=](auto d, int64_t c, bool both) HWY_ATTR {
+      const hn::RebindToUnsigned<decltype(d)> du;
+      auto word0 = hn::Set(du, static_cast<uint32_t>(r));
+      auto word1 = hn::Iota(du, static_cast<uint32_t>(c));
+      Threefry(du, mask.seed, word0, word1);
+      const auto pass = [=](auto word, int64_t at) HWY_ATTR {
+        const auto dropped = hn::RebindMask(d, hn::Lt(word, hn::Set(du, threshold)));
+        const auto kept = hn::Mul(hn::LoadU(d, from + at), hn::Set(d, scale));
+        hn::StoreU(hn::IfThenZeroElse(dropped, kept), d, to + at);
+      };
+      pass(word0, c);
+      if (both) pass(word1, c + half);
+    };
+    ForEachVector(x.cols - half, [=](auto d, int64_t c) HWY_ATTR { columns(d, c, true); });
+    if (x.cols % 2 == 1) columns(hn::CappedTag<float, 1>(), half - 1, false);
+  }
+}
+
+// The sum of exp(x - largest); `powers` gets the exponentials where it is not null.
+HWY_INLINE float SumExp(const float* x, int64_t n, float largest, float* powers) {
+  const hn::ScalableTag<float> wide;
+  auto sums = hn::Zero(wide);
+  float sum = 0;
+  const auto power = [=](auto d, int64_t i) HWY_ATTR {
+    const auto t = hn::Sub(hn::LoadU(d, x + i), hn::Set(d, largest));
+    const auto e = KeepNan(t, hn::Exp(d, t));
+    if (powers != nullptr) hn::StoreU(e, d, powers + i);
+    return e;
+  };
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(wide));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) sums = hn::Add(sums, power(wide, i));
+  for (; i < n; ++i) sum += hn::GetLane(power(hn::CappedTag<float, 1>(), i));
+  return sum + hn::GetLane(hn::SumOfLanes(wide, sums));
+}
+
+double SoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, Matrix d_logits) {
+  const float scale = 1.0f / static_cast<float>(logits.rows);
+  double loss = 0;
+  for (int64_t r = 0; r < logits.rows; ++r) {
+    const float* x = logits.row(r);
+    float* gradient = d_logits.rows > 0 ? d_logits.row(r) : nullptr;
+    float largest = x[0];
+    for (int64_t c = 1; c < logits.cols; ++c) largest = x[c] > largest ? x[c] : largest;
+    const float at_label = x[labels[r]];
+    const float sum = SumExp(x, logits.cols, largest, gradient);
+    loss += std::log(double{sum}) - (double{at_label} - double{largest});
+    if (gradient == nullptr) continue;
+    const float share = scale / sum;
+    ForEachVector(logits.cols, [=](auto d, int64_t i) HWY_ATTR {
+      hn::StoreU(hn::Mul(hn::LoadU(d, gradient + i), hn::Set(d, share)), d, gradient + i);
+    });
+    gradient[labels[r]] -= scale;
+  }
+  return loss;
+}
+
+double MeanSquaredError(ConstMatrix outputs, ConstMatrix targets, Matrix d_outputs) {
+  const double width = static_cast<double>(outputs.cols);
+  const float scale = static_cast<float>(2 / (width * static_cast<double>(outputs.rows)));
+  double loss = 0;
+  for (int64_t r = 0; r < outputs.rows; ++r) {
+    const float* out = outputs.row(r);
+    const float* target = targets.row(r);
+    for (int64_t c = 0; c < outputs.cols; ++c) {
+      const double error = double{out[c]} - double{target[c]};
+      loss += error * error / width;
+    }
+  }
+  if (d_outputs.rows == 0) return loss;
+  Map(outputs, targets, d_outputs,
+      [=](auto d, auto out, auto target) HWY_ATTR { return hn::Mul(hn::Sub(out, target), hn::Set(d, scale)); });
+  return loss;
+}
+
+}  // namespace downpour::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace downpour {
+
+HWY_EXPORT(AddBias);
+HWY_EXPORT(SumRows);
+HWY_EXPORT(Accumulate);
+HWY_EXPORT(Activate);
+HWY_EXPORT(ActivateBackward);
+HWY_EXPORT(Dropout);
+HWY_EXPORT(SoftmaxCrossEntropy);
+HWY_EXPORT(MeanSquaredError);
+
+void HostAddBias(const float* bias, Matrix x) { HWY_DYNAMIC_DISPATCH(AddBias)(bias, x); }
+void HostSumRows(ConstMatrix x, float* sums) { HWY_DYNAMIC_DISPATCH(SumRows)(x, sums); }
+void HostAccumulate(ConstMatrix from, Matrix to) { HWY_DYNAMIC_DISPATCH(Accumulate)(from, to); }
+void HostActivate(ActivationFunction f, ConstMatrix x, Matrix y) { HWY_DYNAMIC_DISPATCH(Activate)(f, x, y); }
+void HostActivateBackward(ActivationFunction f, ConstMatrix y, ConstMatrix dy, Matrix dx) {
+  HWY_DYNAMIC_DISPATCH(ActivateBackward)(f, y, dy, dx);
+}
+void HostDropout(DropoutMask mask, ConstMatrix x, Matrix y) { HWY_DYNAMIC_DISPATCH(Dropout)(mask, x, y); }
+double HostSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, Matrix d_logits) {
+  return HWY_DYNAMIC_DISPATCH(SoftmaxCrossEntropy)(logits, labels, d_logits);
+}
+double HostMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, Matrix d_outputs) {
+  return HWY_DYNAMIC_DISPATCH(MeanSquaredError)(outputs, targets, d_outputs);
+}
+
+}  // namespace downpour
+#endif  // HWY_ONCE

@@ -1,0 +1,24 @@
+// The host backend's elementwise work, compiled for every CPU target and chosen at run time.
+//
+// Shapes: as in backend.h, checked by the caller.
+// Order: reductions follow the CPU's vector width, so their last bits differ between CPUs; the dropout mask does not.
+#pragma once
+
+#include <cstdint>
+
+#include "tensor/backend.h"
+#include "tensor/view.h"
+
+namespace downpour {
+
+void HostAddBias(const float* bias, Matrix x);
+void HostSumRows(ConstMatrix x, float* sums);
+void HostActivate(ActivationFunction f, ConstMatrix x, Matrix y);
+void HostActivateBackward(ActivationFunction f, ConstMatrix y, ConstMatrix dy, Matrix dx);
+void HostDropout(DropoutMask mask, ConstMatrix x, Matrix y);
+void HostAccumulate(ConstMatrix from, Matrix to);
+// Both return the sum over rows of the loss.
+double HostSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, Matrix d_logits);
+double HostMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, Matrix d_outputs);
+
+}  // namespace downpour

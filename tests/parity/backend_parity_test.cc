@@ -1,0 +1,397 @@
+// Every operation of every backend against a naive one in double precision, on random odd shapes.
+#include <gtest/gtest.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tensor/host_backend.h"
+#include "tests/parity/device_matrix.h"
+
+namespace downpour {
+namespace {
+
+constexpr double kRounding = 0x1p-23;  // one rounding of a float, and a little
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr ActivationFunction kFunctions[] = {ActivationFunction::kRelu, ActivationFunction::kSigmoid,
+                                             ActivationFunction::kTanh};
+
+// The host backend, once per CPU target.
+class BackendParityTest : public testing::TestWithParam<int64_t> {
+ protected:
+  void SetUp() override { hwy::SetSupportedTargetsForTest(GetParam()); }
+  void TearDown() override { hwy::SetSupportedTargetsForTest(0); }
+
+  // A result's place, filled with what must not be read.
+  DeviceMatrix Unset(int64_t rows, int64_t cols, int64_t gap = 0) {
+    Numbers numbers(rows, cols);
+    std::fill(numbers.values.begin(), numbers.values.end(), kNan);
+    return DeviceMatrix(*backend_, numbers, gap);
+  }
+
+  // Totals in the backend's memory, from zero.
+  BatchTotals Totals(const std::function<absl::Status(BatchTotals*)>& operation) {
+    Buffer memory = std::move(*backend_->Allocate(sizeof(BatchTotals)));
+    BatchTotals totals;
+    EXPECT_TRUE(backend_->Upload(&totals, sizeof(totals), memory.data()).ok());
+    const absl::Status status = operation(static_cast<BatchTotals*>(memory.data()));
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_TRUE(backend_->Download(memory.data(), sizeof(totals), &totals).ok());
+    EXPECT_TRUE(backend_->Synchronize().ok());
+    return totals;
+  }
+
+  Buffer UploadLabels(const std::vector<int32_t>& labels) {
+    Buffer memory = std::move(*backend_->Allocate(labels.size() * sizeof(int32_t)));
+    EXPECT_TRUE(backend_->Upload(labels.data(), labels.size() * sizeof(int32_t), memory.data()).ok());
+    return memory;
+  }
+  static absl::Span<const int32_t> LabelView(const Buffer& memory, size_t count) {
+    return {static_cast<const int32_t*>(memory.data()), count};
+  }
+
+  std::unique_ptr<Backend> backend_ = MakeHostBackend({});
+  Random random_{1};
+};
+std::vector<int64_t> Targets() {
+  std::vector<int64_t> targets = hwy::SupportedAndGeneratedTargets();
+  if (targets.back() != HWY_STATIC_TARGET) targets.push_back(HWY_STATIC_TARGET);
+  return targets;
+}
+INSTANTIATE_TEST_SUITE_P(Host, BackendParityTest, testing::ValuesIn(Targets()),
+                         [](const auto& param) { return std::string(hwy::TargetName(param.param)); });
+
+// Tolerance: 4 roundings of the sum of |a| |b|, whatever the order of summation.
+TEST_P(BackendParityTest, Gemm) {
+  for (int trial = 0; trial < 200; ++trial) {
+    const int64_t m = random_.Between(1, 70), n = random_.Between(1, 70), k = random_.Between(1, 130);
+    const bool transposed_a = random_.Between(0, 1), transposed_b = random_.Between(0, 1);
+    const float beta = std::vector<float>{0, 1, 0.5f}[random_.Between(0, 2)];
+    const Numbers a = transposed_a ? random_.Matrix(k, m) : random_.Matrix(m, k);
+    const Numbers b = transposed_b ? random_.Matrix(n, k) : random_.Matrix(k, n);
+    const Numbers before = random_.Matrix(m, n);
+    DeviceMatrix da(*backend_, a, random_.Between(0, 3)), db(*backend_, b, random_.Between(0, 3));
+    DeviceMatrix dc = beta == 0 ? Unset(m, n, trial % 3) : DeviceMatrix(*backend_, before, trial % 3);
+    ASSERT_TRUE(backend_
+                    ->Gemm(transposed_a ? Transpose::kTransposed : Transpose::kPlain,
+                           transposed_b ? Transpose::kTransposed : Transpose::kPlain, da.view(), db.view(), beta,
+                           dc.view())
+                    .ok());
+    Numbers want(m, n), magnitude(m, n);
+    for (int64_t i = 0; i < m; ++i) {
+      for (int64_t j = 0; j < n; ++j) {
+        double sum = beta * before.at(i, j), size = std::fabs(sum);
+        for (int64_t l = 0; l < k; ++l) {
+          const double product = (transposed_a ? a.at(l, i) : a.at(i, l)) * (transposed_b ? b.at(j, l) : b.at(l, j));
+          sum += product;
+          size += std::fabs(product);
+        }
+        want.at(i, j) = sum;
+        magnitude.at(i, j) = size;
+      }
+    }
+    ExpectClose(dc.Read(), want, 4 * kRounding, magnitude);
+  }
+}
+
+TEST_P(BackendParityTest, AddBiasIsOneRounding) {
+  for (int trial = 0; trial < 30; ++trial) {
+    const int64_t rows = random_.Between(0, 9), cols = random_.Between(1, 70);
+    const Numbers x = random_.Matrix(rows, cols), bias = random_.Matrix(1, cols);
+    DeviceMatrix dx(*backend_, x, trial % 3), db(*backend_, bias);
+    ASSERT_TRUE(backend_->AddBias(db.vector(), dx.view()).ok());
+    Numbers want = x;
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < cols; ++c) want.at(r, c) = static_cast<float>(x.at(r, c) + bias.at(0, c));
+    }
+    EXPECT_EQ(dx.Read().values, want.values);
+  }
+}
+
+// Tolerance: a rounding per row of the sum of magnitudes.
+TEST_P(BackendParityTest, SumRows) {
+  for (int trial = 0; trial < 30; ++trial) {
+    const int64_t rows = random_.Between(0, 70), cols = random_.Between(1, 70);
+    const Numbers x = random_.Matrix(rows, cols);
+    DeviceMatrix dx(*backend_, x, trial % 3), sums = Unset(1, cols);
+    ASSERT_TRUE(backend_->SumRows(dx.view(), sums.vector()).ok());
+    Numbers want(1, cols), magnitude(1, cols);
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < cols; ++c) {
+        want.at(0, c) += x.at(r, c);
+        magnitude.at(0, c) += std::fabs(x.at(r, c));
+      }
+    }
+    ExpectClose(sums.Read(), want, static_cast<double>(rows) * kRounding, magnitude);
+  }
+}
+
+double Value(ActivationFunction f, double x) {
+  switch (f) {
+    case ActivationFunction::kRelu:
+      return std::max(x, 0.0);
+    case ActivationFunction::kSigmoid:
+      return 1 / (1 + std::exp(-x));
+    case ActivationFunction::kTanh:
+      return std::tanh(x);
+  }
+  return 0;
+}
+
+// Tolerance: 8 roundings, over the whole range of floats; apart and in place.
+TEST_P(BackendParityTest, Activate) {
+  for (ActivationFunction f : kFunctions) {
+    for (int trial = 0; trial < 30; ++trial) {
+      const int64_t rows = random_.Between(0, 9), cols = random_.Between(1, 70);
+      Numbers x = random_.Matrix(rows, cols, trial % 2 ? 3.0f : 200.0f);
+      if (rows > 0 && trial % 5 == 0) x.at(0, 0) = 3e38 * (trial % 2 ? 1 : -1);
+      DeviceMatrix dx(*backend_, x, trial % 3), dy = Unset(rows, cols, trial % 2);
+      ASSERT_TRUE(backend_->Activate(f, dx.view(), dy.view()).ok());
+      Numbers want = x;
+      for (double& v : want.values) v = Value(f, v);
+      ExpectClose(
+          dy.Read(), want, 8 * kRounding, want.values.empty() ? want : [&] {
+            Numbers magnitude = want;
+            for (double& v : magnitude.values) v = std::fabs(v);
+            return magnitude;
+          }());
+      ASSERT_TRUE(backend_->Activate(f, dx.view(), dx.view()).ok());
+      EXPECT_EQ(dx.Read().values, dy.Read().values);
+    }
+  }
+}
+
+TEST_P(BackendParityTest, ActivateKeepsNan) {
+  for (ActivationFunction f : kFunctions) {
+    for (int64_t cols : {1, 40}) {
+      DeviceMatrix x = Unset(2, cols);
+      ASSERT_TRUE(backend_->Activate(f, x.view(), x.view()).ok());
+      for (double v : x.Read().values) EXPECT_TRUE(std::isnan(v));
+    }
+  }
+}
+
+// Tolerance: 8 roundings of |dy|.
+TEST_P(BackendParityTest, ActivateBackward) {
+  for (ActivationFunction f : kFunctions) {
+    for (int trial = 0; trial < 30; ++trial) {
+      const int64_t rows = random_.Between(0, 9), cols = random_.Between(1, 70);
+      const Numbers y = random_.Matrix(rows, cols), dy = random_.Matrix(rows, cols);
+      DeviceMatrix device_y(*backend_, y, trial % 2), device_dy(*backend_, dy, trial % 3), dx = Unset(rows, cols);
+      ASSERT_TRUE(backend_->ActivateBackward(f, device_y.view(), device_dy.view(), dx.view()).ok());
+      Numbers want(rows, cols), magnitude(rows, cols);
+      for (size_t i = 0; i < want.values.size(); ++i) {
+        const double out = y.values[i];
+        const double slope = f == ActivationFunction::kRelu      ? (out > 0 ? 1 : 0)
+                             : f == ActivationFunction::kSigmoid ? out * (1 - out)
+                                                                 : 1 - out * out;
+        want.values[i] = dy.values[i] * slope;
+        magnitude.values[i] = 2 * std::fabs(dy.values[i]);
+      }
+      ExpectClose(dx.Read(), want, 8 * kRounding, magnitude);
+      ASSERT_TRUE(backend_->ActivateBackward(f, device_y.view(), device_dy.view(), device_dy.view()).ok());
+      EXPECT_EQ(device_dy.Read().values, dx.Read().values);
+    }
+  }
+}
+
+struct Words {
+  uint32_t x0, x1;
+};
+// Threefry-2x32 with 13 rounds, written down from the paper.
+Words Threefry(uint64_t seed, uint32_t c0, uint32_t c1) {
+  const uint32_t key[3] = {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32),
+                           static_cast<uint32_t>(seed) ^ static_cast<uint32_t>(seed >> 32) ^ 0x1BD11BDA};
+  const int rotations[8] = {13, 15, 26, 6, 17, 29, 16, 24};
+  Words w{c0 + key[0], c1 + key[1]};
+  for (uint32_t round = 0; round < 13; ++round) {
+    w.x0 += w.x1;
+    w.x1 = (w.x1 << rotations[round % 8] | w.x1 >> (32 - rotations[round % 8])) ^ w.x0;
+    const uint32_t fours = (round + 1) / 4;
+    if (round % 4 == 3) w = {w.x0 + key[fours % 3], w.x1 + key[(fours + 1) % 3] + fours};
+  }
+  return w;
+}
+
+// The known answers that the paper's authors publish with their library.
+TEST(ThreefryTest, KnownAnswers) {
+  const Words zeros = Threefry(0, 0, 0);
+  EXPECT_EQ(zeros.x0, 0x9d1c5ec6u);
+  EXPECT_EQ(zeros.x1, 0x8bd50731u);
+  const Words pi = Threefry(0x0370734413198a2e, 0x243f6a88, 0x85a308d3);
+  EXPECT_EQ(pi.x0, 0xba3e4725u);
+  EXPECT_EQ(pi.x1, 0xf27d669eu);
+}
+
+// Exact: the same mask on every device, whatever the width of its vectors.
+TEST_P(BackendParityTest, Dropout) {
+  for (int trial = 0; trial < 60; ++trial) {
+    const int64_t rows = random_.Between(0, 9), cols = random_.Between(1, 140);
+    const DropoutMask mask{0x123456789abcdef0u * static_cast<uint64_t>(trial), trial % 11 / 11.0};
+    const Numbers x = random_.Matrix(rows, cols);
+    DeviceMatrix dx(*backend_, x, trial % 3), dy = Unset(rows, cols, trial % 2);
+    ASSERT_TRUE(backend_->Dropout(mask, dx.view(), dy.view()).ok());
+    Numbers want(rows, cols);
+    const int64_t half = (cols + 1) / 2;
+    const float scale = static_cast<float>(1 / (1 - mask.rate));
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < cols; ++c) {
+        const Words w = Threefry(mask.seed, static_cast<uint32_t>(r), static_cast<uint32_t>(c < half ? c : c - half));
+        const bool dropped = (c < half ? w.x0 : w.x1) < static_cast<uint32_t>(mask.rate * 0x1p32);
+        want.at(r, c) = dropped ? 0 : static_cast<float>(x.at(r, c)) * scale;
+      }
+    }
+    EXPECT_EQ(dy.Read().values, want.values);
+    ASSERT_TRUE(backend_->Dropout(mask, dx.view(), dx.view()).ok());
+    EXPECT_EQ(dx.Read().values, want.values);
+  }
+}
+
+TEST_P(BackendParityTest, DropoutKeepsTheMeanAndDrawsApart) {
+  const int64_t rows = 100, cols = 1001;
+  Numbers ones(rows, cols);
+  std::fill(ones.values.begin(), ones.values.end(), 1.0);
+  DeviceMatrix x(*backend_, ones);
+  for (double rate : {0.1, 0.5, 0.9}) {
+    std::vector<std::vector<double>> draws;
+    for (uint64_t seed : {1, 2}) {
+      DeviceMatrix y = Unset(rows, cols);
+      ASSERT_TRUE(backend_->Dropout({seed, rate}, x.view(), y.view()).ok());
+      draws.push_back(y.Read().values);
+      double sum = 0;
+      for (double v : draws.back()) sum += v;
+      const double n = static_cast<double>(rows * cols);
+      EXPECT_NEAR(sum / n, 1.0, 5 * std::sqrt(rate / (1 - rate) / n));
+    }
+    EXPECT_NE(draws[0], draws[1]);
+    EXPECT_NE(std::vector<double>(draws[0].begin(), draws[0].begin() + cols),
+              std::vector<double>(draws[0].begin() + cols, draws[0].begin() + 2 * cols));
+  }
+}
+
+TEST_P(BackendParityTest, CopyAndAccumulate) {
+  for (int trial = 0; trial < 30; ++trial) {
+    const int64_t rows = random_.Between(0, 9), cols = random_.Between(1, 70);
+    const Numbers from = random_.Matrix(rows, cols), to = random_.Matrix(rows, cols);
+    DeviceMatrix a(*backend_, from, trial % 2), b(*backend_, to, trial % 3), c = Unset(rows, cols, trial % 3);
+    ASSERT_TRUE(backend_->Accumulate(a.view(), b.view()).ok());
+    ASSERT_TRUE(backend_->Copy(a.view(), c.view()).ok());
+    Numbers sum = to;
+    for (size_t i = 0; i < sum.values.size(); ++i) {
+      sum.values[i] = static_cast<float>(static_cast<float>(from.values[i]) + static_cast<float>(to.values[i]));
+    }
+    EXPECT_EQ(b.Read().values, sum.values);
+    EXPECT_EQ(c.Read().values, a.Read().values);
+  }
+}
+
+// Tolerance: gradient 16 roundings of 1 / rows; loss 16 roundings of rows times the largest logit.
+TEST_P(BackendParityTest, SoftmaxCrossEntropy) {
+  for (int trial = 0; trial < 60; ++trial) {
+    const int64_t rows = random_.Between(1, 20), cols = random_.Between(1, 70);
+    const float scale = std::vector<float>{1, 10, 10000}[trial % 3];
+    const Numbers logits = random_.Matrix(rows, cols, scale);
+    const std::vector<int32_t> labels = random_.Labels(rows, cols);
+    const Buffer label_memory = UploadLabels(labels);
+    DeviceMatrix x(*backend_, logits, trial % 3), dx = Unset(rows, cols, trial % 2);
+    const auto run = [&](Matrix gradient) {
+      return Totals([&](BatchTotals* totals) {
+        return backend_->SoftmaxCrossEntropy(x.view(), LabelView(label_memory, labels.size()), gradient, totals);
+      });
+    };
+    const BatchTotals totals = run(dx.view());
+    double loss = 0;
+    Numbers want(rows, cols), magnitude(rows, cols);
+    for (int64_t r = 0; r < rows; ++r) {
+      double largest = logits.at(r, 0), sum = 0;
+      for (int64_t c = 0; c < cols; ++c) largest = std::max(largest, logits.at(r, c));
+      for (int64_t c = 0; c < cols; ++c) sum += std::exp(logits.at(r, c) - largest);
+      loss += std::log(sum) + largest - logits.at(r, labels[r]);
+      for (int64_t c = 0; c < cols; ++c) {
+        const double share = std::exp(logits.at(r, c) - largest) / sum;
+        want.at(r, c) = (share - (c == labels[r] ? 1 : 0)) / static_cast<double>(rows);
+        magnitude.at(r, c) = 1 / static_cast<double>(rows);
+      }
+    }
+    EXPECT_NEAR(totals.loss, loss, 16 * kRounding * static_cast<double>(rows) * scale);
+    ExpectClose(dx.Read(), want, 16 * kRounding, magnitude);
+    EXPECT_EQ(run(Matrix()).loss, totals.loss);
+  }
+}
+
+TEST_P(BackendParityTest, SoftmaxCrossEntropyShowsNan) {
+  for (int64_t cols : {3, 40}) {
+    for (int64_t at = 0; at < cols; ++at) {
+      Numbers logits = random_.Matrix(1, cols);
+      logits.at(0, at) = kNan;
+      DeviceMatrix x(*backend_, logits), dx = Unset(1, cols);
+      const Buffer labels = UploadLabels({1});
+      const BatchTotals totals = Totals([&](BatchTotals* sums) {
+        return backend_->SoftmaxCrossEntropy(x.view(), LabelView(labels, 1), dx.view(), sums);
+      });
+      EXPECT_TRUE(std::isnan(totals.loss)) << at;
+      for (double v : dx.Read().values) EXPECT_TRUE(std::isnan(v)) << at;
+    }
+  }
+}
+
+// Tolerance: 4 roundings.
+TEST_P(BackendParityTest, MeanSquaredError) {
+  for (int trial = 0; trial < 30; ++trial) {
+    const int64_t rows = random_.Between(1, 20), cols = random_.Between(1, 70);
+    const Numbers outputs = random_.Matrix(rows, cols), targets = random_.Matrix(rows, cols);
+    DeviceMatrix x(*backend_, outputs, trial % 2), t(*backend_, targets, trial % 3), dx = Unset(rows, cols);
+    const auto run = [&](Matrix gradient) {
+      return Totals(
+          [&](BatchTotals* totals) { return backend_->MeanSquaredError(x.view(), t.view(), gradient, totals); });
+    };
+    const BatchTotals totals = run(dx.view());
+    double loss = 0;
+    Numbers want(rows, cols), magnitude(rows, cols);
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < cols; ++c) {
+        const double error = outputs.at(r, c) - targets.at(r, c);
+        loss += error * error / static_cast<double>(cols);
+        want.at(r, c) = 2 * error / static_cast<double>(cols * rows);
+        magnitude.at(r, c) = std::fabs(want.at(r, c));
+      }
+    }
+    EXPECT_NEAR(totals.loss, loss, 4 * kRounding * loss);
+    ExpectClose(dx.Read(), want, 4 * kRounding, magnitude);
+    EXPECT_EQ(run(Matrix()).loss, totals.loss);
+  }
+}
+
+TEST_P(BackendParityTest, CountCorrect) {
+  Numbers outputs(4, 3);
+  outputs.values = {1, 3, 2, /**/ 5, 5, 1, /**/ -1, -2, -3, /**/ 0, 0, 7};
+  DeviceMatrix x(*backend_, outputs, 2);
+  const auto correct = [&](const std::vector<int32_t>& labels) {
+    const Buffer memory = UploadLabels(labels);
+    return Totals([&](BatchTotals* totals) {
+             return backend_->CountCorrect(x.view().Rows(static_cast<int64_t>(labels.size())),
+                                           LabelView(memory, labels.size()), totals);
+           })
+        .correct;
+  };
+  EXPECT_EQ(correct({1, 0, 0, 2}), 4u);
+  EXPECT_EQ(correct({0, 1, 0, 2}), 2u);  // the first of equals wins
+  EXPECT_EQ(correct({2, 2, 2}), 0u);
+
+  Numbers single(3, 1);
+  single.values = {0.4, 0.6, 7.3};
+  DeviceMatrix y(*backend_, single);
+  const Buffer labels = UploadLabels({0, 0, 7});
+  EXPECT_EQ(Totals([&](BatchTotals* totals) {
+              return backend_->CountCorrect(y.view(), LabelView(labels, 3), totals);
+            }).correct,
+            2u);
+}
+
+}  // namespace
+}  // namespace downpour
