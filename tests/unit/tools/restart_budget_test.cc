@@ -1,0 +1,55 @@
+#include "tools/restart_budget.h"
+
+#include <gtest/gtest.h>
+
+namespace downpour {
+namespace {
+
+using std::chrono_literals::operator""min;
+using std::chrono_literals::operator""ms;
+using std::chrono_literals::operator""s;
+
+TEST(RestartBudgetTest, FiveTimesWithoutProgressThenNoMore) {
+  RestartBudget budget;
+  for (uint32_t attempt = 1; attempt <= 5; ++attempt) {
+    const auto restart = budget.Spend("worker-0", 7, 1min);
+    ASSERT_TRUE(restart.has_value());
+    EXPECT_EQ(restart->attempt, attempt);
+  }
+  EXPECT_FALSE(budget.Spend("worker-0", 7, 1min).has_value());
+  EXPECT_TRUE(budget.Spend("worker-1", 7, 1min).has_value());
+}
+
+TEST(RestartBudgetTest, ProgressRefillsButNumbersGoOn) {
+  RestartBudget budget;
+  for (int i = 0; i < 5; ++i) budget.Spend("worker-0", 7, 1min);
+  const auto restart = budget.Spend("worker-0", 8, 1min);
+  ASSERT_TRUE(restart.has_value());
+  EXPECT_EQ(restart->attempt, 6u);
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(budget.Spend("worker-0", 8, 1min).has_value());
+  EXPECT_FALSE(budget.Spend("worker-0", 8, 1min).has_value());
+}
+
+TEST(RestartBudgetTest, ProgressThatSeemsToFallBackRefillsNothing) {
+  RestartBudget budget;
+  for (int i = 0; i < 5; ++i) budget.Spend("worker-0", i % 2 == 0 ? 8 : 0, 1min);
+  EXPECT_FALSE(budget.Spend("worker-0", 8, 1min).has_value());
+}
+
+TEST(RestartBudgetTest, ShortLivesWaitLongerEachTimeAndALongOneForgives) {
+  RestartBudget budget;
+  double progress = 0;
+  const auto delay = [&](RestartBudget::Duration lived) { return budget.Spend("w", ++progress, lived)->delay; };
+  EXPECT_EQ(delay(10ms), 0ms);
+  EXPECT_EQ(delay(10ms), 100ms);
+  EXPECT_EQ(delay(10ms), 200ms);
+  EXPECT_EQ(delay(10ms), 400ms);
+  for (int i = 0; i < 20; ++i) delay(10ms);
+  EXPECT_EQ(delay(10ms), RestartBudget::kLongestDelay);
+  EXPECT_EQ(delay(6s), 0ms);
+  EXPECT_EQ(delay(10ms), 0ms);
+  EXPECT_EQ(delay(10ms), 100ms);
+}
+
+}  // namespace
+}  // namespace downpour

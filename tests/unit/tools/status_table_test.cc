@@ -1,0 +1,96 @@
+#include "tools/status_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/tools/sample_status.h"
+
+namespace downpour {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+StatusView Sample() { return ParseStatus(SampleStatus()).value(); }
+
+TEST(StatusTableTest, TheDocumentedSample) {
+  EXPECT_EQ(StatusTable(Sample(), /*color=*/false),
+            "Health:     degraded\n"
+            "Pending:    worker-3 has not joined yet\n"
+            "Failures:   worker-2: no heartbeat for 5.0 s; 2 leases handed on, 9.5 s ago\n"
+            "Waiting:    chief for ps-1: has not reported slice 4, for 1.5 s\n"
+            "\n"
+            "Job:        mnist-mlp RUNNING, epoch 3.2 of 10 (32.4 %), loss 0.0912, 48,211 examples/s, 13 s elapsed, "
+            "40 s left\n"
+            "Evaluation: accuracy 96.90 %, loss 0.1, after epoch 2\n"
+            "Pushes:     0 applied, 0 acknowledged, 0 duplicate, 0 refused, 0 skipped\n"
+            "Staleness:  mean/p99/max 2.9/7/11\n"
+            "\n"
+            "TASK      STATE    HOST   PID  STEP  EXAMPLES/S  STALENESS MEAN/P99/MAX  CPU    MEMORY   IN  OUT  "
+            "HEARTBEAT  WAITING FOR\n"
+            "worker-0  RUNNING  h1    4715   812      12,011                2.9/7/11  93%  84.0 MiB  1 B  1 B  "
+            "0.2 s ago\n"
+            "\n"
+            "Checkpoint: 1-4, 3.2 s ago, 1.8 MiB, 180 of 590 leases (checkpoints/1-4)\n"
+            "Next:       downpour logs worker-2 --job-dir /jobs/mnist\n");
+}
+
+TEST(StatusTableTest, AnEmptyStatusSaysWhatIsUnknownAndThatNothingIsWrong) {
+  StatusView status;
+  status.job = "j";
+  status.state = "QUEUED";
+  status.tasks.resize(1);
+  const std::string table = StatusTable(status, false);
+  EXPECT_THAT(table, HasSubstr("Health:     healthy\nPending:    none\nFailures:   none lately\n"));
+  EXPECT_THAT(table, HasSubstr("Job:        j QUEUED\n"));
+  EXPECT_THAT(table, HasSubstr("Checkpoint: none yet\n"));
+  EXPECT_THAT(table, Not(HasSubstr("Waiting:")));
+  EXPECT_THAT(table, HasSubstr("\n-     -"));
+}
+
+TEST(StatusTableTest, AFailedJobNamesItsErrorAtTheTop) {
+  StatusView status = Sample();
+  status.state = "FAILED";
+  status.error = "ps-1 died";
+  EXPECT_THAT(StatusTable(status, false), HasSubstr("Health:     FAILED\nError:      ps-1 died\n"));
+}
+
+TEST(StatusTableTest, ColorsOnlyWhenAsked) {
+  EXPECT_THAT(StatusTable(Sample(), true), HasSubstr("\x1b[31mdegraded\x1b[0m"));
+  EXPECT_THAT(StatusTable(Sample(), false), Not(HasSubstr("\x1b")));
+}
+
+TEST(StatusTableTest, WordsOfTasksCannotDriveTheTerminal) {
+  StatusView status = Sample();
+  status.tasks[0].host = "\x1b]0;evil\x07";
+  status.pending[0].why =
+      "a\nb\xc2\x9b"
+      "c";
+  status.failures[0].what = "\r\x1b[2J";
+  status.next = {"rm\n-rf"};
+  const std::string table = StatusTable(status, false);
+  EXPECT_THAT(table, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(table, Not(HasSubstr("\r")));
+  EXPECT_THAT(table, HasSubstr("a b??c"));
+  EXPECT_THAT(table, HasSubstr("rm -rf"));
+}
+
+TEST(StatusTableTest, MessagesRejectedAreCountedOverAllTasks) {
+  StatusView status = Sample();
+  status.tasks.resize(2);
+  status.tasks[0].rejected = 2;
+  status.tasks[1].rejected = 3;
+  EXPECT_THAT(StatusTable(status, false), HasSubstr("5 messages rejected"));
+}
+
+TEST(SummaryTableTest, TheDocumentedSample) {
+  EXPECT_EQ(SummaryTable(ParseSummary(SampleSummary()).value(), false),
+            "Job:        mnist-mlp SUCCEEDED\n"
+            "Accuracy:   98.10 % on the eval data, loss 0.07\n"
+            "Trained:    10 epochs, 600,000 examples, in 13 s, 48,000 examples/s\n"
+            "Staleness:  mean/p99/max 3.0/6/9\n"
+            "Checkpoint: checkpoints/1-5\n");
+}
+
+}  // namespace
+}  // namespace downpour

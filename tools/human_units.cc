@@ -1,0 +1,52 @@
+#include "tools/human_units.h"
+
+#include <cmath>
+#include <cstdint>
+
+#include "absl/strings/str_format.h"
+#include "schema/text.h"
+
+namespace downpour {
+
+std::string HumanCount(double count) {
+  std::string digits = absl::StrFormat("%.0f", std::abs(count));
+  if (!std::isfinite(count)) return digits;
+  for (int place = static_cast<int>(digits.size()) - 3; place > 0; place -= 3) digits.insert(place, 1, ',');
+  return (count < 0 ? "-" : "") + digits;
+}
+
+std::string HumanBytes(double bytes) {
+  constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  int unit = 0;
+  while (bytes >= 1024 && unit < 5) {
+    bytes /= 1024;
+    ++unit;
+  }
+  return absl::StrFormat(unit == 0 ? "%.0f %s" : "%.1f %s", bytes, kUnits[unit]);
+}
+
+std::string HumanSeconds(double seconds) {
+  if (!(seconds < 1e9)) return "very long";
+  if (seconds < 9.95) return absl::StrFormat("%.1f s", seconds);
+  const int64_t whole = std::llround(seconds);
+  if (whole < 60) return absl::StrFormat("%d s", whole);
+  if (whole < 3600) return absl::StrFormat("%d min %02d s", whole / 60, whole % 60);
+  return absl::StrFormat("%d h %02d min", whole / 3600, whole % 3600 / 60);
+}
+
+std::string HumanPercent(double share, int decimals) { return absl::StrFormat("%.*f %%", decimals, 100 * share); }
+
+std::string HumanLoss(double loss) { return absl::StrFormat("%.4g", loss); }
+
+std::string Printable(std::string_view words) {
+  constexpr size_t kLongest = 1000;
+  std::string safe = CleanText(words, kLongest);
+  for (size_t i = 0; i < safe.size(); ++i) {
+    if (safe[i] == '\n' || safe[i] == '\t') safe[i] = ' ';
+    // The C1 controls, 0xc2 0x80 to 0xc2 0x9f, are text in UTF-8, but terminals obey them like escapes.
+    if (safe[i] == '\xc2' && static_cast<unsigned char>(safe[i + 1]) < 0xa0) safe[i] = safe[i + 1] = '?';
+  }
+  return safe;
+}
+
+}  // namespace downpour

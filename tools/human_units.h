@@ -1,0 +1,18 @@
+// Numbers as people read them in tables and progress lines.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace downpour {
+
+std::string HumanCount(double count);                      // 48,211
+std::string HumanBytes(double bytes);                      // 84.0 MiB
+std::string HumanSeconds(double seconds);                  // 0.2 s, 40 s, 3 min 20 s, 2 h 05 min
+std::string HumanPercent(double share, int decimals = 1);  // 0.324 -> 32.4 %
+std::string HumanLoss(double loss);                        // four digits that matter
+
+// Words of a remote process as one line that is safe for a terminal: what could drive it becomes '?'.
+std::string Printable(std::string_view words);
+
+}  // namespace downpour

@@ -1,0 +1,73 @@
+#include "tools/progress.h"
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "tools/human_units.h"
+
+namespace downpour {
+namespace {
+
+std::string Epochs(const StatusView& status) {
+  const MaybeNumber done = EpochsDone(status);
+  if (!done || status.epochs.value_or(0) <= 0) return status.state;
+  const double share = std::min(1.0, *done / *status.epochs);
+  return absl::StrFormat("epoch %.1f/%.0f (%.0f %%)", *done, *status.epochs, 100 * share);
+}
+
+std::string Workers(const StatusView& status) {
+  std::set<std::string> alive, all;
+  for (const TaskView& task : status.tasks) {
+    if (task.role != "worker") continue;
+    all.insert(task.name);
+    if (task.state == "RUNNING" || task.state == "PREPARING") alive.insert(task.name);
+  }
+  for (const PendingView& pending : status.pending) {
+    if (pending.task.starts_with("worker")) all.insert(pending.task);
+  }
+  return absl::StrCat(alive.size(), "/", all.size(), " workers");
+}
+
+std::string Waiting(const StatusView& status) {
+  std::vector<std::string> reasons;
+  for (const PendingView& pending : status.pending) {
+    reasons.push_back(absl::StrCat(Printable(pending.task), " ", Printable(pending.why)));
+  }
+  for (const WaitView& wait : status.waits) {
+    reasons.push_back(absl::StrCat(Printable(wait.task), " waits for ", Printable(wait.on), ": ", Printable(wait.why)));
+  }
+  return reasons.empty() ? Printable(status.state)
+                         : absl::StrCat(Printable(status.state), ": ", absl::StrJoin(reasons, "; "));
+}
+
+}  // namespace
+
+std::string ProgressLine(const StatusView& status) {
+  if (status.state == "QUEUED" || status.state == "PREPARING") return Waiting(status);
+  std::vector<std::string> parts = {Epochs(status)};
+  if (status.state != "RUNNING") parts.insert(parts.begin(), Printable(status.state));
+  if (status.examples_per_second) parts.push_back(HumanCount(*status.examples_per_second) + " examples/s");
+  if (status.loss) parts.push_back("loss " + HumanLoss(*status.loss));
+  if (status.staleness.mean) parts.push_back(absl::StrFormat("staleness %.1f", *status.staleness.mean));
+  parts.push_back(Workers(status));
+  if (status.remaining) parts.push_back(HumanSeconds(*status.remaining) + " left");
+  return absl::StrJoin(parts, " | ");
+}
+
+std::string FitLine(std::string line, int columns) {
+  int column = 0;
+  for (size_t i = 0; i < line.size(); ++i) {
+    const bool starts_character = (static_cast<unsigned char>(line[i]) & 0xc0) != 0x80;
+    if (starts_character && ++column > columns) {
+      line.resize(i);
+      break;
+    }
+  }
+  return line;
+}
+
+}  // namespace downpour

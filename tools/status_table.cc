@@ -1,0 +1,210 @@
+#include "tools/status_table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "tools/human_units.h"
+
+namespace downpour {
+namespace {
+
+constexpr const char* kGood = "\x1b[32m";
+constexpr const char* kBad = "\x1b[31m";
+constexpr const char* kUnknown = "-";
+
+std::string Paint(bool color, const char* how, const std::string& words) {
+  return color ? absl::StrCat(how, words, "\x1b[0m") : words;
+}
+
+// A label, then one line for each entry, all in one column.
+void AddSection(const std::string& label, const std::vector<std::string>& lines, std::string* out) {
+  std::string head = label + ":";
+  for (const std::string& line : lines) {
+    absl::StrAppendFormat(out, "%-12s%s\n", head, line);
+    head.clear();
+  }
+}
+
+template <typename Show>
+std::string OrUnknown(const MaybeNumber& value, Show show) {
+  return value ? std::string(show(*value)) : std::string(kUnknown);
+}
+
+std::string StalenessCell(const StalenessView& s) {
+  if (!s.mean) return kUnknown;
+  return absl::StrCat(absl::StrFormat("%.1f", *s.mean), "/", OrUnknown(s.p99, HumanCount), "/",
+                      OrUnknown(s.max, HumanCount));
+}
+
+std::vector<std::string> TaskRow(const TaskView& task) {
+  const auto words = [](const std::string& w) { return w.empty() ? std::string(kUnknown) : Printable(w); };
+  const auto number = [](double n) { return absl::StrFormat("%.0f", n); };
+  const auto percent = [](double share) { return absl::StrFormat("%.0f%%", 100 * share); };
+  const auto ago = [](double seconds) { return HumanSeconds(seconds) + " ago"; };
+  return {words(task.name),
+          words(task.state),
+          words(task.host),
+          OrUnknown(task.pid, number),
+          OrUnknown(task.step, HumanCount),
+          OrUnknown(task.examples_per_second, HumanCount),
+          StalenessCell(task.staleness),
+          OrUnknown(task.cpu_share, percent),
+          OrUnknown(task.resident_bytes, HumanBytes),
+          OrUnknown(task.bytes_in, HumanBytes),
+          OrUnknown(task.bytes_out, HumanBytes),
+          OrUnknown(task.heartbeat_age, ago),
+          Printable(task.waiting_for)};
+}
+
+// Left-aligned names, right-aligned numbers, two spaces between columns, nothing after the last word of a line.
+std::string Columns(const std::vector<std::vector<std::string>>& rows, size_t first_number, size_t last_number) {
+  std::vector<size_t> widths(rows.front().size());
+  for (const auto& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string out;
+  for (const auto& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      const std::string pad(widths[i] - row[i].size(), ' ');
+      const bool right = i >= first_number && i <= last_number;
+      absl::StrAppend(&line, i == 0 ? "" : "  ", right ? pad + row[i] : row[i] + pad);
+    }
+    line.resize(line.find_last_not_of(' ') + 1);
+    absl::StrAppend(&out, line, "\n");
+  }
+  return out;
+}
+
+std::string TaskTable(const StatusView& status) {
+  std::vector<std::vector<std::string>> rows = {{"TASK", "STATE", "HOST", "PID", "STEP", "EXAMPLES/S",
+                                                 "STALENESS MEAN/P99/MAX", "CPU", "MEMORY", "IN", "OUT", "HEARTBEAT",
+                                                 "WAITING FOR"}};
+  for (const TaskView& task : status.tasks) rows.push_back(TaskRow(task));
+  return Columns(rows, /*first_number=*/3, /*last_number=*/11);
+}
+
+std::string JobLine(const StatusView& status) {
+  std::vector<std::string> parts = {absl::StrCat(Printable(status.job), " ", Printable(status.state))};
+  const MaybeNumber done = EpochsDone(status);
+  if (done && status.epochs.value_or(0) > 0) {
+    parts.push_back(absl::StrFormat("epoch %.1f of %.0f (%s)", *done, *status.epochs,
+                                    HumanPercent(std::min(1.0, *done / *status.epochs))));
+  }
+  if (status.loss) parts.push_back("loss " + HumanLoss(*status.loss));
+  if (status.examples_per_second) parts.push_back(HumanCount(*status.examples_per_second) + " examples/s");
+  if (status.elapsed) parts.push_back(HumanSeconds(*status.elapsed) + " elapsed");
+  if (status.remaining) parts.push_back(HumanSeconds(*status.remaining) + " left");
+  return absl::StrJoin(parts, ", ");
+}
+
+std::string PushLine(const StatusView& status) {
+  std::vector<std::string> parts;
+  const auto add = [&](const MaybeNumber& count, const char* what) {
+    if (count) parts.push_back(absl::StrCat(HumanCount(*count), " ", what));
+  };
+  add(status.pushes_applied, "applied");
+  add(status.pushes_acknowledged, "acknowledged");
+  add(status.pushes_duplicate, "duplicate");
+  add(status.pushes_refused, "refused");
+  add(status.pushes_skipped, "skipped");
+  double rejected = 0;
+  for (const TaskView& task : status.tasks) rejected += task.rejected.value_or(0);
+  if (rejected > 0) parts.push_back(HumanCount(rejected) + " messages rejected");
+  return parts.empty() ? kUnknown : absl::StrJoin(parts, ", ");
+}
+
+std::vector<std::string> CheckpointLines(const StatusView& status) {
+  std::vector<std::string> lines;
+  if (status.checkpoint_round.empty()) {
+    lines.push_back("none yet");
+  } else {
+    std::vector<std::string> parts = {Printable(status.checkpoint_round)};
+    if (status.checkpoint_age) parts.push_back(HumanSeconds(*status.checkpoint_age) + " ago");
+    if (status.checkpoint_bytes) parts.push_back(HumanBytes(*status.checkpoint_bytes));
+    if (status.checkpoint_leases && status.leases) {
+      parts.push_back(
+          absl::StrCat(HumanCount(*status.checkpoint_leases), " of ", HumanCount(*status.leases), " leases"));
+    }
+    lines.push_back(absl::StrCat(absl::StrJoin(parts, ", "), " (", Printable(status.checkpoint_path), ")"));
+  }
+  if (!status.checkpoint_writing.empty()) lines.push_back("writing " + Printable(status.checkpoint_writing));
+  if (!status.checkpoint_error.empty()) lines.push_back("last error: " + Printable(status.checkpoint_error));
+  return lines;
+}
+
+void AddHealth(const StatusView& status, bool color, std::string* out) {
+  const bool healthy = IsHealthy(status);
+  const std::string verdict = healthy ? "healthy" : HasEnded(status) ? status.state : "degraded";
+  AddSection("Health", {Paint(color, healthy ? kGood : kBad, Printable(verdict))}, out);
+  if (!status.error.empty()) AddSection("Error", {Paint(color, kBad, Printable(status.error))}, out);
+
+  std::vector<std::string> pending, failures, waits;
+  for (const PendingView& p : status.pending) pending.push_back(Printable(p.task) + " " + Printable(p.why));
+  for (const FailureView& f : status.failures) {
+    failures.push_back(absl::StrCat(Printable(f.task), ": ", Printable(f.what),
+                                    f.age ? absl::StrCat(", ", HumanSeconds(*f.age), " ago") : ""));
+  }
+  for (const WaitView& w : status.waits) {
+    waits.push_back(absl::StrCat(Printable(w.task), " for ", Printable(w.on), ": ", Printable(w.why),
+                                 w.seconds ? absl::StrCat(", for ", HumanSeconds(*w.seconds)) : ""));
+  }
+  AddSection("Pending", pending.empty() ? std::vector<std::string>{"none"} : pending, out);
+  AddSection("Failures", failures.empty() ? std::vector<std::string>{"none lately"} : failures, out);
+  AddSection("Waiting", waits, out);
+}
+
+}  // namespace
+
+std::string StatusTable(const StatusView& status, bool color) {
+  std::string out;
+  AddHealth(status, color, &out);
+  absl::StrAppend(&out, "\n");
+  AddSection("Job", {JobLine(status)}, &out);
+  if (status.evaluation_accuracy || status.evaluation_loss) {
+    std::vector<std::string> parts;
+    if (status.evaluation_accuracy) parts.push_back("accuracy " + HumanPercent(*status.evaluation_accuracy, 2));
+    if (status.evaluation_loss) parts.push_back("loss " + HumanLoss(*status.evaluation_loss));
+    if (status.evaluation_epoch) parts.push_back(absl::StrFormat("after epoch %.0f", *status.evaluation_epoch));
+    AddSection("Evaluation", {absl::StrJoin(parts, ", ")}, &out);
+  }
+  AddSection("Pushes", {PushLine(status)}, &out);
+  AddSection("Staleness", {"mean/p99/max " + StalenessCell(status.staleness)}, &out);
+  absl::StrAppend(&out, "\n", TaskTable(status), "\n");
+  AddSection("Checkpoint", CheckpointLines(status), &out);
+  std::vector<std::string> next;
+  for (const std::string& command : status.next) next.push_back(Printable(command));
+  AddSection("Next", next, &out);
+  return out;
+}
+
+std::string SummaryTable(const SummaryView& summary, bool color) {
+  std::string out;
+  const bool good = summary.state == "SUCCEEDED";
+  AddSection("Job",
+             {absl::StrCat(Printable(summary.job), " ", Paint(color, good ? kGood : kBad, Printable(summary.state)))},
+             &out);
+  if (!summary.error.empty()) AddSection("Error", {Printable(summary.error)}, &out);
+  if (summary.eval_accuracy) {
+    AddSection("Accuracy",
+               {absl::StrCat(HumanPercent(*summary.eval_accuracy, 2), " on the eval data",
+                             summary.eval_loss ? ", loss " + HumanLoss(*summary.eval_loss) : "")},
+               &out);
+  }
+  std::vector<std::string> parts;
+  if (summary.epochs) parts.push_back(absl::StrFormat("%.10g epochs", *summary.epochs));
+  if (summary.examples) parts.push_back(HumanCount(*summary.examples) + " examples");
+  if (summary.wall_seconds) parts.push_back("in " + HumanSeconds(*summary.wall_seconds));
+  if (summary.examples_per_second) parts.push_back(HumanCount(*summary.examples_per_second) + " examples/s");
+  if (!parts.empty()) AddSection("Trained", {absl::StrJoin(parts, ", ")}, &out);
+  AddSection("Staleness", {"mean/p99/max " + StalenessCell(summary.staleness)}, &out);
+  if (!summary.checkpoint.empty()) AddSection("Checkpoint", {Printable(summary.checkpoint)}, &out);
+  return out;
+}
+
+}  // namespace downpour

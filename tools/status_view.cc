@@ -1,0 +1,168 @@
+#include "tools/status_view.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace downpour {
+namespace {
+
+using Json = nlohmann::json;
+
+const Json& At(const Json& object, const char* key) {
+  static const Json kAbsent;
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  return object.is_object() && found != object.end() ? *found : kAbsent;
+}
+
+MaybeNumber Number(const Json& object, const char* key) {
+  const Json& value = At(object, key);
+  return value.is_number() ? MaybeNumber(value.get<double>()) : std::nullopt;
+}
+
+std::string Words(const Json& object, const char* key) {
+  const Json& value = At(object, key);
+  return value.is_string() ? value.get<std::string>() : std::string();
+}
+
+StalenessView Staleness(const Json& object) {
+  return {Number(object, "mean"), Number(object, "p99"), Number(object, "max")};
+}
+
+TaskView Task(const Json& task) {
+  TaskView view;
+  view.name = Words(task, "name");
+  view.role = Words(task, "role");
+  view.state = Words(task, "state");
+  view.host = Words(task, "host");
+  view.device = Words(task, "device");
+  view.waiting_for = Words(task, "waitingFor");
+  view.pid = Number(task, "pid");
+  view.attempt = Number(task, "attempt");
+  view.step = Number(task, "step");
+  view.examples_per_second = Number(task, "examplesPerSecond");
+  view.cpu_share = Number(task, "cpuShare");
+  view.resident_bytes = Number(task, "residentBytes");
+  view.bytes_in = Number(task, "bytesIn");
+  view.bytes_out = Number(task, "bytesOut");
+  view.heartbeat_age = Number(task, "lastHeartbeatSeconds");
+  view.rejected = Number(task, "rejected");
+  view.staleness = Staleness(At(task, "staleness"));
+  return view;
+}
+
+void ReadProgress(const Json& json, StatusView* view) {
+  const Json& progress = At(json, "progress");
+  view->epoch = Number(progress, "epoch");
+  view->epochs = Number(progress, "epochs");
+  view->leases_committed = Number(progress, "leasesCommitted");
+  view->leases = Number(progress, "leases");
+  view->examples_committed = Number(progress, "examplesCommitted");
+  view->examples = Number(progress, "examples");
+  view->train_examples = Number(progress, "trainExamples");
+  view->examples_per_second = Number(progress, "examplesPerSecond");
+  view->loss = Number(progress, "loss");
+  const Json& evaluation = At(json, "evaluation");
+  view->evaluation_epoch = Number(evaluation, "epoch");
+  view->evaluation_loss = Number(evaluation, "loss");
+  view->evaluation_accuracy = Number(evaluation, "accuracy");
+  const Json& pushes = At(json, "pushes");
+  view->pushes_acknowledged = Number(pushes, "acknowledged");
+  view->pushes_applied = Number(pushes, "applied");
+  view->pushes_duplicate = Number(pushes, "duplicate");
+  view->pushes_refused = Number(pushes, "refused");
+  view->pushes_skipped = Number(pushes, "skipped");
+}
+
+void ReadCheckpoint(const Json& checkpoint, StatusView* view) {
+  view->checkpoint_round = Words(checkpoint, "round");
+  view->checkpoint_path = Words(checkpoint, "path");
+  view->checkpoint_error = Words(checkpoint, "lastError");
+  view->checkpoint_writing = Words(checkpoint, "writing");
+  view->checkpoint_age = Number(checkpoint, "ageSeconds");
+  view->checkpoint_bytes = Number(checkpoint, "bytes");
+  view->checkpoint_leases = Number(checkpoint, "leasesCommitted");
+}
+
+absl::StatusOr<Json> ParseObject(std::string_view text) {
+  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return absl::InvalidArgumentError("not a JSON object");
+  return json;
+}
+
+}  // namespace
+
+absl::StatusOr<StatusView> ParseStatus(std::string_view text) {
+  absl::StatusOr<Json> parsed = ParseObject(text);
+  if (!parsed.ok()) return parsed.status();
+  const Json& json = *parsed;
+  StatusView view;
+  view.job = Words(json, "job");
+  view.state = Words(json, "state");
+  view.error = Words(json, "errorMessage");
+  view.endpoint = Words(At(json, "chief"), "endpoint");
+  view.job_dir = Words(At(json, "chief"), "jobDir");
+  view.elapsed = Number(json, "elapsedSeconds");
+  view.remaining = Number(json, "remainingSeconds");
+  ReadProgress(json, &view);
+  ReadCheckpoint(At(json, "checkpoint"), &view);
+  view.staleness = Staleness(At(json, "staleness"));
+  for (const Json& task : At(json, "tasks")) view.tasks.push_back(Task(task));
+  for (const Json& entry : At(json, "pending")) view.pending.push_back({Words(entry, "task"), Words(entry, "why")});
+  for (const Json& entry : At(json, "waits")) {
+    view.waits.push_back({Words(entry, "task"), Words(entry, "for"), Words(entry, "why"), Number(entry, "seconds")});
+  }
+  for (const Json& entry : At(json, "failures")) {
+    view.failures.push_back({Words(entry, "task"), Words(entry, "what"), Number(entry, "ageSeconds")});
+  }
+  for (const Json& entry : At(json, "next")) {
+    if (entry.is_string()) view.next.push_back(entry.get<std::string>());
+  }
+  return view;
+}
+
+absl::StatusOr<SummaryView> ParseSummary(std::string_view text) {
+  absl::StatusOr<Json> parsed = ParseObject(text);
+  if (!parsed.ok()) return parsed.status();
+  const Json& json = *parsed;
+  SummaryView view;
+  view.job = Words(json, "job");
+  view.state = Words(json, "state");
+  view.error = Words(json, "errorMessage");
+  view.checkpoint = Words(json, "checkpoint");
+  view.epochs = Number(json, "epochs");
+  view.steps = Number(json, "steps");
+  view.examples = Number(json, "examples");
+  view.examples_per_second = Number(json, "examplesPerSecond");
+  view.wall_seconds = Number(json, "wallSeconds");
+  view.train_loss = Number(json, "trainLoss");
+  view.eval_loss = Number(json, "evalLoss");
+  view.eval_accuracy = Number(json, "evalAccuracy");
+  view.pushes_duplicate = Number(json, "pushesDuplicate");
+  view.pushes_skipped = Number(json, "pushesSkipped");
+  view.samples_committed = Number(json, "samplesCommitted");
+  view.workers_lost = Number(json, "workersLost");
+  view.staleness = Staleness(At(json, "staleness"));
+  return view;
+}
+
+bool IsHealthy(const StatusView& status) {
+  constexpr double kRecentSeconds = 60;
+  const auto is = [&](const char* state) { return status.state == state; };
+  if (!is("QUEUED") && !is("PREPARING") && !is("RUNNING") && !is("SUCCEEDED")) return false;
+  if (is("RUNNING") && !status.pending.empty()) return false;
+  return std::none_of(status.failures.begin(), status.failures.end(),
+                      [](const FailureView& f) { return f.age.value_or(0) <= kRecentSeconds; });
+}
+
+bool HasEnded(const StatusView& status) {
+  return status.state == "SUCCEEDED" || status.state == "FAILED" || status.state == "CANCELLED";
+}
+
+MaybeNumber EpochsDone(const StatusView& status) {
+  if (status.examples_committed && status.train_examples.value_or(0) > 0) {
+    return *status.examples_committed / *status.train_examples;
+  }
+  return status.epoch;
+}
+
+}  // namespace downpour

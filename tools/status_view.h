@@ -1,0 +1,77 @@
+// What a chief says of its job, read leniently: the fields of docs/STATUS.md, absent where the chief left them out or
+// gave them another type, so that a newer or older chief can be asked.
+//
+// Errors: INVALID_ARGUMENT where the text is no JSON object.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace downpour {
+
+using MaybeNumber = std::optional<double>;  // counts are exact up to 2^53
+
+struct StalenessView {
+  MaybeNumber mean, p99, max;
+};
+
+struct TaskView {
+  std::string name, role, state, host, device, waiting_for;
+  MaybeNumber pid, attempt, step, examples_per_second, cpu_share, resident_bytes, bytes_in, bytes_out, heartbeat_age,
+      rejected;
+  StalenessView staleness;
+};
+
+struct PendingView {
+  std::string task, why;
+};
+struct WaitView {
+  std::string task, on, why;
+  MaybeNumber seconds;
+};
+struct FailureView {
+  std::string task, what;
+  MaybeNumber age;  // seconds
+};
+
+struct StatusView {
+  std::string job, state, error;
+  std::string endpoint, job_dir;
+  MaybeNumber elapsed, remaining;  // seconds
+  MaybeNumber epoch, epochs, leases_committed, leases, examples_committed, examples, train_examples;
+  MaybeNumber examples_per_second, loss;
+  MaybeNumber evaluation_epoch, evaluation_loss, evaluation_accuracy;
+  std::string checkpoint_round, checkpoint_path, checkpoint_error, checkpoint_writing;
+  MaybeNumber checkpoint_age, checkpoint_bytes, checkpoint_leases;
+  MaybeNumber pushes_acknowledged, pushes_applied, pushes_duplicate, pushes_refused, pushes_skipped;
+  StalenessView staleness;
+  std::vector<TaskView> tasks;
+  std::vector<PendingView> pending;
+  std::vector<WaitView> waits;
+  std::vector<FailureView> failures;
+  std::vector<std::string> next;  // commands to type
+};
+
+// summary.json of an ended job.
+struct SummaryView {
+  std::string job, state, error, checkpoint;
+  MaybeNumber epochs, steps, examples, examples_per_second, wall_seconds, train_loss, eval_loss, eval_accuracy;
+  MaybeNumber pushes_duplicate, pushes_skipped, samples_committed, workers_lost;
+  StalenessView staleness;
+};
+
+absl::StatusOr<StatusView> ParseStatus(std::string_view json);
+absl::StatusOr<SummaryView> ParseSummary(std::string_view json);
+
+// Waiting, preparing, running or succeeded; nobody missing while it runs; no failure within the last minute.
+bool IsHealthy(const StatusView& status);
+bool HasEnded(const StatusView& status);
+
+// Epochs done, with their fraction: 3.24 of 10.
+MaybeNumber EpochsDone(const StatusView& status);
+
+}  // namespace downpour

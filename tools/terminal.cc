@@ -1,0 +1,51 @@
+#include "tools/terminal.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "tools/progress.h"
+
+namespace downpour {
+
+std::optional<ColorChoice> ParseColorChoice(const std::string& word) {
+  if (word == "auto") return ColorChoice::kAuto;
+  if (word == "always") return ColorChoice::kAlways;
+  if (word == "never") return ColorChoice::kNever;
+  return std::nullopt;
+}
+
+TerminalTraits ExamineTerminal(int fd, ColorChoice choice) {
+  const char* term = std::getenv("TERM");
+  const char* no_color = std::getenv("NO_COLOR");
+  const bool redraws = isatty(fd) == 1 && term != nullptr && std::strcmp(term, "dumb") != 0;
+  const bool unwanted = no_color != nullptr && no_color[0] != '\0';
+  winsize size{};
+  const bool sized = ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return {.redraws = redraws,
+          .color = choice == ColorChoice::kAlways || (choice == ColorChoice::kAuto && redraws && !unwanted),
+          .columns = sized ? size.ws_col : 80};
+}
+
+void Talk::Say(const std::string& line) {
+  if (!progress_.empty()) out_ << "\r\x1b[K";
+  out_ << line << "\n" << progress_ << std::flush;
+}
+
+void Talk::Progress(const std::string& line) {
+  if (traits_.redraws) {
+    progress_ = FitLine(line, traits_.columns - 1);
+    out_ << "\r\x1b[K" << progress_ << std::flush;
+  } else {
+    out_ << line << std::endl;
+  }
+}
+
+void Talk::EndProgress() {
+  if (!progress_.empty()) out_ << std::endl;
+  progress_.clear();
+}
+
+}  // namespace downpour
