@@ -34,7 +34,7 @@ class PsRole final : public Role {
   void Step(Time now, Input input, Effects& effects) override;
 
   // For invariants and tests.
-  Incarnation incarnation() const;                // kNone until welcomed
+  Incarnation incarnation() const;               // kNone until welcomed
   const ServedSlice* Find(SliceId slice) const;  // null if this ps does not hold it
   const TaskStats& stats() const;
 

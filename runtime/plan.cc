@@ -63,6 +63,10 @@ Step Plan::StepsOf(LeaseId lease) const {
   return static_cast<Step>(std::min(lease_batches_, batches_ - FirstBatch(lease)));
 }
 
+uint64_t Plan::StepsBefore(uint64_t lease) const {
+  return lease / leases_ * batches_ + std::min(lease % leases_ * lease_batches_, batches_);
+}
+
 uint64_t Plan::ExamplesOf(LeaseId lease) const {
   CHECK(Contains(lease)) << ToNumber(lease);
   const uint64_t first = FirstBatch(lease) * batch_size_;

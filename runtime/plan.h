@@ -31,6 +31,7 @@ class Plan {
   bool Contains(LeaseId lease) const { return ToNumber(lease) < total_leases(); }
   uint64_t EpochOf(LeaseId lease) const { return ToNumber(lease) / leases_; }
   Step StepsOf(LeaseId lease) const;               // CHECKs Contains(lease)
+  uint64_t StepsBefore(uint64_t lease) const;      // of all leases with lower numbers; lease <= total_leases()
   uint64_t ExamplesOf(LeaseId lease) const;        // over all its steps
   uint64_t ExamplesOf(LeaseId lease, Step step) const;
 

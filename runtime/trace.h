@@ -33,6 +33,9 @@ struct TraceRecord {
   Incarnation peer{};
 };
 
+// A round where a record has a lease.
+constexpr LeaseId LeaseOfRound(Round round) { return LeaseId{uint64_t{round.term} << 32 | round.n}; }
+
 const char* NameOf(TraceRecord::Kind kind);  // installed, applied, and so on
 
 }  // namespace downpour

@@ -1,0 +1,59 @@
+#include "ps/admission.h"
+
+#include <cstdint>
+
+#include "absl/strings/str_cat.h"
+#include "schema/codec.h"
+
+namespace downpour {
+namespace {
+
+absl::Status UnknownSlice(SliceId slice, const SliceGrid& grid) {
+  return absl::InvalidArgumentError(absl::StrCat("names slice ", ToNumber(slice), ", but the model has ", grid.size()));
+}
+
+absl::Status AdmitLease(LeaseId lease, const Plan& plan) {
+  if (plan.Contains(lease)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("names lease ", ToNumber(lease), ", but the job has ", plan.total_leases()));
+}
+
+}  // namespace
+
+absl::Status Admit(const Push& push, const SliceGrid& grid, const Plan& plan) {
+  if (absl::Status lease = AdmitLease(push.lease, plan); !lease.ok()) return lease;
+  const Step steps = plan.StepsOf(push.lease);
+  if (push.step < 1 || push.step > steps) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("pushes step ", push.step, " of lease ", ToNumber(push.lease), ", which has ", steps));
+  }
+  for (const Push::Item& item : push.slices) {
+    if (!grid.Contains(item.slice)) return UnknownSlice(item.slice, grid);
+    const auto bytes = static_cast<size_t>(grid.at(item.slice).bytes());
+    if (!item.gradient.empty() && item.gradient.size() != bytes) {
+      return absl::InvalidArgumentError(absl::StrCat("pushes ", item.gradient.size(), " bytes for slice ",
+                                                     ToNumber(item.slice), ", which has ", bytes));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Admit(const Probe& probe, const SliceGrid& grid, const Plan& plan) {
+  for (const Probe::Item& item : probe.slices) {
+    if (!grid.Contains(item.slice)) return UnknownSlice(item.slice, grid);
+  }
+  return AdmitLease(probe.lease, plan);
+}
+
+absl::Status Admit(const Pull& pull, const SliceGrid& grid, const Plan&) {
+  uint64_t bytes = 0;
+  for (const Pull::Item& item : pull.slices) {
+    if (!grid.Contains(item.slice)) return UnknownSlice(item.slice, grid);
+    bytes += grid.at(item.slice).bytes();
+  }
+  if (bytes <= kMaxMessagePayload) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("pulls ", bytes, " bytes in one message, of at most ", kMaxMessagePayload));
+}
+
+}  // namespace downpour

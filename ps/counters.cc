@@ -1,0 +1,79 @@
+#include "ps/counters.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace downpour {
+namespace {
+
+bool Before(const LeaseCounter& counter, LeaseId lease) { return counter.lease < lease; }
+
+}  // namespace
+
+absl::StatusOr<LeaseCounters> LeaseCounters::Restore(IntervalSet finished, std::vector<LeaseCounter> open,
+                                                     const Plan& plan) {
+  for (const IntervalSet::Interval& interval : finished.Intervals()) {
+    if (interval.end > plan.total_leases()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("finished leases up to ", interval.end - 1, ", but the job has ", plan.total_leases()));
+    }
+  }
+  for (size_t i = 0; i < open.size(); ++i) {
+    const auto [lease, applied] = open[i];
+    const bool ascending = i == 0 || open[i - 1].lease < lease;
+    if (!ascending || !plan.Contains(lease) || finished.Contains(ToNumber(lease)) || applied < 1 ||
+        applied >= plan.StepsOf(lease)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("lease ", ToNumber(lease), " at step ", applied, " cannot be open"));
+    }
+  }
+  LeaseCounters counters;
+  counters.finished_ = std::move(finished);
+  counters.open_ = std::move(open);
+  return counters;
+}
+
+const LeaseCounter* LeaseCounters::FindOpen(LeaseId lease) const {
+  const auto at = std::lower_bound(open_.begin(), open_.end(), lease, Before);
+  return at != open_.end() && at->lease == lease ? &*at : nullptr;
+}
+
+LeaseCounters::Verdict LeaseCounters::Judge(LeaseId lease, Step step) const {
+  const LeaseCounter* open = FindOpen(lease);
+  if (open == nullptr && finished_.Contains(ToNumber(lease))) return Verdict::kDuplicate;
+  const Step applied = open == nullptr ? 0 : open->applied;
+  if (step <= applied) return Verdict::kDuplicate;
+  return step == applied + 1 ? Verdict::kNext : Verdict::kGap;
+}
+
+void LeaseCounters::Consume(LeaseId lease, Step step, Step steps) {
+  CHECK(Judge(lease, step) == Verdict::kNext) << "lease " << ToNumber(lease) << " step " << step;
+  const auto at = std::lower_bound(open_.begin(), open_.end(), lease, Before);
+  const bool is_open = at != open_.end() && at->lease == lease;
+  if (step == steps) {
+    if (is_open) open_.erase(at);
+    finished_.Insert(ToNumber(lease));
+  } else if (is_open) {
+    at->applied = step;
+  } else {
+    open_.insert(at, {lease, step});
+  }
+}
+
+Step LeaseCounters::Applied(LeaseId lease, Step steps) const {
+  if (const LeaseCounter* open = FindOpen(lease)) return open->applied;
+  return finished_.Contains(ToNumber(lease)) ? steps : 0;
+}
+
+uint64_t LeaseCounters::Sum(const Plan& plan) const {
+  uint64_t sum = 0;
+  for (const auto [begin, end] : finished_.Intervals()) sum += plan.StepsBefore(end) - plan.StepsBefore(begin);
+  for (const LeaseCounter& counter : open_) sum += counter.applied;
+  return sum;
+}
+
+}  // namespace downpour

@@ -1,0 +1,52 @@
+// Which pushes one slice has consumed, and the rule that makes each of them count exactly once.
+//
+//   if (counters.Judge(lease, step) == LeaseCounters::Verdict::kNext) counters.Consume(lease, step, steps);
+//
+// Order: steps of a lease are consumed one by one, from 1. Nothing is forgotten: a lease whose last step is consumed
+//   moves into the finished set for ever, so a late duplicate finds it there.
+// Cost: linear in the open leases (as many as workers hold), without allocation on the way of a push.
+// Source: schema/PROTOCOL.md, exactly once. Tests: tests/unit/ps/counters_test.cc.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "runtime/plan.h"
+#include "schema/ids.h"
+#include "schema/interval_set.h"
+#include "schema/message.h"
+
+namespace downpour {
+
+class LeaseCounters {
+ public:
+  LeaseCounters() = default;
+  // As a record has them. Errors: INVALID_ARGUMENT for what the plan or the rule above rules out.
+  static absl::StatusOr<LeaseCounters> Restore(IntervalSet finished, std::vector<LeaseCounter> open, const Plan& plan);
+
+  enum class Verdict {
+    kNext,       // consume it
+    kDuplicate,  // was consumed before
+    kGap,        // comes before its time
+  };
+  Verdict Judge(LeaseId lease, Step step) const;
+  // CHECKs that the step is next. `steps`: how many the lease has.
+  void Consume(LeaseId lease, Step step, Step steps);
+
+  // The last step consumed, of `steps`.
+  Step Applied(LeaseId lease, Step steps) const;
+  // Pushes consumed in all, as the counters have it.
+  uint64_t Sum(const Plan& plan) const;
+
+  const IntervalSet& finished() const { return finished_; }
+  const std::vector<LeaseCounter>& open() const { return open_; }  // ascending by lease
+
+ private:
+  const LeaseCounter* FindOpen(LeaseId lease) const;
+
+  IntervalSet finished_;
+  std::vector<LeaseCounter> open_;
+};
+
+}  // namespace downpour

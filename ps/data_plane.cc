@@ -1,0 +1,164 @@
+#include "ps/data_plane.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/staleness.h"
+
+namespace downpour {
+namespace {
+
+// Why the slice cannot be asked in this epoch, if so.
+SliceRefusal RefusalOf(const Shard* shard, SliceId id, SliceEpoch epoch) {
+  const ServedSlice* slice = shard == nullptr ? nullptr : shard->Find(id);
+  if (slice == nullptr) return SliceRefusal::kNotHere;
+  return slice->epoch == epoch ? SliceRefusal::kNone : SliceRefusal::kOtherEpoch;
+}
+
+PushReply::Item Refuse(SliceRefusal refusal, const Shard* shard, SliceId id) {
+  PushReply::Item item;
+  item.slice = id;
+  item.refusal = refusal;
+  if (refusal == SliceRefusal::kOtherEpoch) item.epoch = shard->Find(id)->epoch;
+  return item;
+}
+
+// With one replica, what is applied is acknowledged.
+PushReply::Item Answer(const Shard& shard, LeaseId lease, SliceId id, const ServedSlice& slice) {
+  PushReply::Item item;
+  item.slice = id;
+  item.epoch = slice.epoch;
+  item.applied = slice.counters.Applied(lease, shard.plan().StepsOf(lease));
+  item.acked = item.applied;
+  item.version = slice.version;
+  return item;
+}
+
+PullReply::Item Values(const Shard* shard, const Pull::Item& wanted) {
+  PullReply::Item item;
+  item.slice = wanted.slice;
+  item.refusal = RefusalOf(shard, wanted.slice, wanted.epoch);
+  if (item.refusal != SliceRefusal::kNone) return item;
+  const ServedSlice& slice = *shard->Find(wanted.slice);
+  item.version = slice.CurrentVersion();
+  if (wanted.have != item.version) item.values = slice.values;
+  return item;
+}
+
+}  // namespace
+
+template <typename Request>
+bool DataPlane::Admits(const Request& request, const Shard* shard, Effects& effects) {
+  if (ejected_.Contains(request.from)) return false;
+  if (shard == nullptr) return true;
+  const absl::Status status = Admit(request, shard->grid(), shard->plan());
+  if (status.ok()) return true;
+  ejected_.Add(request.from);
+  const std::string what(status.message());
+  session_.Say(Severity::kWarning, absl::StrCat("process ", ToNumber(request.from), " broke the protocol: it ", what),
+               effects);
+  effects.SendTo(MemberSession::kChief, Violation{session_.incarnation(), request.from, what});
+  return false;
+}
+
+void DataPlane::Serve(PeerId worker, const Push& push, Shard* shard, Effects& effects) {
+  const bool admitted = Admits(push, shard, effects);
+  PushReply reply{.from = session_.incarnation(), .lease = push.lease, .slices = {}, .window = window_.bytes};
+  reply.slices.reserve(push.slices.size());
+  for (const Push::Item& item : push.slices) {
+    const SliceRefusal refusal = admitted ? RefusalOf(shard, item.slice, item.epoch) : SliceRefusal::kWrongShape;
+    if (refusal == SliceRefusal::kNone) {
+      reply.slices.push_back(Judge(push, item, *shard, effects));
+    } else {
+      reply.slices.push_back(Refuse(refusal, shard, item.slice));
+      ++session_.stats().pushes_refused;
+    }
+  }
+  effects.SendTo(worker, std::move(reply));
+}
+
+void DataPlane::Serve(PeerId worker, const Probe& probe, Shard* shard, Effects& effects) {
+  const bool admitted = Admits(probe, shard, effects);
+  PushReply reply{.from = session_.incarnation(), .lease = probe.lease, .slices = {}, .window = window_.bytes};
+  reply.slices.reserve(probe.slices.size());
+  for (const Probe::Item& item : probe.slices) {
+    const SliceRefusal refusal = admitted ? RefusalOf(shard, item.slice, item.epoch) : SliceRefusal::kWrongShape;
+    reply.slices.push_back(refusal == SliceRefusal::kNone
+                               ? Answer(*shard, probe.lease, item.slice, *shard->Find(item.slice))
+                               : Refuse(refusal, shard, item.slice));
+  }
+  effects.SendTo(worker, std::move(reply));
+}
+
+void DataPlane::Serve(PeerId worker, const Pull& pull, Shard* shard, Effects& effects) {
+  const bool admitted = Admits(pull, shard, effects);
+  PullReply reply{.from = session_.incarnation(), .request = pull.request, .slices = {}, .window = window_.bytes};
+  reply.slices.reserve(pull.slices.size());
+  for (const Pull::Item& item : pull.slices) {
+    reply.slices.push_back(admitted ? Values(shard, item)
+                                    : PullReply::Item{item.slice, SliceRefusal::kWrongShape, Version{}, Payload()});
+  }
+  effects.SendTo(worker, std::move(reply));
+}
+
+PushReply::Item DataPlane::Judge(const Push& push, const Push::Item& item, Shard& shard, Effects& effects) {
+  ServedSlice& slice = *shard.Find(item.slice);
+  uint64_t staleness = 0;
+  switch (slice.counters.Judge(push.lease, push.step)) {
+    case LeaseCounters::Verdict::kNext:
+      staleness = Consume(push, item, shard.plan(), slice, effects);
+      break;
+    case LeaseCounters::Verdict::kDuplicate:
+      ++session_.stats().pushes_duplicate;
+      Trace(TraceRecord::Kind::kDuplicate, push, item.slice, slice, effects);
+      break;
+    case LeaseCounters::Verdict::kGap:
+      break;  // the answer says from where to go on
+  }
+  PushReply::Item answer = Answer(shard, push.lease, item.slice, slice);
+  answer.staleness = staleness;
+  return answer;
+}
+
+uint64_t DataPlane::Consume(const Push& push, const Push::Item& item, const Plan& plan, ServedSlice& slice,
+                            Effects& effects) {
+  TaskStats& stats = session_.stats();
+  const uint64_t before = slice.version;
+  const bool changed = !item.gradient.empty() && optimizer_.Apply(item.gradient.floats(), slice);
+  slice.counters.Consume(push.lease, push.step, plan.StepsOf(push.lease));
+  ++slice.consumed;
+  Trace(changed ? TraceRecord::Kind::kApplied : TraceRecord::Kind::kSkipped, push, item.slice, slice, effects);
+
+  if (!changed && !item.gradient.empty()) {
+    ++stats.pushes_skipped;
+    session_.Say(Severity::kWarning,
+                 absl::StrCat("skipped a gradient that is not finite: lease ", ToNumber(push.lease), ", step ",
+                              push.step, ", slice ", ToNumber(item.slice), ", from process ", ToNumber(push.from)),
+                 effects);
+    return 0;
+  }
+  ++stats.steps;
+  ++stats.pushes_applied;
+  if (!changed) return 0;
+  if (item.computed_from.epoch != slice.epoch || item.computed_from.n > before) {
+    CountUnknownStaleness(stats.staleness);
+    return 0;
+  }
+  CountStaleness(before - item.computed_from.n, stats.staleness);
+  return before - item.computed_from.n;
+}
+
+void DataPlane::Trace(TraceRecord::Kind kind, const Push& push, SliceId id, const ServedSlice& slice,
+                      Effects& effects) const {
+  effects.Add(TraceRecord{.kind = kind,
+                          .actor = session_.incarnation(),
+                          .lease = push.lease,
+                          .step = push.step,
+                          .slice = id,
+                          .epoch = slice.epoch,
+                          .count = slice.version,
+                          .peer = push.from});
+}
+
+}  // namespace downpour

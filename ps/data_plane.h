@@ -1,0 +1,50 @@
+// The answers that workers get: push, probe and pull against one shard.
+//
+//   DataPlane plane(optimizer, window, &session);
+//   plane.Serve(worker, push, shard, effects);      // sends one PushReply
+//
+// Order: a message is admitted whole or refused whole (admission.h); each of its slices is then judged, applied and
+//   counted in one go, so nothing ever sees half a push.
+// Cost: a push costs its apply kernels; a pull costs references.
+// Errors: a breach of the protocol is answered kWrongShape, told to the chief once, and ejects its sender here.
+// Tests: tests/unit/ps/data_plane_test.cc, tests/scenario/.
+#pragma once
+
+#include <cstdint>
+
+#include "ps/admission.h"
+#include "ps/apply.h"
+#include "ps/shard.h"
+#include "runtime/member_session.h"
+#include "runtime/options.h"
+#include "runtime/role.h"
+#include "schema/message.h"
+
+namespace downpour {
+
+class DataPlane {
+ public:
+  // `session` outlives this.
+  DataPlane(Optimizer optimizer, Window window, MemberSession* session)
+      : optimizer_(optimizer), window_(window), session_(*session) {}
+
+  // `shard` is null as long as nothing is assigned: then every slice is answered kNotHere.
+  void Serve(PeerId worker, const Push& push, Shard* shard, Effects& effects);
+  void Serve(PeerId worker, const Probe& probe, Shard* shard, Effects& effects);
+  void Serve(PeerId worker, const Pull& pull, Shard* shard, Effects& effects);
+
+ private:
+  template <typename Request>
+  bool Admits(const Request& request, const Shard* shard, Effects& effects);
+  PushReply::Item Judge(const Push& push, const Push::Item& item, Shard& shard, Effects& effects);
+  // Applies what is next; returns its staleness, 0 where that is unknown.
+  uint64_t Consume(const Push& push, const Push::Item& item, const Plan& plan, ServedSlice& slice, Effects& effects);
+  void Trace(TraceRecord::Kind kind, const Push& push, SliceId id, const ServedSlice& slice, Effects& effects) const;
+
+  Optimizer optimizer_;
+  Window window_;
+  MemberSession& session_;
+  EjectedPeers ejected_;
+};
+
+}  // namespace downpour

@@ -1,0 +1,247 @@
+#include "ps/ps_role.h"
+
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "ps/apply.h"
+#include "ps/data_plane.h"
+#include "ps/shard.h"
+#include "ps/snapshot.h"
+#include "runtime/member_session.h"
+#include "schema/codec.h"
+#include "schema/job_file.h"
+
+namespace downpour {
+namespace {
+
+constexpr PeerId kBulk{2};
+
+// Work that nobody waits for in this very step (initial values, records), in bytes; at least one slice is done.
+constexpr size_t kBackgroundBytes = kMaxMessagePayload;
+
+}  // namespace
+
+// One membership's worth of everything lives in `shard_` and below; it goes when the chief no longer knows this ps.
+class PsRole::Machine {
+ public:
+  explicit Machine(PsOptions options)
+      : chief_(options.chief), window_(options.window), session_(MakeMemberOptions(TaskRole::kPs, options)) {}
+
+  void Step(Time now, Input input, Effects& effects);
+
+  const MemberSession& session() const { return session_; }
+  const Shard* shard() const { return shard_ ? &*shard_ : nullptr; }
+
+ private:
+  void On(Started& started);
+  void On(Tick&);
+  void On(Received& received);
+  void On(Malformed&) { Reject(); }
+  void On(StorageDone& done);
+  void On(ComputeDone&) {}
+  void On(ResourceSample& sample) { session_.Sample(sample); }
+  void On(StopRequested& stop);
+
+  void FromChief(PeerId, Assign& assign);
+  void FromChief(PeerId, RestoreSlice& restore);
+  void FromChief(PeerId, SnapshotRequest& request);
+  void FromChief(PeerId from, WriteShard& request);
+  void FromChief(PeerId, auto&) { Reject(); }
+
+  void FromWorker(PeerId worker, Push& push) { Serve(worker, push); }
+  void FromWorker(PeerId worker, Probe& probe) { Serve(worker, probe); }
+  void FromWorker(PeerId worker, Pull& pull) { Serve(worker, pull); }
+  void FromWorker(PeerId, auto&) { Reject(); }
+  template <typename Request>
+  void Serve(PeerId worker, const Request& request) {
+    if (!session_.member()) return Reject();
+    plane_->Serve(worker, request, shard_ ? &*shard_ : nullptr, *out_);
+  }
+
+  void OnJoined();
+  void DropAll();
+  void Install();
+  void Report(const std::vector<SliceId>& slices);
+  void TraceInstalled(SliceId slice, LeaseId round);
+  std::string WaitingFor() const;
+
+  bool ForMe(Incarnation to) { return to == session_.incarnation() && shard_.has_value(); }
+  void Reject() { ++session_.stats().messages_rejected; }
+
+  const std::string chief_;
+  const Window window_;
+  MemberSession session_;
+  Time now_;
+  Effects* out_ = nullptr;  // of the step at hand
+
+  JobSpec job_;
+  std::optional<SliceGrid> grid_;
+  std::optional<DataPlane> plane_;
+  std::optional<Shard> shard_;  // since the first Assign, which makes the plan
+  SnapshotQueue snapshots_;
+  std::optional<ShardWriter> writer_;
+};
+
+void PsRole::Machine::Step(Time now, Input input, Effects& effects) {
+  if (session_.ended()) return;
+  now_ = now;
+  out_ = &effects;
+  std::visit([this](auto& in) { On(in); }, input);
+  if (shard_ && !session_.ended()) {
+    Install();
+    snapshots_.Answer(kBackgroundBytes, *shard_, session_.incarnation(), kBulk, effects);
+  }
+  if (shard_ && session_.ended()) shard_->CheckAllCounts();
+}
+
+void PsRole::Machine::On(Started& started) {
+  session_.Start(now_, started, *out_);
+  out_->Add(Dial{kBulk, chief_});
+}
+
+void PsRole::Machine::On(Tick&) {
+  session_.stats().waiting_for = WaitingFor();
+  if (session_.Tick(now_, /*placement=*/0, *out_)) out_->SendTo(kBulk, OpenBulk{session_.incarnation()});
+}
+
+void PsRole::Machine::On(Received& received) {
+  const PeerId from = received.from;
+  if (from == MemberSession::kChief) {
+    switch (session_.Receive(now_, received.message, *out_)) {
+      case MemberSession::News::kHandled:
+        return;
+      case MemberSession::News::kJoined:
+        return OnJoined();
+      case MemberSession::News::kDropped:
+        return DropAll();
+      case MemberSession::News::kNotMine:
+        break;
+    }
+  }
+  if (from < PeerId::kFirstAccepted) {
+    std::visit([&](auto& message) { FromChief(from, message); }, received.message);
+  } else {
+    std::visit([&](auto& message) { FromWorker(from, message); }, received.message);
+  }
+}
+
+void PsRole::Machine::On(StorageDone& done) {
+  if (writer_) writer_->Done(done, *shard_, *out_);
+}
+
+void PsRole::Machine::On(StopRequested& stop) {
+  session_.End(143, absl::StrCat("ended by signal ", stop.signal), *out_);
+}
+
+void PsRole::Machine::OnJoined() {
+  absl::StatusOr<JobSpec> job = ParseCanonicalJob(session_.job());
+  absl::Status status = job.status();
+  if (job.ok()) {
+    absl::StatusOr<std::vector<VariableSpec>> variables = InferVariables(job->model);
+    status = variables.status();
+    if (status.ok()) grid_ = MakeSliceGrid(*std::move(variables));
+  }
+  if (!status.ok()) {
+    return session_.End(1, absl::StrCat("the chief's job is not understood here: ", status.message()), *out_);
+  }
+  job_ = *std::move(job);
+  plane_.emplace(Optimizer(job_.training.optimizer), window_, &session_);
+}
+
+void PsRole::Machine::DropAll() {
+  shard_.reset();
+  writer_.reset();
+  snapshots_ = {};
+}
+
+std::string PsRole::Machine::WaitingFor() const {
+  if (!session_.member()) return "";
+  if (!shard_) return "slices to be assigned";
+  const size_t records = shard_->AwaitingRecords();
+  return records == 0 ? "" : absl::StrCat("the checkpoint's records of ", records, " slices");
+}
+
+// ---- The chief ------------------------------------------------------------------------------------------------------
+
+void PsRole::Machine::FromChief(PeerId, Assign& assign) {
+  if (assign.to != session_.incarnation() || !session_.member()) return Reject();
+  if (!shard_) {
+    shard_.emplace(job_.seed, SlotCount(job_.training.optimizer.kind), *grid_, Plan(job_, assign.train_examples));
+    writer_.emplace(session_.incarnation());
+  }
+  if (assign.train_examples != shard_->plan().train_examples()) return Reject();  // one job has one plan
+  std::vector<SliceId> settled;
+  for (const Assign::Item& item : assign.slices) {
+    if (!grid_->Contains(item.slice)) {
+      Reject();
+    } else if (shard_->Assign(item) && shard_->Settled(item.slice)) {
+      settled.push_back(item.slice);
+    }
+  }
+  Report(settled);
+}
+
+void PsRole::Machine::FromChief(PeerId, RestoreSlice& restore) {
+  if (!ForMe(restore.to) || !grid_->Contains(restore.slice)) return Reject();
+  if (!shard_->Restore(restore.slice, restore.epoch, restore.blocks)) return;
+  if (shard_->Find(restore.slice) != nullptr) TraceInstalled(restore.slice, LeaseOfRound(restore.round));
+  Report({restore.slice});
+}
+
+void PsRole::Machine::FromChief(PeerId, SnapshotRequest& request) {
+  if (!ForMe(request.to)) return Reject();
+  snapshots_.Add(request);
+}
+
+void PsRole::Machine::FromChief(PeerId from, WriteShard& request) {
+  if (!ForMe(request.to)) return Reject();
+  writer_->Begin(request, from, *out_);
+}
+
+void PsRole::Machine::Install() {
+  const std::vector<SliceId> installed = shard_->InstallNext(kBackgroundBytes);
+  for (const SliceId slice : installed) TraceInstalled(slice, LeaseId{0});
+  Report(installed);
+}
+
+void PsRole::Machine::Report(const std::vector<SliceId>& slices) {
+  if (slices.empty()) return;
+  SliceReport report{.from = session_.incarnation(), .slices = {}};
+  for (const SliceId slice : slices) {
+    report.slices.push_back(shard_->Report(slice));
+    const std::string& error = report.slices.back().error;
+    if (!error.empty()) session_.Say(Severity::kError, absl::StrCat("a record cannot be restored: ", error), *out_);
+  }
+  out_->SendTo(MemberSession::kChief, std::move(report));
+}
+
+void PsRole::Machine::TraceInstalled(SliceId slice, LeaseId round) {
+  const ServedSlice& served = *shard_->Find(slice);
+  out_->Add(TraceRecord{.kind = TraceRecord::Kind::kInstalled,
+                        .actor = session_.incarnation(),
+                        .lease = round,
+                        .step = 0,
+                        .slice = slice,
+                        .epoch = served.epoch,
+                        .count = served.version,
+                        .peer = {}});
+}
+
+// ---- The role -------------------------------------------------------------------------------------------------------
+
+PsRole::PsRole(PsOptions options) : machine_(std::make_unique<Machine>(std::move(options))) {}
+PsRole::~PsRole() = default;
+
+void PsRole::Step(Time now, Input input, Effects& effects) { machine_->Step(now, std::move(input), effects); }
+
+Incarnation PsRole::incarnation() const { return machine_->session().incarnation(); }
+const TaskStats& PsRole::stats() const { return machine_->session().stats(); }
+
+const ServedSlice* PsRole::Find(SliceId slice) const {
+  const Shard* shard = machine_->shard();
+  return shard == nullptr || !shard->grid().Contains(slice) ? nullptr : shard->Find(slice);
+}
+
+}  // namespace downpour

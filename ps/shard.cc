@@ -1,0 +1,118 @@
+#include "ps/shard.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "ps/initial_values.h"
+
+namespace downpour {
+
+Shard::Shard(uint64_t seed, size_t slot_count, SliceGrid grid, Plan plan)
+    : seed_(seed), slot_count_(slot_count), grid_(std::move(grid)), plan_(plan), places_(grid_.size()) {}
+
+bool Shard::Assign(const Assign::Item& item) {
+  Place& place = places_[ToNumber(item.slice)];
+  if (item.epoch <= place.epoch) return item.epoch == place.epoch;
+  place = Place{item.epoch, item.source, {}, nullptr};
+  if (item.source == SliceSource::kInitialValues) to_install_.push_back(item.slice);
+  return true;
+}
+
+std::vector<SliceId> Shard::InstallNext(size_t budget) {
+  std::vector<SliceId> installed;
+  for (size_t bytes = 0; !to_install_.empty() && (bytes == 0 || bytes < budget);) {
+    const SliceId id = to_install_.front();
+    to_install_.pop_front();
+    Place& place = places_[ToNumber(id)];
+    // An epoch after the one that queued it may have installed it, or may want a record instead.
+    if (place.served != nullptr || place.source != SliceSource::kInitialValues) continue;
+    auto slice = std::make_unique<ServedSlice>();
+    slice->epoch = place.epoch;
+    slice->values = Payload::Allocate(grid_.at(id).bytes());
+    InitialValues(seed_, grid_, id, slice->values.mutable_floats().data());
+    for (size_t slot = 0; slot < slot_count_; ++slot) slice->slots.push_back(Payload::Zeros(grid_.at(id).bytes()));
+    bytes += slice->values.size() * (1 + slot_count_);
+    place.served = std::move(slice);
+    installed.push_back(id);
+  }
+  return installed;
+}
+
+bool Shard::Restore(SliceId slice, SliceEpoch epoch, absl::Span<const Payload> blocks) {
+  Place& place = places_[ToNumber(slice)];
+  if (place.epoch != epoch || place.source != SliceSource::kCheckpoint || Settled(slice)) return false;
+  absl::StatusOr<ServedSlice> restored = FromRecord(slice, blocks);
+  if (restored.ok()) {
+    place.served = std::make_unique<ServedSlice>(*std::move(restored));
+    place.served->epoch = epoch;
+  } else {
+    place.error = absl::StrCat("slice ", ToNumber(slice), ": ", restored.status().message());
+  }
+  return true;
+}
+
+absl::StatusOr<ServedSlice> Shard::FromRecord(SliceId slice, absl::Span<const Payload> blocks) const {
+  absl::StatusOr<SliceState> state = DecodeRecord(blocks);
+  if (!state.ok()) return state.status();
+  const size_t bytes = grid_.at(slice).bytes();
+  const bool fits = state->slice == slice && state->values.size() == bytes && state->slots.size() == slot_count_ &&
+                    std::all_of(state->slots.begin(), state->slots.end(),
+                                [bytes](const Payload& slot) { return slot.size() == bytes; });
+  if (!fits) return absl::InvalidArgumentError("the record is of another slice, model or optimizer");
+  absl::StatusOr<LeaseCounters> counters =
+      LeaseCounters::Restore(std::move(state->finished), std::move(state->counters), plan_);
+  if (!counters.ok()) return counters.status();
+  ServedSlice restored;
+  restored.version = state->version;
+  restored.consumed = counters->Sum(plan_);
+  restored.counters = *std::move(counters);
+  restored.values = std::move(state->values);
+  restored.slots = std::move(state->slots);
+  return restored;
+}
+
+bool Shard::Settled(SliceId slice) const {
+  const Place& place = places_[ToNumber(slice)];
+  return place.served != nullptr || !place.error.empty();
+}
+
+SliceReport::Item Shard::Report(SliceId slice) const {
+  const Place& place = places_[ToNumber(slice)];
+  SliceReport::Item item{.slice = slice, .epoch = place.epoch, .error = place.error, .finished = {}, .counters = {}};
+  if (place.served != nullptr) {
+    item.finished = place.served->counters.finished();
+    item.counters = place.served->counters.open();
+  }
+  return item;
+}
+
+size_t Shard::AwaitingRecords() const {
+  return std::count_if(places_.begin(), places_.end(), [](const Place& place) {
+    return place.source == SliceSource::kCheckpoint && place.served == nullptr && place.error.empty();
+  });
+}
+
+void Shard::CheckCounts(const ServedSlice& slice) const {
+  CHECK_EQ(slice.consumed, slice.counters.Sum(plan_)) << "a slice consumed other pushes than its counters say";
+}
+
+void Shard::CheckAllCounts() const {
+  for (const Place& place : places_) {
+    if (place.served != nullptr) CheckCounts(*place.served);
+  }
+}
+
+SliceState StateOf(SliceId id, const ServedSlice& slice) {
+  return {.slice = id,
+          .epoch = slice.epoch,
+          .version = slice.version,
+          .finished = slice.counters.finished(),
+          .counters = slice.counters.open(),
+          .values = slice.values,
+          .slots = slice.slots};
+}
+
+}  // namespace downpour

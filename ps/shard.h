@@ -1,0 +1,90 @@
+// The slices of one parameter server: what is assigned, installed and served.
+//
+//   shard.Assign(item);                              // fences off the older epoch at once
+//   for (SliceId slice : shard.InstallNext(budget))  // those that begin with initial values
+//   shard.Restore(slice, epoch, blocks);             // those that begin with a checkpoint's record
+//   report.slices.push_back(shard.Report(slice));
+//
+// Order: a slice's epoch only rises. A new epoch drops what the older one held: a consistent pair of values and
+// counters
+//   comes in whole or not at all.
+// Cost: Find is one index. InstallNext stays within a budget of bytes, so that it can be spread over steps.
+// Errors: a record that does not fit is kept as the slice's report, and the chief chooses another source.
+// Tests: tests/unit/ps/shard_test.cc.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "ps/counters.h"
+#include "runtime/plan.h"
+#include "schema/checkpoint_format.h"
+#include "schema/message.h"
+#include "schema/slice_grid.h"
+
+namespace downpour {
+
+// One slice's consistent pair. `consumed` counts the pushes one by one and must be what the counters add up to.
+struct ServedSlice {
+  SliceEpoch epoch;
+  uint64_t version = 0;  // pushes that changed it, over all epochs
+  uint64_t consumed = 0;
+  LeaseCounters counters;
+  Payload values;
+  std::vector<Payload> slots;
+
+  Version CurrentVersion() const { return {epoch, version}; }
+};
+
+class Shard {
+ public:
+  Shard(uint64_t seed, size_t slot_count, SliceGrid grid, Plan plan);
+
+  const SliceGrid& grid() const { return grid_; }
+  const Plan& plan() const { return plan_; }
+
+  // Null for what is not here, or not yet.
+  ServedSlice* Find(SliceId slice) { return places_[ToNumber(slice)].served.get(); }
+  const ServedSlice* Find(SliceId slice) const { return places_[ToNumber(slice)].served.get(); }
+
+  // False for an epoch older than the slice's; nothing changes for its own.
+  bool Assign(const Assign::Item& item);
+  // Installs initial values until `budget` bytes are written, at least one slice if any waits; returns them.
+  std::vector<SliceId> InstallNext(size_t budget);
+  // False if the slice does not wait for a record in this epoch. Otherwise there is something to report.
+  bool Restore(SliceId slice, SliceEpoch epoch, absl::Span<const Payload> blocks);
+
+  // Whether there is something to report about the slice in its epoch.
+  bool Settled(SliceId slice) const;
+  SliceReport::Item Report(SliceId slice) const;
+  size_t AwaitingRecords() const;
+
+  // An own bug otherwise: pushes counted one by one against the counters.
+  void CheckCounts(const ServedSlice& slice) const;
+  void CheckAllCounts() const;
+
+ private:
+  struct Place {
+    SliceEpoch epoch;  // {0, 0}: never assigned
+    SliceSource source{};
+    std::string error;  // why the record could not be installed
+    std::unique_ptr<ServedSlice> served;
+  };
+  absl::StatusOr<ServedSlice> FromRecord(SliceId slice, absl::Span<const Payload> blocks) const;
+
+  uint64_t seed_;
+  size_t slot_count_;
+  SliceGrid grid_;
+  Plan plan_;
+  std::vector<Place> places_;       // by slice
+  std::deque<SliceId> to_install_;  // with initial values
+};
+
+SliceState StateOf(SliceId id, const ServedSlice& slice);
+
+}  // namespace downpour

@@ -1,0 +1,128 @@
+#include "ps/snapshot.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace downpour {
+namespace {
+
+const ServedSlice* FindInEpoch(const Shard& shard, const SnapshotRequest::Item& item) {
+  if (!shard.grid().Contains(item.slice)) return nullptr;
+  const ServedSlice* slice = shard.Find(item.slice);
+  return slice != nullptr && slice->epoch == item.epoch ? slice : nullptr;
+}
+
+TraceRecord SnapshotTrace(Incarnation from, Round round, const SnapshotRequest::Item& item, const ServedSlice& slice) {
+  return {.kind = TraceRecord::Kind::kSnapshot,
+          .actor = from,
+          .lease = LeaseOfRound(round),
+          .step = 0,
+          .slice = item.slice,
+          .epoch = item.epoch,
+          .count = slice.version,
+          .peer = {}};
+}
+
+std::string Folder(Round round) { return absl::StrCat("checkpoints/", ToString(round)); }
+
+}  // namespace
+
+void SnapshotQueue::Add(const SnapshotRequest& request) {
+  if (request.round < round_) return;
+  if (request.round > round_) waiting_.clear();
+  round_ = request.round;
+  for (const SnapshotRequest::Item& item : request.slices) {
+    const bool waits = std::any_of(waiting_.begin(), waiting_.end(),
+                                   [&](const SnapshotRequest::Item& other) { return other.slice == item.slice; });
+    if (!waits) waiting_.push_back(item);
+  }
+}
+
+void SnapshotQueue::Answer(size_t budget, const Shard& shard, Incarnation from, PeerId chief, Effects& effects) {
+  for (size_t bytes = 0; !waiting_.empty() && bytes < budget;) {
+    const SnapshotRequest::Item item = waiting_.front();
+    waiting_.pop_front();
+    const ServedSlice* slice = FindInEpoch(shard, item);
+    if (slice == nullptr) continue;
+    shard.CheckCounts(*slice);
+    std::vector<Payload> blocks = EncodeRecord(StateOf(item.slice, *slice));
+    for (const Payload& block : blocks) bytes += block.size();
+    effects.Add(SnapshotTrace(from, round_, item, *slice));
+    effects.SendTo(chief, SliceRecord{.from = from,
+                                      .round = round_,
+                                      .slice = item.slice,
+                                      .epoch = item.epoch,
+                                      .finished = slice->counters.finished(),
+                                      .blocks = std::move(blocks)});
+  }
+}
+
+void ShardWriter::Begin(const WriteShard& request, PeerId chief, Effects& effects) {
+  if (request.round < request_.round) return;
+  chief_ = chief;
+  if (request.round == request_.round) {
+    if (stage_ == Stage::kIdle) effects.SendTo(chief_, written_);
+    return;
+  }
+  request_ = request;
+  written_ = ShardWritten{.from = from_, .round = request.round, .error = {}, .bytes = 0, .slices = {}};
+  stage_ = Stage::kFolder;
+  Submit(StorageOp::Kind::kMakeDir, Folder(request_.round), {}, effects);
+}
+
+void ShardWriter::Submit(StorageOp::Kind kind, const std::string& path, std::vector<Payload> data, Effects& effects) {
+  StorageOp op;
+  op.kind = kind;
+  op.ticket = Ticket{++last_ticket_};
+  op.path = path;
+  op.data = std::move(data);
+  effects.Add(std::move(op));
+}
+
+void ShardWriter::Done(const StorageDone& done, const Shard& shard, Effects& effects) {
+  if (done.ticket != Ticket{last_ticket_} || stage_ == Stage::kIdle) return;  // of a round abandoned since
+  if (!done.status.ok()) return Finish(std::string(done.status.message()), effects);
+  if (stage_ == Stage::kSync) return Finish("", effects);
+  stage_ = Stage::kAppend;
+  AppendNext(shard, effects);
+}
+
+void ShardWriter::AppendNext(const Shard& shard, Effects& effects) {
+  const std::string path = absl::StrCat(Folder(request_.round), "/", request_.file);
+  if (written_.slices.size() == request_.slices.size()) {
+    stage_ = Stage::kSync;
+    return Submit(StorageOp::Kind::kSync, path, {}, effects);
+  }
+  const SnapshotRequest::Item& item = request_.slices[written_.slices.size()];
+  const ServedSlice* slice = FindInEpoch(shard, item);
+  if (slice == nullptr) {
+    return Finish(absl::StrCat("slice ", ToNumber(item.slice), " is not here in epoch ", ToString(item.epoch)),
+                  effects);
+  }
+  shard.CheckCounts(*slice);
+  std::vector<Payload> blocks = EncodeRecord(StateOf(item.slice, *slice));
+  ShardWritten::Item entry{.slice = item.slice,
+                           .epoch = item.epoch,
+                           .finished = slice->counters.finished(),
+                           .offset = written_.bytes,
+                           .bytes = 0,
+                           .crc32c = 0};
+  for (const Payload& block : blocks) {
+    entry.bytes += block.size();
+    entry.crc32c = Crc32c(block.bytes(), entry.crc32c);
+  }
+  written_.bytes += entry.bytes;
+  written_.slices.push_back(std::move(entry));
+  effects.Add(SnapshotTrace(from_, request_.round, item, *slice));
+  Submit(StorageOp::Kind::kAppend, path, std::move(blocks), effects);
+}
+
+void ShardWriter::Finish(const std::string& error, Effects& effects) {
+  stage_ = Stage::kIdle;
+  written_.error = error;
+  effects.SendTo(chief_, written_);
+}
+
+}  // namespace downpour

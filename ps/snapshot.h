@@ -1,0 +1,59 @@
+// Slice records for checkpoint rounds: in messages to the chief, or in a shard file that this ps writes itself.
+//
+// A snapshot is one slice's pair at one apply point and costs references, not copies; slices of one round need not be
+// taken at the same instant. Records are made one after the other, so that few of them keep old values alive.
+// Order: only the newest round counts; an older one was abandoned by the chief.
+// Tests: tests/unit/ps/snapshot_test.cc.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "ps/shard.h"
+#include "runtime/role.h"
+#include "schema/checkpoint_format.h"
+#include "schema/message.h"
+
+namespace downpour {
+
+// Slices whose records the chief waits for.
+class SnapshotQueue {
+ public:
+  void Add(const SnapshotRequest& request);
+  // Sends records until `budget` bytes are made, at least one if any waits. A slice that is no longer in the epoch
+  // asked for gets no answer: the chief has abandoned the round, or will.
+  void Answer(size_t budget, const Shard& shard, Incarnation from, PeerId chief, Effects& effects);
+
+ private:
+  Round round_;
+  std::deque<SnapshotRequest::Item> waiting_;
+};
+
+// One shard file at a time: makes the folder, appends record after record, syncs, reports.
+class ShardWriter {
+ public:
+  explicit ShardWriter(Incarnation from) : from_(from) {}
+
+  // A round that is being written goes on; one that is written is reported again.
+  void Begin(const WriteShard& request, PeerId chief, Effects& effects);
+  void Done(const StorageDone& done, const Shard& shard, Effects& effects);
+
+ private:
+  enum class Stage { kIdle, kFolder, kAppend, kSync };
+
+  void Submit(StorageOp::Kind kind, const std::string& path, std::vector<Payload> data, Effects& effects);
+  void AppendNext(const Shard& shard, Effects& effects);
+  void Finish(const std::string& error, Effects& effects);
+
+  Incarnation from_;
+  PeerId chief_{};
+  WriteShard request_;
+  Stage stage_ = Stage::kIdle;
+  uint64_t last_ticket_ = 0;  // of the one operation outstanding
+  ShardWritten written_;      // of request_.round
+};
+
+}  // namespace downpour

@@ -1,0 +1,157 @@
+#include "runtime/member_session.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+
+namespace downpour {
+namespace {
+
+constexpr Duration kNoticeEvery = 5s;
+constexpr int kSilences = 3;  // of dead_after, before this side gives up
+
+char LetterOf(Severity severity) {
+  switch (severity) {
+    case Severity::kInfo:
+      return 'I';
+    case Severity::kWarning:
+      return 'W';
+    case Severity::kError:
+      return 'E';
+  }
+  return '?';
+}
+
+}  // namespace
+
+MemberSession::MemberSession(MemberOptions options) : options_(std::move(options)) {}
+
+void MemberSession::Start(Time now, const Started& started, Effects& effects) {
+  started_ = true;
+  heard_ = now;
+  options_.join.endpoint = started.endpoint;
+  effects.Add(Dial{kChief, options_.chief});
+  SendJoin(now, effects);
+  next_notice_ = next_join_;
+}
+
+void MemberSession::SendJoin(Time now, Effects& effects) {
+  effects.SendTo(kChief, options_.join);
+  next_join_ = now + options_.timing.join_retry;
+}
+
+bool MemberSession::Tick(Time now, uint64_t placement, Effects& effects) {
+  if (!started_ || ended_) return false;
+  const Duration patience = kSilences * options_.timing.dead_after;
+  if (was_member_ && now - heard_ >= patience) {
+    End(1,
+        absl::StrCat("the chief at ", options_.chief, " has not answered for ", std::lround(Seconds(now - heard_)),
+                     " s"),
+        effects);
+    return false;
+  }
+  if (member()) {
+    if (now < next_heartbeat_) return false;
+    SendHeartbeat(now, placement, effects);
+    return true;
+  }
+  if (refused_since_ && now - *refused_since_ >= patience) {
+    End(1, refusal_, effects);
+    return false;
+  }
+  if (now >= next_notice_) {
+    Say(Severity::kInfo,
+        refused_since_ ? absl::StrCat("the chief at ", options_.chief, " does not take this task yet: ", refusal_)
+                       : absl::StrCat("waiting for the chief at ", options_.chief),
+        effects);
+    next_notice_ = now + kNoticeEvery;
+  }
+  if (now >= next_join_) SendJoin(now, effects);
+  return false;
+}
+
+void MemberSession::Sample(const ResourceSample& sample) {
+  stats_.cpu_seconds = sample.cpu_seconds;
+  stats_.resident_bytes = sample.resident_bytes;
+  stats_.bytes_in = sample.bytes_in;
+  stats_.bytes_out = sample.bytes_out;
+}
+
+void MemberSession::SendHeartbeat(Time now, uint64_t placement, Effects& effects) {
+  effects.SendTo(kChief, Heartbeat{.from = incarnation_,
+                                   .term = term_,
+                                   .placement = placement,
+                                   .stats = stats_,
+                                   .log_from = lines_from_,
+                                   .log_lines = {lines_.begin(), lines_.end()}});
+  next_heartbeat_ = now + options_.timing.heartbeat;
+}
+
+MemberSession::News MemberSession::Receive(Time now, const Message& message, Effects& effects) {
+  heard_ = now;
+  if (const auto* welcome = std::get_if<Welcome>(&message)) {
+    if (member() || welcome->you == Incarnation::kNone) return News::kHandled;
+    was_member_ = true;
+    refused_since_.reset();
+    incarnation_ = welcome->you;
+    term_ = welcome->term;
+    name_ = welcome->name;
+    job_ = welcome->job;
+    next_heartbeat_ = now;
+    Say(Severity::kInfo, absl::StrCat("joined as ", name_), effects);
+    return News::kJoined;
+  }
+  if (const auto* refused = std::get_if<Refused>(&message)) return ReceiveRefused(now, *refused, effects);
+  if (const auto* reply = std::get_if<HeartbeatReply>(&message)) {
+    for (; lines_from_ < reply->log_kept && !lines_.empty(); ++lines_from_) lines_.pop_front();
+    return News::kHandled;
+  }
+  if (const auto* end = std::get_if<JobEnd>(&message)) {
+    End(end->succeeded ? 0 : 1, end->why, effects);
+    return News::kHandled;
+  }
+  return News::kNotMine;
+}
+
+MemberSession::News MemberSession::ReceiveRefused(Time now, const Refused& refused, Effects& effects) {
+  if (refused.for_good) {
+    End(1, refused.why, effects);
+    return News::kHandled;
+  }
+  if (refused.code == RefusalCode::kUnknown) {
+    if (!member()) return News::kHandled;  // said to the life before
+    incarnation_ = Incarnation::kNone;
+    stats_ = {};  // the chief has added up those of the life that ended
+    Say(Severity::kWarning, absl::StrCat("the chief no longer knows this task, which joins anew: ", refused.why),
+        effects);
+    SendJoin(now, effects);
+    return News::kDropped;
+  }
+  if (!member()) {
+    refusal_ = refused.why;
+    if (!refused_since_) refused_since_ = now;
+  }
+  return News::kHandled;
+}
+
+void MemberSession::End(int code, const std::string& why, Effects& effects) {
+  if (ended_) return;
+  ended_ = true;
+  if (member()) effects.SendTo(kChief, Leave{incarnation_, why});
+  effects.Add(Exit{code, why});
+}
+
+void MemberSession::Say(Severity severity, const std::string& text, Effects& effects) {
+  effects.Add(Log{severity, text});
+  if (!options_.forward_logs) return;
+  lines_.push_back(absl::StrCat(std::string(1, LetterOf(severity)), " ", text.substr(0, kLineBytes)));
+  if (lines_.size() > kLinesKept) {
+    lines_.pop_front();
+    ++lines_from_;
+  }
+}
+
+}  // namespace downpour

@@ -1,0 +1,110 @@
+// A ps's or worker's life as a member of the job: joining, heartbeats, log lines for the chief, and its end. Both roles
+// own one; it is part of their state machine.
+//
+//   session.Start(now, started, effects);                    // dials the chief and asks to join
+//   session.Tick(now, placement, effects);                   // asks again, beats, notices a lost chief
+//   switch (session.Receive(now, message, effects)) {...}    // for every message on kChief
+//
+// Order: a member is one Incarnation. kDropped says that the chief no longer knows it: the owner drops all it holds,
+//   while the session joins anew by itself.
+// Errors: a refusal for good, a chief that is silent for 3 * dead_after and a name that stays taken as long end the
+//   process: Exit 1 with one sentence. A chief that is not there yet is waited for.
+// Tests: tests/unit/runtime/member_session_test.cc.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+
+#include "runtime/options.h"
+#include "runtime/role.h"
+
+namespace downpour {
+
+struct MemberOptions {
+  Join join;          // of this process; its endpoint is filled in at Start
+  std::string chief;  // host:port
+  bool forward_logs = true;
+  Timing timing;
+};
+
+// From a role's own options, which all name these alike.
+template <typename Options>
+MemberOptions MakeMemberOptions(TaskRole role, const Options& from) {
+  MemberOptions options{.join = {}, .chief = from.chief, .forward_logs = from.forward_logs, .timing = from.timing};
+  options.join.role = role;
+  options.join.index = from.index;
+  options.join.host = from.host;
+  options.join.pid = from.pid;
+  options.join.launcher = from.launcher;
+  options.join.attempt = from.attempt;
+  options.join.nonce = from.nonce;
+  return options;
+}
+
+class MemberSession {
+ public:
+  static constexpr PeerId kChief{1};
+  static constexpr size_t kLinesKept = 200;  // enough to tell what led to an end; older ones stay in the task's own log
+  static constexpr size_t kLineBytes = 1000;
+
+  explicit MemberSession(MemberOptions options);
+
+  void Start(Time now, const Started& started, Effects& effects);
+  // True when a heartbeat left.
+  bool Tick(Time now, uint64_t placement, Effects& effects);
+  void Sample(const ResourceSample& sample);
+
+  enum class News {
+    kNotMine,  // not about membership: the owner's business
+    kHandled,
+    kJoined,   // incarnation(), term(), name() and job() are new
+    kDropped,  // no longer a member
+  };
+  News Receive(Time now, const Message& message, Effects& effects);
+
+  // Says goodbye and ends the process.
+  void End(int code, const std::string& why, Effects& effects);
+
+  // To this process's log, and to the chief's copy of it.
+  void Say(Severity severity, const std::string& text, Effects& effects);
+
+  bool member() const { return incarnation_ != Incarnation::kNone; }
+  bool ended() const { return ended_; }
+  Incarnation incarnation() const { return incarnation_; }
+  uint32_t term() const { return term_; }
+  const std::string& name() const { return name_; }
+  const std::string& job() const { return job_; }
+  const Timing& timing() const { return options_.timing; }
+  TaskStats& stats() { return stats_; }
+  const TaskStats& stats() const { return stats_; }
+
+ private:
+  void SendJoin(Time now, Effects& effects);
+  void SendHeartbeat(Time now, uint64_t placement, Effects& effects);
+  News ReceiveRefused(Time now, const Refused& refused, Effects& effects);
+
+  MemberOptions options_;
+  bool started_ = false;
+  bool ended_ = false;
+  bool was_member_ = false;
+  Incarnation incarnation_ = Incarnation::kNone;
+  uint32_t term_ = 0;
+  std::string name_;
+  std::string job_;
+  TaskStats stats_;
+
+  Time heard_;  // last message from the chief
+  Time next_join_;
+  Time next_notice_;
+  Time next_heartbeat_;
+  std::optional<Time> refused_since_;
+  std::string refusal_;
+
+  uint64_t lines_from_ = 0;  // number of lines_.front()
+  std::deque<std::string> lines_;
+};
+
+}  // namespace downpour
