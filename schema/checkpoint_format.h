@@ -3,12 +3,16 @@
 //   checkpoints/TERM-N/ps-0.shard     slice records, one after the other
 //   checkpoints/TERM-N/MANIFEST       JSON and a checksum line; a checkpoint without a valid one does not exist
 //
-// Order: little-endian; every block is followed by its crc32c. A record is one slice's consistent pair: values and slots,
-//   and the counters that say which pushes they hold.
-// Errors: DATA_LOSS naming slice and byte for what is damaged, INVALID_ARGUMENT for what no writer of ours makes. Input
-//   is hostile: nothing is allocated on the word of an unchecked length.
+// Order: little-endian; every byte is under a crc32c. A record is one slice's consistent pair: values and slots, and
+// the
+//   counters that say which pushes they hold.
+// Errors: DATA_LOSS naming slice and byte for what is damaged, INVALID_ARGUMENT for what no writer of ours makes,
+//   UNIMPLEMENTED for a manifest of a later version. Input is hostile: nothing is allocated on the word of an unchecked
+//   length.
+// Tests: tests/unit/schema flips every byte and cuts at every length.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -34,22 +38,23 @@ struct SliceState {
   std::vector<Payload> slots;          // each of the size of values
 };
 
+// Source: CRC-32C (Castagnoli), RFC 3720 B.4. Crc32c(b, Crc32c(a)) is the checksum of a followed by b.
 uint32_t Crc32c(absl::Span<const std::byte> bytes, uint32_t so_far = 0);
 
-// A header block, then values, then each slot; values and slots are shared, not copied. Every block is at most 1 MiB + 4
-// bytes (its checksum travels in the header block).
+// A header block, then values, then each slot; values and slots are shared, not copied. The header block carries the
+// checksums of all.
 std::vector<Payload> EncodeRecord(const SliceState& state);
-// The blocks joined, cut anywhere. Values and slots are copied into owned, aligned memory.
+// One whole record, cut into pieces anywhere. Values and slots are copied into owned, aligned memory.
 absl::StatusOr<SliceState> DecodeRecord(absl::Span<const Payload> pieces);
 
 struct Manifest {
   Round round;
-  int64_t unix_ms = 0;     // when it was written; for people
-  std::string job;         // canonical job text: the plan is a function of it and the next two
+  int64_t unix_ms = 0;  // when it was written; for people
+  std::string job;      // canonical job text: the plan is a function of it and the next two
   uint64_t train_examples = 0;
   uint64_t eval_examples = 0;
   uint64_t data_fingerprint = 0;
-  IntervalSet committed;   // leases that every record holds finished
+  IntervalSet committed;  // leases that every record holds finished
   struct File {
     std::string name;  // plain name in the round's folder
     uint64_t bytes = 0;
@@ -65,6 +70,8 @@ struct Manifest {
   std::vector<Record> records;  // one per slice of the grid, by slice id
 };
 
+// One line of JSON and one of checksum. At most kMaxManifestBytes are read: more than 100,000 slices need.
+inline constexpr size_t kMaxManifestBytes = size_t{32} << 20;
 std::string EncodeManifest(const Manifest& manifest);
 absl::StatusOr<Manifest> DecodeManifest(const std::string& text);
 

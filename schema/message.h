@@ -210,7 +210,7 @@ struct LeaseDone {  // worker -> chief; repeated until a LeaseDoneReply arrives
     SliceEpoch epoch;  // in which the lease's last step was acknowledged
   };
   std::vector<Evidence> evidence;  // one for every slice of the grid
-  double loss_sum = 0;             // over the examples that this worker computed
+  double loss_sum = 0;             // over the examples that this worker computed; not finite if the model diverged
   uint64_t examples = 0;
 };
 struct LeaseDoneReply {
@@ -223,7 +223,7 @@ struct EvalDone {  // worker -> chief; repeated until an EvalDoneReply arrives
   uint64_t round = 0;
   uint64_t first_batch = 0;
   uint64_t batches = 0;
-  double loss_sum = 0;
+  double loss_sum = 0;  // not finite if the model diverged
   uint64_t correct = 0;
   uint64_t examples = 0;
   uint64_t versions_digest = 0;  // over (slice, epoch, n) of the parameters used

@@ -1,0 +1,154 @@
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "schema/checkpoint_format.h"
+#include "schema/codec.h"
+
+namespace downpour {
+namespace {
+
+Payload Floats(std::vector<float> values) { return Payload::CopyOf(values.data(), values.size() * sizeof(float)); }
+
+SliceState SmallState() {
+  SliceState state;
+  state.slice = SliceId{7};
+  state.epoch = {3, 2};
+  state.version = 41;
+  state.finished.InsertRange(0, 5);
+  state.finished.Insert(9);
+  state.counters = {{LeaseId{5}, 3}, {LeaseId{10}, 1}};
+  state.values = Floats({1, -2, 0.5, 1e30F});
+  state.slots = {Floats({0, 1, 2, 3}), Floats({4, 5, 6, 7})};
+  return state;
+}
+
+std::string BytesOf(absl::Span<const Payload> pieces) {
+  std::string bytes;
+  for (const Payload& piece : pieces) bytes.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+  return bytes;
+}
+
+absl::StatusOr<SliceState> DecodeBytes(const std::string& bytes) {
+  return DecodeRecord({Payload::CopyOf(bytes.data(), bytes.size())});
+}
+
+void ExpectSame(const SliceState& a, const SliceState& b) {
+  EXPECT_EQ(a.slice, b.slice);
+  EXPECT_EQ(a.epoch, b.epoch);
+  EXPECT_EQ(a.version, b.version);
+  EXPECT_EQ(a.finished, b.finished);
+  EXPECT_EQ(a.counters, b.counters);
+  EXPECT_EQ(BytesOf({a.values}), BytesOf({b.values}));
+  ASSERT_EQ(a.slots.size(), b.slots.size());
+  for (size_t i = 0; i < a.slots.size(); ++i) EXPECT_EQ(BytesOf({a.slots[i]}), BytesOf({b.slots[i]}));
+}
+
+// A record whose header was changed by somebody who knows checksums.
+std::string Forged(std::string bytes, size_t at, uint32_t value) {
+  uint32_t header_bytes;
+  std::memcpy(&header_bytes, bytes.data() + 8, 4);
+  std::memcpy(bytes.data() + at, &value, 4);
+  const uint32_t checksum = Crc32c({reinterpret_cast<const std::byte*>(bytes.data()), header_bytes - 4});
+  std::memcpy(bytes.data() + header_bytes - 4, &checksum, 4);
+  return bytes;
+}
+
+TEST(Crc32cTest, IsTheStandardOneAndContinues) {
+  const auto digits = Payload::CopyOf("123456789", 9);
+  EXPECT_EQ(Crc32c(digits.bytes()), 0xe3069283u);
+  EXPECT_EQ(Crc32c(digits.Sub(4, 5).bytes(), Crc32c(digits.Sub(0, 4).bytes())), 0xe3069283u);
+  EXPECT_EQ(Crc32c({}), 0u);
+}
+
+TEST(SliceRecordTest, ComesBackHoweverItIsCut) {
+  const SliceState state = SmallState();
+  const std::string bytes = BytesOf(EncodeRecord(state));
+  for (size_t a = 0; a <= bytes.size(); ++a) {
+    for (size_t b = a; b <= bytes.size(); b += 13) {
+      const Payload whole = Payload::CopyOf(bytes.data(), bytes.size());
+      const auto read = DecodeRecord({whole.Sub(0, a), whole.Sub(a, b - a), whole.Sub(b, bytes.size() - b)});
+      ASSERT_TRUE(read.ok()) << read.status() << a << " " << b;
+      ExpectSame(*read, state);
+    }
+  }
+}
+
+TEST(SliceRecordTest, SharesItsValuesAndOwnsWhatItReads) {
+  SliceState state = SmallState();
+  const std::vector<Payload> blocks = EncodeRecord(state);
+  ASSERT_EQ(blocks.size(), 4u);
+  EXPECT_EQ(blocks[1].data(), state.values.data());
+  EXPECT_EQ(blocks[3].data(), state.slots[1].data());
+  auto read = DecodeRecord(blocks);
+  ASSERT_TRUE(read.ok());
+  EXPECT_TRUE(read->values.unique());
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(read->values.data()) % Payload::kAlignment, 0u);
+}
+
+TEST(SliceRecordTest, ANewbornSliceAndTheLargestOneFit) {
+  SliceState newborn;
+  newborn.values = Floats({1});
+  auto read = DecodeRecord(EncodeRecord(newborn));
+  ASSERT_TRUE(read.ok()) << read.status();
+  ExpectSame(*read, newborn);
+
+  SliceState largest = SmallState();
+  largest.values = Payload::Zeros(kMaxFrameBytes);
+  largest.slots = {largest.values, largest.values};
+  read = DecodeRecord(EncodeRecord(largest));
+  ASSERT_TRUE(read.ok()) << read.status();
+  ExpectSame(*read, largest);
+}
+
+TEST(SliceRecordTest, EveryFlippedBitIsNoticed) {
+  const std::string bytes = BytesOf(EncodeRecord(SmallState()));
+  for (size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
+    std::string damaged = bytes;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << bit % 8));
+    EXPECT_EQ(DecodeBytes(damaged).status().code(), absl::StatusCode::kDataLoss) << "bit " << bit;
+  }
+}
+
+TEST(SliceRecordTest, EveryCutAndEveryTailIsNoticed) {
+  const std::string bytes = BytesOf(EncodeRecord(SmallState()));
+  for (size_t length = 0; length < bytes.size(); ++length) {
+    EXPECT_EQ(DecodeBytes(bytes.substr(0, length)).status().code(), absl::StatusCode::kDataLoss) << length;
+  }
+  EXPECT_EQ(DecodeBytes(bytes + '\0').status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(DecodeBytes(bytes + bytes).status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST(SliceRecordTest, DamageIsNamedBySliceAndByte) {
+  const std::string bytes = BytesOf(EncodeRecord(SmallState()));
+  std::string damaged = bytes;
+  damaged[bytes.size() - 1] ^= 1;
+  EXPECT_EQ(DecodeBytes(damaged).status().message(),
+            "a damaged slice record: slice 7: the checksum of bytes 152 to 168 differs");
+}
+
+TEST(SliceRecordTest, WhatNoWriterMakesIsRefusedThoughItsChecksumIsRight) {
+  const std::string bytes = BytesOf(EncodeRecord(SmallState()));
+  const auto code = [&](size_t at, uint32_t value) { return DecodeBytes(Forged(bytes, at, value)).status().code(); };
+  constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+  EXPECT_EQ(code(32, 0), kInvalid);                     // value bytes
+  EXPECT_EQ(code(32, 6), kInvalid);                     // not of floats
+  EXPECT_EQ(code(32, 2u << 20), kInvalid);              // above 1 MiB
+  EXPECT_EQ(code(32, 8), absl::StatusCode::kDataLoss);  // fewer than follow
+  EXPECT_EQ(code(36, 0x40000000), kInvalid);            // slots: 4 * that many checksums overflow 32 bits
+  EXPECT_EQ(code(40, 3), kInvalid);                     // intervals
+  EXPECT_EQ(code(44, 0xffffffff), kInvalid);            // counters
+  EXPECT_EQ(code(60, 5), kInvalid);                     // first interval: [5, 5)
+  EXPECT_EQ(code(68, 9), kInvalid);                     // first interval: [0, 9), which touches [9, 10)
+  EXPECT_EQ(code(92, 10), kInvalid);                    // counters: lease 10 twice
+  EXPECT_EQ(code(92, 4), kInvalid);                     // counters: lease 4 is finished
+  EXPECT_EQ(code(92, 6), absl::StatusCode::kOk);
+}
+
+TEST(SliceRecordTest, NothingIsAllocatedForALengthThatIsNotThere) {
+  EXPECT_EQ(DecodeRecord({Payload::Zeros(kMaxRecordBytes + 1)}).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_FALSE(DecodeRecord({}).ok());
+}
+
+}  // namespace
+}  // namespace downpour
