@@ -8,6 +8,8 @@
 // Bounds: texts over 1 MiB, more than 64 levels or more than 1,000 layers are refused before they cost anything.
 #pragma once
 
+#include <cstddef>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,8 @@
 #include "schema/job.h"
 
 namespace downpour {
+
+inline constexpr size_t kMaxJobTextBytes = size_t{1} << 20;
 
 struct JobError {
   std::string file;  // or "--set" for an override
@@ -26,13 +30,20 @@ struct JobError {
 std::string ToString(const JobError& error);  // file:line:column: key: what
 
 struct JobFileResult {
-  JobSpec job;  // meaningful only if ok()
-  std::vector<JobError> errors;
+  JobSpec job;                       // meaningful only if ok()
+  std::vector<JobError> errors;      // in the order of the file, those of overrides last; at most 100
+  std::set<std::string> overridden;  // dotted keys that an override set
   bool ok() const { return errors.empty(); }
 };
 
-// `overrides` are dotted.key=value pairs whose values are read as YAML; they beat the file.
-JobFileResult ParseJob(const std::string& text, const std::string& file, const std::vector<std::string>& overrides = {});
+// `overrides` are dotted.key=value pairs whose values are read as YAML; they beat the file. A number names a place in a
+// list (model.layers.0.dense.units=64); an empty value takes the key away.
+JobFileResult ParseJob(const std::string& text, const std::string& file,
+                       const std::vector<std::string>& overrides = {});
+
+// Makes relative data paths absolute: those of the file against its folder, those of overrides against the folder where
+// the command runs. Both folders are absolute. Whoever reads a job file does this before the job travels.
+void ResolveDataPaths(const std::string& job_folder, const std::string& working_folder, JobFileResult* result);
 
 // The job with all defaults filled in, as JSON with sorted keys: what travels in Welcome and stands in a manifest.
 // ParseJob(CanonicalJob(j)) gives j again, and equal jobs give equal texts.

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "schema/nearest_name.h"
 
 namespace downpour {
 namespace {
@@ -35,6 +36,7 @@ bool FeedsRelu(const ModelSpec& model, const LayerSpec& layer) {
 }
 
 using Shape = std::vector<int64_t>;
+constexpr size_t kHints = 16;
 
 // Walks the layers once. An empty shape stands for "unknown, and reported already".
 class Inference {
@@ -73,7 +75,7 @@ class Inference {
     for (const std::string& name : layer.from) {
       read_.insert(name);
       const auto it = shapes_.find(name);
-      if (it == shapes_.end()) Fail("reads ", name, ", which is no input and no earlier layer");
+      if (it == shapes_.end()) Fail("reads ", name, ", which is no input and no earlier layer", Hint(name));
       known = known && it != shapes_.end() && !it->second.empty();
       if (known) from.push_back(it->second);
     }
@@ -85,6 +87,14 @@ class Inference {
     if (std::holds_alternative<AddSpec>(layer.op)) return Add(layer, from);
     if (std::holds_alternative<ConcatSpec>(layer.op)) return Concat(from);
     return from[0];
+  }
+
+  // Costs a walk over all names, so only the first errors have one.
+  std::string Hint(const std::string& name) const {
+    if (result_.errors.size() >= kHints) return "";
+    std::vector<std::string> known;
+    for (const auto& [other, shape] : shapes_) known.push_back(other);
+    return DidYouMean(name, known);
   }
 
   Shape Dense(const LayerSpec& layer, const DenseSpec& dense, const Shape& from) {

@@ -1,0 +1,103 @@
+#include <nlohmann/json.hpp>
+#include <type_traits>
+
+#include "schema/job_file.h"
+#include "schema/job_names.h"
+
+namespace downpour {
+namespace {
+
+using Json = nlohmann::json;  // its objects are sorted by key
+
+Json OfInputs(const std::vector<InputSpec>& inputs) {
+  Json list = Json::array();
+  for (const InputSpec& input : inputs) list.push_back({{"name", input.name}, {"shape", input.shape}});
+  return list;
+}
+
+Json OfLayer(const LayerSpec& layer) {
+  Json json = {{"name", layer.name}, {"from", layer.from}};
+  std::visit(
+      [&json](const auto& op) {
+        using Op = std::decay_t<decltype(op)>;
+        if constexpr (std::is_same_v<Op, DenseSpec>) {
+          json["dense"] = {{"units", op.units}, {"activation", NameIn(kActivations, op.activation)}, {"bias", op.bias}};
+        } else if constexpr (std::is_same_v<Op, ActivationSpec>) {
+          json["activation"] = {{"function", NameIn(kActivationFunctions, op.function)}};
+        } else if constexpr (std::is_same_v<Op, DropoutSpec>) {
+          json["dropout"] = {{"rate", op.rate}};
+        } else if constexpr (std::is_same_v<Op, AddSpec>) {
+          json["add"] = Json::object();
+        } else {
+          json["concat"] = Json::object();
+        }
+      },
+      layer.op);
+  return json;
+}
+
+Json OfOptimizer(const OptimizerSpec& optimizer) {
+  Json json = {{"name", NameIn(kOptimizers, optimizer.kind)}, {"learningRate", optimizer.learning_rate}};
+  if (optimizer.kind == OptimizerKind::kMomentum) json["momentum"] = optimizer.momentum;
+  if (optimizer.kind == OptimizerKind::kAdam) {
+    json["beta1"] = optimizer.beta1;
+    json["beta2"] = optimizer.beta2;
+    json["epsilon"] = optimizer.epsilon;
+  }
+  return json;
+}
+
+Json OfCluster(const ClusterSpec& cluster) {
+  Json json = {{"scaleTier", cluster.scale_tier}};
+  if (cluster.scale_tier == kCustomTier) {
+    json["workerCount"] = cluster.worker_count;
+    json["parameterServerCount"] = cluster.parameter_server_count;
+  }
+  return json;
+}
+
+Json OfData(const DataSpec& data) {
+  const auto pair = [](const FilePair& files) { return Json{{"images", files.images}, {"labels", files.labels}}; };
+  Json json = {{"format", data.format}, {"train", pair(data.train)}};
+  if (!data.eval.empty()) json["eval"] = pair(data.eval);
+  return json;
+}
+
+// In the largest unit that gives a whole number.
+std::string OfDuration(std::chrono::nanoseconds duration) {
+  const int64_t n = duration.count();
+  if (n % 1'000'000'000 == 0) return std::to_string(n / 1'000'000'000) + "s";
+  if (n % 1'000'000 == 0) return std::to_string(n / 1'000'000) + "ms";
+  return std::to_string(n) + "ns";
+}
+
+}  // namespace
+
+std::string CanonicalJob(const JobSpec& job) {
+  const TrainingSpec& training = job.training;
+  Json layers = Json::array();
+  for (const LayerSpec& layer : job.model.layers) layers.push_back(OfLayer(layer));
+  const Json json = {
+      {"name", job.name},
+      {"seed", job.seed},
+      {"cluster", OfCluster(job.cluster)},
+      {"model",
+       {{"inputs", OfInputs(job.model.inputs)}, {"layers", layers}, {"loss", NameIn(kLosses, job.model.loss)}}},
+      {"training",
+       {{"consistency", NameIn(kConsistencies, training.consistency)},
+        {"replicas", training.replicas},
+        {"batchSize", training.batch_size},
+        {"epochs", training.epochs},
+        {"leaseBatches", training.lease_batches},
+        {"evaluateEveryEpochs", training.evaluate_every_epochs},
+        {"maxSkippedPushes", training.max_skipped_pushes},
+        {"optimizer", OfOptimizer(training.optimizer)}}},
+      {"data", OfData(job.data)},
+      {"checkpoint",
+       {{"every", OfDuration(job.checkpoint.every)},
+        {"keep", job.checkpoint.keep},
+        {"via", NameIn(kCheckpointVias, job.checkpoint.via)}}}};
+  return json.dump();
+}
+
+}  // namespace downpour

@@ -1,0 +1,54 @@
+#include "schema/job_file.h"
+
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "schema/job_parse.h"
+
+namespace downpour {
+
+std::string ToString(const JobError& error) {
+  std::string text = error.file;
+  if (error.line > 0) absl::StrAppend(&text, ":", error.line, ":", error.column);
+  if (!error.key.empty()) absl::StrAppend(&text, ": ", error.key);
+  return absl::StrCat(text, ": ", error.what);
+}
+
+JobFileResult ParseJob(const std::string& text, const std::string& file, const std::vector<std::string>& overrides) {
+  JobFileResult result;
+  JobErrors errors(file);
+  YamlTree tree = ReadYaml(text);
+  for (const YamlError& error : tree.errors) errors.Add(error);
+  const bool readable = tree.errors.empty() || !tree.root.Is(YamlNode::Kind::kNull);
+  if (readable) {
+    result.overridden = ApplyOverrides(overrides, tree.root, errors);
+    ReadJob(tree.root, errors, &result.job);
+  }
+  if (errors.count() == 0 && CanonicalJob(result.job).size() > kMaxJobTextBytes) {
+    errors.Add(tree.root, "",
+               absl::StrCat("with every default filled in the job exceeds ", kMaxJobTextBytes, " bytes"));
+  }
+  result.errors = errors.Take();
+  return result;
+}
+
+absl::StatusOr<JobSpec> ParseCanonicalJob(const std::string& text) {
+  JobFileResult result = ParseJob(text, "job");
+  if (!result.ok()) return absl::InvalidArgumentError(ToString(result.errors.front()));
+  return std::move(result.job);
+}
+
+void ResolveDataPaths(const std::string& job_folder, const std::string& working_folder, JobFileResult* result) {
+  DataSpec& data = result->job.data;
+  const std::pair<const char*, std::string*> paths[] = {{"data.train.images", &data.train.images},
+                                                        {"data.train.labels", &data.train.labels},
+                                                        {"data.eval.images", &data.eval.images},
+                                                        {"data.eval.labels", &data.eval.labels}};
+  for (const auto& [key, path] : paths) {
+    if (path->empty()) continue;
+    const std::filesystem::path base = result->overridden.contains(key) ? working_folder : job_folder;
+    *path = (base / *path).lexically_normal().string();
+  }
+}
+
+}  // namespace downpour

@@ -1,0 +1,49 @@
+// The words of job files for the enums of job.h, read and written by the same tables.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "schema/job.h"
+
+namespace downpour {
+
+template <typename T>
+struct Named {
+  T value;
+  const char* name;
+};
+
+inline constexpr Named<Activation> kActivationFunctions[] = {
+    {Activation::kRelu, "relu"}, {Activation::kSigmoid, "sigmoid"}, {Activation::kTanh, "tanh"}};
+inline constexpr Named<Activation> kActivations[] = {{Activation::kNone, "none"},
+                                                     {Activation::kRelu, "relu"},
+                                                     {Activation::kSigmoid, "sigmoid"},
+                                                     {Activation::kTanh, "tanh"}};
+inline constexpr Named<Loss> kLosses[] = {{Loss::kSoftmaxCrossEntropy, "softmaxCrossEntropy"},
+                                          {Loss::kMeanSquaredError, "meanSquaredError"}};
+inline constexpr Named<OptimizerKind> kOptimizers[] = {
+    {OptimizerKind::kSgd, "sgd"}, {OptimizerKind::kMomentum, "momentum"}, {OptimizerKind::kAdam, "adam"}};
+inline constexpr Named<Consistency> kConsistencies[] = {
+    {Consistency::kAsync, "async"}, {Consistency::kSsp, "ssp"}, {Consistency::kSync, "sync"}};
+inline constexpr Named<CheckpointVia> kCheckpointVias[] = {{CheckpointVia::kChief, "chief"},
+                                                           {CheckpointVia::kShared, "shared"}};
+
+// AI Platform's tiers. Its master trains too, so the master counts as a worker beside our chief.
+struct ScaleTier {
+  const char* name;
+  int64_t workers;
+  int64_t parameter_servers;
+};
+inline constexpr const char* kCustomTier = "CUSTOM";
+inline constexpr ScaleTier kScaleTiers[] = {{"BASIC", 1, 1}, {"STANDARD_1", 5, 3}, {"PREMIUM_1", 20, 11}};
+
+template <typename T, size_t N>
+const char* NameIn(const Named<T> (&names)[N], T value) {
+  for (const Named<T>& named : names) {
+    if (named.value == value) return named.name;
+  }
+  return "";
+}
+
+}  // namespace downpour

@@ -1,0 +1,140 @@
+#include "schema/job_parse.h"
+
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+
+namespace downpour {
+namespace {
+
+constexpr int64_t kMostTasks = 1024;
+constexpr int64_t kMostCount = int64_t{1} << 40;
+
+const YamlNode& EmptyMap() {
+  static const YamlNode* const empty = [] {
+    auto* node = new YamlNode;
+    node->kind = YamlNode::Kind::kMap;
+    return node;
+  }();
+  return *empty;
+}
+
+// The map under a key, or an empty one, so that defaults come from one place.
+const YamlNode& Section(MapReader& parent, const std::string& key) {
+  const YamlNode* node = parent.Find(key);
+  return node == nullptr ? EmptyMap() : *node;
+}
+
+void ReadCluster(const YamlNode& node, JobErrors& errors, ClusterSpec* cluster) {
+  MapReader reader(node, "cluster", errors);
+  std::vector<std::string> tiers;
+  for (const ScaleTier& tier : kScaleTiers) tiers.push_back(tier.name);
+  tiers.push_back(kCustomTier);
+  const int chosen = reader.Choose("scaleTier", tiers);
+  if (chosen >= 0) cluster->scale_tier = tiers[chosen];
+  reader.Integer("workerCount", 1, kMostTasks, &cluster->worker_count);
+  reader.Integer("parameterServerCount", 1, kMostTasks, &cluster->parameter_server_count);
+  reader.Finish();
+  if (cluster->scale_tier == kCustomTier) return;
+
+  for (const std::string key : {"workerCount", "parameterServerCount"}) {
+    const YamlNode* count = node.Find(key);
+    if (count != nullptr)
+      reader.Fail(
+          *count, key,
+          absl::StrCat("is fixed by scaleTier ", cluster->scale_tier, "; leave it out or take scaleTier CUSTOM"));
+  }
+  cluster->worker_count = kScaleTiers[chosen].workers;
+  cluster->parameter_server_count = kScaleTiers[chosen].parameter_servers;
+}
+
+void ReadOptimizer(const YamlNode& node, JobErrors& errors, OptimizerSpec* optimizer) {
+  const auto below_one = [](double v) { return v >= 0 && v < 1; };
+  const std::string below_one_text = "at least 0 and below 1";
+  MapReader reader(node, "training.optimizer", errors);
+  const bool named = reader.Choice("name", kOptimizers, &optimizer->kind);
+  reader.Number(
+      "learningRate", [](double v) { return v > 0; }, "above 0", &optimizer->learning_rate);
+  reader.Number("momentum", below_one, below_one_text, &optimizer->momentum);
+  reader.Number("beta1", below_one, below_one_text, &optimizer->beta1);
+  reader.Number("beta2", below_one, below_one_text, &optimizer->beta2);
+  reader.Number(
+      "epsilon", [](double v) { return v > 0; }, "above 0", &optimizer->epsilon);
+  reader.Finish();
+  if (!named && node.Find("name") != nullptr) return;
+
+  const auto only_with = [&](const std::string& key, OptimizerKind kind) {
+    const YamlNode* value = node.Find(key);
+    if (value == nullptr || optimizer->kind == kind) return;
+    reader.Fail(*value, key,
+                absl::StrCat("means something only with name: ", NameIn(kOptimizers, kind), ", but name is ",
+                             NameIn(kOptimizers, optimizer->kind)));
+  };
+  only_with("momentum", OptimizerKind::kMomentum);
+  for (const std::string key : {"beta1", "beta2", "epsilon"}) only_with(key, OptimizerKind::kAdam);
+}
+
+void ReadTraining(const YamlNode& node, JobErrors& errors, TrainingSpec* training) {
+  MapReader reader(node, "training", errors);
+  reader.Choice("consistency", kConsistencies, &training->consistency);
+  if (training->consistency != Consistency::kAsync) {
+    reader.Fail(
+        *node.Find("consistency"), "consistency",
+        absl::StrCat(NameIn(kConsistencies, training->consistency), " is not available in this version; use async"));
+  }
+  int64_t replicas = training->replicas;
+  if (reader.Integer("replicas", 1, 2, &replicas) && replicas != 1) {
+    reader.Fail(*node.Find("replicas"), "replicas", "2 replicas are not available in this version; use 1");
+  }
+  training->replicas = static_cast<int>(replicas);
+  reader.Integer("batchSize", 1, int64_t{1} << 20, &training->batch_size);
+  reader.Integer("epochs", 1, 1'000'000, &training->epochs);
+  reader.Integer("leaseBatches", 1, int64_t{1} << 20, &training->lease_batches);
+  reader.Integer("evaluateEveryEpochs", 0, 1'000'000, &training->evaluate_every_epochs);
+  reader.Integer("maxSkippedPushes", 0, kMostCount, &training->max_skipped_pushes);
+  ReadOptimizer(Section(reader, "optimizer"), errors, &training->optimizer);
+  reader.Finish();
+}
+
+void ReadFilePair(const YamlNode& node, const std::string& path, JobErrors& errors, FilePair* pair) {
+  MapReader reader(node, path, errors);
+  if (reader.Require("images") != nullptr) reader.Text("images", &pair->images);
+  if (reader.Require("labels") != nullptr) reader.Text("labels", &pair->labels);
+  reader.Finish();
+}
+
+void ReadData(const YamlNode& node, JobErrors& errors, DataSpec* data) {
+  MapReader reader(node, "data", errors);
+  if (reader.Choose("format", {"idx"}) == 0) data->format = "idx";
+  if (const YamlNode* train = reader.Require("train")) ReadFilePair(*train, "data.train", errors, &data->train);
+  if (const YamlNode* eval = reader.Find("eval")) ReadFilePair(*eval, "data.eval", errors, &data->eval);
+  reader.Finish();
+}
+
+void ReadCheckpoint(const YamlNode& node, JobErrors& errors, CheckpointSpec* checkpoint) {
+  MapReader reader(node, "checkpoint", errors);
+  reader.Duration("every", &checkpoint->every);
+  reader.Integer("keep", 1, 1'000, &checkpoint->keep);
+  reader.Choice("via", kCheckpointVias, &checkpoint->via);
+  reader.Finish();
+}
+
+}  // namespace
+
+void ReadJob(const YamlNode& root, JobErrors& errors, JobSpec* job) {
+  MapReader reader(root, "", errors);
+  if (reader.Require("name") != nullptr) reader.Name("name", &job->name);
+  reader.Seed("seed", &job->seed);
+  ReadCluster(Section(reader, "cluster"), errors, &job->cluster);
+  const YamlNode* model = reader.Require("model");
+  if (model != nullptr) ReadModel(*model, "model", errors, &job->model);
+  ReadTraining(Section(reader, "training"), errors, &job->training);
+  if (const YamlNode* data = reader.Require("data")) ReadData(*data, errors, &job->data);
+  ReadCheckpoint(Section(reader, "checkpoint"), errors, &job->checkpoint);
+  reader.Finish();
+  if (job->model.inputs.size() > 1) {
+    errors.Add(*model->Find("inputs"), "model.inputs", "has several inputs, but data of format idx feed one");
+  }
+}
+
+}  // namespace downpour

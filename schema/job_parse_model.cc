@@ -1,0 +1,166 @@
+#include <iterator>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "schema/job_parse.h"
+#include "schema/variables.h"
+
+namespace downpour {
+namespace {
+
+constexpr size_t kMostInputs = 16;
+constexpr size_t kMostDimensions = 8;
+constexpr size_t kMostLayers = 1000;
+constexpr size_t kMostFrom = 16;
+
+// The items of a list that must be there and hold 1 to `most` of them; empty where it does not.
+const std::vector<YamlNode>& ItemsOf(const YamlNode* node, const std::string& path, size_t most, JobErrors& errors) {
+  static const auto* const none = new std::vector<YamlNode>;
+  if (node == nullptr) return *none;
+  if (node->Is(YamlNode::Kind::kSequence) && !node->items.empty() && node->items.size() <= most) return node->items;
+  errors.Add(*node, path,
+             node->Is(YamlNode::Kind::kSequence)
+                 ? absl::StrCat("has ", node->items.size(), " entries, but 1 to ", most, " are allowed")
+                 : absl::StrCat("must be a list, but is ", Describe(*node)));
+  return *none;
+}
+
+InputSpec ReadInput(const YamlNode& node, const std::string& path, JobErrors& errors) {
+  InputSpec input;
+  MapReader reader(node, path, errors);
+  if (reader.Require("name") != nullptr) reader.Name("name", &input.name);
+  const std::string shape_path = reader.PathOf("shape");
+  for (const YamlNode& item : ItemsOf(reader.Require("shape"), shape_path, kMostDimensions, errors)) {
+    int64_t size = 1;
+    ReadInteger(item, absl::StrCat(shape_path, ".", input.shape.size()), errors, 1, kMaxModelElements, &size);
+    input.shape.push_back(size);
+  }
+  reader.Finish();
+  return input;
+}
+
+class LayerReader {
+ public:
+  LayerReader(const ModelSpec& model, JobErrors& errors) : model_(model), errors_(errors) {}
+
+  LayerSpec Read(const YamlNode& node, const std::string& path) {
+    LayerSpec layer;
+    MapReader reader(node, path, errors_);
+    reader.Name("name", &layer.name);
+    ReadFrom(reader, &layer.from);
+    const std::string kind = ReadKind(reader, &layer);
+    reader.Finish();
+    if (layer.name.empty()) layer.name = absl::StrCat(kind, "_", count_[kind]);
+    ++count_[kind];
+    return layer;
+  }
+
+ private:
+  // One name, or a list of names; by default what stands before.
+  void ReadFrom(MapReader& reader, std::vector<std::string>* from) {
+    const YamlNode* node = reader.Find("from");
+    const std::string path = reader.PathOf("from");
+    std::string name;
+    if (node == nullptr) {
+      if (!model_.layers.empty()) return from->push_back(model_.layers.back().name);
+      if (model_.inputs.size() == 1) return from->push_back(model_.inputs[0].name);
+      reader.Fail(reader.node(), "from",
+                  "is missing: the first layer of a model of several inputs says which it reads");
+    } else if (node->Is(YamlNode::Kind::kScalar)) {
+      if (ReadName(*node, path, errors_, &name)) from->push_back(name);
+    } else {
+      for (const YamlNode& item : ItemsOf(node, path, kMostFrom, errors_)) {
+        if (ReadName(item, path, errors_, &name)) from->push_back(name);
+      }
+    }
+  }
+
+  // Reads the one key that says what the layer does; returns it, or "layer".
+  std::string ReadKind(MapReader& reader, LayerSpec* layer) {
+    static constexpr const char* kKinds[] = {"dense", "activation", "dropout", "add", "concat"};
+    std::string kind;
+    const YamlNode* settings = nullptr;
+    for (const char* candidate : kKinds) {
+      const YamlNode* found = reader.Find(candidate);
+      if (found == nullptr) continue;
+      if (settings != nullptr)
+        reader.Fail(*found, candidate, absl::StrCat("a layer is of one kind, and this one is ", kind));
+      if (settings == nullptr) kind = candidate;
+      if (settings == nullptr) settings = found;
+    }
+    if (settings == nullptr) {
+      // Where there is an unknown key, that will be named, with the kind that was probably meant.
+      const bool nothing_else = reader.node().entries.size() == CountNameAndFrom(reader.node());
+      if (nothing_else)
+        reader.Fail(reader.node(), "", absl::StrCat("needs a kind of layer: ", absl::StrJoin(kKinds, ", ")));
+      return "layer";
+    }
+    MapReader inner(*settings, reader.PathOf(kind), errors_);
+    ReadSettings(kind, inner, layer);
+    inner.Finish();
+    return kind;
+  }
+
+  static size_t CountNameAndFrom(const YamlNode& node) {
+    return (node.Find("name") != nullptr) + (node.Find("from") != nullptr);
+  }
+
+  static void ReadSettings(const std::string& kind, MapReader& reader, LayerSpec* layer) {
+    if (kind == "dense") {
+      DenseSpec dense;
+      if (reader.Require("units") != nullptr) reader.Integer("units", 1, kMaxModelElements, &dense.units);
+      reader.Choice("activation", kActivations, &dense.activation);
+      reader.Flag("bias", &dense.bias);
+      layer->op = dense;
+    } else if (kind == "activation") {
+      ActivationSpec activation;
+      if (reader.Require("function") != nullptr) reader.Choice("function", kActivationFunctions, &activation.function);
+      layer->op = activation;
+    } else if (kind == "dropout") {
+      DropoutSpec dropout;
+      const auto good = [](double v) { return v >= 0 && v < 1; };
+      if (reader.Require("rate") != nullptr) reader.Number("rate", good, "at least 0 and below 1", &dropout.rate);
+      layer->op = dropout;
+    } else if (kind == "add") {
+      layer->op = AddSpec{};
+    } else {
+      layer->op = ConcatSpec{};
+    }
+  }
+
+  const ModelSpec& model_;
+  JobErrors& errors_;
+  std::map<std::string, int> count_;  // layers seen, by kind
+};
+
+}  // namespace
+
+void ReadModel(const YamlNode& node, const std::string& path, JobErrors& errors, ModelSpec* model) {
+  const size_t errors_before = errors.count();
+  MapReader reader(node, path, errors);
+  const YamlNode* inputs = reader.Require("inputs");
+  for (const YamlNode& item : ItemsOf(inputs, reader.PathOf("inputs"), kMostInputs, errors)) {
+    model->inputs.push_back(ReadInput(item, absl::StrCat(path, ".inputs.", model->inputs.size()), errors));
+  }
+  const YamlNode* layers = reader.Require("layers");
+  LayerReader layer_reader(*model, errors);
+  for (const YamlNode& item : ItemsOf(layers, reader.PathOf("layers"), kMostLayers, errors)) {
+    LayerSpec layer = layer_reader.Read(item, absl::StrCat(path, ".layers.", model->layers.size()));
+    model->layers.push_back(std::move(layer));
+  }
+  reader.Choice("loss", kLosses, &model->loss);
+  reader.Finish();
+  if (errors.count() != errors_before) return;
+
+  for (const ModelShapes::Error& error : InferShapes(*model).errors) {
+    const bool in_layer = error.layer < model->layers.size();
+    const std::string place = in_layer ? absl::StrCat(path, ".layers.", error.layer) : path;
+    const std::string what =
+        in_layer ? absl::StrCat("layer ", model->layers[error.layer].name, ": ", error.what) : error.what;
+    errors.Add(in_layer ? layers->items[error.layer] : node, place, what);
+  }
+}
+
+}  // namespace downpour
