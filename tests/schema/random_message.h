@@ -1,4 +1,4 @@
-// Messages with random contents, and every field of a message as text.
+// Messages with random contents, and every field of a message as text: what tests of the codec build on.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,10 @@ using Random = std::mt19937_64;  // its output is fixed by the C++ standard
 // A message that the codec must carry, of the kind'th alternative of Message.
 Message RandomMessage(size_t kind, Random& random);
 
-// One line "field value" for each number, string and payload in the message, fields named by position: "slices.0.3 17"
-// is the fourth field of the first element of the field numbered by its place, and so on. Two messages with equal lines
-// are equal.
+// One line for each number, string, payload and length in the message, as `Push.3[0].1.0 17`: fields by their place,
+// from 0. Messages with equal lines are equal.
 std::vector<std::string> FieldLines(const Message& message);
+
+std::string Hex(const void* data, size_t bytes);
 
 }  // namespace downpour

@@ -1,4 +1,4 @@
-#include "random_message.h"
+#include "tests/schema/random_message.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -7,7 +7,7 @@
 #include <utility>
 #include <variant>
 
-#include "fields.h"
+#include "tests/schema/fields.h"
 
 namespace downpour {
 namespace {
@@ -118,16 +118,6 @@ Message DefaultMessage(size_t kind, std::index_sequence<I...>) {
 
 // ---- Telling --------------------------------------------------------------------------------------------------------
 
-std::string Hex(const void* data, size_t bytes) {
-  std::string hex;
-  char digits[3];
-  for (size_t i = 0; i < bytes; ++i) {
-    std::snprintf(digits, sizeof digits, "%02x", static_cast<const uint8_t*>(data)[i]);
-    hex += digits;
-  }
-  return hex;
-}
-
 template <typename T>
 void Tell(const T& t, const std::string& path, std::vector<std::string>* lines) {
   if constexpr (std::is_arithmetic_v<T>) {
@@ -167,6 +157,16 @@ std::vector<std::string> FieldLines(const Message& message) {
   std::vector<std::string> lines;
   std::visit([&](const auto& m) { Tell(m, NameOf(message), &lines); }, message);
   return lines;
+}
+
+std::string Hex(const void* data, size_t bytes) {
+  std::string hex;
+  char digits[3];
+  for (size_t i = 0; i < bytes; ++i) {
+    std::snprintf(digits, sizeof digits, "%02x", static_cast<const uint8_t*>(data)[i]);
+    hex += digits;
+  }
+  return hex;
 }
 
 }  // namespace downpour
