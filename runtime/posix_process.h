@@ -1,0 +1,20 @@
+// What a process knows of itself and asks of its C library.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "runtime/role.h"
+
+namespace downpour {
+
+// CPU time and resident memory of this process; the byte counts are left to the caller.
+ResourceSample SampleResources();
+std::string HostName();
+uint64_t RandomNonce();
+
+// Keeps freed memory in the process: frames of 1 MiB come and go thousands of times a second, and a page touched for
+// the first time costs eight times as much as one that was there.
+void KeepFreedMemory();
+
+}  // namespace downpour

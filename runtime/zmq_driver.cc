@@ -1,0 +1,261 @@
+#include "runtime/zmq_driver.h"
+
+#include <glog/logging.h>
+#include <zmq.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+#include "runtime/posix_process.h"
+#include "schema/codec.h"
+#include "schema/text.h"
+
+namespace downpour {
+namespace {
+
+constexpr Duration kSampleEvery = 1s;
+constexpr Duration kLastWords = 1s;  // what an Exit, or a HangUp, gives to what was sent before it
+constexpr size_t kMaxLogBytes = 4096;
+
+Time Now() { return Time(std::chrono::steady_clock::now().time_since_epoch()); }
+
+int64_t UnixMs() {
+  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(since_epoch).count();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ZmqDriver>> ZmqDriver::Open(const DriverOptions& options, const DriverWorld& world) {
+  CHECK(world.mailbox != nullptr);
+  absl::StatusOr<ZmqContext> context = ZmqContext::Create(options.io_threads);
+  if (!context.ok()) return context.status();
+  std::unique_ptr<ZmqDriver> driver(new ZmqDriver(options, world, std::move(*context)));
+  if (options.listen.empty()) return driver;
+  absl::StatusOr<ZmqSocket> socket = Listen(driver->context_, options.listen);
+  if (!socket.ok()) return socket.status();
+  driver->listener_.emplace(std::move(*socket), ZmqChannel::Side::kListener);
+  return driver;
+}
+
+int ZmqDriver::Run(Role& role) {
+  role_ = &role;
+  next_tick_ = Now() + options_.tick;
+  next_sample_ = Now() + kSampleEvery;
+  Step(Started{UnixMs(), endpoint()});
+  while (!exit_code_) {
+    bool busy = ServeMail();
+    busy |= ServeListener();
+    busy |= ServeLinks();
+    ServeClock();
+    if (!busy && !exit_code_) Wait();
+  }
+  Close();
+  return *exit_code_;
+}
+
+void ZmqDriver::Step(Input input) {
+  if (exit_code_) return;
+  Effects effects;
+  role_->Step(Now(), std::move(input), effects);
+  for (Effect& effect : effects.Take()) {
+    std::visit([this](auto& one) { Do(one); }, effect);
+    if (exit_code_) break;
+  }
+  if (world_.trace != nullptr) world_.trace->Flush();
+}
+
+bool ZmqDriver::ServeMail() {
+  if (!world_.mailbox->has_mail()) return false;
+  for (Input& input : world_.mailbox->Take()) Step(std::move(input));
+  return true;
+}
+
+bool ZmqDriver::ServeListener() {
+  if (!listener_) return false;
+  for (int i = 0; i < kBurst && !exit_code_; ++i) {
+    const ZmqChannel::Receipt receipt = listener_->Receive(&sender_, &frames_);
+    if (receipt == ZmqChannel::Receipt::kNothing) return i > 0;
+    const PeerId from = peers_.Spoke(sender_);
+    if (from != PeerId::kNone) Deliver(from, receipt);
+  }
+  return true;
+}
+
+bool ZmqDriver::ServeLinks() {
+  bool busy = false;
+  // A Step may dial or hang up: iterators do not last.
+  for (auto link = links_.begin(); link != links_.end();) {
+    const PeerId id = link->first;
+    busy |= ServeLink(id);
+    link = links_.upper_bound(id);
+  }
+  return busy;
+}
+
+bool ZmqDriver::ServeLink(PeerId id) {
+  for (int i = 0; i < kBurst && !exit_code_; ++i) {
+    auto link = links_.find(id);
+    if (link == links_.end()) return true;
+    if (link->second.waiting()) link->second.Flush(Now());
+    const ZmqChannel::Receipt receipt = link->second.channel().Receive(&sender_, &frames_);
+    if (receipt == ZmqChannel::Receipt::kNothing) return i > 0;
+    Deliver(id, receipt);
+  }
+  return true;
+}
+
+void ZmqDriver::Deliver(PeerId from, ZmqChannel::Receipt receipt) {
+  if (receipt == ZmqChannel::Receipt::kTooMany) {
+    Step(Malformed{from, "more than " + std::to_string(kMaxFrames) + " frames"});
+    return;
+  }
+  absl::StatusOr<Message> message = Decode(frames_);
+  frames_.clear();  // the message alone holds its payloads
+  if (message.ok()) {
+    Step(Received{from, std::move(*message)});
+  } else {
+    Step(Malformed{from, std::string(message.status().message())});
+  }
+}
+
+void ZmqDriver::ServeClock() {
+  if (world_.signals != nullptr) {
+    if (const int signal = world_.signals->Take(); signal != 0) Step(StopRequested{signal});
+  }
+  const Time now = Now();
+  if (now >= next_sample_) {
+    next_sample_ = now + kSampleEvery;
+    SampleAndReport();
+  }
+  if (now >= next_tick_) {
+    next_tick_ += options_.tick;
+    if (next_tick_ < now)
+      next_tick_ = now + options_.tick;  // who was stopped for a minute gets one tick, not thousands
+    Step(Tick{});
+  }
+}
+
+void ZmqDriver::SampleAndReport() {
+  ResourceSample sample = SampleResources();
+  sample.bytes_in = closed_bytes_in_;
+  sample.bytes_out = closed_bytes_out_;
+  const auto count = [&](const ZmqChannel& channel) {
+    sample.bytes_in += channel.bytes_in();
+    sample.bytes_out += channel.bytes_out();
+  };
+  if (listener_) count(*listener_);
+  for (auto& [id, link] : links_) {
+    count(link.channel());
+    lost_ += link.TakeLost();
+  }
+  if (lost_ > 0) LOG(WARNING) << std::exchange(lost_, 0) << " messages found no way to their peer and were lost";
+  Step(sample);
+}
+
+void ZmqDriver::Wait() {
+  std::vector<zmq_pollitem_t> items;
+  if (listener_) items.push_back({listener_->socket().get(), 0, ZMQ_POLLIN, 0});
+  for (auto& [id, link] : links_) {
+    const short events = link.waiting() ? ZMQ_POLLIN | ZMQ_POLLOUT : ZMQ_POLLIN;
+    items.push_back({link.channel().socket().get(), 0, events, 0});
+  }
+  items.push_back({nullptr, world_.mailbox->fd(), ZMQ_POLLIN, 0});
+  if (world_.signals != nullptr) items.push_back({nullptr, world_.signals->fd(), ZMQ_POLLIN, 0});
+  const Duration left = std::max(Duration::zero(), next_tick_ - Now());
+  const auto timeout = std::chrono::ceil<std::chrono::milliseconds>(left).count();
+  if (zmq_poll(items.data(), static_cast<int>(items.size()), timeout) < 0) PCHECK(errno == EINTR) << "zmq_poll";
+}
+
+void ZmqDriver::Close() {
+  for (auto& [id, link] : links_) link.channel().socket().Close(kLastWords);
+  links_.clear();
+  if (listener_) listener_->socket().Close(kLastWords);
+  listener_.reset();
+}
+
+void ZmqDriver::Do(Dial& dial) {
+  CHECK(dial.peer != PeerId::kNone && dial.peer < PeerId::kFirstAccepted) << "not a number to dial with";
+  CHECK(!links_.contains(dial.peer)) << "dialled twice";
+  absl::StatusOr<ZmqSocket> socket = Connect(context_, dial.endpoint);
+  if (!socket.ok()) {
+    LOG(WARNING) << CleanText(std::string(socket.status().message()), kMaxLogBytes);
+    return;
+  }
+  links_.emplace(dial.peer, std::move(*socket));
+}
+
+void ZmqDriver::Do(HangUp& hang_up) {
+  if (hang_up.peer >= PeerId::kFirstAccepted) return peers_.Mute(hang_up.peer);
+  auto link = links_.find(hang_up.peer);
+  if (link == links_.end()) return;
+  ZmqChannel& channel = link->second.channel();
+  closed_bytes_in_ += channel.bytes_in();
+  closed_bytes_out_ += channel.bytes_out();
+  channel.socket().Close(kLastWords);
+  links_.erase(link);
+}
+
+void ZmqDriver::Do(Send& send) {
+  if (world_.trace != nullptr) world_.trace->Flush();
+  std::vector<Payload> frames = Encode(send.message);
+  send.message = Message();
+  if (send.to < PeerId::kFirstAccepted) {
+    if (auto link = links_.find(send.to); link != links_.end()) {
+      link->second.Send(Now(), std::move(frames));
+    } else {
+      ++lost_;
+    }
+    return;
+  }
+  const std::string* routing_id = peers_.Find(send.to);
+  if (routing_id == nullptr || !listener_) {
+    ++lost_;
+    return;
+  }
+  const ZmqChannel::Sending result = listener_->Send(*routing_id, frames);
+  if (result != ZmqChannel::Sending::kSent) ++lost_;
+  if (result == ZmqChannel::Sending::kGone) peers_.Forget(send.to);
+}
+
+void ZmqDriver::Do(StorageOp& op) {
+  if (world_.storage != nullptr) return world_.storage->Submit(std::move(op));
+  StorageDone done;
+  done.ticket = op.ticket;
+  done.status = absl::FailedPreconditionError("this process was given no folder to write to");
+  world_.mailbox->Post(std::move(done));
+}
+
+void ZmqDriver::Do(Compute& compute) {
+  CHECK(world_.computer != nullptr) << "this role has no device";
+  world_.computer->Submit(std::move(compute));
+}
+
+void ZmqDriver::Do(Log& log) {
+  const std::string text = CleanText(log.text, kMaxLogBytes);
+  switch (log.severity) {
+    case Severity::kInfo:
+      LOG(INFO) << text;
+      break;
+    case Severity::kWarning:
+      LOG(WARNING) << text;
+      break;
+    case Severity::kError:
+      LOG(ERROR) << text;
+      break;
+  }
+}
+
+void ZmqDriver::Do(TraceRecord& record) {
+  if (world_.trace != nullptr) world_.trace->Append(record);
+}
+
+void ZmqDriver::Do(Exit& exit) {
+  exit_code_ = exit.code;
+  LOG_IF(INFO, exit.code == 0) << CleanText(exit.why, kMaxLogBytes);
+  LOG_IF(ERROR, exit.code != 0) << CleanText(exit.why, kMaxLogBytes);
+}
+
+}  // namespace downpour

@@ -1,0 +1,110 @@
+// Runs one role on one thread: ZeroMQ sockets, storage, device, clock and signals on one side, Role::Step on the other.
+//
+//   Mailbox mailbox;
+//   auto driver = ZmqDriver::Open({.listen = "127.0.0.1:0"}, {.mailbox = &mailbox, ...});
+//   return (*driver)->Run(role);   // the code of the role's Exit
+//
+// Order: inputs one at a time; effects in the order given, after Step returned. A trace record is in its file before
+// what
+//   follows it is sent.
+// Cost: each round takes at most kBurst messages from each connection, so that no flood starves another one or the
+// tick.
+//   It polls only when a whole round had nothing to do.
+// Errors: what a peer sends is Received or Malformed or nothing. A message that finds no peer, or a peer that has
+// stopped
+//   reading, is lost; losses are logged once a second. An Exit has a second to get out what was sent before it.
+// Threads: Open and Run on one thread; the world's parts post into the mailbox from theirs.
+// Tests: tests/unit/runtime/zmq_driver_test.cc.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "runtime/compute_thread.h"
+#include "runtime/mailbox.h"
+#include "runtime/options.h"
+#include "runtime/posix_storage.h"
+#include "runtime/role.h"
+#include "runtime/signals.h"
+#include "runtime/trace_file.h"
+#include "runtime/zmq_frames.h"
+#include "runtime/zmq_link.h"
+#include "runtime/zmq_peers.h"
+#include "runtime/zmq_sockets.h"
+
+namespace downpour {
+
+struct DriverOptions {
+  std::string listen;  // endpoint; empty: listens nowhere
+  Duration tick = Timing().tick;
+  int io_threads = 1;
+};
+
+// The rest of the world; all outlive the driver. Null: there is none.
+struct DriverWorld {
+  Mailbox* mailbox = nullptr;  // never null
+  PosixStorage* storage = nullptr;
+  ComputeThread* computer = nullptr;
+  TraceFile* trace = nullptr;
+  StopSignals* signals = nullptr;
+};
+
+class ZmqDriver {
+ public:
+  static constexpr int kBurst = 16;
+  static constexpr size_t kMaxPeers = 4096;
+
+  // Errors: those of Listen (zmq_sockets.h).
+  static absl::StatusOr<std::unique_ptr<ZmqDriver>> Open(const DriverOptions& options, const DriverWorld& world);
+
+  // Where it listens, as others reach it; empty if it does not.
+  std::string endpoint() const { return listener_ ? listener_->socket().endpoint() : ""; }
+  int Run(Role& role);
+
+ private:
+  ZmqDriver(const DriverOptions& options, const DriverWorld& world, ZmqContext context)
+      : options_(options), world_(world), context_(std::move(context)), peers_(kMaxPeers) {}
+
+  void Step(Input input);
+  bool ServeMail();
+  bool ServeListener();
+  bool ServeLink(PeerId id);
+  bool ServeLinks();
+  void Deliver(PeerId from, ZmqChannel::Receipt receipt);
+  void ServeClock();
+  void SampleAndReport();
+  void Wait();
+  void Close();
+
+  void Do(Dial& dial);
+  void Do(HangUp& hang_up);
+  void Do(Send& send);
+  void Do(StorageOp& op);
+  void Do(Compute& compute);
+  void Do(Log& log);
+  void Do(TraceRecord& record);
+  void Do(Exit& exit);
+
+  const DriverOptions options_;
+  const DriverWorld world_;
+  ZmqContext context_;  // before the sockets: it waits for their end
+  std::optional<ZmqChannel> listener_;
+  PeerTable peers_;
+  std::map<PeerId, ZmqLink> links_;
+
+  Role* role_ = nullptr;
+  std::optional<int> exit_code_;
+  Time next_tick_{};
+  Time next_sample_{};
+  std::string sender_;  // scratch of the message at hand, as the next one is
+  std::vector<Payload> frames_;
+  uint64_t lost_ = 0;             // messages that found no way, since the last report
+  uint64_t closed_bytes_in_ = 0;  // of links that were hung up
+  uint64_t closed_bytes_out_ = 0;
+};
+
+}  // namespace downpour

@@ -1,0 +1,56 @@
+// Messages as ZeroMQ carries them: a run of frames, borrowed from ZeroMQ on receive and lent to it on send, never
+// copied.
+//
+// Order: a message is sent and received whole or not at all.
+// Cost: two small allocations per frame each way; small frames are copied, which is cheaper.
+// Threads: a channel belongs to one thread. Payloads lent to ZeroMQ are dropped on one of its I/O threads.
+// Tests: tests/unit/runtime/zmq_frames_test.cc.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/zmq_sockets.h"
+#include "schema/payload.h"
+
+namespace downpour {
+
+class ZmqChannel {
+ public:
+  // A listener's messages begin with the routing id of the peer they come from or go to; a dialled link has one peer.
+  enum class Side { kListener, kDialler };
+  ZmqChannel(ZmqSocket socket, Side side) : socket_(std::move(socket)), side_(side) {}
+
+  enum class Receipt {
+    kNothing,  // there is none yet
+    kMessage,
+    kTooMany,  // of more than kMaxFrames frames: dropped, over several calls
+  };
+  // Does not wait. Replaces *peer (empty for a dialler) and *frames.
+  Receipt Receive(std::string* peer, std::vector<Payload>* frames);
+
+  enum class Sending {
+    kSent,  // handed to ZeroMQ, which may still lose it
+    kBusy,  // not connected, or too much is queued to that peer already: nothing was sent
+    kGone,  // no such peer
+  };
+  Sending Send(const std::string& peer, const std::vector<Payload>& frames);
+
+  ZmqSocket& socket() { return socket_; }
+  const ZmqSocket& socket() const { return socket_; }
+  // Of all frames so far.
+  uint64_t bytes_in() const { return bytes_in_; }
+  uint64_t bytes_out() const { return bytes_out_; }
+
+ private:
+  bool DropRest();
+
+  ZmqSocket socket_;
+  Side side_;
+  bool dropping_ = false;  // within a message of too many frames
+  uint64_t bytes_in_ = 0;
+  uint64_t bytes_out_ = 0;
+};
+
+}  // namespace downpour
