@@ -1,0 +1,264 @@
+#include "worker/model/graph.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace downpour {
+namespace {
+
+int64_t WidthOf(const std::vector<int64_t>& shape) {
+  int64_t width = 1;
+  for (int64_t dimension : shape) width *= dimension;
+  return width;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Graph>> Graph::Create(const ModelSpec& model, int64_t max_batch, Backend& backend) {
+  CHECK(backend.memory_is_host()) << "gradients are computed into payloads";
+  std::unique_ptr<Graph> graph(new Graph(model.loss, max_batch, backend));
+  if (absl::Status status = graph->Build(model); !status.ok()) return status;
+  return graph;
+}
+
+absl::Status Graph::Build(const ModelSpec& model) {
+  auto variables = InferVariables(model);  // refuses whatever does not fit, so that the rest need not look again
+  if (!variables.ok()) return variables.status();
+  const ModelShapes shapes = InferShapes(model);
+  if (absl::Status status = AddParameters(*std::move(variables)); !status.ok()) return status;
+  if (absl::Status status = AddInputs(model.inputs); !status.ok()) return status;
+
+  std::map<std::string, size_t> by_name;
+  for (size_t i = 0; i < model.inputs.size(); ++i) by_name[model.inputs[i].name] = i;
+  size_t next_variable = 0;
+  for (size_t i = 0; i < model.layers.size(); ++i) {
+    const LayerSpec& layer = model.layers[i];
+    std::vector<size_t> from;
+    for (const std::string& name : layer.from) from.push_back(by_name.at(name));
+    by_name[layer.name] = nodes_.size();
+    absl::Status status = AddLayer(layer, WidthOf(shapes.outputs[i]), std::move(from), &next_variable);
+    if (!status.ok()) return status;
+  }
+
+  if (loss_ == Loss::kMeanSquaredError) {
+    auto targets = AllocateMatrix(max_batch_, output_width());
+    if (!targets.ok()) return targets.status();
+    targets_ = *targets;
+  }
+  auto labels = AllocateMatrix(max_batch_, 1);
+  auto totals = AllocateMatrix(1, sizeof(BatchTotals) / sizeof(float));
+  if (!labels.ok() || !totals.ok()) return labels.ok() ? totals.status() : labels.status();
+  labels_ = reinterpret_cast<int32_t*>(labels->data);
+  totals_ = reinterpret_cast<BatchTotals*>(totals->data);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Matrix> Graph::AllocateMatrix(int64_t rows, int64_t cols) {
+  auto memory = backend_.Allocate(static_cast<size_t>(rows) * static_cast<size_t>(cols) * sizeof(float));
+  if (!memory.ok()) return memory.status();
+  memory_.push_back(*std::move(memory));
+  return Matrix(static_cast<float*>(memory_.back().data()), rows, cols);
+}
+
+absl::Status Graph::AddParameters(std::vector<VariableSpec> variables) {
+  for (VariableSpec& spec : variables) {
+    const int64_t cols = spec.shape.back();
+    auto value = AllocateMatrix(spec.elements() / cols, cols);
+    if (!value.ok()) return value.status();
+    parameters_.push_back(std::make_unique<Parameter>(Parameter{std::move(spec), *value, Matrix()}));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Graph::AddInputs(const std::vector<InputSpec>& inputs) {
+  int64_t width = 0;
+  for (const InputSpec& input : inputs) width += WidthOf(input.shape);
+  auto memory = AllocateMatrix(max_batch_, width);
+  if (!memory.ok()) return memory.status();
+  input_ = *memory;
+  int64_t first = 0;
+  for (const InputSpec& input : inputs) {
+    Node node;
+    node.output = input_.Columns(first, WidthOf(input.shape));
+    first += node.output.cols;
+    nodes_.push_back(std::move(node));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Graph::AddLayer(const LayerSpec& spec, int64_t width, std::vector<size_t> from, size_t* next_variable) {
+  Node node;
+  std::vector<Parameter*> parameters;
+  if (const auto* dense = std::get_if<DenseSpec>(&spec.op)) {
+    for (int i = 0; i < (dense->bias ? 2 : 1); ++i) {
+      node.variables.push_back(*next_variable);
+      parameters.push_back(parameters_[(*next_variable)++].get());
+    }
+  }
+  node.from = std::move(from);
+  node.trainable = !node.variables.empty() ||
+                   std::any_of(node.from.begin(), node.from.end(), [this](size_t i) { return nodes_[i].trainable; });
+  node.layer = MakeLayer(spec, parameters, nodes_.size());
+  auto output = AllocateMatrix(max_batch_, width);
+  if (!output.ok()) return output.status();
+  node.output = *output;
+  if (node.trainable) {
+    auto gradient = AllocateMatrix(max_batch_, width);
+    if (!gradient.ok()) return gradient.status();
+    node.gradient = *gradient;
+  }
+  nodes_.push_back(std::move(node));
+  return absl::OkStatus();
+}
+
+absl::Status Graph::SetParameters(size_t variable, int64_t offset, absl::Span<const float> values) {
+  const int64_t elements = variable < parameters_.size() ? parameters_[variable]->value.elements() : 0;
+  const int64_t count = static_cast<int64_t>(values.size());
+  if (offset < 0 || offset > elements || count > elements - offset) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("elements ", offset, " to ", offset + count, " of variable ", variable, ", which has ", elements));
+  }
+  return backend_.Upload(values.data(), values.size() * sizeof(float), parameters_[variable]->value.data + offset);
+}
+
+absl::Status Graph::CheckLabels(absl::Span<const int32_t> labels) const {
+  if (output_width() == 1) return absl::OkStatus();
+  for (int32_t label : labels) {
+    if (label >= 0 && label < output_width()) continue;
+    return absl::OutOfRangeError(
+        absl::StrCat("label ", label, " in the data, but the model's output has ", output_width(), " units"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Graph::LoadBatch(absl::Span<const float> inputs, absl::Span<const int32_t> labels) {
+  const int64_t batch = static_cast<int64_t>(labels.size());
+  if (batch < 1 || batch > max_batch_ || static_cast<int64_t>(inputs.size()) != batch * input_width()) {
+    return absl::InvalidArgumentError(absl::StrCat(inputs.size(), " input values and ", batch,
+                                                   " labels are no batch of 1 to ", max_batch_, " examples of ",
+                                                   input_width(), " values"));
+  }
+  if (absl::Status status = CheckLabels(labels); !status.ok()) return status;
+  batch_ = batch;
+  absl::Status status = backend_.Upload(inputs.data(), inputs.size() * sizeof(float), input_.data);
+  if (status.ok()) status = backend_.Upload(labels.data(), labels.size() * sizeof(int32_t), labels_);
+  if (!status.ok() || loss_ != Loss::kMeanSquaredError) return status;
+
+  std::vector<float> targets(static_cast<size_t>(batch * output_width()), 0.0f);
+  for (size_t i = 0; i < labels.size(); ++i) {
+    if (output_width() == 1) {
+      targets[i] = static_cast<float>(labels[i]);
+    } else {
+      targets[i * static_cast<size_t>(output_width()) + static_cast<size_t>(labels[i])] = 1.0f;
+    }
+  }
+  return backend_.Upload(targets.data(), targets.size() * sizeof(float), targets_.data);
+}
+
+std::vector<ConstMatrix> Graph::InputsOf(const Node& node) const {
+  std::vector<ConstMatrix> inputs;
+  for (size_t i : node.from) inputs.push_back(nodes_[i].output.Rows(batch_));
+  return inputs;
+}
+
+std::vector<GradientTarget> Graph::TargetsOf(const Node& node) {
+  std::vector<GradientTarget> targets;
+  for (size_t i : node.from) {
+    Node& source = nodes_[i];
+    if (source.trainable) {
+      targets.push_back({source.gradient.Rows(batch_), std::exchange(source.has_gradient, true)});
+    } else {
+      targets.push_back({source.output.Rows(0), false});
+    }
+  }
+  return targets;
+}
+
+absl::Status Graph::Forward(const Pass& pass) {
+  if (batch_ == 0) return absl::FailedPreconditionError("no batch was loaded");
+  const BatchTotals zero;
+  if (absl::Status status = backend_.Upload(&zero, sizeof(zero), totals_); !status.ok()) return status;
+  for (Node& node : nodes_) {
+    node.has_gradient = false;
+    if (node.layer == nullptr) continue;
+    absl::Status status = node.layer->Forward(pass, InputsOf(node), node.output.Rows(batch_));
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Graph::ComputeLoss(Matrix gradient) {
+  const ConstMatrix output = nodes_.back().output.Rows(batch_);
+  if (loss_ == Loss::kMeanSquaredError) {
+    return backend_.MeanSquaredError(output, targets_.Rows(batch_), gradient, totals_);
+  }
+  return backend_.SoftmaxCrossEntropy(output, {labels_, static_cast<size_t>(batch_)}, gradient, totals_);
+}
+
+absl::StatusOr<BatchTotals> Graph::ReadTotals() {
+  BatchTotals totals;
+  absl::Status status = backend_.Download(totals_, sizeof(totals), &totals);
+  if (status.ok()) status = backend_.Synchronize();
+  if (!status.ok()) return status;
+  return totals;
+}
+
+absl::StatusOr<VariableGradients> Graph::BackwardParameters(const Pass& pass, Node& node) {
+  VariableGradients gradients;
+  for (size_t variable : node.variables) {
+    Parameter& parameter = *parameters_[variable];
+    Payload payload = Payload::Allocate(static_cast<size_t>(parameter.value.elements()) * sizeof(float));
+    parameter.gradient = Matrix(payload.mutable_floats().data(), parameter.value.rows, parameter.value.cols);
+    gradients.emplace_back(variable, std::move(payload));
+  }
+  absl::Status status =
+      node.layer->BackwardParameters(pass, InputsOf(node), node.output.Rows(batch_), node.gradient.Rows(batch_));
+  if (!status.ok()) return status;
+  return gradients;
+}
+
+absl::StatusOr<Graph::TrainResult> Graph::Train(uint64_t draw_seed,
+                                                const std::function<void(VariableGradients)>& ready) {
+  const Pass pass{backend_, true, draw_seed};
+  if (absl::Status status = Forward(pass); !status.ok()) return status;
+  const Node& output = nodes_.back();
+  const Matrix gradient = output.trainable ? output.gradient.Rows(batch_) : Matrix();
+  if (absl::Status status = ComputeLoss(gradient); !status.ok()) return status;
+
+  TrainResult result;
+  for (size_t i = nodes_.size(); i-- > 0;) {
+    Node& node = nodes_[i];
+    if (!node.trainable) continue;
+    auto gradients = BackwardParameters(pass, node);
+    if (!gradients.ok()) return gradients.status();
+    const bool last = !gradients->empty() && gradients->front().first == 0;
+    if (last) {
+      result.last = *std::move(gradients);
+    } else if (!gradients->empty()) {
+      ready(*std::move(gradients));
+    }
+    absl::Status status =
+        node.layer->BackwardInputs(pass, node.output.Rows(batch_), node.gradient.Rows(batch_), TargetsOf(node));
+    if (!status.ok()) return status;
+  }
+  auto totals = ReadTotals();
+  if (!totals.ok()) return totals.status();
+  result.loss = totals->loss;
+  return result;
+}
+
+absl::StatusOr<BatchTotals> Graph::Evaluate() {
+  if (absl::Status status = Forward({backend_, false, 0}); !status.ok()) return status;
+  if (absl::Status status = ComputeLoss(Matrix()); !status.ok()) return status;
+  const ConstMatrix output = nodes_.back().output.Rows(batch_);
+  absl::Status status = backend_.CountCorrect(output, {labels_, static_cast<size_t>(batch_)}, totals_);
+  if (!status.ok()) return status;
+  return ReadTotals();
+}
+
+}  // namespace downpour

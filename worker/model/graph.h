@@ -1,0 +1,98 @@
+// A model on a device: forward, backward, loss.
+//
+//   auto graph = Graph::Create(job.model, job.training.batch_size, *backend);
+//   (*graph)->SetParameters(variable, offset, values);           // for all of them, before the first batch
+//   (*graph)->LoadBatch(inputs, labels);
+//   auto result = (*graph)->Train(plan.DrawSeed(lease, step), [](VariableGradients ready) { ... });
+//
+// Shapes: an example is all inputs side by side, input_width() floats; its label is a class, or, for the mean squared
+//   error of an output of width 1, the value itself (of a wider one: the class as a one-hot row).
+// Units: gradients are of the batch's mean loss; losses are sums over the batch.
+// Order: gradients leave as soon as they are computed: the last layer's first.
+// Cost: all memory is taken in Create, but for the gradients: one payload per variable and step, zero-copy from there
+// on. Errors: INVALID_ARGUMENT for a model whose shapes do not fit and for parameters or batches that are not the
+// model's;
+//   OUT_OF_RANGE for a label beyond the output; else the backend's.
+// Threads: one at a time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "schema/job.h"
+#include "schema/payload.h"
+#include "schema/variables.h"
+#include "tensor/backend.h"
+#include "worker/model/layers.h"
+
+namespace downpour {
+
+// By index into variables().
+using VariableGradients = std::vector<std::pair<size_t, Payload>>;
+
+class Graph {
+ public:
+  // The backend outlives the graph.
+  static absl::StatusOr<std::unique_ptr<Graph>> Create(const ModelSpec& model, int64_t max_batch, Backend& backend);
+
+  int64_t input_width() const { return input_.cols; }
+  int64_t output_width() const { return nodes_.back().output.cols; }
+  size_t variable_count() const { return parameters_.size(); }
+
+  absl::Status SetParameters(size_t variable, int64_t offset, absl::Span<const float> values);
+  // 1 to max_batch examples.
+  absl::Status LoadBatch(absl::Span<const float> inputs, absl::Span<const int32_t> labels);
+
+  struct TrainResult {
+    double loss = 0;
+    VariableGradients last;  // those of the first layer that has some; not given to `ready`
+  };
+  absl::StatusOr<TrainResult> Train(uint64_t draw_seed, const std::function<void(VariableGradients)>& ready);
+  absl::StatusOr<BatchTotals> Evaluate();
+
+ private:
+  struct Node {
+    std::unique_ptr<Layer> layer;  // null for an input
+    std::vector<size_t> from;
+    std::vector<size_t> variables;
+    bool trainable = false;  // has variables, or reads a node that is
+    Matrix output;           // for max_batch rows, as is the next
+    Matrix gradient;         // only where trainable
+    bool has_gradient = false;
+  };
+
+  Graph(Loss loss, int64_t max_batch, Backend& backend) : loss_(loss), max_batch_(max_batch), backend_(backend) {}
+  absl::Status Build(const ModelSpec& model);
+  absl::Status AddParameters(std::vector<VariableSpec> variables);
+  absl::Status AddInputs(const std::vector<InputSpec>& inputs);
+  absl::Status AddLayer(const LayerSpec& spec, int64_t width, std::vector<size_t> from, size_t* next_variable);
+  absl::StatusOr<Matrix> AllocateMatrix(int64_t rows, int64_t cols);
+
+  std::vector<ConstMatrix> InputsOf(const Node& node) const;
+  std::vector<GradientTarget> TargetsOf(const Node& node);
+  absl::Status CheckLabels(absl::Span<const int32_t> labels) const;
+  absl::Status Forward(const Pass& pass);
+  absl::Status ComputeLoss(Matrix gradient);
+  absl::StatusOr<BatchTotals> ReadTotals();
+  absl::StatusOr<VariableGradients> BackwardParameters(const Pass& pass, Node& node);
+
+  const Loss loss_;
+  const int64_t max_batch_;
+  Backend& backend_;
+  std::vector<Buffer> memory_;
+  std::vector<std::unique_ptr<Parameter>> parameters_;  // by variable; layers point to them
+  std::vector<Node> nodes_;                             // inputs, then layers; the last one is the output
+  Matrix input_;                                        // all inputs side by side
+  Matrix targets_;                                      // mean squared error only
+  int32_t* labels_ = nullptr;
+  BatchTotals* totals_ = nullptr;
+  int64_t batch_ = 0;
+};
+
+}  // namespace downpour

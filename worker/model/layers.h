@@ -1,0 +1,53 @@
+// The kinds of layers, as operations on matrices of [batch, width]; graph.h joins them.
+//
+// Order: backward reads what forward of the same batch left: the layer's inputs and its output.
+// Threads: as the backend.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "schema/job.h"
+#include "schema/variables.h"
+#include "tensor/backend.h"
+
+namespace downpour {
+
+// A variable on the device. Kernels are [fan in, units], biases [1, units].
+struct Parameter {
+  VariableSpec spec;
+  Matrix value;
+  Matrix gradient;  // where the current step's goes; set before each backward pass
+};
+
+struct Pass {
+  Backend& backend;
+  bool training = false;   // dropout is for training alone
+  uint64_t draw_seed = 0;  // of this batch, for every layer's draws
+};
+
+// Where a layer puts the gradient of one of its inputs.
+struct GradientTarget {
+  Matrix view;              // no rows: not wanted; its columns are the input's in any case
+  bool accumulate = false;  // another reader of the same input came before
+};
+
+class Layer {
+ public:
+  virtual ~Layer() = default;
+  virtual absl::Status Forward(const Pass& pass, absl::Span<const ConstMatrix> inputs, Matrix output) = 0;
+  // Comes first and gives the parameters' gradients. May overwrite d_output by what BackwardInputs needs instead.
+  virtual absl::Status BackwardParameters(const Pass& pass, absl::Span<const ConstMatrix> inputs, ConstMatrix output,
+                                          Matrix d_output);
+  virtual absl::Status BackwardInputs(const Pass& pass, ConstMatrix output, Matrix d_output,
+                                      absl::Span<const GradientTarget> d_inputs) = 0;
+};
+
+// `parameters`: a dense layer's kernel and, with it, bias; none for the others. They outlive the layer.
+// `stream` tells the draws of one layer from those of another.
+std::unique_ptr<Layer> MakeLayer(const LayerSpec& spec, absl::Span<Parameter* const> parameters, uint64_t stream);
+
+}  // namespace downpour
