@@ -132,7 +132,7 @@ MapReader::MapReader(const YamlNode& node, std::string path, JobErrors& errors)
 }
 
 const YamlNode* MapReader::Find(const std::string& key) {
-  known_.push_back(key);
+  if (std::find(known_.begin(), known_.end(), key) == known_.end()) known_.push_back(key);
   return node_.Find(key);
 }
 
