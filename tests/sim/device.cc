@@ -1,0 +1,111 @@
+#include "tests/sim/device.h"
+
+#include <algorithm>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "schema/checkpoint_format.h"
+
+namespace downpour {
+
+Device::Device(const Oracle* oracle, const Draw* draw, bool slow, uint64_t seed, Agenda* agenda, Findings* findings,
+               Done done)
+    : oracle_(oracle),
+      draw_(draw),
+      slow_(slow),
+      prng_(seed),
+      agenda_(agenda),
+      findings_(findings),
+      done_(std::move(done)) {}
+
+void Device::Run(Compute compute) {
+  waiting_.push_back(std::move(compute));
+  if (!busy_) Begin();
+}
+
+void Device::Begin() {
+  if (waiting_.empty()) return;
+  busy_ = true;
+  const Compute compute = std::move(waiting_.front());
+  waiting_.pop_front();
+  std::visit([&](const auto& request) { Carry(compute.ticket, request); }, compute.request);
+}
+
+Duration Device::TimeOfOne() {
+  const Duration time =
+      draw_->device.least + Duration(prng_.Below(static_cast<uint64_t>(draw_->device.spread.count()) + 1));
+  return slow_ ? std::chrono::duration_cast<Duration>(time * draw_->device.slow_worker) : time;
+}
+
+void Device::Finish(Duration after, ComputeDone last) {
+  agenda_->After(after, [this, last = std::move(last)] {
+    busy_ = false;
+    done_(last);
+    if (!busy_) Begin();
+  });
+}
+
+void Device::Load(const SliceValues& updates) {
+  for (const auto& [slice, values] : updates) {
+    if (!oracle_->grid().Contains(slice) || values.size() != static_cast<size_t>(oracle_->grid().at(slice).bytes())) {
+      findings_->Add(absl::StrCat("a device is given ", values.size(), " bytes for slice ", ToNumber(slice)));
+    }
+    loaded_[slice] = Crc32c(values.bytes());
+  }
+  if (loaded_.size() != oracle_->grid().size()) findings_->Add("a device computes before every slice has values");
+}
+
+void Device::Carry(Ticket ticket, const Prepare& request) {
+  const uint64_t fingerprint = MixAll(request.job.seed, draw_->train_examples, draw_->eval_examples);
+  Finish(TimeOfOne(), {ticket, absl::OkStatus(), Prepared{draw_->train_examples, draw_->eval_examples, fingerprint}});
+}
+
+void Device::Carry(Ticket ticket, const TrainStep& request) {
+  Load(request.updates);
+  computed_on_[{request.lease, request.step}].push_back(loaded_);
+  // As backward does: the last slices leave first, in some number of parts.
+  std::vector<Gradients> parts(static_cast<size_t>(draw_->device.parts));
+  const size_t slices = oracle_->grid().size();
+  for (size_t i = 0; i < slices; ++i) {
+    const SliceId slice{static_cast<uint32_t>(slices - 1 - i)};
+    parts[i * parts.size() / slices].slices.emplace_back(slice, oracle_->Gradient(request.lease, request.step, slice));
+  }
+  parts.back().last = true;
+  parts.back().examples = oracle_->plan().ExamplesOf(request.lease, request.step);
+  parts.back().loss_sum = static_cast<double>(parts.back().examples);
+  const Duration time = TimeOfOne();
+  for (size_t i = 0; i + 1 < parts.size(); ++i) {
+    agenda_->After(time * static_cast<int64_t>(i + 1) / static_cast<int64_t>(parts.size()),
+                   [this, ticket, part = std::move(parts[i])] {
+                     done_({ticket, absl::OkStatus(), part});
+                   });
+  }
+  Finish(time, {ticket, absl::OkStatus(), std::move(parts.back())});
+}
+
+void Device::Carry(Ticket ticket, const EvalStep& request) {
+  Load(request.updates);
+  uint32_t values = 0;
+  for (const auto& [slice, checksum] : loaded_) values = static_cast<uint32_t>(MixAll(values, checksum));
+  evaluated_on_[request.first_batch] = values;
+  const uint64_t batch = static_cast<uint64_t>(draw_->job.training.batch_size);
+  const uint64_t first = std::min(request.first_batch * batch, draw_->eval_examples);
+  const uint64_t examples = std::min(request.batches * batch, draw_->eval_examples - first);
+  Finish(TimeOfOne(), {ticket, absl::OkStatus(), Evaluated{static_cast<double>(examples), examples / 2, examples}});
+}
+
+bool Device::ComputedOn(LeaseId lease, Step step, SliceId slice, uint32_t checksum) const {
+  const auto found = computed_on_.find({lease, step});
+  if (found == computed_on_.end()) return false;
+  return std::any_of(found->second.begin(), found->second.end(), [&](const auto& loaded) {
+    const auto at = loaded.find(slice);
+    return at != loaded.end() && at->second == checksum;
+  });
+}
+
+uint32_t Device::EvaluatedOn(uint64_t first_batch) const {
+  const auto found = evaluated_on_.find(first_batch);
+  return found == evaluated_on_.end() ? 0 : found->second;
+}
+
+}  // namespace downpour

@@ -1,0 +1,61 @@
+// A worker's simulated device: takes its time, answers with the oracle's gradients.
+//
+//   Device device(&oracle, draw, seed, &agenda, &findings, done);
+//   device.Run(compute);      // done(ComputeDone) comes later, once or several times
+//
+// Order: one request at a time, in the order in which they came.
+// Findings: a step computed before every slice had values; values of the wrong size.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "runtime/role.h"
+#include "tests/sim/agenda.h"
+#include "tests/sim/draw.h"
+#include "tests/sim/findings.h"
+#include "tests/sim/oracle.h"
+
+namespace downpour {
+
+class Device {
+ public:
+  using Done = std::function<void(ComputeDone)>;
+  Device(const Oracle* oracle, const Draw* draw, bool slow, uint64_t seed, Agenda* agenda, Findings* findings,
+         Done done);
+
+  void Run(Compute compute);
+
+  // Whether that step was ever computed on these values of that slice.
+  bool ComputedOn(LeaseId lease, Step step, SliceId slice, uint32_t checksum) const;
+  // The values that an evaluation of these batches was last computed on.
+  uint32_t EvaluatedOn(uint64_t first_batch) const;
+
+ private:
+  void Begin();
+  void Finish(Duration after, ComputeDone last);
+  void Load(const SliceValues& updates);
+  Duration TimeOfOne();
+  void Carry(Ticket ticket, const Prepare& request);
+  void Carry(Ticket ticket, const TrainStep& request);
+  void Carry(Ticket ticket, const EvalStep& request);
+
+  const Oracle* oracle_;
+  const Draw* draw_;
+  bool slow_;
+  Prng prng_;
+  Agenda* agenda_;
+  Findings* findings_;
+  Done done_;
+  std::deque<Compute> waiting_;
+  bool busy_ = false;
+  std::map<SliceId, uint32_t> loaded_;  // checksum of the values
+  std::map<std::pair<LeaseId, Step>, std::vector<std::map<SliceId, uint32_t>>> computed_on_;
+  std::map<uint64_t, uint32_t> evaluated_on_;
+};
+
+}  // namespace downpour

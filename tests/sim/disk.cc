@@ -1,0 +1,236 @@
+#include "tests/sim/disk.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace downpour {
+namespace {
+
+std::string FolderOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "" : path.substr(0, slash);
+}
+
+bool Within(const std::string& path, const std::string& folder) {
+  return folder.empty() ||
+         (path.size() > folder.size() && path.compare(0, folder.size(), folder) == 0 && path[folder.size()] == '/');
+}
+
+bool Leaves(const std::string& path) {
+  return (!path.empty() && (path[0] == '/' || path.back() == '/')) || path.find("..") != std::string::npos ||
+         path.find("//") != std::string::npos;
+}
+
+absl::Status Missing(const std::string& path) { return absl::NotFoundError(absl::StrCat(path, ": no such file")); }
+
+}  // namespace
+
+bool Disk::Deal(double chance) {
+  if (!prng_.Chance(chance)) return false;
+  ++faults_dealt_;
+  return true;
+}
+
+void Disk::Replay(const Change& change, Tree& tree) {
+  if (change.present) {
+    tree[change.path] = change.entry;
+  } else {
+    tree.erase(change.path);
+  }
+}
+
+void Disk::Set(const std::string& path, Entry entry) {
+  Change& change = unsynced_[FolderOf(path)].emplace_back(Change{path, true, std::move(entry)});
+  Replay(change, seen_);
+}
+
+void Disk::Unset(const std::string& path) {
+  Change& change = unsynced_[FolderOf(path)].emplace_back(Change{path, false, {}});
+  Replay(change, seen_);
+}
+
+StorageDone Disk::Carry(const StorageOp& op) {
+  StorageDone done{op.ticket, absl::OkStatus(), {}, {}};
+  if (Leaves(op.path) || Leaves(op.target)) {
+    done.status = absl::InvalidArgumentError(absl::StrCat(op.path, " leaves the job folder"));
+    return done;
+  }
+  switch (op.kind) {
+    case StorageOp::Kind::kMakeDir:
+      done.status = MakeDir(op.path);
+      break;
+    case StorageOp::Kind::kWrite:
+      if (seen_.contains(op.path)) {
+        done.status = absl::AlreadyExistsError(absl::StrCat(op.path, ": exists"));
+      } else {
+        done.status = Append(op);
+      }
+      break;
+    case StorageOp::Kind::kAppend:
+      done.status = Append(op);
+      break;
+    case StorageOp::Kind::kSync:
+      done.status = Sync(op.path);
+      break;
+    case StorageOp::Kind::kSyncDir:
+      done.status = SyncDir(op.path);
+      break;
+    case StorageOp::Kind::kRename:
+      done.status = Rename(op.path, op.target);
+      break;
+    case StorageOp::Kind::kRemove:
+      Remove(op.path);
+      break;
+    case StorageOp::Kind::kRead: {
+      absl::StatusOr<Payload> data = Read(op);
+      done.status = data.status();
+      if (data.ok()) done.data = *std::move(data);
+      break;
+    }
+    case StorageOp::Kind::kList: {
+      absl::StatusOr<std::vector<std::string>> names = List(op.path);
+      done.status = names.status();
+      if (names.ok()) done.names = *std::move(names);
+      break;
+    }
+  }
+  return done;
+}
+
+absl::Status Disk::MakeDir(const std::string& path) {
+  for (size_t slash = path.find('/');; slash = path.find('/', slash + 1)) {
+    const std::string part = path.substr(0, slash);
+    const auto found = seen_.find(part);
+    if (found == seen_.end()) {
+      Set(part, {});
+    } else if (found->second.file != nullptr) {
+      return absl::AlreadyExistsError(absl::StrCat(part, ": is a file"));
+    }
+    if (slash == std::string::npos) return absl::OkStatus();
+  }
+}
+
+absl::Status Disk::Append(const StorageOp& op) {
+  const std::string folder = FolderOf(op.path);
+  if (!folder.empty() && !seen_.contains(folder)) return Missing(folder);
+  const auto found = seen_.find(op.path);
+  std::shared_ptr<File> file = found == seen_.end() ? std::make_shared<File>() : found->second.file;
+  if (file == nullptr) return absl::FailedPreconditionError(absl::StrCat(op.path, ": is a folder"));
+  if (found == seen_.end()) Set(op.path, {file});
+  std::string bytes;
+  for (const Payload& part : op.data) bytes.append(reinterpret_cast<const char*>(part.data()), part.size());
+  if (Deal(faults_.no_space)) {
+    file->data.append(bytes, 0, prng_.Below(bytes.size() + 1));
+    return absl::ResourceExhaustedError(absl::StrCat(op.path, ": no space left on device"));
+  }
+  file->data += bytes;
+  return absl::OkStatus();
+}
+
+absl::Status Disk::Sync(const std::string& path) {
+  const auto found = seen_.find(path);
+  if (found == seen_.end() || found->second.file == nullptr) return Missing(path);
+  File& file = *found->second.file;
+  if (Deal(faults_.io_error)) {
+    file.data.resize(file.synced);
+    return absl::DataLossError(absl::StrCat(path, ": input/output error"));
+  }
+  file.synced = file.data.size();
+  return absl::OkStatus();
+}
+
+absl::Status Disk::SyncDir(const std::string& path) {
+  if (!path.empty() && !seen_.contains(path)) return Missing(path);
+  if (Deal(faults_.io_error)) return absl::DataLossError(absl::StrCat(path, ": input/output error"));
+  for (const Change& change : unsynced_[path]) Replay(change, durable_);
+  unsynced_.erase(path);
+  return absl::OkStatus();
+}
+
+absl::Status Disk::Rename(const std::string& path, const std::string& target) {
+  const auto found = seen_.find(path);
+  if (found == seen_.end() || found->second.file == nullptr) return Missing(path);
+  if (Deal(faults_.io_error)) return absl::DataLossError(absl::StrCat(path, ": input/output error"));
+  const Entry entry = found->second;
+  // One folder keeps the order of its changes, so the target is never lost together with the source.
+  Set(target, entry);
+  Unset(path);
+  return absl::OkStatus();
+}
+
+void Disk::Remove(const std::string& path) {
+  std::vector<std::string> doomed;
+  for (const auto& [name, entry] : seen_) {
+    if (name == path || Within(name, path)) doomed.push_back(name);
+  }
+  // Children before their folder, siblings in any order, as a recursive removal meets them.
+  for (size_t i = doomed.size(); i > 1; --i) std::swap(doomed[i - 1], doomed[prng_.Below(i)]);
+  std::stable_sort(doomed.begin(), doomed.end(), [](const std::string& a, const std::string& b) {
+    return std::count(a.begin(), a.end(), '/') > std::count(b.begin(), b.end(), '/');
+  });
+  for (const std::string& name : doomed) Unset(name);
+}
+
+absl::StatusOr<Payload> Disk::Read(const StorageOp& op) {
+  const auto found = seen_.find(op.path);
+  if (found == seen_.end() || found->second.file == nullptr) return Missing(op.path);
+  if (Deal(faults_.io_error)) return absl::DataLossError(absl::StrCat(op.path, ": input/output error"));
+  const std::string& data = found->second.file->data;
+  const size_t begin = std::min<size_t>(op.offset, data.size());
+  return Payload::CopyOf(data.data() + begin, std::min<size_t>(op.bytes, data.size() - begin));
+}
+
+absl::StatusOr<std::vector<std::string>> Disk::List(const std::string& path) const {
+  if (!path.empty() && !seen_.contains(path)) return Missing(path);
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : seen_) {
+    if (FolderOf(name) != path || name == path) continue;
+    names.push_back(name.substr(path.empty() ? 0 : path.size() + 1) + (entry.file == nullptr ? "/" : ""));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+void Disk::PowerFailure() {
+  for (const auto& [folder, changes] : unsynced_) {
+    const size_t kept = prng_.Below(changes.size() + 1);
+    for (size_t i = 0; i < kept; ++i) Replay(changes[i], durable_);
+  }
+  unsynced_.clear();
+  std::erase_if(durable_, [this](const auto& item) {
+    const std::string folder = FolderOf(item.first);  // parents come first in the order of paths
+    return !folder.empty() && !durable_.contains(folder);
+  });
+  for (auto& [path, entry] : durable_) {
+    if (entry.file == nullptr) continue;
+    File& file = *entry.file;
+    const size_t kept = file.synced + prng_.Below(file.data.size() - file.synced + 1);
+    file.data.resize(kept);
+    if (prng_.Chance(0.3)) std::fill(file.data.begin() + static_cast<ptrdiff_t>(file.synced), file.data.end(), '\0');
+    file.synced = kept;
+  }
+  seen_ = durable_;
+}
+
+absl::StatusOr<std::string> Disk::ReadDurable(const std::string& path) const {
+  const auto found = durable_.find(path);
+  if (found == durable_.end() || found->second.file == nullptr) return Missing(path);
+  for (std::string folder = FolderOf(path); !folder.empty(); folder = FolderOf(folder)) {
+    if (!durable_.contains(folder)) return Missing(folder);
+  }
+  const File& file = *found->second.file;
+  if (file.synced != file.data.size()) return absl::NotFoundError(absl::StrCat(path, ": contents are not synced"));
+  return file.data;
+}
+
+std::vector<std::string> Disk::Files(const std::string& prefix) const {
+  std::vector<std::string> files;
+  for (const auto& [path, entry] : seen_) {
+    if (entry.file != nullptr && path.compare(0, prefix.size(), prefix) == 0) files.push_back(path);
+  }
+  return files;
+}
+
+}  // namespace downpour

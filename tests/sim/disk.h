@@ -1,0 +1,84 @@
+// Simulated storage: files in memory, and what of them survives when the power fails.
+//
+//   Disk disk(seed);
+//   StorageDone done = disk.Carry(op);      // at once; the world adds the delay
+//   disk.PowerFailure();                    // unsynced contents and folder entries are lost, in part
+//
+// Order: contents are durable after kSync, entries after kSyncDir of their folder. At a power failure each folder keeps
+// a
+//   drawn prefix of its unsynced changes, and each file a drawn part of its unsynced tail, which may read as zeros.
+// Errors: as posix_storage gives them: ALREADY_EXISTS, NOT_FOUND, RESOURCE_EXHAUSTED (no space, after a part was
+//   written), DATA_LOSS (a sync that failed: the unsynced tail is gone). A path that leaves the folder is
+//   INVALID_ARGUMENT.
+// Tests: tests/sim/disk_test.cc.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "runtime/prng.h"
+#include "runtime/role.h"
+
+namespace downpour {
+
+class Disk {
+ public:
+  explicit Disk(uint64_t seed) : prng_(seed) {}
+
+  struct Faults {
+    double no_space = 0;  // chance that a write or append fails half done
+    double io_error = 0;  // chance that a sync, read, rename or folder sync fails
+  };
+  void set_faults(Faults faults) { faults_ = faults; }
+
+  StorageDone Carry(const StorageOp& op);
+  void PowerFailure();
+  uint64_t faults_dealt() const { return faults_dealt_; }
+
+  // What a reader would find if the power failed now and nothing unsynced survived. NOT_FOUND if that is no whole file.
+  absl::StatusOr<std::string> ReadDurable(const std::string& path) const;
+  // Files whose path begins with `prefix`, as a process sees them.
+  std::vector<std::string> Files(const std::string& prefix) const;
+
+ private:
+  struct File {
+    std::string data;
+    size_t synced = 0;
+  };
+  struct Entry {  // a folder if `file` is null
+    std::shared_ptr<File> file;
+  };
+  using Tree = std::map<std::string, Entry>;
+  struct Change {
+    std::string path;
+    bool present = false;
+    Entry entry;
+  };
+
+  void Set(const std::string& path, Entry entry);
+  void Unset(const std::string& path);
+  static void Replay(const Change& change, Tree& tree);
+  bool Deal(double chance);
+
+  absl::Status MakeDir(const std::string& path);
+  absl::Status Append(const StorageOp& op);
+  absl::Status Sync(const std::string& path);
+  absl::Status SyncDir(const std::string& path);
+  absl::Status Rename(const std::string& path, const std::string& target);
+  void Remove(const std::string& path);
+  absl::StatusOr<Payload> Read(const StorageOp& op);
+  absl::StatusOr<std::vector<std::string>> List(const std::string& path) const;
+
+  Prng prng_;
+  Faults faults_;
+  uint64_t faults_dealt_ = 0;
+  Tree seen_;                                            // as processes see it
+  Tree durable_;                                         // entries that survive; contents survive up to File::synced
+  std::map<std::string, std::vector<Change>> unsynced_;  // by folder
+};
+
+}  // namespace downpour

@@ -1,0 +1,187 @@
+#include "tests/sim/draw.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/prng.h"
+
+namespace downpour {
+namespace {
+
+using std::chrono_literals::operator""us;
+
+Duration Between(Prng& prng, Duration least, Duration most) {
+  // Small values as likely as large ones: the logarithm is uniform, in powers of two and evenly between them.
+  Duration high = least;
+  while (high * 2 < most && prng.Chance(0.6)) high *= 2;
+  high = std::min(high * 2, most);
+  return least + Duration(prng.Below(static_cast<uint64_t>((high - least).count()) + 1));
+}
+
+int64_t Between(Prng& prng, int64_t least, int64_t most) {
+  return least + static_cast<int64_t>(prng.Below(static_cast<uint64_t>(most - least) + 1));
+}
+
+template <typename T, size_t n>
+T OneOf(Prng& prng, const T (&choices)[n]) {
+  return choices[prng.Below(n)];
+}
+
+LayerSpec Dense(int index, const std::string& from, int64_t units) {
+  return {absl::StrCat("dense_", index), {from}, DenseSpec{.units = units, .activation = Activation::kRelu}};
+}
+
+JobSpec BaseJob(uint64_t seed) {
+  JobSpec job;
+  job.name = "simulated";
+  job.seed = seed + 1;
+  job.training.optimizer = {.kind = OptimizerKind::kSgd, .learning_rate = 1};
+  job.data.train = {"train-images", "train-labels"};
+  job.checkpoint.every = 1s;
+  return job;
+}
+
+void DrawModel(Prng& prng, JobSpec& job) {
+  const int64_t width = OneOf<int64_t>(prng, {3, 5, 17, 40});
+  job.model.inputs = {{"x", {width}}};
+  std::string from = "x";
+  const int64_t layers = Between(prng, 1, 3);
+  for (int i = 0; i < layers; ++i) {
+    const int64_t units = OneOf<int64_t>(prng, {1, 2, 7, 33});
+    job.model.layers.push_back(Dense(i, from, units));
+    from = job.model.layers.back().name;
+  }
+}
+
+void DrawJob(Prng& prng, Draw& draw) {
+  JobSpec& job = draw.job = BaseJob(draw.seed);
+  DrawModel(prng, job);
+  job.cluster.worker_count = Between(prng, 1, 5);
+  job.cluster.parameter_server_count = Between(prng, 1, 4);
+  job.training.batch_size = Between(prng, 1, 8);
+  job.training.epochs = Between(prng, 1, 3);
+  job.training.lease_batches = Between(prng, 1, 6);
+  job.training.evaluate_every_epochs = Between(prng, 0, 2);
+  job.training.max_skipped_pushes = 1000000;
+  draw.train_examples = static_cast<uint64_t>(Between(prng, 1, 30 * job.training.batch_size));
+  draw.eval_examples = prng.Chance(0.6) ? static_cast<uint64_t>(Between(prng, 1, 8 * job.training.batch_size)) : 0;
+  if (draw.eval_examples > 0) job.data.eval = {"eval-images", "eval-labels"};
+  if (prng.Chance(0.2)) job.training.optimizer.kind = OptimizerKind::kMomentum;
+  if (prng.Chance(0.2)) job.training.optimizer.kind = OptimizerKind::kAdam;
+  job.checkpoint.every = prng.Chance(0.1) ? Duration::zero() : Between(prng, 50ms, 3s);
+  job.checkpoint.keep = Between(prng, 1, 3);
+  job.checkpoint.via = prng.Chance(0.3) ? CheckpointVia::kShared : CheckpointVia::kChief;
+  if (prng.Chance(0.3)) draw.oracle.empty = OneOf(prng, {0.02, 0.3});
+  if (prng.Chance(0.1)) draw.oracle.not_finite = 0.02;
+}
+
+void DrawOptions(Prng& prng, Draw& draw) {
+  Timing& timing = draw.timing;
+  timing.tick = Between(prng, 5ms, 50ms);
+  timing.heartbeat = Between(prng, 100ms, 1s);
+  timing.dead_after = std::max<Duration>(Between(prng, 1s, 10s), 4 * timing.heartbeat);
+  timing.control_retry = Between(prng, 50ms, 2s);
+  timing.data_retry = Between(prng, 50ms, 2s);
+  timing.join_retry = Between(prng, 50ms, 1s);
+  draw.window.bytes = OneOf<uint64_t>(prng, {4, 200, 4096, uint64_t{8} << 20});
+  draw.steps_in_flight = static_cast<int>(Between(prng, 1, 4));
+  draw.leases_held = static_cast<int>(Between(prng, 1, 3));
+  draw.device.least = Between(prng, 1ms, 50ms);
+  draw.device.spread = Between(prng, 1ms, 50ms);
+  if (prng.Chance(0.2)) draw.device.slow_worker = 20;
+  draw.device.parts = static_cast<int>(Between(prng, 1, 3));
+}
+
+void DrawFaults(Prng& prng, Draw& draw) {
+  const auto sometimes = [&prng](double chance, Duration least, Duration most) {
+    return prng.Chance(chance) ? Between(prng, least, most) : Duration::zero();
+  };
+  NetworkFaults& network = draw.network;
+  network.delay = Between(prng, 100 * 1us, 5ms);
+  network.spread = Between(prng, 100 * 1us, 10ms);
+  network.straggle = OneOf(prng, {0.0, 0.0, 0.01, 0.1});
+  network.loss = OneOf(prng, {0.0, 0.01, 0.05, 0.2});
+  network.duplicate = OneOf(prng, {0.0, 0.01, 0.1, 0.3});
+  network.in_order = prng.Chance(0.4);
+  network.codec = prng.Chance(0.4);
+  network.outlive = prng.Chance(0.5);
+  draw.disk_delay = Between(prng, 1ms, 100ms);
+  if (prng.Chance(0.2)) draw.disk = {OneOf(prng, {0.01, 0.1}), OneOf(prng, {0.01, 0.1})};
+  FaultRates& faults = draw.faults;
+  faults.worker_crash = sometimes(0.7, 200ms, 5s);
+  faults.worker_stop = sometimes(0.2, 500ms, 5s);
+  faults.pause = sometimes(0.5, 500ms, 5s);
+  faults.cut = sometimes(0.5, 200ms, 5s);
+  faults.reset = sometimes(0.4, 100ms, 2s);
+  faults.malformed = sometimes(0.2, 100ms, 1s);
+  faults.nameless = prng.Chance(0.3);
+  draw.calm_after = Between(prng, 1s, 20s);
+  draw.generations = static_cast<int>(prng.Chance(0.4) ? Between(prng, 2, 4) : 1);
+  draw.stop_after = Between(prng, 100ms, 3s);
+  draw.power_failure = prng.Chance(0.5);
+}
+
+const char* NameOf(OptimizerKind kind) {
+  switch (kind) {
+    case OptimizerKind::kSgd:
+      return "sgd";
+    case OptimizerKind::kMomentum:
+      return "momentum";
+    case OptimizerKind::kAdam:
+      return "adam";
+  }
+  return "?";
+}
+
+int64_t Ms(Duration d) { return d / 1ms; }
+
+}  // namespace
+
+Draw DrawFrom(uint64_t seed) {
+  Draw draw;
+  draw.seed = seed;
+  Prng prng(MixAll(seed, 1));
+  DrawJob(prng, draw);
+  DrawOptions(prng, draw);
+  DrawFaults(prng, draw);
+  return draw;
+}
+
+Draw CalmDraw(uint64_t seed, int workers, int servers) {
+  Draw draw;
+  draw.seed = seed;
+  draw.job = BaseJob(seed);
+  draw.job.cluster.worker_count = workers;
+  draw.job.cluster.parameter_server_count = servers;
+  draw.job.model.inputs = {{"x", {16}}};
+  draw.job.model.layers = {Dense(0, "x", 16), Dense(1, "dense_0", 4)};
+  draw.job.training.batch_size = 4;
+  draw.job.training.lease_batches = 8;
+  draw.train_examples = 4000;
+  draw.network.spread = Duration::zero();
+  return draw;
+}
+
+std::string Draw::ToString() const {
+  const TrainingSpec& training = job.training;
+  return absl::StrCat(
+      "seed ", seed, "\n  cluster: workers=", job.cluster.worker_count, " servers=", job.cluster.parameter_server_count,
+      " steps_in_flight=", steps_in_flight, " leases_held=", leases_held, " window=", window.bytes,
+      "\n  job: layers=", job.model.layers.size(), " examples=", train_examples, " eval=", eval_examples,
+      " batch=", training.batch_size, " lease_batches=", training.lease_batches, " epochs=", training.epochs,
+      " evaluate_every=", training.evaluate_every_epochs, " optimizer=", NameOf(training.optimizer.kind),
+      " empty=", oracle.empty, " not_finite=", oracle.not_finite, "\n  checkpoint: every=", Ms(job.checkpoint.every),
+      "ms keep=", job.checkpoint.keep, " shared=", job.checkpoint.via == CheckpointVia::kShared,
+      " disk_delay=", Ms(disk_delay), "ms no_space=", disk.no_space, " io_error=", disk.io_error,
+      "\n  timing: tick=", Ms(timing.tick), "ms heartbeat=", Ms(timing.heartbeat),
+      "ms dead_after=", Ms(timing.dead_after), "ms control_retry=", Ms(timing.control_retry),
+      "ms data_retry=", Ms(timing.data_retry), "ms join_retry=", Ms(timing.join_retry),
+      "ms\n  device: least=", Ms(device.least), "ms spread=", Ms(device.spread), "ms slow_worker=", device.slow_worker,
+      " parts=", device.parts, "\n  network: ", network.ToString(),
+      "\n  faults every: worker_crash=", Ms(faults.worker_crash), "ms worker_stop=", Ms(faults.worker_stop),
+      "ms pause=", Ms(faults.pause), "ms cut=", Ms(faults.cut), "ms reset=", Ms(faults.reset),
+      "ms malformed=", Ms(faults.malformed), "ms nameless=", faults.nameless, "\n  story: calm_after=", Ms(calm_after),
+      "ms generations=", generations, " stop_after=", Ms(stop_after), "ms power_failure=", power_failure);
+}
+
+}  // namespace downpour

@@ -1,0 +1,98 @@
+// Runs the simulated cluster for one seed or for many.
+//
+//   sim --seed 4711 [--verbose] [--traces DIR]   one run; the draw, every event, the trace records
+//   sim --seeds 250 --first 1                    many; the last line counts them; stops at the first finding
+//
+// Exits 1 at a finding, after printing it with seed and draw.
+#include <glog/logging.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "tests/sim/draw.h"
+#include "tests/sim/story.h"
+
+namespace downpour {
+namespace {
+
+uint64_t seed_under_way = 0;
+
+// A CHECK of a role is a finding too: say what to run again.
+void SayWhereItFailed() {
+  std::cerr << "a check failed; repeat with: sim --seed " << seed_under_way << " --verbose\n"
+            << DrawFrom(seed_under_way).ToString() << "\n";
+  std::abort();
+}
+
+RunResult RunSeed(uint64_t seed, const RunOptions& options) {
+  seed_under_way = seed;
+  return Story(DrawFrom(seed), options).Run();
+}
+
+void PrintFinding(uint64_t seed, const RunResult& result) {
+  std::cerr << "FINDING: " << result.finding << "\n"
+            << DrawFrom(seed).ToString() << "\n"
+            << "repeat with: sim --seed " << seed << " --verbose" << std::endl;
+}
+
+int RunOne(uint64_t seed, bool verbose, const std::string& traces) {
+  if (verbose) std::cerr << DrawFrom(seed).ToString() << "\n";
+  const RunResult result = RunSeed(seed, {verbose ? &std::cerr : nullptr, traces});
+  std::cout << absl::StreamFormat(
+      "seed %d digest %016x steps %d faults %d pushes %d duplicates %d stops %d failures %d "
+      "simulated %.1f s calm %.1f s\n",
+      seed, result.digest, result.steps, result.faults, result.pushes, result.duplicates, result.stops, result.failures,
+      Seconds(result.took), Seconds(result.calm_took));
+  if (!result.ok()) PrintFinding(seed, result);
+  return result.ok() ? 0 : 1;
+}
+
+int RunMany(uint64_t first, uint64_t count) {
+  RunResult sum;
+  uint64_t slowest = first;
+  for (uint64_t seed = first; seed < first + count; ++seed) {
+    const RunResult result = RunSeed(seed, {});
+    if (!result.ok()) {
+      PrintFinding(seed, result);
+      return 1;
+    }
+    sum.steps += result.steps;
+    sum.faults += result.faults;
+    sum.pushes += result.pushes;
+    sum.duplicates += result.duplicates;
+    sum.stops += result.stops;
+    sum.failures += result.failures;
+    if (result.calm_took > sum.calm_took) slowest = seed;
+    sum.calm_took = std::max(sum.calm_took, result.calm_took);
+  }
+  std::cout << absl::StreamFormat(
+      "seeds %d first %d steps %d faults %d stops %d failures %d pushes %d duplicates %d "
+      "slowest %d (%.1f s after the faults) lost: 0 doubled: 0\n",
+      count, first, sum.steps, sum.faults, sum.stops, sum.failures, sum.pushes, sum.duplicates, slowest,
+      Seconds(sum.calm_took));
+  return 0;
+}
+
+}  // namespace
+}  // namespace downpour
+
+int main(int argc, char** argv) {
+  FLAGS_logtostderr = true;
+  google::InitGoogleLogging(argv[0]);
+  google::InstallFailureFunction(&downpour::SayWhereItFailed);
+  CLI::App app("Simulates a whole cluster from a seed.");
+  uint64_t seed = 0, first = 1, seeds = 0;
+  bool verbose = false;
+  std::string traces;
+  app.add_option("--seed", seed, "run this one");
+  app.add_option("--seeds", seeds, "run this many");
+  app.add_option("--first", first, "beginning with this one");
+  app.add_flag("--verbose", verbose, "print every event (with --seed)");
+  app.add_option("--traces", traces, "write trace files into this folder (with --seed)")->check(CLI::ExistingDirectory);
+  CLI11_PARSE(app, argc, argv);
+  return seeds > 0 ? downpour::RunMany(first, seeds) : downpour::RunOne(seed, verbose, traces);
+}

@@ -1,0 +1,67 @@
+#include "tests/sim/oracle.h"
+
+#include <glog/logging.h>
+
+#include <limits>
+
+#include "runtime/prng.h"
+#include "schema/variables.h"
+
+namespace downpour {
+namespace {
+
+uint64_t NameHash(LeaseId lease, Step step, SliceId slice) { return MixAll(ToNumber(lease), step, ToNumber(slice)); }
+
+SliceGrid GridOf(const JobSpec& job) {
+  absl::StatusOr<std::vector<VariableSpec>> variables = InferVariables(job.model);
+  CHECK(variables.ok()) << variables.status();
+  return MakeSliceGrid(*std::move(variables));
+}
+
+}  // namespace
+
+Oracle::Oracle(const JobSpec& job, uint64_t train_examples, OracleShares shares)
+    : job_(job), grid_(GridOf(job)), plan_(job, train_examples), shares_(shares) {}
+
+Oracle::Kind Oracle::KindOf(LeaseId lease, Step step, SliceId slice) const {
+  Prng prng(MixAll(job_.seed, NameHash(lease, step, slice)));
+  if (prng.Chance(shares_.empty)) return Kind::kEmpty;
+  if (prng.Chance(shares_.not_finite)) return Kind::kNotFinite;
+  return Kind::kGradient;
+}
+
+int Oracle::Element(uint64_t name, uint64_t index) const { return static_cast<int>(MixAll(name, index) % 7) - 3; }
+
+Payload Oracle::Gradient(LeaseId lease, Step step, SliceId slice) const {
+  const Kind kind = KindOf(lease, step, slice);
+  if (kind == Kind::kEmpty) return {};
+  Payload gradient = Payload::Allocate(static_cast<size_t>(grid_.at(slice).bytes()));
+  const uint64_t name = NameHash(lease, step, slice);
+  absl::Span<float> out = gradient.mutable_floats();
+  for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<float>(Element(name, i));
+  if (kind == Kind::kNotFinite) out[name % out.size()] = std::numeric_limits<float>::quiet_NaN();
+  return gradient;
+}
+
+std::vector<int64_t> Oracle::Sums(const IntervalSet& leases, SliceId slice) const {
+  std::vector<int64_t> sums(static_cast<size_t>(grid_.at(slice).elements), 0);
+  for (const IntervalSet::Interval& run : leases.Intervals()) {
+    for (uint64_t number = run.begin; number < run.end; ++number) {
+      const LeaseId lease{number};
+      for (Step step = 1; step <= plan_.StepsOf(lease); ++step) {
+        if (KindOf(lease, step, slice) != Kind::kGradient) continue;
+        const uint64_t name = NameHash(lease, step, slice);
+        for (size_t i = 0; i < sums.size(); ++i) sums[i] += Element(name, i);
+      }
+    }
+  }
+  return sums;
+}
+
+uint64_t Oracle::Checksum(const std::vector<int64_t>& sums) {
+  uint64_t checksum = 0;
+  for (size_t i = 0; i < sums.size(); ++i) checksum += static_cast<uint64_t>(sums[i]) * Mix(i);
+  return checksum;
+}
+
+}  // namespace downpour

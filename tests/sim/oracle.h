@@ -1,0 +1,54 @@
+// The oracle workload: gradients that follow from their names alone, so that anyone can say what a slice must hold.
+//
+// Shapes: the gradient of (lease, step, slice) is elements(slice) floats, each a small integer hashed from (lease,
+// step,
+//   slice, index). Under SGD with learning rate 1 a slice's change is then a sum of integers: exact, whatever the
+//   order.
+// A drawn share of the names has no gradient for a slice, or one that is not finite.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "runtime/plan.h"
+#include "schema/ids.h"
+#include "schema/interval_set.h"
+#include "schema/job.h"
+#include "schema/payload.h"
+#include "schema/slice_grid.h"
+
+namespace downpour {
+
+struct OracleShares {
+  double empty = 0;
+  double not_finite = 0;
+};
+
+class Oracle {
+ public:
+  Oracle(const JobSpec& job, uint64_t train_examples, OracleShares shares);
+
+  enum class Kind { kGradient, kEmpty, kNotFinite };
+  Kind KindOf(LeaseId lease, Step step, SliceId slice) const;
+  // Empty, not finite, or integers between -3 and 3.
+  Payload Gradient(LeaseId lease, Step step, SliceId slice) const;
+
+  // What every slice's elements sum to once each step of `leases` took effect once.
+  std::vector<int64_t> Sums(const IntervalSet& leases, SliceId slice) const;
+  // Position-weighted: one lost and one doubled push do not cancel.
+  static uint64_t Checksum(const std::vector<int64_t>& sums);
+
+  const JobSpec& job() const { return job_; }
+  const SliceGrid& grid() const { return grid_; }
+  const Plan& plan() const { return plan_; }
+
+ private:
+  int Element(uint64_t name, uint64_t index) const;
+
+  JobSpec job_;
+  SliceGrid grid_;
+  Plan plan_;
+  OracleShares shares_;
+};
+
+}  // namespace downpour

@@ -1,0 +1,115 @@
+// One run: a cluster is started, disturbed, stopped, resumed, left in peace, and must succeed.
+//
+//   RunResult result = Story(DrawFrom(4711), {}).Run();
+//   if (!result.ok()) std::cerr << result.finding;
+//
+// Order: faults come until the draw says calm; from then on the job has to end with success. A supervisor starts ended
+//   workers again. In all generations but the last everything is stopped at once after a durable checkpoint, and the
+//   job is resumed on another number of servers.
+// A job may also fail during the faults, if a ps was silent for as long as the chief waits, or if the chief's disk
+// failed;
+//   then it is resumed, as a person would. Any other failure is a finding, and so is a calm cluster without progress.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "tests/sim/draw.h"
+#include "tests/sim/truth.h"
+#include "tests/sim/watch.h"
+#include "tests/sim/world.h"
+
+namespace downpour {
+
+struct RunResult {
+  std::string finding;  // empty: nothing was wrong
+  uint64_t digest = 0;
+  uint64_t steps = 0;  // of roles
+  uint64_t faults = 0;
+  uint64_t pushes = 0;      // counted by slices
+  uint64_t duplicates = 0;  // refused by slices
+  int stops = 0;            // of everything at once
+  int failures = 0;         // of the job, each for a cause
+  Duration took{};          // simulated
+  Duration calm_took{};     // since the faults ended
+  Staleness staleness;      // over all ps
+  bool ok() const { return finding.empty(); }
+};
+
+struct RunOptions {
+  std::ostream* log = nullptr;  // every event
+  std::string trace_dir;        // an existing folder for the ledger checker; empty: none
+};
+
+class Story {
+ public:
+  Story(const Draw& draw, RunOptions options);
+  RunResult Run();
+
+ private:
+  struct Task {
+    TaskStart start;
+    Life life{};
+  };
+
+  // Supervising.
+  void Begin();  // starts every process
+  void StartTask(const std::string& name, int boot);
+  void StartTaskSoon(const std::string& name);
+  void OnExit(Life life, int code, const std::string& why);
+  void OnChiefExit(int code, const std::string& why);
+  bool FailureHasCause() const;
+  void KillAll();
+  void StopEverything();
+  void EndOfStragglers();
+
+  // Disturbing.
+  void Disturb();
+  void Keep(Duration mean, void (Story::*fault)());
+  void CrashWorker();
+  void StopWorker();
+  void PauseOne();
+  void CutTwo();
+  void ResetOne();
+  void Garble();
+  void LookForStop();
+  void Calm();
+  void LookForProgress();
+
+  Life OneOf(const std::vector<Life>& lives);
+  Duration Around(Duration mean);
+  RunResult Result() const;
+
+  const Draw draw_;
+  RunOptions options_;
+  JobSpec job_;  // as the chief is given it: the number of servers changes
+  Findings findings_;
+  Oracle oracle_;
+  Truth truth_;
+  World world_;
+  Watch watch_;
+  Prng prng_;
+
+  std::map<std::string, Task> tasks_;
+  Life chief_{};
+  int boot_ = 0;        // how often everything was started
+  int generation_ = 1;  // of the draw's
+  int failures_ = 0;
+  bool running_ = false;
+  bool succeeded_ = false;
+  bool stop_planned_ = false;
+  std::optional<Round> durable_at_boot_;
+  uint64_t disk_faults_at_boot_ = 0;
+  Time booted_;
+
+  bool calm_ = false;
+  Time calm_since_;
+  Time progress_at_;
+  uint64_t progress_ = 0;
+};
+
+}  // namespace downpour

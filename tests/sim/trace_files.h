@@ -1,0 +1,15 @@
+// Trace records as files, the way real processes write them: one file per life of a process, and the plan as flags.
+#pragma once
+
+#include <string>
+
+#include "tests/sim/oracle.h"
+#include "tests/sim/watch.h"
+#include "tests/sim/world.h"
+
+namespace downpour {
+
+// Writes DIR/NAME-LIFE.trace and DIR/plan.
+void WriteTraces(const std::string& dir, const World& world, const Watch& watch, const Oracle& oracle);
+
+}  // namespace downpour

@@ -1,0 +1,232 @@
+#include "tests/sim/truth.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "ps/initial_values.h"
+#include "tensor/apply_kernels.h"
+
+namespace downpour {
+namespace {
+
+using Kind = TraceRecord::Kind;
+
+std::string Place(SliceId slice, SliceEpoch epoch) {
+  return absl::StrCat("slice ", ToNumber(slice), " epoch ", ToString(epoch));
+}
+
+Update UpdateOf(const OptimizerSpec& optimizer, uint64_t version) {
+  const float rate = static_cast<float>(optimizer.learning_rate);
+  switch (optimizer.kind) {
+    case OptimizerKind::kSgd:
+      return SgdUpdate{rate};
+    case OptimizerKind::kMomentum:
+      return MomentumUpdate{rate, static_cast<float>(optimizer.momentum)};
+    case OptimizerKind::kAdam:
+      break;
+  }
+  return MakeAdamUpdate(optimizer.learning_rate, optimizer.beta1, optimizer.beta2, optimizer.epsilon, version);
+}
+
+std::string ToText(const IntervalSet& set) {
+  std::string text;
+  for (const IntervalSet::Interval& run : set.Intervals()) absl::StrAppend(&text, "[", run.begin, ",", run.end, ")");
+  return text;
+}
+
+std::string ToText(const std::vector<LeaseCounter>& counters) {
+  std::string text;
+  for (const LeaseCounter& c : counters) absl::StrAppend(&text, " ", ToNumber(c.lease), ":", c.applied);
+  return text;
+}
+
+auto FindCounter(auto& counters, LeaseId lease) {
+  return std::lower_bound(counters.begin(), counters.end(), lease,
+                          [](const LeaseCounter& c, LeaseId id) { return c.lease < id; });
+}
+
+}  // namespace
+
+std::string Difference(const SliceState& expected, const SliceState& actual) {
+  if (expected.version != actual.version) {
+    return absl::StrCat("version ", actual.version, " instead of ", expected.version);
+  }
+  if (expected.finished != actual.finished) {
+    return absl::StrCat("finished ", ToText(actual.finished), " instead of ", ToText(expected.finished));
+  }
+  if (expected.counters != actual.counters) {
+    return absl::StrCat("counters", ToText(actual.counters), " instead of", ToText(expected.counters));
+  }
+  if (expected.values.bytes() != actual.values.bytes()) return "other values";
+  const auto same = [](const Payload& a, const Payload& b) { return a.bytes() == b.bytes(); };
+  if (!std::equal(expected.slots.begin(), expected.slots.end(), actual.slots.begin(), actual.slots.end(), same)) {
+    return "other optimizer slots";
+  }
+  return "";
+}
+
+void Truth::Add(const TraceRecord& record, const std::string& what) {
+  findings_->Add(absl::StrCat(NameOf(record.kind), " by ", ToNumber(record.actor), ": ",
+                              Place(record.slice, record.epoch), " lease ", ToNumber(record.lease), " step ",
+                              record.step, ": ", what));
+}
+
+const Truth::Lineage* Truth::Find(SliceId slice, SliceEpoch epoch) const {
+  const auto found = lineages_.find({slice, epoch});
+  return found == lineages_.end() ? nullptr : &found->second;
+}
+
+Truth::Lineage* Truth::Owned(const TraceRecord& record) {
+  const auto found = lineages_.find({record.slice, record.epoch});
+  if (found == lineages_.end() || found->second.actor != record.actor) {
+    Add(record, "this process was not given the slice in this epoch");
+    return nullptr;
+  }
+  return &found->second;
+}
+
+Step Truth::Applied(SliceId slice, SliceEpoch epoch, LeaseId lease) const {
+  const Lineage* lineage = Find(slice, epoch);
+  if (lineage == nullptr || !oracle_->plan().Contains(lease)) return 0;
+  if (lineage->state.finished.Contains(ToNumber(lease))) return oracle_->plan().StepsOf(lease);
+  const auto counter = FindCounter(lineage->state.counters, lease);
+  return counter == lineage->state.counters.end() || counter->lease != lease ? 0 : counter->applied;
+}
+
+IntervalSet Truth::Finished(SliceId slice, SliceEpoch epoch) const {
+  const Lineage* lineage = Find(slice, epoch);
+  return lineage == nullptr ? IntervalSet() : lineage->state.finished;
+}
+
+void Truth::Record(const TraceRecord& record) {
+  switch (record.kind) {
+    case Kind::kInstalled:
+      return Install(record);
+    case Kind::kApplied:
+    case Kind::kSkipped:
+      return Consume(record);
+    case Kind::kDuplicate:
+      ++duplicates_;
+      if (Applied(record.slice, record.epoch, record.lease) < record.step) Add(record, "it was never counted");
+      return;
+    case Kind::kSnapshot:
+      if (const Lineage* lineage = Owned(record); lineage != nullptr) {
+        if (lineage->state.version != record.count) Add(record, "of another version than the slice has");
+        snapshots_[{ToNumber(record.lease), record.slice}].push_back(lineage->state);
+      }
+      return;
+    case Kind::kAcked:
+      if (Applied(record.slice, record.epoch, record.lease) < record.step) Add(record, "acknowledged but not applied");
+      return;
+    case Kind::kCommitted:
+    case Kind::kDurable:
+    case Kind::kGranted:
+      return;  // the watch holds these against the roles and the disk
+  }
+}
+
+SliceState Truth::Born(SliceId slice) const {
+  SliceState state;
+  state.slice = slice;
+  const size_t bytes = static_cast<size_t>(oracle_->grid().at(slice).bytes());
+  state.values = Payload::Allocate(bytes);
+  InitialValues(oracle_->job().seed, oracle_->grid(), slice, state.values.mutable_floats().data());
+  const int slots = SlotCount(oracle_->job().training.optimizer.kind);
+  for (int i = 0; i < slots; ++i) state.slots.push_back(Payload::Zeros(bytes));
+  return state;
+}
+
+void Truth::Install(const TraceRecord& record) {
+  if (!oracle_->grid().Contains(record.slice)) return Add(record, "no such slice");
+  const auto [at, fresh] = lineages_.try_emplace({record.slice, record.epoch});
+  if (!fresh) return Add(record, "installed twice in one epoch");
+  Lineage& lineage = at->second;
+  lineage.actor = record.actor;
+  lineage.from_round = ToNumber(record.lease);
+  if (lineage.from_round == 0) lineage.state = Born(record.slice);
+  lineage.state.slice = record.slice;
+  lineage.state.epoch = record.epoch;
+}
+
+void Truth::Settle(Lineage& lineage, const SliceState& shown, const std::string& where) {
+  lineage.settled = true;
+  if (lineage.from_round != 0) {
+    CheckRecord({static_cast<uint32_t>(lineage.from_round >> 32), static_cast<uint32_t>(lineage.from_round)}, shown,
+                absl::StrCat(where, ": restored ", Place(shown.slice, shown.epoch)));
+    lineage.state = shown;
+  }
+  lineage.checksums[lineage.state.version] = Crc32c(lineage.state.values.bytes());
+}
+
+void Truth::CheckRecord(Round round, const SliceState& read, const std::string& where) {
+  std::string nearest = "no record was handed out for this round";
+  for (const SliceState& snapshot : snapshots_[{uint64_t{round.term} << 32 | round.n, read.slice}]) {
+    nearest = Difference(snapshot, read);
+    if (nearest.empty()) return;
+  }
+  findings_->Add(absl::StrCat(where, ": not a pair that was snapshotted for round ", ToString(round), ": ", nearest));
+}
+
+void Truth::Consume(const TraceRecord& record) {
+  ++pushes_counted_;
+  Lineage* lineage = Owned(record);
+  if (lineage == nullptr) return;
+  if (!oracle_->plan().Contains(record.lease)) return Add(record, "no such lease");
+  const Step applied = Applied(record.slice, record.epoch, record.lease);
+  if (record.step != applied + 1) return Add(record, absl::StrCat("counted after step ", applied));
+  const bool effect = oracle_->KindOf(record.lease, record.step, record.slice) == Oracle::Kind::kGradient;
+  if (effect != (record.kind == Kind::kApplied)) return Add(record, "an effect where there is none, or none at all");
+
+  SliceState& state = lineage->state;
+  if (effect) {
+    Apply(record, state);
+    lineage->checksums[state.version] = Crc32c(state.values.bytes());
+  }
+  if (state.version != record.count) Add(record, absl::StrCat("version ", record.count, " after ", state.version));
+  auto counter = FindCounter(state.counters, record.lease);
+  if (record.step == 1) counter = state.counters.insert(counter, {record.lease, 0});
+  counter->applied = record.step;
+  if (record.step == oracle_->plan().StepsOf(record.lease)) {
+    state.finished.Insert(ToNumber(record.lease));
+    state.counters.erase(counter);
+  }
+}
+
+void Truth::Apply(const TraceRecord& record, SliceState& state) const {
+  const Payload gradient = oracle_->Gradient(record.lease, record.step, record.slice);
+  std::vector<Payload> fresh;
+  std::vector<UpdatedArray> arrays;
+  const auto renew = [&](const Payload& old) {
+    fresh.push_back(Payload::Allocate(old.size()));
+    arrays.push_back({old.floats().data(), fresh.back().mutable_floats().data()});
+  };
+  renew(state.values);
+  for (const Payload& slot : state.slots) renew(slot);
+  ++state.version;
+  if (!ApplyUpdate(UpdateOf(oracle_->job().training.optimizer, state.version), gradient.floats(), arrays)) {
+    findings_->Add("the oracle's gradient is not finite");
+  }
+  state.values = fresh[0];
+  state.slots.assign(fresh.begin() + 1, fresh.end());
+}
+
+void Truth::CheckSlice(const SliceState& shown, const std::string& where) {
+  const auto found = lineages_.find({shown.slice, shown.epoch});
+  if (found == lineages_.end()) {
+    return findings_->Add(absl::StrCat(where, ": ", Place(shown.slice, shown.epoch), " was never installed"));
+  }
+  if (!found->second.settled) Settle(found->second, shown, where);
+  const std::string difference = Difference(found->second.state, shown);
+  if (!difference.empty()) {
+    findings_->Add(absl::StrCat(where, ": ", Place(shown.slice, shown.epoch), ": ", difference));
+  }
+}
+
+std::optional<uint32_t> Truth::ChecksumAt(SliceId slice, Version version) const {
+  const Lineage* lineage = Find(slice, version.epoch);
+  if (lineage == nullptr) return std::nullopt;
+  const auto found = lineage->checksums.find(version.n);
+  return found == lineage->checksums.end() ? std::nullopt : std::optional(found->second);
+}
+
+}  // namespace downpour

@@ -1,0 +1,78 @@
+// The truth log: what every slice must hold, kept from trace records alone and checked as they come.
+//
+//   truth.Record(record);                   // of any process, in the order in which things happened
+//   truth.CheckSlice(shown, "ps-0");        // is what a ps holds what its records make?
+//
+// A lineage is one slice in one epoch: where it began (initial values or a checkpoint's record) and every push it
+// counted
+//   since. Its values are those pushes applied in that order.
+// Findings: a step that is not the next one of its lease, an effect of a push that has none, a version that does not
+//   count effects, an acknowledgement of what the lineage lacks, two lives in one epoch, a pair that is not consistent.
+// Tests: tests/sim/truth_test.cc shows that each of these is noticed.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/trace.h"
+#include "schema/checkpoint_format.h"
+#include "tests/sim/findings.h"
+#include "tests/sim/oracle.h"
+
+namespace downpour {
+
+class Truth {
+ public:
+  Truth(const Oracle* oracle, Findings* findings) : oracle_(oracle), findings_(findings) {}
+
+  void Record(const TraceRecord& record);
+
+  // Compares with the lineage of shown.slice and shown.epoch, bit for bit: version, counters, values, slots.
+  void CheckSlice(const SliceState& shown, const std::string& where);
+  // Compares with the snapshots that were handed out of that slice for that round.
+  void CheckRecord(Round round, const SliceState& read, const std::string& where);
+  // Of the values that the slice had at that version; none if it never was at it.
+  std::optional<uint32_t> ChecksumAt(SliceId slice, Version version) const;
+
+  // How far the lineage is with the lease: all its steps if finished; 0 if there is no such lineage.
+  Step Applied(SliceId slice, SliceEpoch epoch, LeaseId lease) const;
+  // What the lineage has finished; empty if there is no such lineage.
+  IntervalSet Finished(SliceId slice, SliceEpoch epoch) const;
+
+  uint64_t pushes_counted() const { return pushes_counted_; }
+  uint64_t duplicates() const { return duplicates_; }
+
+ private:
+  struct Lineage {
+    Incarnation actor{};
+    uint64_t from_round = 0;  // 0: initial values
+    bool settled = false;     // false until CheckSlice has seen which of the round's snapshots it began with
+    SliceState state;
+    std::map<uint64_t, uint32_t> checksums;  // of the values, by version
+  };
+
+  void Install(const TraceRecord& record);
+  void Consume(const TraceRecord& record);
+  void Apply(const TraceRecord& record, SliceState& state) const;
+  void Settle(Lineage& lineage, const SliceState& shown, const std::string& where);
+  Lineage* Owned(const TraceRecord& record);
+  const Lineage* Find(SliceId slice, SliceEpoch epoch) const;
+  SliceState Born(SliceId slice) const;
+  void Add(const TraceRecord& record, const std::string& what);
+
+  const Oracle* oracle_;
+  Findings* findings_;
+  std::map<std::pair<SliceId, SliceEpoch>, Lineage> lineages_;
+  std::map<std::pair<uint64_t, SliceId>, std::vector<SliceState>> snapshots_;  // by round and slice
+  uint64_t pushes_counted_ = 0;
+  uint64_t duplicates_ = 0;
+};
+
+// Field by field, the epoch apart; empty if the pairs are equal, else what differs.
+std::string Difference(const SliceState& expected, const SliceState& actual);
+
+}  // namespace downpour

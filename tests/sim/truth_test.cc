@@ -1,0 +1,176 @@
+// Canaries: the truth log must notice each of these, or a run that is green says nothing.
+#include "tests/sim/truth.h"
+
+#include <gtest/gtest.h>
+
+#include "ps/initial_values.h"
+#include "tests/sim/draw.h"
+
+namespace downpour {
+namespace {
+
+using Kind = TraceRecord::Kind;
+
+constexpr Incarnation kPs{100}, kWorker{200};
+constexpr SliceId kSlice{0};
+constexpr SliceEpoch kEpoch{1, 1}, kNextEpoch{2, 1};
+constexpr LeaseId kLease{0};  // of 8 steps
+
+class TruthTest : public testing::Test {
+ protected:
+  TruthTest() : draw_(CalmDraw(1, 1, 1)), oracle_(draw_.job, draw_.train_examples, {}), truth_(&oracle_, &findings_) {
+    Say({.kind = Kind::kInstalled, .actor = kPs, .slice = kSlice, .epoch = kEpoch});
+    shown_ = Initial();
+    truth_.CheckSlice(shown_, "test");
+    EXPECT_EQ(findings_.first(), "");
+  }
+
+  SliceState Initial() const {
+    Findings unused;
+    SliceState state;
+    state.slice = kSlice;
+    state.epoch = kEpoch;
+    const size_t bytes = static_cast<size_t>(oracle_.grid().at(kSlice).bytes());
+    state.values = Payload::Allocate(bytes);
+    InitialValues(oracle_.job().seed, oracle_.grid(), kSlice, state.values.mutable_floats().data());
+    return state;
+  }
+  void Say(TraceRecord record) { truth_.Record(record); }
+  void Apply(Step step, uint64_t version, SliceEpoch epoch = kEpoch) {
+    Say({Kind::kApplied, kPs, kLease, step, kSlice, epoch, version, kWorker});
+  }
+  // What a ps shows that applied steps 1 to n.
+  SliceState After(Step n) const {
+    SliceState state = Initial();
+    state.version = n;
+    for (Step step = 1; step <= n; ++step) {
+      const Payload gradient = oracle_.Gradient(kLease, step, kSlice);
+      absl::Span<float> values = state.values.mutable_floats();
+      for (size_t i = 0; i < values.size(); ++i) values[i] -= gradient.floats()[i];
+    }
+    if (n == 8) {
+      state.finished.Insert(ToNumber(kLease));
+    } else if (n > 0) {
+      state.counters = {{kLease, n}};
+    }
+    return state;
+  }
+  bool Found() const { return !findings_.ok(); }
+
+  Draw draw_;
+  Oracle oracle_;
+  Findings findings_;
+  Truth truth_;
+  SliceState shown_;
+};
+
+TEST_F(TruthTest, AcceptsAWholeLease) {
+  for (Step step = 1; step <= 8; ++step) {
+    Apply(step, step);
+    truth_.CheckSlice(After(step), "test");
+    EXPECT_EQ(truth_.Applied(kSlice, kEpoch, kLease), step);
+  }
+  EXPECT_TRUE(truth_.Finished(kSlice, kEpoch).Contains(ToNumber(kLease)));
+  EXPECT_EQ(findings_.first(), "");
+}
+
+TEST_F(TruthTest, NoticesADoubledStep) {
+  Apply(1, 1);
+  Apply(1, 2);
+  EXPECT_TRUE(Found());
+}
+
+TEST_F(TruthTest, NoticesAStepAfterItsLeaseFinished) {
+  for (Step step = 1; step <= 8; ++step) Apply(step, step);
+  ASSERT_FALSE(Found());
+  Apply(1, 9);
+  EXPECT_TRUE(Found());
+}
+
+TEST_F(TruthTest, NoticesAGap) {
+  Apply(2, 1);
+  EXPECT_TRUE(Found());
+}
+
+TEST_F(TruthTest, NoticesAVersionThatDoesNotCount) {
+  Apply(1, 2);
+  EXPECT_TRUE(Found());
+}
+
+TEST_F(TruthTest, NoticesAnEffectThatIsMissing) {
+  Say({Kind::kSkipped, kPs, kLease, 1, kSlice, kEpoch, 0, kWorker});
+  EXPECT_TRUE(Found());
+}
+
+TEST_F(TruthTest, NoticesAStrangerWhoApplies) {
+  Say({Kind::kApplied, Incarnation{101}, kLease, 1, kSlice, kEpoch, 1, kWorker});
+  EXPECT_TRUE(Found());
+}
+
+TEST_F(TruthTest, NoticesASecondLifeInOneEpoch) {
+  Say({.kind = Kind::kInstalled, .actor = Incarnation{101}, .slice = kSlice, .epoch = kEpoch});
+  EXPECT_TRUE(Found());
+}
+
+TEST_F(TruthTest, NoticesAnAcknowledgementOfWhatWasNotApplied) {
+  Apply(1, 1);
+  Say({Kind::kAcked, kWorker, kLease, 1, kSlice, kEpoch});
+  ASSERT_FALSE(Found());
+  Say({Kind::kAcked, kWorker, kLease, 2, kSlice, kEpoch});
+  EXPECT_TRUE(Found());
+}
+
+TEST_F(TruthTest, NoticesValuesWithoutTheirCounter) {
+  Apply(1, 1);
+  SliceState torn = After(1);
+  torn.values = Initial().values;
+  truth_.CheckSlice(torn, "test");
+  EXPECT_TRUE(Found());
+}
+
+TEST_F(TruthTest, NoticesOneLostAndOneDoubledPushThatCancel) {
+  const auto sum = [this](Step a, Step b) {
+    std::vector<int64_t> sums(static_cast<size_t>(oracle_.grid().at(kSlice).elements));
+    for (Step step : {a, b}) {
+      const Payload gradient = oracle_.Gradient(kLease, step, kSlice);
+      for (size_t i = 0; i < sums.size(); ++i) sums[i] += static_cast<int64_t>(gradient.floats()[i]);
+    }
+    return Oracle::Checksum(sums);
+  };
+  EXPECT_NE(sum(1, 2), sum(1, 1));
+  EXPECT_EQ(sum(1, 2), sum(2, 1));
+}
+
+TEST_F(TruthTest, FollowsARestore) {
+  constexpr Round kRound{1, 4};
+  Apply(1, 1);
+  Say({Kind::kSnapshot, kPs, LeaseOfRound(kRound), 0, kSlice, kEpoch, 1});
+  Apply(2, 2);
+  SliceState record = After(1);
+  truth_.CheckRecord(kRound, record, "test");
+  ASSERT_EQ(findings_.first(), "");
+
+  Say({Kind::kInstalled, Incarnation{101}, LeaseOfRound(kRound), 0, kSlice, kNextEpoch, 1});
+  record.epoch = kNextEpoch;
+  truth_.CheckSlice(record, "test");
+  Say({Kind::kApplied, Incarnation{101}, kLease, 2, kSlice, kNextEpoch, 2, kWorker});
+  record = After(2);
+  record.epoch = kNextEpoch;
+  truth_.CheckSlice(record, "test");
+  EXPECT_EQ(findings_.first(), "");
+}
+
+TEST_F(TruthTest, NoticesARestoreOfAnotherState) {
+  constexpr Round kRound{1, 4};
+  Apply(1, 1);
+  Say({Kind::kSnapshot, kPs, LeaseOfRound(kRound), 0, kSlice, kEpoch, 1});
+  Apply(2, 2);
+  Say({Kind::kInstalled, Incarnation{101}, LeaseOfRound(kRound), 0, kSlice, kNextEpoch, 2});
+  SliceState later = After(2);
+  later.epoch = kNextEpoch;
+  truth_.CheckSlice(later, "test");
+  EXPECT_TRUE(Found());
+}
+
+}  // namespace
+}  // namespace downpour

@@ -1,0 +1,84 @@
+// The invariants, held against every step of every role: through the roles' const accessors, the messages they send and
+// the truth log.
+//
+//   Watch watch(&world, &oracle, &truth);
+//   world.set_watch(&watch);
+//
+// Findings, beside the truth log's own:
+//   ps      serves a pair that its records do not make; answers, values or snapshot records that are not its state
+//   worker  pushes a gradient under another name, from other values than it says, beyond the ps's window; holds too
+//   much chief   an incarnation given twice; an epoch or version going back; a lease committed that some slice's
+//   current epoch
+//           lacks; a manifest that is not durable, does not cover what it says or holds no consistent pairs; an end
+//           with success before a durable checkpoint holds every lease
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "schema/checkpoint_format.h"
+#include "tests/sim/truth.h"
+#include "tests/sim/world.h"
+
+namespace downpour {
+
+class Watch {
+ public:
+  Watch(World* world, const Oracle* oracle, Truth* truth) : world_(world), oracle_(oracle), truth_(truth) {}
+
+  void OnReceived(const Process& process, const Received& received);
+  void OnSend(PeerId to, const Message& message) { sent_.emplace_back(to, message); }
+  void OnTrace(const Process& process, const TraceRecord& record);
+  void AfterStep(const Process& process);
+
+  // Of the newest round whose manifest was called durable.
+  const std::optional<Manifest>& durable() const { return durable_; }
+  // Every record so far, by process, as the ledger checker reads them.
+  const std::map<Life, std::vector<TraceRecord>>& traces() const { return traces_; }
+  // When the chief last saw a heartbeat of that member; the beginning of time if never.
+  Time LastHeartbeat(Incarnation from) const;
+  // After success: the durable checkpoint against what the whole plan sums to, without the truth log.
+  void CheckEnd();
+
+ private:
+  void Check(const Process& process, PeerId to, const Welcome& welcome);
+  void Check(const Process& process, PeerId to, const JobEnd& end);
+  void Check(const Process& process, PeerId to, const SnapshotRequest& request);
+  void Check(const Process& process, PeerId to, const WriteShard& request);
+  void Check(const Process& process, PeerId to, const Push& push);
+  void Check(const Process& process, PeerId to, const PushReply& reply);
+  void Check(const Process& process, PeerId to, const PullReply& reply);
+  void Check(const Process& process, PeerId to, const SliceRecord& record);
+  void Check(const Process& process, PeerId to, const EvalDone& done);
+  void Check(const Process&, PeerId, const auto&) {}
+
+  void CheckServed(const Process& process, SliceId slice);
+  void CheckChief(const Process& process);
+  void CheckManifest(Round round);
+  absl::StatusOr<SliceState> ReadRecord(const Manifest& manifest, size_t index) const;
+  void Add(const Process& process, const std::string& what);
+
+  World* world_;
+  const Oracle* oracle_;
+  Truth* truth_;
+  std::map<Life, std::vector<TraceRecord>> traces_;
+  std::vector<std::pair<PeerId, Message>> sent_;  // in this Step
+  std::set<SliceId> touched_;                     // by this Step's records
+  std::optional<Manifest> durable_;
+
+  std::map<std::pair<Life, PeerId>, uint64_t> joiners_;  // nonce by the chief's connection
+  std::map<Incarnation, uint64_t> given_;                // nonce by incarnation
+  std::map<std::string, Incarnation> names_;             // who has the name now
+  std::map<Incarnation, Time> heartbeats_;
+  std::map<Round, IntervalSet> committed_at_start_;
+  std::vector<SliceEpoch> epochs_;
+  IntervalSet committed_;
+  std::map<uint64_t, uint32_t> evaluated_;  // values by versions digest
+};
+
+}  // namespace downpour

@@ -1,0 +1,252 @@
+#include "tests/sim/world.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "schema/checkpoint_format.h"
+#include "tests/sim/describe.h"
+#include "tests/sim/watch.h"
+
+namespace downpour {
+namespace {
+
+constexpr char kChiefEndpoint[] = "chief-host:7000";
+constexpr int kSigterm = 15;
+
+}  // namespace
+
+World::World(const Draw& draw, const Oracle* oracle, Findings* findings)
+    : draw_(draw),
+      oracle_(oracle),
+      findings_(findings),
+      prng_(MixAll(draw.seed, 2)),
+      network_(draw.network, MixAll(draw.seed, 3), &agenda_, findings,
+               [this](Life to, Received received) { Give(to, std::move(received)); }),
+      disk_(MixAll(draw.seed, 4)) {
+  processes_.push_back(nullptr);
+}
+
+World::~World() = default;
+
+void World::Say(const std::string& line) {
+  if (log_ != nullptr) *log_ << absl::StrFormat("%11.6f %s\n", Seconds(now().time_since_epoch()), line);
+}
+
+void World::Digest(const Process& process, const std::string& what) {
+  const std::string line = absl::StrCat(process.name, "#", static_cast<uint32_t>(process.life), " ", what);
+  digest_ = MixAll(digest_, now().time_since_epoch().count(),
+                   Crc32c({reinterpret_cast<const std::byte*>(line.data()), line.size()}));
+  Say(line);
+}
+
+Life World::Add(TaskRole kind, const std::string& name, const std::string& endpoint,
+                const std::function<void(Process&)>& make) {
+  const Life life{static_cast<uint32_t>(processes_.size())};
+  Process& process = *processes_.emplace_back(std::make_unique<Process>());
+  process.life = life;
+  process.kind = kind;
+  process.name = name;
+  process.nonce = prng_.Next();
+  process.clock = prng_.Chance(0.5) ? Duration::zero() : 1s * prng_.Below(1000000);
+  make(process);
+  if (!endpoint.empty()) network_.Listen(life, endpoint);
+  const int64_t unix_ms = 1700000000000 + static_cast<int64_t>(prng_.Below(200000000)) - 100000000;
+  agenda_.After(Duration::zero(), [this, life, unix_ms, endpoint] { Give(life, Started{unix_ms, endpoint}); });
+  agenda_.After(Duration(prng_.Below(draw_.timing.tick.count())), [this, life] { ScheduleTick(life); });
+  return life;
+}
+
+Life World::StartChief(const JobSpec& job, bool resume) {
+  return Add(TaskRole::kChief, "chief", kChiefEndpoint, [&](Process& process) {
+    auto role = std::make_unique<ChiefRole>(ChiefOptions{.job = job,
+                                                         .job_dir = "/jobs/simulated",
+                                                         .host = "chief-host",
+                                                         .pid = static_cast<uint32_t>(process.life),
+                                                         .resume = resume,
+                                                         .timing = draw_.timing});
+    process.chief = role.get();
+    process.role = std::move(role);
+  });
+}
+
+Life World::StartPs(const TaskStart& start) {
+  return Add(TaskRole::kPs, start.name, start.endpoint, [&](Process& process) {
+    PsOptions options;
+    options.chief = kChiefEndpoint;
+    options.index = start.index;
+    options.host = absl::StrCat(start.name, "-host");
+    options.pid = static_cast<uint32_t>(process.life);
+    options.launcher = start.launcher;
+    options.attempt = start.attempt;
+    options.nonce = process.nonce;
+    options.forward_logs = prng_.Chance(0.5);
+    options.timing = draw_.timing;
+    options.window = draw_.window;
+    auto role = std::make_unique<PsRole>(options);
+    process.ps = role.get();
+    process.role = std::move(role);
+  });
+}
+
+Life World::StartWorker(const TaskStart& start) {
+  return Add(TaskRole::kWorker, start.name, "", [&](Process& process) {
+    WorkerOptions options;
+    options.chief = kChiefEndpoint;
+    options.index = start.index;
+    options.host = absl::StrCat(start.name, "-host");
+    options.pid = static_cast<uint32_t>(process.life);
+    options.launcher = start.launcher;
+    options.attempt = start.attempt;
+    options.nonce = process.nonce;
+    options.device = "simulated";
+    options.steps_in_flight = draw_.steps_in_flight;
+    options.leases_held = draw_.leases_held;
+    options.forward_logs = prng_.Chance(0.5);
+    options.timing = draw_.timing;
+    auto role = std::make_unique<WorkerRole>(options);
+    process.worker = role.get();
+    process.role = std::move(role);
+    const Life life = process.life;
+    process.device =
+        std::make_unique<Device>(oracle_, &draw_, start.name == "worker-0", prng_.Next(), &agenda_, findings_,
+                                 [this, life](ComputeDone done) { Give(life, std::move(done)); });
+  });
+}
+
+void World::ForEach(const std::function<void(const Process&)>& visit) const {
+  for (size_t i = 1; i < processes_.size(); ++i) visit(*processes_[i]);
+}
+
+std::vector<Life> World::Alive(TaskRole kind) const {
+  std::vector<Life> alive;
+  for (size_t i = 1; i < processes_.size(); ++i) {
+    if (processes_[i]->alive && processes_[i]->kind == kind) alive.push_back(processes_[i]->life);
+  }
+  return alive;
+}
+
+std::vector<Life> World::Alive() const {
+  std::vector<Life> alive;
+  for (TaskRole kind : {TaskRole::kChief, TaskRole::kPs, TaskRole::kWorker}) {
+    for (Life life : Alive(kind)) alive.push_back(life);
+  }
+  return alive;
+}
+
+void World::ScheduleTick(Life life) {
+  Process& process = *processes_[static_cast<size_t>(life)];
+  if (!process.alive) return;
+  const uint64_t second = static_cast<uint64_t>(now().time_since_epoch() / 1s);
+  const uint64_t last = static_cast<uint64_t>((now().time_since_epoch() - draw_.timing.tick) / 1s);
+  if (!process.paused) {  // a stopped process finds one Tick due when it wakes, see Pause
+    if (second != last) Give(life, ResourceSample{static_cast<double>(second), 1 << 20, 0, 0});
+    Give(life, Tick{});
+  }
+  agenda_.After(draw_.timing.tick, [this, life] { ScheduleTick(life); });
+}
+
+void World::Give(Life life, Input input) {
+  Process& process = *processes_[static_cast<size_t>(life)];
+  if (!process.alive || !findings_->ok()) return;
+  if (process.paused) {
+    process.held.push_back(std::move(input));
+  } else {
+    Step(process, std::move(input));
+  }
+}
+
+void World::Step(Process& process, Input input) {
+  ++steps_;
+  if (!std::holds_alternative<Tick>(input)) Digest(process, Describe(input));
+  if (const auto* received = std::get_if<Received>(&input)) watch_->OnReceived(process, *received);
+  Effects effects;
+  process.role->Step(now() + process.clock, std::move(input), effects);
+  for (Effect& effect : effects.Take()) {
+    if (process.crash_after.has_value() && (*process.crash_after)-- == 0) break;
+    Digest(process, Describe(effect));
+    Carry(process, effect);
+    if (!process.alive) break;
+  }
+  watch_->AfterStep(process);
+  if (process.crash_after.has_value() && process.alive) Kill(process.life);
+}
+
+void World::Carry(Process& process, Effect& effect) {
+  if (auto* send = std::get_if<Send>(&effect)) {
+    watch_->OnSend(send->to, send->message);
+    network_.Send(process.life, send->to, std::move(send->message));
+  } else if (auto* op = std::get_if<StorageOp>(&effect)) {
+    CarryStorage(process, std::move(*op));
+  } else if (auto* compute = std::get_if<Compute>(&effect)) {
+    if (process.device == nullptr) return findings_->Add(absl::StrCat(process.name, " has no device to compute on"));
+    process.device->Run(std::move(*compute));
+  } else if (const auto* record = std::get_if<TraceRecord>(&effect)) {
+    watch_->OnTrace(process, *record);
+  } else if (const auto* dial = std::get_if<Dial>(&effect)) {
+    network_.Dial(process.life, dial->peer, dial->endpoint);
+  } else if (const auto* hang_up = std::get_if<HangUp>(&effect)) {
+    network_.HangUp(process.life, hang_up->peer);
+  } else if (const auto* exit = std::get_if<Exit>(&effect)) {
+    End(process);
+    on_exit_(process.life, exit->code, exit->why);
+  }
+}
+
+void World::CarryStorage(Process& process, StorageOp op) {
+  const Duration took = Duration(prng_.Below(static_cast<uint64_t>(draw_.disk_delay.count()) + 1));
+  process.disk_free = std::max(process.disk_free, now()) + took;
+  agenda_.At(process.disk_free, [this, life = process.life, op = std::move(op)] {
+    if (!processes_[static_cast<size_t>(life)]->alive) return;
+    StorageDone done = disk_.Carry(op);
+    if (absl::IsInvalidArgument(done.status)) findings_->Add(std::string(done.status.message()));
+    Give(life, std::move(done));
+  });
+}
+
+void World::End(Process& process) {
+  process.alive = false;
+  process.held.clear();
+  network_.Vanish(process.life);
+}
+
+void World::Crash(Life life) {
+  Process& target = process(life);
+  if (target.alive) target.crash_after = static_cast<int>(prng_.Below(6));
+}
+
+void World::Kill(Life life) {
+  Process& target = process(life);
+  if (!target.alive) return;
+  Digest(target, "killed");
+  End(target);
+}
+
+void World::Pause(Life life, Duration length) {
+  Process& target = process(life);
+  if (!target.alive || target.paused) return;
+  Digest(target, "stopped");
+  target.paused = true;
+  agenda_.After(length, [this, life] {
+    Process& woken = process(life);
+    if (!woken.alive) return;
+    Digest(woken, "continued");
+    woken.paused = false;
+    std::deque<Input> held = std::move(woken.held);
+    woken.held.clear();
+    // What was due during the pause: the timer or the messages first, as it comes.
+    held.insert(prng_.Chance(0.5) ? held.begin() : held.end(), Tick{});
+    for (Input& input : held) Give(life, std::move(input));
+  });
+}
+
+void World::Stop(Life life) { Give(life, StopRequested{kSigterm}); }
+
+void World::GiveMalformed(Life life) {
+  Give(life,
+       Malformed{PeerId{static_cast<uint64_t>(PeerId::kFirstAccepted) + prng_.Below(4)}, "drawn to be malformed"});
+}
+
+}  // namespace downpour

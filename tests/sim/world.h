@@ -1,0 +1,129 @@
+// The simulated world: processes with their roles, and everything a role's effects reach.
+//
+//   World world(draw, &oracle, &truth, &findings);
+//   Life chief = world.StartChief(job, /*resume=*/false);
+//   Life ps = world.StartPs({.index = 0}); ...
+//   while (world.ok()) world.agenda().RunNext();
+//
+// Order: one Step at a time; its effects are carried out in their order, then the watch looks at the roles. A crash may
+//   fall between any two effects.
+// Two runs of one draw give the same digest().
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "chief/chief_role.h"
+#include "ps/ps_role.h"
+#include "runtime/role.h"
+#include "tests/sim/agenda.h"
+#include "tests/sim/device.h"
+#include "tests/sim/disk.h"
+#include "tests/sim/draw.h"
+#include "tests/sim/findings.h"
+#include "tests/sim/network.h"
+#include "worker/worker_role.h"
+
+namespace downpour {
+
+class Watch;
+
+struct Process {
+  Life life{};
+  TaskRole kind{};
+  std::string name;  // as its supervisor calls it
+  std::unique_ptr<Role> role;
+  const ChiefRole* chief = nullptr;  // the role, by its kind
+  const PsRole* ps = nullptr;
+  const WorkerRole* worker = nullptr;
+  std::unique_ptr<Device> device;
+  uint64_t nonce = 0;
+  Duration clock{};  // its steady clock, ahead of the world's
+  Time disk_free;
+  bool alive = true;
+  bool paused = false;
+  std::deque<Input> held;          // what arrived during the pause
+  std::optional<int> crash_after;  // effects that are still carried out
+};
+
+// How a supervisor starts a task.
+struct TaskStart {
+  std::string name;
+  int32_t index = -1;
+  std::string launcher;
+  uint32_t attempt = 0;
+  std::string endpoint;  // ps only
+};
+
+class World {
+ public:
+  World(const Draw& draw, const Oracle* oracle, Findings* findings);
+  ~World();
+  void set_watch(Watch* watch) { watch_ = watch; }
+  void set_log(std::ostream* log) { log_ = log; }  // every event, for people
+  // Called when a process ends by itself.
+  using OnExit = std::function<void(Life, int code, const std::string& why)>;
+  void set_on_exit(OnExit on_exit) { on_exit_ = std::move(on_exit); }
+
+  Life StartChief(const JobSpec& job, bool resume);
+  Life StartPs(const TaskStart& start);
+  Life StartWorker(const TaskStart& start);
+
+  void Crash(Life life);  // kill -9, perhaps in the middle of its next Step
+  void Kill(Life life);   // at once
+  void Pause(Life life, Duration length);
+  void Stop(Life life);  // SIGTERM
+  void GiveMalformed(Life life);
+
+  Process& process(Life life) { return *processes_[static_cast<size_t>(life)]; }
+  const Process& process(Life life) const { return *processes_[static_cast<size_t>(life)]; }
+  void ForEach(const std::function<void(const Process&)>& visit) const;  // dead ones too, in the order of their starts
+  std::vector<Life> Alive(TaskRole kind) const;
+  std::vector<Life> Alive() const;
+
+  Agenda& agenda() { return agenda_; }
+  Network& network() { return network_; }
+  const Disk& disk() const { return disk_; }
+  Disk& disk() { return disk_; }
+  uint64_t faults_dealt() const { return network_.faults_dealt() + disk_.faults_dealt(); }
+  const Draw& draw() const { return draw_; }
+  Findings& findings() { return *findings_; }
+  Time now() const { return agenda_.now(); }
+  uint64_t digest() const { return digest_; }
+  uint64_t steps() const { return steps_; }
+  void Say(const std::string& line);
+
+ private:
+  Life Add(TaskRole kind, const std::string& name, const std::string& endpoint,
+           const std::function<void(Process&)>& make);
+  void Give(Life life, Input input);
+  void Step(Process& process, Input input);
+  void Carry(Process& process, Effect& effect);
+  void CarryStorage(Process& process, StorageOp op);
+  void End(Process& process);
+  void ScheduleTick(Life life);
+  void Digest(const Process& process, const std::string& what);
+
+  Draw draw_;
+  const Oracle* oracle_;
+  Findings* findings_;
+  Prng prng_;
+  Agenda agenda_;
+  Network network_;
+  Disk disk_;
+  Watch* watch_ = nullptr;
+  std::ostream* log_ = nullptr;
+  OnExit on_exit_;
+  std::vector<std::unique_ptr<Process>> processes_;  // by Life; the first is none
+  uint64_t digest_ = 0;
+  uint64_t steps_ = 0;
+};
+
+}  // namespace downpour
