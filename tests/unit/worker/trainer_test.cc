@@ -1,0 +1,276 @@
+#include "worker/trainer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/plan.h"
+#include "runtime/prng.h"
+#include "schema/slice_grid.h"
+#include "tensor/apply_kernels.h"
+#include "worker/data/idx.h"
+#include "worker/model/graph.h"
+
+namespace downpour {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int32_t kClasses = 3;
+constexpr uint32_t kSide = 4;
+constexpr size_t kPixels = kSide * kSide;
+
+// Noisy images of three classes, each with its own bright row.
+FilePair WriteImages(const std::string& name, uint32_t count, uint64_t seed) {
+  Prng random(seed);
+  std::vector<uint8_t> pixels, labels;
+  for (uint32_t i = 0; i < count; ++i) {
+    labels.push_back(static_cast<uint8_t>(i < kClasses ? i : random.Below(kClasses)));
+    for (uint32_t p = 0; p < kPixels; ++p) {
+      pixels.push_back(static_cast<uint8_t>((p / kSide == labels.back() ? 120 : 0) + random.Below(136)));
+    }
+  }
+  const std::string base = testing::TempDir() + "/trainer_test_" + name;
+  const FilePair files{base + ".images", base + ".labels"};
+  EXPECT_TRUE(WriteIdx(files.images, {count, kSide, kSide}, pixels).ok());
+  EXPECT_TRUE(WriteIdx(files.labels, {count}, labels).ok());
+  return files;
+}
+
+JobSpec MakeJob() {
+  JobSpec job;
+  job.seed = 5;
+  job.model.inputs = {{"image", {kSide, kSide, 1}}};
+  job.model.layers = {{"hidden", {"image"}, DenseSpec{40, Activation::kRelu, true}},
+                      {"drop", {"hidden"}, DropoutSpec{0.2}},
+                      {"out", {"drop"}, DenseSpec{kClasses, Activation::kNone, true}}};
+  job.training.batch_size = 8;
+  job.training.epochs = 4;
+  job.training.lease_batches = 3;
+  job.data.train = WriteImages("train", 117, 1);  // the last batch has 5 examples
+  job.data.eval = WriteImages("eval", 30, 2);
+  return job;
+}
+
+struct Answer {
+  absl::Status status;
+  std::vector<Gradients> gradients;
+  ComputeResult last;
+};
+
+class TrainerTest : public testing::Test {
+ protected:
+  Answer Run(const ComputeRequest& request) {
+    Answer answer;
+    bool ended = false;
+    trainer_.Run(request, [&](absl::Status status, ComputeResult result) {
+      EXPECT_FALSE(ended) << "more after the end";
+      if (auto* gradients = std::get_if<Gradients>(&result)) {
+        ended = gradients->last;
+        answer.gradients.push_back(*gradients);
+      } else {
+        ended = true;
+      }
+      answer.status = status;
+      answer.last = std::move(result);
+    });
+    EXPECT_TRUE(ended);
+    return answer;
+  }
+
+  // Values for every slice, drawn from `seed`.
+  SliceValues AllSlices(uint64_t seed) {
+    Prng random(seed);
+    SliceValues all;
+    for (const Slice& slice : grid_.slices) {
+      Payload values = Payload::Allocate(static_cast<size_t>(slice.bytes()));
+      for (float& v : values.mutable_floats()) v = static_cast<float>(random.Uniform() - 0.5);
+      all.emplace_back(slice.id, std::move(values));
+    }
+    return all;
+  }
+
+  // Everything that came, by slice; each slice once.
+  static std::map<SliceId, Payload> BySlice(const Answer& answer) {
+    std::map<SliceId, Payload> slices;
+    for (const Gradients& part : answer.gradients) {
+      for (const auto& [id, values] : part.slices) EXPECT_TRUE(slices.emplace(id, values).second);
+    }
+    return slices;
+  }
+
+  const JobSpec job_ = MakeJob();
+  const Plan plan_{job_, 117};
+  const SliceGrid grid_ = MakeSliceGrid(InferVariables(job_.model).value());
+  Trainer trainer_{TrainerOptions{}};
+};
+
+TEST_F(TrainerTest, PrepareCountsAndFingerprints) {
+  const Answer answer = Run(Prepare{job_});
+  ASSERT_TRUE(answer.status.ok()) << answer.status;
+  const Prepared prepared = std::get<Prepared>(answer.last);
+  EXPECT_EQ(prepared.train_examples, 117u);
+  EXPECT_EQ(prepared.eval_examples, 30u);
+
+  JobSpec without = job_;
+  without.data.eval = {};
+  const Prepared less = std::get<Prepared>(Run(Prepare{without}).last);
+  EXPECT_EQ(less.eval_examples, 0u);
+  EXPECT_NE(less.fingerprint, prepared.fingerprint);
+  EXPECT_EQ(std::get<Prepared>(Run(Prepare{job_}).last).fingerprint, prepared.fingerprint);
+}
+
+TEST_F(TrainerTest, DataThatIsNotTheModelsIsRefusedNamingBoth) {
+  JobSpec job = job_;
+  job.model.inputs[0].shape = {5, 4};
+  Answer answer = Run(Prepare{job});
+  EXPECT_EQ(answer.status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(answer.status.message()), HasSubstr("data.train has 16 values"));
+  EXPECT_THAT(std::string(answer.status.message()), HasSubstr("model's inputs (image) take 20"));
+
+  job = job_;
+  std::get<DenseSpec>(job.model.layers[2].op).units = 2;
+  answer = Run(Prepare{job});
+  EXPECT_EQ(answer.status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(answer.status.message()), HasSubstr("data.train has 3 classes"));
+  EXPECT_THAT(std::string(answer.status.message()), HasSubstr("output (out) has 2 units"));
+
+  job = job_;
+  job.data.eval.images = "nowhere";
+  EXPECT_EQ(Run(Prepare{job}).status.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Run(TrainStep{LeaseId{0}, 1, AllSlices(1)}).status.code(), absl::StatusCode::kFailedPrecondition);
+}
+
+// The gradients are those of the plan's batch, drawn with the plan's seed, short last batch included.
+TEST_F(TrainerTest, AStepComputesThePlansBatch) {
+  ASSERT_TRUE(Run(Prepare{job_}).status.ok());
+  const SliceValues updates = AllSlices(3);
+  const auto data = OpenDataset(job_.data.format, job_.data.train);
+  const auto backend = MakeHostBackend({});
+  const auto graph = std::move(*Graph::Create(job_.model, 8, *backend));
+  for (const auto& [id, values] : updates) {
+    ASSERT_TRUE(graph->SetParameters(grid_.at(id).variable, grid_.at(id).offset, values.floats()).ok());
+  }
+  const LeaseId short_lease{plan_.leases_per_epoch() - 1};
+  for (const auto& [lease, step] : {std::pair{LeaseId{1}, Step{2}}, {short_lease, plan_.StepsOf(short_lease)}}) {
+    const Answer answer = Run(TrainStep{lease, step, updates});
+    ASSERT_TRUE(answer.status.ok()) << answer.status;
+    ASSERT_EQ(answer.gradients.size(), 2u);  // a part per dense layer
+    EXPECT_FALSE(answer.gradients[0].last);
+    EXPECT_TRUE(answer.gradients[1].last);
+
+    std::vector<uint64_t> ids;
+    plan_.Examples(lease, step, &ids);
+    std::vector<float> inputs(ids.size() * kPixels);
+    std::vector<int32_t> labels(ids.size());
+    ASSERT_TRUE((*data)->ReadBatch(ids, inputs.data(), labels.data()).ok());
+    ASSERT_TRUE(graph->LoadBatch(inputs, labels).ok());
+    VariableGradients expected;
+    const auto collect = [&](const VariableGradients& part) {
+      expected.insert(expected.end(), part.begin(), part.end());
+    };
+    auto result = graph->Train(plan_.DrawSeed(lease, step), collect);
+    ASSERT_TRUE(result.ok());
+    collect(result->last);
+
+    EXPECT_EQ(answer.gradients[1].loss_sum, result->loss);
+    EXPECT_EQ(answer.gradients[1].examples, ids.size());
+    const std::map<SliceId, Payload> slices = BySlice(answer);
+    ASSERT_EQ(slices.size(), grid_.size());
+    for (const auto& [variable, values] : expected) {
+      for (const Slice& slice : grid_.slices) {
+        if (slice.variable != variable) continue;
+        ASSERT_EQ(static_cast<int64_t>(slices.at(slice.id).size()), slice.bytes());
+        EXPECT_EQ(std::memcmp(slices.at(slice.id).data(), values.data() + slice.offset * 4, slices.at(slice.id).size()),
+                  0);
+      }
+    }
+  }
+  EXPECT_EQ(plan_.ExamplesOf(short_lease, plan_.StepsOf(short_lease)), 5u);
+}
+
+TEST_F(TrainerTest, UpdatesReplaceWhatWasLoaded) {
+  ASSERT_TRUE(Run(Prepare{job_}).status.ok());
+  const auto loss = [&](SliceValues updates) {
+    const Answer answer = Run(TrainStep{LeaseId{0}, 1, std::move(updates)});
+    EXPECT_TRUE(answer.status.ok()) << answer.status;
+    return answer.gradients.back().loss_sum;
+  };
+  const double first = loss(AllSlices(3));
+  EXPECT_EQ(loss({}), first);
+  EXPECT_NE(loss({AllSlices(4).back()}), first);
+  EXPECT_EQ(loss({AllSlices(3).back()}), first);
+}
+
+TEST_F(TrainerTest, WhatIsNotThePlansOrTheGridsIsRefused) {
+  ASSERT_TRUE(Run(Prepare{job_}).status.ok());
+  SliceValues most = AllSlices(1);
+  most.pop_back();
+  const Answer early = Run(TrainStep{LeaseId{0}, 1, most});
+  EXPECT_EQ(early.status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(early.status.message()), HasSubstr("1 slices"));
+  ASSERT_TRUE(Run(TrainStep{LeaseId{0}, 1, AllSlices(1)}).status.ok());
+
+  const auto code = [&](const ComputeRequest& request) { return Run(request).status.code(); };
+  const Payload four = Payload::Zeros(4);
+  EXPECT_EQ(code(TrainStep{LeaseId{0}, 0, {}}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(TrainStep{LeaseId{0}, 4, {}}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(TrainStep{LeaseId{plan_.total_leases()}, 1, {}}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(TrainStep{LeaseId{0}, 1, {{SliceId{0}, four}}}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(TrainStep{LeaseId{0}, 1, {{SliceId{99}, four}}}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(EvalStep{0, 5, {}}), absl::StatusCode::kOutOfRange);
+  EXPECT_EQ(code(EvalStep{UINT64_MAX, 2, {}}), absl::StatusCode::kOutOfRange);
+
+  ASSERT_TRUE(Run(Prepare{job_}).status.ok());  // forgets the slices
+  EXPECT_EQ(code(TrainStep{LeaseId{0}, 1, {}}), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(TrainerTest, EvaluationAddsUpOverItsParts) {
+  ASSERT_TRUE(Run(Prepare{job_}).status.ok());
+  const auto evaluate = [&](uint64_t first, uint64_t batches, SliceValues updates) {
+    const Answer answer = Run(EvalStep{first, batches, std::move(updates)});
+    EXPECT_TRUE(answer.status.ok()) << answer.status;
+    return std::get<Evaluated>(answer.last);
+  };
+  const Evaluated whole = evaluate(0, 4, AllSlices(1));
+  const Evaluated head = evaluate(0, 3, {}), tail = evaluate(3, 1, {});
+  EXPECT_EQ(whole.examples, 30u);
+  EXPECT_EQ(tail.examples, 6u);
+  EXPECT_EQ(head.examples + tail.examples, whole.examples);
+  EXPECT_EQ(head.correct + tail.correct, whole.correct);
+  EXPECT_NEAR(head.loss_sum + tail.loss_sum, whole.loss_sum, 1e-9);
+}
+
+TEST_F(TrainerTest, TrainingByThePlanLearns) {
+  ASSERT_TRUE(Run(Prepare{job_}).status.ok());
+  SliceValues values = AllSlices(1);
+  const auto accuracy = [&] {
+    const Evaluated evaluated = std::get<Evaluated>(Run(EvalStep{0, 4, values}).last);
+    return static_cast<double>(evaluated.correct) / static_cast<double>(evaluated.examples);
+  };
+  EXPECT_LT(accuracy(), 0.7);
+  for (uint64_t lease = 0; lease < plan_.total_leases(); ++lease) {
+    for (Step step = 1; step <= plan_.StepsOf(LeaseId{lease}); ++step) {
+      const Answer answer = Run(TrainStep{LeaseId{lease}, step, values});
+      ASSERT_TRUE(answer.status.ok()) << answer.status;
+      for (const auto& [id, gradient] : BySlice(answer)) {
+        Payload& old = values[ToNumber(id)].second;
+        Payload fresh = Payload::Allocate(old.size());
+        ASSERT_TRUE(
+            ApplyUpdate(SgdUpdate{0.3f}, gradient.floats(), {{old.floats().data(), fresh.mutable_floats().data()}}));
+        old = std::move(fresh);
+      }
+    }
+  }
+  EXPECT_GT(accuracy(), 0.95);
+}
+
+TEST_F(TrainerTest, SaysWhatItComputesWith) { EXPECT_THAT(trainer_.device(), HasSubstr("cpu")); }
+
+}  // namespace
+}  // namespace downpour

@@ -1,0 +1,203 @@
+#include "worker/trainer.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "runtime/plan.h"
+#include "runtime/prng.h"
+#include "schema/slice_grid.h"
+#include "worker/data/dataset.h"
+#include "worker/model/graph.h"
+
+namespace downpour {
+namespace {
+
+// Two parties that must agree before a step makes sense.
+absl::Status CheckModelFits(const char* key, const Dataset& data, const ModelSpec& model, const Graph& graph) {
+  if (data.input_width() != graph.input_width()) {
+    std::string inputs;
+    for (const InputSpec& input : model.inputs) absl::StrAppend(&inputs, inputs.empty() ? "" : ", ", input.name);
+    return absl::InvalidArgumentError(absl::StrCat(key, " has ", data.input_width(),
+                                                   " values per example, but the model's inputs (", inputs, ") take ",
+                                                   graph.input_width(), "; correct model.inputs or ", key));
+  }
+  const bool classes_matter = model.loss == Loss::kSoftmaxCrossEntropy || graph.output_width() > 1;
+  if (classes_matter && data.classes() > graph.output_width()) {
+    return absl::InvalidArgumentError(absl::StrCat(key, " has ", data.classes(), " classes, but the model's output (",
+                                                   model.layers.back().name, ") has ", graph.output_width(),
+                                                   " units; correct model.layers or ", key));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+class Trainer::Session {
+ public:
+  static absl::StatusOr<std::unique_ptr<Session>> Open(const JobSpec& job, Backend& backend) {
+    std::unique_ptr<Session> session(new Session);
+    absl::Status status = session->OpenData(job);
+    if (status.ok()) status = session->BuildModel(job, backend);
+    if (!status.ok()) return status;
+    session->plan_ = Plan(job, session->train_->size());
+    session->batch_size_ = static_cast<uint64_t>(job.training.batch_size);
+    return session;
+  }
+
+  Prepared prepared() const {
+    const uint64_t eval_fingerprint = eval_ == nullptr ? 0 : eval_->fingerprint();
+    return {train_->size(), eval_examples(), MixAll(train_->fingerprint(), eval_fingerprint)};
+  }
+
+  void Train(const TrainStep& request, const Done& done) {
+    auto last = ComputeStep(request, done);
+    last.ok() ? done(absl::OkStatus(), *std::move(last)) : done(last.status(), {});
+  }
+
+  absl::StatusOr<Evaluated> Evaluate(const EvalStep& request) {
+    if (absl::Status status = Load(request.updates); !status.ok()) return status;
+    const uint64_t total = eval_examples() / batch_size_ + (eval_examples() % batch_size_ != 0);
+    if (request.first_batch > total || request.batches > total - request.first_batch) {
+      return absl::OutOfRangeError(absl::StrCat("eval batches ", request.first_batch, " to ",
+                                                request.first_batch + request.batches, " of ", total));
+    }
+    Evaluated evaluated;
+    for (uint64_t batch = request.first_batch; batch < request.first_batch + request.batches; ++batch) {
+      const uint64_t first = batch * batch_size_;
+      ids_.resize(std::min(batch_size_, eval_examples() - first));
+      std::iota(ids_.begin(), ids_.end(), first);
+      if (absl::Status status = LoadBatch(*eval_); !status.ok()) return status;
+      auto totals = graph_->Evaluate();
+      if (!totals.ok()) return totals.status();
+      evaluated.loss_sum += totals->loss;
+      evaluated.correct += totals->correct;
+      evaluated.examples += ids_.size();
+    }
+    return evaluated;
+  }
+
+ private:
+  Session() = default;
+
+  uint64_t eval_examples() const { return eval_ == nullptr ? 0 : eval_->size(); }
+
+  absl::Status OpenData(const JobSpec& job) {
+    auto train = OpenDataset(job.data.format, job.data.train);
+    if (!train.ok()) return train.status();
+    train_ = *std::move(train);
+    if (job.data.eval.empty()) return absl::OkStatus();
+    auto eval = OpenDataset(job.data.format, job.data.eval);
+    if (!eval.ok()) return eval.status();
+    eval_ = *std::move(eval);
+    return absl::OkStatus();
+  }
+
+  absl::Status BuildModel(const JobSpec& job, Backend& backend) {
+    auto variables = InferVariables(job.model);
+    if (!variables.ok()) return variables.status();
+    grid_ = MakeSliceGrid(*std::move(variables));
+    slices_of_.resize(grid_.variables.size());
+    for (const Slice& slice : grid_.slices) {
+      slices_of_[slice.variable].push_back(slice.id);
+      missing_.insert(slice.id);
+    }
+
+    auto graph = Graph::Create(job.model, job.training.batch_size, backend);
+    if (!graph.ok()) return graph.status();
+    graph_ = *std::move(graph);
+    absl::Status status = CheckModelFits("data.train", *train_, job.model, *graph_);
+    if (status.ok() && eval_ != nullptr) status = CheckModelFits("data.eval", *eval_, job.model, *graph_);
+    return status;
+  }
+
+  absl::Status Load(const SliceValues& updates) {
+    for (const auto& [id, values] : updates) {
+      if (!grid_.Contains(id) || static_cast<int64_t>(values.size()) != grid_.at(id).bytes()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("values of ", values.size(), " bytes are no slice ", ToNumber(id), " of this model"));
+      }
+      const Slice& slice = grid_.at(id);
+      absl::Status status = graph_->SetParameters(slice.variable, slice.offset, values.floats());
+      if (!status.ok()) return status;
+      missing_.erase(id);
+    }
+    if (missing_.empty()) return absl::OkStatus();
+    return absl::FailedPreconditionError(absl::StrCat("a step before ", missing_.size(), " slices were loaded"));
+  }
+
+  absl::Status LoadBatch(const Dataset& data) {
+    inputs_.resize(ids_.size() * static_cast<size_t>(data.input_width()));
+    labels_.resize(ids_.size());
+    if (absl::Status status = data.ReadBatch(ids_, inputs_.data(), labels_.data()); !status.ok()) return status;
+    return graph_->LoadBatch(inputs_, labels_);
+  }
+
+  Gradients Cut(const VariableGradients& gradients) const {
+    Gradients cut;
+    for (const auto& [variable, values] : gradients) {
+      for (SliceId id : slices_of_[variable]) {
+        const Slice& slice = grid_.at(id);
+        cut.slices.emplace_back(
+            id, values.Sub(static_cast<size_t>(slice.offset) * sizeof(float), static_cast<size_t>(slice.bytes())));
+      }
+    }
+    return cut;
+  }
+
+  // Hands out all gradients but the last ones, which it returns.
+  absl::StatusOr<Gradients> ComputeStep(const TrainStep& request, const Done& done) {
+    if (!plan_.Contains(request.lease) || request.step < 1 || request.step > plan_.StepsOf(request.lease)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("step ", request.step, " of lease ", ToNumber(request.lease), " is not in the plan"));
+    }
+    if (absl::Status status = Load(request.updates); !status.ok()) return status;
+    plan_.Examples(request.lease, request.step, &ids_);
+    if (absl::Status status = LoadBatch(*train_); !status.ok()) return status;
+    auto result = graph_->Train(plan_.DrawSeed(request.lease, request.step),
+                                [&](const VariableGradients& ready) { done(absl::OkStatus(), Cut(ready)); });
+    if (!result.ok()) return result.status();
+    Gradients last = Cut(result->last);
+    last.last = true;
+    last.loss_sum = result->loss;
+    last.examples = ids_.size();
+    return last;
+  }
+
+  std::unique_ptr<Dataset> train_;
+  std::unique_ptr<Dataset> eval_;  // null without evaluation
+  Plan plan_;
+  uint64_t batch_size_ = 1;
+  SliceGrid grid_;
+  std::vector<std::vector<SliceId>> slices_of_;  // by variable
+  std::set<SliceId> missing_;                    // never loaded
+  std::unique_ptr<Graph> graph_;
+  std::vector<uint64_t> ids_;  // of the batch at hand, as are the next two
+  std::vector<float> inputs_;
+  std::vector<int32_t> labels_;
+};
+
+Trainer::Trainer(const TrainerOptions& options) : backend_(MakeHostBackend(options.host)) {}
+Trainer::~Trainer() = default;
+
+void Trainer::Run(const ComputeRequest& request, const Done& done) {
+  if (const auto* prepare = std::get_if<Prepare>(&request)) {
+    session_.reset();
+    auto session = Session::Open(prepare->job, *backend_);
+    if (!session.ok()) return done(session.status(), {});
+    session_ = *std::move(session);
+    return done(absl::OkStatus(), session_->prepared());
+  }
+  if (session_ == nullptr) return done(absl::FailedPreconditionError("nothing is prepared"), {});
+  if (const auto* train = std::get_if<TrainStep>(&request)) return session_->Train(*train, done);
+  auto evaluated = session_->Evaluate(std::get<EvalStep>(request));
+  evaluated.ok() ? done(absl::OkStatus(), *evaluated) : done(evaluated.status(), {});
+}
+
+}  // namespace downpour

@@ -1,0 +1,43 @@
+// The device side of a worker: data set, plan and model behind the Computer interface.
+//
+//   ComputeThread thread(std::make_unique<Trainer>(TrainerOptions{}), ...);
+//
+// Order: Prepare first; it may come again, with another job, and forgets everything. Before the first step every slice
+//   must have come in some request's updates.
+// Cost: a step copies each updated slice once into its variable; gradients are not copied.
+// Errors: of Prepare: the data set's, with file and offset; INVALID_ARGUMENT naming both sides where data and model
+// differ.
+//   Of steps: INVALID_ARGUMENT or OUT_OF_RANGE for what is not the plan's or the grid's, FAILED_PRECONDITION where
+//   Prepare or a slice is missing. A failed step may be asked for again.
+// Threads: one at a time; device() any.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "runtime/compute.h"
+#include "tensor/host_backend.h"
+
+namespace downpour {
+
+struct TrainerOptions {
+  HostBackendOptions host;
+};
+
+class Trainer final : public Computer {
+ public:
+  explicit Trainer(const TrainerOptions& options);
+  ~Trainer() override;
+
+  std::string device() const { return backend_->name(); }  // for people
+  void Run(const ComputeRequest& request, const Done& done) override;
+
+ private:
+  class Session;  // what Prepare made
+
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Session> session_;
+};
+
+}  // namespace downpour
