@@ -1,0 +1,62 @@
+// The parts of an evaluation round that this worker was granted, and their results until the chief has them.
+//
+//   work.Grant(grant, exchange.pulls_begun());
+//   if (work.NeedsParameters()) ...once a later pull is here: work.Start(parameters)...
+//   if (work.HasWork()) Compute(work.Next(device));
+//   work.Finish(result, from, effects);
+//
+// Order: all parts of a round are computed on one set of parameters, asked for after its first grant arrived. A newer
+//   round drops what is left of an older one.
+// Tests: tests/unit/worker/eval_work_test.cc.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <vector>
+
+#include "runtime/compute.h"
+#include "runtime/role.h"
+#include "schema/message.h"
+#include "worker/parameters.h"
+
+namespace downpour {
+
+class EvalWork {
+ public:
+  // `pulls_begun`: so far.
+  void Grant(const EvalGrant& grant, uint64_t pulls_begun);
+
+  bool NeedsParameters() const { return !waiting_.empty() && !parameters_.has_value(); }
+  uint64_t needed_pull() const { return needed_pull_; }
+  void Start(ParameterSet parameters);
+
+  bool HasWork() const { return !waiting_.empty() && parameters_.has_value(); }
+  EvalStep Next(DeviceParameters& device);
+  // The part that Next gave; none if its round was dropped meanwhile.
+  std::optional<EvalDone> Finish(const Evaluated& result, Incarnation from, Time next_report);
+
+  void Receive(const EvalDoneReply& reply);
+  // Reports that nobody has confirmed, when they are due.
+  void Tick(Time now, Duration retry, PeerId chief, Effects& effects);
+
+ private:
+  struct Part {
+    uint64_t first_batch = 0;
+    uint64_t batches = 0;
+  };
+  struct Report {
+    EvalDone done;
+    Time next;
+  };
+  bool Knows(uint64_t first_batch) const;
+
+  uint64_t round_ = 0;
+  uint64_t needed_pull_ = 0;
+  std::optional<ParameterSet> parameters_;  // of round_
+  std::deque<Part> waiting_;
+  std::optional<Part> at_hand_;
+  std::vector<Report> reports_;
+};
+
+}  // namespace downpour

@@ -1,0 +1,273 @@
+#include "worker/exchange.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/staleness.h"
+#include "schema/codec.h"
+
+namespace downpour {
+namespace {
+
+using State = InFlight::State;
+
+// A ps refuses everything of a worker that broke the protocol.
+absl::Status Ejected(const PsLink& link) {
+  return absl::FailedPreconditionError(
+      absl::StrCat(link.name, " says that this worker broke the protocol; its log names what was wrong"));
+}
+
+}  // namespace
+
+// ---- Placement ------------------------------------------------------------------------------------------------------
+
+absl::Status Exchange::Place(const Placement& placement, Time now, Effects& effects) {
+  if (!map_.Newer(placement)) return absl::OkStatus();
+  const absl::StatusOr<std::vector<SliceId>> moved = map_.Changes(placement);
+  if (!moved.ok()) return moved.status();
+  if (map_.number() != 0) {  // by the old placement, under which they were counted
+    for (const SliceId slice : *moved) {
+      pull_.Forget(map_.link_of(slice), slice);
+      for (HeldLease& lease : leases_) {
+        lease.in_flight.ForEach(slice, [&](InFlight::Kept& kept) { Withhold(slice, kept, now); });
+      }
+    }
+  }
+  map_.Adopt(placement, effects);
+  for (HeldLease& lease : leases_) {
+    for (const SliceId slice : *moved) lease.progress.Renew(slice, map_.epoch(slice));
+    Probe(lease, now, effects);
+  }
+  Flush(now, effects);
+  return absl::OkStatus();
+}
+
+void Exchange::Clear(Effects& effects) {
+  leases_.clear();
+  pull_.Abandon(map_);
+  map_.Clear(effects);
+}
+
+// ---- Leases ---------------------------------------------------------------------------------------------------------
+
+void Exchange::Hold(LeaseId lease, Step steps, Time now, Effects& effects) {
+  const auto at = std::find_if(leases_.begin(), leases_.end(), [&](const HeldLease& l) { return l.id > lease; });
+  const auto held = leases_.insert(at, HeldLease{.id = lease,
+                                                 .progress = LeaseProgress(steps, map_.epochs()),
+                                                 .in_flight = InFlight(grid_.size()),
+                                                 .next_probe = now,
+                                                 .next_report = now});
+  Probe(*held, now, effects);
+}
+
+void Exchange::Release(LeaseId lease) {
+  const auto held = std::find_if(leases_.begin(), leases_.end(), [&](const HeldLease& l) { return l.id == lease; });
+  if (held == leases_.end()) return;
+  for (const Slice& slice : grid_.slices) {
+    held->in_flight.ForEach(slice.id, [&](InFlight::Kept& kept) { Withhold(slice.id, kept, Time()); });
+  }
+  leases_.erase(held);
+}
+
+HeldLease* Exchange::Find(LeaseId lease) {
+  for (HeldLease& held : leases_) {
+    if (held.id == lease) return &held;
+  }
+  return nullptr;
+}
+
+void Exchange::Probe(HeldLease& lease, Time now, Effects& effects) {
+  if (lease.progress.AllKnown()) return;
+  for (const auto& link : map_.links()) {
+    downpour::Probe probe{.from = session_.incarnation(), .lease = lease.id, .slices = {}};
+    for (const SliceId slice : link->slices) {
+      if (!lease.progress.Known(slice)) probe.slices.push_back({slice, map_.epoch(slice)});
+    }
+    if (!probe.slices.empty()) effects.SendTo(link->peer, std::move(probe));
+  }
+  lease.next_probe = now + timing().data_retry;
+}
+
+// ---- Pushes ---------------------------------------------------------------------------------------------------------
+
+void Exchange::Keep(HeldLease& lease, Step step, SliceId slice, Payload gradient, const Version& computed_from) {
+  if (!lease.progress.Lacks(slice, step)) return;
+  lease.progress.Keep(slice, step);
+  lease.in_flight.Keep(step, slice, std::move(gradient), computed_from,
+                       lease.progress.Known(slice) ? State::kReady : State::kHeld);
+}
+
+void Exchange::Withhold(SliceId slice, InFlight::Kept& kept, Time until) {
+  if (kept.state == State::kSent) map_.link_of(slice).unanswered -= kept.gradient.size();
+  kept.state = State::kHeld;
+  kept.deadline = until;
+}
+
+void Exchange::Flush(Time now, Effects& effects) {
+  for (const auto& link : map_.links()) FlushTo(*link, now, effects);
+}
+
+void Exchange::FlushTo(PsLink& link, Time now, Effects& effects) {
+  for (HeldLease& lease : leases_) {
+    for (InFlight::StepEntry& entry : lease.in_flight.steps()) {
+      if (!FlushStep(lease, entry, link, now, effects)) return;
+    }
+  }
+  const Time deadline = now + timing().data_retry;
+  while (std::optional<Pull> pull = pull_.Next(deadline, session_.incarnation(), link, map_, parameters_.versions)) {
+    effects.SendTo(link.peer, *std::move(pull));
+  }
+}
+
+// False if the window is full.
+bool Exchange::FlushStep(HeldLease& lease, InFlight::StepEntry& entry, PsLink& link, Time now, Effects& effects) {
+  Push push{.from = session_.incarnation(), .lease = lease.id, .step = entry.step, .slices = {}};
+  uint64_t bytes = 0;
+  bool room = true;
+  const auto send = [&] {
+    if (push.slices.empty()) return;
+    Push bundle{.from = push.from, .lease = push.lease, .step = push.step, .slices = std::exchange(push.slices, {})};
+    effects.SendTo(link.peer, std::move(bundle));
+    bytes = 0;
+  };
+  for (const SliceId slice : link.slices) {
+    InFlight::Kept& kept = entry.slices[ToNumber(slice)];
+    if (kept.state != State::kReady) continue;
+    const uint64_t more = kept.gradient.size();
+    room = link.HasRoom(more);
+    if (!room) break;
+    if (bytes + more > kMaxMessagePayload || push.slices.size() == kMaxFrames - 1) send();
+    push.slices.push_back({slice, map_.epoch(slice), kept.computed_from, kept.gradient});
+    bytes += more;
+    link.unanswered += more;
+    kept.state = State::kSent;
+    kept.deadline = now + timing().data_retry;
+  }
+  send();
+  return room;
+}
+
+PsLink* Exchange::LinkTo(PeerId peer, Incarnation incarnation) {
+  PsLink* link = map_.Find(peer);
+  if (link != nullptr && link->incarnation == incarnation) return link;
+  Reject();
+  return nullptr;
+}
+
+absl::Status Exchange::Receive(PeerId from, const PushReply& reply, Time now, Effects& effects) {
+  PsLink* link = LinkTo(from, reply.from);
+  if (link == nullptr) return absl::OkStatus();
+  link->window = reply.window;
+  HeldLease* lease = Find(reply.lease);
+  for (const PushReply::Item& item : reply.slices) {
+    if (item.refusal == SliceRefusal::kWrongShape) return Ejected(*link);
+    if (!grid_.Contains(item.slice)) {
+      Reject();
+    } else if (lease == nullptr || &map_.link_of(item.slice) != link) {
+      continue;  // late: of a lease that is done, or from where the slice was before
+    } else if (item.refusal != SliceRefusal::kNone) {
+      const Time until = now + timing().control_retry;
+      lease->in_flight.ForEach(item.slice, [&](InFlight::Kept& kept) { Withhold(item.slice, kept, until); });
+      if (!lease->progress.Known(item.slice)) lease->next_probe = std::min(lease->next_probe, until);
+    } else {
+      Hear(*lease, *link, item, effects);
+    }
+  }
+  FlushTo(*link, now, effects);
+  return absl::OkStatus();
+}
+
+void Exchange::Hear(HeldLease& lease, PsLink& link, const PushReply::Item& item, Effects& effects) {
+  const LeaseProgress::Heard heard = lease.progress.Hear(item.slice, item.epoch, item.applied, item.acked);
+  if (heard == LeaseProgress::Heard::kIgnored) return;
+  lease.in_flight.Retain(item.slice, lease.progress.kept_from(item.slice), lease.progress.covered(item.slice),
+                         [&](Step step, const InFlight::Kept& kept) {
+                           if (kept.state == State::kSent) link.unanswered -= kept.gradient.size();
+                           if (step <= item.acked) Acknowledge(lease, step, kept, item, effects);
+                         });
+  if (heard == LeaseProgress::Heard::kFirst) {
+    lease.in_flight.ForEach(item.slice, [](InFlight::Kept& kept) { kept.state = State::kReady; });
+  }
+}
+
+void Exchange::Acknowledge(const HeldLease& lease, Step step, const InFlight::Kept& kept, const PushReply::Item& item,
+                           Effects& effects) {
+  TaskStats& stats = session_.stats();
+  ++stats.pushes_acknowledged;
+  effects.Add(TraceRecord{.kind = TraceRecord::Kind::kAcked,
+                          .actor = session_.incarnation(),
+                          .lease = lease.id,
+                          .step = step,
+                          .slice = item.slice,
+                          .epoch = item.epoch,
+                          .count = 0,
+                          .peer = {}});
+  // An answer tells the staleness of the push that it answers, once.
+  if (step != item.applied || kept.resent || kept.gradient.empty()) return;
+  if (kept.computed_from.epoch == item.epoch) {
+    CountStaleness(item.staleness, stats.staleness);
+  } else {
+    CountUnknownStaleness(stats.staleness);
+  }
+}
+
+// ---- Pulls ----------------------------------------------------------------------------------------------------------
+
+void Exchange::BeginPull(Time now, Effects& effects) {
+  if (pull_.under_way()) return;
+  pull_.Begin();
+  Flush(now, effects);
+}
+
+absl::Status Exchange::Receive(PeerId from, const PullReply& reply, Time now, Effects& effects) {
+  PsLink* link = LinkTo(from, reply.from);
+  if (link == nullptr) return absl::OkStatus();
+  link->window = reply.window;
+  bool ejected = false;
+  pull_.Receive(reply, *link, now + timing().control_retry, [&](const PullReply::Item& item) {
+    ejected |= item.refusal == SliceRefusal::kWrongShape;
+    return Take(item);
+  });
+  if (ejected) return Ejected(*link);
+  FlushTo(*link, now, effects);
+  return absl::OkStatus();
+}
+
+// Only for what was asked for, so the slice is one of the grid.
+bool Exchange::Take(const PullReply::Item& item) {
+  if (item.refusal != SliceRefusal::kNone || item.version.epoch != map_.epoch(item.slice)) return false;
+  const size_t slice = ToNumber(item.slice);
+  if (item.version == parameters_.versions[slice]) return true;
+  if (item.values.size() != static_cast<size_t>(grid_.at(item.slice).bytes())) {
+    Reject();
+    return false;
+  }
+  parameters_.versions[slice] = item.version;
+  parameters_.values[slice] = item.values;
+  return true;
+}
+
+// ---- Time -----------------------------------------------------------------------------------------------------------
+
+void Exchange::Tick(Time now, Effects& effects) {
+  for (HeldLease& lease : leases_) {
+    if (now >= lease.next_probe) Probe(lease, now, effects);
+    for (InFlight::StepEntry& entry : lease.in_flight.steps()) {
+      for (const Slice& slice : grid_.slices) {
+        InFlight::Kept& kept = entry.slices[ToNumber(slice.id)];
+        const bool waits = kept.state == State::kSent || kept.state == State::kHeld;
+        if (!waits || kept.deadline > now || !lease.progress.Known(slice.id)) continue;
+        Withhold(slice.id, kept, now);
+        kept.state = State::kReady;
+        kept.resent = true;
+      }
+    }
+  }
+  pull_.AskAgain(now, now + timing().data_retry, session_.incarnation(), map_, parameters_.versions,
+                 [&](PeerId peer, Pull pull) { effects.SendTo(peer, std::move(pull)); });
+  Flush(now, effects);
+}
+
+}  // namespace downpour

@@ -1,0 +1,106 @@
+// Everything a worker says to the ps: probes, pushes and pulls, within their windows, again and again until answered.
+//
+//   exchange.Hold(lease, steps, now, effects);          // asks every slice how far it is
+//   exchange.BeginPull(now, effects);
+//   if (exchange.fresh()) ...compute lease.progress.Next() on exchange.Use()...
+//   exchange.Keep(lease, step, slice, gradient, version);
+//   exchange.Flush(now, effects);                       // pushes first, then pulls: so the own push is in them
+//
+// Order: to one ps pushes leave by lease, then step; a pull leaves behind all pushes that are ready. Leases are held in
+//   ascending order.
+// Errors: what a ps gets wrong is counted as rejected and asked again. A refusal of this worker's gradients is a
+// Status:
+//   it is at fault and must end.
+// Tests: tests/unit/worker/exchange_test.cc, tests/scenario/.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "runtime/member_session.h"
+#include "runtime/role.h"
+#include "schema/message.h"
+#include "schema/slice_grid.h"
+#include "worker/in_flight.h"
+#include "worker/lease_progress.h"
+#include "worker/parameters.h"
+#include "worker/pull_round.h"
+#include "worker/shard_map.h"
+
+namespace downpour {
+
+struct HeldLease {
+  LeaseId id{};
+  LeaseProgress progress;
+  InFlight in_flight;
+  Time next_probe;
+  // For the owner's report to the chief.
+  double loss_sum = 0;  // over the examples of the steps computed, each counted once
+  uint64_t examples = 0;
+  Step last_counted = 0;
+  Time next_report;
+};
+
+class Exchange {
+ public:
+  // `session` and `grid` outlive this. Connections are numbered from `first_peer`.
+  Exchange(MemberSession* session, const SliceGrid* grid, PeerId first_peer)
+      : session_(*session), grid_(*grid), map_(grid->size(), first_peer), pull_(grid), parameters_(grid->size()) {}
+
+  // What moved is asked and pulled anew. Errors: INVALID_ARGUMENT, and nothing has changed.
+  absl::Status Place(const Placement& placement, Time now, Effects& effects);
+  uint64_t placement() const { return map_.number(); }
+
+  void Hold(LeaseId lease, Step steps, Time now, Effects& effects);  // not one that is held
+  void Release(LeaseId lease);
+  HeldLease* Find(LeaseId lease);
+  std::deque<HeldLease>& leases() { return leases_; }
+  const std::deque<HeldLease>& leases() const { return leases_; }
+  // Asks those slices that have not answered in their epoch.
+  void Probe(HeldLease& lease, Time now, Effects& effects);
+
+  // Takes a gradient if the slice lacks that step.
+  void Keep(HeldLease& lease, Step step, SliceId slice, Payload gradient, const Version& computed_from);
+  void Flush(Time now, Effects& effects);
+
+  // Asks for all slices, unless that is under way.
+  void BeginPull(Time now, Effects& effects);
+  bool fresh() const { return pull_.fresh(); }
+  uint64_t pulls_begun() const { return pull_.begun(); }
+  const ParameterSet& parameters() const { return parameters_; }
+  const ParameterSet& Use() {
+    pull_.Use();
+    return parameters_;
+  }
+
+  absl::Status Receive(PeerId from, const PushReply& reply, Time now, Effects& effects);
+  absl::Status Receive(PeerId from, const PullReply& reply, Time now, Effects& effects);
+  void Tick(Time now, Effects& effects);
+
+  // Drops leases, placement and connections, but not the parameters: their versions say what they are.
+  void Clear(Effects& effects);
+
+ private:
+  void Hear(HeldLease& lease, PsLink& link, const PushReply::Item& item, Effects& effects);
+  void Acknowledge(const HeldLease& lease, Step step, const InFlight::Kept& kept, const PushReply::Item& item,
+                   Effects& effects);
+  void Withhold(SliceId slice, InFlight::Kept& kept, Time until);
+  void FlushTo(PsLink& link, Time now, Effects& effects);
+  bool FlushStep(HeldLease& lease, InFlight::StepEntry& entry, PsLink& link, Time now, Effects& effects);
+  PsLink* LinkTo(PeerId peer, Incarnation incarnation);
+  bool Take(const PullReply::Item& item);
+  const Timing& timing() const { return session_.timing(); }
+  void Reject() { ++session_.stats().messages_rejected; }
+
+  MemberSession& session_;
+  const SliceGrid& grid_;
+  ShardMap map_;
+  PullRound pull_;
+  ParameterSet parameters_;
+  std::deque<HeldLease> leases_;
+};
+
+}  // namespace downpour

@@ -1,0 +1,86 @@
+// Gradients of one lease that are kept until their slices acknowledge them.
+//
+//   in_flight.Keep(step, slice, gradient, version, State::kReady);
+//   in_flight.Retain(slice, kept_from, covered, [](Step, const Kept&) {...});   // drops the others
+//
+// Cost: one array of slices per step that is on its way; there are few (WorkerOptions::steps_in_flight).
+// Tests: tests/unit/worker/in_flight_test.cc.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "runtime/world_time.h"
+#include "schema/ids.h"
+#include "schema/payload.h"
+
+namespace downpour {
+
+class InFlight {
+ public:
+  enum class State : uint8_t {
+    kNone,   // no gradient is kept
+    kHeld,   // not to be sent before `deadline`, or before its slice has answered in its epoch
+    kReady,  // to be sent
+    kSent,   // unanswered; sent again at `deadline`
+  };
+  struct Kept {
+    Payload gradient;  // empty for an empty push
+    Version computed_from;
+    State state = State::kNone;
+    bool resent = false;
+    Time deadline;
+  };
+  struct StepEntry {
+    Step step = 0;
+    size_t kept = 0;
+    std::vector<Kept> slices;  // by SliceId
+  };
+
+  explicit InFlight(size_t slices) : slices_(slices) {}
+
+  // Steps of which anything is kept, ascending.
+  std::vector<StepEntry>& steps() { return steps_; }
+  size_t step_count() const { return steps_.size(); }
+
+  void Keep(Step step, SliceId slice, Payload gradient, Version computed_from, State state) {
+    auto entry =
+        std::lower_bound(steps_.begin(), steps_.end(), step, [](const StepEntry& e, Step s) { return e.step < s; });
+    if (entry == steps_.end() || entry->step != step) {
+      entry = steps_.insert(entry, StepEntry{step, 0, std::vector<Kept>(slices_)});
+    }
+    entry->slices[ToNumber(slice)] = Kept{std::move(gradient), computed_from, state, false, Time{}};
+    ++entry->kept;
+  }
+
+  // Drops the slice's gradients outside of (from, to], calling dropped(step, kept) before.
+  template <typename Dropped>
+  void Retain(SliceId slice, Step from, Step to, const Dropped& dropped) {
+    for (StepEntry& entry : steps_) {
+      Kept& kept = entry.slices[ToNumber(slice)];
+      if (kept.state == State::kNone || (entry.step > from && entry.step <= to)) continue;
+      dropped(entry.step, kept);
+      kept = Kept();
+      --entry.kept;
+    }
+    std::erase_if(steps_, [](const StepEntry& entry) { return entry.kept == 0; });
+  }
+
+  // Calls visit(kept) for each of the slice's gradients.
+  template <typename Visit>
+  void ForEach(SliceId slice, const Visit& visit) {
+    for (StepEntry& entry : steps_) {
+      Kept& kept = entry.slices[ToNumber(slice)];
+      if (kept.state != State::kNone) visit(kept);
+    }
+  }
+
+ private:
+  size_t slices_;
+  std::vector<StepEntry> steps_;
+};
+
+}  // namespace downpour

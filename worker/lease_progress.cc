@@ -1,0 +1,64 @@
+#include "worker/lease_progress.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+
+namespace downpour {
+
+LeaseProgress::LeaseProgress(Step steps, const std::vector<SliceEpoch>& epochs) : steps_(steps) {
+  slices_.reserve(epochs.size());
+  for (const SliceEpoch epoch : epochs) slices_.push_back({.epoch = epoch});
+}
+
+void LeaseProgress::Unask(Slice& slice) {
+  known_ -= slice.known;
+  done_ -= slice.acked == steps_;
+  slice.known = false;
+  slice.applied = 0;
+  slice.acked = 0;
+}
+
+void LeaseProgress::Renew(SliceId slice, SliceEpoch epoch) {
+  Slice& s = slices_[ToNumber(slice)];
+  if (s.epoch == epoch) return;
+  Unask(s);
+  s.epoch = epoch;
+}
+
+void LeaseProgress::AskAgain() {
+  for (Slice& slice : slices_) Unask(slice);
+}
+
+LeaseProgress::Heard LeaseProgress::Hear(SliceId slice, SliceEpoch epoch, Step applied, Step acked) {
+  Slice& s = slices_[ToNumber(slice)];
+  if (epoch != s.epoch || applied > steps_ || acked > applied) return Heard::kIgnored;
+  const bool first = !s.known;
+  known_ += first;
+  s.known = true;
+  s.applied = std::max(s.applied, applied);
+  if (acked > s.acked) {
+    s.acked = acked;
+    done_ += acked == steps_;
+  }
+  s.kept_from = std::max(s.kept_from, s.acked);
+  if (s.applied < s.kept_from) {
+    s.kept_from = s.covered = s.applied;
+  } else {
+    s.covered = std::max(s.covered, s.applied);
+  }
+  return first ? Heard::kFirst : Heard::kNews;
+}
+
+Step LeaseProgress::Next() const {
+  Step covered = steps_;
+  for (const Slice& slice : slices_) covered = std::min(covered, slice.covered);
+  return covered == steps_ ? 0 : covered + 1;
+}
+
+void LeaseProgress::Keep(SliceId slice, Step step) {
+  CHECK(Lacks(slice, step)) << "slice " << ToNumber(slice) << " step " << step;
+  slices_[ToNumber(slice)].covered = step;
+}
+
+}  // namespace downpour

@@ -1,0 +1,70 @@
+// How far one lease is on every slice: what to compute and push next, and whether it is done. Numbers only.
+//
+//   if (Step step = progress.Next(); step != 0) ...compute it...
+//   if (progress.Lacks(slice, step)) { ...keep and push its gradient...; progress.Keep(slice, step); }
+//   progress.Hear(slice, epoch, applied, acked);   // each answer, late and doubled ones too
+//
+// Order: for each slice, gradients of the steps (kept_from, covered] are kept; those up to kept_from are acknowledged.
+//   Within an epoch a slice only moves on, so an answer that says less than one before is late and changes nothing. The
+//   first answer in a new epoch may point behind what is still kept: then the slice's computation goes back to it.
+// Cost: Next is linear in slices, the rest constant.
+// Source: schema/PROTOCOL.md, conversation 6. Tests: tests/unit/worker/lease_progress_test.cc.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "schema/ids.h"
+
+namespace downpour {
+
+class LeaseProgress {
+ public:
+  // `epochs`: of every slice of the grid. All of them are still to be asked.
+  LeaseProgress(Step steps, const std::vector<SliceEpoch>& epochs);
+
+  Step steps() const { return steps_; }
+
+  // A new epoch of the slice: what it acknowledged counts no longer, and it must be asked.
+  void Renew(SliceId slice, SliceEpoch epoch);
+  // The same for all slices, in the epochs they are in.
+  void AskAgain();
+
+  enum class Heard {
+    kIgnored,  // of another epoch, or impossible
+    kNews,
+    kFirst,  // the first answer in this epoch
+  };
+  Heard Hear(SliceId slice, SliceEpoch epoch, Step applied, Step acked);
+
+  bool Known(SliceId slice) const { return at(slice).known; }
+  bool AllKnown() const { return known_ == slices_.size(); }
+  // The lowest step whose gradient some slice lacks; 0 if none does.
+  Step Next() const;
+  bool Lacks(SliceId slice, Step step) const { return at(slice).covered + 1 == step; }
+  void Keep(SliceId slice, Step step);  // CHECKs Lacks
+  Step kept_from(SliceId slice) const { return at(slice).kept_from; }
+  Step covered(SliceId slice) const { return at(slice).covered; }
+  // Every slice's current epoch has acknowledged the last step.
+  bool Done() const { return done_ == slices_.size(); }
+  SliceEpoch epoch(SliceId slice) const { return at(slice).epoch; }
+
+ private:
+  struct Slice {
+    SliceEpoch epoch;
+    bool known = false;
+    Step applied = 0;
+    Step acked = 0;
+    Step kept_from = 0;
+    Step covered = 0;
+  };
+  const Slice& at(SliceId slice) const { return slices_[ToNumber(slice)]; }
+  void Unask(Slice& slice);
+
+  Step steps_;
+  std::vector<Slice> slices_;
+  size_t known_ = 0;
+  size_t done_ = 0;
+};
+
+}  // namespace downpour

@@ -1,0 +1,68 @@
+#include "worker/pull_round.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "schema/codec.h"
+
+namespace downpour {
+
+void PullRound::Begin() {
+  CHECK(!under_way());
+  std::fill(wanted_.begin(), wanted_.end(), true);
+  missing_ = wanted_.size();
+  fresh_ = false;
+  ++begun_;
+}
+
+void PullRound::Abandon(ShardMap& map) {
+  for (const auto& link : map.links()) {
+    for (const SliceId slice : link->slices) Forget(*link, slice);
+  }
+  missing_ = 0;
+  fresh_ = false;
+}
+
+std::optional<Pull> PullRound::Next(Time deadline, Incarnation from, PsLink& link, const ShardMap& map,
+                                    const std::vector<Version>& have) {
+  if (missing_ == 0) return std::nullopt;
+  Request request{.id = last_request_ + 1, .peer = link.peer, .slices = {}, .deadline = deadline};
+  uint64_t bytes = 0;
+  for (const SliceId slice : link.slices) {
+    if (!wanted_[ToNumber(slice)]) continue;
+    const uint64_t more = grid_.at(slice).bytes();
+    if (bytes > 0 && bytes + more > kMaxMessagePayload) break;
+    if (request.slices.size() == kMaxFrames - 1 || !link.HasRoom(more)) break;
+    wanted_[ToNumber(slice)] = false;
+    request.slices.push_back(slice);
+    bytes += more;
+    link.unanswered += more;
+  }
+  if (request.slices.empty()) return std::nullopt;
+  ++last_request_;
+  requests_.push_back(std::move(request));
+  return MessageOf(requests_.back(), from, map, have);
+}
+
+Pull PullRound::MessageOf(const Request& request, Incarnation from, const ShardMap& map,
+                          const std::vector<Version>& have) const {
+  Pull pull{.from = from, .request = request.id, .slices = {}};
+  pull.slices.reserve(request.slices.size());
+  for (const SliceId slice : request.slices) {
+    pull.slices.push_back({slice, map.epoch(slice), have[ToNumber(slice)]});
+  }
+  return pull;
+}
+
+void PullRound::Forget(PsLink& link, SliceId slice) {
+  for (Request& request : requests_) {
+    if (std::erase(request.slices, slice) == 0) continue;
+    link.unanswered -= grid_.at(slice).bytes();
+    wanted_[ToNumber(slice)] = true;
+  }
+  std::erase_if(requests_, [](const Request& request) { return request.slices.empty(); });
+}
+
+}  // namespace downpour

@@ -1,0 +1,91 @@
+// One pull of every slice: which are wanted, which are asked for, and when to ask again.
+//
+//   round.Begin();
+//   while (auto pull = round.Next(now + retry, link, epochs, have)) effects.SendTo(link.peer, *pull);
+//   round.Receive(reply, link, now + pause, [&](const PullReply::Item& item) {...});
+//   if (round.fresh()) { ...compute on them...; round.Use(); }
+//
+// Order: values that a computation uses were all asked for after Begin, so they hold what this worker pushed before it.
+//   An answer counts for the request that it names; one that is late for its deadline still counts, a second one not.
+// Tests: tests/unit/worker/pull_round_test.cc.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "runtime/world_time.h"
+#include "schema/message.h"
+#include "schema/slice_grid.h"
+#include "worker/shard_map.h"
+
+namespace downpour {
+
+class PullRound {
+ public:
+  explicit PullRound(const SliceGrid* grid) : grid_(*grid), wanted_(grid->size()) {}
+
+  bool under_way() const { return missing_ > 0; }
+  bool fresh() const { return fresh_; }
+  uint64_t begun() const { return begun_; }  // rounds so far
+
+  void Begin();  // not while one is under way
+  void Use() { fresh_ = false; }
+  void Abandon(ShardMap& map);
+
+  // The next message for that ps, as far as its window allows; none if nothing is wanted from it or no room is left.
+  std::optional<Pull> Next(Time deadline, Incarnation from, PsLink& link, const ShardMap& map,
+                           const std::vector<Version>& have);
+  // Requests whose deadline has passed, each to be sent again as it is.
+  template <typename Send>
+  void AskAgain(Time now, Time deadline, Incarnation from, const ShardMap& map, const std::vector<Version>& have,
+                const Send& send) {
+    for (Request& request : requests_) {
+      if (request.deadline > now) continue;
+      request.deadline = deadline;
+      send(request.peer, MessageOf(request, from, map, have));
+    }
+  }
+
+  // Offers what answers the request at hand to take(item), which says whether the slice's values are here now. What it
+  // did not take is asked for again, not before `retry`. Answers stand in the order of the request.
+  template <typename Take>
+  void Receive(const PullReply& reply, PsLink& link, Time retry, const Take& take) {
+    const auto request = std::find_if(requests_.begin(), requests_.end(),
+                                      [&](const Request& r) { return r.id == reply.request && r.peer == link.peer; });
+    if (request == requests_.end()) return;  // late or doubled
+    auto item = reply.slices.begin();
+    const size_t taken = std::erase_if(request->slices, [&](SliceId slice) {
+      if (item == reply.slices.end() || item->slice != slice || !take(*item++)) return false;
+      link.unanswered -= grid_.at(slice).bytes();
+      return true;
+    });
+    missing_ -= taken;
+    fresh_ = missing_ == 0;
+    request->deadline = retry;
+    if (request->slices.empty()) requests_.erase(request);
+  }
+  // Its placement is about to change: it will be asked for anew.
+  void Forget(PsLink& link, SliceId slice);
+
+ private:
+  struct Request {
+    uint64_t id = 0;
+    PeerId peer{};
+    std::vector<SliceId> slices;  // still unanswered
+    Time deadline;
+  };
+  Pull MessageOf(const Request& request, Incarnation from, const ShardMap& map, const std::vector<Version>& have) const;
+
+  const SliceGrid& grid_;
+  std::vector<bool> wanted_;  // by slice: not asked for yet
+  std::vector<Request> requests_;
+  size_t missing_ = 0;  // slices whose values are not here
+  bool fresh_ = false;
+  uint64_t begun_ = 0;
+  uint64_t last_request_ = 0;
+};
+
+}  // namespace downpour

@@ -1,0 +1,69 @@
+// Where each slice is, and in which epoch, by the newest placement.
+//
+//   absl::StatusOr<std::vector<SliceId>> moved = map.Changes(placement);   // slices with a new epoch; nothing changes
+//   yet map.Adopt(placement, effects);                                         // dials new servers, hangs up on gone
+//   ones
+//
+// Order: (term, number) of the placement and the epoch of each slice only rise. A server is an incarnation, not a name;
+// a
+//   slice that moves does so in a new epoch.
+// Errors: INVALID_ARGUMENT for a placement that breaks this, or does not name every slice once.
+// Tests: tests/unit/worker/shard_map_test.cc.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "runtime/role.h"
+#include "schema/message.h"
+
+namespace downpour {
+
+// One ps as this worker talks to it.
+struct PsLink {
+  PeerId peer{};
+  Incarnation incarnation{};
+  std::string name;
+  std::vector<SliceId> slices;
+  uint64_t window = 0;      // as it last announced; 0 before: then one slice goes at a time
+  uint64_t unanswered = 0;  // bytes of pushes and of awaited values
+
+  // Whether so many more may go: a message that nothing else waits for always may.
+  bool HasRoom(uint64_t bytes) const { return unanswered == 0 || unanswered + bytes <= window; }
+};
+
+class ShardMap {
+ public:
+  // `first_peer`: connections are numbered from there.
+  ShardMap(size_t slices, PeerId first_peer) : next_peer_(ToNumber(first_peer)), epochs_(slices), link_of_(slices) {}
+
+  bool Newer(const Placement& placement) const;
+  absl::StatusOr<std::vector<SliceId>> Changes(const Placement& placement) const;
+  // `placement` is newer and Changes has found no fault with it.
+  void Adopt(const Placement& placement, Effects& effects);
+  // Hangs up on everybody and knows nothing any more.
+  void Clear(Effects& effects);
+
+  uint64_t number() const { return number_; }  // 0: none yet
+  const std::vector<SliceEpoch>& epochs() const { return epochs_; }
+  SliceEpoch epoch(SliceId slice) const { return epochs_[ToNumber(slice)]; }
+  PsLink& link_of(SliceId slice) { return *link_of_[ToNumber(slice)]; }
+  std::vector<std::unique_ptr<PsLink>>& links() { return links_; }
+  PsLink* Find(PeerId peer);
+
+ private:
+  const PsLink* Find(Incarnation incarnation) const;
+
+  uint64_t next_peer_;
+  uint32_t term_ = 0;
+  uint64_t number_ = 0;
+  std::vector<SliceEpoch> epochs_;  // by slice
+  std::vector<PsLink*> link_of_;    // by slice
+  std::vector<std::unique_ptr<PsLink>> links_;
+};
+
+}  // namespace downpour
