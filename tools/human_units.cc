@@ -38,9 +38,8 @@ std::string HumanPercent(double share, int decimals) { return absl::StrFormat("%
 
 std::string HumanLoss(double loss) { return absl::StrFormat("%.4g", loss); }
 
-std::string Printable(std::string_view words) {
-  constexpr size_t kLongest = 1000;
-  std::string safe = CleanText(words, kLongest);
+std::string Printable(std::string_view words, size_t limit) {
+  std::string safe = CleanText(words, limit);
   for (size_t i = 0; i < safe.size(); ++i) {
     if (safe[i] == '\n' || safe[i] == '\t') safe[i] = ' ';
     // The C1 controls, 0xc2 0x80 to 0xc2 0x9f, are text in UTF-8, but terminals obey them like escapes.

@@ -25,8 +25,12 @@ class RestartBudget {
     uint32_t attempt = 0;  // how often the task was started before
     Duration delay{};
   };
-  // `progress` is anything that only rises while the job gets on. Nothing: the budget is spent.
-  std::optional<Restart> Spend(const std::string& task, double progress, Duration lived);
+  // `progress` is anything that only rises while the job gets on; `how` tells the task's end. Nothing: the budget is
+  // spent.
+  std::optional<Restart> Spend(const std::string& task, double progress, Duration lived, const std::string& how);
+
+  // How the task ended when it first did without progress since.
+  const std::string& FirstEnd(const std::string& task) { return accounts_[task].first_end; }
 
  private:
   struct Account {
@@ -34,6 +38,7 @@ class RestartBudget {
     int since_progress = 0;
     int short_lives = 0;
     double progress = 0;
+    std::string first_end;
   };
   std::map<std::string, Account> accounts_;
 };

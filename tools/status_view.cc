@@ -100,7 +100,9 @@ absl::StatusOr<StatusView> ParseStatus(std::string_view text) {
   view.state = Words(json, "state");
   view.error = Words(json, "errorMessage");
   view.endpoint = Words(At(json, "chief"), "endpoint");
+  view.chief_host = Words(At(json, "chief"), "host");
   view.job_dir = Words(At(json, "chief"), "jobDir");
+  view.chief_pid = Number(At(json, "chief"), "pid");
   view.elapsed = Number(json, "elapsedSeconds");
   view.remaining = Number(json, "remainingSeconds");
   ReadProgress(json, &view);
@@ -112,7 +114,8 @@ absl::StatusOr<StatusView> ParseStatus(std::string_view text) {
     view.waits.push_back({Words(entry, "task"), Words(entry, "for"), Words(entry, "why"), Number(entry, "seconds")});
   }
   for (const Json& entry : At(json, "failures")) {
-    view.failures.push_back({Words(entry, "task"), Words(entry, "what"), Number(entry, "ageSeconds")});
+    view.failures.push_back(
+        {Words(entry, "task"), Words(entry, "what"), Number(entry, "ageSeconds"), Number(entry, "unixMs")});
   }
   for (const Json& entry : At(json, "next")) {
     if (entry.is_string()) view.next.push_back(entry.get<std::string>());

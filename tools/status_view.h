@@ -35,12 +35,14 @@ struct WaitView {
 };
 struct FailureView {
   std::string task, what;
-  MaybeNumber age;  // seconds
+  MaybeNumber age;      // seconds
+  MaybeNumber unix_ms;  // when
 };
 
 struct StatusView {
   std::string job, state, error;
-  std::string endpoint, job_dir;
+  std::string endpoint, chief_host, job_dir;
+  MaybeNumber chief_pid;
   MaybeNumber elapsed, remaining;  // seconds
   MaybeNumber epoch, epochs, leases_committed, leases, examples_committed, examples, train_examples;
   MaybeNumber examples_per_second, loss;

@@ -26,7 +26,8 @@ TerminalTraits ExamineTerminal(int fd, ColorChoice choice) {
   const bool sized = ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
   return {.redraws = redraws,
           .color = choice == ColorChoice::kAlways || (choice == ColorChoice::kAuto && redraws && !unwanted),
-          .columns = sized ? size.ws_col : 80};
+          .columns = sized ? size.ws_col : 80,
+          .rows = sized ? size.ws_row : 24};
 }
 
 void Talk::Say(const std::string& line) {

@@ -18,6 +18,7 @@ struct TerminalTraits {
   bool redraws = false;  // a terminal that understands escapes
   bool color = false;    // never with NO_COLOR or TERM=dumb, unless asked for
   int columns = 80;
+  int rows = 24;
 };
 TerminalTraits ExamineTerminal(int fd, ColorChoice choice);
 

@@ -3,7 +3,7 @@
 namespace downpour {
 
 const std::vector<const Verb*>& AllVerbs() {
-  static const std::vector<const Verb*> verbs = {&kDataVerb};
+  static const std::vector<const Verb*> verbs = {&kRunVerb, &kStatusVerb, &kWatchVerb, &kLogsVerb, &kDataVerb};
   return verbs;
 }
 

@@ -40,6 +40,10 @@ struct Verb {
 };
 
 extern const Verb kDataVerb;
+extern const Verb kLogsVerb;
+extern const Verb kRunVerb;
+extern const Verb kStatusVerb;
+extern const Verb kWatchVerb;
 
 // In the order in which help lists them.
 const std::vector<const Verb*>& AllVerbs();

@@ -13,6 +13,7 @@ TEST(StatusViewTest, ReadsTheDocumentedSample) {
   EXPECT_EQ(status->job, "mnist-mlp");
   EXPECT_EQ(status->state, "RUNNING");
   EXPECT_EQ(status->endpoint, "127.0.0.1:40123");
+  EXPECT_EQ(status->chief_pid, 4711);
   EXPECT_EQ(status->examples_committed, 194560);
   EXPECT_EQ(status->staleness.max, 11);
   ASSERT_EQ(status->tasks.size(), 1u);
@@ -67,7 +68,7 @@ TEST(StatusViewTest, HealthyMeansAllThereAndNoFailureLately) {
   status.state = "RUNNING";
   EXPECT_FALSE(IsHealthy(status));
   status.pending.clear();
-  status.failures = {{"worker-1", "died", 61}};
+  status.failures = {{"worker-1", "died", 61, 1}};
   EXPECT_TRUE(IsHealthy(status));
   status.failures[0].age = 59;
   EXPECT_FALSE(IsHealthy(status));

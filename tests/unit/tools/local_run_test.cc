@@ -1,0 +1,157 @@
+#include "tools/local_run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <sstream>
+
+#include "tests/unit/tools/scratch_folder.h"
+#include "tools/job_folder.h"
+
+namespace downpour {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+// Talk that acts, once, when it hears a word.
+class ActingBuffer final : public std::stringbuf {
+ public:
+  ActingBuffer(std::string word, std::function<void()> action) : word_(std::move(word)), action_(std::move(action)) {}
+  int sync() override {
+    if (action_ && str().find(word_) != std::string::npos) std::exchange(action_, nullptr)();
+    return 0;
+  }
+
+ private:
+  const std::string word_;
+  std::function<void()> action_;
+};
+
+// Small shell scripts play the roles. The chief announces itself and ends with the code that someone writes into its
+// fifo.
+class LocalRunTest : public ::testing::Test {
+ protected:
+  static constexpr const char* kHead =
+      "#!/bin/sh\n"
+      "for word in \"$@\"; do case $word in --attempt=*) attempt=${word#--attempt=};; esac; done\n";
+
+  LocalRunTest() {
+    fs::create_directories(folder_.path() + "/logs");
+    mkfifo(Path("fifo").c_str(), 0600);
+    cluster_.job_dir = folder_.path();
+    cluster_.workers = 1;
+    cluster_.servers = 1;
+    cluster_.chief_program = Script("chief", Announce() + "read code <" + Path("fifo") + "; exit $code");
+    cluster_.ps_program = Script("ps", "exit 0");
+    cluster_.worker_program = Script("worker", "exit 0");
+  }
+
+  std::string Path(const std::string& name) const { return folder_.path() + "/" + name; }
+  std::string Script(const std::string& name, const std::string& body) const {
+    const std::string path = folder_.Write(name, kHead + body + "\n");
+    fs::permissions(path, fs::perms::owner_all);
+    return path;
+  }
+  std::string Announce() const {
+    return "echo '{\"endpoint\": \"127.0.0.1:1\", \"pid\": '$$'}' >" + Path("new") + "; mv " + Path("new") + " " +
+           Path("chief.json") + "\n";
+  }
+  std::string EndChief(int code) const { return "echo " + std::to_string(code) + " >" + Path("fifo"); }
+
+  RunResult Run(const std::string& word = "", std::function<void()> action = nullptr) {
+    auto supervisor = std::move(Supervisor::Create()).value();
+    ActingBuffer buffer(word, std::move(action));
+    std::ostream words(&buffer);
+    Talk talk(words, TerminalTraits());
+    const RunResult result = LocalRun(cluster_, *supervisor, talk, /*show_progress=*/true).UntilEnd();
+    EXPECT_EQ(supervisor->running(), 0u);
+    talk_ = buffer.str();
+    return result;
+  }
+
+  ScratchFolder folder_;
+  LocalCluster cluster_;
+  std::string talk_;
+};
+
+TEST_F(LocalRunTest, TheRunEndsWithTheChief) {
+  folder_.Write("chief.json", R"({"endpoint": "127.0.0.1:2", "pid": 1})");  // of an earlier chief
+  cluster_.worker_program = Script("worker", "echo \"$@\"; " + EndChief(0));
+  const RunResult result = Run();
+  EXPECT_EQ(result.chief_exit, 0);
+  EXPECT_EQ(result.cause, "");
+  EXPECT_EQ(result.stop_signal, 0);
+  EXPECT_THAT(ReadTextFile(LogPath(folder_.path(), "worker-0")).value(), HasSubstr("--chief=127.0.0.1:1 --index=0"));
+}
+
+TEST_F(LocalRunTest, AKilledWorkerIsNamedAndStartedAgain) {
+  cluster_.worker_program = Script("worker", "[ $attempt = 0 ] && kill -9 $$; " + EndChief(0));
+  EXPECT_EQ(Run().chief_exit, 0);
+  EXPECT_THAT(talk_, HasSubstr("ended: Signal 9 (SIGKILL); started again as pid "));
+}
+
+TEST_F(LocalRunTest, AWorkerThatAlwaysDiesEndsTheJobWithItsFirstEnd) {
+  cluster_.chief_program = Script("chief", "trap 'exit 143' TERM\n" + Announce() + "read code <" + Path("fifo"));
+  cluster_.worker_program = Script("worker", "[ $attempt = 0 ] && kill -9 $$; kill -11 $$");
+  const RunResult result = Run();
+  EXPECT_EQ(result.chief_exit, 143);
+  EXPECT_THAT(result.cause,
+              HasSubstr("worker-0 ended 6 times without progress of the job in between, the first time by "
+                        "Signal 9 (SIGKILL)"));
+  EXPECT_EQ(result.stop_signal, 0);
+}
+
+TEST_F(LocalRunTest, AKilledServerIsTheCause) {
+  cluster_.ps_program = Script("ps", "kill -9 $$");
+  const RunResult result = Run("waiting for the chief", [&] { std::ofstream(Path("fifo")) << "1\n"; });
+  EXPECT_EQ(result.chief_exit, 1);
+  EXPECT_THAT(result.cause, ::testing::ContainsRegex("a parameter server died: ps-0 \\(pid [0-9]+\\) got Signal 9"));
+}
+
+TEST_F(LocalRunTest, AServerThatEndsByItselfLeavesTheWordToTheChief) {
+  cluster_.ps_program = Script("ps", "exit 1");
+  const RunResult result = Run("waiting for the chief", [&] { std::ofstream(Path("fifo")) << "1\n"; });
+  EXPECT_EQ(result.chief_exit, 1);
+  EXPECT_EQ(result.cause, "");
+}
+
+TEST_F(LocalRunTest, AKilledChiefIsTheCause) {
+  cluster_.worker_program = Script("worker", "kill -9 $(tr -dc '0-9:,' <" + Path("chief.json") + " | cut -d: -f4)");
+  const RunResult result = Run();
+  EXPECT_EQ(result.chief_exit, std::nullopt);
+  EXPECT_THAT(result.cause, ::testing::ContainsRegex("the chief died: chief \\(pid [0-9]+\\) got Signal 9 \\(SIGKILL"));
+}
+
+TEST_F(LocalRunTest, SigtermAsksTheChiefToEnd) {
+  cluster_.chief_program = Script("chief", "trap 'exit 143' TERM\n" + Announce() + "read code <" + Path("fifo"));
+  cluster_.worker_program = Script("worker", "kill -TERM $PPID");
+  const RunResult result = Run();
+  EXPECT_EQ(result.chief_exit, 143);
+  EXPECT_EQ(result.stop_signal, SIGTERM);
+  EXPECT_EQ(result.cause, "");
+}
+
+TEST_F(LocalRunTest, ASecondSignalEndsEverythingAtOnce) {
+  cluster_.chief_program = Script("chief", "trap '' TERM\n" + Announce() + "exec /bin/sleep 1000");
+  cluster_.worker_program = Script("worker", "kill -INT $PPID; exec /bin/sleep 1000");
+  const RunResult result = Run("stopping", [] { kill(getpid(), SIGINT); });
+  EXPECT_EQ(result.chief_exit, std::nullopt);
+  EXPECT_EQ(result.stop_signal, SIGINT);
+}
+
+TEST_F(LocalRunTest, AProgramThatIsNotThereIsTheCause) {
+  cluster_.chief_program = "/no/such/chief";
+  EXPECT_THAT(Run().cause, HasSubstr("/no/such/chief"));
+}
+
+}  // namespace
+}  // namespace downpour

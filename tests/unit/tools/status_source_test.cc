@@ -1,0 +1,94 @@
+#include "tools/status_source.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/posix_process.h"
+#include "tests/unit/tools/fake_chief.h"
+#include "tests/unit/tools/scratch_folder.h"
+#include "tools/verbs.h"
+
+namespace downpour {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+constexpr const char* kSummary = R"({"job": "j", "state": "SUCCEEDED"})";
+
+class StatusSourceTest : public ::testing::Test {
+ protected:
+  StatusSource Folder() const { return {.chief = "", .job_dir = folder_.path()}; }
+  void WriteChiefJson(const std::string& endpoint, int pid) {
+    folder_.Write("chief.json", absl::StrCat(R"({"endpoint": ")", endpoint, R"(", "pid": )", pid, "}"));
+  }
+  void WriteSummaryAfterChiefJson() {
+    folder_.Write("summary.json", kSummary);
+    fs::last_write_time(folder_.path() + "/chief.json", fs::file_time_type::clock::now() - std::chrono::hours(1));
+  }
+  ScratchFolder folder_;
+};
+
+TEST_F(StatusSourceTest, AFolderKnowsItsChief) {
+  FakeChief chief([] { return Encode(StatusReply{R"({"state": "RUNNING", "chief": {"pid": 7}})"}); });
+  WriteChiefJson(chief.endpoint(), 7);
+  const auto answer = StatusAsker(Folder()).Ask();
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->status->state, "RUNNING");
+  EXPECT_FALSE(answer->summary.has_value());
+}
+
+TEST_F(StatusSourceTest, AnotherJobsChiefAtTheSamePortIsNotBelieved) {
+  FakeChief chief([] { return Encode(StatusReply{R"({"job": "other", "state": "RUNNING", "chief": {"pid": 8}})"}); });
+  WriteChiefJson(chief.endpoint(), 7);
+  const absl::Status status = StatusAsker(Folder()).Ask().status();
+  EXPECT_EQ(ExitCodeOf(status), kExitUnreachable);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the chief of another job, other"));
+}
+
+TEST_F(StatusSourceTest, AChiefThatHasGoneLeftItsSummary) {
+  WriteChiefJson("127.0.0.1:1", 7);
+  WriteSummaryAfterChiefJson();
+  const auto answer = StatusAsker(Folder()).Ask();
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->json, kSummary);
+  EXPECT_EQ(answer->summary->state, "SUCCEEDED");
+}
+
+TEST_F(StatusSourceTest, TheSummaryOfAnEarlierChiefIsNotThatOfAKilledOne) {
+  folder_.Write("summary.json", kSummary);
+  WriteChiefJson("127.0.0.1:1", 7);
+  fs::last_write_time(folder_.path() + "/summary.json", fs::file_time_type::clock::now() - std::chrono::hours(1));
+  EXPECT_EQ(ExitCodeOf(StatusAsker(Folder()).Ask().status()), kExitUnreachable);
+}
+
+TEST_F(StatusSourceTest, AWatcherWhoHeardOfTheFolderFindsTheSummaryThere) {
+  const std::string json = absl::StrCat(R"({"state": "RUNNING", "chief": {"host": ")", HostName(), R"(", "jobDir": ")",
+                                        folder_.path(), R"("}})");
+  auto chief = std::make_unique<FakeChief>([&] { return Encode(StatusReply{json}); });
+  StatusAsker asker({.chief = chief->endpoint(), .job_dir = ""});
+  ASSERT_TRUE(asker.Ask().ok());
+  chief.reset();
+  EXPECT_EQ(ExitCodeOf(asker.Ask().status()), kExitUnreachable);
+  folder_.Write("summary.json", kSummary);
+  const auto answer = asker.Ask();
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_TRUE(answer->summary.has_value());
+}
+
+TEST_F(StatusSourceTest, AFolderWithoutAChiefIsUnreachable) {
+  const absl::Status status = StatusAsker(Folder()).Ask().status();
+  EXPECT_EQ(ExitCodeOf(status), kExitUnreachable);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("chief.json"));
+}
+
+TEST_F(StatusSourceTest, WhatIsNoAddressIsABadCommandLine) {
+  EXPECT_EQ(ExitCodeOf(StatusAsker({.chief = "nonsense", .job_dir = ""}).Ask().status()), kExitBadCommandLine);
+}
+
+}  // namespace
+}  // namespace downpour

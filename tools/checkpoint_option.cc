@@ -1,0 +1,24 @@
+#include "tools/checkpoint_option.h"
+
+#include <CLI/CLI.hpp>
+#include <utility>
+
+namespace downpour {
+
+void AddCheckpointOption(CLI::App& app, CheckpointOption* option) {
+  app.add_option("--job-dir", option->job_dir, "The job's folder")->required()->type_name("DIR");
+  app.add_option("--checkpoint", option->round, "Which one; without it the newest valid one")
+      ->type_name("TERM-N")
+      ->check([](const std::string& round) { return std::string(ParseRound(round).status().message()); });
+}
+
+std::optional<LoadedCheckpoint> LoadChosen(const CheckpointOption& option, const std::string& verb, Streams streams) {
+  std::vector<std::string> passed_over;
+  absl::StatusOr<LoadedCheckpoint> loaded = LoadCheckpoint(option.job_dir, option.round, &passed_over);
+  for (const std::string& sentence : passed_over) streams.err << "downpour " << verb << ": " << sentence << "\n";
+  if (loaded.ok()) return *std::move(loaded);
+  streams.err << "downpour " << verb << ": " << std::string(loaded.status().message()) << "\n";
+  return std::nullopt;
+}
+
+}  // namespace downpour

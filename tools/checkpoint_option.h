@@ -1,0 +1,22 @@
+// The options by which a verb is told which checkpoint to read.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "tools/checkpoint_reader.h"
+#include "tools/verbs.h"
+
+namespace downpour {
+
+struct CheckpointOption {
+  std::string job_dir;
+  std::string round;  // TERM-N, or empty for the newest valid one
+};
+
+void AddCheckpointOption(CLI::App& app, CheckpointOption* option);
+
+// Tells on stderr, in the name of the verb, what was passed over and why there is nothing.
+std::optional<LoadedCheckpoint> LoadChosen(const CheckpointOption& option, const std::string& verb, Streams streams);
+
+}  // namespace downpour

@@ -1,0 +1,120 @@
+#include "tools/chief_client.h"
+
+#include <netdb.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <zmq.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "runtime/posix_fd.h"
+#include "schema/codec.h"
+
+namespace downpour {
+namespace {
+
+constexpr const char* kMonitorAddress = "inproc://chief-client-monitor";
+
+Duration Left(std::chrono::steady_clock::time_point deadline) {
+  return std::max<Duration>(Duration::zero(), deadline - std::chrono::steady_clock::now());
+}
+
+// ZeroMQ does not say why an attempt failed, so one is made without it.
+std::string WhyNoConnection(const std::string& endpoint) {
+  constexpr const char* kUnknown = "nobody listens there";
+  const size_t colon = endpoint.rfind(':');
+  if (endpoint.rfind("ipc:", 0) == 0 || colon == std::string::npos) return kUnknown;
+  std::string host = endpoint.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int failure = getaddrinfo(host.c_str(), endpoint.substr(colon + 1).c_str(), &hints, &found);
+  if (failure != 0) return absl::StrCat(host, ": ", gai_strerror(failure));
+  const UniqueFd probe(socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const timeval patience{.tv_sec = 0, .tv_usec = 500'000};
+  setsockopt(probe.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+  const bool connected = connect(probe.get(), found->ai_addr, found->ai_addrlen) == 0;
+  const int error = errno;
+  freeaddrinfo(found);
+  if (connected) return kUnknown;
+  return absl::AsciiStrToLower(std::strerror(error == EINPROGRESS ? ETIMEDOUT : error));
+}
+
+}  // namespace
+
+ChiefClient::ChiefClient(std::string endpoint, ZmqContext context, ZmqSocket socket, ZmqSocket monitor)
+    : endpoint_(std::move(endpoint)),
+      context_(std::move(context)),
+      monitor_(std::move(monitor)),
+      channel_(std::move(socket), ZmqChannel::Side::kDialler) {}
+
+absl::StatusOr<ChiefClient> ChiefClient::Dial(const std::string& endpoint) {
+  absl::StatusOr<ZmqContext> context = ZmqContext::Create(/*io_threads=*/1);
+  if (!context.ok()) return context.status();
+  absl::StatusOr<ZmqSocket> socket = Connect(*context, endpoint);
+  if (!socket.ok()) return socket.status();
+  ZmqSocket monitor(zmq_socket(context->get(), ZMQ_PAIR), kMonitorAddress);
+  if (zmq_socket_monitor(socket->get(), kMonitorAddress, ZMQ_EVENT_CONNECT_RETRIED) != 0 ||
+      zmq_connect(monitor.get(), kMonitorAddress) != 0) {
+    return absl::InternalError(absl::StrCat("no ZeroMQ monitor: ", zmq_strerror(zmq_errno())));
+  }
+  return ChiefClient(endpoint, *std::move(context), *std::move(socket), std::move(monitor));
+}
+
+bool ChiefClient::TryAsk() { return channel_.Send("", Encode(StatusRequest{})) == ZmqChannel::Sending::kSent; }
+
+absl::StatusOr<std::optional<std::string>> ChiefClient::TryTake() {
+  std::string peer;
+  std::vector<Payload> frames;
+  while (channel_.Receive(&peer, &frames) != ZmqChannel::Receipt::kNothing) {
+    absl::StatusOr<Message> message = Decode(frames);
+    if (!message.ok()) continue;
+    if (auto* reply = std::get_if<StatusReply>(&*message)) return std::move(reply->json);
+    if (auto* refused = std::get_if<Refused>(&*message)) {
+      return absl::FailedPreconditionError(absl::StrCat("the chief at ", endpoint_, " refuses: ", refused->why));
+    }
+  }
+  return std::nullopt;
+}
+
+bool ChiefClient::WaitOrFail(bool to_send, Duration timeout) {
+  zmq_pollitem_t items[] = {{socket(), 0, static_cast<short>(to_send ? ZMQ_POLLOUT : ZMQ_POLLIN), 0},
+                            {monitor_.get(), 0, ZMQ_POLLIN, 0}};
+  const auto whole_ms = std::chrono::ceil<std::chrono::milliseconds>(timeout).count();
+  return zmq_poll(items, 2, whole_ms) > 0 && items[0].revents == 0 && items[1].revents != 0;
+}
+
+absl::StatusOr<std::string> ChiefClient::AskStatus(Duration timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  const std::string waited = absl::StrCat(std::chrono::duration_cast<std::chrono::seconds>(timeout).count(), " s");
+  bool asked = TryAsk();
+  while (true) {
+    if (asked) {
+      absl::StatusOr<std::optional<std::string>> answer = TryTake();
+      if (!answer.ok()) return answer.status();
+      if (answer->has_value()) return **std::move(answer);
+    }
+    if (Left(deadline) == Duration::zero()) {
+      return Unreachable(absl::StrCat(asked ? "connected, but no answer in " : "no connection in ", waited));
+    }
+    if (WaitOrFail(/*to_send=*/!asked, Left(deadline))) return Unreachable(WhyNoConnection(endpoint_));
+    asked = asked || TryAsk();
+  }
+}
+
+absl::Status ChiefClient::Unreachable(const std::string& reason) const {
+  return absl::UnavailableError(absl::StrCat(
+      "cannot reach the chief at ", endpoint_, " (", reason,
+      "). Is it running? Try: downpour run JOB.yaml, or downpour-chief --job=JOB.yaml --listen=", endpoint_,
+      " --job_dir=DIR"));
+}
+
+}  // namespace downpour

@@ -1,0 +1,51 @@
+// Asks a chief how its job goes.
+//
+//   absl::StatusOr<ChiefClient> chief = ChiefClient::Dial("h0:7000");
+//   absl::StatusOr<std::string> json = chief->AskStatus(kStatusTimeout);     // docs/STATUS.md
+//
+// Errors: INVALID_ARGUMENT for an endpoint that is none; UNAVAILABLE with advice where nobody answers;
+// FAILED_PRECONDITION
+//   where the chief refuses to say (another protocol).
+// Threads: one.
+// Tests: tests/unit/tools/chief_client_test.cc.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "runtime/world_time.h"
+#include "runtime/zmq_frames.h"
+#include "runtime/zmq_sockets.h"
+
+namespace downpour {
+
+inline constexpr Duration kStatusTimeout = 2s;
+
+class ChiefClient {
+ public:
+  static absl::StatusOr<ChiefClient> Dial(const std::string& endpoint);
+
+  // Asks and waits for the answer. A connection that is refused is an error at once, not after `timeout`.
+  absl::StatusOr<std::string> AskStatus(Duration timeout);
+
+  // The two halves of it, for callers with an event loop around zmq_poll(socket()). Neither waits.
+  bool TryAsk();  // false: not connected
+  absl::StatusOr<std::optional<std::string>> TryTake();
+  void* socket() { return channel_.socket().get(); }
+
+  const std::string& endpoint() const { return endpoint_; }
+
+ private:
+  ChiefClient(std::string endpoint, ZmqContext context, ZmqSocket socket, ZmqSocket monitor);
+  absl::Status Unreachable(const std::string& reason) const;
+  // Lasts until something can be sent, has arrived, or an attempt to connect has failed; the last one is `true`.
+  bool WaitOrFail(bool to_send, Duration timeout);
+
+  std::string endpoint_;
+  ZmqContext context_;  // before its sockets, which must be closed first
+  ZmqSocket monitor_;   // says when an attempt to connect has failed
+  ZmqChannel channel_;
+};
+
+}  // namespace downpour

@@ -1,0 +1,25 @@
+// What a job would run, in words.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "schema/job.h"
+
+namespace downpour {
+
+// What the headers of the job's data files say, as far as they can be read on this machine.
+struct DataFacts {
+  std::optional<uint64_t> train_examples;
+  std::optional<uint64_t> eval_examples;
+  std::vector<std::string> errors;  // of files that are here, but do not fit each other or the model
+  std::vector<std::string> notes;   // on files that are not here: the workers' hosts may have them
+};
+DataFacts LookAtData(const JobSpec& job);
+
+// Cluster, model with its slices, bytes per server, and steps where the examples are known. `job` is valid.
+std::string JobSummary(const JobSpec& job, const DataFacts& facts);
+
+}  // namespace downpour

@@ -1,0 +1,77 @@
+// A cluster on this machine, from its start to its end: starts chief, ps and workers, starts dead workers again, says
+// how it goes, and knows in the end what it was that ended it.
+//
+//   LocalRun run(cluster, *supervisor, talk);
+//   const RunResult result = run.UntilEnd();
+//
+// Order: the chief first; the others once it says where it listens; the run is over when the chief has ended.
+// Errors: a dead ps or chief ends the job (the chief hears of a ps by its silence); the first cause is the one named.
+//   SIGINT, SIGTERM or SIGHUP ask the chief to end the job, a second one kills everything at once.
+// Threads: one.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "tools/chief_client.h"
+#include "tools/folder_watch.h"
+#include "tools/restart_budget.h"
+#include "tools/role_commands.h"
+#include "tools/status_view.h"
+#include "tools/supervisor.h"
+#include "tools/terminal.h"
+
+namespace downpour {
+
+struct RunResult {
+  std::optional<int> chief_exit;  // its exit code; nothing if it was killed
+  int stop_signal = 0;            // that asked this process to stop; 0: none
+  std::string cause;              // what ended the job, if that is known here: a process that died
+};
+
+class LocalRun {
+ public:
+  LocalRun(LocalCluster cluster, Supervisor& supervisor, Talk& talk, bool show_progress);
+  RunResult UntilEnd();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct DueStart {
+    Clock::time_point when;
+    uint32_t attempt = 0;
+    std::string ended;  // how the one before ended
+  };
+
+  void Wait();
+  void OnSignal(int signal);
+  void OnExit(const Exited& exited);
+  void OnWorkerExit(const Exited& exited, const std::string& how);
+  void LookForChief();
+  void TalkToChief();
+  void OnStatus(const StatusView& status);
+  void StartDue();
+  void StartMember(const std::string& task, uint32_t attempt);
+  void GiveUp(const std::string& cause);  // asks the chief to end the job for this reason
+  void LetMembersLeave();
+
+  const LocalCluster cluster_;
+  Supervisor& supervisor_;
+  Talk& talk_;
+  const bool show_progress_;
+  pid_t chief_pid_ = 0;
+  std::optional<FolderWatch> folder_;
+  std::optional<ChiefClient> chief_;  // once it listens
+  RestartBudget budget_;
+  std::map<std::string, DueStart> due_;
+  StatusView status_;  // the last one
+  std::set<std::string> failures_told_;
+  Clock::time_point next_question_;
+  Clock::time_point next_line_;
+  RunResult result_;
+};
+
+}  // namespace downpour

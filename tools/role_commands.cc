@@ -1,0 +1,75 @@
+#include "tools/role_commands.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "tools/job_folder.h"
+
+namespace downpour {
+namespace {
+
+constexpr const char* kServerPrefix = "ps-";
+constexpr const char* kWorkerPrefix = "worker-";
+
+ProcessSpec Process(const LocalCluster& cluster, const std::string& task, const std::string& program) {
+  ProcessSpec spec;
+  spec.name = task;
+  spec.log = LogPath(cluster.job_dir, task);
+  spec.argv = {program};
+  spec.argv.push_back(absl::StrCat("--log_dir=", cluster.job_dir, "/logs"));
+  if (cluster.trace) spec.argv.push_back(absl::StrCat("--trace_dir=", cluster.job_dir, "/trace"));
+  return spec;
+}
+
+}  // namespace
+
+absl::Status FindPrograms(const std::string& own_folder, LocalCluster* cluster) {
+  const std::pair<const char*, std::string*> wanted[] = {
+      {"chief", &cluster->chief_program}, {"ps", &cluster->ps_program}, {"worker", &cluster->worker_program}};
+  for (const auto& [role, program] : wanted) {
+    const std::string name = absl::StrCat("/downpour-", role);
+    for (const std::string& folder : {own_folder, absl::StrCat(own_folder, "/../", role)}) {
+      if (program->empty() && access((folder + name).c_str(), X_OK) == 0) *program = folder + name;
+    }
+    if (program->empty()) {
+      return absl::NotFoundError(absl::StrCat("there is no ", own_folder, name, ": build or install all programs"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+ProcessSpec ChiefProcess(const LocalCluster& cluster) {
+  ProcessSpec spec = Process(cluster, kChiefTask, cluster.chief_program);
+  spec.argv.insert(spec.argv.end(),
+                   {"--listen=127.0.0.1:0", "--job=" + cluster.job_file, "--job_dir=" + cluster.job_dir});
+  if (cluster.resume) spec.argv.push_back("--resume");
+  for (const std::string& pair : cluster.overrides) spec.argv.push_back("--set=" + pair);
+  return spec;
+}
+
+ProcessSpec MemberProcess(const LocalCluster& cluster, const std::string& task, const std::string& chief_endpoint,
+                          uint32_t attempt) {
+  const bool server = IsServerTask(task);
+  ProcessSpec spec = Process(cluster, task, server ? cluster.ps_program : cluster.worker_program);
+  const std::string index = task.substr(task.rfind('-') + 1);
+  spec.argv.insert(spec.argv.end(), {"--chief=" + chief_endpoint, "--index=" + index, "--launcher=" + cluster.launcher,
+                                     absl::StrCat("--attempt=", attempt)});
+  if (server) spec.argv.push_back("--listen=127.0.0.1:0");
+  if (!server && std::getenv("OMP_NUM_THREADS") == nullptr) spec.environment = {{"OMP_NUM_THREADS", "1"}};
+  return spec;
+}
+
+std::vector<std::string> MemberTasks(const LocalCluster& cluster) {
+  std::vector<std::string> tasks;
+  for (int i = 0; i < cluster.servers; ++i) tasks.push_back(absl::StrCat(kServerPrefix, i));
+  for (int i = 0; i < cluster.workers; ++i) tasks.push_back(absl::StrCat(kWorkerPrefix, i));
+  return tasks;
+}
+
+bool IsServerTask(const std::string& task) { return absl::StartsWith(task, kServerPrefix); }
+
+}  // namespace downpour

@@ -1,0 +1,84 @@
+#include "tools/status_source.h"
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/posix_process.h"
+#include "tools/job_folder.h"
+#include "tools/verbs.h"
+
+namespace downpour {
+namespace {
+
+// A chief that has gone left a summary, unless it was killed: then there is none, or one of an earlier chief.
+absl::StatusOr<Answer> ReadSummary(const std::string& job_dir) {
+  namespace fs = std::filesystem;
+  const fs::path path = fs::path(job_dir) / "summary.json";
+  std::error_code summary_error, chief_error;
+  const auto written = fs::last_write_time(path, summary_error);
+  const auto chief_came = fs::last_write_time(fs::path(job_dir) / "chief.json", chief_error);
+  if (summary_error || (!chief_error && chief_came > written)) return absl::NotFoundError("no summary");
+  absl::StatusOr<std::string> json = ReadTextFile(path);
+  if (!json.ok()) return json.status();
+  absl::StatusOr<SummaryView> summary = ParseSummary(*json);
+  if (!summary.ok()) return summary.status();
+  return Answer{*std::move(json), std::nullopt, *std::move(summary)};
+}
+
+}  // namespace
+
+void AddSourceOptions(CLI::App& app, StatusSource* source) {
+  CLI::Option* chief = app.add_option("--chief", source->chief, "Where the chief listens")->type_name("HOST:PORT");
+  app.add_option("--job-dir", source->job_dir, "The job folder, which knows where its chief listens")->excludes(chief);
+  app.callback([&app, source] {
+    if (source->chief.empty() && source->job_dir.empty()) {
+      throw CLI::RequiredError("--chief HOST:PORT or --job-dir DIR", CLI::ExitCodes::RequiredError);
+    }
+  });
+}
+
+absl::StatusOr<Answer> StatusAsker::Ask() {
+  absl::StatusOr<Answer> answer = AskChief();
+  if (answer.ok() && answer->status->chief_host == HostName()) job_dir_ = answer->status->job_dir;
+  if (answer.ok() || job_dir_.empty()) return answer;
+  chief_.reset();
+  absl::StatusOr<Answer> summary = ReadSummary(job_dir_);
+  return summary.ok() ? summary : answer;
+}
+
+absl::StatusOr<Answer> StatusAsker::AskChief() {
+  std::string endpoint = source_.chief;
+  std::optional<pid_t> pid;
+  if (endpoint.empty()) {
+    const absl::StatusOr<ChiefLocation> location = ReadChiefLocation(source_.job_dir);
+    if (absl::IsNotFound(location.status())) return absl::UnavailableError(location.status().message());
+    if (!location.ok()) return location.status();
+    endpoint = location->endpoint;
+    pid = location->pid;
+  }
+  if (!chief_ || chief_->endpoint() != endpoint) {
+    absl::StatusOr<ChiefClient> client = ChiefClient::Dial(endpoint);
+    if (!client.ok()) return client.status();
+    chief_.emplace(*std::move(client));
+  }
+  absl::StatusOr<std::string> json = chief_->AskStatus(kStatusTimeout);
+  if (!json.ok()) return json.status();
+  absl::StatusOr<StatusView> status = ParseStatus(*json);
+  if (!status.ok()) return status.status();
+  // The port may serve another job by now.
+  if (pid && status->chief_pid && *status->chief_pid != *pid) {
+    return absl::UnavailableError(absl::StrCat("the chief of ", source_.job_dir, " has gone: at ", endpoint,
+                                               " there is the chief of another job, ", status->job));
+  }
+  return Answer{*std::move(json), *std::move(status), std::nullopt};
+}
+
+int ExitCodeOf(const absl::Status& status) {
+  if (absl::IsUnavailable(status)) return kExitUnreachable;
+  return absl::IsInvalidArgument(status) ? kExitBadCommandLine : kExitFailed;
+}
+
+}  // namespace downpour

@@ -1,0 +1,184 @@
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <csignal>
+#include <ctime>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "runtime/posix_job_file.h"
+#include "runtime/posix_process.h"
+#include "tools/job_folder.h"
+#include "tools/local_run.h"
+#include "tools/status_table.h"
+#include "tools/verbs.h"
+
+namespace downpour {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Options {
+  std::string job_file;
+  std::string job_dir;
+  std::vector<std::string> overrides;
+  bool resume = false;
+  bool trace = false;
+  bool quiet = false;
+  std::string color = "auto";
+};
+
+int Complain(Streams streams, const std::string& what, int code) {
+  streams.err << "downpour run: " << what << "\n";
+  return code;
+}
+
+// runs/NAME-20250131-235959
+std::string FreshJobDir(const std::string& job_name) {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  char stamp[32];
+  std::strftime(stamp, sizeof(stamp), "%Y%m%d-%H%M%S", &local);
+  return absl::StrCat("runs/", job_name, "-", stamp);
+}
+
+// As a shell takes it for one word.
+std::string Quoted(const std::string& word) {
+  constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
+}
+
+std::string ResumeCommand(const Options& options) {
+  std::string command =
+      absl::StrCat("downpour run ", Quoted(options.job_file), " --job-dir ", Quoted(options.job_dir), " --resume");
+  for (const std::string& pair : options.overrides) absl::StrAppend(&command, " --set ", Quoted(pair));
+  return command;
+}
+
+// The last lines of the chief's log, where it tells why it did not want to go on.
+std::string LastWords(const std::string& job_dir) {
+  constexpr size_t kBytes = 2000;
+  const std::string log = ReadTextFile(LogPath(job_dir, kChiefTask)).value_or("");
+  const size_t begin = log.size() > kBytes ? log.find('\n', log.size() - kBytes) + 1 : 0;
+  return log.substr(begin);
+}
+
+// What it came to and how to go on, after an end that was not success.
+int ReportFailure(const Options& options, const RunResult& result, const SummaryView* summary, Streams streams) {
+  const std::string checkpoint = NewestCheckpoint(options.job_dir);
+  std::string why = result.cause;
+  if (why.empty() && summary != nullptr) why = summary->error;
+  if (result.stop_signal != 0) {
+    streams.err << "downpour run: stopped by " << DescribeSignal(result.stop_signal) << "\n";
+  } else if (!why.empty()) {
+    streams.err << "downpour run: the job failed: " << why << "\n";
+  } else {
+    streams.err << "downpour run: the chief ended; its last words:\n" << LastWords(options.job_dir);
+  }
+  if (checkpoint.empty()) {
+    streams.err << "No checkpoint was written yet.\n";
+  } else {
+    streams.err << "Last checkpoint: " << options.job_dir << "/" << checkpoint
+                << "\nGo on from it: " << ResumeCommand(options) << "\n";
+  }
+  streams.err << "Logs: downpour logs --job-dir " << options.job_dir << "\n";
+  return result.stop_signal != 0 ? 128 + result.stop_signal : kExitFailed;
+}
+
+int Report(const Options& options, const RunResult& result, Streams streams) {
+  const absl::StatusOr<std::string> text = ReadTextFile(options.job_dir + "/summary.json");
+  const absl::StatusOr<SummaryView> summary = text.ok() ? ParseSummary(*text) : text.status();
+  if (result.chief_exit != kExitDone) {
+    const int code = ReportFailure(options, result, summary.ok() ? &*summary : nullptr, streams);
+    return result.chief_exit == kExitBadJobFile ? kExitBadJobFile : code;
+  }
+  if (!summary.ok()) return Complain(streams, std::string(summary.status().message()), kExitFailed);
+  const bool color = ExamineTerminal(STDOUT_FILENO, *ParseColorChoice(options.color)).color;
+  streams.out << SummaryTable(*summary, color) << "Job folder: " << options.job_dir << "\n"
+              << "Next:       downpour status --job-dir " << options.job_dir << "\n"
+              << "            downpour evaluate --job-dir " << options.job_dir << "\n"
+              << "            downpour export --job-dir " << options.job_dir
+              << " --format safetensors --out model.safetensors\n";
+  return kExitDone;
+}
+
+// Whether the folder may take this run; an end of an earlier one is forgotten.
+absl::Status PrepareJobDir(const Options& options) {
+  const std::string checkpoint = NewestCheckpoint(options.job_dir);
+  if (!checkpoint.empty() && !options.resume) {
+    return absl::AlreadyExistsError(absl::StrCat(options.job_dir, " already holds a job (", checkpoint,
+                                                 "): go on with it by --resume, or choose another --job-dir"));
+  }
+  std::error_code error;
+  fs::remove(fs::path(options.job_dir) / "summary.json", error);
+  if (options.trace) fs::create_directories(fs::path(options.job_dir) / "trace", error);
+  return error ? absl::FailedPreconditionError(absl::StrCat("cannot write in ", options.job_dir, ": ", error.message()))
+               : absl::OkStatus();
+}
+
+int Run(Options options, Streams streams) {
+  std::signal(SIGPIPE, SIG_IGN);  // whoever read our words may go away; the job goes on
+  const JobFileResult parsed = LoadJobFile(options.job_file, options.overrides);
+  for (const JobError& error : parsed.errors) streams.err << ToString(error) << "\n";
+  if (!parsed.ok()) return kExitBadJobFile;
+
+  LocalCluster cluster;
+  const std::string own_folder = fs::read_symlink("/proc/self/exe").parent_path();
+  if (const absl::Status found = FindPrograms(own_folder, &cluster); !found.ok()) {
+    return Complain(streams, std::string(found.message()), kExitFailed);
+  }
+  if (options.job_dir.empty()) options.job_dir = FreshJobDir(parsed.job.name);
+  const absl::StatusOr<UniqueFd> claim = ClaimJobFolder(options.job_dir);
+  if (!claim.ok()) return Complain(streams, std::string(claim.status().message()), kExitFailed);
+  if (const absl::Status prepared = PrepareJobDir(options); !prepared.ok()) {
+    return Complain(streams, std::string(prepared.message()), kExitFailed);
+  }
+  cluster.job_file = options.job_file;
+  cluster.job_dir = options.job_dir;
+  cluster.overrides = options.overrides;
+  cluster.resume = options.resume;
+  cluster.trace = options.trace;
+  cluster.servers = static_cast<int>(parsed.job.cluster.parameter_server_count);
+  cluster.workers = static_cast<int>(parsed.job.cluster.worker_count);
+  cluster.launcher = absl::StrFormat("%s-%d-%016x", HostName(), getpid(), RandomNonce());
+
+  const absl::StatusOr<std::unique_ptr<Supervisor>> supervisor = Supervisor::Create();
+  if (!supervisor.ok()) return Complain(streams, std::string(supervisor.status().message()), kExitFailed);
+  Talk talk(streams.err, ExamineTerminal(STDERR_FILENO, *ParseColorChoice(options.color)));
+  const RunResult result = LocalRun(std::move(cluster), **supervisor, talk, !options.quiet).UntilEnd();
+  return Report(options, result, streams);
+}
+
+std::function<int()> SetUp(CLI::App& app, Streams streams) {
+  auto options = std::make_shared<Options>();
+  app.add_option("job", options->job_file, "The job file")->required()->type_name("JOB.yaml");
+  app.add_option("--job-dir", options->job_dir, "Where checkpoints, logs and summary go (default: runs/NAME-TIME)");
+  app.add_option("--set", options->overrides, "Override an entry of the job file: training.epochs=3")
+      ->allow_extra_args(false)
+      ->type_name("KEY=VALUE");
+  app.add_flag("--resume", options->resume, "Go on from the newest checkpoint in the job folder");
+  app.add_flag("--trace", options->trace, "Write who applied which push into JOB_DIR/trace");
+  app.add_flag("-q,--quiet", options->quiet, "No progress line");
+  app.add_option("--color", options->color, "auto, always or never")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->capture_default_str();
+  return [options, streams] { return Run(*options, streams); };
+}
+
+}  // namespace
+
+const Verb kRunVerb = {"run", "Run a whole cluster on this machine: chief, parameter servers and workers",
+                       "  downpour run job.yaml\n"
+                       "  downpour run job.yaml --job-dir runs/first --set training.epochs=3\n"
+                       "  downpour run job.yaml --job-dir runs/first --resume\n",
+                       SetUp};
+
+}  // namespace downpour

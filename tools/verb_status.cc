@@ -1,0 +1,56 @@
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "tools/status_source.h"
+#include "tools/status_table.h"
+#include "tools/terminal.h"
+#include "tools/verbs.h"
+
+namespace downpour {
+namespace {
+
+struct Options {
+  StatusSource source;
+  std::string format = "table";
+  std::string color = "auto";
+};
+
+int Status(const Options& options, Streams streams) {
+  const absl::StatusOr<Answer> answer = StatusAsker(options.source).Ask();
+  if (!answer.ok()) {
+    streams.err << "downpour status: " << std::string(answer.status().message()) << "\n";
+    return ExitCodeOf(answer.status());
+  }
+  const bool color = ExamineTerminal(STDOUT_FILENO, *ParseColorChoice(options.color)).color;
+  if (options.format == "json") {
+    streams.out << answer->json << (answer->json.ends_with('\n') ? "" : "\n");
+  } else {
+    streams.out << (answer->status ? StatusTable(*answer->status, color) : SummaryTable(*answer->summary, color));
+  }
+  const bool good = answer->status ? IsHealthy(*answer->status) : answer->summary->state == "SUCCEEDED";
+  return good ? kExitDone : kExitFailed;
+}
+
+std::function<int()> SetUp(CLI::App& app, Streams streams) {
+  auto options = std::make_shared<Options>();
+  AddSourceOptions(app, &options->source);
+  app.add_option("-o,--output", options->format, "table, or json as docs/STATUS.md has it")
+      ->check(CLI::IsMember({"table", "json"}))
+      ->capture_default_str();
+  app.add_option("--color", options->color, "auto, always or never")
+      ->check(CLI::IsMember({"auto", "always", "never"}))
+      ->capture_default_str();
+  app.footer("Exit codes: 0 healthy, 1 degraded or failed, 69 the chief cannot be reached.");
+  return [options, streams] { return Status(*options, streams); };
+}
+
+}  // namespace
+
+const Verb kStatusVerb = {"status", "Say how a job goes: who is healthy, who is pending and why, what failed",
+                          "  downpour status --job-dir runs/first\n"
+                          "  downpour status --chief h0:7000 -o json\n",
+                          SetUp};
+
+}  // namespace downpour
