@@ -1,0 +1,37 @@
+// A job small enough to reckon with by hand: two slices (a kernel of 4 elements and a bias of 2), two epochs of two leases
+// of three steps each, plain SGD with a learning rate of 1.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/plan.h"
+#include "schema/job.h"
+#include "schema/slice_grid.h"
+
+namespace downpour {
+
+inline constexpr uint64_t kTinyExamples = 6;
+inline constexpr SliceId kKernel{0};
+inline constexpr SliceId kBias{1};
+
+inline JobSpec TinyJob(OptimizerKind optimizer = OptimizerKind::kSgd) {
+  JobSpec job;
+  job.name = "tiny";
+  job.cluster.parameter_server_count = 2;
+  job.model.inputs = {{"x", {2}}};
+  job.model.layers = {{"y", {"x"}, DenseSpec{.units = 2}}};
+  job.model.loss = Loss::kMeanSquaredError;
+  job.training.batch_size = 1;
+  job.training.epochs = 2;
+  job.training.lease_batches = 3;
+  job.training.optimizer.kind = optimizer;
+  job.training.optimizer.learning_rate = 1;
+  job.data.train = {"train-images", "train-labels"};
+  job.data.eval = {"eval-images", "eval-labels"};
+  return job;
+}
+
+inline Plan TinyPlan() { return Plan(TinyJob(), kTinyExamples); }
+inline SliceGrid TinyGrid() { return MakeSliceGrid(*InferVariables(TinyJob().model)); }
+
+}  // namespace downpour

@@ -1,0 +1,68 @@
+#include "ps/admission.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "schema/codec.h"
+#include "tests/scenario/tiny_job.h"
+
+namespace downpour {
+namespace {
+
+Push Pushing(LeaseId lease, Step step, SliceId slice, size_t bytes) {
+  Push push;
+  push.lease = lease;
+  push.step = step;
+  push.slices.push_back({slice, {}, {}, Payload::Zeros(bytes)});
+  return push;
+}
+
+absl::Status AdmitTiny(const auto& message) { return Admit(message, TinyGrid(), TinyPlan()); }
+
+TEST(AdmissionTest, AdmitsGradientsOfTheSlicesSizeAndEmptyOnes) {
+  EXPECT_TRUE(AdmitTiny(Pushing(LeaseId{0}, 1, kKernel, 16)).ok());
+  EXPECT_TRUE(AdmitTiny(Pushing(LeaseId{3}, 3, kBias, 8)).ok());
+  EXPECT_TRUE(AdmitTiny(Pushing(LeaseId{3}, 3, kBias, 0)).ok());
+}
+
+TEST(AdmissionTest, NamesWhatTheSenderDidWrong) {
+  const auto expect = [](const absl::Status& status, const std::string& what) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(status.message(), what);
+  };
+  expect(AdmitTiny(Pushing(LeaseId{0}, 1, kKernel, 12)), "pushes 12 bytes for slice 0, which has 16");
+  expect(AdmitTiny(Pushing(LeaseId{0}, 1, SliceId{2}, 8)), "names slice 2, but the model has 2");
+  expect(AdmitTiny(Pushing(LeaseId{4}, 1, kBias, 8)), "names lease 4, but the job has 4");
+  expect(AdmitTiny(Pushing(LeaseId{1}, 0, kBias, 8)), "pushes step 0 of lease 1, which has 3");
+  expect(AdmitTiny(Pushing(LeaseId{1}, 4, kBias, 8)), "pushes step 4 of lease 1, which has 3");
+  expect(AdmitTiny(Probe{.from = {}, .lease = LeaseId{9}, .slices = {}}), "names lease 9, but the job has 4");
+  expect(AdmitTiny(Probe{.from = {}, .lease = {}, .slices = {{SliceId{7}, {}}}}), "names slice 7, but the model has 2");
+  expect(AdmitTiny(Pull{.from = {}, .request = 1, .slices = {{SliceId{2}, {}, {}}}}),
+         "names slice 2, but the model has 2");
+}
+
+TEST(AdmissionTest, OneBadSliceSpoilsTheMessage) {
+  Push push = Pushing(LeaseId{0}, 1, kKernel, 16);
+  push.slices.push_back({kBias, {}, {}, Payload::Zeros(4)});
+  EXPECT_FALSE(AdmitTiny(push).ok());
+}
+
+TEST(AdmissionTest, AnAnswerFitsIntoOneMessage) {
+  Pull pull;
+  for (size_t bytes = 0; bytes < kMaxMessagePayload; bytes += 16) pull.slices.push_back({kKernel, {}, {}});
+  EXPECT_TRUE(AdmitTiny(pull).ok());
+  pull.slices.push_back({kKernel, {}, {}});
+  EXPECT_EQ(AdmitTiny(pull).message(), "pulls 1048592 bytes in one message, of at most 1048576");
+}
+
+TEST(EjectedPeersTest, RemembersABoundedNumber) {
+  EjectedPeers ejected;
+  for (uint64_t peer = 1; peer <= EjectedPeers::kMost + 1; ++peer) ejected.Add(Incarnation{peer});
+  EXPECT_FALSE(ejected.Contains(Incarnation{1}));
+  EXPECT_TRUE(ejected.Contains(Incarnation{2}));
+  EXPECT_TRUE(ejected.Contains(Incarnation{EjectedPeers::kMost + 1}));
+}
+
+}  // namespace
+}  // namespace downpour

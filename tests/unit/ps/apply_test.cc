@@ -1,0 +1,91 @@
+#include "ps/apply.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+namespace downpour {
+namespace {
+
+Payload Floats(const std::vector<float>& values) { return Payload::CopyOf(values.data(), values.size() * 4); }
+std::vector<float> ValuesOf(const Payload& payload) { return {payload.floats().begin(), payload.floats().end()}; }
+
+OptimizerSpec Spec(OptimizerKind kind) {
+  OptimizerSpec spec;
+  spec.kind = kind;
+  spec.learning_rate = 0.5;
+  return spec;
+}
+
+ServedSlice SliceWith(OptimizerKind kind, const std::vector<float>& values) {
+  ServedSlice slice;
+  slice.values = Floats(values);
+  for (int i = 0; i < SlotCount(kind); ++i) slice.slots.push_back(Payload::Zeros(values.size() * 4));
+  return slice;
+}
+
+TEST(OptimizerTest, AppliesTheJobsRule) {
+  ServedSlice sgd = SliceWith(OptimizerKind::kSgd, {1, 2});
+  ASSERT_TRUE(Optimizer(Spec(OptimizerKind::kSgd)).Apply(Floats({2, -2}).floats(), sgd));
+  EXPECT_EQ(ValuesOf(sgd.values), (std::vector<float>{0, 3}));
+  EXPECT_EQ(sgd.version, 1u);
+
+  OptimizerSpec spec = Spec(OptimizerKind::kMomentum);
+  spec.momentum = 0.5;
+  ServedSlice momentum = SliceWith(OptimizerKind::kMomentum, {0});
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(Optimizer(spec).Apply(Floats({1}).floats(), momentum));
+  EXPECT_EQ(ValuesOf(momentum.slots[0]), std::vector<float>{1.5f});
+  EXPECT_EQ(ValuesOf(momentum.values), std::vector<float>{-(0.5f + 0.75f)});
+}
+
+// Adam's correction of its bias depends on how often the slice was updated, restores included.
+TEST(OptimizerTest, AdamCountsUpdatesFromTheSlicesVersion) {
+  ServedSlice young = SliceWith(OptimizerKind::kAdam, {0});
+  ServedSlice old = SliceWith(OptimizerKind::kAdam, {0});
+  old.version = 1000000;
+  const Optimizer adam(Spec(OptimizerKind::kAdam));
+  ASSERT_TRUE(adam.Apply(Floats({1}).floats(), young));
+  ASSERT_TRUE(adam.Apply(Floats({1}).floats(), old));
+  EXPECT_NEAR(young.values.floats()[0], -0.5f, 1e-5);  // the first step is as long as the rate
+  EXPECT_NEAR(old.values.floats()[0], -0.5f * 0.1f / std::sqrt(0.001f), 1e-3);
+}
+
+TEST(OptimizerTest, LeavesAloneWhatOthersHold) {
+  for (const OptimizerKind kind : {OptimizerKind::kSgd, OptimizerKind::kMomentum, OptimizerKind::kAdam}) {
+    ServedSlice alone = SliceWith(kind, {1, 2, 3});
+    ServedSlice shared = SliceWith(kind, {1, 2, 3});
+    const Payload pulled = shared.values;
+    const std::vector<Payload> snapshot = shared.slots;
+    const std::byte* in_place = alone.values.data();
+    const Optimizer optimizer(Spec(kind));
+    ASSERT_TRUE(optimizer.Apply(Floats({4, 5, 6}).floats(), alone));
+    ASSERT_TRUE(optimizer.Apply(Floats({4, 5, 6}).floats(), shared));
+
+    EXPECT_EQ(alone.values.data(), in_place);
+    EXPECT_NE(shared.values.data(), pulled.data());
+    EXPECT_EQ(ValuesOf(pulled), (std::vector<float>{1, 2, 3}));
+    EXPECT_EQ(ValuesOf(shared.values), ValuesOf(alone.values));
+    for (size_t i = 0; i < snapshot.size(); ++i) {
+      EXPECT_EQ(ValuesOf(snapshot[i]), (std::vector<float>{0, 0, 0}));
+      EXPECT_EQ(ValuesOf(shared.slots[i]), ValuesOf(alone.slots[i]));
+    }
+  }
+}
+
+TEST(OptimizerTest, AGradientThatIsNotFiniteChangesNothing) {
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    for (const bool is_shared : {false, true}) {
+      ServedSlice slice = SliceWith(OptimizerKind::kMomentum, {1, 2});
+      const Payload holder = is_shared ? slice.values : Payload();
+      EXPECT_FALSE(Optimizer(Spec(OptimizerKind::kMomentum)).Apply(Floats({1, bad}).floats(), slice));
+      EXPECT_EQ(ValuesOf(slice.values), (std::vector<float>{1, 2}));
+      EXPECT_EQ(ValuesOf(slice.slots[0]), (std::vector<float>{0, 0}));
+      EXPECT_EQ(slice.version, 0u);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace downpour

@@ -1,0 +1,188 @@
+#include "ps/snapshot.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ps/apply.h"
+#include "tests/scenario/tiny_job.h"
+
+namespace downpour {
+namespace {
+
+constexpr SliceEpoch kEpoch{1, 1};
+constexpr Round kRound{1, 1};
+constexpr PeerId kChief{2};
+constexpr Incarnation kMe{7};
+
+class SnapshotTest : public testing::Test {
+ protected:
+  SnapshotTest() : shard_(TinyJob().seed, 0, TinyGrid(), TinyPlan()) {
+    for (const SliceId slice : {kKernel, kBias}) shard_.Assign({slice, kEpoch, SliceSource::kInitialValues});
+    shard_.InstallNext(1 << 20);
+  }
+
+  void Push(SliceId id, LeaseId lease, Step step) {
+    ServedSlice& slice = *shard_.Find(id);
+    const std::vector<float> ones(slice.values.floats().size(), 1);
+    ASSERT_TRUE(Optimizer(TinyJob().training.optimizer).Apply(ones, slice));
+    slice.counters.Consume(lease, step, 3);
+    ++slice.consumed;
+  }
+
+  SnapshotRequest Request(std::vector<SnapshotRequest::Item> slices, Round round = kRound) {
+    return {kMe, round, std::move(slices)};
+  }
+
+  // The records that answer within the budget.
+  std::vector<SliceRecord> Answers(SnapshotQueue& queue, size_t budget) {
+    Effects effects;
+    queue.Answer(budget, shard_, kMe, kChief, effects);
+    std::vector<SliceRecord> records;
+    for (Effect& effect : effects.Take()) {
+      if (auto* send = std::get_if<Send>(&effect)) records.push_back(std::get<SliceRecord>(send->message));
+    }
+    return records;
+  }
+
+  Shard shard_;
+};
+
+TEST_F(SnapshotTest, ARecordIsThePairAtOneApplyPoint) {
+  SnapshotQueue queue;
+  Push(kBias, LeaseId{0}, 1);
+  queue.Add(Request({{kBias, kEpoch}}));
+  const std::vector<SliceRecord> records = Answers(queue, 1);
+  Push(kBias, LeaseId{0}, 2);  // after it: not in the record
+  ASSERT_EQ(records.size(), 1u);
+  const absl::StatusOr<SliceState> state = DecodeRecord(records[0].blocks);
+  ASSERT_TRUE(state.ok()) << state.status();
+  EXPECT_EQ(state->counters, (std::vector<LeaseCounter>{{LeaseId{0}, 1}}));
+  EXPECT_EQ(state->version, 1u);
+  EXPECT_EQ(state->values.floats()[0], -1);
+  EXPECT_EQ(shard_.Find(kBias)->values.floats()[0], -2);
+}
+
+TEST_F(SnapshotTest, RecordsComeOneByOneWithinABudget) {
+  SnapshotQueue queue;
+  queue.Add(Request({{kKernel, kEpoch}, {kBias, kEpoch}}));
+  queue.Add(Request({{kBias, kEpoch}, {kKernel, kEpoch}}));  // repeated by an impatient chief
+  EXPECT_EQ(Answers(queue, 1).size(), 1u);
+  EXPECT_EQ(Answers(queue, 1).size(), 1u);
+  EXPECT_EQ(Answers(queue, 1).size(), 0u);
+  queue.Add(Request({{kKernel, kEpoch}}));  // the record was lost
+  EXPECT_EQ(Answers(queue, 1).size(), 1u);
+}
+
+TEST_F(SnapshotTest, AnotherEpochHasNoAnswerAndANewRoundDropsTheOld) {
+  SnapshotQueue queue;
+  queue.Add(Request({{kKernel, {1, 2}}, {SliceId{9}, kEpoch}}));
+  EXPECT_EQ(Answers(queue, 1 << 20).size(), 0u);
+  queue.Add(Request({{kKernel, kEpoch}}));
+  queue.Add(Request({{kBias, kEpoch}}, {1, 2}));
+  queue.Add(Request({{kKernel, kEpoch}}));  // late
+  const std::vector<SliceRecord> records = Answers(queue, 1 << 20);
+  ASSERT_EQ(records.size(), 1u);
+  EXPECT_EQ(records[0].slice, kBias);
+  EXPECT_EQ(records[0].round, (Round{1, 2}));
+}
+
+// Drives a ShardWriter with a disk that answers as told.
+class ShardWriterTest : public SnapshotTest {
+ protected:
+  void Begin(Round round = kRound) {
+    writer_.Begin(WriteShard{kMe, round, "ps-0.shard", {{kKernel, kEpoch}, {kBias, kEpoch}}}, kChief, effects_);
+    Collect();
+  }
+  void Finish(absl::Status status = absl::OkStatus()) {
+    ASSERT_FALSE(ops_.empty());
+    writer_.Done(StorageDone{ops_.back().ticket, std::move(status), Payload(), {}}, shard_, effects_);
+    Collect();
+  }
+  void Collect() {
+    for (Effect& effect : effects_.Take()) {
+      if (auto* op = std::get_if<StorageOp>(&effect)) ops_.push_back(std::move(*op));
+      if (auto* send = std::get_if<Send>(&effect)) reports_.push_back(std::get<ShardWritten>(send->message));
+    }
+  }
+
+  ShardWriter writer_{kMe};
+  Effects effects_;
+  std::vector<StorageOp> ops_;
+  std::vector<ShardWritten> reports_;
+};
+
+TEST_F(ShardWriterTest, WritesOneRecordAfterTheOtherThenSyncsThenReports) {
+  Begin();
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_TRUE(reports_.empty());
+    Finish();
+  }
+  using Kind = StorageOp::Kind;
+  ASSERT_EQ(ops_.size(), 4u);
+  EXPECT_EQ(ops_[0].kind, Kind::kMakeDir);
+  EXPECT_EQ(ops_[0].path, "checkpoints/1-1");
+  EXPECT_EQ(ops_[1].kind, Kind::kAppend);
+  EXPECT_EQ(ops_[1].path, "checkpoints/1-1/ps-0.shard");
+  EXPECT_EQ(ops_[2].kind, Kind::kAppend);
+  EXPECT_EQ(ops_[3].kind, Kind::kSync);
+  ASSERT_EQ(reports_.size(), 1u);
+  const ShardWritten& report = reports_[0];
+  EXPECT_EQ(report.error, "");
+  ASSERT_EQ(report.slices.size(), 2u);
+  EXPECT_EQ(report.slices[1].offset, report.slices[0].bytes);
+  EXPECT_EQ(report.bytes, report.slices[1].offset + report.slices[1].bytes);
+  for (size_t i = 0; i < 2; ++i) {
+    uint32_t crc = 0;
+    for (const Payload& block : ops_[i + 1].data) crc = Crc32c(block.bytes(), crc);
+    EXPECT_EQ(report.slices[i].crc32c, crc);
+    EXPECT_TRUE(DecodeRecord(ops_[i + 1].data).ok());
+  }
+}
+
+TEST_F(ShardWriterTest, AFileIsNeverWrittenTwice) {
+  Begin();
+  Begin();  // doubled while it is under way
+  EXPECT_EQ(ops_.size(), 1u);
+  for (int i = 0; i < 4; ++i) Finish();
+  Begin();  // the report was lost
+  EXPECT_EQ(ops_.size(), 4u);
+  ASSERT_EQ(reports_.size(), 2u);
+  EXPECT_EQ(reports_[1].bytes, reports_[0].bytes);
+}
+
+TEST_F(ShardWriterTest, ReportsWhatTheDiskRefused) {
+  Begin();
+  Finish();
+  Finish(absl::ResourceExhaustedError("no space"));
+  ASSERT_EQ(reports_.size(), 1u);
+  EXPECT_EQ(reports_[0].error, "no space");
+  EXPECT_EQ(ops_.size(), 2u);
+}
+
+TEST_F(ShardWriterTest, ASliceThatMovedEndsTheFile) {
+  Begin();
+  Finish();
+  shard_.Assign({kBias, {1, 2}, SliceSource::kInitialValues});
+  Finish();
+  ASSERT_EQ(reports_.size(), 1u);
+  EXPECT_EQ(reports_[0].error, "slice 1 is not here in epoch 1.1");
+}
+
+TEST_F(ShardWriterTest, ANewRoundTakesOverFromOneThatIsUnderWay) {
+  Begin();
+  Begin({1, 2});
+  writer_.Done(StorageDone{ops_[0].ticket, absl::OkStatus(), Payload(), {}}, shard_, effects_);
+  Collect();
+  EXPECT_EQ(ops_.size(), 2u) << "the old round's completion moves nothing";
+  Begin();  // late
+  EXPECT_EQ(ops_.size(), 2u);
+  for (int i = 0; i < 4; ++i) Finish();
+  ASSERT_EQ(reports_.size(), 1u);
+  EXPECT_EQ(reports_[0].round, (Round{1, 2}));
+}
+
+}  // namespace
+}  // namespace downpour
