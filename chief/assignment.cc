@@ -1,0 +1,202 @@
+#include "chief/assignment.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "chief/checkpoint_store.h"
+#include "chief/placement.h"
+#include "schema/codec.h"
+
+namespace downpour {
+namespace {
+
+std::vector<Payload> CutIntoFrames(const Payload& bytes) {
+  std::vector<Payload> frames;
+  for (size_t offset = 0; offset < bytes.size(); offset += kMaxFrameBytes) {
+    frames.push_back(bytes.Sub(offset, std::min(kMaxFrameBytes, bytes.size() - offset)));
+  }
+  return frames;
+}
+
+absl::Status CheckRecord(const Manifest::Record& record, const StorageDone& read) {
+  if (!read.status.ok()) return read.status;
+  if (read.data.size() != record.bytes) {
+    return absl::DataLossError(absl::StrCat("the file ends ", record.bytes - read.data.size(), " bytes too early"));
+  }
+  if (Crc32c(read.data.bytes()) != record.crc32c) return absl::DataLossError("its checksum does not match");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void Assignment::Place(uint32_t term, const std::vector<Task*>& servers, uint64_t train_examples,
+                       std::vector<Manifest> sources) {
+  term_ = term;
+  train_examples_ = train_examples;
+  std::erase_if(sources, [this](const Manifest& manifest) { return manifest.records.size() != grid_.size(); });
+  sources_ = std::move(sources);
+  for (const Task* task : servers) {
+    Server& server = servers_.emplace_back();
+    server.incarnation = task->incarnation;
+    server.name = task->name;
+    server.endpoint = task->process.endpoint;
+    server.progressed = turn_.now;
+  }
+  homes_.resize(grid_.size());
+  epochs_.assign(grid_.size(), {term_, 1});
+  ++revision_;
+  const std::vector<uint32_t> server_of = PlaceSlices(grid_, static_cast<uint32_t>(servers.size()));
+  for (const Slice& slice : grid_.slices) {
+    Server& server = servers_[server_of[ToNumber(slice.id)]];
+    HomeOf(slice.id).server = server_of[ToNumber(slice.id)];
+    server.slices.push_back(slice.id);
+    ++server.unreported;
+  }
+  Tick();
+}
+
+void Assignment::Tick() {
+  if (complete()) return;
+  for (Server& server : servers_) {
+    if (server.unreported == 0) continue;
+    if (turn_.now >= server.next_assign) SendAssign(server);
+    Restore(server);
+  }
+}
+
+void Assignment::SendAssign(Server& server) {
+  Assign assign{.to = server.incarnation, .train_examples = train_examples_, .slices = {}};
+  for (const SliceId slice : server.slices) {
+    const Home& home = HomeOf(slice);
+    if (home.stage == Home::Stage::kReported) continue;
+    const SliceSource source = home.source == sources_.size() ? SliceSource::kInitialValues : SliceSource::kCheckpoint;
+    assign.slices.push_back({slice, epochs_[ToNumber(slice)], source});
+  }
+  if (const Task* task = members_.Find(server.incarnation)) turn_.out.SendTo(task->control, std::move(assign));
+  server.next_assign = turn_.now + timing_.control_retry;
+}
+
+void Assignment::Restore(Server& server) {
+  const auto is_reported = [this, &server](size_t i) {
+    return HomeOf(server.slices[i]).stage == Home::Stage::kReported;
+  };
+  while (is_reported(server.first_unreported)) ++server.first_unreported;
+  int in_flight = 0;
+  for (size_t i = server.first_unreported; i < server.slices.size(); ++i) {
+    const SliceId slice = server.slices[i];
+    Home& home = HomeOf(slice);
+    if (home.stage == Home::Stage::kReported || home.source == sources_.size()) continue;
+    if (home.stage == Home::Stage::kWaiting) Read(slice);
+    if (home.stage == Home::Stage::kSending && turn_.now >= home.next_send) Send(slice);
+    if (++in_flight == kRestoresInFlight) return;
+  }
+}
+
+void Assignment::Read(SliceId slice) {
+  Home& home = HomeOf(slice);
+  home.stage = Home::Stage::kReading;
+  const Manifest& manifest = sources_[home.source];
+  const Manifest::Record& record = manifest.records[ToNumber(slice)];
+  const std::string path = ShardPath(manifest.round, manifest.files[record.file].name);
+  const uint64_t bytes = std::min<uint64_t>(record.bytes, kMaxRecordBytes);
+  storage_.Run({ReadFile(path, record.offset, bytes)}, [this, slice, epoch = epochs_[ToNumber(slice)]](
+                                                           const StorageDone& done) { ReadDone(slice, epoch, done); });
+}
+
+void Assignment::ReadDone(SliceId slice, SliceEpoch epoch, const StorageDone& done) {
+  Home& home = HomeOf(slice);
+  if (home.stage != Home::Stage::kReading || epoch != epochs_[ToNumber(slice)]) return;
+  const Manifest& manifest = sources_[home.source];
+  const Manifest::Record& record = manifest.records[ToNumber(slice)];
+  if (const absl::Status status = CheckRecord(record, done); !status.ok()) {
+    const std::string path = ShardPath(manifest.round, manifest.files[record.file].name);
+    return TakeOlder(slice, absl::StrCat(path, ": the record at byte ", record.offset, " is damaged: ", Words(status)));
+  }
+  home.stage = Home::Stage::kSending;
+  home.record = CutIntoFrames(done.data);
+  Send(slice);
+}
+
+void Assignment::Send(SliceId slice) {
+  Home& home = HomeOf(slice);
+  const Task* task = members_.Find(servers_[home.server].incarnation);
+  if (task == nullptr || task->bulk == PeerId::kNone) return;  // with the next Tick: it opens that link as it beats
+  turn_.out.SendTo(task->bulk, RestoreSlice{.to = task->incarnation,
+                                            .slice = slice,
+                                            .epoch = epochs_[ToNumber(slice)],
+                                            .blocks = home.record,
+                                            .round = sources_[home.source].round});
+  home.next_send = turn_.now + timing_.control_retry;
+}
+
+void Assignment::TakeOlder(SliceId slice, const std::string& why) {
+  Home& home = HomeOf(slice);
+  Server& server = servers_[home.server];
+  if (home.source == sources_.size()) {
+    failure_ = absl::StrCat(server.name, " cannot make slice ", ToNumber(slice), ": ", why);
+    return;
+  }
+  ++home.source;
+  ++epochs_[ToNumber(slice)].n;
+  ++revision_;
+  home.stage = Home::Stage::kWaiting;
+  home.record.clear();
+  const std::string instead = home.source == sources_.size()
+                                  ? "its initial values"
+                                  : absl::StrCat("checkpoint ", ToString(sources_[home.source].round));
+  failures_.Add(server.name, absl::StrCat("slice ", ToNumber(slice), " restarts from ", instead, ": ", why));
+  server.next_assign = turn_.now;
+}
+
+absl::Status Assignment::Receive(const SliceReport& report) {
+  for (const SliceReport::Item& item : report.slices) {
+    if (absl::Status status = ReceiveItem(report, item); !status.ok()) return status;
+  }
+  Tick();
+  return absl::OkStatus();
+}
+
+absl::Status Assignment::ReceiveItem(const SliceReport& report, const SliceReport::Item& item) {
+  if (!grid_.Contains(item.slice)) {
+    return absl::InvalidArgumentError(absl::StrCat("a report of slice ", ToNumber(item.slice), ", unknown here"));
+  }
+  if (!placed()) return absl::OkStatus();
+  Home& home = HomeOf(item.slice);
+  Server& server = servers_[home.server];
+  if (server.incarnation != report.from) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a report of slice ", ToNumber(item.slice), ", which ", server.name, " holds"));
+  }
+  if (item.epoch != epochs_[ToNumber(item.slice)] || home.stage == Home::Stage::kReported) return absl::OkStatus();
+  if (!item.error.empty()) {
+    TakeOlder(item.slice, item.error);
+    return absl::OkStatus();
+  }
+  finished_ = reported_ == 0 ? item.finished : finished_.Intersect(item.finished);
+  home.stage = Home::Stage::kReported;
+  home.record.clear();
+  ++reported_;
+  --server.unreported;
+  server.progressed = turn_.now;
+  return absl::OkStatus();
+}
+
+Placement Assignment::ToPlacement() const {
+  Placement placement{
+      .number = revision_, .term = term_, .train_examples = train_examples_, .servers = {}, .slices = {}};
+  for (const Server& server : servers_) {
+    placement.servers.push_back({server.incarnation, server.name, server.endpoint});
+  }
+  for (size_t i = 0; i < homes_.size(); ++i) {
+    placement.slices.push_back({SliceId{static_cast<uint32_t>(i)}, epochs_[i], homes_[i].server});
+  }
+  return placement;
+}
+
+bool Assignment::IsServer(Incarnation incarnation) const {
+  return std::any_of(servers_.begin(), servers_.end(),
+                     [incarnation](const Server& server) { return server.incarnation == incarnation; });
+}
+
+}  // namespace downpour

@@ -1,0 +1,103 @@
+// Which ps holds which slice, in which epoch, and how it gets its state: from checkpoints, newest first, at last from
+// initial values.
+//
+//   assignment.Place(term, servers, train_examples, sources);
+//   ...Tick, Receive(report) until complete()...
+//   ledger.Open(plan, assignment.Finished());
+//
+// Order: a slice's epoch rises before anything is said about its new source. A record that is damaged on disk, or that
+//   its ps cannot install, costs that slice an older state and no other slice anything.
+// Errors: Receive gives INVALID_ARGUMENT for what no honest ps reports; failure() once a slice cannot even be born.
+// Cost: memory is that of kRestoresInFlight records per ps; each report costs a few slices, a repeated
+//   Assign all that have not reported.
+// Source: protocol rules core 4 and 6, A3, A9 (schema/PROTOCOL.md).
+// Tests: tests/unit/chief/assignment_test.cc.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "chief/failures.h"
+#include "chief/membership.h"
+#include "chief/storage.h"
+#include "schema/checkpoint_format.h"
+#include "schema/slice_grid.h"
+
+namespace downpour {
+
+class Assignment {
+ public:
+  // Records read or sent and not yet reported, of one ps.
+  static constexpr int kRestoresInFlight = 4;
+
+  Assignment(Turn& turn, Storage& storage, const Membership& members, FailureList& failures, const SliceGrid& grid,
+             const Timing& timing)
+      : turn_(turn), storage_(storage), members_(members), failures_(failures), grid_(grid), timing_(timing) {}
+
+  // `sources`: checkpoints of this plan, newest first.
+  void Place(uint32_t term, const std::vector<Task*>& servers, uint64_t train_examples, std::vector<Manifest> sources);
+  void Tick();
+  absl::Status Receive(const SliceReport& report);
+
+  bool placed() const { return !homes_.empty(); }
+  bool complete() const { return placed() && reported_ == homes_.size(); }
+  const std::string& failure() const { return failure_; }
+
+  const std::vector<SliceEpoch>& epochs() const { return epochs_; }  // by slice; empty before Place
+  uint64_t revision() const { return revision_; }                    // rises with each change of any epoch
+  IntervalSet Finished() const { return finished_; }                 // leases that every slice holds; once complete()
+
+  Placement ToPlacement() const;
+
+  struct Server {
+    Incarnation incarnation{};
+    std::string name;
+    std::string endpoint;
+    std::vector<SliceId> slices;  // ascending
+    size_t unreported = 0;
+    size_t first_unreported = 0;  // no slice before this one of `slices` is unreported
+    Time next_assign{};
+    Time progressed{};
+  };
+  const std::vector<Server>& servers() const { return servers_; }
+  bool IsServer(Incarnation incarnation) const;
+
+ private:
+  struct Home {
+    uint32_t server = 0;
+    size_t source = 0;  // index into sources_; its size: initial values
+    enum class Stage { kWaiting, kReading, kSending, kReported } stage = Stage::kWaiting;
+    std::vector<Payload> record;  // kSending
+    Time next_send{};
+  };
+  Home& HomeOf(SliceId slice) { return homes_[ToNumber(slice)]; }
+  void SendAssign(Server& server);
+  void Restore(Server& server);
+  void Read(SliceId slice);
+  void ReadDone(SliceId slice, SliceEpoch epoch, const StorageDone& done);
+  void Send(SliceId slice);
+  void TakeOlder(SliceId slice, const std::string& why);
+  absl::Status ReceiveItem(const SliceReport& report, const SliceReport::Item& item);
+
+  Turn& turn_;
+  Storage& storage_;
+  const Membership& members_;
+  FailureList& failures_;
+  const SliceGrid& grid_;
+  const Timing timing_;
+
+  uint32_t term_ = 0;
+  uint64_t train_examples_ = 0;
+  std::vector<Manifest> sources_;
+  std::vector<Server> servers_;
+  std::vector<Home> homes_;  // by slice
+  std::vector<SliceEpoch> epochs_;
+  uint64_t revision_ = 0;
+  size_t reported_ = 0;
+  IntervalSet finished_;
+  std::string failure_;
+};
+
+}  // namespace downpour

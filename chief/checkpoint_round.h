@@ -1,0 +1,137 @@
+// Checkpoint rounds: every slice's record brought into files, and a manifest that makes them a checkpoint.
+//
+//   rounds.Start({1, 4}, head, ledger.committed());
+//   ...Tick, Receive(record) until !rounds.active()...
+//
+// Order: records are appended to one file per ps, one append at a time; files synced, the folder synced, the manifest
+//   written beside, synced, renamed, the folder synced: from then on the round is durable, and only then older ones go.
+//   via shared a ps writes and syncs its file itself.
+// Errors: whatever fails, the round is abandoned and the older checkpoints stay: a write, a silent ps, a slice's epoch
+// that
+//   changes, a record that lacks a lease that was committed when the round began (see TakeLacking). last_error() says
+//   why. Receive gives INVALID_ARGUMENT for what no honest ps sends.
+// Cost: memory is that of kRecordsInFlight records per ps; a Step checksums at most one record.
+// Source: protocol rules A4, A5 (schema/PROTOCOL.md); docs/CHECKPOINT_FORMAT.md.
+// Tests: tests/unit/chief/checkpoint_round_test.cc.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "chief/assignment.h"
+#include "chief/checkpoint_store.h"
+#include "chief/data_plan.h"
+#include "chief/failures.h"
+#include "chief/membership.h"
+#include "schema/job.h"
+
+namespace downpour {
+
+class CheckpointRounds {
+ public:
+  // Asked for, received or being written, of one ps.
+  static constexpr size_t kRecordsInFlight = 4;
+
+  struct Parts {  // of the chief, that this one works with
+    Turn& turn;
+    Storage& storage;
+    const Membership& members;
+    const Assignment& assignment;
+    CheckpointStore& store;
+    FailureList& failures;
+  };
+  CheckpointRounds(const Parts& parts, const CheckpointSpec& spec, const Timing& timing)
+      : parts_(parts), spec_(spec), timing_(timing) {}
+
+  struct Head {  // what a manifest says beside its records
+    std::string job;
+    DataShape data;
+    IntervalSet committed;
+  };
+  void Start(Round round, Head head);
+  void Tick();
+  absl::Status Receive(const SliceRecord& record);
+  absl::Status Receive(const ShardWritten& written);
+  // The job is over: what is under way is dropped.
+  void Stop();
+
+  bool active() const { return active_; }
+  const std::string& last_error() const { return last_error_; }
+  std::string writing() const;  // the round and how far it is; empty if none is active
+
+  struct Durable {
+    Round round;
+    int64_t unix_ms = 0;
+    uint64_t bytes = 0;
+    IntervalSet committed;
+  };
+  const std::optional<Durable>& durable() const { return durable_; }
+  void Resume(const Manifest& manifest);  // durable() is this one, until there is a newer one
+
+  // Whom the round waits for, and since when.
+  struct Wait {
+    std::string task;
+    Time since{};
+    size_t slices = 0;
+  };
+  std::vector<Wait> Waits() const;
+
+  // The finished set of a slice that lacked committed leases: the counters in slices are the truth, so the ledger was
+  // wrong. Empty if that did not happen since.
+  std::optional<IntervalSet> TakeLacking() { return std::exchange(lacking_, std::nullopt); }
+
+ private:
+  struct Shard {
+    Incarnation server{};
+    std::string name;
+    std::vector<SliceId> slices;
+    uint64_t bytes = 0;                           // of its file
+    std::map<SliceId, Manifest::Record> records;  // in its file
+    size_t asked = 0;                             // of slices, in order; via chief, as are the next three
+    std::set<SliceId> awaited;
+    std::deque<SliceRecord> arrived;
+    bool writing = false;
+    bool checking = false;  // via shared: it was reported, and is looked for
+    Time next_ask{};
+    Time progressed{};
+  };
+  // `then` if all went well and the round still goes on; abandons it if a write failed.
+  Storage::Then InRound(std::function<void(const StorageDone&)> then);
+  std::string FileOf(const Shard& shard) const { return shard.name + ".shard"; }
+  Shard* FindShard(Incarnation server);
+  void Ask(Shard& shard);
+  void AskForShard(Shard& shard);
+  void AskForRecords(Shard& shard);
+  bool Moved();
+  absl::Status CheckSlice(const Shard& shard, SliceId slice) const;
+  bool Covers(const Shard& shard, SliceId slice, const IntervalSet& finished);
+  void Write(Shard& shard);
+  void CheckShared(Shard& shard, const ShardWritten& written);
+  void CommitIfComplete();
+  void BecomeDurable(const Manifest& manifest);
+  void Abandon(const std::string& why);
+  bool IsCurrent(Round round) const { return active_ && round == round_; }
+
+  Parts parts_;
+  const CheckpointSpec spec_;
+  const Timing timing_;
+
+  bool active_ = false;
+  Round round_;
+  Head head_;
+  uint64_t revision_ = 0;  // of the assignment, when the round began
+  std::vector<Shard> shards_;
+  std::string last_error_;
+  std::optional<Durable> durable_;
+  std::optional<IntervalSet> lacking_;
+};
+
+}  // namespace downpour

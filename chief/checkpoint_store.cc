@@ -1,0 +1,78 @@
+#include "chief/checkpoint_store.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace downpour {
+std::string CheckpointDir(Round round) { return absl::StrCat(kCheckpointsDir, "/", ToString(round)); }
+std::string ManifestPath(Round round) { return absl::StrCat(CheckpointDir(round), "/MANIFEST"); }
+std::string ShardPath(Round round, const std::string& file) { return absl::StrCat(CheckpointDir(round), "/", file); }
+
+void CheckpointStore::Load(std::function<void(const absl::Status&)> then) {
+  loaded_ = std::move(then);
+  storage_.Run({MakeDir(kCheckpointsDir), ListDir(kCheckpointsDir)}, [this](const StorageDone& done) {
+    if (!done.status.ok()) return loaded_(done.status);
+    for (const std::string& name : done.names) {
+      if (name.empty() || name.back() != '/') continue;
+      const absl::StatusOr<Round> round = ParseRound(name.substr(0, name.size() - 1));
+      if (!round.ok()) continue;
+      unread_.push_back(*round);
+      highest_term_ = std::max(highest_term_, round->term);
+    }
+    std::sort(unread_.begin(), unread_.end());
+    ReadNext();
+  });
+}
+
+void CheckpointStore::ReadNext() {
+  if (unread_.empty()) {
+    for (auto manifest = valid_.rbegin(); manifest != valid_.rend(); ++manifest) durable_.push_back(manifest->round);
+    return loaded_(absl::OkStatus());
+  }
+  const Round round = unread_.back();
+  unread_.pop_back();
+  storage_.Run({ReadFile(ManifestPath(round), 0, kMaxManifestBytes)}, [this, round](const StorageDone& done) {
+    if (absl::IsNotFound(done.status)) {
+      rubbish_.push_back(round);
+      return ReadNext();
+    }
+    absl::StatusOr<Manifest> manifest = done.status;
+    if (done.status.ok()) manifest = DecodeManifest(ToString(done.data));
+    if (manifest.ok() && manifest->round != round) manifest = absl::DataLossError("it is another checkpoint's");
+    if (manifest.ok()) {
+      valid_.push_back(*std::move(manifest));
+    } else {
+      damaged_.push_back({round, absl::StrCat(ManifestPath(round), ": ", Words(manifest.status()))});
+    }
+    ReadNext();
+  });
+}
+
+void CheckpointStore::Prune(Round round, int64_t keep, std::function<void(const absl::Status&)> then) {
+  durable_.push_back(round);
+  std::vector<Round> doomed = std::exchange(rubbish_, {});
+  const size_t kept = static_cast<size_t>(std::max<int64_t>(keep, 1));
+  if (durable_.size() > kept) {
+    const auto first_kept = durable_.end() - static_cast<ptrdiff_t>(kept);
+    doomed.insert(doomed.end(), durable_.begin(), first_kept);
+    durable_.erase(durable_.begin(), first_kept);
+  }
+  if (doomed.empty()) return;
+  std::vector<StorageOp> ops;
+  for (const Round& old : doomed) {
+    // Without its manifest it is no checkpoint any more, so that a crash leaves no half of one.
+    ops.push_back(Remove(ManifestPath(old)));
+    ops.push_back(Remove(CheckpointDir(old)));
+  }
+  ops.push_back(SyncDir(kCheckpointsDir));
+  storage_.Run(std::move(ops), [then = std::move(then)](const StorageDone& done) { then(done.status); });
+}
+
+void CheckpointStore::Discard(Round round) {
+  storage_.Run({Remove(CheckpointDir(round))}, [](const StorageDone&) {});
+}
+
+}  // namespace downpour

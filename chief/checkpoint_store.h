@@ -1,0 +1,63 @@
+// The checkpoints in the job folder: which of them are valid, found by reading them all and never remembered.
+//
+//   checkpoints/TERM-N/ps-0.shard, ps-1.shard, ..., MANIFEST
+//
+//   store.Load([&](const absl::Status& status) { if (status.ok()) Use(store.valid()); });
+//
+// Order: newest first; what Load found stays as it was found, while Pruned follows what became durable since.
+// Errors: a folder without a manifest is rubbish of an abandoned round; one whose manifest is damaged is named, kept,
+// and
+//   never used. Pruning that fails costs only space.
+// Tests: tests/unit/chief/checkpoint_store_test.cc.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "chief/storage.h"
+#include "schema/checkpoint_format.h"
+
+namespace downpour {
+
+inline constexpr char kCheckpointsDir[] = "checkpoints";
+std::string CheckpointDir(Round round);                       // checkpoints/1-4
+std::string ManifestPath(Round round);                        // checkpoints/1-4/MANIFEST
+std::string ShardPath(Round round, const std::string& file);  // checkpoints/1-4/ps-0.shard
+
+class CheckpointStore {
+ public:
+  explicit CheckpointStore(Storage& storage) : storage_(storage) {}
+
+  void Load(std::function<void(const absl::Status&)> then);
+
+  const std::vector<Manifest>& valid() const { return valid_; }
+  struct Damaged {
+    Round round;
+    std::string why;
+  };
+  const std::vector<Damaged>& damaged() const { return damaged_; }
+  bool empty() const { return valid_.empty() && damaged_.empty(); }
+  uint32_t highest_term() const { return highest_term_; }  // of any folder there, whatever is in it
+
+  // `round` is durable. Removes rubbish and all valid checkpoints but the `keep` newest; `then` sees the first failure.
+  void Prune(Round round, int64_t keep, std::function<void(const absl::Status&)> then);
+  // An abandoned round's folder, at leisure.
+  void Discard(Round round);
+
+ private:
+  void ReadNext();
+
+  Storage& storage_;
+  std::function<void(const absl::Status&)> loaded_;
+  std::vector<Round> unread_;  // oldest last
+  std::vector<Manifest> valid_;
+  std::vector<Damaged> damaged_;
+  std::vector<Round> rubbish_;
+  std::vector<Round> durable_;  // ascending
+  uint32_t highest_term_ = 0;
+};
+
+}  // namespace downpour

@@ -1,0 +1,61 @@
+// The parts of the chief and the few facts they share: what routing, work, lifecycle and status work on.
+//
+// Order: parts refer to those declared before them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "chief/assignment.h"
+#include "chief/checkpoint_round.h"
+#include "chief/checkpoint_store.h"
+#include "chief/chief_role.h"
+#include "chief/data_plan.h"
+#include "chief/evaluation.h"
+#include "chief/failures.h"
+#include "chief/leases.h"
+#include "chief/membership.h"
+#include "chief/progress.h"
+#include "chief/startup.h"
+#include "chief/storage.h"
+#include "chief/task_logs.h"
+#include "chief/turn.h"
+#include "schema/slice_grid.h"
+
+namespace downpour {
+
+struct ChiefParts {
+  explicit ChiefParts(ChiefOptions given);
+
+  const ChiefOptions options;
+  const JobSpec& job;
+  const SliceGrid grid;
+
+  Turn turn;
+  Storage storage;
+  FailureList failures;
+  CheckpointStore store;
+  Startup startup;
+  TaskLogs logs;
+  Membership members;
+  DataPlan data;
+  Assignment assignment;
+  LeaseLedger ledger;
+  Evaluation evaluation;
+  CheckpointRounds rounds;
+  Progress progress;
+
+  JobState state = JobState::kQueued;
+  std::string error;     // why it failed or was cancelled
+  std::string endpoint;  // of this chief
+  uint32_t term = 0;     // 0 until it is durable
+  uint64_t workers_lost = 0;
+  uint64_t rejected = 0;  // messages of strangers
+
+  bool ended() const {
+    return state == JobState::kSucceeded || state == JobState::kFailed || state == JobState::kCancelled;
+  }
+};
+
+}  // namespace downpour

@@ -1,0 +1,219 @@
+#include "chief/chief_role.h"
+
+#include <bit>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "chief/chief_parts.h"
+#include "chief/lifecycle.h"
+#include "chief/status.h"
+#include "chief/work.h"
+#include "schema/job_file.h"
+
+namespace downpour {
+
+// Routes inputs to the parts, after checking that whoever speaks may say it.
+class ChiefRole::Core {
+ public:
+  explicit Core(ChiefOptions options) : chief_(std::move(options)), work_(chief_), lifecycle_(chief_, work_) {}
+
+  void Step(Time now, Input& input, Effects& effects) {
+    if (lifecycle_.exited()) return;
+    chief_.turn.now = now;
+    std::visit([this](auto& in) { On(in); }, input);
+    lifecycle_.Advance();
+    for (Effect& effect : chief_.turn.out.Take()) effects.Add(std::move(effect));
+  }
+
+  ChiefParts& chief() { return chief_; }
+
+ private:
+  void On(Started& started) { lifecycle_.Begin(started); }
+  void On(Tick&) { lifecycle_.Tick(); }
+  void On(StorageDone& done) { chief_.storage.Complete(done); }
+  void On(ComputeDone&) {}
+  void On(ResourceSample&) {}
+  void On(StopRequested& stop) { lifecycle_.Stop(stop.signal); }
+  void On(Malformed& malformed) { Reject(malformed.from, chief_.members.FindByPeer(malformed.from), malformed.why); }
+  void On(Received& received) {
+    if (const auto* question = std::get_if<StatusRequest>(&received.message)) return Hear(received.from, *question);
+    if (!lifecycle_.ready()) return;  // whoever needs an answer asks again
+    std::visit([&](auto& message) { Hear(received.from, message); }, received.message);
+  }
+
+  void Hear(PeerId from, const Join& join);
+  void Hear(PeerId from, const Heartbeat& heartbeat);
+  void Hear(PeerId from, const OpenBulk& open);
+  void Hear(PeerId, const Leave& leave);
+  void Hear(PeerId from, const DataReport& report);
+  void Hear(PeerId from, const WorkRequest& request);
+  void Hear(PeerId from, const LeaseDone& done);
+  void Hear(PeerId from, const EvalDone& done);
+  void Hear(PeerId from, const SliceReport& report);
+  void Hear(PeerId from, const SliceRecord& record);
+  void Hear(PeerId from, const ShardWritten& written);
+  void Hear(PeerId from, const Violation& violation);
+  void Hear(PeerId from, const StatusRequest&) { chief_.turn.out.SendTo(from, StatusReply{StatusText(chief_)}); }
+  template <typename NotForTheChief>
+  void Hear(PeerId from, const NotForTheChief& message) {
+    Reject(from, chief_.members.FindByPeer(from), absl::StrCat(NameOf(Message(message)), " is not for the chief"));
+  }
+
+  Task* Member(PeerId from, Incarnation incarnation, TaskRole role, const char* what);
+  void Judge(PeerId from, Task* task, const absl::Status& status);
+  void Reject(PeerId from, Task* task, const std::string& why);
+
+  ChiefParts chief_;
+  Work work_;
+  Lifecycle lifecycle_;
+};
+
+// ---- Membership -----------------------------------------------------------------------------------------------------
+
+void ChiefRole::Core::Hear(PeerId from, const Join& join) {
+  if (chief_.ended()) {
+    return chief_.turn.out.SendTo(
+        from, Refused{RefusalCode::kJobOver, true, absl::StrCat("the job is over: ", NameOf(chief_.state))});
+  }
+  const Membership::Verdict verdict = chief_.members.Admit(chief_.turn.now, from, join);
+  if (verdict.task == nullptr) return chief_.turn.out.SendTo(from, verdict.refusal);
+  const Task& task = *verdict.task;
+  if (verdict.is_new) {
+    const std::string who = absl::StrCat("process ", task.process.pid, " on ", task.process.host, ", incarnation ",
+                                         ToNumber(task.incarnation));
+    chief_.turn.out.Info(absl::StrCat(task.name, " joined: ", who));
+    chief_.logs.Begin(task.name, join.nonce, who);
+  }
+  if (verdict.replaced) lifecycle_.Lost(*verdict.replaced, "was started again");
+  if (chief_.ended()) return;
+  chief_.turn.out.SendTo(from, Welcome{task.incarnation, chief_.term, task.name, CanonicalJob(chief_.job)});
+}
+
+void ChiefRole::Core::Hear(PeerId from, const Heartbeat& heartbeat) {
+  Task* task = chief_.members.Find(heartbeat.from);
+  if (task == nullptr || !task->alive()) {
+    const bool was_refused = task != nullptr && task->state == TaskState::kRefused;
+    return chief_.turn.out.SendTo(from, was_refused ? task->refusal
+                                                    : Refused{RefusalCode::kUnknown, false,
+                                                              "it was silent for too long, or is of another chief"});
+  }
+  const uint64_t skipped_before = task->stats.pushes_skipped;
+  Judge(from, task, chief_.members.Hear(chief_.turn.now, from, heartbeat, *task));
+  if (const uint64_t skipped = task->stats.pushes_skipped; task->role == TaskRole::kPs && skipped > skipped_before) {
+    chief_.failures.Add(task->name, absl::StrCat("skipped ", skipped - skipped_before,
+                                                 " pushes that were not finite; they changed nothing"));
+  }
+  chief_.logs.Take(task->name, heartbeat.log_from, heartbeat.log_lines);
+  chief_.turn.out.SendTo(from, HeartbeatReply{chief_.term, chief_.logs.Kept(task->name)});
+  lifecycle_.SendPlacement(*task);
+}
+
+void ChiefRole::Core::Hear(PeerId from, const OpenBulk& open) {
+  if (Task* task = Member(from, open.from, TaskRole::kPs, "OpenBulk")) task->bulk = from;
+}
+
+void ChiefRole::Core::Hear(PeerId, const Leave& leave) {
+  Task* task = chief_.members.FindAlive(leave.from);
+  if (task == nullptr) return;
+  task->state = TaskState::kLeft;
+  chief_.turn.out.Info(absl::StrCat(task->name, " left: ", leave.why));
+  if (chief_.ended()) return lifecycle_.SayGoodbye();
+  if (task->role == TaskRole::kPs) return lifecycle_.Lost(*task, absl::StrCat("left: ", leave.why));
+  work_.Release(leave.from);
+}
+
+void ChiefRole::Core::Hear(PeerId from, const DataReport& report) {
+  Task* task = Member(from, report.from, TaskRole::kWorker, "DataReport");
+  if (task == nullptr || chief_.ended()) return;
+  if (const absl::Status status = chief_.data.Judge(task->name, report); !status.ok()) {
+    return lifecycle_.RefuseForGood(*task, RefusalCode::kDataDiffers, Words(status));
+  }
+  task->data_good = true;
+  lifecycle_.SendPlacement(*task);
+}
+
+void ChiefRole::Core::Hear(PeerId from, const Violation& violation) {
+  if (Member(from, violation.from, TaskRole::kPs, "Violation") == nullptr) return;
+  Task* culprit = chief_.members.FindAlive(violation.by);
+  if (culprit == nullptr || culprit->role != TaskRole::kWorker || chief_.ended()) return;
+  ++culprit->rejected;
+  lifecycle_.RefuseForGood(*culprit, RefusalCode::kEjected, absl::StrCat("it broke the protocol: ", violation.what));
+}
+
+// ---- Work and state -------------------------------------------------------------------------------------------------
+
+void ChiefRole::Core::Hear(PeerId from, const WorkRequest& request) {
+  Task* task = Member(from, request.from, TaskRole::kWorker, "WorkRequest");
+  if (task != nullptr) Judge(from, task, work_.Receive(*task, request));
+}
+
+void ChiefRole::Core::Hear(PeerId from, const LeaseDone& done) {
+  Judge(from, chief_.members.Find(done.from), work_.Receive(from, done));
+}
+
+void ChiefRole::Core::Hear(PeerId from, const EvalDone& done) {
+  Judge(from, chief_.members.Find(done.from), work_.Receive(from, done));
+}
+
+void ChiefRole::Core::Hear(PeerId from, const SliceReport& report) {
+  Task* task = Member(from, report.from, TaskRole::kPs, "SliceReport");
+  if (task != nullptr) Judge(from, task, chief_.assignment.Receive(report));
+}
+
+void ChiefRole::Core::Hear(PeerId from, const SliceRecord& record) {
+  Task* task = Member(from, record.from, TaskRole::kPs, "SliceRecord");
+  if (task != nullptr) Judge(from, task, chief_.rounds.Receive(record));
+}
+
+void ChiefRole::Core::Hear(PeerId from, const ShardWritten& written) {
+  Task* task = Member(from, written.from, TaskRole::kPs, "ShardWritten");
+  if (task != nullptr) Judge(from, task, chief_.rounds.Receive(written));
+}
+
+// ---- Who may say it -------------------------------------------------------------------------------------------------
+
+// The living task of that role, or null. What the dead said is late, and no offence.
+Task* ChiefRole::Core::Member(PeerId from, Incarnation incarnation, TaskRole role, const char* what) {
+  Task* task = chief_.members.Find(incarnation);
+  if (task == nullptr && !chief_.members.Issued(incarnation)) {
+    Reject(from, nullptr, absl::StrCat(what, " of a process unknown here"));
+    return nullptr;
+  }
+  if (task == nullptr || !task->alive()) return nullptr;
+  if (task->role == role) return task;
+  Reject(from, task, absl::StrCat(what, " is not for a ", NameOf(task->role), " to say"));
+  return nullptr;
+}
+
+void ChiefRole::Core::Judge(PeerId from, Task* task, const absl::Status& status) {
+  if (!status.ok()) Reject(from, task, Words(status));
+}
+
+void ChiefRole::Core::Reject(PeerId from, Task* task, const std::string& why) {
+  const uint64_t count = task != nullptr ? ++task->rejected : ++chief_.rejected;
+  if (!std::has_single_bit(count)) return;  // a log that fills is an offence's second victim
+  chief_.turn.out.Warn(absl::StrCat("rejected from ",
+                                    task != nullptr ? task->name : absl::StrCat("peer ", static_cast<uint64_t>(from)),
+                                    " (", count, " so far): ", why));
+}
+
+// ---- The role -------------------------------------------------------------------------------------------------------
+
+ChiefRole::ChiefRole(ChiefOptions options) : core_(std::make_unique<Core>(std::move(options))) {}
+ChiefRole::~ChiefRole() = default;
+
+void ChiefRole::Step(Time now, Input input, Effects& effects) { core_->Step(now, input, effects); }
+
+JobState ChiefRole::state() const { return core_->chief().state; }
+uint32_t ChiefRole::term() const { return core_->chief().term; }
+const IntervalSet& ChiefRole::committed() const { return core_->chief().ledger.committed(); }
+std::map<LeaseId, Incarnation> ChiefRole::holders() const { return core_->chief().ledger.holders(); }
+std::vector<SliceEpoch> ChiefRole::epochs() const { return core_->chief().assignment.epochs(); }
+
+std::string ChiefRole::StatusJson(Time now) const {
+  core_->chief().turn.now = now;
+  return StatusText(core_->chief());
+}
+
+}  // namespace downpour

@@ -1,0 +1,88 @@
+#include "chief/data_plan.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "chief/turn.h"
+#include "schema/job_file.h"
+
+namespace downpour {
+namespace {
+
+// Over all epochs: counts stay exact in JSON, and no sum over the plan overflows.
+constexpr uint64_t kMaxExamples = uint64_t{1} << 53;
+
+std::string Describe(const DataShape& shape) {
+  return absl::StrFormat("%d training and %d evaluation examples, fingerprint %016x", shape.train_examples,
+                         shape.eval_examples, shape.fingerprint);
+}
+
+// Everything but the model set aside, so that texts compare models alone.
+std::string ModelText(const JobSpec& job) {
+  JobSpec bare;
+  bare.model = job.model;
+  return CanonicalJob(bare);
+}
+
+}  // namespace
+
+void DataPlan::Fix(const DataShape& shape, std::string source) {
+  shape_ = shape;
+  source_ = std::move(source);
+  plan_ = Plan(job_, shape.train_examples);
+}
+
+void DataPlan::FixFrom(const Manifest& manifest) {
+  Fix({manifest.train_examples, manifest.eval_examples, manifest.data_fingerprint},
+      absl::StrCat("checkpoint ", ToString(manifest.round)));
+}
+
+absl::Status DataPlan::Check(const std::string& task, const DataReport& report) const {
+  if (!report.error.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(task, " cannot read the data: ", report.error));
+  }
+  if (report.train_examples == 0) {
+    return absl::FailedPreconditionError(absl::StrCat(task, " found no training examples: data.train is empty"));
+  }
+  if (!job_.data.eval.empty() && report.eval_examples == 0) {
+    return absl::FailedPreconditionError(absl::StrCat(task, " found no evaluation examples: data.eval is empty"));
+  }
+  if (report.train_examples > kMaxExamples / static_cast<uint64_t>(job_.training.epochs) ||
+      report.eval_examples > kMaxExamples) {
+    return absl::FailedPreconditionError(absl::StrCat(task, " claims ", report.train_examples, " training and ",
+                                                      report.eval_examples, " evaluation examples"));
+  }
+  const DataShape found{report.train_examples, report.eval_examples, report.fingerprint};
+  if (fixed() && found != shape_) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(task, " has other data than ", source_, ": ", Describe(found), " instead of ", Describe(shape_)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DataPlan::Judge(const std::string& task, const DataReport& report) {
+  if (absl::Status status = Check(task, report); !status.ok()) {
+    refused_[task] = Words(status);
+    return status;
+  }
+  refused_.erase(task);
+  if (!fixed()) Fix({report.train_examples, report.eval_examples, report.fingerprint}, task);
+  return absl::OkStatus();
+}
+
+std::vector<std::string> PlanDifferences(const JobSpec& job, const JobSpec& before) {
+  std::vector<std::string> keys;
+  const auto compare = [&keys](bool same, const char* key) {
+    if (!same) keys.push_back(key);
+  };
+  compare(job.seed == before.seed, "seed");
+  compare(job.training.batch_size == before.training.batch_size, "training.batchSize");
+  compare(job.training.lease_batches == before.training.lease_batches, "training.leaseBatches");
+  compare(job.training.optimizer.kind == before.training.optimizer.kind, "training.optimizer.name");
+  compare(job.training.epochs >= before.training.epochs, "training.epochs (may be raised, not lowered)");
+  compare(ModelText(job) == ModelText(before), "model");
+  return keys;
+}
+
+}  // namespace downpour

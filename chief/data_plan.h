@@ -1,0 +1,59 @@
+// What is computed: the job file's plan and the data that workers found. Fixed once, by the first report or by the
+// checkpoint that is resumed; whoever differs is refused.
+//
+//   if (absl::Status status = data.Judge("worker-2", report); !status.ok()) ...refuse worker-2...
+//
+// Errors: Judge gives FAILED_PRECONDITION with one sentence that names the task and both sides.
+// Tests: tests/unit/chief/data_plan_test.cc.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "runtime/plan.h"
+#include "schema/checkpoint_format.h"
+#include "schema/job.h"
+#include "schema/message.h"
+
+namespace downpour {
+
+struct DataShape {
+  uint64_t train_examples = 0;
+  uint64_t eval_examples = 0;
+  uint64_t fingerprint = 0;
+  bool operator==(const DataShape&) const = default;
+};
+
+class DataPlan {
+ public:
+  explicit DataPlan(const JobSpec& job) : job_(job) {}
+
+  void FixFrom(const Manifest& manifest);
+  absl::Status Judge(const std::string& task, const DataReport& report);
+
+  bool fixed() const { return !source_.empty(); }
+  const Plan& plan() const { return plan_; }
+  const DataShape& shape() const { return shape_; }
+
+  // Tasks whose last report was refused, and why. A restarted process counts as its predecessor until it reports.
+  const std::map<std::string, std::string>& refused() const { return refused_; }
+
+ private:
+  absl::Status Check(const std::string& task, const DataReport& report) const;
+  void Fix(const DataShape& shape, std::string source);
+
+  const JobSpec& job_;
+  std::string source_;  // who fixed it, for people
+  DataShape shape_;
+  Plan plan_;
+  std::map<std::string, std::string> refused_;
+};
+
+// The keys of the job file that make batches and state mean something else, and in which the two jobs differ. More
+// epochs, other rates and other clusters go on with the same plan.
+std::vector<std::string> PlanDifferences(const JobSpec& job, const JobSpec& before);
+
+}  // namespace downpour

@@ -1,0 +1,81 @@
+// Evaluation rounds: the eval split cut into parts and handed to workers, whose answers make one result if all of them
+// used the same parameters.
+//
+//   evaluation.Begin(epoch, /*values_frozen=*/false);
+//   for (const EvalGrant& grant : evaluation.Offer(worker)) ...send...
+//   status = evaluation.Accept(done);               // also of parts that are no longer waited for
+//
+// Order: while values move, all parts of a round go to one worker, the first that asks, which pulls once; when they are
+//   frozen, to all that ask. A dead evaluator's parts are handed on if values are frozen, else the round starts anew.
+//   So it does when parts disagree about the versions they used, and then with one worker. A round that starts anew has
+//   a new number, so that no old answer is taken for one of it.
+// Errors: INVALID_ARGUMENT for an answer that no honest worker gives; nothing is changed then.
+// Tests: tests/unit/chief/evaluation_test.cc.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "schema/message.h"
+
+namespace downpour {
+
+class Evaluation {
+ public:
+  struct Result {
+    uint64_t round = 0;
+    uint64_t epoch = 0;  // epochs committed when the round began
+    double loss = 0;     // per example; may be infinite or no number
+    double accuracy = 0;
+    uint64_t examples = 0;
+    uint64_t oldest_version = 0;
+    uint64_t newest_version = 0;
+  };
+
+  Evaluation() = default;
+  Evaluation(uint64_t eval_examples, uint64_t batch_size, uint64_t batches_per_part);
+
+  // Replaces a round that is not over.
+  void Begin(uint64_t epoch, bool values_frozen);
+  void Abandon() { active_ = false; }
+
+  // Parts for a worker that asks for work, if it is its turn; empty otherwise.
+  std::vector<EvalGrant> Offer(Incarnation worker);
+  // All parts that are out: their grants are repeated until they are answered.
+  std::vector<EvalGrant> Outstanding() const;
+  void Release(Incarnation worker);
+
+  absl::Status Accept(const EvalDone& done);
+
+  bool active() const { return active_; }
+  uint64_t parts() const { return parts_.size(); }
+  uint64_t parts_done() const;
+  const std::optional<Result>& result() const { return result_; }  // of the last round that was finished
+
+ private:
+  struct Part {
+    uint64_t first_batch = 0;
+    uint64_t batches = 0;
+    uint64_t examples = 0;
+    Incarnation worker = Incarnation::kNone;  // granted to
+    std::optional<EvalDone> done;
+  };
+  void Restart();
+  void Finish();
+  uint64_t HeldBy(Incarnation worker) const;
+  EvalGrant GrantOf(const Part& part) const;
+
+  uint64_t round_ = 0;
+  uint64_t epoch_ = 0;
+  bool active_ = false;
+  bool frozen_ = false;
+  bool spread_ = false;                         // over all workers that ask
+  Incarnation evaluator_ = Incarnation::kNone;  // if not spread
+  std::vector<Part> parts_;
+  std::optional<Result> result_;
+};
+
+}  // namespace downpour

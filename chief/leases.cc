@@ -1,0 +1,163 @@
+#include "chief/leases.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace downpour {
+namespace {
+
+absl::Status OutOfPlan(LeaseId lease) {
+  return absl::InvalidArgumentError(absl::StrCat("lease ", ToNumber(lease), " is not of this plan"));
+}
+
+}  // namespace
+
+void LeaseLedger::Open(const Plan& plan, const IntervalSet& finished_everywhere) {
+  plan_ = plan;
+  IntervalSet all;
+  all.InsertRange(0, plan.total_leases());
+  for (const IntervalSet::Interval& run : all.Intersect(finished_everywhere).Intervals()) {
+    if (run.begin == 0) fresh_ = run.end;
+    for (uint64_t lease = run.begin; lease < run.end; ++lease) Commit(LeaseId{lease});
+  }
+}
+
+void LeaseLedger::Commit(LeaseId lease) {
+  committed_.Insert(ToNumber(lease));
+  examples_committed_ += plan_.ExamplesOf(lease);
+  steps_committed_ += plan_.StepsOf(lease);
+  reopened_.erase(lease);
+  if (const auto holder = holders_.find(lease); holder != holders_.end()) {
+    held_[holder->second].erase(lease);
+    holders_.erase(holder);
+  }
+}
+
+bool LeaseLedger::IsOpen(LeaseId lease) const {
+  if (committed_.Contains(ToNumber(lease)) || holders_.contains(lease)) return false;
+  return ToNumber(lease) >= fresh_ || reopened_.contains(lease);
+}
+
+void LeaseLedger::Reopen(LeaseId lease) {
+  if (ToNumber(lease) < fresh_) reopened_.insert(lease);
+}
+
+void LeaseLedger::Hold(Incarnation worker, LeaseId lease) {
+  reopened_.erase(lease);
+  holders_[lease] = worker;
+  held_[worker].insert(lease);
+}
+
+bool LeaseLedger::TakeOpen(LeaseId* lease) {
+  if (!reopened_.empty()) {
+    *lease = *reopened_.begin();
+    return true;
+  }
+  while (fresh_ < plan_.total_leases() && !IsOpen(LeaseId{fresh_})) ++fresh_;
+  if (fresh_ == plan_.total_leases()) return false;
+  *lease = LeaseId{fresh_++};
+  return true;
+}
+
+absl::StatusOr<std::vector<LeaseId>> LeaseLedger::Ask(Incarnation worker, absl::Span<const LeaseId> holding,
+                                                      uint32_t wanted) {
+  const std::set<LeaseId> known(holding.begin(), holding.end());
+  for (const LeaseId lease : known) {
+    if (!plan_.Contains(lease)) return OutOfPlan(lease);
+  }
+  std::set<LeaseId>& held = held_[worker];
+  for (const LeaseId lease : known) {
+    if (IsOpen(lease) && held.size() < kMaxHeld) Hold(worker, lease);
+  }
+  std::vector<LeaseId> unknown;
+  std::set_difference(held.begin(), held.end(), known.begin(), known.end(), std::back_inserter(unknown));
+  const size_t room = kMaxHeld - std::min(kMaxHeld, held.size());
+  const size_t more = wanted - std::min<size_t>(wanted, unknown.size());
+  demand_.erase(worker);
+  if (const size_t demand = std::min(room, more); demand > 0) demand_[worker] = demand;
+  return unknown;
+}
+
+std::vector<LeaseLedger::Granted> LeaseLedger::Distribute() {
+  std::vector<Granted> granted;
+  LeaseId lease{};
+  while (!demand_.empty() && TakeOpen(&lease)) {
+    auto next = demand_.upper_bound(last_served_);
+    if (next == demand_.end()) next = demand_.begin();
+    last_served_ = next->first;
+    Hold(last_served_, lease);
+    granted.push_back({last_served_, lease});
+    if (--next->second == 0) demand_.erase(next);
+  }
+  return granted;
+}
+
+absl::Status LeaseLedger::CheckEvidence(const LeaseDone& done, size_t slices) const {
+  if (!plan_.Contains(done.lease)) return OutOfPlan(done.lease);
+  std::vector<bool> seen(slices);
+  for (const LeaseDone::Evidence& evidence : done.evidence) {
+    const uint32_t slice = ToNumber(evidence.slice);
+    if (slice >= slices) return absl::InvalidArgumentError(absl::StrCat("evidence of slice ", slice, ", unknown here"));
+    if (seen[slice]) return absl::InvalidArgumentError(absl::StrCat("evidence of slice ", slice, " given twice"));
+    seen[slice] = true;
+  }
+  if (done.evidence.size() != slices) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("evidence of ", done.evidence.size(), " slices instead of ", slices));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> LeaseLedger::Judge(const LeaseDone& done, absl::Span<const SliceEpoch> current) {
+  if (absl::Status status = CheckEvidence(done, current.size()); !status.ok()) return status;
+  if (committed_.Contains(ToNumber(done.lease))) return true;
+  const bool is_current = std::all_of(done.evidence.begin(), done.evidence.end(), [&](const auto& evidence) {
+    return evidence.epoch == current[ToNumber(evidence.slice)];
+  });
+  if (is_current) Commit(done.lease);
+  return is_current;
+}
+
+std::vector<LeaseId> LeaseLedger::Release(Incarnation worker) {
+  demand_.erase(worker);
+  const std::vector<LeaseId> released = HeldBy(worker);
+  held_.erase(worker);
+  for (const LeaseId lease : released) {
+    holders_.erase(lease);
+    Reopen(lease);
+  }
+  return released;
+}
+
+std::vector<LeaseId> LeaseLedger::Restrict(const IntervalSet& finished) {
+  std::vector<LeaseId> lacking;
+  for (const IntervalSet::Interval& run : committed_.Intervals()) {
+    for (uint64_t lease = run.begin; lease < run.end; ++lease) {
+      if (!finished.Contains(lease)) lacking.push_back(LeaseId{lease});
+    }
+  }
+  committed_ = committed_.Intersect(finished);
+  for (const LeaseId lease : lacking) {
+    examples_committed_ -= plan_.ExamplesOf(lease);
+    steps_committed_ -= plan_.StepsOf(lease);
+    Reopen(lease);
+  }
+  return lacking;
+}
+
+uint64_t LeaseLedger::EpochsCommitted() const {
+  const auto runs = committed_.Intervals();
+  if (runs.empty() || runs.front().begin != 0) return 0;
+  return runs.front().end / plan_.leases_per_epoch();
+}
+
+std::vector<LeaseId> LeaseLedger::HeldBy(Incarnation worker) const {
+  const auto held = held_.find(worker);
+  return held == held_.end() ? std::vector<LeaseId>() : std::vector<LeaseId>(held->second.begin(), held->second.end());
+}
+
+}  // namespace downpour

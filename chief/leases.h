@@ -1,0 +1,85 @@
+// The ledger of leases: committed, held by a worker, or open. A cache of what the slices' counters say.
+//
+//   ledger.Open(plan, committed);                  // from the slices' reports, and from nothing else
+//   repeats = ledger.Ask(worker, holding, wanted);
+//   for (const auto& [worker, lease] : ledger.Distribute()) ...grant...
+//   ledger.Judge(done, epochs);                    // whoever says it: evidence decides
+//
+// Order: leases are granted lowest number first, to waiting workers in turn. A lease is never open and committed at
+// once. Errors: INVALID_ARGUMENT for what no honest worker sends; nothing is changed then. Cost: Judge is linear in
+// slices, the rest in the leases it names; memory in leases held and re-opened. Source: protocol rules core 1, core 5
+// and A2, A3 (schema/PROTOCOL.md). Tests: tests/unit/chief/leases_test.cc.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "runtime/plan.h"
+#include "schema/interval_set.h"
+#include "schema/message.h"
+
+namespace downpour {
+
+class LeaseLedger {
+ public:
+  // A worker may hold at most this many: enough to hide a slow link, few to hand on when it dies.
+  static constexpr size_t kMaxHeld = 16;
+
+  void Open(const Plan& plan, const IntervalSet& finished_everywhere);
+
+  // Notes what the worker has and could take; leases of `holding` that are open become its own (it was granted them by
+  // a chief before this one). Returns the leases that it was granted and does not know of: their grants were lost.
+  absl::StatusOr<std::vector<LeaseId>> Ask(Incarnation worker, absl::Span<const LeaseId> holding, uint32_t wanted);
+
+  struct Granted {
+    Incarnation worker{};
+    LeaseId lease{};
+  };
+  std::vector<Granted> Distribute();
+
+  // True: the lease is committed (now or before). False: some evidence is of an epoch that is over.
+  absl::StatusOr<bool> Judge(const LeaseDone& done, absl::Span<const SliceEpoch> current);
+
+  // The worker is gone: what it held is open again.
+  std::vector<LeaseId> Release(Incarnation worker);
+
+  // A slice turned out to have finished only these: what it lacks is open again, however it came to be committed.
+  std::vector<LeaseId> Restrict(const IntervalSet& finished);
+
+  const IntervalSet& committed() const { return committed_; }
+  bool AllCommitted() const { return committed_.CoversRange(0, plan_.total_leases()); }
+  uint64_t EpochsCommitted() const;  // whole epochs from the first on
+  uint64_t examples_committed() const { return examples_committed_; }
+  uint64_t steps_committed() const { return steps_committed_; }
+  const std::map<LeaseId, Incarnation>& holders() const { return holders_; }
+  std::vector<LeaseId> HeldBy(Incarnation worker) const;
+  bool Wants(Incarnation worker) const { return demand_.contains(worker); }
+  const Plan& plan() const { return plan_; }
+
+ private:
+  absl::Status CheckEvidence(const LeaseDone& done, size_t slices) const;
+  void Commit(LeaseId lease);
+  void Reopen(LeaseId lease);
+  bool IsOpen(LeaseId lease) const;
+  bool TakeOpen(LeaseId* lease);
+  void Hold(Incarnation worker, LeaseId lease);
+
+  Plan plan_;
+  IntervalSet committed_;
+  uint64_t examples_committed_ = 0;
+  uint64_t steps_committed_ = 0;
+  std::map<LeaseId, Incarnation> holders_;
+  std::map<Incarnation, std::set<LeaseId>> held_;
+  // Open: these, and all from fresh_ on that are not committed.
+  std::set<LeaseId> reopened_;
+  uint64_t fresh_ = 0;
+  std::map<Incarnation, uint64_t> demand_;  // how many more each could take; at least 1
+  Incarnation last_served_ = Incarnation::kNone;
+};
+
+}  // namespace downpour

@@ -1,0 +1,287 @@
+#include "chief/lifecycle.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "chief/status.h"
+#include "schema/job_file.h"
+
+namespace downpour {
+namespace {
+
+constexpr int kOtherPlan = 78;
+constexpr int kSignalled = 128;
+
+std::string Process(const Task& task) {
+  return absl::StrCat(task.name, " (host ", task.process.host, ", process ", task.process.pid, ")");
+}
+
+}  // namespace
+
+// ---- Beginning ------------------------------------------------------------------------------------------------------
+
+void Lifecycle::Begin(const Started& started) {
+  chief_.turn.started = chief_.turn.now;
+  chief_.turn.started_unix_ms = started.unix_ms;
+  chief_.endpoint = started.endpoint;
+  chief_.startup.Run({started.endpoint, chief_.options.host, chief_.options.pid},
+                     [this](const Startup::Outcome& outcome) { Ready(outcome); });
+}
+
+void Lifecycle::Ready(const Startup::Outcome& outcome) {
+  if (outcome.exit_code != 0) {
+    chief_.state = JobState::kFailed;
+    chief_.error = outcome.why;
+    return Leave(outcome.exit_code, outcome.why);
+  }
+  chief_.term = outcome.term;
+  chief_.members.Begin(outcome.term);
+  for (const CheckpointStore::Damaged& damaged : chief_.store.damaged()) chief_.failures.Add("chief", damaged.why);
+  chief_.turn.out.Info(
+      absl::StrCat("job ", chief_.job.name, " waits for its tasks at ", chief_.endpoint, " (term ", chief_.term, ")"));
+  sources_ = outcome.sources;
+  if (sources_.empty()) {
+    if (chief_.options.resume) chief_.turn.out.Warn("there is no checkpoint to resume: the job begins anew");
+    return;
+  }
+  chief_.data.FixFrom(sources_.front());
+  chief_.rounds.Resume(sources_.front());
+  chief_.turn.out.Info(absl::StrCat("goes on from ", CheckpointDir(sources_.front().round)));
+}
+
+void Lifecycle::Prepare() {
+  const bool servers_here = chief_.assignment.placed() || chief_.members.AllAlive(TaskRole::kPs);
+  if (servers_here && !chief_.assignment.placed() && chief_.data.fixed()) {
+    chief_.assignment.Place(chief_.term, chief_.members.Alive(TaskRole::kPs), chief_.data.shape().train_examples,
+                            std::exchange(sources_, {}));
+  }
+  const std::vector<Task*> workers = chief_.members.Alive(TaskRole::kWorker);
+  chief_.state = servers_here && !workers.empty() ? JobState::kPreparing : JobState::kQueued;
+  const bool data_here = std::any_of(workers.begin(), workers.end(), [](const Task* task) { return task->data_good; });
+  if (!data_here) return FailIfNobodyHasData();
+  if (chief_.assignment.complete()) Run();
+}
+
+void Lifecycle::FailIfNobodyHasData() {
+  const auto& refused = chief_.data.refused();
+  if (refused.size() < static_cast<size_t>(chief_.job.cluster.worker_count)) return;
+  Fail(absl::StrCat("no worker has the job's data: ", refused.begin()->second), chief_.options.resume ? kOtherPlan : 1);
+}
+
+void Lifecycle::Run() {
+  chief_.state = JobState::kRunning;
+  const Time now = chief_.turn.now;
+  const uint64_t eval_examples = chief_.job.data.eval.empty() ? 0 : chief_.data.shape().eval_examples;
+  chief_.ledger.Open(chief_.data.plan(), chief_.assignment.Finished());
+  chief_.evaluation = Evaluation(eval_examples, chief_.job.training.batch_size, chief_.job.training.lease_batches);
+  chief_.progress.Begin(now, chief_.ledger.examples_committed());
+  evaluated_epochs_ = chief_.ledger.EpochsCommitted();
+  next_round_ = now + chief_.job.checkpoint.every;
+  for (const Task* worker : chief_.members.Alive(TaskRole::kWorker)) SendPlacement(*worker);
+  chief_.turn.out.Info(absl::StrCat("runs: ", chief_.ledger.committed().Count(), " of ",
+                                    chief_.ledger.plan().total_leases(), " leases are committed"));
+}
+
+void Lifecycle::SendPlacement(const Task& worker) {
+  const bool runs = chief_.state == JobState::kRunning || chief_.state == JobState::kCancelling;
+  if (!runs || !worker.data_good || worker.placement_seen >= chief_.assignment.revision()) return;
+  chief_.turn.out.SendTo(worker.control, chief_.assignment.ToPlacement());
+}
+
+// ---- Running --------------------------------------------------------------------------------------------------------
+
+void Lifecycle::Tick() {
+  if (exited_ || !ready()) return;
+  if (chief_.ended()) return SayGoodbye();
+  for (const Task* task : chief_.members.TakeSilent(chief_.turn.now)) {
+    Lost(*task, absl::StrFormat("is dead: no heartbeat for %.1f s", Seconds(chief_.turn.now - task->heard)));
+  }
+  UpdateTaskStates();
+  FailIfTooManySkips();
+  chief_.assignment.Tick();
+  chief_.rounds.Tick();
+  work_.Tick();
+}
+
+void Lifecycle::Advance() {
+  if (exited_ || !ready()) return;
+  if (chief_.ended()) return;
+  if (!chief_.assignment.failure().empty()) return Fail(chief_.assignment.failure());
+  TakeLackingLeases();
+  if (chief_.state == JobState::kQueued || chief_.state == JobState::kPreparing) Prepare();
+  if (chief_.state == JobState::kRunning) Train();
+  if (chief_.state == JobState::kCancelling) Cancel();
+}
+
+void Lifecycle::UpdateTaskStates() {
+  for (const Assignment::Server& server : chief_.assignment.servers()) {
+    Task* task = chief_.members.FindAlive(server.incarnation);
+    if (task != nullptr && server.unreported == 0) task->state = TaskState::kRunning;
+  }
+  for (Task* worker : chief_.members.Alive(TaskRole::kWorker)) {
+    const bool placed = chief_.assignment.complete() && worker->placement_seen >= chief_.assignment.revision();
+    worker->state = worker->data_good && placed ? TaskState::kRunning : TaskState::kPreparing;
+  }
+}
+
+// A slice's counters say less than the ledger: somebody vouched for what he had not seen. The slices are right.
+void Lifecycle::TakeLackingLeases() {
+  const std::optional<IntervalSet> finished = chief_.rounds.TakeLacking();
+  if (!finished) return;
+  const size_t reopened = chief_.ledger.Restrict(*finished).size();
+  chief_.failures.Add("chief", absl::StrCat(reopened, " leases are open again: a slice lacks them"));
+  chief_.evaluation.Abandon();
+  final_evaluation_ = false;
+  work_.HandOut();
+}
+
+void Lifecycle::FailIfTooManySkips() {
+  const uint64_t skipped = chief_.members.Totals(TaskRole::kPs).pushes_skipped;
+  if (skipped > static_cast<uint64_t>(chief_.job.training.max_skipped_pushes)) {
+    Fail(absl::StrCat(skipped, " pushes were not finite and were skipped, more than training.maxSkippedPushes (",
+                      chief_.job.training.max_skipped_pushes, ") allows: try a lower learning rate. ", HowToGoOn()));
+  }
+}
+
+void Lifecycle::Train() {
+  Evaluate();
+  Checkpoint();
+  const bool evaluated = final_evaluation_ && !chief_.evaluation.active();
+  if (evaluated && AllDurable()) End(JobState::kSucceeded, "the job has succeeded", 0);
+}
+
+void Lifecycle::Evaluate() {
+  const uint64_t epochs = chief_.ledger.EpochsCommitted();
+  if (chief_.ledger.AllCommitted()) {
+    if (final_evaluation_) return;
+    final_evaluation_ = true;
+    chief_.evaluation.Begin(epochs, /*values_frozen=*/true);
+    return work_.HandOut();
+  }
+  const auto every = static_cast<uint64_t>(chief_.job.training.evaluate_every_epochs);
+  if (every == 0 || chief_.evaluation.active() || epochs / every * every <= evaluated_epochs_) return;
+  evaluated_epochs_ = epochs;
+  chief_.evaluation.Begin(epochs, /*values_frozen=*/false);
+  work_.HandOut();
+}
+
+bool Lifecycle::AllDurable() const {
+  const auto& durable = chief_.rounds.durable();
+  return durable && durable->round.term == chief_.term && chief_.ledger.AllCommitted() &&
+         durable->committed.CoversRange(0, chief_.ledger.plan().total_leases());
+}
+
+void Lifecycle::Checkpoint() {
+  if (chief_.rounds.active() || AllDurable()) return;
+  const bool is_last = chief_.ledger.AllCommitted();
+  if (is_last && !last_round_begun_) next_round_ = chief_.turn.now;
+  const bool periodic = chief_.job.checkpoint.every > Duration::zero();
+  if ((!is_last && !periodic) || chief_.turn.now < next_round_) return;
+  last_round_begun_ = is_last;
+  StartRound();
+  // The round that ends the job is tried again soon, whatever `every` says.
+  next_round_ = chief_.turn.now + (is_last ? chief_.options.timing.dead_after : chief_.job.checkpoint.every);
+}
+
+void Lifecycle::StartRound() {
+  chief_.rounds.Start({chief_.term, ++rounds_begun_},
+                      {CanonicalJob(chief_.job), chief_.data.shape(), chief_.ledger.committed()});
+}
+
+// ---- Losses ---------------------------------------------------------------------------------------------------------
+
+std::string Lifecycle::HowToGoOn() const {
+  const auto& durable = chief_.rounds.durable();
+  if (!durable) return "There is no checkpoint yet: start the job again";
+  return absl::StrCat("The last checkpoint is ", CheckpointDir(durable->round), " with ", durable->committed.Count(),
+                      " leases: go on from it with downpour run JOB.yaml --job-dir ", chief_.options.job_dir,
+                      " --resume");
+}
+
+void Lifecycle::Lost(const Task& task, const std::string& why) {
+  const uint64_t handed_on = work_.Release(task.incarnation);
+  chief_.failures.Add(task.name,
+                      absl::StrCat(why, handed_on == 0 ? "" : absl::StrCat("; ", handed_on, " leases handed on")));
+  if (task.role == TaskRole::kWorker) {
+    ++chief_.workers_lost;
+  } else if (chief_.state == JobState::kCancelling) {
+    cancel_by_ = chief_.turn.now;
+  } else if (chief_.assignment.IsServer(task.incarnation)) {
+    Fail(absl::StrCat(Process(task), " ", why, ". ", HowToGoOn()));
+  }
+}
+
+void Lifecycle::RefuseForGood(Task& task, RefusalCode code, const std::string& why) {
+  task.refusal = {code, true, why};
+  task.state = TaskState::kRefused;
+  chief_.turn.out.SendTo(task.control, task.refusal);
+  chief_.failures.Add(task.name, absl::StrCat("refused: ", why));
+  work_.Release(task.incarnation);
+}
+
+// ---- Ending ---------------------------------------------------------------------------------------------------------
+
+void Lifecycle::Fail(const std::string& why, int exit_code) { End(JobState::kFailed, why, exit_code); }
+
+void Lifecycle::Stop(int signal) {
+  const int exit_code = kSignalled + signal;
+  if (std::exchange(signal_, signal) != 0 || !ready()) {
+    return Leave(exit_code, absl::StrCat("ended at once by signal ", signal));
+  }
+  if (chief_.ended()) return;
+  chief_.turn.out.Warn(
+      absl::StrCat("signal ", signal, ": the job ends after one last checkpoint; a second one ends it at once"));
+  cancel_by_ = chief_.state == JobState::kRunning ? chief_.turn.now + kLastRound : chief_.turn.now;
+  last_round_begun_ = false;
+  chief_.state = JobState::kCancelling;
+}
+
+void Lifecycle::Cancel() {
+  if (chief_.turn.now < cancel_by_) {
+    if (chief_.rounds.active()) return;
+    if (!std::exchange(last_round_begun_, true)) return StartRound();
+  }
+  End(JobState::kCancelled, absl::StrCat("ended by signal ", signal_, ". ", HowToGoOn()), kSignalled + signal_);
+}
+
+void Lifecycle::End(JobState state, const std::string& why, int exit_code) {
+  chief_.state = state;
+  chief_.error = state == JobState::kSucceeded ? "" : why;
+  exit_code_ = exit_code;
+  exit_why_ = why;
+  chief_.rounds.Stop();
+  goodbye_by_ = chief_.turn.now + kGoodbye;
+  next_goodbye_ = chief_.turn.now;
+  if (state == JobState::kFailed) chief_.turn.out.Error(why);
+  SayGoodbye();
+}
+
+void Lifecycle::SayGoodbye() {
+  if (summary_begun_) return;
+  chief_.members.TakeSilent(chief_.turn.now);
+  std::vector<Task*> members = chief_.members.Alive(TaskRole::kPs);
+  for (Task* worker : chief_.members.Alive(TaskRole::kWorker)) members.push_back(worker);
+  if (members.empty() || chief_.turn.now >= goodbye_by_) return WriteSummary();
+  if (chief_.turn.now < next_goodbye_) return;
+  next_goodbye_ = chief_.turn.now + chief_.options.timing.control_retry;
+  for (const Task* task : members) {
+    chief_.turn.out.SendTo(task->control, JobEnd{chief_.state == JobState::kSucceeded, exit_why_});
+  }
+}
+
+void Lifecycle::WriteSummary() {
+  summary_begun_ = true;
+  chief_.storage.Run(ReplaceFile("summary.json", SummaryText(chief_)), [this](const StorageDone& done) {
+    if (!done.status.ok()) chief_.turn.out.Error("summary.json cannot be written: " + done.status.ToString());
+    Leave(exit_code_, exit_why_);
+  });
+}
+
+void Lifecycle::Leave(int exit_code, const std::string& why) {
+  if (std::exchange(exited_, true)) return;
+  chief_.turn.out.Add(Exit{exit_code, why});
+}
+
+}  // namespace downpour

@@ -1,0 +1,88 @@
+// The life of a job, from the first look into its folder to the last goodbye.
+//
+//   QUEUED -> PREPARING -> RUNNING -> SUCCEEDED
+//                             |-----> CANCELLING -> CANCELLED
+//   any but the last three ---------> FAILED, CANCELLED
+//
+// Order: Advance after each input moves the job on as far as it can go. It has SUCCEEDED when a checkpoint of this term
+//   is durable that holds every lease, and the last evaluation is in: only then may workers leave (protocol rule A12,
+//   schema/PROTOCOL.md). A job that ends says so to all members until each said goodbye or died, for kGoodbye at most,
+//   then writes summary.json, then exits.
+// Errors: none; what goes wrong is the job's end, with one sentence.
+// Tests: tests/unit/chief/chief_role_test.cc.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "chief/chief_parts.h"
+#include "chief/work.h"
+
+namespace downpour {
+
+class Lifecycle {
+ public:
+  static constexpr Duration kGoodbye = 3s;
+  // From the first signal to the end: what a spot machine's notice of 30 s leaves, less the goodbyes.
+  static constexpr Duration kLastRound = 20s;
+
+  Lifecycle(ChiefParts& chief, Work& work) : chief_(chief), work_(work) {}
+
+  void Begin(const Started& started);
+  bool ready() const { return chief_.term != 0; }
+  bool exited() const { return exited_; }
+
+  void Tick();
+  void Advance();
+
+  // A process is no longer there: it fell silent, or was replaced, or is a ps that left. `why` completes "ps-0 ".
+  void Lost(const Task& task, const std::string& why);
+  void RefuseForGood(Task& task, RefusalCode code, const std::string& why);
+  // To a worker whose data is good and that has not seen the newest one.
+  void SendPlacement(const Task& worker);
+  void Fail(const std::string& why, int exit_code = 1);
+  void Stop(int signal);
+  void SayGoodbye();
+
+ private:
+  void Ready(const Startup::Outcome& outcome);
+  void Prepare();
+  void FailIfNobodyHasData();
+  void Run();
+  void FailIfTooManySkips();
+  void Train();
+  void Evaluate();
+  void Checkpoint();
+  void StartRound();
+  void Cancel();
+  void TakeLackingLeases();
+  void UpdateTaskStates();
+  bool AllDurable() const;
+  std::string HowToGoOn() const;
+  void End(JobState state, const std::string& why, int exit_code);
+  void WriteSummary();
+  void Leave(int exit_code, const std::string& why);
+
+  ChiefParts& chief_;
+  Work& work_;
+
+  std::vector<Manifest> sources_;  // what is resumed; empty once placed
+  uint32_t rounds_begun_ = 0;
+  Time next_round_{};
+  uint64_t evaluated_epochs_ = 0;
+  bool final_evaluation_ = false;
+
+  int signal_ = 0;
+  bool last_round_begun_ = false;
+  Time cancel_by_{};
+
+  int exit_code_ = 0;
+  std::string exit_why_;
+  Time goodbye_by_{};
+  Time next_goodbye_{};
+  bool summary_begun_ = false;
+  bool exited_ = false;
+};
+
+}  // namespace downpour

@@ -1,0 +1,277 @@
+#include "chief/membership.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "schema/text.h"
+
+namespace downpour {
+namespace {
+
+// Counts beyond this are not exact in JSON, and no process gets there honestly.
+constexpr uint64_t kMaxCount = uint64_t{1} << 53;
+constexpr size_t kMaxWords = 256;  // of what a process says about itself
+
+// A silence of the chief itself, after which it believes nobody dead before having listened again: a share of
+// dead_after.
+constexpr int kOwnSilenceShare = 4;
+
+absl::Status CheckStats(const TaskStats& s) {
+  const Staleness& d = s.staleness;
+  for (const uint64_t count : {s.steps, s.examples, s.pushes_acknowledged, s.pushes_applied, s.pushes_duplicate,
+                               s.pushes_refused, s.pushes_skipped, s.messages_rejected, s.resident_bytes, s.bytes_in,
+                               s.bytes_out, d.pushes, d.unknown, d.sum, d.max}) {
+    if (count > kMaxCount) return absl::InvalidArgumentError(absl::StrCat("a count of ", count));
+  }
+  if (!std::isfinite(s.cpu_seconds) || s.cpu_seconds < 0) return absl::InvalidArgumentError("processor time below 0");
+  if (d.histogram.size() > kStalenessBuckets + 1)
+    return absl::InvalidArgumentError("a histogram of staleness too wide");
+  uint64_t counted = d.unknown;
+  for (const uint64_t bucket : d.histogram) {
+    if (bucket > d.pushes) return absl::InvalidArgumentError("a staleness that more pushes have than there are");
+    counted += bucket;
+  }
+  if (counted > d.pushes) return absl::InvalidArgumentError("a histogram of staleness that exceeds its pushes");
+  return absl::OkStatus();
+}
+
+Refused Refuse(RefusalCode code, bool for_good, std::string why) { return {code, for_good, std::move(why)}; }
+
+bool SpeaksOurProtocol(const Join& join) {
+  return join.oldest_protocol <= kProtocolVersion && join.protocol >= kOldestProtocolSpoken;
+}
+
+// What stands in status and logs is short and printable, whatever was said.
+Join Cleaned(Join join) {
+  for (std::string* words : {&join.host, &join.endpoint, &join.launcher, &join.device}) {
+    *words = CleanText(*words, kMaxWords);
+  }
+  return join;
+}
+
+}  // namespace
+
+const char* NameOf(TaskState state) {
+  switch (state) {
+    case TaskState::kPending:
+      return "PENDING";
+    case TaskState::kPreparing:
+      return "PREPARING";
+    case TaskState::kRunning:
+      return "RUNNING";
+    case TaskState::kLost:
+      return "LOST";
+    case TaskState::kLeft:
+      return "LEFT";
+    case TaskState::kRefused:
+      return "REFUSED";
+  }
+  return "?";
+}
+
+const char* NameOf(TaskRole role) {
+  switch (role) {
+    case TaskRole::kChief:
+      return "chief";
+    case TaskRole::kPs:
+      return "ps";
+    case TaskRole::kWorker:
+      return "worker";
+  }
+  return "?";
+}
+
+Membership::Membership(const ClusterSpec& cluster, const Timing& timing) : timing_(timing) {
+  for (const auto& [role, count] :
+       {std::pair(TaskRole::kPs, cluster.parameter_server_count), std::pair(TaskRole::kWorker, cluster.worker_count)}) {
+    for (int64_t index = 0; index < count; ++index) {
+      Task& task = tasks_.emplace_back();
+      task.role = role;
+      task.name = absl::StrCat(NameOf(role), "-", index);
+    }
+  }
+}
+
+// A process that asked before, under whatever name it got.
+Task* Membership::FindProcess(const Join& join) {
+  for (Task& task : tasks_) {
+    if (task.role == join.role && task.incarnation != Incarnation::kNone && task.process.nonce == join.nonce) {
+      return &task;
+    }
+  }
+  return nullptr;
+}
+
+Task* Membership::ChooseTask(const Join& join, Refused* refusal) {
+  const std::string kind = NameOf(join.role);
+  int64_t index = 0;
+  for (Task& task : tasks_) {
+    if (task.role != join.role) continue;
+    if (join.index < 0 ? !task.alive() : index == join.index) return &task;
+    ++index;
+  }
+  *refusal = join.index < 0 ? Refuse(RefusalCode::kNameTaken, false,
+                                     absl::StrCat("the job file asks for ", index, " tasks of kind ", kind,
+                                                  ", and all of them are there"))
+                            : Refuse(RefusalCode::kNoSuchTask, true,
+                                     absl::StrCat("there is no ", kind, "-", join.index, ": the job file asks for ",
+                                                  index, " of them, counted from 0"));
+  return nullptr;
+}
+
+Membership::Verdict Membership::Admit(Time now, PeerId from, const Join& join) {
+  if (!SpeaksOurProtocol(join)) {
+    return {.refusal = Refuse(RefusalCode::kProtocolVersion, true,
+                              absl::StrCat("this process speaks protocol ", join.oldest_protocol, " to ", join.protocol,
+                                           ", the chief ", kOldestProtocolSpoken, " to ", kProtocolVersion,
+                                           ": install the same release on both"))};
+  }
+  if (join.role == TaskRole::kPs && (join.endpoint.empty() || join.endpoint.size() > kMaxWords)) {
+    return {.refusal = Refuse(RefusalCode::kEjected, true, "a ps must say at which endpoint workers reach it")};
+  }
+  if (Task* known = FindProcess(join); known != nullptr) {
+    if (known->alive()) {
+      known->control = from;
+      known->heard = now;
+      return {.task = known};
+    }
+    if (known->state == TaskState::kRefused) return {.refusal = known->refusal};
+    if (known->state == TaskState::kLeft) return {.refusal = Refuse(RefusalCode::kUnknown, false, "it said goodbye")};
+  }
+  Refused refusal;
+  Task* task = ChooseTask(join, &refusal);
+  if (task == nullptr) return {.refusal = refusal};
+  const bool restarted =
+      !join.launcher.empty() && join.launcher == task->process.launcher && join.attempt > task->process.attempt;
+  if (task->alive() && !restarted) {
+    return {.refusal = Refuse(RefusalCode::kNameTaken, false,
+                              absl::StrCat("the name ", task->name, " is held by process ", task->process.pid, " on ",
+                                           task->process.host, ", which is alive"))};
+  }
+  Verdict verdict{.task = task, .is_new = true};
+  if (task->alive()) verdict.replaced = *task;
+  Replace(now, from, join, *task);
+  return verdict;
+}
+
+void Membership::Replace(Time now, PeerId from, const Join& join, Task& task) {
+  AddStats(task.stats, departed_[static_cast<size_t>(task.role)]);
+  Task fresh;
+  fresh.role = task.role;
+  fresh.name = task.name;
+  fresh.state = TaskState::kPreparing;
+  fresh.incarnation = Incarnation{uint64_t{term_} << 32 | ++issued_};
+  fresh.process = Cleaned(join);
+  fresh.control = from;
+  fresh.heard = now;
+  task = std::move(fresh);
+}
+
+Task* Membership::Find(Incarnation incarnation) { return const_cast<Task*>(std::as_const(*this).Find(incarnation)); }
+
+const Task* Membership::Find(Incarnation incarnation) const {
+  if (incarnation == Incarnation::kNone) return nullptr;
+  const auto found =
+      std::find_if(tasks_.begin(), tasks_.end(), [&](const Task& task) { return task.incarnation == incarnation; });
+  return found == tasks_.end() ? nullptr : &*found;
+}
+
+Task* Membership::FindAlive(Incarnation incarnation) {
+  Task* task = Find(incarnation);
+  return task != nullptr && task->alive() ? task : nullptr;
+}
+
+Task* Membership::FindByPeer(PeerId peer) {
+  for (Task& task : tasks_) {
+    if (task.alive() && (task.control == peer || task.bulk == peer)) return &task;
+  }
+  return nullptr;
+}
+
+bool Membership::Issued(Incarnation incarnation) const {
+  const uint64_t number = ToNumber(incarnation);
+  return number >> 32 == term_ && static_cast<uint32_t>(number) >= 1 && static_cast<uint32_t>(number) <= issued_;
+}
+
+absl::Status Membership::Hear(Time now, PeerId from, const Heartbeat& heartbeat, Task& task) {
+  task.control = from;
+  task.heard = now;
+  task.placement_seen = std::max(task.placement_seen, heartbeat.placement);
+  if (const absl::Status status = CheckStats(heartbeat.stats); !status.ok()) return status;
+  const bool overtaken = heartbeat.stats.steps < task.stats.steps || heartbeat.stats.examples < task.stats.examples ||
+                         heartbeat.stats.cpu_seconds < task.stats.cpu_seconds;
+  if (overtaken) return absl::OkStatus();  // by a later one
+  task.stats = heartbeat.stats;
+  task.stats.waiting_for = CleanText(task.stats.waiting_for, kMaxWords);
+  task.steps.Add(now, static_cast<double>(task.stats.steps));
+  task.examples.Add(now, static_cast<double>(task.stats.examples));
+  task.cpu_seconds.Add(now, task.stats.cpu_seconds);
+  return absl::OkStatus();
+}
+
+std::vector<Task*> Membership::TakeSilent(Time now) {
+  const Duration own_silence = now - last_look_;
+  const bool was_away = last_look_ != Time{} && own_silence > timing_.dead_after / kOwnSilenceShare;
+  last_look_ = now;
+  std::vector<Task*> silent;
+  for (Task& task : tasks_) {
+    if (!task.alive()) continue;
+    if (was_away) task.heard = std::min(now, task.heard + own_silence);
+    if (now - task.heard < timing_.dead_after) continue;
+    task.state = TaskState::kLost;
+    silent.push_back(&task);
+  }
+  return silent;
+}
+
+uint64_t Membership::CountAlive(TaskRole role) const {
+  return std::count_if(tasks_.begin(), tasks_.end(),
+                       [role](const Task& task) { return task.role == role && task.alive(); });
+}
+
+bool Membership::AllAlive(TaskRole role) const {
+  return std::all_of(tasks_.begin(), tasks_.end(),
+                     [role](const Task& task) { return task.role != role || task.alive(); });
+}
+
+std::vector<Task*> Membership::Alive(TaskRole role) {
+  std::vector<Task*> alive;
+  for (Task& task : tasks_) {
+    if (task.role == role && task.alive()) alive.push_back(&task);
+  }
+  return alive;
+}
+
+TaskStats Membership::Totals(TaskRole role) const {
+  TaskStats totals = departed_[static_cast<size_t>(role)];
+  for (const Task& task : tasks_) {
+    if (task.role == role) AddStats(task.stats, totals);
+  }
+  return totals;
+}
+
+void AddStats(const TaskStats& from, TaskStats& to) {
+  to.steps += from.steps;
+  to.examples += from.examples;
+  to.pushes_acknowledged += from.pushes_acknowledged;
+  to.pushes_applied += from.pushes_applied;
+  to.pushes_duplicate += from.pushes_duplicate;
+  to.pushes_refused += from.pushes_refused;
+  to.pushes_skipped += from.pushes_skipped;
+  to.messages_rejected += from.messages_rejected;
+  to.cpu_seconds += from.cpu_seconds;
+  to.resident_bytes += from.resident_bytes;
+  to.bytes_in += from.bytes_in;
+  to.bytes_out += from.bytes_out;
+  to.staleness.pushes += from.staleness.pushes;
+  to.staleness.unknown += from.staleness.unknown;
+  to.staleness.sum += from.staleness.sum;
+  to.staleness.max = std::max(to.staleness.max, from.staleness.max);
+  auto& histogram = to.staleness.histogram;
+  histogram.resize(std::max(histogram.size(), from.staleness.histogram.size()));
+  for (size_t i = 0; i < from.staleness.histogram.size(); ++i) histogram[i] += from.staleness.histogram[i];
+}
+
+}  // namespace downpour

@@ -1,0 +1,105 @@
+// Who belongs to the job: one row per task of the job file, and the process that fills it now.
+//
+//   Membership::Verdict verdict = members.Admit(now, peer, join);
+//   if (verdict.task == nullptr) effects.SendTo(peer, verdict.refusal);
+//
+// Order: an incarnation is term << 32 | counter, never used twice. A name is held by at most one living process.
+// Errors: whom it does not admit it tells why; for good, where asking again cannot help.
+// Cost: linear in tasks.
+// Tests: tests/unit/chief/membership_test.cc.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "chief/rate_window.h"
+#include "runtime/options.h"
+#include "runtime/role.h"
+#include "schema/job.h"
+
+namespace downpour {
+
+enum class TaskState : uint8_t { kPending, kPreparing, kRunning, kLost, kLeft, kRefused };
+const char* NameOf(TaskState state);  // PENDING, PREPARING and so on
+
+struct Task {
+  TaskRole role{};
+  std::string name;  // ps-0, worker-3
+  TaskState state = TaskState::kPending;
+  Incarnation incarnation = Incarnation::kNone;  // of the newest process under this name
+  Join process;                                  // as it introduced itself
+  Refused refusal;                               // what it was told; kRefused only
+  PeerId control = PeerId::kNone;
+  PeerId bulk = PeerId::kNone;  // ps only
+  Time heard{};                 // last heartbeat
+  bool data_good = false;       // worker only
+  uint64_t placement_seen = 0;
+  TaskStats stats;
+  RateWindow steps;
+  RateWindow examples;
+  RateWindow cpu_seconds;
+  uint64_t rejected = 0;  // messages of this process that broke a rule
+
+  bool alive() const { return state == TaskState::kPreparing || state == TaskState::kRunning; }
+};
+
+const char* NameOf(TaskRole role);  // chief, ps, worker
+
+class Membership {
+ public:
+  Membership(const ClusterSpec& cluster, const Timing& timing);
+
+  // Before the first Admit.
+  void Begin(uint32_t term) { term_ = term; }
+
+  struct Verdict {
+    Task* task = nullptr;  // admitted, or admitted before; else refused
+    Refused refusal{};
+    bool is_new = false;
+    std::optional<Task> replaced{};  // a living process that had to make room
+  };
+  Verdict Admit(Time now, PeerId from, const Join& join);
+
+  // The task whose newest process this is, living or not; null if there is none.
+  Task* Find(Incarnation incarnation);
+  const Task* Find(Incarnation incarnation) const;
+  Task* FindAlive(Incarnation incarnation);
+  Task* FindByPeer(PeerId peer);
+  // Whether this term's chief gave it out, to whomever and however long ago.
+  bool Issued(Incarnation incarnation) const;
+
+  // INVALID_ARGUMENT: numbers that cannot be; the heartbeat still counts as a sign of life.
+  absl::Status Hear(Time now, PeerId from, const Heartbeat& heartbeat, Task& task);
+  // Tasks that fell silent for dead_after; they are kLost now. Time in which the chief itself was stopped does not
+  // count.
+  std::vector<Task*> TakeSilent(Time now);
+
+  bool AllAlive(TaskRole role) const;
+  uint64_t CountAlive(TaskRole role) const;
+  std::vector<Task*> Alive(TaskRole role);
+  const std::vector<Task>& tasks() const { return tasks_; }  // ps before workers, by index
+
+  // Of all processes that ever were, as far as they reported.
+  TaskStats Totals(TaskRole role) const;
+
+ private:
+  Task* FindProcess(const Join& join);
+  Task* ChooseTask(const Join& join, Refused* refusal);
+  void Replace(Time now, PeerId from, const Join& join, Task& task);
+
+  const Timing timing_;
+  uint32_t term_ = 0;
+  uint32_t issued_ = 0;
+  Time last_look_{};
+  std::vector<Task> tasks_;
+  std::array<TaskStats, 3> departed_;  // by role: stats of processes whose rows were given to others
+};
+
+// Adds counts; keeps the larger of what cannot be added.
+void AddStats(const TaskStats& from, TaskStats& to);
+
+}  // namespace downpour

@@ -1,0 +1,47 @@
+#include "chief/progress.h"
+
+#include <cmath>
+
+namespace downpour {
+
+void Progress::Begin(Time now, uint64_t examples_committed) {
+  began_ = now;
+  began_with_ = examples_committed;
+  Commit(now, examples_committed);
+}
+
+void Progress::Commit(Time now, uint64_t examples_committed) {
+  last_ = now;
+  last_examples_ = examples_committed;
+  rate_.Add(now, static_cast<double>(examples_committed));
+}
+
+void Progress::ReportLoss(double loss_sum, uint64_t examples) {
+  if (examples == 0 || !std::isfinite(loss_sum)) return;
+  losses_.push_back({loss_sum, examples});
+  if (losses_.size() > kLossReports) losses_.pop_front();
+}
+
+double Progress::MeanExamplesPerSecond() const {
+  if (last_ <= began_) return 0;
+  return (static_cast<double>(last_examples_) - static_cast<double>(began_with_)) / Seconds(last_ - began_);
+}
+
+std::optional<double> Progress::RemainingSeconds(Time now, uint64_t examples_left) const {
+  const double rate = ExamplesPerSecond(now);
+  if (rate <= 0) return std::nullopt;
+  return static_cast<double>(examples_left) / rate;
+}
+
+std::optional<double> Progress::Loss() const {
+  double sum = 0;
+  double examples = 0;
+  for (const LossReport& report : losses_) {
+    sum += report.sum;
+    examples += static_cast<double>(report.examples);
+  }
+  const double loss = sum / examples;
+  return std::isfinite(loss) ? std::optional(loss) : std::nullopt;
+}
+
+}  // namespace downpour

@@ -1,0 +1,44 @@
+// How fast the job goes and what the loss is, smoothed over what came in last.
+//
+// Units: examples of committed leases; loss per example.
+// Tests: tests/unit/chief/progress_test.cc.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+
+#include "chief/rate_window.h"
+
+namespace downpour {
+
+class Progress {
+ public:
+  static constexpr size_t kLossReports = 32;
+
+  void Begin(Time now, uint64_t examples_committed);
+  void Commit(Time now, uint64_t examples_committed);
+  // A worker's sum over `examples` of a lease; one that is not finite says that training diverged, and is left out.
+  void ReportLoss(double loss_sum, uint64_t examples);
+
+  double ExamplesPerSecond(Time now) const { return rate_.PerSecond(now); }
+  // Over the whole of this chief's run, up to the last commit.
+  double MeanExamplesPerSecond() const;
+  std::optional<double> RemainingSeconds(Time now, uint64_t examples_left) const;
+  std::optional<double> Loss() const;
+
+ private:
+  struct LossReport {
+    double sum = 0;
+    uint64_t examples = 0;
+  };
+  RateWindow rate_;
+  std::deque<LossReport> losses_;
+  Time began_{};
+  uint64_t began_with_ = 0;
+  Time last_{};
+  uint64_t last_examples_ = 0;
+};
+
+}  // namespace downpour

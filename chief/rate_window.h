@@ -1,0 +1,29 @@
+// How fast a count rises, over the last few seconds.
+//
+// Units: per second. Cost: a sample is kept while it is in the window, and one older than it, so that a slow count
+// still
+//   has two points.
+// Tests: tests/unit/chief/rate_window_test.cc.
+#pragma once
+
+#include <deque>
+#include <utility>
+
+#include "runtime/world_time.h"
+
+namespace downpour {
+
+class RateWindow {
+ public:
+  static constexpr Duration kWindow = 5s;
+
+  void Add(Time now, double total);
+  // Until news are overdue the rate is that up to the last sample; from then on it falls.
+  double PerSecond(Time now) const;
+  void Clear() { samples_.clear(); }
+
+ private:
+  std::deque<std::pair<Time, double>> samples_;
+};
+
+}  // namespace downpour

@@ -1,0 +1,134 @@
+#include "chief/startup.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "chief/data_plan.h"
+#include "schema/job_file.h"
+
+namespace downpour {
+namespace {
+
+constexpr char kTermFiles[][7] = {"term.a", "term.b"};
+constexpr uint64_t kMaxTermFile = 256;
+constexpr int kFailed = 1;
+constexpr int kOtherPlan = 78;
+
+std::string Checksum(const std::string& text) {
+  return absl::StrFormat("%08x", Crc32c({reinterpret_cast<const std::byte*>(text.data()), text.size()}));
+}
+
+}  // namespace
+
+std::string EncodeTerm(uint32_t term) {
+  const std::string said = absl::StrCat("term ", term);
+  return absl::StrCat(said, " crc32c ", Checksum(said), "\n");
+}
+
+absl::StatusOr<uint32_t> DecodeTerm(const std::string& text) {
+  const std::vector<std::string> words = absl::StrSplit(text, ' ');
+  uint32_t term = 0;
+  if (words.size() != 4 || !absl::SimpleAtoi(words[1], &term) || EncodeTerm(term) != text) {
+    return absl::DataLossError("is not a term and its checksum");
+  }
+  return term;
+}
+
+void Startup::Run(Chief chief, std::function<void(const Outcome&)> then) {
+  chief_ = std::move(chief);
+  then_ = std::move(then);
+  ReadTerm(kTermFiles[0], [this] { ReadTerm(kTermFiles[1], [this] { ReadTerms(); }); });
+}
+
+void Startup::ReadTerm(const std::string& file, std::function<void()> then) {
+  storage_.Run({ReadFile(file, 0, kMaxTermFile)}, [this, file, then = std::move(then)](const StorageDone& done) {
+    if (!absl::IsNotFound(done.status)) {
+      absl::StatusOr<uint32_t> term = done.status;
+      if (done.status.ok()) term = DecodeTerm(ToString(done.data));
+      if (term.ok()) {
+        highest_ = std::max(highest_, *term);
+        ++valid_files_;
+      } else {
+        damage_ = absl::StrCat(file, ": ", Words(term.status()));
+      }
+    }
+    then();
+  });
+}
+
+void Startup::ReadTerms() {
+  if (valid_files_ == 0 && !damage_.empty()) {
+    return Refuse(kFailed, absl::StrCat(damage_,
+                                        ", and no other copy is whole: how often this job was started is lost. "
+                                        "Begin in another job folder, or copy its checkpoints there"));
+  }
+  checkpoints_.Load([this](const absl::Status& status) {
+    if (!status.ok()) return Refuse(kFailed, absl::StrCat("the job folder cannot be used: ", Words(status)));
+    highest_ = std::max(highest_, checkpoints_.highest_term());
+    Judge();
+  });
+}
+
+void Startup::Judge() {
+  if (!resume_ && !checkpoints_.empty()) {
+    return Refuse(kFailed,
+                  "the job folder already holds checkpoints: add --resume to go on from them, or name another "
+                  "job folder to begin anew");
+  }
+  if (!checkpoints_.valid().empty() && !AcceptPlan()) return;
+  if (highest_ == UINT32_MAX) return Refuse(kFailed, "the job folder's term cannot rise any more");
+  TakeTerm();
+}
+
+bool Startup::AcceptPlan() {
+  const Manifest& newest = checkpoints_.valid().front();
+  const absl::StatusOr<JobSpec> before = ParseCanonicalJob(newest.job);
+  if (!before.ok()) {
+    Refuse(kOtherPlan, absl::StrCat(ManifestPath(newest.round),
+                                    " holds a job that this release does not understand: ", Words(before.status())));
+    return false;
+  }
+  const std::vector<std::string> differences = PlanDifferences(job_, *before);
+  if (!differences.empty()) {
+    Refuse(kOtherPlan, absl::StrCat("checkpoint ", ToString(newest.round), " belongs to another plan; it differs in ",
+                                    absl::StrJoin(differences, ", "),
+                                    ": set these back, or name another job folder to begin anew"));
+    return false;
+  }
+  for (const Manifest& manifest : checkpoints_.valid()) {
+    const absl::StatusOr<JobSpec> job = ParseCanonicalJob(manifest.job);
+    const bool same_data = manifest.train_examples == newest.train_examples &&
+                           manifest.eval_examples == newest.eval_examples &&
+                           manifest.data_fingerprint == newest.data_fingerprint;
+    if (same_data && job.ok() && PlanDifferences(job_, *job).empty()) outcome_.sources.push_back(manifest);
+  }
+  return true;
+}
+
+void Startup::TakeTerm() {
+  outcome_.term = highest_ + 1;
+  const nlohmann::json chief = {
+      {"endpoint", chief_.endpoint}, {"host", chief_.host}, {"pid", chief_.pid}, {"term", outcome_.term}};
+  std::vector<StorageOp> ops;
+  const auto add = [&ops](std::vector<StorageOp> more) {
+    for (StorageOp& op : more) ops.push_back(std::move(op));
+  };
+  for (const char* file : kTermFiles) add(ReplaceFile(file, EncodeTerm(outcome_.term)));
+  add({MakeDir("logs")});
+  add(ReplaceFile("chief.json", chief.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"));
+  storage_.Run(std::move(ops), [this](const StorageDone& done) {
+    if (!done.status.ok())
+      return Refuse(kFailed, absl::StrCat("the job folder cannot be written: ", Words(done.status)));
+    then_(outcome_);
+  });
+}
+
+void Startup::Refuse(int exit_code, std::string why) { then_({.exit_code = exit_code, .why = std::move(why)}); }
+
+}  // namespace downpour

@@ -1,0 +1,265 @@
+#include "chief/status.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+
+namespace downpour {
+namespace {
+
+using Json = nlohmann::json;
+
+// A wait shorter than this is how things go.
+constexpr Duration kWorthTelling = 1s;
+
+void Set(Json& object, const char* key, std::optional<double> number) {
+  if (number && std::isfinite(*number)) object[key] = *number;
+}
+
+// Peers' words are cleaned on arrival; what is not UTF-8 even so must not end the chief.
+std::string Dump(const Json& json, int indent) { return json.dump(indent, ' ', false, Json::error_handler_t::replace); }
+
+Json OfStaleness(const Staleness& staleness) {
+  Json json = {{"unknown", staleness.unknown}};
+  uint64_t counted = 0;
+  for (const uint64_t bucket : staleness.histogram) counted += bucket;
+  if (counted == 0) return json;
+  json["mean"] = static_cast<double>(staleness.sum) / static_cast<double>(counted);
+  json["max"] = staleness.max;
+  uint64_t below = 0;
+  for (size_t i = 0; i < staleness.histogram.size() && !json.contains("p99"); ++i) {
+    below += staleness.histogram[i];
+    if (below >= counted - counted / 100) json["p99"] = i;
+  }
+  return json;
+}
+
+Json OfTask(const ChiefParts& chief, const Task& task) {
+  const Time now = chief.turn.now;
+  Json json = {{"name", task.name},
+               {"role", NameOf(task.role)},
+               {"state", NameOf(task.state)},
+               {"rejected", task.rejected + task.stats.messages_rejected}};
+  if (task.incarnation == Incarnation::kNone) return json;
+  json["host"] = task.process.host;
+  json["pid"] = task.process.pid;
+  json["incarnation"] = ToNumber(task.incarnation);
+  json["device"] = task.process.device;
+  json["attempt"] = task.process.attempt;
+  json["step"] = task.stats.steps;
+  json["stepsPerSecond"] = task.steps.PerSecond(now);
+  json["examplesPerSecond"] = task.examples.PerSecond(now);
+  json["staleness"] = OfStaleness(task.stats.staleness);
+  json["cpuSeconds"] = task.stats.cpu_seconds;
+  json["cpuShare"] = task.cpu_seconds.PerSecond(now);
+  json["residentBytes"] = task.stats.resident_bytes;
+  json["bytesIn"] = task.stats.bytes_in;
+  json["bytesOut"] = task.stats.bytes_out;
+  json["lastHeartbeatSeconds"] = Seconds(now - task.heard);
+  json["waitingFor"] = task.alive() ? task.stats.waiting_for : "";
+  Json leases = Json::array();
+  for (const LeaseId lease : chief.ledger.HeldBy(task.incarnation)) leases.push_back(ToNumber(lease));
+  json["leases"] = std::move(leases);
+  return json;
+}
+
+Json OfProgress(const ChiefParts& chief) {
+  const Plan& plan = chief.data.plan();
+  const LeaseLedger& ledger = chief.ledger;
+  Json json = {{"epochs", chief.job.training.epochs},
+               {"epoch", ledger.EpochsCommitted()},
+               {"leasesCommitted", ledger.committed().Count()},
+               {"examplesCommitted", ledger.examples_committed()}};
+  if (chief.data.fixed()) {
+    json["leases"] = plan.total_leases();
+    json["trainExamples"] = plan.train_examples();
+    json["examples"] = plan.train_examples() * static_cast<uint64_t>(chief.job.training.epochs);
+  }
+  Set(json, "examplesPerSecond", chief.progress.ExamplesPerSecond(chief.turn.now));
+  Set(json, "loss", chief.progress.Loss());
+  return json;
+}
+
+std::optional<double> RemainingSeconds(const ChiefParts& chief) {
+  if (chief.state != JobState::kRunning) return std::nullopt;
+  const uint64_t all = chief.data.plan().train_examples() * static_cast<uint64_t>(chief.job.training.epochs);
+  return chief.progress.RemainingSeconds(chief.turn.now, all - chief.ledger.examples_committed());
+}
+
+bool HasAccuracy(const ChiefParts& chief) { return chief.job.model.loss == Loss::kSoftmaxCrossEntropy; }
+
+Json OfEvaluation(const ChiefParts& chief, const Evaluation::Result& result) {
+  Json json = {{"round", result.round},
+               {"epoch", result.epoch},
+               {"examples", result.examples},
+               {"oldestVersion", result.oldest_version},
+               {"newestVersion", result.newest_version}};
+  Set(json, "loss", result.loss);
+  if (HasAccuracy(chief)) Set(json, "accuracy", result.accuracy);
+  return json;
+}
+
+Json OfCheckpoint(const ChiefParts& chief) {
+  Json json = {{"lastError", chief.rounds.last_error()}, {"writing", chief.rounds.writing()}};
+  const auto& durable = chief.rounds.durable();
+  if (!durable) return json;
+  json["round"] = ToString(durable->round);
+  json["path"] = CheckpointDir(durable->round);
+  json["ageSeconds"] = static_cast<double>(std::max<int64_t>(0, chief.turn.UnixMs() - durable->unix_ms)) / 1000;
+  json["bytes"] = durable->bytes;
+  json["leasesCommitted"] = durable->committed.Count();
+  return json;
+}
+
+Json OfPushes(const ChiefParts& chief) {
+  const TaskStats servers = chief.members.Totals(TaskRole::kPs);
+  return {{"acknowledged", chief.members.Totals(TaskRole::kWorker).pushes_acknowledged},
+          {"applied", servers.pushes_applied},
+          {"duplicate", servers.pushes_duplicate},
+          {"refused", servers.pushes_refused},
+          {"skipped", servers.pushes_skipped}};
+}
+
+std::string WhyPending(const ChiefParts& chief, const Task& task) {
+  switch (task.state) {
+    case TaskState::kPending:
+      return "has not joined yet";
+    case TaskState::kLost:
+      return "is dead; waiting for another process in its place";
+    case TaskState::kLeft:
+      return "left; waiting for another process in its place";
+    case TaskState::kRefused:
+      return task.refusal.why;
+    case TaskState::kRunning:
+      return "";
+    case TaskState::kPreparing:
+      break;
+  }
+  if (!task.stats.waiting_for.empty()) return absl::StrCat("waits for ", task.stats.waiting_for);
+  if (task.role == TaskRole::kPs) return chief.assignment.placed() ? "installs its slices" : "has no slices yet";
+  return task.data_good ? "waits for all slices to be in place" : "reads its data";
+}
+
+Json OfPending(const ChiefParts& chief) {
+  Json pending = Json::array();
+  for (const Task& task : chief.members.tasks()) {
+    const std::string why = WhyPending(chief, task);
+    if (!why.empty() && !chief.ended()) pending.push_back({{"task", task.name}, {"why", why}});
+  }
+  return pending;
+}
+
+Json OfWaits(const ChiefParts& chief) {
+  Json waits = Json::array();
+  const auto add = [&](const std::string& task, const std::string& why, Time since) {
+    const Duration waited = chief.turn.now - since;
+    if (waited < kWorthTelling || chief.ended()) return;
+    waits.push_back({{"task", "chief"}, {"for", task}, {"why", why}, {"seconds", Seconds(waited)}});
+  };
+  for (const Assignment::Server& server : chief.assignment.servers()) {
+    if (server.unreported == 0) continue;
+    add(server.name, absl::StrCat("has not reported ", server.unreported, " slices"), server.progressed);
+  }
+  for (const CheckpointRounds::Wait& wait : chief.rounds.Waits()) {
+    add(wait.task, absl::StrCat("has not sent the records of ", wait.slices, " slices"), wait.since);
+  }
+  return waits;
+}
+
+Json OfFailures(const ChiefParts& chief) {
+  Json failures = Json::array();
+  for (const Failure& failure : chief.failures.list()) {
+    failures.push_back({{"unixMs", failure.unix_ms},
+                        {"ageSeconds", Seconds(chief.turn.now - failure.at)},
+                        {"task", failure.task},
+                        {"what", failure.what}});
+  }
+  return failures;
+}
+
+// Commands to type next.
+Json OfNext(const ChiefParts& chief) {
+  const std::string dir = absl::StrCat(" --job-dir ", chief.options.job_dir);
+  Json next = Json::array();
+  if (chief.state == JobState::kQueued) {
+    for (const TaskRole role : {TaskRole::kPs, TaskRole::kWorker}) {
+      if (!chief.members.AllAlive(role))
+        next.push_back(absl::StrCat("downpour-", NameOf(role), " --chief=", chief.endpoint));
+    }
+  }
+  if (!chief.failures.list().empty()) {
+    next.push_back(absl::StrCat("downpour logs ", chief.failures.list().back().task, dir));
+  }
+  if (chief.state == JobState::kSucceeded) {
+    next.push_back(absl::StrCat("downpour evaluate", dir));
+    next.push_back(absl::StrCat("downpour export", dir, " --format safetensors"));
+  } else if (chief.ended()) {
+    next.push_back(absl::StrCat("downpour run JOB.yaml", dir, chief.rounds.durable() ? " --resume" : ""));
+  } else {
+    next.push_back(absl::StrCat("downpour watch --chief ", chief.endpoint));
+  }
+  return next;
+}
+
+}  // namespace
+
+std::string StatusText(const ChiefParts& chief) {
+  Json json = {{"schemaVersion", 1},
+               {"job", chief.job.name},
+               {"state", NameOf(chief.state)},
+               {"errorMessage", chief.error},
+               {"chief",
+                {{"endpoint", chief.endpoint},
+                 {"host", chief.options.host},
+                 {"pid", chief.options.pid},
+                 {"term", chief.term},
+                 {"jobDir", chief.options.job_dir},
+                 {"rejected", chief.rejected}}},
+               {"startTimeUnixMs", chief.turn.started_unix_ms},
+               {"elapsedSeconds", Seconds(chief.turn.now - chief.turn.started)},
+               {"progress", OfProgress(chief)},
+               {"checkpoint", OfCheckpoint(chief)},
+               {"pushes", OfPushes(chief)},
+               {"staleness", OfStaleness(chief.members.Totals(TaskRole::kPs).staleness)},
+               {"pending", OfPending(chief)},
+               {"waits", OfWaits(chief)},
+               {"failures", OfFailures(chief)},
+               {"next", OfNext(chief)}};
+  Set(json, "remainingSeconds", RemainingSeconds(chief));
+  if (const auto& result = chief.evaluation.result()) json["evaluation"] = OfEvaluation(chief, *result);
+  Json tasks = Json::array();
+  for (const Task& task : chief.members.tasks()) tasks.push_back(OfTask(chief, task));
+  json["tasks"] = std::move(tasks);
+  return Dump(json, -1);
+}
+
+std::string SummaryText(const ChiefParts& chief) {
+  const TaskStats servers = chief.members.Totals(TaskRole::kPs);
+  Json json = {{"job", chief.job.name},
+               {"state", NameOf(chief.state)},
+               {"errorMessage", chief.error},
+               {"epochs", chief.ledger.EpochsCommitted()},
+               {"steps", chief.ledger.steps_committed()},
+               {"examples", chief.ledger.examples_committed()},
+               {"samplesCommitted", chief.ledger.examples_committed()},
+               {"wallSeconds", Seconds(chief.turn.now - chief.turn.started)},
+               {"pushesAcknowledged", chief.members.Totals(TaskRole::kWorker).pushes_acknowledged},
+               {"pushesApplied", servers.pushes_applied},
+               {"pushesDuplicate", servers.pushes_duplicate},
+               {"pushesSkipped", servers.pushes_skipped},
+               {"staleness", OfStaleness(servers.staleness)},
+               {"workersLost", chief.workers_lost}};
+  Set(json, "examplesPerSecond", chief.progress.MeanExamplesPerSecond());
+  Set(json, "trainLoss", chief.progress.Loss());
+  if (const auto& result = chief.evaluation.result()) {
+    Set(json, "evalLoss", result->loss);
+    if (HasAccuracy(chief)) Set(json, "evalAccuracy", result->accuracy);
+  }
+  if (const auto& durable = chief.rounds.durable()) json["checkpoint"] = CheckpointDir(durable->round);
+  return Dump(json, 1) + "\n";
+}
+
+}  // namespace downpour

@@ -1,0 +1,17 @@
+// What people and tools are told: docs/STATUS.md has every field.
+//
+// Errors: none; what is unknown is absent, and no number is infinite.
+// Cost: linear in tasks and failures.
+// Tests: tests/unit/chief/status_test.cc.
+#pragma once
+
+#include <string>
+
+#include "chief/chief_parts.h"
+
+namespace downpour {
+
+std::string StatusText(const ChiefParts& chief);
+std::string SummaryText(const ChiefParts& chief);
+
+}  // namespace downpour

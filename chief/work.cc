@@ -1,0 +1,106 @@
+#include "chief/work.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace downpour {
+
+absl::Status Work::Receive(const Task& worker, const WorkRequest& request) {
+  if (!worker.data_good) return absl::InvalidArgumentError("a request for work before its data was accepted");
+  if (chief_.state != JobState::kRunning) return absl::OkStatus();
+  const absl::StatusOr<std::vector<LeaseId>> lost_grants =
+      chief_.ledger.Ask(worker.incarnation, request.holding, request.wanted);
+  if (!lost_grants.ok()) return lost_grants.status();
+  for (const LeaseId lease : *lost_grants) Send(worker.incarnation, lease);
+  if (request.wanted > 0) Offer(worker);
+  HandOut();
+  return absl::OkStatus();
+}
+
+void Work::Send(Incarnation worker, LeaseId lease) {
+  if (const Task* task = chief_.members.Find(worker)) chief_.turn.out.SendTo(task->control, Grant{worker, lease});
+}
+
+void Work::Offer(const Task& worker) {
+  for (const EvalGrant& grant : chief_.evaluation.Offer(worker.incarnation)) {
+    chief_.turn.out.SendTo(worker.control, grant);
+  }
+}
+
+void Work::HandOut() {
+  if (chief_.state != JobState::kRunning) return;
+  for (const LeaseLedger::Granted& granted : chief_.ledger.Distribute()) {
+    TraceRecord trace;
+    trace.kind = TraceRecord::Kind::kGranted;
+    trace.lease = granted.lease;
+    trace.peer = granted.worker;
+    chief_.turn.out.Add(trace);
+    Send(granted.worker, granted.lease);
+  }
+  if (!chief_.evaluation.active()) return;
+  for (const Task* worker : chief_.members.Alive(TaskRole::kWorker)) {
+    if (chief_.ledger.Wants(worker->incarnation)) Offer(*worker);
+  }
+}
+
+void Work::Tick() {
+  if (chief_.turn.now < next_repeat_) return;
+  next_repeat_ = chief_.turn.now + chief_.options.timing.control_retry;
+  for (const EvalGrant& grant : chief_.evaluation.Outstanding()) {
+    if (const Task* task = chief_.members.Find(grant.to)) chief_.turn.out.SendTo(task->control, grant);
+  }
+}
+
+uint64_t Work::Release(Incarnation worker) {
+  const uint64_t handed_on = chief_.ledger.Release(worker).size();
+  chief_.evaluation.Release(worker);
+  HandOut();
+  return handed_on;
+}
+
+void Work::Commit(LeaseId lease) {
+  TraceRecord trace;
+  trace.kind = TraceRecord::Kind::kCommitted;
+  trace.lease = lease;
+  chief_.turn.out.Add(trace);
+  chief_.progress.Commit(chief_.turn.now, chief_.ledger.examples_committed());
+}
+
+// Evidence counts whoever brings it: a lease that was handed on may still be ended by the one that had it before.
+absl::Status Work::Receive(PeerId from, const LeaseDone& done) {
+  if (!chief_.members.Issued(done.from)) return absl::InvalidArgumentError("a lease done by a process unknown here");
+  const Task* task = chief_.members.Find(done.from);
+  if (task != nullptr && task->state == TaskState::kRefused) return absl::InvalidArgumentError("it was ejected");
+  if (!chief_.assignment.complete() || chief_.ended()) return absl::OkStatus();
+  const bool was_committed = chief_.ledger.committed().Contains(ToNumber(done.lease));
+  const absl::StatusOr<bool> committed = chief_.ledger.Judge(done, chief_.assignment.epochs());
+  if (!committed.ok()) return committed.status();
+  chief_.turn.out.SendTo(from, LeaseDoneReply{done.lease, *committed});
+  if (!*committed || was_committed) return absl::OkStatus();
+  Commit(done.lease);
+  if (done.examples > chief_.ledger.plan().ExamplesOf(done.lease)) {
+    return absl::InvalidArgumentError(absl::StrCat("a lease with a loss over ", done.examples, " examples"));
+  }
+  chief_.progress.ReportLoss(done.loss_sum, done.examples);
+  return absl::OkStatus();
+}
+
+absl::Status Work::Receive(PeerId from, const EvalDone& done) {
+  const bool was_active = chief_.evaluation.active();
+  if (absl::Status status = chief_.evaluation.Accept(done); !status.ok()) return status;
+  chief_.turn.out.SendTo(from, EvalDoneReply{done.round, done.first_batch});
+  if (was_active && !chief_.evaluation.active()) {
+    const Evaluation::Result& result = *chief_.evaluation.result();
+    chief_.turn.out.Info(absl::StrFormat("evaluation after %d epochs: loss %.4f, accuracy %.4f on %d examples",
+                                         result.epoch, result.loss, result.accuracy, result.examples));
+  }
+  if (const Task* worker = chief_.members.FindAlive(done.from);
+      worker != nullptr && chief_.state == JobState::kRunning) {
+    Offer(*worker);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace downpour

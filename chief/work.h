@@ -1,0 +1,39 @@
+// The chief's dealings with workers: leases and evaluation parts out, what they did in.
+//
+// Order: leases that open up go at once to workers that wait. Grants stop when the job stops running; answers are taken
+//   until it has ended.
+// Errors: INVALID_ARGUMENT for what no honest worker says; it changed nothing, unless it is a detail beside good
+// evidence. Tests: tests/unit/chief/chief_role_test.cc, and those of leases and evaluation.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "chief/chief_parts.h"
+
+namespace downpour {
+
+class Work {
+ public:
+  explicit Work(ChiefParts& chief) : chief_(chief) {}
+
+  absl::Status Receive(const Task& worker, const WorkRequest& request);
+  absl::Status Receive(PeerId from, const LeaseDone& done);
+  absl::Status Receive(PeerId from, const EvalDone& done);
+  void Tick();
+
+  // What is open, to those who wait for it.
+  void HandOut();
+  // The worker is gone: the number of leases handed on.
+  uint64_t Release(Incarnation worker);
+
+ private:
+  void Send(Incarnation worker, LeaseId lease);
+  void Offer(const Task& worker);
+  void Commit(LeaseId lease);
+
+  ChiefParts& chief_;
+  Time next_repeat_{};
+};
+
+}  // namespace downpour
