@@ -1,10 +1,9 @@
 // A drawn stand-in for handwritten digits: seeded, the same bytes every time and on every machine.
 //
 // Shapes: images of 28x28 unsigned bytes, ink bright on dark, as MNIST has them; labels 0 to 9 in random order.
-// Order: image i is a pure function of (seed, i). Only operations that IEEE 754 rounds correctly are used (+ - * /
-// sqrt). Difficulty: each digit is a few smooth strokes whose points are moved, then shifted, rotated, sheared and
-// scaled, drawn
-//   with a random pen, over speckles; a linear model stays below 93 %, an MLP goes above 97 % (docs/PERFORMANCE.md).
+// Order: image i is a pure function of (seed, i), by operations that IEEE 754 rounds correctly (+ - * / sqrt).
+// Difficulty: a few smooth strokes whose points are moved, then shifted, rotated, sheared and scaled, drawn with a
+//   random pen over speckles; a linear model stays below 93 %, an MLP goes above 97 % (docs/PERFORMANCE.md).
 #pragma once
 
 #include <cstdint>
