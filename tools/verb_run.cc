@@ -1,7 +1,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <ctime>
 #include <filesystem>
@@ -34,6 +34,9 @@ struct Options {
   std::string color = "auto";
 };
 
+// How this program was called, so that what is printed can be typed.
+std::string Self() { return program_invocation_name; }
+
 int Complain(Streams streams, const std::string& what, int code) {
   streams.err << "downpour run: " << what << "\n";
   return code;
@@ -58,7 +61,7 @@ std::string Quoted(const std::string& word) {
 
 std::string ResumeCommand(const Options& options) {
   std::string command =
-      absl::StrCat("downpour run ", Quoted(options.job_file), " --job-dir ", Quoted(options.job_dir), " --resume");
+      absl::StrCat(Self(), " run ", Quoted(options.job_file), " --job-dir ", Quoted(options.job_dir), " --resume");
   for (const std::string& pair : options.overrides) absl::StrAppend(&command, " --set ", Quoted(pair));
   return command;
 }
@@ -89,7 +92,7 @@ int ReportFailure(const Options& options, const RunResult& result, const Summary
     streams.err << "Last checkpoint: " << options.job_dir << "/" << checkpoint
                 << "\nGo on from it: " << ResumeCommand(options) << "\n";
   }
-  streams.err << "Logs: downpour logs --job-dir " << options.job_dir << "\n";
+  streams.err << "Logs: " << Self() << " logs --job-dir " << options.job_dir << "\n";
   return result.stop_signal != 0 ? 128 + result.stop_signal : kExitFailed;
 }
 
@@ -103,10 +106,10 @@ int Report(const Options& options, const RunResult& result, Streams streams) {
   if (!summary.ok()) return Complain(streams, std::string(summary.status().message()), kExitFailed);
   const bool color = ExamineTerminal(STDOUT_FILENO, *ParseColorChoice(options.color)).color;
   streams.out << SummaryTable(*summary, color) << "Job folder: " << options.job_dir << "\n"
-              << "Next:       downpour status --job-dir " << options.job_dir << "\n"
-              << "            downpour evaluate --job-dir " << options.job_dir << "\n"
-              << "            downpour export --job-dir " << options.job_dir
-              << " --format safetensors --out model.safetensors\n";
+              << "Next:       " << Self() << " status --job-dir " << options.job_dir << "\n"
+              << "            " << Self() << " evaluate --job-dir " << options.job_dir << "\n"
+              << "            " << Self() << " export --format safetensors --job-dir " << options.job_dir
+              << " --out model.safetensors\n";
   return kExitDone;
 }
 

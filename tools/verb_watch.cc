@@ -2,7 +2,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <chrono>
+#include <algorithm>
 #include <memory>
 #include <sstream>
 
@@ -18,6 +18,7 @@ namespace {
 struct Options {
   StatusSource source;
   double interval = 1;  // seconds
+  std::string format = "table";
   std::string color = "auto";
 };
 
@@ -32,10 +33,17 @@ void Redraw(const std::string& table, const TerminalTraits& terminal, std::ostre
   out << "\x1b[J" << std::flush;
 }
 
-int Watch(Options options, Streams streams) {
+// One object on one line, however the chief breaks them. JSON has line breaks only between its words.
+std::string OneLine(std::string json) {
+  json.erase(std::remove(json.begin(), json.end(), '\n'), json.end());
+  return json + "\n";
+}
+
+int Watch(const Options& options, Streams streams) {
   const ColorChoice color = *ParseColorChoice(options.color);
+  const bool json = options.format == "json";
   StatusAsker asker(options.source);
-  if (ExamineTerminal(STDOUT_FILENO, color).redraws) streams.out << "\x1b[2J";
+  if (!json && ExamineTerminal(STDOUT_FILENO, color).redraws) streams.out << "\x1b[2J";
   while (true) {
     const absl::StatusOr<Answer> answer = asker.Ask();
     const TerminalTraits terminal = ExamineTerminal(STDOUT_FILENO, color);
@@ -43,14 +51,15 @@ int Watch(Options options, Streams streams) {
       streams.err << "downpour watch: " << std::string(answer.status().message()) << "\n";
       return ExitCodeOf(answer.status());
     }
+    if (json) streams.out << OneLine(answer->json) << std::flush;
     if (answer->summary) {
-      streams.out << SummaryTable(*answer->summary, terminal.color);
+      if (!json) streams.out << SummaryTable(*answer->summary, terminal.color);
       return answer->summary->state == "SUCCEEDED" ? kExitDone : kExitFailed;
     }
     const StatusView& status = *answer->status;
-    if (terminal.redraws) {
+    if (!json && terminal.redraws) {
       Redraw(StatusTable(status, terminal.color), terminal, streams.out);
-    } else {
+    } else if (!json) {
       streams.out << ProgressLine(status) << std::endl;
     }
     if (!streams.out) return kExitDone;  // whoever read has gone
@@ -64,6 +73,9 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
   AddSourceOptions(app, &options->source);
   app.add_option("-n,--interval", options->interval, "Seconds between looks")
       ->check(CLI::Range(0.05, 3600.0))
+      ->capture_default_str();
+  app.add_option("-o,--output", options->format, "table, or json: one object on each line")
+      ->check(CLI::IsMember({"table", "json"}))
       ->capture_default_str();
   app.add_option("--color", options->color, "auto, always or never")
       ->check(CLI::IsMember({"auto", "always", "never"}))
