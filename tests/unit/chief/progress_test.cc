@@ -1,0 +1,43 @@
+#include "chief/progress.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace downpour {
+namespace {
+
+TEST(ProgressTest, LossIsTheMeanOfTheLastReports) {
+  Progress progress;
+  EXPECT_FALSE(progress.Loss().has_value());
+  progress.ReportLoss(8, 4);
+  progress.ReportLoss(4, 8);
+  EXPECT_DOUBLE_EQ(*progress.Loss(), 1.0);
+  for (size_t i = 0; i < Progress::kLossReports; ++i) progress.ReportLoss(1, 10);
+  EXPECT_NEAR(*progress.Loss(), 0.1, 1e-12);
+}
+
+TEST(ProgressTest, ALossThatIsNoNumberIsLeftOut) {
+  Progress progress;
+  progress.ReportLoss(std::nan(""), 4);
+  progress.ReportLoss(std::numeric_limits<double>::infinity(), 4);
+  progress.ReportLoss(1, 0);
+  EXPECT_FALSE(progress.Loss().has_value());
+  for (int i = 0; i < 3; ++i) progress.ReportLoss(std::numeric_limits<double>::max(), 1);
+  EXPECT_FALSE(progress.Loss().has_value()) << "their sum is infinite";
+}
+
+TEST(ProgressTest, RemainingFollowsFromTheRate) {
+  Progress progress;
+  progress.Begin(Time{100s}, 1000);
+  EXPECT_FALSE(progress.RemainingSeconds(Time{100s}, 500).has_value());
+  progress.Commit(Time{101s}, 1100);
+  progress.Commit(Time{102s}, 1200);
+  EXPECT_DOUBLE_EQ(progress.ExamplesPerSecond(Time{102s}), 100);
+  EXPECT_DOUBLE_EQ(*progress.RemainingSeconds(Time{102s}, 500), 5);
+  EXPECT_DOUBLE_EQ(progress.MeanExamplesPerSecond(), 100);
+}
+
+}  // namespace
+}  // namespace downpour
