@@ -54,6 +54,17 @@ TEST(PlanTest, EveryEpochHoldsEveryExampleOnce) {
   }
 }
 
+TEST(PlanTest, CountsTheStepsBeforeALease) {
+  const Plan plan = MakePlan(100, 3, 4, 3);
+  uint64_t steps = 0;
+  for (uint64_t lease = 0; lease < plan.total_leases(); ++lease) {
+    EXPECT_EQ(plan.StepsBefore(lease), steps);
+    steps += plan.StepsOf(LeaseId{lease});
+  }
+  EXPECT_EQ(plan.StepsBefore(plan.total_leases()), steps);
+  EXPECT_EQ(steps, plan.total_steps());
+}
+
 TEST(PlanTest, EpochsAndSeedsGiveOtherOrders) {
   const Plan plan = MakePlan(1000, 100, 10, 2);
   EXPECT_NE(Examples(plan, LeaseId{0}, 1), Examples(plan, LeaseId{1}, 1));

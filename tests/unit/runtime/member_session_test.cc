@@ -1,0 +1,224 @@
+#include "runtime/member_session.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace downpour {
+namespace {
+
+using News = MemberSession::News;
+
+constexpr Incarnation kMe{7};
+
+MemberOptions Options() {
+  MemberOptions options;
+  options.join.role = TaskRole::kPs;
+  options.join.nonce = 42;
+  options.chief = "h0:2222";
+  return options;
+}
+
+class MemberSessionTest : public testing::Test {
+ protected:
+  explicit MemberSessionTest(MemberOptions options = Options()) : session_(std::move(options)) {
+    session_.Start(now_, Started{.unix_ms = 0, .endpoint = "h1:9"}, effects_);
+    Collect();
+  }
+
+  void Collect() {
+    for (Effect& effect : effects_.Take()) {
+      if (auto* send = std::get_if<Send>(&effect)) sent_.push_back(std::move(send->message));
+      if (auto* log = std::get_if<Log>(&effect)) logged_.push_back(log->text);
+      if (auto* exit = std::get_if<Exit>(&effect)) exit_ = *exit;
+    }
+  }
+  News Receive(const Message& message) {
+    const News news = session_.Receive(now_, message, effects_);
+    Collect();
+    return news;
+  }
+  // Ticks through that much time.
+  void Pass(Duration duration) {
+    for (const Time end = now_ + duration; now_ < end;) {
+      now_ += 100ms;
+      session_.Tick(now_, /*placement=*/5, effects_);
+      Collect();
+    }
+  }
+  News Welcomed(Incarnation incarnation = kMe) {
+    return Receive(Welcome{.you = incarnation, .term = 3, .name = "ps-0", .job = "{}"});
+  }
+  template <typename M>
+  std::vector<M> Take() {
+    std::vector<M> taken;
+    for (const Message& message : std::exchange(sent_, {})) {
+      if (const auto* m = std::get_if<M>(&message)) taken.push_back(*m);
+    }
+    return taken;
+  }
+
+  Time now_{};
+  Effects effects_;
+  MemberSession session_;
+  std::vector<Message> sent_;
+  std::vector<std::string> logged_;
+  std::optional<Exit> exit_;
+};
+
+TEST_F(MemberSessionTest, AsksToJoinUntilItIsWelcome) {
+  EXPECT_EQ(Take<Join>()[0].endpoint, "h1:9");
+  Pass(2s);
+  const std::vector<Join> joins = Take<Join>();
+  EXPECT_EQ(joins.size(), 4u);
+  EXPECT_EQ(joins[0].nonce, 42u);
+  EXPECT_EQ(Welcomed(), News::kJoined);
+  EXPECT_EQ(session_.incarnation(), kMe);
+  EXPECT_EQ(session_.term(), 3u);
+  Pass(2s);
+  EXPECT_TRUE(Take<Join>().empty());
+}
+
+TEST_F(MemberSessionTest, WaitsForAChiefThatIsNotThereAndSaysSoNowAndThen) {
+  Pass(60s);
+  EXPECT_FALSE(exit_.has_value());
+  EXPECT_EQ(logged_.size(), 12u);
+  EXPECT_EQ(logged_[0], "waiting for the chief at h0:2222");
+}
+
+TEST_F(MemberSessionTest, BeatsWithItsCountsAndPlacement) {
+  Welcomed();
+  session_.Sample({.cpu_seconds = 1.5, .resident_bytes = 10, .bytes_in = 20, .bytes_out = 30});
+  session_.stats().steps = 4;
+  Pass(2s);
+  const std::vector<Heartbeat> beats = Take<Heartbeat>();
+  EXPECT_EQ(beats.size(), 4u);
+  EXPECT_EQ(beats[0].from, kMe);
+  EXPECT_EQ(beats[0].placement, 5u);
+  EXPECT_EQ(beats[0].stats.steps, 4u);
+  EXPECT_EQ(beats[0].stats.bytes_out, 30u);
+}
+
+TEST_F(MemberSessionTest, ASilentChiefEndsIt) {
+  Welcomed();
+  Pass(14s);
+  EXPECT_FALSE(exit_.has_value());
+  Receive(HeartbeatReply{});
+  Pass(14s);
+  EXPECT_FALSE(exit_.has_value());
+  Pass(2s);
+  ASSERT_TRUE(exit_.has_value());
+  EXPECT_EQ(exit_->code, 1);
+  EXPECT_EQ(exit_->why, "the chief at h0:2222 has not answered for 15 s");
+}
+
+TEST_F(MemberSessionTest, OneThatIsUnknownJoinsAnew) {
+  Welcomed();
+  Take<Join>();
+  session_.stats().steps = 4;
+  EXPECT_EQ(Receive(Refused{RefusalCode::kUnknown, false, "no heartbeat for 5 s"}), News::kDropped);
+  EXPECT_FALSE(session_.member());
+  EXPECT_EQ(session_.stats().steps, 0u) << "the chief has added up the life before";
+  EXPECT_EQ(Take<Join>().size(), 1u) << "at once";
+  EXPECT_EQ(Receive(Refused{RefusalCode::kUnknown, false, "late"}), News::kHandled);
+  EXPECT_EQ(Welcomed(Incarnation{9}), News::kJoined);
+  EXPECT_EQ(session_.incarnation(), Incarnation{9});
+}
+
+TEST_F(MemberSessionTest, AMemberDoesNotChangeItsIncarnation) {
+  Welcomed();
+  EXPECT_EQ(Welcomed(Incarnation{8}), News::kHandled);
+  EXPECT_EQ(Receive(Refused{RefusalCode::kNameTaken, false, "late"}), News::kHandled);
+  EXPECT_EQ(session_.incarnation(), kMe);
+}
+
+TEST_F(MemberSessionTest, ARefusalForGoodEndsIt) {
+  Receive(Refused{RefusalCode::kNoSuchTask, true, "the job has no ps-9"});
+  ASSERT_TRUE(exit_.has_value());
+  EXPECT_EQ(exit_->code, 1);
+  EXPECT_EQ(exit_->why, "the job has no ps-9");
+}
+
+TEST_F(MemberSessionTest, ANameThatStaysTakenEndsIt) {
+  for (int i = 0; i < 14; ++i) {
+    Receive(Refused{RefusalCode::kNameTaken, false, "ps-0 is alive"});
+    Pass(1s);
+  }
+  EXPECT_FALSE(exit_.has_value());
+  EXPECT_EQ(logged_.back(), "the chief at h0:2222 does not take this task yet: ps-0 is alive");
+  Receive(Refused{RefusalCode::kNameTaken, false, "ps-0 is alive"});
+  Pass(2s);
+  ASSERT_TRUE(exit_.has_value());
+  EXPECT_EQ(exit_->why, "ps-0 is alive");
+}
+
+TEST_F(MemberSessionTest, TheJobsEndIsAnsweredWithLeave) {
+  Welcomed();
+  Receive(JobEnd{true, "done"});
+  EXPECT_EQ(Take<Leave>().size(), 1u);
+  ASSERT_TRUE(exit_.has_value());
+  EXPECT_EQ(exit_->code, 0);
+  EXPECT_TRUE(session_.ended());
+}
+
+TEST_F(MemberSessionTest, AFailedJobEndsItWithOne) {
+  Welcomed();
+  Receive(JobEnd{false, "ps-1 died"});
+  ASSERT_TRUE(exit_.has_value());
+  EXPECT_EQ(exit_->code, 1);
+}
+
+TEST_F(MemberSessionTest, LogLinesGoWithHeartbeatsUntilTheChiefHasThem) {
+  session_.Say(Severity::kWarning, "early", effects_);
+  Welcomed();
+  Pass(500ms);
+  Heartbeat beat = Take<Heartbeat>()[0];
+  EXPECT_EQ(beat.log_from, 0u);
+  EXPECT_EQ(beat.log_lines, (std::vector<std::string>{"W early", "I joined as ps-0"}));
+  Receive(HeartbeatReply{.term = 3, .log_kept = 1});
+  Pass(500ms);
+  beat = Take<Heartbeat>()[0];
+  EXPECT_EQ(beat.log_from, 1u);
+  EXPECT_EQ(beat.log_lines, std::vector<std::string>{"I joined as ps-0"});
+}
+
+TEST_F(MemberSessionTest, KeepsABoundedNumberOfLinesAndTheirNumbers) {
+  Welcomed();
+  for (size_t i = 0; i < MemberSession::kLinesKept + 10; ++i) {
+    session_.Say(Severity::kInfo, std::string(5000, 'x'), effects_);
+  }
+  Pass(500ms);
+  const Heartbeat beat = Take<Heartbeat>()[0];
+  EXPECT_EQ(beat.log_lines.size(), MemberSession::kLinesKept);
+  EXPECT_EQ(beat.log_from, 11u);
+  EXPECT_EQ(beat.log_lines[0].size(), MemberSession::kLineBytes + 2);
+}
+
+class QuietSessionTest : public MemberSessionTest {
+ protected:
+  static MemberOptions Quiet() {
+    MemberOptions options = Options();
+    options.forward_logs = false;
+    return options;
+  }
+  QuietSessionTest() : MemberSessionTest(Quiet()) {}
+};
+
+TEST_F(QuietSessionTest, SendsNoLinesThatLieInTheJobFolderAlready) {
+  Welcomed();
+  Pass(500ms);
+  EXPECT_TRUE(Take<Heartbeat>()[0].log_lines.empty());
+  EXPECT_EQ(logged_, std::vector<std::string>{"joined as ps-0"});
+}
+
+TEST_F(MemberSessionTest, OthersBusinessIsNotTouched) {
+  EXPECT_EQ(Receive(Assign{}), News::kNotMine);
+  EXPECT_EQ(Receive(Grant{}), News::kNotMine);
+}
+
+}  // namespace
+}  // namespace downpour

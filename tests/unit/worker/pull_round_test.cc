@@ -1,0 +1,152 @@
+#include "worker/pull_round.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <vector>
+
+namespace downpour {
+namespace {
+
+constexpr Incarnation kMe{5}, kPs{10};
+constexpr Time kStart{};
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+// Three slices at one ps: two of a full megabyte and a small one.
+SliceGrid Grid() {
+  SliceGrid grid;
+  grid.variables.resize(1);
+  grid.slices = {{SliceId{0}, 0, 0, kMaxSliceElements},
+                 {SliceId{1}, 0, kMaxSliceElements, kMaxSliceElements},
+                 {SliceId{2}, 0, 2 * kMaxSliceElements, 8}};
+  return grid;
+}
+
+class PullRoundTest : public testing::Test {
+ protected:
+  PullRoundTest() {
+    Placement placement;
+    placement.number = placement.term = 1;
+    placement.servers = {{kPs, "ps-0", "h:1"}};
+    for (uint32_t i = 0; i < 3; ++i) placement.slices.push_back({SliceId{i}, {1, 1}, 0});
+    Effects effects;
+    map_.Adopt(placement, effects);
+    link().window = 8 * kMiB;
+  }
+
+  PsLink& link() { return map_.link_of(SliceId{0}); }
+  std::optional<Pull> Next() { return round_.Next(kStart + 2s, kMe, link(), map_, have_); }
+  std::vector<Pull> Overdue(Time now) {
+    std::vector<Pull> again;
+    round_.AskAgain(now, now + 2s, kMe, map_, have_, [&](PeerId, Pull pull) { again.push_back(std::move(pull)); });
+    return again;
+  }
+  // An answer with values for these slices.
+  void Receive(uint64_t request, const std::vector<uint32_t>& slices, bool take = true) {
+    PullReply reply;
+    reply.request = request;
+    for (const uint32_t slice : slices) reply.slices.push_back({SliceId{slice}, SliceRefusal::kNone, {}, {}});
+    round_.Receive(reply, link(), kStart + 500ms, [&](const PullReply::Item&) { return take; });
+  }
+
+  SliceGrid grid_ = Grid();
+  ShardMap map_{3, PeerId{2}};
+  PullRound round_{&grid_};
+  std::vector<Version> have_ = std::vector<Version>(3);
+};
+
+TEST_F(PullRoundTest, AsksForAMegabyteAtATimeAndIsFreshWhenAllIsHere) {
+  EXPECT_EQ(Next(), std::nullopt) << "nobody began";
+  round_.Begin();
+  std::vector<size_t> sizes;
+  while (const std::optional<Pull> pull = Next()) sizes.push_back(pull->slices.size());
+  EXPECT_EQ(sizes, (std::vector<size_t>{1, 1, 1}));
+  EXPECT_EQ(link().unanswered, 2 * kMiB + 32);
+  Receive(1, {0});
+  Receive(3, {2});
+  EXPECT_TRUE(round_.under_way());
+  EXPECT_FALSE(round_.fresh());
+  Receive(2, {1});
+  EXPECT_TRUE(round_.fresh());
+  EXPECT_EQ(link().unanswered, 0u);
+  round_.Use();
+  EXPECT_FALSE(round_.fresh());
+  EXPECT_FALSE(round_.under_way());
+}
+
+TEST_F(PullRoundTest, StaysWithinTheWindow) {
+  link().window = kMiB;
+  round_.Begin();
+  EXPECT_TRUE(Next().has_value());
+  EXPECT_EQ(Next(), std::nullopt);
+  Receive(1, {0});
+  EXPECT_TRUE(Next().has_value());
+}
+
+TEST_F(PullRoundTest, AnAnswerCountsOnce) {
+  round_.Begin();
+  while (Next()) {
+  }
+  Receive(1, {0});
+  Receive(1, {0});
+  Receive(99, {1});
+  EXPECT_EQ(link().unanswered, kMiB + 32);
+  EXPECT_TRUE(round_.under_way());
+}
+
+// A late answer must not be taken for one of a newer round: its values may lack what was pushed in between.
+TEST_F(PullRoundTest, AnAnswerOfAnEarlierRoundIsNoNews) {
+  round_.Begin();
+  while (Next()) {
+  }
+  for (uint32_t i = 0; i < 3; ++i) Receive(i + 1, {i});
+  round_.Use();
+  round_.Begin();
+  while (Next()) {
+  }
+  for (uint32_t i = 0; i < 3; ++i) Receive(i + 1, {i});
+  EXPECT_FALSE(round_.fresh());
+  for (uint32_t i = 0; i < 3; ++i) Receive(i + 4, {i});
+  EXPECT_TRUE(round_.fresh());
+}
+
+TEST_F(PullRoundTest, AsksAgainUnderTheSameNumberSoThatASlowAnswerStillCounts) {
+  round_.Begin();
+  while (Next()) {
+  }
+  EXPECT_TRUE(Overdue(kStart + 1s).empty());
+  const std::vector<Pull> again = Overdue(kStart + 2s);
+  ASSERT_EQ(again.size(), 3u);
+  EXPECT_EQ(again[0].request, 1u);
+  EXPECT_TRUE(Overdue(kStart + 3s).empty());
+  Receive(1, {0});  // the answer to the first asking
+  EXPECT_EQ(Overdue(kStart + 10s).size(), 2u);
+}
+
+TEST_F(PullRoundTest, WhatWasRefusedIsAskedAgainSoon) {
+  round_.Begin();
+  Next();
+  Receive(1, {0}, /*take=*/false);
+  EXPECT_EQ(link().unanswered, kMiB);
+  EXPECT_EQ(Overdue(kStart + 500ms).size(), 1u);
+}
+
+TEST_F(PullRoundTest, ASliceThatMovesIsAskedAnew) {
+  round_.Begin();
+  while (Next()) {
+  }
+  round_.Forget(link(), SliceId{1});
+  EXPECT_EQ(link().unanswered, kMiB + 32);
+  Receive(2, {1});  // from where it was
+  const std::optional<Pull> pull = Next();
+  ASSERT_TRUE(pull.has_value());
+  EXPECT_EQ(pull->slices[0].slice, SliceId{1});
+  Receive(1, {0});
+  Receive(3, {2});
+  EXPECT_TRUE(round_.under_way());
+  Receive(4, {1});
+  EXPECT_TRUE(round_.fresh());
+}
+
+}  // namespace
+}  // namespace downpour
