@@ -39,8 +39,8 @@ void CheckpointStore::ReadNext() {
       rubbish_.push_back(round);
       return ReadNext();
     }
-    absl::StatusOr<Manifest> manifest = done.status;
-    if (done.status.ok()) manifest = DecodeManifest(ToString(done.data));
+    absl::StatusOr<Manifest> manifest =
+        done.status.ok() ? DecodeManifest(ToString(done.data)) : absl::StatusOr<Manifest>(done.status);
     if (manifest.ok() && manifest->round != round) manifest = absl::DataLossError("it is another checkpoint's");
     if (manifest.ok()) {
       valid_.push_back(*std::move(manifest));

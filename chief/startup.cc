@@ -49,8 +49,8 @@ void Startup::Run(Chief chief, std::function<void(const Outcome&)> then) {
 void Startup::ReadTerm(const std::string& file, std::function<void()> then) {
   storage_.Run({ReadFile(file, 0, kMaxTermFile)}, [this, file, then = std::move(then)](const StorageDone& done) {
     if (!absl::IsNotFound(done.status)) {
-      absl::StatusOr<uint32_t> term = done.status;
-      if (done.status.ok()) term = DecodeTerm(ToString(done.data));
+      const absl::StatusOr<uint32_t> term =
+          done.status.ok() ? DecodeTerm(ToString(done.data)) : absl::StatusOr<uint32_t>(done.status);
       if (term.ok()) {
         highest_ = std::max(highest_, *term);
         ++valid_files_;
