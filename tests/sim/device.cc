@@ -68,7 +68,9 @@ void Device::Carry(Ticket ticket, const TrainStep& request) {
   const size_t slices = oracle_->grid().size();
   for (size_t i = 0; i < slices; ++i) {
     const SliceId slice{static_cast<uint32_t>(slices - 1 - i)};
-    parts[i * parts.size() / slices].slices.emplace_back(slice, oracle_->Gradient(request.lease, request.step, slice));
+    Payload gradient = oracle_->Gradient(request.lease, request.step, slice);
+    if (gradient.empty()) continue;  // the worker pushes an empty one by itself
+    parts[i * parts.size() / slices].slices.emplace_back(slice, std::move(gradient));
   }
   parts.back().last = true;
   parts.back().examples = oracle_->plan().ExamplesOf(request.lease, request.step);

@@ -51,6 +51,7 @@ void DrawModel(Prng& prng, JobSpec& job) {
     job.model.layers.push_back(Dense(i, from, units));
     from = job.model.layers.back().name;
   }
+  job.model.loss = Loss::kMeanSquaredError;  // any width of the output will do
 }
 
 void DrawJob(Prng& prng, Draw& draw) {

@@ -8,7 +8,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdlib>
+#include <csignal>
 #include <iostream>
 #include <vector>
 
@@ -22,10 +22,9 @@ namespace {
 uint64_t seed_under_way = 0;
 
 // A CHECK of a role is a finding too: say what to run again.
-void SayWhereItFailed() {
+void SayWhereItFailed(int) {
   std::cerr << "a check failed; repeat with: sim --seed " << seed_under_way << " --verbose\n"
-            << DrawFrom(seed_under_way).ToString() << "\n";
-  std::abort();
+            << DrawFrom(seed_under_way).ToString() << std::endl;
 }
 
 RunResult RunSeed(uint64_t seed, const RunOptions& options) {
@@ -83,7 +82,7 @@ int RunMany(uint64_t first, uint64_t count) {
 int main(int argc, char** argv) {
   FLAGS_logtostderr = true;
   google::InitGoogleLogging(argv[0]);
-  google::InstallFailureFunction(&downpour::SayWhereItFailed);
+  std::signal(SIGABRT, &downpour::SayWhereItFailed);
   CLI::App app("Simulates a whole cluster from a seed.");
   uint64_t seed = 0, first = 1, seeds = 0;
   bool verbose = false;
