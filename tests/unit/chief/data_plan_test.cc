@@ -1,0 +1,94 @@
+#include "chief/data_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "chief/turn.h"
+#include "tests/unit/chief/parts_fixture.h"
+
+namespace downpour {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+DataReport ReportOf(uint64_t train, uint64_t eval, uint64_t fingerprint, std::string error = "") {
+  return {Incarnation{1}, train, eval, fingerprint, std::move(error)};
+}
+
+TEST(DataPlanTest, TheFirstGoodReportFixesThePlan) {
+  const JobSpec job = SmallJob();
+  DataPlan data(job);
+  EXPECT_FALSE(data.Judge("worker-1", ReportOf(0, 10, 7)).ok());
+  EXPECT_FALSE(data.fixed());
+  ASSERT_TRUE(data.Judge("worker-0", ReportOf(12, 10, 7)).ok());
+  ASSERT_TRUE(data.Judge("worker-1", ReportOf(12, 10, 7)).ok());
+  EXPECT_EQ(data.plan().total_leases(), 6u);
+  EXPECT_EQ(data.shape().eval_examples, 10u);
+}
+
+TEST(DataPlanTest, ADifferingCopyIsRefusedByName) {
+  const JobSpec job = SmallJob();
+  DataPlan data(job);
+  ASSERT_TRUE(data.Judge("worker-0", ReportOf(12, 10, 7)).ok());
+  for (const DataReport& other : {ReportOf(11, 10, 7), ReportOf(12, 9, 7), ReportOf(12, 10, 8)}) {
+    const absl::Status status = data.Judge("worker-1", other);
+    EXPECT_TRUE(absl::IsFailedPrecondition(status));
+    EXPECT_THAT(Words(status), HasSubstr("worker-1 has other data than worker-0"));
+  }
+  EXPECT_EQ(data.plan().train_examples(), 12u);
+  EXPECT_EQ(data.refused().count("worker-1"), 1u);
+  ASSERT_TRUE(data.Judge("worker-1", ReportOf(12, 10, 7)).ok());
+  EXPECT_TRUE(data.refused().empty());
+}
+
+TEST(DataPlanTest, UnreadableOrImpossibleDataIsRefused) {
+  const JobSpec job = SmallJob();
+  DataPlan data(job);
+  EXPECT_THAT(Words(data.Judge("worker-0", ReportOf(0, 0, 0, "a: truncated at byte 16"))),
+              HasSubstr("a: truncated at byte 16"));
+  EXPECT_FALSE(data.Judge("worker-0", ReportOf(12, 0, 7)).ok()) << "the job names evaluation data";
+  EXPECT_FALSE(data.Judge("worker-0", ReportOf(UINT64_MAX, 10, 7)).ok());
+  EXPECT_FALSE(data.Judge("worker-0", ReportOf(12, UINT64_MAX, 7)).ok());
+  EXPECT_FALSE(data.fixed());
+}
+
+TEST(DataPlanTest, ACheckpointFixesThePlanBeforeAnyWorker) {
+  const JobSpec job = SmallJob();
+  DataPlan data(job);
+  Manifest manifest;
+  manifest.round = {2, 5};
+  manifest.train_examples = 12;
+  manifest.eval_examples = 10;
+  manifest.data_fingerprint = 7;
+  data.FixFrom(manifest);
+  EXPECT_TRUE(data.fixed());
+  EXPECT_THAT(Words(data.Judge("worker-0", ReportOf(12, 10, 8))), HasSubstr("other data than checkpoint 2-5"));
+  EXPECT_TRUE(data.Judge("worker-0", ReportOf(12, 10, 7)).ok());
+}
+
+// Protocol hole B8: what renames batches is another plan.
+TEST(PlanDifferencesTest, NamesWhatMakesAnotherPlan) {
+  const JobSpec job = SmallJob();
+  EXPECT_THAT(PlanDifferences(job, job), IsEmpty());
+  const auto differences = [&](const std::string& override) { return PlanDifferences(SmallJob({override}), job); };
+  EXPECT_THAT(differences("seed=2"), ElementsAre("seed"));
+  EXPECT_THAT(differences("training.batchSize=3"), ElementsAre("training.batchSize"));
+  EXPECT_THAT(differences("training.leaseBatches=3"), ElementsAre("training.leaseBatches"));
+  EXPECT_THAT(differences("training.optimizer={name: sgd, learningRate: 0.1}"), ElementsAre("training.optimizer.name"));
+  EXPECT_THAT(differences("model.loss=meanSquaredError"), ElementsAre("model"));
+  EXPECT_THAT(differences("training.epochs=1"), ElementsAre(HasSubstr("training.epochs")));
+}
+
+TEST(PlanDifferencesTest, LetsARunGoOnWithMoreEpochsOtherRatesAndAnotherCluster) {
+  const JobSpec job = SmallJob();
+  for (const char* override :
+       {"training.epochs=5", "training.optimizer.learningRate=0.5", "cluster.parameterServerCount=1",
+        "cluster.workerCount=7", "checkpoint.keep=9", "name=other", "training.evaluateEveryEpochs=3"}) {
+    EXPECT_THAT(PlanDifferences(SmallJob({override}), job), IsEmpty()) << override;
+  }
+}
+
+}  // namespace
+}  // namespace downpour

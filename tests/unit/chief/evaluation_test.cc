@@ -1,0 +1,161 @@
+#include "chief/evaluation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace downpour {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr Incarnation kA{11};
+constexpr Incarnation kB{12};
+
+// 19 examples in batches of 2, in parts of 3 batches: 6, 6, 6, 1 examples.
+class EvaluationTest : public ::testing::Test {
+ protected:
+  EvalDone Answer(const EvalGrant& grant, uint64_t digest = 5) {
+    const uint64_t begin = grant.first_batch * 2;
+    const uint64_t end = std::min<uint64_t>(19, begin + grant.batches * 2);
+    return {.from = grant.to,
+            .round = grant.round,
+            .first_batch = grant.first_batch,
+            .batches = grant.batches,
+            .loss_sum = 0.5 * static_cast<double>(end - begin),
+            .correct = 1,
+            .examples = end - begin,
+            .versions_digest = digest,
+            .oldest_version = 10 + begin,
+            .newest_version = 20 + begin};
+  }
+  void AnswerAll(Incarnation worker) {
+    for (auto grants = evaluation.Offer(worker); !grants.empty(); grants = evaluation.Offer(worker)) {
+      for (const EvalGrant& grant : grants) ASSERT_TRUE(evaluation.Accept(Answer(grant)).ok());
+    }
+  }
+  Evaluation evaluation{19, 2, 3};
+};
+
+TEST_F(EvaluationTest, AddsItsPartsUp) {
+  evaluation.Begin(4, false);
+  AnswerAll(kA);
+  ASSERT_FALSE(evaluation.active());
+  ASSERT_TRUE(evaluation.result().has_value());
+  const Evaluation::Result& result = *evaluation.result();
+  EXPECT_EQ(result.epoch, 4u);
+  EXPECT_EQ(result.examples, 19u);
+  EXPECT_DOUBLE_EQ(result.loss, 0.5);
+  EXPECT_DOUBLE_EQ(result.accuracy, 4.0 / 19);
+  EXPECT_EQ(result.oldest_version, 10u);
+  EXPECT_EQ(result.newest_version, 38u);
+}
+
+TEST_F(EvaluationTest, WithoutDataThereIsNothingToDo) {
+  evaluation = Evaluation(0, 2, 3);
+  evaluation.Begin(1, true);
+  EXPECT_FALSE(evaluation.active());
+  EXPECT_FALSE(evaluation.result().has_value());
+}
+
+TEST_F(EvaluationTest, WhileValuesMoveOneWorkerDoesTheWholeRound) {
+  evaluation.Begin(1, false);
+  EXPECT_THAT(evaluation.Offer(kA), SizeIs(2));
+  EXPECT_THAT(evaluation.Offer(kB), IsEmpty());
+  EXPECT_THAT(evaluation.Offer(kA), IsEmpty()) << "it has enough for now";
+}
+
+TEST_F(EvaluationTest, FrozenValuesAreSpreadOverAllWorkers) {
+  evaluation.Begin(1, true);
+  EXPECT_THAT(evaluation.Offer(kA), SizeIs(2));
+  EXPECT_THAT(evaluation.Offer(kB), SizeIs(2));
+  EXPECT_THAT(evaluation.Outstanding(), SizeIs(4));
+}
+
+TEST_F(EvaluationTest, ADeadEvaluatorsRoundStartsAnewWithANewNumber) {
+  evaluation.Begin(1, false);
+  const EvalGrant old = evaluation.Offer(kA)[0];
+  ASSERT_TRUE(evaluation.Accept(Answer(old)).ok());
+  evaluation.Release(kA);
+  EXPECT_EQ(evaluation.parts_done(), 0u);
+  const std::vector<EvalGrant> fresh = evaluation.Offer(kB);
+  ASSERT_THAT(fresh, SizeIs(2));
+  EXPECT_GT(fresh[0].round, old.round);
+  ASSERT_TRUE(evaluation.Accept(Answer(old)).ok()) << "late, and no offence";
+  EXPECT_EQ(evaluation.parts_done(), 0u);
+}
+
+TEST_F(EvaluationTest, OfFrozenValuesOnlyTheDeadOnesPartsAreHandedOn) {
+  evaluation.Begin(1, true);
+  const std::vector<EvalGrant> grants = evaluation.Offer(kA);
+  ASSERT_TRUE(evaluation.Accept(Answer(grants[0])).ok());
+  evaluation.Release(kA);
+  EXPECT_EQ(evaluation.parts_done(), 1u);
+  AnswerAll(kB);
+  EXPECT_FALSE(evaluation.active());
+  EXPECT_EQ(evaluation.result()->round, grants[0].round);
+}
+
+TEST_F(EvaluationTest, PartsOfOtherVersionsMakeNoResult) {
+  evaluation.Begin(1, true);
+  const EvalGrant a = evaluation.Offer(kA)[0];
+  const EvalGrant b = evaluation.Offer(kB)[0];
+  ASSERT_TRUE(evaluation.Accept(Answer(a, 5)).ok());
+  ASSERT_TRUE(evaluation.Accept(Answer(b, 6)).ok());
+  EXPECT_EQ(evaluation.parts_done(), 0u);
+  EXPECT_THAT(evaluation.Offer(kB), SizeIs(2));
+  EXPECT_THAT(evaluation.Offer(kA), IsEmpty()) << "after a disagreement one worker does it all";
+  AnswerAll(kB);
+}
+
+TEST_F(EvaluationTest, AnAnswerSaidTwiceCountsOnce) {
+  evaluation.Begin(1, false);
+  const EvalGrant grant = evaluation.Offer(kA)[0];
+  ASSERT_TRUE(evaluation.Accept(Answer(grant)).ok());
+  ASSERT_TRUE(evaluation.Accept(Answer(grant, 6)).ok());
+  EXPECT_EQ(evaluation.parts_done(), 1u);
+}
+
+TEST_F(EvaluationTest, RefusesWhatNoHonestWorkerAnswers) {
+  evaluation.Begin(1, true);
+  const EvalGrant grant = evaluation.Offer(kA)[0];
+  std::vector<EvalDone> absurd(6, Answer(grant));
+  absurd[0].round += 1;
+  absurd[1].first_batch = 1;
+  absurd[2].batches = 99;
+  absurd[3].examples = 7;
+  absurd[4].correct = 7;
+  absurd[5].oldest_version = absurd[5].newest_version + 1;
+  for (const EvalDone& done : absurd) EXPECT_TRUE(absl::IsInvalidArgument(evaluation.Accept(done)));
+  EvalDone not_granted = Answer(grant);
+  not_granted.first_batch = 9;
+  not_granted.batches = 1;
+  EXPECT_TRUE(absl::IsInvalidArgument(evaluation.Accept(not_granted)));
+  EvalDone of_another = Answer(grant);
+  of_another.from = kB;
+  EXPECT_TRUE(evaluation.Accept(of_another).ok());
+  EXPECT_EQ(evaluation.parts_done(), 0u);
+}
+
+TEST_F(EvaluationTest, ALossThatIsNoNumberIsAResult) {
+  evaluation.Begin(1, false);
+  for (auto grants = evaluation.Offer(kA); !grants.empty(); grants = evaluation.Offer(kA)) {
+    for (const EvalGrant& grant : grants) {
+      EvalDone done = Answer(grant);
+      done.loss_sum = std::nan("");
+      ASSERT_TRUE(evaluation.Accept(done).ok());
+    }
+  }
+  ASSERT_TRUE(evaluation.result().has_value());
+  EXPECT_TRUE(std::isnan(evaluation.result()->loss));
+}
+
+TEST_F(EvaluationTest, AHugeSplitIsCutIntoFewParts) {
+  const Evaluation huge(uint64_t{1} << 53, 1, 1);
+  EXPECT_LE(huge.parts(), 4096u);
+}
+
+}  // namespace
+}  // namespace downpour
