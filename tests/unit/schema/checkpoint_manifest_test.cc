@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "schema/checkpoint_format.h"
+#include "schema/codec.h"
 
 namespace downpour {
 namespace {
@@ -95,11 +96,21 @@ TEST(ManifestTest, WhatIsMissingOrWrongIsNamedThoughTheChecksumIsRight) {
   EXPECT_EQ(what("ps-0.shard", "ps-1.shard"), "no manifest: files[1].name is used twice");
   EXPECT_EQ(what("\"slice\":1", "\"slice\":2"), "no manifest: records[1].slice is not the number of its place");
   EXPECT_EQ(what("\"file\":1", "\"file\":2"), "no manifest: records[1].file is not there");
+  EXPECT_EQ(what("00c0ffee", "c0ffee"), "no manifest: records[0].crc32c is not a number of 8 hexadecimal digits");
+  EXPECT_EQ(what("\"bytes\":100", "\"bytes\":301"), "no manifest: records[0].bytes reach beyond the file's end");
   EXPECT_EQ(what("\"offset\":100", "\"offset\":101"), "no manifest: records[2].bytes reach beyond the file's end");
   EXPECT_EQ(what("\"offset\":100", "\"offset\":18446744073709551615"),
             "no manifest: records[2].bytes reach beyond the file's end");
   EXPECT_EQ(what("\"2-14\"", "\"2-014\""), "'2-014' names no checkpoint round; TERM-N does");
   EXPECT_EQ(what("downpour checkpoint", "something else"), "no manifest: it is not a checkpoint's");
+}
+
+TEST(ManifestTest, TheJobsTextHasALimit) {
+  Manifest m = SmallManifest();
+  m.job.assign(kMaxTextBytes, 'j');
+  EXPECT_TRUE(DecodeManifest(EncodeManifest(m)).ok());
+  m.job += 'j';
+  EXPECT_EQ(DecodeManifest(EncodeManifest(m)).status().message(), "no manifest: job is too long");
 }
 
 TEST(ManifestTest, JunkUnderARightChecksumIsRefused) {

@@ -129,20 +129,35 @@ TEST(SliceRecordTest, DamageIsNamedBySliceAndByte) {
 
 TEST(SliceRecordTest, WhatNoWriterMakesIsRefusedThoughItsChecksumIsRight) {
   const std::string bytes = BytesOf(EncodeRecord(SmallState()));
-  const auto code = [&](size_t at, uint32_t value) { return DecodeBytes(Forged(bytes, at, value)).status().code(); };
-  constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
-  EXPECT_EQ(code(32, 0), kInvalid);                     // value bytes
-  EXPECT_EQ(code(32, 6), kInvalid);                     // not of floats
-  EXPECT_EQ(code(32, 2u << 20), kInvalid);              // above 1 MiB
-  EXPECT_EQ(code(32, 8), absl::StatusCode::kDataLoss);  // fewer than follow
-  EXPECT_EQ(code(36, 0x40000000), kInvalid);            // slots: 4 * that many checksums overflow 32 bits
-  EXPECT_EQ(code(40, 3), kInvalid);                     // intervals
-  EXPECT_EQ(code(44, 0xffffffff), kInvalid);            // counters
-  EXPECT_EQ(code(60, 5), kInvalid);                     // first interval: [5, 5)
-  EXPECT_EQ(code(68, 9), kInvalid);                     // first interval: [0, 9), which touches [9, 10)
-  EXPECT_EQ(code(92, 10), kInvalid);                    // counters: lease 10 twice
-  EXPECT_EQ(code(92, 4), kInvalid);                     // counters: lease 4 is finished
-  EXPECT_EQ(code(92, 6), absl::StatusCode::kOk);
+  const auto why = [&](size_t at, uint32_t value) {
+    const absl::Status status = DecodeBytes(Forged(bytes, at, value)).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  const std::string values = "slice 7: its record's header names values of ";
+  EXPECT_EQ(why(32, 0), values + "0 bytes");
+  EXPECT_EQ(why(32, 6), values + "6 bytes");
+  EXPECT_EQ(why(32, kMaxFrameBytes + 4), values + "1048580 bytes");
+  const std::string length = "slice 7: its record's header has another length than its counts make";
+  EXPECT_EQ(why(36, 0x40000000), length);  // slots, whose checksums would overflow 32 bits
+  EXPECT_EQ(why(40, 3), length);           // intervals
+  EXPECT_EQ(why(44, 0xffffffff), length);  // counters
+  const std::string intervals = "slice 7: in its record the intervals of finished leases are not ascending";
+  EXPECT_EQ(why(60, 5), intervals);  // [5, 5)
+  EXPECT_EQ(why(68, 9), intervals);  // [0, 9), which touches [9, 10)
+  EXPECT_EQ(why(104, 5), "slice 7: in its record the open leases are not ascending");
+  EXPECT_EQ(why(92, 4), "slice 7: in its record lease 4 is both open and finished");
+  EXPECT_TRUE(DecodeBytes(Forged(bytes, 92, 6)).ok());
+}
+
+TEST(SliceRecordTest, AHeaderIsNeitherShorterThanItsHeadNorLongerThanTheRecord) {
+  const std::string bytes = BytesOf(EncodeRecord(SmallState()));
+  for (const uint32_t header_bytes : {0u, 10u, 55u, 169u, 0x7fffffffu, 0xffffffffu}) {
+    std::string damaged = bytes;
+    std::memcpy(damaged.data() + 8, &header_bytes, 4);
+    EXPECT_EQ(DecodeBytes(damaged).status().message(),
+              "a damaged slice record: byte 8 names a header of " + std::to_string(header_bytes) + " bytes, of 168");
+  }
 }
 
 TEST(SliceRecordTest, NothingIsAllocatedForALengthThatIsNotThere) {

@@ -122,6 +122,12 @@ TEST(HostileHeaderTest, FileNamesStayInTheirFolder) {
   }
 }
 
+TEST(HostileHeaderTest, BlocksAreNotEmpty) {
+  FlatBufferBuilder fbb;
+  EXPECT_EQ(Why(fbb, wire::CreateRestoreSlice(fbb, 1, 1, nullptr, fbb.CreateVector<uint32_t>({0}))),
+            "RestoreSlice: block_bytes names an empty block");
+}
+
 TEST(HostileHeaderTest, StringsAreTextWithinTheirLimit) {
   FlatBufferBuilder a, b, c;
   EXPECT_EQ(Why(a, wire::CreateLeave(a, 1, a.CreateString(std::string(kMaxStringBytes + 1, 'x')))),

@@ -87,10 +87,12 @@ TEST(CodecTest, StringsAreCleanedBeforeTheySendAndCutToTheirLimit) {
   ASSERT_TRUE(received.ok()) << received.status();
   EXPECT_EQ(std::get<Leave>(*received).why, std::string(kMaxStringBytes - 1, 'x'));
   Heartbeat heartbeat;
+  heartbeat.stats.waiting_for = "\r\xff";
   heartbeat.log_lines = {"cannot read \xff\x1b[2J", ""};
   received = Decode(Encode(heartbeat));
   ASSERT_TRUE(received.ok()) << received.status();
   EXPECT_EQ(std::get<Heartbeat>(*received).log_lines, (std::vector<std::string>{"cannot read ??[2J", ""}));
+  EXPECT_EQ(std::get<Heartbeat>(*received).stats.waiting_for, "??");
 }
 
 TEST(CodecTest, FramesThatDoNotFitTheHeaderAreRefused) {
@@ -112,8 +114,10 @@ TEST(CodecTest, FramesThatDoNotFitTheHeaderAreRefused) {
 
 TEST(CodecTest, WhatIsTooLargeIsRefused) {
   const auto code = [](const std::vector<Payload>& frames) { return Decode(frames).status().code(); };
-  EXPECT_EQ(code({Payload::Zeros(kMaxHeaderBytes + 1)}), kInvalid);
-  EXPECT_EQ(code(std::vector<Payload>(kMaxFrames + 1, Payload::Zeros(4))), kInvalid);
+  EXPECT_EQ(Decode({Payload::Zeros(kMaxHeaderBytes + 1)}).status().message(),
+            "no message: a header of 4194305 bytes, of at most 4194304");
+  EXPECT_EQ(Decode(std::vector<Payload>(kMaxFrames + 1, Payload::Zeros(4))).status().message(),
+            "no message: 1025 frames, of at most 1024");
 
   Push push;
   push.slices.resize(1);
@@ -132,6 +136,8 @@ TEST(CodecTest, WhatIsTooLargeIsRefused) {
 
   RestoreSlice restore;
   restore.blocks.assign(5, Payload::Zeros(kMaxFrameBytes));
+  EXPECT_EQ(code(Encode(restore)), kInvalid);
+  restore.blocks = {Payload::Zeros(kMaxFrameBytes + 1)};
   EXPECT_EQ(code(Encode(restore)), kInvalid);
   Probe probe;
   probe.slices.resize(kMaxItems);
