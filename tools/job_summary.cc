@@ -1,6 +1,6 @@
 #include "tools/job_summary.h"
 
-#include <algorithm>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -32,10 +32,13 @@ int64_t WidthOf(const std::vector<int64_t>& shape) {
 std::optional<uint64_t> LookAtPair(const FilePair& files, int64_t width, DataFacts* facts) {
   const auto images = ReadIdxSizes(files.images, 3);
   const auto labels = ReadIdxSizes(files.labels, 1);
-  for (const absl::Status& status : {images.status(), labels.status()}) {
-    if (status.ok()) continue;
-    auto& where = absl::IsNotFound(status) ? facts->notes : facts->errors;
-    where.push_back(std::string(status.message()));
+  for (const auto& [file, status] :
+       {std::pair(files.images, images.status()), std::pair(files.labels, labels.status())}) {
+    if (absl::IsNotFound(status)) {
+      facts->absent.push_back(file);
+    } else if (!status.ok()) {
+      facts->errors.push_back(std::string(status.message()));
+    }
   }
   if (!images.ok() || !labels.ok()) return std::nullopt;
   const std::vector<uint32_t>& sizes = *images;
@@ -130,7 +133,9 @@ std::string JobSummary(const JobSpec& job, const DataFacts& facts) {
                    checkpoint.every.count() == 0 ? "at the end" : "every " + HumanSeconds(Seconds(checkpoint.every)),
                    ", keeping ", checkpoint.keep, ", written by ",
                    checkpoint.via == CheckpointVia::kChief ? "the chief" : "the servers into a shared folder", "\n");
-  for (const std::string& note : facts.notes) absl::StrAppend(&text, "Not here      ", note, "\n");
+  for (const std::string& file : facts.absent) {
+    absl::StrAppend(&text, "Not here      ", file, "; the workers' hosts must have it\n");
+  }
   return text;
 }
 

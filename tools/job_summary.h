@@ -15,7 +15,7 @@ struct DataFacts {
   std::optional<uint64_t> train_examples;
   std::optional<uint64_t> eval_examples;
   std::vector<std::string> errors;  // of files that are here, but do not fit each other or the model
-  std::vector<std::string> notes;   // on files that are not here: the workers' hosts may have them
+  std::vector<std::string> absent;  // files that are not here: no error, since only the workers need them
 };
 DataFacts LookAtData(const JobSpec& job);
 

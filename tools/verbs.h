@@ -39,7 +39,10 @@ struct Verb {
   std::function<int()> (*set_up)(CLI::App& app, Streams streams);
 };
 
+extern const Verb kCheckVerb;
 extern const Verb kDataVerb;
+extern const Verb kEvaluateVerb;
+extern const Verb kExportVerb;
 extern const Verb kLogsVerb;
 extern const Verb kRunVerb;
 extern const Verb kStatusVerb;

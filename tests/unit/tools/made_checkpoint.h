@@ -1,0 +1,81 @@
+// Job folders with checkpoints made by hand, for tests of what reads them.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "schema/checkpoint_format.h"
+#include "schema/job_file.h"
+#include "schema/slice_grid.h"
+
+namespace downpour {
+
+inline std::string FreshFolder(const std::string& name) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / ("tools_" + name);
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  return folder.string();
+}
+
+inline void WriteFile(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+inline std::string ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// 4 inputs, 3 classes, momentum: two variables of one slice each.
+inline JobSpec SmallJob() {
+  return ParseJob(
+             "name: small\nmodel: {inputs: [{name: in, shape: [2, 2]}], layers: [{name: out, dense: {units: 3}}]}\n"
+             "training: {batchSize: 2, optimizer: {name: momentum}}\n"
+             "data: {train: {images: /nowhere/a, labels: /nowhere/b}}\n",
+             "small")
+      .job;
+}
+
+// Element i of variable v is values(v, i); versions are 10, 11 and so on, slots zero. Slices alternate between two
+// files.
+template <typename Values>
+Manifest MakeCheckpoint(const std::string& job_dir, const JobSpec& job, Round round, const Values& values) {
+  const SliceGrid grid = MakeSliceGrid(*InferVariables(job.model));
+  Manifest manifest;
+  manifest.round = round;
+  manifest.job = CanonicalJob(job);
+  manifest.files = {{"ps-0.shard", 0}, {"ps-1.shard", 0}};
+  std::string shards[2];
+  for (const Slice& slice : grid.slices) {
+    SliceState state;
+    state.slice = slice.id;
+    state.version = 10 + ToNumber(slice.id);
+    state.values = Payload::Allocate(slice.bytes());
+    for (int64_t i = 0; i < slice.elements; ++i) {
+      state.values.mutable_floats()[i] = values(slice.variable, slice.offset + i);
+    }
+    state.slots.assign(SlotCount(job.training.optimizer.kind), Payload::Zeros(slice.bytes()));
+    const uint32_t file = ToNumber(slice.id) % 2;
+    Manifest::Record record{slice.id, file, shards[file].size(), 0, 0};
+    for (const Payload& block : EncodeRecord(state)) {
+      shards[file].append(reinterpret_cast<const char*>(block.data()), block.size());
+      record.bytes += block.size();
+      record.crc32c = Crc32c(block.bytes(), record.crc32c);
+    }
+    manifest.records.push_back(record);
+  }
+  const std::string folder = job_dir + "/checkpoints/" + ToString(round);
+  std::filesystem::create_directories(folder);
+  for (size_t f = 0; f < 2; ++f) {
+    manifest.files[f].bytes = shards[f].size();
+    WriteFile(folder + "/" + manifest.files[f].name, shards[f]);
+  }
+  WriteFile(folder + "/MANIFEST", EncodeManifest(manifest));
+  return manifest;
+}
+
+}  // namespace downpour

@@ -1,0 +1,93 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/tools/made_checkpoint.h"
+#include "tests/unit/tools/run_tool.h"
+#include "worker/data/idx.h"
+
+namespace downpour {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+constexpr char kJob[] = R"(name: mnist
+cluster: {workerCount: 4, parameterServerCount: 2}
+model:
+  inputs: [{name: image, shape: [28, 28, 1]}]
+  layers: [{dense: {units: 256, activation: relu}}, {dense: {units: 128, activation: relu}}, {dense: {units: 10}}]
+training: {epochs: 10, optimizer: {name: momentum, learningRate: 0.02}}
+data:
+  train: {images: images, labels: labels}
+)";
+
+void WritePair(const std::string& images, const std::string& labels, uint32_t count, uint32_t side,
+               uint32_t label_count) {
+  ASSERT_TRUE(WriteIdx(images, {count, side, side}, std::vector<uint8_t>(size_t{count} * side * side)).ok());
+  ASSERT_TRUE(WriteIdx(labels, {label_count}, std::vector<uint8_t>(label_count)).ok());
+}
+
+TEST(Check, SaysWhatWouldRun) {
+  const std::string dir = FreshFolder("check");
+  WriteFile(dir + "/job.yaml", kJob);
+  WritePair(dir + "/images", dir + "/labels", 1000, 28, 1000);
+  const ToolOutcome outcome = RunDownpour({"check", dir + "/job.yaml"});
+  EXPECT_EQ(outcome.code, kExitDone) << outcome.err;
+  EXPECT_THAT(outcome.err, IsEmpty());
+  EXPECT_THAT(
+      outcome.out,
+      AllOf(HasSubstr("1 chief, 2 parameter servers, 4 workers"), HasSubstr("235,146 parameters in 6 variables"),
+            HasSubstr("dense_0/kernel"), HasSubstr("ps-1: "), HasSubstr("1,000 examples: 16 steps in 1 lease"),
+            HasSubstr("160 steps in all"), HasSubstr("Evaluation    none"), Not(HasSubstr("Not here"))));
+}
+
+TEST(Check, BytesOfTheServersAddUpAndGrowWithTheSlots) {
+  const std::string dir = FreshFolder("check_bytes");
+  WriteFile(dir + "/job.yaml", kJob);
+  const auto total = [&](const std::string& optimizer) {
+    return RunDownpour({"check", dir + "/job.yaml", "--set", "cluster.parameterServerCount=1", "--set",
+                        "training.optimizer={name: " + optimizer + "}"})
+        .out;
+  };
+  EXPECT_THAT(total("sgd"), HasSubstr("918.5 KiB (values 918.5 KiB, optimizer's slots 0 B)"));
+  EXPECT_THAT(total("momentum"), HasSubstr("1.8 MiB (values 918.5 KiB, optimizer's slots 918.5 KiB)"));
+  EXPECT_THAT(total("adam"), HasSubstr("2.7 MiB (values 918.5 KiB, optimizer's slots 1.8 MiB)"));
+}
+
+TEST(Check, DataThatIsElsewhereIsNoError) {
+  const std::string dir = FreshFolder("check_elsewhere");
+  WriteFile(dir + "/job.yaml", kJob);
+  const ToolOutcome outcome = RunDownpour({"check", dir + "/job.yaml"});
+  EXPECT_EQ(outcome.code, kExitDone);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("Not here"), HasSubstr(dir + "/images"), Not(HasSubstr("steps in all"))));
+}
+
+TEST(Check, DataThatDoNotFitAreErrors) {
+  const std::string dir = FreshFolder("check_misfit");
+  WriteFile(dir + "/job.yaml", kJob);
+  WritePair(dir + "/images", dir + "/labels", 10, 14, 9);
+  const ToolOutcome outcome = RunDownpour({"check", dir + "/job.yaml"});
+  EXPECT_EQ(outcome.code, kExitBadJobFile);
+  EXPECT_THAT(outcome.out, IsEmpty());
+  EXPECT_THAT(outcome.err,
+              AllOf(HasSubstr("holds 10 images, but"), HasSubstr("images of 14x14"), HasSubstr("2 errors")));
+  WriteFile(dir + "/images", "not an idx file");
+  EXPECT_THAT(RunDownpour({"check", dir + "/job.yaml"}).err, HasSubstr(dir + "/images"));
+}
+
+TEST(Check, EveryErrorAtOnceAndExit78) {
+  const std::string dir = FreshFolder("check_errors");
+  WriteFile(dir + "/job.yaml", std::string(kJob) + "epoch: 3\nseed: x\n");
+  const ToolOutcome outcome = RunDownpour({"check", dir + "/job.yaml", "--set", "training.epoch=3"});
+  EXPECT_EQ(outcome.code, kExitBadJobFile);
+  EXPECT_THAT(outcome.err,
+              AllOf(HasSubstr("job.yaml:9:1: epoch: unknown key"), HasSubstr("job.yaml:10:7: seed: "),
+                    HasSubstr("--set: training.epoch: unknown key; did you mean epochs?"), HasSubstr("3 errors")));
+  EXPECT_EQ(RunDownpour({"check", dir + "/none.yaml"}).code, kExitBadJobFile);
+  EXPECT_EQ(RunDownpour({"check"}).code, kExitBadCommandLine);
+}
+
+}  // namespace
+}  // namespace downpour
