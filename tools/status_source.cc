@@ -35,7 +35,7 @@ void AddSourceOptions(CLI::App& app, StatusSource* source) {
   app.add_option("--job-dir", source->job_dir, "The job folder, which knows where its chief listens")->excludes(chief);
   app.callback([&app, source] {
     if (source->chief.empty() && source->job_dir.empty()) {
-      throw CLI::RequiredError("--chief HOST:PORT or --job-dir DIR", CLI::ExitCodes::RequiredError);
+      throw CLI::RequiredError("--chief HOST:PORT or --job-dir DIR");
     }
   });
 }

@@ -113,7 +113,7 @@ std::string PushLine(const StatusView& status) {
   add(status.pushes_duplicate, "duplicate");
   add(status.pushes_refused, "refused");
   add(status.pushes_skipped, "skipped");
-  double rejected = 0;
+  double rejected = status.chief_rejected.value_or(0);
   for (const TaskView& task : status.tasks) rejected += task.rejected.value_or(0);
   if (rejected > 0) parts.push_back(HumanCount(rejected) + " messages rejected");
   return parts.empty() ? kUnknown : absl::StrJoin(parts, ", ");

@@ -103,6 +103,7 @@ absl::StatusOr<StatusView> ParseStatus(std::string_view text) {
   view.chief_host = Words(At(json, "chief"), "host");
   view.job_dir = Words(At(json, "chief"), "jobDir");
   view.chief_pid = Number(At(json, "chief"), "pid");
+  view.chief_rejected = Number(At(json, "chief"), "rejected");
   view.elapsed = Number(json, "elapsedSeconds");
   view.remaining = Number(json, "remainingSeconds");
   ReadProgress(json, &view);

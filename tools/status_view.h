@@ -42,7 +42,7 @@ struct FailureView {
 struct StatusView {
   std::string job, state, error;
   std::string endpoint, chief_host, job_dir;
-  MaybeNumber chief_pid;
+  MaybeNumber chief_pid, chief_rejected;
   MaybeNumber elapsed, remaining;  // seconds
   MaybeNumber epoch, epochs, leases_committed, leases, examples_committed, examples, train_examples;
   MaybeNumber examples_per_second, loss;

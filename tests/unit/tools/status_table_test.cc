@@ -80,7 +80,8 @@ TEST(StatusTableTest, MessagesRejectedAreCountedOverAllTasks) {
   status.tasks.resize(2);
   status.tasks[0].rejected = 2;
   status.tasks[1].rejected = 3;
-  EXPECT_THAT(StatusTable(status, false), HasSubstr("5 messages rejected"));
+  status.chief_rejected = 4;
+  EXPECT_THAT(StatusTable(status, false), HasSubstr("9 messages rejected"));
 }
 
 TEST(SummaryTableTest, TheDocumentedSample) {
