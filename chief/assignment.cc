@@ -111,7 +111,8 @@ void Assignment::ReadDone(SliceId slice, SliceEpoch epoch, const StorageDone& do
   const Manifest::Record& record = manifest.records[ToNumber(slice)];
   if (const absl::Status status = CheckRecord(record, done); !status.ok()) {
     const std::string path = ShardPath(manifest.round, manifest.files[record.file].name);
-    return TakeOlder(slice, absl::StrCat(path, ": the record at byte ", record.offset, " is damaged: ", Words(status)));
+    TakeOlder(slice, absl::StrCat(path, ": the record at byte ", record.offset, " is damaged: ", Words(status)));
+    return Tick();
   }
   home.stage = Home::Stage::kSending;
   home.record = CutIntoFrames(done.data);

@@ -1,0 +1,47 @@
+// downpour-chief: a job's coordinator in a process of its own.
+
+#include <unistd.h>
+
+#include <iostream>
+
+#include "absl/flags/flag.h"
+#include "chief/chief_role.h"
+#include "runtime/posix_job_file.h"
+#include "runtime/posix_main.h"
+#include "runtime/posix_process.h"
+
+ABSL_FLAG(std::string, job, "", "the job file");
+ABSL_FLAG(bool, resume, false, "go on from the newest valid checkpoint in the job folder");
+ABSL_FLAG(downpour::Settings, set, {}, "KEY=VALUE, an entry of the job file to override; may be given several times");
+
+int main(int argc, char** argv) {
+  using namespace downpour;
+  constexpr int kBadCommandLine = 2;
+  constexpr int kBadJobFile = 78;
+  const Usage usage = {"downpour-chief", "hands out a job's data, coordinates its checkpoints, answers how it goes.",
+                       "  downpour-chief --job=mnist.yaml --job_dir=/jobs/mnist --listen=127.0.0.1:7000\n"
+                       "  downpour-chief --job=mnist.yaml --job_dir=/jobs/mnist --resume\n"};
+  if (auto exit_code = BeginMain(argc, argv, usage, TaskRole::kChief)) return *exit_code;
+
+  const std::string folder = absl::GetFlag(FLAGS_job_dir);
+  if (absl::GetFlag(FLAGS_job).empty() || folder.empty()) {
+    std::cerr << "downpour-chief: --job=FILE and --job_dir=FOLDER are needed; --help shows examples\n";
+    return kBadCommandLine;
+  }
+  const JobFileResult job = LoadJobFile(absl::GetFlag(FLAGS_job), absl::GetFlag(FLAGS_set).items);
+  for (const JobError& error : job.errors) std::cerr << ToString(error) << "\n";
+  if (!job.ok()) return kBadJobFile;
+
+  Mailbox mailbox;
+  absl::StatusOr<std::unique_ptr<PosixStorage>> storage = PosixStorage::Open(folder, &mailbox);
+  if (!storage.ok()) return EndMain(storage.status());
+  if (const absl::Status status = (*storage)->Lock(); !status.ok()) return EndMain(status);
+
+  ChiefRole role({.job = job.job,
+                  .job_dir = folder,
+                  .host = HostName(),
+                  .pid = static_cast<uint32_t>(getpid()),
+                  .resume = absl::GetFlag(FLAGS_resume),
+                  .timing = {}});
+  return RunRole(role, absl::GetFlag(FLAGS_listen), {.mailbox = &mailbox, .storage = storage->get()});
+}

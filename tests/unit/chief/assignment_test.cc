@@ -1,0 +1,241 @@
+#include "chief/assignment.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "chief/checkpoint_store.h"
+#include "schema/variables.h"
+#include "tests/unit/chief/parts_fixture.h"
+
+namespace downpour {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr PeerId kControl{uint64_t{1} << 32};
+constexpr PeerId kBulk{(uint64_t{1} << 32) + 1};
+
+// One ps with both slices of the small job.
+class AssignmentTest : public PartsFixture {
+ protected:
+  AssignmentTest()
+      : grid(MakeSliceGrid(*InferVariables(SmallJob().model))),
+        members({.scale_tier = "CUSTOM", .worker_count = 1, .parameter_server_count = 1}, Timing{}) {
+    members.Begin(3);
+    Join join;
+    join.role = TaskRole::kPs;
+    join.endpoint = "h1:1";
+    ps = members.Admit(turn.now, kControl, join).task;
+    ps->bulk = kBulk;
+  }
+
+  // A checkpoint on disk in which slice i has finished `finished[i]`.
+  Manifest PutCheckpoint(Round round, const std::vector<std::vector<uint64_t>>& finished) {
+    Manifest manifest;
+    manifest.round = round;
+    std::string file;
+    for (const Slice& slice : grid.slices) {
+      const auto bytes = static_cast<size_t>(slice.bytes());
+      SliceState state{.slice = slice.id,
+                       .epoch = {1, 1},
+                       .finished = {},
+                       .counters = {},
+                       .values = Payload::Zeros(bytes),
+                       .slots = {}};
+      for (const uint64_t lease : finished[ToNumber(slice.id)]) state.finished.Insert(lease);
+      Manifest::Record record{.slice = slice.id, .offset = file.size()};
+      for (const Payload& block : EncodeRecord(state)) {
+        record.crc32c = Crc32c(block.bytes(), record.crc32c);
+        record.bytes += block.size();
+        file += ToString(block);
+      }
+      manifest.records.push_back(record);
+    }
+    manifest.files = {{"ps-0.shard", file.size()}};
+    disk.Put(ShardPath(round, "ps-0.shard"), file);
+    return manifest;
+  }
+  void Place(std::vector<Manifest> sources = {}) {
+    assignment.Place(3, {ps}, 12, std::move(sources));
+    effects = Settle();
+  }
+  void Tick(Duration after) {
+    turn.now += after;
+    assignment.Tick();
+    effects = Settle();
+  }
+  absl::Status Report(SliceId slice, const IntervalSet& finished, const std::string& error = "") {
+    SliceReport report{.from = ps->incarnation, .slices = {}};
+    report.slices.push_back({slice, assignment.epochs().at(ToNumber(slice)), error, finished, {}});
+    const absl::Status status = assignment.Receive(report);
+    effects = Settle();
+    return status;
+  }
+  static IntervalSet SetOf(const std::vector<uint64_t>& leases) {
+    IntervalSet set;
+    for (const uint64_t lease : leases) set.Insert(lease);
+    return set;
+  }
+  std::vector<Assign> Assigns() { return SentOf<Assign>(effects, kControl); }
+  std::vector<RestoreSlice> Restores() { return SentOf<RestoreSlice>(effects, kBulk); }
+
+  const SliceGrid grid;
+  Membership members;
+  FailureList failures{turn};
+  Assignment assignment{turn, storage, members, failures, grid, Timing{}};
+  Task* ps = nullptr;
+  std::vector<Effect> effects;
+};
+
+TEST_F(AssignmentTest, AssignsInitialValuesUntilEverySliceReported) {
+  Place();
+  ASSERT_THAT(Assigns(), SizeIs(1));
+  EXPECT_EQ(Assigns()[0].to, ps->incarnation);
+  EXPECT_EQ(Assigns()[0].train_examples, 12u);
+  ASSERT_THAT(Assigns()[0].slices, SizeIs(2));
+  EXPECT_EQ(Assigns()[0].slices[0].epoch, (SliceEpoch{3, 1}));
+  EXPECT_EQ(Assigns()[0].slices[0].source, SliceSource::kInitialValues);
+  Tick(100ms);
+  EXPECT_THAT(Assigns(), IsEmpty());
+  ASSERT_TRUE(Report(SliceId{0}, {}).ok());
+  EXPECT_FALSE(assignment.complete());
+  Tick(1s);
+  ASSERT_THAT(Assigns(), SizeIs(1)) << "the report or the request was lost";
+  EXPECT_THAT(Assigns()[0].slices, SizeIs(1));
+  ASSERT_TRUE(Report(SliceId{1}, {}).ok());
+  EXPECT_TRUE(assignment.complete());
+  Tick(1s);
+  EXPECT_THAT(Assigns(), IsEmpty());
+}
+
+TEST_F(AssignmentTest, TellsWorkersWhereSlicesAre) {
+  Place();
+  const Placement placement = assignment.ToPlacement();
+  EXPECT_EQ(placement.term, 3u);
+  EXPECT_EQ(placement.train_examples, 12u);
+  ASSERT_THAT(placement.servers, SizeIs(1));
+  EXPECT_EQ(placement.servers[0].incarnation, ps->incarnation);
+  EXPECT_EQ(placement.servers[0].endpoint, "h1:1");
+  ASSERT_THAT(placement.slices, SizeIs(2));
+  EXPECT_EQ(placement.slices[1].epoch, (SliceEpoch{3, 1}));
+}
+
+TEST_F(AssignmentTest, RestoresRecordsAndTakesTheSlicesWord) {
+  Place({PutCheckpoint({1, 2}, {{0, 1, 2}, {0, 2}})});
+  ASSERT_THAT(Assigns(), SizeIs(1));
+  EXPECT_EQ(Assigns()[0].slices[0].source, SliceSource::kCheckpoint);
+  ASSERT_THAT(Restores(), SizeIs(2));
+  EXPECT_EQ(Restores()[0].round, (Round{1, 2}));
+  EXPECT_EQ(DecodeRecord(Restores()[0].blocks)->finished, SetOf({0, 1, 2}));
+  Tick(1s);
+  EXPECT_THAT(Restores(), SizeIs(2)) << "repeated until reported";
+  ASSERT_TRUE(Report(SliceId{0}, SetOf({0, 1, 2})).ok());
+  ASSERT_TRUE(Report(SliceId{1}, SetOf({0, 2})).ok());
+  EXPECT_EQ(assignment.Finished(), SetOf({0, 2}));
+  EXPECT_THAT(failures.list(), IsEmpty());
+}
+
+TEST_F(AssignmentTest, ARecordWaitsForTheBulkLink) {
+  ps->bulk = PeerId::kNone;
+  Place({PutCheckpoint({1, 2}, {{0}, {0}})});
+  EXPECT_THAT(Restores(), IsEmpty());
+  ps->bulk = kBulk;
+  Tick(20ms);
+  EXPECT_THAT(Restores(), SizeIs(2));
+}
+
+TEST_F(AssignmentTest, EveryFlippedByteOfARecordCostsThatSliceAnOlderState) {
+  const Manifest older = PutCheckpoint({1, 1}, {{0}, {0}});
+  const Manifest newer = PutCheckpoint({1, 2}, {{0, 1}, {0, 1}});
+  const std::string file = disk.At(ShardPath({1, 2}, "ps-0.shard"));
+  for (size_t i = 0; i < file.size(); i += 7) {
+    disk.At(ShardPath({1, 2}, "ps-0.shard"))[i] = static_cast<char>(file[i] ^ 0x10);
+    Assignment other(turn, storage, members, failures, grid, Timing{});
+    other.Place(3, {ps}, 12, {newer, older});
+    effects = Settle();
+    const uint32_t damaged = i < newer.records[1].offset ? 0 : 1;
+    for (const RestoreSlice& restore : Restores()) {
+      const bool is_damaged = ToNumber(restore.slice) == damaged;
+      EXPECT_EQ(restore.round, is_damaged ? (Round{1, 1}) : (Round{1, 2}));
+      EXPECT_EQ(restore.epoch, (SliceEpoch{3, is_damaged ? 2u : 1u}));
+    }
+    EXPECT_THAT(Restores(), SizeIs(2)) << i;
+    EXPECT_THAT(failures.list().back().what, HasSubstr("checkpoints/1-2/ps-0.shard"));
+    disk.At(ShardPath({1, 2}, "ps-0.shard")) = file;
+  }
+}
+
+TEST_F(AssignmentTest, ATruncatedOrMissingFileFallsBackToInitialValues) {
+  const Manifest manifest = PutCheckpoint({1, 2}, {{0}, {0}});
+  disk.At(ShardPath({1, 2}, "ps-0.shard")).resize(manifest.records[1].offset + 3);
+  Place({manifest});
+  EXPECT_THAT(Restores(), SizeIs(1));
+  EXPECT_THAT(failures.list().back().what, HasSubstr("its initial values"));
+  ASSERT_THAT(Assigns(), SizeIs(2)) << "at once, not with the next repetition";
+  EXPECT_EQ(Assigns()[1].slices[1].source, SliceSource::kInitialValues);
+  EXPECT_EQ(Assigns()[1].slices[1].epoch, (SliceEpoch{3, 2}));
+}
+
+TEST_F(AssignmentTest, ARecordThatThePsCannotInstallFallsBackToo) {
+  Place({PutCheckpoint({1, 2}, {{0, 1}, {0, 1}}), PutCheckpoint({1, 1}, {{0}, {0}})});
+  const uint64_t revision = assignment.revision();
+  ASSERT_TRUE(Report(SliceId{0}, {}, "no slots").ok());
+  EXPECT_GT(assignment.revision(), revision);
+  ASSERT_THAT(Restores(), SizeIs(1));
+  EXPECT_EQ(Restores()[0].round, (Round{1, 1}));
+  ASSERT_TRUE(Report(SliceId{0}, {}, "no slots").ok());
+  ASSERT_TRUE(assignment.failure().empty());
+  ASSERT_TRUE(Report(SliceId{0}, {}, "no memory").ok());
+  EXPECT_THAT(assignment.failure(), HasSubstr("ps-0 cannot make slice 0: no memory"));
+}
+
+TEST_F(AssignmentTest, AReportOfAnEpochThatIsOverChangesNothing) {
+  Place({PutCheckpoint({1, 2}, {{0, 1}, {0, 1}})});
+  SliceReport late{.from = ps->incarnation, .slices = {}};
+  late.slices.push_back({SliceId{0}, assignment.epochs()[0], "", SetOf({0, 1}), {}});
+  ASSERT_TRUE(Report(SliceId{0}, {}, "bad").ok());
+  ASSERT_TRUE(assignment.Receive(late).ok());
+  ASSERT_TRUE(Report(SliceId{1}, SetOf({0, 1})).ok());
+  EXPECT_FALSE(assignment.complete());
+  ASSERT_TRUE(Report(SliceId{0}, {}).ok());
+  ASSERT_TRUE(assignment.complete());
+  EXPECT_TRUE(assignment.Finished().empty());
+}
+
+TEST_F(AssignmentTest, AReadThatEndsAfterItsEpochIsIgnored) {
+  const Manifest manifest = PutCheckpoint({1, 2}, {{0, 1}, {0, 1}});
+  assignment.Place(3, {ps}, 12, {manifest});
+  std::vector<Effect> reads = turn.out.Take();
+  SliceReport report{.from = ps->incarnation, .slices = {}};
+  report.slices.push_back({SliceId{0}, assignment.epochs()[0], "bad", {}, {}});
+  ASSERT_TRUE(assignment.Receive(report).ok());
+  for (const Effect& effect : reads) {
+    if (const auto* op = std::get_if<StorageOp>(&effect)) storage.Complete(disk.Carry(*op));
+  }
+  effects = Settle();
+  ASSERT_THAT(Restores(), SizeIs(1));
+  EXPECT_EQ(Restores()[0].slice, SliceId{1});
+}
+
+TEST_F(AssignmentTest, RefusesReportsThatNoHonestPsMakes) {
+  Place();
+  SliceReport report{.from = ps->incarnation, .slices = {}};
+  report.slices.push_back({SliceId{99}, {3, 1}, "", {}, {}});
+  EXPECT_TRUE(absl::IsInvalidArgument(assignment.Receive(report)));
+  report.slices[0].slice = SliceId{0};
+  report.from = Incarnation{ToNumber(ps->incarnation) + 1};
+  EXPECT_TRUE(absl::IsInvalidArgument(assignment.Receive(report)));
+  EXPECT_FALSE(assignment.complete());
+}
+
+TEST_F(AssignmentTest, ACheckpointOfAnotherGridIsNoSource) {
+  Manifest manifest = PutCheckpoint({1, 2}, {{0}, {0}});
+  manifest.records.pop_back();
+  Place({manifest});
+  EXPECT_EQ(Assigns()[0].slices[0].source, SliceSource::kInitialValues);
+}
+
+}  // namespace
+}  // namespace downpour

@@ -1,0 +1,154 @@
+#include "chief/startup.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/unit/chief/parts_fixture.h"
+
+namespace downpour {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+class StartupTest : public PartsFixture {
+ protected:
+  Startup::Outcome Run(bool resume = false, const std::vector<std::string>& overrides = {}) {
+    const JobSpec job = SmallJob(overrides);
+    store = std::make_unique<CheckpointStore>(storage);
+    Startup startup(storage, *store, job, resume);
+    Startup::Outcome outcome{.exit_code = -1, .why = {}};
+    startup.Run({"h0:1", "h0", 9}, [&](const Startup::Outcome& end) { outcome = end; });
+    Settle();
+    return outcome;
+  }
+  void PutCheckpoint(Round round, uint64_t train_examples = 12, const std::vector<std::string>& overrides = {}) {
+    Manifest manifest;
+    manifest.round = round;
+    manifest.job = CanonicalJob(SmallJob(overrides));
+    manifest.train_examples = train_examples;
+    disk.Put(ManifestPath(round), EncodeManifest(manifest));
+  }
+  std::unique_ptr<CheckpointStore> store;
+};
+
+TEST(TermFileTest, RoundTripsAndNoticesEveryFlippedBit) {
+  for (const uint32_t term : {1u, 7u, 4000000000u}) EXPECT_EQ(*DecodeTerm(EncodeTerm(term)), term);
+  const std::string text = EncodeTerm(12);
+  for (size_t i = 0; i < text.size(); ++i) {
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string damaged = text;
+      damaged[i] = static_cast<char>(damaged[i] ^ (1 << bit));
+      EXPECT_FALSE(DecodeTerm(damaged).ok()) << i << " " << bit;
+    }
+  }
+  for (size_t length = 0; length < text.size(); ++length) EXPECT_FALSE(DecodeTerm(text.substr(0, length)).ok());
+  EXPECT_FALSE(DecodeTerm(text + text).ok());
+}
+
+TEST_F(StartupTest, TheTermRisesWithEachStartAndIsDurableFirst) {
+  EXPECT_EQ(Run().term, 1u);
+  EXPECT_EQ(*DecodeTerm(disk.At("term.a")), 1u);
+  EXPECT_EQ(*DecodeTerm(disk.At("term.b")), 1u);
+  EXPECT_EQ(Run().term, 2u);
+  const nlohmann::json chief = nlohmann::json::parse(disk.At("chief.json"));
+  EXPECT_EQ(chief["endpoint"], "h0:1");
+  EXPECT_EQ(chief["pid"], 9);
+  EXPECT_EQ(chief["term"], 2);
+}
+
+// Protocol hole A11: a term that is lost is used twice.
+TEST_F(StartupTest, OneDamagedTermFileCostsNothing) {
+  for (const char* file : {"term.a", "term.b"}) {
+    const uint32_t before = Run().term;
+    disk.At(file)[6] = 'x';
+    EXPECT_EQ(Run().term, before + 1) << file;
+  }
+  disk.At("term.a") = "";
+  disk.At("term.b") = "term 1";
+  const Startup::Outcome outcome = Run();
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.why, HasSubstr("term.b"));
+}
+
+TEST_F(StartupTest, ACrashBetweenTheTermFilesRepeatsNoTerm) {
+  ASSERT_EQ(Run().term, 1u);
+  int renames = 0;
+  disk.fate = [&](const StorageOp& op) {
+    const bool crash = op.kind == StorageOp::Kind::kRename && ++renames == 2;
+    return crash ? absl::DataLossError("power") : absl::OkStatus();
+  };
+  EXPECT_EQ(Run().exit_code, 1);
+  disk.fate = nullptr;
+  EXPECT_EQ(Run().term, 3u) << "2 stands in term.a, though nobody heard of it";
+}
+
+TEST_F(StartupTest, AWriteThatFailsAnywhereEndsIt) {
+  int ops = 0;
+  Run();
+  disk.fate = [&](const StorageOp&) { return ++ops, absl::OkStatus(); };
+  Run();
+  for (int failing = 5; failing <= ops; ++failing) {  // the first four only look
+    int op_number = 0;
+    disk.fate = [&](const StorageOp&) {
+      return ++op_number == failing ? absl::PermissionDeniedError("read-only") : absl::OkStatus();
+    };
+    const Startup::Outcome outcome = Run();
+    EXPECT_EQ(outcome.exit_code, 1) << failing;
+    EXPECT_THAT(outcome.why, HasSubstr("read-only"));
+  }
+}
+
+TEST_F(StartupTest, CheckpointsAreNotWrittenOverByAccident) {
+  PutCheckpoint({1, 2});
+  const Startup::Outcome outcome = Run();
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.why, HasSubstr("--resume"));
+  EXPECT_FALSE(disk.Has("term.a")) << "nothing was changed";
+}
+
+TEST_F(StartupTest, ADamagedManifestIsACheckpointToo) {
+  disk.Put("checkpoints/1-2/MANIFEST", "junk");
+  EXPECT_EQ(Run().exit_code, 1);
+}
+
+TEST_F(StartupTest, ResumesFromAllCheckpointsOfThePlanNewestFirst) {
+  PutCheckpoint({1, 2});
+  PutCheckpoint({1, 10});
+  PutCheckpoint({1, 9}, /*train_examples=*/11);
+  disk.Put("checkpoints/2-1/MANIFEST", "junk");
+  disk.Put("checkpoints/2-2/ps-0.shard", "abandoned");
+  const Startup::Outcome outcome = Run(/*resume=*/true);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.why;
+  ASSERT_THAT(outcome.sources, SizeIs(2));
+  EXPECT_EQ(outcome.sources[0].round, (Round{1, 10}));
+  EXPECT_EQ(outcome.sources[1].round, (Round{1, 2}));
+  ASSERT_THAT(store->damaged(), SizeIs(1));
+  EXPECT_THAT(store->damaged()[0].why, HasSubstr("checkpoints/2-1/MANIFEST"));
+}
+
+// Protocol hole A5: a term that stands in a folder's name was used, whatever the term files say.
+TEST_F(StartupTest, TheTermIsAboveThatOfAnyRound) {
+  PutCheckpoint({4, 2});
+  disk.Put("checkpoints/6-1/ps-0.shard", "abandoned");
+  EXPECT_EQ(Run(/*resume=*/true).term, 7u);
+}
+
+TEST_F(StartupTest, AnotherPlanIsRefused) {
+  PutCheckpoint({1, 2}, 12, {"seed=9"});
+  const Startup::Outcome outcome = Run(/*resume=*/true);
+  EXPECT_EQ(outcome.exit_code, 78);
+  EXPECT_THAT(outcome.why, HasSubstr("seed"));
+  EXPECT_EQ(Run(true, {"seed=9", "training.epochs=5", "cluster.workerCount=3"}).exit_code, 0);
+}
+
+TEST_F(StartupTest, ResumingNothingBeginsAnew) {
+  const Startup::Outcome outcome = Run(/*resume=*/true);
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_TRUE(outcome.sources.empty());
+}
+
+}  // namespace
+}  // namespace downpour
