@@ -1,7 +1,9 @@
 #include "schema/payload.h"
 
 #include <glog/logging.h>
+#include <sys/mman.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstdlib>
 #include <cstring>
@@ -13,45 +15,78 @@
 namespace downpour {
 namespace {
 
-// Free blocks by power-of-two size. Small sizes are left to malloc, which serves them well; of the large ones a
-// bounded amount is kept, so that a burst does not hold memory for ever.
+// Free blocks by power-of-two size. Small sizes are left to malloc, which serves them well. The large ones are cut from
+// regions of whole huge pages: with small pages an optimizer's pass over them takes 1.7 times as long. Of those a bounded
+// amount is kept, so that a burst does not hold memory for ever; beyond, a region that is free as a whole keeps only its
+// addresses.
 class BlockPool {
  public:
   static constexpr size_t kSmallest = size_t{64} << 10;
   static constexpr size_t kKeptBytes = size_t{256} << 20;
+  static constexpr size_t kHugePage = size_t{2} << 20;
 
   void* Get(size_t capacity) {
-    if (capacity >= kSmallest) {
-      std::lock_guard lock(mutex_);
-      auto& list = free_[std::countr_zero(capacity)];
-      if (!list.empty()) {
-        void* memory = list.back();
-        list.pop_back();
-        kept_ -= capacity;
-        return memory;
-      }
+    if (capacity < kSmallest) return Allocate(Payload::kAlignment, capacity);
+    std::lock_guard lock(mutex_);
+    FreeBlocks& blocks = free_[std::countr_zero(capacity)];
+    if (!blocks.kept.empty()) {
+      kept_ -= capacity;
+      return Pop(blocks.kept);
     }
-    void* memory = std::aligned_alloc(Payload::kAlignment, capacity);
+    if (blocks.given_back.empty()) AddRegion(capacity, blocks.given_back);
+    return Pop(blocks.given_back);
+  }
+
+  void Put(void* memory, size_t capacity) {
+    if (capacity < kSmallest) return std::free(memory);
+    std::lock_guard lock(mutex_);
+    FreeBlocks& blocks = free_[std::countr_zero(capacity)];
+    blocks.kept.push_back(memory);
+    kept_ += capacity;
+    if (kept_ > kKeptBytes) GiveBack(memory, capacity, blocks);
+  }
+
+ private:
+  struct FreeBlocks {
+    std::vector<void*> kept;
+    std::vector<void*> given_back;  // addresses without memory behind them
+  };
+
+  static void* Allocate(size_t alignment, size_t bytes) {
+    void* memory = std::aligned_alloc(alignment, bytes);
     if (memory == nullptr) throw std::bad_alloc();
     return memory;
   }
 
-  void Put(void* memory, size_t capacity) {
-    if (capacity >= kSmallest) {
-      std::lock_guard lock(mutex_);
-      if (kept_ + capacity <= kKeptBytes) {
-        free_[std::countr_zero(capacity)].push_back(memory);
-        kept_ += capacity;
-        return;
-      }
-    }
-    std::free(memory);
+  static void* Pop(std::vector<void*>& blocks) {
+    void* memory = blocks.back();
+    blocks.pop_back();
+    return memory;
   }
 
- private:
+  static void AddRegion(size_t capacity, std::vector<void*>& blocks) {
+    const size_t bytes = std::max(capacity, kHugePage);
+    char* region = static_cast<char*>(Allocate(kHugePage, bytes));
+    madvise(region, bytes, MADV_HUGEPAGE);  // a wish: without it all works, slower
+    for (size_t at = bytes; at > 0; at -= capacity) blocks.push_back(region + at - capacity);
+  }
+
+  // The region around `memory`, if nothing of it is in use.
+  void GiveBack(void* memory, size_t capacity, FreeBlocks& blocks) {
+    const size_t bytes = std::max(capacity, kHugePage);
+    char* region = static_cast<char*>(memory) - reinterpret_cast<uintptr_t>(memory) % kHugePage;
+    const auto inside = [=](void* block) { return block >= region && block < region + bytes; };
+    const auto outside_end = std::partition(blocks.kept.begin(), blocks.kept.end(), std::not_fn(inside));
+    if (static_cast<size_t>(blocks.kept.end() - outside_end) * capacity < bytes) return;
+    blocks.given_back.insert(blocks.given_back.end(), outside_end, blocks.kept.end());
+    blocks.kept.erase(outside_end, blocks.kept.end());
+    kept_ -= bytes;
+    madvise(region, bytes, MADV_DONTNEED);
+  }
+
   std::mutex mutex_;
-  std::vector<void*> free_[64];
-  size_t kept_ = 0;
+  FreeBlocks free_[64];
+  size_t kept_ = 0;  // bytes of all kept blocks
 };
 
 // Never destroyed: I/O threads may drop payloads while the process exits.

@@ -1,9 +1,12 @@
 #include "schema/payload.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstring>
+#include <fstream>
 #include <utility>
+#include <vector>
 
 namespace downpour {
 namespace {
@@ -51,6 +54,28 @@ TEST(PayloadTest, LargeBlocksAreRecycled) {
     first = p.data();
   }
   EXPECT_EQ(Payload::Allocate((size_t{1} << 20) - 5).data(), first);
+}
+
+size_t ResidentBytes() {
+  std::ifstream statm("/proc/self/statm");
+  size_t all_pages = 0, resident_pages = 0;
+  statm >> all_pages >> resident_pages;
+  return resident_pages * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+
+TEST(PayloadTest, MemoryOfABurstIsGivenBackAndStaysUsable) {
+  constexpr size_t kBytes = size_t{1} << 20, kBlocks = 300;
+  const auto burst = [] {
+    std::vector<Payload> payloads;
+    for (size_t i = 0; i < kBlocks; ++i) payloads.push_back(Payload::Zeros(kBytes));
+    payloads.back().mutable_data()[kBytes - 1] = std::byte{7};
+    EXPECT_EQ(payloads.back().data()[kBytes - 1], std::byte{7});
+  };
+  burst();
+  const size_t kept = ResidentBytes();
+  EXPECT_LT(kept, kBlocks * kBytes);
+  burst();
+  EXPECT_LT(ResidentBytes(), kept + kept / 8);
 }
 
 TEST(PayloadDeathTest, ASharedPayloadIsImmutableAndPartsStayInside) {
