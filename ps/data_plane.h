@@ -7,7 +7,7 @@
 //   counted in one go, so nothing ever sees half a push.
 // Cost: a push costs its apply kernels; a pull costs references.
 // Errors: a breach of the protocol is answered kWrongShape, told to the chief once, and ejects its sender here.
-// Tests: tests/unit/ps/data_plane_test.cc, tests/scenario/.
+// Tests: tests/scenario/ps_*.txt.
 #pragma once
 
 #include <cstdint>

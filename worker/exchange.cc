@@ -38,6 +38,7 @@ absl::Status Exchange::Place(const Placement& placement, Time now, Effects& effe
   map_.Adopt(placement, effects);
   for (HeldLease& lease : leases_) {
     for (const SliceId slice : *moved) lease.progress.Renew(slice, map_.epoch(slice));
+    lease.next_report = now;
     Probe(lease, now, effects);
   }
   Flush(now, effects);

@@ -19,6 +19,7 @@
 
 #include "absl/status/statusor.h"
 #include "runtime/role.h"
+#include "schema/codec.h"
 #include "schema/message.h"
 
 namespace downpour {
@@ -29,8 +30,8 @@ struct PsLink {
   Incarnation incarnation{};
   std::string name;
   std::vector<SliceId> slices;
-  uint64_t window = 0;      // as it last announced; 0 before: then one slice goes at a time
-  uint64_t unanswered = 0;  // bytes of pushes and of awaited values
+  uint64_t window = kMaxMessagePayload;  // as it last announced; before, one message
+  uint64_t unanswered = 0;               // bytes of pushes and of awaited values
 
   // Whether so many more may go: a message that nothing else waits for always may.
   bool HasRoom(uint64_t bytes) const { return unanswered == 0 || unanswered + bytes <= window; }

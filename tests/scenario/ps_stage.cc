@@ -1,0 +1,146 @@
+#include "tests/scenario/ps_stage.h"
+
+#include <glog/logging.h>
+
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <optional>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "ps/initial_values.h"
+#include "ps/shard.h"
+#include "schema/job_file.h"
+#include "tests/scenario/tiny_job.h"
+#include "tests/scenario/wording.h"
+
+namespace downpour {
+namespace {
+
+constexpr PeerId kControl{1}, kBulk{2};
+constexpr PeerId kWorker = PeerId::kFirstAccepted;
+constexpr Incarnation kFirstLife{10};
+
+std::string PeerName(PeerId peer) { return peer == kControl || peer == kBulk ? "chief" : "worker"; }
+
+PsOptions Options() {
+  PsOptions options;
+  options.chief = "chief";
+  return options;
+}
+
+Welcome WelcomeAs(Incarnation incarnation) { return {incarnation, 1, "ps-0", CanonicalJob(TinyJob())}; }
+
+Payload Gradient(const std::string& kind, SliceId slice) {
+  const SliceGrid grid = TinyGrid();
+  const size_t elements = grid.Contains(slice) ? static_cast<size_t>(grid.at(slice).elements) : 1;
+  if (kind == "empty") return Payload();
+  if (kind == "short") return Payload::Zeros((elements - 1) * sizeof(float));
+  const float value = kind == "nan" ? std::numeric_limits<float>::quiet_NaN() : std::stof(kind);
+  const std::vector<float> values(elements, value);
+  return Payload::CopyOf(values.data(), elements * sizeof(float));
+}
+
+Version ParseVersion(const std::string& word) {
+  Version version;
+  unsigned long long n = 0;
+  CHECK_EQ(std::sscanf(word.c_str(), "%u.%uv%llu", &version.epoch.term, &version.epoch.n, &n), 3) << word;
+  version.n = n;
+  return version;
+}
+
+}  // namespace
+
+PsStage::PsStage() : role_(Options()) {
+  Give(Started{0, "ps-0"});
+  Give(Received{kControl, WelcomeAs(kFirstLife)});
+}
+
+std::vector<std::string> PsStage::Give(Input input) {
+  Effects effects;
+  role_.Step(now_, std::move(input), effects);
+  std::vector<std::string> lines;
+  for (const Effect& effect : effects.Take()) {
+    if (const std::string line = Word(effect, PeerName); !line.empty()) lines.push_back(line);
+    const auto* send = std::get_if<Send>(&effect);
+    const auto* record = send == nullptr ? nullptr : std::get_if<SliceRecord>(&send->message);
+    if (record != nullptr && !saving_.empty()) records_[std::exchange(saving_, "")] = record->blocks;
+  }
+  return lines;
+}
+
+std::vector<std::string> PsStage::Do(const Command& command) {
+  const std::string& name = command.name();
+  if (name == "show") return Show(SliceId{static_cast<uint32_t>(std::stoul(command.words().at(0)))});
+  if (name == "stats") return {Stats()};
+  if (name == "stop") return Give(StopRequested{15});
+  if (name == "push" || name == "probe" || name == "pull") return Give(Received{kWorker, FromWorker(command)});
+  return Give(Received{kControl, FromChief(command)});
+}
+
+Message PsStage::FromWorker(const Command& command) const {
+  const Incarnation worker{command.Number("worker", 5)};
+  const LeaseId lease{command.Number("lease")};
+  Push push{worker, lease, static_cast<Step>(command.Number("step")), {}};
+  Probe probe{worker, lease, {}};
+  Pull pull{worker, command.Number("request"), {}};
+  for (const std::string& word : command.words()) {
+    const auto [slice, epoch, rest] = ParsePlace(word);
+    const Version from = command.Has("from") ? ParseVersion(command.Text("from")) : Version{epoch, 0};
+    push.slices.push_back({slice, epoch, from, Gradient(command.Text("gradient", "1"), slice)});
+    probe.slices.push_back({slice, epoch});
+    pull.slices.push_back({slice, epoch, rest.empty() ? Version() : Version{epoch, std::stoull(rest)}});
+  }
+  if (command.name() == "push") return push;
+  if (command.name() == "probe") return probe;
+  return pull;
+}
+
+Message PsStage::FromChief(const Command& command) {
+  const Incarnation me{command.Number("to", ToNumber(role_.incarnation()))};
+  const std::string& name = command.name();
+  if (name == "drop") return Refused{RefusalCode::kUnknown, false, "no heartbeat", role_.incarnation()};
+  if (name == "welcome") return WelcomeAs(Incarnation{command.Number("incarnation")});
+  if (name == "assign") {
+    Assign assign{me, kTinyExamples, {}};
+    for (const std::string& word : command.words()) {
+      const auto [slice, epoch, source] = ParsePlace(word);
+      assign.slices.push_back(
+          {slice, epoch, source == "checkpoint" ? SliceSource::kCheckpoint : SliceSource::kInitialValues});
+    }
+    return assign;
+  }
+  const Round round = ParseRoundName(command.Text("round", "1-1"));
+  const SlicePlace place = ParsePlace(command.words().at(0));
+  if (name == "restore") return RestoreSlice{me, place.slice, place.epoch, records_.at(command.Text("record")), round};
+  CHECK_EQ(name, "snapshot") << "no such command";
+  saving_ = command.Text("as");
+  return SnapshotRequest{me, round, {{place.slice, place.epoch}}};
+}
+
+std::vector<std::string> PsStage::Show(SliceId id) const {
+  const ServedSlice* slice = role_.Find(id);
+  if (slice == nullptr) return {"not here"};
+  std::vector<float> initial(slice->values.floats().size());
+  InitialValues(TinyJob().seed, TinyGrid(), id, initial.data());
+  std::string open;
+  for (const LeaseCounter& counter : slice->counters.open()) {
+    absl::StrAppend(&open, ToNumber(counter.lease), ":", counter.applied, ";");
+  }
+  // Gradients are whole numbers and the rate is 1, so that the way from the initial value is their sum.
+  return {absl::StrCat("epoch=", ToString(slice->epoch), " v", slice->version,
+                       " sum=", std::lround(initial[0] - slice->values.floats()[0]),
+                       " finished=", Word(slice->counters.finished()), " open={", open, "}")};
+}
+
+std::string PsStage::Stats() const {
+  const TaskStats& stats = role_.stats();
+  return absl::StrCat("applied=", stats.pushes_applied, " duplicate=", stats.pushes_duplicate,
+                      " refused=", stats.pushes_refused, " skipped=", stats.pushes_skipped,
+                      " rejected=", stats.messages_rejected, " staleness: pushes=", stats.staleness.pushes,
+                      " sum=", stats.staleness.sum, " unknown=", stats.staleness.unknown);
+}
+
+}  // namespace downpour

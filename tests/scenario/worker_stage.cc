@@ -1,0 +1,169 @@
+#include "tests/scenario/worker_stage.h"
+
+#include <glog/logging.h>
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "schema/job_file.h"
+#include "tests/scenario/tiny_job.h"
+#include "tests/scenario/wording.h"
+
+namespace downpour {
+namespace {
+
+constexpr PeerId kChief{1};
+constexpr Incarnation kFirstLife{5};
+
+WorkerOptions Options() {
+  WorkerOptions options;
+  options.chief = "chief";
+  return options;
+}
+
+Welcome WelcomeAs(Incarnation incarnation) { return {incarnation, 1, "worker-0", CanonicalJob(TinyJob())}; }
+
+Payload Zeros(SliceId slice) { return Payload::Zeros(static_cast<size_t>(TinyGrid().at(slice).bytes())); }
+
+SliceRefusal ParseRefusal(const std::string& word) {
+  if (word == "other-epoch") return SliceRefusal::kOtherEpoch;
+  if (word == "wrong-shape") return SliceRefusal::kWrongShape;
+  CHECK_EQ(word, "not-here");
+  return SliceRefusal::kNotHere;
+}
+
+}  // namespace
+
+WorkerStage::WorkerStage() : role_(Options()) {
+  Give(Started{});
+  FromChief(WelcomeAs(kFirstLife));
+  Computed(Command("computed"));
+}
+
+std::string WorkerStage::NameOf(PeerId peer) const {
+  const auto found = dialled_.find(peer);
+  return found == dialled_.end() ? "nobody" : found->second;
+}
+
+Incarnation WorkerStage::IncarnationOf(const std::string& server) {
+  return servers_.emplace(server, Incarnation{10 + servers_.size()}).first->second;
+}
+
+std::vector<std::string> WorkerStage::Give(Input input) {
+  Effects effects;
+  role_.Step(now_, std::move(input), effects);
+  std::vector<std::string> lines;
+  for (const Effect& effect : effects.Take()) {
+    if (const auto* dial = std::get_if<Dial>(&effect)) dialled_[dial->peer] = dial->endpoint;
+    if (const auto* compute = std::get_if<Compute>(&effect)) computing_ = *compute;
+    const std::string line = Word(effect, [this](PeerId peer) { return NameOf(peer); });
+    if (!line.empty()) lines.push_back(line);
+  }
+  return lines;
+}
+
+std::vector<std::string> WorkerStage::FromChief(Message message) { return Give(Received{kChief, std::move(message)}); }
+
+std::vector<std::string> WorkerStage::Pass(Duration duration) {
+  std::vector<std::string> lines;
+  for (const Time end = now_ + duration; now_ < end;) {
+    now_ += 100ms;
+    FromChief(HeartbeatReply{});  // the chief lives
+    for (std::string& line : Give(Tick())) lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+std::vector<std::string> WorkerStage::Do(const Command& command) {
+  const std::string& name = command.name();
+  const auto word = [&](size_t i) { return command.words().at(i); };
+  if (name == "answer" || name == "refuse" || name == "values") return FromPs(command);
+  if (name == "computed") return Computed(command);
+  if (name == "pass") return Pass(std::chrono::milliseconds(std::stoul(word(0))));
+  if (name == "stats") return {Stats()};
+  if (name == "stop") return Give(StopRequested{15});
+  if (name == "end") return FromChief(JobEnd{true, "done"});
+  if (name == "place") return FromChief(PlacementOf(command));
+  if (name == "grant") {
+    return FromChief(
+        Grant{Incarnation{command.Number("to", ToNumber(role_.incarnation()))}, LeaseId{std::stoull(word(0))}});
+  }
+  if (name == "committed") return FromChief(LeaseDoneReply{LeaseId{std::stoull(word(0))}, command.words().size() == 1});
+  if (name == "evaluate") {
+    return FromChief(
+        EvalGrant{role_.incarnation(), command.Number("round"), command.Number("first"), command.Number("batches")});
+  }
+  if (name == "evaluated") return FromChief(EvalDoneReply{command.Number("round"), command.Number("first")});
+  if (name == "unknown") return FromChief(Refused{RefusalCode::kUnknown, false, "no heartbeat", role_.incarnation()});
+  CHECK_EQ(name, "welcome") << "no such command";
+  return FromChief(WelcomeAs(Incarnation{command.Number("incarnation")}));
+}
+
+Placement WorkerStage::PlacementOf(const Command& command) {
+  Placement placement{command.Number("number"), 1, kTinyExamples, {}, {}};
+  for (const std::string& word : command.words()) {
+    const SlicePlace place = ParsePlace(word);
+    const Incarnation incarnation = IncarnationOf(place.rest);
+    const auto at = std::find_if(placement.servers.begin(), placement.servers.end(),
+                                 [&](const Placement::Server& s) { return s.incarnation == incarnation; });
+    const auto server = static_cast<uint32_t>(at - placement.servers.begin());
+    if (at == placement.servers.end()) placement.servers.push_back({incarnation, place.rest, place.rest});
+    placement.slices.push_back({place.slice, place.epoch, server});
+  }
+  return placement;
+}
+
+// The first word names the ps, by its newest connection.
+std::vector<std::string> WorkerStage::FromPs(const Command& command) {
+  const std::string& server = command.words().at(0);
+  PeerId peer{};
+  for (const auto& [id, name] : dialled_) {
+    if (name == server) peer = id;
+  }
+  constexpr uint64_t kWindow = 1 << 20;
+  PushReply answer{IncarnationOf(server), LeaseId{command.Number("lease")}, {}, kWindow};
+  PullReply values{IncarnationOf(server), command.Number("request"), {}, kWindow};
+  const auto applied = static_cast<Step>(command.Number("applied"));
+  for (size_t i = 1; i < command.words().size(); ++i) {
+    if (command.words()[i] == "refused") continue;
+    const auto [slice, epoch, version] = ParsePlace(command.words()[i]);
+    const bool refused = command.name() == "refuse" || command.words().back() == "refused";
+    const SliceRefusal refusal = refused ? ParseRefusal(command.Text("because", "not-here")) : SliceRefusal::kNone;
+    answer.slices.push_back({slice, epoch, refusal, refused ? 0 : applied,
+                             refused ? 0 : static_cast<Step>(command.Number("acked", applied)), 0,
+                             command.Number("staleness")});
+    values.slices.push_back(
+        {slice, refusal, {epoch, version.empty() ? 0 : std::stoull(version)}, refused ? Payload() : Zeros(slice)});
+  }
+  return Give(Received{peer, command.name() == "values" ? Message(values) : Message(answer)});
+}
+
+std::vector<std::string> WorkerStage::Computed(const Command& command) {
+  if (!computing_) return {"the device has nothing to do"};
+  const Compute compute = *std::exchange(computing_, std::nullopt);
+  if (command.Has("error")) return Give(ComputeDone{compute.ticket, absl::InternalError(command.Text("error")), {}});
+  if (std::holds_alternative<Prepare>(compute.request)) {
+    return Give(ComputeDone{compute.ticket, absl::OkStatus(), Prepared{kTinyExamples, 4, 99}});
+  }
+  if (std::holds_alternative<EvalStep>(compute.request)) {
+    return Give(ComputeDone{compute.ticket, absl::OkStatus(), Evaluated{1, 1, 2}});
+  }
+  Gradients gradients{{}, true, 1, 1};
+  for (const Slice& slice : TinyGrid().slices) {
+    if (command.Text("missing") != absl::StrCat(ToNumber(slice.id)))
+      gradients.slices.emplace_back(slice.id, Zeros(slice.id));
+  }
+  return Give(ComputeDone{compute.ticket, absl::OkStatus(), gradients});
+}
+
+std::string WorkerStage::Stats() const {
+  const TaskStats& stats = role_.stats();
+  return absl::StrCat("steps=", stats.steps, " acknowledged=", stats.pushes_acknowledged,
+                      " rejected=", stats.messages_rejected, " staleness: pushes=", stats.staleness.pushes,
+                      " sum=", stats.staleness.sum, " unknown=", stats.staleness.unknown,
+                      stats.waiting_for.empty() ? "" : absl::StrCat(" waiting for ", stats.waiting_for));
+}
+
+}  // namespace downpour

@@ -1,0 +1,46 @@
+// A worker that has joined and indexed its data, the test being its chief, its ps and its device. The job is tiny_job.h's.
+//
+//   place number=1 0@1.1/ps-0 1@1.1/ps-1      pass 500ms
+//   grant 0                                   committed 0 [not]
+//   answer ps-0 lease=0 0@1.1 applied=1       evaluate round=1 first=0 batches=2
+//        [acked=1] [staleness=0]              evaluated first=0 round=1       (EvalDoneReply)
+//   refuse ps-0 lease=0 0@1.1 because=other-epoch|not-here|wrong-shape
+//   values ps-0 request=1 0@1.1v3 [refused]   unknown | welcome incarnation=6
+//   computed [missing=1] [error=WHY]          end | stop
+//   stats
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/scenario/script.h"
+#include "worker/worker_role.h"
+
+namespace downpour {
+
+class WorkerStage : public Stage {
+ public:
+  WorkerStage();
+  std::vector<std::string> Do(const Command& command) override;
+
+ private:
+  std::vector<std::string> Give(Input input);
+  std::vector<std::string> FromChief(Message message);
+  std::vector<std::string> FromPs(const Command& command);
+  std::vector<std::string> Computed(const Command& command);
+  std::vector<std::string> Pass(Duration duration);
+  Placement PlacementOf(const Command& command);
+  std::string Stats() const;
+  std::string NameOf(PeerId peer) const;
+  Incarnation IncarnationOf(const std::string& server);
+
+  WorkerRole role_;
+  Time now_{};
+  std::map<PeerId, std::string> dialled_;
+  std::map<std::string, Incarnation> servers_;  // in the order of their appearance from 10
+  std::optional<Compute> computing_;
+};
+
+}  // namespace downpour
