@@ -1,8 +1,7 @@
 // Appends trace records (trace.h) to a file, one line each.
 //
 // Order: Append gathers, Flush writes what was gathered with one write: a process that is killed loses at most the
-// batch
-//   at hand. The driver flushes before it sends, so that no peer knows more than the trace.
+//   batch at hand. The driver flushes before it sends, so that no peer knows more than the trace.
 // Threads: one.
 // Errors: Open says why a file cannot be had; a failed write is logged, once, and tracing ends.
 // Tests: tests/unit/runtime/trace_file_test.cc.

@@ -5,14 +5,12 @@
 //   return (*driver)->Run(role);   // the code of the role's Exit
 //
 // Order: inputs one at a time; effects in the order given, after Step returned. A trace record is in its file before
-// what
-//   follows it is sent.
+//   what follows it is sent.
 // Cost: each round takes at most kBurst messages from each connection, so that no flood starves another one or the
-// tick.
-//   It polls only when a whole round had nothing to do.
+//   tick. It polls only when a whole round had nothing to do.
 // Errors: what a peer sends is Received or Malformed or nothing. A message that finds no peer, or a peer that has
-// stopped
-//   reading, is lost; losses are logged once a second. An Exit has a second to get out what was sent before it.
+//   stopped reading, is lost; losses are logged once a second. An Exit has a second to get out what was sent before it;
+//   a dialler that is cut off drops what it has not read yet, so a listener's very last words may be lost.
 // Threads: Open and Run on one thread; the world's parts post into the mailbox from theirs.
 // Tests: tests/unit/runtime/zmq_driver_test.cc.
 #pragma once

@@ -1,5 +1,4 @@
-// Messages as ZeroMQ carries them: a run of frames, borrowed from ZeroMQ on receive and lent to it on send, never
-// copied.
+// Messages as ZeroMQ carries them: runs of frames, borrowed from ZeroMQ on receive and lent to it on send.
 //
 // Order: a message is sent and received whole or not at all.
 // Cost: two small allocations per frame each way; small frames are copied, which is cheaper.

@@ -1,10 +1,8 @@
-// Who is at the other end of a listening socket: routing ids, which ZeroMQ draws per connection, and the role's
-// PeerIds.
+// Who is at the other end of a listening socket: ZeroMQ's routing ids, drawn per connection, and the role's PeerIds.
 //
 // Order: numbers rise from kFirstAccepted and are never reused.
-// Cost: bounded: of more than `capacity` peers the one that was silent for longest is forgotten; if it speaks again, it
-// is
-//   a new peer.
+// Cost: bounded: of more than `capacity` peers the one that was silent for longest is forgotten; if it speaks again,
+//   it is a new peer.
 // Tests: tests/unit/runtime/zmq_peers_test.cc.
 #pragma once
 
