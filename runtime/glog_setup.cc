@@ -44,4 +44,6 @@ absl::Status SetUpLogging(const char* program, const std::string& folder, const 
   return absl::OkStatus();
 }
 
+void LogError(const std::string& sentence) { LOG(ERROR) << sentence; }
+
 }  // namespace downpour

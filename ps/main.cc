@@ -1,0 +1,23 @@
+// downpour-ps: a parameter server in a process of its own.
+
+#include "absl/flags/flag.h"
+#include "ps/ps_role.h"
+#include "runtime/posix_main.h"
+
+int main(int argc, char** argv) {
+  using namespace downpour;
+  const Usage usage = {"downpour-ps", "holds some of a job's variables and applies what workers push.",
+                       "  downpour-ps --chief=10.0.0.1:7000\n"
+                       "  downpour-ps --chief=10.0.0.1:7000 --index=1 --listen=127.0.0.1:7001\n"};
+  if (auto exit_code = BeginMain(argc, argv, usage, TaskRole::kPs)) return *exit_code;
+
+  Mailbox mailbox;
+  std::unique_ptr<PosixStorage> storage;
+  if (const std::string folder = absl::GetFlag(FLAGS_job_dir); !folder.empty()) {
+    absl::StatusOr<std::unique_ptr<PosixStorage>> opened = PosixStorage::Open(folder, &mailbox);
+    if (!opened.ok()) return EndMain(opened.status());
+    storage = *std::move(opened);
+  }
+  PsRole role(MemberOptionsFromFlags<PsOptions>());
+  return RunRole(role, absl::GetFlag(FLAGS_listen), {.mailbox = &mailbox, .storage = storage.get()});
+}
