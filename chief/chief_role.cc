@@ -94,10 +94,10 @@ void ChiefRole::Core::Hear(PeerId from, const Heartbeat& heartbeat) {
   Task* task = chief_.members.Find(heartbeat.from);
   if (task == nullptr || !task->alive()) {
     const bool was_refused = task != nullptr && task->state == TaskState::kRefused;
-    return chief_.turn.out.SendTo(from, was_refused ? task->refusal
-                                                    : Refused{RefusalCode::kUnknown, false,
-                                                              "it was silent for too long, or is of another chief",
-                                                              heartbeat.from});
+    return chief_.turn.out.SendTo(
+        from, was_refused ? task->refusal
+                          : Refused{RefusalCode::kUnknown, false, "it was silent for too long, or is of another chief",
+                                    heartbeat.from});
   }
   const uint64_t skipped_before = task->stats.pushes_skipped;
   Judge(from, task, chief_.members.Hear(chief_.turn.now, from, heartbeat, *task));
@@ -131,7 +131,6 @@ void ChiefRole::Core::Hear(PeerId from, const DataReport& report) {
     return lifecycle_.RefuseForGood(*task, RefusalCode::kDataDiffers, Words(status));
   }
   task->data_good = true;
-  task->placement_seen = 0;  // whoever reports its data holds no placement, though it may have had one before
   lifecycle_.SendPlacement(*task);
 }
 

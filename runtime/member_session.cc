@@ -122,7 +122,7 @@ MemberSession::News MemberSession::ReceiveRefused(Time now, const Refused& refus
     return News::kHandled;
   }
   if (refused.code == RefusalCode::kUnknown) {
-    if (!member()) return News::kHandled;  // said to the life before
+    if (!member() || refused.member != incarnation_) return News::kHandled;  // said to the life before
     incarnation_ = Incarnation::kNone;
     stats_ = {};  // the chief has added up those of the life that ended
     Say(Severity::kWarning, absl::StrCat("the chief no longer knows this task, which joins anew: ", refused.why),

@@ -36,11 +36,15 @@ Welcome Read(const wire::Welcome& t, Reader& in) {
 }
 
 flatbuffers::Offset<wire::Refused> Write(const Refused& m, Writer& out) {
-  return wire::CreateRefused(out.fbb, static_cast<wire::RefusalCode>(m.code), m.for_good, out.Text(m.why));
+  return wire::CreateRefused(out.fbb, static_cast<wire::RefusalCode>(m.code), m.for_good, out.Text(m.why),
+                             ToNumber(m.member));
 }
 
 Refused Read(const wire::Refused& t, Reader& in) {
-  return {.code = in.Known<RefusalCode>(t.code(), "code"), .for_good = t.for_good(), .why = in.Text(t.why(), "why")};
+  return {.code = in.Known<RefusalCode>(t.code(), "code"),
+          .for_good = t.for_good(),
+          .why = in.Text(t.why(), "why"),
+          .member = Incarnation{t.member()}};
 }
 
 namespace {

@@ -59,6 +59,7 @@ struct Refused {
   RefusalCode code{};
   bool for_good = false;
   std::string why;  // one sentence for people
+  Incarnation member = Incarnation::kNone;  // whose heartbeat is refused; kNone: a joiner is
 };
 
 // Counts since the process began.

@@ -120,7 +120,9 @@ TEST_F(MemberSessionTest, OneThatIsUnknownJoinsAnew) {
   Welcomed();
   Take<Join>();
   session_.stats().steps = 4;
-  EXPECT_EQ(Receive(Refused{RefusalCode::kUnknown, false, "no heartbeat for 5 s"}), News::kDropped);
+  EXPECT_EQ(Receive(Refused{RefusalCode::kUnknown, false, "said to a life before", Incarnation{6}}), News::kHandled);
+  EXPECT_TRUE(session_.member());
+  EXPECT_EQ(Receive(Refused{RefusalCode::kUnknown, false, "no heartbeat for 5 s", kMe}), News::kDropped);
   EXPECT_FALSE(session_.member());
   EXPECT_EQ(session_.stats().steps, 0u) << "the chief has added up the life before";
   EXPECT_EQ(Take<Join>().size(), 1u) << "at once";
