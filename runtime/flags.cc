@@ -48,11 +48,14 @@ bool BeginsSetting(absl::string_view text) {
   return i > 0 && i < text.size() && text[i] == '=';
 }
 
-// Sets one flag; the reason if its value is refused. Settings gather.
-bool SetFlag(absl::CommandLineFlag* flag, std::string value, std::string* why) {
-  if (flag->IsOfType<Settings>() && !flag->CurrentValue().empty())
-    value = absl::StrCat(flag->CurrentValue(), ",", value);
-  return flag->ParseFrom(value, why);
+// Sets one flag; the reason if its value is refused. Settings gather, each checked by itself: "epochs" is none, although
+// it could be the end of the one before.
+bool SetFlag(absl::CommandLineFlag* flag, const std::string& value, std::string* why) {
+  if (!flag->IsOfType<Settings>()) return flag->ParseFrom(value, why);
+  Settings more;
+  if (!AbslParseFlag(value, &more, why)) return false;
+  const std::string so_far = flag->CurrentValue();
+  return flag->ParseFrom(so_far.empty() ? value : absl::StrCat(so_far, ",", value), why);
 }
 
 }  // namespace
