@@ -4,6 +4,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <system_error>
 
 namespace downpour {
 
@@ -19,8 +20,9 @@ JobFileResult LoadJobFile(const std::string& path, const std::vector<std::string
   }
   text.resize(static_cast<size_t>(file.gcount()));
   JobFileResult result = ParseJob(text, path, overrides);
-  const std::filesystem::path absolute = std::filesystem::absolute(path);
-  ResolveDataPaths(absolute.parent_path().string(), std::filesystem::current_path().string(), &result);
+  std::error_code ignored;  // a working folder that was removed: paths stay as they were written
+  const std::filesystem::path absolute = std::filesystem::absolute(path, ignored);
+  ResolveDataPaths(absolute.parent_path().string(), std::filesystem::current_path(ignored).string(), &result);
   return result;
 }
 

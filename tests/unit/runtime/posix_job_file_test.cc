@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -13,7 +14,7 @@ using testing::HasSubstr;
 using testing::SizeIs;
 
 std::string Write(const std::string& name, const std::string& text) {
-  const std::filesystem::path path = std::filesystem::path(testing::TempDir()) / name;
+  const std::filesystem::path path = std::filesystem::path(testing::TempDir()) / (std::to_string(getpid()) + name);
   std::ofstream(path) << text;
   return path.string();
 }

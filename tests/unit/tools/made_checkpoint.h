@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
@@ -14,8 +15,15 @@
 
 namespace downpour {
 
+// An empty folder, removed when the program ends.
 inline std::string FreshFolder(const std::string& name) {
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / ("tools_" + name);
+  struct Root {
+    const std::filesystem::path path =
+        std::filesystem::path(testing::TempDir()) / ("tools_" + std::to_string(getpid()));
+    ~Root() { std::filesystem::remove_all(path); }
+  };
+  static const Root root;
+  const std::filesystem::path folder = root.path / name;
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
   return folder.string();

@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "tests/unit/tools/made_checkpoint.h"
@@ -88,6 +90,23 @@ TEST(Export, JoinsTheSlicesOfLargeVariables) {
   const SafeFile file = ReadSafetensors(out);
   for (int i = 0; i < 20000; ++i) ASSERT_EQ(FloatAt(file, "wide/kernel", i), Simple(0, i)) << i;
   for (int i = 0; i < 15000; ++i) ASSERT_EQ(FloatAt(file, "out/kernel", i), Simple(2, i)) << i;
+}
+
+// Where Python's safetensors is at hand, its own reader has the last word.
+TEST(Export, TheReferenceReaderReadsIt) {
+  if (std::system("python3 -c 'import safetensors' 2> /dev/null") != 0) GTEST_SKIP() << "python3 has no safetensors";
+  const std::string dir = FreshFolder("export_reference");
+  MakeCheckpoint(dir, SmallJob(), {1, 1}, Simple);
+  ASSERT_EQ(RunDownpour({"export", "--job-dir", dir, "--out", dir + "/m"}).code, kExitDone);
+  WriteFile(dir + "/read.py",
+            "import safetensors, struct, sys\n"
+            "found = dict(safetensors.deserialize(open(sys.argv[1], 'rb').read()))\n"
+            "assert found['out/kernel']['shape'] == [4, 3], found\n"
+            "assert found['out/kernel']['dtype'] == 'F32', found\n"
+            "assert bytes(found['out/kernel']['data']) == struct.pack('<12f', *range(12)), found\n"
+            "assert bytes(found['out/bias']['data']) == struct.pack('<3f', 1000, 1001, 1002), found\n"
+            "assert len(found) == 2, found\n");
+  EXPECT_EQ(std::system(("python3 " + dir + "/read.py " + dir + "/m").c_str()), 0);
 }
 
 TEST(Export, NamesWhatItPassesOverAndWhatItCannotDo) {
