@@ -55,7 +55,7 @@ HWY_INLINE void Map(ConstMatrix a, ConstMatrix b, Matrix y, const F& f) {
   });
 }
 
-// Highway's functions may turn NaN into a number.
+// Highway's Exp turns NaN into a number.
 template <class V>
 HWY_INLINE V KeepNan(V x, V value) {
   return hn::IfThenElse(hn::IsNaN(x), x, value);
@@ -93,7 +93,7 @@ void Activate(ActivationFunction f, ConstMatrix x, Matrix y) {
         return KeepNan(v, hn::Div(one, hn::Add(one, hn::Exp(d, power))));
       });
     case ActivationFunction::kTanh:
-      return Map(x, y, [](auto d, auto v) HWY_ATTR { return KeepNan(v, hn::Tanh(d, v)); });
+      return Map(x, y, [](auto d, auto v) HWY_ATTR { return hn::Tanh(d, v); });
   }
 }
 
