@@ -146,6 +146,7 @@ class Inference {
       if (!read_.contains(model_.layers[layer_].name))
         Fail("no later layer reads it, and only the last one is the output");
     }
+    if (result_.errors.empty() && result_.variables.empty()) FailWhole("no layer has parameters to train");
     const Shape& output = result_.outputs.back();
     if (model_.loss == Loss::kSoftmaxCrossEntropy && !output.empty() && BoundedProduct(output) < 2) {
       FailWhole("softmaxCrossEntropy needs an output of two values or more");

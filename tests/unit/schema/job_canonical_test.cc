@@ -72,6 +72,7 @@ class JobDraw {
       model.layers.push_back(layer);
     }
     model.layers.push_back({"both", {last, "in"}, ConcatSpec{}});
+    model.layers.push_back({"out", {"both"}, DenseSpec{Between(2, 9), DrawActivation(true), prng_.Chance(0.5)}});
     model.loss = prng_.Chance(0.5) ? Loss::kSoftmaxCrossEntropy : Loss::kMeanSquaredError;
   }
 

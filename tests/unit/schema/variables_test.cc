@@ -102,6 +102,9 @@ TEST(Variables, DegenerateModelsAreRefused) {
   model.inputs.push_back({"spare", {4}});
   EXPECT_THAT(ErrorOf(model), HasSubstr("no layer reads input spare"));
   model = Mlp();
+  model.layers = {{"only", {"image"}, ActivationSpec{}}};
+  EXPECT_THAT(ErrorOf(model), HasSubstr("no layer has parameters to train"));
+  model = Mlp();
   model.layers[1].name = "hidden";
   EXPECT_THAT(ErrorOf(model), HasSubstr("same name"));
   model = Mlp();
