@@ -55,7 +55,9 @@ bool MemberSession::Tick(Time now, uint64_t placement, Effects& effects) {
   }
   if (member()) {
     if (now < next_heartbeat_) return false;
-    SendHeartbeat(now, placement, effects);
+    placement_ = placement;
+    SendHeartbeat(effects);
+    next_heartbeat_ = now + options_.timing.heartbeat;
     return true;
   }
   if (refused_since_ && now - *refused_since_ >= patience) {
@@ -80,14 +82,13 @@ void MemberSession::Sample(const ResourceSample& sample) {
   stats_.bytes_out = sample.bytes_out;
 }
 
-void MemberSession::SendHeartbeat(Time now, uint64_t placement, Effects& effects) {
+void MemberSession::SendHeartbeat(Effects& effects) {
   effects.SendTo(kChief, Heartbeat{.from = incarnation_,
                                    .term = term_,
-                                   .placement = placement,
+                                   .placement = placement_,
                                    .stats = stats_,
                                    .log_from = lines_from_,
                                    .log_lines = {lines_.begin(), lines_.end()}});
-  next_heartbeat_ = now + options_.timing.heartbeat;
 }
 
 MemberSession::News MemberSession::Receive(Time now, const Message& message, Effects& effects) {
@@ -140,7 +141,10 @@ MemberSession::News MemberSession::ReceiveRefused(Time now, const Refused& refus
 void MemberSession::End(int code, const std::string& why, Effects& effects) {
   if (ended_) return;
   ended_ = true;
-  if (member()) effects.SendTo(kChief, Leave{incarnation_, why});
+  if (member()) {
+    SendHeartbeat(effects);  // the last counts, so that the job's sums are whole
+    effects.SendTo(kChief, Leave{incarnation_, why});
+  }
   effects.Add(Exit{code, why});
 }
 

@@ -65,7 +65,7 @@ class MemberSession {
   };
   News Receive(Time now, const Message& message, Effects& effects);
 
-  // Says goodbye and ends the process.
+  // Gives the last counts, says goodbye and ends the process.
   void End(int code, const std::string& why, Effects& effects);
 
   // To this process's log, and to the chief's copy of it.
@@ -83,7 +83,7 @@ class MemberSession {
 
  private:
   void SendJoin(Time now, Effects& effects);
-  void SendHeartbeat(Time now, uint64_t placement, Effects& effects);
+  void SendHeartbeat(Effects& effects);
   News ReceiveRefused(Time now, const Refused& refused, Effects& effects);
 
   MemberOptions options_;
@@ -96,7 +96,8 @@ class MemberSession {
   std::string job_;
   TaskStats stats_;
 
-  Time heard_;  // last message from the chief
+  uint64_t placement_ = 0;  // as the last heartbeat said
+  Time heard_;              // last message from the chief
   Time next_join_;
   Time next_notice_;
   Time next_heartbeat_;

@@ -167,6 +167,20 @@ TEST_F(MemberSessionTest, TheJobsEndIsAnsweredWithLeave) {
   EXPECT_TRUE(session_.ended());
 }
 
+TEST_F(MemberSessionTest, TheLastCountsGoBeforeTheGoodbye) {
+  Welcomed();
+  Pass(1s);
+  sent_.clear();
+  session_.stats().pushes_applied = 77;
+  Receive(JobEnd{true, "done"});
+  ASSERT_EQ(sent_.size(), 2u);
+  const auto* beat = std::get_if<Heartbeat>(&sent_[0]);
+  ASSERT_NE(beat, nullptr);
+  EXPECT_EQ(beat->stats.pushes_applied, 77u);
+  EXPECT_EQ(beat->placement, 5u);
+  EXPECT_TRUE(std::holds_alternative<Leave>(sent_[1]));
+}
+
 TEST_F(MemberSessionTest, AFailedJobEndsItWithOne) {
   Welcomed();
   Receive(JobEnd{false, "ps-1 died"});
