@@ -58,7 +58,7 @@ ProcessSpec MemberProcess(const LocalCluster& cluster, const std::string& task, 
   const std::string index = task.substr(task.rfind('-') + 1);
   spec.argv.insert(spec.argv.end(), {"--chief=" + chief_endpoint, "--index=" + index, "--launcher=" + cluster.launcher,
                                      absl::StrCat("--attempt=", attempt)});
-  if (server) spec.argv.push_back("--listen=127.0.0.1:0");
+  if (server) spec.argv.insert(spec.argv.end(), {"--listen=127.0.0.1:0", "--job_dir=" + cluster.job_dir});
   if (!server && std::getenv("OMP_NUM_THREADS") == nullptr) spec.environment = {{"OMP_NUM_THREADS", "1"}};
   return spec;
 }

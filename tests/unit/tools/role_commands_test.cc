@@ -51,6 +51,7 @@ TEST(RoleCommandsTest, MembersGetTheChiefsAddressTheirIndexAndTheAttempt) {
   EXPECT_EQ(server.argv[0], "/bin/ps");
   EXPECT_THAT(server.argv, Contains("--index=1"));
   EXPECT_THAT(server.argv, Contains("--listen=127.0.0.1:0"));
+  EXPECT_THAT(server.argv, Contains("--job_dir=dir"));  // checkpoint.via: shared
 }
 
 TEST(RoleCommandsTest, WorkersUseOneThreadUnlessTheEnvironmentSaysMore) {
