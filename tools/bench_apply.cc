@@ -24,6 +24,7 @@
 #include "runtime/member_session.h"
 #include "schema/codec.h"
 #include "schema/job_file.h"
+#include "tools/bench_series.h"
 #include "tools/stream_kernel.h"
 
 namespace downpour {
@@ -164,16 +165,6 @@ class Ceiling {
   Payload gradient_;
   std::vector<Payload> memory_;
   std::vector<UpdatedArray> arrays_;
-};
-
-struct Series {
-  std::vector<double> values;
-  double Median() {
-    std::sort(values.begin(), values.end());
-    return values[values.size() / 2];
-  }
-  double Smallest() const { return *std::min_element(values.begin(), values.end()); }
-  double Largest() const { return *std::max_element(values.begin(), values.end()); }
 };
 
 void Print(const char* what, Series rate, Series ratio) {

@@ -120,7 +120,6 @@ class IdxDataset final : public Dataset {
     };
     fingerprint_ = MixAll(images_.sizes[0], images_.sizes[1], images_.sizes[2], crc(images_.elements),
                           crc(labels_.elements));
-    for (size_t i = 0; i < scaled_.size(); ++i) scaled_[i] = static_cast<float>(i) / 255.0f;
   }
 
   uint64_t size() const override { return images_.sizes[0]; }
@@ -135,7 +134,7 @@ class IdxDataset final : public Dataset {
       }
       const uint8_t* pixels = images_.elements.data() + ids[row] * width_;
       float* out = inputs + row * width_;
-      for (int64_t i = 0; i < width_; ++i) out[i] = scaled_[pixels[i]];
+      for (int64_t i = 0; i < width_; ++i) out[i] = static_cast<float>(pixels[i]) / 255.0f;
       labels[row] = labels_.elements[ids[row]];
     }
     return absl::OkStatus();
@@ -147,7 +146,6 @@ class IdxDataset final : public Dataset {
   int64_t width_;
   int32_t classes_;
   uint64_t fingerprint_;
-  std::array<float, 256> scaled_;
 };
 
 }  // namespace
