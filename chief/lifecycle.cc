@@ -214,7 +214,7 @@ void Lifecycle::Lost(const Task& task, const std::string& why) {
 }
 
 void Lifecycle::RefuseForGood(Task& task, RefusalCode code, const std::string& why) {
-  task.refusal = {code, true, why};
+  task.refusal = {code, true, why, task.incarnation};
   task.state = TaskState::kRefused;
   chief_.turn.out.SendTo(task.control, task.refusal);
   chief_.failures.Add(task.name, absl::StrCat("refused: ", why));

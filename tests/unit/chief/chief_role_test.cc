@@ -1,17 +1,21 @@
-// The chief's conversations through Step alone, with hand-made messages.
+// The life of a job through Step alone, with hand-made messages: beginning, checkpoints, every kind of end.
 #include "chief/chief_role.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "chief/checkpoint_store.h"
 #include "tests/unit/chief/chief_harness.h"
 
 namespace downpour {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
 
 class ChiefRoleTest : public ::testing::Test {
  protected:
@@ -20,20 +24,345 @@ class ChiefRoleTest : public ::testing::Test {
     cluster->Start();
     cluster->RunToRunning();
   }
-  void Succeed() {
+  void TrainAndEvaluate() {
     cluster->FinishAll(cluster->worker[0]);
     cluster->Ask(cluster->worker[0], 2);
     cluster->Evaluate(cluster->worker[0]);
-    cluster->Wait(100ms);
   }
+  // Members say goodbye, as they do when told of the end.
+  void SayGoodbye() {
+    for (FakeMember* member : {&cluster->ps[0], &cluster->ps[1], &cluster->worker[0], &cluster->worker[1]}) {
+      member->alive = false;
+      cluster->Say(member->control, Leave{member->id, "the job is over"});
+    }
+  }
+  nlohmann::json Summary() { return nlohmann::json::parse(cluster->disk->At("summary.json")); }
   std::unique_ptr<ChiefHarness> cluster;
 };
 
 TEST_F(ChiefRoleTest, RunsAJobToItsEnd) {
   StartRunning();
-  Succeed();
-  EXPECT_EQ(cluster->role->state(), JobState::kSucceeded) << cluster->Status().dump(1);
-  EXPECT_FALSE(cluster->Sent<JobEnd>(cluster->worker[0]).empty());
+  TrainAndEvaluate();
+  EXPECT_EQ(cluster->role->state(), JobState::kSucceeded);
+  for (const FakeMember* member : {&cluster->ps[0], &cluster->worker[1]}) {
+    ASSERT_THAT(cluster->Sent<JobEnd>(*member), Not(IsEmpty()));
+    EXPECT_TRUE(cluster->Sent<JobEnd>(*member)[0].succeeded);
+  }
+  EXPECT_FALSE(cluster->exit().has_value()) << "not before they said goodbye";
+  SayGoodbye();
+  ASSERT_TRUE(cluster->exit().has_value());
+  EXPECT_EQ(cluster->exit()->code, 0);
+  const nlohmann::json summary = Summary();
+  EXPECT_EQ(summary["state"], "SUCCEEDED");
+  EXPECT_EQ(summary["samplesCommitted"], 24);
+  EXPECT_EQ(summary["steps"], 12);
+  EXPECT_EQ(summary["epochs"], 2);
+  EXPECT_EQ(summary["evalLoss"], 0.5);
+  EXPECT_EQ(summary["trainLoss"], 0.5);
+  EXPECT_EQ(summary["checkpoint"], "checkpoints/1-1");
+}
+
+TEST_F(ChiefRoleTest, NobodyIsWelcomedBeforeTheTermIsDurable) {
+  ChiefRole chief({.job = SmallJob(), .job_dir = "/j", .host = "h", .pid = 1, .resume = false, .timing = {}});
+  MemoryDisk disk;
+  Effects out;
+  chief.Step({}, Started{1, "h:1"}, out);
+  Join join;
+  bool welcomed = false;
+  for (int i = 0; i < 100 && !welcomed; ++i) {
+    for (Effect& effect : out.Take()) {
+      if (const auto* op = std::get_if<StorageOp>(&effect)) chief.Step({}, disk.Carry(*op), out);
+      const auto* send = std::get_if<Send>(&effect);
+      welcomed |= send != nullptr && std::holds_alternative<Welcome>(send->message);
+    }
+    EXPECT_EQ(welcomed, chief.term() != 0 && welcomed);
+    EXPECT_TRUE(!welcomed || (disk.Has("term.a") && disk.Has("term.b")));
+    chief.Step({}, Received{PeerId{7}, join}, out);
+  }
+  EXPECT_TRUE(welcomed);
+}
+
+TEST_F(ChiefRoleTest, WaitsForItsTasksThenForTheirSlices) {
+  cluster = std::make_unique<ChiefHarness>(SmallJob());
+  cluster->Start();
+  EXPECT_EQ(cluster->role->state(), JobState::kQueued);
+  cluster->ps[1].answers_assign = false;
+  cluster->JoinPs(0);
+  cluster->JoinWorker(0);
+  cluster->JoinPs(1);
+  EXPECT_EQ(cluster->role->state(), JobState::kPreparing);
+  cluster->ReportData(cluster->worker[0]);
+  cluster->Wait(2s);
+  EXPECT_EQ(cluster->role->state(), JobState::kPreparing);
+  EXPECT_THAT(cluster->Sent<Placement>(cluster->worker[0]), IsEmpty());
+  EXPECT_THAT(cluster->Status()["waits"].dump(), HasSubstr("ps-1"));
+  cluster->ps[1].answers_assign = true;
+  cluster->Wait(1s);
+  EXPECT_EQ(cluster->role->state(), JobState::kRunning) << "one worker is enough to begin";
+  ASSERT_THAT(cluster->Sent<Placement>(cluster->worker[0]), SizeIs(1));
+  EXPECT_EQ(cluster->Sent<Placement>(cluster->worker[0])[0].slices.size(), 2u);
+}
+
+TEST_F(ChiefRoleTest, APlacementThatWasLostIsSentAgain) {
+  StartRunning();
+  cluster->Forget();
+  cluster->worker[1].placement = 0;
+  cluster->JoinWorker(1).join.nonce = 99;
+  cluster->Say(cluster->worker[0].control, Heartbeat{.from = cluster->worker[0].id, .stats = {}, .log_lines = {}});
+  EXPECT_THAT(cluster->Sent<Placement>(cluster->worker[0]), IsEmpty()) << "it has said that it has it";
+
+  cluster = std::make_unique<ChiefHarness>(SmallJob());
+  cluster->Start();
+  for (int i = 0; i < 2; ++i) cluster->JoinPs(i);
+  cluster->ReportData(cluster->JoinWorker(0));
+  cluster->worker[0].placement = 0;  // lost
+  cluster->Forget();
+  cluster->Beat(cluster->worker[0]);
+  EXPECT_THAT(cluster->Sent<Placement>(cluster->worker[0]), SizeIs(1));
+}
+
+// ---- Checkpoints ----------------------------------------------------------------------------------------------------
+
+TEST_F(ChiefRoleTest, CheckpointsWhileItRuns) {
+  StartRunning();
+  cluster->Finish(cluster->worker[0], cluster->Ask(cluster->worker[0], 1)[0]);
+  cluster->Wait(8s);
+  EXPECT_FALSE(cluster->disk->Has("checkpoints/1-1/MANIFEST"));
+  cluster->Wait(2s);
+  const absl::StatusOr<Manifest> manifest = DecodeManifest(cluster->disk->At("checkpoints/1-1/MANIFEST"));
+  ASSERT_TRUE(manifest.ok());
+  EXPECT_EQ(manifest->committed, cluster->role->committed());
+  cluster->Wait(31s);
+  EXPECT_FALSE(cluster->disk->Has("checkpoints/1-1/MANIFEST")) << "two are kept";
+  EXPECT_TRUE(cluster->disk->Has("checkpoints/1-4/MANIFEST"));
+  EXPECT_EQ(cluster->Status()["checkpoint"]["round"], "1-4");
+}
+
+TEST_F(ChiefRoleTest, AWriteThatFailsAnywhereLeavesTheOldCheckpointAndTheJobGoesOn) {
+  StartRunning();
+  cluster->Wait(11s);
+  const std::string old_manifest = cluster->disk->At("checkpoints/1-1/MANIFEST");
+  int abandoned = 0;
+  for (int failing = 1; failing <= 17; ++failing) {
+    int op_number = 0;
+    cluster->disk->fate = [&](const StorageOp&) {
+      return ++op_number == failing ? absl::ResourceExhaustedError("no space left") : absl::OkStatus();
+    };
+    cluster->Wait(10s);
+    EXPECT_EQ(cluster->role->state(), JobState::kRunning);
+    const nlohmann::json checkpoint = cluster->Status()["checkpoint"];
+    if (checkpoint["lastError"] == "") break;
+    ++abandoned;
+    EXPECT_THAT(checkpoint["lastError"], HasSubstr("no space left"));
+    EXPECT_EQ(checkpoint["round"], "1-1");
+    EXPECT_EQ(cluster->disk->At("checkpoints/1-1/MANIFEST"), old_manifest);
+  }
+  EXPECT_GT(abandoned, 10);
+  cluster->disk->fate = nullptr;
+  cluster->Wait(21s);
+  EXPECT_EQ(cluster->Status()["checkpoint"]["lastError"], "");
+  EXPECT_NE(cluster->Status()["checkpoint"]["round"], "1-1");
+}
+
+// Protocol hole A12: workers may leave only when a durable checkpoint holds every lease.
+TEST_F(ChiefRoleTest, TheJobIsDoneWhenACheckpointHoldsEveryLease) {
+  StartRunning();
+  cluster->disk->fate = [](const StorageOp& op) {
+    return op.kind == StorageOp::Kind::kRename ? absl::DataLossError("input/output error") : absl::OkStatus();
+  };
+  TrainAndEvaluate();
+  cluster->Wait(30s);
+  EXPECT_EQ(cluster->role->committed().Count(), 6u);
+  EXPECT_EQ(cluster->role->state(), JobState::kRunning);
+  EXPECT_THAT(cluster->Sent<JobEnd>(cluster->worker[0]), IsEmpty());
+  EXPECT_THAT(cluster->Status()["checkpoint"]["lastError"], HasSubstr("input/output error"));
+  cluster->disk->fate = nullptr;
+  cluster->Wait(6s);
+  EXPECT_EQ(cluster->role->state(), JobState::kSucceeded);
+}
+
+TEST_F(ChiefRoleTest, AnOlderDurableCheckpointDoesNotEndTheJob) {
+  StartRunning();
+  const std::vector<LeaseId> leases = cluster->Ask(cluster->worker[0], 6);
+  ASSERT_THAT(leases, SizeIs(6));
+  for (size_t i = 0; i < 5; ++i) cluster->Finish(cluster->worker[0], leases[i]);
+  cluster->Wait(11s);
+  ASSERT_TRUE(cluster->disk->Has("checkpoints/1-1/MANIFEST"));
+  cluster->ps[0].answers_snapshots = false;
+  cluster->Finish(cluster->worker[0], leases[5]);
+  cluster->Ask(cluster->worker[0], 2);
+  cluster->Evaluate(cluster->worker[0]);
+  cluster->Wait(2s);
+  EXPECT_EQ(cluster->role->state(), JobState::kRunning);
+  cluster->ps[0].answers_snapshots = true;
+  cluster->Wait(1s);
+  EXPECT_EQ(cluster->role->state(), JobState::kSucceeded);
+}
+
+// A worker that vouches for what it never pushed: the slices' records say otherwise, and they are right.
+TEST_F(ChiefRoleTest, ALeaseThatSlicesLackIsOpenAgain) {
+  StartRunning();
+  const LeaseId lease = cluster->Ask(cluster->worker[0], 1)[0];
+  cluster->Say(cluster->worker[0].control, cluster->Evidence(cluster->worker[0], lease));
+  ASSERT_TRUE(cluster->role->committed().Contains(ToNumber(lease)));
+  cluster->Wait(11s);
+  EXPECT_FALSE(cluster->role->committed().Contains(ToNumber(lease)));
+  EXPECT_FALSE(cluster->disk->Has("checkpoints/1-1/MANIFEST"));
+  TrainAndEvaluate();
+  cluster->Wait(10s);
+  EXPECT_EQ(cluster->role->state(), JobState::kSucceeded);
+}
+
+// ---- Ends -----------------------------------------------------------------------------------------------------------
+
+TEST_F(ChiefRoleTest, ADeadPsFailsTheJobWithOneSentence) {
+  StartRunning();
+  cluster->Finish(cluster->worker[0], cluster->Ask(cluster->worker[0], 1)[0]);
+  cluster->Wait(11s);
+  cluster->ps[1].alive = false;
+  cluster->Wait(6s);
+  EXPECT_EQ(cluster->role->state(), JobState::kFailed);
+  const std::string error = cluster->Status()["errorMessage"];
+  EXPECT_THAT(error, HasSubstr("ps-1 (host h1, process"));
+  EXPECT_THAT(error, HasSubstr("no heartbeat for 5.0 s"));
+  EXPECT_THAT(error, HasSubstr("checkpoints/1-1 with 1 leases"));
+  EXPECT_THAT(error, HasSubstr("--resume"));
+  ASSERT_THAT(cluster->Sent<JobEnd>(cluster->worker[0]), Not(IsEmpty()));
+  EXPECT_FALSE(cluster->Sent<JobEnd>(cluster->worker[0])[0].succeeded);
+  SayGoodbye();
+  EXPECT_EQ(cluster->exit()->code, 1);
+  EXPECT_EQ(Summary()["state"], "FAILED");
+}
+
+TEST_F(ChiefRoleTest, ARestartedPsFailsTheJobNamingTheOldOne) {
+  StartRunning();
+  Join again = cluster->ps[0].join;
+  again.nonce = 4242;
+  again.pid = 99;
+  cluster->Say(PeerId{uint64_t{1} << 40}, again);
+  EXPECT_EQ(cluster->role->state(), JobState::kRunning) << "a second one of the same name is only refused";
+  EXPECT_THAT(cluster->Sent<Refused>(PeerId{uint64_t{1} << 40}), SizeIs(1));
+
+  auto other = std::make_unique<ChiefHarness>(SmallJob());
+  for (FakeMember& server : other->ps) server.join.launcher = "run-1";
+  cluster = std::move(other);
+  cluster->Start();
+  cluster->RunToRunning();
+  again = cluster->ps[0].join;
+  again.nonce = 4242;
+  again.attempt = 1;
+  const std::string old_pid = std::to_string(again.pid);
+  again.pid = 99;
+  cluster->Say(PeerId{uint64_t{1} << 40}, again);
+  EXPECT_EQ(cluster->role->state(), JobState::kFailed);
+  EXPECT_THAT(cluster->Status()["errorMessage"], HasSubstr("process " + old_pid + ") was started again"));
+}
+
+TEST_F(ChiefRoleTest, APsThatLeavesWhileWaitingIsWaitedForAgain) {
+  cluster = std::make_unique<ChiefHarness>(SmallJob());
+  cluster->Start();
+  cluster->JoinPs(0);
+  cluster->Say(cluster->ps[0].control, Leave{cluster->ps[0].id, "ended by signal 15"});
+  cluster->ps[0].join.nonce = 5;
+  cluster->RunToRunning();
+  EXPECT_EQ(cluster->role->state(), JobState::kRunning);
+}
+
+TEST_F(ChiefRoleTest, TooManyPushesThatAreNotFiniteFailTheJob) {
+  StartRunning({"training.maxSkippedPushes=3"});
+  cluster->ps[0].stats.pushes_skipped = 2;
+  cluster->ps[1].stats.pushes_skipped = 1;
+  cluster->Wait(1s);
+  EXPECT_EQ(cluster->role->state(), JobState::kRunning);
+  EXPECT_THAT(cluster->Status()["failures"].dump(), HasSubstr("skipped 2 pushes that were not finite"));
+  cluster->ps[1].stats.pushes_skipped = 2;
+  cluster->Wait(1s);
+  EXPECT_EQ(cluster->role->state(), JobState::kFailed);
+  EXPECT_THAT(cluster->Status()["errorMessage"], HasSubstr("maxSkippedPushes"));
+}
+
+TEST_F(ChiefRoleTest, ASignalEndsARunningJobAfterOneLastCheckpoint) {
+  StartRunning();
+  const std::vector<LeaseId> leases = cluster->Ask(cluster->worker[0], 2);
+  cluster->Finish(cluster->worker[0], leases[0]);
+  cluster->ps[0].answers_snapshots = false;
+  cluster->Stop(2);
+  EXPECT_EQ(cluster->role->state(), JobState::kCancelling);
+  EXPECT_THAT(cluster->Ask(cluster->worker[1], 2), IsEmpty()) << "no more grants";
+  cluster->Finish(cluster->worker[0], leases[1]);
+  EXPECT_EQ(cluster->role->committed().Count(), 2u) << "answers are taken";
+  cluster->ps[0].answers_snapshots = true;
+  cluster->Wait(1s);
+  EXPECT_EQ(cluster->role->state(), JobState::kCancelled);
+  EXPECT_TRUE(cluster->disk->Has("checkpoints/1-1/MANIFEST"));
+  SayGoodbye();
+  EXPECT_EQ(cluster->exit()->code, 130);
+  EXPECT_EQ(Summary()["state"], "CANCELLED");
+  EXPECT_THAT(std::string(Summary()["errorMessage"]), HasSubstr("checkpoints/1-1 with 1 leases"));
+}
+
+TEST_F(ChiefRoleTest, ALastCheckpointThatCannotBeWrittenDoesNotHoldTheEndUp) {
+  StartRunning();
+  cluster->ps[0].answers_snapshots = false;
+  cluster->Stop(15);
+  cluster->Wait(21s);
+  EXPECT_EQ(cluster->role->state(), JobState::kCancelled);
+  SayGoodbye();
+  EXPECT_EQ(cluster->exit()->code, 143);
+}
+
+TEST_F(ChiefRoleTest, ASecondSignalEndsItAtOnce) {
+  StartRunning();
+  cluster->ps[0].answers_snapshots = false;
+  cluster->Stop(2);
+  EXPECT_FALSE(cluster->exit().has_value());
+  cluster->Stop(15);
+  ASSERT_TRUE(cluster->exit().has_value());
+  EXPECT_EQ(cluster->exit()->code, 143);
+}
+
+TEST_F(ChiefRoleTest, ASignalWhileWaitingEndsItWithoutACheckpoint) {
+  cluster = std::make_unique<ChiefHarness>(SmallJob());
+  cluster->Start();
+  cluster->JoinPs(0);
+  cluster->Stop(2);
+  EXPECT_EQ(cluster->role->state(), JobState::kCancelled);
+  cluster->Wait(4s);
+  EXPECT_EQ(cluster->exit()->code, 130);
+}
+
+TEST_F(ChiefRoleTest, MembersAreToldOfTheEndUntilTheyLeftForThreeSecondsAtMost) {
+  StartRunning();
+  TrainAndEvaluate();
+  cluster->Say(cluster->worker[0].control, Leave{cluster->worker[0].id, "the job is over"});
+  cluster->Forget();
+  cluster->Wait(2900ms);
+  EXPECT_THAT(cluster->Sent<JobEnd>(cluster->worker[0]), IsEmpty()) << "it left";
+  EXPECT_GE(cluster->Sent<JobEnd>(cluster->worker[1]).size(), 5u);
+  EXPECT_FALSE(cluster->exit().has_value());
+  cluster->Wait(200ms);
+  EXPECT_EQ(cluster->exit()->code, 0);
+}
+
+TEST_F(ChiefRoleTest, WhoComesAfterTheEndIsToldSo) {
+  StartRunning();
+  TrainAndEvaluate();
+  Join late = cluster->worker[1].join;
+  late.nonce = 77;
+  cluster->Say(PeerId{99}, late);
+  ASSERT_THAT(cluster->Sent<Refused>(PeerId{99}), SizeIs(1));
+  EXPECT_EQ(cluster->Sent<Refused>(PeerId{99})[0].code, RefusalCode::kJobOver);
+  EXPECT_TRUE(cluster->Sent<Refused>(PeerId{99})[0].for_good);
+}
+
+TEST_F(ChiefRoleTest, NothingHappensAfterItsExit) {
+  StartRunning();
+  TrainAndEvaluate();
+  SayGoodbye();
+  cluster->Forget();
+  cluster->Wait(1s);
+  cluster->Say(PeerId{99}, StatusRequest{});
+  EXPECT_THAT(cluster->effects, IsEmpty());
 }
 
 }  // namespace
