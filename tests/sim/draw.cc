@@ -60,11 +60,11 @@ void DrawJob(Prng& prng, Draw& draw) {
   job.cluster.worker_count = Between(prng, 1, 5);
   job.cluster.parameter_server_count = Between(prng, 1, 4);
   job.training.batch_size = Between(prng, 1, 8);
-  job.training.epochs = Between(prng, 1, 3);
-  job.training.lease_batches = Between(prng, 1, 6);
+  job.training.epochs = Between(prng, 1, 4);
+  job.training.lease_batches = Between(prng, 1, 8);
   job.training.evaluate_every_epochs = Between(prng, 0, 2);
   job.training.max_skipped_pushes = 1000000;
-  draw.train_examples = static_cast<uint64_t>(Between(prng, 1, 30 * job.training.batch_size));
+  draw.train_examples = static_cast<uint64_t>(Between(prng, 1, 80 * job.training.batch_size));
   draw.eval_examples = prng.Chance(0.6) ? static_cast<uint64_t>(Between(prng, 1, 8 * job.training.batch_size)) : 0;
   if (draw.eval_examples > 0) job.data.eval = {"eval-images", "eval-labels"};
   if (prng.Chance(0.2)) job.training.optimizer.kind = OptimizerKind::kMomentum;

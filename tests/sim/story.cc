@@ -71,13 +71,23 @@ void Story::Begin() {
   }
 }
 
+void Story::StartAgain(Life ended) {
+  for (auto& [name, task] : tasks_) {
+    if (task.life != ended || task.due || !task.start.endpoint.empty()) continue;
+    if (!draw_.faults.nameless) ++task.start.attempt;
+    StartTaskSoon(name);
+  }
+}
+
 void Story::StartTaskSoon(const std::string& name) {
+  tasks_[name].due = true;
   world_.agenda().After(Duration(prng_.Below(1000000000)), [this, name, boot = boot_] { StartTask(name, boot); });
 }
 
 void Story::StartTask(const std::string& name, int boot) {
   if (boot != boot_ || !running_) return;
   Task& task = tasks_[name];
+  task.due = false;
   task.life = task.start.endpoint.empty() ? world_.StartWorker(task.start) : world_.StartPs(task.start);
 }
 
@@ -85,21 +95,22 @@ void Story::OnExit(Life life, int code, const std::string& why) {
   world_.Say(absl::StrCat("exit ", code, ": ", why));
   if (!running_) return;
   if (life == chief_) return OnChiefExit(code, why);
+  if (code == 0) {
+    if (world_.process(chief_).chief->state() == JobState::kSucceeded) return;
+    findings_.Add(absl::StrCat(world_.process(life).name, " leaves as if the job had succeeded: ", why));
+  }
   if (calm_ && world_.now() > calm_since_ + 4 * draw_.timing.dead_after) {
     findings_.Add(absl::StrCat(world_.process(life).name, " gives up in a calm cluster: ", why));
   }
-  for (auto& [name, task] : tasks_) {
-    if (task.life != life || !task.start.endpoint.empty()) continue;
-    if (!draw_.faults.nameless) ++task.start.attempt;
-    StartTaskSoon(name);
-  }
+  StartAgain(life);
 }
 
 void Story::OnChiefExit(int code, const std::string& why) {
   running_ = false;
   if (code == 0) {
     succeeded_ = true;
-    world_.agenda().After(4 * draw_.timing.dead_after + 5s, [this] { EndOfStragglers(); });
+    // A member gives up after 3 dead_after without a word, and words on the way may be held back for as long again.
+    world_.agenda().After(8 * draw_.timing.dead_after + 5s, [this] { EndOfStragglers(); });
     return;
   }
   if (!FailureHasCause()) return findings_.Add(absl::StrCat("the job failed without cause: ", why));
@@ -175,11 +186,7 @@ void Story::CrashWorker() {
   const Life life = OneOf(world_.Alive(TaskRole::kWorker));
   if (life == Life::kNone) return;
   world_.Crash(life);
-  for (auto& [name, task] : tasks_) {
-    if (task.life != life) continue;
-    if (!draw_.faults.nameless) ++task.start.attempt;
-    StartTaskSoon(name);
-  }
+  StartAgain(life);
 }
 
 void Story::StopWorker() {

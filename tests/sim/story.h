@@ -54,12 +54,14 @@ class Story {
   struct Task {
     TaskStart start;
     Life life{};
+    bool due = false;  // will be started
   };
 
   // Supervising.
   void Begin();  // starts every process
   void StartTask(const std::string& name, int boot);
   void StartTaskSoon(const std::string& name);
+  void StartAgain(Life ended);
   void OnExit(Life life, int code, const std::string& why);
   void OnChiefExit(int code, const std::string& why);
   bool FailureHasCause() const;
