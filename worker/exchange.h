@@ -11,7 +11,7 @@
 // Errors: what a ps gets wrong is counted as rejected and asked again. A refusal of this worker's gradients is a
 // Status:
 //   it is at fault and must end.
-// Tests: tests/scenario/worker_*.txt.
+// Tests: tests/unit/worker/exchange_test.cc, tests/scenario/worker_*.txt.
 #pragma once
 
 #include <cstddef>

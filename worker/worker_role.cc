@@ -9,13 +9,15 @@
 #include "runtime/member_session.h"
 #include "runtime/plan.h"
 #include "schema/job_file.h"
-#include "worker/eval_work.h"
 #include "worker/exchange.h"
+#include "worker/schedule.h"
 
 namespace downpour {
 namespace {
 
 constexpr PeerId kFirstPs{2};
+constexpr Ticket kPreparation{1};
+constexpr Ticket kFirstStep{2};
 
 MemberOptions SessionOptions(const WorkerOptions& options) {
   MemberOptions member = MakeMemberOptions(TaskRole::kWorker, options);
@@ -38,16 +40,6 @@ class WorkerRole::Machine {
   std::vector<LeaseId> Holding() const;
 
  private:
-  // The request that the device is at.
-  struct Running {
-    Ticket ticket{};
-    bool evaluates = false;
-    LeaseId lease{};
-    downpour::Step step = 0;
-    std::vector<Version> computed_from;
-    std::vector<bool> delivered;  // slices whose gradients came
-  };
-
   void On(Started& started) { session_.Start(now_, started, *out_); }
   void On(Tick&);
   void On(Received& received);
@@ -64,7 +56,7 @@ class WorkerRole::Machine {
   void FromChief(Grant& grant);
   void FromChief(LeaseDoneReply& reply);
   void FromChief(EvalGrant& grant);
-  void FromChief(EvalDoneReply& reply) { eval_.Receive(reply); }
+  void FromChief(EvalDoneReply& reply);
   void FromChief(auto&) { Reject(); }
 
   absl::Status FromPs(PeerId ps, PushReply& reply) { return exchange_->Receive(ps, reply, now_, *out_); }
@@ -74,17 +66,6 @@ class WorkerRole::Machine {
     return absl::OkStatus();
   }
 
-  // The device's answers.
-  void Take(Prepared& prepared);
-  void Take(Gradients& gradients);
-  void Take(Evaluated& evaluated);
-  void Take(std::monostate&) {}
-  void Conclude(HeldLease& lease, const Gradients& last);
-
-  void Advance();
-  HeldLease* LeaseToCompute();
-  void Train(HeldLease& lease);
-  void Compute(ComputeRequest request, Running running);
   void ReportData();
   void ReportDone();
   void AskForWork();
@@ -104,14 +85,11 @@ class WorkerRole::Machine {
   JobSpec job_;
   SliceGrid grid_;
   std::optional<DataReport> data_;  // since the device has prepared it
-  DeviceParameters device_;
-  uint64_t last_ticket_ = 0;
-  std::optional<Running> running_;
+  std::optional<Exchange> exchange_;
+  std::optional<Schedule> schedule_;
 
   // Of this membership.
-  std::optional<Exchange> exchange_;
   std::optional<Plan> plan_;  // since the first Placement
-  EvalWork eval_;
   Time next_data_report_;
   Time next_work_request_;
 };
@@ -124,7 +102,7 @@ void WorkerRole::Machine::Step(Time now, Input input, Effects& effects) {
   if (session_.ended() || !session_.member()) return;
   if (!ready()) return ReportData();
   ReportDone();
-  Advance();
+  schedule_->Advance(now_, *out_);
 }
 
 void WorkerRole::Machine::On(Tick&) {
@@ -132,7 +110,7 @@ void WorkerRole::Machine::On(Tick&) {
   session_.Tick(now_, exchange_ ? exchange_->placement() : 0, *out_);
   if (session_.ended() || !ready()) return;
   exchange_->Tick(now_, *out_);
-  eval_.Tick(now_, session_.timing().control_retry, MemberSession::kChief, *out_);
+  schedule_->Tick(now_, *out_);
   if (now_ >= next_work_request_) AskForWork();
 }
 
@@ -170,9 +148,9 @@ void WorkerRole::Machine::OnJoined() {
     job_text_ = session_.job();
     job_ = *std::move(job);
     grid_ = MakeSliceGrid(*std::move(variables));
-    device_ = DeviceParameters(grid_.size());
     exchange_.emplace(&session_, &grid_, kFirstPs);
-    Compute(Prepare{job_}, {});
+    schedule_.emplace(&session_, &grid_, &*exchange_, steps_in_flight_, kFirstStep);
+    out_->Add(Compute{kPreparation, Prepare{job_}});
   } else if (job_text_ != session_.job()) {
     return session_.End(1, "the chief now runs another job", *out_);
   }
@@ -181,8 +159,25 @@ void WorkerRole::Machine::OnJoined() {
 
 void WorkerRole::Machine::OnDropped() {
   exchange_->Clear(*out_);
+  schedule_->Clear();
   plan_.reset();
-  eval_ = {};
+}
+
+void WorkerRole::Machine::On(ComputeDone& done) {
+  if (!schedule_) return;
+  if (done.ticket != kPreparation) {
+    const absl::Status status = schedule_->Take(done, now_, *out_);
+    if (!status.ok()) session_.End(1, std::string(status.message()), *out_);
+    return;
+  }
+  data_.emplace();
+  if (const auto* prepared = std::get_if<Prepared>(&done.result); prepared != nullptr && done.status.ok()) {
+    data_->train_examples = prepared->train_examples;
+    data_->eval_examples = prepared->eval_examples;
+    data_->fingerprint = prepared->fingerprint;
+  } else {
+    data_->error = done.status.ok() ? "the device did not prepare the data" : std::string(done.status.message());
+  }
 }
 
 void WorkerRole::Machine::ReportData() {
@@ -196,7 +191,7 @@ std::string WorkerRole::Machine::WaitingFor() const {
   if (!session_.member()) return "";
   if (!data_) return "its data to be indexed";
   if (!ready()) return "the placement of the parameters";
-  if (running_) return "";
+  if (!schedule_->idle()) return "";
   if (exchange_->leases().empty()) return "work";
   return exchange_->fresh() ? "pushes to be acknowledged" : "parameters";
 }
@@ -265,114 +260,16 @@ void WorkerRole::Machine::FromChief(LeaseDoneReply& reply) {
   // Some slice has a newer epoch. Its placement asks that slice at once; else all are asked, in good time.
   lease->progress.AskAgain();
   lease->next_probe = now_ + session_.timing().control_retry;
+  lease->next_report = now_;
 }
 
 void WorkerRole::Machine::FromChief(EvalGrant& grant) {
   if (grant.to != session_.incarnation() || !ready()) return Reject();
-  eval_.Grant(grant, exchange_->pulls_begun());
+  schedule_->Grant(grant);
 }
 
-// ---- The device -----------------------------------------------------------------------------------------------------
-
-void WorkerRole::Machine::Compute(ComputeRequest request, Running running) {
-  running.ticket = Ticket{++last_ticket_};
-  out_->Add(downpour::Compute{running.ticket, std::move(request)});
-  running_ = std::move(running);
-}
-
-// Gives the device its next work, if it is free and the parameters for it are here.
-void WorkerRole::Machine::Advance() {
-  if (running_) return;
-  if (eval_.NeedsParameters()) {
-    if (!exchange_->fresh() || exchange_->pulls_begun() < eval_.needed_pull()) return exchange_->BeginPull(now_, *out_);
-    eval_.Start(exchange_->Use());
-  }
-  if (eval_.HasWork()) {
-    Running evaluating;
-    evaluating.evaluates = true;
-    return Compute(eval_.Next(device_), std::move(evaluating));
-  }
-  HeldLease* lease = LeaseToCompute();
-  if (lease == nullptr) return;
-  if (!exchange_->fresh()) return exchange_->BeginPull(now_, *out_);
-  if (lease->progress.AllKnown() && lease->in_flight.step_count() < steps_in_flight_) Train(*lease);
-}
-
-// The first that is known and has a step to compute; else one that is still being asked, so that the parameters are
-// pulled meanwhile.
-HeldLease* WorkerRole::Machine::LeaseToCompute() {
-  HeldLease* asked = nullptr;
-  for (HeldLease& lease : exchange_->leases()) {
-    if (lease.progress.Next() == 0) continue;
-    if (lease.progress.AllKnown()) return &lease;
-    if (asked == nullptr) asked = &lease;
-  }
-  return asked;
-}
-
-void WorkerRole::Machine::Train(HeldLease& lease) {
-  const ParameterSet& parameters = exchange_->Use();
-  Running training;
-  training.lease = lease.id;
-  training.step = lease.progress.Next();
-  training.computed_from = parameters.versions;
-  training.delivered.resize(grid_.size());
-  Compute(TrainStep{lease.id, training.step, device_.Load(parameters)}, std::move(training));
-}
-
-void WorkerRole::Machine::On(ComputeDone& done) {
-  if (!running_ || done.ticket != running_->ticket) return Reject();
-  if (!done.status.ok() && !data_) {
-    data_.emplace().error = std::string(done.status.message());
-  } else if (!done.status.ok()) {
-    return session_.End(1, absl::StrCat("the device failed: ", done.status.message()), *out_);
-  }
-  std::visit([this](auto& result) { Take(result); }, done.result);
-  const auto* gradients = std::get_if<Gradients>(&done.result);
-  if (gradients == nullptr || gradients->last) running_.reset();
-}
-
-void WorkerRole::Machine::Take(Prepared& prepared) {
-  data_.emplace();
-  data_->train_examples = prepared.train_examples;
-  data_->eval_examples = prepared.eval_examples;
-  data_->fingerprint = prepared.fingerprint;
-}
-
-void WorkerRole::Machine::Take(Gradients& gradients) {
-  HeldLease* lease = ready() ? exchange_->Find(running_->lease) : nullptr;
-  for (auto& [slice, gradient] : gradients.slices) {
-    if (!grid_.Contains(slice) || gradient.size() != static_cast<size_t>(grid_.at(slice).bytes())) {
-      return session_.End(
-          1, absl::StrCat("the device computed ", gradient.size(), " bytes for slice ", ToNumber(slice)), *out_);
-    }
-    running_->delivered[ToNumber(slice)] = true;
-    if (lease == nullptr) continue;
-    exchange_->Keep(*lease, running_->step, slice, std::move(gradient), running_->computed_from[ToNumber(slice)]);
-  }
-  if (gradients.last) {
-    ++session_.stats().steps;
-    session_.stats().examples += gradients.examples;
-    if (lease != nullptr) Conclude(*lease, gradients);
-  }
-  if (lease != nullptr) exchange_->Flush(now_, *out_);
-}
-
-// A step's end: a slice that got no gradient gets an empty push, so that every slice counts every step.
-void WorkerRole::Machine::Conclude(HeldLease& lease, const Gradients& last) {
-  for (const Slice& slice : grid_.slices) {
-    if (running_->delivered[ToNumber(slice.id)]) continue;
-    exchange_->Keep(lease, running_->step, slice.id, Payload(), running_->computed_from[ToNumber(slice.id)]);
-  }
-  if (running_->step <= lease.last_counted) return;  // computed again
-  lease.last_counted = running_->step;
-  lease.loss_sum += last.loss_sum;
-  lease.examples += last.examples;
-}
-
-void WorkerRole::Machine::Take(Evaluated& evaluated) {
-  if (!running_->evaluates || !eval_.Finish(evaluated, session_.incarnation(), now_)) return;
-  eval_.Tick(now_, session_.timing().control_retry, MemberSession::kChief, *out_);
+void WorkerRole::Machine::FromChief(EvalDoneReply& reply) {
+  if (ready()) schedule_->Receive(reply);
 }
 
 // ---- The role -------------------------------------------------------------------------------------------------------

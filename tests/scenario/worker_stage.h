@@ -6,7 +6,7 @@
 //        [acked=1] [staleness=0]              evaluated first=0 round=1       (EvalDoneReply)
 //   refuse ps-0 lease=0 0@1.1 because=other-epoch|not-here|wrong-shape
 //   values ps-0 request=1 0@1.1v3 [refused]   unknown | welcome incarnation=6
-//   computed [missing=1] [error=WHY]          end | stop
+//   computed [missing=1] [part=0] [error=WHY] end | stop
 //   stats
 #pragma once
 

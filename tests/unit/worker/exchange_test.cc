@@ -1,0 +1,154 @@
+#include "worker/exchange.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace downpour {
+namespace {
+
+constexpr Incarnation kMe{5}, kPs{10};
+constexpr PeerId kFirstPeer{2};
+constexpr LeaseId kLease{0};
+constexpr Step kSteps = 4;
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+// Three slices: two of a full megabyte and a small one.
+SliceGrid Grid() {
+  SliceGrid grid;
+  grid.variables.resize(1);
+  grid.slices = {{SliceId{0}, 0, 0, kMaxSliceElements},
+                 {SliceId{1}, 0, kMaxSliceElements, kMaxSliceElements},
+                 {SliceId{2}, 0, 2 * kMaxSliceElements, 8}};
+  return grid;
+}
+
+class ExchangeTest : public testing::Test {
+ protected:
+  ExchangeTest() {
+    session_.Receive(now_, Welcome{.you = kMe, .term = 1, .name = "worker-0", .job = ""}, effects_);
+    Placement placement{1, 1, 100, {{kPs, "ps-0", "h:1"}}, {}};
+    for (uint32_t i = 0; i < 3; ++i) placement.slices.push_back({SliceId{i}, {1, 1}, 0});
+    EXPECT_TRUE(exchange_.Place(placement, now_, effects_).ok());
+    exchange_.Hold(kLease, kSteps, now_, effects_);
+    Answer({0, 1, 2}, 0);
+    effects_.Take();
+  }
+
+  // The ps answers for these slices.
+  void Answer(const std::vector<uint32_t>& slices, Step applied) {
+    PushReply reply{kPs, kLease, {}, window_};
+    for (const uint32_t slice : slices) {
+      reply.slices.push_back({SliceId{slice}, {1, 1}, SliceRefusal::kNone, applied, applied, 0, 0});
+    }
+    EXPECT_TRUE(exchange_.Receive(kFirstPeer, reply, now_, effects_).ok());
+  }
+  void AnswerPull(uint64_t request, uint32_t slice) {
+    const Payload values = Payload::Zeros(static_cast<size_t>(grid_.at(SliceId{slice}).bytes()));
+    const PullReply reply{kPs, request, {{SliceId{slice}, SliceRefusal::kNone, {{1, 1}, 7}, values}}, window_};
+    EXPECT_TRUE(exchange_.Receive(kFirstPeer, reply, now_, effects_).ok());
+  }
+  void Keep(Step step) {
+    for (const Slice& slice : grid_.slices) {
+      exchange_.Keep(*exchange_.Find(kLease), step, slice.id, Payload::Zeros(static_cast<size_t>(slice.bytes())), {});
+    }
+    exchange_.Flush(now_, effects_);
+  }
+  struct Sent {
+    char kind = ' ';  // P(ush), (pu)L(l)
+    Step step = 0;
+    std::vector<uint32_t> slices;
+    bool operator==(const Sent&) const = default;
+  };
+  std::vector<Sent> Take() {
+    std::vector<Sent> sent;
+    for (const Effect& effect : effects_.Take()) {
+      const auto* send = std::get_if<Send>(&effect);
+      if (send == nullptr) continue;
+      Sent message;
+      if (const auto* push = std::get_if<Push>(&send->message)) {
+        message = {'P', push->step, {}};
+        for (const Push::Item& item : push->slices) message.slices.push_back(ToNumber(item.slice));
+      } else if (const auto* pull = std::get_if<Pull>(&send->message)) {
+        message = {'L', 0, {}};
+        for (const Pull::Item& item : pull->slices) message.slices.push_back(ToNumber(item.slice));
+      }
+      sent.push_back(message);
+    }
+    return sent;
+  }
+
+  Time now_{};
+  Effects effects_;
+  uint64_t window_ = 8 * kMiB;
+  SliceGrid grid_ = Grid();
+  MemberSession session_{MemberOptions()};
+  Exchange exchange_{&session_, &grid_, kFirstPeer};
+};
+
+TEST_F(ExchangeTest, BundlesAMegabyteAndPullsBehindThePushes) {
+  Keep(1);
+  EXPECT_EQ(Take(), (std::vector<Sent>{{'P', 1, {0}}, {'P', 1, {1}}, {'P', 1, {2}}}));
+  exchange_.BeginPull(now_, effects_);
+  EXPECT_EQ(Take(), (std::vector<Sent>{{'L', 0, {0}}, {'L', 0, {1}}, {'L', 0, {2}}}));
+}
+
+TEST_F(ExchangeTest, StaysWithinTheWindowWhichPushesEnterFirst) {
+  window_ = kMiB + 100;
+  Answer({0}, 0);
+  exchange_.BeginPull(now_, effects_);  // takes the window
+  EXPECT_EQ(Take(), (std::vector<Sent>{{'L', 0, {0}}}));
+  Keep(1);
+  EXPECT_EQ(Take(), std::vector<Sent>{});
+  AnswerPull(1, 0);
+  EXPECT_EQ(Take(), (std::vector<Sent>{{'P', 1, {0}}})) << "before the other pulls";
+  Answer({0}, 1);
+  EXPECT_EQ(Take(), (std::vector<Sent>{{'P', 1, {1}}, {'P', 1, {2}}}));
+  Answer({1, 2}, 1);
+  EXPECT_EQ(Take(), (std::vector<Sent>{{'L', 0, {1}}, {'L', 0, {2}}}));
+}
+
+// What is answered, lost, refused or dropped gives its share of the window back: with room for one slice, steps flow on.
+TEST_F(ExchangeTest, NoByteOfTheWindowIsLost) {
+  window_ = kMiB;
+  Answer({0, 1, 2}, 0);
+  Keep(1);
+  EXPECT_EQ(Take(), (std::vector<Sent>{{'P', 1, {0}}}));
+  now_ += session_.timing().data_retry;
+  exchange_.Tick(now_, effects_);  // lost
+  EXPECT_EQ(Take(), (std::vector<Sent>{{'P', 1, {0}}}));
+  PushReply refusal{kPs, kLease, {{SliceId{0}, {}, SliceRefusal::kNotHere, 0, 0, 0, 0}}, window_};
+  EXPECT_TRUE(exchange_.Receive(kFirstPeer, refusal, now_, effects_).ok());
+  EXPECT_EQ(Take(), (std::vector<Sent>{{'P', 1, {1}}})) << "not the one that was just refused";
+  Answer({1}, 1);
+  EXPECT_EQ(Take(), (std::vector<Sent>{{'P', 1, {2}}}));
+  Answer({0, 2}, 1);
+  Keep(2);
+  EXPECT_EQ(Take(), (std::vector<Sent>{{'P', 2, {0}}}));
+  exchange_.Release(kLease);
+  exchange_.BeginPull(now_, effects_);
+  EXPECT_EQ(Take(), (std::vector<Sent>{{'L', 0, {0}}}));
+}
+
+TEST_F(ExchangeTest, ValuesOfAnotherSizeAreNotTaken) {
+  exchange_.BeginPull(now_, effects_);
+  const PullReply reply{kPs, 3, {{SliceId{2}, SliceRefusal::kNone, {{1, 1}, 7}, Payload::Zeros(4)}}, window_};
+  EXPECT_TRUE(exchange_.Receive(kFirstPeer, reply, now_, effects_).ok());
+  EXPECT_EQ(exchange_.parameters().versions[2], Version());
+  EXPECT_EQ(session_.stats().messages_rejected, 1u);
+  for (uint32_t i = 0; i < 2; ++i) AnswerPull(i + 1, i);
+  EXPECT_FALSE(exchange_.fresh());
+}
+
+TEST_F(ExchangeTest, OnlyThePsThatHoldsTheSliceIsHeard) {
+  PushReply reply{Incarnation{99}, kLease, {{SliceId{0}, {1, 1}, SliceRefusal::kNone, 4, 4, 0, 0}}, window_};
+  EXPECT_TRUE(exchange_.Receive(kFirstPeer, reply, now_, effects_).ok());
+  EXPECT_TRUE(exchange_.Receive(PeerId{77}, reply, now_, effects_).ok());
+  EXPECT_EQ(session_.stats().messages_rejected, 2u);
+  EXPECT_EQ(exchange_.Find(kLease)->progress.Next(), 1u);
+}
+
+}  // namespace
+}  // namespace downpour

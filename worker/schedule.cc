@@ -1,0 +1,112 @@
+#include "worker/schedule.h"
+
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+
+namespace downpour {
+
+void Schedule::Advance(Time now, Effects& effects) {
+  if (!idle()) return;
+  if (eval_.NeedsParameters()) {
+    if (!exchange_.fresh() || exchange_.pulls_begun() < eval_.needed_pull()) return exchange_.BeginPull(now, effects);
+    eval_.Start(exchange_.Use());
+  }
+  if (eval_.HasWork()) {
+    Running evaluating;
+    evaluating.evaluates = true;
+    return Begin(eval_.Next(device_), std::move(evaluating), effects);
+  }
+  HeldLease* lease = LeaseToCompute();
+  if (lease == nullptr) return;
+  if (!exchange_.fresh()) return exchange_.BeginPull(now, effects);
+  if (lease->progress.AllKnown() && lease->in_flight.step_count() < steps_in_flight_) Train(*lease, effects);
+}
+
+// The first that is known and has a step to compute; else one that is still being asked, so that the parameters are
+// pulled meanwhile.
+HeldLease* Schedule::LeaseToCompute() {
+  HeldLease* asked = nullptr;
+  for (HeldLease& lease : exchange_.leases()) {
+    if (lease.progress.Next() == 0) continue;
+    if (lease.progress.AllKnown()) return &lease;
+    if (asked == nullptr) asked = &lease;
+  }
+  return asked;
+}
+
+void Schedule::Train(HeldLease& lease, Effects& effects) {
+  const ParameterSet& parameters = exchange_.Use();
+  Running training;
+  training.lease = lease.id;
+  training.step = lease.progress.Next();
+  training.computed_from = parameters.versions;
+  training.delivered.resize(grid_.size());
+  Begin(TrainStep{lease.id, training.step, device_.Load(parameters)}, std::move(training), effects);
+}
+
+void Schedule::Begin(ComputeRequest request, Running running, Effects& effects) {
+  running.ticket = Ticket{next_ticket_++};
+  effects.Add(Compute{running.ticket, std::move(request)});
+  running_ = std::move(running);
+}
+
+absl::Status Schedule::Take(ComputeDone& done, Time now, Effects& effects) {
+  if (idle() || done.ticket != running_->ticket) return absl::OkStatus();
+  if (!done.status.ok()) {
+    return absl::InternalError(absl::StrCat("the device failed: ", done.status.message()));
+  }
+  if (auto* gradients = std::get_if<Gradients>(&done.result); gradients != nullptr && !running_->evaluates) {
+    absl::Status taken = Take(*gradients, now, effects);
+    if (gradients->last) running_.reset();
+    return taken;
+  }
+  const auto* evaluated = std::get_if<Evaluated>(&done.result);
+  if (evaluated == nullptr || !running_->evaluates) {
+    return absl::InternalError("the device answered another question than it was asked");
+  }
+  eval_.Finish(*evaluated, session_.incarnation(), now);
+  running_.reset();
+  Tick(now, effects);
+  return absl::OkStatus();
+}
+
+absl::Status Schedule::Take(Gradients& gradients, Time now, Effects& effects) {
+  HeldLease* lease = exchange_.Find(running_->lease);
+  for (auto& [slice, gradient] : gradients.slices) {
+    if (!grid_.Contains(slice) || gradient.size() != static_cast<size_t>(grid_.at(slice).bytes())) {
+      return absl::InternalError(
+          absl::StrCat("the device computed ", gradient.size(), " bytes for slice ", ToNumber(slice)));
+    }
+    running_->delivered[ToNumber(slice)] = true;
+    if (lease == nullptr) continue;
+    exchange_.Keep(*lease, running_->step, slice, std::move(gradient), running_->computed_from[ToNumber(slice)]);
+  }
+  if (gradients.last) {
+    ++session_.stats().steps;
+    session_.stats().examples += gradients.examples;
+    if (lease != nullptr) Conclude(*lease, gradients);
+  }
+  if (lease != nullptr) exchange_.Flush(now, effects);
+  return absl::OkStatus();
+}
+
+// A step's end. A slice that got no gradient gets an empty push, so that every slice counts every step; one that got it
+// and lost it since is computed again.
+void Schedule::Conclude(HeldLease& lease, const Gradients& last) {
+  for (const Slice& slice : grid_.slices) {
+    if (running_->delivered[ToNumber(slice.id)]) continue;
+    exchange_.Keep(lease, running_->step, slice.id, Payload(), running_->computed_from[ToNumber(slice.id)]);
+  }
+  if (running_->step <= lease.last_counted) return;  // computed again
+  lease.last_counted = running_->step;
+  lease.loss_sum += last.loss_sum;
+  lease.examples += last.examples;
+}
+
+void Schedule::Tick(Time now, Effects& effects) {
+  eval_.Tick(now, session_.timing().control_retry, MemberSession::kChief, effects);
+}
+
+}  // namespace downpour

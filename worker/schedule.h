@@ -1,0 +1,79 @@
+// What the device does next: evaluation first, then the held leases in ascending order, one request at a time, each on
+// parameters that were pulled for it.
+//
+//   schedule.Advance(now, effects);                 // after anything that may have changed what can be done
+//   status = schedule.Take(done, now, effects);     // hands gradients to the exchange, results to the chief
+//
+// Order: a training step begins when every slice has said how far the lease is, the parameters were pulled after the
+//   step before was pushed, and fewer than steps_in_flight steps of the lease are unacknowledged.
+// Errors: a device that fails or computes other shapes than the model's is a Status; the worker ends.
+// Tests: tests/scenario/worker_*.txt.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "runtime/member_session.h"
+#include "runtime/role.h"
+#include "schema/slice_grid.h"
+#include "worker/eval_work.h"
+#include "worker/exchange.h"
+#include "worker/parameters.h"
+
+namespace downpour {
+
+class Schedule {
+ public:
+  // All of these outlive this. Tickets are numbered from `first_ticket`.
+  Schedule(MemberSession* session, const SliceGrid* grid, Exchange* exchange, size_t steps_in_flight,
+           Ticket first_ticket)
+      : session_(*session),
+        grid_(*grid),
+        exchange_(*exchange),
+        steps_in_flight_(steps_in_flight),
+        next_ticket_(ToNumber(first_ticket)),
+        device_(grid->size()) {}
+
+  void Advance(Time now, Effects& effects);
+  absl::Status Take(ComputeDone& done, Time now, Effects& effects);
+
+  void Grant(const EvalGrant& grant) { eval_.Grant(grant, exchange_.pulls_begun()); }
+  void Receive(const EvalDoneReply& reply) { eval_.Receive(reply); }
+  void Tick(Time now, Effects& effects);
+  // Drops evaluation; what the device is at goes on.
+  void Clear() { eval_ = {}; }
+
+  bool idle() const { return !running_.has_value(); }
+
+ private:
+  // The request that the device is at.
+  struct Running {
+    Ticket ticket{};
+    bool evaluates = false;
+    LeaseId lease{};
+    Step step = 0;
+    std::vector<Version> computed_from;
+    std::vector<bool> delivered;  // slices whose gradients came
+  };
+
+  HeldLease* LeaseToCompute();
+  void Train(HeldLease& lease, Effects& effects);
+  void Begin(ComputeRequest request, Running running, Effects& effects);
+  absl::Status Take(Gradients& gradients, Time now, Effects& effects);
+  void Conclude(HeldLease& lease, const Gradients& last);
+
+  MemberSession& session_;
+  const SliceGrid& grid_;
+  Exchange& exchange_;
+  const size_t steps_in_flight_;
+  uint64_t next_ticket_;
+  DeviceParameters device_;
+  EvalWork eval_;
+  std::optional<Running> running_;
+};
+
+}  // namespace downpour
