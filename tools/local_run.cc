@@ -89,9 +89,9 @@ void LocalRun::OnExit(const Exited& exited) {
   const bool job_is_over = result_.stop_signal != 0 || !result_.cause.empty() || HasEnded(status_);
   if (job_is_over || (!killed && WEXITSTATUS(exited.wait_status) == 0)) return;
   if (!IsServerTask(exited.name)) return OnWorkerExit(exited, how);
-  // One that ends by itself says why in its log, and the chief tells what became of the job.
-  talk_.Say(absl::StrCat("downpour run: ", Who(exited), " ended: ", how, "; waiting for the chief to end the job"));
-  if (killed) result_.cause = absl::StrCat("a parameter server died: ", Who(exited), " got ", how);
+  if (!killed) return;  // it follows the job's end, or says why in its log; the chief knows what becomes of the job
+  result_.cause = absl::StrCat("a parameter server died: ", Who(exited), " got ", how);
+  talk_.Say(absl::StrCat("downpour run: ", result_.cause, "; waiting for the chief to end the job"));
 }
 
 void LocalRun::OnWorkerExit(const Exited& exited, const std::string& how) {

@@ -1,24 +1,26 @@
 #include "tools/log_merger.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <optional>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
 #include "tools/human_units.h"
 
 namespace downpour {
 namespace {
 
-constexpr int64_t kDayUs = int64_t{24} * 3600 * 1'000'000;
 constexpr size_t kLongestLine = 1 << 20;
 
-// Of "I 10:43:05.123456 ..." the time within its day.
-std::optional<int64_t> TimeOfDay(const std::string& line) {
-  int hour = 0, minute = 0, second = 0, micros = 0;
-  char severity = 0;
-  if (std::sscanf(line.c_str(), "%c %2d:%2d:%2d.%6d ", &severity, &hour, &minute, &second, &micros) != 5) return {};
-  return ((int64_t{hour} * 60 + minute) * 60 + second) * 1'000'000 + micros;
+// Of "I 2024-11-20 10:43:05.123 ..." the time, in letters that sort by time; empty if the line has none.
+std::string TimeOf(const std::string& line) {
+  constexpr std::string_view kShape = "0000-00-00 00:00:00.000";
+  constexpr size_t kAfterSeverity = 2;
+  if (line.size() < kAfterSeverity + kShape.size()) return "";
+  const std::string time = line.substr(kAfterSeverity, kShape.size());
+  for (size_t i = 0; i < kShape.size(); ++i) {
+    if (kShape[i] == '0' ? !absl::ascii_isdigit(time[i]) : time[i] != kShape[i]) return "";
+  }
+  return time;
 }
 
 }  // namespace
@@ -38,16 +40,12 @@ void LogMerger::Add(const std::string& task, std::string_view bytes) {
 }
 
 void LogMerger::AddLine(const std::string& task, Source* source, const std::string& text) {
-  if (const std::optional<int64_t> time = TimeOfDay(text)) {
-    const int64_t day = source->time_us / kDayUs * kDayUs;
-    const bool next_day = day + *time < source->time_us - kDayUs / 2;
-    source->time_us = day + *time + (next_day ? kDayUs : 0);
-  }
-  lines_.push_back({source->time_us, task, text});
+  source->time = std::max(source->time, TimeOf(text));
+  lines_.push_back({source->time, task, text});
 }
 
 std::string LogMerger::Take() {
-  std::stable_sort(lines_.begin(), lines_.end(), [](const Line& a, const Line& b) { return a.time_us < b.time_us; });
+  std::stable_sort(lines_.begin(), lines_.end(), [](const Line& a, const Line& b) { return a.time < b.time; });
   std::string out;
   for (const Line& line : lines_) {
     if (named_) absl::StrAppendFormat(&out, "%-*s | ", static_cast<int>(width_), line.task);

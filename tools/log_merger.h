@@ -1,14 +1,13 @@
 // Log lines of several tasks as one stream, by the time that stands before each.
 //
 //   LogMerger merger({"chief", "worker-0"});
-//   merger.Add("worker-0", "I 10:43:05.123456 joined\n");      // bytes as they come, cut anywhere
-//   out << merger.Take();                                       // chief    | ...
-//                                                               // worker-0 | I 10:43:05.123456 joined
-// Order: lines of one task keep theirs; a line without a time follows the one before it. Times are of a day: one that
-//   falls back by more than half a day begins the next. Take knows nothing of what is still to come.
+//   merger.Add("worker-0", "I 2024-11-20 10:43:05.123 joined\n");  // bytes as they come, cut anywhere
+//   out << merger.Take();    // chief    | ...
+//                            // worker-0 | I 2024-11-20 10:43:05.123 joined
+// Order: lines of one task keep theirs; a line without a time follows the one before it. Take knows nothing of what is
+//   still to come.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -28,10 +27,10 @@ class LogMerger {
  private:
   struct Source {
     std::string partial;
-    int64_t time_us = 0;  // of the newest line
+    std::string time;  // of the newest line
   };
   struct Line {
-    int64_t time_us;
+    std::string time;
     std::string task;
     std::string text;
   };

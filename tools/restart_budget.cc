@@ -11,13 +11,9 @@ std::optional<RestartBudget::Restart> RestartBudget::Spend(const std::string& ta
   account.progress = std::max(account.progress, progress);
   if (account.since_progress == 0) account.first_end = how;
   if (account.since_progress == kMaxRestarts) return std::nullopt;
+  const Duration delay = lived < kShortLife ? kShortestDelay * (1 << account.since_progress) : Duration::zero();
   ++account.since_progress;
-  account.short_lives = lived < kShortLife ? account.short_lives + 1 : 0;
-  Duration delay{};
-  for (int life = 1; life < account.short_lives && delay < kLongestDelay; ++life) {
-    delay = std::max<Duration>(std::chrono::milliseconds(100), 2 * delay);
-  }
-  return Restart{++account.attempts, std::min(delay, kLongestDelay)};
+  return Restart{++account.attempts, delay};
 }
 
 }  // namespace downpour

@@ -1,8 +1,8 @@
 // How often a dead task is started again.
 //
 // Order: at most kMaxRestarts times without progress of the job in between; progress refills the budget. A task that
-//   lived shortly waits before it is started again, twice as long each time, so that one broken worker does not spend
-//   the machine on starting.
+//   lived shortly waits before it is started again, twice as long each time without progress, so that one broken worker
+//   does not spend the machine on starting.
 // Tests: tests/unit/tools/restart_budget_test.cc.
 #pragma once
 
@@ -18,8 +18,8 @@ class RestartBudget {
  public:
   using Duration = std::chrono::nanoseconds;
   static constexpr int kMaxRestarts = 5;
-  static constexpr Duration kShortLife = std::chrono::seconds(5);
-  static constexpr Duration kLongestDelay = std::chrono::seconds(10);
+  static constexpr Duration kShortLife = std::chrono::seconds(2);
+  static constexpr Duration kShortestDelay = std::chrono::milliseconds(100);
 
   struct Restart {
     uint32_t attempt = 0;  // how often the task was started before
@@ -36,7 +36,6 @@ class RestartBudget {
   struct Account {
     uint32_t attempts = 0;
     int since_progress = 0;
-    int short_lives = 0;
     double progress = 0;
     std::string first_end;
   };

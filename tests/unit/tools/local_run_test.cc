@@ -118,8 +118,8 @@ TEST_F(LocalRunTest, AKilledServerIsTheCause) {
 }
 
 TEST_F(LocalRunTest, AServerThatEndsByItselfLeavesTheWordToTheChief) {
-  cluster_.ps_program = Script("ps", "exit 1");
-  const RunResult result = Run("waiting for the chief", [&] { std::ofstream(Path("fifo")) << "1\n"; });
+  cluster_.ps_program = Script("ps", EndChief(1) + "; exit 1");
+  const RunResult result = Run();
   EXPECT_EQ(result.chief_exit, 1);
   EXPECT_EQ(result.cause, "");
 }

@@ -1,0 +1,203 @@
+"""What the process tests are made of: small jobs on drawn data, the real binaries, and statuses as they change.
+
+Nothing here sleeps: `downpour watch` says when something has changed, a pipe when something was said.
+"""
+
+import json
+import os
+import pathlib
+import queue
+import random
+import re
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("DOWNPOUR_BUILD", ROOT / "build"))
+TOOL = BUILD / "tools/downpour"
+PROGRAMS = {role: BUILD / role / f"downpour-{role}" for role in ("chief", "ps", "worker")}
+LONG = 120  # seconds; no test expects anything to take as long: this is only where a hang ends
+
+SIDE, CLASSES = 8, 10
+JOB = {
+    "name": "small",
+    "cluster": {"workerCount": 2, "parameterServerCount": 2},
+    "model": {
+        "inputs": [{"name": "image", "shape": [SIDE, SIDE, 1]}],
+        "layers": [{"dense": {"units": 16, "activation": "relu"}}, {"dense": {"units": CLASSES}}],
+    },
+    "training": {
+        "batchSize": 16,
+        "epochs": 4,
+        "leaseBatches": 4,
+        "evaluateEveryEpochs": 0,
+        "optimizer": {"name": "momentum", "learningRate": 0.02},
+    },
+    "data": {
+        "train": {"images": "train-images", "labels": "train-labels"},
+        "eval": {"images": "eval-images", "labels": "eval-labels"},
+    },
+    "checkpoint": {"every": "200ms", "keep": 2},
+}
+TRAIN_EXAMPLES, EVAL_EXAMPLES = 1000, 200  # the last batch of an epoch is short
+
+
+def draw_digits(folder, name, count, seed):
+    """Images around one pattern per class, as IDX files."""
+    rng = random.Random(seed)
+    patterns = [random.Random(label).randbytes(SIDE * SIDE) for label in range(CLASSES)]
+    labels = bytes(rng.randrange(CLASSES) for _ in range(count))
+    pixels = bytearray()
+    for label in labels:
+        noise = rng.randbytes(SIDE * SIDE)
+        pixels += bytes((3 * a + b) // 4 for a, b in zip(patterns[label], noise))
+    (folder / f"{name}-images").write_bytes(struct.pack(">IIII", 0x803, count, SIDE, SIDE) + pixels)
+    (folder / f"{name}-labels").write_bytes(struct.pack(">II", 0x801, count) + labels)
+
+
+def merged(base, changes):
+    """`base` with `changes` laid over it, section by section."""
+    if not isinstance(base, dict) or not isinstance(changes, dict):
+        return changes
+    return {key: merged(base.get(key), changes[key]) if key in changes else base[key] for key in {**base, **changes}}
+
+
+class Stream:
+    """What a child writes, line by line, gathered by a thread so that the child never waits for us."""
+
+    def __init__(self, pipe):
+        self.lines = queue.Queue()
+        self.text = ""
+        self.thread = threading.Thread(target=self._read, args=(pipe,), daemon=True)
+        self.thread.start()
+
+    def _read(self, pipe):
+        with pipe:
+            for line in pipe:
+                self.text += line
+                self.lines.put(line)
+        self.lines.put(None)
+
+    def __iter__(self):
+        return iter(lambda: self.lines.get(timeout=LONG), None)
+
+
+class Process:
+    """A child whose words are read line by line. It does not outlive its test."""
+
+    def __init__(self, test, command):
+        self.command = [str(word) for word in command]
+        self.child = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.pid = self.child.pid
+        self.out, self.err = Stream(self.child.stdout), Stream(self.child.stderr)
+        test.addCleanup(self.end)
+
+    def end(self):
+        self.child.kill()
+        self.child.wait()
+
+    @property
+    def said(self):  # on stderr, so far
+        return self.err.text
+
+    def wait_for_line(self, pattern):
+        """The first line on stderr, from here on, in which the pattern is found."""
+        for line in self.err:
+            if found := re.search(pattern, line):
+                return found
+        raise AssertionError(f"{self.command} ended without saying {pattern!r}, but:\n{self.said}")
+
+    def finish(self):
+        """(exit code, stdout); what was said on stderr is in `said`."""
+        code = self.child.wait(timeout=LONG)
+        self.out.thread.join(LONG)
+        self.err.thread.join(LONG)
+        return code, self.out.text
+
+    def signal(self, number):
+        self.child.send_signal(number)
+
+
+class ProcessTest(unittest.TestCase):
+    """Each test has a folder of its own with data and a job file in it."""
+
+    maxDiff = None
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="downpour-process-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.job_dir = self.folder / "run"
+        draw_digits(self.folder, "train", TRAIN_EXAMPLES, seed=1)
+        draw_digits(self.folder, "eval", EVAL_EXAMPLES, seed=2)
+
+    def write_job(self, **changes):
+        self.job = merged(JOB, changes)
+        self.job_file = self.folder / "job.yaml"
+        self.job_file.write_text(json.dumps(self.job))  # JSON is YAML
+        return self.job_file
+
+    def tool(self, *words):
+        """(exit code, stdout, stderr) of the command-line tool."""
+        done = subprocess.run([str(TOOL), *map(str, words)], capture_output=True, text=True, timeout=LONG)
+        return done.returncode, done.stdout, done.stderr
+
+    def start_run(self, *words):
+        """A `downpour run` whose chief already answers."""
+        run = Process(self, [TOOL, "run", self.job_file, "--job-dir", self.job_dir, "--trace", *words])
+        run.wait_for_line("chief at ")
+        return run
+
+    def start(self, role, *flags):
+        return Process(self, [PROGRAMS[role], *flags])
+
+    def statuses(self, interval=0.1):
+        """One status after the other, until the job ends; the last one may be its summary."""
+        watch = Process(self, [TOOL, "watch", "--job-dir", self.job_dir, "-o", "json", "--interval", interval])
+        for line in watch.out:
+            yield json.loads(line)
+        watch.end()
+
+    def wait_until(self, condition):
+        """The first status of which the condition holds."""
+        status = None
+        for status in self.statuses():
+            if condition(status):
+                return status
+        raise AssertionError(f"the job ended before that: {status}")
+
+    def summary(self):
+        return json.loads((self.job_dir / "summary.json").read_text())
+
+    def check_ledger(self, *traces):
+        """Every sample took effect once on every slice, says a program that shares no code with ours."""
+        manifest = self.job_dir / self.summary()["checkpoint"] / "MANIFEST"
+        command = [sys.executable, ROOT / "tools/ledger_check", "--traces", self.job_dir / "trace", "--manifest", manifest]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LONG)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout
+
+    def check_success(self):
+        summary = self.summary()
+        samples = TRAIN_EXAMPLES * self.job["training"]["epochs"]
+        self.assertEqual(summary["state"], "SUCCEEDED", summary)
+        self.assertEqual(summary["samplesCommitted"], samples, summary)
+        self.check_ledger()
+        return summary
+
+
+def task_of(status, name):
+    return next((task for task in status.get("tasks", []) if task["name"] == name), {})
+
+
+def alive(status, name):
+    return task_of(status, name).get("state") in ("PREPARING", "RUNNING")
+
+
+def kill(pid, number=signal.SIGKILL):
+    os.kill(int(pid), number)

@@ -1,0 +1,168 @@
+"""The roles started one by one, in any order, and what they say of whatever is wrong."""
+
+import random
+import shutil
+import socket
+import struct
+import unittest
+
+import zmtp
+from cluster import ProcessTest, alive, draw_digits, task_of
+
+LONG_TRAINING = {"epochs": 600}
+
+
+def free_port():
+    """One that nobody had a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class ByHandTest(ProcessTest):
+    def setUp(self):
+        super().setUp()
+        self.port = free_port()
+        self.chief_at = f"--chief=127.0.0.1:{self.port}"
+
+    def start_chief(self, *flags):
+        chief = self.start(
+            "chief", f"--job={self.job_file}", f"--listen=127.0.0.1:{self.port}", f"--job_dir={self.job_dir}", *flags
+        )
+        chief.wait_for_line("waits for its tasks at")
+        return chief
+
+    def start_members(self):
+        trace = f"--trace_dir={self.job_dir}/trace"
+        return [self.start(role, self.chief_at, trace) for role in ("ps", "ps", "worker", "worker")]
+
+    def start_cluster(self):
+        chief = self.start_chief(f"--trace_dir={self.job_dir}/trace")
+        members = self.start_members()
+        self.wait_until(lambda s: s["state"] == "RUNNING")
+        return [chief, *members]
+
+    def finish(self, processes):
+        for process in processes:
+            self.assertEqual(process.finish()[0], 0, (process.command, process.said))
+
+    def test_in_the_wrong_order(self):
+        self.write_job()
+        members = self.start_members()
+        for member in members:
+            member.wait_for_line(f"waiting for the chief at 127.0.0.1:{self.port}")
+        chief = self.start_chief(f"--trace_dir={self.job_dir}/trace")
+        self.finish([chief, *members])
+        self.check_success()
+
+    def test_a_cluster_that_is_not_complete_says_who_is_missing(self):
+        self.write_job()
+        self.start_chief()
+        self.start("ps", self.chief_at)
+        status = self.wait_until(lambda s: alive(s, "ps-0"))
+        self.assertEqual(status["state"], "QUEUED")
+        self.assertIn({"task": "ps-1", "why": "has not joined yet"}, status["pending"])
+        code, out, _ = self.tool("status", "--chief", f"127.0.0.1:{self.port}")
+        self.assertEqual(code, 0)
+        self.assertIn("ps-1 has not joined yet", out)
+        self.assertIn(f"downpour-worker --chief=127.0.0.1:{self.port}", out)
+
+    def test_a_port_in_use(self):
+        self.write_job()
+        with socket.socket() as other:
+            other.bind(("127.0.0.1", self.port))
+            other.listen()
+            second = self.start(
+                "chief", f"--job={self.job_file}", f"--listen=127.0.0.1:{self.port}", f"--job_dir={self.folder}/other"
+            )
+            self.assertEqual(second.finish()[0], 1)
+        self.assertIn(f"127.0.0.1:{self.port}", second.said)
+        self.assertIn("in use", second.said)
+
+    def test_a_second_task_of_the_same_name_and_one_too_many(self):
+        self.write_job(training=LONG_TRAINING)
+        self.start_cluster()
+        twin = self.start("worker", self.chief_at, "--index=0")
+        twin.wait_for_line("the name worker-0 is held by process")
+        extra = self.start("worker", self.chief_at, "--index=7")
+        self.assertEqual(extra.finish()[0], 1)
+        self.assertIn("there is no worker-7", extra.said)
+        status = self.wait_until(lambda s: True)
+        self.assertTrue(alive(status, "worker-0"))
+        self.assertNotEqual(task_of(status, "worker-0")["pid"], twin.pid)
+
+    def test_a_worker_whose_data_differs_is_refused_by_name(self):
+        self.write_job(training=LONG_TRAINING)
+        self.start_chief()
+        for _ in range(2):
+            self.start("ps", self.chief_at)
+        self.start("worker", self.chief_at, "--index=1")
+        self.wait_until(lambda s: task_of(s, "worker-1").get("step", 0) > 0)
+        # As on another host, where the same path holds something else; the first worker keeps what it opened.
+        other = self.folder / "other"
+        other.mkdir()
+        draw_digits(other, "train", count=1000, seed=3)
+        for part in ("images", "labels"):
+            shutil.move(other / f"train-{part}", self.folder / f"train-{part}")
+        worker = self.start("worker", self.chief_at, "--index=0")
+        self.assertEqual(worker.finish()[0], 1)
+        self.assertIn("worker-0 has other data than worker-1", worker.said)
+        code, out, _ = self.tool("status", "--job-dir", self.job_dir)
+        self.assertEqual(code, 1)
+        self.assertIn("worker-0 has other data than worker-1", out)
+
+    def bad_data(self, name, data):
+        """What a job says that finds these bytes in one of its files."""
+        (self.folder / name).write_bytes(data)
+        self.write_job()
+        chief = self.start_chief()
+        members = [self.start(role, self.chief_at, f"--index={i}") for role in ("ps", "worker") for i in range(2)]
+        self.assertEqual(chief.finish()[0], 1)
+        error = self.summary()["errorMessage"]
+        self.assertEqual(self.summary()["state"], "FAILED")
+        self.assertIn(str(self.folder / name), error)
+        for member in members:
+            self.assertEqual(member.finish()[0], 1, member.said)
+        return error
+
+    def test_a_data_file_cut_short_is_named_with_the_offset(self):
+        whole = (self.folder / "train-images").read_bytes()
+        self.assertIn(f"truncated at byte {len(whole) - 5}", self.bad_data("train-images", whole[:-5]))
+
+    def test_a_data_file_of_another_kind_is_named_with_the_offset(self):
+        whole = (self.folder / "eval-labels").read_bytes()
+        error = self.bad_data("eval-labels", struct.pack(">I", 0xDEADBEEF) + whole[4:])
+        self.assertIn("wrong magic 0xdeadbeef at byte 0", error)
+
+    def test_nobody_there(self):
+        code, _, err = self.tool("status", "--chief", f"127.0.0.1:{self.port}")
+        self.assertEqual(code, 69)
+        self.assertIn(f"cannot reach the chief at 127.0.0.1:{self.port} (connection refused). Is it running?", err)
+
+    def test_junk_is_refused_and_counted_and_nobody_dies(self):
+        self.write_job(training=LONG_TRAINING)
+        ps_ports = [free_port(), free_port()]
+        chief = self.start_chief(f"--trace_dir={self.job_dir}/trace")
+        trace = f"--trace_dir={self.job_dir}/trace"
+        members = [self.start("ps", self.chief_at, f"--listen=127.0.0.1:{port}", trace) for port in ps_ports]
+        members += [self.start("worker", self.chief_at, trace) for _ in range(2)]
+        self.wait_until(lambda s: s["state"] == "RUNNING")
+
+        rng = random.Random(5)
+        for port in (self.port, *ps_ports):
+            zmtp.speak_raw(port, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            zmtp.speak_raw(port, rng.randbytes(5000))
+            zmtp.speak_raw(port, zmtp.GREETING[:20])
+            zmtp.speak_raw(port, zmtp.GREETING + zmtp.ready() + rng.randbytes(1000))
+            zmtp.speak_raw(port, zmtp.GREETING + zmtp.ready() + struct.pack(">BQ", zmtp.LONG, 1 << 40))
+            zmtp.speak(port, [b""], [rng.randbytes(10)], [rng.randbytes(1000)], [b"", b"", b""])
+            zmtp.speak(port, *[[rng.randbytes(rng.randrange(300)) for _ in range(rng.randrange(1, 5))] for _ in range(50)])
+
+        counted = lambda s: s["chief"]["rejected"] >= 50 and all(task_of(s, p)["rejected"] >= 50 for p in ("ps-0", "ps-1"))
+        self.wait_until(counted)
+        self.finish([chief, *members])
+        self.check_success()
+
+
+if __name__ == "__main__":
+    unittest.main()

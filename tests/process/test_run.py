@@ -1,0 +1,133 @@
+"""`downpour run`: a whole cluster, its end, the ends of its parts, and going on from a checkpoint."""
+
+import signal
+import unittest
+
+from cluster import TRAIN_EXAMPLES, ProcessTest, kill, task_of
+
+LONG_TRAINING = {"epochs": 100}
+
+
+class RunTest(ProcessTest):
+    def test_a_small_job_from_start_to_end(self):
+        self.write_job()
+        run = self.start_run()
+        code, out = run.finish()
+        self.assertEqual(code, 0, run.said)
+        for part in ("SUCCEEDED", "Accuracy:", str(self.job_dir), "status --job-dir", "export --format safetensors"):
+            self.assertIn(part, out)
+
+        summary = self.check_success()
+        epochs = self.job["training"]["epochs"]
+        steps = epochs * -(-TRAIN_EXAMPLES // self.job["training"]["batchSize"])
+        self.assertEqual(summary["epochs"], epochs)
+        self.assertEqual(summary["steps"], steps)
+        self.assertEqual(summary["examples"], epochs * TRAIN_EXAMPLES)
+        self.assertEqual(summary["pushesApplied"] % steps, 0)
+        self.assertGreater(summary["pushesApplied"], 0)
+        self.assertEqual(summary["pushesAcknowledged"], summary["pushesApplied"])
+        self.assertEqual(summary["pushesSkipped"], 0)
+        self.assertEqual(summary["workersLost"], 0)
+        self.assertGreater(summary["evalAccuracy"], 0.9)
+
+        # The chief has gone; its folder still knows.
+        code, out, _ = self.tool("status", "--job-dir", self.job_dir)
+        self.assertEqual(code, 0)
+        self.assertIn("SUCCEEDED", out)
+        code, out, err = self.tool("run", self.job_file, "--job-dir", self.job_dir)
+        self.assertEqual(code, 1)
+        self.assertIn("already holds a job", err)
+        self.assertIn("--resume", err)
+
+    def test_dead_servers_are_named_and_the_job_goes_on_from_its_checkpoint(self):
+        self.write_job(training=LONG_TRAINING)
+
+        run = self.start_run()
+        status = self.wait_until(lambda s: s.get("checkpoint", {}).get("leasesCommitted", 0) > 0)
+        kill(status["chief"]["pid"])
+        code, _ = run.finish()
+        self.assertEqual(code, 1)
+        self.assertRegex(run.said, rf"the chief died: chief \(pid {status['chief']['pid']}\) got Signal 9 \(SIGKILL\)")
+        self.assertRegex(run.said, r"Last checkpoint: .*/checkpoints/1-\d+\n")
+        self.assertIn("--resume", run.said)
+        code, _, err = self.tool("status", "--job-dir", self.job_dir)
+        self.assertEqual(code, 69)
+        self.assertIn("cannot reach the chief", err)
+
+        run = self.start_run("--resume")
+        status = self.wait_until(lambda s: s.get("checkpoint", {}).get("round", "").startswith("2-"))
+        self.assertEqual(status["state"], "RUNNING")
+        server = task_of(status, "ps-1")
+        kill(server["pid"])
+        code, _ = run.finish()
+        self.assertEqual(code, 1)
+        self.assertRegex(run.said, rf"a parameter server died: ps-1 \(pid {server['pid']}\) got Signal 9 \(SIGKILL\)")
+        self.assertRegex(run.said, r"Last checkpoint: .*/checkpoints/2-\d+\n")
+        self.assertEqual(self.summary()["state"], "FAILED")
+        self.assertIn("ps-1", self.summary()["errorMessage"])
+        self.assertEqual(self.tool("status", "--job-dir", self.job_dir)[0], 1)
+
+        run = self.start_run("--resume")
+        code, _ = run.finish()
+        self.assertEqual(code, 0, run.said)
+        self.check_success()
+        self.assertEqual(self.tool("status", "--job-dir", self.job_dir)[0], 0)
+
+    def test_ctrl_c_ends_the_job_and_says_how_to_go_on(self):
+        self.write_job(training=LONG_TRAINING)
+        run = self.start_run()
+        status = self.wait_until(lambda s: s["state"] == "RUNNING" and s["progress"]["leasesCommitted"] > 0)
+        run.signal(signal.SIGINT)
+        code, _ = run.finish()
+        self.assertEqual(code, 130, run.said)
+        self.assertIn("--resume", run.said)
+        self.assertEqual(self.summary()["state"], "CANCELLED")
+        self.assertGreaterEqual(self.summary()["samplesCommitted"], status["progress"]["examplesCommitted"])
+        for task in status["tasks"]:
+            with self.assertRaises(ProcessLookupError, msg=task["name"]):
+                kill(task["pid"], 0)
+
+    def test_a_folder_has_one_run_at_a_time(self):
+        self.write_job(training=LONG_TRAINING)
+        self.start_run()
+        code, _, err = self.tool("run", self.job_file, "--job-dir", self.job_dir, "--resume")
+        self.assertEqual(code, 1)
+        self.assertIn("another downpour run is at work", err)
+
+    def test_nobody_outlives_a_run_that_is_killed(self):
+        self.write_job(training=LONG_TRAINING)
+        run = self.start_run()
+        self.wait_until(lambda s: s["state"] == "RUNNING")
+        run.signal(signal.SIGKILL)
+        # Its children hold the other ends of no pipe, so the watch ends only when the chief answers no more.
+        last = None
+        for last in self.statuses():
+            pass
+        self.assertNotIn(last["state"] if last else "", ("SUCCEEDED", "FAILED"))
+        self.assertEqual(self.tool("status", "--job-dir", self.job_dir)[0], 69)
+
+    def test_a_bad_job_file_starts_nothing(self):
+        self.write_job(training={"epochz": 3, "batchSize": 0})
+        code, _, err = self.tool("run", self.job_file, "--job-dir", self.job_dir)
+        self.assertEqual(code, 78)
+        self.assertIn("epochz", err)
+        self.assertIn("batchSize", err)
+        self.assertFalse(self.job_dir.exists())
+
+    def test_logs_of_one_task_and_of_all(self):
+        self.write_job()
+        self.assertEqual(self.start_run().finish()[0], 0)
+        code, one, _ = self.tool("logs", "worker-0", "--job-dir", self.job_dir)
+        self.assertEqual(code, 0)
+        self.assertIn("worker-0", one)
+        code, everything, _ = self.tool("logs", "--job-dir", self.job_dir)
+        self.assertEqual(code, 0)
+        self.assertRegex(everything, r"(?m)^chief    \| ")
+        self.assertRegex(everything, r"(?m)^ps-1     \| ")
+        code, _, err = self.tool("logs", "worker0", "--job-dir", self.job_dir)
+        self.assertEqual(code, 2)
+        self.assertIn("did you mean worker-0?", err)
+
+
+if __name__ == "__main__":
+    unittest.main()
