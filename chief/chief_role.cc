@@ -85,7 +85,7 @@ void ChiefRole::Core::Hear(PeerId from, const Join& join) {
     chief_.turn.out.Info(absl::StrCat(task.name, " joined: ", who));
     chief_.logs.Begin(task.name, join.nonce, who);
   }
-  if (verdict.replaced) lifecycle_.Lost(*verdict.replaced, "was started again");
+  if (verdict.replaced) lifecycle_.Lost(*verdict.replaced, "it was started again");
   if (chief_.ended()) return;
   chief_.turn.out.SendTo(from, Welcome{task.incarnation, chief_.term, task.name, CanonicalJob(chief_.job)});
 }
@@ -120,7 +120,7 @@ void ChiefRole::Core::Hear(PeerId, const Leave& leave) {
   task->state = TaskState::kLeft;
   chief_.turn.out.Info(absl::StrCat(task->name, " left: ", leave.why));
   if (chief_.ended()) return lifecycle_.SayGoodbye();
-  if (task->role == TaskRole::kPs) return lifecycle_.Lost(*task, absl::StrCat("left: ", leave.why));
+  if (task->role == TaskRole::kPs) return lifecycle_.Lost(*task, absl::StrCat("it left: ", leave.why));
   work_.Release(leave.from);
 }
 

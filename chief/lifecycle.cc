@@ -96,7 +96,7 @@ void Lifecycle::Tick() {
   if (exited_ || !ready()) return;
   if (chief_.ended()) return SayGoodbye();
   for (const Task* task : chief_.members.TakeSilent(chief_.turn.now)) {
-    Lost(*task, absl::StrFormat("is dead: no heartbeat for %.1f s", Seconds(chief_.turn.now - task->heard)));
+    Lost(*task, absl::StrFormat("no heartbeat for %.1f s", Seconds(chief_.turn.now - task->heard)));
   }
   UpdateTaskStates();
   FailIfTooManySkips();
@@ -209,7 +209,7 @@ void Lifecycle::Lost(const Task& task, const std::string& why) {
   } else if (chief_.state == JobState::kCancelling) {
     cancel_by_ = chief_.turn.now;
   } else if (chief_.assignment.IsServer(task.incarnation)) {
-    Fail(absl::StrCat(Process(task), " ", why, ". ", HowToGoOn()));
+    Fail(absl::StrCat(Process(task), " is gone: ", why, ". ", HowToGoOn()));
   }
 }
 

@@ -211,7 +211,8 @@ void ChiefHarness::Evaluate(FakeMember& member) {
 }
 
 nlohmann::json ChiefHarness::TaskStatus(const std::string& name) const {
-  for (const auto& task : Status()["tasks"]) {
+  const nlohmann::json status = Status();
+  for (const auto& task : status["tasks"]) {
     if (task["name"] == name) return task;
   }
   return {};

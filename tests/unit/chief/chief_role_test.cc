@@ -255,7 +255,7 @@ TEST_F(ChiefRoleTest, ARestartedPsFailsTheJobNamingTheOldOne) {
   again.pid = 99;
   cluster->Say(PeerId{uint64_t{1} << 40}, again);
   EXPECT_EQ(cluster->role->state(), JobState::kFailed);
-  EXPECT_THAT(cluster->Status()["errorMessage"], HasSubstr("process " + old_pid + ") was started again"));
+  EXPECT_THAT(cluster->Status()["errorMessage"], HasSubstr("process " + old_pid + ") is gone: it was started again"));
 }
 
 TEST_F(ChiefRoleTest, APsThatLeavesWhileWaitingIsWaitedForAgain) {

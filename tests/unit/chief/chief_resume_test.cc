@@ -1,0 +1,171 @@
+// A job that goes on from its checkpoints, through Step alone: what is on disk is read, what slices report decides.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "chief/checkpoint_store.h"
+#include "tests/unit/chief/chief_harness.h"
+
+namespace downpour {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+// A first chief commits leases 0 and 1, checkpoints (1-1), commits 2 and 3, checkpoints again (1-2), and is gone.
+class ChiefResumeTest : public ::testing::Test {
+ protected:
+  ChiefResumeTest() {
+    ChiefHarness first(SmallJob(), false, disk);
+    first.Start();
+    first.RunToRunning();
+    for (const LeaseId lease : first.Ask(first.worker[0], 2)) first.Finish(first.worker[0], lease);
+    first.Wait(10s);
+    for (const LeaseId lease : first.Ask(first.worker[0], 2)) first.Finish(first.worker[0], lease);
+    first.Wait(10s);
+    EXPECT_TRUE(disk->Has(ManifestPath({1, 1})) && disk->Has(ManifestPath({1, 2})));
+  }
+  void Resume(const std::vector<std::string>& overrides = {}) {
+    cluster = std::make_unique<ChiefHarness>(SmallJob(overrides), true, disk);
+    cluster->Start();
+  }
+  static IntervalSet SetOf(uint64_t begin, uint64_t end) {
+    IntervalSet set;
+    set.InsertRange(begin, end);
+    return set;
+  }
+  void Finish() {
+    cluster->FinishAll(cluster->worker[0]);
+    cluster->Ask(cluster->worker[0], 2);
+    cluster->Evaluate(cluster->worker[0]);
+    EXPECT_EQ(cluster->role->state(), JobState::kSucceeded);
+  }
+  std::shared_ptr<MemoryDisk> disk = std::make_shared<MemoryDisk>();
+  std::unique_ptr<ChiefHarness> cluster;
+};
+
+TEST_F(ChiefResumeTest, GoesOnFromTheNewest) {
+  Resume();
+  EXPECT_EQ(cluster->Status()["checkpoint"]["round"], "1-2");
+  cluster->RunToRunning();
+  EXPECT_EQ(cluster->role->term(), 2u);
+  EXPECT_EQ(cluster->role->committed(), SetOf(0, 4));
+  EXPECT_THAT(cluster->role->epochs(), ElementsAre(SliceEpoch{2, 1}, SliceEpoch{2, 1}));
+  Finish();
+  EXPECT_TRUE(disk->Has(ManifestPath({2, 1})));
+  EXPECT_EQ(cluster->Status()["progress"]["examplesCommitted"], 24);
+}
+
+TEST_F(ChiefResumeTest, SlicesAreRestoredBeforeAnyWorkerIsThere) {
+  Resume();
+  for (int i = 0; i < 2; ++i) cluster->JoinPs(i);
+  cluster->Wait(1s);
+  EXPECT_THAT(cluster->Sent<RestoreSlice>(cluster->ps[0].bulk), SizeIs(1));
+  EXPECT_EQ(cluster->role->state(), JobState::kQueued);
+  cluster->ReportData(cluster->JoinWorker(0));
+  EXPECT_EQ(cluster->role->state(), JobState::kRunning);
+}
+
+TEST_F(ChiefResumeTest, ADamagedNewestManifestCostsWhatCameAfterTheOlder) {
+  std::string& manifest = disk->At(ManifestPath({1, 2}));
+  manifest[manifest.size() / 2] ^= 1;
+  Resume();
+  cluster->RunToRunning();
+  EXPECT_EQ(cluster->role->committed(), SetOf(0, 2));
+  EXPECT_THAT(cluster->Status()["failures"].dump(), HasSubstr("checkpoints/1-2/MANIFEST"));
+  Finish();
+  EXPECT_TRUE(disk->Has(ManifestPath({1, 2}))) << "what cannot be read is not thrown away";
+}
+
+// Protocol holes A3 and A5: one slice restarts from the older checkpoint, and what it lacks is open again.
+TEST_F(ChiefResumeTest, ADamagedRecordCostsItsSliceAnOlderState) {
+  disk->At(ShardPath({1, 2}, "ps-0.shard"))[40] ^= 1;
+  Resume();
+  cluster->RunToRunning();
+  EXPECT_EQ(cluster->role->committed(), SetOf(0, 2));
+  int fallen_back = 0;
+  for (const SliceEpoch epoch : cluster->role->epochs()) fallen_back += epoch == SliceEpoch{2, 2};
+  EXPECT_EQ(fallen_back, 1) << "the other slice keeps its newer state";
+  EXPECT_THAT(cluster->Status()["failures"].dump(), HasSubstr("checkpoints/1-2/ps-0.shard"));
+  EXPECT_THAT(cluster->Ask(cluster->worker[0], 2), ElementsAre(LeaseId{2}, LeaseId{3}));
+  cluster->Finish(cluster->worker[0], LeaseId{2});
+  cluster->Finish(cluster->worker[0], LeaseId{3});
+  Finish();
+}
+
+TEST_F(ChiefResumeTest, ARecordLostInAllCheckpointsRestartsFromInitialValues) {
+  for (const uint32_t n : {1u, 2u}) disk->At(ShardPath({1, n}, "ps-1.shard")).clear();
+  Resume();
+  cluster->RunToRunning();
+  EXPECT_TRUE(cluster->role->committed().empty());
+  Finish();
+}
+
+// The manifest of a checkpoint whose record is lost still says that all was committed: that must not end the job.
+TEST_F(ChiefResumeTest, AnOldCheckpointOfEverythingDoesNotEndAJobThatLostARecord) {
+  Resume();
+  cluster->RunToRunning();
+  Finish();
+  disk->At(ShardPath({2, 1}, "ps-0.shard"))[40] ^= 1;
+  Resume();
+  cluster->RunToRunning();
+  EXPECT_EQ(cluster->role->committed(), SetOf(0, 4));
+  Finish();
+  EXPECT_TRUE(disk->Has(ManifestPath({3, 1})));
+}
+
+TEST_F(ChiefResumeTest, EpochsMayBeRaised) {
+  Resume({"training.epochs=3"});
+  cluster->RunToRunning();
+  EXPECT_EQ(cluster->Status()["progress"]["leases"], 9);
+  Finish();
+  EXPECT_EQ(cluster->role->committed(), SetOf(0, 9));
+}
+
+TEST_F(ChiefResumeTest, AnotherNumberOfServersTakesWholeSlices) {
+  Resume({"cluster.parameterServerCount=1"});
+  cluster->JoinPs(0);
+  cluster->ReportData(cluster->JoinWorker(0));
+  cluster->Wait(1s);
+  EXPECT_EQ(cluster->role->state(), JobState::kRunning);
+  EXPECT_EQ(cluster->role->committed(), SetOf(0, 4));
+  EXPECT_THAT(cluster->Sent<RestoreSlice>(cluster->ps[0].bulk), SizeIs(2));
+}
+
+TEST_F(ChiefResumeTest, AnotherPlanIsRefusedWith78) {
+  Resume({"training.batchSize=3"});
+  ASSERT_TRUE(cluster->exit().has_value());
+  EXPECT_EQ(cluster->exit()->code, 78);
+  EXPECT_THAT(cluster->exit()->why, HasSubstr("training.batchSize"));
+  EXPECT_FALSE(disk->Has("summary.json"));
+}
+
+TEST_F(ChiefResumeTest, OtherDataIsRefusedWith78OnceNoWorkerHasTheOld) {
+  Resume();
+  for (int i = 0; i < 2; ++i) cluster->JoinPs(i);
+  for (int i = 0; i < 2; ++i) cluster->ReportData(cluster->JoinWorker(i), ChiefHarness::kFingerprint + 1);
+  EXPECT_EQ(cluster->role->state(), JobState::kFailed);
+  EXPECT_THAT(cluster->Status()["errorMessage"], HasSubstr("other data than checkpoint 1-2"));
+  cluster->Wait(4s);
+  EXPECT_EQ(cluster->exit()->code, 78);
+}
+
+TEST_F(ChiefResumeTest, WithoutResumeTheFolderIsRefused) {
+  cluster = std::make_unique<ChiefHarness>(SmallJob(), false, disk);
+  cluster->Start();
+  ASSERT_TRUE(cluster->exit().has_value());
+  EXPECT_EQ(cluster->exit()->code, 1);
+  EXPECT_THAT(cluster->exit()->why, HasSubstr("--resume"));
+}
+
+TEST_F(ChiefResumeTest, IncarnationsOfTheFormerTermAreNobody) {
+  Resume();
+  cluster->RunToRunning();
+  const Incarnation former{uint64_t{1} << 32 | 1};
+  cluster->Say(PeerId{99}, Heartbeat{.from = former, .stats = {}, .log_lines = {}});
+  ASSERT_THAT(cluster->Sent<Refused>(PeerId{99}), SizeIs(1));
+  EXPECT_EQ(cluster->Sent<Refused>(PeerId{99})[0].code, RefusalCode::kUnknown);
+}
+
+}  // namespace
+}  // namespace downpour

@@ -1,0 +1,151 @@
+#include "chief/status.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <limits>
+#include <sstream>
+
+#include "tests/unit/chief/chief_harness.h"
+
+namespace downpour {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+json SampleOf(int block) {
+  std::ifstream file(DOWNPOUR_STATUS_PAGE);
+  std::stringstream text;
+  text << file.rdbuf();
+  const std::string page = text.str();
+  const std::string fence = "```json\n";
+  size_t begin = 0;
+  for (int i = 0; i <= block; ++i) begin = page.find(fence, begin) + fence.size();
+  return json::parse(page.substr(begin, page.find("```", begin) - begin));
+}
+
+// Every field of the sample is there, of the same kind; and there is none that the sample lacks.
+void ExpectSameShape(const json& sample, const json& actual, const std::string& place) {
+  if (sample.is_number()) {
+    EXPECT_TRUE(actual.is_number()) << place;
+  } else {
+    EXPECT_EQ(sample.type(), actual.type()) << place;
+  }
+  if (sample.is_array() && !sample.empty() && !actual.empty()) ExpectSameShape(sample[0], actual[0], place + "[0]");
+  if (!sample.is_object()) return;
+  for (const auto& [key, value] : sample.items()) {
+    EXPECT_TRUE(actual.contains(key)) << place << "." << key << " is documented and missing";
+    if (actual.contains(key)) ExpectSameShape(value, actual[key], place + "." + key);
+  }
+  for (const auto& [key, value] : actual.items()) {
+    EXPECT_TRUE(sample.contains(key)) << place << "." << key << " is not documented";
+  }
+}
+
+class StatusTest : public ::testing::Test {
+ protected:
+  StatusTest() : cluster(SmallJob()) { cluster.Start(); }
+
+  // A job in which everything has happened that status can tell of.
+  void LiveFully() {
+    cluster.RunToRunning();
+    FakeMember& worker = cluster.worker[0];
+    for (const LeaseId lease : cluster.Ask(worker, 3)) cluster.Finish(worker, lease);
+    cluster.Ask(worker, 1);
+    cluster.Evaluate(worker);
+    for (FakeMember* member : {&worker, &cluster.ps[0], &cluster.ps[1]}) {
+      member->stats = {
+          .steps = 12,
+          .examples = 24,
+          .pushes_acknowledged = 24,
+          .pushes_applied = 24,
+          .cpu_seconds = 0.5,
+          .resident_bytes = 4096,
+          .bytes_in = 10,
+          .bytes_out = 20,
+          .staleness = {.pushes = 101, .unknown = 1, .sum = 104, .max = 5, .histogram = {0, 99, 0, 0, 0, 1}},
+          .waiting_for = {}};
+    }
+    cluster.Wait(10s);
+    cluster.worker[1].alive = false;
+    cluster.ps[0].answers_snapshots = false;
+    cluster.Wait(11s);
+  }
+  ChiefHarness cluster;
+};
+
+TEST_F(StatusTest, HasTheFieldsOfItsPageAndNoOthers) {
+  LiveFully();
+  json status = cluster.Status();
+  EXPECT_THAT(status["waits"], SizeIs(1)) << "the checkpoint waits for ps-0";
+  // The sample's task is a worker that lives.
+  for (const json& task : json(status["tasks"])) {
+    if (task["name"] == "worker-0") status["tasks"][0] = task;
+  }
+  ExpectSameShape(SampleOf(0), status, "status");
+}
+
+TEST_F(StatusTest, TheSummaryHasTheFieldsOfItsPageAndNoOthers) {
+  LiveFully();
+  cluster.ps[0].answers_snapshots = true;
+  cluster.Wait(1s);
+  cluster.Stop(15);
+  cluster.Wait(5s);
+  ExpectSameShape(SampleOf(1), json::parse(cluster.disk->At("summary.json")), "summary");
+}
+
+TEST_F(StatusTest, SaysWhoIsPendingAndWhy) {
+  cluster.JoinPs(0);
+  json status = cluster.Status();
+  EXPECT_EQ(status["state"], "QUEUED");
+  EXPECT_THAT(status["pending"].dump(), HasSubstr(R"({"task":"worker-1","why":"has not joined yet"})"));
+  EXPECT_THAT(status["next"].dump(), HasSubstr("downpour-worker --chief=127.0.0.1:40123"));
+  cluster.JoinWorker(0);
+  EXPECT_THAT(cluster.Status()["pending"].dump(), HasSubstr("reads its data"));
+  cluster.RunToRunning();
+  EXPECT_THAT(cluster.Status()["pending"], IsEmpty());
+}
+
+TEST_F(StatusTest, CountsStalenessExactly) {
+  LiveFully();
+  const json staleness = cluster.TaskStatus("worker-0")["staleness"];
+  EXPECT_DOUBLE_EQ(staleness["mean"], 1.04);
+  EXPECT_EQ(staleness["p99"], 1);
+  EXPECT_EQ(staleness["max"], 5);
+  EXPECT_EQ(staleness["unknown"], 1);
+  EXPECT_EQ(cluster.Status()["staleness"]["unknown"], 2) << "of both ps";
+  EXPECT_EQ(cluster.Status()["pushes"]["applied"], 48);
+  EXPECT_EQ(cluster.Status()["pushes"]["acknowledged"], 24);
+}
+
+TEST_F(StatusTest, LeavesOutWhatIsUnknown) {
+  const json status = cluster.Status();
+  EXPECT_FALSE(status.contains("remainingSeconds"));
+  EXPECT_FALSE(status.contains("evaluation"));
+  EXPECT_FALSE(status["checkpoint"].contains("round"));
+  EXPECT_FALSE(status["progress"].contains("loss"));
+  EXPECT_FALSE(status["staleness"].contains("mean"));
+  EXPECT_EQ(status["startTimeUnixMs"], 1700000000000);
+}
+
+TEST_F(StatusTest, IsAnsweredToWhoeverAsks) {
+  cluster.Say(PeerId{99}, StatusRequest{});
+  ASSERT_THAT(cluster.Sent<StatusReply>(PeerId{99}), SizeIs(1));
+  EXPECT_EQ(json::parse(cluster.Sent<StatusReply>(PeerId{99})[0].json)["job"], "small");
+}
+
+TEST_F(StatusTest, FailuresAreBounded) {
+  cluster.RunToRunning();
+  for (uint64_t i = 1; i <= 100; ++i) {
+    cluster.ps[0].stats.pushes_skipped = i;
+    cluster.Beat(cluster.ps[0]);
+  }
+  EXPECT_THAT(cluster.Status()["failures"], SizeIs(FailureList::kKept));
+}
+
+}  // namespace
+}  // namespace downpour
