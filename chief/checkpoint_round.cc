@@ -99,7 +99,7 @@ void CheckpointRounds::AskForShard(Shard& shard) {
   for (const SliceId slice : shard.slices) {
     request.slices.push_back({slice, parts_.assignment.epochs()[ToNumber(slice)]});
   }
-  parts_.turn.out.SendTo(task->bulk, std::move(request));
+  parts_.turn.out.SendTo(task->control, std::move(request));
 }
 
 void CheckpointRounds::AskForRecords(Shard& shard) {

@@ -53,6 +53,7 @@ class CheckpointRoundsTest : public PartsFixture {
   }
   const Assignment::Server& Server(size_t i) const { return assignment.servers()[i]; }
   std::vector<SnapshotRequest> Requests(size_t server) { return SentOf<SnapshotRequest>(effects, Bulk(server)); }
+  static PeerId Control(size_t server) { return PeerId{2 * server + 10}; }
   static PeerId Bulk(size_t server) { return PeerId{2 * server + 11}; }
 
   SliceRecord RecordOf(size_t server, SliceId slice, Round round) const {
@@ -310,7 +311,7 @@ class SharedCheckpointTest : public CheckpointRoundsTest {
 };
 
 TEST_F(SharedCheckpointTest, EachPsWritesItsOwnFile) {
-  const auto requests = SentOf<WriteShard>(effects, Bulk(1));
+  const auto requests = SentOf<WriteShard>(effects, Control(1));
   ASSERT_THAT(requests, SizeIs(1));
   EXPECT_EQ(requests[0].file, "ps-1.shard");
   EXPECT_EQ(requests[0].to, Server(1).incarnation);
@@ -333,8 +334,8 @@ TEST_F(SharedCheckpointTest, ARequestIsRepeatedUntilItIsAnswered) {
   turn.now += 1s;
   rounds->Tick();
   effects = Settle();
-  EXPECT_THAT(SentOf<WriteShard>(effects, Bulk(0)), IsEmpty());
-  EXPECT_THAT(SentOf<WriteShard>(effects, Bulk(1)), SizeIs(1));
+  EXPECT_THAT(SentOf<WriteShard>(effects, Control(0)), IsEmpty());
+  EXPECT_THAT(SentOf<WriteShard>(effects, Control(1)), SizeIs(1));
 }
 
 TEST_F(SharedCheckpointTest, AFileThatIsNotHereMakesNoCheckpoint) {
