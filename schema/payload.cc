@@ -26,7 +26,7 @@ class BlockPool {
   static constexpr size_t kHugePage = size_t{2} << 20;
 
   void* Get(size_t capacity) {
-    if (capacity < kSmallest) return Allocate(Payload::kAlignment, capacity);
+    if (capacity < kSmallest) return OrThrow(std::aligned_alloc(Payload::kAlignment, capacity));
     std::lock_guard lock(mutex_);
     FreeBlocks& blocks = free_[std::countr_zero(capacity)];
     if (!blocks.kept.empty()) {
@@ -52,9 +52,8 @@ class BlockPool {
     std::vector<void*> given_back;  // addresses without memory behind them
   };
 
-  static void* Allocate(size_t alignment, size_t bytes) {
-    void* memory = std::aligned_alloc(alignment, bytes);
-    if (memory == nullptr) throw std::bad_alloc();
+  static void* OrThrow(void* memory) {
+    if (memory == nullptr || memory == MAP_FAILED) throw std::bad_alloc();
     return memory;
   }
 
@@ -66,7 +65,13 @@ class BlockPool {
 
   static void AddRegion(size_t capacity, std::vector<void*>& blocks) {
     const size_t bytes = std::max(capacity, kHugePage);
-    char* region = static_cast<char*>(Allocate(kHugePage, bytes));
+    // More addresses than needed, of which the aligned ones are kept.
+    const size_t mapped = bytes + kHugePage;
+    char* begin = static_cast<char*>(
+        OrThrow(mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)));
+    char* region = begin + (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
+    if (region > begin) munmap(begin, static_cast<size_t>(region - begin));
+    if (char* end = begin + mapped; end > region + bytes) munmap(region + bytes, static_cast<size_t>(end - region) - bytes);
     madvise(region, bytes, MADV_HUGEPAGE);  // a wish: without it all works, slower
     for (size_t at = bytes; at > 0; at -= capacity) blocks.push_back(region + at - capacity);
   }
