@@ -36,7 +36,10 @@ std::string HumanSeconds(double seconds) {
 
 std::string HumanPercent(double share, int decimals) { return absl::StrFormat("%.*f %%", decimals, 100 * share); }
 
-std::string HumanLoss(double loss) { return absl::StrFormat("%.4g", loss); }
+std::string HumanLoss(double loss) {
+  const bool plain = loss == 0 || (std::abs(loss) >= 0.001 && std::abs(loss) < 1000);
+  return absl::StrFormat(plain ? "%.4f" : "%.3g", loss);
+}
 
 std::string Printable(std::string_view words, size_t limit) {
   std::string safe = CleanText(words, limit);

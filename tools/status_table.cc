@@ -51,7 +51,7 @@ std::vector<std::string> TaskRow(const TaskView& task) {
           words(task.host),
           OrUnknown(task.pid, number),
           OrUnknown(task.step, HumanCount),
-          OrUnknown(task.examples_per_second, HumanCount),
+          OrUnknown(task.role == "worker" ? task.examples_per_second : std::nullopt, HumanCount),
           StalenessCell(task.staleness),
           OrUnknown(task.cpu_share, percent),
           OrUnknown(task.resident_bytes, HumanBytes),
@@ -82,9 +82,8 @@ std::string Columns(const std::vector<std::vector<std::string>>& rows, size_t fi
 }
 
 std::string TaskTable(const StatusView& status) {
-  std::vector<std::vector<std::string>> rows = {{"TASK", "STATE", "HOST", "PID", "STEP", "EXAMPLES/S",
-                                                 "STALENESS MEAN/P99/MAX", "CPU", "MEMORY", "IN", "OUT", "HEARTBEAT",
-                                                 "WAITING FOR"}};
+  std::vector<std::vector<std::string>> rows = {{"TASK", "STATE", "HOST", "PID", "STEP", "EXAMPLES/S", "STALENESS",
+                                                 "CPU", "MEMORY", "IN", "OUT", "HEARTBEAT", "WAITING FOR"}};
   for (const TaskView& task : status.tasks) rows.push_back(TaskRow(task));
   return Columns(rows, /*first_number=*/3, /*last_number=*/11);
 }

@@ -7,11 +7,15 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "runtime/posix_job_file.h"
 #include "runtime/posix_process.h"
 #include "tools/job_folder.h"
@@ -59,51 +63,58 @@ std::string Quoted(const std::string& word) {
   return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
 }
 
-std::string ResumeCommand(const Options& options) {
-  std::string command =
-      absl::StrCat(Self(), " run ", Quoted(options.job_file), " --job-dir ", Quoted(options.job_dir), " --resume");
+std::string RunCommand(const Options& options, bool resume) {
+  std::string command = absl::StrCat(Self(), " run ", Quoted(options.job_file), " --job-dir ", Quoted(options.job_dir),
+                                     resume ? " --resume" : "");
   for (const std::string& pair : options.overrides) absl::StrAppend(&command, " --set ", Quoted(pair));
   return command;
 }
 
-// The last lines of the chief's log, where it tells why it did not want to go on.
-std::string LastWords(const std::string& job_dir) {
-  constexpr size_t kBytes = 2000;
+// The last line of the chief's log, where it tells why it did not go on.
+std::string LastWord(const std::string& job_dir) {
   const std::string log = ReadTextFile(LogPath(job_dir, kChiefTask)).value_or("");
-  const size_t begin = log.size() > kBytes ? log.find('\n', log.size() - kBytes) + 1 : 0;
-  return log.substr(begin);
+  const std::vector<std::string> lines = absl::StrSplit(log, '\n', absl::SkipEmpty());
+  return lines.empty() ? "it said nothing" : lines.back();
+}
+
+// How the job ended, if a chief said so after `since`.
+std::optional<SummaryView> SummarySince(fs::file_time_type since, const std::string& job_dir) {
+  const std::string path = job_dir + "/summary.json";
+  std::error_code error;
+  const fs::file_time_type written = fs::last_write_time(path, error);
+  if (error || written < since) return std::nullopt;
+  const absl::StatusOr<SummaryView> summary = ParseSummary(ReadTextFile(path).value_or(""));
+  return summary.ok() ? std::optional(*summary) : std::nullopt;
 }
 
 // What it came to and how to go on, after an end that was not success.
-int ReportFailure(const Options& options, const RunResult& result, const SummaryView* summary, Streams streams) {
-  const std::string checkpoint = NewestCheckpoint(options.job_dir);
+int ReportFailure(const Options& options, const RunResult& result, const std::optional<SummaryView>& summary,
+                  Streams streams) {
   std::string why = result.cause;
-  if (why.empty() && summary != nullptr) why = summary->error;
+  if (why.empty() && summary) why = summary->error;
   if (result.stop_signal != 0) {
     streams.err << "downpour run: stopped by " << DescribeSignal(result.stop_signal) << "\n";
   } else if (!why.empty()) {
     streams.err << "downpour run: the job failed: " << why << "\n";
   } else {
-    streams.err << "downpour run: the chief ended; its last words:\n" << LastWords(options.job_dir);
+    streams.err << "downpour run: the chief did not go on: " << LastWord(options.job_dir) << "\n";
   }
+  if (result.chief_exit == kExitBadJobFile) return kExitBadJobFile;
+  const std::string checkpoint = NewestCheckpoint(options.job_dir);
   if (checkpoint.empty()) {
-    streams.err << "No checkpoint was written yet.\n";
+    streams.err << "No checkpoint was written yet. Start again: " << RunCommand(options, /*resume=*/false) << "\n";
   } else {
     streams.err << "Last checkpoint: " << options.job_dir << "/" << checkpoint
-                << "\nGo on from it: " << ResumeCommand(options) << "\n";
+                << "\nGo on from it: " << RunCommand(options, /*resume=*/true) << "\n";
   }
   streams.err << "Logs: " << Self() << " logs --job-dir " << options.job_dir << "\n";
   return result.stop_signal != 0 ? 128 + result.stop_signal : kExitFailed;
 }
 
-int Report(const Options& options, const RunResult& result, Streams streams) {
-  const absl::StatusOr<std::string> text = ReadTextFile(options.job_dir + "/summary.json");
-  const absl::StatusOr<SummaryView> summary = text.ok() ? ParseSummary(*text) : text.status();
-  if (result.chief_exit != kExitDone) {
-    const int code = ReportFailure(options, result, summary.ok() ? &*summary : nullptr, streams);
-    return result.chief_exit == kExitBadJobFile ? kExitBadJobFile : code;
-  }
-  if (!summary.ok()) return Complain(streams, std::string(summary.status().message()), kExitFailed);
+int Report(const Options& options, const RunResult& result, fs::file_time_type since, Streams streams) {
+  const std::optional<SummaryView> summary = SummarySince(since, options.job_dir);
+  if (result.chief_exit != kExitDone) return ReportFailure(options, result, summary, streams);
+  if (!summary) return Complain(streams, "the chief left no summary.json in " + options.job_dir, kExitFailed);
   const bool color = ExamineTerminal(STDOUT_FILENO, *ParseColorChoice(options.color)).color;
   streams.out << SummaryTable(*summary, color) << "Job folder: " << options.job_dir << "\n"
               << "Next:       " << Self() << " status --job-dir " << options.job_dir << "\n"
@@ -113,18 +124,14 @@ int Report(const Options& options, const RunResult& result, Streams streams) {
   return kExitDone;
 }
 
-// Whether the folder may take this run; an end of an earlier one is forgotten.
-absl::Status PrepareJobDir(const Options& options) {
+// Whether the folder may take this run.
+absl::Status CheckJobDir(const Options& options) {
   const std::string checkpoint = NewestCheckpoint(options.job_dir);
   if (!checkpoint.empty() && !options.resume) {
     return absl::AlreadyExistsError(absl::StrCat(options.job_dir, " already holds a job (", checkpoint,
                                                  "): go on with it by --resume, or choose another --job-dir"));
   }
-  std::error_code error;
-  fs::remove(fs::path(options.job_dir) / "summary.json", error);
-  if (options.trace) fs::create_directories(fs::path(options.job_dir) / "trace", error);
-  return error ? absl::FailedPreconditionError(absl::StrCat("cannot write in ", options.job_dir, ": ", error.message()))
-               : absl::OkStatus();
+  return absl::OkStatus();
 }
 
 int Run(Options options, Streams streams) {
@@ -141,7 +148,7 @@ int Run(Options options, Streams streams) {
   if (options.job_dir.empty()) options.job_dir = FreshJobDir(parsed.job.name);
   const absl::StatusOr<UniqueFd> claim = ClaimJobFolder(options.job_dir);
   if (!claim.ok()) return Complain(streams, std::string(claim.status().message()), kExitFailed);
-  if (const absl::Status prepared = PrepareJobDir(options); !prepared.ok()) {
+  if (const absl::Status prepared = CheckJobDir(options); !prepared.ok()) {
     return Complain(streams, std::string(prepared.message()), kExitFailed);
   }
   cluster.job_file = options.job_file;
@@ -155,19 +162,21 @@ int Run(Options options, Streams streams) {
 
   const absl::StatusOr<std::unique_ptr<Supervisor>> supervisor = Supervisor::Create();
   if (!supervisor.ok()) return Complain(streams, std::string(supervisor.status().message()), kExitFailed);
+  const fs::file_time_type since = fs::file_time_type::clock::now();
   Talk talk(streams.err, ExamineTerminal(STDERR_FILENO, *ParseColorChoice(options.color)));
   const RunResult result = LocalRun(std::move(cluster), **supervisor, talk, !options.quiet).UntilEnd();
-  return Report(options, result, streams);
+  return Report(options, result, since, streams);
 }
 
 std::function<int()> SetUp(CLI::App& app, Streams streams) {
   auto options = std::make_shared<Options>();
   app.add_option("job", options->job_file, "The job file")->required()->type_name("JOB.yaml");
-  app.add_option("--job-dir", options->job_dir, "Where checkpoints, logs and summary go (default: runs/NAME-TIME)");
+  CLI::Option* job_dir =
+      app.add_option("--job-dir", options->job_dir, "Where checkpoints, logs and summary go (default: runs/NAME-TIME)");
   app.add_option("--set", options->overrides, "Override an entry of the job file: training.epochs=3")
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE");
-  app.add_flag("--resume", options->resume, "Go on from the newest checkpoint in the job folder");
+  app.add_flag("--resume", options->resume, "Go on from the newest checkpoint in the job folder")->needs(job_dir);
   app.add_flag("--trace", options->trace, "Write who applied which push into JOB_DIR/trace");
   app.add_flag("-q,--quiet", options->quiet, "No progress line");
   app.add_option("--color", options->color, "auto, always or never")

@@ -38,6 +38,11 @@ class RunTest(ProcessTest):
         self.assertEqual(code, 1)
         self.assertIn("already holds a job", err)
         self.assertIn("--resume", err)
+        other_plan = ("--resume", "--set", "training.batchSize=32")
+        code, out, err = self.tool("run", self.job_file, "--job-dir", self.job_dir, *other_plan)
+        self.assertEqual(code, 78)
+        self.assertIn("training.batchSize", err)
+        self.assertEqual(self.summary(), summary)
 
     def test_dead_servers_are_named_and_the_job_goes_on_from_its_checkpoint(self):
         self.write_job(training=LONG_TRAINING)

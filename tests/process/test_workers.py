@@ -62,6 +62,16 @@ class WorkerTest(ProcessTest):
         self.assertEqual(code, 0, run.said)
         self.check_success()
 
+    def test_four_equal_workers_are_about_three_pushes_apart(self):
+        # A worker's own push is in what it pulls next; meanwhile each of the others pushes about once.
+        self.write_job(cluster={"workerCount": 4}, training={"epochs": 200})
+        run = self.start_run()
+        self.assertEqual(run.finish()[0], 0, run.said)
+        staleness = self.check_success()["staleness"]
+        self.assertGreaterEqual(staleness["mean"], 2)
+        self.assertLessEqual(staleness["mean"], 4)
+        self.assertEqual(staleness["unknown"], 0)
+
 
 if __name__ == "__main__":
     unittest.main()

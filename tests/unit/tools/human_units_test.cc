@@ -29,6 +29,13 @@ TEST(HumanUnitsTest, Seconds) {
   EXPECT_EQ(HumanSeconds(1e300), "very long");
 }
 
+TEST(HumanUnitsTest, LossKeepsItsWidth) {
+  EXPECT_EQ(HumanLoss(2.302585), "2.3026");
+  EXPECT_EQ(HumanLoss(0.1), "0.1000");
+  EXPECT_EQ(HumanLoss(0.00012345), "0.000123");
+  EXPECT_EQ(HumanLoss(12345.6), "1.23e+04");
+}
+
 TEST(HumanUnitsTest, PrintableKeepsTextAndDropsControls) {
   EXPECT_EQ(Printable("gr\xc3\xbc\xc3\x9f"
                       "e"),

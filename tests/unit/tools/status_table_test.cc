@@ -22,14 +22,13 @@ TEST(StatusTableTest, TheDocumentedSample) {
             "\n"
             "Job:        mnist-mlp RUNNING, epoch 3.2 of 10 (32.4 %), loss 0.0912, 48,211 examples/s, 13 s elapsed, "
             "40 s left\n"
-            "Evaluation: accuracy 96.90 %, loss 0.1, after epoch 2\n"
+            "Evaluation: accuracy 96.90 %, loss 0.1000, after epoch 2\n"
             "Pushes:     0 applied, 0 acknowledged, 0 duplicate, 0 refused, 0 skipped\n"
             "Staleness:  mean/p99/max 2.9/7/11\n"
             "\n"
-            "TASK      STATE    HOST   PID  STEP  EXAMPLES/S  STALENESS MEAN/P99/MAX  CPU    MEMORY   IN  OUT  "
-            "HEARTBEAT  WAITING FOR\n"
-            "worker-0  RUNNING  h1    4715   812      12,011                2.9/7/11  93%  84.0 MiB  1 B  1 B  "
-            "0.2 s ago\n"
+            "TASK      STATE    HOST   PID  STEP  EXAMPLES/S  STALENESS  CPU    MEMORY   IN  OUT  HEARTBEAT  "
+            "WAITING FOR\n"
+            "worker-0  RUNNING  h1    4715   812      12,011   2.9/7/11  93%  84.0 MiB  1 B  1 B  0.2 s ago\n"
             "\n"
             "Checkpoint: 1-4, 3.2 s ago, 1.8 MiB, 180 of 590 leases (checkpoints/1-4)\n"
             "Next:       downpour logs worker-2 --job-dir /jobs/mnist\n");
@@ -87,7 +86,7 @@ TEST(StatusTableTest, MessagesRejectedAreCountedOverAllTasks) {
 TEST(SummaryTableTest, TheDocumentedSample) {
   EXPECT_EQ(SummaryTable(ParseSummary(SampleSummary()).value(), false),
             "Job:        mnist-mlp SUCCEEDED\n"
-            "Accuracy:   98.10 % on the eval data, loss 0.07\n"
+            "Accuracy:   98.10 % on the eval data, loss 0.0700\n"
             "Trained:    10 epochs, 600,000 examples, in 13 s, 48,000 examples/s\n"
             "Staleness:  mean/p99/max 3.0/6/9\n"
             "Checkpoint: checkpoints/1-5\n");
