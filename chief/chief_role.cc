@@ -10,8 +10,14 @@
 #include "chief/status.h"
 #include "chief/work.h"
 #include "schema/job_file.h"
+#include "schema/text.h"
 
 namespace downpour {
+namespace {
+
+constexpr size_t kMaxWords = 512;  // of what a member says in its own words
+
+}  // namespace
 
 // Routes inputs to the parts, after checking that whoever speaks may say it.
 class ChiefRole::Core {
@@ -117,10 +123,11 @@ void ChiefRole::Core::Hear(PeerId from, const OpenBulk& open) {
 void ChiefRole::Core::Hear(PeerId, const Leave& leave) {
   Task* task = chief_.members.FindAlive(leave.from);
   if (task == nullptr) return;
+  const std::string why = CleanText(leave.why, kMaxWords);
   task->state = TaskState::kLeft;
-  chief_.turn.out.Info(absl::StrCat(task->name, " left: ", leave.why));
+  chief_.turn.out.Info(absl::StrCat(task->name, " left: ", why));
   if (chief_.ended()) return lifecycle_.SayGoodbye();
-  if (task->role == TaskRole::kPs) return lifecycle_.Lost(*task, absl::StrCat("it left: ", leave.why));
+  if (task->role == TaskRole::kPs) return lifecycle_.Lost(*task, absl::StrCat("it left: ", why));
   work_.Release(leave.from);
 }
 
@@ -139,7 +146,8 @@ void ChiefRole::Core::Hear(PeerId from, const Violation& violation) {
   Task* culprit = chief_.members.FindAlive(violation.by);
   if (culprit == nullptr || culprit->role != TaskRole::kWorker || chief_.ended()) return;
   ++culprit->rejected;
-  lifecycle_.RefuseForGood(*culprit, RefusalCode::kEjected, absl::StrCat("it broke the protocol: ", violation.what));
+  lifecycle_.RefuseForGood(*culprit, RefusalCode::kEjected,
+                           absl::StrCat("it broke the protocol: ", CleanText(violation.what, kMaxWords)));
 }
 
 // ---- Work and state -------------------------------------------------------------------------------------------------

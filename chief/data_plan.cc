@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "chief/turn.h"
-#include "schema/job_file.h"
+#include "schema/text.h"
 
 namespace downpour {
 namespace {
@@ -13,16 +13,11 @@ namespace {
 // Over all epochs: counts stay exact in JSON, and no sum over the plan overflows.
 constexpr uint64_t kMaxExamples = uint64_t{1} << 53;
 
+constexpr size_t kMaxWords = 512;  // of what a worker says is wrong
+
 std::string Describe(const DataShape& shape) {
   return absl::StrFormat("%d training and %d evaluation examples, fingerprint %016x", shape.train_examples,
                          shape.eval_examples, shape.fingerprint);
-}
-
-// Everything but the model set aside, so that texts compare models alone.
-std::string ModelText(const JobSpec& job) {
-  JobSpec bare;
-  bare.model = job.model;
-  return CanonicalJob(bare);
 }
 
 }  // namespace
@@ -40,7 +35,8 @@ void DataPlan::FixFrom(const Manifest& manifest) {
 
 absl::Status DataPlan::Check(const std::string& task, const DataReport& report) const {
   if (!report.error.empty()) {
-    return absl::FailedPreconditionError(absl::StrCat(task, " cannot read the data: ", report.error));
+    return absl::FailedPreconditionError(
+        absl::StrCat(task, " cannot read the data: ", CleanText(report.error, kMaxWords)));
   }
   if (report.train_examples == 0) {
     return absl::FailedPreconditionError(absl::StrCat(task, " found no training examples: data.train is empty"));
@@ -81,7 +77,7 @@ std::vector<std::string> PlanDifferences(const JobSpec& job, const JobSpec& befo
   compare(job.training.lease_batches == before.training.lease_batches, "training.leaseBatches");
   compare(job.training.optimizer.kind == before.training.optimizer.kind, "training.optimizer.name");
   compare(job.training.epochs >= before.training.epochs, "training.epochs (may be raised, not lowered)");
-  compare(ModelText(job) == ModelText(before), "model");
+  compare(job.model == before.model, "model");
   return keys;
 }
 

@@ -131,17 +131,18 @@ Membership::Verdict Membership::Admit(Time now, PeerId from, const Join& join) {
   if (join.role == TaskRole::kPs && (join.endpoint.empty() || join.endpoint.size() > kMaxWords)) {
     return {.refusal = Refuse(RefusalCode::kEjected, true, "a ps must say at which endpoint workers reach it")};
   }
-  if (Task* known = FindProcess(join); known != nullptr) {
-    if (known->alive()) {
-      known->control = from;
-      known->heard = now;
-      return {.task = known};
-    }
-    if (known->state == TaskState::kRefused) return {.refusal = known->refusal};
-    if (known->state == TaskState::kLeft) return {.refusal = Refuse(RefusalCode::kUnknown, false, "it said goodbye")};
+  Task* known = FindProcess(join);
+  if (known != nullptr && known->alive()) {
+    known->control = from;
+    known->heard = now;
+    return {.task = known};
+  }
+  if (known != nullptr && known->state == TaskState::kRefused) return {.refusal = known->refusal};
+  if (known != nullptr && known->state == TaskState::kLeft) {
+    return {.refusal = Refuse(RefusalCode::kUnknown, false, "it said goodbye")};
   }
   Refused refusal;
-  Task* task = ChooseTask(join, &refusal);
+  Task* task = known != nullptr ? known : ChooseTask(join, &refusal);
   if (task == nullptr) return {.refusal = refusal};
   const bool restarted =
       !join.launcher.empty() && join.launcher == task->process.launcher && join.attempt > task->process.attempt;

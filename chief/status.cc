@@ -195,7 +195,7 @@ Json OfNext(const ChiefParts& chief) {
   }
   if (chief.state == JobState::kSucceeded) {
     next.push_back(absl::StrCat("downpour evaluate", dir));
-    next.push_back(absl::StrCat("downpour export", dir, " --format safetensors"));
+    next.push_back(absl::StrCat("downpour export", dir, " --out model.safetensors"));
   } else if (chief.ended()) {
     next.push_back(absl::StrCat("downpour run JOB.yaml", dir, chief.rounds.durable() ? " --resume" : ""));
   } else {

@@ -125,6 +125,17 @@ TEST_F(MembershipTest, OneThatWasRefusedOrLeftDoesNotComeBackByALateJoin) {
   EXPECT_EQ(Worker(0, 2).task, nullptr);
 }
 
+TEST_F(MembershipTest, OneThatWasHeldForDeadGetsItsOwnNameBack) {
+  Worker(-1, 1);
+  const Incarnation before = Worker(-1, 2).task->incarnation;
+  for (Task* task : members.Alive(TaskRole::kWorker)) task->state = TaskState::kLost;
+  const Membership::Verdict verdict = Worker(-1, 2);
+  ASSERT_NE(verdict.task, nullptr);
+  EXPECT_EQ(verdict.task->name, "worker-1");
+  EXPECT_TRUE(verdict.is_new);
+  EXPECT_NE(verdict.task->incarnation, before);
+}
+
 TEST_F(MembershipTest, SilenceIsDeath) {
   Task* a = Worker(0, 1).task;
   Task* b = Worker(1, 2).task;
