@@ -6,8 +6,7 @@
 //
 // Order: newest first; what Load found stays as it was found, while Pruned follows what became durable since.
 // Errors: a folder without a manifest is rubbish of an abandoned round; one whose manifest is damaged is named, kept,
-// and
-//   never used. Pruning that fails costs only space.
+//   and never used. Pruning that fails costs only space.
 // Tests: tests/unit/chief/checkpoint_store_test.cc.
 #pragma once
 

@@ -6,9 +6,11 @@
 //   ledger.Judge(done, epochs);                    // whoever says it: evidence decides
 //
 // Order: leases are granted lowest number first, to waiting workers in turn. A lease is never open and committed at
-// once. Errors: INVALID_ARGUMENT for what no honest worker sends; nothing is changed then. Cost: Judge is linear in
-// slices, the rest in the leases it names; memory in leases held and re-opened. Source: protocol rules core 1, core 5
-// and A2, A3 (schema/PROTOCOL.md). Tests: tests/unit/chief/leases_test.cc.
+//   once.
+// Errors: INVALID_ARGUMENT for what no honest worker sends; nothing is changed then.
+// Cost: Judge is linear in slices, the rest in the leases it names; memory in leases held and re-opened.
+// Source: protocol rules core 1, core 5 and A2, A3 (schema/PROTOCOL.md).
+// Tests: tests/unit/chief/leases_test.cc.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,7 @@
 // How fast a count rises, over the last few seconds.
 //
-// Units: per second. Cost: a sample is kept while it is in the window, and one older than it, so that a slow count
-// still
-//   has two points.
+// Units: per second.
+// Cost: a sample is kept while it is in the window, and one older than it, so that a slow count still has two points.
 // Tests: tests/unit/chief/rate_window_test.cc.
 #pragma once
 

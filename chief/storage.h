@@ -3,8 +3,7 @@
 //   storage.Run(ReplaceFile("chief.json", text), [this](const StorageDone& done) { ... });
 //
 // Order: `then` is called once, from the Step that brings the last completion, never from Run. Sequences do not wait
-// for
-//   each other.
+//   for each other.
 // Errors: `then` sees the first failure, its message beginning with the path.
 // Tests: tests/unit/chief/storage_test.cc.
 #pragma once

@@ -1,8 +1,7 @@
 // The log lines that tasks send along with heartbeats, appended to logs/NAME.log.
 //
 // Order: a line counts as kept once its append is done; until then the task sends it again, and it is written once.
-// Lines
-//   are numbered by the process, across its memberships.
+//   Lines are numbered by the process, across its memberships.
 // Errors: lines that a task no longer had are counted in the file; a failed append is tried again with the next
 //   heartbeat. Beyond kMaxFileBytes of a process lines are dropped, which the file says.
 // Tests: tests/unit/chief/task_logs_test.cc.
@@ -19,9 +18,8 @@ namespace downpour {
 
 class TaskLogs {
  public:
-  static constexpr uint64_t kMaxFileBytes = uint64_t{64}
-                                            << 20;  // one process; a task restarted for ever is not our bug
-  static constexpr size_t kMaxLines = 256;          // taken at once
+  static constexpr uint64_t kMaxFileBytes = uint64_t{64} << 20;  // of one process
+  static constexpr size_t kMaxLines = 256;                       // taken at once
   static constexpr size_t kMaxLineBytes = 4096;
 
   explicit TaskLogs(Storage& storage) : storage_(storage) {}

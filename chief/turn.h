@@ -1,7 +1,7 @@
 // What every part of the chief works with: the time of the Step being taken and where its effects go.
 //
 // Order: the role sets `now` before a Step and takes `out` after it; parts keep a reference and use it only within
-// Steps.
+//   Steps.
 #pragma once
 
 #include <chrono>

@@ -3,7 +3,8 @@
 // Order: leases that open up go at once to workers that wait. Grants stop when the job stops running; answers are taken
 //   until it has ended.
 // Errors: INVALID_ARGUMENT for what no honest worker says; it changed nothing, unless it is a detail beside good
-// evidence. Tests: tests/unit/chief/chief_role_test.cc, and those of leases and evaluation.
+//   evidence.
+// Tests: tests/unit/chief/chief_role_test.cc, and those of leases and evaluation.
 #pragma once
 
 #include <cstdint>

@@ -5,7 +5,8 @@
 // Order: steps of a lease are consumed one by one, from 1. Nothing is forgotten: a lease whose last step is consumed
 //   moves into the finished set for ever, so a late duplicate finds it there.
 // Cost: linear in the open leases (as many as workers hold), without allocation on the way of a push.
-// Source: schema/PROTOCOL.md, exactly once. Tests: tests/unit/ps/counters_test.cc.
+// Source: schema/PROTOCOL.md, exactly once.
+// Tests: tests/unit/ps/counters_test.cc.
 #pragma once
 
 #include <cstdint>

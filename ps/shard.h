@@ -6,8 +6,7 @@
 //   report.slices.push_back(shard.Report(slice));
 //
 // Order: a slice's epoch only rises. A new epoch drops what the older one held: a consistent pair of values and
-// counters
-//   comes in whole or not at all.
+//   counters comes in whole or not at all.
 // Cost: Find is one index. InstallNext stays within a budget of bytes, so that it can be spread over steps.
 // Errors: a record that does not fit is kept as the slice's report, and the chief chooses another source.
 // Tests: tests/unit/ps/shard_test.cc.

@@ -1,4 +1,5 @@
-// Tunables of the roles, given by constructor. Each says its unit, its reason and the range from which the simulator draws.
+// Tunables of the roles, given by constructor. Each says its unit, its reason and the range from which the simulator
+// draws.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,8 @@ struct Timing {
   Duration dead_after = 5s;
   // An unanswered control message is sent again. Simulator: 50 ms to 2 s.
   Duration control_retry = 500ms;
-  // An unanswered push, pull or probe is sent again; above the time a full window takes on a slow link. Simulator: 50 ms to 2 s.
+  // An unanswered push, pull or probe is sent again; above the time a full window takes on a slow link. Simulator: 50 ms
+  // to 2 s.
   Duration data_retry = 2s;
   // A refused or unanswered Join is sent again. Simulator: 50 ms to 1 s.
   Duration join_retry = 500ms;

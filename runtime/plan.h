@@ -3,9 +3,9 @@
 //   Plan plan(job, train_examples);
 //   plan.Examples(lease, step, &ids);     // the ids of that batch
 //
-// Order: an epoch is a seeded permutation of all examples, cut into batches of batchSize (the last one may be short) and
-//   those into leases of leaseBatches batches (the last one may be short). Leases of one epoch are numbered before those
-//   of the next. Nothing depends on who computes, or when.
+// Order: an epoch is a seeded permutation of all examples, cut into batches of batchSize (the last one may be short)
+//   and those into leases of leaseBatches batches (the last one may be short). Leases of one epoch are numbered before
+//   those of the next. Nothing depends on who computes, or when.
 // Cost: O(1) memory: the permutation is a Feistel network with cycle walking (Black and Rogaway 2002), not a table.
 #pragma once
 

@@ -1,7 +1,8 @@
 // Reproducible random numbers: the same bits on every machine and every run.
 //
 // The standard library's distributions and absl::BitGen are not reproducible, so roles and simulator draw from here.
-// Source: splitmix64 (Steele, Lea and Flood, OOPSLA 2014); bounded draws by multiply-shift with rejection (Lemire 2019).
+// Source: splitmix64 (Steele, Lea and Flood, OOPSLA 2014); bounded draws by multiply-shift with rejection (Lemire
+//   2019).
 #pragma once
 
 #include <cstdint>

@@ -4,8 +4,7 @@
 //   checkpoints/TERM-N/MANIFEST       JSON and a checksum line; a checkpoint without a valid one does not exist
 //
 // Order: little-endian; every byte is under a crc32c. A record is one slice's consistent pair: values and slots, and
-// the
-//   counters that say which pushes they hold.
+//   the counters that say which pushes they hold.
 // Errors: DATA_LOSS naming slice and byte for what is damaged, INVALID_ARGUMENT for what no writer of ours makes,
 //   UNIMPLEMENTED for a manifest of a later version. Input is hostile: nothing is allocated on the word of an unchecked
 //   length.

@@ -166,8 +166,7 @@ const T* Address(const T& value) {
   return &value;
 }
 
-// ---- Each message
-// -----------------------------------------------------------------------------------------------------
+// ---- Each message ---------------------------------------------------------------------------------------------------
 
 flatbuffers::Offset<wire::Join> Write(const Join& m, Writer& out);
 flatbuffers::Offset<wire::Welcome> Write(const Welcome& m, Writer& out);

@@ -5,8 +5,8 @@
 //   Payload head = p.Sub(0, 4096);                  // shares the bytes
 //
 // Order: a payload is immutable while shared; mutable_data() needs unique(), that is: no other Payload holds the block.
-// Cost: copying is one atomic increment. Blocks of Allocate() are recycled through a process-wide pool, because touching
-//   fresh pages costs more than an optimizer's whole pass over them.
+// Cost: copying is one atomic increment. Blocks of Allocate() are recycled through a process-wide pool, because
+//   touching fresh pages costs more than an optimizer's whole pass over them.
 // Threads: the count is atomic; a payload may be dropped on any thread (ZeroMQ frees frames on its I/O threads).
 // Errors: none; out of memory ends the process.
 #pragma once

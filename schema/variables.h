@@ -1,4 +1,5 @@
-// The variables of a model, inferred from its layers alone: what the chief places, ps initialises and workers compute with.
+// The variables of a model, inferred from its layers alone: what the chief places, ps initialises and workers compute
+// with.
 #pragma once
 
 #include <cstddef>

@@ -7,17 +7,16 @@
 //   backend->Synchronize();
 //
 // Shapes: checked here, for every backend alike, before the first address is used; addresses are the caller's promise.
-//   Zero rows are fine. Where an input and an output are the same view the operation works in place; other overlaps
-//   are not allowed.
+//   Zero rows are fine. Where an input and an output are the same view the operation works in place; other overlaps are
+//   not allowed.
 // Order: one queue: operations take effect in the order given, and may still be running when the call returns. Host
-//   memory given to Upload may be reused at once; what Download and the operations wrote is there after Synchronize,
-//   or at once where memory_is_host().
+//   memory given to Upload may be reused at once; what Download and the operations wrote is there after Synchronize, or
+//   at once where memory_is_host().
 // Errors: INVALID_ARGUMENT naming operation and shapes, with nothing done; RESOURCE_EXHAUSTED for memory; else what the
 //   device reports, at the latest from Synchronize.
 // Threads: one at a time.
 // Tests: tests/parity holds every operation against a naive double-precision one, with a tolerance, and sentinels
-// around
-//   every buffer.
+//   around every buffer.
 #pragma once
 
 #include <cstddef>

@@ -1,9 +1,8 @@
 // Where numbers lie: row-major matrices in some backend's memory, not owned.
 //
 // Shapes: `rows` runs of `cols` elements, `stride` elements apart (stride >= cols), so that some columns of a matrix
-// are
-//   a matrix too. `data` is an address in the backend's memory: only where Backend::memory_is_host() may others read
-//   it.
+//   are a matrix too. `data` is an address in the backend's memory: only where Backend::memory_is_host() may others
+//   read it.
 #pragma once
 
 #include <cstdint>

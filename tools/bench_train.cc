@@ -2,9 +2,9 @@
 //
 //   bench_train [--runs N] [--batch-size N] [--epochs N]
 //
-// The ceiling is one thread that reads, computes and updates in place with the same kernels: nothing is sent. The clusters
-// are real processes on this machine, of 1 chief + 1 ps + 1 worker and of 1 + 2 + 2. Each run measures all three, one
-// after the other; rates are examples per second of training, without start and end.
+// The ceiling is one thread that reads, computes and updates in place with the same kernels: nothing is sent. The
+// clusters are real processes on this machine, of 1 chief + 1 ps + 1 worker and of 1 + 2 + 2. Each run measures all
+// three, one after the other; rates are examples per second of training, without start and end.
 #include <glog/logging.h>
 
 #include <CLI/CLI.hpp>

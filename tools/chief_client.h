@@ -4,8 +4,7 @@
 //   absl::StatusOr<std::string> json = chief->AskStatus(kStatusTimeout);     // docs/STATUS.md
 //
 // Errors: INVALID_ARGUMENT for an endpoint that is none; UNAVAILABLE with advice where nobody answers;
-// FAILED_PRECONDITION
-//   where the chief refuses to say (another protocol).
+//   FAILED_PRECONDITION where the chief refuses to say (another protocol).
 // Threads: one.
 // Tests: tests/unit/tools/chief_client_test.cc.
 #pragma once

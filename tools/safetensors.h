@@ -2,8 +2,9 @@
 //
 // Shapes: a tensor's pieces, joined, are its row-major float32 elements.
 // Order: little-endian; the header is padded with spaces so that the data begin at a multiple of 64 bytes, without
-// holes. Errors: the disk's, naming the path; then the file is not there, or as it was: it is written beside and
-// renamed. Source: the safetensors README (format section) and its Rust reader's checks.
+//   holes.
+// Errors: the disk's, naming the path; then the file is not there, or as it was: it is written beside and renamed.
+// Source: the safetensors README (format section) and its Rust reader's checks.
 #pragma once
 
 #include <cstdint>

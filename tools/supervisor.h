@@ -6,8 +6,7 @@
 //   for (const Exited& exited : (*supervisor)->Collect().exited) ...
 //
 // Order: a child gets a process group of its own, so that Ctrl-C reaches this process alone, and SIGKILL from the
-// kernel
-//   when this process dies.
+//   kernel when this process dies.
 // Threads: one; SIGCHLD, SIGINT, SIGTERM and SIGHUP are blocked in it while a Supervisor lives, and read by Collect.
 //   Create it before any other thread starts.
 // Tests: tests/unit/tools/supervisor_test.cc.

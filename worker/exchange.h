@@ -9,8 +9,7 @@
 // Order: to one ps pushes leave by lease, then step; a pull leaves behind all pushes that are ready. Leases are held in
 //   ascending order.
 // Errors: what a ps gets wrong is counted as rejected and asked again. A refusal of this worker's gradients is a
-// Status:
-//   it is at fault and must end.
+//   Status: it is at fault and must end.
 // Tests: tests/unit/worker/exchange_test.cc, tests/scenario/worker_*.txt.
 #pragma once
 

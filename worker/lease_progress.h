@@ -8,7 +8,8 @@
 //   Within an epoch a slice only moves on, so an answer that says less than one before is late and changes nothing. The
 //   first answer in a new epoch may point behind what is still kept: then the slice's computation goes back to it.
 // Cost: Next is linear in slices, the rest constant.
-// Source: schema/PROTOCOL.md, conversation 6. Tests: tests/unit/worker/lease_progress_test.cc.
+// Source: schema/PROTOCOL.md, conversation 6.
+// Tests: tests/unit/worker/lease_progress_test.cc.
 #pragma once
 
 #include <cstddef>

@@ -1,12 +1,10 @@
 // Where each slice is, and in which epoch, by the newest placement.
 //
-//   absl::StatusOr<std::vector<SliceId>> moved = map.Changes(placement);   // slices with a new epoch; nothing changes
-//   yet map.Adopt(placement, effects);                                         // dials new servers, hangs up on gone
-//   ones
+//   absl::StatusOr<std::vector<SliceId>> moved = map.Changes(placement);   // with a new epoch; nothing changes yet
+//   map.Adopt(placement, effects);                                         // dials new servers, hangs up on gone ones
 //
 // Order: (term, number) of the placement and the epoch of each slice only rise. A server is an incarnation, not a name;
-// a
-//   slice that moves does so in a new epoch.
+//   a slice that moves does so in a new epoch.
 // Errors: INVALID_ARGUMENT for a placement that breaks this, or does not name every slice once.
 // Tests: tests/unit/worker/shard_map_test.cc.
 #pragma once

@@ -6,9 +6,8 @@
 //   must have come in some request's updates.
 // Cost: a step copies each updated slice once into its variable; gradients are not copied.
 // Errors: of Prepare: the data set's, with file and offset; INVALID_ARGUMENT naming both sides where data and model
-// differ.
-//   Of steps: INVALID_ARGUMENT or OUT_OF_RANGE for what is not the plan's or the grid's, FAILED_PRECONDITION where
-//   Prepare or a slice is missing. A failed step may be asked for again.
+//   differ. Of steps: INVALID_ARGUMENT or OUT_OF_RANGE for what is not the plan's or the grid's, FAILED_PRECONDITION
+//   where Prepare or a slice is missing. A failed step may be asked for again.
 // Threads: one at a time; device() any.
 #pragma once
 

@@ -1,5 +1,5 @@
-// A job small enough to reckon with by hand: two slices (a kernel of 4 elements and a bias of 2), two epochs of two leases
-// of three steps each, plain SGD with a learning rate of 1.
+// A job small enough to reckon with by hand: two slices (a kernel of 4 elements and a bias of 2), two epochs of two
+// leases of three steps each, plain SGD with a learning rate of 1.
 #pragma once
 
 #include <cstdint>

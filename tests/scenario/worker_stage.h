@@ -1,4 +1,5 @@
-// A worker that has joined and indexed its data, the test being its chief, its ps and its device. The job is tiny_job.h's.
+// A worker that has joined and indexed its data, the test being its chief, its ps and its device. The job is
+// tiny_job.h's.
 //
 //   place number=1 0@1.1/ps-0 1@1.1/ps-1      pass 500ms
 //   grant 0                                   committed 0 [not]

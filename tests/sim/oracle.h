@@ -1,8 +1,7 @@
 // The oracle workload: gradients that follow from their names alone, so that anyone can say what a slice must hold.
 //
 // Shapes: the gradient of (lease, step, slice) is elements(slice) floats, each a small integer hashed from (lease,
-// step,
-//   slice, index). Under SGD with learning rate 1 a slice's change is then a sum of integers: exact, whatever the
+//   step, slice, index). Under SGD with learning rate 1 a slice's change is then a sum of integers: exact, whatever the
 //   order.
 // A drawn share of the names has no gradient for a slice, or one that is not finite.
 #pragma once

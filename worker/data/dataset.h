@@ -5,8 +5,8 @@
 //
 // Shapes: inputs [ids.size(), input_width()] row-major; labels [ids.size()].
 // Threads: reading is const and may happen on several threads.
-// Errors: NOT_FOUND, DATA_LOSS (truncated, trailing bytes, a damaged gzip stream) or INVALID_ARGUMENT (wrong magic, counts
-//   that disagree), always with file and offset.
+// Errors: NOT_FOUND, DATA_LOSS (truncated, trailing bytes, a damaged gzip stream) or INVALID_ARGUMENT (wrong magic,
+//   counts that disagree), always with file and offset.
 #pragma once
 
 #include <cstdint>

@@ -10,8 +10,8 @@
 // Units: gradients are of the batch's mean loss; losses are sums over the batch.
 // Order: gradients leave as soon as they are computed: the last layer's first.
 // Cost: all memory is taken in Create, but for the gradients: one payload per variable and step, zero-copy from there
-// on. Errors: INVALID_ARGUMENT for a model whose shapes do not fit and for parameters or batches that are not the
-// model's;
+//   on.
+// Errors: INVALID_ARGUMENT for a model whose shapes do not fit and for parameters or batches that are not the model's;
 //   OUT_OF_RANGE for a label beyond the output; else the backend's.
 // Threads: one at a time.
 #pragma once
