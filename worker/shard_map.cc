@@ -27,6 +27,7 @@ const PsLink* ShardMap::Find(Incarnation incarnation) const {
 }
 
 absl::StatusOr<std::vector<SliceId>> ShardMap::Changes(const Placement& placement) const {
+  if (placement.number == 0) return absl::InvalidArgumentError("it has no number");
   std::vector<SliceId> changed;
   std::vector<bool> named(epochs_.size());
   for (const Placement::Item& item : placement.slices) {
@@ -35,6 +36,7 @@ absl::StatusOr<std::vector<SliceId>> ShardMap::Changes(const Placement& placemen
       return absl::InvalidArgumentError(absl::StrCat("slice ", slice, " is unknown, named twice or at no server"));
     }
     named[slice] = true;
+    if (item.epoch == SliceEpoch{}) return absl::InvalidArgumentError(absl::StrCat("slice ", slice, " has no epoch"));
     if (item.epoch > epochs_[slice]) {
       changed.push_back(item.slice);
     } else if (item.epoch < epochs_[slice] ||

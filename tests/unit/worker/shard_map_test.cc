@@ -95,6 +95,11 @@ TEST_F(ShardMapTest, RefusesPlacementsThatCannotBe) {
   EXPECT_FALSE(map_.Changes(unknown).ok());
 }
 
+TEST_F(ShardMapTest, TheFirstPlacementToo) {
+  EXPECT_FALSE(map_.Changes(Place(0, {kPs0, kPs1}, {1, 1}, {1, 1})).ok()) << "has no number";
+  EXPECT_FALSE(map_.Changes(Place(1, {kPs0, kPs1}, {0, 0}, {1, 1})).ok()) << "a slice has no epoch";
+}
+
 TEST(PsLinkTest, OneMessageMayAlwaysGo) {
   PsLink link;
   link.window = 50;
