@@ -91,7 +91,7 @@ Message PsStage::FromWorker(const Command& command) const {
     const Version from = command.Has("from") ? ParseVersion(command.Text("from")) : Version{epoch, 0};
     push.slices.push_back({slice, epoch, from, Gradient(command.Text("gradient", "1"), slice)});
     probe.slices.push_back({slice, epoch});
-    pull.slices.push_back({slice, epoch, rest.empty() ? Version() : Version{epoch, std::stoull(rest)}});
+    pull.slices.push_back({slice, epoch, command.Has("have") ? ParseVersion(command.Text("have")) : Version()});
   }
   if (command.name() == "push") return push;
   if (command.name() == "probe") return probe;

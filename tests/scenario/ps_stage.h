@@ -4,7 +4,7 @@
 //   push lease=0 step=1 0@1.1                 welcome incarnation=11
 //        [gradient=1|empty|nan|short] [from=1.1v3] [worker=5]
 //   probe lease=0 0@1.1                       show 0                  (what the slice holds)
-//   pull request=1 0@1.1v3                    stats
+//   pull request=1 0@1.1 [have=1.1v3]         stats
 //   snapshot round=1-1 0@1.1 [as=NAME]        stop
 //   restore 0@1.2 record=NAME round=1-1
 #pragma once

@@ -29,14 +29,20 @@ class ExchangeTest : public testing::Test {
  protected:
   ExchangeTest() {
     session_.Receive(now_, Welcome{.you = kMe, .term = 1, .name = "worker-0", .job = ""}, effects_);
-    Placement placement{1, 1, 100, {{kPs, "ps-0", "h:1"}}, {}};
-    for (uint32_t i = 0; i < 3; ++i) placement.slices.push_back({SliceId{i}, {1, 1}, 0});
-    EXPECT_TRUE(exchange_.Place(placement, now_, effects_).ok());
+    EXPECT_TRUE(exchange_.Place(PlacedAt(1, {1, 1}), now_, effects_).ok());
     exchange_.Hold(kLease, kSteps, now_, effects_);
     Answer({0, 1, 2}, 0);
     effects_.Take();
   }
 
+  // All at one ps, slice 0 in that epoch.
+  static Placement PlacedAt(uint64_t number, SliceEpoch epoch) {
+    return {number,
+            1,
+            100,
+            {{kPs, "ps-0", "h:1"}},
+            {{SliceId{0}, epoch, 0}, {SliceId{1}, {1, 1}, 0}, {SliceId{2}, {1, 1}, 0}}};
+  }
   // The ps answers for these slices.
   void Answer(const std::vector<uint32_t>& slices, Step applied) {
     PushReply reply{kPs, kLease, {}, window_};
@@ -132,12 +138,24 @@ TEST_F(ExchangeTest, NoByteOfTheWindowIsLost) {
   EXPECT_EQ(Take(), (std::vector<Sent>{{'L', 0, {0}}}));
 }
 
-TEST_F(ExchangeTest, ValuesOfAnotherSizeAreNotTaken) {
+TEST_F(ExchangeTest, AMovedSliceGivesItsShareOfTheWindowBack) {
+  window_ = kMiB;
+  Answer({0, 1, 2}, 0);
+  Keep(1);
+  EXPECT_EQ(Take(), (std::vector<Sent>{{'P', 1, {0}}}));
+  EXPECT_TRUE(exchange_.Place(PlacedAt(2, {1, 2}), now_, effects_).ok());
+  EXPECT_EQ(Take(), (std::vector<Sent>{{' ', 0, {}}, {'P', 1, {1}}})) << "probed; then there is room for the next one";
+}
+
+TEST_F(ExchangeTest, ValuesOfAnotherSizeOrEpochAreNotTaken) {
   exchange_.BeginPull(now_, effects_);
-  const PullReply reply{kPs, 3, {{SliceId{2}, SliceRefusal::kNone, {{1, 1}, 7}, Payload::Zeros(4)}}, window_};
+  PullReply reply{kPs, 3, {{SliceId{2}, SliceRefusal::kNone, {{1, 1}, 7}, Payload::Zeros(4)}}, window_};
   EXPECT_TRUE(exchange_.Receive(kFirstPeer, reply, now_, effects_).ok());
   EXPECT_EQ(exchange_.parameters().versions[2], Version());
   EXPECT_EQ(session_.stats().messages_rejected, 1u);
+  reply.slices[0] = {SliceId{2}, SliceRefusal::kNone, {{1, 2}, 7}, Payload::Zeros(32)};
+  EXPECT_TRUE(exchange_.Receive(kFirstPeer, reply, now_, effects_).ok());
+  EXPECT_EQ(exchange_.parameters().versions[2], Version());
   for (uint32_t i = 0; i < 2; ++i) AnswerPull(i + 1, i);
   EXPECT_FALSE(exchange_.fresh());
 }
