@@ -42,7 +42,7 @@ class PsRole::Machine {
   void On(StorageDone& done);
   void On(ComputeDone&) {}
   void On(ResourceSample& sample) { session_.Sample(sample); }
-  void On(StopRequested& stop);
+  void On(StopRequested& stop) { session_.Stop(stop.signal, *out_); }
 
   void FromChief(PeerId, Assign& assign);
   void FromChief(PeerId, RestoreSlice& restore);
@@ -129,10 +129,6 @@ void PsRole::Machine::On(Received& received) {
 
 void PsRole::Machine::On(StorageDone& done) {
   if (writer_) writer_->Done(done, *shard_, *out_);
-}
-
-void PsRole::Machine::On(StopRequested& stop) {
-  session_.End(143, absl::StrCat("ended by signal ", stop.signal), *out_);
 }
 
 void PsRole::Machine::OnJoined() {

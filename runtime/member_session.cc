@@ -32,6 +32,7 @@ MemberSession::MemberSession(MemberOptions options) : options_(std::move(options
 void MemberSession::Start(Time now, const Started& started, Effects& effects) {
   started_ = true;
   heard_ = now;
+  last_tick_ = now;
   options_.join.endpoint = started.endpoint;
   effects.Add(Dial{kChief, options_.chief});
   SendJoin(now, effects);
@@ -45,6 +46,7 @@ void MemberSession::SendJoin(Time now, Effects& effects) {
 
 bool MemberSession::Tick(Time now, uint64_t placement, Effects& effects) {
   if (!started_ || ended_) return false;
+  TakeOutOwnPause(now);
   const Duration patience = kSilences * options_.timing.dead_after;
   if (was_member_ && now - heard_ >= patience) {
     End(1,
@@ -73,6 +75,14 @@ bool MemberSession::Tick(Time now, uint64_t placement, Effects& effects) {
   }
   if (now >= next_join_) SendJoin(now, effects);
   return false;
+}
+
+// A process that was itself stopped (a suspended machine, a debugger) heard nobody meanwhile: no one else was silent.
+void MemberSession::TakeOutOwnPause(Time now) {
+  const Duration pause = now - std::exchange(last_tick_, now);
+  if (pause <= options_.timing.dead_after / 4) return;
+  heard_ = std::min(now, heard_ + pause);
+  if (refused_since_) refused_since_ = std::min(now, *refused_since_ + pause);
 }
 
 void MemberSession::Sample(const ResourceSample& sample) {
@@ -146,6 +156,10 @@ void MemberSession::End(int code, const std::string& why, Effects& effects) {
     effects.SendTo(kChief, Leave{incarnation_, why});
   }
   effects.Add(Exit{code, why});
+}
+
+void MemberSession::Stop(int signal, Effects& effects) {
+  End(128 + signal, absl::StrCat("ended by signal ", signal), effects);
 }
 
 void MemberSession::Say(Severity severity, const std::string& text, Effects& effects) {

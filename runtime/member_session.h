@@ -8,7 +8,8 @@
 // Order: a member is one Incarnation. kDropped says that the chief no longer knows it: the owner drops all it holds,
 //   while the session joins anew by itself.
 // Errors: a refusal for good, a chief that is silent for 3 * dead_after and a name that stays taken as long end the
-//   process: Exit 1 with one sentence. A chief that is not there yet is waited for.
+//   process: Exit 1 with one sentence. A chief that is not there yet is waited for. Time in which this process itself
+//   stood still counts as nobody's silence.
 // Tests: tests/unit/runtime/member_session_test.cc.
 #pragma once
 
@@ -67,6 +68,8 @@ class MemberSession {
 
   // Gives the last counts, says goodbye and ends the process.
   void End(int code, const std::string& why, Effects& effects);
+  // Likewise, as shells have it: 128 + the signal.
+  void Stop(int signal, Effects& effects);
 
   // To this process's log, and to the chief's copy of it.
   void Say(Severity severity, const std::string& text, Effects& effects);
@@ -83,6 +86,7 @@ class MemberSession {
 
  private:
   void SendJoin(Time now, Effects& effects);
+  void TakeOutOwnPause(Time now);
   void SendHeartbeat(Effects& effects);
   News ReceiveRefused(Time now, const Refused& refused, Effects& effects);
 
@@ -98,6 +102,7 @@ class MemberSession {
 
   uint64_t placement_ = 0;  // as the last heartbeat said
   Time heard_;              // last message from the chief
+  Time last_tick_;
   Time next_join_;
   Time next_notice_;
   Time next_heartbeat_;

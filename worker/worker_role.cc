@@ -47,7 +47,7 @@ class WorkerRole::Machine {
   void On(StorageDone&) {}
   void On(ComputeDone& done);
   void On(ResourceSample& sample) { session_.Sample(sample); }
-  void On(StopRequested& stop) { session_.End(143, absl::StrCat("ended by signal ", stop.signal), *out_); }
+  void On(StopRequested& stop) { session_.Stop(stop.signal, *out_); }
 
   void OnJoined();
   void OnDropped();

@@ -116,6 +116,46 @@ TEST_F(MemberSessionTest, ASilentChiefEndsIt) {
   EXPECT_EQ(exit_->why, "the chief at h0:2222 has not answered for 15 s");
 }
 
+TEST_F(MemberSessionTest, ItsOwnPauseIsNoSilenceOfTheChief) {
+  Welcomed();
+  Pass(10s);
+  now_ += 100s;  // in which this process did not run
+  Pass(4s);
+  EXPECT_FALSE(exit_.has_value());
+  Pass(2s);
+  EXPECT_TRUE(exit_.has_value()) << "the silences before and after it add up";
+}
+
+TEST_F(MemberSessionTest, WhatArrivedDuringItsPauseCountsAsHeardNoLaterThanNow) {
+  Welcomed();
+  Pass(10s);
+  now_ += 100s;
+  Receive(HeartbeatReply{});
+  Pass(14s);
+  EXPECT_FALSE(exit_.has_value());
+  Pass(2s);
+  EXPECT_TRUE(exit_.has_value());
+}
+
+TEST_F(MemberSessionTest, ItsOwnPauseIsNoLongRefusal) {
+  Receive(Refused{RefusalCode::kNameTaken, false, "ps-0 is alive"});
+  Pass(10s);
+  now_ += 100s;
+  Pass(4s);
+  EXPECT_FALSE(exit_.has_value());
+  Pass(2s);
+  EXPECT_TRUE(exit_.has_value());
+}
+
+TEST_F(MemberSessionTest, ASignalEndsItWithACodeOfItsOwn) {
+  Welcomed();
+  session_.Stop(2, effects_);
+  Collect();
+  EXPECT_EQ(exit_->code, 130);
+  EXPECT_EQ(exit_->why, "ended by signal 2");
+  EXPECT_EQ(Take<Leave>().size(), 1u);
+}
+
 TEST_F(MemberSessionTest, OneThatIsUnknownJoinsAnew) {
   Welcomed();
   Take<Join>();
