@@ -1,7 +1,7 @@
 #include "runtime/zmq_driver.h"
 
 #include <glog/logging.h>
-#include <zmq.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -46,11 +46,11 @@ int ZmqDriver::Run(Role& role) {
   next_sample_ = Now() + kSampleEvery;
   Step(Started{UnixMs(), endpoint()});
   while (!exit_code_) {
-    bool busy = ServeMail();
-    busy |= ServeListener();
-    busy |= ServeLinks();
+    ServeMail();
+    ServeListener();
+    ServeLinks();
     ServeClock();
-    if (!busy && !exit_code_) Wait();
+    if (!exit_code_ && Drained()) Wait();
   }
   Close();
   return *exit_code_;
@@ -67,44 +67,39 @@ void ZmqDriver::Step(Input input) {
   if (world_.trace != nullptr) world_.trace->Flush();
 }
 
-bool ZmqDriver::ServeMail() {
-  if (!world_.mailbox->has_mail()) return false;
+void ZmqDriver::ServeMail() {
+  if (!world_.mailbox->has_mail()) return;
   for (Input& input : world_.mailbox->Take()) Step(std::move(input));
-  return true;
 }
 
-bool ZmqDriver::ServeListener() {
-  if (!listener_) return false;
+void ZmqDriver::ServeListener() {
+  if (!listener_) return;
   for (int i = 0; i < kBurst && !exit_code_; ++i) {
     const ZmqChannel::Receipt receipt = listener_->Receive(&sender_, &frames_);
-    if (receipt == ZmqChannel::Receipt::kNothing) return i > 0;
+    if (receipt == ZmqChannel::Receipt::kNothing) return;
     const PeerId from = peers_.Spoke(sender_);
     if (from != PeerId::kNone) Deliver(from, receipt);
   }
-  return true;
 }
 
-bool ZmqDriver::ServeLinks() {
-  bool busy = false;
+void ZmqDriver::ServeLinks() {
   // A Step may dial or hang up: iterators do not last.
   for (auto link = links_.begin(); link != links_.end();) {
     const PeerId id = link->first;
-    busy |= ServeLink(id);
+    ServeLink(id);
     link = links_.upper_bound(id);
   }
-  return busy;
 }
 
-bool ZmqDriver::ServeLink(PeerId id) {
+void ZmqDriver::ServeLink(PeerId id) {
   for (int i = 0; i < kBurst && !exit_code_; ++i) {
     auto link = links_.find(id);
-    if (link == links_.end()) return true;
+    if (link == links_.end()) return;
     if (link->second.waiting()) link->second.Flush(Now());
     const ZmqChannel::Receipt receipt = link->second.channel().Receive(&sender_, &frames_);
-    if (receipt == ZmqChannel::Receipt::kNothing) return i > 0;
+    if (receipt == ZmqChannel::Receipt::kNothing) return;
     Deliver(id, receipt);
   }
-  return true;
 }
 
 void ZmqDriver::Deliver(PeerId from, ZmqChannel::Receipt receipt) {
@@ -155,18 +150,26 @@ void ZmqDriver::SampleAndReport() {
   Step(sample);
 }
 
-void ZmqDriver::Wait() {
-  std::vector<zmq_pollitem_t> items;
-  if (listener_) items.push_back({listener_->socket().get(), 0, ZMQ_POLLIN, 0});
+// Whether nothing can be done before a descriptor becomes readable.
+bool ZmqDriver::Drained() {
+  if (listener_ && !listener_->drained()) return false;
   for (auto& [id, link] : links_) {
-    const short events = link.waiting() ? ZMQ_POLLIN | ZMQ_POLLOUT : ZMQ_POLLIN;
-    items.push_back({link.channel().socket().get(), 0, events, 0});
+    if (link.waiting() && link.channel().CanSend()) return false;
+    if (!link.channel().drained()) return false;
   }
-  items.push_back({nullptr, world_.mailbox->fd(), ZMQ_POLLIN, 0});
-  if (world_.signals != nullptr) items.push_back({nullptr, world_.signals->fd(), ZMQ_POLLIN, 0});
+  return true;
+}
+
+// On the sockets' own descriptors: zmq_poll would ask each socket twice more, at a system call each.
+void ZmqDriver::Wait() {
+  waited_on_.clear();
+  if (listener_) waited_on_.push_back({listener_->fd(), POLLIN, 0});
+  for (auto& [id, link] : links_) waited_on_.push_back({link.channel().fd(), POLLIN, 0});
+  waited_on_.push_back({world_.mailbox->fd(), POLLIN, 0});
+  if (world_.signals != nullptr) waited_on_.push_back({world_.signals->fd(), POLLIN, 0});
   const Duration left = std::max(Duration::zero(), next_tick_ - Now());
-  const auto timeout = std::chrono::ceil<std::chrono::milliseconds>(left).count();
-  if (zmq_poll(items.data(), static_cast<int>(items.size()), timeout) < 0) PCHECK(errno == EINTR) << "zmq_poll";
+  const timespec patience{.tv_sec = left / 1s, .tv_nsec = (left % 1s).count()};
+  if (ppoll(waited_on_.data(), waited_on_.size(), &patience, nullptr) < 0) PCHECK(errno == EINTR) << "ppoll";
 }
 
 void ZmqDriver::Close() {

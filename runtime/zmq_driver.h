@@ -7,13 +7,15 @@
 // Order: inputs one at a time; effects in the order given, after Step returned. A trace record is in its file before
 //   what follows it is sent.
 // Cost: each round takes at most kBurst messages from each connection, so that no flood starves another one or the
-//   tick. It polls only when a whole round had nothing to do.
+//   tick. It waits only when every connection is drained.
 // Errors: what a peer sends is Received or Malformed or nothing. A message that finds no peer, or a peer that has
 //   stopped reading, is lost; losses are logged once a second. An Exit has a second to get out what was sent before it;
 //   a dialler that is cut off drops what it has not read yet, so a listener's very last words may be lost.
 // Threads: Open and Run on one thread; the world's parts post into the mailbox from theirs.
 // Tests: tests/unit/runtime/zmq_driver_test.cc.
 #pragma once
+
+#include <poll.h>
 
 #include <map>
 #include <memory>
@@ -68,13 +70,14 @@ class ZmqDriver {
       : options_(options), world_(world), context_(std::move(context)), peers_(kMaxPeers) {}
 
   void Step(Input input);
-  bool ServeMail();
-  bool ServeListener();
-  bool ServeLink(PeerId id);
-  bool ServeLinks();
+  void ServeMail();
+  void ServeListener();
+  void ServeLinks();
+  void ServeLink(PeerId id);
   void Deliver(PeerId from, ZmqChannel::Receipt receipt);
   void ServeClock();
   void SampleAndReport();
+  bool Drained();
   void Wait();
   void Close();
 
@@ -100,8 +103,9 @@ class ZmqDriver {
   Time next_sample_{};
   std::string sender_;  // scratch of the message at hand, as the next one is
   std::vector<Payload> frames_;
-  uint64_t lost_ = 0;             // messages that found no way, since the last report
-  uint64_t closed_bytes_in_ = 0;  // of links that were hung up
+  std::vector<pollfd> waited_on_;  // scratch of Wait
+  uint64_t lost_ = 0;              // messages that found no way, since the last report
+  uint64_t closed_bytes_in_ = 0;   // of links that were hung up
   uint64_t closed_bytes_out_ = 0;
 };
 

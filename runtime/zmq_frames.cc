@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 #include "schema/codec.h"
@@ -12,7 +13,7 @@
 namespace downpour {
 namespace {
 
-// Up to here a copy costs less than lending.
+// On sending, up to here a copy costs less than lending.
 constexpr size_t kCopiedBytes = 2048;
 constexpr size_t kMaxRoutingIdBytes = 255;
 
@@ -27,21 +28,14 @@ int Uninterrupted(Attempt attempt) {
 
 // False if there is none.
 bool ReceiveFrame(void* socket, Payload* payload, bool* more) {
-  zmq_msg_t frame;
-  zmq_msg_init(&frame);
-  if (Uninterrupted([&] { return zmq_msg_recv(&frame, socket, ZMQ_DONTWAIT); }) < 0) {
+  auto frame = std::make_unique<zmq_msg_t>();
+  zmq_msg_init(frame.get());
+  if (Uninterrupted([&] { return zmq_msg_recv(frame.get(), socket, ZMQ_DONTWAIT); }) < 0) {
     PCHECK(errno == EAGAIN) << "zmq_msg_recv";
     return false;
   }
-  *more = zmq_msg_more(&frame) != 0;
-  if (zmq_msg_size(&frame) <= kCopiedBytes) {
-    *payload = Payload::CopyOf(zmq_msg_data(&frame), zmq_msg_size(&frame));
-    zmq_msg_close(&frame);
-    return true;
-  }
-  auto* held = new zmq_msg_t;
-  zmq_msg_init(held);
-  zmq_msg_move(held, &frame);
+  zmq_msg_t* held = frame.release();
+  *more = zmq_msg_more(held) != 0;
   *payload = Payload::Adopt(zmq_msg_data(held), zmq_msg_size(held), [held] {
     zmq_msg_close(held);
     delete held;
@@ -69,7 +63,26 @@ bool SendFrame(void* socket, const Payload& payload, bool more) {
 
 }  // namespace
 
+ZmqChannel::ZmqChannel(ZmqSocket socket, Side side) : socket_(std::move(socket)), side_(side) {
+  size_t bytes = sizeof(fd_);
+  PCHECK(zmq_getsockopt(socket_.get(), ZMQ_FD, &fd_, &bytes) == 0) << "ZMQ_FD";
+}
+
+bool ZmqChannel::CanSend() {
+  int events = 0;
+  size_t bytes = sizeof(events);
+  PCHECK(zmq_getsockopt(socket_.get(), ZMQ_EVENTS, &events, &bytes) == 0) << "ZMQ_EVENTS";
+  if ((events & ZMQ_POLLIN) != 0) drained_ = false;
+  return (events & ZMQ_POLLOUT) != 0;
+}
+
 ZmqChannel::Receipt ZmqChannel::Receive(std::string* peer, std::vector<Payload>* frames) {
+  const Receipt receipt = ReceiveNow(peer, frames);
+  drained_ = receipt == Receipt::kNothing && !dropping_;
+  return receipt;
+}
+
+ZmqChannel::Receipt ZmqChannel::ReceiveNow(std::string* peer, std::vector<Payload>* frames) {
   frames->clear();
   peer->clear();
   if (dropping_ && !DropRest()) return Receipt::kNothing;
@@ -107,6 +120,7 @@ bool ZmqChannel::DropRest() {
 }
 
 ZmqChannel::Sending ZmqChannel::Send(const std::string& peer, const std::vector<Payload>& frames) {
+  drained_ = false;
   const auto failure = [] { return errno == EAGAIN ? Sending::kBusy : Sending::kGone; };
   if (side_ == Side::kListener) {
     const auto send_id = [&] { return zmq_send(socket_.get(), peer.data(), peer.size(), ZMQ_DONTWAIT | ZMQ_SNDMORE); };

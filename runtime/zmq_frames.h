@@ -19,7 +19,7 @@ class ZmqChannel {
  public:
   // A listener's messages begin with the routing id of the peer they come from or go to; a dialled link has one peer.
   enum class Side { kListener, kDialler };
-  ZmqChannel(ZmqSocket socket, Side side) : socket_(std::move(socket)), side_(side) {}
+  ZmqChannel(ZmqSocket socket, Side side);
 
   enum class Receipt {
     kNothing,  // there is none yet
@@ -36,6 +36,12 @@ class ZmqChannel {
   };
   Sending Send(const std::string& peer, const std::vector<Payload>& frames);
 
+  // A descriptor to wait on, readable when something changed: but only while drained(), that is while the last thing done
+  // to the channel was a Receive that found nothing. Any other call may use up what the descriptor would have said.
+  int fd() const { return fd_; }
+  bool drained() const { return drained_; }
+  bool CanSend();  // without waiting
+
   ZmqSocket& socket() { return socket_; }
   const ZmqSocket& socket() const { return socket_; }
   // Of all frames so far.
@@ -43,10 +49,13 @@ class ZmqChannel {
   uint64_t bytes_out() const { return bytes_out_; }
 
  private:
+  Receipt ReceiveNow(std::string* peer, std::vector<Payload>* frames);
   bool DropRest();
 
   ZmqSocket socket_;
   Side side_;
+  int fd_ = -1;
+  bool drained_ = false;
   bool dropping_ = false;  // within a message of too many frames
   uint64_t bytes_in_ = 0;
   uint64_t bytes_out_ = 0;

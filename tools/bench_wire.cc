@@ -1,0 +1,177 @@
+// How fast slices go to a ps and back, against bare ZeroMQ over the same sockets and raw sockets of the same kind.
+//
+//   bench_wire [--runs N] [--only TEXT]
+//
+// A unit is the push of one slice and the pull of its new values right behind it, as a worker does; goodput counts both
+// slices. Server and client are processes of their own. The three kinds take turns in every run, so that whatever else
+// the machine does meets all of them.
+#include <glog/logging.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "runtime/posix_fd.h"
+#include "runtime/posix_process.h"
+#include "tools/wire_sides.h"
+
+namespace downpour {
+namespace {
+
+// A server in a child process, which ends with this object or this process.
+class ServerProcess {
+ public:
+  ServerProcess(const WireSides& sides, const WireLoad& load, const std::string& listen) {
+    int ends[2];
+    PCHECK(pipe(ends) == 0);
+    const UniqueFd read_end(ends[0]);
+    UniqueFd write_end(ends[1]);
+    pid_ = fork();
+    PCHECK(pid_ >= 0) << "fork";
+    if (pid_ == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      sides.serve(load, listen, [&](const std::string& endpoint) {
+        PCHECK(write(write_end.get(), endpoint.data(), endpoint.size()) == static_cast<ssize_t>(endpoint.size()));
+      });
+      _exit(1);
+    }
+    write_end = UniqueFd();  // so that a server that ends without a word is noticed
+    char endpoint[256];
+    const ssize_t bytes = read(read_end.get(), endpoint, sizeof(endpoint));
+    PCHECK(bytes > 0) << "the server did not start";
+    endpoint_.assign(endpoint, static_cast<size_t>(bytes));
+  }
+  ~ServerProcess() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  ServerProcess(const ServerProcess&) = delete;
+  ServerProcess& operator=(const ServerProcess&) = delete;
+  const std::string& endpoint() const { return endpoint_; }
+
+ private:
+  pid_t pid_ = 0;
+  std::string endpoint_;
+};
+
+// Seconds for so many units, `in_flight` of them at a time.
+double SecondsOf(WireClient& client, const WireLoad& load, size_t units, size_t in_flight) {
+  const auto begin = std::chrono::steady_clock::now();
+  for (size_t i = 0; i < units + in_flight; ++i) {
+    if (i >= in_flight) client.End();
+    if (i < units) client.Begin(i % load.slices);
+  }
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+struct Series {
+  std::vector<double> values;
+  double Median() const {
+    std::vector<double> sorted = values;
+    std::sort(sorted.begin(), sorted.end());
+    return sorted[sorted.size() / 2];
+  }
+  double Smallest() const { return *std::min_element(values.begin(), values.end()); }
+  double Largest() const { return *std::max_element(values.begin(), values.end()); }
+};
+
+struct Case {
+  WireLoad load;
+  size_t units;                  // of one measurement
+  double per_unit;               // what is counted, in the unit printed
+  const char* unit;              // GB/s
+  std::vector<WireSides> sides;  // downpour last
+};
+
+// Rates of all kinds, in turn, `runs` times.
+void Measure(const Case& c, bool ipc, size_t in_flight, int runs) {
+  std::vector<Series> rates(c.sides.size()), ratios(c.sides.size());
+  std::string folder = (std::filesystem::temp_directory_path() / "bench-wire-XXXXXX").string();
+  PCHECK(mkdtemp(folder.data()) != nullptr);
+  {
+    std::vector<std::unique_ptr<ServerProcess>> servers;  // all of them before the first thread of a client
+    for (const WireSides& sides : c.sides) {
+      const std::string listen = ipc ? "ipc://" + folder + "/" + std::to_string(servers.size()) : "127.0.0.1:0";
+      servers.push_back(std::make_unique<ServerProcess>(sides, c.load, listen));
+    }
+    std::vector<std::unique_ptr<WireClient>> clients;
+    for (size_t i = 0; i < servers.size(); ++i) clients.push_back(c.sides[i].dial(c.load, servers[i]->endpoint()));
+    for (int run = -1; run < runs; ++run) {  // the first one warms up
+      std::vector<double> now;
+      for (auto& client : clients) {
+        now.push_back(static_cast<double>(c.units) * c.per_unit / SecondsOf(*client, c.load, c.units, in_flight));
+      }
+      for (size_t i = 0; run >= 0 && i < now.size(); ++i) {
+        rates[i].values.push_back(now[i]);
+        ratios[i].values.push_back(now.back() / now[i]);
+      }
+    }
+  }
+  std::filesystem::remove_all(folder);
+  for (size_t i = 0; i < c.sides.size(); ++i) {
+    std::printf("    %-12s %9.2f %s  [%.2f, %.2f]", c.sides[i].name, rates[i].Median(), c.unit, rates[i].Smallest(),
+                rates[i].Largest());
+    if (i + 1 < c.sides.size()) {
+      std::printf("   downpour is %.2f of it  [%.2f, %.2f]", ratios[i].Median(), ratios[i].Smallest(),
+                  ratios[i].Largest());
+    }
+    std::printf("\n");
+  }
+  std::fflush(stdout);
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("Goodput of push and pull against bare ZeroMQ and raw sockets", "bench_wire");
+  int runs = 9;
+  app.add_option("--runs", runs, "measurements of each; their median and range are printed")
+      ->check(CLI::PositiveNumber);
+  std::string only;
+  app.add_option("--only", only, "measure what has this in its title");
+  CLI11_PARSE(app, argc, argv);
+  KeepFreedMemory();
+
+  constexpr size_t kKiB = 1024, kMiB = 1024 * kKiB;
+  const std::vector<WireSides> transfers = {RawSides(), BareZmqSides(), DownpourSides()};
+  const auto transfer = [&](size_t slice_bytes, size_t slices, size_t units) {
+    return Case{{slice_bytes, slices}, units, 2e-9 * static_cast<double>(slice_bytes), "GB/s", transfers};
+  };
+  const std::vector<std::pair<const char*, Case>> cases = {
+      {"64 KiB slices of a 1 MiB variable", transfer(64 * kKiB, 16, 4096)},
+      {"1 MiB slices of a 16 MiB variable", transfer(kMiB, 16, 512)},
+      {"a 64 MiB variable in slices of 1 MiB", transfer(kMiB, 64, 512)},
+  };
+  const Case probes{{64 * kKiB, 16}, 20'000, 1e-3, "thousand/s", {BareZmqProbeSides(), DownpourProbeSides()}};
+
+  std::printf("medians of %d runs [smallest, largest]\n", runs);
+  const auto measure = [&](const std::string& title, const Case& c, bool ipc, size_t in_flight) {
+    if (title.find(only) == std::string::npos) return;
+    std::printf("  %s\n", title.c_str());
+    Measure(c, ipc, in_flight, runs);
+  };
+  for (const bool ipc : {false, true}) {
+    const std::string transport = ipc ? "ipc, " : "loopback TCP, ";
+    for (const auto& [name, c] : cases) {
+      for (const size_t in_flight : {1, 4}) {
+        measure(transport + name + ", push and pull, " + std::to_string(in_flight) + " in flight", c, ipc, in_flight);
+      }
+    }
+    for (const size_t in_flight : {1, 64}) {
+      measure(transport + "small requests, " + std::to_string(in_flight) + " in flight", probes, ipc, in_flight);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace downpour
+
+int main(int argc, char** argv) { return downpour::Main(argc, argv); }
