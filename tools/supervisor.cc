@@ -75,7 +75,12 @@ std::string DescribeEnd(int wait_status) {
 absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create() {
   sigset_t wanted, before;
   sigemptyset(&wanted);
-  for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&wanted, signal);
+  sigaddset(&wanted, SIGCHLD);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    // Under nohup, or in the background of a script, the caller has chosen that some are ignored; a blocked signal is not.
+    struct sigaction now {};
+    if (sigaction(signal, nullptr, &now) == 0 && now.sa_handler != SIG_IGN) sigaddset(&wanted, signal);
+  }
   sigprocmask(SIG_BLOCK, &wanted, &before);
   const int fd = signalfd(-1, &wanted, SFD_NONBLOCK | SFD_CLOEXEC);
   if (fd < 0) return ErrnoStatus(errno, "signalfd");

@@ -7,8 +7,8 @@
 //
 // Order: a child gets a process group of its own, so that Ctrl-C reaches this process alone, and SIGKILL from the
 //   kernel when this process dies.
-// Threads: one; SIGCHLD, SIGINT, SIGTERM and SIGHUP are blocked in it while a Supervisor lives, and read by Collect.
-//   Create it before any other thread starts.
+// Threads: one; SIGCHLD, SIGINT, SIGTERM and SIGHUP, unless they are ignored, are blocked in it while a Supervisor
+//   lives, and read by Collect. Create it before any other thread starts.
 // Tests: tests/unit/tools/supervisor_test.cc.
 #pragma once
 

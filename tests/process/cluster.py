@@ -21,6 +21,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("DOWNPOUR_BUILD", ROOT / "build"))
 TOOL = BUILD / "tools/downpour"
 PROGRAMS = {role: BUILD / role / f"downpour-{role}" for role in ("chief", "ps", "worker")}
+# Children are to get the default even where this program was started in the background, with Ctrl-C ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 LONG = 120  # seconds; no test expects anything to take as long: this is only where a hang ends
 
 SIDE, CLASSES = 8, 10

@@ -140,7 +140,7 @@ class ByHandTest(ProcessTest):
         self.assertIn(f"cannot reach the chief at 127.0.0.1:{self.port} (connection refused). Is it running?", err)
 
     def test_junk_is_refused_and_counted_and_nobody_dies(self):
-        self.write_job(training=LONG_TRAINING)
+        self.write_job(training={"epochs": 300})
         ps_ports = [free_port(), free_port()]
         chief = self.start_chief(f"--trace_dir={self.job_dir}/trace")
         trace = f"--trace_dir={self.job_dir}/trace"

@@ -3,7 +3,7 @@
 import signal
 import unittest
 
-from cluster import TRAIN_EXAMPLES, ProcessTest, kill, task_of
+from cluster import TOOL, TRAIN_EXAMPLES, Process, ProcessTest, kill, task_of
 
 LONG_TRAINING = {"epochs": 100}
 
@@ -118,6 +118,22 @@ class RunTest(ProcessTest):
         self.assertIn("epochz", err)
         self.assertIn("batchSize", err)
         self.assertFalse(self.job_dir.exists())
+
+    def test_watching_and_following(self):
+        self.write_job(training=LONG_TRAINING)
+        run = self.start_run()
+        one = Process(self, [TOOL, "logs", "worker-1", "--follow", "--job-dir", self.job_dir])
+        everything = Process(self, [TOOL, "logs", "--follow", "--job-dir", self.job_dir])
+        watch = Process(self, [TOOL, "watch", "--job-dir", self.job_dir, "--interval", 0.1])
+        self.assertEqual(run.finish()[0], 0, run.said)
+        code, out = watch.finish()
+        self.assertEqual(code, 0, watch.said)
+        self.assertRegex(out, r"(?m)^epoch \d+\.\d/100 \(\d+ %\) \| .* examples/s \| ")
+        self.assertNotIn("\x1b", out)
+        self.assertIn("SUCCEEDED", out)
+        # Each follower has the last words, which were written after it began.
+        self.assertTrue(any("the job has succeeded" in line for line in one.out))
+        self.assertTrue(any(line.startswith("chief    | ") and "the job has succeeded" in line for line in everything.out))
 
     def test_logs_of_one_task_and_of_all(self):
         self.write_job()

@@ -107,6 +107,16 @@ TEST_F(SupervisorTest, SignalsToThisProcessAreNewsAndChildrenDoNotInheritTheBloc
   EXPECT_EQ(DescribeEnd(Next().exited.at(0).wait_status), "Signal 15 (SIGTERM)");
 }
 
+TEST_F(SupervisorTest, WhatTheCallerHasIgnoredStaysIgnored) {
+  supervisor_.reset();
+  std::signal(SIGHUP, SIG_IGN);  // as nohup does
+  supervisor_ = std::move(Supervisor::Create()).value();
+  kill(getpid(), SIGHUP);
+  kill(getpid(), SIGTERM);
+  EXPECT_THAT(Next().signals, ::testing::ElementsAre(SIGTERM));
+  std::signal(SIGHUP, SIG_DFL);
+}
+
 TEST_F(SupervisorTest, ChildrenHaveAGroupOfTheirOwn) {
   ASSERT_TRUE(supervisor_->Start({"task", {"/bin/sleep", "1000"}, {}, LogPath()}).ok());
   EXPECT_EQ(getpgid(supervisor_->PidOf("task")), supervisor_->PidOf("task"));
