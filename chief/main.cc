@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <filesystem>
 #include <iostream>
 
 #include "absl/flags/flag.h"
@@ -23,11 +24,12 @@ int main(int argc, char** argv) {
                        "  downpour-chief --job=mnist.yaml --job_dir=/jobs/mnist --resume\n"};
   if (auto exit_code = BeginMain(argc, argv, usage, TaskRole::kChief)) return *exit_code;
 
-  const std::string folder = absl::GetFlag(FLAGS_job_dir);
-  if (absl::GetFlag(FLAGS_job).empty() || folder.empty()) {
+  if (absl::GetFlag(FLAGS_job).empty() || absl::GetFlag(FLAGS_job_dir).empty()) {
     std::cerr << "downpour-chief: --job=FILE and --job_dir=FOLDER are needed; --help shows examples\n";
     return kBadCommandLine;
   }
+  // Absolute, since others are told of it whose working folder is another.
+  const std::string folder = std::filesystem::absolute(absl::GetFlag(FLAGS_job_dir)).lexically_normal();
   const JobFileResult job = LoadJobFile(absl::GetFlag(FLAGS_job), absl::GetFlag(FLAGS_set).items);
   for (const JobError& error : job.errors) std::cerr << ToString(error) << "\n";
   if (!job.ok()) return kBadJobFile;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "schema/text.h"
 
 namespace downpour {
 namespace {
@@ -182,7 +183,7 @@ Json OfFailures(const ChiefParts& chief) {
 
 // Commands to type next.
 Json OfNext(const ChiefParts& chief) {
-  const std::string dir = absl::StrCat(" --job-dir ", chief.options.job_dir);
+  const std::string dir = absl::StrCat(" --job-dir ", ShellWord(chief.options.job_dir));
   Json next = Json::array();
   if (chief.state == JobState::kQueued) {
     for (const TaskRole role : {TaskRole::kPs, TaskRole::kWorker}) {
@@ -240,6 +241,7 @@ std::string SummaryText(const ChiefParts& chief) {
   const TaskStats servers = chief.members.Totals(TaskRole::kPs);
   Json json = {{"job", chief.job.name},
                {"state", NameOf(chief.state)},
+               {"term", chief.term},
                {"errorMessage", chief.error},
                {"epochs", chief.ledger.EpochsCommitted()},
                {"steps", chief.ledger.steps_committed()},

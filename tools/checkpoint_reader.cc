@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "schema/job_file.h"
 #include "schema/variables.h"
+#include "tools/job_folder.h"
 
 namespace downpour {
 namespace {
@@ -108,18 +108,6 @@ absl::StatusOr<LoadedCheckpoint> LoadRound(const std::string& checkpoints, Round
   }
   if (absl::Status status = ReadSlices(&loaded); !status.ok()) return status;
   return loaded;
-}
-
-// All rounds that have a folder, newest first.
-std::vector<Round> RoundsIn(const std::string& checkpoints) {
-  std::vector<Round> rounds;
-  std::error_code ignored;
-  for (const fs::directory_entry& entry : fs::directory_iterator(checkpoints, ignored)) {
-    const absl::StatusOr<Round> round = ParseRound(entry.path().filename().string());
-    if (round.ok()) rounds.push_back(*round);
-  }
-  std::sort(rounds.begin(), rounds.end(), std::greater<>());
-  return rounds;
 }
 
 }  // namespace

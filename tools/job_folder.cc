@@ -7,15 +7,24 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <system_error>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "schema/checkpoint_format.h"
 
 namespace downpour {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+std::string ChiefPath(const std::string& job_dir) { return job_dir + "/chief.json"; }
+std::string SummaryPath(const std::string& job_dir) { return job_dir + "/summary.json"; }
+
+}  // namespace
 
 absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -26,28 +35,74 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
 }
 
 absl::StatusOr<ChiefLocation> ReadChiefLocation(const std::string& job_dir) {
-  const std::string path = job_dir + "/chief.json";
+  const std::string path = ChiefPath(job_dir);
   absl::StatusOr<std::string> text = ReadTextFile(path);
   if (!text.ok())
     return absl::NotFoundError(absl::StrCat("no chief has listened for ", job_dir, ": there is no ", path));
   const nlohmann::json json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  const auto words = [&](const char* key) {
-    return json.is_object() && json.contains(key) && json[key].is_string() ? json[key].get<std::string>() : "";
-  };
-  ChiefLocation location{words("endpoint"), words("host"), 0};
-  if (location.endpoint.empty()) return absl::InvalidArgumentError(absl::StrCat(path, " names no endpoint"));
-  if (json.contains("pid") && json["pid"].is_number_integer()) location.pid = json["pid"].get<pid_t>();
+  const auto has = [&](const char* key, auto is) { return json.contains(key) && (json[key].*is)(); };
+  if (!json.is_object() || !has("endpoint", &nlohmann::json::is_string)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " names no endpoint"));
+  }
+  ChiefLocation location{.endpoint = json["endpoint"].get<std::string>()};
+  if (has("pid", &nlohmann::json::is_number_integer)) location.pid = json["pid"].get<pid_t>();
+  if (has("term", &nlohmann::json::is_number_unsigned)) location.term = json["term"].get<uint64_t>();
   return location;
 }
 
-std::string NewestCheckpoint(const std::string& job_dir) {
-  std::error_code ignored;
-  Round newest;
-  for (const fs::directory_entry& entry : fs::directory_iterator(fs::path(job_dir) / "checkpoints", ignored)) {
-    const absl::StatusOr<Round> round = ParseRound(entry.path().filename().string());
-    if (round.ok() && fs::exists(entry.path() / "MANIFEST", ignored)) newest = std::max(newest, *round);
+ChiefAnnouncement::ChiefAnnouncement(std::string job_dir)
+    : job_dir_(std::move(job_dir)), before_(ReadTextFile(ChiefPath(job_dir_)).value_or("")) {}
+
+std::optional<ChiefLocation> ChiefAnnouncement::Look() const {
+  if (ReadTextFile(ChiefPath(job_dir_)).value_or("") == before_) return std::nullopt;  // its term would be another
+  const absl::StatusOr<ChiefLocation> location = ReadChiefLocation(job_dir_);
+  return location.ok() && location->pid == pid_ ? std::optional(*location) : std::nullopt;
+}
+
+absl::StatusOr<FoundSummary> ReadSummaryOf(const std::string& job_dir, uint64_t term) {
+  const std::string path = SummaryPath(job_dir);
+  absl::StatusOr<std::string> json = ReadTextFile(path);
+  if (!json.ok()) return json.status();
+  absl::StatusOr<SummaryView> summary = ParseSummary(*json);
+  if (!summary.ok())
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ", std::string(summary.status().message())));
+  if (summary->term != static_cast<double>(term)) {
+    return absl::NotFoundError(absl::StrCat(path, " is not of the chief of term ", term));
   }
-  return newest == Round{} ? "" : "checkpoints/" + ToString(newest);
+  return FoundSummary{*std::move(json), *std::move(summary)};
+}
+
+absl::Status RecordFailure(const std::string& job_dir, uint64_t term, const std::string& cause) {
+  const absl::StatusOr<FoundSummary> found = ReadSummaryOf(job_dir, term);
+  if (!found.ok() || found->summary.state != "CANCELLED") return absl::OkStatus();
+  nlohmann::json json = nlohmann::json::parse(found->json);
+  json["state"] = "FAILED";
+  json["errorMessage"] = cause;
+  const std::string path = SummaryPath(job_dir);
+  std::ofstream(path + ".tmp") << json.dump(1) << "\n";
+  std::error_code error;
+  fs::rename(path + ".tmp", path, error);
+  return error ? absl::UnknownError(absl::StrCat("cannot write ", path, ": ", error.message())) : absl::OkStatus();
+}
+
+std::vector<Round> RoundsIn(const std::string& checkpoints) {
+  std::vector<Round> rounds;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(checkpoints, ignored)) {
+    const absl::StatusOr<Round> round = ParseRound(entry.path().filename().string());
+    if (round.ok()) rounds.push_back(*round);
+  }
+  std::sort(rounds.begin(), rounds.end(), std::greater<>());
+  return rounds;
+}
+
+std::string NewestCheckpoint(const std::string& job_dir) {
+  for (const Round round : RoundsIn(job_dir + "/checkpoints")) {
+    const std::string folder = "checkpoints/" + ToString(round);
+    std::error_code ignored;
+    if (fs::exists(fs::path(job_dir) / folder / "MANIFEST", ignored)) return folder;
+  }
+  return "";
 }
 
 absl::StatusOr<UniqueFd> ClaimJobFolder(const std::string& job_dir) {

@@ -1,7 +1,7 @@
 // What lies in a job folder, as far as a command line needs it:
 //
 //   chief.json       where the chief listens; of a chief that may have ended
-//   summary.json     how the job ended
+//   summary.json     how the job ended; of the chief whose term it names
 //   checkpoints/     TERM-N/MANIFEST for each durable one
 //   logs/            TASK.log
 //   run.lock         held by the `downpour run` whose folder it is
@@ -11,22 +11,54 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "runtime/posix_fd.h"
+#include "schema/checkpoint_format.h"
+#include "tools/status_view.h"
 
 namespace downpour {
 
 struct ChiefLocation {
   std::string endpoint;
-  std::string host;
   pid_t pid = 0;
+  uint64_t term = 0;  // rises with each chief of the folder; 0: not known
 };
 
 absl::StatusOr<std::string> ReadTextFile(const std::string& path);
 absl::StatusOr<ChiefLocation> ReadChiefLocation(const std::string& job_dir);
+
+// The chief.json of a chief that is about to be started. What an earlier one left in the folder is not taken for it, even
+// if it had the same pid, as containers give them again and again.
+class ChiefAnnouncement {
+ public:
+  explicit ChiefAnnouncement(std::string job_dir);  // before the chief is started
+  void Expect(pid_t pid) { pid_ = pid; }
+  std::optional<ChiefLocation> Look() const;  // nothing: it has not announced itself yet
+
+ private:
+  const std::string job_dir_;
+  const std::string before_;
+  pid_t pid_ = 0;
+};
+
+struct FoundSummary {
+  std::string json;
+  SummaryView summary;
+};
+// Errors: NOT_FOUND too where summary.json is of another chief.
+absl::StatusOr<FoundSummary> ReadSummaryOf(const std::string& job_dir, uint64_t term);
+
+// Where that chief's summary says that the job was cancelled: it failed, for this reason.
+absl::Status RecordFailure(const std::string& job_dir, uint64_t term, const std::string& cause);
+
+// All rounds that have a folder in the folder of checkpoints, newest first.
+std::vector<Round> RoundsIn(const std::string& checkpoints);
 
 // checkpoints/TERM-N of the newest durable checkpoint; empty if there is none.
 std::string NewestCheckpoint(const std::string& job_dir);

@@ -27,8 +27,13 @@ std::string Who(const Exited& exited) { return absl::StrCat(exited.name, " (pid 
 
 }  // namespace
 
-LocalRun::LocalRun(LocalCluster cluster, Supervisor& supervisor, Talk& talk, bool show_progress)
-    : cluster_(std::move(cluster)), supervisor_(supervisor), talk_(talk), show_progress_(show_progress) {}
+LocalRun::LocalRun(LocalCluster cluster, Supervisor& supervisor, Talk& talk, bool show_progress, Duration patience)
+    : cluster_(std::move(cluster)),
+      supervisor_(supervisor),
+      talk_(talk),
+      show_progress_(show_progress),
+      patience_(patience),
+      announcement_(cluster_.job_dir) {}
 
 RunResult LocalRun::UntilEnd() {
   absl::StatusOr<FolderWatch> folder = FolderWatch::Open(cluster_.job_dir);
@@ -38,7 +43,7 @@ RunResult LocalRun::UntilEnd() {
     return result_;
   }
   folder_ = std::move(*folder);
-  chief_pid_ = supervisor_.PidOf(kChiefTask);
+  announcement_.Expect(supervisor_.PidOf(kChiefTask));
   while (supervisor_.IsRunning(kChiefTask)) {
     Wait();
     const Supervisor::News news = supervisor_.Collect();
@@ -48,9 +53,11 @@ RunResult LocalRun::UntilEnd() {
     if (!chief_) LookForChief();
     if (chief_) TalkToChief();
     StartDue();
+    if (dead_server_ && Clock::now() >= dead_server_->chief_ends_by) GiveUp(dead_server_->cause);
   }
   talk_.EndProgress();
   LetMembersLeave();
+  ReadSummary();
   return result_;
 }
 
@@ -59,6 +66,7 @@ void LocalRun::Wait() {
                             {chief_ ? chief_->socket() : nullptr, folder_->fd(), ZMQ_POLLIN, 0}};
   Clock::time_point until = chief_ ? next_question_ : Clock::time_point::max();
   for (const auto& [task, start] : due_) until = std::min(until, start.when);
+  if (dead_server_ && !chief_asked_to_end_) until = std::min(until, dead_server_->chief_ends_by);
   long timeout_ms = -1;
   if (until != Clock::time_point::max()) {
     timeout_ms = std::max<long>(0, std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count());
@@ -74,8 +82,9 @@ void LocalRun::OnSignal(int signal) {
   }
   result_.stop_signal = signal;
   due_.clear();
+  dead_server_.reset();
+  AskChiefToEnd();
   talk_.Say("downpour run: stopping; once more to stop at once");
-  supervisor_.Send(kChiefTask, SIGTERM);
 }
 
 void LocalRun::OnExit(const Exited& exited) {
@@ -88,34 +97,55 @@ void LocalRun::OnExit(const Exited& exited) {
   }
   const bool job_is_over = result_.stop_signal != 0 || !result_.cause.empty() || HasEnded(status_);
   if (job_is_over || (!killed && WEXITSTATUS(exited.wait_status) == 0)) return;
-  if (!IsServerTask(exited.name)) return OnWorkerExit(exited, how);
-  if (!killed) return;  // it follows the job's end, or says why in its log; the chief knows what becomes of the job
-  result_.cause = absl::StrCat("a parameter server died: ", Who(exited), " got ", how);
-  talk_.Say(absl::StrCat("downpour run: ", result_.cause, "; waiting for the chief to end the job"));
+  if (IsServerTask(exited.name)) return OnServerExit(exited, how);
+  OnWorkerExit(exited, how);
+}
+
+void LocalRun::OnServerExit(const Exited& exited, const std::string& how) {
+  const bool killed = WIFSIGNALED(exited.wait_status);
+  const std::string cause =
+      absl::StrCat("a parameter server ", killed ? "died: " : "ended: ", Who(exited), killed ? " got " : " with ", how);
+  if (!dead_server_) {
+    dead_server_ = {Clock::now() + patience_, absl::StrCat(cause, "; see ", LogPath(cluster_.job_dir, exited.name))};
+  }
+  if (!killed) return;  // it follows the job's end, or says why in its log; the chief may know what becomes of the job
+  result_.cause = cause;
+  due_.clear();
+  talk_.Say(absl::StrCat("downpour run: ", cause, "; waiting for the chief to end the job"));
 }
 
 void LocalRun::OnWorkerExit(const Exited& exited, const std::string& how) {
   const double progress = status_.leases_committed.value_or(0);
-  const auto restart = budget_.Spend(exited.name, progress, exited.lived, how);
-  if (!restart) {
-    return GiveUp(absl::StrCat(exited.name, " ended ", RestartBudget::kMaxRestarts + 1,
-                               " times without progress of the job in between, the first time by ",
-                               budget_.FirstEnd(exited.name), "; see ", LogPath(cluster_.job_dir, exited.name)));
+  const RestartBudget::Restart restart = budget_.Spend(exited.name, progress, exited.lived, how);
+  const Duration delay = WIFSIGNALED(exited.wait_status) ? restart.delay : std::max(restart.delay, kRestartNoSooner);
+  due_[exited.name] = {Clock::now() + delay, restart.attempt, absl::StrCat(Who(exited), " ended: ", how)};
+  if (!NoWorkerGetsOn()) return;
+  const RestartBudget::Account& account = budget_.Of(exited.name);
+  GiveUp(absl::StrCat(exited.name, " ended ", account.ends,
+                      " times without progress of the job in between, the first time by ", account.first_end, "; see ",
+                      LogPath(cluster_.job_dir, exited.name)));
+}
+
+// None runs, and each that could be started again has spent its budget.
+bool LocalRun::NoWorkerGetsOn() {
+  for (const std::string& task : MemberTasks(cluster_)) {
+    if (!IsServerTask(task) && supervisor_.IsRunning(task)) return false;
   }
-  const Duration delay = WIFSIGNALED(exited.wait_status) ? restart->delay : std::max(restart->delay, kRestartNoSooner);
-  due_[exited.name] = {Clock::now() + delay, restart->attempt, absl::StrCat(Who(exited), " ended: ", how)};
+  return std::all_of(due_.begin(), due_.end(), [&](const auto& due) { return budget_.Of(due.first).spent(); });
 }
 
 void LocalRun::LookForChief() {
   folder_->Drain();
-  const absl::StatusOr<ChiefLocation> location = ReadChiefLocation(cluster_.job_dir);
-  if (!location.ok() || location->pid != chief_pid_) return;  // not there yet, or of an earlier chief
+  const std::optional<ChiefLocation> location = announcement_.Look();
+  if (!location) return;
   absl::StatusOr<ChiefClient> client = ChiefClient::Dial(location->endpoint);
   if (!client.ok()) return GiveUp(std::string(client.status().message()));
   chief_.emplace(*std::move(client));
   talk_.Say(absl::StrCat("downpour run: chief at ", location->endpoint, ", ", cluster_.servers, " ps, ",
                          cluster_.workers, " workers; job folder ", cluster_.job_dir));
-  for (const std::string& task : MemberTasks(cluster_)) StartMember(task, 0);
+  for (const std::string& task : MemberTasks(cluster_)) {
+    if (!StartMember(task, 0)) return;
+  }
 }
 
 void LocalRun::TalkToChief() {
@@ -143,29 +173,34 @@ void LocalRun::OnStatus(const StatusView& status) {
 }
 
 void LocalRun::StartDue() {
-  for (auto start = due_.begin(); start != due_.end();) {
-    if (start->second.when > Clock::now()) {
-      ++start;
-      continue;
-    }
-    const auto [task, due] = *start;
-    start = due_.erase(start);
-    StartMember(task, due.attempt);
-    talk_.Say(absl::StrCat("downpour run: ", due.ended, "; started again as pid ", supervisor_.PidOf(task)));
+  std::vector<std::string> tasks;  // a start that fails clears due_
+  for (const auto& [task, start] : due_) {
+    if (start.when <= Clock::now()) tasks.push_back(task);
+  }
+  for (const std::string& task : tasks) {
+    const DueStart start = due_.extract(task).mapped();
+    if (!StartMember(task, start.attempt)) return;
+    talk_.Say(absl::StrCat("downpour run: ", start.ended, "; started again as pid ", supervisor_.PidOf(task)));
   }
 }
 
-void LocalRun::StartMember(const std::string& task, uint32_t attempt) {
+bool LocalRun::StartMember(const std::string& task, uint32_t attempt) {
   const absl::Status started = supervisor_.Start(MemberProcess(cluster_, task, chief_->endpoint(), attempt));
   if (!started.ok()) GiveUp(std::string(started.message()));
+  return started.ok();
 }
 
 void LocalRun::GiveUp(const std::string& cause) {
-  if (!result_.cause.empty()) return;
-  result_.cause = cause;
+  if (result_.cause.empty()) {
+    result_.cause = cause;
+    talk_.Say("downpour run: " + cause);
+  }
   due_.clear();
-  talk_.Say("downpour run: " + cause);
-  supervisor_.Send(kChiefTask, SIGTERM);
+  AskChiefToEnd();
+}
+
+void LocalRun::AskChiefToEnd() {
+  if (!std::exchange(chief_asked_to_end_, true)) supervisor_.Send(kChiefTask, SIGTERM);
 }
 
 void LocalRun::LetMembersLeave() {
@@ -177,6 +212,18 @@ void LocalRun::LetMembersLeave() {
     if (!supervisor_.Collect().signals.empty()) break;
   }
   supervisor_.KillAll();
+}
+
+// A chief that was asked to end knows of no failure; why it was asked is told in its summary.
+void LocalRun::ReadSummary() {
+  const std::optional<ChiefLocation> location = announcement_.Look();
+  if (!location) return;
+  if (!result_.cause.empty()) {
+    const absl::Status recorded = RecordFailure(cluster_.job_dir, location->term, result_.cause);
+    if (!recorded.ok()) talk_.Say("downpour run: " + std::string(recorded.message()));
+  }
+  const absl::StatusOr<FoundSummary> found = ReadSummaryOf(cluster_.job_dir, location->term);
+  if (found.ok()) result_.summary = found->summary;
 }
 
 }  // namespace downpour

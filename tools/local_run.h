@@ -5,9 +5,11 @@
 //   const RunResult result = run.UntilEnd();
 //
 // Order: the chief first; the others once it says where it listens; the run is over when the chief has ended.
-// Errors: a dead ps or chief ends the job (the chief hears of a ps by its silence); the first cause is the one named.
-//   SIGINT, SIGTERM or SIGHUP ask the chief to end the job, a second one kills everything at once.
+// Errors: a dead ps or chief ends the job: the chief hears of a ps by its silence, and is asked to end if it has not done
+//   so within `patience`; workers that all die again and again end it likewise. The first cause is the one named, also in
+//   summary.json. SIGINT, SIGTERM or SIGHUP ask the chief to end the job, a second one kills everything at once.
 // Threads: one.
+// Tests: tests/unit/tools/local_run_test.cc.
 #pragma once
 
 #include <chrono>
@@ -17,8 +19,10 @@
 #include <string>
 #include <utility>
 
+#include "runtime/options.h"
 #include "tools/chief_client.h"
 #include "tools/folder_watch.h"
+#include "tools/job_folder.h"
 #include "tools/restart_budget.h"
 #include "tools/role_commands.h"
 #include "tools/status_view.h"
@@ -28,14 +32,17 @@
 namespace downpour {
 
 struct RunResult {
-  std::optional<int> chief_exit;  // its exit code; nothing if it was killed
-  int stop_signal = 0;            // that asked this process to stop; 0: none
-  std::string cause;              // what ended the job, if that is known here: a process that died
+  std::optional<int> chief_exit;       // its exit code; nothing if it was killed
+  int stop_signal = 0;                 // that asked this process to stop; 0: none
+  std::string cause;                   // what ended the job, if that is known here: a process that died
+  std::optional<SummaryView> summary;  // that the chief wrote
 };
 
 class LocalRun {
  public:
-  LocalRun(LocalCluster cluster, Supervisor& supervisor, Talk& talk, bool show_progress);
+  // `patience` is what the chief has to end the job of a dead ps: of silence it learns after dead_after.
+  LocalRun(LocalCluster cluster, Supervisor& supervisor, Talk& talk, bool show_progress,
+           Duration patience = 3 * Timing().dead_after);
   RunResult UntilEnd();
 
  private:
@@ -45,29 +52,40 @@ class LocalRun {
     uint32_t attempt = 0;
     std::string ended;  // how the one before ended
   };
+  struct DeadServer {
+    Clock::time_point chief_ends_by;
+    std::string cause;
+  };
 
   void Wait();
   void OnSignal(int signal);
   void OnExit(const Exited& exited);
+  void OnServerExit(const Exited& exited, const std::string& how);
   void OnWorkerExit(const Exited& exited, const std::string& how);
+  bool NoWorkerGetsOn();
   void LookForChief();
   void TalkToChief();
   void OnStatus(const StatusView& status);
   void StartDue();
-  void StartMember(const std::string& task, uint32_t attempt);
-  void GiveUp(const std::string& cause);  // asks the chief to end the job for this reason
+  bool StartMember(const std::string& task, uint32_t attempt);  // false: it has given up
+  void GiveUp(const std::string& cause);                        // asks the chief to end the job for this reason
+  void AskChiefToEnd();                                         // once: a second signal would kill it
   void LetMembersLeave();
+  void ReadSummary();
 
   const LocalCluster cluster_;
   Supervisor& supervisor_;
   Talk& talk_;
   const bool show_progress_;
-  pid_t chief_pid_ = 0;
+  const Duration patience_;
+  ChiefAnnouncement announcement_;
+  bool chief_asked_to_end_ = false;
   std::optional<FolderWatch> folder_;
   std::optional<ChiefClient> chief_;  // once it listens
   RestartBudget budget_;
   std::map<std::string, DueStart> due_;
-  StatusView status_;  // the last one
+  std::optional<DeadServer> dead_server_;  // the first
+  StatusView status_;                      // the last one
   std::set<std::string> failures_told_;
   Clock::time_point next_question_;
   Clock::time_point next_line_;

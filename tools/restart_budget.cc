@@ -4,16 +4,20 @@
 
 namespace downpour {
 
-std::optional<RestartBudget::Restart> RestartBudget::Spend(const std::string& task, double progress, Duration lived,
-                                                           const std::string& how) {
-  Account& account = accounts_[task];
-  if (progress > account.progress) account.since_progress = 0;
-  account.progress = std::max(account.progress, progress);
-  if (account.since_progress == 0) account.first_end = how;
-  if (account.since_progress == kMaxRestarts) return std::nullopt;
-  const Duration delay = lived < kShortLife ? kShortestDelay * (1 << account.since_progress) : Duration::zero();
-  ++account.since_progress;
-  return Restart{++account.attempts, delay};
+RestartBudget::Restart RestartBudget::Spend(const std::string& name, double progress, Duration lived,
+                                            const std::string& how) {
+  Task& task = tasks_[name];
+  if (progress > task.progress) task.account = {};
+  task.progress = std::max(task.progress, progress);
+  if (task.account.ends++ == 0) task.account.first_end = how;
+  Restart restart{.attempt = ++task.attempts, .delay = Duration::zero()};
+  if (lived < kShortLife) {
+    restart.delay = task.next_delay;
+    task.next_delay = std::min(2 * task.next_delay, kLongestDelay);
+  } else {
+    task.next_delay = kShortestDelay;
+  }
+  return restart;
 }
 
 }  // namespace downpour

@@ -1,15 +1,14 @@
-// How often a dead task is started again.
+// How a task that ends again and again is started again.
 //
-// Order: at most kMaxRestarts times without progress of the job in between; progress refills the budget. A task that
-//   lived shortly waits before it is started again, twice as long each time without progress, so that one broken worker
-//   does not spend the machine on starting.
+// Order: a task that lived shortly waits before it is started again, twice as long each time until it has lived long
+//   once, so that a broken worker does not spend the machine on starting. Its budget is kMaxRestarts without progress
+//   of the job in between; a task that has spent it is a reason to give up only where nobody else gets on.
 // Tests: tests/unit/tools/restart_budget_test.cc.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 
 namespace downpour {
@@ -20,26 +19,31 @@ class RestartBudget {
   static constexpr int kMaxRestarts = 5;
   static constexpr Duration kShortLife = std::chrono::seconds(2);
   static constexpr Duration kShortestDelay = std::chrono::milliseconds(100);
+  static constexpr Duration kLongestDelay = std::chrono::seconds(10);
 
   struct Restart {
     uint32_t attempt = 0;  // how often the task was started before
     Duration delay{};
   };
-  // `progress` is anything that only rises while the job gets on; `how` tells the task's end. Nothing: the budget is
-  // spent.
-  std::optional<Restart> Spend(const std::string& task, double progress, Duration lived, const std::string& how);
+  // `progress` is anything that only rises while the job gets on; `how` tells the task's end.
+  Restart Spend(const std::string& task, double progress, Duration lived, const std::string& how);
 
-  // How the task ended when it first did without progress since.
-  const std::string& FirstEnd(const std::string& task) { return accounts_[task].first_end; }
+  // The task's ends since the job got on, and how it ended when it first did.
+  struct Account {
+    int ends = 0;
+    std::string first_end;
+    bool spent() const { return ends > kMaxRestarts; }
+  };
+  const Account& Of(const std::string& task) { return tasks_[task].account; }
 
  private:
-  struct Account {
+  struct Task {
     uint32_t attempts = 0;
-    int since_progress = 0;
+    Duration next_delay = kShortestDelay;
     double progress = 0;
-    std::string first_end;
+    Account account;
   };
-  std::map<std::string, Account> accounts_;
+  std::map<std::string, Task> tasks_;
 };
 
 }  // namespace downpour

@@ -1,8 +1,6 @@
 #include "tools/status_source.h"
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,17 +13,16 @@ namespace {
 
 // A chief that has gone left a summary, unless it was killed: then there is none, or one of an earlier chief.
 absl::StatusOr<Answer> ReadSummary(const std::string& job_dir) {
-  namespace fs = std::filesystem;
-  const fs::path path = fs::path(job_dir) / "summary.json";
-  std::error_code summary_error, chief_error;
-  const auto written = fs::last_write_time(path, summary_error);
-  const auto chief_came = fs::last_write_time(fs::path(job_dir) / "chief.json", chief_error);
-  if (summary_error || (!chief_error && chief_came > written)) return absl::NotFoundError("no summary");
-  absl::StatusOr<std::string> json = ReadTextFile(path);
-  if (!json.ok()) return json.status();
-  absl::StatusOr<SummaryView> summary = ParseSummary(*json);
-  if (!summary.ok()) return summary.status();
-  return Answer{*std::move(json), std::nullopt, *std::move(summary)};
+  const absl::StatusOr<ChiefLocation> location = ReadChiefLocation(job_dir);
+  if (!location.ok()) return location.status();
+  absl::StatusOr<FoundSummary> found = ReadSummaryOf(job_dir, location->term);
+  if (!found.ok()) return found.status();
+  return Answer{std::move(found->json), std::nullopt, std::move(found->summary)};
+}
+
+// What another process or a file says is no matter of the command line.
+absl::Status NotOfTheCommandLine(const std::string& where, const absl::Status& status) {
+  return absl::DataLossError(absl::StrCat(where, ": ", std::string(status.message())));
 }
 
 }  // namespace
@@ -55,19 +52,21 @@ absl::StatusOr<Answer> StatusAsker::AskChief() {
   if (endpoint.empty()) {
     const absl::StatusOr<ChiefLocation> location = ReadChiefLocation(source_.job_dir);
     if (absl::IsNotFound(location.status())) return absl::UnavailableError(location.status().message());
-    if (!location.ok()) return location.status();
+    if (!location.ok()) return NotOfTheCommandLine(source_.job_dir, location.status());
     endpoint = location->endpoint;
     pid = location->pid;
   }
   if (!chief_ || chief_->endpoint() != endpoint) {
     absl::StatusOr<ChiefClient> client = ChiefClient::Dial(endpoint);
-    if (!client.ok()) return client.status();
+    if (!client.ok()) {
+      return source_.chief.empty() ? NotOfTheCommandLine(source_.job_dir, client.status()) : client.status();
+    }
     chief_.emplace(*std::move(client));
   }
   absl::StatusOr<std::string> json = chief_->AskStatus(kStatusTimeout);
   if (!json.ok()) return json.status();
   absl::StatusOr<StatusView> status = ParseStatus(*json);
-  if (!status.ok()) return status.status();
+  if (!status.ok()) return NotOfTheCommandLine("the chief at " + endpoint, status.status());
   // The port may serve another job by now.
   if (pid && status->chief_pid && *status->chief_pid != *pid) {
     return absl::UnavailableError(absl::StrCat("the chief of ", source_.job_dir, " has gone: at ", endpoint,

@@ -36,7 +36,8 @@ class StatusAsker {
   explicit StatusAsker(StatusSource source) : source_(std::move(source)), job_dir_(source_.job_dir) {}
 
   // Errors: UNAVAILABLE with advice where no chief answers and no summary tells the end; FAILED_PRECONDITION where the
-  // chief refuses; INVALID_ARGUMENT for what is no address, or no status.
+  // chief refuses; INVALID_ARGUMENT for an address in `source` that is none; DATA_LOSS for what the chief or the folder
+  // says and nobody can read.
   absl::StatusOr<Answer> Ask();
 
  private:

@@ -202,6 +202,12 @@ std::string SummaryTable(const SummaryView& summary, bool color) {
   if (summary.examples_per_second) parts.push_back(HumanCount(*summary.examples_per_second) + " examples/s");
   if (!parts.empty()) AddSection("Trained", {absl::StrJoin(parts, ", ")}, &out);
   AddSection("Staleness", {"mean/p99/max " + StalenessCell(summary.staleness)}, &out);
+  std::vector<std::string> losses;
+  if (summary.workers_lost.value_or(0) > 0) losses.push_back(HumanCount(*summary.workers_lost) + " workers");
+  if (summary.pushes_skipped.value_or(0) > 0) {
+    losses.push_back(HumanCount(*summary.pushes_skipped) + " pushes that were not finite");
+  }
+  if (!losses.empty()) AddSection("Lost", {absl::StrJoin(losses, ", ")}, &out);
   if (!summary.checkpoint.empty()) AddSection("Checkpoint", {Printable(summary.checkpoint)}, &out);
   return out;
 }

@@ -34,10 +34,8 @@ TaskView Task(const Json& task) {
   view.role = Words(task, "role");
   view.state = Words(task, "state");
   view.host = Words(task, "host");
-  view.device = Words(task, "device");
   view.waiting_for = Words(task, "waitingFor");
   view.pid = Number(task, "pid");
-  view.attempt = Number(task, "attempt");
   view.step = Number(task, "step");
   view.examples_per_second = Number(task, "examplesPerSecond");
   view.cpu_share = Number(task, "cpuShare");
@@ -57,7 +55,6 @@ void ReadProgress(const Json& json, StatusView* view) {
   view->leases_committed = Number(progress, "leasesCommitted");
   view->leases = Number(progress, "leases");
   view->examples_committed = Number(progress, "examplesCommitted");
-  view->examples = Number(progress, "examples");
   view->train_examples = Number(progress, "trainExamples");
   view->examples_per_second = Number(progress, "examplesPerSecond");
   view->loss = Number(progress, "loss");
@@ -99,7 +96,6 @@ absl::StatusOr<StatusView> ParseStatus(std::string_view text) {
   view.job = Words(json, "job");
   view.state = Words(json, "state");
   view.error = Words(json, "errorMessage");
-  view.endpoint = Words(At(json, "chief"), "endpoint");
   view.chief_host = Words(At(json, "chief"), "host");
   view.job_dir = Words(At(json, "chief"), "jobDir");
   view.chief_pid = Number(At(json, "chief"), "pid");
@@ -133,17 +129,14 @@ absl::StatusOr<SummaryView> ParseSummary(std::string_view text) {
   view.state = Words(json, "state");
   view.error = Words(json, "errorMessage");
   view.checkpoint = Words(json, "checkpoint");
+  view.term = Number(json, "term");
   view.epochs = Number(json, "epochs");
-  view.steps = Number(json, "steps");
   view.examples = Number(json, "examples");
   view.examples_per_second = Number(json, "examplesPerSecond");
   view.wall_seconds = Number(json, "wallSeconds");
-  view.train_loss = Number(json, "trainLoss");
   view.eval_loss = Number(json, "evalLoss");
   view.eval_accuracy = Number(json, "evalAccuracy");
-  view.pushes_duplicate = Number(json, "pushesDuplicate");
   view.pushes_skipped = Number(json, "pushesSkipped");
-  view.samples_committed = Number(json, "samplesCommitted");
   view.workers_lost = Number(json, "workersLost");
   view.staleness = Staleness(At(json, "staleness"));
   return view;

@@ -20,8 +20,8 @@ struct StalenessView {
 };
 
 struct TaskView {
-  std::string name, role, state, host, device, waiting_for;
-  MaybeNumber pid, attempt, step, examples_per_second, cpu_share, resident_bytes, bytes_in, bytes_out, heartbeat_age,
+  std::string name, role, state, host, waiting_for;
+  MaybeNumber pid, step, examples_per_second, cpu_share, resident_bytes, bytes_in, bytes_out, heartbeat_age,
       rejected;
   StalenessView staleness;
 };
@@ -41,10 +41,10 @@ struct FailureView {
 
 struct StatusView {
   std::string job, state, error;
-  std::string endpoint, chief_host, job_dir;
+  std::string chief_host, job_dir;
   MaybeNumber chief_pid, chief_rejected;
   MaybeNumber elapsed, remaining;  // seconds
-  MaybeNumber epoch, epochs, leases_committed, leases, examples_committed, examples, train_examples;
+  MaybeNumber epoch, epochs, leases_committed, leases, examples_committed, train_examples;
   MaybeNumber examples_per_second, loss;
   MaybeNumber evaluation_epoch, evaluation_loss, evaluation_accuracy;
   std::string checkpoint_round, checkpoint_path, checkpoint_error, checkpoint_writing;
@@ -61,8 +61,9 @@ struct StatusView {
 // summary.json of an ended job.
 struct SummaryView {
   std::string job, state, error, checkpoint;
-  MaybeNumber epochs, steps, examples, examples_per_second, wall_seconds, train_loss, eval_loss, eval_accuracy;
-  MaybeNumber pushes_duplicate, pushes_skipped, samples_committed, workers_lost;
+  MaybeNumber term;  // of the chief that wrote it
+  MaybeNumber epochs, examples, examples_per_second, wall_seconds, eval_loss, eval_accuracy;
+  MaybeNumber pushes_skipped, workers_lost;
   StalenessView staleness;
 };
 

@@ -7,17 +7,15 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <optional>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "runtime/posix_job_file.h"
 #include "runtime/posix_process.h"
+#include "schema/text.h"
 #include "tools/job_folder.h"
 #include "tools/local_run.h"
 #include "tools/status_table.h"
@@ -39,7 +37,7 @@ struct Options {
 };
 
 // How this program was called, so that what is printed can be typed.
-std::string Self() { return program_invocation_name; }
+std::string Self() { return ShellWord(program_invocation_name); }
 
 int Complain(Streams streams, const std::string& what, int code) {
   streams.err << "downpour run: " << what << "\n";
@@ -56,17 +54,10 @@ std::string FreshJobDir(const std::string& job_name) {
   return absl::StrCat("runs/", job_name, "-", stamp);
 }
 
-// As a shell takes it for one word.
-std::string Quoted(const std::string& word) {
-  constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
-  return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
-}
-
 std::string RunCommand(const Options& options, bool resume) {
-  std::string command = absl::StrCat(Self(), " run ", Quoted(options.job_file), " --job-dir ", Quoted(options.job_dir),
-                                     resume ? " --resume" : "");
-  for (const std::string& pair : options.overrides) absl::StrAppend(&command, " --set ", Quoted(pair));
+  std::string command = absl::StrCat(Self(), " run ", ShellWord(options.job_file), " --job-dir ",
+                                     ShellWord(options.job_dir), resume ? " --resume" : "");
+  for (const std::string& pair : options.overrides) absl::StrAppend(&command, " --set ", ShellWord(pair));
   return command;
 }
 
@@ -77,22 +68,11 @@ std::string LastWord(const std::string& job_dir) {
   return lines.empty() ? "it said nothing" : lines.back();
 }
 
-// How the job ended, if a chief said so after `since`.
-std::optional<SummaryView> SummarySince(fs::file_time_type since, const std::string& job_dir) {
-  const std::string path = job_dir + "/summary.json";
-  std::error_code error;
-  const fs::file_time_type written = fs::last_write_time(path, error);
-  if (error || written < since) return std::nullopt;
-  const absl::StatusOr<SummaryView> summary = ParseSummary(ReadTextFile(path).value_or(""));
-  return summary.ok() ? std::optional(*summary) : std::nullopt;
-}
-
 // What it came to and how to go on, after an end that was not success.
-int ReportFailure(const Options& options, const RunResult& result, const std::optional<SummaryView>& summary,
-                  Streams streams) {
+int ReportFailure(const Options& options, const RunResult& result, Streams streams) {
   std::string why = result.cause;
-  if (why.empty() && summary) why = summary->error;
-  if (result.stop_signal != 0) {
+  if (why.empty() && result.summary) why = result.summary->error;
+  if (result.stop_signal != 0 && result.cause.empty()) {
     streams.err << "downpour run: stopped by " << DescribeSignal(result.stop_signal) << "\n";
   } else if (!why.empty()) {
     streams.err << "downpour run: the job failed: " << why << "\n";
@@ -107,19 +87,19 @@ int ReportFailure(const Options& options, const RunResult& result, const std::op
     streams.err << "Last checkpoint: " << options.job_dir << "/" << checkpoint
                 << "\nGo on from it: " << RunCommand(options, /*resume=*/true) << "\n";
   }
-  streams.err << "Logs: " << Self() << " logs --job-dir " << options.job_dir << "\n";
+  streams.err << "Logs: " << Self() << " logs --job-dir " << ShellWord(options.job_dir) << "\n";
   return result.stop_signal != 0 ? 128 + result.stop_signal : kExitFailed;
 }
 
-int Report(const Options& options, const RunResult& result, fs::file_time_type since, Streams streams) {
-  const std::optional<SummaryView> summary = SummarySince(since, options.job_dir);
-  if (result.chief_exit != kExitDone) return ReportFailure(options, result, summary, streams);
-  if (!summary) return Complain(streams, "the chief left no summary.json in " + options.job_dir, kExitFailed);
+int Report(const Options& options, const RunResult& result, Streams streams) {
+  if (result.chief_exit != kExitDone) return ReportFailure(options, result, streams);
+  if (!result.summary) return Complain(streams, "the chief left no summary.json in " + options.job_dir, kExitFailed);
   const bool color = ExamineTerminal(STDOUT_FILENO, *ParseColorChoice(options.color)).color;
-  streams.out << SummaryTable(*summary, color) << "Job folder: " << options.job_dir << "\n"
-              << "Next:       " << Self() << " status --job-dir " << options.job_dir << "\n"
-              << "            " << Self() << " evaluate --job-dir " << options.job_dir << "\n"
-              << "            " << Self() << " export --format safetensors --job-dir " << options.job_dir
+  const std::string job_dir = ShellWord(options.job_dir);
+  streams.out << SummaryTable(*result.summary, color) << "Job folder: " << options.job_dir << "\n"
+              << "Next:       " << Self() << " status --job-dir " << job_dir << "\n"
+              << "            " << Self() << " evaluate --job-dir " << job_dir << "\n"
+              << "            " << Self() << " export --format safetensors --job-dir " << job_dir
               << " --out model.safetensors\n";
   return kExitDone;
 }
@@ -162,10 +142,9 @@ int Run(Options options, Streams streams) {
 
   const absl::StatusOr<std::unique_ptr<Supervisor>> supervisor = Supervisor::Create();
   if (!supervisor.ok()) return Complain(streams, std::string(supervisor.status().message()), kExitFailed);
-  const fs::file_time_type since = fs::file_time_type::clock::now();
   Talk talk(streams.err, ExamineTerminal(STDERR_FILENO, *ParseColorChoice(options.color)));
   const RunResult result = LocalRun(std::move(cluster), **supervisor, talk, !options.quiet).UntilEnd();
-  return Report(options, result, since, streams);
+  return Report(options, result, streams);
 }
 
 std::function<int()> SetUp(CLI::App& app, Streams streams) {

@@ -25,8 +25,43 @@ TEST_F(JobFolderTest, TheChiefIsWhereChiefJsonSays) {
   const auto location = ReadChiefLocation(folder_.path());
   ASSERT_TRUE(location.ok());
   EXPECT_EQ(location->endpoint, "127.0.0.1:7000");
-  EXPECT_EQ(location->host, "h0");
   EXPECT_EQ(location->pid, 12);
+  EXPECT_EQ(location->term, 3u);
+}
+
+TEST_F(JobFolderTest, WhatAnEarlierChiefLeftIsNoAnnouncementEvenUnderTheSamePid) {
+  folder_.Write("chief.json", R"({"endpoint": "h0:1", "pid": 12, "term": 3})");
+  ChiefAnnouncement announcement(folder_.path());
+  announcement.Expect(12);
+  EXPECT_FALSE(announcement.Look().has_value());
+  folder_.Write("chief.json", R"({"endpoint": "h0:1", "pid": 13, "term": 4})");
+  EXPECT_FALSE(announcement.Look().has_value());
+  folder_.Write("chief.json", R"({"endpoint": "h0:1", "pid": 12, "term": 5})");
+  ASSERT_TRUE(announcement.Look().has_value());
+  EXPECT_EQ(announcement.Look()->term, 5u);
+}
+
+TEST_F(JobFolderTest, ASummaryIsOfTheChiefWhoseTermItNames) {
+  folder_.Write("summary.json", R"({"state": "SUCCEEDED", "term": 3})");
+  EXPECT_EQ(ReadSummaryOf(folder_.path(), 4).status().code(), absl::StatusCode::kNotFound);
+  ASSERT_TRUE(ReadSummaryOf(folder_.path(), 3).ok());
+  EXPECT_EQ(ReadSummaryOf(folder_.path(), 3)->summary.state, "SUCCEEDED");
+  folder_.Write("summary.json", R"({"state": "SUCCEEDED"})");
+  EXPECT_EQ(ReadSummaryOf(folder_.path(), 0).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(JobFolderTest, AFailureIsRecordedOnlyWhereTheChiefKnewOfNone) {
+  for (const char* state : {"CANCELLED", "FAILED", "SUCCEEDED"}) {
+    folder_.Write("summary.json", std::string(R"({"state": ")") + state + R"(", "term": 3, "steps": 7})");
+    ASSERT_TRUE(RecordFailure(folder_.path(), 4, "cause").ok());
+    EXPECT_EQ(ReadSummaryOf(folder_.path(), 3)->summary.state, state);
+    ASSERT_TRUE(RecordFailure(folder_.path(), 3, "cause").ok());
+    const auto found = ReadSummaryOf(folder_.path(), 3);
+    ASSERT_TRUE(found.ok());
+    EXPECT_EQ(found->summary.error, state == std::string("CANCELLED") ? "cause" : "");
+    EXPECT_THAT(found->json, HasSubstr("\"steps\": 7"));
+  }
+  EXPECT_EQ(ReadSummaryOf(folder_.path(), 3)->summary.state, "SUCCEEDED");
 }
 
 TEST_F(JobFolderTest, AChiefJsonThatSaysNothingIsNamed) {

@@ -62,8 +62,8 @@ class LocalRunTest : public ::testing::Test {
     return path;
   }
   std::string Announce() const {
-    return "echo '{\"endpoint\": \"127.0.0.1:1\", \"pid\": '$$'}' >" + Path("new") + "; mv " + Path("new") + " " +
-           Path("chief.json") + "\n";
+    return "echo '{\"endpoint\": \"127.0.0.1:1\", \"pid\": '$$', \"term\": 3}' >" + Path("new") + "; mv " +
+           Path("new") + " " + Path("chief.json") + "\n";
   }
   std::string EndChief(int code) const { return "echo " + std::to_string(code) + " >" + Path("fifo"); }
 
@@ -72,13 +72,19 @@ class LocalRunTest : public ::testing::Test {
     ActingBuffer buffer(word, std::move(action));
     std::ostream words(&buffer);
     Talk talk(words, TerminalTraits());
-    const RunResult result = LocalRun(cluster_, *supervisor, talk, /*show_progress=*/true).UntilEnd();
+    const RunResult result = LocalRun(cluster_, *supervisor, talk, /*show_progress=*/true, patience_).UntilEnd();
     EXPECT_EQ(supervisor->running(), 0u);
     talk_ = buffer.str();
     return result;
   }
 
   ScratchFolder folder_;
+  // A chief that knows of no reason to end, and does so when asked.
+  std::string ChiefUntilAsked() const {
+    return Script("chief", "trap 'echo \"{\\\"state\\\": \\\"CANCELLED\\\", \\\"term\\\": 3}\" >" +
+                               Path("summary.json") + "; exit 143' TERM\n" + Announce() + "read code <" + Path("fifo"));
+  }
+  Duration patience_ = std::chrono::hours(1);
   LocalCluster cluster_;
   std::string talk_;
 };
@@ -100,7 +106,7 @@ TEST_F(LocalRunTest, AKilledWorkerIsNamedAndStartedAgain) {
 }
 
 TEST_F(LocalRunTest, AWorkerThatAlwaysDiesEndsTheJobWithItsFirstEnd) {
-  cluster_.chief_program = Script("chief", "trap 'exit 143' TERM\n" + Announce() + "read code <" + Path("fifo"));
+  cluster_.chief_program = ChiefUntilAsked();
   cluster_.worker_program = Script("worker", "[ $attempt = 0 ] && kill -9 $$; kill -11 $$");
   const RunResult result = Run();
   EXPECT_EQ(result.chief_exit, 143);
@@ -108,6 +114,38 @@ TEST_F(LocalRunTest, AWorkerThatAlwaysDiesEndsTheJobWithItsFirstEnd) {
               HasSubstr("worker-0 ended 6 times without progress of the job in between, the first time by "
                         "Signal 9 (SIGKILL)"));
   EXPECT_EQ(result.stop_signal, 0);
+  // The folder tells the same story.
+  ASSERT_TRUE(result.summary.has_value());
+  EXPECT_EQ(result.summary->state, "FAILED");
+  EXPECT_EQ(result.summary->error, result.cause);
+}
+
+TEST_F(LocalRunTest, AWorkerThatAlwaysDiesDoesNotStopAnotherOneThatRuns) {
+  cluster_.workers = 2;
+  cluster_.worker_program =
+      Script("worker", "case \"$*\" in *--index=1*) exec /bin/sleep 1000;; esac\n[ $attempt -lt 6 ] && kill -9 $$; " +
+                           EndChief(0));
+  const RunResult result = Run();
+  EXPECT_EQ(result.chief_exit, 0);
+  EXPECT_EQ(result.cause, "");
+}
+
+TEST_F(LocalRunTest, ASecondStartThatFailsIsTheCauseAndEndsTheStartsThatAreDue) {
+  cluster_.chief_program = ChiefUntilAsked();
+  cluster_.workers = 3;
+  cluster_.worker_program = Script("worker", "rm -f $0; kill -9 $$");
+  EXPECT_THAT(Run().cause, HasSubstr("cannot start " + cluster_.worker_program));
+  EXPECT_THAT(talk_, ::testing::Not(HasSubstr("started again")));
+}
+
+TEST_F(LocalRunTest, AfterGivingUpTheFirstSignalLeavesTheChiefItsTime) {
+  cluster_.chief_program = Script("chief", "trap 'trap \"exit 99\" TERM; kill -INT $PPID; read code <" + Path("fifo") +
+                                               "; exit $code' TERM\n" + Announce() + "read code <" + Path("fifo"));
+  cluster_.ps_program = "/no/such/ps";
+  const RunResult result = Run("stopping", [&] { std::ofstream(Path("fifo")) << "1\n"; });
+  EXPECT_EQ(result.chief_exit, 1);
+  EXPECT_EQ(result.stop_signal, SIGINT);
+  EXPECT_THAT(result.cause, HasSubstr("/no/such/ps"));
 }
 
 TEST_F(LocalRunTest, AKilledServerIsTheCause) {
@@ -115,6 +153,21 @@ TEST_F(LocalRunTest, AKilledServerIsTheCause) {
   const RunResult result = Run("waiting for the chief", [&] { std::ofstream(Path("fifo")) << "1\n"; });
   EXPECT_EQ(result.chief_exit, 1);
   EXPECT_THAT(result.cause, ::testing::ContainsRegex("a parameter server died: ps-0 \\(pid [0-9]+\\) got Signal 9"));
+}
+
+TEST_F(LocalRunTest, AChiefThatDoesNotMindADeadServerIsAskedToEnd) {
+  patience_ = Duration::zero();
+  cluster_.chief_program = ChiefUntilAsked();
+  cluster_.ps_program = Script("ps", "exit 3");
+  RunResult result = Run();
+  EXPECT_EQ(result.chief_exit, 143);
+  EXPECT_THAT(result.cause,
+              ::testing::ContainsRegex("a parameter server ended: ps-0 \\(pid [0-9]+\\) with exit code 3; "
+                                       "see .*/logs/ps-0.log"));
+  cluster_.ps_program = Script("ps", "kill -9 $$");
+  result = Run();
+  EXPECT_EQ(result.chief_exit, 143);
+  EXPECT_THAT(result.cause, HasSubstr("a parameter server died: ps-0"));
 }
 
 TEST_F(LocalRunTest, AServerThatEndsByItselfLeavesTheWordToTheChief) {
@@ -125,14 +178,15 @@ TEST_F(LocalRunTest, AServerThatEndsByItselfLeavesTheWordToTheChief) {
 }
 
 TEST_F(LocalRunTest, AKilledChiefIsTheCause) {
-  cluster_.worker_program = Script("worker", "kill -9 $(tr -dc '0-9:,' <" + Path("chief.json") + " | cut -d: -f4)");
+  cluster_.worker_program =
+      Script("worker", "kill -9 $(tr -dc '0-9:,' <" + Path("chief.json") + " | cut -d: -f4 | cut -d, -f1)");
   const RunResult result = Run();
   EXPECT_EQ(result.chief_exit, std::nullopt);
   EXPECT_THAT(result.cause, ::testing::ContainsRegex("the chief died: chief \\(pid [0-9]+\\) got Signal 9 \\(SIGKILL"));
 }
 
 TEST_F(LocalRunTest, SigtermAsksTheChiefToEnd) {
-  cluster_.chief_program = Script("chief", "trap 'exit 143' TERM\n" + Announce() + "read code <" + Path("fifo"));
+  cluster_.chief_program = ChiefUntilAsked();
   cluster_.worker_program = Script("worker", "kill -TERM $PPID");
   const RunResult result = Run();
   EXPECT_EQ(result.chief_exit, 143);

@@ -7,53 +7,55 @@ namespace {
 
 using std::chrono_literals::operator""min;
 using std::chrono_literals::operator""ms;
+using std::chrono_literals::operator""s;
 
-TEST(RestartBudgetTest, FiveTimesWithoutProgressThenNoMore) {
-  RestartBudget budget;
-  for (uint32_t attempt = 1; attempt <= 5; ++attempt) {
-    const auto restart = budget.Spend("worker-0", 7, 1min, "ended");
-    ASSERT_TRUE(restart.has_value());
-    EXPECT_EQ(restart->attempt, attempt);
+class RestartBudgetTest : public ::testing::Test {
+ protected:
+  void End(int times, double progress, const std::string& task = "w") {
+    for (int i = 0; i < times; ++i) budget_.Spend(task, progress, 1min, "ended");
   }
-  EXPECT_FALSE(budget.Spend("worker-0", 7, 1min, "ended").has_value());
-  EXPECT_TRUE(budget.Spend("worker-1", 7, 1min, "ended").has_value());
+  RestartBudget budget_;
+};
+
+TEST_F(RestartBudgetTest, FiveTimesWithoutProgressThenItIsSpent) {
+  End(5, 7);
+  EXPECT_FALSE(budget_.Of("w").spent());
+  End(1, 7);
+  EXPECT_TRUE(budget_.Of("w").spent());
+  EXPECT_EQ(budget_.Of("w").ends, 6);
+  EXPECT_FALSE(budget_.Of("another").spent());
 }
 
-TEST(RestartBudgetTest, ProgressRefillsButNumbersGoOn) {
-  RestartBudget budget;
-  for (int i = 0; i < 5; ++i) budget.Spend("worker-0", 7, 1min, "ended");
-  const auto restart = budget.Spend("worker-0", 8, 1min, "ended");
-  ASSERT_TRUE(restart.has_value());
-  EXPECT_EQ(restart->attempt, 6u);
-  for (int i = 0; i < 4; ++i) EXPECT_TRUE(budget.Spend("worker-0", 8, 1min, "ended").has_value());
-  EXPECT_FALSE(budget.Spend("worker-0", 8, 1min, "ended").has_value());
+TEST_F(RestartBudgetTest, ProgressRefillsButNumbersGoOn) {
+  End(6, 7);
+  EXPECT_EQ(budget_.Spend("w", 8, 1min, "ended").attempt, 7u);
+  EXPECT_FALSE(budget_.Of("w").spent());
+  End(5, 8);
+  EXPECT_TRUE(budget_.Of("w").spent());
 }
 
-TEST(RestartBudgetTest, ProgressThatSeemsToFallBackRefillsNothing) {
-  RestartBudget budget;
-  for (int i = 0; i < 5; ++i) budget.Spend("worker-0", i % 2 == 0 ? 8 : 0, 1min, "ended");
-  EXPECT_FALSE(budget.Spend("worker-0", 8, 1min, "ended").has_value());
+TEST_F(RestartBudgetTest, ProgressThatSeemsToFallBackRefillsNothing) {
+  for (int i = 0; i < 6; ++i) End(1, i % 2 == 0 ? 8 : 0);
+  EXPECT_TRUE(budget_.Of("w").spent());
 }
 
-TEST(RestartBudgetTest, RemembersTheFirstEndSinceProgress) {
-  RestartBudget budget;
-  budget.Spend("w", 1, 1min, "long ago");
-  budget.Spend("w", 2, 1min, "first");
-  budget.Spend("w", 2, 1min, "second");
-  EXPECT_EQ(budget.FirstEnd("w"), "first");
+TEST_F(RestartBudgetTest, RemembersTheFirstEndSinceProgress) {
+  budget_.Spend("w", 1, 1min, "long ago");
+  budget_.Spend("w", 2, 1min, "first");
+  budget_.Spend("w", 2, 1min, "second");
+  EXPECT_EQ(budget_.Of("w").first_end, "first");
 }
 
-TEST(RestartBudgetTest, ShortLivesWaitLongerEachTimeWithoutProgress) {
-  RestartBudget budget;
-  const auto delay = [&](double progress, RestartBudget::Duration lived) {
-    return budget.Spend("w", progress, lived, "ended")->delay;
+TEST_F(RestartBudgetTest, ShortLivesWaitLongerEachTimeWhateverOthersAchieve) {
+  double progress = 0;
+  const auto delay = [&](RestartBudget::Duration lived) {
+    return budget_.Spend("w", ++progress, lived, "ended").delay;
   };
-  EXPECT_EQ(delay(1, 10ms), 100ms);
-  EXPECT_EQ(delay(1, 10ms), 200ms);
-  EXPECT_EQ(delay(1, 10ms), 400ms);
-  EXPECT_EQ(delay(1, 1min), 0ms);
-  EXPECT_EQ(delay(1, 10ms), 1600ms);
-  EXPECT_EQ(delay(2, 10ms), 100ms);
+  for (const auto expected : {100ms, 200ms, 400ms, 800ms, 1600ms, 3200ms, 6400ms, 10000ms, 10000ms}) {
+    EXPECT_EQ(delay(10ms), expected);
+  }
+  EXPECT_EQ(delay(2s), 0ms);
+  EXPECT_EQ(delay(10ms), 100ms);
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -15,20 +14,16 @@
 namespace downpour {
 namespace {
 
-namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-constexpr const char* kSummary = R"({"job": "j", "state": "SUCCEEDED"})";
+constexpr const char* kSummary = R"({"job": "j", "state": "SUCCEEDED", "term": 3})";
 
 class StatusSourceTest : public ::testing::Test {
  protected:
   StatusSource Folder() const { return {.chief = "", .job_dir = folder_.path()}; }
-  void WriteChiefJson(const std::string& endpoint, int pid) {
-    folder_.Write("chief.json", absl::StrCat(R"({"endpoint": ")", endpoint, R"(", "pid": )", pid, "}"));
-  }
-  void WriteSummaryAfterChiefJson() {
-    folder_.Write("summary.json", kSummary);
-    fs::last_write_time(folder_.path() + "/chief.json", fs::file_time_type::clock::now() - std::chrono::hours(1));
+  void WriteChiefJson(const std::string& endpoint, int pid, int term = 3) {
+    folder_.Write("chief.json",
+                  absl::StrCat(R"({"endpoint": ")", endpoint, R"(", "pid": )", pid, R"(, "term": )", term, "}"));
   }
   ScratchFolder folder_;
 };
@@ -52,7 +47,7 @@ TEST_F(StatusSourceTest, AnotherJobsChiefAtTheSamePortIsNotBelieved) {
 
 TEST_F(StatusSourceTest, AChiefThatHasGoneLeftItsSummary) {
   WriteChiefJson("127.0.0.1:1", 7);
-  WriteSummaryAfterChiefJson();
+  folder_.Write("summary.json", kSummary);
   const auto answer = StatusAsker(Folder()).Ask();
   ASSERT_TRUE(answer.ok()) << answer.status();
   EXPECT_EQ(answer->json, kSummary);
@@ -60,9 +55,8 @@ TEST_F(StatusSourceTest, AChiefThatHasGoneLeftItsSummary) {
 }
 
 TEST_F(StatusSourceTest, TheSummaryOfAnEarlierChiefIsNotThatOfAKilledOne) {
+  WriteChiefJson("127.0.0.1:1", 7, /*term=*/4);
   folder_.Write("summary.json", kSummary);
-  WriteChiefJson("127.0.0.1:1", 7);
-  fs::last_write_time(folder_.path() + "/summary.json", fs::file_time_type::clock::now() - std::chrono::hours(1));
   EXPECT_EQ(ExitCodeOf(StatusAsker(Folder()).Ask().status()), kExitUnreachable);
 }
 
@@ -74,6 +68,7 @@ TEST_F(StatusSourceTest, AWatcherWhoHeardOfTheFolderFindsTheSummaryThere) {
   ASSERT_TRUE(asker.Ask().ok());
   chief.reset();
   EXPECT_EQ(ExitCodeOf(asker.Ask().status()), kExitUnreachable);
+  WriteChiefJson("127.0.0.1:1", 7);
   folder_.Write("summary.json", kSummary);
   const auto answer = asker.Ask();
   ASSERT_TRUE(answer.ok()) << answer.status();
@@ -88,6 +83,19 @@ TEST_F(StatusSourceTest, AFolderWithoutAChiefIsUnreachable) {
 
 TEST_F(StatusSourceTest, WhatIsNoAddressIsABadCommandLine) {
   EXPECT_EQ(ExitCodeOf(StatusAsker({.chief = "nonsense", .job_dir = ""}).Ask().status()), kExitBadCommandLine);
+}
+
+TEST_F(StatusSourceTest, WhatChiefAndFolderSayIsNotTheCommandLinesFault) {
+  for (const char* text : {"[]", R"({"endpoint": "nonsense"})"}) {
+    folder_.Write("chief.json", text);
+    const absl::Status status = StatusAsker(Folder()).Ask().status();
+    EXPECT_EQ(ExitCodeOf(status), kExitFailed) << text;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(folder_.path()));
+  }
+  FakeChief chief([] { return Encode(StatusReply{"{"}); });
+  const absl::Status status = StatusAsker({.chief = chief.endpoint(), .job_dir = ""}).Ask().status();
+  EXPECT_EQ(ExitCodeOf(status), kExitFailed);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(chief.endpoint()));
 }
 
 }  // namespace

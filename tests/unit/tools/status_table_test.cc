@@ -92,5 +92,12 @@ TEST(SummaryTableTest, TheDocumentedSample) {
             "Checkpoint: checkpoints/1-5\n");
 }
 
+TEST(SummaryTableTest, WhatWasLostIsTold) {
+  SummaryView summary;
+  summary.workers_lost = 2;
+  summary.pushes_skipped = 1200;
+  EXPECT_THAT(SummaryTable(summary, false), HasSubstr("Lost:       2 workers, 1,200 pushes that were not finite\n"));
+}
+
 }  // namespace
 }  // namespace downpour
