@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 
@@ -38,7 +39,8 @@ absl::Status SetUpLogging(const char* program, const std::string& folder, const 
     }
   }
   FLAGS_logtostderr = true;
-  FLAGS_colorlogtostderr = folder.empty();
+  const char* no_color = std::getenv("NO_COLOR");
+  FLAGS_colorlogtostderr = folder.empty() && isatty(STDERR_FILENO) && (no_color == nullptr || *no_color == '\0');
   google::InitGoogleLogging(program, &WritePrefix);
   google::InstallFailureSignalHandler();
   return absl::OkStatus();

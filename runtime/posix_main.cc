@@ -10,10 +10,12 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/glog_setup.h"
 #include "runtime/posix_process.h"
+#include "runtime/zmq_sockets.h"
 
 ABSL_FLAG(std::string, chief, "", "where the chief listens, HOST:PORT (ps and worker)");
 ABSL_FLAG(int32_t, index, -1, "number of this task among its kind; -1 takes a free one");
-ABSL_FLAG(std::string, job_dir, "", "the job folder; ps and worker need none unless the job says checkpoint.via: shared");
+ABSL_FLAG(std::string, job_dir, "",
+          "the job folder; ps and worker need none unless the job says checkpoint.via: shared");
 ABSL_FLAG(std::string, listen, "127.0.0.1:0", "where to listen, HOST:PORT or ipc:///PATH; port 0: the kernel chooses");
 ABSL_FLAG(std::string, launcher, "", "the same for all tasks that one supervisor starts");
 ABSL_FLAG(uint32_t, attempt, 0, "how often that supervisor started this task before: replaces it at once");
@@ -39,6 +41,21 @@ std::string NameOfTask(TaskRole role) {
                       index >= 0 ? "" : absl::StrCat("pid", getpid()));
 }
 
+absl::Status CheckMemberFlags() {
+  const std::string chief = absl::GetFlag(FLAGS_chief);
+  if (chief.empty()) {
+    return absl::InvalidArgumentError("--chief=HOST:PORT is missing: where does the chief listen?");
+  }
+  if (const absl::Status status = CheckDialable(chief); !status.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("--chief: ", status.message()));
+  }
+  if (const int32_t index = absl::GetFlag(FLAGS_index); index < -1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--index=", index, ": tasks are numbered from 0; -1 takes a free number"));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::optional<TraceFile>> OpenTrace() {
   const std::string folder = absl::GetFlag(FLAGS_trace_dir);
   if (folder.empty()) return std::optional<TraceFile>();
@@ -55,9 +72,11 @@ absl::StatusOr<std::optional<TraceFile>> OpenTrace() {
 
 std::optional<int> BeginMain(int argc, const char* const* argv, const Usage& usage, TaskRole role) {
   if (auto exit_code = ParseFlags(argc, argv, usage)) return exit_code;
-  if (role != TaskRole::kChief && absl::GetFlag(FLAGS_chief).empty()) {
-    std::cerr << usage.program << ": --chief=HOST:PORT is missing: where does the chief listen?\n";
-    return kBadCommandLine;
+  if (role != TaskRole::kChief) {
+    if (const absl::Status status = CheckMemberFlags(); !status.ok()) {
+      std::cerr << usage.program << ": " << status.message() << "\n";
+      return kBadCommandLine;
+    }
   }
   TaskName() = NameOfTask(role);
   if (const absl::Status status = SetUpLogging(argv[0], absl::GetFlag(FLAGS_log_dir), TaskName()); !status.ok()) {

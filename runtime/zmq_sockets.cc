@@ -208,6 +208,14 @@ absl::Status CheckListenable(const std::string& endpoint) {
                                                     "[::1]:PORT or ipc:///PATH"));
 }
 
+absl::Status CheckDialable(const std::string& endpoint) {
+  if (IsIpc(endpoint)) return absl::OkStatus();
+  absl::StatusOr<HostPort> parsed = ParseHostPort(endpoint);
+  if (!parsed.ok()) return parsed.status();
+  if (parsed->port > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("cannot dial ", endpoint, ": port 0 is only for listening"));
+}
+
 absl::StatusOr<ZmqSocket> Listen(const ZmqContext& context, const std::string& endpoint) {
   if (absl::Status status = CheckListenable(endpoint); !status.ok()) return status;
   absl::StatusOr<ZmqAddress> address = ParseAddress(endpoint);
@@ -231,6 +239,7 @@ absl::StatusOr<ZmqSocket> Listen(const ZmqContext& context, const std::string& e
 }
 
 absl::StatusOr<ZmqSocket> Connect(const ZmqContext& context, const std::string& endpoint) {
+  if (absl::Status status = CheckDialable(endpoint); !status.ok()) return status;
   absl::StatusOr<ZmqAddress> address = ParseAddress(endpoint);
   if (!address.ok()) return address.status();
   absl::StatusOr<ZmqSocket> socket = Open(context, ZMQ_DEALER, endpoint, address->ipv6);

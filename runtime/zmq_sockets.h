@@ -57,5 +57,7 @@ absl::StatusOr<ZmqSocket> Connect(const ZmqContext& context, const std::string& 
 
 // OK if `endpoint` may be listened on without keys: loopback and ipc.
 absl::Status CheckListenable(const std::string& endpoint);
+// OK if `endpoint` is one to connect to; whether anybody listens there is another question.
+absl::Status CheckDialable(const std::string& endpoint);
 
 }  // namespace downpour

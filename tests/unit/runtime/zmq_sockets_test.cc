@@ -56,6 +56,12 @@ TEST(ZmqSocketsTest, WhatIsNoEndpointIsRefusedByBothSides) {
   }
 }
 
+TEST(ZmqSocketsTest, PortZeroIsOnlyForListening) {
+  EXPECT_TRUE(CheckDialable("ipc:///tmp/socket").ok());
+  EXPECT_TRUE(CheckDialable("no-such-host.example:7000").ok());
+  EXPECT_EQ(CheckDialable("127.0.0.1:0").code(), absl::StatusCode::kInvalidArgument);
+}
+
 TEST(ZmqSocketsTest, AFolderThatIsNotThereIsNamed) {
   const ZmqContext context = ZmqContext::Create(1).value();
   const TempDir dir;

@@ -1,0 +1,28 @@
+#include "runtime/glog_setup.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+namespace downpour {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+// Logging is set up once per process: each in one of its own, whose stderr is a file.
+TEST(GlogSetupDeathTest, OnlyATerminalGetsColours) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  setenv("TERM", "xterm", 1);  // read as the process begins
+  const auto log = [] {
+    if (!SetUpLogging("program", "", "ps-0").ok()) std::exit(1);
+    LogError("something is wrong");
+    std::exit(0);
+  };
+  EXPECT_EXIT(log(), testing::ExitedWithCode(0), AllOf(HasSubstr("something is wrong"), Not(HasSubstr("\x1b"))));
+}
+
+}  // namespace
+}  // namespace downpour

@@ -1,0 +1,44 @@
+#include "runtime/posix_main.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/flags/reflection.h"
+
+namespace downpour {
+namespace {
+
+using testing::HasSubstr;
+
+// The exit code of a member's command line, and what it says.
+std::pair<std::optional<int>, std::string> Begin(std::vector<const char*> words) {
+  words.insert(words.begin(), "downpour-worker");
+  const absl::FlagSaver saver;
+  testing::internal::CaptureStderr();
+  const std::optional<int> code =
+      BeginMain(static_cast<int>(words.size()), words.data(), {"downpour-worker", "", ""}, TaskRole::kWorker);
+  return {code, testing::internal::GetCapturedStderr()};
+}
+
+TEST(BeginMainTest, AddressesThatAreNoneEndItAtOnce) {
+  for (const char* chief : {"--chief=localhost", "--chief=h0:0", "--chief=h0:70000", "--chief=tcp://h0:7000"}) {
+    const auto [code, said] = Begin({chief});
+    EXPECT_EQ(code, 2) << chief;
+    EXPECT_THAT(said, HasSubstr("downpour-worker: --chief: "));
+  }
+  const auto [code, said] = Begin({});
+  EXPECT_EQ(code, 2);
+  EXPECT_THAT(said, HasSubstr("--chief=HOST:PORT is missing"));
+}
+
+TEST(BeginMainTest, IndicesBelowThatOfAFreeOneEndItAtOnce) {
+  const auto [code, said] = Begin({"--chief=h0:7000", "--index=-5"});
+  EXPECT_EQ(code, 2);
+  EXPECT_THAT(said, HasSubstr("--index=-5: "));
+}
+
+}  // namespace
+}  // namespace downpour
