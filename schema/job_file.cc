@@ -3,7 +3,9 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "schema/codec.h"
 #include "schema/job_parse.h"
+#include "schema/text.h"
 
 namespace downpour {
 
@@ -48,6 +50,13 @@ void ResolveDataPaths(const std::string& job_folder, const std::string& working_
     if (path->empty()) continue;
     const std::filesystem::path base = result->overridden.contains(key) ? working_folder : job_folder;
     *path = (base / *path).lexically_normal().string();
+    if (IsText(*path) && path->size() <= kMaxStringBytes) continue;
+    const std::string fault =
+        IsText(*path) ? absl::StrCat("longer than ", kMaxStringBytes, " bytes") : "not valid UTF-8";
+    result->errors.push_back({.file = CleanText(base.string(), kMaxStringBytes),
+                              .key = key,
+                              .what = absl::StrCat("begins in this folder and so becomes a path that is ", fault,
+                                                   ": use a folder of another name")});
   }
 }
 

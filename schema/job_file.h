@@ -43,6 +43,7 @@ JobFileResult ParseJob(const std::string& text, const std::string& file,
 
 // Makes relative data paths absolute: those of the file against its folder, those of overrides against the folder where
 // the command runs. Both folders are absolute. Whoever reads a job file does this before the job travels.
+// Errors: those of `result`, for a path that cannot travel: one that is not UTF-8, or longer than 4,096 bytes.
 void ResolveDataPaths(const std::string& job_folder, const std::string& working_folder, JobFileResult* result);
 
 // The job with all defaults filled in, as JSON with sorted keys: what travels in Welcome and stands in a manifest.

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "runtime/prng.h"
+#include "schema/text.h"
 
 namespace downpour {
 namespace {
@@ -320,6 +321,20 @@ TEST(JobFile, DataPathsAreResolvedAgainstWhereTheyWereWritten) {
   result = ParseJob(With("images: a", "images: /data/a"), "j.yaml");
   ResolveDataPaths("/jobs", "/home/ada", &result);
   EXPECT_EQ(result.job.data.train.images, "/data/a");
+}
+
+TEST(JobFile, FoldersThatMakeADataPathUnfitToTravelAreErrors) {
+  const std::string text = With("images: a", "images: a");
+  for (const auto& [folder, fault] : {std::pair<std::string, std::string>("/caf\xe9", "not valid UTF-8"),
+                                      {"/" + std::string(5000, 'x'), "longer than 4096 bytes"}}) {
+    JobFileResult result = ParseJob(text, "j.yaml");
+    ASSERT_TRUE(result.ok());
+    ResolveDataPaths(folder, "/home/ada", &result);
+    ASSERT_FALSE(result.ok());
+    EXPECT_THAT(ToString(result.errors[0]),
+                AllOf(HasSubstr("data.train.images: begins in this folder"), HasSubstr(fault)));
+    EXPECT_TRUE(IsText(ToString(result.errors[0])));
+  }
 }
 
 }  // namespace
