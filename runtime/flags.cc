@@ -9,6 +9,7 @@
 #include "absl/flags/reflection.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "schema/message.h"
 #include "schema/nearest_name.h"
 
@@ -48,34 +49,33 @@ bool BeginsSetting(absl::string_view text) {
   return i > 0 && i < text.size() && text[i] == '=';
 }
 
-// Sets one flag; the reason if its value is refused. Settings gather, each checked by itself: "epochs" is none, although
-// it could be the end of the one before.
+// Between settings in a flag's text; no text of a job may hold it.
+constexpr char kSeparator = '\x1f';
+
+// Sets one flag; the reason if its value is refused. Settings gather.
 bool SetFlag(absl::CommandLineFlag* flag, const std::string& value, std::string* why) {
-  if (!flag->IsOfType<Settings>()) return flag->ParseFrom(value, why);
-  Settings more;
-  if (!AbslParseFlag(value, &more, why)) return false;
-  const std::string so_far = flag->CurrentValue();
-  return flag->ParseFrom(so_far.empty() ? value : absl::StrCat(so_far, ",", value), why);
+  const std::string so_far = flag->IsOfType<Settings>() ? flag->CurrentValue() : "";
+  return flag->ParseFrom(so_far.empty() ? value : absl::StrCat(so_far, std::string(1, kSeparator), value), why);
 }
 
 }  // namespace
 
 bool AbslParseFlag(absl::string_view text, Settings* settings, std::string* error) {
   settings->items.clear();
-  while (!text.empty()) {
-    if (!BeginsSetting(text)) {
+  if (text.empty()) return true;
+  for (const absl::string_view item : absl::StrSplit(text, kSeparator)) {
+    if (!BeginsSetting(item)) {
       *error = "settings look like training.epochs=3";
       return false;
     }
-    size_t end = text.find(',');
-    while (end != absl::string_view::npos && !BeginsSetting(text.substr(end + 1))) end = text.find(',', end + 1);
-    settings->items.emplace_back(text.substr(0, end));
-    text = end == absl::string_view::npos ? absl::string_view() : text.substr(end + 1);
+    settings->items.emplace_back(item);
   }
   return true;
 }
 
-std::string AbslUnparseFlag(const Settings& settings) { return absl::StrJoin(settings.items, ","); }
+std::string AbslUnparseFlag(const Settings& settings) {
+  return absl::StrJoin(settings.items, std::string(1, kSeparator));
+}
 
 std::optional<int> ParseFlags(int argc, const char* const* argv, const Usage& usage) {
   const auto refuse = [&](const std::string& why) {

@@ -24,8 +24,7 @@ struct Usage {
   std::string examples;  // lines, what a newcomer types first
 };
 
-// A list of key=value settings, as --set takes them: several flags, or several in one, separated by commas. A comma
-// that is not followed by another key= belongs to the value.
+// Key=value settings, as --set takes them: one with each flag, whose commas are the value's, as in the downpour tool.
 struct Settings {
   std::vector<std::string> items;
 };
