@@ -10,33 +10,23 @@ void ZmqLink::Send(Time now, std::vector<Payload> frames) {
   bytes_ += message.bytes;
   queue_.push_back(std::move(message));
   Flush(now);
-  while (queue_.size() > kWaitingMessages || bytes_ > kWaitingBytes) DropOldest();
+  for (; queue_.size() > kWaitingMessages || bytes_ > kWaitingBytes; ++lost_) PopOldest();
 }
 
 void ZmqLink::Flush(Time now) {
   while (!queue_.empty()) {
     if (now - queue_.front().since > kPatience) {
-      DropOldest();
+      PopOldest();
       continue;
     }
-    switch (channel_.Send("", queue_.front().frames)) {
-      case ZmqChannel::Sending::kBusy:
-        return;
-      case ZmqChannel::Sending::kGone:
-        ++lost_;
-        break;
-      case ZmqChannel::Sending::kSent:
-        break;
-    }
-    bytes_ -= queue_.front().bytes;
-    queue_.pop_front();
+    if (channel_.Send("", queue_.front().frames) == ZmqChannel::Sending::kBusy) return;
+    PopOldest();
   }
 }
 
-void ZmqLink::DropOldest() {
+void ZmqLink::PopOldest() {
   bytes_ -= queue_.front().bytes;
   queue_.pop_front();
-  ++lost_;
 }
 
 }  // namespace downpour

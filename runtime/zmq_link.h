@@ -32,7 +32,8 @@ class ZmqLink {
   // Sends what waits, as far as it goes, and drops what has waited too long.
   void Flush(Time now);
   bool waiting() const { return !queue_.empty(); }
-  uint64_t TakeLost() { return std::exchange(lost_, 0); }  // since the last call
+  // Messages that gave way to newer ones, since the last call.
+  uint64_t TakeLost() { return std::exchange(lost_, 0); }
   ZmqChannel& channel() { return channel_; }
 
  private:
@@ -41,7 +42,7 @@ class ZmqLink {
     size_t bytes = 0;
     std::vector<Payload> frames;
   };
-  void DropOldest();
+  void PopOldest();
 
   ZmqChannel channel_;
   std::deque<Waiting> queue_;
