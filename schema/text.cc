@@ -60,4 +60,12 @@ bool IsPlainName(std::string_view name) {
   return !name.empty() && name.size() <= 128 && name[0] != '.' && std::all_of(name.begin(), name.end(), allowed);
 }
 
+std::string ShellWord(const std::string& word) {
+  constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
 }  // namespace downpour

@@ -17,4 +17,7 @@ std::string CleanText(std::string_view text, size_t limit);
 // outside it.
 bool IsPlainName(std::string_view name);
 
+// As a shell takes it for one word, in commands that people are told to type.
+std::string ShellWord(const std::string& word);
+
 }  // namespace downpour
