@@ -34,9 +34,7 @@ void TaskLogs::Take(const std::string& task, uint64_t from, const std::vector<st
   const size_t first = static_cast<size_t>(std::min<uint64_t>(kept - from, lines.size()));
   const size_t end = std::min(lines.size(), first + kMaxLines);
   for (size_t i = first; i < end; ++i, ++kept) {
-    std::string line = CleanText(lines[i], kMaxLineBytes);
-    std::replace(line.begin(), line.end(), '\n', ' ');
-    absl::StrAppend(&text, line, "\n");
+    absl::StrAppend(&text, OneLine(lines[i], kMaxLineBytes), "\n");
   }
   if (kept == log.kept) return;
   if (log.bytes >= kMaxFileBytes) {

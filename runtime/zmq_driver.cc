@@ -184,7 +184,7 @@ void ZmqDriver::Do(Dial& dial) {
   CHECK(!links_.contains(dial.peer)) << "dialled twice";
   absl::StatusOr<ZmqSocket> socket = Connect(context_, dial.endpoint);
   if (!socket.ok()) {
-    LOG(WARNING) << CleanText(std::string(socket.status().message()), kMaxLogBytes);
+    LOG(WARNING) << OneLine(std::string(socket.status().message()), kMaxLogBytes);
     return;
   }
   links_.emplace(dial.peer, std::move(*socket));
@@ -237,7 +237,7 @@ void ZmqDriver::Do(Compute& compute) {
 }
 
 void ZmqDriver::Do(Log& log) {
-  const std::string text = CleanText(log.text, kMaxLogBytes);
+  const std::string text = OneLine(log.text, kMaxLogBytes);
   switch (log.severity) {
     case Severity::kInfo:
       LOG(INFO) << text;
@@ -257,8 +257,8 @@ void ZmqDriver::Do(TraceRecord& record) {
 
 void ZmqDriver::Do(Exit& exit) {
   exit_code_ = exit.code;
-  LOG_IF(INFO, exit.code == 0) << CleanText(exit.why, kMaxLogBytes);
-  LOG_IF(ERROR, exit.code != 0) << CleanText(exit.why, kMaxLogBytes);
+  LOG_IF(INFO, exit.code == 0) << OneLine(exit.why, kMaxLogBytes);
+  LOG_IF(ERROR, exit.code != 0) << OneLine(exit.why, kMaxLogBytes);
 }
 
 }  // namespace downpour

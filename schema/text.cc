@@ -14,7 +14,8 @@ size_t CharacterBytes(std::string_view text) {
   const uint8_t first = at(0);
   if (first < 0x80) return (first >= 0x20 && first != 0x7f) || first == '\n' || first == '\t' ? 1 : 0;
   if (first < 0xc2 || first > 0xf4 || !follows(1)) return 0;
-  if (first < 0xe0) return 2;
+  const bool c1_control = first == 0xc2 && at(1) < 0xa0;
+  if (first < 0xe0) return c1_control ? 0 : 2;
   if (first < 0xf0) {
     const bool overlong = first == 0xe0 && at(1) < 0xa0;
     const bool surrogate = first == 0xed && at(1) > 0x9f;
@@ -50,6 +51,13 @@ std::string CleanText(std::string_view text, size_t limit) {
     text.remove_prefix(std::max<size_t>(bytes, 1));
   }
   return clean;
+}
+
+std::string OneLine(std::string_view text, size_t limit) {
+  std::string line = CleanText(text, limit);
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  std::replace(line.begin(), line.end(), '\t', ' ');
+  return line;
 }
 
 bool IsPlainName(std::string_view name) {

@@ -7,11 +7,14 @@
 
 namespace downpour {
 
-// Valid UTF-8 without control characters, but for newline and tab.
+// Valid UTF-8 without control characters (C0, DEL and C1, which terminals obey as well), but for newline and tab.
 bool IsText(std::string_view text);
 
 // `text` with whatever is not text replaced by '?', cut before the first character that would end beyond `limit` bytes.
 std::string CleanText(std::string_view text, size_t limit);
+
+// Likewise with spaces for newlines and tabs: no words of a peer's may begin a line of their own.
+std::string OneLine(std::string_view text, size_t limit);
 
 // A file name of ours: 1 to 128 of [A-Za-z0-9_.-], not beginning with a dot. It names a file in one folder and nothing
 // outside it.

@@ -41,14 +41,6 @@ std::string HumanLoss(double loss) {
   return absl::StrFormat(plain ? "%.4f" : "%.3g", loss);
 }
 
-std::string Printable(std::string_view words, size_t limit) {
-  std::string safe = CleanText(words, limit);
-  for (size_t i = 0; i < safe.size(); ++i) {
-    if (safe[i] == '\n' || safe[i] == '\t') safe[i] = ' ';
-    // The C1 controls, 0xc2 0x80 to 0xc2 0x9f, are text in UTF-8, but terminals obey them like escapes.
-    if (safe[i] == '\xc2' && static_cast<unsigned char>(safe[i + 1]) < 0xa0) safe[i] = safe[i + 1] = '?';
-  }
-  return safe;
-}
+std::string Printable(std::string_view words, size_t limit) { return OneLine(words, limit); }
 
 }  // namespace downpour

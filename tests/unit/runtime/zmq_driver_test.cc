@@ -118,6 +118,18 @@ class ZmqDriverTest : public testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(TcpAndIpc, ZmqDriverTest, testing::Bool(),
                          [](const auto& about) { return about.param ? "tcp" : "ipc"; });
 
+TEST(ZmqDriverLogTest, WhatIsQuotedBeginsNoLineOfItsOwn) {
+  testing::internal::CaptureStderr();
+  Running role("", std::make_unique<FunctionRole>([](Input&, Effects& effects) {
+                 effects.Warn("said \"sad\nE 2024-01-01 00:00:00.000 forged\"");
+                 effects.Add(Exit{1, "gone:\na reason"});
+               }));
+  role.join();
+  const std::string logged = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(logged, HasSubstr("said \"sad E 2024-01-01 00:00:00.000 forged\"\n"));
+  EXPECT_THAT(logged, HasSubstr("gone: a reason\n"));
+}
+
 TEST_P(ZmqDriverTest, MessagesGoBothWaysUntilTheRoleExits) {
   Running role(listen(), std::make_unique<EchoRole>());
   TestPeer peer(role.endpoint());

@@ -16,8 +16,9 @@ TEST(TextTest, IsUtf8WithoutControlCharacters) {
     EXPECT_EQ(CleanText(text, 100), text);
   }
   for (const std::string& junk :
-       {"\0"s, "\x1b[2J"s, "\r"s, "\x7f"s, "\x80"s, "\xc1\xbf"s, "\xc2"s, "\xc2\xc2"s, "\xe0\x9f\xbf"s, "\xe2\x82"s,
-        "\xed\xa0\x80"s, "\xf0\x8f\xbf\xbf"s, "\xf0\x9f\x8c"s, "\xf4\x90\x80\x80"s, "\xf5\x80\x80\x80"s, "\xff"s}) {
+       {"\0"s, "\x1b[2J"s, "\r"s, "\x7f"s, "\x80"s, "\xc1\xbf"s, "\xc2"s, "\xc2\xc2"s, "\xc2\x80"s, "\xc2\x9b"s,
+        "\xc2\x9f"s, "\xe0\x9f\xbf"s, "\xe2\x82"s, "\xed\xa0\x80"s, "\xf0\x8f\xbf\xbf"s, "\xf0\x9f\x8c"s,
+        "\xf4\x90\x80\x80"s, "\xf5\x80\x80\x80"s, "\xff"s}) {
     EXPECT_FALSE(IsText(junk));
     EXPECT_TRUE(IsText(CleanText(junk, 100)));
     EXPECT_FALSE(IsText("a" + junk + "b"));
@@ -30,6 +31,15 @@ TEST(TextTest, IsCutBetweenCharacters) {
   EXPECT_EQ(CleanText(euros, 6), euros);
   EXPECT_EQ(CleanText(euros, 5), euros.substr(0, 3));
   EXPECT_EQ(CleanText(euros, 2), "");
+}
+
+TEST(TextTest, OneLineStaysOne) {
+  EXPECT_EQ(OneLine("sad\nE 2024-01-01 00:00:00.000 forged\tline", 100), "sad E 2024-01-01 00:00:00.000 forged line");
+  EXPECT_EQ(OneLine("\x1b[2J\xc2\x9b"
+                    "2J",
+                    100),
+            "?[2J??2J");
+  EXPECT_EQ(OneLine("abcdef", 3), "abc");
 }
 
 TEST(PlainNameTest, NamesNothingOutsideItsFolder) {
