@@ -7,6 +7,7 @@
 
 #include "absl/flags/flag.h"
 #include "chief/chief_role.h"
+#include "runtime/glog_setup.h"
 #include "runtime/posix_job_file.h"
 #include "runtime/posix_main.h"
 #include "runtime/posix_process.h"
@@ -38,6 +39,9 @@ int main(int argc, char** argv) {
   absl::StatusOr<std::unique_ptr<PosixStorage>> storage = PosixStorage::Open(folder, &mailbox);
   if (!storage.ok()) return EndMain(storage.status());
   if (const absl::Status status = (*storage)->Lock(); !status.ok()) return EndMain(status);
+  if (absl::GetFlag(FLAGS_log_dir).empty()) {  // members' lines come here too: one folder has the logs of all
+    if (const absl::Status status = AlsoLogTo(folder + "/logs", "chief"); !status.ok()) return EndMain(status);
+  }
 
   ChiefRole role({.job = job.job,
                   .job_dir = folder,

@@ -7,10 +7,13 @@
 
 namespace downpour {
 
-// Lines look like "I 2024-11-20 10:43:05.123 joined as ps-0". With a folder, they and all else that would go to stderr
+// Lines look like "I 2024-11-20 10:43:05.123 joined as ps-0" (log_line.h). With a folder, they and all else that would go to stderr
 // (a crash's last words) are appended to FOLDER/TASK.log instead; the folder is made if it is not there.
 // Errors: what keeps the file from being opened. Once per process.
 absl::Status SetUpLogging(const char* program, const std::string& folder, const std::string& task);
+
+// Appends every line from now on to FOLDER/TASK.log as well. After SetUpLogging.
+absl::Status AlsoLogTo(const std::string& folder, const std::string& task);
 
 // For files that define flags of glog's names and so cannot include its header.
 void LogError(const std::string& sentence);

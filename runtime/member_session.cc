@@ -1,11 +1,13 @@
 #include "runtime/member_session.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/log_line.h"
 
 namespace downpour {
 namespace {
@@ -31,6 +33,8 @@ MemberSession::MemberSession(MemberOptions options) : options_(std::move(options
 
 void MemberSession::Start(Time now, const Started& started, Effects& effects) {
   started_ = true;
+  now_ = now;
+  unix_ms_at_zero_ = started.unix_ms - std::chrono::floor<std::chrono::milliseconds>(now.time_since_epoch()).count();
   heard_ = now;
   last_tick_ = now;
   options_.join.endpoint = started.endpoint;
@@ -46,6 +50,7 @@ void MemberSession::SendJoin(Time now, Effects& effects) {
 
 bool MemberSession::Tick(Time now, uint64_t placement, Effects& effects) {
   if (!started_ || ended_) return false;
+  now_ = now;
   TakeOutOwnPause(now);
   const Duration patience = kSilences * options_.timing.dead_after;
   if (was_member_ && now - heard_ >= patience) {
@@ -102,6 +107,7 @@ void MemberSession::SendHeartbeat(Effects& effects) {
 }
 
 MemberSession::News MemberSession::Receive(Time now, const Message& message, Effects& effects) {
+  now_ = now;
   heard_ = now;
   if (const auto* welcome = std::get_if<Welcome>(&message)) {
     if (member() || welcome->you == Incarnation::kNone) return News::kHandled;
@@ -165,7 +171,9 @@ void MemberSession::Stop(int signal, Effects& effects) {
 void MemberSession::Say(Severity severity, const std::string& text, Effects& effects) {
   effects.Add(Log{severity, text});
   if (!options_.forward_logs) return;
-  lines_.push_back(absl::StrCat(std::string(1, LetterOf(severity)), " ", text.substr(0, kLineBytes)));
+  const auto ms = std::chrono::floor<std::chrono::milliseconds>(now_.time_since_epoch()).count();
+  const std::string prefix = LogPrefix(LetterOf(severity), unix_ms_at_zero_ + ms);
+  lines_.push_back(absl::StrCat(prefix, " ", text.substr(0, kLineBytes)));
   if (lines_.size() > kLinesKept) {
     lines_.pop_front();
     ++lines_from_;

@@ -71,7 +71,7 @@ class MemberSession {
   // Likewise, as shells have it: 128 + the signal.
   void Stop(int signal, Effects& effects);
 
-  // To this process's log, and to the chief's copy of it.
+  // To this process's log, and to the chief's copy of it with the time of the last Tick or Receive.
   void Say(Severity severity, const std::string& text, Effects& effects);
 
   bool member() const { return incarnation_ != Incarnation::kNone; }
@@ -91,6 +91,8 @@ class MemberSession {
   News ReceiveRefused(Time now, const Refused& refused, Effects& effects);
 
   MemberOptions options_;
+  Time now_;                     // of the last call
+  int64_t unix_ms_at_zero_ = 0;  // wall clock at Time(0), for log lines
   bool started_ = false;
   bool ended_ = false;
   bool was_member_ = false;

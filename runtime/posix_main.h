@@ -19,6 +19,7 @@
 ABSL_DECLARE_FLAG(std::string, chief);
 ABSL_DECLARE_FLAG(std::string, job_dir);
 ABSL_DECLARE_FLAG(std::string, listen);
+ABSL_DECLARE_FLAG(std::string, log_dir);
 
 namespace downpour {
 

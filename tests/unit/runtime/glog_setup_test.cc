@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <fstream>
+#include <iostream>
+
+#include "tests/unit/runtime/zmq_test_peer.h"
 
 namespace downpour {
 namespace {
@@ -22,6 +26,20 @@ TEST(GlogSetupDeathTest, OnlyATerminalGetsColours) {
     std::exit(0);
   };
   EXPECT_EXIT(log(), testing::ExitedWithCode(0), AllOf(HasSubstr("something is wrong"), Not(HasSubstr("\x1b"))));
+}
+
+TEST(GlogSetupDeathTest, LinesMayGoToAFileAsWell) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const TempDir dir;
+  const auto log = [&] {
+    if (!SetUpLogging("program", "", "chief").ok() || !AlsoLogTo(dir / "logs", "chief").ok()) std::exit(1);
+    LogError("something is wrong");
+    std::ifstream file(dir / "logs/chief.log");
+    std::cerr << "file: " << file.rdbuf();
+    std::exit(0);
+  };
+  EXPECT_EXIT(log(), testing::ExitedWithCode(0),
+              testing::ContainsRegex("E .* something is wrong\nfile: E 20.* something is wrong\n"));
 }
 
 }  // namespace

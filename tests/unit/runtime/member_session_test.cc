@@ -116,6 +116,15 @@ TEST_F(MemberSessionTest, ASilentChiefEndsIt) {
   EXPECT_EQ(exit_->why, "the chief at h0:2222 has not answered for 15 s");
 }
 
+TEST_F(MemberSessionTest, LogLinesCarryTheWallClockOfWhenTheyWereSaid) {
+  MemberSession session(Options());
+  session.Start(now_ + 7s, Started{.unix_ms = 1709251199'042, .endpoint = ""}, effects_);
+  session.Receive(now_ + 8s, Welcome{.you = kMe, .term = 3, .name = "ps-0", .job = "{}"}, effects_);
+  session.Tick(now_ + 90s, /*placement=*/0, effects_);
+  Collect();
+  EXPECT_EQ(Take<Heartbeat>()[0].log_lines, std::vector<std::string>{"I 2024-03-01 00:00:00.042 joined as ps-0"});
+}
+
 TEST_F(MemberSessionTest, ItsOwnPauseIsNoSilenceOfTheChief) {
   Welcomed();
   Pass(10s);
@@ -234,12 +243,13 @@ TEST_F(MemberSessionTest, LogLinesGoWithHeartbeatsUntilTheChiefHasThem) {
   Pass(500ms);
   Heartbeat beat = Take<Heartbeat>()[0];
   EXPECT_EQ(beat.log_from, 0u);
-  EXPECT_EQ(beat.log_lines, (std::vector<std::string>{"W early", "I joined as ps-0"}));
+  EXPECT_EQ(beat.log_lines,
+            (std::vector<std::string>{"W 1970-01-01 00:00:00.000 early", "I 1970-01-01 00:00:00.000 joined as ps-0"}));
   Receive(HeartbeatReply{.term = 3, .log_kept = 1});
   Pass(500ms);
   beat = Take<Heartbeat>()[0];
   EXPECT_EQ(beat.log_from, 1u);
-  EXPECT_EQ(beat.log_lines, std::vector<std::string>{"I joined as ps-0"});
+  EXPECT_EQ(beat.log_lines, std::vector<std::string>{"I 1970-01-01 00:00:00.000 joined as ps-0"});
 }
 
 TEST_F(MemberSessionTest, KeepsABoundedNumberOfLinesAndTheirNumbers) {
@@ -251,7 +261,7 @@ TEST_F(MemberSessionTest, KeepsABoundedNumberOfLinesAndTheirNumbers) {
   const Heartbeat beat = Take<Heartbeat>()[0];
   EXPECT_EQ(beat.log_lines.size(), MemberSession::kLinesKept);
   EXPECT_EQ(beat.log_from, 11u);
-  EXPECT_EQ(beat.log_lines[0].size(), MemberSession::kLineBytes + 2);
+  EXPECT_EQ(beat.log_lines[0].size(), MemberSession::kLineBytes + std::string("I 1970-01-01 00:00:00.000 ").size());
 }
 
 class QuietSessionTest : public MemberSessionTest {
