@@ -28,7 +28,6 @@ const PsLink* ShardMap::Find(Incarnation incarnation) const {
 
 absl::StatusOr<std::vector<SliceId>> ShardMap::Changes(const Placement& placement) const {
   if (placement.number == 0) return absl::InvalidArgumentError("it has no number");
-  if (placement.number == 0) return absl::InvalidArgumentError("placements are numbered from 1");
   std::vector<SliceId> changed;
   std::vector<bool> named(epochs_.size());
   for (const Placement::Item& item : placement.slices) {

@@ -79,7 +79,6 @@ TEST_F(ShardMapTest, AServerIsAnIncarnation) {
 
 TEST_F(ShardMapTest, RefusesPlacementsThatCannotBe) {
   Adopt(Place(1, {kPs0, kPs1}, {1, 2}, {1, 2}));
-  EXPECT_FALSE(map_.Changes(Place(0, {kPs0, kPs1}, {1, 2}, {1, 2})).ok()) << "no number";
   EXPECT_FALSE(map_.Changes(Place(2, {kPs0, kPs1}, {1, 1}, {1, 2})).ok()) << "an epoch goes back";
   EXPECT_FALSE(map_.Changes(Place(2, {kNext, kPs1}, {1, 2}, {1, 2})).ok()) << "moves without a new epoch";
   Placement twice = Place(2, {kPs0, kPs1}, {1, 3}, {1, 3});
