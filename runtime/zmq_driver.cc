@@ -146,7 +146,7 @@ void ZmqDriver::SampleAndReport() {
     count(link.channel());
     lost_ += link.TakeLost();
   }
-  if (lost_ > 0) LOG(WARNING) << std::exchange(lost_, 0) << " messages found no way to their peer and were lost";
+  if (lost_ > 0) LOG(WARNING) << std::exchange(lost_, 0) << " messages were lost: their peers do not read";
   Step(sample);
 }
 
@@ -204,22 +204,19 @@ void ZmqDriver::Do(HangUp& hang_up) {
 void ZmqDriver::Do(Send& send) {
   if (world_.trace != nullptr) world_.trace->Flush();
   std::vector<Payload> frames = Encode(send.message);
+  if (frames[0].size() > kMaxHeaderBytes) {  // its receiver would hang up without a word
+    LOG(ERROR) << NameOf(send.message) << " is too large to be sent: " << frames[0].size() << " bytes";
+    return;
+  }
   send.message = Message();
   if (send.to < PeerId::kFirstAccepted) {
-    if (auto link = links_.find(send.to); link != links_.end()) {
-      link->second.Send(Now(), std::move(frames));
-    } else {
-      ++lost_;
-    }
+    if (auto link = links_.find(send.to); link != links_.end()) link->second.Send(Now(), std::move(frames));
     return;
   }
   const std::string* routing_id = peers_.Find(send.to);
-  if (routing_id == nullptr || !listener_) {
-    ++lost_;
-    return;
-  }
+  if (routing_id == nullptr || !listener_) return;
   const ZmqChannel::Sending result = listener_->Send(*routing_id, frames);
-  if (result != ZmqChannel::Sending::kSent) ++lost_;
+  if (result == ZmqChannel::Sending::kBusy) ++lost_;
   if (result == ZmqChannel::Sending::kGone) peers_.Forget(send.to);
 }
 

@@ -8,8 +8,8 @@
 //   what follows it is sent.
 // Cost: each round takes at most kBurst messages from each connection, so that no flood starves another one or the
 //   tick. It waits only when every connection is drained.
-// Errors: what a peer sends is Received or Malformed or nothing. A message that finds no peer, or a peer that has
-//   stopped reading, is lost; losses are logged once a second. An Exit has a second to get out what was sent before it;
+// Errors: what a peer sends is Received or Malformed or nothing. A message to a peer that is not there or has stopped
+//   reading is lost; the latter is logged, once a second. An Exit has a second to get out what was sent before it;
 //   a dialler that is cut off drops what it has not read yet, so a listener's very last words may be lost.
 // Threads: Open and Run on one thread; the world's parts post into the mailbox from theirs.
 // Tests: tests/unit/runtime/zmq_driver_test.cc.
@@ -104,7 +104,7 @@ class ZmqDriver {
   std::string sender_;  // scratch of the message at hand, as the next one is
   std::vector<Payload> frames_;
   std::vector<pollfd> waited_on_;  // scratch of Wait
-  uint64_t lost_ = 0;              // messages that found no way, since the last report
+  uint64_t lost_ = 0;              // messages to peers that do not read, since the last report
   uint64_t closed_bytes_in_ = 0;   // of links that were hung up
   uint64_t closed_bytes_out_ = 0;
 };
