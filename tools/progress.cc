@@ -60,11 +60,15 @@ std::string ProgressLine(const StatusView& status) {
 
 std::string FitLine(std::string line, int columns) {
   int column = 0;
+  bool in_escape = false, colored = false;
   for (size_t i = 0; i < line.size(); ++i) {
-    const bool starts_character = (static_cast<unsigned char>(line[i]) & 0xc0) != 0x80;
+    const char c = line[i];
+    if (c == '\x1b') in_escape = colored = true;
+    const bool starts_character = !in_escape && (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+    if (in_escape && c == 'm') in_escape = false;
     if (starts_character && ++column > columns) {
       line.resize(i);
-      break;
+      return colored ? line + "\x1b[0m" : line;
     }
   }
   return line;

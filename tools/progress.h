@@ -12,7 +12,7 @@ namespace downpour {
 std::string ProgressLine(const StatusView& status);
 
 // Cut to `columns` characters, so that a terminal does not wrap it and the next one can be drawn over it. UTF-8 is
-// never cut within a character.
+// never cut within a character; colors take no column and end with the line.
 std::string FitLine(std::string line, int columns);
 
 }  // namespace downpour

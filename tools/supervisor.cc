@@ -76,6 +76,7 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create() {
   sigset_t wanted, before;
   sigemptyset(&wanted);
   sigaddset(&wanted, SIGCHLD);
+  signal(SIGCHLD, SIG_DFL);  // ignored by the caller, it would take the children's ends from waitpid
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     // Under nohup, or in the background of a script, the caller has chosen that some are ignored; a blocked signal is not.
     struct sigaction now {};

@@ -9,6 +9,14 @@
 #include "tools/progress.h"
 
 namespace downpour {
+namespace {
+
+std::optional<winsize> WindowOf(int fd) {
+  winsize size{};
+  return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? std::optional(size) : std::nullopt;
+}
+
+}  // namespace
 
 std::optional<ColorChoice> ParseColorChoice(const std::string& word) {
   if (word == "auto") return ColorChoice::kAuto;
@@ -22,12 +30,11 @@ TerminalTraits ExamineTerminal(int fd, ColorChoice choice) {
   const char* no_color = std::getenv("NO_COLOR");
   const bool redraws = isatty(fd) == 1 && term != nullptr && std::strcmp(term, "dumb") != 0;
   const bool unwanted = no_color != nullptr && no_color[0] != '\0';
-  winsize size{};
-  const bool sized = ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  const std::optional<winsize> size = WindowOf(fd);
   return {.redraws = redraws,
           .color = choice == ColorChoice::kAlways || (choice == ColorChoice::kAuto && redraws && !unwanted),
-          .columns = sized ? size.ws_col : 80,
-          .rows = sized ? size.ws_row : 24};
+          .columns = size ? size->ws_col : 80,
+          .rows = size ? size->ws_row : 24};
 }
 
 void Talk::Say(const std::string& line) {
@@ -37,7 +44,8 @@ void Talk::Say(const std::string& line) {
 
 void Talk::Progress(const std::string& line) {
   if (traits_.redraws) {
-    progress_ = FitLine(line, traits_.columns - 1);
+    const std::optional<winsize> now = WindowOf(fd_);
+    progress_ = FitLine(line, (now ? now->ws_col : traits_.columns) - 1);
     out_ << "\r\x1b[K" << progress_ << std::flush;
   } else {
     out_ << line << std::endl;

@@ -24,7 +24,8 @@ TerminalTraits ExamineTerminal(int fd, ColorChoice choice);
 
 class Talk {
  public:
-  Talk(std::ostream& out, TerminalTraits traits) : out_(out), traits_(traits) {}
+  // `fd` is where `out` leads, if that is a terminal whose window may change its size.
+  Talk(std::ostream& out, TerminalTraits traits, int fd = -1) : out_(out), traits_(traits), fd_(fd) {}
   ~Talk() { EndProgress(); }
   Talk(const Talk&) = delete;
   Talk& operator=(const Talk&) = delete;
@@ -37,6 +38,7 @@ class Talk {
  private:
   std::ostream& out_;
   const TerminalTraits traits_;
+  const int fd_;
   std::string progress_;  // what is drawn now
 };
 

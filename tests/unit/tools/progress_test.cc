@@ -59,5 +59,10 @@ TEST(FitLineTest, CutsByCharactersNotBytes) {
   EXPECT_EQ(FitLine("abc", 0), "");
 }
 
+TEST(FitLineTest, ColorsTakeNoColumnAndEndWithTheLine) {
+  EXPECT_EQ(FitLine("a \x1b[31mbcd\x1b[0m", 5), "a \x1b[31mbcd\x1b[0m");
+  EXPECT_EQ(FitLine("a \x1b[31mbcd\x1b[0m", 3), "a \x1b[31mb\x1b[0m");
+}
+
 }  // namespace
 }  // namespace downpour

@@ -117,6 +117,14 @@ TEST_F(SupervisorTest, WhatTheCallerHasIgnoredStaysIgnored) {
   std::signal(SIGHUP, SIG_DFL);
 }
 
+TEST_F(SupervisorTest, EndsAreSeenEvenIfTheCallerIgnoredThem) {
+  supervisor_.reset();
+  std::signal(SIGCHLD, SIG_IGN);
+  supervisor_ = std::move(Supervisor::Create()).value();
+  ASSERT_TRUE(supervisor_->Start(Shell("exit 3")).ok());
+  EXPECT_EQ(DescribeEnd(Next().exited.at(0).wait_status), "exit code 3");
+}
+
 TEST_F(SupervisorTest, ChildrenHaveAGroupOfTheirOwn) {
   ASSERT_TRUE(supervisor_->Start({"task", {"/bin/sleep", "1000"}, {}, LogPath()}).ok());
   EXPECT_EQ(getpgid(supervisor_->PidOf("task")), supervisor_->PidOf("task"));

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <pty.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -82,6 +83,16 @@ TEST_F(ExamineTerminalTest, ADumbTerminalAndAPipeGetNoEscapes) {
   EXPECT_FALSE(ExamineTerminal(pipe_.get(), ColorChoice::kAuto).redraws);
   EXPECT_FALSE(ExamineTerminal(pipe_.get(), ColorChoice::kAuto).color);
   EXPECT_TRUE(ExamineTerminal(pipe_.get(), ColorChoice::kAlways).color);
+}
+
+TEST_F(ExamineTerminalTest, ProgressFollowsTheWindowsSize) {
+  std::ostringstream out;
+  Talk talk(out, ExamineTerminal(terminal_.get(), ColorChoice::kNever), terminal_.get());
+  talk.Progress("1 of 3 and more");
+  const winsize narrow{.ws_row = 30, .ws_col = 7, .ws_xpixel = 0, .ws_ypixel = 0};
+  ASSERT_EQ(ioctl(terminal_.get(), TIOCSWINSZ, &narrow), 0);
+  talk.Progress("2 of 3 and more");
+  EXPECT_EQ(out.str(), "\r\x1b[K1 of 3 and more\r\x1b[K2 of 3");
 }
 
 TEST(ColorChoiceTest, ThreeWords) {
