@@ -76,7 +76,6 @@ class MapReader {
     errors_.Add(at, PathOf(key), std::move(what));
   }
   const YamlNode& node() const { return node_; }
-  JobErrors& errors() { return errors_; }
 
  private:
   const YamlNode& node_;

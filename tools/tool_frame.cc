@@ -71,6 +71,11 @@ int RunVerb(const Verb& verb, std::vector<std::string> args, Streams streams) {
 
 }  // namespace
 
+int Complain(Streams streams, const std::string& verb, const std::string& what, int code) {
+  streams.err << "downpour " << verb << ": " << what << "\n";
+  return code;
+}
+
 int RunTool(const std::vector<const Verb*>& verbs, std::vector<std::string> args, Streams streams) {
   if (args.empty()) {
     PrintHelp(verbs, streams.err);

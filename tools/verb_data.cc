@@ -19,11 +19,10 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
   digits->add_option("--seed", options->seed, "Another seed draws another set; the same one the same bytes")
       ->capture_default_str();
   app.require_subcommand(1);
-  return [options, streams] {
+  return [options, streams]() -> int {
     const absl::Status status = WriteDigits(options->out, options->seed);
     if (!status.ok()) {
-      streams.err << "downpour data digits: " << std::string(status.message()) << "\n";
-      return kExitFailed;
+      return Complain(streams, "data digits", std::string(status.message()), kExitFailed);
     }
     streams.out << options->out << "\n";
     return kExitDone;

@@ -71,30 +71,26 @@ void Print(const LoadedCheckpoint& checkpoint, const Evaluated& result, bool as_
       << HumanCount(static_cast<double>(*oldest)) << " to " << HumanCount(static_cast<double>(*newest)) << "\n";
 }
 
-int Complain(Streams streams, const std::string& what, int code) {
-  streams.err << "downpour evaluate: " << what << "\n";
-  return code;
-}
-
 int Run(const Options& options, Streams streams) {
   std::optional<LoadedCheckpoint> checkpoint = LoadChosen(options.checkpoint, "evaluate", streams);
   if (!checkpoint) return kExitFailed;
-  JobFileResult job = ParseJob(checkpoint->manifest.job, checkpoint->path + "/MANIFEST", options.overrides);
+  JobFileResult job =
+      ParseJob(checkpoint->manifest.job, absl::StrCat(checkpoint->path, "/", kManifestName), options.overrides);
   for (const JobError& error : job.errors) streams.err << ToString(error) << "\n";
   if (!job.ok()) return kExitBadJobFile;
   const std::string here = std::filesystem::current_path().string();
   ResolveDataPaths(here, here, &job);
   if (job.job.model != checkpoint->job.model) {
-    return Complain(streams, "--set must not change the model that the checkpoint holds", kExitBadJobFile);
+    return Complain(streams, "evaluate", "--set must not change the model that the checkpoint holds", kExitBadJobFile);
   }
   if (job.job.data.eval.empty()) {
-    return Complain(streams,
+    return Complain(streams, "evaluate",
                     "the job names no data.eval; name one by --set data.eval.images=PATH --set data.eval.labels=PATH",
                     kExitBadJobFile);
   }
   const absl::StatusOr<Evaluated> result = Evaluate(job.job, *checkpoint);
-  if (!result.ok()) return Complain(streams, std::string(result.status().message()), kExitFailed);
-  if (result->examples == 0) return Complain(streams, "the evaluation data hold no examples", kExitFailed);
+  if (!result.ok()) return Complain(streams, "evaluate", std::string(result.status().message()), kExitFailed);
+  if (result->examples == 0) return Complain(streams, "evaluate", "the evaluation data hold no examples", kExitFailed);
   Print(*checkpoint, *result, options.output == "json", streams.out);
   return kExitDone;
 }

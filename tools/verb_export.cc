@@ -35,8 +35,7 @@ int Run(const Options& options, Streams streams) {
                                                        {"checkpoint", ToString(checkpoint->manifest.round)}};
   const absl::Status status = WriteSafetensors(options.out, TensorsOf(*checkpoint), metadata);
   if (!status.ok()) {
-    streams.err << "downpour export: " << std::string(status.message()) << "\n";
-    return kExitFailed;
+    return Complain(streams, "export", std::string(status.message()), kExitFailed);
   }
   streams.err << "exported " << checkpoint->path << "\n";
   streams.out << options.out << "\n";

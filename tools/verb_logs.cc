@@ -70,19 +70,17 @@ int Follow(const Options& options, LogReader* reader, LogMerger* merger, FolderW
 }
 
 int Logs(const Options& options, Streams streams) {
-  const auto complain = [&](const std::string& what, int code) {
-    streams.err << "downpour logs: " << what << "\n";
-    return code;
-  };
   // Watched before it is read, so that nothing is missed in between.
   absl::StatusOr<FolderWatch> watch = FolderWatch::Open(options.job_dir + "/logs");
   std::vector<std::string> tasks = LoggedTasks(options.job_dir);
   if (!watch.ok() || tasks.empty()) {
-    return complain(absl::StrCat("there are no logs in ", options.job_dir, "/logs; is it a job folder?"), kExitFailed);
+    return Complain(streams, "logs",
+                    absl::StrCat("there are no logs in ", options.job_dir, "/logs; is it a job folder?"), kExitFailed);
   }
   if (!options.task.empty()) {
     if (std::find(tasks.begin(), tasks.end(), options.task) == tasks.end()) {
-      return complain(absl::StrCat("there is no log of a task '", options.task, "'", DidYouMean(options.task, tasks),
+      return Complain(streams, "logs",
+                      absl::StrCat("there is no log of a task '", options.task, "'", DidYouMean(options.task, tasks),
                                    " (there are: ", absl::StrJoin(tasks, ", "), ")"),
                       kExitBadCommandLine);
     }

@@ -39,11 +39,6 @@ struct Options {
 // How this program was called, so that what is printed can be typed.
 std::string Self() { return ShellWord(program_invocation_name); }
 
-int Complain(Streams streams, const std::string& what, int code) {
-  streams.err << "downpour run: " << what << "\n";
-  return code;
-}
-
 // runs/NAME-20250131-235959
 std::string FreshJobDir(const std::string& job_name) {
   const std::time_t now = std::time(nullptr);
@@ -93,7 +88,8 @@ int ReportFailure(const Options& options, const RunResult& result, Streams strea
 
 int Report(const Options& options, const RunResult& result, Streams streams) {
   if (result.chief_exit != kExitDone) return ReportFailure(options, result, streams);
-  if (!result.summary) return Complain(streams, "the chief left no summary.json in " + options.job_dir, kExitFailed);
+  if (!result.summary)
+    return Complain(streams, "run", "the chief left no summary.json in " + options.job_dir, kExitFailed);
   const bool color = ExamineTerminal(STDOUT_FILENO, *ParseColorChoice(options.color)).color;
   const std::string job_dir = ShellWord(options.job_dir);
   streams.out << SummaryTable(*result.summary, color) << "Job folder: " << options.job_dir << "\n"
@@ -123,13 +119,13 @@ int Run(Options options, Streams streams) {
   LocalCluster cluster;
   const std::string own_folder = fs::read_symlink("/proc/self/exe").parent_path();
   if (const absl::Status found = FindPrograms(own_folder, &cluster); !found.ok()) {
-    return Complain(streams, std::string(found.message()), kExitFailed);
+    return Complain(streams, "run", std::string(found.message()), kExitFailed);
   }
   if (options.job_dir.empty()) options.job_dir = FreshJobDir(parsed.job.name);
   const absl::StatusOr<UniqueFd> claim = ClaimJobFolder(options.job_dir);
-  if (!claim.ok()) return Complain(streams, std::string(claim.status().message()), kExitFailed);
+  if (!claim.ok()) return Complain(streams, "run", std::string(claim.status().message()), kExitFailed);
   if (const absl::Status prepared = CheckJobDir(options); !prepared.ok()) {
-    return Complain(streams, std::string(prepared.message()), kExitFailed);
+    return Complain(streams, "run", std::string(prepared.message()), kExitFailed);
   }
   cluster.job_file = options.job_file;
   cluster.job_dir = options.job_dir;
@@ -141,8 +137,8 @@ int Run(Options options, Streams streams) {
   cluster.launcher = absl::StrFormat("%s-%d-%016x", HostName(), getpid(), RandomNonce());
 
   const absl::StatusOr<std::unique_ptr<Supervisor>> supervisor = Supervisor::Create();
-  if (!supervisor.ok()) return Complain(streams, std::string(supervisor.status().message()), kExitFailed);
-  Talk talk(streams.err, ExamineTerminal(STDERR_FILENO, *ParseColorChoice(options.color)));
+  if (!supervisor.ok()) return Complain(streams, "run", std::string(supervisor.status().message()), kExitFailed);
+  Talk talk(streams.err, ExamineTerminal(STDERR_FILENO, *ParseColorChoice(options.color)), STDERR_FILENO);
   const RunResult result = LocalRun(std::move(cluster), **supervisor, talk, !options.quiet).UntilEnd();
   return Report(options, result, streams);
 }

@@ -20,8 +20,7 @@ struct Options {
 int Status(const Options& options, Streams streams) {
   const absl::StatusOr<Answer> answer = StatusAsker(options.source).Ask();
   if (!answer.ok()) {
-    streams.err << "downpour status: " << std::string(answer.status().message()) << "\n";
-    return ExitCodeOf(answer.status());
+    return Complain(streams, "status", std::string(answer.status().message()), ExitCodeOf(answer.status()));
   }
   const bool color = ExamineTerminal(STDOUT_FILENO, *ParseColorChoice(options.color)).color;
   if (options.format == "json") {

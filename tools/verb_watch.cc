@@ -48,8 +48,7 @@ int Watch(const Options& options, Streams streams) {
     const absl::StatusOr<Answer> answer = asker.Ask();
     const TerminalTraits terminal = ExamineTerminal(STDOUT_FILENO, color);
     if (!answer.ok()) {
-      streams.err << "downpour watch: " << std::string(answer.status().message()) << "\n";
-      return ExitCodeOf(answer.status());
+      return Complain(streams, "watch", std::string(answer.status().message()), ExitCodeOf(answer.status()));
     }
     if (json) streams.out << OneLine(answer->json) << std::flush;
     if (answer->summary) {

@@ -10,25 +10,22 @@
 #include <string>
 #include <vector>
 
+#include "runtime/exit_code.h"
+
 namespace CLI {
 class App;
 }
 
 namespace downpour {
 
-enum ExitCode : int {
-  kExitDone = 0,
-  kExitFailed = 1,
-  kExitBadCommandLine = 2,
-  kExitUnreachable = 69,
-  kExitBadJobFile = 78,
-};
-
 // stdout is the result, stderr is the talk.
 struct Streams {
   std::ostream& out;
   std::ostream& err;
 };
+
+// Says on stderr what is wrong, as the verb, and returns `code`.
+int Complain(Streams streams, const std::string& verb, const std::string& what, int code);
 
 struct Verb {
   std::string name;
