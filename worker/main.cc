@@ -1,5 +1,7 @@
 // downpour-worker: a worker and its device in a process of their own.
 
+#include <cstdlib>
+
 #include "runtime/posix_main.h"
 #include "worker/trainer.h"
 #include "worker/worker_role.h"
@@ -16,5 +18,6 @@ int main(int argc, char** argv) {
   options.device = trainer->device();
   ComputeThread computer(std::move(trainer), &mailbox);
   WorkerRole role(std::move(options));
-  return RunRole(role, /*listen=*/"", {.mailbox = &mailbox, .computer = &computer});
+  const int exit_code = RunRole(role, /*listen=*/"", {.mailbox = &mailbox, .computer = &computer});
+  std::_Exit(exit_code);  // the device may be amid a long request, for which nobody waits any more
 }
