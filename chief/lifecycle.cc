@@ -6,13 +6,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "chief/status.h"
+#include "runtime/exit_code.h"
 #include "schema/job_file.h"
 
 namespace downpour {
 namespace {
-
-constexpr int kOtherPlan = 78;
-constexpr int kSignalled = 128;
 
 std::string Process(const Task& task) {
   return absl::StrCat(task.name, " (host ", task.process.host, ", process ", task.process.pid, ")");
@@ -67,7 +65,7 @@ void Lifecycle::Prepare() {
 void Lifecycle::FailIfNobodyHasData() {
   const auto& refused = chief_.data.refused();
   if (refused.size() < static_cast<size_t>(chief_.job.cluster.worker_count)) return;
-  Fail(absl::StrCat("no worker has the job's data: ", refused.begin()->second), chief_.options.resume ? kOtherPlan : 1);
+  Fail(absl::StrCat("no worker has the job's data: ", refused.begin()->second), chief_.options.resume ? kExitBadJobFile : kExitFailed);
 }
 
 void Lifecycle::Run() {
@@ -226,7 +224,7 @@ void Lifecycle::RefuseForGood(Task& task, RefusalCode code, const std::string& w
 void Lifecycle::Fail(const std::string& why, int exit_code) { End(JobState::kFailed, why, exit_code); }
 
 void Lifecycle::Stop(int signal) {
-  const int exit_code = kSignalled + signal;
+  const int exit_code = kExitSignalled + signal;
   if (std::exchange(signal_, signal) != 0 || !ready()) {
     return Leave(exit_code, absl::StrCat("ended at once by signal ", signal));
   }
@@ -243,7 +241,7 @@ void Lifecycle::Cancel() {
     if (chief_.rounds.active()) return;
     if (!std::exchange(last_round_begun_, true)) return StartRound();
   }
-  End(JobState::kCancelled, absl::StrCat("ended by signal ", signal_, ". ", HowToGoOn()), kSignalled + signal_);
+  End(JobState::kCancelled, absl::StrCat("ended by signal ", signal_, ". ", HowToGoOn()), kExitSignalled + signal_);
 }
 
 void Lifecycle::End(JobState state, const std::string& why, int exit_code) {

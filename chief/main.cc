@@ -7,6 +7,7 @@
 
 #include "absl/flags/flag.h"
 #include "chief/chief_role.h"
+#include "runtime/exit_code.h"
 #include "runtime/glog_setup.h"
 #include "runtime/posix_job_file.h"
 #include "runtime/posix_main.h"
@@ -18,8 +19,6 @@ ABSL_FLAG(downpour::Settings, set, {}, "KEY=VALUE, an entry of the job file to o
 
 int main(int argc, char** argv) {
   using namespace downpour;
-  constexpr int kBadCommandLine = 2;
-  constexpr int kBadJobFile = 78;
   const Usage usage = {"downpour-chief", "hands out a job's data, coordinates its checkpoints, answers how it goes.",
                        "  downpour-chief --job=mnist.yaml --job_dir=/jobs/mnist --listen=127.0.0.1:7000\n"
                        "  downpour-chief --job=mnist.yaml --job_dir=/jobs/mnist --resume\n"};
@@ -27,13 +26,13 @@ int main(int argc, char** argv) {
 
   if (absl::GetFlag(FLAGS_job).empty() || absl::GetFlag(FLAGS_job_dir).empty()) {
     std::cerr << "downpour-chief: --job=FILE and --job_dir=FOLDER are needed; --help shows examples\n";
-    return kBadCommandLine;
+    return kExitBadCommandLine;
   }
   // Absolute, since others are told of it whose working folder is another.
   const std::string folder = std::filesystem::absolute(absl::GetFlag(FLAGS_job_dir)).lexically_normal();
   const JobFileResult job = LoadJobFile(absl::GetFlag(FLAGS_job), absl::GetFlag(FLAGS_set).items);
   for (const JobError& error : job.errors) std::cerr << ToString(error) << "\n";
-  if (!job.ok()) return kBadJobFile;
+  if (!job.ok()) return kExitBadJobFile;
 
   Mailbox mailbox;
   absl::StatusOr<std::unique_ptr<PosixStorage>> storage = PosixStorage::Open(folder, &mailbox);

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "chief/data_plan.h"
+#include "runtime/exit_code.h"
 #include "schema/job_file.h"
 
 namespace downpour {
@@ -17,8 +18,6 @@ namespace {
 
 constexpr char kTermFiles[][7] = {"term.a", "term.b"};
 constexpr uint64_t kMaxTermFile = 256;
-constexpr int kFailed = 1;
-constexpr int kOtherPlan = 78;
 
 std::string Checksum(const std::string& text) {
   return absl::StrFormat("%08x", Crc32c({reinterpret_cast<const std::byte*>(text.data()), text.size()}));
@@ -64,12 +63,12 @@ void Startup::ReadTerm(const std::string& file, std::function<void()> then) {
 
 void Startup::ReadTerms() {
   if (valid_files_ == 0 && !damage_.empty()) {
-    return Refuse(kFailed, absl::StrCat(damage_,
+    return Refuse(kExitFailed, absl::StrCat(damage_,
                                         ", and no other copy is whole: how often this job was started is lost. "
                                         "Begin in another job folder, or copy its checkpoints there"));
   }
   checkpoints_.Load([this](const absl::Status& status) {
-    if (!status.ok()) return Refuse(kFailed, absl::StrCat("the job folder cannot be used: ", Words(status)));
+    if (!status.ok()) return Refuse(kExitFailed, absl::StrCat("the job folder cannot be used: ", Words(status)));
     highest_ = std::max(highest_, checkpoints_.highest_term());
     Judge();
   });
@@ -77,12 +76,12 @@ void Startup::ReadTerms() {
 
 void Startup::Judge() {
   if (!resume_ && !checkpoints_.empty()) {
-    return Refuse(kFailed,
+    return Refuse(kExitFailed,
                   "the job folder already holds checkpoints: add --resume to go on from them, or name another "
                   "job folder to begin anew");
   }
   if (!checkpoints_.valid().empty() && !AcceptPlan()) return;
-  if (highest_ == UINT32_MAX) return Refuse(kFailed, "the job folder's term cannot rise any more");
+  if (highest_ == UINT32_MAX) return Refuse(kExitFailed, "the job folder's term cannot rise any more");
   TakeTerm();
 }
 
@@ -90,13 +89,13 @@ bool Startup::AcceptPlan() {
   const Manifest& newest = checkpoints_.valid().front();
   const absl::StatusOr<JobSpec> before = ParseCanonicalJob(newest.job);
   if (!before.ok()) {
-    Refuse(kOtherPlan, absl::StrCat(ManifestPath(newest.round),
+    Refuse(kExitBadJobFile, absl::StrCat(ManifestPath(newest.round),
                                     " holds a job that this release does not understand: ", Words(before.status())));
     return false;
   }
   const std::vector<std::string> differences = PlanDifferences(job_, *before);
   if (!differences.empty()) {
-    Refuse(kOtherPlan, absl::StrCat("checkpoint ", ToString(newest.round), " belongs to another plan; it differs in ",
+    Refuse(kExitBadJobFile, absl::StrCat("checkpoint ", ToString(newest.round), " belongs to another plan; it differs in ",
                                     absl::StrJoin(differences, ", "),
                                     ": set these back, or name another job folder to begin anew"));
     return false;
@@ -124,7 +123,7 @@ void Startup::TakeTerm() {
   add(ReplaceFile("chief.json", chief.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"));
   storage_.Run(std::move(ops), [this](const StorageDone& done) {
     if (!done.status.ok())
-      return Refuse(kFailed, absl::StrCat("the job folder cannot be written: ", Words(done.status)));
+      return Refuse(kExitFailed, absl::StrCat("the job folder cannot be written: ", Words(done.status)));
     then_(outcome_);
   });
 }

@@ -10,13 +10,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "runtime/exit_code.h"
 #include "schema/message.h"
 #include "schema/nearest_name.h"
 
 namespace downpour {
 namespace {
-
-constexpr int kBadCommandLine = 2;
 
 using Flags = std::map<std::string, absl::CommandLineFlag*>;
 
@@ -80,7 +79,7 @@ std::string AbslUnparseFlag(const Settings& settings) {
 std::optional<int> ParseFlags(int argc, const char* const* argv, const Usage& usage) {
   const auto refuse = [&](const std::string& why) {
     std::cerr << usage.program << ": " << why << " (--help tells more)\n";
-    return kBadCommandLine;
+    return kExitBadCommandLine;
   };
   const Flags flags = OurFlags();
   std::vector<std::string> names;

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/exit_code.h"
 #include "runtime/log_line.h"
 
 namespace downpour {
@@ -54,7 +55,7 @@ bool MemberSession::Tick(Time now, uint64_t placement, Effects& effects) {
   TakeOutOwnPause(now);
   const Duration patience = kSilences * options_.timing.dead_after;
   if (was_member_ && now - heard_ >= patience) {
-    End(1,
+    End(kExitFailed,
         absl::StrCat("the chief at ", options_.chief, " has not answered for ", std::lround(Seconds(now - heard_)),
                      " s"),
         effects);
@@ -68,7 +69,7 @@ bool MemberSession::Tick(Time now, uint64_t placement, Effects& effects) {
     return true;
   }
   if (refused_since_ && now - *refused_since_ >= patience) {
-    End(1, refusal_, effects);
+    End(kExitFailed, refusal_, effects);
     return false;
   }
   if (now >= next_notice_) {
@@ -127,7 +128,7 @@ MemberSession::News MemberSession::Receive(Time now, const Message& message, Eff
     return News::kHandled;
   }
   if (const auto* end = std::get_if<JobEnd>(&message)) {
-    End(end->succeeded ? 0 : 1, end->why, effects);
+    End(end->succeeded ? kExitDone : kExitFailed, end->why, effects);
     return News::kHandled;
   }
   return News::kNotMine;
@@ -135,7 +136,7 @@ MemberSession::News MemberSession::Receive(Time now, const Message& message, Eff
 
 MemberSession::News MemberSession::ReceiveRefused(Time now, const Refused& refused, Effects& effects) {
   if (refused.for_good) {
-    End(1, refused.why, effects);
+    End(kExitFailed, refused.why, effects);
     return News::kHandled;
   }
   if (refused.code == RefusalCode::kUnknown) {
@@ -165,7 +166,7 @@ void MemberSession::End(int code, const std::string& why, Effects& effects) {
 }
 
 void MemberSession::Stop(int signal, Effects& effects) {
-  End(128 + signal, absl::StrCat("ended by signal ", signal), effects);
+  End(kExitSignalled + signal, absl::StrCat("ended by signal ", signal), effects);
 }
 
 void MemberSession::Say(Severity severity, const std::string& text, Effects& effects) {

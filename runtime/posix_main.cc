@@ -8,6 +8,7 @@
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/exit_code.h"
 #include "runtime/glog_setup.h"
 #include "runtime/posix_process.h"
 #include "runtime/zmq_sockets.h"
@@ -24,9 +25,6 @@ ABSL_FLAG(std::string, trace_dir, "", "write FOLDER/TASK.trace: what took effect
 
 namespace downpour {
 namespace {
-
-constexpr int kFailed = 1;
-constexpr int kBadCommandLine = 2;
 
 std::string& TaskName() {
   static std::string& name = *new std::string;
@@ -75,13 +73,13 @@ std::optional<int> BeginMain(int argc, const char* const* argv, const Usage& usa
   if (role != TaskRole::kChief) {
     if (const absl::Status status = CheckMemberFlags(); !status.ok()) {
       std::cerr << usage.program << ": " << status.message() << "\n";
-      return kBadCommandLine;
+      return kExitBadCommandLine;
     }
   }
   TaskName() = NameOfTask(role);
   if (const absl::Status status = SetUpLogging(argv[0], absl::GetFlag(FLAGS_log_dir), TaskName()); !status.ok()) {
     std::cerr << usage.program << ": " << status.message() << "\n";
-    return kFailed;
+    return kExitFailed;
   }
   KeepFreedMemory();
   return std::nullopt;
@@ -112,7 +110,7 @@ int RunRole(Role& role, const std::string& listen, DriverWorld world) {
 int EndMain(const absl::Status& status) {
   LogError(std::string(status.message()));
   const bool command_line = absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status);
-  return command_line ? kBadCommandLine : kFailed;
+  return command_line ? kExitBadCommandLine : kExitFailed;
 }
 
 }  // namespace downpour

@@ -1,0 +1,15 @@
+// How processes of this project end; for people, in every --help.
+#pragma once
+
+namespace downpour {
+
+enum ExitCode : int {
+  kExitDone = 0,
+  kExitFailed = 1,
+  kExitBadCommandLine = 2,
+  kExitUnreachable = 69,  // the chief; of the downpour tool alone
+  kExitBadJobFile = 78,   // or one of another plan than the checkpoints'
+  kExitSignalled = 128,   // + the signal, as shells have it
+};
+
+}  // namespace downpour
