@@ -2,6 +2,8 @@
 
 #include <arpa/inet.h>
 #include <glog/logging.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <zmq.h>
 
 #include <algorithm>
@@ -11,6 +13,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/posix_fd.h"
 #include "schema/codec.h"
 
 namespace downpour {
@@ -28,7 +31,9 @@ constexpr Option kBothSides[] = {
     // The largest frame of the protocol. Without it a stranger's 8 GiB length is believed; it is off by default.
     DOWNPOUR_OPTION(ZMQ_MAXMSGSIZE, static_cast<int>(std::max(kMaxHeaderBytes, kMaxFrameBytes))),
     // Messages, not bytes: how many ZeroMQ reads ahead of us from one peer. The windows of the protocol are what keeps
-    // honest peers short; this bounds the others, at 1 MiB a message. Small, and still a burst of small requests.
+    // honest peers short. It does not bound the others: a message counts once whole, and may have any number of frames
+    // before kMaxFrames is looked at, so that one connection of a stranger can fill memory. Hence nothing listens where
+    // strangers are (CheckListenable).
     DOWNPOUR_OPTION(ZMQ_RCVHWM, 32),
     // Messages queued to one peer before sends fail: more than any window holds (8 MiB of messages that are bundled to
     // nearly 1 MiB), so that a reply is only lost to a peer that has stopped reading. They hold references, not copies.
@@ -113,6 +118,16 @@ absl::StatusOr<HostPort> ParseHostPort(const std::string& endpoint) {
   if (bracketed) parsed.host = parsed.host.substr(1, parsed.host.size() - 2);
   if (!IsHost(parsed.host) || (parsed.host.find(':') != std::string::npos) != bracketed) return error();
   return parsed;
+}
+
+// Whether a process listens at this path. ZeroMQ would take the path from it without a word.
+bool SomebodyListens(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) return false;  // ZeroMQ refuses it
+  path.copy(address.sun_path, path.size());
+  const UniqueFd probe(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  return connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
 }
 
 bool IsLoopback(const std::string& host) {
@@ -220,6 +235,10 @@ absl::StatusOr<ZmqSocket> Listen(const ZmqContext& context, const std::string& e
   if (absl::Status status = CheckListenable(endpoint); !status.ok()) return status;
   absl::StatusOr<ZmqAddress> address = ParseAddress(endpoint);
   if (!address.ok()) return address.status();
+  if (IsIpc(endpoint) && SomebodyListens(endpoint.substr(std::string("ipc://").size()))) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("cannot listen on ", endpoint, ": another process does; choose another path"));
+  }
   absl::StatusOr<ZmqSocket> socket = Open(context, ZMQ_ROUTER, endpoint, address->ipv6);
   if (!socket.ok()) return socket;
   if (zmq_bind(socket->get(), address->spelled.c_str()) != 0) {

@@ -8,7 +8,7 @@
 // Threads: a socket belongs to one thread; the context to any. Sockets must be closed before their context ends.
 // Errors: INVALID_ARGUMENT for an endpoint that is none, FAILED_PRECONDITION for one that others could reach (nothing
 //   that is not encrypted listens there) and for a libzmq older than 4.3.3 (holes before authentication),
-//   ALREADY_EXISTS for a port in use. What cannot be reached is no error: ZeroMQ dials until it answers.
+//   ALREADY_EXISTS for a port or path in use. What cannot be reached is no error: ZeroMQ dials until it answers.
 // Tests: tests/unit/runtime/zmq_sockets_test.cc.
 #pragma once
 

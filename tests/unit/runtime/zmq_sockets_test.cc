@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <zmq.h>
 
+#include <fstream>
 #include <string>
 
 #include "tests/unit/runtime/zmq_test_peer.h"
@@ -34,6 +35,19 @@ TEST(ZmqSocketsTest, APortInUseIsOneClearSentence) {
   const absl::Status second = Listen(context, first.endpoint()).status();
   EXPECT_EQ(second.code(), absl::StatusCode::kAlreadyExists);
   EXPECT_THAT(Said(second), HasSubstr("cannot listen on " + first.endpoint() + ": the port is in use"));
+}
+
+TEST(ZmqSocketsTest, APathInUseIsNotTakenAway) {
+  const TempDir dir;
+  const std::string endpoint = "ipc://" + dir / "socket";
+  {
+    const ZmqContext context = ZmqContext::Create(1).value();
+    const ZmqSocket first = Listen(context, endpoint).value();
+    EXPECT_EQ(Listen(context, endpoint).status().code(), absl::StatusCode::kAlreadyExists);
+  }
+  std::ofstream(dir / "socket");  // a file without a process, as one that was killed leaves behind
+  const ZmqContext context = ZmqContext::Create(1).value();
+  EXPECT_TRUE(Listen(context, endpoint).ok());
 }
 
 TEST(ZmqSocketsTest, NothingListensWhereOthersCouldReachIt) {
