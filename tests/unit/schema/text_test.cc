@@ -51,5 +51,12 @@ TEST(PlainNameTest, NamesNothingOutsideItsFolder) {
   EXPECT_FALSE(IsPlainName(std::string(129, 'x')));
 }
 
+TEST(TextTest, AShellTakesItForOneWord) {
+  EXPECT_EQ(ShellWord("/jobs/mnist-1"), "/jobs/mnist-1");
+  EXPECT_EQ(ShellWord("my jobs"), "'my jobs'");
+  EXPECT_EQ(ShellWord("Ada's; rm"), "'Ada'\\''s; rm'");
+  EXPECT_EQ(ShellWord(""), "''");
+}
+
 }  // namespace
 }  // namespace downpour
