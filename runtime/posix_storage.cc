@@ -126,7 +126,6 @@ class Operation {
     return file;
   }
 
-  // Also closes it, since a remote file system may only then tell of a full disk.
   absl::Status WriteAll(UniqueFd& file) const {
     for (const Payload& block : op_.data) {
       for (size_t done = 0; done < block.size();) {
@@ -138,6 +137,7 @@ class Operation {
     }
     return absl::OkStatus();
   }
+  // A remote file system may only then tell of a full disk.
   absl::Status CloseFile(UniqueFd& file) const {
     return close(file.Release()) == 0 ? absl::OkStatus() : Error("close");
   }
