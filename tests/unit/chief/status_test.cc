@@ -7,6 +7,7 @@
 #include <limits>
 #include <sstream>
 
+#include "chief/lifecycle.h"
 #include "tests/unit/chief/chief_harness.h"
 
 namespace downpour {
@@ -92,9 +93,8 @@ TEST_F(StatusTest, HasTheFieldsOfItsPageAndNoOthers) {
 TEST_F(StatusTest, TheSummaryHasTheFieldsOfItsPageAndNoOthers) {
   LiveFully();
   cluster.ps[0].answers_snapshots = true;
-  cluster.Wait(1s);
   cluster.Stop(15);
-  cluster.Wait(5s);
+  cluster.Wait(Lifecycle::kLastRound + 2 * Lifecycle::kGoodbye);
   ExpectSameShape(SampleOf(1), json::parse(cluster.disk->At("summary.json")), "summary");
 }
 
