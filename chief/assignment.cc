@@ -11,6 +11,9 @@
 namespace downpour {
 namespace {
 
+// The longest wait for a report, before records are sent again: so many times dead_after.
+constexpr int kSilences = 3;
+
 std::vector<Payload> CutIntoFrames(const Payload& bytes) {
   std::vector<Payload> frames;
   for (size_t offset = 0; offset < bytes.size(); offset += kMaxFrameBytes) {
@@ -42,10 +45,11 @@ void Assignment::Place(uint32_t term, const std::vector<Task*>& servers, uint64_
     server.name = task->name;
     server.endpoint = task->process.endpoint;
     server.progressed = turn_.now;
+    server.patience = timing_.data_retry;
   }
   homes_.resize(grid_.size());
   epochs_.assign(grid_.size(), {term_, 1});
-  ++revision_;
+  ++placement_number_;
   const std::vector<uint32_t> server_of = PlaceSlices(grid_, static_cast<uint32_t>(servers.size()));
   for (const Slice& slice : grid_.slices) {
     Server& server = servers_[server_of[ToNumber(slice.id)]];
@@ -82,15 +86,23 @@ void Assignment::Restore(Server& server) {
     return HomeOf(server.slices[i]).stage == Home::Stage::kReported;
   };
   while (is_reported(server.first_unreported)) ++server.first_unreported;
+  const bool overdue = turn_.now >= server.next_resend;
+  bool resent = false;
   int in_flight = 0;
-  for (size_t i = server.first_unreported; i < server.slices.size(); ++i) {
+  for (size_t i = server.first_unreported; i < server.slices.size() && in_flight < kRestoresInFlight; ++i) {
     const SliceId slice = server.slices[i];
     Home& home = HomeOf(slice);
     if (home.stage == Home::Stage::kReported || home.source == sources_.size()) continue;
     if (home.stage == Home::Stage::kWaiting) Read(slice);
-    if (home.stage == Home::Stage::kSending && turn_.now >= home.next_send) Send(slice);
-    if (++in_flight == kRestoresInFlight) return;
+    if (home.stage == Home::Stage::kSending && (overdue || !home.sent)) {
+      resent |= home.sent;
+      Send(slice);
+    }
+    ++in_flight;
   }
+  if (!resent) return;
+  server.patience = std::min(2 * server.patience, kSilences * timing_.dead_after);
+  server.next_resend = turn_.now + server.patience;
 }
 
 void Assignment::Read(SliceId slice) {
@@ -111,6 +123,12 @@ void Assignment::ReadDone(SliceId slice, SliceEpoch epoch, const StorageDone& do
   const Manifest::Record& record = manifest.records[ToNumber(slice)];
   if (const absl::Status status = CheckRecord(record, done); !status.ok()) {
     const std::string path = ShardPath(manifest.round, manifest.files[record.file].name);
+    if (!absl::IsNotFound(status) && !absl::IsDataLoss(status)) {
+      failure_ =
+          absl::StrCat(path, ": the record at byte ", record.offset,
+                       " cannot be read, and may be whole: ", Words(status), ". Mend that, then go on with --resume");
+      return;
+    }
     TakeOlder(slice, absl::StrCat(path, ": the record at byte ", record.offset, " is damaged: ", Words(status)));
     return Tick();
   }
@@ -121,14 +139,16 @@ void Assignment::ReadDone(SliceId slice, SliceEpoch epoch, const StorageDone& do
 
 void Assignment::Send(SliceId slice) {
   Home& home = HomeOf(slice);
-  const Task* task = members_.Find(servers_[home.server].incarnation);
+  Server& server = servers_[home.server];
+  const Task* task = members_.Find(server.incarnation);
   if (task == nullptr || task->bulk == PeerId::kNone) return;  // with the next Tick: it opens that link as it beats
   turn_.out.SendTo(task->bulk, RestoreSlice{.to = task->incarnation,
                                             .slice = slice,
                                             .epoch = epochs_[ToNumber(slice)],
                                             .blocks = home.record,
                                             .round = sources_[home.source].round});
-  home.next_send = turn_.now + timing_.control_retry;
+  home.sent = true;
+  server.next_resend = turn_.now + server.patience;
 }
 
 void Assignment::TakeOlder(SliceId slice, const std::string& why) {
@@ -140,9 +160,10 @@ void Assignment::TakeOlder(SliceId slice, const std::string& why) {
   }
   ++home.source;
   ++epochs_[ToNumber(slice)].n;
-  ++revision_;
+  ++placement_number_;
   home.stage = Home::Stage::kWaiting;
   home.record.clear();
+  home.sent = false;
   const std::string instead = home.source == sources_.size()
                                   ? "its initial values"
                                   : absl::StrCat("checkpoint ", ToString(sources_[home.source].round));
@@ -180,12 +201,13 @@ absl::Status Assignment::ReceiveItem(const SliceReport& report, const SliceRepor
   ++reported_;
   --server.unreported;
   server.progressed = turn_.now;
+  server.next_resend = turn_.now + server.patience;
   return absl::OkStatus();
 }
 
 Placement Assignment::ToPlacement() const {
   Placement placement{
-      .number = revision_, .term = term_, .train_examples = train_examples_, .servers = {}, .slices = {}};
+      .number = placement_number_, .term = term_, .train_examples = train_examples_, .servers = {}, .slices = {}};
   for (const Server& server : servers_) {
     placement.servers.push_back({server.incarnation, server.name, server.endpoint});
   }

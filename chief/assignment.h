@@ -6,8 +6,10 @@
 //   ledger.Open(plan, assignment.Finished());
 //
 // Order: a slice's epoch rises before anything is said about its new source. A record that is damaged on disk, or that
-//   its ps cannot install, costs that slice an older state and no other slice anything.
-// Errors: Receive gives INVALID_ARGUMENT for what no honest ps reports; failure() once a slice cannot even be born.
+//   its ps cannot install, costs that slice an older state and no other slice anything. One that cannot be read at all
+//   may be whole, and costs nothing but this start.
+// Errors: Receive gives INVALID_ARGUMENT for what no honest ps reports; failure() once a slice cannot even be born, or a
+//   record cannot be read.
 // Cost: memory is that of kRestoresInFlight records per ps; each report costs a few slices, a repeated
 //   Assign all that have not reported.
 // Source: protocol rules core 4 and 6, A3, A9 (schema/PROTOCOL.md).
@@ -46,7 +48,7 @@ class Assignment {
   const std::string& failure() const { return failure_; }
 
   const std::vector<SliceEpoch>& epochs() const { return epochs_; }  // by slice; empty before Place
-  uint64_t revision() const { return revision_; }                    // rises with each change of any epoch
+  uint64_t placement_number() const { return placement_number_; }    // rises with each change of any epoch
   IntervalSet Finished() const { return finished_; }                 // leases that every slice holds; once complete()
 
   Placement ToPlacement() const;
@@ -60,6 +62,8 @@ class Assignment {
     size_t first_unreported = 0;  // no slice before this one of `slices` is unreported
     Time next_assign{};
     Time progressed{};
+    Time next_resend{};
+    Duration patience{};  // without a report, before records are sent again; doubled each time
   };
   const std::vector<Server>& servers() const { return servers_; }
   bool IsServer(Incarnation incarnation) const;
@@ -69,8 +73,8 @@ class Assignment {
     uint32_t server = 0;
     size_t source = 0;  // index into sources_; its size: initial values
     enum class Stage { kWaiting, kReading, kSending, kReported } stage = Stage::kWaiting;
-    std::vector<Payload> record;  // kSending
-    Time next_send{};
+    std::vector<Payload> record;  // kSending, as is the next
+    bool sent = false;
   };
   Home& HomeOf(SliceId slice) { return homes_[ToNumber(slice)]; }
   void SendAssign(Server& server);
@@ -94,7 +98,7 @@ class Assignment {
   std::vector<Server> servers_;
   std::vector<Home> homes_;  // by slice
   std::vector<SliceEpoch> epochs_;
-  uint64_t revision_ = 0;
+  uint64_t placement_number_ = 0;
   size_t reported_ = 0;
   IntervalSet finished_;
   std::string failure_;

@@ -37,9 +37,10 @@ bool FillFile(const ShardWritten& written) {
 
 void CheckpointRounds::Start(Round round, Head head) {
   active_ = true;
+  committing_ = false;
   round_ = round;
   head_ = std::move(head);
-  revision_ = parts_.assignment.revision();
+  placement_number_ = parts_.assignment.placement_number();
   shards_.clear();
   for (const Assignment::Server& server : parts_.assignment.servers()) {
     if (server.slices.empty()) continue;
@@ -48,10 +49,11 @@ void CheckpointRounds::Start(Round round, Head head) {
     shard.name = server.name;
     shard.slices = server.slices;
     shard.progressed = parts_.turn.now;
+    shard.patience = timing_.data_retry;
   }
   parts_.storage.Run({MakeDir(CheckpointDir(round)), SyncDir(kCheckpointsDir), SyncDir("")},
                      InRound([this](const StorageDone&) {
-                       for (Shard& shard : shards_) Ask(shard);
+                       for (Shard& shard : shards_) Ask(shard, /*again=*/false);
                      }));
 }
 
@@ -70,13 +72,14 @@ void CheckpointRounds::Tick() {
     if (!shard.awaited.empty() && silent) {
       return Abandon(absl::StrCat(shard.name, " lives but sends no records"));
     }
-    if (shard.next_ask != Time{} && parts_.turn.now >= shard.next_ask) Ask(shard);
+    if (shard.next_ask != Time{} && parts_.turn.now >= shard.next_ask) Ask(shard, /*again=*/true);
   }
 }
 
-// A round is for the epochs at its start: after a change, a repeated request could bring another life's state.
+// A round is for the epochs at its start: after a change, a repeated request could bring another life's state. One whose
+// records are all here asks for none any more.
 bool CheckpointRounds::Moved() {
-  if (parts_.assignment.revision() == revision_) return false;
+  if (committing_ || parts_.assignment.placement_number() == placement_number_) return false;
   Abandon("slices moved meanwhile");
   return true;
 }
@@ -87,12 +90,12 @@ CheckpointRounds::Shard* CheckpointRounds::FindShard(Incarnation server) {
   return found == shards_.end() ? nullptr : &*found;
 }
 
-void CheckpointRounds::Ask(Shard& shard) {
-  shard.next_ask = parts_.turn.now + timing_.control_retry;
-  spec_.via == CheckpointVia::kShared ? AskForShard(shard) : AskForRecords(shard);
+void CheckpointRounds::Ask(Shard& shard, bool again) {
+  spec_.via == CheckpointVia::kShared ? AskForShard(shard) : AskForRecords(shard, again);
 }
 
 void CheckpointRounds::AskForShard(Shard& shard) {
+  shard.next_ask = parts_.turn.now + timing_.control_retry;
   const Task* task = parts_.members.Find(shard.server);
   if (task == nullptr || shard.checking || !shard.records.empty()) return;
   WriteShard request{.to = shard.server, .round = round_, .file = FileOf(shard), .slices = {}};
@@ -102,16 +105,26 @@ void CheckpointRounds::AskForShard(Shard& shard) {
   parts_.turn.out.SendTo(task->control, std::move(request));
 }
 
-void CheckpointRounds::AskForRecords(Shard& shard) {
+// `again`: also for those that were asked for and did not come, which each time waits twice as long: on a slow link they
+// are only late, and each copy would make the next one later.
+void CheckpointRounds::AskForRecords(Shard& shard, bool again) {
   const Task* task = parts_.members.Find(shard.server);
+  shard.next_ask = parts_.turn.now;  // with the next Tick, should its bulk link not be open yet
   if (task == nullptr || task->bulk == PeerId::kNone) return;
+  std::vector<SliceId> slices;
+  if (again && !shard.awaited.empty()) {
+    slices.assign(shard.awaited.begin(), shard.awaited.end());
+    shard.patience *= 2;
+  }
   while (shard.asked < shard.slices.size() &&
          shard.awaited.size() + shard.arrived.size() + shard.writing < kRecordsInFlight) {
-    shard.awaited.insert(shard.slices[shard.asked++]);
+    slices.push_back(shard.slices[shard.asked++]);
+    shard.awaited.insert(slices.back());
   }
-  if (shard.awaited.empty()) return;
+  shard.next_ask = parts_.turn.now + shard.patience;
+  if (slices.empty()) return;
   SnapshotRequest request{.to = shard.server, .round = round_, .slices = {}};
-  for (const SliceId slice : shard.awaited) {
+  for (const SliceId slice : slices) {
     request.slices.push_back({slice, parts_.assignment.epochs()[ToNumber(slice)]});
   }
   parts_.turn.out.SendTo(task->bulk, std::move(request));
@@ -139,6 +152,7 @@ absl::Status CheckpointRounds::Receive(const SliceRecord& record) {
   if (!shard->awaited.contains(record.slice) || !Covers(*shard, record.slice, record.finished)) return absl::OkStatus();
   shard->awaited.erase(record.slice);
   shard->progressed = parts_.turn.now;
+  shard->next_ask = parts_.turn.now + shard->patience;
   shard->arrived.push_back(record);
   Write(*shard);
   return absl::OkStatus();
@@ -160,7 +174,7 @@ void CheckpointRounds::Write(Shard& shard) {
                        shard.writing = false;
                        shard.progressed = parts_.turn.now;
                        shard.records[entry.slice] = entry;
-                       if (shard.asked < shard.slices.size()) Ask(shard);
+                       if (shard.asked < shard.slices.size()) AskForRecords(shard, /*again=*/false);
                        Write(shard);
                        CommitIfComplete();
                      }));
@@ -211,6 +225,10 @@ void CheckpointRounds::CheckShared(Shard& shard, const ShardWritten& written) {
 }
 
 void CheckpointRounds::CommitIfComplete() {
+  for (const Shard& shard : shards_) {
+    if (shard.records.size() != shard.slices.size()) return;
+  }
+  committing_ = true;
   Manifest manifest{.round = round_,
                     .unix_ms = parts_.turn.UnixMs(),
                     .job = head_.job,
@@ -220,9 +238,6 @@ void CheckpointRounds::CommitIfComplete() {
                     .committed = head_.committed,
                     .files = {},
                     .records = {}};
-  for (const Shard& shard : shards_) {
-    if (shard.records.size() != shard.slices.size()) return;
-  }
   std::vector<StorageOp> ops;
   for (const Shard& shard : shards_) {
     if (spec_.via == CheckpointVia::kChief) ops.push_back(SyncFile(ShardPath(round_, FileOf(shard))));
@@ -263,11 +278,12 @@ void CheckpointRounds::Resume(const Manifest& manifest) {
 void CheckpointRounds::Abandon(const std::string& why) {
   last_error_ = why;
   parts_.failures.Add("chief", absl::StrCat("checkpoint ", ToString(round_), " abandoned: ", why));
-  Stop();
+  active_ = false;
+  parts_.store.Discard(round_);
 }
 
 void CheckpointRounds::Stop() {
-  if (!active_) return;
+  if (!active_ || committing_) return;
   active_ = false;
   parts_.store.Discard(round_);
 }

@@ -59,7 +59,8 @@ class CheckpointRounds {
   void Tick();
   absl::Status Receive(const SliceRecord& record);
   absl::Status Receive(const ShardWritten& written);
-  // The job is over: what is under way is dropped.
+  // The job is over: a round under way is dropped, unless its manifest is being written; then it stays active() until
+  // that is done.
   void Stop();
 
   bool active() const { return active_; }
@@ -100,15 +101,16 @@ class CheckpointRounds {
     bool writing = false;
     bool checking = false;  // via shared: it was reported, and is looked for
     Time next_ask{};
+    Duration patience{};  // without an arrival, before records are asked for again
     Time progressed{};
   };
   // `then` if all went well and the round still goes on; abandons it if a write failed.
   Storage::Then InRound(std::function<void(const StorageDone&)> then);
   std::string FileOf(const Shard& shard) const { return shard.name + ".shard"; }
   Shard* FindShard(Incarnation server);
-  void Ask(Shard& shard);
+  void Ask(Shard& shard, bool again);
   void AskForShard(Shard& shard);
-  void AskForRecords(Shard& shard);
+  void AskForRecords(Shard& shard, bool again);
   bool Moved();
   absl::Status CheckSlice(const Shard& shard, SliceId slice) const;
   bool Covers(const Shard& shard, SliceId slice, const IntervalSet& finished);
@@ -124,9 +126,10 @@ class CheckpointRounds {
   const Timing timing_;
 
   bool active_ = false;
+  bool committing_ = false;  // all records are in their files; the manifest is being written
   Round round_;
   Head head_;
-  uint64_t revision_ = 0;  // of the assignment, when the round began
+  uint64_t placement_number_ = 0;  // of the assignment, when the round began
   std::vector<Shard> shards_;
   std::string last_error_;
   std::optional<Durable> durable_;

@@ -7,9 +7,14 @@
 #include "absl/strings/str_cat.h"
 
 namespace downpour {
-std::string CheckpointDir(Round round) { return absl::StrCat(kCheckpointsDir, "/", ToString(round)); }
-std::string ManifestPath(Round round) { return absl::StrCat(CheckpointDir(round), "/MANIFEST"); }
-std::string ShardPath(Round round, const std::string& file) { return absl::StrCat(CheckpointDir(round), "/", file); }
+namespace {
+
+// Without its manifest it is no checkpoint any more, so that a crash leaves no half of one.
+std::vector<StorageOp> RemoveCheckpoint(Round round) {
+  return {Remove(ManifestPath(round)), Remove(CheckpointDir(round))};
+}
+
+}  // namespace
 
 void CheckpointStore::Load(std::function<void(const absl::Status&)> then) {
   loaded_ = std::move(then);
@@ -39,6 +44,7 @@ void CheckpointStore::ReadNext() {
       rubbish_.push_back(round);
       return ReadNext();
     }
+    if (!done.status.ok() && !absl::IsDataLoss(done.status)) return loaded_(done.status);
     absl::StatusOr<Manifest> manifest =
         done.status.ok() ? DecodeManifest(ToString(done.data)) : absl::StatusOr<Manifest>(done.status);
     if (manifest.ok() && manifest->round != round) manifest = absl::DataLossError("it is another checkpoint's");
@@ -63,16 +69,14 @@ void CheckpointStore::Prune(Round round, int64_t keep, std::function<void(const 
   if (doomed.empty()) return;
   std::vector<StorageOp> ops;
   for (const Round& old : doomed) {
-    // Without its manifest it is no checkpoint any more, so that a crash leaves no half of one.
-    ops.push_back(Remove(ManifestPath(old)));
-    ops.push_back(Remove(CheckpointDir(old)));
+    for (StorageOp& op : RemoveCheckpoint(old)) ops.push_back(std::move(op));
   }
   ops.push_back(SyncDir(kCheckpointsDir));
   storage_.Run(std::move(ops), [then = std::move(then)](const StorageDone& done) { then(done.status); });
 }
 
 void CheckpointStore::Discard(Round round) {
-  storage_.Run({Remove(CheckpointDir(round))}, [](const StorageDone&) {});
+  storage_.Run(RemoveCheckpoint(round), [](const StorageDone&) {});
 }
 
 }  // namespace downpour

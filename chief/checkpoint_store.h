@@ -6,7 +6,7 @@
 //
 // Order: newest first; what Load found stays as it was found, while Pruned follows what became durable since.
 // Errors: a folder without a manifest is rubbish of an abandoned round; one whose manifest is damaged is named, kept,
-//   and never used. Pruning that fails costs only space.
+//   and never used; one whose manifest cannot be read may be whole, and fails Load. Pruning that fails costs only space.
 // Tests: tests/unit/chief/checkpoint_store_test.cc.
 #pragma once
 
@@ -20,11 +20,6 @@
 #include "schema/checkpoint_format.h"
 
 namespace downpour {
-
-inline constexpr char kCheckpointsDir[] = "checkpoints";
-std::string CheckpointDir(Round round);                       // checkpoints/1-4
-std::string ManifestPath(Round round);                        // checkpoints/1-4/MANIFEST
-std::string ShardPath(Round round, const std::string& file);  // checkpoints/1-4/ps-0.shard
 
 class CheckpointStore {
  public:

@@ -1,6 +1,7 @@
 #include "chief/chief_role.h"
 
 #include <bit>
+#include <set>
 #include <utility>
 #include <variant>
 
@@ -15,7 +16,8 @@
 namespace downpour {
 namespace {
 
-constexpr size_t kMaxWords = 512;  // of what a member says in its own words
+constexpr size_t kMaxWords = 512;       // of what a member says in its own words
+constexpr size_t kMaxTurnedAway = 256;  // remembered, of those whose name is taken
 
 }  // namespace
 
@@ -67,12 +69,14 @@ class ChiefRole::Core {
   }
 
   Task* Member(PeerId from, Incarnation incarnation, TaskRole role, const char* what);
+  void NoteRefusal(PeerId from, const Join& join, const Refused& refusal);
   void Judge(PeerId from, Task* task, const absl::Status& status);
   void Reject(PeerId from, Task* task, const std::string& why);
 
   ChiefParts chief_;
   Work work_;
   Lifecycle lifecycle_;
+  std::set<uint64_t> turned_away_;  // nonces of those whose name is taken
 };
 
 // ---- Membership -----------------------------------------------------------------------------------------------------
@@ -83,7 +87,10 @@ void ChiefRole::Core::Hear(PeerId from, const Join& join) {
         from, Refused{RefusalCode::kJobOver, true, absl::StrCat("the job is over: ", NameOf(chief_.state))});
   }
   const Membership::Verdict verdict = chief_.members.Admit(chief_.turn.now, from, join);
-  if (verdict.task == nullptr) return chief_.turn.out.SendTo(from, verdict.refusal);
+  if (verdict.task == nullptr) {
+    NoteRefusal(from, join, verdict.refusal);
+    return chief_.turn.out.SendTo(from, verdict.refusal);
+  }
   const Task& task = *verdict.task;
   if (verdict.is_new) {
     const std::string who = absl::StrCat("process ", task.process.pid, " on ", task.process.host, ", incarnation ",
@@ -94,6 +101,17 @@ void ChiefRole::Core::Hear(PeerId from, const Join& join) {
   if (verdict.replaced) lifecycle_.Lost(*verdict.replaced, "it was started again");
   if (chief_.ended()) return;
   chief_.turn.out.SendTo(from, Welcome{task.incarnation, chief_.term, task.name, CanonicalJob(chief_.job)});
+}
+
+// Who asks again and again for a name that is taken may do so: it counts once.
+void ChiefRole::Core::NoteRefusal(PeerId from, const Join& join, const Refused& refusal) {
+  if (refusal.code == RefusalCode::kNameTaken) {
+    if (turned_away_.size() == kMaxTurnedAway) turned_away_.clear();
+    if (!turned_away_.insert(join.nonce).second) return;
+  } else if (!refusal.for_good) {
+    return;
+  }
+  Reject(from, nullptr, absl::StrCat("Join refused: ", refusal.why));
 }
 
 void ChiefRole::Core::Hear(PeerId from, const Heartbeat& heartbeat) {

@@ -34,8 +34,8 @@ class LeaseLedger {
 
   void Open(const Plan& plan, const IntervalSet& finished_everywhere);
 
-  // Notes what the worker has and could take; leases of `holding` that are open become its own (it was granted them by
-  // a chief before this one). Returns the leases that it was granted and does not know of: their grants were lost.
+  // Notes what the worker has and could take; leases of `holding` that are open become its own again: they were
+  // committed and re-opened before it heard of either. Returns the leases that it was granted and does not know of: their grants were lost.
   absl::StatusOr<std::vector<LeaseId>> Ask(Incarnation worker, absl::Span<const LeaseId> holding, uint32_t wanted);
 
   struct Granted {

@@ -32,7 +32,7 @@ void Lifecycle::Ready(const Startup::Outcome& outcome) {
   if (outcome.exit_code != 0) {
     chief_.state = JobState::kFailed;
     chief_.error = outcome.why;
-    return Leave(outcome.exit_code, outcome.why);
+    return Quit(outcome.exit_code, outcome.why);
   }
   chief_.term = outcome.term;
   chief_.members.Begin(outcome.term);
@@ -84,7 +84,7 @@ void Lifecycle::Run() {
 
 void Lifecycle::SendPlacement(const Task& worker) {
   const bool runs = chief_.state == JobState::kRunning || chief_.state == JobState::kCancelling;
-  if (!runs || !worker.data_good || worker.placement_seen >= chief_.assignment.revision()) return;
+  if (!runs || !worker.data_good || worker.placement_number >= chief_.assignment.placement_number()) return;
   chief_.turn.out.SendTo(worker.control, chief_.assignment.ToPlacement());
 }
 
@@ -119,7 +119,8 @@ void Lifecycle::UpdateTaskStates() {
     if (task != nullptr && server.unreported == 0) task->state = TaskState::kRunning;
   }
   for (Task* worker : chief_.members.Alive(TaskRole::kWorker)) {
-    const bool placed = chief_.assignment.complete() && worker->placement_seen >= chief_.assignment.revision();
+    const bool placed =
+        chief_.assignment.complete() && worker->placement_number >= chief_.assignment.placement_number();
     worker->state = worker->data_good && placed ? TaskState::kRunning : TaskState::kPreparing;
   }
 }
@@ -226,7 +227,7 @@ void Lifecycle::Fail(const std::string& why, int exit_code) { End(JobState::kFai
 void Lifecycle::Stop(int signal) {
   const int exit_code = kExitSignalled + signal;
   if (std::exchange(signal_, signal) != 0 || !ready()) {
-    return Leave(exit_code, absl::StrCat("ended at once by signal ", signal));
+    return Quit(exit_code, absl::StrCat("ended at once by signal ", signal));
   }
   if (chief_.ended()) return;
   chief_.turn.out.Warn(
@@ -245,6 +246,7 @@ void Lifecycle::Cancel() {
 }
 
 void Lifecycle::End(JobState state, const std::string& why, int exit_code) {
+  if (chief_.ended()) return;  // several things may go wrong in one step; the first is the reason
   chief_.state = state;
   chief_.error = state == JobState::kSucceeded ? "" : why;
   exit_code_ = exit_code;
@@ -261,7 +263,8 @@ void Lifecycle::SayGoodbye() {
   chief_.members.TakeSilent(chief_.turn.now);
   std::vector<Task*> members = chief_.members.Alive(TaskRole::kPs);
   for (Task* worker : chief_.members.Alive(TaskRole::kWorker)) members.push_back(worker);
-  if (members.empty() || chief_.turn.now >= goodbye_by_) return WriteSummary();
+  const bool nothing_left = members.empty() && !chief_.rounds.active();
+  if (nothing_left || chief_.turn.now >= goodbye_by_) return WriteSummary();
   if (chief_.turn.now < next_goodbye_) return;
   next_goodbye_ = chief_.turn.now + chief_.options.timing.control_retry;
   for (const Task* task : members) {
@@ -273,11 +276,11 @@ void Lifecycle::WriteSummary() {
   summary_begun_ = true;
   chief_.storage.Run(ReplaceFile("summary.json", SummaryText(chief_)), [this](const StorageDone& done) {
     if (!done.status.ok()) chief_.turn.out.Error("summary.json cannot be written: " + done.status.ToString());
-    Leave(exit_code_, exit_why_);
+    Quit(exit_code_, exit_why_);
   });
 }
 
-void Lifecycle::Leave(int exit_code, const std::string& why) {
+void Lifecycle::Quit(int exit_code, const std::string& why) {
   if (std::exchange(exited_, true)) return;
   chief_.turn.out.Add(Exit{exit_code, why});
 }

@@ -62,7 +62,7 @@ class Lifecycle {
   std::string HowToGoOn() const;
   void End(JobState state, const std::string& why, int exit_code);
   void WriteSummary();
-  void Leave(int exit_code, const std::string& why);
+  void Quit(int exit_code, const std::string& why);
 
   ChiefParts& chief_;
   Work& work_;

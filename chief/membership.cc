@@ -199,7 +199,7 @@ bool Membership::Issued(Incarnation incarnation) const {
 absl::Status Membership::Hear(Time now, PeerId from, const Heartbeat& heartbeat, Task& task) {
   task.control = from;
   task.heard = now;
-  task.placement_seen = std::max(task.placement_seen, heartbeat.placement);
+  task.placement_number = std::max(task.placement_number, heartbeat.placement);
   if (const absl::Status status = CheckStats(heartbeat.stats); !status.ok()) return status;
   const bool overtaken = heartbeat.stats.steps < task.stats.steps || heartbeat.stats.examples < task.stats.examples ||
                          heartbeat.stats.cpu_seconds < task.stats.cpu_seconds;
@@ -225,11 +225,6 @@ std::vector<Task*> Membership::TakeSilent(Time now) {
     silent.push_back(&task);
   }
   return silent;
-}
-
-uint64_t Membership::CountAlive(TaskRole role) const {
-  return std::count_if(tasks_.begin(), tasks_.end(),
-                       [role](const Task& task) { return task.role == role && task.alive(); });
 }
 
 bool Membership::AllAlive(TaskRole role) const {

@@ -34,10 +34,10 @@ struct Task {
   Join process;                                  // as it introduced itself
   Refused refusal;                               // what it was told; kRefused only
   PeerId control = PeerId::kNone;
-  PeerId bulk = PeerId::kNone;  // ps only
-  Time heard{};                 // last heartbeat
-  bool data_good = false;       // worker only
-  uint64_t placement_seen = 0;
+  PeerId bulk = PeerId::kNone;    // ps only
+  Time heard{};                   // last heartbeat
+  bool data_good = false;         // worker only
+  uint64_t placement_number = 0;  // of the newest placement that it has
   TaskStats stats;
   RateWindow steps;
   RateWindow examples;
@@ -79,7 +79,6 @@ class Membership {
   std::vector<Task*> TakeSilent(Time now);
 
   bool AllAlive(TaskRole role) const;
-  uint64_t CountAlive(TaskRole role) const;
   std::vector<Task*> Alive(TaskRole role);
   const std::vector<Task>& tasks() const { return tasks_; }  // ps before workers, by index
 

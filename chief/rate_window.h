@@ -19,7 +19,6 @@ class RateWindow {
   void Add(Time now, double total);
   // Until news are overdue the rate is that up to the last sample; from then on it falls.
   double PerSecond(Time now) const;
-  void Clear() { samples_.clear(); }
 
  private:
   std::deque<std::pair<Time, double>> samples_;

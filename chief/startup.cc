@@ -80,6 +80,10 @@ void Startup::Judge() {
                   "the job folder already holds checkpoints: add --resume to go on from them, or name another "
                   "job folder to begin anew");
   }
+  if (checkpoints_.valid().empty() && !checkpoints_.empty()) {
+    return Refuse(kExitFailed, absl::StrCat("none of the checkpoints here is whole: ", checkpoints_.damaged().front().why,
+                                        ". Mend their manifests, or name another job folder to begin anew"));
+  }
   if (!checkpoints_.valid().empty() && !AcceptPlan()) return;
   if (highest_ == UINT32_MAX) return Refuse(kExitFailed, "the job folder's term cannot rise any more");
   TakeTerm();

@@ -1,10 +1,10 @@
 // What a chief does before it answers anybody: finds out whether this job folder is its to use, and takes a new term.
 //
 //   1. reads term.a and term.b, and every checkpoint's manifest;
-//   2. refuses a folder that holds checkpoints unless told to resume, and checkpoints of another plan;
+//   2. refuses a folder that holds checkpoints unless told to resume, and then one in which none is whole, or whose
+//      checkpoints are of another plan;
 //   3. writes term.a, then term.b, each with the term after the highest found: whoever gets a message of this term can
-//   be
-//      sure that no later chief will use it again (protocol rule A11, schema/PROTOCOL.md);
+//      be sure that no later chief will use it again (protocol rule A11, schema/PROTOCOL.md);
 //   4. writes chief.json, by which tools find this process.
 //
 // Errors: Outcome::exit_code is not 0; nothing in the folder was changed but, perhaps, its term.

@@ -25,8 +25,6 @@ TraceRecord SnapshotTrace(Incarnation from, Round round, const SnapshotRequest::
           .peer = {}};
 }
 
-std::string Folder(Round round) { return absl::StrCat("checkpoints/", ToString(round)); }
-
 }  // namespace
 
 void SnapshotQueue::Add(const SnapshotRequest& request) {
@@ -69,7 +67,7 @@ void ShardWriter::Begin(const WriteShard& request, PeerId chief, Effects& effect
   request_ = request;
   written_ = ShardWritten{.from = from_, .round = request.round, .error = {}, .bytes = 0, .slices = {}};
   stage_ = Stage::kFolder;
-  Submit(StorageOp::Kind::kMakeDir, Folder(request_.round), {}, effects);
+  Submit(StorageOp::Kind::kMakeDir, CheckpointDir(request_.round), {}, effects);
 }
 
 void ShardWriter::Submit(StorageOp::Kind kind, const std::string& path, std::vector<Payload> data, Effects& effects) {
@@ -90,7 +88,7 @@ void ShardWriter::Done(const StorageDone& done, const Shard& shard, Effects& eff
 }
 
 void ShardWriter::AppendNext(const Shard& shard, Effects& effects) {
-  const std::string path = absl::StrCat(Folder(request_.round), "/", request_.file);
+  const std::string path = ShardPath(request_.round, request_.file);
   if (written_.slices.size() == request_.slices.size()) {
     stage_ = Stage::kSync;
     return Submit(StorageOp::Kind::kSync, path, {}, effects);

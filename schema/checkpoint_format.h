@@ -77,4 +77,11 @@ absl::StatusOr<Manifest> DecodeManifest(const std::string& text);
 // "3-17" and back; nothing else parses.
 absl::StatusOr<Round> ParseRound(const std::string& folder);
 
+// In the job folder.
+inline constexpr char kCheckpointsDir[] = "checkpoints";
+inline constexpr char kManifestName[] = "MANIFEST";
+std::string CheckpointDir(Round round);                       // checkpoints/3-17
+std::string ManifestPath(Round round);                        // checkpoints/3-17/MANIFEST
+std::string ShardPath(Round round, const std::string& file);  // checkpoints/3-17/ps-0.shard
+
 }  // namespace downpour

@@ -88,7 +88,7 @@ absl::Status ReadSlices(LoadedCheckpoint* checkpoint) {
 absl::StatusOr<LoadedCheckpoint> LoadRound(const std::string& checkpoints, Round round) {
   LoadedCheckpoint loaded;
   loaded.path = checkpoints + "/" + ToString(round);
-  const std::string manifest_path = loaded.path + "/MANIFEST";
+  const std::string manifest_path = absl::StrCat(loaded.path, "/", kManifestName);
   absl::StatusOr<Manifest> manifest = ReadManifest(manifest_path);
   if (!manifest.ok()) return manifest.status();
   if (manifest->round != round) {
@@ -114,7 +114,7 @@ absl::StatusOr<LoadedCheckpoint> LoadRound(const std::string& checkpoints, Round
 
 absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(const std::string& job_dir, const std::string& round,
                                                 std::vector<std::string>* passed_over) {
-  const std::string checkpoints = job_dir + "/checkpoints";
+  const std::string checkpoints = absl::StrCat(job_dir, "/", kCheckpointsDir);
   if (!round.empty()) {
     const absl::StatusOr<Round> parsed = ParseRound(round);
     if (!parsed.ok()) return parsed.status();

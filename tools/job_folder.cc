@@ -97,10 +97,9 @@ std::vector<Round> RoundsIn(const std::string& checkpoints) {
 }
 
 std::string NewestCheckpoint(const std::string& job_dir) {
-  for (const Round round : RoundsIn(job_dir + "/checkpoints")) {
-    const std::string folder = "checkpoints/" + ToString(round);
+  for (const Round round : RoundsIn(absl::StrCat(job_dir, "/", kCheckpointsDir))) {
     std::error_code ignored;
-    if (fs::exists(fs::path(job_dir) / folder / "MANIFEST", ignored)) return folder;
+    if (fs::exists(fs::path(job_dir) / ManifestPath(round), ignored)) return CheckpointDir(round);
   }
   return "";
 }

@@ -129,12 +129,29 @@ TEST_F(AssignmentTest, RestoresRecordsAndTakesTheSlicesWord) {
   ASSERT_THAT(Restores(), SizeIs(2));
   EXPECT_EQ(Restores()[0].round, (Round{1, 2}));
   EXPECT_EQ(DecodeRecord(Restores()[0].blocks)->finished, SetOf({0, 1, 2}));
-  Tick(1s);
-  EXPECT_THAT(Restores(), SizeIs(2)) << "repeated until reported";
   ASSERT_TRUE(Report(SliceId{0}, SetOf({0, 1, 2})).ok());
   ASSERT_TRUE(Report(SliceId{1}, SetOf({0, 2})).ok());
   EXPECT_EQ(assignment.Finished(), SetOf({0, 2}));
   EXPECT_THAT(failures.list(), IsEmpty());
+}
+
+TEST_F(AssignmentTest, RecordsAreSentAgainEverMoreRarelyUntilTheyAreReported) {
+  const Duration retry = Timing{}.data_retry;
+  Place({PutCheckpoint({1, 2}, {{0}, {0}})});
+  Tick(retry - 1ms);
+  EXPECT_THAT(Restores(), IsEmpty()) << "they may still be on their way";
+  Tick(1ms);
+  EXPECT_THAT(Restores(), SizeIs(2));
+  Tick(2 * retry - 1ms);
+  EXPECT_THAT(Restores(), IsEmpty());
+  ASSERT_TRUE(Report(SliceId{0}, {}).ok());
+  Tick(2 * retry - 1ms);
+  EXPECT_THAT(Restores(), IsEmpty()) << "a report came meanwhile";
+  Tick(1ms);
+  EXPECT_THAT(Restores(), SizeIs(1));
+  ASSERT_TRUE(Report(SliceId{1}, {}).ok());
+  Tick(60s);
+  EXPECT_THAT(Restores(), IsEmpty());
 }
 
 TEST_F(AssignmentTest, ARecordWaitsForTheBulkLink) {
@@ -178,11 +195,25 @@ TEST_F(AssignmentTest, ATruncatedOrMissingFileFallsBackToInitialValues) {
   EXPECT_EQ(Assigns()[1].slices[1].epoch, (SliceEpoch{3, 2}));
 }
 
+// A disk that is not mounted, or not ours to read, says nothing about what is on it.
+TEST_F(AssignmentTest, ARecordThatCannotBeReadEndsTheStartAndCostsNoState) {
+  const Manifest older = PutCheckpoint({1, 1}, {{0}, {0}});
+  const Manifest newer = PutCheckpoint({1, 2}, {{0, 1}, {0, 1}});
+  disk.fate = [](const StorageOp& op) {
+    return op.kind == StorageOp::Kind::kRead ? absl::PermissionDeniedError("permission denied") : absl::OkStatus();
+  };
+  Place({newer, older});
+  EXPECT_THAT(assignment.failure(), HasSubstr("checkpoints/1-2/ps-0.shard"));
+  EXPECT_THAT(assignment.failure(), HasSubstr("permission denied"));
+  EXPECT_EQ(assignment.epochs()[0], (SliceEpoch{3, 1}));
+  EXPECT_THAT(Restores(), IsEmpty());
+}
+
 TEST_F(AssignmentTest, ARecordThatThePsCannotInstallFallsBackToo) {
   Place({PutCheckpoint({1, 2}, {{0, 1}, {0, 1}}), PutCheckpoint({1, 1}, {{0}, {0}})});
-  const uint64_t revision = assignment.revision();
+  const uint64_t number = assignment.placement_number();
   ASSERT_TRUE(Report(SliceId{0}, {}, "no slots").ok());
-  EXPECT_GT(assignment.revision(), revision);
+  EXPECT_GT(assignment.placement_number(), number);
   ASSERT_THAT(Restores(), SizeIs(1));
   EXPECT_EQ(Restores()[0].round, (Round{1, 1}));
   ASSERT_TRUE(Report(SliceId{0}, {}, "no slots").ok());

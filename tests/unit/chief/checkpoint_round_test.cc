@@ -1,12 +1,9 @@
-#include "chief/checkpoint_round.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "schema/variables.h"
-#include "tests/unit/chief/parts_fixture.h"
+#include "tests/unit/chief/rounds_fixture.h"
 
 namespace downpour {
 namespace {
@@ -15,86 +12,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-
-// Two ps with two slices each (dense_0 and dense_1, kernel and bias).
-class CheckpointRoundsTest : public PartsFixture {
- protected:
-  CheckpointRoundsTest()
-      : grid(MakeSliceGrid(
-            *InferVariables(SmallJob({"model.layers=[{dense: {units: 3}}, {dense: {units: 3}}]"}).model))),
-        members({.scale_tier = "CUSTOM", .worker_count = 1, .parameter_server_count = 2}, Timing{}) {
-    members.Begin(1);
-    for (uint64_t i = 0; i < 2; ++i) {
-      Join join;
-      join.role = TaskRole::kPs;
-      join.endpoint = "h1:1";
-      join.nonce = i;
-      Task* task = members.Admit(turn.now, PeerId{2 * i + 10}, join).task;
-      task->bulk = PeerId{2 * i + 11};
-    }
-    assignment.Place(1, members.Alive(TaskRole::kPs), 12, {});
-    for (const Assignment::Server& server : assignment.servers()) {
-      SliceReport report{.from = server.incarnation, .slices = {}};
-      for (const SliceId slice : server.slices) report.slices.push_back({slice, {1, 1}, "", {}, {}});
-      EXPECT_TRUE(assignment.Receive(report).ok());
-    }
-    committed.InsertRange(0, 3);
-    MakeRounds({});
-    Settle();
-  }
-
-  void MakeRounds(const CheckpointSpec& spec) {
-    rounds = std::make_unique<CheckpointRounds>(
-        CheckpointRounds::Parts{turn, storage, members, assignment, store, failures}, spec, Timing{});
-  }
-  void Start(Round round) {
-    rounds->Start(round, {"{}", {12, 10, 7}, committed});
-    effects = Settle();
-  }
-  const Assignment::Server& Server(size_t i) const { return assignment.servers()[i]; }
-  std::vector<SnapshotRequest> Requests(size_t server) { return SentOf<SnapshotRequest>(effects, Bulk(server)); }
-  static PeerId Control(size_t server) { return PeerId{2 * server + 10}; }
-  static PeerId Bulk(size_t server) { return PeerId{2 * server + 11}; }
-
-  SliceRecord RecordOf(size_t server, SliceId slice, Round round) const {
-    return {.from = Server(server).incarnation,
-            .round = round,
-            .slice = slice,
-            .epoch = assignment.epochs()[ToNumber(slice)],
-            .finished = committed,
-            .blocks = {Payload::CopyOf("0123456789", 10), Payload::CopyOf("abc", 3)}};
-  }
-  absl::Status Receive(const auto& message) {
-    const absl::Status status = rounds->Receive(message);
-    for (Effect& effect : Settle()) effects.push_back(std::move(effect));
-    return status;
-  }
-  // Answers everything that was asked for, as long as anything is.
-  void AnswerAll(Round round) {
-    for (size_t server = 0; server < 2; ++server) {
-      for (const SliceId slice : Server(server).slices) {
-        EXPECT_TRUE(Receive(RecordOf(server, slice, round)).ok());
-      }
-    }
-  }
-  ShardWritten WrittenOf(size_t server, Round round) const {
-    ShardWritten written{.from = Server(server).incarnation, .round = round, .error = {}, .bytes = 0, .slices = {}};
-    for (const SliceId slice : Server(server).slices) {
-      written.slices.push_back({slice, assignment.epochs()[ToNumber(slice)], committed, written.bytes, 10, 99});
-      written.bytes += 10;
-    }
-    return written;
-  }
-
-  const SliceGrid grid;
-  Membership members;
-  FailureList failures{turn};
-  Assignment assignment{turn, storage, members, failures, grid, Timing{}};
-  CheckpointStore store{storage};
-  std::unique_ptr<CheckpointRounds> rounds;
-  IntervalSet committed;
-  std::vector<Effect> effects;
-};
 
 TEST_F(CheckpointRoundsTest, BringsEverySlicesRecordUnderAManifest) {
   Start({1, 1});
@@ -173,12 +90,35 @@ TEST_F(CheckpointRoundsTest, AFailureAtAnyStepLeavesTheOldOne) {
   EXPECT_EQ(rounds->last_error(), "") << "a good round ends the complaint";
 }
 
-TEST_F(CheckpointRoundsTest, FewRecordsAreInFlightPerPs) {
-  rounds->Start({1, 1}, {"{}", {}, committed});
-  effects = Settle();
-  size_t asked = 0;
-  for (const SnapshotRequest& request : Requests(0)) asked += request.slices.size();
-  EXPECT_LE(asked, CheckpointRounds::kRecordsInFlight);
+// Records come faster than the disk takes them: appends to one file never overtake each other.
+TEST_F(CheckpointRoundsTest, OneAppendAtATimeGoesIntoAFile) {
+  Start({1, 1});
+  std::vector<StorageOp> appends;
+  for (const SliceId slice : Server(0).slices) {
+    ASSERT_TRUE(rounds->Receive(RecordOf(0, slice, {1, 1})).ok());
+    for (const Effect& effect : turn.out.Take()) {
+      if (const auto* op = std::get_if<StorageOp>(&effect)) appends.push_back(*op);
+    }
+  }
+  ASSERT_THAT(appends, SizeIs(1));
+  storage.Complete(disk.Carry(appends[0]));
+  Settle();
+  EXPECT_EQ(disk.At("checkpoints/1-1/ps-0.shard").size(), 26u);
+}
+
+TEST_F(CheckpointRoundsTest, WhatEndsAfterItsRoundChangesNothing) {
+  Start({1, 1});
+  ASSERT_TRUE(rounds->Receive(RecordOf(0, Server(0).slices[0], {1, 1})).ok());
+  const StorageOp late = std::get<StorageOp>(turn.out.Take()[0]);
+  rounds->Stop();
+  Settle();
+  Start({1, 2});
+  StorageDone done = disk.Carry(late);
+  done.status = absl::ResourceExhaustedError("no space left on device");
+  storage.Complete(done);
+  EXPECT_TRUE(rounds->active()) << "the failure was of the round before";
+  AnswerAll({1, 2});
+  EXPECT_EQ(rounds->durable()->round, (Round{1, 2}));
 }
 
 TEST_F(CheckpointRoundsTest, ALostRequestOrRecordIsAskedForAgain) {
@@ -186,13 +126,62 @@ TEST_F(CheckpointRoundsTest, ALostRequestOrRecordIsAskedForAgain) {
   const std::vector<SliceId> slices = Server(0).slices;
   ASSERT_TRUE(Receive(RecordOf(0, slices[0], {1, 1})).ok());
   effects.clear();
-  turn.now += Timing{}.control_retry;
-  rounds->Tick();
-  effects = Settle();
+  Tick(Timing{}.data_retry);
   ASSERT_THAT(Requests(0), SizeIs(1));
   ASSERT_THAT(Requests(0)[0].slices, SizeIs(1));
   EXPECT_EQ(Requests(0)[0].slices[0].slice, slices[1]);
   EXPECT_EQ(Requests(0)[0].slices[0].epoch, (SliceEpoch{1, 1}));
+}
+
+TEST_F(CheckpointRoundsTest, RecordsThatAreOnlyLateAreAskedForEverMoreRarely) {
+  Start({1, 1});
+  const std::vector<SliceId> slices = Server(0).slices;
+  Tick(Timing{}.data_retry - 1ms);
+  EXPECT_THAT(Requests(0), IsEmpty());
+  ASSERT_TRUE(Receive(RecordOf(0, slices[0], {1, 1})).ok());
+  Tick(Timing{}.data_retry - 1ms);
+  EXPECT_THAT(Requests(0), IsEmpty()) << "one came meanwhile";
+  Tick(1ms);
+  EXPECT_THAT(Requests(0), SizeIs(1));
+  Tick(2 * Timing{}.data_retry - 1ms);
+  EXPECT_THAT(Requests(0), IsEmpty());
+  Tick(1ms);
+  EXPECT_THAT(Requests(0), SizeIs(1));
+}
+
+TEST_F(CheckpointRoundsTest, ABulkLinkThatOpensLateIsUsedAtOnce) {
+  Task* ps = members.FindAlive(Server(0).incarnation);
+  turn.now += 1s;
+  ps->bulk = PeerId::kNone;
+  Start({1, 1});
+  ps->bulk = Bulk(0);
+  Tick(20ms);
+  ASSERT_THAT(Requests(0), SizeIs(1));
+  EXPECT_THAT(Requests(0)[0].slices, SizeIs(2));
+}
+
+// Six slices per ps: more than may be in flight.
+class ManySlicesTest : public CheckpointRoundsTest {
+ protected:
+  ManySlicesTest()
+      : CheckpointRoundsTest(
+            "[{dense: {units: 3}}, {dense: {units: 3}}, {dense: {units: 3}}, {dense: {units: 3}}, "
+            "{dense: {units: 3}}, {dense: {units: 3}}]") {}
+};
+
+TEST_F(ManySlicesTest, InCalmEachRecordIsAskedForOnce) {
+  Start({1, 1});
+  ASSERT_THAT(Requests(0), SizeIs(1));
+  EXPECT_THAT(Requests(0)[0].slices, SizeIs(CheckpointRounds::kRecordsInFlight));
+  AnswerAll({1, 1});
+  EXPECT_TRUE(rounds->durable().has_value());
+  for (size_t server = 0; server < 2; ++server) {
+    std::vector<SliceId> asked;
+    for (const SnapshotRequest& request : Requests(server)) {
+      for (const SnapshotRequest::Item& item : request.slices) asked.push_back(item.slice);
+    }
+    EXPECT_EQ(asked, Server(server).slices);
+  }
 }
 
 TEST_F(CheckpointRoundsTest, ARecordSaidTwiceIsWrittenOnce) {
@@ -229,6 +218,25 @@ TEST_F(CheckpointRoundsTest, ARoundEndsWhenASlicesEpochChanges) {
   EXPECT_FALSE(rounds->active());
   EXPECT_THAT(rounds->last_error(), HasSubstr("moved"));
   EXPECT_FALSE(disk.Has("checkpoints/1-2/ps-1.shard"));
+}
+
+TEST_F(CheckpointRoundsTest, AStopDropsARoundUnlessItsManifestIsBeingWritten) {
+  Start({1, 1});
+  ASSERT_TRUE(Receive(RecordOf(0, Server(0).slices[0], {1, 1})).ok());
+  rounds->Stop();
+  Settle();
+  EXPECT_FALSE(rounds->active());
+  EXPECT_THAT(disk.Paths(), IsEmpty());
+
+  Start({1, 2});
+  disk.fate = [this](const StorageOp& op) {
+    if (op.kind == StorageOp::Kind::kRename) rounds->Stop();
+    return absl::OkStatus();
+  };
+  AnswerAll({1, 2});
+  ASSERT_TRUE(rounds->durable().has_value());
+  EXPECT_EQ(rounds->durable()->round, (Round{1, 2}));
+  EXPECT_TRUE(disk.Has(ManifestPath({1, 2})));
 }
 
 TEST_F(CheckpointRoundsTest, ARecordWithoutACommittedLeaseEndsTheRoundAndIsTold) {
@@ -295,78 +303,6 @@ TEST_F(CheckpointRoundsTest, OldOnesGoOnlyAfterTheNewOneIsDurable) {
   AnswerAll({1, 2});
   EXPECT_FALSE(disk.Has(ManifestPath({1, 1})));
   EXPECT_TRUE(disk.Has(ManifestPath({1, 2})));
-}
-
-class SharedCheckpointTest : public CheckpointRoundsTest {
- protected:
-  SharedCheckpointTest() {
-    CheckpointSpec spec;
-    spec.via = CheckpointVia::kShared;
-    MakeRounds(spec);
-    Start({1, 1});
-  }
-  void PutFiles(size_t bytes = 20) {
-    for (const char* file : {"ps-0.shard", "ps-1.shard"}) disk.Put(ShardPath({1, 1}, file), std::string(bytes, 'x'));
-  }
-};
-
-TEST_F(SharedCheckpointTest, EachPsWritesItsOwnFile) {
-  const auto requests = SentOf<WriteShard>(effects, Control(1));
-  ASSERT_THAT(requests, SizeIs(1));
-  EXPECT_EQ(requests[0].file, "ps-1.shard");
-  EXPECT_EQ(requests[0].to, Server(1).incarnation);
-  EXPECT_THAT(requests[0].slices, SizeIs(2));
-  PutFiles();
-  ASSERT_TRUE(Receive(WrittenOf(0, {1, 1})).ok());
-  ASSERT_TRUE(Receive(WrittenOf(0, {1, 1})).ok());
-  EXPECT_TRUE(rounds->active());
-  ASSERT_TRUE(Receive(WrittenOf(1, {1, 1})).ok());
-  ASSERT_FALSE(rounds->active()) << rounds->last_error();
-  const absl::StatusOr<Manifest> manifest = DecodeManifest(disk.At("checkpoints/1-1/MANIFEST"));
-  ASSERT_TRUE(manifest.ok());
-  EXPECT_EQ(manifest->records[0].crc32c, 99u);
-}
-
-TEST_F(SharedCheckpointTest, ARequestIsRepeatedUntilItIsAnswered) {
-  PutFiles();
-  ASSERT_TRUE(Receive(WrittenOf(0, {1, 1})).ok());
-  effects.clear();
-  turn.now += 1s;
-  rounds->Tick();
-  effects = Settle();
-  EXPECT_THAT(SentOf<WriteShard>(effects, Control(0)), IsEmpty());
-  EXPECT_THAT(SentOf<WriteShard>(effects, Control(1)), SizeIs(1));
-}
-
-TEST_F(SharedCheckpointTest, AFileThatIsNotHereMakesNoCheckpoint) {
-  ASSERT_TRUE(Receive(WrittenOf(0, {1, 1})).ok());
-  EXPECT_FALSE(rounds->active());
-  EXPECT_THAT(rounds->last_error(), HasSubstr("ps-0.shard"));
-}
-
-TEST_F(SharedCheckpointTest, AFileOfAnotherLengthMakesNoCheckpoint) {
-  PutFiles(21);
-  ASSERT_TRUE(Receive(WrittenOf(0, {1, 1})).ok());
-  EXPECT_FALSE(rounds->active());
-  EXPECT_THAT(rounds->last_error(), HasSubstr("via: shared"));
-}
-
-TEST_F(SharedCheckpointTest, APsThatCannotWriteEndsTheRound) {
-  ASSERT_TRUE(Receive(ShardWritten{Server(1).incarnation, {1, 1}, "no space left", 0, {}}).ok());
-  EXPECT_FALSE(rounds->active());
-  EXPECT_THAT(rounds->last_error(), HasSubstr("ps-1 cannot write its shard: no space left"));
-}
-
-TEST_F(SharedCheckpointTest, RefusesFilesThatNoHonestPsWrites) {
-  PutFiles();
-  std::vector<ShardWritten> absurd(5, WrittenOf(0, {1, 1}));
-  absurd[0].slices.pop_back();
-  absurd[1].slices[1].slice = absurd[1].slices[0].slice;
-  absurd[2].slices[1].offset = 0;
-  absurd[3].bytes = 21;
-  absurd[4].slices[1].slice = Server(1).slices[0];
-  for (const ShardWritten& written : absurd) EXPECT_TRUE(absl::IsInvalidArgument(Receive(written)));
-  EXPECT_TRUE(rounds->active());
 }
 
 }  // namespace

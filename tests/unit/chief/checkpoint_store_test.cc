@@ -65,6 +65,20 @@ TEST_F(CheckpointStoreTest, AnUnreadableManifestIsDamagedAndNamed) {
   EXPECT_THAT(store.damaged()[0].why, ::testing::HasSubstr("1-2/MANIFEST"));
 }
 
+TEST_F(CheckpointStoreTest, AManifestThatCannotBeReadAtAllMayBeWholeAndFailsTheLoad) {
+  Put({1, 1});
+  Put({1, 2});
+  disk.fate = [](const StorageOp& op) {
+    return op.path == ManifestPath({1, 2}) ? absl::PermissionDeniedError(op.path + ": permission denied")
+                                           : absl::OkStatus();
+  };
+  absl::Status status;
+  store.Load([&](const absl::Status& end) { status = end; });
+  Settle();
+  EXPECT_TRUE(absl::IsPermissionDenied(status));
+  EXPECT_THAT(Words(status), ::testing::HasSubstr("checkpoints/1-2/MANIFEST"));
+}
+
 TEST_F(CheckpointStoreTest, KeepsTheNewestAndWhatItCannotRead) {
   for (uint32_t n = 1; n <= 3; ++n) Put({1, n});
   disk.Put("checkpoints/1-4/MANIFEST", "junk");
@@ -109,12 +123,15 @@ TEST_F(CheckpointStoreTest, AFolderThatCannotBeListedIsAnError) {
   EXPECT_TRUE(absl::IsPermissionDenied(status));
 }
 
-TEST_F(CheckpointStoreTest, DiscardTakesTheWholeFolder) {
+TEST_F(CheckpointStoreTest, DiscardTakesTheWholeFolderAndTheManifestFirst) {
   Put({1, 1});
-  disk.Put("checkpoints/1-2/ps-0.shard", "half");
+  Put({1, 2});
+  std::vector<std::string> removed;
+  disk.fate = [&](const StorageOp& op) { return removed.push_back(op.path), absl::OkStatus(); };
   store.Discard({1, 2});
   Settle();
   EXPECT_THAT(disk.Paths(), SizeIs(2));
+  EXPECT_THAT(removed, ElementsAre("checkpoints/1-2/MANIFEST", "checkpoints/1-2"));
 }
 
 }  // namespace

@@ -46,6 +46,10 @@ void ChiefHarness::Feed(Input input) {
 void ChiefHarness::Carry(std::vector<Effect> out) {
   for (Effect& effect : out) {
     if (const auto* op = std::get_if<StorageOp>(&effect)) {
+      if (disk_hangs) {
+        hanging_.push_back(std::move(effect));
+        continue;
+      }
       Effects more;
       role->Step(now, disk->Carry(*op), more);
       Carry(more.Take());
@@ -54,6 +58,11 @@ void ChiefHarness::Carry(std::vector<Effect> out) {
     if (const auto* send = std::get_if<Send>(&effect)) Answer(send->to, send->message);
     effects.push_back(std::move(effect));
   }
+}
+
+void ChiefHarness::LetDiskGoOn() {
+  disk_hangs = false;
+  Carry(std::exchange(hanging_, {}));
 }
 
 FakeMember* ChiefHarness::FindByPeer(PeerId peer) {

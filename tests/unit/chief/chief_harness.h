@@ -77,6 +77,7 @@ class ChiefHarness {
   std::vector<T> Sent(const FakeMember& to) const {
     return Sent<T>(to.control);
   }
+  void LetDiskGoOn();
   void Forget() { effects.clear(); }
   nlohmann::json Status() const { return nlohmann::json::parse(role->StatusJson(now)); }
   nlohmann::json TaskStatus(const std::string& name) const;
@@ -87,6 +88,7 @@ class ChiefHarness {
   std::shared_ptr<MemoryDisk> disk;
   std::unique_ptr<ChiefRole> role;
   std::vector<Effect> effects;  // all but storage
+  bool disk_hangs = false;      // operations wait until LetDiskGoOn
   FakeMember ps[2];
   FakeMember worker[2];
 
@@ -99,6 +101,7 @@ class ChiefHarness {
   const JobSpec job_;
   Time next_beat_{};
   std::vector<Received> answers_;
+  std::vector<Effect> hanging_;
 };
 
 }  // namespace downpour

@@ -129,6 +129,26 @@ TEST_F(ChiefHostileTest, StrangersHaveNoSay) {
   EXPECT_EQ(cluster.TaskStatus("worker-0")["state"], "RUNNING");
 }
 
+TEST_F(ChiefHostileTest, JoinsThatAreRefusedAreCounted) {
+  Join join = worker.join;
+  join.nonce = 500;
+  join.protocol = join.oldest_protocol = kProtocolVersion + 1;
+  cluster.Say(kStranger, join);
+  EXPECT_EQ(RejectedFromStrangers(), 1u);
+  join = worker.join;
+  join.nonce = 500;
+  join.index = 2;
+  cluster.Say(kStranger, join);
+  EXPECT_EQ(RejectedFromStrangers(), 2u);
+  join.index = 0;
+  for (int i = 0; i < 5; ++i) cluster.Say(kStranger, join);
+  EXPECT_EQ(RejectedFromStrangers(), 3u) << "it may wait for the name";
+  join.nonce = 501;
+  cluster.Say(kStranger, join);
+  EXPECT_EQ(RejectedFromStrangers(), 4u);
+  EXPECT_EQ(Rejected("worker-0"), 0u);
+}
+
 TEST_F(ChiefHostileTest, WordsStayPrintable) {
   Join join = worker.join;
   join.nonce = 5;

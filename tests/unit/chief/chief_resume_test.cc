@@ -93,6 +93,20 @@ TEST_F(ChiefResumeTest, ADamagedRecordCostsItsSliceAnOlderState) {
   Finish();
 }
 
+TEST_F(ChiefResumeTest, ARecordThatCannotBeReadEndsTheStart) {
+  Resume();
+  disk->fate = [](const StorageOp& op) {
+    return op.path == ShardPath({1, 2}, "ps-0.shard") ? absl::PermissionDeniedError("permission denied")
+                                                      : absl::OkStatus();
+  };
+  for (int i = 0; i < 2; ++i) cluster->JoinPs(i);
+  cluster->Wait(4s);
+  ASSERT_TRUE(cluster->exit().has_value());
+  EXPECT_EQ(cluster->exit()->code, 1);
+  EXPECT_THAT(cluster->exit()->why, HasSubstr("checkpoints/1-2/ps-0.shard"));
+  EXPECT_THAT(cluster->exit()->why, HasSubstr("permission denied"));
+}
+
 TEST_F(ChiefResumeTest, ARecordLostInAllCheckpointsRestartsFromInitialValues) {
   for (const uint32_t n : {1u, 2u}) disk->At(ShardPath({1, n}, "ps-1.shard")).clear();
   Resume();

@@ -1,4 +1,4 @@
-// The life of a job through Step alone, with hand-made messages: beginning, checkpoints, every kind of end.
+// The life of a job through Step alone, with hand-made messages: its beginning and every kind of end.
 #include "chief/chief_role.h"
 
 #include <gmock/gmock.h>
@@ -6,8 +6,7 @@
 
 #include <algorithm>
 
-#include "chief/checkpoint_store.h"
-#include "tests/unit/chief/chief_harness.h"
+#include "tests/unit/chief/chief_role_fixture.h"
 
 namespace downpour {
 namespace {
@@ -16,29 +15,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
-
-class ChiefRoleTest : public ::testing::Test {
- protected:
-  void StartRunning(const std::vector<std::string>& overrides = {}) {
-    cluster = std::make_unique<ChiefHarness>(SmallJob(overrides));
-    cluster->Start();
-    cluster->RunToRunning();
-  }
-  void TrainAndEvaluate() {
-    cluster->FinishAll(cluster->worker[0]);
-    cluster->Ask(cluster->worker[0], 2);
-    cluster->Evaluate(cluster->worker[0]);
-  }
-  // Members say goodbye, as they do when told of the end.
-  void SayGoodbye() {
-    for (FakeMember* member : {&cluster->ps[0], &cluster->ps[1], &cluster->worker[0], &cluster->worker[1]}) {
-      member->alive = false;
-      cluster->Say(member->control, Leave{member->id, "the job is over"});
-    }
-  }
-  nlohmann::json Summary() { return nlohmann::json::parse(cluster->disk->At("summary.json")); }
-  std::unique_ptr<ChiefHarness> cluster;
-};
 
 TEST_F(ChiefRoleTest, RunsAJobToItsEnd) {
   StartRunning();
@@ -121,98 +97,6 @@ TEST_F(ChiefRoleTest, APlacementThatWasLostIsSentAgain) {
   EXPECT_THAT(cluster->Sent<Placement>(cluster->worker[0]), SizeIs(1));
 }
 
-// ---- Checkpoints ----------------------------------------------------------------------------------------------------
-
-TEST_F(ChiefRoleTest, CheckpointsWhileItRuns) {
-  StartRunning();
-  cluster->Finish(cluster->worker[0], cluster->Ask(cluster->worker[0], 1)[0]);
-  cluster->Wait(8s);
-  EXPECT_FALSE(cluster->disk->Has("checkpoints/1-1/MANIFEST"));
-  cluster->Wait(2s);
-  const absl::StatusOr<Manifest> manifest = DecodeManifest(cluster->disk->At("checkpoints/1-1/MANIFEST"));
-  ASSERT_TRUE(manifest.ok());
-  EXPECT_EQ(manifest->committed, cluster->role->committed());
-  cluster->Wait(31s);
-  EXPECT_FALSE(cluster->disk->Has("checkpoints/1-1/MANIFEST")) << "two are kept";
-  EXPECT_TRUE(cluster->disk->Has("checkpoints/1-4/MANIFEST"));
-  EXPECT_EQ(cluster->Status()["checkpoint"]["round"], "1-4");
-}
-
-TEST_F(ChiefRoleTest, AWriteThatFailsAnywhereLeavesTheOldCheckpointAndTheJobGoesOn) {
-  StartRunning();
-  cluster->Wait(11s);
-  const std::string old_manifest = cluster->disk->At("checkpoints/1-1/MANIFEST");
-  int abandoned = 0;
-  for (int failing = 1; failing <= 17; ++failing) {
-    int op_number = 0;
-    cluster->disk->fate = [&](const StorageOp&) {
-      return ++op_number == failing ? absl::ResourceExhaustedError("no space left") : absl::OkStatus();
-    };
-    cluster->Wait(10s);
-    EXPECT_EQ(cluster->role->state(), JobState::kRunning);
-    const nlohmann::json checkpoint = cluster->Status()["checkpoint"];
-    if (checkpoint["lastError"] == "") break;
-    ++abandoned;
-    EXPECT_THAT(checkpoint["lastError"], HasSubstr("no space left"));
-    EXPECT_EQ(checkpoint["round"], "1-1");
-    EXPECT_EQ(cluster->disk->At("checkpoints/1-1/MANIFEST"), old_manifest);
-  }
-  EXPECT_GT(abandoned, 10);
-  cluster->disk->fate = nullptr;
-  cluster->Wait(21s);
-  EXPECT_EQ(cluster->Status()["checkpoint"]["lastError"], "");
-  EXPECT_NE(cluster->Status()["checkpoint"]["round"], "1-1");
-}
-
-// Protocol hole A12: workers may leave only when a durable checkpoint holds every lease.
-TEST_F(ChiefRoleTest, TheJobIsDoneWhenACheckpointHoldsEveryLease) {
-  StartRunning();
-  cluster->disk->fate = [](const StorageOp& op) {
-    return op.kind == StorageOp::Kind::kRename ? absl::DataLossError("input/output error") : absl::OkStatus();
-  };
-  TrainAndEvaluate();
-  cluster->Wait(30s);
-  EXPECT_EQ(cluster->role->committed().Count(), 6u);
-  EXPECT_EQ(cluster->role->state(), JobState::kRunning);
-  EXPECT_THAT(cluster->Sent<JobEnd>(cluster->worker[0]), IsEmpty());
-  EXPECT_THAT(cluster->Status()["checkpoint"]["lastError"], HasSubstr("input/output error"));
-  cluster->disk->fate = nullptr;
-  cluster->Wait(6s);
-  EXPECT_EQ(cluster->role->state(), JobState::kSucceeded);
-}
-
-TEST_F(ChiefRoleTest, AnOlderDurableCheckpointDoesNotEndTheJob) {
-  StartRunning();
-  const std::vector<LeaseId> leases = cluster->Ask(cluster->worker[0], 6);
-  ASSERT_THAT(leases, SizeIs(6));
-  for (size_t i = 0; i < 5; ++i) cluster->Finish(cluster->worker[0], leases[i]);
-  cluster->Wait(11s);
-  ASSERT_TRUE(cluster->disk->Has("checkpoints/1-1/MANIFEST"));
-  cluster->ps[0].answers_snapshots = false;
-  cluster->Finish(cluster->worker[0], leases[5]);
-  cluster->Ask(cluster->worker[0], 2);
-  cluster->Evaluate(cluster->worker[0]);
-  cluster->Wait(2s);
-  EXPECT_EQ(cluster->role->state(), JobState::kRunning);
-  cluster->ps[0].answers_snapshots = true;
-  cluster->Wait(1s);
-  EXPECT_EQ(cluster->role->state(), JobState::kSucceeded);
-}
-
-// A worker that vouches for what it never pushed: the slices' records say otherwise, and they are right.
-TEST_F(ChiefRoleTest, ALeaseThatSlicesLackIsOpenAgain) {
-  StartRunning();
-  const LeaseId lease = cluster->Ask(cluster->worker[0], 1)[0];
-  cluster->Say(cluster->worker[0].control, cluster->Evidence(cluster->worker[0], lease));
-  ASSERT_TRUE(cluster->role->committed().Contains(ToNumber(lease)));
-  cluster->Wait(11s);
-  EXPECT_FALSE(cluster->role->committed().Contains(ToNumber(lease)));
-  EXPECT_FALSE(cluster->disk->Has("checkpoints/1-1/MANIFEST"));
-  TrainAndEvaluate();
-  cluster->Wait(10s);
-  EXPECT_EQ(cluster->role->state(), JobState::kSucceeded);
-}
-
 // ---- Ends -----------------------------------------------------------------------------------------------------------
 
 TEST_F(ChiefRoleTest, ADeadPsFailsTheJobWithOneSentence) {
@@ -232,6 +116,39 @@ TEST_F(ChiefRoleTest, ADeadPsFailsTheJobWithOneSentence) {
   SayGoodbye();
   EXPECT_EQ(cluster->exit()->code, 1);
   EXPECT_EQ(Summary()["state"], "FAILED");
+}
+
+TEST_F(ChiefRoleTest, OfTwoReasonsToFailInOneStepTheFirstIsTold) {
+  StartRunning();
+  cluster->Forget();
+  for (FakeMember& server : cluster->ps) server.alive = false;
+  cluster->Wait(6s);
+  EXPECT_THAT(cluster->Status()["errorMessage"], HasSubstr("ps-0"));
+  const auto is_error = [](const Effect& effect) {
+    const Log* log = std::get_if<Log>(&effect);
+    return log != nullptr && log->severity == Severity::kError;
+  };
+  EXPECT_EQ(std::count_if(cluster->effects.begin(), cluster->effects.end(), is_error), 1);
+}
+
+TEST_F(ChiefRoleTest, AFailedJobStillEndsTheCheckpointWhoseManifestIsBeingWritten) {
+  StartRunning();
+  cluster->disk->fate = [this](const StorageOp& op) {
+    cluster->disk_hangs = op.kind == StorageOp::Kind::kSync && op.path == "checkpoints/1-1/MANIFEST.tmp";
+    return absl::OkStatus();
+  };
+  cluster->Wait(10s);
+  ASSERT_TRUE(cluster->disk_hangs);
+  cluster->ps[1].alive = false;
+  cluster->Wait(6s);
+  ASSERT_EQ(cluster->role->state(), JobState::kFailed);
+  SayGoodbye();
+  EXPECT_FALSE(cluster->exit().has_value());
+  cluster->LetDiskGoOn();
+  cluster->Wait(100ms);
+  EXPECT_TRUE(cluster->disk->Has("checkpoints/1-1/MANIFEST"));
+  ASSERT_TRUE(cluster->exit().has_value());
+  EXPECT_EQ(Summary()["checkpoint"], "checkpoints/1-1");
 }
 
 TEST_F(ChiefRoleTest, ARestartedPsFailsTheJobNamingTheOldOne) {
@@ -292,7 +209,7 @@ TEST_F(ChiefRoleTest, ASignalEndsARunningJobAfterOneLastCheckpoint) {
   cluster->Finish(cluster->worker[0], leases[1]);
   EXPECT_EQ(cluster->role->committed().Count(), 2u) << "answers are taken";
   cluster->ps[0].answers_snapshots = true;
-  cluster->Wait(1s);
+  cluster->Wait(Timing{}.data_retry);
   EXPECT_EQ(cluster->role->state(), JobState::kCancelled);
   EXPECT_TRUE(cluster->disk->Has("checkpoints/1-1/MANIFEST"));
   SayGoodbye();
@@ -339,6 +256,7 @@ TEST_F(ChiefRoleTest, MembersAreToldOfTheEndUntilTheyLeftForThreeSecondsAtMost) 
   cluster->Wait(2900ms);
   EXPECT_THAT(cluster->Sent<JobEnd>(cluster->worker[0]), IsEmpty()) << "it left";
   EXPECT_GE(cluster->Sent<JobEnd>(cluster->worker[1]).size(), 5u);
+  EXPECT_LE(cluster->Sent<JobEnd>(cluster->worker[1]).size(), 7u);
   EXPECT_FALSE(cluster->exit().has_value());
   cluster->Wait(200ms);
   EXPECT_EQ(cluster->exit()->code, 0);

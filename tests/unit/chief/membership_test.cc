@@ -56,7 +56,7 @@ TEST_F(MembershipTest, TheSameProcessIsWelcomedAgainAsTheSame) {
   EXPECT_TRUE(first.is_new);
   EXPECT_FALSE(again.is_new);
   EXPECT_EQ(again.task->incarnation, first.task->incarnation);
-  EXPECT_EQ(members.CountAlive(TaskRole::kWorker), 1u);
+  EXPECT_EQ(members.Alive(TaskRole::kWorker).size(), 1u);
 }
 
 TEST_F(MembershipTest, AnyIndexIsTheLowestFreeOne) {

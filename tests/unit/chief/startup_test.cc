@@ -114,6 +114,27 @@ TEST_F(StartupTest, ADamagedManifestIsACheckpointToo) {
   EXPECT_EQ(Run().exit_code, 1);
 }
 
+// To begin anew in silence would be to lose the training.
+TEST_F(StartupTest, ResumingWhereNoCheckpointIsWholeIsRefused) {
+  disk.Put("checkpoints/1-2/MANIFEST", "junk");
+  const Startup::Outcome outcome = Run(/*resume=*/true);
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.why, HasSubstr("checkpoints/1-2/MANIFEST"));
+  EXPECT_FALSE(disk.Has("term.a")) << "nothing was changed";
+}
+
+TEST_F(StartupTest, AManifestThatCannotBeReadEndsTheStart) {
+  PutCheckpoint({1, 1});
+  PutCheckpoint({1, 2});
+  disk.fate = [](const StorageOp& op) {
+    return op.path == ManifestPath({1, 2}) ? absl::PermissionDeniedError(op.path + ": permission denied")
+                                           : absl::OkStatus();
+  };
+  const Startup::Outcome outcome = Run(/*resume=*/true);
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.why, HasSubstr("checkpoints/1-2/MANIFEST: permission denied"));
+}
+
 TEST_F(StartupTest, ResumesFromAllCheckpointsOfThePlanNewestFirst) {
   PutCheckpoint({1, 2});
   PutCheckpoint({1, 10});
