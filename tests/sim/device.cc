@@ -8,11 +8,11 @@
 
 namespace downpour {
 
-Device::Device(const Oracle* oracle, const Draw* draw, bool slow, uint64_t seed, Agenda* agenda, Findings* findings,
+Device::Device(const Oracle* oracle, const Draw* draw, int worker, uint64_t seed, Agenda* agenda, Findings* findings,
                Done done)
     : oracle_(oracle),
       draw_(draw),
-      slow_(slow),
+      worker_(worker),
       prng_(seed),
       agenda_(agenda),
       findings_(findings),
@@ -34,7 +34,7 @@ void Device::Begin() {
 Duration Device::TimeOfOne() {
   const Duration time =
       draw_->device.least + Duration(prng_.Below(static_cast<uint64_t>(draw_->device.spread.count()) + 1));
-  return slow_ ? std::chrono::duration_cast<Duration>(time * draw_->device.slow_worker) : time;
+  return worker_ == 0 ? std::chrono::duration_cast<Duration>(time * draw_->device.slow_worker) : time;
 }
 
 void Device::Finish(Duration after, ComputeDone last) {
@@ -56,7 +56,8 @@ void Device::Load(const SliceValues& updates) {
 }
 
 void Device::Carry(Ticket ticket, const Prepare& request) {
-  const uint64_t fingerprint = MixAll(request.job.seed, draw_->train_examples, draw_->eval_examples);
+  const bool odd = draw_->odd_data && worker_ + 1 == draw_->job.cluster.worker_count;
+  const uint64_t fingerprint = MixAll(request.job.seed, draw_->train_examples, draw_->eval_examples, odd);
   Finish(TimeOfOne(), {ticket, absl::OkStatus(), Prepared{draw_->train_examples, draw_->eval_examples, fingerprint}});
 }
 

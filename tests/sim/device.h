@@ -25,7 +25,7 @@ namespace downpour {
 class Device {
  public:
   using Done = std::function<void(ComputeDone)>;
-  Device(const Oracle* oracle, const Draw* draw, bool slow, uint64_t seed, Agenda* agenda, Findings* findings,
+  Device(const Oracle* oracle, const Draw* draw, int worker, uint64_t seed, Agenda* agenda, Findings* findings,
          Done done);
 
   void Run(Compute compute);
@@ -46,7 +46,7 @@ class Device {
 
   const Oracle* oracle_;
   const Draw* draw_;
-  bool slow_;
+  int worker_;  // the first one may be slow, the last one may have other data
   Prng prng_;
   Agenda* agenda_;
   Findings* findings_;

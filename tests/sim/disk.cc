@@ -214,6 +214,26 @@ void Disk::PowerFailure() {
   seen_ = durable_;
 }
 
+void Disk::Damage(const std::string& path) {
+  const auto found = seen_.find(path);
+  if (found == seen_.end() || found->second.file == nullptr || found->second.file->data.empty()) return;
+  ++faults_dealt_;
+  std::string& data = found->second.file->data;
+  const size_t at = prng_.Below(data.size());
+  switch (prng_.Below(3)) {
+    case 0:
+      data[at] = static_cast<char>(data[at] ^ (1 << prng_.Below(8)));
+      break;
+    case 1:
+      data.resize(at);
+      found->second.file->synced = at;
+      break;
+    default:
+      seen_.erase(path);
+      durable_.erase(path);
+  }
+}
+
 absl::StatusOr<std::string> Disk::ReadDurable(const std::string& path) const {
   const auto found = durable_.find(path);
   if (found == durable_.end() || found->second.file == nullptr) return Missing(path);

@@ -5,8 +5,7 @@
 //   disk.PowerFailure();                    // unsynced contents and folder entries are lost, in part
 //
 // Order: contents are durable after kSync, entries after kSyncDir of their folder. At a power failure each folder keeps
-// a
-//   drawn prefix of its unsynced changes, and each file a drawn part of its unsynced tail, which may read as zeros.
+//   a drawn prefix of its unsynced changes, and each file a drawn part of its unsynced tail, which may read as zeros.
 // Errors: as posix_storage gives them: ALREADY_EXISTS, NOT_FOUND, RESOURCE_EXHAUSTED (no space, after a part was
 //   written), DATA_LOSS (a sync that failed: the unsynced tail is gone). A path that leaves the folder is
 //   INVALID_ARGUMENT.
@@ -37,6 +36,8 @@ class Disk {
 
   StorageDone Carry(const StorageOp& op);
   void PowerFailure();
+  // One byte flipped, or the tail or all of it gone.
+  void Damage(const std::string& path);
   uint64_t faults_dealt() const { return faults_dealt_; }
 
   // What a reader would find if the power failed now and nothing unsynced survived. NOT_FOUND if that is no whole file.

@@ -115,11 +115,16 @@ void DrawFaults(Prng& prng, Draw& draw) {
   faults.cut = sometimes(0.5, 200ms, 5s);
   faults.reset = sometimes(0.4, 100ms, 2s);
   faults.malformed = sometimes(0.2, 100ms, 1s);
+  faults.stranger = sometimes(0.1, 20ms, 500ms);
   faults.nameless = prng.Chance(0.3);
   draw.calm_after = Between(prng, 1s, 20s);
   draw.generations = static_cast<int>(prng.Chance(0.4) ? Between(prng, 2, 4) : 1);
   draw.stop_after = Between(prng, 100ms, 3s);
-  draw.power_failure = prng.Chance(0.5);
+  draw.power_failure = prng.Chance(0.4);
+  draw.damage = prng.Chance(0.3);
+  draw.by_signal = prng.Chance(0.15);
+  draw.same_servers = prng.Chance(0.5);
+  draw.odd_data = !faults.nameless && prng.Chance(0.07);
 }
 
 const char* NameOf(OptimizerKind kind) {
@@ -181,8 +186,10 @@ std::string Draw::ToString() const {
       " parts=", device.parts, "\n  network: ", network.ToString(),
       "\n  faults every: worker_crash=", Ms(faults.worker_crash), "ms worker_stop=", Ms(faults.worker_stop),
       "ms pause=", Ms(faults.pause), "ms cut=", Ms(faults.cut), "ms reset=", Ms(faults.reset),
-      "ms malformed=", Ms(faults.malformed), "ms nameless=", faults.nameless, "\n  story: calm_after=", Ms(calm_after),
-      "ms generations=", generations, " stop_after=", Ms(stop_after), "ms power_failure=", power_failure);
+      "ms malformed=", Ms(faults.malformed), "ms stranger=", Ms(faults.stranger), "ms nameless=", faults.nameless,
+      "\n  story: calm_after=", Ms(calm_after), "ms generations=", generations, " stop_after=", Ms(stop_after),
+      "ms power_failure=", power_failure, " damage=", damage, " by_signal=", by_signal, " same_servers=", same_servers,
+      " odd_data=", odd_data);
 }
 
 }  // namespace downpour

@@ -32,6 +32,7 @@ struct FaultRates {
   Duration cut{};
   Duration reset{};
   Duration malformed{};
+  Duration stranger{};    // somebody says something at random to the chief and to each ps
   bool nameless = false;  // workers come without index and supervisor: a new one is not known to replace a dead one
 };
 
@@ -54,6 +55,10 @@ struct Draw {
   int generations = 1;         // how often all processes are started; all but the last time they are stopped at once
   Duration stop_after{};       // mean time from the first durable checkpoint of a generation to its stop
   bool power_failure = false;  // at such a stop unsynced data is lost
+  bool damage = false;         // and a file of the job folder is damaged
+  bool by_signal = false;      // the stop is SIGTERM to the chief, which ends the job in good order
+  bool same_servers = false;   // their number stays, so that workers that outlive a stop go on
+  bool odd_data = false;       // the last worker has another copy of the data
   std::string ToString() const;
 };
 

@@ -12,6 +12,7 @@ namespace {
 
 constexpr Duration kLongestRun = std::chrono::hours(1);
 constexpr int kMostFailures = 8;  // then the faults end
+constexpr int kSigtermed = 128 + 15;
 
 }  // namespace
 
@@ -46,12 +47,13 @@ RunResult Story::Run() {
 void Story::Begin() {
   ++boot_;
   running_ = true;
-  stop_planned_ = false;
+  chief_ = Life::kNone;
+  stop_planned_ = stopping_ = false;
   booted_ = world_.now();
   disk_faults_at_boot_ = world_.disk().faults_dealt();
-  if (watch_.durable().has_value()) durable_at_boot_ = watch_.durable()->round;
-  if (boot_ > 1) job_.cluster.parameter_server_count = static_cast<int64_t>(1 + prng_.Below(5));
-  tasks_.clear();
+  watch_.Forget();
+  if (boot_ > 1 && !draw_.same_servers) job_.cluster.parameter_server_count = static_cast<int64_t>(1 + prng_.Below(5));
+  std::erase_if(tasks_, [this](const auto& item) { return !Survives(item.second); });
 
   const int boot = boot_;
   world_.agenda().After(Duration(prng_.Below(1000000000)), [this, boot] {
@@ -60,13 +62,14 @@ void Story::Begin() {
   for (int i = 0; i < job_.cluster.parameter_server_count; ++i) {
     const std::string name = absl::StrCat("ps-", i);
     const int port = prng_.Chance(0.5) ? 8000 + i : 9000 + 100 * boot_ + i;  // as before, or a new one
-    tasks_[name].start = {name, i, "supervisor", 0, absl::StrCat("ps-host:", port)};
+    tasks_[name].start = {name, i, i, "supervisor", 0, absl::StrCat("ps-host:", port)};
     StartTaskSoon(name);
   }
   for (int i = 0; i < job_.cluster.worker_count; ++i) {
     const std::string name = absl::StrCat("worker-", i);
-    tasks_[name].start = {name, i, "supervisor", 0, ""};
-    if (draw_.faults.nameless) tasks_[name].start = {name, -1, "", 0, ""};
+    if (tasks_.contains(name)) continue;
+    tasks_[name].start = {name, i, i, "supervisor", 0, ""};
+    if (draw_.faults.nameless) tasks_[name].start = {name, i, -1, "", 0, ""};
     StartTaskSoon(name);
   }
 }
@@ -95,11 +98,12 @@ void Story::OnExit(Life life, int code, const std::string& why) {
   world_.Say(absl::StrCat("exit ", code, ": ", why));
   if (!running_) return;
   if (life == chief_) return OnChiefExit(code, why);
-  if (code == 0) {
-    if (world_.process(chief_).chief->state() == JobState::kSucceeded) return;
+  const JobState state = chief_ == Life::kNone ? JobState::kQueued : world_.process(chief_).chief->state();
+  if (code == 0 && !watch_.told_success()) {
     findings_.Add(absl::StrCat(world_.process(life).name, " leaves as if the job had succeeded: ", why));
   }
-  if (calm_ && world_.now() > calm_since_ + 4 * draw_.timing.dead_after) {
+  if (state >= JobState::kSucceeded) return;
+  if (calm_ && !draw_.odd_data && world_.now() > calm_since_ + 8 * draw_.timing.dead_after) {
     findings_.Add(absl::StrCat(world_.process(life).name, " gives up in a calm cluster: ", why));
   }
   StartAgain(life);
@@ -109,20 +113,38 @@ void Story::OnChiefExit(int code, const std::string& why) {
   running_ = false;
   if (code == 0) {
     succeeded_ = true;
+    ended_ = world_.now();
     // A member gives up after 3 dead_after without a word, and words on the way may be held back for as long again.
     world_.agenda().After(8 * draw_.timing.dead_after + 5s, [this] { EndOfStragglers(); });
     return;
   }
-  if (!FailureHasCause()) return findings_.Add(absl::StrCat("the job failed without cause: ", why));
-  if (++failures_ >= kMostFailures && !calm_) Calm();
+  if (code == kSigtermed && stopping_) {
+    ++generation_;
+  } else if (!FailureHasCause()) {
+    return findings_.Add(absl::StrCat("the job failed without cause: ", why));
+  } else if (++failures_ >= kMostFailures && !calm_) {
+    Calm();
+  }
   world_.agenda().After(2s, [this] {
     KillAll();
     Begin();
   });
 }
 
-bool Story::FailureHasCause() const {
+bool Story::Survives(const Task& task) const {
+  return task.life != Life::kNone && task.start.endpoint.empty() && world_.process(task.life).alive;
+}
+
+bool Story::FailureHasCause() {
   if (world_.disk().faults_dealt() > disk_faults_at_boot_) return true;
+  if (draw_.damage && world_.process(chief_).chief->term() == 0) {
+    // It found no whole checkpoint where there are some, and takes none of them for nothing. A person sets them aside.
+    StorageOp remove;
+    remove.kind = StorageOp::Kind::kRemove;
+    remove.path = "checkpoints";
+    world_.disk().Carry(remove);
+    return true;
+  }
   return std::any_of(tasks_.begin(), tasks_.end(), [this](const auto& item) {
     const Task& task = item.second;
     if (task.start.endpoint.empty() || task.life == Life::kNone) return false;
@@ -132,15 +154,24 @@ bool Story::FailureHasCause() const {
   });
 }
 
+// The chief, every ps, and some of the workers: the others see the next chief of the job.
 void Story::KillAll() {
-  for (Life life : world_.Alive()) world_.Kill(life);
+  for (Life life : world_.Alive()) {
+    const Process& process = world_.process(life);
+    const bool doomed = process.kind != TaskRole::kWorker || process.crash_after.has_value();
+    if (doomed || prng_.Chance(0.6)) world_.Kill(life);
+  }
 }
 
 void Story::StopEverything() {
+  stopping_ = true;
+  if (draw_.by_signal) return world_.Stop(chief_);
   running_ = false;
   ++generation_;
   KillAll();
   if (draw_.power_failure) world_.disk().PowerFailure();
+  const std::vector<std::string> files = world_.disk().Files("");
+  if (draw_.damage && !files.empty()) world_.disk().Damage(files[prng_.Below(files.size())]);
   world_.agenda().After(Duration(prng_.Below(1000000000)), [this] { Begin(); });
 }
 
@@ -151,117 +182,6 @@ void Story::EndOfStragglers() {
     if (member != Incarnation::kNone) findings_.Add(absl::StrCat(process.name, " does not leave after the job's end"));
     world_.Kill(life);  // whoever never met the chief waits for it, until its supervisor ends it
   }
-}
-
-// ---- Disturbing -----------------------------------------------------------------------------------------------------
-
-Life Story::OneOf(const std::vector<Life>& lives) {
-  return lives.empty() ? Life::kNone : lives[prng_.Below(lives.size())];
-}
-
-Duration Story::Around(Duration mean) {
-  return Duration(static_cast<int64_t>(static_cast<double>(mean.count()) * -std::log(1 - prng_.Uniform())));
-}
-
-void Story::Disturb() {
-  Keep(draw_.faults.worker_crash, &Story::CrashWorker);
-  Keep(draw_.faults.worker_stop, &Story::StopWorker);
-  Keep(draw_.faults.pause, &Story::PauseOne);
-  Keep(draw_.faults.cut, &Story::CutTwo);
-  Keep(draw_.faults.reset, &Story::ResetOne);
-  Keep(draw_.faults.malformed, &Story::Garble);
-  LookForStop();
-  LookForProgress();
-}
-
-void Story::Keep(Duration mean, void (Story::*fault)()) {
-  if (mean == Duration::zero() || calm_) return;
-  world_.agenda().After(Around(mean), [this, mean, fault] {
-    if (running_ && !calm_) (this->*fault)();
-    Keep(mean, fault);
-  });
-}
-
-void Story::CrashWorker() {
-  const Life life = OneOf(world_.Alive(TaskRole::kWorker));
-  if (life == Life::kNone) return;
-  world_.Crash(life);
-  StartAgain(life);
-}
-
-void Story::StopWorker() {
-  const Life life = OneOf(world_.Alive(TaskRole::kWorker));
-  if (life != Life::kNone) world_.Stop(life);
-}
-
-void Story::PauseOne() {
-  const Life life = OneOf(world_.Alive());
-  if (life == Life::kNone) return;
-  // The only copy of a slice must not be away for longer than the chief waits, or the job fails.
-  const bool worker = world_.process(life).kind == TaskRole::kWorker;
-  world_.Pause(life, Around(worker ? draw_.timing.dead_after : draw_.timing.dead_after / 10));
-}
-
-void Story::CutTwo() {
-  const Life one = OneOf(world_.Alive());
-  const Life other = OneOf(world_.Alive());
-  if (one == other) return;
-  const bool worker = world_.process(one).kind == TaskRole::kWorker || world_.process(other).kind == TaskRole::kWorker;
-  const Duration length = Around(worker ? draw_.timing.dead_after / 2 : draw_.timing.dead_after / 10);
-  const bool loses = prng_.Chance(0.5);
-  world_.network().Cut(one, other, length, loses);
-  if (prng_.Chance(0.5)) world_.network().Cut(other, one, length, loses);
-}
-
-void Story::ResetOne() { world_.network().ResetOne(); }
-
-void Story::Garble() {
-  const Life life = OneOf(world_.Alive());
-  if (life != Life::kNone) world_.GiveMalformed(life);
-}
-
-void Story::LookForStop() {
-  world_.agenda().After(50ms, [this] {
-    if (generation_ >= draw_.generations) {
-      world_.agenda().After(draw_.calm_after, [this] { Calm(); });
-      return;
-    }
-    const bool durable = watch_.durable().has_value() && watch_.durable()->round != durable_at_boot_;
-    if (running_ && !stop_planned_ && (durable || world_.now() > booted_ + draw_.calm_after)) {
-      stop_planned_ = true;
-      world_.agenda().After(Around(draw_.stop_after), [this, boot = boot_] {
-        if (running_ && boot == boot_ && !calm_) StopEverything();
-      });
-    }
-    LookForStop();
-  });
-}
-
-void Story::Calm() {
-  if (calm_) return;
-  world_.Say("calm");
-  calm_ = true;
-  calm_since_ = progress_at_ = world_.now();
-  world_.network().Calm();
-  world_.disk().set_faults({});
-}
-
-void Story::LookForProgress() {
-  world_.agenda().After(1s, [this] {
-    if (succeeded_) return;
-    uint64_t progress = static_cast<uint64_t>(boot_);
-    if (watch_.durable().has_value()) progress += watch_.durable()->committed.Count();
-    if (running_ && chief_ != Life::kNone && world_.process(chief_).alive) {
-      progress += world_.process(chief_).chief->committed().Count();
-    }
-    if (progress != progress_) progress_at_ = world_.now();
-    progress_ = progress;
-    const Duration patience = 30s + 8 * draw_.timing.dead_after;
-    if (calm_ && world_.now() > progress_at_ + patience) {
-      findings_.Add(absl::StrCat("no progress for ", Seconds(patience), " s in a calm cluster"));
-    }
-    LookForProgress();
-  });
 }
 
 RunResult Story::Result() const {
@@ -275,7 +195,8 @@ RunResult Story::Result() const {
   result.stops = generation_ - 1;
   result.failures = failures_;
   result.took = world_.now().time_since_epoch();
-  if (calm_) result.calm_took = world_.now() - calm_since_;
+  if (calm_) result.calm_took = (succeeded_ ? ended_ : world_.now()) - calm_since_;
+  result.calm_share = Seconds(result.calm_took) / Seconds(LongestCalm());
   world_.ForEach([&](const Process& process) {
     if (process.ps == nullptr) return;
     const Staleness& one = process.ps->stats().staleness;

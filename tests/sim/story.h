@@ -7,8 +7,8 @@
 //   workers again. In all generations but the last everything is stopped at once after a durable checkpoint, and the
 //   job is resumed on another number of servers.
 // A job may also fail during the faults, if a ps was silent for as long as the chief waits, or if the chief's disk
-// failed;
-//   then it is resumed, as a person would. Any other failure is a finding, and so is a calm cluster without progress.
+//   failed; then it is resumed, as a person would. Any other failure is a finding, and so is a calm cluster without
+//   progress.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +36,7 @@ struct RunResult {
   int failures = 0;         // of the job, each for a cause
   Duration took{};          // simulated
   Duration calm_took{};     // since the faults ended
+  double calm_share = 0;    // of the time that it may have taken
   Staleness staleness;      // over all ps
   bool ok() const { return finding.empty(); }
 };
@@ -64,7 +65,8 @@ class Story {
   void StartAgain(Life ended);
   void OnExit(Life life, int code, const std::string& why);
   void OnChiefExit(int code, const std::string& why);
-  bool FailureHasCause() const;
+  bool FailureHasCause();
+  bool Survives(const Task& task) const;
   void KillAll();
   void StopEverything();
   void EndOfStragglers();
@@ -78,9 +80,11 @@ class Story {
   void CutTwo();
   void ResetOne();
   void Garble();
+  void Intrude();
   void LookForStop();
   void Calm();
   void LookForProgress();
+  Duration LongestCalm() const;
 
   Life OneOf(const std::vector<Life>& lives);
   Duration Around(Duration mean);
@@ -104,12 +108,13 @@ class Story {
   bool running_ = false;
   bool succeeded_ = false;
   bool stop_planned_ = false;
-  std::optional<Round> durable_at_boot_;
+  bool stopping_ = false;
   uint64_t disk_faults_at_boot_ = 0;
   Time booted_;
 
   bool calm_ = false;
   Time calm_since_;
+  Time ended_;
   Time progress_at_;
   uint64_t progress_ = 0;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
@@ -24,12 +25,23 @@ Time Watch::LastHeartbeat(Incarnation from) const {
   return found == heartbeats_.end() ? Time{} : found->second;
 }
 
+void Watch::OnArrival(const Process& process, const Input& input) {
+  const auto* received = std::get_if<Received>(&input);
+  if (process.kind != TaskRole::kChief || received == nullptr) return;
+  if (const auto* beat = std::get_if<Heartbeat>(&received->message)) heartbeats_[beat->from] = world_->now();
+}
+
 void Watch::OnReceived(const Process& process, const Received& received) {
-  if (process.kind != TaskRole::kChief) return;
-  if (const auto* join = std::get_if<Join>(&received.message)) {
-    joiners_[{process.life, received.from}] = join->nonce;
-  } else if (const auto* heartbeat = std::get_if<Heartbeat>(&received.message)) {
-    heartbeats_[heartbeat->from] = world_->now();
+  if (const auto* push = std::get_if<Push>(&received.message)) push_ = *push;
+  if (process.kind == TaskRole::kChief) {
+    if (const auto* join = std::get_if<Join>(&received.message)) {
+      joiners_[{process.life, received.from}] = join->nonce;
+    }
+  } else if (process.kind == TaskRole::kWorker) {
+    if (const auto* reply = std::get_if<PushReply>(&received.message)) Answered(process.life, received.from, *reply);
+    if (const auto* reply = std::get_if<PullReply>(&received.message)) {
+      in_flight_[{process.life, received.from}].window = reply->window;
+    }
   }
 }
 
@@ -37,6 +49,9 @@ void Watch::OnTrace(const Process& process, const TraceRecord& record) {
   traces_[process.life].push_back(record);
   truth_->Record(record);
   if (process.kind == TaskRole::kPs) touched_.insert(record.slice);
+  if (record.kind == TraceRecord::Kind::kApplied || record.kind == TraceRecord::Kind::kSkipped) {
+    CheckCounted(process, record);
+  }
   if (record.kind == TraceRecord::Kind::kDurable) {
     CheckManifest({static_cast<uint32_t>(record.count >> 32), static_cast<uint32_t>(record.count)});
   }
@@ -49,10 +64,20 @@ void Watch::AfterStep(const Process& process) {
     std::visit([&, peer = to](const auto& m) { Check(process, peer, m); }, message);
   }
   sent_.clear();
+  push_.reset();
   if (process.chief != nullptr) CheckChief(process);
   if (process.worker != nullptr && process.worker->holding().size() > static_cast<size_t>(world_->draw().leases_held)) {
     Add(process, "holds more leases than it may");
   }
+}
+
+// The fence: a push counts only in the epoch that it names.
+void Watch::CheckCounted(const Process& process, const TraceRecord& record) {
+  const bool named =
+      push_.has_value() && push_->lease == record.lease && push_->step == record.step && push_->from == record.peer &&
+      std::any_of(push_->slices.begin(), push_->slices.end(),
+                  [&](const Push::Item& item) { return item.slice == record.slice && item.epoch == record.epoch; });
+  if (!named) Add(process, absl::StrCat("counts a push that nobody sent it for epoch ", ToString(record.epoch)));
 }
 
 void Watch::CheckServed(const Process& process, SliceId slice) {
@@ -93,85 +118,6 @@ void Watch::CheckChief(const Process& process) {
       Add(process, absl::StrCat(ToNumber(holder), " holds leases and has no name"));
     }
   }
-}
-
-void Watch::Check(const Process& process, PeerId to, const Welcome& welcome) {
-  const uint64_t nonce = joiners_[{process.life, to}];
-  const auto [given, fresh] = given_.emplace(welcome.you, nonce);
-  if (!fresh && given->second != nonce) Add(process, "one incarnation for two processes");
-  if (!fresh && names_[welcome.name] != welcome.you)
-    Add(process, absl::StrCat(welcome.name, ": welcomed after its successor"));
-  names_[welcome.name] = welcome.you;
-  if (welcome.term != process.chief->term() || welcome.term == 0)
-    Add(process, "welcomes in a term that is not durable");
-}
-
-void Watch::Check(const Process& process, PeerId, const JobEnd& end) {
-  if (!end.succeeded) return;
-  const uint64_t leases = oracle_->plan().total_leases();
-  if (!durable_.has_value() || !durable_->committed.CoversRange(0, leases)) {
-    Add(process, "ends the job before a durable checkpoint holds every lease");
-  }
-}
-
-void Watch::Check(const Process& process, PeerId, const SnapshotRequest& request) {
-  committed_at_start_.try_emplace(request.round, process.chief->committed());
-}
-
-void Watch::Check(const Process& process, PeerId, const WriteShard& request) {
-  committed_at_start_.try_emplace(request.round, process.chief->committed());
-}
-
-void Watch::Check(const Process& process, PeerId, const Push& push) {
-  for (const Push::Item& item : push.slices) {
-    const std::string name =
-        absl::StrCat("pushes lease ", ToNumber(push.lease), " step ", push.step, " slice ", ToNumber(item.slice), " ");
-    if (item.gradient.bytes() != oracle_->Gradient(push.lease, push.step, item.slice).bytes()) {
-      Add(process, absl::StrCat(name, "with another gradient"));
-    }
-    const std::optional<uint32_t> checksum = truth_->ChecksumAt(item.slice, item.computed_from);
-    if (!checksum.has_value() || !process.device->ComputedOn(push.lease, push.step, item.slice, *checksum)) {
-      Add(process, absl::StrCat(name, "computed from other values than ", ToString(item.computed_from.epoch), " v",
-                                item.computed_from.n));
-    }
-  }
-}
-
-void Watch::Check(const Process& process, PeerId, const PushReply& reply) {
-  for (const PushReply::Item& item : reply.slices) {
-    if (item.refusal != SliceRefusal::kNone) continue;
-    const Step applied = truth_->Applied(item.slice, item.epoch, reply.lease);
-    if (item.applied != applied || item.acked > applied) {
-      Add(process,
-          absl::StrCat("answers applied=", item.applied, " acked=", item.acked, " of lease ", ToNumber(reply.lease),
-                       " slice ", ToNumber(item.slice), " where ", applied, " is true"));
-    }
-  }
-}
-
-void Watch::Check(const Process& process, PeerId, const PullReply& reply) {
-  for (const PullReply::Item& item : reply.slices) {
-    if (item.refusal != SliceRefusal::kNone || item.values.empty()) continue;
-    if (truth_->ChecksumAt(item.slice, item.version) != Crc32c(item.values.bytes())) {
-      Add(process, absl::StrCat("slice ", ToNumber(item.slice), " never had these values at ",
-                                ToString(item.version.epoch), " v", item.version.n));
-    }
-  }
-}
-
-void Watch::Check(const Process& process, PeerId, const SliceRecord& record) {
-  const absl::StatusOr<SliceState> state = DecodeRecord(record.blocks);
-  if (!state.ok()) return Add(process, std::string(state.status().ToString()));
-  if (state->slice != record.slice || state->epoch != record.epoch || state->finished != record.finished) {
-    Add(process, "a record that is not what its message says");
-  }
-  truth_->CheckRecord(record.round, *state, process.name);
-}
-
-void Watch::Check(const Process& process, PeerId, const EvalDone& done) {
-  const uint32_t values = process.device->EvaluatedOn(done.first_batch);
-  const auto [known, fresh] = evaluated_.emplace(done.versions_digest, values);
-  if (!fresh && known->second != values) Add(process, "one versions digest for two sets of values");
 }
 
 absl::StatusOr<SliceState> Watch::ReadRecord(const Manifest& manifest, size_t index) const {
@@ -217,6 +163,16 @@ void Watch::CheckEnd() {
   all.InsertRange(0, oracle_->plan().total_leases());
   Findings& findings = world_->findings();
   if (!durable_.has_value() || durable_->committed != all) return findings.Add("the last checkpoint lacks leases");
+  const absl::StatusOr<std::string> summary = world_->disk().ReadDurable("summary.json");
+  const bool sound = world_->draw().disk.no_space + world_->draw().disk.io_error == 0;
+  if (!summary.ok() && sound)
+    return findings.Add(absl::StrCat("no summary: ", std::string(summary.status().ToString())));
+  const nlohmann::json said = nlohmann::json::parse(summary.value_or("{}"), nullptr, /*allow_exceptions=*/false);
+  const uint64_t samples = oracle_->plan().train_examples() * static_cast<uint64_t>(oracle_->job().training.epochs);
+  if (summary.ok() &&
+      (!said.is_object() || said.value("state", "") != "SUCCEEDED" || said.value("samplesCommitted", 0u) != samples)) {
+    return findings.Add(absl::StrCat("the summary does not tell of ", samples, " samples: ", *summary));
+  }
   for (size_t i = 0; i < durable_->records.size(); ++i) {
     const SliceId slice{static_cast<uint32_t>(i)};
     const absl::StatusOr<SliceState> state = ReadRecord(*durable_, i);

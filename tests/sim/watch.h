@@ -18,6 +18,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -31,6 +32,7 @@ class Watch {
  public:
   Watch(World* world, const Oracle* oracle, Truth* truth) : world_(world), oracle_(oracle), truth_(truth) {}
 
+  void OnArrival(const Process& process, const Input& input);  // which a stopped process will only see later
   void OnReceived(const Process& process, const Received& received);
   void OnSend(PeerId to, const Message& message) { sent_.emplace_back(to, message); }
   void OnTrace(const Process& process, const TraceRecord& record);
@@ -40,9 +42,13 @@ class Watch {
   const std::optional<Manifest>& durable() const { return durable_; }
   // Every record so far, by process, as the ledger checker reads them.
   const std::map<Life, std::vector<TraceRecord>>& traces() const { return traces_; }
-  // When the chief last saw a heartbeat of that member; the beginning of time if never.
+  // When a heartbeat of that member last reached the chief's host; the beginning of time if never.
   Time LastHeartbeat(Incarnation from) const;
-  // After success: the durable checkpoint against what the whole plan sums to, without the truth log.
+  // Whether a chief has told anybody of success.
+  bool told_success() const { return told_success_; }
+  // A new generation must make its own checkpoint before it ends.
+  void Forget() { durable_.reset(); }
+  // After success: the summary, and the durable checkpoint against what the whole plan sums to, without the truth log.
   void CheckEnd();
 
  private:
@@ -57,6 +63,14 @@ class Watch {
   void Check(const Process& process, PeerId to, const EvalDone& done);
   void Check(const Process&, PeerId, const auto&) {}
 
+  // Pushes of one worker at one ps that were sent a while ago and not answered, by name; what they weigh is bounded.
+  struct InFlight {
+    uint64_t window = 0;  // as the ps last said
+    std::map<std::tuple<LeaseId, Step, SliceId>, std::pair<Time, uint64_t>> sent;
+  };
+  void CheckWindow(const Process& process, PeerId to, const Push& push);
+  void Answered(Life worker, PeerId ps, const PushReply& reply);
+  void CheckCounted(const Process& process, const TraceRecord& record);
   void CheckServed(const Process& process, SliceId slice);
   void CheckChief(const Process& process);
   void CheckManifest(Round round);
@@ -70,6 +84,7 @@ class Watch {
   std::vector<std::pair<PeerId, Message>> sent_;  // in this Step
   std::set<SliceId> touched_;                     // by this Step's records
   std::optional<Manifest> durable_;
+  bool told_success_ = false;
 
   std::map<std::pair<Life, PeerId>, uint64_t> joiners_;  // nonce by the chief's connection
   std::map<Incarnation, uint64_t> given_;                // nonce by incarnation
@@ -79,6 +94,8 @@ class Watch {
   std::vector<SliceEpoch> epochs_;
   IntervalSet committed_;
   std::map<uint64_t, uint32_t> evaluated_;  // values by versions digest
+  std::map<std::pair<Life, PeerId>, InFlight> in_flight_;
+  std::optional<Push> push_;  // that the ps at hand steps on
 };
 
 }  // namespace downpour

@@ -13,7 +13,6 @@
 namespace downpour {
 namespace {
 
-constexpr char kChiefEndpoint[] = "chief-host:7000";
 constexpr int kSigterm = 15;
 
 }  // namespace
@@ -72,6 +71,16 @@ Life World::StartChief(const JobSpec& job, bool resume) {
   });
 }
 
+Life World::StartStranger(const std::vector<std::string>& endpoints) {
+  const Life life{static_cast<uint32_t>(processes_.size())};
+  Process& process = *processes_.emplace_back(std::make_unique<Process>());
+  process.life = life;
+  process.name = "stranger";
+  process.alive = false;  // to all who count the living
+  for (size_t i = 0; i < endpoints.size(); ++i) network_.Dial(life, PeerId{1 + i}, endpoints[i]);
+  return life;
+}
+
 Life World::StartPs(const TaskStart& start) {
   return Add(TaskRole::kPs, start.name, start.endpoint, [&](Process& process) {
     PsOptions options;
@@ -110,9 +119,8 @@ Life World::StartWorker(const TaskStart& start) {
     process.worker = role.get();
     process.role = std::move(role);
     const Life life = process.life;
-    process.device =
-        std::make_unique<Device>(oracle_, &draw_, start.name == "worker-0", prng_.Next(), &agenda_, findings_,
-                                 [this, life](ComputeDone done) { Give(life, std::move(done)); });
+    process.device = std::make_unique<Device>(oracle_, &draw_, start.number, prng_.Next(), &agenda_, findings_,
+                                              [this, life](ComputeDone done) { Give(life, std::move(done)); });
   });
 }
 
@@ -151,6 +159,7 @@ void World::ScheduleTick(Life life) {
 void World::Give(Life life, Input input) {
   Process& process = *processes_[static_cast<size_t>(life)];
   if (!process.alive || !findings_->ok()) return;
+  watch_->OnArrival(process, input);
   if (process.paused) {
     process.held.push_back(std::move(input));
   } else {

@@ -35,6 +35,8 @@ namespace downpour {
 
 class Watch;
 
+inline constexpr char kChiefEndpoint[] = "chief-host:7000";
+
 struct Process {
   Life life{};
   TaskRole kind{};
@@ -56,7 +58,8 @@ struct Process {
 // How a supervisor starts a task.
 struct TaskStart {
   std::string name;
-  int32_t index = -1;
+  int number = 0;      // of its supervisor's tasks of this kind
+  int32_t index = -1;  // that it asks for
   std::string launcher;
   uint32_t attempt = 0;
   std::string endpoint;  // ps only
@@ -75,6 +78,8 @@ class World {
   Life StartChief(const JobSpec& job, bool resume);
   Life StartPs(const TaskStart& start);
   Life StartWorker(const TaskStart& start);
+  // Somebody who speaks to these and is no part of the job; the first endpoint is its PeerId 1, and so on.
+  Life StartStranger(const std::vector<std::string>& endpoints);
 
   void Crash(Life life);  // kill -9, perhaps in the middle of its next Step
   void Kill(Life life);   // at once

@@ -1,0 +1,147 @@
+// What disturbs a story, and when it must be left in peace.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "tests/schema/random_message.h"
+#include "tests/sim/story.h"
+
+namespace downpour {
+
+Life Story::OneOf(const std::vector<Life>& lives) {
+  return lives.empty() ? Life::kNone : lives[prng_.Below(lives.size())];
+}
+
+Duration Story::Around(Duration mean) {
+  return Duration(static_cast<int64_t>(static_cast<double>(mean.count()) * -std::log(1 - prng_.Uniform())));
+}
+
+void Story::Disturb() {
+  Keep(draw_.faults.worker_crash, &Story::CrashWorker);
+  Keep(draw_.faults.worker_stop, &Story::StopWorker);
+  Keep(draw_.faults.pause, &Story::PauseOne);
+  Keep(draw_.faults.cut, &Story::CutTwo);
+  Keep(draw_.faults.reset, &Story::ResetOne);
+  Keep(draw_.faults.malformed, &Story::Garble);
+  Keep(draw_.faults.stranger, &Story::Intrude);
+  LookForStop();
+  LookForProgress();
+}
+
+void Story::Keep(Duration mean, void (Story::*fault)()) {
+  if (mean == Duration::zero() || calm_) return;
+  world_.agenda().After(Around(mean), [this, mean, fault] {
+    if (running_ && !calm_) (this->*fault)();
+    Keep(mean, fault);
+  });
+}
+
+void Story::CrashWorker() {
+  const Life life = OneOf(world_.Alive(TaskRole::kWorker));
+  if (life == Life::kNone) return;
+  world_.Crash(life);
+  StartAgain(life);
+}
+
+void Story::StopWorker() {
+  const Life life = OneOf(world_.Alive(TaskRole::kWorker));
+  if (life != Life::kNone) world_.Stop(life);
+}
+
+void Story::PauseOne() {
+  const Life life = OneOf(world_.Alive());
+  if (life == Life::kNone) return;
+  // The only copy of a slice must not be away for longer than the chief waits, or the job fails.
+  const bool ps = world_.process(life).kind == TaskRole::kPs;
+  const Duration length = Around(ps ? draw_.timing.dead_after / 10 : draw_.timing.dead_after);
+  world_.Pause(life, std::min(length, 2 * draw_.timing.dead_after));
+}
+
+void Story::CutTwo() {
+  const Life one = OneOf(world_.Alive());
+  const Life other = OneOf(world_.Alive());
+  if (one == other) return;
+  const bool worker = world_.process(one).kind == TaskRole::kWorker || world_.process(other).kind == TaskRole::kWorker;
+  const Duration length = Around(worker ? draw_.timing.dead_after / 2 : draw_.timing.dead_after / 10);
+  const bool loses = prng_.Chance(0.5);
+  world_.network().Cut(one, other, length, loses);
+  if (prng_.Chance(0.5)) world_.network().Cut(other, one, length, loses);
+}
+
+void Story::ResetOne() { world_.network().ResetOne(); }
+
+void Story::Garble() {
+  const Life life = OneOf(world_.Alive());
+  if (life != Life::kNone) world_.GiveMalformed(life);
+}
+
+void Story::Intrude() {
+  std::vector<std::string> endpoints = {kChiefEndpoint};
+  for (const auto& [name, task] : tasks_) {
+    if (!task.start.endpoint.empty()) endpoints.push_back(task.start.endpoint);
+  }
+  const Life stranger = world_.StartStranger(endpoints);
+  Random random(prng_.Next());
+  for (size_t i = 0; i < endpoints.size(); ++i) {
+    world_.network().Send(stranger, PeerId{1 + i}, RandomMessage(prng_.Below(std::variant_size_v<Message>), random));
+  }
+}
+
+void Story::LookForStop() {
+  world_.agenda().After(50ms, [this] {
+    if (generation_ >= draw_.generations) {
+      world_.agenda().After(draw_.calm_after, [this] { Calm(); });
+      return;
+    }
+    const bool ripe = watch_.durable().has_value() || world_.now() > booted_ + draw_.calm_after;
+    if (running_ && !stop_planned_ && ripe) {
+      stop_planned_ = true;
+      world_.agenda().After(Around(draw_.stop_after), [this, boot = boot_] {
+        if (running_ && boot == boot_ && !calm_) StopEverything();
+      });
+    }
+    LookForStop();
+  });
+}
+
+void Story::Calm() {
+  if (calm_) return;
+  world_.Say("calm");
+  calm_ = true;
+  calm_since_ = progress_at_ = world_.now();
+  world_.network().Calm();
+  world_.disk().set_faults({});
+}
+
+// What one worker needs for all of the job, the slowest one, with every slice's values and gradient under way alone.
+Duration Story::LongestCalm() const {
+  const Duration way = draw_.network.delay + draw_.network.spread;
+  const Duration step =
+      std::chrono::duration_cast<Duration>((draw_.device.least + draw_.device.spread) * draw_.device.slow_worker) +
+      4 * way * oracle_.grid().size();
+  return 30s + 10 * draw_.timing.dead_after + oracle_.plan().total_steps() * step;
+}
+
+void Story::LookForProgress() {
+  world_.agenda().After(1s, [this] {
+    if (succeeded_) return;
+    uint64_t progress = static_cast<uint64_t>(boot_);
+    if (watch_.durable().has_value()) progress += watch_.durable()->committed.Count();
+    if (running_ && chief_ != Life::kNone && world_.process(chief_).alive) {
+      progress += world_.process(chief_).chief->committed().Count();
+    }
+    if (progress != progress_) progress_at_ = world_.now();
+    progress_ = progress;
+    const Duration patience = 30s + 8 * draw_.timing.dead_after;
+    if (calm_ && world_.now() > progress_at_ + patience) {
+      findings_.Add(absl::StrCat("no progress for ", Seconds(patience), " s in a calm cluster"));
+    } else if (calm_ && world_.now() > calm_since_ + LongestCalm()) {
+      findings_.Add(absl::StrCat("a calm cluster is not done after ", Seconds(LongestCalm()), " s"));
+    }
+    LookForProgress();
+  });
+}
+
+}  // namespace downpour

@@ -1,0 +1,59 @@
+#include "tests/sim/story.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <sstream>
+
+namespace downpour {
+namespace {
+
+TEST(Story, OneSeedIsOneHistory) {
+  std::set<uint64_t> digests;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    std::ostringstream log;
+    const RunResult quiet = Story(DrawFrom(seed), {}).Run();
+    const RunResult verbose = Story(DrawFrom(seed), {.log = &log, .trace_dir = ""}).Run();
+    EXPECT_EQ(quiet.digest, verbose.digest) << "seed " << seed;
+    EXPECT_EQ(quiet.steps, verbose.steps);
+    EXPECT_FALSE(log.str().empty());
+    digests.insert(quiet.digest);
+  }
+  EXPECT_EQ(digests.size(), 20u);
+}
+
+TEST(Story, SeedsDealEveryKindOfFault) {
+  RunResult sum;
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    const RunResult result = Story(DrawFrom(seed), {}).Run();
+    ASSERT_EQ(result.finding, "") << DrawFrom(seed).ToString();
+    sum.faults += result.faults;
+    sum.duplicates += result.duplicates;
+    sum.stops += result.stops;
+    sum.failures += result.failures;
+  }
+  EXPECT_GT(sum.faults, 1000u);
+  EXPECT_GT(sum.duplicates, 100u);
+  EXPECT_GT(sum.stops, 10);
+  EXPECT_GT(sum.failures, 1);
+}
+
+// With nothing in its way a cluster of equal workers is busy computing, and stale by the other workers' steps.
+TEST(Story, ACalmClusterWastesNothing) {
+  for (int workers : {1, 2, 4}) {
+    const Draw draw = CalmDraw(/*seed=*/1, workers, /*servers=*/2);
+    const RunResult result = Story(draw, {}).Run();
+    ASSERT_EQ(result.finding, "");
+    EXPECT_EQ(result.duplicates, 0u);
+    EXPECT_EQ(result.staleness.unknown, 0u);
+    const double mean = static_cast<double>(result.staleness.sum) / static_cast<double>(result.staleness.pushes);
+    EXPECT_NEAR(mean, workers - 1, 0.25 * workers) << workers << " workers";
+    const uint64_t steps = Plan(draw.job, draw.train_examples).total_steps();
+    const Duration compute = (draw.device.least + draw.device.spread / 2) * steps / workers;
+    const Duration around = 4s;  // joining, checkpoints, saying goodbye
+    EXPECT_LT(Seconds(result.took), 1.2 * Seconds(compute) + Seconds(around)) << workers << " workers";
+  }
+}
+
+}  // namespace
+}  // namespace downpour

@@ -1,0 +1,121 @@
+// What roles say to each other, held against the truth log.
+#include <algorithm>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "ps/shard.h"
+#include "tests/sim/watch.h"
+
+namespace downpour {
+
+// As a worker keeps it: an unanswered push weighs until its answer, or until it is due to be sent again.
+void Watch::CheckWindow(const Process& process, PeerId to, const Push& push) {
+  InFlight& in_flight = in_flight_[{process.life, to}];
+  const Time due = world_->now() - world_->draw().timing.data_retry;
+  std::erase_if(in_flight.sent, [due](const auto& item) { return item.second.first <= due; });
+  for (const Push::Item& item : push.slices) {
+    in_flight.sent.erase({push.lease, push.step, item.slice});
+    uint64_t unanswered = 0;
+    for (const auto& [name, sent] : in_flight.sent) unanswered += sent.second;
+    if (unanswered > 0 && unanswered + item.gradient.size() > in_flight.window) {
+      Add(process, absl::StrCat("sends ", item.gradient.size(), " bytes beyond ", unanswered,
+                                " unanswered ones, where ", in_flight.window, " may be"));
+    }
+    in_flight.sent[{push.lease, push.step, item.slice}] = {world_->now(), item.gradient.size()};
+  }
+}
+
+void Watch::Answered(Life worker, PeerId ps, const PushReply& reply) {
+  InFlight& in_flight = in_flight_[{worker, ps}];
+  in_flight.window = reply.window;
+  std::erase_if(in_flight.sent, [&reply](const auto& item) {
+    const auto& [lease, step, slice] = item.first;
+    return lease == reply.lease &&
+           std::any_of(reply.slices.begin(), reply.slices.end(), [&, s = slice, n = step](const auto& answer) {
+             return answer.slice == s && (answer.refusal != SliceRefusal::kNone || answer.applied >= n);
+           });
+  });
+}
+
+void Watch::Check(const Process& process, PeerId to, const Welcome& welcome) {
+  const uint64_t nonce = joiners_[{process.life, to}];
+  const auto [given, fresh] = given_.emplace(welcome.you, nonce);
+  if (!fresh && given->second != nonce) Add(process, "one incarnation for two processes");
+  if (!fresh && names_[welcome.name] != welcome.you)
+    Add(process, absl::StrCat(welcome.name, ": welcomed after its successor"));
+  names_[welcome.name] = welcome.you;
+  if (welcome.term != process.chief->term() || welcome.term == 0)
+    Add(process, "welcomes in a term that is not durable");
+}
+
+void Watch::Check(const Process& process, PeerId, const JobEnd& end) {
+  if (!end.succeeded) return;
+  told_success_ = true;
+  const uint64_t leases = oracle_->plan().total_leases();
+  if (!durable_.has_value() || !durable_->committed.CoversRange(0, leases)) {
+    Add(process, "ends the job before a durable checkpoint holds every lease");
+  }
+}
+
+void Watch::Check(const Process& process, PeerId, const SnapshotRequest& request) {
+  committed_at_start_.try_emplace(request.round, process.chief->committed());
+}
+
+void Watch::Check(const Process& process, PeerId, const WriteShard& request) {
+  committed_at_start_.try_emplace(request.round, process.chief->committed());
+}
+
+void Watch::Check(const Process& process, PeerId to, const Push& push) {
+  CheckWindow(process, to, push);
+  for (const Push::Item& item : push.slices) {
+    const std::string name =
+        absl::StrCat("pushes lease ", ToNumber(push.lease), " step ", push.step, " slice ", ToNumber(item.slice), " ");
+    if (item.gradient.bytes() != oracle_->Gradient(push.lease, push.step, item.slice).bytes()) {
+      Add(process, absl::StrCat(name, "with another gradient"));
+    }
+    const std::optional<uint32_t> checksum = truth_->ChecksumAt(item.slice, item.computed_from);
+    if (!checksum.has_value() || !process.device->ComputedOn(push.lease, push.step, item.slice, *checksum)) {
+      Add(process, absl::StrCat(name, "computed from other values than ", ToString(item.computed_from.epoch), " v",
+                                item.computed_from.n));
+    }
+  }
+}
+
+void Watch::Check(const Process& process, PeerId, const PushReply& reply) {
+  for (const PushReply::Item& item : reply.slices) {
+    if (item.refusal != SliceRefusal::kNone) continue;
+    const Step applied = truth_->Applied(item.slice, item.epoch, reply.lease);
+    if (item.applied != applied || item.acked > applied) {
+      Add(process,
+          absl::StrCat("answers applied=", item.applied, " acked=", item.acked, " of lease ", ToNumber(reply.lease),
+                       " slice ", ToNumber(item.slice), " where ", applied, " is true"));
+    }
+  }
+}
+
+void Watch::Check(const Process& process, PeerId, const PullReply& reply) {
+  for (const PullReply::Item& item : reply.slices) {
+    if (item.refusal != SliceRefusal::kNone || item.values.empty()) continue;
+    if (truth_->ChecksumAt(item.slice, item.version) != Crc32c(item.values.bytes())) {
+      Add(process, absl::StrCat("slice ", ToNumber(item.slice), " never had these values at ",
+                                ToString(item.version.epoch), " v", item.version.n));
+    }
+  }
+}
+
+void Watch::Check(const Process& process, PeerId, const SliceRecord& record) {
+  const absl::StatusOr<SliceState> state = DecodeRecord(record.blocks);
+  if (!state.ok()) return Add(process, std::string(state.status().ToString()));
+  if (state->slice != record.slice || state->epoch != record.epoch || state->finished != record.finished) {
+    Add(process, "a record that is not what its message says");
+  }
+  truth_->CheckRecord(record.round, *state, process.name);
+}
+
+void Watch::Check(const Process& process, PeerId, const EvalDone& done) {
+  const uint32_t values = process.device->EvaluatedOn(done.first_batch);
+  const auto [known, fresh] = evaluated_.emplace(done.versions_digest, values);
+  if (!fresh && known->second != values) Add(process, "one versions digest for two sets of values");
+}
+
+}  // namespace downpour
