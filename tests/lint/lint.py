@@ -91,7 +91,7 @@ def check_sizes(path, lines):
     for number, line in enumerate(lines, 1):
         indent = len(line) - len(line.lstrip())
         opens = line.rstrip().endswith("{") and "(" in line and indent in (0, 2)
-        if begin is None and opens and not re.match(r"\s*(namespace|class|struct|enum|union|TEST)", line):
+        if begin is None and opens and not re.match(r"\s*(namespace|class|struct|enum|union)\b", line):
             begin = (number, indent)
         elif begin is not None and re.match(r"\s*}", line) and indent == begin[1]:
             if number - begin[0] + 1 > MOST_FUNCTION_LINES:
