@@ -110,6 +110,13 @@ TEST_F(AssignmentTest, AssignsInitialValuesUntilEverySliceReported) {
   EXPECT_THAT(Assigns(), IsEmpty());
 }
 
+TEST_F(AssignmentTest, AReportSaidTwiceCountsOnce) {
+  Place();
+  ASSERT_TRUE(Report(SliceId{0}, SetOf({0})).ok());
+  ASSERT_TRUE(Report(SliceId{0}, SetOf({0})).ok());
+  EXPECT_FALSE(assignment.complete());
+}
+
 TEST_F(AssignmentTest, TellsWorkersWhereSlicesAre) {
   Place();
   const Placement placement = assignment.ToPlacement();

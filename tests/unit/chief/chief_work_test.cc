@@ -248,6 +248,21 @@ TEST_F(ChiefWorkTest, ADeadEvaluatorsRoundIsDoneByAnother) {
   EXPECT_EQ(cluster->Status()["evaluation"]["examples"], 10);
 }
 
+// A slow evaluator would never end a round if each epoch began a new one.
+TEST_F(ChiefWorkTest, ARoundUnderWayIsNotReplacedByTheNextEpochs) {
+  StartRunning({"training.epochs=4"});
+  for (const LeaseId lease : cluster->Ask(*a, 3)) cluster->Finish(*a, lease);
+  cluster->Ask(*b, 1);
+  ASSERT_THAT(cluster->Sent<EvalGrant>(*b), SizeIs(2));
+  for (const LeaseId lease : cluster->Ask(*a, 2)) cluster->Finish(*a, lease);
+  cluster->Finish(*b, LeaseId{3});
+  ASSERT_TRUE(cluster->role->committed().CoversRange(0, 6));
+  cluster->Evaluate(*b);
+  const std::vector<EvalGrant> grants = cluster->Sent<EvalGrant>(*b);
+  ASSERT_GE(grants.size(), 3u);
+  EXPECT_EQ(grants[2].round, grants[0].round) << "its third part";
+}
+
 TEST_F(ChiefWorkTest, GrantsOfEvaluationAreRepeatedUntilAnswered) {
   StartRunning();
   for (const LeaseId lease : cluster->Ask(*a, 3)) cluster->Finish(*a, lease);
