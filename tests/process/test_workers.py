@@ -6,14 +6,20 @@ import unittest
 
 from cluster import ProcessTest, alive, kill, task_of
 
-KILLS = 20
+KILLS = 10  # in each of two runs
 
 
 class WorkerTest(ProcessTest):
     def test_kill_workers_under_load(self):
+        self.kill_workers()
+
+    def test_kill_workers_under_load_again(self):
+        self.kill_workers()
+
+    def kill_workers(self):
         seed = random.randrange(1 << 32)
         rng = random.Random(seed)
-        self.write_job(cluster={"workerCount": 3}, training={"epochs": 1000})
+        self.write_job(cluster={"workerCount": 3}, training={"epochs": 2500})
         run = self.start_run()
         killed, victim = {}, None
         for status in self.statuses(interval=0.05):
