@@ -4,15 +4,15 @@
 //
 // A unit is the push of one slice and the pull of its new values right behind it, as a worker does; goodput counts both
 // slices. Server and client are processes of their own. The three kinds take turns in every run, so that whatever else
-// the machine does meets all of them.
+// the machine does meets all of them. Beside the rate stands the CPU time of both sides, which a busy machine changes less.
 #include <glog/logging.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -26,6 +26,12 @@
 
 namespace downpour {
 namespace {
+
+double SecondsOf(clockid_t clock) {
+  timespec now;
+  PCHECK(clock_gettime(clock, &now) == 0);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
 
 // A server in a child process, which ends with this object or this process.
 class ServerProcess {
@@ -57,20 +63,23 @@ class ServerProcess {
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;
   const std::string& endpoint() const { return endpoint_; }
+  double CpuSeconds() const {
+    clockid_t clock;
+    CHECK_EQ(clock_getcpuclockid(pid_, &clock), 0);
+    return SecondsOf(clock);
+  }
 
  private:
   pid_t pid_ = 0;
   std::string endpoint_;
 };
 
-// Seconds for so many units, `in_flight` of them at a time.
-double SecondsOf(WireClient& client, const WireLoad& load, size_t units, size_t in_flight) {
-  const auto begin = std::chrono::steady_clock::now();
+// Does so many units, `in_flight` of them at a time.
+void Transfer(WireClient& client, const WireLoad& load, size_t units, size_t in_flight) {
   for (size_t i = 0; i < units + in_flight; ++i) {
     if (i >= in_flight) client.End();
     if (i < units) client.Begin(i % load.slices);
   }
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
 struct Series {
@@ -87,14 +96,14 @@ struct Series {
 struct Case {
   WireLoad load;
   size_t units;                  // of one measurement
-  double per_unit;               // what is counted, in the unit printed
-  const char* unit;              // GB/s
+  double per_unit;               // what of `counted` is in it
+  const char* counted;           // GB
   std::vector<WireSides> sides;  // downpour last
 };
 
 // Rates of all kinds, in turn, `runs` times.
 void Measure(const Case& c, bool ipc, size_t in_flight, int runs) {
-  std::vector<Series> rates(c.sides.size()), ratios(c.sides.size());
+  std::vector<Series> rates(c.sides.size()), costs(c.sides.size()), ratios(c.sides.size());
   std::string folder = (std::filesystem::temp_directory_path() / "bench-wire-XXXXXX").string();
   PCHECK(mkdtemp(folder.data()) != nullptr);
   {
@@ -106,20 +115,26 @@ void Measure(const Case& c, bool ipc, size_t in_flight, int runs) {
     std::vector<std::unique_ptr<WireClient>> clients;
     for (size_t i = 0; i < servers.size(); ++i) clients.push_back(c.sides[i].dial(c.load, servers[i]->endpoint()));
     for (int run = -1; run < runs; ++run) {  // the first one warms up
-      std::vector<double> now;
-      for (auto& client : clients) {
-        now.push_back(static_cast<double>(c.units) * c.per_unit / SecondsOf(*client, c.load, c.units, in_flight));
-      }
-      for (size_t i = 0; run >= 0 && i < now.size(); ++i) {
-        rates[i].values.push_back(now[i]);
-        ratios[i].values.push_back(now.back() / now[i]);
+      const double amount = static_cast<double>(c.units) * c.per_unit;
+      for (size_t i = 0; i < clients.size(); ++i) {
+        const auto cpu_seconds = [&] { return SecondsOf(CLOCK_PROCESS_CPUTIME_ID) + servers[i]->CpuSeconds(); };
+        const double begin = SecondsOf(CLOCK_MONOTONIC), cpu_begin = cpu_seconds();
+        Transfer(*clients[i], c.load, c.units, in_flight);
+        if (run < 0) continue;
+        rates[i].values.push_back(amount / (SecondsOf(CLOCK_MONOTONIC) - begin));
+        costs[i].values.push_back((cpu_seconds() - cpu_begin) / amount * 1e3);
       }
     }
   }
   std::filesystem::remove_all(folder);
+  for (size_t run = 0; run < static_cast<size_t>(runs); ++run) {
+    for (size_t i = 0; i < ratios.size(); ++i) {
+      ratios[i].values.push_back(rates.back().values[run] / rates[i].values[run]);
+    }
+  }
   for (size_t i = 0; i < c.sides.size(); ++i) {
-    std::printf("    %-12s %9.2f %s  [%.2f, %.2f]", c.sides[i].name, rates[i].Median(), c.unit, rates[i].Smallest(),
-                rates[i].Largest());
+    std::printf("    %-12s %8.2f %s/s  [%.2f, %.2f]   CPU %6.4g ms/%s", c.sides[i].name, rates[i].Median(), c.counted,
+                rates[i].Smallest(), rates[i].Largest(), costs[i].Median(), c.counted);
     if (i + 1 < c.sides.size()) {
       std::printf("   downpour is %.2f of it  [%.2f, %.2f]", ratios[i].Median(), ratios[i].Smallest(),
                   ratios[i].Largest());
@@ -142,14 +157,14 @@ int Main(int argc, char** argv) {
   constexpr size_t kKiB = 1024, kMiB = 1024 * kKiB;
   const std::vector<WireSides> transfers = {RawSides(), BareZmqSides(), DownpourSides()};
   const auto transfer = [&](size_t slice_bytes, size_t slices, size_t units) {
-    return Case{{slice_bytes, slices}, units, 2e-9 * static_cast<double>(slice_bytes), "GB/s", transfers};
+    return Case{{slice_bytes, slices}, units, 2e-9 * static_cast<double>(slice_bytes), "GB", transfers};
   };
   const std::vector<std::pair<const char*, Case>> cases = {
       {"64 KiB slices of a 1 MiB variable", transfer(64 * kKiB, 16, 4096)},
       {"1 MiB slices of a 16 MiB variable", transfer(kMiB, 16, 512)},
       {"a 64 MiB variable in slices of 1 MiB", transfer(kMiB, 64, 512)},
   };
-  const Case probes{{64 * kKiB, 16}, 20'000, 1e-3, "thousand/s", {BareZmqProbeSides(), DownpourProbeSides()}};
+  const Case probes{{64 * kKiB, 16}, 20'000, 1e-3, "thousand", {BareZmqProbeSides(), DownpourProbeSides()}};
 
   std::printf("medians of %d runs [smallest, largest]\n", runs);
   const auto measure = [&](const std::string& title, const Case& c, bool ipc, size_t in_flight) {
