@@ -14,6 +14,8 @@
 #include "runtime/posix_process.h"
 
 ABSL_FLAG(std::string, job, "", "the job file");
+ABSL_FLAG(std::string, job_dir, "", "the job folder: what the chief writes lies in it");
+ABSL_FLAG(std::string, listen, "127.0.0.1:0", "where to listen, HOST:PORT or ipc:///PATH; port 0: the kernel chooses");
 ABSL_FLAG(bool, resume, false, "go on from the newest valid checkpoint in the job folder");
 ABSL_FLAG(downpour::Settings, set, {}, "KEY=VALUE, an entry of the job file to override; may be given several times");
 
@@ -22,7 +24,8 @@ int main(int argc, char** argv) {
   const Usage usage = {"downpour-chief", "hands out a job's data, coordinates its checkpoints, answers how it goes.",
                        "  downpour-chief --job=mnist.yaml --job_dir=/jobs/mnist --listen=127.0.0.1:7000\n"
                        "  downpour-chief --job=mnist.yaml --job_dir=/jobs/mnist --resume\n"};
-  if (auto exit_code = BeginMain(argc, argv, usage, TaskRole::kChief)) return *exit_code;
+  if (auto exit_code = ParseFlags(argc, argv, usage)) return *exit_code;
+  if (auto exit_code = BeginTask(usage, "chief")) return *exit_code;
 
   if (absl::GetFlag(FLAGS_job).empty() || absl::GetFlag(FLAGS_job_dir).empty()) {
     std::cerr << "downpour-chief: --job=FILE and --job_dir=FOLDER are needed; --help shows examples\n";

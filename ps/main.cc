@@ -3,13 +3,17 @@
 #include "absl/flags/flag.h"
 #include "ps/ps_role.h"
 #include "runtime/posix_main.h"
+#include "runtime/posix_member.h"
+
+ABSL_FLAG(std::string, job_dir, "", "the job folder; needed where the job says checkpoint.via: shared");
+ABSL_FLAG(std::string, listen, "127.0.0.1:0", "where to listen, HOST:PORT or ipc:///PATH; port 0: the kernel chooses");
 
 int main(int argc, char** argv) {
   using namespace downpour;
   const Usage usage = {"downpour-ps", "holds some of a job's variables and applies what workers push.",
                        "  downpour-ps --chief=10.0.0.1:7000\n"
                        "  downpour-ps --chief=10.0.0.1:7000 --index=1 --listen=127.0.0.1:7001\n"};
-  if (auto exit_code = BeginMain(argc, argv, usage, TaskRole::kPs)) return *exit_code;
+  if (auto exit_code = BeginMember(argc, argv, usage, "ps")) return *exit_code;
 
   Mailbox mailbox;
   std::unique_ptr<PosixStorage> storage;

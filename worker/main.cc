@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "runtime/posix_main.h"
+#include "runtime/posix_member.h"
 #include "worker/trainer.h"
 #include "worker/worker_role.h"
 
@@ -10,7 +11,7 @@ int main(int argc, char** argv) {
   using namespace downpour;
   const Usage usage = {"downpour-worker", "computes gradients for a job and pushes them.",
                        "  downpour-worker --chief=10.0.0.1:7000\n"};
-  if (auto exit_code = BeginMain(argc, argv, usage, TaskRole::kWorker)) return *exit_code;
+  if (auto exit_code = BeginMember(argc, argv, usage, "worker")) return *exit_code;
 
   Mailbox mailbox;
   auto trainer = std::make_unique<Trainer>(TrainerOptions{});

@@ -1,9 +1,11 @@
-#include "runtime/posix_main.h"
+#include "runtime/posix_member.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/flags/reflection.h"
@@ -19,11 +21,11 @@ std::pair<std::optional<int>, std::string> Begin(std::vector<const char*> words)
   const absl::FlagSaver saver;
   testing::internal::CaptureStderr();
   const std::optional<int> code =
-      BeginMain(static_cast<int>(words.size()), words.data(), {"downpour-worker", "", ""}, TaskRole::kWorker);
+      BeginMember(static_cast<int>(words.size()), words.data(), {"downpour-worker", "", ""}, "worker");
   return {code, testing::internal::GetCapturedStderr()};
 }
 
-TEST(BeginMainTest, AddressesThatAreNoneEndItAtOnce) {
+TEST(BeginMemberTest, AddressesThatAreNoneEndItAtOnce) {
   for (const char* chief : {"--chief=localhost", "--chief=h0:0", "--chief=h0:70000", "--chief=tcp://h0:7000"}) {
     const auto [code, said] = Begin({chief});
     EXPECT_EQ(code, 2) << chief;
@@ -34,7 +36,7 @@ TEST(BeginMainTest, AddressesThatAreNoneEndItAtOnce) {
   EXPECT_THAT(said, HasSubstr("--chief=HOST:PORT is missing"));
 }
 
-TEST(BeginMainTest, IndicesBelowThatOfAFreeOneEndItAtOnce) {
+TEST(BeginMemberTest, IndicesBelowThatOfAFreeOneEndItAtOnce) {
   const auto [code, said] = Begin({"--chief=h0:7000", "--index=-5"});
   EXPECT_EQ(code, 2);
   EXPECT_THAT(said, HasSubstr("--index=-5: "));

@@ -1,0 +1,66 @@
+#include "runtime/posix_member.h"
+
+#include <unistd.h>
+
+#include <iostream>
+
+#include "absl/flags/declare.h"
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "runtime/exit_code.h"
+#include "runtime/posix_main.h"
+#include "runtime/posix_process.h"
+#include "runtime/zmq_sockets.h"
+
+ABSL_FLAG(std::string, chief, "", "where the chief listens, HOST:PORT");
+ABSL_FLAG(int32_t, index, -1, "number of this task among its kind; -1 takes a free one");
+ABSL_FLAG(std::string, launcher, "", "the same for all tasks that one supervisor starts");
+ABSL_FLAG(uint32_t, attempt, 0, "how often that supervisor started this task before: replaces it at once");
+
+namespace downpour {
+namespace {
+
+absl::Status CheckMemberFlags() {
+  const std::string chief = absl::GetFlag(FLAGS_chief);
+  if (chief.empty()) {
+    return absl::InvalidArgumentError("--chief=HOST:PORT is missing: where does the chief listen?");
+  }
+  if (const absl::Status status = CheckDialable(chief); !status.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("--chief: ", status.message()));
+  }
+  if (const int32_t index = absl::GetFlag(FLAGS_index); index < -1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--index=", index, ": tasks are numbered from 0; -1 takes a free number"));
+  }
+  return absl::OkStatus();
+}
+
+// Without an index the name is not known before the chief gives one; the pid tells files apart meanwhile.
+std::string NameOfTask(const std::string& kind) {
+  const int32_t index = absl::GetFlag(FLAGS_index);
+  return index >= 0 ? absl::StrCat(kind, "-", index) : absl::StrCat(kind, "-pid", getpid());
+}
+
+}  // namespace
+
+std::optional<int> BeginMember(int argc, const char* const* argv, const Usage& usage, const std::string& kind) {
+  if (auto exit_code = ParseFlags(argc, argv, usage)) return exit_code;
+  if (const absl::Status status = CheckMemberFlags(); !status.ok()) {
+    std::cerr << usage.program << ": " << status.message() << "\n";
+    return kExitBadCommandLine;
+  }
+  return BeginTask(usage, NameOfTask(kind));
+}
+
+MemberFacts MemberFactsFromFlags() {
+  return {.chief = absl::GetFlag(FLAGS_chief),
+          .index = absl::GetFlag(FLAGS_index),
+          .host = HostName(),
+          .pid = static_cast<uint32_t>(getpid()),
+          .launcher = absl::GetFlag(FLAGS_launcher),
+          .attempt = absl::GetFlag(FLAGS_attempt),
+          .nonce = RandomNonce(),
+          .forward_logs = absl::GetFlag(FLAGS_log_dir).empty()};
+}
+
+}  // namespace downpour
