@@ -135,7 +135,7 @@ absl::Status Disk::Sync(const std::string& path) {
   File& file = *found->second.file;
   if (Deal(faults_.io_error)) {
     file.data.resize(file.synced);
-    return absl::DataLossError(absl::StrCat(path, ": input/output error"));
+    return absl::UnknownError(absl::StrCat(path, ": input/output error"));
   }
   file.synced = file.data.size();
   return absl::OkStatus();
@@ -143,7 +143,7 @@ absl::Status Disk::Sync(const std::string& path) {
 
 absl::Status Disk::SyncDir(const std::string& path) {
   if (!path.empty() && !seen_.contains(path)) return Missing(path);
-  if (Deal(faults_.io_error)) return absl::DataLossError(absl::StrCat(path, ": input/output error"));
+  if (Deal(faults_.io_error)) return absl::UnknownError(absl::StrCat(path, ": input/output error"));
   for (const Change& change : unsynced_[path]) Replay(change, durable_);
   unsynced_.erase(path);
   return absl::OkStatus();
@@ -152,7 +152,7 @@ absl::Status Disk::SyncDir(const std::string& path) {
 absl::Status Disk::Rename(const std::string& path, const std::string& target) {
   const auto found = seen_.find(path);
   if (found == seen_.end() || found->second.file == nullptr) return Missing(path);
-  if (Deal(faults_.io_error)) return absl::DataLossError(absl::StrCat(path, ": input/output error"));
+  if (Deal(faults_.io_error)) return absl::UnknownError(absl::StrCat(path, ": input/output error"));
   const Entry entry = found->second;
   // One folder keeps the order of its changes, so the target is never lost together with the source.
   Set(target, entry);
@@ -176,7 +176,7 @@ void Disk::Remove(const std::string& path) {
 absl::StatusOr<Payload> Disk::Read(const StorageOp& op) {
   const auto found = seen_.find(op.path);
   if (found == seen_.end() || found->second.file == nullptr) return Missing(op.path);
-  if (Deal(faults_.io_error)) return absl::DataLossError(absl::StrCat(op.path, ": input/output error"));
+  if (Deal(faults_.io_error)) return absl::UnknownError(absl::StrCat(op.path, ": input/output error"));
   const std::string& data = found->second.file->data;
   const size_t begin = std::min<size_t>(op.offset, data.size());
   return Payload::CopyOf(data.data() + begin, std::min<size_t>(op.bytes, data.size() - begin));

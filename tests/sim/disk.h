@@ -7,7 +7,7 @@
 // Order: contents are durable after kSync, entries after kSyncDir of their folder. At a power failure each folder keeps
 //   a drawn prefix of its unsynced changes, and each file a drawn part of its unsynced tail, which may read as zeros.
 // Errors: as posix_storage gives them: ALREADY_EXISTS, NOT_FOUND, RESOURCE_EXHAUSTED (no space, after a part was
-//   written), DATA_LOSS (a sync that failed: the unsynced tail is gone). A path that leaves the folder is
+//   written), UNKNOWN (an input/output error; of a sync: the unsynced tail is gone). A path that leaves the folder is
 //   INVALID_ARGUMENT.
 // Tests: tests/sim/disk_test.cc.
 #pragma once

@@ -158,21 +158,24 @@ void Watch::CheckManifest(Round round) {
   durable_ = *std::move(manifest);
 }
 
+void Watch::CheckSummary() {
+  const Disk::Faults& faults = world_->draw().disk;
+  if (faults.no_space + faults.io_error > 0)
+    return;  // a job whose summary cannot be written has succeeded all the same
+  const std::string text = world_->disk().ReadDurable("summary.json").value_or("");
+  const nlohmann::json said = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const uint64_t samples = oracle_->plan().train_examples() * static_cast<uint64_t>(oracle_->job().training.epochs);
+  if (!said.is_object() || said.value("state", "") != "SUCCEEDED" || said.value("samplesCommitted", 0u) != samples) {
+    world_->findings().Add(absl::StrCat("the summary does not tell of ", samples, " samples: ", text));
+  }
+}
+
 void Watch::CheckEnd() {
   IntervalSet all;
   all.InsertRange(0, oracle_->plan().total_leases());
   Findings& findings = world_->findings();
   if (!durable_.has_value() || durable_->committed != all) return findings.Add("the last checkpoint lacks leases");
-  const absl::StatusOr<std::string> summary = world_->disk().ReadDurable("summary.json");
-  const bool sound = world_->draw().disk.no_space + world_->draw().disk.io_error == 0;
-  if (!summary.ok() && sound)
-    return findings.Add(absl::StrCat("no summary: ", std::string(summary.status().ToString())));
-  const nlohmann::json said = nlohmann::json::parse(summary.value_or("{}"), nullptr, /*allow_exceptions=*/false);
-  const uint64_t samples = oracle_->plan().train_examples() * static_cast<uint64_t>(oracle_->job().training.epochs);
-  if (summary.ok() &&
-      (!said.is_object() || said.value("state", "") != "SUCCEEDED" || said.value("samplesCommitted", 0u) != samples)) {
-    return findings.Add(absl::StrCat("the summary does not tell of ", samples, " samples: ", *summary));
-  }
+  CheckSummary();
   for (size_t i = 0; i < durable_->records.size(); ++i) {
     const SliceId slice{static_cast<uint32_t>(i)};
     const absl::StatusOr<SliceState> state = ReadRecord(*durable_, i);

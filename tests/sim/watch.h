@@ -74,6 +74,7 @@ class Watch {
   void CheckServed(const Process& process, SliceId slice);
   void CheckChief(const Process& process);
   void CheckManifest(Round round);
+  void CheckSummary();
   absl::StatusOr<SliceState> ReadRecord(const Manifest& manifest, size_t index) const;
   void Add(const Process& process, const std::string& what);
 
