@@ -109,6 +109,11 @@ struct CheckpointSpec {
   bool operator==(const CheckpointSpec&) const = default;
 };
 
+struct SchedulingSpec {
+  std::chrono::nanoseconds max_running_time{};  // from RUNNING on; 0: no limit
+  bool operator==(const SchedulingSpec&) const = default;
+};
+
 struct ClusterSpec {
   std::string scale_tier = "CUSTOM";
   int64_t worker_count = 1;
@@ -124,6 +129,7 @@ struct JobSpec {
   TrainingSpec training;
   DataSpec data;
   CheckpointSpec checkpoint;
+  SchedulingSpec scheduling;
   bool operator==(const JobSpec&) const = default;
 };
 

@@ -96,7 +96,8 @@ std::string CanonicalJob(const JobSpec& job) {
       {"checkpoint",
        {{"every", OfDuration(job.checkpoint.every)},
         {"keep", job.checkpoint.keep},
-        {"via", NameIn(kCheckpointVias, job.checkpoint.via)}}}};
+        {"via", NameIn(kCheckpointVias, job.checkpoint.via)}}},
+      {"scheduling", {{"maxRunningTime", OfDuration(job.scheduling.max_running_time)}}}};
   return json.dump();
 }
 

@@ -119,6 +119,12 @@ void ReadCheckpoint(const YamlNode& node, JobErrors& errors, CheckpointSpec* che
   reader.Finish();
 }
 
+void ReadScheduling(const YamlNode& node, JobErrors& errors, SchedulingSpec* scheduling) {
+  MapReader reader(node, "scheduling", errors);
+  reader.Duration("maxRunningTime", &scheduling->max_running_time);
+  reader.Finish();
+}
+
 }  // namespace
 
 void ReadJob(const YamlNode& root, JobErrors& errors, JobSpec* job) {
@@ -131,6 +137,7 @@ void ReadJob(const YamlNode& root, JobErrors& errors, JobSpec* job) {
   ReadTraining(Section(reader, "training"), errors, &job->training);
   if (const YamlNode* data = reader.Require("data")) ReadData(*data, errors, &job->data);
   ReadCheckpoint(Section(reader, "checkpoint"), errors, &job->checkpoint);
+  ReadScheduling(Section(reader, "scheduling"), errors, &job->scheduling);
   reader.Finish();
   if (job->model.inputs.size() > 1) {
     errors.Add(*model->Find("inputs"), "model.inputs", "has several inputs, but data of format idx feed one");

@@ -35,6 +35,7 @@ class JobDraw {
     job.checkpoint.every = std::chrono::nanoseconds(Between(0, 999) * units[prng_.Below(5)]);
     job.checkpoint.keep = Between(1, 1000);
     job.checkpoint.via = prng_.Chance(0.5) ? CheckpointVia::kChief : CheckpointVia::kShared;
+    job.scheduling.max_running_time = std::chrono::nanoseconds(Between(0, 999) * units[prng_.Below(5)]);
     return job;
   }
 
