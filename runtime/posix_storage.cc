@@ -24,7 +24,6 @@ namespace {
 // A pipe or a device in place of a file must not hold up the thread.
 constexpr int kFileFlags = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
 constexpr int kFolderFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-constexpr char kLockFile[] = "chief.lock";
 
 // One operation below `root`; a failure says what was tried, on which path, and why.
 class Operation {
@@ -280,10 +279,10 @@ PosixStorage::PosixStorage(const std::string& root, UniqueFd fd, Mailbox* mailbo
 }
 
 absl::Status PosixStorage::Lock() {
-  UniqueFd file(openat(fd_.get(), kLockFile, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
-  if (!file.ok()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", root_, "/", kLockFile));
+  UniqueFd file(openat(fd_.get(), kChiefLockFile, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
+  if (!file.ok()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", root_, "/", kChiefLockFile));
   if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return absl::ErrnoToStatus(errno, absl::StrCat("cannot lock ", root_, "/", kLockFile));
+    if (errno != EWOULDBLOCK) return absl::ErrnoToStatus(errno, absl::StrCat("cannot lock ", root_, "/", kChiefLockFile));
     char holder[64] = {};
     const ssize_t got = pread(file.get(), holder, sizeof(holder) - 1, 0);
     return absl::AlreadyExistsError(absl::StrCat("the job folder ", root_, " belongs to a running chief (",
@@ -292,7 +291,7 @@ absl::Status PosixStorage::Lock() {
   }
   const std::string holder = absl::StrCat("pid ", getpid());
   if (ftruncate(file.get(), 0) != 0 || pwrite(file.get(), holder.data(), holder.size(), 0) < 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", root_, "/", kLockFile));
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", root_, "/", kChiefLockFile));
   }
   lock_ = std::move(file);
   return absl::OkStatus();

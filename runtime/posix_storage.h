@@ -25,6 +25,8 @@
 
 namespace downpour {
 
+inline constexpr char kChiefLockFile[] = "chief.lock";
+
 class PosixStorage {
  public:
   // Makes the folder if it is not there. `mailbox` outlives this.

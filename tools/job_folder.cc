@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/posix_storage.h"
 
 namespace downpour {
 
@@ -23,6 +24,12 @@ namespace {
 
 std::string ChiefPath(const std::string& job_dir) { return job_dir + "/chief.json"; }
 std::string SummaryPath(const std::string& job_dir) { return job_dir + "/summary.json"; }
+std::string RunLockPath(const std::string& job_dir) { return job_dir + "/run.lock"; }
+
+bool IsHeld(const std::string& lock_file) {
+  const UniqueFd file(open(lock_file.c_str(), O_RDONLY | O_CLOEXEC));
+  return file.ok() && flock(file.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
 
 }  // namespace
 
@@ -110,7 +117,7 @@ absl::StatusOr<UniqueFd> ClaimJobFolder(const std::string& job_dir) {
   if (error) {
     return absl::FailedPreconditionError(absl::StrCat("cannot make the job folder ", job_dir, ": ", error.message()));
   }
-  const std::string path = job_dir + "/run.lock";
+  const std::string path = RunLockPath(job_dir);
   UniqueFd lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   if (!lock.ok()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write in the job folder: ", path));
   if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
@@ -119,6 +126,11 @@ absl::StatusOr<UniqueFd> ClaimJobFolder(const std::string& job_dir) {
                                                  ", or choose another --job-dir"));
   }
   return lock;
+}
+
+bool IsAtWork(const std::string& job_dir) {
+  // In this order: nobody else may find the chief's lock taken, by this look at it, while a run is about to start one.
+  return IsHeld(RunLockPath(job_dir)) || IsHeld(absl::StrCat(job_dir, "/", kChiefLockFile));
 }
 
 std::string LogPath(const std::string& job_dir, const std::string& task) {

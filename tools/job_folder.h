@@ -5,6 +5,7 @@
 //   checkpoints/     TERM-N/MANIFEST for each durable one
 //   logs/            TASK.log
 //   run.lock         held by the `downpour run` whose folder it is
+//   chief.lock       held by the chief
 //
 // Errors: NOT_FOUND where a file is not there, INVALID_ARGUMENT where it says nothing; the path is named.
 #pragma once
@@ -66,6 +67,10 @@ std::string NewestCheckpoint(const std::string& job_dir);
 // Makes the folder and what `run` needs in it, and locks it for as long as the descriptor lives.
 // Errors: ALREADY_EXISTS where another `run` holds it.
 absl::StatusOr<UniqueFd> ClaimJobFolder(const std::string& job_dir);
+
+// Whether a `downpour run` or a chief holds the folder. Once none does nothing more is written into it, but by members
+// that were started by hand with a log folder in it.
+bool IsAtWork(const std::string& job_dir);
 
 std::string LogPath(const std::string& job_dir, const std::string& task);
 

@@ -141,11 +141,12 @@ void LocalRun::LookForChief() {
   absl::StatusOr<ChiefClient> client = ChiefClient::Dial(location->endpoint);
   if (!client.ok()) return GiveUp(std::string(client.status().message()));
   chief_.emplace(*std::move(client));
-  talk_.Say(absl::StrCat("downpour run: chief at ", location->endpoint, ", ", cluster_.servers, " ps, ",
-                         cluster_.workers, " workers; job folder ", cluster_.job_dir));
   for (const std::string& task : MemberTasks(cluster_)) {
     if (!StartMember(task, 0)) return;
   }
+  // Not before they are there: who reads this may ask for any task's log.
+  talk_.Say(absl::StrCat("downpour run: chief at ", location->endpoint, ", ", cluster_.servers, " ps, ",
+                         cluster_.workers, " workers; job folder ", cluster_.job_dir));
 }
 
 void LocalRun::TalkToChief() {

@@ -58,15 +58,12 @@ class LogReader {
   std::map<std::string, std::streamoff> offsets_;
 };
 
-int Follow(const Options& options, LogReader* reader, LogMerger* merger, FolderWatch watch, Streams streams) {
-  while (streams.out) {
-    pollfd wait{watch.fd(), POLLIN, 0};
-    poll(&wait, 1, -1);
-    watch.Drain();
-    reader->ReadNews(options.task.empty() ? LoggedTasks(options.job_dir) : std::vector{options.task}, merger);
-    streams.out << merger->Take() << std::flush;
-  }
-  return kExitDone;
+// The end of a job writes nothing here, so that is looked for as well.
+void WaitForNews(FolderWatch* watch) {
+  constexpr int kLookEveryMs = 200;
+  pollfd wait{watch->fd(), POLLIN, 0};
+  poll(&wait, 1, kLookEveryMs);
+  watch->Drain();
 }
 
 int Logs(const Options& options, Streams streams) {
@@ -88,16 +85,21 @@ int Logs(const Options& options, Streams streams) {
   }
   LogReader reader(options.job_dir);
   LogMerger merger(tasks);
-  reader.ReadNews(tasks, &merger);
-  streams.out << (options.follow ? merger.Take() : merger.TakeAll()) << std::flush;
-  return options.follow ? Follow(options, &reader, &merger, *std::move(watch), streams) : kExitDone;
+  while (true) {
+    const bool more = options.follow && IsAtWork(options.job_dir);  // before reading, which then finds the last words
+    reader.ReadNews(options.task.empty() ? LoggedTasks(options.job_dir) : tasks, &merger);
+    streams.out << (more ? merger.Take() : merger.TakeAll()) << std::flush;
+    if (!more || !streams.out) return kExitDone;
+    WaitForNews(&*watch);
+  }
 }
 
 std::function<int()> SetUp(CLI::App& app, Streams streams) {
   auto options = std::make_shared<Options>();
   app.add_option("task", options->task, "chief, ps-0, worker-3, ...; all of them if none is named")->type_name("TASK");
   app.add_option("--job-dir", options->job_dir, "The job folder")->required();
-  app.add_flag("-f,--follow", options->follow, "Go on with what is written from now on, until Ctrl-C");
+  app.add_flag("-f,--follow", options->follow,
+               "Go on with what is written from now on, until nobody is at work on the job");
   return [options, streams] { return Logs(*options, streams); };
 }
 

@@ -131,9 +131,14 @@ class RunTest(ProcessTest):
         self.assertRegex(out, r"(?m)^epoch \d+\.\d/100 \(\d+ %\) \| .* examples/s \| ")
         self.assertNotIn("\x1b", out)
         self.assertIn("SUCCEEDED", out)
-        # The chief's last words were written after its follower began; a member may still be about to say its own.
-        self.assertTrue(any("worker-1" in line for line in one.out))
-        self.assertTrue(any(line.startswith("chief    | ") and "the job has succeeded" in line for line in everything.out))
+        # Followers end with the job, and have read everybody's last words.
+        for follower, words in ((one, ("worker-1",)), (everything, ())):
+            code, out = follower.finish()
+            self.assertEqual(code, 0, follower.said)
+            _, everything_said, _ = self.tool("logs", *words, "--job-dir", self.job_dir)
+            self.assertEqual(sorted(out.splitlines()), sorted(everything_said.splitlines()))
+        self.assertRegex(out, r"(?m)^chief    \| .*the job has succeeded")
+        self.assertRegex(out, r"(?m)^worker-1 \| ")
 
     def test_logs_of_one_task_and_of_all(self):
         self.write_job()

@@ -8,11 +8,10 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <memory>
 #include <ostream>
-#include <sstream>
 
+#include "tests/unit/tools/acting_buffer.h"
 #include "tests/unit/tools/scratch_folder.h"
 #include "tools/job_folder.h"
 
@@ -21,20 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
-
-// Talk that acts, once, when it hears a word.
-class ActingBuffer final : public std::stringbuf {
- public:
-  ActingBuffer(std::string word, std::function<void()> action) : word_(std::move(word)), action_(std::move(action)) {}
-  int sync() override {
-    if (action_ && str().find(word_) != std::string::npos) std::exchange(action_, nullptr)();
-    return 0;
-  }
-
- private:
-  const std::string word_;
-  std::function<void()> action_;
-};
 
 // Small shell scripts play the roles. The chief announces itself and ends with the code that someone writes into its
 // fifo.
@@ -67,9 +52,9 @@ class LocalRunTest : public ::testing::Test {
   }
   std::string EndChief(int code) const { return "echo " + std::to_string(code) + " >" + Path("fifo"); }
 
-  RunResult Run(const std::string& word = "", std::function<void()> action = nullptr) {
+  RunResult Run(std::vector<ActingBuffer::Cue> cues = {}) {
     auto supervisor = std::move(Supervisor::Create()).value();
-    ActingBuffer buffer(word, std::move(action));
+    ActingBuffer buffer(std::move(cues));
     std::ostream words(&buffer);
     Talk talk(words, TerminalTraits());
     const RunResult result = LocalRun(cluster_, *supervisor, talk, /*show_progress=*/true, patience_).UntilEnd();
@@ -142,7 +127,7 @@ TEST_F(LocalRunTest, AfterGivingUpTheFirstSignalLeavesTheChiefItsTime) {
   cluster_.chief_program = Script("chief", "trap 'trap \"exit 99\" TERM; kill -INT $PPID; read code <" + Path("fifo") +
                                                "; exit $code' TERM\n" + Announce() + "read code <" + Path("fifo"));
   cluster_.ps_program = "/no/such/ps";
-  const RunResult result = Run("stopping", [&] { std::ofstream(Path("fifo")) << "1\n"; });
+  const RunResult result = Run({{"stopping", [&] { std::ofstream(Path("fifo")) << "1\n"; }}});
   EXPECT_EQ(result.chief_exit, 1);
   EXPECT_EQ(result.stop_signal, SIGINT);
   EXPECT_THAT(result.cause, HasSubstr("/no/such/ps"));
@@ -150,7 +135,7 @@ TEST_F(LocalRunTest, AfterGivingUpTheFirstSignalLeavesTheChiefItsTime) {
 
 TEST_F(LocalRunTest, AKilledServerIsTheCause) {
   cluster_.ps_program = Script("ps", "kill -9 $$");
-  const RunResult result = Run("waiting for the chief", [&] { std::ofstream(Path("fifo")) << "1\n"; });
+  const RunResult result = Run({{"waiting for the chief", [&] { std::ofstream(Path("fifo")) << "1\n"; }}});
   EXPECT_EQ(result.chief_exit, 1);
   EXPECT_THAT(result.cause, ::testing::ContainsRegex("a parameter server died: ps-0 \\(pid [0-9]+\\) got Signal 9"));
 }
@@ -197,7 +182,7 @@ TEST_F(LocalRunTest, SigtermAsksTheChiefToEnd) {
 TEST_F(LocalRunTest, ASecondSignalEndsEverythingAtOnce) {
   cluster_.chief_program = Script("chief", "trap '' TERM\n" + Announce() + "exec /bin/sleep 1000");
   cluster_.worker_program = Script("worker", "kill -INT $PPID; exec /bin/sleep 1000");
-  const RunResult result = Run("stopping", [] { kill(getpid(), SIGINT); });
+  const RunResult result = Run({{"stopping", [] { kill(getpid(), SIGINT); }}});
   EXPECT_EQ(result.chief_exit, std::nullopt);
   EXPECT_EQ(result.stop_signal, SIGINT);
 }
