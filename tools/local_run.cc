@@ -166,6 +166,10 @@ void LocalRun::OnStatus(const StatusView& status) {
       talk_.Say("chief: " + Printable(told));
     }
   }
+  for (const TaskView& task : status.tasks) {
+    const bool same_process = task.pid == supervisor_.PidOf(task.name);
+    if (same_process && task.step.value_or(0) > 0) budget_.Refill(task.name);
+  }
   const bool changed = status.state != status_.state;
   status_ = status;
   if (!show_progress_ || (!talk_.traits().redraws && !changed && Clock::now() < next_line_)) return;

@@ -7,7 +7,7 @@ namespace downpour {
 RestartBudget::Restart RestartBudget::Spend(const std::string& name, double progress, Duration lived,
                                             const std::string& how) {
   Task& task = tasks_[name];
-  if (progress > task.progress) task.account = {};
+  if (progress > task.progress) task.account = {};  // but not the delay: others may have made it
   task.progress = std::max(task.progress, progress);
   if (task.account.ends++ == 0) task.account.first_end = how;
   Restart restart{.attempt = ++task.attempts, .delay = Duration::zero()};
@@ -18,6 +18,12 @@ RestartBudget::Restart RestartBudget::Spend(const std::string& name, double prog
     task.next_delay = kShortestDelay;
   }
   return restart;
+}
+
+void RestartBudget::Refill(const std::string& name) {
+  Task& task = tasks_[name];
+  task.account = {};
+  task.next_delay = kShortestDelay;
 }
 
 }  // namespace downpour

@@ -1,8 +1,9 @@
 // How a task that ends again and again is started again.
 //
 // Order: a task that lived shortly waits before it is started again, twice as long each time until it has lived long
-//   once, so that a broken worker does not spend the machine on starting. Its budget is kMaxRestarts without progress
-//   of the job in between; a task that has spent it is a reason to give up only where nobody else gets on.
+//   once or done some work, so that a broken worker does not spend the machine on starting. Its budget is kMaxRestarts
+//   without progress in between, of its own or of the job; a task that has spent it is a reason to give up only where
+//   nobody else gets on.
 // Tests: tests/unit/tools/restart_budget_test.cc.
 #pragma once
 
@@ -27,6 +28,9 @@ class RestartBudget {
   };
   // `progress` is anything that only rises while the job gets on; `how` tells the task's end.
   Restart Spend(const std::string& task, double progress, Duration lived, const std::string& how);
+
+  // The task itself has done some of the job's work since it was started.
+  void Refill(const std::string& task);
 
   // The task's ends since the job got on, and how it ended when it first did.
   struct Account {

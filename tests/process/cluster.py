@@ -176,10 +176,10 @@ class ProcessTest(unittest.TestCase):
     def summary(self):
         return json.loads((self.job_dir / "summary.json").read_text())
 
-    def check_ledger(self, *traces):
+    def check_ledger(self, *flags):
         """Every sample took effect once on every slice, says a program that shares no code with ours."""
         manifest = self.job_dir / self.summary()["checkpoint"] / "MANIFEST"
-        command = [sys.executable, ROOT / "tools/ledger_check", "--traces", self.job_dir / "trace", "--manifest", manifest]
+        command = [sys.executable, ROOT / "tools/ledger_check", "--traces", self.job_dir / "trace", "--manifest", manifest, *flags]
         done = subprocess.run(command, capture_output=True, text=True, timeout=LONG)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done.stdout

@@ -11,7 +11,9 @@
 #include <memory>
 #include <ostream>
 
+#include "absl/strings/str_cat.h"
 #include "tests/unit/tools/acting_buffer.h"
+#include "tests/unit/tools/fake_chief.h"
 #include "tests/unit/tools/scratch_folder.h"
 #include "tools/job_folder.h"
 
@@ -46,8 +48,8 @@ class LocalRunTest : public ::testing::Test {
     fs::permissions(path, fs::perms::owner_all);
     return path;
   }
-  std::string Announce() const {
-    return "echo '{\"endpoint\": \"127.0.0.1:1\", \"pid\": '$$', \"term\": 3}' >" + Path("new") + "; mv " +
+  std::string Announce(const std::string& endpoint = "127.0.0.1:1") const {
+    return "echo '{\"endpoint\": \"" + endpoint + "\", \"pid\": '$$', \"term\": 3}' >" + Path("new") + "; mv " +
            Path("new") + " " + Path("chief.json") + "\n";
   }
   std::string EndChief(int code) const { return "echo " + std::to_string(code) + " >" + Path("fifo"); }
@@ -103,6 +105,28 @@ TEST_F(LocalRunTest, AWorkerThatAlwaysDiesEndsTheJobWithItsFirstEnd) {
   ASSERT_TRUE(result.summary.has_value());
   EXPECT_EQ(result.summary->state, "FAILED");
   EXPECT_EQ(result.summary->error, result.cause);
+}
+
+TEST_F(LocalRunTest, AWorkerThatComputesBetweenItsDeathsIsStartedAgainEachTime) {
+  constexpr int kLives = RestartBudget::kMaxRestarts + 3;
+  const auto pid_of_life = [&](int attempt) { return ReadTextFile(Path(absl::StrCat("life", attempt))).value_or(""); };
+  // Says of the newest life that it computes: as a step, and as a failure since those are passed on aloud.
+  FakeChief chief([&, attempt = 0]() mutable {
+    while (!pid_of_life(attempt + 1).empty()) ++attempt;
+    const std::string pid = pid_of_life(attempt);
+    if (pid.empty()) return Encode(StatusReply{"{}"});
+    return Encode(StatusReply{absl::StrCat(R"({"tasks": [{"name": "worker-0", "step": 1, "pid": )", pid,
+                                           R"(}], "failures": [{"what": "life )", attempt, R"( computes"}]})")});
+  });
+  cluster_.chief_program = Script("chief", Announce(chief.endpoint()) + "read code <" + Path("fifo") + "; exit $code");
+  cluster_.worker_program = Script("worker", "echo $$ >" + Path("new_life") + "; mv " + Path("new_life") + " " +
+                                                 Path("life") + "$attempt; exec /bin/sleep 1000");
+  std::vector<ActingBuffer::Cue> cues;
+  for (int life = 0; life < kLives; ++life) {
+    cues.push_back({absl::StrCat("life ", life, " computes"), [=] { kill(std::stoi(pid_of_life(life)), SIGKILL); }});
+  }
+  cues.back().action = [&] { std::ofstream(Path("fifo")) << "0\n"; };
+  EXPECT_EQ(Run(cues).cause, "");
 }
 
 TEST_F(LocalRunTest, AWorkerThatAlwaysDiesDoesNotStopAnotherOneThatRuns) {

@@ -39,6 +39,17 @@ TEST_F(RestartBudgetTest, ProgressThatSeemsToFallBackRefillsNothing) {
   EXPECT_TRUE(budget_.Of("w").spent());
 }
 
+TEST_F(RestartBudgetTest, WorkOfItsOwnRefillsTheBudgetAndEndsTheWaiting) {
+  for (int i = 0; i < 6; ++i) budget_.Spend("w", 7, 10ms, "ended");
+  budget_.Refill("another");
+  EXPECT_TRUE(budget_.Of("w").spent());
+  budget_.Refill("w");
+  EXPECT_FALSE(budget_.Of("w").spent());
+  EXPECT_EQ(budget_.Of("w").ends, 0);
+  EXPECT_EQ(budget_.Spend("w", 7, 10ms, "ended").delay, 100ms);
+  EXPECT_EQ(budget_.Of("w").ends, 1);
+}
+
 TEST_F(RestartBudgetTest, RemembersTheFirstEndSinceProgress) {
   budget_.Spend("w", 1, 1min, "long ago");
   budget_.Spend("w", 2, 1min, "first");
