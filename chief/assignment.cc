@@ -34,30 +34,66 @@ absl::Status CheckRecord(const Manifest::Record& record, const StorageDone& read
 }  // namespace
 
 void Assignment::Place(uint32_t term, const std::vector<Task*>& servers, uint64_t train_examples,
-                       std::vector<Manifest> sources) {
+                       std::vector<Manifest> checkpoints) {
   term_ = term;
   train_examples_ = train_examples;
-  std::erase_if(sources, [this](const Manifest& manifest) { return manifest.records.size() != grid_.size(); });
-  sources_ = std::move(sources);
-  for (const Task* task : servers) {
-    Server& server = servers_.emplace_back();
-    server.incarnation = task->incarnation;
-    server.name = task->name;
-    server.endpoint = task->process.endpoint;
-    server.progressed = turn_.now;
-    server.patience = timing_.data_retry;
-  }
+  Learn(std::move(checkpoints));
+  for (const Task* task : servers) Seat(servers_.emplace_back(), *task);
   homes_.resize(grid_.size());
-  epochs_.assign(grid_.size(), {term_, 1});
-  ++placement_number_;
+  epochs_.assign(grid_.size(), {term_, 0});
   const std::vector<uint32_t> server_of = PlaceSlices(grid_, static_cast<uint32_t>(servers.size()));
   for (const Slice& slice : grid_.slices) {
     Server& server = servers_[server_of[ToNumber(slice.id)]];
     HomeOf(slice.id).server = server_of[ToNumber(slice.id)];
     server.slices.push_back(slice.id);
     ++server.unreported;
+    Renew(slice.id, sources_.size());
   }
   Tick();
+}
+
+void Assignment::Replace(const std::vector<Task*>& servers, std::vector<Manifest> checkpoints) {
+  Learn(std::move(checkpoints));
+  for (const Task* task : servers) {
+    const auto server = std::find_if(servers_.begin(), servers_.end(),
+                                     [task](const Server& candidate) { return candidate.name == task->name; });
+    if (server == servers_.end() || server->incarnation == task->incarnation) continue;
+    Seat(*server, *task);
+    for (const SliceId slice : server->slices) Renew(slice, sources_.size());
+  }
+  Tick();
+}
+
+void Assignment::Learn(std::vector<Manifest> checkpoints) {
+  for (auto manifest = checkpoints.rbegin(); manifest != checkpoints.rend(); ++manifest) {
+    const bool is_new = sources_.empty() || manifest->round > sources_.back().round;
+    if (is_new && manifest->records.size() == grid_.size()) sources_.push_back(std::move(*manifest));
+  }
+}
+
+void Assignment::Seat(Server& server, const Task& task) {
+  server.incarnation = task.incarnation;
+  server.name = task.name;
+  server.endpoint = task.process.endpoint;
+  server.first_unreported = 0;
+  server.next_assign = turn_.now;
+  server.progressed = turn_.now;
+  server.next_resend = {};
+  server.patience = timing_.data_retry;
+}
+
+// A new epoch: what the older one held or reported counts no longer.
+void Assignment::Renew(SliceId slice, size_t source) {
+  Home& home = HomeOf(slice);
+  Server& server = servers_[home.server];
+  if (home.stage == Home::Stage::kReported) {
+    --reported_;
+    ++server.unreported;
+  }
+  home = Home{.server = home.server, .source = source, .stage = Home::Stage::kWaiting, .record = {}, .sent = false};
+  ++epochs_[ToNumber(slice)].n;
+  ++placement_number_;
+  server.next_assign = turn_.now;
 }
 
 void Assignment::Tick() {
@@ -74,7 +110,7 @@ void Assignment::SendAssign(Server& server) {
   for (const SliceId slice : server.slices) {
     const Home& home = HomeOf(slice);
     if (home.stage == Home::Stage::kReported) continue;
-    const SliceSource source = home.source == sources_.size() ? SliceSource::kInitialValues : SliceSource::kCheckpoint;
+    const SliceSource source = home.source == 0 ? SliceSource::kInitialValues : SliceSource::kCheckpoint;
     assign.slices.push_back({slice, epochs_[ToNumber(slice)], source});
   }
   if (const Task* task = members_.Find(server.incarnation)) turn_.out.SendTo(task->control, std::move(assign));
@@ -92,7 +128,7 @@ void Assignment::Restore(Server& server) {
   for (size_t i = server.first_unreported; i < server.slices.size() && in_flight < kRestoresInFlight; ++i) {
     const SliceId slice = server.slices[i];
     Home& home = HomeOf(slice);
-    if (home.stage == Home::Stage::kReported || home.source == sources_.size()) continue;
+    if (home.stage == Home::Stage::kReported || home.source == 0) continue;
     if (home.stage == Home::Stage::kWaiting) Read(slice);
     if (home.stage == Home::Stage::kSending && (overdue || !home.sent)) {
       resent |= home.sent;
@@ -108,7 +144,7 @@ void Assignment::Restore(Server& server) {
 void Assignment::Read(SliceId slice) {
   Home& home = HomeOf(slice);
   home.stage = Home::Stage::kReading;
-  const Manifest& manifest = sources_[home.source];
+  const Manifest& manifest = SourceOf(home);
   const Manifest::Record& record = manifest.records[ToNumber(slice)];
   const std::string path = ShardPath(manifest.round, manifest.files[record.file].name);
   const uint64_t bytes = std::min<uint64_t>(record.bytes, kMaxRecordBytes);
@@ -119,7 +155,7 @@ void Assignment::Read(SliceId slice) {
 void Assignment::ReadDone(SliceId slice, SliceEpoch epoch, const StorageDone& done) {
   Home& home = HomeOf(slice);
   if (home.stage != Home::Stage::kReading || epoch != epochs_[ToNumber(slice)]) return;
-  const Manifest& manifest = sources_[home.source];
+  const Manifest& manifest = SourceOf(home);
   const Manifest::Record& record = manifest.records[ToNumber(slice)];
   if (const absl::Status status = CheckRecord(record, done); !status.ok()) {
     const std::string path = ShardPath(manifest.round, manifest.files[record.file].name);
@@ -146,29 +182,22 @@ void Assignment::Send(SliceId slice) {
                                             .slice = slice,
                                             .epoch = epochs_[ToNumber(slice)],
                                             .blocks = home.record,
-                                            .round = sources_[home.source].round});
+                                            .round = SourceOf(home).round});
   home.sent = true;
   server.next_resend = turn_.now + server.patience;
 }
 
 void Assignment::TakeOlder(SliceId slice, const std::string& why) {
-  Home& home = HomeOf(slice);
-  Server& server = servers_[home.server];
-  if (home.source == sources_.size()) {
+  const Home& home = HomeOf(slice);
+  const Server& server = servers_[home.server];
+  if (home.source == 0) {
     failure_ = absl::StrCat(server.name, " cannot make slice ", ToNumber(slice), ": ", why);
     return;
   }
-  ++home.source;
-  ++epochs_[ToNumber(slice)].n;
-  ++placement_number_;
-  home.stage = Home::Stage::kWaiting;
-  home.record.clear();
-  home.sent = false;
-  const std::string instead = home.source == sources_.size()
-                                  ? "its initial values"
-                                  : absl::StrCat("checkpoint ", ToString(sources_[home.source].round));
+  Renew(slice, home.source - 1);
+  const std::string instead =
+      home.source == 0 ? "its initial values" : absl::StrCat("checkpoint ", ToString(SourceOf(home).round));
   failures_.Add(server.name, absl::StrCat("slice ", ToNumber(slice), " restarts from ", instead, ": ", why));
-  server.next_assign = turn_.now;
 }
 
 absl::Status Assignment::Receive(const SliceReport& report) {
@@ -195,7 +224,7 @@ absl::Status Assignment::ReceiveItem(const SliceReport& report, const SliceRepor
     TakeOlder(item.slice, item.error);
     return absl::OkStatus();
   }
-  finished_ = reported_ == 0 ? item.finished : finished_.Intersect(item.finished);
+  finished_ = finished_ ? finished_->Intersect(item.finished) : item.finished;
   home.stage = Home::Stage::kReported;
   home.record.clear();
   ++reported_;

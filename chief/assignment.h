@@ -1,9 +1,10 @@
 // Which ps holds which slice, in which epoch, and how it gets its state: from checkpoints, newest first, at last from
 // initial values.
 //
-//   assignment.Place(term, servers, train_examples, sources);
+//   assignment.Place(term, servers, train_examples, checkpoints);
 //   ...Tick, Receive(report) until complete()...
-//   ledger.Open(plan, assignment.Finished());
+//   ledger.Open(plan, assignment.TakeFinished());
+//   assignment.Replace(servers, checkpoints);      // other processes came in the place of some; then again as above
 //
 // Order: a slice's epoch rises before anything is said about its new source. A record that is damaged on disk, or that
 //   its ps cannot install, costs that slice an older state and no other slice anything. One that cannot be read at all
@@ -17,7 +18,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -38,8 +41,11 @@ class Assignment {
              const Timing& timing)
       : turn_(turn), storage_(storage), members_(members), failures_(failures), grid_(grid), timing_(timing) {}
 
-  // `sources`: checkpoints of this plan, newest first.
-  void Place(uint32_t term, const std::vector<Task*>& servers, uint64_t train_examples, std::vector<Manifest> sources);
+  // `checkpoints`: those of this plan, newest first.
+  void Place(uint32_t term, const std::vector<Task*>& servers, uint64_t train_examples,
+             std::vector<Manifest> checkpoints);
+  // Servers under whose name there is another process now: its slices are that one's, in new epochs.
+  void Replace(const std::vector<Task*>& servers, std::vector<Manifest> checkpoints);
   void Tick();
   absl::Status Receive(const SliceReport& report);
 
@@ -49,7 +55,8 @@ class Assignment {
 
   const std::vector<SliceEpoch>& epochs() const { return epochs_; }  // by slice; empty before Place
   uint64_t placement_number() const { return placement_number_; }    // rises with each change of any epoch
-  IntervalSet Finished() const { return finished_; }                 // leases that every slice holds; once complete()
+  // Leases that each slice which was placed since the last call holds; once complete().
+  IntervalSet TakeFinished() { return std::exchange(finished_, std::nullopt).value_or(IntervalSet()); }
 
   Placement ToPlacement() const;
 
@@ -71,12 +78,16 @@ class Assignment {
  private:
   struct Home {
     uint32_t server = 0;
-    size_t source = 0;  // index into sources_; its size: initial values
+    size_t source = 0;  // so many of sources_ are still to be tried, the last of them now; 0: initial values
     enum class Stage { kWaiting, kReading, kSending, kReported } stage = Stage::kWaiting;
     std::vector<Payload> record;  // kSending, as is the next
     bool sent = false;
   };
   Home& HomeOf(SliceId slice) { return homes_[ToNumber(slice)]; }
+  const Manifest& SourceOf(const Home& home) const { return sources_[home.source - 1]; }
+  void Learn(std::vector<Manifest> checkpoints);
+  void Seat(Server& server, const Task& task);
+  void Renew(SliceId slice, size_t source);
   void SendAssign(Server& server);
   void Restore(Server& server);
   void Read(SliceId slice);
@@ -94,13 +105,13 @@ class Assignment {
 
   uint32_t term_ = 0;
   uint64_t train_examples_ = 0;
-  std::vector<Manifest> sources_;
+  std::vector<Manifest> sources_;  // oldest first, so that newer ones change no index
   std::vector<Server> servers_;
   std::vector<Home> homes_;  // by slice
   std::vector<SliceEpoch> epochs_;
   uint64_t placement_number_ = 0;
   size_t reported_ = 0;
-  IntervalSet finished_;
+  std::optional<IntervalSet> finished_;
   std::string failure_;
 };
 

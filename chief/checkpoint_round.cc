@@ -282,6 +282,10 @@ void CheckpointRounds::Abandon(const std::string& why) {
   parts_.store.Discard(round_);
 }
 
+void CheckpointRounds::GiveUp(const std::string& why) {
+  if (active_ && !committing_) Abandon(why);
+}
+
 void CheckpointRounds::Stop() {
   if (!active_ || committing_) return;
   active_ = false;

@@ -59,9 +59,10 @@ class CheckpointRounds {
   void Tick();
   absl::Status Receive(const SliceRecord& record);
   absl::Status Receive(const ShardWritten& written);
-  // The job is over: a round under way is dropped, unless its manifest is being written; then it stays active() until
-  // that is done.
+  // A round under way is dropped, unless its manifest is being written; then it stays active() until that is done.
   void Stop();
+  // Likewise, and last_error() says why.
+  void GiveUp(const std::string& why);
 
   bool active() const { return active_; }
   const std::string& last_error() const { return last_error_; }

@@ -18,6 +18,11 @@ std::vector<StorageOp> RemoveCheckpoint(Round round) {
 
 void CheckpointStore::Load(std::function<void(const absl::Status&)> then) {
   loaded_ = std::move(then);
+  unread_.clear();
+  valid_.clear();
+  damaged_.clear();
+  rubbish_.clear();
+  durable_.clear();
   storage_.Run({MakeDir(kCheckpointsDir), ListDir(kCheckpointsDir)}, [this](const StorageDone& done) {
     if (!done.status.ok()) return loaded_(done.status);
     for (const std::string& name : done.names) {

@@ -29,7 +29,8 @@ ChiefParts::ChiefParts(ChiefOptions given)
       members(job.cluster, options.timing),
       data(job),
       assignment(turn, storage, members, failures, grid, options.timing),
-      rounds({turn, storage, members, assignment, store, failures}, job.checkpoint, options.timing) {}
+      rounds({turn, storage, members, assignment, store, failures}, job.checkpoint, options.timing),
+      recovery({turn, members, data, assignment, ledger, store, rounds, failures}, job, options.timing) {}
 
 const char* NameOf(JobState state) {
   switch (state) {

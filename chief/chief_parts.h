@@ -17,6 +17,7 @@
 #include "chief/leases.h"
 #include "chief/membership.h"
 #include "chief/progress.h"
+#include "chief/recovery.h"
 #include "chief/startup.h"
 #include "chief/storage.h"
 #include "chief/task_logs.h"
@@ -44,6 +45,7 @@ struct ChiefParts {
   LeaseLedger ledger;
   Evaluation evaluation;
   CheckpointRounds rounds;
+  Recovery recovery;
   Progress progress;
 
   JobState state = JobState::kQueued;
@@ -51,7 +53,8 @@ struct ChiefParts {
   std::string endpoint;  // of this chief
   uint32_t term = 0;     // 0 until it is durable
   uint64_t workers_lost = 0;
-  uint64_t rejected = 0;  // messages of strangers
+  uint64_t batches_recomputed = 0;  // of leases that were opened again
+  uint64_t rejected = 0;            // messages of strangers
 
   bool ended() const {
     return state == JobState::kSucceeded || state == JobState::kFailed || state == JobState::kCancelled;

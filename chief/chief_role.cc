@@ -116,6 +116,7 @@ void ChiefRole::Core::NoteRefusal(PeerId from, const Join& join, const Refused& 
 
 void ChiefRole::Core::Hear(PeerId from, const Heartbeat& heartbeat) {
   Task* task = chief_.members.Find(heartbeat.from);
+  if (task != nullptr && chief_.members.Revive(*task)) chief_.turn.out.Info(absl::StrCat(task->name, " is back"));
   if (task == nullptr || !task->alive()) {
     const bool was_refused = task != nullptr && task->state == TaskState::kRefused;
     return chief_.turn.out.SendTo(
@@ -235,6 +236,7 @@ void ChiefRole::Step(Time now, Input input, Effects& effects) { core_->Step(now,
 JobState ChiefRole::state() const { return core_->chief().state; }
 uint32_t ChiefRole::term() const { return core_->chief().term; }
 const IntervalSet& ChiefRole::committed() const { return core_->chief().ledger.committed(); }
+bool ChiefRole::settled() const { return core_->chief().assignment.complete(); }
 std::map<LeaseId, Incarnation> ChiefRole::holders() const { return core_->chief().ledger.holders(); }
 std::vector<SliceEpoch> ChiefRole::epochs() const { return core_->chief().assignment.epochs(); }
 

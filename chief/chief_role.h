@@ -45,8 +45,10 @@ class ChiefRole final : public Role {
 
   // For invariants, tests and tools; valid between steps.
   JobState state() const;
-  uint32_t term() const;                           // 0 until it is durable
-  const IntervalSet& committed() const;            // leases that every slice's current epoch holds finished
+  uint32_t term() const;  // 0 until it is durable
+  // Leases that every slice's current epoch holds finished; while settled().
+  const IntervalSet& committed() const;
+  bool settled() const;                            // every slice has reported what it holds in its epoch
   std::map<LeaseId, Incarnation> holders() const;  // granted leases and who holds them
   std::vector<SliceEpoch> epochs() const;          // by slice; {0, 0} before it is placed
   std::string StatusJson(Time now) const;          // docs/STATUS.md

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "chief/turn.h"
+#include "schema/job_file.h"
 #include "schema/text.h"
 
 namespace downpour {
@@ -22,6 +23,10 @@ std::string Describe(const DataShape& shape) {
 
 }  // namespace
 
+DataShape DataOf(const Manifest& manifest) {
+  return {manifest.train_examples, manifest.eval_examples, manifest.data_fingerprint};
+}
+
 void DataPlan::Fix(const DataShape& shape, std::string source) {
   shape_ = shape;
   source_ = std::move(source);
@@ -29,8 +34,7 @@ void DataPlan::Fix(const DataShape& shape, std::string source) {
 }
 
 void DataPlan::FixFrom(const Manifest& manifest) {
-  Fix({manifest.train_examples, manifest.eval_examples, manifest.data_fingerprint},
-      absl::StrCat("checkpoint ", ToString(manifest.round)));
+  Fix(DataOf(manifest), absl::StrCat("checkpoint ", ToString(manifest.round)));
 }
 
 absl::Status DataPlan::Check(const std::string& task, const DataReport& report) const {
@@ -79,6 +83,15 @@ std::vector<std::string> PlanDifferences(const JobSpec& job, const JobSpec& befo
   compare(job.training.epochs >= before.training.epochs, "training.epochs (may be raised, not lowered)");
   compare(job.model == before.model, "model");
   return keys;
+}
+
+std::vector<Manifest> OfPlan(const std::vector<Manifest>& checkpoints, const JobSpec& job, const DataShape& data) {
+  std::vector<Manifest> same;
+  for (const Manifest& manifest : checkpoints) {
+    const absl::StatusOr<JobSpec> before = ParseCanonicalJob(manifest.job);
+    if (before.ok() && PlanDifferences(job, *before).empty() && DataOf(manifest) == data) same.push_back(manifest);
+  }
+  return same;
 }
 
 }  // namespace downpour

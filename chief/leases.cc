@@ -30,6 +30,7 @@ void LeaseLedger::Commit(LeaseId lease) {
   committed_.Insert(ToNumber(lease));
   examples_committed_ += plan_.ExamplesOf(lease);
   steps_committed_ += plan_.StepsOf(lease);
+  ++commits_;
   reopened_.erase(lease);
   if (const auto holder = holders_.find(lease); holder != holders_.end()) {
     held_[holder->second].erase(lease);

@@ -10,13 +10,7 @@
 #include "schema/job_file.h"
 
 namespace downpour {
-namespace {
-
-std::string Process(const Task& task) {
-  return absl::StrCat(task.name, " (host ", task.process.host, ", process ", task.process.pid, ")");
-}
-
-}  // namespace
+namespace {}  // namespace
 
 // ---- Beginning ------------------------------------------------------------------------------------------------------
 
@@ -65,14 +59,16 @@ void Lifecycle::Prepare() {
 void Lifecycle::FailIfNobodyHasData() {
   const auto& refused = chief_.data.refused();
   if (refused.size() < static_cast<size_t>(chief_.job.cluster.worker_count)) return;
-  Fail(absl::StrCat("no worker has the job's data: ", refused.begin()->second), chief_.options.resume ? kExitBadJobFile : kExitFailed);
+  Fail(absl::StrCat("no worker has the job's data: ", refused.begin()->second),
+       chief_.options.resume ? kExitBadJobFile : kExitFailed);
 }
 
 void Lifecycle::Run() {
   chief_.state = JobState::kRunning;
   const Time now = chief_.turn.now;
   const uint64_t eval_examples = chief_.job.data.eval.empty() ? 0 : chief_.data.shape().eval_examples;
-  chief_.ledger.Open(chief_.data.plan(), chief_.assignment.Finished());
+  chief_.ledger.Open(chief_.data.plan(), chief_.assignment.TakeFinished());
+  settled_ = true;
   chief_.evaluation = Evaluation(eval_examples, chief_.job.training.batch_size, chief_.job.training.lease_batches);
   chief_.progress.Begin(now, chief_.ledger.examples_committed());
   evaluated_epochs_ = chief_.ledger.EpochsCommitted();
@@ -84,7 +80,8 @@ void Lifecycle::Run() {
 
 void Lifecycle::SendPlacement(const Task& worker) {
   const bool runs = chief_.state == JobState::kRunning || chief_.state == JobState::kCancelling;
-  if (!runs || !worker.data_good || worker.placement_number >= chief_.assignment.placement_number()) return;
+  if (!runs || !settled_ || !worker.data_good || worker.placement_number >= chief_.assignment.placement_number())
+    return;
   chief_.turn.out.SendTo(worker.control, chief_.assignment.ToPlacement());
 }
 
@@ -107,7 +104,9 @@ void Lifecycle::Advance() {
   if (exited_ || !ready()) return;
   if (chief_.ended()) return;
   if (!chief_.assignment.failure().empty()) return Fail(chief_.assignment.failure());
-  TakeLackingLeases();
+  if (chief_.state != JobState::kCancelling) chief_.recovery.Advance();
+  if (!chief_.recovery.failure().empty()) return Fail(absl::StrCat(chief_.recovery.failure(), ". ", HowToGoOn()));
+  Settle();
   if (chief_.state == JobState::kQueued || chief_.state == JobState::kPreparing) Prepare();
   if (chief_.state == JobState::kRunning) Train();
   if (chief_.state == JobState::kCancelling) Cancel();
@@ -125,12 +124,25 @@ void Lifecycle::UpdateTaskStates() {
   }
 }
 
-// A slice's counters say less than the ledger: somebody vouched for what he had not seen. The slices are right.
-void Lifecycle::TakeLackingLeases() {
-  const std::optional<IntervalSet> finished = chief_.rounds.TakeLacking();
-  if (!finished) return;
-  const size_t reopened = chief_.ledger.Restrict(*finished).size();
-  chief_.failures.Add("chief", absl::StrCat(reopened, " leases are open again: a slice lacks them"));
+// The ledger is a cache of what slices say, and they may come to say less: one that was placed anew, from an older state;
+// and one about whose steps somebody vouched for what he had not seen.
+void Lifecycle::Settle() {
+  if (const std::optional<IntervalSet> finished = chief_.rounds.TakeLacking()) Reopen(*finished);
+  const bool runs = chief_.state == JobState::kRunning || chief_.state == JobState::kCancelling;
+  if (!runs || std::exchange(settled_, chief_.assignment.complete()) || !settled_) return;
+  Reopen(chief_.assignment.TakeFinished());
+  for (const Task* worker : chief_.members.Alive(TaskRole::kWorker)) SendPlacement(*worker);
+  work_.HandOut();
+}
+
+void Lifecycle::Reopen(const IntervalSet& finished) {
+  const std::vector<LeaseId> reopened = chief_.ledger.Restrict(finished);
+  if (reopened.empty()) return;
+  uint64_t batches = 0;
+  for (const LeaseId lease : reopened) batches += chief_.ledger.plan().StepsOf(lease);
+  chief_.batches_recomputed += batches;
+  chief_.failures.Add("chief", absl::StrCat(reopened.size(), " leases are open again, since a slice lacks them: ",
+                                            batches, " batches are computed again"));
   chief_.evaluation.Abandon();
   final_evaluation_ = false;
   work_.HandOut();
@@ -145,6 +157,7 @@ void Lifecycle::FailIfTooManySkips() {
 }
 
 void Lifecycle::Train() {
+  if (!settled_) return;
   Evaluate();
   Checkpoint();
   const bool evaluated = final_evaluation_ && !chief_.evaluation.active();
@@ -173,7 +186,7 @@ bool Lifecycle::AllDurable() const {
 }
 
 void Lifecycle::Checkpoint() {
-  if (chief_.rounds.active() || AllDurable()) return;
+  if (chief_.rounds.active() || AllDurable() || !chief_.recovery.here()) return;
   const bool is_last = chief_.ledger.AllCommitted();
   if (is_last && !last_round_begun_) next_round_ = chief_.turn.now;
   const bool periodic = chief_.job.checkpoint.every > Duration::zero();
@@ -205,10 +218,8 @@ void Lifecycle::Lost(const Task& task, const std::string& why) {
                       absl::StrCat(why, handed_on == 0 ? "" : absl::StrCat("; ", handed_on, " leases handed on")));
   if (task.role == TaskRole::kWorker) {
     ++chief_.workers_lost;
-  } else if (chief_.state == JobState::kCancelling) {
-    cancel_by_ = chief_.turn.now;
-  } else if (chief_.assignment.IsServer(task.incarnation)) {
-    Fail(absl::StrCat(Process(task), " is gone: ", why, ". ", HowToGoOn()));
+  } else {
+    chief_.recovery.Lost(task, why);
   }
 }
 
@@ -238,7 +249,7 @@ void Lifecycle::Stop(int signal) {
 }
 
 void Lifecycle::Cancel() {
-  if (chief_.turn.now < cancel_by_) {
+  if (chief_.turn.now < cancel_by_ && settled_ && chief_.recovery.here()) {
     if (chief_.rounds.active()) return;
     if (!std::exchange(last_round_begun_, true)) return StartRound();
   }

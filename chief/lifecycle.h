@@ -56,7 +56,8 @@ class Lifecycle {
   void Checkpoint();
   void StartRound();
   void Cancel();
-  void TakeLackingLeases();
+  void Settle();
+  void Reopen(const IntervalSet& finished);
   void UpdateTaskStates();
   bool AllDurable() const;
   std::string HowToGoOn() const;
@@ -75,6 +76,7 @@ class Lifecycle {
 
   int signal_ = 0;
   bool last_round_begun_ = false;
+  bool settled_ = false;  // the ledger says what the slices last reported
   Time cancel_by_{};
 
   int exit_code_ = 0;

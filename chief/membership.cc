@@ -196,6 +196,12 @@ bool Membership::Issued(Incarnation incarnation) const {
   return number >> 32 == term_ && static_cast<uint32_t>(number) >= 1 && static_cast<uint32_t>(number) <= issued_;
 }
 
+bool Membership::Revive(Task& task) {
+  if (task.role != TaskRole::kPs || task.state != TaskState::kLost) return false;
+  task.state = TaskState::kPreparing;
+  return true;
+}
+
 absl::Status Membership::Hear(Time now, PeerId from, const Heartbeat& heartbeat, Task& task) {
   task.control = from;
   task.heard = now;
@@ -218,9 +224,8 @@ std::vector<Task*> Membership::TakeSilent(Time now) {
   last_look_ = now;
   std::vector<Task*> silent;
   for (Task& task : tasks_) {
-    if (!task.alive()) continue;
     if (was_away) task.heard = std::min(now, task.heard + own_silence);
-    if (now - task.heard < timing_.dead_after) continue;
+    if (!task.alive() || now - task.heard < timing_.dead_after) continue;
     task.state = TaskState::kLost;
     silent.push_back(&task);
   }

@@ -72,6 +72,8 @@ class Membership {
   // Whether this term's chief gave it out, to whomever and however long ago.
   bool Issued(Incarnation incarnation) const;
 
+  // A ps that was held for dead and whose place nobody took since is back: what it holds is nobody else's.
+  bool Revive(Task& task);
   // INVALID_ARGUMENT: numbers that cannot be; the heartbeat still counts as a sign of life.
   absl::Status Hear(Time now, PeerId from, const Heartbeat& heartbeat, Task& task);
   // Tasks that fell silent for dead_after; they are kLost now. Time in which the chief itself was stopped does not

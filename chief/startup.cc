@@ -64,8 +64,8 @@ void Startup::ReadTerm(const std::string& file, std::function<void()> then) {
 void Startup::ReadTerms() {
   if (valid_files_ == 0 && !damage_.empty()) {
     return Refuse(kExitFailed, absl::StrCat(damage_,
-                                        ", and no other copy is whole: how often this job was started is lost. "
-                                        "Begin in another job folder, or copy its checkpoints there"));
+                                            ", and no other copy is whole: how often this job was started is lost. "
+                                            "Begin in another job folder, or copy its checkpoints there"));
   }
   checkpoints_.Load([this](const absl::Status& status) {
     if (!status.ok()) return Refuse(kExitFailed, absl::StrCat("the job folder cannot be used: ", Words(status)));
@@ -81,8 +81,9 @@ void Startup::Judge() {
                   "job folder to begin anew");
   }
   if (checkpoints_.valid().empty() && !checkpoints_.empty()) {
-    return Refuse(kExitFailed, absl::StrCat("none of the checkpoints here is whole: ", checkpoints_.damaged().front().why,
-                                        ". Mend their manifests, or name another job folder to begin anew"));
+    return Refuse(kExitFailed,
+                  absl::StrCat("none of the checkpoints here is whole: ", checkpoints_.damaged().front().why,
+                               ". Mend their manifests, or name another job folder to begin anew"));
   }
   if (!checkpoints_.valid().empty() && !AcceptPlan()) return;
   if (highest_ == UINT32_MAX) return Refuse(kExitFailed, "the job folder's term cannot rise any more");
@@ -93,24 +94,19 @@ bool Startup::AcceptPlan() {
   const Manifest& newest = checkpoints_.valid().front();
   const absl::StatusOr<JobSpec> before = ParseCanonicalJob(newest.job);
   if (!before.ok()) {
-    Refuse(kExitBadJobFile, absl::StrCat(ManifestPath(newest.round),
-                                    " holds a job that this release does not understand: ", Words(before.status())));
+    Refuse(kExitBadJobFile,
+           absl::StrCat(ManifestPath(newest.round),
+                        " holds a job that this release does not understand: ", Words(before.status())));
     return false;
   }
   const std::vector<std::string> differences = PlanDifferences(job_, *before);
   if (!differences.empty()) {
-    Refuse(kExitBadJobFile, absl::StrCat("checkpoint ", ToString(newest.round), " belongs to another plan; it differs in ",
-                                    absl::StrJoin(differences, ", "),
-                                    ": set these back, or name another job folder to begin anew"));
+    Refuse(kExitBadJobFile, absl::StrCat("checkpoint ", ToString(newest.round),
+                                         " belongs to another plan; it differs in ", absl::StrJoin(differences, ", "),
+                                         ": set these back, or name another job folder to begin anew"));
     return false;
   }
-  for (const Manifest& manifest : checkpoints_.valid()) {
-    const absl::StatusOr<JobSpec> job = ParseCanonicalJob(manifest.job);
-    const bool same_data = manifest.train_examples == newest.train_examples &&
-                           manifest.eval_examples == newest.eval_examples &&
-                           manifest.data_fingerprint == newest.data_fingerprint;
-    if (same_data && job.ok() && PlanDifferences(job_, *job).empty()) outcome_.sources.push_back(manifest);
-  }
+  outcome_.sources = OfPlan(checkpoints_.valid(), job_, DataOf(newest));
   return true;
 }
 

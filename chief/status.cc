@@ -161,8 +161,12 @@ Json OfWaits(const ChiefParts& chief) {
     waits.push_back({{"task", "chief"}, {"for", task}, {"why", why}, {"seconds", Seconds(waited)}});
   };
   for (const Assignment::Server& server : chief.assignment.servers()) {
-    if (server.unreported == 0) continue;
-    add(server.name, absl::StrCat("has not reported ", server.unreported, " slices"), server.progressed);
+    const Task* task = chief.members.Find(server.incarnation);
+    if (task != nullptr && !task->alive()) {
+      add(server.name, absl::StrCat("is gone; its ", server.slices.size(), " slices wait for it"), task->heard);
+    } else if (server.unreported != 0) {
+      add(server.name, absl::StrCat("has not reported ", server.unreported, " slices"), server.progressed);
+    }
   }
   for (const CheckpointRounds::Wait& wait : chief.rounds.Waits()) {
     add(wait.task, absl::StrCat("has not sent the records of ", wait.slices, " slices"), wait.since);
@@ -222,6 +226,10 @@ std::string StatusText(const ChiefParts& chief) {
                {"startTimeUnixMs", chief.turn.started_unix_ms},
                {"elapsedSeconds", Seconds(chief.turn.now - chief.turn.started)},
                {"progress", OfProgress(chief)},
+               {"recovery",
+                {{"workersLost", chief.workers_lost},
+                 {"psLost", chief.recovery.servers_lost()},
+                 {"batchesRecomputed", chief.batches_recomputed}}},
                {"checkpoint", OfCheckpoint(chief)},
                {"pushes", OfPushes(chief)},
                {"staleness", OfStaleness(chief.members.Totals(TaskRole::kPs).staleness)},
@@ -253,7 +261,9 @@ std::string SummaryText(const ChiefParts& chief) {
                {"pushesDuplicate", servers.pushes_duplicate},
                {"pushesSkipped", servers.pushes_skipped},
                {"staleness", OfStaleness(servers.staleness)},
-               {"workersLost", chief.workers_lost}};
+               {"workersLost", chief.workers_lost},
+               {"psLost", chief.recovery.servers_lost()},
+               {"batchesRecomputed", chief.batches_recomputed}};
   Set(json, "examplesPerSecond", chief.progress.MeanExamplesPerSecond());
   Set(json, "trainLoss", chief.progress.Loss());
   if (const auto& result = chief.evaluation.result()) {

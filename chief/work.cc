@@ -30,7 +30,7 @@ void Work::Offer(const Task& worker) {
 }
 
 void Work::HandOut() {
-  if (chief_.state != JobState::kRunning) return;
+  if (chief_.state != JobState::kRunning || !chief_.assignment.complete()) return;
   for (const LeaseLedger::Granted& granted : chief_.ledger.Distribute()) {
     TraceRecord trace;
     trace.kind = TraceRecord::Kind::kGranted;

@@ -13,8 +13,12 @@ struct Timing {
   Duration tick = 20ms;
   // A task tells the chief that it lives. Simulator: 100 ms to 1 s.
   Duration heartbeat = 500ms;
-  // Silence after which the chief hands a worker's leases on. Long enough for a swapping host. Simulator: 1 to 10 s.
+  // Silence after which the chief hands a worker's leases on, and lets another process take the place of a ps. Long
+  // enough for a swapping host. Simulator: 1 to 10 s.
   Duration dead_after = 5s;
+  // A ps that is gone is waited for as long, since nobody else holds its slices; then the job fails. Long enough for
+  // another machine to boot. Simulator: the default.
+  Duration server_wait = 600s;
   // An unanswered control message is sent again. Simulator: 50 ms to 2 s.
   Duration control_retry = 500ms;
   // An unanswered push, pull or probe is sent again; above the time a full window takes on a slow link. Simulator: 50 ms

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/world_time.h"
 #include "tools/human_units.h"
 #include "tools/job_folder.h"
 #include "tools/progress.h"
@@ -27,12 +28,11 @@ std::string Who(const Exited& exited) { return absl::StrCat(exited.name, " (pid 
 
 }  // namespace
 
-LocalRun::LocalRun(LocalCluster cluster, Supervisor& supervisor, Talk& talk, bool show_progress, Duration patience)
+LocalRun::LocalRun(LocalCluster cluster, Supervisor& supervisor, Talk& talk, bool show_progress)
     : cluster_(std::move(cluster)),
       supervisor_(supervisor),
       talk_(talk),
       show_progress_(show_progress),
-      patience_(patience),
       announcement_(cluster_.job_dir) {}
 
 RunResult LocalRun::UntilEnd() {
@@ -53,7 +53,6 @@ RunResult LocalRun::UntilEnd() {
     if (!chief_) LookForChief();
     if (chief_) TalkToChief();
     StartDue();
-    if (dead_server_ && Clock::now() >= dead_server_->chief_ends_by) GiveUp(dead_server_->cause);
   }
   talk_.EndProgress();
   LetMembersLeave();
@@ -66,7 +65,6 @@ void LocalRun::Wait() {
                             {chief_ ? chief_->socket() : nullptr, folder_->fd(), ZMQ_POLLIN, 0}};
   Clock::time_point until = chief_ ? next_question_ : Clock::time_point::max();
   for (const auto& [task, start] : due_) until = std::min(until, start.when);
-  if (dead_server_ && !chief_asked_to_end_) until = std::min(until, dead_server_->chief_ends_by);
   long timeout_ms = -1;
   if (until != Clock::time_point::max()) {
     timeout_ms = std::max<long>(0, std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count());
@@ -82,7 +80,6 @@ void LocalRun::OnSignal(int signal) {
   }
   result_.stop_signal = signal;
   due_.clear();
-  dead_server_.reset();
   AskChiefToEnd();
   talk_.Say("downpour run: stopping; once more to stop at once");
 }
@@ -97,30 +94,17 @@ void LocalRun::OnExit(const Exited& exited) {
   }
   const bool job_is_over = result_.stop_signal != 0 || !result_.cause.empty() || HasEnded(status_);
   if (job_is_over || (!killed && WEXITSTATUS(exited.wait_status) == 0)) return;
-  if (IsServerTask(exited.name)) return OnServerExit(exited, how);
-  OnWorkerExit(exited, how);
+  OnMemberExit(exited, how);
 }
 
-void LocalRun::OnServerExit(const Exited& exited, const std::string& how) {
-  const bool killed = WIFSIGNALED(exited.wait_status);
-  const std::string cause =
-      absl::StrCat("a parameter server ", killed ? "died: " : "ended: ", Who(exited), killed ? " got " : " with ", how);
-  if (!dead_server_) {
-    dead_server_ = {Clock::now() + patience_, absl::StrCat(cause, "; see ", LogPath(cluster_.job_dir, exited.name))};
-  }
-  if (!killed) return;  // it follows the job's end, or says why in its log; the chief may know what becomes of the job
-  result_.cause = cause;
-  due_.clear();
-  talk_.Say(absl::StrCat("downpour run: ", cause, "; waiting for the chief to end the job"));
-}
-
-void LocalRun::OnWorkerExit(const Exited& exited, const std::string& how) {
+void LocalRun::OnMemberExit(const Exited& exited, const std::string& how) {
   const double progress = status_.leases_committed.value_or(0);
   const RestartBudget::Restart restart = budget_.Spend(exited.name, progress, exited.lived, how);
   const Duration delay = WIFSIGNALED(exited.wait_status) ? restart.delay : std::max(restart.delay, kRestartNoSooner);
   due_[exited.name] = {Clock::now() + delay, restart.attempt, absl::StrCat(Who(exited), " ended: ", how)};
-  if (!NoWorkerGetsOn()) return;
   const RestartBudget::Account& account = budget_.Of(exited.name);
+  // Nobody else has what a ps holds; of workers one is enough.
+  if (IsServerTask(exited.name) ? !account.spent() : !NoWorkerGetsOn()) return;
   GiveUp(absl::StrCat(exited.name, " ended ", account.ends,
                       " times without progress of the job in between, the first time by ", account.first_end, "; see ",
                       LogPath(cluster_.job_dir, exited.name)));

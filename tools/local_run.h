@@ -1,13 +1,12 @@
-// A cluster on this machine, from its start to its end: starts chief, ps and workers, starts dead workers again, says
-// how it goes, and knows in the end what it was that ended it.
+// A cluster on this machine, from its start to its end: starts chief, ps and workers, starts dead ps and workers again,
+// says how it goes, and knows in the end what it was that ended it.
 //
 //   LocalRun run(cluster, *supervisor, talk);
 //   const RunResult result = run.UntilEnd();
 //
 // Order: the chief first; the others once it says where it listens; the run is over when the chief has ended.
-// Errors: a dead ps or chief ends the job: the chief hears of a ps by its silence, and is asked to end if it has not done
-//   so within `patience`; workers that all die again and again end it likewise. The first cause is the one named, also in
-//   summary.json. SIGINT, SIGTERM or SIGHUP ask the chief to end the job, a second one kills everything at once.
+// Errors: a dead chief ends the job; a ps that dies again and again, and workers that all do, are a reason to ask the chief
+//   to end it. The first cause is the one named, also in summary.json. SIGINT, SIGTERM or SIGHUP ask the chief to end the job, a second one kills everything at once.
 // Threads: one.
 // Tests: tests/unit/tools/local_run_test.cc.
 #pragma once
@@ -19,7 +18,6 @@
 #include <string>
 #include <utility>
 
-#include "runtime/options.h"
 #include "tools/chief_client.h"
 #include "tools/folder_watch.h"
 #include "tools/job_folder.h"
@@ -40,9 +38,7 @@ struct RunResult {
 
 class LocalRun {
  public:
-  // `patience` is what the chief has to end the job of a dead ps: of silence it learns after dead_after.
-  LocalRun(LocalCluster cluster, Supervisor& supervisor, Talk& talk, bool show_progress,
-           Duration patience = 3 * Timing().dead_after);
+  LocalRun(LocalCluster cluster, Supervisor& supervisor, Talk& talk, bool show_progress);
   RunResult UntilEnd();
 
  private:
@@ -52,16 +48,11 @@ class LocalRun {
     uint32_t attempt = 0;
     std::string ended;  // how the one before ended
   };
-  struct DeadServer {
-    Clock::time_point chief_ends_by;
-    std::string cause;
-  };
 
   void Wait();
   void OnSignal(int signal);
   void OnExit(const Exited& exited);
-  void OnServerExit(const Exited& exited, const std::string& how);
-  void OnWorkerExit(const Exited& exited, const std::string& how);
+  void OnMemberExit(const Exited& exited, const std::string& how);
   bool NoWorkerGetsOn();
   void LookForChief();
   void TalkToChief();
@@ -77,15 +68,13 @@ class LocalRun {
   Supervisor& supervisor_;
   Talk& talk_;
   const bool show_progress_;
-  const Duration patience_;
   ChiefAnnouncement announcement_;
   bool chief_asked_to_end_ = false;
   std::optional<FolderWatch> folder_;
   std::optional<ChiefClient> chief_;  // once it listens
   RestartBudget budget_;
   std::map<std::string, DueStart> due_;
-  std::optional<DeadServer> dead_server_;  // the first
-  StatusView status_;                      // the last one
+  StatusView status_;  // the last one
   std::set<std::string> failures_told_;
   Clock::time_point next_question_;
   Clock::time_point next_line_;

@@ -27,6 +27,7 @@ struct DeviceDraw {
 // Mean time between faults of a kind; zero: none.
 struct FaultRates {
   Duration worker_crash{};
+  Duration ps_crash{};
   Duration worker_stop{};  // SIGTERM
   Duration pause{};        // of any process
   Duration cut{};

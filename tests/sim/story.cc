@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "chief/recovery.h"
 #include "tests/sim/trace_files.h"
 
 namespace downpour {
@@ -51,6 +52,7 @@ void Story::Begin() {
   stop_planned_ = stopping_ = false;
   booted_ = world_.now();
   disk_faults_at_boot_ = world_.disk().faults_dealt();
+  servers_started_.clear();
   watch_.Forget();
   if (boot_ > 1 && !draw_.same_servers) job_.cluster.parameter_server_count = static_cast<int64_t>(1 + prng_.Below(5));
   std::erase_if(tasks_, [this](const auto& item) { return !Survives(item.second); });
@@ -62,7 +64,7 @@ void Story::Begin() {
   for (int i = 0; i < job_.cluster.parameter_server_count; ++i) {
     const std::string name = absl::StrCat("ps-", i);
     const int port = prng_.Chance(0.5) ? 8000 + i : 9000 + 100 * boot_ + i;  // as before, or a new one
-    tasks_[name].start = {name, i, i, "supervisor", 0, absl::StrCat("ps-host:", port)};
+    tasks_[name].start = {name, i, i, draw_.faults.nameless ? "" : "supervisor", 0, absl::StrCat("ps-host:", port)};
     StartTaskSoon(name);
   }
   for (int i = 0; i < job_.cluster.worker_count; ++i) {
@@ -76,8 +78,8 @@ void Story::Begin() {
 
 void Story::StartAgain(Life ended) {
   for (auto& [name, task] : tasks_) {
-    if (task.life != ended || task.due || !task.start.endpoint.empty()) continue;
-    if (!draw_.faults.nameless) ++task.start.attempt;
+    if (task.life != ended || task.due) continue;
+    if (!task.start.launcher.empty()) ++task.start.attempt;
     StartTaskSoon(name);
   }
 }
@@ -91,7 +93,12 @@ void Story::StartTask(const std::string& name, int boot) {
   if (boot != boot_ || !running_) return;
   Task& task = tasks_[name];
   task.due = false;
-  task.life = task.start.endpoint.empty() ? world_.StartWorker(task.start) : world_.StartPs(task.start);
+  if (task.start.endpoint.empty()) {
+    task.life = world_.StartWorker(task.start);
+  } else {
+    task.life = world_.StartPs(task.start);
+    ++servers_started_[name];
+  }
 }
 
 void Story::OnExit(Life life, int code, const std::string& why) {
@@ -145,13 +152,8 @@ bool Story::FailureHasCause() {
     world_.disk().Carry(remove);
     return true;
   }
-  return std::any_of(tasks_.begin(), tasks_.end(), [this](const auto& item) {
-    const Task& task = item.second;
-    if (task.start.endpoint.empty() || task.life == Life::kNone) return false;
-    const Process& ps = world_.process(task.life);
-    return !ps.alive ||
-           world_.now() - watch_.LastHeartbeat(ps.ps->incarnation()) >= draw_.timing.dead_after - draw_.timing.tick;
-  });
+  return std::any_of(servers_started_.begin(), servers_started_.end(),
+                     [](const auto& started) { return started.second > Recovery::kMostLosses; });
 }
 
 // The chief, every ps, and some of the workers: the others see the next chief of the job.

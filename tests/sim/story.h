@@ -6,9 +6,8 @@
 // Order: faults come until the draw says calm; from then on the job has to end with success. A supervisor starts ended
 //   workers again. In all generations but the last everything is stopped at once after a durable checkpoint, and the
 //   job is resumed on another number of servers.
-// A job may also fail during the faults, if a ps was silent for as long as the chief waits, or if the chief's disk
-//   failed; then it is resumed, as a person would. Any other failure is a finding, and so is a calm cluster without
-//   progress.
+// A job may also fail during the faults, if ps died again and again, or if the chief's disk failed; then it is resumed,
+//   as a person would. Any other failure is a finding, and so is a calm cluster without progress.
 #pragma once
 
 #include <cstdint>
@@ -74,7 +73,9 @@ class Story {
   // Disturbing.
   void Disturb();
   void Keep(Duration mean, void (Story::*fault)());
-  void CrashWorker();
+  void CrashWorker() { Crash(TaskRole::kWorker); }
+  void CrashPs() { Crash(TaskRole::kPs); }
+  void Crash(TaskRole kind);
   void StopWorker();
   void PauseOne();
   void CutTwo();
@@ -110,6 +111,7 @@ class Story {
   bool stop_planned_ = false;
   bool stopping_ = false;
   uint64_t disk_faults_at_boot_ = 0;
+  std::map<std::string, int> servers_started_;  // since then
   Time booted_;
 
   bool calm_ = false;

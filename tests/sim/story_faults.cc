@@ -20,6 +20,7 @@ Duration Story::Around(Duration mean) {
 
 void Story::Disturb() {
   Keep(draw_.faults.worker_crash, &Story::CrashWorker);
+  Keep(draw_.faults.ps_crash, &Story::CrashPs);
   Keep(draw_.faults.worker_stop, &Story::StopWorker);
   Keep(draw_.faults.pause, &Story::PauseOne);
   Keep(draw_.faults.cut, &Story::CutTwo);
@@ -38,8 +39,8 @@ void Story::Keep(Duration mean, void (Story::*fault)()) {
   });
 }
 
-void Story::CrashWorker() {
-  const Life life = OneOf(world_.Alive(TaskRole::kWorker));
+void Story::Crash(TaskRole kind) {
+  const Life life = OneOf(world_.Alive(kind));
   if (life == Life::kNone) return;
   world_.Crash(life);
   StartAgain(life);
@@ -53,18 +54,14 @@ void Story::StopWorker() {
 void Story::PauseOne() {
   const Life life = OneOf(world_.Alive());
   if (life == Life::kNone) return;
-  // The only copy of a slice must not be away for longer than the chief waits, or the job fails.
-  const bool ps = world_.process(life).kind == TaskRole::kPs;
-  const Duration length = Around(ps ? draw_.timing.dead_after / 10 : draw_.timing.dead_after);
-  world_.Pause(life, std::min(length, 2 * draw_.timing.dead_after));
+  world_.Pause(life, std::min(Around(draw_.timing.dead_after), 2 * draw_.timing.dead_after));
 }
 
 void Story::CutTwo() {
   const Life one = OneOf(world_.Alive());
   const Life other = OneOf(world_.Alive());
   if (one == other) return;
-  const bool worker = world_.process(one).kind == TaskRole::kWorker || world_.process(other).kind == TaskRole::kWorker;
-  const Duration length = Around(worker ? draw_.timing.dead_after / 2 : draw_.timing.dead_after / 10);
+  const Duration length = Around(draw_.timing.dead_after / 2);
   const bool loses = prng_.Chance(0.5);
   world_.network().Cut(one, other, length, loses);
   if (prng_.Chance(0.5)) world_.network().Cut(other, one, length, loses);

@@ -20,17 +20,6 @@ void Watch::Add(const Process& process, const std::string& what) {
   world_->findings().Add(absl::StrCat(process.name, "#", static_cast<uint32_t>(process.life), ": ", what));
 }
 
-Time Watch::LastHeartbeat(Incarnation from) const {
-  const auto found = heartbeats_.find(from);
-  return found == heartbeats_.end() ? Time{} : found->second;
-}
-
-void Watch::OnArrival(const Process& process, const Input& input) {
-  const auto* received = std::get_if<Received>(&input);
-  if (process.kind != TaskRole::kChief || received == nullptr) return;
-  if (const auto* beat = std::get_if<Heartbeat>(&received->message)) heartbeats_[beat->from] = world_->now();
-}
-
 void Watch::OnReceived(const Process& process, const Received& received) {
   if (const auto* push = std::get_if<Push>(&received.message)) push_ = *push;
   if (process.kind == TaskRole::kChief) {
@@ -89,8 +78,7 @@ void Watch::CheckServed(const Process& process, SliceId slice) {
 void Watch::CheckChief(const Process& process) {
   const ChiefRole& chief = *process.chief;
   std::vector<SliceEpoch> epochs = chief.epochs();
-  const bool placed_anew = epochs != epochs_;
-  for (size_t i = 0; placed_anew && i < std::min(epochs.size(), epochs_.size()); ++i) {
+  for (size_t i = 0; epochs != epochs_ && i < std::min(epochs.size(), epochs_.size()); ++i) {
     if (epochs[i] == SliceEpoch{}) {
       epochs[i] = epochs_[i];  // a chief that has just begun
     } else if (epochs[i] < epochs_[i]) {
@@ -98,7 +86,8 @@ void Watch::CheckChief(const Process& process) {
           absl::StrCat("slice ", i, " goes back from epoch ", ToString(epochs_[i]), " to ", ToString(epochs[i])));
     }
   }
-  if (placed_anew || chief.committed() != committed_) {
+  if (chief.settled() && (epochs != settled_epochs_ || chief.committed() != committed_)) {
+    settled_epochs_ = epochs;
     committed_ = chief.committed();
     for (size_t i = 0; i < epochs.size(); ++i) {
       if (!truth_->Finished(SliceId{static_cast<uint32_t>(i)}, epochs[i]).Covers(committed_)) {

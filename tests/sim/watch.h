@@ -32,7 +32,6 @@ class Watch {
  public:
   Watch(World* world, const Oracle* oracle, Truth* truth) : world_(world), oracle_(oracle), truth_(truth) {}
 
-  void OnArrival(const Process& process, const Input& input);  // which a stopped process will only see later
   void OnReceived(const Process& process, const Received& received);
   void OnSend(PeerId to, const Message& message) { sent_.emplace_back(to, message); }
   void OnTrace(const Process& process, const TraceRecord& record);
@@ -42,8 +41,6 @@ class Watch {
   const std::optional<Manifest>& durable() const { return durable_; }
   // Every record so far, by process, as the ledger checker reads them.
   const std::map<Life, std::vector<TraceRecord>>& traces() const { return traces_; }
-  // When a heartbeat of that member last reached the chief's host; the beginning of time if never.
-  Time LastHeartbeat(Incarnation from) const;
   // Whether a chief has told anybody of success.
   bool told_success() const { return told_success_; }
   // A new generation must make its own checkpoint before it ends.
@@ -90,9 +87,9 @@ class Watch {
   std::map<std::pair<Life, PeerId>, uint64_t> joiners_;  // nonce by the chief's connection
   std::map<Incarnation, uint64_t> given_;                // nonce by incarnation
   std::map<std::string, Incarnation> names_;             // who has the name now
-  std::map<Incarnation, Time> heartbeats_;
   std::map<Round, IntervalSet> committed_at_start_;
   std::vector<SliceEpoch> epochs_;
+  std::vector<SliceEpoch> settled_epochs_;  // of when the next was checked
   IntervalSet committed_;
   std::map<uint64_t, uint32_t> evaluated_;  // values by versions digest
   std::map<std::pair<Life, PeerId>, InFlight> in_flight_;

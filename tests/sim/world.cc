@@ -159,7 +159,6 @@ void World::ScheduleTick(Life life) {
 void World::Give(Life life, Input input) {
   Process& process = *processes_[static_cast<size_t>(life)];
   if (!process.alive || !findings_->ok()) return;
-  watch_->OnArrival(process, input);
   if (process.paused) {
     process.held.push_back(std::move(input));
   } else {

@@ -138,7 +138,7 @@ TEST_F(AssignmentTest, RestoresRecordsAndTakesTheSlicesWord) {
   EXPECT_EQ(DecodeRecord(Restores()[0].blocks)->finished, SetOf({0, 1, 2}));
   ASSERT_TRUE(Report(SliceId{0}, SetOf({0, 1, 2})).ok());
   ASSERT_TRUE(Report(SliceId{1}, SetOf({0, 2})).ok());
-  EXPECT_EQ(assignment.Finished(), SetOf({0, 2}));
+  EXPECT_EQ(assignment.TakeFinished(), SetOf({0, 2}));
   EXPECT_THAT(failures.list(), IsEmpty());
 }
 
@@ -239,7 +239,7 @@ TEST_F(AssignmentTest, AReportOfAnEpochThatIsOverChangesNothing) {
   EXPECT_FALSE(assignment.complete());
   ASSERT_TRUE(Report(SliceId{0}, {}).ok());
   ASSERT_TRUE(assignment.complete());
-  EXPECT_TRUE(assignment.Finished().empty());
+  EXPECT_TRUE(assignment.TakeFinished().empty());
 }
 
 TEST_F(AssignmentTest, AReadThatEndsAfterItsEpochIsIgnored) {

@@ -1,0 +1,81 @@
+#include "chief/recovery.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace downpour {
+
+void Recovery::Lost(const Task& server, const std::string& why) {
+  last_words_[server.name] =
+      absl::StrCat(server.name, " (host ", server.process.host, ", process ", server.process.pid, ") is gone: ", why);
+}
+
+bool Recovery::here() const {
+  const auto& servers = parts_.assignment.servers();
+  return std::all_of(servers.begin(), servers.end(), [this](const Assignment::Server& server) {
+    const Task* task = parts_.members.Find(server.incarnation);
+    return task != nullptr && task->alive();
+  });
+}
+
+bool Recovery::ReplacementsWait() const {
+  const std::vector<Task*> alive = parts_.members.Alive(TaskRole::kPs);
+  return std::any_of(alive.begin(), alive.end(),
+                     [this](const Task* task) { return !parts_.assignment.IsServer(task->incarnation); });
+}
+
+void Recovery::Advance() {
+  if (!parts_.assignment.placed()) return;
+  if (!here()) parts_.rounds.GiveUp("a ps is gone");
+  FailIfGoneForTooLong();
+  const bool busy = loading_ || parts_.rounds.active() || parts_.turn.now < next_load_;
+  if (busy || !ReplacementsWait()) return;
+  loading_ = true;
+  parts_.store.Load([this](const absl::Status& status) { Replace(status); });
+}
+
+// A checkpoint that cannot be read may be whole, and newer than those that can.
+void Recovery::Replace(const absl::Status& checkpoints_loaded) {
+  loading_ = false;
+  if (!checkpoints_loaded.ok()) {
+    parts_.failures.Add("chief", absl::StrCat("checkpoints cannot be read; slices wait: ", Words(checkpoints_loaded)));
+    next_load_ = parts_.turn.now + timing_.dead_after;
+    return;
+  }
+  for (const CheckpointStore::Damaged& damaged : parts_.store.damaged()) parts_.failures.Add("chief", damaged.why);
+  const std::vector<Task*> servers = parts_.members.Alive(TaskRole::kPs);
+  for (const Task* task : servers) {
+    if (!parts_.assignment.IsServer(task->incarnation)) Count(*task);
+  }
+  parts_.assignment.Replace(servers, OfPlan(parts_.store.valid(), job_, parts_.data.shape()));
+}
+
+void Recovery::Count(const Task& successor) {
+  ++servers_lost_;
+  Losses& losses = losses_[successor.name];
+  if (const uint64_t commits = parts_.ledger.commits(); losses.commits != commits) {
+    losses = {};
+    losses.commits = commits;
+  }
+  const std::string& last_words = last_words_[successor.name];
+  if (losses.count++ == 0) losses.first = last_words;
+  parts_.turn.out.Info(absl::StrCat(successor.name, " (process ", successor.process.pid, " on ", successor.process.host,
+                                    ") takes over its slices; ", last_words));
+  if (losses.count < kMostLosses) return;
+  failure_ = absl::StrCat(losses.count, " processes in a row ended as ", successor.name,
+                          " while no lease was committed. The first: ", losses.first);
+}
+
+void Recovery::FailIfGoneForTooLong() {
+  for (const Assignment::Server& server : parts_.assignment.servers()) {
+    const Task* task = parts_.members.Find(server.incarnation);
+    if (task == nullptr || task->alive() || parts_.turn.now - task->heard < timing_.server_wait) continue;
+    failure_ = absl::StrFormat("%s; nobody came in its place for %.0f s", last_words_[server.name],
+                               Seconds(parts_.turn.now - task->heard));
+    return;
+  }
+}
+
+}  // namespace downpour

@@ -1,0 +1,79 @@
+// What becomes of the slices of a ps that is gone: they wait for a process in its place, and get their state from the
+// newest checkpoint that has it.
+//
+//   recovery.Lost(task, "it was started again");
+//   recovery.Advance();                              // after each input
+//   if (recovery.here()) ...every ps that slices were given to is there...
+//
+// Order: a ps holds the only copy of its slices, so silence does not make it dead (protocol rule B11,
+//   schema/PROTOCOL.md): one that beats again goes on where it was. Its slices are placed anew once another process
+//   joined under its name, from checkpoints as they are read then, after a manifest that was being written.
+// Errors: failure(), with one sentence: a ps that is away for Timing::server_wait, or whose place is taken by one process
+//   after the other while no lease is committed.
+// Tests: tests/unit/chief/chief_recovery_test.cc.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "chief/assignment.h"
+#include "chief/checkpoint_round.h"
+#include "chief/checkpoint_store.h"
+#include "chief/data_plan.h"
+#include "chief/failures.h"
+#include "chief/leases.h"
+#include "chief/membership.h"
+
+namespace downpour {
+
+class Recovery {
+ public:
+  // Processes in one place without a lease committed in between: what kills them will kill the next one too.
+  static constexpr int kMostLosses = 6;
+
+  struct Parts {  // of the chief, that this one works with
+    Turn& turn;
+    Membership& members;
+    const DataPlan& data;
+    Assignment& assignment;
+    const LeaseLedger& ledger;
+    CheckpointStore& store;
+    CheckpointRounds& rounds;
+    FailureList& failures;
+  };
+  Recovery(const Parts& parts, const JobSpec& job, const Timing& timing) : parts_(parts), job_(job), timing_(timing) {}
+
+  void Lost(const Task& server, const std::string& why);
+  void Advance();
+
+  // No slice's ps is gone.
+  bool here() const;
+  uint64_t servers_lost() const { return servers_lost_; }
+  const std::string& failure() const { return failure_; }
+
+ private:
+  struct Losses {
+    int count = 0;  // since `commits`
+    uint64_t commits = 0;
+    std::string first;  // what became of the first of them
+  };
+  bool ReplacementsWait() const;
+  void Replace(const absl::Status& checkpoints_loaded);
+  void Count(const Task& successor);
+  void FailIfGoneForTooLong();
+
+  Parts parts_;
+  const JobSpec& job_;
+  const Timing timing_;
+
+  std::map<std::string, std::string> last_words_;  // by task: why it is gone
+  std::map<std::string, Losses> losses_;           // by task
+  uint64_t servers_lost_ = 0;
+  bool loading_ = false;
+  Time next_load_{};
+  std::string failure_;
+};
+
+}  // namespace downpour

@@ -1,0 +1,243 @@
+// A ps that is gone: who waits, who comes in its place, what its slices get and what is computed again.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "chief/recovery.h"
+#include "tests/unit/chief/chief_role_fixture.h"
+
+namespace downpour {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+class ChiefRecoveryTest : public ChiefRoleTest {
+ protected:
+  // Two leases are committed and in checkpoint 1-1, two more only in the slices.
+  void RunAhead() {
+    StartRunning();
+    worker = &cluster->worker[0];
+    Commit(2);
+    cluster->Wait(11s);
+    ASSERT_EQ(cluster->Status()["checkpoint"]["leasesCommitted"], 2);
+    Commit(2);
+    ASSERT_EQ(cluster->role->committed().Count(), 4u);
+    cluster->Forget();
+  }
+  void Commit(int leases) {
+    for (int i = 0; i < leases; ++i) cluster->Finish(*worker, cluster->Ask(*worker, 1).at(0));
+  }
+  // The process is no more; another one of the same launcher, or of none, takes its place.
+  void Die(int index) {
+    FakeMember& server = cluster->ps[index];
+    server.alive = false;
+    server.slices.clear();
+  }
+  void Restart(int index) {
+    FakeMember& server = cluster->ps[index];
+    server.alive = true;
+    server.slices.clear();
+    server.join.nonce += 1000;
+    ++server.join.pid;
+    ++server.join.attempt;
+    cluster->JoinPs(index);
+  }
+  void Supervised() {
+    for (FakeMember& server : cluster->ps) server.join.launcher = "run-1";
+  }
+  FakeMember* worker = nullptr;
+};
+
+TEST_F(ChiefRecoveryTest, ASilentPsIsWaitedForAndGoesOnWhereItWas) {
+  RunAhead();
+  const std::vector<SliceEpoch> epochs = cluster->role->epochs();
+  cluster->ps[1].alive = false;
+  cluster->Wait(8s);
+  EXPECT_EQ(cluster->role->state(), JobState::kRunning);
+  EXPECT_EQ(cluster->TaskStatus("ps-1")["state"], "LOST");
+  EXPECT_THAT(cluster->Status()["waits"].dump(), HasSubstr("is gone; its 1 slices wait for it"));
+  EXPECT_THAT(cluster->Status()["pending"].dump(), HasSubstr("ps-1"));
+  cluster->ps[1].alive = true;
+  cluster->Wait(1s);
+  EXPECT_EQ(cluster->TaskStatus("ps-1")["state"], "RUNNING");
+  EXPECT_EQ(cluster->role->epochs(), epochs) << "nobody else had its slices meanwhile";
+  EXPECT_EQ(cluster->role->committed().Count(), 4u);
+  EXPECT_EQ(cluster->Status()["recovery"]["psLost"], 0);
+}
+
+TEST_F(ChiefRecoveryTest, AnotherProcessGetsTheSlicesFromTheNewestCheckpointInNewEpochs) {
+  RunAhead();
+  Die(1);
+  cluster->Wait(6s);
+  Restart(1);
+  cluster->Wait(1s);
+  EXPECT_EQ(cluster->role->epochs(), (std::vector<SliceEpoch>{{1, 1}, {1, 2}}));
+  EXPECT_EQ(cluster->ps[1].slices.at(SliceId{1}).finished.Count(), 2u);
+  EXPECT_EQ(cluster->role->committed().Count(), 2u) << "what the slice reports, not what the ledger remembers";
+  const nlohmann::json recovery = cluster->Status()["recovery"];
+  EXPECT_EQ(recovery["psLost"], 1);
+  EXPECT_EQ(recovery["batchesRecomputed"], 4) << "two leases of two batches";
+  ASSERT_THAT(cluster->Sent<Placement>(*worker), Not(IsEmpty()));
+  EXPECT_EQ(cluster->Sent<Placement>(*worker).back().servers[1].incarnation, cluster->ps[1].id);
+  EXPECT_EQ(ToNumber(cluster->Ask(*worker, 1).at(0)), 2u) << "the lowest that is open again";
+}
+
+TEST_F(ChiefRecoveryTest, ASupervisorsNextAttemptIsKnownToReplaceTheDeadAtOnce) {
+  StartRunning();
+  Die(0);
+  cluster = std::make_unique<ChiefHarness>(SmallJob());
+  Supervised();
+  cluster->Start();
+  cluster->RunToRunning();
+  worker = &cluster->worker[0];
+  Commit(1);
+  Restart(0);
+  EXPECT_EQ(cluster->role->epochs()[0], (SliceEpoch{1, 2}));
+  EXPECT_EQ(cluster->role->committed().Count(), 0u) << "no checkpoint yet: initial values";
+  EXPECT_THAT(cluster->Status()["failures"].dump(), HasSubstr("it was started again"));
+}
+
+TEST_F(ChiefRecoveryTest, ASecondProcessOfALivingPsIsOnlyRefused) {
+  StartRunning();
+  Join second = cluster->ps[0].join;
+  second.nonce = 4242;
+  cluster->Say(PeerId{uint64_t{1} << 40}, second);
+  EXPECT_THAT(cluster->Sent<Refused>(PeerId{uint64_t{1} << 40}), SizeIs(1));
+  EXPECT_EQ(cluster->role->epochs()[0], (SliceEpoch{1, 1}));
+}
+
+// Evidence of before the loss says nothing about the slice's new life (protocol rule A2).
+TEST_F(ChiefRecoveryTest, EvidenceOfTheOldEpochCommitsNothing) {
+  RunAhead();
+  const LeaseId lease = cluster->Ask(*worker, 1).at(0);
+  cluster->Apply(lease);
+  const LeaseDone late = cluster->Evidence(*worker, lease);
+  Die(1);
+  cluster->Wait(6s);
+  cluster->ps[1].answers_assign = false;
+  Restart(1);
+  cluster->Forget();
+  cluster->Say(worker->control, late);
+  EXPECT_THAT(cluster->Sent<LeaseDoneReply>(*worker), IsEmpty()) << "nobody knows yet what the slice holds";
+  cluster->ps[1].answers_assign = true;
+  cluster->Wait(1s);
+  cluster->Say(worker->control, late);
+  ASSERT_THAT(cluster->Sent<LeaseDoneReply>(*worker), SizeIs(1));
+  EXPECT_FALSE(cluster->Sent<LeaseDoneReply>(*worker)[0].committed);
+}
+
+TEST_F(ChiefRecoveryTest, NoRoundSpansALoss) {
+  RunAhead();
+  cluster->ps[0].answers_snapshots = false;
+  cluster->Wait(10s);
+  ASSERT_THAT(cluster->Status()["checkpoint"]["writing"], HasSubstr("1-2"));
+  Die(1);
+  cluster->Wait(6s);
+  EXPECT_EQ(cluster->Status()["checkpoint"]["writing"], "");
+  EXPECT_THAT(cluster->Status()["checkpoint"]["lastError"], HasSubstr("a ps is gone"));
+  cluster->Wait(20s);
+  EXPECT_EQ(cluster->Status()["checkpoint"]["writing"], "") << "no round begins without it";
+  EXPECT_EQ(cluster->Status()["checkpoint"]["round"], "1-1");
+}
+
+TEST_F(ChiefRecoveryTest, APsThatDiesWhileItIsRestoredIsReplacedAsWell) {
+  RunAhead();
+  Die(1);
+  cluster->Wait(6s);
+  cluster->ps[1].answers_assign = false;
+  Restart(1);
+  cluster->Wait(2s);
+  Die(1);
+  cluster->Wait(6s);
+  cluster->ps[1].answers_assign = true;
+  Restart(1);
+  cluster->Wait(1s);
+  EXPECT_EQ(cluster->role->epochs()[1], (SliceEpoch{1, 3}));
+  EXPECT_EQ(cluster->role->committed().Count(), 2u);
+  EXPECT_EQ(cluster->Status()["recovery"]["psLost"], 2);
+}
+
+TEST_F(ChiefRecoveryTest, ADamagedRecordCostsTheSliceAnOlderState) {
+  RunAhead();
+  Die(1);
+  cluster->disk->At("checkpoints/1-1/ps-1.shard")[20] ^= 1;
+  cluster->Wait(6s);
+  Restart(1);
+  cluster->Wait(1s);
+  EXPECT_EQ(cluster->role->committed().Count(), 0u);
+  EXPECT_THAT(cluster->Status()["failures"].dump(), HasSubstr("restarts from its initial values"));
+}
+
+TEST_F(ChiefRecoveryTest, TheJobEndsWithAllItsSamplesThoughAPsDiedAtTheEnd) {
+  StartRunning();
+  worker = &cluster->worker[0];
+  cluster->ps[0].answers_snapshots = false;
+  TrainAndEvaluate();
+  Die(0);
+  cluster->Wait(6s);
+  ASSERT_EQ(cluster->role->state(), JobState::kRunning) << "no checkpoint holds all leases yet";
+  cluster->ps[0].answers_snapshots = true;
+  Restart(0);
+  cluster->Wait(1s);
+  EXPECT_EQ(cluster->role->committed().Count(), 0u);
+  TrainAndEvaluate();
+  cluster->Wait(6s);
+  EXPECT_EQ(cluster->role->state(), JobState::kSucceeded);
+  SayGoodbye();
+  EXPECT_EQ(Summary()["samplesCommitted"], 24);
+  EXPECT_EQ(Summary()["psLost"], 1);
+  EXPECT_EQ(Summary()["batchesRecomputed"], 12);
+}
+
+TEST_F(ChiefRecoveryTest, APsThatNobodyReplacesFailsTheJobWithOneSentence) {
+  RunAhead();
+  Die(1);
+  cluster->Wait(Timing().server_wait + 1s);
+  EXPECT_EQ(cluster->role->state(), JobState::kFailed);
+  const std::string error = cluster->Status()["errorMessage"];
+  EXPECT_THAT(error, HasSubstr("ps-1 (host h1, process"));
+  EXPECT_THAT(error, HasSubstr("no heartbeat for 5.0 s"));
+  EXPECT_THAT(error, HasSubstr("checkpoints/1-1 with 2 leases"));
+  EXPECT_THAT(error, HasSubstr("--resume"));
+  ASSERT_THAT(cluster->Sent<JobEnd>(*worker), Not(IsEmpty()));
+  EXPECT_FALSE(cluster->Sent<JobEnd>(*worker)[0].succeeded);
+  SayGoodbye();
+  EXPECT_EQ(cluster->exit()->code, 1);
+  EXPECT_EQ(Summary()["state"], "FAILED");
+}
+
+TEST_F(ChiefRecoveryTest, ProcessesThatDieOneAfterTheOtherFailTheJobUnlessLeasesAreCommitted) {
+  cluster = std::make_unique<ChiefHarness>(SmallJob());
+  Supervised();
+  cluster->Start();
+  cluster->RunToRunning();
+  worker = &cluster->worker[0];
+  for (int loss = 1; loss < Recovery::kMostLosses; ++loss) Restart(0);
+  Commit(1);
+  for (int loss = 1; loss < Recovery::kMostLosses; ++loss) Restart(0);
+  EXPECT_EQ(cluster->role->state(), JobState::kRunning);
+  Restart(0);
+  EXPECT_EQ(cluster->role->state(), JobState::kFailed);
+  EXPECT_THAT(cluster->Status()["errorMessage"], HasSubstr("6 processes in a row ended as ps-0"));
+}
+
+TEST_F(ChiefRecoveryTest, CheckpointsThatCannotBeReadAreWaitedFor) {
+  RunAhead();
+  Die(1);
+  cluster->disk->fate = [](const StorageOp& op) {
+    return op.kind == StorageOp::Kind::kList ? absl::PermissionDeniedError("permission denied") : absl::OkStatus();
+  };
+  cluster->Wait(6s);
+  Restart(1);
+  cluster->Wait(1s);
+  EXPECT_THAT(cluster->ps[1].slices, IsEmpty());
+  EXPECT_THAT(cluster->Status()["failures"].dump(), HasSubstr("permission denied"));
+  cluster->disk->fate = nullptr;
+  cluster->Wait(6s);
+  EXPECT_EQ(cluster->role->committed().Count(), 2u);
+}
+
+}  // namespace
+}  // namespace downpour
