@@ -61,7 +61,7 @@ class MemberSession {
   enum class News {
     kNotMine,  // not about membership: the owner's business
     kHandled,
-    kJoined,   // incarnation(), term(), name() and job() are new
+    kJoined,   // incarnation(), name() and job() are new
     kDropped,  // no longer a member
   };
   News Receive(Time now, const Message& message, Effects& effects);
@@ -77,7 +77,6 @@ class MemberSession {
   bool member() const { return incarnation_ != Incarnation::kNone; }
   bool ended() const { return ended_; }
   Incarnation incarnation() const { return incarnation_; }
-  uint32_t term() const { return term_; }
   const std::string& name() const { return name_; }
   const std::string& job() const { return job_; }
   const Timing& timing() const { return options_.timing; }

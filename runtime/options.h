@@ -21,8 +21,8 @@ struct Timing {
   Duration server_wait = 600s;
   // An unanswered control message is sent again. Simulator: 50 ms to 2 s.
   Duration control_retry = 500ms;
-  // An unanswered push, pull or probe is sent again; above the time a full window takes on a slow link. Simulator: 50 ms
-  // to 2 s.
+  // A ps that has been silent for so long is sent its unanswered pushes, pulls and probes again. Simulator: 50 ms to
+  // 2 s.
   Duration data_retry = 2s;
   // A refused or unanswered Join is sent again. Simulator: 50 ms to 1 s.
   Duration join_retry = 500ms;

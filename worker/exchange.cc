@@ -103,7 +103,7 @@ void Exchange::Keep(HeldLease& lease, Step step, SliceId slice, Payload gradient
 void Exchange::Withhold(SliceId slice, InFlight::Kept& kept, Time until) {
   if (kept.state == State::kSent) map_.link_of(slice).unanswered -= kept.gradient.size();
   kept.state = State::kHeld;
-  kept.deadline = until;
+  kept.at = until;
 }
 
 void Exchange::Flush(Time now, Effects& effects) {
@@ -111,22 +111,27 @@ void Exchange::Flush(Time now, Effects& effects) {
 }
 
 void Exchange::FlushTo(PsLink& link, Time now, Effects& effects) {
+  Flushed flushed;
   for (HeldLease& lease : leases_) {
-    for (InFlight::StepEntry& entry : lease.in_flight.steps()) {
-      if (!FlushStep(lease, entry, link, now, effects)) return;
-    }
+    for (InFlight::StepEntry& entry : lease.in_flight.steps()) FlushStep(lease, entry, link, now, flushed, effects);
   }
-  const Time deadline = now + timing().data_retry;
-  while (std::optional<Pull> pull = pull_.Next(deadline, session_.incarnation(), link, map_, parameters_.versions)) {
+  const Incarnation from = session_.incarnation();
+  for (Pull& pull : pull_.AskAgain(now, timing().data_retry, from, link, map_, parameters_.versions)) {
+    flushed.again = true;
+    effects.SendTo(link.peer, std::move(pull));
+  }
+  if (flushed.again) link.BackOff();
+  if (flushed.full) return;
+  while (std::optional<Pull> pull = pull_.Next(now, from, link, map_, parameters_.versions)) {
     effects.SendTo(link.peer, *std::move(pull));
   }
 }
 
-// False if the window is full.
-bool Exchange::FlushStep(HeldLease& lease, InFlight::StepEntry& entry, PsLink& link, Time now, Effects& effects) {
+// What goes again keeps its share of the window: the first copy may still be on its way.
+void Exchange::FlushStep(HeldLease& lease, InFlight::StepEntry& entry, PsLink& link, Time now, Flushed& flushed,
+                         Effects& effects) {
   Push push{.from = session_.incarnation(), .lease = lease.id, .step = entry.step, .slices = {}};
   uint64_t bytes = 0;
-  bool room = true;
   const auto send = [&] {
     if (push.slices.empty()) return;
     Push bundle{.from = push.from, .lease = push.lease, .step = push.step, .slices = std::exchange(push.slices, {})};
@@ -135,19 +140,23 @@ bool Exchange::FlushStep(HeldLease& lease, InFlight::StepEntry& entry, PsLink& l
   };
   for (const SliceId slice : link.slices) {
     InFlight::Kept& kept = entry.slices[ToNumber(slice)];
-    if (kept.state != State::kReady) continue;
     const uint64_t more = kept.gradient.size();
-    room = link.HasRoom(more);
-    if (!room) break;
+    if (kept.state == State::kReady) {
+      flushed.full = flushed.full || !link.HasRoom(more);
+      if (flushed.full) continue;
+      link.unanswered += more;
+    } else if (kept.state == State::kSent && link.Overdue(kept.at, now, timing().data_retry)) {
+      flushed.again = kept.resent = true;
+    } else {
+      continue;
+    }
     if (bytes + more > kMaxMessagePayload || push.slices.size() == kMaxFrames - 1) send();
     push.slices.push_back({slice, map_.epoch(slice), kept.computed_from, kept.gradient});
     bytes += more;
-    link.unanswered += more;
     kept.state = State::kSent;
-    kept.deadline = now + timing().data_retry;
+    kept.at = now;
   }
   send();
-  return room;
 }
 
 PsLink* Exchange::LinkTo(PeerId peer, Incarnation incarnation) {
@@ -160,7 +169,7 @@ PsLink* Exchange::LinkTo(PeerId peer, Incarnation incarnation) {
 absl::Status Exchange::Receive(PeerId from, const PushReply& reply, Time now, Effects& effects) {
   PsLink* link = LinkTo(from, reply.from);
   if (link == nullptr) return absl::OkStatus();
-  link->window = reply.window;
+  link->Hear(reply.window, now);
   HeldLease* lease = Find(reply.lease);
   for (const PushReply::Item& item : reply.slices) {
     if (item.refusal == SliceRefusal::kWrongShape) return Ejected(*link);
@@ -189,7 +198,9 @@ void Exchange::Hear(HeldLease& lease, PsLink& link, const PushReply::Item& item,
                            if (step <= item.acked) Acknowledge(lease, step, kept, item, effects);
                          });
   if (heard == LeaseProgress::Heard::kFirst) {
-    lease.in_flight.ForEach(item.slice, [](InFlight::Kept& kept) { kept.state = State::kReady; });
+    lease.in_flight.ForEach(item.slice, [](InFlight::Kept& kept) {
+      if (kept.state == State::kHeld) kept.state = State::kReady;
+    });
   }
 }
 
@@ -225,7 +236,7 @@ void Exchange::BeginPull(Time now, Effects& effects) {
 absl::Status Exchange::Receive(PeerId from, const PullReply& reply, Time now, Effects& effects) {
   PsLink* link = LinkTo(from, reply.from);
   if (link == nullptr) return absl::OkStatus();
-  link->window = reply.window;
+  link->Hear(reply.window, now);
   bool ejected = false;
   pull_.Receive(reply, *link, now + timing().control_retry, [&](const PullReply::Item& item) {
     ejected |= item.refusal == SliceRefusal::kWrongShape;
@@ -258,16 +269,12 @@ void Exchange::Tick(Time now, Effects& effects) {
     for (InFlight::StepEntry& entry : lease.in_flight.steps()) {
       for (const Slice& slice : grid_.slices) {
         InFlight::Kept& kept = entry.slices[ToNumber(slice.id)];
-        const bool waits = kept.state == State::kSent || kept.state == State::kHeld;
-        if (!waits || kept.deadline > now || !lease.progress.Known(slice.id)) continue;
-        Withhold(slice.id, kept, now);
+        if (kept.state != State::kHeld || kept.at > now || !lease.progress.Known(slice.id)) continue;
         kept.state = State::kReady;
         kept.resent = true;
       }
     }
   }
-  pull_.AskAgain(now, now + timing().data_retry, session_.incarnation(), map_, parameters_.versions,
-                 [&](PeerId peer, Pull pull) { effects.SendTo(peer, std::move(pull)); });
   Flush(now, effects);
 }
 

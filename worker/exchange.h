@@ -49,7 +49,8 @@ class Exchange {
   Exchange(MemberSession* session, const SliceGrid* grid, PeerId first_peer)
       : session_(*session), grid_(*grid), map_(grid->size(), first_peer), pull_(grid), parameters_(grid->size()) {}
 
-  // What moved is asked and pulled anew. Errors: INVALID_ARGUMENT, and nothing has changed.
+  // What moved is probed, and pushed and pulled where it is now, as far as that is still to come.
+  // Errors: INVALID_ARGUMENT, and nothing has changed.
   absl::Status Place(const Placement& placement, Time now, Effects& effects);
   uint64_t placement() const { return map_.number(); }
 
@@ -69,7 +70,6 @@ class Exchange {
   void BeginPull(Time now, Effects& effects);
   bool fresh() const { return pull_.fresh(); }
   uint64_t pulls_begun() const { return pull_.begun(); }
-  const ParameterSet& parameters() const { return parameters_; }
   const ParameterSet& Use() {
     pull_.Use();
     return parameters_;
@@ -88,7 +88,13 @@ class Exchange {
                    Effects& effects);
   void Withhold(SliceId slice, InFlight::Kept& kept, Time until);
   void FlushTo(PsLink& link, Time now, Effects& effects);
-  bool FlushStep(HeldLease& lease, InFlight::StepEntry& entry, PsLink& link, Time now, Effects& effects);
+  // What happened to the pushes and pulls of one flush.
+  struct Flushed {
+    bool full = false;   // some had no room in the window
+    bool again = false;  // some were sent before
+  };
+  void FlushStep(HeldLease& lease, InFlight::StepEntry& entry, PsLink& link, Time now, Flushed& flushed,
+                 Effects& effects);
   PsLink* LinkTo(PeerId peer, Incarnation incarnation);
   bool Take(const PullReply::Item& item);
   const Timing& timing() const { return session_.timing(); }

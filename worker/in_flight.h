@@ -23,16 +23,16 @@ class InFlight {
  public:
   enum class State : uint8_t {
     kNone,   // no gradient is kept
-    kHeld,   // not to be sent before `deadline`, or before its slice has answered in its epoch
+    kHeld,   // not to be sent before `at`, or before its slice has answered in its epoch
     kReady,  // to be sent
-    kSent,   // unanswered; sent again at `deadline`
+    kSent,   // at `at`, and unanswered since
   };
   struct Kept {
     Payload gradient;  // empty for an empty push
     Version computed_from;
     State state = State::kNone;
     bool resent = false;
-    Time deadline;
+    Time at;
   };
   struct StepEntry {
     Step step = 0;

@@ -25,10 +25,10 @@ void PullRound::Abandon(ShardMap& map) {
   fresh_ = false;
 }
 
-std::optional<Pull> PullRound::Next(Time deadline, Incarnation from, PsLink& link, const ShardMap& map,
+std::optional<Pull> PullRound::Next(Time now, Incarnation from, PsLink& link, const ShardMap& map,
                                     const std::vector<Version>& have) {
   if (missing_ == 0) return std::nullopt;
-  Request request{.id = last_request_ + 1, .peer = link.peer, .slices = {}, .deadline = deadline};
+  Request request{.id = last_request_ + 1, .peer = link.peer, .slices = {}, .refused = false, .at = now};
   uint64_t bytes = 0;
   for (const SliceId slice : link.slices) {
     if (!wanted_[ToNumber(slice)]) continue;
@@ -44,6 +44,19 @@ std::optional<Pull> PullRound::Next(Time deadline, Incarnation from, PsLink& lin
   ++last_request_;
   requests_.push_back(std::move(request));
   return MessageOf(requests_.back(), from, map, have);
+}
+
+std::vector<Pull> PullRound::AskAgain(Time now, Duration data_retry, Incarnation from, const PsLink& link,
+                                      const ShardMap& map, const std::vector<Version>& have) {
+  std::vector<Pull> again;
+  for (Request& request : requests_) {
+    if (request.peer != link.peer) continue;
+    if (request.refused ? request.at > now : !link.Overdue(request.at, now, data_retry)) continue;
+    request.refused = false;
+    request.at = now;
+    again.push_back(MessageOf(request, from, map, have));
+  }
+  return again;
 }
 
 Pull PullRound::MessageOf(const Request& request, Incarnation from, const ShardMap& map,

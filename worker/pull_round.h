@@ -1,12 +1,12 @@
 // One pull of every slice: which are wanted, which are asked for, and when to ask again.
 //
 //   round.Begin();
-//   while (auto pull = round.Next(now + retry, link, epochs, have)) effects.SendTo(link.peer, *pull);
+//   while (auto pull = round.Next(now, from, link, map, have)) effects.SendTo(link.peer, *pull);
 //   round.Receive(reply, link, now + pause, [&](const PullReply::Item& item) {...});
 //   if (round.fresh()) { ...compute on them...; round.Use(); }
 //
 // Order: values that a computation uses were all asked for after Begin, so they hold what this worker pushed before it.
-//   An answer counts for the request that it names; one that is late for its deadline still counts, a second one not.
+//   An answer counts for the request that it names, however late, and there for each slice once.
 // Tests: tests/unit/worker/pull_round_test.cc.
 #pragma once
 
@@ -36,18 +36,11 @@ class PullRound {
   void Abandon(ShardMap& map);
 
   // The next message for that ps, as far as its window allows; none if nothing is wanted from it or no room is left.
-  std::optional<Pull> Next(Time deadline, Incarnation from, PsLink& link, const ShardMap& map,
+  std::optional<Pull> Next(Time now, Incarnation from, PsLink& link, const ShardMap& map,
                            const std::vector<Version>& have);
-  // Requests whose deadline has passed, each to be sent again as it is.
-  template <typename Send>
-  void AskAgain(Time now, Time deadline, Incarnation from, const ShardMap& map, const std::vector<Version>& have,
-                const Send& send) {
-    for (Request& request : requests_) {
-      if (request.deadline > now) continue;
-      request.deadline = deadline;
-      send(request.peer, MessageOf(request, from, map, have));
-    }
-  }
+  // Requests to that ps which are to be sent again, as they are: refused a while ago, or unanswered for too long.
+  std::vector<Pull> AskAgain(Time now, Duration data_retry, Incarnation from, const PsLink& link, const ShardMap& map,
+                             const std::vector<Version>& have);
 
   // Offers what answers the request at hand to take(item), which says whether the slice's values are here now. What it
   // did not take is asked for again, not before `retry`. Answers stand in the order of the request.
@@ -58,13 +51,15 @@ class PullRound {
     if (request == requests_.end()) return;  // late or doubled
     auto item = reply.slices.begin();
     const size_t taken = std::erase_if(request->slices, [&](SliceId slice) {
-      if (item == reply.slices.end() || item->slice != slice || !take(*item++)) return false;
+      item = std::find_if(item, reply.slices.end(), [slice](const PullReply::Item& i) { return i.slice == slice; });
+      if (item == reply.slices.end() || !take(*item++)) return false;
       link.unanswered -= grid_.at(slice).bytes();
       return true;
     });
     missing_ -= taken;
     fresh_ = missing_ == 0;
-    request->deadline = retry;
+    request->refused = true;
+    request->at = retry;
     if (request->slices.empty()) requests_.erase(request);
   }
   // Its placement is about to change: it will be asked for anew.
@@ -74,8 +69,9 @@ class PullRound {
   struct Request {
     uint64_t id = 0;
     PeerId peer{};
-    std::vector<SliceId> slices;  // still unanswered
-    Time deadline;
+    std::vector<SliceId> slices;  // whose values did not come yet
+    bool refused = false;
+    Time at;  // when it was sent; if refused, when it is to be sent again
   };
   Pull MessageOf(const Request& request, Incarnation from, const ShardMap& map, const std::vector<Version>& have) const;
 

@@ -9,6 +9,7 @@
 // Tests: tests/unit/worker/shard_map_test.cc.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -17,6 +18,7 @@
 
 #include "absl/status/statusor.h"
 #include "runtime/role.h"
+#include "runtime/world_time.h"
 #include "schema/codec.h"
 #include "schema/message.h"
 
@@ -31,8 +33,24 @@ struct PsLink {
   uint64_t window = kMaxMessagePayload;  // as it last announced; before, one message
   uint64_t unanswered = 0;               // bytes of pushes and of awaited values
 
+  static constexpr int kMostPatience = 8;
+  int patience = 1;  // in data_retry: doubled when something is sent again, 1 with each answer
+  Time heard;        // the last answer
+
   // Whether so many more may go: a message that nothing else waits for always may.
   bool HasRoom(uint64_t bytes) const { return unanswered == 0 || unanswered + bytes <= window; }
+
+  // Whether what left at `sent` is to be sent again: not while the ps answers other things, since it may stand in a
+  // queue behind them; but at last, since it may be lost.
+  bool Overdue(Time sent, Time now, Duration data_retry) const {
+    return now - std::max(sent, heard) >= patience * data_retry || now - sent >= kMostPatience * data_retry;
+  }
+  void BackOff() { patience = std::min(2 * patience, kMostPatience); }
+  void Hear(uint64_t announced, Time now) {
+    window = announced;
+    heard = now;
+    patience = 1;
+  }
 };
 
 class ShardMap {

@@ -31,6 +31,11 @@ void Watch::OnReceived(const Process& process, const Received& received) {
     if (const auto* reply = std::get_if<PullReply>(&received.message)) {
       in_flight_[{process.life, received.from}].window = reply->window;
     }
+    if (std::holds_alternative<Placement>(received.message)) {  // what moved is nobody's any more
+      for (auto& [link, in_flight] : in_flight_) {
+        if (link.first == process.life) in_flight.sent.clear();
+      }
+    }
   }
 }
 

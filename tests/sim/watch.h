@@ -60,10 +60,10 @@ class Watch {
   void Check(const Process& process, PeerId to, const EvalDone& done);
   void Check(const Process&, PeerId, const auto&) {}
 
-  // Pushes of one worker at one ps that were sent a while ago and not answered, by name; what they weigh is bounded.
+  // Bytes of the pushes of one worker that one ps has not answered, by name.
   struct InFlight {
     uint64_t window = 0;  // as the ps last said
-    std::map<std::tuple<LeaseId, Step, SliceId>, std::pair<Time, uint64_t>> sent;
+    std::map<std::tuple<LeaseId, Step, SliceId>, uint64_t> sent;
   };
   void CheckWindow(const Process& process, PeerId to, const Push& push);
   void Answered(Life worker, PeerId ps, const PushReply& reply);

@@ -8,20 +8,16 @@
 
 namespace downpour {
 
-// As a worker keeps it: an unanswered push weighs until its answer, or until it is due to be sent again.
+// As a worker keeps it: a push weighs once, however often it is sent, and until its answer.
 void Watch::CheckWindow(const Process& process, PeerId to, const Push& push) {
   InFlight& in_flight = in_flight_[{process.life, to}];
-  const Time due = world_->now() - world_->draw().timing.data_retry;
-  std::erase_if(in_flight.sent, [due](const auto& item) { return item.second.first <= due; });
   for (const Push::Item& item : push.slices) {
-    in_flight.sent.erase({push.lease, push.step, item.slice});
+    if (!in_flight.sent.try_emplace({push.lease, push.step, item.slice}, item.gradient.size()).second) continue;
     uint64_t unanswered = 0;
-    for (const auto& [name, sent] : in_flight.sent) unanswered += sent.second;
-    if (unanswered > 0 && unanswered + item.gradient.size() > in_flight.window) {
-      Add(process, absl::StrCat("sends ", item.gradient.size(), " bytes beyond ", unanswered,
-                                " unanswered ones, where ", in_flight.window, " may be"));
+    for (const auto& [name, bytes] : in_flight.sent) unanswered += bytes;
+    if (unanswered > item.gradient.size() && unanswered > in_flight.window) {
+      Add(process, absl::StrCat("has ", unanswered, " bytes unanswered, where ", in_flight.window, " may be"));
     }
-    in_flight.sent[{push.lease, push.step, item.slice}] = {world_->now(), item.gradient.size()};
   }
 }
 

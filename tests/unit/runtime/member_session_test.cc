@@ -78,7 +78,6 @@ TEST_F(MemberSessionTest, AsksToJoinUntilItIsWelcome) {
   EXPECT_EQ(joins[0].nonce, 42u);
   EXPECT_EQ(Welcomed(), News::kJoined);
   EXPECT_EQ(session_.incarnation(), kMe);
-  EXPECT_EQ(session_.term(), 3u);
   Pass(2s);
   EXPECT_TRUE(Take<Join>().empty());
 }
@@ -98,6 +97,7 @@ TEST_F(MemberSessionTest, BeatsWithItsCountsAndPlacement) {
   const std::vector<Heartbeat> beats = Take<Heartbeat>();
   EXPECT_EQ(beats.size(), 4u);
   EXPECT_EQ(beats[0].from, kMe);
+  EXPECT_EQ(beats[0].term, 3u);
   EXPECT_EQ(beats[0].placement, 5u);
   EXPECT_EQ(beats[0].stats.steps, 4u);
   EXPECT_EQ(beats[0].stats.bytes_out, 30u);

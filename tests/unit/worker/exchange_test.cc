@@ -62,6 +62,10 @@ class ExchangeTest : public testing::Test {
     }
     exchange_.Flush(now_, effects_);
   }
+  void Pass(Duration time) {
+    now_ += time;
+    exchange_.Tick(now_, effects_);
+  }
   struct Sent {
     char kind = ' ';  // P(ush), (pu)L(l)
     Step step = 0;
@@ -122,8 +126,7 @@ TEST_F(ExchangeTest, NoByteOfTheWindowIsLost) {
   Answer({0, 1, 2}, 0);
   Keep(1);
   EXPECT_EQ(Take(), (std::vector<Sent>{{'P', 1, {0}}}));
-  now_ += session_.timing().data_retry;
-  exchange_.Tick(now_, effects_);  // lost
+  Pass(session_.timing().data_retry);  // lost
   EXPECT_EQ(Take(), (std::vector<Sent>{{'P', 1, {0}}}));
   PushReply refusal{kPs, kLease, {{SliceId{0}, {}, SliceRefusal::kNotHere, 0, 0, 0, 0}}, window_};
   EXPECT_TRUE(exchange_.Receive(kFirstPeer, refusal, now_, effects_).ok());
@@ -136,6 +139,63 @@ TEST_F(ExchangeTest, NoByteOfTheWindowIsLost) {
   exchange_.Release(kLease);
   exchange_.BeginPull(now_, effects_);
   EXPECT_EQ(Take(), (std::vector<Sent>{{'L', 0, {0}}}));
+}
+
+// What goes again may still stand in a queue: it makes no room for anything else.
+TEST_F(ExchangeTest, WhatGoesAgainKeepsItsShareOfTheWindow) {
+  window_ = 2 * kMiB;
+  Answer({0, 1, 2}, 0);
+  Keep(1);
+  EXPECT_EQ(Take(), (std::vector<Sent>{{'P', 1, {0}}, {'P', 1, {1}}}));
+  Pass(session_.timing().data_retry);
+  EXPECT_EQ(Take(), (std::vector<Sent>{{'P', 1, {0}}, {'P', 1, {1}}}));
+  Answer({0}, 1);
+  EXPECT_EQ(Take(), (std::vector<Sent>{{'P', 1, {2}}}));
+}
+
+TEST_F(ExchangeTest, ASilentPsIsAskedEverMoreRarely) {
+  const Duration retry = session_.timing().data_retry;
+  const std::vector<Sent> push = {{'P', 1, {2}}};
+  exchange_.Keep(*exchange_.Find(kLease), 1, SliceId{2}, Payload::Zeros(32), {});
+  exchange_.Flush(now_, effects_);
+  EXPECT_EQ(Take(), push);
+  for (const int pause : {1, 2, 4, 8, 8}) {
+    Pass(pause * retry - 1ms);
+    EXPECT_EQ(Take(), std::vector<Sent>{});
+    Pass(1ms);
+    EXPECT_EQ(Take(), push);
+  }
+  Answer({0}, 0);  // it lives; what it did not answer may stand in a queue behind that
+  Pass(retry - 1ms);
+  EXPECT_EQ(Take(), std::vector<Sent>{});
+  Pass(1ms);
+  EXPECT_EQ(Take(), push);
+}
+
+TEST_F(ExchangeTest, APushLostAmongAnswersGoesAgainAtLast) {
+  const Duration retry = session_.timing().data_retry;
+  Keep(1);
+  Take();
+  for (int i = 0; i < 15; ++i) {
+    Pass(retry / 2);
+    Answer({0}, 1);
+    EXPECT_EQ(Take(), std::vector<Sent>{});
+  }
+  Pass(retry / 2);
+  EXPECT_EQ(Take(), (std::vector<Sent>{{'P', 1, {1}}, {'P', 1, {2}}}));
+}
+
+// The chief says that the lease is not committed, late and in the midst of it: all slices are asked, nothing counts twice.
+TEST_F(ExchangeTest, AskingAgainLeavesWhatWasSentOnItsWay) {
+  window_ = kMiB;
+  Answer({0, 1, 2}, 0);
+  Keep(1);
+  EXPECT_EQ(Take(), (std::vector<Sent>{{'P', 1, {0}}}));
+  exchange_.Find(kLease)->progress.AskAgain();
+  Answer({0, 1, 2}, 0);
+  EXPECT_EQ(Take(), std::vector<Sent>{});
+  Answer({0}, 1);
+  EXPECT_EQ(Take(), (std::vector<Sent>{{'P', 1, {1}}}));
 }
 
 TEST_F(ExchangeTest, AMovedSliceGivesItsShareOfTheWindowBack) {
@@ -151,13 +211,14 @@ TEST_F(ExchangeTest, ValuesOfAnotherSizeOrEpochAreNotTaken) {
   exchange_.BeginPull(now_, effects_);
   PullReply reply{kPs, 3, {{SliceId{2}, SliceRefusal::kNone, {{1, 1}, 7}, Payload::Zeros(4)}}, window_};
   EXPECT_TRUE(exchange_.Receive(kFirstPeer, reply, now_, effects_).ok());
-  EXPECT_EQ(exchange_.parameters().versions[2], Version());
   EXPECT_EQ(session_.stats().messages_rejected, 1u);
   reply.slices[0] = {SliceId{2}, SliceRefusal::kNone, {{1, 2}, 7}, Payload::Zeros(32)};
   EXPECT_TRUE(exchange_.Receive(kFirstPeer, reply, now_, effects_).ok());
-  EXPECT_EQ(exchange_.parameters().versions[2], Version());
   for (uint32_t i = 0; i < 2; ++i) AnswerPull(i + 1, i);
   EXPECT_FALSE(exchange_.fresh());
+  AnswerPull(3, 2);
+  EXPECT_TRUE(exchange_.fresh());
+  EXPECT_EQ(exchange_.Use().versions[2], (Version{{1, 1}, 7}));
 }
 
 TEST_F(ExchangeTest, OnlyThePsThatHoldsTheSliceIsHeard) {

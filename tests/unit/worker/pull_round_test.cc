@@ -35,12 +35,8 @@ class PullRoundTest : public testing::Test {
   }
 
   PsLink& link() { return map_.link_of(SliceId{0}); }
-  std::optional<Pull> Next() { return round_.Next(kStart + 2s, kMe, link(), map_, have_); }
-  std::vector<Pull> Overdue(Time now) {
-    std::vector<Pull> again;
-    round_.AskAgain(now, now + 2s, kMe, map_, have_, [&](PeerId, Pull pull) { again.push_back(std::move(pull)); });
-    return again;
-  }
+  std::optional<Pull> Next() { return round_.Next(kStart, kMe, link(), map_, have_); }
+  std::vector<Pull> Overdue(Time now) { return round_.AskAgain(now, /*data_retry=*/2s, kMe, link(), map_, have_); }
   // An answer with values for these slices.
   void Receive(uint64_t request, const std::vector<uint32_t>& slices, bool take = true) {
     PullReply reply;
@@ -129,6 +125,19 @@ TEST_F(PullRoundTest, WhatWasRefusedIsAskedAgainSoon) {
   Receive(1, {0}, /*take=*/false);
   EXPECT_EQ(link().unanswered, kMiB);
   EXPECT_EQ(Overdue(kStart + 500ms).size(), 1u);
+}
+
+// The second asking crosses the answer that lacked a slice: its own answer has them all.
+TEST_F(PullRoundTest, ALateAnswerFillsWhatAnEarlierOneLacked) {
+  grid_.slices[0].elements = grid_.slices[1].elements = 8;
+  round_.Begin();
+  ASSERT_EQ(Next()->slices.size(), 3u);
+  ASSERT_EQ(Overdue(kStart + 2s).size(), 1u);
+  Receive(1, {0, 2});
+  EXPECT_FALSE(round_.fresh());
+  Receive(1, {0, 1, 2});
+  EXPECT_TRUE(round_.fresh());
+  EXPECT_EQ(link().unanswered, 0u);
 }
 
 TEST_F(PullRoundTest, ASliceThatMovesIsAskedAnew) {
