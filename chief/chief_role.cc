@@ -1,6 +1,5 @@
 #include "chief/chief_role.h"
 
-#include <bit>
 #include <set>
 #include <utility>
 #include <variant>
@@ -10,6 +9,7 @@
 #include "chief/lifecycle.h"
 #include "chief/status.h"
 #include "chief/work.h"
+#include "runtime/log_line.h"
 #include "schema/job_file.h"
 #include "schema/text.h"
 
@@ -220,7 +220,7 @@ void ChiefRole::Core::Judge(PeerId from, Task* task, const absl::Status& status)
 
 void ChiefRole::Core::Reject(PeerId from, Task* task, const std::string& why) {
   const uint64_t count = task != nullptr ? ++task->rejected : ++chief_.rejected;
-  if (!std::has_single_bit(count)) return;  // a log that fills is an offence's second victim
+  if (!WorthALine(count)) return;
   chief_.turn.out.Warn(absl::StrCat("rejected from ",
                                     task != nullptr ? task->name : absl::StrCat("peer ", static_cast<uint64_t>(from)),
                                     " (", count, " so far): ", why));

@@ -5,11 +5,13 @@
 // Tests: tests/unit/ps/admission_test.cc.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
-#include <set>
+#include <deque>
 
 #include "absl/status/status.h"
 #include "runtime/plan.h"
+#include "runtime/role.h"
 #include "schema/message.h"
 #include "schema/slice_grid.h"
 
@@ -19,19 +21,26 @@ absl::Status Admit(const Push& push, const SliceGrid& grid, const Plan& plan);
 absl::Status Admit(const Probe& probe, const SliceGrid& grid, const Plan& plan);
 absl::Status Admit(const Pull& pull, const SliceGrid& grid, const Plan& plan);
 
-// Who broke the protocol here. Bounded: a sender that makes up names for itself pushes out the oldest.
+// Who broke the protocol here: connections, and the processes they said to be. Bounded: the oldest is forgotten.
 class EjectedPeers {
  public:
   static constexpr size_t kMost = 1024;
 
-  bool Contains(Incarnation peer) const { return peers_.contains(peer); }
-  void Add(Incarnation peer) {
-    peers_.insert(peer);
-    if (peers_.size() > kMost) peers_.erase(peers_.begin());
+  bool Contains(PeerId connection, Incarnation process) const {
+    return std::any_of(peers_.begin(), peers_.end(),
+                       [&](const Peer& peer) { return peer.connection == connection || peer.process == process; });
+  }
+  void Add(PeerId connection, Incarnation process) {
+    peers_.push_back({connection, process});
+    if (peers_.size() > kMost) peers_.pop_front();
   }
 
  private:
-  std::set<Incarnation> peers_;
+  struct Peer {
+    PeerId connection{};
+    Incarnation process{};
+  };
+  std::deque<Peer> peers_;
 };
 
 }  // namespace downpour

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/log_line.h"
 #include "runtime/staleness.h"
 
 namespace downpour {
@@ -49,21 +50,25 @@ PullReply::Item Values(const Shard* shard, const Pull::Item& wanted) {
 }  // namespace
 
 template <typename Request>
-bool DataPlane::Admits(const Request& request, const Shard* shard, Effects& effects) {
-  if (ejected_.Contains(request.from)) return false;
+bool DataPlane::Admits(PeerId worker, const Request& request, const Shard* shard, Effects& effects) {
+  if (ejected_.Contains(worker, request.from)) return false;
   if (shard == nullptr) return true;
   const absl::Status status = Admit(request, shard->grid(), shard->plan());
   if (status.ok()) return true;
-  ejected_.Add(request.from);
+  ejected_.Add(worker, request.from);
   const std::string what(status.message());
-  session_.Say(Severity::kWarning, absl::StrCat("process ", ToNumber(request.from), " broke the protocol: it ", what),
-               effects);
+  if (WorthALine(++breaches_)) {
+    session_.Say(
+        Severity::kWarning,
+        absl::StrCat("process ", ToNumber(request.from), " broke the protocol (", breaches_, " did so far): it ", what),
+        effects);
+  }
   effects.SendTo(MemberSession::kChief, Violation{session_.incarnation(), request.from, what});
   return false;
 }
 
 void DataPlane::Serve(PeerId worker, const Push& push, Shard* shard, Effects& effects) {
-  const bool admitted = Admits(push, shard, effects);
+  const bool admitted = Admits(worker, push, shard, effects);
   PushReply reply{.from = session_.incarnation(), .lease = push.lease, .slices = {}, .window = window_.bytes};
   reply.slices.reserve(push.slices.size());
   for (const Push::Item& item : push.slices) {
@@ -79,7 +84,7 @@ void DataPlane::Serve(PeerId worker, const Push& push, Shard* shard, Effects& ef
 }
 
 void DataPlane::Serve(PeerId worker, const Probe& probe, Shard* shard, Effects& effects) {
-  const bool admitted = Admits(probe, shard, effects);
+  const bool admitted = Admits(worker, probe, shard, effects);
   PushReply reply{.from = session_.incarnation(), .lease = probe.lease, .slices = {}, .window = window_.bytes};
   reply.slices.reserve(probe.slices.size());
   for (const Probe::Item& item : probe.slices) {
@@ -92,7 +97,7 @@ void DataPlane::Serve(PeerId worker, const Probe& probe, Shard* shard, Effects& 
 }
 
 void DataPlane::Serve(PeerId worker, const Pull& pull, Shard* shard, Effects& effects) {
-  const bool admitted = Admits(pull, shard, effects);
+  const bool admitted = Admits(worker, pull, shard, effects);
   PullReply reply{.from = session_.incarnation(), .request = pull.request, .slices = {}, .window = window_.bytes};
   reply.slices.reserve(pull.slices.size());
   for (const Pull::Item& item : pull.slices) {
@@ -131,11 +136,13 @@ uint64_t DataPlane::Consume(const Push& push, const Push::Item& item, const Plan
   Trace(changed ? TraceRecord::Kind::kApplied : TraceRecord::Kind::kSkipped, push, item.slice, slice, effects);
 
   if (!changed && !item.gradient.empty()) {
-    ++stats.pushes_skipped;
-    session_.Say(Severity::kWarning,
-                 absl::StrCat("skipped a gradient that is not finite: lease ", ToNumber(push.lease), ", step ",
-                              push.step, ", slice ", ToNumber(item.slice), ", from process ", ToNumber(push.from)),
-                 effects);
+    if (WorthALine(++stats.pushes_skipped)) {
+      session_.Say(Severity::kWarning,
+                   absl::StrCat("skipped a gradient that is not finite (", stats.pushes_skipped, " so far): lease ",
+                                ToNumber(push.lease), ", step ", push.step, ", slice ", ToNumber(item.slice),
+                                ", from process ", ToNumber(push.from)),
+                   effects);
+    }
     return 0;
   }
   ++stats.steps;

@@ -6,7 +6,8 @@
 // Order: a message is admitted whole or refused whole (admission.h); each of its slices is then judged, applied and
 //   counted in one go, so nothing ever sees half a push.
 // Cost: a push costs its apply kernels; a pull costs references.
-// Errors: a breach of the protocol is answered kWrongShape, told to the chief once, and ejects its sender here.
+// Errors: a breach of the protocol is answered kWrongShape, told to the chief once, and ejects its sender here: the
+//   process that it says to be, and the connection.
 // Tests: tests/scenario/ps_*.txt.
 #pragma once
 
@@ -35,7 +36,7 @@ class DataPlane {
 
  private:
   template <typename Request>
-  bool Admits(const Request& request, const Shard* shard, Effects& effects);
+  bool Admits(PeerId worker, const Request& request, const Shard* shard, Effects& effects);
   PushReply::Item Judge(const Push& push, const Push::Item& item, Shard& shard, Effects& effects);
   // Applies what is next; returns its staleness, 0 where that is unknown.
   uint64_t Consume(const Push& push, const Push::Item& item, const Plan& plan, ServedSlice& slice, Effects& effects);
@@ -45,6 +46,7 @@ class DataPlane {
   Window window_;
   MemberSession& session_;
   EjectedPeers ejected_;
+  uint64_t breaches_ = 0;
 };
 
 }  // namespace downpour

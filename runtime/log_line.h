@@ -4,6 +4,7 @@
 // Tests: tests/unit/runtime/log_line_test.cc.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <string>
 
@@ -11,5 +12,8 @@ namespace downpour {
 
 // `severity` is I, W, E or F.
 std::string LogPrefix(char severity, int64_t unix_ms);
+
+// Whether the `count`th time that a peer causes something gets a line: a log that fills is an offence's second victim.
+inline bool WorthALine(uint64_t count) { return std::has_single_bit(count); }
 
 }  // namespace downpour

@@ -20,8 +20,14 @@ namespace downpour {
 namespace {
 
 constexpr PeerId kControl{1}, kBulk{2};
-constexpr PeerId kWorker = PeerId::kFirstAccepted;
+constexpr uint64_t kUsualWorker = 5;
 constexpr Incarnation kFirstLife{10};
+
+// Each worker has a connection of its own.
+PeerId ConnectionOf(const Command& command) {
+  return PeerId{ToNumber(PeerId::kFirstAccepted) +
+                command.Number("connection", command.Number("worker", kUsualWorker))};
+}
 
 std::string PeerName(PeerId peer) { return peer == kControl || peer == kBulk ? "chief" : "worker"; }
 
@@ -76,12 +82,13 @@ std::vector<std::string> PsStage::Do(const Command& command) {
   if (name == "show") return Show(SliceId{static_cast<uint32_t>(std::stoul(command.words().at(0)))});
   if (name == "stats") return {Stats()};
   if (name == "stop") return Give(StopRequested{15});
-  if (name == "push" || name == "probe" || name == "pull") return Give(Received{kWorker, FromWorker(command)});
+  if (name == "push" || name == "probe" || name == "pull")
+    return Give(Received{ConnectionOf(command), FromWorker(command)});
   return Give(Received{kControl, FromChief(command)});
 }
 
 Message PsStage::FromWorker(const Command& command) const {
-  const Incarnation worker{command.Number("worker", 5)};
+  const Incarnation worker{command.Number("worker", kUsualWorker)};
   const LeaseId lease{command.Number("lease")};
   Push push{worker, lease, static_cast<Step>(command.Number("step")), {}};
   Probe probe{worker, lease, {}};

@@ -56,12 +56,21 @@ TEST(AdmissionTest, AnAnswerFitsIntoOneMessage) {
   EXPECT_EQ(AdmitTiny(pull).message(), "pulls 1048592 bytes in one message, of at most 1048576");
 }
 
-TEST(EjectedPeersTest, RemembersABoundedNumber) {
+TEST(EjectedPeersTest, KnowsThemByConnectionAndByProcess) {
   EjectedPeers ejected;
-  for (uint64_t peer = 1; peer <= EjectedPeers::kMost + 1; ++peer) ejected.Add(Incarnation{peer});
-  EXPECT_FALSE(ejected.Contains(Incarnation{1}));
-  EXPECT_TRUE(ejected.Contains(Incarnation{2}));
-  EXPECT_TRUE(ejected.Contains(Incarnation{EjectedPeers::kMost + 1}));
+  ejected.Add(PeerId{100}, Incarnation{5});
+  EXPECT_TRUE(ejected.Contains(PeerId{100}, Incarnation{6}));
+  EXPECT_TRUE(ejected.Contains(PeerId{101}, Incarnation{5}));
+  EXPECT_FALSE(ejected.Contains(PeerId{101}, Incarnation{6}));
+}
+
+TEST(EjectedPeersTest, RemembersTheLatestWhateverTheyCallThemselves) {
+  EjectedPeers ejected;
+  for (uint64_t i = 0; i <= EjectedPeers::kMost; ++i) ejected.Add(PeerId{100 + i}, Incarnation{9000 - i});
+  const PeerId elsewhere{1};
+  EXPECT_FALSE(ejected.Contains(elsewhere, Incarnation{9000}));
+  EXPECT_TRUE(ejected.Contains(elsewhere, Incarnation{8999}));
+  EXPECT_TRUE(ejected.Contains(elsewhere, Incarnation{9000 - EjectedPeers::kMost}));
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace downpour {
 namespace {
 
@@ -9,6 +11,14 @@ TEST(LogLineTest, BeginsWithSeverityAndTimeInUtc) {
   EXPECT_EQ(LogPrefix('I', 0), "I 1970-01-01 00:00:00.000");
   EXPECT_EQ(LogPrefix('W', 1709251199'042), "W 2024-02-29 23:59:59.042");
   EXPECT_EQ(LogPrefix('E', -1), "E 1969-12-31 23:59:59.999");
+}
+
+TEST(LogLineTest, WhatPeersCauseIsLoggedEverMoreRarely) {
+  std::vector<uint64_t> logged;
+  for (uint64_t count = 1; count <= 1000; ++count) {
+    if (WorthALine(count)) logged.push_back(count);
+  }
+  EXPECT_EQ(logged, (std::vector<uint64_t>{1, 2, 4, 8, 16, 32, 64, 128, 256, 512}));
 }
 
 }  // namespace
