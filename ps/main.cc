@@ -1,5 +1,7 @@
 // downpour-ps: a parameter server in a process of its own.
 
+#include <utility>
+
 #include "absl/flags/flag.h"
 #include "ps/ps_role.h"
 #include "runtime/posix_main.h"
@@ -22,6 +24,8 @@ int main(int argc, char** argv) {
     if (!opened.ok()) return EndMain(opened.status());
     storage = *std::move(opened);
   }
-  PsRole role(MemberOptionsFromFlags<PsOptions>());
+  auto options = MemberOptionsFromFlags<PsOptions>();
+  options.has_job_dir = storage != nullptr;
+  PsRole role(std::move(options));
   return RunRole(role, absl::GetFlag(FLAGS_listen), {.mailbox = &mailbox, .storage = storage.get()});
 }

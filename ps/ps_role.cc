@@ -18,8 +18,10 @@ namespace {
 
 constexpr PeerId kBulk{2};
 
-// Work that nobody waits for in this very step (initial values, records), in bytes; at least one slice is done.
-constexpr size_t kBackgroundBytes = kMaxMessagePayload;
+// Done in one step, in bytes; at least one slice. Before its initial values are there a slice serves nobody, so that a
+// longer step (10 ms) delays nothing but heartbeats.
+constexpr size_t kInstallBytes = 16 * kMaxMessagePayload;
+constexpr size_t kRecordBytes = kMaxMessagePayload;
 
 }  // namespace
 
@@ -27,7 +29,10 @@ constexpr size_t kBackgroundBytes = kMaxMessagePayload;
 class PsRole::Machine {
  public:
   explicit Machine(PsOptions options)
-      : chief_(options.chief), window_(options.window), session_(MakeMemberOptions(TaskRole::kPs, options)) {}
+      : chief_(options.chief),
+        has_job_dir_(options.has_job_dir),
+        window_(options.window),
+        session_(MakeMemberOptions(TaskRole::kPs, options)) {}
 
   void Step(Time now, Input input, Effects& effects);
 
@@ -71,6 +76,7 @@ class PsRole::Machine {
   void Reject() { ++session_.stats().messages_rejected; }
 
   const std::string chief_;
+  const bool has_job_dir_;
   const Window window_;
   MemberSession session_;
   Time now_;
@@ -91,7 +97,7 @@ void PsRole::Machine::Step(Time now, Input input, Effects& effects) {
   std::visit([this](auto& in) { On(in); }, input);
   if (shard_ && !session_.ended()) {
     Install();
-    snapshots_.Answer(kBackgroundBytes, *shard_, session_.incarnation(), kBulk, effects);
+    snapshots_.Answer(kRecordBytes, *shard_, session_.incarnation(), kBulk, effects);
   }
   if (shard_ && session_.ended()) shard_->CheckAllCounts();
 }
@@ -141,6 +147,12 @@ void PsRole::Machine::OnJoined() {
   }
   if (!status.ok()) {
     return session_.End(1, absl::StrCat("the chief's job is not understood here: ", status.message()), *out_);
+  }
+  if (job->checkpoint.via == CheckpointVia::kShared && !has_job_dir_) {
+    return session_.End(1,
+                        "the job says checkpoint.via: shared, but this server was started without a folder to write to;"
+                        " give it --job_dir=DIR, the chief's job folder as it is reached from this host",
+                        *out_);
   }
   job_ = *std::move(job);
   plane_.emplace(Optimizer(job_.training.optimizer), window_, &session_);
@@ -197,7 +209,7 @@ void PsRole::Machine::FromChief(PeerId from, WriteShard& request) {
 }
 
 void PsRole::Machine::Install() {
-  const std::vector<SliceId> installed = shard_->InstallNext(kBackgroundBytes);
+  const std::vector<SliceId> installed = shard_->InstallNext(kInstallBytes);
   for (const SliceId slice : installed) TraceInstalled(slice, LeaseId{0});
   Report(installed);
 }

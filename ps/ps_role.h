@@ -21,6 +21,7 @@ struct PsOptions {
   uint64_t nonce = 0;
   // Lines logged travel to the chief with heartbeats; false where the log file lies in the job folder already.
   bool forward_logs = true;
+  bool has_job_dir = false;  // storage operations reach the job folder
   Timing timing;
   Window window;
 };

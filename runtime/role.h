@@ -6,7 +6,7 @@
 //
 // Order: the world calls Step from one thread, one input at a time; effects are carried out in the order given, after
 //   Step returned. Completions come back as inputs, never from within.
-// Cost: Step is bounded: at most kMaxMessagePayload bytes of arithmetic for one input.
+// Cost: Step is bounded: at most kMaxMessagePayload bytes of arithmetic for one input (initial values: 16 times that).
 // Errors: what a peer, the disk or the device can cause is an input or a message, never a CHECK.
 // No socket, thread, clock, file, environment, random source or hash-map iteration order in a role. Seeds and options
 //   come by constructor.
@@ -20,8 +20,8 @@
 
 #include "absl/status/status.h"
 #include "runtime/compute.h"
-#include "runtime/world_time.h"
 #include "runtime/trace.h"
+#include "runtime/world_time.h"
 #include "schema/message.h"
 
 namespace downpour {
@@ -69,8 +69,7 @@ struct StopRequested {  // SIGTERM, Ctrl-C, spot notice
   int signal = 0;
 };
 
-using Input =
-    std::variant<Started, Tick, Received, Malformed, StorageDone, ComputeDone, ResourceSample, StopRequested>;
+using Input = std::variant<Started, Tick, Received, Malformed, StorageDone, ComputeDone, ResourceSample, StopRequested>;
 
 // ---- What goes out --------------------------------------------------------------------------------------------------
 
@@ -89,14 +88,14 @@ struct Send {
 // Files by path relative to the job folder; the world refuses whatever would leave it.
 struct StorageOp {
   enum class Kind {
-    kMakeDir,   // with parents; fine if it exists
-    kWrite,     // a new file, its whole contents; fails if it exists
-    kAppend,    // to the end; makes the file
-    kSync,      // the file's contents
-    kSyncDir,   // the folder's entries
-    kRename,    // path -> target, replacing it
-    kRemove,    // a file, or a folder with all in it; fine if absent
-    kRead,      // [offset, offset + bytes); fewer at the end of the file
+    kMakeDir,  // with parents; fine if it exists
+    kWrite,    // a new file, its whole contents; fails if it exists
+    kAppend,   // to the end; makes the file
+    kSync,     // the file's contents
+    kSyncDir,  // the folder's entries
+    kRename,   // path -> target, replacing it
+    kRemove,   // a file, or a folder with all in it; fine if absent
+    kRead,     // [offset, offset + bytes); fewer at the end of the file
     kList,
   };
   Kind kind{};

@@ -134,6 +134,19 @@ class ByHandTest(ProcessTest):
         error = self.bad_data("eval-labels", struct.pack(">I", 0xDEADBEEF) + whole[4:])
         self.assertIn("wrong magic 0xdeadbeef at byte 0", error)
 
+    def test_a_server_that_lacks_the_folder_it_is_to_write_to(self):
+        self.write_job(checkpoint={"via": "shared"})
+        chief = self.start_chief(f"--trace_dir={self.job_dir}/trace")
+        server = self.start("ps", self.chief_at)
+        self.assertEqual(server.finish()[0], 1)
+        self.assertIn("give it --job_dir=DIR", server.said)
+        told = lambda s: any("give it --job_dir=DIR" in failure["what"] for failure in s["failures"])
+        self.assertEqual(self.wait_until(told)["state"], "QUEUED")
+        flags = (self.chief_at, f"--trace_dir={self.job_dir}/trace")
+        servers = [self.start("ps", *flags, f"--job_dir={self.job_dir}") for _ in range(2)]
+        self.finish([chief, *servers, *[self.start("worker", *flags) for _ in range(2)]])
+        self.check_success()
+
     def test_nobody_there(self):
         code, _, err = self.tool("status", "--chief", f"127.0.0.1:{self.port}")
         self.assertEqual(code, 69)

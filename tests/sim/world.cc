@@ -92,6 +92,7 @@ Life World::StartPs(const TaskStart& start) {
     options.attempt = start.attempt;
     options.nonce = process.nonce;
     options.forward_logs = prng_.Chance(0.5);
+    options.has_job_dir = true;
     options.timing = draw_.timing;
     options.window = draw_.window;
     auto role = std::make_unique<PsRole>(options);
