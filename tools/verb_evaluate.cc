@@ -9,6 +9,7 @@
 #include "schema/job_file.h"
 #include "tools/checkpoint_option.h"
 #include "tools/human_units.h"
+#include "tools/output_options.h"
 #include "tools/verbs.h"
 #include "worker/trainer.h"
 
@@ -18,7 +19,7 @@ namespace {
 struct Options {
   CheckpointOption checkpoint;
   std::vector<std::string> overrides;
-  std::string output = "table";
+  bool json = false;
 };
 
 // The last word of a request of which one answer is wanted.
@@ -91,7 +92,7 @@ int Run(const Options& options, Streams streams) {
   const absl::StatusOr<Evaluated> result = Evaluate(job.job, *checkpoint);
   if (!result.ok()) return Complain(streams, "evaluate", std::string(result.status().message()), kExitFailed);
   if (result->examples == 0) return Complain(streams, "evaluate", "the evaluation data hold no examples", kExitFailed);
-  Print(*checkpoint, *result, options.output == "json", streams.out);
+  Print(*checkpoint, *result, options.json, streams.out);
   return kExitDone;
 }
 
@@ -101,9 +102,7 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
   app.add_option("--set", options->overrides, "Override an entry of the job: data.eval.images=PATH")
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE");
-  app.add_option("-o,--output", options->output, "table or json")
-      ->check(CLI::IsMember({"table", "json"}))
-      ->capture_default_str();
+  AddFormatOption(app, "table or json", &options->json);
   return [options, streams] { return Run(*options, streams); };
 }
 

@@ -18,6 +18,7 @@
 #include "schema/text.h"
 #include "tools/job_folder.h"
 #include "tools/local_run.h"
+#include "tools/output_options.h"
 #include "tools/status_table.h"
 #include "tools/verbs.h"
 
@@ -33,7 +34,7 @@ struct Options {
   bool resume = false;
   bool trace = false;
   bool quiet = false;
-  std::string color = "auto";
+  ColorChoice color = ColorChoice::kAuto;
 };
 
 // How this program was called, so that what is printed can be typed.
@@ -90,7 +91,7 @@ int Report(const Options& options, const RunResult& result, Streams streams) {
   if (result.chief_exit != kExitDone) return ReportFailure(options, result, streams);
   if (!result.summary)
     return Complain(streams, "run", "the chief left no summary.json in " + options.job_dir, kExitFailed);
-  const bool color = ExamineTerminal(STDOUT_FILENO, *ParseColorChoice(options.color)).color;
+  const bool color = ExamineTerminal(STDOUT_FILENO, options.color).color;
   const std::string job_dir = ShellWord(options.job_dir);
   streams.out << SummaryTable(*result.summary, color) << "Job folder: " << options.job_dir << "\n"
               << "Next:       " << Self() << " status --job-dir " << job_dir << "\n"
@@ -138,7 +139,7 @@ int Run(Options options, Streams streams) {
 
   const absl::StatusOr<std::unique_ptr<Supervisor>> supervisor = Supervisor::Create();
   if (!supervisor.ok()) return Complain(streams, "run", std::string(supervisor.status().message()), kExitFailed);
-  Talk talk(streams.err, ExamineTerminal(STDERR_FILENO, *ParseColorChoice(options.color)), STDERR_FILENO);
+  Talk talk(streams.err, ExamineTerminal(STDERR_FILENO, options.color), STDERR_FILENO);
   const RunResult result = LocalRun(std::move(cluster), **supervisor, talk, !options.quiet).UntilEnd();
   return Report(options, result, streams);
 }
@@ -154,9 +155,7 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
   app.add_flag("--resume", options->resume, "Go on from the newest checkpoint in the job folder")->needs(job_dir);
   app.add_flag("--trace", options->trace, "Write who applied which push into JOB_DIR/trace");
   app.add_flag("-q,--quiet", options->quiet, "No progress line");
-  app.add_option("--color", options->color, "auto, always or never")
-      ->check(CLI::IsMember({"auto", "always", "never"}))
-      ->capture_default_str();
+  AddColorOption(app, &options->color);
   return [options, streams] { return Run(*options, streams); };
 }
 

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "tools/output_options.h"
 #include "tools/status_source.h"
 #include "tools/status_table.h"
 #include "tools/terminal.h"
@@ -13,8 +14,8 @@ namespace {
 
 struct Options {
   StatusSource source;
-  std::string format = "table";
-  std::string color = "auto";
+  bool json = false;
+  ColorChoice color = ColorChoice::kAuto;
 };
 
 int Status(const Options& options, Streams streams) {
@@ -22,8 +23,8 @@ int Status(const Options& options, Streams streams) {
   if (!answer.ok()) {
     return Complain(streams, "status", std::string(answer.status().message()), ExitCodeOf(answer.status()));
   }
-  const bool color = ExamineTerminal(STDOUT_FILENO, *ParseColorChoice(options.color)).color;
-  if (options.format == "json") {
+  const bool color = ExamineTerminal(STDOUT_FILENO, options.color).color;
+  if (options.json) {
     streams.out << answer->json << (answer->json.ends_with('\n') ? "" : "\n");
   } else {
     streams.out << (answer->status ? StatusTable(*answer->status, color) : SummaryTable(*answer->summary, color));
@@ -35,12 +36,8 @@ int Status(const Options& options, Streams streams) {
 std::function<int()> SetUp(CLI::App& app, Streams streams) {
   auto options = std::make_shared<Options>();
   AddSourceOptions(app, &options->source);
-  app.add_option("-o,--output", options->format, "table, or json as docs/STATUS.md has it")
-      ->check(CLI::IsMember({"table", "json"}))
-      ->capture_default_str();
-  app.add_option("--color", options->color, "auto, always or never")
-      ->check(CLI::IsMember({"auto", "always", "never"}))
-      ->capture_default_str();
+  AddFormatOption(app, "table, or json as docs/STATUS.md has it", &options->json);
+  AddColorOption(app, &options->color);
   app.footer("Exit codes: 0 healthy, 1 degraded or failed, 69 the chief cannot be reached.");
   return [options, streams] { return Status(*options, streams); };
 }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <sstream>
 
+#include "tools/output_options.h"
 #include "tools/progress.h"
 #include "tools/status_source.h"
 #include "tools/status_table.h"
@@ -18,8 +19,8 @@ namespace {
 struct Options {
   StatusSource source;
   double interval = 1;  // seconds
-  std::string format = "table";
-  std::string color = "auto";
+  bool json = false;
+  ColorChoice color = ColorChoice::kAuto;
 };
 
 // Draws over the table before, cut to what the terminal shows.
@@ -40,25 +41,23 @@ std::string OneLine(std::string json) {
 }
 
 int Watch(const Options& options, Streams streams) {
-  const ColorChoice color = *ParseColorChoice(options.color);
-  const bool json = options.format == "json";
   StatusAsker asker(options.source);
-  if (!json && ExamineTerminal(STDOUT_FILENO, color).redraws) streams.out << "\x1b[2J";
+  if (!options.json && ExamineTerminal(STDOUT_FILENO, options.color).redraws) streams.out << "\x1b[2J";
   while (true) {
     const absl::StatusOr<Answer> answer = asker.Ask();
-    const TerminalTraits terminal = ExamineTerminal(STDOUT_FILENO, color);
+    const TerminalTraits terminal = ExamineTerminal(STDOUT_FILENO, options.color);
     if (!answer.ok()) {
       return Complain(streams, "watch", std::string(answer.status().message()), ExitCodeOf(answer.status()));
     }
-    if (json) streams.out << OneLine(answer->json) << std::flush;
+    if (options.json) streams.out << OneLine(answer->json) << std::flush;
     if (answer->summary) {
-      if (!json) streams.out << SummaryTable(*answer->summary, terminal.color);
+      if (!options.json) streams.out << SummaryTable(*answer->summary, terminal.color);
       return answer->summary->state == "SUCCEEDED" ? kExitDone : kExitFailed;
     }
     const StatusView& status = *answer->status;
-    if (!json && terminal.redraws) {
+    if (!options.json && terminal.redraws) {
       Redraw(StatusTable(status, terminal.color), terminal, streams.out);
-    } else if (!json) {
+    } else if (!options.json) {
       streams.out << ProgressLine(status) << std::endl;
     }
     if (!streams.out) return kExitDone;  // whoever read has gone
@@ -73,12 +72,8 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
   app.add_option("-n,--interval", options->interval, "Seconds between looks")
       ->check(CLI::Range(0.05, 3600.0))
       ->capture_default_str();
-  app.add_option("-o,--output", options->format, "table, or json: one object on each line")
-      ->check(CLI::IsMember({"table", "json"}))
-      ->capture_default_str();
-  app.add_option("--color", options->color, "auto, always or never")
-      ->check(CLI::IsMember({"auto", "always", "never"}))
-      ->capture_default_str();
+  AddFormatOption(app, "table, or json: one object on each line", &options->json);
+  AddColorOption(app, &options->color);
   app.footer("Ends with the job. Exit codes: 0 it succeeded, 1 it did not, 69 the chief cannot be reached.");
   return [options, streams] { return Watch(*options, streams); };
 }
