@@ -47,7 +47,7 @@ void Assignment::Place(uint32_t term, const std::vector<Task*>& servers, uint64_
     HomeOf(slice.id).server = server_of[ToNumber(slice.id)];
     server.slices.push_back(slice.id);
     ++server.unreported;
-    Renew(slice.id, sources_.size());
+    Renew(slice.id, server.holds, sources_.size());
   }
   Tick();
 }
@@ -59,7 +59,7 @@ void Assignment::Replace(const std::vector<Task*>& servers, std::vector<Manifest
                                      [task](const Server& candidate) { return candidate.name == task->name; });
     if (server == servers_.end() || server->incarnation == task->incarnation) continue;
     Seat(*server, *task);
-    for (const SliceId slice : server->slices) Renew(slice, sources_.size());
+    for (const SliceId slice : server->slices) Renew(slice, server->holds, sources_.size());
   }
   Tick();
 }
@@ -75,6 +75,7 @@ void Assignment::Seat(Server& server, const Task& task) {
   server.incarnation = task.incarnation;
   server.name = task.name;
   server.endpoint = task.process.endpoint;
+  server.holds = task.holds;
   server.first_unreported = 0;
   server.next_assign = turn_.now;
   server.progressed = turn_.now;
@@ -83,14 +84,15 @@ void Assignment::Seat(Server& server, const Task& task) {
 }
 
 // A new epoch: what the older one held or reported counts no longer.
-void Assignment::Renew(SliceId slice, size_t source) {
+void Assignment::Renew(SliceId slice, bool held, size_t source) {
   Home& home = HomeOf(slice);
   Server& server = servers_[home.server];
   if (home.stage == Home::Stage::kReported) {
     --reported_;
     ++server.unreported;
   }
-  home = Home{.server = home.server, .source = source, .stage = Home::Stage::kWaiting, .record = {}, .sent = false};
+  home = Home{
+      .server = home.server, .held = held, .source = source, .stage = Home::Stage::kWaiting, .record = {}, .sent = false};
   ++epochs_[ToNumber(slice)].n;
   ++placement_number_;
   server.next_assign = turn_.now;
@@ -110,8 +112,7 @@ void Assignment::SendAssign(Server& server) {
   for (const SliceId slice : server.slices) {
     const Home& home = HomeOf(slice);
     if (home.stage == Home::Stage::kReported) continue;
-    const SliceSource source = home.source == 0 ? SliceSource::kInitialValues : SliceSource::kCheckpoint;
-    assign.slices.push_back({slice, epochs_[ToNumber(slice)], source});
+    assign.slices.push_back({slice, epochs_[ToNumber(slice)], KindOf(home)});
   }
   if (const Task* task = members_.Find(server.incarnation)) turn_.out.SendTo(task->control, std::move(assign));
   server.next_assign = turn_.now + timing_.control_retry;
@@ -128,7 +129,7 @@ void Assignment::Restore(Server& server) {
   for (size_t i = server.first_unreported; i < server.slices.size() && in_flight < kRestoresInFlight; ++i) {
     const SliceId slice = server.slices[i];
     Home& home = HomeOf(slice);
-    if (home.stage == Home::Stage::kReported || home.source == 0) continue;
+    if (home.stage == Home::Stage::kReported || KindOf(home) != SliceSource::kCheckpoint) continue;
     if (home.stage == Home::Stage::kWaiting) Read(slice);
     if (home.stage == Home::Stage::kSending && (overdue || !home.sent)) {
       resent |= home.sent;
@@ -190,11 +191,11 @@ void Assignment::Send(SliceId slice) {
 void Assignment::TakeOlder(SliceId slice, const std::string& why) {
   const Home& home = HomeOf(slice);
   const Server& server = servers_[home.server];
-  if (home.source == 0) {
+  if (KindOf(home) == SliceSource::kInitialValues) {
     failure_ = absl::StrCat(server.name, " cannot make slice ", ToNumber(slice), ": ", why);
     return;
   }
-  Renew(slice, home.source - 1);
+  Renew(slice, /*held=*/false, home.held ? home.source : home.source - 1);
   const std::string instead =
       home.source == 0 ? "its initial values" : absl::StrCat("checkpoint ", ToString(SourceOf(home).round));
   failures_.Add(server.name, absl::StrCat("slice ", ToNumber(slice), " restarts from ", instead, ": ", why));

@@ -1,5 +1,5 @@
-// Which ps holds which slice, in which epoch, and how it gets its state: from checkpoints, newest first, at last from
-// initial values.
+// Which ps holds which slice, in which epoch, and how it gets its state: what it held under an earlier chief, then
+// checkpoints, newest first, at last initial values.
 //
 //   assignment.Place(term, servers, train_examples, checkpoints);
 //   ...Tick, Receive(report) until complete()...
@@ -64,6 +64,7 @@ class Assignment {
     Incarnation incarnation{};
     std::string name;
     std::string endpoint;
+    bool holds = false;           // it kept what it had under an earlier chief
     std::vector<SliceId> slices;  // ascending
     size_t unreported = 0;
     size_t first_unreported = 0;  // no slice before this one of `slices` is unreported
@@ -78,16 +79,21 @@ class Assignment {
  private:
   struct Home {
     uint32_t server = 0;
-    size_t source = 0;  // so many of sources_ are still to be tried, the last of them now; 0: initial values
+    bool held = false;  // its ps is to go on with what it has
+    size_t source = 0;  // else: so many of sources_ are still to be tried, the last of them now; 0: initial values
     enum class Stage { kWaiting, kReading, kSending, kReported } stage = Stage::kWaiting;
     std::vector<Payload> record;  // kSending, as is the next
     bool sent = false;
   };
   Home& HomeOf(SliceId slice) { return homes_[ToNumber(slice)]; }
+  static SliceSource KindOf(const Home& home) {
+    if (home.held) return SliceSource::kHeld;
+    return home.source == 0 ? SliceSource::kInitialValues : SliceSource::kCheckpoint;
+  }
   const Manifest& SourceOf(const Home& home) const { return sources_[home.source - 1]; }
   void Learn(std::vector<Manifest> checkpoints);
   void Seat(Server& server, const Task& task);
-  void Renew(SliceId slice, size_t source);
+  void Renew(SliceId slice, bool held, size_t source);
   void SendAssign(Server& server);
   void Restore(Server& server);
   void Read(SliceId slice);

@@ -14,6 +14,7 @@
 #include "chief/data_plan.h"
 #include "chief/evaluation.h"
 #include "chief/failures.h"
+#include "chief/journal.h"
 #include "chief/leases.h"
 #include "chief/membership.h"
 #include "chief/progress.h"
@@ -37,6 +38,7 @@ struct ChiefParts {
   Storage storage;
   FailureList failures;
   CheckpointStore store;
+  Journal journal;
   Startup startup;
   TaskLogs logs;
   Membership members;

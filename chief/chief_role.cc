@@ -100,7 +100,11 @@ void ChiefRole::Core::Hear(PeerId from, const Join& join) {
   }
   if (verdict.replaced) lifecycle_.Lost(*verdict.replaced, "it was started again");
   if (chief_.ended()) return;
-  chief_.turn.out.SendTo(from, Welcome{task.incarnation, chief_.term, task.name, CanonicalJob(chief_.job)});
+  chief_.turn.out.SendTo(from, Welcome{.you = task.incarnation,
+                                           .term = chief_.term,
+                                           .name = task.name,
+                                           .job = chief_.journal.record().job,
+                                           .run = chief_.journal.record().run});
 }
 
 // Who asks again and again for a name that is taken may do so: it counts once.

@@ -29,6 +29,7 @@ struct ChiefOptions {
   std::string host;
   uint32_t pid = 0;
   bool resume = false;
+  uint64_t nonce = 0;  // drawn by the process at start: names the run, if the job begins with it
   Timing timing;
 };
 

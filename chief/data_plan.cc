@@ -33,9 +33,7 @@ void DataPlan::Fix(const DataShape& shape, std::string source) {
   plan_ = Plan(job_, shape.train_examples);
 }
 
-void DataPlan::FixFrom(const Manifest& manifest) {
-  Fix(DataOf(manifest), absl::StrCat("checkpoint ", ToString(manifest.round)));
-}
+void DataPlan::Recall(const DataShape& shape, const std::string& source) { Fix(shape, source); }
 
 absl::Status DataPlan::Check(const std::string& task, const DataReport& report) const {
   if (!report.error.empty()) {

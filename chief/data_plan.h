@@ -32,7 +32,8 @@ class DataPlan {
  public:
   explicit DataPlan(const JobSpec& job) : job_(job) {}
 
-  void FixFrom(const Manifest& manifest);
+  // As it was fixed before; `source` says where, for people.
+  void Recall(const DataShape& shape, const std::string& source);
   absl::Status Judge(const std::string& task, const DataReport& report);
 
   bool fixed() const { return !source_.empty(); }

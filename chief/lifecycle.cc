@@ -18,34 +18,50 @@ void Lifecycle::Begin(const Started& started) {
   chief_.turn.started = chief_.turn.now;
   chief_.turn.started_unix_ms = started.unix_ms;
   chief_.endpoint = started.endpoint;
-  chief_.startup.Run({started.endpoint, chief_.options.host, chief_.options.pid},
+  chief_.startup.Run({.endpoint = started.endpoint,
+                      .host = chief_.options.host,
+                      .pid = chief_.options.pid,
+                      .nonce = chief_.options.nonce,
+                      .unix_ms = started.unix_ms},
                      [this](const Startup::Outcome& outcome) { Ready(outcome); });
 }
 
 void Lifecycle::Ready(const Startup::Outcome& outcome) {
-  if (outcome.exit_code != 0) {
-    chief_.state = JobState::kFailed;
+  if (!outcome.why.empty()) {
+    chief_.state = outcome.exit_code == kExitDone ? JobState::kSucceeded : JobState::kFailed;
     chief_.error = outcome.why;
     return Quit(outcome.exit_code, outcome.why);
   }
   chief_.term = outcome.term;
-  chief_.members.Begin(outcome.term);
+  chief_.members.Begin(outcome.term, chief_.journal.record().run);
   for (const CheckpointStore::Damaged& damaged : chief_.store.damaged()) chief_.failures.Add("chief", damaged.why);
   chief_.turn.out.Info(
       absl::StrCat("job ", chief_.job.name, " waits for its tasks at ", chief_.endpoint, " (term ", chief_.term, ")"));
+  if (!chief_.journal.damage().empty()) chief_.failures.Add("chief", chief_.journal.damage());
+  if (outcome.goes_on) {
+    chief_.turn.out.Info("another chief began this job, and it is not over: what its slices still hold goes on");
+  }
   sources_ = outcome.sources;
   if (sources_.empty()) {
-    if (chief_.options.resume) chief_.turn.out.Warn("there is no checkpoint to resume: the job begins anew");
+    if (chief_.journal.record().data) chief_.data.Recall(*chief_.journal.record().data, "the journal");
+    if (chief_.options.resume && !outcome.goes_on) {
+      chief_.turn.out.Warn("there is no checkpoint to resume: the job begins anew");
+    }
     return;
   }
-  chief_.data.FixFrom(sources_.front());
-  chief_.rounds.Resume(sources_.front());
-  chief_.turn.out.Info(absl::StrCat("goes on from ", CheckpointDir(sources_.front().round)));
+  const Manifest& newest = sources_.front();
+  chief_.data.Recall(DataOf(newest), absl::StrCat("checkpoint ", ToString(newest.round)));
+  chief_.rounds.Resume(newest);
+  chief_.turn.out.Info(absl::StrCat("the newest checkpoint is ", CheckpointDir(newest.round)));
 }
 
 void Lifecycle::Prepare() {
   const bool servers_here = chief_.assignment.placed() || chief_.members.AllAlive(TaskRole::kPs);
-  if (servers_here && !chief_.assignment.placed() && chief_.data.fixed()) {
+  if (chief_.data.fixed()) {
+    chief_.journal.record().data = chief_.data.shape();
+    chief_.journal.Advance();
+  }
+  if (servers_here && !chief_.assignment.placed() && chief_.data.fixed() && chief_.journal.durable()) {
     chief_.assignment.Place(chief_.term, chief_.members.Alive(TaskRole::kPs), chief_.data.shape().train_examples,
                             std::exchange(sources_, {}));
   }
@@ -88,8 +104,7 @@ void Lifecycle::SendPlacement(const Task& worker) {
 // ---- Running --------------------------------------------------------------------------------------------------------
 
 void Lifecycle::Tick() {
-  if (exited_ || !ready()) return;
-  if (chief_.ended()) return SayGoodbye();
+  if (exited_ || !ready() || chief_.ended()) return;
   for (const Task* task : chief_.members.TakeSilent(chief_.turn.now)) {
     Lost(*task, absl::StrFormat("no heartbeat for %.1f s", Seconds(chief_.turn.now - task->heard)));
   }
@@ -102,7 +117,8 @@ void Lifecycle::Tick() {
 
 void Lifecycle::Advance() {
   if (exited_ || !ready()) return;
-  if (chief_.ended()) return;
+  chief_.journal.Advance();
+  if (chief_.ended()) return SayGoodbye();
   if (!chief_.assignment.failure().empty()) return Fail(chief_.assignment.failure());
   if (chief_.state != JobState::kCancelling) chief_.recovery.Advance();
   if (!chief_.recovery.failure().empty()) return Fail(absl::StrCat(chief_.recovery.failure(), ". ", HowToGoOn()));
@@ -263,6 +279,11 @@ void Lifecycle::End(JobState state, const std::string& why, int exit_code) {
   exit_code_ = exit_code;
   exit_why_ = why;
   chief_.rounds.Stop();
+  // Whoever reads of the end in the journal finds the summary too, if only with the counts so far.
+  chief_.storage.Run(ReplaceFile("summary.json", SummaryText(chief_)), [this](const StorageDone&) {
+    chief_.journal.record().ended = NameOf(chief_.state);
+    chief_.journal.Advance();
+  });
   goodbye_by_ = chief_.turn.now + kGoodbye;
   next_goodbye_ = chief_.turn.now;
   if (state == JobState::kFailed) chief_.turn.out.Error(why);
@@ -274,9 +295,12 @@ void Lifecycle::SayGoodbye() {
   chief_.members.TakeSilent(chief_.turn.now);
   std::vector<Task*> members = chief_.members.Alive(TaskRole::kPs);
   for (Task* worker : chief_.members.Alive(TaskRole::kWorker)) members.push_back(worker);
-  const bool nothing_left = members.empty() && !chief_.rounds.active();
+  const bool recorded = !chief_.journal.record().ended.empty() && chief_.journal.durable();
+  const bool nothing_left = members.empty() && !chief_.rounds.active() && recorded;
   if (nothing_left || chief_.turn.now >= goodbye_by_) return WriteSummary();
-  if (chief_.turn.now < next_goodbye_) return;
+  // Nobody may leave before the end is on disk; if that cannot be, they are told at last.
+  const bool is_last = goodbye_by_ - chief_.turn.now <= chief_.options.timing.control_retry;
+  if (chief_.turn.now < next_goodbye_ || (!recorded && !is_last)) return;
   next_goodbye_ = chief_.turn.now + chief_.options.timing.control_retry;
   for (const Task* task : members) {
     chief_.turn.out.SendTo(task->control, JobEnd{chief_.state == JobState::kSucceeded, exit_why_});

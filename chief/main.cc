@@ -50,6 +50,7 @@ int main(int argc, char** argv) {
                   .host = HostName(),
                   .pid = static_cast<uint32_t>(getpid()),
                   .resume = absl::GetFlag(FLAGS_resume),
+                  .nonce = RandomNonce(),
                   .timing = {}});
   return RunRole(role, absl::GetFlag(FLAGS_listen), {.mailbox = &mailbox, .storage = storage->get()});
 }

@@ -165,6 +165,7 @@ void Membership::Replace(Time now, PeerId from, const Join& join, Task& task) {
   fresh.state = TaskState::kPreparing;
   fresh.incarnation = Incarnation{uint64_t{term_} << 32 | ++issued_};
   fresh.process = Cleaned(join);
+  fresh.holds = join.run == run_ && ToNumber(join.was) >> 32 < term_ && Issued(join.was);
   fresh.control = from;
   fresh.heard = now;
   task = std::move(fresh);
@@ -192,8 +193,9 @@ Task* Membership::FindByPeer(PeerId peer) {
 }
 
 bool Membership::Issued(Incarnation incarnation) const {
-  const uint64_t number = ToNumber(incarnation);
-  return number >> 32 == term_ && static_cast<uint32_t>(number) >= 1 && static_cast<uint32_t>(number) <= issued_;
+  const uint64_t term = ToNumber(incarnation) >> 32;
+  const auto counter = static_cast<uint32_t>(ToNumber(incarnation));
+  return counter >= 1 && term >= 1 && (term < term_ || (term == term_ && counter <= issued_));
 }
 
 bool Membership::Revive(Task& task) {

@@ -37,6 +37,7 @@ struct Task {
   PeerId bulk = PeerId::kNone;    // ps only
   Time heard{};                   // last heartbeat
   bool data_good = false;         // worker only
+  bool holds = false;             // it kept what it had under an earlier chief of this run
   uint64_t placement_number = 0;  // of the newest placement that it has
   TaskStats stats;
   RateWindow steps;
@@ -54,7 +55,10 @@ class Membership {
   Membership(const ClusterSpec& cluster, const Timing& timing);
 
   // Before the first Admit.
-  void Begin(uint32_t term) { term_ = term; }
+  void Begin(uint32_t term, uint64_t run) {
+    term_ = term;
+    run_ = run;
+  }
 
   struct Verdict {
     Task* task = nullptr;  // admitted, or admitted before; else refused
@@ -69,7 +73,7 @@ class Membership {
   const Task* Find(Incarnation incarnation) const;
   Task* FindAlive(Incarnation incarnation);
   Task* FindByPeer(PeerId peer);
-  // Whether this term's chief gave it out, to whomever and however long ago.
+  // Whether a chief of this run gave it out, to whomever and however long ago; of an earlier one's nothing more is known.
   bool Issued(Incarnation incarnation) const;
 
   // A ps that was held for dead and whose place nobody took since is back: what it holds is nobody else's.
@@ -94,6 +98,7 @@ class Membership {
 
   const Timing timing_;
   uint32_t term_ = 0;
+  uint64_t run_ = 0;
   uint32_t issued_ = 0;
   Time last_look_{};
   std::vector<Task> tasks_;

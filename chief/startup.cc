@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "chief/chief_role.h"
 #include "chief/data_plan.h"
 #include "runtime/exit_code.h"
 #include "schema/job_file.h"
@@ -67,15 +68,28 @@ void Startup::ReadTerms() {
                                             ", and no other copy is whole: how often this job was started is lost. "
                                             "Begin in another job folder, or copy its checkpoints there"));
   }
-  checkpoints_.Load([this](const absl::Status& status) {
-    if (!status.ok()) return Refuse(kExitFailed, absl::StrCat("the job folder cannot be used: ", Words(status)));
-    highest_ = std::max(highest_, checkpoints_.highest_term());
-    Judge();
+  journal_.Load([this] {
+    checkpoints_.Load([this](const absl::Status& status) {
+      if (!status.ok()) return Refuse(kExitFailed, absl::StrCat("the job folder cannot be used: ", Words(status)));
+      highest_ = std::max(highest_, checkpoints_.highest_term());
+      Judge();
+    });
   });
 }
 
 void Startup::Judge() {
-  if (!resume_ && !checkpoints_.empty()) {
+  outcome_.goes_on = journal_.found() && journal_.record().ended.empty();
+  if (!resume_ && !journal_.found() && !journal_.damage().empty()) {
+    return Refuse(kExitFailed, absl::StrCat(journal_.damage(),
+                                            ", and no other copy is whole: whether this folder's job is over is lost. "
+                                            "Add --resume to go on from its checkpoints, or name another job folder"));
+  }
+  const bool is_same = journal_.record().job == CanonicalJob(job_);
+  if (is_same && journal_.record().ended == NameOf(JobState::kSucceeded)) {
+    return Refuse(kExitDone,
+                  "the job of this folder has succeeded: to train it further, raise training.epochs and add --resume");
+  }
+  if (!resume_ && !outcome_.goes_on && !checkpoints_.empty()) {
     return Refuse(kExitFailed,
                   "the job folder already holds checkpoints: add --resume to go on from them, or name another "
                   "job folder to begin anew");
@@ -85,47 +99,70 @@ void Startup::Judge() {
                   absl::StrCat("none of the checkpoints here is whole: ", checkpoints_.damaged().front().why,
                                ". Mend their manifests, or name another job folder to begin anew"));
   }
-  if (!checkpoints_.valid().empty() && !AcceptPlan()) return;
+  if (outcome_.goes_on && !AcceptPlan(journal_.record().job, "the job of this folder, which is not over,")) return;
+  if (!checkpoints_.valid().empty()) {
+    const Manifest& newest = checkpoints_.valid().front();
+    if (!AcceptPlan(newest.job, absl::StrCat("checkpoint ", ToString(newest.round)))) return;
+    outcome_.sources = OfPlan(checkpoints_.valid(), job_, DataOf(newest));
+  }
   if (highest_ == UINT32_MAX) return Refuse(kExitFailed, "the job folder's term cannot rise any more");
   TakeTerm();
 }
 
-bool Startup::AcceptPlan() {
-  const Manifest& newest = checkpoints_.valid().front();
-  const absl::StatusOr<JobSpec> before = ParseCanonicalJob(newest.job);
-  if (!before.ok()) {
+bool Startup::AcceptPlan(const std::string& before, const std::string& whose) {
+  const absl::StatusOr<JobSpec> job = ParseCanonicalJob(before);
+  if (!job.ok()) {
     Refuse(kExitBadJobFile,
-           absl::StrCat(ManifestPath(newest.round),
-                        " holds a job that this release does not understand: ", Words(before.status())));
+           absl::StrCat(whose, " is one that this release does not understand: ", Words(job.status())));
     return false;
   }
-  const std::vector<std::string> differences = PlanDifferences(job_, *before);
+  const std::vector<std::string> differences = PlanDifferences(job_, *job);
   if (!differences.empty()) {
-    Refuse(kExitBadJobFile, absl::StrCat("checkpoint ", ToString(newest.round),
-                                         " belongs to another plan; it differs in ", absl::StrJoin(differences, ", "),
-                                         ": set these back, or name another job folder to begin anew"));
+    Refuse(kExitBadJobFile,
+           absl::StrCat(whose, " belongs to another plan; it differs in ", absl::StrJoin(differences, ", "),
+                        ": set these back, or name another job folder to begin anew"));
     return false;
   }
-  outcome_.sources = OfPlan(checkpoints_.valid(), job_, DataOf(newest));
   return true;
 }
 
 void Startup::TakeTerm() {
   outcome_.term = highest_ + 1;
-  const nlohmann::json chief = {
-      {"endpoint", chief_.endpoint}, {"host", chief_.host}, {"pid", chief_.pid}, {"term", outcome_.term}};
-  std::vector<StorageOp> ops;
-  const auto add = [&ops](std::vector<StorageOp> more) {
-    for (StorageOp& op : more) ops.push_back(std::move(op));
-  };
-  for (const char* file : kTermFiles) add(ReplaceFile(file, EncodeTerm(outcome_.term)));
-  add({MakeDir("logs")});
-  add(ReplaceFile("chief.json", chief.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"));
+  std::vector<StorageOp> ops = {MakeDir("logs")};
+  for (const char* file : kTermFiles) {
+    for (StorageOp& op : ReplaceFile(file, EncodeTerm(outcome_.term))) ops.push_back(std::move(op));
+  }
   storage_.Run(std::move(ops), [this](const StorageDone& done) {
-    if (!done.status.ok())
-      return Refuse(kExitFailed, absl::StrCat("the job folder cannot be written: ", Words(done.status)));
-    then_(outcome_);
+    if (!done.status.ok()) return RefuseToWrite(done.status);
+    BeginJournal();
   });
+}
+
+void Startup::BeginJournal() {
+  JobRecord& record = journal_.record();
+  const bool is_known = outcome_.goes_on || (resume_ && journal_.found());
+  if (!is_known) {
+    record = JobRecord();
+    record.run = chief_.nonce;
+    record.began_unix_ms = chief_.unix_ms;
+  }
+  ++record.chiefs;
+  record.job = CanonicalJob(job_);
+  record.ended.clear();
+  journal_.Save([this](const absl::Status& status) {
+    if (!status.ok()) return RefuseToWrite(status);
+    const nlohmann::json chief = {
+        {"endpoint", chief_.endpoint}, {"host", chief_.host}, {"pid", chief_.pid}, {"term", outcome_.term}};
+    const std::string text = chief.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    storage_.Run(ReplaceFile("chief.json", text), [this](const StorageDone& done) {
+      if (!done.status.ok()) return RefuseToWrite(done.status);
+      then_(outcome_);
+    });
+  });
+}
+
+void Startup::RefuseToWrite(const absl::Status& status) {
+  Refuse(kExitFailed, absl::StrCat("the job folder cannot be written: ", Words(status)));
 }
 
 void Startup::Refuse(int exit_code, std::string why) { then_({.exit_code = exit_code, .why = std::move(why)}); }

@@ -1,13 +1,13 @@
 // What a chief does before it answers anybody: finds out whether this job folder is its to use, and takes a new term.
 //
-//   1. reads term.a and term.b, and every checkpoint's manifest;
-//   2. refuses a folder that holds checkpoints unless told to resume, and then one in which none is whole, or whose
-//      checkpoints are of another plan;
+//   1. reads term.a and term.b, the journal, and every checkpoint's manifest;
+//   2. goes on with a job that the journal does not call over. Else it refuses a folder that holds checkpoints unless
+//      told to resume. In both cases it refuses one in which no checkpoint is whole, and another plan;
 //   3. writes term.a, then term.b, each with the term after the highest found: whoever gets a message of this term can
 //      be sure that no later chief will use it again (protocol rule A11, schema/PROTOCOL.md);
-//   4. writes chief.json, by which tools find this process.
+//   4. writes the journal, then chief.json, by which tools find this process.
 //
-// Errors: Outcome::exit_code is not 0; nothing in the folder was changed but, perhaps, its term.
+// Errors: Outcome::why; nothing in the folder was changed but, perhaps, its term.
 // Tests: tests/unit/chief/startup_test.cc.
 #pragma once
 
@@ -18,6 +18,7 @@
 
 #include "absl/status/statusor.h"
 #include "chief/checkpoint_store.h"
+#include "chief/journal.h"
 #include "chief/storage.h"
 #include "schema/job.h"
 
@@ -29,20 +30,23 @@ absl::StatusOr<uint32_t> DecodeTerm(const std::string& text);
 
 class Startup {
  public:
-  struct Chief {  // for chief.json
-    std::string endpoint;
+  struct Chief {
+    std::string endpoint;  // this and the next two: for chief.json
     std::string host;
     uint32_t pid = 0;
+    uint64_t nonce = 0;  // names the run, if the job begins with it
+    int64_t unix_ms = 0;
   };
   struct Outcome {
     int exit_code = 0;
-    std::string why;
+    std::string why;  // not empty: the chief is to end now
     uint32_t term = 0;
+    bool goes_on = false;             // with a job that another chief began
     std::vector<Manifest> sources{};  // valid checkpoints of this plan, newest first
   };
 
-  Startup(Storage& storage, CheckpointStore& checkpoints, const JobSpec& job, bool resume)
-      : storage_(storage), checkpoints_(checkpoints), job_(job), resume_(resume) {}
+  Startup(Storage& storage, CheckpointStore& checkpoints, Journal& journal, const JobSpec& job, bool resume)
+      : storage_(storage), checkpoints_(checkpoints), journal_(journal), job_(job), resume_(resume) {}
 
   void Run(Chief chief, std::function<void(const Outcome&)> then);
 
@@ -50,12 +54,15 @@ class Startup {
   void ReadTerms();
   void ReadTerm(const std::string& file, std::function<void()> then);
   void Judge();
-  bool AcceptPlan();
+  bool AcceptPlan(const std::string& before, const std::string& whose);
   void TakeTerm();
+  void BeginJournal();
   void Refuse(int exit_code, std::string why);
+  void RefuseToWrite(const absl::Status& status);
 
   Storage& storage_;
   CheckpointStore& checkpoints_;
+  Journal& journal_;
   const JobSpec& job_;
   const bool resume_;
   Chief chief_;

@@ -153,6 +153,19 @@ Json OfPending(const ChiefParts& chief) {
   return pending;
 }
 
+// Since the job began in its folder, whichever chief led it then.
+int64_t BeganUnixMs(const ChiefParts& chief) {
+  return chief.term == 0 ? chief.turn.started_unix_ms : chief.journal.record().began_unix_ms;
+}
+
+double ElapsedSeconds(const ChiefParts& chief) {
+  return static_cast<double>(std::max<int64_t>(0, chief.turn.UnixMs() - BeganUnixMs(chief))) / 1000;
+}
+
+uint64_t ChiefRestarts(const ChiefParts& chief) {
+  return chief.journal.record().chiefs - std::min<uint64_t>(1, chief.journal.record().chiefs);
+}
+
 Json OfWaits(const ChiefParts& chief) {
   Json waits = Json::array();
   const auto add = [&](const std::string& task, const std::string& why, Time since) {
@@ -160,6 +173,9 @@ Json OfWaits(const ChiefParts& chief) {
     if (waited < kWorthTelling || chief.ended()) return;
     waits.push_back({{"task", "chief"}, {"for", task}, {"why", why}, {"seconds", Seconds(waited)}});
   };
+  if (!chief.journal.error().empty()) {
+    waits.push_back({{"task", "chief"}, {"for", "its disk"}, {"why", chief.journal.error()}});
+  }
   for (const Assignment::Server& server : chief.assignment.servers()) {
     const Task* task = chief.members.Find(server.incarnation);
     if (task != nullptr && !task->alive()) {
@@ -223,11 +239,12 @@ std::string StatusText(const ChiefParts& chief) {
                  {"term", chief.term},
                  {"jobDir", chief.options.job_dir},
                  {"rejected", chief.rejected}}},
-               {"startTimeUnixMs", chief.turn.started_unix_ms},
-               {"elapsedSeconds", Seconds(chief.turn.now - chief.turn.started)},
+               {"startTimeUnixMs", BeganUnixMs(chief)},
+               {"elapsedSeconds", ElapsedSeconds(chief)},
                {"progress", OfProgress(chief)},
                {"recovery",
-                {{"workersLost", chief.workers_lost},
+                {{"chiefRestarts", ChiefRestarts(chief)},
+                 {"workersLost", chief.workers_lost},
                  {"psLost", chief.recovery.servers_lost()},
                  {"batchesRecomputed", chief.batches_recomputed}}},
                {"checkpoint", OfCheckpoint(chief)},
@@ -255,12 +272,13 @@ std::string SummaryText(const ChiefParts& chief) {
                {"steps", chief.ledger.steps_committed()},
                {"examples", chief.ledger.examples_committed()},
                {"samplesCommitted", chief.ledger.examples_committed()},
-               {"wallSeconds", Seconds(chief.turn.now - chief.turn.started)},
+               {"wallSeconds", ElapsedSeconds(chief)},
                {"pushesAcknowledged", chief.members.Totals(TaskRole::kWorker).pushes_acknowledged},
                {"pushesApplied", servers.pushes_applied},
                {"pushesDuplicate", servers.pushes_duplicate},
                {"pushesSkipped", servers.pushes_skipped},
                {"staleness", OfStaleness(servers.staleness)},
+               {"chiefRestarts", ChiefRestarts(chief)},
                {"workersLost", chief.workers_lost},
                {"psLost", chief.recovery.servers_lost()},
                {"batchesRecomputed", chief.batches_recomputed}};

@@ -69,7 +69,7 @@ bool DataPlane::Admits(PeerId worker, const Request& request, const Shard* shard
 
 void DataPlane::Serve(PeerId worker, const Push& push, Shard* shard, Effects& effects) {
   const bool admitted = Admits(worker, push, shard, effects);
-  PushReply reply{.from = session_.incarnation(), .lease = push.lease, .slices = {}, .window = window_.bytes};
+  PushReply reply{.from = as_, .lease = push.lease, .slices = {}, .window = window_.bytes};
   reply.slices.reserve(push.slices.size());
   for (const Push::Item& item : push.slices) {
     const SliceRefusal refusal = admitted ? RefusalOf(shard, item.slice, item.epoch) : SliceRefusal::kWrongShape;
@@ -85,7 +85,7 @@ void DataPlane::Serve(PeerId worker, const Push& push, Shard* shard, Effects& ef
 
 void DataPlane::Serve(PeerId worker, const Probe& probe, Shard* shard, Effects& effects) {
   const bool admitted = Admits(worker, probe, shard, effects);
-  PushReply reply{.from = session_.incarnation(), .lease = probe.lease, .slices = {}, .window = window_.bytes};
+  PushReply reply{.from = as_, .lease = probe.lease, .slices = {}, .window = window_.bytes};
   reply.slices.reserve(probe.slices.size());
   for (const Probe::Item& item : probe.slices) {
     const SliceRefusal refusal = admitted ? RefusalOf(shard, item.slice, item.epoch) : SliceRefusal::kWrongShape;
@@ -98,7 +98,7 @@ void DataPlane::Serve(PeerId worker, const Probe& probe, Shard* shard, Effects& 
 
 void DataPlane::Serve(PeerId worker, const Pull& pull, Shard* shard, Effects& effects) {
   const bool admitted = Admits(worker, pull, shard, effects);
-  PullReply reply{.from = session_.incarnation(), .request = pull.request, .slices = {}, .window = window_.bytes};
+  PullReply reply{.from = as_, .request = pull.request, .slices = {}, .window = window_.bytes};
   reply.slices.reserve(pull.slices.size());
   for (const Pull::Item& item : pull.slices) {
     reply.slices.push_back(admitted ? Values(shard, item)
@@ -159,7 +159,7 @@ uint64_t DataPlane::Consume(const Push& push, const Push::Item& item, const Plan
 void DataPlane::Trace(TraceRecord::Kind kind, const Push& push, SliceId id, const ServedSlice& slice,
                       Effects& effects) const {
   effects.Add(TraceRecord{.kind = kind,
-                          .actor = session_.incarnation(),
+                          .actor = as_,
                           .lease = push.lease,
                           .step = push.step,
                           .slice = id,

@@ -27,7 +27,11 @@ class DataPlane {
  public:
   // `session` outlives this.
   DataPlane(Optimizer optimizer, Window window, MemberSession* session)
-      : optimizer_(optimizer), window_(window), session_(*session) {}
+      : optimizer_(optimizer), window_(window), session_(*session), as_(session->incarnation()) {}
+
+  // Answers as this incarnation, under which a chief has placed slices here: workers hear of it with that placement, and
+  // until then it is the one before that they know.
+  void ServeAs(Incarnation incarnation) { as_ = incarnation; }
 
   // `shard` is null as long as nothing is assigned: then every slice is answered kNotHere.
   void Serve(PeerId worker, const Push& push, Shard* shard, Effects& effects);
@@ -45,6 +49,7 @@ class DataPlane {
   Optimizer optimizer_;
   Window window_;
   MemberSession& session_;
+  Incarnation as_;
   EjectedPeers ejected_;
   uint64_t breaches_ = 0;
 };

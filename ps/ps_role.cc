@@ -25,7 +25,7 @@ constexpr size_t kRecordBytes = kMaxMessagePayload;
 
 }  // namespace
 
-// One membership's worth of everything lives in `shard_` and below; it goes when the chief no longer knows this ps.
+// What it holds outlives its chief: the next one of the same run may let it go on with that (SliceSource::kHeld).
 class PsRole::Machine {
  public:
   explicit Machine(PsOptions options)
@@ -61,15 +61,15 @@ class PsRole::Machine {
   void FromWorker(PeerId, auto&) { Reject(); }
   template <typename Request>
   void Serve(PeerId worker, const Request& request) {
-    if (!session_.member()) return Reject();
+    if (!plane_) return Reject();
     plane_->Serve(worker, request, shard_ ? &*shard_ : nullptr, *out_);
   }
 
   void OnJoined();
-  void DropAll();
+  void OnRejoined();
   void Install();
   void Report(const std::vector<SliceId>& slices);
-  void TraceInstalled(SliceId slice, LeaseId round);
+  void TraceBegin(TraceRecord::Kind kind, SliceId slice, LeaseId from);
   std::string WaitingFor() const;
 
   bool ForMe(Incarnation to) { return to == session_.incarnation() && shard_.has_value(); }
@@ -82,12 +82,13 @@ class PsRole::Machine {
   Time now_;
   Effects* out_ = nullptr;  // of the step at hand
 
+  std::string job_text_;
   JobSpec job_;
   std::optional<SliceGrid> grid_;
   std::optional<DataPlane> plane_;
   std::optional<Shard> shard_;  // since the first Assign, which makes the plan
   SnapshotQueue snapshots_;
-  std::optional<ShardWriter> writer_;
+  ShardWriter writer_;
 };
 
 void PsRole::Machine::Step(Time now, Input input, Effects& effects) {
@@ -120,8 +121,8 @@ void PsRole::Machine::On(Received& received) {
         return;
       case MemberSession::News::kJoined:
         return OnJoined();
-      case MemberSession::News::kDropped:
-        return DropAll();
+      case MemberSession::News::kRejoined:
+        return OnRejoined();
       case MemberSession::News::kNotMine:
         break;
     }
@@ -134,10 +135,13 @@ void PsRole::Machine::On(Received& received) {
 }
 
 void PsRole::Machine::On(StorageDone& done) {
-  if (writer_) writer_->Done(done, *shard_, *out_);
+  if (shard_) writer_.Done(done, *shard_, *out_);
 }
 
 void PsRole::Machine::OnJoined() {
+  shard_.reset();
+  snapshots_ = {};
+  job_text_ = session_.job();
   absl::StatusOr<JobSpec> job = ParseCanonicalJob(session_.job());
   absl::Status status = job.status();
   if (job.ok()) {
@@ -158,10 +162,9 @@ void PsRole::Machine::OnJoined() {
   plane_.emplace(Optimizer(job_.training.optimizer), window_, &session_);
 }
 
-void PsRole::Machine::DropAll() {
-  shard_.reset();
-  writer_.reset();
-  snapshots_ = {};
+// A later chief of the same run. Another text may mean other leases.
+void PsRole::Machine::OnRejoined() {
+  if (session_.job() != job_text_) OnJoined();
 }
 
 std::string PsRole::Machine::WaitingFor() const {
@@ -177,16 +180,22 @@ void PsRole::Machine::FromChief(PeerId, Assign& assign) {
   if (assign.to != session_.incarnation() || !session_.member()) return Reject();
   if (!shard_) {
     shard_.emplace(job_.seed, SlotCount(job_.training.optimizer.kind), *grid_, Plan(job_, assign.train_examples));
-    writer_.emplace(session_.incarnation());
   }
   if (assign.train_examples != shard_->plan().train_examples()) return Reject();  // one job has one plan
+  plane_->ServeAs(session_.incarnation());
   std::vector<SliceId> settled;
   for (const Assign::Item& item : assign.slices) {
     if (!grid_->Contains(item.slice)) {
       Reject();
-    } else if (shard_->Assign(item) && shard_->Settled(item.slice)) {
-      settled.push_back(item.slice);
+      continue;
     }
+    const ServedSlice* held = shard_->Find(item.slice);
+    const SliceEpoch before = held == nullptr ? SliceEpoch() : held->epoch;
+    if (!shard_->Assign(item) || !shard_->Settled(item.slice)) continue;
+    settled.push_back(item.slice);
+    const ServedSlice* served = shard_->Find(item.slice);
+    if (served != nullptr && served->epoch != before)
+      TraceBegin(TraceRecord::Kind::kKept, item.slice, LeaseOfEpoch(before));
   }
   Report(settled);
 }
@@ -194,7 +203,9 @@ void PsRole::Machine::FromChief(PeerId, Assign& assign) {
 void PsRole::Machine::FromChief(PeerId, RestoreSlice& restore) {
   if (!ForMe(restore.to) || !grid_->Contains(restore.slice)) return Reject();
   if (!shard_->Restore(restore.slice, restore.epoch, restore.blocks)) return;
-  if (shard_->Find(restore.slice) != nullptr) TraceInstalled(restore.slice, LeaseOfRound(restore.round));
+  if (shard_->Find(restore.slice) != nullptr) {
+    TraceBegin(TraceRecord::Kind::kInstalled, restore.slice, LeaseOfRound(restore.round));
+  }
   Report({restore.slice});
 }
 
@@ -205,12 +216,12 @@ void PsRole::Machine::FromChief(PeerId, SnapshotRequest& request) {
 
 void PsRole::Machine::FromChief(PeerId from, WriteShard& request) {
   if (!ForMe(request.to)) return Reject();
-  writer_->Begin(request, from, *out_);
+  writer_.Begin(request, from, *out_);
 }
 
 void PsRole::Machine::Install() {
   const std::vector<SliceId> installed = shard_->InstallNext(kInstallBytes);
-  for (const SliceId slice : installed) TraceInstalled(slice, LeaseId{0});
+  for (const SliceId slice : installed) TraceBegin(TraceRecord::Kind::kInstalled, slice, LeaseId{0});
   Report(installed);
 }
 
@@ -220,16 +231,16 @@ void PsRole::Machine::Report(const std::vector<SliceId>& slices) {
   for (const SliceId slice : slices) {
     report.slices.push_back(shard_->Report(slice));
     const std::string& error = report.slices.back().error;
-    if (!error.empty()) session_.Say(Severity::kError, absl::StrCat("a record cannot be restored: ", error), *out_);
+    if (!error.empty()) session_.Say(Severity::kError, absl::StrCat("cannot install: ", error), *out_);
   }
   out_->SendTo(MemberSession::kChief, std::move(report));
 }
 
-void PsRole::Machine::TraceInstalled(SliceId slice, LeaseId round) {
+void PsRole::Machine::TraceBegin(TraceRecord::Kind kind, SliceId slice, LeaseId from) {
   const ServedSlice& served = *shard_->Find(slice);
-  out_->Add(TraceRecord{.kind = TraceRecord::Kind::kInstalled,
+  out_->Add(TraceRecord{.kind = kind,
                         .actor = session_.incarnation(),
-                        .lease = round,
+                        .lease = from,
                         .step = 0,
                         .slice = slice,
                         .epoch = served.epoch,

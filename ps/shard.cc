@@ -16,8 +16,15 @@ Shard::Shard(uint64_t seed, size_t slot_count, SliceGrid grid, Plan plan)
 bool Shard::Assign(const Assign::Item& item) {
   Place& place = places_[ToNumber(item.slice)];
   if (item.epoch <= place.epoch) return item.epoch == place.epoch;
-  place = Place{item.epoch, item.source, {}, nullptr};
+  const std::unique_ptr<ServedSlice> held = std::exchange(place, {item.epoch, item.source, {}, nullptr}).served;
   if (item.source == SliceSource::kInitialValues) to_install_.push_back(item.slice);
+  if (item.source != SliceSource::kHeld) return true;
+  if (held == nullptr) {
+    place.error = absl::StrCat("slice ", ToNumber(item.slice), " is not held here");
+  } else {
+    place.served = std::make_unique<ServedSlice>(std::move(*held));
+    place.served->epoch = item.epoch;
+  }
   return true;
 }
 

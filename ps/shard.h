@@ -3,6 +3,7 @@
 //   shard.Assign(item);                              // fences off the older epoch at once
 //   for (SliceId slice : shard.InstallNext(budget))  // those that begin with initial values
 //   shard.Restore(slice, epoch, blocks);             // those that begin with a checkpoint's record
+//                                                    // those that go on with what is held are there at once
 //   report.slices.push_back(shard.Report(slice));
 //
 // Order: a slice's epoch only rises. A new epoch drops what the older one held: a consistent pair of values and
@@ -51,7 +52,8 @@ class Shard {
   ServedSlice* Find(SliceId slice) { return places_[ToNumber(slice)].served.get(); }
   const ServedSlice* Find(SliceId slice) const { return places_[ToNumber(slice)].served.get(); }
 
-  // False for an epoch older than the slice's; nothing changes for its own.
+  // False for an epoch older than the slice's; nothing changes for its own. What is held goes on in the new epoch if it
+  // is to, else it is dropped.
   bool Assign(const Assign::Item& item);
   // Installs initial values until `budget` bytes are written, at least one slice if any waits; returns them.
   std::vector<SliceId> InstallNext(size_t budget);

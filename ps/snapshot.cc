@@ -65,7 +65,7 @@ void ShardWriter::Begin(const WriteShard& request, PeerId chief, Effects& effect
     return;
   }
   request_ = request;
-  written_ = ShardWritten{.from = from_, .round = request.round, .error = {}, .bytes = 0, .slices = {}};
+  written_ = ShardWritten{.from = request.to, .round = request.round, .error = {}, .bytes = 0, .slices = {}};
   stage_ = Stage::kFolder;
   Submit(StorageOp::Kind::kMakeDir, CheckpointDir(request_.round), {}, effects);
 }
@@ -113,7 +113,7 @@ void ShardWriter::AppendNext(const Shard& shard, Effects& effects) {
   }
   written_.bytes += entry.bytes;
   written_.slices.push_back(std::move(entry));
-  effects.Add(SnapshotTrace(from_, request_.round, item, *slice));
+  effects.Add(SnapshotTrace(request_.to, request_.round, item, *slice));
   Submit(StorageOp::Kind::kAppend, path, std::move(blocks), effects);
 }
 

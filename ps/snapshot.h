@@ -35,8 +35,6 @@ class SnapshotQueue {
 // One shard file at a time: makes the folder, appends record after record, syncs, reports.
 class ShardWriter {
  public:
-  explicit ShardWriter(Incarnation from) : from_(from) {}
-
   // A round that is being written goes on; one that is written is reported again.
   void Begin(const WriteShard& request, PeerId chief, Effects& effects);
   void Done(const StorageDone& done, const Shard& shard, Effects& effects);
@@ -48,7 +46,6 @@ class ShardWriter {
   void AppendNext(const Shard& shard, Effects& effects);
   void Finish(const std::string& error, Effects& effects);
 
-  Incarnation from_;
   PeerId chief_{};
   WriteShard request_;
   Stage stage_ = Stage::kIdle;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/exit_code.h"
 #include "runtime/log_line.h"
@@ -15,6 +16,14 @@ namespace {
 
 constexpr Duration kNoticeEvery = 5s;
 constexpr int kSilences = 3;  // of dead_after, before this side gives up
+
+// Of ps-3 and worker-3: 3.
+std::optional<int32_t> IndexOf(const std::string& name) {
+  int32_t index = 0;
+  const size_t dash = name.rfind('-');
+  if (dash == std::string::npos || !absl::SimpleAtoi(name.substr(dash + 1), &index)) return std::nullopt;
+  return index;
+}
 
 char LetterOf(Severity severity) {
   switch (severity) {
@@ -45,7 +54,14 @@ void MemberSession::Start(Time now, const Started& started, Effects& effects) {
 }
 
 void MemberSession::SendJoin(Time now, Effects& effects) {
-  effects.SendTo(kChief, options_.join);
+  Join join = options_.join;
+  if (incarnation_ != Incarnation::kNone) {
+    join.run = run_;
+    join.was = incarnation_;
+    // The place it had, where its slices are expected; any other will do if somebody else has it by now.
+    if (!refused_since_) join.index = IndexOf(name_).value_or(join.index);
+  }
+  effects.SendTo(kChief, std::move(join));
   next_join_ = now + options_.timing.join_retry;
 }
 
@@ -53,22 +69,28 @@ bool MemberSession::Tick(Time now, uint64_t placement, Effects& effects) {
   if (!started_ || ended_) return false;
   now_ = now;
   TakeOutOwnPause(now);
-  const Duration patience = kSilences * options_.timing.dead_after;
-  if (was_member_ && now - heard_ >= patience) {
+  const Duration silence = now - heard_;
+  if (incarnation_ != Incarnation::kNone && silence >= options_.timing.chief_wait) {
     End(kExitFailed,
-        absl::StrCat("the chief at ", options_.chief, " has not answered for ", std::lround(Seconds(now - heard_)),
-                     " s"),
+        absl::StrCat("the chief at ", options_.chief, " has not answered for ", std::lround(Seconds(silence)), " s"),
         effects);
     return false;
   }
   if (member()) {
+    if (silence >= options_.timing.dead_after && now >= next_notice_) {
+      Say(Severity::kWarning,
+          absl::StrCat("the chief at ", options_.chief, " has not answered for ", std::lround(Seconds(silence)),
+                       " s; this task goes on without it meanwhile"),
+          effects);
+      next_notice_ = now + kNoticeEvery;
+    }
     if (now < next_heartbeat_) return false;
     placement_ = placement;
     SendHeartbeat(effects);
     next_heartbeat_ = now + options_.timing.heartbeat;
     return true;
   }
-  if (refused_since_ && now - *refused_since_ >= patience) {
+  if (refused_since_ && now - *refused_since_ >= kSilences * options_.timing.dead_after) {
     End(kExitFailed, refusal_, effects);
     return false;
   }
@@ -110,18 +132,7 @@ void MemberSession::SendHeartbeat(Effects& effects) {
 MemberSession::News MemberSession::Receive(Time now, const Message& message, Effects& effects) {
   now_ = now;
   heard_ = now;
-  if (const auto* welcome = std::get_if<Welcome>(&message)) {
-    if (member() || welcome->you == Incarnation::kNone) return News::kHandled;
-    was_member_ = true;
-    refused_since_.reset();
-    incarnation_ = welcome->you;
-    term_ = welcome->term;
-    name_ = welcome->name;
-    job_ = welcome->job;
-    next_heartbeat_ = now;
-    Say(Severity::kInfo, absl::StrCat("joined as ", name_), effects);
-    return News::kJoined;
-  }
+  if (const auto* welcome = std::get_if<Welcome>(&message)) return ReceiveWelcome(now, *welcome, effects);
   if (const auto* refused = std::get_if<Refused>(&message)) return ReceiveRefused(now, *refused, effects);
   if (const auto* reply = std::get_if<HeartbeatReply>(&message)) {
     for (; lines_from_ < reply->log_kept && !lines_.empty(); ++lines_from_) lines_.pop_front();
@@ -134,6 +145,24 @@ MemberSession::News MemberSession::Receive(Time now, const Message& message, Eff
   return News::kNotMine;
 }
 
+MemberSession::News MemberSession::ReceiveWelcome(Time now, const Welcome& welcome, Effects& effects) {
+  const bool is_late = welcome.run == run_ && welcome.you <= incarnation_;
+  if (member() || is_late || welcome.you == Incarnation::kNone) return News::kHandled;
+  const bool was_known = incarnation_ != Incarnation::kNone;
+  const bool goes_on = was_known && welcome.run == run_ && welcome.term > term_;
+  if (was_known && !goes_on) stats_ = {};  // the chief has added up those of the life that ended
+  member_ = true;
+  refused_since_.reset();
+  incarnation_ = welcome.you;
+  term_ = welcome.term;
+  name_ = welcome.name;
+  job_ = welcome.job;
+  run_ = welcome.run;
+  next_heartbeat_ = now;
+  Say(Severity::kInfo, absl::StrCat("joined as ", name_, goes_on ? ", and goes on with what it holds" : ""), effects);
+  return goes_on ? News::kRejoined : News::kJoined;
+}
+
 MemberSession::News MemberSession::ReceiveRefused(Time now, const Refused& refused, Effects& effects) {
   if (refused.for_good) {
     End(kExitFailed, refused.why, effects);
@@ -141,12 +170,10 @@ MemberSession::News MemberSession::ReceiveRefused(Time now, const Refused& refus
   }
   if (refused.code == RefusalCode::kUnknown) {
     if (!member() || refused.member != incarnation_) return News::kHandled;  // said to the life before
-    incarnation_ = Incarnation::kNone;
-    stats_ = {};  // the chief has added up those of the life that ended
-    Say(Severity::kWarning, absl::StrCat("the chief no longer knows this task, which joins anew: ", refused.why),
-        effects);
+    member_ = false;
+    Say(Severity::kWarning, absl::StrCat("the chief does not know this task, which joins anew: ", refused.why), effects);
     SendJoin(now, effects);
-    return News::kDropped;
+    return News::kHandled;
   }
   if (!member()) {
     refusal_ = refused.why;

@@ -5,11 +5,11 @@
 //   session.Tick(now, placement, effects);                   // asks again, beats, notices a lost chief
 //   switch (session.Receive(now, message, effects)) {...}    // for every message on kChief
 //
-// Order: a member is one Incarnation. kDropped says that the chief no longer knows it: the owner drops all it holds,
-//   while the session joins anew by itself.
-// Errors: a refusal for good, a chief that is silent for 3 * dead_after and a name that stays taken as long end the
-//   process: Exit 1 with one sentence. A chief that is not there yet is waited for. Time in which this process itself
-//   stood still counts as nobody's silence.
+// Order: a member is one Incarnation. A chief that does not know it is joined anew, by the session itself. The owner goes
+//   on with what it holds, without a chief too, until kJoined says that it is new to the job.
+// Errors: a refusal for good, a chief that is silent for Timing::chief_wait and a name that stays taken for
+//   3 * dead_after end the process: Exit 1 with one sentence. A chief that is not there yet is waited for. Time in which
+//   this process itself stood still counts as nobody's silence.
 // Tests: tests/unit/runtime/member_session_test.cc.
 #pragma once
 
@@ -61,8 +61,8 @@ class MemberSession {
   enum class News {
     kNotMine,  // not about membership: the owner's business
     kHandled,
-    kJoined,   // incarnation(), name() and job() are new
-    kDropped,  // no longer a member
+    kJoined,    // incarnation(), term(), name() and job() are new, and what was held before is others'
+    kRejoined,  // likewise, with a later chief of the same run; what was held may go on
   };
   News Receive(Time now, const Message& message, Effects& effects);
 
@@ -74,9 +74,10 @@ class MemberSession {
   // To this process's log, and to the chief's copy of it with the time of the last Tick or Receive.
   void Say(Severity severity, const std::string& text, Effects& effects);
 
-  bool member() const { return incarnation_ != Incarnation::kNone; }
+  bool member() const { return member_; }
   bool ended() const { return ended_; }
-  Incarnation incarnation() const { return incarnation_; }
+  Incarnation incarnation() const { return incarnation_; }  // the last one, while it is no member
+  uint32_t term() const { return term_; }
   const std::string& name() const { return name_; }
   const std::string& job() const { return job_; }
   const Timing& timing() const { return options_.timing; }
@@ -87,6 +88,7 @@ class MemberSession {
   void SendJoin(Time now, Effects& effects);
   void TakeOutOwnPause(Time now);
   void SendHeartbeat(Effects& effects);
+  News ReceiveWelcome(Time now, const Welcome& welcome, Effects& effects);
   News ReceiveRefused(Time now, const Refused& refused, Effects& effects);
 
   MemberOptions options_;
@@ -94,11 +96,12 @@ class MemberSession {
   int64_t unix_ms_at_zero_ = 0;  // wall clock at Time(0), for log lines
   bool started_ = false;
   bool ended_ = false;
-  bool was_member_ = false;
+  bool member_ = false;
   Incarnation incarnation_ = Incarnation::kNone;
   uint32_t term_ = 0;
   std::string name_;
   std::string job_;
+  uint64_t run_ = 0;
   TaskStats stats_;
 
   uint64_t placement_ = 0;  // as the last heartbeat said

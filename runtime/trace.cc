@@ -5,6 +5,7 @@ namespace downpour {
 const char* NameOf(TraceRecord::Kind kind) {
   switch (kind) {
     case TraceRecord::Kind::kInstalled: return "installed";
+    case TraceRecord::Kind::kKept: return "kept";
     case TraceRecord::Kind::kApplied: return "applied";
     case TraceRecord::Kind::kSkipped: return "skipped";
     case TraceRecord::Kind::kDuplicate: return "duplicate";

@@ -14,6 +14,8 @@ struct TraceRecord {
   enum class Kind : uint8_t {
     kInstalled,   // ps: slice serves in this epoch; lease = checkpoint round it came from (term << 32 | n; 0: initial
                   //     values); count = version
+    kKept,        // ps: slice serves in this epoch what it held before; lease = the epoch before (term << 32 | n);
+                  //     count = version
     kApplied,     // ps: the push of worker `peer` changed the slice; count = version after it
     kSkipped,     // ps: the push of worker `peer` was consumed without effect (empty or not finite); count as above
     kDuplicate,   // ps: the push of worker `peer` changed nothing, because it had been consumed before
@@ -35,6 +37,7 @@ struct TraceRecord {
 
 // A round where a record has a lease.
 constexpr LeaseId LeaseOfRound(Round round) { return LeaseId{uint64_t{round.term} << 32 | round.n}; }
+constexpr LeaseId LeaseOfEpoch(SliceEpoch epoch) { return LeaseId{uint64_t{epoch.term} << 32 | epoch.n}; }
 
 const char* NameOf(TraceRecord::Kind kind);  // installed, applied, and so on
 

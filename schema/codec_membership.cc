@@ -6,7 +6,8 @@ namespace downpour {
 flatbuffers::Offset<wire::Join> Write(const Join& m, Writer& out) {
   const auto role = static_cast<wire::TaskRole>(m.role);
   return wire::CreateJoin(out.fbb, m.protocol, m.oldest_protocol, role, m.index, out.Text(m.host), m.pid,
-                          out.Text(m.endpoint), out.Text(m.launcher), m.attempt, m.nonce, out.Text(m.device));
+                          out.Text(m.endpoint), out.Text(m.launcher), m.attempt, m.nonce, out.Text(m.device), m.run,
+                          ToNumber(m.was));
 }
 
 Join Read(const wire::Join& t, Reader& in) {
@@ -21,18 +22,21 @@ Join Read(const wire::Join& t, Reader& in) {
           .launcher = in.Text(t.launcher(), "launcher"),
           .attempt = t.attempt(),
           .nonce = t.nonce(),
-          .device = in.Text(t.device(), "device")};
+          .device = in.Text(t.device(), "device"),
+          .run = t.run(),
+          .was = Incarnation{t.was()}};
 }
 
 flatbuffers::Offset<wire::Welcome> Write(const Welcome& m, Writer& out) {
-  return wire::CreateWelcome(out.fbb, ToNumber(m.you), m.term, out.Text(m.name), out.Text(m.job, kMaxTextBytes));
+  return wire::CreateWelcome(out.fbb, ToNumber(m.you), m.term, out.Text(m.name), out.Text(m.job, kMaxTextBytes), m.run);
 }
 
 Welcome Read(const wire::Welcome& t, Reader& in) {
   return {.you = Incarnation{t.you()},
           .term = t.term(),
           .name = in.Text(t.name(), "name"),
-          .job = in.Text(t.job(), "job", kMaxTextBytes)};
+          .job = in.Text(t.job(), "job", kMaxTextBytes),
+          .run = t.run()};
 }
 
 flatbuffers::Offset<wire::Refused> Write(const Refused& m, Writer& out) {

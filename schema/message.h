@@ -37,6 +37,9 @@ struct Join {
   uint32_t attempt = 0;   // how often that supervisor started this task before: a higher one replaces a lower at once
   uint64_t nonce = 0;     // drawn by the process at start: a repeated Join of one process is answered alike
   std::string device;     // for people: backend and kernel names
+  // A process that an earlier chief of this run knew, and that kept what it held; else kNone.
+  uint64_t run = 0;
+  Incarnation was = Incarnation::kNone;
 };
 
 struct Welcome {
@@ -44,6 +47,7 @@ struct Welcome {
   uint32_t term = 0;
   std::string name;  // ps-0, worker-3
   std::string job;   // canonical job text, see job_file.h
+  uint64_t run = 0;  // drawn when the job began in its folder: tells its chiefs from those of another one
 };
 
 enum class RefusalCode : uint8_t {
@@ -117,7 +121,11 @@ struct JobEnd {  // also says: you may leave
 
 // ---- Placement: chief -> ps, chief -> worker ------------------------------------------------------------------------
 
-enum class SliceSource : uint8_t { kInitialValues, kCheckpoint };
+enum class SliceSource : uint8_t {
+  kInitialValues,
+  kCheckpoint,
+  kHeld,  // what this ps held of it under an earlier chief
+};
 
 struct Assign {  // chief -> ps; repeated until a SliceReport of that epoch arrives
   Incarnation to = Incarnation::kNone;

@@ -37,19 +37,17 @@ LocalRun::LocalRun(LocalCluster cluster, Supervisor& supervisor, Talk& talk, boo
 
 RunResult LocalRun::UntilEnd() {
   absl::StatusOr<FolderWatch> folder = FolderWatch::Open(cluster_.job_dir);
-  const absl::Status started = folder.ok() ? supervisor_.Start(ChiefProcess(cluster_)) : folder.status();
-  if (!started.ok()) {
-    result_.cause = std::string(started.message());
+  if (!folder.ok()) {
+    result_.cause = std::string(folder.status().message());
     return result_;
   }
   folder_ = std::move(*folder);
-  announcement_.Expect(supervisor_.PidOf(kChiefTask));
-  while (supervisor_.IsRunning(kChiefTask)) {
+  if (!StartChief()) return result_;
+  while (supervisor_.IsRunning(kChiefTask) || due_.contains(kChiefTask)) {
     Wait();
     const Supervisor::News news = supervisor_.Collect();
     for (const int signal : news.signals) OnSignal(signal);
     for (const Exited& exited : news.exited) OnExit(exited);
-    if (!supervisor_.IsRunning(kChiefTask)) break;
     if (!chief_) LookForChief();
     if (chief_) TalkToChief();
     StartDue();
@@ -87,14 +85,28 @@ void LocalRun::OnSignal(int signal) {
 void LocalRun::OnExit(const Exited& exited) {
   const std::string how = DescribeEnd(exited.wait_status);
   const bool killed = WIFSIGNALED(exited.wait_status);
-  if (exited.name == kChiefTask) {
-    if (!killed) result_.chief_exit = WEXITSTATUS(exited.wait_status);
-    if (killed && result_.cause.empty()) result_.cause = absl::StrCat("the chief died: ", Who(exited), " got ", how);
-    return;
-  }
+  if (exited.name == kChiefTask) return OnChiefExit(exited, how);
   const bool job_is_over = result_.stop_signal != 0 || !result_.cause.empty() || HasEnded(status_);
   if (job_is_over || (!killed && WEXITSTATUS(exited.wait_status) == 0)) return;
   OnMemberExit(exited, how);
+}
+
+// One that ends by itself ends the job.
+void LocalRun::OnChiefExit(const Exited& exited, const std::string& how) {
+  if (!WIFSIGNALED(exited.wait_status)) {
+    result_.chief_exit = WEXITSTATUS(exited.wait_status);
+    due_.clear();
+    return;
+  }
+  if (result_.stop_signal != 0 || !result_.cause.empty()) return;
+  if (HasEnded(status_) && status_.state != "SUCCEEDED") {  // it would go on, without the members that have left
+    result_.cause = absl::StrCat("the chief died as the job ended: ", Who(exited), " got ", how);
+    return;
+  }
+  const double progress = status_.leases_committed.value_or(0);
+  const RestartBudget::Restart restart = budget_.Spend(kChiefTask, progress, exited.lived, how);
+  due_[kChiefTask] = {Clock::now() + restart.delay, restart.attempt, absl::StrCat(Who(exited), " ended: ", how)};
+  if (budget_.Of(kChiefTask).spent()) GiveUp(WhyNoMore(kChiefTask));
 }
 
 void LocalRun::OnMemberExit(const Exited& exited, const std::string& how) {
@@ -102,12 +114,15 @@ void LocalRun::OnMemberExit(const Exited& exited, const std::string& how) {
   const RestartBudget::Restart restart = budget_.Spend(exited.name, progress, exited.lived, how);
   const Duration delay = WIFSIGNALED(exited.wait_status) ? restart.delay : std::max(restart.delay, kRestartNoSooner);
   due_[exited.name] = {Clock::now() + delay, restart.attempt, absl::StrCat(Who(exited), " ended: ", how)};
-  const RestartBudget::Account& account = budget_.Of(exited.name);
   // Nobody else has what a ps holds; of workers one is enough.
-  if (IsServerTask(exited.name) ? !account.spent() : !NoWorkerGetsOn()) return;
-  GiveUp(absl::StrCat(exited.name, " ended ", account.ends,
+  if (IsServerTask(exited.name) ? budget_.Of(exited.name).spent() : NoWorkerGetsOn()) GiveUp(WhyNoMore(exited.name));
+}
+
+std::string LocalRun::WhyNoMore(const std::string& task) {
+  const RestartBudget::Account& account = budget_.Of(task);
+  return absl::StrCat(task, " ended ", account.ends,
                       " times without progress of the job in between, the first time by ", account.first_end, "; see ",
-                      LogPath(cluster_.job_dir, exited.name)));
+                      LogPath(cluster_.job_dir, task));
 }
 
 // None runs, and each that could be started again has spent its budget.
@@ -168,9 +183,20 @@ void LocalRun::StartDue() {
   }
   for (const std::string& task : tasks) {
     const DueStart start = due_.extract(task).mapped();
-    if (!StartMember(task, start.attempt)) return;
+    if (!(task == kChiefTask ? StartChief() : StartMember(task, start.attempt))) return;
     talk_.Say(absl::StrCat("downpour run: ", start.ended, "; started again as pid ", supervisor_.PidOf(task)));
   }
+}
+
+bool LocalRun::StartChief() {
+  const absl::Status started =
+      supervisor_.Start(chief_ ? ChiefProcess(cluster_, chief_->endpoint()) : ChiefProcess(cluster_));
+  if (!started.ok()) {
+    GiveUp(std::string(started.message()));
+    return false;
+  }
+  announcement_.Expect(supervisor_.PidOf(kChiefTask));
+  return true;
 }
 
 bool LocalRun::StartMember(const std::string& task, uint32_t attempt) {

@@ -1,12 +1,13 @@
-// A cluster on this machine, from its start to its end: starts chief, ps and workers, starts dead ps and workers again,
-// says how it goes, and knows in the end what it was that ended it.
+// A cluster on this machine, from its start to its end: starts chief, ps and workers, starts the dead again, says
+// how it goes, and knows in the end what it was that ended it.
 //
 //   LocalRun run(cluster, *supervisor, talk);
 //   const RunResult result = run.UntilEnd();
 //
-// Order: the chief first; the others once it says where it listens; the run is over when the chief has ended.
-// Errors: a dead chief ends the job; a ps that dies again and again, and workers that all do, are a reason to ask the chief
-//   to end it. The first cause is the one named, also in summary.json. SIGINT, SIGTERM or SIGHUP ask the chief to end the job, a second one kills everything at once.
+// Order: the chief first; the others once it says where it listens, where a chief in its place listens too; the run is
+//   over when the chief has ended by itself.
+// Errors: a chief that is killed again and again ends the job; a ps that dies again and again, and workers that all do, are
+//   a reason to ask the chief to end it. The first cause is the one named, also in summary.json. SIGINT, SIGTERM or SIGHUP ask the chief to end the job, a second one kills everything at once.
 // Threads: one.
 // Tests: tests/unit/tools/local_run_test.cc.
 #pragma once
@@ -52,13 +53,16 @@ class LocalRun {
   void Wait();
   void OnSignal(int signal);
   void OnExit(const Exited& exited);
+  void OnChiefExit(const Exited& exited, const std::string& how);
   void OnMemberExit(const Exited& exited, const std::string& how);
   bool NoWorkerGetsOn();
+  std::string WhyNoMore(const std::string& task);
   void LookForChief();
   void TalkToChief();
   void OnStatus(const StatusView& status);
   void StartDue();
-  bool StartMember(const std::string& task, uint32_t attempt);  // false: it has given up
+  bool StartChief();                                            // false: it has given up
+  bool StartMember(const std::string& task, uint32_t attempt);  // likewise
   void GiveUp(const std::string& cause);                        // asks the chief to end the job for this reason
   void AskChiefToEnd();                                         // once: a second signal would kill it
   void LetMembersLeave();

@@ -42,10 +42,10 @@ absl::Status FindPrograms(const std::string& own_folder, LocalCluster* cluster) 
   return absl::OkStatus();
 }
 
-ProcessSpec ChiefProcess(const LocalCluster& cluster) {
+ProcessSpec ChiefProcess(const LocalCluster& cluster, const std::string& listen) {
   ProcessSpec spec = Process(cluster, kChiefTask, cluster.chief_program);
   spec.argv.insert(spec.argv.end(),
-                   {"--listen=127.0.0.1:0", "--job=" + cluster.job_file, "--job_dir=" + cluster.job_dir});
+                   {"--listen=" + listen, "--job=" + cluster.job_file, "--job_dir=" + cluster.job_dir});
   if (cluster.resume) spec.argv.push_back("--resume");
   for (const std::string& pair : cluster.overrides) spec.argv.push_back("--set=" + pair);
   return spec;

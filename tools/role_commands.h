@@ -1,7 +1,7 @@
 // The command lines of a cluster on one machine.
 //
 // Order: the chief listens on a port that the kernel chooses and writes it into the job folder's chief.json; everybody
-//   else is told that address. One thread of arithmetic for each worker, unless the environment says otherwise.
+//   else is told that address, and so is a chief that takes its place. One thread of arithmetic for each worker, unless the environment says otherwise.
 // Tests: tests/unit/tools/role_commands_test.cc.
 #pragma once
 
@@ -33,7 +33,8 @@ inline constexpr const char* kChiefTask = "chief";
 // Errors: NOT_FOUND naming what is missing.
 absl::Status FindPrograms(const std::string& own_folder, LocalCluster* cluster);
 
-ProcessSpec ChiefProcess(const LocalCluster& cluster);
+// `listen`: host:port.
+ProcessSpec ChiefProcess(const LocalCluster& cluster, const std::string& listen = "127.0.0.1:0");
 
 // `task` is one of MemberTasks; `attempt` counts how often it was started before.
 ProcessSpec MemberProcess(const LocalCluster& cluster, const std::string& task, const std::string& chief_endpoint,

@@ -53,6 +53,7 @@ class Exchange {
   // Errors: INVALID_ARGUMENT, and nothing has changed.
   absl::Status Place(const Placement& placement, Time now, Effects& effects);
   uint64_t placement() const { return map_.number(); }
+  uint32_t placement_term() const { return map_.term(); }
 
   void Hold(LeaseId lease, Step steps, Time now, Effects& effects);  // not one that is held
   void Release(LeaseId lease);

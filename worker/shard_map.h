@@ -65,6 +65,7 @@ class ShardMap {
   // Hangs up on everybody and knows nothing any more.
   void Clear(Effects& effects);
 
+  uint32_t term() const { return term_; }
   uint64_t number() const { return number_; }  // 0: none yet
   const std::vector<SliceEpoch>& epochs() const { return epochs_; }
   SliceEpoch epoch(SliceId slice) const { return epochs_[ToNumber(slice)]; }

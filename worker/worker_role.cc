@@ -50,7 +50,8 @@ class WorkerRole::Machine {
   void On(StopRequested& stop) { session_.Stop(stop.signal, *out_); }
 
   void OnJoined();
-  void OnDropped();
+  void OnRejoined();
+  void Drop();
 
   void FromChief(Placement& placement);
   void FromChief(Grant& grant);
@@ -72,6 +73,8 @@ class WorkerRole::Machine {
   std::string WaitingFor() const;
 
   bool ready() const { return exchange_.has_value() && exchange_->placement() != 0; }
+  // By this chief's own placement: under one before it only what is held goes on.
+  bool placed() const { return ready() && exchange_->placement_term() == session_.term(); }
   void Reject() { ++session_.stats().messages_rejected; }
 
   MemberSession session_;
@@ -100,18 +103,19 @@ void WorkerRole::Machine::Step(Time now, Input input, Effects& effects) {
   out_ = &effects;
   std::visit([this](auto& in) { On(in); }, input);
   if (session_.ended() || !session_.member()) return;
-  if (!ready()) return ReportData();
+  if (!placed()) ReportData();
+  if (!ready()) return;
   ReportDone();
   schedule_->Advance(now_, *out_);
 }
 
 void WorkerRole::Machine::On(Tick&) {
   session_.stats().waiting_for = WaitingFor();
-  session_.Tick(now_, exchange_ ? exchange_->placement() : 0, *out_);
+  session_.Tick(now_, placed() ? exchange_->placement() : 0, *out_);
   if (session_.ended() || !ready()) return;
   exchange_->Tick(now_, *out_);
   schedule_->Tick(now_, *out_);
-  if (now_ >= next_work_request_) AskForWork();
+  if (placed() && now_ >= next_work_request_) AskForWork();
 }
 
 void WorkerRole::Machine::On(Received& received) {
@@ -121,8 +125,8 @@ void WorkerRole::Machine::On(Received& received) {
         return;
       case MemberSession::News::kJoined:
         return OnJoined();
-      case MemberSession::News::kDropped:
-        return OnDropped();
+      case MemberSession::News::kRejoined:
+        return OnRejoined();
       case MemberSession::News::kNotMine:
         break;
     }
@@ -137,6 +141,7 @@ void WorkerRole::Machine::On(Received& received) {
 // ---- Membership -----------------------------------------------------------------------------------------------------
 
 void WorkerRole::Machine::OnJoined() {
+  if (exchange_) Drop();
   if (job_text_.empty()) {
     absl::StatusOr<JobSpec> job = ParseCanonicalJob(session_.job());
     absl::StatusOr<std::vector<VariableSpec>> variables =
@@ -157,7 +162,14 @@ void WorkerRole::Machine::OnJoined() {
   next_data_report_ = now_;
 }
 
-void WorkerRole::Machine::OnDropped() {
+// A later chief of the same run: leases go on, and are told to it; evaluation begins anew.
+void WorkerRole::Machine::OnRejoined() {
+  if (job_text_ != session_.job()) return OnJoined();
+  schedule_->Clear();
+  next_data_report_ = now_;
+}
+
+void WorkerRole::Machine::Drop() {
   exchange_->Clear(*out_);
   schedule_->Clear();
   plan_.reset();
@@ -200,6 +212,7 @@ std::string WorkerRole::Machine::WaitingFor() const {
 
 void WorkerRole::Machine::FromChief(Placement& placement) {
   if (!data_) return Reject();
+  const bool was_placed = placed();
   const absl::Status status = placement.train_examples == data_->train_examples
                                   ? exchange_->Place(placement, now_, *out_)
                                   : absl::InvalidArgumentError("it is for another data set");
@@ -207,9 +220,8 @@ void WorkerRole::Machine::FromChief(Placement& placement) {
     session_.Say(Severity::kWarning, absl::StrCat("a placement that cannot be: ", status.message()), *out_);
     return Reject();
   }
-  if (plan_) return;
-  plan_.emplace(job_, placement.train_examples);
-  AskForWork();
+  if (!plan_) plan_.emplace(job_, placement.train_examples);
+  if (!was_placed && placed()) AskForWork();
 }
 
 void WorkerRole::Machine::AskForWork() {
@@ -229,7 +241,7 @@ std::vector<LeaseId> WorkerRole::Machine::Holding() const {
 }
 
 void WorkerRole::Machine::FromChief(Grant& grant) {
-  if (grant.to != session_.incarnation() || !plan_ || !plan_->Contains(grant.lease)) return Reject();
+  if (grant.to != session_.incarnation() || !placed() || !plan_->Contains(grant.lease)) return Reject();
   // One that does not fit comes again: the chief sees in the next request that it is not held.
   if (exchange_->Find(grant.lease) != nullptr || exchange_->leases().size() >= leases_held_) return;
   exchange_->Hold(grant.lease, plan_->StepsOf(grant.lease), now_, *out_);
@@ -255,7 +267,8 @@ void WorkerRole::Machine::FromChief(LeaseDoneReply& reply) {
   if (lease == nullptr) return;  // doubled
   if (reply.committed) {
     exchange_->Release(reply.lease);
-    return AskForWork();
+    if (placed()) AskForWork();
+    return;
   }
   // Some slice has a newer epoch. Its placement asks that slice at once; else all are asked, in good time.
   lease->progress.AskAgain();
@@ -264,7 +277,7 @@ void WorkerRole::Machine::FromChief(LeaseDoneReply& reply) {
 }
 
 void WorkerRole::Machine::FromChief(EvalGrant& grant) {
-  if (grant.to != session_.incarnation() || !ready()) return Reject();
+  if (grant.to != session_.incarnation() || !placed()) return Reject();
   schedule_->Grant(grant);
 }
 

@@ -173,6 +173,15 @@ class ProcessTest(unittest.TestCase):
                 return status
         raise AssertionError(f"the job ended before that: {status}")
 
+    def wait_through(self, condition):
+        """Likewise, across chiefs: where one is gone, another comes."""
+        status = {}
+        while status.get("state") not in ("SUCCEEDED", "FAILED", "CANCELLED"):
+            for status in self.statuses():
+                if condition(status):
+                    return status
+        raise AssertionError(f"the job ended before that: {status}")
+
     def summary(self):
         return json.loads((self.job_dir / "summary.json").read_text())
 

@@ -37,7 +37,14 @@ PsOptions Options() {
   return options;
 }
 
-Welcome WelcomeAs(Incarnation incarnation) { return {incarnation, 1, "ps-0", CanonicalJob(TinyJob())}; }
+Welcome WelcomeAs(Incarnation incarnation, uint32_t term) {
+  return {.you = incarnation, .term = term, .name = "ps-0", .job = CanonicalJob(TinyJob())};
+}
+
+SliceSource ParseSource(const std::string& word) {
+  if (word == "held") return SliceSource::kHeld;
+  return word == "checkpoint" ? SliceSource::kCheckpoint : SliceSource::kInitialValues;
+}
 
 Payload Gradient(const std::string& kind, SliceId slice) {
   const SliceGrid grid = TinyGrid();
@@ -61,7 +68,7 @@ Version ParseVersion(const std::string& word) {
 
 PsStage::PsStage() : role_(Options()) {
   Give(Started{0, "ps-0"});
-  Give(Received{kControl, WelcomeAs(kFirstLife)});
+  Give(Received{kControl, WelcomeAs(kFirstLife, 1)});
 }
 
 std::vector<std::string> PsStage::Give(Input input) {
@@ -109,13 +116,14 @@ Message PsStage::FromChief(const Command& command) {
   const Incarnation me{command.Number("to", ToNumber(role_.incarnation()))};
   const std::string& name = command.name();
   if (name == "drop") return Refused{RefusalCode::kUnknown, false, "no heartbeat", role_.incarnation()};
-  if (name == "welcome") return WelcomeAs(Incarnation{command.Number("incarnation")});
+  if (name == "welcome") {
+    return WelcomeAs(Incarnation{command.Number("incarnation")}, static_cast<uint32_t>(command.Number("term", 1)));
+  }
   if (name == "assign") {
     Assign assign{me, kTinyExamples, {}};
     for (const std::string& word : command.words()) {
       const auto [slice, epoch, source] = ParsePlace(word);
-      assign.slices.push_back(
-          {slice, epoch, source == "checkpoint" ? SliceSource::kCheckpoint : SliceSource::kInitialValues});
+      assign.slices.push_back({slice, epoch, ParseSource(source)});
     }
     return assign;
   }

@@ -23,7 +23,9 @@ WorkerOptions Options() {
   return options;
 }
 
-Welcome WelcomeAs(Incarnation incarnation) { return {incarnation, 1, "worker-0", CanonicalJob(TinyJob())}; }
+Welcome WelcomeAs(Incarnation incarnation, uint32_t term) {
+  return {.you = incarnation, .term = term, .name = "worker-0", .job = CanonicalJob(TinyJob())};
+}
 
 Payload Zeros(SliceId slice) { return Payload::Zeros(static_cast<size_t>(TinyGrid().at(slice).bytes())); }
 
@@ -38,7 +40,7 @@ SliceRefusal ParseRefusal(const std::string& word) {
 
 WorkerStage::WorkerStage() : role_(Options()) {
   Give(Started{});
-  FromChief(WelcomeAs(kFirstLife));
+  FromChief(WelcomeAs(kFirstLife, 1));
   Computed(Command("computed"));
 }
 
@@ -98,11 +100,13 @@ std::vector<std::string> WorkerStage::Do(const Command& command) {
   if (name == "evaluated") return FromChief(EvalDoneReply{command.Number("round"), command.Number("first")});
   if (name == "unknown") return FromChief(Refused{RefusalCode::kUnknown, false, "no heartbeat", role_.incarnation()});
   CHECK_EQ(name, "welcome") << "no such command";
-  return FromChief(WelcomeAs(Incarnation{command.Number("incarnation")}));
+  return FromChief(
+      WelcomeAs(Incarnation{command.Number("incarnation")}, static_cast<uint32_t>(command.Number("term", 1))));
 }
 
 Placement WorkerStage::PlacementOf(const Command& command) {
-  Placement placement{command.Number("number"), 1, kTinyExamples, {}, {}};
+  Placement placement{
+      command.Number("number"), static_cast<uint32_t>(command.Number("term", 1)), kTinyExamples, {}, {}};
   for (const std::string& word : command.words()) {
     const SlicePlace place = ParsePlace(word);
     const Incarnation incarnation = IncarnationOf(place.rest);

@@ -81,6 +81,7 @@ void DrawOptions(Prng& prng, Draw& draw) {
   timing.tick = Between(prng, 5ms, 50ms);
   timing.heartbeat = Between(prng, 100ms, 1s);
   timing.dead_after = std::max<Duration>(Between(prng, 1s, 10s), 4 * timing.heartbeat);
+  timing.chief_wait = 4 * timing.dead_after;
   timing.control_retry = Between(prng, 50ms, 2s);
   timing.data_retry = Between(prng, 50ms, 2s);
   timing.join_retry = Between(prng, 50ms, 1s);
@@ -111,6 +112,7 @@ void DrawFaults(Prng& prng, Draw& draw) {
   FaultRates& faults = draw.faults;
   faults.worker_crash = sometimes(0.7, 200ms, 5s);
   faults.ps_crash = sometimes(0.5, 500ms, 5s);
+  faults.chief_crash = sometimes(0.5, 500ms, 5s);
   faults.worker_stop = sometimes(0.2, 500ms, 5s);
   faults.pause = sometimes(0.5, 500ms, 5s);
   faults.cut = sometimes(0.5, 200ms, 5s);
@@ -185,12 +187,13 @@ std::string Draw::ToString() const {
       "ms data_retry=", Ms(timing.data_retry), "ms join_retry=", Ms(timing.join_retry),
       "ms\n  device: least=", Ms(device.least), "ms spread=", Ms(device.spread), "ms slow_worker=", device.slow_worker,
       " parts=", device.parts, "\n  network: ", network.ToString(),
-      "\n  faults every: worker_crash=", Ms(faults.worker_crash), "ms ps_crash=", Ms(faults.ps_crash),
-      "ms worker_stop=", Ms(faults.worker_stop), "ms pause=", Ms(faults.pause), "ms cut=", Ms(faults.cut),
-      "ms reset=", Ms(faults.reset), "ms malformed=", Ms(faults.malformed), "ms stranger=", Ms(faults.stranger),
-      "ms nameless=", faults.nameless, "\n  story: calm_after=", Ms(calm_after), "ms generations=", generations,
-      " stop_after=", Ms(stop_after), "ms power_failure=", power_failure, " damage=", damage, " by_signal=", by_signal,
-      " same_servers=", same_servers, " odd_data=", odd_data);
+      "\n  faults every: worker_crash=", Ms(faults.worker_crash), "ms ps_crash=", Ms(faults.ps_crash), "ms chief_crash=", Ms(faults.chief_crash),
+      "ms worker_stop=", Ms(faults.worker_stop),
+      "ms pause=", Ms(faults.pause), "ms cut=", Ms(faults.cut), "ms reset=", Ms(faults.reset),
+      "ms malformed=", Ms(faults.malformed), "ms stranger=", Ms(faults.stranger), "ms nameless=", faults.nameless,
+      "\n  story: calm_after=", Ms(calm_after), "ms generations=", generations, " stop_after=", Ms(stop_after),
+      "ms power_failure=", power_failure, " damage=", damage, " by_signal=", by_signal, " same_servers=", same_servers,
+      " odd_data=", odd_data);
 }
 
 }  // namespace downpour

@@ -28,6 +28,7 @@ struct DeviceDraw {
 struct FaultRates {
   Duration worker_crash{};
   Duration ps_crash{};
+  Duration chief_crash{};
   Duration worker_stop{};  // SIGTERM
   Duration pause{};        // of any process
   Duration cut{};

@@ -47,7 +47,19 @@ def whole_slice(slice_id, worker=200):
     ]
 
 
+def kept(slice_id, version, actor=101, epoch="2.1", before=1 << 32 | 1):
+    return f"kept {actor} {before} 0 {slice_id} {epoch} {version} 0"
+
+
 class WholeLedgers(unittest.TestCase):
+    def test_a_slice_that_went_on_under_another_chief(self):
+        before = [installed(1), applied(1, 0, 1, 1), applied(1, 1, 1, 2)]
+        after = [kept(1, 2), applied(1, 0, 2, 3, 101, "2.1"), applied(1, 0, 3, 4, 101, "2.1")]
+        status, output = check({"ps": whole_slice(0), "other": before + after})
+        self.assertEqual(status, 0, output)
+        status, output = check({"ps": whole_slice(0), "other": before + [kept(1, 1)] + after[1:]})
+        self.assertEqual(status, 1, output)
+
     def test_every_sample_once(self):
         status, output = check({"ps": whole_slice(0) + whole_slice(1)})
         self.assertEqual(status, 0, output)

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "chief/recovery.h"
 #include "tests/sim/trace_files.h"
@@ -33,6 +34,7 @@ Story::Story(const Draw& draw, RunOptions options)
 
 RunResult Story::Run() {
   world_.disk().set_faults(draw_.disk);
+  if (options_.crash_before) world_.CrashBefore(*options_.crash_before, [this](Life life) { OnCrash(life); });
   Begin();
   Disturb();
   while (findings_.ok() && !(succeeded_ && world_.Alive().empty()) && world_.agenda().RunNext()) {
@@ -57,10 +59,7 @@ void Story::Begin() {
   if (boot_ > 1 && !draw_.same_servers) job_.cluster.parameter_server_count = static_cast<int64_t>(1 + prng_.Below(5));
   std::erase_if(tasks_, [this](const auto& item) { return !Survives(item.second); });
 
-  const int boot = boot_;
-  world_.agenda().After(Duration(prng_.Below(1000000000)), [this, boot] {
-    if (boot == boot_) chief_ = world_.StartChief(job_, /*resume=*/boot > 1);
-  });
+  StartChiefSoon();
   for (int i = 0; i < job_.cluster.parameter_server_count; ++i) {
     const std::string name = absl::StrCat("ps-", i);
     const int port = prng_.Chance(0.5) ? 8000 + i : 9000 + 100 * boot_ + i;  // as before, or a new one
@@ -74,6 +73,12 @@ void Story::Begin() {
     if (draw_.faults.nameless) tasks_[name].start = {name, i, -1, "", 0, ""};
     StartTaskSoon(name);
   }
+}
+
+void Story::StartChiefSoon() {
+  world_.agenda().After(Duration(prng_.Below(1000000000)), [this, boot = boot_] {
+    if (boot == boot_ && running_) chief_ = world_.StartChief(job_, /*resume=*/boot > 1);
+  });
 }
 
 void Story::StartAgain(Life ended) {
@@ -119,6 +124,7 @@ void Story::OnExit(Life life, int code, const std::string& why) {
 void Story::OnChiefExit(int code, const std::string& why) {
   running_ = false;
   if (code == 0) {
+    if (world_.process(chief_).chief->term() == 0) watch_.Recall();
     succeeded_ = true;
     ended_ = world_.now();
     // A member gives up after 3 dead_after without a word, and words on the way may be held back for as long again.
@@ -167,14 +173,32 @@ void Story::KillAll() {
 
 void Story::StopEverything() {
   stopping_ = true;
-  if (draw_.by_signal) return world_.Stop(chief_);
+  if (draw_.by_signal && chief_ != Life::kNone) return world_.Stop(chief_);
   running_ = false;
   ++generation_;
   KillAll();
   if (draw_.power_failure) world_.disk().PowerFailure();
-  const std::vector<std::string> files = world_.disk().Files("");
-  if (draw_.damage && !files.empty()) world_.disk().Damage(files[prng_.Below(files.size())]);
+  if (draw_.damage) DamageOne();
   world_.agenda().After(Duration(prng_.Below(1000000000)), [this] { Begin(); });
+}
+
+// Once a checkpoint has all leases the chief may have called the job over, and nobody will read it again. What a chief
+// keeps in two copies is lost only if both are; its first one may have died between the two.
+void Story::DamageOne() {
+  if (watch_.durable() && watch_.durable()->committed.CoversRange(0, oracle_.plan().total_leases())) return;
+  const std::vector<std::string> all = world_.disk().Files("");
+  std::vector<std::string> files;
+  for (const std::string& file : all) {
+    const bool is_copy = absl::EndsWith(file, ".a") || absl::EndsWith(file, ".b");
+    const std::string stem = file.substr(0, file.size() - 1);
+    const bool has_other =
+        std::count(all.begin(), all.end(), stem + "a") + std::count(all.begin(), all.end(), stem + "b") == 2;
+    if (!is_copy || (has_other && !copy_damaged_)) files.push_back(file);
+  }
+  if (files.empty()) return;
+  const std::string& file = files[prng_.Below(files.size())];
+  copy_damaged_ |= absl::EndsWith(file, ".a") || absl::EndsWith(file, ".b");
+  world_.disk().Damage(file);
 }
 
 void Story::EndOfStragglers() {
@@ -191,6 +215,7 @@ RunResult Story::Result() const {
   result.finding = findings_.first();
   result.digest = world_.digest();
   result.steps = world_.steps();
+  result.effects = world_.effects();
   result.faults = world_.faults_dealt();
   result.pushes = truth_.pushes_counted();
   result.duplicates = truth_.duplicates();

@@ -27,7 +27,8 @@ namespace downpour {
 struct RunResult {
   std::string finding;  // empty: nothing was wrong
   uint64_t digest = 0;
-  uint64_t steps = 0;  // of roles
+  uint64_t steps = 0;    // of roles
+  uint64_t effects = 0;  // that were carried out
   uint64_t faults = 0;
   uint64_t pushes = 0;      // counted by slices
   uint64_t duplicates = 0;  // refused by slices
@@ -41,8 +42,9 @@ struct RunResult {
 };
 
 struct RunOptions {
-  std::ostream* log = nullptr;  // every event
-  std::string trace_dir;        // an existing folder for the ledger checker; empty: none
+  std::ostream* log = nullptr;                // every event
+  std::string trace_dir = {};                 // an existing folder for the ledger checker; empty: none
+  std::optional<uint64_t> crash_before = {};  // the effect before which its process is killed, beside what is drawn
 };
 
 class Story {
@@ -59,6 +61,7 @@ class Story {
 
   // Supervising.
   void Begin();  // starts every process
+  void StartChiefSoon();
   void StartTask(const std::string& name, int boot);
   void StartTaskSoon(const std::string& name);
   void StartAgain(Life ended);
@@ -68,6 +71,7 @@ class Story {
   bool Survives(const Task& task) const;
   void KillAll();
   void StopEverything();
+  void DamageOne();
   void EndOfStragglers();
 
   // Disturbing.
@@ -75,6 +79,8 @@ class Story {
   void Keep(Duration mean, void (Story::*fault)());
   void CrashWorker() { Crash(TaskRole::kWorker); }
   void CrashPs() { Crash(TaskRole::kPs); }
+  void CrashChief();
+  void OnCrash(Life life);  // of a process that its supervisor starts again
   void Crash(TaskRole kind);
   void StopWorker();
   void PauseOne();
@@ -110,6 +116,7 @@ class Story {
   bool succeeded_ = false;
   bool stop_planned_ = false;
   bool stopping_ = false;
+  bool copy_damaged_ = false;
   uint64_t disk_faults_at_boot_ = 0;
   std::map<std::string, int> servers_started_;  // since then
   Time booted_;

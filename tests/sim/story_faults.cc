@@ -21,6 +21,7 @@ Duration Story::Around(Duration mean) {
 void Story::Disturb() {
   Keep(draw_.faults.worker_crash, &Story::CrashWorker);
   Keep(draw_.faults.ps_crash, &Story::CrashPs);
+  Keep(draw_.faults.chief_crash, &Story::CrashChief);
   Keep(draw_.faults.worker_stop, &Story::StopWorker);
   Keep(draw_.faults.pause, &Story::PauseOne);
   Keep(draw_.faults.cut, &Story::CutTwo);
@@ -44,6 +45,21 @@ void Story::Crash(TaskRole kind) {
   if (life == Life::kNone) return;
   world_.Crash(life);
   StartAgain(life);
+}
+
+// In the middle of whatever it is at, its disk's operations too; the next one finds what those left.
+void Story::CrashChief() {
+  if (chief_ == Life::kNone || stopping_) return;
+  world_.Kill(chief_);
+  OnCrash(chief_);
+}
+
+void Story::OnCrash(Life life) {
+  if (life != chief_) return StartAgain(life);
+  const JobState state = world_.process(chief_).chief->state();
+  if (state == JobState::kFailed || state == JobState::kCancelled) return OnChiefExit(1, "killed as the job ended");
+  chief_ = Life::kNone;
+  StartChiefSoon();
 }
 
 void Story::StopWorker() {

@@ -38,6 +38,27 @@ TEST(Story, SeedsDealEveryKindOfFault) {
   EXPECT_GT(sum.failures, 1);
 }
 
+// One lease of three steps, two slices: any process may die at any moment of its life.
+TEST(Story, ACrashBeforeAnyEffectOfASmallClusterLosesAndDoublesNothing) {
+  for (const int servers : {1, 2}) {
+    Draw draw = CalmDraw(/*seed=*/1, /*workers=*/1, servers);
+    draw.job.model.layers = {draw.job.model.layers.front()};
+    draw.job.training.batch_size = 1;
+    draw.job.training.lease_batches = 3;
+    draw.job.training.epochs = 1;
+    draw.job.checkpoint.every = 20ms;
+    draw.train_examples = 3;
+    draw.timing.chief_wait = 4 * draw.timing.dead_after;
+    const RunResult calm = Story(draw, {}).Run();
+    ASSERT_EQ(calm.finding, "");
+    ASSERT_GT(calm.effects, 100u);
+    for (uint64_t effect = 0; effect < calm.effects; ++effect) {
+      const RunResult result = Story(draw, {.crash_before = effect}).Run();
+      ASSERT_EQ(result.finding, "") << "a crash before effect " << effect << " with " << servers << " ps";
+    }
+  }
+}
+
 // With nothing in its way a cluster of equal workers is busy computing, and stale by the other workers' steps.
 TEST(Story, ACalmClusterWastesNothing) {
   for (int workers : {1, 2, 4}) {

@@ -102,6 +102,8 @@ void Truth::Record(const TraceRecord& record) {
   switch (record.kind) {
     case Kind::kInstalled:
       return Install(record);
+    case Kind::kKept:
+      return GoOn(record);
     case Kind::kApplied:
     case Kind::kSkipped:
       return Consume(record);
@@ -146,6 +148,20 @@ void Truth::Install(const TraceRecord& record) {
   if (lineage.from_round == 0) lineage.state = Born(record.slice);
   lineage.state.slice = record.slice;
   lineage.state.epoch = record.epoch;
+}
+
+// The same pair under a new fence: nothing may come or go with it.
+void Truth::GoOn(const TraceRecord& record) {
+  const uint64_t before = ToNumber(record.lease);
+  const auto held = lineages_.find({record.slice, {static_cast<uint32_t>(before >> 32), static_cast<uint32_t>(before)}});
+  if (held == lineages_.end()) return Add(record, "it goes on with an epoch that never was");
+  Lineage lineage = held->second;
+  if (lineage.state.version != record.count) Add(record, "of another version than the slice had");
+  lineage.actor = record.actor;
+  lineage.state.epoch = record.epoch;
+  lineage.checksums = {{lineage.state.version, Crc32c(lineage.state.values.bytes())}};
+  const bool fresh = lineages_.emplace(std::pair(record.slice, record.epoch), std::move(lineage)).second;
+  if (!fresh) Add(record, "installed twice in one epoch");
 }
 
 void Truth::Settle(Lineage& lineage, const SliceState& shown, const std::string& where) {

@@ -107,6 +107,17 @@ TEST_F(TruthTest, NoticesAStrangerWhoApplies) {
   EXPECT_TRUE(Found());
 }
 
+TEST_F(TruthTest, AcceptsThePairThatGoesOnInALaterEpochAndNoOther) {
+  Apply(1, 1);
+  truth_.CheckSlice(After(1), "test");
+  Say({Kind::kKept, Incarnation{101}, LeaseOfEpoch(kEpoch), 0, kSlice, kNextEpoch, 1});
+  Say({Kind::kApplied, Incarnation{101}, kLease, 2, kSlice, kNextEpoch, 2, kWorker});
+  EXPECT_EQ(truth_.Applied(kSlice, kNextEpoch, kLease), 2u);
+  EXPECT_EQ(findings_.first(), "");
+  Say({Kind::kKept, Incarnation{101}, LeaseOfEpoch(kNextEpoch), 0, kSlice, {3, 1}, 1});
+  EXPECT_TRUE(Found()) << "it had version 2";
+}
+
 TEST_F(TruthTest, NoticesASecondLifeInOneEpoch) {
   Say({.kind = Kind::kInstalled, .actor = Incarnation{101}, .slice = kSlice, .epoch = kEpoch});
   EXPECT_TRUE(Found());

@@ -44,7 +44,13 @@ class Watch {
   // Whether a chief has told anybody of success.
   bool told_success() const { return told_success_; }
   // A new generation must make its own checkpoint before it ends.
-  void Forget() { durable_.reset(); }
+  void Forget() {
+    if (durable_) before_ = std::exchange(durable_, std::nullopt);
+  }
+  // Unless it finds that the job was over.
+  void Recall() {
+    if (!durable_) durable_ = before_;
+  }
   // After success: the summary, and the durable checkpoint against what the whole plan sums to, without the truth log.
   void CheckEnd();
 
@@ -82,6 +88,7 @@ class Watch {
   std::vector<std::pair<PeerId, Message>> sent_;  // in this Step
   std::set<SliceId> touched_;                     // by this Step's records
   std::optional<Manifest> durable_;
+  std::optional<Manifest> before_;  // of the generation before
   bool told_success_ = false;
 
   std::map<std::pair<Life, PeerId>, uint64_t> joiners_;  // nonce by the chief's connection

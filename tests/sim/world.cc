@@ -65,6 +65,7 @@ Life World::StartChief(const JobSpec& job, bool resume) {
                                                          .host = "chief-host",
                                                          .pid = static_cast<uint32_t>(process.life),
                                                          .resume = resume,
+                                                         .nonce = process.nonce,
                                                          .timing = draw_.timing});
     process.chief = role.get();
     process.role = std::move(role);
@@ -175,6 +176,11 @@ void World::Step(Process& process, Input input) {
   process.role->Step(now() + process.clock, std::move(input), effects);
   for (Effect& effect : effects.Take()) {
     if (process.crash_after.has_value() && (*process.crash_after)-- == 0) break;
+    if (effects_++ == crash_before_) {
+      process.crash_after = 0;
+      agenda_.After(Duration::zero(), [this, life = process.life] { after_crash_(life); });
+      break;
+    }
     Digest(process, Describe(effect));
     Carry(process, effect);
     if (!process.alive) break;
@@ -224,6 +230,11 @@ void World::End(Process& process) {
 void World::Crash(Life life) {
   Process& target = process(life);
   if (target.alive) target.crash_after = static_cast<int>(prng_.Below(6));
+}
+
+void World::CrashBefore(uint64_t effect, std::function<void(Life)> then) {
+  crash_before_ = effect;
+  after_crash_ = std::move(then);
 }
 
 void World::Kill(Life life) {

@@ -82,7 +82,9 @@ class World {
   Life StartStranger(const std::vector<std::string>& endpoints);
 
   void Crash(Life life);  // kill -9, perhaps in the middle of its next Step
-  void Kill(Life life);   // at once
+  // Once: whoever is about to have that effect carried out, counted from 0 over all processes.
+  void CrashBefore(uint64_t effect, std::function<void(Life)> then);
+  void Kill(Life life);  // at once
   void Pause(Life life, Duration length);
   void Stop(Life life);  // SIGTERM
   void GiveMalformed(Life life);
@@ -103,6 +105,7 @@ class World {
   Time now() const { return agenda_.now(); }
   uint64_t digest() const { return digest_; }
   uint64_t steps() const { return steps_; }
+  uint64_t effects() const { return effects_; }
   void Say(const std::string& line);
 
  private:
@@ -129,6 +132,9 @@ class World {
   std::vector<std::unique_ptr<Process>> processes_;  // by Life; the first is none
   uint64_t digest_ = 0;
   uint64_t steps_ = 0;
+  uint64_t effects_ = 0;
+  std::optional<uint64_t> crash_before_;
+  std::function<void(Life)> after_crash_;
 };
 
 }  // namespace downpour

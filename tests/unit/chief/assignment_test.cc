@@ -23,7 +23,7 @@ class AssignmentTest : public PartsFixture {
   AssignmentTest()
       : grid(MakeSliceGrid(*InferVariables(SmallJob().model))),
         members({.scale_tier = "CUSTOM", .worker_count = 1, .parameter_server_count = 1}, Timing{}) {
-    members.Begin(3);
+    members.Begin(3, /*run=*/1);
     Join join;
     join.role = TaskRole::kPs;
     join.endpoint = "h1:1";
@@ -227,6 +227,63 @@ TEST_F(AssignmentTest, ARecordThatThePsCannotInstallFallsBackToo) {
   ASSERT_TRUE(assignment.failure().empty());
   ASSERT_TRUE(Report(SliceId{0}, {}, "no memory").ok());
   EXPECT_THAT(assignment.failure(), HasSubstr("ps-0 cannot make slice 0: no memory"));
+}
+
+// Protocol rule core 6: any consistent pair may become primary; what the ps still holds spares computing again.
+TEST_F(AssignmentTest, APsThatKeptItsSlicesGoesOnWithThem) {
+  ps->holds = true;
+  Place({PutCheckpoint({1, 2}, {{0}, {0}})});
+  ASSERT_THAT(Assigns(), SizeIs(1));
+  EXPECT_EQ(Assigns()[0].slices[0].source, SliceSource::kHeld);
+  EXPECT_THAT(Restores(), IsEmpty());
+  ASSERT_TRUE(Report(SliceId{0}, SetOf({0, 1, 2})).ok());
+  ASSERT_TRUE(Report(SliceId{1}, {}, "slice 1 is not held here").ok());
+  EXPECT_EQ(assignment.epochs(), (std::vector<SliceEpoch>{{3, 1}, {3, 2}}));
+  ASSERT_THAT(Restores(), SizeIs(1));
+  EXPECT_EQ(Restores()[0].round, (Round{1, 2})) << "the newest checkpoint is tried next";
+  ASSERT_TRUE(Report(SliceId{1}, SetOf({0})).ok());
+  EXPECT_EQ(assignment.TakeFinished(), SetOf({0}));
+}
+
+TEST_F(AssignmentTest, AReplacedServersSlicesAreRenewedAndNoOthers) {
+  Membership both({.scale_tier = "CUSTOM", .worker_count = 1, .parameter_server_count = 2}, Timing{});
+  both.Begin(3, 1);
+  const auto admit = [&](int32_t index, uint64_t nonce) {
+    Join join;
+    join.role = TaskRole::kPs;
+    join.index = index;
+    join.nonce = nonce;
+    join.endpoint = "h1:1";
+    Task* task = both.Admit(turn.now, kControl, join).task;
+    task->bulk = kBulk;
+    return task;
+  };
+  Assignment two(turn, storage, both, failures, grid, Timing{});
+  const auto report = [&](const Task* task, SliceId slice, const IntervalSet& finished) {
+    SliceReport said{.from = task->incarnation, .slices = {}};
+    said.slices.push_back({slice, two.epochs()[ToNumber(slice)], "", finished, {}});
+    EXPECT_TRUE(two.Receive(said).ok());
+    effects = Settle();
+  };
+  const std::vector<Task*> servers = {admit(0, 1), admit(1, 2)};
+  two.Place(3, servers, 12, {});
+  report(servers[0], two.servers()[0].slices[0], SetOf({0, 1}));
+  report(servers[1], two.servers()[1].slices[0], SetOf({0, 1}));
+  ASSERT_TRUE(two.complete());
+  two.TakeFinished();
+  const SliceId kept = two.servers()[0].slices[0], lost = two.servers()[1].slices[0];
+  servers[1]->state = TaskState::kLost;
+  admit(1, 3);
+  two.Replace(servers, {PutCheckpoint({3, 1}, {{0}, {0}})});
+  effects = Settle();
+  EXPECT_FALSE(two.complete());
+  EXPECT_EQ(two.epochs()[ToNumber(kept)], (SliceEpoch{3, 1}));
+  EXPECT_EQ(two.epochs()[ToNumber(lost)], (SliceEpoch{3, 2}));
+  ASSERT_THAT(Restores(), SizeIs(1));
+  EXPECT_EQ(Restores()[0].round, (Round{3, 1})) << "a checkpoint of after the first placement";
+  report(servers[1], lost, SetOf({0}));
+  EXPECT_TRUE(two.complete());
+  EXPECT_EQ(two.TakeFinished(), SetOf({0})) << "of those placed anew; the others said theirs before";
 }
 
 TEST_F(AssignmentTest, AReportOfAnEpochThatIsOverChangesNothing) {

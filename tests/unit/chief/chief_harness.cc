@@ -9,7 +9,7 @@ namespace downpour {
 ChiefHarness::ChiefHarness(JobSpec job, bool resume, std::shared_ptr<MemoryDisk> on)
     : disk(std::move(on)),
       role(std::make_unique<ChiefRole>(ChiefOptions{
-          .job = job, .job_dir = "/jobs/small", .host = "h0", .pid = 4711, .resume = resume, .timing = {}})),
+          .job = job, .job_dir = "/jobs/small", .host = "h0", .pid = 4711, .resume = resume, .nonce = 7, .timing = {}})),
       job_(std::move(job)) {
   uint64_t number = ToNumber(PeerId::kFirstAccepted);
   for (FakeMember* member : {&ps[0], &ps[1], &worker[0], &worker[1]}) {
@@ -80,12 +80,23 @@ void ChiefHarness::Answer(PeerId to, const Message& message) {
   if (member->join.role == TaskRole::kPs && member->alive) AnswerPs(*member, message);
 }
 
+SliceReport::Item ChiefHarness::GoOn(FakeMember& server, const Assign::Item& item) {
+  const auto held = server.slices.find(item.slice);
+  if (held == server.slices.end()) return {item.slice, item.epoch, "it is not held here", {}, {}};
+  held->second.epoch = item.epoch;
+  return {item.slice, item.epoch, "", held->second.finished, {}};
+}
+
 void ChiefHarness::AnswerPs(FakeMember& server, const Message& message) {
   const SliceGrid slices = grid();
   if (const auto* assign = std::get_if<Assign>(&message); assign != nullptr && server.answers_assign) {
     SliceReport report{.from = server.id, .slices = {}};
     for (const Assign::Item& item : assign->slices) {
       if (item.source == SliceSource::kCheckpoint) continue;
+      if (item.source == SliceSource::kHeld) {
+        report.slices.push_back(GoOn(server, item));
+        continue;
+      }
       const size_t bytes = static_cast<size_t>(slices.at(item.slice).bytes());
       SliceState state{.slice = item.slice,
                        .epoch = item.epoch,

@@ -95,6 +95,7 @@ class ChiefHarness {
  private:
   void Carry(std::vector<Effect> out);
   void Answer(PeerId to, const Message& message);
+  SliceReport::Item GoOn(FakeMember& server, const Assign::Item& item);
   void AnswerPs(FakeMember& server, const Message& message);
   FakeMember* FindByPeer(PeerId peer);
 

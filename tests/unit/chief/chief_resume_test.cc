@@ -121,7 +121,7 @@ TEST_F(ChiefResumeTest, AnOldCheckpointOfEverythingDoesNotEndAJobThatLostARecord
   cluster->RunToRunning();
   Finish();
   disk->At(ShardPath({2, 1}, "ps-0.shard"))[40] ^= 1;
-  Resume();
+  Resume({"training.epochs=3"});
   cluster->RunToRunning();
   EXPECT_EQ(cluster->role->committed(), SetOf(0, 4));
   Finish();
@@ -164,11 +164,14 @@ TEST_F(ChiefResumeTest, OtherDataIsRefusedWith78OnceNoWorkerHasTheOld) {
   EXPECT_EQ(cluster->exit()->code, 78);
 }
 
-TEST_F(ChiefResumeTest, WithoutResumeTheFolderIsRefused) {
+TEST_F(ChiefResumeTest, WithoutResumeTheFolderOfAJobThatIsOverIsRefused) {
+  Resume();
+  cluster->RunToRunning();
+  Finish();
   cluster = std::make_unique<ChiefHarness>(SmallJob(), false, disk);
   cluster->Start();
   ASSERT_TRUE(cluster->exit().has_value());
-  EXPECT_EQ(cluster->exit()->code, 1);
+  EXPECT_EQ(cluster->exit()->code, 0) << "there is nothing to do";
   EXPECT_THAT(cluster->exit()->why, HasSubstr("--resume"));
 }
 

@@ -62,7 +62,7 @@ TEST(DataPlanTest, ACheckpointFixesThePlanBeforeAnyWorker) {
   manifest.train_examples = 12;
   manifest.eval_examples = 10;
   manifest.data_fingerprint = 7;
-  data.FixFrom(manifest);
+  data.Recall(DataOf(manifest), absl::StrCat("checkpoint ", ToString(manifest.round)));
   EXPECT_TRUE(data.fixed());
   EXPECT_THAT(Words(data.Judge("worker-0", ReportOf(12, 10, 8))), HasSubstr("other data than checkpoint 2-5"));
   EXPECT_TRUE(data.Judge("worker-0", ReportOf(12, 10, 7)).ok());

@@ -11,11 +11,12 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr PeerId kPeer{uint64_t{1} << 32};
+constexpr uint64_t kRun = 99;
 
 class MembershipTest : public ::testing::Test {
  protected:
   MembershipTest() : members({.scale_tier = "CUSTOM", .worker_count = 2, .parameter_server_count = 1}, Timing{}) {
-    members.Begin(3);
+    members.Begin(3, kRun);
   }
   static Join JoinOf(TaskRole role, int32_t index, uint64_t nonce) {
     Join join;
@@ -46,7 +47,8 @@ TEST_F(MembershipTest, IncarnationsAreOfTheTermAndNeverRepeat) {
   EXPECT_EQ(members.Find(first), nullptr);
   EXPECT_TRUE(members.Issued(first));
   EXPECT_FALSE(members.Issued(Incarnation{ToNumber(second) + 1}));
-  EXPECT_FALSE(members.Issued(Incarnation{uint64_t{2} << 32 | 1}));
+  EXPECT_TRUE(members.Issued(Incarnation{uint64_t{2} << 32 | 1})) << "an earlier chief knew";
+  EXPECT_FALSE(members.Issued(Incarnation{uint64_t{4} << 32 | 1}));
   EXPECT_FALSE(members.Issued(Incarnation::kNone));
 }
 
@@ -95,6 +97,32 @@ TEST_F(MembershipTest, ASupervisorsNextAttemptReplacesAtOnce) {
   ASSERT_NE(verdict.task, nullptr);
   ASSERT_TRUE(verdict.replaced.has_value());
   EXPECT_EQ(verdict.replaced->incarnation, old);
+}
+
+TEST_F(MembershipTest, WhoKeptWhatItHadUnderAnEarlierChiefOfThisRunIsKnownToHoldIt) {
+  const auto holds = [this](uint64_t nonce, uint64_t run, uint64_t term) {
+    Join join = JoinOf(TaskRole::kPs, 0, nonce);
+    join.run = run;
+    join.was = Incarnation{term << 32 | 5};
+    Task* task = members.Admit(now, kPeer, join).task;
+    task->state = TaskState::kLost;
+    return task->holds;
+  };
+  EXPECT_TRUE(holds(1, kRun, 2));
+  EXPECT_FALSE(holds(2, kRun, 3)) << "this chief gave its place to another";
+  EXPECT_FALSE(holds(3, kRun + 1, 2)) << "of another job folder";
+  EXPECT_FALSE(holds(4, kRun, 0));
+}
+
+TEST_F(MembershipTest, APsThatWasHeldForDeadComesBackUnlessItsPlaceIsTaken) {
+  Task* ps = members.Admit(now, kPeer, JoinOf(TaskRole::kPs, 0, 1)).task;
+  Task* worker = Worker(0, 2).task;
+  EXPECT_FALSE(members.Revive(*ps)) << "it was never away";
+  now += Timing{}.dead_after;
+  members.TakeSilent(now);
+  EXPECT_FALSE(members.Revive(*worker)) << "its leases are others' by now";
+  EXPECT_TRUE(members.Revive(*ps));
+  EXPECT_TRUE(ps->alive());
 }
 
 TEST_F(MembershipTest, RefusesForGoodWhatCannotBe) {

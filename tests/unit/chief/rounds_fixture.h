@@ -21,7 +21,7 @@ class CheckpointRoundsTest : public PartsFixture {
   explicit CheckpointRoundsTest(const std::string& layers = kTwoLayers)
       : grid(MakeSliceGrid(*InferVariables(SmallJob({"model.layers=" + layers}).model))),
         members({.scale_tier = "CUSTOM", .worker_count = 1, .parameter_server_count = 2}, Timing{}) {
-    members.Begin(1);
+    members.Begin(1, /*run=*/1);
     for (uint64_t i = 0; i < 2; ++i) {
       Join join;
       join.role = TaskRole::kPs;

@@ -18,11 +18,18 @@ class StartupTest : public PartsFixture {
   Startup::Outcome Run(bool resume = false, const std::vector<std::string>& overrides = {}) {
     const JobSpec job = SmallJob(overrides);
     store = std::make_unique<CheckpointStore>(storage);
-    Startup startup(storage, *store, job, resume);
+    journal = std::make_unique<Journal>(turn, storage, Timing{});
+    Startup startup(storage, *store, *journal, job, resume);
     Startup::Outcome outcome{.exit_code = -1, .why = {}};
-    startup.Run({"h0:1", "h0", 9}, [&](const Startup::Outcome& end) { outcome = end; });
+    startup.Run({"h0:1", "h0", 9, ++nonce, /*unix_ms=*/5000}, [&](const Startup::Outcome& end) { outcome = end; });
     Settle();
     return outcome;
+  }
+  // As a chief leaves it that said so to its members.
+  void EndJob(const std::string& state = "FAILED") {
+    journal->record().ended = state;
+    journal->Save([](const absl::Status&) {});
+    Settle();
   }
   void PutCheckpoint(Round round, uint64_t train_examples = 12, const std::vector<std::string>& overrides = {}) {
     Manifest manifest;
@@ -32,6 +39,8 @@ class StartupTest : public PartsFixture {
     disk.Put(ManifestPath(round), EncodeManifest(manifest));
   }
   std::unique_ptr<CheckpointStore> store;
+  std::unique_ptr<Journal> journal;
+  uint64_t nonce = 70;
 };
 
 TEST(TermFileTest, RoundTripsAndNoticesEveryFlippedBit) {
@@ -90,7 +99,7 @@ TEST_F(StartupTest, AWriteThatFailsAnywhereEndsIt) {
   Run();
   disk.fate = [&](const StorageOp&) { return ++ops, absl::OkStatus(); };
   Run();
-  for (int failing = 5; failing <= ops; ++failing) {  // the first four only look
+  for (int failing = 7; failing <= ops; ++failing) {  // the first six only look
     int op_number = 0;
     disk.fate = [&](const StorageOp&) {
       return ++op_number == failing ? absl::PermissionDeniedError("read-only") : absl::OkStatus();
@@ -107,6 +116,70 @@ TEST_F(StartupTest, CheckpointsAreNotWrittenOverByAccident) {
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.why, HasSubstr("--resume"));
   EXPECT_FALSE(disk.Has("term.a")) << "nothing was changed";
+}
+
+TEST_F(StartupTest, AJobThatIsNotOverGoesOnWithoutBeingTold) {
+  EXPECT_FALSE(Run().goes_on);
+  PutCheckpoint({1, 2});
+  const Startup::Outcome outcome = Run();
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.why;
+  EXPECT_TRUE(outcome.goes_on);
+  EXPECT_THAT(outcome.sources, SizeIs(1));
+  EXPECT_EQ(journal->record().run, 71u) << "drawn by the first chief";
+  EXPECT_EQ(journal->record().began_unix_ms, 5000);
+  EXPECT_EQ(journal->record().chiefs, 2u);
+}
+
+TEST_F(StartupTest, AJobThatIsOverGoesOnOnlyIfTold) {
+  Run();
+  PutCheckpoint({1, 2});
+  EndJob();
+  EXPECT_EQ(Run().exit_code, 1);
+  const Startup::Outcome outcome = Run(/*resume=*/true);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.why;
+  EXPECT_EQ(journal->record().run, 71u);
+  EXPECT_TRUE(Run().goes_on) << "it goes on since";
+}
+
+// A supervisor may start its chief once more, though it was killed on its way out.
+TEST_F(StartupTest, AJobThatHasSucceededNeedsNoChief) {
+  Run();
+  EndJob("SUCCEEDED");
+  const Startup::Outcome outcome = Run();
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.why, HasSubstr("has succeeded"));
+  EXPECT_EQ(outcome.term, 0u);
+  EXPECT_EQ(Run(/*resume=*/true).exit_code, 0);
+  EXPECT_EQ(Run(/*resume=*/true).term, 0u) << "told to resume or not";
+  EXPECT_EQ(Run(/*resume=*/true, {"training.epochs=3"}).term, 2u);
+}
+
+TEST_F(StartupTest, AFailedJobWithoutCheckpointsBeginsAnewAsAnotherRun) {
+  Run();
+  EndJob();
+  EXPECT_FALSE(Run().goes_on);
+  EXPECT_EQ(journal->record().run, 72u) << "what servers still hold of the first is not this one's";
+}
+
+TEST_F(StartupTest, AJobThatIsNotOverKeepsItsPlan) {
+  Run();
+  const Startup::Outcome outcome = Run(/*resume=*/false, {"seed=9"});
+  EXPECT_EQ(outcome.exit_code, 78);
+  EXPECT_THAT(outcome.why, HasSubstr("which is not over, belongs to another plan; it differs in seed"));
+  EXPECT_EQ(Run(false, {"training.epochs=5"}).exit_code, 0);
+  EXPECT_EQ(*ParseCanonicalJob(journal->record().job), SmallJob({"training.epochs=5"}));
+}
+
+TEST_F(StartupTest, OneDamagedJournalCostsNothingAndIsNamedTwoAreNotGuessedAt) {
+  Run();
+  disk.At("journal.a")[9] ^= 1;
+  EXPECT_TRUE(Run().goes_on);
+  EXPECT_THAT(journal->damage(), HasSubstr("journal.a"));
+  for (const char* file : {"journal.a", "journal.b"}) disk.At(file)[9] ^= 1;
+  const Startup::Outcome outcome = Run();
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.why, HasSubstr("--resume"));
+  EXPECT_EQ(Run(/*resume=*/true).exit_code, 0);
 }
 
 TEST_F(StartupTest, ADamagedManifestIsACheckpointToo) {

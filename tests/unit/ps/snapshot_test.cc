@@ -108,7 +108,7 @@ class ShardWriterTest : public SnapshotTest {
     }
   }
 
-  ShardWriter writer_{kMe};
+  ShardWriter writer_;
   Effects effects_;
   std::vector<StorageOp> ops_;
   std::vector<ShardWritten> reports_;

@@ -50,8 +50,8 @@ class MemberSessionTest : public testing::Test {
       Collect();
     }
   }
-  News Welcomed(Incarnation incarnation = kMe) {
-    return Receive(Welcome{.you = incarnation, .term = 3, .name = "ps-0", .job = "{}"});
+  News Welcomed(Incarnation incarnation = kMe, uint32_t term = 3, uint64_t run = 1) {
+    return Receive(Welcome{.you = incarnation, .term = term, .name = "ps-4", .job = "{}", .run = run});
   }
   template <typename M>
   std::vector<M> Take() {
@@ -103,33 +103,34 @@ TEST_F(MemberSessionTest, BeatsWithItsCountsAndPlacement) {
   EXPECT_EQ(beats[0].stats.bytes_out, 30u);
 }
 
-TEST_F(MemberSessionTest, ASilentChiefEndsIt) {
+TEST_F(MemberSessionTest, GoesOnWithoutItsChiefForLongThenEnds) {
   Welcomed();
-  Pass(14s);
+  Pass(599s);
   EXPECT_FALSE(exit_.has_value());
+  EXPECT_EQ(logged_[1], "the chief at h0:2222 has not answered for 5 s; this task goes on without it meanwhile");
   Receive(HeartbeatReply{});
-  Pass(14s);
+  Pass(599s);
   EXPECT_FALSE(exit_.has_value());
   Pass(2s);
   ASSERT_TRUE(exit_.has_value());
   EXPECT_EQ(exit_->code, 1);
-  EXPECT_EQ(exit_->why, "the chief at h0:2222 has not answered for 15 s");
+  EXPECT_EQ(exit_->why, "the chief at h0:2222 has not answered for 600 s");
 }
 
 TEST_F(MemberSessionTest, LogLinesCarryTheWallClockOfWhenTheyWereSaid) {
   MemberSession session(Options());
   session.Start(now_ + 7s, Started{.unix_ms = 1709251199'042, .endpoint = ""}, effects_);
-  session.Receive(now_ + 8s, Welcome{.you = kMe, .term = 3, .name = "ps-0", .job = "{}"}, effects_);
+  session.Receive(now_ + 8s, Welcome{.you = kMe, .term = 3, .name = "ps-4", .job = "{}"}, effects_);
   session.Tick(now_ + 90s, /*placement=*/0, effects_);
   Collect();
-  EXPECT_EQ(Take<Heartbeat>()[0].log_lines, std::vector<std::string>{"I 2024-03-01 00:00:00.042 joined as ps-0"});
+  EXPECT_EQ(Take<Heartbeat>()[0].log_lines, std::vector<std::string>{"I 2024-03-01 00:00:00.042 joined as ps-4"});
 }
 
 TEST_F(MemberSessionTest, ItsOwnPauseIsNoSilenceOfTheChief) {
   Welcomed();
-  Pass(10s);
-  now_ += 100s;  // in which this process did not run
-  Pass(4s);
+  Pass(500s);
+  now_ += 1000s;  // in which this process did not run
+  Pass(99s);
   EXPECT_FALSE(exit_.has_value());
   Pass(2s);
   EXPECT_TRUE(exit_.has_value()) << "the silences before and after it add up";
@@ -137,10 +138,10 @@ TEST_F(MemberSessionTest, ItsOwnPauseIsNoSilenceOfTheChief) {
 
 TEST_F(MemberSessionTest, WhatArrivedDuringItsPauseCountsAsHeardNoLaterThanNow) {
   Welcomed();
-  Pass(10s);
-  now_ += 100s;
+  Pass(500s);
+  now_ += 1000s;
   Receive(HeartbeatReply{});
-  Pass(14s);
+  Pass(599s);
   EXPECT_FALSE(exit_.has_value());
   Pass(2s);
   EXPECT_TRUE(exit_.has_value());
@@ -171,13 +172,44 @@ TEST_F(MemberSessionTest, OneThatIsUnknownJoinsAnew) {
   session_.stats().steps = 4;
   EXPECT_EQ(Receive(Refused{RefusalCode::kUnknown, false, "said to a life before", Incarnation{6}}), News::kHandled);
   EXPECT_TRUE(session_.member());
-  EXPECT_EQ(Receive(Refused{RefusalCode::kUnknown, false, "no heartbeat for 5 s", kMe}), News::kDropped);
+  EXPECT_EQ(Receive(Refused{RefusalCode::kUnknown, false, "no heartbeat for 5 s", kMe}), News::kHandled);
   EXPECT_FALSE(session_.member());
-  EXPECT_EQ(session_.stats().steps, 0u) << "the chief has added up the life before";
   EXPECT_EQ(Take<Join>().size(), 1u) << "at once";
   EXPECT_EQ(Receive(Refused{RefusalCode::kUnknown, false, "late"}), News::kHandled);
-  EXPECT_EQ(Welcomed(Incarnation{9}), News::kJoined);
+  EXPECT_EQ(Welcomed(kMe), News::kHandled) << "late";
+  EXPECT_EQ(Welcomed(Incarnation{9}), News::kJoined) << "of the same chief: what it held is others'";
   EXPECT_EQ(session_.incarnation(), Incarnation{9});
+  EXPECT_EQ(session_.stats().steps, 0u) << "the chief has added up the life before";
+}
+
+TEST_F(MemberSessionTest, WithALaterChiefOfTheSameRunItGoesOn) {
+  Welcomed();
+  session_.stats().steps = 4;
+  Take<Join>();
+  Receive(Refused{RefusalCode::kUnknown, false, "it is of another chief", kMe});
+  const Join join = Take<Join>().at(0);
+  EXPECT_EQ(join.run, 1u);
+  EXPECT_EQ(join.was, kMe);
+  EXPECT_EQ(join.index, 4) << "where its slices are expected";
+  EXPECT_EQ(Welcomed(Incarnation{9}, /*term=*/4), News::kRejoined);
+  EXPECT_EQ(session_.term(), 4u);
+  EXPECT_EQ(session_.stats().steps, 4u) << "this chief has added up nothing";
+}
+
+TEST_F(MemberSessionTest, WithAChiefOfAnotherFolderItIsNew) {
+  Welcomed();
+  Receive(Refused{RefusalCode::kUnknown, false, "it is of another chief", kMe});
+  EXPECT_EQ(Welcomed(Incarnation{1}, /*term=*/1, /*run=*/2), News::kJoined);
+  EXPECT_EQ(session_.incarnation(), Incarnation{1});
+}
+
+TEST_F(MemberSessionTest, OneWhosePlaceIsTakenAsksForAny) {
+  Welcomed();
+  Receive(Refused{RefusalCode::kUnknown, false, "it is of another chief", kMe});
+  Receive(Refused{RefusalCode::kNameTaken, false, "ps-4 is alive"});
+  Take<Join>();
+  Pass(1s);
+  EXPECT_EQ(Take<Join>().at(0).index, -1);
 }
 
 TEST_F(MemberSessionTest, AMemberDoesNotChangeItsIncarnation) {
@@ -244,12 +276,12 @@ TEST_F(MemberSessionTest, LogLinesGoWithHeartbeatsUntilTheChiefHasThem) {
   Heartbeat beat = Take<Heartbeat>()[0];
   EXPECT_EQ(beat.log_from, 0u);
   EXPECT_EQ(beat.log_lines,
-            (std::vector<std::string>{"W 1970-01-01 00:00:00.000 early", "I 1970-01-01 00:00:00.000 joined as ps-0"}));
+            (std::vector<std::string>{"W 1970-01-01 00:00:00.000 early", "I 1970-01-01 00:00:00.000 joined as ps-4"}));
   Receive(HeartbeatReply{.term = 3, .log_kept = 1});
   Pass(500ms);
   beat = Take<Heartbeat>()[0];
   EXPECT_EQ(beat.log_from, 1u);
-  EXPECT_EQ(beat.log_lines, std::vector<std::string>{"I 1970-01-01 00:00:00.000 joined as ps-0"});
+  EXPECT_EQ(beat.log_lines, std::vector<std::string>{"I 1970-01-01 00:00:00.000 joined as ps-4"});
 }
 
 TEST_F(MemberSessionTest, KeepsABoundedNumberOfLinesAndTheirNumbers) {
@@ -278,7 +310,7 @@ TEST_F(QuietSessionTest, SendsNoLinesThatLieInTheJobFolderAlready) {
   Welcomed();
   Pass(500ms);
   EXPECT_TRUE(Take<Heartbeat>()[0].log_lines.empty());
-  EXPECT_EQ(logged_, std::vector<std::string>{"joined as ps-0"});
+  EXPECT_EQ(logged_, std::vector<std::string>{"joined as ps-4"});
 }
 
 TEST_F(MemberSessionTest, OthersBusinessIsNotTouched) {

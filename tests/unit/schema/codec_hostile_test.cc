@@ -54,8 +54,8 @@ TEST(HostileHeaderTest, NamesOutsideAnEnumerationAreRefused) {
   FlatBufferBuilder a, b, c, d, e;
   EXPECT_EQ(Why(a, wire::CreateJoin(a, 1, 1, wire::TaskRole{3})), "Join: role is 3, which this build does not know");
   EXPECT_EQ(Why(b, wire::CreateRefused(b, wire::RefusalCode{7})), "Refused: code is 7, which this build does not know");
-  EXPECT_EQ(Why(c, wire::CreateAssign(c, 1, 1, Vector<wire::AssignItem>(c, {{1, {1, 1}, wire::SliceSource{2}}}))),
-            "Assign: source is 2, which this build does not know");
+  EXPECT_EQ(Why(c, wire::CreateAssign(c, 1, 1, Vector<wire::AssignItem>(c, {{1, {1, 1}, wire::SliceSource{3}}}))),
+            "Assign: source is 3, which this build does not know");
   EXPECT_EQ(Why(d, wire::CreatePushReply(
                        d, 1, 1, Vector<wire::PushReplyItem>(d, {{1, {1, 1}, 0, 0, wire::SliceRefusal{4}, 0, 0}}))),
             "PushReply: refusal is 4, which this build does not know");

@@ -180,12 +180,26 @@ TEST_F(LocalRunTest, AServerThatEndsByItselfLeavesTheWordToTheChief) {
   EXPECT_EQ(result.cause, "");
 }
 
-TEST_F(LocalRunTest, AKilledChiefIsTheCause) {
-  cluster_.worker_program =
-      Script("worker", "kill -9 $(tr -dc '0-9:,' <" + Path("chief.json") + " | cut -d: -f4 | cut -d, -f1)");
+TEST_F(LocalRunTest, AKilledChiefIsStartedAgainWhereItListened) {
+  cluster_.chief_program = Script("chief", "echo \"$@\"\n" + Announce() + "[ -e " + Path("again") +
+                                               " ] && exit 0\ntouch " + Path("again") + "; read code <" + Path("fifo"));
+  cluster_.worker_program = Script("worker", "kill -9 $(tr -dc '0-9:,' <" + Path("chief.json") +
+                                                 " | cut -d: -f4 | cut -d, -f1)\n"
+                                                 "exec /bin/sleep 1000");
+  const RunResult result = Run();
+  EXPECT_EQ(result.chief_exit, 0);
+  EXPECT_EQ(result.cause, "");
+  EXPECT_THAT(talk_,
+              ::testing::ContainsRegex("chief \\(pid [0-9]+\\) ended: Signal 9 \\(SIGKILL\\); started again as pid"));
+  EXPECT_THAT(ReadTextFile(LogPath(folder_.path(), "chief")).value(), HasSubstr("--listen=127.0.0.1:1 "));
+}
+
+TEST_F(LocalRunTest, AChiefThatIsAlwaysKilledEndsTheRun) {
+  cluster_.chief_program = Script("chief", Announce() + "kill -9 $$");
   const RunResult result = Run();
   EXPECT_EQ(result.chief_exit, std::nullopt);
-  EXPECT_THAT(result.cause, ::testing::ContainsRegex("the chief died: chief \\(pid [0-9]+\\) got Signal 9 \\(SIGKILL"));
+  EXPECT_THAT(result.cause, HasSubstr("chief ended 6 times without progress of the job in between, the first time by "
+                                      "Signal 9 (SIGKILL)"));
 }
 
 TEST_F(LocalRunTest, SigtermAsksTheChiefToEnd) {

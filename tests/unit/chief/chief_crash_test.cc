@@ -1,0 +1,101 @@
+// Every operation of the chief's disk, one after the other: the chief is killed at it, or it fails. Whatever was under way
+// then, of a checkpoint's commit, the journal or the term, the job ends with each sample committed once.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/chief/chief_role_fixture.h"
+
+namespace downpour {
+namespace {
+
+class ChiefCrashTest : public ChiefRoleTest {
+ protected:
+  ChiefCrashTest() { Begin(std::make_shared<MemoryDisk>()); }
+
+  void Begin(std::shared_ptr<MemoryDisk> disk) { cluster = std::make_unique<ChiefHarness>(SmallJob(), false, disk); }
+
+  // As far as it gets: two leases, a checkpoint, the others, the evaluation, the last checkpoint, the goodbyes.
+  void Drive() {
+    cluster->Start();
+    for (int i = 0; i < 2; ++i) cluster->JoinPs(i);
+    cluster->ReportData(cluster->JoinWorker(0));
+    cluster->Wait(1s);
+    FakeMember& worker = cluster->worker[0];
+    for (const LeaseId lease : cluster->Ask(worker, 2)) cluster->Finish(worker, lease);
+    cluster->Wait(11s);
+    TrainAndEvaluate();
+    cluster->Wait(12s);
+    if (cluster->role->state() == JobState::kSucceeded) SayGoodbye();
+    cluster->Wait(4s);
+  }
+  // Another chief in the folder; the servers kept what they held, or are new.
+  void Restart(bool servers_live) {
+    std::unique_ptr<ChiefHarness> before = std::move(cluster);
+    before->disk->fate = nullptr;
+    Begin(before->disk);
+    cluster->now = before->now;
+    for (int i = 0; i < 2; ++i) {
+      cluster->ps[i].join.run = 7;
+      cluster->ps[i].join.was = servers_live ? before->ps[i].id : Incarnation::kNone;
+      if (servers_live) cluster->ps[i].slices = before->ps[i].slices;
+    }
+  }
+  void ExpectWholeJob(const std::string& where) {
+    ASSERT_TRUE(cluster->exit().has_value()) << where << ": " << cluster->Status();
+    EXPECT_EQ(cluster->exit()->code, 0) << where << ": " << cluster->exit()->why;
+    if (cluster->role->term() == 0) return;  // it found that the job was over
+    EXPECT_EQ(Summary()["samplesCommitted"], 24) << where;
+  }
+  void TryCrash(int survived, bool servers_live, bool* crashed) {
+    int ops = 0;
+    *crashed = false;
+    cluster->disk->fate = [&](const StorageOp&) {
+      *crashed |= cluster->disk_hangs = ops++ >= survived;  // this one is done, and nothing after it
+      return absl::OkStatus();
+    };
+    Drive();
+    if (!*crashed) return;
+    Restart(servers_live);
+    Drive();
+    ExpectWholeJob("killed after operation " + std::to_string(survived));
+  }
+};
+
+TEST_F(ChiefCrashTest, AChiefThatIsKilledAtAnyOperationLosesNothing) {
+  for (const bool servers_live : {true, false}) {
+    bool crashed = true;
+    int survived = 0;
+    for (; crashed; ++survived) {
+      Begin(std::make_shared<MemoryDisk>());
+      TryCrash(survived, servers_live, &crashed);
+    }
+    EXPECT_GT(survived, 60) << "start, two checkpoints, the end";
+  }
+}
+
+TEST_F(ChiefCrashTest, AnOperationThatFailsCostsAtMostItsCheckpointOrTheStart) {
+  for (const absl::Status& failure :
+       {absl::ResourceExhaustedError("no space left on device"), absl::UnknownError("input/output error")}) {
+    bool failed = true;
+    for (int failing = 0; failed; ++failing) {
+      Begin(std::make_shared<MemoryDisk>());
+      int ops = 0;
+      failed = false;
+      cluster->disk->fate = [&](const StorageOp&) {
+        const bool now = ops++ == failing;
+        failed |= now;
+        return now ? failure : absl::OkStatus();
+      };
+      Drive();
+      if (cluster->exit().has_value() && cluster->exit()->code == 1) {  // before anybody could join
+        ASSERT_EQ(cluster->role->term(), 0u) << failing << ": " << cluster->exit()->why;
+        Restart(/*servers_live=*/false);
+        Drive();
+      }
+      ExpectWholeJob("operation " + std::to_string(failing) + " failed: " + std::string(failure.message()));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace downpour

@@ -1,0 +1,169 @@
+// A chief that comes back: nobody is dead for its absence, and what slices and workers still hold goes on.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/chief/chief_role_fixture.h"
+
+namespace downpour {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+// Leases 0 and 1 are in a checkpoint, 2 and 3 only in the slices, when the chief is killed.
+class ChiefRestartTest : public ChiefRoleTest {
+ protected:
+  ChiefRestartTest() {
+    StartRunning();
+    for (int round = 0; round < 2; ++round) {
+      for (const LeaseId lease : cluster->Ask(cluster->worker[0], 2)) cluster->Finish(cluster->worker[0], lease);
+      if (round == 0) cluster->Wait(11s);
+    }
+    EXPECT_EQ(cluster->role->committed().Count(), 4u);
+  }
+  // Another chief in the same folder, whom the same processes join with what they hold.
+  void Restart(JobSpec job = SmallJob()) {
+    auto next = std::make_unique<ChiefHarness>(std::move(job), false, cluster->disk);
+    next->now = cluster->now;
+    const FakeMember* before[] = {&cluster->ps[0], &cluster->ps[1], &cluster->worker[0], &cluster->worker[1]};
+    FakeMember* after[] = {&next->ps[0], &next->ps[1], &next->worker[0], &next->worker[1]};
+    for (int i = 0; i < 4; ++i) {
+      after[i]->join = before[i]->join;
+      after[i]->join.run = 7;
+      after[i]->join.was = before[i]->id;
+      after[i]->slices = before[i]->slices;
+    }
+    cluster = std::move(next);
+    cluster->Start();
+  }
+};
+
+TEST_F(ChiefRestartTest, NothingIsComputedAgainIfTheServersLive) {
+  Restart();
+  EXPECT_EQ(cluster->role->term(), 2u);
+  cluster->RunToRunning();
+  EXPECT_THAT(cluster->role->epochs(), ElementsAre(SliceEpoch{2, 1}, SliceEpoch{2, 1}));
+  EXPECT_EQ(cluster->role->committed().Count(), 4u) << "two more than the checkpoint has";
+  EXPECT_EQ(cluster->Status()["recovery"]["chiefRestarts"], 1);
+  EXPECT_EQ(cluster->Status()["recovery"]["batchesRecomputed"], 0);
+  EXPECT_THAT(cluster->Status()["failures"], IsEmpty());
+  TrainAndEvaluate();
+  cluster->Wait(6s);
+  EXPECT_EQ(cluster->role->state(), JobState::kSucceeded);
+  SayGoodbye();
+  EXPECT_EQ(Summary()["samplesCommitted"], 24);
+  EXPECT_EQ(Summary()["chiefRestarts"], 1);
+}
+
+TEST_F(ChiefRestartTest, ItKnowsItsDataAndSinceWhenTheJobRuns) {
+  Restart();
+  EXPECT_EQ(cluster->Status()["startTimeUnixMs"], 1700000000000);
+  cluster->JoinPs(0);
+  cluster->JoinPs(1);
+  cluster->Wait(1s);
+  EXPECT_THAT(cluster->ps[0].slices, SizeIs(1)) << "placed before any worker has told of its data";
+  cluster->ReportData(cluster->JoinWorker(0), ChiefHarness::kFingerprint + 1);
+  EXPECT_EQ(cluster->TaskStatus("worker-0")["state"], "REFUSED");
+}
+
+TEST_F(ChiefRestartTest, LeasesThatAreStillComputedStayTheirHolders) {
+  const std::vector<LeaseId> held = cluster->Ask(cluster->worker[1], 2);
+  ASSERT_THAT(held, ElementsAre(LeaseId{4}, LeaseId{5}));
+  Restart();
+  cluster->RunToRunning();
+  EXPECT_THAT(cluster->Ask(cluster->worker[1], 0, held), IsEmpty());
+  EXPECT_THAT(cluster->Ask(cluster->worker[0], 2), IsEmpty()) << "they are held";
+  cluster->Finish(cluster->worker[1], held[0]);
+  EXPECT_EQ(cluster->role->committed().Count(), 5u);
+}
+
+TEST_F(ChiefRestartTest, EvidenceOfTheEarlierTermCommitsNothing) {
+  const LeaseId lease = cluster->Ask(cluster->worker[0], 1).at(0);
+  const LeaseDone late = cluster->Evidence(cluster->worker[0], lease);
+  Restart();
+  cluster->RunToRunning();
+  cluster->Say(cluster->worker[0].control, late);
+  ASSERT_THAT(cluster->Sent<LeaseDoneReply>(cluster->worker[0]), SizeIs(1));
+  EXPECT_FALSE(cluster->Sent<LeaseDoneReply>(cluster->worker[0])[0].committed);
+}
+
+// Faults 5: a chief and a ps die together.
+TEST_F(ChiefRestartTest, APsThatDiedWithItGetsItsSlicesFromTheCheckpoint) {
+  cluster->ps[1].slices.clear();
+  Restart();
+  cluster->ps[1].join.was = Incarnation::kNone;
+  cluster->ps[1].join.nonce = 4242;
+  cluster->RunToRunning();
+  EXPECT_EQ(cluster->ps[0].slices.begin()->second.finished.Count(), 4u);
+  EXPECT_EQ(cluster->ps[1].slices.begin()->second.finished.Count(), 2u);
+  EXPECT_EQ(cluster->role->committed().Count(), 2u);
+}
+
+TEST_F(ChiefRestartTest, APsThatSaysItHoldsWhatItLostCostsItsSlicesAnOlderState) {
+  cluster->ps[1].slices.clear();
+  Restart();
+  cluster->RunToRunning();
+  EXPECT_EQ(cluster->role->committed().Count(), 2u);
+  EXPECT_THAT(cluster->Status()["failures"].dump(), HasSubstr("it is not held here"));
+}
+
+// Protocol rule A9: of two that claim a slice one gets it, and the other's epoch is over.
+TEST_F(ChiefRestartTest, OfTwoThatClaimOnePlaceTheFirstGetsIt) {
+  const FakeMember old = cluster->ps[0];
+  Restart();
+  cluster->RunToRunning();
+  Join other = old.join;
+  other.nonce = 999;
+  cluster->Say(PeerId{uint64_t{1} << 40}, other);
+  ASSERT_THAT(cluster->Sent<Refused>(PeerId{uint64_t{1} << 40}), SizeIs(1));
+  EXPECT_EQ(cluster->Sent<Refused>(PeerId{uint64_t{1} << 40})[0].code, RefusalCode::kNameTaken);
+}
+
+TEST_F(ChiefRestartTest, AnotherPlanInThisFolderIsRefused) {
+  Restart(SmallJob({"training.batchSize=3"}));
+  ASSERT_TRUE(cluster->exit().has_value());
+  EXPECT_EQ(cluster->exit()->code, 78);
+  EXPECT_THAT(cluster->exit()->why, HasSubstr("not over"));
+}
+
+// Faults 16: what rests on the journal waits for it.
+TEST_F(ChiefRestartTest, AFullDiskStopsGrantsUntilItIsFreed) {
+  cluster = std::make_unique<ChiefHarness>(SmallJob());
+  cluster->Start();
+  cluster->disk->fate = [](const StorageOp& op) {
+    return op.path == "journal.a.tmp" && op.kind == StorageOp::Kind::kWrite
+               ? absl::ResourceExhaustedError("no space left on device")
+               : absl::OkStatus();
+  };
+  for (int i = 0; i < 2; ++i) cluster->JoinPs(i);
+  cluster->ReportData(cluster->JoinWorker(0));
+  cluster->Wait(2s);
+  EXPECT_EQ(cluster->role->state(), JobState::kPreparing);
+  EXPECT_THAT(cluster->Status()["waits"].dump(), HasSubstr("no space left on device"));
+  EXPECT_THAT(cluster->Ask(cluster->worker[0], 1), IsEmpty());
+  cluster->disk->fate = nullptr;
+  cluster->Wait(2s);
+  EXPECT_EQ(cluster->role->state(), JobState::kRunning);
+  EXPECT_THAT(cluster->Ask(cluster->worker[0], 1), Not(IsEmpty()));
+}
+
+TEST_F(ChiefRestartTest, NobodyIsToldOfTheEndBeforeItIsOnDisk) {
+  cluster->disk->fate = [this](const StorageOp& op) {
+    cluster->disk_hangs = op.path == "journal.b" || op.target == "journal.b";
+    return absl::OkStatus();
+  };
+  TrainAndEvaluate();
+  cluster->Wait(500ms);
+  ASSERT_EQ(cluster->role->state(), JobState::kSucceeded);
+  EXPECT_THAT(cluster->Sent<JobEnd>(cluster->worker[0]), IsEmpty());
+  cluster->disk->fate = nullptr;
+  cluster->LetDiskGoOn();
+  cluster->Wait(1s);
+  EXPECT_THAT(cluster->Sent<JobEnd>(cluster->worker[0]), Not(IsEmpty()));
+}
+
+}  // namespace
+}  // namespace downpour
