@@ -8,7 +8,7 @@
 // Order: the same bits on every CPU, in place and out of place: each element takes the operations written beside its
 //   rule, in that order, without fused multiply-add and without reassociation. Bound by memory, so this costs nothing.
 // Cost: one pass over memory. In place the gradient is checked before, so that nothing has to be undone; a slice's
-//   gradient is small enough to still lie in cache then.
+//   gradient is small enough to still lie in cache then, and what was checked last is used first.
 // Errors: none; false for a gradient that holds a NaN or an infinity. Then arrays updated in place are unchanged, and
 //   the contents of the others are unspecified (so drop them).
 // Threads: pure.

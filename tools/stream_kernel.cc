@@ -11,25 +11,40 @@ HWY_BEFORE_NAMESPACE();
 namespace downpour::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-template <size_t kArrays>
-void Stream(const float* addend, size_t n, const UpdatedArray* arrays) {
+// All loads before the first store, as the update kernels have it and for the same reason.
+void StreamOne(const float* addend, size_t n, const UpdatedArray* arrays) {
   const hn::ScalableTag<float> d;
-  const size_t lanes = hn::Lanes(d);
-  const float* in[kArrays];
-  float* out[kArrays];
-  for (size_t a = 0; a < kArrays; ++a) {
-    in[a] = arrays[a].in;
-    out[a] = arrays[a].out;
-  }
-  for (size_t i = 0; i + lanes <= n; i += lanes) {
-    const auto g = hn::LoadU(d, addend + i);
-    for (size_t a = 0; a < kArrays; ++a) hn::StoreU(hn::Add(hn::LoadU(d, in[a] + i), g), d, out[a] + i);
+  const UpdatedArray a = arrays[0];
+  for (size_t i = 0; i + hn::Lanes(d) <= n; i += hn::Lanes(d)) {
+    hn::StoreU(hn::Add(hn::LoadU(d, a.in + i), hn::LoadU(d, addend + i)), d, a.out + i);
   }
 }
 
-void StreamOne(const float* addend, size_t n, const UpdatedArray* arrays) { Stream<1>(addend, n, arrays); }
-void StreamTwo(const float* addend, size_t n, const UpdatedArray* arrays) { Stream<2>(addend, n, arrays); }
-void StreamThree(const float* addend, size_t n, const UpdatedArray* arrays) { Stream<3>(addend, n, arrays); }
+void StreamTwo(const float* addend, size_t n, const UpdatedArray* arrays) {
+  const hn::ScalableTag<float> d;
+  const UpdatedArray a = arrays[0], b = arrays[1];
+  for (size_t i = 0; i + hn::Lanes(d) <= n; i += hn::Lanes(d)) {
+    const auto g = hn::LoadU(d, addend + i);
+    const auto sum_a = hn::Add(hn::LoadU(d, a.in + i), g);
+    const auto sum_b = hn::Add(hn::LoadU(d, b.in + i), g);
+    hn::StoreU(sum_a, d, a.out + i);
+    hn::StoreU(sum_b, d, b.out + i);
+  }
+}
+
+void StreamThree(const float* addend, size_t n, const UpdatedArray* arrays) {
+  const hn::ScalableTag<float> d;
+  const UpdatedArray a = arrays[0], b = arrays[1], c = arrays[2];
+  for (size_t i = 0; i + hn::Lanes(d) <= n; i += hn::Lanes(d)) {
+    const auto g = hn::LoadU(d, addend + i);
+    const auto sum_a = hn::Add(hn::LoadU(d, a.in + i), g);
+    const auto sum_b = hn::Add(hn::LoadU(d, b.in + i), g);
+    const auto sum_c = hn::Add(hn::LoadU(d, c.in + i), g);
+    hn::StoreU(sum_a, d, a.out + i);
+    hn::StoreU(sum_b, d, b.out + i);
+    hn::StoreU(sum_c, d, c.out + i);
+  }
+}
 
 }  // namespace downpour::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
