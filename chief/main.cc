@@ -27,15 +27,19 @@ int main(int argc, char** argv) {
   if (auto exit_code = ParseFlags(argc, argv, usage)) return *exit_code;
   if (auto exit_code = BeginTask(usage, "chief")) return *exit_code;
 
-  if (absl::GetFlag(FLAGS_job).empty() || absl::GetFlag(FLAGS_job_dir).empty()) {
-    std::cerr << "downpour-chief: --job=FILE and --job_dir=FOLDER are needed; --help shows examples\n";
+  const auto refuse = [](const std::string& what) {
+    std::cerr << "downpour-chief: " << what << " needed; --help shows examples\n";
     return kExitBadCommandLine;
-  }
-  // Absolute, since others are told of it whose working folder is another.
-  const std::string folder = std::filesystem::absolute(absl::GetFlag(FLAGS_job_dir)).lexically_normal();
+  };
+  if (absl::GetFlag(FLAGS_job).empty()) return refuse("--job=FILE and --job_dir=FOLDER are");
   const JobFileResult job = LoadJobFile(absl::GetFlag(FLAGS_job), absl::GetFlag(FLAGS_set).items);
+  for (const JobError& warning : job.warnings) std::cerr << "warning: " << ToString(warning) << "\n";
   for (const JobError& error : job.errors) std::cerr << ToString(error) << "\n";
   if (!job.ok()) return kExitBadJobFile;
+  const std::string named = absl::GetFlag(FLAGS_job_dir).empty() ? job.job_dir : absl::GetFlag(FLAGS_job_dir);
+  if (named.empty()) return refuse("--job_dir=FOLDER is");
+  // Absolute, since others are told of it whose working folder is another.
+  const std::string folder = std::filesystem::absolute(named).lexically_normal();
 
   Mailbox mailbox;
   absl::StatusOr<std::unique_ptr<PosixStorage>> storage = PosixStorage::Open(folder, &mailbox);

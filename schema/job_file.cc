@@ -5,9 +5,23 @@
 #include "absl/strings/str_cat.h"
 #include "schema/codec.h"
 #include "schema/job_parse.h"
+#include "schema/job_training_input.h"
 #include "schema/text.h"
 
 namespace downpour {
+
+namespace {
+
+void AddOrigins(const YamlNode& node, const std::string& path, const std::string& file, JobFileResult* result) {
+  if (node.items.empty() && node.entries.empty()) {
+    result->origins[path] = node.overridden ? kSetByHand : absl::StrCat(file, ":", node.line);
+  }
+  const std::string prefix = path.empty() ? "" : path + ".";
+  for (size_t i = 0; i < node.items.size(); ++i) AddOrigins(node.items[i], absl::StrCat(prefix, i), file, result);
+  for (const YamlEntry& entry : node.entries) AddOrigins(entry.value, prefix + entry.key, file, result);
+}
+
+}  // namespace
 
 std::string ToString(const JobError& error) {
   std::string text = error.file;
@@ -23,7 +37,16 @@ JobFileResult ParseJob(const std::string& text, const std::string& file, const s
   for (const YamlError& error : tree.errors) errors.Add(error);
   const bool readable = tree.errors.empty() || !tree.root.Is(YamlNode::Kind::kNull);
   if (readable) {
-    result.overridden = ApplyOverrides(overrides, tree.root, errors);
+    std::vector<std::string> settings;
+    if (tree.root.Find("trainingInput") != nullptr) {
+      TrainingInput input = ReplaceTrainingInput(tree.root, file, errors);
+      settings = std::move(input.arguments);
+      result.warnings = std::move(input.warnings);
+      result.job_dir = std::move(input.job_dir);
+    }
+    settings.insert(settings.end(), overrides.begin(), overrides.end());
+    ApplyOverrides(settings, tree.root, errors);
+    AddOrigins(tree.root, "", file, &result);
     ReadJob(tree.root, errors, &result.job);
   }
   if (errors.count() == 0 && CanonicalJob(result.job).size() > kMaxJobTextBytes) {
@@ -48,7 +71,9 @@ void ResolveDataPaths(const std::string& job_folder, const std::string& working_
                                                         {"data.eval.labels", &data.eval.labels}};
   for (const auto& [key, path] : paths) {
     if (path->empty()) continue;
-    const std::filesystem::path base = result->overridden.contains(key) ? working_folder : job_folder;
+    const auto origin = result->origins.find(key);
+    const bool by_hand = origin != result->origins.end() && origin->second == kSetByHand;
+    const std::filesystem::path base = by_hand ? working_folder : job_folder;
     *path = (base / *path).lexically_normal().string();
     if (IsText(*path) && path->size() <= kMaxStringBytes) continue;
     const std::string fault =

@@ -9,7 +9,7 @@
 #pragma once
 
 #include <cstddef>
-#include <set>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -21,7 +21,7 @@ namespace downpour {
 inline constexpr size_t kMaxJobTextBytes = size_t{1} << 20;
 
 struct JobError {
-  std::string file;  // or "--set" for an override
+  std::string file;  // or kSetByHand for an override
   int line = 0;      // from 1; 0 where there is no place (a missing key)
   int column = 0;    // from 1
   std::string key;   // dotted path, such as training.optimizer.name
@@ -29,15 +29,20 @@ struct JobError {
 };
 std::string ToString(const JobError& error);  // file:line:column: key: what
 
+inline constexpr const char* kSetByHand = "--set";
+
 struct JobFileResult {
-  JobSpec job;                       // meaningful only if ok()
-  std::vector<JobError> errors;      // in the order of the file, those of overrides last; at most 100
-  std::set<std::string> overridden;  // dotted keys that an override set
+  JobSpec job;                                 // meaningful only if ok()
+  std::vector<JobError> errors;                // in the order of the file, those of overrides last; at most 100
+  std::vector<JobError> warnings;              // what is understood and has no meaning here
+  std::map<std::string, std::string> origins;  // of dotted keys that are not left to their defaults: FILE:LINE or --set
+  std::string job_dir;                         // if the file says it, as AI Platform's do
   bool ok() const { return errors.empty(); }
 };
 
 // `overrides` are dotted.key=value pairs whose values are read as YAML; they beat the file. A number names a place in a
-// list (model.layers.0.dense.units=64); an empty value takes the key away.
+// list (model.layers.0.dense.units=64); an empty value takes the key away. A file may hold AI Platform's trainingInput
+// (job_training_input.h) in place of cluster and scheduling.
 JobFileResult ParseJob(const std::string& text, const std::string& file,
                        const std::vector<std::string>& overrides = {});
 

@@ -17,12 +17,6 @@ void MarkOverridden(YamlNode& node) {
   for (YamlEntry& entry : node.entries) MarkOverridden(entry.value);
 }
 
-void AddLeaves(const YamlNode& node, const std::string& path, std::set<std::string>& leaves) {
-  if (node.items.empty() && node.entries.empty()) leaves.insert(path);
-  for (size_t i = 0; i < node.items.size(); ++i) AddLeaves(node.items[i], absl::StrCat(path, ".", i), leaves);
-  for (const YamlEntry& entry : node.entries) AddLeaves(entry.value, absl::StrCat(path, ".", entry.key), leaves);
-}
-
 // The child of `parent` that `step` names, made if need be; nullptr and a reason where there can be none.
 YamlNode* Child(YamlNode& parent, const std::string& step, std::string* why) {
   if (parent.Is(Kind::kNull)) {
@@ -46,7 +40,7 @@ YamlNode* Child(YamlNode& parent, const std::string& step, std::string* why) {
   return nullptr;
 }
 
-void Apply(const std::string& override_text, YamlNode& root, JobErrors& errors, std::set<std::string>& overridden) {
+void Apply(const std::string& override_text, YamlNode& root, JobErrors& errors) {
   const size_t equals = override_text.find('=');
   const std::string path = override_text.substr(0, equals);
   const std::vector<std::string> steps = absl::StrSplit(path, '.');
@@ -71,15 +65,12 @@ void Apply(const std::string& override_text, YamlNode& root, JobErrors& errors, 
   } else {
     *node = std::move(value.root);
   }
-  AddLeaves(*(value.root.Is(Kind::kNull) ? &value.root : node), path, overridden);
 }
 
 }  // namespace
 
-std::set<std::string> ApplyOverrides(const std::vector<std::string>& overrides, YamlNode& root, JobErrors& errors) {
-  std::set<std::string> overridden;
-  for (const std::string& text : overrides) Apply(text, root, errors, overridden);
-  return overridden;
+void ApplyOverrides(const std::vector<std::string>& overrides, YamlNode& root, JobErrors& errors) {
+  for (const std::string& text : overrides) Apply(text, root, errors);
 }
 
 }  // namespace downpour

@@ -1,7 +1,6 @@
 // The steps of ParseJob, between the tree of a YAML text and a JobSpec.
 #pragma once
 
-#include <set>
 #include <string>
 #include <vector>
 
@@ -12,8 +11,8 @@
 namespace downpour {
 
 // Sets dotted.key=value pairs in the tree, each in turn; keys and maps on the way are made where they are absent, a
-// number goes into a list, and an empty value takes the key away. Returns the dotted keys that were set or taken away.
-std::set<std::string> ApplyOverrides(const std::vector<std::string>& overrides, YamlNode& root, JobErrors& errors);
+// number goes into a list, and an empty value takes the key away.
+void ApplyOverrides(const std::vector<std::string>& overrides, YamlNode& root, JobErrors& errors);
 
 void ReadJob(const YamlNode& root, JobErrors& errors, JobSpec* job);
 void ReadModel(const YamlNode& node, const std::string& path, JobErrors& errors, ModelSpec* model);

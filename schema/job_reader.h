@@ -23,7 +23,7 @@ class JobErrors {
   explicit JobErrors(std::string file) : file_(std::move(file)) {}
   void Add(const YamlNode& at, const std::string& key, std::string what);
   void Add(const YamlError& error) { Add(file_, error.line, error.column, "", error.what); }
-  void AddOverride(const std::string& key, std::string what) { Add("--set", 0, 0, key, std::move(what)); }
+  void AddOverride(const std::string& key, std::string what) { Add(kSetByHand, 0, 0, key, std::move(what)); }
   size_t count() const { return errors_.size(); }
   bool full() const { return errors_.size() >= kMost; }
   // In the order of the file, those of overrides last.

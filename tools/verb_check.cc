@@ -1,22 +1,16 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "runtime/posix_job_file.h"
+#include "tools/job_options.h"
 #include "tools/job_summary.h"
 #include "tools/verbs.h"
 
 namespace downpour {
 namespace {
 
-struct Options {
-  std::string job_file;
-  std::vector<std::string> overrides;
-};
-
-int Run(const Options& options, Streams streams) {
-  JobFileResult result = LoadJobFile(options.job_file, options.overrides);
+int Run(const JobOptions& options, Streams streams) {
+  const JobFileResult result = LoadChosenJob(options, "check", streams).parsed;
   const DataFacts facts = result.ok() ? LookAtData(result.job) : DataFacts();
-  for (const JobError& error : result.errors) streams.err << ToString(error) << "\n";
   for (const std::string& error : facts.errors) streams.err << options.job_file << ": " << error << "\n";
   const size_t errors = result.errors.size() + facts.errors.size();
   if (errors > 0) {
@@ -28,11 +22,8 @@ int Run(const Options& options, Streams streams) {
 }
 
 std::function<int()> SetUp(CLI::App& app, Streams streams) {
-  auto options = std::make_shared<Options>();
-  app.add_option("job", options->job_file, "The job file")->required()->type_name("JOB.yaml");
-  app.add_option("--set", options->overrides, "Override an entry of the job file: training.epochs=3")
-      ->allow_extra_args(false)
-      ->type_name("KEY=VALUE");
+  auto options = std::make_shared<JobOptions>();
+  AddJobOptions(app, options.get());
   return [options, streams] { return Run(*options, streams); };
 }
 
@@ -40,7 +31,8 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
 
 const Verb kCheckVerb = {"check", "Say what a job file would run, or everything that is wrong with it",
                          "  downpour check job.yaml\n"
-                         "  downpour check job.yaml --set training.epochs=3 --set cluster.workerCount=8\n",
+                         "  downpour check job.yaml --set training.epochs=3 --set cluster.workerCount=8\n"
+                         "  downpour check job.yaml --config config.yaml --scale-tier premium-1\n",
                          SetUp};
 
 }  // namespace downpour

@@ -13,10 +13,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "runtime/posix_job_file.h"
 #include "runtime/posix_process.h"
 #include "schema/text.h"
 #include "tools/job_folder.h"
+#include "tools/job_options.h"
 #include "tools/local_run.h"
 #include "tools/output_options.h"
 #include "tools/status_table.h"
@@ -28,9 +28,9 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Options {
-  std::string job_file;
+  JobOptions job;
   std::string job_dir;
-  std::vector<std::string> overrides;
+  std::vector<std::string> overrides;  // all that the job's options come to
   bool resume = false;
   bool trace = false;
   bool quiet = false;
@@ -51,7 +51,7 @@ std::string FreshJobDir(const std::string& job_name) {
 }
 
 std::string RunCommand(const Options& options, bool resume) {
-  std::string command = absl::StrCat(Self(), " run ", ShellWord(options.job_file), " --job-dir ",
+  std::string command = absl::StrCat(Self(), " run ", ShellWord(options.job.job_file), " --job-dir ",
                                      ShellWord(options.job_dir), resume ? " --resume" : "");
   for (const std::string& pair : options.overrides) absl::StrAppend(&command, " --set ", ShellWord(pair));
   return command;
@@ -113,22 +113,24 @@ absl::Status CheckJobDir(const Options& options) {
 
 int Run(Options options, Streams streams) {
   std::signal(SIGPIPE, SIG_IGN);  // whoever read our words may go away; the job goes on
-  const JobFileResult parsed = LoadJobFile(options.job_file, options.overrides);
-  for (const JobError& error : parsed.errors) streams.err << ToString(error) << "\n";
+  const ChosenJob chosen = LoadChosenJob(options.job, "run", streams);
+  const JobFileResult& parsed = chosen.parsed;
   if (!parsed.ok()) return kExitBadJobFile;
+  options.overrides = chosen.overrides;
 
   LocalCluster cluster;
   const std::string own_folder = fs::read_symlink("/proc/self/exe").parent_path();
   if (const absl::Status found = FindPrograms(own_folder, &cluster); !found.ok()) {
     return Complain(streams, "run", std::string(found.message()), kExitFailed);
   }
+  if (options.job_dir.empty()) options.job_dir = chosen.job_dir;
   if (options.job_dir.empty()) options.job_dir = FreshJobDir(parsed.job.name);
   const absl::StatusOr<UniqueFd> claim = ClaimJobFolder(options.job_dir);
   if (!claim.ok()) return Complain(streams, "run", std::string(claim.status().message()), kExitFailed);
   if (const absl::Status prepared = CheckJobDir(options); !prepared.ok()) {
     return Complain(streams, "run", std::string(prepared.message()), kExitFailed);
   }
-  cluster.job_file = options.job_file;
+  cluster.job_file = options.job.job_file;
   cluster.job_dir = options.job_dir;
   cluster.overrides = options.overrides;
   cluster.resume = options.resume;
@@ -146,12 +148,9 @@ int Run(Options options, Streams streams) {
 
 std::function<int()> SetUp(CLI::App& app, Streams streams) {
   auto options = std::make_shared<Options>();
-  app.add_option("job", options->job_file, "The job file")->required()->type_name("JOB.yaml");
+  AddJobOptions(app, &options->job);
   CLI::Option* job_dir =
       app.add_option("--job-dir", options->job_dir, "Where checkpoints, logs and summary go (default: runs/NAME-TIME)");
-  app.add_option("--set", options->overrides, "Override an entry of the job file: training.epochs=3")
-      ->allow_extra_args(false)
-      ->type_name("KEY=VALUE");
   app.add_flag("--resume", options->resume, "Go on from the newest checkpoint in the job folder")->needs(job_dir);
   app.add_flag("--trace", options->trace, "Write who applied which push into JOB_DIR/trace");
   app.add_flag("-q,--quiet", options->quiet, "No progress line");

@@ -244,9 +244,11 @@ TEST(JobFile, OverridesBeatTheFile) {
   EXPECT_EQ(result.job.data.eval.labels, "d");
   EXPECT_EQ(result.job.training.optimizer.kind, OptimizerKind::kSgd);
   EXPECT_EQ(result.job.checkpoint.every, std::chrono::minutes(1));
-  EXPECT_THAT(result.overridden, Contains("data.eval.images"));
-  EXPECT_THAT(result.overridden, Contains("training.optimizer.momentum"));
-  EXPECT_EQ(result.overridden.count("training.batchSize"), 0u);
+  EXPECT_EQ(result.origins.at("data.eval.images"), "--set");
+  EXPECT_EQ(result.origins.at("training.optimizer.name"), "--set");
+  EXPECT_EQ(result.origins.at("training.batchSize"), "j.yaml:9");
+  EXPECT_EQ(result.origins.count("training.optimizer.momentum"), 0u);
+  EXPECT_EQ(result.origins.count("training.leaseBatches"), 0u);
 }
 
 TEST(JobFile, OverridesMayMakeWholeSections) {

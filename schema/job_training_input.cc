@@ -1,0 +1,224 @@
+#include "schema/job_training_input.h"
+
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "schema/job_names.h"
+#include "schema/job_parse.h"
+#include "schema/text.h"
+
+namespace downpour {
+namespace {
+
+constexpr const char* kSection = "trainingInput";
+constexpr int64_t kMostTasks = 1024;
+
+struct Meaningless {
+  const char* key;
+  const char* why;
+};
+constexpr const char* kHosts = "tasks run on the hosts they are started on";
+constexpr const char* kProgram = "the program is downpour itself";
+constexpr const char* kService = "it configures Google's service";
+constexpr Meaningless kMeaningless[] = {
+    {"masterType", kHosts},
+    {"workerType", kHosts},
+    {"parameterServerType", kHosts},
+    {"evaluatorType", kHosts},
+    {"masterConfig", kHosts},
+    {"workerConfig", kHosts},
+    {"parameterServerConfig", kHosts},
+    {"evaluatorConfig", kHosts},
+    {"evaluatorCount", "the workers evaluate"},
+    {"runtimeVersion", kProgram},
+    {"pythonVersion", kProgram},
+    {"pythonModule", kProgram},
+    {"packageUris", kProgram},
+    {"region", kService},
+    {"network", kService},
+    {"serviceAccount", kService},
+    {"encryptionConfig", kService},
+    {"enableWebAccess", kService},
+    {"useChiefInTfConfig", "both names are understood"},
+    {"hyperparameters", "one job is trained, with no search"},
+    {"nasJobSpec", "one job is trained, with no search"},
+};
+constexpr Meaningless kMeaninglessScheduling[] = {{"maxWaitTime", kService},
+                                                  {"priority", kService},
+                                                  {"strategy", kService},
+                                                  {"resilientToWorkerRestart", "workers may always be started again"}};
+
+// Tiers of AI Platform that are a size of ours with other machines.
+constexpr Meaningless kMachinesOfTier[] = {{"BASIC_GPU", "runs as BASIC; workers take the devices they find"},
+                                           {"BASIC_TPU", "runs as BASIC, without a TPU"}};
+
+class Reader {
+ public:
+  Reader(const std::string& file, JobErrors& errors) : file_(file), errors_(errors) {}
+
+  TrainingInput Read(const YamlNode& root) {
+    if (const YamlNode* labels = root.Find("labels")) Warn(*labels, "labels", kService);
+    const YamlNode* node = root.Find(kSection);
+    if (node == nullptr) {
+      errors_.Add(root, kSection, "is missing");
+      return std::move(input_);
+    }
+    MapReader reader(*node, kSection, errors_);
+    ReadSize(reader);
+    ReadScheduling(reader);
+    reader.Text("jobDir", &input_.job_dir);
+    if (absl::StrContains(input_.job_dir, "://")) {
+      Warn(*node->Find("jobDir"), "trainingInput.jobDir", "only folders can be job folders; use --job-dir");
+      input_.job_dir.clear();
+    }
+    if (const YamlNode* args = reader.Find("args")) ReadArguments(*args);
+    for (const auto& [key, why] : kMeaningless) WarnIfThere(reader, key, why);
+    reader.Finish();
+    return std::move(input_);
+  }
+
+ private:
+  void Warn(const YamlNode& at, const std::string& key, const std::string& why) {
+    input_.warnings.push_back({file_, at.line, at.column, key, absl::StrCat("has no meaning here: ", why)});
+  }
+  void WarnIfThere(MapReader& reader, const std::string& key, const std::string& why) {
+    if (const YamlNode* value = reader.Find(key)) Warn(*value, reader.PathOf(key), why);
+  }
+
+  // 64-bit numbers are text in AI Platform's JSON.
+  std::optional<int64_t> Count(MapReader& reader, const std::string& key) {
+    const YamlNode* value = reader.Find(key);
+    if (value == nullptr) return std::nullopt;
+    YamlNode plain = *value;
+    plain.quoted = false;
+    int64_t count = 0;
+    if (!ReadInteger(plain, reader.PathOf(key), errors_, 0, kMostTasks - 1, &count)) return std::nullopt;
+    return count;
+  }
+
+  void ReadSize(MapReader& reader) {
+    std::vector<std::string> tiers;
+    for (const ScaleTier& tier : kScaleTiers) tiers.push_back(tier.name);
+    tiers.push_back(kCustomTier);
+    for (const auto& [tier, why] : kMachinesOfTier) tiers.push_back(tier);
+    const int chosen = reader.Choose("scaleTier", tiers);
+    const std::optional<int64_t> workers = Count(reader, "workerCount");
+    const std::optional<int64_t> servers = Count(reader, "parameterServerCount");
+    const YamlNode* said = reader.node().Find("scaleTier");
+    if (said != nullptr && chosen < 0) return;
+    std::string tier = said == nullptr ? kCustomTier : tiers[chosen];
+    if (tier == kCustomTier) {
+      if (said != nullptr || workers || servers) SetCounts(reader, workers.value_or(0), servers.value_or(0));
+      return;
+    }
+    for (const char* key : {"workerCount", "parameterServerCount"}) {
+      const YamlNode* count = reader.node().Find(key);
+      if (count != nullptr) reader.Fail(*count, key, absl::StrCat("means something only with scaleTier ", kCustomTier));
+    }
+    for (const auto& [name, why] : kMachinesOfTier) {
+      if (tier != name) continue;
+      Warn(*said, reader.PathOf("scaleTier"), absl::StrCat(name, " ", why));
+      tier = kScaleTiers[0].name;
+    }
+    input_.cluster_and_scheduling.push_back(absl::StrCat("cluster={scaleTier: ", tier, "}"));
+  }
+
+  void SetCounts(MapReader& reader, int64_t workers, int64_t servers) {
+    if (servers == 0) {
+      const YamlNode* said = reader.node().Find("parameterServerCount");
+      Warn(said != nullptr ? *said : reader.node(), reader.PathOf("parameterServerCount"),
+           "0 parameter servers; there is one, since they hold the model");
+      servers = 1;
+    }
+    input_.cluster_and_scheduling.push_back(
+        absl::StrCat("cluster={workerCount: ", workers + 1, ", parameterServerCount: ", servers, "}"));
+  }
+
+  void ReadScheduling(MapReader& reader) {
+    std::chrono::nanoseconds limit{};
+    bool limited = false;
+    if (const YamlNode* node = reader.Find("scheduling")) {
+      MapReader scheduling(*node, reader.PathOf("scheduling"), errors_);
+      limited = scheduling.Duration("maxRunningTime", &limit);
+      for (const auto& [key, why] : kMeaninglessScheduling) WarnIfThere(scheduling, key, why);
+      scheduling.Finish();
+    }
+    if (const YamlNode* old = reader.Find("maxRunningTime")) {
+      Warn(*old, reader.PathOf("maxRunningTime"),
+           "its place is scheduling.maxRunningTime, where it is looked for first");
+      if (!limited) limited = reader.Duration("maxRunningTime", &limit);
+    }
+    if (!limited) return;
+    input_.cluster_and_scheduling.push_back(absl::StrCat("scheduling={maxRunningTime: ", limit.count(), "ns}"));
+  }
+
+  void ReadArguments(const YamlNode& node) {
+    const std::string path = absl::StrCat(kSection, ".args");
+    if (!node.Is(YamlNode::Kind::kSequence)) {
+      return errors_.Add(node, path, absl::StrCat("must be a list of words, but is ", Describe(node)));
+    }
+    bool value_follows = false;
+    for (size_t i = 0; i < node.items.size(); ++i) {
+      const YamlNode& item = node.items[i];
+      const std::string place = absl::StrCat(path, ".", i);
+      if (!item.Is(YamlNode::Kind::kScalar)) {
+        errors_.Add(item, place, absl::StrCat("must be a word, but is ", Describe(item)));
+      } else if (std::exchange(value_follows, false)) {
+        input_.arguments.push_back(item.text);
+      } else if (item.text == "--set") {
+        value_follows = true;
+      } else if (absl::StartsWith(item.text, "--set=")) {
+        input_.arguments.push_back(item.text.substr(6));
+      } else {
+        Warn(item, place, absl::StrCat(CleanText(item.text, 64), " is no --set KEY=VALUE"));
+      }
+    }
+    if (value_follows) errors_.Add(node, path, "end with --set, which needs KEY=VALUE after it");
+  }
+
+  const std::string& file_;
+  JobErrors& errors_;
+  TrainingInput input_;
+};
+
+void PutAt(YamlNode& node, const YamlNode& place) {
+  node.overridden = false;
+  node.line = place.line;
+  node.column = place.column;
+  for (YamlEntry& entry : node.entries) {
+    entry.line = place.line;
+    entry.column = place.column;
+    PutAt(entry.value, place);
+  }
+}
+
+}  // namespace
+
+TrainingInput ReadTrainingInput(const YamlNode& root, const std::string& file, JobErrors& errors) {
+  return Reader(file, errors).Read(root);
+}
+
+TrainingInput ReplaceTrainingInput(YamlNode& root, const std::string& file, JobErrors& errors) {
+  TrainingInput input = ReadTrainingInput(root, file, errors);
+  const YamlNode place = *root.Find(kSection);
+  for (YamlEntry& entry : root.entries) {
+    if (entry.key == "jobId" && root.Find("name") == nullptr) entry.key = "name";
+  }
+  std::erase_if(root.entries, [](const YamlEntry& entry) {
+    return entry.key == kSection || entry.key == "labels" || entry.key == "jobId";
+  });
+  for (const std::string key : {"cluster", "scheduling"}) {
+    if (const YamlNode* twice = root.Find(key))
+      errors.Add(*twice, key, "is said by trainingInput; leave one of them out");
+  }
+  ApplyOverrides(input.cluster_and_scheduling, root, errors);
+  for (YamlEntry& entry : root.entries) {
+    if (entry.value.overridden) PutAt(entry.value, place);
+  }
+  return input;
+}
+
+}  // namespace downpour
