@@ -9,6 +9,7 @@
 #include "chief/chief_role.h"
 #include "runtime/exit_code.h"
 #include "runtime/glog_setup.h"
+#include "runtime/posix_cluster.h"
 #include "runtime/posix_job_file.h"
 #include "runtime/posix_main.h"
 #include "runtime/posix_process.h"
@@ -25,6 +26,7 @@ int main(int argc, char** argv) {
                        "  downpour-chief --job=mnist.yaml --job_dir=/jobs/mnist --listen=127.0.0.1:7000\n"
                        "  downpour-chief --job=mnist.yaml --job_dir=/jobs/mnist --resume\n"};
   if (auto exit_code = ParseFlags(argc, argv, usage)) return *exit_code;
+  if (auto exit_code = FillFlags(usage, TaskType::kChief)) return *exit_code;
   if (auto exit_code = BeginTask(usage, "chief")) return *exit_code;
 
   const auto refuse = [](const std::string& what) {

@@ -1,9 +1,12 @@
 #include "runtime/flags.h"
 
+#include <glog/logging.h>
+
 #include <algorithm>
 #include <cctype>
 #include <iostream>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "absl/flags/reflection.h"
@@ -51,6 +54,11 @@ bool BeginsSetting(absl::string_view text) {
 // Between settings in a flag's text; no text of a job may hold it.
 constexpr char kSeparator = '\x1f';
 
+std::set<std::string>& GivenFlags() {
+  static std::set<std::string>& names = *new std::set<std::string>;
+  return names;
+}
+
 // Sets one flag; the reason if its value is refused. Settings gather.
 bool SetFlag(absl::CommandLineFlag* flag, const std::string& value, std::string* why) {
   const std::string so_far = flag->IsOfType<Settings>() ? flag->CurrentValue() : "";
@@ -83,6 +91,7 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, const Usage& us
   };
   const Flags flags = OurFlags();
   std::vector<std::string> names;
+  GivenFlags().clear();
   for (const auto& [name, flag] : flags) names.push_back(name);
 
   for (int i = 1; i < argc; ++i) {
@@ -115,8 +124,20 @@ std::optional<int> ParseFlags(int argc, const char* const* argv, const Usage& us
     if (!SetFlag(flag->second, *value, &why)) {
       return refuse("--" + name + " cannot be \"" + *value + "\"" + (why.empty() ? "" : ": " + why));
     }
+    GivenFlags().insert(flag->first);
   }
   return std::nullopt;
+}
+
+bool IsFlagGiven(const std::string& name) { return GivenFlags().contains(name); }
+
+void PresetFlag(const std::string& name, const std::string& value) {
+  absl::CommandLineFlag* flag = absl::FindCommandLineFlag(name);
+  if (flag == nullptr) return;
+  const std::string given = flag->IsOfType<Settings>() ? flag->CurrentValue() : "";
+  std::string why;
+  CHECK(flag->ParseFrom(given.empty() ? value : absl::StrCat(value, std::string(1, kSeparator), given), &why))
+      << name << ": " << why;
 }
 
 }  // namespace downpour

@@ -8,6 +8,7 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/exit_code.h"
+#include "runtime/posix_cluster.h"
 #include "runtime/posix_main.h"
 #include "runtime/posix_process.h"
 #include "runtime/zmq_sockets.h"
@@ -23,7 +24,8 @@ namespace {
 absl::Status CheckMemberFlags() {
   const std::string chief = absl::GetFlag(FLAGS_chief);
   if (chief.empty()) {
-    return absl::InvalidArgumentError("--chief=HOST:PORT is missing: where does the chief listen?");
+    return absl::InvalidArgumentError(
+        "--chief=HOST:PORT is missing: where does the chief listen? --cluster=FILE or TF_CONFIG may tell, too");
   }
   if (const absl::Status status = CheckDialable(chief); !status.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("--chief: ", status.message()));
@@ -45,6 +47,7 @@ std::string NameOfTask(const std::string& kind) {
 
 std::optional<int> BeginMember(int argc, const char* const* argv, const Usage& usage, const std::string& kind) {
   if (auto exit_code = ParseFlags(argc, argv, usage)) return exit_code;
+  if (auto exit_code = FillFlags(usage, kind == "ps" ? TaskType::kPs : TaskType::kWorker)) return exit_code;
   if (const absl::Status status = CheckMemberFlags(); !status.ok()) {
     std::cerr << usage.program << ": " << status.message() << "\n";
     return kExitBadCommandLine;

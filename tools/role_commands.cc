@@ -20,6 +20,7 @@ ProcessSpec Process(const LocalCluster& cluster, const std::string& task, const 
   spec.name = task;
   spec.log = LogPath(cluster.job_dir, task);
   spec.argv = {program};
+  spec.argv.push_back("--cluster=none");  // this cluster is the one that runs here, whatever the environment says
   spec.argv.push_back(absl::StrCat("--log_dir=", cluster.job_dir, "/logs"));
   if (cluster.trace) spec.argv.push_back(absl::StrCat("--trace_dir=", cluster.job_dir, "/trace"));
   return spec;

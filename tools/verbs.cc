@@ -3,8 +3,8 @@
 namespace downpour {
 
 const std::vector<const Verb*>& AllVerbs() {
-  static const std::vector<const Verb*> verbs = {&kCheckVerb, &kRunVerb,      &kStatusVerb, &kWatchVerb,
-                                                 &kLogsVerb,  &kEvaluateVerb, &kExportVerb, &kDataVerb};
+  static const std::vector<const Verb*> verbs = {&kCheckVerb, &kConfigVerb, &kRunVerb,    &kStatusVerb,
+                                                 &kWatchVerb, &kLogsVerb,   &kEvaluateVerb, &kExportVerb, &kDataVerb};
   return verbs;
 }
 

@@ -37,6 +37,7 @@ struct Verb {
 };
 
 extern const Verb kCheckVerb;
+extern const Verb kConfigVerb;
 extern const Verb kDataVerb;
 extern const Verb kEvaluateVerb;
 extern const Verb kExportVerb;

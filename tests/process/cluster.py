@@ -10,6 +10,7 @@ import queue
 import random
 import re
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -47,6 +48,13 @@ JOB = {
     "checkpoint": {"every": "200ms", "keep": 2},
 }
 TRAIN_EXAMPLES, EVAL_EXAMPLES = 1000, 200  # the last batch of an epoch is short
+
+
+def free_port():
+    """One that nobody had a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def draw_digits(folder, name, count, seed):

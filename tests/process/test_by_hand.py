@@ -7,16 +7,9 @@ import struct
 import unittest
 
 import zmtp
-from cluster import ProcessTest, alive, draw_digits, task_of
+from cluster import ProcessTest, alive, draw_digits, free_port, task_of
 
 LONG_TRAINING = {"epochs": 600}
-
-
-def free_port():
-    """One that nobody had a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class ByHandTest(ProcessTest):

@@ -31,8 +31,8 @@ TEST(RoleCommandsTest, TheChiefGetsJobFolderAndSettings) {
   const ProcessSpec chief = ChiefProcess(Cluster());
   EXPECT_EQ(chief.name, "chief");
   EXPECT_EQ(chief.log, "dir/logs/chief.log");
-  EXPECT_THAT(chief.argv, ElementsAre("/bin/chief", "--log_dir=dir/logs", "--listen=127.0.0.1:0", "--job=job.yaml",
-                                      "--job_dir=dir", "--set=training.epochs=3", "--set=seed=2"));
+  EXPECT_THAT(chief.argv, ElementsAre("/bin/chief", "--cluster=none", "--log_dir=dir/logs", "--listen=127.0.0.1:0",
+                                      "--job=job.yaml", "--job_dir=dir", "--set=training.epochs=3", "--set=seed=2"));
 }
 
 TEST(RoleCommandsTest, ResumeAndTraceArePassedOn) {
@@ -45,8 +45,8 @@ TEST(RoleCommandsTest, ResumeAndTraceArePassedOn) {
 
 TEST(RoleCommandsTest, MembersGetTheChiefsAddressTheirIndexAndTheAttempt) {
   const ProcessSpec worker = MemberProcess(Cluster(), "worker-2", "127.0.0.1:7000", 4);
-  EXPECT_THAT(worker.argv, ElementsAre("/bin/worker", "--log_dir=dir/logs", "--chief=127.0.0.1:7000", "--index=2",
-                                       "--launcher=me", "--attempt=4"));
+  EXPECT_THAT(worker.argv, ElementsAre("/bin/worker", "--cluster=none", "--log_dir=dir/logs", "--chief=127.0.0.1:7000",
+                                       "--index=2", "--launcher=me", "--attempt=4"));
   const ProcessSpec server = MemberProcess(Cluster(), "ps-1", "127.0.0.1:7000", 0);
   EXPECT_EQ(server.argv[0], "/bin/ps");
   EXPECT_THAT(server.argv, Contains("--index=1"));

@@ -1,0 +1,41 @@
+#include "schema/host_port.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace downpour {
+namespace {
+
+bool IsHost(const std::string& host) {
+  return !host.empty() && std::all_of(host.begin(), host.end(), [](unsigned char c) {
+    return absl::ascii_isalnum(c) || c == '.' || c == '-' || c == '_' || c == ':' || c == '%';
+  });
+}
+
+bool IsPort(const std::string& text, int* port) {
+  const bool digits = !text.empty() && text.size() <= 5 && std::all_of(text.begin(), text.end(), absl::ascii_isdigit);
+  return digits && absl::SimpleAtoi(text, port) && *port <= 65535;
+}
+
+}  // namespace
+
+std::optional<HostPort> ParseHostPort(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0) return std::nullopt;
+  HostPort parsed{text.substr(0, colon)};
+  if (!IsPort(text.substr(colon + 1), &parsed.port)) return std::nullopt;
+  const bool bracketed = parsed.host.front() == '[' && parsed.host.back() == ']';
+  if (bracketed) parsed.host = parsed.host.substr(1, parsed.host.size() - 2);
+  if (!IsHost(parsed.host) || (parsed.host.find(':') != std::string::npos) != bracketed) return std::nullopt;
+  return parsed;
+}
+
+std::string ToString(const HostPort& address) {
+  const bool v6 = address.host.find(':') != std::string::npos;
+  return absl::StrCat(v6 ? "[" : "", address.host, v6 ? "]:" : ":", address.port);
+}
+
+}  // namespace downpour

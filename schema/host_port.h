@@ -1,0 +1,22 @@
+// HOST:PORT as people write it, checked and cut in two.
+//
+// Shapes: NAME:PORT, IPV4:PORT or [IPV6]:PORT; a host is what names and addresses are made of and nothing else, since
+//   ZeroMQ gives a meaning to more.
+// Tests: tests/unit/schema/host_port_test.cc.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace downpour {
+
+struct HostPort {
+  std::string host;  // without brackets
+  int port = 0;      // 0 to 65535
+};
+std::optional<HostPort> ParseHostPort(const std::string& text);
+
+// With brackets where the host is an IPv6 address.
+std::string ToString(const HostPort& address);
+
+}  // namespace downpour

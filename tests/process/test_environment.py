@@ -1,0 +1,81 @@
+"""Roles that are told nothing on their command lines: other launchers' variables and a cluster file say it all."""
+
+import json
+import os
+import unittest
+
+from cluster import ProcessTest, free_port
+
+VARIABLES = ("TF_CONFIG", "CLUSTER_SPEC", "DMLC_ROLE", "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT", "DMLC_NUM_WORKER",
+             "DMLC_NUM_SERVER", "SLURM_JOB_NODELIST", "SLURMD_NODENAME")  # fmt: skip
+
+
+class EnvironmentTest(ProcessTest):
+    def setUp(self):
+        super().setUp()
+        for name in VARIABLES:
+            os.environ.pop(name, None)
+            self.addCleanup(os.environ.pop, name, None)
+        self.write_job()
+
+    def start_told(self, role, *flags, **variables):
+        os.environ.update(variables)
+        process = self.start(role, f"--trace_dir={self.job_dir}/trace", *flags)
+        for name in variables:
+            del os.environ[name]
+        return process
+
+    def chief_flags(self):
+        return f"--job={self.job_file}", f"--job_dir={self.job_dir}"
+
+    def finish(self, *processes):
+        for process in processes:
+            self.assertEqual(process.finish()[0], 0, (process.command, process.said))
+        self.check_success()
+
+    def test_tf_config_says_it_all(self):
+        # Another size than the job file's, which the environment beats.
+        self.write_job(training={"epochs": 100})
+        addresses = [f"127.0.0.1:{free_port()}" for _ in range(5)]
+        cluster = {"chief": addresses[:1], "ps": addresses[1:2], "worker": addresses[2:]}
+
+        def start(kind, index, *flags):
+            config = {"cluster": cluster, "task": {"type": kind, "index": index}, "environment": "cloud"}
+            return self.start_told(kind, *flags, TF_CONFIG=json.dumps(config))
+
+        tasks = [start("worker", i) for i in range(3)] + [start("ps", 0), start("chief", 0, *self.chief_flags())]
+        tasks[-1].wait_for_line("waits for its tasks at")
+        status = self.wait_until(lambda s: s["state"] == "RUNNING" and not s["pending"])
+        self.assertEqual(status["chief"]["endpoint"], addresses[0])
+        names = {task["name"]: task["pid"] for task in status["tasks"]}
+        self.assertEqual(sorted(names), ["ps-0", "worker-0", "worker-1", "worker-2"])
+        self.assertEqual(names["worker-1"], tasks[1].pid)
+        self.finish(*tasks)
+
+    def test_only_the_schedulers_address_is_known(self):
+        def start(role, dmlc_role, *flags):
+            return self.start_told(role, *flags, DMLC_ROLE=dmlc_role, DMLC_PS_ROOT_URI="127.0.0.1",
+                                   DMLC_PS_ROOT_PORT=port, DMLC_NUM_WORKER="2", DMLC_NUM_SERVER="2")  # fmt: skip
+
+        port = str(free_port())
+        tasks = [start("ps", "server") for _ in range(2)] + [start("worker", "worker") for _ in range(2)]
+        self.finish(start("chief", "scheduler", *self.chief_flags()), *tasks)
+
+    def test_a_cluster_file_and_an_index(self):
+        addresses = [f"127.0.0.1:{free_port()}" for _ in range(3)]
+        file = self.folder / "cluster.json"
+        file.write_text(json.dumps({"cluster": {"chief": addresses[:1], "ps": addresses[1:], "worker": ["a:1", "b:1"]}}))
+        flag = f"--cluster={file}"
+        tasks = [self.start_told(role, flag, f"--index={i}") for role in ("ps", "worker") for i in range(2)]
+        self.finish(self.start_told("chief", flag, *self.chief_flags()), *tasks)
+
+    def test_a_bad_environment_is_told_with_every_place(self):
+        for role in ("chief", "ps", "worker"):
+            task = self.start_told(role, TF_CONFIG='{"cluster": {"ps": ["h"], "wrker": []}}', DMLC_ROLE="boss")
+            self.assertEqual(task.finish()[0], 2)
+            for part in ("TF_CONFIG:1:21: cluster.ps.0: ", "cluster.wrker: unknown key; did you mean worker?", "DMLC_ROLE: "):
+                self.assertIn(part, task.said)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,124 @@
+// The options that say which job, through `check` and `config show`.
+#include "tools/job_options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "tests/unit/tools/made_checkpoint.h"
+#include "tests/unit/tools/run_tool.h"
+
+namespace downpour {
+namespace {
+
+using testing::AllOf;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr char kJob[] = R"(name: small
+cluster: {workerCount: 4, parameterServerCount: 2}
+model: {inputs: [{name: i, shape: [4]}], layers: [{dense: {units: 2}}]}
+data: {train: {images: a, labels: b}}
+)";
+constexpr char kConfig[] = R"(trainingInput:
+  scaleTier: CUSTOM
+  masterType: n1-standard-4
+  workerCount: 2
+  parameterServerCount: 3
+  args: [--set, seed=5]
+)";
+
+class JobOptionsTest : public testing::Test {
+ protected:
+  JobOptionsTest()
+      : job_(FreshFolder("job_options") + "/job.yaml"), config_(FreshFolder("job_config") + "/config.yaml") {
+    WriteFile(job_, kJob);
+    WriteFile(config_, kConfig);
+  }
+  ~JobOptionsTest() override { unsetenv("TF_CONFIG"); }
+
+  std::string Check(std::vector<std::string> options) {
+    options.insert(options.begin(), {"check", job_});
+    const ToolOutcome outcome = RunDownpour(options);
+    EXPECT_EQ(outcome.code, kExitDone) << outcome.err;
+    return outcome.out;
+  }
+
+  const std::string job_, config_;
+};
+
+TEST_F(JobOptionsTest, TiersMayBeSpeltAsGcloudDoes) {
+  EXPECT_THAT(Check({"--scale-tier", "standard-1"}), HasSubstr("STANDARD_1: 1 chief, 3 parameter servers, 5 workers"));
+  EXPECT_THAT(Check({"--scale-tier=PREMIUM_1"}), HasSubstr("1 chief, 11 parameter servers, 20 workers"));
+  EXPECT_THAT(Check({"--scale-tier=basic"}), HasSubstr("1 chief, 1 parameter server, 1 worker"));
+  EXPECT_THAT(Check({"--scale-tier=custom"}), HasSubstr("1 chief, 2 parameter servers, 4 workers"));
+  const ToolOutcome outcome = RunDownpour({"check", job_, "--scale-tier", "premium1"});
+  EXPECT_EQ(outcome.code, kExitBadJobFile);
+  EXPECT_THAT(outcome.err, HasSubstr("did you mean PREMIUM_1?"));
+}
+
+TEST_F(JobOptionsTest, AConfigFileBeatsTheJobAndIsBeatenByFlags) {
+  EXPECT_THAT(Check({"--config", config_}), AllOf(HasSubstr("3 parameter servers, 3 workers"), HasSubstr("seed 5")));
+  EXPECT_THAT(Check({"--config", config_, "--scale-tier=basic"}), HasSubstr("1 parameter server, 1 worker"));
+  EXPECT_THAT(Check({"--config", config_, "--set", "cluster.workerCount=8"}),
+              HasSubstr("3 parameter servers, 8 workers"));
+  const ToolOutcome outcome = RunDownpour({"check", job_, "--config", config_});
+  EXPECT_THAT(outcome.err, HasSubstr("downpour check: warning: " + config_ +
+                                     ":3:15: trainingInput.masterType: has no meaning here"));
+}
+
+TEST_F(JobOptionsTest, ErrorsOfBothFilesAreTold) {
+  WriteFile(job_, std::string(kJob) + "epoch: 3\n");
+  WriteFile(config_, "trainingInput: {scaleTier: HUGE}");
+  const ToolOutcome outcome = RunDownpour({"check", job_, "--config", config_});
+  EXPECT_EQ(outcome.code, kExitBadJobFile);
+  EXPECT_THAT(outcome.err,
+              AllOf(HasSubstr("trainingInput.scaleTier"), HasSubstr("epoch: unknown key"), HasSubstr("2 errors")));
+  EXPECT_EQ(RunDownpour({"check", job_, "--config", "/nowhere"}).code, kExitBadJobFile);
+}
+
+TEST_F(JobOptionsTest, ConfigShowSaysWhichWon) {
+  setenv("TF_CONFIG",
+         R"({"cluster":{"chief":["h0:1"],"ps":["127.0.0.1:2"],"worker":["h1:1"]},"task":{"type":"ps","index":0}})", 1);
+  EXPECT_THAT(RunDownpour({"config", "show", "--origin"}).out,
+              AllOf(ContainsRegex("role +ps +TF_CONFIG"), ContainsRegex("chief +h0:1 +TF_CONFIG"),
+                    ContainsRegex("listen +127.0.0.1:2 +TF_CONFIG")));
+  EXPECT_THAT(RunDownpour({"config", "show", "--origin", "--chief=f:1", "--index", "0"}).out,
+              AllOf(ContainsRegex("chief +f:1 +--chief"), ContainsRegex("index +0 +--index")));
+  EXPECT_THAT(RunDownpour({"config", "show", "--origin", "--cluster=none"}).out,
+              AllOf(ContainsRegex("role +worker +default"), ContainsRegex("index +-1 +default")));
+  const ToolOutcome wrong = RunDownpour({"config", "show", "--role=worker"});
+  EXPECT_EQ(wrong.code, kExitBadCommandLine);
+  EXPECT_THAT(wrong.err, HasSubstr("says that this task is ps 0, not a worker"));
+}
+
+TEST_F(JobOptionsTest, ConfigShowFollowsTheJobsEntriesToTheirPlaces) {
+  setenv("TF_CONFIG", R"({"cluster":{"chief":["h0:1"],"ps":["h1:1"],"worker":["h2:1"]},"task":{"type":"chief"}})", 1);
+  const std::string text = RunDownpour({"config", "show", job_, "--set=training.epochs=3", "--origin"}).out;
+  EXPECT_THAT(text, AllOf(ContainsRegex("listen +h0:1 +TF_CONFIG"), ContainsRegex("cluster.workerCount +1 +TF_CONFIG"),
+                          ContainsRegex("training.epochs +3 +--set"), ContainsRegex("training.batchSize +64 +default"),
+                          ContainsRegex("name +small +" + job_ + ":1")));
+  EXPECT_THAT(RunDownpour({"config", "show", job_, "--set=cluster.workerCount=7", "--origin"}).out,
+              AllOf(ContainsRegex("cluster.workerCount +7 +--set"),
+                    ContainsRegex("cluster.parameterServerCount +2 +" + job_ + ":2")));
+  EXPECT_THAT(RunDownpour({"config", "show", job_}).out, Not(HasSubstr("TF_CONFIG")));
+}
+
+TEST_F(JobOptionsTest, ConfigShowAsJsonIsAJobFileThatNeedsNoOther) {
+  const ToolOutcome first = RunDownpour({"config", "show", job_, "--set=training.epochs=3", "-o", "json"});
+  EXPECT_EQ(first.code, kExitDone) << first.err;
+  WriteFile(config_, first.out);
+  EXPECT_EQ(RunDownpour({"config", "show", config_, "-o", "json"}).out, first.out);
+}
+
+TEST_F(JobOptionsTest, ConfigShowNeedsAGoodEnvironment) {
+  setenv("TF_CONFIG", "{", 1);
+  const ToolOutcome outcome = RunDownpour({"config", "show"});
+  EXPECT_EQ(outcome.code, kExitBadCommandLine);
+  EXPECT_THAT(outcome.err, HasSubstr("TF_CONFIG:1:"));
+}
+
+}  // namespace
+}  // namespace downpour
