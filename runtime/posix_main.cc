@@ -53,6 +53,8 @@ int RunRole(Role& role, const std::string& listen, DriverWorld world) {
   if (!trace.ok()) return EndMain(trace.status());
   StopSignals signals;
   world.signals = &signals;
+  ServiceManager service = ServiceManager::FromEnvironment();
+  world.service = &service;
   if (trace->has_value()) world.trace = &**trace;
   absl::StatusOr<std::unique_ptr<ZmqDriver>> driver = ZmqDriver::Open({.listen = listen}, world);
   if (!driver.ok()) return EndMain(driver.status());

@@ -45,6 +45,7 @@ int ZmqDriver::Run(Role& role) {
   next_tick_ = Now() + options_.tick;
   next_sample_ = Now() + kSampleEvery;
   Step(Started{UnixMs(), endpoint()});
+  if (world_.service != nullptr) world_.service->Ready();
   while (!exit_code_) {
     ServeMail();
     ServeListener();
@@ -121,6 +122,7 @@ void ZmqDriver::ServeClock() {
     if (const int signal = world_.signals->Take(); signal != 0) Step(StopRequested{signal});
   }
   const Time now = Now();
+  if (world_.service != nullptr) world_.service->Alive(now);
   if (now >= next_sample_) {
     next_sample_ = now + kSampleEvery;
     SampleAndReport();
@@ -173,6 +175,7 @@ void ZmqDriver::Wait() {
 }
 
 void ZmqDriver::Close() {
+  if (world_.service != nullptr) world_.service->Stopping();
   for (auto& [id, link] : links_) link.channel().socket().Close(kLastWords);
   links_.clear();
   if (listener_) listener_->socket().Close(kLastWords);

@@ -27,6 +27,7 @@
 #include "runtime/compute_thread.h"
 #include "runtime/mailbox.h"
 #include "runtime/options.h"
+#include "runtime/posix_service.h"
 #include "runtime/posix_storage.h"
 #include "runtime/role.h"
 #include "runtime/signals.h"
@@ -51,6 +52,7 @@ struct DriverWorld {
   ComputeThread* computer = nullptr;
   TraceFile* trace = nullptr;
   StopSignals* signals = nullptr;
+  ServiceManager* service = nullptr;
 };
 
 class ZmqDriver {
