@@ -3,7 +3,7 @@
 namespace downpour {
 
 const std::vector<const Verb*>& AllVerbs() {
-  static const std::vector<const Verb*> verbs = {&kCheckVerb, &kConfigVerb, &kRunVerb,    &kStatusVerb,
+  static const std::vector<const Verb*> verbs = {&kCheckVerb, &kConfigVerb, &kDoctorVerb,   &kRunVerb,    &kStatusVerb,
                                                  &kWatchVerb, &kLogsVerb,   &kEvaluateVerb, &kExportVerb, &kDataVerb};
   return verbs;
 }

@@ -39,6 +39,7 @@ struct Verb {
 extern const Verb kCheckVerb;
 extern const Verb kConfigVerb;
 extern const Verb kDataVerb;
+extern const Verb kDoctorVerb;
 extern const Verb kEvaluateVerb;
 extern const Verb kExportVerb;
 extern const Verb kLogsVerb;

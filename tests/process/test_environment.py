@@ -50,6 +50,13 @@ class EnvironmentTest(ProcessTest):
         names = {task["name"]: task["pid"] for task in status["tasks"]}
         self.assertEqual(sorted(names), ["ps-0", "worker-0", "worker-1", "worker-2"])
         self.assertEqual(names["worker-1"], tasks[1].pid)
+
+        file = self.folder / "cluster.json"
+        file.write_text(json.dumps({"cluster": cluster}))
+        code, out, _ = self.tool("doctor", self.job_file, "--job-dir", self.job_dir, "--cluster", file)
+        self.assertEqual(code, 0, out)
+        for part in (f"chief at {addresses[0]} answers", f"ps-0 at {addresses[1]} answers", "small is RUNNING", "off the chief's"):
+            self.assertIn(part, out)
         self.finish(*tasks)
 
     def test_only_the_schedulers_address_is_known(self):

@@ -1,0 +1,215 @@
+// What `doctor` thinks of facts, and of what it finds here.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include "runtime/posix_fd.h"
+#include "runtime/posix_job_file.h"
+#include "tests/unit/tools/made_checkpoint.h"
+#include "tests/unit/tools/run_tool.h"
+#include "tools/doctor_job.h"
+#include "worker/data/idx.h"
+
+namespace downpour {
+namespace {
+
+using testing::AllOf;
+using testing::ContainsRegex;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// Each finding that is not good, as about: what -> remedy.
+std::vector<std::string> Bad(const Findings& findings) {
+  std::vector<std::string> texts;
+  for (const Finding& finding : findings) {
+    if (finding.grade == Finding::Grade::kGood) continue;
+    const char* mark = finding.grade == Finding::Grade::kProblem ? "PROBLEM " : "";
+    texts.push_back(mark + finding.about + ": " + finding.what + " -> " + finding.remedy);
+    EXPECT_FALSE(finding.remedy.empty()) << texts.back();
+  }
+  return texts;
+}
+
+constexpr uint64_t kGiB = uint64_t{1} << 30;
+
+HostFacts GoodHost() {
+  return {.memory_available = 4 * kGiB,
+          .disk_free = 4 * kGiB,
+          .descriptors = 65536,
+          .clock_synchronized = true,
+          .cpu_flags = "fpu avx avx2 avx512f",
+          .gpu_driver = "",
+          .gpu_library = false,
+          .zmq_version = 40304};
+}
+
+std::vector<std::string> BadOf(const HostFacts& facts) {
+  return Bad(JudgeHost(facts, {.memory = kGiB, .disk = 2 * kGiB}, "/jobs"));
+}
+
+TEST(DoctorHost, HasNothingToSayOfAGoodHost) {
+  EXPECT_THAT(BadOf(GoodHost()), IsEmpty());
+  EXPECT_EQ(JudgeHost(GoodHost(), {}, "/jobs").size(), 7u);
+}
+
+TEST(DoctorHost, NamesEachLackWithARemedy) {
+  HostFacts facts = GoodHost();
+  facts.memory_available = kGiB / 2;
+  facts.disk_free = kGiB;
+  facts.descriptors = 1024;
+  facts.clock_synchronized = false;
+  facts.cpu_flags = "fpu avx2x";
+  facts.gpu_driver = "NVIDIA UNIX x86_64 Kernel Module 550.54";
+  facts.zmq_version = 40302;
+  EXPECT_THAT(BadOf(facts),
+              ElementsAre(HasSubstr("PROBLEM memory: 512.0 MiB free, about 1.0 GiB needed -> run fewer"),
+                          HasSubstr("PROBLEM disk: 1.0 GiB free at /jobs, about 2.0 GiB needed -> make room"),
+                          HasSubstr("limits: 1024 open files"), HasSubstr("clock: not synchronized"),
+                          HasSubstr("cpu: has no AVX2"), HasSubstr("libcuda.so.1 does not load"),
+                          HasSubstr("PROBLEM libraries: libzmq 4.3.2 has known holes")));
+  facts = GoodHost();
+  facts.memory_available.reset();
+  EXPECT_THAT(BadOf(facts), ElementsAre(HasSubstr("memory: cannot be told")));
+}
+
+TEST(DoctorHost, LooksAtThisOne) {
+  const HostFacts facts = LookAtHost("/no/such/folder/yet");
+  EXPECT_GT(facts.memory_available.value_or(0), 0u);
+  EXPECT_GT(facts.disk_free.value_or(0), 0u);
+  EXPECT_GT(facts.descriptors, 0u);
+  EXPECT_GE(facts.zmq_version, 40303);
+}
+
+// ---- Addresses ------------------------------------------------------------------------------------------------------
+
+// A listener on a free port of loopback, or a port that was free a moment ago.
+struct Port {
+  Port() : fd(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t bytes = sizeof(address);
+    EXPECT_EQ(bind(fd.get(), reinterpret_cast<sockaddr*>(&address), bytes), 0);
+    EXPECT_EQ(listen(fd.get(), 8), 0);
+    EXPECT_EQ(getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &bytes), 0);
+    endpoint = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  }
+  UniqueFd fd;
+  std::string endpoint;
+};
+
+TEST(DoctorAddresses, SaysWhoAnswersAndWhoDoesNotResolve) {
+  Port there, gone;
+  gone.fd = UniqueFd();
+  ClusterConfig config;
+  config.chief[0] = there.endpoint;
+  config.ps = {{0, gone.endpoint}, {1, "a..b:1"}};
+  const Findings findings = LookAtAddresses({config});
+  ASSERT_EQ(findings.size(), 3u);
+  EXPECT_THAT(findings[0].what, HasSubstr("answers"));
+  EXPECT_THAT(findings[1].what, HasSubstr("nobody listens there yet"));
+  EXPECT_THAT(Bad(findings), ElementsAre(HasSubstr("PROBLEM address: ps-1 at a..b:1 does not resolve")));
+}
+
+TEST(DoctorAddresses, AnOwnOneMustBeFreeAndOfThisHost) {
+  Port taken, free;
+  free.fd = UniqueFd();
+  EXPECT_THAT(Bad({LookAtOwnAddress(taken.endpoint)}), ElementsAre(HasSubstr("choose another port")));
+  EXPECT_THAT(Bad({LookAtOwnAddress(free.endpoint), LookAtOwnAddress("ipc:///tmp/x")}), IsEmpty());
+  EXPECT_THAT(Bad({LookAtOwnAddress("192.0.2.1:0")}), ElementsAre(HasSubstr("an address that this host has")));
+}
+
+// ---- Jobs -----------------------------------------------------------------------------------------------------------
+
+constexpr char kJob[] = R"(name: small
+cluster: {workerCount: 4, parameterServerCount: 2}
+model: {inputs: [{name: i, shape: [8, 8, 1]}], layers: [{dense: {units: 10}}]}
+training: {optimizer: {name: momentum}}
+data: {train: {images: images, labels: labels}}
+checkpoint: {keep: 2}
+)";
+
+class DoctorJobTest : public testing::Test {
+ protected:
+  DoctorJobTest() : folder_(FreshFolder("doctor")) {
+    WriteFile(folder_ + "/job.yaml", kJob);
+    WriteImages(100, 100);
+  }
+  void WriteImages(uint32_t images, uint32_t labels) {
+    ASSERT_TRUE(WriteIdx(folder_ + "/images", {images, 8, 8}, std::vector<uint8_t>(images * 64)).ok());
+    ASSERT_TRUE(WriteIdx(folder_ + "/labels", {labels}, std::vector<uint8_t>(labels)).ok());
+  }
+  ToolOutcome Doctor(std::vector<std::string> more = {}) {
+    more.insert(more.begin(), {"doctor", folder_ + "/job.yaml", "--cluster=none"});
+    return RunDownpour(more);
+  }
+  const std::string folder_;
+};
+
+TEST_F(DoctorJobTest, NamesTheCopyOfTheData) {
+  const ToolOutcome first = Doctor();
+  EXPECT_EQ(first.code, kExitDone) << first.out;
+  EXPECT_THAT(first.out, AllOf(ContainsRegex("ok +data +train: 100 examples, fingerprint [0-9a-f]{16}\n"),
+                               HasSubstr("0 problems")));
+  EXPECT_THAT(Doctor({"--role=ps"}).out, testing::Not(HasSubstr("fingerprint")));
+}
+
+TEST_F(DoctorJobTest, DataThatDoNotFitOrAreNotHereAreProblems) {
+  WriteImages(100, 99);
+  EXPECT_THAT(Doctor().out, AllOf(HasSubstr("PROBLEM  data"), HasSubstr("-> "), HasSubstr("1 problem,")));
+  std::filesystem::remove(folder_ + "/images");
+  const ToolOutcome outcome = Doctor();
+  EXPECT_EQ(outcome.code, kExitFailed);
+  EXPECT_THAT(outcome.out, HasSubstr("copy the data to the same path on every host"));
+}
+
+TEST_F(DoctorJobTest, ABadJobFileIsAProblemToo) {
+  WriteFile(folder_ + "/job.yaml", "name: 3");
+  const ToolOutcome outcome = Doctor();
+  EXPECT_EQ(outcome.code, kExitFailed);
+  EXPECT_THAT(outcome.err, HasSubstr("job.yaml:1:7: name: "));
+}
+
+TEST_F(DoctorJobTest, NeedsFollowFromModelDataAndTasks) {
+  const JobSpec job = LoadJobFile(folder_ + "/job.yaml").job;
+  const uint64_t values = 4 * (64 * 10 + 10), state = 2 * values, data = 100 * 65;
+  EXPECT_EQ(NeedsOf(job, TaskType::kChief).disk, 3 * state);
+  EXPECT_EQ(NeedsOf(job, TaskType::kWorker).memory, 4 * values + data);
+  EXPECT_EQ(NeedsOf(job, std::nullopt).memory, 2 * state + 4 * (4 * values + data));
+  EXPECT_EQ(NeedsOf(job, TaskType::kPs).disk, 0u);
+}
+
+TEST_F(DoctorJobTest, AChiefThatDoesNotAnswerIsAProblem) {
+  Port gone;
+  gone.fd = UniqueFd();
+  const ToolOutcome outcome = RunDownpour({"doctor", "--cluster=none", "--chief", gone.endpoint});
+  EXPECT_EQ(outcome.code, kExitFailed);
+  EXPECT_THAT(outcome.out, ContainsRegex("PROBLEM +chief +cannot reach the chief at .* \\(connection refused\\)"));
+}
+
+StatusView InState(const std::string& state) {
+  StatusView status;
+  status.job = "j";
+  status.state = state;
+  return status;
+}
+
+TEST(DoctorStatus, FailuresAndWhoIsMissingAreNamed) {
+  StatusView status = InState("RUNNING");
+  EXPECT_THAT(Bad(JudgeStatus(status)), IsEmpty());
+  status.pending = {{"ps-1", "has not joined yet"}};
+  status.failures = {{"worker-1", "has other data", 5, {}}, {"worker-2", "long ago", 500, {}}};
+  status.checkpoint_error = "no space";
+  EXPECT_THAT(Bad(JudgeStatus(status)),
+              ElementsAre(HasSubstr("job: ps-1 has not joined yet"),
+                          HasSubstr("PROBLEM job: worker-1: has other data -> downpour logs worker-1"),
+                          HasSubstr("PROBLEM checkpoint: no space")));
+  status = InState("FAILED");
+  status.error = "because";
+  EXPECT_THAT(Bad(JudgeStatus(status)), ElementsAre(HasSubstr("PROBLEM job: j is FAILED: because")));
+}
+
+}  // namespace
+}  // namespace downpour

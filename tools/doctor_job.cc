@@ -1,0 +1,169 @@
+#include "tools/doctor_job.h"
+
+#include <fcntl.h>
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "runtime/posix_fd.h"
+#include "schema/host_port.h"
+#include "schema/slice_grid.h"
+#include "tools/human_units.h"
+#include "tools/job_summary.h"
+#include "worker/data/dataset.h"
+
+namespace downpour {
+namespace {
+
+constexpr int kPatienceMs = 1000;
+constexpr double kLately = 60;  // seconds
+
+using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+// The addresses of a host, or why there are none.
+AddressList Resolve(const HostPort& address, std::string* why) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int failure = getaddrinfo(address.host.c_str(), absl::StrCat(address.port).c_str(), &hints, &found);
+  if (failure != 0) *why = gai_strerror(failure);
+  return {failure == 0 ? found : nullptr, freeaddrinfo};
+}
+
+// 0 once connected, else errno.
+int TryToConnect(const addrinfo& address) {
+  const UniqueFd probe(socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (connect(probe.get(), address.ai_addr, address.ai_addrlen) == 0) return 0;
+  if (errno != EINPROGRESS) return errno;
+  pollfd wait{probe.get(), POLLOUT, 0};
+  if (poll(&wait, 1, kPatienceMs) <= 0) return ETIMEDOUT;
+  int error = 0;
+  socklen_t bytes = sizeof(error);
+  return getsockopt(probe.get(), SOL_SOCKET, SO_ERROR, &error, &bytes) == 0 ? error : errno;
+}
+
+Finding LookAtAddress(const std::string& role, const std::string& endpoint) {
+  const std::string about = "address";
+  const std::string name = absl::StrCat(role, " at ", endpoint);
+  std::string why;
+  const AddressList found = Resolve(*ParseHostPort(endpoint), &why);
+  if (found == nullptr) {
+    return Problem(about, absl::StrCat(name, " does not resolve: ", why),
+                   "correct the name, or add it to DNS or /etc/hosts of every host");
+  }
+  const int error = TryToConnect(*found);
+  if (error == 0) return Good(about, absl::StrCat(name, " answers"));
+  if (error == ECONNREFUSED) return Good(about, absl::StrCat(name, " can be reached; nobody listens there yet"));
+  return Problem(about, absl::StrCat(name, " cannot be reached: ", std::strerror(error)),
+                 "start that host, or open the port in the firewalls between");
+}
+
+Findings LookAtCopy(const std::string& which, const DataSpec& data, const FilePair& files) {
+  const absl::StatusOr<std::unique_ptr<Dataset>> opened = OpenDataset(data.format, files);
+  if (!opened.ok()) {
+    return {Problem("data", std::string(opened.status().message()),
+                    "copy the data to the same path on every host with workers")};
+  }
+  const auto examples = static_cast<double>((*opened)->size());
+  return {Good("data", absl::StrFormat("%s: %s examples, fingerprint %016x", which, HumanCount(examples),
+                                       (*opened)->fingerprint()))};
+}
+
+}  // namespace
+
+Findings LookAtJobData(const JobSpec& job) {
+  Findings findings;
+  for (const std::string& error : LookAtData(job).errors) {
+    findings.push_back(Problem("data", error, "let the job name files that belong together and fit its model"));
+  }
+  if (!findings.empty()) return findings;
+  findings = LookAtCopy("train", job.data, job.data.train);
+  if (job.data.eval.empty()) return findings;
+  for (Finding& finding : LookAtCopy("eval", job.data, job.data.eval)) findings.push_back(std::move(finding));
+  return findings;
+}
+
+HostNeeds NeedsOf(const JobSpec& job, std::optional<TaskType> role) {
+  const SliceGrid grid = MakeSliceGrid(*InferVariables(job.model));
+  uint64_t values = 0, widest = 0;
+  for (const Slice& slice : grid.slices) {
+    values += static_cast<uint64_t>(slice.bytes());
+    widest = std::max(widest, static_cast<uint64_t>(slice.bytes()));
+  }
+  const uint64_t state = values * static_cast<uint64_t>(1 + SlotCount(job.training.optimizer.kind));
+  const DataFacts facts = LookAtData(job);
+  uint64_t width = 1;
+  for (const int64_t size : job.model.inputs[0].shape) width *= static_cast<uint64_t>(size);
+  const uint64_t data = (facts.train_examples.value_or(0) + facts.eval_examples.value_or(0)) * (width + 1);
+
+  // While a checkpoint holds the old slices, new ones are written beside them. A worker keeps parameters, gradients and
+  // those of the steps in flight.
+  const uint64_t all_servers = 2 * state;
+  const uint64_t one_worker = 4 * values + data;
+  const auto servers = static_cast<uint64_t>(job.cluster.parameter_server_count);
+  const uint64_t disk = state * static_cast<uint64_t>(job.checkpoint.keep + 1);
+  if (role == TaskType::kChief) return {.memory = 4 * widest, .disk = disk};
+  if (role == TaskType::kPs) return {.memory = all_servers / servers + widest, .disk = 0};
+  if (role == TaskType::kWorker) return {.memory = one_worker, .disk = 0};
+  return {.memory = all_servers + static_cast<uint64_t>(job.cluster.worker_count) * one_worker, .disk = disk};
+}
+
+Findings LookAtAddresses(const std::vector<ClusterConfig>& sources) {
+  Findings findings;
+  for (const ClusterConfig& source : sources) {
+    for (const auto& [index, endpoint] : source.chief) findings.push_back(LookAtAddress("chief", endpoint));
+    for (const auto& [index, endpoint] : source.ps) {
+      findings.push_back(LookAtAddress(absl::StrCat("ps-", index), endpoint));
+    }
+  }
+  return findings;
+}
+
+Finding LookAtOwnAddress(const std::string& endpoint) {
+  const std::optional<HostPort> address = ParseHostPort(endpoint);
+  if (!address) return Good("listen", endpoint);
+  std::string why;
+  const AddressList found = Resolve(*address, &why);
+  if (found == nullptr) return Problem("listen", absl::StrCat(endpoint, " does not resolve: ", why), "name an address");
+  const UniqueFd probe(socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int yes = 1;  // as ZeroMQ does it: what lingers of an earlier process is no obstacle
+  setsockopt(probe.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  if (bind(probe.get(), found->ai_addr, found->ai_addrlen) == 0)
+    return Good("listen", absl::StrCat(endpoint, " is free"));
+  const std::string what = absl::StrCat("cannot listen on ", endpoint, ": ", std::strerror(errno));
+  return errno == EADDRINUSE ? Problem("listen", what, "choose another port, or port 0 for any free one")
+                             : Problem("listen", what, "listen on an address that this host has");
+}
+
+Findings JudgeStatus(const StatusView& status) {
+  Findings findings;
+  const std::string job = absl::StrCat(status.job, " is ", status.state);
+  if (status.state == "FAILED" || status.state == "CANCELLED") {
+    findings.push_back(Problem("job", absl::StrCat(job, ": ", Printable(status.error)),
+                               "go on from its last checkpoint with --resume"));
+  } else {
+    findings.push_back(Good("job", job));
+  }
+  for (const PendingView& pending : status.pending) {
+    findings.push_back(Warning("job", absl::StrCat(pending.task, " ", Printable(pending.why)),
+                               "start it; where it was started, its log tells more"));
+  }
+  for (const FailureView& failure : status.failures) {
+    if (failure.age.value_or(0) > kLately) continue;
+    findings.push_back(Problem("job", absl::StrCat(failure.task, ": ", Printable(failure.what)),
+                               absl::StrCat("downpour logs ", failure.task)));
+  }
+  if (!status.checkpoint_error.empty()) {
+    findings.push_back(Problem("checkpoint", Printable(status.checkpoint_error), "make room or mend the folder"));
+  }
+  return findings;
+}
+
+}  // namespace downpour

@@ -1,0 +1,33 @@
+// Looks at a job: its data, what it needs, the addresses it will use, and, once it runs, how it goes.
+//
+// Cost: data are read whole, for their fingerprint; an address that does not answer costs a second.
+// Tests: tests/unit/tools/doctor_test.cc, tests/process/test_doctor.py.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "schema/cluster_config.h"
+#include "schema/job.h"
+#include "tools/doctor_host.h"
+#include "tools/findings.h"
+#include "tools/status_view.h"
+
+namespace downpour {
+
+// Whether the data are here, whole, fit the model, and which copy they are.
+Findings LookAtJobData(const JobSpec& job);
+
+// What one task needs, or with no role a whole cluster on one host.
+HostNeeds NeedsOf(const JobSpec& job, std::optional<TaskType> role);
+
+// Whether each address of the chief and the ps resolves and can be reached. Nobody need listen there yet.
+Findings LookAtAddresses(const std::vector<ClusterConfig>& sources);
+
+// Whether a task could listen there.
+Finding LookAtOwnAddress(const std::string& endpoint);
+
+Findings JudgeStatus(const StatusView& status);
+
+}  // namespace downpour

@@ -1,0 +1,142 @@
+#include <CLI/CLI.hpp>
+#include <ctime>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "runtime/posix_cluster.h"
+#include "schema/message.h"
+#include "tools/doctor_host.h"
+#include "tools/doctor_job.h"
+#include "tools/job_folder.h"
+#include "tools/job_options.h"
+#include "tools/status_source.h"
+#include "tools/verbs.h"
+
+namespace downpour {
+namespace {
+
+struct Options {
+  JobOptions job;
+  StatusSource running;
+  std::string role;
+  uint64_t tasks = 1;
+  std::string listen;
+  std::string cluster;
+};
+
+constexpr double kSkew = 2;  // seconds between two clocks that are worth a word
+
+void Append(Findings more, Findings* findings) {
+  for (Finding& finding : more) findings->push_back(std::move(finding));
+}
+
+std::optional<TaskType> RoleOf(const std::string& name) {
+  for (TaskType role : {TaskType::kChief, TaskType::kPs, TaskType::kWorker}) {
+    if (name == NameOf(role)) return role;
+  }
+  return std::nullopt;
+}
+
+// The job's start by the chief's clock, and how long ago that was by any: what its clock says now.
+Findings CompareClocks(const std::string& status_json, const StatusView& status) {
+  const nlohmann::json json = nlohmann::json::parse(status_json, nullptr, /*allow_exceptions=*/false);
+  const auto started = json.find("startTimeUnixMs");
+  if (started == json.end() || !started->is_number() || !status.elapsed) return {};
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  const double here = static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+  const double skew = here - (started->get<double>() / 1000 + *status.elapsed);
+  const std::string what = absl::StrFormat("%.1f s off the chief's", skew);
+  if (skew < kSkew && skew > -kSkew) return {Good("clock", what)};
+  return {Warning("clock", what + ": logs will not line up", "let both hosts take the time from one server")};
+}
+
+Findings LookAtRunningJob(const StatusSource& source) {
+  const absl::StatusOr<Answer> answer = StatusAsker(source).Ask();
+  if (!answer.ok()) {
+    return {Problem("chief", std::string(answer.status().message()), "start the chief, or correct its address")};
+  }
+  if (answer->summary) return {Good("job", absl::StrCat("is over: ", answer->summary->state))};
+  Findings findings = {
+      Good("chief", absl::StrCat("answers, in protocol ", kProtocolVersion, " as this program speaks it"))};
+  Append(CompareClocks(answer->json, *answer->status), &findings);
+  Append(JudgeStatus(*answer->status), &findings);
+  return findings;
+}
+
+Findings LookAtJob(const Options& options, Streams streams, HostNeeds* needs) {
+  const ChosenJob chosen = LoadChosenJob(options.job, "doctor", streams);
+  if (!chosen.parsed.ok()) {
+    return {Problem("job file", absl::StrCat(options.job.job_file, " has errors"), "mend what is named above")};
+  }
+  Findings findings = {Good("job file", options.job.job_file)};
+  const JobSpec& job = chosen.parsed.job;
+  const std::optional<TaskType> role = RoleOf(options.role);
+  *needs = NeedsOf(job, role);
+  needs->memory *= options.tasks;
+  if (!role || role == TaskType::kWorker) Append(LookAtJobData(job), &findings);
+  return findings;
+}
+
+int Print(const Findings& findings, std::ostream& out) {
+  int warnings = 0, problems = 0;
+  for (const Finding& finding : findings) {
+    warnings += finding.grade == Finding::Grade::kWarning;
+    problems += finding.grade == Finding::Grade::kProblem;
+    const char* mark = finding.grade == Finding::Grade::kGood      ? "ok"
+                       : finding.grade == Finding::Grade::kWarning ? "warning"
+                                                                   : "PROBLEM";
+    out << absl::StrFormat("%-8s %-10s %s\n", mark, finding.about, finding.what);
+    if (!finding.remedy.empty()) out << absl::StrFormat("%-20s-> %s\n", "", finding.remedy);
+  }
+  out << problems << (problems == 1 ? " problem, " : " problems, ") << warnings
+      << (warnings == 1 ? " warning\n" : " warnings\n");
+  return problems == 0 ? kExitDone : kExitFailed;
+}
+
+int Examine(const Options& options, Streams streams) {
+  Findings findings;
+  HostNeeds needs;
+  if (!options.job.job_file.empty()) Append(LookAtJob(options, streams, &needs), &findings);
+  const std::string folder = options.running.job_dir.empty() ? "." : options.running.job_dir;
+  Append(JudgeHost(LookAtHost(folder), needs, folder), &findings);
+
+  const LaunchSources sources = ReadLaunchSources(options.cluster, ProcessEnvironment());
+  for (const JobError& error : sources.errors) {
+    findings.push_back(Problem("cluster", ToString(error), "correct it, or give --cluster=none"));
+  }
+  Append(LookAtAddresses(sources.configs), &findings);
+  if (!options.listen.empty()) findings.push_back(LookAtOwnAddress(options.listen));
+  if (!options.running.chief.empty() || ReadChiefLocation(options.running.job_dir).ok()) {
+    Append(LookAtRunningJob(options.running), &findings);
+  }
+  return Print(findings, streams.out);
+}
+
+std::function<int()> SetUp(CLI::App& app, Streams streams) {
+  auto options = std::make_shared<Options>();
+  AddJobOptions(app, &options->job);
+  app.get_option("job")->required(false);
+  app.add_option("--role", options->role, "What this host is for: chief, ps or worker; else for a whole cluster")
+      ->check(CLI::IsMember({"chief", "ps", "worker"}));
+  app.add_option("--tasks", options->tasks, "How many tasks of that role")->check(CLI::Range(1, 1024));
+  app.add_option("--listen", options->listen, "Where a task of this host is to listen, HOST:PORT");
+  app.add_option("--cluster", options->cluster, "A file like TF_CONFIG, or none");
+  app.add_option("--chief", options->running.chief, "Where the chief of a running job listens, HOST:PORT");
+  app.add_option("--job-dir", options->running.job_dir, "The job folder: its disk, and its chief if it has one");
+  app.footer("Exit codes: 0 no problem, though there may be warnings, 1 problems.");
+  return [options, streams] { return Examine(*options, streams); };
+}
+
+}  // namespace
+
+const Verb kDoctorVerb = {"doctor", "Find what would keep a job from running well here, and say how to mend it",
+                          "  downpour doctor job.yaml\n"
+                          "  downpour doctor job.yaml --role worker --chief h0:7000\n"
+                          "  downpour doctor --job-dir runs/first\n",
+                          SetUp};
+
+}  // namespace downpour
