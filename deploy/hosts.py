@@ -1,0 +1,137 @@
+"""Hosts that are reached by ssh: their file, what runs on them, and running more there."""
+
+import concurrent.futures
+import pathlib
+import shlex
+import socket
+import subprocess
+import sys
+
+ROLES = ("chief", "ps", "worker")
+UNREACHABLE = 255  # as ssh says it
+
+# What each command goes by there: DOWNPOUR_KEYS names the folder of keys, where one was copied.
+USE_KEYS = '[ -d keys ] && export DOWNPOUR_KEYS="$PWD/keys"'
+
+# Functions of the other side's shell. A task is a process with a number and a start time, so that a number that was
+# given again is not taken for it.
+REMOTE = r"""
+set -u
+born() { awk '{ sub(/.*\) /, ""); print $20 }' "/proc/$1/stat" 2>/dev/null; }
+alive() { [ -s "pids/$1" ] && read -r pid when < "pids/$1" && [ "$(born "$pid")" = "$when" ]; }
+running() { for file in pids/*; do alive "${file#pids/}" && echo "${file#pids/}"; done; true; }
+start() {
+  task=$1; shift
+  alive "$task" && return
+  mkdir -p logs pids
+  setsid "$@" >> "logs/$task.out" 2>&1 < /dev/null &
+  echo "$! $(born $!)" > "pids/$task"
+}
+stop() {
+  for task in "$@"; do alive "$task" && kill "$pid"; done
+  for attempt in $(seq 300); do
+    left=; for task in "$@"; do alive "$task" && left=1; done
+    [ -z "$left" ] && break
+    sleep 0.1
+  done
+  for task in "$@"; do alive "$task" && kill -9 "$pid"; rm -f "pids/$task"; done
+  true
+}
+"""
+
+
+def complain(words):
+    print(f"cluster: {words}", file=sys.stderr)
+
+
+def fail(words, code=1):
+    complain(words)
+    sys.exit(code)
+
+
+class Host:
+    def __init__(self, name, options):
+        self.name = name
+        self.slots = {}  # role -> how many
+        self.addr = None
+        self.dir = f"downpour/{options.name}"
+        self.ssh = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]
+        if options.ssh_config:
+            self.ssh += ["-F", options.ssh_config]
+
+    def run(self, script, data=None, check=True):
+        """Runs a script in the host's folder; (exit code, stdout). `data` is its standard input."""
+        folder = shlex.quote(self.dir)
+        command = f"mkdir -p {folder} && cd {folder} || exit 1\n{USE_KEYS}\n{REMOTE}\n{script}"
+        done = subprocess.run([*self.ssh, self.name, f"sh -c {shlex.quote(command)}"], input=data, capture_output=True)
+        out, err = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace").strip()
+        if done.returncode and check:
+            raise HostError(self, err or out.strip() or f"exit code {done.returncode}", done.returncode == UNREACHABLE)
+        return done.returncode, out
+
+    def attach(self, script):
+        """Runs a script with this terminal; its exit code."""
+        command = f"cd {shlex.quote(self.dir)} || exit 1\n{USE_KEYS}\n{script}"
+        return subprocess.call([*self.ssh, *(["-t"] if sys.stdin.isatty() else []), self.name, command])
+
+    def address(self):
+        """Where the others reach it, as a number."""
+        if not self.addr:
+            lines = subprocess.run([*self.ssh, "-G", self.name], capture_output=True, text=True).stdout.splitlines()
+            self.addr = next(line.split()[1] for line in lines if line.startswith("hostname "))
+        try:
+            return socket.getaddrinfo(self.addr, None, type=socket.SOCK_STREAM)[0][4][0]
+        except OSError as error:
+            raise HostError(self, f"{self.addr} has no address: {error.strerror}; say addr=ADDRESS") from error
+
+
+class HostError(Exception):
+    def __init__(self, host, words, unreachable=False):
+        super().__init__(f"{host.name} {'does not answer' if unreachable else 'failed'}: {words}")
+        self.unreachable = unreachable
+
+
+def endpoint(address, port):
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+def read_hosts(options):
+    """Every host once, in the order of the file. All mistakes are told at once."""
+    hosts, errors, text = {}, [], ""
+    try:
+        text = pathlib.Path(options.hosts).read_text()
+    except OSError as error:
+        fail(f"{options.hosts}: {error.strerror}", 2)
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split("#")[0].split()
+        if not words:
+            continue
+        host = hosts.setdefault(words[0], Host(words[0], options))
+        settings = dict(word.split("=", 1) for word in words[1:] if "=" in word)
+        unknown = [word for word in words[1:] if word.split("=")[0] not in ("role", "slots", "addr", "dir")]
+        role, slots = settings.get("role", ""), settings.get("slots", "1")
+        if words[0].startswith("-") or unknown or role not in ROLES or not slots.isdecimal() or int(slots) < 1:
+            errors.append(f"{number}: a line is HOST role=chief|ps|worker [slots=N] [addr=ADDRESS] [dir=FOLDER]")
+        elif role in host.slots:
+            errors.append(f"{number}: {words[0]} is {role} twice; say slots=N")
+        else:
+            host.slots[role] = int(slots)
+        host.addr, host.dir = settings.get("addr", host.addr), settings.get("dir", host.dir)
+    count = {role: sum(host.slots.get(role, 0) for host in hosts.values()) for role in ROLES}
+    if not errors and (count["chief"] != 1 or not count["ps"] or not count["worker"]):
+        errors.append(" there must be one chief, and a ps and a worker at least")
+    if errors:
+        fail("\n".join(f"{options.hosts}:{error}" for error in errors), 2)
+    return list(hosts.values())
+
+
+def on_all(hosts, work):
+    """Results of the hosts that answered; the others are named."""
+    results = {}
+    with concurrent.futures.ThreadPoolExecutor(max_workers=16) as pool:
+        for host, future in [(host, pool.submit(work, host)) for host in hosts]:
+            try:
+                results[host] = future.result()
+            except HostError as error:
+                complain(error)
+    return results

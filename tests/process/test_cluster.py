@@ -1,0 +1,188 @@
+"""deploy/cluster against real sshd processes on loopback: one port, folder and name for each host."""
+
+import getpass
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import unittest
+
+from cluster import BUILD, LONG, ROOT, Process, ProcessTest, free_port, kill
+
+SSHD = shutil.which("sshd") or shutil.which("/usr/sbin/sshd")
+HOSTS = """
+h0 role=chief addr=127.0.0.1 dir={folder}/h0   # comments are allowed
+h1 role=ps slots=2 addr=127.0.0.1 dir={folder}/h1
+h1 role=worker slots=2
+h2 role=worker slots=2 addr=127.0.0.1 dir={folder}/h2
+"""
+
+
+def is_alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+class DeployTest(ProcessTest):
+    def setUp(self):
+        super().setUp()
+        self.hosts = self.folder / "lab.hosts"
+        self.hosts.write_text(HOSTS.format(folder=self.folder))
+
+    def cluster(self, verb, *words):
+        """(exit code, stdout, stderr)"""
+        config = self.folder / "ssh_config"
+        command = [sys.executable, ROOT / "deploy/cluster", verb, self.hosts, *words, "--ssh-config", config]
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=LONG)
+        return done.returncode, done.stdout, done.stderr
+
+    def up(self, *words):
+        return self.cluster("up", self.job_file, "--install", BUILD, "--port", self.port, *words)
+
+
+@unittest.skipUnless(SSHD and shutil.which("ssh"), "sshd or ssh is not there: clusters are not brought up")
+class SshTest(DeployTest):
+    def setUp(self):
+        super().setUp()
+        if os.geteuid() == 0:
+            os.makedirs("/run/sshd", exist_ok=True)  # where it wants to stand once it has dropped its rights
+        for key in ("host_key", "user_key"):
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.folder / key], check=True)
+        self.ports = {name: free_port() for name in ("h0", "h1", "h2")}
+        (self.folder / "ssh_config").write_text(
+            "".join(f"Host {name}\n  Port {port}\n" for name, port in self.ports.items())
+            + f"Host *\n  HostName 127.0.0.1\n  User {getpass.getuser()}\n  IdentityFile {self.folder}/user_key\n"
+            "  StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n  LogLevel ERROR\n"
+        )
+        (self.folder / "sshd_config").write_text(
+            f"HostKey {self.folder}/host_key\nAuthorizedKeysFile {self.folder}/user_key.pub\nListenAddress 127.0.0.1\n"
+            "PermitRootLogin yes\nStrictModes no\nUsePAM no\nPidFile none\n"
+        )
+        self.daemons = {name: self.start_sshd(name) for name in self.ports}
+        self.port = free_port()
+        self.write_job(training={"epochs": 100000}, checkpoint={"every": "1h"}, cluster={"workerCount": 3})
+        self.addCleanup(self.kill_tasks)
+
+    def start_sshd(self, name):
+        daemon = Process(self, [SSHD, "-D", "-e", "-f", self.folder / "sshd_config", "-p", self.ports[name]])
+        daemon.wait_for_line("Server listening")
+        return daemon
+
+    def tasks(self):
+        return {file.name: int(file.read_text().split()[0]) for file in self.folder.glob("h*/pids/*")}
+
+    def kill_tasks(self):
+        for pid in self.tasks().values():
+            if is_alive(pid):
+                kill(pid)
+
+    def test_up_twice_and_down_twice(self):
+        code, out, err = self.up("--set", "training.batchSize=32")
+        self.assertEqual(code, 0, err)
+        self.assertIn("RUNNING: chief at 127.0.0.1:", out)
+        self.assertIn(f"status {self.hosts} --ssh-config", out)
+        tasks = self.tasks()
+        self.assertEqual(sorted(tasks), ["chief", "ps-0", "ps-1", "worker-0", "worker-1", "worker-2"])
+        code, out, err = self.cluster("status")
+        self.assertEqual(code, 0, err)
+        self.assertIn("RUNNING", out)
+
+        kill(tasks["worker-1"], signal.SIGKILL)
+        code, _, err = self.up("--set", "training.batchSize=32")
+        self.assertEqual(code, 0, err)
+        again = self.tasks()
+        self.assertNotEqual(again.pop("worker-1"), tasks.pop("worker-1"))
+        self.assertEqual(again, tasks)
+        self.assertIn("joined as worker-0", self.cluster("logs", "worker-0")[1])
+
+        for _ in range(2):
+            code, _, err = self.cluster("down")
+            self.assertEqual(code, 0, err)
+        self.assertEqual([name for name, pid in tasks.items() if is_alive(pid)], [])
+        self.assertEqual(self.tasks(), {})
+
+    def test_a_host_that_does_not_answer_is_named_and_the_rest_goes_on(self):
+        self.daemons["h2"].end()
+        code, _, err = self.up()
+        self.assertEqual(code, 1)
+        self.assertIn("h2 does not answer", err)
+        self.assertIn("the job needs 3 of worker, but the hosts that answer have no place for worker-2", err)
+        self.assertEqual(self.tasks(), {})
+
+        code, out, err = self.up("--set", "cluster.workerCount=2")
+        self.assertEqual(code, 0, err)
+        self.assertIn("h2 does not answer", err)
+        self.assertEqual(len(self.tasks()), 5)
+        self.assertEqual(self.cluster("status")[0], 1)
+        code, _, err = self.cluster("down")
+        self.assertEqual(code, 1)
+        self.assertIn("the hosts that do not answer", err)
+        self.assertEqual(self.tasks(), {})
+
+    def test_the_doctor_compares_the_hosts(self):
+        code, out, err = self.cluster("doctor", self.job_file, "--install", BUILD)
+        self.assertEqual(code, 0, out + err)
+        for part in ("h0, as chief:", "h1, as ps:", "h1, as worker:", "h2, as worker:", "1,000 examples, fingerprint "):
+            self.assertIn(part, out)
+        code, out, err = self.cluster("doctor", self.job_file, "--install", BUILD, "--set", "data.train.images=/nowhere")
+        self.assertEqual(code, 1)
+        self.assertIn("PROBLEM", out)
+        self.daemons["h2"].end()
+        code, _, err = self.cluster("doctor", self.job_file, "--install", BUILD)
+        self.assertEqual(code, 1)
+        self.assertIn("h2 does not answer", err)
+
+    def test_data_that_a_worker_cannot_read_is_named(self):
+        code, _, err = self.up("--set", "data.train.images=/nowhere/images")
+        self.assertEqual(code, 1)
+        self.assertIn("h1 failed: cannot read /nowhere/images", err)
+        self.assertEqual(self.tasks(), {})
+
+    def test_each_host_gets_the_keys_of_its_roles_until_the_end(self):
+        keys = self.folder / "keys"
+        keys.mkdir()
+        no_data = ("--set", "data.train.images=/nowhere/images", "--keys", keys)  # so that nothing starts
+        self.assertIn("make keys by `downpour keys new --out DIR`", self.up(*no_data)[2])
+        for role in ("chief", "ps", "worker", "client"):
+            (keys / f"{role}.public").write_text("public")
+            (keys / f"{role}.secret").write_text("secret")
+        self.up(*no_data)
+        there = {file.name for file in (self.folder / "h1/keys").iterdir()}
+        self.assertEqual({name for name in there if name.endswith(".secret")}, {"ps.secret", "worker.secret"})
+        self.assertEqual(len([name for name in there if name.endswith(".public")]), 4)
+        self.assertTrue((self.folder / "h0/keys/client.secret").exists())
+        for path, mode in (("h1/keys", 0o700), ("h1/keys/ps.secret", 0o600)):
+            self.assertEqual((self.folder / path).stat().st_mode & 0o777, mode)
+        self.assertEqual(self.cluster("down")[0], 0)
+        self.assertEqual(list(self.folder.glob("h*/keys")), [])
+
+
+class HostsFileTest(DeployTest):
+    def refused(self, text):
+        self.hosts.write_text(text)
+        code, _, err = self.cluster("down")
+        self.assertEqual(code, 2, err)
+        return err
+
+    def test_every_mistake_is_told_with_its_line(self):
+        err = self.refused("h0 role=chief\nh1 role=boss\nh2 role=ps slots=0\nh3 role=ps solts=2\nh0 role=chief\n-oProxy role=ps\n")
+        for line in ("2: a line is", "3: a line is", "4: a line is", "5: h0 is chief twice", "6: a line is"):
+            self.assertIn(f"{self.hosts}:{line}", err)
+
+    def test_every_role_must_be_there_once(self):
+        for text in ("", "h0 role=chief\n", "h0 role=ps\nh1 role=worker\n", "h0 role=chief slots=2\nh1 role=ps\nh2 role=worker\n"):
+            self.assertIn("there must be one chief", self.refused(text))
+
+    def test_a_file_that_is_not_there(self):
+        self.hosts = self.folder / "none"
+        code, _, err = self.cluster("status")
+        self.assertEqual(code, 2)
+        self.assertIn("No such file", err)
+
+
+if __name__ == "__main__":
+    unittest.main()
