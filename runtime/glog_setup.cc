@@ -80,5 +80,6 @@ absl::Status AlsoLogTo(const std::string& folder, const std::string& task) {
 }
 
 void LogError(const std::string& sentence) { LOG(ERROR) << sentence; }
+void LogInfo(const std::string& sentence) { LOG(INFO) << sentence; }
 
 }  // namespace downpour

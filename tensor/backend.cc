@@ -80,6 +80,14 @@ absl::Status Backend::AddBias(absl::Span<const float> bias, Matrix x) {
   return DoAddBias(bias.data(), x);
 }
 
+absl::Status Backend::AddBiasActivate(absl::Span<const float> bias, std::optional<ActivationFunction> f, Matrix x) {
+  if (!f) return AddBias(bias, x);
+  const ConstMatrix row = AsRow(bias);
+  absl::Status status = Check("add bias and activate", row.cols == x.cols, row, x);
+  if (!status.ok() || x.elements() == 0) return status;
+  return DoAddBiasActivate(bias.data(), *f, x);
+}
+
 absl::Status Backend::SumRows(ConstMatrix x, absl::Span<float> sums) {
   const Matrix row = AsRow(sums);
   absl::Status status = Check("sum rows", row.cols == x.cols, x, row);

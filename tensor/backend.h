@@ -11,43 +11,28 @@
 //   not allowed.
 // Order: one queue: operations take effect in the order given, and may still be running when the call returns. Host
 //   memory given to Upload may be reused at once; what Download and the operations wrote is there after Synchronize, or
-//   at once where memory_is_host().
+//   at once where memory_is_host(). A transfer that was begun goes on beside later operations until it is awaited.
 // Errors: INVALID_ARGUMENT naming operation and shapes, with nothing done; RESOURCE_EXHAUSTED for memory; else what the
 //   device reports, at the latest from Synchronize.
-// Threads: one at a time.
+// Threads: one at a time; host memory may be freed on any.
 // Tests: tests/parity holds every operation against a naive double-precision one, with a tolerance, and sentinels
 //   around every buffer.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "tensor/operands.h"
 #include "tensor/view.h"
 
 namespace downpour {
-
-enum class Transpose { kPlain, kTransposed };
-enum class ActivationFunction { kRelu, kSigmoid, kTanh };
-
-// Which elements survive: a pure function of (seed, row, column), so that a step computed again, on whatever device,
-// draws the same. Source: Threefry-2x32 with 13 rounds (Salmon et al., SC 2011); key = (low half of the seed, high
-// half), counter = (row, c), where column c takes the first word and column c + (cols + 1) / 2 the second. An element
-// is zeroed if its word is below floor(rate * 2^32).
-struct DropoutMask {
-  uint64_t seed = 0;
-  double rate = 0;  // in [0, 1)
-};
-
-// Sums over examples, in the backend's memory; operations add to them.
-struct BatchTotals {
-  double loss = 0;
-  uint64_t correct = 0;
-};
 
 class Backend;
 
@@ -74,17 +59,32 @@ class Backend {
 
   virtual std::string name() const = 0;     // for people: library, version, kernels
   virtual bool memory_is_host() const = 0;  // views may point to any host memory, and results are there at once
+  // Bytes that Allocate could still give; none where nobody knows: on the host.
+  virtual std::optional<uint64_t> free_memory() const { return std::nullopt; }
+  // From here on. A backend without faster units for less computes in fp32 whatever is asked for; one that has them may
+  // keep a rounded copy of half the size beside each matrix that products read.
+  void UsePrecision(Precision precision) { precision_ = precision; }
+  Precision precision() const { return precision_; }
 
   absl::StatusOr<Buffer> Allocate(size_t bytes);
   virtual absl::Status Upload(const void* host, size_t bytes, void* to) = 0;
   virtual absl::Status Download(const void* from, size_t bytes, void* host) = 0;
   virtual absl::Status Synchronize() = 0;
 
+  // Host memory that a device's transfers reach at full speed; freed with its last holder.
+  virtual absl::StatusOr<std::shared_ptr<void>> AllocateHost(size_t bytes) = 0;
+  // Starts a download, into memory of AllocateHost, of what the operations so far wrote. Neither side is written before
+  // AwaitDownload, which returns when the oldest one that was begun and not yet awaited is there.
+  virtual absl::Status BeginDownload(const void* from, size_t bytes, void* host) = 0;
+  virtual absl::Status AwaitDownload() = 0;
+
   // c = op(a) op(b) + beta c; c is not read where beta is 0. Neither a nor b overlaps c; inner sizes are above 0.
   absl::Status Gemm(Transpose op_a, Transpose op_b, ConstMatrix a, ConstMatrix b, float beta, Matrix c);
 
   // Every row of x += bias.
   absl::Status AddBias(absl::Span<const float> bias, Matrix x);
+  // Every row of x = f(row + bias); without `f` the same as AddBias.
+  absl::Status AddBiasActivate(absl::Span<const float> bias, std::optional<ActivationFunction> f, Matrix x);
   // sums = the sum of x's rows.
   absl::Status SumRows(ConstMatrix x, absl::Span<float> sums);
 
@@ -117,6 +117,7 @@ class Backend {
   virtual void DoFree(void* data) = 0;
   virtual absl::Status DoGemm(Transpose op_a, Transpose op_b, ConstMatrix a, ConstMatrix b, float beta, Matrix c) = 0;
   virtual absl::Status DoAddBias(const float* bias, Matrix x) = 0;
+  virtual absl::Status DoAddBiasActivate(const float* bias, ActivationFunction f, Matrix x) = 0;
   virtual absl::Status DoSumRows(ConstMatrix x, float* sums) = 0;
   virtual absl::Status DoActivate(ActivationFunction f, ConstMatrix x, Matrix y) = 0;
   virtual absl::Status DoActivateBackward(ActivationFunction f, ConstMatrix y, ConstMatrix dy, Matrix dx) = 0;
@@ -128,6 +129,8 @@ class Backend {
   virtual absl::Status DoMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, Matrix d_outputs,
                                           BatchTotals* totals) = 0;
   virtual absl::Status DoCountCorrect(ConstMatrix outputs, const int32_t* labels, BatchTotals* totals) = 0;
+
+  Precision precision_ = Precision::kFp32;
 };
 
 }  // namespace downpour

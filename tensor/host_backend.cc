@@ -43,6 +43,16 @@ class HostBackend final : public Backend {
   absl::Status Download(const void* from, size_t bytes, void* host) override { return Upload(from, bytes, host); }
   absl::Status Synchronize() override { return absl::OkStatus(); }
 
+  absl::StatusOr<std::shared_ptr<void>> AllocateHost(size_t bytes) override {
+    auto memory = DoAllocate(bytes);
+    if (!memory.ok()) return memory.status();
+    return std::shared_ptr<void>(*memory, std::free);
+  }
+  absl::Status BeginDownload(const void* from, size_t bytes, void* host) override {
+    return Download(from, bytes, host);
+  }
+  absl::Status AwaitDownload() override { return absl::OkStatus(); }
+
  private:
   absl::StatusOr<void*> DoAllocate(size_t bytes) override {
     void* memory = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
@@ -63,6 +73,11 @@ class HostBackend final : public Backend {
   }
   absl::Status DoAddBias(const float* bias, Matrix x) override {
     HostAddBias(bias, x);
+    return absl::OkStatus();
+  }
+  absl::Status DoAddBiasActivate(const float* bias, ActivationFunction f, Matrix x) override {
+    HostAddBias(bias, x);
+    HostActivate(f, x, x);
     return absl::OkStatus();
   }
   absl::Status DoSumRows(ConstMatrix x, float* sums) override {

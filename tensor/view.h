@@ -23,7 +23,7 @@ struct MatrixView {
       : data(data_in), rows(rows_in), cols(cols_in), stride(stride_in) {}
   operator MatrixView<const T>() const requires(!std::is_const_v<T>) { return {data, rows, cols, stride}; }
 
-  T* row(int64_t r) const { return data + r * stride; }
+  constexpr T* row(int64_t r) const { return data + r * stride; }  // constexpr: device code may call it too
   int64_t elements() const { return rows * cols; }
   bool contiguous() const { return stride == cols || rows <= 1; }
   MatrixView Rows(int64_t count) const { return {data, count, cols, stride}; }  // the first ones

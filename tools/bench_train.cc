@@ -21,6 +21,7 @@
 #include "ps/initial_values.h"
 #include "runtime/plan.h"
 #include "schema/job_file.h"
+#include "tensor/host_backend.h"
 #include "tools/bench_series.h"
 #include "tools/digits.h"
 #include "worker/trainer.h"
@@ -49,7 +50,9 @@ JobSpec MakeJob(const std::string& data, int64_t batch_size, int64_t epochs) {
 class OneProcess {
  public:
   explicit OneProcess(const JobSpec& job)
-      : grid_(MakeSliceGrid(InferVariables(job.model).value())), optimizer_(job.training.optimizer), trainer_({}) {
+      : grid_(MakeSliceGrid(InferVariables(job.model).value())),
+        optimizer_(job.training.optimizer),
+        trainer_(MakeHostBackend({})) {
     trainer_.Run(Prepare{job}, [&](absl::Status status, ComputeResult result) {
       CHECK(status.ok()) << status;
       plan_ = Plan(job, std::get<Prepared>(result).train_examples);
@@ -104,8 +107,8 @@ double TrainCluster(const std::string& downpour, const std::string& folder, JobS
   const std::string job_dir = folder + "/job";
   fs::remove_all(job_dir);
   std::ofstream(job_file) << CanonicalJob(job);
-  const std::string command = absl::StrCat("'", downpour, "' run '", job_file, "' --job-dir '", job_dir, "' >'", folder,
-                                           "/log' 2>&1");
+  const std::string command =
+      absl::StrCat("'", downpour, "' run '", job_file, "' --job-dir '", job_dir, "' >'", folder, "/log' 2>&1");
   CHECK_EQ(std::system(command.c_str()), 0) << "see " << folder << "/log";
   return nlohmann::json::parse(std::ifstream(job_dir + "/summary.json")).at("examplesPerSecond");
 }

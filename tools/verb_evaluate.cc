@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "schema/job_file.h"
+#include "tensor/host_backend.h"
 #include "tools/checkpoint_option.h"
 #include "tools/human_units.h"
 #include "tools/output_options.h"
@@ -39,7 +40,7 @@ absl::StatusOr<Result> Ask(Computer& computer, const ComputeRequest& request) {
 absl::StatusOr<Evaluated> Evaluate(const JobSpec& job, LoadedCheckpoint& checkpoint) {
   Prepare prepare{job};
   prepare.job.data.train = job.data.eval;  // so that the training data need not be here
-  Trainer trainer{TrainerOptions()};
+  Trainer trainer(MakeHostBackend({}));
   const absl::StatusOr<Prepared> prepared = Ask<Prepared>(trainer, prepare);
   if (!prepared.ok()) return prepared.status();
 

@@ -1,21 +1,37 @@
 // downpour-worker: a worker and its device in a process of their own.
 
 #include <cstdlib>
+#include <utility>
 
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "runtime/glog_setup.h"
 #include "runtime/posix_main.h"
 #include "runtime/posix_member.h"
+#include "tensor/device.h"
 #include "worker/trainer.h"
 #include "worker/worker_role.h"
+
+ABSL_FLAG(
+    std::string, device, "auto",
+    "where to compute: cpu, cuda:N, or auto: of the GPUs that answer the one whose turn it is by --index, else cpu");
 
 int main(int argc, char** argv) {
   using namespace downpour;
   const Usage usage = {"downpour-worker", "computes gradients for a job and pushes them.",
-                       "  downpour-worker --chief=10.0.0.1:7000\n"};
+                       "  downpour-worker --chief=10.0.0.1:7000\n"
+                       "  downpour-worker --chief=10.0.0.1:7000 --device=cuda:1\n"};
   if (auto exit_code = BeginMember(argc, argv, usage, "worker")) return *exit_code;
 
-  Mailbox mailbox;
-  auto trainer = std::make_unique<Trainer>(TrainerOptions{});
   auto options = MemberOptionsFromFlags<WorkerOptions>();
+  absl::StatusOr<Device> device = OpenDevice(absl::GetFlag(FLAGS_device), options.index, HostBackendOptions());
+  if (!device.ok()) {
+    return EndMain(absl::Status(device.status().code(), absl::StrCat("--device: ", device.status().message())));
+  }
+  LogInfo(device->Describe());
+
+  Mailbox mailbox;
+  auto trainer = std::make_unique<Trainer>(std::move(device->backend));
   options.device = trainer->device();
   ComputeThread computer(std::move(trainer), &mailbox);
   WorkerRole role(std::move(options));

@@ -157,9 +157,10 @@ class Trainer::Session {
       return absl::InvalidArgumentError(
           absl::StrCat("step ", request.step, " of lease ", ToNumber(request.lease), " is not in the plan"));
     }
-    if (absl::Status status = Load(request.updates); !status.ok()) return status;
     plan_.Examples(request.lease, request.step, &ids_);
+    // The batch first: the first layer may begin once its parameters follow, while those of the others still come.
     if (absl::Status status = LoadBatch(*train_); !status.ok()) return status;
+    if (absl::Status status = Load(request.updates); !status.ok()) return status;
     auto result = graph_->Train(plan_.DrawSeed(request.lease, request.step),
                                 [&](const VariableGradients& ready) { done(absl::OkStatus(), Cut(ready)); });
     if (!result.ok()) return result.status();
@@ -183,7 +184,7 @@ class Trainer::Session {
   std::vector<int32_t> labels_;
 };
 
-Trainer::Trainer(const TrainerOptions& options) : backend_(MakeHostBackend(options.host)) {}
+Trainer::Trainer(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}
 Trainer::~Trainer() = default;
 
 void Trainer::Run(const ComputeRequest& request, const Done& done) {

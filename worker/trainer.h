@@ -1,6 +1,6 @@
 // The device side of a worker: data set, plan and model behind the Computer interface.
 //
-//   ComputeThread thread(std::make_unique<Trainer>(TrainerOptions{}), ...);
+//   ComputeThread thread(std::make_unique<Trainer>(std::move(device->backend)), ...);
 //
 // Order: Prepare first; it may come again, with another job, and forgets everything. Before the first step every slice
 //   must have come in some request's updates.
@@ -16,17 +16,13 @@
 #include <string>
 
 #include "runtime/compute.h"
-#include "tensor/host_backend.h"
+#include "tensor/backend.h"
 
 namespace downpour {
 
-struct TrainerOptions {
-  HostBackendOptions host;
-};
-
 class Trainer final : public Computer {
  public:
-  explicit Trainer(const TrainerOptions& options);
+  explicit Trainer(std::unique_ptr<Backend> backend);
   ~Trainer() override;
 
   std::string device() const { return backend_->name(); }  // for people

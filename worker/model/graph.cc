@@ -1,9 +1,8 @@
 #include "worker/model/graph.h"
 
-#include <glog/logging.h>
-
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -17,13 +16,48 @@ int64_t WidthOf(const std::vector<int64_t>& shape) {
   return width;
 }
 
+// The first layer's gradients are kept: they leave with the step's end.
+void HandOut(VariableGradients gradients, const Graph::Ready& ready, VariableGradients* last) {
+  if (gradients.empty() || !ready) return;
+  if (gradients.front().first == 0) {
+    *last = std::move(gradients);
+  } else {
+    ready(std::move(gradients));
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Graph>> Graph::Create(const ModelSpec& model, int64_t max_batch, Backend& backend) {
-  CHECK(backend.memory_is_host()) << "gradients are computed into payloads";
   std::unique_ptr<Graph> graph(new Graph(model.loss, max_batch, backend));
-  if (absl::Status status = graph->Build(model); !status.ok()) return status;
-  return graph;
+  const std::optional<uint64_t> available = backend.free_memory();
+  absl::Status status = graph->Build(model);
+  if (status.ok()) return graph;
+  if (!absl::IsResourceExhausted(status) || !available) return status;
+  return NoRoom(model, max_batch, backend, *available, status);
+}
+
+absl::StatusOr<uint64_t> Graph::BytesNeeded(const ModelSpec& model, int64_t batch, Backend& backend) {
+  Graph graph(model.loss, batch, backend);
+  graph.only_counts_ = true;
+  if (absl::Status status = graph.Build(model); !status.ok()) return status;
+  // With bf16 a rounded copy may lie beside each matrix.
+  return backend.precision() == Precision::kBf16 ? graph.bytes_ + graph.bytes_ / 2 : graph.bytes_;
+}
+
+// What a graph takes is a share for the model and one for each example.
+absl::Status Graph::NoRoom(const ModelSpec& model, int64_t batch, Backend& backend, uint64_t available,
+                           const absl::Status& why) {
+  const auto needed = BytesNeeded(model, batch, backend);
+  const auto of_one = BytesNeeded(model, 1, backend), of_two = BytesNeeded(model, 2, backend);
+  if (!needed.ok() || !of_one.ok() || !of_two.ok()) return why;
+  const uint64_t per_example = *of_two - *of_one, of_model = *of_one - per_example;
+  const uint64_t usable = available - available / 16;  // allocations are rounded up
+  const uint64_t fits = usable > of_model && per_example > 0 ? (usable - of_model) / per_example : 0;
+  return absl::ResourceExhaustedError(absl::StrCat(
+      backend.name(), " has ", available >> 20, " MiB free, but training.batchSize ", batch, " needs ", *needed >> 20,
+      " MiB: ", fits > 0 ? absl::StrCat("a batchSize of ", fits, " would fit") : "not even the parameters fit", "; ",
+      why.message()));
 }
 
 absl::Status Graph::Build(const ModelSpec& model) {
@@ -59,7 +93,10 @@ absl::Status Graph::Build(const ModelSpec& model) {
 }
 
 absl::StatusOr<Matrix> Graph::AllocateMatrix(int64_t rows, int64_t cols) {
-  auto memory = backend_.Allocate(static_cast<size_t>(rows) * static_cast<size_t>(cols) * sizeof(float));
+  const size_t bytes = static_cast<size_t>(rows) * static_cast<size_t>(cols) * sizeof(float);
+  bytes_ += bytes;
+  if (only_counts_) return Matrix(nullptr, rows, cols);
+  auto memory = backend_.Allocate(bytes);
   if (!memory.ok()) return memory.status();
   memory_.push_back(*std::move(memory));
   return Matrix(static_cast<float*>(memory_.back().data()), rows, cols);
@@ -70,7 +107,13 @@ absl::Status Graph::AddParameters(std::vector<VariableSpec> variables) {
     const int64_t cols = spec.shape.back();
     auto value = AllocateMatrix(spec.elements() / cols, cols);
     if (!value.ok()) return value.status();
-    parameters_.push_back(std::make_unique<Parameter>(Parameter{std::move(spec), *value, Matrix()}));
+    Matrix gradient;  // on the host computed right where it leaves
+    if (!backend_.memory_is_host()) {
+      auto memory = AllocateMatrix(value->rows, value->cols);
+      if (!memory.ok()) return memory.status();
+      gradient = *memory;
+    }
+    parameters_.push_back(std::make_unique<Parameter>(Parameter{std::move(spec), *value, gradient}));
   }
   return absl::OkStatus();
 }
@@ -208,7 +251,8 @@ absl::StatusOr<BatchTotals> Graph::ReadTotals() {
   return totals;
 }
 
-absl::StatusOr<VariableGradients> Graph::BackwardParameters(const Pass& pass, Node& node) {
+// On the host gradients are computed right into the payloads that leave; a device's parameters have a place for theirs.
+VariableGradients Graph::PlaceGradients(const Node& node) {
   VariableGradients gradients;
   for (size_t variable : node.variables) {
     Parameter& parameter = *parameters_[variable];
@@ -216,36 +260,58 @@ absl::StatusOr<VariableGradients> Graph::BackwardParameters(const Pass& pass, No
     parameter.gradient = Matrix(payload.mutable_floats().data(), parameter.value.rows, parameter.value.cols);
     gradients.emplace_back(variable, std::move(payload));
   }
-  absl::Status status =
-      node.layer->BackwardParameters(pass, InputsOf(node), node.output.Rows(batch_), node.gradient.Rows(batch_));
-  if (!status.ok()) return status;
   return gradients;
 }
 
-absl::StatusOr<Graph::TrainResult> Graph::Train(uint64_t draw_seed,
-                                                const std::function<void(VariableGradients)>& ready) {
-  const Pass pass{backend_, true, draw_seed};
+absl::Status Graph::BeginDownloads(const Node& node) {
+  VariableGradients& gradients = leaving_.emplace_back();  // holds as many as were begun, come what may
+  for (size_t variable : node.variables) {
+    const Matrix& gradient = parameters_[variable]->gradient;
+    const size_t bytes = static_cast<size_t>(gradient.elements()) * sizeof(float);
+    auto frame = frames_->Get(backend_, bytes);
+    if (!frame.ok()) return frame.status();
+    if (absl::Status status = backend_.BeginDownload(gradient.data, bytes, frame->data); !status.ok()) return status;
+    gradients.emplace_back(variable, std::move(frame->payload));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Graph::FinishDownloads(const Ready& ready, VariableGradients* last) {
+  absl::Status status;
+  for (; !leaving_.empty(); leaving_.pop_front()) {
+    for (size_t i = 0; i < leaving_.front().size(); ++i) status.Update(backend_.AwaitDownload());
+    if (status.ok()) HandOut(std::move(leaving_.front()), ready, last);
+  }
+  return status;
+}
+
+absl::Status Graph::Backward(const Pass& pass, Node& node, const Ready& ready, VariableGradients* last) {
+  const ConstMatrix output = node.output.Rows(batch_);
+  const Matrix gradient = node.gradient.Rows(batch_);
+  const bool on_host = backend_.memory_is_host();
+  VariableGradients gradients = on_host ? PlaceGradients(node) : VariableGradients();
+  absl::Status status = node.layer->BackwardParameters(pass, InputsOf(node), output, gradient);
+  if (status.ok() && !on_host && ready) status = BeginDownloads(node);
+  if (!status.ok()) return status;
+  HandOut(std::move(gradients), ready, last);
+  return node.layer->BackwardInputs(pass, output, gradient, TargetsOf(node));
+}
+
+absl::Status Graph::ForwardAndBackward(const Pass& pass, const Ready& ready, VariableGradients* last) {
   if (absl::Status status = Forward(pass); !status.ok()) return status;
   const Node& output = nodes_.back();
-  const Matrix gradient = output.trainable ? output.gradient.Rows(batch_) : Matrix();
-  if (absl::Status status = ComputeLoss(gradient); !status.ok()) return status;
-
-  TrainResult result;
-  for (size_t i = nodes_.size(); i-- > 0;) {
-    Node& node = nodes_[i];
-    if (!node.trainable) continue;
-    auto gradients = BackwardParameters(pass, node);
-    if (!gradients.ok()) return gradients.status();
-    const bool last = !gradients->empty() && gradients->front().first == 0;
-    if (last) {
-      result.last = *std::move(gradients);
-    } else if (!gradients->empty()) {
-      ready(*std::move(gradients));
-    }
-    absl::Status status =
-        node.layer->BackwardInputs(pass, node.output.Rows(batch_), node.gradient.Rows(batch_), TargetsOf(node));
-    if (!status.ok()) return status;
+  absl::Status status = ComputeLoss(output.trainable ? output.gradient.Rows(batch_) : Matrix());
+  for (size_t i = nodes_.size(); i-- > 0 && status.ok();) {
+    if (nodes_[i].trainable) status = Backward(pass, nodes_[i], ready, last);
   }
+  return status;
+}
+
+absl::StatusOr<Graph::TrainResult> Graph::Train(uint64_t draw_seed, const Ready& ready) {
+  TrainResult result;
+  absl::Status status = ForwardAndBackward({backend_, true, draw_seed}, ready, &result.last);
+  status.Update(FinishDownloads(status.ok() ? ready : nullptr, &result.last));
+  if (!status.ok()) return status;
   auto totals = ReadTotals();
   if (!totals.ok()) return totals.status();
   result.loss = totals->loss;

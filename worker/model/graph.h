@@ -8,15 +8,18 @@
 // Shapes: an example is all inputs side by side, input_width() floats; its label is a class, or, for the mean squared
 //   error of an output of width 1, the value itself (of a wider one: the class as a one-hot row).
 // Units: gradients are of the batch's mean loss; losses are sums over the batch.
-// Order: gradients leave as soon as they are computed: the last layer's first.
+// Order: gradients leave as soon as they are computed: the last layer's first. From a device each layer's are copied
+//   away while the layers before it are still computed.
 // Cost: all memory is taken in Create, but for the gradients: one payload per variable and step, zero-copy from there
 //   on.
 // Errors: INVALID_ARGUMENT for a model whose shapes do not fit and for parameters or batches that are not the model's;
-//   OUT_OF_RANGE for a label beyond the output; else the backend's.
+//   OUT_OF_RANGE for a label beyond the output; RESOURCE_EXHAUSTED naming the batch size that would fit the device's
+//   memory; else the backend's.
 // Threads: one at a time.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -29,6 +32,7 @@
 #include "schema/payload.h"
 #include "schema/variables.h"
 #include "tensor/backend.h"
+#include "worker/model/frame_pool.h"
 #include "worker/model/layers.h"
 
 namespace downpour {
@@ -49,11 +53,13 @@ class Graph {
   // 1 to max_batch examples.
   absl::Status LoadBatch(absl::Span<const float> inputs, absl::Span<const int32_t> labels);
 
+  using Ready = std::function<void(VariableGradients)>;
   struct TrainResult {
     double loss = 0;
     VariableGradients last;  // those of the first layer that has some; not given to `ready`
   };
-  absl::StatusOr<TrainResult> Train(uint64_t draw_seed, const std::function<void(VariableGradients)>& ready);
+  // Without `ready` the gradients stay on the device.
+  absl::StatusOr<TrainResult> Train(uint64_t draw_seed, const Ready& ready);
   absl::StatusOr<BatchTotals> Evaluate();
 
  private:
@@ -68,6 +74,9 @@ class Graph {
   };
 
   Graph(Loss loss, int64_t max_batch, Backend& backend) : loss_(loss), max_batch_(max_batch), backend_(backend) {}
+  static absl::StatusOr<uint64_t> BytesNeeded(const ModelSpec& model, int64_t batch, Backend& backend);
+  static absl::Status NoRoom(const ModelSpec& model, int64_t batch, Backend& backend, uint64_t available,
+                             const absl::Status& why);
   absl::Status Build(const ModelSpec& model);
   absl::Status AddParameters(std::vector<VariableSpec> variables);
   absl::Status AddInputs(const std::vector<InputSpec>& inputs);
@@ -80,12 +89,20 @@ class Graph {
   absl::Status Forward(const Pass& pass);
   absl::Status ComputeLoss(Matrix gradient);
   absl::StatusOr<BatchTotals> ReadTotals();
-  absl::StatusOr<VariableGradients> BackwardParameters(const Pass& pass, Node& node);
+  absl::Status ForwardAndBackward(const Pass& pass, const Ready& ready, VariableGradients* last);
+  absl::Status Backward(const Pass& pass, Node& node, const Ready& ready, VariableGradients* last);
+  VariableGradients PlaceGradients(const Node& node);
+  absl::Status BeginDownloads(const Node& node);
+  absl::Status FinishDownloads(const Ready& ready, VariableGradients* last);
 
   const Loss loss_;
   const int64_t max_batch_;
   Backend& backend_;
+  bool only_counts_ = false;  // takes no memory, but says how much it would
+  uint64_t bytes_ = 0;
   std::vector<Buffer> memory_;
+  std::shared_ptr<FramePool> frames_ = FramePool::Create();
+  std::deque<VariableGradients> leaving_;               // a layer's each, in the order of their downloads
   std::vector<std::unique_ptr<Parameter>> parameters_;  // by variable; layers point to them
   std::vector<Node> nodes_;                             // inputs, then layers; the last one is the output
   Matrix input_;                                        // all inputs side by side

@@ -44,9 +44,9 @@ class DenseLayer final : public Layer {
 
   absl::Status Forward(const Pass& pass, absl::Span<const ConstMatrix> inputs, Matrix output) override {
     absl::Status status = pass.backend.Gemm(kPlain, kPlain, inputs[0], kernel_.value, 0, output);
-    if (status.ok() && bias_ != nullptr) status = pass.backend.AddBias(AsVector(bias_->value), output);
-    if (status.ok() && function_) status = pass.backend.Activate(*function_, output, output);
-    return status;
+    if (!status.ok()) return status;
+    if (bias_ != nullptr) return pass.backend.AddBiasActivate(AsVector(bias_->value), function_, output);
+    return function_ ? pass.backend.Activate(*function_, output, output) : absl::OkStatus();
   }
 
   absl::Status BackwardParameters(const Pass& pass, absl::Span<const ConstMatrix> inputs, ConstMatrix output,

@@ -20,7 +20,7 @@ namespace downpour {
 struct Parameter {
   VariableSpec spec;
   Matrix value;
-  Matrix gradient;  // where the current step's goes; set before each backward pass
+  Matrix gradient;  // where the current step's goes; on the host set before each backward pass
 };
 
 struct Pass {

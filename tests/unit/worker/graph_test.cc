@@ -14,170 +14,43 @@
 #include "runtime/prng.h"
 #include "tensor/apply_kernels.h"
 #include "tensor/host_backend.h"
-#include "tests/unit/worker/reference_model.h"
+#include "tests/parity/deferred_backend.h"
+#include "tests/unit/worker/model_cases.h"
 
 namespace downpour {
 namespace {
 
 using testing::HasSubstr;
 
-LayerSpec Layer(std::string name, std::vector<std::string> from,
-                std::variant<DenseSpec, ActivationSpec, DropoutSpec, AddSpec, ConcatSpec> op) {
-  return {std::move(name), std::move(from), std::move(op)};
-}
-DenseSpec Dense(int64_t units, Activation activation = Activation::kNone, bool bias = true) {
-  return {units, activation, bias};
-}
-
-struct Case {
-  std::string name;
-  ModelSpec model;
+class GraphTest : public testing::TestWithParam<ModelCase> {
+ protected:
+  const std::unique_ptr<Backend> backend_ = MakeHostBackend({});
 };
-
-ModelSpec Model(std::vector<LayerSpec> layers, Loss loss = Loss::kSoftmaxCrossEntropy,
-                std::vector<InputSpec> inputs = {{"x", {5}}}) {
-  return {std::move(inputs), std::move(layers), loss};
-}
-
-std::vector<VariableSpec> VariablesOf(const ModelSpec& model) { return InferVariables(model).value(); }
-
-std::vector<Case> Cases() {
-  std::vector<Case> cases;
-  for (auto [name, f] : {std::pair{"Relu", Activation::kRelu},
-                         {"Sigmoid", Activation::kSigmoid},
-                         {"Tanh", Activation::kTanh},
-                         {"Linear", Activation::kNone}}) {
-    cases.push_back({std::string("Dense") + name, Model({Layer("a", {"x"}, Dense(7, f)), Layer("b", {"a"}, Dense(4, f)),
-                                                         Layer("c", {"b"}, Dense(3))})});
-  }
-  cases.push_back({"NoBias", Model({Layer("a", {"x"}, Dense(6, Activation::kTanh, false)),
-                                    Layer("b", {"a"}, Dense(3, Activation::kNone, false))})});
-  cases.push_back(
-      {"ActivationLayers", Model({Layer("a", {"x"}, Dense(6)), Layer("s", {"a"}, ActivationSpec{Activation::kSigmoid}),
-                                  Layer("b", {"s"}, Dense(4)), Layer("t", {"b"}, ActivationSpec{Activation::kTanh}),
-                                  Layer("c", {"t"}, Dense(3))})});
-  cases.push_back(
-      {"Dropout", Model({Layer("in", {"x"}, DropoutSpec{0.2}), Layer("a", {"in"}, Dense(9, Activation::kTanh)),
-                         Layer("d", {"a"}, DropoutSpec{0.5}), Layer("b", {"d"}, Dense(3))})});
-  cases.push_back({"Residual", Model({Layer("a", {"x"}, Dense(6, Activation::kTanh)),
-                                      Layer("b", {"a"}, Dense(6, Activation::kTanh)),
-                                      Layer("sum", {"a", "b", "a"}, AddSpec{}), Layer("c", {"sum"}, Dense(3))})});
-  cases.push_back(
-      {"WideAndDeep", Model({Layer("deep", {"x"}, Dense(6, Activation::kTanh)),
-                             Layer("both", {"deep", "y", "x"}, ConcatSpec{}), Layer("c", {"both"}, Dense(3))},
-                            Loss::kSoftmaxCrossEntropy, {{"x", {2, 3}}, {"y", {2}}})});
-  cases.push_back(
-      {"ConcatOfReaders", Model({Layer("a", {"x"}, Dense(4, Activation::kTanh)), Layer("b", {"a"}, Dense(3)),
-                                 Layer("s", {"a"}, ActivationSpec{Activation::kSigmoid}),
-                                 Layer("both", {"s", "b", "a"}, ConcatSpec{}), Layer("c", {"both"}, Dense(2))})});
-  cases.push_back({"AddIsTheOutput", Model({Layer("a", {"x"}, Dense(3)), Layer("b", {"x"}, Dense(3)),
-                                            Layer("sum", {"a", "b"}, AddSpec{})})});
-  cases.push_back({"MeanSquaredErrorOfClasses", Model({Layer("a", {"x"}, Dense(6, Activation::kTanh)),
-                                                       Layer("b", {"a"}, Dense(3, Activation::kSigmoid))},
-                                                      Loss::kMeanSquaredError)});
-  cases.push_back(
-      {"MeanSquaredErrorOfAValue",
-       Model({Layer("a", {"x"}, Dense(6, Activation::kTanh)), Layer("b", {"a"}, Dense(1))}, Loss::kMeanSquaredError)});
-  return cases;
-}
-
-constexpr int64_t kMaxBatch = 8;
-constexpr uint64_t kDrawSeed = 77;
-
-// A graph and its reference with the same parameters and the same batch.
-class GraphFixture {
- public:
-  GraphFixture(const ModelSpec& model, size_t batch, uint64_t seed = 1) : random_(seed) {
-    graph_ = std::move(*Graph::Create(model, kMaxBatch, *backend_));
-    reference_ = {model, {}, true, kDrawSeed};
-    for (const VariableSpec& spec : VariablesOf(model)) {
-      reference_.variables.push_back(Floats(static_cast<size_t>(spec.elements()), 0.7));
-      Set(reference_.variables.size() - 1);
-    }
-    std::vector<float> flat;
-    for (size_t r = 0; r < batch; ++r) {
-      inputs_.push_back(Floats(static_cast<size_t>(graph_->input_width()), 1));
-      flat.insert(flat.end(), inputs_.back().begin(), inputs_.back().end());
-      labels_.push_back(
-          static_cast<int32_t>(random_.Below(static_cast<uint64_t>(std::max<int64_t>(2, graph_->output_width())))));
-    }
-    EXPECT_TRUE(graph_->LoadBatch(flat, labels_).ok());
-  }
-
-  Graph& graph() { return *graph_; }
-  ReferenceModel& reference() { return reference_; }
-  double ReferenceLoss() const { return reference_.Loss(inputs_, labels_); }
-  const ReferenceModel::Rows& inputs() const { return inputs_; }
-  const std::vector<int32_t>& labels() const { return labels_; }
-
-  // Gradients by variable, in the order in which they left.
-  VariableGradients Train(double* loss, uint64_t draw_seed = kDrawSeed) {
-    VariableGradients all;
-    auto result = graph_->Train(draw_seed, [&](VariableGradients ready) {
-      EXPECT_FALSE(ready.empty());
-      for (auto& gradient : ready) all.push_back(std::move(gradient));
-    });
-    EXPECT_TRUE(result.ok()) << result.status();
-    for (auto& gradient : result->last) all.push_back(std::move(gradient));
-    *loss = result->loss;
-    return all;
-  }
-
- private:
-  std::vector<double> Floats(size_t n, double scale) {
-    std::vector<double> values(n);
-    for (double& v : values) v = static_cast<float>(scale * (2 * random_.Uniform() - 1));
-    return values;
-  }
-  void Set(size_t variable) {
-    const std::vector<double>& values = reference_.variables[variable];
-    const std::vector<float> floats(values.begin(), values.end());
-    const size_t half = floats.size() / 2;  // in two pieces, as slices come
-    EXPECT_TRUE(graph_->SetParameters(variable, 0, absl::MakeSpan(floats).first(half)).ok());
-    EXPECT_TRUE(graph_->SetParameters(variable, static_cast<int64_t>(half), absl::MakeSpan(floats).subspan(half)).ok());
-  }
-
-  std::unique_ptr<Backend> backend_ = MakeHostBackend({});
-  Prng random_;
-  std::unique_ptr<Graph> graph_;
-  ReferenceModel reference_;
-  ReferenceModel::Rows inputs_;
-  std::vector<int32_t> labels_;
-};
-
-class GraphTest : public testing::TestWithParam<Case> {};
-INSTANTIATE_TEST_SUITE_P(Models, GraphTest, testing::ValuesIn(Cases()),
+INSTANTIATE_TEST_SUITE_P(Models, GraphTest, testing::ValuesIn(ModelCases()),
                          [](const auto& param) { return param.param.name; });
 
-// Central differences in double have errors near 1e-9, so what is seen is the rounding of the graph's floats: the
-// tolerance is 30 of them, of a gradient's usual size.
+// What is seen is the rounding of the graph's floats: the tolerance is 30 of them, of a gradient's usual size.
 TEST_P(GraphTest, GradientsAreThoseOfFiniteDifferences) {
-  constexpr double kStep = 1e-5, kTolerance = 30 * 0x1p-23;
+  constexpr double kTolerance = 30 * 0x1p-23;
   for (size_t batch : {size_t{1}, size_t{5}, size_t{kMaxBatch}}) {
-    GraphFixture fixture(GetParam().model, batch);
+    GraphFixture fixture(GetParam().model, batch, *backend_);
     double loss = 0;
     const VariableGradients gradients = fixture.Train(&loss);
     EXPECT_NEAR(loss, fixture.ReferenceLoss(), 1e-6 * static_cast<double>(batch));
-    ASSERT_EQ(gradients.size(), fixture.reference().variables.size());
+    const std::vector<std::vector<double>> slopes = fixture.Slopes();
+    ASSERT_EQ(gradients.size(), slopes.size());
     for (const auto& [variable, payload] : gradients) {
-      std::vector<double>& values = fixture.reference().variables[variable];
-      ASSERT_EQ(payload.floats().size(), values.size());
-      for (size_t i = 0; i < values.size(); ++i) {
-        const double kept = values[i];
-        values[i] = kept + kStep;
-        const double above = fixture.ReferenceLoss();
-        values[i] = kept - kStep;
-        const double below = fixture.ReferenceLoss();
-        values[i] = kept;
-        const double slope = (above - below) / (2 * kStep) / static_cast<double>(batch);
-        ASSERT_NEAR(payload.floats()[i], slope, kTolerance) << "variable " << variable << " element " << i;
+      ASSERT_EQ(payload.floats().size(), slopes[variable].size());
+      for (size_t i = 0; i < slopes[variable].size(); ++i) {
+        ASSERT_NEAR(payload.floats()[i], slopes[variable][i], kTolerance)
+            << "variable " << variable << " element " << i;
       }
     }
   }
 }
 
 TEST_P(GraphTest, EvaluationIsWithoutDropout) {
-  GraphFixture fixture(GetParam().model, 5);
+  GraphFixture fixture(GetParam().model, 5, *backend_);
   fixture.reference().training = false;
   auto totals = fixture.graph().Evaluate();
   ASSERT_TRUE(totals.ok()) << totals.status();
@@ -193,7 +66,7 @@ TEST_P(GraphTest, EvaluationIsWithoutDropout) {
 }
 
 TEST_P(GraphTest, LaterLayersLeaveFirstAndEveryVariableOnce) {
-  GraphFixture fixture(GetParam().model, 5);
+  GraphFixture fixture(GetParam().model, 5, *backend_);
   double loss = 0;
   std::vector<size_t> order;
   for (const auto& [variable, payload] : fixture.Train(&loss)) order.push_back(variable);
@@ -209,17 +82,8 @@ TEST_P(GraphTest, LaterLayersLeaveFirstAndEveryVariableOnce) {
   EXPECT_EQ(layer(order.front()), layer(all.back()));
 }
 
-bool SameBits(const VariableGradients& a, const VariableGradients& b) {
-  bool same = a.size() == b.size();
-  for (size_t i = 0; same && i < a.size(); ++i) {
-    same = a[i].first == b[i].first && a[i].second.size() == b[i].second.size() &&
-           std::memcmp(a[i].second.data(), b[i].second.data(), a[i].second.size()) == 0;
-  }
-  return same;
-}
-
 TEST_P(GraphTest, TheSameStepGivesTheSameBits) {
-  GraphFixture one(GetParam().model, 5), other(GetParam().model, 5);
+  GraphFixture one(GetParam().model, 5, *backend_), other(GetParam().model, 5, *backend_);
   double loss = 0, other_loss = 0;
   const VariableGradients gradients = one.Train(&loss);
   EXPECT_TRUE(SameBits(gradients, other.Train(&other_loss)));
@@ -282,6 +146,23 @@ TEST_F(GraphErrorsTest, AModelThatDoesNotFitIsRefusedByName) {
   const auto graph = Graph::Create(Model({Layer("a", {"nowhere"}, Dense(3))}), kMaxBatch, *backend_);
   EXPECT_EQ(graph.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(graph.status().message()), HasSubstr("layer a"));
+}
+
+TEST_F(GraphErrorsTest, WithoutRoomOnTheDeviceTheBatchThatWouldFitIsNamed) {
+  const ModelSpec wide = Model({Layer("a", {"x"}, Dense(1000))});  // 48,016 bytes, and 8,024 for each example
+  const auto create = [&](int64_t batch) {
+    DeferredBackend device(1 << 20);
+    return Graph::Create(wide, batch, device).status();
+  };
+  const absl::Status status = create(1000);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("training.batchSize 1000 needs 7 MiB"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("a batchSize of 116 would fit"));
+  EXPECT_TRUE(create(116).ok());
+  EXPECT_FALSE(create(126).ok());
+
+  DeferredBackend tiny(1000);
+  EXPECT_THAT(std::string(Graph::Create(wide, 1, tiny).status().message()), HasSubstr("not even the parameters fit"));
 }
 
 TEST_F(GraphErrorsTest, ParametersOutsideAVariableAreRefused) {

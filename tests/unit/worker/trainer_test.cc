@@ -13,6 +13,8 @@
 #include "runtime/prng.h"
 #include "schema/slice_grid.h"
 #include "tensor/apply_kernels.h"
+#include "tensor/host_backend.h"
+#include "tests/parity/deferred_backend.h"
 #include "worker/data/idx.h"
 #include "worker/model/graph.h"
 
@@ -65,10 +67,11 @@ struct Answer {
 
 class TrainerTest : public testing::Test {
  protected:
-  Answer Run(const ComputeRequest& request) {
+  Answer Run(const ComputeRequest& request) { return Run(trainer_, request); }
+  static Answer Run(Trainer& trainer, const ComputeRequest& request) {
     Answer answer;
     bool ended = false;
-    trainer_.Run(request, [&](absl::Status status, ComputeResult result) {
+    trainer.Run(request, [&](absl::Status status, ComputeResult result) {
       EXPECT_FALSE(ended) << "more after the end";
       if (auto* gradients = std::get_if<Gradients>(&result)) {
         ended = gradients->last;
@@ -107,7 +110,7 @@ class TrainerTest : public testing::Test {
   const JobSpec job_ = MakeJob();
   const Plan plan_{job_, 117};
   const SliceGrid grid_ = MakeSliceGrid(InferVariables(job_.model).value());
-  Trainer trainer_{TrainerOptions{}};
+  Trainer trainer_{MakeHostBackend({})};
 };
 
 TEST_F(TrainerTest, PrepareCountsAndFingerprints) {
@@ -192,6 +195,25 @@ TEST_F(TrainerTest, AStepComputesThePlansBatch) {
     }
   }
   EXPECT_EQ(plan_.ExamplesOf(short_lease, plan_.StepsOf(short_lease)), 5u);
+}
+
+TEST_F(TrainerTest, ADeviceWithMemoryOfItsOwnComputesTheSame) {
+  Trainer device(std::make_unique<DeferredBackend>());
+  ASSERT_TRUE(Run(Prepare{job_}).status.ok());
+  ASSERT_TRUE(Run(device, Prepare{job_}).status.ok());
+  for (Step step : {Step{1}, Step{2}}) {
+    const SliceValues updates = AllSlices(step);
+    const Answer here = Run(TrainStep{LeaseId{1}, step, updates}),
+                 there = Run(device, TrainStep{LeaseId{1}, step, updates});
+    ASSERT_TRUE(there.status.ok()) << there.status;
+    EXPECT_EQ(there.gradients.size(), here.gradients.size());
+    EXPECT_EQ(there.gradients.back().loss_sum, here.gradients.back().loss_sum);
+    const std::map<SliceId, Payload> slices = BySlice(there);
+    for (const auto& [id, values] : BySlice(here)) {
+      ASSERT_EQ(slices.count(id), 1u);
+      EXPECT_EQ(slices.at(id).floats(), values.floats()) << ToNumber(id);
+    }
+  }
 }
 
 TEST_F(TrainerTest, UpdatesReplaceWhatWasLoaded) {

@@ -1,0 +1,392 @@
+#include "tensor/cuda_backend.h"
+
+#include <deque>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tensor/cuda_kernels.h"
+#include "tensor/cuda_memory.h"
+#include "tensor/cuda_staging.h"
+#include "tensor/cuda_status.h"
+
+namespace downpour {
+namespace {
+
+constexpr size_t kCublasWorkspace = size_t{32} << 20;  // what NVIDIA recommends for Hopper
+constexpr int kOldestComputeMajor = 8;                 // see the architectures in tensor/meson.build
+
+struct CublasDeleter {
+  void operator()(cublasHandle_t handle) const { cublasDestroy(handle); }
+};
+using Cublas = std::unique_ptr<std::remove_pointer_t<cublasHandle_t>, CublasDeleter>;
+
+class CudaBackend final : public Backend {
+ public:
+  explicit CudaBackend(int device) : device_(device) {}
+  ~CudaBackend() override;
+  absl::Status Open();
+
+  std::string name() const override { return name_; }
+  bool memory_is_host() const override { return false; }
+  std::optional<uint64_t> free_memory() const override;
+
+  absl::Status Upload(const void* host, size_t bytes, void* to) override;
+  absl::Status Download(const void* from, size_t bytes, void* host) override;
+  absl::Status Synchronize() override;
+  absl::StatusOr<std::shared_ptr<void>> AllocateHost(size_t bytes) override;
+  absl::Status BeginDownload(const void* from, size_t bytes, void* host) override;
+  absl::Status AwaitDownload() override;
+
+ private:
+  absl::StatusOr<void*> DoAllocate(size_t bytes) override;
+  void DoFree(void* data) override;
+  absl::Status DoGemm(Transpose op_a, Transpose op_b, ConstMatrix a, ConstMatrix b, float beta, Matrix c) override;
+  absl::Status DoAddBias(const float* bias, Matrix x) override;
+  absl::Status DoAddBiasActivate(const float* bias, ActivationFunction f, Matrix x) override;
+  absl::Status DoSumRows(ConstMatrix x, float* sums) override;
+  absl::Status DoActivate(ActivationFunction f, ConstMatrix x, Matrix y) override;
+  absl::Status DoActivateBackward(ActivationFunction f, ConstMatrix y, ConstMatrix dy, Matrix dx) override;
+  absl::Status DoDropout(DropoutMask mask, ConstMatrix x, Matrix y) override;
+  absl::Status DoCopy(ConstMatrix from, Matrix to) override;
+  absl::Status DoAccumulate(ConstMatrix from, Matrix to) override;
+  absl::Status DoSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, Matrix d_logits,
+                                     BatchTotals* totals) override;
+  absl::Status DoMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, Matrix d_outputs,
+                                  BatchTotals* totals) override;
+  absl::Status DoCountCorrect(ConstMatrix outputs, const int32_t* labels, BatchTotals* totals) override;
+
+  // A factor of a product as cuBLAS reads it.
+  struct Factor {
+    const void* data = nullptr;
+    cudaDataType type = CUDA_R_32F;
+  };
+  absl::Status CheckDevice();
+  absl::Status Enter() const;
+  // Before an operation: its operands' uploads have come; afterwards roundings of what it writes are old.
+  absl::Status Use(std::initializer_list<const void*> reads, std::initializer_list<const void*> writes);
+  absl::StatusOr<Factor> AsFactor(ConstMatrix matrix);
+  absl::StatusOr<double*> RowLosses(int64_t rows);
+
+  const int device_;
+  std::string name_;
+  CudaStream compute_, upload_, download_;
+  Cublas cublas_;
+  CudaMemory workspace_;  // of cuBLAS
+  CudaEvent computed_;    // what compute_ was given so far
+  bool uploads_follow_compute_ = false;
+  CudaStaging staging_;
+  CudaRegions regions_;
+  CudaMemory row_losses_;
+  int64_t row_losses_rows_ = 0;
+  std::deque<CudaEvent> downloads_;      // begun and not awaited, the oldest first
+  std::vector<CudaEvent> spare_events_;  // of downloads that were awaited
+};
+
+// ---- Opening --------------------------------------------------------------------------------------------------------
+
+absl::Status CudaBackend::CheckDevice() {
+  int count = 0, driver = 0, runtime = 0;
+  cudaDriverGetVersion(&driver);
+  cudaRuntimeGetVersion(&runtime);
+  if (driver > 0 && driver / 1000 < runtime / 1000) {
+    return absl::FailedPreconditionError(absl::StrCat("the driver speaks CUDA ", driver / 1000, ".", driver % 1000 / 10,
+                                                      ", this build needs ", runtime / 1000, ".0: update the driver"));
+  }
+  CUDA_TRY(cudaGetDeviceCount(&count));
+  if (device_ >= count) {
+    return absl::NotFoundError(absl::StrCat("there is no cuda:", device_, ": ", count, " GPUs answer, from cuda:0 on"));
+  }
+  if (absl::Status status = Enter(); !status.ok()) return status;
+  cudaDeviceProp properties{};
+  CUDA_TRY(cudaGetDeviceProperties(&properties, device_));
+  if (properties.major < kOldestComputeMajor) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("cuda:", device_, " (", properties.name, ") is of compute capability ", properties.major, ".",
+                     properties.minor, "; this build needs ", kOldestComputeMajor, ".0 or later"));
+  }
+  name_ = absl::StrCat("cuda:", device_, " (", properties.name, ", ", properties.totalGlobalMem >> 30, " GiB, CUDA ",
+                       runtime / 1000, ".", runtime % 1000 / 10);
+  return absl::OkStatus();
+}
+
+absl::Status CudaBackend::Open() {
+  if (absl::Status status = CheckDevice(); !status.ok()) return status;
+  for (CudaStream* stream : {&compute_, &upload_, &download_}) {
+    auto made = MakeCudaStream();
+    if (!made.ok()) return made.status();
+    *stream = *std::move(made);
+  }
+  auto computed = MakeCudaEvent();
+  if (!computed.ok()) return computed.status();
+  computed_ = *std::move(computed);
+  if (absl::Status status = staging_.Open(); !status.ok()) return status;
+
+  cublasHandle_t handle = nullptr;
+  CUDA_TRY(cublasCreate(&handle));
+  cublas_.reset(handle);
+  CUDA_TRY(cublasSetStream(cublas_.get(), compute_.get()));
+  auto workspace = MakeCudaMemory(kCublasWorkspace);
+  if (!workspace.ok()) return workspace.status();
+  workspace_ = *std::move(workspace);
+  CUDA_TRY(cublasSetWorkspace(cublas_.get(), workspace_.get(), kCublasWorkspace));  // after the stream: that resets it
+  int version = 0;
+  CUDA_TRY(cublasGetVersion(cublas_.get(), &version));
+  absl::StrAppend(&name_, ", cuBLAS ", version / 10000, ".", version / 100 % 100, ")");
+  return absl::OkStatus();
+}
+
+CudaBackend::~CudaBackend() {
+  if (Enter().ok()) cudaDeviceSynchronize();  // nothing may still use what goes now
+}
+
+// The current device is a setting of each thread.
+absl::Status CudaBackend::Enter() const {
+  thread_local int current = -1;
+  if (current == device_) return absl::OkStatus();
+  CUDA_TRY(cudaSetDevice(device_));
+  current = device_;
+  return absl::OkStatus();
+}
+
+// ---- Memory ---------------------------------------------------------------------------------------------------------
+
+std::optional<uint64_t> CudaBackend::free_memory() const {
+  size_t available = 0, total = 0;
+  if (!Enter().ok() || cudaMemGetInfo(&available, &total) != cudaSuccess) return std::nullopt;
+  return available;
+}
+
+absl::StatusOr<void*> CudaBackend::DoAllocate(size_t bytes) {
+  if (absl::Status status = Enter(); !status.ok()) return status;
+  auto memory = MakeCudaMemory(bytes);
+  if (!memory.ok()) return memory.status();
+  void* const address = memory->get();
+  CudaRegion region;
+  region.memory = *std::move(memory);
+  region.bytes = bytes;
+  regions_.Add(std::move(region));
+  return address;
+}
+
+// cudaFree waits for the device, so whatever still uses the memory has ended before it goes.
+void CudaBackend::DoFree(void* data) {
+  if (Enter().ok()) regions_.Remove(data);
+}
+
+absl::StatusOr<std::shared_ptr<void>> CudaBackend::AllocateHost(size_t bytes) {
+  if (absl::Status status = Enter(); !status.ok()) return status;
+  return MakePinnedMemory(bytes);
+}
+
+absl::Status CudaBackend::Use(std::initializer_list<const void*> reads, std::initializer_list<const void*> writes) {
+  if (absl::Status status = Enter(); !status.ok()) return status;
+  uploads_follow_compute_ = false;
+  for (const auto* operands : {&reads, &writes}) {
+    for (const void* address : *operands) {
+      CudaRegion* region = regions_.Find(address);
+      if (region == nullptr) continue;
+      if (region->upload_pending) CUDA_TRY(cudaStreamWaitEvent(compute_.get(), region->uploaded.get()));
+      region->upload_pending = false;
+      if (operands == &writes) region->rounded_current = false;
+    }
+  }
+  return absl::OkStatus();
+}
+
+// ---- Transfers ------------------------------------------------------------------------------------------------------
+
+absl::Status CudaBackend::Upload(const void* host, size_t bytes, void* to) {
+  if (absl::Status status = Enter(); !status.ok() || bytes == 0) return status;
+  CudaRegion* region = regions_.Find(to);
+  if (region == nullptr) return absl::InvalidArgumentError("an upload to memory that is not this backend's");
+  if (!uploads_follow_compute_) {
+    CUDA_TRY(cudaEventRecord(computed_.get(), compute_.get()));
+    CUDA_TRY(cudaStreamWaitEvent(upload_.get(), computed_.get()));
+    uploads_follow_compute_ = true;
+  }
+  if (absl::Status status = staging_.Copy(host, bytes, to, upload_.get()); !status.ok()) return status;
+  if (region->uploaded == nullptr) {
+    auto event = MakeCudaEvent();
+    if (!event.ok()) return event.status();
+    region->uploaded = *std::move(event);
+  }
+  CUDA_TRY(cudaEventRecord(region->uploaded.get(), upload_.get()));
+  region->upload_pending = true;
+  region->rounded_current = false;
+  return absl::OkStatus();
+}
+
+absl::Status CudaBackend::Download(const void* from, size_t bytes, void* host) {
+  if (absl::Status status = Use({from}, {}); !status.ok() || bytes == 0) return status;
+  CUDA_TRY(cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost, compute_.get()));
+  return absl::OkStatus();
+}
+
+absl::Status CudaBackend::Synchronize() {
+  if (absl::Status status = Enter(); !status.ok()) return status;
+  for (const CudaStream* stream : {&upload_, &compute_, &download_}) CUDA_TRY(cudaStreamSynchronize(stream->get()));
+  return absl::OkStatus();
+}
+
+absl::Status CudaBackend::BeginDownload(const void* from, size_t bytes, void* host) {
+  if (absl::Status status = Use({from}, {}); !status.ok()) return status;
+  if (spare_events_.empty()) {
+    auto event = MakeCudaEvent();
+    if (!event.ok()) return event.status();
+    spare_events_.push_back(*std::move(event));
+  }
+  // One event serves twice: download_ waits for what it says now, before it is recorded anew.
+  cudaEvent_t event = spare_events_.back().get();
+  CUDA_TRY(cudaEventRecord(event, compute_.get()));
+  CUDA_TRY(cudaStreamWaitEvent(download_.get(), event));
+  if (bytes > 0) CUDA_TRY(cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost, download_.get()));
+  CUDA_TRY(cudaEventRecord(event, download_.get()));
+  downloads_.push_back(std::move(spare_events_.back()));
+  spare_events_.pop_back();
+  return absl::OkStatus();
+}
+
+absl::Status CudaBackend::AwaitDownload() {
+  if (absl::Status status = Enter(); !status.ok()) return status;
+  if (downloads_.empty()) return absl::FailedPreconditionError("no download was begun");
+  CUDA_TRY(cudaEventSynchronize(downloads_.front().get()));
+  spare_events_.push_back(std::move(downloads_.front()));
+  downloads_.pop_front();
+  return absl::OkStatus();
+}
+
+// ---- Products -------------------------------------------------------------------------------------------------------
+
+absl::StatusOr<CudaBackend::Factor> CudaBackend::AsFactor(ConstMatrix matrix) {
+  if (precision() != Precision::kBf16) return Factor{matrix.data, CUDA_R_32F};
+  CudaRegion* region = regions_.Find(matrix.data);
+  if (region == nullptr) return absl::InvalidArgumentError("a product of memory that is not this backend's");
+  if (region->rounded == nullptr) {
+    auto memory = MakeCudaMemory((region->bytes + 1) / 2);
+    if (!memory.ok()) return memory.status();
+    region->rounded = *std::move(memory);
+  }
+  const auto* begin = static_cast<const float*>(region->memory.get());
+  if (!region->rounded_current) {
+    CUDA_TRY(CudaRoundToBf16(compute_.get(), begin, region->bytes / sizeof(float), region->rounded.get()));
+    region->rounded_current = true;
+  }
+  return Factor{static_cast<const uint16_t*>(region->rounded.get()) + (matrix.data - begin), CUDA_R_16BF};
+}
+
+// cuBLAS reads columns first, where our rows are its columns: it computes c' = op(b)' op(a)'.
+absl::Status CudaBackend::DoGemm(Transpose op_a, Transpose op_b, ConstMatrix a, ConstMatrix b, float beta, Matrix c) {
+  if (absl::Status status = Use({a.data, b.data}, {c.data}); !status.ok()) return status;
+  const auto factor_a = AsFactor(a), factor_b = AsFactor(b);
+  if (!factor_a.ok() || !factor_b.ok()) return factor_a.ok() ? factor_b.status() : factor_a.status();
+  const auto operation = [](Transpose t) { return t == Transpose::kPlain ? CUBLAS_OP_N : CUBLAS_OP_T; };
+  const int64_t inner = op_a == Transpose::kPlain ? a.cols : a.rows;
+  const float alpha = 1;
+  const cublasComputeType_t sums = precision() == Precision::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  CUDA_TRY(cublasGemmEx_64(cublas_.get(), operation(op_b), operation(op_a), c.cols, c.rows, inner, &alpha,
+                           factor_b->data, factor_b->type, b.stride, factor_a->data, factor_a->type, a.stride, &beta,
+                           c.data, CUDA_R_32F, c.stride, sums, CUBLAS_GEMM_DEFAULT));
+  return absl::OkStatus();
+}
+
+// ---- The rest -------------------------------------------------------------------------------------------------------
+
+absl::Status CudaBackend::DoAddBias(const float* bias, Matrix x) {
+  if (absl::Status status = Use({bias}, {x.data}); !status.ok()) return status;
+  CUDA_TRY(CudaAddBias(compute_.get(), bias, x));
+  return absl::OkStatus();
+}
+
+absl::Status CudaBackend::DoAddBiasActivate(const float* bias, ActivationFunction f, Matrix x) {
+  if (absl::Status status = Use({bias}, {x.data}); !status.ok()) return status;
+  CUDA_TRY(CudaAddBiasActivate(compute_.get(), bias, f, x));
+  return absl::OkStatus();
+}
+
+absl::Status CudaBackend::DoSumRows(ConstMatrix x, float* sums) {
+  if (absl::Status status = Use({x.data}, {sums}); !status.ok()) return status;
+  CUDA_TRY(CudaSumRows(compute_.get(), x, sums));
+  return absl::OkStatus();
+}
+
+absl::Status CudaBackend::DoActivate(ActivationFunction f, ConstMatrix x, Matrix y) {
+  if (absl::Status status = Use({x.data}, {y.data}); !status.ok()) return status;
+  CUDA_TRY(CudaActivate(compute_.get(), f, x, y));
+  return absl::OkStatus();
+}
+
+absl::Status CudaBackend::DoActivateBackward(ActivationFunction f, ConstMatrix y, ConstMatrix dy, Matrix dx) {
+  if (absl::Status status = Use({y.data, dy.data}, {dx.data}); !status.ok()) return status;
+  CUDA_TRY(CudaActivateBackward(compute_.get(), f, y, dy, dx));
+  return absl::OkStatus();
+}
+
+absl::Status CudaBackend::DoDropout(DropoutMask mask, ConstMatrix x, Matrix y) {
+  if (absl::Status status = Use({x.data}, {y.data}); !status.ok()) return status;
+  CUDA_TRY(CudaDropout(compute_.get(), mask, x, y));
+  return absl::OkStatus();
+}
+
+absl::Status CudaBackend::DoCopy(ConstMatrix from, Matrix to) {
+  if (absl::Status status = Use({from.data}, {to.data}); !status.ok()) return status;
+  CUDA_TRY(CudaCopy(compute_.get(), from, to));
+  return absl::OkStatus();
+}
+
+absl::Status CudaBackend::DoAccumulate(ConstMatrix from, Matrix to) {
+  if (absl::Status status = Use({from.data}, {to.data}); !status.ok()) return status;
+  CUDA_TRY(CudaAccumulate(compute_.get(), from, to));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<double*> CudaBackend::RowLosses(int64_t rows) {
+  if (rows > row_losses_rows_) {
+    row_losses_rows_ = 0;
+    row_losses_.reset();  // waits for the device: only where a batch is larger than all before
+    auto memory = MakeCudaMemory(static_cast<size_t>(rows) * sizeof(double));
+    if (!memory.ok()) return memory.status();
+    row_losses_ = *std::move(memory);
+    row_losses_rows_ = rows;
+  }
+  return static_cast<double*>(row_losses_.get());
+}
+
+absl::Status CudaBackend::DoSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, Matrix d_logits,
+                                                BatchTotals* totals) {
+  if (absl::Status status = Use({logits.data, labels}, {d_logits.data, totals}); !status.ok()) return status;
+  const auto losses = RowLosses(logits.rows);
+  if (!losses.ok()) return losses.status();
+  CUDA_TRY(CudaSoftmaxCrossEntropy(compute_.get(), logits, labels, d_logits, *losses));
+  CUDA_TRY(CudaAddLosses(compute_.get(), *losses, logits.rows, totals));
+  return absl::OkStatus();
+}
+
+absl::Status CudaBackend::DoMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, Matrix d_outputs,
+                                             BatchTotals* totals) {
+  if (absl::Status status = Use({outputs.data, targets.data}, {d_outputs.data, totals}); !status.ok()) return status;
+  const auto losses = RowLosses(outputs.rows);
+  if (!losses.ok()) return losses.status();
+  CUDA_TRY(CudaMeanSquaredError(compute_.get(), outputs, targets, d_outputs, *losses));
+  CUDA_TRY(CudaAddLosses(compute_.get(), *losses, outputs.rows, totals));
+  return absl::OkStatus();
+}
+
+absl::Status CudaBackend::DoCountCorrect(ConstMatrix outputs, const int32_t* labels, BatchTotals* totals) {
+  if (absl::Status status = Use({outputs.data, labels}, {totals}); !status.ok()) return status;
+  CUDA_TRY(CudaCountCorrect(compute_.get(), outputs, labels, totals));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(int device) {
+  auto backend = std::make_unique<CudaBackend>(device);
+  if (absl::Status status = backend->Open(); !status.ok()) return status;
+  return std::unique_ptr<Backend>(std::move(backend));
+}
+
+}  // namespace downpour

@@ -1,0 +1,116 @@
+#include "tensor/cuda_ceilings.h"
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "tensor/cuda_kernels.h"
+#include "tensor/cuda_memory.h"
+#include "tensor/cuda_status.h"
+
+namespace downpour {
+namespace {
+
+constexpr int kWarmUps = 3;
+constexpr size_t kWorkspace = size_t{32} << 20;
+
+struct CublasDeleter {
+  void operator()(cublasHandle_t handle) const { cublasDestroy(handle); }
+};
+
+absl::StatusOr<double> MedianSeconds(cudaStream_t stream, int runs, const std::function<absl::Status()>& run) {
+  auto begin = MakeCudaEvent(cudaEventDefault), end = MakeCudaEvent(cudaEventDefault);
+  if (!begin.ok() || !end.ok()) return begin.ok() ? end.status() : begin.status();
+  std::vector<float> milliseconds;
+  for (int i = -kWarmUps; i < std::max(runs, 1); ++i) {
+    CUDA_TRY(cudaEventRecord(begin->get(), stream));
+    if (absl::Status status = run(); !status.ok()) return status;
+    CUDA_TRY(cudaEventRecord(end->get(), stream));
+    CUDA_TRY(cudaEventSynchronize(end->get()));
+    float taken = 0;
+    CUDA_TRY(cudaEventElapsedTime(&taken, begin->get(), end->get()));
+    if (i >= 0) milliseconds.push_back(taken);
+  }
+  std::sort(milliseconds.begin(), milliseconds.end());
+  return 1e-3 * double{milliseconds[milliseconds.size() / 2]};
+}
+
+// `count` floats in [-1, 1) on the device.
+absl::StatusOr<CudaMemory> RandomFloats(size_t count) {
+  std::vector<float> numbers(count);
+  uint32_t state = 1;
+  for (float& number : numbers) {
+    state = state * 1664525u + 1013904223u;
+    number = static_cast<float>(state >> 8) * 0x1p-23f - 1.0f;
+  }
+  auto memory = MakeCudaMemory(count * sizeof(float));
+  if (!memory.ok()) return memory.status();
+  CUDA_TRY(cudaMemcpy(memory->get(), numbers.data(), count * sizeof(float), cudaMemcpyHostToDevice));
+  return memory;
+}
+
+absl::StatusOr<CudaMemory> RandomFactor(size_t count, Precision precision) {
+  auto floats = RandomFloats(count);
+  if (!floats.ok() || precision != Precision::kBf16) return floats;
+  auto rounded = MakeCudaMemory(count * 2);
+  if (!rounded.ok()) return rounded;
+  CUDA_TRY(CudaRoundToBf16(nullptr, static_cast<const float*>(floats->get()), count, rounded->get()));
+  CUDA_TRY(cudaDeviceSynchronize());
+  return rounded;
+}
+
+}  // namespace
+
+absl::StatusOr<double> TimeCudaProduct(int device, Precision precision, const ProductShape& shape, int runs) {
+  CUDA_TRY(cudaSetDevice(device));
+  auto stream = MakeCudaStream();
+  if (!stream.ok()) return stream.status();
+  auto a = RandomFactor(static_cast<size_t>(shape.m * shape.k), precision);
+  auto b = RandomFactor(static_cast<size_t>(shape.k * shape.n), precision);
+  auto c = MakeCudaMemory(static_cast<size_t>(shape.m * shape.n) * sizeof(float));
+  auto workspace = MakeCudaMemory(kWorkspace);
+  for (const absl::Status& status : {a.status(), b.status(), c.status(), workspace.status()}) {
+    if (!status.ok()) return status;
+  }
+  cublasHandle_t handle = nullptr;
+  CUDA_TRY(cublasCreate(&handle));
+  const std::unique_ptr<std::remove_pointer_t<cublasHandle_t>, CublasDeleter> owner(handle);
+  CUDA_TRY(cublasSetStream(handle, stream->get()));
+  CUDA_TRY(cublasSetWorkspace(handle, workspace->get(), kWorkspace));
+  const cudaDataType type = precision == Precision::kBf16 ? CUDA_R_16BF : CUDA_R_32F;
+  const cublasComputeType_t sums = precision == Precision::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  const bool plain_a = shape.op_a == Transpose::kPlain, plain_b = shape.op_b == Transpose::kPlain;
+  const float alpha = 1, beta = 0;
+  return MedianSeconds(stream->get(), runs, [&]() -> absl::Status {
+    // Columns first, as in the backend: c' = op(b)' op(a)'.
+    CUDA_TRY(cublasGemmEx_64(handle, plain_b ? CUBLAS_OP_N : CUBLAS_OP_T, plain_a ? CUBLAS_OP_N : CUBLAS_OP_T, shape.n,
+                             shape.m, shape.k, &alpha, b->get(), type, plain_b ? shape.n : shape.k, a->get(), type,
+                             plain_a ? shape.k : shape.m, &beta, c->get(), type, shape.n, sums, CUBLAS_GEMM_DEFAULT));
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<double> TimeCudaCopy(int device, CopyPath path, size_t bytes, int runs) {
+  CUDA_TRY(cudaSetDevice(device));
+  auto stream = MakeCudaStream();
+  auto memory = MakeCudaMemory(bytes), other = MakeCudaMemory(bytes);
+  auto host = MakePinnedMemory(bytes);
+  for (const absl::Status& status : {stream.status(), memory.status(), other.status(), host.status()}) {
+    if (!status.ok()) return status;
+  }
+  const bool from_host = path == CopyPath::kToDevice, to_host = path == CopyPath::kToHost;
+  const cudaMemcpyKind kind = from_host ? cudaMemcpyHostToDevice
+                              : to_host ? cudaMemcpyDeviceToHost
+                                        : cudaMemcpyDeviceToDevice;
+  void* const to = to_host ? host->get() : memory->get();
+  const void* const from = from_host ? host->get() : other->get();
+  return MedianSeconds(stream->get(), runs, [&]() -> absl::Status {
+    CUDA_TRY(cudaMemcpyAsync(to, from, bytes, kind, stream->get()));
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace downpour

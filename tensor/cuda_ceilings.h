@@ -1,0 +1,16 @@
+// What a GPU can do at best, for benchmarks to compare with: cuBLAS alone and plain copies, timed by the device's events.
+//
+// Units: seconds, the median of `runs` after a warm-up. Products run on random numbers: zeros are faster than real data.
+#pragma once
+
+#include <cstddef>
+
+#include "absl/status/statusor.h"
+#include "tensor/cuda_module.h"
+
+namespace downpour {
+
+absl::StatusOr<double> TimeCudaProduct(int device, Precision precision, const ProductShape& shape, int runs);
+absl::StatusOr<double> TimeCudaCopy(int device, CopyPath path, size_t bytes, int runs);
+
+}  // namespace downpour

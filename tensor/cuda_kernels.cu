@@ -1,0 +1,311 @@
+#include <cuda_bf16.h>
+
+#include "tensor/cuda_kernels.h"
+#include "tensor/cuda_map.cuh"
+
+namespace downpour {
+namespace {
+
+constexpr unsigned kWholeWarp = 0xffffffffu;
+constexpr int kWarp = 32;
+constexpr int kRowsPerBlock = kMapThreads / kWarp;  // of kernels that give each row a warp
+
+// ---- Elementwise ----------------------------------------------------------------------------------------------------
+
+struct Relu {
+  __device__ float operator()(float x) const { return x < 0 ? 0 : x; }  // NaN stays
+};
+struct Sigmoid {
+  __device__ float operator()(float x) const { return 1 / (1 + expf(-x)); }
+  __device__ static float Slope(float y) { return y * (1 - y); }
+};
+struct Tanh {
+  __device__ float operator()(float x) const { return tanhf(x); }
+  __device__ static float Slope(float y) { return 1 - y * y; }
+};
+
+template <class Function>
+struct Backward {
+  __device__ float operator()(float y, float dy) const { return dy * Function::Slope(y); }
+};
+template <>
+struct Backward<Relu> {  // a gradient that is not finite must not pass a unit that is off
+  __device__ float operator()(float y, float dy) const { return y > 0 ? dy : 0; }
+};
+
+struct Identity {
+  __device__ float operator()(float x) const { return x; }
+};
+struct Sum {
+  __device__ float operator()(float x, float y) const { return x + y; }
+};
+
+// Calls run(Function()) for the function meant.
+template <class Run>
+cudaError_t With(ActivationFunction f, const Run& run) {
+  switch (f) {
+    case ActivationFunction::kRelu:
+      return run(Relu());
+    case ActivationFunction::kSigmoid:
+      return run(Sigmoid());
+    case ActivationFunction::kTanh:
+      return run(Tanh());
+  }
+  return cudaErrorInvalidValue;
+}
+
+template <class Function>
+__global__ void BiasKernel(Function f, const float* bias, Matrix x) {
+  for (int64_t r = blockIdx.y; r < x.rows; r += gridDim.y) {
+    for (int64_t c = ThreadIndex(); c < x.cols; c += ThreadCount()) x.row(r)[c] = f(x.row(r)[c] + bias[c]);
+  }
+}
+
+template <class Function>
+__global__ void BiasKernel4(Function f, const float4* bias, Matrix x) {
+  for (int64_t r = blockIdx.y; r < x.rows; r += gridDim.y) {
+    float4* row = reinterpret_cast<float4*>(x.row(r));
+    for (int64_t c = ThreadIndex(); c < x.cols / 4; c += ThreadCount()) {
+      const float4 v = row[c], b = bias[c];
+      row[c] = make_float4(f(v.x + b.x), f(v.y + b.y), f(v.z + b.z), f(v.w + b.w));
+    }
+  }
+}
+
+template <class Function>
+cudaError_t AddBiasThen(cudaStream_t stream, Function f, const float* bias, Matrix x) {
+  const bool by_four = x.cols % 4 == 0 && x.stride % 4 == 0 && Aligned16(x.data) && Aligned16(bias);
+  const unsigned across = BlocksFor(by_four ? x.cols / 4 : x.cols, kMapThreads);
+  const dim3 blocks(across, static_cast<unsigned>(std::clamp<int64_t>(x.rows, 1, kMostBlocks / across)));
+  if (by_four) {
+    BiasKernel4<<<blocks, kMapThreads, 0, stream>>>(f, reinterpret_cast<const float4*>(bias), x);
+  } else {
+    BiasKernel<<<blocks, kMapThreads, 0, stream>>>(f, bias, x);
+  }
+  return cudaGetLastError();
+}
+
+__global__ void Bf16Kernel(const float* from, int64_t count, __nv_bfloat16* to) {
+  const int64_t quads = count / 4;
+  for (int64_t i = ThreadIndex(); i < quads; i += ThreadCount()) {
+    const float4 v = reinterpret_cast<const float4*>(from)[i];
+    reinterpret_cast<__nv_bfloat162*>(to)[2 * i] = __floats2bfloat162_rn(v.x, v.y);
+    reinterpret_cast<__nv_bfloat162*>(to)[2 * i + 1] = __floats2bfloat162_rn(v.z, v.w);
+  }
+  for (int64_t i = 4 * quads + ThreadIndex(); i < count; i += ThreadCount()) to[i] = __float2bfloat16_rn(from[i]);
+}
+
+// ---- Dropout --------------------------------------------------------------------------------------------------------
+
+template <int kRotate>
+__device__ void ThreefryRound(uint32_t& x0, uint32_t& x1) {
+  x0 += x1;
+  x1 = __funnelshift_l(x1, x1, kRotate) ^ x0;
+}
+
+// Counter (x0, x1) to two random words, in place. The rotations and the parity constant are the paper's.
+__device__ void Threefry(uint64_t seed, uint32_t& x0, uint32_t& x1) {
+  const uint32_t low = static_cast<uint32_t>(seed), high = static_cast<uint32_t>(seed >> 32);
+  const uint32_t key[3] = {low, high, low ^ high ^ 0x1BD11BDAu};
+  x0 += key[0];
+  x1 += key[1];
+#pragma unroll
+  for (uint32_t fours = 1; fours <= 3; ++fours) {
+    if (fours % 2 == 1) {
+      ThreefryRound<13>(x0, x1);
+      ThreefryRound<15>(x0, x1);
+      ThreefryRound<26>(x0, x1);
+      ThreefryRound<6>(x0, x1);
+    } else {
+      ThreefryRound<17>(x0, x1);
+      ThreefryRound<29>(x0, x1);
+      ThreefryRound<16>(x0, x1);
+      ThreefryRound<24>(x0, x1);
+    }
+    x0 += key[fours % 3];
+    x1 += key[(fours + 1) % 3] + fours;
+  }
+  ThreefryRound<17>(x0, x1);
+}
+
+__global__ void DropoutKernel(uint64_t seed, uint32_t threshold, float scale, ConstMatrix x, Matrix y) {
+  const int64_t half = (x.cols + 1) / 2;
+  for (int64_t r = blockIdx.y; r < x.rows; r += gridDim.y) {
+    for (int64_t c = ThreadIndex(); c < half; c += ThreadCount()) {
+      uint32_t word0 = static_cast<uint32_t>(r), word1 = static_cast<uint32_t>(c);
+      Threefry(seed, word0, word1);
+      y.row(r)[c] = word0 < threshold ? 0 : x.row(r)[c] * scale;
+      if (c + half < x.cols) y.row(r)[c + half] = word1 < threshold ? 0 : x.row(r)[c + half] * scale;
+    }
+  }
+}
+
+// ---- Reductions -----------------------------------------------------------------------------------------------------
+
+// Blocks of kWarp columns; the block's warps take turns with the rows.
+constexpr int kSumWarps = 16;
+__global__ void SumRowsKernel(ConstMatrix x, float* sums) {
+  __shared__ float partial[kSumWarps][kWarp];
+  const int64_t c = int64_t{blockIdx.x} * kWarp + threadIdx.x;
+  float sum = 0;
+  if (c < x.cols) {
+#pragma unroll 8
+    for (int64_t r = threadIdx.y; r < x.rows; r += kSumWarps) sum += x.row(r)[c];
+  }
+  partial[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y > 0 || c >= x.cols) return;
+  for (int i = 1; i < kSumWarps; ++i) sum += partial[i][threadIdx.x];
+  sums[c] = sum;
+}
+
+template <class T, class Combine>
+__device__ T ReduceWarp(T value, const Combine& combine) {
+  for (int distance = kWarp / 2; distance > 0; distance /= 2) {
+    value = combine(value, __shfl_xor_sync(kWholeWarp, value, distance));
+  }
+  return value;  // on every lane
+}
+
+__device__ int64_t RowOfWarp() { return int64_t{blockIdx.x} * kRowsPerBlock + threadIdx.x / kWarp; }
+
+__global__ void SoftmaxKernel(ConstMatrix logits, const int32_t* labels, Matrix d_logits, double* row_losses) {
+  const int64_t r = RowOfWarp();
+  const int lane = threadIdx.x % kWarp;
+  if (r >= logits.rows) return;  // the whole warp
+  const float* x = logits.row(r);
+  const float at_label = x[labels[r]];
+  float largest = x[0];
+  for (int64_t c = lane; c < logits.cols; c += kWarp) largest = fmaxf(largest, x[c]);
+  largest = ReduceWarp(largest, [](float a, float b) { return fmaxf(a, b); });
+  float sum = 0;
+  for (int64_t c = lane; c < logits.cols; c += kWarp) sum += expf(x[c] - largest);
+  sum = ReduceWarp(sum, [](float a, float b) { return a + b; });
+  if (lane == 0) row_losses[r] = log(double{sum}) - (double{at_label} - double{largest});
+  if (d_logits.rows == 0) return;
+  __syncwarp();  // in place: every lane has read its at_label
+  const float scale = 1.0f / static_cast<float>(logits.rows);
+  const float share = scale / sum;
+  for (int64_t c = lane; c < logits.cols; c += kWarp) {
+    const float gradient = expf(x[c] - largest) * share;
+    d_logits.row(r)[c] = c == labels[r] ? gradient - scale : gradient;
+  }
+}
+
+__global__ void SquaredErrorKernel(ConstMatrix outputs, ConstMatrix targets, Matrix d_outputs, float scale,
+                                   double* row_losses) {
+  const int64_t r = RowOfWarp();
+  const int lane = threadIdx.x % kWarp;
+  if (r >= outputs.rows) return;  // the whole warp
+  double loss = 0;
+  for (int64_t c = lane; c < outputs.cols; c += kWarp) {
+    const float out = outputs.row(r)[c], target = targets.row(r)[c];
+    const double error = double{out} - double{target};
+    loss += error * error;
+    if (d_outputs.rows > 0) d_outputs.row(r)[c] = (out - target) * scale;
+  }
+  loss = ReduceWarp(loss, [](double a, double b) { return a + b; });
+  if (lane == 0) row_losses[r] = loss / static_cast<double>(outputs.cols);
+}
+
+// One block.
+__global__ void AddLossesKernel(const double* row_losses, int64_t rows, BatchTotals* totals) {
+  __shared__ double partial[kRowsPerBlock];
+  double sum = 0;
+  for (int64_t r = threadIdx.x; r < rows; r += kMapThreads) sum += row_losses[r];
+  sum = ReduceWarp(sum, [](double a, double b) { return a + b; });
+  if (threadIdx.x % kWarp == 0) partial[threadIdx.x / kWarp] = sum;
+  __syncthreads();
+  if (threadIdx.x > 0) return;
+  for (int i = 1; i < kRowsPerBlock; ++i) sum += partial[i];
+  totals->loss += sum;
+}
+
+__global__ void CountCorrectKernel(ConstMatrix outputs, const int32_t* labels, BatchTotals* totals) {
+  const int64_t r = RowOfWarp();
+  const int lane = threadIdx.x % kWarp;
+  if (r >= outputs.rows) return;  // the whole warp
+  const float* row = outputs.row(r);
+  float largest = row[0];
+  int64_t best = 0;
+  for (int64_t c = lane; c < outputs.cols; c += kWarp) {
+    if (row[c] > largest) {
+      largest = row[c];
+      best = c;
+    }
+  }
+  for (int distance = kWarp / 2; distance > 0; distance /= 2) {  // the first of equals wins
+    const float other = __shfl_xor_sync(kWholeWarp, largest, distance);
+    const int64_t other_best = __shfl_xor_sync(kWholeWarp, best, distance);
+    if (other > largest || (other == largest && other_best < best)) {
+      largest = other;
+      best = other_best;
+    }
+  }
+  const bool correct =
+      outputs.cols == 1 ? fabsf(row[0] - static_cast<float>(labels[r])) < 0.5f : best == int64_t{labels[r]};
+  static_assert(sizeof(unsigned long long) == sizeof(totals->correct));
+  if (lane == 0 && correct) atomicAdd(reinterpret_cast<unsigned long long*>(&totals->correct), 1ull);
+}
+
+unsigned BlocksOfRows(int64_t rows) { return static_cast<unsigned>((rows + kRowsPerBlock - 1) / kRowsPerBlock); }
+
+}  // namespace
+
+cudaError_t CudaAddBias(cudaStream_t stream, const float* bias, Matrix x) {
+  return AddBiasThen(stream, Identity(), bias, x);
+}
+cudaError_t CudaAddBiasActivate(cudaStream_t stream, const float* bias, ActivationFunction f, Matrix x) {
+  return With(f, [&](auto function) { return AddBiasThen(stream, function, bias, x); });
+}
+cudaError_t CudaSumRows(cudaStream_t stream, ConstMatrix x, float* sums) {
+  const unsigned blocks = static_cast<unsigned>((x.cols + kWarp - 1) / kWarp);
+  SumRowsKernel<<<blocks, dim3(kWarp, kSumWarps), 0, stream>>>(x, sums);
+  return cudaGetLastError();
+}
+cudaError_t CudaActivate(cudaStream_t stream, ActivationFunction f, ConstMatrix x, Matrix y) {
+  return With(f, [&](auto function) { return Map(stream, function, y, x); });
+}
+cudaError_t CudaActivateBackward(cudaStream_t stream, ActivationFunction f, ConstMatrix y, ConstMatrix dy, Matrix dx) {
+  return With(f, [&](auto function) { return Map(stream, Backward<decltype(function)>(), dx, y, dy); });
+}
+cudaError_t CudaDropout(cudaStream_t stream, DropoutMask mask, ConstMatrix x, Matrix y) {
+  const uint32_t threshold = static_cast<uint32_t>(mask.rate * 0x1p32);
+  const float scale = static_cast<float>(1 / (1 - mask.rate));
+  const unsigned across = BlocksFor((x.cols + 1) / 2, kMapThreads);
+  const dim3 blocks(across, static_cast<unsigned>(std::clamp<int64_t>(x.rows, 1, kMostBlocks / across)));
+  DropoutKernel<<<blocks, kMapThreads, 0, stream>>>(mask.seed, threshold, scale, x, y);
+  return cudaGetLastError();
+}
+cudaError_t CudaCopy(cudaStream_t stream, ConstMatrix from, Matrix to) { return Map(stream, Identity(), to, from); }
+cudaError_t CudaAccumulate(cudaStream_t stream, ConstMatrix from, Matrix to) {
+  return Map(stream, Sum(), to, from, ConstMatrix(to));
+}
+
+cudaError_t CudaSoftmaxCrossEntropy(cudaStream_t stream, ConstMatrix logits, const int32_t* labels, Matrix d_logits,
+                                    double* row_losses) {
+  SoftmaxKernel<<<BlocksOfRows(logits.rows), kMapThreads, 0, stream>>>(logits, labels, d_logits, row_losses);
+  return cudaGetLastError();
+}
+cudaError_t CudaMeanSquaredError(cudaStream_t stream, ConstMatrix outputs, ConstMatrix targets, Matrix d_outputs,
+                                 double* row_losses) {
+  const double elements = static_cast<double>(outputs.cols) * static_cast<double>(outputs.rows);
+  SquaredErrorKernel<<<BlocksOfRows(outputs.rows), kMapThreads, 0, stream>>>(
+      outputs, targets, d_outputs, static_cast<float>(2 / elements), row_losses);
+  return cudaGetLastError();
+}
+cudaError_t CudaAddLosses(cudaStream_t stream, const double* row_losses, int64_t rows, BatchTotals* totals) {
+  AddLossesKernel<<<1, kMapThreads, 0, stream>>>(row_losses, rows, totals);
+  return cudaGetLastError();
+}
+cudaError_t CudaCountCorrect(cudaStream_t stream, ConstMatrix outputs, const int32_t* labels, BatchTotals* totals) {
+  CountCorrectKernel<<<BlocksOfRows(outputs.rows), kMapThreads, 0, stream>>>(outputs, labels, totals);
+  return cudaGetLastError();
+}
+cudaError_t CudaRoundToBf16(cudaStream_t stream, const float* from, size_t count, void* to) {
+  const int64_t n = static_cast<int64_t>(count);
+  Bf16Kernel<<<BlocksFor(n, 4 * kMapThreads), kMapThreads, 0, stream>>>(from, n, static_cast<__nv_bfloat16*>(to));
+  return cudaGetLastError();
+}
+
+}  // namespace downpour

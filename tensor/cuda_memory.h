@@ -1,0 +1,82 @@
+// Streams, events and memory of one GPU, as owners; and what the backend knows of each piece of device memory.
+//
+// Errors: from Create and Record; destructors ignore them, since a lost GPU answers nothing but errors.
+// Threads: those of the CUDA runtime; the device must be the calling thread's current one.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <type_traits>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tensor/cuda_status.h"
+
+namespace downpour {
+
+struct CudaDeleter {
+  void operator()(cudaStream_t stream) const { cudaStreamDestroy(stream); }
+  void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
+  void operator()(void* memory) const { cudaFree(memory); }
+};
+using CudaStream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, CudaDeleter>;
+using CudaEvent = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, CudaDeleter>;
+using CudaMemory = std::unique_ptr<void, CudaDeleter>;
+
+// One that does not wait for the default stream.
+inline absl::StatusOr<CudaStream> MakeCudaStream() {
+  cudaStream_t stream = nullptr;
+  CUDA_TRY(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  return CudaStream(stream);
+}
+// `flags`: cudaEventDisableTiming for one that only orders.
+inline absl::StatusOr<CudaEvent> MakeCudaEvent(unsigned flags = cudaEventDisableTiming) {
+  cudaEvent_t event = nullptr;
+  CUDA_TRY(cudaEventCreateWithFlags(&event, flags));
+  return CudaEvent(event);
+}
+inline absl::StatusOr<CudaMemory> MakeCudaMemory(size_t bytes) {
+  void* memory = nullptr;
+  CUDA_TRY(cudaMalloc(&memory, bytes));
+  return CudaMemory(memory);
+}
+// Page-locked, freed on whatever thread lets go last.
+inline absl::StatusOr<std::shared_ptr<void>> MakePinnedMemory(size_t bytes) {
+  void* memory = nullptr;
+  CUDA_TRY(cudaHostAlloc(&memory, bytes, cudaHostAllocPortable));
+  return std::shared_ptr<void>(memory, [](void* pinned) { cudaFreeHost(pinned); });
+}
+
+// One allocation on the device.
+struct CudaRegion {
+  CudaMemory memory;
+  size_t bytes = 0;
+  CudaEvent uploaded;           // made by the first upload
+  bool upload_pending = false;  // not yet waited for by the stream that computes
+  CudaMemory rounded;           // its floats as bfloat16, element by element; made by the first product that wants them
+  bool rounded_current = false;
+};
+
+class CudaRegions {
+ public:
+  void Add(CudaRegion region) { regions_[Key(region.memory.get())] = std::move(region); }
+  void Remove(const void* begin) { regions_.erase(Key(begin)); }
+
+  // The region around an address that some Allocate gave, or null for a foreign one.
+  CudaRegion* Find(const void* address) {
+    auto next = regions_.upper_bound(Key(address));
+    if (next == regions_.begin()) return nullptr;
+    const auto at = std::prev(next);
+    return Key(address) - at->first < at->second.bytes ? &at->second : nullptr;
+  }
+
+ private:
+  static uintptr_t Key(const void* address) { return reinterpret_cast<uintptr_t>(address); }
+  std::map<uintptr_t, CudaRegion> regions_;
+};
+
+}  // namespace downpour

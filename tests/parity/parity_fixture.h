@@ -1,0 +1,60 @@
+// Random operands in the memory of the backend under test.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/parity/device_matrix.h"
+#include "tests/parity/devices.h"
+
+namespace downpour {
+
+inline constexpr double kRounding = 0x1p-23;  // one rounding of a float, and a little
+inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+inline constexpr ActivationFunction kFunctions[] = {ActivationFunction::kRelu, ActivationFunction::kSigmoid,
+                                                    ActivationFunction::kTanh};
+
+class BackendParityTest : public testing::TestWithParam<DeviceCase> {
+ protected:
+  // A result's place, filled with what must not be read.
+  DeviceMatrix Unset(int64_t rows, int64_t cols, int64_t gap = 0) {
+    Numbers numbers(rows, cols);
+    std::fill(numbers.values.begin(), numbers.values.end(), kNan);
+    return DeviceMatrix(*backend_, numbers, gap);
+  }
+
+  // Totals in the backend's memory, from zero.
+  BatchTotals Totals(const std::function<absl::Status(BatchTotals*)>& operation) {
+    Buffer memory = std::move(*backend_->Allocate(sizeof(BatchTotals)));
+    BatchTotals totals;
+    EXPECT_TRUE(backend_->Upload(&totals, sizeof(totals), memory.data()).ok());
+    const absl::Status status = operation(static_cast<BatchTotals*>(memory.data()));
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_TRUE(backend_->Download(memory.data(), sizeof(totals), &totals).ok());
+    EXPECT_TRUE(backend_->Synchronize().ok());
+    return totals;
+  }
+
+  Buffer UploadLabels(const std::vector<int32_t>& labels) {
+    Buffer memory = std::move(*backend_->Allocate(labels.size() * sizeof(int32_t)));
+    EXPECT_TRUE(backend_->Upload(labels.data(), labels.size() * sizeof(int32_t), memory.data()).ok());
+    return memory;
+  }
+  static absl::Span<const int32_t> LabelView(const Buffer& memory, size_t count) {
+    return {static_cast<const int32_t*>(memory.data()), count};
+  }
+
+  std::unique_ptr<Backend> backend_ = GetParam().open();
+  Random random_{1};
+};
+
+inline std::string NameOfDevice(const testing::TestParamInfo<DeviceCase>& device) { return device.param.name; }
+
+}  // namespace downpour
