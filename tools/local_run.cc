@@ -103,17 +103,26 @@ void LocalRun::OnChiefExit(const Exited& exited, const std::string& how) {
     result_.cause = absl::StrCat("the chief died as the job ended: ", Who(exited), " got ", how);
     return;
   }
-  const double progress = status_.leases_committed.value_or(0);
-  const RestartBudget::Restart restart = budget_.Spend(kChiefTask, progress, exited.lived, how);
-  due_[kChiefTask] = {Clock::now() + restart.delay, restart.attempt, absl::StrCat(Who(exited), " ended: ", how)};
-  if (budget_.Of(kChiefTask).spent()) GiveUp(WhyNoMore(kChiefTask));
+  StartAgain(exited, how);
+  if (budget_.Of(kChiefTask).spent()) return GiveUp(WhyNoMore(kChiefTask));
+  if (!chief_) return;
+  for (const std::string& member : MemberTasks(cluster_)) {  // needed again, should it go on
+    if (supervisor_.IsRunning(member) || due_.contains(member)) continue;
+    const RestartBudget::Restart restart = budget_.Spend(member, 0, RestartBudget::kShortLife, "its chief's word");
+    due_[member] = {Clock::now() + kRestartNoSooner, restart.attempt,
+                    absl::StrCat(member, " left at its chief's word")};
+  }
 }
 
-void LocalRun::OnMemberExit(const Exited& exited, const std::string& how) {
+void LocalRun::StartAgain(const Exited& exited, const std::string& how) {
   const double progress = status_.leases_committed.value_or(0);
   const RestartBudget::Restart restart = budget_.Spend(exited.name, progress, exited.lived, how);
   const Duration delay = WIFSIGNALED(exited.wait_status) ? restart.delay : std::max(restart.delay, kRestartNoSooner);
   due_[exited.name] = {Clock::now() + delay, restart.attempt, absl::StrCat(Who(exited), " ended: ", how)};
+}
+
+void LocalRun::OnMemberExit(const Exited& exited, const std::string& how) {
+  StartAgain(exited, how);
   // Nobody else has what a ps holds; of workers one is enough.
   if (IsServerTask(exited.name) ? budget_.Of(exited.name).spent() : NoWorkerGetsOn()) GiveUp(WhyNoMore(exited.name));
 }

@@ -54,6 +54,7 @@ class LocalRun {
   void OnSignal(int signal);
   void OnExit(const Exited& exited);
   void OnChiefExit(const Exited& exited, const std::string& how);
+  void StartAgain(const Exited& exited, const std::string& how);  // soon
   void OnMemberExit(const Exited& exited, const std::string& how);
   bool NoWorkerGetsOn();
   std::string WhyNoMore(const std::string& task);

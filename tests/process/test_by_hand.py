@@ -48,6 +48,21 @@ class ByHandTest(ProcessTest):
         self.finish([chief, *members])
         self.check_success()
 
+    def test_a_chief_that_is_killed_and_started_again(self):
+        self.write_job(training={"epochs": 200})
+        chief, *members = self.start_cluster()
+        self.wait_until(lambda s: s["progress"]["leasesCommitted"] > 0)
+        second = self.start("chief", f"--job={self.job_file}", f"--job_dir={self.job_dir}")
+        self.assertEqual(second.finish()[0], 1)
+        self.assertIn("belongs to a running chief", second.said)
+
+        chief.end()
+        chief = self.start_chief(f"--trace_dir={self.job_dir}/trace")
+        self.finish([chief, *members])
+        summary = self.check_success()
+        self.assertEqual((summary["chiefRestarts"], summary["psLost"], summary["workersLost"]), (1, 0, 0))
+        self.assertEqual(summary["batchesRecomputed"], 0)
+
     def test_a_cluster_that_is_not_complete_says_who_is_missing(self):
         self.write_job()
         self.start_chief()

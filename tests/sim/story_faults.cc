@@ -60,6 +60,9 @@ void Story::OnCrash(Life life) {
   if (state == JobState::kFailed || state == JobState::kCancelled) return OnChiefExit(1, "killed as the job ended");
   chief_ = Life::kNone;
   StartChiefSoon();
+  for (const auto& [name, task] : tasks_) {  // who left when it called the job over is needed again
+    if (task.life != Life::kNone && !world_.process(task.life).alive) StartAgain(task.life);
+  }
 }
 
 void Story::StopWorker() {
