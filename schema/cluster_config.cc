@@ -174,6 +174,14 @@ class Variables {
     return std::nullopt;
   }
 
+  // A host's name or address.
+  std::string Host(const std::string& name) {
+    const std::string host = Text(name);
+    if (host.empty() || ParseHostPort(ToString(HostPort{host, 0}))) return host;
+    Fail(name, "must be a host, but is " + OneLine(host, 64));
+    return "";
+  }
+
   void Fail(const std::string& name, std::string what) { errors_.push_back({name, 0, 0, "", std::move(what)}); }
 
  private:
@@ -217,17 +225,16 @@ ClusterConfigResult ParseDmlc(const Environment& environment) {
   Variables variables(environment, &result);
   ClusterConfig& config = result.config;
   config.origin = "DMLC_*";
-  const std::string root = variables.Text("DMLC_PS_ROOT_URI");
+  const bool rooted = !variables.Text("DMLC_PS_ROOT_URI").empty();
+  const bool ported = !variables.Text("DMLC_PS_ROOT_PORT").empty();
+  const std::string root = variables.Host("DMLC_PS_ROOT_URI");
   const std::optional<int64_t> port = variables.Number("DMLC_PS_ROOT_PORT", 1, 65535);
-  if (root.empty() && port) variables.Fail("DMLC_PS_ROOT_URI", "is missing beside DMLC_PS_ROOT_PORT");
-  if (!root.empty() && !port) variables.Fail("DMLC_PS_ROOT_PORT", "is missing beside DMLC_PS_ROOT_URI");
-  if (!root.empty() && port) {
-    config.chief[0] = ToString(HostPort{root, static_cast<int>(*port)});
-    if (!IsAddress(config.chief[0])) variables.Fail("DMLC_PS_ROOT_URI", "must be a host: " + OneLine(root, 64));
-  }
+  if (!rooted && ported) variables.Fail("DMLC_PS_ROOT_URI", "is missing beside DMLC_PS_ROOT_PORT");
+  if (rooted && !ported) variables.Fail("DMLC_PS_ROOT_PORT", "is missing beside DMLC_PS_ROOT_URI");
+  if (!root.empty() && port) config.chief[0] = ToString(HostPort{root, static_cast<int>(*port)});
   config.worker_count = variables.Number("DMLC_NUM_WORKER", 1, kMostTasks);
   config.ps_count = variables.Number("DMLC_NUM_SERVER", 1, kMostTasks);
-  config.own_host = variables.Text("DMLC_NODE_HOST");
+  config.own_host = variables.Host("DMLC_NODE_HOST");
   const std::string role = variables.Text("DMLC_ROLE");
   const std::pair<const char*, TaskType> roles[] = {
       {"scheduler", TaskType::kChief}, {"worker", TaskType::kWorker}, {"server", TaskType::kPs}};
@@ -253,7 +260,7 @@ ClusterConfigResult ParseSlurm(const Environment& environment) {
   } else {
     variables.Fail("SLURM_JOB_NODELIST", "is no list of nodes: " + OneLine(nodes, 64));
   }
-  config.own_host = variables.Text("SLURMD_NODENAME");
+  config.own_host = variables.Host("SLURMD_NODENAME");
   config.resume = variables.Number("SLURM_RESTART_COUNT", 0, INT32_MAX).value_or(0) > 0;
   return result;
 }

@@ -142,8 +142,10 @@ TEST(Dmlc, BadVariablesAreAllNamed) {
   EXPECT_THAT(Errors(ParseDmlc({{"DMLC_ROLE", "boss"},
                                 {"DMLC_PS_ROOT_URI", "h;x"},
                                 {"DMLC_PS_ROOT_PORT", "9091"},
+                                {"DMLC_NODE_HOST", "a b"},
                                 {"DMLC_NUM_WORKER", "-4"}})),
               ElementsAre(HasSubstr("DMLC_PS_ROOT_URI: must be a host"), HasSubstr("DMLC_NUM_WORKER: "),
+                          HasSubstr("DMLC_NODE_HOST: must be a host, but is a b"),
                           HasSubstr("DMLC_ROLE: must be worker, server or scheduler, but is boss")));
   EXPECT_THAT(Errors(ParseDmlc({{"DMLC_PS_ROOT_URI", "h"}})), ElementsAre(HasSubstr("DMLC_PS_ROOT_PORT: is missing")));
   EXPECT_THAT(Errors(ParseDmlc({{"DMLC_PS_ROOT_PORT", "1"}})), ElementsAre(HasSubstr("DMLC_PS_ROOT_URI: is missing")));
@@ -161,6 +163,7 @@ TEST(Slurm, TheChiefIsOnTheFirstNode) {
   for (const char* list : {"[", "n[1", ",", "n 1"}) {
     EXPECT_FALSE(ParseSlurm({{"SLURM_JOB_NODELIST", list}}).errors.empty()) << list;
   }
+  EXPECT_FALSE(ParseSlurm({{"SLURM_JOB_NODELIST", "n1"}, {"SLURMD_NODENAME", "n;1"}}).errors.empty());
   EXPECT_TRUE(ParseSlurm({}).config.chief.empty());
 }
 
