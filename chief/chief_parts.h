@@ -57,6 +57,8 @@ struct ChiefParts {
   uint64_t workers_lost = 0;
   uint64_t batches_recomputed = 0;  // of leases that were opened again
   uint64_t rejected = 0;            // messages of strangers
+  uint64_t refused = 0;             // handshakes without a key of this cluster
+  std::string refused_from;         // where the last unknown key came from
 
   bool ended() const {
     return state == JobState::kSucceeded || state == JobState::kFailed || state == JobState::kCancelled;

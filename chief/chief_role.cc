@@ -41,7 +41,10 @@ class ChiefRole::Core {
   void On(Tick&) { lifecycle_.Tick(); }
   void On(StorageDone& done) { chief_.storage.Complete(done); }
   void On(ComputeDone&) {}
-  void On(ResourceSample&) {}
+  void On(ResourceSample& sample) {
+    chief_.refused = sample.refused;
+    chief_.refused_from = std::move(sample.refused_from);
+  }
   void On(StopRequested& stop) { lifecycle_.Stop(stop.signal); }
   void On(Malformed& malformed) { Reject(malformed.from, chief_.members.FindByPeer(malformed.from), malformed.why); }
   void On(Received& received) {

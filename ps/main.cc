@@ -27,5 +27,5 @@ int main(int argc, char** argv) {
   auto options = MemberOptionsFromFlags<PsOptions>();
   options.has_job_dir = storage != nullptr;
   PsRole role(std::move(options));
-  return RunRole(role, absl::GetFlag(FLAGS_listen), {.mailbox = &mailbox, .storage = storage.get()});
+  return RunRole(role, PeerRole::kPs, absl::GetFlag(FLAGS_listen), {.mailbox = &mailbox, .storage = storage.get()});
 }

@@ -13,6 +13,8 @@
 #include "runtime/posix_process.h"
 
 ABSL_FLAG(std::string, log_dir, "", "log to FOLDER/TASK.log instead of to stderr and to the chief");
+ABSL_FLAG(std::string, keys, "",
+          "the folder of this cluster's keys; without, DOWNPOUR_KEYS in the environment, or none");
 ABSL_FLAG(std::string, trace_dir, "", "write FOLDER/TASK.trace: what took effect where, for tools/ledger_check");
 
 namespace downpour {
@@ -48,7 +50,9 @@ std::optional<int> BeginTask(const Usage& usage, const std::string& task) {
   return std::nullopt;
 }
 
-int RunRole(Role& role, const std::string& listen, DriverWorld world) {
+int RunRole(Role& role, PeerRole self, const std::string& listen, DriverWorld world) {
+  absl::StatusOr<std::optional<KeyRing>> keys = KeysIn(absl::GetFlag(FLAGS_keys), self);
+  if (!keys.ok()) return EndMain(absl::InvalidArgumentError(keys.status().message()));
   absl::StatusOr<std::optional<TraceFile>> trace = OpenTrace();
   if (!trace.ok()) return EndMain(trace.status());
   StopSignals signals;
@@ -56,7 +60,8 @@ int RunRole(Role& role, const std::string& listen, DriverWorld world) {
   ServiceManager service = ServiceManager::FromEnvironment();
   world.service = &service;
   if (trace->has_value()) world.trace = &**trace;
-  absl::StatusOr<std::unique_ptr<ZmqDriver>> driver = ZmqDriver::Open({.listen = listen}, world);
+  absl::StatusOr<std::unique_ptr<ZmqDriver>> driver =
+      ZmqDriver::Open({.listen = listen, .keys = *std::move(keys)}, world);
   if (!driver.ok()) return EndMain(driver.status());
   return (*driver)->Run(role);
 }

@@ -3,7 +3,7 @@
 //   if (auto exit_code = ParseFlags(argc, argv, usage)) return *exit_code;
 //   if (auto exit_code = BeginTask(usage, "chief")) return *exit_code;
 //   Mailbox mailbox;
-//   return RunRole(role, "127.0.0.1:0", {.mailbox = &mailbox});
+//   return RunRole(role, PeerRole::kChief, "127.0.0.1:0", {.mailbox = &mailbox});
 //
 // Errors: one sentence in the log; exit code 2 for what the command line is to blame for, else 1.
 #pragma once
@@ -24,8 +24,9 @@ namespace downpour {
 // Sets up logging under the task's name; the exit code if the process is to end now.
 std::optional<int> BeginTask(const Usage& usage, const std::string& task);
 
-// Runs the role to its end and returns its exit code. `listen`: as in DriverOptions.
-int RunRole(Role& role, const std::string& listen, DriverWorld world);
+// Runs the role to its end and returns its exit code, with the keys of `self` where --keys or the environment variable
+// DOWNPOUR_KEYS names their folder. `listen`: as in DriverOptions.
+int RunRole(Role& role, PeerRole self, const std::string& listen, DriverWorld world);
 
 // Logs why the process cannot go on and returns the exit code.
 int EndMain(const absl::Status& status);

@@ -23,6 +23,7 @@
 #include "runtime/trace.h"
 #include "runtime/world_time.h"
 #include "schema/message.h"
+#include "schema/peer_role.h"
 
 namespace downpour {
 
@@ -64,6 +65,8 @@ struct ResourceSample {  // about once a second
   uint64_t resident_bytes = 0;
   uint64_t bytes_in = 0;
   uint64_t bytes_out = 0;
+  uint64_t refused = 0;      // handshakes: a key that nobody knows, or none
+  std::string refused_from = {};  // the last address with such a key; empty: not known
 };
 struct StopRequested {  // SIGTERM, Ctrl-C, spot notice
   int signal = 0;
@@ -75,7 +78,8 @@ using Input = std::variant<Started, Tick, Received, Malformed, StorageDone, Comp
 
 struct Dial {
   PeerId peer{};
-  std::string endpoint;  // host:port or ipc path
+  std::string endpoint;             // host:port or ipc path
+  PeerRole to = PeerRole::kChief;  // who is to be there
 };
 struct HangUp {
   PeerId peer{};

@@ -4,8 +4,10 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <chrono>
+#include <tuple>
 #include <utility>
 
 #include "runtime/posix_process.h"
@@ -34,10 +36,34 @@ absl::StatusOr<std::unique_ptr<ZmqDriver>> ZmqDriver::Open(const DriverOptions& 
   if (!context.ok()) return context.status();
   std::unique_ptr<ZmqDriver> driver(new ZmqDriver(options, world, std::move(*context)));
   if (options.listen.empty()) return driver;
-  absl::StatusOr<ZmqSocket> socket = Listen(driver->context_, options.listen);
-  if (!socket.ok()) return socket.status();
-  driver->listener_.emplace(std::move(*socket), ZmqChannel::Side::kListener);
+  if (absl::Status status = driver->StartListening(); !status.ok()) return status;
   return driver;
+}
+
+absl::Status ZmqDriver::StartListening() {
+  const bool guarded = options_.keys && !IsIpc(options_.listen);
+  if (guarded) {
+    auto lets_in = [this](const std::string& key) { return options_.keys->RoleOf(key).has_value(); };
+    absl::StatusOr<ZapHandler> zap = ZapHandler::Open(context_, lets_in);
+    if (!zap.ok()) return zap.status();
+    zap_.emplace(*std::move(zap));
+  }
+  absl::StatusOr<ZmqSocket> socket = Listen(context_, options_.listen, keys());
+  if (!socket.ok()) return socket.status();
+  if (guarded) {
+    if (absl::Status status = WatchTheDoor(*socket); !status.ok()) return status;
+  }
+  listener_.emplace(std::move(*socket), ZmqChannel::Side::kListener);
+  return absl::OkStatus();
+}
+
+absl::Status ZmqDriver::WatchTheDoor(ZmqSocket& socket) {
+  absl::Status proved = ProveStrangersAreRefused(context_, socket.endpoint(), *options_.keys, *zap_);
+  if (!proved.ok()) return proved;
+  absl::StatusOr<ZmqMonitor> door = ZmqMonitor::Watch(context_, socket);
+  if (!door.ok()) return door.status();
+  door_.emplace(*std::move(door));
+  return absl::OkStatus();
 }
 
 int ZmqDriver::Run(Role& role) {
@@ -48,6 +74,7 @@ int ZmqDriver::Run(Role& role) {
   if (world_.service != nullptr) world_.service->Ready();
   while (!exit_code_) {
     ServeMail();
+    ServeDoor();
     ServeListener();
     ServeLinks();
     ServeClock();
@@ -79,7 +106,24 @@ void ZmqDriver::ServeListener() {
     const ZmqChannel::Receipt receipt = listener_->Receive(&sender_, &frames_);
     if (receipt == ZmqChannel::Receipt::kNothing) return;
     const PeerId from = peers_.Spoke(sender_);
-    if (from != PeerId::kNone) Deliver(from, receipt);
+    const std::optional<PeerRole> speaker = zap_ ? keys()->RoleOf(listener_->speaker()) : std::nullopt;
+    const bool let_in = !zap_ || speaker;
+    if (from != PeerId::kNone && let_in) Deliver(from, speaker, receipt);
+  }
+}
+
+void ZmqDriver::ServeDoor() {
+  if (!door_) return;
+  door_quiet_ = zap_->Serve();
+  for (ZmqMonitor::Event event; (event = door_->Next()) != ZmqMonitor::Event::kNone;) {
+    const bool key = event == ZmqMonitor::Event::kKeyRefused;
+    if (!key && event != ZmqMonitor::Event::kNoCommonSpeech) continue;
+    if (key) refused_from_ = zap_->last_refused();
+    if (!std::has_single_bit(++refused_)) continue;
+    LOG(WARNING) << "refused "
+                 << (key ? "a peer at " + refused_from_ + " whose key nobody knows here"
+                         : "a peer without keys, or with those of another cluster")
+                 << " (" << refused_ << " so far)";
   }
 }
 
@@ -99,21 +143,23 @@ void ZmqDriver::ServeLink(PeerId id) {
     if (link->second.waiting()) link->second.Flush(Now());
     const ZmqChannel::Receipt receipt = link->second.channel().Receive(&sender_, &frames_);
     if (receipt == ZmqChannel::Receipt::kNothing) return;
-    Deliver(id, receipt);
+    Deliver(id, keys() ? std::optional(link->second.to()) : std::nullopt, receipt);
   }
 }
 
-void ZmqDriver::Deliver(PeerId from, ZmqChannel::Receipt receipt) {
+void ZmqDriver::Deliver(PeerId from, std::optional<PeerRole> speaker, ZmqChannel::Receipt receipt) {
   if (receipt == ZmqChannel::Receipt::kTooMany) {
     Step(Malformed{from, "more than " + std::to_string(kMaxFrames) + " frames"});
     return;
   }
   absl::StatusOr<Message> message = Decode(frames_);
   frames_.clear();  // the message alone holds its payloads
-  if (message.ok()) {
+  absl::Status status = message.status();
+  if (status.ok() && speaker) status = CheckSpeaker(*speaker, *message);
+  if (status.ok()) {
     Step(Received{from, std::move(*message)});
   } else {
-    Step(Malformed{from, std::string(message.status().message())});
+    Step(Malformed{from, std::string(status.message())});
   }
 }
 
@@ -139,6 +185,8 @@ void ZmqDriver::SampleAndReport() {
   ResourceSample sample = SampleResources();
   sample.bytes_in = closed_bytes_in_;
   sample.bytes_out = closed_bytes_out_;
+  sample.refused = refused_;
+  sample.refused_from = refused_from_;
   const auto count = [&](const ZmqChannel& channel) {
     sample.bytes_in += channel.bytes_in();
     sample.bytes_out += channel.bytes_out();
@@ -149,12 +197,27 @@ void ZmqDriver::SampleAndReport() {
     lost_ += link.TakeLost();
   }
   if (lost_ > 0) LOG(WARNING) << std::exchange(lost_, 0) << " messages were lost: their peers do not read";
-  Step(sample);
+  LookWhoRefusesUs();
+  Step(std::move(sample));
+}
+
+void ZmqDriver::LookWhoRefusesUs() {
+  for (auto& [id, monitor] : link_monitors_) {
+    for (ZmqMonitor::Event event; (event = monitor.Next()) != ZmqMonitor::Event::kNone;) {
+      const bool key = event == ZmqMonitor::Event::kKeyRefused;
+      if (!key && event != ZmqMonitor::Event::kNoCommonSpeech) continue;
+      if (!std::has_single_bit(++refusals_of_us_)) continue;
+      LOG(WARNING) << links_.at(id).channel().socket().endpoint()
+                   << (key      ? " does not know our key: are these the keys of its cluster?"
+                       : keys() ? " has no keys, or those of another cluster"
+                                : " speaks to nobody without keys: give --keys=DIR");
+    }
+  }
 }
 
 // Whether nothing can be done before a descriptor becomes readable.
 bool ZmqDriver::Drained() {
-  if (listener_ && !listener_->drained()) return false;
+  if (!door_quiet_ || (listener_ && !listener_->drained())) return false;
   for (auto& [id, link] : links_) {
     if (link.waiting() && link.channel().CanSend()) return false;
     if (!link.channel().drained()) return false;
@@ -166,6 +229,10 @@ bool ZmqDriver::Drained() {
 void ZmqDriver::Wait() {
   waited_on_.clear();
   if (listener_) waited_on_.push_back({listener_->fd(), POLLIN, 0});
+  if (door_) {
+    waited_on_.push_back({zap_->socket().get(zmq::sockopt::fd), POLLIN, 0});
+    waited_on_.push_back({door_->socket().get(zmq::sockopt::fd), POLLIN, 0});
+  }
   for (auto& [id, link] : links_) waited_on_.push_back({link.channel().fd(), POLLIN, 0});
   waited_on_.push_back({world_.mailbox->fd(), POLLIN, 0});
   if (world_.signals != nullptr) waited_on_.push_back({world_.signals->fd(), POLLIN, 0});
@@ -176,6 +243,7 @@ void ZmqDriver::Wait() {
 
 void ZmqDriver::Close() {
   if (world_.service != nullptr) world_.service->Stopping();
+  link_monitors_.clear();
   for (auto& [id, link] : links_) link.channel().socket().Close(kLastWords);
   links_.clear();
   if (listener_) listener_->socket().Close(kLastWords);
@@ -185,12 +253,15 @@ void ZmqDriver::Close() {
 void ZmqDriver::Do(Dial& dial) {
   CHECK(dial.peer != PeerId::kNone && dial.peer < PeerId::kFirstAccepted) << "not a number to dial with";
   CHECK(!links_.contains(dial.peer)) << "dialled twice";
-  absl::StatusOr<ZmqSocket> socket = Connect(context_, dial.endpoint);
+  absl::StatusOr<ZmqSocket> socket = Connect(context_, dial.endpoint, keys(), dial.to);
   if (!socket.ok()) {
     LOG(WARNING) << OneLine(std::string(socket.status().message()), kMaxLogBytes);
     return;
   }
-  links_.emplace(dial.peer, std::move(*socket));
+  if (absl::StatusOr<ZmqMonitor> monitor = ZmqMonitor::Watch(context_, *socket); monitor.ok()) {
+    link_monitors_.emplace(dial.peer, *std::move(monitor));
+  }
+  links_.emplace(std::piecewise_construct, std::tuple(dial.peer), std::forward_as_tuple(*std::move(socket), dial.to));
 }
 
 void ZmqDriver::Do(HangUp& hang_up) {
@@ -200,6 +271,7 @@ void ZmqDriver::Do(HangUp& hang_up) {
   ZmqChannel& channel = link->second.channel();
   closed_bytes_in_ += channel.bytes_in();
   closed_bytes_out_ += channel.bytes_out();
+  link_monitors_.erase(hang_up.peer);
   channel.socket().Close(kLastWords);
   links_.erase(link);
 }

@@ -8,6 +8,9 @@
 //   what follows it is sent.
 // Cost: each round takes at most kBurst messages from each connection, so that no flood starves another one or the
 //   tick. It waits only when every connection is drained.
+// Keys: with them a listener on TCP asks a ZapHandler about each peer, has proved in Open that a stranger is refused, and
+//   what a peer says that its key's role may not say (schema/peer_role.h) is Malformed. Refused handshakes are counted in
+//   the ResourceSample and logged when their number doubles.
 // Errors: what a peer sends is Received or Malformed or nothing. A message to a peer that is not there or has stopped
 //   reading is lost; the latter is logged, once a second. An Exit has a second to get out what was sent before it;
 //   a dialler that is cut off drops what it has not read yet, so a listener's very last words may be lost.
@@ -34,8 +37,10 @@
 #include "runtime/trace_file.h"
 #include "runtime/zmq_frames.h"
 #include "runtime/zmq_link.h"
+#include "runtime/zmq_monitor.h"
 #include "runtime/zmq_peers.h"
 #include "runtime/zmq_sockets.h"
+#include "runtime/zmq_zap.h"
 
 namespace downpour {
 
@@ -43,6 +48,7 @@ struct DriverOptions {
   std::string listen;  // endpoint; empty: listens nowhere
   Duration tick = Timing().tick;
   int io_threads = 1;
+  std::optional<KeyRing> keys = std::nullopt;
 };
 
 // The rest of the world; all outlive the driver. Null: there is none.
@@ -60,25 +66,31 @@ class ZmqDriver {
   static constexpr int kBurst = 16;
   static constexpr size_t kMaxPeers = 4096;
 
-  // Errors: those of Listen (zmq_sockets.h).
+  // Errors: those of Listen (zmq_sockets.h); PERMISSION_DENIED where strangers would be let in.
   static absl::StatusOr<std::unique_ptr<ZmqDriver>> Open(const DriverOptions& options, const DriverWorld& world);
 
   // Where it listens, as others reach it; empty if it does not.
-  std::string endpoint() const { return listener_ ? listener_->socket().endpoint() : ""; }
+  std::string endpoint() const { return listener_ ? AsOthersReachIt(listener_->socket().endpoint()) : ""; }
   int Run(Role& role);
 
  private:
   ZmqDriver(const DriverOptions& options, const DriverWorld& world, ZmqContext context)
       : options_(options), world_(world), context_(std::move(context)), peers_(kMaxPeers) {}
 
+  absl::Status StartListening();
+  absl::Status WatchTheDoor(ZmqSocket& socket);
+  const KeyRing* keys() const { return options_.keys ? &*options_.keys : nullptr; }
+
   void Step(Input input);
   void ServeMail();
   void ServeListener();
   void ServeLinks();
   void ServeLink(PeerId id);
-  void Deliver(PeerId from, ZmqChannel::Receipt receipt);
+  void ServeDoor();
+  void Deliver(PeerId from, std::optional<PeerRole> speaker, ZmqChannel::Receipt receipt);
   void ServeClock();
   void SampleAndReport();
+  void LookWhoRefusesUs();
   bool Drained();
   void Wait();
   void Close();
@@ -98,6 +110,14 @@ class ZmqDriver {
   std::optional<ZmqChannel> listener_;
   PeerTable peers_;
   std::map<PeerId, ZmqLink> links_;
+  std::map<PeerId, ZmqMonitor> link_monitors_;
+  // Of a listener with keys:
+  std::optional<ZapHandler> zap_;
+  std::optional<ZmqMonitor> door_;
+  bool door_quiet_ = true;  // nobody waits for an answer
+  uint64_t refused_ = 0;
+  std::string refused_from_;
+  uint64_t refusals_of_us_ = 0;
 
   Role* role_ = nullptr;
   std::optional<int> exit_code_;

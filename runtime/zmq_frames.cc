@@ -1,12 +1,11 @@
 #include "runtime/zmq_frames.h"
 
 #include <glog/logging.h>
-#include <zmq.h>
 
 #include <cerrno>
-#include <cstring>
 #include <memory>
 #include <utility>
+#include <zmq.hpp>
 
 #include "schema/codec.h"
 
@@ -17,7 +16,8 @@ namespace {
 constexpr size_t kCopiedBytes = 2048;
 constexpr size_t kMaxRoutingIdBytes = 255;
 
-// Calls `attempt`, a ZeroMQ call that does not wait, until no signal interrupts it.
+// Calls `attempt`, a ZeroMQ call that does not wait, until no signal interrupts it. The C calls, since what they report is
+// news here and no exception: a peer that is gone, a message that has not come.
 template <typename Attempt>
 int Uninterrupted(Attempt attempt) {
   for (;;) {
@@ -26,52 +26,29 @@ int Uninterrupted(Attempt attempt) {
   }
 }
 
-// False if there is none.
-bool ReceiveFrame(void* socket, Payload* payload, bool* more) {
-  auto frame = std::make_unique<zmq_msg_t>();
-  zmq_msg_init(frame.get());
-  if (Uninterrupted([&] { return zmq_msg_recv(frame.get(), socket, ZMQ_DONTWAIT); }) < 0) {
-    PCHECK(errno == EAGAIN) << "zmq_msg_recv";
-    return false;
-  }
-  zmq_msg_t* held = frame.release();
-  *more = zmq_msg_more(held) != 0;
-  *payload = Payload::Adopt(zmq_msg_data(held), zmq_msg_size(held), [held] {
-    zmq_msg_close(held);
-    delete held;
-  });
-  return true;
+zmq::message_t FrameOf(const Payload& payload) {
+  if (payload.size() <= kCopiedBytes) return zmq::message_t(payload.data(), payload.size());
+  const auto drop = [](void*, void* holder) { delete static_cast<Payload*>(holder); };
+  return zmq::message_t(const_cast<std::byte*>(payload.data()), payload.size(), drop, new Payload(payload));
 }
 
-bool SendFrame(void* socket, const Payload& payload, bool more) {
-  zmq_msg_t frame;
-  if (payload.size() <= kCopiedBytes) {
-    PCHECK(zmq_msg_init_size(&frame, payload.size()) == 0) << "zmq_msg_init_size";
-    if (!payload.empty()) std::memcpy(zmq_msg_data(&frame), payload.data(), payload.size());
-  } else {
-    const auto drop = [](void*, void* holder) { delete static_cast<Payload*>(holder); };
-    void* data = const_cast<std::byte*>(payload.data());
-    PCHECK(zmq_msg_init_data(&frame, data, payload.size(), drop, new Payload(payload)) == 0) << "zmq_msg_init_data";
-  }
+bool SendFrame(zmq::socket_t& socket, const Payload& payload, bool more) {
+  zmq::message_t frame = FrameOf(payload);
   const int flags = ZMQ_DONTWAIT | (more ? ZMQ_SNDMORE : 0);
-  if (Uninterrupted([&] { return zmq_msg_send(&frame, socket, flags); }) >= 0) return true;
-  const int error = errno;
-  zmq_msg_close(&frame);
-  errno = error;
-  return false;
+  return Uninterrupted([&] { return zmq_msg_send(frame.handle(), socket.handle(), flags); }) >= 0;
 }
 
 }  // namespace
 
 ZmqChannel::ZmqChannel(ZmqSocket socket, Side side) : socket_(std::move(socket)), side_(side) {
-  size_t bytes = sizeof(fd_);
-  PCHECK(zmq_getsockopt(socket_.get(), ZMQ_FD, &fd_, &bytes) == 0) << "ZMQ_FD";
+  fd_ = socket_.get().get(zmq::sockopt::fd);
 }
 
 bool ZmqChannel::CanSend() {
   int events = 0;
   size_t bytes = sizeof(events);
-  PCHECK(zmq_getsockopt(socket_.get(), ZMQ_EVENTS, &events, &bytes) == 0) << "ZMQ_EVENTS";
+  void* handle = socket_.get().handle();
+  PCHECK(Uninterrupted([&] { return zmq_getsockopt(handle, ZMQ_EVENTS, &events, &bytes); }) == 0) << "ZMQ_EVENTS";
   if ((events & ZMQ_POLLIN) != 0) drained_ = false;
   return (events & ZMQ_POLLOUT) != 0;
 }
@@ -88,7 +65,7 @@ ZmqChannel::Receipt ZmqChannel::ReceiveNow(std::string* peer, std::vector<Payloa
   if (dropping_ && !DropRest()) return Receipt::kNothing;
   if (side_ == Side::kListener) {
     char id[kMaxRoutingIdBytes];
-    const int bytes = Uninterrupted([&] { return zmq_recv(socket_.get(), id, sizeof(id), ZMQ_DONTWAIT); });
+    const int bytes = Uninterrupted([&] { return zmq_recv(socket_.get().handle(), id, sizeof(id), ZMQ_DONTWAIT); });
     if (bytes < 0) {
       PCHECK(errno == EAGAIN) << "zmq_recv";
       return Receipt::kNothing;
@@ -102,19 +79,33 @@ ZmqChannel::Receipt ZmqChannel::ReceiveNow(std::string* peer, std::vector<Payloa
       return Receipt::kTooMany;
     }
     Payload frame;
-    if (!ReceiveFrame(socket_.get(), &frame, &more)) return Receipt::kNothing;
-    bytes_in_ += frame.size();
+    if (!ReceiveFrame(&frame, &more)) return Receipt::kNothing;
     frames->push_back(std::move(frame));
   }
   return Receipt::kMessage;
+}
+
+// False if there is none.
+bool ZmqChannel::ReceiveFrame(Payload* payload, bool* more) {
+  auto frame = std::make_unique<zmq::message_t>();
+  if (Uninterrupted([&] { return zmq_msg_recv(frame->handle(), socket_.get().handle(), ZMQ_DONTWAIT); }) < 0) {
+    PCHECK(errno == EAGAIN) << "zmq_msg_recv";
+    return false;
+  }
+  const char* key = side_ == Side::kListener ? zmq_msg_gets(frame->handle(), "User-Id") : nullptr;
+  speaker_ = key != nullptr ? key : "";
+  *more = frame->more();
+  zmq::message_t* held = frame.release();
+  *payload = Payload::Adopt(held->data(), held->size(), [held] { delete held; });
+  bytes_in_ += payload->size();
+  return true;
 }
 
 // Drops some more frames of an overlong message; whether it has ended.
 bool ZmqChannel::DropRest() {
   for (size_t i = 0; i < kMaxFrames && dropping_; ++i) {
     Payload frame;
-    if (!ReceiveFrame(socket_.get(), &frame, &dropping_)) return false;
-    bytes_in_ += frame.size();
+    if (!ReceiveFrame(&frame, &dropping_)) return false;
   }
   return !dropping_;
 }
@@ -123,7 +114,9 @@ ZmqChannel::Sending ZmqChannel::Send(const std::string& peer, const std::vector<
   drained_ = false;
   const auto failure = [] { return errno == EAGAIN ? Sending::kBusy : Sending::kGone; };
   if (side_ == Side::kListener) {
-    const auto send_id = [&] { return zmq_send(socket_.get(), peer.data(), peer.size(), ZMQ_DONTWAIT | ZMQ_SNDMORE); };
+    const auto send_id = [&] {
+      return zmq_send(socket_.get().handle(), peer.data(), peer.size(), ZMQ_DONTWAIT | ZMQ_SNDMORE);
+    };
     if (Uninterrupted(send_id) < 0) return failure();
   }
   Sending result = Sending::kSent;

@@ -28,6 +28,8 @@ class ZmqChannel {
   };
   // Does not wait. Replaces *peer (empty for a dialler) and *frames.
   Receipt Receive(std::string* peer, std::vector<Payload>* frames);
+  // Of a listener with keys: the key of whoever sent the last message (Z85).
+  const std::string& speaker() const { return speaker_; }
 
   enum class Sending {
     kSent,  // handed to ZeroMQ, which may still lose it
@@ -51,11 +53,13 @@ class ZmqChannel {
  private:
   Receipt ReceiveNow(std::string* peer, std::vector<Payload>* frames);
   bool DropRest();
+  bool ReceiveFrame(Payload* payload, bool* more);
 
   ZmqSocket socket_;
   Side side_;
   int fd_ = -1;
   bool drained_ = false;
+  std::string speaker_;
   bool dropping_ = false;  // within a message of too many frames
   uint64_t bytes_in_ = 0;
   uint64_t bytes_out_ = 0;

@@ -26,7 +26,9 @@ class ZmqLink {
   static constexpr size_t kWaitingBytes = size_t{16} << 20;
   static constexpr Duration kPatience = 1s;
 
-  explicit ZmqLink(ZmqSocket socket) : channel_(std::move(socket), ZmqChannel::Side::kDialler) {}
+  ZmqLink(ZmqSocket socket, PeerRole to) : to_(to), channel_(std::move(socket), ZmqChannel::Side::kDialler) {}
+
+  PeerRole to() const { return to_; }  // who is at the other end
 
   void Send(Time now, std::vector<Payload> frames);
   // Sends what waits, as far as it goes, and drops what has waited too long.
@@ -44,6 +46,7 @@ class ZmqLink {
   };
   void PopOldest();
 
+  PeerRole to_;
   ZmqChannel channel_;
   std::deque<Waiting> queue_;
   size_t bytes_ = 0;

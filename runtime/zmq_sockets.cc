@@ -1,96 +1,74 @@
 #include "runtime/zmq_sockets.h"
 
 #include <arpa/inet.h>
-#include <glog/logging.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <zmq.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <utility>
+#include <zmq.hpp>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/posix_fd.h"
+#include "runtime/posix_process.h"
 #include "schema/codec.h"
 
 namespace downpour {
 namespace {
 
-struct Option {
-  int name;
-  int value;
-  const char* spelled;
-};
-#define DOWNPOUR_OPTION(name, value) \
-  Option { name, value, #name }
+void SetLimits(zmq::socket_t& socket) {
+  using namespace zmq::sockopt;
+  // The largest frame of the protocol. Without it a stranger's 8 GiB length is believed; it is off by default.
+  socket.set(maxmsgsize, static_cast<int64_t>(std::max(kMaxHeaderBytes, kMaxFrameBytes)));
+  // Messages, not bytes: how many ZeroMQ reads ahead of us from one peer. The windows of the protocol are what keeps
+  // honest peers short. It does not bound the others: a message counts once whole, and may have any number of frames
+  // before kMaxFrames is looked at, so that one connection can fill memory. Hence no stranger gets as far (CheckListenable).
+  socket.set(rcvhwm, 32);
+  // Messages queued to one peer before sends fail: more than any window holds (8 MiB of messages that are bundled to
+  // nearly 1 MiB), so that a reply is only lost to a peer that has stopped reading. They hold references, not copies.
+  socket.set(sndhwm, 256);
+  // A greeting that does not come frees its descriptor after 3 s, not 30.
+  socket.set(handshake_ivl, 3000);
+  // The default, for ever, hangs the exit on one unsent message. Close() sets what an orderly exit needs.
+  socket.set(zmq::sockopt::linger, 0);
+  // Bytes unacknowledged for 5 s end the connection: a cut that heals later is redialled in reconnect_ivl_max, where
+  // TCP's own back-off would sleep on.
+  socket.set(tcp_maxrt, 5000);
+  // A peer whose host vanished while idle frees its descriptor within half a minute.
+  socket.set(tcp_keepalive, 1);
+  socket.set(tcp_keepalive_idle, 15);
+  socket.set(tcp_keepalive_intvl, 5);
+  socket.set(tcp_keepalive_cnt, 3);
+  // No ZMTP heartbeat: behind a large frame on a slow link it declares the living dead. The protocol has its own, on the
+  // control connection.
+  socket.set(heartbeat_ivl, 0);
+}
 
-constexpr Option kBothSides[] = {
-    // The largest frame of the protocol. Without it a stranger's 8 GiB length is believed; it is off by default.
-    DOWNPOUR_OPTION(ZMQ_MAXMSGSIZE, static_cast<int>(std::max(kMaxHeaderBytes, kMaxFrameBytes))),
-    // Messages, not bytes: how many ZeroMQ reads ahead of us from one peer. The windows of the protocol are what keeps
-    // honest peers short. It does not bound the others: a message counts once whole, and may have any number of frames
-    // before kMaxFrames is looked at, so that one connection of a stranger can fill memory. Hence nothing listens where
-    // strangers are (CheckListenable).
-    DOWNPOUR_OPTION(ZMQ_RCVHWM, 32),
-    // Messages queued to one peer before sends fail: more than any window holds (8 MiB of messages that are bundled to
-    // nearly 1 MiB), so that a reply is only lost to a peer that has stopped reading. They hold references, not copies.
-    DOWNPOUR_OPTION(ZMQ_SNDHWM, 256),
-    // A greeting that does not come frees its descriptor after 3 s, not 30.
-    DOWNPOUR_OPTION(ZMQ_HANDSHAKE_IVL, 3000),
-    // The default, for ever, hangs the exit on one unsent message. Close() sets what an orderly exit needs.
-    DOWNPOUR_OPTION(ZMQ_LINGER, 0),
-    // Bytes unacknowledged for 5 s end the connection: a cut that heals later is redialled in RECONNECT_IVL_MAX, where
-    // TCP's own back-off would sleep on.
-    DOWNPOUR_OPTION(ZMQ_TCP_MAXRT, 5000),
-    // A peer whose host vanished while idle frees its descriptor within half a minute.
-    DOWNPOUR_OPTION(ZMQ_TCP_KEEPALIVE, 1),
-    DOWNPOUR_OPTION(ZMQ_TCP_KEEPALIVE_IDLE, 15),
-    DOWNPOUR_OPTION(ZMQ_TCP_KEEPALIVE_INTVL, 5),
-    DOWNPOUR_OPTION(ZMQ_TCP_KEEPALIVE_CNT, 3),
-    // No ZMTP heartbeat: behind a large frame on a slow link it declares the living dead. The protocol has its own, on
-    // the control connection.
-    DOWNPOUR_OPTION(ZMQ_HEARTBEAT_IVL, 0),
-};
+void SetListening(zmq::socket_t& socket) {
+  using namespace zmq::sockopt;
+  // A send to a peer that is gone or full says so; the default drops in silence.
+  socket.set(router_mandatory, true);
+  // Whoever claims another's routing id is refused, and gets none of its replies. We set no ids: ours are random.
+  socket.set(router_handover, false);
+  // A burst of workers starting at once.
+  socket.set(backlog, 1024);
+}
 
-constexpr Option kListenerOnly[] = {
-    // A send to a peer that is gone or full says so; the default drops in silence.
-    DOWNPOUR_OPTION(ZMQ_ROUTER_MANDATORY, 1),
-    // Whoever claims another's routing id is refused, and gets none of its replies. We set no ids: ours are random.
-    DOWNPOUR_OPTION(ZMQ_ROUTER_HANDOVER, 0),
-    // A burst of workers starting at once.
-    DOWNPOUR_OPTION(ZMQ_BACKLOG, 1024),
-};
-
-constexpr Option kDiallerOnly[] = {
-    // Queue for nobody: without it a thousand sends succeed with no server, and a restarted one gets them all.
-    DOWNPOUR_OPTION(ZMQ_IMMEDIATE, 1),
-    // Roles start in any order and come back: look again at once, then twice a second.
-    DOWNPOUR_OPTION(ZMQ_RECONNECT_IVL, 10),
-    DOWNPOUR_OPTION(ZMQ_RECONNECT_IVL_MAX, 500),
-    // A silent address does not hold up the next attempt for minutes.
-    DOWNPOUR_OPTION(ZMQ_CONNECT_TIMEOUT, 500),
-};
-
-template <size_t count>
-absl::Status SetOptions(void* socket, const Option (&options)[count]) {
-  for (const Option& option : options) {
-    // MAXMSGSIZE alone is 64 bits wide.
-    const int64_t wide = option.value;
-    const bool is_wide = option.name == ZMQ_MAXMSGSIZE;
-    const void* value = is_wide ? static_cast<const void*>(&wide) : &option.value;
-    if (zmq_setsockopt(socket, option.name, value, is_wide ? sizeof(wide) : sizeof(option.value)) != 0) {
-      return absl::InternalError(absl::StrCat("libzmq refuses ", option.spelled, ": ", zmq_strerror(errno)));
-    }
-  }
-  return absl::OkStatus();
+void SetDialling(zmq::socket_t& socket) {
+  using namespace zmq::sockopt;
+  // Queue for nobody: without it a thousand sends succeed with no server, and a restarted one gets them all.
+  socket.set(immediate, true);
+  // Roles start in any order and come back: look again at once, then twice a second.
+  socket.set(reconnect_ivl, 10);
+  socket.set(reconnect_ivl_max, 500);
+  // A silent address does not hold up the next attempt for minutes.
+  socket.set(connect_timeout, 500);
 }
 
 constexpr int kZeroCopyRecv = 10;  // ZMQ_ZERO_COPY_RECV, which zmq.h shows to draft builds only
-
-bool IsIpc(const std::string& endpoint) { return endpoint.rfind("ipc:///", 0) == 0; }
 
 // Only what host names and addresses are made of: ZeroMQ gives a meaning to more (a source address before a ';').
 bool IsHost(const std::string& host) {
@@ -154,18 +132,38 @@ absl::StatusOr<ZmqAddress> ParseAddress(const std::string& endpoint) {
                     inet_pton(AF_INET, parsed->host.c_str(), &v4) != 1};
 }
 
-absl::StatusOr<ZmqSocket> Open(const ZmqContext& context, int type, const std::string& endpoint, int ipv6) {
-  void* socket = zmq_socket(context.get(), type);
-  if (socket == nullptr) return absl::InternalError(absl::StrCat("no more sockets: ", zmq_strerror(errno)));
-  ZmqSocket owned(socket, endpoint);
-  if (absl::Status status = SetOptions(socket, kBothSides); !status.ok()) return status;
-  absl::Status status = type == ZMQ_ROUTER ? SetOptions(socket, kListenerOnly) : SetOptions(socket, kDiallerOnly);
-  if (!status.ok()) return status;
-  if (absl::Status set = SetOptions(socket, {DOWNPOUR_OPTION(ZMQ_IPV6, ipv6)}); !set.ok()) return set;
-  return owned;
+void SetOwnPair(zmq::socket_t& socket, const KeyRing& keys) {
+  socket.set(zmq::sockopt::curve_publickey, keys.own.public_key);
+  socket.set(zmq::sockopt::curve_secretkey, keys.own.secret_key);
 }
 
-#undef DOWNPOUR_OPTION
+void SpeakCurveAsListener(zmq::socket_t& socket, const KeyRing& keys) {
+  socket.set(zmq::sockopt::curve_server, true);
+  SetOwnPair(socket, keys);
+  // Two options for one thing: without a domain, or where it is not enforced, a missing handler lets everybody in.
+  socket.set(zmq::sockopt::zap_domain, "downpour");
+  constexpr int kZapEnforceDomain = 93;  // which zmq.h shows to draft builds only
+  const int on = 1;
+  if (zmq_setsockopt(socket.handle(), kZapEnforceDomain, &on, sizeof(on)) != 0) throw zmq::error_t();
+}
+
+void SpeakCurveAsDialler(zmq::socket_t& socket, const KeyRing& keys, PeerRole to) {
+  SetOwnPair(socket, keys);
+  socket.set(zmq::sockopt::curve_serverkey, keys.Of(to).front());
+}
+
+absl::StatusOr<ZmqSocket> Open(ZmqContext& context, zmq::socket_type type, const std::string& endpoint, int ipv6) {
+  try {
+    zmq::socket_t socket(context.get(), type);
+    SetLimits(socket);
+    type == zmq::socket_type::router ? SetListening(socket) : SetDialling(socket);
+    socket.set(zmq::sockopt::ipv6, ipv6);
+    return ZmqSocket(std::move(socket), endpoint);
+  } catch (const zmq::error_t& error) {
+    return absl::InternalError(absl::StrCat("libzmq refuses a socket or one of its options: ", error.what()));
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<ZmqContext> ZmqContext::Create(int io_threads) {
@@ -175,52 +173,41 @@ absl::StatusOr<ZmqContext> ZmqContext::Create(int io_threads) {
     return absl::FailedPreconditionError(
         absl::StrCat("libzmq ", major, ".", minor, ".", patch, " has known holes: install 4.3.3 or newer"));
   }
-  void* raw = zmq_ctx_new();
-  if (raw == nullptr) return absl::InternalError(absl::StrCat("no ZeroMQ context: ", zmq_strerror(errno)));
-  ZmqContext context(raw);
+  zmq::context_t context;
   // Without ZERO_COPY_RECV every small frame is a block of its own, 8-aligned, so that floats in it may be read in
   // place; with it they lie anywhere in a shared buffer. Large frames are received in place either way.
   for (auto [option, value] : {std::pair(ZMQ_IO_THREADS, io_threads), std::pair(kZeroCopyRecv, 0)}) {
-    if (zmq_ctx_set(raw, option, value) != 0) {
+    if (zmq_ctx_set(context.handle(), option, value) != 0) {
       return absl::InternalError(absl::StrCat("libzmq refuses context option ", option, ": ", zmq_strerror(errno)));
     }
   }
-  return context;
+  return ZmqContext(std::move(context));
 }
 
-ZmqContext::ZmqContext(ZmqContext&& other) noexcept : context_(std::exchange(other.context_, nullptr)) {}
-ZmqContext& ZmqContext::operator=(ZmqContext&& other) noexcept {
-  std::swap(context_, other.context_);
-  return *this;
-}
-ZmqContext::~ZmqContext() {
-  if (context_ == nullptr) return;
-  while (zmq_ctx_term(context_) != 0 && errno == EINTR) {
-  }
-}
-
-ZmqSocket::ZmqSocket(ZmqSocket&& other) noexcept
-    : socket_(std::exchange(other.socket_, nullptr)), endpoint_(std::move(other.endpoint_)) {}
-ZmqSocket& ZmqSocket::operator=(ZmqSocket&& other) noexcept {
-  std::swap(socket_, other.socket_);
-  std::swap(endpoint_, other.endpoint_);
-  return *this;
-}
 void ZmqSocket::Close(Duration linger) {
-  if (socket_ == nullptr) return;
-  const int ms = static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(linger).count());
-  CHECK_EQ(zmq_setsockopt(socket_, ZMQ_LINGER, &ms, sizeof(ms)), 0) << zmq_strerror(errno);
-  CHECK_EQ(zmq_close(std::exchange(socket_, nullptr)), 0) << zmq_strerror(errno);
+  if (!socket_) return;
+  socket_.set(zmq::sockopt::linger, static_cast<int>(linger / 1ms));
+  socket_.close();
 }
 
-absl::Status CheckListenable(const std::string& endpoint) {
+bool IsIpc(const std::string& endpoint) { return endpoint.rfind("ipc:///", 0) == 0; }
+
+std::string AsOthersReachIt(const std::string& endpoint) {
+  for (const std::string all : {"0.0.0.0:", "[::]:"}) {
+    if (endpoint.rfind(all, 0) == 0) return absl::StrCat(HostName(), ":", endpoint.substr(all.size()));
+  }
+  return endpoint;
+}
+
+absl::Status CheckListenable(const std::string& endpoint, bool with_keys) {
   if (IsIpc(endpoint)) return absl::OkStatus();
   absl::StatusOr<HostPort> parsed = ParseHostPort(endpoint);
   if (!parsed.ok()) return parsed.status();
-  if (parsed->host == "localhost" || IsLoopback(parsed->host)) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat("will not listen on ", endpoint,
-                                                    " without keys, where anyone could reach it: use 127.0.0.1:PORT, "
-                                                    "[::1]:PORT or ipc:///PATH"));
+  if (with_keys || parsed->host == "localhost" || IsLoopback(parsed->host)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("will not listen on ", endpoint,
+                   " without keys, where anyone could reach it: make keys by `downpour keys new --out DIR` and give "
+                   "--keys=DIR, or use 127.0.0.1:PORT, [::1]:PORT or ipc:///PATH"));
 }
 
 absl::Status CheckDialable(const std::string& endpoint) {
@@ -231,40 +218,47 @@ absl::Status CheckDialable(const std::string& endpoint) {
   return absl::InvalidArgumentError(absl::StrCat("cannot dial ", endpoint, ": port 0 is only for listening"));
 }
 
-absl::StatusOr<ZmqSocket> Listen(const ZmqContext& context, const std::string& endpoint) {
-  if (absl::Status status = CheckListenable(endpoint); !status.ok()) return status;
+absl::StatusOr<ZmqSocket> Listen(ZmqContext& context, const std::string& endpoint, const KeyRing* keys) {
+  if (absl::Status status = CheckListenable(endpoint, keys != nullptr); !status.ok()) return status;
   absl::StatusOr<ZmqAddress> address = ParseAddress(endpoint);
   if (!address.ok()) return address.status();
   if (IsIpc(endpoint) && SomebodyListens(endpoint.substr(std::string("ipc://").size()))) {
     return absl::AlreadyExistsError(
         absl::StrCat("cannot listen on ", endpoint, ": another process does; choose another path"));
   }
-  absl::StatusOr<ZmqSocket> socket = Open(context, ZMQ_ROUTER, endpoint, address->ipv6);
+  absl::StatusOr<ZmqSocket> socket = Open(context, zmq::socket_type::router, endpoint, address->ipv6);
   if (!socket.ok()) return socket;
-  if (zmq_bind(socket->get(), address->spelled.c_str()) != 0) {
-    if (errno == EADDRINUSE) {
+  try {
+    if (keys != nullptr && !IsIpc(endpoint)) SpeakCurveAsListener(socket->get(), *keys);
+    socket->get().bind(address->spelled);
+  } catch (const zmq::error_t& error) {
+    if (error.num() == EADDRINUSE) {
       return absl::AlreadyExistsError(absl::StrCat("cannot listen on ", endpoint,
                                                    ": the port is in use; choose another one, or 0 for any free one"));
     }
-    return absl::UnavailableError(absl::StrCat("cannot listen on ", endpoint, ": ", zmq_strerror(errno)));
+    return absl::UnavailableError(absl::StrCat("cannot listen on ", endpoint, ": ", error.what()));
   }
-  char bound[512];
-  size_t bytes = sizeof(bound);
-  if (zmq_getsockopt(socket->get(), ZMQ_LAST_ENDPOINT, bound, &bytes) != 0) {
-    return absl::InternalError(absl::StrCat("libzmq does not say where it listens: ", zmq_strerror(errno)));
-  }
-  if (!IsIpc(endpoint)) socket->endpoint_ = std::string(bound).substr(std::string("tcp://").size());
-  return socket;
+  if (IsIpc(endpoint)) return socket;
+  const std::string bound = socket->get().get(zmq::sockopt::last_endpoint);
+  return ZmqSocket(std::move(socket->get()), bound.substr(std::string("tcp://").size()));
 }
 
-absl::StatusOr<ZmqSocket> Connect(const ZmqContext& context, const std::string& endpoint) {
+absl::StatusOr<ZmqSocket> Connect(ZmqContext& context, const std::string& endpoint, const KeyRing* keys, PeerRole to) {
   if (absl::Status status = CheckDialable(endpoint); !status.ok()) return status;
+  const bool curve = keys != nullptr && !IsIpc(endpoint);
+  if (curve && keys->Of(to).empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("a ", NameOf(keys->self), " has no key for a ", NameOf(to), " and cannot dial ", endpoint));
+  }
   absl::StatusOr<ZmqAddress> address = ParseAddress(endpoint);
   if (!address.ok()) return address.status();
-  absl::StatusOr<ZmqSocket> socket = Open(context, ZMQ_DEALER, endpoint, address->ipv6);
+  absl::StatusOr<ZmqSocket> socket = Open(context, zmq::socket_type::dealer, endpoint, address->ipv6);
   if (!socket.ok()) return socket;
-  if (zmq_connect(socket->get(), address->spelled.c_str()) != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("cannot dial ", endpoint, ": ", zmq_strerror(errno)));
+  try {
+    if (curve) SpeakCurveAsDialler(socket->get(), *keys, to);
+    socket->get().connect(address->spelled);
+  } catch (const zmq::error_t& error) {
+    return absl::InvalidArgumentError(absl::StrCat("cannot dial ", endpoint, ": ", error.what()));
   }
   return socket;
 }

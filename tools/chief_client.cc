@@ -3,7 +3,6 @@
 #include <netdb.h>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <zmq.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,6 +10,7 @@
 #include <utility>
 #include <variant>
 #include <vector>
+#include <zmq.hpp>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -20,14 +20,17 @@
 namespace downpour {
 namespace {
 
-constexpr const char* kMonitorAddress = "inproc://chief-client-monitor";
-
 Duration Left(std::chrono::steady_clock::time_point deadline) {
   return std::max<Duration>(Duration::zero(), deadline - std::chrono::steady_clock::now());
 }
 
+std::string WhyItHangsUp(bool has_keys) {
+  return has_keys ? "it hangs up: it has no keys or those of another cluster, or is no chief"
+                  : "it hangs up: it wants keys (--keys DIR), or is no chief";
+}
+
 // ZeroMQ does not say why an attempt failed, so one is made without it.
-std::string WhyNoConnection(const std::string& endpoint) {
+std::string WhyNoConnection(const std::string& endpoint, bool has_keys) {
   constexpr const char* kUnknown = "nobody listens there";
   const size_t colon = endpoint.rfind(':');
   if (endpoint.rfind("ipc:", 0) == 0 || colon == std::string::npos) return kUnknown;
@@ -44,29 +47,27 @@ std::string WhyNoConnection(const std::string& endpoint) {
   const bool connected = connect(probe.get(), found->ai_addr, found->ai_addrlen) == 0;
   const int error = errno;
   freeaddrinfo(found);
-  if (connected) return kUnknown;
+  if (connected) return WhyItHangsUp(has_keys);
   return absl::AsciiStrToLower(std::strerror(error == EINPROGRESS ? ETIMEDOUT : error));
 }
 
 }  // namespace
 
-ChiefClient::ChiefClient(std::string endpoint, ZmqContext context, ZmqSocket socket, ZmqSocket monitor)
+ChiefClient::ChiefClient(std::string endpoint, ZmqContext context, ZmqSocket socket, ZmqMonitor monitor, bool has_keys)
     : endpoint_(std::move(endpoint)),
       context_(std::move(context)),
       monitor_(std::move(monitor)),
+      has_keys_(has_keys),
       channel_(std::move(socket), ZmqChannel::Side::kDialler) {}
 
-absl::StatusOr<ChiefClient> ChiefClient::Dial(const std::string& endpoint) {
+absl::StatusOr<ChiefClient> ChiefClient::Dial(const std::string& endpoint, const KeyRing* keys) {
   absl::StatusOr<ZmqContext> context = ZmqContext::Create(/*io_threads=*/1);
   if (!context.ok()) return context.status();
-  absl::StatusOr<ZmqSocket> socket = Connect(*context, endpoint);
+  absl::StatusOr<ZmqSocket> socket = Connect(*context, endpoint, keys);
   if (!socket.ok()) return socket.status();
-  ZmqSocket monitor(zmq_socket(context->get(), ZMQ_PAIR), kMonitorAddress);
-  if (zmq_socket_monitor(socket->get(), kMonitorAddress, ZMQ_EVENT_CONNECT_RETRIED) != 0 ||
-      zmq_connect(monitor.get(), kMonitorAddress) != 0) {
-    return absl::InternalError(absl::StrCat("no ZeroMQ monitor: ", zmq_strerror(zmq_errno())));
-  }
-  return ChiefClient(endpoint, *std::move(context), *std::move(socket), std::move(monitor));
+  absl::StatusOr<ZmqMonitor> monitor = ZmqMonitor::Watch(*context, *socket);
+  if (!monitor.ok()) return monitor.status();
+  return ChiefClient(endpoint, *std::move(context), *std::move(socket), *std::move(monitor), keys != nullptr);
 }
 
 bool ChiefClient::TryAsk() { return channel_.Send("", Encode(StatusRequest{})) == ZmqChannel::Sending::kSent; }
@@ -85,11 +86,21 @@ absl::StatusOr<std::optional<std::string>> ChiefClient::TryTake() {
   return std::nullopt;
 }
 
-bool ChiefClient::WaitOrFail(bool to_send, Duration timeout) {
-  zmq_pollitem_t items[] = {{socket(), 0, static_cast<short>(to_send ? ZMQ_POLLOUT : ZMQ_POLLIN), 0},
-                            {monitor_.get(), 0, ZMQ_POLLIN, 0}};
-  const auto whole_ms = std::chrono::ceil<std::chrono::milliseconds>(timeout).count();
-  return zmq_poll(items, 2, whole_ms) > 0 && items[0].revents == 0 && items[1].revents != 0;
+std::optional<std::string> ChiefClient::WaitOrFail(bool to_send, Duration timeout) {
+  zmq::pollitem_t items[] = {{channel_.socket().get(), 0, static_cast<short>(to_send ? ZMQ_POLLOUT : ZMQ_POLLIN), 0},
+                             {monitor_.socket(), 0, ZMQ_POLLIN, 0}};
+  zmq_poll(items, 2, std::chrono::ceil<std::chrono::milliseconds>(timeout).count());
+  if (items[0].revents != 0) return std::nullopt;
+  switch (monitor_.Next()) {
+    case ZmqMonitor::Event::kNotConnected:
+      return WhyNoConnection(endpoint_, has_keys_);
+    case ZmqMonitor::Event::kKeyRefused:
+      return "it does not know our key: are these the keys of its cluster?";
+    case ZmqMonitor::Event::kNoCommonSpeech:
+      return WhyItHangsUp(has_keys_);
+    default:
+      return std::nullopt;
+  }
 }
 
 absl::StatusOr<std::string> ChiefClient::AskStatus(Duration timeout) {
@@ -105,7 +116,7 @@ absl::StatusOr<std::string> ChiefClient::AskStatus(Duration timeout) {
     if (Left(deadline) == Duration::zero()) {
       return Unreachable(absl::StrCat(asked ? "connected, but no answer in " : "no connection in ", waited));
     }
-    if (WaitOrFail(/*to_send=*/!asked, Left(deadline))) return Unreachable(WhyNoConnection(endpoint_));
+    if (const auto why = WaitOrFail(/*to_send=*/!asked, Left(deadline))) return Unreachable(*why);
     asked = asked || TryAsk();
   }
 }

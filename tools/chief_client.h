@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "runtime/world_time.h"
 #include "runtime/zmq_frames.h"
+#include "runtime/zmq_monitor.h"
 #include "runtime/zmq_sockets.h"
 
 namespace downpour {
@@ -23,7 +24,8 @@ inline constexpr Duration kStatusTimeout = 2s;
 
 class ChiefClient {
  public:
-  static absl::StatusOr<ChiefClient> Dial(const std::string& endpoint);
+  // Null keys: there are none.
+  static absl::StatusOr<ChiefClient> Dial(const std::string& endpoint, const KeyRing* keys = nullptr);
 
   // Asks and waits for the answer. A connection that is refused is an error at once, not after `timeout`.
   absl::StatusOr<std::string> AskStatus(Duration timeout);
@@ -36,14 +38,15 @@ class ChiefClient {
   const std::string& endpoint() const { return endpoint_; }
 
  private:
-  ChiefClient(std::string endpoint, ZmqContext context, ZmqSocket socket, ZmqSocket monitor);
+  ChiefClient(std::string endpoint, ZmqContext context, ZmqSocket socket, ZmqMonitor monitor, bool has_keys);
   absl::Status Unreachable(const std::string& reason) const;
-  // Lasts until something can be sent, has arrived, or an attempt to connect has failed; the last one is `true`.
-  bool WaitOrFail(bool to_send, Duration timeout);
+  // Lasts until something can be sent, has arrived, or an attempt to connect has failed, and says why it did.
+  std::optional<std::string> WaitOrFail(bool to_send, Duration timeout);
 
   std::string endpoint_;
   ZmqContext context_;  // before its sockets, which must be closed first
-  ZmqSocket monitor_;   // says when an attempt to connect has failed
+  ZmqMonitor monitor_;  // says when an attempt to connect has failed
+  bool has_keys_;
   ZmqChannel channel_;
 };
 

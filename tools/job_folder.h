@@ -4,6 +4,7 @@
 //   summary.json     how the job ended; of the chief whose term it names
 //   checkpoints/     TERM-N/MANIFEST for each durable one
 //   logs/            TASK.log
+//   keys/            that `downpour run` made for a cluster that others can reach
 //   run.lock         held by the `downpour run` whose folder it is
 //   chief.lock       held by the chief
 //
@@ -71,6 +72,11 @@ absl::StatusOr<UniqueFd> ClaimJobFolder(const std::string& job_dir);
 // Whether a `downpour run` or a chief holds the folder. Once none does nothing more is written into it, but by members
 // that were started by hand with a log folder in it.
 bool IsAtWork(const std::string& job_dir);
+
+// Where `downpour run` makes keys.
+std::string KeysPath(const std::string& job_dir);
+// The same if they are there; else empty.
+std::string OwnKeysIn(const std::string& job_dir);
 
 std::string LogPath(const std::string& job_dir, const std::string& task);
 

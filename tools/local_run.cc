@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/posix_keys.h"
 #include "runtime/world_time.h"
 #include "tools/human_units.h"
 #include "tools/job_folder.h"
@@ -146,7 +147,9 @@ void LocalRun::LookForChief() {
   folder_->Drain();
   const std::optional<ChiefLocation> location = announcement_.Look();
   if (!location) return;
-  absl::StatusOr<ChiefClient> client = ChiefClient::Dial(location->endpoint);
+  const absl::StatusOr<std::optional<KeyRing>> keys = KeysIn(cluster_.keys, PeerRole::kClient);
+  if (!keys.ok()) return GiveUp(std::string(keys.status().message()));
+  absl::StatusOr<ChiefClient> client = ChiefClient::Dial(location->endpoint, keys->has_value() ? &**keys : nullptr);
   if (!client.ok()) return GiveUp(std::string(client.status().message()));
   chief_.emplace(*std::move(client));
   for (const std::string& task : MemberTasks(cluster_)) {
@@ -154,7 +157,8 @@ void LocalRun::LookForChief() {
   }
   // Not before they are there: who reads this may ask for any task's log.
   talk_.Say(absl::StrCat("downpour run: chief at ", location->endpoint, ", ", cluster_.servers, " ps, ",
-                         cluster_.workers, " workers; job folder ", cluster_.job_dir));
+                         cluster_.workers, " workers; job folder ", cluster_.job_dir,
+                         cluster_.keys.empty() ? "" : "; keys " + cluster_.keys));
 }
 
 void LocalRun::TalkToChief() {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/zmq_sockets.h"
 #include "tools/job_folder.h"
 
 namespace downpour {
@@ -22,8 +23,21 @@ ProcessSpec Process(const LocalCluster& cluster, const std::string& task, const 
   spec.argv = {program};
   spec.argv.push_back("--cluster=none");  // this cluster is the one that runs here, whatever the environment says
   spec.argv.push_back(absl::StrCat("--log_dir=", cluster.job_dir, "/logs"));
+  if (!cluster.keys.empty()) spec.argv.push_back("--keys=" + cluster.keys);
   if (cluster.trace) spec.argv.push_back(absl::StrCat("--trace_dir=", cluster.job_dir, "/trace"));
   return spec;
+}
+
+// The same port as the chief before it, which was reached at `before`; its host may be spelt otherwise there.
+std::string ChiefListen(const LocalCluster& cluster, const std::string& before) {
+  if (before.empty() || IsIpc(cluster.listen)) return cluster.listen;
+  return cluster.listen.substr(0, cluster.listen.rfind(':')) + before.substr(before.rfind(':'));
+}
+
+// Where no other host takes part a folder's mode says who may talk to a server, at no cost.
+std::string ServerListen(const LocalCluster& cluster, const std::string& task) {
+  if (!cluster.sockets.empty()) return absl::StrCat("ipc://", cluster.sockets, "/", task);
+  return cluster.listen.substr(0, cluster.listen.rfind(':')) + ":0";
 }
 
 }  // namespace
@@ -43,10 +57,10 @@ absl::Status FindPrograms(const std::string& own_folder, LocalCluster* cluster) 
   return absl::OkStatus();
 }
 
-ProcessSpec ChiefProcess(const LocalCluster& cluster, const std::string& listen) {
+ProcessSpec ChiefProcess(const LocalCluster& cluster, const std::string& before) {
   ProcessSpec spec = Process(cluster, kChiefTask, cluster.chief_program);
-  spec.argv.insert(spec.argv.end(),
-                   {"--listen=" + listen, "--job=" + cluster.job_file, "--job_dir=" + cluster.job_dir});
+  spec.argv.insert(spec.argv.end(), {"--listen=" + ChiefListen(cluster, before), "--job=" + cluster.job_file,
+                                     "--job_dir=" + cluster.job_dir});
   if (cluster.resume) spec.argv.push_back("--resume");
   for (const std::string& pair : cluster.overrides) spec.argv.push_back("--set=" + pair);
   return spec;
@@ -59,7 +73,8 @@ ProcessSpec MemberProcess(const LocalCluster& cluster, const std::string& task, 
   const std::string index = task.substr(task.rfind('-') + 1);
   spec.argv.insert(spec.argv.end(), {"--chief=" + chief_endpoint, "--index=" + index, "--launcher=" + cluster.launcher,
                                      absl::StrCat("--attempt=", attempt)});
-  if (server) spec.argv.insert(spec.argv.end(), {"--listen=127.0.0.1:0", "--job_dir=" + cluster.job_dir});
+  if (server)
+    spec.argv.insert(spec.argv.end(), {"--listen=" + ServerListen(cluster, task), "--job_dir=" + cluster.job_dir});
   if (!server && std::getenv("OMP_NUM_THREADS") == nullptr) spec.environment = {{"OMP_NUM_THREADS", "1"}};
   return spec;
 }

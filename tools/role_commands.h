@@ -1,7 +1,8 @@
 // The command lines of a cluster on one machine.
 //
-// Order: the chief listens on a port that the kernel chooses and writes it into the job folder's chief.json; everybody
-//   else is told that address, and so is a chief that takes its place. One thread of arithmetic for each worker, unless the environment says otherwise.
+// Order: the chief writes where it listens into the job folder's chief.json; everybody else is told that address, at which
+//   a chief that takes its place listens too. One thread of arithmetic for each worker, unless the environment says
+//   otherwise.
 // Tests: tests/unit/tools/role_commands_test.cc.
 #pragma once
 
@@ -24,7 +25,10 @@ struct LocalCluster {
   bool trace = false;  // into JOB_DIR/trace
   int servers = 1;
   int workers = 1;
-  std::string launcher;  // the same for all tasks of this run, and for no other run
+  std::string listen = "127.0.0.1:0";  // of the chief
+  std::string sockets = {};            // the folder of the servers' sockets; empty: they listen beside the chief
+  std::string keys = {};               // their folder; empty: none
+  std::string launcher;                // the same for all tasks of this run, and for no other run
 };
 
 inline constexpr const char* kChiefTask = "chief";
@@ -33,8 +37,8 @@ inline constexpr const char* kChiefTask = "chief";
 // Errors: NOT_FOUND naming what is missing.
 absl::Status FindPrograms(const std::string& own_folder, LocalCluster* cluster);
 
-// `listen`: host:port.
-ProcessSpec ChiefProcess(const LocalCluster& cluster, const std::string& listen = "127.0.0.1:0");
+// `before`: where the chief whose place it takes was reached; empty: there was none.
+ProcessSpec ChiefProcess(const LocalCluster& cluster, const std::string& before = "");
 
 // `task` is one of MemberTasks; `attempt` counts how often it was started before.
 ProcessSpec MemberProcess(const LocalCluster& cluster, const std::string& task, const std::string& chief_endpoint,

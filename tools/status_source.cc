@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/posix_keys.h"
 #include "runtime/posix_process.h"
 #include "tools/job_folder.h"
 #include "tools/verbs.h"
@@ -30,6 +31,8 @@ absl::Status NotOfTheCommandLine(const std::string& where, const absl::Status& s
 void AddSourceOptions(CLI::App& app, StatusSource* source) {
   CLI::Option* chief = app.add_option("--chief", source->chief, "Where the chief listens")->type_name("HOST:PORT");
   app.add_option("--job-dir", source->job_dir, "The job folder, which knows where its chief listens")->excludes(chief);
+  app.add_option("--keys", source->keys, "The folder of the cluster's keys (default: $DOWNPOUR_KEYS)")
+      ->type_name("DIR");
   app.callback([&app, source] {
     if (source->chief.empty() && source->job_dir.empty()) {
       throw CLI::RequiredError("--chief HOST:PORT or --job-dir DIR");
@@ -46,6 +49,13 @@ absl::StatusOr<Answer> StatusAsker::Ask() {
   return summary.ok() ? summary : answer;
 }
 
+absl::StatusOr<ChiefClient> StatusAsker::Dial(const std::string& endpoint) const {
+  const std::string folder = source_.keys.empty() ? OwnKeysIn(source_.job_dir) : source_.keys;
+  const absl::StatusOr<std::optional<KeyRing>> keys = KeysIn(folder, PeerRole::kClient);
+  if (!keys.ok()) return keys.status();
+  return ChiefClient::Dial(endpoint, keys->has_value() ? &**keys : nullptr);
+}
+
 absl::StatusOr<Answer> StatusAsker::AskChief() {
   std::string endpoint = source_.chief;
   std::optional<pid_t> pid;
@@ -57,7 +67,7 @@ absl::StatusOr<Answer> StatusAsker::AskChief() {
     pid = location->pid;
   }
   if (!chief_ || chief_->endpoint() != endpoint) {
-    absl::StatusOr<ChiefClient> client = ChiefClient::Dial(endpoint);
+    absl::StatusOr<ChiefClient> client = Dial(endpoint);
     if (!client.ok()) {
       return source_.chief.empty() ? NotOfTheCommandLine(source_.job_dir, client.status()) : client.status();
     }

@@ -16,11 +16,12 @@ class App;
 namespace downpour {
 
 struct StatusSource {
-  std::string chief;    // HOST:PORT; or
-  std::string job_dir;  // with chief.json in it
+  std::string chief;      // HOST:PORT; or
+  std::string job_dir;    // with chief.json in it
+  std::string keys = {};  // their folder; empty: that of `downpour run` in the job folder, or of DOWNPOUR_KEYS, or none
 };
 
-// Declares --chief and --job-dir, of which exactly one must be given.
+// Declares --keys, and --chief and --job-dir, of which exactly one must be given.
 void AddSourceOptions(CLI::App& app, StatusSource* source);
 
 struct Answer {
@@ -36,12 +37,14 @@ class StatusAsker {
   explicit StatusAsker(StatusSource source) : source_(std::move(source)), job_dir_(source_.job_dir) {}
 
   // Errors: UNAVAILABLE with advice where no chief answers and no summary tells the end; FAILED_PRECONDITION where the
-  // chief refuses; INVALID_ARGUMENT for an address in `source` that is none; DATA_LOSS for what the chief or the folder
+  // chief refuses; PERMISSION_DENIED, NOT_FOUND and INVALID_ARGUMENT for a folder of keys (posix_keys.h); INVALID_ARGUMENT for an address in `source` that is none; DATA_LOSS for what the chief or the folder
   // says and nobody can read.
   absl::StatusOr<Answer> Ask();
 
  private:
   absl::StatusOr<Answer> AskChief();
+
+  absl::StatusOr<ChiefClient> Dial(const std::string& endpoint) const;
 
   const StatusSource source_;
   std::string job_dir_;  // empty: not known

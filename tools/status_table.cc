@@ -137,6 +137,12 @@ std::vector<std::string> CheckpointLines(const StatusView& status) {
   return lines;
 }
 
+std::vector<std::string> RefusedLines(const StatusView& status) {
+  if (status.chief_refused.value_or(0) == 0) return {};
+  const std::string from = status.refused_from.empty() ? "" : ", the last key from " + Printable(status.refused_from);
+  return {absl::StrCat(HumanCount(*status.chief_refused), " handshakes without a key of this cluster", from)};
+}
+
 void AddHealth(const StatusView& status, bool color, std::string* out) {
   const bool healthy = IsHealthy(status);
   const std::string verdict = healthy ? "healthy" : HasEnded(status) ? status.state : "degraded";
@@ -156,6 +162,7 @@ void AddHealth(const StatusView& status, bool color, std::string* out) {
   AddSection("Pending", pending.empty() ? std::vector<std::string>{"none"} : pending, out);
   AddSection("Failures", failures.empty() ? std::vector<std::string>{"none lately"} : failures, out);
   AddSection("Waiting", waits, out);
+  AddSection("Refused", RefusedLines(status), out);
 }
 
 }  // namespace

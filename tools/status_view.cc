@@ -100,6 +100,8 @@ absl::StatusOr<StatusView> ParseStatus(std::string_view text) {
   view.job_dir = Words(At(json, "chief"), "jobDir");
   view.chief_pid = Number(At(json, "chief"), "pid");
   view.chief_rejected = Number(At(json, "chief"), "rejected");
+  view.chief_refused = Number(At(json, "chief"), "refused");
+  view.refused_from = Words(At(json, "chief"), "refusedFrom");
   view.elapsed = Number(json, "elapsedSeconds");
   view.remaining = Number(json, "remainingSeconds");
   ReadProgress(json, &view);

@@ -21,8 +21,7 @@ struct StalenessView {
 
 struct TaskView {
   std::string name, role, state, host, waiting_for;
-  MaybeNumber pid, step, examples_per_second, cpu_share, resident_bytes, bytes_in, bytes_out, heartbeat_age,
-      rejected;
+  MaybeNumber pid, step, examples_per_second, cpu_share, resident_bytes, bytes_in, bytes_out, heartbeat_age, rejected;
   StalenessView staleness;
 };
 
@@ -42,7 +41,8 @@ struct FailureView {
 struct StatusView {
   std::string job, state, error;
   std::string chief_host, job_dir;
-  MaybeNumber chief_pid, chief_rejected;
+  std::string refused_from;
+  MaybeNumber chief_pid, chief_rejected, chief_refused;
   MaybeNumber elapsed, remaining;  // seconds
   MaybeNumber epoch, epochs, leases_committed, leases, examples_committed, train_examples;
   MaybeNumber examples_per_second, loss;

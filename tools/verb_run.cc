@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <iostream>
@@ -13,12 +14,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "runtime/posix_keys.h"
 #include "runtime/posix_process.h"
+#include "runtime/zmq_sockets.h"
 #include "schema/text.h"
 #include "tools/job_folder.h"
 #include "tools/job_options.h"
 #include "tools/local_run.h"
 #include "tools/output_options.h"
+#include "tools/private_folder.h"
 #include "tools/status_table.h"
 #include "tools/verbs.h"
 
@@ -31,6 +35,8 @@ struct Options {
   JobOptions job;
   std::string job_dir;
   std::vector<std::string> overrides;  // all that the job's options come to
+  std::string listen = "127.0.0.1:0";
+  std::string keys;
   bool resume = false;
   bool trace = false;
   bool quiet = false;
@@ -111,6 +117,22 @@ absl::Status CheckJobDir(const Options& options) {
   return absl::OkStatus();
 }
 
+// Who is let in: on this machine alone its user; where others can reach the chief, whoever has the cluster's keys, which
+// are made where none are named.
+absl::Status Secure(const Options& options, const PrivateFolder& sockets, LocalCluster* cluster) {
+  cluster->listen = options.listen;
+  cluster->keys = options.keys;
+  if (CheckListenable(options.listen).ok()) {
+    cluster->sockets = sockets.path();
+    return absl::OkStatus();
+  }
+  if (const absl::Status status = CheckListenable(options.listen, /*with_keys=*/true); !status.ok()) return status;
+  if (!cluster->keys.empty() || std::getenv("DOWNPOUR_KEYS") != nullptr) return absl::OkStatus();
+  cluster->keys = KeysPath(options.job_dir);
+  const absl::Status made = WriteNewKeys(cluster->keys);
+  return absl::IsAlreadyExists(made) ? absl::OkStatus() : made;  // of the run that this one resumes
+}
+
 int Run(Options options, Streams streams) {
   std::signal(SIGPIPE, SIG_IGN);  // whoever read our words may go away; the job goes on
   const ChosenJob chosen = LoadChosenJob(options.job, "run", streams);
@@ -137,6 +159,11 @@ int Run(Options options, Streams streams) {
   cluster.trace = options.trace;
   cluster.servers = static_cast<int>(parsed.job.cluster.parameter_server_count);
   cluster.workers = static_cast<int>(parsed.job.cluster.worker_count);
+  const absl::StatusOr<PrivateFolder> sockets = PrivateFolder::Make();
+  if (!sockets.ok()) return Complain(streams, "run", std::string(sockets.status().message()), kExitFailed);
+  if (const absl::Status secured = Secure(options, *sockets, &cluster); !secured.ok()) {
+    return Complain(streams, "run", std::string(secured.message()), kExitBadCommandLine);
+  }
   cluster.launcher = absl::StrFormat("%s-%d-%016x", HostName(), getpid(), RandomNonce());
 
   const absl::StatusOr<std::unique_ptr<Supervisor>> supervisor = Supervisor::Create();
@@ -151,6 +178,13 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
   AddJobOptions(app, &options->job);
   CLI::Option* job_dir =
       app.add_option("--job-dir", options->job_dir, "Where checkpoints, logs and summary go (default: runs/NAME-TIME)");
+  app.add_option("--listen", options->listen,
+                 "Where the chief listens; others may join where this is no loopback address")
+      ->type_name("HOST:PORT")
+      ->capture_default_str();
+  app.add_option("--keys", options->keys,
+                 "The folder of the cluster's keys (default: $DOWNPOUR_KEYS; made in the job folder where needed)")
+      ->type_name("DIR");
   app.add_flag("--resume", options->resume, "Go on from the newest checkpoint in the job folder")->needs(job_dir);
   app.add_flag("--trace", options->trace, "Write who applied which push into JOB_DIR/trace");
   app.add_flag("-q,--quiet", options->quiet, "No progress line");

@@ -3,8 +3,9 @@
 namespace downpour {
 
 const std::vector<const Verb*>& AllVerbs() {
-  static const std::vector<const Verb*> verbs = {&kCheckVerb, &kConfigVerb, &kDoctorVerb,   &kRunVerb,    &kStatusVerb,
-                                                 &kWatchVerb, &kLogsVerb,   &kEvaluateVerb, &kExportVerb, &kDataVerb};
+  static const std::vector<const Verb*> verbs = {&kCheckVerb,  &kConfigVerb, &kDoctorVerb, &kRunVerb,
+                                                 &kStatusVerb, &kWatchVerb,  &kLogsVerb,   &kEvaluateVerb,
+                                                 &kExportVerb, &kDataVerb,   &kKeysVerb};
   return verbs;
 }
 

@@ -42,6 +42,7 @@ extern const Verb kDataVerb;
 extern const Verb kDoctorVerb;
 extern const Verb kEvaluateVerb;
 extern const Verb kExportVerb;
+extern const Verb kKeysVerb;
 extern const Verb kLogsVerb;
 extern const Verb kRunVerb;
 extern const Verb kStatusVerb;

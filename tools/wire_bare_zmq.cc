@@ -1,9 +1,9 @@
 // bench_wire's measure of ZeroMQ itself: the same sockets with the same options, and nothing else.
 #include <glog/logging.h>
-#include <zmq.h>
 
 #include <cstring>
 #include <vector>
+#include <zmq.hpp>
 
 #include "runtime/zmq_sockets.h"
 #include "schema/payload.h"
@@ -14,18 +14,16 @@ namespace {
 
 constexpr size_t kSmall = 64;  // a request to pull, an acknowledgement, a probe
 
-void SendSmall(void* socket, uint32_t slice) {
+void SendSmall(zmq::socket_t& socket, uint32_t slice) {
   char bytes[kSmall] = {};
   std::memcpy(bytes, &slice, sizeof(slice));
-  PCHECK(zmq_send(socket, bytes, sizeof(bytes), 0) >= 0);
+  socket.send(zmq::buffer(bytes));
 }
 
 // Lends the slice to ZeroMQ; it outlives every send.
-void SendSlice(void* socket, const Payload& slice) {
-  zmq_msg_t message;
-  PCHECK(zmq_msg_init_data(
-             &message, const_cast<std::byte*>(slice.data()), slice.size(), [](void*, void*) {}, nullptr) == 0);
-  PCHECK(zmq_msg_send(&message, socket, 0) >= 0);
+void SendSlice(zmq::socket_t& socket, const Payload& slice) {
+  zmq::message_t message(const_cast<std::byte*>(slice.data()), slice.size(), [](void*, void*) {});
+  socket.send(message, zmq::send_flags::none);
 }
 
 std::vector<Payload> MakeSlices(const WireLoad& load) {
@@ -37,25 +35,21 @@ std::vector<Payload> MakeSlices(const WireLoad& load) {
 // A slice is answered with a small message, a small one with the slice that it names, or in kind.
 template <bool pulls>
 void Serve(const WireLoad& load, const std::string& listen, const std::function<void(const std::string&)>& listening) {
-  const ZmqContext context = ZmqContext::Create(1).value();
-  const ZmqSocket socket = Listen(context, listen).value();
+  ZmqContext context = ZmqContext::Create(1).value();
+  ZmqSocket socket = Listen(context, listen).value();
   const std::vector<Payload> slices = MakeSlices(load);
   listening(socket.endpoint());
   for (;;) {
-    char peer[256];
-    const int peer_bytes = zmq_recv(socket.get(), peer, sizeof(peer), 0);
-    zmq_msg_t message;
-    zmq_msg_init(&message);
-    PCHECK(peer_bytes > 0 && zmq_msg_recv(&message, socket.get(), 0) >= 0);
-    PCHECK(zmq_send(socket.get(), peer, static_cast<size_t>(peer_bytes), ZMQ_SNDMORE) > 0);
+    zmq::message_t peer, message;
+    CHECK(socket.get().recv(peer) && socket.get().recv(message));
+    socket.get().send(peer, zmq::send_flags::sndmore);
     uint32_t slice = 0;
-    std::memcpy(&slice, zmq_msg_data(&message), sizeof(slice));
-    if (pulls && zmq_msg_size(&message) == kSmall) {
+    std::memcpy(&slice, message.data(), sizeof(slice));
+    if (pulls && message.size() == kSmall) {
       SendSlice(socket.get(), slices.at(slice));
     } else {
       SendSmall(socket.get(), 0);
     }
-    zmq_msg_close(&message);
   }
 }
 
@@ -78,12 +72,9 @@ class BareClient final : public WireClient {
 
  private:
   size_t Receive() {
-    zmq_msg_t message;
-    zmq_msg_init(&message);
-    PCHECK(zmq_msg_recv(&message, socket_.get(), 0) >= 0);
-    const size_t bytes = zmq_msg_size(&message);
-    zmq_msg_close(&message);
-    return bytes;
+    zmq::message_t message;
+    CHECK(socket_.get().recv(message));
+    return message.size();
   }
   ZmqContext context_;
   ZmqSocket socket_;

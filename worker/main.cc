@@ -35,6 +35,6 @@ int main(int argc, char** argv) {
   options.device = trainer->device();
   ComputeThread computer(std::move(trainer), &mailbox);
   WorkerRole role(std::move(options));
-  const int exit_code = RunRole(role, /*listen=*/"", {.mailbox = &mailbox, .computer = &computer});
+  const int exit_code = RunRole(role, PeerRole::kWorker, /*listen=*/"", {.mailbox = &mailbox, .computer = &computer});
   std::_Exit(exit_code);  // the device may be amid a long request, for which nobody waits any more
 }

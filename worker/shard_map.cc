@@ -64,7 +64,7 @@ void ShardMap::Adopt(const Placement& placement, Effects& effects) {
       links.push_back(std::make_unique<PsLink>());
       links.back()->peer = PeerId{next_peer_++};
       links.back()->incarnation = server.incarnation;
-      effects.Add(Dial{links.back()->peer, server.endpoint});
+      effects.Add(Dial{links.back()->peer, server.endpoint, PeerRole::kPs});
     }
     links.back()->name = server.name;
     links.back()->slices.clear();

@@ -138,6 +138,12 @@ TEST_F(StatusTest, IsAnsweredToWhoeverAsks) {
   EXPECT_EQ(json::parse(cluster.Sent<StatusReply>(PeerId{99})[0].json)["job"], "small");
 }
 
+TEST_F(StatusTest, TellsWhoWasRefusedAtTheDoor) {
+  cluster.Feed(ResourceSample{.refused = 3, .refused_from = "10.0.0.7"});
+  EXPECT_EQ(cluster.Status()["chief"]["refused"], 3);
+  EXPECT_EQ(cluster.Status()["chief"]["refusedFrom"], "10.0.0.7");
+}
+
 TEST_F(StatusTest, FailuresAreBounded) {
   cluster.RunToRunning();
   for (uint64_t i = 1; i <= 100; ++i) {

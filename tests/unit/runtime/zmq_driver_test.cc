@@ -145,7 +145,7 @@ TEST_P(ZmqDriverTest, ARoleMayDialSendAndHangUpInOneStep) {
 
 TEST_P(ZmqDriverTest, WhatWasSentBeforeAnExitStillArrives) {
   constexpr uint64_t kLast = 16;  // fewer than ZeroMQ reads ahead, since nobody reads before the exit
-  const ZmqContext context = ZmqContext::Create(1).value();
+  ZmqContext context = ZmqContext::Create(1).value();
   ZmqChannel listener(Listen(context, listen()).value(), ZmqChannel::Side::kListener);
   const std::string endpoint = listener.socket().endpoint();
   Running role("", std::make_unique<FunctionRole>([&](Input& input, Effects& effects) {

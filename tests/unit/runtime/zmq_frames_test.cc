@@ -29,7 +29,7 @@ bool SameBytes(const Payload& a, const Payload& b) {
 
 TEST(ZmqChannelTest, WithoutAListenerADiallerIsBusy) {
   const TempDir dir;
-  const ZmqContext context = ZmqContext::Create(1).value();
+  ZmqContext context = ZmqContext::Create(1).value();
   ZmqChannel dialler(Connect(context, "ipc://" + dir / "nobody").value(), ZmqChannel::Side::kDialler);
   EXPECT_EQ(dialler.Send("", {Patterned(10, 0)}), Sending::kBusy);
 }

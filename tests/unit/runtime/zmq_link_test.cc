@@ -22,7 +22,7 @@ class ZmqLinkTest : public testing::Test {
   TempDir dir_;
   const std::string endpoint_ = "ipc://" + dir_ / "s";
   ZmqContext context_ = ZmqContext::Create(1).value();
-  ZmqLink link_{Connect(context_, endpoint_).value()};
+  ZmqLink link_{Connect(context_, endpoint_).value(), PeerRole::kPs};
   Time now_{};
 };
 

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <zmq.h>
 
 #include <fstream>
 #include <string>
@@ -20,9 +19,9 @@ using testing::StartsWith;
 std::string Said(const absl::Status& status) { return std::string(status.message()); }
 
 TEST(ZmqSocketsTest, PortZeroIsChosenByTheKernelAndReported) {
-  const ZmqContext context = ZmqContext::Create(1).value();
+  ZmqContext context = ZmqContext::Create(1).value();
   for (const std::string host : {"127.0.0.1", "127.1.2.3", "[::1]"}) {
-    const ZmqSocket socket = Listen(context, host + ":0").value();
+    ZmqSocket socket = Listen(context, host + ":0").value();
     EXPECT_THAT(socket.endpoint(), StartsWith(host + ":"));
     EXPECT_THAT(socket.endpoint(), Not(EndsWith(":0")));
   }
@@ -30,7 +29,7 @@ TEST(ZmqSocketsTest, PortZeroIsChosenByTheKernelAndReported) {
 }
 
 TEST(ZmqSocketsTest, APortInUseIsOneClearSentence) {
-  const ZmqContext context = ZmqContext::Create(1).value();
+  ZmqContext context = ZmqContext::Create(1).value();
   const ZmqSocket first = Listen(context, "127.0.0.1:0").value();
   const absl::Status second = Listen(context, first.endpoint()).status();
   EXPECT_EQ(second.code(), absl::StatusCode::kAlreadyExists);
@@ -41,17 +40,17 @@ TEST(ZmqSocketsTest, APathInUseIsNotTakenAway) {
   const TempDir dir;
   const std::string endpoint = "ipc://" + dir / "socket";
   {
-    const ZmqContext context = ZmqContext::Create(1).value();
+    ZmqContext context = ZmqContext::Create(1).value();
     const ZmqSocket first = Listen(context, endpoint).value();
     EXPECT_EQ(Listen(context, endpoint).status().code(), absl::StatusCode::kAlreadyExists);
   }
   std::ofstream(dir / "socket");  // a file without a process, as one that was killed leaves behind
-  const ZmqContext context = ZmqContext::Create(1).value();
+  ZmqContext context = ZmqContext::Create(1).value();
   EXPECT_TRUE(Listen(context, endpoint).ok());
 }
 
 TEST(ZmqSocketsTest, NothingListensWhereOthersCouldReachIt) {
-  const ZmqContext context = ZmqContext::Create(1).value();
+  ZmqContext context = ZmqContext::Create(1).value();
   for (const std::string endpoint :
        {"0.0.0.0:0", "[::]:0", "10.0.0.1:0", "192.168.1.1:7000", "host.example:0", "128.0.0.1:0"}) {
     const absl::Status status = Listen(context, endpoint).status();
@@ -61,7 +60,7 @@ TEST(ZmqSocketsTest, NothingListensWhereOthersCouldReachIt) {
 }
 
 TEST(ZmqSocketsTest, WhatIsNoEndpointIsRefusedByBothSides) {
-  const ZmqContext context = ZmqContext::Create(1).value();
+  ZmqContext context = ZmqContext::Create(1).value();
   for (const std::string endpoint :
        {"", "7000", ":7000", "127.0.0.1", "127.0.0.1:", "127.0.0.1:port", "127.0.0.1:65536", "127.0.0.1:-1", "*:7000",
         "tcp://127.0.0.1:7000", "inproc://x", "ipc://relative", "::1:7000", "[::1:7000", "127.0.0.1;10.0.0.1:7000"}) {
@@ -77,7 +76,7 @@ TEST(ZmqSocketsTest, PortZeroIsOnlyForListening) {
 }
 
 TEST(ZmqSocketsTest, AFolderThatIsNotThereIsNamed) {
-  const ZmqContext context = ZmqContext::Create(1).value();
+  ZmqContext context = ZmqContext::Create(1).value();
   const TempDir dir;
   const std::string endpoint = "ipc://" + dir / "missing/socket";
   EXPECT_THAT(Said(Listen(context, endpoint).status()), HasSubstr("cannot listen on " + endpoint));
@@ -85,18 +84,12 @@ TEST(ZmqSocketsTest, AFolderThatIsNotThereIsNamed) {
 
 // The limits that are off, or endless, by default.
 TEST(ZmqSocketsTest, SocketsCarryTheLimits) {
-  const ZmqContext context = ZmqContext::Create(1).value();
+  ZmqContext context = ZmqContext::Create(1).value();
   ZmqSocket listener = Listen(context, "127.0.0.1:0").value();
   ZmqSocket dialler = Connect(context, listener.endpoint()).value();
-  for (void* socket : {listener.get(), dialler.get()}) {
-    int64_t largest = 0;
-    size_t bytes = sizeof(largest);
-    ASSERT_EQ(zmq_getsockopt(socket, ZMQ_MAXMSGSIZE, &largest, &bytes), 0);
-    EXPECT_EQ(largest, int64_t{4} << 20);
-    int linger = -1;
-    bytes = sizeof(linger);
-    ASSERT_EQ(zmq_getsockopt(socket, ZMQ_LINGER, &linger, &bytes), 0);
-    EXPECT_EQ(linger, 0);
+  for (zmq::socket_t* socket : {&listener.get(), &dialler.get()}) {
+    EXPECT_EQ(socket->get(zmq::sockopt::maxmsgsize), int64_t{4} << 20);
+    EXPECT_EQ(socket->get(zmq::sockopt::linger), 0);
   }
 }
 

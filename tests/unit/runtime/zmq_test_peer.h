@@ -2,8 +2,8 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <zmq.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
@@ -36,12 +36,12 @@ class TempDir {
 
 // Waits until the socket has something to read; whether it has.
 inline bool WaitReadable(ZmqChannel& channel) {
-  zmq_pollitem_t item{channel.socket().get(), 0, ZMQ_POLLIN, 0};
-  return zmq_poll(&item, 1, kPatienceMs) == 1;
+  zmq::pollitem_t item{channel.socket().get(), 0, ZMQ_POLLIN, 0};
+  return zmq::poll(&item, 1, std::chrono::milliseconds(kPatienceMs)) == 1;
 }
 inline bool WaitWritable(ZmqChannel& channel) {
-  zmq_pollitem_t item{channel.socket().get(), 0, ZMQ_POLLOUT, 0};
-  return zmq_poll(&item, 1, kPatienceMs) == 1;
+  zmq::pollitem_t item{channel.socket().get(), 0, ZMQ_POLLOUT, 0};
+  return zmq::poll(&item, 1, std::chrono::milliseconds(kPatienceMs)) == 1;
 }
 
 struct Parcel {
@@ -60,9 +60,9 @@ inline Parcel WaitFor(ZmqChannel& channel) {
 // A dialled connection to the role under test.
 class TestPeer {
  public:
-  explicit TestPeer(const std::string& endpoint)
+  explicit TestPeer(const std::string& endpoint, const KeyRing* keys = nullptr)
       : context_(ZmqContext::Create(1).value()),
-        channel_(Connect(context_, endpoint).value(), ZmqChannel::Side::kDialler) {}
+        channel_(Connect(context_, endpoint, keys).value(), ZmqChannel::Side::kDialler) {}
 
   void SendFrames(const std::vector<Payload>& frames) {
     while (channel_.Send("", frames) == ZmqChannel::Sending::kBusy) ASSERT_TRUE(WaitWritable(channel_));

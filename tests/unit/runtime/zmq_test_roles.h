@@ -67,9 +67,11 @@ class EchoRole final : public Role {
 // A driver running a role on a thread of its own; join() gives its exit code.
 class Running {
  public:
-  Running(const std::string& listen, std::unique_ptr<Role> role, DriverWorld world = {}) : role_(std::move(role)) {
+  Running(const std::string& listen, std::unique_ptr<Role> role, DriverWorld world = {},
+          std::optional<KeyRing> keys = std::nullopt)
+      : role_(std::move(role)) {
     if (world.mailbox == nullptr) world.mailbox = &mailbox_;
-    driver_ = ZmqDriver::Open({.listen = listen}, world).value();
+    driver_ = ZmqDriver::Open({.listen = listen, .keys = std::move(keys)}, world).value();
     endpoint_ = driver_->endpoint();
     thread_ = std::thread([this] {
       exit_code_ = driver_->Run(*role_);

@@ -54,6 +54,24 @@ TEST(RoleCommandsTest, MembersGetTheChiefsAddressTheirIndexAndTheAttempt) {
   EXPECT_THAT(server.argv, Contains("--job_dir=dir"));  // checkpoint.via: shared
 }
 
+TEST(RoleCommandsTest, ServersListenInAFolderOfThisUsersWhereNoOtherHostTakesPart) {
+  LocalCluster cluster = Cluster();
+  cluster.sockets = "/tmp/private";
+  EXPECT_THAT(MemberProcess(cluster, "ps-1", "h:1", 0).argv, Contains("--listen=ipc:///tmp/private/ps-1"));
+}
+
+TEST(RoleCommandsTest, AllHaveTheKeysWhereOthersCanReachThem) {
+  LocalCluster cluster = Cluster();
+  cluster.listen = "0.0.0.0:7000";
+  cluster.keys = "dir/keys";
+  EXPECT_THAT(ChiefProcess(cluster).argv, Contains("--listen=0.0.0.0:7000"));
+  EXPECT_THAT(ChiefProcess(cluster, "host-1:40123").argv, Contains("--listen=0.0.0.0:40123"));
+  EXPECT_THAT(ChiefProcess(cluster).argv, Contains("--keys=dir/keys"));
+  EXPECT_THAT(MemberProcess(cluster, "ps-0", "h:7000", 0).argv, Contains("--listen=0.0.0.0:0"));
+  EXPECT_THAT(MemberProcess(cluster, "ps-0", "h:7000", 0).argv, Contains("--keys=dir/keys"));
+  EXPECT_THAT(MemberProcess(cluster, "worker-0", "h:7000", 0).argv, Contains("--keys=dir/keys"));
+}
+
 TEST(RoleCommandsTest, WorkersUseOneThreadUnlessTheEnvironmentSaysMore) {
   unsetenv("OMP_NUM_THREADS");
   EXPECT_THAT(MemberProcess(Cluster(), "worker-0", "h:1", 0).environment,

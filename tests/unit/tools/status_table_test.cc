@@ -83,6 +83,15 @@ TEST(StatusTableTest, MessagesRejectedAreCountedOverAllTasks) {
   EXPECT_THAT(StatusTable(status, false), HasSubstr("9 messages rejected"));
 }
 
+TEST(StatusTableTest, WhoHasNoKeyIsShown) {
+  StatusView status = Sample();
+  EXPECT_THAT(StatusTable(status, false), Not(HasSubstr("Refused:")));
+  status.chief_refused = 3;
+  status.refused_from = "10.0.0.7";
+  EXPECT_THAT(StatusTable(status, false),
+              HasSubstr("Refused:    3 handshakes without a key of this cluster, the last key from 10.0.0.7\n"));
+}
+
 TEST(SummaryTableTest, TheDocumentedSample) {
   EXPECT_EQ(SummaryTable(ParseSummary(SampleSummary()).value(), false),
             "Job:        mnist-mlp SUCCEEDED\n"

@@ -1,0 +1,207 @@
+#include "runtime/posix_keys.h"
+
+#include <fcntl.h>
+#include <glog/logging.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "runtime/posix_fd.h"
+
+namespace downpour {
+namespace {
+
+constexpr size_t kKeyChars = 40;
+constexpr size_t kClusterBytes = 16;
+constexpr size_t kMaxFileBytes = 64 << 10;
+
+std::string PublicPath(const std::string& folder, PeerRole role) { return folder + "/" + NameOf(role) + ".public"; }
+std::string SecretPath(const std::string& folder, PeerRole role) { return folder + "/" + NameOf(role) + ".secret"; }
+
+// With whom each role talks: only their keys are read, so that only they are let in.
+std::vector<PeerRole> PeersOf(PeerRole role) {
+  switch (role) {
+    case PeerRole::kChief:
+      return {PeerRole::kPs, PeerRole::kWorker, PeerRole::kClient};
+    case PeerRole::kPs:
+      return {PeerRole::kChief, PeerRole::kWorker};
+    case PeerRole::kWorker:
+      return {PeerRole::kChief, PeerRole::kPs};
+    case PeerRole::kClient:
+      return {PeerRole::kChief};
+  }
+  return {};
+}
+
+// ---- Reading --------------------------------------------------------------------------------------------------------
+
+// OK if it is what it should be and its owner's alone.
+absl::Status CheckPrivate(const std::string& path, int fd, mode_t kind) {
+  struct stat found {};
+  PCHECK(fstat(fd, &found) == 0) << path;
+  if ((found.st_mode & S_IFMT) != kind) {
+    return absl::PermissionDeniedError(absl::StrCat(path, " is no plain ", kind == S_IFDIR ? "folder" : "file"));
+  }
+  if (found.st_uid != geteuid() && found.st_uid != 0) {
+    return absl::PermissionDeniedError(absl::StrCat(path, " belongs to another user; chown it to yours"));
+  }
+  if ((found.st_mode & 077) != 0) {
+    return absl::PermissionDeniedError(
+        absl::StrCat(path, " can be opened by others than its owner; chmod ", kind == S_IFDIR ? "700 " : "600 ", path));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<UniqueFd> OpenPrivate(int at, const std::string& name, const std::string& path, mode_t kind) {
+  // O_NONBLOCK: a pipe in a key's place must not hold us up.
+  UniqueFd fd(openat(at, name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  if (!fd.ok() && errno == ELOOP) {
+    return absl::PermissionDeniedError(absl::StrCat(path, " is a link; put the keys themselves there"));
+  }
+  if (!fd.ok() && errno == ENOENT) {
+    return absl::NotFoundError(absl::StrCat(
+        "there is no ", path, "; `downpour keys new --out DIR` makes keys, whose files the hosts of a cluster share"));
+  }
+  if (!fd.ok()) return absl::PermissionDeniedError(absl::StrCat("cannot open ", path, ": ", std::strerror(errno)));
+  if (absl::Status status = CheckPrivate(path, fd.get(), kind); !status.ok()) return status;
+  return fd;
+}
+
+absl::StatusOr<KeyFile> ReadKeyFile(int folder, const std::string& path, PeerRole role) {
+  absl::StatusOr<UniqueFd> fd = OpenPrivate(folder, path.substr(path.rfind('/') + 1), path, S_IFREG);
+  if (!fd.ok()) return fd.status();
+  std::string text(kMaxFileBytes, '\0');
+  const ssize_t bytes = read(fd->get(), text.data(), text.size());
+  if (bytes < 0) return absl::PermissionDeniedError(absl::StrCat("cannot read ", path, ": ", std::strerror(errno)));
+  text.resize(static_cast<size_t>(bytes));
+  absl::StatusOr<KeyFile> file = ParseKeyFile(text);
+  explicit_bzero(text.data(), text.size());
+  if (!file.ok()) return absl::InvalidArgumentError(absl::StrCat(path, ":", std::string(file.status().message())));
+  if (file->role != role) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " holds a key for a ", NameOf(file->role)));
+  }
+  return file;
+}
+
+// The private key of `role`, checked against its public one.
+absl::StatusOr<KeyFile> ReadSecret(int folder, const std::string& path, PeerRole role) {
+  absl::StatusOr<KeyFile> file = ReadKeyFile(folder, path, role);
+  if (!file.ok()) return file;
+  char belongs[kKeyChars + 1];
+  const bool is_pair = !file->secret_key.empty() && file->public_keys.size() == 1 &&
+                       zmq_curve_public(belongs, file->secret_key.c_str()) == 0 && belongs == file->public_keys[0];
+  if (!is_pair)
+    return absl::InvalidArgumentError(absl::StrCat(path, " does not hold one secret key and its public one"));
+  return file;
+}
+
+// ---- Writing --------------------------------------------------------------------------------------------------------
+
+// Whole or not at all, under its name at last.
+absl::Status Write(const std::string& path, const std::string& text, bool replace) {
+  const std::string draft = path + ".tmp";
+  const auto failed = [&] { return absl::UnavailableError(absl::StrCat(path, ": ", std::strerror(errno))); };
+  unlink(draft.c_str());
+  const UniqueFd fd(open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd.ok()) return failed();
+  if (write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) return failed();
+  if (fchmod(fd.get(), 0600) != 0 || fsync(fd.get()) != 0) return failed();
+  if (replace ? rename(draft.c_str(), path.c_str()) == 0 : link(draft.c_str(), path.c_str()) == 0) {
+    unlink(draft.c_str());
+    return absl::OkStatus();
+  }
+  const absl::Status status =
+      errno == EEXIST ? absl::AlreadyExistsError(absl::StrCat(path, " is there already; choose another folder"))
+                      : failed();
+  unlink(draft.c_str());
+  return status;
+}
+
+}  // namespace
+
+CurvePair MakeCurvePair() {
+  char public_key[kKeyChars + 1], secret_key[kKeyChars + 1];
+  PCHECK(zmq_curve_keypair(public_key, secret_key) == 0) << "this libzmq was built without CURVE";
+  return {public_key, secret_key};
+}
+
+std::optional<PeerRole> KeyRing::RoleOf(const std::string& public_key) const {
+  for (const PeerRole role : kAllPeerRoles) {
+    const std::vector<std::string>& keys = Of(role);
+    if (std::find(keys.begin(), keys.end(), public_key) != keys.end()) return role;
+  }
+  return std::nullopt;
+}
+
+absl::StatusOr<KeyRing> LoadKeys(const std::string& folder, PeerRole self) {
+  PCHECK(prctl(PR_SET_DUMPABLE, 0) == 0) << "prctl";
+  const absl::StatusOr<UniqueFd> fd = OpenPrivate(AT_FDCWD, folder, folder, S_IFDIR);
+  if (!fd.ok()) return fd.status();
+  const absl::StatusOr<KeyFile> own = ReadSecret(fd->get(), SecretPath(folder, self), self);
+  if (!own.ok()) return own.status();
+  KeyRing ring{.self = self, .cluster = own->cluster, .own = {own->public_keys[0], own->secret_key}, .known = {}};
+  for (const PeerRole peer : PeersOf(self)) {
+    const std::string path = PublicPath(folder, peer);
+    absl::StatusOr<KeyFile> file = ReadKeyFile(fd->get(), path, peer);
+    if (!file.ok()) return file.status();
+    if (!file->secret_key.empty()) return absl::InvalidArgumentError(absl::StrCat(path, " holds a secret key"));
+    if (file->cluster != ring.cluster) {
+      return absl::InvalidArgumentError(absl::StrCat(path, " is of another cluster than ", SecretPath(folder, self)));
+    }
+    ring.known[static_cast<size_t>(peer)] = std::move(file->public_keys);
+  }
+  return ring;
+}
+
+absl::StatusOr<std::optional<KeyRing>> KeysIn(const std::string& folder, PeerRole self) {
+  const char* named = std::getenv("DOWNPOUR_KEYS");
+  const std::string chosen = folder.empty() && named != nullptr ? named : folder;
+  if (chosen.empty()) return std::optional<KeyRing>();
+  absl::StatusOr<KeyRing> keys = LoadKeys(chosen, self);
+  if (!keys.ok()) return keys.status();
+  return std::optional<KeyRing>(*std::move(keys));
+}
+
+absl::Status WriteNewKeys(const std::string& folder) {
+  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
+    return absl::UnavailableError(absl::StrCat("cannot make ", folder, ": ", std::strerror(errno)));
+  }
+  if (absl::Status status = OpenPrivate(AT_FDCWD, folder, folder, S_IFDIR).status(); !status.ok()) return status;
+  std::string id(kClusterBytes, '\0');
+  PCHECK(getrandom(id.data(), id.size(), 0) == static_cast<ssize_t>(id.size())) << "getrandom";
+  const std::string cluster = absl::BytesToHexString(id);
+  for (const PeerRole role : kAllPeerRoles) {
+    const CurvePair pair = MakeCurvePair();
+    absl::Status status =
+        Write(SecretPath(folder, role), PrintKeyFile({cluster, role, {pair.public_key}, pair.secret_key}), false);
+    if (status.ok())
+      status = Write(PublicPath(folder, role), PrintKeyFile({cluster, role, {pair.public_key}, ""}), false);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RenewKeys(const std::string& folder, PeerRole role) {
+  const absl::StatusOr<UniqueFd> fd = OpenPrivate(AT_FDCWD, folder, folder, S_IFDIR);
+  if (!fd.ok()) return fd.status();
+  absl::StatusOr<KeyFile> known = ReadKeyFile(fd->get(), PublicPath(folder, role), role);
+  if (!known.ok()) return known.status();
+  const CurvePair pair = MakeCurvePair();
+  known->public_keys.insert(known->public_keys.begin(), pair.public_key);
+  // The public key first: a secret that nobody knows yet would shut its owner out.
+  const absl::Status status = Write(PublicPath(folder, role), PrintKeyFile(*known), true);
+  if (!status.ok()) return status;
+  return Write(SecretPath(folder, role), PrintKeyFile({known->cluster, role, {pair.public_key}, pair.secret_key}),
+               true);
+}
+
+}  // namespace downpour

@@ -1,0 +1,48 @@
+#include "runtime/zmq_monitor.h"
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace downpour {
+
+absl::StatusOr<ZmqMonitor> ZmqMonitor::Watch(ZmqContext& context, ZmqSocket& socket) {
+  void* watched = socket.get().handle();
+  const std::string address = absl::StrCat("inproc://monitor-", reinterpret_cast<uintptr_t>(watched));
+  constexpr int kWanted = ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
+                          ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL;
+  try {
+    zmq::socket_t reader(context.get(), zmq::socket_type::pair);
+    if (zmq_socket_monitor(watched, address.c_str(), kWanted) != 0) throw zmq::error_t();
+    reader.connect(address);
+    return ZmqMonitor(std::move(reader));
+  } catch (const zmq::error_t& error) {
+    return absl::InternalError(absl::StrCat("no ZeroMQ monitor: ", error.what()));
+  }
+}
+
+ZmqMonitor::Event ZmqMonitor::Next() {
+  zmq::message_t what, where;
+  if (zmq_msg_recv(what.handle(), socket_.handle(), ZMQ_DONTWAIT) < 0) return Event::kNone;
+  zmq_msg_recv(where.handle(), socket_.handle(), ZMQ_DONTWAIT);  // an event comes whole
+  uint16_t event = 0;
+  if (what.size() < sizeof(event)) return Event::kNone;
+  std::memcpy(&event, what.data(), sizeof(event));
+  switch (event) {
+    case ZMQ_EVENT_CONNECT_RETRIED:
+      return Event::kNotConnected;
+    case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
+      return Event::kShookHands;
+    case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
+      return Event::kKeyRefused;
+    case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
+      return Event::kNoCommonSpeech;
+    default:
+      return Event::kNone;
+  }
+}
+
+}  // namespace downpour

@@ -1,0 +1,21 @@
+// What kind of process a peer is, as its keys prove it, and what each kind may say.
+//
+// Errors: PERMISSION_DENIED, in one sentence for the log.
+// Tests: tests/unit/schema/peer_role_test.cc.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "schema/message.h"
+
+namespace downpour {
+
+enum class PeerRole : uint8_t { kChief, kPs, kWorker, kClient };  // kClient: a person's tool, which asks the chief
+inline constexpr PeerRole kAllPeerRoles[] = {PeerRole::kChief, PeerRole::kPs, PeerRole::kWorker, PeerRole::kClient};
+
+const char* NameOf(PeerRole role);  // chief, ps and so on
+
+absl::Status CheckSpeaker(PeerRole role, const Message& message);
+
+}  // namespace downpour

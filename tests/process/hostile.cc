@@ -1,0 +1,107 @@
+// A peer with bad intentions, for tests/process/test_keys.py. It says what came of it on stdout.
+//
+//   hostile knock ENDPOINT KEYS ROLE          shakes hands with a key that nobody knows
+//   hostile say ENDPOINT KEYS ROLE            says one of each kind of message, then asks to join under odd names
+//   hostile oversize ENDPOINT KEYS ROLE       sends a frame above the limit, and a message of too many frames
+
+#include <iostream>
+#include <string>
+#include <utility>
+#include <vector>
+#include <zmq.hpp>
+
+#include "runtime/posix_keys.h"
+#include "runtime/zmq_frames.h"
+#include "runtime/zmq_monitor.h"
+#include "runtime/zmq_sockets.h"
+#include "schema/codec.h"
+
+namespace downpour {
+namespace {
+
+constexpr Duration kToLeave = 10s;  // what is sent last still goes out
+
+struct Target {
+  std::string endpoint;
+  KeyRing keys;
+  ZmqContext context = ZmqContext::Create(1).value();
+
+  ZmqChannel Dial(const KeyRing& as) {
+    return ZmqChannel(Connect(context, endpoint, &as).value(), ZmqChannel::Side::kDialler);
+  }
+  KeyRing Stranger() const {
+    KeyRing stranger = keys;
+    stranger.own = MakeCurvePair();
+    return stranger;
+  }
+};
+
+void Send(ZmqChannel& channel, const std::vector<Payload>& frames) {
+  while (channel.Send("", frames) == ZmqChannel::Sending::kBusy) {
+    zmq::pollitem_t item{channel.socket().get(), 0, ZMQ_POLLOUT, 0};
+    zmq_poll(&item, 1, -1);
+  }
+}
+
+void Knock(Target& target) {
+  const KeyRing stranger = target.Stranger();
+  ZmqSocket socket = Connect(target.context, target.endpoint, &stranger).value();
+  ZmqMonitor monitor = ZmqMonitor::Watch(target.context, socket).value();
+  while (true) {
+    zmq::pollitem_t item{monitor.socket(), 0, ZMQ_POLLIN, 0};
+    zmq_poll(&item, 1, -1);
+    const ZmqMonitor::Event event = monitor.Next();
+    if (event == ZmqMonitor::Event::kKeyRefused) return void(std::cout << "refused\n");
+    if (event == ZmqMonitor::Event::kShookHands) return void(std::cout << "let in\n");
+  }
+}
+
+template <size_t... i>
+std::vector<Message> OneOfEach(std::index_sequence<i...>) {
+  return {std::variant_alternative_t<i, Message>()...};
+}
+
+void Say(Target& target) {
+  ZmqChannel channel = target.Dial(target.keys);
+  for (const Message& message : OneOfEach(std::make_index_sequence<std::variant_size_v<Message>>())) {
+    Send(channel, Encode(message));
+  }
+  for (const std::string name : {"../../escape", "/etc/passwd", "", "a\nb", "x/../../y"}) {
+    Join join{.index = 99, .host = name, .endpoint = name, .launcher = name, .device = name};
+    join.role = target.keys.self == PeerRole::kPs ? TaskRole::kPs : TaskRole::kWorker;
+    Send(channel, Encode(join));
+  }
+  channel.socket().Close(kToLeave);
+  std::cout << "said\n";
+}
+
+void Oversize(Target& target) {
+  for (const auto& frames : {std::vector<Payload>{Payload::Zeros(kMaxHeaderBytes + kMaxFrameBytes + 1)},
+                             std::vector<Payload>(kMaxFrames + 10, Payload::Zeros(64))}) {
+    ZmqChannel channel = target.Dial(target.keys);
+    Send(channel, frames);
+    channel.socket().Close(kToLeave);
+  }
+  std::cout << "sent\n";
+}
+
+int Main(const std::vector<std::string>& args) {
+  constexpr std::pair<const char*, void (*)(Target&)> kDeeds[] = {
+      {"knock", Knock}, {"say", Say}, {"oversize", Oversize}};
+  for (const auto& [name, deed] : kDeeds) {
+    if (args.size() != 4 || args[0] != name) continue;
+    for (const PeerRole role : kAllPeerRoles) {
+      if (args[3] != NameOf(role)) continue;
+      Target target{args[1], LoadKeys(args[2], role).value()};
+      deed(target);
+      return 0;
+    }
+  }
+  std::cerr << "hostile DEED ENDPOINT KEYS ROLE\n";
+  return 2;
+}
+
+}  // namespace
+}  // namespace downpour
+
+int main(int argc, char** argv) { return downpour::Main({argv + 1, argv + argc}); }

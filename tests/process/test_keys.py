@@ -1,0 +1,205 @@
+"""A cluster with keys: it trains, and nobody without a key of it gets in or does harm."""
+
+import pathlib
+import random
+import socket
+import subprocess
+import threading
+import unittest
+
+import zmtp
+from cluster import BUILD, LONG, TOOL, Process, ProcessTest, alive, task_of
+
+HOSTILE = BUILD / "tests/process/hostile"
+LONG_TRAINING = {"epochs": 100_000}
+MEMORY_BUDGET = 64 << 20  # bytes by which an attack may make a process grow
+
+
+def resident_bytes(pid):
+    for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) << 10
+    raise AssertionError(f"process {pid} has ended")
+
+
+def port_of(endpoint):
+    return int(endpoint.rsplit(":", 1)[1])
+
+
+class Recorder:
+    """Stands between a dialler and a port, and keeps what the dialler says."""
+
+    def __init__(self, test, port):
+        self.heard = b""
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.links = []
+        test.addCleanup(self.close)
+        threading.Thread(target=self._accept, args=(port,), daemon=True).start()
+
+    def close(self):
+        for link in (self.listener, *self.links):
+            link.close()
+
+    def _accept(self, port):
+        try:
+            while True:
+                near, _ = self.listener.accept()
+                far = socket.create_connection(("127.0.0.1", port))
+                self.links += [near, far]
+                threading.Thread(target=self._pump, args=(near, far, True), daemon=True).start()
+                threading.Thread(target=self._pump, args=(far, near, False), daemon=True).start()
+        except OSError:
+            return
+
+    def _pump(self, source, sink, keep):
+        try:
+            while data := source.recv(1 << 16):
+                if keep:
+                    self.heard += data
+                sink.sendall(data)
+        except OSError:
+            pass
+        sink.close()
+
+
+class KeysTest(ProcessTest):
+    def setUp(self):
+        super().setUp()
+        self.keys = self.folder / "keys"
+        code, out, err = self.tool("keys", "new", "--out", self.keys)
+        self.assertEqual(code, 0, err)
+        self.assertIn("client.secret", out)
+        self.key_flags = ("--keys", self.keys)
+
+    def start_cluster(self):
+        """All of them, once the chief answers; the chief is first."""
+        flags = [f"--keys={self.keys}", f"--trace_dir={self.job_dir}/trace"]
+        chief = self.start("chief", f"--job={self.job_file}", f"--job_dir={self.job_dir}", *flags)
+        self.chief_at = chief.wait_for_line(r"waits for its tasks at (\S+)")[1]
+        flags.append(f"--chief={self.chief_at}")
+        members = [self.start(role, *flags) for role in ("ps", "ps", "worker", "worker")]
+        self.wait_until(lambda s: s["state"] in ("RUNNING", "SUCCEEDED"))
+        return [chief, *members]
+
+    def hostile(self, deed, role="worker", keys=None):
+        command = [HOSTILE, deed, self.chief_at, keys or self.keys, role]
+        return subprocess.run(command, capture_output=True, text=True, timeout=LONG, check=True).stdout
+
+    def test_a_cluster_with_keys_trains(self):
+        self.write_job()
+        for process in self.start_cluster():
+            self.assertEqual(process.finish()[0], 0, process.said)
+        self.check_success()
+
+    def test_without_keys_nothing_listens_beyond_this_machine(self):
+        self.write_job()
+        chief = self.start("chief", f"--job={self.job_file}", f"--job_dir={self.job_dir}", "--listen=0.0.0.0:0")
+        self.assertEqual(chief.finish()[0], 2)
+        self.assertIn("will not listen on 0.0.0.0:0 without keys", chief.said)
+        self.assertIn("downpour keys new --out DIR", chief.said)
+
+    def test_bad_key_folders_are_named_with_the_remedy(self):
+        self.write_job()
+        (self.keys / "chief.secret").chmod(0o644)
+        chief = self.start("chief", f"--job={self.job_file}", f"--job_dir={self.job_dir}", f"--keys={self.keys}")
+        self.assertEqual(chief.finish()[0], 2)
+        self.assertIn(f"chmod 600 {self.keys}/chief.secret", chief.said)
+
+    def test_run_makes_keys_where_others_can_reach_it(self):
+        self.write_job(training=LONG_TRAINING)
+        run = self.start_run("--listen", "0.0.0.0:0")
+        self.keys, self.key_flags = self.job_dir / "keys", ()  # which are found there
+        self.wait_until(lambda s: s["state"] == "RUNNING" and not s["pending"])
+        code, out, _ = self.tool("status", "--job-dir", self.job_dir)
+        self.assertEqual(code, 0, out)
+        endpoint = self.status()["chief"]["endpoint"]
+        self.chief_at = f"127.0.0.1:{port_of(endpoint)}"
+        self.assertEqual(self.hostile("knock"), "refused\n")
+        code, _, err = self.tool("status", "--chief", self.chief_at)
+        self.assertEqual(code, 69)
+        self.assertIn("it wants keys (--keys DIR)", err)
+        run.signal(2)
+        run.finish()
+
+    def status(self):
+        return next(self.statuses())
+
+    def test_who_has_no_key_of_the_cluster_is_refused_and_shown(self):
+        self.write_job(training=LONG_TRAINING)
+        self.start_cluster()
+        other = self.folder / "other"
+        self.assertEqual(self.tool("keys", "new", "--out", other)[0], 0)
+        self.assertEqual(self.hostile("knock"), "refused\n")
+        code, _, err = self.tool("status", "--chief", self.chief_at, "--keys", other)
+        self.assertEqual(code, 69, err)
+        keyless = self.start("worker", f"--chief={self.chief_at}")
+        keyless.wait_for_line("speaks to nobody without keys: give --keys=DIR")
+        status = self.wait_until(lambda s: s["chief"]["refused"] >= 2)
+        self.assertEqual(status["chief"]["refusedFrom"], "127.0.0.1")
+        self.assertEqual(status["state"], "RUNNING")
+        code, out, _ = self.tool("status", "--chief", self.chief_at, "--keys", self.keys)
+        self.assertRegex(out, r"Refused: +\d+ handshakes without a key of this cluster, the last key from 127.0.0.1")
+
+    def test_a_right_key_does_not_help_in_the_wrong_role(self):
+        self.write_job(training=LONG_TRAINING)
+        self.start_cluster()
+        before = self.status()["chief"]["rejected"]
+        for role in ("client", "worker", "ps"):
+            self.assertEqual(self.hostile("say", role), "said\n")
+        # Of 32 kinds of message no role may say more than a dozen.
+        status = self.wait_until(lambda s: s["chief"]["rejected"] >= before + 3 * 20)
+        self.assertEqual(status["state"], "RUNNING")
+        for name in ("ps-0", "ps-1", "worker-0", "worker-1"):
+            self.assertTrue(alive(status, name))
+        outside = [path for path in self.folder.rglob("*") if "escape" in path.name]
+        self.assertEqual(outside, [])
+
+    def test_what_is_too_large_or_no_message_costs_neither_life_nor_memory(self):
+        self.write_job(training=LONG_TRAINING)
+        chief = self.start_cluster()[0]
+        before = resident_bytes(chief.pid)
+        port = port_of(self.chief_at)
+        self.assertEqual(self.hostile("oversize"), "sent\n")
+
+        half_open = [zmtp.dial(port) for _ in range(500)]
+        for link in half_open:
+            link.sendall(b"\xff")
+        rng = random.Random(7)
+        for _ in range(200):
+            greeting = bytearray(zmtp.GREETING.replace(b"NULL\0", b"CURVE"))
+            for _ in range(rng.randrange(1, 6)):
+                greeting[rng.randrange(len(greeting))] = rng.randrange(256)
+            zmtp.speak_raw(port, bytes(greeting) + rng.randbytes(rng.randrange(300)))
+        zmtp.speak_raw(port, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        # A message that never ends, of one who has no keys: it is cut off long before its end.
+        endless = zmtp.frame(bytes(1 << 20), zmtp.MORE)
+        zmtp.speak_raw(port, zmtp.GREETING + zmtp.ready() + 200 * endless)
+
+        status = self.wait_until(lambda s: s["state"] == "RUNNING" and s["chief"]["rejected"] >= 1)
+        for link in half_open:
+            link.close()
+        self.assertEqual(chief.pid, status["chief"]["pid"])
+        self.assertLess(resident_bytes(chief.pid), before + MEMORY_BUDGET)
+        step = task_of(status, "worker-0")["step"]
+        self.wait_until(lambda s: task_of(s, "worker-0").get("step", 0) > step)  # who was there goes on
+
+    def test_what_was_recorded_cannot_be_said_again(self):
+        self.write_job(training=LONG_TRAINING)
+        self.start_cluster()
+        recorder = Recorder(self, port_of(self.chief_at))
+        self.wait_until(lambda s: all(alive(s, f"worker-{i}") for i in range(2)))
+        flags = [f"--chief=127.0.0.1:{recorder.port}", f"--keys={self.keys}", "--index=0"]
+        twin = self.start("worker", *flags)
+        twin.wait_for_line("the name worker-0 is held by process")
+        before = self.status()
+        twin.end()
+        for _ in range(3):
+            zmtp.speak_raw(port_of(self.chief_at), recorder.heard)
+        after = self.status()
+        self.assertEqual(after["chief"]["rejected"], before["chief"]["rejected"])
+        self.assertTrue(alive(after, "worker-0"))
+
+
+if __name__ == "__main__":
+    unittest.main()

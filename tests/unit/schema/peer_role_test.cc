@@ -1,0 +1,69 @@
+#include "schema/peer_role.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace downpour {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
+
+// One of each kind; whoever joins says that it is what `joiner` says.
+template <size_t... i>
+std::vector<Message> OneOfEach(TaskRole joiner, std::index_sequence<i...>) {
+  std::vector<Message> all = {std::variant_alternative_t<i, Message>()...};
+  for (Message& message : all) {
+    if (auto* join = std::get_if<Join>(&message)) join->role = joiner;
+  }
+  return all;
+}
+std::vector<Message> OneOfEach(TaskRole joiner) {
+  return OneOfEach(joiner, std::make_index_sequence<std::variant_size_v<Message>>());
+}
+
+std::set<std::string> WhatMaySay(PeerRole role, TaskRole joiner = TaskRole::kWorker) {
+  std::set<std::string> may;
+  for (const Message& message : OneOfEach(joiner)) {
+    if (CheckSpeaker(role, message).ok()) may.insert(NameOf(message));
+  }
+  return may;
+}
+
+TEST(PeerRoleTest, EachRoleSaysItsOwn) {
+  EXPECT_THAT(WhatMaySay(PeerRole::kClient), UnorderedElementsAre("StatusRequest"));
+  EXPECT_THAT(WhatMaySay(PeerRole::kWorker),
+              UnorderedElementsAre("Join", "Heartbeat", "Leave", "DataReport", "WorkRequest", "LeaseDone", "EvalDone",
+                                   "Violation", "Push", "Probe", "Pull"));
+  EXPECT_THAT(WhatMaySay(PeerRole::kPs, TaskRole::kPs),
+              UnorderedElementsAre("Join", "Heartbeat", "OpenBulk", "Leave", "SliceReport", "Violation", "PushReply",
+                                   "PullReply", "SliceRecord", "ShardWritten"));
+}
+
+TEST(PeerRoleTest, EachMessageHasASpeaker) {
+  for (const Message& message : OneOfEach(TaskRole::kPs)) {
+    size_t speakers = 0;
+    for (const PeerRole role : kAllPeerRoles) speakers += CheckSpeaker(role, message).ok();
+    EXPECT_GE(speakers, 1u) << NameOf(message);
+    EXPECT_LE(speakers, 2u) << NameOf(message);
+  }
+}
+
+TEST(PeerRoleTest, NobodyJoinsAsAnother) {
+  Join join;
+  join.role = TaskRole::kPs;
+  EXPECT_TRUE(CheckSpeaker(PeerRole::kPs, join).ok());
+  const absl::Status status = CheckSpeaker(PeerRole::kWorker, join);
+  EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("its key is a worker's, who may not say Join as another role"));
+  join.role = TaskRole::kChief;
+  for (const PeerRole role : kAllPeerRoles) EXPECT_FALSE(CheckSpeaker(role, join).ok()) << NameOf(role);
+}
+
+}  // namespace
+}  // namespace downpour

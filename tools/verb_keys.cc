@@ -1,0 +1,69 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/posix_keys.h"
+#include "schema/text.h"
+#include "tools/verbs.h"
+
+namespace downpour {
+namespace {
+
+struct Options {
+  std::string out;
+  std::string folder;
+  std::string role;
+};
+
+int New(const Options& options, Streams streams) {
+  if (const absl::Status status = WriteNewKeys(options.out); !status.ok()) {
+    return Complain(streams, "keys", std::string(status.message()), kExitFailed);
+  }
+  const std::string dir = ShellWord(options.out);
+  streams.out << "Keys of a new cluster: " << options.out
+              << "\n\nThe chief's host needs  chief.secret and *.public"
+                 "\na ps's host             ps.secret and *.public"
+                 "\na worker's host         worker.secret and *.public"
+                 "\nwho asks for a status   client.secret and *.public"
+                 "\n\nin a folder of their own (mode 700, its files 600), and no other secret. Next:\n\n"
+                 "  downpour-chief --keys="
+              << dir << " --listen=0.0.0.0:7000 --job=JOB.yaml --job_dir=DIR\n  downpour status --keys " << dir
+              << " --chief HOST:7000\n";
+  return kExitDone;
+}
+
+int Renew(const Options& options, Streams streams) {
+  const auto named = [&](PeerRole role) { return options.role == NameOf(role); };
+  const PeerRole role = *std::find_if(std::begin(kAllPeerRoles), std::end(kAllPeerRoles), named);
+  if (const absl::Status status = RenewKeys(options.folder, role); !status.ok()) {
+    return Complain(streams, "keys", std::string(status.message()), kExitFailed);
+  }
+  const std::string file = absl::StrCat(options.folder, "/", options.role);
+  streams.out << "New keys: " << file << ".public and " << file
+              << ".secret. The old public key is still let in: take the "
+              << "last line out of " << file << ".public once nobody needs it.\n";
+  return kExitDone;
+}
+
+std::function<int()> SetUp(CLI::App& app, Streams streams) {
+  auto options = std::make_shared<Options>();
+  CLI::App* fresh = app.add_subcommand("new", "Make the keys of a new cluster: a pair for each role");
+  fresh->add_option("--out", options->out, "The folder to make")->required()->type_name("DIR");
+  CLI::App* renew = app.add_subcommand("renew", "Replace the pair of one role");
+  renew->add_option("--keys", options->folder, "The folder of the cluster's keys")->required()->type_name("DIR");
+  renew->add_option("role", options->role, "chief, ps, worker or client")
+      ->required()
+      ->check(CLI::IsMember({"chief", "ps", "worker", "client"}));
+  app.require_subcommand(1);
+  return [=] { return fresh->parsed() ? New(*options, streams) : Renew(*options, streams); };
+}
+
+}  // namespace
+
+const Verb kKeysVerb = {"keys", "Make the keys by which the processes of a cluster know each other",
+                        "  downpour keys new --out keys\n"
+                        "  downpour keys renew --keys keys worker\n",
+                        SetUp};
+
+}  // namespace downpour
