@@ -98,7 +98,7 @@ struct Case {
   size_t units;                  // of one measurement
   double per_unit;               // what of `counted` is in it
   const char* counted;           // GB
-  std::vector<WireSides> sides;  // downpour last
+  std::vector<WireSides> sides;  // the last one is held against the others
 };
 
 // Rates of all kinds, in turn, `runs` times.
@@ -136,7 +136,7 @@ void Measure(const Case& c, bool ipc, size_t in_flight, int runs) {
     std::printf("    %-12s %8.2f %s/s  [%.2f, %.2f]   CPU %6.4g ms/%s", c.sides[i].name, rates[i].Median(), c.counted,
                 rates[i].Smallest(), rates[i].Largest(), costs[i].Median(), c.counted);
     if (i + 1 < c.sides.size()) {
-      std::printf("   downpour is %.2f of it  [%.2f, %.2f]", ratios[i].Median(), ratios[i].Smallest(),
+      std::printf("   %s is %.2f of it  [%.2f, %.2f]", c.sides.back().name, ratios[i].Median(), ratios[i].Smallest(),
                   ratios[i].Largest());
     }
     std::printf("\n");
@@ -166,6 +166,11 @@ int Main(int argc, char** argv) {
   };
   const Case probes{{64 * kKiB, 16}, 20'000, 1e-3, "thousand", {BareZmqProbeSides(), DownpourProbeSides()}};
 
+  const auto between = [](Case c, const WireSides& one, const WireSides& other) {
+    c.sides = {one, other};
+    return c;
+  };
+
   std::printf("medians of %d runs [smallest, largest]\n", runs);
   const auto measure = [&](const std::string& title, const Case& c, bool ipc, size_t in_flight) {
     if (title.find(only) == std::string::npos) return;
@@ -178,6 +183,14 @@ int Main(int argc, char** argv) {
       for (const size_t in_flight : {1, 4}) {
         measure(transport + name + ", push and pull, " + std::to_string(in_flight) + " in flight", c, ipc, in_flight);
       }
+    }
+    if (!ipc) {
+      for (const auto& [name, c] : cases) {
+        measure(transport + name + ", the price of CURVE, 4 in flight",
+                between(c, DownpourSides(), DownpourCurveSides()), ipc, 4);
+      }
+      measure(transport + cases[0].first + ", strangers at the door, 4 in flight",
+              between(cases[0].second, DownpourCurveSides(), BesiegedSides()), ipc, 4);
     }
     for (const size_t in_flight : {1, 64}) {
       measure(transport + "small requests, " + std::to_string(in_flight) + " in flight", probes, ipc, in_flight);

@@ -4,6 +4,7 @@
 #include <zmq.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "schema/slice_grid.h"
 #include "schema/variables.h"
 #include "tools/wire_sides.h"
+#include "tools/wire_siege.h"
 
 namespace downpour {
 namespace {
@@ -74,11 +76,28 @@ class PlacedPs final : public Role {
   PsRole role_;
 };
 
+// Drawn before the processes part, so that both know them.
+struct WireKeys {
+  KeyRing ps, worker;
+};
+const WireKeys& Keys() {
+  static const WireKeys keys = [] {
+    KeyRing ps{.self = PeerRole::kPs, .cluster = "bench", .own = MakeCurvePair(), .known = {}};
+    KeyRing worker{.self = PeerRole::kWorker, .cluster = "bench", .own = MakeCurvePair(), .known = {}};
+    ps.known[static_cast<size_t>(PeerRole::kWorker)] = {worker.own.public_key};
+    worker.known[static_cast<size_t>(PeerRole::kPs)] = {ps.own.public_key};
+    return WireKeys{ps, worker};
+  }();
+  return keys;
+}
+
+template <bool curve>
 void ServePs(const WireLoad& load, const std::string& listen,
              const std::function<void(const std::string&)>& listening) {
   Mailbox mailbox;
   DriverOptions options;
   options.listen = listen;
+  if (curve) options.keys = Keys().ps;
   DriverWorld world;
   world.mailbox = &mailbox;
   auto driver = ZmqDriver::Open(options, world).value();
@@ -90,9 +109,9 @@ void ServePs(const WireLoad& load, const std::string& listen,
 // A dialled connection on which one waits.
 class WorkerEnd {
  public:
-  explicit WorkerEnd(const std::string& endpoint)
+  WorkerEnd(const std::string& endpoint, const KeyRing* keys)
       : context_(ZmqContext::Create(1).value()),
-        channel_(Connect(context_, endpoint).value(), ZmqChannel::Side::kDialler) {}
+        channel_(Connect(context_, endpoint, keys, PeerRole::kPs).value(), ZmqChannel::Side::kDialler) {}
 
   void Send(const Message& message) {
     const std::vector<Payload> frames = Encode(message);
@@ -120,7 +139,8 @@ class WorkerEnd {
 
 class PushPullClient final : public WireClient {
  public:
-  PushPullClient(const WireLoad& load, const std::string& endpoint) : load_(load), end_(endpoint), steps_(load.slices) {
+  PushPullClient(const WireLoad& load, const std::string& endpoint, const KeyRing* keys = nullptr)
+      : load_(load), end_(endpoint, keys), steps_(load.slices) {
     for (size_t i = 0; i < load.slices; ++i) {
       Payload gradient = Payload::Allocate(load.slice_bytes);
       std::fill_n(gradient.mutable_floats().data(), gradient.floats().size(), 1e-3f);
@@ -151,9 +171,29 @@ class PushPullClient final : public WireClient {
   std::vector<Step> steps_;  // begun, by slice
 };
 
+class BesiegedClient final : public WireClient {
+ public:
+  BesiegedClient(const WireLoad& load, const std::string& endpoint)
+      : client_(load, endpoint, &Keys().worker), endpoint_(endpoint) {}
+  void Begin(size_t slice) override {
+    if (open_++ == 0) siege_.emplace(endpoint_, Keys().worker);
+    client_.Begin(slice);
+  }
+  void End() override {
+    client_.End();
+    if (--open_ == 0) siege_.reset();
+  }
+
+ private:
+  PushPullClient client_;
+  const std::string endpoint_;
+  std::optional<WireSiege> siege_;
+  size_t open_ = 0;
+};
+
 class ProbeClient final : public WireClient {
  public:
-  explicit ProbeClient(const std::string& endpoint) : end_(endpoint) {}
+  explicit ProbeClient(const std::string& endpoint) : end_(endpoint, nullptr) {}
   void Begin(size_t slice) override {
     end_.Send(Probe{kWorker, kLease, {{SliceId{static_cast<uint32_t>(slice)}, kEpoch}}});
   }
@@ -169,13 +209,30 @@ class ProbeClient final : public WireClient {
 }  // namespace
 
 WireSides DownpourSides() {
-  return {"downpour", ServePs, [](const WireLoad& load, const std::string& endpoint) -> std::unique_ptr<WireClient> {
+  return {"downpour", ServePs<false>,
+          [](const WireLoad& load, const std::string& endpoint) -> std::unique_ptr<WireClient> {
             return std::make_unique<PushPullClient>(load, endpoint);
           }};
 }
 
+WireSides DownpourCurveSides() {
+  Keys();
+  return {"with CURVE", ServePs<true>,
+          [](const WireLoad& load, const std::string& endpoint) -> std::unique_ptr<WireClient> {
+            return std::make_unique<PushPullClient>(load, endpoint, &Keys().worker);
+          }};
+}
+
+WireSides BesiegedSides() {
+  Keys();
+  return {"besieged", ServePs<true>,
+          [](const WireLoad& load, const std::string& endpoint) -> std::unique_ptr<WireClient> {
+            return std::make_unique<BesiegedClient>(load, endpoint);
+          }};
+}
+
 WireSides DownpourProbeSides() {
-  return {"downpour", ServePs, [](const WireLoad&, const std::string& endpoint) -> std::unique_ptr<WireClient> {
+  return {"downpour", ServePs<false>, [](const WireLoad&, const std::string& endpoint) -> std::unique_ptr<WireClient> {
             return std::make_unique<ProbeClient>(endpoint);
           }};
 }

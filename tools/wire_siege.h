@@ -1,0 +1,33 @@
+// Strangers at a listener's door, for as long as the object lives: 50 sockets with keys that nobody knows, which ZeroMQ
+// lets try again and again; a hundred handshakes that stop after their first byte; and junk, one connection after another.
+#pragma once
+
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/posix_fd.h"
+#include "runtime/posix_keys.h"
+#include "runtime/zmq_sockets.h"
+
+namespace downpour {
+
+class WireSiege {
+ public:
+  // `keys` tell the listener's public key; the strangers' own are drawn.
+  WireSiege(const std::string& endpoint, const KeyRing& keys);
+  ~WireSiege();
+
+ private:
+  void ThrowJunk();
+
+  const std::string endpoint_;
+  ZmqContext context_ = ZmqContext::Create(1).value();
+  std::vector<ZmqSocket> unknown_;
+  std::vector<UniqueFd> half_open_;
+  std::atomic<bool> over_ = false;
+  std::thread junk_;
+};
+
+}  // namespace downpour
