@@ -55,6 +55,7 @@ struct ChiefParts {
   std::string endpoint;  // of this chief
   uint32_t term = 0;     // 0 until it is durable
   uint64_t workers_lost = 0;
+  uint64_t leases_handed_on = 0;    // by workers that died or left
   uint64_t batches_recomputed = 0;  // of leases that were opened again
   uint64_t rejected = 0;            // messages of strangers
   uint64_t refused = 0;             // handshakes without a key of this cluster

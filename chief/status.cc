@@ -248,6 +248,7 @@ std::string StatusText(const ChiefParts& chief) {
                 {{"chiefRestarts", ChiefRestarts(chief)},
                  {"workersLost", chief.workers_lost},
                  {"psLost", chief.recovery.servers_lost()},
+                 {"leasesHandedOn", chief.leases_handed_on},
                  {"batchesRecomputed", chief.batches_recomputed}}},
                {"checkpoint", OfCheckpoint(chief)},
                {"pushes", OfPushes(chief)},
@@ -283,6 +284,7 @@ std::string SummaryText(const ChiefParts& chief) {
                {"chiefRestarts", ChiefRestarts(chief)},
                {"workersLost", chief.workers_lost},
                {"psLost", chief.recovery.servers_lost()},
+               {"leasesHandedOn", chief.leases_handed_on},
                {"batchesRecomputed", chief.batches_recomputed}};
   Set(json, "examplesPerSecond", chief.progress.MeanExamplesPerSecond());
   Set(json, "trainLoss", chief.progress.Loss());

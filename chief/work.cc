@@ -55,6 +55,7 @@ void Work::Tick() {
 
 uint64_t Work::Release(Incarnation worker) {
   const uint64_t handed_on = chief_.ledger.Release(worker).size();
+  chief_.leases_handed_on += handed_on;
   chief_.evaluation.Release(worker);
   HandOut();
   return handed_on;

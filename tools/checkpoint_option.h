@@ -14,7 +14,8 @@ struct CheckpointOption {
   std::string round;  // TERM-N, or empty for the newest valid one
 };
 
-void AddCheckpointOption(CLI::App& app, CheckpointOption* option);
+void AddCheckpointOption(CLI::App& app, CheckpointOption* option,
+                         const std::string& help = "Which one; without it the newest valid one");
 
 // Tells on stderr, in the name of the verb, what was passed over and why there is nothing.
 std::optional<LoadedCheckpoint> LoadChosen(const CheckpointOption& option, const std::string& verb, Streams streams);

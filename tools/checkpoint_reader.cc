@@ -42,20 +42,27 @@ absl::StatusOr<Manifest> ReadManifest(const std::string& path) {
   return manifest;
 }
 
-// What the grid and the optimizer ask of a record.
-absl::Status CheckRecord(const LoadedCheckpoint& checkpoint, const Slice& slice, const SliceState& state) {
+// What the grid, the optimizer and the manifest ask of a record.
+absl::Status CheckState(const Checkpoint& checkpoint, const Slice& slice, const SliceState& state) {
   const auto slots = static_cast<size_t>(SlotCount(checkpoint.job.training.optimizer.kind));
-  if (state.slice == slice.id && static_cast<int64_t>(state.values.size()) == slice.bytes() &&
-      state.slots.size() == slots) {
-    return absl::OkStatus();
+  if (state.slice != slice.id || static_cast<int64_t>(state.values.size()) != slice.bytes() ||
+      state.slots.size() != slots) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "holds slice ", ToNumber(state.slice), " of ", state.values.size(), " bytes and ", state.slots.size(),
+        " slots, where the job wants slice ", ToNumber(slice.id), " of ", slice.bytes(), " bytes and ", slots));
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "holds slice ", ToNumber(state.slice), " of ", state.values.size(), " bytes and ", state.slots.size(),
-      " slots, where the job wants slice ", ToNumber(slice.id), " of ", slice.bytes(), " bytes and ", slots));
+  if (state.finished.Covers(checkpoint.manifest.committed)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("slice ", ToNumber(slice.id), " lacks leases that the manifest calls committed"));
 }
 
-absl::Status ReadSlice(const Manifest::Record& record, const Slice& slice, std::ifstream& file,
-                       LoadedCheckpoint* checkpoint) {
+std::string FilePath(const Checkpoint& checkpoint, const Manifest::File& file) {
+  return absl::StrCat(checkpoint.path, "/", file.name);
+}
+
+absl::StatusOr<SliceState> ReadRecord(const Checkpoint& checkpoint, const Slice& slice, const std::string& path) {
+  const Manifest::Record& record = checkpoint.manifest.records[ToNumber(slice.id)];
+  std::ifstream file(path, std::ios::binary);
   const auto bytes = ReadRange(file, record.offset, record.bytes);
   if (!bytes.ok()) return bytes.status();
   if (Crc32c(bytes->bytes()) != record.crc32c) {
@@ -63,54 +70,105 @@ absl::Status ReadSlice(const Manifest::Record& record, const Slice& slice, std::
                                             record.offset + record.bytes, ", slice ", ToNumber(slice.id), ", differs"));
   }
   absl::StatusOr<SliceState> state = DecodeRecord({&*bytes, 1});
-  if (!state.ok()) return state.status();
-  if (absl::Status status = CheckRecord(*checkpoint, slice, *state); !status.ok()) return status;
-  checkpoint->values.push_back(std::move(state->values));
-  checkpoint->versions.push_back(state->version);
-  return absl::OkStatus();
+  if (!state.ok()) return state;
+  if (absl::Status status = CheckState(checkpoint, slice, *state); !status.ok()) return status;
+  return state;
 }
 
-absl::Status ReadSlices(LoadedCheckpoint* checkpoint) {
-  const Manifest& manifest = checkpoint->manifest;
-  std::vector<std::ifstream> files;
-  for (const Manifest::File& file : manifest.files) {
-    files.emplace_back(checkpoint->path + "/" + file.name, std::ios::binary);
+// Every byte of a slice's record, checked.
+absl::StatusOr<SliceState> ReadSlice(const Checkpoint& checkpoint, const Slice& slice) {
+  const Manifest::Record& record = checkpoint.manifest.records[ToNumber(slice.id)];
+  const std::string path = FilePath(checkpoint, checkpoint.manifest.files[record.file]);
+  absl::StatusOr<SliceState> state = ReadRecord(checkpoint, slice, path);
+  return state.ok() ? std::move(state) : At(path, state.status());
+}
+
+// Whether every byte of a file is some record's.
+absl::Status CheckCover(const Checkpoint& checkpoint, uint32_t file) {
+  std::vector<std::pair<uint64_t, uint64_t>> ranges;  // offset, bytes
+  for (const Manifest::Record& record : checkpoint.manifest.records) {
+    if (record.file == file) ranges.emplace_back(record.offset, record.bytes);
   }
-  for (const Manifest::Record& record : manifest.records) {
-    const Slice& slice = checkpoint->grid.at(record.slice);
-    if (absl::Status status = ReadSlice(record, slice, files[record.file], checkpoint); !status.ok()) {
-      return At(checkpoint->path + "/" + manifest.files[record.file].name, status);
+  ranges.emplace_back(checkpoint.manifest.files[file].bytes, 0);
+  std::sort(ranges.begin(), ranges.end());
+  uint64_t covered = 0;
+  for (const auto& [offset, bytes] : ranges) {
+    if (offset > covered) {
+      return absl::InvalidArgumentError(absl::StrCat("bytes ", covered, " to ", offset, " are no slice's"));
     }
+    covered = std::max(covered, offset + bytes);
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<LoadedCheckpoint> LoadRound(const std::string& checkpoints, Round round) {
-  LoadedCheckpoint loaded;
-  loaded.path = checkpoints + "/" + ToString(round);
-  const std::string manifest_path = absl::StrCat(loaded.path, "/", kManifestName);
+absl::Status CheckFile(const Checkpoint& checkpoint, uint32_t index) {
+  const Manifest::File& file = checkpoint.manifest.files[index];
+  const std::string path = FilePath(checkpoint, file);
+  std::error_code error;
+  const uintmax_t bytes = fs::file_size(path, error);
+  if (error) return absl::DataLossError(absl::StrCat(path, ": ", error.message()));
+  if (bytes != file.bytes) {
+    return absl::DataLossError(absl::StrCat(path, ": has ", bytes, " bytes, where its manifest wants ", file.bytes));
+  }
+  const absl::Status cover = CheckCover(checkpoint, index);
+  return cover.ok() ? cover : At(path, cover);
+}
+
+absl::StatusOr<LoadedCheckpoint> LoadRound(const std::string& job_dir, Round round) {
+  absl::StatusOr<Checkpoint> checkpoint = OpenCheckpoint(job_dir, round);
+  if (!checkpoint.ok()) return checkpoint.status();
+  LoadedCheckpoint loaded{*std::move(checkpoint), {}};
+  for (const Slice& slice : loaded.grid.slices) {
+    absl::StatusOr<SliceState> state = ReadSlice(loaded, slice);
+    if (!state.ok()) return state.status();
+    state->slots.clear();
+    loaded.slices.push_back(*std::move(state));
+  }
+  return loaded;
+}
+
+}  // namespace
+
+absl::StatusOr<Checkpoint> OpenCheckpoint(const std::string& job_dir, Round round) {
+  Checkpoint opened;
+  opened.path = absl::StrCat(job_dir, "/", CheckpointDir(round));
+  const std::string manifest_path = absl::StrCat(job_dir, "/", ManifestPath(round));
   absl::StatusOr<Manifest> manifest = ReadManifest(manifest_path);
   if (!manifest.ok()) return manifest.status();
   if (manifest->round != round) {
     return At(manifest_path, absl::InvalidArgumentError("is of round " + ToString(manifest->round)));
   }
-  loaded.manifest = *std::move(manifest);
-  absl::StatusOr<JobSpec> job = ParseCanonicalJob(loaded.manifest.job);
+  opened.manifest = *std::move(manifest);
+  absl::StatusOr<JobSpec> job = ParseCanonicalJob(opened.manifest.job);
   if (!job.ok()) return At(manifest_path, job.status());
-  loaded.job = *std::move(job);
-  absl::StatusOr<std::vector<VariableSpec>> variables = InferVariables(loaded.job.model);
+  opened.job = *std::move(job);
+  absl::StatusOr<std::vector<VariableSpec>> variables = InferVariables(opened.job.model);
   if (!variables.ok()) return At(manifest_path, variables.status());
-  loaded.grid = MakeSliceGrid(*std::move(variables));
-  if (loaded.grid.size() != loaded.manifest.records.size()) {
+  opened.grid = MakeSliceGrid(*std::move(variables));
+  if (opened.grid.size() != opened.manifest.records.size()) {
     return At(manifest_path,
-              absl::InvalidArgumentError(absl::StrCat("lists ", loaded.manifest.records.size(),
-                                                      " records, but its model has ", loaded.grid.size(), " slices")));
+              absl::InvalidArgumentError(absl::StrCat("lists ", opened.manifest.records.size(),
+                                                      " records, but its model has ", opened.grid.size(), " slices")));
   }
-  if (absl::Status status = ReadSlices(&loaded); !status.ok()) return status;
-  return loaded;
+  return opened;
 }
 
-}  // namespace
+absl::Status CheckFiles(const Checkpoint& checkpoint) {
+  for (uint32_t file = 0; file < checkpoint.manifest.files.size(); ++file) {
+    if (absl::Status status = CheckFile(checkpoint, file); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+std::vector<absl::Status> FindDamage(const Checkpoint& checkpoint) {
+  std::vector<absl::Status> damage;
+  const auto note = [&damage](const absl::Status& status) {
+    if (!status.ok()) damage.push_back(status);
+  };
+  for (uint32_t file = 0; file < checkpoint.manifest.files.size(); ++file) note(CheckFile(checkpoint, file));
+  for (const Slice& slice : checkpoint.grid.slices) note(ReadSlice(checkpoint, slice).status());
+  return damage;
+}
 
 absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(const std::string& job_dir, const std::string& round,
                                                 std::vector<std::string>* passed_over) {
@@ -118,10 +176,10 @@ absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(const std::string& job_dir, cons
   if (!round.empty()) {
     const absl::StatusOr<Round> parsed = ParseRound(round);
     if (!parsed.ok()) return parsed.status();
-    return LoadRound(checkpoints, *parsed);
+    return LoadRound(job_dir, *parsed);
   }
   for (Round candidate : RoundsIn(checkpoints)) {
-    absl::StatusOr<LoadedCheckpoint> loaded = LoadRound(checkpoints, candidate);
+    absl::StatusOr<LoadedCheckpoint> loaded = LoadRound(job_dir, candidate);
     if (loaded.ok()) return loaded;
     passed_over->push_back(
         absl::StrCat("passing over checkpoint ", ToString(candidate), ": ", std::string(loaded.status().message())));

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "tools/human_units.h"
+#include "tools/text_table.h"
 
 namespace downpour {
 namespace {
@@ -19,15 +20,6 @@ constexpr const char* kUnknown = "-";
 
 std::string Paint(bool color, const char* how, const std::string& words) {
   return color ? absl::StrCat(how, words, "\x1b[0m") : words;
-}
-
-// A label, then one line for each entry, all in one column.
-void AddSection(const std::string& label, const std::vector<std::string>& lines, std::string* out) {
-  std::string head = label + ":";
-  for (const std::string& line : lines) {
-    absl::StrAppendFormat(out, "%-12s%s\n", head, line);
-    head.clear();
-  }
 }
 
 template <typename Show>
@@ -61,31 +53,11 @@ std::vector<std::string> TaskRow(const TaskView& task) {
           Printable(task.waiting_for)};
 }
 
-// Left-aligned names, right-aligned numbers, two spaces between columns, nothing after the last word of a line.
-std::string Columns(const std::vector<std::vector<std::string>>& rows, size_t first_number, size_t last_number) {
-  std::vector<size_t> widths(rows.front().size());
-  for (const auto& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  std::string out;
-  for (const auto& row : rows) {
-    std::string line;
-    for (size_t i = 0; i < row.size(); ++i) {
-      const std::string pad(widths[i] - row[i].size(), ' ');
-      const bool right = i >= first_number && i <= last_number;
-      absl::StrAppend(&line, i == 0 ? "" : "  ", right ? pad + row[i] : row[i] + pad);
-    }
-    line.resize(line.find_last_not_of(' ') + 1);
-    absl::StrAppend(&out, line, "\n");
-  }
-  return out;
-}
-
 std::string TaskTable(const StatusView& status) {
   std::vector<std::vector<std::string>> rows = {{"TASK", "STATE", "HOST", "PID", "STEP", "EXAMPLES/S", "STALENESS",
                                                  "CPU", "MEMORY", "IN", "OUT", "HEARTBEAT", "WAITING FOR"}};
   for (const TaskView& task : status.tasks) rows.push_back(TaskRow(task));
-  return Columns(rows, /*first_number=*/3, /*last_number=*/11);
+  return TextTable(rows, /*first_number=*/3, /*last_number=*/11);
 }
 
 std::string JobLine(const StatusView& status) {

@@ -48,13 +48,15 @@ absl::StatusOr<Evaluated> Evaluate(const JobSpec& job, LoadedCheckpoint& checkpo
   const auto batch = static_cast<uint64_t>(job.training.batch_size);
   step.batches = (prepared->eval_examples + batch - 1) / batch;
   for (const Slice& slice : checkpoint.grid.slices) {
-    step.updates.emplace_back(slice.id, std::move(checkpoint.values[ToNumber(slice.id)]));
+    step.updates.emplace_back(slice.id, std::move(checkpoint.slices[ToNumber(slice.id)].values));
   }
   return Ask<Evaluated>(trainer, step);
 }
 
 void Print(const LoadedCheckpoint& checkpoint, const Evaluated& result, bool as_json, std::ostream& out) {
-  const auto [oldest, newest] = std::minmax_element(checkpoint.versions.begin(), checkpoint.versions.end());
+  const auto [oldest, newest] =
+      std::minmax_element(checkpoint.slices.begin(), checkpoint.slices.end(),
+                          [](const SliceState& a, const SliceState& b) { return a.version < b.version; });
   const auto examples = static_cast<double>(result.examples);
   const double loss = result.loss_sum / examples;
   const double accuracy = static_cast<double>(result.correct) / examples;
@@ -63,14 +65,15 @@ void Print(const LoadedCheckpoint& checkpoint, const Evaluated& result, bool as_
                                  {"loss", loss},
                                  {"accuracy", accuracy},
                                  {"examples", result.examples},
-                                 {"oldestVersion", *oldest},
-                                 {"newestVersion", *newest}};
+                                 {"oldestVersion", oldest->version},
+                                 {"newestVersion", newest->version}};
     out << json.dump(2) << "\n";
     return;
   }
   out << "Checkpoint  " << checkpoint.path << "\nExamples    " << HumanCount(examples) << "\nLoss        "
       << HumanLoss(loss) << "\nAccuracy    " << HumanPercent(accuracy, 2) << "\nVersions    "
-      << HumanCount(static_cast<double>(*oldest)) << " to " << HumanCount(static_cast<double>(*newest)) << "\n";
+      << HumanCount(static_cast<double>(oldest->version)) << " to " << HumanCount(static_cast<double>(newest->version))
+      << "\n";
 }
 
 int Run(const Options& options, Streams streams) {

@@ -22,7 +22,7 @@ std::vector<SafeTensor> TensorsOf(LoadedCheckpoint& checkpoint) {
     tensors.push_back({variable.name, variable.shape, {}});
   }
   for (const Slice& slice : checkpoint.grid.slices) {
-    tensors[slice.variable].pieces.push_back(std::move(checkpoint.values[ToNumber(slice.id)]));
+    tensors[slice.variable].pieces.push_back(std::move(checkpoint.slices[ToNumber(slice.id)].values));
   }
   return tensors;
 }

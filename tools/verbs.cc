@@ -3,9 +3,9 @@
 namespace downpour {
 
 const std::vector<const Verb*>& AllVerbs() {
-  static const std::vector<const Verb*> verbs = {&kCheckVerb,  &kConfigVerb, &kDoctorVerb, &kRunVerb,
-                                                 &kStatusVerb, &kWatchVerb,  &kLogsVerb,   &kEvaluateVerb,
-                                                 &kExportVerb, &kDataVerb,   &kKeysVerb};
+  static const std::vector<const Verb*> verbs = {
+      &kCheckVerb,      &kConfigVerb, &kDoctorVerb,   &kRunVerb,    &kStatusVerb, &kWatchVerb, &kLogsVerb,
+      &kCheckpointVerb, &kLedgerVerb, &kEvaluateVerb, &kExportVerb, &kDataVerb,   &kKeysVerb};
   return verbs;
 }
 

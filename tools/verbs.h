@@ -37,12 +37,14 @@ struct Verb {
 };
 
 extern const Verb kCheckVerb;
+extern const Verb kCheckpointVerb;
 extern const Verb kConfigVerb;
 extern const Verb kDataVerb;
 extern const Verb kDoctorVerb;
 extern const Verb kEvaluateVerb;
 extern const Verb kExportVerb;
 extern const Verb kKeysVerb;
+extern const Verb kLedgerVerb;
 extern const Verb kLogsVerb;
 extern const Verb kRunVerb;
 extern const Verb kStatusVerb;

@@ -9,6 +9,7 @@ namespace downpour {
 namespace {
 
 using testing::ElementsAre;
+using testing::Field;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
@@ -42,10 +43,11 @@ TEST(CheckpointReader, ReadsTheNewestByTermThenNumber) {
   EXPECT_EQ(loaded.checkpoint->path, dir + "/checkpoints/2-1");
   EXPECT_THAT(loaded.passed_over, IsEmpty());
   EXPECT_EQ(loaded.checkpoint->job, SmallJob());
-  EXPECT_THAT(loaded.checkpoint->versions, ElementsAre(10, 11));
-  ASSERT_THAT(loaded.checkpoint->values, SizeIs(2));
-  EXPECT_THAT(loaded.checkpoint->values[0].floats(), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
-  EXPECT_THAT(loaded.checkpoint->values[1].floats(), ElementsAre(100, 101, 102));
+  const std::vector<SliceState>& slices = loaded.checkpoint->slices;
+  ASSERT_THAT(slices, SizeIs(2));
+  EXPECT_THAT(slices, ElementsAre(Field(&SliceState::version, 10), Field(&SliceState::version, 11)));
+  EXPECT_THAT(slices[0].values.floats(), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11));
+  EXPECT_THAT(slices[1].values.floats(), ElementsAre(100, 101, 102));
   EXPECT_EQ(Load(dir, "1-9").checkpoint->path, dir + "/checkpoints/1-9");
 }
 
@@ -63,16 +65,59 @@ TEST(CheckpointReader, PassesOverWhatIsDamagedAndSaysSo) {
                                               HasSubstr("1-3/MANIFEST"), HasSubstr("1-2/MANIFEST: there is none")));
 }
 
-TEST(CheckpointReader, EveryFlippedByteOfAShardIsFound) {
+TEST(CheckpointReader, EveryFlippedByteIsFoundAndTheCheckpointBeforeIsUsed) {
   const std::string dir = FreshFolder("flips");
-  const Manifest manifest = MakeCheckpoint(dir, SmallJob(), {1, 1}, Simple);
-  const std::string path = dir + "/checkpoints/1-1/ps-0.shard";
-  for (size_t at = 0; at < manifest.files[0].bytes; ++at) {
-    Damage(path, at);
-    EXPECT_EQ(Load(dir, "1-1").checkpoint.status().code(), absl::StatusCode::kDataLoss) << at;
-    Damage(path, at);
+  for (uint32_t n = 1; n <= 2; ++n) MakeCheckpoint(dir, SmallJob(), {1, n}, Simple);
+  for (const char* file : {"ps-0.shard", "ps-1.shard", "MANIFEST"}) {
+    const std::string path = dir + "/checkpoints/1-2/" + file;
+    const size_t bytes = ReadFile(path).size();
+    for (size_t at = 0; at < bytes; ++at) {
+      Damage(path, at);
+      const Loaded loaded = Load(dir);
+      EXPECT_EQ(loaded.checkpoint->manifest.round, (Round{1, 1})) << path << " " << at;
+      EXPECT_THAT(loaded.passed_over, ElementsAre(HasSubstr(path))) << at;
+      EXPECT_EQ(Load(dir, "1-2").checkpoint.status().code(), absl::StatusCode::kDataLoss) << at;
+      Damage(path, at);
+    }
   }
-  EXPECT_TRUE(Load(dir, "1-1").checkpoint.ok());
+  EXPECT_EQ(Load(dir).checkpoint->manifest.round, (Round{1, 2}));
+}
+
+TEST(CheckpointReader, TellsAllDamageByFileAndBytes) {
+  const std::string dir = FreshFolder("all_damage");
+  const Manifest manifest = MakeCheckpoint(dir, SmallJob(), {1, 1}, Simple);
+  const std::string folder = dir + "/checkpoints/1-1";
+  const auto damage = [&] {
+    std::vector<std::string> sentences;
+    for (const absl::Status& status : FindDamage(*OpenCheckpoint(dir, {1, 1}))) {
+      sentences.emplace_back(status.message());
+    }
+    return sentences;
+  };
+  EXPECT_THAT(damage(), IsEmpty());
+  Damage(folder + "/ps-0.shard", 60);
+  WriteFile(folder + "/ps-1.shard", ReadFile(folder + "/ps-1.shard") + "x");
+  const std::string first = std::to_string(manifest.files[0].bytes), second = std::to_string(manifest.files[1].bytes);
+  EXPECT_THAT(damage(),
+              ElementsAre(folder + "/ps-1.shard: has " + std::to_string(manifest.files[1].bytes + 1) +
+                              " bytes, where its manifest wants " + second,
+                          folder + "/ps-0.shard: the checksum of bytes 0 to " + first + ", slice 0, differs"));
+}
+
+TEST(CheckpointReader, BytesOfNoSliceAndLeasesThatASliceLacksAreFound) {
+  const std::string dir = FreshFolder("uncovered");
+  Manifest manifest = MakeCheckpoint(dir, SmallJob(), {1, 1}, Simple);
+  const std::string folder = dir + "/checkpoints/1-1";
+  const std::string bytes = std::to_string(manifest.files[0].bytes);
+  WriteFile(folder + "/ps-0.shard", ReadFile(folder + "/ps-0.shard") + "x");
+  ++manifest.files[0].bytes;
+  manifest.committed.Insert(3);
+  WriteFile(folder + "/MANIFEST", EncodeManifest(manifest));
+  const std::vector<absl::Status> damage = FindDamage(*OpenCheckpoint(dir, {1, 1}));
+  ASSERT_THAT(damage, SizeIs(3));
+  EXPECT_THAT(std::string(damage[0].message()), HasSubstr("ps-0.shard: bytes " + bytes + " to "));
+  EXPECT_THAT(std::string(damage[1].message()), HasSubstr("slice 0 lacks leases that the manifest calls committed"));
+  EXPECT_THAT(std::string(damage[2].message()), HasSubstr("ps-1.shard: slice 1 lacks leases"));
 }
 
 TEST(CheckpointReader, TruncatedAndMissingShardsAreNamed) {

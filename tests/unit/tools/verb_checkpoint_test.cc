@@ -1,0 +1,114 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "tests/unit/tools/made_checkpoint.h"
+#include "tests/unit/tools/run_tool.h"
+
+namespace downpour {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+float Zero(uint32_t, int64_t) { return 0; }
+
+class VerbCheckpointTest : public ::testing::Test {
+ protected:
+  VerbCheckpointTest() {
+    for (uint32_t n = 1; n <= 2; ++n) MakeCheckpoint(dir_, SmallJob(), {1, n}, Zero);
+  }
+  std::string Path(const std::string& name) const { return dir_ + "/checkpoints/" + name; }
+  void Flip(const std::string& name, size_t at) const {
+    std::string bytes = ReadFile(Path(name));
+    bytes.at(at) ^= 1;
+    WriteFile(Path(name), bytes);
+  }
+  ToolOutcome Checkpoint(std::vector<std::string> words) const {
+    words.insert(words.begin(), "checkpoint");
+    words.insert(words.end(), {"--job-dir", dir_});
+    return RunDownpour(words);
+  }
+  json CheckpointJson(std::vector<std::string> words) const {
+    words.insert(words.end(), {"-o", "json"});
+    return json::parse(Checkpoint(words).out);
+  }
+
+  const std::string dir_ = FreshFolder("verb_checkpoint");
+};
+
+TEST_F(VerbCheckpointTest, ListsNewestFirstWithWhatEachIsWorth) {
+  std::filesystem::create_directories(Path("1-3"));
+  std::filesystem::remove(Path("1-1/ps-0.shard"));
+  const json list = CheckpointJson({"list"});
+  ASSERT_EQ(list.size(), 3u);
+  EXPECT_EQ(list[0]["round"], "1-3");
+  EXPECT_EQ(list[0]["state"], "unfinished");
+  EXPECT_EQ(list[1]["round"], "1-2");
+  EXPECT_EQ(list[1]["state"], "valid");
+  EXPECT_EQ(list[1]["leasesCommitted"], 0);
+  EXPECT_EQ(list[1]["bytes"],
+            std::filesystem::file_size(Path("1-2/ps-0.shard")) + std::filesystem::file_size(Path("1-2/ps-1.shard")));
+  EXPECT_EQ(list[2]["state"], "damaged");
+  EXPECT_THAT(list[2]["why"].get<std::string>(), HasSubstr("1-1/ps-0.shard: No such file"));
+  const ToolOutcome table = Checkpoint({"list"});
+  EXPECT_EQ(table.code, kExitDone);
+  EXPECT_THAT(table.out, AllOf(HasSubstr("ROUND  WRITTEN"), HasSubstr("1-2    1970-01-01 00:00:00 UTC")));
+}
+
+TEST_F(VerbCheckpointTest, VerifyNamesFileAndBytesOfWhatIsDamaged) {
+  std::filesystem::create_directories(Path("1-3"));  // unfinished: no checkpoint
+  ToolOutcome outcome = Checkpoint({"verify"});
+  EXPECT_EQ(outcome.code, kExitDone);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("1-2: valid, all "), HasSubstr("1-1: valid, all ")));
+  Flip("1-2/ps-1.shard", 3);
+  Flip("1-1/MANIFEST", 30);
+  outcome = Checkpoint({"verify"});
+  EXPECT_EQ(outcome.code, kExitFailed);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("1-2/ps-1.shard: the checksum of bytes 0 to"),
+                                 HasSubstr("1-1/MANIFEST: a damaged manifest"), Not(HasSubstr("valid, all"))));
+  EXPECT_EQ(Checkpoint({"verify", "--checkpoint", "1-3"}).code, kExitFailed);
+  const json report = CheckpointJson({"verify", "--checkpoint", "1-2"});
+  ASSERT_EQ(report.size(), 1u);
+  EXPECT_EQ(report[0]["valid"], false);
+  EXPECT_EQ(report[0]["damage"].size(), 1u);
+}
+
+TEST_F(VerbCheckpointTest, InspectTellsThePlanThePositionAndEachSlice) {
+  const json found = CheckpointJson({"inspect"});
+  EXPECT_EQ(found["round"], "1-2");
+  EXPECT_EQ(found["job"]["name"], "small");
+  EXPECT_EQ(found["optimizer"], json({{"name", "momentum"}, {"slots", {"velocity"}}}));
+  EXPECT_EQ(found["position"]["leases"], 0);
+  EXPECT_EQ(found["variables"][0], json({{"name", "out/kernel"}, {"shape", {4, 3}}}));
+  ASSERT_EQ(found["slices"].size(), 2u);
+  EXPECT_EQ(found["slices"][1]["version"], 11);
+  EXPECT_EQ(found["slices"][1]["file"], "ps-1.shard");
+  EXPECT_EQ(found["slices"][1]["elements"], 3);
+  const ToolOutcome table = Checkpoint({"inspect", "--slices"});
+  EXPECT_EQ(table.code, kExitDone);
+  EXPECT_THAT(table.out, AllOf(HasSubstr("slots of each value: velocity"), HasSubstr("out/kernel  4 x 3"),
+                               HasSubstr("SLICE  VARIABLE"), HasSubstr("batches of 2")));
+}
+
+TEST_F(VerbCheckpointTest, InspectPassesOverWhatIsDamaged) {
+  Flip("1-2/ps-0.shard", 0);
+  EXPECT_EQ(CheckpointJson({"inspect"})["round"], "1-1");
+  EXPECT_THAT(Checkpoint({"inspect"}).err, HasSubstr("passing over checkpoint 1-2"));
+}
+
+TEST_F(VerbCheckpointTest, AFolderWithoutCheckpointsIsAnswered) {
+  std::filesystem::remove_all(Path(""));
+  for (const char* verb : {"list", "verify", "inspect"}) {
+    const ToolOutcome outcome = Checkpoint({verb});
+    EXPECT_EQ(outcome.code, kExitFailed) << verb;
+    EXPECT_THAT(outcome.err, HasSubstr("there is no checkpoint in " + dir_)) << verb;
+  }
+}
+
+}  // namespace
+}  // namespace downpour
