@@ -235,9 +235,13 @@ absl::Status Assignment::ReceiveItem(const SliceReport& report, const SliceRepor
   return absl::OkStatus();
 }
 
-Placement Assignment::ToPlacement() const {
-  Placement placement{
-      .number = placement_number_, .term = term_, .train_examples = train_examples_, .servers = {}, .slices = {}};
+Placement Assignment::ToPlacement(Incarnation worker) const {
+  Placement placement{.to = worker,
+                      .number = placement_number_,
+                      .term = term_,
+                      .train_examples = train_examples_,
+                      .servers = {},
+                      .slices = {}};
   for (const Server& server : servers_) {
     placement.servers.push_back({server.incarnation, server.name, server.endpoint});
   }

@@ -58,7 +58,7 @@ class Assignment {
   // Leases that each slice which was placed since the last call holds; once complete().
   IntervalSet TakeFinished() { return std::exchange(finished_, std::nullopt).value_or(IntervalSet()); }
 
-  Placement ToPlacement() const;
+  Placement ToPlacement(Incarnation worker) const;
 
   struct Server {
     Incarnation incarnation{};

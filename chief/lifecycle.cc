@@ -98,7 +98,7 @@ void Lifecycle::SendPlacement(const Task& worker) {
   const bool runs = chief_.state == JobState::kRunning || chief_.state == JobState::kCancelling;
   if (!runs || !settled_ || !worker.data_good || worker.placement_number >= chief_.assignment.placement_number())
     return;
-  chief_.turn.out.SendTo(worker.control, chief_.assignment.ToPlacement());
+  chief_.turn.out.SendTo(worker.control, chief_.assignment.ToPlacement(worker.incarnation));
 }
 
 // ---- Running --------------------------------------------------------------------------------------------------------

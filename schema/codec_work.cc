@@ -81,12 +81,13 @@ flatbuffers::Offset<wire::Placement> Write(const Placement& m, Writer& out) {
   const auto slices = out.Structs(m.slices, [](const Placement::Item& i) {
     return wire::PlacedSlice(ToNumber(i.slice), ToWire(i.epoch), i.server);
   });
-  return wire::CreatePlacement(out.fbb, m.number, m.term, m.train_examples, out.Vector(servers), out.Texts(names),
-                               out.Texts(endpoints), slices);
+  return wire::CreatePlacement(out.fbb, ToNumber(m.to), m.number, m.term, m.train_examples, out.Vector(servers),
+                               out.Texts(names), out.Texts(endpoints), slices);
 }
 
 Placement Read(const wire::Placement& t, Reader& in) {
   Placement m;
+  m.to = Incarnation{t.to()};
   m.number = t.number();
   m.term = t.term();
   m.train_examples = t.train_examples();

@@ -165,6 +165,7 @@ struct SliceReport {  // ps -> chief: what an assigned slice holds
 };
 
 struct Placement {
+  Incarnation to = Incarnation::kNone;
   uint64_t number = 0;  // rises with each change, within a term
   uint32_t term = 0;
   uint64_t train_examples = 0;

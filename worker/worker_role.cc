@@ -211,7 +211,7 @@ std::string WorkerRole::Machine::WaitingFor() const {
 // ---- Work -----------------------------------------------------------------------------------------------------------
 
 void WorkerRole::Machine::FromChief(Placement& placement) {
-  if (!data_) return Reject();
+  if (placement.to != session_.incarnation() || !data_) return Reject();
   const bool was_placed = placed();
   const absl::Status status = placement.train_examples == data_->train_examples
                                   ? exchange_->Place(placement, now_, *out_)

@@ -72,7 +72,7 @@ std::vector<std::string> WorkerStage::Pass(Duration duration) {
   std::vector<std::string> lines;
   for (const Time end = now_ + duration; now_ < end;) {
     now_ += 100ms;
-    FromChief(HeartbeatReply{});  // the chief lives
+    for (std::string& line : FromChief(HeartbeatReply{})) lines.push_back(std::move(line));  // the chief lives
     for (std::string& line : Give(Tick())) lines.push_back(std::move(line));
   }
   return lines;
@@ -105,8 +105,12 @@ std::vector<std::string> WorkerStage::Do(const Command& command) {
 }
 
 Placement WorkerStage::PlacementOf(const Command& command) {
-  Placement placement{
-      command.Number("number"), static_cast<uint32_t>(command.Number("term", 1)), kTinyExamples, {}, {}};
+  Placement placement{Incarnation{command.Number("to", ToNumber(role_.incarnation()))},
+                      command.Number("number"),
+                      static_cast<uint32_t>(command.Number("term", 1)),
+                      kTinyExamples,
+                      {},
+                      {}};
   for (const std::string& word : command.words()) {
     const SlicePlace place = ParsePlace(word);
     const Incarnation incarnation = IncarnationOf(place.rest);

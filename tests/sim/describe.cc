@@ -54,7 +54,7 @@ struct Fields {
     return text;
   }
   std::string operator()(const Placement& m) const {
-    return absl::StrCat(" number=", m.number, " term=", m.term, " servers=", m.servers.size());
+    return absl::StrCat(" to=", ToNumber(m.to), " number=", m.number, " term=", m.term, " servers=", m.servers.size());
   }
   std::string operator()(const WorkRequest& m) const {
     std::string text = absl::StrCat(" from=", ToNumber(m.from), " wanted=", m.wanted, " holding=");

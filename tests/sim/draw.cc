@@ -104,6 +104,7 @@ void DrawFaults(Prng& prng, Draw& draw) {
   network.straggle = OneOf(prng, {0.0, 0.0, 0.01, 0.1});
   network.loss = OneOf(prng, {0.0, 0.01, 0.05, 0.2});
   network.duplicate = OneOf(prng, {0.0, 0.01, 0.1, 0.3});
+  network.echo = OneOf(prng, {0.0, 0.0, 0.01, 0.1});
   network.in_order = prng.Chance(0.4);
   network.codec = prng.Chance(0.4);
   network.outlive = prng.Chance(0.5);

@@ -28,7 +28,8 @@ bool SameBytes(const std::vector<Payload>& a, const std::vector<Payload>& b) {
 
 std::string NetworkFaults::ToString() const {
   return absl::StrCat("delay=", delay / 1us, "us spread=", spread / 1us, "us straggle=", straggle, " loss=", loss,
-                      " duplicate=", duplicate, " in_order=", in_order, " codec=", codec, " outlive=", outlive);
+                      " duplicate=", duplicate, " echo=", echo, " in_order=", in_order, " codec=", codec,
+                      " outlive=", outlive);
 }
 
 Network::Network(NetworkFaults faults, uint64_t seed, Agenda* agenda, Findings* findings, Deliver deliver)
@@ -111,6 +112,9 @@ void Network::Send(Life from, PeerId to, Message message) {
   const Life other = parcel.to_server ? connection.server : connection.dialer;
   if (!Deal(faults_.loss)) Post(parcel, from, other);
   if (Deal(faults_.duplicate)) Post(parcel, from, other);
+  if (!parcel.to_server && Deal(faults_.echo)) {
+    agenda_->After(Duration(prng_.Below(Duration(10s).count())), [this, parcel] { Arrive(parcel); });
+  }
 }
 
 void Network::Post(const Parcel& parcel, Life from, Life to) {
@@ -164,7 +168,7 @@ void Network::ResetOne() {
 }
 
 void Network::Calm() {
-  faults_.loss = faults_.duplicate = faults_.straggle = 0;
+  faults_.loss = faults_.duplicate = faults_.echo = faults_.straggle = 0;
   cuts_.clear();
 }
 

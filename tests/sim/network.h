@@ -36,6 +36,7 @@ struct NetworkFaults {
   double straggle = 0;                              // chance that a message takes up to 100 times as long
   double loss = 0;
   double duplicate = 0;
+  double echo = 0;       // chance that a listener's words come again within ten seconds, whatever was said meanwhile
   bool in_order = true;  // messages of one connection and direction do not overtake each other
   bool codec = true;     // every message goes through Encode and Decode
   bool outlive = false;  // messages may reach the next process at an endpoint

@@ -7,7 +7,8 @@
 //   workers again. In all generations but the last everything is stopped at once after a durable checkpoint, and the
 //   job is resumed on another number of servers.
 // A job may also fail during the faults, if ps died again and again, or if the chief's disk failed; then it is resumed,
-//   as a person would. Any other failure is a finding, and so is a calm cluster without progress.
+//   as a person would. Any other failure is a finding, and so is a calm cluster without progress, or with a worker that
+//   idles while leases are open.
 #pragma once
 
 #include <cstdint>
@@ -91,6 +92,7 @@ class Story {
   void LookForStop();
   void Calm();
   void LookForProgress();
+  void LookForIdlers(const ChiefRole& chief);
   Duration LongestCalm() const;
 
   Life OneOf(const std::vector<Life>& lives);
@@ -126,6 +128,7 @@ class Story {
   Time ended_;
   Time progress_at_;
   uint64_t progress_ = 0;
+  std::map<Life, Time> idle_since_;
 };
 
 }  // namespace downpour

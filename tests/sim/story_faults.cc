@@ -147,6 +147,7 @@ void Story::LookForProgress() {
     if (watch_.durable().has_value()) progress += watch_.durable()->committed.Count();
     if (running_ && chief_ != Life::kNone && world_.process(chief_).alive) {
       progress += world_.process(chief_).chief->committed().Count();
+      LookForIdlers(*world_.process(chief_).chief);
     }
     if (progress != progress_) progress_at_ = world_.now();
     progress_ = progress;
@@ -158,6 +159,22 @@ void Story::LookForProgress() {
     }
     LookForProgress();
   });
+}
+
+void Story::LookForIdlers(const ChiefRole& chief) {
+  const bool open = calm_ && chief.state() == JobState::kRunning &&
+                    chief.committed().Count() + chief.holders().size() < oracle_.plan().total_leases();
+  for (Life life : world_.Alive(TaskRole::kWorker)) {
+    const WorkerRole& worker = *world_.process(life).worker;
+    const bool idle = worker.incarnation() != Incarnation::kNone && worker.holding().empty() &&
+                      !worker.stats().waiting_for.empty();
+    if (!open || !idle) {
+      idle_since_.erase(life);
+    } else if (world_.now() > idle_since_.emplace(life, world_.now()).first->second + 4 * draw_.timing.dead_after + 5s) {
+      findings_.Add(absl::StrCat(world_.process(life).name, " waits for ", worker.stats().waiting_for,
+                                 " while leases are open"));
+    }
+  }
 }
 
 }  // namespace downpour

@@ -119,7 +119,8 @@ TEST_F(AssignmentTest, AReportSaidTwiceCountsOnce) {
 
 TEST_F(AssignmentTest, TellsWorkersWhereSlicesAre) {
   Place();
-  const Placement placement = assignment.ToPlacement();
+  const Placement placement = assignment.ToPlacement(Incarnation{7});
+  EXPECT_EQ(placement.to, Incarnation{7});
   EXPECT_EQ(placement.term, 3u);
   EXPECT_EQ(placement.train_examples, 12u);
   ASSERT_THAT(placement.servers, SizeIs(1));

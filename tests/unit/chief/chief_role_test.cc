@@ -76,6 +76,7 @@ TEST_F(ChiefRoleTest, WaitsForItsTasksThenForTheirSlices) {
   cluster->Wait(1s);
   EXPECT_EQ(cluster->role->state(), JobState::kRunning) << "one worker is enough to begin";
   ASSERT_THAT(cluster->Sent<Placement>(cluster->worker[0]), SizeIs(1));
+  EXPECT_EQ(cluster->Sent<Placement>(cluster->worker[0])[0].to, cluster->worker[0].id);
   EXPECT_EQ(cluster->Sent<Placement>(cluster->worker[0])[0].slices.size(), 2u);
 }
 
