@@ -138,7 +138,7 @@ void ChiefRole::Core::Hear(PeerId from, const Heartbeat& heartbeat) {
                                                  " pushes that were not finite; they changed nothing"));
   }
   chief_.logs.Take(task->name, heartbeat.log_from, heartbeat.log_lines);
-  chief_.turn.out.SendTo(from, HeartbeatReply{chief_.term, chief_.logs.Kept(task->name)});
+  chief_.turn.out.SendTo(from, HeartbeatReply{chief_.logs.Kept(task->name)});
   lifecycle_.SendPlacement(*task);
 }
 

@@ -32,7 +32,6 @@ PushReply::Item Answer(const Shard& shard, LeaseId lease, SliceId id, const Serv
   item.epoch = slice.epoch;
   item.applied = slice.counters.Applied(lease, shard.plan().StepsOf(lease));
   item.acked = item.applied;
-  item.version = slice.version;
   return item;
 }
 

@@ -88,10 +88,9 @@ bool Shard::Settled(SliceId slice) const {
 
 SliceReport::Item Shard::Report(SliceId slice) const {
   const Place& place = places_[ToNumber(slice)];
-  SliceReport::Item item{.slice = slice, .epoch = place.epoch, .error = place.error, .finished = {}, .counters = {}};
+  SliceReport::Item item{.slice = slice, .epoch = place.epoch, .error = place.error, .finished = {}};
   if (place.served != nullptr) {
     item.finished = place.served->counters.finished();
-    item.counters = place.served->counters.open();
   }
   return item;
 }

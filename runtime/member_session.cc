@@ -122,7 +122,6 @@ void MemberSession::Sample(const ResourceSample& sample) {
 
 void MemberSession::SendHeartbeat(Effects& effects) {
   effects.SendTo(kChief, Heartbeat{.from = incarnation_,
-                                   .term = term_,
                                    .placement = placement_,
                                    .stats = stats_,
                                    .log_from = lines_from_,

@@ -91,13 +91,12 @@ TaskStats ReadStats(const wire::TaskStats& t, Reader& in) {
 }  // namespace
 
 flatbuffers::Offset<wire::Heartbeat> Write(const Heartbeat& m, Writer& out) {
-  return wire::CreateHeartbeat(out.fbb, ToNumber(m.from), m.term, m.placement, WriteStats(m.stats, out), m.log_from,
+  return wire::CreateHeartbeat(out.fbb, ToNumber(m.from), m.placement, WriteStats(m.stats, out), m.log_from,
                                out.Texts(m.log_lines));
 }
 
 Heartbeat Read(const wire::Heartbeat& t, Reader& in) {
   return {.from = Incarnation{t.from()},
-          .term = t.term(),
           .placement = t.placement(),
           .stats = t.stats() == nullptr ? TaskStats{} : ReadStats(*t.stats(), in),
           .log_from = t.log_from(),
@@ -105,10 +104,10 @@ Heartbeat Read(const wire::Heartbeat& t, Reader& in) {
 }
 
 flatbuffers::Offset<wire::HeartbeatReply> Write(const HeartbeatReply& m, Writer& out) {
-  return wire::CreateHeartbeatReply(out.fbb, m.term, m.log_kept);
+  return wire::CreateHeartbeatReply(out.fbb, m.log_kept);
 }
 
-HeartbeatReply Read(const wire::HeartbeatReply& t, Reader&) { return {.term = t.term(), .log_kept = t.log_kept()}; }
+HeartbeatReply Read(const wire::HeartbeatReply& t, Reader&) { return {.log_kept = t.log_kept()}; }
 
 flatbuffers::Offset<wire::OpenBulk> Write(const OpenBulk& m, Writer& out) {
   return wire::CreateOpenBulk(out.fbb, ToNumber(m.from));

@@ -129,17 +129,4 @@ IntervalSet Reader::Intervals(absl::Span<const wire::Interval> intervals) {
   return set;
 }
 
-std::vector<LeaseCounter> Reader::Counters(absl::Span<const wire::Counter> counters, const IntervalSet& finished) {
-  std::vector<LeaseCounter> read;
-  read.reserve(counters.size());
-  for (const wire::Counter& c : counters) {
-    if ((!read.empty() && c.lease() <= ToNumber(read.back().lease)) || finished.Contains(c.lease())) {
-      Fail("counters", "are not ascending, or name a finished lease");
-      return read;
-    }
-    read.push_back({LeaseId{c.lease()}, c.applied()});
-  }
-  return read;
-}
-
 }  // namespace downpour

@@ -117,8 +117,6 @@ class Reader {
 
   // Ascending, disjoint, not adjacent.
   IntervalSet Intervals(absl::Span<const wire::Interval> intervals);
-  // Ascending, none of them finished.
-  std::vector<LeaseCounter> Counters(absl::Span<const wire::Counter> counters, const IntervalSet& finished);
 
  private:
   // The Verifier checks neither the number of elements nor, for vectors, their alignment.
@@ -141,7 +139,6 @@ inline wire::Epoch ToWire(SliceEpoch epoch) { return {epoch.term, epoch.n}; }
 inline wire::Round ToWire(Round round) { return {round.term, round.n}; }
 inline wire::Version ToWire(Version version) { return {ToWire(version.epoch), version.n}; }
 inline wire::Interval ToWire(const IntervalSet::Interval& interval) { return {interval.begin, interval.end}; }
-inline wire::Counter ToWire(const LeaseCounter& counter) { return {ToNumber(counter.lease), counter.applied}; }
 inline SliceEpoch FromWire(const wire::Epoch& epoch) { return {epoch.term(), epoch.n()}; }
 inline Version FromWire(const wire::Version& version) { return {FromWire(version.epoch()), version.n()}; }
 // Fields of a table; an absent one is zero.

@@ -24,7 +24,7 @@ Push Read(const wire::Push& t, Reader& in) {
 flatbuffers::Offset<wire::PushReply> Write(const PushReply& m, Writer& out) {
   const auto slices = out.Structs(m.slices, [](const PushReply::Item& i) {
     return wire::PushReplyItem(ToNumber(i.slice), ToWire(i.epoch), i.applied, i.acked,
-                               static_cast<wire::SliceRefusal>(i.refusal), i.version, i.staleness);
+                               static_cast<wire::SliceRefusal>(i.refusal), i.staleness);
   });
   return wire::CreatePushReply(out.fbb, ToNumber(m.from), ToNumber(m.lease), slices, m.window);
 }
@@ -39,7 +39,6 @@ PushReply Read(const wire::PushReply& t, Reader& in) {
                                                     .refusal = in.Known<SliceRefusal>(i.refusal(), "refusal"),
                                                     .applied = i.applied(),
                                                     .acked = i.acked(),
-                                                    .version = i.version(),
                                                     .staleness = i.staleness()};
                            }),
           .window = t.window()};

@@ -33,23 +33,19 @@ RestoreSlice Read(const wire::RestoreSlice& t, Reader& in) {
 
 flatbuffers::Offset<wire::SliceReport> Write(const SliceReport& m, Writer& out) {
   std::vector<wire::Interval> finished;
-  std::vector<wire::Counter> counters;
   std::vector<std::string> errors;
   const auto slices = out.Structs(m.slices, [&](const SliceReport::Item& i) {
     const auto intervals = i.finished.Intervals();
     for (const auto& interval : intervals) finished.push_back(ToWire(interval));
-    for (const LeaseCounter& counter : i.counters) counters.push_back(ToWire(counter));
     if (!i.error.empty()) errors.push_back(i.error);
     return wire::ReportItem(ToNumber(i.slice), ToWire(i.epoch), static_cast<uint32_t>(intervals.size()),
-                            static_cast<uint32_t>(i.counters.size()), !i.error.empty());
+                            !i.error.empty());
   });
-  return wire::CreateSliceReport(out.fbb, ToNumber(m.from), slices, out.Vector(finished), out.Vector(counters),
-                                 out.Texts(errors));
+  return wire::CreateSliceReport(out.fbb, ToNumber(m.from), slices, out.Vector(finished), out.Texts(errors));
 }
 
 SliceReport Read(const wire::SliceReport& t, Reader& in) {
   auto finished = in.Items(t.finished(), "finished");
-  auto counters = in.Items(t.counters(), "counters");
   const std::vector<std::string> error_texts = in.Texts(t.errors(), "errors");
   absl::Span<const std::string> errors = error_texts;
   SliceReport m;
@@ -60,11 +56,9 @@ SliceReport Read(const wire::SliceReport& t, Reader& in) {
     item.epoch = FromWire(i.epoch());
     for (const std::string& error : in.Take(errors, i.failed() ? 1 : 0, "errors")) item.error = error;
     item.finished = in.Intervals(in.Take(finished, i.intervals(), "finished"));
-    item.counters = in.Counters(in.Take(counters, i.counters(), "counters"), item.finished);
     return item;
   });
   in.ExpectEmpty(finished, "finished");
-  in.ExpectEmpty(counters, "counters");
   in.ExpectEmpty(errors, "errors");
   return m;
 }

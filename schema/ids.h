@@ -42,6 +42,13 @@ struct Version {
   bool operator==(const Version&) const = default;
 };
 
+// How far a slice is with a lease that it has not finished.
+struct LeaseCounter {
+  LeaseId lease{};
+  Step applied = 0;
+  bool operator==(const LeaseCounter&) const = default;
+};
+
 // A checkpoint round: never reused, since the term rises whenever a chief starts.
 struct Round {
   uint32_t term = 0;

@@ -29,14 +29,14 @@ struct Join {
   uint32_t protocol = kProtocolVersion;
   uint32_t oldest_protocol = kOldestProtocolSpoken;
   TaskRole role = TaskRole::kWorker;
-  int32_t index = -1;     // -1: any free one
-  std::string host;       // for people
-  uint32_t pid = 0;       // for people
-  std::string endpoint;   // where a ps listens, as workers reach it; empty for workers
-  std::string launcher;   // the same for all tasks that one supervisor started; empty: none
-  uint32_t attempt = 0;   // how often that supervisor started this task before: a higher one replaces a lower at once
-  uint64_t nonce = 0;     // drawn by the process at start: a repeated Join of one process is answered alike
-  std::string device;     // for people: backend and kernel names
+  int32_t index = -1;    // -1: any free one
+  std::string host;      // for people
+  uint32_t pid = 0;      // for people
+  std::string endpoint;  // where a ps listens, as workers reach it; empty for workers
+  std::string launcher;  // the same for all tasks that one supervisor started; empty: none
+  uint32_t attempt = 0;  // how often that supervisor started this task before: a higher one replaces a lower at once
+  uint64_t nonce = 0;    // drawn by the process at start: a repeated Join of one process is answered alike
+  std::string device;    // for people: backend and kernel names
   // A process that an earlier chief of this run knew, and that kept what it held; else kNone.
   uint64_t run = 0;
   Incarnation was = Incarnation::kNone;
@@ -62,7 +62,7 @@ enum class RefusalCode : uint8_t {
 struct Refused {
   RefusalCode code{};
   bool for_good = false;
-  std::string why;  // one sentence for people
+  std::string why;                          // one sentence for people
   Incarnation member = Incarnation::kNone;  // whose heartbeat is refused; kNone: a joiner is
 };
 
@@ -72,7 +72,7 @@ struct Staleness {
   uint64_t unknown = 0;  // computed from a version of another epoch
   uint64_t sum = 0;
   uint64_t max = 0;
-  std::vector<uint64_t> histogram;  // [i]: staleness i, the last one everything above (limits.h: kStalenessBuckets)
+  std::vector<uint64_t> histogram;  // [i]: staleness i, the last one everything above (options.h: kStalenessBuckets)
 };
 
 struct TaskStats {
@@ -94,14 +94,12 @@ struct TaskStats {
 
 struct Heartbeat {
   Incarnation from = Incarnation::kNone;
-  uint32_t term = 0;
   uint64_t placement = 0;  // the newest Placement::number seen
   TaskStats stats;
   uint64_t log_from = 0;  // number of the first of these log lines; the chief keeps them in the task's log
   std::vector<std::string> log_lines;
 };
 struct HeartbeatReply {
-  uint32_t term = 0;
   uint64_t log_kept = 0;  // lines below this number need not be sent again
 };
 
@@ -146,12 +144,6 @@ struct RestoreSlice {
   Round round;                  // the checkpoint that the record is from; for the trace
 };
 
-struct LeaseCounter {
-  LeaseId lease{};
-  Step applied = 0;
-  bool operator==(const LeaseCounter&) const = default;
-};
-
 struct SliceReport {  // ps -> chief: what an assigned slice holds
   Incarnation from = Incarnation::kNone;
   struct Item {
@@ -159,7 +151,6 @@ struct SliceReport {  // ps -> chief: what an assigned slice holds
     SliceEpoch epoch;
     std::string error;  // not empty: could not be installed (a bad record): the chief chooses another source
     IntervalSet finished;
-    std::vector<LeaseCounter> counters;
   };
   std::vector<Item> slices;
 };
@@ -287,7 +278,6 @@ struct PushReply {
     SliceRefusal refusal = SliceRefusal::kNone;
     Step applied = 0;
     Step acked = 0;
-    uint64_t version = 0;    // n after this push
     uint64_t staleness = 0;  // of this push, where it was applied now
   };
   std::vector<Item> slices;
@@ -382,10 +372,10 @@ struct StatusReply {
 };
 
 using Message =
-    std::variant<Join, Welcome, Refused, Heartbeat, HeartbeatReply, OpenBulk, Leave, JobEnd, Assign, RestoreSlice, SliceReport,
-                 Placement, DataReport, WorkRequest, Grant, EvalGrant, LeaseDone, LeaseDoneReply, EvalDone, EvalDoneReply,
-                 Violation, Push, PushReply, Probe, Pull, PullReply, SnapshotRequest, SliceRecord, WriteShard, ShardWritten,
-                 StatusRequest, StatusReply>;
+    std::variant<Join, Welcome, Refused, Heartbeat, HeartbeatReply, OpenBulk, Leave, JobEnd, Assign, RestoreSlice,
+                 SliceReport, Placement, DataReport, WorkRequest, Grant, EvalGrant, LeaseDone, LeaseDoneReply, EvalDone,
+                 EvalDoneReply, Violation, Push, PushReply, Probe, Pull, PullReply, SnapshotRequest, SliceRecord,
+                 WriteShard, ShardWritten, StatusRequest, StatusReply>;
 
 // Push, PullReply and so on; for logs and counters.
 const char* NameOf(const Message& message);

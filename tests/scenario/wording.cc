@@ -35,11 +35,7 @@ struct MessageWords {
     std::string text;
     for (const auto& item : m.slices) {
       absl::StrAppend(&text, " ", Place(item.slice, item.epoch), " finished=", downpour::Word(item.finished),
-                      " open={");
-      for (const LeaseCounter& counter : item.counters) {
-        absl::StrAppend(&text, ToNumber(counter.lease), ":", counter.applied, ";");
-      }
-      absl::StrAppend(&text, item.error.empty() ? "}" : "} error");
+                      item.error.empty() ? "" : " error");
     }
     return text;
   }
@@ -73,7 +69,7 @@ struct MessageWords {
     for (const auto& item : m.slices) {
       absl::StrAppend(&text, " ", Place(item.slice, item.epoch));
       if (item.refusal == SliceRefusal::kNone) {
-        absl::StrAppend(&text, " applied=", item.applied, " acked=", item.acked, " v", item.version);
+        absl::StrAppend(&text, " applied=", item.applied, " acked=", item.acked);
       } else {
         absl::StrAppend(&text, " refused=", Word(item.refusal));
       }

@@ -140,7 +140,7 @@ std::vector<std::string> WorkerStage::FromPs(const Command& command) {
     const bool refused = command.name() == "refuse" || command.words().back() == "refused";
     const SliceRefusal refusal = refused ? ParseRefusal(command.Text("because", "not-here")) : SliceRefusal::kNone;
     answer.slices.push_back({slice, epoch, refusal, refused ? 0 : applied,
-                             refused ? 0 : static_cast<Step>(command.Number("acked", applied)), 0,
+                             refused ? 0 : static_cast<Step>(command.Number("acked", applied)),
                              command.Number("staleness")});
     values.slices.push_back(
         {slice, refusal, {epoch, version.empty() ? 0 : std::stoull(version)}, refused ? Payload() : Zeros(slice)});

@@ -95,14 +95,6 @@ void Repair(Placement& m) {
   if (m.servers.empty()) m.slices.clear();
   for (auto& slice : m.slices) slice.server %= static_cast<uint32_t>(m.servers.size());
 }
-void Repair(SliceReport& m) {
-  for (auto& item : m.slices) {
-    std::erase_if(item.counters, [&](const LeaseCounter& c) { return item.finished.Contains(ToNumber(c.lease)); });
-    std::sort(item.counters.begin(), item.counters.end(), [](auto& a, auto& b) { return a.lease < b.lease; });
-    const auto same = [](auto& a, auto& b) { return a.lease == b.lease; };
-    item.counters.erase(std::unique(item.counters.begin(), item.counters.end(), same), item.counters.end());
-  }
-}
 void DropEmpty(std::vector<Payload>& blocks) {
   std::erase_if(blocks, [](const Payload& block) { return block.empty(); });
 }

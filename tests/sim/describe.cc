@@ -89,7 +89,7 @@ struct Fields {
     std::string text = absl::StrCat(" lease=", ToNumber(m.lease), " window=", m.window);
     for (const auto& item : m.slices) {
       absl::StrAppend(&text, " ", ToNumber(item.slice), "@", ToString(item.epoch), " applied=", item.applied,
-                      " acked=", item.acked, " v", item.version);
+                      " acked=", item.acked);
       if (item.refusal != SliceRefusal::kNone) absl::StrAppend(&text, " refused ", static_cast<int>(item.refusal));
     }
     return text;

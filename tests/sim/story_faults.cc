@@ -166,13 +166,14 @@ void Story::LookForIdlers(const ChiefRole& chief) {
                     chief.committed().Count() + chief.holders().size() < oracle_.plan().total_leases();
   for (Life life : world_.Alive(TaskRole::kWorker)) {
     const WorkerRole& worker = *world_.process(life).worker;
-    const bool idle = worker.incarnation() != Incarnation::kNone && worker.holding().empty() &&
-                      !worker.stats().waiting_for.empty();
+    const bool idle =
+        worker.incarnation() != Incarnation::kNone && worker.holding().empty() && !worker.stats().waiting_for.empty();
     if (!open || !idle) {
       idle_since_.erase(life);
-    } else if (world_.now() > idle_since_.emplace(life, world_.now()).first->second + 4 * draw_.timing.dead_after + 5s) {
-      findings_.Add(absl::StrCat(world_.process(life).name, " waits for ", worker.stats().waiting_for,
-                                 " while leases are open"));
+    } else if (world_.now() >
+               idle_since_.emplace(life, world_.now()).first->second + 4 * draw_.timing.dead_after + 5s) {
+      findings_.Add(
+          absl::StrCat(world_.process(life).name, " waits for ", worker.stats().waiting_for, " while leases are open"));
     }
   }
 }

@@ -68,7 +68,7 @@ class AssignmentTest : public PartsFixture {
   }
   absl::Status Report(SliceId slice, const IntervalSet& finished, const std::string& error = "") {
     SliceReport report{.from = ps->incarnation, .slices = {}};
-    report.slices.push_back({slice, assignment.epochs().at(ToNumber(slice)), error, finished, {}});
+    report.slices.push_back({slice, assignment.epochs().at(ToNumber(slice)), error, finished});
     const absl::Status status = assignment.Receive(report);
     effects = Settle();
     return status;
@@ -290,7 +290,7 @@ TEST_F(AssignmentTest, AReplacedServersSlicesAreRenewedAndNoOthers) {
 TEST_F(AssignmentTest, AReportOfAnEpochThatIsOverChangesNothing) {
   Place({PutCheckpoint({1, 2}, {{0, 1}, {0, 1}})});
   SliceReport late{.from = ps->incarnation, .slices = {}};
-  late.slices.push_back({SliceId{0}, assignment.epochs()[0], "", SetOf({0, 1}), {}});
+  late.slices.push_back({SliceId{0}, assignment.epochs()[0], "", SetOf({0, 1})});
   ASSERT_TRUE(Report(SliceId{0}, {}, "bad").ok());
   ASSERT_TRUE(assignment.Receive(late).ok());
   ASSERT_TRUE(Report(SliceId{1}, SetOf({0, 1})).ok());
@@ -305,7 +305,7 @@ TEST_F(AssignmentTest, AReadThatEndsAfterItsEpochIsIgnored) {
   assignment.Place(3, {ps}, 12, {manifest});
   std::vector<Effect> reads = turn.out.Take();
   SliceReport report{.from = ps->incarnation, .slices = {}};
-  report.slices.push_back({SliceId{0}, assignment.epochs()[0], "bad", {}, {}});
+  report.slices.push_back({SliceId{0}, assignment.epochs()[0], "bad", {}});
   ASSERT_TRUE(assignment.Receive(report).ok());
   for (const Effect& effect : reads) {
     if (const auto* op = std::get_if<StorageOp>(&effect)) storage.Complete(disk.Carry(*op));

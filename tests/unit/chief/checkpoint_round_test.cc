@@ -212,7 +212,7 @@ TEST_F(CheckpointRoundsTest, ARoundEndsWhenASlicesEpochChanges) {
                                               CheckpointSpec{}, Timing{});
   Start({1, 2});
   SliceReport bad{.from = Server(0).incarnation, .slices = {}};
-  bad.slices.push_back({Server(0).slices[0], {1, 1}, "cannot be installed", {}, {}});
+  bad.slices.push_back({Server(0).slices[0], {1, 1}, "cannot be installed", {}});
   ASSERT_TRUE(moved.Receive(bad).ok());
   EXPECT_TRUE(Receive(RecordOf(1, Server(1).slices[0], {1, 2})).ok());
   EXPECT_FALSE(rounds->active());

@@ -82,9 +82,9 @@ void ChiefHarness::Answer(PeerId to, const Message& message) {
 
 SliceReport::Item ChiefHarness::GoOn(FakeMember& server, const Assign::Item& item) {
   const auto held = server.slices.find(item.slice);
-  if (held == server.slices.end()) return {item.slice, item.epoch, "it is not held here", {}, {}};
+  if (held == server.slices.end()) return {item.slice, item.epoch, "it is not held here", {}};
   held->second.epoch = item.epoch;
-  return {item.slice, item.epoch, "", held->second.finished, {}};
+  return {item.slice, item.epoch, "", held->second.finished};
 }
 
 void ChiefHarness::AnswerPs(FakeMember& server, const Message& message) {
@@ -115,7 +115,7 @@ void ChiefHarness::AnswerPs(FakeMember& server, const Message& message) {
     server.slices[restore->slice] = *state;
     server.slices[restore->slice].epoch = restore->epoch;
     SliceReport report{.from = server.id, .slices = {}};
-    report.slices.push_back({restore->slice, restore->epoch, "", state->finished, {}});
+    report.slices.push_back({restore->slice, restore->epoch, "", state->finished});
     answers_.push_back({server.control, report});
   }
   if (const auto* request = std::get_if<SnapshotRequest>(&message); request != nullptr && server.answers_snapshots) {
@@ -160,7 +160,6 @@ FakeMember& ChiefHarness::JoinWorker(int index) {
 
 void ChiefHarness::Beat(FakeMember& member, std::vector<std::string> lines) {
   Say(member.control, Heartbeat{.from = member.id,
-                                .term = role->term(),
                                 .placement = member.placement,
                                 .stats = member.stats,
                                 .log_from = 0,

@@ -97,7 +97,6 @@ TEST_F(MemberSessionTest, BeatsWithItsCountsAndPlacement) {
   const std::vector<Heartbeat> beats = Take<Heartbeat>();
   EXPECT_EQ(beats.size(), 4u);
   EXPECT_EQ(beats[0].from, kMe);
-  EXPECT_EQ(beats[0].term, 3u);
   EXPECT_EQ(beats[0].placement, 5u);
   EXPECT_EQ(beats[0].stats.steps, 4u);
   EXPECT_EQ(beats[0].stats.bytes_out, 30u);
@@ -277,7 +276,7 @@ TEST_F(MemberSessionTest, LogLinesGoWithHeartbeatsUntilTheChiefHasThem) {
   EXPECT_EQ(beat.log_from, 0u);
   EXPECT_EQ(beat.log_lines,
             (std::vector<std::string>{"W 1970-01-01 00:00:00.000 early", "I 1970-01-01 00:00:00.000 joined as ps-4"}));
-  Receive(HeartbeatReply{.term = 3, .log_kept = 1});
+  Receive(HeartbeatReply{.log_kept = 1});
   Pass(500ms);
   beat = Take<Heartbeat>()[0];
   EXPECT_EQ(beat.log_from, 1u);

@@ -57,7 +57,7 @@ TEST(HostileHeaderTest, NamesOutsideAnEnumerationAreRefused) {
   EXPECT_EQ(Why(c, wire::CreateAssign(c, 1, 1, Vector<wire::AssignItem>(c, {{1, {1, 1}, wire::SliceSource{3}}}))),
             "Assign: source is 3, which this build does not know");
   EXPECT_EQ(Why(d, wire::CreatePushReply(
-                       d, 1, 1, Vector<wire::PushReplyItem>(d, {{1, {1, 1}, 0, 0, wire::SliceRefusal{4}, 0, 0}}))),
+                       d, 1, 1, Vector<wire::PushReplyItem>(d, {{1, {1, 1}, 0, 0, wire::SliceRefusal{4}, 0}}))),
             "PushReply: refusal is 4, which this build does not know");
   EXPECT_EQ(Why(e, wire::CreatePullReply(
                        e, 1, 1, Vector<wire::PullReplyItem>(e, {{1, 0, {{1, 1}, 0}, wire::SliceRefusal{255}}}))),
@@ -68,45 +68,37 @@ TEST(HostileHeaderTest, NumbersOutsideTheirRangeAreRefused) {
   FlatBufferBuilder a, b;
   EXPECT_EQ(Why(a, wire::CreateJoin(a, 1, 1, wire::TaskRole::Ps, -2)), "Join: index is negative");
   const auto stats = wire::CreateTaskStats(b, 0, 0, 0, 0, 0, 0, 0, 0, std::numeric_limits<double>::quiet_NaN());
-  EXPECT_EQ(Why(b, wire::CreateHeartbeat(b, 1, 1, 1, stats)), "Heartbeat: cpu_seconds is not finite");
+  EXPECT_EQ(Why(b, wire::CreateHeartbeat(b, 1, 1, stats)), "Heartbeat: cpu_seconds is not finite");
 }
 
 TEST(HostileHeaderTest, ItemsAndWhatTheyTakeFromFlatVectorsAgree) {
   const auto report = [](const wire::ReportItem& item, std::vector<wire::Interval> finished,
-                         std::vector<wire::Counter> counters, std::vector<std::string> errors) {
+                         std::vector<std::string> errors) {
     FlatBufferBuilder fbb;
     return Why(fbb, wire::CreateSliceReport(fbb, 1, Vector<wire::ReportItem>(fbb, {item}), Vector(fbb, finished),
-                                            Vector(fbb, counters), fbb.CreateVectorOfStrings(errors)));
+                                            fbb.CreateVectorOfStrings(errors)));
   };
   const wire::Epoch epoch(1, 1);
-  EXPECT_EQ(report({0, epoch, 2, 0, false}, {{0, 1}}, {}, {}),
+  EXPECT_EQ(report({0, epoch, 2, false}, {{0, 1}}, {}),
             "SliceReport: finished holds fewer elements than its items name");
-  EXPECT_EQ(report({0, epoch, 0xffffffff, 0, false}, {{0, 1}}, {}, {}),
+  EXPECT_EQ(report({0, epoch, 0xffffffff, false}, {{0, 1}}, {}),
             "SliceReport: finished holds fewer elements than its items name");
-  EXPECT_EQ(report({0, epoch, 0, 0, false}, {{0, 1}}, {}, {}),
+  EXPECT_EQ(report({0, epoch, 0, false}, {{0, 1}}, {}),
             "SliceReport: finished holds more elements than its items name");
-  EXPECT_EQ(report({0, epoch, 0, 1, false}, {}, {}, {}),
-            "SliceReport: counters holds fewer elements than its items name");
-  EXPECT_EQ(report({0, epoch, 0, 0, false}, {}, {{1, 1}}, {}),
-            "SliceReport: counters holds more elements than its items name");
-  EXPECT_EQ(report({0, epoch, 0, 0, true}, {}, {}, {}), "SliceReport: errors holds fewer elements than its items name");
-  EXPECT_EQ(report({0, epoch, 0, 0, false}, {}, {}, {"why"}),
-            "SliceReport: errors holds more elements than its items name");
+  EXPECT_EQ(report({0, epoch, 0, true}, {}, {}), "SliceReport: errors holds fewer elements than its items name");
+  EXPECT_EQ(report({0, epoch, 0, false}, {}, {"why"}), "SliceReport: errors holds more elements than its items name");
   const std::string set = "SliceReport: finished is not a set of ascending, separate intervals";
-  EXPECT_EQ(report({0, epoch, 1, 0, false}, {{5, 5}}, {}, {}), set);
-  EXPECT_EQ(report({0, epoch, 2, 0, false}, {{0, 3}, {2, 4}}, {}, {}), set);
-  EXPECT_EQ(report({0, epoch, 2, 0, false}, {{0, 3}, {3, 4}}, {}, {}), set);
-  EXPECT_EQ(report({0, epoch, 2, 0, false}, {{5, 6}, {0, 1}}, {}, {}), set);
-  const std::string counters = "SliceReport: counters are not ascending, or name a finished lease";
-  EXPECT_EQ(report({0, epoch, 0, 2, false}, {}, {{4, 1}, {4, 2}}, {}), counters);
-  EXPECT_EQ(report({0, epoch, 1, 1, false}, {{0, 9}}, {{4, 1}}, {}), counters);
+  EXPECT_EQ(report({0, epoch, 1, false}, {{5, 5}}, {}), set);
+  EXPECT_EQ(report({0, epoch, 2, false}, {{0, 3}, {2, 4}}, {}), set);
+  EXPECT_EQ(report({0, epoch, 2, false}, {{0, 3}, {3, 4}}, {}), set);
+  EXPECT_EQ(report({0, epoch, 2, false}, {{5, 6}, {0, 1}}, {}), set);
 }
 
 TEST(HostileHeaderTest, PlacementsNameServersThatAreThere) {
   const auto placement = [](std::vector<std::string> names, uint32_t server) {
     FlatBufferBuilder fbb;
     const auto texts = fbb.CreateVectorOfStrings(names);
-    return Why(fbb, wire::CreatePlacement(fbb, 1, 1, 1, fbb.CreateVector<uint64_t>({7}), texts, texts,
+    return Why(fbb, wire::CreatePlacement(fbb, 1, 1, 1, 1, fbb.CreateVector<uint64_t>({7}), texts, texts,
                                           Vector<wire::PlacedSlice>(fbb, {{0, {1, 1}, server}})));
   };
   EXPECT_EQ(placement({"ps-0"}, 1), "Placement: slices name a server that is not there");
@@ -142,7 +134,7 @@ TEST(HostileHeaderTest, StringsAreTextWithinTheirLimit) {
 TEST(HostileHeaderTest, ManyOffsetsToOneStringDoNotMultiplyIt) {
   FlatBufferBuilder fbb;
   const std::vector<Offset<flatbuffers::String>> lines(100000, fbb.CreateString(std::string(400, 'x')));
-  const std::string why = Why(fbb, wire::CreateHeartbeat(fbb, 1, 1, 1, 0, 0, fbb.CreateVector(lines)));
+  const std::string why = Why(fbb, wire::CreateHeartbeat(fbb, 1, 1, 0, 0, fbb.CreateVector(lines)));
   EXPECT_TRUE(why.starts_with("Heartbeat: log_lines has 400 bytes, of at most ")) << why;
 }
 

@@ -37,7 +37,8 @@ class ExchangeTest : public testing::Test {
 
   // All at one ps, slice 0 in that epoch.
   static Placement PlacedAt(uint64_t number, SliceEpoch epoch) {
-    return {number,
+    return {Incarnation{1},
+            number,
             1,
             100,
             {{kPs, "ps-0", "h:1"}},
@@ -47,7 +48,7 @@ class ExchangeTest : public testing::Test {
   void Answer(const std::vector<uint32_t>& slices, Step applied) {
     PushReply reply{kPs, kLease, {}, window_};
     for (const uint32_t slice : slices) {
-      reply.slices.push_back({SliceId{slice}, {1, 1}, SliceRefusal::kNone, applied, applied, 0, 0});
+      reply.slices.push_back({SliceId{slice}, {1, 1}, SliceRefusal::kNone, applied, applied, 0});
     }
     EXPECT_TRUE(exchange_.Receive(kFirstPeer, reply, now_, effects_).ok());
   }
@@ -128,7 +129,7 @@ TEST_F(ExchangeTest, NoByteOfTheWindowIsLost) {
   EXPECT_EQ(Take(), (std::vector<Sent>{{'P', 1, {0}}}));
   Pass(session_.timing().data_retry);  // lost
   EXPECT_EQ(Take(), (std::vector<Sent>{{'P', 1, {0}}}));
-  PushReply refusal{kPs, kLease, {{SliceId{0}, {}, SliceRefusal::kNotHere, 0, 0, 0, 0}}, window_};
+  PushReply refusal{kPs, kLease, {{SliceId{0}, {}, SliceRefusal::kNotHere, 0, 0, 0}}, window_};
   EXPECT_TRUE(exchange_.Receive(kFirstPeer, refusal, now_, effects_).ok());
   EXPECT_EQ(Take(), (std::vector<Sent>{{'P', 1, {1}}})) << "not the one that was just refused";
   Answer({1}, 1);
@@ -222,7 +223,7 @@ TEST_F(ExchangeTest, ValuesOfAnotherSizeOrEpochAreNotTaken) {
 }
 
 TEST_F(ExchangeTest, OnlyThePsThatHoldsTheSliceIsHeard) {
-  PushReply reply{Incarnation{99}, kLease, {{SliceId{0}, {1, 1}, SliceRefusal::kNone, 4, 4, 0, 0}}, window_};
+  PushReply reply{Incarnation{99}, kLease, {{SliceId{0}, {1, 1}, SliceRefusal::kNone, 4, 4, 0}}, window_};
   EXPECT_TRUE(exchange_.Receive(kFirstPeer, reply, now_, effects_).ok());
   EXPECT_TRUE(exchange_.Receive(PeerId{77}, reply, now_, effects_).ok());
   EXPECT_EQ(session_.stats().messages_rejected, 2u);
