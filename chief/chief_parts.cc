@@ -4,15 +4,13 @@
 
 #include <utility>
 
-#include "schema/variables.h"
-
 namespace downpour {
 namespace {
 
-SliceGrid GridOf(const JobSpec& job) {
-  absl::StatusOr<std::vector<VariableSpec>> variables = InferVariables(job.model);
-  CHECK(variables.ok()) << variables.status().message();
-  return MakeSliceGrid(*std::move(variables));
+SliceGrid CheckedGrid(const JobSpec& job) {
+  absl::StatusOr<SliceGrid> grid = GridOf(job.model);
+  CHECK(grid.ok()) << grid.status().message();
+  return *std::move(grid);
 }
 
 }  // namespace
@@ -20,7 +18,7 @@ SliceGrid GridOf(const JobSpec& job) {
 ChiefParts::ChiefParts(ChiefOptions given)
     : options(std::move(given)),
       job(options.job),
-      grid(GridOf(job)),
+      grid(CheckedGrid(job)),
       storage(turn),
       failures(turn),
       store(storage),

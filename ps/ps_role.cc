@@ -143,14 +143,9 @@ void PsRole::Machine::OnJoined() {
   snapshots_ = {};
   job_text_ = session_.job();
   absl::StatusOr<JobSpec> job = ParseCanonicalJob(session_.job());
-  absl::Status status = job.status();
-  if (job.ok()) {
-    absl::StatusOr<std::vector<VariableSpec>> variables = InferVariables(job->model);
-    status = variables.status();
-    if (status.ok()) grid_ = MakeSliceGrid(*std::move(variables));
-  }
-  if (!status.ok()) {
-    return session_.End(1, absl::StrCat("the chief's job is not understood here: ", status.message()), *out_);
+  absl::StatusOr<SliceGrid> grid = job.ok() ? GridOf(job->model) : job.status();
+  if (!grid.ok()) {
+    return session_.End(1, absl::StrCat("the chief's job is not understood here: ", grid.status().message()), *out_);
   }
   if (job->checkpoint.via == CheckpointVia::kShared && !has_job_dir_) {
     return session_.End(1,
@@ -159,6 +154,7 @@ void PsRole::Machine::OnJoined() {
                         *out_);
   }
   job_ = *std::move(job);
+  grid_ = *std::move(grid);
   plane_.emplace(Optimizer(job_.training.optimizer), window_, &session_);
 }
 

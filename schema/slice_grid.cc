@@ -33,4 +33,10 @@ SliceGrid MakeSliceGrid(std::vector<VariableSpec> variables) {
   return grid;
 }
 
+absl::StatusOr<SliceGrid> GridOf(const ModelSpec& model) {
+  absl::StatusOr<std::vector<VariableSpec>> variables = InferVariables(model);
+  if (!variables.ok()) return variables.status();
+  return MakeSliceGrid(*std::move(variables));
+}
+
 }  // namespace downpour

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "schema/ids.h"
 #include "schema/variables.h"
 
@@ -32,5 +33,8 @@ struct SliceGrid {
 };
 
 SliceGrid MakeSliceGrid(std::vector<VariableSpec> variables);
+
+// Of the model's variables. Errors: as InferVariables.
+absl::StatusOr<SliceGrid> GridOf(const ModelSpec& model);
 
 }  // namespace downpour

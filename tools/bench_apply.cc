@@ -61,8 +61,7 @@ JobSpec MakeJob(OptimizerKind kind, int64_t inputs, const std::vector<int64_t>& 
 // A ps that holds every slice of the job, and a worker that pushes to it.
 class LoadedShard {
  public:
-  explicit LoadedShard(const JobSpec& job)
-      : role_(PsOptions{}), grid_(MakeSliceGrid(InferVariables(job.model).value())) {
+  explicit LoadedShard(const JobSpec& job) : role_(PsOptions{}), grid_(GridOf(job.model).value()) {
     Step(Started{0, "here:1"});
     Step(Received{MemberSession::kChief, Welcome{kPs, 1, "ps-0", CanonicalJob(job)}});
     Assign assign{.to = kPs, .train_examples = kTrainExamples, .slices = {}};

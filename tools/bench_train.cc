@@ -50,7 +50,7 @@ JobSpec MakeJob(const std::string& data, int64_t batch_size, int64_t epochs) {
 class OneProcess {
  public:
   explicit OneProcess(const JobSpec& job)
-      : grid_(MakeSliceGrid(InferVariables(job.model).value())),
+      : grid_(GridOf(job.model).value()),
         optimizer_(job.training.optimizer),
         trainer_(MakeHostBackend({})) {
     trainer_.Run(Prepare{job}, [&](absl::Status status, ComputeResult result) {

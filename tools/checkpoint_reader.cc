@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "schema/job_file.h"
-#include "schema/variables.h"
 #include "tools/job_folder.h"
 
 namespace downpour {
@@ -142,9 +141,9 @@ absl::StatusOr<Checkpoint> OpenCheckpoint(const std::string& job_dir, Round roun
   absl::StatusOr<JobSpec> job = ParseCanonicalJob(opened.manifest.job);
   if (!job.ok()) return At(manifest_path, job.status());
   opened.job = *std::move(job);
-  absl::StatusOr<std::vector<VariableSpec>> variables = InferVariables(opened.job.model);
-  if (!variables.ok()) return At(manifest_path, variables.status());
-  opened.grid = MakeSliceGrid(*std::move(variables));
+  absl::StatusOr<SliceGrid> grid = GridOf(opened.job.model);
+  if (!grid.ok()) return At(manifest_path, grid.status());
+  opened.grid = *std::move(grid);
   if (opened.grid.size() != opened.manifest.records.size()) {
     return At(manifest_path,
               absl::InvalidArgumentError(absl::StrCat("lists ", opened.manifest.records.size(),

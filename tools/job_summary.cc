@@ -11,7 +11,6 @@
 #include "runtime/world_time.h"
 #include "schema/job_names.h"
 #include "schema/slice_grid.h"
-#include "schema/variables.h"
 #include "tools/human_units.h"
 #include "worker/data/idx.h"
 
@@ -123,7 +122,7 @@ DataFacts LookAtData(const JobSpec& job) {
 }
 
 std::string JobSummary(const JobSpec& job, const DataFacts& facts) {
-  const SliceGrid grid = MakeSliceGrid(*InferVariables(job.model));
+  const SliceGrid grid = *GridOf(job.model);
   const CheckpointSpec& checkpoint = job.checkpoint;
   std::string text =
       absl::StrCat("Job           ", job.name, ", seed ", job.seed, "\nCluster       ", job.cluster.scale_tier,

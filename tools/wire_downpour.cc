@@ -15,7 +15,6 @@
 #include "schema/codec.h"
 #include "schema/job_file.h"
 #include "schema/slice_grid.h"
-#include "schema/variables.h"
 #include "tools/wire_sides.h"
 #include "tools/wire_siege.h"
 
@@ -57,7 +56,7 @@ class PlacedPs final : public Role {
  private:
   void Place(Time now, Effects& effects) {
     const JobSpec job = MakeJob(load_);
-    const SliceGrid grid = MakeSliceGrid(InferVariables(job.model).value());
+    const SliceGrid grid = GridOf(job.model).value();
     CHECK_EQ(grid.size(), load_.slices);
     CHECK_EQ(static_cast<size_t>(grid.slices[0].bytes()), load_.slice_bytes);
     Assign assign{.to = kPs, .train_examples = kSteps, .slices = {}};

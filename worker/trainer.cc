@@ -100,9 +100,9 @@ class Trainer::Session {
   }
 
   absl::Status BuildModel(const JobSpec& job, Backend& backend) {
-    auto variables = InferVariables(job.model);
-    if (!variables.ok()) return variables.status();
-    grid_ = MakeSliceGrid(*std::move(variables));
+    auto grid = GridOf(job.model);
+    if (!grid.ok()) return grid.status();
+    grid_ = *std::move(grid);
     slices_of_.resize(grid_.variables.size());
     for (const Slice& slice : grid_.slices) {
       slices_of_[slice.variable].push_back(slice.id);

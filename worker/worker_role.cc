@@ -144,15 +144,13 @@ void WorkerRole::Machine::OnJoined() {
   if (exchange_) Drop();
   if (job_text_.empty()) {
     absl::StatusOr<JobSpec> job = ParseCanonicalJob(session_.job());
-    absl::StatusOr<std::vector<VariableSpec>> variables =
-        job.ok() ? InferVariables(job->model) : absl::StatusOr<std::vector<VariableSpec>>(job.status());
-    if (!variables.ok()) {
-      return session_.End(1, absl::StrCat("the chief's job is not understood here: ", variables.status().message()),
-                          *out_);
+    absl::StatusOr<SliceGrid> grid = job.ok() ? GridOf(job->model) : job.status();
+    if (!grid.ok()) {
+      return session_.End(1, absl::StrCat("the chief's job is not understood here: ", grid.status().message()), *out_);
     }
     job_text_ = session_.job();
     job_ = *std::move(job);
-    grid_ = MakeSliceGrid(*std::move(variables));
+    grid_ = *std::move(grid);
     exchange_.emplace(&session_, &grid_, kFirstPs);
     schedule_.emplace(&session_, &grid_, &*exchange_, steps_in_flight_, kFirstStep);
     out_->Add(Compute{kPreparation, Prepare{job_}});

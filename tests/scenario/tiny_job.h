@@ -32,6 +32,6 @@ inline JobSpec TinyJob(OptimizerKind optimizer = OptimizerKind::kSgd) {
 }
 
 inline Plan TinyPlan() { return Plan(TinyJob(), kTinyExamples); }
-inline SliceGrid TinyGrid() { return MakeSliceGrid(*InferVariables(TinyJob().model)); }
+inline SliceGrid TinyGrid() { return *GridOf(TinyJob().model); }
 
 }  // namespace downpour

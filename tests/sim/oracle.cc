@@ -5,23 +5,16 @@
 #include <limits>
 
 #include "runtime/prng.h"
-#include "schema/variables.h"
 
 namespace downpour {
 namespace {
 
 uint64_t NameHash(LeaseId lease, Step step, SliceId slice) { return MixAll(ToNumber(lease), step, ToNumber(slice)); }
 
-SliceGrid GridOf(const JobSpec& job) {
-  absl::StatusOr<std::vector<VariableSpec>> variables = InferVariables(job.model);
-  CHECK(variables.ok()) << variables.status();
-  return MakeSliceGrid(*std::move(variables));
-}
-
 }  // namespace
 
 Oracle::Oracle(const JobSpec& job, uint64_t train_examples, OracleShares shares)
-    : job_(job), grid_(GridOf(job)), plan_(job, train_examples), shares_(shares) {}
+    : job_(job), grid_(GridOf(job.model).value()), plan_(job, train_examples), shares_(shares) {}
 
 Oracle::Kind Oracle::KindOf(LeaseId lease, Step step, SliceId slice) const {
   Prng prng(MixAll(job_.seed, NameHash(lease, step, slice)));

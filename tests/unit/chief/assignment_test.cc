@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "chief/checkpoint_store.h"
-#include "schema/variables.h"
 #include "tests/unit/chief/parts_fixture.h"
 
 namespace downpour {
@@ -21,7 +20,7 @@ constexpr PeerId kBulk{(uint64_t{1} << 32) + 1};
 class AssignmentTest : public PartsFixture {
  protected:
   AssignmentTest()
-      : grid(MakeSliceGrid(*InferVariables(SmallJob().model))),
+      : grid(*GridOf(SmallJob().model)),
         members({.scale_tier = "CUSTOM", .worker_count = 1, .parameter_server_count = 1}, Timing{}) {
     members.Begin(3, /*run=*/1);
     Join join;
@@ -318,7 +317,7 @@ TEST_F(AssignmentTest, AReadThatEndsAfterItsEpochIsIgnored) {
 TEST_F(AssignmentTest, RefusesReportsThatNoHonestPsMakes) {
   Place();
   SliceReport report{.from = ps->incarnation, .slices = {}};
-  report.slices.push_back({SliceId{99}, {3, 1}, "", {}, {}});
+  report.slices.push_back({SliceId{99}, {3, 1}, "", {}});
   EXPECT_TRUE(absl::IsInvalidArgument(assignment.Receive(report)));
   report.slices[0].slice = SliceId{0};
   report.from = Incarnation{ToNumber(ps->incarnation) + 1};

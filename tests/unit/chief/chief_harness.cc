@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "schema/variables.h"
 
 namespace downpour {
 
@@ -27,7 +26,7 @@ ChiefHarness::ChiefHarness(JobSpec job, bool resume, std::shared_ptr<MemoryDisk>
   for (FakeMember& member : worker) member.join.role = TaskRole::kWorker;
 }
 
-SliceGrid ChiefHarness::grid() const { return MakeSliceGrid(*InferVariables(job_.model)); }
+SliceGrid ChiefHarness::grid() const { return *GridOf(job_.model); }
 
 void ChiefHarness::Start() { Feed(Started{1700000000000, "127.0.0.1:40123"}); }
 
@@ -105,7 +104,7 @@ void ChiefHarness::AnswerPs(FakeMember& server, const Message& message) {
                        .values = Payload::Zeros(bytes),
                        .slots = {Payload::Zeros(bytes)}};
       server.slices[item.slice] = state;
-      report.slices.push_back({item.slice, item.epoch, "", {}, {}});
+      report.slices.push_back({item.slice, item.epoch, "", {}});
     }
     if (!report.slices.empty()) answers_.push_back({server.control, report});
   }

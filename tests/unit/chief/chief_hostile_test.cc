@@ -97,7 +97,7 @@ TEST_F(ChiefHostileTest, WhatAnotherRoleMaySay) {
 
 TEST_F(ChiefHostileTest, SlicesThatAreNotThere) {
   SliceReport report{.from = ps.id, .slices = {}};
-  report.slices.push_back({SliceId{77}, {1, 1}, "", {}, {}});
+  report.slices.push_back({SliceId{77}, {1, 1}, "", {}});
   ExpectRejected(ps, "ps-0", report);
 }
 

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "chief/checkpoint_round.h"
-#include "schema/variables.h"
 #include "tests/unit/chief/parts_fixture.h"
 
 namespace downpour {
@@ -19,7 +18,7 @@ inline constexpr char kTwoLayers[] = "[{dense: {units: 3}}, {dense: {units: 3}}]
 class CheckpointRoundsTest : public PartsFixture {
  protected:
   explicit CheckpointRoundsTest(const std::string& layers = kTwoLayers)
-      : grid(MakeSliceGrid(*InferVariables(SmallJob({"model.layers=" + layers}).model))),
+      : grid(*GridOf(SmallJob({"model.layers=" + layers}).model)),
         members({.scale_tier = "CUSTOM", .worker_count = 1, .parameter_server_count = 2}, Timing{}) {
     members.Begin(1, /*run=*/1);
     for (uint64_t i = 0; i < 2; ++i) {
@@ -33,7 +32,7 @@ class CheckpointRoundsTest : public PartsFixture {
     assignment.Place(1, members.Alive(TaskRole::kPs), 12, {});
     for (const Assignment::Server& server : assignment.servers()) {
       SliceReport report{.from = server.incarnation, .slices = {}};
-      for (const SliceId slice : server.slices) report.slices.push_back({slice, {1, 1}, "", {}, {}});
+      for (const SliceId slice : server.slices) report.slices.push_back({slice, {1, 1}, "", {}});
       EXPECT_TRUE(assignment.Receive(report).ok());
     }
     committed.InsertRange(0, 3);

@@ -68,7 +68,7 @@ TEST(PsRoleTest, MakesManyInitialValuesInAStepButNotAllOfALargeModel) {
   JobSpec job = TinyJob();
   job.model.inputs = {{"x", {4096}}};
   job.model.layers = {{"y", {"x"}, DenseSpec{.units = 24 * 64, .bias = false}}};  // 24 MiB
-  const SliceGrid grid = MakeSliceGrid(*InferVariables(job.model));
+  const SliceGrid grid = *GridOf(job.model);
   ASSERT_EQ(grid.size(), 24u);
   PsRole role{PsOptions()};
   WelcomeTo(job, role);

@@ -140,7 +140,7 @@ TEST(JobSamples, EachParsesAndItsModelHasAGrid) {
     const JobFileResult result = ParseJob(ReadFile(entry.path()), entry.path().filename());
     for (const JobError& error : result.errors) ADD_FAILURE() << ToString(error);
     EXPECT_EQ(result.job.name, entry.path().stem().string());
-    EXPECT_GT(MakeSliceGrid(InferVariables(result.job.model).value()).size(), 0u);
+    EXPECT_GT(GridOf(result.job.model).value().size(), 0u);
   }
   EXPECT_GE(samples, 2);
 }

@@ -61,5 +61,17 @@ TEST(SliceGrid, KnowsItsSlices) {
   EXPECT_EQ(grid.at(SliceId{3}).offset, 3072);
 }
 
+TEST(SliceGrid, FollowsFromTheModelAlone) {
+  ModelSpec model;
+  model.inputs = {{"x", {100}}};
+  model.layers = {{"dense_0", {"x"}, DenseSpec{.units = 100}}};
+  const absl::StatusOr<SliceGrid> grid = GridOf(model);
+  ASSERT_TRUE(grid.ok()) << grid.status();
+  ExpectCovers(*grid);
+  EXPECT_EQ(grid->variables.size(), 2u);
+  model.layers[0].from = {"nobody"};
+  EXPECT_EQ(GridOf(model).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
 }  // namespace
 }  // namespace downpour

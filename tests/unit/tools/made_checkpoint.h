@@ -52,7 +52,7 @@ inline JobSpec SmallJob() {
 // files.
 template <typename Values>
 Manifest MakeCheckpoint(const std::string& job_dir, const JobSpec& job, Round round, const Values& values) {
-  const SliceGrid grid = MakeSliceGrid(*InferVariables(job.model));
+  const SliceGrid grid = *GridOf(job.model);
   Manifest manifest;
   manifest.round = round;
   manifest.job = CanonicalJob(job);

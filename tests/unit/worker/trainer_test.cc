@@ -109,7 +109,7 @@ class TrainerTest : public testing::Test {
 
   const JobSpec job_ = MakeJob();
   const Plan plan_{job_, 117};
-  const SliceGrid grid_ = MakeSliceGrid(InferVariables(job_.model).value());
+  const SliceGrid grid_ = GridOf(job_.model).value();
   Trainer trainer_{MakeHostBackend({})};
 };
 
