@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "schema/codec.h"
 #include "schema/text.h"
 
 namespace downpour {
@@ -201,6 +202,22 @@ Json OfFailures(const ChiefParts& chief) {
   return failures;
 }
 
+// As text that one message can carry: lists that grow with the tasks lose rows from their ends, half of them at a time.
+std::string Fitted(Json json) {
+  std::string text = Dump(json, -1);
+  for (const std::string list : {"tasks", "pending", "waits"}) {
+    Json& rows = json[list];
+    Json& omitted = json[list + "Omitted"];
+    while (text.size() > kMaxStatusBytes && !rows.empty()) {
+      const size_t kept = rows.size() / 2;
+      omitted = omitted.get<size_t>() + rows.size() - kept;
+      rows.erase(rows.begin() + static_cast<ptrdiff_t>(kept), rows.end());
+      text = Dump(json, -1);
+    }
+  }
+  return text;
+}
+
 // Commands to type next.
 Json OfNext(const ChiefParts& chief) {
   const std::string dir = absl::StrCat(" --job-dir ", ShellWord(chief.options.job_dir));
@@ -253,8 +270,11 @@ std::string StatusText(const ChiefParts& chief) {
                {"checkpoint", OfCheckpoint(chief)},
                {"pushes", OfPushes(chief)},
                {"staleness", OfStaleness(chief.members.Totals(TaskRole::kPs).staleness)},
+               {"tasksOmitted", 0},
                {"pending", OfPending(chief)},
+               {"pendingOmitted", 0},
                {"waits", OfWaits(chief)},
+               {"waitsOmitted", 0},
                {"failures", OfFailures(chief)},
                {"next", OfNext(chief)}};
   Set(json, "remainingSeconds", RemainingSeconds(chief));
@@ -262,7 +282,7 @@ std::string StatusText(const ChiefParts& chief) {
   Json tasks = Json::array();
   for (const Task& task : chief.members.tasks()) tasks.push_back(OfTask(chief, task));
   json["tasks"] = std::move(tasks);
-  return Dump(json, -1);
+  return Fitted(std::move(json));
 }
 
 std::string SummaryText(const ChiefParts& chief) {

@@ -134,9 +134,11 @@ flatbuffers::Offset<wire::StatusRequest> Write(const StatusRequest& m, Writer& o
 StatusRequest Read(const wire::StatusRequest& t, Reader&) { return {.protocol = t.protocol()}; }
 
 flatbuffers::Offset<wire::StatusReply> Write(const StatusReply& m, Writer& out) {
-  return wire::CreateStatusReply(out.fbb, out.Text(m.json, kMaxTextBytes));
+  return wire::CreateStatusReply(out.fbb, out.Text(m.json, kMaxStatusBytes));
 }
 
-StatusReply Read(const wire::StatusReply& t, Reader& in) { return {.json = in.Text(t.json(), "json", kMaxTextBytes)}; }
+StatusReply Read(const wire::StatusReply& t, Reader& in) {
+  return {.json = in.Text(t.json(), "json", kMaxStatusBytes)};
+}
 
 }  // namespace downpour

@@ -57,7 +57,9 @@ std::string TaskTable(const StatusView& status) {
   std::vector<std::vector<std::string>> rows = {{"TASK", "STATE", "HOST", "PID", "STEP", "EXAMPLES/S", "STALENESS",
                                                  "CPU", "MEMORY", "IN", "OUT", "HEARTBEAT", "WAITING FOR"}};
   for (const TaskView& task : status.tasks) rows.push_back(TaskRow(task));
-  return TextTable(rows, /*first_number=*/3, /*last_number=*/11);
+  const double omitted = status.tasks_omitted.value_or(0);
+  return TextTable(rows, /*first_number=*/3, /*last_number=*/11) +
+         (omitted > 0 ? absl::StrFormat("and %.0f more tasks\n", omitted) : "");
 }
 
 std::string JobLine(const StatusView& status) {

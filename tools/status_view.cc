@@ -108,6 +108,7 @@ absl::StatusOr<StatusView> ParseStatus(std::string_view text) {
   ReadCheckpoint(At(json, "checkpoint"), &view);
   view.staleness = Staleness(At(json, "staleness"));
   for (const Json& task : At(json, "tasks")) view.tasks.push_back(Task(task));
+  view.tasks_omitted = Number(json, "tasksOmitted");
   for (const Json& entry : At(json, "pending")) view.pending.push_back({Words(entry, "task"), Words(entry, "why")});
   for (const Json& entry : At(json, "waits")) {
     view.waits.push_back({Words(entry, "task"), Words(entry, "for"), Words(entry, "why"), Number(entry, "seconds")});

@@ -52,6 +52,7 @@ struct StatusView {
   MaybeNumber pushes_acknowledged, pushes_applied, pushes_duplicate, pushes_refused, pushes_skipped;
   StalenessView staleness;
   std::vector<TaskView> tasks;
+  MaybeNumber tasks_omitted;
   std::vector<PendingView> pending;
   std::vector<WaitView> waits;
   std::vector<FailureView> failures;

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "chief/lifecycle.h"
+#include "schema/codec.h"
 #include "tests/unit/chief/chief_harness.h"
 
 namespace downpour {
@@ -142,6 +143,30 @@ TEST_F(StatusTest, TellsWhoWasRefusedAtTheDoor) {
   cluster.Feed(ResourceSample{.refused = 3, .refused_from = "10.0.0.7"});
   EXPECT_EQ(cluster.Status()["chief"]["refused"], 3);
   EXPECT_EQ(cluster.Status()["chief"]["refusedFrom"], "10.0.0.7");
+}
+
+TEST(LargeStatusTest, LeavesOutRowsRatherThanBreakOff) {
+  ChiefHarness cluster(SmallJob({"cluster.workerCount=1024", "cluster.parameterServerCount=1024"}));
+  cluster.Start();
+  for (uint64_t i = 0; i < 2048; ++i) {
+    const PeerId peer{static_cast<uint64_t>(PeerId::kFirstAccepted) + 1000 + i};
+    Join join;
+    join.role = i % 2 == 0 ? TaskRole::kPs : TaskRole::kWorker;
+    join.nonce = 1000 + i;
+    join.host = join.device = join.endpoint = std::string(250, '"');
+    cluster.Say(peer, join);
+    Heartbeat heartbeat{.from = cluster.Sent<Welcome>(peer).at(0).you, .stats = {}, .log_lines = {}};
+    heartbeat.stats.waiting_for = join.host;
+    cluster.Say(peer, heartbeat);
+    cluster.Forget();
+  }
+  const absl::StatusOr<Message> sent = Decode(Encode(StatusReply{cluster.role->StatusJson(cluster.now)}));
+  ASSERT_TRUE(sent.ok()) << sent.status();
+  const json status = json::parse(std::get<StatusReply>(*sent).json);
+  EXPECT_GT(status["tasks"].size(), 500u);
+  EXPECT_EQ(status["tasks"].size() + status["tasksOmitted"].get<size_t>(), 2048u);
+  EXPECT_GT(status["tasksOmitted"], 0);
+  EXPECT_EQ(status["pending"].size() + status["pendingOmitted"].get<size_t>(), 2048u);
 }
 
 TEST_F(StatusTest, FailuresAreBounded) {

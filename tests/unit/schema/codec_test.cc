@@ -74,7 +74,7 @@ TEST(CodecTest, TheLargestPlacementFits) {
   placement.slices.resize(100000);
   SliceRecord record;
   record.blocks.assign(kMaxRecordBytes / kMaxFrameBytes, Payload::Zeros(kMaxFrameBytes));
-  const StatusReply status{std::string(kMaxTextBytes, 's')};
+  const StatusReply status{std::string(kMaxStatusBytes, 's')};
   for (const Message& message : {Message(placement), Message(status), Message(record)}) {
     const absl::StatusOr<Message> received = Decode(Encode(message));
     EXPECT_TRUE(received.ok()) << received.status();

@@ -74,6 +74,13 @@ TEST(StatusTableTest, WordsOfTasksCannotDriveTheTerminal) {
   EXPECT_THAT(table, HasSubstr("rm -rf"));
 }
 
+TEST(StatusTableTest, SaysHowManyTasksAreNotShown) {
+  StatusView status = Sample();
+  EXPECT_THAT(StatusTable(status, false), Not(HasSubstr("more tasks")));
+  status.tasks_omitted = 2002;
+  EXPECT_THAT(StatusTable(status, false), HasSubstr("\nand 2002 more tasks\n"));
+}
+
 TEST(StatusTableTest, MessagesRejectedAreCountedOverAllTasks) {
   StatusView status = Sample();
   status.tasks.resize(2);
