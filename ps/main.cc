@@ -24,8 +24,6 @@ int main(int argc, char** argv) {
     if (!opened.ok()) return EndMain(opened.status());
     storage = *std::move(opened);
   }
-  auto options = MemberOptionsFromFlags<PsOptions>();
-  options.has_job_dir = storage != nullptr;
-  PsRole role(std::move(options));
+  PsRole role({.member = MemberOptionsFromFlags(), .has_job_dir = storage != nullptr, .window = {}});
   return RunRole(role, PeerRole::kPs, absl::GetFlag(FLAGS_listen), {.mailbox = &mailbox, .storage = storage.get()});
 }

@@ -9,7 +9,6 @@
 #include "ps/data_plane.h"
 #include "ps/shard.h"
 #include "ps/snapshot.h"
-#include "runtime/member_session.h"
 #include "schema/codec.h"
 #include "schema/job_file.h"
 
@@ -29,10 +28,10 @@ constexpr size_t kRecordBytes = kMaxMessagePayload;
 class PsRole::Machine {
  public:
   explicit Machine(PsOptions options)
-      : chief_(options.chief),
+      : chief_(options.member.chief),
         has_job_dir_(options.has_job_dir),
         window_(options.window),
-        session_(MakeMemberOptions(TaskRole::kPs, options)) {}
+        session_(TaskRole::kPs, std::move(options.member)) {}
 
   void Step(Time now, Input input, Effects& effects);
 

@@ -2,27 +2,17 @@
 // probe, hands out slice records. See schema/PROTOCOL.md for the conversations.
 #pragma once
 
-#include <cstdint>
 #include <memory>
-#include <string>
 
+#include "runtime/member_session.h"
 #include "runtime/options.h"
 #include "runtime/role.h"
 
 namespace downpour {
 
 struct PsOptions {
-  std::string chief;  // host:port
-  int32_t index = -1;
-  std::string host;
-  uint32_t pid = 0;
-  std::string launcher;
-  uint32_t attempt = 0;
-  uint64_t nonce = 0;
-  // Lines logged travel to the chief with heartbeats; false where the log file lies in the job folder already.
-  bool forward_logs = true;
+  MemberOptions member;
   bool has_job_dir = false;  // storage operations reach the job folder
-  Timing timing;
   Window window;
 };
 

@@ -39,7 +39,9 @@ char LetterOf(Severity severity) {
 
 }  // namespace
 
-MemberSession::MemberSession(MemberOptions options) : options_(std::move(options)) {}
+MemberSession::MemberSession(TaskRole role, MemberOptions options) : options_(std::move(options)) {
+  options_.join.role = role;
+}
 
 void MemberSession::Start(Time now, const Started& started, Effects& effects) {
   started_ = true;

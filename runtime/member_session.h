@@ -25,25 +25,12 @@
 namespace downpour {
 
 struct MemberOptions {
-  Join join;          // of this process; its endpoint is filled in at Start
   std::string chief;  // host:port
+  Join join;          // of this process; the role and, at Start, the endpoint are filled in
+  // Lines logged travel to the chief with heartbeats; false where the log file lies in the job folder already.
   bool forward_logs = true;
   Timing timing;
 };
-
-// From a role's own options, which all name these alike.
-template <typename Options>
-MemberOptions MakeMemberOptions(TaskRole role, const Options& from) {
-  MemberOptions options{.join = {}, .chief = from.chief, .forward_logs = from.forward_logs, .timing = from.timing};
-  options.join.role = role;
-  options.join.index = from.index;
-  options.join.host = from.host;
-  options.join.pid = from.pid;
-  options.join.launcher = from.launcher;
-  options.join.attempt = from.attempt;
-  options.join.nonce = from.nonce;
-  return options;
-}
 
 class MemberSession {
  public:
@@ -51,7 +38,7 @@ class MemberSession {
   static constexpr size_t kLinesKept = 200;  // enough to tell what led to an end; older ones stay in the task's own log
   static constexpr size_t kLineBytes = 1000;
 
-  explicit MemberSession(MemberOptions options);
+  MemberSession(TaskRole role, MemberOptions options);
 
   void Start(Time now, const Started& started, Effects& effects);
   // True when a heartbeat left.

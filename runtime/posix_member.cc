@@ -55,15 +55,17 @@ std::optional<int> BeginMember(int argc, const char* const* argv, const Usage& u
   return BeginTask(usage, NameOfTask(kind));
 }
 
-MemberFacts MemberFactsFromFlags() {
-  return {.chief = absl::GetFlag(FLAGS_chief),
-          .index = absl::GetFlag(FLAGS_index),
-          .host = HostName(),
-          .pid = static_cast<uint32_t>(getpid()),
-          .launcher = absl::GetFlag(FLAGS_launcher),
-          .attempt = absl::GetFlag(FLAGS_attempt),
-          .nonce = RandomNonce(),
-          .forward_logs = absl::GetFlag(FLAGS_log_dir).empty()};
+MemberOptions MemberOptionsFromFlags() {
+  MemberOptions options;
+  options.chief = absl::GetFlag(FLAGS_chief);
+  options.join.index = absl::GetFlag(FLAGS_index);
+  options.join.host = HostName();
+  options.join.pid = static_cast<uint32_t>(getpid());
+  options.join.launcher = absl::GetFlag(FLAGS_launcher);
+  options.join.attempt = absl::GetFlag(FLAGS_attempt);
+  options.join.nonce = RandomNonce();
+  options.forward_logs = absl::GetFlag(FLAGS_log_dir).empty();
+  return options;
 }
 
 }  // namespace downpour

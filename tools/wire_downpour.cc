@@ -68,7 +68,7 @@ class PlacedPs final : public Role {
 
   static PsOptions Options() {
     PsOptions options;
-    options.timing.heartbeat = options.timing.dead_after = std::chrono::hours(1000);
+    options.member.timing.heartbeat = options.member.timing.dead_after = std::chrono::hours(1000);
     return options;
   }
   const WireLoad load_;

@@ -23,8 +23,10 @@ int main(int argc, char** argv) {
                        "  downpour-worker --chief=10.0.0.1:7000 --device=cuda:1\n"};
   if (auto exit_code = BeginMember(argc, argv, usage, "worker")) return *exit_code;
 
-  auto options = MemberOptionsFromFlags<WorkerOptions>();
-  absl::StatusOr<Device> device = OpenDevice(absl::GetFlag(FLAGS_device), options.index, HostBackendOptions());
+  WorkerOptions options;
+  options.member = MemberOptionsFromFlags();
+  absl::StatusOr<Device> device =
+      OpenDevice(absl::GetFlag(FLAGS_device), options.member.join.index, HostBackendOptions());
   if (!device.ok()) {
     return EndMain(absl::Status(device.status().code(), absl::StrCat("--device: ", device.status().message())));
   }
@@ -32,7 +34,7 @@ int main(int argc, char** argv) {
 
   Mailbox mailbox;
   auto trainer = std::make_unique<Trainer>(std::move(device->backend));
-  options.device = trainer->device();
+  options.member.join.device = trainer->device();
   ComputeThread computer(std::move(trainer), &mailbox);
   WorkerRole role(std::move(options));
   const int exit_code = RunRole(role, PeerRole::kWorker, /*listen=*/"", {.mailbox = &mailbox, .computer = &computer});

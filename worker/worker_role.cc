@@ -6,7 +6,6 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/member_session.h"
 #include "runtime/plan.h"
 #include "schema/job_file.h"
 #include "worker/exchange.h"
@@ -19,18 +18,12 @@ constexpr PeerId kFirstPs{2};
 constexpr Ticket kPreparation{1};
 constexpr Ticket kFirstStep{2};
 
-MemberOptions SessionOptions(const WorkerOptions& options) {
-  MemberOptions member = MakeMemberOptions(TaskRole::kWorker, options);
-  member.join.device = options.device;
-  return member;
-}
-
 }  // namespace
 
 class WorkerRole::Machine {
  public:
   explicit Machine(WorkerOptions options)
-      : session_(SessionOptions(options)),
+      : session_(TaskRole::kWorker, std::move(options.member)),
         leases_held_(options.leases_held),
         steps_in_flight_(options.steps_in_flight) {}
 

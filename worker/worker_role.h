@@ -2,30 +2,19 @@
 // schema/PROTOCOL.md for the conversations.
 #pragma once
 
-#include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
+#include "runtime/member_session.h"
 #include "runtime/options.h"
 #include "runtime/role.h"
 
 namespace downpour {
 
 struct WorkerOptions {
-  std::string chief;  // host:port
-  int32_t index = -1;
-  std::string host;
-  uint32_t pid = 0;
-  std::string launcher;
-  uint32_t attempt = 0;
-  uint64_t nonce = 0;
-  std::string device;  // for people
+  MemberOptions member;
   int steps_in_flight = kDefaultStepsInFlight;
   int leases_held = kDefaultLeasesHeld;
-  // Lines logged travel to the chief with heartbeats; false where the log file lies in the job folder already.
-  bool forward_logs = true;
-  Timing timing;
 };
 
 class WorkerRole final : public Role {

@@ -33,7 +33,7 @@ std::string PeerName(PeerId peer) { return peer == kControl || peer == kBulk ? "
 
 PsOptions Options() {
   PsOptions options;
-  options.chief = "chief";
+  options.member.chief = "chief";
   return options;
 }
 

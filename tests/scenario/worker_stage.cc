@@ -19,7 +19,7 @@ constexpr Incarnation kFirstLife{5};
 
 WorkerOptions Options() {
   WorkerOptions options;
-  options.chief = "chief";
+  options.member.chief = "chief";
   return options;
 }
 

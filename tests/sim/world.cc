@@ -82,21 +82,25 @@ Life World::StartStranger(const std::vector<std::string>& endpoints) {
   return life;
 }
 
+MemberOptions World::Member(const TaskStart& start, const Process& process) {
+  MemberOptions options;
+  options.chief = kChiefEndpoint;
+  options.join.index = start.index;
+  options.join.host = absl::StrCat(start.name, "-host");
+  options.join.pid = static_cast<uint32_t>(process.life);
+  options.join.launcher = start.launcher;
+  options.join.attempt = start.attempt;
+  options.join.nonce = process.nonce;
+  options.join.device = process.kind == TaskRole::kWorker ? "simulated" : "";
+  options.forward_logs = prng_.Chance(0.5);
+  options.timing = draw_.timing;
+  return options;
+}
+
 Life World::StartPs(const TaskStart& start) {
   return Add(TaskRole::kPs, start.name, start.endpoint, [&](Process& process) {
-    PsOptions options;
-    options.chief = kChiefEndpoint;
-    options.index = start.index;
-    options.host = absl::StrCat(start.name, "-host");
-    options.pid = static_cast<uint32_t>(process.life);
-    options.launcher = start.launcher;
-    options.attempt = start.attempt;
-    options.nonce = process.nonce;
-    options.forward_logs = prng_.Chance(0.5);
-    options.has_job_dir = true;
-    options.timing = draw_.timing;
-    options.window = draw_.window;
-    auto role = std::make_unique<PsRole>(options);
+    auto role = std::make_unique<PsRole>(
+        PsOptions{.member = Member(start, process), .has_job_dir = true, .window = draw_.window});
     process.ps = role.get();
     process.role = std::move(role);
   });
@@ -104,20 +108,8 @@ Life World::StartPs(const TaskStart& start) {
 
 Life World::StartWorker(const TaskStart& start) {
   return Add(TaskRole::kWorker, start.name, "", [&](Process& process) {
-    WorkerOptions options;
-    options.chief = kChiefEndpoint;
-    options.index = start.index;
-    options.host = absl::StrCat(start.name, "-host");
-    options.pid = static_cast<uint32_t>(process.life);
-    options.launcher = start.launcher;
-    options.attempt = start.attempt;
-    options.nonce = process.nonce;
-    options.device = "simulated";
-    options.steps_in_flight = draw_.steps_in_flight;
-    options.leases_held = draw_.leases_held;
-    options.forward_logs = prng_.Chance(0.5);
-    options.timing = draw_.timing;
-    auto role = std::make_unique<WorkerRole>(options);
+    auto role = std::make_unique<WorkerRole>(WorkerOptions{
+        .member = Member(start, process), .steps_in_flight = draw_.steps_in_flight, .leases_held = draw_.leases_held});
     process.worker = role.get();
     process.role = std::move(role);
     const Life life = process.life;

@@ -111,6 +111,7 @@ class World {
  private:
   Life Add(TaskRole kind, const std::string& name, const std::string& endpoint,
            const std::function<void(Process&)>& make);
+  MemberOptions Member(const TaskStart& start, const Process& process);
   void Give(Life life, Input input);
   void Step(Process& process, Input input);
   void Carry(Process& process, Effect& effect);

@@ -17,7 +17,6 @@ constexpr Incarnation kMe{7};
 
 MemberOptions Options() {
   MemberOptions options;
-  options.join.role = TaskRole::kPs;
   options.join.nonce = 42;
   options.chief = "h0:2222";
   return options;
@@ -25,7 +24,7 @@ MemberOptions Options() {
 
 class MemberSessionTest : public testing::Test {
  protected:
-  explicit MemberSessionTest(MemberOptions options = Options()) : session_(std::move(options)) {
+  explicit MemberSessionTest(MemberOptions options = Options()) : session_(TaskRole::kPs, std::move(options)) {
     session_.Start(now_, Started{.unix_ms = 0, .endpoint = "h1:9"}, effects_);
     Collect();
   }
@@ -117,7 +116,7 @@ TEST_F(MemberSessionTest, GoesOnWithoutItsChiefForLongThenEnds) {
 }
 
 TEST_F(MemberSessionTest, LogLinesCarryTheWallClockOfWhenTheyWereSaid) {
-  MemberSession session(Options());
+  MemberSession session(TaskRole::kPs, Options());
   session.Start(now_ + 7s, Started{.unix_ms = 1709251199'042, .endpoint = ""}, effects_);
   session.Receive(now_ + 8s, Welcome{.you = kMe, .term = 3, .name = "ps-4", .job = "{}"}, effects_);
   session.Tick(now_ + 90s, /*placement=*/0, effects_);

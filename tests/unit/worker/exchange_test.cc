@@ -95,7 +95,7 @@ class ExchangeTest : public testing::Test {
   Effects effects_;
   uint64_t window_ = 8 * kMiB;
   SliceGrid grid_ = Grid();
-  MemberSession session_{MemberOptions()};
+  MemberSession session_{TaskRole::kWorker, MemberOptions()};
   Exchange exchange_{&session_, &grid_, kFirstPeer};
 };
 
