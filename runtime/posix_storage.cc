@@ -224,6 +224,7 @@ class Operation {
       const ssize_t got =
           pread(file->get(), block.mutable_data() + done, block.size() - done, static_cast<off_t>(op_.offset + done));
       if (got < 0 && errno == EINTR) continue;
+      if (got < 0 && errno == EIO) return absl::DataLossError(std::string(Error("read").message()));
       if (got < 0) return Error("read");
       if (got == 0) break;
       done += got;

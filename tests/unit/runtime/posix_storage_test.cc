@@ -6,7 +6,10 @@
 #include <poll.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -15,6 +18,18 @@
 #include <vector>
 
 #include "tests/unit/runtime/zmq_test_peer.h"
+
+namespace {
+int failing_reads = 0;  // from now on; they fail as over a bad sector
+}
+
+// In place of the C library's.
+ssize_t pread(int fd, void* to, size_t bytes, off_t offset) {
+  if (failing_reads == 0) return syscall(SYS_pread64, fd, to, bytes, offset);
+  --failing_reads;
+  errno = EIO;
+  return -1;
+}
 
 namespace downpour {
 namespace {
@@ -202,6 +217,16 @@ TEST_F(PosixStorageTest, ASecondChiefIsRefusedByName) {
   EXPECT_THAT(std::string(status.message()), HasSubstr(dir_.path()));
   storage_.reset();
   EXPECT_TRUE(second->Lock().ok());
+}
+
+// So that it costs what a damaged file costs, and not the start.
+TEST_F(PosixStorageTest, ABadSectorIsLostData) {
+  ASSERT_TRUE(Do(Kind::kWrite, "file", {Bytes("text")}).status.ok());
+  failing_reads = 1;
+  const absl::Status status = Read("file", 0, 4).status;
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("/file: Input/output error"));
+  EXPECT_EQ(Text(Read("file", 0, 4).data), "text");
 }
 
 TEST(PosixStorageOpenTest, AFolderThatCannotBeIsNamed) {
