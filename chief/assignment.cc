@@ -201,6 +201,14 @@ void Assignment::TakeOlder(SliceId slice, const std::string& why) {
   failures_.Add(server.name, absl::StrCat("slice ", ToNumber(slice), " restarts from ", instead, ": ", why));
 }
 
+void Assignment::SendAgain(Incarnation incarnation) {
+  for (Server& server : servers_) {
+    if (server.incarnation != incarnation) continue;
+    server.patience = timing_.data_retry;
+    for (const SliceId slice : server.slices) HomeOf(slice).sent = false;
+  }
+}
+
 absl::Status Assignment::Receive(const SliceReport& report) {
   for (const SliceReport::Item& item : report.slices) {
     if (absl::Status status = ReceiveItem(report, item); !status.ok()) return status;

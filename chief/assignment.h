@@ -48,6 +48,8 @@ class Assignment {
   void Replace(const std::vector<Task*>& servers, std::vector<Manifest> checkpoints);
   void Tick();
   absl::Status Receive(const SliceReport& report);
+  // The server has a new bulk link: records that it has not reported go again with the next Tick.
+  void SendAgain(Incarnation server);
 
   bool placed() const { return !homes_.empty(); }
   bool complete() const { return placed() && reported_ == homes_.size(); }

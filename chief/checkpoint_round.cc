@@ -76,6 +76,13 @@ void CheckpointRounds::Tick() {
   }
 }
 
+void CheckpointRounds::AskAgain(Incarnation server) {
+  Shard* shard = active_ ? FindShard(server) : nullptr;
+  if (shard == nullptr || shard->next_ask == Time{}) return;  // it was not asked yet
+  shard->patience = timing_.data_retry;
+  shard->next_ask = parts_.turn.now;
+}
+
 // A round is for the epochs at its start: after a change, a repeated request could bring another life's state. One whose
 // records are all here asks for none any more.
 bool CheckpointRounds::Moved() {

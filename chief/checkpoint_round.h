@@ -57,6 +57,8 @@ class CheckpointRounds {
   };
   void Start(Round round, Head head);
   void Tick();
+  // The server has a new bulk link: with the next Tick it is asked again for what it owes.
+  void AskAgain(Incarnation server);
   absl::Status Receive(const SliceRecord& record);
   absl::Status Receive(const ShardWritten& written);
   // A round under way is dropped, unless its manifest is being written; then it stays active() until that is done.

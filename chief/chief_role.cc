@@ -143,7 +143,11 @@ void ChiefRole::Core::Hear(PeerId from, const Heartbeat& heartbeat) {
 }
 
 void ChiefRole::Core::Hear(PeerId from, const OpenBulk& open) {
-  if (Task* task = Member(from, open.from, TaskRole::kPs, "OpenBulk")) task->bulk = from;
+  Task* task = Member(from, open.from, TaskRole::kPs, "OpenBulk");
+  if (task == nullptr || task->bulk == from) return;
+  task->bulk = from;  // what was on its way went with the link before
+  chief_.assignment.SendAgain(task->incarnation);
+  chief_.rounds.AskAgain(task->incarnation);
 }
 
 void ChiefRole::Core::Hear(PeerId, const Leave& leave) {

@@ -161,6 +161,18 @@ TEST_F(AssignmentTest, RecordsAreSentAgainEverMoreRarelyUntilTheyAreReported) {
   EXPECT_THAT(Restores(), IsEmpty());
 }
 
+TEST_F(AssignmentTest, RecordsThatWentWithALinkAreSentOnTheNextOne) {
+  const Duration retry = Timing{}.data_retry;
+  Place({PutCheckpoint({1, 2}, {{0}, {0}})});
+  Tick(retry);
+  ASSERT_TRUE(Report(SliceId{0}, {}).ok());
+  assignment.SendAgain(ps->incarnation);
+  Tick(20ms);
+  EXPECT_THAT(Restores(), SizeIs(1)) << "well before the doubled wait is over";
+  Tick(retry - 1ms);
+  EXPECT_THAT(Restores(), IsEmpty());
+}
+
 TEST_F(AssignmentTest, ARecordWaitsForTheBulkLink) {
   ps->bulk = PeerId::kNone;
   Place({PutCheckpoint({1, 2}, {{0}, {0}})});

@@ -149,6 +149,16 @@ TEST_F(CheckpointRoundsTest, RecordsThatAreOnlyLateAreAskedForEverMoreRarely) {
   EXPECT_THAT(Requests(0), SizeIs(1));
 }
 
+TEST_F(CheckpointRoundsTest, RecordsThatWentWithALinkAreAskedForOnTheNextOne) {
+  Start({1, 1});
+  Tick(Timing{}.data_retry);
+  rounds->AskAgain(Server(0).incarnation);
+  Tick(20ms);
+  ASSERT_THAT(Requests(0), SizeIs(1)) << "well before the doubled wait is over";
+  EXPECT_THAT(Requests(0)[0].slices, SizeIs(2));
+  EXPECT_THAT(Requests(1), IsEmpty());
+}
+
 TEST_F(CheckpointRoundsTest, ABulkLinkThatOpensLateIsUsedAtOnce) {
   Task* ps = members.FindAlive(Server(0).incarnation);
   turn.now += 1s;

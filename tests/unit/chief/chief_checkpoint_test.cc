@@ -47,6 +47,17 @@ TEST_F(ChiefRoleTest, OfManySlicesFewRecordsAreUnderWay) {
   EXPECT_TRUE(cluster->disk->Has("checkpoints/1-1/MANIFEST"));
 }
 
+TEST_F(ChiefRoleTest, ANewBulkLinkIsAskedAtOnceForWhatTheLastOneLost) {
+  StartRunning();
+  FakeMember& server = cluster->ps[0];
+  server.answers_snapshots = false;
+  cluster->Wait(10s + 2 * Timing{}.data_retry);
+  server.bulk = PeerId{static_cast<uint64_t>(PeerId::kFirstAccepted) + 500};
+  server.answers_snapshots = true;
+  cluster->Wait(1s);
+  EXPECT_TRUE(cluster->disk->Has("checkpoints/1-1/MANIFEST"));
+}
+
 TEST_F(ChiefRoleTest, AWriteThatFailsAnywhereLeavesTheOldCheckpointAndTheJobGoesOn) {
   StartRunning();
   cluster->Wait(11s);

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-
 namespace downpour {
 
 ChiefHarness::ChiefHarness(JobSpec job, bool resume, std::shared_ptr<MemoryDisk> on)
