@@ -45,7 +45,7 @@ class ChiefRole::Core {
     chief_.refused = sample.refused;
     chief_.refused_from = std::move(sample.refused_from);
   }
-  void On(StopRequested& stop) { lifecycle_.Stop(stop.signal); }
+  void On(StopRequested& stop) { lifecycle_.Stop(stop); }
   void On(Malformed& malformed) { Reject(malformed.from, chief_.members.FindByPeer(malformed.from), malformed.why); }
   void On(Received& received) {
     if (const auto* question = std::get_if<StatusRequest>(&received.message)) return Hear(received.from, *question);

@@ -81,7 +81,7 @@ void Lifecycle::FailIfNobodyHasData() {
 
 void Lifecycle::Run() {
   chief_.state = JobState::kRunning;
-  const Time now = chief_.turn.now;
+  const Time now = running_since_ = chief_.turn.now;
   const uint64_t eval_examples = chief_.job.data.eval.empty() ? 0 : chief_.data.shape().eval_examples;
   chief_.ledger.Open(chief_.data.plan(), chief_.assignment.TakeFinished());
   settled_ = true;
@@ -110,6 +110,7 @@ void Lifecycle::Tick() {
   }
   UpdateTaskStates();
   FailIfTooManySkips();
+  CancelIfOutOfTime();
   chief_.assignment.Tick();
   chief_.rounds.Tick();
   work_.Tick();
@@ -251,16 +252,26 @@ void Lifecycle::RefuseForGood(Task& task, RefusalCode code, const std::string& w
 
 void Lifecycle::Fail(const std::string& why, int exit_code) { End(JobState::kFailed, why, exit_code); }
 
-void Lifecycle::Stop(int signal) {
-  const int exit_code = kExitSignalled + signal;
-  if (std::exchange(signal_, signal) != 0 || !ready()) {
-    return Quit(exit_code, absl::StrCat("ended at once by signal ", signal));
-  }
-  if (chief_.ended()) return;
-  chief_.turn.out.Warn(
-      absl::StrCat("signal ", signal, ": the job ends after one last checkpoint; a second one ends it at once"));
+void Lifecycle::Stop(const StopRequested& stop) {
+  const std::string why = "ended by " + Reason(stop);
+  if (!ready()) return Quit(kExitSignalled + stop.signal, why);
+  BeginCancel(why, kExitSignalled + stop.signal);
+}
+
+void Lifecycle::CancelIfOutOfTime() {
+  const Duration limit = chief_.job.scheduling.max_running_time;
+  if (chief_.state != JobState::kRunning || limit == Duration::zero()) return;
+  if (chief_.turn.now - running_since_ < limit) return;
+  BeginCancel(absl::StrFormat("it has run for the %.10g s of scheduling.maxRunningTime", Seconds(limit)), kExitFailed);
+}
+
+void Lifecycle::BeginCancel(const std::string& why, int exit_code) {
+  if (chief_.ended() || chief_.state == JobState::kCancelling) return;
+  chief_.turn.out.Warn(absl::StrCat("the job is cancelled after one last checkpoint: ", why));
   cancel_by_ = chief_.state == JobState::kRunning ? chief_.turn.now + kLastRound : chief_.turn.now;
   last_round_begun_ = false;
+  exit_why_ = why;
+  exit_code_ = exit_code;
   chief_.state = JobState::kCancelling;
 }
 
@@ -269,7 +280,7 @@ void Lifecycle::Cancel() {
     if (chief_.rounds.active()) return;
     if (!std::exchange(last_round_begun_, true)) return StartRound();
   }
-  End(JobState::kCancelled, absl::StrCat("ended by signal ", signal_, ". ", HowToGoOn()), kExitSignalled + signal_);
+  End(JobState::kCancelled, absl::StrCat(exit_why_, ". ", HowToGoOn()), exit_code_);
 }
 
 void Lifecycle::End(JobState state, const std::string& why, int exit_code) {

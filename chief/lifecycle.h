@@ -24,7 +24,7 @@ namespace downpour {
 class Lifecycle {
  public:
   static constexpr Duration kGoodbye = 3s;
-  // From the first signal to the end: what a spot machine's notice of 30 s leaves, less the goodbyes.
+  // From the order to stop to the job's end: what a spot machine's notice of 30 s leaves, less the goodbyes.
   static constexpr Duration kLastRound = 20s;
 
   Lifecycle(ChiefParts& chief, Work& work) : chief_(chief), work_(work) {}
@@ -42,7 +42,7 @@ class Lifecycle {
   // To a worker whose data is good and that has not seen the newest one.
   void SendPlacement(const Task& worker);
   void Fail(const std::string& why, int exit_code = 1);
-  void Stop(int signal);
+  void Stop(const StopRequested& stop);
   void SayGoodbye();
 
  private:
@@ -55,6 +55,8 @@ class Lifecycle {
   void Evaluate();
   void Checkpoint();
   void StartRound();
+  void CancelIfOutOfTime();
+  void BeginCancel(const std::string& why, int exit_code);
   void Cancel();
   void Settle();
   void Reopen(const IntervalSet& finished);
@@ -74,12 +76,12 @@ class Lifecycle {
   uint64_t evaluated_epochs_ = 0;
   bool final_evaluation_ = false;
 
-  int signal_ = 0;
+  Time running_since_{};
   bool last_round_begun_ = false;
   bool settled_ = false;  // the ledger says what the slices last reported
   Time cancel_by_{};
 
-  int exit_code_ = 0;
+  int exit_code_ = 0;  // since the job is to be cancelled or has ended, as the next
   std::string exit_why_;
   Time goodbye_by_{};
   Time next_goodbye_{};

@@ -46,7 +46,7 @@ class PsRole::Machine {
   void On(StorageDone& done);
   void On(ComputeDone&) {}
   void On(ResourceSample& sample) { session_.Sample(sample); }
-  void On(StopRequested& stop) { session_.Stop(stop.signal, *out_); }
+  void On(StopRequested& stop) { session_.Stop(stop, *out_); }
 
   void FromChief(PeerId, Assign& assign);
   void FromChief(PeerId, RestoreSlice& restore);

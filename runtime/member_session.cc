@@ -193,8 +193,8 @@ void MemberSession::End(int code, const std::string& why, Effects& effects) {
   effects.Add(Exit{code, why});
 }
 
-void MemberSession::Stop(int signal, Effects& effects) {
-  End(kExitSignalled + signal, absl::StrCat("ended by signal ", signal), effects);
+void MemberSession::Stop(const StopRequested& stop, Effects& effects) {
+  End(kExitSignalled + stop.signal, "ended by " + Reason(stop), effects);
 }
 
 void MemberSession::Say(Severity severity, const std::string& text, Effects& effects) {

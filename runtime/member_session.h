@@ -56,7 +56,7 @@ class MemberSession {
   // Gives the last counts, says goodbye and ends the process.
   void End(int code, const std::string& why, Effects& effects);
   // Likewise, as shells have it: 128 + the signal.
-  void Stop(int signal, Effects& effects);
+  void Stop(const StopRequested& stop, Effects& effects);
 
   // To this process's log, and to the chief's copy of it with the time of the last Tick or Receive.
   void Say(Severity severity, const std::string& text, Effects& effects);

@@ -68,9 +68,17 @@ struct ResourceSample {  // about once a second
   uint64_t refused = 0;      // handshakes: a key that nobody knows, or none
   std::string refused_from = {};  // the last address with such a key; empty: not known
 };
-struct StopRequested {  // SIGTERM, Ctrl-C, spot notice
-  int signal = 0;
+// Comes twice where the notice that a machine will be taken away is followed by the signal of its shutdown: the second
+// one says nothing new. A second signal ends the process without asking the role.
+struct StopRequested {
+  int signal = 0;        // SIGTERM, SIGINT; SIGTERM for a notice
+  std::string notice{};  // for people; empty: it was the signal
 };
+
+// "signal 15", or the notice.
+inline std::string Reason(const StopRequested& stop) {
+  return stop.notice.empty() ? "signal " + std::to_string(stop.signal) : stop.notice;
+}
 
 using Input = std::variant<Started, Tick, Received, Malformed, StorageDone, ComputeDone, ResourceSample, StopRequested>;
 

@@ -74,8 +74,11 @@ std::string LastWord(const std::string& job_dir) {
 int ReportFailure(const Options& options, const RunResult& result, Streams streams) {
   std::string why = result.cause;
   if (why.empty() && result.summary) why = result.summary->error;
+  const bool cancelled = result.cause.empty() && result.summary && result.summary->state == "CANCELLED";
   if (result.stop_signal != 0 && result.cause.empty()) {
     streams.err << "downpour run: stopped by " << DescribeSignal(result.stop_signal) << "\n";
+  } else if (cancelled) {
+    streams.err << "downpour run: the job was cancelled: " << why << "\n";
   } else if (!why.empty()) {
     streams.err << "downpour run: the job failed: " << why << "\n";
   } else {
@@ -90,7 +93,8 @@ int ReportFailure(const Options& options, const RunResult& result, Streams strea
                 << "\nGo on from it: " << RunCommand(options, /*resume=*/true) << "\n";
   }
   streams.err << "Logs: " << Self() << " logs --job-dir " << ShellWord(options.job_dir) << "\n";
-  return result.stop_signal != 0 ? 128 + result.stop_signal : kExitFailed;
+  if (result.stop_signal != 0) return kExitSignalled + result.stop_signal;
+  return cancelled ? result.chief_exit.value_or(kExitFailed) : kExitFailed;
 }
 
 int Report(const Options& options, const RunResult& result, Streams streams) {

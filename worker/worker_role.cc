@@ -18,6 +18,9 @@ constexpr PeerId kFirstPs{2};
 constexpr Ticket kPreparation{1};
 constexpr Ticket kFirstStep{2};
 
+// From being told to stop to leaving, whatever is still unanswered: of the 25 s that a spot machine's notice leaves.
+constexpr Duration kLeaveWithin = 20s;
+
 }  // namespace
 
 class WorkerRole::Machine {
@@ -40,7 +43,7 @@ class WorkerRole::Machine {
   void On(StorageDone&) {}
   void On(ComputeDone& done);
   void On(ResourceSample& sample) { session_.Sample(sample); }
-  void On(StopRequested& stop) { session_.Stop(stop.signal, *out_); }
+  void On(StopRequested& stop);
 
   void OnJoined();
   void OnRejoined();
@@ -63,6 +66,7 @@ class WorkerRole::Machine {
   void ReportData();
   void ReportDone();
   void AskForWork();
+  bool MayLeave() const;
   std::string WaitingFor() const;
 
   bool ready() const { return exchange_.has_value() && exchange_->placement() != 0; }
@@ -84,6 +88,9 @@ class WorkerRole::Machine {
   std::optional<Exchange> exchange_;
   std::optional<Schedule> schedule_;
 
+  std::optional<StopRequested> stopping_;  // begins nothing new, and hands back what it holds by leaving
+  Time leave_by_;
+
   // Of this membership.
   std::optional<Plan> plan_;  // since the first Placement
   Time next_data_report_;
@@ -95,11 +102,13 @@ void WorkerRole::Machine::Step(Time now, Input input, Effects& effects) {
   now_ = now;
   out_ = &effects;
   std::visit([this](auto& in) { On(in); }, input);
-  if (session_.ended() || !session_.member()) return;
+  if (session_.ended()) return;
+  if (stopping_ && MayLeave()) return session_.Stop(*stopping_, *out_);
+  if (!session_.member()) return;
   if (!placed()) ReportData();
   if (!ready()) return;
   ReportDone();
-  schedule_->Advance(now_, *out_);
+  if (!stopping_) schedule_->Advance(now_, *out_);
 }
 
 void WorkerRole::Machine::On(Tick&) {
@@ -129,6 +138,23 @@ void WorkerRole::Machine::On(Received& received) {
   if (!ready()) return Reject();
   const absl::Status status = std::visit([&](auto& m) { return FromPs(received.from, m); }, received.message);
   if (!status.ok()) session_.End(1, std::string(status.message()), *out_);
+}
+
+void WorkerRole::Machine::On(StopRequested& stop) {
+  if (stopping_) return;
+  stopping_ = stop;
+  leave_by_ = now_ + kLeaveWithin;
+  session_.Say(Severity::kInfo, Reason(stop) + ": leaves once what it computed is acknowledged", *out_);
+}
+
+// Whether nothing that it computed, or knows to be done, is still on its way to where it counts.
+bool WorkerRole::Machine::MayLeave() const {
+  if (!ready() || now_ >= leave_by_) return true;
+  const bool hears = session_.member();  // else nobody takes a report
+  return schedule_->idle() &&
+         std::all_of(exchange_->leases().begin(), exchange_->leases().end(), [&](const auto& lease) {
+           return lease.in_flight.step_count() == 0 && !(hears && lease.progress.Done());
+         });
 }
 
 // ---- Membership -----------------------------------------------------------------------------------------------------
@@ -192,6 +218,7 @@ void WorkerRole::Machine::ReportData() {
 
 std::string WorkerRole::Machine::WaitingFor() const {
   if (!session_.member()) return "";
+  if (stopping_) return "its last answers, to leave";
   if (!data_) return "its data to be indexed";
   if (!ready()) return "the placement of the parameters";
   if (!schedule_->idle()) return "";
@@ -217,7 +244,7 @@ void WorkerRole::Machine::FromChief(Placement& placement) {
 
 void WorkerRole::Machine::AskForWork() {
   const std::vector<LeaseId> holding = Holding();
-  if (holding.size() >= leases_held_) return;
+  if (stopping_ || holding.size() >= leases_held_) return;
   out_->SendTo(MemberSession::kChief, WorkRequest{.from = session_.incarnation(),
                                                   .holding = holding,
                                                   .wanted = static_cast<uint32_t>(leases_held_ - holding.size())});
@@ -235,6 +262,7 @@ void WorkerRole::Machine::FromChief(Grant& grant) {
   if (grant.to != session_.incarnation() || !placed() || !plan_->Contains(grant.lease)) return Reject();
   // One that does not fit comes again: the chief sees in the next request that it is not held.
   if (exchange_->Find(grant.lease) != nullptr || exchange_->leases().size() >= leases_held_) return;
+  if (stopping_) return;
   exchange_->Hold(grant.lease, plan_->StepsOf(grant.lease), now_, *out_);
 }
 
@@ -269,7 +297,7 @@ void WorkerRole::Machine::FromChief(LeaseDoneReply& reply) {
 
 void WorkerRole::Machine::FromChief(EvalGrant& grant) {
   if (grant.to != session_.incarnation() || !placed()) return Reject();
-  schedule_->Grant(grant);
+  if (!stopping_) schedule_->Grant(grant);
 }
 
 void WorkerRole::Machine::FromChief(EvalDoneReply& reply) {

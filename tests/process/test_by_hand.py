@@ -1,15 +1,45 @@
 """The roles started one by one, in any order, and what they say of whatever is wrong."""
 
+import http.server
 import random
 import shutil
+import signal
 import socket
 import struct
+import threading
 import unittest
 
 import zmtp
 from cluster import ProcessTest, alive, draw_digits, free_port, task_of
 
 LONG_TRAINING = {"epochs": 600}
+
+
+class FakeGce:
+    """A metadata server on loopback, as GCE's machines have one."""
+
+    def __init__(self, test):
+        cloud = self
+        self.preempted = "FALSE"
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                of = {"preempted": cloud.preempted, "maintenance-event": "NONE"}
+                body = of[self.path.removeprefix("/computeMetadata/v1/instance/")].encode()
+                self.send_response(200)
+                self.send_header("Metadata-Flavor", "Google")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{server.server_address[1]}"
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        test.addCleanup(server.server_close)
+        test.addCleanup(server.shutdown)
 
 
 class ByHandTest(ProcessTest):
@@ -118,6 +148,33 @@ class ByHandTest(ProcessTest):
         code, out, _ = self.tool("status", "--job-dir", self.job_dir)
         self.assertEqual(code, 1)
         self.assertIn("worker-0 has other data than worker-1", out)
+
+    def test_a_worker_that_is_told_to_stop_leaves_in_good_order(self):
+        self.write_job(training={"epochs": 60})
+        chief, ps_0, ps_1, stopped, other = self.start_cluster()
+        pids = lambda s: {t["pid"] for t in s["tasks"] if t.get("step", 0) > 0}
+        self.wait_until(lambda s: {stopped.pid, other.pid} <= pids(s))
+        stopped.signal(signal.SIGTERM)
+        self.assertEqual(stopped.finish()[0], 143, stopped.said)
+        self.assertIn("signal 15: leaves once what it computed is acknowledged", stopped.said)
+        self.finish([chief, ps_0, ps_1, other])
+        self.assertEqual(self.check_success()["workersLost"], 0)
+
+    def test_a_worker_heeds_the_notice_that_its_machine_will_be_taken_away(self):
+        self.write_job(training={"epochs": 60})
+        cloud = FakeGce(self)
+        chief = self.start_chief(f"--trace_dir={self.job_dir}/trace")
+        members = self.start_members()
+        flags = (self.chief_at, f"--trace_dir={self.job_dir}/trace", f"--metadata_server={cloud.url}")
+        spot = members[-1]
+        spot.end()
+        spot = self.start("worker", *flags)
+        self.wait_until(lambda s: any(t["pid"] == spot.pid and t["step"] > 0 for t in s["tasks"] if "pid" in t))
+        cloud.preempted = "TRUE"
+        self.assertEqual(spot.finish()[0], 143, spot.said)
+        self.assertIn("a notice of GCE: it preempts this machine: leaves", spot.said)
+        self.finish([chief, *members[:-1]])
+        self.check_success()
 
     def bad_data(self, name, data):
         """What a job says that finds these bytes in one of its files."""

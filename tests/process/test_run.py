@@ -84,6 +84,19 @@ class RunTest(ProcessTest):
             with self.assertRaises(ProcessLookupError, msg=task["name"]):
                 kill(task["pid"], 0)
 
+    def test_a_job_whose_time_is_over_is_cancelled_and_can_go_on(self):
+        self.write_job(training=LONG_TRAINING, scheduling={"maxRunningTime": "1s"})
+        run = self.start_run()
+        code, _ = run.finish()
+        self.assertEqual(code, 1, run.said)
+        self.assertIn("the job was cancelled: it has run for the 1 s of scheduling.maxRunningTime", run.said)
+        self.assertEqual(self.summary()["state"], "CANCELLED")
+        done = self.summary()["samplesCommitted"]
+        run = self.start_run("--resume", "--set", "scheduling.maxRunningTime=0s", "--set", "training.epochs=100")
+        self.wait_until(lambda s: s.get("progress", {}).get("examplesCommitted", 0) >= done)
+        self.assertEqual(run.finish()[0], 0, run.said)
+        self.check_success()
+
     def test_a_folder_has_one_run_at_a_time(self):
         self.write_job(training=LONG_TRAINING)
         self.start_run()

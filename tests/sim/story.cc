@@ -115,7 +115,7 @@ void Story::OnExit(Life life, int code, const std::string& why) {
     findings_.Add(absl::StrCat(world_.process(life).name, " leaves as if the job had succeeded: ", why));
   }
   if (state >= JobState::kSucceeded) return;
-  if (calm_ && !draw_.odd_data && world_.now() > calm_since_ + 8 * draw_.timing.dead_after) {
+  if (calm_ && code != kSigtermed && !draw_.odd_data && world_.now() > calm_since_ + 8 * draw_.timing.dead_after) {
     findings_.Add(absl::StrCat(world_.process(life).name, " gives up in a calm cluster: ", why));
   }
   StartAgain(life);

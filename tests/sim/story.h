@@ -84,6 +84,7 @@ class Story {
   void OnCrash(Life life);  // of a process that its supervisor starts again
   void Crash(TaskRole kind);
   void StopWorker();
+  void ExpectGone(Life life, Duration within);
   void PauseOne();
   void CutTwo();
   void ResetOne();

@@ -67,7 +67,19 @@ void Story::OnCrash(Life life) {
 
 void Story::StopWorker() {
   const Life life = OneOf(world_.Alive(TaskRole::kWorker));
-  if (life != Life::kNone) world_.Stop(life);
+  if (life == Life::kNone) return;
+  world_.Stop(life);
+  if (prng_.Chance(0.3)) world_.agenda().After(Around(1s), [this, life] { world_.Stop(life); });
+  ExpectGone(life, 25s);
+}
+
+void Story::ExpectGone(Life life, Duration within) {
+  world_.agenda().After(within, [this, life] {
+    const Process& process = world_.process(life);
+    if (!process.alive) return;
+    if (process.paused) return ExpectGone(life, 1s);
+    findings_.Add(absl::StrCat(process.name, " was told to stop and stays"));
+  });
 }
 
 void Story::PauseOne() {

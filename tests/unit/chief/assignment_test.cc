@@ -273,7 +273,7 @@ TEST_F(AssignmentTest, AReplacedServersSlicesAreRenewedAndNoOthers) {
   Assignment two(turn, storage, both, failures, grid, Timing{});
   const auto report = [&](const Task* task, SliceId slice, const IntervalSet& finished) {
     SliceReport said{.from = task->incarnation, .slices = {}};
-    said.slices.push_back({slice, two.epochs()[ToNumber(slice)], "", finished, {}});
+    said.slices.push_back({slice, two.epochs()[ToNumber(slice)], "", finished});
     EXPECT_TRUE(two.Receive(said).ok());
     effects = Settle();
   };

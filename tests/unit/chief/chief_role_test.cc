@@ -186,14 +186,35 @@ TEST_F(ChiefRoleTest, ALastCheckpointThatCannotBeWrittenDoesNotHoldTheEndUp) {
   EXPECT_EQ(cluster->exit()->code, 143);
 }
 
-TEST_F(ChiefRoleTest, ASecondSignalEndsItAtOnce) {
+// A second signal of a person ends the process without asking the role.
+TEST_F(ChiefRoleTest, TheShutdownThatFollowsANoticeChangesNothing) {
   StartRunning();
   cluster->ps[0].answers_snapshots = false;
-  cluster->Stop(2);
-  EXPECT_FALSE(cluster->exit().has_value());
+  cluster->Feed(StopRequested{15, "a notice of the cloud"});
   cluster->Stop(15);
-  ASSERT_TRUE(cluster->exit().has_value());
+  EXPECT_FALSE(cluster->exit().has_value());
+  cluster->ps[0].answers_snapshots = true;
+  cluster->Wait(Timing{}.data_retry);
+  EXPECT_EQ(cluster->role->state(), JobState::kCancelled);
+  EXPECT_TRUE(cluster->disk->Has("checkpoints/1-1/MANIFEST"));
+  SayGoodbye();
   EXPECT_EQ(cluster->exit()->code, 143);
+  EXPECT_THAT(std::string(Summary()["errorMessage"]), HasSubstr("a notice of the cloud"));
+}
+
+TEST_F(ChiefRoleTest, AJobWhoseTimeIsOverIsCancelledAfterOneLastCheckpoint) {
+  StartRunning({"scheduling.maxRunningTime=5s", "checkpoint.every=0s"});
+  cluster->Finish(cluster->worker[0], cluster->Ask(cluster->worker[0], 1)[0]);
+  cluster->Wait(3s);
+  EXPECT_EQ(cluster->role->state(), JobState::kRunning);
+  cluster->Wait(3s);
+  EXPECT_EQ(cluster->role->state(), JobState::kCancelled);
+  EXPECT_TRUE(cluster->disk->Has("checkpoints/1-1/MANIFEST"));
+  SayGoodbye();
+  EXPECT_EQ(cluster->exit()->code, 1);
+  EXPECT_EQ(Summary()["state"], "CANCELLED");
+  EXPECT_THAT(std::string(Summary()["errorMessage"]), HasSubstr("it has run for the 5 s of scheduling.maxRunningTime"));
+  EXPECT_THAT(std::string(Summary()["errorMessage"]), HasSubstr("--resume"));
 }
 
 TEST_F(ChiefRoleTest, ASignalWhileWaitingEndsItWithoutACheckpoint) {

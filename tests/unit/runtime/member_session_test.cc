@@ -157,11 +157,19 @@ TEST_F(MemberSessionTest, ItsOwnPauseIsNoLongRefusal) {
 
 TEST_F(MemberSessionTest, ASignalEndsItWithACodeOfItsOwn) {
   Welcomed();
-  session_.Stop(2, effects_);
+  session_.Stop({2}, effects_);
   Collect();
   EXPECT_EQ(exit_->code, 130);
   EXPECT_EQ(exit_->why, "ended by signal 2");
   EXPECT_EQ(Take<Leave>().size(), 1u);
+}
+
+TEST_F(MemberSessionTest, ANoticeIsNamedInItsPlace) {
+  Welcomed();
+  session_.Stop({15, "a notice of the cloud"}, effects_);
+  Collect();
+  EXPECT_EQ(exit_->code, 143);
+  EXPECT_EQ(Take<Leave>().at(0).why, "ended by a notice of the cloud");
 }
 
 TEST_F(MemberSessionTest, OneThatIsUnknownJoinsAnew) {
