@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <system_error>
@@ -11,11 +13,27 @@
 #include "runtime/exit_code.h"
 #include "runtime/glog_setup.h"
 #include "runtime/posix_process.h"
+#include "runtime/posix_spot_notice.h"
 
 ABSL_FLAG(std::string, log_dir, "", "log to FOLDER/TASK.log instead of to stderr and to the chief");
 ABSL_FLAG(std::string, keys, "",
           "the folder of this cluster's keys; without, DOWNPOUR_KEYS in the environment, or none");
 ABSL_FLAG(std::string, trace_dir, "", "write FOLDER/TASK.trace: what took effect where, for tools/ledger_check");
+
+namespace downpour {
+namespace {
+
+std::string PresetMetadataServer() {
+  const char* server = std::getenv("DOWNPOUR_METADATA_SERVER");
+  return server != nullptr ? server : SpotNotice::kServer;
+}
+
+}  // namespace
+}  // namespace downpour
+
+ABSL_FLAG(std::string, metadata_server, downpour::PresetMetadataServer(),
+          "where the cloud says that it takes this machine away, which stops the task in good order; empty: nobody is "
+          "asked. The environment's DOWNPOUR_METADATA_SERVER is the default");
 
 namespace downpour {
 namespace {
@@ -59,6 +77,13 @@ int RunRole(Role& role, PeerRole self, const std::string& listen, DriverWorld wo
   world.signals = &signals;
   ServiceManager service = ServiceManager::FromEnvironment();
   world.service = &service;
+  std::optional<SpotNotice> spot;
+  if (const std::string server = absl::GetFlag(FLAGS_metadata_server); !server.empty()) {
+    if (const absl::Status status = SpotNotice::Check(server); !status.ok()) return EndMain(status);
+    spot.emplace(server, [mailbox = world.mailbox](const std::string& notice) {
+      mailbox->Post(StopRequested{SIGTERM, notice});
+    });
+  }
   if (trace->has_value()) world.trace = &**trace;
   absl::StatusOr<std::unique_ptr<ZmqDriver>> driver =
       ZmqDriver::Open({.listen = listen, .keys = *std::move(keys)}, world);

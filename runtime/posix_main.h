@@ -1,4 +1,5 @@
-// What the main functions of the three roles share: logging, traces, signals, the driver.
+// What the main functions of the three roles share: logging, traces, signals, notices of the machine's cloud, the
+// driver.
 //
 //   if (auto exit_code = ParseFlags(argc, argv, usage)) return *exit_code;
 //   if (auto exit_code = BeginTask(usage, "chief")) return *exit_code;

@@ -75,7 +75,8 @@ ProcessSpec MemberProcess(const LocalCluster& cluster, const std::string& task, 
                                      absl::StrCat("--attempt=", attempt)});
   if (server)
     spec.argv.insert(spec.argv.end(), {"--listen=" + ServerListen(cluster, task), "--job_dir=" + cluster.job_dir});
-  if (!server && std::getenv("OMP_NUM_THREADS") == nullptr) spec.environment = {{"OMP_NUM_THREADS", "1"}};
+  spec.environment = {{"DOWNPOUR_METADATA_SERVER", ""}};  // the chief alone ends the job of a machine that goes
+  if (!server && std::getenv("OMP_NUM_THREADS") == nullptr) spec.environment.push_back({"OMP_NUM_THREADS", "1"});
   return spec;
 }
 

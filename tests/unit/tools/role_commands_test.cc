@@ -14,6 +14,7 @@ namespace fs = std::filesystem;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 LocalCluster Cluster() {
   return {.chief_program = "/bin/chief",
@@ -73,13 +74,21 @@ TEST(RoleCommandsTest, AllHaveTheKeysWhereOthersCanReachThem) {
 }
 
 TEST(RoleCommandsTest, WorkersUseOneThreadUnlessTheEnvironmentSaysMore) {
+  const std::pair<std::string, std::string> one_thread("OMP_NUM_THREADS", "1");
   unsetenv("OMP_NUM_THREADS");
-  EXPECT_THAT(MemberProcess(Cluster(), "worker-0", "h:1", 0).environment,
-              ElementsAre(std::pair<std::string, std::string>("OMP_NUM_THREADS", "1")));
-  EXPECT_TRUE(MemberProcess(Cluster(), "ps-0", "h:1", 0).environment.empty());
+  EXPECT_THAT(MemberProcess(Cluster(), "worker-0", "h:1", 0).environment, Contains(one_thread));
+  EXPECT_THAT(MemberProcess(Cluster(), "ps-0", "h:1", 0).environment, Not(Contains(one_thread)));
   setenv("OMP_NUM_THREADS", "2", 1);
-  EXPECT_TRUE(MemberProcess(Cluster(), "worker-0", "h:1", 0).environment.empty());
+  EXPECT_THAT(MemberProcess(Cluster(), "worker-0", "h:1", 0).environment, Not(Contains(one_thread)));
   unsetenv("OMP_NUM_THREADS");
+}
+
+// Else members would leave before the chief has made its last checkpoint.
+TEST(RoleCommandsTest, OnlyTheChiefHeedsNoticesOfTheMachine) {
+  const std::pair<std::string, std::string> nobody_asked("DOWNPOUR_METADATA_SERVER", "");
+  EXPECT_THAT(MemberProcess(Cluster(), "worker-0", "h:1", 0).environment, Contains(nobody_asked));
+  EXPECT_THAT(MemberProcess(Cluster(), "ps-0", "h:1", 0).environment, Contains(nobody_asked));
+  EXPECT_THAT(ChiefProcess(Cluster()).environment, Not(Contains(nobody_asked)));
 }
 
 TEST(RoleCommandsTest, ServersComeBeforeWorkers) {

@@ -1,0 +1,150 @@
+#include "runtime/posix_spot_notice.h"
+
+#include <glog/logging.h>
+#include <httplib.h>
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/world_time.h"
+#include "schema/text.h"
+
+namespace downpour {
+namespace {
+
+constexpr Duration kEvery = 1s;
+constexpr auto kPatience = std::chrono::seconds(1);  // to connect, and to answer
+constexpr size_t kLongestAnswer = 4096;
+constexpr size_t kLongestQuote = 100;
+constexpr int kOk = 200;
+constexpr int kUnauthorized = 401;
+
+// One machine's metadata server.
+class Cloud {
+ public:
+  virtual ~Cloud() = default;
+  virtual const char* name() const = 0;
+  virtual bool Answers() = 0;                          // whether the server is this cloud's
+  virtual std::optional<std::string> AskNotice() = 0;  // why the machine goes, if it does
+};
+
+struct Answer {
+  int status = 0;  // 0: none came
+  httplib::Headers headers;
+  std::string body;
+};
+
+class Client {
+ public:
+  explicit Client(const std::string& server) : http_(server) {
+    http_.set_connection_timeout(kPatience);
+    http_.set_read_timeout(kPatience);
+    http_.set_write_timeout(kPatience);
+  }
+  Answer Get(const std::string& path, const httplib::Headers& headers) {
+    std::string body;
+    const httplib::Result result = http_.Get(path, headers, [&body](const char* data, size_t size) {
+      body.append(data, size);
+      return body.size() <= kLongestAnswer;
+    });
+    return result ? Answer{result->status, result->headers, std::move(body)} : Answer();
+  }
+  Answer Put(const std::string& path, const httplib::Headers& headers) {
+    const httplib::Result result = http_.Put(path, headers, "", "text/plain");
+    return result ? Answer{result->status, result->headers, result->body.substr(0, kLongestAnswer)} : Answer();
+  }
+
+ private:
+  httplib::Client http_;
+};
+
+class Gce final : public Cloud {
+ public:
+  explicit Gce(const std::string& server) : client_(server) {}
+  const char* name() const override { return "GCE"; }
+  bool Answers() override {
+    const Answer answer = Instance("preempted");
+    const auto flavor = answer.headers.find("Metadata-Flavor");
+    return answer.status == kOk && flavor != answer.headers.end() && flavor->second == "Google";
+  }
+  std::optional<std::string> AskNotice() override {
+    if (Instance("preempted").body == "TRUE") return "it preempts this machine";
+    if (Instance("maintenance-event").body == "TERMINATE_ON_HOST_MAINTENANCE") {
+      return "it stops this machine for maintenance";
+    }
+    return std::nullopt;
+  }
+
+ private:
+  Answer Instance(const std::string& what) {
+    return client_.Get("/computeMetadata/v1/instance/" + what, {{"Metadata-Flavor", "Google"}});
+  }
+  Client client_;
+};
+
+class Ec2 final : public Cloud {
+ public:
+  explicit Ec2(const std::string& server) : client_(server) {}
+  const char* name() const override { return "EC2"; }
+  bool Answers() override {
+    const Answer answer = client_.Put("/latest/api/token", {{"X-aws-ec2-metadata-token-ttl-seconds", "21600"}});
+    token_ = answer.body;
+    return answer.status == kOk;
+  }
+  // 404 while there is none.
+  std::optional<std::string> AskNotice() override {
+    const Answer answer = client_.Get("/latest/meta-data/spot/instance-action", {{"X-aws-ec2-metadata-token", token_}});
+    if (answer.status == kUnauthorized) Answers();  // the token is too old
+    if (answer.status != kOk) return std::nullopt;
+    return absl::StrCat("it takes this spot machine away: ", CleanText(answer.body, kLongestQuote));
+  }
+
+ private:
+  Client client_;
+  std::string token_;
+};
+
+std::unique_ptr<Cloud> FindCloud(const std::string& server) {
+  if (auto gce = std::make_unique<Gce>(server); gce->Answers()) return gce;
+  if (auto ec2 = std::make_unique<Ec2>(server); ec2->Answers()) return ec2;
+  return nullptr;
+}
+
+}  // namespace
+
+absl::Status SpotNotice::Check(const std::string& server) {
+  if (server.rfind("http://", 0) == 0 && httplib::Client(server).is_valid()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("a metadata server is http://HOST:PORT, not \"", server, "\""));
+}
+
+SpotNotice::SpotNotice(const std::string& server, std::function<void(const std::string&)> notify)
+    : notify_(std::move(notify)), thread_([this, server] { Watch(server); }) {}
+
+SpotNotice::~SpotNotice() {
+  {
+    std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+}
+
+void SpotNotice::Watch(const std::string& server) {
+  const std::unique_ptr<Cloud> cloud = FindCloud(server);
+  if (cloud == nullptr) return;
+  LOG(INFO) << "this is a machine of " << cloud->name() << ": its notices are heeded";
+  do {
+    if (const std::optional<std::string> what = cloud->AskNotice()) {
+      return notify_(absl::StrCat("a notice of ", cloud->name(), ": ", *what));
+    }
+  } while (!Ending());
+}
+
+bool SpotNotice::Ending() {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, kEvery, [this] { return ending_; });
+}
+
+}  // namespace downpour
