@@ -17,8 +17,8 @@ USE_KEYS = '[ -d keys ] && export DOWNPOUR_KEYS="$PWD/keys"'
 # given again is not taken for it.
 REMOTE = r"""
 set -u
-born() { awk '{ sub(/.*\) /, ""); print $20 }' "/proc/$1/stat" 2>/dev/null; }
-alive() { [ -s "pids/$1" ] && read -r pid when < "pids/$1" && [ "$(born "$pid")" = "$when" ]; }
+born() { awk '{ sub(/.*\) /, ""); if ($1 != "Z") print $20 }' "/proc/$1/stat" 2>/dev/null; }
+alive() { [ -s "pids/$1" ] && read -r pid when < "pids/$1" && [ -n "$when" ] && [ "$(born "$pid")" = "$when" ]; }
 running() { for file in pids/*; do alive "${file#pids/}" && echo "${file#pids/}"; done; true; }
 start() {
   task=$1; shift
@@ -55,7 +55,7 @@ class Host:
         self.slots = {}  # role -> how many
         self.addr = None
         self.dir = f"downpour/{options.name}"
-        self.ssh = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]
+        self.ssh = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=10"]
         if options.ssh_config:
             self.ssh += ["-F", options.ssh_config]
 

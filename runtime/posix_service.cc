@@ -31,10 +31,10 @@ ServiceManager ServiceManager::FromEnvironment() {
 void ServiceManager::Alive(Time now) {
   if (watchdog_ == Duration::zero() || now < next_sign_of_life_) return;
   next_sign_of_life_ = now + watchdog_ / 2;
-  Say("WATCHDOG=1");
+  Say("WATCHDOG=1", MSG_DONTWAIT);  // the next one will do as well
 }
 
-void ServiceManager::Say(const std::string& words) const {
+void ServiceManager::Say(const std::string& words, int flags) const {
   sockaddr_un address{};
   if (socket_.empty() || socket_.size() >= sizeof(address.sun_path)) return;
   address.sun_family = AF_UNIX;
@@ -42,7 +42,7 @@ void ServiceManager::Say(const std::string& words) const {
   if (socket_[0] == '@') address.sun_path[0] = '\0';
   const auto bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + socket_.size());
   const UniqueFd sender(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  [[maybe_unused]] const ssize_t sent = sendto(sender.get(), words.data(), words.size(), MSG_DONTWAIT | MSG_NOSIGNAL,
+  [[maybe_unused]] const ssize_t sent = sendto(sender.get(), words.data(), words.size(), flags | MSG_NOSIGNAL,
                                                reinterpret_cast<const sockaddr*>(&address), bytes);
 }
 

@@ -30,7 +30,7 @@ class ServiceManager {
   void Stopping() const { Say("STOPPING=1"); }
 
  private:
-  void Say(const std::string& words) const;
+  void Say(const std::string& words, int flags = 0) const;  // of sendto
 
   std::string socket_;
   Duration watchdog_;

@@ -25,6 +25,9 @@ PROGRAMS = {role: BUILD / role / f"downpour-{role}" for role in ("chief", "ps", 
 # Children are to get the default even where this program was started in the background, with Ctrl-C ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ["DOWNPOUR_METADATA_SERVER"] = ""  # this machine's own fate is nothing to a test
+for name in list(os.environ):  # nor is the cluster, or the service, that the tests themselves may run in
+    if name.startswith(("TF_CONFIG", "CLUSTER_SPEC", "DMLC_", "SLURM", "DOWNPOUR_KEYS", "NOTIFY_SOCKET", "WATCHDOG_")):
+        del os.environ[name]
 LONG = 120  # seconds; no test expects anything to take as long: this is only where a hang ends
 
 SIDE, CLASSES = 8, 10
@@ -51,11 +54,21 @@ JOB = {
 TRAIN_EXAMPLES, EVAL_EXAMPLES = 1000, 200  # the last batch of an epoch is short
 
 
+GIVEN_PORTS = set()
+
+
 def free_port():
-    """One that nobody had a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """One that nobody had a moment ago, that no other call gave, and that the kernel gives to nobody who asks for any."""
+    while True:
+        port = random.randrange(10000, 30000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        if port not in GIVEN_PORTS:
+            GIVEN_PORTS.add(port)
+            return port
 
 
 def draw_digits(folder, name, count, seed):

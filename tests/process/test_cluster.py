@@ -60,7 +60,7 @@ class SshTest(DeployTest):
         )
         (self.folder / "sshd_config").write_text(
             f"HostKey {self.folder}/host_key\nAuthorizedKeysFile {self.folder}/user_key.pub\nListenAddress 127.0.0.1\n"
-            "PermitRootLogin yes\nStrictModes no\nUsePAM no\nPidFile none\n"
+            "PermitRootLogin prohibit-password\nPasswordAuthentication no\nStrictModes no\nUsePAM no\nPidFile none\n"
         )
         self.daemons = {name: self.start_sshd(name) for name in self.ports}
         self.port = free_port()

@@ -19,7 +19,7 @@ class NotifyTest(ProcessTest):
         self.addCleanup(self.manager.close)
         self.manager.bind(str(self.folder / "notify"))
         self.manager.settimeout(LONG)
-        self.told = {"NOTIFY_SOCKET": str(self.folder / "notify"), "WATCHDOG_USEC": "100000"}
+        self.told = {"NOTIFY_SOCKET": str(self.folder / "notify"), "WATCHDOG_USEC": "1000000"}
         os.environ.update(self.told)
         self.addCleanup(lambda: [os.environ.pop(name) for name in self.told])
 
@@ -62,7 +62,7 @@ class UnitsTest(ProcessTest):
             units[-1].write_text(text)
         self.assertEqual(len(units), 3)
         done = subprocess.run(["systemd-analyze", "verify", *units], capture_output=True, text=True, timeout=LONG)
-        return done.stderr
+        return "\n".join(line for line in done.stderr.splitlines() if "downpour" in line)  # not of the host's own units
 
     def test_systemd_has_nothing_to_say(self):
         self.assertEqual(self.verify(), "")
