@@ -10,7 +10,6 @@
 #include "schema/job_file.h"
 
 namespace downpour {
-namespace {}  // namespace
 
 // ---- Beginning ------------------------------------------------------------------------------------------------------
 
@@ -162,6 +161,7 @@ void Lifecycle::Reopen(const IntervalSet& finished) {
                                             batches, " batches are computed again"));
   chief_.evaluation.Abandon();
   final_evaluation_ = false;
+  rounds_before_reopening_ = rounds_begun_;
   work_.HandOut();
 }
 
@@ -196,10 +196,11 @@ void Lifecycle::Evaluate() {
   work_.HandOut();
 }
 
+// A round of before leases were opened again held them by a record that could not be had when it was needed.
 bool Lifecycle::AllDurable() const {
   const auto& durable = chief_.rounds.durable();
-  return durable && durable->round.term == chief_.term && chief_.ledger.AllCommitted() &&
-         durable->committed.CoversRange(0, chief_.ledger.plan().total_leases());
+  return durable && durable->round.term == chief_.term && durable->round.n > rounds_before_reopening_ &&
+         chief_.ledger.AllCommitted() && durable->committed.CoversRange(0, chief_.ledger.plan().total_leases());
 }
 
 void Lifecycle::Checkpoint() {

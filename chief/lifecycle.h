@@ -72,6 +72,7 @@ class Lifecycle {
 
   std::vector<Manifest> sources_;  // what is resumed; empty once placed
   uint32_t rounds_begun_ = 0;
+  uint32_t rounds_before_reopening_ = 0;  // what they hold is not relied on at the end
   Time next_round_{};
   uint64_t evaluated_epochs_ = 0;
   bool final_evaluation_ = false;

@@ -180,6 +180,11 @@ const Task* Membership::Find(Incarnation incarnation) const {
   return found == tasks_.end() ? nullptr : &*found;
 }
 
+const Task* Membership::FindNamed(const std::string& name) const {
+  const auto found = std::find_if(tasks_.begin(), tasks_.end(), [&](const Task& task) { return task.name == name; });
+  return found == tasks_.end() ? nullptr : &*found;
+}
+
 Task* Membership::FindAlive(Incarnation incarnation) {
   Task* task = Find(incarnation);
   return task != nullptr && task->alive() ? task : nullptr;

@@ -72,6 +72,7 @@ class Membership {
   Task* Find(Incarnation incarnation);
   const Task* Find(Incarnation incarnation) const;
   Task* FindAlive(Incarnation incarnation);
+  const Task* FindNamed(const std::string& name) const;
   Task* FindByPeer(PeerId peer);
   // Whether a chief of this run gave it out, to whomever and however long ago; of an earlier one's nothing more is known.
   bool Issued(Incarnation incarnation) const;

@@ -70,7 +70,8 @@ void Recovery::Count(const Task& successor) {
 
 void Recovery::FailIfGoneForTooLong() {
   for (const Assignment::Server& server : parts_.assignment.servers()) {
-    const Task* task = parts_.members.Find(server.incarnation);
+    // By name: who came in its place may have left again before the slices were its own.
+    const Task* task = parts_.members.FindNamed(server.name);
     if (task == nullptr || task->alive() || parts_.turn.now - task->heard < timing_.server_wait) continue;
     failure_ = absl::StrFormat("%s; nobody came in its place for %.0f s", last_words_[server.name],
                                Seconds(parts_.turn.now - task->heard));

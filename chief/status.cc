@@ -178,7 +178,7 @@ Json OfWaits(const ChiefParts& chief) {
     waits.push_back({{"task", "chief"}, {"for", "its disk"}, {"why", chief.journal.error()}});
   }
   for (const Assignment::Server& server : chief.assignment.servers()) {
-    const Task* task = chief.members.Find(server.incarnation);
+    const Task* task = chief.members.FindNamed(server.name);
     if (task != nullptr && !task->alive()) {
       add(server.name, absl::StrCat("is gone; its ", server.slices.size(), " slices wait for it"), task->heard);
     } else if (server.unreported != 0) {

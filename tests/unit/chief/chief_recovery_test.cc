@@ -85,8 +85,6 @@ TEST_F(ChiefRecoveryTest, AnotherProcessGetsTheSlicesFromTheNewestCheckpointInNe
 }
 
 TEST_F(ChiefRecoveryTest, ASupervisorsNextAttemptIsKnownToReplaceTheDeadAtOnce) {
-  StartRunning();
-  Die(0);
   cluster = std::make_unique<ChiefHarness>(SmallJob());
   Supervised();
   cluster->Start();
@@ -206,6 +204,41 @@ TEST_F(ChiefRecoveryTest, APsThatNobodyReplacesFailsTheJobWithOneSentence) {
   SayGoodbye();
   EXPECT_EQ(cluster->exit()->code, 1);
   EXPECT_EQ(Summary()["state"], "FAILED");
+}
+
+TEST_F(ChiefRecoveryTest, OneThatLeavesBeforeItHasTheSlicesIsNotWaitedForLonger) {
+  RunAhead();
+  Die(1);
+  cluster->disk->fate = [](const StorageOp& op) {
+    return op.kind == StorageOp::Kind::kList ? absl::PermissionDeniedError("permission denied") : absl::OkStatus();
+  };
+  cluster->Wait(6s);
+  Restart(1);
+  Die(1);
+  cluster->Say(cluster->ps[1].control, Leave{cluster->ps[1].id, "it has no folder"});
+  cluster->Wait(1s);
+  EXPECT_THAT(cluster->Status()["waits"].dump(), HasSubstr("is gone; its 1 slices wait for it"));
+  cluster->Wait(Timing().server_wait + 1s);
+  EXPECT_EQ(cluster->role->state(), JobState::kFailed);
+}
+
+TEST_F(ChiefRecoveryTest, ARoundWhoseRecordWasDamagedDoesNotEndTheJob) {
+  StartRunning({"checkpoint.every=0s"});
+  worker = &cluster->worker[0];
+  cluster->FinishAll(*worker);
+  cluster->Wait(6s);
+  ASSERT_EQ(cluster->Status()["checkpoint"]["round"], "1-1");
+  ASSERT_EQ(cluster->Status()["checkpoint"]["leasesCommitted"], 6);
+  Die(1);
+  cluster->disk->At("checkpoints/1-1/ps-1.shard")[20] ^= 1;
+  cluster->Wait(6s);
+  Restart(1);
+  cluster->Wait(1s);
+  ASSERT_EQ(cluster->role->committed().Count(), 0u);
+  TrainAndEvaluate();
+  cluster->Wait(6s);
+  EXPECT_EQ(cluster->role->state(), JobState::kSucceeded);
+  EXPECT_EQ(cluster->Status()["checkpoint"]["round"], "1-2") << "no record of 1-1 has what was computed again";
 }
 
 TEST_F(ChiefRecoveryTest, ProcessesThatDieOneAfterTheOtherFailTheJobUnlessLeasesAreCommitted) {
