@@ -6,13 +6,8 @@
 // slices. Server and client are processes of their own. The three kinds take turns in every run, so that whatever else
 // the machine does meets all of them. Beside the rate stands the CPU time of both sides, which a busy machine changes less.
 #include <glog/logging.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -20,78 +15,13 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
-#include "runtime/posix_fd.h"
 #include "runtime/posix_process.h"
+#include "tools/bench_series.h"
 #include "tools/wire_sides.h"
+#include "tools/wire_transfer.h"
 
 namespace downpour {
 namespace {
-
-double SecondsOf(clockid_t clock) {
-  timespec now;
-  PCHECK(clock_gettime(clock, &now) == 0);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-// A server in a child process, which ends with this object or this process.
-class ServerProcess {
- public:
-  ServerProcess(const WireSides& sides, const WireLoad& load, const std::string& listen) {
-    int ends[2];
-    PCHECK(pipe(ends) == 0);
-    const UniqueFd read_end(ends[0]);
-    UniqueFd write_end(ends[1]);
-    pid_ = fork();
-    PCHECK(pid_ >= 0) << "fork";
-    if (pid_ == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      sides.serve(load, listen, [&](const std::string& endpoint) {
-        PCHECK(write(write_end.get(), endpoint.data(), endpoint.size()) == static_cast<ssize_t>(endpoint.size()));
-      });
-      _exit(1);
-    }
-    write_end = UniqueFd();  // so that a server that ends without a word is noticed
-    char endpoint[256];
-    const ssize_t bytes = read(read_end.get(), endpoint, sizeof(endpoint));
-    PCHECK(bytes > 0) << "the server did not start";
-    endpoint_.assign(endpoint, static_cast<size_t>(bytes));
-  }
-  ~ServerProcess() {
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-  }
-  ServerProcess(const ServerProcess&) = delete;
-  ServerProcess& operator=(const ServerProcess&) = delete;
-  const std::string& endpoint() const { return endpoint_; }
-  double CpuSeconds() const {
-    clockid_t clock;
-    CHECK_EQ(clock_getcpuclockid(pid_, &clock), 0);
-    return SecondsOf(clock);
-  }
-
- private:
-  pid_t pid_ = 0;
-  std::string endpoint_;
-};
-
-// Does so many units, `in_flight` of them at a time.
-void Transfer(WireClient& client, const WireLoad& load, size_t units, size_t in_flight) {
-  for (size_t i = 0; i < units + in_flight; ++i) {
-    if (i >= in_flight) client.End();
-    if (i < units) client.Begin(i % load.slices);
-  }
-}
-
-struct Series {
-  std::vector<double> values;
-  double Median() const {
-    std::vector<double> sorted = values;
-    std::sort(sorted.begin(), sorted.end());
-    return sorted[sorted.size() / 2];
-  }
-  double Smallest() const { return *std::min_element(values.begin(), values.end()); }
-  double Largest() const { return *std::max_element(values.begin(), values.end()); }
-};
 
 struct Case {
   WireLoad load;

@@ -1,0 +1,206 @@
+// What a worker makes of its GPU, against what the chip can do; ceilings and figures are measured in the same run.
+//
+//   bench_gpu [--device N] [--runs N] [--only elementwise|step|small|cluster] [--torch SCRIPT]
+//
+// elementwise: bytes per second of the backend's own kernels, over a copy on the device.
+// step:        a step of a multilayer perceptron 4096-8192-8192-4096 on batches of 4096, gradients left on the device,
+//              over its products done by cuBLAS alone.
+// small:       steps per second of 784-256-128-10 on batches of 128, over PyTorch's with CUDA graphs where it is there.
+// cluster:     steps per second of the large one with a ps in between, over the slowest of its parts.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/posix_process.h"
+#include "tensor/cuda_module.h"
+#include "tools/bench_gpu_cluster.h"
+#include "tools/bench_gpu_model.h"
+#include "tools/bench_series.h"
+
+namespace downpour {
+namespace {
+
+struct Options {
+  int device = 0;
+  int runs = 5;
+  std::string only;
+  std::string torch_script;
+  std::string downpour;
+};
+
+const char* NameOf(Precision precision) {
+  return precision == Precision::kFp32 ? "fp32" : precision == Precision::kTf32 ? "tf32" : "bf16";
+}
+
+// ---- Elementwise ----------------------------------------------------------------------------------------------------
+
+constexpr int64_t kSide = 8192;
+
+struct Elementwise {
+  const char* name;
+  double arrays;  // how many the kernel reads or writes once
+  std::function<absl::Status()> run;
+};
+
+void MeasureElementwise(const CudaModule& module, const Options& options) {
+  const auto backend = OpenGpu(module, options.device);
+  const size_t bytes = kSide * kSide * sizeof(float);
+  const std::vector<float> numbers = RandomNumbers(kSide * kSide);
+  std::vector<Buffer> memory;
+  std::vector<Matrix> m;
+  for (int i = 0; i < 3; ++i) {
+    memory.push_back(OrDie(backend->Allocate(bytes)));
+    m.emplace_back(static_cast<float*>(memory.back().data()), kSide, kSide);
+    OrDie(backend->Upload(numbers.data(), bytes, memory.back().data()));
+  }
+  const Buffer row = OrDie(backend->Allocate(kSide * sizeof(float)));
+  OrDie(backend->Upload(numbers.data(), kSide * sizeof(float), row.data()));
+  const absl::Span<float> vector(static_cast<float*>(row.data()), kSide);
+  constexpr ActivationFunction kRelu = ActivationFunction::kRelu;
+  const std::vector<Elementwise> kernels = {
+      {"bias and relu", 2, [&] { return backend->AddBiasActivate(vector, kRelu, m[0]); }},
+      {"relu", 2, [&] { return backend->Activate(kRelu, m[0], m[1]); }},
+      {"tanh", 2, [&] { return backend->Activate(ActivationFunction::kTanh, m[0], m[1]); }},
+      {"relu backward", 3, [&] { return backend->ActivateBackward(kRelu, m[0], m[1], m[2]); }},
+      {"dropout", 2,
+       [&] {
+         return backend->Dropout({1, 0.5}, m[0], m[1]);
+       }},
+      {"accumulate", 3, [&] { return backend->Accumulate(m[0], m[1]); }},
+      {"sum of rows", 1, [&] { return backend->SumRows(m[0], vector); }},
+  };
+  std::printf("elementwise, %ld x %ld floats: GB/s, and of a copy on the device\n", static_cast<long>(kSide),
+              static_cast<long>(kSide));
+  for (const Elementwise& kernel : kernels) {
+    Series rate, ratio;
+    for (int run = 0; run < options.runs; ++run) {
+      const double copy =
+          2.0 * static_cast<double>(bytes) / OrDie(module.time_copy(options.device, CopyPath::kOnDevice, bytes, 5));
+      rate.values.push_back(kernel.arrays * static_cast<double>(bytes) / SecondsOfEach(*backend, 20, kernel.run));
+      ratio.values.push_back(rate.values.back() / copy);
+    }
+    std::printf("  %-16s %8.0f  %5.2f [%4.2f, %4.2f]\n", kernel.name, rate.Median() * 1e-9, ratio.Median(),
+                ratio.Smallest(), ratio.Largest());
+  }
+}
+
+// ---- The large step, nothing sent -----------------------------------------------------------------------------------
+
+double SecondsOfProducts(const CudaModule& module, int device, Precision precision) {
+  double seconds = 0;
+  for (const ProductShape& shape : ProductsOfStep(LargeModel(), kLargeBatch)) {
+    seconds += OrDie(module.time_product(device, precision, shape, 5));
+  }
+  return seconds;
+}
+
+void MeasureStep(const CudaModule& module, const Options& options) {
+  double operations = 0;
+  for (const ProductShape& shape : ProductsOfStep(LargeModel(), kLargeBatch)) {
+    operations += 2.0 * static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
+  }
+  std::printf("step of 4096-8192-8192-4096 on batches of %ld, nothing sent: TFLOP/s, and of cuBLAS alone\n",
+              static_cast<long>(kLargeBatch));
+  for (const Precision precision : {Precision::kTf32, Precision::kBf16}) {
+    const auto backend = OpenGpu(module, options.device, precision);
+    const auto graph = LoadedGraph(LargeModel(), kLargeBatch, *backend);
+    Series rate, ratio;
+    for (int run = 0; run < options.runs; ++run) {
+      const double alone = SecondsOfProducts(module, options.device, precision);
+      const double step = SecondsOfEach(*backend, 10, [&] { return graph->Train(1, nullptr).status(); });
+      rate.values.push_back(operations / step);
+      ratio.values.push_back(alone / step);
+    }
+    std::printf("  %-16s %8.0f  %5.2f [%4.2f, %4.2f]\n", NameOf(precision), rate.Median() * 1e-12, ratio.Median(),
+                ratio.Smallest(), ratio.Largest());
+  }
+}
+
+// ---- The small step -------------------------------------------------------------------------------------------------
+
+// Steps per second, as the script prints them; 0 where there is no PyTorch.
+double TorchSteps(const std::string& script) {
+  if (script.empty()) return 0;
+  const std::string command = absl::StrCat("env -u LD_LIBRARY_PATH python3 '", script, "' 2>/dev/null");
+  std::FILE* pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return 0;
+  double steps = 0;
+  const bool read = std::fscanf(pipe, "%lf", &steps) == 1;
+  return pclose(pipe) == 0 && read ? steps : 0;
+}
+
+void MeasureSmall(const CudaModule& module, const Options& options) {
+  const auto backend = OpenGpu(module, options.device, Precision::kTf32);
+  const auto graph = LoadedGraph(SmallModel(), kSmallBatch, *backend);
+  Series rate, ratio;
+  for (int run = 0; run < options.runs; ++run) {
+    rate.values.push_back(1 / SecondsOfEach(*backend, 500, [&] { return graph->Train(1, nullptr).status(); }));
+    if (const double torch = TorchSteps(options.torch_script); torch > 0) {
+      ratio.values.push_back(rate.values.back() / torch);
+    }
+  }
+  std::printf("step of 784-256-128-10 on batches of %ld, nothing sent, tf32: steps/s\n  %-16s %8.0f [%.0f, %.0f]",
+              static_cast<long>(kSmallBatch), "downpour", rate.Median(), rate.Smallest(), rate.Largest());
+  if (ratio.values.empty()) {
+    std::printf("   there is no PyTorch to compare with\n");
+  } else {
+    std::printf("   %.2f [%.2f, %.2f] of PyTorch's with CUDA graphs\n", ratio.Median(), ratio.Smallest(),
+                ratio.Largest());
+  }
+}
+
+// In a process of its own: what forks later must not have touched the device before.
+void Apart(const std::function<void()>& measure) {
+  std::fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    measure();
+    std::fflush(stdout);
+    std::_Exit(0);
+  }
+  int ended = 0;
+  if (child < 0 || waitpid(child, &ended, 0) != child || ended != 0) {
+    std::fprintf(stderr, "bench_gpu: a measurement failed\n");
+    std::exit(EXIT_FAILURE);
+  }
+}
+
+void Measure(const Options& options) {
+  const auto wanted = [&](const char* what) { return options.only.empty() || options.only == what; };
+  const auto apart = [&](void (*measure)(const CudaModule&, const Options&)) {
+    Apart([&] { measure(*OrDie(LoadCudaModule()), options); });
+  };
+  if (wanted("elementwise")) apart(MeasureElementwise);
+  if (wanted("step")) apart(MeasureStep);
+  if (wanted("small")) apart(MeasureSmall);
+  if (wanted("cluster")) MeasureCluster({options.device, options.runs, options.downpour});
+}
+
+}  // namespace
+}  // namespace downpour
+
+int main(int argc, char** argv) {
+  CLI::App app("What a worker makes of its GPU, against what the chip can do");
+  downpour::Options options;
+  const auto folder = std::filesystem::canonical("/proc/self/exe").parent_path();
+  options.downpour = (folder / "downpour").string();
+  app.add_option("--device", options.device, "Number of the GPU")->capture_default_str();
+  app.add_option("--runs", options.runs, "Measurements of each")->capture_default_str()->check(CLI::PositiveNumber);
+  app.add_option("--only", options.only, "One part alone")
+      ->check(CLI::IsMember({"elementwise", "step", "small", "cluster"}));
+  app.add_option("--torch", options.torch_script, "The script that measures PyTorch: tools/bench_gpu_torch.py");
+  app.add_option("--downpour", options.downpour, "The command-line tool")->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  downpour::KeepFreedMemory();
+  downpour::Measure(options);
+}
