@@ -6,15 +6,15 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <utility>
 #include <zmq.hpp>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/posix_fd.h"
 #include "runtime/posix_process.h"
 #include "schema/codec.h"
+#include "schema/host_port.h"
 
 namespace downpour {
 namespace {
@@ -70,32 +70,10 @@ void SetDialling(zmq::socket_t& socket) {
 
 constexpr int kZeroCopyRecv = 10;  // ZMQ_ZERO_COPY_RECV, which zmq.h shows to draft builds only
 
-// Only what host names and addresses are made of: ZeroMQ gives a meaning to more (a source address before a ';').
-bool IsHost(const std::string& host) {
-  return !host.empty() && std::all_of(host.begin(), host.end(), [](unsigned char c) {
-    return absl::ascii_isalnum(c) || c == '.' || c == '-' || c == '_' || c == ':' || c == '%';
-  });
-}
-
-// "host:port" cut at its last colon, brackets taken off the host.
-struct HostPort {
-  std::string host;
-  int port = 0;
-};
-absl::StatusOr<HostPort> ParseHostPort(const std::string& endpoint) {
-  const auto error = [&] {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", endpoint, "\" is no endpoint: write HOST:PORT, [IPV6]:PORT or ipc:///PATH"));
-  };
-  const size_t colon = endpoint.rfind(':');
-  if (colon == std::string::npos || colon == 0) return error();
-  HostPort parsed{endpoint.substr(0, colon)};
-  if (!absl::SimpleAtoi(endpoint.substr(colon + 1), &parsed.port) || parsed.port < 0 || parsed.port > 65535)
-    return error();
-  const bool bracketed = parsed.host.front() == '[' && parsed.host.back() == ']';
-  if (bracketed) parsed.host = parsed.host.substr(1, parsed.host.size() - 2);
-  if (!IsHost(parsed.host) || (parsed.host.find(':') != std::string::npos) != bracketed) return error();
-  return parsed;
+absl::StatusOr<HostPort> ParseTcp(const std::string& endpoint) {
+  if (std::optional<HostPort> parsed = ParseHostPort(endpoint)) return *std::move(parsed);
+  return absl::InvalidArgumentError(
+      absl::StrCat("\"", endpoint, "\" is no endpoint: write HOST:PORT, [IPV6]:PORT or ipc:///PATH"));
 }
 
 // Whether a process listens at this path. ZeroMQ would take the path from it without a word.
@@ -123,13 +101,11 @@ struct ZmqAddress {
 };
 absl::StatusOr<ZmqAddress> ParseAddress(const std::string& endpoint) {
   if (IsIpc(endpoint)) return ZmqAddress{endpoint};
-  absl::StatusOr<HostPort> parsed = ParseHostPort(endpoint);
+  absl::StatusOr<HostPort> parsed = ParseTcp(endpoint);
   if (!parsed.ok()) return parsed.status();
   if (parsed->host == "localhost") parsed->host = "127.0.0.1";  // which ZeroMQ does not resolve where it listens
-  const bool v6 = parsed->host.find(':') != std::string::npos;
   in_addr v4{};
-  return ZmqAddress{absl::StrCat("tcp://", v6 ? "[" : "", parsed->host, v6 ? "]:" : ":", parsed->port),
-                    inet_pton(AF_INET, parsed->host.c_str(), &v4) != 1};
+  return ZmqAddress{absl::StrCat("tcp://", ToString(*parsed)), inet_pton(AF_INET, parsed->host.c_str(), &v4) != 1};
 }
 
 void SetOwnPair(zmq::socket_t& socket, const KeyRing& keys) {
@@ -201,7 +177,7 @@ std::string AsOthersReachIt(const std::string& endpoint) {
 
 absl::Status CheckListenable(const std::string& endpoint, bool with_keys) {
   if (IsIpc(endpoint)) return absl::OkStatus();
-  absl::StatusOr<HostPort> parsed = ParseHostPort(endpoint);
+  absl::StatusOr<HostPort> parsed = ParseTcp(endpoint);
   if (!parsed.ok()) return parsed.status();
   if (with_keys || parsed->host == "localhost" || IsLoopback(parsed->host)) return absl::OkStatus();
   return absl::FailedPreconditionError(
@@ -212,7 +188,7 @@ absl::Status CheckListenable(const std::string& endpoint, bool with_keys) {
 
 absl::Status CheckDialable(const std::string& endpoint) {
   if (IsIpc(endpoint)) return absl::OkStatus();
-  absl::StatusOr<HostPort> parsed = ParseHostPort(endpoint);
+  absl::StatusOr<HostPort> parsed = ParseTcp(endpoint);
   if (!parsed.ok()) return parsed.status();
   if (parsed->port > 0) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("cannot dial ", endpoint, ": port 0 is only for listening"));

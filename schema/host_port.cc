@@ -9,6 +9,7 @@
 namespace downpour {
 namespace {
 
+// Only what names and addresses are made of: ZeroMQ gives a meaning to more (a source address before a ';').
 bool IsHost(const std::string& host) {
   return !host.empty() && std::all_of(host.begin(), host.end(), [](unsigned char c) {
     return absl::ascii_isalnum(c) || c == '.' || c == '-' || c == '_' || c == ':' || c == '%';

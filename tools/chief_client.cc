@@ -1,12 +1,9 @@
 #include "tools/chief_client.h"
 
-#include <netdb.h>
-#include <sys/socket.h>
-#include <sys/time.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -14,8 +11,9 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "runtime/posix_fd.h"
 #include "schema/codec.h"
+#include "schema/host_port.h"
+#include "tools/tcp_probe.h"
 
 namespace downpour {
 namespace {
@@ -31,24 +29,11 @@ std::string WhyItHangsUp(bool has_keys) {
 
 // ZeroMQ does not say why an attempt failed, so one is made without it.
 std::string WhyNoConnection(const std::string& endpoint, bool has_keys) {
-  constexpr const char* kUnknown = "nobody listens there";
-  const size_t colon = endpoint.rfind(':');
-  if (endpoint.rfind("ipc:", 0) == 0 || colon == std::string::npos) return kUnknown;
-  std::string host = endpoint.substr(0, colon);
-  if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int failure = getaddrinfo(host.c_str(), endpoint.substr(colon + 1).c_str(), &hints, &found);
-  if (failure != 0) return absl::StrCat(host, ": ", gai_strerror(failure));
-  const UniqueFd probe(socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const timeval patience{.tv_sec = 0, .tv_usec = 500'000};
-  setsockopt(probe.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-  const bool connected = connect(probe.get(), found->ai_addr, found->ai_addrlen) == 0;
-  const int error = errno;
-  freeaddrinfo(found);
-  if (connected) return WhyItHangsUp(has_keys);
-  return absl::AsciiStrToLower(std::strerror(error == EINPROGRESS ? ETIMEDOUT : error));
+  const std::optional<HostPort> address = ParseHostPort(endpoint);
+  if (!address) return "nobody listens there";
+  const TcpProbe probe = TryToConnect(*address);
+  if (!probe.no_address.empty()) return absl::StrCat(address->host, ": ", probe.no_address);
+  return probe.error == 0 ? WhyItHangsUp(has_keys) : absl::AsciiStrToLower(std::strerror(probe.error));
 }
 
 }  // namespace

@@ -1,9 +1,6 @@
 #include "tools/doctor_job.h"
 
 #include <fcntl.h>
-#include <netdb.h>
-#include <poll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -12,53 +9,26 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "runtime/posix_fd.h"
 #include "schema/host_port.h"
 #include "schema/slice_grid.h"
 #include "tools/human_units.h"
 #include "tools/job_summary.h"
+#include "tools/tcp_probe.h"
 #include "worker/data/dataset.h"
 
 namespace downpour {
 namespace {
 
-constexpr int kPatienceMs = 1000;
 constexpr double kLately = 60;  // seconds
-
-using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
-
-// The addresses of a host, or why there are none.
-AddressList Resolve(const HostPort& address, std::string* why) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int failure = getaddrinfo(address.host.c_str(), absl::StrCat(address.port).c_str(), &hints, &found);
-  if (failure != 0) *why = gai_strerror(failure);
-  return {failure == 0 ? found : nullptr, freeaddrinfo};
-}
-
-// 0 once connected, else errno.
-int TryToConnect(const addrinfo& address) {
-  const UniqueFd probe(socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (connect(probe.get(), address.ai_addr, address.ai_addrlen) == 0) return 0;
-  if (errno != EINPROGRESS) return errno;
-  pollfd wait{probe.get(), POLLOUT, 0};
-  if (poll(&wait, 1, kPatienceMs) <= 0) return ETIMEDOUT;
-  int error = 0;
-  socklen_t bytes = sizeof(error);
-  return getsockopt(probe.get(), SOL_SOCKET, SO_ERROR, &error, &bytes) == 0 ? error : errno;
-}
 
 Finding LookAtAddress(const std::string& role, const std::string& endpoint) {
   const std::string about = "address";
   const std::string name = absl::StrCat(role, " at ", endpoint);
-  std::string why;
-  const AddressList found = Resolve(*ParseHostPort(endpoint), &why);
-  if (found == nullptr) {
-    return Problem(about, absl::StrCat(name, " does not resolve: ", why),
+  const auto [no_address, error] = TryToConnect(*ParseHostPort(endpoint));
+  if (!no_address.empty()) {
+    return Problem(about, absl::StrCat(name, " does not resolve: ", no_address),
                    "correct the name, or add it to DNS or /etc/hosts of every host");
   }
-  const int error = TryToConnect(*found);
   if (error == 0) return Good(about, absl::StrCat(name, " answers"));
   if (error == ECONNREFUSED) return Good(about, absl::StrCat(name, " can be reached; nobody listens there yet"));
   return Problem(about, absl::StrCat(name, " cannot be reached: ", std::strerror(error)),
@@ -127,18 +97,16 @@ Findings LookAtAddresses(const std::vector<ClusterConfig>& sources) {
 }
 
 Finding LookAtOwnAddress(const std::string& endpoint) {
+  if (endpoint.rfind("ipc:", 0) == 0) return Good("listen", endpoint);
   const std::optional<HostPort> address = ParseHostPort(endpoint);
-  if (!address) return Good("listen", endpoint);
-  std::string why;
-  const AddressList found = Resolve(*address, &why);
-  if (found == nullptr) return Problem("listen", absl::StrCat(endpoint, " does not resolve: ", why), "name an address");
-  const UniqueFd probe(socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const int yes = 1;  // as ZeroMQ does it: what lingers of an earlier process is no obstacle
-  setsockopt(probe.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-  if (bind(probe.get(), found->ai_addr, found->ai_addrlen) == 0)
-    return Good("listen", absl::StrCat(endpoint, " is free"));
-  const std::string what = absl::StrCat("cannot listen on ", endpoint, ": ", std::strerror(errno));
-  return errno == EADDRINUSE ? Problem("listen", what, "choose another port, or port 0 for any free one")
+  if (!address) return Problem("listen", endpoint + " is no address", "write HOST:PORT, [IPV6]:PORT or ipc:///PATH");
+  const auto [no_address, error] = TryToListen(*address);
+  if (!no_address.empty()) {
+    return Problem("listen", absl::StrCat(endpoint, " does not resolve: ", no_address), "name an address");
+  }
+  if (error == 0) return Good("listen", absl::StrCat(endpoint, " is free"));
+  const std::string what = absl::StrCat("cannot listen on ", endpoint, ": ", std::strerror(error));
+  return error == EADDRINUSE ? Problem("listen", what, "choose another port, or port 0 for any free one")
                              : Problem("listen", what, "listen on an address that this host has");
 }
 
