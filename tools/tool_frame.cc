@@ -19,9 +19,8 @@ void PrintHelp(const std::vector<const Verb*>& verbs, std::ostream& out) {
     out << "  " << verb->name << std::string(width - verb->name.size() + 2, ' ') << verb->summary << "\n";
   }
   out << "\n`downpour help VERB` tells more; --version names this build.\n"
-         "Exit codes: 0 done, 1 the job failed, 2 bad command line, 69 chief unreachable, 78 bad job file, 143 ended "
-         "by "
-         "SIGTERM.\n";
+         "Exit codes: 0 done, 1 the job failed, 2 bad command line, 69 chief unreachable, 78 bad job file, 130 and 143 "
+         "ended by Ctrl-C and SIGTERM.\n";
 }
 
 std::vector<std::string> NamesOf(const std::vector<const Verb*>& verbs) {
