@@ -150,7 +150,7 @@ class ByHandTest(ProcessTest):
         self.assertIn("worker-0 has other data than worker-1", out)
 
     def test_a_worker_that_is_told_to_stop_leaves_in_good_order(self):
-        self.write_job(training={"epochs": 60})
+        self.write_job(training={"epochs": 600})
         chief, ps_0, ps_1, stopped, other = self.start_cluster()
         pids = lambda s: {t["pid"] for t in s["tasks"] if t.get("step", 0) > 0}
         self.wait_until(lambda s: {stopped.pid, other.pid} <= pids(s))
@@ -161,7 +161,7 @@ class ByHandTest(ProcessTest):
         self.assertEqual(self.check_success()["workersLost"], 0)
 
     def test_a_worker_heeds_the_notice_that_its_machine_will_be_taken_away(self):
-        self.write_job(training={"epochs": 60})
+        self.write_job(training={"epochs": 600})
         cloud = FakeGce(self)
         chief = self.start_chief(f"--trace_dir={self.job_dir}/trace")
         members = self.start_members()

@@ -11,7 +11,7 @@ from cluster import ProcessTest, free_port
 class EnvironmentTest(ProcessTest):
     def setUp(self):
         super().setUp()
-        self.write_job()
+        self.write_job(training={"epochs": 400})  # long enough for everybody to be there before it ends
 
     def start_told(self, role, *flags, **variables):
         os.environ.update(variables)
