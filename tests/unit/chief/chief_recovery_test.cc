@@ -44,6 +44,12 @@ class ChiefRecoveryTest : public ChiefRoleTest {
     ++server.join.attempt;
     cluster->JoinPs(index);
   }
+  // Until the fate of the disk is set anew.
+  void HideCheckpoints() {
+    cluster->disk->fate = [](const StorageOp& op) {
+      return op.kind == StorageOp::Kind::kList ? absl::PermissionDeniedError("permission denied") : absl::OkStatus();
+    };
+  }
   void Supervised() {
     for (FakeMember& server : cluster->ps) server.join.launcher = "run-1";
   }
@@ -209,9 +215,7 @@ TEST_F(ChiefRecoveryTest, APsThatNobodyReplacesFailsTheJobWithOneSentence) {
 TEST_F(ChiefRecoveryTest, OneThatLeavesBeforeItHasTheSlicesIsNotWaitedForLonger) {
   RunAhead();
   Die(1);
-  cluster->disk->fate = [](const StorageOp& op) {
-    return op.kind == StorageOp::Kind::kList ? absl::PermissionDeniedError("permission denied") : absl::OkStatus();
-  };
+  HideCheckpoints();
   cluster->Wait(6s);
   Restart(1);
   Die(1);
@@ -259,9 +263,7 @@ TEST_F(ChiefRecoveryTest, ProcessesThatDieOneAfterTheOtherFailTheJobUnlessLeases
 TEST_F(ChiefRecoveryTest, CheckpointsThatCannotBeReadAreWaitedFor) {
   RunAhead();
   Die(1);
-  cluster->disk->fate = [](const StorageOp& op) {
-    return op.kind == StorageOp::Kind::kList ? absl::PermissionDeniedError("permission denied") : absl::OkStatus();
-  };
+  HideCheckpoints();
   cluster->Wait(6s);
   Restart(1);
   cluster->Wait(1s);
