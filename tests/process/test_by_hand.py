@@ -179,9 +179,11 @@ class ByHandTest(ProcessTest):
     def bad_data(self, name, data):
         """What a job says that finds these bytes in one of its files."""
         (self.folder / name).write_bytes(data)
-        self.write_job()
+        self.write_job(cluster={"workerCount": 1})
         chief = self.start_chief()
-        members = [self.start(role, self.chief_at, f"--index={i}") for role in ("ps", "worker") for i in range(2)]
+        members = [self.start("ps", self.chief_at) for _ in range(2)]
+        self.wait_until(lambda s: alive(s, "ps-0") and alive(s, "ps-1"))  # the job ends as soon as the worker looks
+        members.append(self.start("worker", self.chief_at))
         self.assertEqual(chief.finish()[0], 1)
         error = self.summary()["errorMessage"]
         self.assertEqual(self.summary()["state"], "FAILED")
