@@ -1,6 +1,8 @@
 """What the process tests are made of: small jobs on drawn data, the real binaries, and statuses as they change.
 
-Nothing here sleeps: `downpour watch` says when something has changed, a pipe when something was said.
+Nothing here sleeps: `downpour watch` says when something has changed, a pipe when something was said. No test may depend on
+who is faster: a job outlasts what is looked at (an endless one, ended by a signal), or begins only once all its tasks are there
+(its last server starts last). DOWNPOUR_TEST_JITTER=SEED (jitter.py) finds those that do.
 """
 
 import json
@@ -9,6 +11,7 @@ import pathlib
 import queue
 import random
 import re
+import select
 import signal
 import socket
 import struct
@@ -16,7 +19,10 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
+
+from jitter import Jitter
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("DOWNPOUR_BUILD", ROOT / "build"))
@@ -29,6 +35,7 @@ for name in list(os.environ):  # nor is the cluster, or the service, that the te
     if name.startswith(("TF_CONFIG", "CLUSTER_SPEC", "DMLC_", "SLURM", "DOWNPOUR_KEYS", "NOTIFY_SOCKET", "WATCHDOG_")):
         del os.environ[name]
 LONG = 120  # seconds; no test expects anything to take as long: this is only where a hang ends
+JITTER = Jitter.from_environment()
 
 SIDE, CLASSES = 8, 10
 JOB = {
@@ -52,7 +59,13 @@ JOB = {
     "checkpoint": {"every": "200ms", "keep": 2},
 }
 TRAIN_EXAMPLES, EVAL_EXAMPLES = 1000, 200  # the last batch of an epoch is short
-
+# Outlasts whatever a test looks at, on any machine; in steps of milliseconds, so that its traces are short.
+ENDLESS = {
+    "model": {"layers": [{"dense": {"units": 1024, "activation": "relu"}}, {"dense": {"units": CLASSES}}]},
+    "training": {"batchSize": 250, "epochs": 1_000_000},
+    "checkpoint": {"every": "1s"},
+}
+ENDED = ("SUCCEEDED", "FAILED", "CANCELLED")
 
 GIVEN_PORTS = set()
 
@@ -116,7 +129,8 @@ class Process:
 
     def __init__(self, test, command):
         self.command = [str(word) for word in command]
-        self.child = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        started = JITTER.late(self.command) if JITTER else self.command
+        self.child = subprocess.Popen(started, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.pid = self.child.pid
         self.out, self.err = Stream(self.child.stdout), Stream(self.child.stderr)
         test.addCleanup(self.end)
@@ -167,6 +181,9 @@ class ProcessTest(unittest.TestCase):
         self.job_file.write_text(json.dumps(self.job))  # JSON is YAML
         return self.job_file
 
+    def write_endless_job(self, **changes):
+        return self.write_job(**merged(ENDLESS, changes))
+
     def tool(self, *words):
         """(exit code, stdout, stderr) of the command-line tool."""
         done = subprocess.run([str(TOOL), *map(str, words)], capture_output=True, text=True, timeout=LONG)
@@ -182,11 +199,17 @@ class ProcessTest(unittest.TestCase):
         return Process(self, [PROGRAMS[role], *flags])
 
     def statuses(self, interval=0.1):
-        """One status after the other, until the job ends; the last one may be its summary."""
-        watch = Process(self, [TOOL, "watch", "--job-dir", self.job_dir, "-o", "json", "--interval", interval, *self.key_flags])
-        for line in watch.out:
-            yield json.loads(line)
-        watch.end()
+        """One status after the other, through chiefs that go and come, until the job ends; the last may be its summary."""
+        watch = [TOOL, "watch", "--job-dir", self.job_dir, "-o", "json", "--interval", interval, *self.key_flags]
+        status, until = {}, time.monotonic() + LONG
+        while status.get("state") not in ENDED and time.monotonic() < until:
+            watcher = Process(self, watch)
+            try:
+                for line in watcher.out:
+                    status = json.loads(line)
+                    yield status
+            finally:
+                watcher.end()
 
     def wait_until(self, condition):
         """The first status of which the condition holds."""
@@ -194,15 +217,6 @@ class ProcessTest(unittest.TestCase):
         for status in self.statuses():
             if condition(status):
                 return status
-        raise AssertionError(f"the job ended before that: {status}")
-
-    def wait_through(self, condition):
-        """Likewise, across chiefs: where one is gone, another comes."""
-        status = {}
-        while status.get("state") not in ("SUCCEEDED", "FAILED", "CANCELLED"):
-            for status in self.statuses():
-                if condition(status):
-                    return status
         raise AssertionError(f"the job ended before that: {status}")
 
     def summary(self):
@@ -224,6 +238,12 @@ class ProcessTest(unittest.TestCase):
         self.check_ledger()
         return summary
 
+    def check_cancelled(self):
+        summary = self.summary()
+        self.assertEqual(summary["state"], "CANCELLED", summary)
+        self.check_ledger("--unfinished")
+        return summary
+
 
 def task_of(status, name):
     return next((task for task in status.get("tasks", []) if task["name"] == name), {})
@@ -233,5 +253,28 @@ def alive(status, name):
     return task_of(status, name).get("state") in ("PREPARING", "RUNNING")
 
 
+def joined(status):
+    """How many of the job's tasks are there."""
+    return sum(alive(status, task["name"]) for task in status.get("tasks", []))
+
+
+def complete(status):
+    """Whether all of the job's tasks are there and at work."""
+    return status["state"] == "RUNNING" and not status["pending"]
+
+
 def kill(pid, number=signal.SIGKILL):
+    if JITTER and number == signal.SIGSTOP:
+        JITTER.spared.add(pid)
     os.kill(int(pid), number)
+
+
+def wait_for_death(pid):
+    """Of anybody's child."""
+    try:
+        end = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    with os.fdopen(end):
+        if not select.select([end], [], [], LONG)[0]:
+            raise AssertionError(f"process {pid} lives on")

@@ -10,9 +10,7 @@ import threading
 import unittest
 
 import zmtp
-from cluster import ProcessTest, alive, draw_digits, free_port, task_of
-
-LONG_TRAINING = {"epochs": 600}
+from cluster import ProcessTest, alive, complete, draw_digits, free_port, joined, task_of
 
 
 class FakeGce:
@@ -55,41 +53,50 @@ class ByHandTest(ProcessTest):
         chief.wait_for_line("waits for its tasks at")
         return chief
 
-    def start_members(self):
-        trace = f"--trace_dir={self.job_dir}/trace"
-        return [self.start(role, self.chief_at, trace) for role in ("ps", "ps", "worker", "worker")]
+    def start_member(self, role, *flags):
+        return self.start(role, self.chief_at, f"--trace_dir={self.job_dir}/trace", *flags)
 
     def start_cluster(self):
         chief = self.start_chief(f"--trace_dir={self.job_dir}/trace")
-        members = self.start_members()
-        self.wait_until(lambda s: s["state"] == "RUNNING")
+        members = [self.start_member(role) for role in ("ps", "ps", "worker", "worker")]
+        self.wait_until(complete)
         return [chief, *members]
 
     def finish(self, processes):
         for process in processes:
             self.assertEqual(process.finish()[0], 0, (process.command, process.said))
 
+    def cancel(self, chief, *members):
+        """The summary of a job that was asked to end."""
+        chief.signal(signal.SIGTERM)
+        self.assertEqual(chief.finish()[0], 143, chief.said)
+        for member in members:
+            self.assertEqual(member.finish()[0], 1, (member.command, member.said))
+        return self.check_cancelled()
+
     def test_in_the_wrong_order(self):
         self.write_job()
-        members = self.start_members()
+        members = [self.start_member(role) for role in ("worker", "worker", "ps")]
         for member in members:
             member.wait_for_line(f"waiting for the chief at 127.0.0.1:{self.port}")
         chief = self.start_chief(f"--trace_dir={self.job_dir}/trace")
-        self.finish([chief, *members])
+        self.wait_until(lambda s: joined(s) == 3)
+        self.finish([self.start_member("ps"), chief, *members])
         self.check_success()
 
     def test_a_chief_that_is_killed_and_started_again(self):
-        self.write_job(training={"epochs": 200})
+        self.write_endless_job()
         chief, *members = self.start_cluster()
-        self.wait_until(lambda s: s["progress"]["leasesCommitted"] > 0)
+        before = self.wait_until(lambda s: s["progress"]["leasesCommitted"] > 0)
         second = self.start("chief", f"--job={self.job_file}", f"--job_dir={self.job_dir}")
         self.assertEqual(second.finish()[0], 1)
         self.assertIn("belongs to a running chief", second.said)
 
         chief.end()
         chief = self.start_chief(f"--trace_dir={self.job_dir}/trace")
-        self.finish([chief, *members])
-        summary = self.check_success()
+        leases = before["progress"]["leasesCommitted"]
+        self.wait_until(lambda s: s["chief"]["pid"] == chief.pid and s["progress"]["leasesCommitted"] > leases and complete(s))
+        summary = self.cancel(chief, *members)
         self.assertEqual((summary["chiefRestarts"], summary["psLost"], summary["workersLost"]), (1, 0, 0))
         self.assertEqual(summary["batchesRecomputed"], 0)
 
@@ -118,7 +125,7 @@ class ByHandTest(ProcessTest):
         self.assertIn("in use", second.said)
 
     def test_a_second_task_of_the_same_name_and_one_too_many(self):
-        self.write_job(training=LONG_TRAINING)
+        self.write_endless_job()
         self.start_cluster()
         twin = self.start("worker", self.chief_at, "--index=0")
         twin.wait_for_line("the name worker-0 is held by process")
@@ -130,7 +137,7 @@ class ByHandTest(ProcessTest):
         self.assertNotEqual(task_of(status, "worker-0")["pid"], twin.pid)
 
     def test_a_worker_whose_data_differs_is_refused_by_name(self):
-        self.write_job(training=LONG_TRAINING)
+        self.write_endless_job()
         self.start_chief()
         for _ in range(2):
             self.start("ps", self.chief_at)
@@ -150,31 +157,27 @@ class ByHandTest(ProcessTest):
         self.assertIn("worker-0 has other data than worker-1", out)
 
     def test_a_worker_that_is_told_to_stop_leaves_in_good_order(self):
-        self.write_job(training={"epochs": 600})
+        self.write_endless_job()
         chief, ps_0, ps_1, stopped, other = self.start_cluster()
         pids = lambda s: {t["pid"] for t in s["tasks"] if t.get("step", 0) > 0}
         self.wait_until(lambda s: {stopped.pid, other.pid} <= pids(s))
         stopped.signal(signal.SIGTERM)
         self.assertEqual(stopped.finish()[0], 143, stopped.said)
         self.assertIn("signal 15: leaves once what it computed is acknowledged", stopped.said)
-        self.finish([chief, ps_0, ps_1, other])
-        self.assertEqual(self.check_success()["workersLost"], 0)
+        self.assertEqual(self.cancel(chief, ps_0, ps_1, other)["workersLost"], 0)
 
     def test_a_worker_heeds_the_notice_that_its_machine_will_be_taken_away(self):
-        self.write_job(training={"epochs": 600})
+        self.write_endless_job()
         cloud = FakeGce(self)
         chief = self.start_chief(f"--trace_dir={self.job_dir}/trace")
-        members = self.start_members()
-        flags = (self.chief_at, f"--trace_dir={self.job_dir}/trace", f"--metadata_server={cloud.url}")
-        spot = members[-1]
-        spot.end()
-        spot = self.start("worker", *flags)
+        members = [self.start_member(role) for role in ("ps", "ps", "worker")]
+        spot = self.start_member("worker", f"--metadata_server={cloud.url}")
         self.wait_until(lambda s: any(t["pid"] == spot.pid and t["step"] > 0 for t in s["tasks"] if "pid" in t))
         cloud.preempted = "TRUE"
         self.assertEqual(spot.finish()[0], 143, spot.said)
         self.assertIn("a notice of GCE: it preempts this machine: leaves", spot.said)
-        self.finish([chief, *members[:-1]])
-        self.check_success()
+        self.wait_until(lambda s: joined(s) == 3)
+        self.cancel(chief, *members)
 
     def bad_data(self, name, data):
         """What a job says that finds these bytes in one of its files."""
@@ -182,7 +185,7 @@ class ByHandTest(ProcessTest):
         self.write_job(cluster={"workerCount": 1})
         chief = self.start_chief()
         members = [self.start("ps", self.chief_at) for _ in range(2)]
-        self.wait_until(lambda s: alive(s, "ps-0") and alive(s, "ps-1"))  # the job ends as soon as the worker looks
+        self.wait_until(lambda s: joined(s) == 2)  # the job ends as soon as the worker looks
         members.append(self.start("worker", self.chief_at))
         self.assertEqual(chief.finish()[0], 1)
         error = self.summary()["errorMessage"]
@@ -209,9 +212,10 @@ class ByHandTest(ProcessTest):
         self.assertIn("give it --job_dir=DIR", server.said)
         told = lambda s: any("give it --job_dir=DIR" in failure["what"] for failure in s["failures"])
         self.assertEqual(self.wait_until(told)["state"], "QUEUED")
-        flags = (self.chief_at, f"--trace_dir={self.job_dir}/trace")
-        servers = [self.start("ps", *flags, f"--job_dir={self.job_dir}") for _ in range(2)]
-        self.finish([chief, *servers, *[self.start("worker", *flags) for _ in range(2)]])
+        folder = f"--job_dir={self.job_dir}"
+        members = [self.start_member("ps", folder), self.start_member("worker"), self.start_member("worker")]
+        self.wait_until(lambda s: joined(s) == 3)
+        self.finish([self.start_member("ps", folder), chief, *members])
         self.check_success()
 
     def test_nobody_there(self):
@@ -220,13 +224,12 @@ class ByHandTest(ProcessTest):
         self.assertIn(f"cannot reach the chief at 127.0.0.1:{self.port} (connection refused). Is it running?", err)
 
     def test_junk_is_refused_and_counted_and_nobody_dies(self):
-        self.write_job(training={"epochs": 300})
+        self.write_endless_job()
         ps_ports = [free_port(), free_port()]
         chief = self.start_chief(f"--trace_dir={self.job_dir}/trace")
-        trace = f"--trace_dir={self.job_dir}/trace"
-        members = [self.start("ps", self.chief_at, f"--listen=127.0.0.1:{port}", trace) for port in ps_ports]
-        members += [self.start("worker", self.chief_at, trace) for _ in range(2)]
-        self.wait_until(lambda s: s["state"] == "RUNNING")
+        members = [self.start_member("ps", f"--listen=127.0.0.1:{port}") for port in ps_ports]
+        members += [self.start_member("worker") for _ in range(2)]
+        self.wait_until(complete)
 
         rng = random.Random(5)
         for port in (self.port, *ps_ports):
@@ -240,8 +243,7 @@ class ByHandTest(ProcessTest):
 
         counted = lambda s: s["chief"]["rejected"] >= 50 and all(task_of(s, p)["rejected"] >= 50 for p in ("ps-0", "ps-1"))
         self.wait_until(counted)
-        self.finish([chief, *members])
-        self.check_success()
+        self.cancel(chief, *members)
 
 
 if __name__ == "__main__":

@@ -5,13 +5,13 @@ import os
 import signal
 import unittest
 
-from cluster import ProcessTest, free_port
+from cluster import ProcessTest, complete, free_port, joined
 
 
 class EnvironmentTest(ProcessTest):
     def setUp(self):
         super().setUp()
-        self.write_job(training={"epochs": 400})  # long enough for everybody to be there before it ends
+        self.write_job()
 
     def start_told(self, role, *flags, **variables):
         os.environ.update(variables)
@@ -23,14 +23,20 @@ class EnvironmentTest(ProcessTest):
     def chief_flags(self):
         return f"--job={self.job_file}", f"--job_dir={self.job_dir}"
 
-    def finish(self, *processes):
-        for process in processes:
-            self.assertEqual(process.finish()[0], 0, (process.command, process.said))
+    def check_cluster(self, start_chief, *starts):
+        """A cluster of tasks that start so, one after the other: the last server last, when all others have joined."""
+        *early, last = starts
+        tasks = [start() for start in early]
+        tasks.append(start_chief())
+        tasks[-1].wait_for_line("waits for its tasks at")
+        self.wait_until(lambda s: joined(s) == len(early))
+        for task in [*tasks, last()]:
+            self.assertEqual(task.finish()[0], 0, (task.command, task.said))
         self.check_success()
 
     def test_tf_config_says_it_all(self):
         # Another size than the job file's, which the environment beats.
-        self.write_job(training={"epochs": 100_000})
+        self.write_endless_job()
         addresses = [f"127.0.0.1:{free_port()}" for _ in range(5)]
         cluster = {"chief": addresses[:1], "ps": addresses[1:2], "worker": addresses[2:]}
 
@@ -40,7 +46,7 @@ class EnvironmentTest(ProcessTest):
 
         tasks = [start("worker", i) for i in range(3)] + [start("ps", 0), start("chief", 0, *self.chief_flags())]
         tasks[-1].wait_for_line("waits for its tasks at")
-        status = self.wait_until(lambda s: s["state"] == "RUNNING" and not s["pending"])
+        status = self.wait_until(complete)
         self.assertEqual(status["chief"]["endpoint"], addresses[0])
         names = {task["name"]: task["pid"] for task in status["tasks"]}
         self.assertEqual(sorted(names), ["ps-0", "worker-0", "worker-1", "worker-2"])
@@ -61,16 +67,17 @@ class EnvironmentTest(ProcessTest):
                                    DMLC_PS_ROOT_PORT=port, DMLC_NUM_WORKER="2", DMLC_NUM_SERVER="2")  # fmt: skip
 
         port = str(free_port())
-        tasks = [start("ps", "server") for _ in range(2)] + [start("worker", "worker") for _ in range(2)]
-        self.finish(start("chief", "scheduler", *self.chief_flags()), *tasks)
+        server, worker = (lambda: start("ps", "server")), (lambda: start("worker", "worker"))
+        self.check_cluster(lambda: start("chief", "scheduler", *self.chief_flags()), worker, worker, server, server)
 
     def test_a_cluster_file_and_an_index(self):
         addresses = [f"127.0.0.1:{free_port()}" for _ in range(3)]
         file = self.folder / "cluster.json"
         file.write_text(json.dumps({"cluster": {"chief": addresses[:1], "ps": addresses[1:], "worker": ["a:1", "b:1"]}}))
         flag = f"--cluster={file}"
-        tasks = [self.start_told(role, flag, f"--index={i}") for role in ("ps", "worker") for i in range(2)]
-        self.finish(self.start_told("chief", flag, *self.chief_flags()), *tasks)
+        member = lambda role, i: lambda: self.start_told(role, flag, f"--index={i}")
+        members = [member(role, i) for role in ("worker", "ps") for i in range(2)]
+        self.check_cluster(lambda: self.start_told("chief", flag, *self.chief_flags()), *members)
 
     def test_a_bad_environment_is_told_with_every_place(self):
         for role in ("chief", "ps", "worker"):

@@ -8,10 +8,9 @@ import threading
 import unittest
 
 import zmtp
-from cluster import BUILD, LONG, TOOL, Process, ProcessTest, alive, task_of
+from cluster import BUILD, LONG, ProcessTest, alive, complete, joined, task_of
 
 HOSTILE = BUILD / "tests/process/hostile"
-LONG_TRAINING = {"epochs": 100_000}
 MEMORY_BUDGET = 64 << 20  # bytes by which an attack may make a process grow
 
 
@@ -73,14 +72,20 @@ class KeysTest(ProcessTest):
         self.key_flags = ("--keys", self.keys)
 
     def start_cluster(self):
-        """All of them, once the chief answers; the chief is first."""
+        """All of them, once they are there, the last server last; the chief is first."""
         flags = [f"--keys={self.keys}", f"--trace_dir={self.job_dir}/trace"]
         chief = self.start("chief", f"--job={self.job_file}", f"--job_dir={self.job_dir}", *flags)
         self.chief_at = chief.wait_for_line(r"waits for its tasks at (\S+)")[1]
         flags.append(f"--chief={self.chief_at}")
-        members = [self.start(role, *flags) for role in ("ps", "ps", "worker", "worker")]
-        self.wait_until(lambda s: s["state"] in ("RUNNING", "SUCCEEDED"))
-        return [chief, *members]
+        members = [self.start(role, *flags) for role in ("ps", "worker", "worker")]
+        self.wait_until(lambda s: joined(s) == 3)
+        return [chief, *members, self.start("ps", *flags)]
+
+    def start_endless_cluster(self):
+        self.write_endless_job()
+        cluster = self.start_cluster()
+        self.wait_until(complete)
+        return cluster
 
     def hostile(self, deed, role="worker", keys=None):
         command = [HOSTILE, deed, self.chief_at, keys or self.keys, role]
@@ -107,10 +112,10 @@ class KeysTest(ProcessTest):
         self.assertIn(f"chmod 600 {self.keys}/chief.secret", chief.said)
 
     def test_run_makes_keys_where_others_can_reach_it(self):
-        self.write_job(training=LONG_TRAINING)
-        run = self.start_run("--listen", "0.0.0.0:0")
+        self.write_endless_job()
+        self.start_run("--listen", "0.0.0.0:0")
         self.keys, self.key_flags = self.job_dir / "keys", ()  # which are found there
-        self.wait_until(lambda s: s["state"] == "RUNNING" and not s["pending"])
+        self.wait_until(complete)
         code, out, _ = self.tool("status", "--job-dir", self.job_dir)
         self.assertEqual(code, 0, out)
         endpoint = self.status()["chief"]["endpoint"]
@@ -119,15 +124,12 @@ class KeysTest(ProcessTest):
         code, _, err = self.tool("status", "--chief", self.chief_at)
         self.assertEqual(code, 69)
         self.assertIn("it wants keys (--keys DIR)", err)
-        run.signal(2)
-        run.finish()
 
     def status(self):
-        return next(self.statuses())
+        return self.wait_until(lambda s: True)
 
     def test_who_has_no_key_of_the_cluster_is_refused_and_shown(self):
-        self.write_job(training=LONG_TRAINING)
-        self.start_cluster()
+        self.start_endless_cluster()
         other = self.folder / "other"
         self.assertEqual(self.tool("keys", "new", "--out", other)[0], 0)
         self.assertEqual(self.hostile("knock"), "refused\n")
@@ -142,8 +144,7 @@ class KeysTest(ProcessTest):
         self.assertRegex(out, r"Refused: +\d+ handshakes without a key of this cluster, the last key from 127.0.0.1")
 
     def test_a_right_key_does_not_help_in_the_wrong_role(self):
-        self.write_job(training=LONG_TRAINING)
-        self.start_cluster()
+        self.start_endless_cluster()
         before = self.status()["chief"]["rejected"]
         for role in ("client", "worker", "ps"):
             self.assertEqual(self.hostile("say", role), "said\n")
@@ -156,8 +157,7 @@ class KeysTest(ProcessTest):
         self.assertEqual(outside, [])
 
     def test_what_is_too_large_or_no_message_costs_neither_life_nor_memory(self):
-        self.write_job(training=LONG_TRAINING)
-        chief = self.start_cluster()[0]
+        chief = self.start_endless_cluster()[0]
         before = resident_bytes(chief.pid)
         port = port_of(self.chief_at)
         self.assertEqual(self.hostile("oversize"), "sent\n")
@@ -185,10 +185,8 @@ class KeysTest(ProcessTest):
         self.wait_until(lambda s: task_of(s, "worker-0").get("step", 0) > step)  # who was there goes on
 
     def test_what_was_recorded_cannot_be_said_again(self):
-        self.write_job(training=LONG_TRAINING)
-        self.start_cluster()
+        self.start_endless_cluster()
         recorder = Recorder(self, port_of(self.chief_at))
-        self.wait_until(lambda s: all(alive(s, f"worker-{i}") for i in range(2)))
         flags = [f"--chief=127.0.0.1:{recorder.port}", f"--keys={self.keys}", "--index=0"]
         twin = self.start("worker", *flags)
         twin.wait_for_line("the name worker-0 is held by process")
