@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/posix_keys.h"
-#include "runtime/world_time.h"
 #include "tools/human_units.h"
 #include "tools/job_folder.h"
 #include "tools/progress.h"
@@ -16,25 +15,22 @@
 namespace downpour {
 namespace {
 
-using std::chrono_literals::operator""ms;
-using std::chrono_literals::operator""s;
-
-constexpr Duration kQuestionEvery = 500ms;  // fast enough for a line that people watch
-constexpr Duration kLineEvery = 5s;         // in a pipe
+constexpr Duration kLineEvery = 5s;  // in a pipe
 // A task that ends by itself may only follow the job's end; a moment later the chief's own end shows it.
 constexpr Duration kRestartNoSooner = 1s;
-constexpr Duration kMembersLeaveWithin = 3s;
 
 std::string Who(const Exited& exited) { return absl::StrCat(exited.name, " (pid ", exited.pid, ")"); }
 
 }  // namespace
 
-LocalRun::LocalRun(LocalCluster cluster, Supervisor& supervisor, Talk& talk, bool show_progress)
+LocalRun::LocalRun(LocalCluster cluster, Supervisor& supervisor, Talk& talk, bool show_progress, RunPace pace)
     : cluster_(std::move(cluster)),
       supervisor_(supervisor),
       talk_(talk),
       show_progress_(show_progress),
-      announcement_(cluster_.job_dir) {}
+      pace_(pace),
+      announcement_(cluster_.job_dir),
+      budget_(pace.restarts) {}
 
 RunResult LocalRun::UntilEnd() {
   absl::StatusOr<FolderWatch> folder = FolderWatch::Open(cluster_.job_dir);
@@ -168,7 +164,7 @@ void LocalRun::TalkToChief() {
   }
   if (Clock::now() < next_question_) return;
   chief_->TryAsk();
-  next_question_ = Clock::now() + kQuestionEvery;
+  next_question_ = Clock::now() + pace_.question_every;
 }
 
 void LocalRun::OnStatus(const StatusView& status) {
@@ -232,7 +228,7 @@ void LocalRun::AskChiefToEnd() {
 }
 
 void LocalRun::LetMembersLeave() {
-  const auto deadline = Clock::now() + kMembersLeaveWithin;
+  const auto deadline = Clock::now() + pace_.members_leave_within;
   // Without a chief that said so nobody knows that it is over.
   while (result_.chief_exit && supervisor_.running() > 0 && Clock::now() < deadline) {
     zmq_pollitem_t item = {nullptr, supervisor_.fd(), ZMQ_POLLIN, 0};

@@ -19,6 +19,7 @@
 #include <string>
 #include <utility>
 
+#include "runtime/world_time.h"
 #include "tools/chief_client.h"
 #include "tools/folder_watch.h"
 #include "tools/job_folder.h"
@@ -37,9 +38,15 @@ struct RunResult {
   std::optional<SummaryView> summary;  // that the chief wrote
 };
 
+struct RunPace {
+  RestartDelays restarts;
+  Duration question_every = 500ms;  // fast enough for a line that people watch
+  Duration members_leave_within = 3s;
+};
+
 class LocalRun {
  public:
-  LocalRun(LocalCluster cluster, Supervisor& supervisor, Talk& talk, bool show_progress);
+  LocalRun(LocalCluster cluster, Supervisor& supervisor, Talk& talk, bool show_progress, RunPace pace = {});
   RunResult UntilEnd();
 
  private:
@@ -73,6 +80,7 @@ class LocalRun {
   Supervisor& supervisor_;
   Talk& talk_;
   const bool show_progress_;
+  const RunPace pace_;
   ChiefAnnouncement announcement_;
   bool chief_asked_to_end_ = false;
   std::optional<FolderWatch> folder_;

@@ -12,10 +12,10 @@ RestartBudget::Restart RestartBudget::Spend(const std::string& name, double prog
   if (task.account.ends++ == 0) task.account.first_end = how;
   Restart restart{.attempt = ++task.attempts, .delay = Duration::zero()};
   if (lived < kShortLife) {
-    restart.delay = task.next_delay;
-    task.next_delay = std::min(2 * task.next_delay, kLongestDelay);
+    restart.delay = std::max(task.next_delay, delays_.shortest);
+    task.next_delay = std::min(2 * restart.delay, delays_.longest);
   } else {
-    task.next_delay = kShortestDelay;
+    task.next_delay = {};
   }
   return restart;
 }
@@ -23,7 +23,7 @@ RestartBudget::Restart RestartBudget::Spend(const std::string& name, double prog
 void RestartBudget::Refill(const std::string& name) {
   Task& task = tasks_[name];
   task.account = {};
-  task.next_delay = kShortestDelay;
+  task.next_delay = {};
 }
 
 }  // namespace downpour

@@ -14,13 +14,18 @@
 
 namespace downpour {
 
+struct RestartDelays {
+  std::chrono::nanoseconds shortest = std::chrono::milliseconds(100);
+  std::chrono::nanoseconds longest = std::chrono::seconds(10);
+};
+
 class RestartBudget {
  public:
   using Duration = std::chrono::nanoseconds;
   static constexpr int kMaxRestarts = 5;
   static constexpr Duration kShortLife = std::chrono::seconds(2);
-  static constexpr Duration kShortestDelay = std::chrono::milliseconds(100);
-  static constexpr Duration kLongestDelay = std::chrono::seconds(10);
+
+  explicit RestartBudget(RestartDelays delays = {}) : delays_(delays) {}
 
   struct Restart {
     uint32_t attempt = 0;  // how often the task was started before
@@ -43,10 +48,11 @@ class RestartBudget {
  private:
   struct Task {
     uint32_t attempts = 0;
-    Duration next_delay = kShortestDelay;
+    Duration next_delay{};  // zero: the shortest
     double progress = 0;
     Account account;
   };
+  const RestartDelays delays_;
   std::map<std::string, Task> tasks_;
 };
 

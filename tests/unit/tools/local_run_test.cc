@@ -54,12 +54,15 @@ class LocalRunTest : public ::testing::Test {
   }
   std::string EndChief(int code) const { return "echo " + std::to_string(code) + " >" + Path("fifo"); }
 
+  static constexpr RunPace kPace = {
+      .restarts = {.shortest = 1ms, .longest = 10ms}, .question_every = 10ms, .members_leave_within = 10ms};
+
   RunResult Run(std::vector<ActingBuffer::Cue> cues = {}) {
     auto supervisor = std::move(Supervisor::Create()).value();
     ActingBuffer buffer(std::move(cues));
     std::ostream words(&buffer);
     Talk talk(words, TerminalTraits());
-    const RunResult result = LocalRun(cluster_, *supervisor, talk, /*show_progress=*/true).UntilEnd();
+    const RunResult result = LocalRun(cluster_, *supervisor, talk, /*show_progress=*/true, kPace).UntilEnd();
     EXPECT_EQ(supervisor->running(), 0u);
     talk_ = buffer.str();
     return result;
