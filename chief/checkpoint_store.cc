@@ -9,9 +9,9 @@
 namespace downpour {
 namespace {
 
-// Without its manifest it is no checkpoint any more, so that a crash leaves no half of one.
+// Without its manifest it is no checkpoint any more; once that is durable, nothing leaves half of one.
 std::vector<StorageOp> RemoveCheckpoint(Round round) {
-  return {Remove(ManifestPath(round)), Remove(CheckpointDir(round))};
+  return {Remove(ManifestPath(round)), SyncDir(CheckpointDir(round)), Remove(CheckpointDir(round))};
 }
 
 }  // namespace

@@ -251,6 +251,14 @@ bool ChiefRole::settled() const { return core_->chief().assignment.complete(); }
 std::map<LeaseId, Incarnation> ChiefRole::holders() const { return core_->chief().ledger.holders(); }
 std::vector<SliceEpoch> ChiefRole::epochs() const { return core_->chief().assignment.epochs(); }
 
+std::vector<Incarnation> ChiefRole::lost() const {
+  std::vector<Incarnation> lost;
+  for (const Task& task : core_->chief().members.tasks()) {
+    if (task.state == TaskState::kLost) lost.push_back(task.incarnation);
+  }
+  return lost;
+}
+
 std::string ChiefRole::StatusJson(Time now) const {
   core_->chief().turn.now = now;
   return StatusText(core_->chief());

@@ -52,6 +52,7 @@ class ChiefRole final : public Role {
   bool settled() const;                            // every slice has reported what it holds in its epoch
   std::map<LeaseId, Incarnation> holders() const;  // granted leases and who holds them
   std::vector<SliceEpoch> epochs() const;          // by slice; {0, 0} before it is placed
+  std::vector<Incarnation> lost() const;           // members that have been silent for too long
   std::string StatusJson(Time now) const;          // docs/STATUS.md
 
  private:

@@ -227,7 +227,7 @@ absl::Status Membership::Hear(Time now, PeerId from, const Heartbeat& heartbeat,
 
 std::vector<Task*> Membership::TakeSilent(Time now) {
   const Duration own_silence = now - last_look_;
-  const bool was_away = last_look_ != Time{} && own_silence > timing_.dead_after / kOwnSilenceShare;
+  const bool was_away = own_silence > timing_.dead_after / kOwnSilenceShare;  // as before the first look
   last_look_ = now;
   std::vector<Task*> silent;
   for (Task& task : tasks_) {

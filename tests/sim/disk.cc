@@ -27,28 +27,23 @@ absl::Status Missing(const std::string& path) { return absl::NotFoundError(absl:
 
 }  // namespace
 
-bool Disk::Deal(double chance) {
+bool Disk::Deal(double chance, const char* kind) {
   if (!prng_.Chance(chance)) return false;
-  ++faults_dealt_;
+  ++faults_dealt_[kind];
   return true;
 }
 
-void Disk::Replay(const Change& change, Tree& tree) {
-  if (change.present) {
-    tree[change.path] = change.entry;
+void Disk::Put(const std::string& path, const State& state, Tree& tree) {
+  if (state.has_value()) {
+    tree[path] = *state;
   } else {
-    tree.erase(change.path);
+    tree.erase(path);
   }
 }
 
-void Disk::Set(const std::string& path, Entry entry) {
-  Change& change = unsynced_[FolderOf(path)].emplace_back(Change{path, true, std::move(entry)});
-  Replay(change, seen_);
-}
-
-void Disk::Unset(const std::string& path) {
-  Change& change = unsynced_[FolderOf(path)].emplace_back(Change{path, false, {}});
-  Replay(change, seen_);
+void Disk::Set(const std::string& path, State state) {
+  Put(path, state, seen_);
+  unsynced_[path].push_back(std::move(state));
 }
 
 StorageDone Disk::Carry(const StorageOp& op) {
@@ -104,7 +99,7 @@ absl::Status Disk::MakeDir(const std::string& path) {
     const std::string part = path.substr(0, slash);
     const auto found = seen_.find(part);
     if (found == seen_.end()) {
-      Set(part, {});
+      Set(part, Entry{});
     } else if (found->second.file != nullptr) {
       return absl::AlreadyExistsError(absl::StrCat(part, ": is a file"));
     }
@@ -118,10 +113,10 @@ absl::Status Disk::Append(const StorageOp& op) {
   const auto found = seen_.find(op.path);
   std::shared_ptr<File> file = found == seen_.end() ? std::make_shared<File>() : found->second.file;
   if (file == nullptr) return absl::FailedPreconditionError(absl::StrCat(op.path, ": is a folder"));
-  if (found == seen_.end()) Set(op.path, {file});
+  if (found == seen_.end()) Set(op.path, Entry{file});
   std::string bytes;
   for (const Payload& part : op.data) bytes.append(reinterpret_cast<const char*>(part.data()), part.size());
-  if (Deal(faults_.no_space)) {
+  if (Deal(faults_.no_space, "no space")) {
     file->data.append(bytes, 0, prng_.Below(bytes.size() + 1));
     return absl::ResourceExhaustedError(absl::StrCat(op.path, ": no space left on device"));
   }
@@ -133,7 +128,7 @@ absl::Status Disk::Sync(const std::string& path) {
   const auto found = seen_.find(path);
   if (found == seen_.end() || found->second.file == nullptr) return Missing(path);
   File& file = *found->second.file;
-  if (Deal(faults_.io_error)) {
+  if (Deal(faults_.io_error, "sync error")) {
     file.data.resize(file.synced);
     return absl::UnknownError(absl::StrCat(path, ": input/output error"));
   }
@@ -143,20 +138,21 @@ absl::Status Disk::Sync(const std::string& path) {
 
 absl::Status Disk::SyncDir(const std::string& path) {
   if (!path.empty() && !seen_.contains(path)) return Missing(path);
-  if (Deal(faults_.io_error)) return absl::UnknownError(absl::StrCat(path, ": input/output error"));
-  for (const Change& change : unsynced_[path]) Replay(change, durable_);
-  unsynced_.erase(path);
+  if (Deal(faults_.io_error, "sync error")) return absl::UnknownError(absl::StrCat(path, ": input/output error"));
+  std::erase_if(unsynced_, [&](const auto& changed) {
+    if (FolderOf(changed.first) != path) return false;
+    Put(changed.first, changed.second.back(), durable_);
+    return true;
+  });
   return absl::OkStatus();
 }
 
 absl::Status Disk::Rename(const std::string& path, const std::string& target) {
   const auto found = seen_.find(path);
   if (found == seen_.end() || found->second.file == nullptr) return Missing(path);
-  if (Deal(faults_.io_error)) return absl::UnknownError(absl::StrCat(path, ": input/output error"));
-  const Entry entry = found->second;
-  // One folder keeps the order of its changes, so the target is never lost together with the source.
-  Set(target, entry);
-  Unset(path);
+  if (Deal(faults_.io_error, "rename error")) return absl::UnknownError(absl::StrCat(path, ": input/output error"));
+  Set(target, Entry(found->second));
+  Set(path, std::nullopt);
   return absl::OkStatus();
 }
 
@@ -170,13 +166,13 @@ void Disk::Remove(const std::string& path) {
   std::stable_sort(doomed.begin(), doomed.end(), [](const std::string& a, const std::string& b) {
     return std::count(a.begin(), a.end(), '/') > std::count(b.begin(), b.end(), '/');
   });
-  for (const std::string& name : doomed) Unset(name);
+  for (const std::string& name : doomed) Set(name, std::nullopt);
 }
 
 absl::StatusOr<Payload> Disk::Read(const StorageOp& op) {
   const auto found = seen_.find(op.path);
   if (found == seen_.end() || found->second.file == nullptr) return Missing(op.path);
-  if (Deal(faults_.io_error)) return absl::UnknownError(absl::StrCat(op.path, ": input/output error"));
+  if (Deal(faults_.io_error, "read error")) return absl::UnknownError(absl::StrCat(op.path, ": input/output error"));
   const std::string& data = found->second.file->data;
   const size_t begin = std::min<size_t>(op.offset, data.size());
   return Payload::CopyOf(data.data() + begin, std::min<size_t>(op.bytes, data.size() - begin));
@@ -194,9 +190,10 @@ absl::StatusOr<std::vector<std::string>> Disk::List(const std::string& path) con
 }
 
 void Disk::PowerFailure() {
-  for (const auto& [folder, changes] : unsynced_) {
-    const size_t kept = prng_.Below(changes.size() + 1);
-    for (size_t i = 0; i < kept; ++i) Replay(changes[i], durable_);
+  ++faults_dealt_["power failure"];
+  for (const auto& [path, states] : unsynced_) {
+    const size_t kept = prng_.Below(states.size() + 1);
+    if (kept > 0) Put(path, states[kept - 1], durable_);
   }
   unsynced_.clear();
   std::erase_if(durable_, [this](const auto& item) {
@@ -208,7 +205,10 @@ void Disk::PowerFailure() {
     File& file = *entry.file;
     const size_t kept = file.synced + prng_.Below(file.data.size() - file.synced + 1);
     file.data.resize(kept);
-    if (prng_.Chance(0.3)) std::fill(file.data.begin() + static_cast<ptrdiff_t>(file.synced), file.data.end(), '\0');
+    if (prng_.Chance(0.3)) {
+      const size_t begin = file.synced + prng_.Below(kept - file.synced + 1);
+      std::fill_n(file.data.begin() + static_cast<ptrdiff_t>(begin), prng_.Below(kept - begin + 1), '\0');
+    }
     file.synced = kept;
   }
   seen_ = durable_;
@@ -217,7 +217,7 @@ void Disk::PowerFailure() {
 void Disk::Damage(const std::string& path) {
   const auto found = seen_.find(path);
   if (found == seen_.end() || found->second.file == nullptr || found->second.file->data.empty()) return;
-  ++faults_dealt_;
+  ++faults_dealt_["damage"];
   std::string& data = found->second.file->data;
   const size_t at = prng_.Below(data.size());
   switch (prng_.Below(3)) {
@@ -243,6 +243,19 @@ absl::StatusOr<std::string> Disk::ReadDurable(const std::string& path) const {
   const File& file = *found->second.file;
   if (file.synced != file.data.size()) return absl::NotFoundError(absl::StrCat(path, ": contents are not synced"));
   return file.data;
+}
+
+bool Disk::MaySurvive(const std::string& path) const {
+  if (durable_.contains(path)) return true;
+  const auto changed = unsynced_.find(path);
+  return changed != unsynced_.end() && std::any_of(changed->second.begin(), changed->second.end(),
+                                                   [](const State& state) { return state.has_value(); });
+}
+
+absl::StatusOr<std::string> Disk::ReadSeen(const std::string& path) const {
+  const auto found = seen_.find(path);
+  if (found == seen_.end() || found->second.file == nullptr) return Missing(path);
+  return found->second.file->data;
 }
 
 std::vector<std::string> Disk::Files(const std::string& prefix) const {

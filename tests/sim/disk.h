@@ -4,8 +4,9 @@
 //   StorageDone done = disk.Carry(op);      // at once; the world adds the delay
 //   disk.PowerFailure();                    // unsynced contents and folder entries are lost, in part
 //
-// Order: contents are durable after kSync, entries after kSyncDir of their folder. At a power failure each folder keeps
-//   a drawn prefix of its unsynced changes, and each file a drawn part of its unsynced tail, which may read as zeros.
+// Order: contents are durable after kSync, entries after kSyncDir of their folder. At a power failure each name by itself
+//   is drawn to be as it was synced or as any change since left it, whatever becomes of the others; each file keeps a drawn
+//   part of its unsynced tail, of which a drawn run reads as zeros.
 // Errors: as posix_storage gives them: ALREADY_EXISTS, NOT_FOUND, RESOURCE_EXHAUSTED (no space, after a part was
 //   written), UNKNOWN (an input/output error; of a sync: the unsynced tail is gone). A path that leaves the folder is
 //   INVALID_ARGUMENT.
@@ -15,12 +16,14 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "runtime/prng.h"
 #include "runtime/role.h"
+#include "tests/sim/fault_counts.h"
 
 namespace downpour {
 
@@ -38,10 +41,14 @@ class Disk {
   void PowerFailure();
   // One byte flipped, or the tail or all of it gone.
   void Damage(const std::string& path);
-  uint64_t faults_dealt() const { return faults_dealt_; }
+  const FaultCounts& faults_dealt() const { return faults_dealt_; }
 
   // What a reader would find if the power failed now and nothing unsynced survived. NOT_FOUND if that is no whole file.
   absl::StatusOr<std::string> ReadDurable(const std::string& path) const;
+  // Whether a power failure now may leave that name.
+  bool MaySurvive(const std::string& path) const;
+  // What a process reads, if no fault is in its way.
+  absl::StatusOr<std::string> ReadSeen(const std::string& path) const;
   // Files whose path begins with `prefix`, as a process sees them.
   std::vector<std::string> Files(const std::string& prefix) const;
 
@@ -54,16 +61,11 @@ class Disk {
     std::shared_ptr<File> file;
   };
   using Tree = std::map<std::string, Entry>;
-  struct Change {
-    std::string path;
-    bool present = false;
-    Entry entry;
-  };
+  using State = std::optional<Entry>;  // of a name; none: it is not there
 
-  void Set(const std::string& path, Entry entry);
-  void Unset(const std::string& path);
-  static void Replay(const Change& change, Tree& tree);
-  bool Deal(double chance);
+  void Set(const std::string& path, State state);
+  static void Put(const std::string& path, const State& state, Tree& tree);
+  bool Deal(double chance, const char* kind);
 
   absl::Status MakeDir(const std::string& path);
   absl::Status Append(const StorageOp& op);
@@ -76,10 +78,10 @@ class Disk {
 
   Prng prng_;
   Faults faults_;
-  uint64_t faults_dealt_ = 0;
-  Tree seen_;                                            // as processes see it
-  Tree durable_;                                         // entries that survive; contents survive up to File::synced
-  std::map<std::string, std::vector<Change>> unsynced_;  // by folder
+  FaultCounts faults_dealt_;
+  Tree seen_;                                           // as processes see it
+  Tree durable_;                                        // entries that survive; contents survive up to File::synced
+  std::map<std::string, std::vector<State>> unsynced_;  // what each path became since its folder was synced
 };
 
 }  // namespace downpour

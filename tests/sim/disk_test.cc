@@ -80,6 +80,45 @@ TEST(Disk, MayLoseWhatIsNotSynced) {
   EXPECT_EQ(found[3], (std::set<std::string>{"old", "new"}));
 }
 
+TEST(Disk, KeepsAnySubsetOfTheUnsyncedNamesOfAFolder) {
+  std::set<std::vector<std::string>> found;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    Disk disk(seed);
+    Replace(disk, "old", 4);
+    disk.Carry(Op(Kind::kRemove, "f"));
+    disk.Carry(Op(Kind::kMakeDir, "g"));
+    disk.Carry(Op(Kind::kWrite, "h", "x"));
+    disk.PowerFailure();
+    found.insert(disk.Carry(Op(Kind::kList, "")).names);
+  }
+  EXPECT_EQ(found.size(), 8u) << "of f, g and h";
+}
+
+TEST(Disk, WhatIsRemovedMaySurviveUntilItsFolderIsSynced) {
+  Disk disk(1);
+  EXPECT_FALSE(disk.MaySurvive("f"));
+  disk.Carry(Op(Kind::kWrite, "f", "x"));
+  EXPECT_TRUE(disk.MaySurvive("f"));
+  disk.Carry(Op(Kind::kSyncDir, ""));
+  disk.Carry(Op(Kind::kRemove, "f"));
+  EXPECT_TRUE(disk.MaySurvive("f"));
+  disk.Carry(Op(Kind::kSyncDir, ""));
+  EXPECT_FALSE(disk.MaySurvive("f"));
+}
+
+TEST(Disk, ARenameMayLoseItsSourceAndNotReachItsTarget) {
+  std::set<std::vector<std::string>> found;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    Disk disk(seed);
+    Replace(disk, "text", 2);
+    disk.Carry(Op(Kind::kSyncDir, ""));
+    disk.Carry(Op(Kind::kRename, "f.tmp", "", "f"));
+    disk.PowerFailure();
+    found.insert(disk.Carry(Op(Kind::kList, "")).names);
+  }
+  EXPECT_EQ(found, (std::set<std::vector<std::string>>{{}, {"f"}, {"f.tmp"}, {"f", "f.tmp"}}));
+}
+
 TEST(Disk, TearsUnsyncedContents) {
   std::set<std::string> found;
   for (uint64_t seed = 0; seed < 200; ++seed) {
@@ -92,7 +131,8 @@ TEST(Disk, TearsUnsyncedContents) {
     disk.PowerFailure();
     found.insert(Text(disk.Carry(Op(Kind::kRead, "f")).data));
   }
-  EXPECT_EQ(found, (std::set<std::string>{"ab", "abc", "abcd", std::string("ab\0", 3), std::string("ab\0\0", 4)}));
+  EXPECT_EQ(found, (std::set<std::string>{"ab", "abc", "abcd", std::string("ab\0", 3), std::string("ab\0\0", 4),
+                                          std::string("ab\0d", 4), std::string("abc\0", 4)}));
 }
 
 TEST(Disk, DoesNotFindAFileWhoseFolderIsLost) {
@@ -112,7 +152,7 @@ TEST(Disk, DealsFaults) {
   disk.set_faults({.no_space = 1, .io_error = 1});
   EXPECT_TRUE(absl::IsResourceExhausted(disk.Carry(Op(Kind::kWrite, "f", "text")).status));
   EXPECT_TRUE(absl::IsUnknown(disk.Carry(Op(Kind::kSync, "f")).status));
-  EXPECT_EQ(disk.faults_dealt(), 2u);
+  EXPECT_EQ(disk.faults_dealt(), (FaultCounts{{"no space", 1}, {"sync error", 1}}));
 }
 
 }  // namespace

@@ -44,8 +44,8 @@ int RunOne(uint64_t seed, bool verbose, const std::string& traces) {
   std::cout << absl::StreamFormat(
       "seed %d digest %016x steps %d faults %d pushes %d duplicates %d stops %d failures %d "
       "simulated %.1f s calm %.1f s (%.2f of its time)\n",
-      seed, result.digest, result.steps, result.faults, result.pushes, result.duplicates, result.stops, result.failures,
-      Seconds(result.took), Seconds(result.calm_took), result.calm_share);
+      seed, result.digest, result.steps, Total(result.faults), result.pushes, result.duplicates, result.stops,
+      result.failures, Seconds(result.took), Seconds(result.calm_took), result.calm_share);
   if (!result.ok()) PrintFinding(seed, result);
   return result.ok() ? 0 : 1;
 }
@@ -60,7 +60,7 @@ int RunMany(uint64_t first, uint64_t count) {
       return 1;
     }
     sum.steps += result.steps;
-    sum.faults += result.faults;
+    Add(result.faults, sum.faults);
     sum.pushes += result.pushes;
     sum.duplicates += result.duplicates;
     sum.stops += result.stops;
@@ -71,7 +71,7 @@ int RunMany(uint64_t first, uint64_t count) {
   std::cout << absl::StreamFormat(
       "seeds %d first %d steps %d faults %d stops %d failures %d pushes %d duplicates %d "
       "slowest %d (%.2f of its time) lost: 0 doubled: 0\n",
-      count, first, sum.steps, sum.faults, sum.stops, sum.failures, sum.pushes, sum.duplicates, slowest,
+      count, first, sum.steps, Total(sum.faults), sum.stops, sum.failures, sum.pushes, sum.duplicates, slowest,
       sum.calm_share);
   return 0;
 }

@@ -35,9 +35,9 @@ std::string NetworkFaults::ToString() const {
 Network::Network(NetworkFaults faults, uint64_t seed, Agenda* agenda, Findings* findings, Deliver deliver)
     : faults_(faults), prng_(seed), agenda_(agenda), findings_(findings), deliver_(std::move(deliver)) {}
 
-bool Network::Deal(double chance) {
+bool Network::Deal(double chance, const char* kind) {
   if (!prng_.Chance(chance)) return false;
-  ++faults_dealt_;
+  ++faults_dealt_[kind];
   return true;
 }
 
@@ -110,26 +110,29 @@ void Network::Send(Life from, PeerId to, Message message) {
   parcel.message = OverTheWire(std::move(message));
   if (parcel.message == nullptr) return;
   const Life other = parcel.to_server ? connection.server : connection.dialer;
-  if (!Deal(faults_.loss)) Post(parcel, from, other);
-  if (Deal(faults_.duplicate)) Post(parcel, from, other);
-  if (!parcel.to_server && Deal(faults_.echo)) {
+  if (!Deal(faults_.loss, "lost")) Post(parcel, from, other);
+  if (Deal(faults_.duplicate, "doubled")) Post(parcel, from, other);
+  if (!parcel.to_server && Deal(faults_.echo, "echoed")) {
     agenda_->After(Duration(prng_.Below(Duration(10s).count())), [this, parcel] { Arrive(parcel); });
   }
 }
 
 void Network::Post(const Parcel& parcel, Life from, Life to) {
   Duration way = faults_.delay + Duration(prng_.Below(static_cast<uint64_t>(faults_.spread.count()) + 1));
-  if (Deal(faults_.straggle)) way *= 1 + prng_.Below(100);
+  if (Deal(faults_.straggle, "late")) way *= 1 + prng_.Below(100);
   Time arrival = agenda_->now() + way;
   if (const auto cut = cuts_.find({from, to}); cut != cuts_.end() && cut->second.until > agenda_->now()) {
-    ++faults_dealt_;
+    ++faults_dealt_[cut->second.loses ? "lost in a cut" : "held by a cut"];
     if (cut->second.loses) return;
     arrival = cut->second.until + way;
   }
+  Time& last = connections_[parcel.connection].last_arrival[parcel.to_server];
   if (faults_.in_order) {
-    Time& last = connections_[parcel.connection].last_arrival[parcel.to_server];
-    last = arrival = std::max(arrival, last);
+    arrival = std::max(arrival, last);
+  } else if (arrival < last) {
+    ++faults_dealt_["overtaken"];
   }
+  last = std::max(arrival, last);
   agenda_->At(arrival, [this, parcel] { Arrive(parcel); });
 }
 
@@ -144,7 +147,7 @@ void Network::Arrive(const Parcel& parcel) {
   if (listener == parcel.server) {
     deliver_(parcel.server, {parcel.accepted, *parcel.message});
   } else if (listener != Life::kNone && faults_.outlive) {
-    ++faults_dealt_;
+    ++faults_dealt_["to a successor"];
     if (connection.server != listener) Accept(connection, listener);
     deliver_(listener, {connection.accepted, *parcel.message});
   }
@@ -160,7 +163,7 @@ void Network::ResetOne() {
     if (connections_[id].open && connections_[id].server != Life::kNone) open.push_back(id);
   }
   if (open.empty()) return;
-  ++faults_dealt_;
+  ++faults_dealt_["reset"];
   Connection& connection = connections_[open[prng_.Below(open.size())]];
   ++connection.generation;
   connection.server = Life::kNone;

@@ -23,6 +23,7 @@
 #include "runtime/prng.h"
 #include "runtime/role.h"
 #include "tests/sim/agenda.h"
+#include "tests/sim/fault_counts.h"
 #include "tests/sim/findings.h"
 
 namespace downpour {
@@ -60,7 +61,7 @@ class Network {
   void ResetOne();  // a connection, drawn
   void Calm();      // no more faults, but for delays
 
-  uint64_t faults_dealt() const { return faults_dealt_; }
+  const FaultCounts& faults_dealt() const { return faults_dealt_; }
 
  private:
   struct Connection {
@@ -92,7 +93,7 @@ class Network {
   std::shared_ptr<const Message> OverTheWire(Message message);
   void Post(const Parcel& parcel, Life from, Life to);
   void Arrive(const Parcel& parcel);
-  bool Deal(double chance);
+  bool Deal(double chance, const char* kind);
 
   NetworkFaults faults_;
   Prng prng_;
@@ -104,7 +105,7 @@ class Network {
   std::map<std::string, Life> listeners_;
   std::map<Life, uint64_t> accepted_;  // count by listener
   std::map<std::pair<Life, Life>, CutState> cuts_;
-  uint64_t faults_dealt_ = 0;
+  FaultCounts faults_dealt_;
 };
 
 }  // namespace downpour

@@ -53,7 +53,7 @@ void Story::Begin() {
   chief_ = Life::kNone;
   stop_planned_ = stopping_ = false;
   booted_ = world_.now();
-  disk_faults_at_boot_ = world_.disk().faults_dealt();
+  disk_faults_at_boot_ = Total(world_.disk().faults_dealt());
   servers_started_.clear();
   watch_.Forget();
   if (boot_ > 1 && !draw_.same_servers) job_.cluster.parameter_server_count = static_cast<int64_t>(1 + prng_.Below(5));
@@ -149,7 +149,7 @@ bool Story::Survives(const Task& task) const {
 }
 
 bool Story::FailureHasCause() {
-  if (world_.disk().faults_dealt() > disk_faults_at_boot_) return true;
+  if (Total(world_.disk().faults_dealt()) > disk_faults_at_boot_) return true;
   if (draw_.damage && world_.process(chief_).chief->term() == 0) {
     // It found no whole checkpoint where there are some, and takes none of them for nothing. A person sets them aside.
     StorageOp remove;
@@ -173,11 +173,18 @@ void Story::KillAll() {
 
 void Story::StopEverything() {
   stopping_ = true;
-  if (draw_.by_signal && chief_ != Life::kNone) return world_.Stop(chief_);
+  if (draw_.by_signal && chief_ != Life::kNone) {
+    ++faults_["chief told to stop"];
+    return world_.Stop(chief_);
+  }
+  ++faults_["all stopped"];
   running_ = false;
   ++generation_;
   KillAll();
-  if (draw_.power_failure) world_.disk().PowerFailure();
+  if (draw_.power_failure) {
+    world_.disk().PowerFailure();
+    watch_.OnPowerFailure();
+  }
   if (draw_.damage) DamageOne();
   world_.agenda().After(Duration(prng_.Below(1000000000)), [this] { Begin(); });
 }
@@ -216,7 +223,9 @@ RunResult Story::Result() const {
   result.digest = world_.digest();
   result.steps = world_.steps();
   result.effects = world_.effects();
-  result.faults = world_.faults_dealt();
+  result.faults = faults_;
+  Add(world_.network().faults_dealt(), result.faults);
+  Add(world_.disk().faults_dealt(), result.faults);
   result.pushes = truth_.pushes_counted();
   result.duplicates = truth_.duplicates();
   result.stops = generation_ - 1;

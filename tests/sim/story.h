@@ -30,7 +30,7 @@ struct RunResult {
   uint64_t digest = 0;
   uint64_t steps = 0;    // of roles
   uint64_t effects = 0;  // that were carried out
-  uint64_t faults = 0;
+  FaultCounts faults;
   uint64_t pushes = 0;      // counted by slices
   uint64_t duplicates = 0;  // refused by slices
   int stops = 0;            // of everything at once
@@ -121,6 +121,7 @@ class Story {
   bool stopping_ = false;
   bool copy_damaged_ = false;
   uint64_t disk_faults_at_boot_ = 0;
+  FaultCounts faults_;                          // beside those of network and disk
   std::map<std::string, int> servers_started_;  // since then
   Time booted_;
 

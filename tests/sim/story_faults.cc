@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "chief/membership.h"
 #include "tests/schema/random_message.h"
 #include "tests/sim/story.h"
 
@@ -19,6 +20,7 @@ Duration Story::Around(Duration mean) {
 }
 
 void Story::Disturb() {
+  if (draw_.odd_data) ++faults_["another copy of the data"];
   Keep(draw_.faults.worker_crash, &Story::CrashWorker);
   Keep(draw_.faults.ps_crash, &Story::CrashPs);
   Keep(draw_.faults.chief_crash, &Story::CrashChief);
@@ -43,6 +45,7 @@ void Story::Keep(Duration mean, void (Story::*fault)()) {
 void Story::Crash(TaskRole kind) {
   const Life life = OneOf(world_.Alive(kind));
   if (life == Life::kNone) return;
+  ++faults_[absl::StrCat(NameOf(kind), " killed")];
   world_.Crash(life);
   StartAgain(life);
 }
@@ -50,6 +53,7 @@ void Story::Crash(TaskRole kind) {
 // In the middle of whatever it is at, its disk's operations too; the next one finds what those left.
 void Story::CrashChief() {
   if (chief_ == Life::kNone || stopping_) return;
+  ++faults_["chief killed"];
   world_.Kill(chief_);
   OnCrash(chief_);
 }
@@ -68,6 +72,7 @@ void Story::OnCrash(Life life) {
 void Story::StopWorker() {
   const Life life = OneOf(world_.Alive(TaskRole::kWorker));
   if (life == Life::kNone) return;
+  ++faults_["worker told to stop"];
   world_.Stop(life);
   if (prng_.Chance(0.3)) world_.agenda().After(Around(1s), [this, life] { world_.Stop(life); });
   ExpectGone(life, 25s);
@@ -85,6 +90,7 @@ void Story::ExpectGone(Life life, Duration within) {
 void Story::PauseOne() {
   const Life life = OneOf(world_.Alive());
   if (life == Life::kNone) return;
+  ++faults_[absl::StrCat(NameOf(world_.process(life).kind), " paused")];
   world_.Pause(life, std::min(Around(draw_.timing.dead_after), 2 * draw_.timing.dead_after));
 }
 
@@ -92,6 +98,7 @@ void Story::CutTwo() {
   const Life one = OneOf(world_.Alive());
   const Life other = OneOf(world_.Alive());
   if (one == other) return;
+  ++faults_["cut"];
   const Duration length = Around(draw_.timing.dead_after / 2);
   const bool loses = prng_.Chance(0.5);
   world_.network().Cut(one, other, length, loses);
@@ -102,7 +109,9 @@ void Story::ResetOne() { world_.network().ResetOne(); }
 
 void Story::Garble() {
   const Life life = OneOf(world_.Alive());
-  if (life != Life::kNone) world_.GiveMalformed(life);
+  if (life == Life::kNone) return;
+  ++faults_["malformed frame"];
+  world_.GiveMalformed(life);
 }
 
 void Story::Intrude() {
@@ -110,6 +119,7 @@ void Story::Intrude() {
   for (const auto& [name, task] : tasks_) {
     if (!task.start.endpoint.empty()) endpoints.push_back(task.start.endpoint);
   }
+  ++faults_["stranger"];
   const Life stranger = world_.StartStranger(endpoints);
   Random random(prng_.Next());
   for (size_t i = 0; i < endpoints.size(); ++i) {

@@ -153,7 +153,8 @@ void Truth::Install(const TraceRecord& record) {
 // The same pair under a new fence: nothing may come or go with it.
 void Truth::GoOn(const TraceRecord& record) {
   const uint64_t before = ToNumber(record.lease);
-  const auto held = lineages_.find({record.slice, {static_cast<uint32_t>(before >> 32), static_cast<uint32_t>(before)}});
+  const auto held =
+      lineages_.find({record.slice, {static_cast<uint32_t>(before >> 32), static_cast<uint32_t>(before)}});
   if (held == lineages_.end()) return Add(record, "it goes on with an epoch that never was");
   Lineage lineage = held->second;
   if (lineage.state.version != record.count) Add(record, "of another version than the slice had");

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <variant>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "ps/initial_values.h"
 #include "ps/shard.h"
@@ -23,11 +24,24 @@ void Watch::Add(const Process& process, const std::string& what) {
 void Watch::OnReceived(const Process& process, const Received& received) {
   if (const auto* push = std::get_if<Push>(&received.message)) push_ = *push;
   if (process.kind == TaskRole::kChief) {
+    if (const auto* beat = std::get_if<Heartbeat>(&received.message)) {
+      heard_[beat->from] = {process.life, world_->now(), process.away};
+    }
     if (const auto* join = std::get_if<Join>(&received.message)) {
       joiners_[{process.life, received.from}] = join->nonce;
     }
   } else if (process.kind == TaskRole::kWorker) {
-    if (const auto* reply = std::get_if<PushReply>(&received.message)) Answered(process.life, received.from, *reply);
+    if (const auto* reply = std::get_if<PushReply>(&received.message)) {
+      Answered(process.life, received.from, *reply);
+      Tell(process.life, *reply);
+    }
+    if (const auto* grant = std::get_if<Grant>(&received.message)) {
+      const std::vector<LeaseId> held = process.worker->holding();
+      if (std::count(held.begin(), held.end(), grant->lease) == 0) told_.erase({process.life, grant->lease});
+    }
+    if (const auto* reply = std::get_if<LeaseDoneReply>(&received.message); reply != nullptr && !reply->committed) {
+      for (auto& [slice, told] : told_[{process.life, reply->lease}]) told.applied = 0;  // late answers may steer back
+    }
     if (const auto* reply = std::get_if<PullReply>(&received.message)) {
       in_flight_[{process.life, received.from}].window = reply->window;
     }
@@ -51,6 +65,45 @@ void Watch::OnTrace(const Process& process, const TraceRecord& record) {
   }
 }
 
+// A new holder asks every slice first, and computes only what one of them lacks.
+void Watch::OnCompute(const Process& process, const Compute& compute) {
+  const auto* step = std::get_if<TrainStep>(&compute.request);
+  if (step == nullptr) return;
+  const std::map<SliceId, Told>& told = told_[{process.life, step->lease}];
+  const std::string name = absl::StrCat("computes lease ", ToNumber(step->lease), " step ", step->step, ", ");
+  if (told.size() < oracle_->grid().size()) Add(process, name + "and has not heard of every slice how far that is");
+  const bool lacked =
+      std::any_of(told.begin(), told.end(), [step](const auto& item) { return item.second.applied < step->step; });
+  if (!lacked) Add(process, name + "which every slice has told it to have counted");
+}
+
+// From the moment at which a manifest has its name, until its loss is synced, it may survive alone.
+void Watch::OnStored(const StorageOp& op) {
+  if (op.kind == StorageOp::Kind::kRename && absl::EndsWith(op.target, "/MANIFEST")) CheckNamed(op.target);
+  if (op.kind == StorageOp::Kind::kRemove && world_->disk().MaySurvive(op.path + "/MANIFEST")) {
+    world_->findings().Add(absl::StrCat("the manifest of ", op.path, " may outlive what it names, which is removed"));
+  }
+}
+
+void Watch::OnPowerFailure() {
+  if (world_->draw().damage) return;  // an earlier stop may have
+  for (const std::string& file : world_->disk().Files("checkpoints/")) {
+    if (absl::EndsWith(file, "/MANIFEST")) CheckNamed(file);
+  }
+}
+
+void Watch::CheckNamed(const std::string& manifest) {
+  Findings& findings = world_->findings();
+  const absl::StatusOr<Manifest> read = DecodeManifest(world_->disk().ReadSeen(manifest).value_or(""));
+  if (!read.ok()) return findings.Add(absl::StrCat(manifest, " is none: ", std::string(read.status().message())));
+  for (size_t i = 0; i < read->records.size(); ++i) {
+    const absl::Status record = ReadRecord(*read, i).status();
+    if (!record.ok()) {
+      return findings.Add(absl::StrCat(manifest, " may outlive what it names: ", std::string(record.message())));
+    }
+  }
+}
+
 void Watch::AfterStep(const Process& process) {
   for (SliceId slice : touched_) CheckServed(process, slice);
   touched_.clear();
@@ -59,7 +112,10 @@ void Watch::AfterStep(const Process& process) {
   }
   sent_.clear();
   push_.reset();
-  if (process.chief != nullptr) CheckChief(process);
+  if (process.chief != nullptr) {
+    CheckChief(process);
+    CheckLost(process);
+  }
   if (process.worker != nullptr && process.worker->holding().size() > static_cast<size_t>(world_->draw().leases_held)) {
     Add(process, "holds more leases than it may");
   }
@@ -91,7 +147,8 @@ void Watch::CheckChief(const Process& process) {
           absl::StrCat("slice ", i, " goes back from epoch ", ToString(epochs_[i]), " to ", ToString(epochs[i])));
     }
   }
-  if (chief.settled() && (epochs != settled_epochs_ || chief.committed() != committed_)) {
+  const bool leads = chief.state() <= JobState::kRunning || chief.state() == JobState::kCancelling;
+  if (leads && chief.settled() && (epochs != settled_epochs_ || chief.committed() != committed_)) {
     settled_epochs_ = epochs;
     committed_ = chief.committed();
     for (size_t i = 0; i < epochs.size(); ++i) {
@@ -112,6 +169,20 @@ void Watch::CheckChief(const Process& process) {
       Add(process, absl::StrCat(ToNumber(holder), " holds leases and has no name"));
     }
   }
+}
+
+// Silence counts while the chief listens: what came during its own absence it has yet to hear.
+void Watch::CheckLost(const Process& process) {
+  const std::vector<Incarnation> lost = process.chief->lost();
+  for (const Incarnation task : lost) {
+    const Heard& heard = heard_[task];
+    if (std::count(lost_.begin(), lost_.end(), task) > 0 || heard.by != process.life) continue;
+    const Duration silence = world_->now() - heard.at - (process.away - heard.away);
+    if (silence < world_->draw().timing.dead_after) {
+      Add(process, absl::StrCat("holds ", ToNumber(task), " dead, and has listened for ", Seconds(silence), " s"));
+    }
+  }
+  lost_ = lost;
 }
 
 absl::StatusOr<SliceState> Watch::ReadRecord(const Manifest& manifest, size_t index) const {

@@ -6,11 +6,12 @@
 //
 // Findings, beside the truth log's own:
 //   ps      serves a pair that its records do not make; answers, values or snapshot records that are not its state
-//   worker  pushes a gradient under another name, from other values than it says, beyond the ps's window; holds too
-//   much chief   an incarnation given twice; an epoch or version going back; a lease committed that some slice's
-//   current epoch
-//           lacks; a manifest that is not durable, does not cover what it says or holds no consistent pairs; an end
-//           with success before a durable checkpoint holds every lease
+//   worker  pushes a gradient under another name, from other values than it says, beyond the ps's window; computes a step
+//           before every slice has told it how far the lease is, or one that none lacks; holds too much
+//   chief   an incarnation given twice; an epoch or version going back; a lease committed that some slice's current epoch
+//           lacks; somebody held dead whom it did not listen to for so long; a manifest that is not durable, does not
+//           cover what it says or holds no consistent pairs, or that may outlive what it names; an end with success
+//           before a durable checkpoint holds every lease
 #pragma once
 
 #include <cstdint>
@@ -35,6 +36,9 @@ class Watch {
   void OnReceived(const Process& process, const Received& received);
   void OnSend(PeerId to, const Message& message) { sent_.emplace_back(to, message); }
   void OnTrace(const Process& process, const TraceRecord& record);
+  void OnCompute(const Process& process, const Compute& compute);
+  void OnStored(const StorageOp& op);
+  void OnPowerFailure();
   void AfterStep(const Process& process);
 
   // Of the newest round whose manifest was called durable.
@@ -73,10 +77,18 @@ class Watch {
   };
   void CheckWindow(const Process& process, PeerId to, const Push& push);
   void Answered(Life worker, PeerId ps, const PushReply& reply);
+  // What a slice told a worker of a lease.
+  struct Told {
+    SliceEpoch epoch;
+    Step applied = 0;
+  };
+  void Tell(Life worker, const PushReply& reply);
+  void CheckLost(const Process& chief);
   void CheckCounted(const Process& process, const TraceRecord& record);
   void CheckServed(const Process& process, SliceId slice);
   void CheckChief(const Process& process);
   void CheckManifest(Round round);
+  void CheckNamed(const std::string& manifest);
   void CheckSummary();
   absl::StatusOr<SliceState> ReadRecord(const Manifest& manifest, size_t index) const;
   void Add(const Process& process, const std::string& what);
@@ -100,7 +112,15 @@ class Watch {
   IntervalSet committed_;
   std::map<uint64_t, uint32_t> evaluated_;  // values by versions digest
   std::map<std::pair<Life, PeerId>, InFlight> in_flight_;
-  std::optional<Push> push_;  // that the ps at hand steps on
+  std::map<std::pair<Life, LeaseId>, std::map<SliceId, Told>> told_;
+  struct Heard {
+    Life by{};
+    Time at;
+    Duration away{};  // as Process::away, then
+  };
+  std::map<Incarnation, Heard> heard_;
+  std::vector<Incarnation> lost_;  // as the chief last had them
+  std::optional<Push> push_;       // that the ps at hand steps on
 };
 
 }  // namespace downpour

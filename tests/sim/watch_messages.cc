@@ -33,7 +33,17 @@ void Watch::Answered(Life worker, PeerId ps, const PushReply& reply) {
   });
 }
 
+void Watch::Tell(Life worker, const PushReply& reply) {
+  for (const PushReply::Item& item : reply.slices) {
+    if (item.refusal != SliceRefusal::kNone) continue;
+    Told& told = told_[{worker, reply.lease}][item.slice];
+    if (told.epoch < item.epoch) told = {item.epoch, 0};
+    if (told.epoch == item.epoch) told.applied = std::max(told.applied, item.applied);
+  }
+}
+
 void Watch::Check(const Process& process, PeerId to, const Welcome& welcome) {
+  heard_[welcome.you] = {process.life, world_->now(), process.away};
   const uint64_t nonce = joiners_[{process.life, to}];
   const auto [given, fresh] = given_.emplace(welcome.you, nonce);
   if (!fresh && given->second != nonce) Add(process, "one incarnation for two processes");

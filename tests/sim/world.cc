@@ -14,6 +14,7 @@ namespace downpour {
 namespace {
 
 constexpr int kSigterm = 15;
+constexpr int kLongPause = 4;  // from dead_after divided by this on, silence may be one's own
 
 }  // namespace
 
@@ -189,6 +190,7 @@ void World::Carry(Process& process, Effect& effect) {
     CarryStorage(process, std::move(*op));
   } else if (auto* compute = std::get_if<Compute>(&effect)) {
     if (process.device == nullptr) return findings_->Add(absl::StrCat(process.name, " has no device to compute on"));
+    watch_->OnCompute(process, *compute);
     process.device->Run(std::move(*compute));
   } else if (const auto* record = std::get_if<TraceRecord>(&effect)) {
     watch_->OnTrace(process, *record);
@@ -208,6 +210,7 @@ void World::CarryStorage(Process& process, StorageOp op) {
   agenda_.At(process.disk_free, [this, life = process.life, op = std::move(op)] {
     if (!processes_[static_cast<size_t>(life)]->alive) return;
     StorageDone done = disk_.Carry(op);
+    if (done.status.ok()) watch_->OnStored(op);
     if (absl::IsInvalidArgument(done.status)) findings_->Add(std::string(done.status.message()));
     Give(life, std::move(done));
   });
@@ -241,11 +244,12 @@ void World::Pause(Life life, Duration length) {
   if (!target.alive || target.paused) return;
   Digest(target, "stopped");
   target.paused = true;
-  agenda_.After(length, [this, life] {
+  agenda_.After(length, [this, life, length] {
     Process& woken = process(life);
     if (!woken.alive) return;
     Digest(woken, "continued");
     woken.paused = false;
+    if (length > draw_.timing.dead_after / kLongPause) woken.away += length;
     std::deque<Input> held = std::move(woken.held);
     woken.held.clear();
     // What was due during the pause: the timer or the messages first, as it comes.

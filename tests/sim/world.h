@@ -51,6 +51,7 @@ struct Process {
   Time disk_free;
   bool alive = true;
   bool paused = false;
+  Duration away{};                 // in pauses so long that it must notice them
   std::deque<Input> held;          // what arrived during the pause
   std::optional<int> crash_after;  // effects that are still carried out
 };
@@ -97,9 +98,9 @@ class World {
 
   Agenda& agenda() { return agenda_; }
   Network& network() { return network_; }
+  const Network& network() const { return network_; }
   const Disk& disk() const { return disk_; }
   Disk& disk() { return disk_; }
-  uint64_t faults_dealt() const { return network_.faults_dealt() + disk_.faults_dealt(); }
   const Draw& draw() const { return draw_; }
   Findings& findings() { return *findings_; }
   Time now() const { return agenda_.now(); }

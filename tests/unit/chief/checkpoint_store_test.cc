@@ -131,7 +131,8 @@ TEST_F(CheckpointStoreTest, DiscardTakesTheWholeFolderAndTheManifestFirst) {
   store.Discard({1, 2});
   Settle();
   EXPECT_THAT(disk.Paths(), SizeIs(2));
-  EXPECT_THAT(removed, ElementsAre("checkpoints/1-2/MANIFEST", "checkpoints/1-2"));
+  EXPECT_THAT(removed, ElementsAre("checkpoints/1-2/MANIFEST", "checkpoints/1-2", "checkpoints/1-2"))
+      << "the second of them syncs";
 }
 
 }  // namespace
