@@ -1,7 +1,21 @@
-"""Counts the test cases of Meson's JUnit report and prints the closing line. Exits 1 if any failed or none ran."""
+"""Counts the test cases of Meson's reports, names the slowest programs, and prints the closing line.
 
+    count_tests.py build/meson-logs       exits 1 if any failed or none ran
+"""
+
+import json
+import pathlib
 import sys
 import xml.etree.ElementTree as ElementTree
+
+
+SLOWEST = 10
+
+
+def print_slowest(log):
+    runs = [json.loads(line) for line in log.read_text().splitlines()]
+    for run in sorted(runs, key=lambda run: -run["duration"])[:SLOWEST]:
+        print(f"{run['duration']:7.1f} s  {run['name']}")
 
 
 def count(report):
@@ -20,6 +34,8 @@ def count(report):
 
 
 if __name__ == "__main__":
-    passed, failed, skipped = count(sys.argv[1])
+    logs = pathlib.Path(sys.argv[1])
+    print_slowest(logs / "testlog.json")
+    passed, failed, skipped = count(logs / "testlog.junit.xml")
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     sys.exit(1 if failed or not passed else 0)

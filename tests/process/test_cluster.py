@@ -8,7 +8,7 @@ import subprocess
 import sys
 import unittest
 
-from cluster import BUILD, LONG, ROOT, Process, ProcessTest, free_port, kill
+from cluster import BUILD, LONG, ROOT, Process, ProcessTest, free_port, kill, wait_for_death
 
 SSHD = shutil.which("sshd") or shutil.which("/usr/sbin/sshd")
 HOSTS = """
@@ -91,6 +91,7 @@ class SshTest(DeployTest):
         self.assertIn("RUNNING", out)
 
         kill(tasks["worker-1"], signal.SIGKILL)
+        wait_for_death(tasks["worker-1"])
         code, _, err = self.up("--set", "training.batchSize=32")
         self.assertEqual(code, 0, err)
         again = self.tasks()
