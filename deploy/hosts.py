@@ -60,13 +60,15 @@ class Host:
             self.ssh += ["-F", options.ssh_config]
 
     def run(self, script, data=None, check=True):
-        """Runs a script in the host's folder; (exit code, stdout). `data` is its standard input."""
+        """Runs a script in the host's folder; (exit code, stdout). `data` is its standard input. With `check` any exit code
+        but 0 is an error; that of a host that does not answer always is, since the script said nothing then."""
         folder = shlex.quote(self.dir)
         command = f"mkdir -p {folder} && cd {folder} || exit 1\n{USE_KEYS}\n{REMOTE}\n{script}"
         done = subprocess.run([*self.ssh, self.name, f"sh -c {shlex.quote(command)}"], input=data, capture_output=True)
         out, err = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace").strip()
-        if done.returncode and check:
-            raise HostError(self, err or out.strip() or f"exit code {done.returncode}", done.returncode == UNREACHABLE)
+        unreachable = done.returncode == UNREACHABLE
+        if unreachable or (done.returncode and check):
+            raise HostError(self, err or out.strip() or f"exit code {done.returncode}", unreachable)
         return done.returncode, out
 
     def attach(self, script):

@@ -6,9 +6,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import unittest
 
-from cluster import BUILD, LONG, ROOT, Process, ProcessTest, free_port, kill, wait_for_death
+from cluster import LONG, PROGRAMS, ROOT, TOOL, Process, ProcessTest, free_port, kill, wait_for_death
 
 SSHD = shutil.which("sshd") or shutil.which("/usr/sbin/sshd")
 HOSTS = """
@@ -27,6 +28,13 @@ def is_alive(pid):
 
 
 class DeployTest(ProcessTest):
+    @classmethod
+    def setUpClass(cls):
+        """The programs as they are released: most of a built one's bytes are for debuggers."""
+        cls.install = cls.enterClassContext(tempfile.TemporaryDirectory(prefix="downpour-install-"))
+        for program in (TOOL, *PROGRAMS.values()):
+            subprocess.run(["strip", "-o", f"{cls.install}/{program.name}", program], check=True)
+
     def setUp(self):
         super().setUp()
         self.hosts = self.folder / "lab.hosts"
@@ -40,7 +48,7 @@ class DeployTest(ProcessTest):
         return done.returncode, done.stdout, done.stderr
 
     def up(self, *words):
-        return self.cluster("up", self.job_file, "--install", BUILD, "--port", self.port, *words)
+        return self.cluster("up", self.job_file, "--install", self.install, "--port", self.port, *words)
 
 
 @unittest.skipUnless(SSHD and shutil.which("ssh"), "sshd or ssh is not there: clusters are not brought up")
@@ -124,15 +132,15 @@ class SshTest(DeployTest):
         self.assertEqual(self.tasks(), {})
 
     def test_the_doctor_compares_the_hosts(self):
-        code, out, err = self.cluster("doctor", self.job_file, "--install", BUILD)
+        code, out, err = self.cluster("doctor", self.job_file, "--install", self.install)
         self.assertEqual(code, 0, out + err)
         for part in ("h0, as chief:", "h1, as ps:", "h1, as worker:", "h2, as worker:", "1,000 examples, fingerprint "):
             self.assertIn(part, out)
-        code, out, err = self.cluster("doctor", self.job_file, "--install", BUILD, "--set", "data.train.images=/nowhere")
+        code, out, err = self.cluster("doctor", self.job_file, "--install", self.install, "--set", "data.train.images=/nowhere")
         self.assertEqual(code, 1)
         self.assertIn("PROBLEM", out)
         self.daemons["h2"].end()
-        code, _, err = self.cluster("doctor", self.job_file, "--install", BUILD)
+        code, _, err = self.cluster("doctor", self.job_file, "--install", self.install)
         self.assertEqual(code, 1)
         self.assertIn("h2 does not answer", err)
 
