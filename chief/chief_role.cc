@@ -85,10 +85,7 @@ class ChiefRole::Core {
 // ---- Membership -----------------------------------------------------------------------------------------------------
 
 void ChiefRole::Core::Hear(PeerId from, const Join& join) {
-  if (chief_.ended()) {
-    return chief_.turn.out.SendTo(
-        from, Refused{RefusalCode::kJobOver, true, absl::StrCat("the job is over: ", NameOf(chief_.state))});
-  }
+  if (chief_.ended()) return lifecycle_.TellEnd(from);
   const Membership::Verdict verdict = chief_.members.Admit(chief_.turn.now, from, join);
   if (verdict.task == nullptr) {
     NoteRefusal(from, join, verdict.refusal);
@@ -104,10 +101,10 @@ void ChiefRole::Core::Hear(PeerId from, const Join& join) {
   if (verdict.replaced) lifecycle_.Lost(*verdict.replaced, "it was started again");
   if (chief_.ended()) return;
   chief_.turn.out.SendTo(from, Welcome{.you = task.incarnation,
-                                           .term = chief_.term,
-                                           .name = task.name,
-                                           .job = chief_.journal.record().job,
-                                           .run = chief_.journal.record().run});
+                                       .term = chief_.term,
+                                       .name = task.name,
+                                       .job = chief_.journal.record().job,
+                                       .run = chief_.journal.record().run});
 }
 
 // Who asks again and again for a name that is taken may do so: it counts once.

@@ -307,16 +307,25 @@ void Lifecycle::SayGoodbye() {
   chief_.members.TakeSilent(chief_.turn.now);
   std::vector<Task*> members = chief_.members.Alive(TaskRole::kPs);
   for (Task* worker : chief_.members.Alive(TaskRole::kWorker)) members.push_back(worker);
-  const bool recorded = !chief_.journal.record().ended.empty() && chief_.journal.durable();
-  const bool nothing_left = members.empty() && !chief_.rounds.active() && recorded;
+  const bool nothing_left = members.empty() && !chief_.rounds.active() && EndIsRecorded();
   if (nothing_left || chief_.turn.now >= goodbye_by_) return WriteSummary();
+  if (chief_.turn.now < next_goodbye_) return;
   // Nobody may leave before the end is on disk; if that cannot be, they are told at last.
   const bool is_last = goodbye_by_ - chief_.turn.now <= chief_.options.timing.control_retry;
-  if (chief_.turn.now < next_goodbye_ || (!recorded && !is_last)) return;
+  if (!EndIsRecorded() && !is_last) return;
   next_goodbye_ = chief_.turn.now + chief_.options.timing.control_retry;
-  for (const Task* task : members) {
-    chief_.turn.out.SendTo(task->control, JobEnd{chief_.state == JobState::kSucceeded, exit_why_});
-  }
+  for (const Task* task : members) SendEnd(task->control);
+}
+
+// To one who comes too late.
+void Lifecycle::TellEnd(PeerId to) {
+  if (EndIsRecorded()) SendEnd(to);
+}
+
+bool Lifecycle::EndIsRecorded() const { return !chief_.journal.record().ended.empty() && chief_.journal.durable(); }
+
+void Lifecycle::SendEnd(PeerId to) {
+  chief_.turn.out.SendTo(to, JobEnd{chief_.state == JobState::kSucceeded, exit_why_});
 }
 
 void Lifecycle::WriteSummary() {

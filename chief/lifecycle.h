@@ -44,6 +44,7 @@ class Lifecycle {
   void Fail(const std::string& why, int exit_code = 1);
   void Stop(const StopRequested& stop);
   void SayGoodbye();
+  void TellEnd(PeerId to);  // once it is on disk
 
  private:
   void Ready(const Startup::Outcome& outcome);
@@ -64,6 +65,8 @@ class Lifecycle {
   bool AllDurable() const;
   std::string HowToGoOn() const;
   void End(JobState state, const std::string& why, int exit_code);
+  bool EndIsRecorded() const;
+  void SendEnd(PeerId to);
   void WriteSummary();
   void Quit(int exit_code, const std::string& why);
 

@@ -57,7 +57,6 @@ enum class RefusalCode : uint8_t {
   kDataDiffers,      // for good: this worker's data is not the job's
   kUnknown,          // not, or no longer, a member: join anew
   kEjected,          // for good: broke the protocol
-  kJobOver,          // for good
 };
 struct Refused {
   RefusalCode code{};

@@ -247,9 +247,8 @@ TEST_F(ChiefRoleTest, WhoComesAfterTheEndIsToldSo) {
   Join late = cluster->worker[1].join;
   late.nonce = 77;
   cluster->Say(PeerId{99}, late);
-  ASSERT_THAT(cluster->Sent<Refused>(PeerId{99}), SizeIs(1));
-  EXPECT_EQ(cluster->Sent<Refused>(PeerId{99})[0].code, RefusalCode::kJobOver);
-  EXPECT_TRUE(cluster->Sent<Refused>(PeerId{99})[0].for_good);
+  ASSERT_THAT(cluster->Sent<JobEnd>(PeerId{99}), SizeIs(1));
+  EXPECT_TRUE(cluster->Sent<JobEnd>(PeerId{99})[0].succeeded);
 }
 
 TEST_F(ChiefRoleTest, NothingHappensAfterItsExit) {

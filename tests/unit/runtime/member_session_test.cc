@@ -275,6 +275,12 @@ TEST_F(MemberSessionTest, AFailedJobEndsItWithOne) {
   EXPECT_EQ(exit_->code, 1);
 }
 
+TEST_F(MemberSessionTest, OneThatComesTooLateEndsWithTheJob) {
+  Receive(JobEnd{true, "done"});
+  ASSERT_TRUE(exit_.has_value());
+  EXPECT_EQ(exit_->code, 0);
+}
+
 TEST_F(MemberSessionTest, LogLinesGoWithHeartbeatsUntilTheChiefHasThem) {
   session_.Say(Severity::kWarning, "early", effects_);
   Welcomed();
