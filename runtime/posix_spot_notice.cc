@@ -15,7 +15,8 @@ namespace downpour {
 namespace {
 
 constexpr Duration kEvery = 1s;
-constexpr auto kPatience = std::chrono::seconds(1);  // to connect, and to answer
+constexpr auto kToConnect = std::chrono::seconds(1);
+constexpr auto kToAnswer = std::chrono::seconds(5);  // or this is taken for no cloud: once, for good
 constexpr size_t kLongestAnswer = 4096;
 constexpr size_t kLongestQuote = 100;
 constexpr int kOk = 200;
@@ -39,9 +40,9 @@ struct Answer {
 class Client {
  public:
   explicit Client(const std::string& server) : http_(server) {
-    http_.set_connection_timeout(kPatience);
-    http_.set_read_timeout(kPatience);
-    http_.set_write_timeout(kPatience);
+    http_.set_connection_timeout(kToConnect);
+    http_.set_read_timeout(kToAnswer);
+    http_.set_write_timeout(kToAnswer);
   }
   Answer Get(const std::string& path, const httplib::Headers& headers) {
     std::string body;

@@ -5,7 +5,7 @@
 //   });
 //
 // Order: `notify` is called once at most, from a thread of this one's; after the destructor no more.
-// Cost: a request a second, which waits for a second at most: so neither a notice of 30 s nor an end waits for long.
+// Cost: a request a second, which waits for some seconds at most: so neither a notice of 30 s nor an end waits for long.
 // Errors: where no metadata server answers at the start this is no cloud's machine, and nobody is asked again. One that
 //   falls silent later is asked on.
 // Source: GCE: instance/preempted and instance/maintenance-event, with Metadata-Flavor both ways. EC2: IMDSv2 (a token

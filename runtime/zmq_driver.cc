@@ -253,15 +253,14 @@ void ZmqDriver::Close() {
 void ZmqDriver::Do(Dial& dial) {
   CHECK(dial.peer != PeerId::kNone && dial.peer < PeerId::kFirstAccepted) << "not a number to dial with";
   CHECK(!links_.contains(dial.peer)) << "dialled twice";
-  absl::StatusOr<ZmqSocket> socket = Connect(context_, dial.endpoint, keys(), dial.to);
-  if (!socket.ok()) {
-    LOG(WARNING) << OneLine(std::string(socket.status().message()), kMaxLogBytes);
+  absl::StatusOr<WatchedSocket> link = ConnectWatched(context_, dial.endpoint, keys(), dial.to);
+  if (!link.ok()) {
+    LOG(WARNING) << OneLine(std::string(link.status().message()), kMaxLogBytes);
     return;
   }
-  if (absl::StatusOr<ZmqMonitor> monitor = ZmqMonitor::Watch(context_, *socket); monitor.ok()) {
-    link_monitors_.emplace(dial.peer, *std::move(monitor));
-  }
-  links_.emplace(std::piecewise_construct, std::tuple(dial.peer), std::forward_as_tuple(*std::move(socket), dial.to));
+  link_monitors_.emplace(dial.peer, std::move(link->monitor));
+  links_.emplace(std::piecewise_construct, std::tuple(dial.peer),
+                 std::forward_as_tuple(std::move(link->socket), dial.to));
 }
 
 void ZmqDriver::Do(HangUp& hang_up) {

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -43,6 +44,18 @@ ZmqMonitor::Event ZmqMonitor::Next() {
     default:
       return Event::kNone;
   }
+}
+
+absl::StatusOr<WatchedSocket> ConnectWatched(ZmqContext& context, const std::string& endpoint, const KeyRing* keys,
+                                             PeerRole to) {
+  std::optional<ZmqMonitor> monitor;
+  absl::StatusOr<ZmqSocket> socket = Connect(context, endpoint, keys, to, [&](ZmqSocket& dialler) {
+    absl::StatusOr<ZmqMonitor> watch = ZmqMonitor::Watch(context, dialler);
+    if (watch.ok()) monitor.emplace(*std::move(watch));
+    return watch.status();
+  });
+  if (!socket.ok()) return socket.status();
+  return WatchedSocket{*std::move(socket), *std::move(monitor)};
 }
 
 }  // namespace downpour

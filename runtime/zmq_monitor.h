@@ -1,13 +1,15 @@
 // What becomes of a socket's attempts to connect and to shake hands, which ZeroMQ itself only does and does not tell.
 //
-//   absl::StatusOr<ZmqMonitor> monitor = ZmqMonitor::Watch(context, socket);
-//   while (monitor->Next() != ZmqMonitor::Event::kNone) ...
+//   absl::StatusOr<WatchedSocket> link = ConnectWatched(context, endpoint);
+//   while (link->monitor.Next() != ZmqMonitor::Event::kNone) ...
 //
-// Order: as it happened; from Watch on.
+// Order: as it happened; from Watch on. What is refused is not tried again: whoever dials first and watches then may never
+//   hear of it.
 // Cost: ZeroMQ's thread waits where a thousand events were not read.
 // Threads: that of the socket.
 #pragma once
 
+#include <string>
 #include <zmq.hpp>
 
 #include "absl/status/statusor.h"
@@ -34,5 +36,13 @@ class ZmqMonitor {
   explicit ZmqMonitor(zmq::socket_t socket) : socket_(std::move(socket)) {}
   zmq::socket_t socket_;
 };
+
+struct WatchedSocket {
+  ZmqSocket socket;
+  ZmqMonitor monitor;
+};
+// As Connect, watched from before the first attempt on.
+absl::StatusOr<WatchedSocket> ConnectWatched(ZmqContext& context, const std::string& endpoint,
+                                             const KeyRing* keys = nullptr, PeerRole to = PeerRole::kChief);
 
 }  // namespace downpour

@@ -219,7 +219,8 @@ absl::StatusOr<ZmqSocket> Listen(ZmqContext& context, const std::string& endpoin
   return ZmqSocket(std::move(socket->get()), bound.substr(std::string("tcp://").size()));
 }
 
-absl::StatusOr<ZmqSocket> Connect(ZmqContext& context, const std::string& endpoint, const KeyRing* keys, PeerRole to) {
+absl::StatusOr<ZmqSocket> Connect(ZmqContext& context, const std::string& endpoint, const KeyRing* keys, PeerRole to,
+                                  const Watch& watch) {
   if (absl::Status status = CheckDialable(endpoint); !status.ok()) return status;
   const bool curve = keys != nullptr && !IsIpc(endpoint);
   if (curve && keys->Of(to).empty()) {
@@ -232,6 +233,7 @@ absl::StatusOr<ZmqSocket> Connect(ZmqContext& context, const std::string& endpoi
   if (!socket.ok()) return socket;
   try {
     if (curve) SpeakCurveAsDialler(socket->get(), *keys, to);
+    if (absl::Status status = watch ? watch(*socket) : absl::OkStatus(); !status.ok()) return status;
     socket->get().connect(address->spelled);
   } catch (const zmq::error_t& error) {
     return absl::InvalidArgumentError(absl::StrCat("cannot dial ", endpoint, ": ", error.what()));

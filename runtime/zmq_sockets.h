@@ -15,6 +15,7 @@
 // Tests: tests/unit/runtime/zmq_sockets_test.cc.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <utility>
 #include <zmq.hpp>
@@ -53,9 +54,10 @@ class ZmqSocket {
 
 // Null keys: there are none.
 absl::StatusOr<ZmqSocket> Listen(ZmqContext& context, const std::string& endpoint, const KeyRing* keys = nullptr);
-// `to` is who is to be there: nobody else has that key.
+// `to` is who is to be there: nobody else has that key. `watch` gets the socket before it dials, to miss nothing.
+using Watch = std::function<absl::Status(ZmqSocket&)>;
 absl::StatusOr<ZmqSocket> Connect(ZmqContext& context, const std::string& endpoint, const KeyRing* keys = nullptr,
-                                  PeerRole to = PeerRole::kChief);
+                                  PeerRole to = PeerRole::kChief, const Watch& watch = nullptr);
 
 // OK if `endpoint` is one to listen on: without keys only loopback and ipc.
 absl::Status CheckListenable(const std::string& endpoint, bool with_keys = false);

@@ -48,11 +48,9 @@ ChiefClient::ChiefClient(std::string endpoint, ZmqContext context, ZmqSocket soc
 absl::StatusOr<ChiefClient> ChiefClient::Dial(const std::string& endpoint, const KeyRing* keys) {
   absl::StatusOr<ZmqContext> context = ZmqContext::Create(/*io_threads=*/1);
   if (!context.ok()) return context.status();
-  absl::StatusOr<ZmqSocket> socket = Connect(*context, endpoint, keys);
-  if (!socket.ok()) return socket.status();
-  absl::StatusOr<ZmqMonitor> monitor = ZmqMonitor::Watch(*context, *socket);
-  if (!monitor.ok()) return monitor.status();
-  return ChiefClient(endpoint, *std::move(context), *std::move(socket), *std::move(monitor), keys != nullptr);
+  absl::StatusOr<WatchedSocket> link = ConnectWatched(*context, endpoint, keys);
+  if (!link.ok()) return link.status();
+  return ChiefClient(endpoint, *std::move(context), std::move(link->socket), std::move(link->monitor), keys != nullptr);
 }
 
 bool ChiefClient::TryAsk() { return channel_.Send("", Encode(StatusRequest{})) == ZmqChannel::Sending::kSent; }

@@ -20,7 +20,7 @@
 
 namespace downpour {
 
-inline constexpr Duration kStatusTimeout = 2s;
+inline constexpr Duration kStatusTimeout = 5s;  // of a chief that is there; one that is not says so at once
 
 class ChiefClient {
  public:

@@ -45,8 +45,7 @@ void Send(ZmqChannel& channel, const std::vector<Payload>& frames) {
 
 void Knock(Target& target) {
   const KeyRing stranger = target.Stranger();
-  ZmqSocket socket = Connect(target.context, target.endpoint, &stranger).value();
-  ZmqMonitor monitor = ZmqMonitor::Watch(target.context, socket).value();
+  auto [socket, monitor] = ConnectWatched(target.context, target.endpoint, &stranger).value();
   while (true) {
     zmq::pollitem_t item{monitor.socket(), 0, ZMQ_POLLIN, 0};
     zmq_poll(&item, 1, -1);

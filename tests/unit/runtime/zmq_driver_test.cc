@@ -66,6 +66,7 @@ TEST_P(ZmqDriverTest, TwoHundredRepliesOfAMegabyteFromOneStepAllArriveInOrder) {
   peer.Send(PullOf(200));
   for (uint64_t i = 0; i < 200; ++i) ASSERT_EQ(peer.Receive<PullReply>().request, i);
   peer.Send(Leave{});
+  EXPECT_EQ(role.join(), 7);
 }
 
 TEST_P(ZmqDriverTest, AWindowOfEightNeverLosesAReply) {
@@ -77,6 +78,7 @@ TEST_P(ZmqDriverTest, AWindowOfEightNeverLosesAReply) {
     if (i < 192) peer.Send(PullOf(1));
   }
   peer.Send(Leave{});
+  EXPECT_EQ(role.join(), 7);
 }
 
 TEST_P(ZmqDriverTest, JunkIsMalformedOrNothingAndOthersAreServed) {
@@ -118,6 +120,7 @@ TEST_P(ZmqDriverTest, AFloodDelaysNeitherTicksNorOtherPeers) {
   flooding = false;
   flood.join();
   good.Send(Leave{});
+  EXPECT_EQ(role.join(), 7);
 }
 
 TEST_P(ZmqDriverTest, ARoleMayDialSendAndHangUpInOneStep) {
@@ -191,6 +194,7 @@ TEST_P(ZmqDriverTest, WhoIsHungUpOnIsHeardNoMore) {
   other.Send(Leave{});
   EXPECT_EQ(other.Receive<StatusReply>().json, "1");
   other.Send(JobEnd{});
+  EXPECT_EQ(role.join(), 0);
 }
 
 }  // namespace

@@ -95,6 +95,7 @@ TEST(ZmqDriverWorldTest, TheTraceIsWrittenBeforeWhatFollowsIsSent) {
   std::getline(std::ifstream(dir / "trace"), line);
   EXPECT_EQ(line, "acked 0 9 2 0 0.0 0 0");
   peer.Send(Leave{});
+  EXPECT_EQ(role.join(), 0);
 }
 
 // Completions of storage and device come back as inputs, each under its ticket.

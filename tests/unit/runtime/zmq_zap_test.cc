@@ -24,8 +24,7 @@ class ZmqZapTest : public testing::Test {
 
   // What becomes of a dialler's first handshake.
   ZmqMonitor::Event Knock(const std::string& endpoint, const KeyRing* keys) {
-    ZmqSocket socket = Connect(context_, endpoint, keys).value();
-    ZmqMonitor monitor = ZmqMonitor::Watch(context_, socket).value();
+    auto [socket, monitor] = ConnectWatched(context_, endpoint, keys).value();
     while (true) {
       if (zap_) zap_->Serve();
       zmq::pollitem_t item{monitor.socket(), 0, ZMQ_POLLIN, 0};
@@ -98,10 +97,14 @@ TEST_F(ZmqZapTest, OneHandlerDecides) {
 // Nobody to ask: the key is right, and yet nobody comes in before somebody is there to say so.
 TEST_F(ZmqZapTest, WithoutAHandlerNobodyComesIn) {
   ZmqChannel listener(Listen(context_, "127.0.0.1:0", &keys_.chief).value(), ZmqChannel::Side::kListener);
-  ZmqSocket socket = Connect(context_, listener.socket().endpoint(), &keys_.worker).value();
   zmq::socket_t events(context_.get(), zmq::socket_type::pair);
-  ASSERT_EQ(zmq_socket_monitor(socket.get().handle(), "inproc://all", ZMQ_EVENT_ALL), 0);
-  events.connect("inproc://all");
+  const auto watch_all = [&](ZmqSocket& dialler) {
+    EXPECT_EQ(zmq_socket_monitor(dialler.get().handle(), "inproc://all", ZMQ_EVENT_ALL), 0);
+    events.connect("inproc://all");
+    return absl::OkStatus();
+  };
+  const ZmqSocket socket =
+      Connect(context_, listener.socket().endpoint(), &keys_.worker, PeerRole::kChief, watch_all).value();
   for (uint16_t event = 0; event != ZMQ_EVENT_DISCONNECTED && event != ZMQ_EVENT_CONNECT_RETRIED;) {
     zmq::message_t what, where;
     ASSERT_TRUE(events.recv(what) && events.recv(where));

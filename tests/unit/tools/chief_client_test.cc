@@ -39,9 +39,11 @@ TEST(ChiefClientTest, AHostThatNobodyKnowsIsNamed) {
 }
 
 TEST(ChiefClientTest, SilenceEndsWithTheTimeout) {
-  FakeChief chief([] { return std::vector<Payload>(); });
+  int asked = 0;
+  FakeChief chief([&] { return ++asked == 1 ? Encode(StatusReply{"{}"}) : std::vector<Payload>(); });
   auto client = ChiefClient::Dial(chief.endpoint());
   ASSERT_TRUE(client.ok());
+  ASSERT_TRUE(client->AskStatus(kLong).ok());  // so that it is connected
   const absl::Status status = client->AskStatus(1s).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(status.message()), HasSubstr("connected, but no answer in 1 s"));

@@ -184,8 +184,10 @@ TEST_F(LocalRunTest, AServerThatEndsByItselfLeavesTheWordToTheChief) {
 }
 
 TEST_F(LocalRunTest, AKilledChiefIsStartedAgainWhereItListened) {
-  cluster_.chief_program = Script("chief", "echo \"$@\"\n" + Announce() + "[ -e " + Path("again") +
-                                               " ] && exit 0\ntouch " + Path("again") + "; read code <" + Path("fifo"));
+  // It leaves its mark before anybody can know of it, and kill it.
+  const std::string mark = Path("again");
+  cluster_.chief_program = Script("chief", "echo \"$@\"\n[ -e " + mark + " ] && again=yes\ntouch " + mark + "\n" +
+                                               Announce() + "[ $again ] && exit 0\nread code <" + Path("fifo"));
   cluster_.worker_program = Script("worker", "kill -9 $(tr -dc '0-9:,' <" + Path("chief.json") +
                                                  " | cut -d: -f4 | cut -d, -f1)\n"
                                                  "exec /bin/sleep 1000");
