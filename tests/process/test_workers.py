@@ -34,7 +34,8 @@ class WorkerTest(ProcessTest):
         # A failure of the last minute is what `degraded` means.
         self.assertEqual(self.tool("status", "--job-dir", self.job_dir)[0], 1)
         leases = status["progress"]["leasesCommitted"] + 20
-        everybody_computes = lambda s: all(task_of(s, f"worker-{i}").get("step") for i in range(3))
+        computes = lambda worker: worker.get("step") and worker["pid"] not in killed
+        everybody_computes = lambda s: all(computes(task_of(s, f"worker-{i}")) for i in range(3))
         status = self.wait_until(lambda s: s["progress"]["leasesCommitted"] > leases and everybody_computes(s))
         run.signal(signal.SIGINT)
         code, _ = run.finish()
