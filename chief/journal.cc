@@ -1,5 +1,6 @@
 #include "chief/journal.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -53,7 +54,7 @@ absl::StatusOr<std::pair<uint64_t, JobRecord>> DecodeJobRecord(const std::string
   };
   if (!json.is_object() || number(json, "number") == 0) return absl::DataLossError("is not a job's record");
   JobRecord record{.run = number(json, "run"),
-                   .began_unix_ms = static_cast<int64_t>(number(json, "beganUnixMs")),
+                   .began_unix_ms = static_cast<int64_t>(std::min<uint64_t>(number(json, "beganUnixMs"), INT64_MAX)),
                    .chiefs = number(json, "chiefs"),
                    .job = words("job"),
                    .data = {},

@@ -299,6 +299,7 @@ std::string SummaryText(const ChiefParts& chief) {
                {"pushesAcknowledged", chief.members.Totals(TaskRole::kWorker).pushes_acknowledged},
                {"pushesApplied", servers.pushes_applied},
                {"pushesDuplicate", servers.pushes_duplicate},
+               {"pushesRefused", servers.pushes_refused},
                {"pushesSkipped", servers.pushes_skipped},
                {"staleness", OfStaleness(servers.staleness)},
                {"chiefRestarts", ChiefRestarts(chief)},

@@ -28,6 +28,7 @@ struct Tally {
   const char* words;
 };
 constexpr Tally kTallies[] = {{"pushesApplied", "/pushes/applied", "pushes took effect"},
+                              {"pushesRefused", "/pushes/refused", "sent again after a refusal"},
                               {"pushesDuplicate", "/pushes/duplicate", "duplicates refused"},
                               {"leasesHandedOn", "/recovery/leasesHandedOn", "leases handed on"},
                               {"batchesRecomputed", "/recovery/batchesRecomputed", "batches computed again"}};

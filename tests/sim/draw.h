@@ -60,6 +60,7 @@ struct Draw {
   bool damage = false;         // and a file of the job folder is damaged
   bool by_signal = false;      // the stop is SIGTERM to the chief, which ends the job in good order
   bool same_servers = false;   // their number stays, so that workers that outlive a stop go on
+  int servers_later = 0;       // after a stop; 0: as drawn then
   bool odd_data = false;       // the last worker has another copy of the data
   std::string ToString() const;
 };

@@ -56,7 +56,10 @@ void Story::Begin() {
   disk_faults_at_boot_ = Total(world_.disk().faults_dealt());
   servers_started_.clear();
   watch_.Forget();
-  if (boot_ > 1 && !draw_.same_servers) job_.cluster.parameter_server_count = static_cast<int64_t>(1 + prng_.Below(5));
+  if (boot_ > 1 && !draw_.same_servers) {
+    const int later = draw_.servers_later;
+    job_.cluster.parameter_server_count = later > 0 ? later : static_cast<int64_t>(1 + prng_.Below(5));
+  }
   std::erase_if(tasks_, [this](const auto& item) { return !Survives(item.second); });
 
   StartChiefSoon();
@@ -228,6 +231,7 @@ RunResult Story::Result() const {
   Add(world_.disk().faults_dealt(), result.faults);
   result.pushes = truth_.pushes_counted();
   result.duplicates = truth_.duplicates();
+  result.restored = truth_.restored();
   result.stops = generation_ - 1;
   result.failures = failures_;
   result.took = world_.now().time_since_epoch();

@@ -33,6 +33,7 @@ struct RunResult {
   FaultCounts faults;
   uint64_t pushes = 0;      // counted by slices
   uint64_t duplicates = 0;  // refused by slices
+  uint64_t restored = 0;    // pairs that slices took from a checkpoint, each bit for bit as it was snapshotted
   int stops = 0;            // of everything at once
   int failures = 0;         // of the job, each for a cause
   Duration took{};          // simulated

@@ -67,6 +67,28 @@ TEST(Story, SeedsDealEveryKindOfFault) {
   EXPECT_GT(sum.failures, 1);
 }
 
+// Whole slices move, values, slots and counters bit for bit: a pair that differs from the snapshot is a finding.
+TEST(Story, ACheckpointOfTwoServersGoesOnOnAnyNumber) {
+  for (const int servers : {1, 2, 3, 5}) {
+    for (const OptimizerKind optimizer : {OptimizerKind::kSgd, OptimizerKind::kMomentum, OptimizerKind::kAdam}) {
+      Draw draw = CalmDraw(/*seed=*/1, /*workers=*/2, /*servers=*/2);
+      draw.job.training.optimizer.kind = optimizer;
+      draw.job.checkpoint.every = 200ms;
+      draw.generations = 2;
+      draw.calm_after = 60s;
+      draw.stop_after = 500ms;
+      draw.servers_later = servers;
+      const uint64_t steps = Plan(draw.job, draw.train_examples).total_steps();
+      const uint64_t slices = GridOf(draw.job.model)->size();
+      const RunResult result = Story(draw, {}).Run();
+      EXPECT_EQ(result.finding, "") << servers << " ps";
+      EXPECT_EQ(result.stops, 1) << servers << " ps";
+      EXPECT_EQ(result.restored, slices) << servers << " ps";
+      EXPECT_GT(result.pushes, steps * slices) << "what no checkpoint held is computed again";
+    }
+  }
+}
+
 // One lease of three steps, two slices: any process may die at any moment of its life.
 TEST(Story, ACrashBeforeAnyEffectOfASmallClusterLosesAndDoublesNothing) {
   for (const int servers : {1, 2}) {

@@ -171,6 +171,7 @@ void Truth::Settle(Lineage& lineage, const SliceState& shown, const std::string&
     CheckRecord({static_cast<uint32_t>(lineage.from_round >> 32), static_cast<uint32_t>(lineage.from_round)}, shown,
                 absl::StrCat(where, ": restored ", Place(shown.slice, shown.epoch)));
     lineage.state = shown;
+    ++restored_;
   }
   lineage.checksums[lineage.state.version] = Crc32c(lineage.state.values.bytes());
 }
