@@ -161,9 +161,8 @@ void Assignment::ReadDone(SliceId slice, SliceEpoch epoch, const StorageDone& do
   if (const absl::Status status = CheckRecord(record, done); !status.ok()) {
     const std::string path = ShardPath(manifest.round, manifest.files[record.file].name);
     if (!absl::IsNotFound(status) && !absl::IsDataLoss(status)) {
-      failure_ =
-          absl::StrCat(path, ": the record at byte ", record.offset,
-                       " cannot be read, and may be whole: ", Words(status), ". Mend that, then go on with --resume");
+      failure_ = absl::StrCat(path, ": the record at byte ", record.offset,
+                              " cannot be read, and may be whole: ", Words(status), ". Mend that first");
       return;
     }
     TakeOlder(slice, absl::StrCat(path, ": the record at byte ", record.offset, " is damaged: ", Words(status)));

@@ -28,6 +28,7 @@ struct ChiefOptions {
   std::string job_dir;  // for people; the role's own paths are relative to it
   std::string host;
   uint32_t pid = 0;
+  std::string command = {};  // that people type to start the job again; with --resume it goes on from a checkpoint
   bool resume = false;
   uint64_t nonce = 0;  // drawn by the process at start: names the run, if the job begins with it
   Timing timing;

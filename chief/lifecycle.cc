@@ -121,7 +121,7 @@ void Lifecycle::Advance() {
   if (chief_.ended()) return SayGoodbye();
   if (!chief_.assignment.failure().empty()) return Fail(chief_.assignment.failure());
   if (chief_.state != JobState::kCancelling) chief_.recovery.Advance();
-  if (!chief_.recovery.failure().empty()) return Fail(absl::StrCat(chief_.recovery.failure(), ". ", HowToGoOn()));
+  if (!chief_.recovery.failure().empty()) return Fail(chief_.recovery.failure());
   Settle();
   if (chief_.state == JobState::kQueued || chief_.state == JobState::kPreparing) Prepare();
   if (chief_.state == JobState::kRunning) Train();
@@ -169,7 +169,7 @@ void Lifecycle::FailIfTooManySkips() {
   const uint64_t skipped = chief_.members.Totals(TaskRole::kPs).pushes_skipped;
   if (skipped > static_cast<uint64_t>(chief_.job.training.max_skipped_pushes)) {
     Fail(absl::StrCat(skipped, " pushes were not finite and were skipped, more than training.maxSkippedPushes (",
-                      chief_.job.training.max_skipped_pushes, ") allows: try a lower learning rate. ", HowToGoOn()));
+                      chief_.job.training.max_skipped_pushes, ") allows: try a lower learning rate"));
   }
 }
 
@@ -224,10 +224,9 @@ void Lifecycle::StartRound() {
 
 std::string Lifecycle::HowToGoOn() const {
   const auto& durable = chief_.rounds.durable();
-  if (!durable) return "There is no checkpoint yet: start the job again";
+  if (!durable) return absl::StrCat("There is no checkpoint yet: start it again with ", chief_.CommandToGoOn());
   return absl::StrCat("The last checkpoint is ", CheckpointDir(durable->round), " with ", durable->committed.Count(),
-                      " leases: go on from it with downpour run JOB.yaml --job-dir ", chief_.options.job_dir,
-                      " --resume");
+                      " leases: go on from it with ", chief_.CommandToGoOn());
 }
 
 void Lifecycle::Lost(const Task& task, const std::string& why) {
@@ -281,15 +280,15 @@ void Lifecycle::Cancel() {
     if (chief_.rounds.active()) return;
     if (!std::exchange(last_round_begun_, true)) return StartRound();
   }
-  End(JobState::kCancelled, absl::StrCat(exit_why_, ". ", HowToGoOn()), exit_code_);
+  End(JobState::kCancelled, exit_why_, exit_code_);
 }
 
 void Lifecycle::End(JobState state, const std::string& why, int exit_code) {
   if (chief_.ended()) return;  // several things may go wrong in one step; the first is the reason
   chief_.state = state;
-  chief_.error = state == JobState::kSucceeded ? "" : why;
   exit_code_ = exit_code;
-  exit_why_ = why;
+  exit_why_ = state == JobState::kSucceeded ? why : absl::StrCat(why, ". ", HowToGoOn());
+  chief_.error = state == JobState::kSucceeded ? "" : exit_why_;
   chief_.rounds.Stop();
   // Whoever reads of the end in the journal finds the summary too, if only with the counts so far.
   chief_.storage.Run(ReplaceFile("summary.json", SummaryText(chief_)), [this](const StorageDone&) {
@@ -298,7 +297,7 @@ void Lifecycle::End(JobState state, const std::string& why, int exit_code) {
   });
   goodbye_by_ = chief_.turn.now + kGoodbye;
   next_goodbye_ = chief_.turn.now;
-  if (state == JobState::kFailed) chief_.turn.out.Error(why);
+  if (state == JobState::kFailed) chief_.turn.out.Error(exit_why_);
   SayGoodbye();
 }
 

@@ -4,6 +4,8 @@
 
 #include <filesystem>
 #include <iostream>
+#include <string>
+#include <vector>
 
 #include "absl/flags/flag.h"
 #include "chief/chief_role.h"
@@ -13,12 +15,24 @@
 #include "runtime/posix_job_file.h"
 #include "runtime/posix_main.h"
 #include "runtime/posix_process.h"
+#include "schema/text.h"
 
 ABSL_FLAG(std::string, job, "", "the job file");
 ABSL_FLAG(std::string, job_dir, "", "the job folder: what the chief writes lies in it");
 ABSL_FLAG(std::string, listen, "127.0.0.1:0", "where to listen, HOST:PORT or ipc:///PATH; port 0: the kernel chooses");
 ABSL_FLAG(bool, resume, false, "go on from the newest valid checkpoint in the job folder");
 ABSL_FLAG(downpour::Settings, set, {}, "KEY=VALUE, an entry of the job file to override; may be given several times");
+ABSL_FLAG(std::string, command, "", "what people are told to type to start the job again; without, this command line");
+
+namespace {
+
+std::string OwnCommand(int argc, char** argv) {
+  std::vector<std::string> words(argv, argv + argc);
+  std::erase_if(words, [](const std::string& word) { return word.starts_with("--resume"); });
+  return downpour::ShellCommand(words);
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   using namespace downpour;
@@ -51,10 +65,12 @@ int main(int argc, char** argv) {
     if (const absl::Status status = AlsoLogTo(folder + "/logs", "chief"); !status.ok()) return EndMain(status);
   }
 
+  const std::string command = absl::GetFlag(FLAGS_command);
   ChiefRole role({.job = job.job,
                   .job_dir = folder,
                   .host = HostName(),
                   .pid = static_cast<uint32_t>(getpid()),
+                  .command = command.empty() ? OwnCommand(argc, argv) : command,
                   .resume = absl::GetFlag(FLAGS_resume),
                   .nonce = RandomNonce(),
                   .timing = {}});

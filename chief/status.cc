@@ -235,7 +235,7 @@ Json OfNext(const ChiefParts& chief) {
     next.push_back(absl::StrCat("downpour evaluate", dir));
     next.push_back(absl::StrCat("downpour export", dir, " --out model.safetensors"));
   } else if (chief.ended()) {
-    next.push_back(absl::StrCat("downpour run JOB.yaml", dir, chief.rounds.durable() ? " --resume" : ""));
+    next.push_back(chief.CommandToGoOn());
   } else {
     next.push_back(absl::StrCat("downpour watch --chief ", chief.endpoint));
   }

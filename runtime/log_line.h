@@ -13,6 +13,10 @@ namespace downpour {
 // `severity` is I, W, E or F.
 std::string LogPrefix(char severity, int64_t unix_ms);
 
+// Of a line that begins so, the time, in letters that sort by time, and what stands behind; of any other, nothing and all.
+std::string TimeOfLine(const std::string& line);
+std::string WordsOfLine(const std::string& line);
+
 // Whether the `count`th time that a peer causes something gets a line: a log that fills is an offence's second victim.
 inline bool WorthALine(uint64_t count) { return std::has_single_bit(count); }
 

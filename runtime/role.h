@@ -12,6 +12,7 @@
 //   come by constructor.
 #pragma once
 
+#include <csignal>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -65,7 +66,7 @@ struct ResourceSample {  // about once a second
   uint64_t resident_bytes = 0;
   uint64_t bytes_in = 0;
   uint64_t bytes_out = 0;
-  uint64_t refused = 0;      // handshakes: a key that nobody knows, or none
+  uint64_t refused = 0;           // handshakes: a key that nobody knows, or none
   std::string refused_from = {};  // the last address with such a key; empty: not known
 };
 // Comes twice where the notice that a machine will be taken away is followed by the signal of its shutdown: the second
@@ -75,9 +76,10 @@ struct StopRequested {
   std::string notice{};  // for people; empty: it was the signal
 };
 
-// "signal 15", or the notice.
+// "SIGTERM", or the notice.
 inline std::string Reason(const StopRequested& stop) {
-  return stop.notice.empty() ? "signal " + std::to_string(stop.signal) : stop.notice;
+  if (!stop.notice.empty()) return stop.notice;
+  return stop.signal == SIGINT ? "an interrupt (Ctrl-C, SIGINT)" : "SIGTERM";
 }
 
 using Input = std::variant<Started, Tick, Received, Malformed, StorageDone, ComputeDone, ResourceSample, StopRequested>;
@@ -86,7 +88,7 @@ using Input = std::variant<Started, Tick, Received, Malformed, StorageDone, Comp
 
 struct Dial {
   PeerId peer{};
-  std::string endpoint;             // host:port or ipc path
+  std::string endpoint;            // host:port or ipc path
   PeerRole to = PeerRole::kChief;  // who is to be there
 };
 struct HangUp {

@@ -76,4 +76,10 @@ std::string ShellWord(const std::string& word) {
   return quoted + "'";
 }
 
+std::string ShellCommand(const std::vector<std::string>& words) {
+  std::string command;
+  for (const std::string& word : words) command += (command.empty() ? "" : " ") + ShellWord(word);
+  return command;
+}
+
 }  // namespace downpour

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace downpour {
 
@@ -22,5 +23,6 @@ bool IsPlainName(std::string_view name);
 
 // As a shell takes it for one word, in commands that people are told to type.
 std::string ShellWord(const std::string& word);
+std::string ShellCommand(const std::vector<std::string>& words);
 
 }  // namespace downpour

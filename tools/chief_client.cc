@@ -22,20 +22,6 @@ Duration Left(std::chrono::steady_clock::time_point deadline) {
   return std::max<Duration>(Duration::zero(), deadline - std::chrono::steady_clock::now());
 }
 
-std::string WhyItHangsUp(bool has_keys) {
-  return has_keys ? "it hangs up: it has no keys or those of another cluster, or is no chief"
-                  : "it hangs up: it wants keys (--keys DIR), or is no chief";
-}
-
-// ZeroMQ does not say why an attempt failed, so one is made without it.
-std::string WhyNoConnection(const std::string& endpoint, bool has_keys) {
-  const std::optional<HostPort> address = ParseHostPort(endpoint);
-  if (!address) return "nobody listens there";
-  const TcpProbe probe = TryToConnect(*address);
-  if (!probe.no_address.empty()) return absl::StrCat(address->host, ": ", probe.no_address);
-  return probe.error == 0 ? WhyItHangsUp(has_keys) : absl::AsciiStrToLower(std::strerror(probe.error));
-}
-
 }  // namespace
 
 ChiefClient::ChiefClient(std::string endpoint, ZmqContext context, ZmqSocket socket, ZmqMonitor monitor, bool has_keys)
@@ -69,18 +55,34 @@ absl::StatusOr<std::optional<std::string>> ChiefClient::TryTake() {
   return std::nullopt;
 }
 
-std::optional<std::string> ChiefClient::WaitOrFail(bool to_send, Duration timeout) {
+// ZeroMQ does not say why an attempt failed, so one is made without it.
+ChiefClient::NoAnswer ChiefClient::WhyNoConnection() const {
+  const std::optional<HostPort> address = ParseHostPort(endpoint_);
+  if (!address) return {"nobody listens there"};
+  const TcpProbe probe = TryToConnect(*address);
+  if (!probe.no_address.empty()) return {absl::StrCat(address->host, ": ", probe.no_address)};
+  if (probe.error != 0) return {absl::AsciiStrToLower(std::strerror(probe.error))};
+  return HungUp();
+}
+
+ChiefClient::NoAnswer ChiefClient::HungUp() const {
+  const std::string why = "somebody listens there, and hangs up";
+  if (has_keys_) return {why, "It has no keys or those of another cluster, or is no chief"};
+  return {why, "A chief that wants keys does that: add --keys=DIR, the folder of its cluster's keys"};
+}
+
+std::optional<ChiefClient::NoAnswer> ChiefClient::WaitOrFail(bool to_send, Duration timeout) {
   zmq::pollitem_t items[] = {{channel_.socket().get(), 0, static_cast<short>(to_send ? ZMQ_POLLOUT : ZMQ_POLLIN), 0},
                              {monitor_.socket(), 0, ZMQ_POLLIN, 0}};
   zmq_poll(items, 2, std::chrono::ceil<std::chrono::milliseconds>(timeout).count());
   if (items[0].revents != 0) return std::nullopt;
   switch (monitor_.Next()) {
     case ZmqMonitor::Event::kNotConnected:
-      return WhyNoConnection(endpoint_, has_keys_);
+      return WhyNoConnection();
     case ZmqMonitor::Event::kKeyRefused:
-      return "it does not know our key: are these the keys of its cluster?";
+      return NoAnswer{"it does not know our key", "Give --keys=DIR, the folder of its cluster's keys"};
     case ZmqMonitor::Event::kNoCommonSpeech:
-      return WhyItHangsUp(has_keys_);
+      return HungUp();
     default:
       return std::nullopt;
   }
@@ -97,18 +99,20 @@ absl::StatusOr<std::string> ChiefClient::AskStatus(Duration timeout) {
       if (answer->has_value()) return **std::move(answer);
     }
     if (Left(deadline) == Duration::zero()) {
-      return Unreachable(absl::StrCat(asked ? "connected, but no answer in " : "no connection in ", waited));
+      if (!asked) return Unreachable({"no connection in " + waited});
+      return Unreachable({"connected, but no answer in " + waited, "It is very busy, stopped, or no chief"});
     }
     if (const auto why = WaitOrFail(/*to_send=*/!asked, Left(deadline))) return Unreachable(*why);
     asked = asked || TryAsk();
   }
 }
 
-absl::Status ChiefClient::Unreachable(const std::string& reason) const {
-  return absl::UnavailableError(absl::StrCat(
-      "cannot reach the chief at ", endpoint_, " (", reason,
-      "). Is it running? Try: downpour run JOB.yaml, or downpour-chief --job=JOB.yaml --listen=", endpoint_,
-      " --job_dir=DIR"));
+absl::Status ChiefClient::Unreachable(const NoAnswer& found) const {
+  const std::string start =
+      absl::StrCat("Is it running? Try: downpour run JOB.yaml, or downpour-chief --job=JOB.yaml --listen=", endpoint_,
+                   " --job_dir=DIR");
+  return absl::UnavailableError(absl::StrCat("cannot reach the chief at ", endpoint_, " (", found.why, "). ",
+                                             found.advice.empty() ? start : found.advice));
 }
 
 }  // namespace downpour

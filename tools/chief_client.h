@@ -39,9 +39,15 @@ class ChiefClient {
 
  private:
   ChiefClient(std::string endpoint, ZmqContext context, ZmqSocket socket, ZmqMonitor monitor, bool has_keys);
-  absl::Status Unreachable(const std::string& reason) const;
+  struct NoAnswer {
+    std::string why;
+    std::string advice = {};  // empty: start one
+  };
+  absl::Status Unreachable(const NoAnswer& found) const;
+  NoAnswer WhyNoConnection() const;
+  NoAnswer HungUp() const;
   // Lasts until something can be sent, has arrived, or an attempt to connect has failed, and says why it did.
-  std::optional<std::string> WaitOrFail(bool to_send, Duration timeout);
+  std::optional<NoAnswer> WaitOrFail(bool to_send, Duration timeout);
 
   std::string endpoint_;
   ZmqContext context_;  // before its sockets, which must be closed first

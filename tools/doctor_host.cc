@@ -56,7 +56,8 @@ std::string Bytes(uint64_t bytes) { return HumanBytes(static_cast<double>(bytes)
 Finding Room(const std::string& about, std::optional<uint64_t> there, uint64_t needed, const std::string& where,
              const std::string& remedy) {
   if (!there) return Warning(about, absl::StrCat("cannot be told", where), remedy);
-  const std::string what = absl::StrCat(Bytes(*there), " free", where, ", about ", Bytes(needed), " needed");
+  std::string what = absl::StrCat(Bytes(*there), " free", where);
+  if (needed > 0) absl::StrAppend(&what, ", about ", Bytes(needed), " needed");
   return *there >= needed ? Good(about, what) : Problem(about, what, remedy);
 }
 

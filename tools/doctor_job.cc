@@ -46,6 +46,12 @@ Findings LookAtCopy(const std::string& which, const DataSpec& data, const FilePa
                                        (*opened)->fingerprint()))};
 }
 
+Finding JudgeState(const std::string& job, const std::string& state, const std::string& error) {
+  const std::string what = absl::StrCat(Printable(job), " is ", Printable(state));
+  if (state != "FAILED" && state != "CANCELLED") return Good("job", what);
+  return Problem("job", absl::StrCat(what, ": ", Printable(error)), "mend what is named there, and go on as it says");
+}
+
 }  // namespace
 
 Findings LookAtJobData(const JobSpec& job) {
@@ -111,14 +117,7 @@ Finding LookAtOwnAddress(const std::string& endpoint) {
 }
 
 Findings JudgeStatus(const StatusView& status) {
-  Findings findings;
-  const std::string job = absl::StrCat(status.job, " is ", status.state);
-  if (status.state == "FAILED" || status.state == "CANCELLED") {
-    findings.push_back(Problem("job", absl::StrCat(job, ": ", Printable(status.error)),
-                               "go on from its last checkpoint with --resume"));
-  } else {
-    findings.push_back(Good("job", job));
-  }
+  Findings findings = {JudgeState(status.job, status.state, status.error)};
   for (const PendingView& pending : status.pending) {
     findings.push_back(Warning("job", absl::StrCat(pending.task, " ", Printable(pending.why)),
                                "start it; where it was started, its log tells more"));
@@ -133,5 +132,7 @@ Findings JudgeStatus(const StatusView& status) {
   }
   return findings;
 }
+
+Finding JudgeEnd(const SummaryView& summary) { return JudgeState(summary.job, summary.state, summary.error); }
 
 }  // namespace downpour

@@ -29,5 +29,6 @@ Findings LookAtAddresses(const std::vector<ClusterConfig>& sources);
 Finding LookAtOwnAddress(const std::string& endpoint);
 
 Findings JudgeStatus(const StatusView& status);
+Finding JudgeEnd(const SummaryView& summary);
 
 }  // namespace downpour

@@ -14,6 +14,6 @@ std::string HumanPercent(double share, int decimals = 1);  // 0.324 -> 32.4 %
 std::string HumanLoss(double loss);                        // four digits that matter
 
 // Words of a remote process as one line that is safe for a terminal: what could drive it becomes '?'.
-std::string Printable(std::string_view words, size_t limit = 1000);
+std::string Printable(std::string_view words, size_t limit = 4096);
 
 }  // namespace downpour

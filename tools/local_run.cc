@@ -75,7 +75,7 @@ void LocalRun::OnSignal(int signal) {
   }
   result_.stop_signal = signal;
   due_.clear();
-  AskChiefToEnd();
+  AskChiefToEnd(signal == SIGINT ? SIGINT : SIGTERM);
   talk_.Say("downpour run: stopping; once more to stop at once");
 }
 
@@ -220,11 +220,11 @@ void LocalRun::GiveUp(const std::string& cause) {
     talk_.Say("downpour run: " + cause);
   }
   due_.clear();
-  AskChiefToEnd();
+  AskChiefToEnd(SIGTERM);
 }
 
-void LocalRun::AskChiefToEnd() {
-  if (!std::exchange(chief_asked_to_end_, true)) supervisor_.Send(kChiefTask, SIGTERM);
+void LocalRun::AskChiefToEnd(int signal) {
+  if (!std::exchange(chief_asked_to_end_, true)) supervisor_.Send(kChiefTask, signal);
 }
 
 void LocalRun::LetMembersLeave() {
@@ -243,7 +243,8 @@ void LocalRun::ReadSummary() {
   const std::optional<ChiefLocation> location = announcement_.Look();
   if (!location) return;
   if (!result_.cause.empty()) {
-    const absl::Status recorded = RecordFailure(cluster_.job_dir, location->term, result_.cause);
+    const std::string why = absl::StrCat(result_.cause, ". ", HowToGoOn(cluster_.job_dir, cluster_.command));
+    const absl::Status recorded = RecordFailure(cluster_.job_dir, location->term, why);
     if (!recorded.ok()) talk_.Say("downpour run: " + std::string(recorded.message()));
   }
   const absl::StatusOr<FoundSummary> found = ReadSummaryOf(cluster_.job_dir, location->term);

@@ -72,7 +72,7 @@ class LocalRun {
   bool StartChief();                                            // false: it has given up
   bool StartMember(const std::string& task, uint32_t attempt);  // likewise
   void GiveUp(const std::string& cause);                        // asks the chief to end the job for this reason
-  void AskChiefToEnd();                                         // once: a second signal would kill it
+  void AskChiefToEnd(int signal);                               // once: a second signal would kill it
   void LetMembersLeave();
   void ReadSummary();
 

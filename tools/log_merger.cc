@@ -2,26 +2,14 @@
 
 #include <algorithm>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_format.h"
+#include "runtime/log_line.h"
 #include "tools/human_units.h"
 
 namespace downpour {
 namespace {
 
 constexpr size_t kLongestLine = 1 << 20;
-
-// Of "I 2024-11-20 10:43:05.123 ..." the time, in letters that sort by time; empty if the line has none.
-std::string TimeOf(const std::string& line) {
-  constexpr std::string_view kShape = "0000-00-00 00:00:00.000";
-  constexpr size_t kAfterSeverity = 2;
-  if (line.size() < kAfterSeverity + kShape.size()) return "";
-  const std::string time = line.substr(kAfterSeverity, kShape.size());
-  for (size_t i = 0; i < kShape.size(); ++i) {
-    if (kShape[i] == '0' ? !absl::ascii_isdigit(time[i]) : time[i] != kShape[i]) return "";
-  }
-  return time;
-}
 
 }  // namespace
 
@@ -40,7 +28,7 @@ void LogMerger::Add(const std::string& task, std::string_view bytes) {
 }
 
 void LogMerger::AddLine(const std::string& task, Source* source, const std::string& text) {
-  source->time = std::max(source->time, TimeOf(text));
+  source->time = std::max(source->time, TimeOfLine(text));
   lines_.push_back({source->time, task, text});
 }
 

@@ -21,6 +21,7 @@ struct LocalCluster {
   std::string job_file;
   std::string job_dir;
   std::vector<std::string> overrides;  // KEY=VALUE
+  std::string command = {};            // that people type to start it again
   bool resume = false;
   bool trace = false;  // into JOB_DIR/trace
   int servers = 1;

@@ -8,6 +8,9 @@
 namespace downpour {
 namespace {
 
+// Of every verb.
+constexpr const char* kCommonExitCodes = "2 bad command line, 130 and 143 ended by Ctrl-C and SIGTERM";
+
 void PrintHelp(const std::vector<const Verb*>& verbs, std::ostream& out) {
   out << "Downpour trains models on machines that come and go: a chief, parameter servers and workers.\n\nExamples:\n"
          "  downpour check JOB.yaml          what would run, and every error of the job file\n"
@@ -19,8 +22,8 @@ void PrintHelp(const std::vector<const Verb*>& verbs, std::ostream& out) {
     out << "  " << verb->name << std::string(width - verb->name.size() + 2, ' ') << verb->summary << "\n";
   }
   out << "\n`downpour help VERB` tells more; --version names this build.\n"
-         "Exit codes: 0 done, 1 the job failed, 2 bad command line, 69 chief unreachable, 78 bad job file, 130 and 143 "
-         "ended by Ctrl-C and SIGTERM.\n";
+         "Exit codes: 0 done, 1 the job failed, 69 chief unreachable, 78 bad job file, "
+      << kCommonExitCodes << ".\n";
 }
 
 std::vector<std::string> NamesOf(const std::vector<const Verb*>& verbs) {
@@ -52,6 +55,7 @@ std::string Suggestion(const CLI::App& app) {
 
 int RunVerb(const Verb& verb, std::vector<std::string> args, Streams streams) {
   CLI::App app(verb.summary + ".\n\nExamples:\n" + verb.examples, "downpour " + verb.name);
+  app.footer("Exit codes: " + verb.exit_codes + ", " + kCommonExitCodes + ".");  // before subcommands, which inherit it
   const std::function<int()> run = verb.set_up(app, streams);
   std::transform(args.begin(), args.end(), args.begin(), WithDashes);
   std::reverse(args.begin(), args.end());  // as CLI11 wants them

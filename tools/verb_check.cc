@@ -33,6 +33,6 @@ const Verb kCheckVerb = {"check", "Say what a job file would run, or everything 
                          "  downpour check job.yaml\n"
                          "  downpour check job.yaml --set training.epochs=3 --set cluster.workerCount=8\n"
                          "  downpour check job.yaml --config config.yaml --scale-tier premium-1\n",
-                         SetUp};
+                         "0 the job can run, 78 it cannot", SetUp};
 
 }  // namespace downpour

@@ -27,7 +27,7 @@ struct Options {
 struct Entry {
   Round round;
   std::optional<Checkpoint> checkpoint;  // nothing: no manifest that can be read
-  std::string state;                     // valid, damaged or unfinished
+  std::string state;                     // complete, damaged or unfinished
   std::string why;
   uint64_t bytes() const {
     uint64_t sum = 0;
@@ -44,7 +44,7 @@ Entry LookAt(const std::string& job_dir, Round round) {
     return {round, std::nullopt, unfinished ? "unfinished" : "damaged", std::string(checkpoint.status().message())};
   }
   const absl::Status files = CheckFiles(*checkpoint);
-  return {round, *std::move(checkpoint), files.ok() ? "valid" : "damaged", std::string(files.message())};
+  return {round, *std::move(checkpoint), files.ok() ? "complete" : "damaged", std::string(files.message())};
 }
 
 std::string ListTable(const std::vector<Entry>& entries) {
@@ -145,15 +145,16 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
     AddFormatOption(*verb, "table, or json as docs/CHECKPOINT_FORMAT.md has it", &options->json);
     return verb;
   };
-  CLI::App* list = add("list", "Newest first: when it was written, what it holds, whether its files are there");
+  CLI::App* list = add(
+      "list",
+      "Newest first: when it was written, what it holds; complete: its files are there, each as long as it should be");
   list->add_option("--job-dir", options->checkpoint.job_dir, "The job's folder")->required()->type_name("DIR");
-  CLI::App* verify = add("verify", "Read every byte against its checksum");
+  CLI::App* verify = add("verify", "Read every byte of the complete ones against its checksum");
   AddCheckpointOption(*verify, &options->checkpoint, "Which one; without it all of them");
   CLI::App* inspect = add("inspect", "Its plan, how far the data are, variables, slots and versions");
   AddCheckpointOption(*inspect, &options->checkpoint, "Which one; without it the newest valid one");
   inspect->add_flag("--slices", options->each_slice, "Each slice too");
   app.require_subcommand(1);
-  app.footer("Exit codes: 0 done, 1 there is none, or something is damaged.");
   return [=] {
     if (list->parsed()) return List(*options, streams);
     return verify->parsed() ? Verify(*options, streams) : Inspect(*options, streams);
@@ -166,6 +167,6 @@ const Verb kCheckpointVerb = {"checkpoint", "List, verify or inspect the checkpo
                               "  downpour checkpoint list --job-dir runs/first\n"
                               "  downpour checkpoint verify --job-dir runs/first\n"
                               "  downpour checkpoint inspect --job-dir runs/first --checkpoint 1-4 -o json\n",
-                              SetUp};
+                              "0 done, 1 there is none, or something is damaged", SetUp};
 
 }  // namespace downpour

@@ -140,6 +140,6 @@ const Verb kConfigVerb = {"config", "Show the settings in force, and where each 
                           "  downpour config show --origin\n"
                           "  TF_CONFIG='{...}' downpour config show --role ps --origin\n"
                           "  downpour config show job.yaml --set training.epochs=3 --origin\n",
-                          SetUp};
+                          "0 done, 78 bad job file", SetUp};
 
 }  // namespace downpour

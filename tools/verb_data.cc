@@ -32,6 +32,6 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
 }  // namespace
 
 const Verb kDataVerb = {"data", "Draw a data set, so that nothing need be downloaded",
-                        "  downpour data digits --out digits\n", SetUp};
+                        "  downpour data digits --out digits\n", "0 done, 1 it cannot be written", SetUp};
 
 }  // namespace downpour

@@ -57,9 +57,9 @@ Findings CompareClocks(const std::string& status_json, const StatusView& status)
 Findings LookAtRunningJob(const StatusSource& source) {
   const absl::StatusOr<Answer> answer = StatusAsker(source).Ask();
   if (!answer.ok()) {
-    return {Problem("chief", std::string(answer.status().message()), "start the chief, or correct its address")};
+    return {Problem("chief", std::string(answer.status().message()), "do as it says, or correct the address")};
   }
-  if (answer->summary) return {Good("job", absl::StrCat("is over: ", answer->summary->state))};
+  if (answer->summary) return {JudgeEnd(*answer->summary)};
   Findings findings = {
       Good("chief", absl::StrCat("answers, in protocol ", kProtocolVersion, " as this program speaks it"))};
   Append(CompareClocks(answer->json, *answer->status), &findings);
@@ -110,7 +110,9 @@ int Examine(const Options& options, Streams streams) {
   }
   Append(LookAtAddresses(sources.configs), &findings);
   if (!options.listen.empty()) findings.push_back(LookAtOwnAddress(options.listen));
-  if (!options.running.chief.empty() || ReadChiefLocation(options.running.job_dir).ok()) {
+  // Of a job file the folder may be one that is still to be made.
+  const bool to_be_there = options.job.job_file.empty() && !options.running.job_dir.empty();
+  if (!options.running.chief.empty() || to_be_there || ReadChiefLocation(options.running.job_dir).ok()) {
     Append(LookAtRunningJob(options.running), &findings);
   }
   return Print(findings, streams.out);
@@ -127,7 +129,6 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
   app.add_option("--cluster", options->cluster, "A file like TF_CONFIG, or none");
   app.add_option("--chief", options->running.chief, "Where the chief of a running job listens, HOST:PORT");
   app.add_option("--job-dir", options->running.job_dir, "The job folder: its disk, and its chief if it has one");
-  app.footer("Exit codes: 0 no problem, though there may be warnings, 1 problems.");
   return [options, streams] { return Examine(*options, streams); };
 }
 
@@ -137,6 +138,6 @@ const Verb kDoctorVerb = {"doctor", "Find what would keep a job from running wel
                           "  downpour doctor job.yaml\n"
                           "  downpour doctor job.yaml --role worker --chief h0:7000\n"
                           "  downpour doctor --job-dir runs/first\n",
-                          SetUp};
+                          "0 no problem, though there may be warnings, 1 problems", SetUp};
 
 }  // namespace downpour

@@ -118,6 +118,6 @@ const Verb kEvaluateVerb = {
     "  downpour evaluate --job-dir runs/first --checkpoint 1-4 -o json\n"
     "  downpour evaluate --job-dir runs/first --set data.eval.images=mine/images-idx3-ubyte \\\n"
     "                    --set data.eval.labels=mine/labels-idx1-ubyte\n",
-    SetUp};
+    "0 done, 1 there is no valid checkpoint, or the data cannot be read, 78 what --set gives does not fit", SetUp};
 
 }  // namespace downpour

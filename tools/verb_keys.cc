@@ -64,6 +64,6 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
 const Verb kKeysVerb = {"keys", "Make the keys by which the processes of a cluster know each other",
                         "  downpour keys new --out keys\n"
                         "  downpour keys renew --keys keys worker\n",
-                        SetUp};
+                        "0 done, 1 the folder cannot be read or written", SetUp};
 
 }  // namespace downpour

@@ -115,9 +115,8 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
   auto options = std::make_shared<Options>();
   AddSourceOptions(app, &options->source);
   AddFormatOption(app, "table or json", &options->json);
-  app.footer(
-      "Reads the newest valid checkpoint: with --chief the job folder has to be seen from here too.\n"
-      "Exit codes: 0 nothing is lost or doubled, 1 something is, 69 the chief cannot be reached.");
+  app.footer("Reads the newest valid checkpoint: with --chief the job folder has to be seen from here too.\n" +
+             app.get_footer());
   return [options, streams] { return Run(*options, streams); };
 }
 
@@ -126,6 +125,6 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
 const Verb kLedgerVerb = {"ledger", "Show that every sample took effect exactly once on every slice",
                           "  downpour ledger --job-dir runs/first\n"
                           "  downpour ledger --chief h0:7000 -o json\n",
-                          SetUp};
+                          "0 nothing is lost or doubled, 1 something is, 69 the chief cannot be reached", SetUp};
 
 }  // namespace downpour

@@ -108,6 +108,6 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
 const Verb kLogsVerb = {"logs", "Show what the tasks of a job logged, one of them or all in order of time",
                         "  downpour logs --job-dir runs/first\n"
                         "  downpour logs worker-0 --follow --job-dir runs/first\n",
-                        SetUp};
+                        "0 done, 1 there are no logs", SetUp};
 
 }  // namespace downpour

@@ -3,9 +3,9 @@
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <initializer_list>
 #include <iostream>
 #include <memory>
 #include <utility>
@@ -14,10 +14,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "runtime/log_line.h"
 #include "runtime/posix_keys.h"
 #include "runtime/posix_process.h"
 #include "runtime/zmq_sockets.h"
 #include "schema/text.h"
+#include "tools/human_units.h"
 #include "tools/job_folder.h"
 #include "tools/job_options.h"
 #include "tools/local_run.h"
@@ -31,11 +33,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kHere = "127.0.0.1:0";  // where this machine alone takes part
+
 struct Options {
   JobOptions job;
   std::string job_dir;
   std::vector<std::string> overrides;  // all that the job's options come to
-  std::string listen = "127.0.0.1:0";
+  std::string listen = kHere;
   std::string keys;
   bool resume = false;
   bool trace = false;
@@ -56,51 +60,48 @@ std::string FreshJobDir(const std::string& job_name) {
   return absl::StrCat("runs/", job_name, "-", stamp);
 }
 
-std::string RunCommand(const Options& options, bool resume) {
-  std::string command = absl::StrCat(Self(), " run ", ShellWord(options.job.job_file), " --job-dir ",
-                                     ShellWord(options.job_dir), resume ? " --resume" : "");
-  for (const std::string& pair : options.overrides) absl::StrAppend(&command, " --set ", ShellWord(pair));
-  return command;
+// What starts this job again; with --resume it goes on.
+std::string CommandOf(const Options& options) {
+  std::vector<std::string> words = {program_invocation_name, "run", options.job.job_file, "--job-dir", options.job_dir};
+  const auto add = [&](std::initializer_list<std::string> more) { words.insert(words.end(), more); };
+  if (options.listen != kHere) add({"--listen", options.listen});
+  if (!options.keys.empty()) add({"--keys", options.keys});
+  if (options.trace) add({"--trace"});
+  for (const std::string& pair : options.overrides) add({"--set", pair});
+  return ShellCommand(words);
 }
 
-// The last line of the chief's log, where it tells why it did not go on.
+// What the chief's log says last, where it tells why it did not go on.
 std::string LastWord(const std::string& job_dir) {
   const std::string log = ReadTextFile(LogPath(job_dir, kChiefTask)).value_or("");
   const std::vector<std::string> lines = absl::StrSplit(log, '\n', absl::SkipEmpty());
-  return lines.empty() ? "it said nothing" : lines.back();
+  return lines.empty() ? "the chief ended and said nothing" : WordsOfLine(lines.back());
 }
 
-// What it came to and how to go on, after an end that was not success.
+// Why the job did not succeed, and how to go on. The chief's summary says both; its log, why it refused to begin.
+std::string WhyItFailed(const Options& options, const RunResult& result) {
+  const std::string how_to_go_on = HowToGoOn(options.job_dir, CommandOf(options));
+  if (result.summary) {
+    const bool cancelled = result.summary->state == "CANCELLED";
+    return absl::StrCat("the job ", cancelled ? "was cancelled: " : "failed: ", result.summary->error);
+  }
+  if (!result.cause.empty()) return absl::StrCat("the job failed: ", result.cause, ". ", how_to_go_on);
+  if (result.stop_signal == 0) return LastWord(options.job_dir);
+  return absl::StrCat("stopped at once by ", DescribeSignal(result.stop_signal), ". ", how_to_go_on);
+}
+
 int ReportFailure(const Options& options, const RunResult& result, Streams streams) {
-  std::string why = result.cause;
-  if (why.empty() && result.summary) why = result.summary->error;
-  const bool cancelled = result.cause.empty() && result.summary && result.summary->state == "CANCELLED";
-  if (result.stop_signal != 0 && result.cause.empty()) {
-    streams.err << "downpour run: stopped by " << DescribeSignal(result.stop_signal) << "\n";
-  } else if (cancelled) {
-    streams.err << "downpour run: the job was cancelled: " << why << "\n";
-  } else if (!why.empty()) {
-    streams.err << "downpour run: the job failed: " << why << "\n";
-  } else {
-    streams.err << "downpour run: the chief did not go on: " << LastWord(options.job_dir) << "\n";
-  }
+  streams.err << "downpour run: " << Printable(WhyItFailed(options, result)) << "\n";
   if (result.chief_exit == kExitBadJobFile) return kExitBadJobFile;
-  const std::string checkpoint = NewestCheckpoint(options.job_dir);
-  if (checkpoint.empty()) {
-    streams.err << "No checkpoint was written yet. Start again: " << RunCommand(options, /*resume=*/false) << "\n";
-  } else {
-    streams.err << "Last checkpoint: " << options.job_dir << "/" << checkpoint
-                << "\nGo on from it: " << RunCommand(options, /*resume=*/true) << "\n";
-  }
   streams.err << "Logs: " << Self() << " logs --job-dir " << ShellWord(options.job_dir) << "\n";
   if (result.stop_signal != 0) return kExitSignalled + result.stop_signal;
+  const bool cancelled = result.summary && result.summary->state == "CANCELLED";
   return cancelled ? result.chief_exit.value_or(kExitFailed) : kExitFailed;
 }
 
 int Report(const Options& options, const RunResult& result, Streams streams) {
   if (result.chief_exit != kExitDone) return ReportFailure(options, result, streams);
-  if (!result.summary)
-    return Complain(streams, "run", "the chief left no summary.json in " + options.job_dir, kExitFailed);
+  if (!result.summary) return Complain(streams, "run", LastWord(options.job_dir), kExitDone);  // it was done before
   const bool color = ExamineTerminal(STDOUT_FILENO, options.color).color;
   const std::string job_dir = ShellWord(options.job_dir);
   streams.out << SummaryTable(*result.summary, color) << "Job folder: " << options.job_dir << "\n"
@@ -131,7 +132,7 @@ absl::Status Secure(const Options& options, const PrivateFolder& sockets, LocalC
     return absl::OkStatus();
   }
   if (const absl::Status status = CheckListenable(options.listen, /*with_keys=*/true); !status.ok()) return status;
-  if (!cluster->keys.empty() || std::getenv("DOWNPOUR_KEYS") != nullptr) return absl::OkStatus();
+  if (!cluster->keys.empty()) return absl::OkStatus();
   cluster->keys = KeysPath(options.job_dir);
   const absl::Status made = WriteNewKeys(cluster->keys);
   return absl::IsAlreadyExists(made) ? absl::OkStatus() : made;  // of the run that this one resumes
@@ -151,6 +152,12 @@ int Run(Options options, Streams streams) {
   }
   if (options.job_dir.empty()) options.job_dir = chosen.job_dir;
   if (options.job_dir.empty()) options.job_dir = FreshJobDir(parsed.job.name);
+  if (options.resume && !HoldsJob(options.job_dir)) {
+    return Complain(streams, "run",
+                    absl::StrCat("there is no job in ", options.job_dir,
+                                 " to go on with: correct --job-dir, or begin one without --resume"),
+                    kExitFailed);
+  }
   const absl::StatusOr<UniqueFd> claim = ClaimJobFolder(options.job_dir);
   if (!claim.ok()) return Complain(streams, "run", std::string(claim.status().message()), kExitFailed);
   if (const absl::Status prepared = CheckJobDir(options); !prepared.ok()) {
@@ -159,6 +166,7 @@ int Run(Options options, Streams streams) {
   cluster.job_file = options.job.job_file;
   cluster.job_dir = options.job_dir;
   cluster.overrides = options.overrides;
+  cluster.command = CommandOf(options);
   cluster.resume = options.resume;
   cluster.trace = options.trace;
   cluster.servers = static_cast<int>(parsed.job.cluster.parameter_server_count);
@@ -187,21 +195,29 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
       ->type_name("HOST:PORT")
       ->capture_default_str();
   app.add_option("--keys", options->keys,
-                 "The folder of the cluster's keys (default: $DOWNPOUR_KEYS; made in the job folder where needed)")
+                 "The folder of the cluster's keys; where others may join and none is named, JOB_DIR/keys is made")
+      ->envname("DOWNPOUR_KEYS")
       ->type_name("DIR");
   app.add_flag("--resume", options->resume, "Go on from the newest checkpoint in the job folder")->needs(job_dir);
   app.add_flag("--trace", options->trace, "Write who applied which push into JOB_DIR/trace");
   app.add_flag("-q,--quiet", options->quiet, "No progress line");
+  app.footer(
+      "Ctrl-C or SIGTERM ends the job after one last checkpoint, a second one at once. A shell's script starts what "
+      "it\n"
+      "puts into the background with Ctrl-C ignored, and so it stays: stop that by SIGTERM.\n" +
+      app.get_footer());
   AddColorOption(app, &options->color);
   return [options, streams] { return Run(*options, streams); };
 }
 
 }  // namespace
 
-const Verb kRunVerb = {"run", "Run a whole cluster on this machine: chief, parameter servers and workers",
-                       "  downpour run job.yaml\n"
-                       "  downpour run job.yaml --job-dir runs/first --set training.epochs=3\n"
-                       "  downpour run job.yaml --job-dir runs/first --resume\n",
-                       SetUp};
+const Verb kRunVerb = {
+    "run", "Run a whole cluster on this machine: chief, parameter servers and workers",
+    "  downpour run job.yaml\n"
+    "  downpour run job.yaml --job-dir runs/first --set training.epochs=3\n"
+    "  downpour run job.yaml --job-dir runs/first --resume\n",
+    "0 the job succeeded, 1 it failed or ran out of time, 78 bad job file, or of another plan than the checkpoints",
+    SetUp};
 
 }  // namespace downpour

@@ -38,7 +38,6 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
   AddSourceOptions(app, &options->source);
   AddFormatOption(app, "table, or json as docs/STATUS.md has it", &options->json);
   AddColorOption(app, &options->color);
-  app.footer("Exit codes: 0 healthy, 1 degraded or failed, 69 the chief cannot be reached.");
   return [options, streams] { return Status(*options, streams); };
 }
 
@@ -47,6 +46,6 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
 const Verb kStatusVerb = {"status", "Say how a job goes: who is healthy, who is pending and why, what failed",
                           "  downpour status --job-dir runs/first\n"
                           "  downpour status --chief h0:7000 -o json\n",
-                          SetUp};
+                          "0 healthy, 1 degraded or failed, 69 the chief cannot be reached", SetUp};
 
 }  // namespace downpour

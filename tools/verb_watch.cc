@@ -74,7 +74,6 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
       ->capture_default_str();
   AddFormatOption(app, "table, or json: one object on each line", &options->json);
   AddColorOption(app, &options->color);
-  app.footer("Ends with the job. Exit codes: 0 it succeeded, 1 it did not, 69 the chief cannot be reached.");
   return [options, streams] { return Watch(*options, streams); };
 }
 
@@ -83,6 +82,6 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
 const Verb kWatchVerb = {"watch", "Show the status again and again, until the job ends",
                          "  downpour watch --job-dir runs/first\n"
                          "  downpour watch --chief h0:7000 --interval 5 | tee progress.log\n",
-                         SetUp};
+                         "0 the job succeeded, 1 it did not, 69 the chief cannot be reached", SetUp};
 
 }  // namespace downpour

@@ -1,6 +1,7 @@
 // The verbs of `downpour`: one file each (verb_check.cc, ...), listed in verbs.cc.
 //
-//   const Verb kCheckVerb = {"check", "Say what a job file would run", "  downpour check job.yaml\n", SetUpCheck};
+//   const Verb kCheckVerb = {"check", "Say what a job file would run", "  downpour check job.yaml\n",
+//                            "0 it is good, 78 it is not", SetUpCheck};
 //
 // To add a verb: write tools/verb_NAME.cc, declare its constant here, list it in verbs.cc and in meson.build.
 #pragma once
@@ -29,8 +30,9 @@ int Complain(Streams streams, const std::string& verb, const std::string& what, 
 
 struct Verb {
   std::string name;
-  std::string summary;   // one line, for the list of verbs
-  std::string examples;  // whole lines, two spaces in front: the first thing that help shows
+  std::string summary;     // one line, for the list of verbs
+  std::string examples;    // whole lines, two spaces in front: the first thing that help shows
+  std::string exit_codes;  // "0 healthy, 1 degraded or failed"; those that every verb has are added
   // Declares options and arguments (a verb of two words declares subcommands); the frame then parses the command line
   // and calls what was returned, whose result is the exit code.
   std::function<int()> (*set_up)(CLI::App& app, Streams streams);

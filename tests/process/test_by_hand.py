@@ -163,7 +163,7 @@ class ByHandTest(ProcessTest):
         self.wait_until(lambda s: {stopped.pid, other.pid} <= pids(s))
         stopped.signal(signal.SIGTERM)
         self.assertEqual(stopped.finish()[0], 143, stopped.said)
-        self.assertIn("signal 15: leaves once what it computed is acknowledged", stopped.said)
+        self.assertIn("SIGTERM: leaves once what it computed is acknowledged", stopped.said)
         self.assertEqual(self.cancel(chief, ps_0, ps_1, other)["workersLost"], 0)
 
     def test_a_worker_heeds_the_notice_that_its_machine_will_be_taken_away(self):

@@ -123,7 +123,9 @@ class KeysTest(ProcessTest):
         self.assertEqual(self.hostile("knock"), "refused\n")
         code, _, err = self.tool("status", "--chief", self.chief_at)
         self.assertEqual(code, 69)
-        self.assertIn("it wants keys (--keys DIR)", err)
+        self.assertIn("somebody listens there, and hangs up", err)
+        self.assertIn("add --keys=DIR", err)
+        self.assertNotIn("Is it running?", err)
 
     def status(self):
         return self.wait_until(lambda s: True)

@@ -1,10 +1,12 @@
 """`downpour run`: a whole cluster, its end, the ends of its parts, and going on from a checkpoint."""
 
+import json
 import re
+import shlex
 import signal
 import unittest
 
-from cluster import TOOL, TRAIN_EXAMPLES, Process, ProcessTest, complete, kill, task_of, wait_for_death
+from cluster import TOOL, TRAIN_EXAMPLES, Process, ProcessTest, complete, free_port, kill, task_of, wait_for_death
 
 
 class RunTest(ProcessTest):
@@ -41,7 +43,21 @@ class RunTest(ProcessTest):
         code, out, err = self.tool("run", self.job_file, "--job-dir", self.job_dir, *other_plan)
         self.assertEqual(code, 78)
         self.assertIn("training.batchSize", err)
+        lowered = ("--resume", "--set", "training.epochs=1")
+        code, out, err = self.tool("run", self.job_file, "--job-dir", self.job_dir, *lowered)
+        self.assertEqual(code, 78)
+        self.assertRegex(err, r"\Adownpour run: checkpoint .* differs in training.epochs \(may be raised, not lowered\): .*\n\Z")
+        code, out, err = self.tool("run", self.job_file, "--job-dir", self.job_dir, "--resume")
+        self.assertEqual((code, out), (0, ""))
+        self.assertRegex(err, r"\Adownpour run: the job of this folder has succeeded: .* raise training.epochs")
         self.assertEqual(self.summary(), summary)
+
+    def test_resume_needs_a_job_to_go_on_with(self):
+        self.write_job()
+        code, _, err = self.tool("run", self.job_file, "--job-dir", self.job_dir, "--resume")
+        self.assertEqual(code, 1)
+        self.assertIn(f"there is no job in {self.job_dir} to go on with", err)
+        self.assertFalse(self.job_dir.exists())
 
     def test_a_dead_ps_and_a_dead_chief_are_started_again(self):
         self.write_endless_job()
@@ -69,17 +85,31 @@ class RunTest(ProcessTest):
 
     def test_ctrl_c_ends_the_job_and_says_how_to_go_on(self):
         self.write_endless_job()
-        run = self.start_run()
+        where = f"127.0.0.1:{free_port()}"
+        run = self.start_run("--listen", where, "--set", "checkpoint={every: 1s, keep: 7}")
         status = self.wait_until(lambda s: complete(s) and s["progress"]["leasesCommitted"] > 0)
         run.signal(signal.SIGINT)
         code, _ = run.finish()
         self.assertEqual(code, 130, run.said)
-        self.assertIn("--resume", run.said)
+        error = self.summary()["errorMessage"]
+        self.assertRegex(error, r"\Aended by an interrupt \(Ctrl-C, SIGINT\)\. The last checkpoint is checkpoints/1-")
+        self.assertIn(f"the job was cancelled: {error}\n", run.said)
         self.assertEqual(self.summary()["state"], "CANCELLED")
         self.assertGreaterEqual(self.summary()["samplesCommitted"], status["progress"]["examplesCommitted"])
         for task in status["tasks"]:
             with self.assertRaises(ProcessLookupError, msg=task["name"]):
                 kill(task["pid"], 0)
+        self.assertIn(error, self.tool("status", "--job-dir", self.job_dir)[1])
+
+        # What it says can be typed, and goes on as it began.
+        run = Process(self, shlex.split(error.partition("go on from it with ")[2]))
+        run.wait_for_line(f"chief at {where}")
+        done = self.summary()["samplesCommitted"]
+        self.wait_until(lambda s: complete(s) and s["progress"]["examplesCommitted"] > done)
+        run.signal(signal.SIGINT)
+        self.assertEqual(run.finish()[0], 130, run.said)
+        self.assertIn("keep: 7", self.summary()["errorMessage"])
+        self.check_cancelled()
 
     def test_a_job_whose_time_is_over_is_cancelled_and_can_go_on(self):
         self.write_endless_job(scheduling={"maxRunningTime": "1s"})
@@ -88,10 +118,12 @@ class RunTest(ProcessTest):
         self.assertEqual(code, 1, run.said)
         self.assertIn("the job was cancelled: it has run for the 1 s of scheduling.maxRunningTime", run.said)
         done = self.check_cancelled()["samplesCommitted"]
+        checkpoints = json.loads(self.tool("checkpoint", "list", "-o", "json", "--job-dir", self.job_dir)[1])
+        durable = next(c["leasesCommitted"] for c in checkpoints if c["state"] == "complete")
         run = self.start_run("--resume", "--set", "scheduling.maxRunningTime=0s")
-        resumed = self.wait_until(lambda s: s["state"] == "RUNNING")["progress"]["examplesCommitted"]
-        self.assertGreaterEqual(resumed, done)
-        self.wait_until(lambda s: s["progress"]["examplesCommitted"] > resumed)
+        resumed = self.wait_until(lambda s: s["state"] == "RUNNING")["progress"]["leasesCommitted"]
+        self.assertGreaterEqual(resumed, durable)
+        self.wait_until(lambda s: s["progress"].get("examplesCommitted", 0) > done)
         run.signal(signal.SIGINT)
         self.assertEqual(run.finish()[0], 130, run.said)
         self.assertGreater(self.check_cancelled()["samplesCommitted"], done)

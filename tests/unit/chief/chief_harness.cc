@@ -6,8 +6,14 @@ namespace downpour {
 
 ChiefHarness::ChiefHarness(JobSpec job, bool resume, std::shared_ptr<MemoryDisk> on)
     : disk(std::move(on)),
-      role(std::make_unique<ChiefRole>(ChiefOptions{
-          .job = job, .job_dir = "/jobs/small", .host = "h0", .pid = 4711, .resume = resume, .nonce = 7, .timing = {}})),
+      role(std::make_unique<ChiefRole>(ChiefOptions{.job = job,
+                                                    .job_dir = "/jobs/small",
+                                                    .host = "h0",
+                                                    .pid = 4711,
+                                                    .command = "downpour run j.yaml",
+                                                    .resume = resume,
+                                                    .nonce = 7,
+                                                    .timing = {}})),
       job_(std::move(job)) {
   uint64_t number = ToNumber(PeerId::kFirstAccepted);
   for (FakeMember* member : {&ps[0], &ps[1], &worker[0], &worker[1]}) {

@@ -137,7 +137,7 @@ TEST_F(ChiefRoleTest, APsThatLeavesWhileWaitingIsWaitedForAgain) {
   cluster = std::make_unique<ChiefHarness>(SmallJob());
   cluster->Start();
   cluster->JoinPs(0);
-  cluster->Say(cluster->ps[0].control, Leave{cluster->ps[0].id, "ended by signal 15"});
+  cluster->Say(cluster->ps[0].control, Leave{cluster->ps[0].id, "ended by SIGTERM"});
   cluster->ps[0].join.nonce = 5;
   cluster->RunToRunning();
   EXPECT_EQ(cluster->role->state(), JobState::kRunning);

@@ -191,7 +191,7 @@ TEST_F(ChiefWorkTest, AWorkerThatLeavesHandsItsLeasesBack) {
   StartRunning();
   ASSERT_THAT(cluster->Ask(*a, 6), SizeIs(6));
   cluster->Ask(*b, 2);
-  cluster->Say(a->control, Leave{a->id, "ended by signal 15"});
+  cluster->Say(a->control, Leave{a->id, "ended by SIGTERM"});
   EXPECT_THAT(HeldBy(*b), SizeIs(2));
   EXPECT_EQ(cluster->TaskStatus("worker-0")["state"], "LEFT");
 }

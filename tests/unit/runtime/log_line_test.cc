@@ -13,6 +13,16 @@ TEST(LogLineTest, BeginsWithSeverityAndTimeInUtc) {
   EXPECT_EQ(LogPrefix('E', -1), "E 1969-12-31 23:59:59.999");
 }
 
+TEST(LogLineTest, IsTakenApartAgain) {
+  const std::string prefix = LogPrefix('W', 1709251199'042);
+  EXPECT_EQ(TimeOfLine(prefix + " disk: full"), "2024-02-29 23:59:59.042");
+  EXPECT_EQ(WordsOfLine(prefix + " disk: full"), "disk: full");
+  for (const std::string other : {"terminate called", "W 2024-02-29 23.59.59.042 x", ""}) {
+    EXPECT_EQ(TimeOfLine(other), "");
+    EXPECT_EQ(WordsOfLine(other), other);
+  }
+}
+
 TEST(LogLineTest, WhatPeersCauseIsLoggedEverMoreRarely) {
   std::vector<uint64_t> logged;
   for (uint64_t count = 1; count <= 1000; ++count) {

@@ -160,7 +160,7 @@ TEST_F(MemberSessionTest, ASignalEndsItWithACodeOfItsOwn) {
   session_.Stop({2}, effects_);
   Collect();
   EXPECT_EQ(exit_->code, 130);
-  EXPECT_EQ(exit_->why, "ended by signal 2");
+  EXPECT_EQ(exit_->why, "ended by an interrupt (Ctrl-C, SIGINT)");
   EXPECT_EQ(Take<Leave>().size(), 1u);
 }
 

@@ -69,6 +69,7 @@ TEST(DoctorHost, NamesEachLackWithARemedy) {
                           HasSubstr("limits: 1024 open files"), HasSubstr("clock: not synchronized"),
                           HasSubstr("cpu: has no AVX2"), HasSubstr("libcuda.so.1 does not load"),
                           HasSubstr("PROBLEM libraries: libzmq 4.3.2 has known holes")));
+  EXPECT_EQ(JudgeHost(GoodHost(), {}, "/jobs")[0].what, "4.0 GiB free") << "nothing is known to be needed";
   facts = GoodHost();
   facts.memory_available.reset();
   EXPECT_THAT(BadOf(facts), ElementsAre(HasSubstr("memory: cannot be told")));
@@ -187,6 +188,20 @@ TEST_F(DoctorJobTest, AChiefThatDoesNotAnswerIsAProblem) {
   const ToolOutcome outcome = RunDownpour({"doctor", "--cluster=none", "--chief", gone.endpoint});
   EXPECT_EQ(outcome.code, kExitFailed);
   EXPECT_THAT(outcome.out, ContainsRegex("PROBLEM +chief +cannot reach the chief at .* \\(connection refused\\)"));
+}
+
+TEST_F(DoctorJobTest, AJobFolderIsToBeThereUnlessAJobFileIsToUseIt) {
+  EXPECT_EQ(Doctor({"--job-dir=" + folder_ + "/new"}).code, kExitDone);
+  const auto examine = [&] { return RunDownpour({"doctor", "--cluster=none", "--job-dir", folder_}); };
+  EXPECT_EQ(examine().code, kExitFailed);
+  EXPECT_THAT(examine().out, HasSubstr("no chief has listened for " + folder_));
+  WriteFile(folder_ + "/chief.json", R"({"endpoint": "127.0.0.1:1", "pid": 1, "term": 3})");
+  for (const auto& [state, code] : {std::pair("SUCCEEDED", kExitDone), std::pair("FAILED", kExitFailed)}) {
+    WriteFile(folder_ + "/summary.json",
+              std::string(R"({"job": "small", "errorMessage": "why", "term": 3, "state": ")") + state + "\"}");
+    EXPECT_EQ(examine().code, code) << examine().out;
+    EXPECT_THAT(examine().out, HasSubstr(std::string("small is ") + state));
+  }
 }
 
 StatusView InState(const std::string& state) {

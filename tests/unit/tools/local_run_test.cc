@@ -35,6 +35,7 @@ class LocalRunTest : public ::testing::Test {
     fs::create_directories(folder_.path() + "/logs");
     mkfifo(Path("fifo").c_str(), 0600);
     cluster_.job_dir = folder_.path();
+    cluster_.command = "run it";
     cluster_.workers = 1;
     cluster_.servers = 1;
     cluster_.chief_program = Script("chief", Announce() + "read code <" + Path("fifo") + "; exit $code");
@@ -106,7 +107,7 @@ TEST_F(LocalRunTest, AWorkerThatAlwaysDiesEndsTheJobWithItsFirstEnd) {
   // The folder tells the same story.
   ASSERT_TRUE(result.summary.has_value());
   EXPECT_EQ(result.summary->state, "FAILED");
-  EXPECT_EQ(result.summary->error, result.cause);
+  EXPECT_EQ(result.summary->error, result.cause + ". There is no checkpoint yet: start it again with run it");
 }
 
 TEST_F(LocalRunTest, AWorkerThatComputesBetweenItsDeathsIsStartedAgainEachTime) {
@@ -216,8 +217,14 @@ TEST_F(LocalRunTest, SigtermAsksTheChiefToEnd) {
   EXPECT_EQ(result.cause, "");
 }
 
+TEST_F(LocalRunTest, CtrlCReachesTheChiefAsWhatItIs) {
+  cluster_.chief_program = Script("chief", "trap 'exit 99' INT\n" + Announce() + "read code <" + Path("fifo"));
+  cluster_.worker_program = Script("worker", "kill -INT $PPID");
+  EXPECT_EQ(Run().chief_exit, 99);
+}
+
 TEST_F(LocalRunTest, ASecondSignalEndsEverythingAtOnce) {
-  cluster_.chief_program = Script("chief", "trap '' TERM\n" + Announce() + "exec /bin/sleep 1000");
+  cluster_.chief_program = Script("chief", "trap '' TERM INT\n" + Announce() + "exec /bin/sleep 1000");
   cluster_.worker_program = Script("worker", "kill -INT $PPID; exec /bin/sleep 1000");
   const RunResult result = Run({{"stopping", [] { kill(getpid(), SIGINT); }}});
   EXPECT_EQ(result.chief_exit, std::nullopt);

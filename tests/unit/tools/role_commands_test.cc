@@ -23,6 +23,7 @@ LocalCluster Cluster() {
           .job_file = "job.yaml",
           .job_dir = "dir",
           .overrides = {"training.epochs=3", "seed=2"},
+          .command = "downpour run job.yaml",
           .servers = 2,
           .workers = 3,
           .launcher = "me"};
@@ -33,7 +34,8 @@ TEST(RoleCommandsTest, TheChiefGetsJobFolderAndSettings) {
   EXPECT_EQ(chief.name, "chief");
   EXPECT_EQ(chief.log, "dir/logs/chief.log");
   EXPECT_THAT(chief.argv, ElementsAre("/bin/chief", "--cluster=none", "--log_dir=dir/logs", "--listen=127.0.0.1:0",
-                                      "--job=job.yaml", "--job_dir=dir", "--set=training.epochs=3", "--set=seed=2"));
+                                      "--job=job.yaml", "--job_dir=dir", "--command=downpour run job.yaml",
+                                      "--set=training.epochs=3", "--set=seed=2"));
 }
 
 TEST(RoleCommandsTest, ResumeAndTraceArePassedOn) {

@@ -11,6 +11,7 @@
 namespace downpour {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
@@ -34,8 +35,8 @@ std::function<int()> SetUpData(CLI::App& app, Streams streams) {
   };
 }
 
-const Verb kGreet = {"greet", "Greet somebody", "  downpour greet Ada\n", SetUpGreet};
-const Verb kData = {"data", "Make data", "  downpour data digits\n", SetUpData};
+const Verb kGreet = {"greet", "Greet somebody", "  downpour greet Ada\n", "0 said", SetUpGreet};
+const Verb kData = {"data", "Make data", "  downpour data digits\n", "0 drawn", SetUpData};
 
 struct Outcome {
   int code;
@@ -75,6 +76,8 @@ TEST(ToolFrame, HelpIsAResultWithExamplesFirst) {
     EXPECT_THAT(outcome.err, IsEmpty());
   }
   EXPECT_THAT(Tool({"--help"}).out, HasSubstr("78 bad job file"));
+  EXPECT_THAT(Tool({"data", "digits", "--help"}).out,
+              HasSubstr("Exit codes: 0 drawn, 2 bad command line, 130 and 143 ended by Ctrl-C and SIGTERM."));
   EXPECT_EQ(Tool({"help"}).out, Tool({"-h"}).out);
 }
 
@@ -106,7 +109,7 @@ TEST(ToolFrame, EveryVerbHasHelpAndADistinctName) {
     EXPECT_TRUE(names.insert(verb->name).second) << verb->name;
     std::ostringstream out, err;
     EXPECT_EQ(RunTool(AllVerbs(), {"help", verb->name}, {out, err}), kExitDone);
-    EXPECT_THAT(out.str(), HasSubstr("downpour " + verb->name));
+    EXPECT_THAT(out.str(), AllOf(HasSubstr("downpour " + verb->name), HasSubstr("Exit codes: 0 "), HasSubstr("130")));
   }
 }
 

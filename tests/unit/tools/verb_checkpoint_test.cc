@@ -49,7 +49,7 @@ TEST_F(VerbCheckpointTest, ListsNewestFirstWithWhatEachIsWorth) {
   EXPECT_EQ(list[0]["round"], "1-3");
   EXPECT_EQ(list[0]["state"], "unfinished");
   EXPECT_EQ(list[1]["round"], "1-2");
-  EXPECT_EQ(list[1]["state"], "valid");
+  EXPECT_EQ(list[1]["state"], "complete");
   EXPECT_EQ(list[1]["leasesCommitted"], 0);
   EXPECT_EQ(list[1]["bytes"],
             std::filesystem::file_size(Path("1-2/ps-0.shard")) + std::filesystem::file_size(Path("1-2/ps-1.shard")));
@@ -67,6 +67,7 @@ TEST_F(VerbCheckpointTest, VerifyNamesFileAndBytesOfWhatIsDamaged) {
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("1-2: valid, all "), HasSubstr("1-1: valid, all ")));
   Flip("1-2/ps-1.shard", 3);
   Flip("1-1/MANIFEST", 30);
+  EXPECT_EQ(CheckpointJson({"list"})[1]["state"], "complete") << "what is in the files only verify reads";
   outcome = Checkpoint({"verify"});
   EXPECT_EQ(outcome.code, kExitFailed);
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("1-2/ps-1.shard: the checksum of bytes 0 to"),
