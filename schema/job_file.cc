@@ -23,9 +23,12 @@ void AddOrigins(const YamlNode& node, const std::string& path, const std::string
 
 }  // namespace
 
+std::string PlaceOf(const JobError& error) {
+  return error.line > 0 ? absl::StrCat(error.file, ":", error.line, ":", error.column) : error.file;
+}
+
 std::string ToString(const JobError& error) {
-  std::string text = error.file;
-  if (error.line > 0) absl::StrAppend(&text, ":", error.line, ":", error.column);
+  std::string text = PlaceOf(error);
   if (!error.key.empty()) absl::StrAppend(&text, ": ", error.key);
   return absl::StrCat(text, ": ", error.what);
 }

@@ -25,8 +25,9 @@ struct JobError {
   int line = 0;      // from 1; 0 where there is no place (a missing key)
   int column = 0;    // from 1
   std::string key;   // dotted path, such as training.optimizer.name
-  std::string what;  // what is wrong, what is allowed, what was probably meant
+  std::string what;  // what is wrong and what is allowed; behind "; " what to do, such as what was probably meant
 };
+std::string PlaceOf(const JobError& error);   // file:line:column
 std::string ToString(const JobError& error);  // file:line:column: key: what
 
 inline constexpr const char* kSetByHand = "--set";

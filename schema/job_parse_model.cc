@@ -43,21 +43,33 @@ InputSpec ReadInput(const YamlNode& node, const std::string& path, JobErrors& er
 
 class LayerReader {
  public:
-  LayerReader(const ModelSpec& model, JobErrors& errors) : model_(model), errors_(errors) {}
+  LayerReader(const ModelSpec& model, ModelFaults* faults, JobErrors& errors)
+      : model_(model), faults_(faults), errors_(errors) {}
 
   LayerSpec Read(const YamlNode& node, const std::string& path) {
     LayerSpec layer;
+    const size_t before = errors_.count();
     MapReader reader(node, path, errors_);
     reader.Name("name", &layer.name);
+    const size_t after_name = errors_.count();
     ReadFrom(reader, &layer.from);
+    const size_t after_from = errors_.count();
     const std::string kind = ReadKind(reader, &layer);
+    const size_t after_kind = errors_.count();
     reader.Finish();
+    // An unknown key beside a kind may be a name or a from; an unnamed layer of no kind would be numbered with others.
+    const bool odd_keys = errors_.count() != after_kind && kind != kNoKind;
+    faults_->names |= after_name != before || (layer.name.empty() && (odd_keys || kind == kNoKind));
+    faults_->reads |= after_from != before || (odd_keys && node.Find("from") == nullptr);
+    if (errors_.count() != before) faults_->layers.insert(model_.layers.size());
     if (layer.name.empty()) layer.name = absl::StrCat(kind, "_", count_[kind]);
     ++count_[kind];
     return layer;
   }
 
  private:
+  static constexpr const char* kNoKind = "layer";
+
   // One name, or a list of names; by default what stands before.
   void ReadFrom(MapReader& reader, std::vector<std::string>* from) {
     const YamlNode* node = reader.Find("from");
@@ -66,6 +78,7 @@ class LayerReader {
     if (node == nullptr) {
       if (!model_.layers.empty()) return from->push_back(model_.layers.back().name);
       if (model_.inputs.size() == 1) return from->push_back(model_.inputs[0].name);
+      if (model_.inputs.empty()) return;  // which is an error of its own
       reader.Fail(reader.node(), "from",
                   "is missing: the first layer of a model of several inputs says which it reads");
     } else if (node->Is(YamlNode::Kind::kScalar)) {
@@ -77,7 +90,7 @@ class LayerReader {
     }
   }
 
-  // Reads the one key that says what the layer does; returns it, or "layer".
+  // Reads the one key that says what the layer does; returns it, or kNoKind.
   std::string ReadKind(MapReader& reader, LayerSpec* layer) {
     static constexpr const char* kKinds[] = {"dense", "activation", "dropout", "add", "concat"};
     std::string kind;
@@ -95,7 +108,7 @@ class LayerReader {
       const bool nothing_else = reader.node().entries.size() == CountNameAndFrom(reader.node());
       if (nothing_else)
         reader.Fail(reader.node(), "", absl::StrCat("needs a kind of layer: ", absl::StrJoin(kKinds, ", ")));
-      return "layer";
+      return kNoKind;
     }
     MapReader inner(*settings, reader.PathOf(kind), errors_);
     ReadSettings(kind, inner, layer);
@@ -131,6 +144,7 @@ class LayerReader {
   }
 
   const ModelSpec& model_;
+  ModelFaults* const faults_;
   JobErrors& errors_;
   std::map<std::string, int> count_;  // layers seen, by kind
 };
@@ -138,23 +152,27 @@ class LayerReader {
 }  // namespace
 
 void ReadModel(const YamlNode& node, const std::string& path, JobErrors& errors, ModelSpec* model) {
-  const size_t errors_before = errors.count();
+  ModelFaults faults;
   MapReader reader(node, path, errors);
   const YamlNode* inputs = reader.Require("inputs");
   for (const YamlNode& item : ItemsOf(inputs, reader.PathOf("inputs"), kMostInputs, errors)) {
-    model->inputs.push_back(ReadInput(item, absl::StrCat(path, ".inputs.", model->inputs.size()), errors));
+    const size_t before = errors.count();
+    InputSpec input = ReadInput(item, absl::StrCat(path, ".inputs.", model->inputs.size()), errors);
+    if (errors.count() != before) faults.inputs.insert(model->inputs.size());
+    faults.names |= input.name.empty();
+    model->inputs.push_back(std::move(input));
   }
   const YamlNode* layers = reader.Require("layers");
-  LayerReader layer_reader(*model, errors);
+  LayerReader layer_reader(*model, &faults, errors);
   for (const YamlNode& item : ItemsOf(layers, reader.PathOf("layers"), kMostLayers, errors)) {
     LayerSpec layer = layer_reader.Read(item, absl::StrCat(path, ".layers.", model->layers.size()));
     model->layers.push_back(std::move(layer));
   }
-  reader.Choice("loss", kLosses, &model->loss);
+  faults.loss = !reader.Choice("loss", kLosses, &model->loss) && node.Find("loss") != nullptr;
   reader.Finish();
-  if (errors.count() != errors_before) return;
+  if (model->inputs.empty() || model->layers.empty()) return;  // reported already
 
-  for (const ModelShapes::Error& error : InferShapes(*model).errors) {
+  for (const ModelShapes::Error& error : InferShapes(*model, faults).errors) {
     const bool in_layer = error.layer < model->layers.size();
     const std::string place = in_layer ? absl::StrCat(path, ".layers.", error.layer) : path;
     const std::string what =

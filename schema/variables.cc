@@ -41,13 +41,15 @@ constexpr size_t kHints = 16;
 // Walks the layers once. An empty shape stands for "unknown, and reported already".
 class Inference {
  public:
-  explicit Inference(const ModelSpec& model) : model_(model) {}
+  Inference(const ModelSpec& model, const ModelFaults& known) : model_(model), known_(known) {}
 
   ModelShapes Run() {
-    for (const InputSpec& input : model_.inputs) {
-      const bool fits = !input.shape.empty() && BoundedProduct(input.shape) > 0;
-      if (!fits) FailWhole("input ", input.name, " has an empty shape, a size below 1 or is too large");
-      if (!shapes_.emplace(input.name, fits ? input.shape : Shape()).second)
+    for (size_t i = 0; i < model_.inputs.size(); ++i) {
+      const InputSpec& input = model_.inputs[i];
+      const bool faulty = known_.inputs.contains(i);
+      const bool fits = !faulty && !input.shape.empty() && BoundedProduct(input.shape) > 0;
+      if (!fits && !faulty) FailWhole("input ", input.name, " has an empty shape, a size below 1 or is too large");
+      if (!shapes_.emplace(input.name, fits ? input.shape : Shape()).second && !faulty)
         FailWhole("two inputs are named ", input.name);
     }
     for (; layer_ < model_.layers.size(); ++layer_) {
@@ -75,10 +77,12 @@ class Inference {
     for (const std::string& name : layer.from) {
       read_.insert(name);
       const auto it = shapes_.find(name);
-      if (it == shapes_.end()) Fail("reads ", name, ", which is no input and no earlier layer", Hint(name));
+      if (it == shapes_.end() && !known_.names)
+        Fail("reads ", name, ", which is no input and no earlier layer", Hint(name));
       known = known && it != shapes_.end() && !it->second.empty();
       if (known) from.push_back(it->second);
     }
+    if (known_.layers.contains(layer_)) return {};
     const bool joins = std::holds_alternative<AddSpec>(layer.op) || std::holds_alternative<ConcatSpec>(layer.op);
     if (joins && layer.from.size() < 2) Fail("needs two or more layers to read in from: [...]");
     if (!joins && layer.from.size() != 1) Fail("reads exactly one layer; join several with concat or add first");
@@ -139,21 +143,24 @@ class Inference {
 
   void CheckWhole() {
     if (model_.layers.empty()) return FailWhole("the model has no layers");
+    const bool readers_known = !known_.names && !known_.reads;
     for (const InputSpec& input : model_.inputs) {
-      if (!read_.contains(input.name)) FailWhole("no layer reads input ", input.name);
+      if (readers_known && !read_.contains(input.name)) FailWhole("no layer reads input ", input.name);
     }
     for (layer_ = 0; layer_ + 1 < model_.layers.size(); ++layer_) {
-      if (!read_.contains(model_.layers[layer_].name))
+      if (readers_known && !read_.contains(model_.layers[layer_].name))
         Fail("no later layer reads it, and only the last one is the output");
     }
-    if (result_.errors.empty() && result_.variables.empty()) FailWhole("no layer has parameters to train");
+    const bool all_known = result_.errors.empty() && known_.layers.empty();
+    if (all_known && result_.variables.empty()) FailWhole("no layer has parameters to train");
     const Shape& output = result_.outputs.back();
-    if (model_.loss == Loss::kSoftmaxCrossEntropy && !output.empty() && BoundedProduct(output) < 2) {
+    if (!known_.loss && model_.loss == Loss::kSoftmaxCrossEntropy && !output.empty() && BoundedProduct(output) < 2) {
       FailWhole("softmaxCrossEntropy needs an output of two values or more");
     }
   }
 
   const ModelSpec& model_;
+  const ModelFaults& known_;
   size_t layer_ = 0;
   int64_t elements_ = 0;
   std::map<std::string, Shape> shapes_;  // of inputs and earlier layers
@@ -176,7 +183,7 @@ int64_t VariableSpec::elements() const {
   return product;
 }
 
-ModelShapes InferShapes(const ModelSpec& model) { return Inference(model).Run(); }
+ModelShapes InferShapes(const ModelSpec& model, const ModelFaults& known) { return Inference(model, known).Run(); }
 
 absl::StatusOr<std::vector<VariableSpec>> InferVariables(const ModelSpec& model) {
   ModelShapes shapes = InferShapes(model);

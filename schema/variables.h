@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -41,7 +42,16 @@ struct ModelShapes {
   std::vector<VariableSpec> variables;        // as of InferVariables
   std::vector<Error> errors;
 };
-ModelShapes InferShapes(const ModelSpec& model);
+
+// What a reader has reported already, so that nothing is reported that follows from it alone.
+struct ModelFaults {
+  std::set<size_t> inputs;  // by their places
+  std::set<size_t> layers;
+  bool names = false;  // of some input or layer: who reads an unknown one may be right
+  bool reads = false;  // what some layer reads: nobody can be called unread
+  bool loss = false;
+};
+ModelShapes InferShapes(const ModelSpec& model, const ModelFaults& known = {});
 
 // In the order of the layers, a kernel before its bias.
 // Errors: INVALID_ARGUMENT naming the layer, where shapes do not fit or a size overflows.

@@ -56,8 +56,8 @@ Finding JudgeState(const std::string& job, const std::string& state, const std::
 
 Findings LookAtJobData(const JobSpec& job) {
   Findings findings;
-  for (const std::string& error : LookAtData(job).errors) {
-    findings.push_back(Problem("data", error, "let the job name files that belong together and fit its model"));
+  for (const JobError& error : LookAtData(job).errors) {
+    findings.push_back(Problem("data", error.what, "let the job name files that belong together and fit its model"));
   }
   if (!findings.empty()) return findings;
   findings = LookAtCopy("train", job.data, job.data.train);

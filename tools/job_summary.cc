@@ -1,5 +1,6 @@
 #include "tools/job_summary.h"
 
+#include <tuple>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -27,29 +28,32 @@ int64_t WidthOf(const std::vector<int64_t>& shape) {
   return width;
 }
 
-// The examples of one pair of files.
-std::optional<uint64_t> LookAtPair(const FilePair& files, int64_t width, DataFacts* facts) {
+// The examples of one pair of files, which stand under `key`.
+std::optional<uint64_t> LookAtPair(const FilePair& files, const std::string& key, int64_t width, DataFacts* facts) {
+  const std::string images_key = key + ".images", labels_key = key + ".labels";
+  const auto fail = [facts](const std::string& at, std::string what) {
+    facts->errors.push_back({.file = "", .key = at, .what = std::move(what)});
+  };
   const auto images = ReadIdxSizes(files.images, 3);
   const auto labels = ReadIdxSizes(files.labels, 1);
-  for (const auto& [file, status] :
-       {std::pair(files.images, images.status()), std::pair(files.labels, labels.status())}) {
+  for (const auto& [at, file, status] :
+       {std::tuple(images_key, files.images, images.status()), std::tuple(labels_key, files.labels, labels.status())}) {
     if (absl::IsNotFound(status)) {
       facts->absent.push_back(file);
     } else if (!status.ok()) {
-      facts->errors.push_back(std::string(status.message()));
+      fail(at, std::string(status.message()));
     }
   }
+  if (images.ok() && int64_t{images->at(1)} * images->at(2) != width) {
+    fail(images_key, absl::StrCat(files.images, " holds images of ", images->at(1), "x", images->at(2),
+                                  ", but the model's input takes ", width, " values"));
+  }
   if (!images.ok() || !labels.ok()) return std::nullopt;
-  const std::vector<uint32_t>& sizes = *images;
-  if (sizes[0] != labels->at(0)) {
-    facts->errors.push_back(
-        absl::StrCat(files.images, " holds ", sizes[0], " images, but ", files.labels, " ", labels->at(0), " labels"));
+  if (images->at(0) != labels->at(0)) {
+    fail(labels_key, absl::StrCat(files.images, " holds ", images->at(0), " images, but ", files.labels, " ",
+                                  labels->at(0), " labels"));
   }
-  if (int64_t{sizes[1]} * sizes[2] != width) {
-    facts->errors.push_back(absl::StrCat(files.images, " holds images of ", sizes[1], "x", sizes[2],
-                                         ", but the model's input takes ", width, " values"));
-  }
-  return sizes[0];
+  return images->at(0);
 }
 
 std::string ModelText(const SliceGrid& grid) {
@@ -68,19 +72,29 @@ std::string ModelText(const SliceGrid& grid) {
                       Count(grid.variables.size(), "variable"), ", ", Count(grid.size(), "slice"), "\n", lines);
 }
 
-std::string ServersText(const JobSpec& job, const SliceGrid& grid) {
-  const int slots = SlotCount(job.training.optimizer.kind);
+struct ServerLoad {
+  int64_t slices = 0;
+  int64_t bytes = 0;  // of values
+};
+std::vector<ServerLoad> LoadsOf(const JobSpec& job, const SliceGrid& grid) {
   const auto servers = static_cast<uint32_t>(job.cluster.parameter_server_count);
-  std::vector<int64_t> bytes(servers), slices(servers);
+  std::vector<ServerLoad> loads(servers);
   const std::vector<uint32_t> placement = PlaceSlices(grid, servers);
   for (const Slice& slice : grid.slices) {
-    bytes[placement[ToNumber(slice.id)]] += slice.bytes();
-    ++slices[placement[ToNumber(slice.id)]];
+    ServerLoad& load = loads[placement[ToNumber(slice.id)]];
+    ++load.slices;
+    load.bytes += slice.bytes();
   }
+  return loads;
+}
+
+std::string ServersText(const JobSpec& job, const SliceGrid& grid) {
+  const int slots = SlotCount(job.training.optimizer.kind);
+  const std::vector<ServerLoad> loads = LoadsOf(job, grid);
   std::string text = "Servers";
-  for (uint32_t s = 0; s < servers; ++s) {
-    const auto values = static_cast<double>(bytes[s]);
-    absl::StrAppend(&text, s == 0 ? "       " : "              ", "ps-", s, ": ", Count(slices[s], "slice"), ", ",
+  for (size_t s = 0; s < loads.size(); ++s) {
+    const auto values = static_cast<double>(loads[s].bytes);
+    absl::StrAppend(&text, s == 0 ? "       " : "              ", "ps-", s, ": ", Count(loads[s].slices, "slice"), ", ",
                     HumanBytes(values * (1 + slots)), " (values ", HumanBytes(values), ", optimizer's slots ",
                     HumanBytes(values * slots), ")\n");
   }
@@ -115,9 +129,8 @@ std::string EvaluationText(const JobSpec& job, const DataFacts& facts) {
 DataFacts LookAtData(const JobSpec& job) {
   DataFacts facts;
   const int64_t width = WidthOf(job.model.inputs[0].shape);
-  facts.train_examples = LookAtPair(job.data.train, width, &facts);
-  if (facts.train_examples == 0u) facts.errors.push_back(job.data.train.images + " holds no examples");
-  if (!job.data.eval.empty()) facts.eval_examples = LookAtPair(job.data.eval, width, &facts);
+  facts.train_examples = LookAtPair(job.data.train, "data.train", width, &facts);
+  if (!job.data.eval.empty()) facts.eval_examples = LookAtPair(job.data.eval, "data.eval", width, &facts);
   return facts;
 }
 
@@ -136,6 +149,27 @@ std::string JobSummary(const JobSpec& job, const DataFacts& facts) {
     absl::StrAppend(&text, "Not here      ", file, "; the workers' hosts must have it\n");
   }
   return text;
+}
+
+nlohmann::json JobSummaryJson(const JobSpec& job, const DataFacts& facts) {
+  const SliceGrid grid = *GridOf(job.model);
+  const int slots = SlotCount(job.training.optimizer.kind);
+  nlohmann::json servers = nlohmann::json::array();
+  for (const ServerLoad& load : LoadsOf(job, grid)) {
+    servers.push_back({{"slices", load.slices}, {"valueBytes", load.bytes}, {"slotBytes", load.bytes * slots}});
+  }
+  nlohmann::json summary = {{"job", nlohmann::json::parse(CanonicalJob(job))},
+                            {"slices", grid.size()},
+                            {"servers", std::move(servers)},
+                            {"absentFiles", facts.absent}};
+  if (facts.eval_examples) summary["evalExamples"] = *facts.eval_examples;
+  if (facts.train_examples) {
+    const Plan plan(job, *facts.train_examples);
+    summary["trainExamples"] = *facts.train_examples;
+    summary["leases"] = plan.total_leases();
+    summary["steps"] = plan.total_steps();
+  }
+  return summary;
 }
 
 }  // namespace downpour

@@ -1,29 +1,83 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "tools/job_options.h"
 #include "tools/job_summary.h"
+#include "tools/output_options.h"
 #include "tools/verbs.h"
 
 namespace downpour {
 namespace {
 
-int Run(const JobOptions& options, Streams streams) {
-  const JobFileResult result = LoadChosenJob(options, "check", streams).parsed;
-  const DataFacts facts = result.ok() ? LookAtData(result.job) : DataFacts();
-  for (const std::string& error : facts.errors) streams.err << options.job_file << ": " << error << "\n";
-  const size_t errors = result.errors.size() + facts.errors.size();
-  if (errors > 0) {
+using nlohmann::json;
+
+struct Options {
+  JobOptions job;
+  bool json = false;
+};
+
+// Whether what says which data are read, and by which input, was read without an error.
+bool DataAreKnown(const JobFileResult& result) {
+  return std::none_of(result.errors.begin(), result.errors.end(), [](const JobError& error) {
+    return error.key.empty() || error.key == "model" || error.key.starts_with("model.inputs") ||
+           error.key.starts_with("data");
+  });
+}
+
+// Those of the data, placed where the job names the files.
+std::vector<JobError> DataErrors(const DataFacts& facts, const JobFileResult& result) {
+  std::vector<JobError> errors = facts.errors;
+  for (JobError& error : errors) {
+    error.file = result.origins.at(error.key);
+    error.what += "; name whole files that belong together and fit the model";
+  }
+  return errors;
+}
+
+json ErrorsJson(const std::vector<JobError>& errors) {
+  json list = json::array();
+  for (const JobError& error : errors) {
+    const size_t end = error.what.find("; ");
+    const bool has_remedy = end != std::string::npos;
+    list.push_back({{"place", PlaceOf(error)},
+                    {"key", error.key},
+                    {"what", error.what.substr(0, end)},
+                    {"remedy", has_remedy ? error.what.substr(end + 2) : "see docs/JOB_FILE.md for what is allowed"}});
+  }
+  return list;
+}
+
+int Run(const Options& options, Streams streams) {
+  JobFileResult result = LoadChosenJob(options.job, "check", streams).parsed;
+  const DataFacts facts = DataAreKnown(result) ? LookAtData(result.job) : DataFacts();
+  for (JobError& error : DataErrors(facts, result)) {
+    streams.err << ToString(error) << "\n";
+    result.errors.push_back(std::move(error));
+  }
+  if (options.json) {
+    json document = result.ok() ? JobSummaryJson(result.job, facts) : json::object();
+    document["errors"] = ErrorsJson(result.errors);
+    document["warnings"] = ErrorsJson(result.warnings);
+    streams.out << document.dump(2, ' ', false, json::error_handler_t::replace) << "\n";
+  }
+  if (!result.ok()) {
+    const size_t errors = result.errors.size();
     streams.err << errors << (errors == 1 ? " error" : " errors") << "; docs/JOB_FILE.md lists every key\n";
     return kExitBadJobFile;
   }
-  streams.out << JobSummary(result.job, facts);
+  if (!options.json) streams.out << JobSummary(result.job, facts);
   return kExitDone;
 }
 
 std::function<int()> SetUp(CLI::App& app, Streams streams) {
-  auto options = std::make_shared<JobOptions>();
-  AddJobOptions(app, options.get());
+  auto options = std::make_shared<Options>();
+  AddJobOptions(app, &options->job);
+  AddFormatOption(app, "table, or json as docs/JOB_FILE.md has it", &options->json);
   return [options, streams] { return Run(*options, streams); };
 }
 

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -52,6 +54,20 @@ class Reader {
     if (error != Z_OK && error != Z_STREAM_END) return Damaged();
     offset_ += got;
     return got;
+  }
+
+  // How many bytes there are. Those of a plain file are not read.
+  absl::StatusOr<uint64_t> SkipToEnd() {
+    std::error_code error;
+    if (gzdirect(file_)) return std::filesystem::file_size(path_, error);
+    std::vector<uint8_t> some(kChunk);
+    size_t got = kChunk;
+    while (got == kChunk) {
+      const auto more = Read(some.data(), kChunk);
+      if (!more.ok()) return more.status();
+      got = *more;
+    }
+    return offset_;
   }
 
   uint64_t offset() const { return offset_; }
@@ -110,6 +126,16 @@ uint64_t Product(absl::Span<const uint32_t> sizes) {
   return product;
 }
 
+absl::Status CheckLength(const std::string& path, uint64_t promised, uint64_t bytes) {
+  if (bytes < promised) {
+    return absl::DataLossError(
+        absl::StrCat(path, ": truncated at byte ", bytes, ": its header promises ", promised, " bytes"));
+  }
+  if (bytes == promised) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat(path, ": bytes beyond the ", promised, " that its header promises, from byte ", promised));
+}
+
 class IdxDataset final : public Dataset {
  public:
   IdxDataset(IdxArray images, IdxArray labels)
@@ -118,8 +144,8 @@ class IdxDataset final : public Dataset {
     const auto crc = [](const std::vector<uint8_t>& bytes) {
       return Crc32c({reinterpret_cast<const std::byte*>(bytes.data()), bytes.size()});
     };
-    fingerprint_ = MixAll(images_.sizes[0], images_.sizes[1], images_.sizes[2], crc(images_.elements),
-                          crc(labels_.elements));
+    fingerprint_ =
+        MixAll(images_.sizes[0], images_.sizes[1], images_.sizes[2], crc(images_.elements), crc(labels_.elements));
   }
 
   uint64_t size() const override { return images_.sizes[0]; }
@@ -153,7 +179,13 @@ class IdxDataset final : public Dataset {
 absl::StatusOr<std::vector<uint32_t>> ReadIdxSizes(const std::string& path, size_t dimensions) {
   Reader reader(path);
   if (absl::Status status = reader.opened(); !status.ok()) return status;
-  return ReadHeader(reader, dimensions);
+  auto sizes = ReadHeader(reader, dimensions);
+  if (!sizes.ok()) return sizes;
+  const uint64_t promised = reader.offset() + Product(*sizes);
+  const auto bytes = reader.SkipToEnd();
+  if (!bytes.ok()) return bytes.status();
+  if (absl::Status status = CheckLength(path, promised, *bytes); !status.ok()) return status;
+  return sizes;
 }
 
 absl::StatusOr<IdxArray> ReadIdx(const std::string& path, size_t dimensions) {
@@ -163,25 +195,19 @@ absl::StatusOr<IdxArray> ReadIdx(const std::string& path, size_t dimensions) {
   if (!sizes.ok()) return sizes.status();
 
   IdxArray array{*std::move(sizes), {}};
-  const uint64_t promised = Product(array.sizes);
-  const uint64_t header = reader.offset();
-  while (array.elements.size() < promised) {
+  const uint64_t elements = Product(array.sizes);
+  const uint64_t promised = reader.offset() + elements;
+  while (array.elements.size() < elements) {
     const size_t have = array.elements.size();
-    array.elements.resize(std::min<uint64_t>(promised, have + kChunk));
+    array.elements.resize(std::min<uint64_t>(elements, have + kChunk));
     auto got = reader.Read(array.elements.data() + have, array.elements.size() - have);
     if (!got.ok()) return got.status();
-    if (have + *got < array.elements.size()) {
-      return absl::DataLossError(absl::StrCat(path, ": truncated at byte ", reader.offset(), ": its header promises ",
-                                              header + promised, " bytes"));
-    }
+    if (have + *got < array.elements.size()) return CheckLength(path, promised, reader.offset());
   }
   uint8_t extra = 0;
   auto got = reader.Read(&extra, 1);
   if (!got.ok()) return got.status();
-  if (*got != 0) {
-    return absl::DataLossError(absl::StrCat(path, ": bytes beyond the ", header + promised,
-                                            " that its header promises, from byte ", header + promised));
-  }
+  if (absl::Status status = CheckLength(path, promised, reader.offset()); !status.ok()) return status;
   return array;
 }
 
@@ -191,7 +217,9 @@ absl::Status WriteIdx(const std::string& path, absl::Span<const uint32_t> sizes,
     for (int shift = 24; shift >= 0; shift -= 8) header.push_back(static_cast<uint8_t>(size >> shift));
   }
   const std::string beside = path + ".tmp";
-  const auto failed = [&] { return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", std::strerror(errno))); };
+  const auto failed = [&] {
+    return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", std::strerror(errno)));
+  };
   std::FILE* file = std::fopen(beside.c_str(), "wb");
   if (file == nullptr) return failed();
   const bool written = std::fwrite(header.data(), 1, header.size(), file) == header.size() &&

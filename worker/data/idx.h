@@ -25,7 +25,8 @@ struct IdxArray {
 // Memory grows with what the file really holds, not with what its header claims.
 absl::StatusOr<IdxArray> ReadIdx(const std::string& path, size_t dimensions);
 
-// The sizes alone: cheap, for telling what a job would read. The elements may still turn out to be missing.
+// The sizes alone, of a file that is as long as they promise: for telling what a job would read.
+// Cost: one that is gzipped is unpacked to its end.
 absl::StatusOr<std::vector<uint32_t>> ReadIdxSizes(const std::string& path, size_t dimensions);
 
 // Writes beside and renames, so that a file that stands is whole. elements.size() is the product of sizes.

@@ -205,6 +205,35 @@ TEST(JobFile, ModelsWhoseShapesDoNotFitNameTheLayerAndItsPlace) {
   EXPECT_THAT(OnlyError(With("units: 10", "units: 17000000000")), HasSubstr("layer dense_1: with 17000000000 units"));
 }
 
+// With a model of these layers.
+std::vector<std::string> ErrorsOfLayers(const std::string& layers, const std::string& more = "") {
+  return Errors("name: m\nmodel:\n  inputs: [{name: image, shape: [4]}]\n" + more + "  layers:\n" + layers +
+                "training: {epochs: 0}\ndata: {train: {images: a, labels: b}}\n");
+}
+
+TEST(JobFile, GraphErrorsStandBesideAllOthersAndNoneFollowsFromAnother) {
+  const auto epochs = HasSubstr("training.epochs: is 0");
+  EXPECT_THAT(ErrorsOfLayers("    - {name: a, dense: {units: x}}\n"
+                             "    - {name: b, dense: {units: 3}, from: [aa]}\n"
+                             "    - {name: c, add: {}, from: [a, b, image]}\n"),
+              ElementsAre(HasSubstr("units: must be"), HasSubstr("model.layers.1: layer b: reads aa"), epochs));
+}
+
+TEST(JobFile, WhatAFaultMayExplainIsNotReported) {
+  const auto epochs = HasSubstr("training.epochs: is 0");
+  // Of unknown width, name, kind, reader and loss.
+  EXPECT_THAT(ErrorsOfLayers("    - {name: a, dense: {units: x}}\n    - {add: {}, from: [a, image]}\n"),
+              ElementsAre(HasSubstr("units: must be"), epochs));
+  EXPECT_THAT(ErrorsOfLayers("    - {nam: a, dense: {units: 3}}\n    - {dense: {units: 3}, from: a}\n"),
+              ElementsAre(HasSubstr("unknown key; did you mean name?"), epochs));
+  EXPECT_THAT(ErrorsOfLayers("    - dens: {units: 3}\n    - {dense: {units: 3}, from: dense_0}\n"),
+              ElementsAre(HasSubstr("unknown key; did you mean dense?"), epochs));
+  EXPECT_THAT(ErrorsOfLayers("    - {name: a, dense: {units: 3}}\n    - {dense: {units: 3}, from: 7}\n"),
+              ElementsAre(HasSubstr("model.layers.1.from"), epochs));
+  EXPECT_THAT(ErrorsOfLayers("    - dense: {units: 1}\n", "  loss: squared\n"),
+              ElementsAre(HasSubstr("model.loss: is squared"), epochs));
+}
+
 TEST(JobFile, GraphsAreReadWithFromAndDefaults) {
   const JobFileResult result = ParseJob(With("- dense: {units: 10}",
                                              "- {name: wide, from: image, dense: {units: 8}}\n"

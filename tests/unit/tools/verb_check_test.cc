@@ -1,6 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
 #include "tests/unit/tools/made_checkpoint.h"
 #include "tests/unit/tools/run_tool.h"
 #include "worker/data/idx.h"
@@ -43,6 +46,21 @@ TEST(Check, SaysWhatWouldRun) {
             HasSubstr("160 steps in all"), HasSubstr("Evaluation    none"), Not(HasSubstr("Not here"))));
 }
 
+TEST(Check, SaysItAsJson) {
+  const std::string dir = FreshFolder("check_json");
+  WriteFile(dir + "/job.yaml", kJob);
+  WritePair(dir + "/images", dir + "/labels", 1000, 28, 1000);
+  const ToolOutcome outcome = RunDownpour({"check", dir + "/job.yaml", "-o", "json"});
+  EXPECT_EQ(outcome.code, kExitDone) << outcome.err;
+  const auto json = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(json["errors"].size(), 0u);
+  EXPECT_EQ(json["job"]["training"]["batchSize"], 64);
+  EXPECT_EQ(json["servers"].size(), 2u);
+  EXPECT_EQ(json["servers"][0]["valueBytes"], json["servers"][0]["slotBytes"]);
+  EXPECT_EQ(json["steps"], 160);
+  EXPECT_EQ(json["trainExamples"], 1000);
+}
+
 TEST(Check, BytesOfTheServersAddUpAndGrowWithTheSlots) {
   const std::string dir = FreshFolder("check_bytes");
   WriteFile(dir + "/job.yaml", kJob);
@@ -73,6 +91,10 @@ TEST(Check, DataThatDoNotFitAreErrors) {
   EXPECT_THAT(outcome.out, IsEmpty());
   EXPECT_THAT(outcome.err,
               AllOf(HasSubstr("holds 10 images, but"), HasSubstr("images of 14x14"), HasSubstr("2 errors")));
+  WritePair(dir + "/images", dir + "/labels", 10, 28, 10);
+  std::filesystem::resize_file(dir + "/images", 16 + 10 * 28 * 28 - 5);
+  EXPECT_THAT(RunDownpour({"check", dir + "/job.yaml"}).err,
+              HasSubstr("job.yaml:8: data.train.images: " + dir + "/images: truncated at byte 7851"));
   WriteFile(dir + "/images", "not an idx file");
   EXPECT_THAT(RunDownpour({"check", dir + "/job.yaml"}).err, HasSubstr(dir + "/images"));
 }
@@ -85,6 +107,18 @@ TEST(Check, EveryErrorAtOnceAndExit78) {
   EXPECT_THAT(outcome.err,
               AllOf(HasSubstr("job.yaml:9:1: epoch: unknown key"), HasSubstr("job.yaml:10:7: seed: "),
                     HasSubstr("--set: training.epoch: unknown key; did you mean epochs?"), HasSubstr("3 errors")));
+  WriteFile(dir + "/labels", "not an idx file");
+  WriteFile(dir + "/job.yaml", std::string(kJob) + "epoch: 3\n");
+  const ToolOutcome both = RunDownpour({"check", dir + "/job.yaml", "-o", "json"});
+  EXPECT_EQ(both.code, kExitBadJobFile);
+  EXPECT_THAT(both.err, HasSubstr("2 errors"));
+  const auto errors = nlohmann::json::parse(both.out)["errors"];
+  ASSERT_EQ(errors.size(), 2u);
+  EXPECT_EQ(errors[0]["place"], dir + "/job.yaml:9:1");
+  EXPECT_EQ(errors[0]["key"], "epoch");
+  EXPECT_THAT(errors[0]["what"].get<std::string>(), HasSubstr("unknown key"));
+  EXPECT_EQ(errors[1]["key"], "data.train.labels");
+  EXPECT_THAT(errors[1]["remedy"].get<std::string>(), HasSubstr("name whole files"));
   EXPECT_EQ(RunDownpour({"check", dir + "/none.yaml"}).code, kExitBadJobFile);
   EXPECT_EQ(RunDownpour({"check"}).code, kExitBadCommandLine);
 }
