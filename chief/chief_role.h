@@ -29,6 +29,7 @@ struct ChiefOptions {
   std::string host;
   uint32_t pid = 0;
   std::string command = {};  // that people type to start the job again; with --resume it goes on from a checkpoint
+  std::string keys = {};     // their folder, as people are to name it; empty: none was named
   bool resume = false;
   uint64_t nonce = 0;  // drawn by the process at start: names the run, if the job begins with it
   Timing timing;

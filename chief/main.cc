@@ -71,6 +71,7 @@ int main(int argc, char** argv) {
                   .host = HostName(),
                   .pid = static_cast<uint32_t>(getpid()),
                   .command = command.empty() ? OwnCommand(argc, argv) : command,
+                  .keys = absl::GetFlag(FLAGS_keys),
                   .resume = absl::GetFlag(FLAGS_resume),
                   .nonce = RandomNonce(),
                   .timing = {}});

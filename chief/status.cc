@@ -221,11 +221,14 @@ std::string Fitted(Json json) {
 // Commands to type next.
 Json OfNext(const ChiefParts& chief) {
   const std::string dir = absl::StrCat(" --job-dir ", ShellWord(chief.options.job_dir));
+  const std::string keys = chief.options.keys.empty() ? "" : " --keys=" + ShellWord(chief.options.keys);
+  const std::string listen = keys.empty() ? "" : " --listen=0.0.0.0:0";  // of a ps: others are to reach it
   Json next = Json::array();
   if (chief.state == JobState::kQueued) {
     for (const TaskRole role : {TaskRole::kPs, TaskRole::kWorker}) {
       if (!chief.members.AllAlive(role))
-        next.push_back(absl::StrCat("downpour-", NameOf(role), " --chief=", chief.endpoint));
+        next.push_back(absl::StrCat("downpour-", NameOf(role), keys, " --chief=", chief.endpoint,
+                                    role == TaskRole::kPs ? listen : ""));
     }
   }
   if (!chief.failures.list().empty()) {
@@ -237,7 +240,7 @@ Json OfNext(const ChiefParts& chief) {
   } else if (chief.ended()) {
     next.push_back(chief.CommandToGoOn());
   } else {
-    next.push_back(absl::StrCat("downpour watch --chief ", chief.endpoint));
+    next.push_back(absl::StrCat("downpour watch", keys, " --chief ", chief.endpoint));
   }
   return next;
 }

@@ -18,6 +18,7 @@
 #include "runtime/role.h"
 #include "runtime/zmq_driver.h"
 
+ABSL_DECLARE_FLAG(std::string, keys);
 ABSL_DECLARE_FLAG(std::string, log_dir);
 
 namespace downpour {

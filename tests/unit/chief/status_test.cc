@@ -99,6 +99,17 @@ TEST_F(StatusTest, TheSummaryHasTheFieldsOfItsPageAndNoOthers) {
   ExpectSameShape(SampleOf(1), json::parse(cluster.disk->At("summary.json")), "summary");
 }
 
+TEST_F(StatusTest, WhoeverIsMissingNeedsTheKeysToo) {
+  ChiefHarness locked(SmallJob());
+  locked.role = std::make_unique<ChiefRole>(
+      ChiefOptions{.job = SmallJob(), .job_dir = "/j", .host = "h", .pid = 1, .keys = "my keys", .timing = {}});
+  locked.Start();
+  const json next = locked.Status()["next"];
+  EXPECT_EQ(next[0], "downpour-ps --keys='my keys' --chief=127.0.0.1:40123 --listen=0.0.0.0:0");
+  EXPECT_EQ(next[1], "downpour-worker --keys='my keys' --chief=127.0.0.1:40123");
+  EXPECT_EQ(next[2], "downpour watch --keys='my keys' --chief 127.0.0.1:40123");
+}
+
 TEST_F(StatusTest, SaysWhoIsPendingAndWhy) {
   cluster.JoinPs(0);
   json status = cluster.Status();
