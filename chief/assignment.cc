@@ -65,6 +65,7 @@ void Assignment::Replace(const std::vector<Task*>& servers, std::vector<Manifest
 }
 
 void Assignment::Learn(std::vector<Manifest> checkpoints) {
+  if (complete()) sources_.clear();
   for (auto manifest = checkpoints.rbegin(); manifest != checkpoints.rend(); ++manifest) {
     const bool is_new = sources_.empty() || manifest->round > sources_.back().round;
     if (is_new && manifest->records.size() == grid_.size()) sources_.push_back(std::move(*manifest));
@@ -91,8 +92,7 @@ void Assignment::Renew(SliceId slice, bool held, size_t source) {
     --reported_;
     ++server.unreported;
   }
-  home = Home{
-      .server = home.server, .held = held, .source = source, .stage = Home::Stage::kWaiting, .record = {}, .sent = false};
+  home = Home{.server = home.server, .held = held, .source = source, .record = {}, .unreadable = {}};
   ++epochs_[ToNumber(slice)].n;
   ++placement_number_;
   server.next_assign = turn_.now;
@@ -130,7 +130,7 @@ void Assignment::Restore(Server& server) {
     const SliceId slice = server.slices[i];
     Home& home = HomeOf(slice);
     if (home.stage == Home::Stage::kReported || KindOf(home) != SliceSource::kCheckpoint) continue;
-    if (home.stage == Home::Stage::kWaiting) Read(slice);
+    if (home.stage == Home::Stage::kWaiting && turn_.now >= home.next_read) Read(slice);
     if (home.stage == Home::Stage::kSending && (overdue || !home.sent)) {
       resent |= home.sent;
       Send(slice);
@@ -156,21 +156,32 @@ void Assignment::Read(SliceId slice) {
 void Assignment::ReadDone(SliceId slice, SliceEpoch epoch, const StorageDone& done) {
   Home& home = HomeOf(slice);
   if (home.stage != Home::Stage::kReading || epoch != epochs_[ToNumber(slice)]) return;
-  const Manifest& manifest = SourceOf(home);
-  const Manifest::Record& record = manifest.records[ToNumber(slice)];
-  if (const absl::Status status = CheckRecord(record, done); !status.ok()) {
-    const std::string path = ShardPath(manifest.round, manifest.files[record.file].name);
-    if (!absl::IsNotFound(status) && !absl::IsDataLoss(status)) {
-      failure_ = absl::StrCat(path, ": the record at byte ", record.offset,
-                              " cannot be read, and may be whole: ", Words(status), ". Mend that first");
-      return;
-    }
-    TakeOlder(slice, absl::StrCat(path, ": the record at byte ", record.offset, " is damaged: ", Words(status)));
-    return Tick();
-  }
+  const absl::Status status = CheckRecord(SourceOf(home).records[ToNumber(slice)], done);
+  if (!status.ok()) return ReadFailed(slice, status);
   home.stage = Home::Stage::kSending;
   home.record = CutIntoFrames(done.data);
   Send(slice);
+}
+
+void Assignment::ReadFailed(SliceId slice, const absl::Status& status) {
+  Home& home = HomeOf(slice);
+  const Manifest& manifest = SourceOf(home);
+  const Manifest::Record& record = manifest.records[ToNumber(slice)];
+  const std::string which =
+      absl::StrCat(ShardPath(manifest.round, manifest.files[record.file].name), ": the record at byte ", record.offset);
+  if (absl::IsNotFound(status) || absl::IsDataLoss(status)) {
+    TakeOlder(slice, absl::StrCat(which, " is damaged: ", Words(status)));
+    return Tick();
+  }
+  const std::string why = absl::StrCat(which, " cannot be read, and may be whole: ", Words(status));
+  if (++home.failed_reads == kReads) {
+    if (home.unreadable.empty()) home.unreadable = why;
+    TakeOlder(slice, why);
+    return Tick();
+  }
+  if (home.failed_reads == 1) failures_.Add("chief", absl::StrCat(why, "; it is tried again"));
+  home.stage = Home::Stage::kWaiting;
+  home.next_read = turn_.now + std::min(timing_.control_retry * (1 << home.failed_reads), timing_.dead_after);
 }
 
 void Assignment::Send(SliceId slice) {
@@ -194,9 +205,17 @@ void Assignment::TakeOlder(SliceId slice, const std::string& why) {
     failure_ = absl::StrCat(server.name, " cannot make slice ", ToNumber(slice), ": ", why);
     return;
   }
-  Renew(slice, /*held=*/false, home.held ? home.source : home.source - 1);
+  const size_t source = home.held ? home.source : home.source - 1;
+  std::string unreadable = home.unreadable;
+  if (source == 0 && !unreadable.empty()) {
+    failure_ = absl::StrCat("no checkpoint's record of slice ", ToNumber(slice), " can be read: ", unreadable,
+                            ". Mend that first");
+    return;
+  }
+  Renew(slice, /*held=*/false, source);
+  HomeOf(slice).unreadable = std::move(unreadable);
   const std::string instead =
-      home.source == 0 ? "its initial values" : absl::StrCat("checkpoint ", ToString(SourceOf(home).round));
+      source == 0 ? "its initial values" : absl::StrCat("checkpoint ", ToString(SourceOf(home).round));
   failures_.Add(server.name, absl::StrCat("slice ", ToNumber(slice), " restarts from ", instead, ": ", why));
 }
 
@@ -230,6 +249,10 @@ absl::Status Assignment::ReceiveItem(const SliceReport& report, const SliceRepor
   if (item.epoch != epochs_[ToNumber(item.slice)] || home.stage == Home::Stage::kReported) return absl::OkStatus();
   if (!item.error.empty()) {
     TakeOlder(item.slice, item.error);
+    return absl::OkStatus();
+  }
+  if (home.held && home.source > 0 && !item.finished.Covers(SourceOf(home).committed)) {
+    TakeOlder(item.slice, "what its process held lacks leases of the newest checkpoint");
     return absl::OkStatus();
   }
   finished_ = finished_ ? finished_->Intersect(item.finished) : item.finished;

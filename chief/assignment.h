@@ -6,11 +6,12 @@
 //   ledger.Open(plan, assignment.TakeFinished());
 //   assignment.Replace(servers, checkpoints);      // other processes came in the place of some; then again as above
 //
-// Order: a slice's epoch rises before anything is said about its new source. A record that is damaged on disk, or that
-//   its ps cannot install, costs that slice an older state and no other slice anything. One that cannot be read at all
-//   may be whole, and costs nothing but this start.
-// Errors: Receive gives INVALID_ARGUMENT for what no honest ps reports; failure() once a slice cannot even be born, or a
-//   record cannot be read.
+// Order: a slice's epoch rises before anything is said about its new source. What a ps held counts only if it has all
+//   that the newest checkpoint says is committed: a process that stood still while another one was in its place has not.
+//   A record that is damaged on disk, or that its ps cannot install, costs that slice an older state and no other slice
+//   anything. One that cannot be read may be whole: it is tried kReads times, ever more rarely, before an older one.
+// Errors: Receive gives INVALID_ARGUMENT for what no honest ps reports; failure() once a slice cannot even be born, or
+//   no record of it can be read, but some may be whole.
 // Cost: memory is that of kRestoresInFlight records per ps; each report costs a few slices, a repeated
 //   Assign all that have not reported.
 // Source: protocol rules core 4 and 6, A3, A9 (schema/PROTOCOL.md).
@@ -24,9 +25,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "chief/failures.h"
 #include "chief/membership.h"
 #include "chief/storage.h"
+#include "chief/toll.h"
 #include "schema/checkpoint_format.h"
 #include "schema/slice_grid.h"
 
@@ -36,6 +37,8 @@ class Assignment {
  public:
   // Records read or sent and not yet reported, of one ps.
   static constexpr int kRestoresInFlight = 4;
+  // Of one record that cannot be read: 22 s by default, in which a disk or a mount may come back.
+  static constexpr int kReads = 7;
 
   Assignment(Turn& turn, Storage& storage, const Membership& members, FailureList& failures, const SliceGrid& grid,
              const Timing& timing)
@@ -84,8 +87,11 @@ class Assignment {
     bool held = false;  // its ps is to go on with what it has
     size_t source = 0;  // else: so many of sources_ are still to be tried, the last of them now; 0: initial values
     enum class Stage { kWaiting, kReading, kSending, kReported } stage = Stage::kWaiting;
+    int failed_reads = 0;  // of this source's record; kWaiting, as is the next
+    Time next_read{};
     std::vector<Payload> record;  // kSending, as is the next
     bool sent = false;
+    std::string unreadable;  // the newest record that was passed over though it may be whole, and why
   };
   Home& HomeOf(SliceId slice) { return homes_[ToNumber(slice)]; }
   static SliceSource KindOf(const Home& home) {
@@ -100,6 +106,7 @@ class Assignment {
   void Restore(Server& server);
   void Read(SliceId slice);
   void ReadDone(SliceId slice, SliceEpoch epoch, const StorageDone& done);
+  void ReadFailed(SliceId slice, const absl::Status& status);
   void Send(SliceId slice);
   void TakeOlder(SliceId slice, const std::string& why);
   absl::Status ReceiveItem(const SliceReport& report, const SliceReport::Item& item);
@@ -113,7 +120,7 @@ class Assignment {
 
   uint32_t term_ = 0;
   uint64_t train_examples_ = 0;
-  std::vector<Manifest> sources_;  // oldest first, so that newer ones change no index
+  std::vector<Manifest> sources_;  // oldest first, so that newer ones change no index; while any slice needs them
   std::vector<Server> servers_;
   std::vector<Home> homes_;  // by slice
   std::vector<SliceEpoch> epochs_;

@@ -28,8 +28,8 @@
 #include "chief/assignment.h"
 #include "chief/checkpoint_store.h"
 #include "chief/data_plan.h"
-#include "chief/failures.h"
 #include "chief/membership.h"
+#include "chief/toll.h"
 #include "schema/job.h"
 
 namespace downpour {

@@ -20,16 +20,17 @@ ChiefParts::ChiefParts(ChiefOptions given)
       job(options.job),
       grid(CheckedGrid(job)),
       storage(turn),
-      failures(turn),
-      store(storage),
       journal(turn, storage, options.timing),
+      failures(turn, journal.toll()),
+      store(storage),
       startup(storage, store, journal, job, options.resume),
       logs(storage),
       members(job.cluster, options.timing),
       data(job),
       assignment(turn, storage, members, failures, grid, options.timing),
       rounds({turn, storage, members, assignment, store, failures}, job.checkpoint, options.timing),
-      recovery({turn, members, data, assignment, ledger, store, rounds, failures}, job, options.timing) {}
+      recovery({turn, members, data, assignment, ledger, store, rounds, failures, journal.toll()}, job,
+               options.timing) {}
 
 const char* NameOf(JobState state) {
   switch (state) {

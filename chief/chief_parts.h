@@ -13,7 +13,6 @@
 #include "chief/chief_role.h"
 #include "chief/data_plan.h"
 #include "chief/evaluation.h"
-#include "chief/failures.h"
 #include "chief/journal.h"
 #include "chief/leases.h"
 #include "chief/membership.h"
@@ -22,6 +21,7 @@
 #include "chief/startup.h"
 #include "chief/storage.h"
 #include "chief/task_logs.h"
+#include "chief/toll.h"
 #include "chief/turn.h"
 #include "schema/slice_grid.h"
 
@@ -36,9 +36,9 @@ struct ChiefParts {
 
   Turn turn;
   Storage storage;
+  Journal journal;
   FailureList failures;
   CheckpointStore store;
-  Journal journal;
   Startup startup;
   TaskLogs logs;
   Membership members;
@@ -50,16 +50,16 @@ struct ChiefParts {
   Recovery recovery;
   Progress progress;
 
+  LeaseLedger resumed;  // by the checkpoint that is gone on from: what people are told until the slices have reported
+  const LeaseLedger& known() const { return ledger.is_open() ? ledger : resumed; }
+
   JobState state = JobState::kQueued;
-  std::string error;     // why it failed or was cancelled
-  std::string endpoint;  // of this chief
-  uint32_t term = 0;     // 0 until it is durable
-  uint64_t workers_lost = 0;
-  uint64_t leases_handed_on = 0;    // by workers that died or left
-  uint64_t batches_recomputed = 0;  // of leases that were opened again
-  uint64_t rejected = 0;            // messages of strangers
-  uint64_t refused = 0;             // handshakes without a key of this cluster
-  std::string refused_from;         // where the last unknown key came from
+  std::string error;         // why it failed or was cancelled
+  std::string endpoint;      // of this chief
+  uint32_t term = 0;         // 0 until it is durable
+  uint64_t rejected = 0;     // messages of strangers
+  uint64_t refused = 0;      // handshakes without a key of this cluster
+  std::string refused_from;  // where the last unknown key came from
 
   // What people type once it has ended.
   std::string CommandToGoOn() const { return options.command + (rounds.durable() ? " --resume" : ""); }

@@ -49,8 +49,13 @@ class ChiefRole::Core {
   void On(Malformed& malformed) { Reject(malformed.from, chief_.members.FindByPeer(malformed.from), malformed.why); }
   void On(Received& received) {
     if (const auto* question = std::get_if<StatusRequest>(&received.message)) return Hear(received.from, *question);
-    if (!lifecycle_.ready()) return;  // whoever needs an answer asks again
+    if (!lifecycle_.ready() && !HearsOfTheEnd(received.message)) return;  // whoever needs an answer asks again
     std::visit([&](auto& message) { Hear(received.from, message); }, received.message);
+  }
+
+  // Of a job that was over before this chief was started.
+  bool HearsOfTheEnd(const Message& message) const {
+    return chief_.ended() && (std::holds_alternative<Join>(message) || std::holds_alternative<Heartbeat>(message));
   }
 
   void Hear(PeerId from, const Join& join);
@@ -85,7 +90,7 @@ class ChiefRole::Core {
 // ---- Membership -----------------------------------------------------------------------------------------------------
 
 void ChiefRole::Core::Hear(PeerId from, const Join& join) {
-  if (chief_.ended()) return lifecycle_.TellEnd(from);
+  if (chief_.ended()) return lifecycle_.SayGoodbyeTo(from);
   const Membership::Verdict verdict = chief_.members.Admit(chief_.turn.now, from, join);
   if (verdict.task == nullptr) {
     NoteRefusal(from, join, verdict.refusal);
@@ -98,7 +103,9 @@ void ChiefRole::Core::Hear(PeerId from, const Join& join) {
     chief_.turn.out.Info(absl::StrCat(task.name, " joined: ", who));
     chief_.logs.Begin(task.name, join.nonce, who);
   }
-  if (verdict.replaced) lifecycle_.Lost(*verdict.replaced, "it was started again");
+  if (verdict.replaced) {
+    lifecycle_.Lost(*verdict.replaced, task.holds ? "who had its place after it is back" : "it was started again");
+  }
   if (chief_.ended()) return;
   chief_.turn.out.SendTo(from, Welcome{.you = task.incarnation,
                                        .term = chief_.term,
@@ -122,11 +129,10 @@ void ChiefRole::Core::Hear(PeerId from, const Heartbeat& heartbeat) {
   Task* task = chief_.members.Find(heartbeat.from);
   if (task != nullptr && chief_.members.Revive(*task)) chief_.turn.out.Info(absl::StrCat(task->name, " is back"));
   if (task == nullptr || !task->alive()) {
-    const bool was_refused = task != nullptr && task->state == TaskState::kRefused;
-    return chief_.turn.out.SendTo(
-        from, was_refused ? task->refusal
-                          : Refused{RefusalCode::kUnknown, false, "it was silent for too long, or is of another chief",
-                                    heartbeat.from});
+    if (task != nullptr && task->state == TaskState::kRefused) return chief_.turn.out.SendTo(from, task->refusal);
+    if (chief_.ended()) return lifecycle_.SayGoodbyeTo(from);
+    return chief_.turn.out.SendTo(from, Refused{RefusalCode::kUnknown, false,
+                                                "it was silent for too long, or is of another chief", heartbeat.from});
   }
   const uint64_t skipped_before = task->stats.pushes_skipped;
   Judge(from, task, chief_.members.Hear(chief_.turn.now, from, heartbeat, *task));
@@ -244,7 +250,7 @@ void ChiefRole::Step(Time now, Input input, Effects& effects) { core_->Step(now,
 JobState ChiefRole::state() const { return core_->chief().state; }
 uint32_t ChiefRole::term() const { return core_->chief().term; }
 const IntervalSet& ChiefRole::committed() const { return core_->chief().ledger.committed(); }
-bool ChiefRole::settled() const { return core_->chief().assignment.complete(); }
+bool ChiefRole::all_reported() const { return core_->chief().assignment.complete(); }
 std::map<LeaseId, Incarnation> ChiefRole::holders() const { return core_->chief().ledger.holders(); }
 std::vector<SliceEpoch> ChiefRole::epochs() const { return core_->chief().assignment.epochs(); }
 

@@ -49,9 +49,9 @@ class ChiefRole final : public Role {
   // For invariants, tests and tools; valid between steps.
   JobState state() const;
   uint32_t term() const;  // 0 until it is durable
-  // Leases that every slice's current epoch holds finished; while settled().
+  // Leases that every slice's current epoch holds finished; while all_reported().
   const IntervalSet& committed() const;
-  bool settled() const;                            // every slice has reported what it holds in its epoch
+  bool all_reported() const;                       // every slice has reported what it holds in its epoch
   std::map<LeaseId, Incarnation> holders() const;  // granted leases and who holds them
   std::vector<SliceEpoch> epochs() const;          // by slice; {0, 0} before it is placed
   std::vector<Incarnation> lost() const;           // members that have been silent for too long

@@ -54,10 +54,6 @@ class DataPlan {
   std::map<std::string, std::string> refused_;
 };
 
-// The keys of the job file that make batches and state mean something else, and in which the two jobs differ. More
-// epochs, other rates and other clusters go on with the same plan.
-std::vector<std::string> PlanDifferences(const JobSpec& job, const JobSpec& before);
-
 // Those of the checkpoints that are of this plan, in their order.
 std::vector<Manifest> OfPlan(const std::vector<Manifest>& checkpoints, const JobSpec& job, const DataShape& data);
 

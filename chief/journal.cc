@@ -4,106 +4,125 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "schema/checkpoint_format.h"
+#include "chief/sealed_copies.h"
 
 namespace downpour {
 namespace {
 
 using Json = nlohmann::json;
 
-constexpr char kJournalA[] = "journal.a";
-constexpr char kJournalB[] = "journal.b";
+constexpr char kName[] = "journal";
 constexpr uint64_t kMaxJournalFile = uint64_t{4} << 20;  // a job's text is at most 1 MiB, quoted twice as much
 
-std::string Seal(const std::string& text) {
-  return absl::StrFormat(" crc32c %08x\n", Crc32c({reinterpret_cast<const std::byte*>(text.data()), text.size()}));
+Json OfToll(const Toll& toll) {
+  Json failures = Json::array();
+  for (const Failure& failure : toll.failures) {
+    failures.push_back({{"unixMs", failure.unix_ms}, {"task", failure.task}, {"what", failure.what}});
+  }
+  return {{"workersLost", toll.workers_lost},
+          {"psLost", toll.servers_lost},
+          {"leasesHandedOn", toll.leases_handed_on},
+          {"batchesRecomputed", toll.batches_recomputed},
+          {"failures", std::move(failures)}};
+}
+
+// What is whole was written by a chief, but perhaps by one of another release: a field may be missing.
+template <typename T>
+T Get(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  const bool fits =
+      found != object.end() && (std::is_same_v<T, std::string> ? found->is_string() : found->is_number_integer());
+  return fits ? found->get<T>() : T();
+}
+
+Json Part(const Json& object, const char* key, Json::value_t type) {
+  const auto found = object.find(key);
+  return found != object.end() && found->type() == type ? *found : Json(type);
+}
+
+Toll TollOf(const Json& json) {
+  Toll toll{.workers_lost = Get<uint64_t>(json, "workersLost"),
+            .servers_lost = Get<uint64_t>(json, "psLost"),
+            .leases_handed_on = Get<uint64_t>(json, "leasesHandedOn"),
+            .batches_recomputed = Get<uint64_t>(json, "batchesRecomputed"),
+            .failures = {}};
+  for (const Json& failure : Part(json, "failures", Json::value_t::array)) {
+    if (!failure.is_object()) continue;
+    toll.failures.push_back(
+        {Get<int64_t>(failure, "unixMs"), Get<std::string>(failure, "task"), Get<std::string>(failure, "what")});
+  }
+  return toll;
 }
 
 }  // namespace
 
-std::string EncodeJobRecord(const JobRecord& record, uint64_t number) {
-  Json json = {{"number", number},        {"run", record.run}, {"beganUnixMs", record.began_unix_ms},
-               {"chiefs", record.chiefs}, {"job", record.job}, {"ended", record.ended}};
+std::string EncodeEntry(const JournalEntry& entry) {
+  const JobRecord& record = entry.record;
+  Json json = {{"number", entry.number},  {"run", record.run},         {"beganUnixMs", record.began_unix_ms},
+               {"chiefs", record.chiefs}, {"job", record.job},         {"ended", record.ended},
+               {"why", record.why},       {"toll", OfToll(entry.toll)}};
   if (record.data) {
     json["data"] = {{"trainExamples", record.data->train_examples},
                     {"evalExamples", record.data->eval_examples},
                     {"fingerprint", record.data->fingerprint}};
   }
-  const std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
-  return text + Seal(text);
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-absl::StatusOr<std::pair<uint64_t, JobRecord>> DecodeJobRecord(const std::string& text) {
-  const size_t end = text.size() - std::min(text.size(), Seal("").size());
-  const std::string said = text.substr(0, end);
-  if (said.empty() || !absl::EndsWith(text, Seal(said))) {
-    return absl::DataLossError("is not a job's record and its checksum");
+absl::StatusOr<JournalEntry> DecodeEntry(const std::string& text) {
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || Get<uint64_t>(json, "number") == 0) return absl::DataLossError("is not a job's record");
+  JournalEntry entry{.number = Get<uint64_t>(json, "number"),
+                     .record = {.run = Get<uint64_t>(json, "run"),
+                                .began_unix_ms = Get<int64_t>(json, "beganUnixMs"),
+                                .chiefs = Get<uint64_t>(json, "chiefs"),
+                                .job = Get<std::string>(json, "job"),
+                                .data = {},
+                                .ended = Get<std::string>(json, "ended"),
+                                .why = Get<std::string>(json, "why")},
+                     .toll = TollOf(Part(json, "toll", Json::value_t::object))};
+  if (const Json data = Part(json, "data", Json::value_t::object); !data.empty()) {
+    entry.record.data = {Get<uint64_t>(data, "trainExamples"), Get<uint64_t>(data, "evalExamples"),
+                         Get<uint64_t>(data, "fingerprint")};
   }
-  // Whole, so written by a chief; perhaps of another release.
-  const Json json = Json::parse(said, nullptr, /*allow_exceptions=*/false);
-  const auto number = [](const Json& object, const char* key) -> uint64_t {
-    const auto found = object.find(key);
-    return found != object.end() && found->is_number_unsigned() ? found->get<uint64_t>() : 0;
-  };
-  const auto words = [&json](const char* key) {
-    const auto found = json.find(key);
-    return found != json.end() && found->is_string() ? found->get<std::string>() : "";
-  };
-  if (!json.is_object() || number(json, "number") == 0) return absl::DataLossError("is not a job's record");
-  JobRecord record{.run = number(json, "run"),
-                   .began_unix_ms = static_cast<int64_t>(std::min<uint64_t>(number(json, "beganUnixMs"), INT64_MAX)),
-                   .chiefs = number(json, "chiefs"),
-                   .job = words("job"),
-                   .data = {},
-                   .ended = words("ended")};
-  if (const auto data = json.find("data"); data != json.end() && data->is_object()) {
-    record.data = {number(*data, "trainExamples"), number(*data, "evalExamples"), number(*data, "fingerprint")};
-  }
-  return std::pair(number(json, "number"), std::move(record));
+  return entry;
 }
 
 void Journal::Load(std::function<void()> then) {
-  Read(kJournalA, [this, then = std::move(then)] { Read(kJournalB, then); });
-}
-
-void Journal::Read(const std::string& file, std::function<void()> then) {
-  storage_.Run({ReadFile(file, 0, kMaxJournalFile)}, [this, file, then = std::move(then)](const StorageDone& done) {
-    if (absl::IsNotFound(done.status)) return then();
-    auto read = done.status.ok() ? DecodeJobRecord(ToString(done.data))
-                                 : absl::StatusOr<std::pair<uint64_t, JobRecord>>(done.status);
-    if (!read.ok()) {
-      damage_ = absl::StrCat(file, ": ", Words(read.status()));
-    } else if (read->first > number_) {
-      std::tie(number_, record_) = *std::move(read);
-    }
+  const auto take = [this](const std::string& text) {
+    absl::StatusOr<JournalEntry> entry = DecodeEntry(text);
+    if (entry.ok() && entry->number > entry_.number) entry_ = *std::move(entry);
+    return entry.status();
+  };
+  ReadCopies(storage_, kName, kMaxJournalFile, take, [this, then = std::move(then)](const std::string& damage) {
+    damage_ = damage;
+    if (found()) durable_ = entry_;
     then();
   });
 }
 
 void Journal::Save(std::function<void(const absl::Status&)> then) {
   writing_ = true;
-  const std::string text = EncodeJobRecord(record_, ++number_);
-  std::vector<StorageOp> ops = ReplaceFile(kJournalA, text);
-  for (StorageOp& op : ReplaceFile(kJournalB, text)) ops.push_back(std::move(op));
-  storage_.Run(std::move(ops), [this, saved = record_, then = std::move(then)](const StorageDone& done) {
-    writing_ = false;
-    if (done.status.ok()) {
-      error_.clear();
-      durable_ = saved;
-    } else {
-      error_ = Words(done.status);
-      next_try_ = turn_.now + timing_.control_retry;
-    }
-    then(done.status);
-  });
+  next_toll_ = turn_.now + kTollEvery;
+  ++entry_.number;
+  storage_.Run(WriteCopies(kName, EncodeEntry(entry_)),
+               [this, saved = entry_, then = std::move(then)](const StorageDone& done) {
+                 writing_ = false;
+                 if (done.status.ok()) {
+                   error_.clear();
+                   durable_ = saved;
+                 } else {
+                   error_ = Words(done.status);
+                   next_try_ = turn_.now + timing_.control_retry;
+                 }
+                 then(done.status);
+               });
 }
 
 void Journal::Advance() {
-  if (writing_ || durable() || turn_.now < next_try_) return;
-  Save([](const absl::Status&) {});
+  if (writing_ || turn_.now < next_try_) return;
+  const bool toll_rose = turn_.now >= next_toll_ && durable_ && durable_->toll != entry_.toll;
+  if (!durable() || toll_rose) Save([](const absl::Status&) {});
 }
 
 }  // namespace downpour

@@ -1,13 +1,13 @@
 // What must outlive the chief and cannot be had from the slices' reports: which job this folder is used for, since when,
-// on which data, and whether it is over. The term is not in it (startup.h), nor is any grant, commit or placement: those
-// follow from what slices report in the next term (protocol rules core 1, A3, A11, schema/PROTOCOL.md).
+// on which data, whether it is over, and what it has cost. The term is not in it (startup.h), nor is any grant, commit or
+// placement: those follow from what slices report in the next term (protocol rules core 1, A3, A11, schema/PROTOCOL.md).
 //
 //   journal.Load([&] { if (journal.found()) ...journal.record()... });
 //   journal.record().data = shape;
 //   ...Advance until journal.durable()...     // before anything is said that rests on it
 //
-// Order: a record is written whole into journal.a, then into journal.b, each by a synced rename, so that one of them is
-//   always whole; the newer one that is counts.
+// Order: an entry is written whole, in two copies (sealed_copies.h); the newer one that is whole counts.
+// Cost: an entry for each change of the record, and one a second while only the toll rises.
 // Errors: error() while it cannot be written; it is tried again every control_retry. damage() of what was found.
 // Tests: tests/unit/chief/journal_test.cc.
 #pragma once
@@ -20,10 +20,12 @@
 #include "absl/status/statusor.h"
 #include "chief/data_plan.h"
 #include "chief/storage.h"
+#include "chief/toll.h"
 #include "runtime/options.h"
 
 namespace downpour {
 
+// What others are told rests on it.
 struct JobRecord {
   uint64_t run = 0;  // drawn when the job began here
   int64_t began_unix_ms = 0;
@@ -31,42 +33,51 @@ struct JobRecord {
   std::string job;                // canonical text, overrides and all
   std::optional<DataShape> data;  // since some worker found it
   std::string ended;              // as `state` in docs/STATUS.md; empty: it goes on
+  std::string why;                // it ended
   bool operator==(const JobRecord&) const = default;
 };
 
-// One line: JSON and its checksum. `number` rises with each record of a folder.
-std::string EncodeJobRecord(const JobRecord& record, uint64_t number);
-// Errors: DATA_LOSS.
-absl::StatusOr<std::pair<uint64_t, JobRecord>> DecodeJobRecord(const std::string& text);
+struct JournalEntry {
+  uint64_t number = 0;  // rises with each entry of a folder; 0: none yet
+  JobRecord record;
+  Toll toll;
+  bool operator==(const JournalEntry&) const = default;
+};
+
+// As JSON. Errors: DATA_LOSS for a text that no chief wrote.
+std::string EncodeEntry(const JournalEntry& entry);
+absl::StatusOr<JournalEntry> DecodeEntry(const std::string& text);
 
 class Journal {
  public:
+  static constexpr Duration kTollEvery = 1s;
+
   Journal(Turn& turn, Storage& storage, const Timing& timing) : turn_(turn), storage_(storage), timing_(timing) {}
 
   void Load(std::function<void()> then);
-  bool found() const { return number_ > 0; }
-  const std::string& damage() const { return damage_; }  // of either file; empty if there is none
+  bool found() const { return entry_.number > 0; }
+  const std::string& damage() const { return damage_; }  // of either copy; empty if there is none
 
-  JobRecord& record() { return record_; }
-  const JobRecord& record() const { return record_; }
+  JobRecord& record() { return entry_.record; }
+  const JobRecord& record() const { return entry_.record; }
+  Toll& toll() { return entry_.toll; }
+  const Toll& toll() const { return entry_.toll; }
   void Save(std::function<void(const absl::Status&)> then);
 
-  // Writes the record if it changed.
+  // Writes what changed.
   void Advance();
-  bool durable() const { return durable_ == record_; }
+  bool durable() const { return durable_ && durable_->record == entry_.record; }  // not speaking of the toll
   const std::string& error() const { return error_; }
 
  private:
-  void Read(const std::string& file, std::function<void()> then);
-
   Turn& turn_;
   Storage& storage_;
   const Timing timing_;
-  uint64_t number_ = 0;  // of the last record
-  JobRecord record_;
-  std::optional<JobRecord> durable_;
+  JournalEntry entry_;
+  std::optional<JournalEntry> durable_;
   bool writing_ = false;
   Time next_try_{};
+  Time next_toll_{};
   std::string damage_;
   std::string error_;
 };

@@ -24,6 +24,7 @@ void LeaseLedger::Open(const Plan& plan, const IntervalSet& finished_everywhere)
     if (run.begin == 0) fresh_ = run.end;
     for (uint64_t lease = run.begin; lease < run.end; ++lease) Commit(LeaseId{lease});
   }
+  commits_ = 0;
 }
 
 void LeaseLedger::Commit(LeaseId lease) {

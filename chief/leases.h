@@ -53,12 +53,13 @@ class LeaseLedger {
   // A slice turned out to have finished only these: what it lacks is open again, however it came to be committed.
   std::vector<LeaseId> Restrict(const IntervalSet& finished);
 
+  bool is_open() const { return plan_.total_leases() > 0; }
   const IntervalSet& committed() const { return committed_; }
   bool AllCommitted() const { return committed_.CoversRange(0, plan_.total_leases()); }
   uint64_t EpochsCommitted() const;  // whole epochs from the first on
   uint64_t examples_committed() const { return examples_committed_; }
   uint64_t steps_committed() const { return steps_committed_; }
-  uint64_t commits() const { return commits_; }  // leases committed so far; one that was opened again counts again
+  uint64_t commits() const { return commits_; }  // leases committed since Open; one that was opened again counts again
   const std::map<LeaseId, Incarnation>& holders() const { return holders_; }
   std::vector<LeaseId> HeldBy(Incarnation worker) const;
   bool Wants(Incarnation worker) const { return demand_.contains(worker); }

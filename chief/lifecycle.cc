@@ -26,19 +26,16 @@ void Lifecycle::Begin(const Started& started) {
 }
 
 void Lifecycle::Ready(const Startup::Outcome& outcome) {
-  if (!outcome.why.empty()) {
-    chief_.state = outcome.exit_code == kExitDone ? JobState::kSucceeded : JobState::kFailed;
-    chief_.error = outcome.why;
-    return Quit(outcome.exit_code, outcome.why);
-  }
+  if (!outcome.why.empty()) return Decline(outcome);
   chief_.term = outcome.term;
-  chief_.members.Begin(outcome.term, chief_.journal.record().run);
+  chief_.members.Begin(chief_.turn.now, outcome.term, chief_.journal.record().run);
   for (const CheckpointStore::Damaged& damaged : chief_.store.damaged()) chief_.failures.Add("chief", damaged.why);
   chief_.turn.out.Info(
       absl::StrCat("job ", chief_.job.name, " waits for its tasks at ", chief_.endpoint, " (term ", chief_.term, ")"));
   if (!chief_.journal.damage().empty()) chief_.failures.Add("chief", chief_.journal.damage());
   if (outcome.goes_on) {
-    chief_.turn.out.Info("another chief began this job, and it is not over: what its slices still hold goes on");
+    chief_.failures.Add("chief", "it was started again; what the slices still hold goes on");
+    if (chief_.journal.record().data) chief_.recovery.Expect();
   }
   sources_ = outcome.sources;
   if (sources_.empty()) {
@@ -50,8 +47,19 @@ void Lifecycle::Ready(const Startup::Outcome& outcome) {
   }
   const Manifest& newest = sources_.front();
   chief_.data.Recall(DataOf(newest), absl::StrCat("checkpoint ", ToString(newest.round)));
+  chief_.resumed.Open(chief_.data.plan(), newest.committed);
   chief_.rounds.Resume(newest);
   chief_.turn.out.Info(absl::StrCat("the newest checkpoint is ", CheckpointDir(newest.round)));
+}
+
+// There is nothing to lead. Members of a job that is over may not have heard of it yet, and ask.
+void Lifecycle::Decline(const Startup::Outcome& outcome) {
+  chief_.state = outcome.exit_code == kExitDone ? JobState::kSucceeded : JobState::kFailed;
+  chief_.error = exit_why_ = outcome.why;
+  exit_code_ = outcome.exit_code;
+  const JobRecord& record = chief_.journal.record();
+  farewell_ = {record.ended == NameOf(JobState::kSucceeded), record.why};
+  goodbye_by_ = chief_.turn.now + (outcome.over ? kGoodbye : Duration::zero());
 }
 
 void Lifecycle::Prepare() {
@@ -83,7 +91,7 @@ void Lifecycle::Run() {
   const Time now = running_since_ = chief_.turn.now;
   const uint64_t eval_examples = chief_.job.data.eval.empty() ? 0 : chief_.data.shape().eval_examples;
   chief_.ledger.Open(chief_.data.plan(), chief_.assignment.TakeFinished());
-  settled_ = true;
+  ledger_current_ = true;
   chief_.evaluation = Evaluation(eval_examples, chief_.job.training.batch_size, chief_.job.training.lease_batches);
   chief_.progress.Begin(now, chief_.ledger.examples_committed());
   evaluated_epochs_ = chief_.ledger.EpochsCommitted();
@@ -95,7 +103,7 @@ void Lifecycle::Run() {
 
 void Lifecycle::SendPlacement(const Task& worker) {
   const bool runs = chief_.state == JobState::kRunning || chief_.state == JobState::kCancelling;
-  if (!runs || !settled_ || !worker.data_good || worker.placement_number >= chief_.assignment.placement_number())
+  if (!runs || !ledger_current_ || !worker.data_good || worker.placement_number >= chief_.assignment.placement_number())
     return;
   chief_.turn.out.SendTo(worker.control, chief_.assignment.ToPlacement(worker.incarnation));
 }
@@ -116,13 +124,17 @@ void Lifecycle::Tick() {
 }
 
 void Lifecycle::Advance() {
-  if (exited_ || !ready()) return;
+  if (exited_) return;
+  if (!ready()) {
+    if (chief_.ended() && chief_.turn.now >= goodbye_by_) Quit(exit_code_, exit_why_);
+    return;
+  }
   chief_.journal.Advance();
   if (chief_.ended()) return SayGoodbye();
   if (!chief_.assignment.failure().empty()) return Fail(chief_.assignment.failure());
   if (chief_.state != JobState::kCancelling) chief_.recovery.Advance();
   if (!chief_.recovery.failure().empty()) return Fail(chief_.recovery.failure());
-  Settle();
+  FollowReports();
   if (chief_.state == JobState::kQueued || chief_.state == JobState::kPreparing) Prepare();
   if (chief_.state == JobState::kRunning) Train();
   if (chief_.state == JobState::kCancelling) Cancel();
@@ -142,10 +154,10 @@ void Lifecycle::UpdateTaskStates() {
 
 // The ledger is a cache of what slices say, and they may come to say less: one that was placed anew, from an older state;
 // and one about whose steps somebody vouched for what he had not seen.
-void Lifecycle::Settle() {
+void Lifecycle::FollowReports() {
   if (const std::optional<IntervalSet> finished = chief_.rounds.TakeLacking()) Reopen(*finished);
   const bool runs = chief_.state == JobState::kRunning || chief_.state == JobState::kCancelling;
-  if (!runs || std::exchange(settled_, chief_.assignment.complete()) || !settled_) return;
+  if (!runs || std::exchange(ledger_current_, chief_.assignment.complete()) || !ledger_current_) return;
   Reopen(chief_.assignment.TakeFinished());
   for (const Task* worker : chief_.members.Alive(TaskRole::kWorker)) SendPlacement(*worker);
   work_.HandOut();
@@ -156,7 +168,7 @@ void Lifecycle::Reopen(const IntervalSet& finished) {
   if (reopened.empty()) return;
   uint64_t batches = 0;
   for (const LeaseId lease : reopened) batches += chief_.ledger.plan().StepsOf(lease);
-  chief_.batches_recomputed += batches;
+  chief_.journal.toll().batches_recomputed += batches;
   chief_.failures.Add("chief", absl::StrCat(reopened.size(), " leases are open again, since a slice lacks them: ",
                                             batches, " batches are computed again"));
   chief_.evaluation.Abandon();
@@ -174,7 +186,7 @@ void Lifecycle::FailIfTooManySkips() {
 }
 
 void Lifecycle::Train() {
-  if (!settled_) return;
+  if (!ledger_current_) return;
   Evaluate();
   Checkpoint();
   const bool evaluated = final_evaluation_ && !chief_.evaluation.active();
@@ -234,7 +246,7 @@ void Lifecycle::Lost(const Task& task, const std::string& why) {
   chief_.failures.Add(task.name,
                       absl::StrCat(why, handed_on == 0 ? "" : absl::StrCat("; ", handed_on, " leases handed on")));
   if (task.role == TaskRole::kWorker) {
-    ++chief_.workers_lost;
+    ++chief_.journal.toll().workers_lost;
   } else {
     chief_.recovery.Lost(task, why);
   }
@@ -254,7 +266,7 @@ void Lifecycle::Fail(const std::string& why, int exit_code) { End(JobState::kFai
 
 void Lifecycle::Stop(const StopRequested& stop) {
   const std::string why = "ended by " + Reason(stop);
-  if (!ready()) return Quit(kExitSignalled + stop.signal, why);
+  if (!ready()) return chief_.ended() ? Quit(exit_code_, exit_why_) : Quit(kExitSignalled + stop.signal, why);
   BeginCancel(why, kExitSignalled + stop.signal);
 }
 
@@ -276,7 +288,7 @@ void Lifecycle::BeginCancel(const std::string& why, int exit_code) {
 }
 
 void Lifecycle::Cancel() {
-  if (chief_.turn.now < cancel_by_ && settled_ && chief_.recovery.here()) {
+  if (chief_.turn.now < cancel_by_ && ledger_current_ && chief_.recovery.here()) {
     if (chief_.rounds.active()) return;
     if (!std::exchange(last_round_begun_, true)) return StartRound();
   }
@@ -289,10 +301,12 @@ void Lifecycle::End(JobState state, const std::string& why, int exit_code) {
   exit_code_ = exit_code;
   exit_why_ = state == JobState::kSucceeded ? why : absl::StrCat(why, ". ", HowToGoOn());
   chief_.error = state == JobState::kSucceeded ? "" : exit_why_;
+  farewell_ = {state == JobState::kSucceeded, exit_why_};
   chief_.rounds.Stop();
   // Whoever reads of the end in the journal finds the summary too, if only with the counts so far.
   chief_.storage.Run(ReplaceFile("summary.json", SummaryText(chief_)), [this](const StorageDone&) {
     chief_.journal.record().ended = NameOf(chief_.state);
+    chief_.journal.record().why = exit_why_;
     chief_.journal.Advance();
   });
   goodbye_by_ = chief_.turn.now + kGoodbye;
@@ -306,25 +320,22 @@ void Lifecycle::SayGoodbye() {
   chief_.members.TakeSilent(chief_.turn.now);
   std::vector<Task*> members = chief_.members.Alive(TaskRole::kPs);
   for (Task* worker : chief_.members.Alive(TaskRole::kWorker)) members.push_back(worker);
-  const bool nothing_left = members.empty() && !chief_.rounds.active() && EndIsRecorded();
+  const bool nothing_left = members.empty() && !chief_.rounds.active() && EndIsOnDisk();
   if (nothing_left || chief_.turn.now >= goodbye_by_) return WriteSummary();
-  if (chief_.turn.now < next_goodbye_) return;
-  // Nobody may leave before the end is on disk; if that cannot be, they are told at last.
-  const bool is_last = goodbye_by_ - chief_.turn.now <= chief_.options.timing.control_retry;
-  if (!EndIsRecorded() && !is_last) return;
+  if (chief_.turn.now < next_goodbye_ || !MayTellOfTheEnd()) return;
   next_goodbye_ = chief_.turn.now + chief_.options.timing.control_retry;
-  for (const Task* task : members) SendEnd(task->control);
+  for (const Task* task : members) SayGoodbyeTo(task->control);
 }
 
-// To one who comes too late.
-void Lifecycle::TellEnd(PeerId to) {
-  if (EndIsRecorded()) SendEnd(to);
+bool Lifecycle::EndIsOnDisk() const { return !chief_.journal.record().ended.empty() && chief_.journal.durable(); }
+
+// Nobody may leave before the end is on disk; if that cannot be, they are told at last.
+bool Lifecycle::MayTellOfTheEnd() const {
+  return EndIsOnDisk() || goodbye_by_ - chief_.turn.now <= chief_.options.timing.control_retry;
 }
 
-bool Lifecycle::EndIsRecorded() const { return !chief_.journal.record().ended.empty() && chief_.journal.durable(); }
-
-void Lifecycle::SendEnd(PeerId to) {
-  chief_.turn.out.SendTo(to, JobEnd{chief_.state == JobState::kSucceeded, exit_why_});
+void Lifecycle::SayGoodbyeTo(PeerId member) {
+  if (MayTellOfTheEnd()) chief_.turn.out.SendTo(member, farewell_);
 }
 
 void Lifecycle::WriteSummary() {

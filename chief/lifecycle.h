@@ -6,8 +6,8 @@
 //
 // Order: Advance after each input moves the job on as far as it can go. It has SUCCEEDED when a checkpoint of this term
 //   is durable that holds every lease, and the last evaluation is in: only then may workers leave (protocol rule A12,
-//   schema/PROTOCOL.md). A job that ends says so to all members until each said goodbye or died, for kGoodbye at most,
-//   then writes summary.json, then exits.
+//   schema/PROTOCOL.md). A job that ends says so to all members until each said goodbye or died, and to who asks to
+//   join, for kGoodbye at most, then writes summary.json, then exits. A chief that finds the job over says so likewise.
 // Errors: none; what goes wrong is the job's end, with one sentence.
 // Tests: tests/unit/chief/chief_role_test.cc.
 #pragma once
@@ -44,10 +44,11 @@ class Lifecycle {
   void Fail(const std::string& why, int exit_code = 1);
   void Stop(const StopRequested& stop);
   void SayGoodbye();
-  void TellEnd(PeerId to);  // once it is on disk
+  void SayGoodbyeTo(PeerId member);  // once the job has ended
 
  private:
   void Ready(const Startup::Outcome& outcome);
+  void Decline(const Startup::Outcome& outcome);
   void Prepare();
   void FailIfNobodyHasData();
   void Run();
@@ -59,14 +60,14 @@ class Lifecycle {
   void CancelIfOutOfTime();
   void BeginCancel(const std::string& why, int exit_code);
   void Cancel();
-  void Settle();
+  void FollowReports();
   void Reopen(const IntervalSet& finished);
   void UpdateTaskStates();
   bool AllDurable() const;
+  bool EndIsOnDisk() const;
+  bool MayTellOfTheEnd() const;
   std::string HowToGoOn() const;
   void End(JobState state, const std::string& why, int exit_code);
-  bool EndIsRecorded() const;
-  void SendEnd(PeerId to);
   void WriteSummary();
   void Quit(int exit_code, const std::string& why);
 
@@ -82,11 +83,12 @@ class Lifecycle {
 
   Time running_since_{};
   bool last_round_begun_ = false;
-  bool settled_ = false;  // the ledger says what the slices last reported
+  bool ledger_current_ = false;  // it says what the slices last reported
   Time cancel_by_{};
 
   int exit_code_ = 0;  // since the job is to be cancelled or has ended, as the next
   std::string exit_why_;
+  JobEnd farewell_;
   Time goodbye_by_{};
   Time next_goodbye_{};
   bool summary_begun_ = false;

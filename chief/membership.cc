@@ -94,6 +94,12 @@ Membership::Membership(const ClusterSpec& cluster, const Timing& timing) : timin
   }
 }
 
+void Membership::Begin(Time now, uint32_t term, uint64_t run) {
+  term_ = term;
+  run_ = run;
+  for (Task& task : tasks_) task.heard = now;
+}
+
 // A process that asked before, under whatever name it got.
 Task* Membership::FindProcess(const Join& join) {
   for (Task& task : tasks_) {
@@ -146,7 +152,9 @@ Membership::Verdict Membership::Admit(Time now, PeerId from, const Join& join) {
   if (task == nullptr) return {.refusal = refusal};
   const bool restarted =
       !join.launcher.empty() && join.launcher == task->process.launcher && join.attempt > task->process.attempt;
-  if (task->alive() && !restarted) {
+  // Both had this place under earlier chiefs: who got it later holds more.
+  const bool succeeds = Holds(join) && task->holds && join.was > task->process.was;
+  if (task->alive() && !restarted && !succeeds) {
     return {.refusal = Refuse(RefusalCode::kNameTaken, false,
                               absl::StrCat("the name ", task->name, " is held by process ", task->process.pid, " on ",
                                            task->process.host, ", which is alive"))};
@@ -157,6 +165,10 @@ Membership::Verdict Membership::Admit(Time now, PeerId from, const Join& join) {
   return verdict;
 }
 
+bool Membership::Holds(const Join& join) const {
+  return join.run == run_ && ToNumber(join.was) >> 32 < term_ && Issued(join.was);
+}
+
 void Membership::Replace(Time now, PeerId from, const Join& join, Task& task) {
   AddStats(task.stats, departed_[static_cast<size_t>(task.role)]);
   Task fresh;
@@ -165,7 +177,7 @@ void Membership::Replace(Time now, PeerId from, const Join& join, Task& task) {
   fresh.state = TaskState::kPreparing;
   fresh.incarnation = Incarnation{uint64_t{term_} << 32 | ++issued_};
   fresh.process = Cleaned(join);
-  fresh.holds = join.run == run_ && ToNumber(join.was) >> 32 < term_ && Issued(join.was);
+  fresh.holds = Holds(join);
   fresh.control = from;
   fresh.heard = now;
   task = std::move(fresh);

@@ -3,7 +3,8 @@
 //   Membership::Verdict verdict = members.Admit(now, peer, join);
 //   if (verdict.task == nullptr) effects.SendTo(peer, verdict.refusal);
 //
-// Order: an incarnation is term << 32 | counter, never used twice. A name is held by at most one living process.
+// Order: an incarnation is term << 32 | counter, never used twice. A name is held by at most one living process. Of two
+//   that had it under earlier chiefs the one that got it later has it, whoever joins first.
 // Errors: whom it does not admit it tells why; for good, where asking again cannot help.
 // Cost: linear in tasks.
 // Tests: tests/unit/chief/membership_test.cc.
@@ -35,10 +36,11 @@ struct Task {
   Refused refusal;                               // what it was told; kRefused only
   PeerId control = PeerId::kNone;
   PeerId bulk = PeerId::kNone;    // ps only
-  Time heard{};                   // last heartbeat
+  Time heard{};                   // last heartbeat; before the first, when the chief began
   bool data_good = false;         // worker only
   bool holds = false;             // it kept what it had under an earlier chief of this run
   uint64_t placement_number = 0;  // of the newest placement that it has
+  uint64_t work_request = 0;      // number of the newest one heard; worker only
   TaskStats stats;
   RateWindow steps;
   RateWindow examples;
@@ -54,11 +56,8 @@ class Membership {
  public:
   Membership(const ClusterSpec& cluster, const Timing& timing);
 
-  // Before the first Admit.
-  void Begin(uint32_t term, uint64_t run) {
-    term_ = term;
-    run_ = run;
-  }
+  // Before the first Admit. Who is not there yet counts as heard now.
+  void Begin(Time now, uint32_t term, uint64_t run);
 
   struct Verdict {
     Task* task = nullptr;  // admitted, or admitted before; else refused
@@ -95,6 +94,7 @@ class Membership {
  private:
   Task* FindProcess(const Join& join);
   Task* ChooseTask(const Join& join, Refused* refusal);
+  bool Holds(const Join& join) const;  // it kept what it had under an earlier chief of this run
   void Replace(Time now, PeerId from, const Join& join, Task& task);
 
   const Timing timing_;

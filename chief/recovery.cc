@@ -7,6 +7,14 @@
 
 namespace downpour {
 
+void Recovery::Expect() {
+  expecting_ = true;
+  for (const Task& task : parts_.members.tasks()) {
+    if (task.role != TaskRole::kPs) continue;
+    last_words_[task.name] = absl::StrCat(task.name, " did not come back since the chief was started again");
+  }
+}
+
 void Recovery::Lost(const Task& server, const std::string& why) {
   last_words_[server.name] =
       absl::StrCat(server.name, " (host ", server.process.host, ", process ", server.process.pid, ") is gone: ", why);
@@ -27,9 +35,9 @@ bool Recovery::ReplacementsWait() const {
 }
 
 void Recovery::Advance() {
+  if (expecting_ || parts_.assignment.placed()) FailIfGoneForTooLong();
   if (!parts_.assignment.placed()) return;
   if (!here()) parts_.rounds.GiveUp("a ps is gone");
-  FailIfGoneForTooLong();
   const bool busy = loading_ || parts_.rounds.active() || parts_.turn.now < next_load_;
   if (busy || !ReplacementsWait()) return;
   loading_ = true;
@@ -53,7 +61,7 @@ void Recovery::Replace(const absl::Status& checkpoints_loaded) {
 }
 
 void Recovery::Count(const Task& successor) {
-  ++servers_lost_;
+  ++parts_.toll.servers_lost;
   Losses& losses = losses_[successor.name];
   if (const uint64_t commits = parts_.ledger.commits(); losses.commits != commits) {
     losses = {};
@@ -69,12 +77,11 @@ void Recovery::Count(const Task& successor) {
 }
 
 void Recovery::FailIfGoneForTooLong() {
-  for (const Assignment::Server& server : parts_.assignment.servers()) {
-    // By name: who came in its place may have left again before the slices were its own.
-    const Task* task = parts_.members.FindNamed(server.name);
-    if (task == nullptr || task->alive() || parts_.turn.now - task->heard < timing_.server_wait) continue;
-    failure_ = absl::StrFormat("%s; nobody came in its place for %.0f s", last_words_[server.name],
-                               Seconds(parts_.turn.now - task->heard));
+  // By name: who came in its place may have left again before the slices were its own.
+  for (const Task& task : parts_.members.tasks()) {
+    const Duration away = parts_.turn.now - task.heard;
+    if (task.role != TaskRole::kPs || task.alive() || away < job_.timing.server_wait) continue;
+    failure_ = absl::StrFormat("%s; nobody came in its place for %.0f s", last_words_[task.name], Seconds(away));
     return;
   }
 }

@@ -1,6 +1,7 @@
 // What becomes of the slices of a ps that is gone: they wait for a process in its place, and get their state from the
 // newest checkpoint that has it.
 //
+//   recovery.Expect();                               // the chief was started again, and all ps are to come back
 //   recovery.Lost(task, "it was started again");
 //   recovery.Advance();                              // after each input
 //   if (recovery.here()) ...every ps that slices were given to is there...
@@ -8,8 +9,8 @@
 // Order: a ps holds the only copy of its slices, so silence does not make it dead (protocol rule B11,
 //   schema/PROTOCOL.md): one that beats again goes on where it was. Its slices are placed anew once another process
 //   joined under its name, from checkpoints as they are read then, after a manifest that was being written.
-// Errors: failure(), with one sentence: a ps that is away for Timing::server_wait, or whose place is taken by one process
-//   after the other while no lease is committed.
+// Errors: failure(), with one sentence: a ps that is away for the job's timing.serverWait, or whose place is taken by one
+//   process after the other while no lease is committed.
 // Tests: tests/unit/chief/chief_recovery_test.cc.
 #pragma once
 
@@ -22,9 +23,9 @@
 #include "chief/checkpoint_round.h"
 #include "chief/checkpoint_store.h"
 #include "chief/data_plan.h"
-#include "chief/failures.h"
 #include "chief/leases.h"
 #include "chief/membership.h"
+#include "chief/toll.h"
 
 namespace downpour {
 
@@ -42,15 +43,16 @@ class Recovery {
     CheckpointStore& store;
     CheckpointRounds& rounds;
     FailureList& failures;
+    Toll& toll;
   };
   Recovery(const Parts& parts, const JobSpec& job, const Timing& timing) : parts_(parts), job_(job), timing_(timing) {}
 
+  void Expect();
   void Lost(const Task& server, const std::string& why);
   void Advance();
 
   // No slice's ps is gone.
   bool here() const;
-  uint64_t servers_lost() const { return servers_lost_; }
   const std::string& failure() const { return failure_; }
 
  private:
@@ -70,7 +72,7 @@ class Recovery {
 
   std::map<std::string, std::string> last_words_;  // by task: why it is gone
   std::map<std::string, Losses> losses_;           // by task
-  uint64_t servers_lost_ = 0;
+  bool expecting_ = false;
   bool loading_ = false;
   Time next_load_{};
   std::string failure_;

@@ -6,65 +6,36 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "chief/chief_role.h"
 #include "chief/data_plan.h"
+#include "chief/sealed_copies.h"
 #include "runtime/exit_code.h"
 #include "schema/job_file.h"
 
 namespace downpour {
 namespace {
 
-constexpr char kTermFiles[][7] = {"term.a", "term.b"};
+constexpr char kTerm[] = "term";
 constexpr uint64_t kMaxTermFile = 256;
 
-std::string Checksum(const std::string& text) {
-  return absl::StrFormat("%08x", Crc32c({reinterpret_cast<const std::byte*>(text.data()), text.size()}));
-}
-
 }  // namespace
-
-std::string EncodeTerm(uint32_t term) {
-  const std::string said = absl::StrCat("term ", term);
-  return absl::StrCat(said, " crc32c ", Checksum(said), "\n");
-}
-
-absl::StatusOr<uint32_t> DecodeTerm(const std::string& text) {
-  const std::vector<std::string> words = absl::StrSplit(text, ' ');
-  uint32_t term = 0;
-  if (words.size() != 4 || !absl::SimpleAtoi(words[1], &term) || EncodeTerm(term) != text) {
-    return absl::DataLossError("is not a term and its checksum");
-  }
-  return term;
-}
 
 void Startup::Run(Chief chief, std::function<void(const Outcome&)> then) {
   chief_ = std::move(chief);
   then_ = std::move(then);
-  ReadTerm(kTermFiles[0], [this] { ReadTerm(kTermFiles[1], [this] { ReadTerms(); }); });
+  const auto take = [this](const std::string& text) -> absl::Status {
+    uint32_t term = 0;
+    if (!absl::SimpleAtoi(text, &term) || term == 0) return absl::DataLossError("is not a term");
+    highest_ = std::max(highest_, term);
+    return absl::OkStatus();
+  };
+  ReadCopies(storage_, kTerm, kMaxTermFile, take, [this](const std::string& damage) { ReadJob(damage); });
 }
 
-void Startup::ReadTerm(const std::string& file, std::function<void()> then) {
-  storage_.Run({ReadFile(file, 0, kMaxTermFile)}, [this, file, then = std::move(then)](const StorageDone& done) {
-    if (!absl::IsNotFound(done.status)) {
-      const absl::StatusOr<uint32_t> term =
-          done.status.ok() ? DecodeTerm(ToString(done.data)) : absl::StatusOr<uint32_t>(done.status);
-      if (term.ok()) {
-        highest_ = std::max(highest_, *term);
-        ++valid_files_;
-      } else {
-        damage_ = absl::StrCat(file, ": ", Words(term.status()));
-      }
-    }
-    then();
-  });
-}
-
-void Startup::ReadTerms() {
-  if (valid_files_ == 0 && !damage_.empty()) {
-    return Refuse(kExitFailed, absl::StrCat(damage_,
+void Startup::ReadJob(const std::string& damage) {
+  if (highest_ == 0 && !damage.empty()) {
+    return Refuse(kExitFailed, absl::StrCat(damage,
                                             ", and no other copy is whole: how often this job was started is lost. "
                                             "Begin in another job folder, or copy its checkpoints there"));
   }
@@ -86,13 +57,13 @@ void Startup::Judge() {
   }
   const bool is_same = journal_.record().job == CanonicalJob(job_);
   if (is_same && journal_.record().ended == NameOf(JobState::kSucceeded)) {
-    return Refuse(kExitDone,
-                  "the job of this folder has succeeded: to train it further, raise training.epochs and add --resume");
+    return Decline(kExitDone,
+                   "the job of this folder has succeeded: to train it further, raise training.epochs and add --resume");
   }
   if (!resume_ && !outcome_.goes_on && !checkpoints_.empty()) {
-    return Refuse(kExitFailed,
-                  "the job folder already holds checkpoints: add --resume to go on from them, or name another "
-                  "job folder to begin anew");
+    return Decline(kExitFailed,
+                   "the job folder already holds checkpoints: add --resume to go on from them, or name another "
+                   "job folder to begin anew");
   }
   if (checkpoints_.valid().empty() && !checkpoints_.empty()) {
     return Refuse(kExitFailed,
@@ -128,11 +99,19 @@ bool Startup::AcceptPlan(const std::string& before, const std::string& whose) {
 
 void Startup::TakeTerm() {
   outcome_.term = highest_ + 1;
-  std::vector<StorageOp> ops = {MakeDir("logs")};
-  for (const char* file : kTermFiles) {
-    for (StorageOp& op : ReplaceFile(file, EncodeTerm(outcome_.term))) ops.push_back(std::move(op));
-  }
+  std::vector<StorageOp> ops = WriteCopies(kTerm, absl::StrCat(outcome_.term));
+  ops.push_back(MakeDir("logs"));
   storage_.Run(std::move(ops), [this](const StorageDone& done) {
+    if (!done.status.ok()) return RefuseToWrite(done.status);
+    Announce();
+  });
+}
+
+void Startup::Announce() {
+  const nlohmann::json chief = {
+      {"endpoint", chief_.endpoint}, {"host", chief_.host}, {"pid", chief_.pid}, {"term", outcome_.term}};
+  const std::string text = chief.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  storage_.Run(ReplaceFile("chief.json", text), [this](const StorageDone& done) {
     if (!done.status.ok()) return RefuseToWrite(done.status);
     BeginJournal();
   });
@@ -145,19 +124,15 @@ void Startup::BeginJournal() {
     record = JobRecord();
     record.run = chief_.nonce;
     record.began_unix_ms = chief_.unix_ms;
+    journal_.toll() = Toll();
   }
   ++record.chiefs;
   record.job = CanonicalJob(job_);
   record.ended.clear();
+  record.why.clear();
   journal_.Save([this](const absl::Status& status) {
     if (!status.ok()) return RefuseToWrite(status);
-    const nlohmann::json chief = {
-        {"endpoint", chief_.endpoint}, {"host", chief_.host}, {"pid", chief_.pid}, {"term", outcome_.term}};
-    const std::string text = chief.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-    storage_.Run(ReplaceFile("chief.json", text), [this](const StorageDone& done) {
-      if (!done.status.ok()) return RefuseToWrite(done.status);
-      then_(outcome_);
-    });
+    then_(outcome_);
   });
 }
 
@@ -166,5 +141,10 @@ void Startup::RefuseToWrite(const absl::Status& status) {
 }
 
 void Startup::Refuse(int exit_code, std::string why) { then_({.exit_code = exit_code, .why = std::move(why)}); }
+
+// Where there is no journal, nobody knows that the job is over.
+void Startup::Decline(int exit_code, std::string why) {
+  then_({.exit_code = exit_code, .why = std::move(why), .over = journal_.found()});
+}
 
 }  // namespace downpour

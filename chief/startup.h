@@ -5,9 +5,9 @@
 //      told to resume. In both cases it refuses one in which no checkpoint is whole, and another plan;
 //   3. writes term.a, then term.b, each with the term after the highest found: whoever gets a message of this term can
 //      be sure that no later chief will use it again (protocol rule A11, schema/PROTOCOL.md);
-//   4. writes the journal, then chief.json, by which tools find this process.
+//   4. writes chief.json, by which tools find this process, and last the journal, by which it leads the job.
 //
-// Errors: Outcome::why; nothing in the folder was changed but, perhaps, its term.
+// Errors: Outcome::why; nothing in the folder was changed but, perhaps, its term and chief.json.
 // Tests: tests/unit/chief/startup_test.cc.
 #pragma once
 
@@ -16,17 +16,13 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "chief/checkpoint_store.h"
 #include "chief/journal.h"
 #include "chief/storage.h"
 #include "schema/job.h"
 
 namespace downpour {
-
-// One line, "term 7 crc32c 89abcdef".
-std::string EncodeTerm(uint32_t term);
-absl::StatusOr<uint32_t> DecodeTerm(const std::string& text);
 
 class Startup {
  public:
@@ -39,7 +35,8 @@ class Startup {
   };
   struct Outcome {
     int exit_code = 0;
-    std::string why;  // not empty: the chief is to end now
+    std::string why;    // not empty: there is nothing to lead, and the chief is to end
+    bool over = false;  // since the job is: who is still a member may be told
     uint32_t term = 0;
     bool goes_on = false;             // with a job that another chief began
     std::vector<Manifest> sources{};  // valid checkpoints of this plan, newest first
@@ -51,13 +48,14 @@ class Startup {
   void Run(Chief chief, std::function<void(const Outcome&)> then);
 
  private:
-  void ReadTerms();
-  void ReadTerm(const std::string& file, std::function<void()> then);
+  void ReadJob(const std::string& damage);
   void Judge();
   bool AcceptPlan(const std::string& before, const std::string& whose);
   void TakeTerm();
+  void Announce();
   void BeginJournal();
   void Refuse(int exit_code, std::string why);
+  void Decline(int exit_code, std::string why);
   void RefuseToWrite(const absl::Status& status);
 
   Storage& storage_;
@@ -69,8 +67,6 @@ class Startup {
   std::function<void(const Outcome&)> then_;
   Outcome outcome_;
   uint32_t highest_ = 0;
-  int valid_files_ = 0;
-  std::string damage_;  // of the term files; empty if there is none
 };
 
 }  // namespace downpour

@@ -70,11 +70,12 @@ Json OfTask(const ChiefParts& chief, const Task& task) {
 
 Json OfProgress(const ChiefParts& chief) {
   const Plan& plan = chief.data.plan();
-  const LeaseLedger& ledger = chief.ledger;
+  const LeaseLedger& ledger = chief.known();
   Json json = {{"epochs", chief.job.training.epochs},
                {"epoch", ledger.EpochsCommitted()},
                {"leasesCommitted", ledger.committed().Count()},
-               {"examplesCommitted", ledger.examples_committed()}};
+               {"examplesCommitted", ledger.examples_committed()},
+               {"commits", chief.ledger.commits()}};
   if (chief.data.fixed()) {
     json["leases"] = plan.total_leases();
     json["trainExamples"] = plan.train_examples();
@@ -104,13 +105,17 @@ Json OfEvaluation(const ChiefParts& chief, const Evaluation::Result& result) {
   return json;
 }
 
+double AgeSeconds(const ChiefParts& chief, int64_t unix_ms) {
+  return static_cast<double>(std::max<int64_t>(0, chief.turn.UnixMs() - unix_ms)) / 1000;
+}
+
 Json OfCheckpoint(const ChiefParts& chief) {
   Json json = {{"lastError", chief.rounds.last_error()}, {"writing", chief.rounds.writing()}};
   const auto& durable = chief.rounds.durable();
   if (!durable) return json;
   json["round"] = ToString(durable->round);
   json["path"] = CheckpointDir(durable->round);
-  json["ageSeconds"] = static_cast<double>(std::max<int64_t>(0, chief.turn.UnixMs() - durable->unix_ms)) / 1000;
+  json["ageSeconds"] = AgeSeconds(chief, durable->unix_ms);
   json["bytes"] = durable->bytes;
   json["leasesCommitted"] = durable->committed.Count();
   return json;
@@ -159,9 +164,7 @@ int64_t BeganUnixMs(const ChiefParts& chief) {
   return chief.term == 0 ? chief.turn.started_unix_ms : chief.journal.record().began_unix_ms;
 }
 
-double ElapsedSeconds(const ChiefParts& chief) {
-  return static_cast<double>(std::max<int64_t>(0, chief.turn.UnixMs() - BeganUnixMs(chief))) / 1000;
-}
+double ElapsedSeconds(const ChiefParts& chief) { return AgeSeconds(chief, BeganUnixMs(chief)); }
 
 uint64_t ChiefRestarts(const ChiefParts& chief) {
   return chief.journal.record().chiefs - std::min<uint64_t>(1, chief.journal.record().chiefs);
@@ -195,7 +198,7 @@ Json OfFailures(const ChiefParts& chief) {
   Json failures = Json::array();
   for (const Failure& failure : chief.failures.list()) {
     failures.push_back({{"unixMs", failure.unix_ms},
-                        {"ageSeconds", Seconds(chief.turn.now - failure.at)},
+                        {"ageSeconds", AgeSeconds(chief, failure.unix_ms)},
                         {"task", failure.task},
                         {"what", failure.what}});
   }
@@ -266,10 +269,10 @@ std::string StatusText(const ChiefParts& chief) {
                {"progress", OfProgress(chief)},
                {"recovery",
                 {{"chiefRestarts", ChiefRestarts(chief)},
-                 {"workersLost", chief.workers_lost},
-                 {"psLost", chief.recovery.servers_lost()},
-                 {"leasesHandedOn", chief.leases_handed_on},
-                 {"batchesRecomputed", chief.batches_recomputed}}},
+                 {"workersLost", chief.journal.toll().workers_lost},
+                 {"psLost", chief.journal.toll().servers_lost},
+                 {"leasesHandedOn", chief.journal.toll().leases_handed_on},
+                 {"batchesRecomputed", chief.journal.toll().batches_recomputed}}},
                {"checkpoint", OfCheckpoint(chief)},
                {"pushes", OfPushes(chief)},
                {"staleness", OfStaleness(chief.members.Totals(TaskRole::kPs).staleness)},
@@ -294,10 +297,10 @@ std::string SummaryText(const ChiefParts& chief) {
                {"state", NameOf(chief.state)},
                {"term", chief.term},
                {"errorMessage", chief.error},
-               {"epochs", chief.ledger.EpochsCommitted()},
-               {"steps", chief.ledger.steps_committed()},
-               {"examples", chief.ledger.examples_committed()},
-               {"samplesCommitted", chief.ledger.examples_committed()},
+               {"epochs", chief.known().EpochsCommitted()},
+               {"steps", chief.known().steps_committed()},
+               {"examples", chief.known().examples_committed()},
+               {"samplesCommitted", chief.known().examples_committed()},
                {"wallSeconds", ElapsedSeconds(chief)},
                {"pushesAcknowledged", chief.members.Totals(TaskRole::kWorker).pushes_acknowledged},
                {"pushesApplied", servers.pushes_applied},
@@ -306,10 +309,10 @@ std::string SummaryText(const ChiefParts& chief) {
                {"pushesSkipped", servers.pushes_skipped},
                {"staleness", OfStaleness(servers.staleness)},
                {"chiefRestarts", ChiefRestarts(chief)},
-               {"workersLost", chief.workers_lost},
-               {"psLost", chief.recovery.servers_lost()},
-               {"leasesHandedOn", chief.leases_handed_on},
-               {"batchesRecomputed", chief.batches_recomputed}};
+               {"workersLost", chief.journal.toll().workers_lost},
+               {"psLost", chief.journal.toll().servers_lost},
+               {"leasesHandedOn", chief.journal.toll().leases_handed_on},
+               {"batchesRecomputed", chief.journal.toll().batches_recomputed}};
   Set(json, "examplesPerSecond", chief.progress.MeanExamplesPerSecond());
   Set(json, "trainLoss", chief.progress.Loss());
   if (const auto& result = chief.evaluation.result()) {

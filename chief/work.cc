@@ -7,7 +7,9 @@
 
 namespace downpour {
 
-absl::Status Work::Receive(const Task& worker, const WorkRequest& request) {
+absl::Status Work::Receive(Task& worker, const WorkRequest& request) {
+  if (request.number <= worker.work_request) return absl::OkStatus();
+  worker.work_request = request.number;
   if (!worker.data_good) return absl::InvalidArgumentError("a request for work before its data was accepted");
   if (chief_.state != JobState::kRunning) return absl::OkStatus();
   const absl::StatusOr<std::vector<LeaseId>> lost_grants =
@@ -55,7 +57,7 @@ void Work::Tick() {
 
 uint64_t Work::Release(Incarnation worker) {
   const uint64_t handed_on = chief_.ledger.Release(worker).size();
-  chief_.leases_handed_on += handed_on;
+  chief_.journal.toll().leases_handed_on += handed_on;
   chief_.evaluation.Release(worker);
   HandOut();
   return handed_on;

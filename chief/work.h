@@ -1,6 +1,7 @@
 // The chief's dealings with workers: leases and evaluation parts out, what they did in.
 //
-// Order: leases that open up go at once to workers that wait. Grants stop when the job stops running; answers are taken
+// Order: a request that a later one has overtaken counts no more: what it says is held may have been handed on since.
+//   Leases that open up go at once to workers that wait. Grants stop when the job stops running; answers are taken
 //   until it has ended.
 // Errors: INVALID_ARGUMENT for what no honest worker says; it changed nothing, unless it is a detail beside good
 //   evidence.
@@ -18,7 +19,7 @@ class Work {
  public:
   explicit Work(ChiefParts& chief) : chief_(chief) {}
 
-  absl::Status Receive(const Task& worker, const WorkRequest& request);
+  absl::Status Receive(Task& worker, const WorkRequest& request);
   absl::Status Receive(PeerId from, const LeaseDone& done);
   absl::Status Receive(PeerId from, const EvalDone& done);
   void Tick();

@@ -33,6 +33,9 @@ class DataPlane {
   // until then it is the one before that they know.
   void ServeAs(Incarnation incarnation) { as_ = incarnation; }
 
+  // Of pushes from now on.
+  void Use(const Optimizer& optimizer) { optimizer_ = optimizer; }
+
   // `shard` is null as long as nothing is assigned: then every slice is answered kNotHere.
   void Serve(PeerId worker, const Push& push, Shard* shard, Effects& effects);
   void Serve(PeerId worker, const Probe& probe, Shard* shard, Effects& effects);

@@ -66,6 +66,7 @@ class PsRole::Machine {
 
   void OnJoined();
   void OnRejoined();
+  bool TakeJob();
   void Install();
   void Report(const std::vector<SliceId>& slices);
   void TraceBegin(TraceRecord::Kind kind, SliceId slice, LeaseId from);
@@ -140,26 +141,39 @@ void PsRole::Machine::On(StorageDone& done) {
 void PsRole::Machine::OnJoined() {
   shard_.reset();
   snapshots_ = {};
-  job_text_ = session_.job();
+  if (TakeJob()) plane_.emplace(Optimizer(job_.training.optimizer), window_, &session_);
+}
+
+// A later chief of the same run. What is held goes on, unless the job now means other slices, states or batches by it.
+void PsRole::Machine::OnRejoined() {
+  const JobSpec before = job_;
+  if (session_.job() != job_text_ && !TakeJob()) return;
+  if (!PlanDifferences(job_, before).empty()) return OnJoined();
+  snapshots_ = {};
+  plane_->Use(Optimizer(job_.training.optimizer));
+  if (shard_) shard_->Extend(Plan(job_, shard_->plan().train_examples()));
+}
+
+// False: the process ends.
+bool PsRole::Machine::TakeJob() {
   absl::StatusOr<JobSpec> job = ParseCanonicalJob(session_.job());
   absl::StatusOr<SliceGrid> grid = job.ok() ? GridOf(job->model) : job.status();
   if (!grid.ok()) {
-    return session_.End(1, absl::StrCat("the chief's job is not understood here: ", grid.status().message()), *out_);
+    session_.End(1, absl::StrCat("the chief's job is not understood here: ", grid.status().message()), *out_);
+    return false;
   }
   if (job->checkpoint.via == CheckpointVia::kShared && !has_job_dir_) {
-    return session_.End(1,
-                        "the job says checkpoint.via: shared, but this server was started without a folder to write to;"
-                        " give it --job_dir=DIR, the chief's job folder as it is reached from this host",
-                        *out_);
+    session_.End(1,
+                 "the job says checkpoint.via: shared, but this server was started without a folder to write to;"
+                 " give it --job_dir=DIR, the chief's job folder as it is reached from this host",
+                 *out_);
+    return false;
   }
+  job_text_ = session_.job();
   job_ = *std::move(job);
   grid_ = *std::move(grid);
-  plane_.emplace(Optimizer(job_.training.optimizer), window_, &session_);
-}
-
-// A later chief of the same run. Another text may mean other leases.
-void PsRole::Machine::OnRejoined() {
-  if (session_.job() != job_text_) OnJoined();
+  session_.set_chief_wait(job_.timing.chief_wait);
+  return true;
 }
 
 std::string PsRole::Machine::WaitingFor() const {
@@ -186,7 +200,7 @@ void PsRole::Machine::FromChief(PeerId, Assign& assign) {
     }
     const ServedSlice* held = shard_->Find(item.slice);
     const SliceEpoch before = held == nullptr ? SliceEpoch() : held->epoch;
-    if (!shard_->Assign(item) || !shard_->Settled(item.slice)) continue;
+    if (!shard_->Assign(item) || !shard_->HasReport(item.slice)) continue;
     settled.push_back(item.slice);
     const ServedSlice* served = shard_->Find(item.slice);
     if (served != nullptr && served->epoch != before)

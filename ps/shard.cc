@@ -50,7 +50,7 @@ std::vector<SliceId> Shard::InstallNext(size_t budget) {
 
 bool Shard::Restore(SliceId slice, SliceEpoch epoch, absl::Span<const Payload> blocks) {
   Place& place = places_[ToNumber(slice)];
-  if (place.epoch != epoch || place.source != SliceSource::kCheckpoint || Settled(slice)) return false;
+  if (place.epoch != epoch || place.source != SliceSource::kCheckpoint || HasReport(slice)) return false;
   absl::StatusOr<ServedSlice> restored = FromRecord(slice, blocks);
   if (restored.ok()) {
     place.served = std::make_unique<ServedSlice>(*std::move(restored));
@@ -81,7 +81,7 @@ absl::StatusOr<ServedSlice> Shard::FromRecord(SliceId slice, absl::Span<const Pa
   return restored;
 }
 
-bool Shard::Settled(SliceId slice) const {
+bool Shard::HasReport(SliceId slice) const {
   const Place& place = places_[ToNumber(slice)];
   return place.served != nullptr || !place.error.empty();
 }

@@ -48,6 +48,9 @@ class Shard {
   const SliceGrid& grid() const { return grid_; }
   const Plan& plan() const { return plan_; }
 
+  // The same plan with another number of epochs.
+  void Extend(const Plan& plan) { plan_ = plan; }
+
   // Null for what is not here, or not yet.
   ServedSlice* Find(SliceId slice) { return places_[ToNumber(slice)].served.get(); }
   const ServedSlice* Find(SliceId slice) const { return places_[ToNumber(slice)].served.get(); }
@@ -61,7 +64,7 @@ class Shard {
   bool Restore(SliceId slice, SliceEpoch epoch, absl::Span<const Payload> blocks);
 
   // Whether there is something to report about the slice in its epoch.
-  bool Settled(SliceId slice) const;
+  bool HasReport(SliceId slice) const;
   SliceReport::Item Report(SliceId slice) const;
   size_t AwaitingRecords() const;
 

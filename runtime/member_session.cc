@@ -72,7 +72,7 @@ bool MemberSession::Tick(Time now, uint64_t placement, Effects& effects) {
   now_ = now;
   TakeOutOwnPause(now);
   const Duration silence = now - heard_;
-  if (incarnation_ != Incarnation::kNone && silence >= options_.timing.chief_wait) {
+  if (incarnation_ != Incarnation::kNone && silence >= std::max(chief_wait_, options_.timing.dead_after)) {
     End(kExitFailed,
         absl::StrCat("the chief at ", options_.chief, " has not answered for ", std::lround(Seconds(silence)), " s"),
         effects);
@@ -92,6 +92,7 @@ bool MemberSession::Tick(Time now, uint64_t placement, Effects& effects) {
     next_heartbeat_ = now + options_.timing.heartbeat;
     return true;
   }
+  if (silence >= options_.timing.dead_after) refused_since_.reset();  // its refusal went with the chief
   if (refused_since_ && now - *refused_since_ >= kSilences * options_.timing.dead_after) {
     End(kExitFailed, refusal_, effects);
     return false;
@@ -172,7 +173,8 @@ MemberSession::News MemberSession::ReceiveRefused(Time now, const Refused& refus
   if (refused.code == RefusalCode::kUnknown) {
     if (!member() || refused.member != incarnation_) return News::kHandled;  // said to the life before
     member_ = false;
-    Say(Severity::kWarning, absl::StrCat("the chief does not know this task, which joins anew: ", refused.why), effects);
+    Say(Severity::kWarning, absl::StrCat("the chief does not know this task, which joins anew: ", refused.why),
+        effects);
     SendJoin(now, effects);
     return News::kHandled;
   }

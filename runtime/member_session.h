@@ -7,7 +7,7 @@
 //
 // Order: a member is one Incarnation. A chief that does not know it is joined anew, by the session itself. The owner goes
 //   on with what it holds, without a chief too, until kJoined says that it is new to the job.
-// Errors: a refusal for good, a chief that is silent for Timing::chief_wait and a name that stays taken for
+// Errors: a refusal for good, a chief that is silent for set_chief_wait's time and a name that stays taken for
 //   3 * dead_after end the process: Exit 1 with one sentence. A chief that is not there yet is waited for. Time in which
 //   this process itself stood still counts as nobody's silence.
 // Tests: tests/unit/runtime/member_session_test.cc.
@@ -21,6 +21,7 @@
 
 #include "runtime/options.h"
 #include "runtime/role.h"
+#include "schema/job.h"
 
 namespace downpour {
 
@@ -44,6 +45,8 @@ class MemberSession {
   // True when a heartbeat left.
   bool Tick(Time now, uint64_t placement, Effects& effects);
   void Sample(const ResourceSample& sample);
+  // As the job says, which the owner reads: it goes on for so long without its chief.
+  void set_chief_wait(Duration wait) { chief_wait_ = wait; }
 
   enum class News {
     kNotMine,  // not about membership: the owner's business
@@ -89,6 +92,7 @@ class MemberSession {
   std::string name_;
   std::string job_;
   uint64_t run_ = 0;
+  Duration chief_wait_ = TimingSpec().chief_wait;
   TaskStats stats_;
 
   uint64_t placement_ = 0;  // as the last heartbeat said

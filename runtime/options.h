@@ -16,12 +16,6 @@ struct Timing {
   // Silence after which the chief hands a worker's leases on, and lets another process take the place of a ps. Long
   // enough for a swapping host. Simulator: 1 to 10 s.
   Duration dead_after = 5s;
-  // A ps that is gone is waited for as long, since nobody else holds its slices; then the job fails. Long enough for
-  // another machine to boot. Simulator: the default.
-  Duration server_wait = 600s;
-  // A ps or worker goes on without its chief for as long, since the chief may be started again; then it ends. Simulator:
-  // 4 dead_after.
-  Duration chief_wait = 600s;
   // An unanswered control message is sent again. Simulator: 50 ms to 2 s.
   Duration control_retry = 500ms;
   // A ps that has been silent for so long is sent its unanswered pushes, pulls and probes again. Simulator: 50 ms to

@@ -118,13 +118,14 @@ DataReport Read(const wire::DataReport& t, Reader& in) {
 flatbuffers::Offset<wire::WorkRequest> Write(const WorkRequest& m, Writer& out) {
   std::vector<uint64_t> holding;
   for (const LeaseId lease : m.holding) holding.push_back(ToNumber(lease));
-  return wire::CreateWorkRequest(out.fbb, ToNumber(m.from), out.Vector(holding), m.wanted);
+  return wire::CreateWorkRequest(out.fbb, ToNumber(m.from), out.Vector(holding), m.wanted, m.number);
 }
 
 WorkRequest Read(const wire::WorkRequest& t, Reader& in) {
   return {.from = Incarnation{t.from()},
           .holding = in.Map(t.holding(), "holding", [](uint64_t lease) { return LeaseId{lease}; }),
-          .wanted = t.wanted()};
+          .wanted = t.wanted(),
+          .number = t.number()};
 }
 
 flatbuffers::Offset<wire::Grant> Write(const Grant& m, Writer& out) {

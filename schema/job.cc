@@ -14,4 +14,18 @@ int SlotCount(OptimizerKind kind) {
   return 0;
 }
 
+std::vector<std::string> PlanDifferences(const JobSpec& job, const JobSpec& before) {
+  std::vector<std::string> keys;
+  const auto compare = [&keys](bool same, const char* key) {
+    if (!same) keys.push_back(key);
+  };
+  compare(job.seed == before.seed, "seed");
+  compare(job.training.batch_size == before.training.batch_size, "training.batchSize");
+  compare(job.training.lease_batches == before.training.lease_batches, "training.leaseBatches");
+  compare(job.training.optimizer.kind == before.training.optimizer.kind, "training.optimizer.name");
+  compare(job.training.epochs >= before.training.epochs, "training.epochs (may be raised, not lowered)");
+  compare(job.model == before.model, "model");
+  return keys;
+}
+
 }  // namespace downpour

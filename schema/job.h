@@ -114,6 +114,13 @@ struct SchedulingSpec {
   bool operator==(const SchedulingSpec&) const = default;
 };
 
+// How long what is gone is waited for.
+struct TimingSpec {
+  std::chrono::nanoseconds server_wait = std::chrono::minutes(10);  // for a ps, by the chief
+  std::chrono::nanoseconds chief_wait = std::chrono::minutes(10);   // for the chief, by ps and workers
+  bool operator==(const TimingSpec&) const = default;
+};
+
 struct ClusterSpec {
   std::string scale_tier = "CUSTOM";
   int64_t worker_count = 1;
@@ -130,7 +137,12 @@ struct JobSpec {
   DataSpec data;
   CheckpointSpec checkpoint;
   SchedulingSpec scheduling;
+  TimingSpec timing;
   bool operator==(const JobSpec&) const = default;
 };
+
+// The keys of the job file that make batches and state mean something else, and in which the two jobs differ. More
+// epochs, other rates and other clusters go on with the same plan.
+std::vector<std::string> PlanDifferences(const JobSpec& job, const JobSpec& before);
 
 }  // namespace downpour

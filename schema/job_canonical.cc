@@ -97,7 +97,9 @@ std::string CanonicalJob(const JobSpec& job) {
        {{"every", OfDuration(job.checkpoint.every)},
         {"keep", job.checkpoint.keep},
         {"via", NameIn(kCheckpointVias, job.checkpoint.via)}}},
-      {"scheduling", {{"maxRunningTime", OfDuration(job.scheduling.max_running_time)}}}};
+      {"scheduling", {{"maxRunningTime", OfDuration(job.scheduling.max_running_time)}}},
+      {"timing",
+       {{"serverWait", OfDuration(job.timing.server_wait)}, {"chiefWait", OfDuration(job.timing.chief_wait)}}}};
   return json.dump();
 }
 

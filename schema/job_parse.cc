@@ -125,6 +125,13 @@ void ReadScheduling(const YamlNode& node, JobErrors& errors, SchedulingSpec* sch
   reader.Finish();
 }
 
+void ReadTiming(const YamlNode& node, JobErrors& errors, TimingSpec* timing) {
+  MapReader reader(node, "timing", errors);
+  reader.Duration("serverWait", &timing->server_wait);
+  reader.Duration("chiefWait", &timing->chief_wait);
+  reader.Finish();
+}
+
 }  // namespace
 
 void ReadJob(const YamlNode& root, JobErrors& errors, JobSpec* job) {
@@ -138,6 +145,7 @@ void ReadJob(const YamlNode& root, JobErrors& errors, JobSpec* job) {
   if (const YamlNode* data = reader.Require("data")) ReadData(*data, errors, &job->data);
   ReadCheckpoint(Section(reader, "checkpoint"), errors, &job->checkpoint);
   ReadScheduling(Section(reader, "scheduling"), errors, &job->scheduling);
+  ReadTiming(Section(reader, "timing"), errors, &job->timing);
   reader.Finish();
   if (job->model.inputs.size() > 1) {
     errors.Add(*model->Find("inputs"), "model.inputs", "has several inputs, but data of format idx feed one");

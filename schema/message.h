@@ -187,6 +187,7 @@ struct WorkRequest {  // worker -> chief: "I hold these and could take more"
   Incarnation from = Incarnation::kNone;
   std::vector<LeaseId> holding;
   uint32_t wanted = 0;
+  uint64_t number = 0;  // rises from 1: one that was overtaken by a later one says what is no longer so
 };
 
 struct Grant {  // chief -> worker

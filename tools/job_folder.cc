@@ -61,9 +61,15 @@ ChiefAnnouncement::ChiefAnnouncement(std::string job_dir)
     : job_dir_(std::move(job_dir)), before_(ReadTextFile(ChiefPath(job_dir_)).value_or("")) {}
 
 std::optional<ChiefLocation> ChiefAnnouncement::Look() const {
+  const std::optional<ChiefLocation> location = Last();
+  return location && location->pid == pids_.back() ? location : std::nullopt;
+}
+
+std::optional<ChiefLocation> ChiefAnnouncement::Last() const {
   if (ReadTextFile(ChiefPath(job_dir_)).value_or("") == before_) return std::nullopt;  // its term would be another
   const absl::StatusOr<ChiefLocation> location = ReadChiefLocation(job_dir_);
-  return location.ok() && location->pid == pid_ ? std::optional(*location) : std::nullopt;
+  const bool ours = location.ok() && std::find(pids_.begin(), pids_.end(), location->pid) != pids_.end();
+  return ours ? std::optional(*location) : std::nullopt;
 }
 
 absl::StatusOr<FoundSummary> ReadSummaryOf(const std::string& job_dir, uint64_t term) {

@@ -40,13 +40,15 @@ absl::StatusOr<ChiefLocation> ReadChiefLocation(const std::string& job_dir);
 class ChiefAnnouncement {
  public:
   explicit ChiefAnnouncement(std::string job_dir);  // before the chief is started
-  void Expect(pid_t pid) { pid_ = pid; }
-  std::optional<ChiefLocation> Look() const;  // nothing: it has not announced itself yet
+  void Expect(pid_t pid) { pids_.push_back(pid); }
+  std::optional<ChiefLocation> Look() const;  // nothing: the last one expected has not announced itself yet
+  // The last one that announced itself, of all that were expected: one that finds the job over does not.
+  std::optional<ChiefLocation> Last() const;
 
  private:
   const std::string job_dir_;
   const std::string before_;
-  pid_t pid_ = 0;
+  std::vector<pid_t> pids_;
 };
 
 struct FoundSummary {

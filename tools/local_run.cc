@@ -178,6 +178,7 @@ void LocalRun::OnStatus(const StatusView& status) {
     const bool same_process = task.pid == supervisor_.PidOf(task.name);
     if (same_process && task.step.value_or(0) > 0) budget_.Refill(task.name);
   }
+  if (status.chief_pid == supervisor_.PidOf(kChiefTask) && status.commits.value_or(0) > 0) budget_.Refill(kChiefTask);
   const bool changed = status.state != status_.state;
   status_ = status;
   if (!show_progress_ || (!talk_.traits().redraws && !changed && Clock::now() < next_line_)) return;
@@ -240,7 +241,7 @@ void LocalRun::LetMembersLeave() {
 
 // A chief that was asked to end knows of no failure; why it was asked is told in its summary.
 void LocalRun::ReadSummary() {
-  const std::optional<ChiefLocation> location = announcement_.Look();
+  const std::optional<ChiefLocation> location = announcement_.Last();
   if (!location) return;
   if (!result_.cause.empty()) {
     const std::string why = absl::StrCat(result_.cause, ". ", HowToGoOn(cluster_.job_dir, cluster_.command));

@@ -56,6 +56,7 @@ void ReadProgress(const Json& json, StatusView* view) {
   view->leases = Number(progress, "leases");
   view->examples_committed = Number(progress, "examplesCommitted");
   view->train_examples = Number(progress, "trainExamples");
+  view->commits = Number(progress, "commits");
   view->examples_per_second = Number(progress, "examplesPerSecond");
   view->loss = Number(progress, "loss");
   const Json& evaluation = At(json, "evaluation");
@@ -106,6 +107,7 @@ absl::StatusOr<StatusView> ParseStatus(std::string_view text) {
   view.remaining = Number(json, "remainingSeconds");
   ReadProgress(json, &view);
   ReadCheckpoint(At(json, "checkpoint"), &view);
+  view.chief_restarts = Number(At(json, "recovery"), "chiefRestarts");
   view.staleness = Staleness(At(json, "staleness"));
   for (const Json& task : At(json, "tasks")) view.tasks.push_back(Task(task));
   view.tasks_omitted = Number(json, "tasksOmitted");
@@ -149,7 +151,9 @@ bool IsHealthy(const StatusView& status) {
   constexpr double kRecentSeconds = 60;
   const auto is = [&](const char* state) { return status.state == state; };
   if (!is("QUEUED") && !is("PREPARING") && !is("RUNNING") && !is("SUCCEEDED")) return false;
-  if (is("RUNNING") && !status.pending.empty()) return false;
+  // A job that has run before misses whom it waits for.
+  const bool all_were_there = is("RUNNING") || status.chief_restarts.value_or(0) > 0;
+  if (all_were_there && !status.pending.empty()) return false;
   return std::none_of(status.failures.begin(), status.failures.end(),
                       [](const FailureView& f) { return f.age.value_or(0) <= kRecentSeconds; });
 }

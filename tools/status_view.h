@@ -45,11 +45,13 @@ struct StatusView {
   MaybeNumber chief_pid, chief_rejected, chief_refused;
   MaybeNumber elapsed, remaining;  // seconds
   MaybeNumber epoch, epochs, leases_committed, leases, examples_committed, train_examples;
+  MaybeNumber commits;  // of this chief
   MaybeNumber examples_per_second, loss;
   MaybeNumber evaluation_epoch, evaluation_loss, evaluation_accuracy;
   std::string checkpoint_round, checkpoint_path, checkpoint_error, checkpoint_writing;
   MaybeNumber checkpoint_age, checkpoint_bytes, checkpoint_leases;
   MaybeNumber pushes_acknowledged, pushes_applied, pushes_duplicate, pushes_refused, pushes_skipped;
+  MaybeNumber chief_restarts;
   StalenessView staleness;
   std::vector<TaskView> tasks;
   MaybeNumber tasks_omitted;

@@ -116,11 +116,9 @@ void Exchange::FlushTo(PsLink& link, Time now, Effects& effects) {
     for (InFlight::StepEntry& entry : lease.in_flight.steps()) FlushStep(lease, entry, link, now, flushed, effects);
   }
   const Incarnation from = session_.incarnation();
-  for (Pull& pull : pull_.AskAgain(now, timing().data_retry, from, link, map_, parameters_.versions)) {
-    flushed.again = true;
-    effects.SendTo(link.peer, std::move(pull));
-  }
-  if (flushed.again) link.BackOff();
+  PullRound::Again again = pull_.AskAgain(now, timing().data_retry, from, link, map_, parameters_.versions);
+  for (Pull& pull : again.pulls) effects.SendTo(link.peer, std::move(pull));
+  if (flushed.again || again.unanswered) link.BackOff();
   if (flushed.full) return;
   while (std::optional<Pull> pull = pull_.Next(now, from, link, map_, parameters_.versions)) {
     effects.SendTo(link.peer, *std::move(pull));

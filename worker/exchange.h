@@ -89,7 +89,7 @@ class Exchange {
                    Effects& effects);
   void Withhold(SliceId slice, InFlight::Kept& kept, Time until);
   void FlushTo(PsLink& link, Time now, Effects& effects);
-  // What happened to the pushes and pulls of one flush.
+  // What happened to the pushes of one flush.
   struct Flushed {
     bool full = false;   // some had no room in the window
     bool again = false;  // some were sent before

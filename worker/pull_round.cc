@@ -46,15 +46,16 @@ std::optional<Pull> PullRound::Next(Time now, Incarnation from, PsLink& link, co
   return MessageOf(requests_.back(), from, map, have);
 }
 
-std::vector<Pull> PullRound::AskAgain(Time now, Duration data_retry, Incarnation from, const PsLink& link,
-                                      const ShardMap& map, const std::vector<Version>& have) {
-  std::vector<Pull> again;
+PullRound::Again PullRound::AskAgain(Time now, Duration data_retry, Incarnation from, const PsLink& link,
+                                     const ShardMap& map, const std::vector<Version>& have) {
+  Again again;
   for (Request& request : requests_) {
     if (request.peer != link.peer) continue;
     if (request.refused ? request.at > now : !link.Overdue(request.at, now, data_retry)) continue;
+    again.unanswered |= !request.refused;
     request.refused = false;
     request.at = now;
-    again.push_back(MessageOf(request, from, map, have));
+    again.pulls.push_back(MessageOf(request, from, map, have));
   }
   return again;
 }

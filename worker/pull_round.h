@@ -39,8 +39,12 @@ class PullRound {
   std::optional<Pull> Next(Time now, Incarnation from, PsLink& link, const ShardMap& map,
                            const std::vector<Version>& have);
   // Requests to that ps which are to be sent again, as they are: refused a while ago, or unanswered for too long.
-  std::vector<Pull> AskAgain(Time now, Duration data_retry, Incarnation from, const PsLink& link, const ShardMap& map,
-                             const std::vector<Version>& have);
+  struct Again {
+    std::vector<Pull> pulls;
+    bool unanswered = false;  // some of them were
+  };
+  Again AskAgain(Time now, Duration data_retry, Incarnation from, const PsLink& link, const ShardMap& map,
+                 const std::vector<Version>& have);
 
   // Offers what answers the request at hand to take(item), which says whether the slice's values are here now. What it
   // did not take is asked for again, not before `retry`. Answers stand in the order of the request.

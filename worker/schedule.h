@@ -44,6 +44,8 @@ class Schedule {
   void Grant(const EvalGrant& grant) { eval_.Grant(grant, exchange_.pulls_begun()); }
   void Receive(const EvalDoneReply& reply) { eval_.Receive(reply); }
   void Tick(Time now, Effects& effects);
+  // The device is prepared anew, behind what it is at.
+  void ForgetDevice() { device_ = DeviceParameters(grid_.size()); }
   // Drops evaluation; what the device is at goes on.
   void Clear() { eval_ = {}; }
 

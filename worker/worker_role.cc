@@ -47,6 +47,7 @@ class WorkerRole::Machine {
 
   void OnJoined();
   void OnRejoined();
+  bool TakeJob();
   void Drop();
 
   void FromChief(Placement& placement);
@@ -80,7 +81,7 @@ class WorkerRole::Machine {
   Time now_;
   Effects* out_ = nullptr;  // of the step at hand
 
-  // Of the job; known since the first Welcome, and for good.
+  // Of the job, since the first Welcome; a later chief may have it go on for longer, but never change its plan.
   std::string job_text_;
   JobSpec job_;
   SliceGrid grid_;
@@ -95,6 +96,7 @@ class WorkerRole::Machine {
   std::optional<Plan> plan_;  // since the first Placement
   Time next_data_report_;
   Time next_work_request_;
+  uint64_t work_requests_ = 0;
 };
 
 void WorkerRole::Machine::Step(Time now, Input input, Effects& effects) {
@@ -161,29 +163,43 @@ bool WorkerRole::Machine::MayLeave() const {
 
 void WorkerRole::Machine::OnJoined() {
   if (exchange_) Drop();
-  if (job_text_.empty()) {
-    absl::StatusOr<JobSpec> job = ParseCanonicalJob(session_.job());
-    absl::StatusOr<SliceGrid> grid = job.ok() ? GridOf(job->model) : job.status();
-    if (!grid.ok()) {
-      return session_.End(1, absl::StrCat("the chief's job is not understood here: ", grid.status().message()), *out_);
-    }
-    job_text_ = session_.job();
-    job_ = *std::move(job);
-    grid_ = *std::move(grid);
-    exchange_.emplace(&session_, &grid_, kFirstPs);
-    schedule_.emplace(&session_, &grid_, &*exchange_, steps_in_flight_, kFirstStep);
-    out_->Add(Compute{kPreparation, Prepare{job_}});
-  } else if (job_text_ != session_.job()) {
-    return session_.End(1, "the chief now runs another job", *out_);
-  }
+  if (!TakeJob()) return;
   next_data_report_ = now_;
 }
 
 // A later chief of the same run: leases go on, and are told to it; evaluation begins anew.
 void WorkerRole::Machine::OnRejoined() {
-  if (job_text_ != session_.job()) return OnJoined();
+  if (!TakeJob()) return;
   schedule_->Clear();
   next_data_report_ = now_;
+}
+
+// False: the process ends. Of a job that has changed the device is told anew, which forgets what it had loaded.
+bool WorkerRole::Machine::TakeJob() {
+  if (job_text_ == session_.job()) return true;
+  absl::StatusOr<JobSpec> job = ParseCanonicalJob(session_.job());
+  absl::StatusOr<SliceGrid> grid = job.ok() ? GridOf(job->model) : job.status();
+  if (!grid.ok()) {
+    session_.End(1, absl::StrCat("the chief's job is not understood here: ", grid.status().message()), *out_);
+    return false;
+  }
+  if (!job_text_.empty() && !PlanDifferences(*job, job_).empty()) {
+    session_.End(1, "the chief now runs another job", *out_);
+    return false;
+  }
+  job_text_ = session_.job();
+  job_ = *std::move(job);
+  session_.set_chief_wait(job_.timing.chief_wait);
+  if (!exchange_) {
+    grid_ = *std::move(grid);
+    exchange_.emplace(&session_, &grid_, kFirstPs);
+    schedule_.emplace(&session_, &grid_, &*exchange_, steps_in_flight_, kFirstStep);
+  }
+  if (plan_) plan_.emplace(job_, plan_->train_examples());
+  data_.reset();
+  schedule_->ForgetDevice();
+  out_->Add(Compute{kPreparation, Prepare{job_}});
+  return true;
 }
 
 void WorkerRole::Machine::Drop() {
@@ -247,7 +263,8 @@ void WorkerRole::Machine::AskForWork() {
   if (stopping_ || holding.size() >= leases_held_) return;
   out_->SendTo(MemberSession::kChief, WorkRequest{.from = session_.incarnation(),
                                                   .holding = holding,
-                                                  .wanted = static_cast<uint32_t>(leases_held_ - holding.size())});
+                                                  .wanted = static_cast<uint32_t>(leases_held_ - holding.size()),
+                                                  .number = ++work_requests_});
   next_work_request_ = now_ + session_.timing().control_retry;
 }
 

@@ -21,7 +21,7 @@ namespace {
 
 constexpr PeerId kControl{1}, kBulk{2};
 constexpr uint64_t kUsualWorker = 5;
-constexpr Incarnation kFirstLife{10};
+constexpr uint64_t kFirstLife = 10;
 
 // Each worker has a connection of its own.
 PeerId ConnectionOf(const Command& command) {
@@ -37,8 +37,11 @@ PsOptions Options() {
   return options;
 }
 
-Welcome WelcomeAs(Incarnation incarnation, uint32_t term) {
-  return {.you = incarnation, .term = term, .name = "ps-0", .job = CanonicalJob(TinyJob())};
+Welcome WelcomeAs(const Command& command) {
+  return {.you = Incarnation{command.Number("incarnation", kFirstLife)},
+          .term = static_cast<uint32_t>(command.Number("term", 1)),
+          .name = "ps-0",
+          .job = CanonicalJob(TinyJobOf(command))};
 }
 
 SliceSource ParseSource(const std::string& word) {
@@ -68,7 +71,7 @@ Version ParseVersion(const std::string& word) {
 
 PsStage::PsStage() : role_(Options()) {
   Give(Started{0, "ps-0"});
-  Give(Received{kControl, WelcomeAs(kFirstLife, 1)});
+  Give(Received{kControl, WelcomeAs(Command("welcome"))});
 }
 
 std::vector<std::string> PsStage::Give(Input input) {
@@ -116,9 +119,7 @@ Message PsStage::FromChief(const Command& command) {
   const Incarnation me{command.Number("to", ToNumber(role_.incarnation()))};
   const std::string& name = command.name();
   if (name == "drop") return Refused{RefusalCode::kUnknown, false, "no heartbeat", role_.incarnation()};
-  if (name == "welcome") {
-    return WelcomeAs(Incarnation{command.Number("incarnation")}, static_cast<uint32_t>(command.Number("term", 1)));
-  }
+  if (name == "welcome") return WelcomeAs(command);
   if (name == "assign") {
     Assign assign{me, kTinyExamples, {}};
     for (const std::string& word : command.words()) {

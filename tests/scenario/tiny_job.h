@@ -7,6 +7,7 @@
 #include "runtime/plan.h"
 #include "schema/job.h"
 #include "schema/slice_grid.h"
+#include "tests/scenario/script.h"
 
 namespace downpour {
 
@@ -28,6 +29,14 @@ inline JobSpec TinyJob(OptimizerKind optimizer = OptimizerKind::kSgd) {
   job.training.optimizer.learning_rate = 1;
   job.data.train = {"train-images", "train-labels"};
   job.data.eval = {"eval-images", "eval-labels"};
+  return job;
+}
+
+// With what a command names.
+inline JobSpec TinyJobOf(const Command& command) {
+  JobSpec job = TinyJob();
+  job.training.epochs = static_cast<int64_t>(command.Number("epochs", job.training.epochs));
+  job.seed = command.Number("seed", job.seed);
   return job;
 }
 

@@ -15,7 +15,7 @@ namespace downpour {
 namespace {
 
 constexpr PeerId kChief{1};
-constexpr Incarnation kFirstLife{5};
+constexpr uint64_t kFirstLife = 5;
 
 WorkerOptions Options() {
   WorkerOptions options;
@@ -23,8 +23,11 @@ WorkerOptions Options() {
   return options;
 }
 
-Welcome WelcomeAs(Incarnation incarnation, uint32_t term) {
-  return {.you = incarnation, .term = term, .name = "worker-0", .job = CanonicalJob(TinyJob())};
+Welcome WelcomeAs(const Command& command) {
+  return {.you = Incarnation{command.Number("incarnation", kFirstLife)},
+          .term = static_cast<uint32_t>(command.Number("term", 1)),
+          .name = "worker-0",
+          .job = CanonicalJob(TinyJobOf(command))};
 }
 
 Payload Zeros(SliceId slice) { return Payload::Zeros(static_cast<size_t>(TinyGrid().at(slice).bytes())); }
@@ -40,7 +43,7 @@ SliceRefusal ParseRefusal(const std::string& word) {
 
 WorkerStage::WorkerStage() : role_(Options()) {
   Give(Started{});
-  FromChief(WelcomeAs(kFirstLife, 1));
+  FromChief(WelcomeAs(Command("welcome")));
   Computed(Command("computed"));
 }
 
@@ -100,8 +103,7 @@ std::vector<std::string> WorkerStage::Do(const Command& command) {
   if (name == "evaluated") return FromChief(EvalDoneReply{command.Number("round"), command.Number("first")});
   if (name == "unknown") return FromChief(Refused{RefusalCode::kUnknown, false, "no heartbeat", role_.incarnation()});
   CHECK_EQ(name, "welcome") << "no such command";
-  return FromChief(
-      WelcomeAs(Incarnation{command.Number("incarnation")}, static_cast<uint32_t>(command.Number("term", 1))));
+  return FromChief(WelcomeAs(command));
 }
 
 Placement WorkerStage::PlacementOf(const Command& command) {

@@ -81,7 +81,7 @@ void DrawOptions(Prng& prng, Draw& draw) {
   timing.tick = Between(prng, 5ms, 50ms);
   timing.heartbeat = Between(prng, 100ms, 1s);
   timing.dead_after = std::max<Duration>(Between(prng, 1s, 10s), 4 * timing.heartbeat);
-  timing.chief_wait = 4 * timing.dead_after;
+  draw.job.timing.chief_wait = 4 * timing.dead_after;
   timing.control_retry = Between(prng, 50ms, 2s);
   timing.data_retry = Between(prng, 50ms, 2s);
   timing.join_retry = Between(prng, 50ms, 1s);

@@ -99,7 +99,7 @@ TEST(Story, ACrashBeforeAnyEffectOfASmallClusterLosesAndDoublesNothing) {
     draw.job.training.epochs = 1;
     draw.job.checkpoint.every = 20ms;
     draw.train_examples = 3;
-    draw.timing.chief_wait = 4 * draw.timing.dead_after;
+    draw.job.timing.chief_wait = 4 * draw.timing.dead_after;
     const RunResult calm = Story(draw, {}).Run();
     ASSERT_EQ(calm.finding, "");
     ASSERT_GT(calm.effects, 100u);

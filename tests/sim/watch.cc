@@ -29,6 +29,10 @@ void Watch::OnReceived(const Process& process, const Received& received) {
     }
     if (const auto* join = std::get_if<Join>(&received.message)) {
       joiners_[{process.life, received.from}] = join->nonce;
+    } else if (const auto* request = std::get_if<WorkRequest>(&received.message)) {
+      uint64_t& newest = asked_[request->from];
+      if (request->number < newest) overtaken_ = request->from;
+      newest = std::max(newest, request->number);
     }
   } else if (process.kind == TaskRole::kWorker) {
     if (const auto* reply = std::get_if<PushReply>(&received.message)) {
@@ -112,6 +116,7 @@ void Watch::AfterStep(const Process& process) {
   }
   sent_.clear();
   push_.reset();
+  overtaken_ = Incarnation::kNone;
   if (process.chief != nullptr) {
     CheckChief(process);
     CheckLost(process);
@@ -148,7 +153,7 @@ void Watch::CheckChief(const Process& process) {
     }
   }
   const bool leads = chief.state() <= JobState::kRunning || chief.state() == JobState::kCancelling;
-  if (leads && chief.settled() && (epochs != settled_epochs_ || chief.committed() != committed_)) {
+  if (leads && chief.all_reported() && (epochs != settled_epochs_ || chief.committed() != committed_)) {
     settled_epochs_ = epochs;
     committed_ = chief.committed();
     for (size_t i = 0; i < epochs.size(); ++i) {

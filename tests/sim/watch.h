@@ -9,9 +9,9 @@
 //   worker  pushes a gradient under another name, from other values than it says, beyond the ps's window; computes a step
 //           before every slice has told it how far the lease is, or one that none lacks; holds too much
 //   chief   an incarnation given twice; an epoch or version going back; a lease committed that some slice's current epoch
-//           lacks; somebody held dead whom it did not listen to for so long; a manifest that is not durable, does not
-//           cover what it says or holds no consistent pairs, or that may outlive what it names; an end with success
-//           before a durable checkpoint holds every lease
+//           lacks; somebody held dead whom it did not listen to for so long; a grant to a request that a later one has
+//           overtaken; a manifest that is not durable, does not cover what it says or holds no consistent pairs, or that
+//           may outlive what it names; an end with success before a durable checkpoint holds every lease
 #pragma once
 
 #include <cstdint>
@@ -61,6 +61,7 @@ class Watch {
  private:
   void Check(const Process& process, PeerId to, const Welcome& welcome);
   void Check(const Process& process, PeerId to, const JobEnd& end);
+  void Check(const Process& process, PeerId to, const Grant& grant);
   void Check(const Process& process, PeerId to, const SnapshotRequest& request);
   void Check(const Process& process, PeerId to, const WriteShard& request);
   void Check(const Process& process, PeerId to, const Push& push);
@@ -119,8 +120,10 @@ class Watch {
     Duration away{};  // as Process::away, then
   };
   std::map<Incarnation, Heard> heard_;
-  std::vector<Incarnation> lost_;  // as the chief last had them
-  std::optional<Push> push_;       // that the ps at hand steps on
+  std::vector<Incarnation> lost_;          // as the chief last had them
+  std::optional<Push> push_;               // that the ps at hand steps on
+  std::map<Incarnation, uint64_t> asked_;  // numbers of the newest WorkRequests that a chief heard
+  Incarnation overtaken_{};                // whose earlier one the chief at hand steps on
 };
 
 }  // namespace downpour

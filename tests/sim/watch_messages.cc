@@ -56,11 +56,16 @@ void Watch::Check(const Process& process, PeerId to, const Welcome& welcome) {
 
 void Watch::Check(const Process& process, PeerId, const JobEnd& end) {
   if (!end.succeeded) return;
+  if (process.chief->term() == 0) Recall();
   told_success_ = true;
   const uint64_t leases = oracle_->plan().total_leases();
   if (!durable_.has_value() || !durable_->committed.CoversRange(0, leases)) {
     Add(process, "ends the job before a durable checkpoint holds every lease");
   }
+}
+
+void Watch::Check(const Process& process, PeerId, const Grant& grant) {
+  if (grant.to == overtaken_) Add(process, "grants a lease to a request that a later one has overtaken");
 }
 
 void Watch::Check(const Process& process, PeerId, const SnapshotRequest& request) {

@@ -22,7 +22,7 @@ class AssignmentTest : public PartsFixture {
   AssignmentTest()
       : grid(*GridOf(SmallJob().model)),
         members({.scale_tier = "CUSTOM", .worker_count = 1, .parameter_server_count = 1}, Timing{}) {
-    members.Begin(3, /*run=*/1);
+    members.Begin(turn.now, 3, /*run=*/1);
     Join join;
     join.role = TaskRole::kPs;
     join.endpoint = "h1:1";
@@ -56,6 +56,14 @@ class AssignmentTest : public PartsFixture {
     disk.Put(ShardPath(round, "ps-0.shard"), file);
     return manifest;
   }
+  // Counts the `reads` of round 1-2, and fails them.
+  void Hide() {
+    disk.fate = [this](const StorageOp& op) {
+      const bool hidden = op.path == ShardPath({1, 2}, "ps-0.shard");
+      reads += hidden;
+      return hidden ? absl::PermissionDeniedError("permission denied") : absl::OkStatus();
+    };
+  }
   void Place(std::vector<Manifest> sources = {}) {
     assignment.Place(3, {ps}, 12, std::move(sources));
     effects = Settle();
@@ -82,9 +90,11 @@ class AssignmentTest : public PartsFixture {
 
   const SliceGrid grid;
   Membership members;
-  FailureList failures{turn};
+  Toll toll;
+  FailureList failures{turn, toll};
   Assignment assignment{turn, storage, members, failures, grid, Timing{}};
   Task* ps = nullptr;
+  int reads = 0;
   std::vector<Effect> effects;
 };
 
@@ -214,18 +224,43 @@ TEST_F(AssignmentTest, ATruncatedOrMissingFileFallsBackToInitialValues) {
   EXPECT_EQ(Assigns()[1].slices[1].epoch, (SliceEpoch{3, 2}));
 }
 
-// A disk that is not mounted, or not ours to read, says nothing about what is on it.
-TEST_F(AssignmentTest, ARecordThatCannotBeReadEndsTheStartAndCostsNoState) {
+// A disk that is not mounted, or not ours to read, says nothing about what is on it: that may pass.
+TEST_F(AssignmentTest, ARecordThatCannotBeReadIsTriedAgainEverMoreRarely) {
+  const Manifest newer = PutCheckpoint({1, 2}, {{0, 1}, {0, 1}});
+  Hide();
+  Place({newer});
+  for (int i = 0; i < 10; ++i) Tick(900ms);
+  EXPECT_EQ(reads, 2 * 4) << "at once, after 1, 2 and 4 s";
+  disk.fate = nullptr;
+  Tick(Timing{}.dead_after);
+  EXPECT_THAT(Restores(), SizeIs(2));
+  EXPECT_EQ(assignment.epochs()[0], (SliceEpoch{3, 1})) << "it cost no state";
+  EXPECT_THAT(failures.list().front().what, HasSubstr("checkpoints/1-2/ps-0.shard: the record at byte 0"));
+  EXPECT_THAT(failures.list().front().what, HasSubstr("permission denied; it is tried again"));
+}
+
+TEST_F(AssignmentTest, ARecordThatStaysUnreadableCostsItsSliceAnOlderState) {
   const Manifest older = PutCheckpoint({1, 1}, {{0}, {0}});
   const Manifest newer = PutCheckpoint({1, 2}, {{0, 1}, {0, 1}});
-  disk.fate = [](const StorageOp& op) {
-    return op.kind == StorageOp::Kind::kRead ? absl::PermissionDeniedError("permission denied") : absl::OkStatus();
-  };
+  Hide();
   Place({newer, older});
-  EXPECT_THAT(assignment.failure(), HasSubstr("checkpoints/1-2/ps-0.shard"));
-  EXPECT_THAT(assignment.failure(), HasSubstr("permission denied"));
-  EXPECT_EQ(assignment.epochs()[0], (SliceEpoch{3, 1}));
-  EXPECT_THAT(Restores(), IsEmpty());
+  for (int i = 0; i < Assignment::kReads && Restores().empty(); ++i) Tick(Timing{}.dead_after);
+  ASSERT_THAT(Restores(), SizeIs(2));
+  EXPECT_EQ(Restores()[0].round, (Round{1, 1}));
+  EXPECT_EQ(reads, 2 * Assignment::kReads);
+  EXPECT_EQ(assignment.failure(), "");
+}
+
+TEST_F(AssignmentTest, IfNoRecordCanBeReadItSaysSoInsteadOfBeginningAnew) {
+  const Manifest older = PutCheckpoint({1, 1}, {{0}, {0}});
+  const Manifest newer = PutCheckpoint({1, 2}, {{0, 1}, {0, 1}});
+  disk.At(ShardPath({1, 1}, "ps-0.shard"))[5] ^= 1;  // the older one is damaged, the newer may be whole
+  Hide();
+  Place({newer, older});
+  for (int i = 0; i < Assignment::kReads; ++i) Tick(Timing{}.dead_after);
+  EXPECT_THAT(assignment.failure(),
+              HasSubstr("no checkpoint's record of slice 0 can be read: checkpoints/1-2/ps-0.shard"));
+  EXPECT_THAT(assignment.failure(), HasSubstr("permission denied. Mend that first"));
 }
 
 TEST_F(AssignmentTest, ARecordThatThePsCannotInstallFallsBackToo) {
@@ -257,9 +292,25 @@ TEST_F(AssignmentTest, APsThatKeptItsSlicesGoesOnWithThem) {
   EXPECT_EQ(assignment.TakeFinished(), SetOf({0}));
 }
 
+// A process that stood still while another one was in its place holds less than is durable since.
+TEST_F(AssignmentTest, WhatAPsHeldCountsOnlyIfItHasAllThatTheNewestCheckpointHas) {
+  ps->holds = true;
+  Manifest newest = PutCheckpoint({1, 2}, {{0, 1}, {0, 1}});
+  newest.committed = SetOf({0, 1});
+  Place({newest});
+  ASSERT_TRUE(Report(SliceId{0}, SetOf({0, 1, 2})).ok());
+  ASSERT_TRUE(Report(SliceId{1}, SetOf({0, 2})).ok());
+  EXPECT_FALSE(assignment.complete());
+  ASSERT_THAT(Restores(), SizeIs(1));
+  EXPECT_EQ(Restores()[0].slice, SliceId{1});
+  EXPECT_EQ(Restores()[0].round, (Round{1, 2}));
+  ASSERT_TRUE(Report(SliceId{1}, SetOf({0, 1})).ok());
+  EXPECT_EQ(assignment.TakeFinished(), SetOf({0, 1}));
+}
+
 TEST_F(AssignmentTest, AReplacedServersSlicesAreRenewedAndNoOthers) {
   Membership both({.scale_tier = "CUSTOM", .worker_count = 1, .parameter_server_count = 2}, Timing{});
-  both.Begin(3, 1);
+  both.Begin(turn.now, 3, 1);
   const auto admit = [&](int32_t index, uint64_t nonce) {
     Join join;
     join.role = TaskRole::kPs;

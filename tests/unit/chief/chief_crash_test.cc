@@ -8,6 +8,9 @@
 namespace downpour {
 namespace {
 
+using ::testing::IsEmpty;
+using ::testing::Not;
+
 class ChiefCrashTest : public ChiefRoleTest {
  protected:
   ChiefCrashTest() { Begin(std::make_shared<MemoryDisk>()); }
@@ -43,8 +46,21 @@ class ChiefCrashTest : public ChiefRoleTest {
   void ExpectWholeJob(const std::string& where) {
     ASSERT_TRUE(cluster->exit().has_value()) << where << ": " << cluster->Status();
     EXPECT_EQ(cluster->exit()->code, 0) << where << ": " << cluster->exit()->why;
-    if (cluster->role->term() == 0) return;  // it found that the job was over
+    EXPECT_EQ(Summary()["state"], "SUCCEEDED") << where;
     EXPECT_EQ(Summary()["samplesCommitted"], 24) << where;
+    ExpectWholeCheckpoint(where);
+    if (cluster->role->term() != 0) return;
+    // It found that the job was over: whoever had not heard of it has now.
+    EXPECT_THAT(cluster->Sent<Welcome>(cluster->worker[0]), IsEmpty()) << where;
+    ASSERT_THAT(cluster->Sent<JobEnd>(cluster->worker[0]), Not(IsEmpty())) << where;
+    EXPECT_TRUE(cluster->Sent<JobEnd>(cluster->worker[0])[0].succeeded) << where;
+  }
+  void ExpectWholeCheckpoint(const std::string& where) {
+    const std::string path = Summary()["checkpoint"].get<std::string>() + "/MANIFEST";
+    ASSERT_TRUE(cluster->disk->Has(path)) << where;
+    const absl::StatusOr<Manifest> manifest = DecodeManifest(cluster->disk->At(path));
+    ASSERT_TRUE(manifest.ok()) << where << ": " << manifest.status();
+    EXPECT_TRUE(manifest->committed.CoversRange(0, 6)) << where;
   }
   void TryCrash(int survived, bool servers_live, bool* crashed) {
     int ops = 0;

@@ -184,7 +184,7 @@ void ChiefHarness::RunToRunning() {
 
 std::vector<LeaseId> ChiefHarness::Ask(FakeMember& member, uint32_t wanted, std::vector<LeaseId> holding) {
   const size_t before = Sent<Grant>(member).size();
-  Say(member.control, WorkRequest{member.id, std::move(holding), wanted});
+  Say(member.control, WorkRequest{member.id, std::move(holding), wanted, ++member.work_requests});
   std::vector<LeaseId> leases;
   const std::vector<Grant> grants = Sent<Grant>(member);
   for (size_t i = before; i < grants.size(); ++i) leases.push_back(grants[i].lease);

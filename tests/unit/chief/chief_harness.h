@@ -29,6 +29,7 @@ struct FakeMember {
   Incarnation id = Incarnation::kNone;
   bool alive = true;  // beats
   uint64_t placement = 0;
+  uint64_t work_requests = 0;
   TaskStats stats;
   // ps only: what it holds; as a server answers when it may.
   std::map<SliceId, SliceState> slices;

@@ -51,7 +51,7 @@ TEST_F(ChiefHostileTest, LeasesAndEvidenceThatCannotBe) {
   ExpectRejected(worker, "worker-0", done);
   done.evidence[1].slice = SliceId{UINT32_MAX};
   ExpectRejected(worker, "worker-0", done);
-  ExpectRejected(worker, "worker-0", WorkRequest{worker.id, {LeaseId{UINT64_MAX}}, 1});
+  ExpectRejected(worker, "worker-0", WorkRequest{worker.id, {LeaseId{UINT64_MAX}}, 1, ++worker.work_requests});
 }
 
 TEST_F(ChiefHostileTest, GoodEvidenceWithAnAbsurdLossCommitsWithoutTheLoss) {

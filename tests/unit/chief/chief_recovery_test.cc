@@ -198,7 +198,7 @@ TEST_F(ChiefRecoveryTest, TheJobEndsWithAllItsSamplesThoughAPsDiedAtTheEnd) {
 TEST_F(ChiefRecoveryTest, APsThatNobodyReplacesFailsTheJobWithOneSentence) {
   RunAhead();
   Die(1);
-  cluster->Wait(Timing().server_wait + 1s);
+  cluster->Wait(JobSpec().timing.server_wait + 1s);
   EXPECT_EQ(cluster->role->state(), JobState::kFailed);
   const std::string error = cluster->Status()["errorMessage"];
   EXPECT_THAT(error, HasSubstr("ps-1 (host h1, process"));
@@ -222,7 +222,7 @@ TEST_F(ChiefRecoveryTest, OneThatLeavesBeforeItHasTheSlicesIsNotWaitedForLonger)
   cluster->Say(cluster->ps[1].control, Leave{cluster->ps[1].id, "it has no folder"});
   cluster->Wait(1s);
   EXPECT_THAT(cluster->Status()["waits"].dump(), HasSubstr("is gone; its 1 slices wait for it"));
-  cluster->Wait(Timing().server_wait + 1s);
+  cluster->Wait(JobSpec().timing.server_wait + 1s);
   EXPECT_EQ(cluster->role->state(), JobState::kFailed);
 }
 

@@ -104,7 +104,7 @@ TEST_F(ChiefRoleTest, OfTwoReasonsToFailInOneStepTheFirstIsTold) {
   StartRunning();
   cluster->Forget();
   for (FakeMember& server : cluster->ps) server.alive = false;
-  cluster->Wait(Timing().server_wait + 1s);
+  cluster->Wait(JobSpec().timing.server_wait + 1s);
   EXPECT_THAT(cluster->Status()["errorMessage"], HasSubstr("ps-0"));
   const auto is_error = [](const Effect& effect) {
     const Log* log = std::get_if<Log>(&effect);
@@ -231,6 +231,7 @@ TEST_F(ChiefRoleTest, MembersAreToldOfTheEndUntilTheyLeftForThreeSecondsAtMost) 
   StartRunning();
   TrainAndEvaluate();
   cluster->Say(cluster->worker[0].control, Leave{cluster->worker[0].id, "the job is over"});
+  cluster->worker[0].alive = false;
   cluster->Forget();
   cluster->Wait(2900ms);
   EXPECT_THAT(cluster->Sent<JobEnd>(cluster->worker[0]), IsEmpty()) << "it left";
@@ -249,6 +250,8 @@ TEST_F(ChiefRoleTest, WhoComesAfterTheEndIsToldSo) {
   cluster->Say(PeerId{99}, late);
   ASSERT_THAT(cluster->Sent<JobEnd>(PeerId{99}), SizeIs(1));
   EXPECT_TRUE(cluster->Sent<JobEnd>(PeerId{99})[0].succeeded);
+  cluster->Say(PeerId{98}, Heartbeat{.from = Incarnation{77}, .stats = {}, .log_lines = {}});
+  EXPECT_THAT(cluster->Sent<JobEnd>(PeerId{98}), SizeIs(1)) << "of a life that another chief knew";
 }
 
 TEST_F(ChiefRoleTest, NothingHappensAfterItsExit) {

@@ -80,6 +80,20 @@ TEST_F(ChiefWorkTest, OneThatWasHeldForDeadIsToldSoAndJoinsAnew) {
   EXPECT_THAT(cluster->Ask(*b, 1), ElementsAre(lease));
 }
 
+// What it held when it asked may have been committed, opened again and granted since.
+TEST_F(ChiefWorkTest, ARequestThatWasOvertakenCountsNoMore) {
+  StartRunning();
+  const LeaseId lease = cluster->Ask(*a, 1)[0];
+  cluster->Ask(*a, 0, {lease});
+  const WorkRequest late{a->id, {LeaseId{3}}, 2, a->work_requests};
+  cluster->Ask(*a, 0, {lease});
+  cluster->Forget();
+  cluster->Say(a->control, late);
+  EXPECT_THAT(cluster->Sent<Grant>(*a), IsEmpty());
+  EXPECT_THAT(HeldBy(*a), ElementsAre(lease));
+  EXPECT_THAT(cluster->Status()["tasks"].dump(), Not(HasSubstr("\"rejected\":1"))) << "no offence";
+}
+
 TEST_F(ChiefWorkTest, DifferingDataIsRefusedByName) {
   cluster = std::make_unique<ChiefHarness>(SmallJob());
   cluster->Start();
@@ -91,7 +105,7 @@ TEST_F(ChiefWorkTest, DifferingDataIsRefusedByName) {
   EXPECT_EQ(cluster->Sent<Refused>(other)[0].code, RefusalCode::kDataDiffers);
   EXPECT_TRUE(cluster->Sent<Refused>(other)[0].for_good);
   EXPECT_THAT(cluster->Sent<Refused>(other)[0].why, HasSubstr("worker-1 has other data than worker-0"));
-  cluster->Say(other.control, WorkRequest{other.id, {}, 2});
+  cluster->Say(other.control, WorkRequest{other.id, {}, 2, 1});
   EXPECT_THAT(cluster->Sent<Grant>(other), IsEmpty());
   EXPECT_EQ(cluster->TaskStatus("worker-1")["state"], "REFUSED");
   EXPECT_EQ(cluster->role->state(), JobState::kRunning) << "the others go on";

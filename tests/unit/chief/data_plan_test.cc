@@ -9,9 +9,7 @@
 namespace downpour {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 DataReport ReportOf(uint64_t train, uint64_t eval, uint64_t fingerprint, std::string error = "") {
   return {Incarnation{1}, train, eval, fingerprint, std::move(error)};
@@ -66,28 +64,6 @@ TEST(DataPlanTest, ACheckpointFixesThePlanBeforeAnyWorker) {
   EXPECT_TRUE(data.fixed());
   EXPECT_THAT(Words(data.Judge("worker-0", ReportOf(12, 10, 8))), HasSubstr("other data than checkpoint 2-5"));
   EXPECT_TRUE(data.Judge("worker-0", ReportOf(12, 10, 7)).ok());
-}
-
-// Protocol hole B8: what renames batches is another plan.
-TEST(PlanDifferencesTest, NamesWhatMakesAnotherPlan) {
-  const JobSpec job = SmallJob();
-  EXPECT_THAT(PlanDifferences(job, job), IsEmpty());
-  const auto differences = [&](const std::string& override) { return PlanDifferences(SmallJob({override}), job); };
-  EXPECT_THAT(differences("seed=2"), ElementsAre("seed"));
-  EXPECT_THAT(differences("training.batchSize=3"), ElementsAre("training.batchSize"));
-  EXPECT_THAT(differences("training.leaseBatches=3"), ElementsAre("training.leaseBatches"));
-  EXPECT_THAT(differences("training.optimizer={name: sgd, learningRate: 0.1}"), ElementsAre("training.optimizer.name"));
-  EXPECT_THAT(differences("model.loss=meanSquaredError"), ElementsAre("model"));
-  EXPECT_THAT(differences("training.epochs=1"), ElementsAre(HasSubstr("training.epochs")));
-}
-
-TEST(PlanDifferencesTest, LetsARunGoOnWithMoreEpochsOtherRatesAndAnotherCluster) {
-  const JobSpec job = SmallJob();
-  for (const char* override :
-       {"training.epochs=5", "training.optimizer.learningRate=0.5", "cluster.parameterServerCount=1",
-        "cluster.workerCount=7", "checkpoint.keep=9", "name=other", "training.evaluateEveryEpochs=3"}) {
-    EXPECT_THAT(PlanDifferences(SmallJob({override}), job), IsEmpty()) << override;
-  }
 }
 
 }  // namespace

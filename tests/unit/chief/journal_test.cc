@@ -9,6 +9,7 @@ namespace downpour {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::SizeIs;
 
 class JournalTest : public PartsFixture {
  protected:
@@ -18,7 +19,8 @@ class JournalTest : public PartsFixture {
                         .chiefs = 3,
                         .job = CanonicalJob(SmallJob()),
                         .data = DataShape{12, 10, UINT64_MAX - 1},
-                        .ended = ""};
+                        .ended = "",
+                        .why = ""};
   }
   void Advance(Duration after = {}) {
     turn.now += after;
@@ -36,18 +38,22 @@ class JournalTest : public PartsFixture {
   Journal journal{turn, storage, Timing{}};
 };
 
-TEST_F(JournalTest, EveryFlippedBitAndEveryLostTailIsNoticed) {
-  const std::string text = EncodeJobRecord(journal.record(), 7);
-  const auto read = DecodeJobRecord(text);
+TEST_F(JournalTest, AnEntryComesBackAsItWas) {
+  JournalEntry entry{.number = 7, .record = journal.record(), .toll = {.workers_lost = 1, .failures = {}}};
+  entry.toll.failures.push_back({1700000000123, "ps-1", "no heartbeat for 5.0 s"});
+  const auto read = DecodeEntry(EncodeEntry(entry));
   ASSERT_TRUE(read.ok()) << read.status();
-  EXPECT_EQ(read->first, 7u);
-  EXPECT_EQ(read->second, journal.record());
-  for (size_t i = 0; i < text.size(); ++i) {
-    std::string damaged = text;
-    damaged[i] = static_cast<char>(damaged[i] ^ (1 << i % 8));
-    EXPECT_FALSE(DecodeJobRecord(damaged).ok()) << i;
-    EXPECT_FALSE(DecodeJobRecord(text.substr(0, i)).ok()) << i;
+  EXPECT_EQ(*read, entry);
+}
+
+TEST_F(JournalTest, WhatNoChiefWroteIsRefusedAndFieldsOfOtherReleasesAreLeftOut) {
+  for (const char* text : {"", "{", "[]", "{}", R"({"number":0})", R"({"number":"1"})"}) {
+    EXPECT_FALSE(DecodeEntry(text).ok()) << text;
   }
+  const auto read = DecodeEntry(R"({"number":3,"job":7,"toll":[],"data":{},"failures":1,"later":{}})");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*read, (JournalEntry{.number = 3, .record = {}, .toll = {}}));
+  EXPECT_THAT(DecodeEntry(R"({"number":3,"toll":{"failures":[1,{"task":2}]}})")->toll.failures, SizeIs(1));
 }
 
 TEST_F(JournalTest, WhatIsSavedIsFoundByTheNext) {
@@ -71,6 +77,24 @@ TEST_F(JournalTest, OnlyWhatChangedIsWritten) {
   Advance(1s);
   EXPECT_GT(ops, 0);
   EXPECT_EQ(Load()->record().ended, "SUCCEEDED");
+}
+
+TEST_F(JournalTest, TheTollIsWrittenAtOnceThenOnceASecond) {
+  Advance();
+  Advance(2s);
+  int saves = 0;
+  disk.fate = [&](const StorageOp& op) { return saves += op.target == "journal.b", absl::OkStatus(); };
+  for (int i = 0; i < 10; ++i) {
+    ++journal.toll().workers_lost;
+    Advance();
+    EXPECT_TRUE(journal.durable()) << "nothing that is said rests on it";
+  }
+  EXPECT_EQ(saves, 1);
+  EXPECT_EQ(Load()->toll().workers_lost, 1u);
+  Advance(Journal::kTollEvery);
+  Advance(Journal::kTollEvery);
+  EXPECT_EQ(saves, 2);
+  EXPECT_EQ(Load()->toll().workers_lost, 10u);
 }
 
 // A crash after any operation of a save leaves the record before it, or the new one.

@@ -16,7 +16,7 @@ constexpr uint64_t kRun = 99;
 class MembershipTest : public ::testing::Test {
  protected:
   MembershipTest() : members({.scale_tier = "CUSTOM", .worker_count = 2, .parameter_server_count = 1}, Timing{}) {
-    members.Begin(3, kRun);
+    members.Begin(now, 3, kRun);
   }
   static Join JoinOf(TaskRole role, int32_t index, uint64_t nonce) {
     Join join;
@@ -118,6 +118,24 @@ TEST_F(MembershipTest, WhoKeptWhatItHadUnderAnEarlierChiefOfThisRunIsKnownToHold
   EXPECT_FALSE(holds(2, kRun, 3)) << "this chief gave its place to another";
   EXPECT_FALSE(holds(3, kRun + 1, 2)) << "of another job folder";
   EXPECT_FALSE(holds(4, kRun, 0));
+}
+
+// One that stood still while another was in its place holds less, whoever asks the next chief first.
+TEST_F(MembershipTest, OfTwoThatHeldOnePlaceWhoGotItLaterHasIt) {
+  const auto join = [this](uint64_t nonce, uint64_t was) {
+    Join again = JoinOf(TaskRole::kPs, 0, nonce);
+    again.run = kRun;
+    again.was = Incarnation{was};
+    return members.Admit(now, kPeer, again);
+  };
+  constexpr uint64_t kTerm1 = uint64_t{1} << 32, kTerm2 = uint64_t{2} << 32;
+  const Incarnation first = join(1, kTerm2 | 1).task->incarnation;
+  EXPECT_EQ(join(2, kTerm1 | 9).refusal.code, RefusalCode::kNameTaken) << "it had the place before";
+  const Membership::Verdict later = join(3, kTerm2 | 4);
+  ASSERT_NE(later.task, nullptr);
+  ASSERT_TRUE(later.replaced.has_value());
+  EXPECT_EQ(later.replaced->incarnation, first);
+  EXPECT_EQ(join(4, 0).refusal.code, RefusalCode::kNameTaken) << "it never had it";
 }
 
 TEST_F(MembershipTest, APsThatWasHeldForDeadComesBackUnlessItsPlaceIsTaken) {

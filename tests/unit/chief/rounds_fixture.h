@@ -20,7 +20,7 @@ class CheckpointRoundsTest : public PartsFixture {
   explicit CheckpointRoundsTest(const std::string& layers = kTwoLayers)
       : grid(*GridOf(SmallJob({"model.layers=" + layers}).model)),
         members({.scale_tier = "CUSTOM", .worker_count = 1, .parameter_server_count = 2}, Timing{}) {
-    members.Begin(1, /*run=*/1);
+    members.Begin(turn.now, 1, /*run=*/1);
     for (uint64_t i = 0; i < 2; ++i) {
       Join join;
       join.role = TaskRole::kPs;
@@ -90,7 +90,8 @@ class CheckpointRoundsTest : public PartsFixture {
 
   const SliceGrid grid;
   Membership members;
-  FailureList failures{turn};
+  Toll toll;
+  FailureList failures{turn, toll};
   Assignment assignment{turn, storage, members, failures, grid, Timing{}};
   CheckpointStore store{storage};
   std::unique_ptr<CheckpointRounds> rounds;

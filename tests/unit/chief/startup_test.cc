@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "chief/sealed_copies.h"
 #include "tests/unit/chief/parts_fixture.h"
 
 namespace downpour {
@@ -43,24 +44,10 @@ class StartupTest : public PartsFixture {
   uint64_t nonce = 70;
 };
 
-TEST(TermFileTest, RoundTripsAndNoticesEveryFlippedBit) {
-  for (const uint32_t term : {1u, 7u, 4000000000u}) EXPECT_EQ(*DecodeTerm(EncodeTerm(term)), term);
-  const std::string text = EncodeTerm(12);
-  for (size_t i = 0; i < text.size(); ++i) {
-    for (int bit = 0; bit < 8; ++bit) {
-      std::string damaged = text;
-      damaged[i] = static_cast<char>(damaged[i] ^ (1 << bit));
-      EXPECT_FALSE(DecodeTerm(damaged).ok()) << i << " " << bit;
-    }
-  }
-  for (size_t length = 0; length < text.size(); ++length) EXPECT_FALSE(DecodeTerm(text.substr(0, length)).ok());
-  EXPECT_FALSE(DecodeTerm(text + text).ok());
-}
-
 TEST_F(StartupTest, TheTermRisesWithEachStartAndIsDurableFirst) {
   EXPECT_EQ(Run().term, 1u);
-  EXPECT_EQ(*DecodeTerm(disk.At("term.a")), 1u);
-  EXPECT_EQ(*DecodeTerm(disk.At("term.b")), 1u);
+  EXPECT_EQ(disk.At("term.a"), Sealed("1"));
+  EXPECT_EQ(disk.At("term.b"), Sealed("1"));
   EXPECT_EQ(Run().term, 2u);
   const nlohmann::json chief = nlohmann::json::parse(disk.At("chief.json"));
   EXPECT_EQ(chief["endpoint"], "h0:1");
@@ -115,6 +102,7 @@ TEST_F(StartupTest, CheckpointsAreNotWrittenOverByAccident) {
   const Startup::Outcome outcome = Run();
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.why, HasSubstr("--resume"));
+  EXPECT_FALSE(outcome.over) << "nobody knows";
   EXPECT_FALSE(disk.Has("term.a")) << "nothing was changed";
 }
 
@@ -149,9 +137,34 @@ TEST_F(StartupTest, AJobThatHasSucceededNeedsNoChief) {
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_THAT(outcome.why, HasSubstr("has succeeded"));
   EXPECT_EQ(outcome.term, 0u);
+  EXPECT_TRUE(outcome.over) << "whoever is still there may be told";
   EXPECT_EQ(Run(/*resume=*/true).exit_code, 0);
   EXPECT_EQ(Run(/*resume=*/true).term, 0u) << "told to resume or not";
   EXPECT_EQ(Run(/*resume=*/true, {"training.epochs=3"}).term, 2u);
+}
+
+TEST_F(StartupTest, AChiefThatCannotSayWhereItIsHasNotLedTheJob) {
+  Run();
+  EndJob("SUCCEEDED");
+  disk.fate = [](const StorageOp& op) {
+    return op.target == "chief.json" ? absl::PermissionDeniedError("read-only") : absl::OkStatus();
+  };
+  EXPECT_EQ(Run(/*resume=*/true, {"training.epochs=3"}).exit_code, 1);
+  disk.fate = nullptr;
+  EXPECT_THAT(Run().why, HasSubstr("has succeeded")) << "it goes on for nobody";
+}
+
+TEST_F(StartupTest, WhatTheJobHasCostIsOfAllItsChiefsAndOfNoOtherRun) {
+  Run();
+  journal->toll().workers_lost = 3;
+  EndJob();
+  Run();
+  EXPECT_EQ(journal->toll().workers_lost, 0u) << "the job began anew";
+  journal->toll().workers_lost = 4;
+  PutCheckpoint({2, 1});
+  EndJob();
+  Run(/*resume=*/true);
+  EXPECT_EQ(journal->toll().workers_lost, 4u);
 }
 
 TEST_F(StartupTest, AFailedJobWithoutCheckpointsBeginsAnewAsAnotherRun) {

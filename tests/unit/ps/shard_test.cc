@@ -36,7 +36,7 @@ TEST(ShardTest, InstallsInitialValuesWithinABudget) {
   ASSERT_TRUE(shard.Assign(Initial(kKernel, kFirst)));
   ASSERT_TRUE(shard.Assign(Initial(kBias, kFirst)));
   EXPECT_EQ(shard.Find(kKernel), nullptr);
-  EXPECT_FALSE(shard.Settled(kKernel));
+  EXPECT_FALSE(shard.HasReport(kKernel));
 
   EXPECT_EQ(shard.InstallNext(1), std::vector{kKernel});
   EXPECT_EQ(shard.InstallNext(1), std::vector{kBias});
@@ -107,7 +107,7 @@ TEST(ShardTest, ReportsARecordThatDoesNotFit) {
     shard.Assign(FromRecord(kBias, kFirst));
     EXPECT_TRUE(shard.Restore(kBias, kFirst, blocks));
     EXPECT_EQ(shard.Find(kBias), nullptr);
-    EXPECT_TRUE(shard.Settled(kBias));
+    EXPECT_TRUE(shard.HasReport(kBias));
     return shard.Report(kBias).error;
   };
   SliceState no_slots = Record(kBias);

@@ -115,6 +115,24 @@ TEST_F(MemberSessionTest, GoesOnWithoutItsChiefForLongThenEnds) {
   EXPECT_EQ(exit_->why, "the chief at h0:2222 has not answered for 600 s");
 }
 
+TEST_F(MemberSessionTest, HowLongItGoesOnWithoutItsChiefIsTheJobsToSay) {
+  Welcomed();
+  session_.set_chief_wait(20s);
+  Pass(19s);
+  EXPECT_FALSE(exit_.has_value());
+  Pass(2s);
+  EXPECT_TRUE(exit_.has_value());
+}
+
+TEST_F(MemberSessionTest, AChiefIsNotGivenUpBeforeItCountsAsGone) {
+  Welcomed();
+  session_.set_chief_wait(0s);
+  Pass(4s);
+  EXPECT_FALSE(exit_.has_value());
+  Pass(2s);
+  EXPECT_TRUE(exit_.has_value());
+}
+
 TEST_F(MemberSessionTest, LogLinesCarryTheWallClockOfWhenTheyWereSaid) {
   MemberSession session(TaskRole::kPs, Options());
   session.Start(now_ + 7s, Started{.unix_ms = 1709251199'042, .endpoint = ""}, effects_);
@@ -147,10 +165,14 @@ TEST_F(MemberSessionTest, WhatArrivedDuringItsPauseCountsAsHeardNoLaterThanNow) 
 
 TEST_F(MemberSessionTest, ItsOwnPauseIsNoLongRefusal) {
   Receive(Refused{RefusalCode::kNameTaken, false, "ps-0 is alive"});
-  Pass(10s);
-  now_ += 100s;
   Pass(4s);
+  now_ += 100s;
+  for (int i = 0; i < 10; ++i) {
+    Receive(Refused{RefusalCode::kNameTaken, false, "ps-0 is alive"});
+    Pass(1s);
+  }
   EXPECT_FALSE(exit_.has_value());
+  Receive(Refused{RefusalCode::kNameTaken, false, "ps-0 is alive"});
   Pass(2s);
   EXPECT_TRUE(exit_.has_value());
 }
@@ -243,6 +265,23 @@ TEST_F(MemberSessionTest, ANameThatStaysTakenEndsIt) {
   Pass(2s);
   ASSERT_TRUE(exit_.has_value());
   EXPECT_EQ(exit_->why, "ps-0 is alive");
+}
+
+TEST_F(MemberSessionTest, ARefusalGoesWithTheChiefThatGaveIt) {
+  Receive(Refused{RefusalCode::kNameTaken, false, "ps-0 is alive"});
+  Pass(60s);
+  EXPECT_FALSE(exit_.has_value()) << "the chief is away: nobody refuses";
+  EXPECT_EQ(logged_.back(), "waiting for the chief at h0:2222");
+  Receive(Refused{RefusalCode::kNameTaken, false, "ps-0 is alive"});
+  Pass(4s);
+  EXPECT_FALSE(exit_.has_value()) << "the next chief's first word";
+}
+
+TEST_F(MemberSessionTest, OneThatJoinsAJobThatIsOverEndsWithIt) {
+  Receive(JobEnd{true, "the job has succeeded"});
+  ASSERT_TRUE(exit_.has_value());
+  EXPECT_EQ(exit_->code, 0);
+  EXPECT_TRUE(Take<Leave>().empty()) << "nobody knows it";
 }
 
 TEST_F(MemberSessionTest, TheJobsEndIsAnsweredWithLeave) {

@@ -36,6 +36,8 @@ class JobDraw {
     job.checkpoint.keep = Between(1, 1000);
     job.checkpoint.via = prng_.Chance(0.5) ? CheckpointVia::kChief : CheckpointVia::kShared;
     job.scheduling.max_running_time = std::chrono::nanoseconds(Between(0, 999) * units[prng_.Below(5)]);
+    job.timing.server_wait = std::chrono::nanoseconds(Between(0, 999) * units[prng_.Below(5)]);
+    job.timing.chief_wait = std::chrono::nanoseconds(Between(0, 999) * units[prng_.Below(5)]);
     return job;
   }
 

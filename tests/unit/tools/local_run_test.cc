@@ -200,12 +200,46 @@ TEST_F(LocalRunTest, AKilledChiefIsStartedAgainWhereItListened) {
   EXPECT_THAT(ReadTextFile(LogPath(folder_.path(), "chief")).value(), HasSubstr("--listen=127.0.0.1:1 "));
 }
 
+TEST_F(LocalRunTest, AChiefThatFindsTheJobOverLeavesTheSummaryOfTheOneBefore) {
+  cluster_.chief_program =
+      Script("chief", "[ -e " + Path("summary.json") + " ] && exit 0\n" + Announce() +
+                          "echo '{\"state\": \"SUCCEEDED\", \"term\": 3}' >" + Path("summary.json") + "\nkill -9 $$");
+  cluster_.worker_program = Script("worker", "exec /bin/sleep 1000");
+  const RunResult result = Run();
+  EXPECT_EQ(result.chief_exit, 0);
+  ASSERT_TRUE(result.summary.has_value());
+  EXPECT_EQ(result.summary->state, "SUCCEEDED");
+}
+
 TEST_F(LocalRunTest, AChiefThatIsAlwaysKilledEndsTheRun) {
   cluster_.chief_program = Script("chief", Announce() + "kill -9 $$");
   const RunResult result = Run();
   EXPECT_EQ(result.chief_exit, std::nullopt);
   EXPECT_THAT(result.cause, HasSubstr("chief ended 6 times without progress of the job in between, the first time by "
                                       "Signal 9 (SIGKILL)"));
+}
+
+TEST_F(LocalRunTest, AChiefThatCommitsBetweenItsDeathsIsStartedAgainEachTime) {
+  constexpr int kLives = RestartBudget::kMaxRestarts + 3;
+  const auto pid_of_life = [&](int life) { return ReadTextFile(Path(absl::StrCat("life", life))).value_or(""); };
+  // Of the newest life: that it has committed leases, and the same as a failure, since those are passed on aloud.
+  FakeChief chief([&, life = 0]() mutable {
+    while (!pid_of_life(life + 1).empty()) ++life;
+    return Encode(StatusReply{absl::StrCat(R"({"chief": {"pid": )", pid_of_life(life),
+                                           R"(}, "progress": {"commits": 1}, "failures": [{"what": "life )", life,
+                                           R"( commits"}]})")});
+  });
+  cluster_.chief_program =
+      Script("chief", "n=0; while [ -e " + Path("life$n") + " ]; do n=$((n+1)); done\necho $$ >" + Path("new_life") +
+                          "; mv " + Path("new_life") + " " + Path("life$n") + "\n" + Announce(chief.endpoint()) +
+                          "read code <" + Path("fifo") + "; exit $code");
+  cluster_.worker_program = Script("worker", "exec /bin/sleep 1000");
+  std::vector<ActingBuffer::Cue> cues;
+  for (int life = 0; life < kLives; ++life) {
+    cues.push_back({absl::StrCat("life ", life, " commits"), [=] { kill(std::stoi(pid_of_life(life)), SIGKILL); }});
+  }
+  cues.back().action = [&] { std::ofstream(Path("fifo")) << "0\n"; };
+  EXPECT_EQ(Run(cues).cause, "");
 }
 
 TEST_F(LocalRunTest, SigtermAsksTheChiefToEnd) {

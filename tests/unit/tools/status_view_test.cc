@@ -65,6 +65,9 @@ TEST(StatusViewTest, HealthyMeansAllThereAndNoFailureLately) {
   status.pending = {{"worker-1", "has not joined yet"}};
   status.state = "QUEUED";
   EXPECT_TRUE(IsHealthy(status));
+  status.chief_restarts = 1;
+  EXPECT_FALSE(IsHealthy(status)) << "it was there before";
+  status.chief_restarts = 0;
   status.state = "RUNNING";
   EXPECT_FALSE(IsHealthy(status));
   status.pending.clear();

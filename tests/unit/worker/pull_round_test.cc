@@ -36,7 +36,8 @@ class PullRoundTest : public testing::Test {
 
   PsLink& link() { return map_.link_of(SliceId{0}); }
   std::optional<Pull> Next() { return round_.Next(kStart, kMe, link(), map_, have_); }
-  std::vector<Pull> Overdue(Time now) { return round_.AskAgain(now, /*data_retry=*/2s, kMe, link(), map_, have_); }
+  PullRound::Again AskAgain(Time now) { return round_.AskAgain(now, /*data_retry=*/2s, kMe, link(), map_, have_); }
+  std::vector<Pull> Overdue(Time now) { return AskAgain(now).pulls; }
   // An answer with values for these slices.
   void Receive(uint64_t request, const std::vector<uint32_t>& slices, bool take = true) {
     PullReply reply;
@@ -111,9 +112,10 @@ TEST_F(PullRoundTest, AsksAgainUnderTheSameNumberSoThatASlowAnswerStillCounts) {
   while (Next()) {
   }
   EXPECT_TRUE(Overdue(kStart + 1s).empty());
-  const std::vector<Pull> again = Overdue(kStart + 2s);
-  ASSERT_EQ(again.size(), 3u);
-  EXPECT_EQ(again[0].request, 1u);
+  const PullRound::Again again = AskAgain(kStart + 2s);
+  ASSERT_EQ(again.pulls.size(), 3u);
+  EXPECT_EQ(again.pulls[0].request, 1u);
+  EXPECT_TRUE(again.unanswered);
   EXPECT_TRUE(Overdue(kStart + 3s).empty());
   Receive(1, {0});  // the answer to the first asking
   EXPECT_EQ(Overdue(kStart + 10s).size(), 2u);
@@ -124,7 +126,9 @@ TEST_F(PullRoundTest, WhatWasRefusedIsAskedAgainSoon) {
   Next();
   Receive(1, {0}, /*take=*/false);
   EXPECT_EQ(link().unanswered, kMiB);
-  EXPECT_EQ(Overdue(kStart + 500ms).size(), 1u);
+  const PullRound::Again again = AskAgain(kStart + 500ms);
+  EXPECT_EQ(again.pulls.size(), 1u);
+  EXPECT_FALSE(again.unanswered) << "no sign of a slow link";
 }
 
 // The second asking crosses the answer that lacked a slice: its own answer has them all.

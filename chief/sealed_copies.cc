@@ -1,0 +1,57 @@
+#include "chief/sealed_copies.h"
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "schema/checkpoint_format.h"
+
+namespace downpour {
+namespace {
+
+std::string Seal(const std::string& text) {
+  return absl::StrFormat(" crc32c %08x\n", Crc32c({reinterpret_cast<const std::byte*>(text.data()), text.size()}));
+}
+
+absl::Status Judge(const StorageDone& read, const std::function<absl::Status(const std::string&)>& take) {
+  if (absl::IsNotFound(read.status)) return absl::OkStatus();
+  if (!read.status.ok()) return read.status;
+  const absl::StatusOr<std::string> text = Unsealed(ToString(read.data));
+  return text.ok() ? take(*text) : text.status();
+}
+
+}  // namespace
+
+std::string Sealed(const std::string& text) { return text + Seal(text); }
+
+absl::StatusOr<std::string> Unsealed(const std::string& line) {
+  const std::string text = line.substr(0, line.size() - std::min(line.size(), Seal("").size()));
+  if (text.empty() || !absl::EndsWith(line, Seal(text))) return absl::DataLossError("its checksum does not match");
+  return text;
+}
+
+std::vector<StorageOp> WriteCopies(const std::string& name, const std::string& text) {
+  std::vector<StorageOp> ops = ReplaceFile(name + ".a", Sealed(text));
+  for (StorageOp& op : ReplaceFile(name + ".b", Sealed(text))) ops.push_back(std::move(op));
+  return ops;
+}
+
+void ReadCopies(Storage& storage, const std::string& name, uint64_t max_bytes,
+                std::function<absl::Status(const std::string&)> take, std::function<void(const std::string&)> then) {
+  const auto damage_of = [take = std::move(take)](const std::string& file, const StorageDone& read) {
+    const absl::Status status = Judge(read, take);
+    return status.ok() ? "" : absl::StrCat(file, ": ", Words(status));
+  };
+  const std::string a = name + ".a";
+  const std::string b = name + ".b";
+  storage.Run({ReadFile(a, 0, max_bytes)}, [=, &storage](const StorageDone& read_a) {
+    const std::string damage = damage_of(a, read_a);
+    storage.Run({ReadFile(b, 0, max_bytes)}, [=](const StorageDone& read_b) {
+      const std::string other = damage_of(b, read_b);
+      then(other.empty() ? damage : other);
+    });
+  });
+}
+
+}  // namespace downpour

@@ -1,0 +1,50 @@
+#include "schema/job.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "schema/job_file.h"
+
+namespace downpour {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+JobSpec Job(const std::vector<std::string>& overrides = {}) {
+  const JobFileResult result = ParseJob(R"(
+name: small
+model: {inputs: [{name: x, shape: [4]}], layers: [{dense: {units: 3}}]}
+training: {batchSize: 2, leaseBatches: 2, epochs: 2, optimizer: {name: momentum}}
+data: {train: {images: a, labels: b}}
+)",
+                                        "small.yaml", overrides);
+  for (const JobError& error : result.errors) ADD_FAILURE() << ToString(error);
+  return result.job;
+}
+
+// Protocol hole B8: what renames batches is another plan.
+TEST(PlanDifferencesTest, NamesWhatMakesAnotherPlan) {
+  const JobSpec job = Job();
+  EXPECT_THAT(PlanDifferences(job, job), IsEmpty());
+  const auto differences = [&](const std::string& override) { return PlanDifferences(Job({override}), job); };
+  EXPECT_THAT(differences("seed=2"), ElementsAre("seed"));
+  EXPECT_THAT(differences("training.batchSize=3"), ElementsAre("training.batchSize"));
+  EXPECT_THAT(differences("training.leaseBatches=3"), ElementsAre("training.leaseBatches"));
+  EXPECT_THAT(differences("training.optimizer={name: sgd, learningRate: 0.1}"), ElementsAre("training.optimizer.name"));
+  EXPECT_THAT(differences("model.loss=meanSquaredError"), ElementsAre("model"));
+  EXPECT_THAT(differences("training.epochs=1"), ElementsAre(HasSubstr("training.epochs")));
+}
+
+TEST(PlanDifferencesTest, LetsARunGoOnWithMoreEpochsOtherRatesAndAnotherCluster) {
+  const JobSpec job = Job();
+  for (const char* override :
+       {"training.epochs=5", "training.optimizer.learningRate=0.5", "cluster.parameterServerCount=1",
+        "cluster.workerCount=7", "checkpoint.keep=9", "name=other", "training.evaluateEveryEpochs=3"}) {
+    EXPECT_THAT(PlanDifferences(Job({override}), job), IsEmpty()) << override;
+  }
+}
+
+}  // namespace
+}  // namespace downpour
