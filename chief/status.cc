@@ -60,6 +60,8 @@ Json OfTask(const ChiefParts& chief, const Task& task) {
   json["residentBytes"] = task.stats.resident_bytes;
   json["bytesIn"] = task.stats.bytes_in;
   json["bytesOut"] = task.stats.bytes_out;
+  json["refused"] = task.stats.handshakes_refused;
+  json["refusedFrom"] = task.stats.refused_from;
   json["lastHeartbeatSeconds"] = Seconds(now - task.heard);
   json["waitingFor"] = task.alive() ? task.stats.waiting_for : "";
   Json leases = Json::array();
@@ -260,6 +262,7 @@ std::string StatusText(const ChiefParts& chief) {
                  {"host", chief.options.host},
                  {"pid", chief.options.pid},
                  {"term", chief.term},
+                 {"protocol", kProtocolVersion},
                  {"jobDir", chief.options.job_dir},
                  {"rejected", chief.rejected},
                  {"refused", chief.refused},

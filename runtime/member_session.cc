@@ -121,6 +121,8 @@ void MemberSession::Sample(const ResourceSample& sample) {
   stats_.resident_bytes = sample.resident_bytes;
   stats_.bytes_in = sample.bytes_in;
   stats_.bytes_out = sample.bytes_out;
+  stats_.handshakes_refused = sample.refused;
+  stats_.refused_from = sample.refused_from;
 }
 
 void MemberSession::SendHeartbeat(Effects& effects) {

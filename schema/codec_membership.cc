@@ -59,7 +59,7 @@ flatbuffers::Offset<wire::TaskStats> WriteStats(const TaskStats& s, Writer& out)
   return wire::CreateTaskStats(out.fbb, s.steps, s.examples, s.pushes_acknowledged, s.pushes_applied,
                                s.pushes_duplicate, s.pushes_refused, s.pushes_skipped, s.messages_rejected,
                                s.cpu_seconds, s.resident_bytes, s.bytes_in, s.bytes_out, staleness,
-                               out.Text(s.waiting_for));
+                               out.Text(s.waiting_for), s.handshakes_refused, out.Text(s.refused_from));
 }
 
 Staleness ReadStaleness(const wire::Staleness& t, Reader& in) {
@@ -85,7 +85,9 @@ TaskStats ReadStats(const wire::TaskStats& t, Reader& in) {
           .bytes_in = t.bytes_in(),
           .bytes_out = t.bytes_out(),
           .staleness = t.staleness() == nullptr ? Staleness{} : ReadStaleness(*t.staleness(), in),
-          .waiting_for = in.Text(t.waiting_for(), "waiting_for")};
+          .waiting_for = in.Text(t.waiting_for(), "waiting_for"),
+          .handshakes_refused = t.handshakes_refused(),
+          .refused_from = in.Text(t.refused_from(), "refused_from")};
 }
 
 }  // namespace

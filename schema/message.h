@@ -89,6 +89,8 @@ struct TaskStats {
   uint64_t bytes_out = 0;
   Staleness staleness;
   std::string waiting_for;  // one phrase for people; empty while all is well
+  uint64_t handshakes_refused = 0;  // ps: at its own door, of processes without a key of this cluster
+  std::string refused_from;         // the address of the last unknown key; empty: not known
 };
 
 struct Heartbeat {

@@ -112,9 +112,16 @@ std::vector<std::string> CheckpointLines(const StatusView& status) {
 }
 
 std::vector<std::string> RefusedLines(const StatusView& status) {
-  if (status.chief_refused.value_or(0) == 0) return {};
-  const std::string from = status.refused_from.empty() ? "" : ", the last key from " + Printable(status.refused_from);
-  return {absl::StrCat(HumanCount(*status.chief_refused), " handshakes without a key of this cluster", from)};
+  std::vector<std::string> lines;
+  const auto add = [&](const std::string& door, const MaybeNumber& count, const std::string& from) {
+    if (count.value_or(0) == 0) return;
+    lines.push_back(absl::StrCat(HumanCount(*count), " handshakes at ", Printable(door),
+                                 " without a key of this cluster",
+                                 from.empty() ? "" : ", the last key from " + Printable(from)));
+  };
+  add("the chief", status.chief_refused, status.refused_from);
+  for (const TaskView& task : status.tasks) add(task.name, task.refused, task.refused_from);
+  return lines;
 }
 
 void AddHealth(const StatusView& status, bool color, std::string* out) {

@@ -44,6 +44,8 @@ TaskView Task(const Json& task) {
   view.bytes_out = Number(task, "bytesOut");
   view.heartbeat_age = Number(task, "lastHeartbeatSeconds");
   view.rejected = Number(task, "rejected");
+  view.refused = Number(task, "refused");
+  view.refused_from = Words(task, "refusedFrom");
   view.staleness = Staleness(At(task, "staleness"));
   return view;
 }
@@ -100,6 +102,7 @@ absl::StatusOr<StatusView> ParseStatus(std::string_view text) {
   view.chief_host = Words(At(json, "chief"), "host");
   view.job_dir = Words(At(json, "chief"), "jobDir");
   view.chief_pid = Number(At(json, "chief"), "pid");
+  view.chief_protocol = Number(At(json, "chief"), "protocol");
   view.chief_rejected = Number(At(json, "chief"), "rejected");
   view.chief_refused = Number(At(json, "chief"), "refused");
   view.refused_from = Words(At(json, "chief"), "refusedFrom");

@@ -20,8 +20,9 @@ struct StalenessView {
 };
 
 struct TaskView {
-  std::string name, role, state, host, waiting_for;
-  MaybeNumber pid, step, examples_per_second, cpu_share, resident_bytes, bytes_in, bytes_out, heartbeat_age, rejected;
+  std::string name, role, state, host, waiting_for, refused_from;
+  MaybeNumber pid, step, examples_per_second, cpu_share, resident_bytes, bytes_in, bytes_out, heartbeat_age;
+  MaybeNumber rejected, refused;
   StalenessView staleness;
 };
 
@@ -42,7 +43,7 @@ struct StatusView {
   std::string job, state, error;
   std::string chief_host, job_dir;
   std::string refused_from;
-  MaybeNumber chief_pid, chief_rejected, chief_refused;
+  MaybeNumber chief_pid, chief_protocol, chief_rejected, chief_refused;
   MaybeNumber elapsed, remaining;  // seconds
   MaybeNumber epoch, epochs, leases_committed, leases, examples_committed, train_examples;
   MaybeNumber commits;  // of this chief

@@ -70,7 +70,8 @@ class StatusTest : public ::testing::Test {
           .bytes_in = 10,
           .bytes_out = 20,
           .staleness = {.pushes = 101, .unknown = 1, .sum = 104, .max = 5, .histogram = {0, 99, 0, 0, 0, 1}},
-          .waiting_for = {}};
+          .waiting_for = {},
+          .refused_from = {}};
     }
     cluster.Wait(10s);
     cluster.worker[1].alive = false;
@@ -154,6 +155,13 @@ TEST_F(StatusTest, TellsWhoWasRefusedAtTheDoor) {
   cluster.Feed(ResourceSample{.refused = 3, .refused_from = "10.0.0.7"});
   EXPECT_EQ(cluster.Status()["chief"]["refused"], 3);
   EXPECT_EQ(cluster.Status()["chief"]["refusedFrom"], "10.0.0.7");
+  cluster.RunToRunning();
+  cluster.ps[1].stats.handshakes_refused = 4;
+  cluster.ps[1].stats.refused_from = std::string(1000, '\n');
+  cluster.Beat(cluster.ps[1]);
+  const json task = cluster.Status()["tasks"][1];
+  EXPECT_EQ(task["refused"], 4);
+  EXPECT_LE(task["refusedFrom"].get<std::string>().size(), 256u);
 }
 
 TEST(LargeStatusTest, LeavesOutRowsRatherThanBreakOff) {

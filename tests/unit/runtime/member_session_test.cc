@@ -90,7 +90,7 @@ TEST_F(MemberSessionTest, WaitsForAChiefThatIsNotThereAndSaysSoNowAndThen) {
 
 TEST_F(MemberSessionTest, BeatsWithItsCountsAndPlacement) {
   Welcomed();
-  session_.Sample({.cpu_seconds = 1.5, .resident_bytes = 10, .bytes_in = 20, .bytes_out = 30});
+  session_.Sample({.cpu_seconds = 1.5, .resident_bytes = 10, .bytes_in = 20, .bytes_out = 30, .refused = 2, .refused_from = "10.0.0.7"});
   session_.stats().steps = 4;
   Pass(2s);
   const std::vector<Heartbeat> beats = Take<Heartbeat>();
@@ -99,6 +99,8 @@ TEST_F(MemberSessionTest, BeatsWithItsCountsAndPlacement) {
   EXPECT_EQ(beats[0].placement, 5u);
   EXPECT_EQ(beats[0].stats.steps, 4u);
   EXPECT_EQ(beats[0].stats.bytes_out, 30u);
+  EXPECT_EQ(beats[0].stats.handshakes_refused, 2u);
+  EXPECT_EQ(beats[0].stats.refused_from, "10.0.0.7");
 }
 
 TEST_F(MemberSessionTest, GoesOnWithoutItsChiefForLongThenEnds) {

@@ -95,8 +95,11 @@ TEST(StatusTableTest, WhoHasNoKeyIsShown) {
   EXPECT_THAT(StatusTable(status, false), Not(HasSubstr("Refused:")));
   status.chief_refused = 3;
   status.refused_from = "10.0.0.7";
+  status.tasks[0].name = "ps-0";
+  status.tasks[0].refused = 1;
   EXPECT_THAT(StatusTable(status, false),
-              HasSubstr("Refused:    3 handshakes without a key of this cluster, the last key from 10.0.0.7\n"));
+              HasSubstr("Refused:    3 handshakes at the chief without a key of this cluster, the last key from "
+                        "10.0.0.7\n            1 handshakes at ps-0 without a key of this cluster\n"));
 }
 
 TEST(SummaryTableTest, TheDocumentedSample) {
