@@ -16,6 +16,7 @@ int main(int argc, char** argv) {
                        "  downpour-ps --chief=10.0.0.1:7000\n"
                        "  downpour-ps --chief=10.0.0.1:7000 --index=1 --listen=127.0.0.1:7001\n"};
   if (auto exit_code = BeginMember(argc, argv, usage, "ps")) return *exit_code;
+  WarnIfOutOfReach(absl::GetFlag(FLAGS_listen));
 
   Mailbox mailbox;
   std::unique_ptr<PosixStorage> storage;

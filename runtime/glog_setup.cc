@@ -80,6 +80,7 @@ absl::Status AlsoLogTo(const std::string& folder, const std::string& task) {
 }
 
 void LogError(const std::string& sentence) { LOG(ERROR) << sentence; }
+void LogWarning(const std::string& sentence) { LOG(WARNING) << sentence; }
 void LogInfo(const std::string& sentence) { LOG(INFO) << sentence; }
 
 }  // namespace downpour

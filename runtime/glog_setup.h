@@ -17,6 +17,7 @@ absl::Status AlsoLogTo(const std::string& folder, const std::string& task);
 
 // For files that define flags of glog's names and so cannot include its header.
 void LogError(const std::string& sentence);
+void LogWarning(const std::string& sentence);
 void LogInfo(const std::string& sentence);
 
 }  // namespace downpour

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <memory>
 #include <utility>
 
 #include "absl/flags/flag.h"
@@ -30,23 +31,40 @@ ClusterConfigResult ReadClusterFile(const std::string& path) {
   return {.config = {}, .errors = {{path, 0, 0, "", std::string(text.status().message())}}};
 }
 
-// An endpoint to listen on with its host as a number, since ZeroMQ resolves names only where it dials.
-absl::StatusOr<std::string> WithNumber(const Told& endpoint) {
-  HostPort address = *ParseHostPort(endpoint.value);
+// What a host's name resolves to, as numbers; at least one.
+absl::StatusOr<std::vector<std::string>> NumbersOf(const std::string& host) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
-  int failure = getaddrinfo(address.host.c_str(), nullptr, &hints, &found);
-  char number[NI_MAXHOST] = {};
-  if (failure == 0) {
-    failure = getnameinfo(found->ai_addr, found->ai_addrlen, number, sizeof(number), nullptr, 0, NI_NUMERICHOST);
-    freeaddrinfo(found);
+  if (const int failure = getaddrinfo(host.c_str(), nullptr, &hints, &found); failure != 0) {
+    return absl::NotFoundError(gai_strerror(failure));
   }
-  if (failure != 0) {
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> all(found, freeaddrinfo);
+  std::vector<std::string> numbers;
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+    char number[NI_MAXHOST] = {};
+    if (const int failure =
+            getnameinfo(one->ai_addr, one->ai_addrlen, number, sizeof(number), nullptr, 0, NI_NUMERICHOST);
+        failure != 0) {
+      return absl::NotFoundError(gai_strerror(failure));
+    }
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
+// An endpoint to listen on with its host as a number, since ZeroMQ resolves names only where it dials.
+absl::StatusOr<std::string> WithNumber(const Told& endpoint) {
+  HostPort address = *ParseHostPort(endpoint.value);
+  absl::StatusOr<std::vector<std::string>> numbers = NumbersOf(address.host);
+  absl::StatusOr<std::string> chosen =
+      numbers.ok() ? ChooseOwnAddress(address.host, *numbers) : absl::StatusOr<std::string>(numbers.status());
+  if (!chosen.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(endpoint.origin, " says that this task is at ", endpoint.value, ": ",
-                                                   gai_strerror(failure), "; give --listen=ADDRESS:PORT"));
+                                                   std::string(chosen.status().message()),
+                                                   "; give --listen=ADDRESS:PORT"));
   }
-  address.host = number;
+  address.host = *std::move(chosen);
   return ToString(address);
 }
 
@@ -59,6 +77,14 @@ std::optional<T> ValueOfFlag(const std::string& name) {
 }
 
 }  // namespace
+
+absl::StatusOr<std::string> ChooseOwnAddress(const std::string& name, const std::vector<std::string>& addresses) {
+  const auto reached = std::find_if_not(addresses.begin(), addresses.end(), IsLoopback);
+  if (reached != addresses.end()) return *reached;
+  if (name == "localhost" || IsLoopback(name)) return addresses.front();
+  return absl::FailedPreconditionError(
+      absl::StrCat("here that name means ", addresses.front(), ", where no other host reaches it; correct /etc/hosts"));
+}
 
 Environment ProcessEnvironment() {
   Environment variables;

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "runtime/flags.h"
 #include "schema/cluster_config.h"
 
@@ -27,6 +28,11 @@ struct LaunchSources {
 };
 // `cluster`: the value of --cluster.
 LaunchSources ReadLaunchSources(const std::string& cluster, const Environment& environment);
+
+// Of what a task's own name resolves to (numbers) the address to listen on: the first at which others reach it.
+// Errors: FAILED_PRECONDITION where that is loopback alone, as Debian's /etc/hosts has a host's own name; localhost is
+//   what it says.
+absl::StatusOr<std::string> ChooseOwnAddress(const std::string& name, const std::vector<std::string>& addresses);
 
 Environment ProcessEnvironment();
 

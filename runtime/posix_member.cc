@@ -8,10 +8,12 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/exit_code.h"
+#include "runtime/glog_setup.h"
 #include "runtime/posix_cluster.h"
 #include "runtime/posix_main.h"
 #include "runtime/posix_process.h"
 #include "runtime/zmq_sockets.h"
+#include "schema/host_port.h"
 
 ABSL_FLAG(std::string, chief, "", "where the chief listens, HOST:PORT");
 ABSL_FLAG(int32_t, index, -1, "number of this task among its kind; -1 takes a free one");
@@ -53,6 +55,21 @@ std::optional<int> BeginMember(int argc, const char* const* argv, const Usage& u
     return kExitBadCommandLine;
   }
   return BeginTask(usage, NameOfTask(kind));
+}
+
+std::string OutOfReach(const std::string& chief, const std::string& listen) {
+  const auto is_local = [](const std::string& endpoint) {
+    const std::optional<HostPort> address = ParseHostPort(endpoint);
+    return !address || address->host == "localhost" || address->host == HostName() || IsLoopback(address->host);
+  };
+  if (is_local(chief) || !is_local(listen)) return "";
+  return absl::StrCat("listens at ", listen, ", where only workers of this machine reach it, though its chief is at ",
+                      chief, "; for workers elsewhere give --listen=ADDRESS:0 and keys");
+}
+
+void WarnIfOutOfReach(const std::string& listen) {
+  const std::string warning = OutOfReach(absl::GetFlag(FLAGS_chief), listen);
+  if (!warning.empty()) LogWarning(warning);
 }
 
 MemberOptions MemberOptionsFromFlags() {

@@ -19,6 +19,11 @@ namespace downpour {
 // ps or worker.
 std::optional<int> BeginMember(int argc, const char* const* argv, const Usage& usage, const std::string& kind);
 
+// A warning where a task would listen on its own machine alone while its chief, by its address, is on another; else empty.
+std::string OutOfReach(const std::string& chief, const std::string& listen);
+// Logs it, for the chief of the flags.
+void WarnIfOutOfReach(const std::string& listen);
+
 // What the flags and the system say of this ps or worker.
 MemberOptions MemberOptionsFromFlags();
 

@@ -1,5 +1,8 @@
 #include "schema/host_port.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
@@ -37,6 +40,13 @@ std::optional<HostPort> ParseHostPort(const std::string& text) {
 std::string ToString(const HostPort& address) {
   const bool v6 = address.host.find(':') != std::string::npos;
   return absl::StrCat(v6 ? "[" : "", address.host, v6 ? "]:" : ":", address.port);
+}
+
+bool IsLoopback(const std::string& host) {
+  in_addr v4{};
+  if (inet_pton(AF_INET, host.c_str(), &v4) == 1) return ntohl(v4.s_addr) >> 24 == 127;
+  in6_addr v6{};
+  return inet_pton(AF_INET6, host.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
 }  // namespace downpour

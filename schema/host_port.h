@@ -16,6 +16,9 @@ struct HostPort {
 };
 std::optional<HostPort> ParseHostPort(const std::string& text);
 
+// Whether a host that is given as a number is this machine and no other: 127.0.0.0/8 or ::1.
+bool IsLoopback(const std::string& host);
+
 // With brackets where the host is an IPv6 address.
 std::string ToString(const HostPort& address);
 

@@ -112,6 +112,16 @@ TEST_F(PosixClusterTest, AnOwnNameMustResolve) {
   EXPECT_EQ(Fill(TaskType::kChief, {"--listen=127.0.0.1:0"}), std::nullopt);
 }
 
+TEST(OwnAddressTest, IsOneAtWhichOthersReachIt) {
+  EXPECT_EQ(ChooseOwnAddress("h1", {"10.0.0.1", "10.0.0.2"}).value(), "10.0.0.1");
+  EXPECT_EQ(ChooseOwnAddress("h1", {"127.0.1.1", "::1", "fd00::1"}).value(), "fd00::1");
+  EXPECT_EQ(ChooseOwnAddress("localhost", {"::1", "127.0.0.1"}).value(), "::1");
+  EXPECT_EQ(ChooseOwnAddress("127.0.0.2", {"127.0.0.2"}).value(), "127.0.0.2");
+  const absl::Status alone = ChooseOwnAddress("h1", {"127.0.1.1"}).status();
+  EXPECT_THAT(std::string(alone.message()),
+              HasSubstr("here that name means 127.0.1.1, where no other host reaches it"));
+}
+
 TEST_F(PosixClusterTest, AnotherKindOfTaskIsRefused) {
   EXPECT_EQ(Fill(TaskType::kPs, {}), 2);
   EXPECT_THAT(err_, HasSubstr("downpour-test: TF_CONFIG says that this task is worker 1, not a ps"));

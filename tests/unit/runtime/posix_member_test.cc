@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/flags/reflection.h"
+#include "runtime/posix_process.h"
 
 namespace downpour {
 namespace {
@@ -40,6 +41,16 @@ TEST(BeginMemberTest, IndicesBelowThatOfAFreeOneEndItAtOnce) {
   const auto [code, said] = Begin({"--chief=h0:7000", "--index=-5"});
   EXPECT_EQ(code, 2);
   EXPECT_THAT(said, HasSubstr("--index=-5: "));
+}
+
+TEST(OutOfReachTest, AServerAloneOnItsMachineIsWarnedOf) {
+  EXPECT_THAT(OutOfReach("10.0.0.1:7000", "127.0.0.1:0"), HasSubstr("where only workers of this machine reach it"));
+  EXPECT_THAT(OutOfReach("h0.example:7000", "ipc:///tmp/x"), HasSubstr("its chief is at h0.example:7000"));
+  for (const char* chief : {"127.0.0.1:7000", "localhost:7000", "ipc:///tmp/chief"}) {
+    EXPECT_EQ(OutOfReach(chief, "127.0.0.1:0"), "") << chief;
+  }
+  EXPECT_EQ(OutOfReach(HostName() + ":7000", "127.0.0.1:0"), "");
+  EXPECT_EQ(OutOfReach("10.0.0.1:7000", "10.0.0.2:0"), "");
 }
 
 }  // namespace

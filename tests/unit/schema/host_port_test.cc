@@ -24,5 +24,12 @@ TEST(HostPort, NothingElseIsOne) {
   }
 }
 
+TEST(HostPort, LoopbackIsThisMachineAlone) {
+  for (const char* host : {"127.0.0.1", "127.0.1.1", "::1"}) EXPECT_TRUE(IsLoopback(host)) << host;
+  for (const char* host : {"10.0.0.1", "128.0.0.1", "0.0.0.0", "::", "::2", "localhost", ""}) {
+    EXPECT_FALSE(IsLoopback(host)) << host;
+  }
+}
+
 }  // namespace
 }  // namespace downpour
