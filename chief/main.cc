@@ -75,5 +75,6 @@ int main(int argc, char** argv) {
                   .resume = absl::GetFlag(FLAGS_resume),
                   .nonce = RandomNonce(),
                   .timing = {}});
-  return RunRole(role, PeerRole::kChief, absl::GetFlag(FLAGS_listen), {.mailbox = &mailbox, .storage = storage->get()});
+  return RunRole(role, PeerRole::kChief, absl::GetFlag(FLAGS_listen), {.mailbox = &mailbox, .storage = storage->get()},
+                 folder);
 }

@@ -126,6 +126,13 @@ absl::Status Write(const std::string& path, const std::string& text, bool replac
   return status;
 }
 
+absl::Status MakePrivateFolder(const std::string& folder) {
+  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
+    return absl::UnavailableError(absl::StrCat("cannot make ", folder, ": ", std::strerror(errno)));
+  }
+  return OpenPrivate(AT_FDCWD, folder, folder, S_IFDIR).status();
+}
+
 }  // namespace
 
 CurvePair MakeCurvePair() {
@@ -163,19 +170,23 @@ absl::StatusOr<KeyRing> LoadKeys(const std::string& folder, PeerRole self) {
 }
 
 absl::StatusOr<std::optional<KeyRing>> KeysIn(const std::string& folder, PeerRole self) {
-  const char* named = std::getenv("DOWNPOUR_KEYS");
-  const std::string chosen = folder.empty() && named != nullptr ? named : folder;
-  if (chosen.empty()) return std::optional<KeyRing>();
-  absl::StatusOr<KeyRing> keys = LoadKeys(chosen, self);
+  if (folder.empty()) return std::optional<KeyRing>();
+  absl::StatusOr<KeyRing> keys = LoadKeys(folder, self);
   if (!keys.ok()) return keys.status();
   return std::optional<KeyRing>(*std::move(keys));
 }
 
+std::string KeysFolder(const std::string& given, const std::string& job_dir) {
+  if (!given.empty()) return given;
+  if (const char* named = std::getenv("DOWNPOUR_KEYS"); named != nullptr && *named != '\0') return named;
+  const std::string of_job = KeysOfJob(job_dir);
+  return !job_dir.empty() && access(of_job.c_str(), F_OK) == 0 ? of_job : "";
+}
+
+std::string KeysOfJob(const std::string& job_dir) { return job_dir + "/keys"; }
+
 absl::Status WriteNewKeys(const std::string& folder) {
-  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
-    return absl::UnavailableError(absl::StrCat("cannot make ", folder, ": ", std::strerror(errno)));
-  }
-  if (absl::Status status = OpenPrivate(AT_FDCWD, folder, folder, S_IFDIR).status(); !status.ok()) return status;
+  if (absl::Status status = MakePrivateFolder(folder); !status.ok()) return status;
   std::string id(kClusterBytes, '\0');
   PCHECK(getrandom(id.data(), id.size(), 0) == static_cast<ssize_t>(id.size())) << "getrandom";
   const std::string cluster = absl::BytesToHexString(id);
@@ -202,6 +213,26 @@ absl::Status RenewKeys(const std::string& folder, PeerRole role) {
   if (!status.ok()) return status;
   return Write(SecretPath(folder, role), PrintKeyFile({known->cluster, role, {pair.public_key}, pair.secret_key}),
                true);
+}
+
+absl::StatusOr<std::string> IssueKeys(const std::string& folder, PeerRole role, const std::string& out) {
+  const absl::StatusOr<UniqueFd> fd = OpenPrivate(AT_FDCWD, folder, folder, S_IFDIR);
+  if (!fd.ok()) return fd.status();
+  absl::StatusOr<KeyFile> known = ReadKeyFile(fd->get(), PublicPath(folder, role), role);
+  if (!known.ok()) return known.status();
+  const CurvePair pair = MakeCurvePair();
+  known->public_keys.push_back(pair.public_key);
+  if (absl::Status status = MakePrivateFolder(out); !status.ok()) return status;
+  absl::Status status =
+      Write(SecretPath(out, role), PrintKeyFile({known->cluster, role, {pair.public_key}, pair.secret_key}), false);
+  for (const PeerRole peer : PeersOf(role)) {
+    const absl::StatusOr<KeyFile> file = ReadKeyFile(fd->get(), PublicPath(folder, peer), peer);
+    if (!file.ok()) return file.status();
+    if (status.ok()) status = Write(PublicPath(out, peer), PrintKeyFile(*file), false);
+  }
+  if (status.ok()) status = Write(PublicPath(folder, role), PrintKeyFile(*known), true);
+  if (!status.ok()) return status;
+  return pair.public_key;
 }
 
 }  // namespace downpour

@@ -45,12 +45,21 @@ struct KeyRing {
 
 // From here on the process leaves no core dump, nor lets others of its user look into it.
 absl::StatusOr<KeyRing> LoadKeys(const std::string& folder, PeerRole self);
-// Likewise; where `folder` is empty that which the environment variable DOWNPOUR_KEYS names, if it names one.
+// Likewise; nothing where `folder` is empty.
 absl::StatusOr<std::optional<KeyRing>> KeysIn(const std::string& folder, PeerRole self);
+
+// Which folder a process goes by: the one given by a flag, else that of the environment's DOWNPOUR_KEYS, else `keys` in the
+// job folder if that is there. Empty: none. What is empty says nothing.
+std::string KeysFolder(const std::string& given, const std::string& job_dir);
+// Where `downpour run` makes keys.
+std::string KeysOfJob(const std::string& job_dir);
 
 // A new cluster's keys in a new folder.
 absl::Status WriteNewKeys(const std::string& folder);
 // A new pair for a role. Its old public key stays in ROLE.public, behind the new one, until somebody takes it out.
 absl::Status RenewKeys(const std::string& folder, PeerRole role);
+// A new folder `out` for one host of a role that nobody dials, with a pair of its own and what else it needs; the public
+// key, which ROLE.public in `folder` has from now on beside the others.
+absl::StatusOr<std::string> IssueKeys(const std::string& folder, PeerRole role, const std::string& out);
 
 }  // namespace downpour

@@ -16,8 +16,10 @@
 #include "runtime/posix_spot_notice.h"
 
 ABSL_FLAG(std::string, log_dir, "", "log to FOLDER/TASK.log instead of to stderr and to the chief");
-ABSL_FLAG(std::string, keys, "",
-          "the folder of this cluster's keys; without, DOWNPOUR_KEYS in the environment, or none");
+ABSL_FLAG(
+    std::string, keys, "",
+    "the folder of this cluster's keys; else DOWNPOUR_KEYS in the environment, else keys in the chief's job folder, "
+    "else none");
 ABSL_FLAG(std::string, trace_dir, "", "write FOLDER/TASK.trace: what took effect where, for tools/ledger_check");
 
 namespace downpour {
@@ -68,8 +70,9 @@ std::optional<int> BeginTask(const Usage& usage, const std::string& task) {
   return std::nullopt;
 }
 
-int RunRole(Role& role, PeerRole self, const std::string& listen, DriverWorld world) {
-  absl::StatusOr<std::optional<KeyRing>> keys = KeysIn(absl::GetFlag(FLAGS_keys), self);
+int RunRole(Role& role, PeerRole self, const std::string& listen, DriverWorld world, const std::string& job_dir) {
+  const std::string keys_folder = KeysFolder(absl::GetFlag(FLAGS_keys), job_dir);
+  absl::StatusOr<std::optional<KeyRing>> keys = KeysIn(keys_folder, self);
   if (!keys.ok()) return EndMain(absl::InvalidArgumentError(keys.status().message()));
   absl::StatusOr<std::optional<TraceFile>> trace = OpenTrace();
   if (!trace.ok()) return EndMain(trace.status());
@@ -86,7 +89,7 @@ int RunRole(Role& role, PeerRole self, const std::string& listen, DriverWorld wo
   }
   if (trace->has_value()) world.trace = &**trace;
   absl::StatusOr<std::unique_ptr<ZmqDriver>> driver =
-      ZmqDriver::Open({.listen = listen, .keys = *std::move(keys)}, world);
+      ZmqDriver::Open({.listen = listen, .keys = *std::move(keys), .keys_folder = keys_folder}, world);
   if (!driver.ok()) return EndMain(driver.status());
   return (*driver)->Run(role);
 }

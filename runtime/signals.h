@@ -1,6 +1,7 @@
 // SIGTERM and SIGINT: the first becomes an input, the second ends the process at once.
 //
 // Threads: one instance per process, made before other threads need it to be; Take from one thread.
+// Tests: tests/unit/runtime/signals_test.cc.
 #pragma once
 
 namespace downpour {

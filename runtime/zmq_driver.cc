@@ -41,28 +41,17 @@ absl::StatusOr<std::unique_ptr<ZmqDriver>> ZmqDriver::Open(const DriverOptions& 
 }
 
 absl::Status ZmqDriver::StartListening() {
-  const bool guarded = options_.keys && !IsIpc(options_.listen);
-  if (guarded) {
-    auto lets_in = [this](const std::string& key) { return options_.keys->RoleOf(key).has_value(); };
-    absl::StatusOr<ZapHandler> zap = ZapHandler::Open(context_, lets_in);
-    if (!zap.ok()) return zap.status();
-    zap_.emplace(*std::move(zap));
+  if (options_.keys && !IsIpc(options_.listen)) {
+    absl::StatusOr<std::unique_ptr<ZmqDoor>> door = ZmqDoor::Open(context_, *options_.keys, options_.keys_folder);
+    if (!door.ok()) return door.status();
+    door_ = *std::move(door);
   }
   absl::StatusOr<ZmqSocket> socket = Listen(context_, options_.listen, keys());
   if (!socket.ok()) return socket.status();
-  if (guarded) {
-    if (absl::Status status = WatchTheDoor(*socket); !status.ok()) return status;
+  if (door_) {
+    if (absl::Status status = door_->Watch(context_, *socket); !status.ok()) return status;
   }
   listener_.emplace(std::move(*socket), ZmqChannel::Side::kListener);
-  return absl::OkStatus();
-}
-
-absl::Status ZmqDriver::WatchTheDoor(ZmqSocket& socket) {
-  absl::Status proved = ProveStrangersAreRefused(context_, socket.endpoint(), *options_.keys, *zap_);
-  if (!proved.ok()) return proved;
-  absl::StatusOr<ZmqMonitor> door = ZmqMonitor::Watch(context_, socket);
-  if (!door.ok()) return door.status();
-  door_.emplace(*std::move(door));
   return absl::OkStatus();
 }
 
@@ -105,26 +94,21 @@ void ZmqDriver::ServeListener() {
   for (int i = 0; i < kBurst && !exit_code_; ++i) {
     const ZmqChannel::Receipt receipt = listener_->Receive(&sender_, &frames_);
     if (receipt == ZmqChannel::Receipt::kNothing) return;
-    const PeerId from = peers_.Spoke(sender_);
-    const std::optional<PeerRole> speaker = zap_ ? keys()->RoleOf(listener_->speaker()) : std::nullopt;
-    const bool let_in = !zap_ || speaker;
-    if (from != PeerId::kNone && let_in) Deliver(from, speaker, receipt);
+    if (door_ && !door_->RoleOf(listener_->speaker())) {
+      listener_->CutOffSpeaker();
+      continue;
+    }
+    speaking_ = peers_.Spoke(sender_);
+    if (speaking_ == PeerId::kNone) continue;
+    Deliver(speaking_, receipt, [this](const Message& message) {
+      return door_ ? door_->Judge(listener_->speaker(), message) : absl::OkStatus();
+    });
+    speaking_ = PeerId::kNone;
   }
 }
 
 void ZmqDriver::ServeDoor() {
-  if (!door_) return;
-  door_quiet_ = zap_->Serve();
-  for (ZmqMonitor::Event event; (event = door_->Next()) != ZmqMonitor::Event::kNone;) {
-    const bool key = event == ZmqMonitor::Event::kKeyRefused;
-    if (!key && event != ZmqMonitor::Event::kNoCommonSpeech) continue;
-    if (key) refused_from_ = zap_->last_refused();
-    if (!std::has_single_bit(++refused_)) continue;
-    LOG(WARNING) << "refused "
-                 << (key ? "a peer at " + refused_from_ + " whose key nobody knows here"
-                         : "a peer without keys, or with those of another cluster")
-                 << " (" << refused_ << " so far)";
-  }
+  if (door_) door_quiet_ = door_->Serve();
 }
 
 void ZmqDriver::ServeLinks() {
@@ -143,11 +127,13 @@ void ZmqDriver::ServeLink(PeerId id) {
     if (link->second.waiting()) link->second.Flush(Now());
     const ZmqChannel::Receipt receipt = link->second.channel().Receive(&sender_, &frames_);
     if (receipt == ZmqChannel::Receipt::kNothing) return;
-    Deliver(id, keys() ? std::optional(link->second.to()) : std::nullopt, receipt);
+    Deliver(id, receipt, [this, to = link->second.to()](const Message& message) {
+      return keys() != nullptr ? CheckSpeaker(to, message) : absl::OkStatus();
+    });
   }
 }
 
-void ZmqDriver::Deliver(PeerId from, std::optional<PeerRole> speaker, ZmqChannel::Receipt receipt) {
+void ZmqDriver::Deliver(PeerId from, ZmqChannel::Receipt receipt, const Check& check) {
   if (receipt == ZmqChannel::Receipt::kTooMany) {
     Step(Malformed{from, "more than " + std::to_string(kMaxFrames) + " frames"});
     return;
@@ -155,7 +141,7 @@ void ZmqDriver::Deliver(PeerId from, std::optional<PeerRole> speaker, ZmqChannel
   absl::StatusOr<Message> message = Decode(frames_);
   frames_.clear();  // the message alone holds its payloads
   absl::Status status = message.status();
-  if (status.ok() && speaker) status = CheckSpeaker(*speaker, *message);
+  if (status.ok()) status = check(*message);
   if (status.ok()) {
     Step(Received{from, std::move(*message)});
   } else {
@@ -185,8 +171,11 @@ void ZmqDriver::SampleAndReport() {
   ResourceSample sample = SampleResources();
   sample.bytes_in = closed_bytes_in_;
   sample.bytes_out = closed_bytes_out_;
-  sample.refused = refused_;
-  sample.refused_from = refused_from_;
+  if (door_) {
+    door_->Reread();
+    sample.refused = door_->refused();
+    sample.refused_from = door_->refused_from();
+  }
   const auto count = [&](const ZmqChannel& channel) {
     sample.bytes_in += channel.bytes_in();
     sample.bytes_out += channel.bytes_out();
@@ -229,10 +218,7 @@ bool ZmqDriver::Drained() {
 void ZmqDriver::Wait() {
   waited_on_.clear();
   if (listener_) waited_on_.push_back({listener_->fd(), POLLIN, 0});
-  if (door_) {
-    waited_on_.push_back({zap_->socket().get(zmq::sockopt::fd), POLLIN, 0});
-    waited_on_.push_back({door_->socket().get(zmq::sockopt::fd), POLLIN, 0});
-  }
+  if (door_) door_->AddTo(&waited_on_);
   for (auto& [id, link] : links_) waited_on_.push_back({link.channel().fd(), POLLIN, 0});
   waited_on_.push_back({world_.mailbox->fd(), POLLIN, 0});
   if (world_.signals != nullptr) waited_on_.push_back({world_.signals->fd(), POLLIN, 0});
@@ -277,6 +263,7 @@ void ZmqDriver::Do(HangUp& hang_up) {
 
 void ZmqDriver::Do(Send& send) {
   if (world_.trace != nullptr) world_.trace->Flush();
+  if (door_ && send.to == speaking_) door_->NoteAnswer(listener_->speaker(), send.message);
   std::vector<Payload> frames = Encode(send.message);
   if (frames[0].size() > kMaxHeaderBytes) {  // its receiver would hang up without a word
     LOG(ERROR) << NameOf(send.message) << " is too large to be sent: " << frames[0].size() << " bytes";

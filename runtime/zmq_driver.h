@@ -8,9 +8,9 @@
 //   what follows it is sent.
 // Cost: each round takes at most kBurst messages from each connection, so that no flood starves another one or the
 //   tick. It waits only when every connection is drained.
-// Keys: with them a listener on TCP asks a ZapHandler about each peer, has proved in Open that a stranger is refused, and
-//   what a peer says that its key's role may not say (schema/peer_role.h) is Malformed. Refused handshakes are counted in
-//   the ResourceSample and logged when their number doubles.
+// Keys: with them a listener on TCP has a ZmqDoor, which has proved in Open that a stranger is refused. What a peer says
+//   that its key may not say (schema/peer_role.h, zmq_door.h) is Malformed; one whose key was taken out of the folder is
+//   cut off when it speaks next. Refused handshakes are counted in the ResourceSample.
 // Errors: what a peer sends is Received or Malformed or nothing. A message to a peer that is not there or has stopped
 //   reading is lost; the latter is logged, once a second. An Exit has a second to get out what was sent before it;
 //   a dialler that is cut off drops what it has not read yet, so a listener's very last words may be lost.
@@ -20,6 +20,7 @@
 
 #include <poll.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -35,12 +36,12 @@
 #include "runtime/role.h"
 #include "runtime/signals.h"
 #include "runtime/trace_file.h"
+#include "runtime/zmq_door.h"
 #include "runtime/zmq_frames.h"
 #include "runtime/zmq_link.h"
 #include "runtime/zmq_monitor.h"
 #include "runtime/zmq_peers.h"
 #include "runtime/zmq_sockets.h"
-#include "runtime/zmq_zap.h"
 
 namespace downpour {
 
@@ -49,6 +50,7 @@ struct DriverOptions {
   Duration tick = Timing().tick;
   int io_threads = 1;
   std::optional<KeyRing> keys = std::nullopt;
+  std::string keys_folder = {};  // looked at again each second; empty: the keys stay as they are
 };
 
 // The rest of the world; all outlive the driver. Null: there is none.
@@ -78,7 +80,6 @@ class ZmqDriver {
       : options_(options), world_(world), context_(std::move(context)), peers_(kMaxPeers) {}
 
   absl::Status StartListening();
-  absl::Status WatchTheDoor(ZmqSocket& socket);
   const KeyRing* keys() const { return options_.keys ? &*options_.keys : nullptr; }
 
   void Step(Input input);
@@ -87,7 +88,8 @@ class ZmqDriver {
   void ServeLinks();
   void ServeLink(PeerId id);
   void ServeDoor();
-  void Deliver(PeerId from, std::optional<PeerRole> speaker, ZmqChannel::Receipt receipt);
+  using Check = std::function<absl::Status(const Message&)>;  // whether its sender may say it
+  void Deliver(PeerId from, ZmqChannel::Receipt receipt, const Check& check);
   void ServeClock();
   void SampleAndReport();
   void LookWhoRefusesUs();
@@ -111,12 +113,9 @@ class ZmqDriver {
   PeerTable peers_;
   std::map<PeerId, ZmqLink> links_;
   std::map<PeerId, ZmqMonitor> link_monitors_;
-  // Of a listener with keys:
-  std::optional<ZapHandler> zap_;
-  std::optional<ZmqMonitor> door_;
-  bool door_quiet_ = true;  // nobody waits for an answer
-  uint64_t refused_ = 0;
-  std::string refused_from_;
+  std::unique_ptr<ZmqDoor> door_;    // of a listener with keys
+  bool door_quiet_ = true;           // nobody waits there
+  PeerId speaking_ = PeerId::kNone;  // at the listener, while its message is delivered
   uint64_t refusals_of_us_ = 0;
 
   Role* role_ = nullptr;

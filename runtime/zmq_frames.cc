@@ -1,6 +1,7 @@
 #include "runtime/zmq_frames.h"
 
 #include <glog/logging.h>
+#include <sys/socket.h>
 
 #include <cerrno>
 #include <memory>
@@ -94,11 +95,16 @@ bool ZmqChannel::ReceiveFrame(Payload* payload, bool* more) {
   }
   const char* key = side_ == Side::kListener ? zmq_msg_gets(frame->handle(), "User-Id") : nullptr;
   speaker_ = key != nullptr ? key : "";
+  speaker_fd_ = key != nullptr ? zmq_msg_get(frame->handle(), ZMQ_SRCFD) : -1;
   *more = frame->more();
   zmq::message_t* held = frame.release();
   *payload = Payload::Adopt(held->data(), held->size(), [held] { delete held; });
   bytes_in_ += payload->size();
   return true;
+}
+
+void ZmqChannel::CutOffSpeaker() {
+  if (speaker_fd_ >= 0) shutdown(speaker_fd_, SHUT_RDWR);  // ZeroMQ, who owns it, sees the end and closes it
 }
 
 // Drops some more frames of an overlong message; whether it has ended.

@@ -30,6 +30,9 @@ class ZmqChannel {
   Receipt Receive(std::string* peer, std::vector<Payload>* frames);
   // Of a listener with keys: the key of whoever sent the last message (Z85).
   const std::string& speaker() const { return speaker_; }
+  // Ends the connection over which it came. If that has ended meanwhile, another one may be in its place, whose dialler
+  // then dials again.
+  void CutOffSpeaker();
 
   enum class Sending {
     kSent,  // handed to ZeroMQ, which may still lose it
@@ -60,6 +63,7 @@ class ZmqChannel {
   int fd_ = -1;
   bool drained_ = false;
   std::string speaker_;
+  int speaker_fd_ = -1;
   bool dropping_ = false;  // within a message of too many frames
   uint64_t bytes_in_ = 0;
   uint64_t bytes_out_ = 0;

@@ -87,4 +87,16 @@ absl::Status CheckSpeaker(PeerRole role, const Message& message) {
                                                   NameOf(message), may ? " as another role" : ""));
 }
 
+Incarnation SpeakerOf(const Message& message) {
+  return std::visit(
+      [](const auto& said) {
+        if constexpr (requires { said.from; }) {
+          return said.from;
+        } else {
+          return Incarnation::kNone;
+        }
+      },
+      message);
+}
+
 }  // namespace downpour

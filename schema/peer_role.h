@@ -18,4 +18,7 @@ const char* NameOf(PeerRole role);  // chief, ps and so on
 
 absl::Status CheckSpeaker(PeerRole role, const Message& message);
 
+// As whom it is said; kNone: as nobody in particular, as are Join and what the chief says.
+Incarnation SpeakerOf(const Message& message);
+
 }  // namespace downpour

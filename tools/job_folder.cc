@@ -150,13 +150,6 @@ bool IsAtWork(const std::string& job_dir) {
   return IsHeld(RunLockPath(job_dir)) || IsHeld(absl::StrCat(job_dir, "/", kChiefLockFile));
 }
 
-std::string KeysPath(const std::string& job_dir) { return job_dir + "/keys"; }
-
-std::string OwnKeysIn(const std::string& job_dir) {
-  const std::string path = KeysPath(job_dir);
-  return !job_dir.empty() && access(path.c_str(), F_OK) == 0 ? path : "";
-}
-
 std::string LogPath(const std::string& job_dir, const std::string& task) {
   return absl::StrCat(job_dir, "/logs/", task, ".log");
 }

@@ -81,11 +81,6 @@ absl::StatusOr<UniqueFd> ClaimJobFolder(const std::string& job_dir);
 // that were started by hand with a log folder in it.
 bool IsAtWork(const std::string& job_dir);
 
-// Where `downpour run` makes keys.
-std::string KeysPath(const std::string& job_dir);
-// The same if they are there; else empty.
-std::string OwnKeysIn(const std::string& job_dir);
-
 std::string LogPath(const std::string& job_dir, const std::string& task);
 
 }  // namespace downpour

@@ -18,7 +18,7 @@ namespace downpour {
 struct StatusSource {
   std::string chief;      // HOST:PORT; or
   std::string job_dir;    // with chief.json in it
-  std::string keys = {};  // their folder; empty: that of `downpour run` in the job folder, or of DOWNPOUR_KEYS, or none
+  std::string keys = {};  // their folder, before KeysFolder (posix_keys.h)
 };
 
 // Declares --keys, and --chief and --job-dir, of which exactly one must be given.

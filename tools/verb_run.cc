@@ -126,16 +126,15 @@ absl::Status CheckJobDir(const Options& options) {
 // are made where none are named.
 absl::Status Secure(const Options& options, const PrivateFolder& sockets, LocalCluster* cluster) {
   cluster->listen = options.listen;
-  cluster->keys = options.keys;
+  cluster->keys = KeysFolder(options.keys, options.job_dir);
   if (CheckListenable(options.listen).ok()) {
     cluster->sockets = sockets.path();
     return absl::OkStatus();
   }
   if (const absl::Status status = CheckListenable(options.listen, /*with_keys=*/true); !status.ok()) return status;
   if (!cluster->keys.empty()) return absl::OkStatus();
-  cluster->keys = KeysPath(options.job_dir);
-  const absl::Status made = WriteNewKeys(cluster->keys);
-  return absl::IsAlreadyExists(made) ? absl::OkStatus() : made;  // of the run that this one resumes
+  cluster->keys = KeysOfJob(options.job_dir);
+  return WriteNewKeys(cluster->keys);
 }
 
 int Run(Options options, Streams streams) {

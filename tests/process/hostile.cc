@@ -1,8 +1,10 @@
 // A peer with bad intentions, for tests/process/test_keys.py. It says what came of it on stdout.
 //
-//   hostile knock ENDPOINT KEYS ROLE          shakes hands with a key that nobody knows
-//   hostile say ENDPOINT KEYS ROLE            says one of each kind of message, then asks to join under odd names
-//   hostile oversize ENDPOINT KEYS ROLE       sends a frame above the limit, and a message of too many frames
+//   hostile knock ENDPOINT KEYS ROLE DOOR     shakes hands with a key that nobody knows
+//   hostile say ENDPOINT KEYS ROLE DOOR       says one of each kind of message, then asks to join under odd names
+//   hostile oversize ENDPOINT KEYS ROLE DOOR  sends a frame above the limit, and a message of too many frames
+//
+// ROLE is whose keys it has, DOOR who listens there: chief or ps.
 
 #include <iostream>
 #include <string>
@@ -24,10 +26,11 @@ constexpr Duration kToLeave = 10s;  // what is sent last still goes out
 struct Target {
   std::string endpoint;
   KeyRing keys;
+  PeerRole door;
   ZmqContext context = ZmqContext::Create(1).value();
 
   ZmqChannel Dial(const KeyRing& as) {
-    return ZmqChannel(Connect(context, endpoint, &as).value(), ZmqChannel::Side::kDialler);
+    return ZmqChannel(Connect(context, endpoint, &as, door).value(), ZmqChannel::Side::kDialler);
   }
   KeyRing Stranger() const {
     KeyRing stranger = keys;
@@ -45,7 +48,7 @@ void Send(ZmqChannel& channel, const std::vector<Payload>& frames) {
 
 void Knock(Target& target) {
   const KeyRing stranger = target.Stranger();
-  auto [socket, monitor] = ConnectWatched(target.context, target.endpoint, &stranger).value();
+  auto [socket, monitor] = ConnectWatched(target.context, target.endpoint, &stranger, target.door).value();
   while (true) {
     zmq::pollitem_t item{monitor.socket(), 0, ZMQ_POLLIN, 0};
     zmq_poll(&item, 1, -1);
@@ -88,15 +91,16 @@ int Main(const std::vector<std::string>& args) {
   constexpr std::pair<const char*, void (*)(Target&)> kDeeds[] = {
       {"knock", Knock}, {"say", Say}, {"oversize", Oversize}};
   for (const auto& [name, deed] : kDeeds) {
-    if (args.size() != 4 || args[0] != name) continue;
+    if (args.size() != 5 || args[0] != name) continue;
     for (const PeerRole role : kAllPeerRoles) {
       if (args[3] != NameOf(role)) continue;
-      Target target{args[1], LoadKeys(args[2], role).value()};
+      const PeerRole door = args[4] == NameOf(PeerRole::kPs) ? PeerRole::kPs : PeerRole::kChief;
+      Target target{args[1], LoadKeys(args[2], role).value(), door};
       deed(target);
       return 0;
     }
   }
-  std::cerr << "hostile DEED ENDPOINT KEYS ROLE\n";
+  std::cerr << "hostile DEED ENDPOINT KEYS ROLE DOOR\n";
   return 2;
 }
 

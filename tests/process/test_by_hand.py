@@ -166,6 +166,19 @@ class ByHandTest(ProcessTest):
         self.assertIn("SIGTERM: leaves once what it computed is acknowledged", stopped.said)
         self.assertEqual(self.cancel(chief, ps_0, ps_1, other)["workersLost"], 0)
 
+    def test_a_server_that_is_told_to_stop_says_so_and_another_takes_its_place(self):
+        self.write_endless_job()
+        _, *members = self.start_cluster()
+        status = self.wait_until(lambda s: s["progress"]["leasesCommitted"] > 0)
+        stopped = next(member for member in members if member.pid == task_of(status, "ps-1")["pid"])
+        stopped.signal(signal.SIGTERM)
+        self.assertEqual(stopped.finish()[0], 143, stopped.said)
+        status = self.wait_until(lambda s: task_of(s, "ps-1")["state"] == "LEFT")  # not LOST, which takes a silence first
+        self.assertIn("it left: ended by signal 15", [f["what"] for f in status["failures"] if f["task"] == "ps-1"])
+        successor = self.start_member("ps")
+        serves = lambda s: task_of(s, "ps-1")["pid"] == successor.pid and task_of(s, "ps-1").get("step", 0) > 0
+        self.wait_until(serves)
+
     def test_a_worker_heeds_the_notice_that_its_machine_will_be_taken_away(self):
         self.write_endless_job()
         cloud = FakeGce(self)

@@ -1,14 +1,17 @@
 """A cluster with keys: it trains, and nobody without a key of it gets in or does harm."""
 
+import os
 import pathlib
 import random
+import re
+import signal
 import socket
 import subprocess
 import threading
 import unittest
 
 import zmtp
-from cluster import BUILD, LONG, ProcessTest, alive, complete, joined, task_of
+from cluster import BUILD, LONG, ProcessTest, alive, complete, free_port, joined, kill, task_of
 
 HOSTILE = BUILD / "tests/process/hostile"
 MEMORY_BUDGET = 64 << 20  # bytes by which an attack may make a process grow
@@ -71,24 +74,30 @@ class KeysTest(ProcessTest):
         self.assertIn("client.secret", out)
         self.key_flags = ("--keys", self.keys)
 
-    def start_cluster(self):
-        """All of them, once they are there, the last server last; the chief is first."""
+    def start_cluster(self, last_worker_keys=None):
+        """All of them, once they are there, the last server last; the chief is first. A worker may have its own keys."""
         flags = [f"--keys={self.keys}", f"--trace_dir={self.job_dir}/trace"]
         chief = self.start("chief", f"--job={self.job_file}", f"--job_dir={self.job_dir}", *flags)
         self.chief_at = chief.wait_for_line(r"waits for its tasks at (\S+)")[1]
         flags.append(f"--chief={self.chief_at}")
-        members = [self.start(role, *flags) for role in ("ps", "worker", "worker")]
+        self.ps_at = [f"127.0.0.1:{free_port()}" for _ in range(2)]
+        servers = [("ps", *flags, f"--index={i}", f"--listen={at}") for i, at in enumerate(self.ps_at)]
+        members = [self.start(*servers[0]), self.start("worker", *flags, "--index=0")]
+        flags[0] = f"--keys={last_worker_keys or self.keys}"
+        members.append(self.start("worker", *flags, "--index=1"))
         self.wait_until(lambda s: joined(s) == 3)
-        return [chief, *members, self.start("ps", *flags)]
+        return [chief, *members, self.start(*servers[1])]
 
-    def start_endless_cluster(self):
+    def start_endless_cluster(self, **options):
         self.write_endless_job()
-        cluster = self.start_cluster()
+        cluster = self.start_cluster(**options)
         self.wait_until(complete)
         return cluster
 
-    def hostile(self, deed, role="worker", keys=None):
-        command = [HOSTILE, deed, self.chief_at, keys or self.keys, role]
+    def hostile(self, deed, role="worker", ps=None):
+        """Does it at the chief's door, or at that of a ps."""
+        at, door = (self.chief_at, "chief") if ps is None else (self.ps_at[ps], "ps")
+        command = [HOSTILE, deed, at, self.keys, role, door]
         return subprocess.run(command, capture_output=True, text=True, timeout=LONG, check=True).stdout
 
     def test_a_cluster_with_keys_trains(self):
@@ -112,6 +121,8 @@ class KeysTest(ProcessTest):
         self.assertIn(f"chmod 600 {self.keys}/chief.secret", chief.said)
 
     def test_run_makes_keys_where_others_can_reach_it(self):
+        os.environ["DOWNPOUR_KEYS"] = ""  # says nothing
+        self.addCleanup(os.environ.pop, "DOWNPOUR_KEYS")
         self.write_endless_job()
         self.start_run("--listen", "0.0.0.0:0")
         self.keys, self.key_flags = self.job_dir / "keys", ()  # which are found there
@@ -135,6 +146,7 @@ class KeysTest(ProcessTest):
         other = self.folder / "other"
         self.assertEqual(self.tool("keys", "new", "--out", other)[0], 0)
         self.assertEqual(self.hostile("knock"), "refused\n")
+        self.assertEqual(self.hostile("knock", ps=1), "refused\n")
         code, _, err = self.tool("status", "--chief", self.chief_at, "--keys", other)
         self.assertEqual(code, 69, err)
         keyless = self.start("worker", f"--chief={self.chief_at}")
@@ -142,8 +154,10 @@ class KeysTest(ProcessTest):
         status = self.wait_until(lambda s: s["chief"]["refused"] >= 2)
         self.assertEqual(status["chief"]["refusedFrom"], "127.0.0.1")
         self.assertEqual(status["state"], "RUNNING")
+        self.wait_until(lambda s: task_of(s, "ps-1")["refused"] >= 1 and task_of(s, "ps-1")["refusedFrom"] == "127.0.0.1")
         code, out, _ = self.tool("status", "--chief", self.chief_at, "--keys", self.keys)
-        self.assertRegex(out, r"Refused: +\d+ handshakes without a key of this cluster, the last key from 127.0.0.1")
+        self.assertRegex(out, r"1 handshakes at ps-1 without a key of this cluster, the last key from 127.0.0.1")
+        self.assertRegex(out, r"Refused: +\d+ handshakes at the chief without a key of this cluster, the last key from 127.0.0.1")
 
     def test_a_right_key_does_not_help_in_the_wrong_role(self):
         self.start_endless_cluster()
@@ -159,11 +173,21 @@ class KeysTest(ProcessTest):
         self.assertEqual(outside, [])
 
     def test_what_is_too_large_or_no_message_costs_neither_life_nor_memory(self):
-        chief = self.start_endless_cluster()[0]
-        before = resident_bytes(chief.pid)
-        port = port_of(self.chief_at)
-        self.assertEqual(self.hostile("oversize"), "sent\n")
+        chief, ps = self.start_endless_cluster()[:2]
+        doors = ((chief, self.chief_at, None), (ps, self.ps_at[0], 0))
+        before = [resident_bytes(process.pid) for process, *_ in doors]
+        for _, at, which in doors:
+            self.besiege(port_of(at), which)
+        status = self.wait_until(lambda s: s["state"] == "RUNNING" and s["chief"]["rejected"] and task_of(s, "ps-0")["rejected"])
+        self.assertEqual(chief.pid, status["chief"]["pid"])
+        self.assertEqual(ps.pid, task_of(status, "ps-0")["pid"])
+        for (process, *_), bytes_before in zip(doors, before):
+            self.assertLess(resident_bytes(process.pid), bytes_before + MEMORY_BUDGET)
+        step = task_of(status, "worker-0")["step"]
+        self.wait_until(lambda s: task_of(s, "worker-0").get("step", 0) > step)  # who was there goes on
 
+    def besiege(self, port, ps):
+        self.assertEqual(self.hostile("oversize", ps=ps), "sent\n")
         half_open = [zmtp.dial(port) for _ in range(500)]
         for link in half_open:
             link.sendall(b"\xff")
@@ -177,14 +201,35 @@ class KeysTest(ProcessTest):
         # A message that never ends, of one who has no keys: it is cut off long before its end.
         endless = zmtp.frame(bytes(1 << 20), zmtp.MORE)
         zmtp.speak_raw(port, zmtp.GREETING + zmtp.ready() + 200 * endless)
-
-        status = self.wait_until(lambda s: s["state"] == "RUNNING" and s["chief"]["rejected"] >= 1)
         for link in half_open:
             link.close()
-        self.assertEqual(chief.pid, status["chief"]["pid"])
-        self.assertLess(resident_bytes(chief.pid), before + MEMORY_BUDGET)
-        step = task_of(status, "worker-0")["step"]
-        self.wait_until(lambda s: task_of(s, "worker-0").get("step", 0) > step)  # who was there goes on
+
+    def test_a_key_that_is_taken_away_shuts_its_host_out(self):
+        own = self.folder / "keys-of-h3"
+        code, out, err = self.tool("keys", "issue", "--keys", self.keys, "worker", "--out", own)
+        self.assertEqual(code, 0, err)
+        line = re.search(r"^  (public \S+)$", out, re.M)[1]
+        culprit = self.start_endless_cluster(last_worker_keys=own)[3]
+        self.wait_until(lambda s: all(task_of(s, f"worker-{i}").get("step", 0) > 0 for i in range(2)))
+
+        public = self.keys / "worker.public"
+        draft = self.keys / "draft"
+        draft.touch(mode=0o600)
+        draft.write_text(public.read_text().replace(line + "\n", ""))
+        draft.rename(public)
+        culprit.wait_for_line("does not know our key")
+        shut_out = lambda s: not alive(s, "worker-1") and s["chief"]["refused"]
+        step = task_of(self.wait_until(shut_out), "worker-0")["step"]
+        self.wait_until(lambda s: task_of(s, "worker-0").get("step", 0) > step)
+
+    def test_a_worker_that_reads_nothing_holds_up_nobody(self):
+        _, ps, _, stopped, _ = self.start_endless_cluster()
+        status = self.wait_until(lambda s: all(task_of(s, f"worker-{i}").get("step", 0) > 0 for i in range(2)))
+        before, step = resident_bytes(ps.pid), task_of(status, "worker-0")["step"]
+        kill(stopped.pid, signal.SIGSTOP)
+        self.wait_until(lambda s: task_of(s, "worker-0").get("step", 0) > step + 1000)
+        self.assertLess(resident_bytes(ps.pid), before + MEMORY_BUDGET)
+        kill(stopped.pid, signal.SIGCONT)
 
     def test_what_was_recorded_cannot_be_said_again(self):
         self.start_endless_cluster()

@@ -7,10 +7,9 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 #include <string>
 
-#include "tests/unit/runtime/zmq_test_peer.h"
+#include "tests/unit/runtime/zmq_test_keys.h"
 
 namespace downpour {
 namespace {
@@ -25,14 +24,6 @@ class PosixKeysTest : public testing::Test {
  protected:
   void SetUp() override { ASSERT_TRUE(WriteNewKeys(keys_).ok()); }
 
-  static std::string Text(const std::string& path) {
-    std::ifstream in(path);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
-  static void Write(const std::string& path, const std::string& text) {
-    std::ofstream(path) << text;
-    fs::permissions(path, fs::perms::owner_read | fs::perms::owner_write);
-  }
   absl::Status LoadWorker() const { return LoadKeys(keys_, PeerRole::kWorker).status(); }
 
   TempDir dir_;
@@ -99,22 +90,22 @@ TEST_F(PosixKeysTest, LinksAndPipesAreRefused) {
 TEST_F(PosixKeysTest, FilesThatDoNotBelongTogetherAreRefused) {
   const std::string others = dir_ / "others";
   ASSERT_TRUE(WriteNewKeys(others).ok());
-  const std::string chief = Text(keys_ + "/chief.public");
-  Write(keys_ + "/chief.public", Text(others + "/chief.public"));
+  const std::string chief = ReadText(keys_ + "/chief.public");
+  WriteText(keys_ + "/chief.public", ReadText(others + "/chief.public"));
   EXPECT_THAT(Said(LoadWorker()), HasSubstr("chief.public is of another cluster"));
-  Write(keys_ + "/chief.public", Text(keys_ + "/ps.public"));
+  WriteText(keys_ + "/chief.public", ReadText(keys_ + "/ps.public"));
   EXPECT_THAT(Said(LoadWorker()), HasSubstr("chief.public holds a key for a ps"));
-  Write(keys_ + "/chief.public", Text(keys_ + "/chief.secret"));
+  WriteText(keys_ + "/chief.public", ReadText(keys_ + "/chief.secret"));
   EXPECT_THAT(Said(LoadWorker()), HasSubstr("chief.public holds a secret key"));
-  Write(keys_ + "/chief.public", chief);
-  Write(keys_ + "/worker.secret", Text(keys_ + "/worker.public"));
+  WriteText(keys_ + "/chief.public", chief);
+  WriteText(keys_ + "/worker.secret", ReadText(keys_ + "/worker.public"));
   EXPECT_THAT(Said(LoadWorker()), HasSubstr("worker.secret does not hold one secret key and its public one"));
 }
 
 TEST_F(PosixKeysTest, NothingIsReplacedByNewKeys) {
-  const std::string before = Text(keys_ + "/chief.secret");
+  const std::string before = ReadText(keys_ + "/chief.secret");
   EXPECT_EQ(WriteNewKeys(keys_).code(), absl::StatusCode::kAlreadyExists);
-  EXPECT_EQ(Text(keys_ + "/chief.secret"), before);
+  EXPECT_EQ(ReadText(keys_ + "/chief.secret"), before);
 }
 
 TEST_F(PosixKeysTest, RenewedKeysAreLetInBesideTheOldOnes) {
@@ -126,19 +117,40 @@ TEST_F(PosixKeysTest, RenewedKeysAreLetInBesideTheOldOnes) {
   EXPECT_THAT(chief.Of(PeerRole::kWorker), ElementsAre(after.own.public_key, before.own.public_key));
 }
 
+TEST_F(PosixKeysTest, AHostMayHaveAPairOfItsOwn) {
+  const std::string out = dir_ / "h3";
+  const std::string key = IssueKeys(keys_, PeerRole::kWorker, out).value();
+  const KeyRing issued = LoadKeys(out, PeerRole::kWorker).value(), shared = LoadKeys(keys_, PeerRole::kWorker).value();
+  EXPECT_EQ(issued.own.public_key, key);
+  EXPECT_EQ(issued.Of(PeerRole::kPs), shared.Of(PeerRole::kPs));
+  const KeyRing chief = LoadKeys(keys_, PeerRole::kChief).value();
+  EXPECT_THAT(chief.Of(PeerRole::kWorker), ElementsAre(shared.own.public_key, key));
+  EXPECT_FALSE(LoadKeys(out, PeerRole::kChief).ok());  // no secrets but its own
+  EXPECT_EQ(IssueKeys(keys_, PeerRole::kWorker, out).status().code(), absl::StatusCode::kAlreadyExists);
+}
+
 TEST_F(PosixKeysTest, WhoHoldsKeysLeavesNoCoreDump) {
   ASSERT_EQ(prctl(PR_SET_DUMPABLE, 1), 0);
   ASSERT_TRUE(LoadWorker().ok());
   EXPECT_EQ(prctl(PR_GET_DUMPABLE), 0);
 }
 
-TEST_F(PosixKeysTest, WithoutAFolderTheEnvironmentNamesIt) {
+TEST_F(PosixKeysTest, AFlagBeatsTheEnvironmentWhichBeatsTheJobFolder) {
+  setenv("DOWNPOUR_KEYS", "named", 1);
+  EXPECT_EQ(KeysFolder("given", dir_.path()), "given");
+  EXPECT_EQ(KeysFolder("", dir_.path()), "named");
+  setenv("DOWNPOUR_KEYS", "", 1);  // as if it were not set
+  EXPECT_EQ(KeysFolder("", dir_.path()), keys_);
   unsetenv("DOWNPOUR_KEYS");
+  EXPECT_EQ(KeysFolder("", dir_.path()), keys_);
+  EXPECT_EQ(KeysFolder("", dir_ / "elsewhere"), "");
+  EXPECT_EQ(KeysFolder("", ""), "");
+}
+
+TEST_F(PosixKeysTest, AFolderThatIsNamedMustBeThere) {
   EXPECT_FALSE(KeysIn("", PeerRole::kPs).value().has_value());
-  setenv("DOWNPOUR_KEYS", keys_.c_str(), 1);
-  EXPECT_TRUE(KeysIn("", PeerRole::kPs).value().has_value());
+  EXPECT_TRUE(KeysIn(keys_, PeerRole::kPs).value().has_value());
   EXPECT_FALSE(KeysIn(dir_ / "missing", PeerRole::kPs).ok());
-  unsetenv("DOWNPOUR_KEYS");
 }
 
 }  // namespace

@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <functional>
 #include <sstream>
 #include <string>
 
@@ -17,6 +20,11 @@ class ZmqDriverKeysTest : public testing::Test {
  protected:
   const TestKeys keys_;
 };
+
+long Milliseconds() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
 
 int MalformedSoFar(TestPeer& client) {
   client.Send(StatusRequest{});
@@ -57,6 +65,58 @@ TEST_F(ZmqDriverKeysTest, StrangersAreRefusedAndCounted) {
   TestPeer stranger(chief.endpoint(), &unknown), keyless(chief.endpoint());
   EXPECT_EQ(chief.join(), 3);
   EXPECT_EQ(last.refused_from, "127.0.0.1");
+}
+
+TEST_F(ZmqDriverKeysTest, WhoseKeyIsTakenAwayIsCutOffAndNotLetInAgain) {
+  std::atomic<int> heard = 0;
+  Running chief("127.0.0.1:0", std::make_unique<FunctionRole>([&](Input& input, Effects& effects) {
+                  heard += As<Heartbeat>(input) != nullptr;
+                  if (As<StatusRequest>(input) != nullptr) effects.Add(Exit{3, "seen"});
+                }),
+                {}, keys_.chief, keys_.folder);
+  ZmqContext context = ZmqContext::Create(1).value();
+  ZmqChannel worker(Connect(context, chief.endpoint(), &keys_.worker).value(), ZmqChannel::Side::kDialler);
+  ZmqMonitor monitor = ZmqMonitor::Watch(context, worker.socket()).value();
+  const auto speak_until = [&](const std::function<bool()>& condition) {
+    for (const long begun = Milliseconds(); !condition() && Milliseconds() - begun < kPatienceMs;) {
+      worker.Send("", Encode(Heartbeat{}));
+      zmq::pollitem_t item{monitor.socket(), 0, ZMQ_POLLIN, 0};
+      zmq::poll(&item, 1, std::chrono::milliseconds(20));
+    }
+    EXPECT_TRUE(condition());
+  };
+  speak_until([&] { return heard > 0; });
+  WriteText(keys_.folder + "/worker.public", "downpour-key 1\ncluster " + keys_.chief.cluster +
+                                                 "\nrole worker\npublic " + MakeCurvePair().public_key + "\n");
+  bool refused = false;
+  speak_until([&] { return refused = refused || monitor.Next() == ZmqMonitor::Event::kKeyRefused; });
+  TestPeer client(chief.endpoint(), &keys_.client);  // others are there as before
+  client.Send(StatusRequest{});
+  EXPECT_EQ(chief.join(), 3);
+}
+
+TEST_F(ZmqDriverKeysTest, AKeyOfItsOwnDoesNotHelpAWorkerToSpeakAsAnother) {
+  ASSERT_TRUE(RenewKeys(keys_.folder, PeerRole::kWorker).ok());
+  const KeyRing other_keys = LoadKeys(keys_.folder, PeerRole::kWorker).value();
+  const Incarnation given{7};
+  std::vector<std::string> malformed;
+  Running chief("127.0.0.1:0", std::make_unique<FunctionRole>([&](Input& input, Effects& effects) {
+                  if (As<Join>(input) != nullptr) effects.SendTo(From(input), WelcomeAs(given));
+                  if (const auto* junk = std::get_if<Malformed>(&input)) malformed.push_back(junk->why);
+                  if (const auto* leave = As<Leave>(input)) effects.Add(Exit{leave->why == "mine" ? 0 : 1, "left"});
+                  if (As<WorkRequest>(input) != nullptr) effects.SendTo(From(input), Grant{});
+                }),
+                {}, LoadKeys(keys_.folder, PeerRole::kChief).value());
+  TestPeer worker(chief.endpoint(), &keys_.worker), other(chief.endpoint(), &other_keys);
+  worker.Send(JoinOf(TaskRole::kWorker));
+  worker.Receive<Welcome>();
+  other.Send(Leave{given, "not mine"});
+  other.Send(WorkRequest{});  // of nobody: whoever hears the answer knows that the words before it were heard too
+  other.Receive<Grant>();
+  worker.Send(Leave{given, "mine"});
+  EXPECT_EQ(chief.join(), 0);
+  EXPECT_THAT(malformed,
+              testing::ElementsAre(testing::HasSubstr("says Leave as incarnation 7, which has another key")));
 }
 
 TEST_F(ZmqDriverKeysTest, WhoIsDialledSaysWhatItsRoleMaySay) {

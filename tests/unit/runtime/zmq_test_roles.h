@@ -68,10 +68,11 @@ class EchoRole final : public Role {
 class Running {
  public:
   Running(const std::string& listen, std::unique_ptr<Role> role, DriverWorld world = {},
-          std::optional<KeyRing> keys = std::nullopt)
+          std::optional<KeyRing> keys = std::nullopt, std::string keys_folder = "")
       : role_(std::move(role)) {
     if (world.mailbox == nullptr) world.mailbox = &mailbox_;
-    driver_ = ZmqDriver::Open({.listen = listen, .keys = std::move(keys)}, world).value();
+    driver_ = ZmqDriver::Open({.listen = listen, .keys = std::move(keys), .keys_folder = std::move(keys_folder)}, world)
+                  .value();
     endpoint_ = driver_->endpoint();
     thread_ = std::thread([this] {
       exit_code_ = driver_->Run(*role_);

@@ -65,5 +65,18 @@ TEST(PeerRoleTest, NobodyJoinsAsAnother) {
   for (const PeerRole role : kAllPeerRoles) EXPECT_FALSE(CheckSpeaker(role, join).ok()) << NameOf(role);
 }
 
+TEST(PeerRoleTest, WhatMembersSayNamesThem) {
+  constexpr Incarnation kSpeaker{9};
+  Violation violation;
+  violation.from = kSpeaker;
+  violation.by = Incarnation{3};
+  EXPECT_EQ(SpeakerOf(violation), kSpeaker);
+  Push push;
+  push.from = kSpeaker;
+  EXPECT_EQ(SpeakerOf(push), kSpeaker);
+  EXPECT_EQ(SpeakerOf(Join()), Incarnation::kNone);
+  EXPECT_EQ(SpeakerOf(StatusRequest()), Incarnation::kNone);
+}
+
 }  // namespace
 }  // namespace downpour

@@ -1,0 +1,82 @@
+#include "runtime/zmq_door.h"
+
+#include <glog/logging.h>
+
+#include <bit>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+
+namespace downpour {
+
+absl::StatusOr<std::unique_ptr<ZmqDoor>> ZmqDoor::Open(ZmqContext& context, KeyRing keys, std::string folder) {
+  std::unique_ptr<ZmqDoor> door(new ZmqDoor(std::move(keys), std::move(folder)));
+  auto lets_in = [door = door.get()](const std::string& key) { return door->RoleOf(key).has_value(); };
+  absl::StatusOr<ZapHandler> zap = ZapHandler::Open(context, std::move(lets_in));
+  if (!zap.ok()) return zap.status();
+  door->zap_.emplace(*std::move(zap));
+  return door;
+}
+
+absl::Status ZmqDoor::Watch(ZmqContext& context, ZmqSocket& listener) {
+  const absl::Status proved = ProveStrangersAreRefused(context, listener.endpoint(), keys_, *zap_);
+  if (!proved.ok()) return proved;
+  absl::StatusOr<ZmqMonitor> monitor = ZmqMonitor::Watch(context, listener);
+  if (!monitor.ok()) return monitor.status();
+  monitor_.emplace(*std::move(monitor));
+  return absl::OkStatus();
+}
+
+bool ZmqDoor::Serve() {
+  const bool quiet = zap_->Serve();
+  for (ZmqMonitor::Event event; (event = monitor_->Next()) != ZmqMonitor::Event::kNone;) {
+    const bool key = event == ZmqMonitor::Event::kKeyRefused;
+    if (!key && event != ZmqMonitor::Event::kNoCommonSpeech) continue;
+    if (key) refused_from_ = zap_->last_refused();
+    if (!std::has_single_bit(++refused_)) continue;
+    LOG(WARNING) << "refused "
+                 << (key ? "a peer at " + refused_from_ + " whose key nobody knows here"
+                         : "a peer without keys, or with those of another cluster")
+                 << " (" << refused_ << " so far)";
+  }
+  return quiet;
+}
+
+void ZmqDoor::Reread() {
+  if (folder_.empty()) return;
+  absl::StatusOr<KeyRing> now = LoadKeys(folder_, keys_.self);
+  if (now.ok() && now->cluster != keys_.cluster)
+    now = absl::InvalidArgumentError(folder_ + " is of another cluster now");
+  const std::string trouble(now.status().message());
+  if (std::exchange(trouble_, trouble) != trouble && !now.ok()) {
+    LOG(WARNING) << "who was let in stays so, since the keys cannot be read again: " << trouble;
+  }
+  if (!now.ok() || now->known == keys_.known) return;
+  keys_.known = std::move(now->known);
+  LOG(INFO) << "the public keys in " << folder_ << " have changed: whose is not there any more is not heard any more";
+}
+
+absl::Status ZmqDoor::Judge(const std::string& key, const Message& message) {
+  const std::optional<PeerRole> role = RoleOf(key);
+  if (!role) return absl::PermissionDeniedError("its key is nobody's any more");
+  if (absl::Status status = CheckSpeaker(*role, message); !status.ok()) return status;
+  const Incarnation speaker = SpeakerOf(message);
+  if (speaker == Incarnation::kNone || bound_.try_emplace(speaker, key).first->second == key) {
+    if (bound_.size() > kMaxBound) bound_.erase(bound_.begin());
+    return absl::OkStatus();
+  }
+  return absl::PermissionDeniedError(
+      absl::StrCat("it says ", NameOf(message), " as incarnation ", ToNumber(speaker), ", which has another key"));
+}
+
+void ZmqDoor::NoteAnswer(const std::string& key, const Message& answer) {
+  if (const auto* welcome = std::get_if<Welcome>(&answer)) bound_.try_emplace(welcome->you, key);
+}
+
+void ZmqDoor::AddTo(std::vector<pollfd>* waited_on) {
+  waited_on->push_back({zap_->socket().get(zmq::sockopt::fd), POLLIN, 0});
+  waited_on->push_back({monitor_->socket().get(zmq::sockopt::fd), POLLIN, 0});
+}
+
+}  // namespace downpour

@@ -1,0 +1,73 @@
+// The door of a listener with keys: who is let in, who speaks, as whom, and who had to stay outside.
+//
+//   auto door = ZmqDoor::Open(context, keys, folder);          // before anybody listens
+//   ZmqSocket listener = Listen(context, "0.0.0.0:7000", &(*door)->keys()).value();
+//   (*door)->Watch(context, listener);                         // proves that a stranger is refused
+//   (*door)->Serve();                                          // from an event loop
+//   (*door)->Judge(listener_channel.speaker(), message);       // of each message
+//
+// A key speaks as the incarnations that were given to it, or, where they are given out elsewhere, that it was the first
+// to speak as. So a task with a key of its own cannot speak as another one.
+//
+// Order: Reread makes a key that was taken out of the folder nobody's, from the next message on, and lets in one that was
+//   added. A folder that cannot be read changes nothing.
+// Cost: of incarnations the newest kMaxBound are remembered. Reread reads four small files.
+// Errors: Watch: PERMISSION_DENIED where strangers would be let in. Judge: PERMISSION_DENIED, in one sentence for the log.
+// Threads: one.
+// Tests: tests/unit/runtime/zmq_door_test.cc.
+#pragma once
+
+#include <poll.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "runtime/posix_keys.h"
+#include "runtime/zmq_monitor.h"
+#include "runtime/zmq_sockets.h"
+#include "runtime/zmq_zap.h"
+
+namespace downpour {
+
+class ZmqDoor {
+ public:
+  static constexpr size_t kMaxBound = 1 << 16;
+
+  // `folder`: where Reread looks for the keys; empty: they stay as they are.
+  static absl::StatusOr<std::unique_ptr<ZmqDoor>> Open(ZmqContext& context, KeyRing keys, std::string folder);
+  absl::Status Watch(ZmqContext& context, ZmqSocket& listener);
+
+  // Lets in and counts without waiting. False: there is more to do.
+  bool Serve();
+  void Reread();
+  std::optional<PeerRole> RoleOf(const std::string& key) const { return keys_.RoleOf(key); }
+  absl::Status Judge(const std::string& key, const Message& message);
+  // What is answered to that key: a Welcome gives it an incarnation.
+  void NoteAnswer(const std::string& key, const Message& answer);
+
+  const KeyRing& keys() const { return keys_; }
+  uint64_t refused() const { return refused_; }                      // handshakes so far
+  const std::string& refused_from() const { return refused_from_; }  // the last one with a key; empty: none had
+  void AddTo(std::vector<pollfd>* waited_on);                        // what becomes readable when Serve is needed
+
+ private:
+  ZmqDoor(KeyRing keys, std::string folder) : keys_(std::move(keys)), folder_(std::move(folder)) {}
+
+  KeyRing keys_;
+  const std::string folder_;
+  std::string trouble_;  // why the folder could not be read at last
+  std::optional<ZapHandler> zap_;
+  std::optional<ZmqMonitor> monitor_;
+  std::map<Incarnation, std::string> bound_;  // whose key
+  uint64_t refused_ = 0;
+  std::string refused_from_;
+};
+
+}  // namespace downpour
