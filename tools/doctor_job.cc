@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "runtime/zmq_sockets.h"
 #include "schema/host_port.h"
 #include "schema/slice_grid.h"
 #include "tools/human_units.h"
@@ -102,10 +103,26 @@ Findings LookAtAddresses(const std::vector<ClusterConfig>& sources) {
   return findings;
 }
 
-Finding LookAtOwnAddress(const std::string& endpoint) {
+Finding SilentChief(const std::string& endpoint, const std::string& why, bool has_keys) {
+  const auto finding = [&](const std::string& remedy) { return Problem("chief", why, remedy); };
+  const std::optional<HostPort> address = ParseHostPort(endpoint);
+  if (!address) return finding("start the chief; its job folder and --chief=HOST:PORT tell where it listens");
+  const auto [no_address, error] = TryToConnect(*address);
+  if (!no_address.empty()) return finding("correct the name, or add it to DNS or /etc/hosts of this host");
+  if (error == ECONNREFUSED) return finding("start the chief, or correct its port: that host is there");
+  if (error != 0) return finding("start that host, or open the port in the firewalls between");
+  return finding(has_keys ? "give the keys of its cluster, and see whether it has keys at all"
+                          : "give the keys of its cluster, if it has keys: --keys=DIR");
+}
+
+Finding LookAtOwnAddress(const std::string& endpoint, bool has_keys) {
   if (endpoint.rfind("ipc:", 0) == 0) return Good("listen", endpoint);
   const std::optional<HostPort> address = ParseHostPort(endpoint);
   if (!address) return Problem("listen", endpoint + " is no address", "write HOST:PORT, [IPV6]:PORT or ipc:///PATH");
+  if (!CheckListenable(endpoint, has_keys).ok()) {
+    return Problem("listen", absl::StrCat("anyone could reach ", endpoint, ", and there are no keys"),
+                   "downpour keys new --out DIR, then --keys=DIR; or listen on 127.0.0.1");
+  }
   const auto [no_address, error] = TryToListen(*address);
   if (!no_address.empty()) {
     return Problem("listen", absl::StrCat(endpoint, " does not resolve: ", no_address), "name an address");

@@ -25,8 +25,11 @@ HostNeeds NeedsOf(const JobSpec& job, std::optional<TaskType> role);
 // Whether each address of the chief and the ps resolves and can be reached. Nobody need listen there yet.
 Findings LookAtAddresses(const std::vector<ClusterConfig>& sources);
 
-// Whether a task could listen there.
-Finding LookAtOwnAddress(const std::string& endpoint);
+// Whether a task could listen there, and may: without keys nothing that others reach is listened on.
+Finding LookAtOwnAddress(const std::string& endpoint, bool has_keys);
+
+// A chief that gave no answer: `why`, and what mends it, which depends on how far one gets towards it.
+Finding SilentChief(const std::string& endpoint, const std::string& why, bool has_keys);
 
 Findings JudgeStatus(const StatusView& status);
 Finding JudgeEnd(const SummaryView& summary);

@@ -7,9 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "runtime/posix_cluster.h"
+#include "runtime/posix_keys.h"
 #include "schema/message.h"
 #include "tools/doctor_host.h"
 #include "tools/doctor_job.h"
+#include "tools/doctor_keys.h"
 #include "tools/job_folder.h"
 #include "tools/job_options.h"
 #include "tools/status_source.h"
@@ -54,14 +56,21 @@ Findings CompareClocks(const std::string& status_json, const StatusView& status)
   return {Warning("clock", what + ": logs will not line up", "let both hosts take the time from one server")};
 }
 
+Finding CompareProtocols(const StatusView& status) {
+  const std::string what = absl::StrFormat("answers, and speaks protocol %.0f", status.chief_protocol.value_or(0));
+  if (status.chief_protocol == kProtocolVersion) return Good("chief", what + ", as this program does");
+  return Problem("chief", absl::StrCat(what, ", this program ", kProtocolVersion), "install one release on all hosts");
+}
+
 Findings LookAtRunningJob(const StatusSource& source) {
   const absl::StatusOr<Answer> answer = StatusAsker(source).Ask();
   if (!answer.ok()) {
-    return {Problem("chief", std::string(answer.status().message()), "do as it says, or correct the address")};
+    const absl::StatusOr<ChiefLocation> location = ReadChiefLocation(source.job_dir);
+    return {SilentChief(location.ok() ? location->endpoint : source.chief, std::string(answer.status().message()),
+                        !KeysFolder(source.keys, source.job_dir).empty())};
   }
   if (answer->summary) return {JudgeEnd(*answer->summary)};
-  Findings findings = {
-      Good("chief", absl::StrCat("answers, in protocol ", kProtocolVersion, " as this program speaks it"))};
+  Findings findings = {CompareProtocols(*answer->status)};
   Append(CompareClocks(answer->json, *answer->status), &findings);
   Append(JudgeStatus(*answer->status), &findings);
   return findings;
@@ -109,7 +118,9 @@ int Examine(const Options& options, Streams streams) {
     findings.push_back(Problem("cluster", ToString(error), "correct it, or give --cluster=none"));
   }
   Append(LookAtAddresses(sources.configs), &findings);
-  if (!options.listen.empty()) findings.push_back(LookAtOwnAddress(options.listen));
+  const std::string keys = KeysFolder(options.running.keys, options.running.job_dir);
+  Append(LookAtKeys(keys, RoleOf(options.role)), &findings);
+  if (!options.listen.empty()) findings.push_back(LookAtOwnAddress(options.listen, !keys.empty()));
   // Of a job file the folder may be one that is still to be made.
   const bool to_be_there = options.job.job_file.empty() && !options.running.job_dir.empty();
   if (!options.running.chief.empty() || to_be_there || ReadChiefLocation(options.running.job_dir).ok()) {
@@ -126,6 +137,9 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
       ->check(CLI::IsMember({"chief", "ps", "worker"}));
   app.add_option("--tasks", options->tasks, "How many tasks of that role")->check(CLI::Range(1, 1024));
   app.add_option("--listen", options->listen, "Where a task of this host is to listen, HOST:PORT");
+  app.add_option("--keys", options->running.keys,
+                 "The folder of the cluster's keys (default: $DOWNPOUR_KEYS, else keys in the job folder)")
+      ->type_name("DIR");
   app.add_option("--cluster", options->cluster, "A file like TF_CONFIG, or none");
   app.add_option("--chief", options->running.chief, "Where the chief of a running job listens, HOST:PORT");
   app.add_option("--job-dir", options->running.job_dir, "The job folder: its disk, and its chief if it has one");
@@ -136,7 +150,7 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
 
 const Verb kDoctorVerb = {"doctor", "Find what would keep a job from running well here, and say how to mend it",
                           "  downpour doctor job.yaml\n"
-                          "  downpour doctor job.yaml --role worker --chief h0:7000\n"
+                          "  downpour doctor job.yaml --role worker --chief h0:7000 --keys keys\n"
                           "  downpour doctor --job-dir runs/first\n",
                           "0 no problem, though there may be warnings, 1 problems", SetUp};
 

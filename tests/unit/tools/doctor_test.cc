@@ -117,9 +117,28 @@ TEST(DoctorAddresses, SaysWhoAnswersAndWhoDoesNotResolve) {
 TEST(DoctorAddresses, AnOwnOneMustBeFreeAndOfThisHost) {
   Port taken, free;
   free.fd = UniqueFd();
-  EXPECT_THAT(Bad({LookAtOwnAddress(taken.endpoint)}), ElementsAre(HasSubstr("choose another port")));
-  EXPECT_THAT(Bad({LookAtOwnAddress(free.endpoint), LookAtOwnAddress("ipc:///tmp/x")}), IsEmpty());
-  EXPECT_THAT(Bad({LookAtOwnAddress("192.0.2.1:0")}), ElementsAre(HasSubstr("an address that this host has")));
+  EXPECT_THAT(Bad({LookAtOwnAddress(taken.endpoint, false)}), ElementsAre(HasSubstr("choose another port")));
+  EXPECT_THAT(Bad({LookAtOwnAddress(free.endpoint, false), LookAtOwnAddress("ipc:///tmp/x", false)}), IsEmpty());
+  EXPECT_THAT(Bad({LookAtOwnAddress("192.0.2.1:0", true)}), ElementsAre(HasSubstr("an address that this host has")));
+}
+
+TEST(DoctorAddresses, WithoutKeysNobodyListensWhereOthersReachIt) {
+  EXPECT_THAT(Bad({LookAtOwnAddress("0.0.0.0:0", false)}),
+              ElementsAre(HasSubstr("PROBLEM listen: anyone could reach 0.0.0.0:0, and there are no keys -> ")));
+  EXPECT_THAT(Bad({LookAtOwnAddress("0.0.0.0:0", true)}), IsEmpty());
+}
+
+TEST(DoctorAddresses, TheRemedyForASilentChiefDependsOnTheCause) {
+  Port there, gone;
+  gone.fd = UniqueFd();
+  const auto remedy = [](const std::string& endpoint, bool has_keys = false) {
+    return SilentChief(endpoint, "no answer", has_keys).remedy;
+  };
+  EXPECT_THAT(remedy(gone.endpoint), HasSubstr("start the chief, or correct its port"));
+  EXPECT_THAT(remedy("a..b:1"), HasSubstr("correct the name"));
+  EXPECT_THAT(remedy(there.endpoint), HasSubstr("if it has keys: --keys=DIR"));
+  EXPECT_THAT(remedy(there.endpoint, true), HasSubstr("whether it has keys at all"));
+  EXPECT_THAT(remedy(""), HasSubstr("start the chief"));
 }
 
 // ---- Jobs -----------------------------------------------------------------------------------------------------------
