@@ -1,6 +1,7 @@
 """Hosts that are reached by ssh: their file, what runs on them, and running more there."""
 
 import concurrent.futures
+import ipaddress
 import pathlib
 import shlex
 import socket
@@ -59,22 +60,28 @@ class Host:
         if options.ssh_config:
             self.ssh += ["-F", options.ssh_config]
 
-    def run(self, script, data=None, check=True):
+    def run(self, script, data=b"", check=True):
         """Runs a script in the host's folder; (exit code, stdout). `data` is its standard input. With `check` any exit code
         but 0 is an error; that of a host that does not answer always is, since the script said nothing then."""
         folder = shlex.quote(self.dir)
-        command = f"mkdir -p {folder} && cd {folder} || exit 1\n{USE_KEYS}\n{REMOTE}\n{script}"
-        done = subprocess.run([*self.ssh, self.name, f"sh -c {shlex.quote(command)}"], input=data, capture_output=True)
+        text = f"mkdir -p {folder} && cd {folder} || exit 1\n{USE_KEYS}\n{REMOTE}\n{script}".encode()
+        # The script comes before its input, since no quoting of several lines is the same in every login shell.
+        command = f"""sh -c 'eval "$(head -c {len(text)})"'"""
+        done = subprocess.run([*self.ssh, self.name, command], input=text + data, capture_output=True)
         out, err = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace").strip()
         unreachable = done.returncode == UNREACHABLE
         if unreachable or (done.returncode and check):
             raise HostError(self, err or out.strip() or f"exit code {done.returncode}", unreachable)
         return done.returncode, out
 
+    def command(self, script, terminal=False):
+        """What runs a script of one line in the host's folder."""
+        line = shlex.quote(f"cd {shlex.quote(self.dir)} || exit 1; {USE_KEYS}; {script}")
+        return [*self.ssh, *(["-t"] if terminal else []), self.name, f"sh -c {line}"]
+
     def attach(self, script):
-        """Runs a script with this terminal; its exit code."""
-        command = f"cd {shlex.quote(self.dir)} || exit 1\n{USE_KEYS}\n{script}"
-        return subprocess.call([*self.ssh, *(["-t"] if sys.stdin.isatty() else []), self.name, command])
+        """Runs it with this terminal; its exit code."""
+        return subprocess.call(self.command(script, sys.stdin.isatty()))
 
     def address(self):
         """Where the others reach it, as a number."""
@@ -82,15 +89,23 @@ class Host:
             lines = subprocess.run([*self.ssh, "-G", self.name], capture_output=True, text=True).stdout.splitlines()
             self.addr = next(line.split()[1] for line in lines if line.startswith("hostname "))
         try:
-            return socket.getaddrinfo(self.addr, None, type=socket.SOCK_STREAM)[0][4][0]
+            numbers = [found[4][0] for found in socket.getaddrinfo(self.addr, None, type=socket.SOCK_STREAM)]
         except OSError as error:
             raise HostError(self, f"{self.addr} has no address: {error.strerror}; say addr=ADDRESS") from error
+        reached = [number for number in numbers if not is_loopback(number)]
+        if not reached and self.addr != "localhost" and self.addr not in numbers:
+            raise HostError(self, f"here {self.addr} means {numbers[0]}, where no other host reaches it; say addr=ADDRESS")
+        return (reached or numbers)[0]
 
 
 class HostError(Exception):
     def __init__(self, host, words, unreachable=False):
         super().__init__(f"{host.name} {'does not answer' if unreachable else 'failed'}: {words}")
         self.unreachable = unreachable
+
+
+def is_loopback(number):
+    return ipaddress.ip_address(number.split("%")[0]).is_loopback
 
 
 def endpoint(address, port):
@@ -118,7 +133,11 @@ def read_hosts(options):
             errors.append(f"{number}: {words[0]} is {role} twice; say slots=N")
         else:
             host.slots[role] = int(slots)
-        host.addr, host.dir = settings.get("addr", host.addr), settings.get("dir", host.dir)
+        host.addr = settings.get("addr", host.addr)
+        if "dir" in settings:  # ssh starts at home
+            host.dir = settings["dir"].removeprefix("~/") if settings["dir"] != "~" else "."
+        if host.dir.startswith("~"):
+            errors.append(f"{number}: dir={host.dir}: write it out, or as ~/FOLDER")
     count = {role: sum(host.slots.get(role, 0) for host in hosts.values()) for role in ROLES}
     if not errors and (count["chief"] != 1 or not count["ps"] or not count["worker"]):
         errors.append(" there must be one chief, and a ps and a worker at least")
@@ -131,9 +150,13 @@ def on_all(hosts, work):
     """Results of the hosts that answered; the others are named."""
     results = {}
     with concurrent.futures.ThreadPoolExecutor(max_workers=16) as pool:
-        for host, future in [(host, pool.submit(work, host)) for host in hosts]:
-            try:
-                results[host] = future.result()
-            except HostError as error:
-                complain(error)
+        try:
+            for host, future in [(host, pool.submit(work, host)) for host in hosts]:
+                try:
+                    results[host] = future.result()
+                except HostError as error:
+                    complain(error)
+        except KeyboardInterrupt:
+            pool.shutdown(cancel_futures=True)  # what has begun ends first
+            raise
     return results

@@ -174,7 +174,7 @@ class ByHandTest(ProcessTest):
         stopped.signal(signal.SIGTERM)
         self.assertEqual(stopped.finish()[0], 143, stopped.said)
         status = self.wait_until(lambda s: task_of(s, "ps-1")["state"] == "LEFT")  # not LOST, which takes a silence first
-        self.assertIn("it left: ended by signal 15", [f["what"] for f in status["failures"] if f["task"] == "ps-1"])
+        self.assertIn("it left: ended by SIGTERM", [f["what"] for f in status["failures"] if f["task"] == "ps-1"])
         successor = self.start_member("ps")
         serves = lambda s: task_of(s, "ps-1")["pid"] == successor.pid and task_of(s, "ps-1").get("step", 0) > 0
         self.wait_until(serves)

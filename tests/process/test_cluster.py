@@ -7,9 +7,14 @@ import signal
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
+import unittest.mock
 
-from cluster import LONG, PROGRAMS, ROOT, TOOL, Process, ProcessTest, free_port, kill, wait_for_death
+from cluster import LONG, PROGRAMS, ROOT, TOOL, Process, ProcessTest, Stream, free_port, kill, wait_for_death
+
+sys.path.insert(0, str(ROOT / "deploy"))
+import hosts  # noqa: E402
 
 SSHD = shutil.which("sshd") or shutil.which("/usr/sbin/sshd")
 HOSTS = """
@@ -68,11 +73,23 @@ class SshTest(DeployTest):
         (self.folder / "sshd_config").write_text(
             f"HostKey {self.folder}/host_key\nAuthorizedKeysFile {self.folder}/user_key.pub\nListenAddress 127.0.0.1\n"
             "PermitRootLogin prohibit-password\nPasswordAuthentication no\nStrictModes no\nUsePAM no\nPidFile none\n"
+            f"ForceCommand {self.folder}/login_shell\n"
         )
+        (self.folder / "login_shell").write_text(self.LOGIN_SHELL)
+        (self.folder / "login_shell").chmod(0o755)
         self.daemons = {name: self.start_sshd(name) for name in self.ports}
         self.port = free_port()
         self.write_job(training={"epochs": 100000}, checkpoint={"every": "1h"}, cluster={"workerCount": 3})
         self.addCleanup(self.kill_tasks)
+
+    # What is run there goes through a login shell in which, as in csh, no quoting reaches over a line.
+    LOGIN_SHELL = """#!/bin/sh
+case $SSH_ORIGINAL_COMMAND in
+*"
+"* | *!*) echo "Unmatched '." >&2; exit 1 ;;
+esac
+exec sh -c "$SSH_ORIGINAL_COMMAND"
+"""
 
     def start_sshd(self, name):
         daemon = Process(self, [SSHD, "-D", "-e", "-f", self.folder / "sshd_config", "-p", self.ports[name]])
@@ -88,7 +105,10 @@ class SshTest(DeployTest):
                 kill(pid)
 
     def test_up_twice_and_down_twice(self):
-        code, out, err = self.up("--set", "training.batchSize=32")
+        keys = self.folder / "keys"
+        self.assertEqual(self.tool("keys", "new", "--out", keys)[0], 0)
+        words = ("--set", "training.batchSize=32", "--keys", keys)
+        code, out, err = self.up(*words)
         self.assertEqual(code, 0, err)
         self.assertIn("RUNNING: chief at 127.0.0.1:", out)
         self.assertIn(f"status {self.hosts} --ssh-config", out)
@@ -100,7 +120,7 @@ class SshTest(DeployTest):
 
         kill(tasks["worker-1"], signal.SIGKILL)
         wait_for_death(tasks["worker-1"])
-        code, _, err = self.up("--set", "training.batchSize=32")
+        code, _, err = self.up(*words)
         self.assertEqual(code, 0, err)
         again = self.tasks()
         self.assertNotEqual(again.pop("worker-1"), tasks.pop("worker-1"))
@@ -150,6 +170,57 @@ class SshTest(DeployTest):
         self.assertIn("h1 failed: cannot read /nowhere/images", err)
         self.assertEqual(self.tasks(), {})
 
+    def install_with_idle_workers(self):
+        """Programs whose workers say so and never join; and what is told, line by line, when one starts."""
+        install, told = self.folder / "idle", self.folder / "told"
+        install.mkdir()
+        for program in (TOOL, PROGRAMS["chief"], PROGRAMS["ps"]):
+            (install / program.name).symlink_to(f"{self.install}/{program.name}")
+        worker = install / PROGRAMS["worker"].name
+        worker.write_text(f"#!/bin/sh\necho does not join\necho started > {told}\nexec sleep 600\n")
+        worker.chmod(0o755)
+        os.mkfifo(told)
+        return install, iter(Stream(os.fdopen(os.open(told, os.O_RDWR))))
+
+    def test_what_a_task_said_that_never_joined_is_found_on_its_host(self):
+        install, _ = self.install_with_idle_workers()
+        code, _, err = self.cluster("up", self.job_file, "--install", install, "--port", self.port, "--wait", 1)
+        self.assertEqual(code, 1, err)
+        code, out, err = self.cluster("logs", "worker-2")
+        self.assertEqual((code, out), (0, "does not join\n"), err)
+        self.assertIn("worker-2 did not join; this is what it said on h2", err)
+        self.assertEqual(self.cluster("down")[0], 0)
+
+    def test_what_is_interrupted_leaves_only_what_was_there_before(self):
+        install, told = self.install_with_idle_workers()
+
+        def interrupted(starts):
+            words = ("--install", install, "--port", self.port, "--ssh-config", self.folder / "ssh_config")
+            up = Process(self, [sys.executable, ROOT / "deploy/cluster", "up", self.hosts, self.job_file, *words])
+            for _ in range(starts):
+                next(told)
+            up.signal(signal.SIGINT)
+            self.assertEqual(up.finish()[0], 130, up.said)
+            self.assertIn("interrupted: what this call started ends", up.said)
+
+        interrupted(starts=3)
+        self.assertEqual(self.tasks(), {})
+        self.cluster("up", self.job_file, "--install", install, "--port", self.port, "--wait", 1)
+        before = self.tasks()
+        self.assertEqual(len(before), 6)
+        kill(before["worker-2"])
+        wait_for_death(before.pop("worker-2"))
+        for _ in range(3):
+            next(told)
+        interrupted(starts=1)
+        self.assertEqual(self.tasks(), before)
+
+    def test_an_address_that_the_others_cannot_reach_is_named(self):
+        self.hosts.write_text(self.hosts.read_text().replace("addr=127.0.0.1 dir={}/h2".format(self.folder), "addr=192.0.2.1"))
+        code, _, err = self.up()
+        self.assertEqual(code, 2)
+        self.assertIn("h0 is at 127.0.0.1, where the other hosts do not reach it: say addr=ADDRESS", err)
+
     def test_each_host_gets_the_keys_of_its_roles_until_the_end(self):
         keys = self.folder / "keys"
         keys.mkdir()
@@ -169,6 +240,33 @@ class SshTest(DeployTest):
         self.assertEqual(list(self.folder.glob("h*/keys")), [])
 
 
+class AddressTest(ProcessTest):
+    def setUp(self):
+        super().setUp()
+        self.hosts = self.folder / "lab.hosts"
+
+    def address(self, line, *numbers):
+        """Where the first host of a file is reached, its name meaning these."""
+        self.hosts.write_text(f"{line} role=chief\nh1 role=ps\nh1 role=worker\n")
+        options = types.SimpleNamespace(hosts=self.hosts, name="lab", ssh_config="/dev/null")
+        found = [(0, 0, 0, "", (number, 0)) for number in numbers]
+        with unittest.mock.patch("socket.getaddrinfo", return_value=found):
+            return hosts.read_hosts(options)[0].address()
+
+    def test_a_name_that_means_loopback_is_refused_with_the_remedy(self):
+        with self.assertRaisesRegex(hosts.HostError, "here h0 means 127.0.1.1, where no other host reaches it; say addr="):
+            self.address("h0", "127.0.1.1")
+        self.assertEqual(self.address("h0", "127.0.1.1", "10.0.0.5"), "10.0.0.5")
+        self.assertEqual(self.address("h0 addr=127.0.0.1", "127.0.0.1"), "127.0.0.1")
+        self.assertEqual(self.address("h0 addr=localhost", "::1"), "::1")
+
+    def test_a_folder_at_home_may_be_written_as_shells_have_it(self):
+        for word, folder in (("~/lab", "lab"), ("~", "."), ("/x/~y", "/x/~y")):
+            self.hosts.write_text(f"h0 role=chief dir={word}\nh1 role=ps\nh1 role=worker\n")
+            options = types.SimpleNamespace(hosts=self.hosts, name="lab", ssh_config=None)
+            self.assertEqual(hosts.read_hosts(options)[0].dir, folder)
+
+
 class HostsFileTest(DeployTest):
     def refused(self, text):
         self.hosts.write_text(text)
@@ -177,8 +275,9 @@ class HostsFileTest(DeployTest):
         return err
 
     def test_every_mistake_is_told_with_its_line(self):
-        err = self.refused("h0 role=chief\nh1 role=boss\nh2 role=ps slots=0\nh3 role=ps solts=2\nh0 role=chief\n-oProxy role=ps\n")
-        for line in ("2: a line is", "3: a line is", "4: a line is", "5: h0 is chief twice", "6: a line is"):
+        err = self.refused("h0 role=chief\nh1 role=boss\nh2 role=ps slots=0\nh3 role=ps solts=2\nh0 role=chief\n-oProxy role=ps\n"
+                           "h4 role=ps dir=~me/x\n")  # fmt: skip
+        for line in ("2: a line is", "3: a line is", "4: a line is", "5: h0 is chief twice", "6: a line is", "7: dir=~me/x"):
             self.assertIn(f"{self.hosts}:{line}", err)
 
     def test_every_role_must_be_there_once(self):
