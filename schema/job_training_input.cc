@@ -130,7 +130,7 @@ class Reader {
     if (servers == 0) {
       const YamlNode* said = reader.node().Find("parameterServerCount");
       Warn(said != nullptr ? *said : reader.node(), reader.PathOf("parameterServerCount"),
-           "0 parameter servers; there is one, since they hold the model");
+           "0 parameter servers, of which there must be one, since they hold the model; say 1");
       servers = 1;
     }
     input_.cluster_and_scheduling.push_back(

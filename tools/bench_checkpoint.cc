@@ -9,13 +9,18 @@
 #include <fcntl.h>
 #include <glog/logging.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <thread>
 #include <variant>
@@ -228,6 +233,7 @@ Flow FlowIn(const Stretch& stretch, const std::vector<Time>& acknowledged) {
   for (; at != acknowledged.end() && *at < stretch.end; last = *at++) {
     flow.longest_gap_ms = std::max(flow.longest_gap_ms, 1e3 * Seconds(*at - last));
   }
+  flow.longest_gap_ms = std::max(flow.longest_gap_ms, 1e3 * Seconds(stretch.end - last));
   flow.per_second = static_cast<double>(at - first) / Seconds(stretch.end - stretch.begin);
   return flow;
 }
@@ -328,9 +334,7 @@ void MeasureRestores(Cluster& cluster, int restores) {
   Print("  of the plain read", ratio);
 }
 
-void Measure(int64_t mib, int64_t every, int rounds, int restores) {
-  std::string folder = (fs::temp_directory_path() / "bench_checkpoint_XXXXXX").string();
-  CHECK(mkdtemp(folder.data()) != nullptr) << folder;
+void Measure(const std::string& folder, int64_t mib, int64_t every, int rounds, int restores) {
   Cluster cluster(folder, MakeJob(mib, every));
   NotingWorker worker(cluster.chief_endpoint());
   std::thread working([&] { RunWorker(worker); });
@@ -343,7 +347,6 @@ void Measure(int64_t mib, int64_t every, int rounds, int restores) {
   ReportMemory("ps", &Stretch::ps_mib, stretches);
   ReportMemory("chief", &Stretch::chief_mib, stretches);
   MeasureRestores(cluster, restores);
-  fs::remove_all(folder);
 }
 
 }  // namespace
@@ -353,7 +356,7 @@ int main(int argc, char** argv) {
   CLI::App app("What a checkpoint costs the pushes that go on meanwhile, and how fast slices come back from it");
   int64_t mib = 1024, every = 10;
   int rounds = 5, restores = 3;
-  app.add_option("--mib", mib, "State on the ps")->capture_default_str()->check(CLI::PositiveNumber);
+  app.add_option("--mib", mib, "State on the ps, MiB")->capture_default_str()->check(CLI::Range(64, 1 << 20));
   app.add_option("--every", every, "Seconds between checkpoints")->capture_default_str()->check(CLI::PositiveNumber);
   app.add_option("--rounds", rounds, "Checkpoints that are measured")
       ->capture_default_str()
@@ -363,5 +366,8 @@ int main(int argc, char** argv) {
   FLAGS_logtostderr = true;
   FLAGS_minloglevel = google::GLOG_WARNING;
   downpour::KeepFreedMemory();
-  downpour::Measure(mib, every, rounds, restores);
+  std::string folder = (std::filesystem::temp_directory_path() / "bench_checkpoint_XXXXXX").string();
+  CHECK(mkdtemp(folder.data()) != nullptr) << folder;
+  downpour::Measure(folder, mib, every, rounds, restores);
+  std::filesystem::remove_all(folder);
 }

@@ -25,7 +25,7 @@ struct Options {
 bool DataAreKnown(const JobFileResult& result) {
   return std::none_of(result.errors.begin(), result.errors.end(), [](const JobError& error) {
     return error.key.empty() || error.key == "model" || error.key.starts_with("model.inputs") ||
-           error.key.starts_with("data");
+           error.key == "model.layers" || error.key.starts_with("data");
   });
 }
 
@@ -42,7 +42,7 @@ std::vector<JobError> DataErrors(const DataFacts& facts, const JobFileResult& re
 json ErrorsJson(const std::vector<JobError>& errors) {
   json list = json::array();
   for (const JobError& error : errors) {
-    const size_t end = error.what.find("; ");
+    const size_t end = error.what.rfind("; ");  // a path before it may hold one
     const bool has_remedy = end != std::string::npos;
     list.push_back({{"place", PlaceOf(error)},
                     {"key", error.key},

@@ -18,6 +18,7 @@
 #include "runtime/posix_keys.h"
 #include "runtime/posix_process.h"
 #include "runtime/zmq_sockets.h"
+#include "schema/job_file.h"
 #include "schema/text.h"
 #include "tools/human_units.h"
 #include "tools/job_folder.h"
@@ -87,11 +88,11 @@ std::string WhyItFailed(const Options& options, const RunResult& result) {
   }
   if (!result.cause.empty()) return absl::StrCat("the job failed: ", result.cause, ". ", how_to_go_on);
   if (result.stop_signal == 0) return LastWord(options.job_dir);
-  return absl::StrCat("stopped at once by ", DescribeSignal(result.stop_signal), ". ", how_to_go_on);
+  return absl::StrCat("stopped by ", DescribeSignal(result.stop_signal), ". ", how_to_go_on);
 }
 
 int ReportFailure(const Options& options, const RunResult& result, Streams streams) {
-  streams.err << "downpour run: " << Printable(WhyItFailed(options, result)) << "\n";
+  streams.err << "downpour run: " << Printable(WhyItFailed(options, result), kMaxJobTextBytes) << "\n";
   if (result.chief_exit == kExitBadJobFile) return kExitBadJobFile;
   streams.err << "Logs: " << Self() << " logs --job-dir " << ShellWord(options.job_dir) << "\n";
   if (result.stop_signal != 0) return kExitSignalled + result.stop_signal;

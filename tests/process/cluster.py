@@ -198,10 +198,10 @@ class ProcessTest(unittest.TestCase):
     def start(self, role, *flags):
         return Process(self, [PROGRAMS[role], *flags])
 
-    def statuses(self, interval=0.1):
+    def statuses(self, interval=0.1, within=LONG):
         """One status after the other, through chiefs that go and come, until the job ends; the last may be its summary."""
         watch = [TOOL, "watch", "--job-dir", self.job_dir, "-o", "json", "--interval", interval, *self.key_flags]
-        status, until = {}, time.monotonic() + LONG
+        status, until = {}, time.monotonic() + within
         while status.get("state") not in ENDED and time.monotonic() < until:
             watcher = Process(self, watch)
             try:
@@ -217,7 +217,7 @@ class ProcessTest(unittest.TestCase):
         for status in self.statuses():
             if condition(status):
                 return status
-        raise AssertionError(f"the job ended before that: {status}")
+        raise AssertionError(f"the job, or {LONG} s, ended before that: {status}")
 
     def summary(self):
         return json.loads((self.job_dir / "summary.json").read_text())

@@ -4,7 +4,7 @@ import random
 import signal
 import unittest
 
-from cluster import ENDED, ProcessTest, alive, complete, kill, task_of
+from cluster import ENDED, LONG, ProcessTest, alive, complete, kill, task_of
 
 KILLS = 20
 ATTEMPTS = 10
@@ -17,7 +17,7 @@ class WorkerTest(ProcessTest):
         self.write_endless_job(cluster={"workerCount": 3})
         run = self.start_run()
         killed, victim, leases = {}, None, 0
-        for status in self.statuses(interval=0.05):
+        for status in self.statuses(interval=0.05, within=4 * LONG):  # for as many waits as kills
             if len(killed) == KILLS or status["state"] in ENDED:
                 break
             # The next one falls once the last one's successor lives; every other time, once it computes and the job gets on.
@@ -49,7 +49,8 @@ class WorkerTest(ProcessTest):
     def others_go_on_without(self, stopped):
         """Whether the others compute three leases each before the one that is stopped is given up."""
         names = [f"worker-{i}" for i in range(3)]
-        status = self.wait_until(lambda s: all(task_of(s, name).get("step", 0) > 0 for name in names))
+        computes = lambda s, name: alive(s, name) and task_of(s, name).get("step", 0) > 0
+        status = self.wait_until(lambda s: all(computes(s, name) for name in names))
         pid = task_of(status, stopped)["pid"]
         kill(pid, signal.SIGSTOP)
         names.remove(stopped)

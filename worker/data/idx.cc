@@ -36,8 +36,10 @@ class Reader {
 
   absl::Status opened() const {
     if (file_ != nullptr) return absl::OkStatus();
-    return absl::NotFoundError(absl::StrCat("cannot open ", path_, ": ", std::strerror(errno),
-                                            "; data.train and data.eval in the job file name the files"));
+    const bool absent = errno == ENOENT || errno == ENOTDIR;
+    return absl::Status(absent ? absl::StatusCode::kNotFound : absl::StatusCode::kPermissionDenied,
+                        absl::StrCat("cannot open ", path_, ": ", std::strerror(errno),
+                                     "; data.train and data.eval in the job file name the files"));
   }
 
   // Up to `bytes` of what follows; fewer only at the end of the file.

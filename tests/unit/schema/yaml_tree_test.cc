@@ -50,7 +50,7 @@ TEST(YamlTree, DoubledKeysAreErrorsAtTheirPlaceAndTheFirstStays) {
   EXPECT_EQ(tree.errors[0].line, 2);
   EXPECT_EQ(tree.errors[0].column, 11);
   EXPECT_EQ(tree.errors[1].line, 3);
-  EXPECT_THAT(tree.errors[1].what, HasSubstr("the first is in line 1"));
+  EXPECT_THAT(tree.errors[1].what, HasSubstr("the first in line 1"));
   EXPECT_EQ(tree.root.Find("a")->text, "1");
   EXPECT_THAT(ReadYaml("a: {x: 1}\nb: {x: 1}\n").errors, SizeIs(0));
 }

@@ -82,6 +82,27 @@ TEST(Check, DataThatIsElsewhereIsNoError) {
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("Not here"), HasSubstr(dir + "/images"), Not(HasSubstr("steps in all"))));
 }
 
+TEST(Check, DataThatAreHereAndCannotBeReadAreErrors) {
+  const std::string dir = FreshFolder("check_unreadable");
+  WriteFile(dir + "/job.yaml", kJob);
+  WritePair(dir + "/images", dir + "/labels", 10, 28, 10);
+  std::filesystem::remove(dir + "/images");
+  std::filesystem::create_symlink("images", dir + "/images");  // itself
+  const ToolOutcome outcome = RunDownpour({"check", dir + "/job.yaml"});
+  EXPECT_EQ(outcome.code, kExitBadJobFile);
+  EXPECT_THAT(outcome.err, HasSubstr("cannot open " + dir + "/images: "));
+}
+
+TEST(Check, AnInputBeyondAllBoundsIsNotMeasuredAgainstTheData) {
+  const std::string dir = FreshFolder("check_bounds");
+  WriteFile(dir + "/job.yaml", kJob);
+  WritePair(dir + "/images", dir + "/labels", 10, 28, 10);
+  const ToolOutcome outcome = RunDownpour({"check", dir + "/job.yaml", "--set", "model.layers=[]", "--set",
+                                           "model.inputs.0.shape=[17179869184, 17179869184]"});
+  EXPECT_EQ(outcome.code, kExitBadJobFile);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("model.layers"), Not(HasSubstr("images of 28x28"))));
+}
+
 TEST(Check, DataThatDoNotFitAreErrors) {
   const std::string dir = FreshFolder("check_misfit");
   WriteFile(dir + "/job.yaml", kJob);
