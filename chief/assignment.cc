@@ -23,6 +23,8 @@ std::vector<Payload> CutIntoFrames(const Payload& bytes) {
 }
 
 absl::Status CheckRecord(const Manifest::Record& record, const StorageDone& read) {
+  // Whatever kept it from being read, the disk may get over it.
+  if (!read.status.ok() && !absl::IsNotFound(read.status)) return absl::UnavailableError(Words(read.status));
   if (!read.status.ok()) return read.status;
   if (read.data.size() != record.bytes) {
     return absl::DataLossError(absl::StrCat("the file ends ", record.bytes - read.data.size(), " bytes too early"));
@@ -65,7 +67,8 @@ void Assignment::Replace(const std::vector<Task*>& servers, std::vector<Manifest
 }
 
 void Assignment::Learn(std::vector<Manifest> checkpoints) {
-  if (complete()) sources_.clear();
+  given_up_.clear();
+  if (complete() && !checkpoints.empty()) sources_.clear();
   for (auto manifest = checkpoints.rbegin(); manifest != checkpoints.rend(); ++manifest) {
     const bool is_new = sources_.empty() || manifest->round > sources_.back().round;
     if (is_new && manifest->records.size() == grid_.size()) sources_.push_back(std::move(*manifest));
@@ -167,14 +170,15 @@ void Assignment::ReadFailed(SliceId slice, const absl::Status& status) {
   Home& home = HomeOf(slice);
   const Manifest& manifest = SourceOf(home);
   const Manifest::Record& record = manifest.records[ToNumber(slice)];
-  const std::string which =
-      absl::StrCat(ShardPath(manifest.round, manifest.files[record.file].name), ": the record at byte ", record.offset);
+  const std::string path = ShardPath(manifest.round, manifest.files[record.file].name);
+  const std::string which = absl::StrCat(path, ": the record at byte ", record.offset);
   if (absl::IsNotFound(status) || absl::IsDataLoss(status)) {
     TakeOlder(slice, absl::StrCat(which, " is damaged: ", Words(status)));
     return Tick();
   }
   const std::string why = absl::StrCat(which, " cannot be read, and may be whole: ", Words(status));
-  if (++home.failed_reads == kReads) {
+  if (++home.failed_reads == kReads || given_up_.contains(path)) {
+    given_up_.insert(path);
     if (home.unreadable.empty()) home.unreadable = why;
     TakeOlder(slice, why);
     return Tick();

@@ -20,6 +20,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -120,7 +121,8 @@ class Assignment {
 
   uint32_t term_ = 0;
   uint64_t train_examples_ = 0;
-  std::vector<Manifest> sources_;  // oldest first, so that newer ones change no index; while any slice needs them
+  std::vector<Manifest> sources_;   // oldest first, so that newer ones change no index; while any slice needs them
+  std::set<std::string> given_up_;  // files of which a record stayed unreadable: the others are tried once
   std::vector<Server> servers_;
   std::vector<Home> homes_;  // by slice
   std::vector<SliceEpoch> epochs_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "chief/sealed_copies.h"
+#include "schema/text.h"
 
 namespace downpour {
 namespace {
@@ -30,9 +31,12 @@ Json OfToll(const Toll& toll) {
 template <typename T>
 T Get(const Json& object, const char* key) {
   const auto found = object.find(key);
-  const bool fits =
-      found != object.end() && (std::is_same_v<T, std::string> ? found->is_string() : found->is_number_integer());
-  return fits ? found->get<T>() : T();
+  if (found == object.end()) return T();
+  if constexpr (std::is_same_v<T, std::string>) {
+    return found->is_string() ? found->get<T>() : T();
+  } else {
+    return found->is_number_unsigned() && std::in_range<T>(found->get<uint64_t>()) ? found->get<T>() : T();
+  }
 }
 
 Json Part(const Json& object, const char* key, Json::value_t type) {
@@ -48,8 +52,9 @@ Toll TollOf(const Json& json) {
             .failures = {}};
   for (const Json& failure : Part(json, "failures", Json::value_t::array)) {
     if (!failure.is_object()) continue;
-    toll.failures.push_back(
-        {Get<int64_t>(failure, "unixMs"), Get<std::string>(failure, "task"), Get<std::string>(failure, "what")});
+    toll.failures.push_back({Get<int64_t>(failure, "unixMs"), Get<std::string>(failure, "task"),
+                             CleanText(Get<std::string>(failure, "what"), FailureList::kWords)});
+    if (toll.failures.size() > FailureList::kKept) toll.failures.pop_front();
   }
   return toll;
 }
@@ -71,8 +76,9 @@ std::string EncodeEntry(const JournalEntry& entry) {
 
 absl::StatusOr<JournalEntry> DecodeEntry(const std::string& text) {
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || Get<uint64_t>(json, "number") == 0) return absl::DataLossError("is not a job's record");
-  JournalEntry entry{.number = Get<uint64_t>(json, "number"),
+  const uint64_t number = json.is_object() ? Get<uint64_t>(json, "number") : 0;
+  if (number == 0 || number == UINT64_MAX) return absl::DataLossError("is not a job's record");
+  JournalEntry entry{.number = number,
                      .record = {.run = Get<uint64_t>(json, "run"),
                                 .began_unix_ms = Get<int64_t>(json, "beganUnixMs"),
                                 .chiefs = Get<uint64_t>(json, "chiefs"),

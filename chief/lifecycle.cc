@@ -116,6 +116,7 @@ void Lifecycle::Tick() {
     Lost(*task, absl::StrFormat("no heartbeat for %.1f s", Seconds(chief_.turn.now - task->heard)));
   }
   UpdateTaskStates();
+  if (chief_.state != JobState::kCancelling) chief_.recovery.Tick();
   FailIfTooManySkips();
   CancelIfOutOfTime();
   chief_.assignment.Tick();

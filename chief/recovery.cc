@@ -34,8 +34,19 @@ bool Recovery::ReplacementsWait() const {
                      [this](const Task* task) { return !parts_.assignment.IsServer(task->incarnation); });
 }
 
+void Recovery::Tick() {
+  if (!expecting_ && !parts_.assignment.placed()) return;
+  const Duration patience = std::max(job_.timing.server_wait, timing_.dead_after);
+  // By name: who came in its place may have left again before the slices were its own.
+  for (const Task& task : parts_.members.tasks()) {
+    const Duration away = parts_.turn.now - task.heard;
+    if (task.role != TaskRole::kPs || task.alive() || away < patience) continue;
+    failure_ = absl::StrFormat("%s; nobody came in its place for %.0f s", last_words_[task.name], Seconds(away));
+    return;
+  }
+}
+
 void Recovery::Advance() {
-  if (expecting_ || parts_.assignment.placed()) FailIfGoneForTooLong();
   if (!parts_.assignment.placed()) return;
   if (!here()) parts_.rounds.GiveUp("a ps is gone");
   const bool busy = loading_ || parts_.rounds.active() || parts_.turn.now < next_load_;
@@ -74,16 +85,6 @@ void Recovery::Count(const Task& successor) {
   if (losses.count < kMostLosses) return;
   failure_ = absl::StrCat(losses.count, " processes in a row ended as ", successor.name,
                           " while no lease was committed. The first: ", losses.first);
-}
-
-void Recovery::FailIfGoneForTooLong() {
-  // By name: who came in its place may have left again before the slices were its own.
-  for (const Task& task : parts_.members.tasks()) {
-    const Duration away = parts_.turn.now - task.heard;
-    if (task.role != TaskRole::kPs || task.alive() || away < job_.timing.server_wait) continue;
-    failure_ = absl::StrFormat("%s; nobody came in its place for %.0f s", last_words_[task.name], Seconds(away));
-    return;
-  }
 }
 
 }  // namespace downpour

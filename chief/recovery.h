@@ -3,13 +3,15 @@
 //
 //   recovery.Expect();                               // the chief was started again, and all ps are to come back
 //   recovery.Lost(task, "it was started again");
+//   recovery.Tick();                                 // once it is known who was silent, and for how long
 //   recovery.Advance();                              // after each input
 //   if (recovery.here()) ...every ps that slices were given to is there...
 //
 // Order: a ps holds the only copy of its slices, so silence does not make it dead (protocol rule B11,
 //   schema/PROTOCOL.md): one that beats again goes on where it was. Its slices are placed anew once another process
 //   joined under its name, from checkpoints as they are read then, after a manifest that was being written.
-// Errors: failure(), with one sentence: a ps that is away for the job's timing.serverWait, or whose place is taken by one
+// Errors: failure(), with one sentence: a ps that is away for the job's timing.serverWait (and for
+//   dead_after), or whose place is taken by one
 //   process after the other while no lease is committed.
 // Tests: tests/unit/chief/chief_recovery_test.cc.
 #pragma once
@@ -49,6 +51,7 @@ class Recovery {
 
   void Expect();
   void Lost(const Task& server, const std::string& why);
+  void Tick();
   void Advance();
 
   // No slice's ps is gone.
@@ -64,7 +67,6 @@ class Recovery {
   bool ReplacementsWait() const;
   void Replace(const absl::Status& checkpoints_loaded);
   void Count(const Task& successor);
-  void FailIfGoneForTooLong();
 
   Parts parts_;
   const JobSpec& job_;

@@ -1,5 +1,6 @@
 #include "chief/sealed_copies.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"

@@ -58,12 +58,14 @@ void Startup::Judge() {
   const bool is_same = journal_.record().job == CanonicalJob(job_);
   if (is_same && journal_.record().ended == NameOf(JobState::kSucceeded)) {
     return Decline(kExitDone,
-                   "the job of this folder has succeeded: to train it further, raise training.epochs and add --resume");
+                   "the job of this folder has succeeded: to train it further, raise training.epochs and add --resume",
+                   /*over=*/true);
   }
   if (!resume_ && !outcome_.goes_on && !checkpoints_.empty()) {
     return Decline(kExitFailed,
                    "the job folder already holds checkpoints: add --resume to go on from them, or name another "
-                   "job folder to begin anew");
+                   "job folder to begin anew",
+                   /*over=*/is_same && journal_.found());
   }
   if (checkpoints_.valid().empty() && !checkpoints_.empty()) {
     return Refuse(kExitFailed,
@@ -142,9 +144,9 @@ void Startup::RefuseToWrite(const absl::Status& status) {
 
 void Startup::Refuse(int exit_code, std::string why) { then_({.exit_code = exit_code, .why = std::move(why)}); }
 
-// Where there is no journal, nobody knows that the job is over.
-void Startup::Decline(int exit_code, std::string why) {
-  then_({.exit_code = exit_code, .why = std::move(why), .over = journal_.found()});
+// `over`: this very job is, as its journal says. Who changed it means to go on, and its members are to wait for that.
+void Startup::Decline(int exit_code, std::string why, bool over) {
+  then_({.exit_code = exit_code, .why = std::move(why), .over = over});
 }
 
 }  // namespace downpour

@@ -55,7 +55,7 @@ class Startup {
   void Announce();
   void BeginJournal();
   void Refuse(int exit_code, std::string why);
-  void Decline(int exit_code, std::string why);
+  void Decline(int exit_code, std::string why, bool over);
   void RefuseToWrite(const absl::Status& status);
 
   Storage& storage_;

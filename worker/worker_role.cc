@@ -183,7 +183,8 @@ bool WorkerRole::Machine::TakeJob() {
     session_.End(1, absl::StrCat("the chief's job is not understood here: ", grid.status().message()), *out_);
     return false;
   }
-  if (!job_text_.empty() && !PlanDifferences(*job, job_).empty()) {
+  // Other files may hold other data: nobody has judged them yet, and what is held would go on with them.
+  if (!job_text_.empty() && (!PlanDifferences(*job, job_).empty() || job->data != job_.data)) {
     session_.End(1, "the chief now runs another job", *out_);
     return false;
   }

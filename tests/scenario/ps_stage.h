@@ -1,7 +1,7 @@
 // A ps that has joined, the test being its chief and its workers. The job is tiny_job.h's.
 //
 //   assign 0@1.1 1@1.1/checkpoint             drop                    (the chief no longer knows it)
-//   push lease=0 step=1 0@1.1                 welcome incarnation=11 [term=2] [epochs=3] [seed=9]
+//   push lease=0 step=1 0@1.1                 welcome incarnation=11 [term=2] [epochs=3] [seed=9] [images=FILE]
 //        [gradient=1|empty|nan|short] [from=1.1v3] [worker=5]
 //   probe lease=0 0@1.1                       show 0                  (what the slice holds)
 //   pull request=1 0@1.1 [have=1.1v3]         stats

@@ -61,7 +61,11 @@ class Reader {
   // How many bytes there are. Those of a plain file are not read.
   absl::StatusOr<uint64_t> SkipToEnd() {
     std::error_code error;
-    if (gzdirect(file_)) return std::filesystem::file_size(path_, error);
+    if (gzdirect(file_)) {
+      const uint64_t bytes = std::filesystem::file_size(path_, error);
+      if (error) return absl::UnavailableError(absl::StrCat(path_, ": ", error.message()));
+      return bytes;
+    }
     std::vector<uint8_t> some(kChunk);
     size_t got = kChunk;
     while (got == kChunk) {

@@ -143,6 +143,12 @@ TEST_F(ChiefRestartTest, APsThatDoesNotComeBackFailsTheJob) {
   EXPECT_THAT(error, HasSubstr("checkpoints/1-1"));
 }
 
+TEST_F(ChiefRestartTest, EvenWithoutPatienceAPsMayCallFirst) {
+  Restart(SmallJob({"timing.serverWait=0s"}));
+  cluster->RunToRunning();
+  EXPECT_EQ(cluster->role->state(), JobState::kRunning);
+}
+
 TEST_F(ChiefRestartTest, WhatTheJobHasCostIsNotForgotten) {
   cluster->Ask(cluster->worker[1], 1);
   cluster->worker[1].alive = false;
@@ -192,6 +198,19 @@ TEST_F(ChiefRestartTest, MembersHearOfAFailureFromTheNextChiefToo) {
   cluster->Wait(4s);
   EXPECT_EQ(cluster->exit()->code, 1);
   EXPECT_THAT(cluster->exit()->why, HasSubstr("--resume"));
+}
+
+// Whoever raised the epochs means to go on, and has only forgotten to say so: members wait for a chief that does.
+TEST_F(ChiefRestartTest, AChangedJobDoesNotSpeakOfTheEndOfTheOneBefore) {
+  TrainAndEvaluate();
+  cluster->Wait(500ms);
+  ASSERT_EQ(cluster->role->state(), JobState::kSucceeded);
+  Restart(SmallJob({"training.epochs=7"}));
+  cluster->Say(cluster->ps[0].control, cluster->ps[0].join);
+  EXPECT_THAT(cluster->Sent<JobEnd>(cluster->ps[0]), IsEmpty());
+  cluster->Wait(4s);
+  ASSERT_TRUE(cluster->exit().has_value());
+  EXPECT_EQ(cluster->exit()->code, 1);
 }
 
 TEST_F(ChiefRestartTest, AnotherPlanInThisFolderIsRefused) {

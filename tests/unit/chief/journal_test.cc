@@ -39,7 +39,10 @@ class JournalTest : public PartsFixture {
 };
 
 TEST_F(JournalTest, AnEntryComesBackAsItWas) {
-  JournalEntry entry{.number = 7, .record = journal.record(), .toll = {.workers_lost = 1, .failures = {}}};
+  JournalEntry entry{
+      .number = 7,
+      .record = journal.record(),
+      .toll = {.workers_lost = 1, .servers_lost = 2, .leases_handed_on = 3, .batches_recomputed = 4, .failures = {}}};
   entry.toll.failures.push_back({1700000000123, "ps-1", "no heartbeat for 5.0 s"});
   const auto read = DecodeEntry(EncodeEntry(entry));
   ASSERT_TRUE(read.ok()) << read.status();
@@ -47,7 +50,8 @@ TEST_F(JournalTest, AnEntryComesBackAsItWas) {
 }
 
 TEST_F(JournalTest, WhatNoChiefWroteIsRefusedAndFieldsOfOtherReleasesAreLeftOut) {
-  for (const char* text : {"", "{", "[]", "{}", R"({"number":0})", R"({"number":"1"})"}) {
+  for (const char* text : {"", "{", "[]", "{}", R"({"number":0})", R"({"number":"1"})", R"({"number":-1})",
+                           R"({"number":18446744073709551615})"}) {
     EXPECT_FALSE(DecodeEntry(text).ok()) << text;
   }
   const auto read = DecodeEntry(R"({"number":3,"job":7,"toll":[],"data":{},"failures":1,"later":{}})");
