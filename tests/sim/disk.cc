@@ -231,6 +231,7 @@ void Disk::Damage(const std::string& path) {
     default:
       seen_.erase(path);
       durable_.erase(path);
+      unsynced_.erase(path);
   }
 }
 

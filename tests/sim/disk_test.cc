@@ -106,6 +106,17 @@ TEST(Disk, WhatIsRemovedMaySurviveUntilItsFolderIsSynced) {
   EXPECT_FALSE(disk.MaySurvive("f"));
 }
 
+TEST(Disk, WhatDamageTookDoesNotComeBackWithItsFoldersSync) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    Disk disk(seed);
+    disk.Carry(Op(Kind::kWrite, "f", "x"));
+    disk.Damage("f");
+    const bool seen = disk.ReadSeen("f").ok();
+    disk.Carry(Op(Kind::kSyncDir, ""));
+    EXPECT_EQ(disk.MaySurvive("f"), seen) << seed;
+  }
+}
+
 TEST(Disk, ARenameMayLoseItsSourceAndNotReachItsTarget) {
   std::set<std::vector<std::string>> found;
   for (uint64_t seed = 0; seed < 200; ++seed) {
