@@ -240,6 +240,7 @@ exec sh -c "$SSH_ORIGINAL_COMMAND"
         self.assertEqual(list(self.folder.glob("h*/keys")), [])
 
 
+@unittest.skipUnless(shutil.which("ssh"), "ssh is not there: it is asked what a name stands for")
 class AddressTest(ProcessTest):
     def setUp(self):
         super().setUp()
