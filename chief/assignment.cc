@@ -23,9 +23,9 @@ std::vector<Payload> CutIntoFrames(const Payload& bytes) {
 }
 
 absl::Status CheckRecord(const Manifest::Record& record, const StorageDone& read) {
-  // Whatever kept it from being read, the disk may get over it.
-  if (!read.status.ok() && !absl::IsNotFound(read.status)) return absl::UnavailableError(Words(read.status));
-  if (!read.status.ok()) return read.status;
+  if (absl::IsNotFound(read.status)) return read.status;
+  // Whatever else kept it from being read, the disk may get over it.
+  if (!read.status.ok()) return absl::UnavailableError(Words(read.status));
   if (read.data.size() != record.bytes) {
     return absl::DataLossError(absl::StrCat("the file ends ", record.bytes - read.data.size(), " bytes too early"));
   }

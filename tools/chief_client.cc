@@ -11,6 +11,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/posix_keys.h"
 #include "schema/codec.h"
 #include "schema/host_port.h"
 #include "tools/tcp_probe.h"
@@ -37,6 +38,12 @@ absl::StatusOr<ChiefClient> ChiefClient::Dial(const std::string& endpoint, const
   absl::StatusOr<WatchedSocket> link = ConnectWatched(*context, endpoint, keys);
   if (!link.ok()) return link.status();
   return ChiefClient(endpoint, *std::move(context), std::move(link->socket), std::move(link->monitor), keys != nullptr);
+}
+
+absl::StatusOr<ChiefClient> ChiefClient::DialWithKeysIn(const std::string& folder, const std::string& endpoint) {
+  const absl::StatusOr<std::optional<KeyRing>> keys = KeysIn(folder, PeerRole::kClient);
+  if (!keys.ok()) return keys.status();
+  return Dial(endpoint, keys->has_value() ? &**keys : nullptr);
 }
 
 bool ChiefClient::TryAsk() { return channel_.Send("", Encode(StatusRequest{})) == ZmqChannel::Sending::kSent; }

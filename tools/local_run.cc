@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/posix_keys.h"
 #include "tools/human_units.h"
 #include "tools/job_folder.h"
 #include "tools/progress.h"
@@ -143,9 +142,7 @@ void LocalRun::LookForChief() {
   folder_->Drain();
   const std::optional<ChiefLocation> location = announcement_.Look();
   if (!location) return;
-  const absl::StatusOr<std::optional<KeyRing>> keys = KeysIn(cluster_.keys, PeerRole::kClient);
-  if (!keys.ok()) return GiveUp(std::string(keys.status().message()));
-  absl::StatusOr<ChiefClient> client = ChiefClient::Dial(location->endpoint, keys->has_value() ? &**keys : nullptr);
+  absl::StatusOr<ChiefClient> client = ChiefClient::DialWithKeysIn(cluster_.keys, location->endpoint);
   if (!client.ok()) return GiveUp(std::string(client.status().message()));
   chief_.emplace(*std::move(client));
   for (const std::string& task : MemberTasks(cluster_)) {

@@ -31,7 +31,8 @@ absl::Status NotOfTheCommandLine(const std::string& where, const absl::Status& s
 void AddSourceOptions(CLI::App& app, StatusSource* source) {
   CLI::Option* chief = app.add_option("--chief", source->chief, "Where the chief listens")->type_name("HOST:PORT");
   app.add_option("--job-dir", source->job_dir, "The job folder, which knows where its chief listens")->excludes(chief);
-  app.add_option("--keys", source->keys, "The folder of the cluster's keys (default: $DOWNPOUR_KEYS, else keys in the job folder)")
+  app.add_option("--keys", source->keys,
+                 "The folder of the cluster's keys (default: $DOWNPOUR_KEYS, else keys in the job folder)")
       ->type_name("DIR");
   app.callback([&app, source] {
     if (source->chief.empty() && source->job_dir.empty()) {
@@ -49,13 +50,6 @@ absl::StatusOr<Answer> StatusAsker::Ask() {
   return summary.ok() ? summary : answer;
 }
 
-absl::StatusOr<ChiefClient> StatusAsker::Dial(const std::string& endpoint) const {
-  const std::string folder = KeysFolder(source_.keys, source_.job_dir);
-  const absl::StatusOr<std::optional<KeyRing>> keys = KeysIn(folder, PeerRole::kClient);
-  if (!keys.ok()) return keys.status();
-  return ChiefClient::Dial(endpoint, keys->has_value() ? &**keys : nullptr);
-}
-
 absl::StatusOr<Answer> StatusAsker::AskChief() {
   std::string endpoint = source_.chief;
   std::optional<pid_t> pid;
@@ -67,7 +61,8 @@ absl::StatusOr<Answer> StatusAsker::AskChief() {
     pid = location->pid;
   }
   if (!chief_ || chief_->endpoint() != endpoint) {
-    absl::StatusOr<ChiefClient> client = Dial(endpoint);
+    absl::StatusOr<ChiefClient> client =
+        ChiefClient::DialWithKeysIn(KeysFolder(source_.keys, source_.job_dir), endpoint);
     if (!client.ok()) {
       return source_.chief.empty() ? NotOfTheCommandLine(source_.job_dir, client.status()) : client.status();
     }

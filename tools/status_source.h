@@ -37,14 +37,13 @@ class StatusAsker {
   explicit StatusAsker(StatusSource source) : source_(std::move(source)), job_dir_(source_.job_dir) {}
 
   // Errors: UNAVAILABLE with advice where no chief answers and no summary tells the end; FAILED_PRECONDITION where the
-  // chief refuses; PERMISSION_DENIED, NOT_FOUND and INVALID_ARGUMENT for a folder of keys (posix_keys.h); INVALID_ARGUMENT for an address in `source` that is none; DATA_LOSS for what the chief or the folder
-  // says and nobody can read.
+  // chief refuses; PERMISSION_DENIED, NOT_FOUND and INVALID_ARGUMENT for a folder of keys (posix_keys.h);
+  // INVALID_ARGUMENT for an address in `source` that is none; DATA_LOSS for what the chief or the folder says and nobody
+  // can read.
   absl::StatusOr<Answer> Ask();
 
  private:
   absl::StatusOr<Answer> AskChief();
-
-  absl::StatusOr<ChiefClient> Dial(const std::string& endpoint) const;
 
   const StatusSource source_;
   std::string job_dir_;  // empty: not known
