@@ -168,7 +168,7 @@ void Lifecycle::Reopen(const IntervalSet& finished) {
   const std::vector<LeaseId> reopened = chief_.ledger.Restrict(finished);
   if (reopened.empty()) return;
   uint64_t batches = 0;
-  for (const LeaseId lease : reopened) batches += chief_.ledger.plan().StepsOf(lease);
+  for (const LeaseId lease : reopened) batches += chief_.ledger.plan().BatchesOf(lease);
   chief_.journal.toll().batches_recomputed += batches;
   chief_.failures.Add("chief", absl::StrCat(reopened.size(), " leases are open again, since a slice lacks them: ",
                                             batches, " batches are computed again"));

@@ -43,13 +43,14 @@ struct Prepared {
   uint64_t train_examples = 0;
   uint64_t eval_examples = 0;
   uint64_t fingerprint = 0;
+  std::string arithmetic = {};  // for people: what is computed in what precision; may be empty
 };
 
 // One or several per TrainStep: slices leave as soon as their gradient is ready, the last one has `last`.
 struct Gradients {
-  SliceValues slices;  // mean over the batch; float32
+  SliceValues slices;  // mean over the step
   bool last = false;
-  double loss_sum = 0;  // over the batch, in the last one
+  double loss_sum = 0;  // over the step, in the last one
   uint64_t examples = 0;
 };
 

@@ -52,19 +52,29 @@ Plan::Plan(const JobSpec& job, uint64_t train_examples)
       examples_(train_examples),
       batch_size_(job.training.batch_size),
       lease_batches_(job.training.lease_batches),
+      push_every_(job.training.push_every),
       batches_(CeilDiv(train_examples, job.training.batch_size)),
       leases_(std::max<uint64_t>(1, CeilDiv(batches_, job.training.lease_batches))),
       epochs_(train_examples == 0 ? 0 : job.training.epochs) {}
 
 uint64_t Plan::FirstBatch(LeaseId lease) const { return ToNumber(lease) % leases_ * lease_batches_; }
 
-Step Plan::StepsOf(LeaseId lease) const {
-  CHECK(Contains(lease)) << ToNumber(lease);
-  return static_cast<Step>(std::min(lease_batches_, batches_ - FirstBatch(lease)));
+uint64_t Plan::FirstExample(LeaseId lease, Step step) const {
+  return (FirstBatch(lease) + (step - 1) * push_every_) * batch_size_;
 }
 
+uint64_t Plan::BatchesOf(LeaseId lease) const {
+  CHECK(Contains(lease)) << ToNumber(lease);
+  return std::min(lease_batches_, batches_ - FirstBatch(lease));
+}
+
+Step Plan::StepsOf(LeaseId lease) const { return static_cast<Step>(CeilDiv(BatchesOf(lease), push_every_)); }
+
+// Only an epoch's last lease may be short.
 uint64_t Plan::StepsBefore(uint64_t lease) const {
-  return lease / leases_ * batches_ + std::min(lease % leases_ * lease_batches_, batches_);
+  const uint64_t of_lease = CeilDiv(lease_batches_, push_every_);
+  const uint64_t of_last = CeilDiv(batches_ - (leases_ - 1) * lease_batches_, push_every_);
+  return lease / leases_ * ((leases_ - 1) * of_lease + of_last) + lease % leases_ * of_lease;
 }
 
 uint64_t Plan::ExamplesOf(LeaseId lease) const {
@@ -75,20 +85,20 @@ uint64_t Plan::ExamplesOf(LeaseId lease) const {
 
 uint64_t Plan::ExamplesOf(LeaseId lease, Step step) const {
   CHECK(step >= 1 && step <= StepsOf(lease)) << step;
-  const uint64_t first = (FirstBatch(lease) + step - 1) * batch_size_;
-  return std::min(batch_size_, examples_ - first);
+  const uint64_t in_step = push_every_ * batch_size_;
+  return std::min(in_step, ExamplesOf(lease) - (step - 1) * in_step);
 }
 
 void Plan::Examples(LeaseId lease, Step step, std::vector<uint64_t>* ids) const {
   const uint64_t count = ExamplesOf(lease, step);
-  const uint64_t first = (FirstBatch(lease) + step - 1) * batch_size_;
+  const uint64_t first = FirstExample(lease, step);
   const Permutation permutation(MixAll(seed_, kShuffleStream, EpochOf(lease)), examples_);
   ids->resize(count);
   for (uint64_t i = 0; i < count; ++i) (*ids)[i] = permutation(first + i);
 }
 
-uint64_t Plan::DrawSeed(LeaseId lease, Step step) const {
-  return MixAll(seed_, kDrawStream, ToNumber(lease), step);
+uint64_t Plan::DrawSeed(LeaseId lease, Step step, uint64_t batch) const {
+  return MixAll(seed_, kDrawStream, ToNumber(lease), step, batch);
 }
 
 }  // namespace downpour

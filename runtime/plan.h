@@ -1,11 +1,12 @@
 // The plan: which examples each (lease, step) holds, and every random draw of it, as pure functions of the job.
 //
 //   Plan plan(job, train_examples);
-//   plan.Examples(lease, step, &ids);     // the ids of that batch
+//   plan.Examples(lease, step, &ids);     // the ids of that step, batch after batch
 //
 // Order: an epoch is a seeded permutation of all examples, cut into batches of batchSize (the last one may be short)
-//   and those into leases of leaseBatches batches (the last one may be short). Leases of one epoch are numbered before
-//   those of the next. Nothing depends on who computes, or when.
+//   and those into leases of leaseBatches batches (the last one may be short). A step is pushEvery batches of its lease
+//   (the last one may be fewer). Leases of one epoch are numbered before those of the next. Nothing depends on who
+//   computes, or when.
 // Cost: O(1) memory: the permutation is a Feistel network with cycle walking (Black and Rogaway 2002), not a table.
 #pragma once
 
@@ -26,26 +27,31 @@ class Plan {
   uint64_t batches_per_epoch() const { return batches_; }
   uint64_t leases_per_epoch() const { return leases_; }
   uint64_t total_leases() const { return leases_ * epochs_; }
-  uint64_t total_steps() const { return batches_ * epochs_; }
+  uint64_t steps_per_epoch() const { return StepsBefore(leases_); }
+  uint64_t total_steps() const { return StepsBefore(total_leases()); }
 
   bool Contains(LeaseId lease) const { return ToNumber(lease) < total_leases(); }
   uint64_t EpochOf(LeaseId lease) const { return ToNumber(lease) / leases_; }
-  Step StepsOf(LeaseId lease) const;               // CHECKs Contains(lease)
-  uint64_t StepsBefore(uint64_t lease) const;      // of all leases with lower numbers; lease <= total_leases()
-  uint64_t ExamplesOf(LeaseId lease) const;        // over all its steps
+  uint64_t BatchesOf(LeaseId lease) const;     // CHECKs Contains(lease), as do those below
+  Step StepsOf(LeaseId lease) const;
+  uint64_t StepsBefore(uint64_t lease) const;  // of all leases with lower numbers; lease <= total_leases()
+  uint64_t ExamplesOf(LeaseId lease) const;    // over all its steps
   uint64_t ExamplesOf(LeaseId lease, Step step) const;
 
-  // Replaces *ids by the examples of the batch, in order. 1 <= step <= StepsOf(lease).
+  // Replaces *ids by the examples of the step, in order; each batchSize of them are a batch. 1 <= step <=
+  // StepsOf(lease).
   void Examples(LeaseId lease, Step step, std::vector<uint64_t>* ids) const;
-  // The seed of every other draw (dropout) of that batch.
-  uint64_t DrawSeed(LeaseId lease, Step step) const;
+  // The seed of every other draw (dropout) of the step's batch of that number, from 0.
+  uint64_t DrawSeed(LeaseId lease, Step step, uint64_t batch) const;
 
  private:
-  uint64_t FirstBatch(LeaseId lease) const;  // within its epoch
+  uint64_t FirstBatch(LeaseId lease) const;               // within its epoch
+  uint64_t FirstExample(LeaseId lease, Step step) const;  // within its epoch's order
   uint64_t seed_ = 0;
   uint64_t examples_ = 0;
   uint64_t batch_size_ = 1;
   uint64_t lease_batches_ = 1;
+  uint64_t push_every_ = 1;
   uint64_t batches_ = 0;
   uint64_t leases_ = 1;
   uint64_t epochs_ = 0;

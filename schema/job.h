@@ -74,14 +74,22 @@ int SlotCount(OptimizerKind kind);
 
 enum class Consistency { kAsync, kSsp, kSync };
 
+// What devices that are faster at less may round the factors of matrix products to.
+enum class ProductPrecision { kFp32, kTf32, kBf16 };
+// What numbers of gradients and parameters are on their way between worker and ps.
+enum class WireFormat { kFp32, kBf16 };
+
 struct TrainingSpec {
   Consistency consistency = Consistency::kAsync;  // only async is accepted so far
   int replicas = 1;                               // only 1 is accepted so far
   int64_t batch_size = 64;
   int64_t epochs = 1;
   int64_t lease_batches = 16;         // batches of one lease, see runtime/plan.h
+  int64_t push_every = 1;             // batches of one step; at most lease_batches
   int64_t evaluate_every_epochs = 1;  // 0: only at the end
   int64_t max_skipped_pushes = 100;   // pushes that were not finite, over all slices, before the job fails
+  ProductPrecision precision = ProductPrecision::kFp32;
+  WireFormat wire = WireFormat::kFp32;
   OptimizerSpec optimizer;
   bool operator==(const TrainingSpec&) const = default;
 };

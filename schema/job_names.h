@@ -26,6 +26,9 @@ inline constexpr Named<OptimizerKind> kOptimizers[] = {
     {OptimizerKind::kSgd, "sgd"}, {OptimizerKind::kMomentum, "momentum"}, {OptimizerKind::kAdam, "adam"}};
 inline constexpr Named<Consistency> kConsistencies[] = {
     {Consistency::kAsync, "async"}, {Consistency::kSsp, "ssp"}, {Consistency::kSync, "sync"}};
+inline constexpr Named<ProductPrecision> kPrecisions[] = {
+    {ProductPrecision::kFp32, "fp32"}, {ProductPrecision::kTf32, "tf32"}, {ProductPrecision::kBf16, "bf16"}};
+inline constexpr Named<WireFormat> kWireFormats[] = {{WireFormat::kFp32, "fp32"}, {WireFormat::kBf16, "bf16"}};
 inline constexpr Named<CheckpointVia> kCheckpointVias[] = {{CheckpointVia::kChief, "chief"},
                                                            {CheckpointVia::kShared, "shared"}};
 

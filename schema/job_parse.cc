@@ -90,8 +90,16 @@ void ReadTraining(const YamlNode& node, JobErrors& errors, TrainingSpec* trainin
   reader.Integer("batchSize", 1, int64_t{1} << 20, &training->batch_size);
   reader.Integer("epochs", 1, 1'000'000, &training->epochs);
   reader.Integer("leaseBatches", 1, int64_t{1} << 20, &training->lease_batches);
+  if (reader.Integer("pushEvery", 1, int64_t{1} << 20, &training->push_every) &&
+      training->push_every > training->lease_batches) {
+    reader.Fail(*node.Find("pushEvery"), "pushEvery",
+                absl::StrCat("a push holds batches of one lease, which has ", training->lease_batches,
+                             "; take that at most, or raise leaseBatches"));
+  }
   reader.Integer("evaluateEveryEpochs", 0, 1'000'000, &training->evaluate_every_epochs);
   reader.Integer("maxSkippedPushes", 0, kMostCount, &training->max_skipped_pushes);
+  reader.Choice("precision", kPrecisions, &training->precision);
+  reader.Choice("wire", kWireFormats, &training->wire);
   ReadOptimizer(Section(reader, "optimizer"), errors, &training->optimizer);
   reader.Finish();
 }

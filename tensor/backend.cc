@@ -40,7 +40,9 @@ absl::Status Check(const char* operation, bool fits, const Views&... views) {
 bool LabelsFit(ConstMatrix outputs, absl::Span<const int32_t> labels) {
   return static_cast<int64_t>(labels.size()) == outputs.rows && (outputs.rows == 0 || outputs.cols > 0);
 }
-bool GradientFits(ConstMatrix outputs, Matrix gradient) { return gradient.rows == 0 || SameShape(outputs, gradient); }
+bool GradientFits(ConstMatrix outputs, int64_t examples, Matrix gradient) {
+  return gradient.rows == 0 || (SameShape(outputs, gradient) && examples > 0);
+}
 
 }  // namespace
 
@@ -88,11 +90,11 @@ absl::Status Backend::AddBiasActivate(absl::Span<const float> bias, std::optiona
   return DoAddBiasActivate(bias.data(), *f, x);
 }
 
-absl::Status Backend::SumRows(ConstMatrix x, absl::Span<float> sums) {
+absl::Status Backend::SumRows(ConstMatrix x, float beta, absl::Span<float> sums) {
   const Matrix row = AsRow(sums);
   absl::Status status = Check("sum rows", row.cols == x.cols, x, row);
   if (!status.ok() || sums.empty()) return status;
-  return DoSumRows(x, sums.data());
+  return DoSumRows(x, beta, sums.data());
 }
 
 absl::Status Backend::Activate(ActivationFunction f, ConstMatrix x, Matrix y) {
@@ -128,20 +130,20 @@ absl::Status Backend::Accumulate(ConstMatrix from, Matrix to) {
   return DoAccumulate(from, to);
 }
 
-absl::Status Backend::SoftmaxCrossEntropy(ConstMatrix logits, absl::Span<const int32_t> labels, Matrix d_logits,
-                                          BatchTotals* totals) {
-  absl::Status status = Check("softmax cross-entropy", LabelsFit(logits, labels) && GradientFits(logits, d_logits),
-                              logits, AsColumn(labels), d_logits);
+absl::Status Backend::SoftmaxCrossEntropy(ConstMatrix logits, absl::Span<const int32_t> labels, int64_t examples,
+                                          Matrix d_logits, BatchTotals* totals) {
+  const bool fits = LabelsFit(logits, labels) && GradientFits(logits, examples, d_logits);
+  absl::Status status = Check("softmax cross-entropy", fits, logits, AsColumn(labels), d_logits);
   if (!status.ok() || logits.rows == 0) return status;
-  return DoSoftmaxCrossEntropy(logits, labels.data(), d_logits, totals);
+  return DoSoftmaxCrossEntropy(logits, labels.data(), examples, d_logits, totals);
 }
 
-absl::Status Backend::MeanSquaredError(ConstMatrix outputs, ConstMatrix targets, Matrix d_outputs,
+absl::Status Backend::MeanSquaredError(ConstMatrix outputs, ConstMatrix targets, int64_t examples, Matrix d_outputs,
                                        BatchTotals* totals) {
-  absl::Status status = Check("mean squared error", SameShape(outputs, targets) && GradientFits(outputs, d_outputs),
-                              outputs, targets, d_outputs);
+  const bool fits = SameShape(outputs, targets) && GradientFits(outputs, examples, d_outputs);
+  absl::Status status = Check("mean squared error", fits, outputs, targets, d_outputs);
   if (!status.ok() || outputs.elements() == 0) return status;
-  return DoMeanSquaredError(outputs, targets, d_outputs, totals);
+  return DoMeanSquaredError(outputs, targets, examples, d_outputs, totals);
 }
 
 absl::Status Backend::CountCorrect(ConstMatrix outputs, absl::Span<const int32_t> labels, BatchTotals* totals) {

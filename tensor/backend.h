@@ -61,9 +61,11 @@ class Backend {
   virtual bool memory_is_host() const = 0;  // views may point to any host memory, and results are there at once
   // Bytes that Allocate could still give; none where nobody knows: on the host.
   virtual std::optional<uint64_t> free_memory() const { return std::nullopt; }
-  // From here on. A backend without faster units for less computes in fp32 whatever is asked for; one that has them may
-  // keep a rounded copy of half the size beside each matrix that products read.
-  void UsePrecision(Precision precision) { precision_ = precision; }
+  // Whether it has faster units for products of less than fp32.
+  virtual bool rounds_products() const = 0;
+  // From here on; without such units it stays fp32. With bf16 a rounded copy of half the size may lie beside each matrix
+  // that products read.
+  void UsePrecision(Precision precision) { precision_ = rounds_products() ? precision : Precision::kFp32; }
   Precision precision() const { return precision_; }
 
   absl::StatusOr<Buffer> Allocate(size_t bytes);
@@ -85,8 +87,8 @@ class Backend {
   absl::Status AddBias(absl::Span<const float> bias, Matrix x);
   // Every row of x = f(row + bias); without `f` the same as AddBias.
   absl::Status AddBiasActivate(absl::Span<const float> bias, std::optional<ActivationFunction> f, Matrix x);
-  // sums = the sum of x's rows.
-  absl::Status SumRows(ConstMatrix x, absl::Span<float> sums);
+  // sums = the sum of x's rows + beta sums; sums is not read where beta is 0.
+  absl::Status SumRows(ConstMatrix x, float beta, absl::Span<float> sums);
 
   // y = f(x). NaN stays NaN, so that a diverged model is seen.
   absl::Status Activate(ActivationFunction f, ConstMatrix x, Matrix y);
@@ -99,13 +101,14 @@ class Backend {
   absl::Status Copy(ConstMatrix from, Matrix to);
   absl::Status Accumulate(ConstMatrix from, Matrix to);  // to += from
 
-  // totals->loss += the sum over rows of -log softmax(logits)[label]. d_logits = its gradient divided by rows, that is:
-  // of the batch's mean; an empty view (no rows) where only the loss is wanted. Labels lie in [0, cols): the caller's
-  // promise, since they may lie in a device's memory.
-  absl::Status SoftmaxCrossEntropy(ConstMatrix logits, absl::Span<const int32_t> labels, Matrix d_logits,
-                                   BatchTotals* totals);
+  // totals->loss += the sum over rows of -log softmax(logits)[label]. d_logits = its gradient divided by `examples`, over
+  // which the caller takes the mean: these rows, and maybe those of other batches; an empty view (no rows) where only
+  // the loss is wanted. Labels lie in [0, cols): the caller's promise, since they may lie in a device's memory.
+  absl::Status SoftmaxCrossEntropy(ConstMatrix logits, absl::Span<const int32_t> labels, int64_t examples,
+                                   Matrix d_logits, BatchTotals* totals);
   // totals->loss += the sum over rows of the mean of (outputs - targets)^2; d_outputs as above.
-  absl::Status MeanSquaredError(ConstMatrix outputs, ConstMatrix targets, Matrix d_outputs, BatchTotals* totals);
+  absl::Status MeanSquaredError(ConstMatrix outputs, ConstMatrix targets, int64_t examples, Matrix d_outputs,
+                                BatchTotals* totals);
   // totals->correct += the rows whose largest element (the first of equals) stands at their label; of a single column:
   // whose element lies within a half of the label.
   absl::Status CountCorrect(ConstMatrix outputs, absl::Span<const int32_t> labels, BatchTotals* totals);
@@ -118,15 +121,15 @@ class Backend {
   virtual absl::Status DoGemm(Transpose op_a, Transpose op_b, ConstMatrix a, ConstMatrix b, float beta, Matrix c) = 0;
   virtual absl::Status DoAddBias(const float* bias, Matrix x) = 0;
   virtual absl::Status DoAddBiasActivate(const float* bias, ActivationFunction f, Matrix x) = 0;
-  virtual absl::Status DoSumRows(ConstMatrix x, float* sums) = 0;
+  virtual absl::Status DoSumRows(ConstMatrix x, float beta, float* sums) = 0;
   virtual absl::Status DoActivate(ActivationFunction f, ConstMatrix x, Matrix y) = 0;
   virtual absl::Status DoActivateBackward(ActivationFunction f, ConstMatrix y, ConstMatrix dy, Matrix dx) = 0;
   virtual absl::Status DoDropout(DropoutMask mask, ConstMatrix x, Matrix y) = 0;
   virtual absl::Status DoCopy(ConstMatrix from, Matrix to) = 0;
   virtual absl::Status DoAccumulate(ConstMatrix from, Matrix to) = 0;
-  virtual absl::Status DoSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, Matrix d_logits,
-                                             BatchTotals* totals) = 0;
-  virtual absl::Status DoMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, Matrix d_outputs,
+  virtual absl::Status DoSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, int64_t examples,
+                                             Matrix d_logits, BatchTotals* totals) = 0;
+  virtual absl::Status DoMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, int64_t examples, Matrix d_outputs,
                                           BatchTotals* totals) = 0;
   virtual absl::Status DoCountCorrect(ConstMatrix outputs, const int32_t* labels, BatchTotals* totals) = 0;
 

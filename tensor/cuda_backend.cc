@@ -32,6 +32,7 @@ class CudaBackend final : public Backend {
 
   std::string name() const override { return name_; }
   bool memory_is_host() const override { return false; }
+  bool rounds_products() const override { return true; }
   std::optional<uint64_t> free_memory() const override;
 
   absl::Status Upload(const void* host, size_t bytes, void* to) override;
@@ -47,15 +48,15 @@ class CudaBackend final : public Backend {
   absl::Status DoGemm(Transpose op_a, Transpose op_b, ConstMatrix a, ConstMatrix b, float beta, Matrix c) override;
   absl::Status DoAddBias(const float* bias, Matrix x) override;
   absl::Status DoAddBiasActivate(const float* bias, ActivationFunction f, Matrix x) override;
-  absl::Status DoSumRows(ConstMatrix x, float* sums) override;
+  absl::Status DoSumRows(ConstMatrix x, float beta, float* sums) override;
   absl::Status DoActivate(ActivationFunction f, ConstMatrix x, Matrix y) override;
   absl::Status DoActivateBackward(ActivationFunction f, ConstMatrix y, ConstMatrix dy, Matrix dx) override;
   absl::Status DoDropout(DropoutMask mask, ConstMatrix x, Matrix y) override;
   absl::Status DoCopy(ConstMatrix from, Matrix to) override;
   absl::Status DoAccumulate(ConstMatrix from, Matrix to) override;
-  absl::Status DoSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, Matrix d_logits,
+  absl::Status DoSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, int64_t examples, Matrix d_logits,
                                      BatchTotals* totals) override;
-  absl::Status DoMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, Matrix d_outputs,
+  absl::Status DoMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, int64_t examples, Matrix d_outputs,
                                   BatchTotals* totals) override;
   absl::Status DoCountCorrect(ConstMatrix outputs, const int32_t* labels, BatchTotals* totals) override;
 
@@ -307,9 +308,9 @@ absl::Status CudaBackend::DoAddBiasActivate(const float* bias, ActivationFunctio
   return absl::OkStatus();
 }
 
-absl::Status CudaBackend::DoSumRows(ConstMatrix x, float* sums) {
+absl::Status CudaBackend::DoSumRows(ConstMatrix x, float beta, float* sums) {
   if (absl::Status status = Use({x.data}, {sums}); !status.ok()) return status;
-  CUDA_TRY(CudaSumRows(compute_.get(), x, sums));
+  CUDA_TRY(CudaSumRows(compute_.get(), x, beta, sums));
   return absl::OkStatus();
 }
 
@@ -355,22 +356,22 @@ absl::StatusOr<double*> CudaBackend::RowLosses(int64_t rows) {
   return static_cast<double*>(row_losses_.get());
 }
 
-absl::Status CudaBackend::DoSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, Matrix d_logits,
-                                                BatchTotals* totals) {
+absl::Status CudaBackend::DoSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, int64_t examples,
+                                                Matrix d_logits, BatchTotals* totals) {
   if (absl::Status status = Use({logits.data, labels}, {d_logits.data, totals}); !status.ok()) return status;
   const auto losses = RowLosses(logits.rows);
   if (!losses.ok()) return losses.status();
-  CUDA_TRY(CudaSoftmaxCrossEntropy(compute_.get(), logits, labels, d_logits, *losses));
+  CUDA_TRY(CudaSoftmaxCrossEntropy(compute_.get(), logits, labels, examples, d_logits, *losses));
   CUDA_TRY(CudaAddLosses(compute_.get(), *losses, logits.rows, totals));
   return absl::OkStatus();
 }
 
-absl::Status CudaBackend::DoMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, Matrix d_outputs,
-                                             BatchTotals* totals) {
+absl::Status CudaBackend::DoMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, int64_t examples,
+                                             Matrix d_outputs, BatchTotals* totals) {
   if (absl::Status status = Use({outputs.data, targets.data}, {d_outputs.data, totals}); !status.ok()) return status;
   const auto losses = RowLosses(outputs.rows);
   if (!losses.ok()) return losses.status();
-  CUDA_TRY(CudaMeanSquaredError(compute_.get(), outputs, targets, d_outputs, *losses));
+  CUDA_TRY(CudaMeanSquaredError(compute_.get(), outputs, targets, examples, d_outputs, *losses));
   CUDA_TRY(CudaAddLosses(compute_.get(), *losses, outputs.rows, totals));
   return absl::OkStatus();
 }

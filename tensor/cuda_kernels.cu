@@ -2,6 +2,7 @@
 
 #include "tensor/cuda_kernels.h"
 #include "tensor/cuda_map.cuh"
+#include "tensor/threefry.h"
 
 namespace downpour {
 namespace {
@@ -97,35 +98,20 @@ __global__ void Bf16Kernel(const float* from, int64_t count, __nv_bfloat16* to) 
 
 // ---- Dropout --------------------------------------------------------------------------------------------------------
 
-template <int kRotate>
-__device__ void ThreefryRound(uint32_t& x0, uint32_t& x1) {
-  x0 += x1;
-  x1 = __funnelshift_l(x1, x1, kRotate) ^ x0;
-}
-
-// Counter (x0, x1) to two random words, in place. The rotations and the parity constant are the paper's.
+// Counter (x0, x1) to two random words, in place.
 __device__ void Threefry(uint64_t seed, uint32_t& x0, uint32_t& x1) {
-  const uint32_t low = static_cast<uint32_t>(seed), high = static_cast<uint32_t>(seed >> 32);
-  const uint32_t key[3] = {low, high, low ^ high ^ 0x1BD11BDAu};
-  x0 += key[0];
-  x1 += key[1];
+  const ThreefryKey words(seed);
+  x0 += words.key[0];
+  x1 += words.key[1];
 #pragma unroll
-  for (uint32_t fours = 1; fours <= 3; ++fours) {
-    if (fours % 2 == 1) {
-      ThreefryRound<13>(x0, x1);
-      ThreefryRound<15>(x0, x1);
-      ThreefryRound<26>(x0, x1);
-      ThreefryRound<6>(x0, x1);
-    } else {
-      ThreefryRound<17>(x0, x1);
-      ThreefryRound<29>(x0, x1);
-      ThreefryRound<16>(x0, x1);
-      ThreefryRound<24>(x0, x1);
-    }
-    x0 += key[fours % 3];
-    x1 += key[(fours + 1) % 3] + fours;
+  for (int round = 0; round < kThreefryRounds; ++round) {
+    x0 += x1;
+    x1 = __funnelshift_l(x1, x1, ThreefryRotation(round)) ^ x0;
+    if (round % 4 < 3) continue;
+    const uint32_t fours = (round + 1) / 4;
+    x0 += words.key[fours % 3];
+    x1 += words.key[(fours + 1) % 3] + fours;
   }
-  ThreefryRound<17>(x0, x1);
 }
 
 __global__ void DropoutKernel(uint64_t seed, uint32_t threshold, float scale, ConstMatrix x, Matrix y) {
@@ -144,7 +130,7 @@ __global__ void DropoutKernel(uint64_t seed, uint32_t threshold, float scale, Co
 
 // Blocks of kWarp columns; the block's warps take turns with the rows.
 constexpr int kSumWarps = 16;
-__global__ void SumRowsKernel(ConstMatrix x, float* sums) {
+__global__ void SumRowsKernel(ConstMatrix x, float beta, float* sums) {
   __shared__ float partial[kSumWarps][kWarp];
   const int64_t c = int64_t{blockIdx.x} * kWarp + threadIdx.x;
   float sum = 0;
@@ -156,7 +142,7 @@ __global__ void SumRowsKernel(ConstMatrix x, float* sums) {
   __syncthreads();
   if (threadIdx.y > 0 || c >= x.cols) return;
   for (int i = 1; i < kSumWarps; ++i) sum += partial[i][threadIdx.x];
-  sums[c] = sum;
+  sums[c] = beta == 0 ? sum : beta * sums[c] + sum;
 }
 
 template <class T, class Combine>
@@ -169,7 +155,8 @@ __device__ T ReduceWarp(T value, const Combine& combine) {
 
 __device__ int64_t RowOfWarp() { return int64_t{blockIdx.x} * kRowsPerBlock + threadIdx.x / kWarp; }
 
-__global__ void SoftmaxKernel(ConstMatrix logits, const int32_t* labels, Matrix d_logits, double* row_losses) {
+__global__ void SoftmaxKernel(ConstMatrix logits, const int32_t* labels, float scale, Matrix d_logits,
+                              double* row_losses) {
   const int64_t r = RowOfWarp();
   const int lane = threadIdx.x % kWarp;
   if (r >= logits.rows) return;  // the whole warp
@@ -184,7 +171,6 @@ __global__ void SoftmaxKernel(ConstMatrix logits, const int32_t* labels, Matrix 
   if (lane == 0) row_losses[r] = log(double{sum}) - (double{at_label} - double{largest});
   if (d_logits.rows == 0) return;
   __syncwarp();  // in place: every lane has read its at_label
-  const float scale = 1.0f / static_cast<float>(logits.rows);
   const float share = scale / sum;
   for (int64_t c = lane; c < logits.cols; c += kWarp) {
     const float gradient = expf(x[c] - largest) * share;
@@ -258,9 +244,9 @@ cudaError_t CudaAddBias(cudaStream_t stream, const float* bias, Matrix x) {
 cudaError_t CudaAddBiasActivate(cudaStream_t stream, const float* bias, ActivationFunction f, Matrix x) {
   return With(f, [&](auto function) { return AddBiasThen(stream, function, bias, x); });
 }
-cudaError_t CudaSumRows(cudaStream_t stream, ConstMatrix x, float* sums) {
+cudaError_t CudaSumRows(cudaStream_t stream, ConstMatrix x, float beta, float* sums) {
   const unsigned blocks = static_cast<unsigned>((x.cols + kWarp - 1) / kWarp);
-  SumRowsKernel<<<blocks, dim3(kWarp, kSumWarps), 0, stream>>>(x, sums);
+  SumRowsKernel<<<blocks, dim3(kWarp, kSumWarps), 0, stream>>>(x, beta, sums);
   return cudaGetLastError();
 }
 cudaError_t CudaActivate(cudaStream_t stream, ActivationFunction f, ConstMatrix x, Matrix y) {
@@ -282,14 +268,15 @@ cudaError_t CudaAccumulate(cudaStream_t stream, ConstMatrix from, Matrix to) {
   return Map(stream, Sum(), to, from, ConstMatrix(to));
 }
 
-cudaError_t CudaSoftmaxCrossEntropy(cudaStream_t stream, ConstMatrix logits, const int32_t* labels, Matrix d_logits,
-                                    double* row_losses) {
-  SoftmaxKernel<<<BlocksOfRows(logits.rows), kMapThreads, 0, stream>>>(logits, labels, d_logits, row_losses);
+cudaError_t CudaSoftmaxCrossEntropy(cudaStream_t stream, ConstMatrix logits, const int32_t* labels, int64_t examples,
+                                    Matrix d_logits, double* row_losses) {
+  const float scale = 1.0f / static_cast<float>(examples);
+  SoftmaxKernel<<<BlocksOfRows(logits.rows), kMapThreads, 0, stream>>>(logits, labels, scale, d_logits, row_losses);
   return cudaGetLastError();
 }
-cudaError_t CudaMeanSquaredError(cudaStream_t stream, ConstMatrix outputs, ConstMatrix targets, Matrix d_outputs,
-                                 double* row_losses) {
-  const double elements = static_cast<double>(outputs.cols) * static_cast<double>(outputs.rows);
+cudaError_t CudaMeanSquaredError(cudaStream_t stream, ConstMatrix outputs, ConstMatrix targets, int64_t examples,
+                                 Matrix d_outputs, double* row_losses) {
+  const double elements = static_cast<double>(outputs.cols) * static_cast<double>(examples);
   SquaredErrorKernel<<<BlocksOfRows(outputs.rows), kMapThreads, 0, stream>>>(
       outputs, targets, d_outputs, static_cast<float>(2 / elements), row_losses);
   return cudaGetLastError();

@@ -17,7 +17,7 @@ namespace downpour {
 
 cudaError_t CudaAddBias(cudaStream_t stream, const float* bias, Matrix x);
 cudaError_t CudaAddBiasActivate(cudaStream_t stream, const float* bias, ActivationFunction f, Matrix x);
-cudaError_t CudaSumRows(cudaStream_t stream, ConstMatrix x, float* sums);
+cudaError_t CudaSumRows(cudaStream_t stream, ConstMatrix x, float beta, float* sums);
 cudaError_t CudaActivate(cudaStream_t stream, ActivationFunction f, ConstMatrix x, Matrix y);
 cudaError_t CudaActivateBackward(cudaStream_t stream, ActivationFunction f, ConstMatrix y, ConstMatrix dy, Matrix dx);
 cudaError_t CudaDropout(cudaStream_t stream, DropoutMask mask, ConstMatrix x, Matrix y);
@@ -25,10 +25,10 @@ cudaError_t CudaCopy(cudaStream_t stream, ConstMatrix from, Matrix to);
 cudaError_t CudaAccumulate(cudaStream_t stream, ConstMatrix from, Matrix to);
 
 // row_losses: one number per row, to be summed by CudaAddLosses.
-cudaError_t CudaSoftmaxCrossEntropy(cudaStream_t stream, ConstMatrix logits, const int32_t* labels, Matrix d_logits,
-                                    double* row_losses);
-cudaError_t CudaMeanSquaredError(cudaStream_t stream, ConstMatrix outputs, ConstMatrix targets, Matrix d_outputs,
-                                 double* row_losses);
+cudaError_t CudaSoftmaxCrossEntropy(cudaStream_t stream, ConstMatrix logits, const int32_t* labels, int64_t examples,
+                                    Matrix d_logits, double* row_losses);
+cudaError_t CudaMeanSquaredError(cudaStream_t stream, ConstMatrix outputs, ConstMatrix targets, int64_t examples,
+                                 Matrix d_outputs, double* row_losses);
 cudaError_t CudaAddLosses(cudaStream_t stream, const double* row_losses, int64_t rows, BatchTotals* totals);
 cudaError_t CudaCountCorrect(cudaStream_t stream, ConstMatrix outputs, const int32_t* labels, BatchTotals* totals);
 

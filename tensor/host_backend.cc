@@ -35,6 +35,7 @@ class HostBackend final : public Backend {
                         ")");
   }
   bool memory_is_host() const override { return true; }
+  bool rounds_products() const override { return false; }
 
   absl::Status Upload(const void* host, size_t bytes, void* to) override {
     if (bytes > 0) std::memcpy(to, host, bytes);
@@ -80,8 +81,8 @@ class HostBackend final : public Backend {
     HostActivate(f, x, x);
     return absl::OkStatus();
   }
-  absl::Status DoSumRows(ConstMatrix x, float* sums) override {
-    HostSumRows(x, sums);
+  absl::Status DoSumRows(ConstMatrix x, float beta, float* sums) override {
+    HostSumRows(x, beta, sums);
     return absl::OkStatus();
   }
   absl::Status DoActivate(ActivationFunction f, ConstMatrix x, Matrix y) override {
@@ -104,14 +105,14 @@ class HostBackend final : public Backend {
     HostAccumulate(from, to);
     return absl::OkStatus();
   }
-  absl::Status DoSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, Matrix d_logits,
+  absl::Status DoSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, int64_t examples, Matrix d_logits,
                                      BatchTotals* totals) override {
-    totals->loss += HostSoftmaxCrossEntropy(logits, labels, d_logits);
+    totals->loss += HostSoftmaxCrossEntropy(logits, labels, examples, d_logits);
     return absl::OkStatus();
   }
-  absl::Status DoMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, Matrix d_outputs,
+  absl::Status DoMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, int64_t examples, Matrix d_outputs,
                                   BatchTotals* totals) override {
-    totals->loss += HostMeanSquaredError(outputs, targets, d_outputs);
+    totals->loss += HostMeanSquaredError(outputs, targets, examples, d_outputs);
     return absl::OkStatus();
   }
   absl::Status DoCountCorrect(ConstMatrix outputs, const int32_t* labels, BatchTotals* totals) override {

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <cstddef>
 
+#include "tensor/threefry.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tensor/host_kernels.cc"
 // foreach_target.h comes first: it includes this file once per target.
@@ -70,9 +72,9 @@ void AddBias(const float* bias, Matrix x) {
   }
 }
 
-void SumRows(ConstMatrix x, float* sums) {
+void SumRows(ConstMatrix x, float beta, float* sums) {
   ForEachVector(x.cols, [=](auto d, int64_t i) HWY_ATTR {
-    auto sum = hn::Zero(d);
+    auto sum = beta == 0 ? hn::Zero(d) : hn::Mul(hn::Set(d, beta), hn::LoadU(d, sums + i));
     for (int64_t r = 0; r < x.rows; ++r) sum = hn::Add(sum, hn::LoadU(d, x.row(r) + i));
     hn::StoreU(sum, d, sums + i);
   });
@@ -114,35 +116,26 @@ void ActivateBackward(ActivationFunction f, ConstMatrix y, ConstMatrix dy, Matri
   }
 }
 
-template <int kRotate, class V>
-HWY_INLINE void ThreefryRound(V& x0, V& x1) {
+// Counter (x0, x1) to two random words, in place.
+template <int kRound = 0, class D, class V>
+HWY_INLINE void ThreefryRounds(D d, const V (&key)[3], V& x0, V& x1) {
   x0 = hn::Add(x0, x1);
-  x1 = hn::Xor(hn::RotateRight<32 - kRotate>(x1), x0);
+  x1 = hn::Xor(hn::RotateRight<32 - ThreefryRotation(kRound)>(x1), x0);
+  if constexpr (kRound % 4 == 3) {
+    constexpr uint32_t kFours = (kRound + 1) / 4;
+    x0 = hn::Add(x0, key[kFours % 3]);
+    x1 = hn::Add(x1, hn::Add(key[(kFours + 1) % 3], hn::Set(d, kFours)));
+  }
+  if constexpr (kRound + 1 < kThreefryRounds) ThreefryRounds<kRound + 1>(d, key, x0, x1);
 }
 
-// Counter (x0, x1) to two random words, in place. The rotations and the parity constant are the paper's.
 template <class D, class V>
 HWY_INLINE void Threefry(D d, uint64_t seed, V& x0, V& x1) {
-  const uint32_t low = static_cast<uint32_t>(seed), high = static_cast<uint32_t>(seed >> 32);
-  const V key[3] = {hn::Set(d, low), hn::Set(d, high), hn::Set(d, low ^ high ^ 0x1BD11BDAu)};
+  const ThreefryKey words(seed);
+  const V key[3] = {hn::Set(d, words.key[0]), hn::Set(d, words.key[1]), hn::Set(d, words.key[2])};
   x0 = hn::Add(x0, key[0]);
   x1 = hn::Add(x1, key[1]);
-  for (uint32_t fours = 1; fours <= 3; ++fours) {
-    if (fours % 2 == 1) {
-      ThreefryRound<13>(x0, x1);
-      ThreefryRound<15>(x0, x1);
-      ThreefryRound<26>(x0, x1);
-      ThreefryRound<6>(x0, x1);
-    } else {
-      ThreefryRound<17>(x0, x1);
-      ThreefryRound<29>(x0, x1);
-      ThreefryRound<16>(x0, x1);
-      ThreefryRound<24>(x0, x1);
-    }
-    x0 = hn::Add(x0, key[fours % 3]);
-    x1 = hn::Add(x1, hn::Add(key[(fours + 1) % 3], hn::Set(d, fours)));
-  }
-  ThreefryRound<17>(x0, x1);
+  ThreefryRounds(d, key, x0, x1);
 }
 
 void Dropout(DropoutMask mask, ConstMatrix x, Matrix y) {
@@ -188,8 +181,8 @@ HWY_INLINE float SumExp(const float* x, int64_t n, float largest, float* powers)
   return sum + hn::GetLane(hn::SumOfLanes(wide, sums));
 }
 
-double SoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, Matrix d_logits) {
-  const float scale = 1.0f / static_cast<float>(logits.rows);
+double SoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, int64_t examples, Matrix d_logits) {
+  const float scale = 1.0f / static_cast<float>(examples);
   double loss = 0;
   for (int64_t r = 0; r < logits.rows; ++r) {
     const float* x = logits.row(r);
@@ -209,9 +202,9 @@ double SoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, Matrix d_l
   return loss;
 }
 
-double MeanSquaredError(ConstMatrix outputs, ConstMatrix targets, Matrix d_outputs) {
+double MeanSquaredError(ConstMatrix outputs, ConstMatrix targets, int64_t examples, Matrix d_outputs) {
   const double width = static_cast<double>(outputs.cols);
-  const float scale = static_cast<float>(2 / (width * static_cast<double>(outputs.rows)));
+  const float scale = static_cast<float>(2 / (width * static_cast<double>(examples)));
   double loss = 0;
   for (int64_t r = 0; r < outputs.rows; ++r) {
     const float* out = outputs.row(r);
@@ -243,18 +236,18 @@ HWY_EXPORT(SoftmaxCrossEntropy);
 HWY_EXPORT(MeanSquaredError);
 
 void HostAddBias(const float* bias, Matrix x) { HWY_DYNAMIC_DISPATCH(AddBias)(bias, x); }
-void HostSumRows(ConstMatrix x, float* sums) { HWY_DYNAMIC_DISPATCH(SumRows)(x, sums); }
+void HostSumRows(ConstMatrix x, float beta, float* sums) { HWY_DYNAMIC_DISPATCH(SumRows)(x, beta, sums); }
 void HostAccumulate(ConstMatrix from, Matrix to) { HWY_DYNAMIC_DISPATCH(Accumulate)(from, to); }
 void HostActivate(ActivationFunction f, ConstMatrix x, Matrix y) { HWY_DYNAMIC_DISPATCH(Activate)(f, x, y); }
 void HostActivateBackward(ActivationFunction f, ConstMatrix y, ConstMatrix dy, Matrix dx) {
   HWY_DYNAMIC_DISPATCH(ActivateBackward)(f, y, dy, dx);
 }
 void HostDropout(DropoutMask mask, ConstMatrix x, Matrix y) { HWY_DYNAMIC_DISPATCH(Dropout)(mask, x, y); }
-double HostSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, Matrix d_logits) {
-  return HWY_DYNAMIC_DISPATCH(SoftmaxCrossEntropy)(logits, labels, d_logits);
+double HostSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, int64_t examples, Matrix d_logits) {
+  return HWY_DYNAMIC_DISPATCH(SoftmaxCrossEntropy)(logits, labels, examples, d_logits);
 }
-double HostMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, Matrix d_outputs) {
-  return HWY_DYNAMIC_DISPATCH(MeanSquaredError)(outputs, targets, d_outputs);
+double HostMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, int64_t examples, Matrix d_outputs) {
+  return HWY_DYNAMIC_DISPATCH(MeanSquaredError)(outputs, targets, examples, d_outputs);
 }
 
 }  // namespace downpour

@@ -12,13 +12,13 @@
 namespace downpour {
 
 void HostAddBias(const float* bias, Matrix x);
-void HostSumRows(ConstMatrix x, float* sums);
+void HostSumRows(ConstMatrix x, float beta, float* sums);
 void HostActivate(ActivationFunction f, ConstMatrix x, Matrix y);
 void HostActivateBackward(ActivationFunction f, ConstMatrix y, ConstMatrix dy, Matrix dx);
 void HostDropout(DropoutMask mask, ConstMatrix x, Matrix y);
 void HostAccumulate(ConstMatrix from, Matrix to);
 // Both return the sum over rows of the loss.
-double HostSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, Matrix d_logits);
-double HostMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, Matrix d_outputs);
+double HostSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, int64_t examples, Matrix d_logits);
+double HostMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, int64_t examples, Matrix d_outputs);
 
 }  // namespace downpour

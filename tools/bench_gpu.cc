@@ -77,7 +77,7 @@ void MeasureElementwise(const CudaModule& module, const Options& options) {
          return backend->Dropout({1, 0.5}, m[0], m[1]);
        }},
       {"accumulate", 3, [&] { return backend->Accumulate(m[0], m[1]); }},
-      {"sum of rows", 1, [&] { return backend->SumRows(m[0], vector); }},
+      {"sum of rows", 1, [&] { return backend->SumRows(m[0], 0, vector); }},
   };
   std::printf("elementwise, %ld x %ld floats: GB/s, and of a copy on the device\n", static_cast<long>(kSide),
               static_cast<long>(kSide));

@@ -107,10 +107,15 @@ std::string TrainingText(const JobSpec& job, const DataFacts& facts) {
       absl::StrCat("Training      ", NameIn(kConsistencies, training.consistency), ", ",
                    NameIn(kOptimizers, training.optimizer.kind), " at ", training.optimizer.learning_rate,
                    ", batches of ", training.batch_size, ", ", Count(training.epochs, "epoch"), "\n");
+  if (training.push_every > 1) {
+    absl::StrAppend(&text, "              a push for every ", training.push_every, " batches\n");
+  }
+  absl::StrAppend(&text, "              products in ", NameIn(kPrecisions, training.precision), ", pushes and pulls in ",
+                  NameIn(kWireFormats, training.wire), "\n");
   if (facts.train_examples) {
     const Plan plan(job, *facts.train_examples);
     absl::StrAppend(&text, "              ", Count(*facts.train_examples, "example"), ": ",
-                    Count(plan.batches_per_epoch(), "step"), " in ", Count(plan.leases_per_epoch(), "lease"),
+                    Count(plan.steps_per_epoch(), "step"), " in ", Count(plan.leases_per_epoch(), "lease"),
                     " per epoch, ", Count(plan.total_steps(), "step"), " in all\n");
   }
   return text;

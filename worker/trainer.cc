@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/plan.h"
 #include "runtime/prng.h"
+#include "schema/job_names.h"
 #include "schema/slice_grid.h"
 #include "worker/data/dataset.h"
 #include "worker/model/graph.h"
@@ -37,23 +38,51 @@ absl::Status CheckModelFits(const char* key, const Dataset& data, const ModelSpe
   return absl::OkStatus();
 }
 
+Precision PrecisionOf(ProductPrecision wish) {
+  switch (wish) {
+    case ProductPrecision::kTf32:
+      return Precision::kTf32;
+    case ProductPrecision::kBf16:
+      return Precision::kBf16;
+    case ProductPrecision::kFp32:
+      break;
+  }
+  return Precision::kFp32;
+}
+
+std::string Arithmetic(const TrainingSpec& training, const Backend& backend) {
+  const std::string wish = NameIn(kPrecisions, training.precision);
+  std::string text = "all in fp32";
+  if (backend.precision() != Precision::kFp32) {
+    text = absl::StrCat("matrix products in ", wish, ", all else in fp32");
+  } else if (training.precision != ProductPrecision::kFp32) {
+    absl::StrAppend(&text, ", since this device has no faster units for ", wish);
+  }
+  if (training.wire != WireFormat::kFp32) {
+    absl::StrAppend(&text, "; pushes and pulls in ", NameIn(kWireFormats, training.wire));
+  }
+  return text;
+}
+
 }  // namespace
 
 class Trainer::Session {
  public:
   static absl::StatusOr<std::unique_ptr<Session>> Open(const JobSpec& job, Backend& backend) {
+    backend.UsePrecision(PrecisionOf(job.training.precision));
     std::unique_ptr<Session> session(new Session);
     absl::Status status = session->OpenData(job);
     if (status.ok()) status = session->BuildModel(job, backend);
     if (!status.ok()) return status;
+    session->arithmetic_ = Arithmetic(job.training, backend);
     session->plan_ = Plan(job, session->train_->size());
-    session->batch_size_ = static_cast<uint64_t>(job.training.batch_size);
+    session->batch_size_ = static_cast<size_t>(job.training.batch_size);
     return session;
   }
 
   Prepared prepared() const {
     const uint64_t eval_fingerprint = eval_ == nullptr ? 0 : eval_->fingerprint();
-    return {train_->size(), eval_examples(), MixAll(train_->fingerprint(), eval_fingerprint)};
+    return {train_->size(), eval_examples(), MixAll(train_->fingerprint(), eval_fingerprint), arithmetic_};
   }
 
   void Train(const TrainStep& request, const Done& done) {
@@ -73,7 +102,7 @@ class Trainer::Session {
       const uint64_t first = batch * batch_size_;
       ids_.resize(std::min(batch_size_, eval_examples() - first));
       std::iota(ids_.begin(), ids_.end(), first);
-      if (absl::Status status = LoadBatch(*eval_); !status.ok()) return status;
+      if (absl::Status status = LoadBatch(*eval_, ids_); !status.ok()) return status;
       auto totals = graph_->Evaluate();
       if (!totals.ok()) return totals.status();
       evaluated.loss_sum += totals->loss;
@@ -132,10 +161,10 @@ class Trainer::Session {
     return absl::FailedPreconditionError(absl::StrCat("a step before ", missing_.size(), " slices were loaded"));
   }
 
-  absl::Status LoadBatch(const Dataset& data) {
-    inputs_.resize(ids_.size() * static_cast<size_t>(data.input_width()));
-    labels_.resize(ids_.size());
-    if (absl::Status status = data.ReadBatch(ids_, inputs_.data(), labels_.data()); !status.ok()) return status;
+  absl::Status LoadBatch(const Dataset& data, absl::Span<const uint64_t> ids) {
+    inputs_.resize(ids.size() * static_cast<size_t>(data.input_width()));
+    labels_.resize(ids.size());
+    if (absl::Status status = data.ReadBatch(ids, inputs_.data(), labels_.data()); !status.ok()) return status;
     return graph_->LoadBatch(inputs_, labels_);
   }
 
@@ -158,29 +187,37 @@ class Trainer::Session {
           absl::StrCat("step ", request.step, " of lease ", ToNumber(request.lease), " is not in the plan"));
     }
     plan_.Examples(request.lease, request.step, &ids_);
-    // The batch first: the first layer may begin once its parameters follow, while those of the others still come.
-    if (absl::Status status = LoadBatch(*train_); !status.ok()) return status;
-    if (absl::Status status = Load(request.updates); !status.ok()) return status;
-    auto result = graph_->Train(plan_.DrawSeed(request.lease, request.step),
-                                [&](const VariableGradients& ready) { done(absl::OkStatus(), Cut(ready)); });
-    if (!result.ok()) return result.status();
-    Gradients last = Cut(result->last);
+    const auto hand_out = [&](const VariableGradients& ready) { done(absl::OkStatus(), Cut(ready)); };
+    BatchInStep place{.before = 0, .examples = static_cast<int64_t>(ids_.size())};
+    Graph::TrainResult result;
+    for (uint64_t batch = 0; place.before < place.examples; ++batch) {
+      const auto ids = absl::MakeConstSpan(ids_).subspan(static_cast<size_t>(place.before), batch_size_);
+      // The batch first: the first layer may begin once its parameters follow, while those of the others still come.
+      if (absl::Status status = LoadBatch(*train_, ids); !status.ok()) return status;
+      if (absl::Status status = batch == 0 ? Load(request.updates) : absl::OkStatus(); !status.ok()) return status;
+      auto trained = graph_->Train(plan_.DrawSeed(request.lease, request.step, batch), hand_out, place);
+      if (!trained.ok()) return trained.status();
+      result = *std::move(trained);
+      place.before += static_cast<int64_t>(ids.size());
+    }
+    Gradients last = Cut(result.last);
     last.last = true;
-    last.loss_sum = result->loss;
+    last.loss_sum = result.loss;
     last.examples = ids_.size();
     return last;
   }
 
   std::unique_ptr<Dataset> train_;
   std::unique_ptr<Dataset> eval_;  // null without evaluation
+  std::string arithmetic_;
   Plan plan_;
-  uint64_t batch_size_ = 1;
+  size_t batch_size_ = 1;
   SliceGrid grid_;
   std::vector<std::vector<SliceId>> slices_of_;  // by variable
   std::set<SliceId> missing_;                    // never loaded
   std::unique_ptr<Graph> graph_;
-  std::vector<uint64_t> ids_;  // of the batch at hand, as are the next two
-  std::vector<float> inputs_;
+  std::vector<uint64_t> ids_;  // of the step at hand
+  std::vector<float> inputs_;  // of the batch at hand, as are the next
   std::vector<int32_t> labels_;
 };
 

@@ -221,6 +221,9 @@ void WorkerRole::Machine::On(ComputeDone& done) {
     data_->train_examples = prepared->train_examples;
     data_->eval_examples = prepared->eval_examples;
     data_->fingerprint = prepared->fingerprint;
+    if (!prepared->arithmetic.empty()) {
+      session_.Say(Severity::kInfo, "computes " + prepared->arithmetic, *out_);
+    }
   } else {
     data_->error = done.status.ok() ? "the device did not prepare the data" : std::string(done.status.message());
   }

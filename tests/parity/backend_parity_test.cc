@@ -62,21 +62,26 @@ TEST_P(BackendParityTest, AddBiasIsOneRounding) {
   }
 }
 
-// Tolerance: a rounding per row of the sum of magnitudes.
+// Tolerance: a rounding per row, and one for what was there, of the sum of magnitudes.
 TEST_P(BackendParityTest, SumRows) {
   for (int trial = 0; trial < 30; ++trial) {
     const int64_t rows = random_.Between(0, 70), cols = random_.Between(1, 70);
-    const Numbers x = random_.Matrix(rows, cols);
-    DeviceMatrix dx(*backend_, x, trial % 3), sums = Unset(1, cols);
-    ASSERT_TRUE(backend_->SumRows(dx.view(), sums.vector()).ok());
-    Numbers want(1, cols), magnitude(1, cols);
+    const Numbers x = random_.Matrix(rows, cols), before = random_.Matrix(1, cols);
+    const float beta = std::vector<float>{0, 1, 0.5f}[trial % 3];
+    DeviceMatrix dx(*backend_, x, trial % 3);
+    DeviceMatrix sums = beta == 0 ? Unset(1, cols) : DeviceMatrix(*backend_, before);
+    ASSERT_TRUE(backend_->SumRows(dx.view(), beta, sums.vector()).ok());
+    Numbers want = before;
+    for (double& v : want.values) v *= beta;
+    Numbers magnitude = want;
+    for (double& v : magnitude.values) v = std::fabs(v);
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t c = 0; c < cols; ++c) {
         want.at(0, c) += x.at(r, c);
         magnitude.at(0, c) += std::fabs(x.at(r, c));
       }
     }
-    ExpectClose(sums.Read(), want, static_cast<double>(rows) * kRounding, magnitude);
+    ExpectClose(sums.Read(), want, static_cast<double>(rows + 1) * kRounding, magnitude);
   }
 }
 
@@ -239,10 +244,11 @@ TEST_P(BackendParityTest, CopyAndAccumulate) {
   }
 }
 
-// Tolerance: gradient 16 roundings of 1 / rows; loss 16 roundings of rows times the largest logit.
+// Tolerance: gradient 16 roundings of 1 / examples; loss 16 roundings of rows times the largest logit.
 TEST_P(BackendParityTest, SoftmaxCrossEntropy) {
   for (int trial = 0; trial < 60; ++trial) {
     const int64_t rows = random_.Between(1, 20), cols = random_.Between(1, 70);
+    const int64_t examples = rows + trial % 2 * random_.Between(0, 50);
     const float scale = std::vector<float>{1, 10, 10000}[trial % 3];
     const Numbers logits = random_.Matrix(rows, cols, scale);
     const std::vector<int32_t> labels = random_.Labels(rows, cols);
@@ -250,7 +256,7 @@ TEST_P(BackendParityTest, SoftmaxCrossEntropy) {
     DeviceMatrix x(*backend_, logits, trial % 3), dx = Unset(rows, cols, trial % 2);
     const auto run = [&](Matrix gradient) {
       return Totals([&](BatchTotals* totals) {
-        return backend_->SoftmaxCrossEntropy(x.view(), LabelView(label_memory, labels.size()), gradient, totals);
+        return backend_->SoftmaxCrossEntropy(x.view(), LabelView(label_memory, labels.size()), examples, gradient, totals);
       });
     };
     const BatchTotals totals = run(dx.view());
@@ -263,8 +269,8 @@ TEST_P(BackendParityTest, SoftmaxCrossEntropy) {
       loss += std::log(sum) + largest - logits.at(r, labels[r]);
       for (int64_t c = 0; c < cols; ++c) {
         const double share = std::exp(logits.at(r, c) - largest) / sum;
-        want.at(r, c) = (share - (c == labels[r] ? 1 : 0)) / static_cast<double>(rows);
-        magnitude.at(r, c) = 1 / static_cast<double>(rows);
+        want.at(r, c) = (share - (c == labels[r] ? 1 : 0)) / static_cast<double>(examples);
+        magnitude.at(r, c) = 1 / static_cast<double>(examples);
       }
     }
     EXPECT_NEAR(totals.loss, loss, 16 * kRounding * static_cast<double>(rows) * scale);
@@ -281,7 +287,7 @@ TEST_P(BackendParityTest, SoftmaxCrossEntropyShowsNan) {
       DeviceMatrix x(*backend_, logits), dx = Unset(1, cols);
       const Buffer labels = UploadLabels({1});
       const BatchTotals totals = Totals([&](BatchTotals* sums) {
-        return backend_->SoftmaxCrossEntropy(x.view(), LabelView(labels, 1), dx.view(), sums);
+        return backend_->SoftmaxCrossEntropy(x.view(), LabelView(labels, 1), 1, dx.view(), sums);
       });
       EXPECT_TRUE(std::isnan(totals.loss)) << at;
       for (double v : dx.Read().values) EXPECT_TRUE(std::isnan(v)) << at;
@@ -293,11 +299,12 @@ TEST_P(BackendParityTest, SoftmaxCrossEntropyShowsNan) {
 TEST_P(BackendParityTest, MeanSquaredError) {
   for (int trial = 0; trial < 30; ++trial) {
     const int64_t rows = random_.Between(1, 20), cols = random_.Between(1, 70);
+    const int64_t examples = rows + trial % 2 * random_.Between(0, 50);
     const Numbers outputs = random_.Matrix(rows, cols), targets = random_.Matrix(rows, cols);
     DeviceMatrix x(*backend_, outputs, trial % 2), t(*backend_, targets, trial % 3), dx = Unset(rows, cols);
     const auto run = [&](Matrix gradient) {
       return Totals(
-          [&](BatchTotals* totals) { return backend_->MeanSquaredError(x.view(), t.view(), gradient, totals); });
+          [&](BatchTotals* totals) { return backend_->MeanSquaredError(x.view(), t.view(), examples, gradient, totals); });
     };
     const BatchTotals totals = run(dx.view());
     double loss = 0;
@@ -306,7 +313,7 @@ TEST_P(BackendParityTest, MeanSquaredError) {
       for (int64_t c = 0; c < cols; ++c) {
         const double error = outputs.at(r, c) - targets.at(r, c);
         loss += error * error / static_cast<double>(cols);
-        want.at(r, c) = 2 * error / static_cast<double>(cols * rows);
+        want.at(r, c) = 2 * error / static_cast<double>(cols * examples);
         magnitude.at(r, c) = std::fabs(want.at(r, c));
       }
     }

@@ -25,6 +25,7 @@ class DeferredBackend final : public Backend {
 
   std::string name() const override { return "deferred"; }
   bool memory_is_host() const override { return false; }
+  bool rounds_products() const override { return true; }
   std::optional<uint64_t> free_memory() const override { return left_; }
 
   absl::Status Upload(const void* host, size_t bytes, void* to) override {
@@ -100,8 +101,8 @@ class DeferredBackend final : public Backend {
   absl::Status DoAddBiasActivate(const float* bias, ActivationFunction f, Matrix x) override {
     return Later([=](Backend& b) { return b.AddBiasActivate({bias, static_cast<size_t>(x.cols)}, f, x); });
   }
-  absl::Status DoSumRows(ConstMatrix x, float* sums) override {
-    return Later([=](Backend& b) { return b.SumRows(x, {sums, static_cast<size_t>(x.cols)}); });
+  absl::Status DoSumRows(ConstMatrix x, float beta, float* sums) override {
+    return Later([=](Backend& b) { return b.SumRows(x, beta, {sums, static_cast<size_t>(x.cols)}); });
   }
   absl::Status DoActivate(ActivationFunction f, ConstMatrix x, Matrix y) override {
     return Later([=](Backend& b) { return b.Activate(f, x, y); });
@@ -118,15 +119,15 @@ class DeferredBackend final : public Backend {
   absl::Status DoAccumulate(ConstMatrix from, Matrix to) override {
     return Later([=](Backend& b) { return b.Accumulate(from, to); });
   }
-  absl::Status DoSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, Matrix d_logits,
+  absl::Status DoSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, int64_t examples, Matrix d_logits,
                                      BatchTotals* totals) override {
     return Later([=](Backend& b) {
-      return b.SoftmaxCrossEntropy(logits, {labels, static_cast<size_t>(logits.rows)}, d_logits, totals);
+      return b.SoftmaxCrossEntropy(logits, {labels, static_cast<size_t>(logits.rows)}, examples, d_logits, totals);
     });
   }
-  absl::Status DoMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, Matrix d_outputs,
+  absl::Status DoMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, int64_t examples, Matrix d_outputs,
                                   BatchTotals* totals) override {
-    return Later([=](Backend& b) { return b.MeanSquaredError(outputs, targets, d_outputs, totals); });
+    return Later([=](Backend& b) { return b.MeanSquaredError(outputs, targets, examples, d_outputs, totals); });
   }
   absl::Status DoCountCorrect(ConstMatrix outputs, const int32_t* labels, BatchTotals* totals) override {
     return Later([=](Backend& b) {

@@ -71,9 +71,9 @@ TEST_P(DeviceParityTest, TheSameOperationsGiveTheSameBits) {
     DeviceMatrix dx(*backend_, x), dw(*backend_, w), product = Unset(rows, 70), sums = Unset(1, cols);
     DeviceMatrix gradient = Unset(rows, cols);
     ASSERT_TRUE(Multiply(dx, dw, product).ok());
-    ASSERT_TRUE(backend_->SumRows(dx.view(), sums.vector()).ok());
+    ASSERT_TRUE(backend_->SumRows(dx.view(), 0, sums.vector()).ok());
     const BatchTotals totals = Totals([&](BatchTotals* t) {
-      return backend_->SoftmaxCrossEntropy(dx.view(), LabelView(label_memory, labels.size()), gradient.view(), t);
+      return backend_->SoftmaxCrossEntropy(dx.view(), LabelView(label_memory, labels.size()), 100, gradient.view(), t);
     });
     std::vector<double> all = product.Read().values;
     for (DeviceMatrix* m : {&sums, &gradient}) {

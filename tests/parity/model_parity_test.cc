@@ -60,6 +60,30 @@ TEST_P(ModelParityTest, TheSameStepGivesTheSameBits) {
   EXPECT_TRUE(SameBits(gradients, one.Train(&other_loss)));  // nothing is left over from the step before
 }
 
+// Tolerance: as above; a unit whose sign a product's rounding turns is the same unit in both.
+TEST_P(ModelParityTest, AStepOfSeveralBatchesHasTheGradientOfItsMean) {
+  if (std::get<1>(GetParam()).name == "Dropout") GTEST_SKIP() << "each batch has draws of its own";
+  for (size_t size : {1, 3, 4}) {  // of 8: the last batch is full or not
+    GraphFixture whole(model(), kMaxBatch, *backend_), parts(model(), kMaxBatch, *backend_);
+    double loss = 0, loss_of_parts = 0;
+    for (int step = 0; step < 2; ++step) {  // nothing is left over from the step before
+      const VariableGradients want = whole.Train(&loss), got = parts.TrainInBatchesOf(size, &loss_of_parts);
+      const double tolerance = 16 * 0x1p-23 + 8 * device().factor_rounding;
+      EXPECT_NEAR(loss_of_parts, loss, tolerance * (1 + loss));
+      ASSERT_EQ(got.size(), want.size());
+      double error = 0, length = 0;
+      for (size_t v = 0; v < want.size(); ++v) {
+        ASSERT_EQ(got[v].first, want[v].first);
+        for (size_t i = 0; i < want[v].second.floats().size(); ++i) {
+          error += std::pow(got[v].second.floats()[i] - want[v].second.floats()[i], 2);
+          length += std::pow(want[v].second.floats()[i], 2);
+        }
+      }
+      EXPECT_LE(std::sqrt(error), tolerance * std::sqrt(length) + 1e-8) << "batches of " << size;
+    }
+  }
+}
+
 // Gradients that are not wanted change nothing of what comes after.
 TEST_P(ModelParityTest, GradientsMayStayOnTheDevice) {
   GraphFixture fixture(model(), 5, *backend_);

@@ -65,6 +65,14 @@ class WholeLedgers(unittest.TestCase):
         self.assertEqual(status, 0, output)
         self.assertIn("epoch 0: 7 of 7 samples exactly once on each of 2 slices; 0 torn steps", output)
 
+    def test_a_step_of_several_batches(self):
+        lines = [[installed(s), applied(s, 0, 1, 1), applied(s, 0, 2, 2), applied(s, 1, 1, 3)] for s in (0, 1)]
+        status, output = check({"ps": lines[0] + lines[1]}, "--push-every=2")
+        self.assertEqual(status, 0, output)
+        self.assertIn("epoch 0: 7 of 7 samples exactly once", output)
+        status, output = check({"ps": lines[0][:2] + lines[0][3:] + lines[1]}, "--push-every=2")
+        self.assertEqual(status, 1, output)
+
     def test_a_torn_step_is_counted_and_accepted(self):
         status, output = check({"ps": whole_slice(0) + whole_slice(1, worker=201)})
         self.assertEqual(status, 0, output)

@@ -18,7 +18,7 @@ int64_t WidthOf(const std::vector<int64_t>& shape) {
 
 // The first layer's gradients are kept: they leave with the step's end.
 void HandOut(VariableGradients gradients, const Graph::Ready& ready, VariableGradients* last) {
-  if (gradients.empty() || !ready) return;
+  if (gradients.empty()) return;
   if (gradients.front().first == 0) {
     *last = std::move(gradients);
   } else {
@@ -113,6 +113,7 @@ absl::Status Graph::AddParameters(std::vector<VariableSpec> variables) {
       if (!memory.ok()) return memory.status();
       gradient = *memory;
     }
+    placed_.emplace_back();
     parameters_.push_back(std::make_unique<Parameter>(Parameter{std::move(spec), *value, gradient}));
   }
   return absl::OkStatus();
@@ -222,10 +223,14 @@ std::vector<GradientTarget> Graph::TargetsOf(const Node& node) {
   return targets;
 }
 
+absl::Status Graph::ResetTotals() {
+  const BatchTotals zero;
+  return backend_.Upload(&zero, sizeof(zero), totals_);
+}
+
 absl::Status Graph::Forward(const Pass& pass) {
   if (batch_ == 0) return absl::FailedPreconditionError("no batch was loaded");
-  const BatchTotals zero;
-  if (absl::Status status = backend_.Upload(&zero, sizeof(zero), totals_); !status.ok()) return status;
+  if (absl::Status status = pass.accumulate ? absl::OkStatus() : ResetTotals(); !status.ok()) return status;
   for (Node& node : nodes_) {
     node.has_gradient = false;
     if (node.layer == nullptr) continue;
@@ -235,12 +240,13 @@ absl::Status Graph::Forward(const Pass& pass) {
   return absl::OkStatus();
 }
 
-absl::Status Graph::ComputeLoss(Matrix gradient) {
+absl::Status Graph::ComputeLoss(int64_t examples, Matrix gradient) {
   const ConstMatrix output = nodes_.back().output.Rows(batch_);
   if (loss_ == Loss::kMeanSquaredError) {
-    return backend_.MeanSquaredError(output, targets_.Rows(batch_), gradient, totals_);
+    return backend_.MeanSquaredError(output, targets_.Rows(batch_), examples, gradient, totals_);
   }
-  return backend_.SoftmaxCrossEntropy(output, {labels_, static_cast<size_t>(batch_)}, gradient, totals_);
+  return backend_.SoftmaxCrossEntropy(output, {labels_, static_cast<size_t>(batch_)}, examples, gradient,
+                                      totals_);
 }
 
 absl::StatusOr<BatchTotals> Graph::ReadTotals() {
@@ -252,14 +258,18 @@ absl::StatusOr<BatchTotals> Graph::ReadTotals() {
 }
 
 // On the host gradients are computed right into the payloads that leave; a device's parameters have a place for theirs.
-VariableGradients Graph::PlaceGradients(const Node& node) {
-  VariableGradients gradients;
+void Graph::PlaceGradients(const Node& node) {
   for (size_t variable : node.variables) {
     Parameter& parameter = *parameters_[variable];
-    Payload payload = Payload::Allocate(static_cast<size_t>(parameter.value.elements()) * sizeof(float));
-    parameter.gradient = Matrix(payload.mutable_floats().data(), parameter.value.rows, parameter.value.cols);
-    gradients.emplace_back(variable, std::move(payload));
+    placed_[variable] = Payload::Allocate(static_cast<size_t>(parameter.value.elements()) * sizeof(float));
+    float* const data = placed_[variable].mutable_floats().data();
+    parameter.gradient = Matrix(data, parameter.value.rows, parameter.value.cols);
   }
+}
+
+VariableGradients Graph::TakeGradients(const Node& node) {
+  VariableGradients gradients;
+  for (size_t variable : node.variables) gradients.emplace_back(variable, std::move(placed_[variable]));
   return gradients;
 }
 
@@ -280,7 +290,7 @@ absl::Status Graph::FinishDownloads(const Ready& ready, VariableGradients* last)
   absl::Status status;
   for (; !leaving_.empty(); leaving_.pop_front()) {
     for (size_t i = 0; i < leaving_.front().size(); ++i) status.Update(backend_.AwaitDownload());
-    if (status.ok()) HandOut(std::move(leaving_.front()), ready, last);
+    if (status.ok() && ready) HandOut(std::move(leaving_.front()), ready, last);
   }
   return status;
 }
@@ -289,29 +299,43 @@ absl::Status Graph::Backward(const Pass& pass, Node& node, const Ready& ready, V
   const ConstMatrix output = node.output.Rows(batch_);
   const Matrix gradient = node.gradient.Rows(batch_);
   const bool on_host = backend_.memory_is_host();
-  VariableGradients gradients = on_host ? PlaceGradients(node) : VariableGradients();
+  if (on_host && !pass.accumulate) PlaceGradients(node);
   absl::Status status = node.layer->BackwardParameters(pass, InputsOf(node), output, gradient);
   if (status.ok() && !on_host && ready) status = BeginDownloads(node);
   if (!status.ok()) return status;
-  HandOut(std::move(gradients), ready, last);
+  if (on_host && ready) HandOut(TakeGradients(node), ready, last);
   return node.layer->BackwardInputs(pass, output, gradient, TargetsOf(node));
 }
 
 absl::Status Graph::ForwardAndBackward(const Pass& pass, const Ready& ready, VariableGradients* last) {
   if (absl::Status status = Forward(pass); !status.ok()) return status;
   const Node& output = nodes_.back();
-  absl::Status status = ComputeLoss(output.trainable ? output.gradient.Rows(batch_) : Matrix());
+  absl::Status status = ComputeLoss(pass.examples, output.trainable ? output.gradient.Rows(batch_) : Matrix());
   for (size_t i = nodes_.size(); i-- > 0 && status.ok();) {
     if (nodes_[i].trainable) status = Backward(pass, nodes_[i], ready, last);
   }
   return status;
 }
 
-absl::StatusOr<Graph::TrainResult> Graph::Train(uint64_t draw_seed, const Ready& ready) {
+absl::StatusOr<Graph::TrainResult> Graph::Train(uint64_t draw_seed, const Ready& ready,
+                                                const BatchInStep& place) {
+  const int64_t examples = place.examples == 0 ? batch_ : place.examples;
+  const int64_t so_far = place.before + batch_;
+  if ((place.before != 0 && place.before != summed_) || so_far > examples) {
+    return absl::InvalidArgumentError(absl::StrCat("a batch of ", batch_, " examples behind ", place.before,
+                                                   " of a step of ", examples, ", of which ", summed_, " are summed"));
+  }
+  const bool leaves = so_far == examples;
+  summed_ = 0;
   TrainResult result;
-  absl::Status status = ForwardAndBackward({backend_, true, draw_seed}, ready, &result.last);
+  absl::Status status = ForwardAndBackward({backend_, true, draw_seed, examples, place.before > 0},
+                                           leaves ? ready : nullptr, &result.last);
   status.Update(FinishDownloads(status.ok() ? ready : nullptr, &result.last));
   if (!status.ok()) return status;
+  if (!leaves) {
+    summed_ = so_far;
+    return result;
+  }
   auto totals = ReadTotals();
   if (!totals.ok()) return totals.status();
   result.loss = totals->loss;
@@ -320,7 +344,7 @@ absl::StatusOr<Graph::TrainResult> Graph::Train(uint64_t draw_seed, const Ready&
 
 absl::StatusOr<BatchTotals> Graph::Evaluate() {
   if (absl::Status status = Forward({backend_, false, 0}); !status.ok()) return status;
-  if (absl::Status status = ComputeLoss(Matrix()); !status.ok()) return status;
+  if (absl::Status status = ComputeLoss(batch_, Matrix()); !status.ok()) return status;
   const ConstMatrix output = nodes_.back().output.Rows(batch_);
   absl::Status status = backend_.CountCorrect(output, {labels_, static_cast<size_t>(batch_)}, totals_);
   if (!status.ok()) return status;

@@ -3,13 +3,13 @@
 //   auto graph = Graph::Create(job.model, job.training.batch_size, *backend);
 //   (*graph)->SetParameters(variable, offset, values);           // for all of them, before the first batch
 //   (*graph)->LoadBatch(inputs, labels);
-//   auto result = (*graph)->Train(plan.DrawSeed(lease, step), [](VariableGradients ready) { ... });
+//   auto result = (*graph)->Train(plan.DrawSeed(lease, step, 0), [](VariableGradients ready) { ... });
 //
 // Shapes: an example is all inputs side by side, input_width() floats; its label is a class, or, for the mean squared
 //   error of an output of width 1, the value itself (of a wider one: the class as a one-hot row).
-// Units: gradients are of the batch's mean loss; losses are sums over the batch.
+// Units: gradients are of the step's mean loss; losses are sums over the step.
 // Order: gradients leave as soon as they are computed: the last layer's first. From a device each layer's are copied
-//   away while the layers before it are still computed.
+//   away while the layers before it are still computed. Of a step of several batches they leave with its last one.
 // Cost: all memory is taken in Create, but for the gradients: one payload per variable and step, zero-copy from there
 //   on.
 // Errors: INVALID_ARGUMENT for a model whose shapes do not fit and for parameters or batches that are not the model's;
@@ -40,6 +40,12 @@ namespace downpour {
 // By index into variables().
 using VariableGradients = std::vector<std::pair<size_t, Payload>>;
 
+// Where a batch stands in a step of several, which are trained one behind the other.
+struct BatchInStep {
+  int64_t before = 0;    // examples of the step's batches before this one
+  int64_t examples = 0;  // of all its batches; 0: this batch is the step
+};
+
 class Graph {
  public:
   // The backend outlives the graph.
@@ -58,8 +64,8 @@ class Graph {
     double loss = 0;
     VariableGradients last;  // those of the first layer that has some; not given to `ready`
   };
-  // Without `ready` the gradients stay on the device.
-  absl::StatusOr<TrainResult> Train(uint64_t draw_seed, const Ready& ready);
+  // Without `ready` the gradients stay on the device. Before the last batch of a step the result is empty.
+  absl::StatusOr<TrainResult> Train(uint64_t draw_seed, const Ready& ready, const BatchInStep& place = {});
   absl::StatusOr<BatchTotals> Evaluate();
 
  private:
@@ -86,12 +92,14 @@ class Graph {
   std::vector<ConstMatrix> InputsOf(const Node& node) const;
   std::vector<GradientTarget> TargetsOf(const Node& node);
   absl::Status CheckLabels(absl::Span<const int32_t> labels) const;
+  absl::Status ResetTotals();
   absl::Status Forward(const Pass& pass);
-  absl::Status ComputeLoss(Matrix gradient);
+  absl::Status ComputeLoss(int64_t examples, Matrix gradient);
   absl::StatusOr<BatchTotals> ReadTotals();
   absl::Status ForwardAndBackward(const Pass& pass, const Ready& ready, VariableGradients* last);
   absl::Status Backward(const Pass& pass, Node& node, const Ready& ready, VariableGradients* last);
-  VariableGradients PlaceGradients(const Node& node);
+  void PlaceGradients(const Node& node);
+  VariableGradients TakeGradients(const Node& node);
   absl::Status BeginDownloads(const Node& node);
   absl::Status FinishDownloads(const Ready& ready, VariableGradients* last);
 
@@ -103,6 +111,7 @@ class Graph {
   std::vector<Buffer> memory_;
   std::shared_ptr<FramePool> frames_ = FramePool::Create();
   std::deque<VariableGradients> leaving_;               // a layer's each, in the order of their downloads
+  std::vector<Payload> placed_;                         // by variable: where a host's gradients are computed
   std::vector<std::unique_ptr<Parameter>> parameters_;  // by variable; layers point to them
   std::vector<Node> nodes_;                             // inputs, then layers; the last one is the output
   Matrix input_;                                        // all inputs side by side
@@ -110,6 +119,7 @@ class Graph {
   int32_t* labels_ = nullptr;
   BatchTotals* totals_ = nullptr;
   int64_t batch_ = 0;
+  int64_t summed_ = 0;  // examples whose gradients are summed and have not left
 };
 
 }  // namespace downpour

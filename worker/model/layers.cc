@@ -51,10 +51,11 @@ class DenseLayer final : public Layer {
 
   absl::Status BackwardParameters(const Pass& pass, absl::Span<const ConstMatrix> inputs, ConstMatrix output,
                                   Matrix d_output) override {
+    const float beta = pass.accumulate ? 1 : 0;
     absl::Status status;
     if (function_) status = pass.backend.ActivateBackward(*function_, output, d_output, d_output);
-    if (status.ok() && bias_ != nullptr) status = pass.backend.SumRows(d_output, AsVector(bias_->gradient));
-    if (status.ok()) status = pass.backend.Gemm(kTransposed, kPlain, inputs[0], d_output, 0, kernel_.gradient);
+    if (status.ok() && bias_ != nullptr) status = pass.backend.SumRows(d_output, beta, AsVector(bias_->gradient));
+    if (status.ok()) status = pass.backend.Gemm(kTransposed, kPlain, inputs[0], d_output, beta, kernel_.gradient);
     return status;
   }
 

@@ -20,13 +20,17 @@ namespace downpour {
 struct Parameter {
   VariableSpec spec;
   Matrix value;
-  Matrix gradient;  // where the current step's goes; on the host set before each backward pass
+  Matrix gradient;  // where the current step's goes; on the host set before its first backward pass
 };
 
 struct Pass {
   Backend& backend;
   bool training = false;   // dropout is for training alone
   uint64_t draw_seed = 0;  // of this batch, for every layer's draws
+  // Training: the examples over whose losses the mean is taken, and whether parameters' gradients add to those of the
+  // batches before.
+  int64_t examples = 0;
+  bool accumulate = false;
 };
 
 // Where a layer puts the gradient of one of its inputs.

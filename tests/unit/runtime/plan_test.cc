@@ -7,11 +7,13 @@
 namespace downpour {
 namespace {
 
-Plan MakePlan(uint64_t examples, int64_t batch, int64_t lease_batches, int64_t epochs, uint64_t seed = 1) {
+Plan MakePlan(uint64_t examples, int64_t batch, int64_t lease_batches, int64_t epochs, uint64_t seed = 1,
+              int64_t push_every = 1) {
   JobSpec job;
   job.seed = seed;
   job.training.batch_size = batch;
   job.training.lease_batches = lease_batches;
+  job.training.push_every = push_every;
   job.training.epochs = epochs;
   return Plan(job, examples);
 }
@@ -22,12 +24,13 @@ std::vector<uint64_t> Examples(const Plan& plan, LeaseId lease, Step step) {
   return ids;
 }
 
-// For many sizes, short last batches and short last leases among them: each epoch holds each example exactly once.
+// For many sizes, short last batches, steps and leases among them: each epoch holds each example exactly once.
 TEST(PlanTest, EveryEpochHoldsEveryExampleOnce) {
   for (uint64_t examples : {1, 2, 3, 7, 64, 65, 100, 1023}) {
     for (int64_t batch : {1, 3, 64}) {
-      for (int64_t lease_batches : {1, 4, 100}) {
-        const Plan plan = MakePlan(examples, batch, lease_batches, 2);
+      for (const auto& [lease_batches, push_every] :
+           {std::pair<int64_t, int64_t>{1, 1}, {4, 1}, {4, 3}, {4, 4}, {100, 1}, {100, 7}}) {
+        const Plan plan = MakePlan(examples, batch, lease_batches, 2, 1, push_every);
         for (uint64_t epoch = 0; epoch < 2; ++epoch) {
           std::multiset<uint64_t> seen;
           uint64_t steps = 0;
@@ -44,7 +47,7 @@ TEST(PlanTest, EveryEpochHoldsEveryExampleOnce) {
             }
             EXPECT_EQ(in_lease, plan.ExamplesOf(lease));
           }
-          EXPECT_EQ(steps, plan.batches_per_epoch());
+          EXPECT_EQ(steps, plan.steps_per_epoch());
           EXPECT_EQ(seen.size(), examples);
           EXPECT_EQ(std::set<uint64_t>(seen.begin(), seen.end()).size(), examples);
           EXPECT_EQ(*seen.rbegin(), examples - 1);
@@ -55,14 +58,37 @@ TEST(PlanTest, EveryEpochHoldsEveryExampleOnce) {
 }
 
 TEST(PlanTest, CountsTheStepsBeforeALease) {
-  const Plan plan = MakePlan(100, 3, 4, 3);
-  uint64_t steps = 0;
-  for (uint64_t lease = 0; lease < plan.total_leases(); ++lease) {
-    EXPECT_EQ(plan.StepsBefore(lease), steps);
-    steps += plan.StepsOf(LeaseId{lease});
+  for (int64_t push_every : {1, 2, 3, 4}) {
+    const Plan plan = MakePlan(100, 3, 4, 3, 1, push_every);
+    uint64_t steps = 0;
+    for (uint64_t lease = 0; lease < plan.total_leases(); ++lease) {
+      EXPECT_EQ(plan.StepsBefore(lease), steps);
+      steps += plan.StepsOf(LeaseId{lease});
+    }
+    EXPECT_EQ(plan.StepsBefore(plan.total_leases()), steps);
+    EXPECT_EQ(steps, plan.total_steps());
   }
-  EXPECT_EQ(plan.StepsBefore(plan.total_leases()), steps);
-  EXPECT_EQ(steps, plan.total_steps());
+}
+
+// Whatever the steps, leases hold the same batches in the same order.
+TEST(PlanTest, AStepIsSomeBatchesOfItsLease) {
+  const Plan one = MakePlan(100, 3, 5, 2), three = MakePlan(100, 3, 5, 2, 1, 3);  // 34 batches, the last one of 1
+  ASSERT_EQ(one.total_leases(), three.total_leases());
+  for (uint64_t lease = 0; lease < one.total_leases(); ++lease) {
+    std::vector<uint64_t> by_batches, by_steps;
+    for (Step step = 1; step <= one.StepsOf(LeaseId{lease}); ++step) {
+      for (uint64_t id : Examples(one, LeaseId{lease}, step)) by_batches.push_back(id);
+    }
+    for (Step step = 1; step <= three.StepsOf(LeaseId{lease}); ++step) {
+      for (uint64_t id : Examples(three, LeaseId{lease}, step)) by_steps.push_back(id);
+    }
+    EXPECT_EQ(by_batches, by_steps);
+    EXPECT_EQ(three.BatchesOf(LeaseId{lease}), one.StepsOf(LeaseId{lease}));
+  }
+  EXPECT_EQ(three.StepsOf(LeaseId{0}), 2u);
+  EXPECT_EQ(three.ExamplesOf(LeaseId{0}, 1), 9u);
+  EXPECT_EQ(three.ExamplesOf(LeaseId{0}, 2), 6u);
+  EXPECT_EQ(three.ExamplesOf(LeaseId{6}, 2), 1u) << "batches of 3, 3, 3 and 1";
 }
 
 TEST(PlanTest, EpochsAndSeedsGiveOtherOrders) {
@@ -72,10 +98,11 @@ TEST(PlanTest, EpochsAndSeedsGiveOtherOrders) {
   EXPECT_EQ(Examples(plan, LeaseId{0}, 1), Examples(MakePlan(1000, 100, 10, 2), LeaseId{0}, 1));
 }
 
-TEST(PlanTest, DrawsFollowFromTheNameOfTheStep) {
+TEST(PlanTest, DrawsFollowFromTheNameOfTheStepAndTheBatchInIt) {
   const Plan plan = MakePlan(1000, 100, 5, 2);
-  EXPECT_NE(plan.DrawSeed(LeaseId{0}, 1), plan.DrawSeed(LeaseId{0}, 2));
-  EXPECT_NE(plan.DrawSeed(LeaseId{0}, 1), plan.DrawSeed(LeaseId{1}, 1));
+  EXPECT_NE(plan.DrawSeed(LeaseId{0}, 1, 0), plan.DrawSeed(LeaseId{0}, 2, 0));
+  EXPECT_NE(plan.DrawSeed(LeaseId{0}, 1, 0), plan.DrawSeed(LeaseId{1}, 1, 0));
+  EXPECT_NE(plan.DrawSeed(LeaseId{0}, 1, 0), plan.DrawSeed(LeaseId{0}, 1, 1));
 }
 
 TEST(PlanTest, NoExamplesNoLeases) { EXPECT_EQ(MakePlan(0, 10, 2, 3).total_leases(), 0u); }

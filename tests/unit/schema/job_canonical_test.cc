@@ -3,6 +3,7 @@
 
 #include "runtime/prng.h"
 #include "schema/job_file.h"
+#include "schema/job_names.h"
 #include "schema/variables.h"
 
 namespace downpour {
@@ -26,6 +27,9 @@ class JobDraw {
     job.training.batch_size = Between(1, 1 << 20);
     job.training.epochs = Between(1, 1000000);
     job.training.lease_batches = Between(1, 1 << 20);
+    job.training.push_every = Between(1, job.training.lease_batches);
+    job.training.precision = kPrecisions[prng_.Below(3)].value;
+    job.training.wire = kWireFormats[prng_.Below(2)].value;
     job.training.evaluate_every_epochs = Between(0, 1000000);
     job.training.max_skipped_pushes = Between(0, int64_t{1} << 40);
     DrawOptimizer(job.training.optimizer);

@@ -130,6 +130,14 @@ TEST(JobFile, WhatThisVersionLacksIsSaidSo) {
   EXPECT_THAT(OnlyError(With("epochs: 10", "replicas: 3")), HasSubstr("between 1 and 2"));
 }
 
+TEST(JobFile, APushHoldsBatchesOfOneLease) {
+  EXPECT_THAT(Errors(With("epochs: 10", "pushEvery: 16")), IsEmpty());
+  EXPECT_THAT(OnlyError(With("epochs: 10", "pushEvery: 17")),
+              HasSubstr("training.pushEvery: a push holds batches of one lease, which has 16; take that at most"));
+  EXPECT_THAT(Errors(With("epochs: 10", "pushEvery: 17, leaseBatches: 17")), IsEmpty());
+  EXPECT_THAT(OnlyError(With("epochs: 10", "pushEvery: 0")), HasSubstr("training.pushEvery: is 0"));
+}
+
 TEST(JobFile, TextThatYamlTakesForSomethingElseMustBeQuoted) {
   for (const std::string word : {"yes", "Off", "true", "12", "1e3", "-.5"}) {
     EXPECT_THAT(OnlyError(With("name: mnist", "name: " + word)), HasSubstr("write \"" + word + "\"")) << word;

@@ -39,7 +39,7 @@ TEST_F(BackendTest, ShapesThatDoNotFitAreRefusedBeforeAnythingIsTouched) {
       backend_->Gemm(kPlain, kPlain, {nullptr, 2, 3}, Wild(3, 5), 0, Wild(2, 5)),
       backend_->Gemm(kPlain, kPlain, Wild(-2, 3), Wild(3, 5), 0, Wild(-2, 5)),
       backend_->AddBias(WildVector(3), Wild(2, 4)),
-      backend_->SumRows(Wild(2, 4), WildVector(3)),
+      backend_->SumRows(Wild(2, 4), 0, WildVector(3)),
       backend_->Activate(kRelu, Wild(2, 4), Wild(2, 3)),
       backend_->Activate(kRelu, Wild(2, 4), {nullptr, 2, 4}),
       backend_->ActivateBackward(kRelu, Wild(2, 4), Wild(1, 4), Wild(2, 4)),
@@ -49,11 +49,12 @@ TEST_F(BackendTest, ShapesThatDoNotFitAreRefusedBeforeAnythingIsTouched) {
       backend_->Dropout({1, -0.1}, Wild(2, 4), Wild(2, 4)),
       backend_->Copy(Wild(2, 4), Wild(4, 2)),
       backend_->Accumulate(Wild(2, 4), Wild(3, 4)),
-      backend_->SoftmaxCrossEntropy(Wild(2, 4), WildLabels(3), Matrix(), &totals_),
-      backend_->SoftmaxCrossEntropy(Wild(2, 4), WildLabels(2), Wild(2, 3), &totals_),
-      backend_->SoftmaxCrossEntropy(Wild(2, 0), WildLabels(2), Matrix(), &totals_),
-      backend_->MeanSquaredError(Wild(2, 4), Wild(2, 3), Matrix(), &totals_),
-      backend_->MeanSquaredError(Wild(2, 4), Wild(2, 4), Wild(1, 4), &totals_),
+      backend_->SoftmaxCrossEntropy(Wild(2, 4), WildLabels(3), 2, Matrix(), &totals_),
+      backend_->SoftmaxCrossEntropy(Wild(2, 4), WildLabels(2), 2, Wild(2, 3), &totals_),
+      backend_->SoftmaxCrossEntropy(Wild(2, 0), WildLabels(2), 2, Matrix(), &totals_),
+      backend_->SoftmaxCrossEntropy(Wild(2, 4), WildLabels(2), 0, Wild(2, 4), &totals_),
+      backend_->MeanSquaredError(Wild(2, 4), Wild(2, 3), 2, Matrix(), &totals_),
+      backend_->MeanSquaredError(Wild(2, 4), Wild(2, 4), 2, Wild(1, 4), &totals_),
       backend_->CountCorrect(Wild(2, 4), WildLabels(1), &totals_),
   };
   for (size_t i = 0; i < refusals.size(); ++i) {
@@ -66,8 +67,8 @@ TEST_F(BackendTest, NoRowsNoWork) {
   EXPECT_TRUE(backend_->Gemm(kPlain, kPlain, Wild(0, 3), Wild(3, 5), 0, Wild(0, 5)).ok());
   EXPECT_TRUE(backend_->AddBias(WildVector(4), Wild(0, 4)).ok());
   EXPECT_TRUE(backend_->Activate(ActivationFunction::kTanh, Wild(0, 4), Wild(0, 4)).ok());
-  EXPECT_TRUE(backend_->SoftmaxCrossEntropy(Wild(0, 4), WildLabels(0), Matrix(), &totals_).ok());
-  EXPECT_TRUE(backend_->MeanSquaredError(Wild(0, 4), Wild(0, 4), Matrix(), &totals_).ok());
+  EXPECT_TRUE(backend_->SoftmaxCrossEntropy(Wild(0, 4), WildLabels(0), 2, Matrix(), &totals_).ok());
+  EXPECT_TRUE(backend_->MeanSquaredError(Wild(0, 4), Wild(0, 4), 2, Matrix(), &totals_).ok());
   EXPECT_TRUE(backend_->CountCorrect(Wild(0, 4), WildLabels(0), &totals_).ok());
   EXPECT_EQ(totals_.loss, 0);
   EXPECT_EQ(totals_.correct, 0u);

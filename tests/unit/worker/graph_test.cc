@@ -189,6 +189,20 @@ TEST_F(GraphErrorsTest, BatchesThatAreNotTheModelsAreRefused) {
   EXPECT_EQ(load(10, 2), absl::StatusCode::kOk);
 }
 
+TEST_F(GraphErrorsTest, ABatchOutOfItsPlaceInTheStepIsRefused) {
+  ASSERT_TRUE(graph_->LoadBatch(std::vector<float>(10), {0, 1}).ok());
+  const auto train = [&](int64_t before, int64_t examples) {
+    return graph_->Train(1, nullptr, {before, examples}).status().code();
+  };
+  EXPECT_EQ(train(2, 4), absl::StatusCode::kInvalidArgument) << "nothing came before";
+  EXPECT_EQ(train(0, 1), absl::StatusCode::kInvalidArgument) << "more than the step has";
+  EXPECT_EQ(train(0, 6), absl::StatusCode::kOk);
+  EXPECT_EQ(train(4, 6), absl::StatusCode::kInvalidArgument) << "one is left out";
+  EXPECT_EQ(train(2, 6), absl::StatusCode::kOk);
+  EXPECT_EQ(train(4, 6), absl::StatusCode::kOk);
+  EXPECT_EQ(train(4, 6), absl::StatusCode::kInvalidArgument) << "the step is over";
+}
+
 TEST_F(GraphErrorsTest, ALabelBeyondTheOutputIsNamed) {
   for (int32_t label : {3, -1}) {
     const absl::Status status = graph_->LoadBatch(std::vector<float>(5), {label});

@@ -92,14 +92,12 @@ class GraphFixture {
       reference_.variables.push_back(Floats(static_cast<size_t>(spec.elements()), 0.7));
       Set(reference_.variables.size() - 1);
     }
-    std::vector<float> flat;
     for (size_t r = 0; r < batch; ++r) {
       inputs_.push_back(Floats(static_cast<size_t>(graph_->input_width()), 1));
-      flat.insert(flat.end(), inputs_.back().begin(), inputs_.back().end());
       labels_.push_back(
           static_cast<int32_t>(random_.Below(static_cast<uint64_t>(std::max<int64_t>(2, graph_->output_width())))));
     }
-    EXPECT_TRUE(graph_->LoadBatch(flat, labels_).ok());
+    Load(0, batch);
   }
 
   Graph& graph() { return *graph_; }
@@ -109,15 +107,29 @@ class GraphFixture {
   const std::vector<int32_t>& labels() const { return labels_; }
 
   // Gradients by variable, in the order in which they left.
-  VariableGradients Train(double* loss, uint64_t draw_seed = kDrawSeed) {
+  VariableGradients Train(double* loss, uint64_t draw_seed = kDrawSeed, const BatchInStep& place = {}) {
     VariableGradients all;
-    auto result = graph_->Train(draw_seed, [&](VariableGradients ready) {
-      EXPECT_FALSE(ready.empty());
-      for (auto& gradient : ready) all.push_back(std::move(gradient));
-    });
+    auto result = graph_->Train(
+        draw_seed,
+        [&](VariableGradients ready) {
+          EXPECT_FALSE(ready.empty());
+          for (auto& gradient : ready) all.push_back(std::move(gradient));
+        },
+        place);
     EXPECT_TRUE(result.ok()) << result.status();
     for (auto& gradient : result->last) all.push_back(std::move(gradient));
     *loss = result->loss;
+    return all;
+  }
+
+  // The same examples as a step of batches of so many, the last one maybe fewer.
+  VariableGradients TrainInBatchesOf(size_t size, double* loss) {
+    VariableGradients all;
+    for (size_t first = 0; first < labels_.size(); first += size) {
+      EXPECT_TRUE(all.empty()) << "gradients left before the last batch";
+      Load(first, std::min(size, labels_.size() - first));
+      all = Train(loss, kDrawSeed, {static_cast<int64_t>(first), static_cast<int64_t>(labels_.size())});
+    }
     return all;
   }
 
@@ -145,6 +157,11 @@ class GraphFixture {
     std::vector<double> values(n);
     for (double& v : values) v = static_cast<float>(scale * (2 * random_.Uniform() - 1));
     return values;
+  }
+  void Load(size_t first, size_t count) {
+    std::vector<float> flat;
+    for (size_t r = first; r < first + count; ++r) flat.insert(flat.end(), inputs_[r].begin(), inputs_[r].end());
+    EXPECT_TRUE(graph_->LoadBatch(flat, absl::MakeConstSpan(labels_).subspan(first, count)).ok());
   }
   void Set(size_t variable) {
     const std::vector<double>& values = reference_.variables[variable];

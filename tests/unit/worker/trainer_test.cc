@@ -177,7 +177,7 @@ TEST_F(TrainerTest, AStepComputesThePlansBatch) {
     const auto collect = [&](const VariableGradients& part) {
       expected.insert(expected.end(), part.begin(), part.end());
     };
-    auto result = graph->Train(plan_.DrawSeed(lease, step), collect);
+    auto result = graph->Train(plan_.DrawSeed(lease, step, 0), collect);
     ASSERT_TRUE(result.ok());
     collect(result->last);
 
@@ -195,6 +195,41 @@ TEST_F(TrainerTest, AStepComputesThePlansBatch) {
     }
   }
   EXPECT_EQ(plan_.ExamplesOf(short_lease, plan_.StepsOf(short_lease)), 5u);
+}
+
+// 117 examples: the last lease has a whole step and one of 21 examples, in batches of 8, 8 and 5.
+TEST_F(TrainerTest, AStepOfSeveralBatchesIsOneOfALargerBatch) {
+  JobSpec small = job_, large = job_;
+  for (JobSpec* job : {&small, &large}) {
+    std::erase_if(job->model.layers, [](const LayerSpec& layer) { return layer.name == "drop"; });
+    job->model.layers.back().from = {"hidden"};
+  }
+  small.training.lease_batches = 8;
+  small.training.push_every = 4;
+  large.training.batch_size = 32;
+  large.training.lease_batches = 2;
+  const Plan plan(small, 117);
+  const LeaseId last{plan.leases_per_epoch() - 1};
+  for (const bool deferred : {false, true}) {
+    Trainer by_parts(deferred ? std::make_unique<DeferredBackend>() : MakeHostBackend({}));
+    ASSERT_TRUE(Run(by_parts, Prepare{small}).status.ok());
+    ASSERT_TRUE(Run(Prepare{large}).status.ok());
+    for (const auto& [lease, step] : {std::pair{LeaseId{0}, Step{1}}, {last, Step{1}}, {last, Step{2}}}) {
+      const Answer parts = Run(by_parts, TrainStep{lease, step, AllSlices(3)});
+      const Answer whole = Run(TrainStep{lease, step, AllSlices(3)});
+      ASSERT_TRUE(parts.status.ok()) << parts.status;
+      EXPECT_EQ(parts.gradients.size(), 2u) << "gradients leave once, layer by layer";
+      EXPECT_EQ(parts.gradients.back().examples, step == 2 ? 21u : 32u);
+      EXPECT_EQ(whole.gradients.back().examples, parts.gradients.back().examples);
+      EXPECT_NEAR(parts.gradients.back().loss_sum, whole.gradients.back().loss_sum, 1e-4);
+      const std::map<SliceId, Payload> slices = BySlice(parts);
+      for (const auto& [id, values] : BySlice(whole)) {
+        for (size_t i = 0; i < values.floats().size(); ++i) {
+          ASSERT_NEAR(slices.at(id).floats()[i], values.floats()[i], 1e-6) << ToNumber(id) << " at " << i;
+        }
+      }
+    }
+  }
 }
 
 TEST_F(TrainerTest, ADeviceWithMemoryOfItsOwnComputesTheSame) {
@@ -292,7 +327,21 @@ TEST_F(TrainerTest, TrainingByThePlanLearns) {
   EXPECT_GT(accuracy(), 0.95);
 }
 
-TEST_F(TrainerTest, SaysWhatItComputesWith) { EXPECT_THAT(trainer_.device(), HasSubstr("cpu")); }
+TEST_F(TrainerTest, SaysWhatItComputesWithAndHow) {
+  EXPECT_THAT(trainer_.device(), HasSubstr("cpu"));
+  Trainer with_units(std::make_unique<DeferredBackend>());
+  const auto arithmetic = [&](Trainer& trainer, ProductPrecision precision, WireFormat wire) {
+    JobSpec job = job_;
+    job.training.precision = precision;
+    job.training.wire = wire;
+    return std::get<Prepared>(Run(trainer, Prepare{job}).last).arithmetic;
+  };
+  EXPECT_EQ(arithmetic(trainer_, ProductPrecision::kFp32, WireFormat::kFp32), "all in fp32");
+  EXPECT_EQ(arithmetic(trainer_, ProductPrecision::kTf32, WireFormat::kBf16),
+            "all in fp32, since this device has no faster units for tf32; pushes and pulls in bf16");
+  EXPECT_EQ(arithmetic(with_units, ProductPrecision::kBf16, WireFormat::kFp32),
+            "matrix products in bf16, all else in fp32");
+}
 
 }  // namespace
 }  // namespace downpour
