@@ -22,7 +22,8 @@ absl::Status CheckStats(const TaskStats& s) {
   const Staleness& d = s.staleness;
   for (const uint64_t count : {s.steps, s.examples, s.pushes_acknowledged, s.pushes_applied, s.pushes_duplicate,
                                s.pushes_refused, s.pushes_skipped, s.messages_rejected, s.resident_bytes, s.bytes_in,
-                               s.bytes_out, s.handshakes_refused, d.pushes, d.unknown, d.sum, d.max}) {
+                               s.bytes_out, s.handshakes_refused, s.gpu.memory_used, s.gpu.memory_total, d.pushes,
+                               d.unknown, d.sum, d.max}) {
     if (count > kMaxCount) return absl::InvalidArgumentError(absl::StrCat("a count of ", count));
   }
   if (!std::isfinite(s.cpu_seconds) || s.cpu_seconds < 0) return absl::InvalidArgumentError("processor time below 0");
@@ -230,7 +231,10 @@ absl::Status Membership::Hear(Time now, PeerId from, const Heartbeat& heartbeat,
                          heartbeat.stats.cpu_seconds < task.stats.cpu_seconds;
   if (overtaken) return absl::OkStatus();  // by a later one
   task.stats = heartbeat.stats;
-  for (std::string* words : {&task.stats.waiting_for, &task.stats.refused_from}) *words = CleanText(*words, kMaxWords);
+  TaskStats& stats = task.stats;
+  for (std::string* words : {&stats.waiting_for, &stats.refused_from, &stats.gpu.address, &stats.gpu.name}) {
+    *words = CleanText(*words, kMaxWords);
+  }
   task.steps.Add(now, static_cast<double>(task.stats.steps));
   task.examples.Add(now, static_cast<double>(task.stats.examples));
   task.cpu_seconds.Add(now, task.stats.cpu_seconds);

@@ -39,6 +39,26 @@ Json OfStaleness(const Staleness& staleness) {
   return json;
 }
 
+bool ShareGpu(const Task& a, const Task& b) {
+  return a.process.host == b.process.host && a.stats.gpu.address == b.stats.gpu.address;
+}
+
+Json OfGpu(const ChiefParts& chief, const Task& task) {
+  const GpuStats& gpu = task.stats.gpu;
+  const auto& tasks = chief.members.tasks();
+  const auto workers = std::count_if(tasks.begin(), tasks.end(),
+                                     [&](const Task& other) { return other.alive() && ShareGpu(task, other); });
+  Json json = {{"address", gpu.address}, {"workers", workers}};
+  if (!gpu.name.empty()) json["name"] = gpu.name;
+  if (gpu.utilisation >= 0) json["utilisation"] = gpu.utilisation / 100.0;
+  if (gpu.celsius >= 0) json["celsius"] = gpu.celsius;
+  if (gpu.memory_total > 0) {
+    json["memoryUsedBytes"] = gpu.memory_used;
+    json["memoryTotalBytes"] = gpu.memory_total;
+  }
+  return json;
+}
+
 Json OfTask(const ChiefParts& chief, const Task& task) {
   const Time now = chief.turn.now;
   Json json = {{"name", task.name},
@@ -62,6 +82,7 @@ Json OfTask(const ChiefParts& chief, const Task& task) {
   json["bytesOut"] = task.stats.bytes_out;
   json["refused"] = task.stats.handshakes_refused;
   json["refusedFrom"] = task.stats.refused_from;
+  if (!task.stats.gpu.address.empty()) json["gpu"] = OfGpu(chief, task);
   json["lastHeartbeatSeconds"] = Seconds(now - task.heard);
   json["waitingFor"] = task.alive() ? task.stats.waiting_for : "";
   Json leases = Json::array();

@@ -29,7 +29,7 @@ absl::Status Admit(const Push& push, const SliceGrid& grid, const Plan& plan) {
   }
   for (const Push::Item& item : push.slices) {
     if (!grid.Contains(item.slice)) return UnknownSlice(item.slice, grid);
-    const auto bytes = static_cast<size_t>(grid.at(item.slice).bytes());
+    const size_t bytes = grid.WireBytes(item.slice);
     if (!item.gradient.empty() && item.gradient.size() != bytes) {
       return absl::InvalidArgumentError(absl::StrCat("pushes ", item.gradient.size(), " bytes for slice ",
                                                      ToNumber(item.slice), ", which has ", bytes));
@@ -49,7 +49,7 @@ absl::Status Admit(const Pull& pull, const SliceGrid& grid, const Plan&) {
   uint64_t bytes = 0;
   for (const Pull::Item& item : pull.slices) {
     if (!grid.Contains(item.slice)) return UnknownSlice(item.slice, grid);
-    bytes += grid.at(item.slice).bytes();
+    bytes += grid.WireBytes(item.slice);
   }
   if (bytes <= kMaxMessagePayload) return absl::OkStatus();
   return absl::InvalidArgumentError(

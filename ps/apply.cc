@@ -29,7 +29,7 @@ Update Optimizer::RuleFor(uint64_t version) const {
   return SgdUpdate{static_cast<float>(spec_.learning_rate)};
 }
 
-bool Optimizer::Apply(absl::Span<const float> gradient, ServedSlice& slice) const {
+bool Optimizer::Apply(GradientSpan gradient, ServedSlice& slice) const {
   std::array<Payload, kMostArrays> targets;
   std::array<UpdatedArray, kMostArrays> arrays;
   const size_t count = 1 + slice.slots.size();
@@ -42,6 +42,7 @@ bool Optimizer::Apply(absl::Span<const float> gradient, ServedSlice& slice) cons
   for (size_t i = 0; i < count; ++i) {
     if (!targets[i].empty()) (i == 0 ? slice.values : slice.slots[i - 1]) = std::move(targets[i]);
   }
+  slice.on_wire = Payload();
   ++slice.version;
   return true;
 }

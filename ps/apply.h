@@ -1,6 +1,6 @@
 // The job's optimizer, applied to one slice.
 //
-// Shapes: the gradient has as many elements as the slice; the slice has SlotCount() slots.
+// Shapes: the gradient has as many elements as the slice, of either kind; the slice has SlotCount() slots.
 // Order: copy on write. Values and slots that nobody else holds are updated in place; what a pull on its way or a
 //   snapshot still holds is left as it is, and the update goes into a fresh payload.
 // Cost: one pass over memory (tensor/apply_kernels.h).
@@ -9,7 +9,6 @@
 
 #include <cstdint>
 
-#include "absl/types/span.h"
 #include "ps/shard.h"
 #include "schema/job.h"
 #include "tensor/apply_kernels.h"
@@ -21,7 +20,7 @@ class Optimizer {
   explicit Optimizer(const OptimizerSpec& spec) : spec_(spec) {}
 
   // Raises the slice's version. False, and nothing has changed, for a gradient that is not finite.
-  [[nodiscard]] bool Apply(absl::Span<const float> gradient, ServedSlice& slice) const;
+  [[nodiscard]] bool Apply(GradientSpan gradient, ServedSlice& slice) const;
 
  private:
   Update RuleFor(uint64_t version) const;

@@ -35,15 +35,20 @@ PushReply::Item Answer(const Shard& shard, LeaseId lease, SliceId id, const Serv
   return item;
 }
 
-PullReply::Item Values(const Shard* shard, const Pull::Item& wanted) {
+PullReply::Item Values(Shard* shard, const Pull::Item& wanted) {
   PullReply::Item item;
   item.slice = wanted.slice;
   item.refusal = RefusalOf(shard, wanted.slice, wanted.epoch);
   if (item.refusal != SliceRefusal::kNone) return item;
-  const ServedSlice& slice = *shard->Find(wanted.slice);
+  ServedSlice& slice = *shard->Find(wanted.slice);
   item.version = slice.CurrentVersion();
-  if (wanted.have != item.version) item.values = slice.values;
+  if (wanted.have != item.version) item.values = OnWire(shard->grid().wire, slice);
   return item;
+}
+
+GradientSpan Numbers(WireFormat wire, const Payload& gradient) {
+  if (wire == WireFormat::kBf16) return gradient.as<Bf16>();
+  return gradient.floats();
 }
 
 }  // namespace
@@ -111,7 +116,7 @@ PushReply::Item DataPlane::Judge(const Push& push, const Push::Item& item, Shard
   uint64_t staleness = 0;
   switch (slice.counters.Judge(push.lease, push.step)) {
     case LeaseCounters::Verdict::kNext:
-      staleness = Consume(push, item, shard.plan(), slice, effects);
+      staleness = Consume(push, item, shard, slice, effects);
       break;
     case LeaseCounters::Verdict::kDuplicate:
       ++session_.stats().pushes_duplicate;
@@ -125,12 +130,12 @@ PushReply::Item DataPlane::Judge(const Push& push, const Push::Item& item, Shard
   return answer;
 }
 
-uint64_t DataPlane::Consume(const Push& push, const Push::Item& item, const Plan& plan, ServedSlice& slice,
+uint64_t DataPlane::Consume(const Push& push, const Push::Item& item, const Shard& shard, ServedSlice& slice,
                             Effects& effects) {
   TaskStats& stats = session_.stats();
   const uint64_t before = slice.version;
-  const bool changed = !item.gradient.empty() && optimizer_.Apply(item.gradient.floats(), slice);
-  slice.counters.Consume(push.lease, push.step, plan.StepsOf(push.lease));
+  const bool changed = !item.gradient.empty() && optimizer_.Apply(Numbers(shard.grid().wire, item.gradient), slice);
+  slice.counters.Consume(push.lease, push.step, shard.plan().StepsOf(push.lease));
   ++slice.consumed;
   Trace(changed ? TraceRecord::Kind::kApplied : TraceRecord::Kind::kSkipped, push, item.slice, slice, effects);
 

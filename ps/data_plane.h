@@ -5,7 +5,7 @@
 //
 // Order: a message is admitted whole or refused whole (admission.h); each of its slices is then judged, applied and
 //   counted in one go, so nothing ever sees half a push.
-// Cost: a push costs its apply kernels; a pull costs references.
+// Cost: a push costs its apply kernels; a pull costs references, and in bfloat16 one rounding for each version.
 // Errors: a breach of the protocol is answered kWrongShape, told to the chief once, and ejects its sender here: the
 //   process that it says to be, and the connection.
 // Tests: tests/scenario/ps_*.txt.
@@ -46,7 +46,7 @@ class DataPlane {
   bool Admits(PeerId worker, const Request& request, const Shard* shard, Effects& effects);
   PushReply::Item Judge(const Push& push, const Push::Item& item, Shard& shard, Effects& effects);
   // Applies what is next; returns its staleness, 0 where that is unknown.
-  uint64_t Consume(const Push& push, const Push::Item& item, const Plan& plan, ServedSlice& slice, Effects& effects);
+  uint64_t Consume(const Push& push, const Push::Item& item, const Shard& shard, ServedSlice& slice, Effects& effects);
   void Trace(TraceRecord::Kind kind, const Push& push, SliceId id, const ServedSlice& slice, Effects& effects) const;
 
   Optimizer optimizer_;

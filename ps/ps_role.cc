@@ -157,7 +157,7 @@ void PsRole::Machine::OnRejoined() {
 // False: the process ends.
 bool PsRole::Machine::TakeJob() {
   absl::StatusOr<JobSpec> job = ParseCanonicalJob(session_.job());
-  absl::StatusOr<SliceGrid> grid = job.ok() ? GridOf(job->model) : job.status();
+  absl::StatusOr<SliceGrid> grid = job.ok() ? GridOf(job->model, job->training.wire) : job.status();
   if (!grid.ok()) {
     session_.End(1, absl::StrCat("the chief's job is not understood here: ", grid.status().message()), *out_);
     return false;

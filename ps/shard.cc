@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ps/initial_values.h"
+#include "tensor/apply_kernels.h"
 
 namespace downpour {
 
@@ -109,6 +110,15 @@ void Shard::CheckAllCounts() const {
   for (const Place& place : places_) {
     if (place.served != nullptr) CheckCounts(*place.served);
   }
+}
+
+const Payload& OnWire(WireFormat wire, ServedSlice& slice) {
+  if (wire == WireFormat::kFp32) return slice.values;
+  if (slice.on_wire.empty()) {
+    slice.on_wire = Payload::Allocate(slice.values.size() / 2);
+    RoundToBf16(slice.values.floats(), slice.on_wire.mutable_as<Bf16>().data());
+  }
+  return slice.on_wire;
 }
 
 SliceState StateOf(SliceId id, const ServedSlice& slice) {

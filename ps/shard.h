@@ -37,6 +37,7 @@ struct ServedSlice {
   LeaseCounters counters;
   Payload values;
   std::vector<Payload> slots;
+  Payload on_wire;  // the values rounded to bfloat16, since the first pull of this version that wanted them so
 
   Version CurrentVersion() const { return {epoch, version}; }
 };
@@ -90,5 +91,8 @@ class Shard {
 };
 
 SliceState StateOf(SliceId id, const ServedSlice& slice);
+
+// The slice's values as they travel. Cost: a reference; in bfloat16 one pass over them for each version.
+const Payload& OnWire(WireFormat wire, ServedSlice& slice);
 
 }  // namespace downpour

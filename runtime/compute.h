@@ -23,7 +23,7 @@ struct Prepare {
   JobSpec job;
 };
 
-using SliceValues = std::vector<std::pair<SliceId, Payload>>;
+using SliceValues = std::vector<std::pair<SliceId, Payload>>;  // as they travel: SliceGrid::WireBytes each
 
 struct TrainStep {
   LeaseId lease{};

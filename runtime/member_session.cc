@@ -123,6 +123,7 @@ void MemberSession::Sample(const ResourceSample& sample) {
   stats_.bytes_out = sample.bytes_out;
   stats_.handshakes_refused = sample.refused;
   stats_.refused_from = sample.refused_from;
+  stats_.gpu = sample.gpu;
 }
 
 void MemberSession::SendHeartbeat(Effects& effects) {

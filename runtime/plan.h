@@ -32,7 +32,7 @@ class Plan {
 
   bool Contains(LeaseId lease) const { return ToNumber(lease) < total_leases(); }
   uint64_t EpochOf(LeaseId lease) const { return ToNumber(lease) / leases_; }
-  uint64_t BatchesOf(LeaseId lease) const;     // CHECKs Contains(lease), as do those below
+  uint64_t BatchesOf(LeaseId lease) const;  // CHECKs Contains(lease), as do those below
   Step StepsOf(LeaseId lease) const;
   uint64_t StepsBefore(uint64_t lease) const;  // of all leases with lower numbers; lease <= total_leases()
   uint64_t ExamplesOf(LeaseId lease) const;    // over all its steps

@@ -176,6 +176,7 @@ void ZmqDriver::SampleAndReport() {
     sample.refused = door_->refused();
     sample.refused_from = door_->refused_from();
   }
+  if (world_.gpu != nullptr) sample.gpu = world_.gpu->Latest();
   const auto count = [&](const ZmqChannel& channel) {
     sample.bytes_in += channel.bytes_in();
     sample.bytes_out += channel.bytes_out();

@@ -30,6 +30,7 @@
 #include "absl/status/statusor.h"
 #include "runtime/compute_thread.h"
 #include "runtime/mailbox.h"
+#include "runtime/nvml_monitor.h"
 #include "runtime/options.h"
 #include "runtime/posix_service.h"
 #include "runtime/posix_storage.h"
@@ -61,6 +62,7 @@ struct DriverWorld {
   TraceFile* trace = nullptr;
   StopSignals* signals = nullptr;
   ServiceManager* service = nullptr;
+  NvmlMonitor* gpu = nullptr;
 };
 
 class ZmqDriver {

@@ -64,9 +64,9 @@ std::vector<Payload> Encode(const Message& message) {
 absl::StatusOr<Message> Decode(const std::vector<Payload>& frames) {
   if (absl::Status status = CheckFrames(frames); !status.ok()) return status;
   const Payload header = Payload::CopyOf(frames[0].data(), frames[0].size());
-  // Deepest: envelope, heartbeat, stats, staleness. No vector holds tables, so a header has no more of them than that.
+  // The most: envelope, heartbeat, stats, and below them staleness and GPU. No vector holds tables.
   constexpr int kMaxDepth = 4;
-  constexpr int kMaxTables = 4;
+  constexpr int kMaxTables = 5;
   flatbuffers::Verifier verifier(reinterpret_cast<const uint8_t*>(header.data()), header.size(), kMaxDepth, kMaxTables);
   if (!wire::VerifyEnvelopeBuffer(verifier)) return absl::InvalidArgumentError("no message: the header is damaged");
 

@@ -53,13 +53,28 @@ Refused Read(const wire::Refused& t, Reader& in) {
 
 namespace {
 
+flatbuffers::Offset<wire::Gpu> WriteGpu(const GpuStats& g, Writer& out) {
+  return wire::CreateGpu(out.fbb, out.Text(g.address), out.Text(g.name), g.utilisation, g.celsius, g.memory_used,
+                         g.memory_total);
+}
+
 flatbuffers::Offset<wire::TaskStats> WriteStats(const TaskStats& s, Writer& out) {
   const Staleness& d = s.staleness;
   const auto staleness = wire::CreateStaleness(out.fbb, d.pushes, d.unknown, d.sum, d.max, out.Vector(d.histogram));
   return wire::CreateTaskStats(out.fbb, s.steps, s.examples, s.pushes_acknowledged, s.pushes_applied,
                                s.pushes_duplicate, s.pushes_refused, s.pushes_skipped, s.messages_rejected,
                                s.cpu_seconds, s.resident_bytes, s.bytes_in, s.bytes_out, staleness,
-                               out.Text(s.waiting_for), s.handshakes_refused, out.Text(s.refused_from));
+                               out.Text(s.waiting_for), s.handshakes_refused, out.Text(s.refused_from),
+                               WriteGpu(s.gpu, out));
+}
+
+GpuStats ReadGpu(const wire::Gpu& t, Reader& in) {
+  return {.address = in.Text(t.address(), "address"),
+          .name = in.Text(t.name(), "name"),
+          .utilisation = t.utilisation(),
+          .celsius = t.celsius(),
+          .memory_used = t.memory_used(),
+          .memory_total = t.memory_total()};
 }
 
 Staleness ReadStaleness(const wire::Staleness& t, Reader& in) {
@@ -87,7 +102,8 @@ TaskStats ReadStats(const wire::TaskStats& t, Reader& in) {
           .staleness = t.staleness() == nullptr ? Staleness{} : ReadStaleness(*t.staleness(), in),
           .waiting_for = in.Text(t.waiting_for(), "waiting_for"),
           .handshakes_refused = t.handshakes_refused(),
-          .refused_from = in.Text(t.refused_from(), "refused_from")};
+          .refused_from = in.Text(t.refused_from(), "refused_from"),
+          .gpu = t.gpu() == nullptr ? GpuStats{} : ReadGpu(*t.gpu(), in)};
 }
 
 }  // namespace

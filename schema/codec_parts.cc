@@ -101,8 +101,8 @@ Payload Reader::Frame(size_t bytes, size_t total) {
   return frame;
 }
 
-Payload Reader::FloatFrame(size_t bytes, size_t total) {
-  if (bytes % sizeof(float) != 0) Fail(absl::StrCat("payload ", next_frame_), "is cut within a float");
+Payload Reader::NumberFrame(size_t bytes, size_t total) {
+  if (bytes % sizeof(uint16_t) != 0) Fail(absl::StrCat("payload ", next_frame_), "is cut within a number");
   return Frame(bytes, total);
 }
 

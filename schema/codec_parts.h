@@ -112,7 +112,7 @@ class Reader {
   // The next frame, which must have as many bytes as the header says; none if that is 0. All frames of a message
   // together stay within `total`.
   Payload Frame(size_t bytes, size_t total);
-  Payload FloatFrame(size_t bytes, size_t total);
+  Payload NumberFrame(size_t bytes, size_t total);  // floats or halves of them
   std::vector<Payload> Frames(const flatbuffers::Vector<uint32_t>* bytes, size_t total);
 
   // Ascending, disjoint, not adjacent.

@@ -17,7 +17,7 @@ Push Read(const wire::Push& t, Reader& in) {
           .step = t.step(),
           .slices = in.Map(t.slices(), "slices", [&in](const wire::PushItem& i) {
             return Push::Item{SliceId{i.slice()}, FromWire(i.epoch()), FromWire(i.computed_from()),
-                              in.FloatFrame(i.bytes(), kMaxMessagePayload)};
+                              in.NumberFrame(i.bytes(), kMaxMessagePayload)};
           })};
 }
 
@@ -84,7 +84,7 @@ PullReply Read(const wire::PullReply& t, Reader& in) {
                            [&in](const wire::PullReplyItem& i) {
                              return PullReply::Item{SliceId{i.slice()}, in.Known<SliceRefusal>(i.refusal(), "refusal"),
                                                     FromWire(i.version()),
-                                                    in.FloatFrame(i.bytes(), kMaxMessagePayload)};
+                                                    in.NumberFrame(i.bytes(), kMaxMessagePayload)};
                            }),
           .window = t.window()};
 }

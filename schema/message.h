@@ -74,6 +74,16 @@ struct Staleness {
   std::vector<uint64_t> histogram;  // [i]: staleness i, the last one everything above (options.h: kStalenessBuckets)
 };
 
+// The GPU that a worker computes on.
+struct GpuStats {
+  std::string address;        // of PCI: tells the GPUs of one host apart; empty: there is none
+  std::string name;           // empty: unknown
+  int32_t utilisation = -1;   // percent of the time in which it computed anything; negative: unknown
+  int32_t celsius = -1;       // negative: unknown
+  uint64_t memory_used = 0;   // bytes, by whomever
+  uint64_t memory_total = 0;  // 0: both are unknown
+};
+
 struct TaskStats {
   uint64_t steps = 0;  // worker: batches computed; ps: pushes applied, per slice
   uint64_t examples = 0;
@@ -91,6 +101,7 @@ struct TaskStats {
   std::string waiting_for;  // one phrase for people; empty while all is well
   uint64_t handshakes_refused = 0;  // ps: at its own door, of processes without a key of this cluster
   std::string refused_from;         // the address of the last unknown key; empty: not known
+  GpuStats gpu = {};                // worker
 };
 
 struct Heartbeat {
@@ -257,7 +268,7 @@ struct Push {
     SliceId slice{};
     SliceEpoch epoch;
     Version computed_from;
-    Payload gradient;  // float32, grid.at(slice).elements of them, or empty
+    Payload gradient;  // SliceGrid::WireBytes of numbers, or empty
   };
   std::vector<Item> slices;
 };
@@ -314,7 +325,7 @@ struct PullReply {
     SliceId slice{};
     SliceRefusal refusal = SliceRefusal::kNone;
     Version version;
-    Payload values;  // float32; empty if unchanged or refused
+    Payload values;  // SliceGrid::WireBytes of numbers; empty if unchanged or refused
   };
   std::vector<Item> slices;
   uint64_t window = 0;

@@ -48,9 +48,18 @@ class Payload {
   bool unique() const;
   std::byte* mutable_data();  // CHECKs unique()
 
-  // The bytes as floats; size() must be a multiple of 4. The address is only promised to be 4-aligned for owned memory.
-  absl::Span<const float> floats() const { return {reinterpret_cast<const float*>(data_), size_ / sizeof(float)}; }
-  absl::Span<float> mutable_floats() { return {reinterpret_cast<float*>(mutable_data()), size_ / sizeof(float)}; }
+  // The bytes as numbers, of whose size size() must be a multiple. The address is only promised to be aligned for owned
+  // memory.
+  template <typename T>
+  absl::Span<const T> as() const {
+    return {reinterpret_cast<const T*>(data_), size_ / sizeof(T)};
+  }
+  template <typename T>
+  absl::Span<T> mutable_as() {
+    return {reinterpret_cast<T*>(mutable_data()), size_ / sizeof(T)};
+  }
+  absl::Span<const float> floats() const { return as<float>(); }
+  absl::Span<float> mutable_floats() { return mutable_as<float>(); }
 
  private:
   struct Block;

@@ -16,7 +16,7 @@ int64_t RoundUp(int64_t a) { return CeilDiv(a, kCacheLineElements) * kCacheLineE
 }  // namespace
 
 SliceGrid MakeSliceGrid(std::vector<VariableSpec> variables) {
-  SliceGrid grid{std::move(variables), {}};
+  SliceGrid grid{std::move(variables), {}, WireFormat::kFp32};
   int64_t total = 0;
   for (const VariableSpec& variable : grid.variables) total += variable.elements();
   const int64_t limit = RoundUp(std::clamp(CeilDiv(total, kSmallModelSlices), kMinSliceElements, kMaxSliceElements));
@@ -33,10 +33,12 @@ SliceGrid MakeSliceGrid(std::vector<VariableSpec> variables) {
   return grid;
 }
 
-absl::StatusOr<SliceGrid> GridOf(const ModelSpec& model) {
+absl::StatusOr<SliceGrid> GridOf(const ModelSpec& model, WireFormat wire) {
   absl::StatusOr<std::vector<VariableSpec>> variables = InferVariables(model);
   if (!variables.ok()) return variables.status();
-  return MakeSliceGrid(*std::move(variables));
+  SliceGrid grid = MakeSliceGrid(*std::move(variables));
+  grid.wire = wire;
+  return grid;
 }
 
 }  // namespace downpour

@@ -2,6 +2,7 @@
 //
 // Shapes: a slice is a run of a variable's row-major elements. At most 1 MiB (262,144 floats) each; for models under 16
 //   MiB smaller, about a sixteenth of the whole (but at least 4 KiB), so that small models too spread over several ps.
+// Units: bytes() are a slice's as it is kept, WireBytes() those of its gradient and its values on their way.
 // Order: slice ids are dense, by variable, then by offset.
 #pragma once
 
@@ -27,14 +28,18 @@ struct Slice {
 struct SliceGrid {
   std::vector<VariableSpec> variables;
   std::vector<Slice> slices;  // slices[i].id == i
+  WireFormat wire = WireFormat::kFp32;
   const Slice& at(SliceId id) const { return slices[ToNumber(id)]; }
   size_t size() const { return slices.size(); }
+  size_t WireBytes(SliceId id) const {
+    return static_cast<size_t>(at(id).elements) * (wire == WireFormat::kBf16 ? 2 : 4);
+  }
   bool Contains(SliceId id) const { return ToNumber(id) < slices.size(); }
 };
 
 SliceGrid MakeSliceGrid(std::vector<VariableSpec> variables);
 
 // Of the model's variables. Errors: as InferVariables.
-absl::StatusOr<SliceGrid> GridOf(const ModelSpec& model);
+absl::StatusOr<SliceGrid> GridOf(const ModelSpec& model, WireFormat wire = WireFormat::kFp32);
 
 }  // namespace downpour

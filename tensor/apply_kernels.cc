@@ -15,10 +15,35 @@ HWY_BEFORE_NAMESPACE();
 namespace downpour::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Calls step(d, i, g) for every vector g of the gradient, the rest one by one; says whether all of it was finite, if
+template <class D>
+HWY_INLINE hn::Vec<D> LoadNumbers(D d, const float* from) {
+  return hn::LoadU(d, from);
+}
+template <class D>
+HWY_INLINE hn::Vec<D> LoadNumbers(D d, const Bf16* from) {
+  const hn::Rebind<uint16_t, D> half;
+  const hn::RebindToUnsigned<D> whole;
+  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(whole, hn::LoadU(half, &from->bits))));
+}
+
+template <class D>
+HWY_INLINE void StoreRounded(D, hn::Vec<D> x, Bf16* to) {
+  const hn::RebindToUnsigned<D> whole;
+  const hn::RebindToSigned<D> with_sign;  // from which narrowing is defined; what is narrowed is below 2^16
+  const hn::Rebind<uint16_t, D> half;
+  const auto bits = hn::BitCast(whole, x);
+  const auto upper = hn::ShiftRight<16>(bits);
+  const auto odd = hn::And(upper, hn::Set(whole, 1));
+  const auto nearest = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(whole, 0x7fff))));
+  const auto quiet = hn::Or(upper, hn::Set(whole, 0x40));
+  const auto rounded = hn::IfThenElse(hn::RebindMask(whole, hn::IsNaN(x)), quiet, nearest);
+  hn::StoreU(hn::DemoteTo(half, hn::BitCast(with_sign, rounded)), half, &to->bits);
+}
+
+// Calls step(d, i, x) for every vector x of the numbers, the rest one by one; says whether all of them were finite, if
 // that is to be looked at.
-template <bool kLook, class Step>
-HWY_INLINE bool ForEachVector(absl::Span<const float> gradient, const Step& step) {
+template <bool kLook, class T, class Step>
+HWY_INLINE bool ForEachVector(absl::Span<const T> numbers, const Step& step) {
   const hn::ScalableTag<float> d;
   const hn::CappedTag<float, 1> one;
   const hn::RebindToSigned<decltype(d)> di;
@@ -26,19 +51,19 @@ HWY_INLINE bool ForEachVector(absl::Span<const float> gradient, const Step& step
   constexpr int32_t kMagnitude = 0x7fffffff;
   constexpr int32_t kInfinity = 0x7f800000;
 
-  const float* g = gradient.data();
-  const size_t n = gradient.size();
+  const T* from = numbers.data();
+  const size_t n = numbers.size();
   const size_t lanes = hn::Lanes(d);
   size_t i = 0;
   auto largest = hn::Zero(di);
   for (; i + lanes <= n; i += lanes) {
-    const auto vector = hn::LoadU(d, g + i);
+    const auto vector = LoadNumbers(d, from + i);
     if constexpr (kLook) largest = hn::Max(largest, hn::And(hn::BitCast(di, vector), hn::Set(di, kMagnitude)));
     step(d, i, vector);
   }
   bool finite = hn::AllTrue(di, hn::Lt(largest, hn::Set(di, kInfinity)));
   for (; i < n; ++i) {
-    const auto scalar = hn::LoadU(one, g + i);
+    const auto scalar = LoadNumbers(one, from + i);
     finite &= hn::GetLane(hn::And(hn::BitCast(one_i, scalar), hn::Set(one_i, kMagnitude))) < kInfinity;
     step(one, i, scalar);
   }
@@ -46,20 +71,43 @@ HWY_INLINE bool ForEachVector(absl::Span<const float> gradient, const Step& step
 }
 
 template <class Step>
-HWY_INLINE bool ForEachVector(absl::Span<const float> gradient, bool look, const Step& step) {
-  return look ? ForEachVector<true>(gradient, step) : ForEachVector<false>(gradient, step);
+HWY_INLINE bool ForEachVector(const GradientSpan& gradient, bool look, const Step& step) {
+  if (gradient.rounded()) {
+    return look ? ForEachVector<true>(gradient.halves(), step) : ForEachVector<false>(gradient.halves(), step);
+  }
+  return look ? ForEachVector<true>(gradient.floats(), step) : ForEachVector<false>(gradient.floats(), step);
 }
 
 // Vectors begin where they are aligned: a received frame seldom is, and loads across two cache lines take twice as long.
-bool Check(absl::Span<const float> x) {
-  const size_t vector_bytes = hn::Lanes(hn::ScalableTag<float>()) * sizeof(float);
+template <class T>
+HWY_INLINE bool CheckAligned(absl::Span<const T> x) {
+  const size_t vector_bytes = hn::Lanes(hn::ScalableTag<float>()) * sizeof(T);
   const size_t past = reinterpret_cast<uintptr_t>(x.data()) % vector_bytes;
-  const size_t head = std::min(x.size(), (vector_bytes - past) % vector_bytes / sizeof(float));
+  const size_t head = std::min(x.size(), (vector_bytes - past) % vector_bytes / sizeof(T));
   const auto nothing = [](auto, size_t, auto) HWY_ATTR {};
   return ForEachVector<true>(x.subspan(0, head), nothing) && ForEachVector<true>(x.subspan(head), nothing);
 }
 
-bool Sgd(const SgdUpdate& update, absl::Span<const float> gradient, const UpdatedArray* arrays, bool look) {
+bool Check(const GradientSpan& x) { return x.rounded() ? CheckAligned(x.halves()) : CheckAligned(x.floats()); }
+
+void Round(absl::Span<const float> from, Bf16* to) {
+  ForEachVector<false>(from, [=](auto d, size_t i, auto x) HWY_ATTR { StoreRounded(d, x, to + i); });
+}
+
+void Widen(absl::Span<const Bf16> from, float* to) {
+  ForEachVector<false>(from, [=](auto d, size_t i, auto x) HWY_ATTR { hn::StoreU(x, d, to + i); });
+}
+
+void RoundFed(absl::Span<const float> gradient, float* residual, Bf16* to) {
+  ForEachVector<false>(gradient, [=](auto d, size_t i, auto g)
+                                     HWY_ATTR { StoreRounded(d, hn::Add(g, hn::LoadU(d, residual + i)), to + i); });
+  if (!CheckAligned(absl::Span<const Bf16>(to, gradient.size()))) return;
+  ForEachVector<false>(gradient, [=](auto d, size_t i, auto g) HWY_ATTR {
+    hn::StoreU(hn::Sub(hn::Add(g, hn::LoadU(d, residual + i)), LoadNumbers(d, to + i)), d, residual + i);
+  });
+}
+
+bool Sgd(const SgdUpdate& update, const GradientSpan& gradient, const UpdatedArray* arrays, bool look) {
   const float learning_rate = update.learning_rate;
   const UpdatedArray w = arrays[0];
   return ForEachVector(gradient, look, [=](auto d, size_t i, auto g) HWY_ATTR {
@@ -69,7 +117,7 @@ bool Sgd(const SgdUpdate& update, absl::Span<const float> gradient, const Update
 
 // Below, all loads stand before the first store: arrays that lie a multiple of 4 KiB apart look alike to a CPU that
 // lets a load overtake a store.
-bool Momentum(const MomentumUpdate& update, absl::Span<const float> gradient, const UpdatedArray* arrays, bool look) {
+bool Momentum(const MomentumUpdate& update, const GradientSpan& gradient, const UpdatedArray* arrays, bool look) {
   const float learning_rate = update.learning_rate;
   const float momentum = update.momentum;
   const UpdatedArray w = arrays[0], v = arrays[1];
@@ -81,7 +129,7 @@ bool Momentum(const MomentumUpdate& update, absl::Span<const float> gradient, co
   });
 }
 
-bool Adam(const AdamUpdate& update, absl::Span<const float> gradient, const UpdatedArray* arrays, bool look) {
+bool Adam(const AdamUpdate& update, const GradientSpan& gradient, const UpdatedArray* arrays, bool look) {
   const AdamUpdate u = update;
   const UpdatedArray w = arrays[0], m = arrays[1], v = arrays[2];
   return ForEachVector(gradient, look, [=](auto d, size_t i, auto g) HWY_ATTR {
@@ -107,6 +155,9 @@ HWY_AFTER_NAMESPACE();
 namespace downpour {
 
 HWY_EXPORT(Check);
+HWY_EXPORT(Round);
+HWY_EXPORT(Widen);
+HWY_EXPORT(RoundFed);
 HWY_EXPORT(Sgd);
 HWY_EXPORT(Momentum);
 HWY_EXPORT(Adam);
@@ -128,7 +179,7 @@ double Power(double base, uint64_t exponent) {
 }
 
 struct Dispatch {
-  absl::Span<const float> gradient;
+  const GradientSpan& gradient;
   const UpdatedArray* arrays;
   bool look;
   bool operator()(const SgdUpdate& update) const { return HWY_DYNAMIC_DISPATCH(Sgd)(update, gradient, arrays, look); }
@@ -152,7 +203,7 @@ AdamUpdate MakeAdamUpdate(double learning_rate, double beta1, double beta2, doub
   return update;
 }
 
-bool ApplyUpdate(const Update& update, absl::Span<const float> gradient, absl::Span<const UpdatedArray> arrays) {
+bool ApplyUpdate(const Update& update, GradientSpan gradient, absl::Span<const UpdatedArray> arrays) {
   CHECK_EQ(arrays.size(), update.index() + 1);  // the rules stand in the order of their slots: none, one, two
   const bool in_place =
       std::any_of(arrays.begin(), arrays.end(), [](const UpdatedArray& array) { return array.in == array.out; });
@@ -166,13 +217,20 @@ bool ApplyUpdate(const Update& update, absl::Span<const float> gradient, absl::S
     std::transform(arrays.begin(), arrays.end(), parts.begin(), [begin](const UpdatedArray& array) {
       return UpdatedArray{array.in + begin, array.out + begin};
     });
-    std::visit(Dispatch{gradient.subspan(begin, end - begin), parts.data(), /*look=*/false}, update);
+    const GradientSpan part = gradient.subspan(begin, end - begin);
+    std::visit(Dispatch{part, parts.data(), /*look=*/false}, update);
     end = begin;
   }
   return true;
 }
 
-bool AllFinite(absl::Span<const float> x) { return HWY_DYNAMIC_DISPATCH(Check)(x); }
+bool AllFinite(GradientSpan x) { return HWY_DYNAMIC_DISPATCH(Check)(x); }
+
+void RoundToBf16(absl::Span<const float> from, Bf16* to) { HWY_DYNAMIC_DISPATCH(Round)(from, to); }
+void WidenBf16(absl::Span<const Bf16> from, float* to) { HWY_DYNAMIC_DISPATCH(Widen)(from, to); }
+void RoundWithFeedback(absl::Span<const float> gradient, float* residual, Bf16* to) {
+  HWY_DYNAMIC_DISPATCH(RoundFed)(gradient, residual, to);
+}
 
 const char* CpuTargetName() { return HWY_DYNAMIC_DISPATCH(TargetName)(); }
 

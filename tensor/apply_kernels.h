@@ -1,4 +1,4 @@
-// One optimizer step on one slice: the arithmetic that a parameter server spends its time on.
+// One optimizer step on one slice, the arithmetic that a parameter server spends its time on; and numbers as they travel.
 //
 //   AdamUpdate adam = MakeAdamUpdate(0.001, 0.9, 0.999, 1e-8, step);
 //   bool applied = ApplyUpdate(adam, gradient, {{w, w_new}, {m, m}, {v, v_new}});
@@ -20,6 +20,7 @@
 #include <variant>
 
 #include "absl/types/span.h"
+#include "tensor/bf16.h"
 
 namespace downpour {
 
@@ -59,11 +60,39 @@ struct UpdatedArray {
   float* out = nullptr;
 };
 
-// `arrays` are the values, then the slots: momentum's v, or Adam's m and v. CHECKs their number.
-[[nodiscard]] bool ApplyUpdate(const Update& update, absl::Span<const float> gradient,
-                               absl::Span<const UpdatedArray> arrays);
+// A gradient as it came: floats or bfloat16.
+class GradientSpan {
+ public:
+  GradientSpan(const float* numbers, size_t size) : floats_(numbers), size_(size) {}
+  GradientSpan(absl::Span<const float> numbers) : GradientSpan(numbers.data(), numbers.size()) {}
+  GradientSpan(absl::Span<const Bf16> numbers) : halves_(numbers.data()), size_(numbers.size()) {}
 
-bool AllFinite(absl::Span<const float> x);
+  size_t size() const { return size_; }
+  bool rounded() const { return halves_ != nullptr; }
+  absl::Span<const float> floats() const { return {floats_, size_}; }  // unless rounded()
+  absl::Span<const Bf16> halves() const { return {halves_, size_}; }   // if rounded()
+  GradientSpan subspan(size_t begin, size_t count) const {
+    return rounded() ? GradientSpan(halves().subspan(begin, count)) : GradientSpan(floats().subspan(begin, count));
+  }
+
+ private:
+  const float* floats_ = nullptr;
+  const Bf16* halves_ = nullptr;
+  size_t size_;
+};
+
+// `arrays` are the values, then the slots: momentum's v, or Adam's m and v. CHECKs their number.
+[[nodiscard]] bool ApplyUpdate(const Update& update, GradientSpan gradient, absl::Span<const UpdatedArray> arrays);
+
+bool AllFinite(GradientSpan x);
+
+// bf16.h says how. `to` has as many elements, and does not overlap.
+void RoundToBf16(absl::Span<const float> from, Bf16* to);
+void WidenBf16(absl::Span<const Bf16> from, float* to);
+// to = gradient + residual, rounded; residual = what the rounding left out, to go with the next one. Where some of `to`
+// is not finite, so that no one will apply it, the residual stays what it was.
+// Source: Seide et al., "1-Bit Stochastic Gradient Descent", Interspeech 2014, section 2.1: error feedback.
+void RoundWithFeedback(absl::Span<const float> gradient, float* residual, Bf16* to);
 
 // The CPU target chosen at run time, such as AVX3_DL; for people.
 const char* CpuTargetName();

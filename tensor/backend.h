@@ -59,6 +59,8 @@ class Backend {
 
   virtual std::string name() const = 0;     // for people: library, version, kernels
   virtual bool memory_is_host() const = 0;  // views may point to any host memory, and results are there at once
+  // Where PCI has it, such as 0000:3b:00.0; empty: it is no card.
+  virtual std::string pci_address() const { return ""; }
   // Bytes that Allocate could still give; none where nobody knows: on the host.
   virtual std::optional<uint64_t> free_memory() const { return std::nullopt; }
   // Whether it has faster units for products of less than fp32.

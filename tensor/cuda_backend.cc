@@ -33,6 +33,7 @@ class CudaBackend final : public Backend {
   std::string name() const override { return name_; }
   bool memory_is_host() const override { return false; }
   bool rounds_products() const override { return true; }
+  std::string pci_address() const override { return pci_address_; }
   std::optional<uint64_t> free_memory() const override;
 
   absl::Status Upload(const void* host, size_t bytes, void* to) override;
@@ -73,7 +74,7 @@ class CudaBackend final : public Backend {
   absl::StatusOr<double*> RowLosses(int64_t rows);
 
   const int device_;
-  std::string name_;
+  std::string name_, pci_address_;
   CudaStream compute_, upload_, download_;
   Cublas cublas_;
   CudaMemory workspace_;  // of cuBLAS
@@ -109,6 +110,9 @@ absl::Status CudaBackend::CheckDevice() {
         absl::StrCat("cuda:", device_, " (", properties.name, ") is of compute capability ", properties.major, ".",
                      properties.minor, "; this build needs ", kOldestComputeMajor, ".0 or later"));
   }
+  char address[32] = {};
+  CUDA_TRY(cudaDeviceGetPCIBusId(address, sizeof(address), device_));
+  pci_address_ = address;
   name_ = absl::StrCat("cuda:", device_, " (", properties.name, ", ", properties.totalGlobalMem >> 30, " GiB, CUDA ",
                        runtime / 1000, ".", runtime % 1000 / 10);
   return absl::OkStatus();

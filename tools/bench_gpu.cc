@@ -6,7 +6,7 @@
 // step:        a step of a multilayer perceptron 4096-8192-8192-4096 on batches of 4096, gradients left on the device,
 //              over its products done by cuBLAS alone.
 // small:       steps per second of 784-256-128-10 on batches of 128, over PyTorch's with CUDA graphs where it is there.
-// cluster:     steps per second of the large one with a ps in between, over the slowest of its parts.
+// cluster:     the large step with a ps in between, pushed every batch and every 16th, over the slowest of its parts.
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -29,7 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kServers = 4;
-constexpr int64_t kSteps = 16;
+constexpr int64_t kBatches = 16;  // of an epoch
 constexpr size_t kSliceBytes = size_t{1} << 20;
 constexpr float kLearningRate = 0.001f;
 
@@ -96,7 +96,7 @@ DeviceParts MeasureDevice(int device, double model_bytes) {
 }
 
 void WriteData(const std::string& folder) {
-  const uint32_t count = static_cast<uint32_t>(kSteps * kLargeBatch), side = kLargeImageSide;
+  const uint32_t count = static_cast<uint32_t>(kBatches * kLargeBatch), side = kLargeImageSide;
   std::vector<uint8_t> pixels(size_t{count} * side * side), labels(count);
   uint32_t state = 1;
   for (std::vector<uint8_t>* bytes : {&pixels, &labels}) {
@@ -109,14 +109,15 @@ void WriteData(const std::string& folder) {
   OrDie(WriteIdx(folder + "/labels", {count}, labels));
 }
 
-double SecondsOfClusterStep(const GpuClusterOptions& options, const std::string& folder) {
+double SecondsOfClusterStep(const GpuClusterOptions& options, const std::string& folder, int64_t push_every) {
   JobSpec job;
   job.name = "bench-gpu";
   job.model = LargeModel();
   job.cluster.parameter_server_count = kServers;
   job.training.batch_size = kLargeBatch;
-  job.training.epochs = 2;
-  job.training.lease_batches = 8;
+  job.training.epochs = push_every == 1 ? 2 : 6;  // some steps in any case
+  job.training.lease_batches = kBatches;
+  job.training.push_every = push_every;
   job.training.optimizer.learning_rate = kLearningRate;
   job.data.train = {folder + "/images", folder + "/labels"};
   job.checkpoint.every = std::chrono::nanoseconds(0);
@@ -127,8 +128,36 @@ double SecondsOfClusterStep(const GpuClusterOptions& options, const std::string&
                                            "' >'", folder, "/log' 2>&1");
   CHECK_EQ(std::system(command.c_str()), 0) << "see " << folder << "/log";
   const double examples = nlohmann::json::parse(std::ifstream(job_dir + "/summary.json")).at("examplesPerSecond");
-  return static_cast<double>(kLargeBatch) / examples;
+  return static_cast<double>(kLargeBatch * push_every) / examples;
 }
+
+// Of a step and of each of its parts alone.
+struct StepTimes {
+  Series compute, copies, wire, updates, step, ratio;
+
+  void Add(double whole, double batches, const DeviceParts& device, double on_wire, double updating) {
+    compute.values.push_back(batches * device.compute);
+    copies.values.push_back(device.copies);
+    wire.values.push_back(on_wire);
+    updates.values.push_back(updating);
+    step.values.push_back(whole);
+    ratio.values.push_back(std::max({batches * device.compute, device.copies, on_wire, updating}) / whole);
+  }
+
+  void Print(int64_t push_every) const {
+    std::printf("  a push for every %ld batches\n", static_cast<long>(push_every));
+    for (const auto& [what, series] : {std::pair<const char*, const Series&>{"computing", compute},
+                                       {"copies", copies},
+                                       {"wire", wire},
+                                       {"updates", updates},
+                                       {"a whole step", step}}) {
+      std::printf("    %-14s %8.1f [%.1f, %.1f]\n", what, series.Median() * 1e3, series.Smallest() * 1e3,
+                  series.Largest() * 1e3);
+    }
+    std::printf("    the slowest part is %.2f [%.2f, %.2f] of the whole step\n", ratio.Median(), ratio.Smallest(),
+                ratio.Largest());
+  }
+};
 
 }  // namespace
 
@@ -142,29 +171,18 @@ void MeasureCluster(const GpuClusterOptions& options) {
   CHECK(mkdtemp(folder.data()) != nullptr) << folder;
   WriteData(folder);
 
-  Series compute, copies, wires, updates, steps, ratio;
-  for (int run = 0; run < options.runs; ++run) {
-    steps.values.push_back(SecondsOfClusterStep(options, folder));
-    const DeviceParts device = MeasureDevice(options.device, model_bytes);
-    compute.values.push_back(device.compute);
-    copies.values.push_back(device.copies);
-    wires.values.push_back(wire.Seconds(model_bytes));
-    updates.values.push_back(SecondsOfUpdates(model_bytes));
-    const double slowest = std::max({device.compute, device.copies, wires.values.back(), updates.values.back()});
-    ratio.values.push_back(slowest / steps.values.back());
+  std::printf("the same step with 1 worker and %d ps on this host, fp32: ms\n", kServers);
+  for (const int64_t push_every : {1, 16}) {
+    StepTimes times;
+    for (int run = 0; run < options.runs; ++run) {
+      const double step = SecondsOfClusterStep(options, folder, push_every);
+      const DeviceParts device = MeasureDevice(options.device, model_bytes);
+      times.Add(step, static_cast<double>(push_every), device, wire.Seconds(model_bytes),
+                SecondsOfUpdates(model_bytes));
+    }
+    times.Print(push_every);
   }
   fs::remove_all(folder);
-  std::printf("the same step with 1 worker and %d ps on this host, fp32: ms\n", kServers);
-  for (const auto& [what, series] : {std::pair<const char*, const Series&>{"computing", compute},
-                                     {"copies", copies},
-                                     {"wire", wires},
-                                     {"updates", updates},
-                                     {"a whole step", steps}}) {
-    std::printf("  %-16s %8.1f [%.1f, %.1f]\n", what, series.Median() * 1e3, series.Smallest() * 1e3,
-                series.Largest() * 1e3);
-  }
-  std::printf("  the slowest part is %.2f [%.2f, %.2f] of the whole step\n", ratio.Median(), ratio.Smallest(),
-              ratio.Largest());
 }
 
 }  // namespace downpour

@@ -110,8 +110,8 @@ std::string TrainingText(const JobSpec& job, const DataFacts& facts) {
   if (training.push_every > 1) {
     absl::StrAppend(&text, "              a push for every ", training.push_every, " batches\n");
   }
-  absl::StrAppend(&text, "              products in ", NameIn(kPrecisions, training.precision), ", pushes and pulls in ",
-                  NameIn(kWireFormats, training.wire), "\n");
+  absl::StrAppend(&text, "              products in ", NameIn(kPrecisions, training.precision),
+                  ", pushes and pulls in ", NameIn(kWireFormats, training.wire), "\n");
   if (facts.train_examples) {
     const Plan plan(job, *facts.train_examples);
     absl::StrAppend(&text, "              ", Count(*facts.train_examples, "example"), ": ",

@@ -62,6 +62,23 @@ std::string TaskTable(const StatusView& status) {
          (omitted > 0 ? absl::StrFormat("and %.0f more tasks\n", omitted) : "");
 }
 
+std::vector<std::string> GpuLines(const StatusView& status) {
+  std::vector<std::string> lines;
+  for (const TaskView& task : status.tasks) {
+    const GpuView& gpu = task.gpu;
+    if (gpu.address.empty()) continue;
+    std::vector<std::string> parts = {Printable(gpu.name.empty() ? gpu.address : gpu.name)};
+    if (gpu.utilisation) parts.push_back(HumanPercent(*gpu.utilisation, 0) + " busy");
+    if (gpu.memory_used && gpu.memory_total) {
+      parts.push_back(HumanBytes(*gpu.memory_used) + " of " + HumanBytes(*gpu.memory_total));
+    }
+    if (gpu.celsius) parts.push_back(absl::StrFormat("%.0f °C", *gpu.celsius));
+    if (gpu.workers.value_or(1) > 1) parts.push_back(absl::StrFormat("shared by %.0f workers", *gpu.workers));
+    lines.push_back(absl::StrCat(Printable(task.name), ": ", absl::StrJoin(parts, ", ")));
+  }
+  return lines;
+}
+
 std::string JobLine(const StatusView& status) {
   std::vector<std::string> parts = {absl::StrCat(Printable(status.job), " ", Printable(status.state))};
   const MaybeNumber done = EpochsDone(status);
@@ -163,6 +180,7 @@ std::string StatusTable(const StatusView& status, bool color) {
   AddSection("Pushes", {PushLine(status)}, &out);
   AddSection("Staleness", {"mean/p99/max " + StalenessCell(status.staleness)}, &out);
   absl::StrAppend(&out, "\n", TaskTable(status), "\n");
+  AddSection("GPUs", GpuLines(status), &out);
   AddSection("Checkpoint", CheckpointLines(status), &out);
   std::vector<std::string> next;
   for (const std::string& command : status.next) next.push_back(Printable(command));

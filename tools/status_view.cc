@@ -28,6 +28,13 @@ StalenessView Staleness(const Json& object) {
   return {Number(object, "mean"), Number(object, "p99"), Number(object, "max")};
 }
 
+GpuView Gpu(const Json& gpu) {
+  return {Words(gpu, "address"),          Words(gpu, "name"),
+          Number(gpu, "utilisation"),     Number(gpu, "celsius"),
+          Number(gpu, "memoryUsedBytes"), Number(gpu, "memoryTotalBytes"),
+          Number(gpu, "workers")};
+}
+
 TaskView Task(const Json& task) {
   TaskView view;
   view.name = Words(task, "name");
@@ -47,6 +54,7 @@ TaskView Task(const Json& task) {
   view.refused = Number(task, "refused");
   view.refused_from = Words(task, "refusedFrom");
   view.staleness = Staleness(At(task, "staleness"));
+  view.gpu = Gpu(At(task, "gpu"));
   return view;
 }
 

@@ -19,11 +19,17 @@ struct StalenessView {
   MaybeNumber mean, p99, max;
 };
 
+struct GpuView {
+  std::string address, name;
+  MaybeNumber utilisation, celsius, memory_used, memory_total, workers;
+};
+
 struct TaskView {
   std::string name, role, state, host, waiting_for, refused_from;
   MaybeNumber pid, step, examples_per_second, cpu_share, resident_bytes, bytes_in, bytes_out, heartbeat_age;
   MaybeNumber rejected, refused;
   StalenessView staleness;
+  GpuView gpu;  // without an address: none
 };
 
 struct PendingView {

@@ -39,7 +39,8 @@ absl::StatusOr<Result> Ask(Computer& computer, const ComputeRequest& request) {
 
 absl::StatusOr<Evaluated> Evaluate(const JobSpec& job, LoadedCheckpoint& checkpoint) {
   Prepare prepare{job};
-  prepare.job.data.train = job.data.eval;  // so that the training data need not be here
+  prepare.job.data.train = job.data.eval;         // so that the training data need not be here
+  prepare.job.training.wire = WireFormat::kFp32;  // as which a checkpoint holds its values
   Trainer trainer(MakeHostBackend({}));
   const absl::StatusOr<Prepared> prepared = Ask<Prepared>(trainer, prepare);
   if (!prepared.ok()) return prepared.status();

@@ -250,7 +250,7 @@ bool Exchange::Take(const PullReply::Item& item) {
   if (item.refusal != SliceRefusal::kNone || item.version.epoch != map_.epoch(item.slice)) return false;
   const size_t slice = ToNumber(item.slice);
   if (item.version == parameters_.versions[slice]) return true;
-  if (item.values.size() != static_cast<size_t>(grid_.at(item.slice).bytes())) {
+  if (item.values.size() != grid_.WireBytes(item.slice)) {
     Reject();
     return false;
   }

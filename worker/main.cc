@@ -6,6 +6,7 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/glog_setup.h"
+#include "runtime/nvml_monitor.h"
 #include "runtime/posix_main.h"
 #include "runtime/posix_member.h"
 #include "tensor/device.h"
@@ -31,12 +32,14 @@ int main(int argc, char** argv) {
     return EndMain(absl::Status(device.status().code(), absl::StrCat("--device: ", device.status().message())));
   }
   LogInfo(device->Describe());
+  NvmlMonitor gpu(device->backend->pci_address());
 
   Mailbox mailbox;
   auto trainer = std::make_unique<Trainer>(std::move(device->backend));
   options.member.join.device = trainer->device();
   ComputeThread computer(std::move(trainer), &mailbox);
   WorkerRole role(std::move(options));
-  const int exit_code = RunRole(role, PeerRole::kWorker, /*listen=*/"", {.mailbox = &mailbox, .computer = &computer});
+  const int exit_code =
+      RunRole(role, PeerRole::kWorker, /*listen=*/"", {.mailbox = &mailbox, .computer = &computer, .gpu = &gpu});
   std::_Exit(exit_code);  // the device may be amid a long request, for which nobody waits any more
 }

@@ -32,7 +32,7 @@ std::optional<Pull> PullRound::Next(Time now, Incarnation from, PsLink& link, co
   uint64_t bytes = 0;
   for (const SliceId slice : link.slices) {
     if (!wanted_[ToNumber(slice)]) continue;
-    const uint64_t more = grid_.at(slice).bytes();
+    const uint64_t more = grid_.WireBytes(slice);
     if (bytes > 0 && bytes + more > kMaxMessagePayload) break;
     if (request.slices.size() == kMaxFrames - 1 || !link.HasRoom(more)) break;
     wanted_[ToNumber(slice)] = false;
@@ -73,7 +73,7 @@ Pull PullRound::MessageOf(const Request& request, Incarnation from, const ShardM
 void PullRound::Forget(PsLink& link, SliceId slice) {
   for (Request& request : requests_) {
     if (std::erase(request.slices, slice) == 0) continue;
-    link.unanswered -= grid_.at(slice).bytes();
+    link.unanswered -= grid_.WireBytes(slice);
     wanted_[ToNumber(slice)] = true;
   }
   std::erase_if(requests_, [](const Request& request) { return request.slices.empty(); });

@@ -57,7 +57,7 @@ class PullRound {
     const size_t taken = std::erase_if(request->slices, [&](SliceId slice) {
       item = std::find_if(item, reply.slices.end(), [slice](const PullReply::Item& i) { return i.slice == slice; });
       if (item == reply.slices.end() || !take(*item++)) return false;
-      link.unanswered -= grid_.at(slice).bytes();
+      link.unanswered -= grid_.WireBytes(slice);
       return true;
     });
     missing_ -= taken;

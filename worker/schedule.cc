@@ -75,7 +75,7 @@ absl::Status Schedule::Take(ComputeDone& done, Time now, Effects& effects) {
 absl::Status Schedule::Take(Gradients& gradients, Time now, Effects& effects) {
   HeldLease* lease = exchange_.Find(running_->lease);
   for (auto& [slice, gradient] : gradients.slices) {
-    if (!grid_.Contains(slice) || gradient.size() != static_cast<size_t>(grid_.at(slice).bytes())) {
+    if (!grid_.Contains(slice) || gradient.size() != grid_.WireBytes(slice)) {
       return absl::InternalError(
           absl::StrCat("the device computed ", gradient.size(), " bytes for slice ", ToNumber(slice)));
     }

@@ -14,6 +14,7 @@
 #include "runtime/prng.h"
 #include "schema/job_names.h"
 #include "schema/slice_grid.h"
+#include "tensor/apply_kernels.h"
 #include "worker/data/dataset.h"
 #include "worker/model/graph.h"
 
@@ -129,13 +130,14 @@ class Trainer::Session {
   }
 
   absl::Status BuildModel(const JobSpec& job, Backend& backend) {
-    auto grid = GridOf(job.model);
+    auto grid = GridOf(job.model, job.training.wire);
     if (!grid.ok()) return grid.status();
     grid_ = *std::move(grid);
     slices_of_.resize(grid_.variables.size());
     for (const Slice& slice : grid_.slices) {
       slices_of_[slice.variable].push_back(slice.id);
       missing_.insert(slice.id);
+      if (grid_.wire == WireFormat::kBf16) residuals_.emplace_back(static_cast<size_t>(slice.elements));
     }
 
     auto graph = Graph::Create(job.model, job.training.batch_size, backend);
@@ -148,12 +150,12 @@ class Trainer::Session {
 
   absl::Status Load(const SliceValues& updates) {
     for (const auto& [id, values] : updates) {
-      if (!grid_.Contains(id) || static_cast<int64_t>(values.size()) != grid_.at(id).bytes()) {
+      if (!grid_.Contains(id) || values.size() != grid_.WireBytes(id)) {
         return absl::InvalidArgumentError(
             absl::StrCat("values of ", values.size(), " bytes are no slice ", ToNumber(id), " of this model"));
       }
       const Slice& slice = grid_.at(id);
-      absl::Status status = graph_->SetParameters(slice.variable, slice.offset, values.floats());
+      absl::Status status = graph_->SetParameters(slice.variable, slice.offset, Widened(values));
       if (!status.ok()) return status;
       missing_.erase(id);
     }
@@ -168,13 +170,27 @@ class Trainer::Session {
     return graph_->LoadBatch(inputs_, labels_);
   }
 
-  Gradients Cut(const VariableGradients& gradients) const {
+  absl::Span<const float> Widened(const Payload& values) {
+    if (grid_.wire == WireFormat::kFp32) return values.floats();
+    widened_.resize(values.as<Bf16>().size());
+    WidenBf16(values.as<Bf16>(), widened_.data());
+    return widened_;
+  }
+
+  Payload OnWire(SliceId id, Payload gradient) {
+    if (grid_.wire == WireFormat::kFp32) return gradient;
+    Payload rounded = Payload::Allocate(grid_.WireBytes(id));
+    RoundWithFeedback(gradient.floats(), residuals_[ToNumber(id)].data(), rounded.mutable_as<Bf16>().data());
+    return rounded;
+  }
+
+  Gradients Cut(const VariableGradients& gradients) {
     Gradients cut;
     for (const auto& [variable, values] : gradients) {
       for (SliceId id : slices_of_[variable]) {
         const Slice& slice = grid_.at(id);
-        cut.slices.emplace_back(
-            id, values.Sub(static_cast<size_t>(slice.offset) * sizeof(float), static_cast<size_t>(slice.bytes())));
+        const size_t offset = static_cast<size_t>(slice.offset) * sizeof(float);
+        cut.slices.emplace_back(id, OnWire(id, values.Sub(offset, static_cast<size_t>(slice.bytes()))));
       }
     }
     return cut;
@@ -215,6 +231,8 @@ class Trainer::Session {
   SliceGrid grid_;
   std::vector<std::vector<SliceId>> slices_of_;  // by variable
   std::set<SliceId> missing_;                    // never loaded
+  std::vector<std::vector<float>> residuals_;    // by slice, where gradients are rounded
+  std::vector<float> widened_;                   // of the slice at hand
   std::unique_ptr<Graph> graph_;
   std::vector<uint64_t> ids_;  // of the step at hand
   std::vector<float> inputs_;  // of the batch at hand, as are the next

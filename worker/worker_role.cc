@@ -178,7 +178,7 @@ void WorkerRole::Machine::OnRejoined() {
 bool WorkerRole::Machine::TakeJob() {
   if (job_text_ == session_.job()) return true;
   absl::StatusOr<JobSpec> job = ParseCanonicalJob(session_.job());
-  absl::StatusOr<SliceGrid> grid = job.ok() ? GridOf(job->model) : job.status();
+  absl::StatusOr<SliceGrid> grid = job.ok() ? GridOf(job->model, job->training.wire) : job.status();
   if (!grid.ok()) {
     session_.End(1, absl::StrCat("the chief's job is not understood here: ", grid.status().message()), *out_);
     return false;

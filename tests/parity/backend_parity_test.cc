@@ -256,7 +256,8 @@ TEST_P(BackendParityTest, SoftmaxCrossEntropy) {
     DeviceMatrix x(*backend_, logits, trial % 3), dx = Unset(rows, cols, trial % 2);
     const auto run = [&](Matrix gradient) {
       return Totals([&](BatchTotals* totals) {
-        return backend_->SoftmaxCrossEntropy(x.view(), LabelView(label_memory, labels.size()), examples, gradient, totals);
+        return backend_->SoftmaxCrossEntropy(x.view(), LabelView(label_memory, labels.size()), examples, gradient,
+                                             totals);
       });
     };
     const BatchTotals totals = run(dx.view());
@@ -303,8 +304,9 @@ TEST_P(BackendParityTest, MeanSquaredError) {
     const Numbers outputs = random_.Matrix(rows, cols), targets = random_.Matrix(rows, cols);
     DeviceMatrix x(*backend_, outputs, trial % 2), t(*backend_, targets, trial % 3), dx = Unset(rows, cols);
     const auto run = [&](Matrix gradient) {
-      return Totals(
-          [&](BatchTotals* totals) { return backend_->MeanSquaredError(x.view(), t.view(), examples, gradient, totals); });
+      return Totals([&](BatchTotals* totals) {
+        return backend_->MeanSquaredError(x.view(), t.view(), examples, gradient, totals);
+      });
     };
     const BatchTotals totals = run(dx.view());
     double loss = 0;

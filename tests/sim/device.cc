@@ -47,7 +47,7 @@ void Device::Finish(Duration after, ComputeDone last) {
 
 void Device::Load(const SliceValues& updates) {
   for (const auto& [slice, values] : updates) {
-    if (!oracle_->grid().Contains(slice) || values.size() != static_cast<size_t>(oracle_->grid().at(slice).bytes())) {
+    if (!oracle_->grid().Contains(slice) || values.size() != oracle_->grid().WireBytes(slice)) {
       findings_->Add(absl::StrCat("a device is given ", values.size(), " bytes for slice ", ToNumber(slice)));
     }
     loaded_[slice] = Crc32c(values.bytes());
@@ -69,7 +69,7 @@ void Device::Carry(Ticket ticket, const TrainStep& request) {
   const size_t slices = oracle_->grid().size();
   for (size_t i = 0; i < slices; ++i) {
     const SliceId slice{static_cast<uint32_t>(slices - 1 - i)};
-    Payload gradient = oracle_->Gradient(request.lease, request.step, slice);
+    Payload gradient = oracle_->OnWire(oracle_->Gradient(request.lease, request.step, slice));
     if (gradient.empty()) continue;  // the worker pushes an empty one by itself
     parts[i * parts.size() / slices].slices.emplace_back(slice, std::move(gradient));
   }

@@ -132,8 +132,9 @@ void DrawFaults(Prng& prng, Draw& draw) {
 }
 
 // Drawn last, so that a seed's other draws are what they were.
-void DrawSteps(Prng& prng, Draw& draw) {
+void DrawPushes(Prng& prng, Draw& draw) {
   if (prng.Chance(0.3)) draw.job.training.push_every = Between(prng, 1, draw.job.training.lease_batches);
+  if (prng.Chance(0.3)) draw.job.training.wire = WireFormat::kBf16;
 }
 
 const char* NameOf(OptimizerKind kind) {
@@ -159,7 +160,7 @@ Draw DrawFrom(uint64_t seed) {
   DrawJob(prng, draw);
   DrawOptions(prng, draw);
   DrawFaults(prng, draw);
-  DrawSteps(prng, draw);
+  DrawPushes(prng, draw);
   return draw;
 }
 
@@ -185,7 +186,8 @@ std::string Draw::ToString() const {
       " steps_in_flight=", steps_in_flight, " leases_held=", leases_held, " window=", window.bytes,
       "\n  job: layers=", job.model.layers.size(), " examples=", train_examples, " eval=", eval_examples,
       " batch=", training.batch_size, " lease_batches=", training.lease_batches,
-      " push_every=", training.push_every, " epochs=", training.epochs,
+      " push_every=", training.push_every,
+      " wire_bf16=", training.wire == WireFormat::kBf16, " epochs=", training.epochs,
       " evaluate_every=", training.evaluate_every_epochs, " optimizer=", NameOf(training.optimizer.kind),
       " empty=", oracle.empty, " not_finite=", oracle.not_finite, "\n  checkpoint: every=", Ms(job.checkpoint.every),
       "ms keep=", job.checkpoint.keep, " shared=", job.checkpoint.via == CheckpointVia::kShared,

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "runtime/prng.h"
+#include "tensor/apply_kernels.h"
 
 namespace downpour {
 namespace {
@@ -14,7 +15,7 @@ uint64_t NameHash(LeaseId lease, Step step, SliceId slice) { return MixAll(ToNum
 }  // namespace
 
 Oracle::Oracle(const JobSpec& job, uint64_t train_examples, OracleShares shares)
-    : job_(job), grid_(GridOf(job.model).value()), plan_(job, train_examples), shares_(shares) {}
+    : job_(job), grid_(GridOf(job.model, job.training.wire).value()), plan_(job, train_examples), shares_(shares) {}
 
 Oracle::Kind Oracle::KindOf(LeaseId lease, Step step, SliceId slice) const {
   Prng prng(MixAll(job_.seed, NameHash(lease, step, slice)));
@@ -34,6 +35,13 @@ Payload Oracle::Gradient(LeaseId lease, Step step, SliceId slice) const {
   for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<float>(Element(name, i));
   if (kind == Kind::kNotFinite) out[name % out.size()] = std::numeric_limits<float>::quiet_NaN();
   return gradient;
+}
+
+Payload Oracle::OnWire(const Payload& floats) const {
+  if (grid_.wire == WireFormat::kFp32) return floats;
+  Payload rounded = Payload::Allocate(floats.size() / 2);
+  RoundToBf16(floats.floats(), rounded.mutable_as<Bf16>().data());
+  return rounded;
 }
 
 std::vector<int64_t> Oracle::Sums(const IntervalSet& leases, SliceId slice) const {

@@ -31,6 +31,8 @@ class Oracle {
   Kind KindOf(LeaseId lease, Step step, SliceId slice) const;
   // Empty, not finite, or integers between -3 and 3.
   Payload Gradient(LeaseId lease, Step step, SliceId slice) const;
+  // Floats as they travel. A gradient's are exact as bfloat16, too.
+  Payload OnWire(const Payload& floats) const;
 
   // What every slice's elements sum to once each step of `leases` took effect once.
   std::vector<int64_t> Sums(const IntervalSet& leases, SliceId slice) const;

@@ -23,7 +23,8 @@ void WriteTraces(const std::string& dir, const World& world, const Watch& watch,
   std::ofstream(dir + "/plan") << "--examples=" << oracle.plan().train_examples()
                                << "\n--batch-size=" << training.batch_size
                                << "\n--lease-batches=" << training.lease_batches << "\n--epochs=" << training.epochs
-                               << "\n--push-every=" << training.push_every << "\n--slices=" << oracle.grid().size() << "\n";
+                               << "\n--push-every=" << training.push_every << "\n--slices=" << oracle.grid().size()
+                               << "\n";
 }
 
 }  // namespace downpour

@@ -138,6 +138,8 @@ SliceState Truth::Born(SliceId slice) const {
   return state;
 }
 
+uint32_t Truth::Checksum(const SliceState& state) const { return Crc32c(oracle_->OnWire(state.values).bytes()); }
+
 void Truth::Install(const TraceRecord& record) {
   if (!oracle_->grid().Contains(record.slice)) return Add(record, "no such slice");
   const auto [at, fresh] = lineages_.try_emplace({record.slice, record.epoch});
@@ -160,7 +162,7 @@ void Truth::GoOn(const TraceRecord& record) {
   if (lineage.state.version != record.count) Add(record, "of another version than the slice had");
   lineage.actor = record.actor;
   lineage.state.epoch = record.epoch;
-  lineage.checksums = {{lineage.state.version, Crc32c(lineage.state.values.bytes())}};
+  lineage.checksums = {{lineage.state.version, Checksum(lineage.state)}};
   const bool fresh = lineages_.emplace(std::pair(record.slice, record.epoch), std::move(lineage)).second;
   if (!fresh) Add(record, "installed twice in one epoch");
 }
@@ -173,7 +175,7 @@ void Truth::Settle(Lineage& lineage, const SliceState& shown, const std::string&
     lineage.state = shown;
     ++restored_;
   }
-  lineage.checksums[lineage.state.version] = Crc32c(lineage.state.values.bytes());
+  lineage.checksums[lineage.state.version] = Checksum(lineage.state);
 }
 
 void Truth::CheckRecord(Round round, const SliceState& read, const std::string& where) {
@@ -198,7 +200,7 @@ void Truth::Consume(const TraceRecord& record) {
   SliceState& state = lineage->state;
   if (effect) {
     Apply(record, state);
-    lineage->checksums[state.version] = Crc32c(state.values.bytes());
+    lineage->checksums[state.version] = Checksum(state);
   }
   if (state.version != record.count) Add(record, absl::StrCat("version ", record.count, " after ", state.version));
   auto counter = FindCounter(state.counters, record.lease);

@@ -52,7 +52,7 @@ class Truth {
     uint64_t from_round = 0;  // 0: initial values
     bool settled = false;     // false until CheckSlice has seen which of the round's snapshots it began with
     SliceState state;
-    std::map<uint64_t, uint32_t> checksums;  // of the values, by version
+    std::map<uint64_t, uint32_t> checksums;  // of the values as they travel, by version
   };
 
   void Install(const TraceRecord& record);
@@ -63,6 +63,7 @@ class Truth {
   Lineage* Owned(const TraceRecord& record);
   const Lineage* Find(SliceId slice, SliceEpoch epoch) const;
   SliceState Born(SliceId slice) const;
+  uint32_t Checksum(const SliceState& state) const;
   void Add(const TraceRecord& record, const std::string& what);
 
   const Oracle* oracle_;

@@ -81,7 +81,8 @@ void Watch::Check(const Process& process, PeerId to, const Push& push) {
   for (const Push::Item& item : push.slices) {
     const std::string name =
         absl::StrCat("pushes lease ", ToNumber(push.lease), " step ", push.step, " slice ", ToNumber(item.slice), " ");
-    if (item.gradient.bytes() != oracle_->Gradient(push.lease, push.step, item.slice).bytes()) {
+    const Payload gradient = oracle_->OnWire(oracle_->Gradient(push.lease, push.step, item.slice));
+    if (item.gradient.bytes() != gradient.bytes()) {
       Add(process, absl::StrCat(name, "with another gradient"));
     }
     const std::optional<uint32_t> checksum = truth_->ChecksumAt(item.slice, item.computed_from);

@@ -245,8 +245,7 @@ absl::Status Graph::ComputeLoss(int64_t examples, Matrix gradient) {
   if (loss_ == Loss::kMeanSquaredError) {
     return backend_.MeanSquaredError(output, targets_.Rows(batch_), examples, gradient, totals_);
   }
-  return backend_.SoftmaxCrossEntropy(output, {labels_, static_cast<size_t>(batch_)}, examples, gradient,
-                                      totals_);
+  return backend_.SoftmaxCrossEntropy(output, {labels_, static_cast<size_t>(batch_)}, examples, gradient, totals_);
 }
 
 absl::StatusOr<BatchTotals> Graph::ReadTotals() {
@@ -317,8 +316,7 @@ absl::Status Graph::ForwardAndBackward(const Pass& pass, const Ready& ready, Var
   return status;
 }
 
-absl::StatusOr<Graph::TrainResult> Graph::Train(uint64_t draw_seed, const Ready& ready,
-                                                const BatchInStep& place) {
+absl::StatusOr<Graph::TrainResult> Graph::Train(uint64_t draw_seed, const Ready& ready, const BatchInStep& place) {
   const int64_t examples = place.examples == 0 ? batch_ : place.examples;
   const int64_t so_far = place.before + batch_;
   if ((place.before != 0 && place.before != summed_) || so_far > examples) {

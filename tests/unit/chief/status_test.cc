@@ -73,6 +73,12 @@ class StatusTest : public ::testing::Test {
           .waiting_for = {},
           .refused_from = {}};
     }
+    worker.stats.gpu = {.address = "0000:3B:00.0",
+                        .name = "NVIDIA H200",
+                        .utilisation = 87,
+                        .celsius = 61,
+                        .memory_used = 4096,
+                        .memory_total = 8192};
     cluster.Wait(10s);
     cluster.worker[1].alive = false;
     cluster.ps[0].answers_snapshots = false;
@@ -133,6 +139,23 @@ TEST_F(StatusTest, CountsStalenessExactly) {
   EXPECT_EQ(cluster.Status()["staleness"]["unknown"], 2) << "of both ps";
   EXPECT_EQ(cluster.Status()["pushes"]["applied"], 48);
   EXPECT_EQ(cluster.Status()["pushes"]["acknowledged"], 24);
+}
+
+TEST_F(StatusTest, SaysHowManyWorkersShareAGpu) {
+  cluster.RunToRunning();
+  const auto beat = [&](size_t worker, const std::string& address) {
+    cluster.worker[worker].stats.gpu.address = address;
+    cluster.Beat(cluster.worker[worker]);
+  };
+  beat(0, "0000:01:00.0");
+  beat(1, "0000:02:00.0");
+  EXPECT_EQ(cluster.TaskStatus("worker-0")["gpu"], json({{"address", "0000:01:00.0"}, {"workers", 1}}))
+      << "what is unknown is left out";
+  beat(1, "0000:01:00.0");
+  EXPECT_EQ(cluster.TaskStatus("worker-0")["gpu"]["workers"], 2);
+  beat(1, "");
+  EXPECT_EQ(cluster.TaskStatus("worker-0")["gpu"]["workers"], 1);
+  EXPECT_FALSE(cluster.TaskStatus("worker-1").contains("gpu"));
 }
 
 TEST_F(StatusTest, LeavesOutWhatIsUnknown) {

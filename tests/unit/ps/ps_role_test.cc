@@ -2,13 +2,18 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
+#include <vector>
 
+#include "ps/shard.h"
 #include "schema/codec.h"
 #include "schema/job_file.h"
 #include "schema/slice_grid.h"
+#include "tensor/apply_kernels.h"
 #include "tests/scenario/tiny_job.h"
 
 namespace downpour {
@@ -76,6 +81,84 @@ TEST(PsRoleTest, MakesManyInitialValuesInAStepButNotAllOfALargeModel) {
   for (const Slice& slice : grid.slices) assign.slices.push_back({slice.id, {1, 1}, SliceSource::kInitialValues});
   EXPECT_EQ(Installed(role, Received{kChief, assign}), 16u);
   EXPECT_EQ(Installed(role, Tick{}), 8u);
+}
+
+class WireTest : public testing::Test {
+ protected:
+  static constexpr PeerId kWorker = PeerId::kFirstAccepted;
+  static constexpr SliceEpoch kEpoch{1, 1};
+
+  WireTest() {
+    JobSpec job = TinyJob();
+    job.training.wire = WireFormat::kBf16;
+    WelcomeTo(job, role_);
+    Assign assign{.to = kMe, .train_examples = kTinyExamples, .slices = {}};
+    for (const SliceId slice : {kKernel, kBias}) {
+      assign.slices.push_back({slice, kEpoch, SliceSource::kInitialValues});
+    }
+    Installed(role_, Received{kChief, assign});
+  }
+
+  template <typename Reply>
+  Reply Answer(Message message) {
+    Effects effects;
+    role_.Step(Time(), Received{kWorker, std::move(message)}, effects);
+    for (const Effect& effect : effects.Take()) {
+      const auto* send = std::get_if<Send>(&effect);
+      if (send != nullptr && send->to == kWorker) return std::get<Reply>(send->message);
+    }
+    ADD_FAILURE() << "no answer";
+    return {};
+  }
+  Payload PulledKernel() {
+    const Pull pull{.from = Incarnation{5}, .request = 1, .slices = {{kKernel, kEpoch, {}}}};
+    return Answer<PullReply>(pull).slices.at(0).values;
+  }
+  PushReply::Item Pushed(Step step, Payload gradient) {
+    Push push{.from = Incarnation{5}, .lease = LeaseId{0}, .step = step, .slices = {}};
+    push.slices.push_back({kKernel, kEpoch, {kEpoch, 0}, std::move(gradient)});
+    return Answer<PushReply>(push).slices.at(0);
+  }
+  std::vector<float> Kept() const {
+    const absl::Span<const float> values = role_.Find(kKernel)->values.floats();
+    return {values.begin(), values.end()};
+  }
+
+  PsRole role_{PsOptions()};
+};
+
+TEST_F(WireTest, ValuesAreRoundedOnceForEachVersion) {
+  const Payload first = PulledKernel();
+  ASSERT_EQ(first.size(), 8u) << "four numbers";
+  EXPECT_EQ(PulledKernel().data(), first.data()) << "the same bytes, not others alike";
+  std::vector<Bf16> expected(4);
+  RoundToBf16(Kept(), expected.data());
+  EXPECT_EQ(std::memcmp(first.data(), expected.data(), 8), 0);
+
+  const Bf16 ones[] = {{0x3f80}, {0x3f80}, {0x3f80}, {0x3f80}};
+  EXPECT_EQ(Pushed(1, Payload::CopyOf(ones, 8)).applied, 1u);
+  const Payload second = PulledKernel();
+  EXPECT_NE(second.data(), first.data());
+  RoundToBf16(Kept(), expected.data());
+  EXPECT_EQ(std::memcmp(second.data(), expected.data(), 8), 0);
+}
+
+TEST_F(WireTest, WhatIsKeptIsOfAllItsBits) {
+  const std::vector<float> before = Kept();
+  const Bf16 tiny[] = {{0x3580}, {0x3580}, {0x3580}, {0x3580}};  // 2^-20, with rate 1
+  EXPECT_EQ(Pushed(1, Payload::CopyOf(tiny, 8)).applied, 1u);
+  for (size_t i = 0; i < before.size(); ++i) {
+    EXPECT_EQ(Kept()[i], before[i] - 0x1p-20f);
+    EXPECT_NE(Kept()[i], before[i]);
+  }
+  const Bf16 nan[] = {{0x3580}, {0x7fc0}, {0x3580}, {0x3580}};
+  const std::vector<float> then = Kept();
+  EXPECT_EQ(Pushed(2, Payload::CopyOf(nan, 8)).applied, 2u) << "consumed, without effect";
+  EXPECT_EQ(Kept(), then);
+}
+
+TEST_F(WireTest, AGradientOfFloatsHasTheWrongShape) {
+  EXPECT_EQ(Pushed(1, Payload::Zeros(16)).refusal, SliceRefusal::kWrongShape);
 }
 
 }  // namespace

@@ -146,11 +146,11 @@ TEST(CodecTest, WhatIsTooLargeIsRefused) {
   EXPECT_EQ(code(Encode(probe)), kInvalid);
 }
 
-TEST(CodecTest, AGradientIsMadeOfFloats) {
+TEST(CodecTest, AGradientIsMadeOfNumbers) {
   Push push;
   push.slices.resize(1);
-  push.slices[0].gradient = Payload::Zeros(6);
-  EXPECT_EQ(Decode(Encode(push)).status().message(), "Push: payload 1 is cut within a float");
+  push.slices[0].gradient = Payload::Zeros(5);
+  EXPECT_EQ(Decode(Encode(push)).status().message(), "Push: payload 1 is cut within a number");
 }
 
 // A header without its tail, if it still reads, says what the whole one said.

@@ -134,7 +134,7 @@ TEST(JobFile, APushHoldsBatchesOfOneLease) {
   EXPECT_THAT(Errors(With("epochs: 10", "pushEvery: 16")), IsEmpty());
   EXPECT_THAT(OnlyError(With("epochs: 10", "pushEvery: 17")),
               HasSubstr("training.pushEvery: a push holds batches of one lease, which has 16; take that at most"));
-  EXPECT_THAT(Errors(With("epochs: 10", "pushEvery: 17, leaseBatches: 17")), IsEmpty());
+  EXPECT_THAT(Errors(With("epochs: 10", "pushEvery: 17\n  leaseBatches: 17")), IsEmpty());
   EXPECT_THAT(OnlyError(With("epochs: 10", "pushEvery: 0")), HasSubstr("training.pushEvery: is 0"));
 }
 

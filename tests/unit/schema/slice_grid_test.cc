@@ -73,5 +73,18 @@ TEST(SliceGrid, FollowsFromTheModelAlone) {
   EXPECT_EQ(GridOf(model).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+TEST(SliceGrid, HowNumbersTravelChangesTheirBytesAndNoSlice) {
+  ModelSpec model;
+  model.inputs = {{"x", {3}}};
+  model.layers = {{"y", {"x"}, DenseSpec{.units = 3}}};
+  const SliceGrid floats = *GridOf(model), halves = *GridOf(model, WireFormat::kBf16);
+  ASSERT_EQ(floats.size(), halves.size());
+  for (const Slice& slice : floats.slices) {
+    EXPECT_EQ(halves.at(slice.id).bytes(), slice.bytes());
+    EXPECT_EQ(floats.WireBytes(slice.id), static_cast<size_t>(slice.bytes()));
+    EXPECT_EQ(halves.WireBytes(slice.id), static_cast<size_t>(slice.bytes()) / 2);
+  }
+}
+
 }  // namespace
 }  // namespace downpour

@@ -30,6 +30,7 @@ TEST(StatusTableTest, TheDocumentedSample) {
             "WAITING FOR\n"
             "worker-0  RUNNING  h1    4715   812      12,011   2.9/7/11  93%  84.0 MiB  1 B  1 B  0.2 s ago\n"
             "\n"
+            "GPUs:       worker-0: NVIDIA H200, 87 % busy, 4.0 GiB of 140.4 GiB, 61 °C, shared by 2 workers\n"
             "Checkpoint: 1-4, 3.2 s ago, 1.8 MiB, 180 of 590 leases (checkpoints/1-4)\n"
             "Next:       downpour logs worker-2 --job-dir /jobs/mnist\n");
 }
@@ -45,6 +46,20 @@ TEST(StatusTableTest, AnEmptyStatusSaysWhatIsUnknownAndThatNothingIsWrong) {
   EXPECT_THAT(table, HasSubstr("Checkpoint: none yet\n"));
   EXPECT_THAT(table, Not(HasSubstr("Waiting:")));
   EXPECT_THAT(table, HasSubstr("\n-     -"));
+}
+
+TEST(StatusTableTest, OfAGpuOnlyWhatIsKnownIsTold) {
+  StatusView status = Sample();
+  status.tasks[0].gpu = {.address = "0000:3B:00.0",
+                         .name = {},
+                         .utilisation = {},
+                         .celsius = {},
+                         .memory_used = {},
+                         .memory_total = {},
+                         .workers = 1};
+  EXPECT_THAT(StatusTable(status, false), HasSubstr("GPUs:       worker-0: 0000:3B:00.0\n"));
+  status.tasks[0].gpu = {};
+  EXPECT_THAT(StatusTable(status, false), Not(HasSubstr("GPUs:")));
 }
 
 TEST(StatusTableTest, AFailedJobNamesItsErrorAtTheTop) {

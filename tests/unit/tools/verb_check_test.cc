@@ -68,8 +68,9 @@ TEST(Check, SaysHowOftenIsPushedAndInWhat) {
   const ToolOutcome outcome = RunDownpour({"check", dir + "/job.yaml", "--set", "training.pushEvery=6", "--set",
                                            "training.precision=tf32", "--set", "training.wire=bf16"});
   EXPECT_EQ(outcome.code, kExitDone) << outcome.err;
-  EXPECT_THAT(outcome.out, AllOf(HasSubstr("1,000 examples: 3 steps in 1 lease"), HasSubstr("a push for every 6 batches"),
-                                 HasSubstr("products in tf32, pushes and pulls in bf16")));
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("1,000 examples: 3 steps in 1 lease"), HasSubstr("a push for every 6 batches"),
+                    HasSubstr("products in tf32, pushes and pulls in bf16")));
 }
 
 TEST(Check, BytesOfTheServersAddUpAndGrowWithTheSlots) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <string>
@@ -228,6 +229,44 @@ TEST_F(TrainerTest, AStepOfSeveralBatchesIsOneOfALargerBatch) {
           ASSERT_NEAR(slices.at(id).floats()[i], values.floats()[i], 1e-6) << ToNumber(id) << " at " << i;
         }
       }
+    }
+  }
+}
+
+// Values are rounded on their way here, gradients on their way back, where what a rounding leaves out goes with the next.
+TEST_F(TrainerTest, NumbersMayTravelAsBf16) {
+  JobSpec job = job_;
+  job.training.wire = WireFormat::kBf16;
+  const SliceGrid grid = GridOf(job.model, job.training.wire).value();
+  SliceValues rounded, widened;
+  for (const auto& [id, values] : AllSlices(3)) {
+    rounded.emplace_back(id, Payload::Allocate(grid.WireBytes(id)));
+    RoundToBf16(values.floats(), rounded.back().second.mutable_as<Bf16>().data());
+    widened.emplace_back(id, Payload::Allocate(values.size()));
+    WidenBf16(rounded.back().second.as<Bf16>(), widened.back().second.mutable_floats().data());
+  }
+  ASSERT_TRUE(Run(Prepare{job_}).status.ok());
+  const std::map<SliceId, Payload> exact = BySlice(Run(TrainStep{LeaseId{0}, 1, widened}));
+  ASSERT_TRUE(Run(Prepare{job}).status.ok());
+  EXPECT_EQ(Run(TrainStep{LeaseId{0}, 1, widened}).status.code(), absl::StatusCode::kInvalidArgument);
+  std::map<SliceId, std::vector<float>> sums;
+  constexpr int kTimes = 50;
+  for (int time = 0; time < kTimes; ++time) {
+    const Answer answer = Run(TrainStep{LeaseId{0}, 1, time == 0 ? rounded : SliceValues()});
+    ASSERT_TRUE(answer.status.ok()) << answer.status;
+    for (const auto& [id, gradient] : BySlice(answer)) {
+      ASSERT_EQ(gradient.size(), grid.WireBytes(id));
+      sums[id].resize(gradient.as<Bf16>().size());
+      std::vector<float> floats(sums[id].size());
+      WidenBf16(gradient.as<Bf16>(), floats.data());
+      for (size_t i = 0; i < floats.size(); ++i) sums[id][i] += floats[i];
+    }
+  }
+  ASSERT_EQ(sums.size(), grid_.size());
+  for (const auto& [id, gradient] : exact) {
+    for (size_t i = 0; i < gradient.floats().size(); ++i) {
+      const float g = gradient.floats()[i];
+      ASSERT_NEAR(sums[id][i], kTimes * g, std::fabs(g) / 128 + 1e-6f) << "one rounding is owed, however many steps";
     }
   }
 }
