@@ -71,10 +71,11 @@ bool DataPlane::Admits(PeerId worker, const Request& request, const Shard* shard
   return false;
 }
 
-void DataPlane::Serve(PeerId worker, const Push& push, Shard* shard, Effects& effects) {
+size_t DataPlane::Serve(PeerId worker, const Push& push, Shard* shard, Effects& effects) {
   const bool admitted = Admits(worker, push, shard, effects);
   PushReply reply{.from = as_, .lease = push.lease, .slices = {}, .window = window_.bytes};
   reply.slices.reserve(push.slices.size());
+  size_t bytes = 0;
   for (const Push::Item& item : push.slices) {
     const SliceRefusal refusal = admitted ? RefusalOf(shard, item.slice, item.epoch) : SliceRefusal::kWrongShape;
     if (refusal == SliceRefusal::kNone) {
@@ -83,11 +84,13 @@ void DataPlane::Serve(PeerId worker, const Push& push, Shard* shard, Effects& ef
       reply.slices.push_back(Refuse(refusal, shard, item.slice));
       ++session_.stats().pushes_refused;
     }
+    bytes += item.gradient.size();
   }
   effects.SendTo(worker, std::move(reply));
+  return bytes;
 }
 
-void DataPlane::Serve(PeerId worker, const Probe& probe, Shard* shard, Effects& effects) {
+size_t DataPlane::Serve(PeerId worker, const Probe& probe, Shard* shard, Effects& effects) {
   const bool admitted = Admits(worker, probe, shard, effects);
   PushReply reply{.from = as_, .lease = probe.lease, .slices = {}, .window = window_.bytes};
   reply.slices.reserve(probe.slices.size());
@@ -98,17 +101,21 @@ void DataPlane::Serve(PeerId worker, const Probe& probe, Shard* shard, Effects& 
                                : Refuse(refusal, shard, item.slice));
   }
   effects.SendTo(worker, std::move(reply));
+  return 0;
 }
 
-void DataPlane::Serve(PeerId worker, const Pull& pull, Shard* shard, Effects& effects) {
+size_t DataPlane::Serve(PeerId worker, const Pull& pull, Shard* shard, Effects& effects) {
   const bool admitted = Admits(worker, pull, shard, effects);
   PullReply reply{.from = as_, .request = pull.request, .slices = {}, .window = window_.bytes};
   reply.slices.reserve(pull.slices.size());
+  size_t bytes = 0;
   for (const Pull::Item& item : pull.slices) {
     reply.slices.push_back(admitted ? Values(shard, item)
                                     : PullReply::Item{item.slice, SliceRefusal::kWrongShape, Version{}, Payload()});
+    bytes += reply.slices.back().values.size();
   }
   effects.SendTo(worker, std::move(reply));
+  return bytes;
 }
 
 PushReply::Item DataPlane::Judge(const Push& push, const Push::Item& item, Shard& shard, Effects& effects) {

@@ -11,6 +11,7 @@
 // Tests: tests/scenario/ps_*.txt.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "ps/admission.h"
@@ -36,10 +37,11 @@ class DataPlane {
   // Of pushes from now on.
   void Use(const Optimizer& optimizer) { optimizer_ = optimizer; }
 
-  // `shard` is null as long as nothing is assigned: then every slice is answered kNotHere.
-  void Serve(PeerId worker, const Push& push, Shard* shard, Effects& effects);
-  void Serve(PeerId worker, const Probe& probe, Shard* shard, Effects& effects);
-  void Serve(PeerId worker, const Pull& pull, Shard* shard, Effects& effects);
+  // Returns the bytes of the gradients, or values, that came or went. `shard` is null as long as nothing is assigned:
+  // then every slice is answered kNotHere.
+  size_t Serve(PeerId worker, const Push& push, Shard* shard, Effects& effects);
+  size_t Serve(PeerId worker, const Probe& probe, Shard* shard, Effects& effects);
+  size_t Serve(PeerId worker, const Pull& pull, Shard* shard, Effects& effects);
 
  private:
   template <typename Request>

@@ -61,7 +61,7 @@ class PsRole::Machine {
   template <typename Request>
   void Serve(PeerId worker, const Request& request) {
     if (!plane_) return Reject();
-    plane_->Serve(worker, request, shard_ ? &*shard_ : nullptr, *out_);
+    pace_.Served(plane_->Serve(worker, request, shard_ ? &*shard_ : nullptr, *out_));
   }
 
   void OnJoined();
@@ -87,6 +87,7 @@ class PsRole::Machine {
   std::optional<SliceGrid> grid_;
   std::optional<DataPlane> plane_;
   std::optional<Shard> shard_;  // since the first Assign, which makes the plan
+  RecordPace pace_;
   SnapshotQueue snapshots_;
   ShardWriter writer_;
 };
@@ -98,7 +99,8 @@ void PsRole::Machine::Step(Time now, Input input, Effects& effects) {
   std::visit([this](auto& in) { On(in); }, input);
   if (shard_ && !session_.ended()) {
     Install();
-    snapshots_.Answer(kRecordBytes, *shard_, session_.incarnation(), kBulk, effects);
+    snapshots_.Answer(kRecordBytes, pace_, *shard_, session_.incarnation(), kBulk, effects);
+    writer_.Continue(pace_, *shard_, effects);
   }
   if (shard_ && session_.ended()) shard_->CheckAllCounts();
 }
@@ -109,6 +111,7 @@ void PsRole::Machine::On(Started& started) {
 }
 
 void PsRole::Machine::On(Tick&) {
+  pace_.Tick();
   session_.stats().waiting_for = WaitingFor();
   if (session_.Tick(now_, /*placement=*/0, *out_)) out_->SendTo(kBulk, OpenBulk{session_.incarnation()});
 }
@@ -135,7 +138,7 @@ void PsRole::Machine::On(Received& received) {
 }
 
 void PsRole::Machine::On(StorageDone& done) {
-  if (shard_) writer_.Done(done, *shard_, *out_);
+  if (shard_) writer_.Done(done, *out_);
 }
 
 void PsRole::Machine::OnJoined() {

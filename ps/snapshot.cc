@@ -38,15 +38,19 @@ void SnapshotQueue::Add(const SnapshotRequest& request) {
   }
 }
 
-void SnapshotQueue::Answer(size_t budget, const Shard& shard, Incarnation from, PeerId chief, Effects& effects) {
-  for (size_t bytes = 0; !waiting_.empty() && bytes < budget;) {
+void SnapshotQueue::Answer(size_t budget, RecordPace& pace, const Shard& shard, Incarnation from, PeerId chief,
+                           Effects& effects) {
+  for (size_t made = 0; !waiting_.empty() && made < budget && pace.Allows();) {
     const SnapshotRequest::Item item = waiting_.front();
     waiting_.pop_front();
     const ServedSlice* slice = FindInEpoch(shard, item);
     if (slice == nullptr) continue;
     shard.CheckCounts(*slice);
     std::vector<Payload> blocks = EncodeRecord(StateOf(item.slice, *slice));
+    size_t bytes = 0;
     for (const Payload& block : blocks) bytes += block.size();
+    made += bytes;
+    pace.Made(bytes);
     effects.Add(SnapshotTrace(from, round_, item, *slice));
     effects.SendTo(chief, SliceRecord{.from = from,
                                       .round = round_,
@@ -79,20 +83,24 @@ void ShardWriter::Submit(StorageOp::Kind kind, const std::string& path, std::vec
   effects.Add(std::move(op));
 }
 
-void ShardWriter::Done(const StorageDone& done, const Shard& shard, Effects& effects) {
+void ShardWriter::Done(const StorageDone& done, Effects& effects) {
   if (done.ticket != Ticket{last_ticket_} || stage_ == Stage::kIdle) return;  // of a round abandoned since
   if (!done.status.ok()) return Finish(std::string(done.status.message()), effects);
   if (stage_ == Stage::kSync) return Finish("", effects);
-  stage_ = Stage::kAppend;
-  AppendNext(shard, effects);
+  stage_ = Stage::kNext;
 }
 
-void ShardWriter::AppendNext(const Shard& shard, Effects& effects) {
-  const std::string path = ShardPath(request_.round, request_.file);
+void ShardWriter::Continue(RecordPace& pace, const Shard& shard, Effects& effects) {
+  if (stage_ != Stage::kNext) return;
   if (written_.slices.size() == request_.slices.size()) {
     stage_ = Stage::kSync;
-    return Submit(StorageOp::Kind::kSync, path, {}, effects);
+    Submit(StorageOp::Kind::kSync, ShardPath(request_.round, request_.file), {}, effects);
+  } else if (pace.Allows()) {
+    AppendNext(pace, shard, effects);
   }
+}
+
+void ShardWriter::AppendNext(RecordPace& pace, const Shard& shard, Effects& effects) {
   const SnapshotRequest::Item& item = request_.slices[written_.slices.size()];
   const ServedSlice* slice = FindInEpoch(shard, item);
   if (slice == nullptr) {
@@ -111,10 +119,12 @@ void ShardWriter::AppendNext(const Shard& shard, Effects& effects) {
     entry.bytes += block.size();
     entry.crc32c = Crc32c(block.bytes(), entry.crc32c);
   }
+  pace.Made(entry.bytes);
   written_.bytes += entry.bytes;
   written_.slices.push_back(std::move(entry));
   effects.Add(SnapshotTrace(request_.to, request_.round, item, *slice));
-  Submit(StorageOp::Kind::kAppend, path, std::move(blocks), effects);
+  stage_ = Stage::kAppend;
+  Submit(StorageOp::Kind::kAppend, ShardPath(request_.round, request_.file), std::move(blocks), effects);
 }
 
 void ShardWriter::Finish(const std::string& error, Effects& effects) {

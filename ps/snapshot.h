@@ -1,7 +1,8 @@
 // Slice records for checkpoint rounds: in messages to the chief, or in a shard file that this ps writes itself.
 //
 // A snapshot is one slice's pair at one apply point and costs references, not copies; slices of one round need not be
-// taken at the same instant. Records are made one after the other, so that few of them keep old values alive.
+// taken at the same instant. Records are made one after the other, so that few of them keep old values alive, and as the
+// pace allows.
 // Order: only the newest round counts; an older one was abandoned by the chief.
 // Tests: tests/unit/ps/snapshot_test.cc.
 #pragma once
@@ -12,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "ps/record_pace.h"
 #include "ps/shard.h"
 #include "runtime/role.h"
 #include "schema/checkpoint_format.h"
@@ -23,9 +25,9 @@ namespace downpour {
 class SnapshotQueue {
  public:
   void Add(const SnapshotRequest& request);
-  // Sends records until `budget` bytes are made, at least one if any waits. A slice that is no longer in the epoch
-  // asked for gets no answer: the chief has abandoned the round, or will.
-  void Answer(size_t budget, const Shard& shard, Incarnation from, PeerId chief, Effects& effects);
+  // Sends records until `budget` bytes are made, at least one if any waits and the pace allows it. A slice that is no
+  // longer in the epoch asked for gets no answer: the chief has abandoned the round, or will.
+  void Answer(size_t budget, RecordPace& pace, const Shard& shard, Incarnation from, PeerId chief, Effects& effects);
 
  private:
   Round round_;
@@ -37,13 +39,15 @@ class ShardWriter {
  public:
   // A round that is being written goes on; one that is written is reported again.
   void Begin(const WriteShard& request, PeerId chief, Effects& effects);
-  void Done(const StorageDone& done, const Shard& shard, Effects& effects);
+  void Done(const StorageDone& done, Effects& effects);
+  // Appends the next record, if that is what is to be done and the pace allows it.
+  void Continue(RecordPace& pace, const Shard& shard, Effects& effects);
 
  private:
-  enum class Stage { kIdle, kFolder, kAppend, kSync };
+  enum class Stage { kIdle, kFolder, kNext, kAppend, kSync };  // kNext: no operation is outstanding
 
   void Submit(StorageOp::Kind kind, const std::string& path, std::vector<Payload> data, Effects& effects);
-  void AppendNext(const Shard& shard, Effects& effects);
+  void AppendNext(RecordPace& pace, const Shard& shard, Effects& effects);
   void Finish(const std::string& error, Effects& effects);
 
   PeerId chief_{};

@@ -39,7 +39,7 @@ class SnapshotTest : public testing::Test {
   // The records that answer within the budget.
   std::vector<SliceRecord> Answers(SnapshotQueue& queue, size_t budget) {
     Effects effects;
-    queue.Answer(budget, shard_, kMe, kChief, effects);
+    queue.Answer(budget, pace_, shard_, kMe, kChief, effects);
     std::vector<SliceRecord> records;
     for (Effect& effect : effects.Take()) {
       if (auto* send = std::get_if<Send>(&effect)) records.push_back(std::get<SliceRecord>(send->message));
@@ -47,7 +47,14 @@ class SnapshotTest : public testing::Test {
     return records;
   }
 
+  // From now on each record is to be paid for.
+  void MakeBusy() {
+    pace_.Served(1);
+    pace_.Tick();
+  }
+
   Shard shard_;
+  RecordPace pace_;
 };
 
 TEST_F(SnapshotTest, ARecordIsThePairAtOneApplyPoint) {
@@ -89,6 +96,16 @@ TEST_F(SnapshotTest, AnotherEpochHasNoAnswerAndANewRoundDropsTheOld) {
   EXPECT_EQ(records[0].round, (Round{1, 2}));
 }
 
+TEST_F(SnapshotTest, WhileWorkersComeTheNextRecordWaitsUntilOneIsPaidFor) {
+  SnapshotQueue queue;
+  MakeBusy();
+  queue.Add(Request({{kKernel, kEpoch}, {kBias, kEpoch}}));
+  EXPECT_EQ(Answers(queue, 1 << 20).size(), 1u);
+  EXPECT_EQ(Answers(queue, 1 << 20).size(), 0u);
+  pace_.Served(1 << 20);
+  EXPECT_EQ(Answers(queue, 1 << 20).size(), 1u);
+}
+
 // Drives a ShardWriter with a disk that answers as told.
 class ShardWriterTest : public SnapshotTest {
  protected:
@@ -98,7 +115,8 @@ class ShardWriterTest : public SnapshotTest {
   }
   void Finish(absl::Status status = absl::OkStatus()) {
     ASSERT_FALSE(ops_.empty());
-    writer_.Done(StorageDone{ops_.back().ticket, std::move(status), Payload(), {}}, shard_, effects_);
+    writer_.Done(StorageDone{ops_.back().ticket, std::move(status), Payload(), {}}, effects_);
+    writer_.Continue(pace_, shard_, effects_);
     Collect();
   }
   void Collect() {
@@ -142,6 +160,18 @@ TEST_F(ShardWriterTest, WritesOneRecordAfterTheOtherThenSyncsThenReports) {
   }
 }
 
+TEST_F(ShardWriterTest, WhileWorkersComeTheNextRecordWaitsUntilOneIsPaidFor) {
+  MakeBusy();
+  Begin();
+  Finish();
+  Finish();
+  EXPECT_EQ(ops_.size(), 2u);
+  pace_.Served(1 << 20);
+  writer_.Continue(pace_, shard_, effects_);
+  Collect();
+  EXPECT_EQ(ops_.size(), 3u);
+}
+
 TEST_F(ShardWriterTest, AFileIsNeverWrittenTwice) {
   Begin();
   Begin();  // doubled while it is under way
@@ -174,7 +204,8 @@ TEST_F(ShardWriterTest, ASliceThatMovedEndsTheFile) {
 TEST_F(ShardWriterTest, ANewRoundTakesOverFromOneThatIsUnderWay) {
   Begin();
   Begin({1, 2});
-  writer_.Done(StorageDone{ops_[0].ticket, absl::OkStatus(), Payload(), {}}, shard_, effects_);
+  writer_.Done(StorageDone{ops_[0].ticket, absl::OkStatus(), Payload(), {}}, effects_);
+  writer_.Continue(pace_, shard_, effects_);
   Collect();
   EXPECT_EQ(ops_.size(), 2u) << "the old round's completion moves nothing";
   Begin();  // late
