@@ -1,11 +1,12 @@
 // What a checkpoint costs the pushes that go on meanwhile, and how fast slices come back from it.
 //
-//   bench_checkpoint [--mib N] [--every SECONDS] [--rounds N] [--restores N]
+//   bench_checkpoint [--mib N] [--workers N] [--every SECONDS] [--rounds N] [--restores N]
 //
-// Chief and ps are real processes on this machine. The load is a real worker whose device computes nothing: it pulls and
-// pushes every slice as fast as they let it. Seconds in which a checkpoint is written are held against the other seconds
-// of the same run. Then the ps is killed, and what its successor takes to have its slices again is held against a plain
-// read of the same files; before either, the files are dropped from memory.
+// Chief and ps are real processes on this machine. The load is real workers whose devices compute nothing: they pull and
+// push every slice as fast as they are let. Seconds in which a checkpoint is written are held against the other seconds
+// of the same run. A pause of acknowledgements is how long a worker that waits for some hears of none; while it pulls
+// it waits for none. Then the ps is killed, and what its successor takes to have its slices again is held against a
+// plain read of the same files; before either, the files are dropped from memory.
 #include <fcntl.h>
 #include <glog/logging.h>
 #include <signal.h>
@@ -13,7 +14,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -23,19 +23,17 @@
 #include <optional>
 #include <string>
 #include <thread>
-#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/posix_fd.h"
 #include "runtime/posix_process.h"
-#include "runtime/zmq_driver.h"
+#include "runtime/world_time.h"
 #include "schema/job_file.h"
-#include "schema/slice_grid.h"
+#include "tools/bench_load.h"
 #include "tools/bench_series.h"
 #include "tools/role_commands.h"
 #include "tools/status_source.h"
-#include "worker/worker_role.h"
 
 namespace downpour {
 namespace {
@@ -44,96 +42,40 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 constexpr Duration kLook = 5ms;  // between two questions to the chief
-constexpr uint64_t kExamples = 1'000'000;
 
 Time Now() { return Time(std::chrono::steady_clock::now().time_since_epoch()); }
 
-JobSpec MakeJob(int64_t mib, int64_t every) {
+struct Settings {
+  int64_t mib = 1024;
+  int workers = 2;
+  int64_t every = 24;  // seconds
+  int rounds = 5;
+  int restores = 5;
+};
+
+JobSpec MakeJob(const Settings& settings) {
   JobSpec job;
   job.name = "bench-checkpoint";
-  job.model.inputs = {{"x", {mib * 512}}};
+  job.model.inputs = {{"x", {settings.mib * 512}}};
   job.model.layers = {{"dense", {"x"}, DenseSpec{512, Activation::kNone, false}}};
-  job.cluster.worker_count = job.cluster.parameter_server_count = 1;
+  job.cluster.worker_count = settings.workers;
+  job.cluster.parameter_server_count = 1;
   job.training.batch_size = 1;
   job.training.optimizer.learning_rate = 1e-6;
   job.data.train = {"images", "labels"};
-  job.checkpoint.every = std::chrono::seconds(every);
+  job.checkpoint.every = std::chrono::seconds(settings.every);
   return job;
-}
-
-// ---- The load -------------------------------------------------------------------------------------------------------
-
-// Has its gradients ready.
-class InstantDevice final : public Computer {
- public:
-  void Run(const ComputeRequest& request, const Done& done) override {
-    if (const auto* prepare = std::get_if<Prepare>(&request)) {
-      grid_ = GridOf(prepare->job.model).value();
-      return done(absl::OkStatus(), Prepared{.train_examples = kExamples, .eval_examples = 0, .fingerprint = 1});
-    }
-    Gradients gradients{.slices = {}, .last = true, .loss_sum = 0, .examples = 1};
-    for (const Slice& slice : grid_.slices) gradients.slices.emplace_back(slice.id, GradientOf(slice));
-    done(absl::OkStatus(), std::move(gradients));
-  }
-
- private:
-  // All slices share one, but for a last one that is shorter.
-  Payload GradientOf(const Slice& slice) {
-    const auto bytes = static_cast<size_t>(slice.bytes());
-    if (shared_.size() < bytes) {
-      shared_ = Payload::Allocate(bytes);
-      std::fill_n(shared_.mutable_floats().data(), shared_.floats().size(), 1e-3f);
-    }
-    return shared_.Sub(0, bytes);
-  }
-
-  SliceGrid grid_;
-  Payload shared_;
-};
-
-// A worker that notes when its pushes are acknowledged, and ends when told so.
-class NotingWorker final : public Role {
- public:
-  explicit NotingWorker(const std::string& chief) : role_(Options(chief)) {}
-
-  void Step(Time now, Input input, Effects& effects) override {
-    role_.Step(now, std::move(input), effects);
-    for (Effect& effect : effects.Take()) {
-      const auto* record = std::get_if<TraceRecord>(&effect);
-      if (record != nullptr && record->kind == TraceRecord::Kind::kAcked) acknowledged.push_back(now);
-      effects.Add(std::move(effect));
-    }
-    if (stop) effects.Add(Exit{});
-  }
-
-  std::atomic<bool> stop = false;
-  std::vector<Time> acknowledged;  // once it has ended
-
- private:
-  static WorkerOptions Options(const std::string& chief) {
-    WorkerOptions options;
-    options.member.chief = chief;
-    options.member.join.nonce = RandomNonce();
-    options.member.join.device = "none";
-    return options;
-  }
-  WorkerRole role_;
-};
-
-void RunWorker(NotingWorker& worker) {
-  Mailbox mailbox;
-  ComputeThread computer(std::make_unique<InstantDevice>(), &mailbox);
-  auto driver = ZmqDriver::Open({}, {.mailbox = &mailbox, .computer = &computer}).value();
-  driver->Run(worker);
 }
 
 // ---- The cluster ----------------------------------------------------------------------------------------------------
 
+// Chief and ps with a folder of their own, all of which end with it.
 class Cluster {
  public:
-  Cluster(const std::string& folder, const JobSpec& job) : supervisor_(Supervisor::Create().value()) {
-    commands_.job_dir = folder + "/job";
-    commands_.job_file = folder + "/job.json";
+  explicit Cluster(const JobSpec& job) : supervisor_(Supervisor::Create().value()) {
+    CHECK(mkdtemp(folder_.data()) != nullptr) << folder_;
+    commands_.job_dir = folder_ + "/job";
+    commands_.job_file = folder_ + "/job.json";
     commands_.launcher = "bench";
     std::ofstream(commands_.job_file) << CanonicalJob(job);
     fs::create_directories(commands_.job_dir + "/logs");
@@ -143,6 +85,7 @@ class Cluster {
     asker_.emplace(StatusSource{.chief = "", .job_dir = commands_.job_dir});
     StartServer();
   }
+  ~Cluster() { Clear(); }
 
   // A new ps, in the place of the one before if there was one.
   void StartServer() {
@@ -159,13 +102,16 @@ class Cluster {
     }
   }
 
-  // The first status of which that holds.
+  // The first status of which that holds. A signal, or a process that ends by itself, ends this one.
   Json WaitFor(const std::function<bool(const Json&)>& condition) {
     for (;; std::this_thread::sleep_for(kLook)) {
+      const Supervisor::News news = supervisor_->Collect();
+      for (const Exited& task : news.exited) Leave(1, absl::StrCat(task.name, ": ", DescribeEnd(task.wait_status)));
+      for (const int signal : news.signals) Leave(128 + signal, DescribeSignal(signal));
       const absl::StatusOr<Answer> answer = asker_->Ask();
       if (!answer.ok()) continue;  // the chief is not there yet
       Json status = Json::parse(answer->json);
-      CHECK_EQ(status.value("errorMessage", ""), "") << "see " << commands_.job_dir;
+      if (const std::string error = status.value("errorMessage", ""); !error.empty()) Leave(1, error);
       if (condition(status)) return status;
     }
   }
@@ -176,6 +122,18 @@ class Cluster {
   pid_t PidOf(const std::string& task) const { return supervisor_->PidOf(task); }
 
  private:
+  void Clear() {
+    supervisor_->KillAll();
+    fs::remove_all(folder_);
+  }
+  // At once: workers wait for a ps that is gone.
+  [[noreturn]] void Leave(int code, const std::string& why) {
+    Clear();
+    std::fprintf(stderr, "bench_checkpoint: %s\n", why.c_str());
+    std::_Exit(code);
+  }
+
+  std::string folder_ = (fs::temp_directory_path() / "bench_checkpoint_XXXXXX").string();
   LocalCluster commands_;
   std::unique_ptr<Supervisor> supervisor_;
   std::optional<StatusAsker> asker_;
@@ -222,39 +180,38 @@ std::vector<Stretch> WatchRounds(Cluster& cluster, int rounds) {
 
 struct Flow {
   double per_second = 0;
-  double longest_gap_ms = 0;
+  double longest_pause_ms = 0;
 };
 
-Flow FlowIn(const Stretch& stretch, const std::vector<Time>& acknowledged) {
+Flow FlowIn(const Stretch& stretch, const std::vector<Acknowledgement>& acknowledged) {
   Flow flow;
-  Time last = stretch.begin;
-  const auto first = std::lower_bound(acknowledged.begin(), acknowledged.end(), stretch.begin);
-  auto at = first;
-  for (; at != acknowledged.end() && *at < stretch.end; last = *at++) {
-    flow.longest_gap_ms = std::max(flow.longest_gap_ms, 1e3 * Seconds(*at - last));
+  const auto earlier = [](const Acknowledgement& one, Time when) { return one.at < when; };
+  const auto first = std::lower_bound(acknowledged.begin(), acknowledged.end(), stretch.begin, earlier);
+  const auto last = std::lower_bound(first, acknowledged.end(), stretch.end, earlier);
+  for (auto one = first; one != last; ++one) {
+    flow.longest_pause_ms = std::max(flow.longest_pause_ms, 1e3 * Seconds(one->pause));
   }
-  flow.longest_gap_ms = std::max(flow.longest_gap_ms, 1e3 * Seconds(stretch.end - last));
-  flow.per_second = static_cast<double>(at - first) / Seconds(stretch.end - stretch.begin);
+  flow.per_second = static_cast<double>(last - first) / Seconds(stretch.end - stretch.begin);
   return flow;
 }
 
-void ReportPushes(const std::vector<Stretch>& stretches, const std::vector<Time>& acknowledged) {
-  Series without, with, ratio, gap_without, gap_with, seconds;
+void ReportPushes(const std::vector<Stretch>& stretches, const std::vector<Acknowledgement>& acknowledged) {
+  Series without, with, ratio, pause_without, pause_with, seconds;
   for (size_t i = 2; i < stretches.size(); i += 2) {  // in the first stretch the worker joins
     const Stretch &before = stretches[i], &writing = stretches[i + 1];
     const Flow calm = FlowIn(before, acknowledged), busy = FlowIn(writing, acknowledged);
     without.values.push_back(calm.per_second);
     with.values.push_back(busy.per_second);
     ratio.values.push_back(busy.per_second / calm.per_second);
-    gap_without.values.push_back(calm.longest_gap_ms);
-    gap_with.values.push_back(busy.longest_gap_ms);
+    pause_without.values.push_back(calm.longest_pause_ms);
+    pause_with.values.push_back(busy.longest_pause_ms);
     seconds.values.push_back(Seconds(writing.end - writing.begin));
   }
   Print("pushes of a slice per second, between rounds", without);
   Print("pushes of a slice per second, while writing", with);
   Print("  of those between rounds", ratio);
-  Print("longest pause of acknowledgements between rounds, ms", gap_without);
-  Print("longest pause of acknowledgements while writing, ms", gap_with);
+  Print("longest pause of acknowledgements between rounds, ms", pause_without);
+  Print("longest pause of acknowledgements while writing, ms", pause_with);
   Print("a round takes, seconds", seconds);
 }
 
@@ -323,6 +280,7 @@ void MeasureRestores(Cluster& cluster, int restores) {
     const std::vector<std::string> files = ShardsOf(cluster);
     double bytes = 0;
     for (const std::string& file : files) bytes += static_cast<double>(fs::file_size(file));
+    ReadPlainly(files);  // else a virtual disk's host would have them for the second reader only
     DropFromMemory(files);
     plain.values.push_back(ReadPlainly(files) / 1e9);
     DropFromMemory(files);
@@ -334,19 +292,17 @@ void MeasureRestores(Cluster& cluster, int restores) {
   Print("  of the plain read", ratio);
 }
 
-void Measure(const std::string& folder, int64_t mib, int64_t every, int rounds, int restores) {
-  Cluster cluster(folder, MakeJob(mib, every));
-  NotingWorker worker(cluster.chief_endpoint());
-  std::thread working([&] { RunWorker(worker); });
-  const std::vector<Stretch> stretches = WatchRounds(cluster, rounds + 1);
-  worker.stop = true;
-  working.join();
-  std::printf("%ld MiB of state on one ps, %d rounds, %d restores: median [smallest, largest]\n",
-              static_cast<long>(mib), rounds, restores);
-  ReportPushes(stretches, worker.acknowledged);
+void Measure(const Settings& settings) {
+  Cluster cluster(MakeJob(settings));
+  BenchLoad load(cluster.chief_endpoint(), settings.workers);
+  const std::vector<Stretch> stretches = WatchRounds(cluster, settings.rounds + 1);
+  const std::vector<Acknowledgement> acknowledged = load.End();
+  std::printf("%ld MiB of state on one ps, %d workers, %d rounds, %d restores: median [smallest, largest]\n",
+              static_cast<long>(settings.mib), settings.workers, settings.rounds, settings.restores);
+  ReportPushes(stretches, acknowledged);
   ReportMemory("ps", &Stretch::ps_mib, stretches);
   ReportMemory("chief", &Stretch::chief_mib, stretches);
-  MeasureRestores(cluster, restores);
+  MeasureRestores(cluster, settings.restores);
 }
 
 }  // namespace
@@ -354,20 +310,18 @@ void Measure(const std::string& folder, int64_t mib, int64_t every, int rounds, 
 
 int main(int argc, char** argv) {
   CLI::App app("What a checkpoint costs the pushes that go on meanwhile, and how fast slices come back from it");
-  int64_t mib = 1024, every = 10;
-  int rounds = 5, restores = 3;
-  app.add_option("--mib", mib, "State on the ps, MiB")->capture_default_str()->check(CLI::Range(64, 1 << 20));
-  app.add_option("--every", every, "Seconds between checkpoints")->capture_default_str()->check(CLI::PositiveNumber);
-  app.add_option("--rounds", rounds, "Checkpoints that are measured")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
-  app.add_option("--restores", restores, "Restores that are measured")->capture_default_str()->check(CLI::Range(1, 5));
+  downpour::Settings settings;
+  const auto add = [&app](const char* name, auto& value, const char* what, const CLI::Validator& check) {
+    app.add_option(name, value, what)->capture_default_str()->check(check);
+  };
+  add("--mib", settings.mib, "State on the ps, MiB", CLI::Range(64, 1 << 20));
+  add("--workers", settings.workers, "Workers that push", CLI::PositiveNumber);
+  add("--every", settings.every, "Seconds between checkpoints", CLI::PositiveNumber);
+  add("--rounds", settings.rounds, "Checkpoints that are measured", CLI::PositiveNumber);
+  add("--restores", settings.restores, "Restores that are measured", CLI::Range(1, 5));
   CLI11_PARSE(app, argc, argv);
   FLAGS_logtostderr = true;
   FLAGS_minloglevel = google::GLOG_WARNING;
   downpour::KeepFreedMemory();
-  std::string folder = (std::filesystem::temp_directory_path() / "bench_checkpoint_XXXXXX").string();
-  CHECK(mkdtemp(folder.data()) != nullptr) << folder;
-  downpour::Measure(folder, mib, every, rounds, restores);
-  std::filesystem::remove_all(folder);
+  downpour::Measure(settings);
 }
