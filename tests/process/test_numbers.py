@@ -1,0 +1,54 @@
+"""Numbers that travel as bfloat16, and steps of several batches, through real servers."""
+
+import signal
+import unittest
+
+from cluster import TRAIN_EXAMPLES, ProcessTest, complete, kill, task_of
+
+FEW_BYTES = {"wire": "bf16", "pushEvery": 4}
+
+
+class NumbersTest(ProcessTest):
+    def accuracy(self, **training):
+        """Of a job that succeeded, with every sample once on every slice."""
+        self.write_job(training=training | {"epochs": 12})
+        run = self.start_run()
+        self.assertEqual(run.finish()[0], 0, run.said)
+        return self.check_success()["evalAccuracy"]
+
+    def test_a_rounded_wire_learns_as_well(self):
+        self.assertGreater(self.accuracy(wire="bf16"), 0.95)
+        for worker in ("worker-0", "worker-1"):
+            self.assertIn("pushes and pulls in bf16", self.tool("logs", worker, "--job-dir", self.job_dir)[1])
+
+    def test_steps_of_several_batches_learn_as_well(self):
+        optimizer = {"learningRate": 0.08}  # of four batches' mean, a quarter as often
+        self.assertGreater(self.accuracy(**FEW_BYTES, optimizer=optimizer), 0.95)
+        leases = -(-TRAIN_EXAMPLES // (self.job["training"]["batchSize"] * self.job["training"]["leaseBatches"]))
+        self.assertEqual(self.summary()["steps"], self.job["training"]["epochs"] * leases)  # each of one step
+
+    def test_what_workers_and_servers_held_may_die_with_them(self):
+        self.write_endless_job(training=FEW_BYTES)
+        run = self.start_run()
+        status = self.wait_until(lambda s: complete(s) and s["checkpoint"].get("leasesCommitted", 0) > 0)
+        for name in ("worker-0", "ps-1", "worker-1", "ps-0"):
+            pid, committed = task_of(status, name)["pid"], status["progress"]["leasesCommitted"]
+            kill(pid)
+            got_on = lambda s: complete(s) and task_of(s, name)["pid"] != pid and s["progress"]["leasesCommitted"] > committed
+            status = self.wait_until(got_on)
+        run.signal(signal.SIGINT)
+        self.assertEqual(run.finish()[0], 130, run.said)
+        done = self.check_cancelled()["samplesCommitted"]
+
+        code, _, err = self.tool("run", self.job_file, "--job-dir", self.job_dir, "--resume", "--set", "training.wire=fp32")
+        self.assertEqual(code, 78)
+        self.assertIn("it differs in training.wire", err)
+        run = self.start_run("--resume")
+        self.wait_until(lambda s: complete(s) and s["progress"]["examplesCommitted"] > done)
+        run.signal(signal.SIGINT)
+        self.assertEqual(run.finish()[0], 130, run.said)
+        self.assertGreater(self.check_cancelled()["samplesCommitted"], done)
+
+
+if __name__ == "__main__":
+    unittest.main()
