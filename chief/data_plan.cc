@@ -38,7 +38,7 @@ void DataPlan::Recall(const DataShape& shape, const std::string& source) { Fix(s
 absl::Status DataPlan::Check(const std::string& task, const DataReport& report) const {
   if (!report.error.empty()) {
     return absl::FailedPreconditionError(
-        absl::StrCat(task, " cannot read the data: ", CleanText(report.error, kMaxWords)));
+        absl::StrCat(task, " cannot prepare for the job: ", CleanText(report.error, kMaxWords)));
   }
   if (report.train_examples == 0) {
     return absl::FailedPreconditionError(absl::StrCat(task, " found no training examples: data.train is empty"));

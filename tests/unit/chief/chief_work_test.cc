@@ -121,7 +121,7 @@ TEST_F(ChiefWorkTest, IfNoWorkerHasTheDataTheJobFails) {
     cluster->Say(worker.control, DataReport{worker.id, 0, 0, 0, "a: no such file"});
   }
   EXPECT_EQ(cluster->role->state(), JobState::kFailed);
-  EXPECT_THAT(cluster->Status()["errorMessage"], HasSubstr("worker-0 cannot read the data: a: no such file"));
+  EXPECT_THAT(cluster->Status()["errorMessage"], HasSubstr("worker-0 cannot prepare for the job: a: no such file"));
 }
 
 TEST_F(ChiefWorkTest, AWorkerThatBrokeTheProtocolIsEjected) {
