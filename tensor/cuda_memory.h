@@ -44,11 +44,16 @@ inline absl::StatusOr<CudaMemory> MakeCudaMemory(size_t bytes) {
   CUDA_TRY(cudaMalloc(&memory, bytes));
   return CudaMemory(memory);
 }
-// Page-locked, freed on whatever thread lets go last.
+// Page-locked, freed on whatever thread lets go last: which, if it never named a device, would open the first one for it.
 inline absl::StatusOr<std::shared_ptr<void>> MakePinnedMemory(size_t bytes) {
+  int device = 0;
+  CUDA_TRY(cudaGetDevice(&device));
   void* memory = nullptr;
   CUDA_TRY(cudaHostAlloc(&memory, bytes, cudaHostAllocPortable));
-  return std::shared_ptr<void>(memory, [](void* pinned) { cudaFreeHost(pinned); });
+  return std::shared_ptr<void>(memory, [device](void* pinned) {
+    cudaSetDevice(device);
+    cudaFreeHost(pinned);
+  });
 }
 
 // One allocation on the device.

@@ -50,9 +50,8 @@ TEST_P(DeviceParityTest, AddBiasActivateIsBothSteps) {
     const int64_t rows = random_.Between(0, 9), cols = trial % 2 == 0 ? random_.Between(1, 70) : 64;
     const int64_t gap = trial % 4 == 3 ? 4 : trial % 3;
     const Numbers x = random_.Matrix(rows, cols), bias = random_.Matrix(1, cols);
-    DeviceMatrix db(*backend_, bias);
     for (ActivationFunction f : kFunctions) {
-      DeviceMatrix one(*backend_, x, gap), two(*backend_, x, gap);
+      DeviceMatrix one(*backend_, x, gap), two(*backend_, x, gap), db(*backend_, bias);
       ASSERT_TRUE(backend_->AddBiasActivate(db.vector(), f, one.view()).ok());
       ASSERT_TRUE(backend_->AddBias(db.vector(), two.view()).ok());
       ASSERT_TRUE(backend_->Activate(f, two.view(), two.view()).ok());
@@ -112,13 +111,14 @@ TEST_P(DeviceParityTest, UploadsTakeTheirPlaceInTheQueue) {
 // Also where it is larger than whatever an upload is staged in, and not a multiple of it.
 TEST_P(DeviceParityTest, UploadsOfEverySizeArrive) {
   for (size_t count : {size_t{1}, size_t{1000}, size_t{1} << 18, (size_t{1} << 18) + 1, size_t{5} << 20}) {
-    std::vector<float> values(count), back(count);
+    std::vector<float> values(count);
     for (float& v : values) v = random_.Symmetric();
+    const std::shared_ptr<void> back = std::move(*backend_->AllocateHost(count * sizeof(float)));
     const Buffer memory = std::move(*backend_->Allocate(count * sizeof(float)));
     ASSERT_TRUE(backend_->Upload(values.data(), count * sizeof(float), memory.data()).ok());
-    ASSERT_TRUE(backend_->Download(memory.data(), count * sizeof(float), back.data()).ok());
+    ASSERT_TRUE(backend_->Download(memory.data(), count * sizeof(float), back.get()).ok());
     ASSERT_TRUE(backend_->Synchronize().ok());
-    EXPECT_EQ(std::memcmp(values.data(), back.data(), count * sizeof(float)), 0) << count;
+    EXPECT_EQ(std::memcmp(values.data(), back.get(), count * sizeof(float)), 0) << count;
   }
 }
 

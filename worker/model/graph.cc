@@ -32,6 +32,7 @@ absl::StatusOr<std::unique_ptr<Graph>> Graph::Create(const ModelSpec& model, int
   std::unique_ptr<Graph> graph(new Graph(model.loss, max_batch, backend));
   const std::optional<uint64_t> available = backend.free_memory();
   absl::Status status = graph->Build(model);
+  if (status.ok() && !backend.memory_is_host()) status = graph->Rehearse();
   if (status.ok()) return graph;
   if (!absl::IsResourceExhausted(status) || !available) return status;
   return NoRoom(model, max_batch, backend, *available, status);
@@ -90,6 +91,16 @@ absl::Status Graph::Build(const ModelSpec& model) {
   labels_ = reinterpret_cast<int32_t*>(labels->data);
   totals_ = reinterpret_cast<BatchTotals*>(totals->data);
   return absl::OkStatus();
+}
+
+// A device takes some memory only when it is first used: what is too little is to show before the job begins.
+absl::Status Graph::Rehearse() {
+  const std::vector<float> inputs(static_cast<size_t>(max_batch_ * input_width()));
+  const std::vector<int32_t> labels(static_cast<size_t>(max_batch_));
+  absl::Status status = LoadBatch(inputs, labels);
+  if (status.ok()) status = Train(0, nullptr).status();
+  batch_ = 0;
+  return status;
 }
 
 absl::StatusOr<Matrix> Graph::AllocateMatrix(int64_t rows, int64_t cols) {

@@ -10,8 +10,8 @@
 // Units: gradients are of the step's mean loss; losses are sums over the step.
 // Order: gradients leave as soon as they are computed: the last layer's first. From a device each layer's are copied
 //   away while the layers before it are still computed. Of a step of several batches they leave with its last one.
-// Cost: all memory is taken in Create, but for the gradients: one payload per variable and step, zero-copy from there
-//   on.
+// Cost: all memory is taken in Create, on a device by a step on zeros, but for the gradients: one payload per variable and
+//   step, zero-copy from there on.
 // Errors: INVALID_ARGUMENT for a model whose shapes do not fit and for parameters or batches that are not the model's;
 //   OUT_OF_RANGE for a label beyond the output; RESOURCE_EXHAUSTED naming the batch size that would fit the device's
 //   memory; else the backend's.
@@ -84,6 +84,7 @@ class Graph {
   static absl::Status NoRoom(const ModelSpec& model, int64_t batch, Backend& backend, uint64_t available,
                              const absl::Status& why);
   absl::Status Build(const ModelSpec& model);
+  absl::Status Rehearse();
   absl::Status AddParameters(std::vector<VariableSpec> variables);
   absl::Status AddInputs(const std::vector<InputSpec>& inputs);
   absl::Status AddLayer(const LayerSpec& spec, int64_t width, std::vector<size_t> from, size_t* next_variable);

@@ -1,0 +1,127 @@
+// The stand-in notices what it is for; and the CUDA backend turns whatever CUDA may answer into a Status.
+#include "tests/parity/cuda_stand_in.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tensor/cuda_backend.h"
+#include "tensor/cuda_memory.h"
+#include "tests/unit/worker/model_cases.h"
+
+namespace downpour {
+namespace {
+
+using testing::ContainsRegex;
+using testing::HasSubstr;
+
+// Up by one stream and down by another; true: what came up comes down.
+bool ArrivesThroughTwoStreams(uint64_t seed, bool with_event) {
+  ResetCudaStandIn(seed);
+  cudaSetDevice(1);
+  const CudaStream up = *MakeCudaStream(), down = *MakeCudaStream();
+  const CudaEvent event = *MakeCudaEvent();
+  const auto from = *MakePinnedMemory(sizeof(int)), to = *MakePinnedMemory(sizeof(int));
+  const CudaMemory memory = *MakeCudaMemory(sizeof(int));
+  *static_cast<int*>(from.get()) = 7;
+  cudaMemcpyAsync(memory.get(), from.get(), sizeof(int), cudaMemcpyHostToDevice, up.get());
+  cudaEventRecord(event.get(), up.get());
+  if (with_event) cudaStreamWaitEvent(down.get(), event.get());
+  cudaMemcpyAsync(to.get(), memory.get(), sizeof(int), cudaMemcpyDeviceToHost, down.get());
+  cudaStreamSynchronize(down.get());
+  return *static_cast<int*>(to.get()) == 7;
+}
+
+TEST(CudaStandInTest, WhatLacksAnEventGoesWrongForSomeSeed) {
+  int wrong = 0;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    EXPECT_TRUE(ArrivesThroughTwoStreams(seed, true)) << seed;
+    wrong += !ArrivesThroughTwoStreams(seed, false);
+  }
+  EXPECT_GT(wrong, 0);
+}
+
+TEST(CudaStandInTest, NothingHappensSilently) {
+  ResetCudaStandIn(1);
+  cudaSetDevice(1);
+  const CudaStream stream = *MakeCudaStream();
+  const CudaMemory memory = *MakeCudaMemory(8);
+  const auto pinned = *MakePinnedMemory(16);
+  const int64_t pageable = 0;
+  const auto upload = [&](const void* from, size_t bytes) {
+    return cudaMemcpyAsync(memory.get(), from, bytes, cudaMemcpyHostToDevice, stream.get());
+  };
+  EXPECT_EQ(upload(pinned.get(), 8), cudaSuccess);
+  EXPECT_NE(upload(pinned.get(), 9), cudaSuccess);
+  EXPECT_NE(upload(&pageable, 8), cudaSuccess);
+  cudaSetDevice(0);
+  EXPECT_NE(upload(pinned.get(), 8), cudaSuccess);
+  cudaSetDevice(1);
+}
+
+// A backend, a graph and two steps on it.
+absl::Status TrainTwice(const ModelSpec& model, Precision precision) {
+  auto backend = MakeCudaBackend(1);
+  if (!backend.ok()) return backend.status();
+  (*backend)->UsePrecision(precision);
+  auto graph = Graph::Create(model, kMaxBatch, **backend);
+  if (!graph.ok()) return graph.status();
+  for (int step = 0; step < 2; ++step) {
+    absl::Status status;
+    for (size_t v = 0; v < VariablesOf(model).size(); ++v) {
+      const std::vector<float> values(static_cast<size_t>(VariablesOf(model)[v].elements()), 0.1f);
+      status.Update((*graph)->SetParameters(v, 0, values));
+    }
+    const std::vector<float> inputs(static_cast<size_t>((*graph)->input_width()), 0.5f);
+    status.Update((*graph)->LoadBatch(inputs, {0}));
+    if (status.ok()) status = (*graph)->Train(kDrawSeed, [](const VariableGradients&) {}).status();
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+// Each call in turn, once and from then on: the GPU that is lost.
+TEST(CudaFailureTest, WhateverFailsIsAStatusThatNamesStatementFileAndLine) {
+  const ModelSpec model = Model({Layer("a", {"x"}, Dense(4, Activation::kRelu)), Layer("b", {"a"}, Dense(3))});
+  uint64_t failures = 0;
+  for (bool for_good : {false, true}) {
+    absl::Status status;
+    for (uint64_t call = 1;; ++call) {
+      ResetCudaStandIn(call);
+      FailCudaCall(call, for_good);
+      status = TrainTwice(model, Precision::kBf16);
+      if (CudaCallsThatFailed() == 0) break;
+      ++failures;
+      EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << call;
+      EXPECT_THAT(
+          std::string(status.message()),
+          ContainsRegex(
+              "(cudaError|CUBLAS_STATUS_)OfStandIn.* from [cC]u[a-zA-Z_0-9]+\\(.*\\), .*tensor/cuda_.*:[0-9]+"));
+    }
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  EXPECT_GT(failures, 100u);
+}
+
+// Rounded copies are made by the first products: still the batch that would have fitted is named, and fits.
+TEST(CudaFailureTest, WithoutRoomForWhatProductsNeedTheBatchThatWouldFitIsNamed) {
+  const ModelSpec wide = Model({Layer("a", {"x"}, Dense(300)), Layer("b", {"a"}, Dense(300))});
+  const auto create = [&](int64_t batch, Precision precision) {
+    ResetCudaStandIn(1, size_t{52} << 20);  // 48 of them for what each backend has
+    const std::unique_ptr<Backend> backend = MakeCudaBackend(1).value();
+    backend->UsePrecision(precision);
+    return Graph::Create(wide, batch, *backend).status();
+  };
+  EXPECT_TRUE(create(600, Precision::kFp32).ok());
+  const absl::Status status = create(600, Precision::kBf16);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("training.batchSize 600 needs 5 MiB: a batchSize of 390 would fit"));
+  EXPECT_TRUE(create(390, Precision::kBf16).ok());
+}
+
+}  // namespace
+}  // namespace downpour
