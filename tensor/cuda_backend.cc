@@ -100,7 +100,8 @@ absl::Status CudaBackend::CheckDevice() {
   }
   CUDA_TRY(cudaGetDeviceCount(&count));
   if (device_ >= count) {
-    return absl::NotFoundError(absl::StrCat("there is no cuda:", device_, ": ", count, " GPUs answer, from cuda:0 on"));
+    return absl::NotFoundError(
+        absl::StrCat("there is no cuda:", device_, ": the last that answers is cuda:", count - 1));
   }
   if (absl::Status status = Enter(); !status.ok()) return status;
   cudaDeviceProp properties{};

@@ -21,16 +21,17 @@ Device Host(const HostBackendOptions& options, std::string why) { return {MakeHo
 Device OpenAny(int turn, const HostBackendOptions& host) {
   const absl::StatusOr<int> count = CountCudaDevices();
   if (!count.ok()) return Host(host, std::string(count.status().message()));
-  auto backend = OpenCuda(turn % *count);
+  auto backend = OpenCuda(turn < 0 ? 0 : turn % *count);
   if (!backend.ok()) return Host(host, absl::StrCat("a GPU answers, but ", backend.status().message()));
-  const std::string why = *count == 1 ? "a GPU answers" : absl::StrCat(*count, " GPUs answer, taken in turn");
-  return {*std::move(backend), why};
+  if (*count == 1) return {*std::move(backend), "a GPU answers"};
+  const char* const which = turn < 0 ? "the first, since no --index says whose turn it is" : "taken in turn";
+  return {*std::move(backend), absl::StrCat(*count, " GPUs answer, ", which)};
 }
 
 }  // namespace
 
 absl::StatusOr<Device> OpenDevice(const std::string& wish, int turn, const HostBackendOptions& host) {
-  if (wish == "auto") return OpenAny(turn < 0 ? 0 : turn, host);
+  if (wish == "auto") return OpenAny(turn, host);
   if (wish == "cpu") return Host(host, "asked for");
   int number = 0;
   const bool is_cuda = absl::StartsWith(wish, "cuda:") && absl::SimpleAtoi(wish.substr(5), &number) && number >= 0;

@@ -84,7 +84,7 @@ DeviceParts MeasureDevice(int device, double model_bytes) {
   const CudaModule& module = *OrDie(LoadCudaModule());
   DeviceParts parts;
   {
-    const auto backend = OpenGpu(module, device);
+    const auto backend = OpenGpu(module, device, Precision::kBf16);
     const auto graph = LoadedGraph(LargeModel(), kLargeBatch, *backend);
     parts.compute = SecondsOfEach(*backend, 3, [&] { return graph->Train(1, nullptr).status(); });
   }
@@ -118,6 +118,7 @@ double SecondsOfClusterStep(const GpuClusterOptions& options, const std::string&
   job.training.epochs = push_every == 1 ? 2 : 6;  // some steps in any case
   job.training.lease_batches = kBatches;
   job.training.push_every = push_every;
+  job.training.precision = ProductPrecision::kBf16;
   job.training.optimizer.learning_rate = kLearningRate;
   job.data.train = {folder + "/images", folder + "/labels"};
   job.checkpoint.every = std::chrono::nanoseconds(0);
@@ -171,7 +172,7 @@ void MeasureCluster(const GpuClusterOptions& options) {
   CHECK(mkdtemp(folder.data()) != nullptr) << folder;
   WriteData(folder);
 
-  std::printf("the same step with 1 worker and %d ps on this host, fp32: ms\n", kServers);
+  std::printf("the same step with 1 worker and %d ps on this host, bf16, fp32 on the wire: ms\n", kServers);
   for (const int64_t push_every : {1, 16}) {
     StepTimes times;
     for (int run = 0; run < options.runs; ++run) {

@@ -1,9 +1,9 @@
 """Trains MNIST asynchronously with real processes and holds the result against one worker.
 
-    mnist.py BUILD_DIR       exits 77 (skipped) unless DOWNPOUR_DATA names a folder with mnist/
+    mnist.py BUILD_DIR [KEY=VALUE ...]       exits 77 (skipped) unless DOWNPOUR_DATA names a folder with mnist/
 
 784-256-128-10, 10 epochs, 2 ps, 3 seeds: 4 workers reach at least 97.5 % each, and on the mean within 0.5 points of
-1 worker.
+1 worker. KEY=VALUE is set for every run, such as training.wire=bf16.
 """
 
 import json
@@ -18,7 +18,7 @@ SEEDS = (1, 2, 3)
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def train(build, mnist, folder, workers, seed):
+def train(build, mnist, folder, workers, seed, more):
     job_dir = folder / f"workers{workers}-seed{seed}"
     settings = {
         "seed": seed,
@@ -29,8 +29,8 @@ def train(build, mnist, folder, workers, seed):
         "data.eval.labels": mnist / "t10k-labels-idx1-ubyte.gz",
     }
     command = [build / "tools" / "downpour", "run", ROOT / "deploy/jobs/mnist-mlp.yaml", "--job-dir", job_dir]
-    for key, value in settings.items():
-        command += ["--set", f"{key}={value}"]
+    for setting in [f"{key}={value}" for key, value in settings.items()] + more:
+        command += ["--set", setting]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"seed {seed}, {workers} workers: exit {done.returncode}\n{done.stderr[-4000:]}")
@@ -40,7 +40,7 @@ def train(build, mnist, folder, workers, seed):
     return summary
 
 
-def main(build):
+def main(build, more):
     data = os.environ.get("DOWNPOUR_DATA")
     if not data or not (pathlib.Path(data) / "mnist").is_dir():
         print("skipped: MNIST accuracy (DOWNPOUR_DATA names no folder with mnist/)")
@@ -48,7 +48,7 @@ def main(build):
     mnist = pathlib.Path(data) / "mnist"
     failures = []
     with tempfile.TemporaryDirectory() as folder:
-        runs = {w: [train(build, mnist, pathlib.Path(folder), w, seed) for seed in SEEDS] for w in (1, 4)}
+        runs = {w: [train(build, mnist, pathlib.Path(folder), w, seed, more) for seed in SEEDS] for w in (1, 4)}
     for run in runs[4]:
         if run["evalAccuracy"] < 0.975:
             failures.append(f"accuracy {run['evalAccuracy']} is below 0.975")
@@ -63,4 +63,4 @@ def main(build):
 
 
 if __name__ == "__main__":
-    sys.exit(main(pathlib.Path(sys.argv[1]).resolve()))
+    sys.exit(main(pathlib.Path(sys.argv[1]).resolve(), sys.argv[2:]))
