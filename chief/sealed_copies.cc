@@ -15,11 +15,14 @@ std::string Seal(const std::string& text) {
   return absl::StrFormat(" crc32c %08x\n", Crc32c({reinterpret_cast<const std::byte*>(text.data()), text.size()}));
 }
 
-absl::Status Judge(const StorageDone& read, const std::function<absl::Status(const std::string&)>& take) {
-  if (absl::IsNotFound(read.status)) return absl::OkStatus();
-  if (!read.status.ok()) return read.status;
+// Empty if the copy is whole, or not there.
+std::string DamageOf(const std::string& file, const StorageDone& read,
+                     const std::function<absl::Status(const std::string&)>& take) {
+  if (absl::IsNotFound(read.status)) return "";
+  if (!read.status.ok()) return Words(read.status);  // which begin with the path
   const absl::StatusOr<std::string> text = Unsealed(ToString(read.data));
-  return text.ok() ? take(*text) : text.status();
+  const absl::Status status = text.ok() ? take(*text) : text.status();
+  return status.ok() ? "" : absl::StrCat(file, ": ", Words(status));
 }
 
 }  // namespace
@@ -40,17 +43,13 @@ std::vector<StorageOp> WriteCopies(const std::string& name, const std::string& t
 
 void ReadCopies(Storage& storage, const std::string& name, uint64_t max_bytes,
                 std::function<absl::Status(const std::string&)> take, std::function<void(const std::string&)> then) {
-  const auto damage_of = [take = std::move(take)](const std::string& file, const StorageDone& read) {
-    const absl::Status status = Judge(read, take);
-    return status.ok() ? "" : absl::StrCat(file, ": ", Words(status));
-  };
   const std::string a = name + ".a";
   const std::string b = name + ".b";
   storage.Run({ReadFile(a, 0, max_bytes)}, [=, &storage](const StorageDone& read_a) {
-    const std::string damage = damage_of(a, read_a);
+    const std::string damage = DamageOf(a, read_a, take);
     storage.Run({ReadFile(b, 0, max_bytes)}, [=](const StorageDone& read_b) {
-      const std::string other = damage_of(b, read_b);
-      then(other.empty() ? damage : other);
+      const std::string other = DamageOf(b, read_b, take);
+      then(absl::StrCat(damage, damage.empty() || other.empty() ? "" : "; ", other));
     });
   });
 }

@@ -24,7 +24,7 @@ absl::StatusOr<std::string> Unsealed(const std::string& line);
 
 std::vector<StorageOp> WriteCopies(const std::string& name, const std::string& text);
 
-// `take` gets the text of each copy that is whole. `then` gets what is wrong with a copy, by the file's name: it is not
+// `take` gets the text of each copy that is whole. `then` gets what is wrong with either, by the file's name: it is not
 // whole, cannot be read, or was not taken. Empty if nothing is; a copy that is not there is nothing wrong.
 void ReadCopies(Storage& storage, const std::string& name, uint64_t max_bytes,
                 std::function<absl::Status(const std::string&)> take,

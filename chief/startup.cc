@@ -17,6 +17,7 @@ namespace downpour {
 namespace {
 
 constexpr char kTerm[] = "term";
+constexpr char kChiefFile[] = "chief.json";
 constexpr uint64_t kMaxTermFile = 256;
 
 }  // namespace
@@ -30,21 +31,31 @@ void Startup::Run(Chief chief, std::function<void(const Outcome&)> then) {
     highest_ = std::max(highest_, term);
     return absl::OkStatus();
   };
-  ReadCopies(storage_, kTerm, kMaxTermFile, take, [this](const std::string& damage) { ReadJob(damage); });
+  ReadCopies(storage_, kTerm, kMaxTermFile, take, [this](const std::string& damage) {
+    term_damage_ = damage;
+    ReadJob();
+  });
 }
 
-void Startup::ReadJob(const std::string& damage) {
-  if (highest_ == 0 && !damage.empty()) {
-    return Refuse(kExitFailed, absl::StrCat(damage,
-                                            ", and no other copy is whole: how often this job was started is lost. "
-                                            "Begin in another job folder, or copy its checkpoints there"));
-  }
+void Startup::ReadJob() {
   journal_.Load([this] {
     checkpoints_.Load([this](const absl::Status& status) {
       if (!status.ok()) return Refuse(kExitFailed, absl::StrCat("the job folder cannot be used: ", Words(status)));
+      if (highest_ == 0 && !term_damage_.empty()) return JudgeLostTerm();
       highest_ = std::max(highest_, checkpoints_.highest_term());
       Judge();
     });
+  });
+}
+
+// Its first chief may have died while it wrote its term, before it said anything that rests on it.
+void Startup::JudgeLostTerm() {
+  storage_.Run({ReadFile(kChiefFile, 0, 1)}, [this](const StorageDone& done) {
+    const bool journalled = journal_.found() || !journal_.damage().empty();
+    if (absl::IsNotFound(done.status) && !journalled && checkpoints_.highest_term() == 0) return Judge();
+    Refuse(kExitFailed, absl::StrCat(term_damage_,
+                                     ", and no other copy is whole: how often this job was started is lost. "
+                                     "Begin in another job folder, or copy its checkpoints there"));
   });
 }
 
@@ -57,15 +68,15 @@ void Startup::Judge() {
   }
   const bool is_same = journal_.record().job == CanonicalJob(job_);
   if (is_same && journal_.record().ended == NameOf(JobState::kSucceeded)) {
-    return Decline(kExitDone,
-                   "the job of this folder has succeeded: to train it further, raise training.epochs and add --resume",
-                   /*over=*/true);
+    return Refuse(kExitDone,
+                  "the job of this folder has succeeded: to train it further, raise training.epochs and add --resume",
+                  /*over=*/true);
   }
   if (!resume_ && !outcome_.goes_on && !checkpoints_.empty()) {
-    return Decline(kExitFailed,
-                   "the job folder already holds checkpoints: add --resume to go on from them, or name another "
-                   "job folder to begin anew",
-                   /*over=*/is_same && journal_.found());
+    return Refuse(kExitFailed,
+                  "the job folder already holds checkpoints: add --resume to go on from them, or name another "
+                  "job folder to begin anew",
+                  /*over=*/is_same && journal_.found());
   }
   if (checkpoints_.valid().empty() && !checkpoints_.empty()) {
     return Refuse(kExitFailed,
@@ -113,7 +124,7 @@ void Startup::Announce() {
   const nlohmann::json chief = {
       {"endpoint", chief_.endpoint}, {"host", chief_.host}, {"pid", chief_.pid}, {"term", outcome_.term}};
   const std::string text = chief.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-  storage_.Run(ReplaceFile("chief.json", text), [this](const StorageDone& done) {
+  storage_.Run(ReplaceFile(kChiefFile, text), [this](const StorageDone& done) {
     if (!done.status.ok()) return RefuseToWrite(done.status);
     BeginJournal();
   });
@@ -142,10 +153,8 @@ void Startup::RefuseToWrite(const absl::Status& status) {
   Refuse(kExitFailed, absl::StrCat("the job folder cannot be written: ", Words(status)));
 }
 
-void Startup::Refuse(int exit_code, std::string why) { then_({.exit_code = exit_code, .why = std::move(why)}); }
-
 // `over`: this very job is, as its journal says. Who changed it means to go on, and its members are to wait for that.
-void Startup::Decline(int exit_code, std::string why, bool over) {
+void Startup::Refuse(int exit_code, std::string why, bool over) {
   then_({.exit_code = exit_code, .why = std::move(why), .over = over});
 }
 

@@ -7,7 +7,10 @@
 //      be sure that no later chief will use it again (protocol rule A11, schema/PROTOCOL.md);
 //   4. writes chief.json, by which tools find this process, and last the journal, by which it leads the job.
 //
-// Errors: Outcome::why; nothing in the folder was changed but, perhaps, its term and chief.json.
+// A chief that answered anybody has all of that on disk. Where there is nothing but a term that cannot be read, nobody
+// was led: terms begin at 1 there.
+//
+// Errors: Outcome::why; nothing in the folder was changed but, where writing failed, its term, chief.json and journal.
 // Tests: tests/unit/chief/startup_test.cc.
 #pragma once
 
@@ -48,14 +51,14 @@ class Startup {
   void Run(Chief chief, std::function<void(const Outcome&)> then);
 
  private:
-  void ReadJob(const std::string& damage);
+  void ReadJob();
+  void JudgeLostTerm();
   void Judge();
   bool AcceptPlan(const std::string& before, const std::string& whose);
   void TakeTerm();
   void Announce();
   void BeginJournal();
-  void Refuse(int exit_code, std::string why);
-  void Decline(int exit_code, std::string why, bool over);
+  void Refuse(int exit_code, std::string why, bool over = false);
   void RefuseToWrite(const absl::Status& status);
 
   Storage& storage_;
@@ -67,6 +70,7 @@ class Startup {
   std::function<void(const Outcome&)> then_;
   Outcome outcome_;
   uint32_t highest_ = 0;
+  std::string term_damage_;
 };
 
 }  // namespace downpour

@@ -11,6 +11,7 @@
 namespace downpour {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
@@ -66,7 +67,45 @@ TEST_F(StartupTest, OneDamagedTermFileCostsNothing) {
   disk.At("term.b") = "term 1";
   const Startup::Outcome outcome = Run();
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_THAT(outcome.why, HasSubstr("term.b"));
+  EXPECT_THAT(outcome.why, HasSubstr("term.a: "));
+  EXPECT_THAT(outcome.why, HasSubstr("term.b: "));
+}
+
+// Its first chief died while it wrote its term, and the disk damaged what there was of it.
+TEST_F(StartupTest, ATermThatNobodyUsedCostsNothing) {
+  disk.Put("term.a", "term 1");
+  const Startup::Outcome outcome = Run();
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.why;
+  EXPECT_EQ(outcome.term, 1u);
+  EXPECT_EQ(disk.At("term.a"), Sealed("1"));
+}
+
+TEST_F(StartupTest, ATermThatMayHaveBeenUsedIsNotGuessedAt) {
+  for (const char* sign :
+       {"chief.json", "journal.a", "journal.b", "checkpoints/1-1/ps-0.shard", "checkpoints/1-1/MANIFEST"}) {
+    for (const bool resume : {false, true}) {
+      disk = MemoryDisk();
+      disk.Put("term.a", "term 1");
+      disk.Put(sign, "junk");
+      const Startup::Outcome outcome = Run(resume);
+      EXPECT_EQ(outcome.exit_code, 1) << sign;
+      EXPECT_THAT(outcome.why, HasSubstr("term.a: ")) << sign;
+      EXPECT_EQ(disk.At("term.a"), "term 1") << sign;
+    }
+  }
+}
+
+// Whoever finds nothing but a term may rely on it that no chief spoke in it.
+TEST_F(StartupTest, AChiefIsReadyOnlyWithTermNameAndJournalOnDisk) {
+  std::vector<std::string> kept;
+  disk.fate = [&](const StorageOp& op) {
+    if (op.kind == StorageOp::Kind::kRename) kept.push_back(op.target);
+    if (op.kind == StorageOp::Kind::kSyncDir) kept.push_back("synced");
+    return absl::OkStatus();
+  };
+  Run();
+  EXPECT_THAT(kept, ElementsAre("term.a", "synced", "term.b", "synced", "chief.json", "synced", "journal.a", "synced",
+                                "journal.b", "synced"));
 }
 
 TEST_F(StartupTest, ACrashBetweenTheTermFilesRepeatsNoTerm) {
