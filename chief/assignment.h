@@ -55,6 +55,7 @@ class Assignment {
   // The server has a new bulk link: records that it has not reported go again with the next Tick.
   void SendAgain(Incarnation server);
 
+  bool has_checkpoints() const { return !sources_.empty(); }  // to place slices from
   bool placed() const { return !homes_.empty(); }
   bool complete() const { return placed() && reported_ == homes_.size(); }
   const std::string& failure() const { return failure_; }

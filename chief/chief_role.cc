@@ -134,9 +134,12 @@ void ChiefRole::Core::Hear(PeerId from, const Heartbeat& heartbeat) {
     return chief_.turn.out.SendTo(from, Refused{RefusalCode::kUnknown, false,
                                                 "it was silent for too long, or is of another chief", heartbeat.from});
   }
+  // What a process did under an earlier chief stands in the list of failures, which outlives chiefs.
+  const bool is_listed = task->holds && !task->counted;
   const uint64_t skipped_before = task->stats.pushes_skipped;
   Judge(from, task, chief_.members.Hear(chief_.turn.now, from, heartbeat, *task));
-  if (const uint64_t skipped = task->stats.pushes_skipped; task->role == TaskRole::kPs && skipped > skipped_before) {
+  const uint64_t skipped = task->stats.pushes_skipped;
+  if (task->role == TaskRole::kPs && skipped > skipped_before && !is_listed) {
     chief_.failures.Add(task->name, absl::StrCat("skipped ", skipped - skipped_before,
                                                  " pushes that were not finite; they changed nothing"));
   }

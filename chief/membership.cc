@@ -230,6 +230,7 @@ absl::Status Membership::Hear(Time now, PeerId from, const Heartbeat& heartbeat,
   const bool overtaken = heartbeat.stats.steps < task.stats.steps || heartbeat.stats.examples < task.stats.examples ||
                          heartbeat.stats.cpu_seconds < task.stats.cpu_seconds;
   if (overtaken) return absl::OkStatus();  // by a later one
+  task.counted = true;
   task.stats = heartbeat.stats;
   TaskStats& stats = task.stats;
   for (std::string* words : {&stats.waiting_for, &stats.refused_from, &stats.gpu.address, &stats.gpu.name}) {

@@ -1,6 +1,7 @@
 #include "chief/recovery.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -58,17 +59,32 @@ void Recovery::Advance() {
 // A checkpoint that cannot be read may be whole, and newer than those that can.
 void Recovery::Replace(const absl::Status& checkpoints_loaded) {
   loading_ = false;
-  if (!checkpoints_loaded.ok()) {
-    parts_.failures.Add("chief", absl::StrCat("checkpoints cannot be read; slices wait: ", Words(checkpoints_loaded)));
-    next_load_ = parts_.turn.now + timing_.dead_after;
-    return;
-  }
+  if (!checkpoints_loaded.ok()) return LoadAgain(Words(checkpoints_loaded));
+  std::vector<Manifest> checkpoints = OfPlan(parts_.store.valid(), job_, parts_.data.shape());
+  if (const absl::Status status = Judge(checkpoints); !status.ok()) return LoadAgain(Words(status));
+  failed_loads_ = 0;
   for (const CheckpointStore::Damaged& damaged : parts_.store.damaged()) parts_.failures.Add("chief", damaged.why);
   const std::vector<Task*> servers = parts_.members.Alive(TaskRole::kPs);
   for (const Task* task : servers) {
     if (!parts_.assignment.IsServer(task->incarnation)) Count(*task);
   }
-  parts_.assignment.Replace(servers, OfPlan(parts_.store.valid(), job_, parts_.data.shape()));
+  parts_.assignment.Replace(servers, std::move(checkpoints));
+}
+
+// Initial values where a checkpoint is known to be would lose the training in silence.
+absl::Status Recovery::Judge(const std::vector<Manifest>& checkpoints) const {
+  if (!checkpoints.empty() || parts_.assignment.has_checkpoints()) return absl::OkStatus();
+  if (!parts_.store.damaged().empty()) return absl::DataLossError(parts_.store.damaged().front().why);
+  const auto& durable = parts_.rounds.durable();
+  if (durable) return absl::NotFoundError(absl::StrCat(ManifestPath(durable->round), ": is gone"));
+  return absl::OkStatus();
+}
+
+void Recovery::LoadAgain(const std::string& why) {
+  next_load_ = parts_.turn.now + timing_.dead_after;
+  ++failed_loads_;
+  if (failed_loads_ == 1) parts_.failures.Add("chief", absl::StrCat("slices wait for checkpoints: ", why));
+  if (failed_loads_ == kLoads) failure_ = absl::StrCat("no checkpoint can be used: ", why, ". Mend that first");
 }
 
 void Recovery::Count(const Task& successor) {

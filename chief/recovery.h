@@ -10,9 +10,8 @@
 // Order: a ps holds the only copy of its slices, so silence does not make it dead (protocol rule B11,
 //   schema/PROTOCOL.md): one that beats again goes on where it was. Its slices are placed anew once another process
 //   joined under its name, from checkpoints as they are read then, after a manifest that was being written.
-// Errors: failure(), with one sentence: a ps that is away for the job's timing.serverWait (and for
-//   dead_after), or whose place is taken by one
-//   process after the other while no lease is committed.
+// Errors: failure(), with one sentence: a ps that is away for the job's timing.serverWait (and for dead_after), or whose
+//   place is taken by one process after the other while no lease is committed; checkpoints that stay out of reach.
 // Tests: tests/unit/chief/chief_recovery_test.cc.
 #pragma once
 
@@ -35,6 +34,8 @@ class Recovery {
  public:
   // Processes in one place without a lease committed in between: what kills them will kill the next one too.
   static constexpr int kMostLosses = 6;
+  // Of checkpoints that cannot be used: 30 s by default, in which a disk or a mount may come back.
+  static constexpr int kLoads = 7;
 
   struct Parts {  // of the chief, that this one works with
     Turn& turn;
@@ -66,6 +67,8 @@ class Recovery {
   };
   bool ReplacementsWait() const;
   void Replace(const absl::Status& checkpoints_loaded);
+  absl::Status Judge(const std::vector<Manifest>& checkpoints) const;
+  void LoadAgain(const std::string& why);
   void Count(const Task& successor);
 
   Parts parts_;
@@ -76,6 +79,7 @@ class Recovery {
   std::map<std::string, Losses> losses_;           // by task
   bool expecting_ = false;
   bool loading_ = false;
+  int failed_loads_ = 0;
   Time next_load_{};
   std::string failure_;
 };

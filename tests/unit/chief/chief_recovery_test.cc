@@ -274,5 +274,44 @@ TEST_F(ChiefRecoveryTest, CheckpointsThatCannotBeReadAreWaitedFor) {
   EXPECT_EQ(cluster->role->committed().Count(), 2u);
 }
 
+TEST_F(ChiefRecoveryTest, CheckpointsThatStayOutOfReachEndTheJobByName) {
+  RunAhead();
+  Die(1);
+  HideCheckpoints();
+  cluster->Wait(6s);
+  Restart(1);
+  cluster->Wait(JobSpec().timing.server_wait / 10);
+  EXPECT_EQ(cluster->role->state(), JobState::kFailed);
+  EXPECT_THAT(cluster->Status()["errorMessage"], HasSubstr("no checkpoint can be used: "));
+  EXPECT_THAT(cluster->Status()["errorMessage"], HasSubstr("permission denied"));
+}
+
+// Initial values would do for "exactly once", but all that was trained would be computed again, and nobody told.
+TEST_F(ChiefRecoveryTest, InitialValuesAreNoSubstituteForAKnownCheckpointWhoseManifestIsDamagedOrGone) {
+  for (const bool is_gone : {false, true}) {
+    RunAhead();
+    Die(1);
+    cluster->Wait(6s);
+    const std::string manifest = cluster->disk->At("checkpoints/1-1/MANIFEST");
+    cluster->disk->At("checkpoints/1-1/MANIFEST")[3] ^= 1;
+    if (is_gone) cluster->disk->Carry(Remove("checkpoints/1-1/MANIFEST"));
+    Restart(1);
+    cluster->Wait(6s);
+    EXPECT_THAT(cluster->ps[1].slices, IsEmpty());
+    EXPECT_THAT(cluster->Status()["failures"].dump(),
+                HasSubstr("slices wait for checkpoints: checkpoints/1-1/MANIFEST"));
+    EXPECT_EQ(cluster->role->state(), JobState::kRunning);
+    if (is_gone) {
+      cluster->Wait(30s);
+      EXPECT_EQ(cluster->role->state(), JobState::kFailed);
+      EXPECT_THAT(cluster->Status()["errorMessage"], HasSubstr("checkpoints/1-1/MANIFEST"));
+    } else {
+      cluster->disk->At("checkpoints/1-1/MANIFEST") = manifest;
+      cluster->Wait(6s);
+      EXPECT_EQ(cluster->role->committed().Count(), 2u) << "what the checkpoint has";
+    }
+  }
+}
+
 }  // namespace
 }  // namespace downpour

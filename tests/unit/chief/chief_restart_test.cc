@@ -58,6 +58,19 @@ TEST_F(ChiefRestartTest, NothingIsComputedAgainIfTheServersLive) {
   EXPECT_EQ(Summary()["chiefRestarts"], 1);
 }
 
+// The list of failures outlives the chief.
+TEST_F(ChiefRestartTest, WhatAPsSkippedBeforeIsNotListedAgain) {
+  Restart();
+  cluster->ps[0].stats.pushes_skipped = 2;
+  cluster->RunToRunning();
+  cluster->Beat(cluster->ps[0]);
+  EXPECT_EQ(cluster->Status()["pushes"]["skipped"], 2);
+  EXPECT_THAT(cluster->Status()["failures"].dump(), Not(HasSubstr("skipped")));
+  cluster->ps[0].stats.pushes_skipped = 3;
+  cluster->Beat(cluster->ps[0]);
+  EXPECT_THAT(cluster->Status()["failures"].dump(), HasSubstr("skipped 1 pushes"));
+}
+
 TEST_F(ChiefRestartTest, ItKnowsItsDataAndSinceWhenTheJobRuns) {
   Restart();
   EXPECT_EQ(cluster->Status()["startTimeUnixMs"], 1700000000000);
