@@ -20,10 +20,10 @@ constexpr int kOwnSilenceShare = 4;
 
 absl::Status CheckStats(const TaskStats& s) {
   const Staleness& d = s.staleness;
-  for (const uint64_t count : {s.steps, s.examples, s.pushes_acknowledged, s.pushes_applied, s.pushes_duplicate,
-                               s.pushes_refused, s.pushes_skipped, s.messages_rejected, s.resident_bytes, s.bytes_in,
-                               s.bytes_out, s.handshakes_refused, s.gpu.memory_used, s.gpu.memory_total, d.pushes,
-                               d.unknown, d.sum, d.max}) {
+  for (const uint64_t count :
+       {s.steps, s.examples, s.pushes_acknowledged, s.pushes_applied, s.pushes_duplicate, s.pushes_refused,
+        s.pushes_skipped, s.messages_rejected, s.resident_bytes, s.bytes_in, s.bytes_out, s.handshakes_refused,
+        s.pushes_resent, s.gpu.memory_used, s.gpu.memory_total, d.pushes, d.unknown, d.sum, d.max}) {
     if (count > kMaxCount) return absl::InvalidArgumentError(absl::StrCat("a count of ", count));
   }
   if (!std::isfinite(s.cpu_seconds) || s.cpu_seconds < 0) return absl::InvalidArgumentError("processor time below 0");
@@ -281,6 +281,7 @@ void AddStats(const TaskStats& from, TaskStats& to) {
   to.steps += from.steps;
   to.examples += from.examples;
   to.pushes_acknowledged += from.pushes_acknowledged;
+  to.pushes_resent += from.pushes_resent;
   to.pushes_applied += from.pushes_applied;
   to.pushes_duplicate += from.pushes_duplicate;
   to.pushes_refused += from.pushes_refused;

@@ -146,11 +146,10 @@ Json OfCheckpoint(const ChiefParts& chief) {
 
 Json OfPushes(const ChiefParts& chief) {
   const TaskStats servers = chief.members.Totals(TaskRole::kPs);
-  return {{"acknowledged", chief.members.Totals(TaskRole::kWorker).pushes_acknowledged},
-          {"applied", servers.pushes_applied},
-          {"duplicate", servers.pushes_duplicate},
-          {"refused", servers.pushes_refused},
-          {"skipped", servers.pushes_skipped}};
+  const TaskStats workers = chief.members.Totals(TaskRole::kWorker);
+  return {{"acknowledged", workers.pushes_acknowledged}, {"resent", workers.pushes_resent},
+          {"applied", servers.pushes_applied},           {"duplicate", servers.pushes_duplicate},
+          {"refused", servers.pushes_refused},           {"skipped", servers.pushes_skipped}};
 }
 
 std::string WhyPending(const ChiefParts& chief, const Task& task) {
@@ -317,6 +316,7 @@ std::string StatusText(const ChiefParts& chief) {
 
 std::string SummaryText(const ChiefParts& chief) {
   const TaskStats servers = chief.members.Totals(TaskRole::kPs);
+  const TaskStats workers = chief.members.Totals(TaskRole::kWorker);
   Json json = {{"job", chief.job.name},
                {"state", NameOf(chief.state)},
                {"term", chief.term},
@@ -326,7 +326,8 @@ std::string SummaryText(const ChiefParts& chief) {
                {"examples", chief.known().examples_committed()},
                {"samplesCommitted", chief.known().examples_committed()},
                {"wallSeconds", ElapsedSeconds(chief)},
-               {"pushesAcknowledged", chief.members.Totals(TaskRole::kWorker).pushes_acknowledged},
+               {"pushesAcknowledged", workers.pushes_acknowledged},
+               {"pushesResent", workers.pushes_resent},
                {"pushesApplied", servers.pushes_applied},
                {"pushesDuplicate", servers.pushes_duplicate},
                {"pushesRefused", servers.pushes_refused},

@@ -61,11 +61,10 @@ flatbuffers::Offset<wire::Gpu> WriteGpu(const GpuStats& g, Writer& out) {
 flatbuffers::Offset<wire::TaskStats> WriteStats(const TaskStats& s, Writer& out) {
   const Staleness& d = s.staleness;
   const auto staleness = wire::CreateStaleness(out.fbb, d.pushes, d.unknown, d.sum, d.max, out.Vector(d.histogram));
-  return wire::CreateTaskStats(out.fbb, s.steps, s.examples, s.pushes_acknowledged, s.pushes_applied,
-                               s.pushes_duplicate, s.pushes_refused, s.pushes_skipped, s.messages_rejected,
-                               s.cpu_seconds, s.resident_bytes, s.bytes_in, s.bytes_out, staleness,
-                               out.Text(s.waiting_for), s.handshakes_refused, out.Text(s.refused_from),
-                               WriteGpu(s.gpu, out));
+  return wire::CreateTaskStats(
+      out.fbb, s.steps, s.examples, s.pushes_acknowledged, s.pushes_applied, s.pushes_duplicate, s.pushes_refused,
+      s.pushes_skipped, s.messages_rejected, s.cpu_seconds, s.resident_bytes, s.bytes_in, s.bytes_out, staleness,
+      out.Text(s.waiting_for), s.handshakes_refused, out.Text(s.refused_from), WriteGpu(s.gpu, out), s.pushes_resent);
 }
 
 GpuStats ReadGpu(const wire::Gpu& t, Reader& in) {
@@ -103,7 +102,8 @@ TaskStats ReadStats(const wire::TaskStats& t, Reader& in) {
           .waiting_for = in.Text(t.waiting_for(), "waiting_for"),
           .handshakes_refused = t.handshakes_refused(),
           .refused_from = in.Text(t.refused_from(), "refused_from"),
-          .gpu = t.gpu() == nullptr ? GpuStats{} : ReadGpu(*t.gpu(), in)};
+          .gpu = t.gpu() == nullptr ? GpuStats{} : ReadGpu(*t.gpu(), in),
+          .pushes_resent = t.pushes_resent()};
 }
 
 }  // namespace

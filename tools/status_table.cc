@@ -100,8 +100,9 @@ std::string PushLine(const StatusView& status) {
   };
   add(status.pushes_applied, "applied");
   add(status.pushes_acknowledged, "acknowledged");
+  add(status.pushes_resent, "sent again");
+  add(status.pushes_refused, "put off");
   add(status.pushes_duplicate, "duplicate");
-  add(status.pushes_refused, "refused");
   add(status.pushes_skipped, "skipped");
   double rejected = status.chief_rejected.value_or(0);
   for (const TaskView& task : status.tasks) rejected += task.rejected.value_or(0);

@@ -76,8 +76,9 @@ void ReadProgress(const Json& json, StatusView* view) {
   const Json& pushes = At(json, "pushes");
   view->pushes_acknowledged = Number(pushes, "acknowledged");
   view->pushes_applied = Number(pushes, "applied");
-  view->pushes_duplicate = Number(pushes, "duplicate");
+  view->pushes_resent = Number(pushes, "resent");
   view->pushes_refused = Number(pushes, "refused");
+  view->pushes_duplicate = Number(pushes, "duplicate");
   view->pushes_skipped = Number(pushes, "skipped");
 }
 

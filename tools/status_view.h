@@ -57,7 +57,7 @@ struct StatusView {
   MaybeNumber evaluation_epoch, evaluation_loss, evaluation_accuracy;
   std::string checkpoint_round, checkpoint_path, checkpoint_error, checkpoint_writing;
   MaybeNumber checkpoint_age, checkpoint_bytes, checkpoint_leases;
-  MaybeNumber pushes_acknowledged, pushes_applied, pushes_duplicate, pushes_refused, pushes_skipped;
+  MaybeNumber pushes_acknowledged, pushes_applied, pushes_resent, pushes_refused, pushes_duplicate, pushes_skipped;
   MaybeNumber chief_restarts;
   StalenessView staleness;
   std::vector<TaskView> tasks;

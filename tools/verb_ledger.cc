@@ -28,7 +28,8 @@ struct Tally {
   const char* words;
 };
 constexpr Tally kTallies[] = {{"pushesApplied", "/pushes/applied", "pushes took effect"},
-                              {"pushesRefused", "/pushes/refused", "sent again after a refusal"},
+                              {"pushesResent", "/pushes/resent", "sent again"},
+                              {"pushesRefused", "/pushes/refused", "put off"},
                               {"pushesDuplicate", "/pushes/duplicate", "duplicates refused"},
                               {"leasesHandedOn", "/recovery/leasesHandedOn", "leases handed on"},
                               {"batchesRecomputed", "/recovery/batchesRecomputed", "batches computed again"}};

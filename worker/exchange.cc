@@ -149,6 +149,7 @@ void Exchange::FlushStep(HeldLease& lease, InFlight::StepEntry& entry, PsLink& l
       continue;
     }
     if (bytes + more > kMaxMessagePayload || push.slices.size() == kMaxFrames - 1) send();
+    if (std::exchange(kept.sent, true)) ++session_.stats().pushes_resent;
     push.slices.push_back({slice, map_.epoch(slice), kept.computed_from, kept.gradient});
     bytes += more;
     kept.state = State::kSent;

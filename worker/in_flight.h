@@ -31,8 +31,9 @@ class InFlight {
     Payload gradient;  // empty for an empty push
     Version computed_from;
     State state = State::kNone;
-    bool resent = false;
-    Time at;
+    bool sent = false;    // once or more
+    bool resent = false;  // an answer may be one to an earlier copy
+    Time at{};
   };
   struct StepEntry {
     Step step = 0;
@@ -52,7 +53,8 @@ class InFlight {
     if (entry == steps_.end() || entry->step != step) {
       entry = steps_.insert(entry, StepEntry{step, 0, std::vector<Kept>(slices_)});
     }
-    entry->slices[ToNumber(slice)] = Kept{std::move(gradient), computed_from, state, false, Time{}};
+    entry->slices[ToNumber(slice)] =
+        Kept{.gradient = std::move(gradient), .computed_from = computed_from, .state = state};
     ++entry->kept;
   }
 

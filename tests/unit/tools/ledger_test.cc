@@ -95,14 +95,16 @@ TEST(VerbLedger, ReadsTheFolderAndTheSummaryOfItsChief) {
   EXPECT_THAT(doubled.err, HasSubstr("counts are unknown"));
 
   WriteFile(dir + "/chief.json", R"({"endpoint": "127.0.0.1:1", "pid": 1, "term": 1})");
-  WriteFile(dir + "/summary.json",
-            R"({"state": "SUCCEEDED", "term": 1, "pushesRefused": 3, "pushesDuplicate": 4, "leasesHandedOn": 2})");
+  WriteFile(
+      dir + "/summary.json",
+      R"({"state": "SUCCEEDED", "term": 1, "pushesResent": 5, "pushesRefused": 3, "pushesDuplicate": 4, "leasesHandedOn": 2})");
   const auto json = nlohmann::json::parse(RunDownpour({"ledger", "--job-dir", dir, "-o", "json"}).out);
   EXPECT_EQ(json["lost"], true);
   EXPECT_EQ(json["doubled"], 21);
-  EXPECT_EQ(json["counts"], nlohmann::json({{"pushesRefused", 3}, {"pushesDuplicate", 4}, {"leasesHandedOn", 2}}));
+  EXPECT_EQ(json["counts"],
+            nlohmann::json({{"pushesResent", 5}, {"pushesRefused", 3}, {"pushesDuplicate", 4}, {"leasesHandedOn", 2}}));
   EXPECT_THAT(RunDownpour({"ledger", "--job-dir", dir}).out,
-              HasSubstr("3 sent again after a refusal, 4 duplicates refused, 2 leases handed on\nLOST"));
+              HasSubstr("5 sent again, 3 put off, 4 duplicates refused, 2 leases handed on\nLOST"));
 }
 
 }  // namespace

@@ -148,8 +148,10 @@ TEST_F(ExchangeTest, WhatGoesAgainKeepsItsShareOfTheWindow) {
   Answer({0, 1, 2}, 0);
   Keep(1);
   EXPECT_EQ(Take(), (std::vector<Sent>{{'P', 1, {0}}, {'P', 1, {1}}}));
+  EXPECT_EQ(session_.stats().pushes_resent, 0u);
   Pass(session_.timing().data_retry);
   EXPECT_EQ(Take(), (std::vector<Sent>{{'P', 1, {0}}, {'P', 1, {1}}}));
+  EXPECT_EQ(session_.stats().pushes_resent, 2u);
   Answer({0}, 1);
   EXPECT_EQ(Take(), (std::vector<Sent>{{'P', 1, {2}}}));
 }
@@ -206,6 +208,10 @@ TEST_F(ExchangeTest, AMovedSliceGivesItsShareOfTheWindowBack) {
   EXPECT_EQ(Take(), (std::vector<Sent>{{'P', 1, {0}}}));
   EXPECT_TRUE(exchange_.Place(PlacedAt(2, {1, 2}), now_, effects_).ok());
   EXPECT_EQ(Take(), (std::vector<Sent>{{' ', 0, {}}, {'P', 1, {1}}})) << "probed; then there is room for the next one";
+  const PushReply reply{kPs, kLease, {{SliceId{0}, {1, 2}, SliceRefusal::kNone, 0, 0, 0}}, 8 * kMiB};
+  EXPECT_TRUE(exchange_.Receive(kFirstPeer, reply, now_, effects_).ok());
+  EXPECT_EQ(Take(), (std::vector<Sent>{{'P', 1, {0}}, {'P', 1, {2}}}));
+  EXPECT_EQ(session_.stats().pushes_resent, 1u) << "to its new epoch";
 }
 
 TEST_F(ExchangeTest, ValuesOfAnotherSizeOrEpochAreNotTaken) {
