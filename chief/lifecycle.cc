@@ -8,6 +8,7 @@
 #include "chief/status.h"
 #include "runtime/exit_code.h"
 #include "schema/job_file.h"
+#include "schema/text.h"
 
 namespace downpour {
 
@@ -237,9 +238,9 @@ void Lifecycle::StartRound() {
 
 std::string Lifecycle::HowToGoOn() const {
   const auto& durable = chief_.rounds.durable();
-  if (!durable) return absl::StrCat("There is no checkpoint yet: start it again with ", chief_.CommandToGoOn());
-  return absl::StrCat("The last checkpoint is ", CheckpointDir(durable->round), " with ", durable->committed.Count(),
-                      " leases: go on from it with ", chief_.CommandToGoOn());
+  const std::string checkpoint =
+      durable ? absl::StrCat(CheckpointDir(durable->round), " with ", durable->committed.Count(), " leases") : "";
+  return downpour::HowToGoOn(checkpoint, chief_.options.command);
 }
 
 void Lifecycle::Lost(const Task& task, const std::string& why) {

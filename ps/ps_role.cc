@@ -150,7 +150,7 @@ void PsRole::Machine::OnJoined() {
 // A later chief of the same run. What is held goes on, unless the job now means other slices, states or batches by it.
 void PsRole::Machine::OnRejoined() {
   const JobSpec before = job_;
-  if (session_.job() != job_text_ && !TakeJob()) return;
+  if (session_.job_text() != job_text_ && !TakeJob()) return;
   if (!PlanDifferences(job_, before).empty()) return OnJoined();
   snapshots_ = {};
   plane_->Use(Optimizer(job_.training.optimizer));
@@ -159,23 +159,18 @@ void PsRole::Machine::OnRejoined() {
 
 // False: the process ends.
 bool PsRole::Machine::TakeJob() {
-  absl::StatusOr<JobSpec> job = ParseCanonicalJob(session_.job());
-  absl::StatusOr<SliceGrid> grid = job.ok() ? GridOf(job->model, job->training.wire) : job.status();
-  if (!grid.ok()) {
-    session_.End(1, absl::StrCat("the chief's job is not understood here: ", grid.status().message()), *out_);
-    return false;
-  }
-  if (job->checkpoint.via == CheckpointVia::kShared && !has_job_dir_) {
+  std::optional<MemberSession::Job> job = session_.ReadJob(*out_);
+  if (!job) return false;
+  if (job->spec.checkpoint.via == CheckpointVia::kShared && !has_job_dir_) {
     session_.End(1,
                  "the job says checkpoint.via: shared, but this server was started without a folder to write to;"
                  " give it --job_dir=DIR, the chief's job folder as it is reached from this host",
                  *out_);
     return false;
   }
-  job_text_ = session_.job();
-  job_ = *std::move(job);
-  grid_ = *std::move(grid);
-  session_.set_chief_wait(job_.timing.chief_wait);
+  job_text_ = session_.job_text();
+  job_ = std::move(job->spec);
+  grid_ = std::move(job->grid);
   return true;
 }
 

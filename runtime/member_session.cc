@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/exit_code.h"
 #include "runtime/log_line.h"
+#include "schema/job_file.h"
 
 namespace downpour {
 namespace {
@@ -161,11 +162,22 @@ MemberSession::News MemberSession::ReceiveWelcome(Time now, const Welcome& welco
   incarnation_ = welcome.you;
   term_ = welcome.term;
   name_ = welcome.name;
-  job_ = welcome.job;
+  job_text_ = welcome.job;
   run_ = welcome.run;
   next_heartbeat_ = now;
   Say(Severity::kInfo, absl::StrCat("joined as ", name_, goes_on ? ", and goes on with what it holds" : ""), effects);
   return goes_on ? News::kRejoined : News::kJoined;
+}
+
+std::optional<MemberSession::Job> MemberSession::ReadJob(Effects& effects) {
+  absl::StatusOr<JobSpec> job = ParseCanonicalJob(job_text_);
+  absl::StatusOr<SliceGrid> grid = job.ok() ? GridOf(job->model, job->training.wire) : job.status();
+  if (!grid.ok()) {
+    End(kExitFailed, absl::StrCat("the chief's job is not understood here: ", grid.status().message()), effects);
+    return std::nullopt;
+  }
+  chief_wait_ = job->timing.chief_wait;
+  return Job{*std::move(job), *std::move(grid)};
 }
 
 MemberSession::News MemberSession::ReceiveRefused(Time now, const Refused& refused, Effects& effects) {

@@ -7,7 +7,7 @@
 //
 // Order: a member is one Incarnation. A chief that does not know it is joined anew, by the session itself. The owner goes
 //   on with what it holds, without a chief too, until kJoined says that it is new to the job.
-// Errors: a refusal for good, a chief that is silent for set_chief_wait's time and a name that stays taken for
+// Errors: a refusal for good, a chief that is silent for its job's timing.chiefWait and a name that stays taken for
 //   3 * dead_after end the process: Exit 1 with one sentence. A chief that is not there yet is waited for. Time in which
 //   this process itself stood still counts as nobody's silence.
 // Tests: tests/unit/runtime/member_session_test.cc.
@@ -22,6 +22,7 @@
 #include "runtime/options.h"
 #include "runtime/role.h"
 #include "schema/job.h"
+#include "schema/slice_grid.h"
 
 namespace downpour {
 
@@ -45,16 +46,21 @@ class MemberSession {
   // True when a heartbeat left.
   bool Tick(Time now, uint64_t placement, Effects& effects);
   void Sample(const ResourceSample& sample);
-  // As the job says, which the owner reads: it goes on for so long without its chief.
-  void set_chief_wait(Duration wait) { chief_wait_ = wait; }
-
   enum class News {
     kNotMine,  // not about membership: the owner's business
     kHandled,
-    kJoined,    // incarnation(), term(), name() and job() are new, and what was held before is others'
+    kJoined,    // incarnation(), term(), name() and job_text() are new, and what was held before is others'
     kRejoined,  // likewise, with a later chief of the same run; what was held may go on
   };
   News Receive(Time now, const Message& message, Effects& effects);
+
+  // What job_text() says; from now on it goes on without its chief for as long as that says. None: it is not understood
+  // here, and the process ends.
+  struct Job {
+    JobSpec spec;
+    SliceGrid grid;
+  };
+  std::optional<Job> ReadJob(Effects& effects);
 
   // Gives the last counts, says goodbye and ends the process.
   void End(int code, const std::string& why, Effects& effects);
@@ -69,7 +75,7 @@ class MemberSession {
   Incarnation incarnation() const { return incarnation_; }  // the last one, while it is no member
   uint32_t term() const { return term_; }
   const std::string& name() const { return name_; }
-  const std::string& job() const { return job_; }
+  const std::string& job_text() const { return job_text_; }
   const Timing& timing() const { return options_.timing; }
   TaskStats& stats() { return stats_; }
   const TaskStats& stats() const { return stats_; }
@@ -90,7 +96,7 @@ class MemberSession {
   Incarnation incarnation_ = Incarnation::kNone;
   uint32_t term_ = 0;
   std::string name_;
-  std::string job_;
+  std::string job_text_;
   uint64_t run_ = 0;
   Duration chief_wait_ = TimingSpec().chief_wait;
   TaskStats stats_;

@@ -68,6 +68,11 @@ bool IsPlainName(std::string_view name) {
   return !name.empty() && name.size() <= 128 && name[0] != '.' && std::all_of(name.begin(), name.end(), allowed);
 }
 
+std::string HowToGoOn(const std::string& checkpoint, const std::string& command) {
+  if (checkpoint.empty()) return "There is no checkpoint yet: start it again with " + command;
+  return "The last checkpoint is " + checkpoint + ": go on from it with " + command + " --resume";
+}
+
 std::string ShellWord(const std::string& word) {
   constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
   if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;

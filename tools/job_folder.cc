@@ -122,12 +122,6 @@ bool HoldsJob(const std::string& job_dir) {
   return fs::exists(ChiefPath(job_dir), ignored) || !NewestCheckpoint(job_dir).empty();
 }
 
-std::string HowToGoOn(const std::string& job_dir, const std::string& command) {
-  const std::string checkpoint = NewestCheckpoint(job_dir);
-  if (checkpoint.empty()) return absl::StrCat("There is no checkpoint yet: start it again with ", command);
-  return absl::StrCat("The last checkpoint is ", checkpoint, ": go on from it with ", command, " --resume");
-}
-
 absl::StatusOr<UniqueFd> ClaimJobFolder(const std::string& job_dir) {
   std::error_code error;
   fs::create_directories(fs::path(job_dir) / "logs", error);

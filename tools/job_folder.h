@@ -70,9 +70,6 @@ bool HoldsJob(const std::string& job_dir);
 // checkpoints/TERM-N of the newest durable checkpoint; empty if there is none.
 std::string NewestCheckpoint(const std::string& job_dir);
 
-// How to start the job again with `command`, from its last checkpoint if there is one.
-std::string HowToGoOn(const std::string& job_dir, const std::string& command);
-
 // Makes the folder and what `run` needs in it, and locks it for as long as the descriptor lives.
 // Errors: ALREADY_EXISTS where another `run` holds it.
 absl::StatusOr<UniqueFd> ClaimJobFolder(const std::string& job_dir);

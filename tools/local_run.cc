@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "schema/text.h"
 #include "tools/human_units.h"
 #include "tools/job_folder.h"
 #include "tools/progress.h"
@@ -241,7 +242,8 @@ void LocalRun::ReadSummary() {
   const std::optional<ChiefLocation> location = announcement_.Last();
   if (!location) return;
   if (!result_.cause.empty()) {
-    const std::string why = absl::StrCat(result_.cause, ". ", HowToGoOn(cluster_.job_dir, cluster_.command));
+    const std::string why =
+        absl::StrCat(result_.cause, ". ", HowToGoOn(NewestCheckpoint(cluster_.job_dir), cluster_.command));
     const absl::Status recorded = RecordFailure(cluster_.job_dir, location->term, why);
     if (!recorded.ok()) talk_.Say("downpour run: " + std::string(recorded.message()));
   }

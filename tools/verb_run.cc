@@ -81,7 +81,7 @@ std::string LastWord(const std::string& job_dir) {
 
 // Why the job did not succeed, and how to go on. The chief's summary says both; its log, why it refused to begin.
 std::string WhyItFailed(const Options& options, const RunResult& result) {
-  const std::string how_to_go_on = HowToGoOn(options.job_dir, CommandOf(options));
+  const std::string how_to_go_on = HowToGoOn(NewestCheckpoint(options.job_dir), CommandOf(options));
   if (result.summary) {
     const bool cancelled = result.summary->state == "CANCELLED";
     return absl::StrCat("the job ", cancelled ? "was cancelled: " : "failed: ", result.summary->error);

@@ -176,23 +176,18 @@ void WorkerRole::Machine::OnRejoined() {
 
 // False: the process ends. Of a job that has changed the device is told anew, which forgets what it had loaded.
 bool WorkerRole::Machine::TakeJob() {
-  if (job_text_ == session_.job()) return true;
-  absl::StatusOr<JobSpec> job = ParseCanonicalJob(session_.job());
-  absl::StatusOr<SliceGrid> grid = job.ok() ? GridOf(job->model, job->training.wire) : job.status();
-  if (!grid.ok()) {
-    session_.End(1, absl::StrCat("the chief's job is not understood here: ", grid.status().message()), *out_);
-    return false;
-  }
+  if (job_text_ == session_.job_text()) return true;
+  std::optional<MemberSession::Job> job = session_.ReadJob(*out_);
+  if (!job) return false;
   // Other files may hold other data: nobody has judged them yet, and what is held would go on with them.
-  if (!job_text_.empty() && (!PlanDifferences(*job, job_).empty() || job->data != job_.data)) {
+  if (!job_text_.empty() && (!PlanDifferences(job->spec, job_).empty() || job->spec.data != job_.data)) {
     session_.End(1, "the chief now runs another job", *out_);
     return false;
   }
-  job_text_ = session_.job();
-  job_ = *std::move(job);
-  session_.set_chief_wait(job_.timing.chief_wait);
+  job_text_ = session_.job_text();
+  job_ = std::move(job->spec);
   if (!exchange_) {
-    grid_ = *std::move(grid);
+    grid_ = std::move(job->grid);
     exchange_.emplace(&session_, &grid_, kFirstPs);
     schedule_.emplace(&session_, &grid_, &*exchange_, steps_in_flight_, kFirstStep);
   }

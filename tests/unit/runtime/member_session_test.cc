@@ -8,6 +8,8 @@
 #include <variant>
 #include <vector>
 
+#include "schema/job_file.h"
+
 namespace downpour {
 namespace {
 
@@ -20,6 +22,14 @@ MemberOptions Options() {
   options.join.nonce = 42;
   options.chief = "h0:2222";
   return options;
+}
+
+std::string JobText(const std::string& chief_wait) {
+  return CanonicalJob(ParseJob(R"({name: small, cluster: {scaleTier: BASIC}, training: {optimizer: {name: sgd}},
+      model: {inputs: [{name: x, shape: [4]}], layers: [{dense: {units: 3}}], loss: softmaxCrossEntropy},
+      data: {format: idx, train: {images: a, labels: b}}})",
+                               "small.yaml", {"timing.chiefWait=" + chief_wait})
+                          .job);
 }
 
 class MemberSessionTest : public testing::Test {
@@ -49,8 +59,8 @@ class MemberSessionTest : public testing::Test {
       Collect();
     }
   }
-  News Welcomed(Incarnation incarnation = kMe, uint32_t term = 3, uint64_t run = 1) {
-    return Receive(Welcome{.you = incarnation, .term = term, .name = "ps-4", .job = "{}", .run = run});
+  News Welcomed(Incarnation incarnation = kMe, uint32_t term = 3, uint64_t run = 1, const std::string& job = "{}") {
+    return Receive(Welcome{.you = incarnation, .term = term, .name = "ps-4", .job = job, .run = run});
   }
   template <typename M>
   std::vector<M> Take() {
@@ -90,7 +100,12 @@ TEST_F(MemberSessionTest, WaitsForAChiefThatIsNotThereAndSaysSoNowAndThen) {
 
 TEST_F(MemberSessionTest, BeatsWithItsCountsAndPlacement) {
   Welcomed();
-  session_.Sample({.cpu_seconds = 1.5, .resident_bytes = 10, .bytes_in = 20, .bytes_out = 30, .refused = 2, .refused_from = "10.0.0.7"});
+  session_.Sample({.cpu_seconds = 1.5,
+                   .resident_bytes = 10,
+                   .bytes_in = 20,
+                   .bytes_out = 30,
+                   .refused = 2,
+                   .refused_from = "10.0.0.7"});
   session_.stats().steps = 4;
   Pass(2s);
   const std::vector<Heartbeat> beats = Take<Heartbeat>();
@@ -118,17 +133,27 @@ TEST_F(MemberSessionTest, GoesOnWithoutItsChiefForLongThenEnds) {
 }
 
 TEST_F(MemberSessionTest, HowLongItGoesOnWithoutItsChiefIsTheJobsToSay) {
-  Welcomed();
-  session_.set_chief_wait(20s);
+  Welcomed(kMe, 3, 1, JobText("20s"));
+  const std::optional<MemberSession::Job> job = session_.ReadJob(effects_);
+  ASSERT_TRUE(job.has_value());
+  EXPECT_EQ(job->grid.size(), 2u) << "a kernel and a bias";
   Pass(19s);
   EXPECT_FALSE(exit_.has_value());
   Pass(2s);
   EXPECT_TRUE(exit_.has_value());
 }
 
-TEST_F(MemberSessionTest, AChiefIsNotGivenUpBeforeItCountsAsGone) {
+TEST_F(MemberSessionTest, AJobThatItDoesNotUnderstandEndsIt) {
   Welcomed();
-  session_.set_chief_wait(0s);
+  EXPECT_FALSE(session_.ReadJob(effects_).has_value());
+  Collect();
+  ASSERT_TRUE(exit_.has_value());
+  EXPECT_NE(exit_->why.find("the chief's job is not understood here"), std::string::npos);
+}
+
+TEST_F(MemberSessionTest, AChiefIsNotGivenUpBeforeItCountsAsGone) {
+  Welcomed(kMe, 3, 1, JobText("0s"));
+  ASSERT_TRUE(session_.ReadJob(effects_).has_value());
   Pass(4s);
   EXPECT_FALSE(exit_.has_value());
   Pass(2s);

@@ -33,6 +33,12 @@ TEST(TextTest, IsCutBetweenCharacters) {
   EXPECT_EQ(CleanText(euros, 2), "");
 }
 
+TEST(TextTest, AJobThatEndedGoesOnFromItsLastCheckpoint) {
+  EXPECT_EQ(HowToGoOn("", "run it"), "There is no checkpoint yet: start it again with run it");
+  EXPECT_EQ(HowToGoOn("checkpoints/1-2", "run it"),
+            "The last checkpoint is checkpoints/1-2: go on from it with run it --resume");
+}
+
 TEST(TextTest, OneLineStaysOne) {
   EXPECT_EQ(OneLine("sad\nE 2024-01-01 00:00:00.000 forged\tline", 100), "sad E 2024-01-01 00:00:00.000 forged line");
   EXPECT_EQ(OneLine("\x1b[2J\xc2\x9b"

@@ -84,16 +84,13 @@ TEST_F(JobFolderTest, TheNewestCheckpointIsTheHighestRoundWithAManifest) {
   EXPECT_EQ(NewestCheckpoint(folder_.path()), "checkpoints/2-1");
 }
 
-TEST_F(JobFolderTest, HowToGoOnFollowsFromTheCheckpoints) {
+TEST_F(JobFolderTest, AJobIsWhereAChiefListenedOrACheckpointIs) {
   EXPECT_FALSE(HoldsJob(folder_.path()));
   folder_.Write("chief.json", "{}");
   EXPECT_TRUE(HoldsJob(folder_.path()));
-  EXPECT_EQ(HowToGoOn(folder_.path(), "run it"), "There is no checkpoint yet: start it again with run it");
   fs::remove(folder_.path() + "/chief.json");
   folder_.Write("checkpoints/1-2/MANIFEST", "");
   EXPECT_TRUE(HoldsJob(folder_.path())) << "a copy of its checkpoints";
-  EXPECT_EQ(HowToGoOn(folder_.path(), "run it"),
-            "The last checkpoint is checkpoints/1-2: go on from it with run it --resume");
 }
 
 TEST_F(JobFolderTest, AFolderIsClaimedByOneRunAtATime) {
