@@ -1,0 +1,56 @@
+"""Kills under a workload of integers: the state is the exact sum of what the batches of its leases pushed, each once."""
+
+import copy
+import signal
+import sys
+import unittest
+
+from cluster import BUILD, ROOT, ProcessTest, complete, kill, task_of
+
+sys.path.append(str(ROOT / "tools"))
+import oracle_check
+
+
+class OracleTest(ProcessTest):
+    def test_the_state_is_exact_whoever_is_killed(self):
+        layers = [{"dense": {"units": 1}}, {"dense": {"units": 4000}}]
+        self.write_endless_job(model={"layers": layers}, training={"optimizer": {"name": "sgd", "learningRate": 1}})
+        run = self.start_run(tool=oracle_check.programs(BUILD, self.folder / "programs"))
+        status = self.wait_until(lambda s: complete(s) and s["checkpoint"].get("leasesCommitted", 0) > 0)
+        for name in ("ps-1", "worker-0", "chief", "ps-0"):
+            pid = self.pid_of(status, name)
+            kill(pid)
+            before = status["progress"]["leasesCommitted"]
+            status = self.wait_until(lambda s: complete(s) and self.pid_of(s, name) != pid
+                                     and s["progress"]["leasesCommitted"] > before)
+        run.signal(signal.SIGINT)
+        self.assertEqual(run.finish()[0], 130, run.said)
+        self.check_cancelled()
+        self.check_exact(self.job_dir / self.summary()["checkpoint"])
+
+    @staticmethod
+    def pid_of(status, name):
+        return (status["chief"] if name == "chief" else task_of(status, name)).get("pid")
+
+    def check_exact(self, folder):
+        manifest, job = oracle_check.read_manifest(folder)
+        plan = oracle_check.Plan(job, manifest["trainExamples"])
+        slices = oracle_check.read_slices(folder, manifest, job)
+        findings, found, wanted = oracle_check.compare(job["seed"], plan, slices)
+        self.assertEqual((findings, found), ([], wanted))
+        self.assertEqual(oracle_check.check(folder), 0)
+
+        # The canaries: a batch that is left out, one that counts twice, and one for the other.
+        number = next(s.number for s in slices if s.variable == "dense_1/bias")
+        (begin, end), *_ = slices[number].finished
+        for finished in ([(begin, end + 1)], [(begin + 1, end)], [(begin + 1, end + 1)]):
+            doctored = copy.deepcopy(slices)
+            doctored[number].finished[0:1] = finished
+            findings, found, wanted = oracle_check.compare(job["seed"], plan, doctored)
+            self.assertEqual(len(findings), 1, finished)
+            self.assertIn(f"slice {number} (dense_1/bias): ", findings[0])
+            self.assertNotEqual(found, wanted, finished)
+
+
+if __name__ == "__main__":
+    unittest.main()
