@@ -277,4 +277,12 @@ void Exchange::Tick(Time now, Effects& effects) {
   Flush(now, effects);
 }
 
+std::string Exchange::Owing() const {
+  std::string names;
+  for (const auto& link : map_.links()) {
+    if (link->unanswered > 0) absl::StrAppend(&names, names.empty() ? "" : ", ", link->name);
+  }
+  return names;
+}
+
 }  // namespace downpour

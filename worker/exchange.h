@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -79,6 +80,9 @@ class Exchange {
   absl::Status Receive(PeerId from, const PushReply& reply, Time now, Effects& effects);
   absl::Status Receive(PeerId from, const PullReply& reply, Time now, Effects& effects);
   void Tick(Time now, Effects& effects);
+
+  // The ps that owe answers, for people; empty: none does.
+  std::string Owing() const;
 
   // Drops leases, placement and connections, but not the parameters: their versions say what they are.
   void Clear(Effects& effects);

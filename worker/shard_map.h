@@ -71,6 +71,7 @@ class ShardMap {
   SliceEpoch epoch(SliceId slice) const { return epochs_[ToNumber(slice)]; }
   PsLink& link_of(SliceId slice) { return *link_of_[ToNumber(slice)]; }
   std::vector<std::unique_ptr<PsLink>>& links() { return links_; }
+  const std::vector<std::unique_ptr<PsLink>>& links() const { return links_; }
   PsLink* Find(PeerId peer);
 
  private:

@@ -238,7 +238,9 @@ std::string WorkerRole::Machine::WaitingFor() const {
   if (!ready()) return "the placement of the parameters";
   if (!schedule_->idle()) return "";
   if (exchange_->leases().empty()) return "work";
-  return exchange_->fresh() ? "pushes to be acknowledged" : "parameters";
+  const std::string by = exchange_->Owing();
+  if (exchange_->fresh()) return absl::StrCat("pushes to be acknowledged", by.empty() ? "" : " by ", by);
+  return absl::StrCat("parameters", by.empty() ? "" : " from ", by);
 }
 
 // ---- Work -----------------------------------------------------------------------------------------------------------

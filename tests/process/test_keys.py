@@ -5,13 +5,12 @@ import pathlib
 import random
 import re
 import signal
-import socket
 import subprocess
-import threading
 import unittest
 
 import zmtp
 from cluster import BUILD, LONG, ProcessTest, alive, complete, free_port, joined, kill, task_of
+from links import Link
 
 HOSTILE = BUILD / "tests/process/hostile"
 MEMORY_BUDGET = 64 << 20  # bytes by which an attack may make a process grow
@@ -26,43 +25,6 @@ def resident_bytes(pid):
 
 def port_of(endpoint):
     return int(endpoint.rsplit(":", 1)[1])
-
-
-class Recorder:
-    """Stands between a dialler and a port, and keeps what the dialler says."""
-
-    def __init__(self, test, port):
-        self.heard = b""
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        self.links = []
-        test.addCleanup(self.close)
-        threading.Thread(target=self._accept, args=(port,), daemon=True).start()
-
-    def close(self):
-        for link in (self.listener, *self.links):
-            link.close()
-
-    def _accept(self, port):
-        try:
-            while True:
-                near, _ = self.listener.accept()
-                far = socket.create_connection(("127.0.0.1", port))
-                self.links += [near, far]
-                threading.Thread(target=self._pump, args=(near, far, True), daemon=True).start()
-                threading.Thread(target=self._pump, args=(far, near, False), daemon=True).start()
-        except OSError:
-            return
-
-    def _pump(self, source, sink, keep):
-        try:
-            while data := source.recv(1 << 16):
-                if keep:
-                    self.heard += data
-                sink.sendall(data)
-        except OSError:
-            pass
-        sink.close()
 
 
 class KeysTest(ProcessTest):
@@ -233,7 +195,7 @@ class KeysTest(ProcessTest):
 
     def test_what_was_recorded_cannot_be_said_again(self):
         self.start_endless_cluster()
-        recorder = Recorder(self, port_of(self.chief_at))
+        recorder = Link(self, port_of(self.chief_at), keep=True)
         flags = [f"--chief=127.0.0.1:{recorder.port}", f"--keys={self.keys}", "--index=0"]
         twin = self.start("worker", *flags)
         twin.wait_for_line("the name worker-0 is held by process")

@@ -75,6 +75,21 @@ class RunTest(ProcessTest):
             self.assertRegex(run.said, rf"{name} \(pid {pid}\) ended: Signal 9 \(SIGKILL\); started again as pid")
         self.assertEqual(self.check_cancelled()["chiefRestarts"], 2)
 
+    def test_two_deaths_at_once_and_one_in_a_recovery(self):
+        self.write_endless_job()
+        run = self.start_run()
+        status = self.wait_until(lambda s: complete(s) and s["checkpoint"].get("leasesCommitted", 0) > 0)
+        kill(status["chief"]["pid"])
+        kill(task_of(status, "ps-0")["pid"])
+        after = self.wait_until(lambda s: self.got_on(s, status, "chief") and self.got_on(s, status, "ps-0"))
+        kill(task_of(after, "ps-1")["pid"])
+        for _ in range(3):  # it has hardly begun to load its slices
+            kill(run.wait_for_line(r"ps-1 \(pid \d+\) ended: .*; started again as pid (\d+)")[1])
+        self.wait_until(lambda s: self.got_on(s, after, "ps-1"))
+        run.signal(signal.SIGINT)
+        self.assertEqual(run.finish()[0], 130, run.said)
+        self.check_cancelled()
+
     @staticmethod
     def got_on(status, before, name):
         """Another process is there in its place, and leases have been committed with it."""

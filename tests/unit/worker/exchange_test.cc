@@ -121,6 +121,16 @@ TEST_F(ExchangeTest, StaysWithinTheWindowWhichPushesEnterFirst) {
   EXPECT_EQ(Take(), (std::vector<Sent>{{'L', 0, {1}}, {'L', 0, {2}}}));
 }
 
+TEST_F(ExchangeTest, SaysWhoOwesAnAnswer) {
+  EXPECT_EQ(exchange_.Owing(), "");
+  Keep(1);
+  EXPECT_EQ(exchange_.Owing(), "ps-0");
+  Answer({0, 1, 2}, 1);
+  EXPECT_EQ(exchange_.Owing(), "");
+  exchange_.BeginPull(now_, effects_);
+  EXPECT_EQ(exchange_.Owing(), "ps-0");
+}
+
 // What is answered, lost, refused or dropped gives its share of the window back: with room for one slice, steps flow on.
 TEST_F(ExchangeTest, NoByteOfTheWindowIsLost) {
   window_ = kMiB;

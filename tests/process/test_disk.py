@@ -1,0 +1,115 @@
+"""Disks that are full, that fail, that flip bits, and a chief that dies between any two things that it does with its disk."""
+
+import random
+import re
+import signal
+import unittest
+
+from cluster import BUILD, Process, ProcessTest, complete, kill, task_of
+
+FAULTS = BUILD / "tests/process/libfaults.so"
+WRITTEN = ("open", "write", "sync", "rename")
+
+
+def flip(file, draw):
+    data = bytearray(file.read_bytes())
+    data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
+    file.write_bytes(data)
+
+
+def cut(file, draw):
+    file.write_bytes(file.read_bytes()[: draw.randrange(file.stat().st_size)])
+
+
+class DiskTest(ProcessTest):
+    def setUp(self):
+        super().setUp()
+        self.orders = self.folder / "faults"  # what goes wrong from now on; see faults.cc
+        self.write_endless_job(checkpoint={"every": "200ms"})
+
+    def order(self, *words):
+        """All at once, since it is read at any moment."""
+        fresh = self.folder / "faults.new"
+        fresh.write_text(" ".join(map(str, words)))
+        fresh.rename(self.orders)
+
+    def start_cluster(self, *words):
+        """`downpour run`, on a disk that obeys, once there is a checkpoint."""
+        words = [BUILD / "tools/downpour", "run", self.job_file, "--job-dir", self.job_dir, "--trace", *words]
+        self.run_ = Process(self, ["env", f"LD_PRELOAD={FAULTS}", f"DOWNPOUR_FAULTS={self.orders}", *words])
+        self.run_.wait_for_line("chief at ")
+        return self.wait_until(lambda s: complete(s) and s["checkpoint"].get("leasesCommitted", 0) > 0)
+
+    def end(self):
+        self.run_.signal(signal.SIGINT)
+        self.assertEqual(self.run_.finish()[0], 130, self.run_.said)
+        return self.check_cancelled()
+
+    def gets_on(self, status):
+        done = status["progress"]["commits"]
+        return self.wait_until(lambda s: complete(s) and s["progress"]["commits"] > done)
+
+    def test_a_failing_disk_spoils_the_next_checkpoint_alone(self):
+        status = self.start_cluster()
+        for error, words in (("ENOSPC", "No space left on device"), ("EIO", "Input/output error")):
+            for call in WRITTEN:
+                self.order("fail", call, error, "/checkpoints/")
+                status = self.wait_until(lambda s: words in s["checkpoint"]["lastError"])
+                self.assertIn("/checkpoints", status["checkpoint"]["lastError"])
+                code, out, err = self.tool("checkpoint", "verify", "--job-dir", self.job_dir)
+                self.assertEqual(code, 0, out + err)
+                self.assertIn(status["checkpoint"]["round"], out)
+                status = self.gets_on(status)  # nobody waits for the disk
+                self.orders.unlink()
+                before = status["checkpoint"]["leasesCommitted"]
+                self.wait_until(lambda s: s["checkpoint"]["leasesCommitted"] > before and not s["checkpoint"]["lastError"])
+        summary = self.end()
+        self.assertEqual((summary["workersLost"], summary["psLost"], summary["chiefRestarts"]), (0, 0, 0))
+
+    def test_a_chief_whose_journal_cannot_be_written_waits_and_says_so(self):
+        status = self.start_cluster()
+        for call, error in (("write", "ENOSPC"), ("sync", "EIO")):
+            self.order("fail", call, error, "/journal")
+            kill(task_of(status, "worker-0")["pid"])  # which it counts there
+            self.wait_until(lambda s: any("journal" in wait["for"] + wait["why"] for wait in s["waits"]))
+            self.orders.unlink()
+            status = self.gets_on(self.wait_until(lambda s: not s["waits"]))
+        self.assertEqual(self.end()["chiefRestarts"], 0)
+
+    def test_a_chief_dies_between_any_two_calls_of_its_disk(self):
+        status = self.start_cluster()
+        disk = f"downpour-chief:{self.job_dir}"
+        killed = 0
+        for nth in range(1, 40, 4):
+            self.order("die", nth, disk)
+            if nth % 8 == 1:  # those of its start; else those of journal and checkpoints
+                kill(status["chief"]["pid"])
+                killed += 1
+            self.wait_until(lambda s: complete(s) and not self.orders.exists())
+            killed += 1
+            status = self.gets_on(status)
+        self.end()
+        self.assertEqual(len(re.findall(r"chief \(pid \d+\) ended: Signal 9", self.run_.said)), killed)
+
+    def test_what_was_damaged_is_found_named_and_done_without(self):
+        draw = random.Random(7)
+        self.start_cluster()
+        self.end()
+        newest = lambda: self.job_dir / self.summary()["checkpoint"]
+        for damage in (flip, flip, cut):
+            for choose in (lambda: newest() / "MANIFEST", lambda: next(newest().glob("*.shard")), lambda: self.job_dir / "journal.a"):
+                file = choose()
+                name = str(file.relative_to(self.job_dir))
+                damage(file, draw)
+                if file.parent != self.job_dir:
+                    code, out, err = self.tool("checkpoint", "verify", "--job-dir", self.job_dir)
+                    self.assertEqual(code, 1, out)
+                    self.assertIn(name, out + err)
+                self.start_cluster("--resume")
+                self.wait_until(lambda s: any(name in failure["what"] for failure in s["failures"]))
+                self.end()
+
+
+
+if __name__ == "__main__":
+    unittest.main()

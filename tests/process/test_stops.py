@@ -1,0 +1,88 @@
+"""Processes that stop for a while, and calendars that jump: nobody is taken for dead, and nobody writes who was."""
+
+import json
+import signal
+import unittest
+
+from cluster import BUILD, PROGRAMS, Process, ProcessTest, alive, complete, free_port, kill, task_of
+
+FAULTS = BUILD / "tests/process/libfaults.so"
+DAY, HOUR = 86400, 3600
+
+
+class StopsTest(ProcessTest):
+    def setUp(self):
+        super().setUp()
+        self.orders = self.folder / "faults"
+        self.write_endless_job(checkpoint={"every": "200ms", "keep": 100})
+
+    def start(self, role, *flags):
+        return Process(self, ["env", f"LD_PRELOAD={FAULTS}", f"DOWNPOUR_FAULTS={self.orders}", PROGRAMS[role], *flags])
+
+    def start_member(self, role, index):
+        return self.start(role, f"--chief={self.at}", f"--index={index}", f"--trace_dir={self.job_dir}/trace")
+
+    def start_chief(self):
+        folders = (f"--job_dir={self.job_dir}", f"--trace_dir={self.job_dir}/trace")
+        self.chief = self.start("chief", f"--job={self.job_file}", f"--listen={self.at}", *folders)
+        self.chief.wait_for_line("waits for its tasks at")
+
+    def start_cluster(self):
+        self.at = f"127.0.0.1:{free_port()}"
+        self.start_chief()
+        self.members = {f"{role}-{index}": self.start_member(role, index) for role in ("ps", "worker") for index in range(2)}
+        return self.wait_until(lambda s: complete(s) and s["checkpoint"].get("leasesCommitted", 0) > 0)
+
+    def gets_on(self, status):
+        """Once there is a checkpoint of what came after."""
+        done = status["progress"]["leasesCommitted"]
+        return self.wait_until(lambda s: complete(s) and s["checkpoint"].get("leasesCommitted", 0) > done)
+
+    def nobody_was_lost(self, status):
+        self.assertEqual({name: task_of(status, name)["pid"] for name in self.members}, {n: p.pid for n, p in self.members.items()})
+        self.assertEqual((status["recovery"]["workersLost"], status["recovery"]["psLost"]), (0, 0), status["failures"])
+
+    def end(self):
+        self.chief.signal(signal.SIGTERM)
+        self.assertEqual(self.chief.finish()[0], 143, self.chief.said)
+        return self.check_cancelled()
+
+    def test_a_chief_that_stood_still_takes_nobody_for_dead(self):
+        status = self.start_cluster()
+        kill(self.chief.pid, signal.SIGSTOP)
+        code, _, err = self.tool("status", "--chief", self.at)  # takes longer than anybody may be silent
+        self.assertEqual(code, 69, err)
+        kill(self.chief.pid, signal.SIGCONT)
+        self.nobody_was_lost(self.gets_on(status))
+        self.end()
+
+    def test_a_server_that_stood_still_cannot_write_once_another_has_its_place(self):
+        status = self.start_cluster()
+        old = self.members["ps-1"]
+        kill(old.pid, signal.SIGSTOP)
+        self.wait_until(lambda s: not alive(s, "ps-1"))
+        self.members["ps-1"] = self.start_member("ps", 1)
+        status = self.gets_on(status)
+        self.assertEqual(task_of(status, "ps-1")["pid"], self.members["ps-1"].pid)
+        kill(old.pid, signal.SIGCONT)
+        old.wait_for_line("ps-1 is held by process|another process has its place")
+        status = self.gets_on(status)
+        self.assertEqual(task_of(status, "ps-1")["pid"], self.members["ps-1"].pid)
+        self.assertEqual(self.end()["psLost"], 1)
+
+    def test_a_calendar_that_jumps_is_nothing_to_anybody(self):
+        self.start_cluster()
+        for seconds in (DAY, -HOUR, 0):
+            fresh = self.folder / "faults.new"
+            fresh.write_text(f"clock {seconds}")
+            fresh.rename(self.orders)
+            self.chief.end()  # a chief looks at the calendar as it starts
+            self.start_chief()
+            self.nobody_was_lost(self.gets_on(self.wait_until(complete)))
+        self.end()
+        written = [c["unixMs"] for c in json.loads(self.tool("checkpoint", "list", "-o", "json", "--job-dir", self.job_dir)[1])]
+        self.assertLess(min(written), max(written) - (DAY - HOUR) * 1000)
+
+
+if __name__ == "__main__":
+    unittest.main()
