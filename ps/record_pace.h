@@ -19,7 +19,7 @@ class RecordPace {
  public:
   // Bytes moved for workers that pay for one of a record. Where all share one machine, a record costs as much as seven
   // times its size moved for workers: it also goes through the chief into fresh pages of a file, and to the disk.
-  static constexpr size_t kServedPerByte = 32;
+  static constexpr size_t kServedPerByte = 48;
   // Paid from one Tick to the next at least: at one every 20 ms, a GiB of records takes at most 41 s.
   static constexpr size_t kPaidByTick = size_t{512} << 10;
 

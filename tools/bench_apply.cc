@@ -4,7 +4,7 @@
 //
 // What is timed is all that a push costs a ps after its frames have arrived: decode, checks, copy-on-write, apply,
 // counters and answer. The ceiling is measured in turn with it, in the same run: one addition per element over as many
-// arrays.
+// arrays; for Adam also with a division and a square root per element.
 //   in place   nobody else holds the slice
 //   copied     a pull of each slice is on its way while the push comes, up to a worker's window of them
 #include <glog/logging.h>
@@ -159,6 +159,11 @@ class Ceiling {
     StreamArrays(gradient_.floats(), arrays_);
     return SecondsNow() - begin;
   }
+  double StreamWithRoots() {
+    const double begin = SecondsNow();
+    StreamArraysWithRoots(gradient_.floats(), arrays_);
+    return SecondsNow() - begin;
+  }
 
  private:
   Payload gradient_;
@@ -167,7 +172,7 @@ class Ceiling {
 };
 
 void Print(const char* what, Series rate, Series ratio) {
-  std::printf("    %-9s %7.1f GB/s  [%5.1f, %5.1f]", what, rate.Median(), rate.Smallest(), rate.Largest());
+  std::printf("    %-30s %7.1f GB/s  [%5.1f, %5.1f]", what, rate.Median(), rate.Smallest(), rate.Largest());
   if (!ratio.values.empty()) {
     std::printf("   %5.2f of the ceiling  [%4.2f, %4.2f]", ratio.Median(), ratio.Smallest(), ratio.Largest());
   }
@@ -185,9 +190,11 @@ void Measure(const char* name, const JobSpec& job, int runs, int passes) {
     for (int i = 0; i < passes; ++i) seconds += pass();
     return bytes / seconds / 1e9;
   };
-  Series streamed, in_place, copied, in_place_ratio, copied_ratio;
+  const bool adam = job.training.optimizer.kind == OptimizerKind::kAdam;
+  Series streamed, in_place, copied, in_place_ratio, copied_ratio, roots, roots_ratio;
   for (int run = -1; run < runs; ++run) {  // the first one warms up
     const double top = rate([&] { return ceiling.Stream(); });
+    const double with_roots = adam ? rate([&] { return ceiling.StreamWithRoots(); }) : 0;
     const double own = rate([&] { return shard.PushAll(false); });
     const double shared = rate([&] { return shard.PushAll(true); });
     if (run < 0) continue;
@@ -196,11 +203,17 @@ void Measure(const char* name, const JobSpec& job, int runs, int passes) {
     copied.values.push_back(shared);
     in_place_ratio.values.push_back(own / top);
     copied_ratio.values.push_back(shared / top);
+    if (!adam) continue;
+    roots.values.push_back(with_roots);
+    roots_ratio.values.push_back(own / with_roots);
   }
   std::printf("  %s, %zu bytes per parameter\n", name, 4 * (2 * arrays + 1));
   Print("ceiling", streamed, {});
   Print("in place", in_place, in_place_ratio);
   Print("copied", copied, copied_ratio);
+  if (!adam) return;
+  Print("ceiling with division and root", roots, {});
+  Print("in place", in_place, roots_ratio);
 }
 
 void StayOnThisCore() {

@@ -48,7 +48,7 @@ Time Now() { return Time(std::chrono::steady_clock::now().time_since_epoch()); }
 struct Settings {
   int64_t mib = 1024;
   int workers = 2;
-  int64_t every = 24;  // seconds
+  int64_t every = 36;  // seconds
   int rounds = 5;
   int restores = 5;
 };

@@ -11,4 +11,7 @@ namespace downpour {
 // For each array: out = in + addend.
 void StreamArrays(absl::Span<const float> addend, absl::Span<const UpdatedArray> arrays);
 
+// Three arrays, and what Adam cannot do without: to the first, the second over the root of the third is added instead.
+void StreamArraysWithRoots(absl::Span<const float> addend, absl::Span<const UpdatedArray> arrays);
+
 }  // namespace downpour
