@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <utility>
@@ -59,7 +61,7 @@ struct World {
   uint64_t calls = 0, failed = 0, fail_at = 0;
   bool for_good = false;
 } world;
-int current_device = 0;
+thread_local int current_device = 0;
 
 uint64_t Draw(uint64_t below) {
   world.random = world.random * 6364136223846793005u + 1442695040888963407u;

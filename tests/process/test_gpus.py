@@ -35,11 +35,13 @@ class GpuTest(ProcessTest):
         here = {"LD_LIBRARY_PATH": str(self.bin), "DOWNPOUR_STAND_IN_LOST": str(self.lost)}
         for patched in (
             unittest.mock.patch.dict(os.environ, here),
-            unittest.mock.patch.object(cluster, "TOOL", self.bin / "downpour"),
             unittest.mock.patch.dict(cluster.PROGRAMS, worker=self.bin / "downpour-worker"),
         ):
             patched.start()
             self.addCleanup(patched.stop)
+
+    def start_run(self, *words):
+        return super().start_run(*words, tool=self.bin / "downpour")
 
     def cancel(self, run):
         run.signal(signal.SIGINT)
