@@ -31,6 +31,8 @@ absl::Status ZmqDoor::Watch(ZmqContext& context, ZmqSocket& listener) {
 bool ZmqDoor::Serve() {
   const bool quiet = zap_->Serve();
   for (ZmqMonitor::Event event; (event = monitor_->Next()) != ZmqMonitor::Event::kNone;) {
+    if (event == ZmqMonitor::Event::kAccepted) backlog_.Accepted(monitor_->fd());
+    if (event == ZmqMonitor::Event::kEnded) backlog_.Ended(monitor_->fd());
     const bool key = event == ZmqMonitor::Event::kKeyRefused;
     if (!key && event != ZmqMonitor::Event::kNoCommonSpeech) continue;
     if (key) refused_from_ = zap_->last_refused();
@@ -41,6 +43,13 @@ bool ZmqDoor::Serve() {
                  << " (" << refused_ << " so far)";
   }
   return quiet;
+}
+
+void ZmqDoor::LimitBacklog() {
+  for (const std::string& peer : backlog_.CutOff()) {
+    LOG(WARNING) << "cut off a peer at " << peer << ", whose message did not end after "
+                 << (BacklogLimit::kMaxBytes >> 20) << " MiB";
+  }
 }
 
 void ZmqDoor::Reread() {

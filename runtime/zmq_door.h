@@ -4,13 +4,15 @@
 //   ZmqSocket listener = Listen(context, "0.0.0.0:7000", &(*door)->keys()).value();
 //   (*door)->Watch(context, listener);                         // proves that a stranger is refused
 //   (*door)->Serve();                                          // from an event loop
-//   (*door)->Judge(listener_channel.speaker(), message);       // of each message
+//   (*door)->Heard(listener_channel.speaker_fd());             // of each message
+//   (*door)->Judge(listener_channel.speaker(), message);
 //
 // A key speaks as the incarnations that were given to it, or, where they are given out elsewhere, that it was the first
 // to speak as. So a task with a key of its own cannot speak as another one.
 //
 // Order: Reread makes a key that was taken out of the folder nobody's, from the next message on, and lets in one that was
 //   added. A folder that cannot be read changes nothing.
+// Limits: whoever sends a message without end is cut off (zmq_backlog.h) by the next LimitBacklog.
 // Cost: of incarnations the newest kMaxBound are remembered. Reread reads four small files.
 // Errors: Watch: PERMISSION_DENIED where strangers would be let in. Judge: PERMISSION_DENIED, in one sentence for the log.
 // Threads: one.
@@ -30,6 +32,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "runtime/posix_keys.h"
+#include "runtime/zmq_backlog.h"
 #include "runtime/zmq_monitor.h"
 #include "runtime/zmq_sockets.h"
 #include "runtime/zmq_zap.h"
@@ -47,6 +50,8 @@ class ZmqDoor {
   // Lets in and counts without waiting. False: there is more to do.
   bool Serve();
   void Reread();
+  void Heard(int fd) { backlog_.Heard(fd); }  // a message over that connection
+  void LimitBacklog();
   std::optional<PeerRole> RoleOf(const std::string& key) const { return keys_.RoleOf(key); }
   absl::Status Judge(const std::string& key, const Message& message);
   // What is answered to that key: a Welcome gives it an incarnation.
@@ -65,6 +70,7 @@ class ZmqDoor {
   std::string trouble_;  // why the folder could not be read at last
   std::optional<ZapHandler> zap_;
   std::optional<ZmqMonitor> monitor_;
+  BacklogLimit backlog_;
   std::map<Incarnation, std::string> bound_;  // whose key
   uint64_t refused_ = 0;
   std::string refused_from_;

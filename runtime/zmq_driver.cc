@@ -94,6 +94,7 @@ void ZmqDriver::ServeListener() {
   for (int i = 0; i < kBurst && !exit_code_; ++i) {
     const ZmqChannel::Receipt receipt = listener_->Receive(&sender_, &frames_);
     if (receipt == ZmqChannel::Receipt::kNothing) return;
+    if (door_) door_->Heard(listener_->speaker_fd());
     if (door_ && !door_->RoleOf(listener_->speaker())) {
       listener_->CutOffSpeaker();
       continue;
@@ -163,6 +164,7 @@ void ZmqDriver::ServeClock() {
     next_tick_ += options_.tick;
     if (next_tick_ < now)
       next_tick_ = now + options_.tick;  // who was stopped for a minute gets one tick, not thousands
+    if (door_) door_->LimitBacklog();
     Step(Tick{});
   }
 }
@@ -230,9 +232,10 @@ void ZmqDriver::Wait() {
 
 void ZmqDriver::Close() {
   if (world_.service != nullptr) world_.service->Stopping();
-  link_monitors_.clear();
+  link_monitors_.clear();  // monitors end before what they watch
   for (auto& [id, link] : links_) link.channel().socket().Close(kLastWords);
   links_.clear();
+  door_.reset();
   if (listener_) listener_->socket().Close(kLastWords);
   listener_.reset();
 }

@@ -30,7 +30,8 @@ class ZmqChannel {
   Receipt Receive(std::string* peer, std::vector<Payload>* frames);
   // Of a listener with keys: the key of whoever sent the last message (Z85).
   const std::string& speaker() const { return speaker_; }
-  // Ends the connection over which it came. If that has ended meanwhile, another one may be in its place, whose dialler
+  int speaker_fd() const { return speaker_fd_; }  // of the connection over which it came; else -1
+  // Ends that connection. If that has ended meanwhile, another one may be in its place, whose dialler
   // then dials again.
   void CutOffSpeaker();
 

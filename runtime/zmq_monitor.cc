@@ -13,13 +13,14 @@ namespace downpour {
 absl::StatusOr<ZmqMonitor> ZmqMonitor::Watch(ZmqContext& context, ZmqSocket& socket) {
   void* watched = socket.get().handle();
   const std::string address = absl::StrCat("inproc://monitor-", reinterpret_cast<uintptr_t>(watched));
-  constexpr int kWanted = ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
-                          ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL;
+  constexpr int kWanted = ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
+                          ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+                          ZMQ_EVENT_DISCONNECTED;
   try {
     zmq::socket_t reader(context.get(), zmq::socket_type::pair);
     if (zmq_socket_monitor(watched, address.c_str(), kWanted) != 0) throw zmq::error_t();
     reader.connect(address);
-    return ZmqMonitor(std::move(reader));
+    return ZmqMonitor(std::move(reader), watched);
   } catch (const zmq::error_t& error) {
     return absl::InternalError(absl::StrCat("no ZeroMQ monitor: ", error.what()));
   }
@@ -30,17 +31,24 @@ ZmqMonitor::Event ZmqMonitor::Next() {
   if (zmq_msg_recv(what.handle(), socket_.handle(), ZMQ_DONTWAIT) < 0) return Event::kNone;
   zmq_msg_recv(where.handle(), socket_.handle(), ZMQ_DONTWAIT);  // an event comes whole
   uint16_t event = 0;
-  if (what.size() < sizeof(event)) return Event::kNone;
+  int32_t value = 0;  // of some events the descriptor, of others what went wrong
+  if (what.size() < sizeof(event) + sizeof(value)) return Event::kNone;
   std::memcpy(&event, what.data(), sizeof(event));
+  std::memcpy(&value, what.data<char>() + sizeof(event), sizeof(value));
+  fd_ = value;
   switch (event) {
     case ZMQ_EVENT_CONNECT_RETRIED:
       return Event::kNotConnected;
+    case ZMQ_EVENT_ACCEPTED:
+      return Event::kAccepted;
     case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
       return Event::kShookHands;
     case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
       return Event::kKeyRefused;
     case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
       return Event::kNoCommonSpeech;
+    case ZMQ_EVENT_DISCONNECTED:
+      return Event::kEnded;
     default:
       return Event::kNone;
   }

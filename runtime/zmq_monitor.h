@@ -6,10 +6,13 @@
 // Order: as it happened; from Watch on. What is refused is not tried again: whoever dials first and watches then may never
 //   hear of it.
 // Cost: ZeroMQ's thread waits where a thousand events were not read.
-// Threads: that of the socket.
+// Threads: that of the socket, which must outlive its monitor.
+// Tests: tests/unit/runtime/zmq_monitor_test.cc.
 #pragma once
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <zmq.hpp>
 
 #include "absl/status/statusor.h"
@@ -24,17 +27,26 @@ class ZmqMonitor {
   enum class Event {
     kNone,            // nothing has happened since
     kNotConnected,    // nobody took the call; ZeroMQ tries again
+    kAccepted,        // a listener has a connection more
     kShookHands,      // a peer is there and both agreed
     kKeyRefused,      // the listener does not let this key in
     kNoCommonSpeech,  // another mechanism, another listener's key, or no ZeroMQ at all
+    kEnded,           // a connection
   };
   // Does not wait.
   Event Next();
+  int fd() const { return fd_; }  // of the last event's connection, if it was kAccepted or kEnded
   zmq::socket_t& socket() { return socket_; }
 
  private:
-  explicit ZmqMonitor(zmq::socket_t socket) : socket_(std::move(socket)) {}
+  // Ends the watch while its reader is still there: ZeroMQ's thread would wait for ever to tell somebody who has left.
+  struct Unwatch {
+    void operator()(void* watched) const { zmq_socket_monitor(watched, nullptr, 0); }
+  };
+  ZmqMonitor(zmq::socket_t socket, void* watched) : socket_(std::move(socket)), watched_(watched) {}
   zmq::socket_t socket_;
+  std::unique_ptr<void, Unwatch> watched_;  // after the reader: it ends first
+  int fd_ = -1;
 };
 
 struct WatchedSocket {

@@ -28,9 +28,9 @@ Duration Left(std::chrono::steady_clock::time_point deadline) {
 ChiefClient::ChiefClient(std::string endpoint, ZmqContext context, ZmqSocket socket, ZmqMonitor monitor, bool has_keys)
     : endpoint_(std::move(endpoint)),
       context_(std::move(context)),
-      monitor_(std::move(monitor)),
       has_keys_(has_keys),
-      channel_(std::move(socket), ZmqChannel::Side::kDialler) {}
+      channel_(std::move(socket), ZmqChannel::Side::kDialler),
+      monitor_(std::move(monitor)) {}
 
 absl::StatusOr<ChiefClient> ChiefClient::Dial(const std::string& endpoint, const KeyRing* keys) {
   absl::StatusOr<ZmqContext> context = ZmqContext::Create(/*io_threads=*/1);

@@ -53,9 +53,9 @@ class ChiefClient {
 
   std::string endpoint_;
   ZmqContext context_;  // before its sockets, which must be closed first
-  ZmqMonitor monitor_;  // says when an attempt to connect has failed
   bool has_keys_;
   ZmqChannel channel_;
+  ZmqMonitor monitor_;  // says when an attempt to connect has failed
 };
 
 }  // namespace downpour

@@ -3,6 +3,7 @@
 //   hostile knock ENDPOINT KEYS ROLE DOOR     shakes hands with a key that nobody knows
 //   hostile say ENDPOINT KEYS ROLE DOOR       says one of each kind of message, then asks to join under odd names
 //   hostile oversize ENDPOINT KEYS ROLE DOOR  sends a frame above the limit, and a message of too many frames
+//   hostile endless ENDPOINT KEYS ROLE DOOR   sends a message of a million frames until it is cut off
 //
 // ROLE is whose keys it has, DOOR who listens there: chief or ps.
 
@@ -87,9 +88,25 @@ void Oversize(Target& target) {
   std::cout << "sent\n";
 }
 
+// The frames are all one array, so that it is the other side whose memory they fill.
+void Endless(Target& target) {
+  static char kilobyte[1024];
+  auto [socket, monitor] = ConnectWatched(target.context, target.endpoint, &target.keys, target.door).value();
+  for (int i = 0; i < 1'000'000; ++i) {
+    zmq_msg_t frame;
+    zmq_msg_init_data(&frame, kilobyte, sizeof(kilobyte), nullptr, nullptr);
+    zmq_msg_send(&frame, socket.get().handle(), i < 999'999 ? ZMQ_SNDMORE : 0);
+  }
+  for (ZmqMonitor::Event event{}; event != ZmqMonitor::Event::kEnded; event = monitor.Next()) {
+    zmq::pollitem_t item{monitor.socket(), 0, ZMQ_POLLIN, 0};
+    zmq_poll(&item, 1, -1);
+  }
+  std::cout << "cut off\n";
+}
+
 int Main(const std::vector<std::string>& args) {
   constexpr std::pair<const char*, void (*)(Target&)> kDeeds[] = {
-      {"knock", Knock}, {"say", Say}, {"oversize", Oversize}};
+      {"knock", Knock}, {"say", Say}, {"oversize", Oversize}, {"endless", Endless}};
   for (const auto& [name, deed] : kDeeds) {
     if (args.size() != 5 || args[0] != name) continue;
     for (const PeerRole role : kAllPeerRoles) {

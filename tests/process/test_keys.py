@@ -14,11 +14,12 @@ from links import Link
 
 HOSTILE = BUILD / "tests/process/hostile"
 MEMORY_BUDGET = 64 << 20  # bytes by which an attack may make a process grow
+ENDLESS_BUDGET = 256 << 20  # by which a message of 1 GiB may, before it is cut off
 
 
-def resident_bytes(pid):
+def resident_bytes(pid, peak=False):
     for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
+        if line.startswith("VmHWM:" if peak else "VmRSS:"):
             return int(line.split()[1]) << 10
     raise AssertionError(f"process {pid} has ended")
 
@@ -165,6 +166,18 @@ class KeysTest(ProcessTest):
         zmtp.speak_raw(port, zmtp.GREETING + zmtp.ready() + 200 * endless)
         for link in half_open:
             link.close()
+
+    def test_who_has_a_key_and_does_not_end_its_message_is_cut_off(self):
+        chief, ps = self.start_endless_cluster()[:2]
+        status = self.wait_until(lambda s: task_of(s, "worker-0").get("step", 0) > 0)
+        for process, which in ((chief, None), (ps, 0)):
+            before = resident_bytes(process.pid, peak=True)
+            self.assertEqual(self.hostile("endless", ps=which), "cut off\n")
+            process.wait_for_line("cut off a peer at 127.0.0.1, whose message did not end after 64 MiB")
+            self.assertLess(resident_bytes(process.pid, peak=True), before + ENDLESS_BUDGET)
+        step = task_of(status, "worker-0")["step"]
+        status = self.wait_until(lambda s: task_of(s, "worker-0").get("step", 0) > step)
+        self.assertEqual((chief.pid, ps.pid), (status["chief"]["pid"], task_of(status, "ps-0")["pid"]))
 
     def test_a_key_that_is_taken_away_shuts_its_host_out(self):
         own = self.folder / "keys-of-h3"

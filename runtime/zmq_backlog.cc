@@ -1,0 +1,52 @@
+#include "runtime/zmq_backlog.h"
+
+#include <arpa/inet.h>
+#include <linux/tcp.h>
+#include <netdb.h>
+#include <sys/socket.h>
+
+namespace downpour {
+namespace {
+
+// What came over a connection since it stands; 0 for a descriptor that is none.
+uint64_t Received(int fd) {
+  tcp_info info{};
+  socklen_t bytes = sizeof(info);
+  return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) == 0 ? info.tcpi_bytes_received : 0;
+}
+
+std::string PeerOf(int fd) {
+  sockaddr_storage peer{};
+  socklen_t bytes = sizeof(peer);
+  auto* address = reinterpret_cast<sockaddr*>(&peer);
+  char host[NI_MAXHOST] = "?";
+  if (getpeername(fd, address, &bytes) == 0) {
+    getnameinfo(address, bytes, host, sizeof(host), nullptr, 0, NI_NUMERICHOST);
+  }
+  return host;
+}
+
+}  // namespace
+
+void BacklogLimit::Heard(int fd) {
+  if (auto found = connections_.find(fd); found != connections_.end()) found->second.heard = true;
+}
+
+std::vector<std::string> BacklogLimit::CutOff() {
+  std::vector<std::string> cut;
+  for (auto& [fd, connection] : connections_) {
+    if (std::exchange(connection.heard, false)) {
+      connection.since.reset();
+      continue;
+    }
+    const uint64_t received = Received(fd);
+    if (!connection.since) connection.since = received;
+    if (received < *connection.since + kMaxBytes) continue;
+    cut.push_back(PeerOf(fd));
+    shutdown(fd, SHUT_RDWR);  // ZeroMQ, who owns it, sees the end and closes it
+    connection.since = received;
+  }
+  return cut;
+}
+
+}  // namespace downpour

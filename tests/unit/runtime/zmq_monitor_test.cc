@@ -1,0 +1,59 @@
+#include "runtime/zmq_monitor.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "tests/unit/runtime/zmq_test_peer.h"
+
+namespace downpour {
+namespace {
+
+using Event = ZmqMonitor::Event;
+
+// The next event; a test that gets none in time has failed.
+Event WaitFor(ZmqMonitor& monitor) {
+  zmq::pollitem_t item{monitor.socket(), 0, ZMQ_POLLIN, 0};
+  zmq::poll(&item, 1, std::chrono::milliseconds(kPatienceMs));
+  return monitor.Next();
+}
+
+class ZmqMonitorTest : public testing::Test {
+ protected:
+  ZmqContext context_ = ZmqContext::Create(1).value();
+  ZmqContext other_ = ZmqContext::Create(1).value();
+};
+
+TEST_F(ZmqMonitorTest, ConnectionsBeginAndEndWithOneDescriptor) {
+  ZmqSocket listener = Listen(context_, "127.0.0.1:0").value();
+  ZmqMonitor monitor = ZmqMonitor::Watch(context_, listener).value();
+  std::optional<ZmqSocket> dialler = Connect(other_, listener.endpoint()).value();
+  EXPECT_EQ(WaitFor(monitor), Event::kAccepted);
+  const int fd = monitor.fd();
+  EXPECT_EQ(WaitFor(monitor), Event::kShookHands);
+  dialler.reset();
+  EXPECT_EQ(WaitFor(monitor), Event::kEnded);
+  EXPECT_EQ(monitor.fd(), fd);
+}
+
+TEST_F(ZmqMonitorTest, ASocketThatIsNoLongerWatchedGoesOn) {
+  std::optional<ZmqContext> gone = ZmqContext::Create(1).value();
+  std::optional<ZmqSocket> first = Listen(*gone, "127.0.0.1:0").value();
+  const std::string endpoint = first->endpoint();
+  std::optional<WatchedSocket> link = ConnectWatched(context_, endpoint).value();
+  EXPECT_EQ(WaitFor(link->monitor), Event::kShookHands);
+  ZmqChannel dialler(std::move(link->socket), ZmqChannel::Side::kDialler);
+  link.reset();
+  first.reset();
+  gone.reset();  // an event that nobody reads
+  ZmqChannel second(Listen(other_, endpoint).value(), ZmqChannel::Side::kListener);
+  ASSERT_TRUE(WaitWritable(dialler));
+  EXPECT_EQ(dialler.Send("", {Payload::Zeros(8)}), ZmqChannel::Sending::kSent);
+  EXPECT_EQ(WaitFor(second).frames.size(), 1u);
+}
+
+}  // namespace
+}  // namespace downpour
