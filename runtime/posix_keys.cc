@@ -133,6 +133,27 @@ absl::Status MakePrivateFolder(const std::string& folder) {
   return OpenPrivate(AT_FDCWD, folder, folder, S_IFDIR).status();
 }
 
+std::string PrintSecret(const std::string& cluster, PeerRole role, const CurvePair& pair) {
+  return PrintKeyFile({cluster, role, {pair.public_key}, pair.secret_key});
+}
+
+// A pair for a role of the cluster whose keys are in a folder.
+struct NewPair {
+  UniqueFd folder;
+  KeyFile known;  // without it
+  CurvePair pair;
+  std::string secret;  // as a file
+};
+absl::StatusOr<NewPair> DrawPair(const std::string& folder, PeerRole role) {
+  absl::StatusOr<UniqueFd> fd = OpenPrivate(AT_FDCWD, folder, folder, S_IFDIR);
+  if (!fd.ok()) return fd.status();
+  absl::StatusOr<KeyFile> known = ReadKeyFile(fd->get(), PublicPath(folder, role), role);
+  if (!known.ok()) return known.status();
+  NewPair drawn{*std::move(fd), *std::move(known), MakeCurvePair(), ""};
+  drawn.secret = PrintSecret(drawn.known.cluster, role, drawn.pair);
+  return drawn;
+}
+
 }  // namespace
 
 CurvePair MakeCurvePair() {
@@ -192,8 +213,7 @@ absl::Status WriteNewKeys(const std::string& folder) {
   const std::string cluster = absl::BytesToHexString(id);
   for (const PeerRole role : kAllPeerRoles) {
     const CurvePair pair = MakeCurvePair();
-    absl::Status status =
-        Write(SecretPath(folder, role), PrintKeyFile({cluster, role, {pair.public_key}, pair.secret_key}), false);
+    absl::Status status = Write(SecretPath(folder, role), PrintSecret(cluster, role, pair), false);
     if (status.ok())
       status = Write(PublicPath(folder, role), PrintKeyFile({cluster, role, {pair.public_key}, ""}), false);
     if (!status.ok()) return status;
@@ -202,37 +222,29 @@ absl::Status WriteNewKeys(const std::string& folder) {
 }
 
 absl::Status RenewKeys(const std::string& folder, PeerRole role) {
-  const absl::StatusOr<UniqueFd> fd = OpenPrivate(AT_FDCWD, folder, folder, S_IFDIR);
-  if (!fd.ok()) return fd.status();
-  absl::StatusOr<KeyFile> known = ReadKeyFile(fd->get(), PublicPath(folder, role), role);
-  if (!known.ok()) return known.status();
-  const CurvePair pair = MakeCurvePair();
-  known->public_keys.insert(known->public_keys.begin(), pair.public_key);
+  absl::StatusOr<NewPair> drawn = DrawPair(folder, role);
+  if (!drawn.ok()) return drawn.status();
+  std::vector<std::string>& known = drawn->known.public_keys;
+  known.insert(known.begin(), drawn->pair.public_key);
   // The public key first: a secret that nobody knows yet would shut its owner out.
-  const absl::Status status = Write(PublicPath(folder, role), PrintKeyFile(*known), true);
-  if (!status.ok()) return status;
-  return Write(SecretPath(folder, role), PrintKeyFile({known->cluster, role, {pair.public_key}, pair.secret_key}),
-               true);
+  const absl::Status status = Write(PublicPath(folder, role), PrintKeyFile(drawn->known), true);
+  return status.ok() ? Write(SecretPath(folder, role), drawn->secret, true) : status;
 }
 
 absl::StatusOr<std::string> IssueKeys(const std::string& folder, PeerRole role, const std::string& out) {
-  const absl::StatusOr<UniqueFd> fd = OpenPrivate(AT_FDCWD, folder, folder, S_IFDIR);
-  if (!fd.ok()) return fd.status();
-  absl::StatusOr<KeyFile> known = ReadKeyFile(fd->get(), PublicPath(folder, role), role);
-  if (!known.ok()) return known.status();
-  const CurvePair pair = MakeCurvePair();
-  known->public_keys.push_back(pair.public_key);
-  if (absl::Status status = MakePrivateFolder(out); !status.ok()) return status;
-  absl::Status status =
-      Write(SecretPath(out, role), PrintKeyFile({known->cluster, role, {pair.public_key}, pair.secret_key}), false);
+  absl::StatusOr<NewPair> drawn = DrawPair(folder, role);
+  if (!drawn.ok()) return drawn.status();
+  absl::Status status = MakePrivateFolder(out);
+  if (status.ok()) status = Write(SecretPath(out, role), drawn->secret, false);
   for (const PeerRole peer : PeersOf(role)) {
-    const absl::StatusOr<KeyFile> file = ReadKeyFile(fd->get(), PublicPath(folder, peer), peer);
-    if (!file.ok()) return file.status();
+    const absl::StatusOr<KeyFile> file = ReadKeyFile(drawn->folder.get(), PublicPath(folder, peer), peer);
+    if (status.ok()) status = file.status();
     if (status.ok()) status = Write(PublicPath(out, peer), PrintKeyFile(*file), false);
   }
-  if (status.ok()) status = Write(PublicPath(folder, role), PrintKeyFile(*known), true);
+  drawn->known.public_keys.push_back(drawn->pair.public_key);
+  if (status.ok()) status = Write(PublicPath(folder, role), PrintKeyFile(drawn->known), true);
   if (!status.ok()) return status;
-  return pair.public_key;
+  return drawn->pair.public_key;
 }
 
 }  // namespace downpour
