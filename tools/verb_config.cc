@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "runtime/posix_cluster.h"
+#include "runtime/posix_keys.h"
 #include "tools/job_options.h"
 #include "tools/output_options.h"
 #include "tools/verbs.h"
@@ -58,6 +59,8 @@ std::vector<Row> FlagRows(TaskType role, const Options& options, const LaunchSet
   std::vector<Row> rows = {{"chief", "", kDefault}, {"index", "-1", kDefault}};
   if (role == TaskType::kChief) rows = {{"resume", "false", kDefault}};
   if (role != TaskType::kWorker) rows.push_back({"listen", "127.0.0.1:0", kDefault});
+  const std::string named = KeysFolder("", "");
+  rows.push_back({"keys", named, named.empty() ? kDefault : "DOWNPOUR_KEYS"});
   for (Row& row : rows) {
     const auto told = settings.find(row.name);
     const auto given = options.flags.find(row.name);
@@ -121,7 +124,7 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
   show->add_option("--role", options->role, "chief, ps or worker; else what the environment says")
       ->check(CLI::IsMember({"chief", "ps", "worker"}));
   show->add_option("--cluster", options->cluster, "A file like TF_CONFIG, or none");
-  for (const char* flag : {"chief", "listen"}) {
+  for (const char* flag : {"chief", "keys", "listen"}) {
     show->add_option_function<std::string>(
         std::string("--") + flag, [options, flag](const std::string& value) { options->flags[flag] = value; },
         "As the role binary takes it");
