@@ -1,12 +1,15 @@
 """Hosts that are reached by ssh: their file, what runs on them, and running more there."""
 
 import concurrent.futures
+import functools
+import io
 import ipaddress
 import pathlib
 import shlex
 import socket
 import subprocess
 import sys
+import tarfile
 
 ROLES = ("chief", "ps", "worker")
 UNREACHABLE = 255  # as ssh says it
@@ -56,9 +59,21 @@ class Host:
         self.slots = {}  # role -> how many
         self.addr = None
         self.dir = f"downpour/{options.name}"
-        self.ssh = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=10"]
-        if options.ssh_config:
-            self.ssh += ["-F", options.ssh_config]
+        self.config = ["-F", options.ssh_config] if options.ssh_config else []
+
+    @functools.cached_property
+    def settings(self):
+        """What ~/.ssh/config says of it."""
+        said = subprocess.run(["ssh", *self.config, "-G", self.name], capture_output=True, text=True).stdout
+        return dict(line.partition(" ")[::2] for line in said.splitlines())
+
+    @functools.cached_property
+    def ssh(self):
+        command = ["ssh", *self.config, "-o", "BatchMode=yes"]
+        for option, unset in (("ConnectTimeout", "none"), ("ServerAliveInterval", "0")):
+            if self.settings.get(option.lower(), unset) == unset:
+                command += ["-o", f"{option}=10"]
+        return command
 
     def run(self, script, data=b"", check=True):
         """Runs a script in the host's folder; (exit code, stdout). `data` is its standard input. With `check` any exit code
@@ -86,8 +101,7 @@ class Host:
     def address(self):
         """Where the others reach it, as a number."""
         if not self.addr:
-            lines = subprocess.run([*self.ssh, "-G", self.name], capture_output=True, text=True).stdout.splitlines()
-            self.addr = next(line.split()[1] for line in lines if line.startswith("hostname "))
+            self.addr = self.settings["hostname"]
         try:
             numbers = [found[4][0] for found in socket.getaddrinfo(self.addr, None, type=socket.SOCK_STREAM)]
         except OSError as error:
@@ -144,6 +158,15 @@ def read_hosts(options):
     if errors:
         fail("\n".join(f"{options.hosts}:{error}" for error in errors), 2)
     return list(hosts.values())
+
+
+def pack(files):
+    """As one archive, without their folders."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz", compresslevel=1) as tar:
+        for file in files:
+            tar.add(file.resolve(), arcname=file.name)
+    return out.getvalue()
 
 
 def on_all(hosts, work):

@@ -69,6 +69,7 @@ class SshTest(DeployTest):
             "".join(f"Host {name}\n  Port {port}\n" for name, port in self.ports.items())
             + f"Host *\n  HostName 127.0.0.1\n  User {getpass.getuser()}\n  IdentityFile {self.folder}/user_key\n"
             "  StrictHostKeyChecking no\n  UserKnownHostsFile /dev/null\n  LogLevel ERROR\n"
+            f"  ConnectTimeout {LONG}\n  ServerAliveInterval {LONG}\n"
         )
         (self.folder / "sshd_config").write_text(
             f"HostKey {self.folder}/host_key\nAuthorizedKeysFile {self.folder}/user_key.pub\nListenAddress 127.0.0.1\n"
@@ -127,9 +128,11 @@ exec sh -c "$SSH_ORIGINAL_COMMAND"
         self.assertEqual(again, tasks)
         self.assertIn("joined as worker-0", self.cluster("logs", "worker-0")[1])
 
-        for _ in range(2):
-            code, _, err = self.cluster("down")
+        how = rf"go on from it with \S*deploy/cluster up {self.hosts} {self.job_file} .*--keys {keys} .* --resume\n"
+        for said in (how, "^$"):
+            code, out, err = self.cluster("down")
             self.assertEqual(code, 0, err)
+            self.assertRegex(out, said)
         self.assertEqual([name for name, pid in tasks.items() if is_alive(pid)], [])
         self.assertEqual(self.tasks(), {})
 
@@ -156,6 +159,18 @@ exec sh -c "$SSH_ORIGINAL_COMMAND"
         self.assertEqual(code, 0, out + err)
         for part in ("h0, as chief:", "h1, as ps:", "h1, as worker:", "h2, as worker:", "1,000 examples, fingerprint "):
             self.assertIn(part, out)
+        keys = self.folder / "keys"
+        self.assertEqual(self.tool("keys", "new", "--out", keys)[0], 0)
+        code, out, err = self.cluster("doctor", self.job_file, "--install", self.install, "--keys", keys)
+        self.assertEqual(code, 0, out + err)
+        for role in ("chief", "client", "ps", "worker"):
+            self.assertIn(f"those of a {role}, of cluster ", out)
+        self.assertNotIn("is here too", out)
+        self.assertEqual(list(self.folder.glob("h*/*keys")), [])
+        (keys / "ps.secret").unlink()
+        code, _, err = self.cluster("doctor", self.job_file, "--install", self.install, "--keys", keys)
+        self.assertEqual(code, 1)
+        self.assertIn(f"h1 failed: there is no {keys}/ps.secret", err)
         code, out, err = self.cluster("doctor", self.job_file, "--install", self.install, "--set", "data.train.images=/nowhere")
         self.assertEqual(code, 1)
         self.assertIn("PROBLEM", out)
@@ -260,6 +275,15 @@ class AddressTest(ProcessTest):
         self.assertEqual(self.address("h0", "127.0.1.1", "10.0.0.5"), "10.0.0.5")
         self.assertEqual(self.address("h0 addr=127.0.0.1", "127.0.0.1"), "127.0.0.1")
         self.assertEqual(self.address("h0 addr=localhost", "::1"), "::1")
+
+    def test_what_the_ssh_config_says_is_left_alone(self):
+        config = self.folder / "ssh_config"
+        config.write_text("Host h0\n  ConnectTimeout 77\n  HostName 10.0.0.5\n")
+        self.hosts.write_text("h0 role=chief\nh1 role=ps\nh1 role=worker\n")
+        first, second = hosts.read_hosts(types.SimpleNamespace(hosts=self.hosts, name="lab", ssh_config=str(config)))
+        self.assertEqual(first.address(), "10.0.0.5")
+        self.assertEqual(first.ssh[-3:], ["BatchMode=yes", "-o", "ServerAliveInterval=10"])
+        self.assertEqual(second.ssh[-4:], ["-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=10"])
 
     def test_a_folder_at_home_may_be_written_as_shells_have_it(self):
         for word, folder in (("~/lab", "lab"), ("~", "."), ("/x/~y", "/x/~y")):
