@@ -8,10 +8,12 @@
 
 namespace downpour {
 
-// As a worker keeps it: a push weighs once, however often it is sent, and until its answer.
+// As a worker keeps it: a push weighs once, however often it is sent, and until its answer. An empty one weighs nothing; it
+// may go again while others fill the window.
 void Watch::CheckWindow(const Process& process, PeerId to, const Push& push) {
   InFlight& in_flight = in_flight_[{process.life, to}];
   for (const Push::Item& item : push.slices) {
+    if (item.gradient.empty()) continue;
     if (!in_flight.sent.try_emplace({push.lease, push.step, item.slice}, item.gradient.size()).second) continue;
     uint64_t unanswered = 0;
     for (const auto& [name, bytes] : in_flight.sent) unanswered += bytes;
