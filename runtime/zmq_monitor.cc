@@ -26,6 +26,12 @@ absl::StatusOr<ZmqMonitor> ZmqMonitor::Watch(ZmqContext& context, ZmqSocket& soc
   }
 }
 
+// ZeroMQ's thread may wait for room for one more event, with a lock in hand that ending the watch takes, too.
+ZmqMonitor::~ZmqMonitor() {
+  zmq::message_t event;
+  while (watched_ != nullptr && zmq_msg_recv(event.handle(), socket_.handle(), ZMQ_DONTWAIT) >= 0) continue;
+}
+
 ZmqMonitor::Event ZmqMonitor::Next() {
   zmq::message_t what, where;
   if (zmq_msg_recv(what.handle(), socket_.handle(), ZMQ_DONTWAIT) < 0) return Event::kNone;

@@ -23,6 +23,9 @@ namespace downpour {
 class ZmqMonitor {
  public:
   static absl::StatusOr<ZmqMonitor> Watch(ZmqContext& context, ZmqSocket& socket);
+  ZmqMonitor(ZmqMonitor&&) = default;
+  ZmqMonitor& operator=(ZmqMonitor&&) = default;
+  ~ZmqMonitor();
 
   enum class Event {
     kNone,            // nothing has happened since

@@ -1,12 +1,16 @@
 #include "runtime/zmq_monitor.h"
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
 
 #include <chrono>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "runtime/posix_fd.h"
 #include "tests/unit/runtime/zmq_test_peer.h"
 
 namespace downpour {
@@ -53,6 +57,26 @@ TEST_F(ZmqMonitorTest, ASocketThatIsNoLongerWatchedGoesOn) {
   ASSERT_TRUE(WaitWritable(dialler));
   EXPECT_EQ(dialler.Send("", {Payload::Zeros(8)}), ZmqChannel::Sending::kSent);
   EXPECT_EQ(WaitFor(second).frames.size(), 1u);
+}
+
+// Whether ZeroMQ greets who dials there; it closes the connection again.
+bool Greets(const std::string& endpoint) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(std::stoi(endpoint.substr(endpoint.rfind(':') + 1))));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const UniqueFd fd(socket(AF_INET, SOCK_STREAM, 0));
+  EXPECT_EQ(connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  pollfd greeting{fd.get(), POLLIN, 0};
+  return poll(&greeting, 1, /*milliseconds=*/200) == 1;
+}
+
+TEST_F(ZmqMonitorTest, AWatchEndsHoweverMuchWasNotRead) {
+  ZmqSocket listener = Listen(context_, "127.0.0.1:0").value();
+  std::optional<ZmqMonitor> monitor = ZmqMonitor::Watch(context_, listener).value();
+  while (Greets(listener.endpoint())) continue;  // until ZeroMQ's thread waits for somebody to read what happened
+  monitor.reset();
+  EXPECT_TRUE(Greets(listener.endpoint()));
 }
 
 }  // namespace
