@@ -19,7 +19,7 @@
 
 namespace downpour {
 
-class DeferredBackend final : public Backend {
+class DeferredBackend : public Backend {
  public:
   explicit DeferredBackend(uint64_t memory = uint64_t{1} << 40) : left_(memory) {}
 

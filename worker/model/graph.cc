@@ -49,16 +49,18 @@ absl::StatusOr<uint64_t> Graph::BytesNeeded(const ModelSpec& model, int64_t batc
 // What a graph takes is a share for the model and one for each example.
 absl::Status Graph::NoRoom(const ModelSpec& model, int64_t batch, Backend& backend, uint64_t available,
                            const absl::Status& why) {
-  const auto needed = BytesNeeded(model, batch, backend);
   const auto of_one = BytesNeeded(model, 1, backend), of_two = BytesNeeded(model, 2, backend);
-  if (!needed.ok() || !of_one.ok() || !of_two.ok()) return why;
+  if (!of_one.ok() || !of_two.ok()) return why;
+  const uint64_t examples = static_cast<uint64_t>(batch);
   const uint64_t per_example = *of_two - *of_one, of_model = *of_one - per_example;
   const uint64_t usable = available - available / 16;  // allocations are rounded up
-  const uint64_t fits = usable > of_model && per_example > 0 ? (usable - of_model) / per_example : 0;
+  const uint64_t room = usable > of_model && per_example > 0 ? (usable - of_model) / per_example : 0;
+  const uint64_t fits = std::min(room, examples - 1);  // a neighbour may have taken some of it meanwhile
   return absl::ResourceExhaustedError(absl::StrCat(
-      backend.name(), " has ", available >> 20, " MiB free, but training.batchSize ", batch, " needs ", *needed >> 20,
-      " MiB: ", fits > 0 ? absl::StrCat("a batchSize of ", fits, " would fit") : "not even the parameters fit", "; ",
-      why.message()));
+      backend.name(), " has ", available >> 20, " MiB free, but training.batchSize ", batch, " needs ",
+      (of_model + examples * per_example) >> 20,
+      " MiB: ", fits > 0 ? absl::StrCat("a batchSize of ", fits, " would fit") : "not even a batchSize of 1 would fit",
+      "; ", why.message()));
 }
 
 absl::Status Graph::Build(const ModelSpec& model) {
@@ -95,10 +97,14 @@ absl::Status Graph::Build(const ModelSpec& model) {
 
 // A device takes some memory only when it is first used: what is too little is to show before the job begins.
 absl::Status Graph::Rehearse() {
-  const std::vector<float> inputs(static_cast<size_t>(max_batch_ * input_width()));
-  const std::vector<int32_t> labels(static_cast<size_t>(max_batch_));
-  absl::Status status = LoadBatch(inputs, labels);
-  if (status.ok()) status = Train(0, nullptr).status();
+  absl::Status status;
+  for (int64_t batch : {max_batch_, int64_t{1}}) {  // libraries may take other ways for a single row
+    const std::vector<float> inputs(static_cast<size_t>(batch * input_width()));
+    const std::vector<int32_t> labels(static_cast<size_t>(batch));
+    if (status.ok()) status = LoadBatch(inputs, labels);
+    if (status.ok()) status = Train(0, nullptr).status();
+    if (status.ok()) status = Evaluate().status();
+  }
   batch_ = 0;
   return status;
 }

@@ -10,11 +10,11 @@
 // Units: gradients are of the step's mean loss; losses are sums over the step.
 // Order: gradients leave as soon as they are computed: the last layer's first. From a device each layer's are copied
 //   away while the layers before it are still computed. Of a step of several batches they leave with its last one.
-// Cost: all memory is taken in Create, on a device by a step on zeros, but for the gradients: one payload per variable and
-//   step, zero-copy from there on.
+// Cost: the device's memory is taken in Create, some of it by steps and evaluations on zeros; gradients leave in one
+//   payload per variable and step, zero-copy from there on.
 // Errors: INVALID_ARGUMENT for a model whose shapes do not fit and for parameters or batches that are not the model's;
-//   OUT_OF_RANGE for a label beyond the output; RESOURCE_EXHAUSTED naming the batch size that would fit the device's
-//   memory; else the backend's.
+//   OUT_OF_RANGE for a label beyond the output; RESOURCE_EXHAUSTED naming the smaller batch size that would fit the
+//   device's memory; else the backend's.
 // Threads: one at a time.
 #pragma once
 

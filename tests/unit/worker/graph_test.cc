@@ -8,9 +8,12 @@
 #include <cstring>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "runtime/prng.h"
 #include "tensor/apply_kernels.h"
 #include "tensor/host_backend.h"
@@ -162,7 +165,26 @@ TEST_F(GraphErrorsTest, WithoutRoomOnTheDeviceTheBatchThatWouldFitIsNamed) {
   EXPECT_FALSE(create(126).ok());
 
   DeferredBackend tiny(1000);
-  EXPECT_THAT(std::string(Graph::Create(wide, 1, tiny).status().message()), HasSubstr("not even the parameters fit"));
+  EXPECT_THAT(std::string(Graph::Create(wide, 1, tiny).status().message()),
+              HasSubstr("not even a batchSize of 1 would fit"));
+}
+
+// A device of which others take memory between the question and the answer.
+class SharedBackend final : public DeferredBackend {
+ public:
+  using DeferredBackend::DeferredBackend;
+  std::optional<uint64_t> free_memory() const override { return uint64_t{1} << 30; }
+};
+
+TEST_F(GraphErrorsTest, NoBatchIsNamedAsLargeAsTheOneThatFailed) {
+  const ModelSpec wide = Model({Layer("a", {"x"}, Dense(1000))});
+  for (const auto& [batch, named] : {std::pair{1000, "a batchSize of 999 would fit"},
+                                     {2, "a batchSize of 1 would fit"},
+                                     {1, "not even a batchSize of 1 would fit"}}) {
+    SharedBackend device(1000);
+    EXPECT_THAT(std::string(Graph::Create(wide, batch, device).status().message()),
+                HasSubstr(absl::StrCat(": ", named)));
+  }
 }
 
 TEST_F(GraphErrorsTest, ParametersOutsideAVariableAreRefused) {
