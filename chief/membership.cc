@@ -13,6 +13,7 @@ namespace {
 // Counts beyond this are not exact in JSON, and no process gets there honestly.
 constexpr uint64_t kMaxCount = uint64_t{1} << 53;
 constexpr size_t kMaxWords = 256;  // of what a process says about itself
+constexpr int kHottest = 200;      // degrees Celsius
 
 // A silence of the chief itself, after which it believes nobody dead before having listened again: a share of
 // dead_after.
@@ -236,6 +237,8 @@ absl::Status Membership::Hear(Time now, PeerId from, const Heartbeat& heartbeat,
   for (std::string* words : {&stats.waiting_for, &stats.refused_from, &stats.gpu.address, &stats.gpu.name}) {
     *words = CleanText(*words, kMaxWords);
   }
+  stats.gpu.utilisation = std::clamp(stats.gpu.utilisation, -1, 100);
+  stats.gpu.celsius = std::clamp(stats.gpu.celsius, -1, kHottest);
   task.steps.Add(now, static_cast<double>(task.stats.steps));
   task.examples.Add(now, static_cast<double>(task.stats.examples));
   task.cpu_seconds.Add(now, task.stats.cpu_seconds);

@@ -290,5 +290,16 @@ TEST_F(MembershipTest, WhatAProcessSaysOfItselfIsCleanedAndShort) {
   EXPECT_LE(task->process.device.size(), 256u);
 }
 
+TEST_F(MembershipTest, WhatAGpuCannotBeIsBroughtBackToWhatItCan) {
+  Task* task = Worker(0, 1).task;
+  for (const auto& [told, busy, hot] : {std::tuple{INT32_MAX, 100, 200}, {INT32_MIN, -1, -1}, {40, 40, 40}}) {
+    TaskStats stats;
+    stats.gpu.utilisation = stats.gpu.celsius = told;
+    ASSERT_TRUE(Beat(*task, stats).ok());
+    EXPECT_EQ(task->stats.gpu.utilisation, busy);
+    EXPECT_EQ(task->stats.gpu.celsius, hot);
+  }
+}
+
 }  // namespace
 }  // namespace downpour
