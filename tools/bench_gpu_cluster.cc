@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "schema/job_file.h"
 #include "schema/slice_grid.h"
 #include "tensor/apply_kernels.h"
@@ -109,6 +110,15 @@ void WriteData(const std::string& folder) {
   OrDie(WriteIdx(folder + "/labels", {count}, labels));
 }
 
+// What the driver calls the GPU that is number `device` to this process.
+std::string VisibleDevice(int device) {
+  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (visible == nullptr) return absl::StrCat(device);
+  const std::vector<std::string> names = absl::StrSplit(visible, ',');
+  CHECK_LT(static_cast<size_t>(device), names.size()) << "CUDA_VISIBLE_DEVICES=" << visible;
+  return names[static_cast<size_t>(device)];
+}
+
 double SecondsOfClusterStep(const GpuClusterOptions& options, const std::string& folder, int64_t push_every) {
   JobSpec job;
   job.name = "bench-gpu";
@@ -125,8 +135,9 @@ double SecondsOfClusterStep(const GpuClusterOptions& options, const std::string&
   const std::string job_dir = folder + "/job";
   fs::remove_all(job_dir);
   std::ofstream(folder + "/job.json") << CanonicalJob(job);
-  const std::string command = absl::StrCat("'", options.downpour, "' run '", folder, "/job.json' --job-dir '", job_dir,
-                                           "' >'", folder, "/log' 2>&1");
+  const std::string command =
+      absl::StrCat("CUDA_VISIBLE_DEVICES='", VisibleDevice(options.device), "' '", options.downpour, "' run '", folder,
+                   "/job.json' --job-dir '", job_dir, "' >'", folder, "/log' 2>&1");
   CHECK_EQ(std::system(command.c_str()), 0) << "see " << folder << "/log";
   const double examples = nlohmann::json::parse(std::ifstream(job_dir + "/summary.json")).at("examplesPerSecond");
   return static_cast<double>(kLargeBatch * push_every) / examples;
