@@ -69,6 +69,16 @@ TEST_P(Bf16Test, RoundsToTheNearestTiesToEven) {
       EXPECT_EQ(rounded[i].bits, (cut >> 16) + (up ? 1 : 0)) << numbers[i];
     }
   }
+  // Subnormals as others, and carries into the exponent.
+  std::vector<float> edges;
+  for (uint32_t bits : {0x00000001u, 0x80000001u, 0x00008000u, 0x00008001u, 0x00018000u, 0x007fffffu, 0x807fffffu,
+                        0x00800000u, 0x3fffffffu, 0x7f7f7fffu, 0x7f7f8000u}) {
+    edges.push_back(std::bit_cast<float>(bits));
+  }
+  std::vector<uint32_t> halves;
+  for (Bf16 half : Rounded(edges)) halves.push_back(half.bits);
+  EXPECT_EQ(halves,
+            (std::vector<uint32_t>{0, 0x8000, 0, 0x0001, 0x0002, 0x0080, 0x8080, 0x0080, 0x4000, 0x7f7f, 0x7f80}));
   const std::vector<Bf16> ties = Rounded({1.00390625f, 1.01171875f, -1.00390625f});  // 1 + 1/256, 1 + 3/256
   EXPECT_EQ(Widened(ties), (std::vector<float>{1.0f, 1.015625f, -1.0f}));
 }
