@@ -24,7 +24,7 @@ Device OpenAny(int turn, const HostBackendOptions& host) {
   auto backend = OpenCuda(turn < 0 ? 0 : turn % *count);
   if (!backend.ok()) return Host(host, absl::StrCat("a GPU answers, but ", backend.status().message()));
   if (*count == 1) return {*std::move(backend), "a GPU answers"};
-  const char* const which = turn < 0 ? "the first, since no --index says whose turn it is" : "taken in turn";
+  const char* const which = turn < 0 ? "the first, since no --index says whose turn it is" : "taken in turn by --index";
   return {*std::move(backend), absl::StrCat(*count, " GPUs answer, ", which)};
 }
 

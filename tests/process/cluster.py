@@ -189,9 +189,9 @@ class ProcessTest(unittest.TestCase):
         done = subprocess.run([str(TOOL), *map(str, words)], capture_output=True, text=True, timeout=LONG)
         return done.returncode, done.stdout, done.stderr
 
-    def start_run(self, *words, tool=TOOL):
+    def start_run(self, *words, tool=None):
         """A `downpour run` whose chief already answers."""
-        run = Process(self, [tool, "run", self.job_file, "--job-dir", self.job_dir, "--trace", *words])
+        run = Process(self, [tool or TOOL, "run", self.job_file, "--job-dir", self.job_dir, "--trace", *words])
         run.wait_for_line("chief at ")
         return run
 
