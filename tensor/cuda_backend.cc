@@ -92,8 +92,8 @@ class CudaBackend final : public Backend {
 
 absl::Status CudaBackend::CheckDevice() {
   int count = 0, driver = 0, runtime = 0;
-  cudaDriverGetVersion(&driver);
-  cudaRuntimeGetVersion(&runtime);
+  CUDA_TRY(cudaDriverGetVersion(&driver));
+  CUDA_TRY(cudaRuntimeGetVersion(&runtime));
   if (driver > 0 && driver / 1000 < runtime / 1000) {
     return absl::FailedPreconditionError(absl::StrCat("the driver speaks CUDA ", driver / 1000, ".", driver % 1000 / 10,
                                                       ", this build needs ", runtime / 1000, ".0: update the driver"));
@@ -149,12 +149,9 @@ CudaBackend::~CudaBackend() {
   if (Enter().ok()) cudaDeviceSynchronize();  // nothing may still use what goes now
 }
 
-// The current device is a setting of each thread.
+// The current device is a setting of each thread, which others change too; to say it again costs next to nothing.
 absl::Status CudaBackend::Enter() const {
-  thread_local int current = -1;
-  if (current == device_) return absl::OkStatus();
   CUDA_TRY(cudaSetDevice(device_));
-  current = device_;
   return absl::OkStatus();
 }
 

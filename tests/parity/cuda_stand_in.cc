@@ -17,6 +17,7 @@
 namespace {
 
 constexpr size_t kFilled = 64 << 10;  // of fresh memory, with NaN: more would only take time
+constexpr size_t kFew = 16;           // bytes for which a transfer may wait: a batch's totals
 
 // How often an event was recorded, and how many of those its streams have reached.
 struct Marks {
@@ -95,13 +96,19 @@ void RunAll() {
 bool Lost() { return world.for_good && world.failed > 0; }
 
 // Each call but for those that free: some time passes; it may be the one to fail.
-cudaError_t Enter() {
+cudaError_t EnterAnyDevice() {
   ++world.calls;
   if (Lost() || world.calls == world.fail_at) {
     ++world.failed;
     return cudaErrorIllegalAddress;
   }
   if (world.seed != 0 && Draw(2) == 0) RunSome();
+  return cudaSuccess;
+}
+
+// Likewise, and works on the current device.
+cudaError_t Enter() {
+  if (cudaError_t error = EnterAnyDevice(); error != cudaSuccess) return error;
   return current_device == world.device ? cudaSuccess : cudaErrorInvalidDevice;
 }
 
@@ -164,6 +171,7 @@ namespace downpour {
 
 void ResetCudaStandIn(uint64_t seed, size_t memory, int device) {
   world = World{};
+  current_device = 0;
   world.device = device;
   world.seed = world.random = seed;
   world.left = memory;
@@ -188,20 +196,22 @@ extern "C" {
 
 cudaError_t cudaDriverGetVersion(int* version) {
   *version = CUDART_VERSION;
-  return cudaSuccess;
+  return EnterAnyDevice();
 }
 cudaError_t cudaRuntimeGetVersion(int* version) { return cudaDriverGetVersion(version); }
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = downpour::kStandInDevices;
-  return cudaSuccess;
+  return EnterAnyDevice();
 }
+// Of the device that is current already it asks nothing.
 cudaError_t cudaSetDevice(int device) {
+  if (!Lost() && device == current_device) return cudaSuccess;
   current_device = device;
-  return cudaSuccess;
+  return EnterAnyDevice();
 }
 cudaError_t cudaGetDevice(int* device) {
   *device = current_device;
-  return cudaSuccess;
+  return EnterAnyDevice();
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   std::strcpy(properties->name, "stand-in");
@@ -213,9 +223,10 @@ cudaError_t cudaDeviceGetPCIBusId(char* address, int length, int device) {
   std::snprintf(address, static_cast<size_t>(length), "0000:00:%02x.0", 1 + device);
   return Enter();
 }
+// A failure is no more than a figure that nobody knows, so it fails only with everything else.
 cudaError_t cudaMemGetInfo(size_t* available, size_t* total) {
   *available = *total = world.left;
-  return cudaSuccess;
+  return Lost() ? cudaErrorIllegalAddress : cudaSuccess;
 }
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 const char* cudaGetErrorName(cudaError_t error) {
@@ -231,12 +242,12 @@ cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned) { return Give(m
 cudaError_t cudaFreeHost(void* memory) { return Take(memory); }
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
-  const bool down = kind == cudaMemcpyDeviceToHost;
+  const bool down = kind == cudaMemcpyDeviceToHost, pinned = Holds(down ? to : from, bytes, true);
   if (!Holds(down ? from : to, bytes, false)) return cudaErrorInvalidValue;
-  if (!down && !Holds(from, bytes, true)) return cudaErrorInvalidValue;  // would wait for pageable memory
+  if (!pinned && (!down || bytes > kFew)) return cudaErrorInvalidValue;  // would wait for pageable memory
   const auto copy = [=] { std::memcpy(to, from, bytes); };
   if (cudaError_t error = downpour::LaunchOnStandIn(stream, copy); error != cudaSuccess) return error;
-  return down && !Holds(to, bytes, true) ? cudaStreamSynchronize(stream) : cudaSuccess;
+  return pinned ? cudaSuccess : cudaStreamSynchronize(stream);
 }
 
 // ---- Streams and events ---------------------------------------------------------------------------------------------
@@ -301,7 +312,7 @@ cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
 }
 cublasStatus_t cublasGetVersion_v2(cublasHandle_t, int* version) {
   *version = CUBLAS_VERSION;
-  return CUBLAS_STATUS_SUCCESS;
+  return OfCublas(Enter());
 }
 const char* cublasGetStatusString(cublasStatus_t) { return "CUBLAS_STATUS_OfStandIn"; }
 cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream) {
@@ -322,11 +333,11 @@ cublasStatus_t cublasGemmEx_64(cublasHandle_t handle, cublasOperation_t op_a, cu
                                cudaDataType c_type, int64_t ldc, cublasComputeType_t sums, cublasGemmAlgo_t) {
   const bool fits = m > 0 && n > 0 && k > 0 && lda >= (op_a == CUBLAS_OP_N ? m : k) &&
                     ldb >= (op_b == CUBLAS_OP_N ? k : n) && ldc >= m;
-  const bool types = a_type == b_type && c_type == CUDA_R_32F &&
-                     (a_type == CUDA_R_32F || (a_type == CUDA_R_16BF && sums == CUBLAS_COMPUTE_32F));
+  const bool tf32 = sums == CUBLAS_COMPUTE_32F_FAST_TF32 && a_type == CUDA_R_32F;
+  const bool types = a_type == b_type && c_type == CUDA_R_32F && (tf32 || sums == CUBLAS_COMPUTE_32F) &&
+                     (a_type == CUDA_R_32F || a_type == CUDA_R_16BF);
   if (!fits || !types || handle->workspace == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
   const float times = *static_cast<const float*>(alpha), keep = *static_cast<const float*>(beta);
-  const bool tf32 = sums == CUBLAS_COMPUTE_32F_FAST_TF32;
   return OfCublas(downpour::LaunchOnStandIn(handle->stream, [=] {
     const std::vector<float> x = Factor(op_a, a, a_type, lda, m, k, tf32);
     const std::vector<float> y = Factor(op_b == CUBLAS_OP_N ? CUBLAS_OP_T : CUBLAS_OP_N, b, b_type, ldb, n, k, tf32);

@@ -10,6 +10,7 @@
 
 #include "tensor/cuda_backend.h"
 #include "tensor/cuda_memory.h"
+#include "tests/parity/device_matrix.h"
 #include "tests/unit/worker/model_cases.h"
 
 namespace downpour {
@@ -50,16 +51,50 @@ TEST(CudaStandInTest, NothingHappensSilently) {
   const CudaStream stream = *MakeCudaStream();
   const CudaMemory memory = *MakeCudaMemory(8);
   const auto pinned = *MakePinnedMemory(16);
-  const int64_t pageable = 0;
+  int64_t pageable[3] = {};
   const auto upload = [&](const void* from, size_t bytes) {
     return cudaMemcpyAsync(memory.get(), from, bytes, cudaMemcpyHostToDevice, stream.get());
   };
   EXPECT_EQ(upload(pinned.get(), 8), cudaSuccess);
   EXPECT_NE(upload(pinned.get(), 9), cudaSuccess);
-  EXPECT_NE(upload(&pageable, 8), cudaSuccess);
+  EXPECT_NE(upload(pageable, 8), cudaSuccess);
+  const CudaMemory large = *MakeCudaMemory(sizeof(pageable));
+  const auto download = [&](size_t bytes) {
+    return cudaMemcpyAsync(pageable, large.get(), bytes, cudaMemcpyDeviceToHost, stream.get());
+  };
+  EXPECT_EQ(download(sizeof(BatchTotals)), cudaSuccess);
+  EXPECT_NE(download(sizeof(pageable)), cudaSuccess);
   cudaSetDevice(0);
   EXPECT_NE(upload(pinned.get(), 8), cudaSuccess);
   cudaSetDevice(1);
+}
+
+// Ones beside a factor of so many bits after the point, of which each precision keeps its own.
+TEST(CudaPrecisionTest, FactorsAreRoundedAsAsked) {
+  const auto product = [](Precision precision, double factor) {
+    ResetCudaStandIn(1);
+    const std::unique_ptr<Backend> backend = MakeCudaBackend(1).value();
+    backend->UsePrecision(precision);
+    Numbers one(1, 1), x(1, 1);
+    one.at(0, 0) = 1;
+    x.at(0, 0) = factor;
+    DeviceMatrix a(*backend, one), b(*backend, x), c(*backend, one);
+    EXPECT_TRUE(backend->Gemm(Transpose::kPlain, Transpose::kPlain, a.view(), b.view(), 0, c.view()).ok());
+    return c.Read().at(0, 0);
+  };
+  const double seven = 1 + 0x1p-7, ten = 1 + 0x1p-10, all = 1 + 0x1p-23;
+  EXPECT_EQ(product(Precision::kFp32, all), all);
+  EXPECT_EQ(product(Precision::kTf32, ten), ten);
+  EXPECT_EQ(product(Precision::kTf32, 1 + 0x1p-11), 1) << "nobody asked for the faster units";
+  EXPECT_EQ(product(Precision::kBf16, seven), seven);
+  EXPECT_EQ(product(Precision::kBf16, 1 + 0x1p-8), 1) << "likewise";
+}
+
+TEST(CudaDeviceTest, AnotherMayHaveBecomeTheThreadsOwnMeanwhile) {
+  ResetCudaStandIn(1);
+  const std::unique_ptr<Backend> backend = MakeCudaBackend(1).value();
+  cudaSetDevice(0);
+  EXPECT_TRUE(backend->Allocate(8).ok());
 }
 
 // A backend, a graph and two steps on it.
@@ -98,8 +133,7 @@ TEST(CudaFailureTest, WhateverFailsIsAStatusThatNamesStatementFileAndLine) {
       EXPECT_EQ(status.code(), absl::StatusCode::kInternal) << call;
       EXPECT_THAT(
           std::string(status.message()),
-          ContainsRegex(
-              "(cudaError|CUBLAS_STATUS_)OfStandIn.* from [cC]u[a-zA-Z_0-9]+\\(.*\\), .*cuda_.*:[0-9]+"));
+          ContainsRegex("(cudaError|CUBLAS_STATUS_)OfStandIn.* from [cC]u[a-zA-Z_0-9]+\\(.*\\), .*cuda_.*:[0-9]+"));
     }
     EXPECT_TRUE(status.ok()) << status;
   }

@@ -72,9 +72,12 @@ class DeviceMatrix {
 
   // Fails the test where a sentinel has changed.
   Numbers Read() {
-    std::vector<float> now(image_.size());
-    EXPECT_TRUE(backend_.Download(memory_.data(), now.size() * sizeof(float), now.data()).ok());
+    const size_t bytes = image_.size() * sizeof(float);
+    const std::shared_ptr<void> host = backend_.AllocateHost(bytes).value();
+    EXPECT_TRUE(backend_.Download(memory_.data(), bytes, host.get()).ok());
     EXPECT_TRUE(backend_.Synchronize().ok());
+    std::vector<float> now(image_.size());
+    std::memcpy(now.data(), host.get(), bytes);
     Numbers numbers(rows_, cols_);
     for (int64_t r = 0; r < rows_; ++r) {
       for (int64_t c = 0; c < cols_; ++c) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "tests/parity/parity_fixture.h"
@@ -161,6 +162,14 @@ TEST_P(DeviceParityTest, DownloadsArriveInTheOrderInWhichTheyWereBegun) {
     EXPECT_EQ(values[0], static_cast<float>(i));
     EXPECT_EQ(values[kCount - 1], static_cast<float>(i));
   }
+}
+
+// Whatever a thread, or a GPU's driver, keeps for each of them.
+TEST_P(DeviceParityTest, AnyThreadMayUseItNext) {
+  const Numbers x = random_.Matrix(30, 40);
+  DeviceMatrix here(*backend_, x), there = Unset(30, 40);
+  std::thread([&] { EXPECT_TRUE(backend_->Copy(here.view(), there.view()).ok()); }).join();
+  EXPECT_EQ(there.Read().values, here.Read().values);
 }
 
 TEST_P(DeviceParityTest, TooMuchMemoryIsAStatusAndNothingElseSuffers) {
