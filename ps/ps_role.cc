@@ -20,7 +20,6 @@ constexpr PeerId kBulk{2};
 // Done in one step, in bytes; at least one slice. Before its initial values are there a slice serves nobody, so that a
 // longer step (10 ms) delays nothing but heartbeats.
 constexpr size_t kInstallBytes = 16 * kMaxMessagePayload;
-constexpr size_t kRecordBytes = kMaxMessagePayload;
 
 }  // namespace
 
@@ -99,7 +98,7 @@ void PsRole::Machine::Step(Time now, Input input, Effects& effects) {
   std::visit([this](auto& in) { On(in); }, input);
   if (shard_ && !session_.ended()) {
     Install();
-    snapshots_.Answer(kRecordBytes, pace_, *shard_, session_.incarnation(), kBulk, effects);
+    snapshots_.Answer(pace_, *shard_, session_.incarnation(), kBulk, effects);
     writer_.Continue(pace_, *shard_, effects);
   }
   if (shard_ && session_.ended()) shard_->CheckAllCounts();

@@ -20,7 +20,8 @@ class RecordPace {
   // Bytes moved for workers that pay for one of a record. Where all share one machine, a record costs as much as seven
   // times its size moved for workers: it also goes through the chief into fresh pages of a file, and to the disk.
   static constexpr size_t kServedPerByte = 48;
-  // Paid from one Tick to the next at least: at one every 20 ms, a GiB of records takes at most 41 s.
+  // Paid from one Tick to the next at least: at one every 20 ms, a GiB of records takes at most 41 s, whatever the size
+  // of each, since less than this is lent and nothing that is paid is lost while records wait.
   static constexpr size_t kPaidByTick = size_t{512} << 10;
 
   void Served(size_t bytes) {
@@ -33,7 +34,7 @@ class RecordPace {
     Pay(busy_ ? kPaidByTick - std::min(kPaidByTick, paid) : owed_);
   }
 
-  bool Allows() const { return owed_ == 0; }
+  bool Allows() const { return owed_ < kPaidByTick; }
   void Made(size_t bytes) { owed_ += busy_ ? bytes : 0; }
 
  private:

@@ -38,9 +38,8 @@ void SnapshotQueue::Add(const SnapshotRequest& request) {
   }
 }
 
-void SnapshotQueue::Answer(size_t budget, RecordPace& pace, const Shard& shard, Incarnation from, PeerId chief,
-                           Effects& effects) {
-  for (size_t made = 0; !waiting_.empty() && made < budget && pace.Allows();) {
+void SnapshotQueue::Answer(RecordPace& pace, const Shard& shard, Incarnation from, PeerId chief, Effects& effects) {
+  while (!waiting_.empty() && pace.Allows()) {
     const SnapshotRequest::Item item = waiting_.front();
     waiting_.pop_front();
     const ServedSlice* slice = FindInEpoch(shard, item);
@@ -49,7 +48,6 @@ void SnapshotQueue::Answer(size_t budget, RecordPace& pace, const Shard& shard, 
     std::vector<Payload> blocks = EncodeRecord(StateOf(item.slice, *slice));
     size_t bytes = 0;
     for (const Payload& block : blocks) bytes += block.size();
-    made += bytes;
     pace.Made(bytes);
     effects.Add(SnapshotTrace(from, round_, item, *slice));
     effects.SendTo(chief, SliceRecord{.from = from,

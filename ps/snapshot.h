@@ -7,7 +7,6 @@
 // Tests: tests/unit/ps/snapshot_test.cc.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <string>
@@ -25,9 +24,9 @@ namespace downpour {
 class SnapshotQueue {
  public:
   void Add(const SnapshotRequest& request);
-  // Sends records until `budget` bytes are made, at least one if any waits and the pace allows it. A slice that is no
-  // longer in the epoch asked for gets no answer: the chief has abandoned the round, or will.
-  void Answer(size_t budget, RecordPace& pace, const Shard& shard, Incarnation from, PeerId chief, Effects& effects);
+  // Sends records as long as the pace allows it; while no worker comes, all that were asked for, which are few. A slice
+  // that is no longer in the epoch asked for gets no answer: the chief has abandoned the round, or will.
+  void Answer(RecordPace& pace, const Shard& shard, Incarnation from, PeerId chief, Effects& effects);
 
  private:
   Round round_;

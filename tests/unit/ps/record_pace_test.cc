@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+
 namespace downpour {
 namespace {
 
@@ -35,7 +37,7 @@ TEST(RecordPace, WhatIsMovedForWorkersPaysForRecords) {
     pace.Served(kRecord / 64 * RecordPace::kServedPerByte);
     made += MakeAllowed(pace);
   }
-  EXPECT_EQ(made, 10);
+  EXPECT_EQ(made, 11) << "ten, and the first on credit";
 }
 
 TEST(RecordPace, ALargeRecordIsPaidForAsALargeOne) {
@@ -70,6 +72,42 @@ TEST(RecordPace, TimePaysOnlyWhatWorkersDoNot) {
   pace.Served(RecordPace::kPaidByTick * RecordPace::kServedPerByte);
   pace.Tick();
   EXPECT_FALSE(pace.Allows());
+}
+
+constexpr int64_t kGiB = int64_t{1} << 30;
+constexpr int64_t kTicksOfAGiB = kGiB / RecordPace::kPaidByTick;
+
+// Until a GiB is made, in records of that size, while so many bytes are moved for workers from one Tick to the next.
+int64_t TicksForAGiB(size_t record, size_t moved) {
+  constexpr size_t kMessages = 64;
+  RecordPace pace = Busy();
+  int64_t ticks = 0;
+  for (int64_t made = 0; made < kGiB; ++ticks) {
+    for (size_t i = 0; i < kMessages; ++i) {
+      for (; made < kGiB && pace.Allows(); made += static_cast<int64_t>(record)) pace.Made(record);
+      pace.Served(moved / kMessages);
+    }
+    pace.Tick();
+  }
+  return ticks;
+}
+
+// 20 ms each: 41 s.
+TEST(RecordPace, AGiBTakesNoMoreThanItsTimeHoweverItIsCut) {
+  for (const size_t record : {size_t{4} << 10, size_t{64} << 10, kRecord, kRecord + 132, 3 * kRecord + 132}) {
+    const int64_t ticks = TicksForAGiB(record, 64);
+    EXPECT_LE(ticks, kTicksOfAGiB + 1) << record;
+    EXPECT_GE(ticks, kTicksOfAGiB - static_cast<int64_t>(1 + record / RecordPace::kPaidByTick)) << record;
+  }
+}
+
+// As when numbers travel as bfloat16.
+TEST(RecordPace, HalfTheBytesPayHalfButNoLessThanTimeDoes) {
+  constexpr size_t kAsTime = RecordPace::kPaidByTick * RecordPace::kServedPerByte;
+  EXPECT_NEAR(static_cast<double>(TicksForAGiB(kRecord + 132, 4 * kAsTime)), kTicksOfAGiB / 4, 2);
+  EXPECT_NEAR(static_cast<double>(TicksForAGiB(kRecord + 132, 2 * kAsTime)), kTicksOfAGiB / 2, 3);
+  EXPECT_NEAR(static_cast<double>(TicksForAGiB(kRecord + 132, kAsTime)), kTicksOfAGiB, 3);
+  EXPECT_NEAR(static_cast<double>(TicksForAGiB(kRecord + 132, kAsTime / 2)), kTicksOfAGiB, 3);
 }
 
 TEST(RecordPace, NothingIsOwedOnceWorkersAreGone) {

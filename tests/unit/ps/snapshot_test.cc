@@ -36,10 +36,9 @@ class SnapshotTest : public testing::Test {
     return {kMe, round, std::move(slices)};
   }
 
-  // The records that answer within the budget.
-  std::vector<SliceRecord> Answers(SnapshotQueue& queue, size_t budget) {
+  std::vector<SliceRecord> Answers(SnapshotQueue& queue) {
     Effects effects;
-    queue.Answer(budget, pace_, shard_, kMe, kChief, effects);
+    queue.Answer(pace_, shard_, kMe, kChief, effects);
     std::vector<SliceRecord> records;
     for (Effect& effect : effects.Take()) {
       if (auto* send = std::get_if<Send>(&effect)) records.push_back(std::get<SliceRecord>(send->message));
@@ -47,10 +46,11 @@ class SnapshotTest : public testing::Test {
     return records;
   }
 
-  // From now on each record is to be paid for.
+  // From now on records are to be paid for, and a large one was just made.
   void MakeBusy() {
     pace_.Served(1);
     pace_.Tick();
+    pace_.Made(1 << 20);
   }
 
   Shard shard_;
@@ -61,7 +61,7 @@ TEST_F(SnapshotTest, ARecordIsThePairAtOneApplyPoint) {
   SnapshotQueue queue;
   Push(kBias, LeaseId{0}, 1);
   queue.Add(Request({{kBias, kEpoch}}));
-  const std::vector<SliceRecord> records = Answers(queue, 1);
+  const std::vector<SliceRecord> records = Answers(queue);
   Push(kBias, LeaseId{0}, 2);  // after it: not in the record
   ASSERT_EQ(records.size(), 1u);
   const absl::StatusOr<SliceState> state = DecodeRecord(records[0].blocks);
@@ -72,38 +72,36 @@ TEST_F(SnapshotTest, ARecordIsThePairAtOneApplyPoint) {
   EXPECT_EQ(shard_.Find(kBias)->values.floats()[0], -2);
 }
 
-TEST_F(SnapshotTest, RecordsComeOneByOneWithinABudget) {
+TEST_F(SnapshotTest, EachSliceHasOneAnswerForAllThatAskBeforeIt) {
   SnapshotQueue queue;
   queue.Add(Request({{kKernel, kEpoch}, {kBias, kEpoch}}));
   queue.Add(Request({{kBias, kEpoch}, {kKernel, kEpoch}}));  // repeated by an impatient chief
-  EXPECT_EQ(Answers(queue, 1).size(), 1u);
-  EXPECT_EQ(Answers(queue, 1).size(), 1u);
-  EXPECT_EQ(Answers(queue, 1).size(), 0u);
+  EXPECT_EQ(Answers(queue).size(), 2u);
+  EXPECT_EQ(Answers(queue).size(), 0u);
   queue.Add(Request({{kKernel, kEpoch}}));  // the record was lost
-  EXPECT_EQ(Answers(queue, 1).size(), 1u);
+  EXPECT_EQ(Answers(queue).size(), 1u);
 }
 
 TEST_F(SnapshotTest, AnotherEpochHasNoAnswerAndANewRoundDropsTheOld) {
   SnapshotQueue queue;
   queue.Add(Request({{kKernel, {1, 2}}, {SliceId{9}, kEpoch}}));
-  EXPECT_EQ(Answers(queue, 1 << 20).size(), 0u);
+  EXPECT_EQ(Answers(queue).size(), 0u);
   queue.Add(Request({{kKernel, kEpoch}}));
   queue.Add(Request({{kBias, kEpoch}}, {1, 2}));
   queue.Add(Request({{kKernel, kEpoch}}));  // late
-  const std::vector<SliceRecord> records = Answers(queue, 1 << 20);
+  const std::vector<SliceRecord> records = Answers(queue);
   ASSERT_EQ(records.size(), 1u);
   EXPECT_EQ(records[0].slice, kBias);
   EXPECT_EQ(records[0].round, (Round{1, 2}));
 }
 
-TEST_F(SnapshotTest, WhileWorkersComeTheNextRecordWaitsUntilOneIsPaidFor) {
+TEST_F(SnapshotTest, WhileWorkersComeTheNextRecordWaitsUntilTheLastOneIsPaidFor) {
   SnapshotQueue queue;
   MakeBusy();
   queue.Add(Request({{kKernel, kEpoch}, {kBias, kEpoch}}));
-  EXPECT_EQ(Answers(queue, 1 << 20).size(), 1u);
-  EXPECT_EQ(Answers(queue, 1 << 20).size(), 0u);
-  pace_.Served(1 << 20);
-  EXPECT_EQ(Answers(queue, 1 << 20).size(), 1u);
+  EXPECT_EQ(Answers(queue).size(), 0u);
+  pace_.Served(RecordPace::kServedPerByte << 20);
+  EXPECT_EQ(Answers(queue).size(), 2u);
 }
 
 // Drives a ShardWriter with a disk that answers as told.
@@ -160,16 +158,15 @@ TEST_F(ShardWriterTest, WritesOneRecordAfterTheOtherThenSyncsThenReports) {
   }
 }
 
-TEST_F(ShardWriterTest, WhileWorkersComeTheNextRecordWaitsUntilOneIsPaidFor) {
+TEST_F(ShardWriterTest, WhileWorkersComeTheNextRecordWaitsUntilTheLastOneIsPaidFor) {
   MakeBusy();
   Begin();
   Finish();
-  Finish();
-  EXPECT_EQ(ops_.size(), 2u);
-  pace_.Served(1 << 20);
+  EXPECT_EQ(ops_.size(), 1u);
+  pace_.Served(RecordPace::kServedPerByte << 20);
   writer_.Continue(pace_, shard_, effects_);
   Collect();
-  EXPECT_EQ(ops_.size(), 3u);
+  EXPECT_EQ(ops_.size(), 2u);
 }
 
 TEST_F(ShardWriterTest, AFileIsNeverWrittenTwice) {
