@@ -270,7 +270,7 @@ void Exchange::Tick(Time now, Effects& effects) {
         InFlight::Kept& kept = entry.slices[ToNumber(slice.id)];
         if (kept.state != State::kHeld || kept.at > now || !lease.progress.Known(slice.id)) continue;
         kept.state = State::kReady;
-        kept.resent = true;
+        kept.resent = kept.sent;
       }
     }
   }

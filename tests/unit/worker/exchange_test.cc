@@ -224,6 +224,24 @@ TEST_F(ExchangeTest, AMovedSliceGivesItsShareOfTheWindowBack) {
   EXPECT_EQ(session_.stats().pushes_resent, 1u) << "to its new epoch";
 }
 
+// An answer to a push that was withheld, but sent only once, can be to no other copy.
+TEST_F(ExchangeTest, WhatWasWithheldBeforeItWasSentHasItsStalenessCounted) {
+  window_ = kMiB;
+  Answer({0, 1, 2}, 0);
+  Keep(1);
+  EXPECT_EQ(Take(), (std::vector<Sent>{{'P', 1, {0}}}));
+  PushReply refusal{kPs, kLease, {{SliceId{1}, {}, SliceRefusal::kNotHere, 0, 0, 0}}, window_};
+  EXPECT_TRUE(exchange_.Receive(kFirstPeer, refusal, now_, effects_).ok());
+  Answer({0}, 1);
+  EXPECT_EQ(Take(), (std::vector<Sent>{{'P', 1, {2}}}));
+  Answer({2}, 1);
+  Pass(session_.timing().control_retry);
+  EXPECT_EQ(Take(), (std::vector<Sent>{{'P', 1, {1}}}));
+  Answer({1}, 1);
+  EXPECT_EQ(session_.stats().staleness.pushes, 3u);
+  EXPECT_EQ(session_.stats().pushes_resent, 0u);
+}
+
 TEST_F(ExchangeTest, ValuesOfAnotherSizeOrEpochAreNotTaken) {
   exchange_.BeginPull(now_, effects_);
   PullReply reply{kPs, 3, {{SliceId{2}, SliceRefusal::kNone, {{1, 1}, 7}, Payload::Zeros(4)}}, window_};
