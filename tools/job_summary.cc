@@ -74,7 +74,8 @@ std::string ModelText(const SliceGrid& grid) {
 
 struct ServerLoad {
   int64_t slices = 0;
-  int64_t bytes = 0;  // of values
+  int64_t bytes = 0;    // of values
+  int64_t rounded = 0;  // of the same values, as they travel in bfloat16
 };
 std::vector<ServerLoad> LoadsOf(const JobSpec& job, const SliceGrid& grid) {
   const auto servers = static_cast<uint32_t>(job.cluster.parameter_server_count);
@@ -84,8 +85,16 @@ std::vector<ServerLoad> LoadsOf(const JobSpec& job, const SliceGrid& grid) {
     ServerLoad& load = loads[placement[ToNumber(slice.id)]];
     ++load.slices;
     load.bytes += slice.bytes();
+    load.rounded += grid.wire == WireFormat::kBf16 ? static_cast<int64_t>(grid.WireBytes(slice.id)) : 0;
   }
   return loads;
+}
+
+// What each worker keeps of its gradients' rounding, in bytes.
+int64_t ResidualBytes(const SliceGrid& grid) {
+  int64_t bytes = 0;
+  for (const Slice& slice : grid.slices) bytes += grid.wire == WireFormat::kBf16 ? slice.bytes() : 0;
+  return bytes;
 }
 
 std::string ServersText(const JobSpec& job, const SliceGrid& grid) {
@@ -94,14 +103,15 @@ std::string ServersText(const JobSpec& job, const SliceGrid& grid) {
   std::string text = "Servers";
   for (size_t s = 0; s < loads.size(); ++s) {
     const auto values = static_cast<double>(loads[s].bytes);
+    const auto rounded = static_cast<double>(loads[s].rounded);
     absl::StrAppend(&text, s == 0 ? "       " : "              ", "ps-", s, ": ", Count(loads[s].slices, "slice"), ", ",
-                    HumanBytes(values * (1 + slots)), " (values ", HumanBytes(values), ", optimizer's slots ",
-                    HumanBytes(values * slots), ")\n");
+                    HumanBytes(values * (1 + slots) + rounded), " (values ", HumanBytes(values), ", optimizer's slots ",
+                    HumanBytes(values * slots), rounded > 0 ? ", values in bf16 " + HumanBytes(rounded) : "", ")\n");
   }
   return text;
 }
 
-std::string TrainingText(const JobSpec& job, const DataFacts& facts) {
+std::string TrainingText(const JobSpec& job, const SliceGrid& grid, const DataFacts& facts) {
   const TrainingSpec& training = job.training;
   std::string text =
       absl::StrCat("Training      ", NameIn(kConsistencies, training.consistency), ", ",
@@ -112,6 +122,10 @@ std::string TrainingText(const JobSpec& job, const DataFacts& facts) {
   }
   absl::StrAppend(&text, "              products in ", NameIn(kPrecisions, training.precision),
                   ", pushes and pulls in ", NameIn(kWireFormats, training.wire), "\n");
+  if (const int64_t bytes = ResidualBytes(grid); bytes > 0) {
+    absl::StrAppend(&text, "              each worker keeps ", HumanBytes(static_cast<double>(bytes)),
+                    " of what rounding took from its gradients\n");
+  }
   if (facts.train_examples) {
     const Plan plan(job, *facts.train_examples);
     absl::StrAppend(&text, "              ", Count(*facts.train_examples, "example"), ": ",
@@ -140,13 +154,13 @@ DataFacts LookAtData(const JobSpec& job) {
 }
 
 std::string JobSummary(const JobSpec& job, const DataFacts& facts) {
-  const SliceGrid grid = *GridOf(job.model);
+  const SliceGrid grid = *GridOf(job.model, job.training.wire);
   const CheckpointSpec& checkpoint = job.checkpoint;
   std::string text =
       absl::StrCat("Job           ", job.name, ", seed ", job.seed, "\nCluster       ", job.cluster.scale_tier,
                    ": 1 chief, ", Count(job.cluster.parameter_server_count, "parameter server"), ", ",
                    Count(job.cluster.worker_count, "worker"), "\n", ModelText(grid), ServersText(job, grid),
-                   TrainingText(job, facts), EvaluationText(job, facts), "Checkpoints   ",
+                   TrainingText(job, grid, facts), EvaluationText(job, facts), "Checkpoints   ",
                    checkpoint.every.count() == 0 ? "at the end" : "every " + HumanSeconds(Seconds(checkpoint.every)),
                    ", keeping ", checkpoint.keep, ", written by ",
                    checkpoint.via == CheckpointVia::kChief ? "the chief" : "the servers into a shared folder", "\n");
@@ -157,15 +171,19 @@ std::string JobSummary(const JobSpec& job, const DataFacts& facts) {
 }
 
 nlohmann::json JobSummaryJson(const JobSpec& job, const DataFacts& facts) {
-  const SliceGrid grid = *GridOf(job.model);
+  const SliceGrid grid = *GridOf(job.model, job.training.wire);
   const int slots = SlotCount(job.training.optimizer.kind);
   nlohmann::json servers = nlohmann::json::array();
   for (const ServerLoad& load : LoadsOf(job, grid)) {
-    servers.push_back({{"slices", load.slices}, {"valueBytes", load.bytes}, {"slotBytes", load.bytes * slots}});
+    servers.push_back({{"slices", load.slices},
+                       {"valueBytes", load.bytes},
+                       {"slotBytes", load.bytes * slots},
+                       {"roundedBytes", load.rounded}});
   }
   nlohmann::json summary = {{"job", nlohmann::json::parse(CanonicalJob(job))},
                             {"slices", grid.size()},
                             {"servers", std::move(servers)},
+                            {"residualBytes", ResidualBytes(grid)},
                             {"absentFiles", facts.absent}};
   if (facts.eval_examples) summary["evalExamples"] = *facts.eval_examples;
   if (facts.train_examples) {

@@ -86,6 +86,25 @@ TEST(Check, BytesOfTheServersAddUpAndGrowWithTheSlots) {
   EXPECT_THAT(total("adam"), HasSubstr("2.7 MiB (values 918.5 KiB, optimizer's slots 1.8 MiB)"));
 }
 
+TEST(Check, NumbersOfHalfTheSizeOnTheWireTakeMemoryOnBothSides) {
+  const std::string dir = FreshFolder("check_rounded");
+  WriteFile(dir + "/job.yaml", kJob);
+  const auto check = [&](const std::string& wire, const std::string& format) {
+    return RunDownpour({"check", dir + "/job.yaml", "--set", "cluster.parameterServerCount=1", "--set",
+                        "training.optimizer={name: sgd}", "--set", "training.wire=" + wire, "-o", format})
+        .out;
+  };
+  EXPECT_THAT(check("bf16", "table"),
+              AllOf(HasSubstr("1.3 MiB (values 918.5 KiB, optimizer's slots 0 B, values in bf16 459.3 KiB)"),
+                    HasSubstr("each worker keeps 918.5 KiB of what rounding took from its gradients")));
+  EXPECT_THAT(check("fp32", "table"), Not(HasSubstr("rounding")));
+  const auto rounded = nlohmann::json::parse(check("bf16", "json")), full = nlohmann::json::parse(check("fp32", "json"));
+  EXPECT_EQ(rounded["servers"][0]["roundedBytes"], 2 * 235146);
+  EXPECT_EQ(rounded["residualBytes"], 4 * 235146);
+  EXPECT_EQ(full["servers"][0]["roundedBytes"], 0);
+  EXPECT_EQ(full["residualBytes"], 0);
+}
+
 TEST(Check, DataThatIsElsewhereIsNoError) {
   const std::string dir = FreshFolder("check_elsewhere");
   WriteFile(dir + "/job.yaml", kJob);
