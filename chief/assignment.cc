@@ -68,7 +68,7 @@ void Assignment::Replace(const std::vector<Task*>& servers, std::vector<Manifest
 
 void Assignment::Learn(std::vector<Manifest> checkpoints) {
   given_up_.clear();
-  if (complete() && !checkpoints.empty()) sources_.clear();
+  if (complete()) sources_.clear();
   for (auto manifest = checkpoints.rbegin(); manifest != checkpoints.rend(); ++manifest) {
     const bool is_new = sources_.empty() || manifest->round > sources_.back().round;
     if (is_new && manifest->records.size() == grid_.size()) sources_.push_back(std::move(*manifest));
@@ -95,7 +95,7 @@ void Assignment::Renew(SliceId slice, bool held, size_t source) {
     --reported_;
     ++server.unreported;
   }
-  home = Home{.server = home.server, .held = held, .source = source, .record = {}, .unreadable = {}};
+  home = Home{.server = home.server, .held = held, .source = source, .record = {}, .passed_over = {}};
   ++epochs_[ToNumber(slice)].n;
   ++placement_number_;
   server.next_assign = turn_.now;
@@ -179,7 +179,6 @@ void Assignment::ReadFailed(SliceId slice, const absl::Status& status) {
   const std::string why = absl::StrCat(which, " cannot be read, and may be whole: ", Words(status));
   if (++home.failed_reads == kReads || given_up_.contains(path)) {
     given_up_.insert(path);
-    if (home.unreadable.empty()) home.unreadable = why;
     TakeOlder(slice, why);
     return Tick();
   }
@@ -210,14 +209,14 @@ void Assignment::TakeOlder(SliceId slice, const std::string& why) {
     return;
   }
   const size_t source = home.held ? home.source : home.source - 1;
-  std::string unreadable = home.unreadable;
-  if (source == 0 && !unreadable.empty()) {
-    failure_ = absl::StrCat("no checkpoint's record of slice ", ToNumber(slice), " can be read: ", unreadable,
-                            ". Mend that first");
+  std::string passed_over = home.held || !home.passed_over.empty() ? home.passed_over : why;
+  if (source == 0 && !passed_over.empty()) {
+    failure_ = absl::StrCat("no checkpoint's record of slice ", ToNumber(slice), " can be used: ", passed_over,
+                            ". Mend that first, or name another job folder to begin anew");
     return;
   }
   Renew(slice, /*held=*/false, source);
-  HomeOf(slice).unreadable = std::move(unreadable);
+  HomeOf(slice).passed_over = std::move(passed_over);
   const std::string instead =
       source == 0 ? "its initial values" : absl::StrCat("checkpoint ", ToString(SourceOf(home).round));
   failures_.Add(server.name, absl::StrCat("slice ", ToNumber(slice), " restarts from ", instead, ": ", why));

@@ -1,5 +1,5 @@
 // Which ps holds which slice, in which epoch, and how it gets its state: what it held under an earlier chief, then
-// checkpoints, newest first, at last initial values.
+// checkpoints, newest first; initial values where there is none.
 //
 //   assignment.Place(term, servers, train_examples, checkpoints);
 //   ...Tick, Receive(report) until complete()...
@@ -11,7 +11,7 @@
 //   A record that is damaged on disk, or that its ps cannot install, costs that slice an older state and no other slice
 //   anything. One that cannot be read may be whole: it is tried kReads times, ever more rarely, before an older one.
 // Errors: Receive gives INVALID_ARGUMENT for what no honest ps reports; failure() once a slice cannot even be born, or
-//   no record of it can be read, but some may be whole.
+//   no checkpoint's record of it can be used: initial values would lose the training in silence.
 // Cost: memory is that of kRestoresInFlight records per ps; each report costs a few slices, a repeated
 //   Assign all that have not reported.
 // Source: protocol rules core 4 and 6, A3, A9 (schema/PROTOCOL.md).
@@ -55,7 +55,6 @@ class Assignment {
   // The server has a new bulk link: records that it has not reported go again with the next Tick.
   void SendAgain(Incarnation server);
 
-  bool has_checkpoints() const { return !sources_.empty(); }  // to place slices from
   bool placed() const { return !homes_.empty(); }
   bool complete() const { return placed() && reported_ == homes_.size(); }
   const std::string& failure() const { return failure_; }
@@ -93,7 +92,7 @@ class Assignment {
     Time next_read{};
     std::vector<Payload> record;  // kSending, as is the next
     bool sent = false;
-    std::string unreadable;  // the newest record that was passed over though it may be whole, and why
+    std::string passed_over;  // why the newest checkpoint's record cannot be used
   };
   Home& HomeOf(SliceId slice) { return homes_[ToNumber(slice)]; }
   static SliceSource KindOf(const Home& home) {

@@ -50,8 +50,11 @@ void Recovery::Tick() {
 void Recovery::Advance() {
   if (!parts_.assignment.placed()) return;
   if (!here()) parts_.rounds.GiveUp("a ps is gone");
-  const bool busy = loading_ || parts_.rounds.active() || parts_.turn.now < next_load_;
-  if (busy || !ReplacementsWait()) return;
+  if (!ReplacementsWait()) {
+    unusable_since_.reset();
+    return;
+  }
+  if (loading_ || parts_.rounds.active() || parts_.turn.now < next_load_) return;
   loading_ = true;
   parts_.store.Load([this](const absl::Status& status) { Replace(status); });
 }
@@ -62,7 +65,6 @@ void Recovery::Replace(const absl::Status& checkpoints_loaded) {
   if (!checkpoints_loaded.ok()) return LoadAgain(Words(checkpoints_loaded));
   std::vector<Manifest> checkpoints = OfPlan(parts_.store.valid(), job_, parts_.data.shape());
   if (const absl::Status status = Judge(checkpoints); !status.ok()) return LoadAgain(Words(status));
-  failed_loads_ = 0;
   for (const CheckpointStore::Damaged& damaged : parts_.store.damaged()) parts_.failures.Add("chief", damaged.why);
   const std::vector<Task*> servers = parts_.members.Alive(TaskRole::kPs);
   for (const Task* task : servers) {
@@ -73,7 +75,7 @@ void Recovery::Replace(const absl::Status& checkpoints_loaded) {
 
 // Initial values where a checkpoint is known to be would lose the training in silence.
 absl::Status Recovery::Judge(const std::vector<Manifest>& checkpoints) const {
-  if (!checkpoints.empty() || parts_.assignment.has_checkpoints()) return absl::OkStatus();
+  if (!checkpoints.empty()) return absl::OkStatus();
   if (!parts_.store.damaged().empty()) return absl::DataLossError(parts_.store.damaged().front().why);
   const auto& durable = parts_.rounds.durable();
   if (durable) return absl::NotFoundError(absl::StrCat(ManifestPath(durable->round), ": is gone"));
@@ -81,10 +83,15 @@ absl::Status Recovery::Judge(const std::vector<Manifest>& checkpoints) const {
 }
 
 void Recovery::LoadAgain(const std::string& why) {
-  next_load_ = parts_.turn.now + timing_.dead_after;
-  ++failed_loads_;
-  if (failed_loads_ == 1) parts_.failures.Add("chief", absl::StrCat("slices wait for checkpoints: ", why));
-  if (failed_loads_ == kLoads) failure_ = absl::StrCat("no checkpoint can be used: ", why, ". Mend that first");
+  const Time now = parts_.turn.now;
+  next_load_ = now + timing_.dead_after;
+  if (!unusable_since_) {
+    unusable_since_ = now;
+    parts_.failures.Add("chief", absl::StrCat("slices wait for checkpoints: ", why));
+  }
+  const Duration waited = now - *unusable_since_;
+  if (waited < job_.timing.server_wait) return;
+  failure_ = absl::StrFormat("no checkpoint can be used for %.0f s: %s. Mend that first", Seconds(waited), why);
 }
 
 void Recovery::Count(const Task& successor) {

@@ -11,12 +11,14 @@
 //   schema/PROTOCOL.md): one that beats again goes on where it was. Its slices are placed anew once another process
 //   joined under its name, from checkpoints as they are read then, after a manifest that was being written.
 // Errors: failure(), with one sentence: a ps that is away for the job's timing.serverWait (and for dead_after), or whose
-//   place is taken by one process after the other while no lease is committed; checkpoints that stay out of reach.
+//   place is taken by one process after the other while no lease is committed; checkpoints that stay unusable for
+//   timing.serverWait while somebody waits for slices.
 // Tests: tests/unit/chief/chief_recovery_test.cc.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,8 +36,6 @@ class Recovery {
  public:
   // Processes in one place without a lease committed in between: what kills them will kill the next one too.
   static constexpr int kMostLosses = 6;
-  // Of checkpoints that cannot be used: 30 s by default, in which a disk or a mount may come back.
-  static constexpr int kLoads = 7;
 
   struct Parts {  // of the chief, that this one works with
     Turn& turn;
@@ -79,7 +79,7 @@ class Recovery {
   std::map<std::string, Losses> losses_;           // by task
   bool expecting_ = false;
   bool loading_ = false;
-  int failed_loads_ = 0;
+  std::optional<Time> unusable_since_;  // checkpoints, for those who wait now
   Time next_load_{};
   std::string failure_;
 };

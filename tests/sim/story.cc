@@ -153,8 +153,10 @@ bool Story::Survives(const Task& task) const {
 
 bool Story::FailureHasCause() {
   if (Total(world_.disk().faults_dealt()) > disk_faults_at_boot_) return true;
-  if (draw_.damage && world_.process(chief_).chief->term() == 0) {
-    // It found no whole checkpoint where there are some, and takes none of them for nothing. A person sets them aside.
+  const ChiefRole& chief = *world_.process(chief_).chief;
+  const bool no_whole_record = absl::StrContains(chief.StatusJson(world_.now()), "no checkpoint's record of slice");
+  if (draw_.damage && (no_whole_record || chief.term() == 0)) {
+    // It found nothing whole where there are checkpoints, and takes none of them for nothing. A person sets them aside.
     StorageOp remove;
     remove.kind = StorageOp::Kind::kRemove;
     remove.path = "checkpoints";

@@ -213,15 +213,12 @@ TEST_F(AssignmentTest, EveryFlippedByteOfARecordCostsThatSliceAnOlderState) {
   }
 }
 
-TEST_F(AssignmentTest, ATruncatedOrMissingFileFallsBackToInitialValues) {
-  const Manifest manifest = PutCheckpoint({1, 2}, {{0}, {0}});
-  disk.At(ShardPath({1, 2}, "ps-0.shard")).resize(manifest.records[1].offset + 3);
-  Place({manifest});
-  EXPECT_THAT(Restores(), SizeIs(1));
-  EXPECT_THAT(failures.list().back().what, HasSubstr("its initial values"));
+TEST_F(AssignmentTest, ATruncatedFileCostsTheSlicesBehindItsEndAnOlderState) {
+  const Manifest newer = PutCheckpoint({1, 2}, {{0}, {0}});
+  disk.At(ShardPath({1, 2}, "ps-0.shard")).resize(newer.records[1].offset + 3);
+  Place({newer, PutCheckpoint({1, 1}, {{0}, {0}})});
+  EXPECT_THAT(failures.list().back().what, HasSubstr("slice 1 restarts from checkpoint 1-1"));
   ASSERT_THAT(Assigns(), SizeIs(2)) << "at once, not with the next repetition";
-  EXPECT_EQ(Assigns()[1].slices[1].source, SliceSource::kInitialValues);
-  EXPECT_EQ(Assigns()[1].slices[1].epoch, (SliceEpoch{3, 2}));
 }
 
 // A disk that is not mounted, or not ours to read, says nothing about what is on it: that may pass.
@@ -251,7 +248,7 @@ TEST_F(AssignmentTest, ARecordThatStaysUnreadableCostsItsSliceAnOlderState) {
   EXPECT_EQ(assignment.failure(), "");
 }
 
-TEST_F(AssignmentTest, IfNoRecordCanBeReadItSaysSoInsteadOfBeginningAnew) {
+TEST_F(AssignmentTest, IfNoRecordCanBeReadItNamesTheNewest) {
   const Manifest older = PutCheckpoint({1, 1}, {{0}, {0}});
   const Manifest newer = PutCheckpoint({1, 2}, {{0, 1}, {0, 1}});
   disk.At(ShardPath({1, 1}, "ps-0.shard"))[5] ^= 1;  // the older one is damaged, the newer may be whole
@@ -259,7 +256,7 @@ TEST_F(AssignmentTest, IfNoRecordCanBeReadItSaysSoInsteadOfBeginningAnew) {
   Place({newer, older});
   for (int i = 0; i < Assignment::kReads; ++i) Tick(Timing{}.dead_after);
   EXPECT_THAT(assignment.failure(),
-              HasSubstr("no checkpoint's record of slice 0 can be read: checkpoints/1-2/ps-0.shard"));
+              HasSubstr("no checkpoint's record of slice 0 can be used: checkpoints/1-2/ps-0.shard"));
   EXPECT_THAT(assignment.failure(), HasSubstr("permission denied. Mend that first"));
 }
 
@@ -270,8 +267,13 @@ TEST_F(AssignmentTest, ARecordThatThePsCannotInstallFallsBackToo) {
   EXPECT_GT(assignment.placement_number(), number);
   ASSERT_THAT(Restores(), SizeIs(1));
   EXPECT_EQ(Restores()[0].round, (Round{1, 1}));
-  ASSERT_TRUE(Report(SliceId{0}, {}, "no slots").ok());
   ASSERT_TRUE(assignment.failure().empty());
+  ASSERT_TRUE(Report(SliceId{0}, {}, "no slots there either").ok());
+  EXPECT_THAT(assignment.failure(), HasSubstr("no checkpoint's record of slice 0 can be used: no slots. Mend"));
+}
+
+TEST_F(AssignmentTest, APsThatCannotMakeInitialValuesEndsTheJob) {
+  Place({});
   ASSERT_TRUE(Report(SliceId{0}, {}, "no memory").ok());
   EXPECT_THAT(assignment.failure(), HasSubstr("ps-0 cannot make slice 0: no memory"));
 }
@@ -350,7 +352,7 @@ TEST_F(AssignmentTest, AReplacedServersSlicesAreRenewedAndNoOthers) {
 }
 
 TEST_F(AssignmentTest, AReportOfAnEpochThatIsOverChangesNothing) {
-  Place({PutCheckpoint({1, 2}, {{0, 1}, {0, 1}})});
+  Place({PutCheckpoint({1, 2}, {{0, 1}, {0, 1}}), PutCheckpoint({1, 1}, {{}, {}})});
   SliceReport late{.from = ps->incarnation, .slices = {}};
   late.slices.push_back({SliceId{0}, assignment.epochs()[0], "", SetOf({0, 1})});
   ASSERT_TRUE(Report(SliceId{0}, {}, "bad").ok());
@@ -363,8 +365,7 @@ TEST_F(AssignmentTest, AReportOfAnEpochThatIsOverChangesNothing) {
 }
 
 TEST_F(AssignmentTest, AReadThatEndsAfterItsEpochIsIgnored) {
-  const Manifest manifest = PutCheckpoint({1, 2}, {{0, 1}, {0, 1}});
-  assignment.Place(3, {ps}, 12, {manifest});
+  assignment.Place(3, {ps}, 12, {PutCheckpoint({1, 2}, {{0, 1}, {0, 1}}), PutCheckpoint({1, 1}, {{0}, {0}})});
   std::vector<Effect> reads = turn.out.Take();
   SliceReport report{.from = ps->incarnation, .slices = {}};
   report.slices.push_back({SliceId{0}, assignment.epochs()[0], "bad", {}});
@@ -373,8 +374,8 @@ TEST_F(AssignmentTest, AReadThatEndsAfterItsEpochIsIgnored) {
     if (const auto* op = std::get_if<StorageOp>(&effect)) storage.Complete(disk.Carry(*op));
   }
   effects = Settle();
-  ASSERT_THAT(Restores(), SizeIs(1));
-  EXPECT_EQ(Restores()[0].slice, SliceId{1});
+  ASSERT_THAT(Restores(), SizeIs(2));
+  for (const RestoreSlice& r : Restores()) EXPECT_EQ(r.round, ToNumber(r.slice) == 0 ? (Round{1, 1}) : (Round{1, 2}));
 }
 
 TEST_F(AssignmentTest, RefusesReportsThatNoHonestPsMakes) {

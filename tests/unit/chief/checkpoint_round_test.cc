@@ -216,7 +216,9 @@ TEST_F(CheckpointRoundsTest, ARoundEndsWhenASlicesEpochChanges) {
   Manifest source;
   source.records.resize(grid.size());
   source.files.resize(1);
-  moved.Place(1, members.Alive(TaskRole::kPs), 12, {source});
+  Manifest older = source;
+  source.round = {1, 1};
+  moved.Place(1, members.Alive(TaskRole::kPs), 12, {source, older});
   turn.out.Take();
   rounds = std::make_unique<CheckpointRounds>(CheckpointRounds::Parts{turn, storage, members, moved, store, failures},
                                               CheckpointSpec{}, Timing{});

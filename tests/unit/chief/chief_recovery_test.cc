@@ -165,13 +165,47 @@ TEST_F(ChiefRecoveryTest, APsThatDiesWhileItIsRestoredIsReplacedAsWell) {
 
 TEST_F(ChiefRecoveryTest, ADamagedRecordCostsTheSliceAnOlderState) {
   RunAhead();
+  cluster->Wait(10s);
+  ASSERT_EQ(cluster->Status()["checkpoint"]["leasesCommitted"], 4);
+  Die(1);
+  cluster->disk->At("checkpoints/1-2/ps-1.shard")[20] ^= 1;
+  cluster->Wait(6s);
+  Restart(1);
+  cluster->Wait(1s);
+  EXPECT_EQ(cluster->role->committed().Count(), 2u);
+  EXPECT_THAT(cluster->Status()["failures"].dump(), HasSubstr("slice 1 restarts from checkpoint 1-1"));
+}
+
+TEST_F(ChiefRecoveryTest, ASliceWithoutAnyWholeRecordEndsTheJobInsteadOfItsTraining) {
+  RunAhead();
   Die(1);
   cluster->disk->At("checkpoints/1-1/ps-1.shard")[20] ^= 1;
   cluster->Wait(6s);
   Restart(1);
   cluster->Wait(1s);
-  EXPECT_EQ(cluster->role->committed().Count(), 0u);
-  EXPECT_THAT(cluster->Status()["failures"].dump(), HasSubstr("restarts from its initial values"));
+  EXPECT_EQ(cluster->role->state(), JobState::kFailed);
+  EXPECT_THAT(cluster->ps[1].slices, IsEmpty());
+  EXPECT_THAT(cluster->Status()["errorMessage"],
+              HasSubstr("no checkpoint's record of slice 1 can be used: checkpoints/1-1/ps-1.shard"));
+}
+
+// It held good once, so what the chief remembers of earlier replacements says nothing about the disk now.
+TEST_F(ChiefRecoveryTest, CheckpointsThatVanishAfterOneReplacementAreWaitedForToo) {
+  RunAhead();
+  Die(1);
+  cluster->Wait(6s);
+  Restart(1);
+  cluster->Wait(1s);
+  Commit(1);
+  cluster->Wait(11s);
+  ASSERT_EQ(cluster->Status()["checkpoint"]["leasesCommitted"], 3);
+  cluster->disk->Carry(Remove("checkpoints"));
+  Die(1);
+  cluster->Wait(6s);
+  Restart(1);
+  cluster->Wait(6s);
+  EXPECT_THAT(cluster->ps[1].slices, IsEmpty());
+  EXPECT_THAT(cluster->Status()["failures"].dump(), HasSubstr("slices wait for checkpoints: checkpoints/1-"));
 }
 
 TEST_F(ChiefRecoveryTest, TheJobEndsWithAllItsSamplesThoughAPsDiedAtTheEnd) {
@@ -227,22 +261,21 @@ TEST_F(ChiefRecoveryTest, OneThatLeavesBeforeItHasTheSlicesIsNotWaitedForLonger)
 }
 
 TEST_F(ChiefRecoveryTest, ARoundWhoseRecordWasDamagedDoesNotEndTheJob) {
-  StartRunning({"checkpoint.every=0s"});
-  worker = &cluster->worker[0];
+  RunAhead();
   cluster->FinishAll(*worker);
   cluster->Wait(6s);
-  ASSERT_EQ(cluster->Status()["checkpoint"]["round"], "1-1");
+  ASSERT_EQ(cluster->Status()["checkpoint"]["round"], "1-2");
   ASSERT_EQ(cluster->Status()["checkpoint"]["leasesCommitted"], 6);
   Die(1);
-  cluster->disk->At("checkpoints/1-1/ps-1.shard")[20] ^= 1;
+  cluster->disk->At("checkpoints/1-2/ps-1.shard")[20] ^= 1;
   cluster->Wait(6s);
   Restart(1);
   cluster->Wait(1s);
-  ASSERT_EQ(cluster->role->committed().Count(), 0u);
+  ASSERT_EQ(cluster->role->committed().Count(), 2u);
   TrainAndEvaluate();
   cluster->Wait(6s);
   EXPECT_EQ(cluster->role->state(), JobState::kSucceeded);
-  EXPECT_EQ(cluster->Status()["checkpoint"]["round"], "1-2") << "no record of 1-1 has what was computed again";
+  EXPECT_EQ(cluster->Status()["checkpoint"]["round"], "1-4") << "no record of 1-2 has what was computed again";
 }
 
 TEST_F(ChiefRecoveryTest, ProcessesThatDieOneAfterTheOtherFailTheJobUnlessLeasesAreCommitted) {
@@ -280,10 +313,24 @@ TEST_F(ChiefRecoveryTest, CheckpointsThatStayOutOfReachEndTheJobByName) {
   HideCheckpoints();
   cluster->Wait(6s);
   Restart(1);
-  cluster->Wait(JobSpec().timing.server_wait / 10);
+  cluster->Wait(JobSpec().timing.server_wait - 10s);
+  EXPECT_EQ(cluster->role->state(), JobState::kRunning);
+  cluster->Wait(20s);
   EXPECT_EQ(cluster->role->state(), JobState::kFailed);
-  EXPECT_THAT(cluster->Status()["errorMessage"], HasSubstr("no checkpoint can be used: "));
+  EXPECT_THAT(cluster->Status()["errorMessage"], HasSubstr("no checkpoint can be used for 600 s: "));
   EXPECT_THAT(cluster->Status()["errorMessage"], HasSubstr("permission denied"));
+}
+
+TEST_F(ChiefRecoveryTest, TheTimeInWhichCheckpointsMayComeBackBeginsAnewWithEachWait) {
+  RunAhead();
+  HideCheckpoints();
+  for (int i = 0; i < 3; ++i) {
+    Die(1);
+    cluster->Wait(6s);
+    Restart(1);
+    cluster->Wait(JobSpec().timing.server_wait / 2);
+    ASSERT_EQ(cluster->role->state(), JobState::kRunning);
+  }
 }
 
 // Initial values would do for "exactly once", but all that was trained would be computed again, and nobody told.
@@ -302,7 +349,7 @@ TEST_F(ChiefRecoveryTest, InitialValuesAreNoSubstituteForAKnownCheckpointWhoseMa
                 HasSubstr("slices wait for checkpoints: checkpoints/1-1/MANIFEST"));
     EXPECT_EQ(cluster->role->state(), JobState::kRunning);
     if (is_gone) {
-      cluster->Wait(30s);
+      cluster->Wait(JobSpec().timing.server_wait);
       EXPECT_EQ(cluster->role->state(), JobState::kFailed);
       EXPECT_THAT(cluster->Status()["errorMessage"], HasSubstr("checkpoints/1-1/MANIFEST"));
     } else {

@@ -105,7 +105,7 @@ TEST_F(ChiefResumeTest, AJobOfWhichNoRecordCanBeReadEndsAndSaysSo) {
   cluster->Wait(60s);
   ASSERT_TRUE(cluster->exit().has_value());
   EXPECT_EQ(cluster->exit()->code, 1);
-  EXPECT_THAT(cluster->exit()->why, HasSubstr("can be read: checkpoints/1-2/ps-0.shard"));
+  EXPECT_THAT(cluster->exit()->why, HasSubstr("can be used: checkpoints/1-2/ps-0.shard"));
   EXPECT_THAT(cluster->exit()->why, HasSubstr("permission denied"));
 }
 
@@ -122,12 +122,15 @@ TEST_F(ChiefResumeTest, WhatTheCheckpointHasIsToldBeforeAnybodyIsThere) {
   EXPECT_EQ(summary["samplesCommitted"], 16);
 }
 
-TEST_F(ChiefResumeTest, ARecordLostInAllCheckpointsRestartsFromInitialValues) {
-  for (const uint32_t n : {1u, 2u}) disk->At(ShardPath({1, n}, "ps-1.shard")).clear();
+TEST_F(ChiefResumeTest, ARecordLostInAllCheckpointsEndsTheJobInsteadOfItsTraining) {
+  disk->At(ShardPath({1, 1}, "ps-1.shard")).clear();
+  disk->Carry(Remove(ShardPath({1, 2}, "ps-1.shard")));
   Resume();
-  cluster->RunToRunning();
-  EXPECT_TRUE(cluster->role->committed().empty());
-  Finish();
+  for (int i = 0; i < 2; ++i) cluster->JoinPs(i);
+  cluster->Wait(10s);
+  ASSERT_TRUE(cluster->exit().has_value());
+  EXPECT_EQ(cluster->exit()->code, 1);
+  EXPECT_THAT(cluster->exit()->why, HasSubstr("can be used: checkpoints/1-2/ps-1.shard"));
 }
 
 // The manifest of a checkpoint whose record is lost still says that all was committed: that must not end the job.
