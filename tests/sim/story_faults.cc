@@ -79,9 +79,11 @@ void Story::StopWorker() {
 }
 
 void Story::ExpectGone(Life life, Duration within) {
-  world_.agenda().After(within, [this, life] {
+  const bool hears = !world_.process(life).paused;  // else when it wakes, and from then on its time counts
+  world_.agenda().After(hears ? within : 1s, [this, life, within, hears] {
     const Process& process = world_.process(life);
     if (!process.alive) return;
+    if (!hears) return ExpectGone(life, within);
     if (process.paused) return ExpectGone(life, 1s);
     findings_.Add(absl::StrCat(process.name, " was told to stop and stays"));
   });

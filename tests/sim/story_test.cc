@@ -110,6 +110,18 @@ TEST(Story, ACrashBeforeAnyEffectOfASmallClusterLosesAndDoublesNothing) {
   }
 }
 
+// It hears of it when it goes on, perhaps after the job's end, when nobody acknowledges its last pushes any more.
+TEST(Story, AWorkerThatIsToldToStopWhileItStandsStillHasItsTimeFromThenOn) {
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    Draw draw = CalmDraw(seed, /*workers=*/2, /*servers=*/1);
+    draw.train_examples = 400;
+    draw.faults.worker_stop = draw.faults.pause = 500ms;
+    draw.job.timing.chief_wait = 5 * draw.timing.dead_after;
+    draw.calm_after = 2s;
+    EXPECT_EQ(Story(draw, {}).Run().finding, "") << "seed " << seed;
+  }
+}
+
 // With nothing in its way a cluster of equal workers is busy computing, and stale by the other workers' steps.
 TEST(Story, ACalmClusterWastesNothing) {
   for (int workers : {1, 2, 4}) {
