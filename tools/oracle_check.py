@@ -59,7 +59,7 @@ class Slice:
 class Plan:
     def __init__(self, job, examples):
         training = job["training"]
-        self.lease_batches, self.push_every = training["leaseBatches"], training["pushEvery"]
+        self.lease_batches, self.push_every = training["leaseBatches"], training.get("pushEvery", 1)
         self.batches = -(-examples // training["batchSize"])
         self.leases_per_epoch = -(-self.batches // self.lease_batches)
         self.leases = self.leases_per_epoch * training["epochs"]
