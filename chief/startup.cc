@@ -20,6 +20,12 @@ constexpr char kTerm[] = "term";
 constexpr char kChiefFile[] = "chief.json";
 constexpr uint64_t kMaxTermFile = 256;
 
+// The text of an earlier release lacks what the job file learned since, and means its defaults.
+bool IsSame(const std::string& before, const JobSpec& job) {
+  const absl::StatusOr<JobSpec> read = ParseCanonicalJob(before);
+  return read.ok() && CanonicalJob(*read) == CanonicalJob(job);
+}
+
 }  // namespace
 
 void Startup::Run(Chief chief, std::function<void(const Outcome&)> then) {
@@ -66,7 +72,7 @@ void Startup::Judge() {
                                             ", and no other copy is whole: whether this folder's job is over is lost. "
                                             "Add --resume to go on from its checkpoints, or name another job folder"));
   }
-  const bool is_same = journal_.record().job == CanonicalJob(job_);
+  const bool is_same = IsSame(journal_.record().job, job_);
   if (is_same && journal_.record().ended == NameOf(JobState::kSucceeded)) {
     return Refuse(kExitDone,
                   "the job of this folder has succeeded: to train it further, raise training.epochs and add --resume",

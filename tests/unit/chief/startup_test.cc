@@ -182,6 +182,16 @@ TEST_F(StartupTest, AJobThatHasSucceededNeedsNoChief) {
   EXPECT_EQ(Run(/*resume=*/true, {"training.epochs=3"}).term, 2u);
 }
 
+TEST_F(StartupTest, AJobOfAnEarlierReleaseIsTheSameThoughItsTextKnewFewerFields) {
+  Run();
+  nlohmann::json text = nlohmann::json::parse(journal->record().job);
+  ASSERT_EQ(text["training"].erase("pushEvery"), 1u);
+  journal->record().job = text.dump();
+  EndJob("SUCCEEDED");
+  EXPECT_EQ(Run().exit_code, 0);
+  EXPECT_TRUE(Run().over);
+}
+
 TEST_F(StartupTest, AChiefThatCannotSayWhereItIsHasNotLedTheJob) {
   Run();
   EndJob("SUCCEEDED");
