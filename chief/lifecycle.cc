@@ -83,7 +83,7 @@ void Lifecycle::Prepare() {
 void Lifecycle::FailIfNobodyHasData() {
   const auto& refused = chief_.data.refused();
   if (refused.size() < static_cast<size_t>(chief_.job.cluster.worker_count)) return;
-  Fail(absl::StrCat("no worker has the job's data: ", refused.begin()->second),
+  Fail(absl::StrCat("no worker can prepare for the job: ", refused.begin()->second),
        chief_.options.resume ? kExitBadJobFile : kExitFailed);
 }
 
