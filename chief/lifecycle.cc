@@ -283,6 +283,7 @@ void Lifecycle::BeginCancel(const std::string& why, int exit_code) {
   if (chief_.ended() || chief_.state == JobState::kCancelling) return;
   chief_.turn.out.Warn(absl::StrCat("the job is cancelled after one last checkpoint: ", why));
   cancel_by_ = chief_.state == JobState::kRunning ? chief_.turn.now + kLastRound : chief_.turn.now;
+  chief_.rounds.Stop();  // the last one holds all that this one would, and has little time
   last_round_begun_ = false;
   exit_why_ = why;
   exit_code_ = exit_code;

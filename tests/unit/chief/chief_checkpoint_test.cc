@@ -101,6 +101,19 @@ TEST_F(ChiefRoleTest, TheJobIsDoneWhenACheckpointHoldsEveryLease) {
   EXPECT_EQ(cluster->role->state(), JobState::kSucceeded);
 }
 
+// A ps that workers keep busy may take longer for one round than there is time for both.
+TEST_F(ChiefRoleTest, TheLastRoundOfACancelledJobWaitsForNoOther) {
+  StartRunning();
+  cluster->ps[0].answers_snapshots = false;
+  cluster->Wait(10s);
+  cluster->ps[0].answers_snapshots = true;
+  cluster->Stop(15);
+  cluster->Wait(1s);
+  EXPECT_EQ(cluster->role->state(), JobState::kCancelled);
+  EXPECT_TRUE(cluster->disk->Has("checkpoints/1-2/MANIFEST"));
+  EXPECT_FALSE(cluster->disk->Has("checkpoints/1-1/MANIFEST"));
+}
+
 TEST_F(ChiefRoleTest, AnOlderDurableCheckpointDoesNotEndTheJob) {
   StartRunning();
   const std::vector<LeaseId> leases = cluster->Ask(cluster->worker[0], 6);
