@@ -3,8 +3,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <sstream>
+#include <utility>
 
 #include "tools/output_options.h"
 #include "tools/progress.h"
@@ -40,15 +42,47 @@ std::string OneLine(std::string json) {
   return json + "\n";
 }
 
+void Pause(const Options& options) { poll(nullptr, 0, static_cast<int>(1000 * options.interval)); }
+
+// A chief that has answered before may have died and be back in a moment.
+class Patience {
+ public:
+  void Answered() {
+    heard_ = true;
+    silent_ = false;
+  }
+  // Whether to ask again; says so once.
+  bool Lasts(const absl::Status& status, std::ostream& err) {
+    if (!heard_ || !absl::IsUnavailable(status)) return false;
+    const auto now = std::chrono::steady_clock::now();
+    if (!std::exchange(silent_, true)) {
+      until_ = now + std::chrono::seconds(30);
+      err << "downpour watch: no answer, and asks again for 30 s: " << std::string(status.message()) << std::endl;
+    }
+    return now < until_;
+  }
+
+ private:
+  bool heard_ = false;
+  bool silent_ = false;
+  std::chrono::steady_clock::time_point until_;
+};
+
 int Watch(const Options& options, Streams streams) {
   StatusAsker asker(options.source);
+  Patience patience;
   if (!options.json && ExamineTerminal(STDOUT_FILENO, options.color).redraws) streams.out << "\x1b[2J";
   while (true) {
     const absl::StatusOr<Answer> answer = asker.Ask();
     const TerminalTraits terminal = ExamineTerminal(STDOUT_FILENO, options.color);
+    if (!answer.ok() && patience.Lasts(answer.status(), streams.err)) {
+      Pause(options);
+      continue;
+    }
     if (!answer.ok()) {
       return Complain(streams, "watch", std::string(answer.status().message()), ExitCodeOf(answer.status()));
     }
+    patience.Answered();
     if (options.json) streams.out << OneLine(answer->json) << std::flush;
     if (answer->summary) {
       if (!options.json) streams.out << SummaryTable(*answer->summary, terminal.color);
@@ -62,7 +96,7 @@ int Watch(const Options& options, Streams streams) {
     }
     if (!streams.out) return kExitDone;  // whoever read has gone
     if (HasEnded(status)) return status.state == "SUCCEEDED" ? kExitDone : kExitFailed;
-    poll(nullptr, 0, static_cast<int>(1000 * options.interval));
+    Pause(options);
   }
 }
 
@@ -79,9 +113,10 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
 
 }  // namespace
 
-const Verb kWatchVerb = {"watch", "Show the status again and again, until the job ends",
-                         "  downpour watch --job-dir runs/first\n"
-                         "  downpour watch --chief h0:7000 --interval 5 | tee progress.log\n",
-                         "0 the job succeeded, 1 it did not, 69 the chief cannot be reached", SetUp};
+const Verb kWatchVerb = {
+    "watch", "Show the status again and again, until the job ends",
+    "  downpour watch --job-dir runs/first\n"
+    "  downpour watch --chief h0:7000 --interval 5 | tee progress.log\n",
+    "0 the job succeeded, 1 it did not, 69 the chief cannot be reached, or has not answered for 30 s", SetUp};
 
 }  // namespace downpour

@@ -79,6 +79,8 @@ class RunTest(ProcessTest):
         self.write_endless_job()
         run = self.start_run()
         status = self.wait_until(lambda s: complete(s) and s["checkpoint"].get("leasesCommitted", 0) > 0)
+        watch = Process(self, [TOOL, "watch", "--job-dir", self.job_dir, "--interval", 0.1])
+        self.assertTrue(any("epoch " in said for said in watch.out), watch.said)
         kill(status["chief"]["pid"])
         kill(task_of(status, "ps-0")["pid"])
         after = self.wait_until(lambda s: self.got_on(s, status, "chief") and self.got_on(s, status, "ps-0"))
@@ -89,6 +91,9 @@ class RunTest(ProcessTest):
         run.signal(signal.SIGINT)
         self.assertEqual(run.finish()[0], 130, run.said)
         self.check_cancelled()
+        code, out = watch.finish()  # it has waited for the chief that came back
+        self.assertEqual(code, 1, watch.said)
+        self.assertIn("CANCELLED", out)
 
     @staticmethod
     def got_on(status, before, name):
