@@ -23,7 +23,7 @@ TEST(StatusTableTest, TheDocumentedSample) {
             "Job:        mnist-mlp RUNNING, epoch 3.2 of 10 (32.4 %), loss 0.0912, 48,211 examples/s, 13 s elapsed, "
             "40 s left\n"
             "Evaluation: accuracy 96.90 %, loss 0.1000, after epoch 2\n"
-            "Pushes:     0 applied, 0 acknowledged, 0 duplicate, 0 refused, 0 skipped\n"
+            "Pushes:     0 applied, 0 acknowledged, 0 sent again, 0 put off, 0 duplicate, 0 skipped\n"
             "Staleness:  mean/p99/max 2.9/7/11\n"
             "\n"
             "TASK      STATE    HOST   PID  STEP  EXAMPLES/S  STALENESS  CPU    MEMORY   IN  OUT  HEARTBEAT  "
