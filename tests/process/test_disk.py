@@ -5,9 +5,9 @@ import re
 import signal
 import unittest
 
-from cluster import BUILD, Process, ProcessTest, complete, kill, task_of
+from cluster import TOOL, Process, ProcessTest, complete, kill, task_of
+from faults import Orders
 
-FAULTS = BUILD / "tests/process/libfaults.so"
 WRITTEN = ("open", "write", "sync", "rename")
 
 
@@ -24,19 +24,13 @@ def cut(file, draw):
 class DiskTest(ProcessTest):
     def setUp(self):
         super().setUp()
-        self.orders = self.folder / "faults"  # what goes wrong from now on; see faults.cc
+        self.orders = Orders(self.folder)
         self.write_endless_job(checkpoint={"every": "200ms"})
-
-    def order(self, *words):
-        """All at once, since it is read at any moment."""
-        fresh = self.folder / "faults.new"
-        fresh.write_text(" ".join(map(str, words)))
-        fresh.rename(self.orders)
 
     def start_cluster(self, *words):
         """`downpour run`, on a disk that obeys, once there is a checkpoint."""
-        words = [BUILD / "tools/downpour", "run", self.job_file, "--job-dir", self.job_dir, "--trace", *words]
-        self.run_ = Process(self, ["env", f"LD_PRELOAD={FAULTS}", f"DOWNPOUR_FAULTS={self.orders}", *words])
+        words = [TOOL, "run", self.job_file, "--job-dir", self.job_dir, "--trace", *words]
+        self.run_ = Process(self, self.orders.obeyed(words))
         self.run_.wait_for_line("chief at ")
         return self.wait_until(lambda s: complete(s) and s["checkpoint"].get("leasesCommitted", 0) > 0)
 
@@ -53,14 +47,14 @@ class DiskTest(ProcessTest):
         status = self.start_cluster()
         for error, words in (("ENOSPC", "No space left on device"), ("EIO", "Input/output error")):
             for call in WRITTEN:
-                self.order("fail", call, error, "/checkpoints/")
+                self.orders.give("fail", call, error, "/checkpoints/")
                 status = self.wait_until(lambda s: words in s["checkpoint"]["lastError"])
                 self.assertIn("/checkpoints", status["checkpoint"]["lastError"])
                 code, out, err = self.tool("checkpoint", "verify", "--job-dir", self.job_dir)
                 self.assertEqual(code, 0, out + err)
                 self.assertIn(status["checkpoint"]["round"], out)
                 status = self.gets_on(status)  # nobody waits for the disk
-                self.orders.unlink()
+                self.orders.recall()
                 before = status["checkpoint"]["leasesCommitted"]
                 self.wait_until(lambda s: s["checkpoint"]["leasesCommitted"] > before and not s["checkpoint"]["lastError"])
         summary = self.end()
@@ -69,10 +63,10 @@ class DiskTest(ProcessTest):
     def test_a_chief_whose_journal_cannot_be_written_waits_and_says_so(self):
         status = self.start_cluster()
         for call, error in (("write", "ENOSPC"), ("sync", "EIO")):
-            self.order("fail", call, error, "/journal")
+            self.orders.give("fail", call, error, "/journal")
             kill(task_of(status, "worker-0")["pid"])  # which it counts there
             self.wait_until(lambda s: any("journal" in wait["for"] + wait["why"] for wait in s["waits"]))
-            self.orders.unlink()
+            self.orders.recall()
             status = self.gets_on(self.wait_until(lambda s: not s["waits"]))
         self.assertEqual(self.end()["chiefRestarts"], 0)
 
@@ -83,12 +77,12 @@ class DiskTest(ProcessTest):
         for nth in range(1, 40, 4):
             if nth % 8 == 1:  # those of its successor's start; else its own, of journal and checkpoints
                 kill(status["chief"]["pid"], signal.SIGSTOP)
-                self.order("die", nth, disk)
+                self.orders.give("die", nth, disk)
                 kill(status["chief"]["pid"])
                 killed += 1
             else:
-                self.order("die", nth, disk)
-            self.wait_until(lambda s: complete(s) and not self.orders.exists())
+                self.orders.give("die", nth, disk)
+            self.wait_until(lambda s: complete(s) and not self.orders.given)
             killed += 1
             status = self.gets_on(status)
         self.end()

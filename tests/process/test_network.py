@@ -5,10 +5,10 @@ import signal
 import threading
 import unittest
 
-from cluster import BUILD, PROGRAMS, Process, ProcessTest, complete, free_port, task_of
+from cluster import PROGRAMS, Process, ProcessTest, complete, free_port, task_of
+from faults import routed
 from links import Link
 
-FAULTS = BUILD / "tests/process/libfaults.so"
 MEMBERS = ("ps-0", "ps-1", "worker-0", "worker-1")
 
 
@@ -24,11 +24,11 @@ class NetworkTest(ProcessTest):
         self.links = {(name, to): Link(self, port) for name in MEMBERS for to, port in listens.items() if name != to}
         for name in MEMBERS:
             role, index = name.split("-")
-            routes = ",".join(f"{port}={self.links[name, to].port}" for to, port in listens.items() if name != to)
+            routes = {port: self.links[name, to].port for to, port in listens.items() if name != to}
             flags = [f"--chief=127.0.0.1:{listens['chief']}", f"--index={index}", f"--trace_dir={self.job_dir}/trace"]
             if role == "ps":
                 flags.append(f"--listen=127.0.0.1:{listens[name]}")
-            Process(self, ["env", f"LD_PRELOAD={FAULTS}", f"DOWNPOUR_ROUTES={routes}", PROGRAMS[role], *flags])
+            Process(self, routed(routes, [PROGRAMS[role], *flags]))
         self.pids = {name: task_of(self.everybody_gets_on(), name)["pid"] for name in MEMBERS}
 
     def everybody_gets_on(self):

@@ -4,20 +4,20 @@ import json
 import signal
 import unittest
 
-from cluster import BUILD, PROGRAMS, Process, ProcessTest, alive, complete, free_port, kill, task_of
+from cluster import PROGRAMS, Process, ProcessTest, alive, complete, free_port, kill, task_of
+from faults import Orders
 
-FAULTS = BUILD / "tests/process/libfaults.so"
 DAY, HOUR = 86400, 3600
 
 
 class StopsTest(ProcessTest):
     def setUp(self):
         super().setUp()
-        self.orders = self.folder / "faults"
+        self.orders = Orders(self.folder)
         self.write_endless_job(checkpoint={"every": "200ms", "keep": 100})
 
     def start(self, role, *flags):
-        return Process(self, ["env", f"LD_PRELOAD={FAULTS}", f"DOWNPOUR_FAULTS={self.orders}", PROGRAMS[role], *flags])
+        return Process(self, self.orders.obeyed([PROGRAMS[role], *flags]))
 
     def start_member(self, role, index):
         return self.start(role, f"--chief={self.at}", f"--index={index}", f"--trace_dir={self.job_dir}/trace")
@@ -73,9 +73,7 @@ class StopsTest(ProcessTest):
     def test_a_calendar_that_jumps_is_nothing_to_anybody(self):
         self.start_cluster()
         for seconds in (DAY, -HOUR, 0):
-            fresh = self.folder / "faults.new"
-            fresh.write_text(f"clock {seconds}")
-            fresh.rename(self.orders)
+            self.orders.give("clock", seconds)
             self.chief.end()  # a chief looks at the calendar as it starts
             self.start_chief()
             self.nobody_was_lost(self.gets_on(self.wait_until(complete)))
