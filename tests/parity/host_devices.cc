@@ -4,6 +4,7 @@
 #include "tensor/host_backend.h"
 #include "tests/parity/deferred_backend.h"
 #include "tests/parity/devices.h"
+#include "tests/unit/tensor/cpu_targets.h"
 
 namespace downpour {
 namespace {
@@ -22,10 +23,8 @@ DeviceCase Deferred(const char* name, Precision precision, double factor_roundin
 }  // namespace
 
 std::vector<DeviceCase> DevicesUnderTest() {
-  std::vector<int64_t> targets = hwy::SupportedAndGeneratedTargets();
-  if (targets.back() != HWY_STATIC_TARGET) targets.push_back(HWY_STATIC_TARGET);
   std::vector<DeviceCase> devices;
-  for (int64_t target : targets) {
+  for (int64_t target : CpuTargets()) {
     devices.push_back({hwy::TargetName(target), [target] {
                          hwy::SetSupportedTargetsForTest(target);
                          return MakeHostBackend({});

@@ -6,8 +6,9 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <string>
 #include <vector>
+
+#include "tests/unit/tensor/cpu_targets.h"
 
 namespace downpour {
 namespace {
@@ -73,18 +74,8 @@ void Reference(const Update& update, const std::vector<float>& gradient, Arrays&
 }
 
 // Runs every case on every target this CPU has, and on the portable one.
-class ApplyKernelsTest : public testing::TestWithParam<int64_t> {
- protected:
-  void SetUp() override { hwy::SetSupportedTargetsForTest(GetParam()); }
-  void TearDown() override { hwy::SetSupportedTargetsForTest(0); }
-};
-std::vector<int64_t> Targets() {
-  std::vector<int64_t> targets = hwy::SupportedAndGeneratedTargets();
-  if (targets.back() != HWY_STATIC_TARGET) targets.push_back(HWY_STATIC_TARGET);
-  return targets;
-}
-INSTANTIATE_TEST_SUITE_P(Targets, ApplyKernelsTest, testing::ValuesIn(Targets()),
-                         [](const auto& param) { return std::string(hwy::TargetName(param.param)); });
+class ApplyKernelsTest : public CpuTargetTest {};
+INSTANTIATE_TEST_SUITE_P(Targets, ApplyKernelsTest, testing::ValuesIn(CpuTargets()), NameOfCpuTarget);
 
 const std::vector<Update>& Updates() {
   static const std::vector<Update> updates = {SgdUpdate{0.1f}, MomentumUpdate{0.02f, 0.9f},

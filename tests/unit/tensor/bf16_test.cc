@@ -1,14 +1,13 @@
 // Numbers rounded to bfloat16, on every CPU target.
 #include <gtest/gtest.h>
-#include <hwy/highway.h>
 
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <string>
 #include <vector>
 
 #include "tensor/apply_kernels.h"
+#include "tests/unit/tensor/cpu_targets.h"
 
 namespace downpour {
 namespace {
@@ -16,11 +15,8 @@ namespace {
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-class Bf16Test : public testing::TestWithParam<int64_t> {
+class Bf16Test : public CpuTargetTest {
  protected:
-  void SetUp() override { hwy::SetSupportedTargetsForTest(GetParam()); }
-  void TearDown() override { hwy::SetSupportedTargetsForTest(0); }
-
   static std::vector<Bf16> Rounded(const std::vector<float>& numbers) {
     std::vector<Bf16> rounded(numbers.size());
     RoundToBf16(numbers, rounded.data());
@@ -32,13 +28,7 @@ class Bf16Test : public testing::TestWithParam<int64_t> {
     return numbers;
   }
 };
-std::vector<int64_t> Targets() {
-  std::vector<int64_t> targets = hwy::SupportedAndGeneratedTargets();
-  if (targets.back() != HWY_STATIC_TARGET) targets.push_back(HWY_STATIC_TARGET);
-  return targets;
-}
-INSTANTIATE_TEST_SUITE_P(Targets, Bf16Test, testing::ValuesIn(Targets()),
-                         [](const auto& param) { return std::string(hwy::TargetName(param.param)); });
+INSTANTIATE_TEST_SUITE_P(Targets, Bf16Test, testing::ValuesIn(CpuTargets()), NameOfCpuTarget);
 
 std::vector<float> Numbers(size_t n, uint32_t seed) {
   std::vector<float> numbers(n);
