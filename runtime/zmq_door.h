@@ -13,6 +13,7 @@
 // Order: Reread makes a key that was taken out of the folder nobody's, from the next message on, and lets in one that was
 //   added. A folder that cannot be read changes nothing.
 // Limits: whoever sends a message without end is cut off (zmq_backlog.h) by the next LimitBacklog.
+//   A peer without keys that saw so first, and hung up in the midst of its greeting, is not counted.
 // Cost: of incarnations the newest kMaxBound are remembered. Reread reads four small files.
 // Errors: Watch: PERMISSION_DENIED where strangers would be let in. Judge: PERMISSION_DENIED, in one sentence for the log.
 // Threads: one.

@@ -35,9 +35,9 @@ class TempDir {
 };
 
 // Waits until the socket has something to read; whether it has.
-inline bool WaitReadable(ZmqChannel& channel) {
+inline bool WaitReadable(ZmqChannel& channel, long at_most_ms = kPatienceMs) {
   zmq::pollitem_t item{channel.socket().get(), 0, ZMQ_POLLIN, 0};
-  return zmq::poll(&item, 1, std::chrono::milliseconds(kPatienceMs)) == 1;
+  return zmq::poll(&item, 1, std::chrono::milliseconds(at_most_ms)) == 1;
 }
 inline bool WaitWritable(ZmqChannel& channel) {
   zmq::pollitem_t item{channel.socket().get(), 0, ZMQ_POLLOUT, 0};
