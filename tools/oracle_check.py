@@ -18,15 +18,13 @@ import shutil
 import struct
 import sys
 
+from lease_plan import Plan, Unreadable, read_manifest
+
 WORD = 1 << 64
 PERIOD = 1021
 HIGHEST = 3  # element of a gradient, as is its opposite
 EXACT = 1 << 24  # up to here float32 holds every integer
 MOST_PRINTED = 20
-
-
-class Unreadable(Exception):
-    pass
 
 
 def mix(z):
@@ -56,25 +54,13 @@ class Slice:
     begun: dict  # lease -> steps
 
 
-class Plan:
-    def __init__(self, job, examples):
-        training = job["training"]
-        self.lease_batches, self.push_every = training["leaseBatches"], training.get("pushEvery", 1)
-        self.batches = -(-examples // training["batchSize"])
-        self.leases_per_epoch = -(-self.batches // self.lease_batches)
-        self.leases = self.leases_per_epoch * training["epochs"]
-
-    def steps_of(self, lease):
-        first = lease % self.leases_per_epoch * self.lease_batches
-        return -(-min(self.lease_batches, self.batches - first) // self.push_every)
-
-    def steps_in(self, piece):
-        """(lease, step) of each push that a slice says it holds."""
-        for begin, end in piece.finished:
-            for lease in range(begin, end):
-                yield from ((lease, step) for step in range(1, self.steps_of(lease) + 1))
-        for lease, applied in piece.begun.items():
-            yield from ((lease, step) for step in range(1, applied + 1))
+def steps_in(plan, piece):
+    """(lease, step) of each push that a slice says it holds."""
+    for begin, end in piece.finished:
+        for lease in range(begin, end):
+            yield from ((lease, step) for step in range(1, plan.steps_of(lease) + 1))
+    for lease, applied in piece.begun.items():
+        yield from ((lease, step) for step in range(1, applied + 1))
 
 
 def variables_of(model):
@@ -90,13 +76,12 @@ def variables_of(model):
         width = units
 
 
-def read_manifest(folder):
-    manifest = json.loads((folder / "MANIFEST").read_text().splitlines()[0])
+def job_of(manifest):
     job = json.loads(manifest["job"])
     optimizer = job["training"]["optimizer"]
     if optimizer["name"] != "sgd" or optimizer["learningRate"] != 1:
         raise Unreadable("exact sums want training.optimizer={name: sgd, learningRate: 1}")
-    return manifest, job
+    return job
 
 
 def read_slice(data, number, variable):
@@ -132,7 +117,7 @@ def read_slices(folder, manifest, job):
 def expected(seed, plan, piece):
     """What the slice's elements must hold."""
     pushes = collections.Counter(
-        mix_all(seed, lease, step, piece.number) % PERIOD for lease, step in plan.steps_in(piece))
+        mix_all(seed, lease, step, piece.number) % PERIOD for lease, step in steps_in(plan, piece))
     if pushes.total() * HIGHEST >= EXACT:
         raise Unreadable(f"sums of {pushes.total()} pushes may leave what float32 holds exactly")
     period = [-sum(count * SEQUENCE[(place + i) % PERIOD] for place, count in pushes.items())
@@ -172,8 +157,9 @@ def programs(build, folder):
 
 
 def check(folder):
-    manifest, job = read_manifest(folder)
-    plan = Plan(job, manifest["trainExamples"])
+    manifest = read_manifest(folder / "MANIFEST")
+    job = job_of(manifest)
+    plan = Plan.of_manifest(manifest)
     slices = read_slices(folder, manifest, job)
     findings, found, wanted = compare(job["seed"], plan, slices)
     for finding in findings[:MOST_PRINTED]:

@@ -33,8 +33,8 @@ class OracleTest(ProcessTest):
         return (status["chief"] if name == "chief" else task_of(status, name)).get("pid")
 
     def check_exact(self, folder):
-        manifest, job = oracle_check.read_manifest(folder)
-        plan = oracle_check.Plan(job, manifest["trainExamples"])
+        manifest = oracle_check.read_manifest(folder / "MANIFEST")
+        job, plan = oracle_check.job_of(manifest), oracle_check.Plan.of_manifest(manifest)
         slices = oracle_check.read_slices(folder, manifest, job)
         findings, found, wanted = oracle_check.compare(job["seed"], plan, slices)
         self.assertEqual((findings, found), ([], wanted))

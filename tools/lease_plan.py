@@ -1,0 +1,54 @@
+"""How the batches of a job are cut into leases and steps (schema/PROTOCOL.md), for the programs that check its outcome.
+
+Shares no code with the programs that are checked.
+"""
+
+import dataclasses
+import json
+
+
+class Unreadable(Exception):
+    pass
+
+
+def read_manifest(path):
+    """What a checkpoint's manifest says; its second line is the first one's checksum."""
+    return json.loads(path.read_text().splitlines()[0])
+
+
+@dataclasses.dataclass
+class Plan:
+    examples: int
+    batch_size: int
+    lease_batches: int
+    epochs: int
+    slices: int
+    push_every: int = 1
+
+    def __post_init__(self):
+        if min(self.examples, self.batch_size, self.lease_batches, self.epochs, self.slices, self.push_every) < 1:
+            raise Unreadable("the plan has a zero in it")
+        self.batches = -(-self.examples // self.batch_size)
+        self.leases_per_epoch = -(-self.batches // self.lease_batches)
+        self.leases = self.leases_per_epoch * self.epochs
+
+    def epoch_of(self, lease):
+        return lease // self.leases_per_epoch
+
+    def first_batch(self, lease):
+        return lease % self.leases_per_epoch * self.lease_batches
+
+    def steps_of(self, lease):
+        return -(-min(self.lease_batches, self.batches - self.first_batch(lease)) // self.push_every)
+
+    def examples_of(self, lease, steps):
+        batches = min(steps * self.push_every, self.lease_batches)
+        return min(batches * self.batch_size, self.examples - self.first_batch(lease) * self.batch_size)
+
+    @staticmethod
+    def of_manifest(manifest):
+        training = json.loads(manifest["job"])["training"]
+        return Plan(
+            manifest["trainExamples"], training["batchSize"], training["leaseBatches"], training["epochs"],
+            len(manifest["records"]), training.get("pushEvery", 1),
+        )
