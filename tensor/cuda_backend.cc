@@ -16,13 +16,7 @@
 namespace downpour {
 namespace {
 
-constexpr size_t kCublasWorkspace = size_t{32} << 20;  // what NVIDIA recommends for Hopper
-constexpr int kOldestComputeMajor = 8;                 // see the architectures in tensor/meson.build
-
-struct CublasDeleter {
-  void operator()(cublasHandle_t handle) const { cublasDestroy(handle); }
-};
-using Cublas = std::unique_ptr<std::remove_pointer_t<cublasHandle_t>, CublasDeleter>;
+constexpr int kOldestComputeMajor = 8;  // see the architectures in tensor/meson.build
 
 class CudaBackend final : public Backend {
  public:
@@ -77,8 +71,7 @@ class CudaBackend final : public Backend {
   std::string name_, pci_address_;
   CudaStream compute_, upload_, download_;
   Cublas cublas_;
-  CudaMemory workspace_;  // of cuBLAS
-  CudaEvent computed_;    // what compute_ was given so far
+  CudaEvent computed_;  // what compute_ was given so far
   bool uploads_follow_compute_ = false;
   CudaStaging staging_;
   CudaRegions regions_;
@@ -131,14 +124,9 @@ absl::Status CudaBackend::Open() {
   computed_ = *std::move(computed);
   if (absl::Status status = staging_.Open(); !status.ok()) return status;
 
-  cublasHandle_t handle = nullptr;
-  CUDA_TRY(cublasCreate(&handle));
-  cublas_.reset(handle);
-  CUDA_TRY(cublasSetStream(cublas_.get(), compute_.get()));
-  auto workspace = MakeCudaMemory(kCublasWorkspace);
-  if (!workspace.ok()) return workspace.status();
-  workspace_ = *std::move(workspace);
-  CUDA_TRY(cublasSetWorkspace(cublas_.get(), workspace_.get(), kCublasWorkspace));  // after the stream: that resets it
+  auto cublas = MakeCublas(compute_);
+  if (!cublas.ok()) return cublas.status();
+  cublas_ = *std::move(cublas);
   int version = 0;
   CUDA_TRY(cublasGetVersion(cublas_.get(), &version));
   absl::StrAppend(&name_, ", cuBLAS ", version / 10000, ".", version / 100 % 100, ")");

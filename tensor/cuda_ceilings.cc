@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <memory>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -15,11 +13,6 @@ namespace downpour {
 namespace {
 
 constexpr int kWarmUps = 3;
-constexpr size_t kWorkspace = size_t{32} << 20;
-
-struct CublasDeleter {
-  void operator()(cublasHandle_t handle) const { cublasDestroy(handle); }
-};
 
 absl::StatusOr<double> MedianSeconds(cudaStream_t stream, int runs, const std::function<absl::Status()>& run) {
   auto begin = MakeCudaEvent(cudaEventDefault), end = MakeCudaEvent(cudaEventDefault);
@@ -71,24 +64,20 @@ absl::StatusOr<double> TimeCudaProduct(int device, Precision precision, const Pr
   auto a = RandomFactor(static_cast<size_t>(shape.m * shape.k), precision);
   auto b = RandomFactor(static_cast<size_t>(shape.k * shape.n), precision);
   auto c = MakeCudaMemory(static_cast<size_t>(shape.m * shape.n) * sizeof(float));
-  auto workspace = MakeCudaMemory(kWorkspace);
-  for (const absl::Status& status : {a.status(), b.status(), c.status(), workspace.status()}) {
+  auto cublas = MakeCublas(*stream);
+  for (const absl::Status& status : {a.status(), b.status(), c.status(), cublas.status()}) {
     if (!status.ok()) return status;
   }
-  cublasHandle_t handle = nullptr;
-  CUDA_TRY(cublasCreate(&handle));
-  const std::unique_ptr<std::remove_pointer_t<cublasHandle_t>, CublasDeleter> owner(handle);
-  CUDA_TRY(cublasSetStream(handle, stream->get()));
-  CUDA_TRY(cublasSetWorkspace(handle, workspace->get(), kWorkspace));
   const cudaDataType type = precision == Precision::kBf16 ? CUDA_R_16BF : CUDA_R_32F;
   const cublasComputeType_t sums = precision == Precision::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   const bool plain_a = shape.op_a == Transpose::kPlain, plain_b = shape.op_b == Transpose::kPlain;
   const float alpha = 1, beta = 0;
   return MedianSeconds(stream->get(), runs, [&]() -> absl::Status {
     // Columns first, as in the backend: c' = op(b)' op(a)'.
-    CUDA_TRY(cublasGemmEx_64(handle, plain_b ? CUBLAS_OP_N : CUBLAS_OP_T, plain_a ? CUBLAS_OP_N : CUBLAS_OP_T, shape.n,
-                             shape.m, shape.k, &alpha, b->get(), type, plain_b ? shape.n : shape.k, a->get(), type,
-                             plain_a ? shape.k : shape.m, &beta, c->get(), type, shape.n, sums, CUBLAS_GEMM_DEFAULT));
+    CUDA_TRY(cublasGemmEx_64(cublas->get(), plain_b ? CUBLAS_OP_N : CUBLAS_OP_T, plain_a ? CUBLAS_OP_N : CUBLAS_OP_T,
+                             shape.n, shape.m, shape.k, &alpha, b->get(), type, plain_b ? shape.n : shape.k, a->get(),
+                             type, plain_a ? shape.k : shape.m, &beta, c->get(), type, shape.n, sums,
+                             CUBLAS_GEMM_DEFAULT));
     return absl::OkStatus();
   });
 }

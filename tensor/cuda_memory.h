@@ -1,9 +1,10 @@
-// Streams, events and memory of one GPU, as owners; and what the backend knows of each piece of device memory.
+// Streams, events, memory and cuBLAS of one GPU, as owners; and what the backend knows of each piece of device memory.
 //
 // Errors: from Create and Record; destructors ignore them, since a lost GPU answers nothing but errors.
 // Threads: those of the CUDA runtime; the device must be the calling thread's current one.
 #pragma once
 
+#include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
@@ -11,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <type_traits>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -22,6 +24,7 @@ struct CudaDeleter {
   void operator()(cudaStream_t stream) const { cudaStreamDestroy(stream); }
   void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
   void operator()(void* memory) const { cudaFree(memory); }
+  void operator()(cublasHandle_t handle) const { cublasDestroy(handle); }
 };
 using CudaStream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, CudaDeleter>;
 using CudaEvent = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, CudaDeleter>;
@@ -54,6 +57,25 @@ inline absl::StatusOr<std::shared_ptr<void>> MakePinnedMemory(size_t bytes) {
     cudaSetDevice(device);
     cudaFreeHost(pinned);
   });
+}
+
+// cuBLAS on a stream, with a workspace of the size that NVIDIA recommends for Hopper.
+struct Cublas {
+  cublasHandle_t get() const { return handle.get(); }
+  CudaMemory workspace;
+  std::unique_ptr<std::remove_pointer_t<cublasHandle_t>, CudaDeleter> handle;  // after its workspace: it goes first
+};
+inline absl::StatusOr<Cublas> MakeCublas(const CudaStream& stream) {
+  constexpr size_t kWorkspace = size_t{32} << 20;
+  auto workspace = MakeCudaMemory(kWorkspace);
+  if (!workspace.ok()) return workspace.status();
+  Cublas cublas{*std::move(workspace), nullptr};
+  cublasHandle_t handle = nullptr;
+  CUDA_TRY(cublasCreate(&handle));
+  cublas.handle.reset(handle);
+  CUDA_TRY(cublasSetStream(handle, stream.get()));
+  CUDA_TRY(cublasSetWorkspace(handle, cublas.workspace.get(), kWorkspace));  // after the stream: that resets it
+  return cublas;
 }
 
 // One allocation on the device.
