@@ -35,11 +35,12 @@ bool FillFile(const ShardWritten& written) {
 
 }  // namespace
 
-void CheckpointRounds::Start(Round round, Head head) {
+void CheckpointRounds::Start(Round round, Head head, bool urgent) {
   active_ = true;
   committing_ = false;
   round_ = round;
   head_ = std::move(head);
+  urgent_ = urgent;
   placement_number_ = parts_.assignment.placement_number();
   shards_.clear();
   for (const Assignment::Server& server : parts_.assignment.servers()) {
@@ -105,7 +106,7 @@ void CheckpointRounds::AskForShard(Shard& shard) {
   shard.next_ask = parts_.turn.now + timing_.control_retry;
   const Task* task = parts_.members.Find(shard.server);
   if (task == nullptr || shard.checking || !shard.records.empty()) return;
-  WriteShard request{.to = shard.server, .round = round_, .file = FileOf(shard), .slices = {}};
+  WriteShard request{.to = shard.server, .round = round_, .file = FileOf(shard), .slices = {}, .urgent = urgent_};
   for (const SliceId slice : shard.slices) {
     request.slices.push_back({slice, parts_.assignment.epochs()[ToNumber(slice)]});
   }
@@ -130,7 +131,7 @@ void CheckpointRounds::AskForRecords(Shard& shard, bool again) {
   }
   shard.next_ask = parts_.turn.now + shard.patience;
   if (slices.empty()) return;
-  SnapshotRequest request{.to = shard.server, .round = round_, .slices = {}};
+  SnapshotRequest request{.to = shard.server, .round = round_, .slices = {}, .urgent = urgent_};
   for (const SliceId slice : slices) {
     request.slices.push_back({slice, parts_.assignment.epochs()[ToNumber(slice)]});
   }

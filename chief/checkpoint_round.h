@@ -1,6 +1,6 @@
 // Checkpoint rounds: every slice's record brought into files, and a manifest that makes them a checkpoint.
 //
-//   rounds.Start({1, 4}, head, ledger.committed());
+//   rounds.Start({1, 4}, head, /*urgent=*/false);
 //   ...Tick, Receive(record) until !rounds.active()...
 //
 // Order: records are appended to one file per ps, one append at a time; files synced, the folder synced, the manifest
@@ -55,7 +55,8 @@ class CheckpointRounds {
     DataShape data;
     IntervalSet committed;
   };
-  void Start(Round round, Head head);
+  // Of an `urgent` round the ps make their records as fast as they can, whatever it costs workers.
+  void Start(Round round, Head head, bool urgent);
   void Tick();
   // The server has a new bulk link: with the next Tick it is asked again for what it owes.
   void AskAgain(Incarnation server);
@@ -132,6 +133,7 @@ class CheckpointRounds {
   bool committing_ = false;  // all records are in their files; the manifest is being written
   Round round_;
   Head head_;
+  bool urgent_ = false;
   uint64_t placement_number_ = 0;  // of the assignment, when the round began
   std::vector<Shard> shards_;
   std::string last_error_;

@@ -229,9 +229,11 @@ void Lifecycle::Checkpoint() {
   next_round_ = chief_.turn.now + (is_last ? chief_.options.timing.dead_after : chief_.job.checkpoint.every);
 }
 
+// The round that ends the job is urgent: workers have nothing more to do then, or will be told to leave in a moment.
 void Lifecycle::StartRound() {
+  const bool ends_job = chief_.state == JobState::kCancelling || chief_.ledger.AllCommitted();
   chief_.rounds.Start({chief_.term, ++rounds_begun_},
-                      {CanonicalJob(chief_.job), chief_.data.shape(), chief_.ledger.committed()});
+                      {CanonicalJob(chief_.job), chief_.data.shape(), chief_.ledger.committed()}, ends_job);
 }
 
 // ---- Losses ---------------------------------------------------------------------------------------------------------

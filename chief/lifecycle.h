@@ -24,7 +24,8 @@ namespace downpour {
 class Lifecycle {
  public:
   static constexpr Duration kGoodbye = 3s;
-  // From the order to stop to the job's end: what a spot machine's notice of 30 s leaves, less the goodbyes.
+  // From the order to stop to the job's end, for one urgent round: what a spot machine's notice of 30 s leaves, less
+  // the goodbyes.
   static constexpr Duration kLastRound = 20s;
 
   Lifecycle(ChiefParts& chief, Work& work) : chief_(chief), work_(work) {}

@@ -31,6 +31,7 @@ void SnapshotQueue::Add(const SnapshotRequest& request) {
   if (request.round < round_) return;
   if (request.round > round_) waiting_.clear();
   round_ = request.round;
+  urgent_ = request.urgent;
   for (const SnapshotRequest::Item& item : request.slices) {
     const bool waits = std::any_of(waiting_.begin(), waiting_.end(),
                                    [&](const SnapshotRequest::Item& other) { return other.slice == item.slice; });
@@ -39,7 +40,7 @@ void SnapshotQueue::Add(const SnapshotRequest& request) {
 }
 
 void SnapshotQueue::Answer(RecordPace& pace, const Shard& shard, Incarnation from, PeerId chief, Effects& effects) {
-  while (!waiting_.empty() && pace.Allows()) {
+  while (!waiting_.empty() && (urgent_ || pace.Allows())) {
     const SnapshotRequest::Item item = waiting_.front();
     waiting_.pop_front();
     const ServedSlice* slice = FindInEpoch(shard, item);
@@ -48,7 +49,7 @@ void SnapshotQueue::Answer(RecordPace& pace, const Shard& shard, Incarnation fro
     std::vector<Payload> blocks = EncodeRecord(StateOf(item.slice, *slice));
     size_t bytes = 0;
     for (const Payload& block : blocks) bytes += block.size();
-    pace.Made(bytes);
+    if (!urgent_) pace.Made(bytes);
     effects.Add(SnapshotTrace(from, round_, item, *slice));
     effects.SendTo(chief, SliceRecord{.from = from,
                                       .round = round_,
@@ -93,7 +94,7 @@ void ShardWriter::Continue(RecordPace& pace, const Shard& shard, Effects& effect
   if (written_.slices.size() == request_.slices.size()) {
     stage_ = Stage::kSync;
     Submit(StorageOp::Kind::kSync, ShardPath(request_.round, request_.file), {}, effects);
-  } else if (pace.Allows()) {
+  } else if (request_.urgent || pace.Allows()) {
     AppendNext(pace, shard, effects);
   }
 }
@@ -117,7 +118,7 @@ void ShardWriter::AppendNext(RecordPace& pace, const Shard& shard, Effects& effe
     entry.bytes += block.size();
     entry.crc32c = Crc32c(block.bytes(), entry.crc32c);
   }
-  pace.Made(entry.bytes);
+  if (!request_.urgent) pace.Made(entry.bytes);
   written_.bytes += entry.bytes;
   written_.slices.push_back(std::move(entry));
   effects.Add(SnapshotTrace(request_.to, request_.round, item, *slice));

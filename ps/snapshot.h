@@ -2,7 +2,7 @@
 //
 // A snapshot is one slice's pair at one apply point and costs references, not copies; slices of one round need not be
 // taken at the same instant. Records are made one after the other, so that few of them keep old values alive, and as the
-// pace allows.
+// pace allows; those of an urgent round at once, and they are not to be paid for.
 // Order: only the newest round counts; an older one was abandoned by the chief.
 // Tests: tests/unit/ps/snapshot_test.cc.
 #pragma once
@@ -30,6 +30,7 @@ class SnapshotQueue {
 
  private:
   Round round_;
+  bool urgent_ = false;  // that round
   std::deque<SnapshotRequest::Item> waiting_;
 };
 

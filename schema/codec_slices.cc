@@ -91,13 +91,14 @@ PullReply Read(const wire::PullReply& t, Reader& in) {
 
 flatbuffers::Offset<wire::SnapshotRequest> Write(const SnapshotRequest& m, Writer& out) {
   const auto slices = out.Structs(m.slices, [](const auto& i) { return SliceToWire(i); });
-  return wire::CreateSnapshotRequest(out.fbb, ToNumber(m.to), Address(ToWire(m.round)), slices);
+  return wire::CreateSnapshotRequest(out.fbb, ToNumber(m.to), Address(ToWire(m.round)), slices, m.urgent);
 }
 
 SnapshotRequest Read(const wire::SnapshotRequest& t, Reader& in) {
   return {.to = Incarnation{t.to()},
           .round = FromWire(t.round()),
-          .slices = in.Map(t.slices(), "slices", SliceFromWire<SnapshotRequest::Item>)};
+          .slices = in.Map(t.slices(), "slices", SliceFromWire<SnapshotRequest::Item>),
+          .urgent = t.urgent()};
 }
 
 flatbuffers::Offset<wire::SliceRecord> Write(const SliceRecord& m, Writer& out) {
@@ -117,14 +118,15 @@ SliceRecord Read(const wire::SliceRecord& t, Reader& in) {
 
 flatbuffers::Offset<wire::WriteShard> Write(const WriteShard& m, Writer& out) {
   const auto slices = out.Structs(m.slices, [](const auto& i) { return SliceToWire(i); });
-  return wire::CreateWriteShard(out.fbb, ToNumber(m.to), Address(ToWire(m.round)), out.Text(m.file), slices);
+  return wire::CreateWriteShard(out.fbb, ToNumber(m.to), Address(ToWire(m.round)), out.Text(m.file), slices, m.urgent);
 }
 
 WriteShard Read(const wire::WriteShard& t, Reader& in) {
   WriteShard m{.to = Incarnation{t.to()},
                .round = FromWire(t.round()),
                .file = in.Text(t.file(), "file"),
-               .slices = in.Map(t.slices(), "slices", SliceFromWire<SnapshotRequest::Item>)};
+               .slices = in.Map(t.slices(), "slices", SliceFromWire<SnapshotRequest::Item>),
+               .urgent = t.urgent()};
   if (!IsPlainName(m.file)) in.Fail("file", "is no plain name");
   return m;
 }

@@ -85,7 +85,7 @@ struct GpuStats {
 };
 
 struct TaskStats {
-  uint64_t steps = 0;  // worker: batches computed; ps: pushes applied, per slice
+  uint64_t steps = 0;  // worker: computed, of one batch or several each; ps: pushes applied, per slice
   uint64_t examples = 0;
   uint64_t pushes_acknowledged = 0;  // per slice; worker
   uint64_t pushes_applied = 0;       // per slice; ps, as are the next three
@@ -343,6 +343,7 @@ struct SnapshotRequest {
     SliceEpoch epoch;
   };
   std::vector<Item> slices;
+  bool urgent = false;  // workers are not spared: the job ends with this round
 };
 struct SliceRecord {
   Incarnation from = Incarnation::kNone;
@@ -359,6 +360,7 @@ struct WriteShard {
   Round round;
   std::string file;  // plain name inside the round's folder
   std::vector<SnapshotRequest::Item> slices;
+  bool urgent = false;  // as above
 };
 struct ShardWritten {
   Incarnation from = Incarnation::kNone;

@@ -113,7 +113,7 @@ struct Fields {
     return text;
   }
   std::string operator()(const SnapshotRequest& m) const {
-    std::string text = absl::StrCat(" round=", ToString(m.round));
+    std::string text = absl::StrCat(" round=", ToString(m.round), m.urgent ? " urgent" : "");
     for (const auto& item : m.slices) absl::StrAppend(&text, " ", ToNumber(item.slice), "@", ToString(item.epoch));
     return text;
   }
@@ -121,7 +121,9 @@ struct Fields {
     return absl::StrCat(" round=", ToString(m.round), " slice=", ToNumber(m.slice), "@", ToString(m.epoch),
                         Of(m.finished));
   }
-  std::string operator()(const WriteShard& m) const { return absl::StrCat(" round=", ToString(m.round), " ", m.file); }
+  std::string operator()(const WriteShard& m) const {
+    return absl::StrCat(" round=", ToString(m.round), m.urgent ? " urgent " : " ", m.file);
+  }
   std::string operator()(const ShardWritten& m) const {
     return absl::StrCat(" round=", ToString(m.round), " bytes=", m.bytes, " ", m.error);
   }

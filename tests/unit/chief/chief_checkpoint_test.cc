@@ -101,13 +101,32 @@ TEST_F(ChiefRoleTest, TheJobIsDoneWhenACheckpointHoldsEveryLease) {
   EXPECT_EQ(cluster->role->state(), JobState::kSucceeded);
 }
 
+// What the newest request for records says.
+bool AsksUrgently(ChiefHarness& cluster) {
+  const std::vector<SnapshotRequest> requests = cluster.Sent<SnapshotRequest>(cluster.ps[0].bulk);
+  return !requests.empty() && requests.back().urgent;
+}
+
+TEST_F(ChiefRoleTest, TheRoundThatEndsAJobIsUrgentAndNoOther) {
+  StartRunning();
+  cluster->Wait(11s);
+  ASSERT_TRUE(cluster->disk->Has("checkpoints/1-1/MANIFEST"));
+  EXPECT_FALSE(AsksUrgently(*cluster));
+  TrainAndEvaluate();
+  cluster->Wait(1s);
+  EXPECT_TRUE(AsksUrgently(*cluster));
+}
+
 // A ps that workers keep busy may take longer for one round than there is time for both.
 TEST_F(ChiefRoleTest, TheLastRoundOfACancelledJobWaitsForNoOther) {
   StartRunning();
   cluster->ps[0].answers_snapshots = false;
   cluster->Wait(10s);
+  ASSERT_FALSE(AsksUrgently(*cluster));
+  cluster->Forget();
   cluster->ps[0].answers_snapshots = true;
   cluster->Stop(15);
+  EXPECT_TRUE(AsksUrgently(*cluster));
   cluster->Wait(1s);
   EXPECT_EQ(cluster->role->state(), JobState::kCancelled);
   EXPECT_TRUE(cluster->disk->Has("checkpoints/1-2/MANIFEST"));

@@ -45,7 +45,7 @@ class CheckpointRoundsTest : public PartsFixture {
         CheckpointRounds::Parts{turn, storage, members, assignment, store, failures}, spec, Timing{});
   }
   void Start(Round round) {
-    rounds->Start(round, {"{}", {12, 10, 7}, committed});
+    rounds->Start(round, {"{}", {12, 10, 7}, committed}, /*urgent=*/false);
     effects = Settle();
   }
   const Assignment::Server& Server(size_t i) const { return assignment.servers()[i]; }

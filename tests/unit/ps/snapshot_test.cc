@@ -104,6 +104,18 @@ TEST_F(SnapshotTest, WhileWorkersComeTheNextRecordWaitsUntilTheLastOneIsPaidFor)
   EXPECT_EQ(Answers(queue).size(), 2u);
 }
 
+TEST_F(SnapshotTest, AnUrgentRoundWaitsForNobodyAndIsNotPaidFor) {
+  SnapshotQueue queue;
+  MakeBusy();
+  SnapshotRequest urgent = Request({{kKernel, kEpoch}}, {1, 2});
+  urgent.urgent = true;
+  queue.Add(urgent);
+  queue.Add(Request({{kBias, kEpoch}}));  // late, of the round that was given up for it
+  EXPECT_EQ(Answers(queue).size(), 1u);
+  pace_.Served((RecordPace::kServedPerByte << 20) - RecordPace::kServedPerByte * (RecordPace::kPaidByTick - 1));
+  EXPECT_TRUE(pace_.Allows());
+}
+
 // Drives a ShardWriter with a disk that answers as told.
 class ShardWriterTest : public SnapshotTest {
  protected:
@@ -167,6 +179,16 @@ TEST_F(ShardWriterTest, WhileWorkersComeTheNextRecordWaitsUntilTheLastOneIsPaidF
   writer_.Continue(pace_, shard_, effects_);
   Collect();
   EXPECT_EQ(ops_.size(), 2u);
+}
+
+TEST_F(ShardWriterTest, AnUrgentRoundWaitsForNobodyAndIsNotPaidFor) {
+  MakeBusy();
+  writer_.Begin(WriteShard{kMe, kRound, "ps-0.shard", {{kKernel, kEpoch}}, true}, kChief, effects_);
+  Collect();
+  for (int i = 0; i < 3; ++i) Finish();
+  EXPECT_EQ(reports_.size(), 1u);
+  pace_.Served((RecordPace::kServedPerByte << 20) - RecordPace::kServedPerByte * (RecordPace::kPaidByTick - 1));
+  EXPECT_TRUE(pace_.Allows());
 }
 
 TEST_F(ShardWriterTest, AFileIsNeverWrittenTwice) {
