@@ -4,12 +4,12 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <chrono>
 #include <tuple>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "runtime/posix_process.h"
 #include "schema/codec.h"
 #include "schema/text.h"
@@ -165,6 +165,7 @@ void ZmqDriver::ServeClock() {
     if (next_tick_ < now)
       next_tick_ = now + options_.tick;  // who was stopped for a minute gets one tick, not thousands
     if (door_) door_->LimitBacklog();
+    TendLinks(now);
     Step(Tick{});
   }
 }
@@ -189,22 +190,35 @@ void ZmqDriver::SampleAndReport() {
     lost_ += link.TakeLost();
   }
   if (lost_ > 0) LOG(WARNING) << std::exchange(lost_, 0) << " messages were lost: their peers do not read";
-  LookWhoRefusesUs();
   Step(std::move(sample));
 }
 
-void ZmqDriver::LookWhoRefusesUs() {
-  for (auto& [id, monitor] : link_monitors_) {
-    for (ZmqMonitor::Event event; (event = monitor.Next()) != ZmqMonitor::Event::kNone;) {
-      const bool key = event == ZmqMonitor::Event::kKeyRefused;
-      if (!key && event != ZmqMonitor::Event::kNoCommonSpeech) continue;
-      if (!std::has_single_bit(++refusals_of_us_)) continue;
-      LOG(WARNING) << links_.at(id).channel().socket().endpoint()
-                   << (key      ? " does not know our key: are these the keys of its cluster?"
-                       : keys() ? " has no keys, or those of another cluster"
-                                : " speaks to nobody without keys: give --keys=DIR");
-    }
+void ZmqDriver::TendLinks(Time now) {
+  for (auto& [id, link] : links_) {
+    const std::optional<ZmqLink::Refusal> refusal = link.Tend(now, keys());
+    if (!refusal) continue;
+    RereadKeys();
+    const std::string text = absl::StrCat(link.channel().socket().endpoint(), WhyRefused(refusal->how),
+                                          "; the next try is in ", refusal->pause / 1s, " s");
+    if (std::exchange(refusal_told_, text) != text) LOG(WARNING) << text;
   }
+}
+
+void ZmqDriver::RereadKeys() {
+  if (!keys_ || options_.keys_folder.empty()) return;
+  absl::StatusOr<KeyRing> now = LoadKeys(options_.keys_folder, keys_->self);
+  if (now.ok() && now->cluster == keys_->cluster) keys_ = *std::move(now);
+}
+
+std::string ZmqDriver::WhyRefused(ZmqMonitor::Event how) const {
+  const std::string ours = options_.keys_folder.empty() ? "our keys" : "our keys in " + options_.keys_folder;
+  const std::string remedy = "give --keys=DIR, the folder of its cluster's keys";
+  if (how == ZmqMonitor::Event::kKeyRefused) return " does not know our key: are " + ours + " those of its cluster?";
+  // Which side sees first that they have no common speech is chance; the other one sees it hang up.
+  const std::string hung_up = how == ZmqMonitor::Event::kHungUp ? " hangs up: it has just ended, or" : "";
+  if (keys() == nullptr) return hung_up + " speaks to nobody without keys: " + remedy;
+  if (hung_up.empty()) return " speaks without keys: it was started without --keys=DIR, or is none of ours";
+  return hung_up + " has no keys, or " + ours + " are of another cluster: " + remedy;
 }
 
 // Whether nothing can be done before a descriptor becomes readable.
@@ -232,8 +246,7 @@ void ZmqDriver::Wait() {
 
 void ZmqDriver::Close() {
   if (world_.service != nullptr) world_.service->Stopping();
-  link_monitors_.clear();  // monitors end before what they watch
-  for (auto& [id, link] : links_) link.channel().socket().Close(kLastWords);
+  for (auto& [id, link] : links_) link.Close(kLastWords);
   links_.clear();
   door_.reset();
   if (listener_) listener_->socket().Close(kLastWords);
@@ -248,9 +261,7 @@ void ZmqDriver::Do(Dial& dial) {
     LOG(WARNING) << OneLine(std::string(link.status().message()), kMaxLogBytes);
     return;
   }
-  link_monitors_.emplace(dial.peer, std::move(link->monitor));
-  links_.emplace(std::piecewise_construct, std::tuple(dial.peer),
-                 std::forward_as_tuple(std::move(link->socket), dial.to));
+  links_.emplace(std::piecewise_construct, std::tuple(dial.peer), std::forward_as_tuple(*std::move(link), dial.to));
 }
 
 void ZmqDriver::Do(HangUp& hang_up) {
@@ -260,8 +271,7 @@ void ZmqDriver::Do(HangUp& hang_up) {
   ZmqChannel& channel = link->second.channel();
   closed_bytes_in_ += channel.bytes_in();
   closed_bytes_out_ += channel.bytes_out();
-  link_monitors_.erase(hang_up.peer);
-  channel.socket().Close(kLastWords);
+  link->second.Close(kLastWords);
   links_.erase(link);
 }
 

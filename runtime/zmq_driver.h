@@ -10,7 +10,9 @@
 //   tick. It waits only when every connection is drained.
 // Keys: with them a listener on TCP has a ZmqDoor, which has proved in Open that a stranger is refused. What a peer says
 //   that its key may not say (schema/peer_role.h, zmq_door.h) is Malformed; one whose key was taken out of the folder is
-//   cut off when it speaks next. Refused handshakes are counted in the ResourceSample.
+//   cut off when it speaks next. Refused handshakes are counted in the ResourceSample; where this process is refused
+//   itself, its log says so with the remedy, and it tries again ever more seldom (zmq_link.h), with what its folder says by
+//   then.
 // Errors: what a peer sends is Received or Malformed or nothing. A message to a peer that is not there or has stopped
 //   reading is lost; the latter is logged, once a second. An Exit has a second to get out what was sent before it;
 //   a dialler that is cut off drops what it has not read yet, so a listener's very last words may be lost.
@@ -40,7 +42,6 @@
 #include "runtime/zmq_door.h"
 #include "runtime/zmq_frames.h"
 #include "runtime/zmq_link.h"
-#include "runtime/zmq_monitor.h"
 #include "runtime/zmq_peers.h"
 #include "runtime/zmq_sockets.h"
 
@@ -79,10 +80,10 @@ class ZmqDriver {
 
  private:
   ZmqDriver(const DriverOptions& options, const DriverWorld& world, ZmqContext context)
-      : options_(options), world_(world), context_(std::move(context)), peers_(kMaxPeers) {}
+      : options_(options), world_(world), keys_(options.keys), context_(std::move(context)), peers_(kMaxPeers) {}
 
   absl::Status StartListening();
-  const KeyRing* keys() const { return options_.keys ? &*options_.keys : nullptr; }
+  const KeyRing* keys() const { return keys_ ? &*keys_ : nullptr; }
 
   void Step(Input input);
   void ServeMail();
@@ -94,7 +95,9 @@ class ZmqDriver {
   void Deliver(PeerId from, ZmqChannel::Receipt receipt, const Check& check);
   void ServeClock();
   void SampleAndReport();
-  void LookWhoRefusesUs();
+  void TendLinks(Time now);
+  void RereadKeys();
+  std::string WhyRefused(ZmqMonitor::Event how) const;  // completes "h0:7000"
   bool Drained();
   void Wait();
   void Close();
@@ -110,15 +113,15 @@ class ZmqDriver {
 
   const DriverOptions options_;
   const DriverWorld world_;
-  ZmqContext context_;  // before the sockets: it waits for their end
+  std::optional<KeyRing> keys_;  // to dial with, as the folder last had them
+  std::string refusal_told_;     // the last one that was logged; a task may dial its chief twice
+  ZmqContext context_;           // before the sockets: it waits for their end
   std::optional<ZmqChannel> listener_;
   PeerTable peers_;
   std::map<PeerId, ZmqLink> links_;
-  std::map<PeerId, ZmqMonitor> link_monitors_;
   std::unique_ptr<ZmqDoor> door_;    // of a listener with keys
   bool door_quiet_ = true;           // nobody waits there
   PeerId speaking_ = PeerId::kNone;  // at the listener, while its message is delivered
-  uint64_t refusals_of_us_ = 0;
 
   Role* role_ = nullptr;
   std::optional<int> exit_code_;

@@ -1,5 +1,6 @@
 #include "runtime/zmq_link.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace downpour {
@@ -22,6 +23,31 @@ void ZmqLink::Flush(Time now) {
     if (channel_.Send("", queue_.front().frames) == ZmqChannel::Sending::kBusy) return;
     PopOldest();
   }
+}
+
+std::optional<ZmqLink::Refusal> ZmqLink::Tend(Time now, const KeyRing* keys) {
+  std::optional<Refusal> refusal;
+  for (ZmqMonitor::Event event; (event = monitor_->Next()) != ZmqMonitor::Event::kNone;) {
+    if (silent_until_) continue;  // of an attempt that was under way
+    if (event == ZmqMonitor::Event::kShookHands) next_pause_ = kFirstPause;
+    const bool refused = event == ZmqMonitor::Event::kKeyRefused || event == ZmqMonitor::Event::kNoCommonSpeech ||
+                         event == ZmqMonitor::Event::kHungUp;
+    if (!refused) continue;
+    channel_.socket().StopDialling();
+    refusal = Refusal{event, next_pause_};
+    silent_until_ = now + next_pause_;
+    next_pause_ = std::min(2 * next_pause_, kLongestPause);
+  }
+  if (silent_until_ && now >= *silent_until_) {
+    silent_until_.reset();
+    channel_.socket().DialAgain(keys, to_);
+  }
+  return refusal;
+}
+
+void ZmqLink::Close(Duration linger) {
+  monitor_.reset();
+  channel_.socket().Close(linger);
 }
 
 void ZmqLink::PopOldest() {

@@ -4,19 +4,24 @@
 // the first retry, which on the data plane is seconds later. What waits too long is lost, as any message may be: its
 // sender has repeated it by then, and a peer that comes back after an outage is not met by a backlog.
 //
+// A listener that refuses the handshake is left alone for a while: as long as the keys are as they are, it would refuse
+// again. Others are dialled again by ZeroMQ.
+//
 // Order: messages leave in the order in which they were sent.
-// Cost: at most kWaitingMessages and kWaitingBytes wait; the oldest are lost first.
+// Cost: at most kWaitingMessages and kWaitingBytes wait; the oldest are lost first. Tend is a look at an empty queue.
 // Tests: tests/unit/runtime/zmq_link_test.cc.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "runtime/world_time.h"
 #include "runtime/zmq_frames.h"
+#include "runtime/zmq_monitor.h"
 
 namespace downpour {
 
@@ -25,8 +30,14 @@ class ZmqLink {
   static constexpr size_t kWaitingMessages = 64;
   static constexpr size_t kWaitingBytes = size_t{16} << 20;
   static constexpr Duration kPatience = 1s;
+  // From one refused handshake to the next attempt: doubled each time, so that who mends the keys need not wait long.
+  static constexpr Duration kFirstPause = 1s;
+  static constexpr Duration kLongestPause = 16s;
 
-  ZmqLink(ZmqSocket socket, PeerRole to) : to_(to), channel_(std::move(socket), ZmqChannel::Side::kDialler) {}
+  ZmqLink(WatchedSocket dialler, PeerRole to)
+      : to_(to),
+        channel_(std::move(dialler.socket), ZmqChannel::Side::kDialler),
+        monitor_(std::move(dialler.monitor)) {}
 
   PeerRole to() const { return to_; }  // who is at the other end
 
@@ -34,6 +45,17 @@ class ZmqLink {
   // Sends what waits, as far as it goes, and drops what has waited too long.
   void Flush(Time now);
   bool waiting() const { return !queue_.empty(); }
+
+  struct Refusal {
+    ZmqMonitor::Event how{};  // kKeyRefused, kNoCommonSpeech or kHungUp
+    Duration pause{};         // from now on
+  };
+  // Looks what has become of handshakes, and dials again, with these keys, when the pause is over. The refusal that began
+  // a pause.
+  std::optional<Refusal> Tend(Time now, const KeyRing* keys);
+  // As ZmqSocket's.
+  void Close(Duration linger);
+
   // Messages that gave way to newer ones, since the last call.
   uint64_t TakeLost() { return std::exchange(lost_, 0); }
   ZmqChannel& channel() { return channel_; }
@@ -48,6 +70,9 @@ class ZmqLink {
 
   PeerRole to_;
   ZmqChannel channel_;
+  std::optional<ZmqMonitor> monitor_;  // after what it watches: it ends first
+  Duration next_pause_ = kFirstPause;
+  std::optional<Time> silent_until_;
   std::deque<Waiting> queue_;
   size_t bytes_ = 0;
   uint64_t lost_ = 0;

@@ -15,7 +15,7 @@ absl::StatusOr<ZmqMonitor> ZmqMonitor::Watch(ZmqContext& context, ZmqSocket& soc
   const std::string address = absl::StrCat("inproc://monitor-", reinterpret_cast<uintptr_t>(watched));
   constexpr int kWanted = ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
                           ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
-                          ZMQ_EVENT_DISCONNECTED;
+                          ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_DISCONNECTED;
   try {
     zmq::socket_t reader(context.get(), zmq::socket_type::pair);
     if (zmq_socket_monitor(watched, address.c_str(), kWanted) != 0) throw zmq::error_t();
@@ -53,6 +53,8 @@ ZmqMonitor::Event ZmqMonitor::Next() {
       return Event::kKeyRefused;
     case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
       return Event::kNoCommonSpeech;
+    case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
+      return value == EPIPE || value == ECONNRESET ? Event::kHungUp : Event::kTimedOut;
     case ZMQ_EVENT_DISCONNECTED:
       return Event::kEnded;
     default:

@@ -3,8 +3,8 @@
 //   absl::StatusOr<WatchedSocket> link = ConnectWatched(context, endpoint);
 //   while (link->monitor.Next() != ZmqMonitor::Event::kNone) ...
 //
-// Order: as it happened; from Watch on. What is refused is not tried again: whoever dials first and watches then may never
-//   hear of it.
+// Order: as it happened; from Watch on. After kKeyRefused and kNoCommonSpeech ZeroMQ does not try again: whoever dials
+//   first and watches then may never hear of it. After kHungUp it tries again at once, for ever.
 // Cost: ZeroMQ's thread waits where a thousand events were not read.
 // Threads: that of the socket, which must outlive its monitor.
 // Tests: tests/unit/runtime/zmq_monitor_test.cc.
@@ -33,7 +33,9 @@ class ZmqMonitor {
     kAccepted,        // a listener has a connection more
     kShookHands,      // a peer is there and both agreed
     kKeyRefused,      // the listener does not let this key in
-    kNoCommonSpeech,  // another mechanism, another listener's key, or no ZeroMQ at all
+    kNoCommonSpeech,  // another mechanism, or no ZeroMQ at all; of a listener also: another listener's key
+    kHungUp,          // the other side went in mid-handshake, as a listener does that was dialled by another one's key
+    kTimedOut,        // a handshake
     kEnded,           // a connection
   };
   // Does not wait.

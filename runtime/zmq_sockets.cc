@@ -159,6 +159,16 @@ void ZmqSocket::Close(Duration linger) {
   socket_.close();
 }
 
+void ZmqSocket::StopDialling() {
+  // By the C function: it fails where ZeroMQ has already given up, and that is as well.
+  zmq_disconnect(socket_.handle(), dials_.c_str());
+}
+
+void ZmqSocket::DialAgain(const KeyRing* keys, PeerRole to) {
+  if (keys != nullptr && !IsIpc(endpoint_) && !keys->Of(to).empty()) SpeakCurveAsDialler(socket_, *keys, to);
+  socket_.connect(dials_);
+}
+
 bool IsIpc(const std::string& endpoint) { return endpoint.rfind("ipc:///", 0) == 0; }
 
 std::string AsOthersReachIt(const std::string& endpoint) {
@@ -228,10 +238,10 @@ absl::StatusOr<ZmqSocket> Connect(ZmqContext& context, const std::string& endpoi
     if (curve) SpeakCurveAsDialler(socket->get(), *keys, to);
     if (absl::Status status = watch ? watch(*socket) : absl::OkStatus(); !status.ok()) return status;
     socket->get().connect(address->spelled);
+    return ZmqSocket(std::move(socket->get()), endpoint, address->spelled);
   } catch (const zmq::error_t& error) {
     return absl::InvalidArgumentError(absl::StrCat("cannot dial ", endpoint, ": ", error.what()));
   }
-  return socket;
 }
 
 }  // namespace downpour

@@ -40,16 +40,22 @@ class ZmqContext {
 
 class ZmqSocket {
  public:
-  ZmqSocket(zmq::socket_t socket, std::string endpoint) : socket_(std::move(socket)), endpoint_(std::move(endpoint)) {}
+  // `dials`: the endpoint as ZeroMQ spells it; empty for a listener.
+  ZmqSocket(zmq::socket_t socket, std::string endpoint, std::string dials = "")
+      : socket_(std::move(socket)), endpoint_(std::move(endpoint)), dials_(std::move(dials)) {}
 
   zmq::socket_t& get() { return socket_; }
   const std::string& endpoint() const { return endpoint_; }  // with the port that the kernel chose
   // Does not wait; what is queued has `linger` to leave. A socket that is not closed so drops it.
   void Close(Duration linger);
+  // Of a dialler: ends its attempts and its connection, and begins anew, with these keys as in Connect.
+  void StopDialling();
+  void DialAgain(const KeyRing* keys, PeerRole to);
 
  private:
   zmq::socket_t socket_;
   std::string endpoint_;
+  std::string dials_;
 };
 
 // Null keys: there are none.

@@ -77,9 +77,11 @@ absl::Status ProveStrangersAreRefused(ZmqContext& context, const std::string& en
     zap.Serve();
     const ZmqMonitor::Event event = knock->monitor.Next();
     if (event == ZmqMonitor::Event::kKeyRefused) return absl::OkStatus();
-    if (event != ZmqMonitor::Event::kShookHands) continue;
-    return absl::PermissionDeniedError(
-        absl::StrCat("will not listen on ", endpoint, ": a process with a key that nobody knows was let in"));
+    if (event != ZmqMonitor::Event::kShookHands && event != ZmqMonitor::Event::kNoCommonSpeech) continue;
+    return absl::PermissionDeniedError(absl::StrCat("will not listen on ", endpoint,
+                                                    event == ZmqMonitor::Event::kShookHands
+                                                        ? ": a process with a key that nobody knows was let in"
+                                                        : ": whoever listens there asks for no keys"));
   }
   return absl::PermissionDeniedError(
       absl::StrCat("will not listen on ", endpoint, ": it could not be shown that a key that nobody knows is refused"));

@@ -74,7 +74,7 @@ ChiefClient::NoAnswer ChiefClient::WhyNoConnection() const {
 
 ChiefClient::NoAnswer ChiefClient::HungUp() const {
   const std::string why = "somebody listens there, and hangs up";
-  if (has_keys_) return {why, "It has no keys or those of another cluster, or is no chief"};
+  if (has_keys_) return {why, "It has no keys, or those of another cluster than --keys, or is no chief"};
   return {why, "A chief that wants keys does that: add --keys=DIR, the folder of its cluster's keys"};
 }
 
@@ -89,6 +89,7 @@ std::optional<ChiefClient::NoAnswer> ChiefClient::WaitOrFail(bool to_send, Durat
     case ZmqMonitor::Event::kKeyRefused:
       return NoAnswer{"it does not know our key", "Give --keys=DIR, the folder of its cluster's keys"};
     case ZmqMonitor::Event::kNoCommonSpeech:
+    case ZmqMonitor::Event::kHungUp:
       return HungUp();
     default:
       return std::nullopt;

@@ -112,6 +112,10 @@ class KeysTest(ProcessTest):
         self.assertEqual(self.hostile("knock", ps=1), "refused\n")
         code, _, err = self.tool("status", "--chief", self.chief_at, "--keys", other)
         self.assertEqual(code, 69, err)
+        self.assertIn("those of another cluster than --keys", err)
+        misled = self.start("ps", f"--chief={self.chief_at}", "--listen=127.0.0.1:0", f"--keys={other}")
+        misled.wait_for_line(rf"our keys in {other} are of another cluster: give --keys=DIR.* the next try is in 4 s")
+        self.assertEqual(misled.said.count("the next try is in 1 s"), 1)  # though it dials the chief twice
         keyless = self.start("worker", f"--chief={self.chief_at}")
         keyless.wait_for_line("speaks to nobody without keys: give --keys=DIR")
         status = self.wait_until(lambda s: s["chief"]["refused"] >= 2)

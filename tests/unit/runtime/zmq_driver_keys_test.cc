@@ -149,6 +149,25 @@ TEST_F(ZmqDriverKeysTest, WhoIsDialledSaysWhatItsRoleMaySay) {
   EXPECT_EQ(chief.join(), 7);
 }
 
+// Whose keys are those of before is refused, and comes in with what its folder holds by then.
+TEST_F(ZmqDriverKeysTest, WhoIsRefusedDialsAgainWithTheKeysOfItsFolder) {
+  ASSERT_TRUE(RenewKeys(keys_.folder, PeerRole::kChief).ok());
+  Running chief("127.0.0.1:0", std::make_unique<EchoRole>(), {}, LoadKeys(keys_.folder, PeerRole::kChief).value());
+  Running worker("", std::make_unique<FunctionRole>([&](Input& input, Effects& effects) {
+                   if (std::holds_alternative<Started>(input)) {
+                     effects.Add(Dial{PeerId{1}, chief.endpoint(), PeerRole::kChief});
+                   }
+                   if (std::holds_alternative<Tick>(input)) effects.SendTo(PeerId{1}, PullOf(1));
+                   if (const auto* malformed = std::get_if<Malformed>(&input)) effects.Add(Exit{3, malformed->why});
+                 }),
+                 {}, keys_.worker, keys_.folder);
+  EXPECT_EQ(worker.join(), 3);  // a chief may not say what it answered
+  const KeyRing keys_now = LoadKeys(keys_.folder, PeerRole::kWorker).value();
+  TestPeer end(chief.endpoint(), &keys_now);
+  end.Send(Leave{});
+  EXPECT_EQ(chief.join(), 7);
+}
+
 TEST_F(ZmqDriverKeysTest, AListenerOnAllAddressesIsReachedByItsHostsName) {
   Running chief("0.0.0.0:0", std::make_unique<EchoRole>(), {}, keys_.chief);
   EXPECT_EQ(chief.endpoint().find("0.0.0.0"), std::string::npos);

@@ -1,9 +1,12 @@
 #include "runtime/zmq_link.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <string>
 
+#include "runtime/zmq_zap.h"
+#include "tests/unit/runtime/zmq_test_keys.h"
 #include "tests/unit/runtime/zmq_test_peer.h"
 
 namespace downpour {
@@ -22,7 +25,7 @@ class ZmqLinkTest : public testing::Test {
   TempDir dir_;
   const std::string endpoint_ = "ipc://" + dir_ / "s";
   ZmqContext context_ = ZmqContext::Create(1).value();
-  ZmqLink link_{Connect(context_, endpoint_).value(), PeerRole::kPs};
+  ZmqLink link_{ConnectWatched(context_, endpoint_).value(), PeerRole::kPs};
   Time now_{};
 };
 
@@ -56,6 +59,48 @@ TEST_F(ZmqLinkTest, TheOldestGiveWayToTheNewest) {
   for (uint64_t i = 0; i < ZmqLink::kWaitingBytes >> 20; ++i) bytes += WaitFor(listener).frames.at(0).size();
   EXPECT_EQ(bytes, ZmqLink::kWaitingBytes);
   EXPECT_EQ(link_.TakeLost(), 3 * ZmqLink::kWaitingMessages - (ZmqLink::kWaitingBytes >> 20));
+}
+
+// What the next handshake of a link meets, whose clock says `now`.
+ZmqLink::Refusal RefusalOf(ZmqLink& link, Time now, const KeyRing& keys, ZapHandler& zap) {
+  for (long waited = 0; waited < kPatienceMs; ++waited) {
+    if (const auto refusal = link.Tend(now, &keys)) return *refusal;
+    zap.Serve();
+    poll(nullptr, 0, /*milliseconds=*/1);
+  }
+  ADD_FAILURE() << "nobody refused it";
+  return {};
+}
+
+TEST(ZmqLinkRefusedTest, WhoRefusesIsLeftAloneEverLonger) {
+  const TestKeys keys, others;
+  ZmqContext context = ZmqContext::Create(1).value();
+  bool knows_us = false;
+  ZapHandler zap = ZapHandler::Open(context, [&](const std::string&) { return knows_us; }).value();
+  ZmqChannel listener(Listen(context, "127.0.0.1:0", &keys.chief).value(), ZmqChannel::Side::kListener);
+  const std::string endpoint = listener.socket().endpoint();
+  ZmqLink misled(ConnectWatched(context, endpoint, &others.worker).value(), PeerRole::kChief);
+  ZmqLink unknown(ConnectWatched(context, endpoint, &keys.worker).value(), PeerRole::kChief);
+  Time now{};
+  for (const Duration pause : {1s, 2s, 4s, 8s, 16s, 16s}) {
+    const ZmqLink::Refusal hung_up = RefusalOf(misled, now, others.worker, zap);
+    EXPECT_EQ(hung_up.how, ZmqMonitor::Event::kHungUp);
+    EXPECT_EQ(hung_up.pause, pause);
+    const ZmqLink::Refusal refused = RefusalOf(unknown, now, keys.worker, zap);
+    EXPECT_EQ(refused.how, ZmqMonitor::Event::kKeyRefused);
+    EXPECT_EQ(refused.pause, pause);
+    now += pause;
+  }
+  // Whoever mends the keys need not start anything again.
+  knows_us = true;
+  EXPECT_FALSE(unknown.Tend(now, &keys.worker));
+  unknown.Send(now, {Payload::CopyOf("x", 1)});
+  while (unknown.waiting()) {
+    zap.Serve();
+    poll(nullptr, 0, /*milliseconds=*/1);
+    unknown.Flush(now);
+  }
+  EXPECT_EQ(WaitFor(listener).frames.size(), 1u);
 }
 
 }  // namespace

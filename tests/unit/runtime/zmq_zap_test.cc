@@ -13,6 +13,7 @@
 namespace downpour {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 class ZmqZapTest : public testing::Test {
@@ -50,8 +51,9 @@ TEST_F(ZmqZapTest, OnlyKeysOfTheClusterComeIn) {
   EXPECT_EQ(zap_->last_refused(), "127.0.0.1");
   KeyRing misled = keys_.worker;
   misled.known[static_cast<size_t>(PeerRole::kChief)] = {MakeCurvePair().public_key};
-  EXPECT_NE(Knock(listener.endpoint(), &misled), ZmqMonitor::Event::kShookHands);
-  EXPECT_EQ(Knock(listener.endpoint(), nullptr), ZmqMonitor::Event::kNoCommonSpeech);
+  EXPECT_EQ(Knock(listener.endpoint(), &misled), ZmqMonitor::Event::kHungUp);
+  EXPECT_THAT(Knock(listener.endpoint(), nullptr),
+              AnyOf(ZmqMonitor::Event::kNoCommonSpeech, ZmqMonitor::Event::kHungUp));  // whichever side sees it first
 }
 
 TEST_F(ZmqZapTest, TheSpeakersKeyComesWithWhatItSays) {
@@ -84,8 +86,9 @@ TEST_F(ZmqZapTest, TheSelfTestFindsADoorThatStandsOpen) {
 TEST_F(ZmqZapTest, TheSelfTestFindsAListenerThatAsksForNoKeys) {
   OpenDoor([this](const std::string& key) { return Knows(key); });
   const ZmqSocket listener = Listen(context_, "127.0.0.1:0").value();
-  EXPECT_EQ(ProveStrangersAreRefused(context_, listener.endpoint(), keys_.chief, *zap_).code(),
-            absl::StatusCode::kPermissionDenied);
+  const absl::Status status = ProveStrangersAreRefused(context_, listener.endpoint(), keys_.chief, *zap_);
+  EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("asks for no keys"));
 }
 
 TEST_F(ZmqZapTest, OneHandlerDecides) {
