@@ -11,13 +11,14 @@
 #include <vector>
 
 #include "tests/scenario/script.h"
+#include "tests/source_tree.h"
 
 namespace downpour {
 namespace {
 
 std::vector<std::string> Transcripts() {
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(DOWNPOUR_SCENARIOS)) {
+  for (const auto& entry : std::filesystem::directory_iterator(SourcePath("tests/scenario"))) {
     if (entry.path().extension() == ".txt") names.push_back(entry.path().stem().string());
   }
   std::sort(names.begin(), names.end());
@@ -27,7 +28,7 @@ std::vector<std::string> Transcripts() {
 class ScenarioTest : public testing::TestWithParam<std::string> {};
 
 TEST_P(ScenarioTest, GoesAsWritten) {
-  const std::string path = std::string(DOWNPOUR_SCENARIOS) + "/" + GetParam() + ".txt";
+  const std::string path = SourcePath("tests/scenario/" + GetParam() + ".txt");
   std::stringstream written;
   written << std::ifstream(path).rdbuf();
   ASSERT_TRUE(written.str().starts_with("# ")) << path << ": begins with what it shows";

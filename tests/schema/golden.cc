@@ -2,9 +2,11 @@
 
 #include <fstream>
 
+#include "tests/source_tree.h"
+
 namespace downpour {
 
-std::string GoldenPath(const std::string& kind) { return DOWNPOUR_GOLDEN "/" + kind + ".txt"; }
+std::string GoldenPath(const std::string& kind) { return SourcePath("tests/schema/golden/" + kind + ".txt"); }
 
 Golden ReadGolden(const std::string& kind) {
   Golden golden;

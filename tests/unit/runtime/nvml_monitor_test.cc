@@ -2,13 +2,19 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <string>
 #include <thread>
 
 namespace downpour {
 namespace {
 
+// It is built beside this program.
+const std::string kStandIn =
+    std::filesystem::read_symlink("/proc/self/exe").replace_filename("libnvml_stand_in.so").string();
+
 TEST(NvmlMonitorTest, TellsWhatTheLibraryTellsAndGoesOnAsking) {
-  NvmlMonitor monitor("0000:00:01.0", DOWNPOUR_NVML_STAND_IN, 1ms);
+  NvmlMonitor monitor("0000:00:01.0", kStandIn, 1ms);
   const GpuStats first = monitor.Latest();
   EXPECT_EQ(first.address, "0000:00:01.0");
   EXPECT_EQ(first.name, "Stand-in 80GB");
@@ -20,15 +26,15 @@ TEST(NvmlMonitorTest, TellsWhatTheLibraryTellsAndGoesOnAsking) {
 }
 
 TEST(NvmlMonitorTest, WhatAGpuDoesNotTellIsUnknown) {
-  const GpuStats stats = NvmlMonitor("0000:00:02.0", DOWNPOUR_NVML_STAND_IN).Latest();
+  const GpuStats stats = NvmlMonitor("0000:00:02.0", kStandIn).Latest();
   EXPECT_EQ(stats.utilisation, -1);
   EXPECT_EQ(stats.celsius, 61);
 }
 
 TEST(NvmlMonitorTest, WithoutTheLibraryOrTheGpuOnlyTheAddressIsKnown) {
-  for (const auto& [address, library] : {std::pair{"0000:00:01.0", "libno-such-library.so"},
-                                         {"0000:ff:01.0", DOWNPOUR_NVML_STAND_IN},
-                                         {"", DOWNPOUR_NVML_STAND_IN}}) {
+  for (const auto& [address, library] : {std::pair<std::string, std::string>{"0000:00:01.0", "libno-such-library.so"},
+                                         {"0000:ff:01.0", kStandIn},
+                                         {"", kStandIn}}) {
     const GpuStats stats = NvmlMonitor(address, library).Latest();
     EXPECT_EQ(stats.address, address);
     EXPECT_EQ(stats.name, "");

@@ -15,13 +15,14 @@
 #include "absl/strings/strip.h"
 #include "schema/job_file.h"
 #include "schema/slice_grid.h"
+#include "tests/source_tree.h"
 
 namespace downpour {
 namespace {
 
 using testing::IsEmpty;
 
-const std::filesystem::path kRoot = DOWNPOUR_SOURCE_ROOT;
+const std::filesystem::path kRoot = SourcePath("");
 
 std::string ReadFile(const std::filesystem::path& path) {
   std::ifstream file(path);

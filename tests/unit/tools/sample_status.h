@@ -1,16 +1,17 @@
 // The samples of docs/STATUS.md themselves, so that tools and documentation cannot part.
 #pragma once
 
-#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <string>
 
+#include "tests/source_tree.h"
+
 namespace downpour {
 
-// The n-th block fenced as JSON; the file's path is given by the build.
+// The n-th block fenced as JSON.
 inline std::string JsonBlockOfStatusPage(int n) {
-  std::ifstream file(DOWNPOUR_STATUS_PAGE);
+  std::ifstream file(SourcePath("docs/STATUS.md"));
   std::stringstream text;
   text << file.rdbuf();
   const std::string page = text.str();
