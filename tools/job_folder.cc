@@ -139,9 +139,11 @@ absl::StatusOr<UniqueFd> ClaimJobFolder(const std::string& job_dir) {
   return lock;
 }
 
+bool HasRun(const std::string& job_dir) { return IsHeld(RunLockPath(job_dir)); }
+
 bool IsAtWork(const std::string& job_dir) {
   // In this order: nobody else may find the chief's lock taken, by this look at it, while a run is about to start one.
-  return IsHeld(RunLockPath(job_dir)) || IsHeld(absl::StrCat(job_dir, "/", kChiefLockFile));
+  return HasRun(job_dir) || IsHeld(absl::StrCat(job_dir, "/", kChiefLockFile));
 }
 
 std::string LogPath(const std::string& job_dir, const std::string& task) {

@@ -74,6 +74,9 @@ std::string NewestCheckpoint(const std::string& job_dir);
 // Errors: ALREADY_EXISTS where another `run` holds it.
 absl::StatusOr<UniqueFd> ClaimJobFolder(const std::string& job_dir);
 
+// Whether a `downpour run` holds the folder.
+bool HasRun(const std::string& job_dir);
+
 // Whether a `downpour run` or a chief holds the folder. Once none does nothing more is written into it, but by members
 // that were started by hand with a log folder in it.
 bool IsAtWork(const std::string& job_dir);

@@ -1,6 +1,10 @@
 #include "tools/status_source.h"
 
+#include <poll.h>
+
 #include <CLI/CLI.hpp>
+#include <chrono>
+#include <filesystem>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +15,10 @@
 
 namespace downpour {
 namespace {
+
+// A `downpour run` starts its chief again, which then says anew where it listens.
+constexpr auto kBackWithin = std::chrono::seconds(5);
+constexpr int kLookEveryMs = 100;
 
 // A chief that has gone left a summary, unless it was killed: then there is none, or one of an earlier chief.
 absl::StatusOr<Answer> ReadSummary(const std::string& job_dir) {
@@ -24,6 +32,14 @@ absl::StatusOr<Answer> ReadSummary(const std::string& job_dir) {
 // What another process or a file says is no matter of the command line.
 absl::Status NotOfTheCommandLine(const std::string& where, const absl::Status& status) {
   return absl::DataLossError(absl::StrCat(where, ": ", std::string(status.message())));
+}
+
+// Whether this is the chief of the folder: the one that chief.json names, or one that is about to name itself there.
+bool Leads(const StatusView& status, const ChiefLocation& location, const std::string& job_dir) {
+  if (!status.chief_pid || *status.chief_pid == location.pid) return true;
+  std::error_code ignored;
+  return status.chief_host == HostName() &&
+         std::filesystem::equivalent(std::filesystem::path(status.job_dir), job_dir, ignored);
 }
 
 }  // namespace
@@ -42,6 +58,16 @@ void AddSourceOptions(CLI::App& app, StatusSource* source) {
 }
 
 absl::StatusOr<Answer> StatusAsker::Ask() {
+  const auto until = std::chrono::steady_clock::now() + kBackWithin;
+  while (true) {
+    absl::StatusOr<Answer> answer = AskOnce();
+    const bool may_come = absl::IsUnavailable(answer.status()) && !job_dir_.empty() && HasRun(job_dir_);
+    if (!may_come || std::chrono::steady_clock::now() >= until) return answer;
+    poll(nullptr, 0, kLookEveryMs);
+  }
+}
+
+absl::StatusOr<Answer> StatusAsker::AskOnce() {
   absl::StatusOr<Answer> answer = AskChief();
   if (answer.ok() && answer->status->chief_host == HostName()) job_dir_ = answer->status->job_dir;
   if (answer.ok() || job_dir_.empty()) return answer;
@@ -52,13 +78,13 @@ absl::StatusOr<Answer> StatusAsker::Ask() {
 
 absl::StatusOr<Answer> StatusAsker::AskChief() {
   std::string endpoint = source_.chief;
-  std::optional<pid_t> pid;
+  std::optional<ChiefLocation> location;
   if (endpoint.empty()) {
-    const absl::StatusOr<ChiefLocation> location = ReadChiefLocation(source_.job_dir);
-    if (absl::IsNotFound(location.status())) return absl::UnavailableError(location.status().message());
-    if (!location.ok()) return NotOfTheCommandLine(source_.job_dir, location.status());
+    const absl::StatusOr<ChiefLocation> found = ReadChiefLocation(source_.job_dir);
+    if (absl::IsNotFound(found.status())) return absl::UnavailableError(found.status().message());
+    if (!found.ok()) return NotOfTheCommandLine(source_.job_dir, found.status());
+    location = *found;
     endpoint = location->endpoint;
-    pid = location->pid;
   }
   if (!chief_ || chief_->endpoint() != endpoint) {
     absl::StatusOr<ChiefClient> client =
@@ -73,7 +99,7 @@ absl::StatusOr<Answer> StatusAsker::AskChief() {
   absl::StatusOr<StatusView> status = ParseStatus(*json);
   if (!status.ok()) return NotOfTheCommandLine("the chief at " + endpoint, status.status());
   // The port may serve another job by now.
-  if (pid && status->chief_pid && *status->chief_pid != *pid) {
+  if (location && !Leads(*status, *location, source_.job_dir)) {
     return absl::UnavailableError(absl::StrCat("the chief of ", source_.job_dir, " has gone: at ", endpoint,
                                                " there is the chief of another job, ", status->job));
   }

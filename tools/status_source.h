@@ -31,7 +31,8 @@ struct Answer {
 };
 
 // Asks again and again over one connection. Having heard from a chief of this host where its folder is, it finds the
-// summary there once the chief has gone.
+// summary there once the chief has gone. Where a `downpour run` holds the folder a chief that does not answer is waited
+// for, some seconds: it is being started, or started again.
 class StatusAsker {
  public:
   explicit StatusAsker(StatusSource source) : source_(std::move(source)), job_dir_(source_.job_dir) {}
@@ -43,6 +44,7 @@ class StatusAsker {
   absl::StatusOr<Answer> Ask();
 
  private:
+  absl::StatusOr<Answer> AskOnce();
   absl::StatusOr<Answer> AskChief();
 
   const StatusSource source_;

@@ -9,6 +9,7 @@
 #include "runtime/posix_process.h"
 #include "tests/unit/tools/fake_chief.h"
 #include "tests/unit/tools/scratch_folder.h"
+#include "tools/job_folder.h"
 #include "tools/verbs.h"
 
 namespace downpour {
@@ -43,6 +44,29 @@ TEST_F(StatusSourceTest, AnotherJobsChiefAtTheSamePortIsNotBelieved) {
   const absl::Status status = StatusAsker(Folder()).Ask().status();
   EXPECT_EQ(ExitCodeOf(status), kExitUnreachable);
   EXPECT_THAT(std::string(status.message()), HasSubstr("the chief of another job, other"));
+}
+
+TEST_F(StatusSourceTest, AChiefThatIsBackIsBelievedThoughItHasNotNamedItselfYet) {
+  FakeChief chief([&] {
+    return Encode(StatusReply{absl::StrCat(R"({"state": "RUNNING", "chief": {"pid": 8, "host": ")", HostName(),
+                                           R"(", "jobDir": ")", folder_.path(), R"("}})")});
+  });
+  WriteChiefJson(chief.endpoint(), 7);
+  EXPECT_TRUE(StatusAsker(Folder()).Ask().ok());
+}
+
+TEST_F(StatusSourceTest, ARunIsGivenTimeToStartItsChiefAgain) {
+  const auto claim = ClaimJobFolder(folder_.path());
+  ASSERT_TRUE(claim.ok()) << claim.status();
+  FakeChief back([] { return Encode(StatusReply{R"({"state": "RUNNING", "chief": {"pid": 9}})"}); });
+  FakeChief before([&] {
+    WriteChiefJson(back.endpoint(), 9);
+    return Encode(StatusReply{R"({"job": "other", "state": "RUNNING", "chief": {"pid": 8}})"});
+  });
+  WriteChiefJson(before.endpoint(), 7);
+  const auto answer = StatusAsker(Folder()).Ask();
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->status->chief_pid, 9);
 }
 
 TEST_F(StatusSourceTest, AChiefThatHasGoneLeftItsSummary) {
