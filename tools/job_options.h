@@ -23,7 +23,7 @@ struct JobOptions {
 void AddJobOptions(CLI::App& app, JobOptions* options);
 
 struct ChosenJob {
-  JobFileResult parsed;
+  JobFileResult parsed;                // its origins name --config's file and --scale-tier, too
   std::vector<std::string> overrides;  // all of them, as the chief's --set takes them
   std::string job_dir;                 // that a file names, if one does
 };

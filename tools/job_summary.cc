@@ -1,9 +1,7 @@
 #include "tools/job_summary.h"
 
-#include <tuple>
 #include <utility>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -13,47 +11,12 @@
 #include "schema/job_names.h"
 #include "schema/slice_grid.h"
 #include "tools/human_units.h"
-#include "worker/data/idx.h"
 
 namespace downpour {
 namespace {
 
 std::string Count(uint64_t n, const std::string& one) {
   return absl::StrCat(HumanCount(static_cast<double>(n)), " ", one, n == 1 ? "" : "s");
-}
-
-int64_t WidthOf(const std::vector<int64_t>& shape) {
-  int64_t width = 1;
-  for (int64_t size : shape) width *= size;
-  return width;
-}
-
-// The examples of one pair of files, which stand under `key`.
-std::optional<uint64_t> LookAtPair(const FilePair& files, const std::string& key, int64_t width, DataFacts* facts) {
-  const std::string images_key = key + ".images", labels_key = key + ".labels";
-  const auto fail = [facts](const std::string& at, std::string what) {
-    facts->errors.push_back({.file = "", .key = at, .what = std::move(what)});
-  };
-  const auto images = ReadIdxSizes(files.images, 3);
-  const auto labels = ReadIdxSizes(files.labels, 1);
-  for (const auto& [at, file, status] :
-       {std::tuple(images_key, files.images, images.status()), std::tuple(labels_key, files.labels, labels.status())}) {
-    if (absl::IsNotFound(status)) {
-      facts->absent.push_back(file);
-    } else if (!status.ok()) {
-      fail(at, std::string(status.message()));
-    }
-  }
-  if (images.ok() && int64_t{images->at(1)} * images->at(2) != width) {
-    fail(images_key, absl::StrCat(files.images, " holds images of ", images->at(1), "x", images->at(2),
-                                  ", but the model's input takes ", width, " values"));
-  }
-  if (!images.ok() || !labels.ok()) return std::nullopt;
-  if (images->at(0) != labels->at(0)) {
-    fail(labels_key, absl::StrCat(files.images, " holds ", images->at(0), " images, but ", files.labels, " ",
-                                  labels->at(0), " labels"));
-  }
-  return images->at(0);
 }
 
 std::string ModelText(const SliceGrid& grid) {
@@ -144,14 +107,6 @@ std::string EvaluationText(const JobSpec& job, const DataFacts& facts) {
 }
 
 }  // namespace
-
-DataFacts LookAtData(const JobSpec& job) {
-  DataFacts facts;
-  const int64_t width = WidthOf(job.model.inputs[0].shape);
-  facts.train_examples = LookAtPair(job.data.train, "data.train", width, &facts);
-  if (!job.data.eval.empty()) facts.eval_examples = LookAtPair(job.data.eval, "data.eval", width, &facts);
-  return facts;
-}
 
 std::string JobSummary(const JobSpec& job, const DataFacts& facts) {
   const SliceGrid grid = *GridOf(job.model, job.training.wire);

@@ -1,9 +1,7 @@
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "tools/job_options.h"
@@ -21,24 +19,6 @@ struct Options {
   bool json = false;
 };
 
-// Whether what says which data are read, and by which input, was read without an error.
-bool DataAreKnown(const JobFileResult& result) {
-  return std::none_of(result.errors.begin(), result.errors.end(), [](const JobError& error) {
-    return error.key.empty() || error.key == "model" || error.key.starts_with("model.inputs") ||
-           error.key == "model.layers" || error.key.starts_with("data");
-  });
-}
-
-// Those of the data, placed where the job names the files.
-std::vector<JobError> DataErrors(const DataFacts& facts, const JobFileResult& result) {
-  std::vector<JobError> errors = facts.errors;
-  for (JobError& error : errors) {
-    error.file = result.origins.at(error.key);
-    error.what += "; name whole files that belong together and fit the model";
-  }
-  return errors;
-}
-
 json ErrorsJson(const std::vector<JobError>& errors) {
   json list = json::array();
   for (const JobError& error : errors) {
@@ -54,10 +34,14 @@ json ErrorsJson(const std::vector<JobError>& errors) {
 
 int Run(const Options& options, Streams streams) {
   JobFileResult result = LoadChosenJob(options.job, "check", streams).parsed;
-  const DataFacts facts = DataAreKnown(result) ? LookAtData(result.job) : DataFacts();
-  for (JobError& error : DataErrors(facts, result)) {
+  const DataFacts facts = LookAtData(result);
+  for (const JobError& warning : facts.warnings) {
+    streams.err << "downpour check: warning: " << ToString(warning) << "\n";
+    result.warnings.push_back(warning);
+  }
+  for (const JobError& error : facts.errors) {
     streams.err << ToString(error) << "\n";
-    result.errors.push_back(std::move(error));
+    result.errors.push_back(error);
   }
   if (options.json) {
     json document = result.ok() ? JobSummaryJson(result.job, facts) : json::object();

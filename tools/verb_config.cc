@@ -9,6 +9,7 @@
 #include "absl/strings/str_replace.h"
 #include "runtime/posix_cluster.h"
 #include "runtime/posix_keys.h"
+#include "schema/job_names.h"
 #include "tools/job_options.h"
 #include "tools/output_options.h"
 #include "tools/verbs.h"
@@ -70,15 +71,20 @@ std::vector<Row> FlagRows(TaskType role, const Options& options, const LaunchSet
   return rows;
 }
 
-// Every entry of the job, as the chief sees it. `sized_by`: who fixed the cluster's size, if not the file.
+// Every entry of the job, as the chief sees it, and the counts that a tier stands for. `sized_by`: who fixed the
+// cluster's size, if not the file.
 std::vector<Row> JobRows(const JobFileResult& parsed, const std::string& sized_by) {
   std::vector<Row> rows;
-  const nlohmann::json entries = nlohmann::json::parse(CanonicalJob(parsed.job)).flatten();
+  const ClusterSpec& cluster = parsed.job.cluster;
+  nlohmann::json entries = nlohmann::json::parse(CanonicalJob(parsed.job)).flatten();
+  entries["/cluster/workerCount"] = cluster.worker_count;
+  entries["/cluster/parameterServerCount"] = cluster.parameter_server_count;
   for (const auto& [pointer, value] : entries.items()) {
     const std::string key = absl::StrReplaceAll(pointer.substr(1), {{"/", "."}});
-    const auto origin = parsed.origins.find(key);
+    const bool is_size = key.starts_with("cluster.");
+    const auto origin = parsed.origins.find(is_size && cluster.scale_tier != kCustomTier ? "cluster.scaleTier" : key);
     std::string from = origin == parsed.origins.end() ? kDefault : origin->second;
-    if (!sized_by.empty() && key.rfind("cluster.", 0) == 0) from = sized_by;
+    if (!sized_by.empty() && is_size) from = sized_by;
     rows.push_back({key, value.is_string() ? value.get<std::string>() : value.dump(), from});
   }
   return rows;

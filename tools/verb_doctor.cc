@@ -82,11 +82,10 @@ Findings LookAtJob(const Options& options, Streams streams, HostNeeds* needs) {
     return {Problem("job file", absl::StrCat(options.job.job_file, " has errors"), "mend what is named above")};
   }
   Findings findings = {Good("job file", options.job.job_file)};
-  const JobSpec& job = chosen.parsed.job;
   const std::optional<TaskType> role = RoleOf(options.role);
-  *needs = NeedsOf(job, role);
+  *needs = NeedsOf(chosen.parsed, role);
   needs->memory *= options.tasks;
-  if (!role || role == TaskType::kWorker) Append(LookAtJobData(job), &findings);
+  if (!role || role == TaskType::kWorker) Append(LookAtJobData(chosen.parsed), &findings);
   return findings;
 }
 

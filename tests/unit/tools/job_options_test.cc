@@ -55,8 +55,18 @@ TEST_F(JobOptionsTest, TiersMayBeSpeltAsGcloudDoes) {
   EXPECT_THAT(Check({"--scale-tier=basic"}), HasSubstr("1 chief, 1 parameter server, 1 worker"));
   EXPECT_THAT(Check({"--scale-tier=custom"}), HasSubstr("1 chief, 2 parameter servers, 4 workers"));
   const ToolOutcome outcome = RunDownpour({"check", job_, "--scale-tier", "premium1"});
-  EXPECT_EQ(outcome.code, kExitBadJobFile);
+  EXPECT_EQ(outcome.code, kExitBadCommandLine);
   EXPECT_THAT(outcome.err, HasSubstr("did you mean PREMIUM_1?"));
+}
+
+TEST_F(JobOptionsTest, WhatIsNoSettingIsAMistakeOfTheCommandLine) {
+  for (const char* word : {"foo", "=3", ".=3", "training.=3", "training..epochs=3"}) {
+    const ToolOutcome outcome = RunDownpour({"check", job_, "--set", word});
+    EXPECT_EQ(outcome.code, kExitBadCommandLine) << word;
+    EXPECT_THAT(outcome.err, HasSubstr(std::string(word) + " is not of the form training.epochs=3"));
+  }
+  EXPECT_EQ(RunDownpour({"check", job_, "--set", "training.epoch=3"}).code, kExitBadJobFile) << "it may be the file's";
+  Check({"--set", "seed="});
 }
 
 TEST_F(JobOptionsTest, AConfigFileBeatsTheJobAndIsBeatenByFlags) {
@@ -104,6 +114,21 @@ TEST_F(JobOptionsTest, ConfigShowFollowsTheJobsEntriesToTheirPlaces) {
               AllOf(ContainsRegex("cluster.workerCount +7 +--set"),
                     ContainsRegex("cluster.parameterServerCount +2 +" + job_ + ":2")));
   EXPECT_THAT(RunDownpour({"config", "show", job_}).out, Not(HasSubstr("TF_CONFIG")));
+}
+
+TEST_F(JobOptionsTest, ConfigShowNamesTheConfigFileAndTheTierWithItsCounts) {
+  const auto show = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"config", "show", job_, "--config", config_, "--origin"});
+    return RunDownpour(more).out;
+  };
+  EXPECT_THAT(show({}),
+              AllOf(ContainsRegex("cluster.workerCount +3 +" + config_), ContainsRegex("seed +5 +" + config_)));
+  EXPECT_THAT(show({"--set=seed=6", "--scale-tier=standard-1"}),
+              AllOf(ContainsRegex("cluster.scaleTier +STANDARD_1 +--scale-tier"),
+                    ContainsRegex("cluster.workerCount +5 +--scale-tier"),
+                    ContainsRegex("cluster.parameterServerCount +3 +--scale-tier"), ContainsRegex("seed +6 +--set")));
+  WriteFile(config_, "trainingInput: {args: [--set, seed=x]}");
+  EXPECT_THAT(RunDownpour({"check", job_, "--config", config_}).err, HasSubstr(config_ + ": seed: "));
 }
 
 TEST_F(JobOptionsTest, ConfigShowAsJsonIsAJobFileThatNeedsNoOther) {

@@ -27,9 +27,11 @@ data:
 )";
 
 void WritePair(const std::string& images, const std::string& labels, uint32_t count, uint32_t side,
-               uint32_t label_count) {
+               uint32_t label_count, uint8_t classes = 10) {
   ASSERT_TRUE(WriteIdx(images, {count, side, side}, std::vector<uint8_t>(size_t{count} * side * side)).ok());
-  ASSERT_TRUE(WriteIdx(labels, {label_count}, std::vector<uint8_t>(label_count)).ok());
+  std::vector<uint8_t> drawn(label_count);
+  for (uint32_t i = 0; i < label_count; ++i) drawn[i] = static_cast<uint8_t>(i % classes);
+  ASSERT_TRUE(WriteIdx(labels, {label_count}, drawn).ok());
 }
 
 TEST(Check, SaysWhatWouldRun) {
@@ -98,7 +100,8 @@ TEST(Check, NumbersOfHalfTheSizeOnTheWireTakeMemoryOnBothSides) {
               AllOf(HasSubstr("1.3 MiB (values 918.5 KiB, optimizer's slots 0 B, values in bf16 459.3 KiB)"),
                     HasSubstr("each worker keeps 918.5 KiB of what rounding took from its gradients")));
   EXPECT_THAT(check("fp32", "table"), Not(HasSubstr("rounding")));
-  const auto rounded = nlohmann::json::parse(check("bf16", "json")), full = nlohmann::json::parse(check("fp32", "json"));
+  const auto rounded = nlohmann::json::parse(check("bf16", "json")),
+             full = nlohmann::json::parse(check("fp32", "json"));
   EXPECT_EQ(rounded["servers"][0]["roundedBytes"], 2 * 235146);
   EXPECT_EQ(rounded["residualBytes"], 4 * 235146);
   EXPECT_EQ(full["servers"][0]["roundedBytes"], 0);
@@ -149,6 +152,41 @@ TEST(Check, DataThatDoNotFitAreErrors) {
               HasSubstr("job.yaml:8: data.train.images: " + dir + "/images: truncated at byte 7851"));
   WriteFile(dir + "/images", "not an idx file");
   EXPECT_THAT(RunDownpour({"check", dir + "/job.yaml"}).err, HasSubstr(dir + "/images"));
+}
+
+TEST(Check, TheModelsOutputIsMeasuredAgainstTheLabels) {
+  const std::string dir = FreshFolder("check_classes");
+  WriteFile(dir + "/job.yaml", kJob);
+  WritePair(dir + "/images", dir + "/labels", 20, 28, 20, /*classes=*/12);
+  const ToolOutcome fewer = RunDownpour({"check", dir + "/job.yaml"});
+  EXPECT_EQ(fewer.code, kExitBadJobFile);
+  EXPECT_THAT(fewer.err, HasSubstr("job.yaml:8: data.train.labels: " + dir +
+                                   "/labels holds labels of 12 classes (0 to 11), but model.layers.2 (" + dir +
+                                   "/job.yaml:5), the model's output, has 10 units; "));
+  const ToolOutcome more = RunDownpour({"check", dir + "/job.yaml", "--set", "model.layers.2.dense.units=13"});
+  EXPECT_EQ(more.code, kExitDone) << "units that are never right do no harm";
+  EXPECT_THAT(more.err, AllOf(HasSubstr("warning: "), HasSubstr("model.layers.2 (--set), the model's output, has 13")));
+  const auto check = [&](const std::string& units) {
+    return RunDownpour({"check", dir + "/job.yaml", "--set", "model.loss=meanSquaredError", "--set",
+                        "model.layers.2.dense.units=" + units});
+  };
+  EXPECT_THAT(check("1").err, IsEmpty()) << "one number, no classes";
+  EXPECT_THAT(check("2").err, HasSubstr("has 2 units"));
+}
+
+TEST(Check, WhatOneErrorSaysNothingOfIsLookedAtAllTheSame) {
+  const std::string dir = FreshFolder("check_independent");
+  WriteFile(dir + "/job.yaml", kJob);
+  WritePair(dir + "/images", dir + "/labels", 20, 14, 20, /*classes=*/12);
+  EXPECT_THAT(RunDownpour({"check", dir + "/job.yaml", "--set", "model.loss=x"}).err,
+              AllOf(HasSubstr("model.loss"), HasSubstr("images of 14x14"), HasSubstr("2 errors")));
+  EXPECT_THAT(RunDownpour({"check", dir + "/job.yaml", "--set", "model.inputs.0.shape=[x]"}).err,
+              AllOf(HasSubstr("model.inputs.0.shape.0"), Not(HasSubstr("images of 14x14")), HasSubstr("1 error")));
+  EXPECT_THAT(RunDownpour({"check", dir + "/job.yaml", "--set", "data.eval.images=a"}).err,
+              AllOf(HasSubstr("data.eval.labels"), HasSubstr("images of 14x14"), HasSubstr("12 classes"),
+                    HasSubstr("3 errors")));
+  EXPECT_THAT(RunDownpour({"check", dir + "/job.yaml", "--set", "model.layers=[]"}).err,
+              AllOf(HasSubstr("model.layers"), HasSubstr("images of 14x14"), HasSubstr("2 errors")));
 }
 
 TEST(Check, EveryErrorAtOnceAndExit78) {
