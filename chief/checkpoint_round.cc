@@ -61,7 +61,7 @@ void CheckpointRounds::Start(Round round, Head head, bool urgent) {
 Storage::Then CheckpointRounds::InRound(std::function<void(const StorageDone&)> then) {
   return [this, round = round_, then = std::move(then)](const StorageDone& done) {
     if (!IsCurrent(round)) return;
-    if (!done.status.ok()) return Abandon(Words(done.status));
+    if (!done.status.ok()) return Abandon(Words(done.status), Cause::kDisk);
     then(done);
   };
 }
@@ -195,7 +195,7 @@ absl::Status CheckpointRounds::Receive(const ShardWritten& written) {
   if (spec_.via != CheckpointVia::kShared) return absl::InvalidArgumentError("a shard file that nobody asked for");
   if (shard->checking || !shard->records.empty()) return absl::OkStatus();
   if (!written.error.empty()) {
-    Abandon(absl::StrCat(shard->name, " cannot write its shard: ", written.error));
+    Abandon(absl::StrCat(shard->name, " cannot write its shard: ", written.error), Cause::kDisk);
     return absl::OkStatus();
   }
   std::set<SliceId> slices;
@@ -221,7 +221,8 @@ void CheckpointRounds::CheckShared(Shard& shard, const ShardWritten& written) {
                      InRound([this, &shard, written](const StorageDone& done) {
                        if (done.data.size() != 1) {
                          return Abandon(absl::StrCat(ShardPath(round_, FileOf(shard)), " is not here as ", shard.name,
-                                                     " wrote it: checkpoint.via: shared needs a path that all see"));
+                                                     " wrote it: checkpoint.via: shared needs a path that all see"),
+                                        Cause::kDisk);
                        }
                        shard.bytes = written.bytes;
                        for (const ShardWritten::Item& item : written.slices) {
@@ -283,8 +284,9 @@ void CheckpointRounds::Resume(const Manifest& manifest) {
   for (const Manifest::File& file : manifest.files) durable_->bytes += file.bytes;
 }
 
-void CheckpointRounds::Abandon(const std::string& why) {
+void CheckpointRounds::Abandon(const std::string& why, Cause cause) {
   last_error_ = why;
+  last_error_cause_ = cause;
   parts_.failures.Add("chief", absl::StrCat("checkpoint ", ToString(round_), " abandoned: ", why));
   active_ = false;
   parts_.store.Discard(round_);

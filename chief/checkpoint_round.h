@@ -68,7 +68,9 @@ class CheckpointRounds {
   void GiveUp(const std::string& why);
 
   bool active() const { return active_; }
+  enum class Cause { kDisk, kPs };  // of an error: what has to be mended; a ps alone comes and goes
   const std::string& last_error() const { return last_error_; }
+  Cause last_error_cause() const { return last_error_cause_; }
   std::string writing() const;  // the round and how far it is; empty if none is active
 
   struct Durable {
@@ -122,7 +124,7 @@ class CheckpointRounds {
   void CheckShared(Shard& shard, const ShardWritten& written);
   void CommitIfComplete();
   void BecomeDurable(const Manifest& manifest);
-  void Abandon(const std::string& why);
+  void Abandon(const std::string& why, Cause cause = Cause::kPs);
   bool IsCurrent(Round round) const { return active_ && round == round_; }
 
   Parts parts_;
@@ -137,6 +139,7 @@ class CheckpointRounds {
   uint64_t placement_number_ = 0;  // of the assignment, when the round began
   std::vector<Shard> shards_;
   std::string last_error_;
+  Cause last_error_cause_ = Cause::kPs;
   std::optional<Durable> durable_;
   std::optional<IntervalSet> lacking_;
 };

@@ -278,7 +278,9 @@ void Lifecycle::CancelIfOutOfTime() {
   const Duration limit = chief_.job.scheduling.max_running_time;
   if (chief_.state != JobState::kRunning || limit == Duration::zero()) return;
   if (chief_.turn.now - running_since_ < limit) return;
-  BeginCancel(absl::StrFormat("it has run for the %.10g s of scheduling.maxRunningTime", Seconds(limit)), kExitFailed);
+  BeginCancel(absl::StrFormat("it has run for the %.10g s of scheduling.maxRunningTime, which each start counts anew",
+                              Seconds(limit)),
+              kExitFailed);
 }
 
 void Lifecycle::BeginCancel(const std::string& why, int exit_code) {

@@ -13,6 +13,7 @@
 #include "runtime/glog_setup.h"
 #include "runtime/posix_cluster.h"
 #include "runtime/posix_job_file.h"
+#include "runtime/posix_keys.h"
 #include "runtime/posix_main.h"
 #include "runtime/posix_process.h"
 #include "schema/text.h"
@@ -66,12 +67,13 @@ int main(int argc, char** argv) {
   }
 
   const std::string command = absl::GetFlag(FLAGS_command);
+  const std::string keys = KeysFolder(absl::GetFlag(FLAGS_keys), folder);
   ChiefRole role({.job = job.job,
                   .job_dir = folder,
                   .host = HostName(),
                   .pid = static_cast<uint32_t>(getpid()),
                   .command = command.empty() ? OwnCommand(argc, argv) : command,
-                  .keys = absl::GetFlag(FLAGS_keys),
+                  .keys = keys.empty() ? "" : std::filesystem::absolute(keys).lexically_normal().string(),
                   .resume = absl::GetFlag(FLAGS_resume),
                   .nonce = RandomNonce(),
                   .timing = {}});

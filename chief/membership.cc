@@ -232,6 +232,7 @@ absl::Status Membership::Hear(Time now, PeerId from, const Heartbeat& heartbeat,
                          heartbeat.stats.cpu_seconds < task.stats.cpu_seconds;
   if (overtaken) return absl::OkStatus();  // by a later one
   task.counted = true;
+  if (task.stats.waiting_for.empty() || heartbeat.stats.steps > task.stats.steps) task.waiting_since = now;
   task.stats = heartbeat.stats;
   TaskStats& stats = task.stats;
   for (std::string* words : {&stats.waiting_for, &stats.refused_from, &stats.gpu.address, &stats.gpu.name}) {

@@ -43,6 +43,7 @@ struct Task {
   uint64_t work_request = 0;      // number of the newest one heard; worker only
   bool counted = false;           // it told its stats, as follow
   TaskStats stats;
+  Time waiting_since{};  // it said what it waits for, and has made no step since
   RateWindow steps;
   RateWindow examples;
   RateWindow cpu_seconds;

@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "chief/chief_role.h"
 #include "chief/data_plan.h"
 #include "chief/sealed_copies.h"
@@ -24,6 +25,17 @@ constexpr uint64_t kMaxTermFile = 256;
 bool IsSame(const std::string& before, const JobSpec& job) {
   const absl::StatusOr<JobSpec> read = ParseCanonicalJob(before);
   return read.ok() && CanonicalJob(*read) == CanonicalJob(job);
+}
+
+// training.batchSize (16 there, 32 here); of what is no single value the key alone.
+std::string WithValues(const std::string& difference, const JobSpec& there, const JobSpec& here) {
+  const size_t end = std::min(difference.find(' '), difference.size());
+  const nlohmann::json::json_pointer place("/" + absl::StrReplaceAll(difference.substr(0, end), {{".", "/"}}));
+  const nlohmann::json before = nlohmann::json::parse(CanonicalJob(there))[place];
+  const nlohmann::json now = nlohmann::json::parse(CanonicalJob(here))[place];
+  if (before.is_structured()) return difference;
+  return absl::StrCat(difference.substr(0, end), " (", before.dump(), " there, ", now.dump(), " here)",
+                      difference.substr(end));
 }
 
 }  // namespace
@@ -106,8 +118,9 @@ bool Startup::AcceptPlan(const std::string& before, const std::string& whose) {
            absl::StrCat(whose, " is one that this release does not understand: ", Words(job.status())));
     return false;
   }
-  const std::vector<std::string> differences = PlanDifferences(job_, *job);
+  std::vector<std::string> differences = PlanDifferences(job_, *job);
   if (!differences.empty()) {
+    for (std::string& difference : differences) difference = WithValues(difference, *job, job_);
     Refuse(kExitBadJobFile,
            absl::StrCat(whose, " belongs to another plan; it differs in ", absl::StrJoin(differences, ", "),
                         ": set these back, or name another job folder to begin anew"));

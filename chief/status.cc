@@ -133,7 +133,13 @@ double AgeSeconds(const ChiefParts& chief, int64_t unix_ms) {
 }
 
 Json OfCheckpoint(const ChiefParts& chief) {
-  Json json = {{"lastError", chief.rounds.last_error()}, {"writing", chief.rounds.writing()}};
+  const std::string& error = chief.rounds.last_error();
+  const bool of_disk = chief.rounds.last_error_cause() == CheckpointRounds::Cause::kDisk;
+  Json json = {{"lastError", error},
+               {"lastErrorCause", error.empty() ? ""
+                                  : of_disk     ? "disk"
+                                                : "ps"},
+               {"writing", chief.rounds.writing()}};
   const auto& durable = chief.rounds.durable();
   if (!durable) return json;
   json["round"] = ToString(durable->round);
@@ -194,14 +200,19 @@ uint64_t ChiefRestarts(const ChiefParts& chief) {
 
 Json OfWaits(const ChiefParts& chief) {
   Json waits = Json::array();
-  const auto add = [&](const std::string& task, const std::string& why, Time since) {
-    const Duration waited = chief.turn.now - since;
-    if (waited < kWorthTelling || chief.ended()) return;
-    waits.push_back({{"task", "chief"}, {"for", task}, {"why", why}, {"seconds", Seconds(waited)}});
-  };
   if (!chief.journal.error().empty()) {
     waits.push_back({{"task", "chief"}, {"for", "its disk"}, {"why", chief.journal.error()}});
   }
+  if (chief.ended()) return waits;
+  const auto tell = [&](const std::string& who, const std::string& what, const std::string& why, Time since) {
+    const double waited = Seconds(chief.turn.now - since);
+    if (waited >= Seconds(kWorthTelling)) {
+      waits.push_back({{"task", who}, {"for", what}, {"why", why}, {"seconds", waited}});
+    }
+  };
+  const auto add = [&](const std::string& task, const std::string& why, Time since) {
+    tell("chief", task, why, since);
+  };
   for (const Assignment::Server& server : chief.assignment.servers()) {
     const Task* task = chief.members.FindNamed(server.name);
     if (task != nullptr && !task->alive()) {
@@ -212,6 +223,10 @@ Json OfWaits(const ChiefParts& chief) {
   }
   for (const CheckpointRounds::Wait& wait : chief.rounds.Waits()) {
     add(wait.task, absl::StrCat("has not sent the records of ", wait.slices, " slices"), wait.since);
+  }
+  for (const Task& task : chief.members.tasks()) {
+    const bool waits_for_something = task.state == TaskState::kRunning && !task.stats.waiting_for.empty();
+    if (waits_for_something) tell(task.name, task.stats.waiting_for, "", task.waiting_since);
   }
   return waits;
 }
@@ -243,18 +258,24 @@ std::string Fitted(Json json) {
   return text;
 }
 
+// Whether somebody has to start a task of that role: not one that its supervisor starts again.
+bool IsWanted(const ChiefParts& chief, TaskRole role) {
+  const auto& tasks = chief.members.tasks();
+  return std::any_of(tasks.begin(), tasks.end(), [role](const Task& task) {
+    return task.role == role && !task.alive() && task.process.launcher.empty();
+  });
+}
+
 // Commands to type next.
 Json OfNext(const ChiefParts& chief) {
   const std::string dir = absl::StrCat(" --job-dir ", ShellWord(chief.options.job_dir));
   const std::string keys = chief.options.keys.empty() ? "" : " --keys=" + ShellWord(chief.options.keys);
   const std::string listen = keys.empty() ? "" : " --listen=0.0.0.0:0";  // of a ps: others are to reach it
   Json next = Json::array();
-  if (chief.state == JobState::kQueued) {
-    for (const TaskRole role : {TaskRole::kPs, TaskRole::kWorker}) {
-      if (!chief.members.AllAlive(role))
-        next.push_back(absl::StrCat("downpour-", NameOf(role), keys, " --chief=", chief.endpoint,
-                                    role == TaskRole::kPs ? listen : ""));
-    }
+  for (const TaskRole role : {TaskRole::kPs, TaskRole::kWorker}) {
+    if (chief.ended() || !IsWanted(chief, role)) continue;
+    next.push_back(absl::StrCat("downpour-", NameOf(role), keys, " --chief=", chief.endpoint,
+                                role == TaskRole::kPs ? listen : ""));
   }
   if (!chief.failures.list().empty()) {
     next.push_back(absl::StrCat("downpour logs ", chief.failures.list().back().task, dir));
@@ -325,7 +346,8 @@ std::string SummaryText(const ChiefParts& chief) {
                {"steps", chief.known().steps_committed()},
                {"examples", chief.known().examples_committed()},
                {"samplesCommitted", chief.known().examples_committed()},
-               {"wallSeconds", ElapsedSeconds(chief)},
+               {"wallSeconds", AgeSeconds(chief, chief.turn.started_unix_ms)},
+               {"elapsedSeconds", ElapsedSeconds(chief)},
                {"pushesAcknowledged", workers.pushes_acknowledged},
                {"pushesResent", workers.pushes_resent},
                {"pushesApplied", servers.pushes_applied},

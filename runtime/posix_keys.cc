@@ -68,8 +68,10 @@ absl::StatusOr<UniqueFd> OpenPrivate(int at, const std::string& name, const std:
     return absl::PermissionDeniedError(absl::StrCat(path, " is a link; put the keys themselves there"));
   }
   if (!fd.ok() && errno == ENOENT) {
-    return absl::NotFoundError(absl::StrCat(
-        "there is no ", path, "; `downpour keys new --out DIR` makes keys, whose files the hosts of a cluster share"));
+    return absl::NotFoundError(
+        absl::StrCat("there is no ", path,
+                     "; copy it from where this cluster's keys were made (new ones, by `downpour keys new`, are ",
+                     "those of another cluster)"));
   }
   if (!fd.ok()) return absl::PermissionDeniedError(absl::StrCat("cannot open ", path, ": ", std::strerror(errno)));
   if (absl::Status status = CheckPrivate(path, fd.get(), kind); !status.ok()) return status;

@@ -59,10 +59,11 @@ std::string OptimizerName(OptimizerKind kind) {
 
 std::string PlanLine(const Checkpoint& checkpoint) {
   const TrainingSpec& training = checkpoint.job.training;
-  return absl::StrFormat("seed %d, %s examples (fingerprint %016x), batches of %d, leases of %d batches, %d epochs",
-                         checkpoint.job.seed, Count(checkpoint.manifest.train_examples),
-                         checkpoint.manifest.data_fingerprint, training.batch_size, training.lease_batches,
-                         training.epochs);
+  return absl::StrFormat(
+      "seed %d, %s examples (fingerprint %016x), batches of %d, leases of %d batches, pushEvery %d, wire %s, %d epochs",
+      checkpoint.job.seed, Count(checkpoint.manifest.train_examples), checkpoint.manifest.data_fingerprint,
+      training.batch_size, training.lease_batches, training.push_every, NameIn(kWireFormats, training.wire),
+      training.epochs);
 }
 
 std::string PositionLine(const LoadedCheckpoint& checkpoint) {

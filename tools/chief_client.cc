@@ -117,8 +117,7 @@ absl::StatusOr<std::string> ChiefClient::AskStatus(Duration timeout) {
 
 absl::Status ChiefClient::Unreachable(const NoAnswer& found) const {
   const std::string start =
-      absl::StrCat("Is it running? Try: downpour run JOB.yaml, or downpour-chief --job=JOB.yaml --listen=", endpoint_,
-                   " --job_dir=DIR");
+      absl::StrCat("Is it running? A chief is started by downpour run, or by downpour-chief --listen=", endpoint_);
   return absl::UnavailableError(absl::StrCat("cannot reach the chief at ", endpoint_, " (", found.why, "). ",
                                              found.advice.empty() ? start : found.advice));
 }

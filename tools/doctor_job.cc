@@ -12,8 +12,9 @@
 #include "runtime/zmq_sockets.h"
 #include "schema/host_port.h"
 #include "schema/slice_grid.h"
+#include "schema/text.h"
+#include "tools/data_facts.h"
 #include "tools/human_units.h"
-#include "tools/job_summary.h"
 #include "tools/tcp_probe.h"
 #include "worker/data/dataset.h"
 
@@ -53,21 +54,43 @@ Finding JudgeState(const std::string& job, const std::string& state, const std::
   return Problem("job", absl::StrCat(what, ": ", Printable(error)), "mend what is named there, and go on as it says");
 }
 
+// A round that failed for a ps's sake is followed by others; a disk is mended by nobody else.
+Finding JudgeCheckpoint(const StatusView& status) {
+  const std::string about = "checkpoint";
+  if (status.checkpoint_error_cause != "ps") {
+    return Problem(about, Printable(status.checkpoint_error), "make room or mend the folder");
+  }
+  std::vector<std::string> gone;
+  for (const TaskView& task : status.tasks) {
+    if (task.role == "ps" && task.state != "RUNNING") gone.push_back(task.name);
+  }
+  return Warning(about, Printable(status.checkpoint_error),
+                 gone.empty()
+                     ? "wait for the next one, which is on its way"
+                     : absl::StrCat("see that ", HumanNames(gone), " comes back; the next one follows by itself"));
+}
+
 }  // namespace
 
-Findings LookAtJobData(const JobSpec& job) {
+Findings LookAtJobData(const JobFileResult& read) {
+  const auto finding = [](Finding::Grade grade, const JobError& error) {
+    const size_t end = error.what.rfind("; ");
+    return Finding{grade, "data", absl::StrCat(error.key, ": ", error.what.substr(0, end)), error.what.substr(end + 2)};
+  };
+  const DataFacts facts = LookAtData(read);
   Findings findings;
-  for (const JobError& error : LookAtData(job).errors) {
-    findings.push_back(Problem("data", error.what, "let the job name files that belong together and fit its model"));
-  }
+  for (const JobError& error : facts.errors) findings.push_back(finding(Finding::Grade::kProblem, error));
   if (!findings.empty()) return findings;
-  findings = LookAtCopy("train", job.data, job.data.train);
-  if (job.data.eval.empty()) return findings;
-  for (Finding& finding : LookAtCopy("eval", job.data, job.data.eval)) findings.push_back(std::move(finding));
+  for (const JobError& warning : facts.warnings) findings.push_back(finding(Finding::Grade::kWarning, warning));
+  const DataSpec& data = read.job.data;
+  for (Finding& copy : LookAtCopy("train", data, data.train)) findings.push_back(std::move(copy));
+  if (data.eval.empty()) return findings;
+  for (Finding& copy : LookAtCopy("eval", data, data.eval)) findings.push_back(std::move(copy));
   return findings;
 }
 
-HostNeeds NeedsOf(const JobSpec& job, std::optional<TaskType> role) {
+HostNeeds NeedsOf(const JobFileResult& read, std::optional<TaskType> role) {
+  const JobSpec& job = read.job;
   const SliceGrid grid = MakeSliceGrid(*InferVariables(job.model));
   uint64_t values = 0, widest = 0;
   for (const Slice& slice : grid.slices) {
@@ -75,7 +98,7 @@ HostNeeds NeedsOf(const JobSpec& job, std::optional<TaskType> role) {
     widest = std::max(widest, static_cast<uint64_t>(slice.bytes()));
   }
   const uint64_t state = values * static_cast<uint64_t>(1 + SlotCount(job.training.optimizer.kind));
-  const DataFacts facts = LookAtData(job);
+  const DataFacts facts = LookAtData(read);
   uint64_t width = 1;
   for (const int64_t size : job.model.inputs[0].shape) width *= static_cast<uint64_t>(size);
   const uint64_t data = (facts.train_examples.value_or(0) + facts.eval_examples.value_or(0)) * (width + 1);
@@ -141,12 +164,11 @@ Findings JudgeStatus(const StatusView& status) {
   }
   for (const FailureView& failure : status.failures) {
     if (failure.age.value_or(0) > kLately) continue;
-    findings.push_back(Problem("job", absl::StrCat(failure.task, ": ", Printable(failure.what)),
-                               absl::StrCat("downpour logs ", failure.task)));
+    findings.push_back(
+        Problem("job", absl::StrCat(failure.task, ": ", Printable(failure.what)),
+                absl::StrCat("downpour logs ", failure.task, " --job-dir ", ShellWord(Printable(status.job_dir)))));
   }
-  if (!status.checkpoint_error.empty()) {
-    findings.push_back(Problem("checkpoint", Printable(status.checkpoint_error), "make room or mend the folder"));
-  }
+  if (!status.checkpoint_error.empty()) findings.push_back(JudgeCheckpoint(status));
   return findings;
 }
 

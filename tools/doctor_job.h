@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "schema/cluster_config.h"
-#include "schema/job.h"
+#include "schema/job_file.h"
 #include "tools/doctor_host.h"
 #include "tools/findings.h"
 #include "tools/status_view.h"
@@ -17,10 +17,10 @@
 namespace downpour {
 
 // Whether the data are here, whole, fit the model, and which copy they are.
-Findings LookAtJobData(const JobSpec& job);
+Findings LookAtJobData(const JobFileResult& read);
 
 // What one task needs, or with no role a whole cluster on one host.
-HostNeeds NeedsOf(const JobSpec& job, std::optional<TaskType> role);
+HostNeeds NeedsOf(const JobFileResult& read, std::optional<TaskType> role);
 
 // Whether each address of the chief and the ps resolves and can be reached. Nobody need listen there yet.
 Findings LookAtAddresses(const std::vector<ClusterConfig>& sources);

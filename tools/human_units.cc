@@ -3,7 +3,9 @@
 #include <cmath>
 #include <cstdint>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "schema/text.h"
 
 namespace downpour {
@@ -39,6 +41,13 @@ std::string HumanPercent(double share, int decimals) { return absl::StrFormat("%
 std::string HumanLoss(double loss) {
   const bool plain = loss == 0 || (std::abs(loss) >= 0.001 && std::abs(loss) < 1000);
   return absl::StrFormat(plain ? "%.4f" : "%.3g", loss);
+}
+
+std::string HumanNames(const std::vector<std::string>& names) {
+  constexpr size_t kMost = 3;
+  if (names.size() <= kMost + 1) return absl::StrJoin(names, ", ");
+  return absl::StrCat(absl::StrJoin(names.begin(), names.begin() + kMost, ", "), " and ", names.size() - kMost,
+                      " more");
 }
 
 std::string Printable(std::string_view words, size_t limit) { return OneLine(words, limit); }

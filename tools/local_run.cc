@@ -168,9 +168,10 @@ void LocalRun::TalkToChief() {
 void LocalRun::OnStatus(const StatusView& status) {
   for (const FailureView& failure : status.failures) {
     const std::string told = absl::StrCat(failure.task, ": ", failure.what);
-    if (failures_told_.insert(absl::StrCat(failure.unix_ms.value_or(0), told)).second) {
-      talk_.Say("chief: " + Printable(told));
-    }
+    if (!failures_told_.insert(absl::StrCat(failure.unix_ms.value_or(0), told)).second) continue;
+    const bool is_old = failure.age && *failure.age > Seconds(kLineEvery);  // of an earlier run
+    talk_.Say(
+        absl::StrCat("downpour run: ", Printable(told), is_old ? ", " + HumanSeconds(*failure.age) + " ago" : ""));
   }
   for (const TaskView& task : status.tasks) {
     const bool same_process = task.pid == supervisor_.PidOf(task.name);

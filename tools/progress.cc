@@ -32,22 +32,27 @@ std::string Workers(const StatusView& status) {
   return absl::StrCat(alive.size(), "/", all.size(), " workers");
 }
 
-std::string Waiting(const StatusView& status) {
+// Who waits, and who is waited for.
+std::vector<std::string> Reasons(const StatusView& status) {
   std::vector<std::string> reasons;
+  for (const WaitGroup& wait : GroupWaits(status.waits)) {
+    reasons.push_back(absl::StrCat(Printable(HumanNames(wait.tasks)),
+                                   wait.tasks.size() == 1 ? " waits for " : " wait for ", Printable(wait.on),
+                                   wait.why.empty() ? "" : ": " + Printable(wait.why)));
+  }
   for (const PendingView& pending : status.pending) {
     reasons.push_back(absl::StrCat(Printable(pending.task), " ", Printable(pending.why)));
   }
-  for (const WaitView& wait : status.waits) {
-    reasons.push_back(absl::StrCat(Printable(wait.task), " waits for ", Printable(wait.on), ": ", Printable(wait.why)));
-  }
-  return reasons.empty() ? Printable(status.state)
-                         : absl::StrCat(Printable(status.state), ": ", absl::StrJoin(reasons, "; "));
+  return reasons;
 }
 
 }  // namespace
 
 std::string ProgressLine(const StatusView& status) {
-  if (status.state == "QUEUED" || status.state == "PREPARING") return Waiting(status);
+  const std::vector<std::string> reasons = Reasons(status);
+  if (status.state == "QUEUED" || status.state == "PREPARING") {
+    return absl::StrCat(status.state, reasons.empty() ? "" : ": ", absl::StrJoin(reasons, "; "));
+  }
   std::vector<std::string> parts = {Epochs(status)};
   if (status.state != "RUNNING") parts.insert(parts.begin(), Printable(status.state));
   if (status.examples_per_second) parts.push_back(HumanCount(*status.examples_per_second) + " examples/s");
@@ -55,6 +60,10 @@ std::string ProgressLine(const StatusView& status) {
   if (status.staleness.mean) parts.push_back(absl::StrFormat("staleness %.1f", *status.staleness.mean));
   parts.push_back(Workers(status));
   if (status.remaining) parts.push_back(HumanSeconds(*status.remaining) + " left");
+  if (!reasons.empty()) {
+    const size_t others = reasons.size() - 1;
+    parts.push_back(absl::StrCat(reasons[0], others == 0 ? "" : absl::StrCat(" (and ", others, " more)")));
+  }
   return absl::StrJoin(parts, " | ");
 }
 

@@ -42,7 +42,7 @@ std::vector<std::string> TaskRow(const TaskView& task) {
           words(task.state),
           words(task.host),
           OrUnknown(task.pid, number),
-          OrUnknown(task.step, HumanCount),
+          OrUnknown(task.role == "ps" ? std::nullopt : task.step, HumanCount),
           OrUnknown(task.role == "worker" ? task.examples_per_second : std::nullopt, HumanCount),
           StalenessCell(task.staleness),
           OrUnknown(task.cpu_share, percent),
@@ -93,6 +93,21 @@ std::string JobLine(const StatusView& status) {
   return absl::StrJoin(parts, ", ");
 }
 
+// What the job has outlived; nothing where there was nothing.
+std::vector<std::string> RecoveryLines(const RecoveryView& recovery) {
+  std::vector<std::string> parts;
+  const auto add = [&](const MaybeNumber& count, const char* one, const char* many) {
+    if (count.value_or(0) > 0) parts.push_back(absl::StrCat(HumanCount(*count), " ", *count == 1 ? one : many));
+  };
+  add(recovery.chief_restarts, "later start of the chief", "later starts of the chief");
+  add(recovery.workers_lost, "worker lost", "workers lost");
+  add(recovery.ps_lost, "ps lost", "ps lost");
+  add(recovery.leases_handed_on, "lease handed on", "leases handed on");
+  add(recovery.batches_recomputed, "batch computed again", "batches computed again");
+  if (parts.empty()) return {};
+  return {absl::StrJoin(parts, ", ")};
+}
+
 std::string PushLine(const StatusView& status) {
   std::vector<std::string> parts;
   const auto add = [&](const MaybeNumber& count, const char* what) {
@@ -106,7 +121,7 @@ std::string PushLine(const StatusView& status) {
   add(status.pushes_skipped, "skipped");
   double rejected = status.chief_rejected.value_or(0);
   for (const TaskView& task : status.tasks) rejected += task.rejected.value_or(0);
-  if (rejected > 0) parts.push_back(HumanCount(rejected) + " messages rejected");
+  if (rejected > 0) parts.push_back(HumanCount(rejected) + " messages late or out of place");
   return parts.empty() ? kUnknown : absl::StrJoin(parts, ", ");
 }
 
@@ -142,6 +157,22 @@ std::vector<std::string> RefusedLines(const StatusView& status) {
   return lines;
 }
 
+// Time and rate are of the last chief: of a job that had several they stand on a line of their own.
+std::vector<std::string> TrainedLines(const SummaryView& summary) {
+  const bool had_several = summary.recovery.chief_restarts.value_or(0) > 0;
+  std::vector<std::string> all, last;
+  if (summary.epochs) all.push_back(absl::StrFormat("%.10g epochs", *summary.epochs));
+  if (summary.examples) all.push_back(HumanCount(*summary.examples) + " examples");
+  if (summary.elapsed && had_several) all.push_back("over " + HumanSeconds(*summary.elapsed));
+  std::vector<std::string>& rate = had_several ? last : all;
+  if (summary.wall_seconds) rate.push_back((had_several ? "" : "in ") + HumanSeconds(*summary.wall_seconds));
+  if (summary.examples_per_second) rate.push_back(HumanCount(*summary.examples_per_second) + " examples/s");
+  std::vector<std::string> lines;
+  if (!all.empty()) lines.push_back(absl::StrJoin(all, ", "));
+  if (!last.empty()) lines.push_back("since its chief was started last: " + absl::StrJoin(last, ", "));
+  return lines;
+}
+
 void AddHealth(const StatusView& status, bool color, std::string* out) {
   const bool healthy = IsHealthy(status);
   const std::string verdict = healthy ? "healthy" : HasEnded(status) ? status.state : "degraded";
@@ -154,8 +185,9 @@ void AddHealth(const StatusView& status, bool color, std::string* out) {
     failures.push_back(absl::StrCat(Printable(f.task), ": ", Printable(f.what),
                                     f.age ? absl::StrCat(", ", HumanSeconds(*f.age), " ago") : ""));
   }
-  for (const WaitView& w : status.waits) {
-    waits.push_back(absl::StrCat(Printable(w.task), " for ", Printable(w.on), ": ", Printable(w.why),
+  for (const WaitGroup& w : GroupWaits(status.waits)) {
+    waits.push_back(absl::StrCat(Printable(HumanNames(w.tasks)), " for ", Printable(w.on),
+                                 w.why.empty() ? "" : ": " + Printable(w.why),
                                  w.seconds ? absl::StrCat(", for ", HumanSeconds(*w.seconds)) : ""));
   }
   AddSection("Pending", pending.empty() ? std::vector<std::string>{"none"} : pending, out);
@@ -178,6 +210,7 @@ std::string StatusTable(const StatusView& status, bool color) {
     if (status.evaluation_epoch) parts.push_back(absl::StrFormat("after epoch %.0f", *status.evaluation_epoch));
     AddSection("Evaluation", {absl::StrJoin(parts, ", ")}, &out);
   }
+  AddSection("Recovered", RecoveryLines(status.recovery), &out);
   AddSection("Pushes", {PushLine(status)}, &out);
   AddSection("Staleness", {"mean/p99/max " + StalenessCell(status.staleness)}, &out);
   absl::StrAppend(&out, "\n", TaskTable(status), "\n");
@@ -202,19 +235,12 @@ std::string SummaryTable(const SummaryView& summary, bool color) {
                              summary.eval_loss ? ", loss " + HumanLoss(*summary.eval_loss) : "")},
                &out);
   }
-  std::vector<std::string> parts;
-  if (summary.epochs) parts.push_back(absl::StrFormat("%.10g epochs", *summary.epochs));
-  if (summary.examples) parts.push_back(HumanCount(*summary.examples) + " examples");
-  if (summary.wall_seconds) parts.push_back("in " + HumanSeconds(*summary.wall_seconds));
-  if (summary.examples_per_second) parts.push_back(HumanCount(*summary.examples_per_second) + " examples/s");
-  if (!parts.empty()) AddSection("Trained", {absl::StrJoin(parts, ", ")}, &out);
+  AddSection("Trained", TrainedLines(summary), &out);
   AddSection("Staleness", {"mean/p99/max " + StalenessCell(summary.staleness)}, &out);
-  std::vector<std::string> losses;
-  if (summary.workers_lost.value_or(0) > 0) losses.push_back(HumanCount(*summary.workers_lost) + " workers");
+  AddSection("Recovered", RecoveryLines(summary.recovery), &out);
   if (summary.pushes_skipped.value_or(0) > 0) {
-    losses.push_back(HumanCount(*summary.pushes_skipped) + " pushes that were not finite");
+    AddSection("Skipped", {HumanCount(*summary.pushes_skipped) + " pushes that were not finite"}, &out);
   }
-  if (!losses.empty()) AddSection("Lost", {absl::StrJoin(losses, ", ")}, &out);
   if (!summary.checkpoint.empty()) AddSection("Checkpoint", {Printable(summary.checkpoint)}, &out);
   return out;
 }

@@ -58,6 +58,12 @@ TaskView Task(const Json& task) {
   return view;
 }
 
+// Of the status's `recovery`, or of a summary.
+RecoveryView Recovery(const Json& json) {
+  return {Number(json, "chiefRestarts"), Number(json, "workersLost"), Number(json, "psLost"),
+          Number(json, "leasesHandedOn"), Number(json, "batchesRecomputed")};
+}
+
 void ReadProgress(const Json& json, StatusView* view) {
   const Json& progress = At(json, "progress");
   view->epoch = Number(progress, "epoch");
@@ -86,6 +92,7 @@ void ReadCheckpoint(const Json& checkpoint, StatusView* view) {
   view->checkpoint_round = Words(checkpoint, "round");
   view->checkpoint_path = Words(checkpoint, "path");
   view->checkpoint_error = Words(checkpoint, "lastError");
+  view->checkpoint_error_cause = Words(checkpoint, "lastErrorCause");
   view->checkpoint_writing = Words(checkpoint, "writing");
   view->checkpoint_age = Number(checkpoint, "ageSeconds");
   view->checkpoint_bytes = Number(checkpoint, "bytes");
@@ -119,7 +126,7 @@ absl::StatusOr<StatusView> ParseStatus(std::string_view text) {
   view.remaining = Number(json, "remainingSeconds");
   ReadProgress(json, &view);
   ReadCheckpoint(At(json, "checkpoint"), &view);
-  view.chief_restarts = Number(At(json, "recovery"), "chiefRestarts");
+  view.recovery = Recovery(At(json, "recovery"));
   view.staleness = Staleness(At(json, "staleness"));
   for (const Json& task : At(json, "tasks")) view.tasks.push_back(Task(task));
   view.tasks_omitted = Number(json, "tasksOmitted");
@@ -154,7 +161,8 @@ absl::StatusOr<SummaryView> ParseSummary(std::string_view text) {
   view.eval_loss = Number(json, "evalLoss");
   view.eval_accuracy = Number(json, "evalAccuracy");
   view.pushes_skipped = Number(json, "pushesSkipped");
-  view.workers_lost = Number(json, "workersLost");
+  view.elapsed = Number(json, "elapsedSeconds");
+  view.recovery = Recovery(json);
   view.staleness = Staleness(At(json, "staleness"));
   return view;
 }
@@ -164,7 +172,7 @@ bool IsHealthy(const StatusView& status) {
   const auto is = [&](const char* state) { return status.state == state; };
   if (!is("QUEUED") && !is("PREPARING") && !is("RUNNING") && !is("SUCCEEDED")) return false;
   // A job that has run before misses whom it waits for.
-  const bool all_were_there = is("RUNNING") || status.chief_restarts.value_or(0) > 0;
+  const bool all_were_there = is("RUNNING") || status.recovery.chief_restarts.value_or(0) > 0;
   if (all_were_there && !status.pending.empty()) return false;
   return std::none_of(status.failures.begin(), status.failures.end(),
                       [](const FailureView& f) { return f.age.value_or(0) <= kRecentSeconds; });
@@ -172,6 +180,18 @@ bool IsHealthy(const StatusView& status) {
 
 bool HasEnded(const StatusView& status) {
   return status.state == "SUCCEEDED" || status.state == "FAILED" || status.state == "CANCELLED";
+}
+
+std::vector<WaitGroup> GroupWaits(const std::vector<WaitView>& waits) {
+  std::vector<WaitGroup> groups;
+  for (const WaitView& wait : waits) {
+    auto group = std::find_if(groups.begin(), groups.end(),
+                              [&](const WaitGroup& g) { return g.on == wait.on && g.why == wait.why; });
+    if (group == groups.end()) group = groups.insert(groups.end(), {{}, wait.on, wait.why, wait.seconds});
+    group->tasks.push_back(wait.task);
+    group->seconds = std::max(group->seconds, wait.seconds);
+  }
+  return groups;
 }
 
 MaybeNumber EpochsDone(const StatusView& status) {

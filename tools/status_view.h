@@ -45,6 +45,11 @@ struct FailureView {
   MaybeNumber unix_ms;  // when
 };
 
+// What the job has outlived.
+struct RecoveryView {
+  MaybeNumber chief_restarts, workers_lost, ps_lost, leases_handed_on, batches_recomputed;
+};
+
 struct StatusView {
   std::string job, state, error;
   std::string chief_host, job_dir;
@@ -55,10 +60,11 @@ struct StatusView {
   MaybeNumber commits;  // of this chief
   MaybeNumber examples_per_second, loss;
   MaybeNumber evaluation_epoch, evaluation_loss, evaluation_accuracy;
-  std::string checkpoint_round, checkpoint_path, checkpoint_error, checkpoint_writing;
+  std::string checkpoint_round, checkpoint_path, checkpoint_writing;
+  std::string checkpoint_error, checkpoint_error_cause;
   MaybeNumber checkpoint_age, checkpoint_bytes, checkpoint_leases;
   MaybeNumber pushes_acknowledged, pushes_applied, pushes_resent, pushes_refused, pushes_duplicate, pushes_skipped;
-  MaybeNumber chief_restarts;
+  RecoveryView recovery;
   StalenessView staleness;
   std::vector<TaskView> tasks;
   MaybeNumber tasks_omitted;
@@ -72,8 +78,11 @@ struct StatusView {
 struct SummaryView {
   std::string job, state, error, checkpoint;
   MaybeNumber term;  // of the chief that wrote it
-  MaybeNumber epochs, examples, examples_per_second, wall_seconds, eval_loss, eval_accuracy;
-  MaybeNumber pushes_skipped, workers_lost;
+  MaybeNumber epochs, examples, eval_loss, eval_accuracy;
+  MaybeNumber wall_seconds, examples_per_second;  // of its last chief
+  MaybeNumber elapsed;                            // seconds since the job began
+  MaybeNumber pushes_skipped;
+  RecoveryView recovery;
   StalenessView staleness;
 };
 
@@ -83,6 +92,14 @@ absl::StatusOr<SummaryView> ParseSummary(std::string_view json);
 // Waiting, preparing, running or succeeded; nobody missing while it runs; no failure within the last minute.
 bool IsHealthy(const StatusView& status);
 bool HasEnded(const StatusView& status);
+
+// Those who wait for one thing, in order of who waits first.
+struct WaitGroup {
+  std::vector<std::string> tasks;
+  std::string on, why;
+  MaybeNumber seconds;  // the longest
+};
+std::vector<WaitGroup> GroupWaits(const std::vector<WaitView>& waits);
 
 // Epochs done, with their fraction: 3.24 of 10.
 MaybeNumber EpochsDone(const StatusView& status);

@@ -1,10 +1,13 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/types/span.h"
 #include "tools/human_units.h"
 #include "tools/ledger.h"
 #include "tools/output_options.h"
@@ -27,31 +30,35 @@ struct Tally {
   const char* in_status;
   const char* words;
 };
-constexpr Tally kTallies[] = {{"pushesApplied", "/pushes/applied", "pushes took effect"},
-                              {"pushesResent", "/pushes/resent", "sent again"},
-                              {"pushesRefused", "/pushes/refused", "put off"},
-                              {"pushesDuplicate", "/pushes/duplicate", "duplicates refused"},
-                              {"leasesHandedOn", "/recovery/leasesHandedOn", "leases handed on"},
-                              {"batchesRecomputed", "/recovery/batchesRecomputed", "batches computed again"}};
+// Of the processes that the last chief has seen.
+constexpr Tally kPushTallies[] = {{"pushesApplied", "/pushes/applied", "took effect"},
+                                  {"pushesResent", "/pushes/resent", "sent again"},
+                                  {"pushesRefused", "/pushes/refused", "put off"},
+                                  {"pushesDuplicate", "/pushes/duplicate", "duplicates, without effect"}};
+// Of the whole job.
+constexpr Tally kJobTallies[] = {{"leasesHandedOn", "/recovery/leasesHandedOn", "leases handed on"},
+                                 {"batchesRecomputed", "/recovery/batchesRecomputed", "batches computed again"}};
 
 // Those that the chief or its summary knows of, by name.
 Json TalliesOf(const Answer& answer) {
   const Json from = Json::parse(answer.json, nullptr, /*allow_exceptions=*/false);
   Json tallies = Json::object();
-  for (const Tally& tally : kTallies) {
+  const auto take = [&](const Tally& tally) {
     const Json::json_pointer place(answer.status ? tally.in_status : absl::StrCat("/", tally.name));
     if (from.contains(place) && from[place].is_number()) tallies[tally.name] = from[place];
-  }
+  };
+  std::for_each(std::begin(kPushTallies), std::end(kPushTallies), take);
+  std::for_each(std::begin(kJobTallies), std::end(kJobTallies), take);
   return tallies;
 }
 
-std::string TallyLine(const Json& tallies) {
+std::string TallyLine(const std::string& whose, absl::Span<const Tally> wanted, const Json& tallies) {
   std::vector<std::string> parts;
-  for (const Tally& tally : kTallies) {
+  for (const Tally& tally : wanted) {
     if (!tallies.contains(tally.name)) continue;
     parts.push_back(absl::StrCat(HumanCount(tallies[tally.name].get<double>()), " ", tally.words));
   }
-  return parts.empty() ? "" : absl::StrCat("since the chief began: ", absl::StrJoin(parts, ", "), "\n");
+  return parts.empty() ? "" : absl::StrCat(whose, absl::StrJoin(parts, ", "), "\n");
 }
 
 struct Findings {
@@ -64,7 +71,9 @@ struct Findings {
 std::string Words(const Findings& found) {
   const bool doubled = !found.ledger.doubled.empty();
   return absl::StrCat(found.checkpoint.path, ", each byte of its ", found.checkpoint.slices.size(),
-                      " slices checked:\n", LedgerLines(found.ledger), TallyLine(found.tallies),
+                      " slices checked:\n", LedgerLines(found.ledger),
+                      TallyLine("pushes since its chief was started last: ", kPushTallies, found.tallies),
+                      TallyLine("in the whole job: ", kJobTallies, found.tallies),
                       found.lost ? "LOST: the job has succeeded without the samples that are open\n" : "",
                       found.lost || doubled ? "" : "nothing lost, nothing doubled\n");
 }

@@ -80,6 +80,7 @@ TEST_F(CheckpointRoundsTest, AFailureAtAnyStepLeavesTheOldOne) {
     if (!failed || rounds->durable()->round == round) break;  // all steps up to the commit were tried
     EXPECT_FALSE(rounds->active());
     EXPECT_THAT(rounds->last_error(), HasSubstr("no space left on device"));
+    EXPECT_EQ(rounds->last_error_cause(), CheckpointRounds::Cause::kDisk);
     EXPECT_EQ(rounds->durable()->round, (Round{1, 1}));
     EXPECT_TRUE(DecodeManifest(disk.At("checkpoints/1-1/MANIFEST")).ok());
     EXPECT_FALSE(disk.Has("checkpoints/1-1/MANIFEST.tmp"));
@@ -229,6 +230,7 @@ TEST_F(CheckpointRoundsTest, ARoundEndsWhenASlicesEpochChanges) {
   EXPECT_TRUE(Receive(RecordOf(1, Server(1).slices[0], {1, 2})).ok());
   EXPECT_FALSE(rounds->active());
   EXPECT_THAT(rounds->last_error(), HasSubstr("moved"));
+  EXPECT_EQ(rounds->last_error_cause(), CheckpointRounds::Cause::kPs);
   EXPECT_FALSE(disk.Has("checkpoints/1-2/ps-1.shard"));
 }
 

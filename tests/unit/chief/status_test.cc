@@ -9,6 +9,7 @@
 
 #include "chief/lifecycle.h"
 #include "schema/codec.h"
+#include "tests/source_tree.h"
 #include "tests/unit/chief/chief_harness.h"
 
 namespace downpour {
@@ -17,10 +18,11 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 json SampleOf(int block) {
-  std::ifstream file(DOWNPOUR_STATUS_PAGE);
+  std::ifstream file(SourcePath("docs/STATUS.md"));
   std::stringstream text;
   text << file.rdbuf();
   const std::string page = text.str();
@@ -127,6 +129,35 @@ TEST_F(StatusTest, SaysWhoIsPendingAndWhy) {
   EXPECT_THAT(cluster.Status()["pending"].dump(), HasSubstr("reads its data"));
   cluster.RunToRunning();
   EXPECT_THAT(cluster.Status()["pending"], IsEmpty());
+}
+
+TEST_F(StatusTest, WhoLeftIsAskedForAgainUnlessItsSupervisorStartsIt) {
+  cluster.RunToRunning();
+  EXPECT_THAT(cluster.Status()["next"].dump(), Not(HasSubstr("downpour-worker")));
+  cluster.Say(cluster.worker[0].control, Leave{.from = cluster.worker[0].id, .why = "done"});
+  EXPECT_EQ(cluster.Status()["next"][0], "downpour-worker --chief=127.0.0.1:40123");
+  cluster.worker[0].join.launcher = "run-1";
+  ++cluster.worker[0].join.nonce;
+  cluster.JoinWorker(0);
+  cluster.Say(cluster.worker[0].control, Leave{.from = cluster.worker[0].id, .why = "done"});
+  EXPECT_THAT(cluster.Status()["next"].dump(), Not(HasSubstr("downpour-worker")));
+}
+
+TEST_F(StatusTest, SaysWhatWorkersWaitForUntilTheyGetOn) {
+  cluster.RunToRunning();
+  FakeMember& worker = cluster.worker[1];
+  worker.stats.waiting_for = "parameters from ps-1";
+  cluster.Beat(worker);
+  EXPECT_THAT(cluster.Status()["waits"], IsEmpty()) << "not for long yet";
+  cluster.Wait(3s);
+  const json waits = cluster.Status()["waits"];
+  ASSERT_THAT(waits, SizeIs(1));
+  EXPECT_EQ(waits[0]["task"], "worker-1");
+  EXPECT_EQ(waits[0]["for"], "parameters from ps-1");
+  EXPECT_GE(waits[0]["seconds"], 2);
+  ++worker.stats.steps;  // and waits for the next ones
+  cluster.Beat(worker);
+  EXPECT_THAT(cluster.Status()["waits"], IsEmpty());
 }
 
 TEST_F(StatusTest, CountsStalenessExactly) {

@@ -27,9 +27,8 @@ TEST(ChiefClientTest, NobodyThereIsAnErrorAtOnceWithAdvice) {
   ASSERT_TRUE(client.ok());
   const absl::Status status = client->AskStatus(kLong).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(
-      std::string(status.message()),
-      HasSubstr("cannot reach the chief at 127.0.0.1:1 (connection refused). Is it running? Try: downpour run"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("cannot reach the chief at 127.0.0.1:1 (connection refused). Is "
+                                                       "it running? A chief is started by downpour run"));
 }
 
 TEST(ChiefClientTest, AHostThatNobodyKnowsIsNamed) {

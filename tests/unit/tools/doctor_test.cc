@@ -159,7 +159,9 @@ class DoctorJobTest : public testing::Test {
   }
   void WriteImages(uint32_t images, uint32_t labels) {
     ASSERT_TRUE(WriteIdx(folder_ + "/images", {images, 8, 8}, std::vector<uint8_t>(images * 64)).ok());
-    ASSERT_TRUE(WriteIdx(folder_ + "/labels", {labels}, std::vector<uint8_t>(labels)).ok());
+    std::vector<uint8_t> drawn(labels);
+    for (uint32_t i = 0; i < labels; ++i) drawn[i] = static_cast<uint8_t>(i % 10);
+    ASSERT_TRUE(WriteIdx(folder_ + "/labels", {labels}, drawn).ok());
   }
   ToolOutcome Doctor(std::vector<std::string> more = {}) {
     more.insert(more.begin(), {"doctor", folder_ + "/job.yaml", "--cluster=none"});
@@ -193,7 +195,7 @@ TEST_F(DoctorJobTest, ABadJobFileIsAProblemToo) {
 }
 
 TEST_F(DoctorJobTest, NeedsFollowFromModelDataAndTasks) {
-  const JobSpec job = LoadJobFile(folder_ + "/job.yaml").job;
+  const JobFileResult job = LoadJobFile(folder_ + "/job.yaml");
   const uint64_t values = 4 * (64 * 10 + 10), state = 2 * values, data = 100 * 65;
   EXPECT_EQ(NeedsOf(job, TaskType::kChief).disk, 3 * state);
   EXPECT_EQ(NeedsOf(job, TaskType::kWorker).memory, 4 * values + data);
@@ -236,13 +238,38 @@ TEST(DoctorStatus, FailuresAndWhoIsMissingAreNamed) {
   status.pending = {{"ps-1", "has not joined yet"}};
   status.failures = {{"worker-1", "has other data", 5, {}}, {"worker-2", "long ago", 500, {}}};
   status.checkpoint_error = "no space";
+  status.job_dir = "/jobs/my job";
   EXPECT_THAT(Bad(JudgeStatus(status)),
               ElementsAre(HasSubstr("job: ps-1 has not joined yet"),
-                          HasSubstr("PROBLEM job: worker-1: has other data -> downpour logs worker-1"),
-                          HasSubstr("PROBLEM checkpoint: no space")));
+                          HasSubstr("PROBLEM job: worker-1: has other data -> downpour logs worker-1 "
+                                    "--job-dir '/jobs/my job'"),
+                          HasSubstr("PROBLEM checkpoint: no space -> make room or mend the folder")));
   status = InState("FAILED");
   status.error = "because";
   EXPECT_THAT(Bad(JudgeStatus(status)), ElementsAre(HasSubstr("PROBLEM job: j is FAILED: because")));
+}
+
+TEST(DoctorStatus, ACheckpointWithoutItsServerIsNoMatterOfTheDisk) {
+  StatusView status = InState("RUNNING");
+  status.checkpoint_error = "a ps is gone";
+  status.checkpoint_error_cause = "ps";
+  EXPECT_THAT(Bad(JudgeStatus(status)), ElementsAre(HasSubstr("checkpoint: a ps is gone -> wait for the next one")));
+  TaskView server;
+  server.name = "ps-1";
+  server.role = "ps";
+  server.state = "LOST";
+  status.tasks = {server};
+  EXPECT_THAT(Bad(JudgeStatus(status)), ElementsAre(HasSubstr("-> see that ps-1 comes back")));
+}
+
+TEST_F(DoctorJobTest, AModelThatFitsItsLabelsBadlyIsNamed) {
+  WriteFile(folder_ + "/job.yaml", std::string(kJob) + "seed: 3\n");
+  const auto doctor = [&](const std::string& units) {
+    return Doctor({"--set", "model.layers.0.dense.units=" + units}).out;
+  };
+  EXPECT_THAT(doctor("9"),
+              AllOf(HasSubstr("PROBLEM  data"), HasSubstr("has 9 units"), HasSubstr("-> name whole files")));
+  EXPECT_THAT(doctor("11"), AllOf(HasSubstr("warning  data"), HasSubstr("-> give it 10"), HasSubstr("fingerprint")));
 }
 
 }  // namespace

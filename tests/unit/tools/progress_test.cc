@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "tests/unit/tools/sample_status.h"
 
 namespace downpour {
@@ -9,7 +10,8 @@ namespace {
 
 TEST(ProgressTest, TheDocumentedSample) {
   EXPECT_EQ(ProgressLine(ParseStatus(SampleStatus()).value()),
-            "epoch 3.2/10 (32 %) | 48,211 examples/s | loss 0.0912 | staleness 2.9 | 1/2 workers | 40 s left");
+            "epoch 3.2/10 (32 %) | 48,211 examples/s | loss 0.0912 | staleness 2.9 | 1/2 workers | 40 s left | "
+            "chief waits for ps-1: has not reported slice 4 (and 1 more)");
 }
 
 TEST(ProgressTest, BeforeItRunsItSaysWhatIsWaitedFor) {
@@ -22,6 +24,14 @@ TEST(ProgressTest, BeforeItRunsItSaysWhatIsWaitedFor) {
   status.pending.clear();
   status.waits = {{"chief", "ps-0", "has not reported slice 4", 1.0}};
   EXPECT_EQ(ProgressLine(status), "PREPARING: chief waits for ps-0: has not reported slice 4");
+}
+
+TEST(ProgressTest, WhileItRunsItSaysWhoWaitsFirst) {
+  StatusView status;
+  status.state = "RUNNING";
+  for (int i = 0; i < 6; ++i) status.waits.push_back({absl::StrCat("worker-", i), "parameters from ps-0", "", 2.0});
+  EXPECT_EQ(ProgressLine(status),
+            "RUNNING | 0/0 workers | worker-0, worker-1, worker-2 and 3 more wait for parameters from ps-0");
 }
 
 TEST(ProgressTest, UnknownThingsAreLeftOutAndTheEndIsNamed) {
@@ -49,7 +59,7 @@ TEST(ProgressTest, LostWorkersAreNotAlive) {
   server.state = "RUNNING";
   status.tasks.push_back(server);
   status.pending = {{"worker-LOST", "died"}};
-  EXPECT_EQ(ProgressLine(status), "RUNNING | 2/4 workers");
+  EXPECT_EQ(ProgressLine(status), "RUNNING | 2/4 workers | worker-LOST died");
 }
 
 TEST(FitLineTest, CutsByCharactersNotBytes) {

@@ -23,6 +23,7 @@ TEST(StatusTableTest, TheDocumentedSample) {
             "Job:        mnist-mlp RUNNING, epoch 3.2 of 10 (32.4 %), loss 0.0912, 48,211 examples/s, 13 s elapsed, "
             "40 s left\n"
             "Evaluation: accuracy 96.90 %, loss 0.1000, after epoch 2\n"
+            "Recovered:  1 worker lost, 2 leases handed on\n"
             "Pushes:     0 applied, 0 acknowledged, 0 sent again, 0 put off, 0 duplicate, 0 skipped\n"
             "Staleness:  mean/p99/max 2.9/7/11\n"
             "\n"
@@ -96,13 +97,27 @@ TEST(StatusTableTest, SaysHowManyTasksAreNotShown) {
   EXPECT_THAT(StatusTable(status, false), HasSubstr("\nand 2002 more tasks\n"));
 }
 
+TEST(StatusTableTest, AStepIsAWorkersMatter) {
+  StatusView status = Sample();
+  EXPECT_THAT(StatusTable(status, false), HasSubstr("  812  "));
+  status.tasks[0].role = "ps";
+  EXPECT_THAT(StatusTable(status, false), Not(HasSubstr("812")));
+}
+
+TEST(StatusTableTest, WhoWaitsForTheSameIsOneLine) {
+  StatusView status = Sample();
+  for (const char* name : {"worker-0", "worker-1"}) status.waits.push_back({name, "parameters from ps-1", "", 2.0});
+  EXPECT_THAT(StatusTable(status, false),
+              HasSubstr("            worker-0, worker-1 for parameters from ps-1, for 2.0 s\n"));
+}
+
 TEST(StatusTableTest, MessagesRejectedAreCountedOverAllTasks) {
   StatusView status = Sample();
   status.tasks.resize(2);
   status.tasks[0].rejected = 2;
   status.tasks[1].rejected = 3;
   status.chief_rejected = 4;
-  EXPECT_THAT(StatusTable(status, false), HasSubstr("9 messages rejected"));
+  EXPECT_THAT(StatusTable(status, false), HasSubstr("9 messages late or out of place"));
 }
 
 TEST(StatusTableTest, WhoHasNoKeyIsShown) {
@@ -126,11 +141,18 @@ TEST(SummaryTableTest, TheDocumentedSample) {
             "Checkpoint: checkpoints/1-5\n");
 }
 
-TEST(SummaryTableTest, WhatWasLostIsTold) {
-  SummaryView summary;
-  summary.workers_lost = 2;
+TEST(SummaryTableTest, WhatTheJobHasOutlivedIsTold) {
+  SummaryView summary = ParseSummary(SampleSummary()).value();
+  summary.recovery = {2, 3, 1, 5, 1200};
   summary.pushes_skipped = 1200;
-  EXPECT_THAT(SummaryTable(summary, false), HasSubstr("Lost:       2 workers, 1,200 pushes that were not finite\n"));
+  summary.elapsed = 600;
+  EXPECT_THAT(SummaryTable(summary, false),
+              HasSubstr("Trained:    10 epochs, 600,000 examples, over 10 min 00 s\n"
+                        "            since its chief was started last: 13 s, 48,000 examples/s\n"
+                        "Staleness:  mean/p99/max 3.0/6/9\n"
+                        "Recovered:  2 later starts of the chief, 3 workers lost, 1 ps lost, 5 leases handed on, "
+                        "1,200 batches computed again\n"
+                        "Skipped:    1,200 pushes that were not finite\n"));
 }
 
 }  // namespace

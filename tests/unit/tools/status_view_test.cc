@@ -35,8 +35,9 @@ TEST(StatusViewTest, ReadsTheDocumentedSummary) {
   EXPECT_EQ(summary->state, "SUCCEEDED");
   EXPECT_EQ(summary->eval_accuracy, 0.981);
   EXPECT_EQ(summary->term, 1);
-  EXPECT_EQ(summary->workers_lost, 0);
+  EXPECT_EQ(summary->recovery.workers_lost, 0);
   EXPECT_EQ(summary->staleness.mean, 3.0);
+  EXPECT_EQ(summary->elapsed, 13.1);
 }
 
 TEST(StatusViewTest, WhatIsAbsentOrOfAnotherTypeIsUnknown) {
@@ -52,6 +53,15 @@ TEST(StatusViewTest, WhatIsAbsentOrOfAnotherTypeIsUnknown) {
   }
 }
 
+TEST(StatusViewTest, GroupsWhoWaitsForTheSame) {
+  const std::vector<WaitGroup> groups =
+      GroupWaits({{"chief", "ps-0", "is gone", 3}, {"worker-0", "ps-0", "", 1}, {"worker-1", "ps-0", "", 2}});
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_EQ(groups[0].tasks, std::vector<std::string>{"chief"});
+  EXPECT_EQ(groups[1].tasks, (std::vector<std::string>{"worker-0", "worker-1"}));
+  EXPECT_EQ(groups[1].seconds, 2);
+}
+
 TEST(StatusViewTest, HealthyMeansAllThereAndNoFailureLately) {
   StatusView status;
   for (const char* state : {"QUEUED", "PREPARING", "RUNNING", "SUCCEEDED"}) {
@@ -65,9 +75,9 @@ TEST(StatusViewTest, HealthyMeansAllThereAndNoFailureLately) {
   status.pending = {{"worker-1", "has not joined yet"}};
   status.state = "QUEUED";
   EXPECT_TRUE(IsHealthy(status));
-  status.chief_restarts = 1;
+  status.recovery.chief_restarts = 1;
   EXPECT_FALSE(IsHealthy(status)) << "it was there before";
-  status.chief_restarts = 0;
+  status.recovery.chief_restarts = 0;
   status.state = "RUNNING";
   EXPECT_FALSE(IsHealthy(status));
   status.pending.clear();

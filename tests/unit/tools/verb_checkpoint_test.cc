@@ -92,8 +92,9 @@ TEST_F(VerbCheckpointTest, InspectTellsThePlanThePositionAndEachSlice) {
   EXPECT_EQ(found["slices"][1]["elements"], 3);
   const ToolOutcome table = Checkpoint({"inspect", "--slices"});
   EXPECT_EQ(table.code, kExitDone);
-  EXPECT_THAT(table.out, AllOf(HasSubstr("slots of each value: velocity"), HasSubstr("out/kernel  4 x 3"),
-                               HasSubstr("SLICE  VARIABLE"), HasSubstr("batches of 2")));
+  EXPECT_THAT(table.out,
+              AllOf(HasSubstr("slots of each value: velocity"), HasSubstr("out/kernel  4 x 3"),
+                    HasSubstr("SLICE  VARIABLE"), HasSubstr("batches of 2"), HasSubstr("pushEvery 1, wire fp32")));
 }
 
 TEST_F(VerbCheckpointTest, InspectPassesOverWhatIsDamaged) {
