@@ -151,7 +151,7 @@ class Inference {
       if (readers_known && !read_.contains(model_.layers[layer_].name))
         Fail("no later layer reads it, and only the last one is the output");
     }
-    const bool all_known = result_.errors.empty() && known_.layers.empty();
+    const bool all_known = result_.errors.empty() && known_.inputs.empty() && known_.layers.empty();
     if (all_known && result_.variables.empty()) FailWhole("no layer has parameters to train");
     const Shape& output = result_.outputs.back();
     if (!known_.loss && model_.loss == Loss::kSoftmaxCrossEntropy && !output.empty() && BoundedProduct(output) < 2) {
