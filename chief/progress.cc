@@ -11,6 +11,7 @@ void Progress::Begin(Time now, uint64_t examples_committed) {
 }
 
 void Progress::Commit(Time now, uint64_t examples_committed) {
+  if (examples_committed < last_examples_) rate_ = RateWindow();  // leases were opened again
   last_ = now;
   last_examples_ = examples_committed;
   rate_.Add(now, static_cast<double>(examples_committed));
@@ -23,7 +24,7 @@ void Progress::ReportLoss(double loss_sum, uint64_t examples) {
 }
 
 double Progress::MeanExamplesPerSecond() const {
-  if (last_ <= began_) return 0;
+  if (last_ <= began_ || last_examples_ <= began_with_) return 0;
   return (static_cast<double>(last_examples_) - static_cast<double>(began_with_)) / Seconds(last_ - began_);
 }
 

@@ -270,12 +270,15 @@ bool IsWanted(const ChiefParts& chief, TaskRole role) {
 Json OfNext(const ChiefParts& chief) {
   const std::string dir = absl::StrCat(" --job-dir ", ShellWord(chief.options.job_dir));
   const std::string keys = chief.options.keys.empty() ? "" : " --keys=" + ShellWord(chief.options.keys);
-  const std::string listen = keys.empty() ? "" : " --listen=0.0.0.0:0";  // of a ps: others are to reach it
+  // Of a ps: others are to reach it, and it may have to write beside the chief.
+  const bool shared = chief.job.checkpoint.via == CheckpointVia::kShared;
+  const std::string of_ps = absl::StrCat(keys.empty() ? "" : " --listen=0.0.0.0:0",
+                                         shared ? " --job_dir=" + ShellWord(chief.options.job_dir) : "");
   Json next = Json::array();
   for (const TaskRole role : {TaskRole::kPs, TaskRole::kWorker}) {
     if (chief.ended() || !IsWanted(chief, role)) continue;
-    next.push_back(absl::StrCat("downpour-", NameOf(role), keys, " --chief=", chief.endpoint,
-                                role == TaskRole::kPs ? listen : ""));
+    next.push_back(
+        absl::StrCat("downpour-", NameOf(role), keys, " --chief=", chief.endpoint, role == TaskRole::kPs ? of_ps : ""));
   }
   if (!chief.failures.list().empty()) {
     next.push_back(absl::StrCat("downpour logs ", chief.failures.list().back().task, dir));

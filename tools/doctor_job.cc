@@ -50,8 +50,10 @@ Findings LookAtCopy(const std::string& which, const DataSpec& data, const FilePa
 
 Finding JudgeState(const std::string& job, const std::string& state, const std::string& error) {
   const std::string what = absl::StrCat(Printable(job), " is ", Printable(state));
-  if (state != "FAILED" && state != "CANCELLED") return Good("job", what);
-  return Problem("job", absl::StrCat(what, ": ", Printable(error)), "mend what is named there, and go on as it says");
+  const std::string why = absl::StrCat(what, ": ", Printable(error));
+  if (state == "FAILED") return Problem("job", why, "mend what is named there, then go on as it says");
+  if (state == "CANCELLED") return Problem("job", why, "go on as it says, unless it was meant to end");
+  return Good("job", what);
 }
 
 // A round that failed for a ps's sake is followed by others; a disk is mended by nobody else.

@@ -72,7 +72,7 @@ std::string Words(const Findings& found) {
   const bool doubled = !found.ledger.doubled.empty();
   return absl::StrCat(found.checkpoint.path, ", each byte of its ", found.checkpoint.slices.size(),
                       " slices checked:\n", LedgerLines(found.ledger),
-                      TallyLine("pushes since its chief was started last: ", kPushTallies, found.tallies),
+                      TallyLine("pushes of the processes that its last chief has seen: ", kPushTallies, found.tallies),
                       TallyLine("in the whole job: ", kJobTallies, found.tallies),
                       found.lost ? "LOST: the job has succeeded without the samples that are open\n" : "",
                       found.lost || doubled ? "" : "nothing lost, nothing doubled\n");

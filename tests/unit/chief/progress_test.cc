@@ -28,6 +28,17 @@ TEST(ProgressTest, ALossThatIsNoNumberIsLeftOut) {
   EXPECT_FALSE(progress.Loss().has_value()) << "their sum is infinite";
 }
 
+TEST(ProgressTest, LeasesThatAreOpenedAgainGiveNoRateBelowZero) {
+  Progress progress;
+  progress.Begin(Time{100s}, 1000);
+  progress.Commit(Time{101s}, 1100);
+  progress.Commit(Time{102s}, 900);
+  EXPECT_EQ(progress.ExamplesPerSecond(Time{102s}), 0);
+  EXPECT_EQ(progress.MeanExamplesPerSecond(), 0);
+  progress.Commit(Time{103s}, 1000);
+  EXPECT_DOUBLE_EQ(progress.ExamplesPerSecond(Time{103s}), 100);
+}
+
 TEST(ProgressTest, RemainingFollowsFromTheRate) {
   Progress progress;
   progress.Begin(Time{100s}, 1000);

@@ -119,6 +119,13 @@ TEST_F(StatusTest, WhoeverIsMissingNeedsTheKeysToo) {
   EXPECT_EQ(next[2], "downpour watch --keys='my keys' --chief 127.0.0.1:40123");
 }
 
+TEST_F(StatusTest, AServerThatWritesBesideTheChiefNeedsItsFolder) {
+  ChiefHarness shared(SmallJob({"checkpoint.via=shared"}));
+  shared.Start();
+  EXPECT_THAT(shared.Status()["next"][0].get<std::string>(),
+              HasSubstr("--chief=127.0.0.1:40123 --job_dir=" + shared.Status()["chief"]["jobDir"].get<std::string>()));
+}
+
 TEST_F(StatusTest, SaysWhoIsPendingAndWhy) {
   cluster.JoinPs(0);
   json status = cluster.Status();

@@ -246,7 +246,9 @@ TEST(DoctorStatus, FailuresAndWhoIsMissingAreNamed) {
                           HasSubstr("PROBLEM checkpoint: no space -> make room or mend the folder")));
   status = InState("FAILED");
   status.error = "because";
-  EXPECT_THAT(Bad(JudgeStatus(status)), ElementsAre(HasSubstr("PROBLEM job: j is FAILED: because")));
+  EXPECT_THAT(Bad(JudgeStatus(status)), ElementsAre(HasSubstr("PROBLEM job: j is FAILED: because -> mend")));
+  status.state = "CANCELLED";
+  EXPECT_THAT(Bad(JudgeStatus(status)), ElementsAre(HasSubstr("PROBLEM job: j is CANCELLED: because -> go on")));
 }
 
 TEST(DoctorStatus, ACheckpointWithoutItsServerIsNoMatterOfTheDisk) {

@@ -103,10 +103,10 @@ TEST(VerbLedger, ReadsTheFolderAndTheSummaryOfItsChief) {
   EXPECT_EQ(json["doubled"], 21);
   EXPECT_EQ(json["counts"],
             nlohmann::json({{"pushesResent", 5}, {"pushesRefused", 3}, {"pushesDuplicate", 4}, {"leasesHandedOn", 2}}));
-  EXPECT_THAT(
-      RunDownpour({"ledger", "--job-dir", dir}).out,
-      HasSubstr("pushes since its chief was started last: 5 sent again, 3 put off, 4 duplicates, without effect\n"
-                "in the whole job: 2 leases handed on\nLOST"));
+  EXPECT_THAT(RunDownpour({"ledger", "--job-dir", dir}).out,
+              HasSubstr("pushes of the processes that its last chief has seen: 5 sent again, 3 put off, 4 duplicates, "
+                        "without effect\n"
+                        "in the whole job: 2 leases handed on\nLOST"));
 }
 
 }  // namespace

@@ -132,6 +132,18 @@ TEST_F(LocalRunTest, AWorkerThatComputesBetweenItsDeathsIsStartedAgainEachTime) 
   EXPECT_EQ(Run(cues).cause, "");
 }
 
+TEST_F(LocalRunTest, WhatFailedInAnEarlierRunIsDated) {
+  FakeChief chief([] {
+    return Encode(StatusReply{R"({"failures": [{"task": "chief", "what": "was lost", "ageSeconds": 600, "unixMs": 1},
+                                               {"task": "ps-0", "what": "is new", "ageSeconds": 0.1, "unixMs": 2}]})"});
+  });
+  cluster_.chief_program = Script("chief", Announce(chief.endpoint()) + "read code <" + Path("fifo") + "; exit $code");
+  cluster_.worker_program = Script("worker", "exec /bin/sleep 1000");
+  Run({{"is new", [&] { std::ofstream(Path("fifo")) << "0\n"; }}});
+  EXPECT_THAT(talk_, HasSubstr("downpour run: chief: was lost, 10 min 00 s ago\n"));
+  EXPECT_THAT(talk_, HasSubstr("downpour run: ps-0: is new\n"));
+}
+
 TEST_F(LocalRunTest, AWorkerThatAlwaysDiesDoesNotStopAnotherOneThatRuns) {
   cluster_.workers = 2;
   cluster_.worker_program =
