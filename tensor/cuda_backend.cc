@@ -38,7 +38,7 @@ class CudaBackend final : public Backend {
   absl::Status AwaitDownload() override;
 
  private:
-  absl::StatusOr<void*> DoAllocate(size_t bytes) override;
+  absl::StatusOr<void*> DoAllocate(size_t bytes, Storage storage) override;
   void DoFree(void* data) override;
   absl::Status DoGemm(Transpose op_a, Transpose op_b, ConstMatrix a, ConstMatrix b, float beta, Matrix c) override;
   absl::Status DoAddBias(const float* bias, Matrix x) override;
@@ -55,16 +55,12 @@ class CudaBackend final : public Backend {
                                   BatchTotals* totals) override;
   absl::Status DoCountCorrect(ConstMatrix outputs, const int32_t* labels, BatchTotals* totals) override;
 
-  // A factor of a product as cuBLAS reads it.
-  struct Factor {
-    const void* data = nullptr;
-    cudaDataType type = CUDA_R_32F;
-  };
   absl::Status CheckDevice();
   absl::Status Enter() const;
-  // Before an operation: its operands' uploads have come; afterwards roundings of what it writes are old.
-  absl::Status Use(std::initializer_list<const void*> reads, std::initializer_list<const void*> writes);
-  absl::StatusOr<Factor> AsFactor(ConstMatrix matrix);
+  // Before an operation: its operands' uploads have come. The others than matrices must not be rounded.
+  absl::Status Use(std::initializer_list<const void*> matrices, std::initializer_list<const void*> others = {});
+  template <typename T>
+  CudaView<T> Stored(MatrixView<T> matrix);
   absl::StatusOr<double*> RowLosses(int64_t rows);
 
   const int device_;
@@ -151,7 +147,7 @@ std::optional<uint64_t> CudaBackend::free_memory() const {
   return available;
 }
 
-absl::StatusOr<void*> CudaBackend::DoAllocate(size_t bytes) {
+absl::StatusOr<void*> CudaBackend::DoAllocate(size_t bytes, Storage storage) {
   if (absl::Status status = Enter(); !status.ok()) return status;
   auto memory = MakeCudaMemory(bytes);
   if (!memory.ok()) return memory.status();
@@ -159,6 +155,7 @@ absl::StatusOr<void*> CudaBackend::DoAllocate(size_t bytes) {
   CudaRegion region;
   region.memory = *std::move(memory);
   region.bytes = bytes;
+  region.rounded = storage == Storage::kFactor && precision() == Precision::kBf16;
   regions_.Add(std::move(region));
   return address;
 }
@@ -173,19 +170,29 @@ absl::StatusOr<std::shared_ptr<void>> CudaBackend::AllocateHost(size_t bytes) {
   return MakePinnedMemory(bytes);
 }
 
-absl::Status CudaBackend::Use(std::initializer_list<const void*> reads, std::initializer_list<const void*> writes) {
+absl::Status CudaBackend::Use(std::initializer_list<const void*> matrices, std::initializer_list<const void*> others) {
   if (absl::Status status = Enter(); !status.ok()) return status;
   uploads_follow_compute_ = false;
-  for (const auto* operands : {&reads, &writes}) {
+  for (const auto* operands : {&matrices, &others}) {
     for (const void* address : *operands) {
       CudaRegion* region = regions_.Find(address);
       if (region == nullptr) continue;
+      if (region->rounded && operands == &others) {
+        return absl::InvalidArgumentError(
+            "memory of rounded numbers where only a matrix may lie: allocate it as kFp32");
+      }
       if (region->upload_pending) CUDA_TRY(cudaStreamWaitEvent(compute_.get(), region->uploaded.get()));
       region->upload_pending = false;
-      if (operands == &writes) region->rounded_current = false;
     }
   }
   return absl::OkStatus();
+}
+
+template <typename T>
+CudaView<T> CudaBackend::Stored(MatrixView<T> matrix) {
+  const CudaRegion* region = regions_.Find(matrix.data);
+  if (region == nullptr || !region->rounded) return {matrix.data, nullptr, matrix.rows, matrix.cols, matrix.stride};
+  return {nullptr, region->Halves(matrix.data), matrix.rows, matrix.cols, matrix.stride};
 }
 
 // ---- Transfers ------------------------------------------------------------------------------------------------------
@@ -199,7 +206,10 @@ absl::Status CudaBackend::Upload(const void* host, size_t bytes, void* to) {
     CUDA_TRY(cudaStreamWaitEvent(upload_.get(), computed_.get()));
     uploads_follow_compute_ = true;
   }
-  if (absl::Status status = staging_.Copy(host, bytes, to, upload_.get()); !status.ok()) return status;
+  const absl::Span<const float> floats(static_cast<const float*>(host), bytes / sizeof(float));
+  absl::Status status = region->rounded ? staging_.CopyRounded(floats, region->Halves(to), upload_.get())
+                                        : staging_.Copy(host, bytes, to, upload_.get());
+  if (!status.ok()) return status;
   if (region->uploaded == nullptr) {
     auto event = MakeCudaEvent();
     if (!event.ok()) return event.status();
@@ -207,12 +217,11 @@ absl::Status CudaBackend::Upload(const void* host, size_t bytes, void* to) {
   }
   CUDA_TRY(cudaEventRecord(region->uploaded.get(), upload_.get()));
   region->upload_pending = true;
-  region->rounded_current = false;
   return absl::OkStatus();
 }
 
 absl::Status CudaBackend::Download(const void* from, size_t bytes, void* host) {
-  if (absl::Status status = Use({from}, {}); !status.ok() || bytes == 0) return status;
+  if (absl::Status status = Use({}, {from}); !status.ok() || bytes == 0) return status;
   CUDA_TRY(cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost, compute_.get()));
   return absl::OkStatus();
 }
@@ -224,7 +233,7 @@ absl::Status CudaBackend::Synchronize() {
 }
 
 absl::Status CudaBackend::BeginDownload(const void* from, size_t bytes, void* host) {
-  if (absl::Status status = Use({from}, {}); !status.ok()) return status;
+  if (absl::Status status = Use({}, {from}); !status.ok()) return status;
   if (spare_events_.empty()) {
     auto event = MakeCudaEvent();
     if (!event.ok()) return event.status();
@@ -252,85 +261,74 @@ absl::Status CudaBackend::AwaitDownload() {
 
 // ---- Products -------------------------------------------------------------------------------------------------------
 
-absl::StatusOr<CudaBackend::Factor> CudaBackend::AsFactor(ConstMatrix matrix) {
-  if (precision() != Precision::kBf16) return Factor{matrix.data, CUDA_R_32F};
-  CudaRegion* region = regions_.Find(matrix.data);
-  if (region == nullptr) return absl::InvalidArgumentError("a product of memory that is not this backend's");
-  if (region->rounded == nullptr) {
-    auto memory = MakeCudaMemory((region->bytes + 1) / 2);
-    if (!memory.ok()) return memory.status();
-    region->rounded = *std::move(memory);
-  }
-  const auto* begin = static_cast<const float*>(region->memory.get());
-  if (!region->rounded_current) {
-    CUDA_TRY(CudaRoundToBf16(compute_.get(), begin, region->bytes / sizeof(float), region->rounded.get()));
-    region->rounded_current = true;
-  }
-  return Factor{static_cast<const uint16_t*>(region->rounded.get()) + (matrix.data - begin), CUDA_R_16BF};
-}
-
 // cuBLAS reads columns first, where our rows are its columns: it computes c' = op(b)' op(a)'.
 absl::Status CudaBackend::DoGemm(Transpose op_a, Transpose op_b, ConstMatrix a, ConstMatrix b, float beta, Matrix c) {
-  if (absl::Status status = Use({a.data, b.data}, {c.data}); !status.ok()) return status;
-  const auto factor_a = AsFactor(a), factor_b = AsFactor(b);
-  if (!factor_a.ok() || !factor_b.ok()) return factor_a.ok() ? factor_b.status() : factor_a.status();
+  if (absl::Status status = Use({a.data, b.data, c.data}); !status.ok()) return status;
+  const CudaConstMatrix factor_a = Stored(a), factor_b = Stored(b);
+  const CudaMatrix result = Stored(c);
+  const bool rounded = factor_a.halves != nullptr;
+  if (rounded != (factor_b.halves != nullptr) || (result.halves != nullptr && !rounded)) {
+    return absl::InvalidArgumentError("a product's factors are of two storages, or only its result is rounded");
+  }
   const auto operation = [](Transpose t) { return t == Transpose::kPlain ? CUBLAS_OP_N : CUBLAS_OP_T; };
+  const auto type = [](const auto& matrix) { return matrix.halves != nullptr ? CUDA_R_16BF : CUDA_R_32F; };
   const int64_t inner = op_a == Transpose::kPlain ? a.cols : a.rows;
   const float alpha = 1;
   const cublasComputeType_t sums = precision() == Precision::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  void* const to = result.halves != nullptr ? static_cast<void*>(result.halves) : result.floats;
   CUDA_TRY(cublasGemmEx_64(cublas_.get(), operation(op_b), operation(op_a), c.cols, c.rows, inner, &alpha,
-                           factor_b->data, factor_b->type, b.stride, factor_a->data, factor_a->type, a.stride, &beta,
-                           c.data, CUDA_R_32F, c.stride, sums, CUBLAS_GEMM_DEFAULT));
+                           factor_b.data(), type(factor_b), b.stride, factor_a.data(), type(factor_a), a.stride, &beta,
+                           to, type(result), c.stride, sums, CUBLAS_GEMM_DEFAULT));
   return absl::OkStatus();
 }
 
 // ---- The rest -------------------------------------------------------------------------------------------------------
 
 absl::Status CudaBackend::DoAddBias(const float* bias, Matrix x) {
-  if (absl::Status status = Use({bias}, {x.data}); !status.ok()) return status;
-  CUDA_TRY(CudaAddBias(compute_.get(), bias, x));
+  if (absl::Status status = Use({x.data}, {bias}); !status.ok()) return status;
+  CUDA_TRY(CudaAddBias(compute_.get(), bias, Stored(x)));
   return absl::OkStatus();
 }
 
 absl::Status CudaBackend::DoAddBiasActivate(const float* bias, ActivationFunction f, Matrix x) {
-  if (absl::Status status = Use({bias}, {x.data}); !status.ok()) return status;
-  CUDA_TRY(CudaAddBiasActivate(compute_.get(), bias, f, x));
+  if (absl::Status status = Use({x.data}, {bias}); !status.ok()) return status;
+  CUDA_TRY(CudaAddBiasActivate(compute_.get(), bias, f, Stored(x)));
   return absl::OkStatus();
 }
 
 absl::Status CudaBackend::DoSumRows(ConstMatrix x, float beta, float* sums) {
   if (absl::Status status = Use({x.data}, {sums}); !status.ok()) return status;
-  CUDA_TRY(CudaSumRows(compute_.get(), x, beta, sums));
+  CUDA_TRY(CudaSumRows(compute_.get(), Stored(x), beta, sums));
   return absl::OkStatus();
 }
 
 absl::Status CudaBackend::DoActivate(ActivationFunction f, ConstMatrix x, Matrix y) {
-  if (absl::Status status = Use({x.data}, {y.data}); !status.ok()) return status;
-  CUDA_TRY(CudaActivate(compute_.get(), f, x, y));
+  if (absl::Status status = Use({x.data, y.data}); !status.ok()) return status;
+  CUDA_TRY(CudaActivate(compute_.get(), f, Stored(x), Stored(y)));
   return absl::OkStatus();
 }
 
 absl::Status CudaBackend::DoActivateBackward(ActivationFunction f, ConstMatrix y, ConstMatrix dy, Matrix dx) {
-  if (absl::Status status = Use({y.data, dy.data}, {dx.data}); !status.ok()) return status;
-  CUDA_TRY(CudaActivateBackward(compute_.get(), f, y, dy, dx));
+  if (absl::Status status = Use({y.data, dy.data, dx.data}); !status.ok()) return status;
+  CUDA_TRY(CudaActivateBackward(compute_.get(), f, Stored(y), Stored(dy), Stored(dx)));
   return absl::OkStatus();
 }
 
 absl::Status CudaBackend::DoDropout(DropoutMask mask, ConstMatrix x, Matrix y) {
-  if (absl::Status status = Use({x.data}, {y.data}); !status.ok()) return status;
-  CUDA_TRY(CudaDropout(compute_.get(), mask, x, y));
+  if (absl::Status status = Use({x.data, y.data}); !status.ok()) return status;
+  CUDA_TRY(CudaDropout(compute_.get(), mask, Stored(x), Stored(y)));
   return absl::OkStatus();
 }
 
 absl::Status CudaBackend::DoCopy(ConstMatrix from, Matrix to) {
-  if (absl::Status status = Use({from.data}, {to.data}); !status.ok()) return status;
-  CUDA_TRY(CudaCopy(compute_.get(), from, to));
+  if (absl::Status status = Use({from.data, to.data}); !status.ok()) return status;
+  CUDA_TRY(CudaCopy(compute_.get(), Stored(from), Stored(to)));
   return absl::OkStatus();
 }
 
 absl::Status CudaBackend::DoAccumulate(ConstMatrix from, Matrix to) {
-  if (absl::Status status = Use({from.data}, {to.data}); !status.ok()) return status;
-  CUDA_TRY(CudaAccumulate(compute_.get(), from, to));
+  if (absl::Status status = Use({from.data, to.data}); !status.ok()) return status;
+  CUDA_TRY(CudaAccumulate(compute_.get(), Stored(from), Stored(to)));
   return absl::OkStatus();
 }
 
@@ -348,27 +346,28 @@ absl::StatusOr<double*> CudaBackend::RowLosses(int64_t rows) {
 
 absl::Status CudaBackend::DoSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, int64_t examples,
                                                 Matrix d_logits, BatchTotals* totals) {
-  if (absl::Status status = Use({logits.data, labels}, {d_logits.data, totals}); !status.ok()) return status;
+  if (absl::Status status = Use({logits.data, d_logits.data}, {labels, totals}); !status.ok()) return status;
   const auto losses = RowLosses(logits.rows);
   if (!losses.ok()) return losses.status();
-  CUDA_TRY(CudaSoftmaxCrossEntropy(compute_.get(), logits, labels, examples, d_logits, *losses));
+  CUDA_TRY(CudaSoftmaxCrossEntropy(compute_.get(), Stored(logits), labels, examples, Stored(d_logits), *losses));
   CUDA_TRY(CudaAddLosses(compute_.get(), *losses, logits.rows, totals));
   return absl::OkStatus();
 }
 
 absl::Status CudaBackend::DoMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, int64_t examples,
                                              Matrix d_outputs, BatchTotals* totals) {
-  if (absl::Status status = Use({outputs.data, targets.data}, {d_outputs.data, totals}); !status.ok()) return status;
+  if (absl::Status status = Use({outputs.data, targets.data, d_outputs.data}, {totals}); !status.ok()) return status;
   const auto losses = RowLosses(outputs.rows);
   if (!losses.ok()) return losses.status();
-  CUDA_TRY(CudaMeanSquaredError(compute_.get(), outputs, targets, examples, d_outputs, *losses));
+  CUDA_TRY(
+      CudaMeanSquaredError(compute_.get(), Stored(outputs), Stored(targets), examples, Stored(d_outputs), *losses));
   CUDA_TRY(CudaAddLosses(compute_.get(), *losses, outputs.rows, totals));
   return absl::OkStatus();
 }
 
 absl::Status CudaBackend::DoCountCorrect(ConstMatrix outputs, const int32_t* labels, BatchTotals* totals) {
-  if (absl::Status status = Use({outputs.data, labels}, {totals}); !status.ok()) return status;
-  CUDA_TRY(CudaCountCorrect(compute_.get(), outputs, labels, totals));
+  if (absl::Status status = Use({outputs.data}, {labels, totals}); !status.ok()) return status;
+  CUDA_TRY(CudaCountCorrect(compute_.get(), Stored(outputs), labels, totals));
   return absl::OkStatus();
 }
 

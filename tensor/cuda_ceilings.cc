@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "tensor/cuda_kernels.h"
+#include "tensor/apply_kernels.h"
 #include "tensor/cuda_memory.h"
 #include "tensor/cuda_status.h"
 
@@ -31,28 +31,23 @@ absl::StatusOr<double> MedianSeconds(cudaStream_t stream, int runs, const std::f
   return 1e-3 * double{milliseconds[milliseconds.size() / 2]};
 }
 
-// `count` floats in [-1, 1) on the device.
-absl::StatusOr<CudaMemory> RandomFloats(size_t count) {
+// `count` numbers in [-1, 1) on the device, as products of that precision read them.
+absl::StatusOr<CudaMemory> RandomFactor(size_t count, Precision precision) {
   std::vector<float> numbers(count);
   uint32_t state = 1;
   for (float& number : numbers) {
     state = state * 1664525u + 1013904223u;
     number = static_cast<float>(state >> 8) * 0x1p-23f - 1.0f;
   }
-  auto memory = MakeCudaMemory(count * sizeof(float));
+  const bool rounded = precision == Precision::kBf16;
+  std::vector<Bf16> halves(rounded ? count : 0);
+  if (rounded) RoundToBf16(numbers, halves.data());
+  const size_t bytes = count * (rounded ? sizeof(Bf16) : sizeof(float));
+  auto memory = MakeCudaMemory(bytes);
   if (!memory.ok()) return memory.status();
-  CUDA_TRY(cudaMemcpy(memory->get(), numbers.data(), count * sizeof(float), cudaMemcpyHostToDevice));
+  const void* const from = rounded ? static_cast<const void*>(halves.data()) : numbers.data();
+  CUDA_TRY(cudaMemcpy(memory->get(), from, bytes, cudaMemcpyHostToDevice));
   return memory;
-}
-
-absl::StatusOr<CudaMemory> RandomFactor(size_t count, Precision precision) {
-  auto floats = RandomFloats(count);
-  if (!floats.ok() || precision != Precision::kBf16) return floats;
-  auto rounded = MakeCudaMemory(count * 2);
-  if (!rounded.ok()) return rounded;
-  CUDA_TRY(CudaRoundToBf16(nullptr, static_cast<const float*>(floats->get()), count, rounded->get()));
-  CUDA_TRY(cudaDeviceSynchronize());
-  return rounded;
 }
 
 }  // namespace

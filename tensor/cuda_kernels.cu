@@ -1,5 +1,3 @@
-#include <cuda_bf16.h>
-
 #include "tensor/cuda_kernels.h"
 #include "tensor/cuda_map.cuh"
 #include "tensor/threefry.h"
@@ -56,26 +54,30 @@ cudaError_t With(ActivationFunction f, const Run& run) {
 }
 
 template <class Function>
-__global__ void BiasKernel(Function f, const float* bias, Matrix x) {
+__global__ void BiasKernel(Function f, const float* bias, CudaMatrix x) {
   for (int64_t r = blockIdx.y; r < x.rows; r += gridDim.y) {
-    for (int64_t c = ThreadIndex(); c < x.cols; c += ThreadCount()) x.row(r)[c] = f(x.row(r)[c] + bias[c]);
-  }
-}
-
-template <class Function>
-__global__ void BiasKernel4(Function f, const float4* bias, Matrix x) {
-  for (int64_t r = blockIdx.y; r < x.rows; r += gridDim.y) {
-    float4* row = reinterpret_cast<float4*>(x.row(r));
-    for (int64_t c = ThreadIndex(); c < x.cols / 4; c += ThreadCount()) {
-      const float4 v = row[c], b = bias[c];
-      row[c] = make_float4(f(v.x + b.x), f(v.y + b.y), f(v.z + b.z), f(v.w + b.w));
+    for (int64_t c = ThreadIndex(); c < x.cols; c += ThreadCount()) {
+      const int64_t i = r * x.stride + c;
+      Put(x, i, f(At(x, i) + bias[c]));
     }
   }
 }
 
 template <class Function>
-cudaError_t AddBiasThen(cudaStream_t stream, Function f, const float* bias, Matrix x) {
-  const bool by_four = x.cols % 4 == 0 && x.stride % 4 == 0 && Aligned16(x.data) && Aligned16(bias);
+__global__ void BiasKernel4(Function f, const float4* bias, CudaMatrix x) {
+  for (int64_t r = blockIdx.y; r < x.rows; r += gridDim.y) {
+    for (int64_t c = ThreadIndex(); c < x.cols / 4; c += ThreadCount()) {
+      const int64_t i = r * (x.stride / 4) + c;
+      const float4 v = FourAt(x, i), b = bias[c];
+      PutFour(x, i, make_float4(f(v.x + b.x), f(v.y + b.y), f(v.z + b.z), f(v.w + b.w)));
+    }
+  }
+}
+
+template <class Function>
+cudaError_t AddBiasThen(cudaStream_t stream, Function f, const float* bias, CudaMatrix x) {
+  const bool aligned = BeginsWithFour(x) && reinterpret_cast<uintptr_t>(bias) % sizeof(float4) == 0;
+  const bool by_four = aligned && x.cols % 4 == 0 && x.stride % 4 == 0;
   const unsigned across = BlocksFor(by_four ? x.cols / 4 : x.cols, kMapThreads);
   const dim3 blocks(across, static_cast<unsigned>(std::clamp<int64_t>(x.rows, 1, kMostBlocks / across)));
   if (by_four) {
@@ -84,16 +86,6 @@ cudaError_t AddBiasThen(cudaStream_t stream, Function f, const float* bias, Matr
     BiasKernel<<<blocks, kMapThreads, 0, stream>>>(f, bias, x);
   }
   return cudaGetLastError();
-}
-
-__global__ void Bf16Kernel(const float* from, int64_t count, __nv_bfloat16* to) {
-  const int64_t quads = count / 4;
-  for (int64_t i = ThreadIndex(); i < quads; i += ThreadCount()) {
-    const float4 v = reinterpret_cast<const float4*>(from)[i];
-    reinterpret_cast<__nv_bfloat162*>(to)[2 * i] = __floats2bfloat162_rn(v.x, v.y);
-    reinterpret_cast<__nv_bfloat162*>(to)[2 * i + 1] = __floats2bfloat162_rn(v.z, v.w);
-  }
-  for (int64_t i = 4 * quads + ThreadIndex(); i < count; i += ThreadCount()) to[i] = __float2bfloat16_rn(from[i]);
 }
 
 // ---- Dropout --------------------------------------------------------------------------------------------------------
@@ -114,33 +106,38 @@ __device__ void Threefry(uint64_t seed, uint32_t& x0, uint32_t& x1) {
   }
 }
 
-__global__ void DropoutKernel(uint64_t seed, uint32_t threshold, float scale, ConstMatrix x, Matrix y) {
+__global__ void DropoutKernel(uint64_t seed, uint32_t threshold, float scale, CudaConstMatrix x, CudaMatrix y) {
   const int64_t half = (x.cols + 1) / 2;
   for (int64_t r = blockIdx.y; r < x.rows; r += gridDim.y) {
     for (int64_t c = ThreadIndex(); c < half; c += ThreadCount()) {
       uint32_t word0 = static_cast<uint32_t>(r), word1 = static_cast<uint32_t>(c);
       Threefry(seed, word0, word1);
-      y.row(r)[c] = word0 < threshold ? 0 : x.row(r)[c] * scale;
-      if (c + half < x.cols) y.row(r)[c + half] = word1 < threshold ? 0 : x.row(r)[c + half] * scale;
+      const auto pass = [&](uint32_t word, int64_t at) {
+        Put(y, r * y.stride + at, word < threshold ? 0 : At(x, r * x.stride + at) * scale);
+      };
+      pass(word0, c);
+      if (c + half < x.cols) pass(word1, c + half);
     }
   }
 }
 
 // ---- Reductions -----------------------------------------------------------------------------------------------------
 
-// Blocks of kWarp columns; the block's warps take turns with the rows.
+// Blocks of kWarp columns; the block's warps take turns with the rows. One kernel for each storage, so that nothing is
+// asked between loads that may be under way together.
 constexpr int kSumWarps = 16;
-__global__ void SumRowsKernel(ConstMatrix x, float beta, float* sums) {
+template <class T>
+__global__ void SumRowsKernel(const T* x, int64_t rows, int64_t cols, int64_t stride, float beta, float* sums) {
   __shared__ float partial[kSumWarps][kWarp];
   const int64_t c = int64_t{blockIdx.x} * kWarp + threadIdx.x;
   float sum = 0;
-  if (c < x.cols) {
+  if (c < cols) {
 #pragma unroll 8
-    for (int64_t r = threadIdx.y; r < x.rows; r += kSumWarps) sum += x.row(r)[c];
+    for (int64_t r = threadIdx.y; r < rows; r += kSumWarps) sum += Widened(x[r * stride + c]);
   }
   partial[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();
-  if (threadIdx.y > 0 || c >= x.cols) return;
+  if (threadIdx.y > 0 || c >= cols) return;
   for (int i = 1; i < kSumWarps; ++i) sum += partial[i][threadIdx.x];
   sums[c] = beta == 0 ? sum : beta * sums[c] + sum;
 }
@@ -155,40 +152,40 @@ __device__ T ReduceWarp(T value, const Combine& combine) {
 
 __device__ int64_t RowOfWarp() { return int64_t{blockIdx.x} * kRowsPerBlock + threadIdx.x / kWarp; }
 
-__global__ void SoftmaxKernel(ConstMatrix logits, const int32_t* labels, float scale, Matrix d_logits,
+__global__ void SoftmaxKernel(CudaConstMatrix logits, const int32_t* labels, float scale, CudaMatrix d_logits,
                               double* row_losses) {
   const int64_t r = RowOfWarp();
   const int lane = threadIdx.x % kWarp;
   if (r >= logits.rows) return;  // the whole warp
-  const float* x = logits.row(r);
-  const float at_label = x[labels[r]];
-  float largest = x[0];
-  for (int64_t c = lane; c < logits.cols; c += kWarp) largest = fmaxf(largest, x[c]);
+  const auto x = [&](int64_t c) { return At(logits, r * logits.stride + c); };
+  const float at_label = x(labels[r]);
+  float largest = x(0);
+  for (int64_t c = lane; c < logits.cols; c += kWarp) largest = fmaxf(largest, x(c));
   largest = ReduceWarp(largest, [](float a, float b) { return fmaxf(a, b); });
   float sum = 0;
-  for (int64_t c = lane; c < logits.cols; c += kWarp) sum += expf(x[c] - largest);
+  for (int64_t c = lane; c < logits.cols; c += kWarp) sum += expf(x(c) - largest);
   sum = ReduceWarp(sum, [](float a, float b) { return a + b; });
   if (lane == 0) row_losses[r] = log(double{sum}) - (double{at_label} - double{largest});
   if (d_logits.rows == 0) return;
   __syncwarp();  // in place: every lane has read its at_label
   const float share = scale / sum;
   for (int64_t c = lane; c < logits.cols; c += kWarp) {
-    const float gradient = expf(x[c] - largest) * share;
-    d_logits.row(r)[c] = c == labels[r] ? gradient - scale : gradient;
+    const float gradient = expf(x(c) - largest) * share;
+    Put(d_logits, r * d_logits.stride + c, c == labels[r] ? gradient - scale : gradient);
   }
 }
 
-__global__ void SquaredErrorKernel(ConstMatrix outputs, ConstMatrix targets, Matrix d_outputs, float scale,
+__global__ void SquaredErrorKernel(CudaConstMatrix outputs, CudaConstMatrix targets, CudaMatrix d_outputs, float scale,
                                    double* row_losses) {
   const int64_t r = RowOfWarp();
   const int lane = threadIdx.x % kWarp;
   if (r >= outputs.rows) return;  // the whole warp
   double loss = 0;
   for (int64_t c = lane; c < outputs.cols; c += kWarp) {
-    const float out = outputs.row(r)[c], target = targets.row(r)[c];
+    const float out = At(outputs, r * outputs.stride + c), target = At(targets, r * targets.stride + c);
     const double error = double{out} - double{target};
     loss += error * error;
-    if (d_outputs.rows > 0) d_outputs.row(r)[c] = (out - target) * scale;
+    if (d_outputs.rows > 0) Put(d_outputs, r * d_outputs.stride + c, (out - target) * scale);
   }
   loss = ReduceWarp(loss, [](double a, double b) { return a + b; });
   if (lane == 0) row_losses[r] = loss / static_cast<double>(outputs.cols);
@@ -207,16 +204,16 @@ __global__ void AddLossesKernel(const double* row_losses, int64_t rows, BatchTot
   totals->loss += sum;
 }
 
-__global__ void CountCorrectKernel(ConstMatrix outputs, const int32_t* labels, BatchTotals* totals) {
+__global__ void CountCorrectKernel(CudaConstMatrix outputs, const int32_t* labels, BatchTotals* totals) {
   const int64_t r = RowOfWarp();
   const int lane = threadIdx.x % kWarp;
   if (r >= outputs.rows) return;  // the whole warp
-  const float* row = outputs.row(r);
-  float largest = row[0];
+  const auto x = [&](int64_t c) { return At(outputs, r * outputs.stride + c); };
+  float largest = x(0);
   int64_t best = 0;
   for (int64_t c = lane; c < outputs.cols; c += kWarp) {
-    if (row[c] > largest) {
-      largest = row[c];
+    if (x(c) > largest) {
+      largest = x(c);
       best = c;
     }
   }
@@ -229,7 +226,7 @@ __global__ void CountCorrectKernel(ConstMatrix outputs, const int32_t* labels, B
     }
   }
   const bool correct =
-      outputs.cols == 1 ? fabsf(row[0] - static_cast<float>(labels[r])) < 0.5f : best == int64_t{labels[r]};
+      outputs.cols == 1 ? fabsf(x(0) - static_cast<float>(labels[r])) < 0.5f : best == int64_t{labels[r]};
   static_assert(sizeof(unsigned long long) == sizeof(totals->correct));
   if (lane == 0 && correct) atomicAdd(reinterpret_cast<unsigned long long*>(&totals->correct), 1ull);
 }
@@ -238,24 +235,30 @@ unsigned BlocksOfRows(int64_t rows) { return static_cast<unsigned>((rows + kRows
 
 }  // namespace
 
-cudaError_t CudaAddBias(cudaStream_t stream, const float* bias, Matrix x) {
+cudaError_t CudaAddBias(cudaStream_t stream, const float* bias, CudaMatrix x) {
   return AddBiasThen(stream, Identity(), bias, x);
 }
-cudaError_t CudaAddBiasActivate(cudaStream_t stream, const float* bias, ActivationFunction f, Matrix x) {
+cudaError_t CudaAddBiasActivate(cudaStream_t stream, const float* bias, ActivationFunction f, CudaMatrix x) {
   return With(f, [&](auto function) { return AddBiasThen(stream, function, bias, x); });
 }
-cudaError_t CudaSumRows(cudaStream_t stream, ConstMatrix x, float beta, float* sums) {
+cudaError_t CudaSumRows(cudaStream_t stream, CudaConstMatrix x, float beta, float* sums) {
   const unsigned blocks = static_cast<unsigned>((x.cols + kWarp - 1) / kWarp);
-  SumRowsKernel<<<blocks, dim3(kWarp, kSumWarps), 0, stream>>>(x, beta, sums);
+  const dim3 threads(kWarp, kSumWarps);
+  if (x.halves != nullptr) {
+    SumRowsKernel<<<blocks, threads, 0, stream>>>(x.halves, x.rows, x.cols, x.stride, beta, sums);
+  } else {
+    SumRowsKernel<<<blocks, threads, 0, stream>>>(x.floats, x.rows, x.cols, x.stride, beta, sums);
+  }
   return cudaGetLastError();
 }
-cudaError_t CudaActivate(cudaStream_t stream, ActivationFunction f, ConstMatrix x, Matrix y) {
+cudaError_t CudaActivate(cudaStream_t stream, ActivationFunction f, CudaConstMatrix x, CudaMatrix y) {
   return With(f, [&](auto function) { return Map(stream, function, y, x); });
 }
-cudaError_t CudaActivateBackward(cudaStream_t stream, ActivationFunction f, ConstMatrix y, ConstMatrix dy, Matrix dx) {
+cudaError_t CudaActivateBackward(cudaStream_t stream, ActivationFunction f, CudaConstMatrix y, CudaConstMatrix dy,
+                                 CudaMatrix dx) {
   return With(f, [&](auto function) { return Map(stream, Backward<decltype(function)>(), dx, y, dy); });
 }
-cudaError_t CudaDropout(cudaStream_t stream, DropoutMask mask, ConstMatrix x, Matrix y) {
+cudaError_t CudaDropout(cudaStream_t stream, DropoutMask mask, CudaConstMatrix x, CudaMatrix y) {
   const uint32_t threshold = static_cast<uint32_t>(mask.rate * 0x1p32);
   const float scale = static_cast<float>(1 / (1 - mask.rate));
   const unsigned across = BlocksFor((x.cols + 1) / 2, kMapThreads);
@@ -263,19 +266,21 @@ cudaError_t CudaDropout(cudaStream_t stream, DropoutMask mask, ConstMatrix x, Ma
   DropoutKernel<<<blocks, kMapThreads, 0, stream>>>(mask.seed, threshold, scale, x, y);
   return cudaGetLastError();
 }
-cudaError_t CudaCopy(cudaStream_t stream, ConstMatrix from, Matrix to) { return Map(stream, Identity(), to, from); }
-cudaError_t CudaAccumulate(cudaStream_t stream, ConstMatrix from, Matrix to) {
-  return Map(stream, Sum(), to, from, ConstMatrix(to));
+cudaError_t CudaCopy(cudaStream_t stream, CudaConstMatrix from, CudaMatrix to) {
+  return Map(stream, Identity(), to, from);
+}
+cudaError_t CudaAccumulate(cudaStream_t stream, CudaConstMatrix from, CudaMatrix to) {
+  return Map(stream, Sum(), to, from, CudaConstMatrix(to));
 }
 
-cudaError_t CudaSoftmaxCrossEntropy(cudaStream_t stream, ConstMatrix logits, const int32_t* labels, int64_t examples,
-                                    Matrix d_logits, double* row_losses) {
+cudaError_t CudaSoftmaxCrossEntropy(cudaStream_t stream, CudaConstMatrix logits, const int32_t* labels,
+                                    int64_t examples, CudaMatrix d_logits, double* row_losses) {
   const float scale = 1.0f / static_cast<float>(examples);
   SoftmaxKernel<<<BlocksOfRows(logits.rows), kMapThreads, 0, stream>>>(logits, labels, scale, d_logits, row_losses);
   return cudaGetLastError();
 }
-cudaError_t CudaMeanSquaredError(cudaStream_t stream, ConstMatrix outputs, ConstMatrix targets, int64_t examples,
-                                 Matrix d_outputs, double* row_losses) {
+cudaError_t CudaMeanSquaredError(cudaStream_t stream, CudaConstMatrix outputs, CudaConstMatrix targets,
+                                 int64_t examples, CudaMatrix d_outputs, double* row_losses) {
   const double elements = static_cast<double>(outputs.cols) * static_cast<double>(examples);
   SquaredErrorKernel<<<BlocksOfRows(outputs.rows), kMapThreads, 0, stream>>>(
       outputs, targets, d_outputs, static_cast<float>(2 / elements), row_losses);
@@ -285,13 +290,8 @@ cudaError_t CudaAddLosses(cudaStream_t stream, const double* row_losses, int64_t
   AddLossesKernel<<<1, kMapThreads, 0, stream>>>(row_losses, rows, totals);
   return cudaGetLastError();
 }
-cudaError_t CudaCountCorrect(cudaStream_t stream, ConstMatrix outputs, const int32_t* labels, BatchTotals* totals) {
+cudaError_t CudaCountCorrect(cudaStream_t stream, CudaConstMatrix outputs, const int32_t* labels, BatchTotals* totals) {
   CountCorrectKernel<<<BlocksOfRows(outputs.rows), kMapThreads, 0, stream>>>(outputs, labels, totals);
-  return cudaGetLastError();
-}
-cudaError_t CudaRoundToBf16(cudaStream_t stream, const float* from, size_t count, void* to) {
-  const int64_t n = static_cast<int64_t>(count);
-  Bf16Kernel<<<BlocksFor(n, 4 * kMapThreads), kMapThreads, 0, stream>>>(from, n, static_cast<__nv_bfloat16*>(to));
   return cudaGetLastError();
 }
 

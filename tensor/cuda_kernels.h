@@ -1,38 +1,60 @@
 // The CUDA backend's own kernels, as launches on a stream.
 //
-// Shapes: as in backend.h, checked by the caller; all addresses are the device's.
+// Shapes: as in backend.h, checked by the caller; all addresses are the device's. Matrices may be of either storage,
+//   and of different ones; what is computed is rounded only where it is written.
 // Order: each sum adds in an order that follows from the shapes alone, so the same call gives the same bits on one GPU.
 // Errors: what the launch reports. What the kernel itself does wrong shows at the stream's next synchronisation.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
-#include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
+#include "tensor/bf16.h"
 #include "tensor/operands.h"
-#include "tensor/view.h"
 
 namespace downpour {
 
-cudaError_t CudaAddBias(cudaStream_t stream, const float* bias, Matrix x);
-cudaError_t CudaAddBiasActivate(cudaStream_t stream, const float* bias, ActivationFunction f, Matrix x);
-cudaError_t CudaSumRows(cudaStream_t stream, ConstMatrix x, float beta, float* sums);
-cudaError_t CudaActivate(cudaStream_t stream, ActivationFunction f, ConstMatrix x, Matrix y);
-cudaError_t CudaActivateBackward(cudaStream_t stream, ActivationFunction f, ConstMatrix y, ConstMatrix dy, Matrix dx);
-cudaError_t CudaDropout(cudaStream_t stream, DropoutMask mask, ConstMatrix x, Matrix y);
-cudaError_t CudaCopy(cudaStream_t stream, ConstMatrix from, Matrix to);
-cudaError_t CudaAccumulate(cudaStream_t stream, ConstMatrix from, Matrix to);
+// A matrix in memory of floats or of bfloat16: the address of the other kind is null.
+template <typename T>
+struct CudaView {
+  using Half = std::conditional_t<std::is_const_v<T>, const Bf16, Bf16>;
+
+  T* floats = nullptr;
+  Half* halves = nullptr;
+  int64_t rows = 0;
+  int64_t cols = 0;
+  int64_t stride = 0;
+
+  CudaView() = default;
+  CudaView(T* floats_in, Half* halves_in, int64_t rows_in, int64_t cols_in, int64_t stride_in)
+      : floats(floats_in), halves(halves_in), rows(rows_in), cols(cols_in), stride(stride_in) {}
+  operator CudaView<const T>() const requires(!std::is_const_v<T>) { return {floats, halves, rows, cols, stride}; }
+
+  const void* data() const { return halves != nullptr ? static_cast<const void*>(halves) : floats; }
+  int64_t elements() const { return rows * cols; }
+  bool contiguous() const { return stride == cols || rows <= 1; }
+};
+using CudaMatrix = CudaView<float>;
+using CudaConstMatrix = CudaView<const float>;
+
+cudaError_t CudaAddBias(cudaStream_t stream, const float* bias, CudaMatrix x);
+cudaError_t CudaAddBiasActivate(cudaStream_t stream, const float* bias, ActivationFunction f, CudaMatrix x);
+cudaError_t CudaSumRows(cudaStream_t stream, CudaConstMatrix x, float beta, float* sums);
+cudaError_t CudaActivate(cudaStream_t stream, ActivationFunction f, CudaConstMatrix x, CudaMatrix y);
+cudaError_t CudaActivateBackward(cudaStream_t stream, ActivationFunction f, CudaConstMatrix y, CudaConstMatrix dy,
+                                 CudaMatrix dx);
+cudaError_t CudaDropout(cudaStream_t stream, DropoutMask mask, CudaConstMatrix x, CudaMatrix y);
+cudaError_t CudaCopy(cudaStream_t stream, CudaConstMatrix from, CudaMatrix to);
+cudaError_t CudaAccumulate(cudaStream_t stream, CudaConstMatrix from, CudaMatrix to);
 
 // row_losses: one number per row, to be summed by CudaAddLosses.
-cudaError_t CudaSoftmaxCrossEntropy(cudaStream_t stream, ConstMatrix logits, const int32_t* labels, int64_t examples,
-                                    Matrix d_logits, double* row_losses);
-cudaError_t CudaMeanSquaredError(cudaStream_t stream, ConstMatrix outputs, ConstMatrix targets, int64_t examples,
-                                 Matrix d_outputs, double* row_losses);
+cudaError_t CudaSoftmaxCrossEntropy(cudaStream_t stream, CudaConstMatrix logits, const int32_t* labels,
+                                    int64_t examples, CudaMatrix d_logits, double* row_losses);
+cudaError_t CudaMeanSquaredError(cudaStream_t stream, CudaConstMatrix outputs, CudaConstMatrix targets,
+                                 int64_t examples, CudaMatrix d_outputs, double* row_losses);
 cudaError_t CudaAddLosses(cudaStream_t stream, const double* row_losses, int64_t rows, BatchTotals* totals);
-cudaError_t CudaCountCorrect(cudaStream_t stream, ConstMatrix outputs, const int32_t* labels, BatchTotals* totals);
-
-// to[i] = from[i] rounded to bfloat16, the nearest, ties to even. Both begin at a multiple of 16 bytes.
-cudaError_t CudaRoundToBf16(cudaStream_t stream, const float* from, size_t count, void* to);
+cudaError_t CudaCountCorrect(cudaStream_t stream, CudaConstMatrix outputs, const int32_t* labels, BatchTotals* totals);
 
 }  // namespace downpour

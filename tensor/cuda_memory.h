@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "tensor/bf16.h"
 #include "tensor/cuda_status.h"
 
 namespace downpour {
@@ -84,8 +85,13 @@ struct CudaRegion {
   size_t bytes = 0;
   CudaEvent uploaded;           // made by the first upload
   bool upload_pending = false;  // not yet waited for by the stream that computes
-  CudaMemory rounded;           // its floats as bfloat16, element by element; made by the first product that wants them
-  bool rounded_current = false;
+  bool rounded = false;         // holds bfloat16, in its first half: addresses are those of floats all the same
+
+  // Where the number of that address lies, of a region that is rounded.
+  Bf16* Halves(const void* address) const {
+    return static_cast<Bf16*>(memory.get()) +
+           (static_cast<const float*>(address) - static_cast<const float*>(memory.get()));
+  }
 };
 
 class CudaRegions {

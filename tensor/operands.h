@@ -8,7 +8,7 @@ namespace downpour {
 enum class Transpose { kPlain, kTransposed };
 enum class ActivationFunction { kRelu, kSigmoid, kTanh };
 
-// How matrix products may round their factors; sums are of 32 bits, and everything else is computed in 32 bits.
+// How matrix products may round their factors; their sums, and everything else, are computed in 32 bits.
 enum class Precision {
   kFp32,  // not at all
   kTf32,  // to 10 bits of mantissa

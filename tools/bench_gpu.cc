@@ -52,14 +52,16 @@ struct Elementwise {
   std::function<absl::Status()> run;
 };
 
-void MeasureElementwise(const CudaModule& module, const Options& options) {
-  const auto backend = OpenGpu(module, options.device);
+// With bf16 on matrices that are kept in it.
+void MeasureElementwise(const CudaModule& module, const Options& options, Precision precision) {
+  const auto backend = OpenGpu(module, options.device, precision);
   const size_t bytes = kSide * kSide * sizeof(float);
+  const size_t kept = precision == Precision::kBf16 ? bytes / 2 : bytes;
   const std::vector<float> numbers = RandomNumbers(kSide * kSide);
   std::vector<Buffer> memory;
   std::vector<Matrix> m;
   for (int i = 0; i < 3; ++i) {
-    memory.push_back(OrDie(backend->Allocate(bytes)));
+    memory.push_back(OrDie(backend->Allocate(bytes, Storage::kFactor)));
     m.emplace_back(static_cast<float*>(memory.back().data()), kSide, kSide);
     OrDie(backend->Upload(numbers.data(), bytes, memory.back().data()));
   }
@@ -79,18 +81,24 @@ void MeasureElementwise(const CudaModule& module, const Options& options) {
       {"accumulate", 3, [&] { return backend->Accumulate(m[0], m[1]); }},
       {"sum of rows", 1, [&] { return backend->SumRows(m[0], 0, vector); }},
   };
-  std::printf("elementwise, %ld x %ld floats: GB/s, and of a copy on the device\n", static_cast<long>(kSide),
-              static_cast<long>(kSide));
+  std::printf("elementwise, %ld x %ld in %s: GB/s, and of a copy on the device\n", static_cast<long>(kSide),
+              static_cast<long>(kSide), NameOf(precision));
   for (const Elementwise& kernel : kernels) {
     Series rate, ratio;
     for (int run = 0; run < options.runs; ++run) {
       const double copy =
-          2.0 * static_cast<double>(bytes) / OrDie(module.time_copy(options.device, CopyPath::kOnDevice, bytes, 5));
-      rate.values.push_back(kernel.arrays * static_cast<double>(bytes) / SecondsOfEach(*backend, 20, kernel.run));
+          2.0 * static_cast<double>(kept) / OrDie(module.time_copy(options.device, CopyPath::kOnDevice, kept, 5));
+      rate.values.push_back(kernel.arrays * static_cast<double>(kept) / SecondsOfEach(*backend, 20, kernel.run));
       ratio.values.push_back(rate.values.back() / copy);
     }
     std::printf("  %-16s %8.0f  %5.2f [%4.2f, %4.2f]\n", kernel.name, rate.Median() * 1e-9, ratio.Median(),
                 ratio.Smallest(), ratio.Largest());
+  }
+}
+
+void MeasureElementwiseInBoth(const CudaModule& module, const Options& options) {
+  for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
+    MeasureElementwise(module, options, precision);
   }
 }
 
@@ -180,7 +188,7 @@ void Measure(const Options& options) {
   const auto apart = [&](void (*measure)(const CudaModule&, const Options&)) {
     Apart([&] { measure(*OrDie(LoadCudaModule()), options); });
   };
-  if (wanted("elementwise")) apart(MeasureElementwise);
+  if (wanted("elementwise")) apart(MeasureElementwiseInBoth);
   if (wanted("step")) apart(MeasureStep);
   if (wanted("small")) apart(MeasureSmall);
   if (wanted("cluster")) MeasureCluster({options.device, options.runs, options.downpour});

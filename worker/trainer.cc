@@ -55,7 +55,9 @@ std::string Arithmetic(const TrainingSpec& training, const Backend& backend) {
   const std::string wish = NameIn(kPrecisions, training.precision);
   std::string text = "all in fp32";
   if (backend.precision() != Precision::kFp32) {
-    text = absl::StrCat("matrix products in ", wish, ", all else in fp32");
+    const bool rounds_all = backend.precision() == Precision::kBf16;
+    text = absl::StrCat("matrix products", rounds_all ? " and what layers hand on" : "", " in ", wish,
+                        ", all else in fp32");
   } else if (training.precision != ProductPrecision::kFp32) {
     absl::StrAppend(&text, ", since this device has no faster units for ", wish);
   }

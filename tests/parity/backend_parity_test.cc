@@ -1,4 +1,5 @@
-// Every operation of every backend against a naive one in double precision, on random odd shapes.
+// Every operation of every backend against a naive one in double precision, on random odd shapes. All matrices lie in
+// memory of kFactor, so where that is rounded their numbers are such, and each tolerance has a rounding to it on top.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,18 +15,21 @@ namespace {
 
 INSTANTIATE_TEST_SUITE_P(Devices, BackendParityTest, testing::ValuesIn(DevicesUnderTest()), NameOfDevice);
 
-// Tolerance: of the sum of |a| |b|, whatever the order of summation: 4 roundings, and those of both factors.
+// Tolerance: of the sum of |a| |b|, whatever the order of summation: 4 roundings, and those of both factors. The result
+// may be kept with all bits, as gradients are, also where its factors are rounded.
 TEST_P(BackendParityTest, Gemm) {
-  const double tolerance = 4 * kRounding + 2.01 * GetParam().factor_rounding;
   for (int trial = 0; trial < 200; ++trial) {
     const int64_t m = random_.Between(1, 70), n = random_.Between(1, 70), k = random_.Between(1, 130);
     const bool transposed_a = random_.Between(0, 1), transposed_b = random_.Between(0, 1);
     const float beta = std::vector<float>{0, 1, 0.5f}[random_.Between(0, 2)];
+    const Storage storage = trial % 2 == 0 ? Storage::kFactor : Storage::kFp32;
+    const double tolerance =
+        4 * kRounding + 2.01 * GetParam().factor_rounding + (storage == Storage::kFactor ? storage_rounding_ : 0);
     const Numbers a = transposed_a ? random_.Matrix(k, m) : random_.Matrix(m, k);
     const Numbers b = transposed_b ? random_.Matrix(n, k) : random_.Matrix(k, n);
     const Numbers before = random_.Matrix(m, n);
     DeviceMatrix da(*backend_, a, random_.Between(0, 3)), db(*backend_, b, random_.Between(0, 3));
-    DeviceMatrix dc = beta == 0 ? Unset(m, n, trial % 3) : DeviceMatrix(*backend_, before, trial % 3);
+    DeviceMatrix dc = beta == 0 ? Unset(m, n, trial % 3, storage) : DeviceMatrix(*backend_, before, trial % 3, storage);
     ASSERT_TRUE(backend_
                     ->Gemm(transposed_a ? Transpose::kTransposed : Transpose::kPlain,
                            transposed_b ? Transpose::kTransposed : Transpose::kPlain, da.view(), db.view(), beta,
@@ -52,13 +56,13 @@ TEST_P(BackendParityTest, AddBiasIsOneRounding) {
   for (int trial = 0; trial < 30; ++trial) {
     const int64_t rows = random_.Between(0, 9), cols = random_.Between(1, 70);
     const Numbers x = random_.Matrix(rows, cols), bias = random_.Matrix(1, cols);
-    DeviceMatrix dx(*backend_, x, trial % 3), db(*backend_, bias);
+    DeviceMatrix dx(*backend_, x, trial % 3), db = Vector(bias);
     ASSERT_TRUE(backend_->AddBias(db.vector(), dx.view()).ok());
     Numbers want = x;
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t c = 0; c < cols; ++c) want.at(r, c) = static_cast<float>(x.at(r, c) + bias.at(0, c));
     }
-    EXPECT_EQ(dx.Read().values, want.values);
+    EXPECT_EQ(dx.Read().values, Stored(want).values);
   }
 }
 
@@ -69,7 +73,7 @@ TEST_P(BackendParityTest, SumRows) {
     const Numbers x = random_.Matrix(rows, cols), before = random_.Matrix(1, cols);
     const float beta = std::vector<float>{0, 1, 0.5f}[trial % 3];
     DeviceMatrix dx(*backend_, x, trial % 3);
-    DeviceMatrix sums = beta == 0 ? Unset(1, cols) : DeviceMatrix(*backend_, before);
+    DeviceMatrix sums = beta == 0 ? Unset(1, cols, 0, Storage::kFp32) : Vector(before);
     ASSERT_TRUE(backend_->SumRows(dx.view(), beta, sums.vector()).ok());
     Numbers want = before;
     for (double& v : want.values) v *= beta;
@@ -103,13 +107,13 @@ TEST_P(BackendParityTest, Activate) {
     for (int trial = 0; trial < 30; ++trial) {
       const int64_t rows = random_.Between(0, 9), cols = random_.Between(1, 70);
       Numbers x = random_.Matrix(rows, cols, trial % 2 ? 3.0f : 200.0f);
-      if (rows > 0 && trial % 5 == 0) x.at(0, 0) = 3e38 * (trial % 2 ? 1 : -1);
+      if (rows > 0 && trial % 5 == 0) x.at(0, 0) = 0x1.c2p127 * (trial % 2 ? 1 : -1);
       DeviceMatrix dx(*backend_, x, trial % 3), dy = Unset(rows, cols, trial % 2);
       ASSERT_TRUE(backend_->Activate(f, dx.view(), dy.view()).ok());
       Numbers want = x;
       for (double& v : want.values) v = Value(f, v);
       ExpectClose(
-          dy.Read(), want, 8 * kRounding, want.values.empty() ? want : [&] {
+          dy.Read(), want, 8 * kRounding + storage_rounding_, want.values.empty() ? want : [&] {
             Numbers magnitude = want;
             for (double& v : magnitude.values) v = std::fabs(v);
             return magnitude;
@@ -147,7 +151,7 @@ TEST_P(BackendParityTest, ActivateBackward) {
         want.values[i] = dy.values[i] * slope;
         magnitude.values[i] = 2 * std::fabs(dy.values[i]);
       }
-      ExpectClose(dx.Read(), want, 8 * kRounding, magnitude);
+      ExpectClose(dx.Read(), want, 8 * kRounding + storage_rounding_, magnitude);
       ASSERT_TRUE(backend_->ActivateBackward(f, device_y.view(), device_dy.view(), device_dy.view()).ok());
       EXPECT_EQ(device_dy.Read().values, dx.Read().values);
     }
@@ -200,9 +204,9 @@ TEST_P(BackendParityTest, Dropout) {
         want.at(r, c) = dropped ? 0 : static_cast<float>(x.at(r, c)) * scale;
       }
     }
-    EXPECT_EQ(dy.Read().values, want.values);
+    EXPECT_EQ(dy.Read().values, Stored(want).values);
     ASSERT_TRUE(backend_->Dropout(mask, dx.view(), dx.view()).ok());
-    EXPECT_EQ(dx.Read().values, want.values);
+    EXPECT_EQ(dx.Read().values, Stored(want).values);
   }
 }
 
@@ -220,7 +224,7 @@ TEST_P(BackendParityTest, DropoutKeepsTheMeanAndDrawsApart) {
       double sum = 0;
       for (double v : draws.back()) sum += v;
       const double n = static_cast<double>(rows * cols);
-      EXPECT_NEAR(sum / n, 1.0, 5 * std::sqrt(rate / (1 - rate) / n));
+      EXPECT_NEAR(sum / n, 1.0, 5 * std::sqrt(rate / (1 - rate) / n) + storage_rounding_);
     }
     EXPECT_NE(draws[0], draws[1]);
     EXPECT_NE(std::vector<double>(draws[0].begin(), draws[0].begin() + cols),
@@ -239,7 +243,7 @@ TEST_P(BackendParityTest, CopyAndAccumulate) {
     for (size_t i = 0; i < sum.values.size(); ++i) {
       sum.values[i] = static_cast<float>(static_cast<float>(from.values[i]) + static_cast<float>(to.values[i]));
     }
-    EXPECT_EQ(b.Read().values, sum.values);
+    EXPECT_EQ(b.Read().values, Stored(sum).values);
     EXPECT_EQ(c.Read().values, a.Read().values);
   }
 }
@@ -275,7 +279,7 @@ TEST_P(BackendParityTest, SoftmaxCrossEntropy) {
       }
     }
     EXPECT_NEAR(totals.loss, loss, 16 * kRounding * static_cast<double>(rows) * scale);
-    ExpectClose(dx.Read(), want, 16 * kRounding, magnitude);
+    ExpectClose(dx.Read(), want, 16 * kRounding + storage_rounding_, magnitude);
     EXPECT_EQ(run(Matrix()).loss, totals.loss);
   }
 }
@@ -320,7 +324,7 @@ TEST_P(BackendParityTest, MeanSquaredError) {
       }
     }
     EXPECT_NEAR(totals.loss, loss, 4 * kRounding * loss);
-    ExpectClose(dx.Read(), want, 4 * kRounding, magnitude);
+    ExpectClose(dx.Read(), want, 4 * kRounding + storage_rounding_, magnitude);
     EXPECT_EQ(run(Matrix()).loss, totals.loss);
   }
 }
@@ -343,7 +347,7 @@ TEST_P(BackendParityTest, CountCorrect) {
 
   Numbers single(3, 1);
   single.values = {0.4, 0.6, 7.3};
-  DeviceMatrix y(*backend_, single);
+  DeviceMatrix y = Vector(single);
   const Buffer labels = UploadLabels({0, 0, 7});
   EXPECT_EQ(Totals([&](BatchTotals* totals) {
               return backend_->CountCorrect(y.view(), LabelView(labels, 3), totals);

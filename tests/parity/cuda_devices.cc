@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kSkipped = 77;
 
-DeviceCase Cuda(const char* name, Precision precision, double factor_rounding) {
+DeviceCase Cuda(const char* name, Precision precision, double factor_rounding, double storage_rounding = 0) {
   return {name,
           [precision] {
             auto device = OpenDevice("cuda:0", 0, {});
@@ -25,7 +25,7 @@ DeviceCase Cuda(const char* name, Precision precision, double factor_rounding) {
             device->backend->UsePrecision(precision);
             return std::move(device->backend);
           },
-          factor_rounding};
+          factor_rounding, storage_rounding};
 }
 
 int SkipWithoutGpu(bool must_run) {
@@ -42,7 +42,7 @@ int SkipWithoutGpu(bool must_run) {
 
 std::vector<DeviceCase> DevicesUnderTest() {
   return {Cuda("CudaFp32", Precision::kFp32, 0), Cuda("CudaTf32", Precision::kTf32, kTf32Rounding),
-          Cuda("CudaBf16", Precision::kBf16, kBf16Rounding)};
+          Cuda("CudaBf16", Precision::kBf16, 0, kBf16Rounding)};
 }
 
 }  // namespace downpour

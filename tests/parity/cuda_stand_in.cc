@@ -14,6 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "tensor/apply_kernels.h"
+
 namespace {
 
 constexpr size_t kFilled = 64 << 10;  // of fresh memory, with NaN: more would only take time
@@ -59,7 +61,7 @@ struct World {
   std::vector<cudaStream_t> streams;
   std::map<uintptr_t, Allocation> allocations;
   size_t left = 0;
-  uint64_t calls = 0, failed = 0, fail_at = 0;
+  uint64_t calls = 0, failed = 0, fail_at = 0, stalling = 0;
   bool for_good = false;
 } world;
 thread_local int current_device = 0;
@@ -113,6 +115,7 @@ cudaError_t Enter() {
 }
 
 cudaError_t Give(void** memory, size_t bytes, bool pinned) {
+  ++world.stalling;
   if (cudaError_t error = Enter(); error != cudaSuccess) return error;
   if (bytes > world.left) return cudaErrorMemoryAllocation;
   world.left -= bytes;
@@ -124,6 +127,7 @@ cudaError_t Give(void** memory, size_t bytes, bool pinned) {
 
 // Frees only what nothing uses any more, as cudaFree and cudaFreeHost do by waiting.
 cudaError_t Take(void* memory) {
+  ++world.stalling;
   if (Lost()) {
     for (cudaStream_t stream : world.streams) stream->waiting.clear();
   }
@@ -181,6 +185,7 @@ void FailCudaCall(uint64_t number, bool for_good) {
   world.for_good = for_good;
 }
 uint64_t CudaCallsThatFailed() { return world.failed; }
+uint64_t CudaCallsThatStall() { return world.stalling; }
 
 cudaError_t LaunchOnStandIn(cudaStream_t stream, std::function<void()> kernel) {
   if (cudaError_t error = Enter(); error != cudaSuccess) return error;
@@ -253,6 +258,7 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
 // ---- Streams and events ---------------------------------------------------------------------------------------------
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  ++world.stalling;
   if (cudaError_t error = Enter(); error != cudaSuccess) return error;
   *stream = new CUstream_st;
   world.streams.push_back(*stream);
@@ -270,10 +276,12 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaDeviceSynchronize() {
+  ++world.stalling;
   RunAll();
   return cudaSuccess;
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  ++world.stalling;
   if (cudaError_t error = Enter(); error != cudaSuccess) return error;
   *event = new CUevent_st;
   return cudaSuccess;
@@ -334,10 +342,13 @@ cublasStatus_t cublasGemmEx_64(cublasHandle_t handle, cublasOperation_t op_a, cu
   const bool fits = m > 0 && n > 0 && k > 0 && lda >= (op_a == CUBLAS_OP_N ? m : k) &&
                     ldb >= (op_b == CUBLAS_OP_N ? k : n) && ldc >= m;
   const bool tf32 = sums == CUBLAS_COMPUTE_32F_FAST_TF32 && a_type == CUDA_R_32F;
-  const bool types = a_type == b_type && c_type == CUDA_R_32F && (tf32 || sums == CUBLAS_COMPUTE_32F) &&
-                     (a_type == CUDA_R_32F || a_type == CUDA_R_16BF);
+  const bool rounds = c_type == CUDA_R_16BF;
+  const bool types = a_type == b_type && (c_type == CUDA_R_32F || (rounds && a_type == c_type)) &&
+                     (tf32 || sums == CUBLAS_COMPUTE_32F) && (a_type == CUDA_R_32F || a_type == CUDA_R_16BF);
   if (!fits || !types || handle->workspace == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
   const float times = *static_cast<const float*>(alpha), keep = *static_cast<const float*>(beta);
+  const auto floats = static_cast<float*>(c);
+  const auto halves = static_cast<downpour::Bf16*>(c);
   return OfCublas(downpour::LaunchOnStandIn(handle->stream, [=] {
     const std::vector<float> x = Factor(op_a, a, a_type, lda, m, k, tf32);
     const std::vector<float> y = Factor(op_b == CUBLAS_OP_N ? CUBLAS_OP_T : CUBLAS_OP_N, b, b_type, ldb, n, k, tf32);
@@ -345,8 +356,11 @@ cublasStatus_t cublasGemmEx_64(cublasHandle_t handle, cublasOperation_t op_a, cu
       for (int64_t i = 0; i < m; ++i) {
         double sum = 0;
         for (int64_t l = 0; l < k; ++l) sum += double{x[i * k + l]} * double{y[j * k + l]};
-        float& to = static_cast<float*>(c)[i + j * ldc];
-        to = static_cast<float>(times * sum + (keep == 0 ? 0 : double{keep} * double{to}));
+        const size_t at = static_cast<size_t>(i + j * ldc);
+        float before = 0;
+        if (keep != 0) rounds ? downpour::WidenBf16({halves + at, 1}, &before) : void(before = floats[at]);
+        const float result = static_cast<float>(times * sum + double{keep} * double{before});
+        rounds ? downpour::RoundToBf16({&result, 1}, halves + at) : void(floats[at] = result);
       }
     }
   }));

@@ -27,6 +27,8 @@ void ResetCudaStandIn(uint64_t seed, size_t memory = size_t{1} << 30, int device
 // That call from the reset on fails, and with `for_good` every later one, as an address that is not allowed does; 0: none.
 void FailCudaCall(uint64_t number, bool for_good);
 uint64_t CudaCallsThatFailed();
+// How many so far made or freed something or waited for the whole device, none of which a step may do again and again.
+uint64_t CudaCallsThatStall();
 
 // For what stands in for kernels.
 cudaError_t LaunchOnStandIn(cudaStream_t stream, std::function<void()> kernel);

@@ -10,7 +10,8 @@
 namespace downpour {
 namespace {
 
-DeviceCase StandIn(const char* name, uint64_t seed, Precision precision, double factor_rounding) {
+DeviceCase StandIn(const char* name, uint64_t seed, Precision precision, double factor_rounding = 0,
+                   double storage_rounding = 0) {
   return {absl::StrCat(name, seed),
           [=] {
             ResetCudaStandIn(seed);
@@ -18,7 +19,7 @@ DeviceCase StandIn(const char* name, uint64_t seed, Precision precision, double 
             backend->UsePrecision(precision);
             return backend;
           },
-          factor_rounding};
+          factor_rounding, storage_rounding};
 }
 
 }  // namespace
@@ -26,8 +27,8 @@ DeviceCase StandIn(const char* name, uint64_t seed, Precision precision, double 
 std::vector<DeviceCase> DevicesUnderTest() {
   std::vector<DeviceCase> devices;
   for (uint64_t seed : {0, 1, 2, 3}) {
-    devices.push_back(StandIn("StandInFp32Seed", seed, Precision::kFp32, 0));
-    devices.push_back(StandIn("StandInBf16Seed", seed, Precision::kBf16, kBf16Rounding));
+    devices.push_back(StandIn("StandInFp32Seed", seed, Precision::kFp32));
+    devices.push_back(StandIn("StandInBf16Seed", seed, Precision::kBf16, 0, kBf16Rounding));
   }
   devices.push_back(StandIn("StandInTf32Seed", 4, Precision::kTf32, kTf32Rounding));
   return devices;

@@ -97,6 +97,17 @@ TEST(CudaDeviceTest, AnotherMayHaveBecomeTheThreadsOwnMeanwhile) {
   EXPECT_TRUE(backend->Allocate(8).ok());
 }
 
+// All parameters up, a batch, its gradients down.
+absl::Status TrainOnce(const ModelSpec& model, Graph& graph) {
+  absl::Status status;
+  const std::vector<VariableSpec> variables = VariablesOf(model);
+  for (size_t v = 0; v < variables.size(); ++v) {
+    status.Update(graph.SetParameters(v, 0, std::vector<float>(static_cast<size_t>(variables[v].elements()), 0.1f)));
+  }
+  status.Update(graph.LoadBatch(std::vector<float>(static_cast<size_t>(graph.input_width()), 0.5f), {0}));
+  return status.ok() ? graph.Train(kDrawSeed, [](const VariableGradients&) {}).status() : status;
+}
+
 // A backend, a graph and two steps on it.
 absl::Status TrainTwice(const ModelSpec& model, Precision precision) {
   auto backend = MakeCudaBackend(1);
@@ -104,18 +115,8 @@ absl::Status TrainTwice(const ModelSpec& model, Precision precision) {
   (*backend)->UsePrecision(precision);
   auto graph = Graph::Create(model, kMaxBatch, **backend);
   if (!graph.ok()) return graph.status();
-  for (int step = 0; step < 2; ++step) {
-    absl::Status status;
-    for (size_t v = 0; v < VariablesOf(model).size(); ++v) {
-      const std::vector<float> values(static_cast<size_t>(VariablesOf(model)[v].elements()), 0.1f);
-      status.Update((*graph)->SetParameters(v, 0, values));
-    }
-    const std::vector<float> inputs(static_cast<size_t>((*graph)->input_width()), 0.5f);
-    status.Update((*graph)->LoadBatch(inputs, {0}));
-    if (status.ok()) status = (*graph)->Train(kDrawSeed, [](const VariableGradients&) {}).status();
-    if (!status.ok()) return status;
-  }
-  return absl::OkStatus();
+  const absl::Status status = TrainOnce(model, **graph);
+  return status.ok() ? TrainOnce(model, **graph) : status;
 }
 
 // Each call in turn, once and from then on: the GPU that is lost.
@@ -140,21 +141,57 @@ TEST(CudaFailureTest, WhateverFailsIsAStatusThatNamesStatementFileAndLine) {
   EXPECT_GT(failures, 100u);
 }
 
-// Rounded copies are made by the first products: still the batch that would have fitted is named, and fits.
-TEST(CudaFailureTest, WithoutRoomForWhatProductsNeedTheBatchThatWouldFitIsNamed) {
+// Some memory is taken by the first step alone: still the batch that would have fitted is named, and fits.
+TEST(CudaFailureTest, WithoutRoomTheBatchThatWouldFitIsNamed) {
   const ModelSpec wide = Model({Layer("a", {"x"}, Dense(300)), Layer("b", {"a"}, Dense(300))});
-  const auto create = [&](int64_t batch, Precision precision) {
+  const auto create = [&](int64_t batch) {
     ResetCudaStandIn(1, size_t{52} << 20);  // 48 of them for what each backend has
     const std::unique_ptr<Backend> backend = MakeCudaBackend(1).value();
-    backend->UsePrecision(precision);
+    backend->UsePrecision(Precision::kBf16);
     return Graph::Create(wide, batch, *backend).status();
   };
-  EXPECT_TRUE(create(600, Precision::kFp32).ok());
-  const absl::Status status = create(600, Precision::kBf16);
+  const absl::Status status = create(900);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("training.batchSize 600 needs 5 MiB: a batchSize of 390 would fit"));
-  EXPECT_TRUE(create(390, Precision::kBf16).ok());
+              HasSubstr("training.batchSize 900 needs 4 MiB: a batchSize of 662 would fit"));
+  EXPECT_TRUE(create(662).ok());
+}
+
+TEST(CudaStepTest, OnceWarmMakesAndFreesNothingAndNeverWaitsForTheDevice) {
+  const ModelSpec model = Model({Layer("a", {"x"}, Dense(4, Activation::kRelu)), Layer("b", {"a"}, Dense(3))});
+  for (Precision precision : {Precision::kFp32, Precision::kBf16}) {
+    ResetCudaStandIn(1);
+    const std::unique_ptr<Backend> backend = MakeCudaBackend(1).value();
+    backend->UsePrecision(precision);
+    const std::unique_ptr<Graph> graph = std::move(*Graph::Create(model, kMaxBatch, *backend));
+    const uint64_t cold = CudaCallsThatStall();
+    for (int step = 0; step < 2; ++step) ASSERT_TRUE(TrainOnce(model, *graph).ok());
+    const uint64_t warm = CudaCallsThatStall();
+    EXPECT_GT(warm, cold);  // frames for the gradients
+    for (int step = 0; step < 10; ++step) ASSERT_TRUE(TrainOnce(model, *graph).ok());
+    EXPECT_EQ(CudaCallsThatStall(), warm);
+  }
+}
+
+// Where all bits are meant, and what cuBLAS has no product for.
+TEST(CudaStorageTest, RoundedMemoryIsRefusedWhereItCannotBeMeant) {
+  ResetCudaStandIn(1);
+  const std::unique_ptr<Backend> backend = MakeCudaBackend(1).value();
+  backend->UsePrecision(Precision::kBf16);
+  const auto matrix = [&](Storage storage) { return DeviceMatrix(*backend, Numbers(4, 4), 0, storage); };
+  DeviceMatrix rounded = matrix(Storage::kFactor), exact = matrix(Storage::kFp32), result = matrix(Storage::kFactor);
+  const auto multiply = [&](DeviceMatrix& a, DeviceMatrix& b) {
+    return backend->Gemm(Transpose::kPlain, Transpose::kPlain, a.view(), b.view(), 0, result.view());
+  };
+  EXPECT_TRUE(multiply(rounded, rounded).ok());
+  const auto pinned = backend->AllocateHost(4).value();
+  for (const absl::Status& status :
+       {multiply(rounded, exact), multiply(exact, rounded), multiply(exact, exact),
+        backend->AddBias(rounded.vector(), exact.view()), backend->SumRows(exact.view(), 0, rounded.vector()),
+        backend->Download(rounded.view().data, 4, pinned.get()),
+        backend->BeginDownload(rounded.view().data, 4, pinned.get())}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  }
 }
 
 }  // namespace

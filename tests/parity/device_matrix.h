@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "tensor/apply_kernels.h"
 #include "tensor/backend.h"
 
 namespace downpour {
@@ -25,9 +26,22 @@ struct Numbers {
   double at(int64_t r, int64_t c) const { return values[r * cols + c]; }
 };
 
+// Each the nearest bfloat16.
+inline Numbers RoundedToBf16(Numbers numbers) {
+  for (double& v : numbers.values) {
+    float number = static_cast<float>(v);
+    Bf16 half;
+    RoundToBf16({&number, 1}, &half);
+    WidenBf16({&half, 1}, &number);
+    v = number;
+  }
+  return numbers;
+}
+
 class Random {
  public:
-  explicit Random(uint32_t seed) : state_(seed) {}
+  // `rounded`: matrices of numbers that are bfloat16.
+  explicit Random(uint32_t seed, bool rounded = false) : state_(seed), rounded_(rounded) {}
   uint32_t Next() {
     state_ = state_ * 1664525u + 1013904223u;
     return state_ >> 8;
@@ -37,7 +51,7 @@ class Random {
   Numbers Matrix(int64_t rows, int64_t cols, float scale = 1) {
     Numbers numbers(rows, cols);
     for (double& v : numbers.values) v = scale * Symmetric();
-    return numbers;
+    return rounded_ ? RoundedToBf16(std::move(numbers)) : numbers;
   }
   std::vector<int32_t> Labels(int64_t count, int64_t classes) {
     std::vector<int32_t> labels(count);
@@ -47,12 +61,13 @@ class Random {
 
  private:
   uint32_t state_;
+  bool rounded_;
 };
 
 class DeviceMatrix {
  public:
   // `gap` floats lie between two rows.
-  DeviceMatrix(Backend& backend, const Numbers& numbers, int64_t gap = 0)
+  DeviceMatrix(Backend& backend, const Numbers& numbers, int64_t gap = 0, Storage storage = Storage::kFactor)
       : backend_(backend),
         rows_(numbers.rows),
         cols_(numbers.cols),
@@ -61,20 +76,27 @@ class DeviceMatrix {
     for (int64_t r = 0; r < rows_; ++r) {
       for (int64_t c = 0; c < cols_; ++c) image_[Index(r, c)] = static_cast<float>(numbers.at(r, c));
     }
-    auto memory = backend_.Allocate(image_.size() * sizeof(float));
+    auto memory = backend_.Allocate(image_.size() * sizeof(float), storage);
     EXPECT_TRUE(memory.ok()) << memory.status();
     memory_ = std::move(*memory);
     EXPECT_TRUE(backend_.Upload(image_.data(), image_.size() * sizeof(float), memory_.data()).ok());
   }
 
   Matrix view() { return {static_cast<float*>(memory_.data()) + kGuard, rows_, cols_, stride_}; }
-  absl::Span<float> vector() { return {view().data, static_cast<size_t>(cols_)}; }  // of one row
+
+  absl::Span<float> vector() { return {view().data, static_cast<size_t>(cols_)}; }  // of one row, of kFp32
 
   // Fails the test where a sentinel has changed.
   Numbers Read() {
     const size_t bytes = image_.size() * sizeof(float);
     const std::shared_ptr<void> host = backend_.AllocateHost(bytes).value();
-    EXPECT_TRUE(backend_.Download(memory_.data(), bytes, host.get()).ok());
+    const Buffer floats = backend_.Allocate(bytes).value();
+    const int64_t count = static_cast<int64_t>(image_.size());
+    EXPECT_TRUE(backend_
+                    .Copy(Matrix(static_cast<float*>(memory_.data()), 1, count),
+                          Matrix(static_cast<float*>(floats.data()), 1, count))
+                    .ok());
+    EXPECT_TRUE(backend_.Download(floats.data(), bytes, host.get()).ok());
     EXPECT_TRUE(backend_.Synchronize().ok());
     std::vector<float> now(image_.size());
     std::memcpy(now.data(), host.get(), bytes);
@@ -91,7 +113,7 @@ class DeviceMatrix {
 
  private:
   static constexpr int64_t kGuard = 16;
-  static constexpr float kSentinel = 12345.5f;
+  static constexpr float kSentinel = 12352;  // a bfloat16
   size_t Index(int64_t r, int64_t c) const { return static_cast<size_t>(kGuard + r * stride_ + c); }
 
   Backend& backend_;

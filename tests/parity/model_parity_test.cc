@@ -42,9 +42,11 @@ INSTANTIATE_TEST_SUITE_P(Models, StepParityTest,
                                           testing::ValuesIn(ModelCasesWithoutDraws())),
                          NameOfCase);
 
-// Of the length of the whole gradient, 16 roundings of a float and 8 of a product's factors (three layers, forward and
-// backward). A unit whose sign such a rounding turns is worth more, hence lengths and not elements.
-double Tolerance(const DeviceCase& device) { return 16 * 0x1p-23 + 8 * device.factor_rounding; }
+// Of the length of the whole gradient, 16 roundings of a float and 8 of a product's factors, or of what layers hand on
+// (three layers, forward and backward). A unit whose sign such a rounding turns is worth more, hence lengths and not
+// elements.
+double Rounding(const DeviceCase& device) { return device.factor_rounding + device.storage_rounding; }
+double Tolerance(const DeviceCase& device) { return 16 * 0x1p-23 + 8 * Rounding(device); }
 
 // `want` in the order of variables.
 template <class Variables>
@@ -125,7 +127,7 @@ TEST_P(ModelParityTest, EvaluationCountsWhatIsCorrect) {
   fixture.reference().training = false;
   const auto totals = fixture.graph().Evaluate();
   ASSERT_TRUE(totals.ok()) << totals.status();
-  const double tolerance = 1e-5 + 8 * device().factor_rounding;
+  const double tolerance = 1e-5 + 8 * Rounding(device());
   EXPECT_NEAR(totals->loss, fixture.ReferenceLoss(), tolerance * (1 + fixture.ReferenceLoss()));
   EXPECT_LE(totals->correct, 8u);
 }

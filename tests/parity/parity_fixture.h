@@ -24,11 +24,15 @@ inline constexpr ActivationFunction kFunctions[] = {ActivationFunction::kRelu, A
 class BackendParityTest : public testing::TestWithParam<DeviceCase> {
  protected:
   // A result's place, filled with what must not be read.
-  DeviceMatrix Unset(int64_t rows, int64_t cols, int64_t gap = 0) {
+  DeviceMatrix Unset(int64_t rows, int64_t cols, int64_t gap = 0, Storage storage = Storage::kFactor) {
     Numbers numbers(rows, cols);
     std::fill(numbers.values.begin(), numbers.values.end(), kNan);
-    return DeviceMatrix(*backend_, numbers, gap);
+    return DeviceMatrix(*backend_, numbers, gap, storage);
   }
+  DeviceMatrix Vector(const Numbers& numbers) { return DeviceMatrix(*backend_, numbers, 0, Storage::kFp32); }
+
+  // What memory of kFactor makes of results that are right.
+  Numbers Stored(Numbers numbers) const { return rounds_ ? RoundedToBf16(std::move(numbers)) : numbers; }
 
   // Totals in the backend's memory, from zero.
   BatchTotals Totals(const std::function<absl::Status(BatchTotals*)>& operation) {
@@ -52,7 +56,9 @@ class BackendParityTest : public testing::TestWithParam<DeviceCase> {
   }
 
   std::unique_ptr<Backend> backend_ = GetParam().open();
-  Random random_{1};
+  const double storage_rounding_ = GetParam().storage_rounding;
+  const bool rounds_ = storage_rounding_ > 0;
+  Random random_{1, rounds_};
 };
 
 inline std::string NameOfDevice(const testing::TestParamInfo<DeviceCase>& device) { return device.param.name; }

@@ -56,7 +56,8 @@ class GpuTest(ProcessTest):
         self.assertGreater(self.check_success()["evalAccuracy"], 0.9)
         said = self.tool("logs", "--job-dir", self.job_dir)[1]
         self.assertRegex(said, r"computes on cuda:[01] \(stand-in.*\): 2 GPUs answer, taken in turn by --index")
-        self.assertIn("computes matrix products in bf16, all else in fp32; pushes and pulls in bf16", said)
+        computes = "computes matrix products and what layers hand on in bf16, all else in fp32"
+        self.assertIn(f"{computes}; pushes and pulls in bf16", said)
 
     def test_more_workers_than_gpus_share_them_in_turn(self):
         self.write_endless_job(cluster={"workerCount": 3})

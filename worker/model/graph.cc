@@ -42,8 +42,7 @@ absl::StatusOr<uint64_t> Graph::BytesNeeded(const ModelSpec& model, int64_t batc
   Graph graph(model.loss, batch, backend);
   graph.only_counts_ = true;
   if (absl::Status status = graph.Build(model); !status.ok()) return status;
-  // With bf16 a rounded copy may lie beside each matrix.
-  return backend.precision() == Precision::kBf16 ? graph.bytes_ + graph.bytes_ / 2 : graph.bytes_;
+  return graph.bytes_;
 }
 
 // What a graph takes is a share for the model and one for each example.
@@ -78,17 +77,19 @@ absl::Status Graph::Build(const ModelSpec& model) {
     std::vector<size_t> from;
     for (const std::string& name : layer.from) from.push_back(by_name.at(name));
     by_name[layer.name] = nodes_.size();
-    absl::Status status = AddLayer(layer, WidthOf(shapes.outputs[i]), std::move(from), &next_variable);
+    // The last one's output goes into the loss, with all bits.
+    const Storage output = i + 1 == model.layers.size() ? Storage::kFp32 : Storage::kFactor;
+    absl::Status status = AddLayer(layer, WidthOf(shapes.outputs[i]), output, std::move(from), &next_variable);
     if (!status.ok()) return status;
   }
 
   if (loss_ == Loss::kMeanSquaredError) {
-    auto targets = AllocateMatrix(max_batch_, output_width());
+    auto targets = AllocateMatrix(max_batch_, output_width(), Storage::kFp32);
     if (!targets.ok()) return targets.status();
     targets_ = *targets;
   }
-  auto labels = AllocateMatrix(max_batch_, 1);
-  auto totals = AllocateMatrix(1, sizeof(BatchTotals) / sizeof(float));
+  auto labels = AllocateMatrix(max_batch_, 1, Storage::kFp32);
+  auto totals = AllocateMatrix(1, sizeof(BatchTotals) / sizeof(float), Storage::kFp32);
   if (!labels.ok() || !totals.ok()) return labels.ok() ? totals.status() : labels.status();
   labels_ = reinterpret_cast<int32_t*>(labels->data);
   totals_ = reinterpret_cast<BatchTotals*>(totals->data);
@@ -109,11 +110,11 @@ absl::Status Graph::Rehearse() {
   return status;
 }
 
-absl::StatusOr<Matrix> Graph::AllocateMatrix(int64_t rows, int64_t cols) {
+absl::StatusOr<Matrix> Graph::AllocateMatrix(int64_t rows, int64_t cols, Storage storage) {
   const size_t bytes = static_cast<size_t>(rows) * static_cast<size_t>(cols) * sizeof(float);
   bytes_ += bytes;
   if (only_counts_) return Matrix(nullptr, rows, cols);
-  auto memory = backend_.Allocate(bytes);
+  auto memory = backend_.Allocate(bytes, storage);
   if (!memory.ok()) return memory.status();
   memory_.push_back(*std::move(memory));
   return Matrix(static_cast<float*>(memory_.back().data()), rows, cols);
@@ -122,11 +123,12 @@ absl::StatusOr<Matrix> Graph::AllocateMatrix(int64_t rows, int64_t cols) {
 absl::Status Graph::AddParameters(std::vector<VariableSpec> variables) {
   for (VariableSpec& spec : variables) {
     const int64_t cols = spec.shape.back();
-    auto value = AllocateMatrix(spec.elements() / cols, cols);
+    const Storage storage = spec.shape.size() > 1 ? Storage::kFactor : Storage::kFp32;  // kernels; biases are added
+    auto value = AllocateMatrix(spec.elements() / cols, cols, storage);
     if (!value.ok()) return value.status();
     Matrix gradient;  // on the host computed right where it leaves
     if (!backend_.memory_is_host()) {
-      auto memory = AllocateMatrix(value->rows, value->cols);
+      auto memory = AllocateMatrix(value->rows, value->cols, Storage::kFp32);
       if (!memory.ok()) return memory.status();
       gradient = *memory;
     }
@@ -139,7 +141,7 @@ absl::Status Graph::AddParameters(std::vector<VariableSpec> variables) {
 absl::Status Graph::AddInputs(const std::vector<InputSpec>& inputs) {
   int64_t width = 0;
   for (const InputSpec& input : inputs) width += WidthOf(input.shape);
-  auto memory = AllocateMatrix(max_batch_, width);
+  auto memory = AllocateMatrix(max_batch_, width, Storage::kFactor);
   if (!memory.ok()) return memory.status();
   input_ = *memory;
   int64_t first = 0;
@@ -152,7 +154,8 @@ absl::Status Graph::AddInputs(const std::vector<InputSpec>& inputs) {
   return absl::OkStatus();
 }
 
-absl::Status Graph::AddLayer(const LayerSpec& spec, int64_t width, std::vector<size_t> from, size_t* next_variable) {
+absl::Status Graph::AddLayer(const LayerSpec& spec, int64_t width, Storage output_storage, std::vector<size_t> from,
+                             size_t* next_variable) {
   Node node;
   std::vector<Parameter*> parameters;
   if (const auto* dense = std::get_if<DenseSpec>(&spec.op)) {
@@ -165,11 +168,11 @@ absl::Status Graph::AddLayer(const LayerSpec& spec, int64_t width, std::vector<s
   node.trainable = !node.variables.empty() ||
                    std::any_of(node.from.begin(), node.from.end(), [this](size_t i) { return nodes_[i].trainable; });
   node.layer = MakeLayer(spec, parameters, nodes_.size());
-  auto output = AllocateMatrix(max_batch_, width);
+  auto output = AllocateMatrix(max_batch_, width, output_storage);
   if (!output.ok()) return output.status();
   node.output = *output;
   if (node.trainable) {
-    auto gradient = AllocateMatrix(max_batch_, width);
+    auto gradient = AllocateMatrix(max_batch_, width, Storage::kFactor);
     if (!gradient.ok()) return gradient.status();
     node.gradient = *gradient;
   }

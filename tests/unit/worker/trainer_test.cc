@@ -379,7 +379,7 @@ TEST_F(TrainerTest, SaysWhatItComputesWithAndHow) {
   EXPECT_EQ(arithmetic(trainer_, ProductPrecision::kTf32, WireFormat::kBf16),
             "all in fp32, since this device has no faster units for tf32; pushes and pulls in bf16");
   EXPECT_EQ(arithmetic(with_units, ProductPrecision::kBf16, WireFormat::kFp32),
-            "matrix products in bf16, all else in fp32");
+            "matrix products and what layers hand on in bf16, all else in fp32");
 }
 
 }  // namespace
