@@ -1,14 +1,17 @@
-// A peer with bad intentions, for tests/process/test_keys.py. It says what came of it on stdout.
+// A peer with bad intentions, for tests/process/test_keys.py and tools/bench_siege. It says what came of it on stdout.
 //
 //   hostile knock ENDPOINT KEYS ROLE DOOR     shakes hands with a key that nobody knows
 //   hostile say ENDPOINT KEYS ROLE DOOR       says one of each kind of message, then asks to join under odd names
 //   hostile oversize ENDPOINT KEYS ROLE DOOR  sends a frame above the limit, and a message of too many frames
 //   hostile endless ENDPOINT KEYS ROLE DOOR   sends a message of a million frames until it is cut off
+//   hostile flood-WHAT ENDPOINT KEYS ROLE DOOR   over four connections, as fast as it can, until it is killed: knocks as
+//     above, messages without end, or joins, heartbeats, statuses, probes, pulls or pushes that are of no use to anybody
 //
 // ROLE is whose keys it has, DOOR who listens there: chief or ps.
 
 #include <iostream>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 #include <zmq.hpp>
@@ -23,6 +26,8 @@ namespace downpour {
 namespace {
 
 constexpr Duration kToLeave = 10s;  // what is sent last still goes out
+constexpr int kConnections = 4;
+constexpr int kBurst = 64;
 
 struct Target {
   std::string endpoint;
@@ -104,9 +109,72 @@ void Endless(Target& target) {
   std::cout << "cut off\n";
 }
 
+// Reads whatever is answered, so that nothing but the door slows it down.
+void Flood(Target& target, const Message& message) {
+  const std::vector<Payload> frames = Encode(message);
+  std::vector<ZmqChannel> channels;
+  for (int i = 0; i < kConnections; ++i) channels.push_back(target.Dial(target.keys));
+  while (true) {
+    std::vector<zmq::pollitem_t> items;
+    for (ZmqChannel& channel : channels) {
+      std::string peer;
+      std::vector<Payload> answer;
+      for (int i = 0; i < kBurst && channel.Send("", frames) == ZmqChannel::Sending::kSent; ++i) continue;
+      for (int i = 0; i < kBurst && channel.Receive(&peer, &answer) != ZmqChannel::Receipt::kNothing; ++i) continue;
+      items.push_back({channel.socket().get(), 0, ZMQ_POLLIN | ZMQ_POLLOUT, 0});
+    }
+    zmq_poll(items.data(), kConnections, -1);
+  }
+}
+
+void FloodWith(Target& target, void (*deed)(Target&)) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kConnections; ++i) {
+    threads.emplace_back([&] {
+      while (true) deed(target);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+constexpr Incarnation kNobody{uint64_t{1} << 32 | 999'999};
+constexpr SliceEpoch kFirst{1, 1};
+
+void FloodKnocks(Target& target) { FloodWith(target, Knock); }
+void FloodEndless(Target& target) { FloodWith(target, Endless); }
+void FloodJoins(Target& target) {
+  Join join;
+  join.index = 99;
+  join.nonce = 1;
+  Flood(target, join);
+}
+void FloodHeartbeats(Target& target) {
+  Heartbeat heartbeat;
+  heartbeat.from = kNobody;
+  Flood(target, heartbeat);
+}
+void FloodStatuses(Target& target) { Flood(target, StatusRequest{}); }
+void FloodProbes(Target& target) { Flood(target, Probe{kNobody, LeaseId{0}, {{SliceId{0}, kFirst}}}); }
+void FloodPulls(Target& target) { Flood(target, Pull{kNobody, 1, {{SliceId{0}, kFirst, Version{}}}}); }
+void FloodPushes(Target& target) {
+  Flood(target, Push{kNobody, LeaseId{0}, 1, {{SliceId{0}, kFirst, Version{}, Payload::Zeros(kMaxFrameBytes)}}});
+}
+
 int Main(const std::vector<std::string>& args) {
   constexpr std::pair<const char*, void (*)(Target&)> kDeeds[] = {
-      {"knock", Knock}, {"say", Say}, {"oversize", Oversize}, {"endless", Endless}};
+      {"knock", Knock},
+      {"say", Say},
+      {"oversize", Oversize},
+      {"endless", Endless},
+      {"flood-knocks", FloodKnocks},
+      {"flood-endless", FloodEndless},
+      {"flood-joins", FloodJoins},
+      {"flood-heartbeats", FloodHeartbeats},
+      {"flood-statuses", FloodStatuses},
+      {"flood-probes", FloodProbes},
+      {"flood-pulls", FloodPulls},
+      {"flood-pushes", FloodPushes},
+  };
   for (const auto& [name, deed] : kDeeds) {
     if (args.size() != 5 || args[0] != name) continue;
     for (const PeerRole role : kAllPeerRoles) {
