@@ -37,6 +37,9 @@ class DataPlane {
   // Of pushes from now on.
   void Use(const Optimizer& optimizer) { optimizer_ = optimizer; }
 
+  // Whether it broke the protocol before: whatever it says is refused.
+  bool HasEjected(PeerId worker, Incarnation process) const { return ejected_.Contains(worker, process); }
+
   // Returns the bytes of the gradients, or values, that came or went. `shard` is null as long as nothing is assigned:
   // then every slice is answered kNotHere.
   size_t Serve(PeerId worker, const Push& push, Shard* shard, Effects& effects);

@@ -60,7 +60,9 @@ class PsRole::Machine {
   template <typename Request>
   void Serve(PeerId worker, const Request& request) {
     if (!plane_) return Reject();
+    const bool told_before = plane_->HasEjected(worker, request.from);
     pace_.Served(plane_->Serve(worker, request, shard_ ? &*shard_ : nullptr, *out_));
+    if (told_before) out_->Add(HangUp{worker});  // that answer may have been lost; this one goes out still
   }
 
   void OnJoined();

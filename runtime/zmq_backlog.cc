@@ -5,6 +5,8 @@
 #include <netdb.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+
 namespace downpour {
 namespace {
 
@@ -32,8 +34,9 @@ void BacklogLimit::Heard(int fd) {
   if (auto found = connections_.find(fd); found != connections_.end()) found->second.heard = true;
 }
 
-std::vector<std::string> BacklogLimit::CutOff() {
-  std::vector<std::string> cut;
+std::vector<BacklogLimit::Culprit> BacklogLimit::CutOff() {
+  std::vector<std::pair<uint64_t, int>> gathered;  // bytes, over which connection
+  uint64_t together = 0;
   for (auto& [fd, connection] : connections_) {
     if (std::exchange(connection.heard, false)) {
       connection.since.reset();
@@ -41,10 +44,17 @@ std::vector<std::string> BacklogLimit::CutOff() {
     }
     const uint64_t received = Received(fd);
     if (!connection.since) connection.since = received;
-    if (received < *connection.since + kMaxBytes) continue;
-    cut.push_back(PeerOf(fd));
+    gathered.emplace_back(received - std::min(received, *connection.since), fd);
+    together += gathered.back().first;
+  }
+  std::sort(gathered.rbegin(), gathered.rend());
+  std::vector<Culprit> cut;
+  for (const auto& [bytes, fd] : gathered) {
+    if (bytes < kMaxBytes && together <= most_together_) break;
+    cut.push_back({PeerOf(fd), bytes});
     shutdown(fd, SHUT_RDWR);  // ZeroMQ, who owns it, sees the end and closes it
-    connection.since = received;
+    *connections_.at(fd).since += bytes;
+    together -= bytes;
   }
   return cut;
 }

@@ -46,9 +46,8 @@ bool ZmqDoor::Serve() {
 }
 
 void ZmqDoor::LimitBacklog() {
-  for (const std::string& peer : backlog_.CutOff()) {
-    LOG(WARNING) << "cut off a peer at " << peer << ", whose message did not end after "
-                 << (BacklogLimit::kMaxBytes >> 20) << " MiB";
+  for (const auto& [address, bytes] : backlog_.CutOff()) {
+    LOG(WARNING) << "cut off a peer at " << address << ", whose message did not end after " << (bytes >> 20) << " MiB";
   }
 }
 

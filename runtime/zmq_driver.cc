@@ -100,7 +100,10 @@ void ZmqDriver::ServeListener() {
       continue;
     }
     speaking_ = peers_.Spoke(sender_);
-    if (speaking_ == PeerId::kNone) continue;
+    if (speaking_ == PeerId::kNone) {  // and would have us decrypt for nothing
+      listener_->CutOffSpeaker();
+      continue;
+    }
     Deliver(speaking_, receipt, [this](const Message& message) {
       return door_ ? door_->Judge(listener_->speaker(), message) : absl::OkStatus();
     });

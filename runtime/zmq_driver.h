@@ -13,9 +13,11 @@
 //   cut off when it speaks next. Refused handshakes are counted in the ResourceSample; where this process is refused
 //   itself, its log says so with the remedy, and it tries again ever more seldom (zmq_link.h), with what its folder says by
 //   then.
-// Errors: what a peer sends is Received or Malformed or nothing. A message to a peer that is not there or has stopped
-//   reading is lost; the latter is logged, once a second. An Exit has a second to get out what was sent before it;
-//   a dialler that is cut off drops what it has not read yet, so a listener's very last words may be lost.
+// Errors: what a peer sends is Received or Malformed or nothing; one that was hung up on is heard no
+//   more, and where there are keys cut off when it speaks again.
+//   A message to a peer that is not there or has stopped reading is lost; the latter is logged, once a second. An Exit has
+//   a second to get out what was sent before it; a dialler that is cut off drops what it has not read yet, so a listener's
+//   very last words may be lost.
 // Threads: Open and Run on one thread; the world's parts post into the mailbox from theirs.
 // Tests: tests/unit/runtime/zmq_driver_test.cc.
 #pragma once

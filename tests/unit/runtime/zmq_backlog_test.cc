@@ -53,6 +53,8 @@ struct Connection {
 
 constexpr uint64_t kMax = BacklogLimit::kMaxBytes;
 
+auto From(const std::string& address) { return testing::Field(&BacklogLimit::Culprit::address, address); }
+
 TEST(BacklogLimitTest, WhoseMessageDoesNotEndIsCutOff) {
   Connection endless, other;
   BacklogLimit backlog;
@@ -61,7 +63,7 @@ TEST(BacklogLimitTest, WhoseMessageDoesNotEndIsCutOff) {
   EXPECT_THAT(backlog.CutOff(), IsEmpty());
   EXPECT_TRUE(endless.Stands());
   endless.Carry(1);
-  EXPECT_THAT(backlog.CutOff(), ElementsAre("127.0.0.1"));
+  EXPECT_THAT(backlog.CutOff(), ElementsAre(From("127.0.0.1")));
   EXPECT_FALSE(endless.Stands());
   EXPECT_TRUE(other.Stands());
   EXPECT_THAT(backlog.CutOff(), IsEmpty());  // once
@@ -78,7 +80,22 @@ TEST(BacklogLimitTest, WhoseMessagesEndMaySayAnyNumberOfThem) {
     EXPECT_THAT(backlog.CutOff(), IsEmpty());
   }
   diligent.Carry(kMax);  // and now one without an end
-  EXPECT_THAT(backlog.CutOff(), ElementsAre("127.0.0.1"));
+  EXPECT_THAT(backlog.CutOff(), ElementsAre(From("127.0.0.1")));
+}
+
+TEST(BacklogLimitTest, ManyConnectionsGetNoMoreThanAFew) {
+  Connection small, large, larger;
+  BacklogLimit backlog(/*most_together=*/6000);
+  for (const Connection* connection : {&small, &large, &larger}) backlog.Accepted(connection->near.get());
+  small.Carry(1000);
+  large.Carry(2000);
+  larger.Carry(3000);
+  EXPECT_THAT(backlog.CutOff(), IsEmpty());
+  small.Carry(1);
+  EXPECT_THAT(backlog.CutOff(), ElementsAre(testing::Field(&BacklogLimit::Culprit::bytes, 3000u)));
+  EXPECT_FALSE(larger.Stands());
+  EXPECT_TRUE(large.Stands());
+  EXPECT_THAT(backlog.CutOff(), IsEmpty());
 }
 
 TEST(BacklogLimitTest, WhatIsNotTheListenersIsNotTouched) {

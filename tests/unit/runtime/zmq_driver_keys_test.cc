@@ -149,6 +149,32 @@ TEST_F(ZmqDriverKeysTest, WhoIsDialledSaysWhatItsRoleMaySay) {
   EXPECT_EQ(chief.join(), 7);
 }
 
+TEST_F(ZmqDriverKeysTest, WhoWasHungUpOnIsCutOffWhenItSpeaksAgain) {
+  PeerId first = PeerId::kNone;
+  Running chief("127.0.0.1:0", std::make_unique<FunctionRole>([&](Input& input, Effects& effects) {
+                  if (As<Heartbeat>(input) != nullptr) {
+                    if (first == PeerId::kNone)
+                      effects.Add(HangUp{first = From(input)});
+                    else if (From(input) != first)
+                      effects.Add(Exit{3, "it came back as another one"});
+                  }
+                }),
+                {}, keys_.chief);
+  ZmqContext context = ZmqContext::Create(1).value();
+  auto [socket, monitor] = ConnectWatched(context, chief.endpoint(), &keys_.worker).value();
+  ZmqChannel worker(std::move(socket), ZmqChannel::Side::kDialler);
+  bool cut_off = false;
+  for (const long begun = Milliseconds(); !cut_off && Milliseconds() - begun < kPatienceMs;) {
+    worker.Send("", Encode(Heartbeat{}));
+    WaitReadable(worker, /*at_most_ms=*/1);
+    cut_off = monitor.Next() == ZmqMonitor::Event::kEnded;
+  }
+  EXPECT_TRUE(cut_off);
+  TestPeer other(chief.endpoint(), &keys_.worker);
+  other.Send(Heartbeat{});
+  EXPECT_EQ(chief.join(), 3);
+}
+
 // Whose keys are those of before is refused, and comes in with what its folder holds by then.
 TEST_F(ZmqDriverKeysTest, WhoIsRefusedDialsAgainWithTheKeysOfItsFolder) {
   ASSERT_TRUE(RenewKeys(keys_.folder, PeerRole::kChief).ok());
