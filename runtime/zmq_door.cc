@@ -70,7 +70,10 @@ absl::Status ZmqDoor::Judge(const std::string& key, const Message& message) {
   if (!role) return absl::PermissionDeniedError("its key is nobody's any more");
   if (absl::Status status = CheckSpeaker(*role, message); !status.ok()) return status;
   const Incarnation speaker = SpeakerOf(message);
-  if (speaker == Incarnation::kNone || bound_.try_emplace(speaker, key).first->second == key) {
+  if (speaker == Incarnation::kNone) return absl::OkStatus();
+  std::string& owner = bound_.try_emplace(speaker, key).first->second;
+  if (!RoleOf(owner)) owner = key;  // its pair was renewed
+  if (owner == key) {
     if (bound_.size() > kMaxBound) bound_.erase(bound_.begin());
     return absl::OkStatus();
   }

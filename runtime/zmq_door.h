@@ -8,7 +8,7 @@
 //   (*door)->Judge(listener_channel.speaker(), message);
 //
 // A key speaks as the incarnations that were given to it, or, where they are given out elsewhere, that it was the first
-// to speak as. So a task with a key of its own cannot speak as another one.
+// to speak as. So a task with a key of its own cannot speak as another one, but for one whose key was taken away.
 //
 // Order: Reread makes a key that was taken out of the folder nobody's, from the next message on, and lets in one that was
 //   added. A folder that cannot be read changes nothing.

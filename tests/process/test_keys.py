@@ -192,14 +192,33 @@ class KeysTest(ProcessTest):
         self.wait_until(lambda s: all(task_of(s, f"worker-{i}").get("step", 0) > 0 for i in range(2)))
 
         public = self.keys / "worker.public"
-        draft = self.keys / "draft"
-        draft.touch(mode=0o600)
-        draft.write_text(public.read_text().replace(line + "\n", ""))
-        draft.rename(public)
+        self.replace(public, public.read_text().replace(line + "\n", ""))
         culprit.wait_for_line("does not know our key")
         shut_out = lambda s: not alive(s, "worker-1") and s["chief"]["refused"]
         step = task_of(self.wait_until(shut_out), "worker-0")["step"]
         self.wait_until(lambda s: task_of(s, "worker-0").get("step", 0) > step)
+
+    def test_a_pair_is_renewed_while_the_job_goes_on(self):
+        tasks = self.start_endless_cluster()
+        public = self.keys / "worker.public"
+        old = re.search(r"^public \S+\n", public.read_text(), re.M)[0]
+        self.assertEqual(self.tool("keys", "renew", "--keys", self.keys, "worker")[0], 0)
+        self.replace(public, public.read_text().replace(old, ""))
+        for worker in tasks[2:4]:
+            worker.wait_for_line("does not know our key")
+        refused = lambda s: s["chief"]["refused"] >= 2 and all(task_of(s, f"ps-{i}")["refused"] for i in range(2))
+        status = self.wait_until(lambda s: complete(s) and refused(s))
+        steps = [task_of(status, name).get("step", 0) for name in ("worker-0", "worker-1")]
+        ahead = lambda s: [task_of(s, f"worker-{i}").get("step", 0) > step for i, step in enumerate(steps)]
+        status = self.wait_until(lambda s: all(ahead(s)))
+        self.assertEqual([worker.pid for worker in tasks[2:4]], [task_of(status, f"worker-{i}")["pid"] for i in range(2)])
+
+    def replace(self, file, text):
+        """Whole at once, and nobody else's, as files of keys must be."""
+        draft = self.keys / "draft"
+        draft.touch(mode=0o600)
+        draft.write_text(text)
+        draft.rename(file)
 
     def test_a_worker_that_reads_nothing_holds_up_nobody(self):
         _, ps, _, stopped, _ = self.start_endless_cluster()

@@ -71,6 +71,19 @@ TEST_F(ZmqDoorTest, AKeyThatIsTakenOutOfTheFolderIsNobodys) {
   EXPECT_EQ(door_->RoleOf(of_worker_), PeerRole::kWorker);
 }
 
+TEST_F(ZmqDoorTest, WhosePairWasRenewedGoesOnAsWhoItWas) {
+  EXPECT_EQ(Judged(of_worker_, BeatOf(kFirst)), "");
+  EXPECT_THAT(Judged(of_other_, BeatOf(kFirst)), HasSubstr("has another key"));
+  const std::string path = keys_.folder + "/worker.public";
+  const std::string both = ReadText(path);
+  WriteText(path, both.substr(0, both.find("public " + of_worker_)));
+  door_->Reread();
+  EXPECT_EQ(Judged(of_other_, BeatOf(kFirst)), "");
+  WriteText(path, both);
+  door_->Reread();
+  EXPECT_THAT(Judged(of_worker_, BeatOf(kFirst)), HasSubstr("has another key"));
+}
+
 TEST_F(ZmqDoorTest, AFolderThatCannotBeReadOrIsOfAnotherClusterChangesNothing) {
   WriteText(keys_.folder + "/worker.public", "nonsense");
   door_->Reread();
