@@ -27,9 +27,11 @@ ABSL_FLAG(std::string, command, "", "what people are told to type to start the j
 
 namespace {
 
-std::string OwnCommand(int argc, char** argv) {
+// `keys`: their folder, which the environment may have named.
+std::string OwnCommand(int argc, char** argv, const std::string& keys) {
   std::vector<std::string> words(argv, argv + argc);
   std::erase_if(words, [](const std::string& word) { return word.starts_with("--resume"); });
+  if (!keys.empty() && absl::GetFlag(FLAGS_keys).empty()) words.push_back("--keys=" + keys);
   return downpour::ShellCommand(words);
 }
 
@@ -67,13 +69,14 @@ int main(int argc, char** argv) {
   }
 
   const std::string command = absl::GetFlag(FLAGS_command);
-  const std::string keys = KeysFolder(absl::GetFlag(FLAGS_keys), folder);
+  std::string keys = KeysFolder(absl::GetFlag(FLAGS_keys), folder);
+  if (!keys.empty()) keys = std::filesystem::absolute(keys).lexically_normal();
   ChiefRole role({.job = job.job,
                   .job_dir = folder,
                   .host = HostName(),
                   .pid = static_cast<uint32_t>(getpid()),
-                  .command = command.empty() ? OwnCommand(argc, argv) : command,
-                  .keys = keys.empty() ? "" : std::filesystem::absolute(keys).lexically_normal().string(),
+                  .command = command.empty() ? OwnCommand(argc, argv, keys) : command,
+                  .keys = keys,
                   .resume = absl::GetFlag(FLAGS_resume),
                   .nonce = RandomNonce(),
                   .timing = {}});

@@ -24,8 +24,8 @@ void Progress::ReportLoss(double loss_sum, uint64_t examples) {
 }
 
 double Progress::MeanExamplesPerSecond() const {
-  if (last_ <= began_ || last_examples_ <= began_with_) return 0;
-  return (static_cast<double>(last_examples_) - static_cast<double>(began_with_)) / Seconds(last_ - began_);
+  if (!began_ || last_ <= *began_ || last_examples_ <= began_with_) return 0;
+  return (static_cast<double>(last_examples_) - static_cast<double>(began_with_)) / Seconds(last_ - *began_);
 }
 
 std::optional<double> Progress::RemainingSeconds(Time now, uint64_t examples_left) const {

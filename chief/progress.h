@@ -23,6 +23,7 @@ class Progress {
   void ReportLoss(double loss_sum, uint64_t examples);
 
   double ExamplesPerSecond(Time now) const { return rate_.PerSecond(now); }
+  double SecondsSinceBegin(Time now) const { return began_ ? Seconds(now - *began_) : 0; }
   // Over the whole of this chief's run, up to the last commit.
   double MeanExamplesPerSecond() const;
   std::optional<double> RemainingSeconds(Time now, uint64_t examples_left) const;
@@ -35,7 +36,7 @@ class Progress {
   };
   RateWindow rate_;
   std::deque<LossReport> losses_;
-  Time began_{};
+  std::optional<Time> began_;
   uint64_t began_with_ = 0;
   Time last_{};
   uint64_t last_examples_ = 0;

@@ -349,7 +349,7 @@ std::string SummaryText(const ChiefParts& chief) {
                {"steps", chief.known().steps_committed()},
                {"examples", chief.known().examples_committed()},
                {"samplesCommitted", chief.known().examples_committed()},
-               {"wallSeconds", AgeSeconds(chief, chief.turn.started_unix_ms)},
+               {"wallSeconds", chief.progress.SecondsSinceBegin(chief.turn.now)},
                {"elapsedSeconds", ElapsedSeconds(chief)},
                {"pushesAcknowledged", workers.pushes_acknowledged},
                {"pushesResent", workers.pushes_resent},

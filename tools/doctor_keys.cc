@@ -32,7 +32,10 @@ std::string RemedyFor(const absl::Status& status, const std::string& folder) {
 
 Finding LookAtUser(const std::string& folder, PeerRole user) {
   const absl::StatusOr<KeyRing> keys = LoadKeys(folder, user);
-  if (!keys.ok()) return Problem(kAbout, std::string(keys.status().message()), RemedyFor(keys.status(), folder));
+  if (!keys.ok()) {
+    const std::string said(keys.status().message());
+    return Problem(kAbout, said.substr(0, said.find("; ")), RemedyFor(keys.status(), folder));
+  }
   return Good(kAbout, absl::StrCat("those of a ", NameOf(user), ", of cluster ", keys->cluster.substr(0, 8)));
 }
 

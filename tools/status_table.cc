@@ -161,7 +161,7 @@ std::vector<std::string> RefusedLines(const StatusView& status) {
 std::vector<std::string> TrainedLines(const SummaryView& summary) {
   const bool had_several = summary.recovery.chief_restarts.value_or(0) > 0;
   std::vector<std::string> all, last;
-  if (summary.epochs) all.push_back(absl::StrFormat("%.10g epochs", *summary.epochs));
+  if (summary.epochs) all.push_back(absl::StrFormat("%.10g epoch%s", *summary.epochs, *summary.epochs == 1 ? "" : "s"));
   if (summary.examples) all.push_back(HumanCount(*summary.examples) + " examples");
   if (summary.elapsed && had_several) all.push_back("over " + HumanSeconds(*summary.elapsed));
   std::vector<std::string>& rate = had_several ? last : all;
@@ -169,7 +169,7 @@ std::vector<std::string> TrainedLines(const SummaryView& summary) {
   if (summary.examples_per_second) rate.push_back(HumanCount(*summary.examples_per_second) + " examples/s");
   std::vector<std::string> lines;
   if (!all.empty()) lines.push_back(absl::StrJoin(all, ", "));
-  if (!last.empty()) lines.push_back("since its chief was started last: " + absl::StrJoin(last, ", "));
+  if (!last.empty()) lines.push_back("under its last chief: " + absl::StrJoin(last, ", "));
   return lines;
 }
 

@@ -79,7 +79,7 @@ struct SummaryView {
   std::string job, state, error, checkpoint;
   MaybeNumber term;  // of the chief that wrote it
   MaybeNumber epochs, examples, eval_loss, eval_accuracy;
-  MaybeNumber wall_seconds, examples_per_second;  // of its last chief
+  MaybeNumber wall_seconds, examples_per_second;  // while its last chief ran
   MaybeNumber elapsed;                            // seconds since the job began
   MaybeNumber pushes_skipped;
   RecoveryView recovery;

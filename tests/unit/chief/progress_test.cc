@@ -41,7 +41,9 @@ TEST(ProgressTest, LeasesThatAreOpenedAgainGiveNoRateBelowZero) {
 
 TEST(ProgressTest, RemainingFollowsFromTheRate) {
   Progress progress;
+  EXPECT_EQ(progress.SecondsSinceBegin(Time{100s}), 0);
   progress.Begin(Time{100s}, 1000);
+  EXPECT_EQ(progress.SecondsSinceBegin(Time{103s}), 3);
   EXPECT_FALSE(progress.RemainingSeconds(Time{100s}, 500).has_value());
   progress.Commit(Time{101s}, 1100);
   progress.Commit(Time{102s}, 1200);

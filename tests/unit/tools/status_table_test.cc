@@ -148,7 +148,7 @@ TEST(SummaryTableTest, WhatTheJobHasOutlivedIsTold) {
   summary.elapsed = 600;
   EXPECT_THAT(SummaryTable(summary, false),
               HasSubstr("Trained:    10 epochs, 600,000 examples, over 10 min 00 s\n"
-                        "            since its chief was started last: 13 s, 48,000 examples/s\n"
+                        "            under its last chief: 13 s, 48,000 examples/s\n"
                         "Staleness:  mean/p99/max 3.0/6/9\n"
                         "Recovered:  2 later starts of the chief, 3 workers lost, 1 ps lost, 5 leases handed on, "
                         "1,200 batches computed again\n"
