@@ -45,8 +45,8 @@ class ZapHandler {
   std::string last_refused_;
 };
 
-// Dials `endpoint` as a stranger would, with a key that nobody knows. PERMISSION_DENIED unless it is refused in a few
-// seconds: nothing may listen on then.
+// Dials `endpoint` as a stranger would, with a key that nobody knows. PERMISSION_DENIED unless it is refused, which takes a
+// moment; where nothing comes of it, half a minute: nothing may listen on then.
 absl::Status ProveStrangersAreRefused(ZmqContext& context, const std::string& endpoint, const KeyRing& keys,
                                       ZapHandler& zap);
 

@@ -213,6 +213,15 @@ class KeysTest(ProcessTest):
         status = self.wait_until(lambda s: all(ahead(s)))
         self.assertEqual([worker.pid for worker in tasks[2:4]], [task_of(status, f"worker-{i}")["pid"] for i in range(2)])
 
+    def test_the_chiefs_pair_is_renewed_by_starting_it_again(self):
+        chief, *members = self.start_endless_cluster()
+        self.assertEqual(self.tool("keys", "renew", "--keys", self.keys, "chief")[0], 0)
+        kill(chief.pid)
+        flags = [f"--job_dir={self.job_dir}", f"--keys={self.keys}", f"--listen={self.chief_at}"]
+        again = self.start("chief", f"--job={self.job_file}", *flags)
+        status = self.wait_until(lambda s: complete(s) and s["chief"]["pid"] == again.pid)
+        self.assertEqual({task["pid"] for task in status["tasks"]}, {member.pid for member in members})
+
     def replace(self, file, text):
         """Whole at once, and nobody else's, as files of keys must be."""
         draft = self.keys / "draft"
