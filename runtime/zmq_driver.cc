@@ -9,7 +9,6 @@
 #include <tuple>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "runtime/posix_process.h"
 #include "schema/codec.h"
 #include "schema/text.h"
@@ -198,12 +197,21 @@ void ZmqDriver::SampleAndReport() {
 
 void ZmqDriver::TendLinks(Time now) {
   for (auto& [id, link] : links_) {
-    const std::optional<ZmqLink::Refusal> refusal = link.Tend(now, keys());
-    if (!refusal) continue;
+    if (const std::optional<ZmqMonitor::Event> outcome = link.Tend(now)) {
+      NoteHandshake(link.channel().socket().endpoint(), *outcome);
+    }
+    if (!link.DueToDial(now)) continue;
     RereadKeys();
-    const std::string text = absl::StrCat(link.channel().socket().endpoint(), WhyRefused(refusal->how),
-                                          "; the next try is in ", refusal->pause / 1s, " s");
-    if (std::exchange(refusal_told_, text) != text) LOG(WARNING) << text;
+    link.DialAgain(keys());
+  }
+}
+
+// Once for each cause, until they agree: a task may dial its chief twice, and by chance be told in two ways.
+void ZmqDriver::NoteHandshake(const std::string& endpoint, ZmqMonitor::Event outcome) {
+  if (outcome == ZmqMonitor::Event::kShookHands) {
+    refusals_told_.erase(endpoint);
+  } else if (refusals_told_[endpoint].insert(outcome).second) {
+    LOG(WARNING) << endpoint << WhyRefused(outcome) << "; it is tried again now and then";
   }
 }
 

@@ -28,6 +28,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,7 @@
 #include "runtime/zmq_door.h"
 #include "runtime/zmq_frames.h"
 #include "runtime/zmq_link.h"
+#include "runtime/zmq_monitor.h"
 #include "runtime/zmq_peers.h"
 #include "runtime/zmq_sockets.h"
 
@@ -98,6 +100,7 @@ class ZmqDriver {
   void ServeClock();
   void SampleAndReport();
   void TendLinks(Time now);
+  void NoteHandshake(const std::string& endpoint, ZmqMonitor::Event outcome);
   void RereadKeys();
   std::string WhyRefused(ZmqMonitor::Event how) const;  // completes "h0:7000"
   bool Drained();
@@ -116,14 +119,14 @@ class ZmqDriver {
   const DriverOptions options_;
   const DriverWorld world_;
   std::optional<KeyRing> keys_;  // to dial with, as the folder last had them
-  std::string refusal_told_;     // the last one that was logged; a task may dial its chief twice
   ZmqContext context_;           // before the sockets: it waits for their end
   std::optional<ZmqChannel> listener_;
   PeerTable peers_;
   std::map<PeerId, ZmqLink> links_;
-  std::unique_ptr<ZmqDoor> door_;    // of a listener with keys
-  bool door_quiet_ = true;           // nobody waits there
-  PeerId speaking_ = PeerId::kNone;  // at the listener, while its message is delivered
+  std::map<std::string, std::set<ZmqMonitor::Event>> refusals_told_;  // by endpoint
+  std::unique_ptr<ZmqDoor> door_;                                     // of a listener with keys
+  bool door_quiet_ = true;                                            // nobody waits there
+  PeerId speaking_ = PeerId::kNone;                                   // at the listener, while its message is delivered
 
   Role* role_ = nullptr;
   std::optional<int> exit_code_;

@@ -4,6 +4,14 @@
 #include <utility>
 
 namespace downpour {
+namespace {
+
+bool IsRefusal(ZmqMonitor::Event event) {
+  return event == ZmqMonitor::Event::kKeyRefused || event == ZmqMonitor::Event::kNoCommonSpeech ||
+         event == ZmqMonitor::Event::kHungUp;
+}
+
+}  // namespace
 
 void ZmqLink::Send(Time now, std::vector<Payload> frames) {
   Waiting message{now, 0, std::move(frames)};
@@ -25,24 +33,29 @@ void ZmqLink::Flush(Time now) {
   }
 }
 
-std::optional<ZmqLink::Refusal> ZmqLink::Tend(Time now, const KeyRing* keys) {
-  std::optional<Refusal> refusal;
+std::optional<ZmqMonitor::Event> ZmqLink::Tend(Time now) {
+  std::optional<ZmqMonitor::Event> outcome;
   for (ZmqMonitor::Event event; (event = monitor_->Next()) != ZmqMonitor::Event::kNone;) {
-    if (silent_until_) continue;  // of an attempt that was under way
-    if (event == ZmqMonitor::Event::kShookHands) next_pause_ = kFirstPause;
-    const bool refused = event == ZmqMonitor::Event::kKeyRefused || event == ZmqMonitor::Event::kNoCommonSpeech ||
-                         event == ZmqMonitor::Event::kHungUp;
-    if (!refused) continue;
-    channel_.socket().StopDialling();
-    refusal = Refusal{event, next_pause_};
-    silent_until_ = now + next_pause_;
+    if (event == ZmqMonitor::Event::kShookHands || IsRefusal(event)) outcome = event;
+  }
+  if (dial_at_ || !outcome) return std::nullopt;  // what comes in a pause is of an attempt that was under way
+  if (*outcome == ZmqMonitor::Event::kShookHands) {
+    next_pause_ = kFirstPause;
+    return outcome;
+  }
+  channel_.socket().StopDialling();
+  if (*outcome == ZmqMonitor::Event::kHungUp) {
+    dial_at_ = now + kFirstPause;
+  } else {
+    dial_at_ = now + next_pause_;
     next_pause_ = std::min(2 * next_pause_, kLongestPause);
   }
-  if (silent_until_ && now >= *silent_until_) {
-    silent_until_.reset();
-    channel_.socket().DialAgain(keys, to_);
-  }
-  return refusal;
+  return outcome;
+}
+
+void ZmqLink::DialAgain(const KeyRing* keys) {
+  dial_at_.reset();
+  channel_.socket().DialAgain(keys, to_);
 }
 
 void ZmqLink::Close(Duration linger) {

@@ -5,7 +5,8 @@
 // sender has repeated it by then, and a peer that comes back after an outage is not met by a backlog.
 //
 // A listener that refuses the handshake is left alone for a while: as long as the keys are as they are, it would refuse
-// again. Others are dialled again by ZeroMQ.
+// again. One that hangs up may do that for the keys, too, or be a relay whose server is not there: it is dialled once a
+// second. Others are dialled again by ZeroMQ.
 //
 // Order: messages leave in the order in which they were sent.
 // Cost: at most kWaitingMessages and kWaitingBytes wait; the oldest are lost first. Tend is a look at an empty queue.
@@ -30,7 +31,7 @@ class ZmqLink {
   static constexpr size_t kWaitingMessages = 64;
   static constexpr size_t kWaitingBytes = size_t{16} << 20;
   static constexpr Duration kPatience = 1s;
-  // From one refused handshake to the next attempt: doubled each time, so that who mends the keys need not wait long.
+  // From one refused handshake to the next attempt. Doubled each time, so that who mends the keys need not wait long.
   static constexpr Duration kFirstPause = 1s;
   static constexpr Duration kLongestPause = 16s;
 
@@ -46,13 +47,11 @@ class ZmqLink {
   void Flush(Time now);
   bool waiting() const { return !queue_.empty(); }
 
-  struct Refusal {
-    ZmqMonitor::Event how{};  // kKeyRefused, kNoCommonSpeech or kHungUp
-    Duration pause{};         // from now on
-  };
-  // Looks what has become of handshakes, and dials again, with these keys, when the pause is over. The refusal that began
-  // a pause.
-  std::optional<Refusal> Tend(Time now, const KeyRing* keys);
+  // What has become of the last handshake since the last call: kShookHands, or kKeyRefused, kNoCommonSpeech or kHungUp,
+  // after which it is not dialled before DialAgain is due.
+  std::optional<ZmqMonitor::Event> Tend(Time now);
+  bool DueToDial(Time now) const { return dial_at_ && now >= *dial_at_; }
+  void DialAgain(const KeyRing* keys);
   // As ZmqSocket's.
   void Close(Duration linger);
 
@@ -72,7 +71,7 @@ class ZmqLink {
   ZmqChannel channel_;
   std::optional<ZmqMonitor> monitor_;  // after what it watches: it ends first
   Duration next_pause_ = kFirstPause;
-  std::optional<Time> silent_until_;
+  std::optional<Time> dial_at_;  // in a pause
   std::deque<Waiting> queue_;
   size_t bytes_ = 0;
   uint64_t lost_ = 0;

@@ -166,7 +166,7 @@ void ZmqSocket::StopDialling() {
 
 void ZmqSocket::DialAgain(const KeyRing* keys, PeerRole to) {
   if (keys != nullptr && !IsIpc(endpoint_) && !keys->Of(to).empty()) SpeakCurveAsDialler(socket_, *keys, to);
-  socket_.connect(dials_);
+  socket_.connect(dials_);  // which it took before
 }
 
 bool IsIpc(const std::string& endpoint) { return endpoint.rfind("ipc:///", 0) == 0; }

@@ -89,8 +89,9 @@ std::optional<ChiefClient::NoAnswer> ChiefClient::WaitOrFail(bool to_send, Durat
     case ZmqMonitor::Event::kKeyRefused:
       return NoAnswer{"it does not know our key", "Give --keys=DIR, the folder of its cluster's keys"};
     case ZmqMonitor::Event::kNoCommonSpeech:
-    case ZmqMonitor::Event::kHungUp:
       return HungUp();
+    case ZmqMonitor::Event::kHungUp:  // once is what a chief does that is killed
+      return ++hang_ups_ < 2 ? std::nullopt : std::optional(HungUp());
     default:
       return std::nullopt;
   }

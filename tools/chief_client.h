@@ -56,6 +56,7 @@ class ChiefClient {
   bool has_keys_;
   ZmqChannel channel_;
   ZmqMonitor monitor_;  // says when an attempt to connect has failed
+  int hang_ups_ = 0;
 };
 
 }  // namespace downpour

@@ -1,8 +1,14 @@
 #include "runtime/zmq_link.h"
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <functional>
+#include <optional>
 #include <string>
 
 #include "runtime/zmq_zap.h"
@@ -61,46 +67,77 @@ TEST_F(ZmqLinkTest, TheOldestGiveWayToTheNewest) {
   EXPECT_EQ(link_.TakeLost(), 3 * ZmqLink::kWaitingMessages - (ZmqLink::kWaitingBytes >> 20));
 }
 
-// What the next handshake of a link meets, whose clock says `now`.
-ZmqLink::Refusal RefusalOf(ZmqLink& link, Time now, const KeyRing& keys, ZapHandler& zap) {
-  for (long waited = 0; waited < kPatienceMs; ++waited) {
-    if (const auto refusal = link.Tend(now, &keys)) return *refusal;
-    zap.Serve();
-    poll(nullptr, 0, /*milliseconds=*/1);
+// A listener with keys and a handler that lets in whom the test says. Links' clocks are the test's.
+class ZmqLinkRefusedTest : public testing::Test {
+ protected:
+  ZmqLink Dial(const KeyRing& keys) {
+    return ZmqLink(ConnectWatched(context_, listener_.socket().endpoint(), &keys).value(), PeerRole::kChief);
   }
-  ADD_FAILURE() << "nobody refused it";
-  return {};
-}
+  void ServeUntil(const std::function<bool()>& condition) {
+    for (long waited = 0; !condition() && waited < kPatienceMs; ++waited) {
+      zap_.Serve();
+      poll(nullptr, 0, /*milliseconds=*/1);
+    }
+    EXPECT_TRUE(condition());
+  }
+  ZmqMonitor::Event OutcomeOf(ZmqLink& link, Time now) {
+    std::optional<ZmqMonitor::Event> outcome;
+    ServeUntil([&] { return outcome || (outcome = link.Tend(now)); });
+    return outcome.value_or(ZmqMonitor::Event::kNone);
+  }
+  static void ExpectPause(ZmqLink& link, Time now, Duration pause, const KeyRing& keys) {
+    EXPECT_FALSE(link.DueToDial(now + pause - 1ms));
+    EXPECT_TRUE(link.DueToDial(now + pause));
+    link.DialAgain(&keys);
+    EXPECT_FALSE(link.DueToDial(now + pause));
+  }
 
-TEST(ZmqLinkRefusedTest, WhoRefusesIsLeftAloneEverLonger) {
-  const TestKeys keys, others;
-  ZmqContext context = ZmqContext::Create(1).value();
-  bool knows_us = false;
-  ZapHandler zap = ZapHandler::Open(context, [&](const std::string&) { return knows_us; }).value();
-  ZmqChannel listener(Listen(context, "127.0.0.1:0", &keys.chief).value(), ZmqChannel::Side::kListener);
-  const std::string endpoint = listener.socket().endpoint();
-  ZmqLink misled(ConnectWatched(context, endpoint, &others.worker).value(), PeerRole::kChief);
-  ZmqLink unknown(ConnectWatched(context, endpoint, &keys.worker).value(), PeerRole::kChief);
+  const TestKeys keys_, others_;
+  ZmqContext context_ = ZmqContext::Create(1).value();
+  bool knows_us_ = false;
+  ZapHandler zap_ = ZapHandler::Open(context_, [this](const std::string&) { return knows_us_; }).value();
+  ZmqChannel listener_{Listen(context_, "127.0.0.1:0", &keys_.chief).value(), ZmqChannel::Side::kListener};
+};
+
+TEST_F(ZmqLinkRefusedTest, WhoKnowsUsForStrangersIsLeftAloneEverLonger) {
+  ZmqLink misled = Dial(others_.worker), unknown = Dial(keys_.worker);
   Time now{};
   for (const Duration pause : {1s, 2s, 4s, 8s, 16s, 16s}) {
-    const ZmqLink::Refusal hung_up = RefusalOf(misled, now, others.worker, zap);
-    EXPECT_EQ(hung_up.how, ZmqMonitor::Event::kHungUp);
-    EXPECT_EQ(hung_up.pause, pause);
-    const ZmqLink::Refusal refused = RefusalOf(unknown, now, keys.worker, zap);
-    EXPECT_EQ(refused.how, ZmqMonitor::Event::kKeyRefused);
-    EXPECT_EQ(refused.pause, pause);
+    EXPECT_EQ(OutcomeOf(misled, now), ZmqMonitor::Event::kHungUp);
+    ExpectPause(misled, now, 1s, others_.worker);  // it may be a relay whose server will be back
+    EXPECT_EQ(OutcomeOf(unknown, now), ZmqMonitor::Event::kKeyRefused);
+    ExpectPause(unknown, now, pause, keys_.worker);
     now += pause;
   }
   // Whoever mends the keys need not start anything again.
-  knows_us = true;
-  EXPECT_FALSE(unknown.Tend(now, &keys.worker));
+  knows_us_ = true;
+  EXPECT_EQ(OutcomeOf(unknown, now), ZmqMonitor::Event::kShookHands);
   unknown.Send(now, {Payload::CopyOf("x", 1)});
-  while (unknown.waiting()) {
-    zap.Serve();
-    poll(nullptr, 0, /*milliseconds=*/1);
-    unknown.Flush(now);
-  }
-  EXPECT_EQ(WaitFor(listener).frames.size(), 1u);
+  ServeUntil([&] { return unknown.Flush(now), !unknown.waiting(); });
+  EXPECT_EQ(WaitFor(listener_).frames.size(), 1u);
+}
+
+// A listener that is started again may hang up on one attempt and take the next, before anybody has looked.
+TEST_F(ZmqLinkRefusedTest, TheLastOfSeveralHandshakesCounts) {
+  const int hangs_up = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+  socklen_t bytes = sizeof(address);
+  const int on = 1;
+  ASSERT_EQ(setsockopt(hangs_up, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)),
+            0);  // so that the next one may have the port
+  ASSERT_EQ(bind(hangs_up, reinterpret_cast<sockaddr*>(&address), bytes), 0);
+  ASSERT_EQ(listen(hangs_up, 1), 0);
+  ASSERT_EQ(getsockname(hangs_up, reinterpret_cast<sockaddr*>(&address), &bytes), 0);
+  const std::string endpoint = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  ZmqLink link(ConnectWatched(context_, endpoint).value(), PeerRole::kChief);
+  close(accept(hangs_up, nullptr, nullptr));
+  close(hangs_up);
+  ZmqChannel listener(Listen(context_, endpoint).value(), ZmqChannel::Side::kListener);
+  link.Send(Time{}, {Payload::CopyOf("x", 1)});
+  ServeUntil([&] { return link.Flush(Time{}), !link.waiting(); });
+  EXPECT_EQ(WaitFor(listener).frames.size(), 1u);  // so the handshake was done
+  EXPECT_EQ(link.Tend(Time{}), ZmqMonitor::Event::kShookHands);
+  EXPECT_FALSE(link.DueToDial(Time::max()));
 }
 
 }  // namespace
