@@ -83,7 +83,6 @@ class PsRole::Machine {
   Time now_;
   Effects* out_ = nullptr;  // of the step at hand
 
-  std::string job_text_;
   JobSpec job_;
   std::optional<SliceGrid> grid_;
   std::optional<DataPlane> plane_;
@@ -151,7 +150,7 @@ void PsRole::Machine::OnJoined() {
 // A later chief of the same run. What is held goes on, unless the job now means other slices, states or batches by it.
 void PsRole::Machine::OnRejoined() {
   const JobSpec before = job_;
-  if (session_.job_text() != job_text_ && !TakeJob()) return;
+  if (session_.job_changed() && !TakeJob()) return;
   if (!PlanDifferences(job_, before).empty()) return OnJoined();
   snapshots_ = {};
   plane_->Use(Optimizer(job_.training.optimizer));
@@ -169,7 +168,6 @@ bool PsRole::Machine::TakeJob() {
                  *out_);
     return false;
   }
-  job_text_ = session_.job_text();
   job_ = std::move(job->spec);
   grid_ = std::move(job->grid);
   return true;

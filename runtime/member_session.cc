@@ -162,7 +162,7 @@ MemberSession::News MemberSession::ReceiveWelcome(Time now, const Welcome& welco
   incarnation_ = welcome.you;
   term_ = welcome.term;
   name_ = welcome.name;
-  job_text_ = welcome.job;
+  job_changed_ = std::exchange(job_text_, welcome.job) != welcome.job;
   run_ = welcome.run;
   next_heartbeat_ = now;
   Say(Severity::kInfo, absl::StrCat("joined as ", name_, goes_on ? ", and goes on with what it holds" : ""), effects);

@@ -49,12 +49,12 @@ class MemberSession {
   enum class News {
     kNotMine,  // not about membership: the owner's business
     kHandled,
-    kJoined,    // incarnation(), term(), name() and job_text() are new, and what was held before is others'
+    kJoined,    // incarnation(), term(), name() and the job are new, and what was held before is others'
     kRejoined,  // likewise, with a later chief of the same run; what was held may go on
   };
   News Receive(Time now, const Message& message, Effects& effects);
 
-  // What job_text() says; from now on it goes on without its chief for as long as that says. None: it is not understood
+  // What the chief runs; from now on it goes on without its chief for as long as that says. None: it is not understood
   // here, and the process ends.
   struct Job {
     JobSpec spec;
@@ -75,7 +75,7 @@ class MemberSession {
   Incarnation incarnation() const { return incarnation_; }  // the last one, while it is no member
   uint32_t term() const { return term_; }
   const std::string& name() const { return name_; }
-  const std::string& job_text() const { return job_text_; }
+  bool job_changed() const { return job_changed_; }  // the chief of before ran another, or there was none
   const Timing& timing() const { return options_.timing; }
   TaskStats& stats() { return stats_; }
   const TaskStats& stats() const { return stats_; }
@@ -97,6 +97,7 @@ class MemberSession {
   uint32_t term_ = 0;
   std::string name_;
   std::string job_text_;
+  bool job_changed_ = false;
   uint64_t run_ = 0;
   Duration chief_wait_ = TimingSpec().chief_wait;
   TaskStats stats_;

@@ -82,7 +82,6 @@ class WorkerRole::Machine {
   Effects* out_ = nullptr;  // of the step at hand
 
   // Of the job, since the first Welcome; a later chief may have it go on for longer, but never change its plan.
-  std::string job_text_;
   JobSpec job_;
   SliceGrid grid_;
   std::optional<DataReport> data_;  // since the device has prepared it
@@ -176,15 +175,14 @@ void WorkerRole::Machine::OnRejoined() {
 
 // False: the process ends. Of a job that has changed the device is told anew, which forgets what it had loaded.
 bool WorkerRole::Machine::TakeJob() {
-  if (job_text_ == session_.job_text()) return true;
+  if (!session_.job_changed()) return true;
   std::optional<MemberSession::Job> job = session_.ReadJob(*out_);
   if (!job) return false;
   // Other files may hold other data: nobody has judged them yet, and what is held would go on with them.
-  if (!job_text_.empty() && (!PlanDifferences(job->spec, job_).empty() || job->spec.data != job_.data)) {
+  if (exchange_ && (!PlanDifferences(job->spec, job_).empty() || job->spec.data != job_.data)) {
     session_.End(1, "the chief now runs another job", *out_);
     return false;
   }
-  job_text_ = session_.job_text();
   job_ = std::move(job->spec);
   if (!exchange_) {
     grid_ = std::move(job->grid);

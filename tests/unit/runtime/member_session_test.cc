@@ -240,22 +240,22 @@ TEST_F(MemberSessionTest, OneThatIsUnknownJoinsAnew) {
 TEST_F(MemberSessionTest, WithALaterChiefOfTheSameRunItGoesOn) {
   Welcomed();
   session_.stats().steps = 4;
-  Take<Join>();
   Receive(Refused{RefusalCode::kUnknown, false, "it is of another chief", kMe});
-  const Join join = Take<Join>().at(0);
+  const Join join = Take<Join>().back();
   EXPECT_EQ(join.run, 1u);
   EXPECT_EQ(join.was, kMe);
   EXPECT_EQ(join.index, 4) << "where its slices are expected";
   EXPECT_EQ(Welcomed(Incarnation{9}, /*term=*/4), News::kRejoined);
   EXPECT_EQ(session_.term(), 4u);
   EXPECT_EQ(session_.stats().steps, 4u) << "this chief has added up nothing";
+  EXPECT_FALSE(session_.job_changed());
 }
 
 TEST_F(MemberSessionTest, WithAChiefOfAnotherFolderItIsNew) {
   Welcomed();
   Receive(Refused{RefusalCode::kUnknown, false, "it is of another chief", kMe});
-  EXPECT_EQ(Welcomed(Incarnation{1}, /*term=*/1, /*run=*/2), News::kJoined);
-  EXPECT_EQ(session_.incarnation(), Incarnation{1});
+  EXPECT_EQ(Welcomed(Incarnation{1}, /*term=*/1, /*run=*/2, JobText("20s")), News::kJoined);
+  EXPECT_TRUE(session_.job_changed());
 }
 
 TEST_F(MemberSessionTest, OneWhosePlaceIsTakenAsksForAny) {
