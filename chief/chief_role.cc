@@ -77,6 +77,7 @@ class ChiefRole::Core {
   }
 
   Task* Member(PeerId from, Incarnation incarnation, TaskRole role, const char* what);
+  void ListSkips(const Task& task);
   void NoteRefusal(PeerId from, const Join& join, const Refused& refusal);
   void Judge(PeerId from, Task* task, const absl::Status& status);
   void Reject(PeerId from, Task* task, const std::string& why);
@@ -102,6 +103,7 @@ void ChiefRole::Core::Hear(PeerId from, const Join& join) {
                                          ToNumber(task.incarnation));
     chief_.turn.out.Info(absl::StrCat(task.name, " joined: ", who));
     chief_.logs.Begin(task.name, join.nonce, who);
+    if (!task.holds) chief_.journal.toll().skips_listed.erase(task.name);  // it counts from 0
   }
   if (verdict.replaced) {
     lifecycle_.Lost(*verdict.replaced, task.holds ? "who had its place after it is back" : "it was started again");
@@ -134,18 +136,22 @@ void ChiefRole::Core::Hear(PeerId from, const Heartbeat& heartbeat) {
     return chief_.turn.out.SendTo(from, Refused{RefusalCode::kUnknown, false,
                                                 "it was silent for too long, or is of another chief", heartbeat.from});
   }
-  // What a process did under an earlier chief stands in the list of failures, which outlives chiefs.
-  const bool is_listed = task->holds && !task->counted;
-  const uint64_t skipped_before = task->stats.pushes_skipped;
   Judge(from, task, chief_.members.Hear(chief_.turn.now, from, heartbeat, *task));
-  const uint64_t skipped = task->stats.pushes_skipped;
-  if (task->role == TaskRole::kPs && skipped > skipped_before && !is_listed) {
-    chief_.failures.Add(task->name, absl::StrCat("skipped ", skipped - skipped_before,
-                                                 " pushes that were not finite; they changed nothing"));
-  }
+  ListSkips(*task);
   chief_.logs.Take(task->name, heartbeat.log_from, heartbeat.log_lines);
   chief_.turn.out.SendTo(from, HeartbeatReply{chief_.logs.Kept(task->name)});
   lifecycle_.SendPlacement(*task);
+}
+
+// A process counts on when another chief leads, and the list outlives chiefs: each skip is listed once.
+void ChiefRole::Core::ListSkips(const Task& task) {
+  const uint64_t skipped = task.stats.pushes_skipped;
+  if (task.role != TaskRole::kPs || skipped == 0) return;
+  uint64_t& listed = chief_.journal.toll().skips_listed[task.name];
+  if (skipped <= listed) return;
+  chief_.failures.Add(task.name,
+                      absl::StrCat("skipped ", skipped - listed, " pushes that were not finite; they changed nothing"));
+  listed = skipped;
 }
 
 void ChiefRole::Core::Hear(PeerId from, const OpenBulk& open) {

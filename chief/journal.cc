@@ -20,11 +20,9 @@ Json OfToll(const Toll& toll) {
   for (const Failure& failure : toll.failures) {
     failures.push_back({{"unixMs", failure.unix_ms}, {"task", failure.task}, {"what", failure.what}});
   }
-  return {{"workersLost", toll.workers_lost},
-          {"psLost", toll.servers_lost},
-          {"leasesHandedOn", toll.leases_handed_on},
-          {"batchesRecomputed", toll.batches_recomputed},
-          {"failures", std::move(failures)}};
+  return {{"workersLost", toll.workers_lost},        {"psLost", toll.servers_lost},
+          {"leasesHandedOn", toll.leases_handed_on}, {"batchesRecomputed", toll.batches_recomputed},
+          {"failures", std::move(failures)},         {"skipsListed", toll.skips_listed}};
 }
 
 // What is whole was written by a chief, but perhaps by one of another release: a field may be missing.
@@ -49,13 +47,16 @@ Toll TollOf(const Json& json) {
             .servers_lost = Get<uint64_t>(json, "psLost"),
             .leases_handed_on = Get<uint64_t>(json, "leasesHandedOn"),
             .batches_recomputed = Get<uint64_t>(json, "batchesRecomputed"),
-            .failures = {}};
+            .failures = {},
+            .skips_listed = {}};
   for (const Json& failure : Part(json, "failures", Json::value_t::array)) {
     if (!failure.is_object()) continue;
     toll.failures.push_back({Get<int64_t>(failure, "unixMs"), Get<std::string>(failure, "task"),
                              CleanText(Get<std::string>(failure, "what"), FailureList::kWords)});
     if (toll.failures.size() > FailureList::kKept) toll.failures.pop_front();
   }
+  const Json skips = Part(json, "skipsListed", Json::value_t::object);
+  for (const auto& [task, skipped] : skips.items()) toll.skips_listed[task] = Get<uint64_t>(skips, task.c_str());
   return toll;
 }
 

@@ -231,7 +231,6 @@ absl::Status Membership::Hear(Time now, PeerId from, const Heartbeat& heartbeat,
   const bool overtaken = heartbeat.stats.steps < task.stats.steps || heartbeat.stats.examples < task.stats.examples ||
                          heartbeat.stats.cpu_seconds < task.stats.cpu_seconds;
   if (overtaken) return absl::OkStatus();  // by a later one
-  task.counted = true;
   if (task.stats.waiting_for.empty() || heartbeat.stats.steps > task.stats.steps) task.waiting_since = now;
   task.stats = heartbeat.stats;
   TaskStats& stats = task.stats;

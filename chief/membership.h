@@ -41,7 +41,6 @@ struct Task {
   bool holds = false;             // it kept what it had under an earlier chief of this run
   uint64_t placement_number = 0;  // of the newest placement that it has
   uint64_t work_request = 0;      // number of the newest one heard; worker only
-  bool counted = false;           // it told its stats, as follow
   TaskStats stats;
   Time waiting_since{};  // it said what it waits for, and has made no step since
   RateWindow steps;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <string>
 
 #include "chief/turn.h"
@@ -20,10 +21,11 @@ struct Failure {
 
 struct Toll {
   uint64_t workers_lost = 0;
-  uint64_t servers_lost = 0;        // whose place another process took
-  uint64_t leases_handed_on = 0;    // by workers that died or left
-  uint64_t batches_recomputed = 0;  // of leases that were opened again
-  std::deque<Failure> failures;     // oldest first
+  uint64_t servers_lost = 0;                     // whose place another process took
+  uint64_t leases_handed_on = 0;                 // by workers that died or left
+  uint64_t batches_recomputed = 0;               // of leases that were opened again
+  std::deque<Failure> failures;                  // oldest first
+  std::map<std::string, uint64_t> skips_listed;  // by ps: those that its process counts and a failure told
   bool operator==(const Toll&) const = default;
 };
 

@@ -39,10 +39,14 @@ class JournalTest : public PartsFixture {
 };
 
 TEST_F(JournalTest, AnEntryComesBackAsItWas) {
-  JournalEntry entry{
-      .number = 7,
-      .record = journal.record(),
-      .toll = {.workers_lost = 1, .servers_lost = 2, .leases_handed_on = 3, .batches_recomputed = 4, .failures = {}}};
+  JournalEntry entry{.number = 7,
+                     .record = journal.record(),
+                     .toll = {.workers_lost = 1,
+                              .servers_lost = 2,
+                              .leases_handed_on = 3,
+                              .batches_recomputed = 4,
+                              .failures = {},
+                              .skips_listed = {{"ps-0", 2}, {"ps-1", UINT64_MAX}}}};
   entry.toll.failures.push_back({1700000000123, "ps-1", "no heartbeat for 5.0 s"});
   const auto read = DecodeEntry(EncodeEntry(entry));
   ASSERT_TRUE(read.ok()) << read.status();
