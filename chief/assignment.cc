@@ -205,14 +205,14 @@ void Assignment::TakeOlder(SliceId slice, const std::string& why) {
   const Home& home = HomeOf(slice);
   const Server& server = servers_[home.server];
   if (KindOf(home) == SliceSource::kInitialValues) {
-    failure_ = absl::StrCat(server.name, " cannot make slice ", ToNumber(slice), ": ", why);
+    failure_ = absl::InternalError(absl::StrCat(server.name, " cannot make slice ", ToNumber(slice), ": ", why));
     return;
   }
   const size_t source = home.held ? home.source : home.source - 1;
   std::string passed_over = home.held || !home.passed_over.empty() ? home.passed_over : why;
   if (source == 0 && !passed_over.empty()) {
-    failure_ = absl::StrCat("no checkpoint's record of slice ", ToNumber(slice), " can be used: ", passed_over,
-                            ". Mend that first, or name another job folder to begin anew");
+    failure_ = absl::DataLossError(
+        absl::StrCat("no checkpoint's record of slice ", ToNumber(slice), " can be used: ", passed_over));
     return;
   }
   Renew(slice, /*held=*/false, source);

@@ -10,8 +10,8 @@
 //   that the newest checkpoint says is committed: a process that stood still while another one was in its place has not.
 //   A record that is damaged on disk, or that its ps cannot install, costs that slice an older state and no other slice
 //   anything. One that cannot be read may be whole: it is tried kReads times, ever more rarely, before an older one.
-// Errors: Receive gives INVALID_ARGUMENT for what no honest ps reports; failure() once a slice cannot even be born, or
-//   no checkpoint's record of it can be used: initial values would lose the training in silence.
+// Errors: Receive gives INVALID_ARGUMENT for what no honest ps reports. failure() is INTERNAL once a slice cannot even be
+//   born, DATA_LOSS once no checkpoint's record of it can be used: initial values would lose the training in silence.
 // Cost: memory is that of kRestoresInFlight records per ps; each report costs a few slices, a repeated
 //   Assign all that have not reported.
 // Source: protocol rules core 4 and 6, A3, A9 (schema/PROTOCOL.md).
@@ -57,7 +57,7 @@ class Assignment {
 
   bool placed() const { return !homes_.empty(); }
   bool complete() const { return placed() && reported_ == homes_.size(); }
-  const std::string& failure() const { return failure_; }
+  const absl::Status& failure() const { return failure_; }
 
   const std::vector<SliceEpoch>& epochs() const { return epochs_; }  // by slice; empty before Place
   uint64_t placement_number() const { return placement_number_; }    // rises with each change of any epoch
@@ -129,7 +129,7 @@ class Assignment {
   uint64_t placement_number_ = 0;
   size_t reported_ = 0;
   std::optional<IntervalSet> finished_;
-  std::string failure_;
+  absl::Status failure_;
 };
 
 }  // namespace downpour

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace downpour {
 namespace {
 
@@ -31,6 +33,12 @@ ChiefParts::ChiefParts(ChiefOptions given)
       rounds({turn, storage, members, assignment, store, failures}, job.checkpoint, options.timing),
       recovery({turn, members, data, assignment, ledger, store, rounds, failures, journal.toll()}, job,
                options.timing) {}
+
+std::string ChiefParts::LastCheckpoint() const {
+  const auto& durable = rounds.durable();
+  if (!durable) return "";
+  return absl::StrCat(CheckpointDir(durable->round), " with ", durable->committed.Count(), " leases");
+}
 
 const char* NameOf(JobState state) {
   switch (state) {

@@ -61,8 +61,7 @@ struct ChiefParts {
   uint64_t refused = 0;      // handshakes without a key of this cluster
   std::string refused_from;  // where the last unknown key came from
 
-  // What people type once it has ended.
-  std::string CommandToGoOn() const { return options.command + (rounds.durable() ? " --resume" : ""); }
+  std::string LastCheckpoint() const;  // in words; empty: there is none
   bool ended() const {
     return state == JobState::kSucceeded || state == JobState::kFailed || state == JobState::kCancelled;
   }

@@ -37,19 +37,19 @@ void DataPlan::Recall(const DataShape& shape, const std::string& source) { Fix(s
 
 absl::Status DataPlan::Check(const std::string& task, const DataReport& report) const {
   if (!report.error.empty()) {
-    return absl::FailedPreconditionError(
+    return absl::UnavailableError(
         absl::StrCat(task, " cannot prepare for the job: ", CleanText(report.error, kMaxWords)));
   }
   if (report.train_examples == 0) {
-    return absl::FailedPreconditionError(absl::StrCat(task, " found no training examples: data.train is empty"));
+    return absl::InvalidArgumentError(absl::StrCat(task, " found no training examples: data.train is empty"));
   }
   if (!job_.data.eval.empty() && report.eval_examples == 0) {
-    return absl::FailedPreconditionError(absl::StrCat(task, " found no evaluation examples: data.eval is empty"));
+    return absl::InvalidArgumentError(absl::StrCat(task, " found no evaluation examples: data.eval is empty"));
   }
   if (report.train_examples > kMaxExamples / static_cast<uint64_t>(job_.training.epochs) ||
       report.eval_examples > kMaxExamples) {
-    return absl::FailedPreconditionError(absl::StrCat(task, " claims ", report.train_examples, " training and ",
-                                                      report.eval_examples, " evaluation examples"));
+    return absl::InvalidArgumentError(absl::StrCat(task, " claims ", report.train_examples, " training and ",
+                                                   report.eval_examples, " evaluation examples"));
   }
   const DataShape found{report.train_examples, report.eval_examples, report.fingerprint};
   if (fixed() && found != shape_) {
@@ -61,7 +61,7 @@ absl::Status DataPlan::Check(const std::string& task, const DataReport& report) 
 
 absl::Status DataPlan::Judge(const std::string& task, const DataReport& report) {
   if (absl::Status status = Check(task, report); !status.ok()) {
-    refused_[task] = Words(status);
+    refused_[task] = status;
     return status;
   }
   refused_.erase(task);

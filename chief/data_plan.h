@@ -3,7 +3,8 @@
 //
 //   if (absl::Status status = data.Judge("worker-2", report); !status.ok()) ...refuse worker-2...
 //
-// Errors: Judge gives FAILED_PRECONDITION with one sentence that names the task and both sides.
+// Errors: Judge gives one sentence that names the task: FAILED_PRECONDITION for other data than was fixed, with both
+//   sides; UNAVAILABLE where a worker cannot prepare; INVALID_ARGUMENT for data that no job can have.
 // Tests: tests/unit/chief/data_plan_test.cc.
 #pragma once
 
@@ -41,7 +42,7 @@ class DataPlan {
   const DataShape& shape() const { return shape_; }
 
   // Tasks whose last report was refused, and why. A restarted process counts as its predecessor until it reports.
-  const std::map<std::string, std::string>& refused() const { return refused_; }
+  const std::map<std::string, absl::Status>& refused() const { return refused_; }
 
  private:
   absl::Status Check(const std::string& task, const DataReport& report) const;
@@ -51,7 +52,7 @@ class DataPlan {
   std::string source_;  // who fixed it, for people
   DataShape shape_;
   Plan plan_;
-  std::map<std::string, std::string> refused_;
+  std::map<std::string, absl::Status> refused_;
 };
 
 // Those of the checkpoints that are of this plan, in their order.

@@ -83,8 +83,8 @@ void Lifecycle::Prepare() {
 void Lifecycle::FailIfNobodyHasData() {
   const auto& refused = chief_.data.refused();
   if (refused.size() < static_cast<size_t>(chief_.job.cluster.worker_count)) return;
-  Fail(absl::StrCat("no worker can prepare for the job: ", refused.begin()->second),
-       chief_.options.resume ? kExitBadJobFile : kExitFailed);
+  const absl::Status& first = refused.begin()->second;
+  Fail(absl::Status(first.code(), "no worker can prepare for the job: " + Words(first)));
 }
 
 void Lifecycle::Run() {
@@ -133,9 +133,9 @@ void Lifecycle::Advance() {
   }
   chief_.journal.Advance();
   if (chief_.ended()) return SayGoodbye();
-  if (!chief_.assignment.failure().empty()) return Fail(chief_.assignment.failure());
+  if (!chief_.assignment.failure().ok()) return Fail(chief_.assignment.failure());
   if (chief_.state != JobState::kCancelling) chief_.recovery.Advance();
-  if (!chief_.recovery.failure().empty()) return Fail(chief_.recovery.failure());
+  if (!chief_.recovery.failure().ok()) return Fail(chief_.recovery.failure());
   FollowReports();
   if (chief_.state == JobState::kQueued || chief_.state == JobState::kPreparing) Prepare();
   if (chief_.state == JobState::kRunning) Train();
@@ -182,8 +182,9 @@ void Lifecycle::Reopen(const IntervalSet& finished) {
 void Lifecycle::FailIfTooManySkips() {
   const uint64_t skipped = chief_.members.Totals(TaskRole::kPs).pushes_skipped;
   if (skipped > static_cast<uint64_t>(chief_.job.training.max_skipped_pushes)) {
-    Fail(absl::StrCat(skipped, " pushes were not finite and were skipped, more than training.maxSkippedPushes (",
-                      chief_.job.training.max_skipped_pushes, ") allows: try a lower learning rate"));
+    Fail(absl::AbortedError(
+        absl::StrCat(skipped, " pushes were not finite and were skipped, more than training.maxSkippedPushes (",
+                     chief_.job.training.max_skipped_pushes, ") allows: try a lower learning rate")));
   }
 }
 
@@ -238,13 +239,6 @@ void Lifecycle::StartRound() {
 
 // ---- Losses ---------------------------------------------------------------------------------------------------------
 
-std::string Lifecycle::HowToGoOn() const {
-  const auto& durable = chief_.rounds.durable();
-  const std::string checkpoint =
-      durable ? absl::StrCat(CheckpointDir(durable->round), " with ", durable->committed.Count(), " leases") : "";
-  return downpour::HowToGoOn(checkpoint, chief_.options.command);
-}
-
 void Lifecycle::Lost(const Task& task, const std::string& why) {
   const uint64_t handed_on = work_.Release(task.incarnation);
   chief_.failures.Add(task.name,
@@ -266,7 +260,16 @@ void Lifecycle::RefuseForGood(Task& task, RefusalCode code, const std::string& w
 
 // ---- Ending ---------------------------------------------------------------------------------------------------------
 
-void Lifecycle::Fail(const std::string& why, int exit_code) { End(JobState::kFailed, why, exit_code); }
+std::string Lifecycle::HowToGoOn() const {
+  return downpour::HowToGoOn(chief_.LastCheckpoint(), chief_.options.command);
+}
+
+void Lifecycle::Fail(const absl::Status& why) {
+  const std::string remedy =
+      absl::IsDataLoss(why) ? "Mend that first, or name another job folder to begin anew" : HowToGoOn();
+  End(JobState::kFailed, absl::StrCat(Words(why), ". ", remedy),
+      absl::IsFailedPrecondition(why) ? kExitBadJobFile : kExitFailed);
+}
 
 void Lifecycle::Stop(const StopRequested& stop) {
   const std::string why = "ended by " + Reason(stop);
@@ -299,14 +302,14 @@ void Lifecycle::Cancel() {
     if (chief_.rounds.active()) return;
     if (!std::exchange(last_round_begun_, true)) return StartRound();
   }
-  End(JobState::kCancelled, exit_why_, exit_code_);
+  End(JobState::kCancelled, absl::StrCat(exit_why_, ". ", HowToGoOn()), exit_code_);
 }
 
 void Lifecycle::End(JobState state, const std::string& why, int exit_code) {
   if (chief_.ended()) return;  // several things may go wrong in one step; the first is the reason
   chief_.state = state;
   exit_code_ = exit_code;
-  exit_why_ = state == JobState::kSucceeded ? why : absl::StrCat(why, ". ", HowToGoOn());
+  exit_why_ = why;
   chief_.error = state == JobState::kSucceeded ? "" : exit_why_;
   farewell_ = {state == JobState::kSucceeded, exit_why_};
   chief_.rounds.Stop();

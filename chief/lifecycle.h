@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "chief/chief_parts.h"
 #include "chief/work.h"
 
@@ -42,7 +43,8 @@ class Lifecycle {
   void RefuseForGood(Task& task, RefusalCode code, const std::string& why);
   // To a worker whose data is good and that has not seen the newest one.
   void SendPlacement(const Task& worker);
-  void Fail(const std::string& why, int exit_code = 1);
+  // FAILED_PRECONDITION: the job has to be another; DATA_LOSS: no checkpoint of it can be used.
+  void Fail(const absl::Status& why);
   void Stop(const StopRequested& stop);
   void SayGoodbye();
   void SayGoodbyeTo(PeerId member);  // once the job has ended

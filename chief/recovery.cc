@@ -42,7 +42,8 @@ void Recovery::Tick() {
   for (const Task& task : parts_.members.tasks()) {
     const Duration away = parts_.turn.now - task.heard;
     if (task.role != TaskRole::kPs || task.alive() || away < patience) continue;
-    failure_ = absl::StrFormat("%s; nobody came in its place for %.0f s", last_words_[task.name], Seconds(away));
+    failure_ = absl::UnavailableError(
+        absl::StrFormat("%s; nobody came in its place for %.0f s", last_words_[task.name], Seconds(away)));
     return;
   }
 }
@@ -91,7 +92,7 @@ void Recovery::LoadAgain(const std::string& why) {
   }
   const Duration waited = now - *unusable_since_;
   if (waited < job_.timing.server_wait) return;
-  failure_ = absl::StrFormat("no checkpoint can be used for %.0f s: %s. Mend that first", Seconds(waited), why);
+  failure_ = absl::DataLossError(absl::StrFormat("no checkpoint can be used for %.0f s: %s", Seconds(waited), why));
 }
 
 void Recovery::Count(const Task& successor) {
@@ -106,8 +107,8 @@ void Recovery::Count(const Task& successor) {
   parts_.turn.out.Info(absl::StrCat(successor.name, " (process ", successor.process.pid, " on ", successor.process.host,
                                     ") takes over its slices; ", last_words));
   if (losses.count < kMostLosses) return;
-  failure_ = absl::StrCat(losses.count, " processes in a row ended as ", successor.name,
-                          " while no lease was committed. The first: ", losses.first);
+  failure_ = absl::UnavailableError(absl::StrCat(losses.count, " processes in a row ended as ", successor.name,
+                                                 " while no lease was committed. The first: ", losses.first));
 }
 
 }  // namespace downpour

@@ -10,9 +10,9 @@
 // Order: a ps holds the only copy of its slices, so silence does not make it dead (protocol rule B11,
 //   schema/PROTOCOL.md): one that beats again goes on where it was. Its slices are placed anew once another process
 //   joined under its name, from checkpoints as they are read then, after a manifest that was being written.
-// Errors: failure(), with one sentence: a ps that is away for the job's timing.serverWait (and for dead_after), or whose
-//   place is taken by one process after the other while no lease is committed; checkpoints that stay unusable for
-//   timing.serverWait while somebody waits for slices.
+// Errors: failure(), with one sentence. UNAVAILABLE: a ps that is away for the job's timing.serverWait (and for
+//   dead_after), or whose place is taken by one process after the other while no lease is committed. DATA_LOSS:
+//   checkpoints that stay unusable for timing.serverWait while somebody waits for slices.
 // Tests: tests/unit/chief/chief_recovery_test.cc.
 #pragma once
 
@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "chief/assignment.h"
 #include "chief/checkpoint_round.h"
 #include "chief/checkpoint_store.h"
@@ -57,7 +58,7 @@ class Recovery {
 
   // No slice's ps is gone.
   bool here() const;
-  const std::string& failure() const { return failure_; }
+  const absl::Status& failure() const { return failure_; }
 
  private:
   struct Losses {
@@ -81,7 +82,7 @@ class Recovery {
   bool loading_ = false;
   std::optional<Time> unusable_since_;  // checkpoints, for those who wait now
   Time next_load_{};
-  std::string failure_;
+  absl::Status failure_;
 };
 
 }  // namespace downpour

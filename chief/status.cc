@@ -287,7 +287,7 @@ Json OfNext(const ChiefParts& chief) {
     next.push_back(absl::StrCat("downpour evaluate", dir));
     next.push_back(absl::StrCat("downpour export", dir, " --out model.safetensors"));
   } else if (chief.ended()) {
-    next.push_back(chief.CommandToGoOn());
+    next.push_back(CommandToGoOn(chief.LastCheckpoint(), chief.options.command));
   } else {
     next.push_back(absl::StrCat("downpour watch", keys, " --chief ", chief.endpoint));
   }

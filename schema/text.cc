@@ -68,9 +68,14 @@ bool IsPlainName(std::string_view name) {
   return !name.empty() && name.size() <= 128 && name[0] != '.' && std::all_of(name.begin(), name.end(), allowed);
 }
 
+std::string CommandToGoOn(const std::string& checkpoint, const std::string& command) {
+  return command + (checkpoint.empty() ? "" : " --resume");
+}
+
 std::string HowToGoOn(const std::string& checkpoint, const std::string& command) {
-  if (checkpoint.empty()) return "There is no checkpoint yet: start it again with " + command;
-  return "The last checkpoint is " + checkpoint + ": go on from it with " + command + " --resume";
+  const std::string where = checkpoint.empty() ? "There is no checkpoint yet: start it again with "
+                                               : "The last checkpoint is " + checkpoint + ": go on from it with ";
+  return where + CommandToGoOn(checkpoint, command);
 }
 
 std::string ShellWord(const std::string& word) {

@@ -21,7 +21,9 @@ std::string OneLine(std::string_view text, size_t limit);
 // outside it.
 bool IsPlainName(std::string_view name);
 
-// How a job that ended goes on: `checkpoint` is the last one, in words; empty: there is none. `command` begins it anew.
+// How a job that ended goes on, as a command to type and as a sentence. `checkpoint` is the last one, in words; empty:
+// there is none. `command` begins it anew.
+std::string CommandToGoOn(const std::string& checkpoint, const std::string& command);
 std::string HowToGoOn(const std::string& checkpoint, const std::string& command);
 
 // As a shell takes it for one word, in commands that people are told to type.

@@ -11,6 +11,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 // A first chief commits leases 0 and 1, checkpoints (1-1), commits 2 and 3, checkpoints again (1-2), and is gone.
@@ -106,7 +107,21 @@ TEST_F(ChiefResumeTest, AJobOfWhichNoRecordCanBeReadEndsAndSaysSo) {
   ASSERT_TRUE(cluster->exit().has_value());
   EXPECT_EQ(cluster->exit()->code, 1);
   EXPECT_THAT(cluster->exit()->why, HasSubstr("can be used: checkpoints/1-2/ps-0.shard"));
-  EXPECT_THAT(cluster->exit()->why, HasSubstr("permission denied"));
+  EXPECT_THAT(cluster->exit()->why, HasSubstr("permission denied. Mend that first"));
+  EXPECT_THAT(cluster->exit()->why, Not(HasSubstr("go on from it"))) << "nothing can, as it is";
+}
+
+TEST_F(ChiefResumeTest, WorkersThatCannotPrepareAreNoFaultOfTheJobFile) {
+  Resume();
+  for (int i = 0; i < 2; ++i) cluster->JoinPs(i);
+  for (int i = 0; i < 2; ++i) {
+    FakeMember& worker = cluster->JoinWorker(i);
+    cluster->Say(worker.control, DataReport{worker.id, 0, 0, 0, "the GPU has no room"});
+  }
+  cluster->Wait(4s);
+  ASSERT_TRUE(cluster->exit().has_value());
+  EXPECT_EQ(cluster->exit()->code, 1) << "with 78 nobody would try again";
+  EXPECT_THAT(cluster->exit()->why, HasSubstr("the GPU has no room. The last checkpoint is checkpoints/1-2 with 4"));
 }
 
 TEST_F(ChiefResumeTest, WhatTheCheckpointHasIsToldBeforeAnybodyIsThere) {

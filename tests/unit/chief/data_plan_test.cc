@@ -44,8 +44,9 @@ TEST(DataPlanTest, ADifferingCopyIsRefusedByName) {
 TEST(DataPlanTest, UnreadableOrImpossibleDataIsRefused) {
   const JobSpec job = SmallJob();
   DataPlan data(job);
-  EXPECT_THAT(Words(data.Judge("worker-0", ReportOf(0, 0, 0, "a: truncated at byte 16"))),
-              HasSubstr("a: truncated at byte 16"));
+  const absl::Status unreadable = data.Judge("worker-0", ReportOf(0, 0, 0, "a: truncated at byte 16"));
+  EXPECT_TRUE(absl::IsUnavailable(unreadable));
+  EXPECT_THAT(Words(unreadable), HasSubstr("a: truncated at byte 16"));
   EXPECT_FALSE(data.Judge("worker-0", ReportOf(12, 0, 7)).ok()) << "the job names evaluation data";
   EXPECT_FALSE(data.Judge("worker-0", ReportOf(UINT64_MAX, 10, 7)).ok());
   EXPECT_FALSE(data.Judge("worker-0", ReportOf(12, UINT64_MAX, 7)).ok());
