@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "schema/codec.h"
@@ -39,15 +41,18 @@ Json OfStaleness(const Staleness& staleness) {
   return json;
 }
 
-bool ShareGpu(const Task& a, const Task& b) {
-  return a.process.host == b.process.host && a.stats.gpu.address == b.stats.gpu.address;
+// Living workers by GPU: its host and its address there.
+using GpuSharers = std::map<std::pair<std::string, std::string>, int>;
+
+GpuSharers CountGpuSharers(const ChiefParts& chief) {
+  GpuSharers sharers;
+  for (const Task& task : chief.members.tasks()) {
+    if (task.alive()) ++sharers[{task.process.host, task.stats.gpu.address}];
+  }
+  return sharers;
 }
 
-Json OfGpu(const ChiefParts& chief, const Task& task) {
-  const GpuStats& gpu = task.stats.gpu;
-  const auto& tasks = chief.members.tasks();
-  const auto workers = std::count_if(tasks.begin(), tasks.end(),
-                                     [&](const Task& other) { return other.alive() && ShareGpu(task, other); });
+Json OfGpu(const GpuStats& gpu, int workers) {
   Json json = {{"address", gpu.address}, {"workers", workers}};
   if (!gpu.name.empty()) json["name"] = gpu.name;
   if (gpu.utilisation >= 0) json["utilisation"] = gpu.utilisation / 100.0;
@@ -59,7 +64,7 @@ Json OfGpu(const ChiefParts& chief, const Task& task) {
   return json;
 }
 
-Json OfTask(const ChiefParts& chief, const Task& task) {
+Json OfTask(const ChiefParts& chief, const Task& task, GpuSharers& sharers) {
   const Time now = chief.turn.now;
   Json json = {{"name", task.name},
                {"role", NameOf(task.role)},
@@ -82,7 +87,8 @@ Json OfTask(const ChiefParts& chief, const Task& task) {
   json["bytesOut"] = task.stats.bytes_out;
   json["refused"] = task.stats.handshakes_refused;
   json["refusedFrom"] = task.stats.refused_from;
-  if (!task.stats.gpu.address.empty()) json["gpu"] = OfGpu(chief, task);
+  const GpuStats& gpu = task.stats.gpu;
+  if (!gpu.address.empty()) json["gpu"] = OfGpu(gpu, sharers[{task.process.host, gpu.address}]);
   json["lastHeartbeatSeconds"] = Seconds(now - task.heard);
   json["waitingFor"] = task.alive() ? task.stats.waiting_for : "";
   Json leases = Json::array();
@@ -333,7 +339,8 @@ std::string StatusText(const ChiefParts& chief) {
   Set(json, "remainingSeconds", RemainingSeconds(chief));
   if (const auto& result = chief.evaluation.result()) json["evaluation"] = OfEvaluation(chief, *result);
   Json tasks = Json::array();
-  for (const Task& task : chief.members.tasks()) tasks.push_back(OfTask(chief, task));
+  GpuSharers sharers = CountGpuSharers(chief);
+  for (const Task& task : chief.members.tasks()) tasks.push_back(OfTask(chief, task, sharers));
   json["tasks"] = std::move(tasks);
   return Fitted(std::move(json));
 }
