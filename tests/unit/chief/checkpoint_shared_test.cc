@@ -30,6 +30,7 @@ TEST_F(SharedCheckpointTest, EachPsWritesItsOwnFile) {
   EXPECT_EQ(requests[0].file, "ps-1.shard");
   EXPECT_EQ(requests[0].to, Server(1).incarnation);
   EXPECT_THAT(requests[0].slices, SizeIs(2));
+  EXPECT_FALSE(requests[0].urgent);
   PutFiles();
   ASSERT_TRUE(Receive(WrittenOf(0, {1, 1})).ok());
   ASSERT_TRUE(Receive(WrittenOf(0, {1, 1})).ok());
@@ -50,6 +51,16 @@ TEST_F(SharedCheckpointTest, ARequestIsRepeatedUntilItIsAnswered) {
   effects = Settle();
   EXPECT_THAT(SentOf<WriteShard>(effects, Control(0)), IsEmpty());
   EXPECT_THAT(SentOf<WriteShard>(effects, Control(1)), SizeIs(1));
+}
+
+TEST_F(SharedCheckpointTest, EachPsIsToldThatARoundIsUrgent) {
+  rounds->Stop();
+  Start({1, 2}, /*urgent=*/true);
+  for (size_t server = 0; server < 2; ++server) {
+    const auto requests = SentOf<WriteShard>(effects, Control(server));
+    ASSERT_THAT(requests, SizeIs(1));
+    EXPECT_TRUE(requests[0].urgent);
+  }
 }
 
 TEST_F(SharedCheckpointTest, AFileThatIsNotHereMakesNoCheckpoint) {

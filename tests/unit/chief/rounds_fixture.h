@@ -44,8 +44,8 @@ class CheckpointRoundsTest : public PartsFixture {
     rounds = std::make_unique<CheckpointRounds>(
         CheckpointRounds::Parts{turn, storage, members, assignment, store, failures}, spec, Timing{});
   }
-  void Start(Round round) {
-    rounds->Start(round, {"{}", {12, 10, 7}, committed}, /*urgent=*/false);
+  void Start(Round round, bool urgent = false) {
+    rounds->Start(round, {"{}", {12, 10, 7}, committed}, urgent);
     effects = Settle();
   }
   const Assignment::Server& Server(size_t i) const { return assignment.servers()[i]; }
