@@ -155,14 +155,22 @@ class RunTest(ProcessTest):
         self.assertEqual(code, 1)
         self.assertIn("another downpour run is at work", err)
 
-    def test_nobody_outlives_a_run_that_is_killed(self):
+    def test_nobody_outlives_a_run_that_is_killed_and_the_job_goes_on(self):
         self.write_endless_job()
-        run = self.start_run()
-        status = self.wait_until(complete)
+        run = self.start_run("--set", "checkpoint.every=1s")
+        status = self.wait_until(lambda s: complete(s) and s["checkpoint"].get("leasesCommitted", 0) > 0)
         run.signal(signal.SIGKILL)
         for task in (status["chief"], *status["tasks"]):
             wait_for_death(task["pid"])
         self.assertEqual(self.tool("status", "--job-dir", self.job_dir)[0], 69)
+
+        # Chief and all ps have died at once: what no checkpoint has is computed again.
+        run = self.start_run("--resume")
+        done = status["progress"]["examplesCommitted"]
+        self.wait_until(lambda s: complete(s) and s["progress"]["examplesCommitted"] > done)
+        run.signal(signal.SIGINT)
+        self.assertEqual(run.finish()[0], 130, run.said)
+        self.check_cancelled()
 
     def test_a_bad_job_file_starts_nothing(self):
         self.write_job(training={"epochz": 3, "batchSize": 0})
