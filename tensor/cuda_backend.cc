@@ -1,5 +1,7 @@
 #include "tensor/cuda_backend.h"
 
+#include <algorithm>
+#include <array>
 #include <deque>
 #include <initializer_list>
 #include <optional>
@@ -59,6 +61,8 @@ class CudaBackend final : public Backend {
   absl::Status Enter() const;
   // Before an operation: its operands' uploads have come. The others than matrices must not be rounded.
   absl::Status Use(std::initializer_list<const void*> matrices, std::initializer_list<const void*> others = {});
+  // Before an upload: all operations on its memory have ended, maybe not those given since the last fence but one.
+  absl::Status AwaitUses(const CudaRegion& region);
   template <typename T>
   CudaView<T> Stored(MatrixView<T> matrix);
   absl::StatusOr<double*> RowLosses(int64_t rows);
@@ -67,8 +71,9 @@ class CudaBackend final : public Backend {
   std::string name_, pci_address_;
   CudaStream compute_, upload_, download_;
   Cublas cublas_;
-  CudaEvent computed_;  // what compute_ was given so far
-  bool uploads_follow_compute_ = false;
+  std::array<CudaEvent, 2> computed_;  // what compute_ had been given at each of the last two fences
+  int64_t fences_ = 0, awaited_ = 0;   // how many so far; the last one that upload_ waits for
+  bool fenced_ = false;                // nothing was given to compute_ since the last one
   CudaStaging staging_;
   CudaRegions regions_;
   CudaMemory row_losses_;
@@ -115,9 +120,11 @@ absl::Status CudaBackend::Open() {
     if (!made.ok()) return made.status();
     *stream = *std::move(made);
   }
-  auto computed = MakeCudaEvent();
-  if (!computed.ok()) return computed.status();
-  computed_ = *std::move(computed);
+  for (CudaEvent& computed : computed_) {
+    auto made = MakeCudaEvent();
+    if (!made.ok()) return made.status();
+    computed = *std::move(made);
+  }
   if (absl::Status status = staging_.Open(); !status.ok()) return status;
 
   auto cublas = MakeCublas(compute_);
@@ -152,11 +159,8 @@ absl::StatusOr<void*> CudaBackend::DoAllocate(size_t bytes, Storage storage) {
   auto memory = MakeCudaMemory(bytes);
   if (!memory.ok()) return memory.status();
   void* const address = memory->get();
-  CudaRegion region;
-  region.memory = *std::move(memory);
-  region.bytes = bytes;
-  region.rounded = storage == Storage::kFactor && precision() == Precision::kBf16;
-  regions_.Add(std::move(region));
+  const bool rounded = storage == Storage::kFactor && precision() == Precision::kBf16;
+  regions_.Add({.memory = *std::move(memory), .bytes = bytes, .rounded = rounded});
   return address;
 }
 
@@ -172,7 +176,7 @@ absl::StatusOr<std::shared_ptr<void>> CudaBackend::AllocateHost(size_t bytes) {
 
 absl::Status CudaBackend::Use(std::initializer_list<const void*> matrices, std::initializer_list<const void*> others) {
   if (absl::Status status = Enter(); !status.ok()) return status;
-  uploads_follow_compute_ = false;
+  fenced_ = false;
   for (const auto* operands : {&matrices, &others}) {
     for (const void* address : *operands) {
       CudaRegion* region = regions_.Find(address);
@@ -183,8 +187,23 @@ absl::Status CudaBackend::Use(std::initializer_list<const void*> matrices, std::
       }
       if (region->upload_pending) CUDA_TRY(cudaStreamWaitEvent(compute_.get(), region->uploaded.get()));
       region->upload_pending = false;
+      region->used_behind = fences_;
     }
   }
+  return absl::OkStatus();
+}
+
+// So a batch comes up beside the computing of the one before it, into memory that the one before that was read from.
+absl::Status CudaBackend::AwaitUses(const CudaRegion& region) {
+  if (!fenced_) {
+    CUDA_TRY(cudaEventRecord(computed_[(fences_ + 1) % 2].get(), compute_.get()));
+    ++fences_;
+    fenced_ = true;
+  }
+  const int64_t covering = std::max(region.used_behind + 1, fences_ - 1);
+  if (region.used_behind < 0 || covering <= awaited_) return absl::OkStatus();
+  CUDA_TRY(cudaStreamWaitEvent(upload_.get(), computed_[covering % 2].get()));
+  awaited_ = covering;
   return absl::OkStatus();
 }
 
@@ -201,11 +220,7 @@ absl::Status CudaBackend::Upload(const void* host, size_t bytes, void* to) {
   if (absl::Status status = Enter(); !status.ok() || bytes == 0) return status;
   CudaRegion* region = regions_.Find(to);
   if (region == nullptr) return absl::InvalidArgumentError("an upload to memory that is not this backend's");
-  if (!uploads_follow_compute_) {
-    CUDA_TRY(cudaEventRecord(computed_.get(), compute_.get()));
-    CUDA_TRY(cudaStreamWaitEvent(upload_.get(), computed_.get()));
-    uploads_follow_compute_ = true;
-  }
+  if (absl::Status status = AwaitUses(*region); !status.ok()) return status;
   const absl::Span<const float> floats(static_cast<const float*>(host), bytes / sizeof(float));
   absl::Status status = region->rounded ? staging_.CopyRounded(floats, region->Halves(to), upload_.get())
                                         : staging_.Copy(host, bytes, to, upload_.get());

@@ -83,8 +83,9 @@ inline absl::StatusOr<Cublas> MakeCublas(const CudaStream& stream) {
 struct CudaRegion {
   CudaMemory memory;
   size_t bytes = 0;
-  CudaEvent uploaded;           // made by the first upload
+  CudaEvent uploaded = {};      // made by the first upload
   bool upload_pending = false;  // not yet waited for by the stream that computes
+  int64_t used_behind = -1;     // how many fences there were before its last use by an operation; -1: never used
   bool rounded = false;         // holds bfloat16, in its first half: addresses are those of floats all the same
 
   // Where the number of that address lies, of a region that is rounded.

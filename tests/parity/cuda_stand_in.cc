@@ -19,7 +19,6 @@
 namespace {
 
 constexpr size_t kFilled = 64 << 10;  // of fresh memory, with NaN: more would only take time
-constexpr size_t kFew = 16;           // bytes for which a transfer may wait: a batch's totals
 
 // How often an event was recorded, and how many of those its streams have reached.
 struct Marks {
@@ -247,12 +246,10 @@ cudaError_t cudaHostAlloc(void** memory, size_t bytes, unsigned) { return Give(m
 cudaError_t cudaFreeHost(void* memory) { return Take(memory); }
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
-  const bool down = kind == cudaMemcpyDeviceToHost, pinned = Holds(down ? to : from, bytes, true);
+  const bool down = kind == cudaMemcpyDeviceToHost;
   if (!Holds(down ? from : to, bytes, false)) return cudaErrorInvalidValue;
-  if (!pinned && (!down || bytes > kFew)) return cudaErrorInvalidValue;  // would wait for pageable memory
-  const auto copy = [=] { std::memcpy(to, from, bytes); };
-  if (cudaError_t error = downpour::LaunchOnStandIn(stream, copy); error != cudaSuccess) return error;
-  return pinned ? cudaSuccess : cudaStreamSynchronize(stream);
+  if (!Holds(down ? to : from, bytes, true)) return cudaErrorInvalidValue;  // would wait for pageable memory
+  return downpour::LaunchOnStandIn(stream, [=] { std::memcpy(to, from, bytes); });
 }
 
 // ---- Streams and events ---------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@
 //   drawn from the seed does. So whatever relies on an order that no event makes reads or overwrites the wrong numbers for
 //   some seed. With seed 0 nothing happens before somebody waits for it.
 // Errors: those that CUDA documents, for a copy beyond an allocation among others. What CUDA would do silently, such as
-//   working on another device than the backend's, making a copy of more than a few bytes wait for pageable memory or
+//   working on another device than the backend's, making a copy wait for pageable memory or
 //   rounding factors in some other way than our precisions say, is an error too.
 // Threads: one at a time.
 // Source: CUDA Runtime API reference, "API synchronization behavior" and "Event Management"; cuBLAS, "cublasGemmEx".

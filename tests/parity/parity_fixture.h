@@ -37,13 +37,14 @@ class BackendParityTest : public testing::TestWithParam<DeviceCase> {
   // Totals in the backend's memory, from zero.
   BatchTotals Totals(const std::function<absl::Status(BatchTotals*)>& operation) {
     Buffer memory = std::move(*backend_->Allocate(sizeof(BatchTotals)));
-    BatchTotals totals;
-    EXPECT_TRUE(backend_->Upload(&totals, sizeof(totals), memory.data()).ok());
+    const std::shared_ptr<void> host = backend_->AllocateHost(sizeof(BatchTotals)).value();
+    const BatchTotals zero;
+    EXPECT_TRUE(backend_->Upload(&zero, sizeof(zero), memory.data()).ok());
     const absl::Status status = operation(static_cast<BatchTotals*>(memory.data()));
     EXPECT_TRUE(status.ok()) << status;
-    EXPECT_TRUE(backend_->Download(memory.data(), sizeof(totals), &totals).ok());
+    EXPECT_TRUE(backend_->Download(memory.data(), sizeof(BatchTotals), host.get()).ok());
     EXPECT_TRUE(backend_->Synchronize().ok());
-    return totals;
+    return *static_cast<const BatchTotals*>(host.get());
   }
 
   Buffer UploadLabels(const std::vector<int32_t>& labels) {

@@ -83,17 +83,34 @@ absl::Status Graph::Build(const ModelSpec& model) {
     if (!status.ok()) return status;
   }
 
-  if (loss_ == Loss::kMeanSquaredError) {
-    auto targets = AllocateMatrix(max_batch_, output_width(), Storage::kFp32);
-    if (!targets.ok()) return targets.status();
-    targets_ = *targets;
+  if (absl::Status status = AddLabels(); !status.ok()) return status;
+  return AddTotals();
+}
+
+absl::Status Graph::AddLabels() {
+  for (Batch& batch : batches_) {
+    auto targets = AllocateMatrix(loss_ == Loss::kMeanSquaredError ? max_batch_ : 0, output_width(), Storage::kFp32);
+    auto labels = AllocateMatrix(max_batch_, 1, Storage::kFp32);
+    if (!targets.ok() || !labels.ok()) return targets.ok() ? labels.status() : targets.status();
+    batch.targets = *targets;
+    batch.labels = reinterpret_cast<int32_t*>(labels->data);
   }
-  auto labels = AllocateMatrix(max_batch_, 1, Storage::kFp32);
-  auto totals = AllocateMatrix(1, sizeof(BatchTotals) / sizeof(float), Storage::kFp32);
-  if (!labels.ok() || !totals.ok()) return labels.ok() ? totals.status() : labels.status();
-  labels_ = reinterpret_cast<int32_t*>(labels->data);
-  totals_ = reinterpret_cast<BatchTotals*>(totals->data);
   return absl::OkStatus();
+}
+
+// Zeros lie ready to be copied: brought up anew they would cost each step the way from one stream to another.
+absl::Status Graph::AddTotals() {
+  for (Matrix* matrix : {&totals_, &zero_totals_}) {
+    auto memory = AllocateMatrix(1, sizeof(BatchTotals) / sizeof(float), Storage::kFp32);
+    if (!memory.ok()) return memory.status();
+    *matrix = *memory;
+  }
+  if (only_counts_) return absl::OkStatus();
+  auto read = backend_.AllocateHost(sizeof(BatchTotals));
+  if (!read.ok()) return read.status();
+  read_totals_ = *std::move(read);
+  const BatchTotals zero;
+  return backend_.Upload(&zero, sizeof(zero), zero_totals_.data);
 }
 
 // A device takes some memory only when it is first used: what is too little is to show before the job begins.
@@ -141,16 +158,12 @@ absl::Status Graph::AddParameters(std::vector<VariableSpec> variables) {
 absl::Status Graph::AddInputs(const std::vector<InputSpec>& inputs) {
   int64_t width = 0;
   for (const InputSpec& input : inputs) width += WidthOf(input.shape);
-  auto memory = AllocateMatrix(max_batch_, width, Storage::kFactor);
-  if (!memory.ok()) return memory.status();
-  input_ = *memory;
-  int64_t first = 0;
-  for (const InputSpec& input : inputs) {
-    Node node;
-    node.output = input_.Columns(first, WidthOf(input.shape));
-    first += node.output.cols;
-    nodes_.push_back(std::move(node));
+  for (Batch& batch : batches_) {
+    auto memory = AllocateMatrix(max_batch_, width, Storage::kFactor);
+    if (!memory.ok()) return memory.status();
+    batch.inputs = *memory;
   }
+  for (const InputSpec& input : inputs) nodes_.emplace_back().output.cols = WidthOf(input.shape);
   return absl::OkStatus();
 }
 
@@ -209,8 +222,16 @@ absl::Status Graph::LoadBatch(absl::Span<const float> inputs, absl::Span<const i
   }
   if (absl::Status status = CheckLabels(labels); !status.ok()) return status;
   batch_ = batch;
-  absl::Status status = backend_.Upload(inputs.data(), inputs.size() * sizeof(float), input_.data);
-  if (status.ok()) status = backend_.Upload(labels.data(), labels.size() * sizeof(int32_t), labels_);
+  loaded_ = (loaded_ + 1) % batches_.size();
+  const Batch& to = batches_[loaded_];
+  int64_t first = 0;
+  for (Node& node : nodes_) {
+    if (node.layer != nullptr) continue;
+    node.output = to.inputs.Columns(first, node.output.cols);
+    first += node.output.cols;
+  }
+  absl::Status status = backend_.Upload(inputs.data(), inputs.size() * sizeof(float), to.inputs.data);
+  if (status.ok()) status = backend_.Upload(labels.data(), labels.size() * sizeof(int32_t), to.labels);
   if (!status.ok() || loss_ != Loss::kMeanSquaredError) return status;
 
   std::vector<float> targets(static_cast<size_t>(batch * output_width()), 0.0f);
@@ -221,7 +242,7 @@ absl::Status Graph::LoadBatch(absl::Span<const float> inputs, absl::Span<const i
       targets[i * static_cast<size_t>(output_width()) + static_cast<size_t>(labels[i])] = 1.0f;
     }
   }
-  return backend_.Upload(targets.data(), targets.size() * sizeof(float), targets_.data);
+  return backend_.Upload(targets.data(), targets.size() * sizeof(float), to.targets.data);
 }
 
 std::vector<ConstMatrix> Graph::InputsOf(const Node& node) const {
@@ -243,18 +264,14 @@ std::vector<GradientTarget> Graph::TargetsOf(const Node& node) {
   return targets;
 }
 
-absl::Status Graph::ResetTotals() {
-  const BatchTotals zero;
-  return backend_.Upload(&zero, sizeof(zero), totals_);
-}
-
 absl::Status Graph::Forward(const Pass& pass) {
   if (batch_ == 0) return absl::FailedPreconditionError("no batch was loaded");
-  if (absl::Status status = pass.accumulate ? absl::OkStatus() : ResetTotals(); !status.ok()) return status;
+  absl::Status status = pass.accumulate ? absl::OkStatus() : backend_.Copy(zero_totals_, totals_);
+  if (!status.ok()) return status;
   for (Node& node : nodes_) {
     node.has_gradient = false;
     if (node.layer == nullptr) continue;
-    absl::Status status = node.layer->Forward(pass, InputsOf(node), node.output.Rows(batch_));
+    status = node.layer->Forward(pass, InputsOf(node), node.output.Rows(batch_));
     if (!status.ok()) return status;
   }
   return absl::OkStatus();
@@ -263,17 +280,16 @@ absl::Status Graph::Forward(const Pass& pass) {
 absl::Status Graph::ComputeLoss(int64_t examples, Matrix gradient) {
   const ConstMatrix output = nodes_.back().output.Rows(batch_);
   if (loss_ == Loss::kMeanSquaredError) {
-    return backend_.MeanSquaredError(output, targets_.Rows(batch_), examples, gradient, totals_);
+    return backend_.MeanSquaredError(output, batches_[loaded_].targets.Rows(batch_), examples, gradient, totals());
   }
-  return backend_.SoftmaxCrossEntropy(output, {labels_, static_cast<size_t>(batch_)}, examples, gradient, totals_);
+  return backend_.SoftmaxCrossEntropy(output, Labels(), examples, gradient, totals());
 }
 
 absl::StatusOr<BatchTotals> Graph::ReadTotals() {
-  BatchTotals totals;
-  absl::Status status = backend_.Download(totals_, sizeof(totals), &totals);
+  absl::Status status = backend_.Download(totals_.data, sizeof(BatchTotals), read_totals_.get());
   if (status.ok()) status = backend_.Synchronize();
   if (!status.ok()) return status;
-  return totals;
+  return *static_cast<const BatchTotals*>(read_totals_.get());
 }
 
 // On the host gradients are computed right into the payloads that leave; a device's parameters have a place for theirs.
@@ -364,7 +380,7 @@ absl::StatusOr<BatchTotals> Graph::Evaluate() {
   if (absl::Status status = Forward({backend_, false, 0}); !status.ok()) return status;
   if (absl::Status status = ComputeLoss(batch_, Matrix()); !status.ok()) return status;
   const ConstMatrix output = nodes_.back().output.Rows(batch_);
-  absl::Status status = backend_.CountCorrect(output, {labels_, static_cast<size_t>(batch_)}, totals_);
+  absl::Status status = backend_.CountCorrect(output, Labels(), totals());
   if (!status.ok()) return status;
   return ReadTotals();
 }

@@ -51,7 +51,7 @@ class Graph {
   // The backend outlives the graph.
   static absl::StatusOr<std::unique_ptr<Graph>> Create(const ModelSpec& model, int64_t max_batch, Backend& backend);
 
-  int64_t input_width() const { return input_.cols; }
+  int64_t input_width() const { return batches_[0].inputs.cols; }
   int64_t output_width() const { return nodes_.back().output.cols; }
   size_t variable_count() const { return parameters_.size(); }
 
@@ -79,7 +79,15 @@ class Graph {
     bool has_gradient = false;
   };
 
-  Graph(Loss loss, int64_t max_batch, Backend& backend) : loss_(loss), max_batch_(max_batch), backend_(backend) {}
+  // On a device, where one batch comes up while the one before it is computed, there is room for two.
+  struct Batch {
+    Matrix inputs;   // side by side
+    Matrix targets;  // mean squared error only
+    int32_t* labels = nullptr;
+  };
+
+  Graph(Loss loss, int64_t max_batch, Backend& backend)
+      : loss_(loss), max_batch_(max_batch), backend_(backend), batches_(backend.memory_is_host() ? 1 : 2) {}
   static absl::StatusOr<uint64_t> BytesNeeded(const ModelSpec& model, int64_t batch, Backend& backend);
   static absl::Status NoRoom(const ModelSpec& model, int64_t batch, Backend& backend, uint64_t available,
                              const absl::Status& why);
@@ -93,10 +101,13 @@ class Graph {
 
   std::vector<ConstMatrix> InputsOf(const Node& node) const;
   std::vector<GradientTarget> TargetsOf(const Node& node);
+  absl::Status AddLabels();
+  absl::Status AddTotals();
+  absl::Span<const int32_t> Labels() const { return {batches_[loaded_].labels, static_cast<size_t>(batch_)}; }
   absl::Status CheckLabels(absl::Span<const int32_t> labels) const;
-  absl::Status ResetTotals();
   absl::Status Forward(const Pass& pass);
   absl::Status ComputeLoss(int64_t examples, Matrix gradient);
+  BatchTotals* totals() const { return reinterpret_cast<BatchTotals*>(totals_.data); }
   absl::StatusOr<BatchTotals> ReadTotals();
   absl::Status ForwardAndBackward(const Pass& pass, const Ready& ready, VariableGradients* last);
   absl::Status Backward(const Pass& pass, Node& node, const Ready& ready, VariableGradients* last);
@@ -116,10 +127,11 @@ class Graph {
   std::vector<Payload> placed_;                         // by variable: where a host's gradients are computed
   std::vector<std::unique_ptr<Parameter>> parameters_;  // by variable; layers point to them
   std::vector<Node> nodes_;                             // inputs, then layers; the last one is the output
-  Matrix input_;                                        // all inputs side by side
-  Matrix targets_;                                      // mean squared error only
-  int32_t* labels_ = nullptr;
-  BatchTotals* totals_ = nullptr;
+  std::vector<Batch> batches_;
+  size_t loaded_ = 0;  // the one at hand
+  Matrix totals_;      // the memory of a BatchTotals, as are the next
+  Matrix zero_totals_;
+  std::shared_ptr<void> read_totals_;  // the host's, for a device to write to
   int64_t batch_ = 0;
   int64_t summed_ = 0;  // examples whose gradients are summed and have not left
 };

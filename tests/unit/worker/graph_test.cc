@@ -152,7 +152,7 @@ TEST_F(GraphErrorsTest, AModelThatDoesNotFitIsRefusedByName) {
 }
 
 TEST_F(GraphErrorsTest, WithoutRoomOnTheDeviceTheBatchThatWouldFitIsNamed) {
-  const ModelSpec wide = Model({Layer("a", {"x"}, Dense(1000))});  // 48,016 bytes, and 8,024 for each example
+  const ModelSpec wide = Model({Layer("a", {"x"}, Dense(1000))});  // 48,032 bytes, and 8,048 for each example
   const auto create = [&](int64_t batch) {
     DeferredBackend device(1 << 20);
     return Graph::Create(wide, batch, device).status();
