@@ -216,19 +216,17 @@ Json OfWaits(const ChiefParts& chief) {
       waits.push_back({{"task", who}, {"for", what}, {"why", why}, {"seconds", waited}});
     }
   };
-  const auto add = [&](const std::string& task, const std::string& why, Time since) {
-    tell("chief", task, why, since);
-  };
   for (const Assignment::Server& server : chief.assignment.servers()) {
     const Task* task = chief.members.FindNamed(server.name);
     if (task != nullptr && !task->alive()) {
-      add(server.name, absl::StrCat("is gone; its ", server.slices.size(), " slices wait for it"), task->heard);
+      tell("chief", server.name, absl::StrCat("is gone; its ", server.slices.size(), " slices wait for it"),
+           task->heard);
     } else if (server.unreported != 0) {
-      add(server.name, absl::StrCat("has not reported ", server.unreported, " slices"), server.progressed);
+      tell("chief", server.name, absl::StrCat("has not reported ", server.unreported, " slices"), server.progressed);
     }
   }
   for (const CheckpointRounds::Wait& wait : chief.rounds.Waits()) {
-    add(wait.task, absl::StrCat("has not sent the records of ", wait.slices, " slices"), wait.since);
+    tell("chief", wait.task, absl::StrCat("has not sent the records of ", wait.slices, " slices"), wait.since);
   }
   for (const Task& task : chief.members.tasks()) {
     const bool waits_for_something = task.state == TaskState::kRunning && !task.stats.waiting_for.empty();

@@ -60,7 +60,9 @@ class StopsTest(ProcessTest):
         status = self.start_cluster()
         old = self.members["ps-1"]
         kill(old.pid, signal.SIGSTOP)
-        self.wait_until(lambda s: not alive(s, "ps-1"))
+        stuck = lambda s, worker: any(w["task"] == worker and "ps-1" in w["for"] for w in s["waits"])
+        lost = self.wait_until(lambda s: not alive(s, "ps-1") and stuck(s, "worker-0") and stuck(s, "worker-1"))
+        self.assertIn(f"downpour-ps --chief={self.at}", lost["next"])
         self.members["ps-1"] = self.start_member("ps", 1)
         status = self.gets_on(status)
         self.assertEqual(task_of(status, "ps-1")["pid"], self.members["ps-1"].pid)
