@@ -17,15 +17,12 @@ GOING = (0.1, 0.8)  # seconds between two stops: enough to say that one lives
 
 def descendants(pid):
     """Children of `pid`, their children, and so on."""
-    found = []
-    for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            children = [int(child) for child in task.read_text().split()]
-        except OSError:  # it has ended
-            continue
-        for child in children:
-            found += [child, *descendants(child)]
-    return found
+    try:
+        lists = [task.read_text() for task in pathlib.Path(f"/proc/{pid}/task").glob("*/children")]
+    except OSError:  # it has ended, or a thread of it
+        return []
+    children = [int(child) for listed in lists for child in listed.split()]
+    return children + [pid for child in children for pid in descendants(child)]
 
 
 class Jitter:
