@@ -83,8 +83,11 @@ void Lifecycle::Prepare() {
 void Lifecycle::FailIfNobodyHasData() {
   const auto& refused = chief_.data.refused();
   if (refused.size() < static_cast<size_t>(chief_.job.cluster.worker_count)) return;
-  const absl::Status& first = refused.begin()->second;
-  Fail(absl::Status(first.code(), "no worker can prepare for the job: " + Words(first)));
+  // Other data stay other data; whoever lacked room or could not read may be luckier the next time.
+  auto why = std::find_if(refused.begin(), refused.end(),
+                          [](const auto& task) { return !absl::IsFailedPrecondition(task.second); });
+  if (why == refused.end()) why = refused.begin();
+  Fail(absl::Status(why->second.code(), "no worker can prepare for the job: " + Words(why->second)));
 }
 
 void Lifecycle::Run() {

@@ -231,12 +231,12 @@ absl::Status Membership::Hear(Time now, PeerId from, const Heartbeat& heartbeat,
   const bool overtaken = heartbeat.stats.steps < task.stats.steps || heartbeat.stats.examples < task.stats.examples ||
                          heartbeat.stats.cpu_seconds < task.stats.cpu_seconds;
   if (overtaken) return absl::OkStatus();  // by a later one
-  if (task.stats.waiting_for.empty() || heartbeat.stats.steps > task.stats.steps) task.waiting_since = now;
-  task.stats = heartbeat.stats;
+  const TaskStats before = std::exchange(task.stats, heartbeat.stats);
   TaskStats& stats = task.stats;
   for (std::string* words : {&stats.waiting_for, &stats.refused_from, &stats.gpu.address, &stats.gpu.name}) {
     *words = CleanText(*words, kMaxWords);
   }
+  if (stats.waiting_for != before.waiting_for || stats.steps > before.steps) task.waiting_since = now;
   stats.gpu.utilisation = std::clamp(stats.gpu.utilisation, -1, 100);
   stats.gpu.celsius = std::clamp(stats.gpu.celsius, -1, kHottest);
   task.steps.Add(now, static_cast<double>(task.stats.steps));

@@ -42,7 +42,7 @@ struct Task {
   uint64_t placement_number = 0;  // of the newest placement that it has
   uint64_t work_request = 0;      // number of the newest one heard; worker only
   TaskStats stats;
-  Time waiting_since{};  // it said what it waits for, and has made no step since
+  Time waiting_since{};  // it has said what it waits for, and made no step
   RateWindow steps;
   RateWindow examples;
   RateWindow cpu_seconds;

@@ -47,7 +47,7 @@ using GpuSharers = std::map<std::pair<std::string, std::string>, int>;
 GpuSharers CountGpuSharers(const ChiefParts& chief) {
   GpuSharers sharers;
   for (const Task& task : chief.members.tasks()) {
-    if (task.alive()) ++sharers[{task.process.host, task.stats.gpu.address}];
+    if (task.alive() && !task.stats.gpu.address.empty()) ++sharers[{task.process.host, task.stats.gpu.address}];
   }
   return sharers;
 }
@@ -64,7 +64,7 @@ Json OfGpu(const GpuStats& gpu, int workers) {
   return json;
 }
 
-Json OfTask(const ChiefParts& chief, const Task& task, GpuSharers& sharers) {
+Json OfTask(const ChiefParts& chief, const Task& task, const GpuSharers& sharers) {
   const Time now = chief.turn.now;
   Json json = {{"name", task.name},
                {"role", NameOf(task.role)},
@@ -88,7 +88,10 @@ Json OfTask(const ChiefParts& chief, const Task& task, GpuSharers& sharers) {
   json["refused"] = task.stats.handshakes_refused;
   json["refusedFrom"] = task.stats.refused_from;
   const GpuStats& gpu = task.stats.gpu;
-  if (!gpu.address.empty()) json["gpu"] = OfGpu(gpu, sharers[{task.process.host, gpu.address}]);
+  if (!gpu.address.empty()) {
+    const auto shared = sharers.find({task.process.host, gpu.address});
+    json["gpu"] = OfGpu(gpu, shared == sharers.end() ? 0 : shared->second);
+  }
   json["lastHeartbeatSeconds"] = Seconds(now - task.heard);
   json["waitingFor"] = task.alive() ? task.stats.waiting_for : "";
   Json leases = Json::array();
@@ -280,7 +283,7 @@ Json OfNext(const ChiefParts& chief) {
                                          shared ? " --job_dir=" + ShellWord(chief.options.job_dir) : "");
   Json next = Json::array();
   for (const TaskRole role : {TaskRole::kPs, TaskRole::kWorker}) {
-    if (chief.ended() || !IsWanted(chief, role)) continue;
+    if (chief.ended() || chief.state == JobState::kCancelling || !IsWanted(chief, role)) continue;
     next.push_back(
         absl::StrCat("downpour-", NameOf(role), keys, " --chief=", chief.endpoint, role == TaskRole::kPs ? of_ps : ""));
   }
@@ -337,7 +340,7 @@ std::string StatusText(const ChiefParts& chief) {
   Set(json, "remainingSeconds", RemainingSeconds(chief));
   if (const auto& result = chief.evaluation.result()) json["evaluation"] = OfEvaluation(chief, *result);
   Json tasks = Json::array();
-  GpuSharers sharers = CountGpuSharers(chief);
+  const GpuSharers sharers = CountGpuSharers(chief);
   for (const Task& task : chief.members.tasks()) tasks.push_back(OfTask(chief, task, sharers));
   json["tasks"] = std::move(tasks);
   return Fitted(std::move(json));

@@ -8,7 +8,7 @@ enum ExitCode : int {
   kExitFailed = 1,
   kExitBadCommandLine = 2,
   kExitUnreachable = 69,  // the chief; of the downpour tool alone
-  kExitBadJobFile = 78,   // or one of another plan than the checkpoints'
+  kExitBadJobFile = 78,   // or one of another plan or other data than the job's
   kExitSignalled = 128,   // + the signal, as shells have it
 };
 

@@ -21,8 +21,10 @@ def print_slowest(runs):
 
 def print_endings(runs):
     for run in runs:
-        lines = (run.get("stdout", "") + run.get("stderr", ""))[-LAST_BYTES:].splitlines()
-        print("\n".join([f"{run['name']} ended in {run['result']}, its last lines:", *lines[-LAST_LINES:]]))
+        print(f"{run['name']} ended in {run['result']}, its last lines:")
+        for stream in ("stderr", "stdout"):
+            for line in run.get(stream, "")[-LAST_BYTES:].splitlines()[-LAST_LINES:]:
+                print(line)
 
 
 def count(report, broken):

@@ -197,6 +197,18 @@ TEST_F(ChiefResumeTest, OtherDataIsRefusedWith78OnceNoWorkerHasTheOld) {
   EXPECT_EQ(cluster->exit()->code, 78);
 }
 
+TEST_F(ChiefResumeTest, OtherDataOfOneWorkerIsNotWhyAnotherCannotPrepare) {
+  Resume();
+  for (int i = 0; i < 2; ++i) cluster->JoinPs(i);
+  cluster->ReportData(cluster->JoinWorker(0), ChiefHarness::kFingerprint + 1);
+  FakeMember& worker = cluster->JoinWorker(1);
+  cluster->Say(worker.control, DataReport{worker.id, 0, 0, 0, "the GPU has no room"});
+  cluster->Wait(4s);
+  ASSERT_TRUE(cluster->exit().has_value());
+  EXPECT_EQ(cluster->exit()->code, 1) << "it may have room the next time";
+  EXPECT_THAT(cluster->exit()->why, HasSubstr("the GPU has no room"));
+}
+
 TEST_F(ChiefResumeTest, WithoutResumeTheFolderOfAJobThatIsOverIsRefused) {
   Resume();
   cluster->RunToRunning();
