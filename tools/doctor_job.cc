@@ -56,6 +56,23 @@ Finding JudgeState(const std::string& job, const std::string& state, const std::
   return Good("job", what);
 }
 
+std::string LogsOf(const StatusView& status, const std::string& task) {
+  return absl::StrCat("downpour logs ", Printable(task), " --job-dir ", ShellWord(Printable(status.job_dir)));
+}
+
+// The chief knows the command that starts a task which nobody else starts; one that is there only needs time.
+Finding JudgePending(const StatusView& status, const PendingView& pending) {
+  const std::string program = absl::StrCat("downpour-", pending.task.substr(0, pending.task.rfind('-')), " ");
+  const auto start = std::find_if(status.next.begin(), status.next.end(),
+                                  [&](const std::string& command) { return command.starts_with(program); });
+  const bool is_here = std::any_of(status.tasks.begin(), status.tasks.end(), [&](const TaskView& task) {
+    return task.name == pending.task && (task.state == "PREPARING" || task.state == "RUNNING");
+  });
+  const bool to_start = !is_here && start != status.next.end();
+  return Warning("job", absl::StrCat(Printable(pending.task), " ", Printable(pending.why)),
+                 to_start ? Printable(*start) : "wait for it, or look why it lingers: " + LogsOf(status, pending.task));
+}
+
 // A round that failed for a ps's sake is followed by others; a disk is mended by nobody else.
 Finding JudgeCheckpoint(const StatusView& status) {
   const std::string about = "checkpoint";
@@ -160,15 +177,11 @@ Finding LookAtOwnAddress(const std::string& endpoint, bool has_keys) {
 
 Findings JudgeStatus(const StatusView& status) {
   Findings findings = {JudgeState(status.job, status.state, status.error)};
-  for (const PendingView& pending : status.pending) {
-    findings.push_back(Warning("job", absl::StrCat(pending.task, " ", Printable(pending.why)),
-                               "start it; where it was started, its log tells more"));
-  }
+  for (const PendingView& pending : status.pending) findings.push_back(JudgePending(status, pending));
   for (const FailureView& failure : status.failures) {
     if (failure.age.value_or(0) > kLately) continue;
     findings.push_back(
-        Problem("job", absl::StrCat(failure.task, ": ", Printable(failure.what)),
-                absl::StrCat("downpour logs ", failure.task, " --job-dir ", ShellWord(Printable(status.job_dir)))));
+        Problem("job", absl::StrCat(failure.task, ": ", Printable(failure.what)), LogsOf(status, failure.task)));
   }
   if (!status.checkpoint_error.empty()) findings.push_back(JudgeCheckpoint(status));
   return findings;

@@ -235,15 +235,23 @@ StatusView InState(const std::string& state) {
 TEST(DoctorStatus, FailuresAndWhoIsMissingAreNamed) {
   StatusView status = InState("RUNNING");
   EXPECT_THAT(Bad(JudgeStatus(status)), IsEmpty());
-  status.pending = {{"ps-1", "has not joined yet"}};
+  status.pending = {{"ps-1", "has not joined yet"}, {"ps-0", "installs its slices"}, {"worker-2", "is dead"}};
+  status.next = {"downpour logs ps-1", "downpour-ps --chief=h0:1"};
+  TaskView server;
+  server.name = "ps-0";
+  server.state = "PREPARING";
+  status.tasks = {server};
   status.failures = {{"worker-1", "has other data", 5, {}}, {"worker-2", "long ago", 500, {}}};
   status.checkpoint_error = "no space";
   status.job_dir = "/jobs/my job";
-  EXPECT_THAT(Bad(JudgeStatus(status)),
-              ElementsAre(HasSubstr("job: ps-1 has not joined yet"),
-                          HasSubstr("PROBLEM job: worker-1: has other data -> downpour logs worker-1 "
-                                    "--job-dir '/jobs/my job'"),
-                          HasSubstr("PROBLEM checkpoint: no space -> make room or mend the folder")));
+  EXPECT_THAT(
+      Bad(JudgeStatus(status)),
+      ElementsAre(HasSubstr("job: ps-1 has not joined yet -> downpour-ps --chief=h0:1"),
+                  HasSubstr("ps-0 installs its slices -> wait for it, or look why it lingers: downpour logs ps-0"),
+                  HasSubstr("worker-2 is dead -> wait for it"),
+                  HasSubstr("PROBLEM job: worker-1: has other data -> downpour logs worker-1 "
+                            "--job-dir '/jobs/my job'"),
+                  HasSubstr("PROBLEM checkpoint: no space -> make room or mend the folder")));
   status = InState("FAILED");
   status.error = "because";
   EXPECT_THAT(Bad(JudgeStatus(status)), ElementsAre(HasSubstr("PROBLEM job: j is FAILED: because -> mend")));
