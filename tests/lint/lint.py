@@ -7,6 +7,8 @@
 import pathlib
 import re
 import sys
+import tempfile
+import tomllib
 import unittest
 
 FOLDERS = {"schema", "runtime", "tensor", "ps", "worker", "chief", "tools", "tests"}
@@ -117,8 +119,17 @@ def tree(root):
                 yield path, file
 
 
+def stale_mutations(root):
+    """A mutation names its place by a text; while one is not there, tools/mutate tries none."""
+    for file in sorted((root / "tests/sim/mutations").glob("*.toml")):
+        for mutation in tomllib.loads(file.read_text())["mutation"]:
+            count = (root / mutation["file"]).read_text().count(mutation["find"])
+            if count != 1:
+                yield f"{file.relative_to(root)}: {mutation['name']}: its text is {count} times in {mutation['file']}, not once"
+
+
 def lint(root):
-    found = []
+    found = list(stale_mutations(root))
     for path, file in tree(root):
         try:
             found += breaches(path, file.read_text())
@@ -166,6 +177,15 @@ class EachRuleCatches(unittest.TestCase):
         self.assertTrue(list(breaches("ps/a.cc", body)))
         self.assertTrue(list(breaches("ps/a.h", "class A {\n  int F() {\n" + "    x();\n" * 80 + "  }\n};\n")))
         self.assertEqual(list(breaches("ps/a.cc", "namespace a {\n" + "int F() {\n}\n" * 80 + "}\n")), [])
+
+    def test_mutations(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            (root / "tests/sim/mutations").mkdir(parents=True)
+            (root / "tests/sim/mutations/a.toml").write_text("[[mutation]]\nname = 'm'\nfile = 'a.cc'\nfind = 'x = 1;'\n")
+            for text, stale in [("x = 1;", 0), ("x = 2;", 1), ("x = 1; x = 1;", 1)]:
+                (root / "a.cc").write_text(text)
+                self.assertEqual(len(list(stale_mutations(root))), stale, text)
 
 
 if __name__ == "__main__":
