@@ -220,9 +220,9 @@ exec sh -c "$SSH_ORIGINAL_COMMAND"
 
         interrupted(starts=3)
         self.assertEqual(self.tasks(), {})
-        self.cluster("up", self.job_file, "--install", install, "--port", self.port, "--wait", 1)
+        said = self.cluster("up", self.job_file, "--install", install, "--port", self.port, "--wait", 1)
         before = self.tasks()
-        self.assertEqual(len(before), 6)
+        self.assertEqual(len(before), 6, said)
         kill(before["worker-2"])
         wait_for_death(before.pop("worker-2"))
         for _ in range(3):
