@@ -73,7 +73,7 @@ class Backend {
   virtual std::optional<uint64_t> free_memory() const { return std::nullopt; }
   // Whether it has faster units for products of less than fp32.
   virtual bool rounds_products() const = 0;
-  // Before the first Allocate; without such units it stays fp32.
+  // For what is allocated from then on; without such units it stays fp32.
   void UsePrecision(Precision precision) { precision_ = rounds_products() ? precision : Precision::kFp32; }
   Precision precision() const { return precision_; }
 
