@@ -48,7 +48,7 @@ class DeployTest(ProcessTest):
     def cluster(self, verb, *words):
         """(exit code, stdout, stderr)"""
         config = self.folder / "ssh_config"
-        command = [sys.executable, ROOT / "deploy/cluster", verb, self.hosts, *words, "--ssh-config", config]
+        command = [sys.executable, ROOT / "deploy/cluster", verb, self.hosts, "--ssh-config", config, *words]
         done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=LONG)
         return done.returncode, done.stdout, done.stderr
 
@@ -128,7 +128,7 @@ exec sh -c "$SSH_ORIGINAL_COMMAND"
         self.assertEqual(again, tasks)
         self.assertIn("joined as worker-0", self.cluster("logs", "worker-0")[1])
 
-        how = rf"go on from it with \S*deploy/cluster up {self.hosts} {self.job_file} .*--keys {keys} .* --resume\n"
+        how = rf"go on from it with \S*deploy/cluster up {self.hosts} .*{self.job_file} .*--keys {keys}.* --resume\n"
         for said in (how, "^$"):
             code, out, err = self.cluster("down")
             self.assertEqual(code, 0, err)
