@@ -257,6 +257,7 @@ void Lifecycle::RefuseForGood(Task& task, RefusalCode code, const std::string& w
   task.refusal = {code, true, why, task.incarnation};
   task.state = TaskState::kRefused;
   chief_.turn.out.SendTo(task.control, task.refusal);
+  refusals_heard_by_ = chief_.turn.now + kHearing;
   chief_.failures.Add(task.name, absl::StrCat("refused: ", why));
   work_.Release(task.incarnation);
 }
@@ -333,7 +334,8 @@ void Lifecycle::SayGoodbye() {
   chief_.members.TakeSilent(chief_.turn.now);
   std::vector<Task*> members = chief_.members.Alive(TaskRole::kPs);
   for (Task* worker : chief_.members.Alive(TaskRole::kWorker)) members.push_back(worker);
-  const bool nothing_left = members.empty() && !chief_.rounds.active() && EndIsOnDisk();
+  const bool refusals_heard = chief_.turn.now >= refusals_heard_by_;
+  const bool nothing_left = members.empty() && refusals_heard && !chief_.rounds.active() && EndIsOnDisk();
   if (nothing_left || chief_.turn.now >= goodbye_by_) return WriteSummary();
   if (chief_.turn.now < next_goodbye_ || !MayTellOfTheEnd()) return;
   next_goodbye_ = chief_.turn.now + chief_.options.timing.control_retry;

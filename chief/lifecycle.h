@@ -25,6 +25,8 @@ namespace downpour {
 class Lifecycle {
  public:
   static constexpr Duration kGoodbye = 3s;
+  // Whoever is refused for good sends no Leave, and has lost what it did not read before the chief is gone.
+  static constexpr Duration kHearing = 1s;
   // From the order to stop to the job's end, for one urgent round: what a spot machine's notice of 30 s leaves, less
   // the goodbyes.
   static constexpr Duration kLastRound = 20s;
@@ -94,6 +96,7 @@ class Lifecycle {
   JobEnd farewell_;
   Time goodbye_by_{};
   Time next_goodbye_{};
+  Time refusals_heard_by_{};
   bool summary_begun_ = false;
   bool exited_ = false;
 };
