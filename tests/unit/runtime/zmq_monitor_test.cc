@@ -54,9 +54,13 @@ TEST_F(ZmqMonitorTest, ASocketThatIsNoLongerWatchedGoesOn) {
   first.reset();
   gone.reset();  // an event that nobody reads
   ZmqChannel second(Listen(other_, endpoint).value(), ZmqChannel::Side::kListener);
-  ASSERT_TRUE(WaitWritable(dialler));
-  EXPECT_EQ(dialler.Send("", {Payload::Zeros(8)}), ZmqChannel::Sending::kSent);
-  EXPECT_EQ(WaitFor(second).frames.size(), 1u);
+  // What is sent before the dialler has noticed that the first one is gone is lost.
+  bool heard = false;
+  for (int i = 0; !heard && i < kPatienceMs / 20; ++i) {
+    dialler.Send("", {Payload::Zeros(8)});
+    heard = WaitReadable(second, 20);
+  }
+  EXPECT_TRUE(heard);
 }
 
 // Whether ZeroMQ greets who dials there; it closes the connection again.
