@@ -192,6 +192,14 @@ absl::StatusOr<KeyRing> LoadKeys(const std::string& folder, PeerRole self) {
   return ring;
 }
 
+absl::StatusOr<KeyRing> LoadKeysAgain(const std::string& folder, const KeyRing& before) {
+  absl::StatusOr<KeyRing> now = LoadKeys(folder, before.self);
+  if (now.ok() && now->cluster != before.cluster) {
+    return absl::InvalidArgumentError(absl::StrCat(folder, " is of another cluster now"));
+  }
+  return now;
+}
+
 absl::StatusOr<std::optional<KeyRing>> KeysIn(const std::string& folder, PeerRole self) {
   if (folder.empty()) return std::optional<KeyRing>();
   absl::StatusOr<KeyRing> keys = LoadKeys(folder, self);

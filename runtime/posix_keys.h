@@ -45,6 +45,8 @@ struct KeyRing {
 
 // From here on the process leaves no core dump, nor lets others of its user look into it.
 absl::StatusOr<KeyRing> LoadKeys(const std::string& folder, PeerRole self);
+// What it holds by now. INVALID_ARGUMENT if that is of another cluster.
+absl::StatusOr<KeyRing> LoadKeysAgain(const std::string& folder, const KeyRing& before);
 // Likewise; nothing where `folder` is empty.
 absl::StatusOr<std::optional<KeyRing>> KeysIn(const std::string& folder, PeerRole self);
 

@@ -53,9 +53,7 @@ void ZmqDoor::LimitBacklog() {
 
 void ZmqDoor::Reread() {
   if (folder_.empty()) return;
-  absl::StatusOr<KeyRing> now = LoadKeys(folder_, keys_.self);
-  if (now.ok() && now->cluster != keys_.cluster)
-    now = absl::InvalidArgumentError(folder_ + " is of another cluster now");
+  absl::StatusOr<KeyRing> now = LoadKeysAgain(folder_, keys_);
   const std::string trouble(now.status().message());
   if (std::exchange(trouble_, trouble) != trouble && !now.ok()) {
     LOG(WARNING) << "who was let in stays so, since the keys cannot be read again: " << trouble;

@@ -217,8 +217,8 @@ void ZmqDriver::NoteHandshake(const std::string& endpoint, ZmqMonitor::Event out
 
 void ZmqDriver::RereadKeys() {
   if (!keys_ || options_.keys_folder.empty()) return;
-  absl::StatusOr<KeyRing> now = LoadKeys(options_.keys_folder, keys_->self);
-  if (now.ok() && now->cluster == keys_->cluster) keys_ = *std::move(now);
+  absl::StatusOr<KeyRing> now = LoadKeysAgain(options_.keys_folder, *keys_);
+  if (now.ok()) keys_ = *std::move(now);
 }
 
 std::string ZmqDriver::WhyRefused(ZmqMonitor::Event how) const {
