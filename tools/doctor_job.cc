@@ -13,7 +13,6 @@
 #include "schema/host_port.h"
 #include "schema/slice_grid.h"
 #include "schema/text.h"
-#include "tools/data_facts.h"
 #include "tools/human_units.h"
 #include "tools/tcp_probe.h"
 #include "worker/data/dataset.h"
@@ -91,25 +90,22 @@ Finding JudgeCheckpoint(const StatusView& status) {
 
 }  // namespace
 
-Findings LookAtJobData(const JobFileResult& read) {
+Findings LookAtJobData(const JobSpec& job, const DataFacts& facts) {
   const auto finding = [](Finding::Grade grade, const JobError& error) {
     const size_t end = error.what.rfind("; ");
     return Finding{grade, "data", absl::StrCat(error.key, ": ", error.what.substr(0, end)), error.what.substr(end + 2)};
   };
-  const DataFacts facts = LookAtData(read);
   Findings findings;
   for (const JobError& error : facts.errors) findings.push_back(finding(Finding::Grade::kProblem, error));
   if (!findings.empty()) return findings;
   for (const JobError& warning : facts.warnings) findings.push_back(finding(Finding::Grade::kWarning, warning));
-  const DataSpec& data = read.job.data;
-  for (Finding& copy : LookAtCopy("train", data, data.train)) findings.push_back(std::move(copy));
-  if (data.eval.empty()) return findings;
-  for (Finding& copy : LookAtCopy("eval", data, data.eval)) findings.push_back(std::move(copy));
+  for (Finding& copy : LookAtCopy("train", job.data, job.data.train)) findings.push_back(std::move(copy));
+  if (job.data.eval.empty()) return findings;
+  for (Finding& copy : LookAtCopy("eval", job.data, job.data.eval)) findings.push_back(std::move(copy));
   return findings;
 }
 
-HostNeeds NeedsOf(const JobFileResult& read, std::optional<TaskType> role) {
-  const JobSpec& job = read.job;
+HostNeeds NeedsOf(const JobSpec& job, const DataFacts& facts, std::optional<TaskType> role) {
   const SliceGrid grid = MakeSliceGrid(*InferVariables(job.model));
   uint64_t values = 0, widest = 0;
   for (const Slice& slice : grid.slices) {
@@ -117,7 +113,6 @@ HostNeeds NeedsOf(const JobFileResult& read, std::optional<TaskType> role) {
     widest = std::max(widest, static_cast<uint64_t>(slice.bytes()));
   }
   const uint64_t state = values * static_cast<uint64_t>(1 + SlotCount(job.training.optimizer.kind));
-  const DataFacts facts = LookAtData(read);
   uint64_t width = 1;
   for (const int64_t size : job.model.inputs[0].shape) width *= static_cast<uint64_t>(size);
   const uint64_t data = (facts.train_examples.value_or(0) + facts.eval_examples.value_or(0)) * (width + 1);

@@ -1,7 +1,7 @@
 // Looks at a job: its data, what it needs, the addresses it will use, and, once it runs, how it goes.
 //
 // Cost: data are read whole, for their fingerprint; an address that does not answer costs a second.
-// Tests: tests/unit/tools/doctor_test.cc, tests/process/test_doctor.py.
+// Tests: tests/unit/tools/doctor_test.cc.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,8 @@
 #include <vector>
 
 #include "schema/cluster_config.h"
-#include "schema/job_file.h"
+#include "schema/job.h"
+#include "tools/data_facts.h"
 #include "tools/doctor_host.h"
 #include "tools/findings.h"
 #include "tools/status_view.h"
@@ -17,10 +18,10 @@
 namespace downpour {
 
 // Whether the data are here, whole, fit the model, and which copy they are.
-Findings LookAtJobData(const JobFileResult& read);
+Findings LookAtJobData(const JobSpec& job, const DataFacts& facts);
 
 // What one task needs, or with no role a whole cluster on one host.
-HostNeeds NeedsOf(const JobFileResult& read, std::optional<TaskType> role);
+HostNeeds NeedsOf(const JobSpec& job, const DataFacts& facts, std::optional<TaskType> role);
 
 // Whether each address of the chief and the ps resolves and can be reached. Nobody need listen there yet.
 Findings LookAtAddresses(const std::vector<ClusterConfig>& sources);

@@ -93,7 +93,7 @@ absl::StatusOr<SummaryView> ParseSummary(std::string_view json);
 bool IsHealthy(const StatusView& status);
 bool HasEnded(const StatusView& status);
 
-// Those who wait for one thing, in order of who waits first.
+// Those who wait for one thing, in the order of the first of each.
 struct WaitGroup {
   std::vector<std::string> tasks;
   std::string on, why;

@@ -83,9 +83,10 @@ Findings LookAtJob(const Options& options, Streams streams, HostNeeds* needs) {
   }
   Findings findings = {Good("job file", options.job.job_file)};
   const std::optional<TaskType> role = RoleOf(options.role);
-  *needs = NeedsOf(chosen.parsed, role);
+  const DataFacts facts = LookAtData(chosen.parsed);
+  *needs = NeedsOf(chosen.parsed.job, facts, role);
   needs->memory *= options.tasks;
-  if (!role || role == TaskType::kWorker) Append(LookAtJobData(chosen.parsed), &findings);
+  if (!role || role == TaskType::kWorker) Append(LookAtJobData(chosen.parsed.job, facts), &findings);
   return findings;
 }
 

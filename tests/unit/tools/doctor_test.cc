@@ -195,12 +195,13 @@ TEST_F(DoctorJobTest, ABadJobFileIsAProblemToo) {
 }
 
 TEST_F(DoctorJobTest, NeedsFollowFromModelDataAndTasks) {
-  const JobFileResult job = LoadJobFile(folder_ + "/job.yaml");
+  const JobFileResult read = LoadJobFile(folder_ + "/job.yaml");
+  const DataFacts facts = LookAtData(read);
   const uint64_t values = 4 * (64 * 10 + 10), state = 2 * values, data = 100 * 65;
-  EXPECT_EQ(NeedsOf(job, TaskType::kChief).disk, 3 * state);
-  EXPECT_EQ(NeedsOf(job, TaskType::kWorker).memory, 4 * values + data);
-  EXPECT_EQ(NeedsOf(job, std::nullopt).memory, 2 * state + 4 * (4 * values + data));
-  EXPECT_EQ(NeedsOf(job, TaskType::kPs).disk, 0u);
+  EXPECT_EQ(NeedsOf(read.job, facts, TaskType::kChief).disk, 3 * state);
+  EXPECT_EQ(NeedsOf(read.job, facts, TaskType::kWorker).memory, 4 * values + data);
+  EXPECT_EQ(NeedsOf(read.job, facts, std::nullopt).memory, 2 * state + 4 * (4 * values + data));
+  EXPECT_EQ(NeedsOf(read.job, facts, TaskType::kPs).disk, 0u);
 }
 
 TEST_F(DoctorJobTest, AChiefThatDoesNotAnswerIsAProblem) {
