@@ -44,6 +44,14 @@ class ChiefRecoveryTest : public ChiefRoleTest {
     ++server.join.attempt;
     cluster->JoinPs(index);
   }
+  // Of ps-1, in that round.
+  void RestartOnDamagedRecord(const std::string& round) {
+    Die(1);
+    cluster->disk->At("checkpoints/" + round + "/ps-1.shard")[20] ^= 1;
+    cluster->Wait(6s);
+    Restart(1);
+    cluster->Wait(1s);
+  }
   // Until the fate of the disk is set anew.
   void HideCheckpoints() {
     cluster->disk->fate = [](const StorageOp& op) {
@@ -167,22 +175,14 @@ TEST_F(ChiefRecoveryTest, ADamagedRecordCostsTheSliceAnOlderState) {
   RunAhead();
   cluster->Wait(10s);
   ASSERT_EQ(cluster->Status()["checkpoint"]["leasesCommitted"], 4);
-  Die(1);
-  cluster->disk->At("checkpoints/1-2/ps-1.shard")[20] ^= 1;
-  cluster->Wait(6s);
-  Restart(1);
-  cluster->Wait(1s);
+  RestartOnDamagedRecord("1-2");
   EXPECT_EQ(cluster->role->committed().Count(), 2u);
   EXPECT_THAT(cluster->Status()["failures"].dump(), HasSubstr("slice 1 restarts from checkpoint 1-1"));
 }
 
 TEST_F(ChiefRecoveryTest, ASliceWithoutAnyWholeRecordEndsTheJobInsteadOfItsTraining) {
   RunAhead();
-  Die(1);
-  cluster->disk->At("checkpoints/1-1/ps-1.shard")[20] ^= 1;
-  cluster->Wait(6s);
-  Restart(1);
-  cluster->Wait(1s);
+  RestartOnDamagedRecord("1-1");
   EXPECT_EQ(cluster->role->state(), JobState::kFailed);
   EXPECT_THAT(cluster->ps[1].slices, IsEmpty());
   EXPECT_THAT(cluster->Status()["errorMessage"],
@@ -266,11 +266,7 @@ TEST_F(ChiefRecoveryTest, ARoundWhoseRecordWasDamagedDoesNotEndTheJob) {
   cluster->Wait(6s);
   ASSERT_EQ(cluster->Status()["checkpoint"]["round"], "1-2");
   ASSERT_EQ(cluster->Status()["checkpoint"]["leasesCommitted"], 6);
-  Die(1);
-  cluster->disk->At("checkpoints/1-2/ps-1.shard")[20] ^= 1;
-  cluster->Wait(6s);
-  Restart(1);
-  cluster->Wait(1s);
+  RestartOnDamagedRecord("1-2");
   ASSERT_EQ(cluster->role->committed().Count(), 2u);
   TrainAndEvaluate();
   cluster->Wait(6s);
