@@ -6,8 +6,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <new>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -55,6 +58,15 @@ absl::StatusOr<UniqueFd> OpenLog(const std::string& folder, const std::string& t
   return file;
 }
 
+// Nothing here takes memory. Of a signal, so that whoever supervises the process starts another one.
+[[noreturn]] void EndOutOfMemory() {
+  constexpr std::string_view kSentence =
+      "out of memory: give this process more, or the job more tasks of its kind to share in what it holds\n";
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kSentence.data(), kSentence.size());
+  std::signal(SIGABRT, SIG_DFL);  // the stack says nothing of who took the memory
+  std::abort();
+}
+
 }  // namespace
 
 absl::Status SetUpLogging(const char* program, const std::string& folder, const std::string& task) {
@@ -69,6 +81,7 @@ absl::Status SetUpLogging(const char* program, const std::string& folder, const 
   FLAGS_colorlogtostderr = folder.empty() && isatty(STDERR_FILENO) && (no_color == nullptr || *no_color == '\0');
   google::InitGoogleLogging(program, &WritePrefix);
   google::InstallFailureSignalHandler();
+  std::set_new_handler(&EndOutOfMemory);
   return absl::OkStatus();
 }
 

@@ -26,7 +26,7 @@ class BlockPool {
   static constexpr size_t kHugePage = size_t{2} << 20;
 
   void* Get(size_t capacity) {
-    if (capacity < kSmallest) return OrThrow(std::aligned_alloc(Payload::kAlignment, capacity));
+    if (capacity < kSmallest) return OrRunOut(std::aligned_alloc(Payload::kAlignment, capacity));
     std::lock_guard lock(mutex_);
     FreeBlocks& blocks = free_[std::countr_zero(capacity)];
     if (!blocks.kept.empty()) {
@@ -52,9 +52,11 @@ class BlockPool {
     std::vector<void*> given_back;  // addresses without memory behind them
   };
 
-  static void* OrThrow(void* memory) {
-    if (memory == nullptr || memory == MAP_FAILED) throw std::bad_alloc();
-    return memory;
+  // As operator new does where there is none.
+  static void* OrRunOut(void* memory) {
+    if (memory != nullptr && memory != MAP_FAILED) return memory;
+    if (const std::new_handler ran_out = std::get_new_handler(); ran_out != nullptr) ran_out();
+    throw std::bad_alloc();
   }
 
   static void* Pop(std::vector<void*>& blocks) {
@@ -68,7 +70,7 @@ class BlockPool {
     // More addresses than needed, of which the aligned ones are kept.
     const size_t mapped = bytes + kHugePage;
     char* begin = static_cast<char*>(
-        OrThrow(mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)));
+        OrRunOut(mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)));
     char* region = begin + (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
     if (region > begin) munmap(begin, static_cast<size_t>(region - begin));
     if (char* end = begin + mapped; end > region + bytes) munmap(region + bytes, static_cast<size_t>(end - region) - bytes);

@@ -8,7 +8,7 @@
 // Cost: copying is one atomic increment. Blocks of Allocate() are recycled through a process-wide pool, because
 //   touching fresh pages costs more than an optimizer's whole pass over them.
 // Threads: the count is atomic; a payload may be dropped on any thread (ZeroMQ frees frames on its I/O threads).
-// Errors: none; out of memory ends the process.
+// Errors: none; where memory runs out the process's new-handler is called, as by operator new.
 #pragma once
 
 #include <atomic>

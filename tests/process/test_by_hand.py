@@ -1,7 +1,10 @@
 """The roles started one by one, in any order, and what they say of whatever is wrong."""
 
 import http.server
+import pathlib
 import random
+import re
+import resource
 import shutil
 import signal
 import socket
@@ -11,6 +14,11 @@ import unittest
 
 import zmtp
 from cluster import ProcessTest, alive, complete, draw_digits, free_port, joined, task_of
+
+
+def address_space(pid):
+    """In bytes."""
+    return int(re.search(r"VmSize:\s*(\d+) kB", pathlib.Path(f"/proc/{pid}/status").read_text())[1]) << 10
 
 
 class FakeGce:
@@ -178,6 +186,21 @@ class ByHandTest(ProcessTest):
         successor = self.start_member("ps")
         serves = lambda s: task_of(s, "ps-1")["pid"] == successor.pid and task_of(s, "ps-1").get("step", 0) > 0
         self.wait_until(serves)
+
+    def test_a_server_whose_memory_runs_out_says_so_and_another_takes_its_place(self):
+        wide = [{"dense": {"units": 200_000}}, {"dense": {"units": 10}}]  # 115 MiB of values and momentum
+        self.write_endless_job(cluster={"parameterServerCount": 1}, model={"layers": wide})
+        chief = self.start_chief(f"--trace_dir={self.job_dir}/trace")
+        poor = self.start_member("ps")
+        poor.wait_for_line("joined as ps-0")
+        room = address_space(poor.pid) + (48 << 20)
+        resource.prlimit(poor.pid, resource.RLIMIT_AS, (room, room))
+        workers = [self.start_member("worker") for _ in range(2)]
+        self.assertEqual(poor.finish()[0], -signal.SIGABRT, poor.said)
+        self.assertIn("out of memory: give this process more", poor.said)
+        rich = self.start_member("ps")
+        self.wait_until(lambda s: complete(s) and s["progress"]["leasesCommitted"] > 0)
+        self.assertEqual(self.cancel(chief, rich, *workers)["psLost"], 1)
 
     def test_a_worker_heeds_the_notice_that_its_machine_will_be_taken_away(self):
         self.write_endless_job()

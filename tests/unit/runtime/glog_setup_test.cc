@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
 
+#include "schema/payload.h"
 #include "tests/unit/runtime/zmq_test_peer.h"
 
 namespace downpour {
@@ -40,6 +42,18 @@ TEST(GlogSetupDeathTest, LinesMayGoToAFileAsWell) {
   };
   EXPECT_EXIT(log(), testing::ExitedWithCode(0),
               testing::ContainsRegex("E .* something is wrong\nfile: E 20.* something is wrong\n"));
+}
+
+TEST(GlogSetupDeathTest, MemoryThatRunsOutIsToldInASentence) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto take_all = [] {
+    if (!SetUpLogging("program", "", "ps-0").ok()) std::exit(1);
+    constexpr size_t kMoreThanAddresses = size_t{1} << 60;
+    Payload::Allocate(kMoreThanAddresses);
+    std::exit(0);
+  };
+  EXPECT_EXIT(take_all(), testing::KilledBySignal(SIGABRT),
+              AllOf(HasSubstr("out of memory: give this process more"), Not(HasSubstr("stack trace"))));
 }
 
 }  // namespace
