@@ -110,7 +110,7 @@ TaskStats ReadStats(const wire::TaskStats& t, Reader& in) {
 
 flatbuffers::Offset<wire::Heartbeat> Write(const Heartbeat& m, Writer& out) {
   return wire::CreateHeartbeat(out.fbb, ToNumber(m.from), m.placement, WriteStats(m.stats, out), m.log_from,
-                               out.Texts(m.log_lines));
+                               out.Texts(m.log_lines), out.Text(m.leaving));
 }
 
 Heartbeat Read(const wire::Heartbeat& t, Reader& in) {
@@ -118,14 +118,17 @@ Heartbeat Read(const wire::Heartbeat& t, Reader& in) {
           .placement = t.placement(),
           .stats = t.stats() == nullptr ? TaskStats{} : ReadStats(*t.stats(), in),
           .log_from = t.log_from(),
-          .log_lines = in.Texts(t.log_lines(), "log_lines")};
+          .log_lines = in.Texts(t.log_lines(), "log_lines"),
+          .leaving = in.Text(t.leaving(), "leaving")};
 }
 
 flatbuffers::Offset<wire::HeartbeatReply> Write(const HeartbeatReply& m, Writer& out) {
-  return wire::CreateHeartbeatReply(out.fbb, m.log_kept);
+  return wire::CreateHeartbeatReply(out.fbb, m.log_kept, m.may_leave);
 }
 
-HeartbeatReply Read(const wire::HeartbeatReply& t, Reader&) { return {.log_kept = t.log_kept()}; }
+HeartbeatReply Read(const wire::HeartbeatReply& t, Reader&) {
+  return {.log_kept = t.log_kept(), .may_leave = t.may_leave()};
+}
 
 flatbuffers::Offset<wire::OpenBulk> Write(const OpenBulk& m, Writer& out) {
   return wire::CreateOpenBulk(out.fbb, ToNumber(m.from));

@@ -65,8 +65,7 @@ struct Refused {
   Incarnation member = Incarnation::kNone;  // whose heartbeat is refused; kNone: a joiner is
 };
 
-// Counts since the process began.
-struct Staleness {
+struct Staleness {  // counts since the process began
   uint64_t pushes = 0;
   uint64_t unknown = 0;  // computed from a version of another epoch
   uint64_t sum = 0;
@@ -111,9 +110,11 @@ struct Heartbeat {
   TaskStats stats;
   uint64_t log_from = 0;  // number of the first of these log lines; the chief keeps them in the task's log
   std::vector<std::string> log_lines;
+  std::string leaving = {};  // why it was told to stop; empty: it was not. A ps stays until it may leave
 };
 struct HeartbeatReply {
-  uint64_t log_kept = 0;  // lines below this number need not be sent again
+  uint64_t log_kept = 0;   // lines below this number need not be sent again
+  bool may_leave = false;  // to a ps: a checkpoint begun after its word is durable, or there is nothing to keep
 };
 
 struct OpenBulk {  // ps -> chief, with each heartbeat, on its second connection: slice records travel on this one
@@ -343,7 +344,7 @@ struct SnapshotRequest {
     SliceEpoch epoch;
   };
   std::vector<Item> slices;
-  bool urgent = false;  // workers are not spared: the job ends with this round
+  bool urgent = false;  // workers are not spared: the job, or a ps, ends with this round
 };
 struct SliceRecord {
   Incarnation from = Incarnation::kNone;
