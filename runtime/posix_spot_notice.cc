@@ -3,6 +3,7 @@
 #include <glog/logging.h>
 #include <httplib.h>
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -15,12 +16,55 @@ namespace downpour {
 namespace {
 
 constexpr Duration kEvery = 1s;
+constexpr Duration kStopAgain = 20ms;
 constexpr auto kToConnect = std::chrono::seconds(1);
 constexpr auto kToAnswer = std::chrono::seconds(5);  // or this is taken for no cloud: once, for good
 constexpr size_t kLongestAnswer = 4096;
 constexpr size_t kLongestQuote = 100;
 constexpr int kOk = 200;
 constexpr int kUnauthorized = 401;
+
+struct Answer {
+  int status = 0;  // 0: none came
+  httplib::Headers headers;
+  std::string body;
+};
+
+}  // namespace
+
+// Whoever waits for an answer is told by Stop, from another thread, that none comes.
+class MetadataClient {
+ public:
+  explicit MetadataClient(const std::string& server) : http_(server) {
+    http_.set_connection_timeout(kToConnect);
+    http_.set_read_timeout(kToAnswer);
+    http_.set_write_timeout(kToAnswer);
+  }
+  void Stop() {
+    stopped_ = true;
+    http_.stop();
+  }
+  Answer Get(const std::string& path, const httplib::Headers& headers) {
+    if (stopped_) return Answer();
+    std::string body;
+    const httplib::Result result = http_.Get(path, headers, [&body](const char* data, size_t size) {
+      body.append(data, size);
+      return body.size() <= kLongestAnswer;
+    });
+    return result ? Answer{result->status, result->headers, std::move(body)} : Answer();
+  }
+  Answer Put(const std::string& path, const httplib::Headers& headers) {
+    if (stopped_) return Answer();
+    const httplib::Result result = http_.Put(path, headers, "", "text/plain");
+    return result ? Answer{result->status, result->headers, result->body.substr(0, kLongestAnswer)} : Answer();
+  }
+
+ private:
+  httplib::Client http_;
+  std::atomic<bool> stopped_{false};
+};
+
+namespace {
 
 // One machine's metadata server.
 class Cloud {
@@ -31,39 +75,9 @@ class Cloud {
   virtual std::optional<std::string> AskNotice() = 0;  // why the machine goes, if it does
 };
 
-struct Answer {
-  int status = 0;  // 0: none came
-  httplib::Headers headers;
-  std::string body;
-};
-
-class Client {
- public:
-  explicit Client(const std::string& server) : http_(server) {
-    http_.set_connection_timeout(kToConnect);
-    http_.set_read_timeout(kToAnswer);
-    http_.set_write_timeout(kToAnswer);
-  }
-  Answer Get(const std::string& path, const httplib::Headers& headers) {
-    std::string body;
-    const httplib::Result result = http_.Get(path, headers, [&body](const char* data, size_t size) {
-      body.append(data, size);
-      return body.size() <= kLongestAnswer;
-    });
-    return result ? Answer{result->status, result->headers, std::move(body)} : Answer();
-  }
-  Answer Put(const std::string& path, const httplib::Headers& headers) {
-    const httplib::Result result = http_.Put(path, headers, "", "text/plain");
-    return result ? Answer{result->status, result->headers, result->body.substr(0, kLongestAnswer)} : Answer();
-  }
-
- private:
-  httplib::Client http_;
-};
-
 class Gce final : public Cloud {
  public:
-  explicit Gce(const std::string& server) : client_(server) {}
+  explicit Gce(MetadataClient& client) : client_(client) {}
   const char* name() const override { return "GCE"; }
   bool Answers() override {
     const Answer answer = Instance("preempted");
@@ -82,12 +96,12 @@ class Gce final : public Cloud {
   Answer Instance(const std::string& what) {
     return client_.Get("/computeMetadata/v1/instance/" + what, {{"Metadata-Flavor", "Google"}});
   }
-  Client client_;
+  MetadataClient& client_;
 };
 
 class Ec2 final : public Cloud {
  public:
-  explicit Ec2(const std::string& server) : client_(server) {}
+  explicit Ec2(MetadataClient& client) : client_(client) {}
   const char* name() const override { return "EC2"; }
   bool Answers() override {
     const Answer answer = client_.Put("/latest/api/token", {{"X-aws-ec2-metadata-token-ttl-seconds", "21600"}});
@@ -103,13 +117,13 @@ class Ec2 final : public Cloud {
   }
 
  private:
-  Client client_;
+  MetadataClient& client_;
   std::string token_;
 };
 
-std::unique_ptr<Cloud> FindCloud(const std::string& server) {
-  if (auto gce = std::make_unique<Gce>(server); gce->Answers()) return gce;
-  if (auto ec2 = std::make_unique<Ec2>(server); ec2->Answers()) return ec2;
+std::unique_ptr<Cloud> FindCloud(MetadataClient& client) {
+  if (auto gce = std::make_unique<Gce>(client); gce->Answers()) return gce;
+  if (auto ec2 = std::make_unique<Ec2>(client); ec2->Answers()) return ec2;
   return nullptr;
 }
 
@@ -121,19 +135,27 @@ absl::Status SpotNotice::Check(const std::string& server) {
 }
 
 SpotNotice::SpotNotice(const std::string& server, std::function<void(const std::string&)> notify)
-    : notify_(std::move(notify)), thread_([this, server] { Watch(server); }) {}
+    : notify_(std::move(notify)), client_(std::make_unique<MetadataClient>(server)), thread_([this] {
+        Watch();
+        std::lock_guard lock(mutex_);
+        ended_ = true;
+        changed_.notify_all();
+      }) {}
 
 SpotNotice::~SpotNotice() {
   {
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     ending_ = true;
+    changed_.notify_all();
+    // Again and again: a request that was about to begin does not notice the first one.
+    do client_->Stop();
+    while (!changed_.wait_for(lock, kStopAgain, [this] { return ended_; }));
   }
-  changed_.notify_one();
   thread_.join();
 }
 
-void SpotNotice::Watch(const std::string& server) {
-  const std::unique_ptr<Cloud> cloud = FindCloud(server);
+void SpotNotice::Watch() {
+  const std::unique_ptr<Cloud> cloud = FindCloud(*client_);
   if (cloud == nullptr) return;
   LOG(INFO) << "this is a machine of " << cloud->name() << ": its notices are heeded";
   do {

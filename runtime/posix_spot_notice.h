@@ -5,7 +5,8 @@
 //   });
 //
 // Order: `notify` is called once at most, from a thread of this one's; after the destructor no more.
-// Cost: a request a second, which waits for some seconds at most: so neither a notice of 30 s nor an end waits for long.
+// Cost: a request a second, which waits for some seconds at most: a notice of 30 s can spare them. The destructor waits
+//   for none of them, but for a connection that is being made: a second.
 // Errors: where no metadata server answers at the start this is no cloud's machine, and nobody is asked again. One that
 //   falls silent later is asked on.
 // Source: GCE: instance/preempted and instance/maintenance-event, with Metadata-Flavor both ways. EC2: IMDSv2 (a token
@@ -15,6 +16,7 @@
 
 #include <condition_variable>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -22,6 +24,8 @@
 #include "absl/status/status.h"
 
 namespace downpour {
+
+class MetadataClient;  // one HTTP connection
 
 class SpotNotice {
  public:
@@ -35,14 +39,16 @@ class SpotNotice {
   ~SpotNotice();
 
  private:
-  void Watch(const std::string& server);
+  void Watch();
   bool Ending();  // a second later, or as soon as the destructor says so
 
   const std::function<void(const std::string&)> notify_;
+  const std::unique_ptr<MetadataClient> client_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool ending_ = false;
-  std::thread thread_;
+  bool ended_ = false;
+  std::thread thread_;  // last: it uses the others
 };
 
 }  // namespace downpour

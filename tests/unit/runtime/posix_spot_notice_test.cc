@@ -113,6 +113,24 @@ TEST_F(SpotNoticeTest, WhatIsNoCloudsServerIsAskedOnceAndNoMore) {
   EXPECT_EQ(asked.load(), 2);
 }
 
+// Whoever waited for the answer would ask whether it is the other cloud's then.
+TEST_F(SpotNoticeTest, TheEndWaitsForNoAnswer) {
+  std::promise<void> all_asked, over;
+  std::atomic<int> asked = 0;
+  server_.Get("/computeMetadata/v1/instance/preempted", [&](const httplib::Request&, httplib::Response&) {
+    ++asked;
+    all_asked.set_value();
+    over.get_future().wait();
+  });
+  server_.Put("/latest/api/token", [&](const httplib::Request&, httplib::Response&) { ++asked; });
+  Serve();
+  auto watch = Watch();
+  ASSERT_EQ(all_asked.get_future().wait_for(kPatience), std::future_status::ready);
+  watch.reset();
+  over.set_value();
+  EXPECT_EQ(asked.load(), 1);
+}
+
 TEST_F(SpotNoticeTest, WhereNobodyAnswersItEndsWithoutAWord) {
   port_ = 1;
   Watch().reset();
