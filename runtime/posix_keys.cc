@@ -12,6 +12,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -47,7 +49,9 @@ std::vector<PeerRole> PeersOf(PeerRole role) {
 // OK if it is what it should be and its owner's alone.
 absl::Status CheckPrivate(const std::string& path, int fd, mode_t kind) {
   struct stat found {};
-  PCHECK(fstat(fd, &found) == 0) << path;
+  if (fstat(fd, &found) != 0) {
+    return absl::PermissionDeniedError(absl::StrCat("cannot look at ", path, ": ", std::strerror(errno)));
+  }
   if ((found.st_mode & S_IFMT) != kind) {
     return absl::PermissionDeniedError(absl::StrCat(path, " is no plain ", kind == S_IFDIR ? "folder" : "file"));
   }
@@ -111,21 +115,35 @@ absl::StatusOr<KeyFile> ReadSecret(int folder, const std::string& path, PeerRole
 // Whole or not at all, under its name at last.
 absl::Status Write(const std::string& path, const std::string& text, bool replace) {
   const std::string draft = path + ".tmp";
-  const auto failed = [&] { return absl::UnavailableError(absl::StrCat(path, ": ", std::strerror(errno))); };
+  const auto failed = [&] {
+    absl::Status status = absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", std::strerror(errno)));
+    unlink(draft.c_str());
+    return status;
+  };
   unlink(draft.c_str());
   const UniqueFd fd(open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd.ok()) return failed();
+  errno = ENOSPC;  // what a write that comes out short means
   if (write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) return failed();
   if (fchmod(fd.get(), 0600) != 0 || fsync(fd.get()) != 0) return failed();
   if (replace ? rename(draft.c_str(), path.c_str()) == 0 : link(draft.c_str(), path.c_str()) == 0) {
     unlink(draft.c_str());
     return absl::OkStatus();
   }
-  const absl::Status status =
-      errno == EEXIST ? absl::AlreadyExistsError(absl::StrCat(path, " is there already; choose another folder"))
-                      : failed();
+  if (errno != EEXIST) return failed();
   unlink(draft.c_str());
-  return status;
+  return absl::AlreadyExistsError(absl::StrCat(path, " is there already; choose another folder"));
+}
+
+// All of them or none.
+absl::Status WriteNew(const std::vector<std::pair<std::string, std::string>>& files) {
+  for (size_t i = 0; i < files.size(); ++i) {
+    const absl::Status status = Write(files[i].first, files[i].second, false);
+    if (status.ok()) continue;
+    while (i-- > 0) unlink(files[i].first.c_str());
+    return status;
+  }
+  return absl::OkStatus();
 }
 
 absl::Status MakePrivateFolder(const std::string& folder) {
@@ -221,14 +239,13 @@ absl::Status WriteNewKeys(const std::string& folder) {
   std::string id(kClusterBytes, '\0');
   PCHECK(getrandom(id.data(), id.size(), 0) == static_cast<ssize_t>(id.size())) << "getrandom";
   const std::string cluster = absl::BytesToHexString(id);
+  std::vector<std::pair<std::string, std::string>> files;
   for (const PeerRole role : kAllPeerRoles) {
     const CurvePair pair = MakeCurvePair();
-    absl::Status status = Write(SecretPath(folder, role), PrintSecret(cluster, role, pair), false);
-    if (status.ok())
-      status = Write(PublicPath(folder, role), PrintKeyFile({cluster, role, {pair.public_key}, ""}), false);
-    if (!status.ok()) return status;
+    files.emplace_back(SecretPath(folder, role), PrintSecret(cluster, role, pair));
+    files.emplace_back(PublicPath(folder, role), PrintKeyFile({cluster, role, {pair.public_key}, ""}));
   }
-  return absl::OkStatus();
+  return WriteNew(files);
 }
 
 absl::Status RenewKeys(const std::string& folder, PeerRole role) {
@@ -244,13 +261,14 @@ absl::Status RenewKeys(const std::string& folder, PeerRole role) {
 absl::StatusOr<std::string> IssueKeys(const std::string& folder, PeerRole role, const std::string& out) {
   absl::StatusOr<NewPair> drawn = DrawPair(folder, role);
   if (!drawn.ok()) return drawn.status();
-  absl::Status status = MakePrivateFolder(out);
-  if (status.ok()) status = Write(SecretPath(out, role), drawn->secret, false);
+  std::vector<std::pair<std::string, std::string>> files = {{SecretPath(out, role), drawn->secret}};
   for (const PeerRole peer : PeersOf(role)) {
     const absl::StatusOr<KeyFile> file = ReadKeyFile(drawn->folder.get(), PublicPath(folder, peer), peer);
-    if (status.ok()) status = file.status();
-    if (status.ok()) status = Write(PublicPath(out, peer), PrintKeyFile(*file), false);
+    if (!file.ok()) return file.status();
+    files.emplace_back(PublicPath(out, peer), PrintKeyFile(*file));
   }
+  absl::Status status = MakePrivateFolder(out);
+  if (status.ok()) status = WriteNew(files);
   drawn->known.public_keys.push_back(drawn->pair.public_key);
   if (status.ok()) status = Write(PublicPath(folder, role), PrintKeyFile(drawn->known), true);
   if (!status.ok()) return status;

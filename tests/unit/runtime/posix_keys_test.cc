@@ -45,6 +45,19 @@ TEST_F(PosixKeysTest, EachRoleKnowsThoseWithWhomItTalks) {
   EXPECT_EQ(chief.cluster, worker.cluster);
 }
 
+TEST_F(PosixKeysTest, NewKeysAreWrittenAllOrNone) {
+  const std::string other = dir_ / "other";
+  const std::string in_the_way = other + "/worker.public.tmp";
+  fs::create_directories(in_the_way);
+  fs::permissions(other, fs::perms::owner_all);
+  const absl::Status status = WriteNewKeys(other);
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(Said(status), HasSubstr("cannot write " + other + "/worker.public: "));
+  for (const auto& file : fs::directory_iterator(other)) EXPECT_EQ(file.path(), in_the_way);
+  fs::remove(in_the_way);
+  EXPECT_TRUE(WriteNewKeys(other).ok());
+}
+
 TEST_F(PosixKeysTest, AHostNeedsNoSecretsOfOthers) {
   for (const char* name : {"chief.secret", "ps.secret", "client.secret", "client.public", "worker.public"}) {
     fs::remove(keys_ + "/" + name);
