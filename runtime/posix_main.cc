@@ -13,6 +13,7 @@
 #include "runtime/exit_code.h"
 #include "runtime/glog_setup.h"
 #include "runtime/posix_process.h"
+#include "runtime/posix_signals.h"
 #include "runtime/posix_spot_notice.h"
 
 ABSL_FLAG(std::string, log_dir, "", "log to FOLDER/TASK.log instead of to stderr and to the chief");
@@ -61,6 +62,7 @@ absl::StatusOr<std::optional<TraceFile>> OpenTrace() {
 
 std::optional<int> BeginTask(const Usage& usage, const std::string& task) {
   TaskName() = task;
+  BlockStopSignals();
   if (const absl::Status status = SetUpLogging(usage.program.c_str(), absl::GetFlag(FLAGS_log_dir), task);
       !status.ok()) {
     std::cerr << usage.program << ": " << status.message() << "\n";
@@ -76,8 +78,7 @@ int RunRole(Role& role, PeerRole self, const std::string& listen, DriverWorld wo
   if (!keys.ok()) return EndMain(absl::InvalidArgumentError(keys.status().message()));
   absl::StatusOr<std::optional<TraceFile>> trace = OpenTrace();
   if (!trace.ok()) return EndMain(trace.status());
-  StopSignals signals;
-  world.signals = &signals;
+  const StopSignals signals(world.mailbox);
   ServiceManager service = ServiceManager::FromEnvironment();
   world.service = &service;
   std::optional<SpotNotice> spot;

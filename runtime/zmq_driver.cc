@@ -153,9 +153,6 @@ void ZmqDriver::Deliver(PeerId from, ZmqChannel::Receipt receipt, const Check& c
 }
 
 void ZmqDriver::ServeClock() {
-  if (world_.signals != nullptr) {
-    if (const int signal = world_.signals->Take(); signal != 0) Step(StopRequested{signal});
-  }
   const Time now = Now();
   if (world_.service != nullptr) world_.service->Alive(now);
   if (now >= next_sample_) {
@@ -249,7 +246,6 @@ void ZmqDriver::Wait() {
   if (door_) door_->AddTo(&waited_on_);
   for (auto& [id, link] : links_) waited_on_.push_back({link.channel().fd(), POLLIN, 0});
   waited_on_.push_back({world_.mailbox->fd(), POLLIN, 0});
-  if (world_.signals != nullptr) waited_on_.push_back({world_.signals->fd(), POLLIN, 0});
   const Duration left = std::max(Duration::zero(), next_tick_ - Now());
   const timespec patience{.tv_sec = left / 1s, .tv_nsec = (left % 1s).count()};
   if (ppoll(waited_on_.data(), waited_on_.size(), &patience, nullptr) < 0) PCHECK(errno == EINTR) << "ppoll";

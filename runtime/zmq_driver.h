@@ -1,4 +1,4 @@
-// Runs one role on one thread: ZeroMQ sockets, storage, device, clock and signals on one side, Role::Step on the other.
+// Runs one role on one thread: ZeroMQ sockets, storage, device and clock on one side, Role::Step on the other.
 //
 //   Mailbox mailbox;
 //   auto driver = ZmqDriver::Open({.listen = "127.0.0.1:0"}, {.mailbox = &mailbox, ...});
@@ -40,7 +40,6 @@
 #include "runtime/posix_service.h"
 #include "runtime/posix_storage.h"
 #include "runtime/role.h"
-#include "runtime/signals.h"
 #include "runtime/trace_file.h"
 #include "runtime/zmq_door.h"
 #include "runtime/zmq_frames.h"
@@ -65,7 +64,6 @@ struct DriverWorld {
   PosixStorage* storage = nullptr;
   ComputeThread* computer = nullptr;
   TraceFile* trace = nullptr;
-  StopSignals* signals = nullptr;
   ServiceManager* service = nullptr;
   NvmlMonitor* gpu = nullptr;
 };

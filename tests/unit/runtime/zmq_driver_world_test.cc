@@ -1,11 +1,11 @@
-#include "runtime/zmq_driver.h"
-
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <cstring>
 #include <fstream>
 #include <functional>
@@ -16,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/posix_signals.h"
+#include "runtime/zmq_driver.h"
 #include "tests/unit/runtime/zmq_test_peer.h"
 #include "tests/unit/runtime/zmq_test_roles.h"
 
@@ -156,14 +158,16 @@ TEST(ZmqDriverWorldDeathTest, TheFirstSignalIsAnInputAndTheSecondTheEnd) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {
-        StopSignals signals;
+        BlockStopSignals();
         Mailbox mailbox;
-        auto driver = ZmqDriver::Open({}, {.mailbox = &mailbox, .signals = &signals}).value();
+        StopSignals signals(&mailbox);
+        auto driver = ZmqDriver::Open({}, {.mailbox = &mailbox}).value();
         FunctionRole role([](Input& input, Effects& effects) {
-          if (std::holds_alternative<Started>(input)) raise(SIGTERM);
+          if (std::holds_alternative<Started>(input)) kill(getpid(), SIGTERM);
           if (const auto* stop = std::get_if<StopRequested>(&input)) effects.Add(Exit{stop->signal, "stopped"});
         });
-        if (driver->Run(role) == SIGTERM) raise(SIGINT);
+        if (driver->Run(role) == SIGTERM) kill(getpid(), SIGINT);
+        while (true) pause();
       },
       testing::KilledBySignal(SIGINT), "");
 }

@@ -1,0 +1,97 @@
+#include "runtime/posix_signals.h"
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <thread>
+#include <variant>
+#include <vector>
+
+namespace downpour {
+namespace {
+
+// As others send it: to the process, not to one of its threads.
+void SendSelf(int signal) { kill(getpid(), signal); }
+
+std::vector<Input> Await(Mailbox& mailbox) {
+  pollfd mail{mailbox.fd(), POLLIN, 0};
+  while (poll(&mail, 1, -1) < 0) continue;
+  return mailbox.Take();
+}
+
+class PosixSignalsTest : public testing::TestWithParam<int> {
+ protected:
+  PosixSignalsTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+
+TEST_P(PosixSignalsTest, TheFirstBecomesMailEvenIfItCameEarly) {
+  const auto in_a_process_of_its_own = [](bool early) {
+    BlockStopSignals();
+    if (early) SendSelf(GetParam());
+    Mailbox mailbox;
+    StopSignals signals(&mailbox);
+    if (!early) SendSelf(GetParam());
+    const std::vector<Input> mail = Await(mailbox);
+    const auto* stop = mail.size() == 1 ? std::get_if<StopRequested>(&mail[0]) : nullptr;
+    _exit(stop != nullptr && stop->signal == GetParam() ? 0 : 1);
+  };
+  for (const bool early : {false, true}) {
+    EXPECT_EXIT(in_a_process_of_its_own(early), testing::ExitedWithCode(0), "") << early;
+  }
+}
+
+TEST_P(PosixSignalsTest, TheSecondEndsTheProcessAtOnce) {
+  const auto in_a_process_of_its_own = [](int second) {
+    BlockStopSignals();
+    Mailbox mailbox;
+    StopSignals signals(&mailbox);
+    SendSelf(GetParam());
+    Await(mailbox);
+    SendSelf(second);
+    while (true) pause();
+  };
+  for (const int second : {SIGTERM, SIGINT}) {
+    EXPECT_EXIT(in_a_process_of_its_own(second), testing::KilledBySignal(second), "");
+  }
+}
+
+TEST_P(PosixSignalsTest, NobodyListensAfterTheEnd) {
+  const auto in_a_process_of_its_own = [] {
+    BlockStopSignals();
+    Mailbox mailbox;
+    { StopSignals signals(&mailbox); }
+    SendSelf(GetParam());
+    _exit(mailbox.has_mail() ? 1 : 0);
+  };
+  EXPECT_EXIT(in_a_process_of_its_own(), testing::ExitedWithCode(0), "");
+}
+
+// Libraries take an interrupted call for an error.
+TEST_P(PosixSignalsTest, NoCallIsInterrupted) {
+  const auto in_a_process_of_its_own = [] {
+    BlockStopSignals();
+    Mailbox mailbox;
+    StopSignals signals(&mailbox);
+    int pipe_ends[2];
+    if (pipe(pipe_ends) != 0) _exit(2);
+    int result = 0;
+    std::thread reader([&] {
+      pollfd end{pipe_ends[0], POLLIN, 0};
+      result = poll(&end, 1, -1);
+    });
+    SendSelf(GetParam());
+    Await(mailbox);
+    if (write(pipe_ends[1], "x", 1) != 1) _exit(3);
+    reader.join();
+    _exit(result == 1 ? 0 : 1);
+  };
+  EXPECT_EXIT(in_a_process_of_its_own(), testing::ExitedWithCode(0), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, PosixSignalsTest, testing::Values(SIGTERM, SIGINT),
+                         [](const auto& each) { return each.param == SIGTERM ? "Term" : "Int"; });
+
+}  // namespace
+}  // namespace downpour
