@@ -14,6 +14,7 @@
 // Tests: tests/unit/chief/checkpoint_round_test.cc.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -68,6 +69,8 @@ class CheckpointRounds {
   void GiveUp(const std::string& why);
 
   bool active() const { return active_; }
+  // The last that began; before the first, the one that is gone on from. {0, 0}: there is none.
+  Round newest() const { return std::max(round_, durable_ ? durable_->round : Round()); }
   enum class Cause { kDisk, kPs };  // of an error: what has to be mended; a ps alone comes and goes
   const std::string& last_error() const { return last_error_; }
   Cause last_error_cause() const { return last_error_cause_; }

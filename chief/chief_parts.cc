@@ -31,8 +31,8 @@ ChiefParts::ChiefParts(ChiefOptions given)
       data(job),
       assignment(turn, storage, members, failures, grid, options.timing),
       rounds({turn, storage, members, assignment, store, failures}, job.checkpoint, options.timing),
-      recovery({turn, members, data, assignment, ledger, store, rounds, failures, journal.toll()}, job,
-               options.timing) {}
+      recovery({turn, members, data, assignment, ledger, store, rounds, failures, journal.toll()}, job, options.timing),
+      departures({turn, members, assignment, ledger, rounds}, options.timing) {}
 
 std::string ChiefParts::LastCheckpoint() const {
   const auto& durable = rounds.durable();

@@ -12,6 +12,7 @@
 #include "chief/checkpoint_store.h"
 #include "chief/chief_role.h"
 #include "chief/data_plan.h"
+#include "chief/departures.h"
 #include "chief/evaluation.h"
 #include "chief/journal.h"
 #include "chief/leases.h"
@@ -48,6 +49,7 @@ struct ChiefParts {
   Evaluation evaluation;
   CheckpointRounds rounds;
   Recovery recovery;
+  Departures departures;
   Progress progress;
 
   LeaseLedger resumed;  // by the checkpoint that is gone on from: what people are told until the slices have reported

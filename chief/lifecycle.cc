@@ -125,6 +125,7 @@ void Lifecycle::Tick() {
   CancelIfOutOfTime();
   chief_.assignment.Tick();
   chief_.rounds.Tick();
+  if (chief_.state != JobState::kCancelling) chief_.departures.Tick();  // else the job's end lets all go
   work_.Tick();
 }
 
@@ -222,7 +223,9 @@ bool Lifecycle::AllDurable() const {
 }
 
 void Lifecycle::Checkpoint() {
-  if (chief_.rounds.active() || AllDurable() || !chief_.recovery.here()) return;
+  if (!chief_.recovery.here()) return;
+  if (chief_.departures.any()) return CheckpointForDepartures();
+  if (chief_.rounds.active() || AllDurable()) return;
   const bool is_last = chief_.ledger.AllCommitted();
   if (is_last && !last_round_begun_) next_round_ = chief_.turn.now;
   const bool periodic = chief_.job.checkpoint.every > Duration::zero();
@@ -233,17 +236,30 @@ void Lifecycle::Checkpoint() {
   next_round_ = chief_.turn.now + (is_last ? chief_.options.timing.dead_after : chief_.job.checkpoint.every);
 }
 
-// The round that ends the job is urgent: workers have nothing more to do then, or will be told to leave in a moment.
+void Lifecycle::CheckpointForDepartures() {
+  if (!chief_.departures.round_due()) return;
+  chief_.rounds.Stop();  // it began before their word, and they have little time
+  if (chief_.rounds.active()) return;
+  chief_.departures.RoundBegins();
+  StartRound();
+}
+
+// Urgent is the round that ends the job: workers have nothing more to do then, or will be told to leave in a moment; and
+// one that lets a ps go.
 void Lifecycle::StartRound() {
   const bool ends_job = chief_.state == JobState::kCancelling || chief_.ledger.AllCommitted();
   chief_.rounds.Start({chief_.term, ++rounds_begun_},
-                      {CanonicalJob(chief_.job), chief_.data.shape(), chief_.ledger.committed()}, ends_job);
+                      {CanonicalJob(chief_.job), chief_.data.shape(), chief_.ledger.committed()},
+                      ends_job || chief_.departures.any());
 }
 
 // ---- Losses ---------------------------------------------------------------------------------------------------------
 
-void Lifecycle::Lost(const Task& task, const std::string& why) {
+void Lifecycle::Lost(const Task& task, const std::string& how) {
   const uint64_t handed_on = work_.Release(task.incarnation);
+  // Its goodbye may have been lost.
+  const std::string why =
+      task.may_leave ? absl::StrCat("it was told to stop (", task.leaving, ") and left in good order") : how;
   chief_.failures.Add(task.name,
                       absl::StrCat(why, handed_on == 0 ? "" : absl::StrCat("; ", handed_on, " leases handed on")));
   if (task.role == TaskRole::kWorker) {

@@ -40,8 +40,8 @@ class Lifecycle {
   void Tick();
   void Advance();
 
-  // A process is no longer there: it fell silent, or was replaced, or is a ps that left. `why` completes "ps-0 is gone: ".
-  void Lost(const Task& task, const std::string& why);
+  // A process is no longer there: it fell silent, or was replaced, or is a ps that left. `how` completes "ps-0 is gone: ".
+  void Lost(const Task& task, const std::string& how);
   void RefuseForGood(Task& task, RefusalCode code, const std::string& why);
   // To a worker whose data is good and that has not seen the newest one.
   void SendPlacement(const Task& worker);
@@ -61,6 +61,7 @@ class Lifecycle {
   void Train();
   void Evaluate();
   void Checkpoint();
+  void CheckpointForDepartures();
   void StartRound();
   void CancelIfOutOfTime();
   void BeginCancel(const std::string& why, int exit_code);

@@ -227,6 +227,10 @@ absl::Status Membership::Hear(Time now, PeerId from, const Heartbeat& heartbeat,
   task.control = from;
   task.heard = now;
   task.placement_number = std::max(task.placement_number, heartbeat.placement);
+  if (task.leaving.empty() && !heartbeat.leaving.empty()) {
+    task.leaving = CleanText(heartbeat.leaving, kMaxWords);
+    task.leaving_since = now;
+  }
   if (const absl::Status status = CheckStats(heartbeat.stats); !status.ok()) return status;
   const bool overtaken = heartbeat.stats.steps < task.stats.steps || heartbeat.stats.examples < task.stats.examples ||
                          heartbeat.stats.cpu_seconds < task.stats.cpu_seconds;

@@ -42,6 +42,10 @@ struct Task {
   uint64_t placement_number = 0;  // of the newest placement that it has
   uint64_t work_request = 0;      // number of the newest one heard; worker only
   TaskStats stats;
+  std::string leaving;                // why it was told to stop, as it says; empty: it was not
+  Time leaving_since{};               // as the chief heard
+  std::optional<Round> leaves_after;  // the newest round then; ps only, as is the next
+  bool may_leave = false;             // whether it comes or not, nothing is expected of it any more
   Time waiting_since{};  // it has said what it waits for, and made no step
   RateWindow steps;
   RateWindow examples;

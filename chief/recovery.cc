@@ -12,13 +12,14 @@ void Recovery::Expect() {
   expecting_ = true;
   for (const Task& task : parts_.members.tasks()) {
     if (task.role != TaskRole::kPs) continue;
-    last_words_[task.name] = absl::StrCat(task.name, " did not come back since the chief was started again");
+    gone_[task.name] = {absl::StrCat(task.name, " did not come back since the chief was started again")};
   }
 }
 
 void Recovery::Lost(const Task& server, const std::string& why) {
-  last_words_[server.name] =
-      absl::StrCat(server.name, " (host ", server.process.host, ", process ", server.process.pid, ") is gone: ", why);
+  gone_[server.name] = {
+      absl::StrCat(server.name, " (host ", server.process.host, ", process ", server.process.pid, ") is gone: ", why),
+      server.may_leave};
 }
 
 bool Recovery::here() const {
@@ -43,7 +44,7 @@ void Recovery::Tick() {
     const Duration away = parts_.turn.now - task.heard;
     if (task.role != TaskRole::kPs || task.alive() || away < patience) continue;
     failure_ = absl::UnavailableError(
-        absl::StrFormat("%s; nobody came in its place for %.0f s", last_words_[task.name], Seconds(away)));
+        absl::StrFormat("%s; nobody came in its place for %.0f s", gone_[task.name].why, Seconds(away)));
     return;
   }
 }
@@ -96,16 +97,17 @@ void Recovery::LoadAgain(const std::string& why) {
 }
 
 void Recovery::Count(const Task& successor) {
+  const Gone& gone = gone_[successor.name];
+  parts_.turn.out.Info(absl::StrCat(successor.name, " (process ", successor.process.pid, " on ", successor.process.host,
+                                    ") takes over its slices; ", gone.why));
+  if (gone.in_order) return;
   ++parts_.toll.servers_lost;
   Losses& losses = losses_[successor.name];
   if (const uint64_t commits = parts_.ledger.commits(); losses.commits != commits) {
     losses = {};
     losses.commits = commits;
   }
-  const std::string& last_words = last_words_[successor.name];
-  if (losses.count++ == 0) losses.first = last_words;
-  parts_.turn.out.Info(absl::StrCat(successor.name, " (process ", successor.process.pid, " on ", successor.process.host,
-                                    ") takes over its slices; ", last_words));
+  if (losses.count++ == 0) losses.first = gone.why;
   if (losses.count < kMostLosses) return;
   failure_ = absl::UnavailableError(absl::StrCat(losses.count, " processes in a row ended as ", successor.name,
                                                  " while no lease was committed. The first: ", losses.first));

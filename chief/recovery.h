@@ -76,7 +76,11 @@ class Recovery {
   const JobSpec& job_;
   const Timing timing_;
 
-  std::map<std::string, std::string> last_words_;  // by task: why it is gone
+  struct Gone {
+    std::string why;
+    bool in_order = false;  // it was told to stop, and its slices were in a checkpoint
+  };
+  std::map<std::string, Gone> gone_;               // by task
   std::map<std::string, Losses> losses_;           // by task
   bool expecting_ = false;
   bool loading_ = false;

@@ -94,6 +94,7 @@ Json OfTask(const ChiefParts& chief, const Task& task, const GpuSharers& sharers
   }
   json["lastHeartbeatSeconds"] = Seconds(now - task.heard);
   json["waitingFor"] = task.alive() ? task.stats.waiting_for : "";
+  json["leaving"] = task.leaving;
   Json leases = Json::array();
   for (const LeaseId lease : chief.ledger.HeldBy(task.incarnation)) leases.push_back(ToNumber(lease));
   json["leases"] = std::move(leases);
@@ -232,8 +233,12 @@ Json OfWaits(const ChiefParts& chief) {
     tell("chief", wait.task, absl::StrCat("has not sent the records of ", wait.slices, " slices"), wait.since);
   }
   for (const Task& task : chief.members.tasks()) {
-    const bool waits_for_something = task.state == TaskState::kRunning && !task.stats.waiting_for.empty();
-    if (waits_for_something) tell(task.name, task.stats.waiting_for, "", task.waiting_since);
+    if (!task.alive() || task.stats.waiting_for.empty()) continue;
+    if (!task.leaving.empty()) {
+      tell(task.name, task.stats.waiting_for, absl::StrCat("was told to stop: ", task.leaving), task.leaving_since);
+    } else if (task.state == TaskState::kRunning) {
+      tell(task.name, task.stats.waiting_for, "", task.waiting_since);
+    }
   }
   return waits;
 }

@@ -45,7 +45,9 @@ class PsRole::Machine {
   void On(StorageDone& done);
   void On(ComputeDone&) {}
   void On(ResourceSample& sample) { session_.Sample(sample); }
-  void On(StopRequested& stop) { session_.Stop(stop, *out_); }
+  void On(StopRequested& stop) {
+    session_.PrepareToLeave(now_, stop, kPsLeavesWithin, "a checkpoint holds what it has", *out_);
+  }
 
   void FromChief(PeerId, Assign& assign);
   void FromChief(PeerId, RestoreSlice& restore);
@@ -65,6 +67,7 @@ class PsRole::Machine {
     if (told_before) out_->Add(HangUp{worker});  // that answer may have been lost; this one goes out still
   }
 
+  void LeaveIfItMay();
   void OnJoined();
   void OnRejoined();
   bool TakeJob();
@@ -97,12 +100,22 @@ void PsRole::Machine::Step(Time now, Input input, Effects& effects) {
   now_ = now;
   out_ = &effects;
   std::visit([this](auto& in) { On(in); }, input);
+  if (session_.leaving()) LeaveIfItMay();
   if (shard_ && !session_.ended()) {
     Install();
     snapshots_.Answer(pace_, *shard_, session_.incarnation(), kBulk, effects);
     writer_.Continue(pace_, *shard_, effects);
   }
   if (shard_ && session_.ended()) shard_->CheckAllCounts();
+}
+
+// Told to stop it serves on until a checkpoint holds what it had then, which its chief sees to and tells it.
+void PsRole::Machine::LeaveIfItMay() {
+  if (!shard_) return session_.Depart("", *out_);
+  if (session_.may_leave()) return session_.Depart("; its chief let it go", *out_);
+  if (now_ >= session_.leave_by()) {
+    session_.Depart("; no checkpoint of what it held was done in time, so some of that is computed again", *out_);
+  }
 }
 
 void PsRole::Machine::On(Started& started) {
@@ -175,6 +188,7 @@ bool PsRole::Machine::TakeJob() {
 
 std::string PsRole::Machine::WaitingFor() const {
   if (!session_.member()) return "";
+  if (session_.leaving()) return "a checkpoint of what it holds, to leave";
   if (!shard_) return "slices to be assigned";
   const size_t records = shard_->AwaitingRecords();
   return records == 0 ? "" : absl::StrCat("the checkpoint's records of ", records, " slices");

@@ -132,7 +132,8 @@ void MemberSession::SendHeartbeat(Effects& effects) {
                                    .placement = placement_,
                                    .stats = stats_,
                                    .log_from = lines_from_,
-                                   .log_lines = {lines_.begin(), lines_.end()}});
+                                   .log_lines = {lines_.begin(), lines_.end()},
+                                   .leaving = departure_ ? Reason(departure_->stop) : ""});
 }
 
 MemberSession::News MemberSession::Receive(Time now, const Message& message, Effects& effects) {
@@ -142,10 +143,12 @@ MemberSession::News MemberSession::Receive(Time now, const Message& message, Eff
   if (const auto* refused = std::get_if<Refused>(&message)) return ReceiveRefused(now, *refused, effects);
   if (const auto* reply = std::get_if<HeartbeatReply>(&message)) {
     for (; lines_from_ < reply->log_kept && !lines_.empty(); ++lines_from_) lines_.pop_front();
+    if (departure_) departure_->allowed |= reply->may_leave;
     return News::kHandled;
   }
   if (const auto* end = std::get_if<JobEnd>(&message)) {
-    End(end->succeeded ? kExitDone : kExitFailed, end->why, effects);
+    const int other_end = departure_ ? kExitSignalled + departure_->stop.signal : kExitFailed;
+    End(end->succeeded ? kExitDone : other_end, end->why, effects);
     return News::kHandled;
   }
   return News::kNotMine;
@@ -210,8 +213,16 @@ void MemberSession::End(int code, const std::string& why, Effects& effects) {
   effects.Add(Exit{code, why});
 }
 
-void MemberSession::Stop(const StopRequested& stop, Effects& effects) {
-  End(kExitSignalled + stop.signal, "ended by " + Reason(stop), effects);
+void MemberSession::PrepareToLeave(Time now, const StopRequested& stop, Duration within, const std::string& once,
+                                   Effects& effects) {
+  if (departure_) return;
+  departure_ = {stop, now + within};
+  next_heartbeat_ = now;
+  Say(Severity::kInfo, absl::StrCat(Reason(stop), ": leaves once ", once), effects);
+}
+
+void MemberSession::Depart(const std::string& how, Effects& effects) {
+  End(kExitSignalled + departure_->stop.signal, absl::StrCat("ended by ", Reason(departure_->stop), how), effects);
 }
 
 void MemberSession::Say(Severity severity, const std::string& text, Effects& effects) {

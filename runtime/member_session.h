@@ -4,9 +4,12 @@
 //   session.Start(now, started, effects);                    // dials the chief and asks to join
 //   session.Tick(now, placement, effects);                   // asks again, beats, notices a lost chief
 //   switch (session.Receive(now, message, effects)) {...}    // for every message on kChief
+//   session.PrepareToLeave(now, stop, kWorkerLeavesWithin, "what it computed is acknowledged", effects);
+//   if (now >= session.leave_by()) session.Depart("", effects);
 //
 // Order: a member is one Incarnation. A chief that does not know it is joined anew, by the session itself. The owner goes
-//   on with what it holds, without a chief too, until kJoined says that it is new to the job.
+//   on with what it holds, without a chief too, until kJoined says that it is new to the job. Once told to stop it says so
+//   with each heartbeat, to whichever chief; when to leave is the owner's to decide.
 // Errors: a refusal for good, a chief that is silent for its job's timing.chiefWait and a name that stays taken for
 //   3 * dead_after end the process: Exit 1 with one sentence. A chief that is not there yet is waited for. Time in which
 //   this process itself stood still counts as nobody's silence.
@@ -64,8 +67,13 @@ class MemberSession {
 
   // Gives the last counts, says goodbye and ends the process.
   void End(int code, const std::string& why, Effects& effects);
-  // Likewise, as shells have it: 128 + the signal.
-  void Stop(const StopRequested& stop, Effects& effects);
+  // It was told to stop, and will Depart within that time; `once` is until when it stays. The first word counts.
+  void PrepareToLeave(Time now, const StopRequested& stop, Duration within, const std::string& once, Effects& effects);
+  bool leaving() const { return departure_.has_value(); }
+  Time leave_by() const { return departure_->by; }        // while leaving()
+  bool may_leave() const { return departure_->allowed; }  // likewise; the chief said so
+  // Ends it, with the code that shells have for it: 128 + the signal. `how` completes "ended by SIGTERM".
+  void Depart(const std::string& how, Effects& effects);
 
   // To this process's log, and to the chief's copy of it with the time of the last Tick or Receive.
   void Say(Severity severity, const std::string& text, Effects& effects);
@@ -110,6 +118,13 @@ class MemberSession {
   Time next_heartbeat_;
   std::optional<Time> refused_since_;
   std::string refusal_;
+
+  struct Departure {
+    StopRequested stop;
+    Time by;
+    bool allowed = false;
+  };
+  std::optional<Departure> departure_;  // since it was told to stop
 
   uint64_t lines_from_ = 0;  // number of lines_.front()
   std::deque<std::string> lines_;

@@ -31,6 +31,11 @@ struct Window {
   uint64_t bytes = uint64_t{8} << 20;
 };
 
+// From being told to stop to leaving, whatever is still unanswered: of the 25 s that a spot machine's notice leaves.
+inline constexpr Duration kWorkerLeavesWithin = 20s;
+// Where chief and ps are told at once, the chief's last checkpoint has 20 s and needs them till its end.
+inline constexpr Duration kPsLeavesWithin = 22s;
+
 // Steps of one lease that a worker may have pushed and not yet seen acknowledged. Simulator: 1 to 4.
 inline constexpr int kDefaultStepsInFlight = 2;
 // Leases a worker holds at once: the next one is there when the last one's final push leaves. Simulator: 1 to 3.

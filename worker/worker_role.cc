@@ -18,9 +18,6 @@ constexpr PeerId kFirstPs{2};
 constexpr Ticket kPreparation{1};
 constexpr Ticket kFirstStep{2};
 
-// From being told to stop to leaving, whatever is still unanswered: of the 25 s that a spot machine's notice leaves.
-constexpr Duration kLeaveWithin = 20s;
-
 }  // namespace
 
 class WorkerRole::Machine {
@@ -43,7 +40,9 @@ class WorkerRole::Machine {
   void On(StorageDone&) {}
   void On(ComputeDone& done);
   void On(ResourceSample& sample) { session_.Sample(sample); }
-  void On(StopRequested& stop);
+  void On(StopRequested& stop) {
+    session_.PrepareToLeave(now_, stop, kWorkerLeavesWithin, "what it computed is acknowledged", *out_);
+  }
 
   void OnJoined();
   void OnRejoined();
@@ -88,9 +87,6 @@ class WorkerRole::Machine {
   std::optional<Exchange> exchange_;
   std::optional<Schedule> schedule_;
 
-  std::optional<StopRequested> stopping_;  // begins nothing new, and hands back what it holds by leaving
-  Time leave_by_;
-
   // Of this membership.
   std::optional<Plan> plan_;  // since the first Placement
   Time next_data_report_;
@@ -104,12 +100,12 @@ void WorkerRole::Machine::Step(Time now, Input input, Effects& effects) {
   out_ = &effects;
   std::visit([this](auto& in) { On(in); }, input);
   if (session_.ended()) return;
-  if (stopping_ && MayLeave()) return session_.Stop(*stopping_, *out_);
+  if (session_.leaving() && MayLeave()) return session_.Depart("", *out_);
   if (!session_.member()) return;
   if (!placed()) ReportData();
   if (!ready()) return;
   ReportDone();
-  if (!stopping_) schedule_->Advance(now_, *out_);
+  if (!session_.leaving()) schedule_->Advance(now_, *out_);
 }
 
 void WorkerRole::Machine::On(Tick&) {
@@ -141,16 +137,10 @@ void WorkerRole::Machine::On(Received& received) {
   if (!status.ok()) session_.End(1, std::string(status.message()), *out_);
 }
 
-void WorkerRole::Machine::On(StopRequested& stop) {
-  if (stopping_) return;
-  stopping_ = stop;
-  leave_by_ = now_ + kLeaveWithin;
-  session_.Say(Severity::kInfo, Reason(stop) + ": leaves once what it computed is acknowledged", *out_);
-}
-
-// Whether nothing that it computed, or knows to be done, is still on its way to where it counts.
+// Told to stop it begins nothing new, and hands back what it holds by leaving: once nothing that it computed, or knows to
+// be done, is still on its way to where it counts.
 bool WorkerRole::Machine::MayLeave() const {
-  if (!ready() || now_ >= leave_by_) return true;
+  if (!ready() || now_ >= session_.leave_by()) return true;
   const bool hears = session_.member();  // else nobody takes a report
   return schedule_->idle() &&
          std::all_of(exchange_->leases().begin(), exchange_->leases().end(), [&](const auto& lease) {
@@ -231,7 +221,7 @@ void WorkerRole::Machine::ReportData() {
 
 std::string WorkerRole::Machine::WaitingFor() const {
   if (!session_.member()) return "";
-  if (stopping_) return "its last answers, to leave";
+  if (session_.leaving()) return "its last answers, to leave";
   if (!data_) return "its data to be indexed";
   if (!ready()) return "the placement of the parameters";
   if (!schedule_->idle()) return "";
@@ -259,7 +249,7 @@ void WorkerRole::Machine::FromChief(Placement& placement) {
 
 void WorkerRole::Machine::AskForWork() {
   const std::vector<LeaseId> holding = Holding();
-  if (stopping_ || holding.size() >= leases_held_) return;
+  if (session_.leaving() || holding.size() >= leases_held_) return;
   out_->SendTo(MemberSession::kChief, WorkRequest{.from = session_.incarnation(),
                                                   .holding = holding,
                                                   .wanted = static_cast<uint32_t>(leases_held_ - holding.size()),
@@ -278,7 +268,7 @@ void WorkerRole::Machine::FromChief(Grant& grant) {
   if (grant.to != session_.incarnation() || !placed() || !plan_->Contains(grant.lease)) return Reject();
   // One that does not fit comes again: the chief sees in the next request that it is not held.
   if (exchange_->Find(grant.lease) != nullptr || exchange_->leases().size() >= leases_held_) return;
-  if (stopping_) return;
+  if (session_.leaving()) return;
   exchange_->Hold(grant.lease, plan_->StepsOf(grant.lease), now_, *out_);
 }
 
@@ -313,7 +303,7 @@ void WorkerRole::Machine::FromChief(LeaseDoneReply& reply) {
 
 void WorkerRole::Machine::FromChief(EvalGrant& grant) {
   if (grant.to != session_.incarnation() || !placed()) return Reject();
-  if (!stopping_) schedule_->Grant(grant);
+  if (!session_.leaving()) schedule_->Grant(grant);
 }
 
 void WorkerRole::Machine::FromChief(EvalDoneReply& reply) {

@@ -222,6 +222,10 @@ class ProcessTest(unittest.TestCase):
     def summary(self):
         return json.loads((self.job_dir / "summary.json").read_text())
 
+    def checkpoints(self):
+        """What is told of each, newest first."""
+        return json.loads(self.tool("checkpoint", "list", "-o", "json", "--job-dir", self.job_dir)[1] or "[]")
+
     def check_ledger(self, *flags):
         """Every sample took effect once on every slice, says a program that shares no code with ours."""
         manifest = self.job_dir / self.summary()["checkpoint"] / "MANIFEST"

@@ -1,6 +1,5 @@
 """The roles started one by one, in any order, and what they say of whatever is wrong."""
 
-import http.server
 import pathlib
 import random
 import re
@@ -9,7 +8,6 @@ import shutil
 import signal
 import socket
 import struct
-import threading
 import unittest
 
 import zmtp
@@ -19,33 +17,6 @@ from cluster import ProcessTest, alive, complete, draw_digits, free_port, joined
 def address_space(pid):
     """In bytes."""
     return int(re.search(r"VmSize:\s*(\d+) kB", pathlib.Path(f"/proc/{pid}/status").read_text())[1]) << 10
-
-
-class FakeGce:
-    """A metadata server on loopback, as GCE's machines have one."""
-
-    def __init__(self, test):
-        cloud = self
-        self.preempted = "FALSE"
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self):
-                of = {"preempted": cloud.preempted, "maintenance-event": "NONE"}
-                body = of[self.path.removeprefix("/computeMetadata/v1/instance/")].encode()
-                self.send_response(200)
-                self.send_header("Metadata-Flavor", "Google")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_):
-                pass
-
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{server.server_address[1]}"
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        test.addCleanup(server.server_close)
-        test.addCleanup(server.shutdown)
 
 
 class ByHandTest(ProcessTest):
@@ -164,29 +135,6 @@ class ByHandTest(ProcessTest):
         self.assertEqual(code, 1)
         self.assertIn("worker-0 has other data than worker-1", out)
 
-    def test_a_worker_that_is_told_to_stop_leaves_in_good_order(self):
-        self.write_endless_job()
-        chief, ps_0, ps_1, stopped, other = self.start_cluster()
-        pids = lambda s: {t["pid"] for t in s["tasks"] if t.get("step", 0) > 0}
-        self.wait_until(lambda s: {stopped.pid, other.pid} <= pids(s))
-        stopped.signal(signal.SIGTERM)
-        self.assertEqual(stopped.finish()[0], 143, stopped.said)
-        self.assertIn("SIGTERM: leaves once what it computed is acknowledged", stopped.said)
-        self.assertEqual(self.cancel(chief, ps_0, ps_1, other)["workersLost"], 0)
-
-    def test_a_server_that_is_told_to_stop_says_so_and_another_takes_its_place(self):
-        self.write_endless_job()
-        _, *members = self.start_cluster()
-        status = self.wait_until(lambda s: s["progress"]["leasesCommitted"] > 0)
-        stopped = next(member for member in members if member.pid == task_of(status, "ps-1")["pid"])
-        stopped.signal(signal.SIGTERM)
-        self.assertEqual(stopped.finish()[0], 143, stopped.said)
-        status = self.wait_until(lambda s: task_of(s, "ps-1")["state"] == "LEFT")  # not LOST, which takes a silence first
-        self.assertIn("it left: ended by SIGTERM", [f["what"] for f in status["failures"] if f["task"] == "ps-1"])
-        successor = self.start_member("ps")
-        serves = lambda s: task_of(s, "ps-1")["pid"] == successor.pid and task_of(s, "ps-1").get("step", 0) > 0
-        self.wait_until(serves)
-
     def test_a_server_whose_memory_runs_out_says_so_and_another_takes_its_place(self):
         wide = [{"dense": {"units": 200_000}}, {"dense": {"units": 10}}]  # 115 MiB of values and momentum
         self.write_endless_job(cluster={"parameterServerCount": 1}, model={"layers": wide})
@@ -201,19 +149,6 @@ class ByHandTest(ProcessTest):
         rich = self.start_member("ps")
         self.wait_until(lambda s: complete(s) and s["progress"]["leasesCommitted"] > 0)
         self.assertEqual(self.cancel(chief, rich, *workers)["psLost"], 1)
-
-    def test_a_worker_heeds_the_notice_that_its_machine_will_be_taken_away(self):
-        self.write_endless_job()
-        cloud = FakeGce(self)
-        chief = self.start_chief(f"--trace_dir={self.job_dir}/trace")
-        members = [self.start_member(role) for role in ("ps", "ps", "worker")]
-        spot = self.start_member("worker", f"--metadata_server={cloud.url}")
-        self.wait_until(lambda s: any(t["pid"] == spot.pid and t["step"] > 0 for t in s["tasks"] if "pid" in t))
-        cloud.preempted = "TRUE"
-        self.assertEqual(spot.finish()[0], 143, spot.said)
-        self.assertIn("a notice of GCE: it preempts this machine: leaves", spot.said)
-        self.wait_until(lambda s: joined(s) == 3)
-        self.cancel(chief, *members)
 
     def bad_data(self, name, data):
         """What a job says that finds these bytes in one of its files."""

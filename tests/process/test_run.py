@@ -1,6 +1,5 @@
 """`downpour run`: a whole cluster, its end, the ends of its parts, and going on from a checkpoint."""
 
-import json
 import re
 import shlex
 import signal
@@ -138,7 +137,7 @@ class RunTest(ProcessTest):
         self.assertEqual(code, 1, run.said)
         self.assertIn("the job was cancelled: it has run for the 1 s of scheduling.maxRunningTime, which each start", run.said)
         done = self.check_cancelled()["samplesCommitted"]
-        checkpoints = json.loads(self.tool("checkpoint", "list", "-o", "json", "--job-dir", self.job_dir)[1])
+        checkpoints = self.checkpoints()
         durable = next(c["leasesCommitted"] for c in checkpoints if c["state"] == "complete")
         run = self.start_run("--resume", "--set", "scheduling.maxRunningTime=0s")
         resumed = self.wait_until(lambda s: s["state"] == "RUNNING")["progress"]["leasesCommitted"]

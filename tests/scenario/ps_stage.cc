@@ -87,11 +87,23 @@ std::vector<std::string> PsStage::Give(Input input) {
   return lines;
 }
 
+std::vector<std::string> PsStage::Pass(Duration duration) {
+  std::vector<std::string> lines;
+  for (const Time end = now_ + duration; now_ < end;) {
+    now_ += 100ms;
+    for (std::string& line : Give(Received{kControl, HeartbeatReply{}})) lines.push_back(std::move(line));
+    for (std::string& line : Give(Tick())) lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
 std::vector<std::string> PsStage::Do(const Command& command) {
   const std::string& name = command.name();
   if (name == "show") return Show(SliceId{static_cast<uint32_t>(std::stoul(command.words().at(0)))});
   if (name == "stats") return {Stats()};
   if (name == "stop") return Give(StopRequested{15});
+  if (name == "let_go") return Give(Received{kControl, HeartbeatReply{.log_kept = 0, .may_leave = true}});
+  if (name == "pass") return Pass(std::chrono::milliseconds(std::stoul(command.words().at(0))));
   if (name == "push" || name == "probe" || name == "pull")
     return Give(Received{ConnectionOf(command), FromWorker(command)});
   return Give(Received{kControl, FromChief(command)});

@@ -5,8 +5,9 @@
 //        [gradient=1|empty|nan|short] [from=1.1v3] [worker=5]
 //   probe lease=0 0@1.1                       show 0                  (what the slice holds)
 //   pull request=1 0@1.1 [have=1.1v3]         stats
-//   snapshot round=1-1 0@1.1 [as=NAME]        stop
-//   restore 0@1.2 record=NAME round=1-1
+//   snapshot round=1-1 0@1.1 [as=NAME]        stop                    (SIGTERM)
+//   restore 0@1.2 record=NAME round=1-1       let_go                  (the chief says that it may leave)
+//   pass 500                                  (milliseconds, with a Tick at each 100)
 #pragma once
 
 #include <map>
@@ -29,6 +30,7 @@ class PsStage : public Stage {
   std::vector<std::string> Show(SliceId slice) const;
   std::string Stats() const;
   std::vector<std::string> Give(Input input);
+  std::vector<std::string> Pass(Duration duration);
 
   PsRole role_;
   Time now_{};

@@ -132,9 +132,11 @@ void DrawFaults(Prng& prng, Draw& draw) {
 }
 
 // Drawn last, so that a seed's other draws are what they were.
-void DrawPushes(Prng& prng, Draw& draw) {
+void DrawLater(Prng& prng, Draw& draw) {
   if (prng.Chance(0.3)) draw.job.training.push_every = Between(prng, 1, draw.job.training.lease_batches);
   if (prng.Chance(0.3)) draw.job.training.wire = WireFormat::kBf16;
+  if (prng.Chance(0.3)) draw.faults.ps_stop = Between(prng, 500ms, 10s);
+  draw.all_told = prng.Chance(0.5);
 }
 
 const char* NameOf(OptimizerKind kind) {
@@ -160,7 +162,7 @@ Draw DrawFrom(uint64_t seed) {
   DrawJob(prng, draw);
   DrawOptions(prng, draw);
   DrawFaults(prng, draw);
-  DrawPushes(prng, draw);
+  DrawLater(prng, draw);
   return draw;
 }
 
@@ -185,8 +187,7 @@ std::string Draw::ToString() const {
       "seed ", seed, "\n  cluster: workers=", job.cluster.worker_count, " servers=", job.cluster.parameter_server_count,
       " steps_in_flight=", steps_in_flight, " leases_held=", leases_held, " window=", window.bytes,
       "\n  job: layers=", job.model.layers.size(), " examples=", train_examples, " eval=", eval_examples,
-      " batch=", training.batch_size, " lease_batches=", training.lease_batches,
-      " push_every=", training.push_every,
+      " batch=", training.batch_size, " lease_batches=", training.lease_batches, " push_every=", training.push_every,
       " wire_bf16=", training.wire == WireFormat::kBf16, " epochs=", training.epochs,
       " evaluate_every=", training.evaluate_every_epochs, " optimizer=", NameOf(training.optimizer.kind),
       " empty=", oracle.empty, " not_finite=", oracle.not_finite, "\n  checkpoint: every=", Ms(job.checkpoint.every),
@@ -199,11 +200,11 @@ std::string Draw::ToString() const {
       " parts=", device.parts, "\n  network: ", network.ToString(),
       "\n  faults every: worker_crash=", Ms(faults.worker_crash), "ms ps_crash=", Ms(faults.ps_crash),
       "ms chief_crash=", Ms(faults.chief_crash), "ms worker_stop=", Ms(faults.worker_stop),
-      "ms pause=", Ms(faults.pause), "ms cut=", Ms(faults.cut), "ms reset=", Ms(faults.reset),
-      "ms malformed=", Ms(faults.malformed), "ms stranger=", Ms(faults.stranger), "ms nameless=", faults.nameless,
-      "\n  story: calm_after=", Ms(calm_after), "ms generations=", generations, " stop_after=", Ms(stop_after),
-      "ms power_failure=", power_failure, " damage=", damage, " by_signal=", by_signal, " same_servers=", same_servers,
-      " odd_data=", odd_data);
+      "ms ps_stop=", Ms(faults.ps_stop), "ms pause=", Ms(faults.pause), "ms cut=", Ms(faults.cut),
+      "ms reset=", Ms(faults.reset), "ms malformed=", Ms(faults.malformed), "ms stranger=", Ms(faults.stranger),
+      "ms nameless=", faults.nameless, "\n  story: calm_after=", Ms(calm_after), "ms generations=", generations,
+      " stop_after=", Ms(stop_after), "ms power_failure=", power_failure, " damage=", damage, " by_signal=", by_signal,
+      " all_told=", all_told, " same_servers=", same_servers, " odd_data=", odd_data);
 }
 
 }  // namespace downpour

@@ -30,6 +30,7 @@ struct FaultRates {
   Duration ps_crash{};
   Duration chief_crash{};
   Duration worker_stop{};  // SIGTERM
+  Duration ps_stop{};      // likewise
   Duration pause{};        // of any process
   Duration cut{};
   Duration reset{};
@@ -59,6 +60,7 @@ struct Draw {
   bool power_failure = false;  // at such a stop unsynced data is lost
   bool damage = false;         // and a file of the job folder is damaged
   bool by_signal = false;      // the stop is SIGTERM to the chief, which ends the job in good order
+  bool all_told = false;       // and to all others, as where one hand stops all tasks of a job
   bool same_servers = false;   // their number stays, so that workers that outlive a stop go on
   int servers_later = 0;       // after a stop; 0: as drawn then
   bool odd_data = false;       // the last worker has another copy of the data

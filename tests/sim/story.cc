@@ -117,7 +117,7 @@ void Story::OnExit(Life life, int code, const std::string& why) {
   if (code == 0 && !watch_.told_success()) {
     findings_.Add(absl::StrCat(world_.process(life).name, " leaves as if the job had succeeded: ", why));
   }
-  if (state >= JobState::kSucceeded) return;
+  if (state >= JobState::kSucceeded || (stopping_ && draw_.all_told)) return;
   if (calm_ && code != kSigtermed && !draw_.odd_data && world_.now() > calm_since_ + 8 * draw_.timing.dead_after) {
     findings_.Add(absl::StrCat(world_.process(life).name, " gives up in a calm cluster: ", why));
   }
@@ -179,8 +179,8 @@ void Story::KillAll() {
 void Story::StopEverything() {
   stopping_ = true;
   if (draw_.by_signal && chief_ != Life::kNone) {
-    ++faults_["chief told to stop"];
-    return world_.Stop(chief_);
+    ++faults_[draw_.all_told ? "all told to stop" : "chief told to stop"];
+    return draw_.all_told ? TellAll() : world_.Stop(chief_);
   }
   ++faults_["all stopped"];
   running_ = false;
@@ -192,6 +192,14 @@ void Story::StopEverything() {
   }
   if (draw_.damage) DamageOne();
   world_.agenda().After(Duration(prng_.Below(1000000000)), [this] { Begin(); });
+}
+
+// In any order.
+void Story::TellAll() {
+  for (const Life life : world_.Alive()) {
+    world_.agenda().After(Duration(prng_.Below(100000000)), [this, life] { world_.Stop(life); });
+    if (life != chief_) ExpectGone(life, 25s);
+  }
 }
 
 // Once a checkpoint has all leases the chief may have called the job over, and nobody will read it again. What a chief

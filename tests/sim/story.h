@@ -73,6 +73,7 @@ class Story {
   bool Survives(const Task& task) const;
   void KillAll();
   void StopEverything();
+  void TellAll();
   void DamageOne();
   void EndOfStragglers();
 
@@ -84,7 +85,9 @@ class Story {
   void CrashChief();
   void OnCrash(Life life);  // of a process that its supervisor starts again
   void Crash(TaskRole kind);
-  void StopWorker();
+  void StopWorker() { StopOne(TaskRole::kWorker); }
+  void StopPs() { StopOne(TaskRole::kPs); }
+  void StopOne(TaskRole kind);
   void ExpectGone(Life life, Duration within);
   void PauseOne();
   void CutTwo();

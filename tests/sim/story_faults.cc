@@ -25,6 +25,7 @@ void Story::Disturb() {
   Keep(draw_.faults.ps_crash, &Story::CrashPs);
   Keep(draw_.faults.chief_crash, &Story::CrashChief);
   Keep(draw_.faults.worker_stop, &Story::StopWorker);
+  Keep(draw_.faults.ps_stop, &Story::StopPs);
   Keep(draw_.faults.pause, &Story::PauseOne);
   Keep(draw_.faults.cut, &Story::CutTwo);
   Keep(draw_.faults.reset, &Story::ResetOne);
@@ -69,10 +70,10 @@ void Story::OnCrash(Life life) {
   }
 }
 
-void Story::StopWorker() {
-  const Life life = OneOf(world_.Alive(TaskRole::kWorker));
+void Story::StopOne(TaskRole kind) {
+  const Life life = OneOf(world_.Alive(kind));
   if (life == Life::kNone) return;
-  ++faults_["worker told to stop"];
+  ++faults_[absl::StrCat(NameOf(kind), " told to stop")];
   world_.Stop(life);
   if (prng_.Chance(0.3)) world_.agenda().After(Around(1s), [this, life] { world_.Stop(life); });
   ExpectGone(life, 25s);

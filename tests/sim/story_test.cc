@@ -33,6 +33,7 @@ TEST(Story, SeedsDealEveryKindOfFault) {
     sum.failures += result.failures;
   }
   for (const char* kind : {"all stopped",
+                           "all told to stop",
                            "another copy of the data",
                            "chief killed",
                            "chief paused",
@@ -50,6 +51,7 @@ TEST(Story, SeedsDealEveryKindOfFault) {
                            "overtaken",
                            "power failure",
                            "ps killed",
+                           "ps told to stop",
                            "ps paused",
                            "read error",
                            "rename error",
@@ -119,6 +121,27 @@ TEST(Story, AWorkerThatIsToldToStopWhileItStandsStillHasItsTimeFromThenOn) {
     draw.job.timing.chief_wait = 5 * draw.timing.dead_after;
     draw.calm_after = 2s;
     EXPECT_EQ(Story(draw, {}).Run().finding, "") << "seed " << seed;
+  }
+}
+
+// No checkpoint is made but for them: without it all would be computed again.
+TEST(Story, WhatAPsOrAWholeClusterHadWhenToldToStopIsNotComputedAgain) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    Draw draw = CalmDraw(seed, /*workers=*/2, /*servers=*/3);
+    draw.job.checkpoint.every = Duration::zero();
+    draw.calm_after = 3s;
+    if (seed % 2 == 0) {
+      draw.faults.ps_stop = 1s;
+    } else {
+      draw.generations = 2;
+      draw.stop_after = 1s;
+      draw.by_signal = draw.all_told = true;
+    }
+    const RunResult result = Story(draw, {}).Run();
+    ASSERT_EQ(result.finding, "") << "seed " << seed;
+    ASSERT_GT(Total(result.faults), 0u) << "seed " << seed;
+    const uint64_t once = Plan(draw.job, draw.train_examples).total_steps() * GridOf(draw.job.model)->size();
+    EXPECT_LT(result.pushes, once + 50 * Total(result.faults)) << "seed " << seed << ": what came after the snapshots";
   }
 }
 

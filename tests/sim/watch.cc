@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "ps/initial_values.h"
 #include "ps/shard.h"
+#include "runtime/exit_code.h"
 
 namespace downpour {
 namespace {
@@ -23,6 +24,7 @@ void Watch::Add(const Process& process, const std::string& what) {
 
 void Watch::OnReceived(const Process& process, const Received& received) {
   if (const auto* push = std::get_if<Push>(&received.message)) push_ = *push;
+  hears_end_ = std::holds_alternative<JobEnd>(received.message);
   if (process.kind == TaskRole::kChief) {
     if (const auto* beat = std::get_if<Heartbeat>(&received.message)) {
       heard_[beat->from] = {process.life, world_->now(), process.away};
@@ -55,6 +57,41 @@ void Watch::OnReceived(const Process& process, const Received& received) {
       }
     }
   }
+}
+
+void Watch::OnToldToStop(const Process& process) {
+  if (process.ps != nullptr) told_to_stop_.try_emplace(process.life, world_->now(), traces_[process.life].size());
+}
+
+// Who hears of the job's end, or has waited for as long as it may, goes whatever it has.
+void Watch::OnExit(const Process& process, int code) {
+  const auto told = told_to_stop_.find(process.life);
+  const bool goes_by_itself = code > kExitSignalled && !hears_end_;
+  if (told == told_to_stop_.end() || !goes_by_itself || world_->now() >= told->second.at + kPsLeavesWithin) return;
+  for (size_t i = 0; i < told->second.records; ++i) {
+    const TraceRecord& record = traces_[process.life][i];
+    if (record.kind == TraceRecord::Kind::kApplied || record.kind == TraceRecord::Kind::kSkipped) {
+      CheckKept(process, record);
+    }
+  }
+}
+
+// What the slice itself lost meanwhile, placed anew from an older state, is no matter of leaving.
+void Watch::CheckKept(const Process& ps, const TraceRecord& counted) {
+  const auto has = [&counted](const SliceState& state) {
+    return state.finished.Contains(ToNumber(counted.lease)) ||
+           std::any_of(state.counters.begin(), state.counters.end(), [&counted](const LeaseCounter& counter) {
+             return counter.lease == counted.lease && counter.applied >= counted.step;
+           });
+  };
+  const ServedSlice* served = ps.ps->Find(counted.slice);
+  if (served == nullptr || !has(StateOf(counted.slice, *served))) return;
+  const size_t index = ToNumber(counted.slice);
+  const absl::StatusOr<SliceState> kept =
+      durable_ ? ReadRecord(*durable_, index) : absl::NotFoundError("no checkpoint");
+  if (kept.ok() && has(*kept)) return;
+  Add(ps, absl::StrCat("leaves before a checkpoint holds step ", counted.step, " of lease ", ToNumber(counted.lease),
+                       " on slice ", index, ", counted before it was told to stop"));
 }
 
 void Watch::OnTrace(const Process& process, const TraceRecord& record) {
@@ -116,6 +153,7 @@ void Watch::AfterStep(const Process& process) {
   }
   sent_.clear();
   push_.reset();
+  hears_end_ = false;
   overtaken_ = Incarnation::kNone;
   if (process.chief != nullptr) {
     CheckChief(process);

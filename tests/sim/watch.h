@@ -5,7 +5,8 @@
 //   world.set_watch(&watch);
 //
 // Findings, beside the truth log's own:
-//   ps      serves a pair that its records do not make; answers, values or snapshot records that are not its state
+//   ps      serves a pair that its records do not make; answers, values or snapshot records that are not its state; leaves,
+//           told to stop, before a checkpoint holds what it had counted by then, though neither time nor job is over
 //   worker  pushes a gradient under another name, from other values than it says, beyond the ps's window; computes a step
 //           before every slice has told it how far the lease is, or one that none lacks; holds too much
 //   chief   an incarnation given twice; an epoch or version going back; a lease committed that some slice's current epoch
@@ -35,6 +36,8 @@ class Watch {
 
   void OnReceived(const Process& process, const Received& received);
   void OnSend(PeerId to, const Message& message) { sent_.emplace_back(to, message); }
+  void OnToldToStop(const Process& process);
+  void OnExit(const Process& process, int code);
   void OnTrace(const Process& process, const TraceRecord& record);
   void OnCompute(const Process& process, const Compute& compute);
   void OnStored(const StorageOp& op);
@@ -87,6 +90,7 @@ class Watch {
   void CheckLost(const Process& chief);
   void CheckCounted(const Process& process, const TraceRecord& record);
   void CheckServed(const Process& process, SliceId slice);
+  void CheckKept(const Process& ps, const TraceRecord& counted);
   void CheckChief(const Process& process);
   void CheckManifest(Round round);
   void CheckNamed(const std::string& manifest);
@@ -121,6 +125,12 @@ class Watch {
   };
   std::map<Incarnation, Heard> heard_;
   std::vector<Incarnation> lost_;          // as the chief last had them
+  struct ToldToStop {
+    Time at;
+    size_t records = 0;  // that it had written then
+  };
+  std::map<Life, ToldToStop> told_to_stop_;  // ps
+  bool hears_end_ = false;                   // of the job, in this Step
   std::optional<Push> push_;               // that the ps at hand steps on
   std::map<Incarnation, uint64_t> asked_;  // numbers of the newest WorkRequests that a chief heard
   Incarnation overtaken_{};                // whose earlier one the chief at hand steps on

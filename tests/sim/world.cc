@@ -165,6 +165,7 @@ void World::Step(Process& process, Input input) {
   ++steps_;
   if (!std::holds_alternative<Tick>(input)) Digest(process, Describe(input));
   if (const auto* received = std::get_if<Received>(&input)) watch_->OnReceived(process, *received);
+  if (std::holds_alternative<StopRequested>(input)) watch_->OnToldToStop(process);
   Effects effects;
   process.role->Step(now() + process.clock, std::move(input), effects);
   for (Effect& effect : effects.Take()) {
@@ -199,6 +200,7 @@ void World::Carry(Process& process, Effect& effect) {
   } else if (const auto* hang_up = std::get_if<HangUp>(&effect)) {
     network_.HangUp(process.life, hang_up->peer);
   } else if (const auto* exit = std::get_if<Exit>(&effect)) {
+    watch_->OnExit(process, exit->code);
     End(process);
     on_exit_(process.life, exit->code, exit->why);
   }

@@ -167,7 +167,8 @@ void ChiefHarness::Beat(FakeMember& member, std::vector<std::string> lines) {
                                 .placement = member.placement,
                                 .stats = member.stats,
                                 .log_from = 0,
-                                .log_lines = std::move(lines)});
+                                .log_lines = std::move(lines),
+                                .leaving = member.leaving});
   if (member.join.role == TaskRole::kPs) Say(member.bulk, OpenBulk{member.id});
 }
 

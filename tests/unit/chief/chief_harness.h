@@ -31,6 +31,7 @@ struct FakeMember {
   uint64_t placement = 0;
   uint64_t work_requests = 0;
   TaskStats stats;
+  std::string leaving;  // as its heartbeats say
   // ps only: what it holds; as a server answers when it may.
   std::map<SliceId, SliceState> slices;
   bool answers_assign = true;

@@ -119,7 +119,8 @@ TEST_F(ChiefHostileTest, FramesThatAreNoMessage) {
 }
 
 TEST_F(ChiefHostileTest, StrangersHaveNoSay) {
-  cluster.Say(kStranger, cluster.Evidence(FakeMember{.join = {}, .id = kNobody, .stats = {}, .slices = {}}, lease));
+  cluster.Say(kStranger,
+              cluster.Evidence(FakeMember{.join = {}, .id = kNobody, .stats = {}, .leaving = {}, .slices = {}}, lease));
   cluster.Say(kStranger, WorkRequest{kNobody, {}, 2});
   cluster.Say(kStranger, Violation{kNobody, worker.id, "so they say"});
   cluster.Say(kStranger, OpenBulk{Incarnation::kNone});

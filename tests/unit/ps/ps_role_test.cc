@@ -83,6 +83,43 @@ TEST(PsRoleTest, MakesManyInitialValuesInAStepButNotAllOfALargeModel) {
   EXPECT_EQ(Installed(role, Tick{}), 8u);
 }
 
+TEST(PsRoleTest, ToldToStopItTellsItsChiefAndWhatItWaitsForAndGoesInTheEnd) {
+  const StopRequested stop{SIGTERM};
+  PsRole role{PsOptions()};
+  WelcomeTo(TinyJob(), role);
+  Installed(role, Received{kChief, Assign{kMe, kTinyExamples, {{kKernel, {1, 1}, SliceSource::kInitialValues}}}});
+  Effects effects;
+  role.Step(Time(1s), stop, effects);
+  role.Step(Time(1s), Tick{}, effects);
+  std::optional<Heartbeat> beat;
+  for (const Effect& effect : effects.Take()) {
+    const auto* send = std::get_if<Send>(&effect);
+    if (send != nullptr && std::holds_alternative<Heartbeat>(send->message)) beat = std::get<Heartbeat>(send->message);
+  }
+  ASSERT_TRUE(beat.has_value());
+  EXPECT_EQ(beat->leaving, "SIGTERM");
+  EXPECT_EQ(beat->stats.waiting_for, "a checkpoint of what it holds, to leave");
+  role.Step(Time(1s) + kPsLeavesWithin - 1ms, Tick{}, effects);
+  EXPECT_FALSE(ExitOf(effects.Take()).has_value());
+  role.Step(Time(1s) + kPsLeavesWithin, Tick{}, effects);
+  const std::optional<Exit> exit = ExitOf(effects.Take());
+  ASSERT_TRUE(exit.has_value()) << "nobody let it go";
+  EXPECT_EQ(exit->code, 143);
+}
+
+TEST(PsRoleTest, WithNothingToKeepItLeavesAsSoonAsItIsTold) {
+  PsRole stranger{PsOptions()}, idle{PsOptions()};
+  Effects effects;
+  stranger.Step(Time(), Started{0, "ps-0"}, effects);
+  WelcomeTo(TinyJob(), idle);
+  for (PsRole* role : {&stranger, &idle}) {
+    role->Step(Time(1s), StopRequested{SIGINT}, effects);
+    const std::optional<Exit> exit = ExitOf(effects.Take());
+    ASSERT_TRUE(exit.has_value());
+    EXPECT_EQ(exit->code, 130);
+  }
+}
+
 class WireTest : public testing::Test {
  protected:
   static constexpr PeerId kWorker = PeerId::kFirstAccepted;

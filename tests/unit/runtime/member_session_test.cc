@@ -1,83 +1,9 @@
-#include "runtime/member_session.h"
-
 #include <gtest/gtest.h>
 
-#include <optional>
-#include <string>
-#include <utility>
-#include <variant>
-#include <vector>
-
-#include "schema/job_file.h"
+#include "tests/unit/runtime/member_session_fixture.h"
 
 namespace downpour {
 namespace {
-
-using News = MemberSession::News;
-
-constexpr Incarnation kMe{7};
-
-MemberOptions Options() {
-  MemberOptions options;
-  options.join.nonce = 42;
-  options.chief = "h0:2222";
-  return options;
-}
-
-std::string JobText(const std::string& chief_wait) {
-  return CanonicalJob(ParseJob(R"({name: small, cluster: {scaleTier: BASIC}, training: {optimizer: {name: sgd}},
-      model: {inputs: [{name: x, shape: [4]}], layers: [{dense: {units: 3}}], loss: softmaxCrossEntropy},
-      data: {format: idx, train: {images: a, labels: b}}})",
-                               "small.yaml", {"timing.chiefWait=" + chief_wait})
-                          .job);
-}
-
-class MemberSessionTest : public testing::Test {
- protected:
-  explicit MemberSessionTest(MemberOptions options = Options()) : session_(TaskRole::kPs, std::move(options)) {
-    session_.Start(now_, Started{.unix_ms = 0, .endpoint = "h1:9"}, effects_);
-    Collect();
-  }
-
-  void Collect() {
-    for (Effect& effect : effects_.Take()) {
-      if (auto* send = std::get_if<Send>(&effect)) sent_.push_back(std::move(send->message));
-      if (auto* log = std::get_if<Log>(&effect)) logged_.push_back(log->text);
-      if (auto* exit = std::get_if<Exit>(&effect)) exit_ = *exit;
-    }
-  }
-  News Receive(const Message& message) {
-    const News news = session_.Receive(now_, message, effects_);
-    Collect();
-    return news;
-  }
-  // Ticks through that much time.
-  void Pass(Duration duration) {
-    for (const Time end = now_ + duration; now_ < end;) {
-      now_ += 100ms;
-      session_.Tick(now_, /*placement=*/5, effects_);
-      Collect();
-    }
-  }
-  News Welcomed(Incarnation incarnation = kMe, uint32_t term = 3, uint64_t run = 1, const std::string& job = "{}") {
-    return Receive(Welcome{.you = incarnation, .term = term, .name = "ps-4", .job = job, .run = run});
-  }
-  template <typename M>
-  std::vector<M> Take() {
-    std::vector<M> taken;
-    for (const Message& message : std::exchange(sent_, {})) {
-      if (const auto* m = std::get_if<M>(&message)) taken.push_back(*m);
-    }
-    return taken;
-  }
-
-  Time now_{};
-  Effects effects_;
-  MemberSession session_;
-  std::vector<Message> sent_;
-  std::vector<std::string> logged_;
-  std::optional<Exit> exit_;
-};
 
 TEST_F(MemberSessionTest, AsksToJoinUntilItIsWelcome) {
   EXPECT_EQ(Take<Join>()[0].endpoint, "h1:9");
@@ -204,23 +130,6 @@ TEST_F(MemberSessionTest, ItsOwnPauseIsNoLongRefusal) {
   EXPECT_TRUE(exit_.has_value());
 }
 
-TEST_F(MemberSessionTest, ASignalEndsItWithACodeOfItsOwn) {
-  Welcomed();
-  session_.Stop({2}, effects_);
-  Collect();
-  EXPECT_EQ(exit_->code, 130);
-  EXPECT_EQ(exit_->why, "ended by an interrupt (Ctrl-C, SIGINT)");
-  EXPECT_EQ(Take<Leave>().size(), 1u);
-}
-
-TEST_F(MemberSessionTest, ANoticeIsNamedInItsPlace) {
-  Welcomed();
-  session_.Stop({15, "a notice of the cloud"}, effects_);
-  Collect();
-  EXPECT_EQ(exit_->code, 143);
-  EXPECT_EQ(Take<Leave>().at(0).why, "ended by a notice of the cloud");
-}
-
 TEST_F(MemberSessionTest, OneThatIsUnknownJoinsAnew) {
   Welcomed();
   Take<Join>();
@@ -302,49 +211,6 @@ TEST_F(MemberSessionTest, ARefusalGoesWithTheChiefThatGaveIt) {
   Receive(Refused{RefusalCode::kNameTaken, false, "ps-0 is alive"});
   Pass(4s);
   EXPECT_FALSE(exit_.has_value()) << "the next chief's first word";
-}
-
-TEST_F(MemberSessionTest, OneThatJoinsAJobThatIsOverEndsWithIt) {
-  Receive(JobEnd{true, "the job has succeeded"});
-  ASSERT_TRUE(exit_.has_value());
-  EXPECT_EQ(exit_->code, 0);
-  EXPECT_TRUE(Take<Leave>().empty()) << "nobody knows it";
-}
-
-TEST_F(MemberSessionTest, TheJobsEndIsAnsweredWithLeave) {
-  Welcomed();
-  Receive(JobEnd{true, "done"});
-  EXPECT_EQ(Take<Leave>().size(), 1u);
-  ASSERT_TRUE(exit_.has_value());
-  EXPECT_EQ(exit_->code, 0);
-  EXPECT_TRUE(session_.ended());
-}
-
-TEST_F(MemberSessionTest, TheLastCountsGoBeforeTheGoodbye) {
-  Welcomed();
-  Pass(1s);
-  sent_.clear();
-  session_.stats().pushes_applied = 77;
-  Receive(JobEnd{true, "done"});
-  ASSERT_EQ(sent_.size(), 2u);
-  const auto* beat = std::get_if<Heartbeat>(&sent_[0]);
-  ASSERT_NE(beat, nullptr);
-  EXPECT_EQ(beat->stats.pushes_applied, 77u);
-  EXPECT_EQ(beat->placement, 5u);
-  EXPECT_TRUE(std::holds_alternative<Leave>(sent_[1]));
-}
-
-TEST_F(MemberSessionTest, AFailedJobEndsItWithOne) {
-  Welcomed();
-  Receive(JobEnd{false, "ps-1 died"});
-  ASSERT_TRUE(exit_.has_value());
-  EXPECT_EQ(exit_->code, 1);
-}
-
-TEST_F(MemberSessionTest, OneThatComesTooLateEndsWithTheJob) {
-  Receive(JobEnd{true, "done"});
-  ASSERT_TRUE(exit_.has_value());
-  EXPECT_EQ(exit_->code, 0);
 }
 
 TEST_F(MemberSessionTest, LogLinesGoWithHeartbeatsUntilTheChiefHasThem) {

@@ -1,0 +1,58 @@
+#include "chief/departures.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace downpour {
+
+void Departures::Tick() {
+  const auto& durable = parts_.rounds.durable();
+  any_ = waiting_ = under_way_ = false;
+  std::vector<Task*> kept;
+  for (Task* server : parts_.members.Alive(TaskRole::kPs)) {
+    if (server->leaving.empty()) continue;
+    any_ = true;
+    if (server->may_leave) continue;
+    if (!server->leaves_after) Hear(*server);
+    if (HasNothing(*server)) {
+      LetGo(*server);
+    } else if (durable && durable->round > *server->leaves_after) {
+      kept.push_back(server);
+    } else {
+      waiting_ = true;
+      under_way_ |= parts_.rounds.active() && parts_.rounds.newest() > *server->leaves_after;
+    }
+  }
+  if (waiting_) return;
+  for (Task* server : kept) LetGo(*server);
+}
+
+// At once: what it counts from now on is computed again.
+void Departures::LetGo(Task& server) {
+  server.may_leave = true;
+  parts_.turn.out.SendTo(server.control, HeartbeatReply{.log_kept = 0, .may_leave = true});
+}
+
+// The words of those that are told at once are all here within a heartbeat.
+void Departures::Hear(Task& server) {
+  server.leaves_after = parts_.rounds.newest();
+  const Time soon = parts_.turn.now + timing_.heartbeat;
+  if (next_round_ <= parts_.turn.now || next_round_ > soon) next_round_ = soon;
+}
+
+void Departures::RoundBegins() {
+  under_way_ = true;
+  next_round_ = parts_.turn.now + timing_.dead_after;
+}
+
+// That was trained since a checkpoint: it came with nothing, and has no slice, or no worker was told of any yet.
+bool Departures::HasNothing(const Task& server) const {
+  const auto& servers = parts_.assignment.servers();
+  const auto seat = std::find_if(servers.begin(), servers.end(), [&server](const Assignment::Server& candidate) {
+    return candidate.incarnation == server.incarnation;
+  });
+  if (seat != servers.end() && seat->slices.empty()) return true;
+  return !server.holds && (seat == servers.end() || !parts_.ledger.is_open());
+}
+
+}  // namespace downpour

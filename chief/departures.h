@@ -1,0 +1,52 @@
+// Ps that were told to stop, and stay until a checkpoint holds what they had when they said so.
+//
+//   departures.Tick();   // each heartbeat is answered by what it says of that task: Task::may_leave
+//   if (departures.round_due()) { departures.RoundBegins(); rounds.Start(...); }
+//
+// Order: a ps may leave once a round that began after its word is durable; at once where a round would keep nothing of it.
+//   Those that are told at about the same time share one round, and as each round needs all of them, none goes before it.
+// Errors: none. A round that fails is tried again; who waits too long leaves by itself (runtime/options.h), and is lost.
+// Cost: Tick is linear in tasks.
+// Tests: tests/unit/chief/chief_departures_test.cc.
+#pragma once
+
+#include "chief/assignment.h"
+#include "chief/checkpoint_round.h"
+#include "chief/leases.h"
+#include "chief/membership.h"
+#include "chief/turn.h"
+#include "runtime/options.h"
+
+namespace downpour {
+
+class Departures {
+ public:
+  struct Parts {  // of the chief, that this one works with
+    Turn& turn;
+    Membership& members;
+    const Assignment& assignment;
+    const LeaseLedger& ledger;
+    const CheckpointRounds& rounds;
+  };
+  Departures(const Parts& parts, const Timing& timing) : parts_(parts), timing_(timing) {}
+
+  void Tick();
+
+  bool any() const { return any_; }  // leaving, or about to: only rounds for them are begun, and these are urgent
+  bool round_due() const { return waiting_ && !under_way_ && parts_.turn.now >= next_round_; }
+  void RoundBegins();
+
+ private:
+  void Hear(Task& server);
+  void LetGo(Task& server);
+  bool HasNothing(const Task& server) const;
+
+  Parts parts_;
+  const Timing timing_;
+  bool any_ = false;
+  bool waiting_ = false;    // for a round to be durable
+  bool under_way_ = false;  // a round that some of them wait for
+  Time next_round_{};
+};
+
+}  // namespace downpour
