@@ -2,6 +2,7 @@
 
 #include <glog/logging.h>
 
+#include <algorithm>
 #include <bit>
 #include <utility>
 #include <variant>
@@ -10,8 +11,8 @@
 
 namespace downpour {
 
-absl::StatusOr<std::unique_ptr<ZmqDoor>> ZmqDoor::Open(ZmqContext& context, KeyRing keys, std::string folder) {
-  std::unique_ptr<ZmqDoor> door(new ZmqDoor(std::move(keys), std::move(folder)));
+absl::StatusOr<std::unique_ptr<ZmqDoor>> ZmqDoor::Open(ZmqContext& context, KeyRing keys) {
+  std::unique_ptr<ZmqDoor> door(new ZmqDoor(std::move(keys)));
   auto lets_in = [door = door.get()](const std::string& key) { return door->RoleOf(key).has_value(); };
   absl::StatusOr<ZapHandler> zap = ZapHandler::Open(context, std::move(lets_in));
   if (!zap.ok()) return zap.status();
@@ -51,28 +52,17 @@ void ZmqDoor::LimitBacklog() {
   }
 }
 
-void ZmqDoor::Reread() {
-  if (folder_.empty()) return;
-  absl::StatusOr<KeyRing> now = LoadKeysAgain(folder_, keys_);
-  const std::string trouble(now.status().message());
-  if (std::exchange(trouble_, trouble) != trouble && !now.ok()) {
-    LOG(WARNING) << "who was let in stays so, since the keys cannot be read again: " << trouble;
-  }
-  if (!now.ok() || now->known == keys_.known) return;
-  keys_.known = std::move(now->known);
-  LOG(INFO) << "the public keys in " << folder_ << " have changed: whose is not there any more is not heard any more";
-}
-
 absl::Status ZmqDoor::Judge(const std::string& key, const Message& message) {
   const std::optional<PeerRole> role = RoleOf(key);
   if (!role) return absl::PermissionDeniedError("its key is nobody's any more");
   if (absl::Status status = CheckSpeaker(*role, message); !status.ok()) return status;
   const Incarnation speaker = SpeakerOf(message);
   if (speaker == Incarnation::kNone) return absl::OkStatus();
-  std::string& owner = bound_.try_emplace(speaker, key).first->second;
-  if (!RoleOf(owner)) owner = key;  // its pair was renewed
-  if (owner == key) {
-    if (bound_.size() > kMaxBound) bound_.erase(bound_.begin());
+  const auto bound = bound_.find(speaker);
+  if (bound == bound_.end() && keys_.self == PeerRole::kChief) return absl::OkStatus();
+  if (bound != bound_.end() && bound->second == key) return absl::OkStatus();
+  if (bound == bound_.end() || !RoleOf(bound->second)) {  // it is the first, or its pair was renewed
+    Bind(speaker, key);
     return absl::OkStatus();
   }
   return absl::PermissionDeniedError(
@@ -80,7 +70,21 @@ absl::Status ZmqDoor::Judge(const std::string& key, const Message& message) {
 }
 
 void ZmqDoor::NoteAnswer(const std::string& key, const Message& answer) {
-  if (const auto* welcome = std::get_if<Welcome>(&answer)) bound_.try_emplace(welcome->you, key);
+  const auto* welcome = std::get_if<Welcome>(&answer);
+  if (welcome != nullptr && !bound_.contains(welcome->you)) Bind(welcome->you, key);
+}
+
+// Whoever speaks as many thereby makes nobody else forgotten.
+void ZmqDoor::Bind(Incarnation speaker, const std::string& key) {
+  std::string& owner = bound_[speaker];
+  if (!owner.empty()) bound_to_[owner].erase(speaker);
+  owner = key;
+  bound_to_[key].insert(speaker);
+  if (bound_.size() <= kMaxBound) return;
+  const auto fewer = [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); };
+  std::set<Incarnation>& most = std::max_element(bound_to_.begin(), bound_to_.end(), fewer)->second;
+  bound_.erase(*most.begin());
+  most.erase(most.begin());
 }
 
 void ZmqDoor::AddTo(std::vector<pollfd>* waited_on) {

@@ -41,7 +41,7 @@ absl::StatusOr<std::unique_ptr<ZmqDriver>> ZmqDriver::Open(const DriverOptions& 
 
 absl::Status ZmqDriver::StartListening() {
   if (options_.keys && !IsIpc(options_.listen)) {
-    absl::StatusOr<std::unique_ptr<ZmqDoor>> door = ZmqDoor::Open(context_, *options_.keys, options_.keys_folder);
+    absl::StatusOr<std::unique_ptr<ZmqDoor>> door = ZmqDoor::Open(context_, *options_.keys);
     if (!door.ok()) return door.status();
     door_ = *std::move(door);
   }
@@ -58,6 +58,7 @@ int ZmqDriver::Run(Role& role) {
   role_ = &role;
   next_tick_ = Now() + options_.tick;
   next_sample_ = Now() + kSampleEvery;
+  if (keys_ && !options_.keys_folder.empty()) keys_watch_.emplace(options_.keys_folder, *keys_);
   Step(Started{UnixMs(), endpoint()});
   if (world_.service != nullptr) world_.service->Ready();
   while (!exit_code_) {
@@ -164,6 +165,7 @@ void ZmqDriver::ServeClock() {
     if (next_tick_ < now)
       next_tick_ = now + options_.tick;  // who was stopped for a minute gets one tick, not thousands
     if (door_) door_->LimitBacklog();
+    HeedNewKeys();
     TendLinks(now);
     Step(Tick{});
   }
@@ -174,7 +176,6 @@ void ZmqDriver::SampleAndReport() {
   sample.bytes_in = closed_bytes_in_;
   sample.bytes_out = closed_bytes_out_;
   if (door_) {
-    door_->Reread();
     sample.refused = door_->refused();
     sample.refused_from = door_->refused_from();
   }
@@ -198,7 +199,6 @@ void ZmqDriver::TendLinks(Time now) {
       NoteHandshake(link.channel().socket().endpoint(), *outcome);
     }
     if (!link.DueToDial(now)) continue;
-    RereadKeys();
     link.DialAgain(keys());
   }
 }
@@ -212,10 +212,12 @@ void ZmqDriver::NoteHandshake(const std::string& endpoint, ZmqMonitor::Event out
   }
 }
 
-void ZmqDriver::RereadKeys() {
-  if (!keys_ || options_.keys_folder.empty()) return;
-  absl::StatusOr<KeyRing> now = LoadKeysAgain(options_.keys_folder, *keys_);
-  if (now.ok()) keys_ = *std::move(now);
+void ZmqDriver::HeedNewKeys() {
+  if (!keys_watch_) return;
+  std::optional<KeyRing> changed = keys_watch_->Take();
+  if (!changed) return;
+  if (door_) door_->LetIn(*changed);
+  keys_ = *std::move(changed);
 }
 
 std::string ZmqDriver::WhyRefused(ZmqMonitor::Event how) const {
@@ -278,6 +280,7 @@ void ZmqDriver::Do(HangUp& hang_up) {
   ZmqChannel& channel = link->second.channel();
   closed_bytes_in_ += channel.bytes_in();
   closed_bytes_out_ += channel.bytes_out();
+  refusals_told_.erase(channel.socket().endpoint());
   link->second.Close(kLastWords);
   links_.erase(link);
 }

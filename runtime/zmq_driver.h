@@ -37,6 +37,7 @@
 #include "runtime/mailbox.h"
 #include "runtime/nvml_monitor.h"
 #include "runtime/options.h"
+#include "runtime/posix_keys_watch.h"
 #include "runtime/posix_service.h"
 #include "runtime/posix_storage.h"
 #include "runtime/role.h"
@@ -99,7 +100,7 @@ class ZmqDriver {
   void SampleAndReport();
   void TendLinks(Time now);
   void NoteHandshake(const std::string& endpoint, ZmqMonitor::Event outcome);
-  void RereadKeys();
+  void HeedNewKeys();
   std::string WhyRefused(ZmqMonitor::Event how) const;  // completes "h0:7000"
   bool Drained();
   void Wait();
@@ -117,6 +118,7 @@ class ZmqDriver {
   const DriverOptions options_;
   const DriverWorld world_;
   std::optional<KeyRing> keys_;  // to dial with, as the folder last had them
+  std::optional<KeysWatch> keys_watch_;
   ZmqContext context_;           // before the sockets: it waits for their end
   std::optional<ZmqChannel> listener_;
   PeerTable peers_;

@@ -103,6 +103,9 @@ TEST_F(PosixKeysTest, LinksAndPipesAreRefused) {
 TEST_F(PosixKeysTest, FilesThatDoNotBelongTogetherAreRefused) {
   const std::string others = dir_ / "others";
   ASSERT_TRUE(WriteNewKeys(others).ok());
+  const KeyRing ours = LoadKeys(keys_, PeerRole::kWorker).value();
+  EXPECT_THAT(Said(LoadKeysAgain(others, ours).status()), HasSubstr("is of another cluster now"));
+  EXPECT_TRUE(LoadKeysAgain(keys_, ours).ok());
   const std::string chief = ReadText(keys_ + "/chief.public");
   WriteText(keys_ + "/chief.public", ReadText(others + "/chief.public"));
   EXPECT_THAT(Said(LoadWorker()), HasSubstr("chief.public is of another cluster"));
