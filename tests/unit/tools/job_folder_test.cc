@@ -64,6 +64,17 @@ TEST_F(JobFolderTest, AFailureIsRecordedOnlyWhereTheChiefKnewOfNone) {
   EXPECT_EQ(ReadSummaryOf(folder_.path(), 3)->summary.state, "SUCCEEDED");
 }
 
+TEST_F(JobFolderTest, AFullDiskLeavesTheSummaryThatIsThere) {
+  folder_.Write("summary.json", R"({"state": "CANCELLED", "term": 3})");
+  const std::string draft = folder_.path() + "/summary.json.tmp";
+  fs::create_symlink("/dev/full", draft);
+  const absl::Status recorded = RecordFailure(folder_.path(), 3, "cause");
+  EXPECT_THAT(std::string(recorded.message()), HasSubstr("summary.json: No space left on device"));
+  ASSERT_TRUE(ReadSummaryOf(folder_.path(), 3).ok());
+  EXPECT_EQ(ReadSummaryOf(folder_.path(), 3)->summary.state, "CANCELLED");
+  EXPECT_FALSE(fs::is_symlink(draft)) << "the draft is left behind";
+}
+
 TEST_F(JobFolderTest, AChiefJsonThatSaysNothingIsNamed) {
   for (const char* text : {"", "[]", "{\"endpoint\": 3}", "{"}) {
     folder_.Write("chief.json", text);
