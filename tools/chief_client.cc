@@ -14,6 +14,7 @@
 #include "runtime/posix_keys.h"
 #include "schema/codec.h"
 #include "schema/host_port.h"
+#include "tools/poll_timeout.h"
 #include "tools/tcp_probe.h"
 
 namespace downpour {
@@ -49,6 +50,11 @@ absl::StatusOr<ChiefClient> ChiefClient::DialWithKeysIn(const std::string& folde
 bool ChiefClient::TryAsk() { return channel_.Send("", Encode(StatusRequest{})) == ZmqChannel::Sending::kSent; }
 
 absl::StatusOr<std::optional<std::string>> ChiefClient::TryTake() {
+  while (monitor_.Next() != ZmqMonitor::Event::kNone) continue;  // or they fill up, and ZeroMQ dials no more
+  return Take();
+}
+
+absl::StatusOr<std::optional<std::string>> ChiefClient::Take() {
   std::string peer;
   std::vector<Payload> frames;
   while (channel_.Receive(&peer, &frames) != ZmqChannel::Receipt::kNothing) {
@@ -81,7 +87,7 @@ ChiefClient::NoAnswer ChiefClient::HungUp() const {
 std::optional<ChiefClient::NoAnswer> ChiefClient::WaitOrFail(bool to_send, Duration timeout) {
   zmq::pollitem_t items[] = {{channel_.socket().get(), 0, static_cast<short>(to_send ? ZMQ_POLLOUT : ZMQ_POLLIN), 0},
                              {monitor_.socket(), 0, ZMQ_POLLIN, 0}};
-  zmq_poll(items, 2, std::chrono::ceil<std::chrono::milliseconds>(timeout).count());
+  zmq_poll(items, 2, PollTimeout(timeout));
   if (items[0].revents != 0) return std::nullopt;
   switch (monitor_.Next()) {
     case ZmqMonitor::Event::kNotConnected:
@@ -103,7 +109,7 @@ absl::StatusOr<std::string> ChiefClient::AskStatus(Duration timeout) {
   bool asked = TryAsk();
   while (true) {
     if (asked) {
-      absl::StatusOr<std::optional<std::string>> answer = TryTake();
+      absl::StatusOr<std::optional<std::string>> answer = Take();
       if (!answer.ok()) return answer.status();
       if (answer->has_value()) return **std::move(answer);
     }

@@ -32,7 +32,8 @@ class ChiefClient {
   // Asks and waits for the answer. A connection that is refused is an error at once, not after `timeout`.
   absl::StatusOr<std::string> AskStatus(Duration timeout);
 
-  // The two halves of it, for callers with an event loop around zmq_poll(socket()). Neither waits.
+  // The two halves of it, for callers with an event loop around zmq_poll(socket()). Neither waits, and where nobody
+  // answers neither fails: the chief may come back.
   bool TryAsk();  // false: not connected
   absl::StatusOr<std::optional<std::string>> TryTake();
   void* socket() { return channel_.socket().get(); }
@@ -40,6 +41,7 @@ class ChiefClient {
   const std::string& endpoint() const { return endpoint_; }
 
  private:
+  absl::StatusOr<std::optional<std::string>> Take();
   ChiefClient(std::string endpoint, ZmqContext context, ZmqSocket socket, ZmqMonitor monitor, bool has_keys);
   struct NoAnswer {
     std::string why;

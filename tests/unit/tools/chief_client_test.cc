@@ -2,7 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
 
+#include <string>
+
+#include "runtime/posix_fd.h"
 #include "tests/unit/tools/fake_chief.h"
 
 namespace downpour {
@@ -12,6 +18,7 @@ using ::testing::HasSubstr;
 
 // Long enough for any machine; only tests of silence wait it out, and those use less.
 constexpr Duration kLong = 60s;
+constexpr int kPatienceMs = 30'000;
 
 TEST(ChiefClientTest, AsksAndAsksAgain) {
   int asked = 0;
@@ -54,6 +61,25 @@ TEST(ChiefClientTest, ARefusalIsPassedOn) {
   const absl::Status status = client->AskStatus(kLong).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), HasSubstr("speak protocol 2"));
+}
+
+// ZeroMQ's thread, which dials, waits where nobody reads what became of its attempts: three things for each of these.
+TEST(ChiefClientTest, WhoeverOnlyTakesIsDialledForAfterAThousandHangUps) {
+  constexpr int kHangUps = 800;
+  const UniqueFd listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(listen(listener.get(), 1), 0);
+  ASSERT_EQ(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+  auto client = ChiefClient::Dial("127.0.0.1:" + std::to_string(ntohs(address.sin_port)));
+  ASSERT_TRUE(client.ok());
+  for (int i = 0; i < kHangUps; ++i) {
+    pollfd dialled{listener.get(), POLLIN, 0};
+    ASSERT_EQ(poll(&dialled, 1, kPatienceMs), 1) << "after " << i << " hang-ups";
+    UniqueFd(accept(listener.get(), nullptr, nullptr));  // hangs up
+    ASSERT_TRUE(client->TryTake().ok());
+  }
 }
 
 TEST(ChiefClientTest, WhatIsNoEndpointIsRefused) {
