@@ -10,6 +10,7 @@
 #include "schema/text.h"
 #include "tools/human_units.h"
 #include "tools/job_folder.h"
+#include "tools/poll_timeout.h"
 #include "tools/progress.h"
 
 namespace downpour {
@@ -20,6 +21,8 @@ constexpr Duration kLineEvery = 5s;  // in a pipe
 constexpr Duration kRestartNoSooner = 1s;
 
 std::string Who(const Exited& exited) { return absl::StrCat(exited.name, " (pid ", exited.pid, ")"); }
+
+std::string EndOf(const Exited& exited, const std::string& how) { return absl::StrCat(Who(exited), " ended: ", how); }
 
 }  // namespace
 
@@ -39,7 +42,7 @@ RunResult LocalRun::UntilEnd() {
     return result_;
   }
   folder_ = std::move(*folder);
-  if (!StartChief()) return result_;
+  Start(kChiefTask, 0);
   while (supervisor_.IsRunning(kChiefTask) || due_.contains(kChiefTask)) {
     Wait();
     const Supervisor::News news = supervisor_.Collect();
@@ -60,11 +63,7 @@ void LocalRun::Wait() {
                             {chief_ ? chief_->socket() : nullptr, folder_->fd(), ZMQ_POLLIN, 0}};
   Clock::time_point until = chief_ ? next_question_ : Clock::time_point::max();
   for (const auto& [task, start] : due_) until = std::min(until, start.when);
-  long timeout_ms = -1;
-  if (until != Clock::time_point::max()) {
-    timeout_ms = std::max<long>(0, std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count());
-  }
-  zmq_poll(items, 2, timeout_ms);
+  zmq_poll(items, 2, PollTimeout(until - Clock::now()));
 }
 
 void LocalRun::OnSignal(int signal) {
@@ -83,9 +82,12 @@ void LocalRun::OnExit(const Exited& exited) {
   const std::string how = DescribeEnd(exited.wait_status);
   const bool killed = WIFSIGNALED(exited.wait_status);
   if (exited.name == kChiefTask) return OnChiefExit(exited, how);
-  const bool job_is_over = result_.stop_signal != 0 || !result_.cause.empty() || HasEnded(status_);
+  const bool job_is_over = result_.stop_signal != 0 || HasGivenUp() || HasEnded(status_);
   if (job_is_over || (!killed && WEXITSTATUS(exited.wait_status) == 0)) return;
-  OnMemberExit(exited, how);
+  StartAgain(exited.name, {.what = EndOf(exited, how),
+                           .how = how,
+                           .lived = exited.lived,
+                           .no_sooner = killed ? Duration::zero() : kRestartNoSooner});
 }
 
 // One that ends by itself ends the job.
@@ -95,14 +97,13 @@ void LocalRun::OnChiefExit(const Exited& exited, const std::string& how) {
     due_.clear();
     return;
   }
-  if (result_.stop_signal != 0 || !result_.cause.empty()) return;
+  if (result_.stop_signal != 0 || HasGivenUp()) return;
   if (HasEnded(status_) && status_.state != "SUCCEEDED") {  // it would go on, without the members that have left
     result_.cause = absl::StrCat("the chief died as the job ended: ", Who(exited), " got ", how);
     return;
   }
-  StartAgain(exited, how);
-  if (budget_.Of(kChiefTask).spent()) return GiveUp(WhyNoMore(kChiefTask));
-  if (!chief_) return;
+  StartAgain(kChiefTask, {.what = EndOf(exited, how), .how = how, .lived = exited.lived});
+  if (!chief_ || HasGivenUp()) return;
   for (const std::string& member : MemberTasks(cluster_)) {  // needed again, should it go on
     if (supervisor_.IsRunning(member) || due_.contains(member)) continue;
     const RestartBudget::Restart restart = budget_.Spend(member, 0, RestartBudget::kShortLife, "its chief's word");
@@ -111,17 +112,16 @@ void LocalRun::OnChiefExit(const Exited& exited, const std::string& how) {
   }
 }
 
-void LocalRun::StartAgain(const Exited& exited, const std::string& how) {
+void LocalRun::StartAgain(const std::string& task, const Setback& after) {
   const double progress = status_.leases_committed.value_or(0);
-  const RestartBudget::Restart restart = budget_.Spend(exited.name, progress, exited.lived, how);
-  const Duration delay = WIFSIGNALED(exited.wait_status) ? restart.delay : std::max(restart.delay, kRestartNoSooner);
-  due_[exited.name] = {Clock::now() + delay, restart.attempt, absl::StrCat(Who(exited), " ended: ", how)};
+  const RestartBudget::Restart restart = budget_.Spend(task, progress, after.lived, after.how);
+  due_[task] = {Clock::now() + std::max(restart.delay, after.no_sooner), restart.attempt, after.what};
+  if (IsBeyondHope(task)) GiveUp(WhyNoMore(task));
 }
 
-void LocalRun::OnMemberExit(const Exited& exited, const std::string& how) {
-  StartAgain(exited, how);
-  // Nobody else has what a ps holds; of workers one is enough.
-  if (IsServerTask(exited.name) ? budget_.Of(exited.name).spent() : NoWorkerGetsOn()) GiveUp(WhyNoMore(exited.name));
+// Nobody else has what a ps holds, nor is there another chief; of workers one is enough.
+bool LocalRun::IsBeyondHope(const std::string& task) {
+  return task == kChiefTask || IsServerTask(task) ? budget_.Of(task).spent() : NoWorkerGetsOn();
 }
 
 std::string LocalRun::WhyNoMore(const std::string& task) {
@@ -147,7 +147,7 @@ void LocalRun::LookForChief() {
   if (!client.ok()) return GiveUp(std::string(client.status().message()));
   chief_.emplace(*std::move(client));
   for (const std::string& task : MemberTasks(cluster_)) {
-    if (!StartMember(task, 0)) return;
+    if (!Start(task, 0) && HasGivenUp()) return;
   }
   // Not before they are there: who reads this may ask for any task's log.
   talk_.Say(absl::StrCat("downpour run: chief at ", location->endpoint, ", ", cluster_.servers, " ps, ",
@@ -192,26 +192,31 @@ void LocalRun::StartDue() {
   }
   for (const std::string& task : tasks) {
     const DueStart start = due_.extract(task).mapped();
-    if (!(task == kChiefTask ? StartChief() : StartMember(task, start.attempt))) return;
-    talk_.Say(absl::StrCat("downpour run: ", start.ended, "; started again as pid ", supervisor_.PidOf(task)));
+    if (Start(task, start.attempt)) {
+      talk_.Say(absl::StrCat("downpour run: ", start.after, "; started again as pid ", supervisor_.PidOf(task)));
+    } else if (HasGivenUp()) {
+      return;
+    }
   }
 }
 
-bool LocalRun::StartChief() {
+bool LocalRun::Start(const std::string& task, uint32_t attempt) {
+  const bool is_chief = task == kChiefTask;
+  const std::string endpoint = chief_ ? chief_->endpoint() : "";
   const absl::Status started =
-      supervisor_.Start(chief_ ? ChiefProcess(cluster_, chief_->endpoint()) : ChiefProcess(cluster_));
-  if (!started.ok()) {
-    GiveUp(std::string(started.message()));
+      supervisor_.Start(is_chief ? ChiefProcess(cluster_, endpoint) : MemberProcess(cluster_, task, endpoint, attempt));
+  if (started.ok()) {
+    if (is_chief) announcement_.Expect(supervisor_.PidOf(kChiefTask));
+    return true;
+  }
+  const std::string why(started.message());
+  if (!MayPass(started)) {
+    GiveUp(why);
     return false;
   }
-  announcement_.Expect(supervisor_.PidOf(kChiefTask));
-  return true;
-}
-
-bool LocalRun::StartMember(const std::string& task, uint32_t attempt) {
-  const absl::Status started = supervisor_.Start(MemberProcess(cluster_, task, chief_->endpoint(), attempt));
-  if (!started.ok()) GiveUp(std::string(started.message()));
-  return started.ok();
+  talk_.Say(absl::StrCat("downpour run: ", task, ": ", why));
+  StartAgain(task, {.what = absl::StrCat(task, ": ", why), .how = "a start that failed: " + why});
+  return false;
 }
 
 void LocalRun::GiveUp(const std::string& cause) {
@@ -232,7 +237,7 @@ void LocalRun::LetMembersLeave() {
   // Without a chief that said so nobody knows that it is over.
   while (result_.chief_exit && supervisor_.running() > 0 && Clock::now() < deadline) {
     zmq_pollitem_t item = {nullptr, supervisor_.fd(), ZMQ_POLLIN, 0};
-    zmq_poll(&item, 1, std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count());
+    zmq_poll(&item, 1, PollTimeout(deadline - Clock::now()));
     if (!supervisor_.Collect().signals.empty()) break;
   }
   supervisor_.KillAll();

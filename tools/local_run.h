@@ -7,7 +7,9 @@
 // Order: the chief first; the others once it says where it listens, where a chief in its place listens too; the run is
 //   over when the chief has ended by itself.
 // Errors: a chief that is killed again and again ends the job; a ps that dies again and again, and workers that all do, are
-//   a reason to ask the chief to end it. The first cause is the one named, also in summary.json. SIGINT, SIGTERM or SIGHUP ask the chief to end the job, a second one kills everything at once.
+//   a reason to ask the chief to end it. So is a program that cannot be started; one for which there is no room now counts
+//   as one that died, and is tried again. The first cause is the one named, also in summary.json. SIGINT, SIGTERM or
+//   SIGHUP ask the chief to end the job, a second one kills everything at once.
 // Threads: one.
 // Tests: tests/unit/tools/local_run_test.cc.
 #pragma once
@@ -54,25 +56,31 @@ class LocalRun {
   struct DueStart {
     Clock::time_point when;
     uint32_t attempt = 0;
-    std::string ended;  // how the one before ended
+    std::string after;  // what happened before
   };
 
   void Wait();
   void OnSignal(int signal);
   void OnExit(const Exited& exited);
   void OnChiefExit(const Exited& exited, const std::string& how);
-  void StartAgain(const Exited& exited, const std::string& how);  // soon
-  void OnMemberExit(const Exited& exited, const std::string& how);
+  struct Setback {
+    std::string what;  // "worker-0 (pid 7) ended: Signal 9 (SIGKILL)"
+    std::string how;   // "Signal 9 (SIGKILL)"
+    Duration lived{};
+    Duration no_sooner{};
+  };
+  void StartAgain(const std::string& task, const Setback& after);  // soon, or gives up where nobody gets on any more
+  bool IsBeyondHope(const std::string& task);
   bool NoWorkerGetsOn();
   std::string WhyNoMore(const std::string& task);
   void LookForChief();
   void TalkToChief();
   void OnStatus(const StatusView& status);
   void StartDue();
-  bool StartChief();                                            // false: it has given up
-  bool StartMember(const std::string& task, uint32_t attempt);  // likewise
-  void GiveUp(const std::string& cause);                        // asks the chief to end the job for this reason
-  void AskChiefToEnd(int signal);                               // once: a second signal would kill it
+  bool Start(const std::string& task, uint32_t attempt);  // false: it is tried again, or this has given up
+  bool HasGivenUp() const { return !result_.cause.empty(); }
+  void GiveUp(const std::string& cause);  // asks the chief to end the job for this reason
+  void AskChiefToEnd(int signal);         // once: a second signal would kill it
   void LetMembersLeave();
   void ReadSummary();
 

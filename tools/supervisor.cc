@@ -1,6 +1,7 @@
 #include "tools/supervisor.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -10,11 +11,14 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "tools/poll_timeout.h"
 
 namespace downpour {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kEndsWithin{5};  // of SIGKILL, also with much memory to give back
 
 // What the child needs, laid out before the fork: between fork and exec nothing may allocate.
 struct ExecImage {
@@ -41,7 +45,7 @@ ExecImage MakeImage(const ProcessSpec& spec) {
 }
 
 // Runs in the child; only async-signal-safe calls. Reports errno through `failure_fd`, which exec closes.
-[[noreturn]] void Become(const ExecImage& image, pid_t parent, int log_fd, int failure_fd, const sigset_t& mask) {
+[[noreturn]] void Become(const ExecImage& image, pid_t parent, int log_fd, int failure_fd) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);  // it died before the line above
@@ -50,7 +54,9 @@ ExecImage MakeImage(const ProcessSpec& spec) {
   dup2(log_fd, STDOUT_FILENO);
   dup2(log_fd, STDERR_FILENO);
   signal(SIGPIPE, SIG_DFL);
-  sigprocmask(SIG_SETMASK, &mask, nullptr);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
   execve(image.argv[0], image.argv.data(), image.envp.data());
   const int error = errno;
   const ssize_t ignored = write(failure_fd, &error, sizeof(error));
@@ -71,6 +77,8 @@ std::string DescribeEnd(int wait_status) {
   if (WIFSIGNALED(wait_status)) return DescribeSignal(WTERMSIG(wait_status));
   return absl::StrCat("exit code ", WEXITSTATUS(wait_status));
 }
+
+bool MayPass(const absl::Status& start) { return absl::IsUnavailable(start) || absl::IsResourceExhausted(start); }
 
 absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create() {
   sigset_t wanted, before;
@@ -107,7 +115,7 @@ absl::Status Supervisor::Start(const ProcessSpec& spec) {
   const pid_t parent = getpid();
   const pid_t pid = fork();
   const int fork_error = errno;
-  if (pid == 0) Become(image, parent, log_fd, failure[1], mask_before_);
+  if (pid == 0) Become(image, parent, log_fd, failure[1]);
   close(log_fd);
   close(failure[1]);
   int error = pid < 0 ? fork_error : 0;
@@ -148,7 +156,10 @@ void Supervisor::Send(const std::string& name, int signal) {
 
 void Supervisor::KillAll() {
   for (const auto& [name, child] : children_) kill(child.pid, SIGKILL);
-  for (const auto& [name, child] : children_) waitpid(child.pid, nullptr, 0);
+  for (const auto deadline = Clock::now() + kEndsWithin; !children_.empty() && Clock::now() < deadline; Collect()) {
+    pollfd ends{signal_fd_, POLLIN, 0};
+    poll(&ends, 1, PollTimeout(deadline - Clock::now()));
+  }
   children_.clear();
 }
 

@@ -6,7 +6,7 @@
 //   for (const Exited& exited : (*supervisor)->Collect().exited) ...
 //
 // Order: a child gets a process group of its own, so that Ctrl-C reaches this process alone, and SIGKILL from the
-//   kernel when this process dies.
+//   kernel when this process dies. No signal is blocked in it, whatever its caller had blocked.
 // Threads: one; SIGCHLD, SIGINT, SIGTERM and SIGHUP, unless they are ignored, are blocked in it while a Supervisor
 //   lives, and read by Collect. Create it before any other thread starts.
 // Tests: tests/unit/tools/supervisor_test.cc.
@@ -44,6 +44,9 @@ struct Exited {
 std::string DescribeEnd(int wait_status);  // "exit code 1", "Signal 9 (SIGKILL)"
 std::string DescribeSignal(int signal);    // "Signal 9 (SIGKILL)"
 
+// Whether a start that failed may succeed soon: no memory, process or descriptor was to be had.
+bool MayPass(const absl::Status& start);
+
 class Supervisor {
  public:
   static absl::StatusOr<std::unique_ptr<Supervisor>> Create();
@@ -51,7 +54,8 @@ class Supervisor {
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
 
-  // Errors: NOT_FOUND and such for a program or log file that cannot be opened, by its name; nothing is left running.
+  // Errors: NOT_FOUND and such for a program or log file that cannot be opened, by its name; those of MayPass where
+  // there is no room for it now. Nothing is left running.
   absl::Status Start(const ProcessSpec& spec);
 
   int fd() const { return signal_fd_; }
@@ -65,7 +69,9 @@ class Supervisor {
   size_t running() const { return children_.size(); }
   pid_t PidOf(const std::string& name) const;  // 0 if it does not run
   void Send(const std::string& name, int signal);
-  void KillAll();  // SIGKILL to every child, and waits for their ends
+  // SIGKILL to every child. Waits for their ends, but for no more than a few seconds: one that stands in the kernel, as
+  // on a disk that hangs, ends when that answers.
+  void KillAll();
 
  private:
   struct Child {

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -69,6 +70,14 @@ class LocalRunTest : public ::testing::Test {
     return result;
   }
 
+  // From here on no file can be opened: all descriptors below three are taken. (With less than that poll fails, too.)
+  void TakeDescriptors() {
+    getrlimit(RLIMIT_NOFILE, &descriptors_);
+    const rlimit no_more = {.rlim_cur = 3, .rlim_max = descriptors_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &no_more);
+  }
+  void GiveDescriptors() { setrlimit(RLIMIT_NOFILE, &descriptors_); }
+
   ScratchFolder folder_;
   // A chief that knows of no reason to end, and does so when asked.
   std::string ChiefUntilAsked() const {
@@ -76,6 +85,7 @@ class LocalRunTest : public ::testing::Test {
                                Path("summary.json") + "; exit 143' TERM\n" + Announce() + "read code <" + Path("fifo"));
   }
   LocalCluster cluster_;
+  rlimit descriptors_{};
   std::string talk_;
 };
 
@@ -160,6 +170,26 @@ TEST_F(LocalRunTest, ASecondStartThatFailsIsTheCauseAndEndsTheStartsThatAreDue) 
   cluster_.worker_program = Script("worker", "rm -f $0; kill -9 $$");
   EXPECT_THAT(Run().cause, HasSubstr("cannot start " + cluster_.worker_program));
   EXPECT_THAT(talk_, ::testing::Not(HasSubstr("started again")));
+}
+
+TEST_F(LocalRunTest, AStartForWhichThereIsNoRoomNowIsTriedAgain) {
+  cluster_.worker_program = Script("worker", "[ $attempt = 0 ] && kill -9 $$; " + EndChief(0));
+  const RunResult result = Run(
+      {{"downpour run: chief at", [&] { TakeDescriptors(); }}, {"worker-0: cannot open", [&] { GiveDescriptors(); }}});
+  EXPECT_EQ(result.chief_exit, 0);
+  EXPECT_EQ(result.cause, "");
+  EXPECT_THAT(talk_, HasSubstr("worker-0.log: Too many open files; started again as pid "));
+}
+
+TEST_F(LocalRunTest, StartsForWhichThereIsNeverRoomEndTheJob) {
+  cluster_.chief_program = ChiefUntilAsked();
+  cluster_.worker_program = Script("worker", "kill -9 $$");
+  const RunResult result = Run(
+      {{"downpour run: chief at", [&] { TakeDescriptors(); }}, {"times without progress", [&] { GiveDescriptors(); }}});
+  EXPECT_EQ(result.chief_exit, 143);
+  EXPECT_THAT(result.cause,
+              HasSubstr("worker-0 ended 6 times without progress of the job in between, the first time by "
+                        "Signal 9 (SIGKILL)"));
 }
 
 TEST_F(LocalRunTest, AfterGivingUpTheFirstSignalLeavesTheChiefItsTime) {

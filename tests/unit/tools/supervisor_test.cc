@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -107,6 +108,19 @@ TEST_F(SupervisorTest, SignalsToThisProcessAreNewsAndChildrenDoNotInheritTheBloc
   EXPECT_EQ(DescribeEnd(Next().exited.at(0).wait_status), "Signal 15 (SIGTERM)");
 }
 
+TEST_F(SupervisorTest, ChildrenHearWhatTheCallerHasBlocked) {
+  supervisor_.reset();
+  sigset_t sigterm, before;
+  sigemptyset(&sigterm);
+  sigaddset(&sigterm, SIGTERM);
+  sigprocmask(SIG_BLOCK, &sigterm, &before);
+  supervisor_ = std::move(Supervisor::Create()).value();
+  ASSERT_TRUE(supervisor_->Start(Shell("kill -TERM $$; echo survived")).ok());
+  EXPECT_EQ(DescribeEnd(Next().exited.at(0).wait_status), "Signal 15 (SIGTERM)");
+  supervisor_.reset();
+  sigprocmask(SIG_SETMASK, &before, nullptr);
+}
+
 TEST_F(SupervisorTest, WhatTheCallerHasIgnoredStaysIgnored) {
   supervisor_.reset();
   std::signal(SIGHUP, SIG_IGN);  // as nohup does
@@ -136,6 +150,31 @@ TEST_F(SupervisorTest, DestructionLeavesNobody) {
   supervisor_.reset();
   EXPECT_EQ(kill(pid, 0), -1);
   EXPECT_EQ(errno, ESRCH);
+}
+
+// A dead child that somebody traces is no news to its parent, as one that stands in the kernel is none.
+TEST_F(SupervisorTest, AChildWhoseEndDoesNotComeHoldsNobodyUp) {
+  ASSERT_TRUE(supervisor_->Start({"task", {"/bin/sleep", "1000"}, {}, LogPath()}).ok());
+  const pid_t pid = supervisor_->PidOf("task");
+  int pipe_fds[2];
+  ASSERT_EQ(pipe(pipe_fds), 0);
+  const pid_t tracer = fork();
+  if (tracer == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const char traces = ptrace(PTRACE_SEIZE, pid, 0, 0) == 0;
+    if (write(pipe_fds[1], &traces, 1) == 1) pause();
+    _exit(1);
+  }
+  char traces = 0;
+  ASSERT_EQ(read(pipe_fds[0], &traces, 1), 1);
+  if (traces) supervisor_->KillAll();
+  EXPECT_EQ(supervisor_->running(), traces ? 0u : 1u);
+  kill(tracer, SIGKILL);
+  waitpid(tracer, nullptr, 0);
+  if (!traces) GTEST_SKIP() << "no process may trace another one here";
+  int status = 0;
+  ASSERT_EQ(waitpid(pid, &status, 0), pid);
+  EXPECT_EQ(DescribeEnd(status), "Signal 9 (SIGKILL)");
 }
 
 // The grandchild is handed to this process, which sees how it ended.
