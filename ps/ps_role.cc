@@ -41,7 +41,7 @@ class PsRole::Machine {
   void On(Started& started);
   void On(Tick&);
   void On(Received& received);
-  void On(Malformed&) { Reject(); }
+  void On(Malformed& malformed) { session_.Reject(malformed, *out_); }
   void On(StorageDone& done);
   void On(ComputeDone&) {}
   void On(ResourceSample& sample) { session_.Sample(sample); }

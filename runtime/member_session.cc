@@ -117,6 +117,12 @@ void MemberSession::TakeOutOwnPause(Time now) {
   if (refused_since_) refused_since_ = std::min(now, *refused_since_ + pause);
 }
 
+void MemberSession::Reject(const Malformed& malformed, Effects& effects) {
+  ++stats_.messages_rejected;
+  if (!WorthALine(++malformed_)) return;
+  Say(Severity::kWarning, absl::StrCat("rejected from a peer (", malformed_, " so far): ", malformed.why), effects);
+}
+
 void MemberSession::Sample(const ResourceSample& sample) {
   stats_.cpu_seconds = sample.cpu_seconds;
   stats_.resident_bytes = sample.resident_bytes;

@@ -49,6 +49,7 @@ class MemberSession {
   // True when a heartbeat left.
   bool Tick(Time now, uint64_t placement, Effects& effects);
   void Sample(const ResourceSample& sample);
+  void Reject(const Malformed& malformed, Effects& effects);  // counted, and said now and then
   enum class News {
     kNotMine,  // not about membership: the owner's business
     kHandled,
@@ -126,6 +127,7 @@ class MemberSession {
   };
   std::optional<Departure> departure_;  // since it was told to stop
 
+  uint64_t malformed_ = 0;
   uint64_t lines_from_ = 0;  // number of lines_.front()
   std::deque<std::string> lines_;
 };

@@ -44,7 +44,7 @@ constexpr Row kTable[] = {
     Says<RestoreSlice>(kChief),   Says<SliceReport>(kPs),       Says<Placement>(kChief),
     Says<DataReport>(kWorker),    Says<WorkRequest>(kWorker),   Says<Grant>(kChief),
     Says<EvalGrant>(kChief),      Says<LeaseDone>(kWorker),     Says<LeaseDoneReply>(kChief),
-    Says<EvalDone>(kWorker),      Says<EvalDoneReply>(kChief),  Says<Violation>(kMembers),
+    Says<EvalDone>(kWorker),      Says<EvalDoneReply>(kChief),  Says<Violation>(kPs),
     Says<Push>(kWorker),          Says<PushReply>(kPs),         Says<Probe>(kWorker),
     Says<Pull>(kWorker),          Says<PullReply>(kPs),         Says<SnapshotRequest>(kChief),
     Says<SliceRecord>(kPs),       Says<WriteShard>(kChief),     Says<ShardWritten>(kPs),

@@ -36,7 +36,7 @@ class WorkerRole::Machine {
   void On(Started& started) { session_.Start(now_, started, *out_); }
   void On(Tick&);
   void On(Received& received);
-  void On(Malformed&) { Reject(); }
+  void On(Malformed& malformed) { session_.Reject(malformed, *out_); }
   void On(StorageDone&) {}
   void On(ComputeDone& done);
   void On(ResourceSample& sample) { session_.Sample(sample); }

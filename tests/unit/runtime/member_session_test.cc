@@ -44,6 +44,19 @@ TEST_F(MemberSessionTest, BeatsWithItsCountsAndPlacement) {
   EXPECT_EQ(beats[0].stats.refused_from, "10.0.0.7");
 }
 
+TEST_F(MemberSessionTest, SaysNowAndThenWhyItRejects) {
+  Welcomed();
+  for (const char* why : {"no message", "its key is a worker's", "no message", "its key is a worker's"}) {
+    session_.Reject({PeerId{7}, why}, effects_);
+  }
+  Pass(500ms);
+  EXPECT_EQ(Take<Heartbeat>()[0].stats.messages_rejected, 4u);
+  ASSERT_EQ(logged_.size(), 4u);
+  EXPECT_EQ(logged_[1], "rejected from a peer (1 so far): no message");
+  EXPECT_EQ(logged_[2], "rejected from a peer (2 so far): its key is a worker's");
+  EXPECT_EQ(logged_[3], "rejected from a peer (4 so far): its key is a worker's");
+}
+
 TEST_F(MemberSessionTest, GoesOnWithoutItsChiefForLongThenEnds) {
   Welcomed();
   Pass(599s);

@@ -39,7 +39,7 @@ TEST(PeerRoleTest, EachRoleSaysItsOwn) {
   EXPECT_THAT(WhatMaySay(PeerRole::kClient), UnorderedElementsAre("StatusRequest"));
   EXPECT_THAT(WhatMaySay(PeerRole::kWorker),
               UnorderedElementsAre("Join", "Heartbeat", "Leave", "DataReport", "WorkRequest", "LeaseDone", "EvalDone",
-                                   "Violation", "Push", "Probe", "Pull"));
+                                   "Push", "Probe", "Pull"));
   EXPECT_THAT(WhatMaySay(PeerRole::kPs, TaskRole::kPs),
               UnorderedElementsAre("Join", "Heartbeat", "OpenBulk", "Leave", "SliceReport", "Violation", "PushReply",
                                    "PullReply", "SliceRecord", "ShardWritten"));
