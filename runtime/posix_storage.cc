@@ -161,11 +161,13 @@ class Operation {
     uint64_t size = 0;
     absl::StatusOr<UniqueFd> file = OpenFile(*place, O_WRONLY | O_CREAT | O_APPEND, &size);
     if (!file.ok()) return file.status();
-    if (absl::Status status = WriteAll(*file); !status.ok()) {
-      if (ftruncate(file->get(), static_cast<off_t>(size)) == 0) return status;
-      return absl::DataLossError(absl::StrCat(std::string(status.message()), "; and what was written stays"));
-    }
-    return CloseFile(*file);
+    absl::Status status = WriteAll(*file);
+    if (status.ok()) status = CloseFile(*file);  // a remote disk may say only now that it is full
+    if (status.ok()) return status;
+    uint64_t size_now = 0;
+    const absl::StatusOr<UniqueFd> again = OpenFile(*place, O_WRONLY, &size_now);
+    if (again.ok() && ftruncate(again->get(), static_cast<off_t>(size)) == 0) return status;
+    return absl::DataLossError(absl::StrCat(std::string(status.message()), "; and what was written stays"));
   }
 
   absl::Status Sync() const {
@@ -243,8 +245,10 @@ class Operation {
 
   // False, with errno, if the folder cannot be read.
   static bool ReadFolder(int folder, Names* names) {
-    std::unique_ptr<DIR, int (*)(DIR*)> entries(fdopendir(dup(folder)), closedir);
+    UniqueFd again(openat(folder, ".", kFolderFlags));
+    std::unique_ptr<DIR, int (*)(DIR*)> entries(again.ok() ? fdopendir(again.get()) : nullptr, closedir);
     if (entries == nullptr) return false;
+    again.Release();  // it is the entries' now
     for (;;) {
       errno = 0;
       const dirent* entry = readdir(entries.get());
