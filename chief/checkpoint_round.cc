@@ -204,6 +204,12 @@ absl::Status CheckpointRounds::Receive(const ShardWritten& written) {
     if (item.epoch != parts_.assignment.epochs()[ToNumber(item.slice)]) return absl::OkStatus();
     slices.insert(item.slice);
   }
+  if (written.slices.size() < shard->slices.size()) {
+    const auto lacking = std::find_if(shard->slices.begin(), shard->slices.end(),
+                                      [&slices](SliceId slice) { return !slices.contains(slice); });
+    Abandon(absl::StrCat(shard->name, " lacks slice ", ToNumber(*lacking), " in its present epoch"));
+    return absl::OkStatus();
+  }
   if (slices.size() != shard->slices.size() || !FillFile(written)) {
     return absl::InvalidArgumentError("a shard file whose records are not one for each slice, side by side");
   }

@@ -34,7 +34,8 @@ class SnapshotQueue {
   std::deque<SnapshotRequest::Item> waiting_;
 };
 
-// One shard file at a time: makes the folder, appends record after record, syncs, reports.
+// One shard file at a time: makes the folder, appends record after record, syncs, reports. A slice that is no longer in
+// the epoch asked for ends the file before it.
 class ShardWriter {
  public:
   // A round that is being written goes on; one that is written is reported again.

@@ -376,7 +376,7 @@ struct ShardWritten {
     uint64_t bytes = 0;
     uint32_t crc32c = 0;
   };
-  std::vector<Item> slices;
+  std::vector<Item> slices;  // fewer than asked for: it lacks the next one
 };
 
 // ---- Questions: command-line tool -> chief --------------------------------------------------------------------------

@@ -80,12 +80,24 @@ TEST_F(SharedCheckpointTest, APsThatCannotWriteEndsTheRound) {
   ASSERT_TRUE(Receive(ShardWritten{Server(1).incarnation, {1, 1}, "no space left", 0, {}}).ok());
   EXPECT_FALSE(rounds->active());
   EXPECT_THAT(rounds->last_error(), HasSubstr("ps-1 cannot write its shard: no space left"));
+  EXPECT_EQ(rounds->last_error_cause(), CheckpointRounds::Cause::kDisk);
+}
+
+TEST_F(SharedCheckpointTest, APsThatLacksASliceEndsTheRoundAndNoDiskIsBlamed) {
+  PutFiles();
+  ShardWritten written = WrittenOf(1, {1, 1});
+  written.slices.pop_back();
+  ASSERT_TRUE(Receive(written).ok());
+  EXPECT_FALSE(rounds->active());
+  EXPECT_EQ(rounds->last_error(),
+            absl::StrCat("ps-1 lacks slice ", ToNumber(Server(1).slices.back()), " in its present epoch"));
+  EXPECT_EQ(rounds->last_error_cause(), CheckpointRounds::Cause::kPs);
 }
 
 TEST_F(SharedCheckpointTest, RefusesFilesThatNoHonestPsWrites) {
   PutFiles();
   std::vector<ShardWritten> absurd(5, WrittenOf(0, {1, 1}));
-  absurd[0].slices.pop_back();
+  absurd[0].slices.push_back(absurd[0].slices[0]);
   absurd[1].slices[1].slice = absurd[1].slices[0].slice;
   absurd[2].slices[1].offset = 0;
   absurd[3].bytes = 21;
