@@ -1,12 +1,12 @@
 // What a checkpoint costs the pushes that go on meanwhile, and how fast slices come back from it.
 //
-//   bench_checkpoint [--mib N] [--workers N] [--every SECONDS] [--rounds N] [--restores N]
+//   bench_checkpoint [--mib N] [--servers N] [--workers N] [--every SECONDS] [--rounds N] [--restores N]
 //
 // Chief and ps are real processes on this machine. The load is real workers whose devices compute nothing: they pull and
 // push every slice as fast as they are let. Seconds in which a checkpoint is written are held against the other seconds
 // of the same run. A pause of acknowledgements is how long a worker that waits for some hears of none; while it pulls
-// it waits for none. Then the ps is killed, and what its successor takes to have its slices again is held against a
-// plain read of the same files; before either, the files are dropped from memory.
+// it waits for none. Then every ps is killed, and what their successors take to have their slices again is held against
+// a plain read of the same files; before either, the files are dropped from memory.
 #include <fcntl.h>
 #include <glog/logging.h>
 #include <signal.h>
@@ -47,6 +47,7 @@ Time Now() { return Time(std::chrono::steady_clock::now().time_since_epoch()); }
 
 struct Settings {
   int64_t mib = 1024;
+  int servers = 1;
   int workers = 2;
   int64_t every = 36;  // seconds
   int rounds = 5;
@@ -59,7 +60,7 @@ JobSpec MakeJob(const Settings& settings) {
   job.model.inputs = {{"x", {settings.mib * 512}}};
   job.model.layers = {{"dense", {"x"}, DenseSpec{512, Activation::kNone, false}}};
   job.cluster.worker_count = settings.workers;
-  job.cluster.parameter_server_count = 1;
+  job.cluster.parameter_server_count = settings.servers;
   job.training.batch_size = 1;
   job.training.optimizer.learning_rate = 1e-6;
   job.data.train = {"images", "labels"};
@@ -83,22 +84,25 @@ class Cluster {
     CHECK(found.ok()) << found;
     CHECK(supervisor_->Start(ChiefProcess(commands_)).ok());
     asker_.emplace(StatusSource{.chief = "", .job_dir = commands_.job_dir});
-    StartServer();
+    for (int i = 0; i < job.cluster.parameter_server_count; ++i) servers_.push_back(absl::StrCat("ps-", i));
+    StartServers();
   }
   ~Cluster() { Clear(); }
 
-  // A new ps, in the place of the one before if there was one.
-  void StartServer() {
-    const Json status = WaitFor([](const Json&) { return true; });
-    const std::string chief = status.at("chief").at("endpoint");
-    CHECK(supervisor_->Start(MemberProcess(commands_, "ps-0", chief, attempt_++)).ok());
+  // New ones, in the place of those before if there were any.
+  void StartServers() {
+    const std::string chief = chief_endpoint();
+    for (const std::string& server : servers_) {
+      CHECK(supervisor_->Start(MemberProcess(commands_, server, chief, attempt_)).ok());
+    }
+    ++attempt_;
   }
-  void KillServer() {
-    const pid_t pid = supervisor_->PidOf("ps-0");
-    supervisor_->Send("ps-0", SIGKILL);
-    while (supervisor_->PidOf("ps-0") == pid) {
-      std::this_thread::sleep_for(1ms);
-      supervisor_->Collect();
+  void KillServers() {
+    std::vector<pid_t> pids;
+    for (const std::string& server : servers_) pids.push_back(supervisor_->PidOf(server));
+    for (const std::string& server : servers_) supervisor_->Send(server, SIGKILL);
+    for (size_t i = 0; i < servers_.size(); ++i) {
+      for (; supervisor_->PidOf(servers_[i]) == pids[i]; supervisor_->Collect()) std::this_thread::sleep_for(1ms);
     }
   }
 
@@ -119,6 +123,7 @@ class Cluster {
     return WaitFor([](const Json&) { return true; }).at("chief").at("endpoint");
   }
   const std::string& job_dir() const { return commands_.job_dir; }
+  const std::vector<std::string>& servers() const { return servers_; }
   pid_t PidOf(const std::string& task) const { return supervisor_->PidOf(task); }
 
  private:
@@ -137,6 +142,7 @@ class Cluster {
   LocalCluster commands_;
   std::unique_ptr<Supervisor> supervisor_;
   std::optional<StatusAsker> asker_;
+  std::vector<std::string> servers_;
   uint32_t attempt_ = 0;
 };
 
@@ -170,7 +176,9 @@ std::vector<Stretch> WatchRounds(Cluster& cluster, int rounds) {
     }
     Stretch& now = stretches.back();
     now.end = Now();
-    now.ps_mib = std::max(now.ps_mib, ResidentMib(cluster.PidOf("ps-0")));
+    double ps_mib = 0;
+    for (const std::string& server : cluster.servers()) ps_mib += ResidentMib(cluster.PidOf(server));
+    now.ps_mib = std::max(now.ps_mib, ps_mib);
     now.chief_mib = std::max(now.chief_mib, ResidentMib(cluster.PidOf(kChiefTask)));
     return !writing && stretches.size() > 2 * static_cast<size_t>(rounds);
   });
@@ -258,19 +266,22 @@ double ReadPlainly(const std::vector<std::string>& files) {
   return bytes / Seconds(Now() - begin);
 }
 
-// Seconds from a new ps's joining until it has reported every slice.
+// Seconds from the joining of the first new ps until each has reported every slice.
 double RestoreOnce(Cluster& cluster) {
-  cluster.KillServer();
-  cluster.StartServer();
-  const auto is = [&](const char* state) {
-    return [&, state](const Json& status) {
-      const Json& server = status.at("tasks").at(0);
-      return server.at("state") == state && server.at("pid") == cluster.PidOf("ps-0");
-    };
+  cluster.KillServers();
+  cluster.StartServers();
+  const auto count = [&cluster](const Json& status, const char* state) {
+    const std::vector<std::string>& servers = cluster.servers();
+    return std::count_if(servers.begin(), servers.end(), [&](const std::string& name) {
+      const Json& tasks = status.at("tasks");
+      return std::any_of(tasks.begin(), tasks.end(), [&](const Json& task) {
+        return task.at("name") == name && task.at("state") == state && task.at("pid") == cluster.PidOf(name);
+      });
+    });
   };
-  cluster.WaitFor(is("PREPARING"));
+  cluster.WaitFor([&](const Json& status) { return count(status, "PREPARING") > 0; });
   const Time begin = Now();
-  cluster.WaitFor(is("RUNNING"));
+  cluster.WaitFor([&](const Json& status) { return count(status, "RUNNING") == std::ssize(cluster.servers()); });
   return Seconds(Now() - begin);
 }
 
@@ -288,7 +299,7 @@ void MeasureRestores(Cluster& cluster, int restores) {
     ratio.values.push_back(restored.values.back() / plain.values.back());
   }
   Print("a plain read of the files, GB/s", plain);
-  Print("a restore onto a new ps, GB/s", restored);
+  Print("a restore onto new ps, GB/s", restored);
   Print("  of the plain read", ratio);
 }
 
@@ -297,8 +308,8 @@ void Measure(const Settings& settings) {
   BenchLoad load(cluster.chief_endpoint(), settings.workers);
   const std::vector<Stretch> stretches = WatchRounds(cluster, settings.rounds + 1);
   const std::vector<Acknowledgement> acknowledged = load.End();
-  std::printf("%ld MiB of state on one ps, %d workers, %d rounds, %d restores: median [smallest, largest]\n",
-              static_cast<long>(settings.mib), settings.workers, settings.rounds, settings.restores);
+  std::printf("%ld MiB of state on %d ps, %d workers, %d rounds, %d restores: median [smallest, largest]\n",
+              static_cast<long>(settings.mib), settings.servers, settings.workers, settings.rounds, settings.restores);
   ReportPushes(stretches, acknowledged);
   ReportMemory("ps", &Stretch::ps_mib, stretches);
   ReportMemory("chief", &Stretch::chief_mib, stretches);
@@ -314,7 +325,8 @@ int main(int argc, char** argv) {
   const auto add = [&app](const char* name, auto& value, const char* what, const CLI::Validator& check) {
     app.add_option(name, value, what)->capture_default_str()->check(check);
   };
-  add("--mib", settings.mib, "State on the ps, MiB", CLI::Range(64, 1 << 20));
+  add("--mib", settings.mib, "State on all ps, MiB", CLI::Range(64, 1 << 20));
+  add("--servers", settings.servers, "Servers that hold it", CLI::PositiveNumber);
   add("--workers", settings.workers, "Workers that push", CLI::PositiveNumber);
   add("--every", settings.every, "Seconds between checkpoints", CLI::PositiveNumber);
   add("--rounds", settings.rounds, "Checkpoints that are measured", CLI::PositiveNumber);
