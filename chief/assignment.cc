@@ -128,8 +128,8 @@ void Assignment::Restore(Server& server) {
   while (is_reported(server.first_unreported)) ++server.first_unreported;
   const bool overdue = turn_.now >= server.next_resend;
   bool resent = false;
-  int in_flight = 0;
-  for (size_t i = server.first_unreported; i < server.slices.size() && in_flight < kRestoresInFlight; ++i) {
+  uint64_t in_flight = 0;
+  for (size_t i = server.first_unreported; i < server.slices.size() && in_flight < kRestoreWindow; ++i) {
     const SliceId slice = server.slices[i];
     Home& home = HomeOf(slice);
     if (home.stage == Home::Stage::kReported || KindOf(home) != SliceSource::kCheckpoint) continue;
@@ -138,7 +138,7 @@ void Assignment::Restore(Server& server) {
       resent |= home.sent;
       Send(slice);
     }
-    ++in_flight;
+    in_flight += std::max(SourceOf(home).records[ToNumber(slice)].bytes, kLeastRecord);
   }
   if (!resent) return;
   server.patience = std::min(2 * server.patience, kSilences * timing_.dead_after);

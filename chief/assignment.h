@@ -12,10 +12,10 @@
 //   anything. One that cannot be read may be whole: it is tried kReads times, ever more rarely, before an older one.
 // Errors: Receive gives INVALID_ARGUMENT for what no honest ps reports. failure() is INTERNAL once a slice cannot even be
 //   born, DATA_LOSS once no checkpoint's record of it can be used: initial values would lose the training in silence.
-// Cost: memory is that of kRestoresInFlight records per ps; each report costs a few slices, a repeated
+// Cost: memory is kRestoreWindow and a record per ps; each report costs a few slices, a repeated
 //   Assign all that have not reported.
 // Source: protocol rules core 4 and 6, A3, A9 (schema/PROTOCOL.md).
-// Tests: tests/unit/chief/assignment_test.cc.
+// Tests: tests/unit/chief/assignment_test.cc, assignment_window_test.cc.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +36,10 @@ namespace downpour {
 
 class Assignment {
  public:
-  // Records read or sent and not yet reported, of one ps.
-  static constexpr int kRestoresInFlight = 4;
+  // Bytes of records being read or sent and not yet reported, of one ps: enough that the disk, the link and the ps are
+  // busy side by side all the time. A smaller record counts as kLeastRecord, so that no queue of messages overflows.
+  static constexpr uint64_t kRestoreWindow = uint64_t{8} << 20;
+  static constexpr uint64_t kLeastRecord = uint64_t{256} << 10;
   // Of one record that cannot be read: 22 s by default, in which a disk or a mount may come back.
   static constexpr int kReads = 7;
 

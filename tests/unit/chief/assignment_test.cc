@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "chief/checkpoint_store.h"
-#include "tests/unit/chief/parts_fixture.h"
+#include "tests/unit/chief/assignment_fixture.h"
 
 namespace downpour {
 namespace {
@@ -13,22 +13,10 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr PeerId kControl{uint64_t{1} << 32};
-constexpr PeerId kBulk{(uint64_t{1} << 32) + 1};
-
 // One ps with both slices of the small job.
-class AssignmentTest : public PartsFixture {
+class AssignmentTest : public AssignmentFixture {
  protected:
-  AssignmentTest()
-      : grid(*GridOf(SmallJob().model)),
-        members({.scale_tier = "CUSTOM", .worker_count = 1, .parameter_server_count = 1}, Timing{}) {
-    members.Begin(turn.now, 3, /*run=*/1);
-    Join join;
-    join.role = TaskRole::kPs;
-    join.endpoint = "h1:1";
-    ps = members.Admit(turn.now, kControl, join).task;
-    ps->bulk = kBulk;
-  }
+  AssignmentTest() : AssignmentFixture(*GridOf(SmallJob().model)) {}
 
   // A checkpoint on disk in which slice i has finished `finished[i]`.
   Manifest PutCheckpoint(Round round, const std::vector<std::vector<uint64_t>>& finished) {
@@ -64,38 +52,7 @@ class AssignmentTest : public PartsFixture {
       return hidden ? absl::PermissionDeniedError("permission denied") : absl::OkStatus();
     };
   }
-  void Place(std::vector<Manifest> sources = {}) {
-    assignment.Place(3, {ps}, 12, std::move(sources));
-    effects = Settle();
-  }
-  void Tick(Duration after) {
-    turn.now += after;
-    assignment.Tick();
-    effects = Settle();
-  }
-  absl::Status Report(SliceId slice, const IntervalSet& finished, const std::string& error = "") {
-    SliceReport report{.from = ps->incarnation, .slices = {}};
-    report.slices.push_back({slice, assignment.epochs().at(ToNumber(slice)), error, finished});
-    const absl::Status status = assignment.Receive(report);
-    effects = Settle();
-    return status;
-  }
-  static IntervalSet SetOf(const std::vector<uint64_t>& leases) {
-    IntervalSet set;
-    for (const uint64_t lease : leases) set.Insert(lease);
-    return set;
-  }
-  std::vector<Assign> Assigns() { return SentOf<Assign>(effects, kControl); }
-  std::vector<RestoreSlice> Restores() { return SentOf<RestoreSlice>(effects, kBulk); }
-
-  const SliceGrid grid;
-  Membership members;
-  Toll toll;
-  FailureList failures{turn, toll};
-  Assignment assignment{turn, storage, members, failures, grid, Timing{}};
-  Task* ps = nullptr;
   int reads = 0;
-  std::vector<Effect> effects;
 };
 
 TEST_F(AssignmentTest, AssignsInitialValuesUntilEverySliceReported) {

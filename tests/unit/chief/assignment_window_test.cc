@@ -1,0 +1,77 @@
+// How much of a restore is on its way to one ps.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "schema/codec.h"
+#include "tests/unit/chief/assignment_fixture.h"
+
+namespace downpour {
+namespace {
+
+constexpr int kSlices = 100;
+
+SliceGrid GridOfManySlices() {
+  std::vector<VariableSpec> variables;
+  for (int i = 0; i < kSlices; ++i) variables.push_back({.name = absl::StrCat("bias_", i), .shape = {16}});
+  return MakeSliceGrid(std::move(variables));
+}
+
+class RestoreWindowTest : public AssignmentFixture {
+ protected:
+  RestoreWindowTest() : AssignmentFixture(GridOfManySlices()) {}
+
+  // Restores from a checkpoint whose records are of so many bytes. How many of them are read at once.
+  uint64_t BeginWith(uint64_t record_bytes) {
+    Manifest manifest;
+    manifest.round = {1, 2};
+    manifest.files = {{"ps-0.shard", record_bytes * kSlices}};
+    for (const Slice& slice : grid.slices) {
+      manifest.records.push_back(
+          {.slice = slice.id, .offset = ToNumber(slice.id) * record_bytes, .bytes = record_bytes});
+    }
+    assignment.Place(3, {ps}, 12, {manifest});
+    return TakeReads();
+  }
+  // None of them is carried out.
+  uint64_t TakeReads() {
+    const std::vector<Effect> effects = turn.out.Take();
+    return std::count_if(effects.begin(), effects.end(), [](const Effect& effect) {
+      const auto* op = std::get_if<StorageOp>(&effect);
+      return op != nullptr && op->kind == StorageOp::Kind::kRead;
+    });
+  }
+  uint64_t ReadsAfterReportOf(uint32_t slice) {
+    SliceReport report{.from = ps->incarnation, .slices = {}};
+    report.slices.push_back({SliceId{slice}, assignment.epochs().at(slice), "", {}});
+    EXPECT_TRUE(assignment.Receive(report).ok());
+    return TakeReads();
+  }
+};
+
+TEST_F(RestoreWindowTest, IsCountedInBytes) {
+  constexpr uint64_t kMib = uint64_t{1} << 20;
+  EXPECT_EQ(BeginWith(kMib), Assignment::kRestoreWindow / kMib);
+  turn.now += Timing{}.tick;
+  assignment.Tick();
+  EXPECT_EQ(TakeReads(), 0u) << "it is full";
+  EXPECT_EQ(ReadsAfterReportOf(1), 1u) << "in any order";
+  EXPECT_EQ(ReadsAfterReportOf(0), 1u);
+  EXPECT_EQ(ReadsAfterReportOf(0), 0u) << "a repeated report makes no room";
+}
+
+TEST_F(RestoreWindowTest, HoldsTheLargestRecords) {
+  EXPECT_EQ(BeginWith(kMaxRecordBytes), Assignment::kRestoreWindow / kMaxRecordBytes);
+  EXPECT_EQ(ReadsAfterReportOf(0), 1u);
+}
+
+TEST_F(RestoreWindowTest, HoldsNoMoreSmallRecordsThanAQueueOfMessagesTakes) {
+  EXPECT_EQ(BeginWith(100), Assignment::kRestoreWindow / Assignment::kLeastRecord);
+  EXPECT_LT(Assignment::kRestoreWindow / Assignment::kLeastRecord, kSlices);
+  EXPECT_EQ(ReadsAfterReportOf(0), 1u);
+}
+
+}  // namespace
+}  // namespace downpour
