@@ -328,7 +328,7 @@ int main(int argc, char** argv) {
   add("--mib", settings.mib, "State on all ps, MiB", CLI::Range(64, 1 << 20));
   add("--servers", settings.servers, "Servers that hold it", CLI::PositiveNumber);
   add("--workers", settings.workers, "Workers that push", CLI::PositiveNumber);
-  add("--every", settings.every, "Seconds between checkpoints", CLI::PositiveNumber);
+  add("--every", settings.every, "Seconds between checkpoints, more than one takes", CLI::PositiveNumber);
   add("--rounds", settings.rounds, "Checkpoints that are measured", CLI::PositiveNumber);
   add("--restores", settings.restores, "Restores that are measured", CLI::Range(1, 5));
   CLI11_PARSE(app, argc, argv);
