@@ -157,6 +157,7 @@ void PsRole::Machine::On(StorageDone& done) {
 void PsRole::Machine::OnJoined() {
   shard_.reset();
   snapshots_ = {};
+  writer_.Abandon();
   if (TakeJob()) plane_.emplace(Optimizer(job_.training.optimizer), window_, &session_);
 }
 

@@ -41,6 +41,7 @@ class ShardWriter {
   // A round that is being written goes on; one that is written is reported again.
   void Begin(const WriteShard& request, PeerId chief, Effects& effects);
   void Done(const StorageDone& done, Effects& effects);
+  void Abandon() { stage_ = Stage::kIdle, request_ = {}; }  // its shard is no more
   // Appends the next record, if that is what is to be done and the pace allows it.
   void Continue(RecordPace& pace, const Shard& shard, Effects& effects);
 

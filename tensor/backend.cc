@@ -56,9 +56,9 @@ Buffer::~Buffer() {
   if (data_ != nullptr) owner_->DoFree(data_);
 }
 
-absl::StatusOr<Buffer> Backend::Allocate(size_t bytes, Storage storage) {
+absl::StatusOr<Buffer> Backend::Allocate(size_t bytes, FloatFormat format) {
   if (bytes == 0) return Buffer();
-  auto memory = DoAllocate(bytes, storage);
+  auto memory = DoAllocate(bytes, format);
   if (!memory.ok()) return memory.status();
   return Buffer(this, *memory);
 }

@@ -37,7 +37,7 @@ namespace downpour {
 class Backend;
 
 // How a backend may keep the floats of a piece of memory.
-enum class Storage {
+enum class FloatFormat {
   kFp32,
   // As products read their factors: with bf16 maybe rounded to it, by whatever writes there, uploads too. It looks like
   // memory of floats to all operations, but it cannot be downloaded nor hold vectors, labels or totals.
@@ -77,7 +77,7 @@ class Backend {
   void UsePrecision(Precision precision) { precision_ = rounds_products() ? precision : Precision::kFp32; }
   Precision precision() const { return precision_; }
 
-  absl::StatusOr<Buffer> Allocate(size_t bytes, Storage storage = Storage::kFp32);
+  absl::StatusOr<Buffer> Allocate(size_t bytes, FloatFormat format = FloatFormat::kFp32);
   virtual absl::Status Upload(const void* host, size_t bytes, void* to) = 0;
   virtual absl::Status Download(const void* from, size_t bytes, void* host) = 0;
   virtual absl::Status Synchronize() = 0;
@@ -90,7 +90,7 @@ class Backend {
   virtual absl::Status AwaitDownload() = 0;
 
   // c = op(a) op(b) + beta c; c is not read where beta is 0. Neither a nor b overlaps c; inner sizes are above 0. Both
-  // factors are of one storage; only where it is kFactor c may be of kFactor too.
+  // factors are of one format; only where it is kFactor c may be of kFactor too.
   absl::Status Gemm(Transpose op_a, Transpose op_b, ConstMatrix a, ConstMatrix b, float beta, Matrix c);
 
   // Every row of x += bias.
@@ -126,7 +126,7 @@ class Backend {
  private:
   friend class Buffer;
   // The same operations, shapes checked and at least one element to do.
-  virtual absl::StatusOr<void*> DoAllocate(size_t bytes, Storage storage) = 0;
+  virtual absl::StatusOr<void*> DoAllocate(size_t bytes, FloatFormat format) = 0;
   virtual void DoFree(void* data) = 0;
   virtual absl::Status DoGemm(Transpose op_a, Transpose op_b, ConstMatrix a, ConstMatrix b, float beta, Matrix c) = 0;
   virtual absl::Status DoAddBias(const float* bias, Matrix x) = 0;

@@ -40,7 +40,7 @@ class CudaBackend final : public Backend {
   absl::Status AwaitDownload() override;
 
  private:
-  absl::StatusOr<void*> DoAllocate(size_t bytes, Storage storage) override;
+  absl::StatusOr<void*> DoAllocate(size_t bytes, FloatFormat format) override;
   void DoFree(void* data) override;
   absl::Status DoGemm(Transpose op_a, Transpose op_b, ConstMatrix a, ConstMatrix b, float beta, Matrix c) override;
   absl::Status DoAddBias(const float* bias, Matrix x) override;
@@ -154,12 +154,12 @@ std::optional<uint64_t> CudaBackend::free_memory() const {
   return available;
 }
 
-absl::StatusOr<void*> CudaBackend::DoAllocate(size_t bytes, Storage storage) {
+absl::StatusOr<void*> CudaBackend::DoAllocate(size_t bytes, FloatFormat format) {
   if (absl::Status status = Enter(); !status.ok()) return status;
   auto memory = MakeCudaMemory(bytes);
   if (!memory.ok()) return memory.status();
   void* const address = memory->get();
-  const bool rounded = storage == Storage::kFactor && precision() == Precision::kBf16;
+  const bool rounded = format == FloatFormat::kFactor && precision() == Precision::kBf16;
   regions_.Add({.memory = *std::move(memory), .bytes = bytes, .rounded = rounded});
   return address;
 }

@@ -45,7 +45,7 @@ class HostBackend final : public Backend {
   absl::Status Synchronize() override { return absl::OkStatus(); }
 
   absl::StatusOr<std::shared_ptr<void>> AllocateHost(size_t bytes) override {
-    auto memory = DoAllocate(bytes, Storage::kFp32);
+    auto memory = DoAllocate(bytes, FloatFormat::kFp32);
     if (!memory.ok()) return memory.status();
     return std::shared_ptr<void>(*memory, std::free);
   }
@@ -55,7 +55,7 @@ class HostBackend final : public Backend {
   absl::Status AwaitDownload() override { return absl::OkStatus(); }
 
  private:
-  absl::StatusOr<void*> DoAllocate(size_t bytes, Storage) override {
+  absl::StatusOr<void*> DoAllocate(size_t bytes, FloatFormat) override {
     void* memory = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
     if (memory == nullptr) return absl::ResourceExhaustedError(absl::StrCat("no memory for ", bytes, " bytes"));
     return memory;

@@ -61,7 +61,7 @@ void MeasureElementwise(const CudaModule& module, const Options& options, Precis
   std::vector<Buffer> memory;
   std::vector<Matrix> m;
   for (int i = 0; i < 3; ++i) {
-    memory.push_back(OrDie(backend->Allocate(bytes, Storage::kFactor)));
+    memory.push_back(OrDie(backend->Allocate(bytes, FloatFormat::kFactor)));
     m.emplace_back(static_cast<float*>(memory.back().data()), kSide, kSide);
     OrDie(backend->Upload(numbers.data(), bytes, memory.back().data()));
   }

@@ -22,14 +22,14 @@ TEST_P(BackendParityTest, Gemm) {
     const int64_t m = random_.Between(1, 70), n = random_.Between(1, 70), k = random_.Between(1, 130);
     const bool transposed_a = random_.Between(0, 1), transposed_b = random_.Between(0, 1);
     const float beta = std::vector<float>{0, 1, 0.5f}[random_.Between(0, 2)];
-    const Storage storage = trial % 2 == 0 ? Storage::kFactor : Storage::kFp32;
+    const FloatFormat format = trial % 2 == 0 ? FloatFormat::kFactor : FloatFormat::kFp32;
     const double tolerance =
-        4 * kRounding + 2.01 * GetParam().factor_rounding + (storage == Storage::kFactor ? storage_rounding_ : 0);
+        4 * kRounding + 2.01 * GetParam().factor_rounding + (format == FloatFormat::kFactor ? storage_rounding_ : 0);
     const Numbers a = transposed_a ? random_.Matrix(k, m) : random_.Matrix(m, k);
     const Numbers b = transposed_b ? random_.Matrix(n, k) : random_.Matrix(k, n);
     const Numbers before = random_.Matrix(m, n);
     DeviceMatrix da(*backend_, a, random_.Between(0, 3)), db(*backend_, b, random_.Between(0, 3));
-    DeviceMatrix dc = beta == 0 ? Unset(m, n, trial % 3, storage) : DeviceMatrix(*backend_, before, trial % 3, storage);
+    DeviceMatrix dc = beta == 0 ? Unset(m, n, trial % 3, format) : DeviceMatrix(*backend_, before, trial % 3, format);
     ASSERT_TRUE(backend_
                     ->Gemm(transposed_a ? Transpose::kTransposed : Transpose::kPlain,
                            transposed_b ? Transpose::kTransposed : Transpose::kPlain, da.view(), db.view(), beta,
@@ -73,7 +73,7 @@ TEST_P(BackendParityTest, SumRows) {
     const Numbers x = random_.Matrix(rows, cols), before = random_.Matrix(1, cols);
     const float beta = std::vector<float>{0, 1, 0.5f}[trial % 3];
     DeviceMatrix dx(*backend_, x, trial % 3);
-    DeviceMatrix sums = beta == 0 ? Unset(1, cols, 0, Storage::kFp32) : Vector(before);
+    DeviceMatrix sums = beta == 0 ? Unset(1, cols, 0, FloatFormat::kFp32) : Vector(before);
     ASSERT_TRUE(backend_->SumRows(dx.view(), beta, sums.vector()).ok());
     Numbers want = before;
     for (double& v : want.values) v *= beta;

@@ -202,8 +202,9 @@ TEST(CudaStorageTest, RoundedMemoryIsRefusedWhereItCannotBeMeant) {
   ResetCudaStandIn(1);
   const std::unique_ptr<Backend> backend = MakeCudaBackend(1).value();
   backend->UsePrecision(Precision::kBf16);
-  const auto matrix = [&](Storage storage) { return DeviceMatrix(*backend, Numbers(4, 4), 0, storage); };
-  DeviceMatrix rounded = matrix(Storage::kFactor), exact = matrix(Storage::kFp32), result = matrix(Storage::kFactor);
+  const auto matrix = [&](FloatFormat format) { return DeviceMatrix(*backend, Numbers(4, 4), 0, format); };
+  DeviceMatrix rounded = matrix(FloatFormat::kFactor), exact = matrix(FloatFormat::kFp32),
+               result = matrix(FloatFormat::kFactor);
   const auto multiply = [&](DeviceMatrix& a, DeviceMatrix& b) {
     return backend->Gemm(Transpose::kPlain, Transpose::kPlain, a.view(), b.view(), 0, result.view());
   };

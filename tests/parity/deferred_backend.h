@@ -66,7 +66,7 @@ class DeferredBackend : public Backend {
     return status;
   }
 
-  absl::StatusOr<void*> DoAllocate(size_t bytes, Storage) override {
+  absl::StatusOr<void*> DoAllocate(size_t bytes, FloatFormat) override {
     if (bytes > left_) return absl::ResourceExhaustedError("deferred memory is used up");
     left_ -= bytes;
     auto memory = host_->AllocateHost(bytes);

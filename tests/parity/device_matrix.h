@@ -67,7 +67,7 @@ class Random {
 class DeviceMatrix {
  public:
   // `gap` floats lie between two rows.
-  DeviceMatrix(Backend& backend, const Numbers& numbers, int64_t gap = 0, Storage storage = Storage::kFactor)
+  DeviceMatrix(Backend& backend, const Numbers& numbers, int64_t gap = 0, FloatFormat format = FloatFormat::kFactor)
       : backend_(backend),
         rows_(numbers.rows),
         cols_(numbers.cols),
@@ -76,7 +76,7 @@ class DeviceMatrix {
     for (int64_t r = 0; r < rows_; ++r) {
       for (int64_t c = 0; c < cols_; ++c) image_[Index(r, c)] = static_cast<float>(numbers.at(r, c));
     }
-    auto memory = backend_.Allocate(image_.size() * sizeof(float), storage);
+    auto memory = backend_.Allocate(image_.size() * sizeof(float), format);
     EXPECT_TRUE(memory.ok()) << memory.status();
     memory_ = std::move(*memory);
     EXPECT_TRUE(backend_.Upload(image_.data(), image_.size() * sizeof(float), memory_.data()).ok());

@@ -53,7 +53,7 @@ TEST_P(DeviceParityTest, AddBiasActivateIsBothSteps) {
     const Numbers x = random_.Matrix(rows, cols), bias = random_.Matrix(1, cols);
     for (ActivationFunction f : kFunctions) {
       DeviceMatrix one(*backend_, x, gap), two = Unset(rows, cols, gap), db = Vector(bias);
-      DeviceMatrix between(*backend_, x, gap, Storage::kFp32);
+      DeviceMatrix between(*backend_, x, gap, FloatFormat::kFp32);
       ASSERT_TRUE(backend_->AddBiasActivate(db.vector(), f, one.view()).ok());
       ASSERT_TRUE(backend_->AddBias(db.vector(), between.view()).ok());
       ASSERT_TRUE(backend_->Activate(f, between.view(), two.view()).ok());
@@ -70,7 +70,7 @@ TEST_P(DeviceParityTest, TheSameOperationsGiveTheSameBits) {
   std::vector<std::vector<double>> results;
   for (int repeat = 0; repeat < 3; ++repeat) {
     DeviceMatrix dx(*backend_, x), dw(*backend_, w), product = Unset(rows, 70);
-    DeviceMatrix sums = Unset(1, cols, 0, Storage::kFp32);
+    DeviceMatrix sums = Unset(1, cols, 0, FloatFormat::kFp32);
     DeviceMatrix gradient = Unset(rows, cols);
     ASSERT_TRUE(Multiply(dx, dw, product).ok());
     ASSERT_TRUE(backend_->SumRows(dx.view(), 0, sums.vector()).ok());
@@ -114,11 +114,11 @@ TEST_P(DeviceParityTest, UploadsTakeTheirPlaceInTheQueue) {
 // Also where it is larger than whatever an upload is staged in, and not a multiple of it.
 TEST_P(DeviceParityTest, UploadsOfEverySizeArrive) {
   for (size_t count : {size_t{1}, size_t{1000}, size_t{1} << 18, (size_t{1} << 18) + 1, size_t{5} << 20}) {
-    for (Storage storage : {Storage::kFp32, Storage::kFactor}) {
+    for (FloatFormat format : {FloatFormat::kFp32, FloatFormat::kFactor}) {
       const Numbers numbers = random_.Matrix(1, static_cast<int64_t>(count));
       const std::vector<float> values(numbers.values.begin(), numbers.values.end());
       const std::shared_ptr<void> back = std::move(*backend_->AllocateHost(count * sizeof(float)));
-      const Buffer memory = std::move(*backend_->Allocate(count * sizeof(float), storage));
+      const Buffer memory = std::move(*backend_->Allocate(count * sizeof(float), format));
       const Buffer floats = std::move(*backend_->Allocate(count * sizeof(float)));
       const auto row = [&](const Buffer& buffer) {
         return Matrix(static_cast<float*>(buffer.data()), 1, numbers.cols);

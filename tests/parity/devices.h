@@ -16,7 +16,7 @@ struct DeviceCase {
   std::function<std::unique_ptr<Backend>()> open;
   // How far, at most, a product moves each of its factors before it multiplies them, as a share of the factor.
   double factor_rounding = 0;
-  // Likewise what it keeps in memory of Storage::kFactor, to the nearest.
+  // Likewise what it keeps in memory of FloatFormat::kFactor, to the nearest.
   double storage_rounding = 0;
 };
 inline std::ostream& operator<<(std::ostream& out, const DeviceCase& device) { return out << device.name; }

@@ -24,12 +24,12 @@ inline constexpr ActivationFunction kFunctions[] = {ActivationFunction::kRelu, A
 class BackendParityTest : public testing::TestWithParam<DeviceCase> {
  protected:
   // A result's place, filled with what must not be read.
-  DeviceMatrix Unset(int64_t rows, int64_t cols, int64_t gap = 0, Storage storage = Storage::kFactor) {
+  DeviceMatrix Unset(int64_t rows, int64_t cols, int64_t gap = 0, FloatFormat format = FloatFormat::kFactor) {
     Numbers numbers(rows, cols);
     std::fill(numbers.values.begin(), numbers.values.end(), kNan);
-    return DeviceMatrix(*backend_, numbers, gap, storage);
+    return DeviceMatrix(*backend_, numbers, gap, format);
   }
-  DeviceMatrix Vector(const Numbers& numbers) { return DeviceMatrix(*backend_, numbers, 0, Storage::kFp32); }
+  DeviceMatrix Vector(const Numbers& numbers) { return DeviceMatrix(*backend_, numbers, 0, FloatFormat::kFp32); }
 
   // What memory of kFactor makes of results that are right.
   Numbers Stored(Numbers numbers) const { return rounds_ ? RoundedToBf16(std::move(numbers)) : numbers; }

@@ -78,7 +78,7 @@ absl::Status Graph::Build(const ModelSpec& model) {
     for (const std::string& name : layer.from) from.push_back(by_name.at(name));
     by_name[layer.name] = nodes_.size();
     // The last one's output goes into the loss, with all bits.
-    const Storage output = i + 1 == model.layers.size() ? Storage::kFp32 : Storage::kFactor;
+    const FloatFormat output = i + 1 == model.layers.size() ? FloatFormat::kFp32 : FloatFormat::kFactor;
     absl::Status status = AddLayer(layer, WidthOf(shapes.outputs[i]), output, std::move(from), &next_variable);
     if (!status.ok()) return status;
   }
@@ -89,8 +89,9 @@ absl::Status Graph::Build(const ModelSpec& model) {
 
 absl::Status Graph::AddLabels() {
   for (Batch& batch : batches_) {
-    auto targets = AllocateMatrix(loss_ == Loss::kMeanSquaredError ? max_batch_ : 0, output_width(), Storage::kFp32);
-    auto labels = AllocateMatrix(max_batch_, 1, Storage::kFp32);
+    auto targets =
+        AllocateMatrix(loss_ == Loss::kMeanSquaredError ? max_batch_ : 0, output_width(), FloatFormat::kFp32);
+    auto labels = AllocateMatrix(max_batch_, 1, FloatFormat::kFp32);
     if (!targets.ok() || !labels.ok()) return targets.ok() ? labels.status() : targets.status();
     batch.targets = *targets;
     batch.labels = reinterpret_cast<int32_t*>(labels->data);
@@ -101,7 +102,7 @@ absl::Status Graph::AddLabels() {
 // Zeros lie ready to be copied: brought up anew they would cost each step the way from one stream to another.
 absl::Status Graph::AddTotals() {
   for (Matrix* matrix : {&totals_, &zero_totals_}) {
-    auto memory = AllocateMatrix(1, sizeof(BatchTotals) / sizeof(float), Storage::kFp32);
+    auto memory = AllocateMatrix(1, sizeof(BatchTotals) / sizeof(float), FloatFormat::kFp32);
     if (!memory.ok()) return memory.status();
     *matrix = *memory;
   }
@@ -127,11 +128,11 @@ absl::Status Graph::Rehearse() {
   return status;
 }
 
-absl::StatusOr<Matrix> Graph::AllocateMatrix(int64_t rows, int64_t cols, Storage storage) {
+absl::StatusOr<Matrix> Graph::AllocateMatrix(int64_t rows, int64_t cols, FloatFormat format) {
   const size_t bytes = static_cast<size_t>(rows) * static_cast<size_t>(cols) * sizeof(float);
   bytes_ += bytes;
   if (only_counts_) return Matrix(nullptr, rows, cols);
-  auto memory = backend_.Allocate(bytes, storage);
+  auto memory = backend_.Allocate(bytes, format);
   if (!memory.ok()) return memory.status();
   memory_.push_back(*std::move(memory));
   return Matrix(static_cast<float*>(memory_.back().data()), rows, cols);
@@ -140,12 +141,13 @@ absl::StatusOr<Matrix> Graph::AllocateMatrix(int64_t rows, int64_t cols, Storage
 absl::Status Graph::AddParameters(std::vector<VariableSpec> variables) {
   for (VariableSpec& spec : variables) {
     const int64_t cols = spec.shape.back();
-    const Storage storage = spec.shape.size() > 1 ? Storage::kFactor : Storage::kFp32;  // kernels; biases are added
-    auto value = AllocateMatrix(spec.elements() / cols, cols, storage);
+    const FloatFormat format =
+        spec.shape.size() > 1 ? FloatFormat::kFactor : FloatFormat::kFp32;  // kernels; biases are added
+    auto value = AllocateMatrix(spec.elements() / cols, cols, format);
     if (!value.ok()) return value.status();
     Matrix gradient;  // on the host computed right where it leaves
     if (!backend_.memory_is_host()) {
-      auto memory = AllocateMatrix(value->rows, value->cols, Storage::kFp32);
+      auto memory = AllocateMatrix(value->rows, value->cols, FloatFormat::kFp32);
       if (!memory.ok()) return memory.status();
       gradient = *memory;
     }
@@ -159,7 +161,7 @@ absl::Status Graph::AddInputs(const std::vector<InputSpec>& inputs) {
   int64_t width = 0;
   for (const InputSpec& input : inputs) width += WidthOf(input.shape);
   for (Batch& batch : batches_) {
-    auto memory = AllocateMatrix(max_batch_, width, Storage::kFactor);
+    auto memory = AllocateMatrix(max_batch_, width, FloatFormat::kFactor);
     if (!memory.ok()) return memory.status();
     batch.inputs = *memory;
   }
@@ -167,7 +169,7 @@ absl::Status Graph::AddInputs(const std::vector<InputSpec>& inputs) {
   return absl::OkStatus();
 }
 
-absl::Status Graph::AddLayer(const LayerSpec& spec, int64_t width, Storage output_storage, std::vector<size_t> from,
+absl::Status Graph::AddLayer(const LayerSpec& spec, int64_t width, FloatFormat output_format, std::vector<size_t> from,
                              size_t* next_variable) {
   Node node;
   std::vector<Parameter*> parameters;
@@ -181,11 +183,11 @@ absl::Status Graph::AddLayer(const LayerSpec& spec, int64_t width, Storage outpu
   node.trainable = !node.variables.empty() ||
                    std::any_of(node.from.begin(), node.from.end(), [this](size_t i) { return nodes_[i].trainable; });
   node.layer = MakeLayer(spec, parameters, nodes_.size());
-  auto output = AllocateMatrix(max_batch_, width, output_storage);
+  auto output = AllocateMatrix(max_batch_, width, output_format);
   if (!output.ok()) return output.status();
   node.output = *output;
   if (node.trainable) {
-    auto gradient = AllocateMatrix(max_batch_, width, Storage::kFactor);
+    auto gradient = AllocateMatrix(max_batch_, width, FloatFormat::kFactor);
     if (!gradient.ok()) return gradient.status();
     node.gradient = *gradient;
   }

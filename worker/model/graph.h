@@ -95,9 +95,9 @@ class Graph {
   absl::Status Rehearse();
   absl::Status AddParameters(std::vector<VariableSpec> variables);
   absl::Status AddInputs(const std::vector<InputSpec>& inputs);
-  absl::Status AddLayer(const LayerSpec& spec, int64_t width, Storage output_storage, std::vector<size_t> from,
+  absl::Status AddLayer(const LayerSpec& spec, int64_t width, FloatFormat output_format, std::vector<size_t> from,
                         size_t* next_variable);
-  absl::StatusOr<Matrix> AllocateMatrix(int64_t rows, int64_t cols, Storage storage);
+  absl::StatusOr<Matrix> AllocateMatrix(int64_t rows, int64_t cols, FloatFormat format);
 
   std::vector<ConstMatrix> InputsOf(const Node& node) const;
   std::vector<GradientTarget> TargetsOf(const Node& node);

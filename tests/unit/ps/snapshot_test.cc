@@ -222,6 +222,14 @@ TEST_F(ShardWriterTest, ASliceThatMovedEndsTheFile) {
   EXPECT_NE(reports_[0].slices[0].slice, kBias);
 }
 
+TEST_F(ShardWriterTest, WhatIsAbandonedIsWrittenNoFurther) {
+  Begin();
+  writer_.Abandon();
+  Finish();
+  EXPECT_EQ(ops_.size(), 1u);
+  EXPECT_TRUE(reports_.empty());
+}
+
 TEST_F(ShardWriterTest, ANewRoundTakesOverFromOneThatIsUnderWay) {
   Begin();
   Begin({1, 2});
