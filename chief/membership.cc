@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "schema/host_port.h"
 #include "schema/text.h"
 
 namespace downpour {
@@ -136,8 +137,11 @@ Membership::Verdict Membership::Admit(Time now, PeerId from, const Join& join) {
                                            ", the chief ", kOldestProtocolSpoken, " to ", kProtocolVersion,
                                            ": install the same release on both"))};
   }
-  if (join.role == TaskRole::kPs && (join.endpoint.empty() || join.endpoint.size() > kMaxWords)) {
-    return {.refusal = Refuse(RefusalCode::kEjected, true, "a ps must say at which endpoint workers reach it")};
+  if (join.role == TaskRole::kPs && (!IsDialable(join.endpoint) || join.endpoint.size() > kMaxWords)) {
+    return {.refusal = Refuse(RefusalCode::kEjected, true,
+                              absl::StrCat("workers cannot dial \"", OneLine(join.endpoint, kMaxWords),
+                                           "\": a ps must listen on HOST:PORT or ipc:///PATH, in at most ", kMaxWords,
+                                           " characters"))};
   }
   Task* known = FindProcess(join);
   if (known != nullptr && known->alive()) {

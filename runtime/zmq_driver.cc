@@ -11,6 +11,7 @@
 
 #include "runtime/posix_process.h"
 #include "schema/codec.h"
+#include "schema/host_port.h"
 #include "schema/text.h"
 
 namespace downpour {

@@ -169,8 +169,6 @@ void ZmqSocket::DialAgain(const KeyRing* keys, PeerRole to) {
   socket_.connect(dials_);  // which it took before
 }
 
-bool IsIpc(const std::string& endpoint) { return endpoint.rfind("ipc:///", 0) == 0; }
-
 std::string AsOthersReachIt(const std::string& endpoint) {
   for (const std::string all : {"0.0.0.0:", "[::]:"}) {
     if (endpoint.rfind(all, 0) == 0) return absl::StrCat(HostName(), ":", endpoint.substr(all.size()));
@@ -190,10 +188,8 @@ absl::Status CheckListenable(const std::string& endpoint, bool with_keys) {
 }
 
 absl::Status CheckDialable(const std::string& endpoint) {
-  if (IsIpc(endpoint)) return absl::OkStatus();
-  absl::StatusOr<HostPort> parsed = ParseTcp(endpoint);
-  if (!parsed.ok()) return parsed.status();
-  if (parsed->port > 0) return absl::OkStatus();
+  if (IsDialable(endpoint)) return absl::OkStatus();
+  if (const absl::Status status = ParseTcp(endpoint).status(); !status.ok()) return status;
   return absl::InvalidArgumentError(absl::StrCat("cannot dial ", endpoint, ": port 0 is only for listening"));
 }
 

@@ -69,8 +69,6 @@ absl::StatusOr<ZmqSocket> Connect(ZmqContext& context, const std::string& endpoi
 absl::Status CheckListenable(const std::string& endpoint, bool with_keys = false);
 // OK if `endpoint` is one to connect to; whether anybody listens there is another question.
 absl::Status CheckDialable(const std::string& endpoint);
-
-bool IsIpc(const std::string& endpoint);
 // A listener's endpoint for others: one that listens on all addresses is reached by its host's name.
 std::string AsOthersReachIt(const std::string& endpoint);
 

@@ -37,6 +37,13 @@ std::optional<HostPort> ParseHostPort(const std::string& text) {
   return parsed;
 }
 
+bool IsIpc(const std::string& endpoint) { return endpoint.rfind("ipc:///", 0) == 0; }
+
+bool IsDialable(const std::string& endpoint) {
+  const std::optional<HostPort> address = ParseHostPort(endpoint);
+  return IsIpc(endpoint) || (address && address->port > 0);
+}
+
 std::string ToString(const HostPort& address) {
   const bool v6 = address.host.find(':') != std::string::npos;
   return absl::StrCat(v6 ? "[" : "", address.host, v6 ? "]:" : ":", address.port);

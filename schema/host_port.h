@@ -1,4 +1,4 @@
-// HOST:PORT as people write it, checked and cut in two.
+// Endpoints as people write them: HOST:PORT, checked and cut in two, or ipc:///PATH.
 //
 // Shapes: NAME:PORT, IPV4:PORT or [IPV6]:PORT; a host is what names and addresses are made of and nothing else, since
 //   ZeroMQ gives a meaning to more.
@@ -15,6 +15,11 @@ struct HostPort {
   int port = 0;      // 0 to 65535
 };
 std::optional<HostPort> ParseHostPort(const std::string& text);
+
+bool IsIpc(const std::string& endpoint);
+
+// Whether somebody may be reached there: ipc:///PATH, or HOST:PORT with another port than 0.
+bool IsDialable(const std::string& endpoint);
 
 // Whether a host that is given as a number is this machine and no other: 127.0.0.0/8 or ::1.
 bool IsLoopback(const std::string& host);

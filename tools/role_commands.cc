@@ -7,7 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "runtime/zmq_sockets.h"
+#include "schema/host_port.h"
 #include "tools/job_folder.h"
 
 namespace downpour {

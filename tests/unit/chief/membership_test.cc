@@ -161,8 +161,18 @@ TEST_F(MembershipTest, RefusesForGoodWhatCannotBe) {
   EXPECT_NE(members.Admit(now, kPeer, other).task, nullptr) << "a newer one that speaks ours too";
 
   Join mute = JoinOf(TaskRole::kPs, 0, 9);
-  mute.endpoint = "";
+  for (const char* endpoint : {"", "h1", "h1:0", "tcp://h1:1", "h1;h2:1", "ipc://relative", "\nh1:1"}) {
+    mute.endpoint = endpoint;
+    const Membership::Verdict verdict = members.Admit(now, kPeer, mute);
+    EXPECT_EQ(verdict.task, nullptr) << endpoint;
+    EXPECT_TRUE(verdict.refusal.for_good) << endpoint;
+    EXPECT_THAT(verdict.refusal.why, HasSubstr("a ps must listen on HOST:PORT or ipc:///PATH"));
+    EXPECT_EQ(verdict.refusal.why.find('\n'), std::string::npos);
+  }
+  mute.endpoint = "ipc:///" + std::string(300, 'x');
   EXPECT_EQ(members.Admit(now, kPeer, mute).task, nullptr);
+  mute.endpoint = "ipc:///run/ps-0";
+  EXPECT_NE(members.Admit(now, kPeer, mute).task, nullptr);
 }
 
 TEST_F(MembershipTest, OneThatWasRefusedOrLeftDoesNotComeBackByALateJoin) {

@@ -238,7 +238,8 @@ TEST(LargeStatusTest, LeavesOutRowsRatherThanBreakOff) {
     Join join;
     join.role = i % 2 == 0 ? TaskRole::kPs : TaskRole::kWorker;
     join.nonce = 1000 + i;
-    join.host = join.device = join.endpoint = std::string(250, '"');
+    join.host = join.device = std::string(250, '"');
+    join.endpoint = "ipc:///" + std::string(240, '"');
     cluster.Say(peer, join);
     Heartbeat heartbeat{.from = cluster.Sent<Welcome>(peer).at(0).you, .stats = {}, .log_lines = {}};
     heartbeat.stats.waiting_for = join.host;

@@ -24,6 +24,12 @@ TEST(HostPort, NothingElseIsOne) {
   }
 }
 
+TEST(HostPort, WhatCanBeDialled) {
+  for (const char* endpoint : {"h0:1", "[::1]:7000", "ipc:///run/x"}) EXPECT_TRUE(IsDialable(endpoint)) << endpoint;
+  for (const char* endpoint : {"", "h0", "h0:0", "ipc://x", "tcp://h0:1"})
+    EXPECT_FALSE(IsDialable(endpoint)) << endpoint;
+}
+
 TEST(HostPort, LoopbackIsThisMachineAlone) {
   for (const char* host : {"127.0.0.1", "127.0.1.1", "::1"}) EXPECT_TRUE(IsLoopback(host)) << host;
   for (const char* host : {"10.0.0.1", "128.0.0.1", "0.0.0.0", "::", "::2", "localhost", ""}) {
