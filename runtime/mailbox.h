@@ -3,6 +3,7 @@
 // Order: inputs come out in the order in which they were posted.
 // Cost: has_mail() is one load; the descriptor is written only when the box was empty.
 // Threads: Post from any; Take and fd from the role's.
+// Tests: tests/unit/runtime/mailbox_test.cc.
 #pragma once
 
 #include <atomic>

@@ -3,6 +3,7 @@
 // Order: first come, first served.
 // Threads: Submit from any. The destructor lets the request at hand end; with kFinish also all that were submitted
 //   before, with kAbandon none of those.
+// Tests: tests/unit/runtime/serial_thread_test.cc.
 #pragma once
 
 #include <condition_variable>
