@@ -20,11 +20,9 @@ void LeaseLedger::Open(const Plan& plan, const IntervalSet& finished_everywhere)
   plan_ = plan;
   IntervalSet all;
   all.InsertRange(0, plan.total_leases());
-  for (const IntervalSet::Interval& run : all.Intersect(finished_everywhere).Intervals()) {
-    if (run.begin == 0) fresh_ = run.end;
-    for (uint64_t lease = run.begin; lease < run.end; ++lease) Commit(LeaseId{lease});
-  }
-  commits_ = 0;
+  committed_ = all.Intersect(finished_everywhere);
+  examples_committed_ = plan.ExamplesIn(committed_);
+  steps_committed_ = plan.StepsIn(committed_);
 }
 
 void LeaseLedger::Commit(LeaseId lease) {
@@ -32,7 +30,6 @@ void LeaseLedger::Commit(LeaseId lease) {
   examples_committed_ += plan_.ExamplesOf(lease);
   steps_committed_ += plan_.StepsOf(lease);
   ++commits_;
-  reopened_.erase(lease);
   if (const auto holder = holders_.find(lease); holder != holders_.end()) {
     held_[holder->second].erase(lease);
     holders_.erase(holder);
@@ -40,29 +37,19 @@ void LeaseLedger::Commit(LeaseId lease) {
 }
 
 bool LeaseLedger::IsOpen(LeaseId lease) const {
-  if (committed_.Contains(ToNumber(lease)) || holders_.contains(lease)) return false;
-  return ToNumber(lease) >= fresh_ || reopened_.contains(lease);
-}
-
-void LeaseLedger::Reopen(LeaseId lease) {
-  if (ToNumber(lease) < fresh_) reopened_.insert(lease);
+  return !committed_.Contains(ToNumber(lease)) && !holders_.contains(lease);
 }
 
 void LeaseLedger::Hold(Incarnation worker, LeaseId lease) {
-  reopened_.erase(lease);
   holders_[lease] = worker;
   held_[worker].insert(lease);
 }
 
-bool LeaseLedger::TakeOpen(LeaseId* lease) {
-  if (!reopened_.empty()) {
-    *lease = *reopened_.begin();
-    return true;
-  }
-  while (fresh_ < plan_.total_leases() && !IsOpen(LeaseId{fresh_})) ++fresh_;
-  if (fresh_ == plan_.total_leases()) return false;
-  *lease = LeaseId{fresh_++};
-  return true;
+std::optional<LeaseId> LeaseLedger::FirstOpen() {
+  no_open_before_ = committed_.FirstMissing(no_open_before_);
+  while (holders_.contains(LeaseId{no_open_before_})) no_open_before_ = committed_.FirstMissing(no_open_before_ + 1);
+  const LeaseId lease{no_open_before_};
+  return plan_.Contains(lease) ? std::optional(lease) : std::nullopt;
 }
 
 absl::StatusOr<std::vector<LeaseId>> LeaseLedger::Ask(Incarnation worker, absl::Span<const LeaseId> holding,
@@ -86,13 +73,14 @@ absl::StatusOr<std::vector<LeaseId>> LeaseLedger::Ask(Incarnation worker, absl::
 
 std::vector<LeaseLedger::Granted> LeaseLedger::Distribute() {
   std::vector<Granted> granted;
-  LeaseId lease{};
-  while (!demand_.empty() && TakeOpen(&lease)) {
+  while (!demand_.empty()) {
+    const std::optional<LeaseId> lease = FirstOpen();
+    if (!lease) break;
     auto next = demand_.upper_bound(last_served_);
     if (next == demand_.end()) next = demand_.begin();
     last_served_ = next->first;
-    Hold(last_served_, lease);
-    granted.push_back({last_served_, lease});
+    Hold(last_served_, *lease);
+    granted.push_back({last_served_, *lease});
     if (--next->second == 0) demand_.erase(next);
   }
   return granted;
@@ -130,24 +118,17 @@ std::vector<LeaseId> LeaseLedger::Release(Incarnation worker) {
   held_.erase(worker);
   for (const LeaseId lease : released) {
     holders_.erase(lease);
-    Reopen(lease);
+    no_open_before_ = std::min(no_open_before_, ToNumber(lease));
   }
   return released;
 }
 
-std::vector<LeaseId> LeaseLedger::Restrict(const IntervalSet& finished) {
-  std::vector<LeaseId> lacking;
-  for (const IntervalSet::Interval& run : committed_.Intervals()) {
-    for (uint64_t lease = run.begin; lease < run.end; ++lease) {
-      if (!finished.Contains(lease)) lacking.push_back(LeaseId{lease});
-    }
-  }
+IntervalSet LeaseLedger::Restrict(const IntervalSet& finished) {
+  const IntervalSet lacking = committed_.Except(finished);
   committed_ = committed_.Intersect(finished);
-  for (const LeaseId lease : lacking) {
-    examples_committed_ -= plan_.ExamplesOf(lease);
-    steps_committed_ -= plan_.StepsOf(lease);
-    Reopen(lease);
-  }
+  examples_committed_ -= plan_.ExamplesIn(lacking);
+  steps_committed_ -= plan_.StepsIn(lacking);
+  if (!lacking.empty()) no_open_before_ = std::min(no_open_before_, lacking.Intervals().front().begin);
   return lacking;
 }
 

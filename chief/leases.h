@@ -8,13 +8,15 @@
 // Order: leases are granted lowest number first, to waiting workers in turn. A lease is never open and committed at
 //   once.
 // Errors: INVALID_ARGUMENT for what no honest worker sends; nothing is changed then.
-// Cost: Judge is linear in slices, the rest in the leases it names; memory in leases held and re-opened.
+// Cost: Judge is linear in slices, Open and Restrict in intervals, a grant in the leases held, the rest in those it
+//   names; memory in intervals and in leases held.
 // Source: protocol rules core 1, core 5 and A2, A3 (schema/PROTOCOL.md).
 // Tests: tests/unit/chief/leases_test.cc.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -35,7 +37,8 @@ class LeaseLedger {
   void Open(const Plan& plan, const IntervalSet& finished_everywhere);
 
   // Notes what the worker has and could take; leases of `holding` that are open become its own again: they were
-  // committed and re-opened before it heard of either. Returns the leases that it was granted and does not know of: their grants were lost.
+  // committed and re-opened before it heard of either. Returns the leases that it was granted and does not know of:
+  // their grants were lost.
   absl::StatusOr<std::vector<LeaseId>> Ask(Incarnation worker, absl::Span<const LeaseId> holding, uint32_t wanted);
 
   struct Granted {
@@ -51,7 +54,8 @@ class LeaseLedger {
   std::vector<LeaseId> Release(Incarnation worker);
 
   // A slice turned out to have finished only these: what it lacks is open again, however it came to be committed.
-  std::vector<LeaseId> Restrict(const IntervalSet& finished);
+  // Returns what was committed and is open now.
+  IntervalSet Restrict(const IntervalSet& finished);
 
   bool is_open() const { return plan_.total_leases() > 0; }
   const IntervalSet& committed() const { return committed_; }
@@ -68,9 +72,8 @@ class LeaseLedger {
  private:
   absl::Status CheckEvidence(const LeaseDone& done, size_t slices) const;
   void Commit(LeaseId lease);
-  void Reopen(LeaseId lease);
   bool IsOpen(LeaseId lease) const;
-  bool TakeOpen(LeaseId* lease);
+  std::optional<LeaseId> FirstOpen();
   void Hold(Incarnation worker, LeaseId lease);
 
   Plan plan_;
@@ -80,9 +83,7 @@ class LeaseLedger {
   uint64_t commits_ = 0;
   std::map<LeaseId, Incarnation> holders_;
   std::map<Incarnation, std::set<LeaseId>> held_;
-  // Open: these, and all from fresh_ on that are not committed.
-  std::set<LeaseId> reopened_;
-  uint64_t fresh_ = 0;
+  uint64_t no_open_before_ = 0;
   std::map<Incarnation, uint64_t> demand_;  // how many more each could take; at least 1
   Incarnation last_served_ = Incarnation::kNone;
 };

@@ -170,12 +170,11 @@ void Lifecycle::FollowReports() {
 }
 
 void Lifecycle::Reopen(const IntervalSet& finished) {
-  const std::vector<LeaseId> reopened = chief_.ledger.Restrict(finished);
+  const IntervalSet reopened = chief_.ledger.Restrict(finished);
   if (reopened.empty()) return;
-  uint64_t batches = 0;
-  for (const LeaseId lease : reopened) batches += chief_.ledger.plan().BatchesOf(lease);
+  const uint64_t batches = chief_.ledger.plan().BatchesIn(reopened);
   chief_.journal.toll().batches_recomputed += batches;
-  chief_.failures.Add("chief", absl::StrCat(reopened.size(), " leases are open again, since a slice lacks them: ",
+  chief_.failures.Add("chief", absl::StrCat(reopened.Count(), " leases are open again, since a slice lacks them: ",
                                             batches, " batches are computed again"));
   chief_.evaluation.Abandon();
   final_evaluation_ = false;

@@ -45,6 +45,14 @@ class Permutation {
 
 uint64_t CeilDiv(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 
+// `before` says how many there are of all leases with lower numbers.
+template <typename Before>
+uint64_t Sum(const IntervalSet& leases, const Before& before) {
+  uint64_t sum = 0;
+  for (const auto& [begin, end] : leases.Intervals()) sum += before(end) - before(begin);
+  return sum;
+}
+
 }  // namespace
 
 Plan::Plan(const JobSpec& job, uint64_t train_examples)
@@ -87,6 +95,19 @@ uint64_t Plan::ExamplesOf(LeaseId lease, Step step) const {
   CHECK(step >= 1 && step <= StepsOf(lease)) << step;
   const uint64_t in_step = push_every_ * batch_size_;
   return std::min(in_step, ExamplesOf(lease) - (step - 1) * in_step);
+}
+
+uint64_t Plan::BatchesIn(const IntervalSet& leases) const {
+  return Sum(leases, [this](uint64_t lease) { return lease / leases_ * batches_ + lease % leases_ * lease_batches_; });
+}
+
+uint64_t Plan::StepsIn(const IntervalSet& leases) const {
+  return Sum(leases, [this](uint64_t lease) { return StepsBefore(lease); });
+}
+
+uint64_t Plan::ExamplesIn(const IntervalSet& leases) const {
+  const uint64_t of_lease = lease_batches_ * batch_size_;
+  return Sum(leases, [&](uint64_t lease) { return lease / leases_ * examples_ + lease % leases_ * of_lease; });
 }
 
 void Plan::Examples(LeaseId lease, Step step, std::vector<uint64_t>* ids) const {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "schema/ids.h"
+#include "schema/interval_set.h"
 #include "schema/job.h"
 
 namespace downpour {
@@ -37,6 +38,10 @@ class Plan {
   uint64_t StepsBefore(uint64_t lease) const;  // of all leases with lower numbers; lease <= total_leases()
   uint64_t ExamplesOf(LeaseId lease) const;    // over all its steps
   uint64_t ExamplesOf(LeaseId lease, Step step) const;
+  // Of a set of leases, all of them of the plan. Cost: that of its intervals.
+  uint64_t BatchesIn(const IntervalSet& leases) const;
+  uint64_t StepsIn(const IntervalSet& leases) const;
+  uint64_t ExamplesIn(const IntervalSet& leases) const;
 
   // Replaces *ids by the examples of the step, in order; each batchSize of them are a batch. 1 <= step <=
   // StepsOf(lease).

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 
 namespace downpour {
 
@@ -45,6 +46,22 @@ IntervalSet IntervalSet::Intersect(const IntervalSet& other) const {
     (a->second < b->second) ? void(++a) : void(++b);
   }
   return both;
+}
+
+IntervalSet IntervalSet::Except(const IntervalSet& other) const {
+  IntervalSet gaps;  // of `other`
+  uint64_t begin = 0;
+  for (const auto& [taken, end] : other.by_begin_) {
+    gaps.InsertRange(begin, taken);
+    begin = end;
+  }
+  gaps.InsertRange(begin, std::numeric_limits<uint64_t>::max());
+  return Intersect(gaps);
+}
+
+uint64_t IntervalSet::FirstMissing(uint64_t from) const {
+  const auto next = by_begin_.upper_bound(from);
+  return next == by_begin_.begin() ? from : std::max(from, std::prev(next)->second);
 }
 
 uint64_t IntervalSet::Count() const {

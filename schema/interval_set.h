@@ -1,6 +1,8 @@
 // A set of lease numbers kept as disjoint, non-adjacent half-open intervals: what a slice has finished, for ever.
 //
-// Cost: a few numbers, since leases are dense and finish nearly in order. Insert and Contains are O(log intervals).
+// Cost: a few numbers, since leases are dense and finish nearly in order. Insert, Contains and FirstMissing are O(log
+//   intervals); what takes another set is O(intervals) of both but for a logarithm.
+// Tests: tests/unit/schema/interval_set_test.cc.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +27,10 @@ class IntervalSet {
   bool CoversRange(uint64_t begin, uint64_t end) const;
   // The members of both.
   IntervalSet Intersect(const IntervalSet& other) const;
+  // The members that `other` lacks.
+  IntervalSet Except(const IntervalSet& other) const;
+  // The lowest number from `from` on that is no member.
+  uint64_t FirstMissing(uint64_t from) const;
 
   uint64_t Count() const;
   bool empty() const { return by_begin_.empty(); }

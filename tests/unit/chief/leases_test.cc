@@ -175,9 +175,27 @@ TEST_F(LeaseLedgerTest, WhatASliceLacksIsOpenAgain) {
   IntervalSet finished;
   finished.Insert(0);
   finished.Insert(2);
-  EXPECT_THAT(Numbers(ledger.Restrict(finished)), ElementsAre(1));
+  EXPECT_THAT(ledger.Restrict(finished).Intervals(), ElementsAre(IntervalSet::Interval{1, 2}));
   EXPECT_EQ(ledger.examples_committed(), 16u);
   EXPECT_THAT(Ask(kB, 4), ElementsAre(1, 3));
+}
+
+// Walked one by one, they would take this test for years.
+TEST_F(LeaseLedgerTest, RunsOfLeasesCostNoMoreThanOne) {
+  constexpr uint64_t kLeases = uint64_t{1} << 40;
+  IntervalSet finished;
+  finished.InsertRange(1, kLeases);
+  Open(kLeases, finished);
+  EXPECT_EQ(ledger.examples_committed(), kLeases * 8 - 8 - 1);
+  EXPECT_EQ(ledger.steps_committed(), kLeases * 2 - 2);
+  EXPECT_THAT(Ask(kA, 2), ElementsAre(0));
+  EXPECT_EQ(ledger.Release(kA).size(), 1u);
+  IntervalSet half;
+  half.InsertRange(0, kLeases / 2);
+  EXPECT_EQ(ledger.Restrict(half).Count(), kLeases / 2);
+  EXPECT_EQ(ledger.examples_committed(), kLeases / 2 * 8 - 8);
+  EXPECT_EQ(ledger.steps_committed(), kLeases - 2);
+  EXPECT_THAT(Ask(kB, 2), ElementsAre(0, kLeases / 2));
 }
 
 TEST_F(LeaseLedgerTest, EpochsAreCommittedFromTheFirstOn) {

@@ -70,6 +70,28 @@ TEST(PlanTest, CountsTheStepsBeforeALease) {
   }
 }
 
+TEST(PlanTest, SumsOverASetOfLeasesAreThoseOfItsMembers) {
+  for (int64_t push_every : {1, 3, 4}) {
+    const Plan plan =
+        MakePlan(100, 3, 4, 3, 1, push_every);  // 9 leases an epoch, the last one of 2 batches, 4 examples
+    for (uint64_t begin = 0; begin <= plan.total_leases(); ++begin) {
+      IntervalSet leases;
+      leases.InsertRange(0, begin / 2);
+      leases.InsertRange(begin, plan.total_leases());
+      uint64_t batches = 0, steps = 0, examples = 0;
+      for (uint64_t lease = 0; lease < plan.total_leases(); ++lease) {
+        if (!leases.Contains(lease)) continue;
+        batches += plan.BatchesOf(LeaseId{lease});
+        steps += plan.StepsOf(LeaseId{lease});
+        examples += plan.ExamplesOf(LeaseId{lease});
+      }
+      EXPECT_EQ(plan.BatchesIn(leases), batches) << begin;
+      EXPECT_EQ(plan.StepsIn(leases), steps) << begin;
+      EXPECT_EQ(plan.ExamplesIn(leases), examples) << begin;
+    }
+  }
+}
+
 // Whatever the steps, leases hold the same batches in the same order.
 TEST(PlanTest, AStepIsSomeBatchesOfItsLease) {
   const Plan one = MakePlan(100, 3, 5, 2), three = MakePlan(100, 3, 5, 2, 1, 3);  // 34 batches, the last one of 1

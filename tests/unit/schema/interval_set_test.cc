@@ -41,9 +41,21 @@ TEST(IntervalSetTest, CoversAndIntersect) {
   EXPECT_FALSE(a.CoversRange(9, 11));
 }
 
+TEST(IntervalSetTest, ExceptLeavesWhatTheOtherLacks) {
+  const IntervalSet a = Of({{0, 10}, {20, 30}});
+  EXPECT_EQ(a.Except(Of({{5, 25}})), Of({{0, 5}, {25, 30}}));
+  EXPECT_EQ(a.Except(IntervalSet()), a);
+  EXPECT_EQ(a.Except(a), IntervalSet());
+  EXPECT_EQ(a.FirstMissing(0), 10u);
+  EXPECT_EQ(a.FirstMissing(10), 10u);
+  EXPECT_EQ(a.FirstMissing(29), 30u);
+  EXPECT_EQ(a.FirstMissing(99), 99u);
+}
+
 // Against the obvious implementation, over every order of inserting eight numbers drawn from twelve.
 TEST(IntervalSetTest, AgreesWithASetOfNumbers) {
   uint64_t state = 1;
+  IntervalSet last;
   for (int round = 0; round < 500; ++round) {
     IntervalSet set;
     std::set<uint64_t> model;
@@ -54,7 +66,15 @@ TEST(IntervalSetTest, AgreesWithASetOfNumbers) {
       model.insert(value);
     }
     EXPECT_EQ(set.Count(), model.size());
-    for (uint64_t v = 0; v < 13; ++v) EXPECT_EQ(set.Contains(v), model.contains(v)) << v;
+    for (uint64_t v = 0; v < 13; ++v) {
+      EXPECT_EQ(set.Contains(v), model.contains(v)) << v;
+      EXPECT_EQ(set.Intersect(last).Contains(v), model.contains(v) && last.Contains(v)) << v;
+      EXPECT_EQ(set.Except(last).Contains(v), model.contains(v) && !last.Contains(v)) << v;
+      uint64_t missing = v;
+      while (model.contains(missing)) ++missing;
+      EXPECT_EQ(set.FirstMissing(v), missing);
+    }
+    last = set;
     for (size_t i = 1; i < set.Intervals().size(); ++i) {
       EXPECT_LT(set.Intervals()[i - 1].end, set.Intervals()[i].begin);  // disjoint, and not adjacent
     }
