@@ -13,6 +13,11 @@
 namespace downpour {
 namespace {
 
+// Of AI Platform's job: what stands at the top of its file, most of it written by the service.
+constexpr const char* kJobFields[] = {
+    "createTime",      "endTime",          "errorMessage", "etag",  "jobId",         "jobPosition",   "labels",
+    "predictionInput", "predictionOutput", "startTime",    "state", "trainingInput", "trainingOutput"};
+
 JobError Unreadable(const std::string& path, const absl::Status& status) {
   return {path, 0, 0, "", std::string(status.message())};
 }
@@ -55,6 +60,11 @@ ConfigFileResult LoadConfigFile(const std::string& path) {
   const YamlTree tree = ReadYaml(*text);
   JobErrors errors(path);
   for (const YamlError& error : tree.errors) errors.Add(error);
+  if (tree.root.Is(YamlNode::Kind::kMap)) {
+    MapReader reader(tree.root, "", errors);
+    for (const char* key : kJobFields) reader.Find(key);
+    reader.Finish();
+  }
   TrainingInput input = ReadTrainingInput(tree.root, path, errors);
   result.overrides = std::move(input.cluster_and_scheduling);
   result.overrides.insert(result.overrides.end(), input.arguments.begin(), input.arguments.end());

@@ -141,7 +141,7 @@ class TfConfigReader {
                              : task.type == TaskType::kChief ? &config_.chief
                                                              : nullptr;
     if (peers == nullptr || config_.chief.size() + config_.worker.size() + config_.ps.size() == 0) return;
-    if (!peers->contains(number)) {
+    if (!peers->contains(number) || (task.is_master && !has_master_)) {
       errors_.Add(node, "task", absl::StrCat("is ", kTypes[chosen].name, " ", number, ", which is not in cluster"));
     }
   }

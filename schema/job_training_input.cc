@@ -1,5 +1,6 @@
 #include "schema/job_training_input.h"
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <utility>
@@ -77,6 +78,9 @@ class Reader {
     if (const YamlNode* args = reader.Find("args")) ReadArguments(*args);
     for (const auto& [key, why] : kMeaningless) WarnIfThere(reader, key, why);
     reader.Finish();
+    std::stable_sort(input_.warnings.begin(), input_.warnings.end(), [](const JobError& a, const JobError& b) {
+      return std::pair(a.line, a.column) < std::pair(b.line, b.column);
+    });
     return std::move(input_);
   }
 

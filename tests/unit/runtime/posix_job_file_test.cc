@@ -41,6 +41,20 @@ TEST(PosixJobFile, FilesThatCannotBeReadAreNamed) {
   }
 }
 
+TEST(PosixJobFile, OfAConfigFileWhatNobodyKnowsAtItsTopIsNamed) {
+  const auto read = [](const std::string& top) {
+    return LoadConfigFile(Write("config.yaml", top + "trainingInput: {scaleTier: BASIC, region: x, args: [y]}\n"));
+  };
+  const ConfigFileResult known = read("jobId: j\nlabels: {}\nstate: QUEUED\n");
+  EXPECT_THAT(known.errors, SizeIs(0));
+  ASSERT_THAT(known.warnings, SizeIs(3));
+  EXPECT_EQ(known.warnings[0].key, "labels");
+  EXPECT_EQ(known.warnings[1].key, "trainingInput.region") << "in the order of the file";
+  const ConfigFileResult unknown = read("lables: {}\n");
+  ASSERT_THAT(unknown.errors, SizeIs(1));
+  EXPECT_THAT(ToString(unknown.errors[0]), HasSubstr(":1:1: lables: unknown key; did you mean labels?"));
+}
+
 TEST(PosixJobFile, LargeFilesAreNotReadWhole) {
   const JobFileResult result = LoadJobFile(Write("large.yaml", std::string(kMaxJobTextBytes + 5, '#')));
   ASSERT_THAT(result.errors, SizeIs(1));

@@ -102,6 +102,8 @@ TEST(TfConfig, EveryErrorIsReportedAtOnceWithItsPlace) {
 TEST(TfConfig, WhatDoesNotFitIsRefused) {
   EXPECT_THAT(Errors(R"({"cluster":{"worker":["h:1"]},"task":{"type":"worker","index":1}})"),
               ElementsAre(HasSubstr("is worker 1, which is not in cluster")));
+  EXPECT_THAT(Errors(R"({"cluster":{"chief":["h:1"],"worker":["g:1"]},"task":{"type":"master","index":0}})"),
+              ElementsAre(HasSubstr("is master 0, which is not in cluster")));
   EXPECT_THAT(Errors(R"({"cluster":{"chief":["h:1"],"master":["g:1"]}})"),
               ElementsAre(HasSubstr("stand here under another name")));
   EXPECT_THAT(Errors(R"({"cluster":{"worker":{"1":"h:1","01":"g:1"}}})"),
