@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -21,7 +22,10 @@ struct Options {
   CheckpointOption checkpoint;
   bool json = false;
   bool each_slice = false;
+  bool verbose = false;
 };
+
+constexpr size_t kMostToldOfARound = 5;  // sentences
 
 // What stands under the name of a round.
 struct Entry {
@@ -125,7 +129,12 @@ int Verify(const Options& options, Streams streams) {
       streams.out << ToString(round) << ": valid, all " << HumanCount(static_cast<double>(entry.bytes()))
                   << " bytes are as they were written\n";
     }
-    for (const std::string& sentence : damage) streams.out << ToString(round) << ": " << Printable(sentence) << "\n";
+    const size_t told = options.verbose ? damage.size() : std::min(damage.size(), kMostToldOfARound);
+    for (size_t i = 0; i < told; ++i) streams.out << ToString(round) << ": " << Printable(damage[i]) << "\n";
+    if (told < damage.size()) {
+      streams.out << ToString(round) << ": and " << HumanCount(static_cast<double>(damage.size() - told))
+                  << " more like these; -v tells all\n";
+    }
   }
   if (options.json) streams.out << report.dump(2) << "\n";
   return all_valid ? kExitDone : kExitFailed;
@@ -151,6 +160,7 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
   list->add_option("--job-dir", options->checkpoint.job_dir, "The job's folder")->required()->type_name("DIR");
   CLI::App* verify = add("verify", "Read every byte of the complete ones against its checksum");
   AddCheckpointOption(*verify, &options->checkpoint, "Which one; without it all of them");
+  verify->add_flag("-v,--verbose", options->verbose, "All that is wrong, not only the first of each checkpoint");
   CLI::App* inspect = add("inspect", "Its plan, how far the data are, variables, slots and versions");
   AddCheckpointOption(*inspect, &options->checkpoint, "Which one; without it the newest valid one");
   inspect->add_flag("--slices", options->each_slice, "Each slice too");

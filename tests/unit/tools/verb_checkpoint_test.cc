@@ -1,9 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/str_cat.h"
 #include "tests/unit/tools/made_checkpoint.h"
 #include "tests/unit/tools/run_tool.h"
 
@@ -77,6 +79,29 @@ TEST_F(VerbCheckpointTest, VerifyNamesFileAndBytesOfWhatIsDamaged) {
   ASSERT_EQ(report.size(), 1u);
   EXPECT_EQ(report[0]["valid"], false);
   EXPECT_EQ(report[0]["damage"].size(), 1u);
+}
+
+TEST_F(VerbCheckpointTest, VerifyTellsTheFirstOfMuchDamageUnlessAskedForAll) {
+  JobSpec job = SmallJob();
+  for (int i = 0; i < 9; ++i) {
+    LayerSpec next = job.model.layers.back();
+    next.from = {next.name};
+    next.name = absl::StrCat("more", i);
+    job.model.layers.push_back(std::move(next));
+  }
+  MakeCheckpoint(dir_, job, {2, 1}, Zero);  // of 20 slices, every other one in ps-0.shard
+  WriteFile(Path("2-1/ps-0.shard"), "");
+  const auto lines = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"verify", "--checkpoint", "2-1"});
+    const std::string out = Checkpoint(words).out;
+    return std::count(out.begin(), out.end(), '\n');
+  };
+  const auto all = static_cast<ptrdiff_t>(CheckpointJson({"verify", "--checkpoint", "2-1"})[0]["damage"].size());
+  EXPECT_EQ(all, 11) << "its length, and each slice in it";
+  EXPECT_EQ(lines({}), 6);
+  EXPECT_THAT(Checkpoint({"verify", "--checkpoint", "2-1"}).out,
+              HasSubstr("2-1: and 6 more like these; -v tells all\n"));
+  EXPECT_EQ(lines({"-v"}), all);
 }
 
 TEST_F(VerbCheckpointTest, InspectTellsThePlanThePositionAndEachSlice) {
