@@ -278,7 +278,7 @@ void CheckpointRounds::BecomeDurable(const Manifest& manifest) {
   trace.count = uint64_t{round_.term} << 32 | round_.n;
   parts_.turn.out.Add(trace);
   parts_.turn.out.Info(absl::StrCat("checkpoint ", ToString(round_), " is durable: ", durable_->bytes, " bytes, ",
-                                    durable_->committed.Count(), " leases"));
+                                    Counted(durable_->committed.Count(), "lease")));
   parts_.store.Prune(round_, spec_.keep, [this](const absl::Status& status) {
     if (!status.ok())
       parts_.failures.Add("chief", absl::StrCat("an old checkpoint cannot be removed: ", Words(status)));

@@ -37,7 +37,7 @@ ChiefParts::ChiefParts(ChiefOptions given)
 std::string ChiefParts::LastCheckpoint() const {
   const auto& durable = rounds.durable();
   if (!durable) return "";
-  return absl::StrCat(CheckpointDir(durable->round), " with ", durable->committed.Count(), " leases");
+  return absl::StrCat(CheckpointDir(durable->round), " with ", Counted(durable->committed.Count(), "lease"));
 }
 
 const char* NameOf(JobState state) {

@@ -20,6 +20,7 @@
 #include "runtime/options.h"
 #include "runtime/role.h"
 #include "schema/job.h"
+#include "schema/peer_role.h"
 
 namespace downpour {
 
@@ -30,6 +31,9 @@ struct ChiefOptions {
   uint32_t pid = 0;
   std::string command = {};  // that people type to start the job again; with --resume it goes on from a checkpoint
   std::string keys = {};     // their folder, as people are to name it; empty: none was named
+  std::vector<PeerRole> secrets = {};  // that lie there
+  // Who starts a task that is missing: somebody who types what `next` says, `command` once more, or whoever started all.
+  enum class Starts { kByHand, kByCommand, kBySupervisor } starts = Starts::kByHand;
   bool resume = false;
   uint64_t nonce = 0;  // drawn by the process at start: names the run, if the job begins with it
   Timing timing;

@@ -22,7 +22,8 @@ void Lifecycle::Begin(const Started& started) {
                       .host = chief_.options.host,
                       .pid = chief_.options.pid,
                       .nonce = chief_.options.nonce,
-                      .unix_ms = started.unix_ms},
+                      .unix_ms = started.unix_ms,
+                      .command = chief_.options.command},
                      [this](const Startup::Outcome& outcome) { Ready(outcome); });
 }
 
@@ -259,8 +260,9 @@ void Lifecycle::Lost(const Task& task, const std::string& how) {
   // Its goodbye may have been lost.
   const std::string why =
       task.may_leave ? absl::StrCat("it was told to stop (", task.leaving, ") and left in good order") : how;
-  chief_.failures.Add(task.name,
-                      absl::StrCat(why, handed_on == 0 ? "" : absl::StrCat("; ", handed_on, " leases handed on")));
+  chief_.failures.Add(
+      task.name,
+      absl::StrCat(why, handed_on == 0 ? "" : absl::StrCat("; ", Counted(handed_on, "lease"), " handed on")));
   if (task.role == TaskRole::kWorker) {
     ++chief_.journal.toll().workers_lost;
   } else {

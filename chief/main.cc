@@ -23,6 +23,7 @@ ABSL_FLAG(std::string, job_dir, "", "the job folder: what the chief writes lies 
 ABSL_FLAG(std::string, listen, "127.0.0.1:0", "where to listen, HOST:PORT or ipc:///PATH; port 0: the kernel chooses");
 ABSL_FLAG(bool, resume, false, "go on from the newest valid checkpoint in the job folder");
 ABSL_FLAG(downpour::Settings, set, {}, "KEY=VALUE, an entry of the job file to override; may be given several times");
+ABSL_FLAG(bool, supervised, false, "whoever starts this also starts tasks that end: nobody is told to type how");
 ABSL_FLAG(std::string, command, "", "what people are told to type to start the job again; without, this command line");
 
 namespace {
@@ -71,12 +72,17 @@ int main(int argc, char** argv) {
   const std::string command = absl::GetFlag(FLAGS_command);
   std::string keys = KeysFolder(absl::GetFlag(FLAGS_keys), folder);
   if (!keys.empty()) keys = std::filesystem::absolute(keys).lexically_normal();
+  using Starts = ChiefOptions::Starts;
   ChiefRole role({.job = job.job,
                   .job_dir = folder,
                   .host = HostName(),
                   .pid = static_cast<uint32_t>(getpid()),
                   .command = command.empty() ? OwnCommand(argc, argv, keys) : command,
                   .keys = keys,
+                  .secrets = SecretsIn(keys),
+                  .starts = absl::GetFlag(FLAGS_supervised) ? Starts::kBySupervisor
+                            : command.empty()               ? Starts::kByHand
+                                                            : Starts::kByCommand,
                   .resume = absl::GetFlag(FLAGS_resume),
                   .nonce = RandomNonce(),
                   .timing = {}});

@@ -23,8 +23,8 @@ void Progress::ReportLoss(double loss_sum, uint64_t examples) {
   if (losses_.size() > kLossReports) losses_.pop_front();
 }
 
-double Progress::MeanExamplesPerSecond() const {
-  if (!began_ || last_ <= *began_ || last_examples_ <= began_with_) return 0;
+std::optional<double> Progress::MeanExamplesPerSecond() const {
+  if (!began_ || last_ <= *began_ || last_examples_ <= began_with_) return std::nullopt;
   return (static_cast<double>(last_examples_) - static_cast<double>(began_with_)) / Seconds(last_ - *began_);
 }
 

@@ -25,7 +25,7 @@ class Progress {
   double ExamplesPerSecond(Time now) const { return rate_.PerSecond(now); }
   double SecondsSinceBegin(Time now) const { return began_ ? Seconds(now - *began_) : 0; }
   // Over the whole of this chief's run, up to the last commit.
-  double MeanExamplesPerSecond() const;
+  std::optional<double> MeanExamplesPerSecond() const;
   std::optional<double> RemainingSeconds(Time now, uint64_t examples_left) const;
   std::optional<double> Loss() const;
 

@@ -140,8 +140,11 @@ void Startup::TakeTerm() {
 }
 
 void Startup::Announce() {
-  const nlohmann::json chief = {
-      {"endpoint", chief_.endpoint}, {"host", chief_.host}, {"pid", chief_.pid}, {"term", outcome_.term}};
+  const nlohmann::json chief = {{"endpoint", chief_.endpoint},
+                                {"host", chief_.host},
+                                {"pid", chief_.pid},
+                                {"term", outcome_.term},
+                                {"command", chief_.command}};
   const std::string text = chief.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   storage_.Run(ReplaceFile(kChiefFile, text), [this](const StorageDone& done) {
     if (!done.status.ok()) return RefuseToWrite(done.status);

@@ -30,11 +30,12 @@ namespace downpour {
 class Startup {
  public:
   struct Chief {
-    std::string endpoint;  // this and the next two: for chief.json
+    std::string endpoint;  // this and the next two, and `command`: for chief.json
     std::string host;
     uint32_t pid = 0;
     uint64_t nonce = 0;  // names the run, if the job begins with it
     int64_t unix_ms = 0;
+    std::string command = {};
   };
   struct Outcome {
     int exit_code = 0;

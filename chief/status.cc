@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "chief/next_commands.h"
 #include "schema/codec.h"
 #include "schema/text.h"
 
@@ -125,6 +126,13 @@ std::optional<double> RemainingSeconds(const ChiefParts& chief) {
   return chief.progress.RemainingSeconds(chief.turn.now, all - chief.ledger.examples_committed());
 }
 
+// Until scheduling.maxRunningTime ends it.
+std::optional<double> AllowedSeconds(const ChiefParts& chief) {
+  const Duration limit = chief.job.scheduling.max_running_time;
+  if (chief.state != JobState::kRunning || limit == Duration::zero()) return std::nullopt;
+  return std::max(0.0, Seconds(limit) - chief.progress.SecondsSinceBegin(chief.turn.now));
+}
+
 bool HasAccuracy(const ChiefParts& chief) { return chief.job.model.loss == Loss::kSoftmaxCrossEntropy; }
 
 Json OfEvaluation(const ChiefParts& chief, const Evaluation::Result& result) {
@@ -183,6 +191,12 @@ std::string WhyPending(const ChiefParts& chief, const Task& task) {
     case TaskState::kPreparing:
       break;
   }
+  if (task.role == TaskRole::kPs && !chief.assignment.placed()) {
+    const auto& tasks = chief.members.tasks();
+    const auto missing = std::find_if(tasks.begin(), tasks.end(),
+                                      [](const Task& one) { return one.role == TaskRole::kPs && !one.alive(); });
+    if (missing != tasks.end()) return absl::StrCat("waits until ", missing->name, " is there, too");
+  }
   if (!task.stats.waiting_for.empty()) return absl::StrCat("waits for ", task.stats.waiting_for);
   if (task.role == TaskRole::kPs) return chief.assignment.placed() ? "installs its slices" : "has no slices yet";
   return task.data_good ? "waits for all slices to be in place" : "reads its data";
@@ -223,14 +237,14 @@ Json OfWaits(const ChiefParts& chief) {
   for (const Assignment::Server& server : chief.assignment.servers()) {
     const Task* task = chief.members.FindNamed(server.name);
     if (task != nullptr && !task->alive()) {
-      tell("chief", server.name, absl::StrCat("is gone; its ", server.slices.size(), " slices wait for it"),
-           task->heard);
+      tell("chief", server.name, absl::StrCat("is gone, with ", Counted(server.slices.size(), "slice")), task->heard);
     } else if (server.unreported != 0) {
-      tell("chief", server.name, absl::StrCat("has not reported ", server.unreported, " slices"), server.progressed);
+      tell("chief", server.name, absl::StrCat("has not reported ", Counted(server.unreported, "slice")),
+           server.progressed);
     }
   }
   for (const CheckpointRounds::Wait& wait : chief.rounds.Waits()) {
-    tell("chief", wait.task, absl::StrCat("has not sent the records of ", wait.slices, " slices"), wait.since);
+    tell("chief", wait.task, absl::StrCat("has not sent the records of ", Counted(wait.slices, "slice")), wait.since);
   }
   for (const Task& task : chief.members.tasks()) {
     if (!task.alive() || task.stats.waiting_for.empty()) continue;
@@ -270,42 +284,6 @@ std::string Fitted(Json json) {
   return text;
 }
 
-// Whether somebody has to start a task of that role: not one that its supervisor starts again.
-bool IsWanted(const ChiefParts& chief, TaskRole role) {
-  const auto& tasks = chief.members.tasks();
-  return std::any_of(tasks.begin(), tasks.end(), [role](const Task& task) {
-    return task.role == role && !task.alive() && task.process.launcher.empty();
-  });
-}
-
-// Commands to type next.
-Json OfNext(const ChiefParts& chief) {
-  const std::string dir = absl::StrCat(" --job-dir ", ShellWord(chief.options.job_dir));
-  const std::string keys = chief.options.keys.empty() ? "" : " --keys=" + ShellWord(chief.options.keys);
-  // Of a ps: others are to reach it, and it may have to write beside the chief.
-  const bool shared = chief.job.checkpoint.via == CheckpointVia::kShared;
-  const std::string of_ps = absl::StrCat(keys.empty() ? "" : " --listen=0.0.0.0:0",
-                                         shared ? " --job_dir=" + ShellWord(chief.options.job_dir) : "");
-  Json next = Json::array();
-  for (const TaskRole role : {TaskRole::kPs, TaskRole::kWorker}) {
-    if (chief.ended() || chief.state == JobState::kCancelling || !IsWanted(chief, role)) continue;
-    next.push_back(
-        absl::StrCat("downpour-", NameOf(role), keys, " --chief=", chief.endpoint, role == TaskRole::kPs ? of_ps : ""));
-  }
-  if (!chief.failures.list().empty()) {
-    next.push_back(absl::StrCat("downpour logs ", chief.failures.list().back().task, dir));
-  }
-  if (chief.state == JobState::kSucceeded) {
-    next.push_back(absl::StrCat("downpour evaluate", dir));
-    next.push_back(absl::StrCat("downpour export", dir, " --out model.safetensors"));
-  } else if (chief.ended()) {
-    next.push_back(CommandToGoOn(chief.LastCheckpoint(), chief.options.command));
-  } else {
-    next.push_back(absl::StrCat("downpour watch", keys, " --chief ", chief.endpoint));
-  }
-  return next;
-}
-
 }  // namespace
 
 std::string StatusText(const ChiefParts& chief) {
@@ -341,8 +319,9 @@ std::string StatusText(const ChiefParts& chief) {
                {"waits", OfWaits(chief)},
                {"waitsOmitted", 0},
                {"failures", OfFailures(chief)},
-               {"next", OfNext(chief)}};
+               {"next", NextCommands(chief)}};
   Set(json, "remainingSeconds", RemainingSeconds(chief));
+  Set(json, "allowedSeconds", AllowedSeconds(chief));
   if (const auto& result = chief.evaluation.result()) json["evaluation"] = OfEvaluation(chief, *result);
   Json tasks = Json::array();
   const GpuSharers sharers = CountGpuSharers(chief);

@@ -234,6 +234,14 @@ std::string KeysFolder(const std::string& given, const std::string& job_dir) {
 
 std::string KeysOfJob(const std::string& job_dir) { return job_dir + "/keys"; }
 
+std::vector<PeerRole> SecretsIn(const std::string& folder) {
+  std::vector<PeerRole> roles;
+  for (const PeerRole role : kAllPeerRoles) {
+    if (access(SecretPath(folder, role).c_str(), F_OK) == 0) roles.push_back(role);
+  }
+  return roles;
+}
+
 absl::Status WriteNewKeys(const std::string& folder) {
   if (absl::Status status = MakePrivateFolder(folder); !status.ok()) return status;
   std::string id(kClusterBytes, '\0');

@@ -56,6 +56,9 @@ std::string KeysFolder(const std::string& given, const std::string& job_dir);
 // Where `downpour run` makes keys.
 std::string KeysOfJob(const std::string& job_dir);
 
+// Whose secrets lie in a folder, whether they are good or not.
+std::vector<PeerRole> SecretsIn(const std::string& folder);
+
 // A new cluster's keys in a new folder.
 absl::Status WriteNewKeys(const std::string& folder);
 // A new pair for a role. Its old public key stays in ROLE.public, behind the new one, until somebody takes it out.

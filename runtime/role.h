@@ -67,7 +67,7 @@ struct ResourceSample {  // about once a second
   uint64_t bytes_in = 0;
   uint64_t bytes_out = 0;
   uint64_t refused = 0;           // handshakes: a key that nobody knows, or none
-  std::string refused_from = {};  // the last address with such a key; empty: not known
+  std::string refused_from = {};  // the address of the last one; empty: not known
   GpuStats gpu = {};
 };
 // Comes twice where the notice that a machine will be taken away is followed by the signal of its shutdown: the second

@@ -21,7 +21,7 @@ std::string PeerOf(int fd) {
   sockaddr_storage peer{};
   socklen_t bytes = sizeof(peer);
   auto* address = reinterpret_cast<sockaddr*>(&peer);
-  char host[NI_MAXHOST] = "?";
+  char host[NI_MAXHOST] = "";
   if (getpeername(fd, address, &bytes) == 0) {
     getnameinfo(address, bytes, host, sizeof(host), nullptr, 0, NI_NUMERICHOST);
   }
@@ -29,6 +29,13 @@ std::string PeerOf(int fd) {
 }
 
 }  // namespace
+
+void BacklogLimit::Accepted(int fd) { connections_[fd] = {.address = PeerOf(fd)}; }
+
+std::string BacklogLimit::AddressOf(int fd) const {
+  const auto found = connections_.find(fd);
+  return found == connections_.end() ? "" : found->second.address;
+}
 
 void BacklogLimit::Heard(int fd) {
   if (auto found = connections_.find(fd); found != connections_.end()) found->second.heard = true;
@@ -51,7 +58,7 @@ std::vector<BacklogLimit::Culprit> BacklogLimit::CutOff() {
   std::vector<Culprit> cut;
   for (const auto& [bytes, fd] : gathered) {
     if (bytes < kMaxBytes && together <= most_together_) break;
-    cut.push_back({PeerOf(fd), bytes});
+    cut.push_back({AddressOf(fd), bytes});
     shutdown(fd, SHUT_RDWR);  // ZeroMQ, who owns it, sees the end and closes it
     *connections_.at(fd).since += bytes;
     together -= bytes;

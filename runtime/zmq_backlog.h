@@ -34,9 +34,10 @@ class BacklogLimit {
   static constexpr uint64_t kMostTogether = uint64_t{512} << 20;
 
   explicit BacklogLimit(uint64_t most_together = kMostTogether) : most_together_(most_together) {}
-  void Accepted(int fd) { connections_[fd] = {}; }
+  void Accepted(int fd);
   void Ended(int fd) { connections_.erase(fd); }
   void Heard(int fd);
+  std::string AddressOf(int fd) const;  // that it had when it was accepted; empty: it had gone already
   struct Culprit {
     std::string address;
     uint64_t bytes = 0;
@@ -45,6 +46,7 @@ class BacklogLimit {
 
  private:
   struct Connection {
+    std::string address;
     bool heard = false;
     std::optional<uint64_t> since = 0;  // what had come when it was first looked at after it was heard
   };

@@ -29,21 +29,28 @@ absl::Status ZmqDoor::Watch(ZmqContext& context, ZmqSocket& listener) {
   return absl::OkStatus();
 }
 
+// ZeroMQ tells that a handshake failed without saying whose, and next that this connection has ended.
 bool ZmqDoor::Serve() {
   const bool quiet = zap_->Serve();
   for (ZmqMonitor::Event event; (event = monitor_->Next()) != ZmqMonitor::Event::kNone;) {
     if (event == ZmqMonitor::Event::kAccepted) backlog_.Accepted(monitor_->fd());
-    if (event == ZmqMonitor::Event::kEnded) backlog_.Ended(monitor_->fd());
-    const bool key = event == ZmqMonitor::Event::kKeyRefused;
-    if (!key && event != ZmqMonitor::Event::kNoCommonSpeech) continue;
-    if (key) refused_from_ = zap_->last_refused();
-    if (!std::has_single_bit(++refused_)) continue;
-    LOG(WARNING) << "refused "
-                 << (key ? "a peer at " + refused_from_ + " whose key nobody knows here"
-                         : "a peer without keys, or with those of another cluster")
-                 << " (" << refused_ << " so far)";
+    if (event == ZmqMonitor::Event::kKeyRefused) NoteRefused(zap_->last_refused(), "whose key nobody knows here");
+    if (event == ZmqMonitor::Event::kNoCommonSpeech) ++speechless_;
+    if (event != ZmqMonitor::Event::kEnded) continue;
+    if (speechless_ > 0) {
+      --speechless_;
+      NoteRefused(backlog_.AddressOf(monitor_->fd()), "without keys, or with those of another cluster");
+    }
+    backlog_.Ended(monitor_->fd());
   }
   return quiet;
+}
+
+void ZmqDoor::NoteRefused(const std::string& address, const char* whose) {
+  if (!address.empty()) refused_from_ = address;
+  if (!std::has_single_bit(++refused_)) return;
+  LOG(WARNING) << "refused a peer" << (address.empty() ? "" : " at " + address) << " " << whose << " (" << refused_
+               << " so far)";
 }
 
 void ZmqDoor::LimitBacklog() {

@@ -60,12 +60,14 @@ class ZmqDoor {
 
   const KeyRing& keys() const { return keys_; }
   uint64_t refused() const { return refused_; }                      // handshakes so far
-  const std::string& refused_from() const { return refused_from_; }  // the last one with a key; empty: none had
+  const std::string& refused_from() const { return refused_from_; }  // the last one's address; empty: not known
   void AddTo(std::vector<pollfd>* waited_on);                        // what becomes readable when Serve is needed
 
  private:
   explicit ZmqDoor(KeyRing keys) : keys_(std::move(keys)) {}
   void Bind(Incarnation speaker, const std::string& key);
+
+  void NoteRefused(const std::string& address, const char* whose);
 
   KeyRing keys_;
   std::optional<ZapHandler> zap_;
@@ -73,6 +75,7 @@ class ZmqDoor {
   BacklogLimit backlog_;
   std::map<Incarnation, std::string> bound_;               // whose key
   std::map<std::string, std::set<Incarnation>> bound_to_;  // by key
+  uint64_t speechless_ = 0;  // handshakes that failed, of connections that are about to end
   uint64_t refused_ = 0;
   std::string refused_from_;
 };

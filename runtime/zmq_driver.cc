@@ -9,7 +9,9 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "runtime/posix_process.h"
+#include "runtime/posix_tcp_probe.h"
 #include "schema/codec.h"
 #include "schema/host_port.h"
 #include "schema/text.h"
@@ -199,9 +201,17 @@ void ZmqDriver::TendLinks(Time now) {
     if (const std::optional<ZmqMonitor::Event> outcome = link.Tend(now)) {
       NoteHandshake(link.channel().socket().endpoint(), *outcome);
     }
+    if (link.DueToLook(now)) LookWhySilent(link);
     if (!link.DueToDial(now)) continue;
     link.DialAgain(keys());
   }
+}
+
+void ZmqDriver::LookWhySilent(ZmqLink& link) {
+  if (!looker_) looker_.emplace(AtEnd::kAbandon, [](const std::function<void()>& look) { look(); });
+  looker_->Submit([whom = absl::StrCat("the ", NameOf(link.to())), endpoint = link.channel().socket().endpoint()] {
+    LogWhySilent(whom, endpoint);
+  });
 }
 
 // Once for each cause, until they agree: a task may dial its chief twice, and by chance be told in two ways.

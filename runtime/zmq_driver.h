@@ -12,7 +12,7 @@
 //   that its key may not say (schema/peer_role.h, zmq_door.h) is Malformed; one whose key was taken out of the folder is
 //   cut off when it speaks next. Refused handshakes are counted in the ResourceSample; where this process is refused
 //   itself, its log says so with the remedy, and it tries again ever more seldom (zmq_link.h), with what its folder says by
-//   then.
+//   then. Where nobody answers, the log says why with the remedy, ever more seldom.
 // Errors: what a peer sends is Received or Malformed or nothing; one that was hung up on is heard no
 //   more, and where there are keys cut off when it speaks again.
 //   A message to a peer that is not there or has stopped reading is lost; the latter is logged, once a second. An Exit has
@@ -41,6 +41,7 @@
 #include "runtime/posix_service.h"
 #include "runtime/posix_storage.h"
 #include "runtime/role.h"
+#include "runtime/serial_thread.h"
 #include "runtime/trace_file.h"
 #include "runtime/zmq_door.h"
 #include "runtime/zmq_frames.h"
@@ -100,6 +101,7 @@ class ZmqDriver {
   void SampleAndReport();
   void TendLinks(Time now);
   void NoteHandshake(const std::string& endpoint, ZmqMonitor::Event outcome);
+  void LookWhySilent(ZmqLink& link);
   void HeedNewKeys();
   std::string WhyRefused(ZmqMonitor::Event how) const;  // completes "h0:7000"
   bool Drained();
@@ -119,11 +121,12 @@ class ZmqDriver {
   const DriverWorld world_;
   std::optional<KeyRing> keys_;  // to dial with, as the folder last had them
   std::optional<KeysWatch> keys_watch_;
-  ZmqContext context_;           // before the sockets: it waits for their end
+  ZmqContext context_;  // before the sockets: it waits for their end
   std::optional<ZmqChannel> listener_;
   PeerTable peers_;
   std::map<PeerId, ZmqLink> links_;
   std::map<std::string, std::set<ZmqMonitor::Event>> refusals_told_;  // by endpoint
+  std::optional<SerialThread<std::function<void()>>> looker_;         // asks the resolver, who may take his time
   std::unique_ptr<ZmqDoor> door_;                                     // of a listener with keys
   bool door_quiet_ = true;                                            // nobody waits there
   PeerId speaking_ = PeerId::kNone;                                   // at the listener, while its message is delivered

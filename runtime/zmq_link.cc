@@ -37,6 +37,8 @@ std::optional<ZmqMonitor::Event> ZmqLink::Tend(Time now) {
   std::optional<ZmqMonitor::Event> outcome;
   for (ZmqMonitor::Event event; (event = monitor_->Next()) != ZmqMonitor::Event::kNone;) {
     if (event == ZmqMonitor::Event::kShookHands || IsRefusal(event)) outcome = event;
+    if (event == ZmqMonitor::Event::kShookHands) connected_ = true;
+    if (event == ZmqMonitor::Event::kEnded) connected_ = false;
   }
   if (dial_at_ || !outcome) return std::nullopt;  // what comes in a pause is of an attempt that was under way
   if (*outcome == ZmqMonitor::Event::kShookHands) {
@@ -51,6 +53,20 @@ std::optional<ZmqMonitor::Event> ZmqLink::Tend(Time now) {
     next_pause_ = std::min(2 * next_pause_, kLongestPause);
   }
   return outcome;
+}
+
+// A refusal is an answer.
+bool ZmqLink::DueToLook(Time now) {
+  if (connected_ || dial_at_) {
+    look_at_.reset();
+    next_look_ = kFirstLook;
+  } else if (!look_at_) {
+    look_at_ = now + next_look_;
+  }
+  if (!look_at_ || now < *look_at_) return false;
+  next_look_ = std::min(2 * next_look_, kRarestLook);
+  look_at_ = now + next_look_;
+  return true;
 }
 
 void ZmqLink::DialAgain(const KeyRing* keys) {

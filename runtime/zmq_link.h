@@ -4,6 +4,8 @@
 // the first retry, which on the data plane is seconds later. What waits too long is lost, as any message may be: its
 // sender has repeated it by then, and a peer that comes back after an outage is not met by a backlog.
 //
+// Where nobody has answered for a while, it is time to look why, and again ever more seldom.
+//
 // A listener that refuses the handshake is left alone for a while: as long as the keys are as they are, it would refuse
 // again. One that hangs up may do that for the keys, too, or be a relay whose server is not there: it is dialled once a
 // second. Others are dialled again by ZeroMQ.
@@ -34,6 +36,9 @@ class ZmqLink {
   // From one refused handshake to the next attempt. Doubled each time, so that who mends the keys need not wait long.
   static constexpr Duration kFirstPause = 1s;
   static constexpr Duration kLongestPause = 16s;
+  // Of silence before it is worth a look why: more than a process takes that is started again.
+  static constexpr Duration kFirstLook = 3s;
+  static constexpr Duration kRarestLook = 600s;
 
   ZmqLink(WatchedSocket dialler, PeerRole to)
       : to_(to),
@@ -52,6 +57,8 @@ class ZmqLink {
   std::optional<ZmqMonitor::Event> Tend(Time now);
   bool DueToDial(Time now) const { return dial_at_ && now >= *dial_at_; }
   void DialAgain(const KeyRing* keys);
+  // Whether to look now why nobody answers; true once for each time.
+  bool DueToLook(Time now);
   // As ZmqSocket's.
   void Close(Duration linger);
 
@@ -72,6 +79,9 @@ class ZmqLink {
   std::optional<ZmqMonitor> monitor_;  // after what it watches: it ends first
   Duration next_pause_ = kFirstPause;
   std::optional<Time> dial_at_;  // in a pause
+  bool connected_ = false;
+  Duration next_look_ = kFirstLook;
+  std::optional<Time> look_at_;  // while nobody answers
   std::deque<Waiting> queue_;
   size_t bytes_ = 0;
   uint64_t lost_ = 0;

@@ -99,7 +99,7 @@ struct TaskStats {
   Staleness staleness;
   std::string waiting_for;          // one phrase for people; empty while all is well
   uint64_t handshakes_refused = 0;  // ps: at its own door, of processes without a key of this cluster
-  std::string refused_from;         // the address of the last unknown key; empty: not known
+  std::string refused_from;         // the address of the last one; empty: not known
   GpuStats gpu = {};                // worker, as is the next
   uint64_t pushes_resent = 0;       // per slice and copy beyond the first: unanswered, refused, or to a new epoch
 };

@@ -78,6 +78,8 @@ std::string HowToGoOn(const std::string& checkpoint, const std::string& command)
   return where + CommandToGoOn(checkpoint, command);
 }
 
+std::string Counted(uint64_t n, const std::string& one) { return std::to_string(n) + " " + one + (n == 1 ? "" : "s"); }
+
 std::string ShellWord(const std::string& word) {
   constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
   if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) return word;

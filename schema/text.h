@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,9 @@ bool IsPlainName(std::string_view name);
 // there is none. `command` begins it anew.
 std::string CommandToGoOn(const std::string& checkpoint, const std::string& command);
 std::string HowToGoOn(const std::string& checkpoint, const std::string& command);
+
+// "1 lease", "2 leases".
+std::string Counted(uint64_t n, const std::string& one);
 
 // As a shell takes it for one word, in commands that people are told to type.
 std::string ShellWord(const std::string& word);

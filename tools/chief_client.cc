@@ -1,21 +1,18 @@
 #include "tools/chief_client.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <optional>
 #include <utility>
 #include <variant>
 #include <vector>
 #include <zmq.hpp>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/posix_keys.h"
+#include "runtime/posix_tcp_probe.h"
 #include "schema/codec.h"
 #include "schema/host_port.h"
 #include "tools/poll_timeout.h"
-#include "tools/tcp_probe.h"
 
 namespace downpour {
 namespace {
@@ -74,7 +71,7 @@ ChiefClient::NoAnswer ChiefClient::WhyNoConnection() const {
   if (!address) return {"nobody listens there"};
   const TcpProbe probe = TryToConnect(*address);
   if (!probe.no_address.empty()) return {absl::StrCat(address->host, ": ", probe.no_address)};
-  if (probe.error != 0) return {absl::AsciiStrToLower(std::strerror(probe.error))};
+  if (!probe.ok()) return {WhyOf(probe)};
   return HungUp();
 }
 
@@ -88,8 +85,11 @@ std::optional<ChiefClient::NoAnswer> ChiefClient::WaitOrFail(bool to_send, Durat
   zmq::pollitem_t items[] = {{channel_.socket().get(), 0, static_cast<short>(to_send ? ZMQ_POLLOUT : ZMQ_POLLIN), 0},
                              {monitor_.socket(), 0, ZMQ_POLLIN, 0}};
   zmq_poll(items, 2, PollTimeout(timeout));
-  if (items[0].revents != 0) return std::nullopt;
-  switch (monitor_.Next()) {
+  return items[0].revents != 0 ? std::nullopt : WhyFailed(monitor_.Next());
+}
+
+std::optional<ChiefClient::NoAnswer> ChiefClient::WhyFailed(ZmqMonitor::Event event) {
+  switch (event) {
     case ZmqMonitor::Event::kNotConnected:
       return WhyNoConnection();
     case ZmqMonitor::Event::kKeyRefused:
@@ -120,6 +120,19 @@ absl::StatusOr<std::string> ChiefClient::AskStatus(Duration timeout) {
     if (const auto why = WaitOrFail(/*to_send=*/!asked, Left(deadline))) return Unreachable(*why);
     asked = asked || TryAsk();
   }
+}
+
+absl::Status ChiefClient::ShakeHands(Duration timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  zmq::pollitem_t item = {monitor_.socket(), 0, ZMQ_POLLIN, 0};
+  do {
+    zmq_poll(&item, 1, PollTimeout(Left(deadline)));
+    const ZmqMonitor::Event event = monitor_.Next();
+    if (event == ZmqMonitor::Event::kShookHands) return absl::OkStatus();
+    if (const auto why = WhyFailed(event)) return Unreachable(*why);
+  } while (Left(deadline) > Duration::zero());
+  return Unreachable(
+      {absl::StrCat("no connection in ", std::chrono::duration_cast<std::chrono::seconds>(timeout).count(), " s")});
 }
 
 absl::Status ChiefClient::Unreachable(const NoAnswer& found) const {

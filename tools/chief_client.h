@@ -32,7 +32,10 @@ class ChiefClient {
   // Asks and waits for the answer. A connection that is refused is an error at once, not after `timeout`.
   absl::StatusOr<std::string> AskStatus(Duration timeout);
 
-  // The two halves of it, for callers with an event loop around zmq_poll(socket()). Neither waits, and where nobody
+  // For whoever may not ask, since its keys are another role's: OK if it is let in.
+  absl::Status ShakeHands(Duration timeout);
+
+  // The two halves of AskStatus, for callers with an event loop around zmq_poll(socket()). Neither waits, and where nobody
   // answers neither fails: the chief may come back.
   bool TryAsk();  // false: not connected
   absl::StatusOr<std::optional<std::string>> TryTake();
@@ -52,6 +55,7 @@ class ChiefClient {
   NoAnswer HungUp() const;
   // Lasts until something can be sent, has arrived, or an attempt to connect has failed, and says why it did.
   std::optional<NoAnswer> WaitOrFail(bool to_send, Duration timeout);
+  std::optional<NoAnswer> WhyFailed(ZmqMonitor::Event event);
 
   std::string endpoint_;
   ZmqContext context_;  // before its sockets, which must be closed first

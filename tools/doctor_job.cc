@@ -9,12 +9,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "runtime/posix_tcp_probe.h"
 #include "runtime/zmq_sockets.h"
 #include "schema/host_port.h"
 #include "schema/slice_grid.h"
 #include "schema/text.h"
 #include "tools/human_units.h"
-#include "tools/tcp_probe.h"
 #include "worker/data/dataset.h"
 
 namespace downpour {
@@ -25,15 +25,13 @@ constexpr double kLately = 60;  // seconds
 Finding LookAtAddress(const std::string& role, const std::string& endpoint) {
   const std::string about = "address";
   const std::string name = absl::StrCat(role, " at ", endpoint);
-  const auto [no_address, error] = TryToConnect(*ParseHostPort(endpoint));
-  if (!no_address.empty()) {
-    return Problem(about, absl::StrCat(name, " does not resolve: ", no_address),
-                   "correct the name, or add it to DNS or /etc/hosts of every host");
-  }
-  if (error == 0) return Good(about, absl::StrCat(name, " answers"));
-  if (error == ECONNREFUSED) return Good(about, absl::StrCat(name, " can be reached; nobody listens there yet"));
-  return Problem(about, absl::StrCat(name, " cannot be reached: ", std::strerror(error)),
-                 "start that host, or open the port in the firewalls between");
+  const TcpProbe probe = TryToConnect(*ParseHostPort(endpoint));
+  if (probe.ok()) return Good(about, absl::StrCat(name, " answers"));
+  if (probe.error == ECONNREFUSED) return Good(about, absl::StrCat(name, " can be reached; nobody listens there yet"));
+  return Problem(
+      about,
+      absl::StrCat(name, probe.no_address.empty() ? " cannot be reached: " : " does not resolve: ", WhyOf(probe)),
+      RemedyOf(probe, role));
 }
 
 Findings LookAtCopy(const std::string& which, const DataSpec& data, const FilePair& files) {
@@ -59,11 +57,13 @@ std::string LogsOf(const StatusView& status, const std::string& task) {
   return absl::StrCat("downpour logs ", Printable(task), " --job-dir ", ShellWord(Printable(status.job_dir)));
 }
 
-// The chief knows the command that starts a task which nobody else starts; one that is there only needs time.
+// The chief knows the command that starts a task which nobody else starts, or that starts all; one that is there only needs
+// time.
 Finding JudgePending(const StatusView& status, const PendingView& pending) {
   const std::string program = absl::StrCat("downpour-", pending.task.substr(0, pending.task.rfind('-')), " ");
-  const auto start = std::find_if(status.next.begin(), status.next.end(),
-                                  [&](const std::string& command) { return command.starts_with(program); });
+  const auto start = std::find_if(status.next.begin(), status.next.end(), [&](const std::string& command) {
+    return command.starts_with(program) || !command.starts_with("downpour");
+  });
   const bool is_here = std::any_of(status.tasks.begin(), status.tasks.end(), [&](const TaskView& task) {
     return task.name == pending.task && (task.state == "PREPARING" || task.state == "RUNNING");
   });
@@ -144,10 +144,8 @@ Finding SilentChief(const std::string& endpoint, const std::string& why, bool ha
   const auto finding = [&](const std::string& remedy) { return Problem("chief", why, remedy); };
   const std::optional<HostPort> address = ParseHostPort(endpoint);
   if (!address) return finding("start the chief; its job folder and --chief=HOST:PORT tell where it listens");
-  const auto [no_address, error] = TryToConnect(*address);
-  if (!no_address.empty()) return finding("correct the name, or add it to DNS or /etc/hosts of this host");
-  if (error == ECONNREFUSED) return finding("start the chief, or correct its port: that host is there");
-  if (error != 0) return finding("start that host, or open the port in the firewalls between");
+  const TcpProbe probe = TryToConnect(*address);
+  if (!probe.ok()) return finding(RemedyOf(probe, "the chief"));
   return finding(has_keys ? "give the keys of its cluster, and see whether it has keys at all"
                           : "give the keys of its cluster, if it has keys: --keys=DIR");
 }

@@ -1,11 +1,11 @@
 #include "tools/doctor_keys.h"
 
-#include <unistd.h>
-
 #include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "runtime/posix_keys.h"
 #include "schema/text.h"
 
@@ -14,12 +14,13 @@ namespace {
 
 constexpr const char* kAbout = "keys";
 
-// Who goes by the folder on a host of that role. The chief's host asks itself for the status.
-std::vector<PeerRole> UsersOn(std::optional<TaskType> role) {
-  if (role == TaskType::kChief) return {PeerRole::kChief, PeerRole::kClient};
-  if (role == TaskType::kPs) return {PeerRole::kPs};
-  if (role == TaskType::kWorker) return {PeerRole::kWorker};
-  return {std::begin(kAllPeerRoles), std::end(kAllPeerRoles)};
+bool Holds(const std::vector<PeerRole>& secrets, PeerRole role) {
+  return std::find(secrets.begin(), secrets.end(), role) != secrets.end();
+}
+
+// Whose secrets may lie on a host for that role. Who runs the chief may ask it there how it goes.
+bool MayHold(std::optional<PeerRole> role, PeerRole secret) {
+  return !role || secret == role || (role == PeerRole::kChief && secret == PeerRole::kClient);
 }
 
 std::string RemedyFor(const absl::Status& status, const std::string& folder) {
@@ -41,22 +42,44 @@ Finding LookAtUser(const std::string& folder, PeerRole user) {
 
 }  // namespace
 
-Findings LookAtKeys(const std::string& folder, std::optional<TaskType> role) {
+Findings LookAtKeys(const std::string& folder, std::optional<PeerRole> role) {
   if (folder.empty()) return {Good(kAbout, "none: nothing may listen beyond this machine")};
-  const std::vector<PeerRole> users = UsersOn(role);
+  const std::vector<PeerRole> secrets = SecretsIn(folder);
   Findings findings;
+  std::vector<std::string> absent;
   for (const PeerRole user : kAllPeerRoles) {
-    const bool needed = std::find(users.begin(), users.end(), user) != users.end();
-    const std::string secret = absl::StrCat(folder, "/", NameOf(user), ".secret");
-    if (needed) {
+    const bool is_here = Holds(secrets, user);
+    if (user == role || (is_here && MayHold(role, user))) {
       findings.push_back(LookAtUser(folder, user));
-    } else if (access(secret.c_str(), F_OK) == 0) {
+    } else if (is_here) {
+      const std::string secret = absl::StrCat(folder, "/", NameOf(user), ".secret");
       findings.push_back(
           Warning(kAbout, absl::StrCat(secret, " is here too"),
                   absl::StrCat("unless a ", NameOf(user), " runs here as well: rm ", ShellWord(secret))));
+    } else if (!role) {
+      absent.emplace_back(NameOf(user));
     }
   }
+  if (!role && secrets.empty()) {
+    return {Problem(kAbout, absl::StrCat("there is no secret in ", folder),
+                    "name the folder that `downpour keys new` made, or what SECURITY.md gives a host of it")};
+  }
+  if (!absent.empty()) {
+    findings.push_back(Good(kAbout, absl::StrCat("of no use here to a ", absl::StrJoin(absent, ", "),
+                                                 ", whose secret is not in ", folder, " (--role says who needs it)")));
+  }
   return findings;
+}
+
+std::vector<PeerRole> VisitorsOf(const std::string& folder, std::optional<PeerRole> role) {
+  if (folder.empty()) return {PeerRole::kClient};
+  const std::vector<PeerRole> secrets = SecretsIn(folder);
+  std::vector<PeerRole> visitors;
+  for (const PeerRole visitor : {PeerRole::kClient, PeerRole::kWorker, PeerRole::kPs}) {
+    const bool is_sent = visitor == PeerRole::kClient || !role || visitor == role;
+    if (is_sent && Holds(secrets, visitor)) visitors.push_back(visitor);
+  }
+  return visitors;
 }
 
 }  // namespace downpour

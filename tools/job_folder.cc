@@ -16,7 +16,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/posix_process.h"
 #include "runtime/posix_storage.h"
+#include "schema/text.h"
 
 namespace downpour {
 
@@ -66,6 +68,8 @@ absl::StatusOr<ChiefLocation> ReadChiefLocation(const std::string& job_dir) {
     return absl::InvalidArgumentError(absl::StrCat(path, " names no endpoint"));
   }
   ChiefLocation location{.endpoint = json["endpoint"].get<std::string>()};
+  if (has("host", &nlohmann::json::is_string)) location.host = json["host"].get<std::string>();
+  if (has("command", &nlohmann::json::is_string)) location.command = json["command"].get<std::string>();
   if (has("pid", &nlohmann::json::is_number_integer)) location.pid = json["pid"].get<pid_t>();
   if (has("term", &nlohmann::json::is_number_unsigned)) location.term = json["term"].get<uint64_t>();
   return location;
@@ -127,6 +131,20 @@ std::string NewestCheckpoint(const std::string& job_dir) {
   return "";
 }
 
+std::string HowItWasLeft(const std::string& job_dir, const ChiefLocation& chief) {
+  std::string checkpoint;
+  for (const Round round : RoundsIn(absl::StrCat(job_dir, "/", kCheckpointsDir))) {
+    const absl::StatusOr<std::string> text = ReadTextFile(absl::StrCat(job_dir, "/", ManifestPath(round)));
+    const absl::StatusOr<Manifest> manifest = text.ok() ? DecodeManifest(*text) : text.status();
+    if (!manifest.ok()) continue;
+    checkpoint = absl::StrCat(CheckpointDir(round), " with ", Counted(manifest->committed.Count(), "lease"));
+    break;
+  }
+  return absl::StrCat("the chief of ", job_dir, " (process ", chief.pid, " on ", chief.host, ", term ", chief.term,
+                      ") has gone and did not say how the job ended: it was killed. ",
+                      HowToGoOn(checkpoint, chief.command));
+}
+
 bool HoldsJob(const std::string& job_dir) {
   std::error_code ignored;
   return fs::exists(ChiefPath(job_dir), ignored) || !NewestCheckpoint(job_dir).empty();
@@ -154,6 +172,10 @@ bool HasRun(const std::string& job_dir) { return IsHeld(RunLockPath(job_dir)); }
 bool IsAtWork(const std::string& job_dir) {
   // In this order: nobody else may find the chief's lock taken, by this look at it, while a run is about to start one.
   return HasRun(job_dir) || IsHeld(absl::StrCat(job_dir, "/", kChiefLockFile));
+}
+
+bool HasGone(const ChiefLocation& chief, const std::string& job_dir) {
+  return chief.host == HostName() && !IsAtWork(job_dir);
 }
 
 std::string LogPath(const std::string& job_dir, const std::string& task) {

@@ -28,6 +28,8 @@ namespace downpour {
 
 struct ChiefLocation {
   std::string endpoint;
+  std::string host = {};     // this and the next three: as far as it says so
+  std::string command = {};  // that people type to start the job again
   pid_t pid = 0;
   uint64_t term = 0;  // rises with each chief of the folder; 0: not known
 };
@@ -71,12 +73,18 @@ bool HoldsJob(const std::string& job_dir);
 // checkpoints/TERM-N of the newest durable checkpoint; empty if there is none.
 std::string NewestCheckpoint(const std::string& job_dir);
 
+// Of a chief that was killed: which one it was, what is durable, and what to type to go on.
+std::string HowItWasLeft(const std::string& job_dir, const ChiefLocation& chief);
+
 // Makes the folder and what `run` needs in it, and locks it for as long as the descriptor lives.
 // Errors: ALREADY_EXISTS where another `run` holds it.
 absl::StatusOr<UniqueFd> ClaimJobFolder(const std::string& job_dir);
 
 // Whether a `downpour run` holds the folder.
 bool HasRun(const std::string& job_dir);
+
+// Whether a chief of this host that had announced itself there is no more.
+bool HasGone(const ChiefLocation& chief, const std::string& job_dir);
 
 // Whether a `downpour run` or a chief holds the folder. Once none does nothing more is written into it, but by members
 // that were started by hand with a log folder in it.

@@ -32,17 +32,19 @@ std::string Workers(const StatusView& status) {
   return absl::StrCat(alive.size(), "/", all.size(), " workers");
 }
 
-// Who waits, and who is waited for.
+// Who waits, and who is waited for. Last who has nothing to do, since that follows from somebody else's wait, if from any.
 std::vector<std::string> Reasons(const StatusView& status) {
-  std::vector<std::string> reasons;
+  std::vector<std::string> reasons, idle;
   for (const WaitGroup& wait : GroupWaits(status.waits)) {
-    reasons.push_back(absl::StrCat(Printable(HumanNames(wait.tasks)),
-                                   wait.tasks.size() == 1 ? " waits for " : " wait for ", Printable(wait.on),
-                                   wait.why.empty() ? "" : ": " + Printable(wait.why)));
+    std::vector<std::string>& list = wait.on == "work" ? idle : reasons;
+    list.push_back(absl::StrCat(Printable(HumanNames(wait.tasks)),
+                                wait.tasks.size() == 1 ? " waits for " : " wait for ", Printable(wait.on),
+                                wait.why.empty() ? "" : ": " + Printable(wait.why)));
   }
   for (const PendingView& pending : status.pending) {
     reasons.push_back(absl::StrCat(Printable(pending.task), " ", Printable(pending.why)));
   }
+  reasons.insert(reasons.end(), idle.begin(), idle.end());
   return reasons;
 }
 

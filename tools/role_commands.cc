@@ -60,7 +60,7 @@ absl::Status FindPrograms(const std::string& own_folder, LocalCluster* cluster) 
 ProcessSpec ChiefProcess(const LocalCluster& cluster, const std::string& before) {
   ProcessSpec spec = Process(cluster, kChiefTask, cluster.chief_program);
   spec.argv.insert(spec.argv.end(), {"--listen=" + ChiefListen(cluster, before), "--job=" + cluster.job_file,
-                                     "--job_dir=" + cluster.job_dir, "--command=" + cluster.command});
+                                     "--job_dir=" + cluster.job_dir, "--command=" + cluster.command, "--supervised"});
   if (cluster.resume) spec.argv.push_back("--resume");
   for (const std::string& pair : cluster.overrides) spec.argv.push_back("--set=" + pair);
   return spec;

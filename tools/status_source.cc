@@ -73,7 +73,10 @@ absl::StatusOr<Answer> StatusAsker::AskOnce() {
   if (answer.ok() || job_dir_.empty()) return answer;
   chief_.reset();
   absl::StatusOr<Answer> summary = ReadSummary(job_dir_);
-  return summary.ok() ? summary : answer;
+  if (summary.ok() || !absl::IsUnavailable(answer.status())) return summary.ok() ? summary : answer;
+  const absl::StatusOr<ChiefLocation> chief = ReadChiefLocation(job_dir_);
+  if (!chief.ok() || !HasGone(*chief, job_dir_)) return answer;
+  return absl::UnavailableError(HowItWasLeft(job_dir_, *chief));
 }
 
 absl::StatusOr<Answer> StatusAsker::AskChief() {

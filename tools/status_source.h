@@ -37,7 +37,8 @@ class StatusAsker {
  public:
   explicit StatusAsker(StatusSource source) : source_(std::move(source)), job_dir_(source_.job_dir) {}
 
-  // Errors: UNAVAILABLE with advice where no chief answers and no summary tells the end; FAILED_PRECONDITION where the
+  // Errors: UNAVAILABLE with advice where no chief answers and no summary tells the end: of a folder of this host whose
+  // chief was killed, what it left and how to go on; FAILED_PRECONDITION where the
   // chief refuses; PERMISSION_DENIED, NOT_FOUND and INVALID_ARGUMENT for a folder of keys (posix_keys.h);
   // INVALID_ARGUMENT for an address in `source` that is none; DATA_LOSS for what the chief or the folder says and nobody
   // can read.

@@ -90,6 +90,7 @@ std::string JobLine(const StatusView& status) {
   if (status.examples_per_second) parts.push_back(HumanCount(*status.examples_per_second) + " examples/s");
   if (status.elapsed) parts.push_back(HumanSeconds(*status.elapsed) + " elapsed");
   if (status.remaining) parts.push_back(HumanSeconds(*status.remaining) + " left");
+  if (status.allowed) parts.push_back(HumanSeconds(*status.allowed) + " until scheduling.maxRunningTime ends it");
   return absl::StrJoin(parts, ", ");
 }
 
@@ -148,12 +149,16 @@ std::vector<std::string> RefusedLines(const StatusView& status) {
   std::vector<std::string> lines;
   const auto add = [&](const std::string& door, const MaybeNumber& count, const std::string& from) {
     if (count.value_or(0) == 0) return;
-    lines.push_back(absl::StrCat(HumanCount(*count), " handshakes at ", Printable(door),
-                                 " without a key of this cluster",
-                                 from.empty() ? "" : ", the last key from " + Printable(from)));
+    lines.push_back(absl::StrCat(HumanCount(*count), *count == 1 ? " handshake at " : " handshakes at ",
+                                 Printable(door), " without a key of this cluster",
+                                 from.empty() ? "" : ", the last from " + Printable(from)));
   };
   add("the chief", status.chief_refused, status.refused_from);
   for (const TaskView& task : status.tasks) add(task.name, task.refused, task.refused_from);
+  if (!lines.empty()) {
+    lines.push_back(absl::StrCat("if it is to take part: downpour doctor --keys DIR --role ROLE --chief ",
+                                 Printable(status.chief_endpoint), " on that host tells what its keys lack"));
+  }
   return lines;
 }
 

@@ -115,6 +115,7 @@ absl::StatusOr<StatusView> ParseStatus(std::string_view text) {
   view.job = Words(json, "job");
   view.state = Words(json, "state");
   view.error = Words(json, "errorMessage");
+  view.chief_endpoint = Words(At(json, "chief"), "endpoint");
   view.chief_host = Words(At(json, "chief"), "host");
   view.job_dir = Words(At(json, "chief"), "jobDir");
   view.chief_pid = Number(At(json, "chief"), "pid");
@@ -124,6 +125,7 @@ absl::StatusOr<StatusView> ParseStatus(std::string_view text) {
   view.refused_from = Words(At(json, "chief"), "refusedFrom");
   view.elapsed = Number(json, "elapsedSeconds");
   view.remaining = Number(json, "remainingSeconds");
+  view.allowed = Number(json, "allowedSeconds");
   ReadProgress(json, &view);
   ReadCheckpoint(At(json, "checkpoint"), &view);
   view.recovery = Recovery(At(json, "recovery"));

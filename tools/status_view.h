@@ -52,10 +52,10 @@ struct RecoveryView {
 
 struct StatusView {
   std::string job, state, error;
-  std::string chief_host, job_dir;
+  std::string chief_endpoint, chief_host, job_dir;
   std::string refused_from;
   MaybeNumber chief_pid, chief_protocol, chief_rejected, chief_refused;
-  MaybeNumber elapsed, remaining;  // seconds
+  MaybeNumber elapsed, remaining, allowed;  // seconds
   MaybeNumber epoch, epochs, leases_committed, leases, examples_committed, train_examples;
   MaybeNumber commits;  // of this chief
   MaybeNumber examples_per_second, loss;

@@ -9,6 +9,7 @@
 #include "runtime/posix_cluster.h"
 #include "runtime/posix_keys.h"
 #include "schema/message.h"
+#include "tools/chief_client.h"
 #include "tools/doctor_host.h"
 #include "tools/doctor_job.h"
 #include "tools/doctor_keys.h"
@@ -35,11 +36,18 @@ void Append(Findings more, Findings* findings) {
   for (Finding& finding : more) findings->push_back(std::move(finding));
 }
 
-std::optional<TaskType> RoleOf(const std::string& name) {
-  for (TaskType role : {TaskType::kChief, TaskType::kPs, TaskType::kWorker}) {
+template <typename Role>
+std::optional<Role> RoleIn(std::initializer_list<Role> roles, const std::string& name) {
+  for (const Role role : roles) {
     if (name == NameOf(role)) return role;
   }
   return std::nullopt;
+}
+std::optional<TaskType> TaskOf(const std::string& role) {
+  return RoleIn({TaskType::kChief, TaskType::kPs, TaskType::kWorker}, role);
+}
+std::optional<PeerRole> PeerOf(const std::string& role) {
+  return RoleIn({PeerRole::kChief, PeerRole::kPs, PeerRole::kWorker, PeerRole::kClient}, role);
 }
 
 // The job's start by the chief's clock, and how long ago that was by any: what its clock says now.
@@ -62,17 +70,44 @@ Finding CompareProtocols(const StatusView& status) {
   return Problem("chief", absl::StrCat(what, ", this program ", kProtocolVersion), "install one release on all hosts");
 }
 
-Findings LookAtRunningJob(const StatusSource& source) {
+// Where the chief of a running job listens, as far as that is known.
+std::string ChiefOf(const StatusSource& source) {
+  const absl::StatusOr<ChiefLocation> location = ReadChiefLocation(source.job_dir);
+  return location.ok() ? location->endpoint : source.chief;
+}
+
+Finding KnockAtChief(const std::string& endpoint, const std::string& keys_folder, PeerRole visitor) {
+  const absl::StatusOr<KeyRing> keys = LoadKeys(keys_folder, visitor);
+  absl::StatusOr<ChiefClient> client = keys.ok() ? ChiefClient::Dial(endpoint, &*keys) : keys.status();
+  const absl::Status let_in = client.ok() ? client->ShakeHands(kStatusTimeout) : client.status();
+  if (let_in.ok()) return Good("chief", absl::StrCat("lets in a ", NameOf(visitor), " with these keys"));
+  return SilentChief(endpoint, std::string(let_in.message()), /*has_keys=*/true);
+}
+
+Findings AskChief(const StatusSource& source, bool has_keys) {
   const absl::StatusOr<Answer> answer = StatusAsker(source).Ask();
   if (!answer.ok()) {
-    const absl::StatusOr<ChiefLocation> location = ReadChiefLocation(source.job_dir);
-    return {SilentChief(location.ok() ? location->endpoint : source.chief, std::string(answer.status().message()),
-                        !KeysFolder(source.keys, source.job_dir).empty())};
+    const std::string why(answer.status().message());
+    const absl::StatusOr<ChiefLocation> chief = ReadChiefLocation(source.job_dir);
+    if (chief.ok() && HasGone(*chief, source.job_dir)) return {Problem("chief", why, "go on as it says")};
+    return {SilentChief(ChiefOf(source), why, has_keys)};
   }
   if (answer->summary) return {JudgeEnd(*answer->summary)};
   Findings findings = {CompareProtocols(*answer->status)};
   Append(CompareClocks(answer->json, *answer->status), &findings);
   Append(JudgeStatus(*answer->status), &findings);
+  return findings;
+}
+
+Findings LookAtRunningJob(const StatusSource& source, const std::string& keys, std::optional<PeerRole> role) {
+  Findings findings;
+  for (const PeerRole visitor : VisitorsOf(keys, role)) {
+    if (visitor == PeerRole::kClient) {
+      Append(AskChief(source, !keys.empty()), &findings);
+    } else {
+      findings.push_back(KnockAtChief(ChiefOf(source), keys, visitor));
+    }
+  }
   return findings;
 }
 
@@ -82,7 +117,7 @@ Findings LookAtJob(const Options& options, Streams streams, HostNeeds* needs) {
     return {Problem("job file", absl::StrCat(options.job.job_file, " has errors"), "mend what is named above")};
   }
   Findings findings = {Good("job file", options.job.job_file)};
-  const std::optional<TaskType> role = RoleOf(options.role);
+  const std::optional<TaskType> role = TaskOf(options.role);
   const DataFacts facts = LookAtData(chosen.parsed);
   *needs = NeedsOf(chosen.parsed.job, facts, role);
   needs->memory *= options.tasks;
@@ -119,12 +154,12 @@ int Examine(const Options& options, Streams streams) {
   }
   Append(LookAtAddresses(sources.configs), &findings);
   const std::string keys = KeysFolder(options.running.keys, options.running.job_dir);
-  Append(LookAtKeys(keys, RoleOf(options.role)), &findings);
+  Append(LookAtKeys(keys, PeerOf(options.role)), &findings);
   if (!options.listen.empty()) findings.push_back(LookAtOwnAddress(options.listen, !keys.empty()));
   // Of a job file the folder may be one that is still to be made.
   const bool to_be_there = options.job.job_file.empty() && !options.running.job_dir.empty();
   if (!options.running.chief.empty() || to_be_there || ReadChiefLocation(options.running.job_dir).ok()) {
-    Append(LookAtRunningJob(options.running), &findings);
+    Append(LookAtRunningJob(options.running, keys, PeerOf(options.role)), &findings);
   }
   return Print(findings, streams.out);
 }
@@ -133,8 +168,9 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
   auto options = std::make_shared<Options>();
   AddJobOptions(app, &options->job);
   app.get_option("job")->required(false);
-  app.add_option("--role", options->role, "What this host is for: chief, ps or worker; else for a whole cluster")
-      ->check(CLI::IsMember({"chief", "ps", "worker"}));
+  app.add_option("--role", options->role,
+                 "What this host is for: chief, ps, worker, or client, who asks for a status; else for a whole cluster")
+      ->check(CLI::IsMember({"chief", "ps", "worker", "client"}));
   app.add_option("--tasks", options->tasks, "How many tasks of that role")->check(CLI::Range(1, 1024));
   app.add_option("--listen", options->listen, "Where a task of this host is to listen, HOST:PORT");
   app.add_option("--keys", options->running.keys,

@@ -63,15 +63,25 @@ class ByHandTest(ProcessTest):
         self.finish([self.start_member("ps"), chief, *members])
         self.check_success()
 
+    def test_whom_nobody_answers_says_why_with_the_remedy(self):
+        nowhere = self.start_member("worker")
+        nowhere.wait_for_line(f"the chief at 127.0.0.1:{self.port} cannot be reached: connection refused; start the chief, or")
+        misspelt = self.start("ps", "--chief=no-such-host.invalid:7000")
+        misspelt.wait_for_line("the chief at no-such-host.invalid:7000 cannot be reached: .*; correct the name, or add it")
+
     def test_a_chief_that_is_killed_and_started_again(self):
         self.write_endless_job()
         chief, *members = self.start_cluster()
-        before = self.wait_until(lambda s: s["progress"]["leasesCommitted"] > 0)
+        before = self.wait_until(lambda s: s["progress"]["leasesCommitted"] > 0 and s["checkpoint"].get("round"))
         second = self.start("chief", f"--job={self.job_file}", f"--job_dir={self.job_dir}")
         self.assertEqual(second.finish()[0], 1)
         self.assertIn("belongs to a running chief", second.said)
 
         chief.end()
+        code, _, err = self.tool("status", "--job-dir", self.job_dir)
+        self.assertEqual(code, 69)
+        self.assertRegex(err, rf"process {chief.pid} on .*, term 1\) has gone and did not say how the job ended")
+        self.assertRegex(err, r"The last checkpoint is checkpoints/1-\d+ with \d+ leases: go on from it with \S*downpour-chief .*--resume")
         chief = self.start_chief(f"--trace_dir={self.job_dir}/trace")
         leases = before["progress"]["leasesCommitted"]
         self.wait_until(lambda s: s["chief"]["pid"] == chief.pid and s["progress"]["leasesCommitted"] > leases and complete(s))

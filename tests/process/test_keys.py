@@ -4,6 +4,7 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import signal
 import subprocess
 import unittest
@@ -105,7 +106,7 @@ class KeysTest(ProcessTest):
         return self.wait_until(lambda s: True)
 
     def test_who_has_no_key_of_the_cluster_is_refused_and_shown(self):
-        self.start_endless_cluster()
+        chief = self.start_endless_cluster()[0]
         other = self.folder / "other"
         self.assertEqual(self.tool("keys", "new", "--out", other)[0], 0)
         self.assertEqual(self.hostile("knock"), "refused\n")
@@ -117,15 +118,32 @@ class KeysTest(ProcessTest):
         misled.wait_for_line(rf"our keys in {other} are of another cluster: give --keys=DIR")
         keyless = self.start("worker", f"--chief={self.chief_at}")
         keyless.wait_for_line("speaks to nobody without keys: give --keys=DIR")
-        status = self.wait_until(lambda s: s["chief"]["refused"] >= 2)
-        self.assertEqual(status["chief"]["refusedFrom"], "127.0.0.1")
+        chief.wait_for_line("refused a peer at 127.0.0.1 without keys, or with those of another cluster")
+        status = self.wait_until(lambda s: s["chief"]["refused"] >= 2 and s["chief"]["refusedFrom"] == "127.0.0.1")
         self.assertEqual(status["state"], "RUNNING")
         self.wait_until(lambda s: s["chief"]["refused"] >= status["chief"]["refused"] + 4)
         self.assertEqual(misled.said.count("are of another cluster"), 1)  # though it goes on, and dials the chief twice
         self.wait_until(lambda s: task_of(s, "ps-1")["refused"] >= 1 and task_of(s, "ps-1")["refusedFrom"] == "127.0.0.1")
         code, out, _ = self.tool("status", "--chief", self.chief_at, "--keys", self.keys)
-        self.assertRegex(out, r"1 handshakes at ps-1 without a key of this cluster, the last key from 127.0.0.1")
-        self.assertRegex(out, r"Refused: +\d+ handshakes at the chief without a key of this cluster, the last key from 127.0.0.1")
+        self.assertRegex(out, r"\d+ handshakes? at ps-1 without a key of this cluster, the last from 127.0.0.1")
+        self.assertRegex(out, r"Refused: +\d+ handshakes at the chief without a key of this cluster, the last from 127.0.0.1")
+        self.assertIn(f"downpour doctor --keys DIR --role ROLE --chief {self.chief_at}", out)
+
+    def test_the_doctor_goes_to_the_chief_as_whom_the_keys_are(self):
+        self.start_endless_cluster()
+        other = self.folder / "other"
+        self.assertEqual(self.tool("keys", "new", "--out", other)[0], 0)
+        for role, peers in (("worker", ("chief", "ps")), ("ps", ("chief", "worker")), ("client", ("chief",))):
+            let_in = r"small is [A-Z]+" if role == "client" else rf"chief +lets in a {role} with these keys"
+            for keys, said in ((self.keys, let_in), (other, "PROBLEM  chief ")):
+                folder = self.folder / f"{keys.name}-of-{role}"
+                folder.mkdir(mode=0o700)
+                for file in (f"{role}.secret", *(f"{peer}.public" for peer in peers)):
+                    shutil.copy(keys / file, folder)
+                out = self.tool("doctor", "--cluster=none", "--keys", folder, "--role", role, "--chief", self.chief_at)[1]
+                self.assertRegex(out, f"ok +keys +those of a {role}, of cluster ")
+                self.assertNotIn("PROBLEM  keys", out)
+                self.assertRegex(out, said)
 
     def test_a_right_key_does_not_help_in_the_wrong_role(self):
         self.start_endless_cluster()

@@ -290,7 +290,7 @@ TEST_F(ChiefDeparturesTest, TheStatusTellsWhoIsLeavingAndWhatItWaitsFor) {
   const std::string waits = cluster->Status()["waits"].dump();
   EXPECT_THAT(waits, HasSubstr("\"for\":\"a checkpoint of what it holds, to leave\",\"seconds\":3"));
   EXPECT_THAT(waits, HasSubstr("\"task\":\"ps-1\",\"why\":\"was told to stop: SIGTERM\""));
-  EXPECT_THAT(waits, HasSubstr("has not sent the records of 1 slices")) << "whom the round itself waits for";
+  EXPECT_THAT(waits, HasSubstr("has not sent the records of 1 slice")) << "whom the round itself waits for";
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ TEST_F(ChiefRecoveryTest, ASilentPsIsWaitedForAndGoesOnWhereItWas) {
   cluster->Wait(8s);
   EXPECT_EQ(cluster->role->state(), JobState::kRunning);
   EXPECT_EQ(cluster->TaskStatus("ps-1")["state"], "LOST");
-  EXPECT_THAT(cluster->Status()["waits"].dump(), HasSubstr("is gone; its 1 slices wait for it"));
+  EXPECT_THAT(cluster->Status()["waits"].dump(), HasSubstr("is gone, with 1 slice"));
   EXPECT_THAT(cluster->Status()["pending"].dump(), HasSubstr("ps-1"));
   cluster->ps[1].alive = true;
   cluster->Wait(1s);
@@ -255,7 +255,7 @@ TEST_F(ChiefRecoveryTest, OneThatLeavesBeforeItHasTheSlicesIsNotWaitedForLonger)
   Die(1);
   cluster->Say(cluster->ps[1].control, Leave{cluster->ps[1].id, "it has no folder"});
   cluster->Wait(1s);
-  EXPECT_THAT(cluster->Status()["waits"].dump(), HasSubstr("is gone; its 1 slices wait for it"));
+  EXPECT_THAT(cluster->Status()["waits"].dump(), HasSubstr("is gone, with 1 slice"));
   cluster->Wait(JobSpec().timing.server_wait + 1s);
   EXPECT_EQ(cluster->role->state(), JobState::kFailed);
 }

@@ -201,7 +201,7 @@ TEST_F(ChiefRestartTest, WhatTheJobHasCostIsNotForgotten) {
   for (const char* count : {"workersLost", "psLost", "leasesHandedOn", "batchesRecomputed"}) {
     EXPECT_EQ(after["recovery"][count], before["recovery"][count]) << count;
   }
-  EXPECT_THAT(after["failures"].dump(), HasSubstr("1 leases handed on"));
+  EXPECT_THAT(after["failures"].dump(), HasSubstr("1 lease handed on"));
   EXPECT_THAT(after["failures"].back()["what"], HasSubstr("it was started again"));
 }
 

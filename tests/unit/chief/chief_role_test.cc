@@ -175,7 +175,7 @@ TEST_F(ChiefRoleTest, ASignalEndsARunningJobAfterOneLastCheckpoint) {
   SayGoodbye();
   EXPECT_EQ(cluster->exit()->code, 130);
   EXPECT_EQ(Summary()["state"], "CANCELLED");
-  EXPECT_THAT(std::string(Summary()["errorMessage"]), HasSubstr("checkpoints/1-1 with 1 leases"));
+  EXPECT_THAT(std::string(Summary()["errorMessage"]), HasSubstr("checkpoints/1-1 with 1 lease:"));
 }
 
 TEST_F(ChiefRoleTest, ALastCheckpointThatCannotBeWrittenDoesNotHoldTheEndUp) {

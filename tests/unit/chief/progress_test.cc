@@ -34,7 +34,7 @@ TEST(ProgressTest, LeasesThatAreOpenedAgainGiveNoRateBelowZero) {
   progress.Commit(Time{101s}, 1100);
   progress.Commit(Time{102s}, 900);
   EXPECT_EQ(progress.ExamplesPerSecond(Time{102s}), 0);
-  EXPECT_EQ(progress.MeanExamplesPerSecond(), 0);
+  EXPECT_EQ(progress.MeanExamplesPerSecond(), std::nullopt);
   progress.Commit(Time{103s}, 1000);
   EXPECT_DOUBLE_EQ(progress.ExamplesPerSecond(Time{103s}), 100);
 }
@@ -49,7 +49,7 @@ TEST(ProgressTest, RemainingFollowsFromTheRate) {
   progress.Commit(Time{102s}, 1200);
   EXPECT_DOUBLE_EQ(progress.ExamplesPerSecond(Time{102s}), 100);
   EXPECT_DOUBLE_EQ(*progress.RemainingSeconds(Time{102s}, 500), 5);
-  EXPECT_DOUBLE_EQ(progress.MeanExamplesPerSecond(), 100);
+  EXPECT_DOUBLE_EQ(progress.MeanExamplesPerSecond().value(), 100);
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ void ExpectSameShape(const json& sample, const json& actual, const std::string& 
 
 class StatusTest : public ::testing::Test {
  protected:
-  StatusTest() : cluster(SmallJob()) { cluster.Start(); }
+  StatusTest() : cluster(SmallJob({"scheduling.maxRunningTime=1h"})) { cluster.Start(); }
 
   // A job in which everything has happened that status can tell of.
   void LiveFully() {
@@ -110,13 +110,36 @@ TEST_F(StatusTest, TheSummaryHasTheFieldsOfItsPageAndNoOthers) {
 
 TEST_F(StatusTest, WhoeverIsMissingNeedsTheKeysToo) {
   ChiefHarness locked(SmallJob());
-  locked.role = std::make_unique<ChiefRole>(
-      ChiefOptions{.job = SmallJob(), .job_dir = "/j", .host = "h", .pid = 1, .keys = "my keys", .timing = {}});
+  locked.role = std::make_unique<ChiefRole>(ChiefOptions{.job = SmallJob(),
+                                                         .job_dir = "/j",
+                                                         .host = "h",
+                                                         .pid = 1,
+                                                         .keys = "my keys",
+                                                         .secrets = {PeerRole::kPs, PeerRole::kChief},
+                                                         .timing = {}});
   locked.Start();
   const json next = locked.Status()["next"];
   EXPECT_EQ(next[0], "downpour-ps --keys='my keys' --chief=127.0.0.1:40123 --listen=0.0.0.0:0");
-  EXPECT_EQ(next[1], "downpour-worker --keys='my keys' --chief=127.0.0.1:40123");
-  EXPECT_EQ(next[2], "downpour watch --keys='my keys' --chief 127.0.0.1:40123");
+  EXPECT_EQ(next[1], "downpour-worker --keys=DIR --chief=127.0.0.1:40123") << "whose secret is not there";
+  EXPECT_EQ(next[2], "downpour watch --keys=DIR --chief 127.0.0.1:40123");
+}
+
+TEST_F(StatusTest, WhoStartedAllStartsWhoIsMissing) {
+  const auto next_of = [](ChiefOptions::Starts starts) {
+    ChiefHarness harness(SmallJob());
+    harness.role = std::make_unique<ChiefRole>(ChiefOptions{.job = SmallJob(),
+                                                            .job_dir = "/j",
+                                                            .host = "h",
+                                                            .pid = 1,
+                                                            .command = "up lab",
+                                                            .starts = starts,
+                                                            .timing = {}});
+    harness.Start();
+    return harness.Status()["next"];
+  };
+  const json watch = "downpour watch --chief 127.0.0.1:40123";
+  EXPECT_EQ(next_of(ChiefOptions::Starts::kBySupervisor), json::array({watch}));
+  EXPECT_EQ(next_of(ChiefOptions::Starts::kByCommand), json::array({"up lab", watch}));
 }
 
 TEST_F(StatusTest, AServerThatWritesBesideTheChiefNeedsItsFolder) {
@@ -130,6 +153,7 @@ TEST_F(StatusTest, SaysWhoIsPendingAndWhy) {
   cluster.JoinPs(0);
   json status = cluster.Status();
   EXPECT_EQ(status["state"], "QUEUED");
+  EXPECT_THAT(status["pending"].dump(), HasSubstr(R"({"task":"ps-0","why":"waits until ps-1 is there, too"})"));
   EXPECT_THAT(status["pending"].dump(), HasSubstr(R"({"task":"worker-1","why":"has not joined yet"})"));
   EXPECT_THAT(status["next"].dump(), HasSubstr("downpour-worker --chief=127.0.0.1:40123"));
   cluster.JoinWorker(0);

@@ -67,6 +67,21 @@ TEST_F(ZmqLinkTest, TheOldestGiveWayToTheNewest) {
   EXPECT_EQ(link_.TakeLost(), 3 * ZmqLink::kWaitingMessages - (ZmqLink::kWaitingBytes >> 20));
 }
 
+TEST_F(ZmqLinkTest, WhereNobodyAnswersItIsTimeToLookWhyEverMoreSeldom) {
+  EXPECT_FALSE(link_.DueToLook(now_));
+  for (Duration silence = ZmqLink::kFirstLook; silence <= ZmqLink::kRarestLook; silence *= 2) {
+    EXPECT_FALSE(link_.DueToLook(now_ + silence - 1ms));
+    EXPECT_TRUE(link_.DueToLook(now_ += silence));
+  }
+  EXPECT_TRUE(link_.DueToLook(now_ += ZmqLink::kRarestLook));
+  ZmqChannel listener = Listener();
+  link_.Send(now_, Word("a"));
+  FlushAll();
+  WaitFor(listener);
+  EXPECT_EQ(link_.Tend(now_), ZmqMonitor::Event::kShookHands);
+  EXPECT_FALSE(link_.DueToLook(Time::max()));
+}
+
 // A listener with keys and a handler that lets in whom the test says. Links' clocks are the test's.
 class ZmqLinkRefusedTest : public testing::Test {
  protected:

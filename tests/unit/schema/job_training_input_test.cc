@@ -92,9 +92,8 @@ TEST(TrainingInput, TheOldPlaceOfMaxRunningTimeIsKnown) {
 TEST(TrainingInput, ArgumentsOfOtherProgramsAndBucketsAreWarnedOf) {
   const Outcome outcome = Read("labels: {a: b}\ntrainingInput: {args: [--batch-size, 64], jobDir: 'gs://bucket/x'}");
   EXPECT_THAT(outcome.errors, IsEmpty());
-  EXPECT_THAT(outcome.warnings,
-              ElementsAre(HasSubstr("labels"), HasSubstr("args.0: has no meaning here: --batch-size"),
-                          HasSubstr("args.1"), HasSubstr("jobDir")));
+  EXPECT_THAT(outcome.warnings, ElementsAre(HasSubstr("labels"), HasSubstr("args.0: has no meaning here: --batch-size"),
+                                            HasSubstr("args.1"), HasSubstr("jobDir")));
   EXPECT_EQ(outcome.input.job_dir, "");
 }
 

@@ -44,6 +44,14 @@ TEST(ChiefClientTest, AHostThatNobodyKnowsIsNamed) {
   EXPECT_THAT(std::string(client->AskStatus(kLong).status().message()), HasSubstr("no-such-host.invalid"));
 }
 
+TEST(ChiefClientTest, WhoMayNotAskSeesWhetherItIsLetIn) {
+  FakeChief chief([] { return std::vector<Payload>(); });
+  EXPECT_TRUE(ChiefClient::Dial(chief.endpoint())->ShakeHands(kLong).ok());
+  const absl::Status nobody = ChiefClient::Dial("127.0.0.1:1")->ShakeHands(kLong);
+  EXPECT_EQ(nobody.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(nobody.message()), HasSubstr("connection refused"));
+}
+
 TEST(ChiefClientTest, SilenceEndsWithTheTimeout) {
   int asked = 0;
   FakeChief chief([&] { return ++asked == 1 ? Encode(StatusReply{"{}"}) : std::vector<Payload>(); });

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
+#include <map>
 
 #include "runtime/posix_keys.h"
 #include "tests/unit/tools/run_tool.h"
@@ -15,8 +18,22 @@ namespace {
 namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::ContainsRegex;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::Not;
+
+// What docs/SECURITY.md gives a host of each role.
+const std::map<std::string, std::vector<std::string>> kTable = {
+    {"chief", {"chief.secret", "ps.public", "worker.public", "client.public"}},
+    {"ps", {"ps.secret", "chief.public", "worker.public"}},
+    {"worker", {"worker.secret", "chief.public", "ps.public"}},
+    {"client", {"client.secret", "chief.public"}}};
+
+PeerRole RoleNamed(const std::string& name) {
+  return *std::find_if(std::begin(kAllPeerRoles), std::end(kAllPeerRoles),
+                       [&](PeerRole role) { return NameOf(role) == name; });
+}
 
 class DoctorKeysTest : public testing::Test {
  protected:
@@ -24,6 +41,14 @@ class DoctorKeysTest : public testing::Test {
   ToolOutcome Doctor(std::vector<std::string> more = {}) {
     more.insert(more.begin(), {"doctor", "--cluster=none", "--keys", keys_});
     return RunDownpour(more);
+  }
+  // A folder that holds what the table gives that role.
+  std::string FolderFor(const std::string& role) const {
+    const std::string folder = folder_.path() + "/" + role;
+    fs::create_directory(folder);
+    fs::permissions(folder, fs::perms::owner_all);
+    for (const std::string& file : kTable.at(role)) fs::copy(keys_ + "/" + file, folder);
+    return folder;
   }
   ScratchFolder folder_;
   const std::string keys_ = folder_.path() + "/keys";
@@ -34,6 +59,38 @@ TEST_F(DoctorKeysTest, NamesWhoseTheyAreAndTheirCluster) {
   for (const char* role : {"chief", "ps", "worker", "client"}) {
     EXPECT_THAT(out, ContainsRegex(std::string("ok +keys +those of a ") + role + ", of cluster [0-9a-f]{8}\n"));
   }
+}
+
+TEST_F(DoctorKeysTest, EachHostNeedsWhatIsDocumentedAndNoMore) {
+  for (const auto& [role, files] : kTable) {
+    const std::string folder = FolderFor(role);
+    const Findings findings = LookAtKeys(folder, RoleNamed(role));
+    ASSERT_EQ(findings.size(), 1u) << role;
+    EXPECT_EQ(findings[0].grade, Finding::Grade::kGood) << role << ": " << findings[0].what;
+    EXPECT_THAT(RunDownpour({"doctor", "--cluster=none", "--keys", folder, "--role", role}).out,
+                HasSubstr("those of a " + role));
+    for (const std::string& file : files) {
+      fs::remove(folder + "/" + file);
+      EXPECT_EQ(LookAtKeys(folder, RoleNamed(role))[0].grade, Finding::Grade::kProblem) << role << " without " << file;
+      fs::copy(keys_ + "/" + file, folder);
+    }
+  }
+}
+
+TEST_F(DoctorKeysTest, OfAHostThatIsForNobodyInParticularItSaysWhoCanUseThem) {
+  const Findings findings = LookAtKeys(FolderFor("client"), std::nullopt);
+  ASSERT_EQ(findings.size(), 2u);
+  EXPECT_THAT(findings[0].what, HasSubstr("those of a client"));
+  EXPECT_THAT(findings[1].what, HasSubstr("of no use here to a chief, ps, worker"));
+  EXPECT_EQ(findings[1].grade, Finding::Grade::kGood);
+  EXPECT_EQ(LookAtKeys(folder_.path(), std::nullopt)[0].grade, Finding::Grade::kProblem);
+}
+
+TEST_F(DoctorKeysTest, WhoGoesToTheChiefHasASecretThere) {
+  EXPECT_THAT(VisitorsOf("", std::nullopt), ElementsAre(PeerRole::kClient));
+  EXPECT_THAT(VisitorsOf(keys_, PeerRole::kPs), ElementsAre(PeerRole::kClient, PeerRole::kPs));
+  EXPECT_THAT(VisitorsOf(FolderFor("worker"), PeerRole::kWorker), ElementsAre(PeerRole::kWorker));
+  EXPECT_THAT(VisitorsOf(FolderFor("chief"), PeerRole::kChief), IsEmpty());
 }
 
 TEST_F(DoctorKeysTest, SecretsThatAHostDoesNotNeedAreNamed) {

@@ -34,6 +34,16 @@ TEST(ProgressTest, WhileItRunsItSaysWhoWaitsFirst) {
             "RUNNING | 0/0 workers | worker-0, worker-1, worker-2 and 3 more wait for parameters from ps-0");
 }
 
+TEST(ProgressTest, WhoHasNothingToDoIsToldLast) {
+  StatusView status;
+  status.state = "RUNNING";
+  status.waits = {{"worker-0", "work", "", 2.0}};
+  EXPECT_EQ(ProgressLine(status), "RUNNING | 0/0 workers | worker-0 waits for work");
+  status.pending = {{"ps-1", "is dead; waiting for another process in its place"}};
+  EXPECT_EQ(ProgressLine(status),
+            "RUNNING | 0/0 workers | ps-1 is dead; waiting for another process in its place (and 1 more)");
+}
+
 TEST(ProgressTest, UnknownThingsAreLeftOutAndTheEndIsNamed) {
   StatusView status;
   status.state = "RUNNING";

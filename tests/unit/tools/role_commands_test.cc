@@ -35,7 +35,7 @@ TEST(RoleCommandsTest, TheChiefGetsJobFolderAndSettings) {
   EXPECT_EQ(chief.log, "dir/logs/chief.log");
   EXPECT_THAT(chief.argv, ElementsAre("/bin/chief", "--cluster=none", "--log_dir=dir/logs", "--listen=127.0.0.1:0",
                                       "--job=job.yaml", "--job_dir=dir", "--command=downpour run job.yaml",
-                                      "--set=training.epochs=3", "--set=seed=2"));
+                                      "--supervised", "--set=training.epochs=3", "--set=seed=2"));
 }
 
 TEST(RoleCommandsTest, ResumeAndTraceArePassedOn) {

@@ -15,6 +15,7 @@
 namespace downpour {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr const char* kSummary = R"({"job": "j", "state": "SUCCEEDED", "term": 3})";
@@ -82,6 +83,27 @@ TEST_F(StatusSourceTest, TheSummaryOfAnEarlierChiefIsNotThatOfAKilledOne) {
   WriteChiefJson("127.0.0.1:1", 7, /*term=*/4);
   folder_.Write("summary.json", kSummary);
   EXPECT_EQ(ExitCodeOf(StatusAsker(Folder()).Ask().status()), kExitUnreachable);
+}
+
+TEST_F(StatusSourceTest, AKilledChiefsFolderTellsHowToGoOn) {
+  const auto said = [&](const std::string& host) {
+    folder_.Write("chief.json", absl::StrCat(R"({"endpoint": "127.0.0.1:1", "pid": 7, "term": 4, "host": ")", host,
+                                             R"(", "command": "downpour run j.yaml"})"));
+    const absl::Status status = StatusAsker(Folder()).Ask().status();
+    EXPECT_EQ(ExitCodeOf(status), kExitUnreachable);
+    return std::string(status.message());
+  };
+  EXPECT_THAT(said(HostName()),
+              AllOf(HasSubstr(absl::StrCat("process 7 on ", HostName(), ", term 4) has gone")),
+                    HasSubstr("There is no checkpoint yet: start it again with downpour run j.yaml")));
+  Manifest manifest;
+  manifest.round = {1, 2};
+  manifest.committed.InsertRange(0, 5);
+  folder_.Write(ManifestPath(manifest.round), EncodeManifest(manifest));
+  folder_.Write(ManifestPath({1, 3}), "damaged");
+  EXPECT_THAT(said(HostName()), HasSubstr("The last checkpoint is checkpoints/1-2 with 5 leases: go on from it with "
+                                          "downpour run j.yaml --resume"));
+  EXPECT_THAT(said("elsewhere"), HasSubstr("cannot reach the chief at 127.0.0.1:1")) << "where it may live";
 }
 
 TEST_F(StatusSourceTest, AWatcherWhoHeardOfTheFolderFindsTheSummaryThere) {

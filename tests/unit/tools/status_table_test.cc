@@ -21,7 +21,7 @@ TEST(StatusTableTest, TheDocumentedSample) {
             "Waiting:    chief for ps-1: has not reported slice 4, for 1.5 s\n"
             "\n"
             "Job:        mnist-mlp RUNNING, epoch 3.2 of 10 (32.4 %), loss 0.0912, 48,211 examples/s, 13 s elapsed, "
-            "40 s left\n"
+            "40 s left, 59 min 48 s until scheduling.maxRunningTime ends it\n"
             "Evaluation: accuracy 96.90 %, loss 0.1000, after epoch 2\n"
             "Recovered:  1 worker lost, 2 leases handed on\n"
             "Pushes:     0 applied, 0 acknowledged, 0 sent again, 0 put off, 0 duplicate, 0 skipped\n"
@@ -127,9 +127,11 @@ TEST(StatusTableTest, WhoHasNoKeyIsShown) {
   status.refused_from = "10.0.0.7";
   status.tasks[0].name = "ps-0";
   status.tasks[0].refused = 1;
-  EXPECT_THAT(StatusTable(status, false),
-              HasSubstr("Refused:    3 handshakes at the chief without a key of this cluster, the last key from "
-                        "10.0.0.7\n            1 handshakes at ps-0 without a key of this cluster\n"));
+  EXPECT_THAT(
+      StatusTable(status, false),
+      HasSubstr("Refused:    3 handshakes at the chief without a key of this cluster, the last from "
+                "10.0.0.7\n            1 handshake at ps-0 without a key of this cluster\n            if it is to "
+                "take part: downpour doctor --keys DIR --role ROLE --chief 127.0.0.1:40123 on that host"));
 }
 
 TEST(SummaryTableTest, TheDocumentedSample) {

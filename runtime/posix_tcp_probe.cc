@@ -1,12 +1,16 @@
-#include "tools/tcp_probe.h"
+#include "runtime/posix_tcp_probe.h"
 
+#include <glog/logging.h>
 #include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <cstring>
 #include <memory>
+#include <optional>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/posix_fd.h"
 
@@ -48,5 +52,29 @@ TcpProbe Try(const HostPort& address, int (*act)(const addrinfo&)) {
 TcpProbe TryToConnect(const HostPort& address) { return Try(address, Connect); }
 
 TcpProbe TryToListen(const HostPort& address) { return Try(address, Bind); }
+
+std::string WhyOf(const TcpProbe& probe) {
+  return probe.no_address.empty() ? absl::AsciiStrToLower(std::strerror(probe.error)) : probe.no_address;
+}
+
+std::string RemedyOf(const TcpProbe& probe, const std::string& whom) {
+  if (!probe.no_address.empty()) return "correct the name, or add it to DNS or /etc/hosts of this host";
+  if (probe.error == ECONNREFUSED) return absl::StrCat("start ", whom, ", or correct its port: that host is there");
+  return "start that host, or open the port in the firewalls between";
+}
+
+void LogWhySilent(const std::string& whom, const std::string& endpoint) {
+  const std::optional<HostPort> address = ParseHostPort(endpoint);
+  if (!address) return;
+  const TcpProbe probe = TryToConnect(*address);
+  if (probe.ok()) {
+    LOG(WARNING) << whom << " at " << endpoint
+                 << " says nothing, though somebody listens there: it has stopped, is very "
+                 << "busy, or is none of ours";
+  } else {
+    LOG(WARNING) << whom << " at " << endpoint << " cannot be reached: " << WhyOf(probe) << "; "
+                 << RemedyOf(probe, whom);
+  }
+}
 
 }  // namespace downpour
