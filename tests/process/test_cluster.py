@@ -108,6 +108,7 @@ exec sh -c "$SSH_ORIGINAL_COMMAND"
     def test_up_twice_and_down_twice(self):
         keys = self.folder / "keys"
         self.assertEqual(self.tool("keys", "new", "--out", keys)[0], 0)
+        self.key_flags = ("--keys", keys)
         words = ("--set", "training.batchSize=32", "--keys", keys)
         code, out, err = self.up(*words)
         self.assertEqual(code, 0, err)
@@ -121,6 +122,9 @@ exec sh -c "$SSH_ORIGINAL_COMMAND"
 
         kill(tasks["worker-1"], signal.SIGKILL)
         wait_for_death(tasks["worker-1"])
+        self.job_dir = self.folder / "h0/run"
+        status = self.wait_until(lambda s: s["pending"])
+        self.assertRegex(status["next"][0], rf"^\S*deploy/cluster up {self.hosts} .*{self.job_file} .*--keys {keys}")
         code, _, err = self.up(*words)
         self.assertEqual(code, 0, err)
         again = self.tasks()
@@ -148,11 +152,43 @@ exec sh -c "$SSH_ORIGINAL_COMMAND"
         self.assertEqual(code, 0, err)
         self.assertIn("h2 does not answer", err)
         self.assertEqual(len(self.tasks()), 5)
-        self.assertEqual(self.cluster("status")[0], 1)
-        code, _, err = self.cluster("down")
-        self.assertEqual(code, 1)
-        self.assertIn("the hosts that do not answer", err)
+        for verb in ("status", "down"):  # it holds nothing
+            code, _, err = self.cluster(verb)
+            self.assertEqual(code, 0, err)
+            self.assertIn("h2 does not answer", err)
         self.assertEqual(self.tasks(), {})
+
+    def test_a_host_that_holds_something_and_does_not_answer_counts_until_it_does(self):
+        self.assertEqual(self.up()[0], 0)
+        self.daemons["h2"].end()
+        self.assertEqual(self.cluster("status")[0], 1)
+        for _ in range(2):
+            code, _, err = self.cluster("down")
+            self.assertEqual(code, 1)
+            self.assertIn("what runs on h2 still runs; try again", err)
+        self.daemons["h2"] = self.start_sshd("h2")
+        code, _, err = self.cluster("down")
+        self.assertEqual(code, 0, err)
+        self.assertEqual(self.tasks(), {})
+        self.daemons["h2"].end()
+        self.assertEqual(self.cluster("down")[0], 0)
+
+    def test_another_job_than_the_one_that_runs_is_refused_with_the_difference(self):
+        code, _, err = self.up("--set", "training.batchSize=32")
+        self.assertEqual(code, 0, err)
+        before = self.tasks()
+        code, _, err = self.up("--set", "training.batchSize=64", "--set", "seed=5")
+        self.assertEqual(code, 2, err)
+        self.assertIn("it differs in seed (1 there, 5 here), training.batchSize (32 there, 64 here)", err)
+        self.assertIn("or change the job by `down` and then `up`", err)
+        self.assertEqual(self.tasks(), before)
+        self.assertEqual(self.up("--set", "training.batchSize=32")[0], 0)
+        self.assertEqual(self.tasks(), before)
+        self.assertEqual(self.cluster("down")[0], 0)
+        code, _, err = self.up("--set", "training.batchSize=32", "--set", "seed=5")
+        self.assertEqual(code, 1)
+        self.assertRegex(err, r"did not start: .*seed \(1 there, 5 here\)")
+        self.assertNotIn("SIGTERM", err)  # which the run before said
 
     def test_the_doctor_compares_the_hosts(self):
         code, out, err = self.cluster("doctor", self.job_file, "--install", self.install)

@@ -1,0 +1,98 @@
+"""What hosts are given: the programs, the keys of their roles, the job."""
+
+import functools
+import hashlib
+import json
+import re
+import shlex
+import subprocess
+import sys
+
+from hosts import ROLES, HostError, fail, pack
+
+PROGRAMS = ("downpour", *(f"downpour-{role}" for role in ROLES))
+
+
+class Install:
+    """The programs as one archive, named by what is in it."""
+
+    def __init__(self, folder):
+        places = [folder, folder / "bin", folder / "tools", *(folder / role for role in ROLES)]
+        self.files = []
+        for program in PROGRAMS:
+            found = next((place / program for place in places if (place / program).is_file()), None)
+            if not found:
+                fail(f"there is no {program} in {folder}: build it, or name another folder by --install", 2)
+            self.files.append(found)
+        self.digest = hashlib.sha256(b"".join(file.read_bytes() for file in self.files)).hexdigest()[:16]
+        self.folder = f"install-{self.digest}"
+
+    @functools.cached_property
+    def archive(self):
+        return pack(self.files)
+
+    def packages_of(self, libraries):
+        """The Debian packages that have these libraries on this machine."""
+        done = subprocess.run(["dpkg-query", "-S", *(f"*/{name}" for name in libraries)], capture_output=True, text=True)
+        return sorted({line.split(":")[0] for line in done.stdout.splitlines()})
+
+    def put_on(self, host):
+        if host.run(f"test -d {self.folder}", check=False)[0]:
+            part = f"{self.folder}.$$"
+            move = f"mv -T {part} {self.folder} 2> /dev/null || rm -r {part}"  # another host may share the folder
+            host.run(f"mkdir {part} && tar -xzf - -C {part} && {{ {move}; }}", self.archive)
+        missing = host.run(f"ln -sfn {self.folder} install; ldd install/* | awk '/not found/ {{ print $1 }}' | sort -u")[1]
+        if missing:
+            packages = self.packages_of(missing.split()) or missing.split()
+            raise HostError(host, f"libraries are missing there: apt-get install {' '.join(packages)}")
+
+
+def put_keys(host, folder, roles, there):
+    """These roles' secrets and everybody's public keys; the chief's host may ask for the status."""
+    roles = [*roles, *(["client"] if "chief" in roles else [])]
+    files = [*sorted(folder.glob("*.public")), *(folder / f"{role}.secret" for role in roles)]
+    missing = [str(file) for file in files if not file.is_file()]
+    if missing:
+        raise HostError(host, f"there is no {', '.join(missing)}: make keys by `downpour keys new --out DIR`")
+    unpack = f"tar -xzf - --no-same-owner --no-same-permissions -C {there}"
+    host.run(f"umask 077; rm -rf {there}; mkdir {there} && {unpack}", pack(files))
+
+
+def entries(spec, path=""):
+    """(dotted key, value) of all that is no section."""
+    for key, value in spec.items():
+        if isinstance(value, dict):
+            yield from entries(value, f"{path}{key}.")
+        else:
+            yield f"{path}{key}", value
+
+
+class Job:
+    """The job as this machine reads it, with every path absolute and every override applied."""
+
+    def __init__(self, install, options):
+        words = [options.job, *(f"--set={pair}" for pair in options.set)]
+        check, show = install.files[0], [install.files[0], "config", "show", "--cluster=none", "-o", "json"]
+        said = subprocess.run([check, "check", *words], stdout=subprocess.PIPE, text=True)
+        if said.returncode:
+            sys.exit(said.returncode)
+        servers, workers = re.search(r": 1 chief, ([\d,]+) parameter servers?, ([\d,]+) workers?", said.stdout).groups()
+        self.counts = {"ps": int(servers.replace(",", "")), "worker": int(workers.replace(",", ""))}
+        self.text = subprocess.run([*show, *words], stdout=subprocess.PIPE, check=True).stdout
+        self.spec = json.loads(self.text)
+
+    def differences(self, other):
+        """Where another job, read likewise, is not this one."""
+        there, here = dict(entries(other)), dict(entries(self.spec))
+        return [f"{key} ({json.dumps(there.get(key))} there, {json.dumps(here.get(key))} here)"
+                for key in sorted({**there, **here}) if there.get(key) != here.get(key)]  # fmt: skip
+
+    def put_on(self, host):
+        if "chief" in host.slots:
+            host.run("cat > job.json.part && mv job.json.part job.json", self.text)
+        files = [path for pair in ("train", "eval") for path in self.spec["data"].get(pair, {}).values()]
+        if "worker" not in host.slots:
+            return
+        missing = host.run(f'for file in {shlex.join(files)}; do [ -r "$file" ] || echo "$file"; done; true')[1]
+        if missing:
+            raise HostError(host, f"cannot read {', '.join(missing.splitlines())}, which its workers need")
