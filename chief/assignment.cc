@@ -36,8 +36,9 @@ absl::Status CheckRecord(const Manifest::Record& record, const StorageDone& read
 }  // namespace
 
 void Assignment::Place(uint32_t term, const std::vector<Task*>& servers, uint64_t train_examples,
-                       std::vector<Manifest> checkpoints) {
+                       std::vector<Manifest> checkpoints, std::string lost) {
   term_ = term;
+  lost_ = std::move(lost);
   train_examples_ = train_examples;
   Learn(std::move(checkpoints));
   for (const Task* task : servers) Seat(servers_.emplace_back(), *task);
@@ -96,13 +97,14 @@ void Assignment::Renew(SliceId slice, bool held, size_t source) {
     ++server.unreported;
   }
   home = Home{.server = home.server, .held = held, .source = source, .record = {}, .passed_over = {}};
+  if (KindOf(home) == SliceSource::kInitialValues && !lost_.empty()) failure_ = absl::DataLossError(lost_);
   ++epochs_[ToNumber(slice)].n;
   ++placement_number_;
   server.next_assign = turn_.now;
 }
 
 void Assignment::Tick() {
-  if (complete()) return;
+  if (complete() || !failure_.ok()) return;
   for (Server& server : servers_) {
     if (server.unreported == 0) continue;
     if (turn_.now >= server.next_assign) SendAssign(server);

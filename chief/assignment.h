@@ -47,9 +47,9 @@ class Assignment {
              const Timing& timing)
       : turn_(turn), storage_(storage), members_(members), failures_(failures), grid_(grid), timing_(timing) {}
 
-  // `checkpoints`: those of this plan, newest first.
+  // `checkpoints`: those of this plan, newest first. `lost`: why there are none, though there were; empty: there were none.
   void Place(uint32_t term, const std::vector<Task*>& servers, uint64_t train_examples,
-             std::vector<Manifest> checkpoints);
+             std::vector<Manifest> checkpoints, std::string lost = "");
   // Servers under whose name there is another process now: its slices are that one's, in new epochs.
   void Replace(const std::vector<Task*>& servers, std::vector<Manifest> checkpoints);
   void Tick();
@@ -124,6 +124,7 @@ class Assignment {
   uint32_t term_ = 0;
   uint64_t train_examples_ = 0;
   std::vector<Manifest> sources_;   // oldest first, so that newer ones change no index; while any slice needs them
+  std::string lost_;                // as Place was told
   std::set<std::string> given_up_;  // files of which a record stayed unreadable: the others are tried once
   std::vector<Server> servers_;
   std::vector<Home> homes_;  // by slice

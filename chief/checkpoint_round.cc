@@ -290,6 +290,12 @@ void CheckpointRounds::Resume(const Manifest& manifest) {
   for (const Manifest::File& file : manifest.files) durable_->bytes += file.bytes;
 }
 
+void CheckpointRounds::NoteLoss(const std::string& why) {
+  last_error_ = why;
+  last_error_cause_ = Cause::kDisk;
+  parts_.failures.Add("chief", why);
+}
+
 void CheckpointRounds::Abandon(const std::string& why, Cause cause) {
   last_error_ = why;
   last_error_cause_ = cause;

@@ -84,6 +84,7 @@ class CheckpointRounds {
   };
   const std::optional<Durable>& durable() const { return durable_; }
   void Resume(const Manifest& manifest);  // durable() is this one, until there is a newer one
+  void NoteLoss(const std::string& why);  // of all that were durable: last_error(), until there is a new one
 
   // Whom the round waits for, and since when.
   struct Wait {

@@ -62,6 +62,18 @@ void CheckpointStore::ReadNext() {
   });
 }
 
+Round CheckpointStore::newest() const {
+  const Round valid = valid_.empty() ? Round() : valid_.front().round;
+  return damaged_.empty() ? valid : std::max(valid, damaged_.front().round);
+}
+
+std::string CheckpointStore::WhyNot(Round lost) const {
+  for (const Damaged& damaged : damaged_) {
+    if (damaged.round == lost) return damaged.why;
+  }
+  return ManifestPath(lost) + " is gone";
+}
+
 void CheckpointStore::Prune(Round round, int64_t keep, std::function<void(const absl::Status&)> then) {
   durable_.push_back(round);
   std::vector<Round> doomed = std::exchange(rubbish_, {});

@@ -34,7 +34,8 @@ class CheckpointStore {
     std::string why;
   };
   const std::vector<Damaged>& damaged() const { return damaged_; }
-  bool empty() const { return valid_.empty() && damaged_.empty(); }
+  Round newest() const;                  // of both; {0, 0}: there is none
+  std::string WhyNot(Round lost) const;  // what became of one that was durable and is not valid, in words
   uint32_t highest_term() const { return highest_term_; }  // of any folder there, whatever is in it
 
   // `round` is durable. Removes rubbish and all valid checkpoints but the `keep` newest; `then` sees the first failure.

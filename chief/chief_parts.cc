@@ -25,13 +25,13 @@ ChiefParts::ChiefParts(ChiefOptions given)
       journal(turn, storage, options.timing),
       failures(turn, journal.toll()),
       store(storage),
-      startup(storage, store, journal, job, options.resume),
+      startup(storage, store, journal, options),
       logs(storage),
       members(job.cluster, options.timing),
       data(job),
       assignment(turn, storage, members, failures, grid, options.timing),
       rounds({turn, storage, members, assignment, store, failures}, job.checkpoint, options.timing),
-      recovery({turn, members, data, assignment, ledger, store, rounds, failures, journal.toll()}, job, options.timing),
+      recovery({turn, members, data, assignment, ledger, store, rounds, failures, journal}, job, options.timing),
       departures({turn, members, assignment, ledger, rounds}, options.timing) {}
 
 std::string ChiefParts::LastCheckpoint() const {

@@ -69,11 +69,13 @@ absl::Status DataPlan::Judge(const std::string& task, const DataReport& report) 
   return absl::OkStatus();
 }
 
-std::vector<Manifest> OfPlan(const std::vector<Manifest>& checkpoints, const JobSpec& job, const DataShape& data) {
+std::vector<Manifest> OfPlan(const std::vector<Manifest>& checkpoints, const JobSpec& job, const DataShape& data,
+                             Round given_up) {
   std::vector<Manifest> same;
   for (const Manifest& manifest : checkpoints) {
     const absl::StatusOr<JobSpec> before = ParseCanonicalJob(manifest.job);
-    if (before.ok() && PlanDifferences(job, *before).empty() && DataOf(manifest) == data) same.push_back(manifest);
+    const bool is_same = before.ok() && PlanDifferences(job, *before).empty() && DataOf(manifest) == data;
+    if (is_same && manifest.round > given_up) same.push_back(manifest);
   }
   return same;
 }

@@ -55,7 +55,8 @@ class DataPlan {
   std::map<std::string, absl::Status> refused_;
 };
 
-// Those of the checkpoints that are of this plan, in their order.
-std::vector<Manifest> OfPlan(const std::vector<Manifest>& checkpoints, const JobSpec& job, const DataShape& data);
+// Those of the checkpoints after `given_up` that are of this plan, in their order.
+std::vector<Manifest> OfPlan(const std::vector<Manifest>& checkpoints, const JobSpec& job, const DataShape& data,
+                             Round given_up);
 
 }  // namespace downpour

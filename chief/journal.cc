@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "chief/sealed_copies.h"
+#include "schema/checkpoint_format.h"
 #include "schema/text.h"
 
 namespace downpour {
@@ -42,6 +43,10 @@ Json Part(const Json& object, const char* key, Json::value_t type) {
   return found != object.end() && found->type() == type ? *found : Json(type);
 }
 
+Round RoundOf(const Json& object, const char* key) {
+  return ParseRound(Get<std::string>(object, key)).value_or(Round());
+}
+
 Toll TollOf(const Json& json) {
   Toll toll{.workers_lost = Get<uint64_t>(json, "workersLost"),
             .servers_lost = Get<uint64_t>(json, "psLost"),
@@ -72,6 +77,8 @@ std::string EncodeEntry(const JournalEntry& entry) {
                     {"evalExamples", record.data->eval_examples},
                     {"fingerprint", record.data->fingerprint}};
   }
+  if (record.newest != Round()) json["newestCheckpoint"] = ToString(record.newest);
+  if (record.given_up != Round()) json["givenUp"] = ToString(record.given_up);
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -86,7 +93,9 @@ absl::StatusOr<JournalEntry> DecodeEntry(const std::string& text) {
                                 .job = Get<std::string>(json, "job"),
                                 .data = {},
                                 .ended = Get<std::string>(json, "ended"),
-                                .why = Get<std::string>(json, "why")},
+                                .why = Get<std::string>(json, "why"),
+                                .newest = RoundOf(json, "newestCheckpoint"),
+                                .given_up = RoundOf(json, "givenUp")},
                      .toll = TollOf(Part(json, "toll", Json::value_t::object))};
   if (const Json data = Part(json, "data", Json::value_t::object); !data.empty()) {
     entry.record.data = {Get<uint64_t>(data, "trainExamples"), Get<uint64_t>(data, "evalExamples"),

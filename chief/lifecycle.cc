@@ -40,14 +40,20 @@ void Lifecycle::Ready(const Startup::Outcome& outcome) {
     if (chief_.journal.record().data) chief_.recovery.Expect();
   }
   sources_ = outcome.sources;
+  lost_ = outcome.lost;
+  if (!lost_.empty()) chief_.rounds.NoteLoss(lost_);
   if (sources_.empty()) {
     if (chief_.journal.record().data) chief_.data.Recall(*chief_.journal.record().data, "the journal");
     if (chief_.options.resume && !outcome.goes_on) {
-      chief_.turn.out.Warn("there is no checkpoint to resume: the job begins anew");
+      chief_.turn.out.Info("there is no checkpoint to go on from: the job begins anew");
     }
     return;
   }
   const Manifest& newest = sources_.front();
+  const Round known = chief_.journal.record().newest;
+  if (known > chief_.store.newest()) {
+    chief_.failures.Add("chief", absl::StrCat(chief_.store.WhyNot(known), "; an older checkpoint is gone on from"));
+  }
   chief_.data.Recall(DataOf(newest), absl::StrCat("checkpoint ", ToString(newest.round)));
   chief_.resumed.Open(chief_.data.plan(), newest.committed);
   chief_.rounds.Resume(newest);
@@ -72,7 +78,7 @@ void Lifecycle::Prepare() {
   }
   if (servers_here && !chief_.assignment.placed() && chief_.data.fixed() && chief_.journal.durable()) {
     chief_.assignment.Place(chief_.term, chief_.members.Alive(TaskRole::kPs), chief_.data.shape().train_examples,
-                            std::exchange(sources_, {}));
+                            std::exchange(sources_, {}), lost_);
   }
   const std::vector<Task*> workers = chief_.members.Alive(TaskRole::kWorker);
   chief_.state = servers_here && !workers.empty() ? JobState::kPreparing : JobState::kQueued;
@@ -136,6 +142,8 @@ void Lifecycle::Advance() {
     if (chief_.ended() && chief_.turn.now >= goodbye_by_) Quit(exit_code_, exit_why_);
     return;
   }
+  Round& newest = chief_.journal.record().newest;
+  if (const auto& durable = chief_.rounds.durable()) newest = std::max(newest, durable->round);
   chief_.journal.Advance();
   if (chief_.ended()) return SayGoodbye();
   if (!chief_.assignment.failure().ok()) return Fail(chief_.assignment.failure());
@@ -286,8 +294,7 @@ std::string Lifecycle::HowToGoOn() const {
 }
 
 void Lifecycle::Fail(const absl::Status& why) {
-  const std::string remedy =
-      absl::IsDataLoss(why) ? "Mend that first, or name another job folder to begin anew" : HowToGoOn();
+  const std::string remedy = absl::IsDataLoss(why) ? RemedyOfLoss(chief_.journal.record().newest) : HowToGoOn();
   End(JobState::kFailed, absl::StrCat(Words(why), ". ", remedy),
       absl::IsFailedPrecondition(why) ? kExitBadJobFile : kExitFailed);
 }

@@ -81,6 +81,7 @@ class Lifecycle {
   Work& work_;
 
   std::vector<Manifest> sources_;  // what is resumed; empty once placed
+  std::string lost_;               // why there is none, though there was
   uint32_t rounds_begun_ = 0;
   uint32_t rounds_before_reopening_ = 0;  // what they hold is not relied on at the end
   Time next_round_{};

@@ -16,12 +16,15 @@
 #include "runtime/posix_keys.h"
 #include "runtime/posix_main.h"
 #include "runtime/posix_process.h"
+#include "schema/checkpoint_format.h"
 #include "schema/text.h"
 
 ABSL_FLAG(std::string, job, "", "the job file");
 ABSL_FLAG(std::string, job_dir, "", "the job folder: what the chief writes lies in it");
 ABSL_FLAG(std::string, listen, "127.0.0.1:0", "where to listen, HOST:PORT or ipc:///PATH; port 0: the kernel chooses");
 ABSL_FLAG(bool, resume, false, "go on from the newest valid checkpoint in the job folder");
+ABSL_FLAG(std::string, give_up, "",
+          "TERM-N, the newest checkpoint of the job folder, which cannot be used: begin anew");
 ABSL_FLAG(downpour::Settings, set, {}, "KEY=VALUE, an entry of the job file to override; may be given several times");
 ABSL_FLAG(bool, supervised, false, "whoever starts this also starts tasks that end: nobody is told to type how");
 ABSL_FLAG(std::string, command, "", "what people are told to type to start the job again; without, this command line");
@@ -31,7 +34,8 @@ namespace {
 // `keys`: their folder, which the environment may have named.
 std::string OwnCommand(int argc, char** argv, const std::string& keys) {
   std::vector<std::string> words(argv, argv + argc);
-  std::erase_if(words, [](const std::string& word) { return word.starts_with("--resume"); });
+  std::erase_if(words,
+                [](const std::string& word) { return word.starts_with("--resume") || word.starts_with("--give_up="); });
   if (!keys.empty() && absl::GetFlag(FLAGS_keys).empty()) words.push_back("--keys=" + keys);
   return downpour::ShellCommand(words);
 }
@@ -61,6 +65,13 @@ int main(int argc, char** argv) {
   // Absolute, since others are told of it whose working folder is another.
   const std::string folder = std::filesystem::absolute(named).lexically_normal();
 
+  Round give_up;
+  if (const std::string given = absl::GetFlag(FLAGS_give_up); !given.empty()) {
+    const absl::StatusOr<Round> round = ParseRound(given);
+    if (!round.ok()) return refuse("--give_up=TERM-N, as the checkpoint's folder is called, is");
+    give_up = *round;
+  }
+
   Mailbox mailbox;
   absl::StatusOr<std::unique_ptr<PosixStorage>> storage = PosixStorage::Open(folder, &mailbox);
   if (!storage.ok()) return EndMain(storage.status());
@@ -84,6 +95,7 @@ int main(int argc, char** argv) {
                             : command.empty()               ? Starts::kByHand
                                                             : Starts::kByCommand,
                   .resume = absl::GetFlag(FLAGS_resume),
+                  .give_up = give_up,
                   .nonce = RandomNonce(),
                   .timing = {}});
   return RunRole(role, PeerRole::kChief, absl::GetFlag(FLAGS_listen), {.mailbox = &mailbox, .storage = storage->get()},

@@ -65,7 +65,8 @@ void Recovery::Advance() {
 void Recovery::Replace(const absl::Status& checkpoints_loaded) {
   loading_ = false;
   if (!checkpoints_loaded.ok()) return LoadAgain(Words(checkpoints_loaded));
-  std::vector<Manifest> checkpoints = OfPlan(parts_.store.valid(), job_, parts_.data.shape());
+  std::vector<Manifest> checkpoints =
+      OfPlan(parts_.store.valid(), job_, parts_.data.shape(), parts_.journal.record().given_up);
   if (const absl::Status status = Judge(checkpoints); !status.ok()) return LoadAgain(Words(status));
   for (const CheckpointStore::Damaged& damaged : parts_.store.damaged()) parts_.failures.Add("chief", damaged.why);
   const std::vector<Task*> servers = parts_.members.Alive(TaskRole::kPs);
@@ -77,11 +78,10 @@ void Recovery::Replace(const absl::Status& checkpoints_loaded) {
 
 // Initial values where a checkpoint is known to be would lose the training in silence.
 absl::Status Recovery::Judge(const std::vector<Manifest>& checkpoints) const {
-  if (!checkpoints.empty()) return absl::OkStatus();
-  if (!parts_.store.damaged().empty()) return absl::DataLossError(parts_.store.damaged().front().why);
-  const auto& durable = parts_.rounds.durable();
-  if (durable) return absl::NotFoundError(absl::StrCat(ManifestPath(durable->round), ": is gone"));
-  return absl::OkStatus();
+  const JobRecord& record = parts_.journal.record();
+  const Round newest = std::max(record.newest, parts_.store.newest());
+  if (!checkpoints.empty() || newest <= record.given_up) return absl::OkStatus();
+  return absl::DataLossError(parts_.store.WhyNot(newest));
 }
 
 void Recovery::LoadAgain(const std::string& why) {
@@ -101,7 +101,7 @@ void Recovery::Count(const Task& successor) {
   parts_.turn.out.Info(absl::StrCat(successor.name, " (process ", successor.process.pid, " on ", successor.process.host,
                                     ") takes over its slices; ", gone.why));
   if (gone.in_order) return;
-  ++parts_.toll.servers_lost;
+  ++parts_.journal.toll().servers_lost;
   Losses& losses = losses_[successor.name];
   if (const uint64_t commits = parts_.ledger.commits(); losses.commits != commits) {
     losses = {};

@@ -27,6 +27,7 @@
 #include "chief/checkpoint_round.h"
 #include "chief/checkpoint_store.h"
 #include "chief/data_plan.h"
+#include "chief/journal.h"
 #include "chief/leases.h"
 #include "chief/membership.h"
 #include "chief/toll.h"
@@ -47,7 +48,7 @@ class Recovery {
     CheckpointStore& store;
     CheckpointRounds& rounds;
     FailureList& failures;
-    Toll& toll;
+    Journal& journal;
   };
   Recovery(const Parts& parts, const JobSpec& job, const Timing& timing) : parts_(parts), job_(job), timing_(timing) {}
 

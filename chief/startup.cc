@@ -78,37 +78,54 @@ void Startup::JudgeLostTerm() {
 }
 
 void Startup::Judge() {
-  outcome_.goes_on = journal_.found() && journal_.record().ended.empty();
-  if (!resume_ && !journal_.found() && !journal_.damage().empty()) {
-    return Refuse(kExitFailed, absl::StrCat(journal_.damage(),
-                                            ", and no other copy is whole: whether this folder's job is over is lost. "
-                                            "Add --resume to go on from its checkpoints, or name another job folder"));
-  }
-  const bool is_same = IsSame(journal_.record().job, job_);
-  if (is_same && journal_.record().ended == NameOf(JobState::kSucceeded)) {
+  JobRecord& record = journal_.record();
+  record.newest = std::max(record.newest, checkpoints_.newest());
+  if (options_.give_up == record.newest) record.given_up = options_.give_up;
+  const bool is_whole = !checkpoints_.valid().empty() && checkpoints_.valid().front().round > record.given_up;
+  const bool is_same = IsSame(record.job, options_.job);
+  const bool is_over = journal_.found() && is_same && !options_.resume;
+  outcome_.goes_on = journal_.found() && record.ended.empty();
+  if (const std::string why = WhyNothingIsKnown(is_whole); !why.empty()) return Refuse(kExitFailed, why);
+  if (is_same && record.ended == NameOf(JobState::kSucceeded)) {
     return Refuse(kExitDone,
                   "the job of this folder has succeeded: to train it further, raise training.epochs and add --resume",
                   /*over=*/true);
   }
-  if (!resume_ && !outcome_.goes_on && !checkpoints_.empty()) {
+  if (!is_whole && record.newest > record.given_up) {
+    outcome_.lost = absl::StrCat(
+        "checkpoint ", ToString(record.newest),
+        ", the newest that was here, cannot be used, nor can an older one: ", checkpoints_.WhyNot(record.newest));
+    if (!outcome_.goes_on) {
+      return Refuse(kExitFailed, absl::StrCat(outcome_.lost, ". ", RemedyOfLoss(record.newest)), is_over);
+    }
+  }
+  if (!options_.resume && !outcome_.goes_on && is_whole) {
     return Refuse(kExitFailed,
                   "the job folder already holds checkpoints: add --resume to go on from them, or name another "
                   "job folder to begin anew",
-                  /*over=*/is_same && journal_.found());
+                  is_over);
   }
-  if (checkpoints_.valid().empty() && !checkpoints_.empty()) {
-    return Refuse(kExitFailed,
-                  absl::StrCat("none of the checkpoints here is whole: ", checkpoints_.damaged().front().why,
-                               ". Mend their manifests, or name another job folder to begin anew"));
-  }
-  if (outcome_.goes_on && !AcceptPlan(journal_.record().job, "the job of this folder, which is not over,")) return;
-  if (!checkpoints_.valid().empty()) {
+  if (outcome_.goes_on && !AcceptPlan(record.job, "the job of this folder, which is not over,")) return;
+  if (is_whole) {
     const Manifest& newest = checkpoints_.valid().front();
     if (!AcceptPlan(newest.job, absl::StrCat("checkpoint ", ToString(newest.round)))) return;
-    outcome_.sources = OfPlan(checkpoints_.valid(), job_, DataOf(newest));
+    outcome_.sources = OfPlan(checkpoints_.valid(), options_.job, DataOf(newest), record.given_up);
   }
   if (highest_ == UINT32_MAX) return Refuse(kExitFailed, "the job folder's term cannot rise any more");
   TakeTerm();
+}
+
+// Of the journal, which was there and cannot be read.
+std::string Startup::WhyNothingIsKnown(bool has_checkpoint) const {
+  if (journal_.found() || journal_.damage().empty()) return "";
+  const std::string damage = absl::StrCat(journal_.damage(), ", and no other copy is whole: ");
+  if (!has_checkpoint) {
+    return absl::StrCat(damage, "how far this folder's job came is lost, and no checkpoint here tells. ",
+                        "Bring its files back, or name another job folder to begin anew");
+  }
+  if (options_.resume) return "";
+  return absl::StrCat(damage, "whether this folder's job is over is lost. ",
+                      "Add --resume to go on from its checkpoints, or name another job folder");
 }
 
 bool Startup::AcceptPlan(const std::string& before, const std::string& whose) {
@@ -118,9 +135,9 @@ bool Startup::AcceptPlan(const std::string& before, const std::string& whose) {
            absl::StrCat(whose, " is one that this release does not understand: ", Words(job.status())));
     return false;
   }
-  std::vector<std::string> differences = PlanDifferences(job_, *job);
+  std::vector<std::string> differences = PlanDifferences(options_.job, *job);
   if (!differences.empty()) {
-    for (std::string& difference : differences) difference = WithValues(difference, *job, job_);
+    for (std::string& difference : differences) difference = WithValues(difference, *job, options_.job);
     Refuse(kExitBadJobFile,
            absl::StrCat(whose, " belongs to another plan; it differs in ", absl::StrJoin(differences, ", "),
                         ": set these back, or name another job folder to begin anew"));
@@ -154,15 +171,18 @@ void Startup::Announce() {
 
 void Startup::BeginJournal() {
   JobRecord& record = journal_.record();
-  const bool is_known = outcome_.goes_on || (resume_ && journal_.found());
-  if (!is_known) {
-    record = JobRecord();
-    record.run = chief_.nonce;
-    record.began_unix_ms = chief_.unix_ms;
+  const bool is_known = outcome_.goes_on || (journal_.found() && !outcome_.sources.empty());
+  if (!is_known) {  // another run, to which nothing belongs that a process still holds
+    JobRecord fresh;
+    fresh.run = chief_.nonce;
+    fresh.began_unix_ms = chief_.unix_ms;
+    fresh.newest = record.newest;
+    fresh.given_up = record.given_up;
+    record = std::move(fresh);
     journal_.toll() = Toll();
   }
   ++record.chiefs;
-  record.job = CanonicalJob(job_);
+  record.job = CanonicalJob(options_.job);
   record.ended.clear();
   record.why.clear();
   journal_.Save([this](const absl::Status& status) {
@@ -178,6 +198,11 @@ void Startup::RefuseToWrite(const absl::Status& status) {
 // `over`: this very job is, as its journal says. Who changed it means to go on, and its members are to wait for that.
 void Startup::Refuse(int exit_code, std::string why, bool over) {
   then_({.exit_code = exit_code, .why = std::move(why), .over = over});
+}
+
+std::string RemedyOfLoss(Round newest) {
+  return absl::StrCat("Bring its files back, or begin anew: in another job folder, or in this one by --give_up=",
+                      ToString(newest));
 }
 
 }  // namespace downpour

@@ -2,7 +2,9 @@
 //
 //   1. reads term.a and term.b, the journal, and every checkpoint's manifest;
 //   2. goes on with a job that the journal does not call over. Else it refuses a folder that holds checkpoints unless
-//      told to resume. In both cases it refuses one in which no checkpoint is whole, and another plan;
+//      told to resume. In both cases it refuses another plan. Where there was a checkpoint and none is whole any more, it
+//      begins anew only if told to give up the newest one by its name; a job that is not over may go on with what its ps
+//      still hold;
 //   3. writes term.a, then term.b, each with the term after the highest found: whoever gets a message of this term can
 //      be sure that no later chief will use it again (protocol rule A11, schema/PROTOCOL.md);
 //   4. writes chief.json, by which tools find this process, and last the journal, by which it leads the job.
@@ -21,9 +23,9 @@
 
 #include "absl/status/status.h"
 #include "chief/checkpoint_store.h"
+#include "chief/chief_role.h"
 #include "chief/journal.h"
 #include "chief/storage.h"
-#include "schema/job.h"
 
 namespace downpour {
 
@@ -44,10 +46,12 @@ class Startup {
     uint32_t term = 0;
     bool goes_on = false;             // with a job that another chief began
     std::vector<Manifest> sources{};  // valid checkpoints of this plan, newest first
+    std::string lost{};               // why there is none, though there was: no slice may begin from initial values
   };
 
-  Startup(Storage& storage, CheckpointStore& checkpoints, Journal& journal, const JobSpec& job, bool resume)
-      : storage_(storage), checkpoints_(checkpoints), journal_(journal), job_(job), resume_(resume) {}
+  // The options outlive it.
+  Startup(Storage& storage, CheckpointStore& checkpoints, Journal& journal, const ChiefOptions& options)
+      : storage_(storage), checkpoints_(checkpoints), journal_(journal), options_(options) {}
 
   void Run(Chief chief, std::function<void(const Outcome&)> then);
 
@@ -55,6 +59,7 @@ class Startup {
   void ReadJob();
   void JudgeLostTerm();
   void Judge();
+  std::string WhyNothingIsKnown(bool has_checkpoint) const;
   bool AcceptPlan(const std::string& before, const std::string& whose);
   void TakeTerm();
   void Announce();
@@ -65,13 +70,15 @@ class Startup {
   Storage& storage_;
   CheckpointStore& checkpoints_;
   Journal& journal_;
-  const JobSpec& job_;
-  const bool resume_;
+  const ChiefOptions& options_;
   Chief chief_;
   std::function<void(const Outcome&)> then_;
   Outcome outcome_;
   uint32_t highest_ = 0;
   std::string term_damage_;
 };
+
+// To a person whose checkpoints are lost.
+std::string RemedyOfLoss(Round newest);
 
 }  // namespace downpour

@@ -14,6 +14,9 @@ struct CheckpointOption {
   std::string round;  // TERM-N, or empty for the newest valid one
 };
 
+// What is wrong with a checkpoint's name; empty: nothing.
+std::string CheckRound(const std::string& name);
+
 void AddCheckpointOption(CLI::App& app, CheckpointOption* option,
                          const std::string& help = "Which one; without it the newest valid one");
 

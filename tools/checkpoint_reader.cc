@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "chief/journal.h"
+#include "chief/sealed_copies.h"
 #include "schema/job_file.h"
 #include "tools/job_folder.h"
 
@@ -169,6 +172,24 @@ std::vector<absl::Status> FindDamage(const Checkpoint& checkpoint) {
   return damage;
 }
 
+std::optional<Round> LostCheckpoint(const std::string& job_dir) {
+  JournalEntry newest;
+  for (const char* copy : {"/journal.a", "/journal.b"}) {
+    const absl::StatusOr<std::string> text = Unsealed(ReadTextFile(job_dir + copy).value_or(""));
+    absl::StatusOr<JournalEntry> entry = text.ok() ? DecodeEntry(*text) : text.status();
+    if (entry.ok() && entry->number > newest.number) newest = *std::move(entry);
+  }
+  const JobRecord& record = newest.record;
+  if (record.newest <= record.given_up) return std::nullopt;
+  for (int look = 0; look < 2; ++look) {  // a chief may write the next and remove this one while the first is taken
+    for (const Round round : RoundsIn(absl::StrCat(job_dir, "/", kCheckpointsDir))) {
+      std::error_code ignored;
+      if (round >= record.newest && fs::exists(fs::path(job_dir) / ManifestPath(round), ignored)) return std::nullopt;
+    }
+  }
+  return record.newest;
+}
+
 absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(const std::string& job_dir, const std::string& round,
                                                 std::vector<std::string>* passed_over) {
   const std::string checkpoints = absl::StrCat(job_dir, "/", kCheckpointsDir);
@@ -183,8 +204,9 @@ absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(const std::string& job_dir, cons
     passed_over->push_back(
         absl::StrCat("passing over checkpoint ", ToString(candidate), ": ", std::string(loaded.status().message())));
   }
-  return absl::NotFoundError(
-      absl::StrCat("there is no ", passed_over->empty() ? "" : "valid ", "checkpoint in ", checkpoints));
+  const std::optional<Round> lost = LostCheckpoint(job_dir);
+  return absl::NotFoundError(absl::StrCat("there is no ", passed_over->empty() ? "" : "valid ", "checkpoint in ",
+                                          checkpoints, lost ? ": " + ToString(*lost) + ", which was, is gone" : ""));
 }
 
 }  // namespace downpour

@@ -62,6 +62,7 @@ ProcessSpec ChiefProcess(const LocalCluster& cluster, const std::string& before)
   spec.argv.insert(spec.argv.end(), {"--listen=" + ChiefListen(cluster, before), "--job=" + cluster.job_file,
                                      "--job_dir=" + cluster.job_dir, "--command=" + cluster.command, "--supervised"});
   if (cluster.resume) spec.argv.push_back("--resume");
+  if (!cluster.give_up.empty()) spec.argv.push_back("--give_up=" + cluster.give_up);
   for (const std::string& pair : cluster.overrides) spec.argv.push_back("--set=" + pair);
   return spec;
 }

@@ -23,7 +23,8 @@ struct LocalCluster {
   std::vector<std::string> overrides;  // KEY=VALUE
   std::string command = {};            // that people type to start it again
   bool resume = false;
-  bool trace = false;  // into JOB_DIR/trace
+  std::string give_up = {};  // as the chief's flag; empty: nothing
+  bool trace = false;        // into JOB_DIR/trace
   int servers = 1;
   int workers = 1;
   std::string listen = "127.0.0.1:0";  // of the chief

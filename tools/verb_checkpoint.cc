@@ -31,7 +31,7 @@ constexpr size_t kMostToldOfARound = 5;  // sentences
 struct Entry {
   Round round;
   std::optional<Checkpoint> checkpoint;  // nothing: no manifest that can be read
-  std::string state;                     // complete, damaged or unfinished
+  std::string state;                     // complete, damaged, unfinished or gone
   std::string why;
   uint64_t bytes() const {
     uint64_t sum = 0;
@@ -85,25 +85,30 @@ std::string ListJson(const std::vector<Entry>& entries) {
   return list.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-absl::StatusOr<std::vector<Round>> ChosenRounds(const CheckpointOption& option) {
-  if (!option.round.empty()) return std::vector<Round>{*ParseRound(option.round)};
+absl::StatusOr<std::vector<Entry>> ChosenEntries(const CheckpointOption& option) {
+  if (!option.round.empty()) return std::vector<Entry>{LookAt(option.job_dir, *ParseRound(option.round))};
   const std::string folder = absl::StrCat(option.job_dir, "/", kCheckpointsDir);
-  std::vector<Round> rounds = RoundsIn(folder);
-  if (rounds.empty()) return absl::NotFoundError("there is no checkpoint in " + folder);
-  return rounds;
+  std::vector<Entry> entries;
+  for (const Round round : RoundsIn(folder)) entries.push_back(LookAt(option.job_dir, round));
+  if (const std::optional<Round> lost = LostCheckpoint(option.job_dir)) {
+    std::erase_if(entries, [&](const Entry& entry) { return entry.round == *lost; });
+    entries.push_back({*lost, std::nullopt, "gone", "the job wrote it; bring its files back"});
+    std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.round > b.round; });
+  }
+  if (entries.empty()) return absl::NotFoundError("there is no checkpoint in " + folder);
+  return entries;
 }
 
 int List(const Options& options, Streams streams) {
-  const absl::StatusOr<std::vector<Round>> rounds = ChosenRounds(options.checkpoint);
-  if (!rounds.ok()) return Complain(streams, "checkpoint list", std::string(rounds.status().message()), kExitFailed);
-  std::vector<Entry> entries;
-  for (const Round round : *rounds) entries.push_back(LookAt(options.checkpoint.job_dir, round));
-  streams.out << (options.json ? ListJson(entries) : ListTable(entries));
+  const absl::StatusOr<std::vector<Entry>> entries = ChosenEntries(options.checkpoint);
+  if (!entries.ok()) return Complain(streams, "checkpoint list", std::string(entries.status().message()), kExitFailed);
+  streams.out << (options.json ? ListJson(*entries) : ListTable(*entries));
   return kExitDone;
 }
 
 // Sentences that name file and bytes; none: each byte is as it was written.
 std::vector<std::string> DamageOf(const std::string& job_dir, const Entry& entry) {
+  if (entry.state == "gone") return {"it is gone: " + entry.why};
   if (!entry.checkpoint) return {entry.why};
   std::vector<std::string> sentences;
   for (const absl::Status& damage : FindDamage(*entry.checkpoint)) sentences.emplace_back(damage.message());
@@ -114,12 +119,14 @@ std::vector<std::string> DamageOf(const std::string& job_dir, const Entry& entry
 }
 
 int Verify(const Options& options, Streams streams) {
-  const absl::StatusOr<std::vector<Round>> rounds = ChosenRounds(options.checkpoint);
-  if (!rounds.ok()) return Complain(streams, "checkpoint verify", std::string(rounds.status().message()), kExitFailed);
+  const absl::StatusOr<std::vector<Entry>> entries = ChosenEntries(options.checkpoint);
+  if (!entries.ok()) {
+    return Complain(streams, "checkpoint verify", std::string(entries.status().message()), kExitFailed);
+  }
   nlohmann::json report = nlohmann::json::array();
   bool all_valid = true;
-  for (const Round round : *rounds) {
-    const Entry entry = LookAt(options.checkpoint.job_dir, round);
+  for (const Entry& entry : *entries) {
+    const Round round = entry.round;
     if (entry.state == "unfinished" && options.checkpoint.round.empty()) continue;  // it is no checkpoint
     const std::vector<std::string> damage = DamageOf(options.checkpoint.job_dir, entry);
     all_valid = all_valid && damage.empty();

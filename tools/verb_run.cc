@@ -20,6 +20,7 @@
 #include "runtime/zmq_sockets.h"
 #include "schema/job_file.h"
 #include "schema/text.h"
+#include "tools/checkpoint_option.h"
 #include "tools/human_units.h"
 #include "tools/job_folder.h"
 #include "tools/job_options.h"
@@ -43,6 +44,7 @@ struct Options {
   std::string listen = kHere;
   std::string keys;
   bool resume = false;
+  std::string give_up;
   bool trace = false;
   bool quiet = false;
   ColorChoice color = ColorChoice::kAuto;
@@ -116,7 +118,7 @@ int Report(const Options& options, const RunResult& result, Streams streams) {
 // Whether the folder may take this run.
 absl::Status CheckJobDir(const Options& options) {
   const std::string checkpoint = NewestCheckpoint(options.job_dir);
-  if (!checkpoint.empty() && !options.resume) {
+  if (!checkpoint.empty() && !options.resume && options.give_up.empty()) {
     return absl::AlreadyExistsError(absl::StrCat(options.job_dir, " already holds a job (", checkpoint,
                                                  "): go on with it by --resume, or choose another --job-dir"));
   }
@@ -168,6 +170,7 @@ int Run(Options options, Streams streams) {
   cluster.overrides = options.overrides;
   cluster.command = CommandOf(options);
   cluster.resume = options.resume;
+  cluster.give_up = options.give_up;
   cluster.trace = options.trace;
   cluster.servers = static_cast<int>(parsed.job.cluster.parameter_server_count);
   cluster.workers = static_cast<int>(parsed.job.cluster.worker_count);
@@ -199,6 +202,11 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
       ->envname("DOWNPOUR_KEYS")
       ->type_name("DIR");
   app.add_flag("--resume", options->resume, "Go on from the newest checkpoint in the job folder")->needs(job_dir);
+  app.add_option("--give-up,--give_up", options->give_up,
+                 "The newest checkpoint in the job folder, which cannot be used: begin anew without it")
+      ->needs(job_dir)
+      ->type_name("TERM-N")
+      ->check(CheckRound);
   app.add_flag("--trace", options->trace, "Write who applied which push into JOB_DIR/trace");
   app.add_flag("-q,--quiet", options->quiet, "No progress line");
   app.footer(

@@ -1,7 +1,9 @@
 """Disks that are full, that fail, that flip bits, and a chief that dies between any two things that it does with its disk."""
 
+import pathlib
 import random
 import re
+import shutil
 import signal
 import unittest
 
@@ -106,6 +108,38 @@ class DiskTest(ProcessTest):
                 self.wait_until(lambda s: any(name in failure["what"] for failure in s["failures"]))
                 self.end()
 
+    def lose_checkpoints(self):
+        shutil.rmtree(self.job_dir / "checkpoints")
+
+    def test_nobody_begins_anew_where_checkpoints_are_lost_unless_he_says_so(self):
+        self.start_cluster()
+        newest = pathlib.Path(self.end()["checkpoint"]).name
+        self.lose_checkpoints()
+        resume = ("run", self.job_file, "--job-dir", self.job_dir, "--resume")
+        for words in (resume, resume[:-1], (*resume, "--give-up", "99-1")):
+            code, _, err = self.tool(*words)
+            self.assertEqual(code, 1, err)
+            self.assertIn(f"checkpoint {newest}, the newest that was here, cannot be used", err)
+            self.assertIn(f"checkpoints/{newest}/MANIFEST is gone. Bring its files back, or begin anew: ", err)
+            self.assertIn(f"--give_up={newest}", err)
+        self.assertRegex(self.tool("checkpoint", "list", "--job-dir", self.job_dir)[1], rf"{newest} .* gone: ")
+        self.assertEqual(self.tool("checkpoint", "verify", "--job-dir", self.job_dir)[0], 1)
+        self.start_cluster("--resume", f"--give_up={newest}")
+        kill(self.wait_until(complete)["chief"]["pid"])  # whoever takes its place is told the same, and goes on
+        self.gets_on(self.wait_until(lambda s: s["recovery"]["chiefRestarts"] == 1))
+        self.end()
+
+    def test_what_the_ps_hold_goes_on_where_checkpoints_are_lost(self):
+        self.start_cluster()
+        known = lambda: "newestCheckpoint" in (self.job_dir / "journal.b").read_text()
+        status = self.wait_until(lambda s: known())
+        kill(status["chief"]["pid"], signal.SIGSTOP)
+        self.lose_checkpoints()
+        kill(status["chief"]["pid"])
+        status = self.wait_until(lambda s: s["recovery"]["chiefRestarts"] == 1 and complete(s))
+        self.assertTrue(any("MANIFEST is gone" in failure["what"] for failure in status["failures"]), status["failures"])
+        self.wait_until(lambda s: s["checkpoint"].get("round", "").startswith("2-"))
+        self.assertEqual(self.end()["psLost"], 0)
 
 
 if __name__ == "__main__":

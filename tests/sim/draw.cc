@@ -137,6 +137,7 @@ void DrawLater(Prng& prng, Draw& draw) {
   if (prng.Chance(0.3)) draw.job.training.wire = WireFormat::kBf16;
   if (prng.Chance(0.3)) draw.faults.ps_stop = Between(prng, 500ms, 10s);
   draw.all_told = prng.Chance(0.5);
+  draw.lose = draw.generations > 1 && prng.Chance(0.15);
 }
 
 const char* NameOf(OptimizerKind kind) {
@@ -203,7 +204,7 @@ std::string Draw::ToString() const {
       "ms ps_stop=", Ms(faults.ps_stop), "ms pause=", Ms(faults.pause), "ms cut=", Ms(faults.cut),
       "ms reset=", Ms(faults.reset), "ms malformed=", Ms(faults.malformed), "ms stranger=", Ms(faults.stranger),
       "ms nameless=", faults.nameless, "\n  story: calm_after=", Ms(calm_after), "ms generations=", generations,
-      " stop_after=", Ms(stop_after), "ms power_failure=", power_failure, " damage=", damage, " by_signal=", by_signal,
+      " stop_after=", Ms(stop_after), "ms power_failure=", power_failure, " damage=", damage, " lose=", lose, " by_signal=", by_signal,
       " all_told=", all_told, " same_servers=", same_servers, " odd_data=", odd_data);
 }
 

@@ -59,6 +59,7 @@ struct Draw {
   Duration stop_after{};       // mean time from the first durable checkpoint of a generation to its stop
   bool power_failure = false;  // at such a stop unsynced data is lost
   bool damage = false;         // and a file of the job folder is damaged
+  bool lose = false;           // or all checkpoints at once, at the first stop
   bool by_signal = false;      // the stop is SIGTERM to the chief, which ends the job in good order
   bool all_told = false;       // and to all others, as where one hand stops all tasks of a job
   bool same_servers = false;   // their number stays, so that workers that outlive a stop go on

@@ -80,7 +80,7 @@ void Story::Begin() {
 
 void Story::StartChiefSoon() {
   world_.agenda().After(Duration(prng_.Below(1000000000)), [this, boot = boot_] {
-    if (boot == boot_ && running_) chief_ = world_.StartChief(job_, /*resume=*/boot > 1);
+    if (boot == boot_ && running_) chief_ = world_.StartChief(job_, /*resume=*/boot > 1, give_up_);
   });
 }
 
@@ -153,18 +153,25 @@ bool Story::Survives(const Task& task) const {
 
 bool Story::FailureHasCause() {
   if (Total(world_.disk().faults_dealt()) > disk_faults_at_boot_) return true;
-  const ChiefRole& chief = *world_.process(chief_).chief;
-  const bool no_whole_record = absl::StrContains(chief.StatusJson(world_.now()), "no checkpoint's record of slice");
-  if (draw_.damage && (no_whole_record || chief.term() == 0)) {
-    // It found nothing whole where there are checkpoints, and takes none of them for nothing. A person sets them aside.
-    StorageOp remove;
-    remove.kind = StorageOp::Kind::kRemove;
-    remove.path = "checkpoints";
-    world_.disk().Carry(remove);
-    return true;
-  }
+  if ((draw_.damage || draw_.lose) && GiveUpLost()) return true;
   return std::any_of(servers_started_.begin(), servers_started_.end(),
                      [](const auto& started) { return started.second > Recovery::kMostLosses; });
+}
+
+// Where no checkpoint can be used, the chief says what a person has to type who means to begin anew.
+bool Story::GiveUpLost() {
+  const std::string said = world_.process(chief_).chief->StatusJson(world_.now());
+  const std::string flag = "--give_up=";
+  const size_t at = said.find(flag);
+  if (at == std::string::npos) return false;
+  const size_t begin = at + flag.size();
+  const absl::StatusOr<Round> lost =
+      ParseRound(said.substr(begin, said.find_first_not_of("0123456789-", begin) - begin));
+  if (!lost.ok()) return false;
+  ++faults_["checkpoint given up"];
+  give_up_ = *lost;
+  watch_.GiveUp(give_up_);
+  return true;
 }
 
 // The chief, every ps, and some of the workers: the others see the next chief of the job.
@@ -190,7 +197,14 @@ void Story::StopEverything() {
     world_.disk().PowerFailure();
     watch_.OnPowerFailure();
   }
-  if (draw_.damage) DamageOne();
+  // Once a checkpoint has all leases the chief may have called the job over, and nobody will read it again.
+  if (!watch_.durable() || !watch_.durable()->committed.CoversRange(0, oracle_.plan().total_leases())) {
+    if (draw_.lose && generation_ == 2) {
+      LoseCheckpoints();
+    } else if (draw_.damage) {
+      DamageOne();
+    }
+  }
   world_.agenda().After(Duration(prng_.Below(1000000000)), [this] { Begin(); });
 }
 
@@ -202,10 +216,8 @@ void Story::TellAll() {
   }
 }
 
-// Once a checkpoint has all leases the chief may have called the job over, and nobody will read it again. What a chief
-// keeps in two copies is lost only if both are; its first one may have died between the two.
+// What a chief keeps in two copies is lost only if both are; its first one may have died between the two.
 void Story::DamageOne() {
-  if (watch_.durable() && watch_.durable()->committed.CoversRange(0, oracle_.plan().total_leases())) return;
   const std::vector<std::string> all = world_.disk().Files("");
   std::vector<std::string> files;
   for (const std::string& file : all) {
@@ -219,6 +231,15 @@ void Story::DamageOne() {
   const std::string& file = files[prng_.Below(files.size())];
   copy_damaged_ |= absl::EndsWith(file, ".a") || absl::EndsWith(file, ".b");
   world_.disk().Damage(file);
+}
+
+// As a mount that is gone, or a folder deleted by mistake.
+void Story::LoseCheckpoints() {
+  ++faults_["checkpoints lost"];
+  StorageOp remove;
+  remove.kind = StorageOp::Kind::kRemove;
+  remove.path = "checkpoints";
+  world_.disk().Carry(remove);
 }
 
 void Story::EndOfStragglers() {

@@ -70,11 +70,13 @@ class Story {
   void OnExit(Life life, int code, const std::string& why);
   void OnChiefExit(int code, const std::string& why);
   bool FailureHasCause();
+  bool GiveUpLost();
   bool Survives(const Task& task) const;
   void KillAll();
   void StopEverything();
   void TellAll();
   void DamageOne();
+  void LoseCheckpoints();
   void EndOfStragglers();
 
   // Disturbing.
@@ -119,6 +121,7 @@ class Story {
   int boot_ = 0;        // how often everything was started
   int generation_ = 1;  // of the draw's
   int failures_ = 0;
+  Round give_up_;  // as the person's command says since
   bool running_ = false;
   bool succeeded_ = false;
   bool stop_planned_ = false;

@@ -38,6 +38,8 @@ TEST(Story, SeedsDealEveryKindOfFault) {
                            "chief killed",
                            "chief paused",
                            "chief told to stop",
+                           "checkpoint given up",
+                           "checkpoints lost",
                            "cut",
                            "damage",
                            "doubled",

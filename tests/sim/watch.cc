@@ -7,6 +7,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "chief/journal.h"
+#include "chief/sealed_copies.h"
 #include "ps/initial_values.h"
 #include "ps/shard.h"
 #include "runtime/exit_code.h"
@@ -124,10 +126,14 @@ void Watch::OnStored(const StorageOp& op) {
   if (op.kind == StorageOp::Kind::kRemove && world_->disk().MaySurvive(op.path + "/MANIFEST")) {
     world_->findings().Add(absl::StrCat("the manifest of ", op.path, " may outlive what it names, which is removed"));
   }
+  if (op.kind == StorageOp::Kind::kRename && op.target == "journal.b") {  // after journal.a
+    const auto entry = DecodeEntry(Unsealed(world_->disk().ReadSeen(op.target).value_or("")).value_or(""));
+    if (entry.ok()) journalled_ = entry->record.newest;
+  }
 }
 
 void Watch::OnPowerFailure() {
-  if (world_->draw().damage) return;  // an earlier stop may have
+  if (world_->draw().damage || world_->draw().lose) return;  // an earlier stop may have
   for (const std::string& file : world_->disk().Files("checkpoints/")) {
     if (absl::EndsWith(file, "/MANIFEST")) CheckNamed(file);
   }

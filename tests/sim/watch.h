@@ -11,7 +11,7 @@
 //           before every slice has told it how far the lease is, or one that none lacks; holds too much
 //   chief   an incarnation given twice; an epoch or version going back; a lease committed that some slice's current epoch
 //           lacks; somebody held dead whom it did not listen to for so long; a grant to a request that a later one has
-//           overtaken; a manifest that is not durable, does not cover what it says or holds no consistent pairs, or that
+//           overtaken; a slice begun from initial values where its journal knows of a checkpoint that nobody gave up; a manifest that is not durable, does not cover what it says or holds no consistent pairs, or that
 //           may outlive what it names; an end with success before a durable checkpoint holds every lease
 #pragma once
 
@@ -50,6 +50,8 @@ class Watch {
   const std::map<Life, std::vector<TraceRecord>>& traces() const { return traces_; }
   // Whether a chief has told anybody of success.
   bool told_success() const { return told_success_; }
+  // A person's word: what that checkpoint and older ones held may be trained anew.
+  void GiveUp(Round round) { given_up_ = round; }
   // A new generation must make its own checkpoint before it ends.
   void Forget() {
     if (durable_) before_ = std::exchange(durable_, std::nullopt);
@@ -63,6 +65,7 @@ class Watch {
 
  private:
   void Check(const Process& process, PeerId to, const Welcome& welcome);
+  void Check(const Process& process, PeerId to, const Assign& assign);
   void Check(const Process& process, PeerId to, const JobEnd& end);
   void Check(const Process& process, PeerId to, const Grant& grant);
   void Check(const Process& process, PeerId to, const SnapshotRequest& request);
@@ -106,6 +109,8 @@ class Watch {
   std::set<SliceId> touched_;                     // by this Step's records
   std::optional<Manifest> durable_;
   std::optional<Manifest> before_;  // of the generation before
+  Round journalled_;                // the newest checkpoint, as both copies of the journal have it
+  Round given_up_;
   bool told_success_ = false;
 
   std::map<std::pair<Life, PeerId>, uint64_t> joiners_;  // nonce by the chief's connection

@@ -56,6 +56,14 @@ void Watch::Check(const Process& process, PeerId to, const Welcome& welcome) {
     Add(process, "welcomes in a term that is not durable");
 }
 
+void Watch::Check(const Process& process, PeerId, const Assign& assign) {
+  for (const Assign::Item& item : assign.slices) {
+    if (item.source != SliceSource::kInitialValues || journalled_ <= given_up_) continue;
+    Add(process, absl::StrCat("begins slice ", ToNumber(item.slice), " anew, though there was checkpoint ",
+                              ToString(journalled_)));
+  }
+}
+
 void Watch::Check(const Process& process, PeerId, const JobEnd& end) {
   if (!end.succeeded) return;
   if (process.chief->term() == 0) Recall();

@@ -59,13 +59,14 @@ Life World::Add(TaskRole kind, const std::string& name, const std::string& endpo
   return life;
 }
 
-Life World::StartChief(const JobSpec& job, bool resume) {
+Life World::StartChief(const JobSpec& job, bool resume, Round give_up) {
   return Add(TaskRole::kChief, "chief", kChiefEndpoint, [&](Process& process) {
     auto role = std::make_unique<ChiefRole>(ChiefOptions{.job = job,
                                                          .job_dir = "/jobs/simulated",
                                                          .host = "chief-host",
                                                          .pid = static_cast<uint32_t>(process.life),
                                                          .resume = resume,
+                                                         .give_up = give_up,
                                                          .nonce = process.nonce,
                                                          .timing = draw_.timing});
     process.chief = role.get();

@@ -76,7 +76,7 @@ class World {
   using OnExit = std::function<void(Life, int code, const std::string& why)>;
   void set_on_exit(OnExit on_exit) { on_exit_ = std::move(on_exit); }
 
-  Life StartChief(const JobSpec& job, bool resume);
+  Life StartChief(const JobSpec& job, bool resume, Round give_up = {});
   Life StartPs(const TaskStart& start);
   Life StartWorker(const TaskStart& start);
   // Somebody who speaks to these and is no part of the job; the first endpoint is its PeerId 1, and so on.

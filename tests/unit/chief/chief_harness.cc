@@ -4,7 +4,7 @@
 
 namespace downpour {
 
-ChiefHarness::ChiefHarness(JobSpec job, bool resume, std::shared_ptr<MemoryDisk> on)
+ChiefHarness::ChiefHarness(JobSpec job, bool resume, std::shared_ptr<MemoryDisk> on, Round give_up)
     : disk(std::move(on)),
       role(std::make_unique<ChiefRole>(ChiefOptions{.job = job,
                                                     .job_dir = "/jobs/small",
@@ -12,6 +12,7 @@ ChiefHarness::ChiefHarness(JobSpec job, bool resume, std::shared_ptr<MemoryDisk>
                                                     .pid = 4711,
                                                     .command = "downpour run j.yaml",
                                                     .resume = resume,
+                                                    .give_up = give_up,
                                                     .nonce = 7,
                                                     .timing = {}})),
       job_(std::move(job)) {

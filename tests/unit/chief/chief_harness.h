@@ -46,7 +46,7 @@ class ChiefHarness {
 
   // Later chiefs of one test share the disk.
   explicit ChiefHarness(JobSpec job, bool resume = false,
-                        std::shared_ptr<MemoryDisk> on = std::make_shared<MemoryDisk>());
+                        std::shared_ptr<MemoryDisk> on = std::make_shared<MemoryDisk>(), Round give_up = {});
 
   void Start();
   void Feed(Input input);

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <string>
 
+#include "schema/checkpoint_format.h"
 #include "tests/unit/chief/chief_role_fixture.h"
 
 namespace downpour {
@@ -69,6 +70,43 @@ TEST_F(ChiefRestartTest, NothingIsComputedAgainIfTheServersLive) {
   SayGoodbye();
   EXPECT_EQ(Summary()["samplesCommitted"], 24);
   EXPECT_EQ(Summary()["chiefRestarts"], 1);
+}
+
+// Somebody deleted the folder of checkpoints, and the chief died too: the slices are all that is left.
+TEST_F(ChiefRestartTest, WhereCheckpointsAreGoneWhatTheServersHoldGoesOn) {
+  cluster->disk->Carry(Remove(ManifestPath({1, 1})));
+  Restart();
+  cluster->RunToRunning();
+  EXPECT_EQ(cluster->role->committed().Count(), 4u);
+  EXPECT_THAT(cluster->Status()["checkpoint"]["lastError"], HasSubstr("checkpoints/1-1/MANIFEST is gone"));
+  EXPECT_FALSE(cluster->Status()["checkpoint"].contains("round"));
+  EXPECT_THAT(cluster->Status()["failures"].dump(), HasSubstr("checkpoints/1-1/MANIFEST is gone"));
+  cluster->Wait(11s);
+  EXPECT_EQ(cluster->Status()["checkpoint"]["round"], "2-1");
+  EXPECT_EQ(cluster->Status()["checkpoint"]["lastError"], "");
+}
+
+TEST_F(ChiefRestartTest, WhereAPsIsGoneTooTheJobEndsInsteadOfItsTraining) {
+  cluster->disk->Carry(Remove(ManifestPath({1, 1})));
+  cluster->ps[0].slices.clear();
+  Restart();
+  cluster->ps[0].join.was = Incarnation::kNone;
+  cluster->ps[0].join.nonce = 4242;
+  for (int i = 0; i < 2; ++i) cluster->JoinPs(i);
+  cluster->Wait(10s);
+  ASSERT_TRUE(cluster->exit().has_value());
+  EXPECT_EQ(cluster->exit()->code, 1);
+  EXPECT_THAT(cluster->exit()->why, HasSubstr("checkpoints/1-1/MANIFEST is gone. Bring its files back"));
+  EXPECT_THAT(cluster->exit()->why, HasSubstr("--give_up=1-1"));
+  EXPECT_THAT(cluster->ps[0].slices, IsEmpty());
+}
+
+TEST_F(ChiefRestartTest, AnOlderCheckpointThatIsGoneOnFromIsSaidToBeOne) {
+  cluster->Wait(10s);
+  ASSERT_EQ(cluster->Status()["checkpoint"]["round"], "1-2");
+  cluster->disk->Carry(Remove(ManifestPath({1, 2})));
+  Restart();
+  EXPECT_THAT(cluster->Status()["failures"].dump(), HasSubstr("checkpoints/1-2/MANIFEST is gone; an older"));
 }
 
 // The list of failures outlives the chief.

@@ -28,8 +28,8 @@ class ChiefResumeTest : public ::testing::Test {
     first.Wait(10s);
     EXPECT_TRUE(disk->Has(ManifestPath({1, 1})) && disk->Has(ManifestPath({1, 2})));
   }
-  void Resume(const std::vector<std::string>& overrides = {}) {
-    cluster = std::make_unique<ChiefHarness>(SmallJob(overrides), true, disk);
+  void Resume(const std::vector<std::string>& overrides = {}, Round give_up = {}) {
+    cluster = std::make_unique<ChiefHarness>(SmallJob(overrides), true, disk, give_up);
     cluster->Start();
   }
   static IntervalSet SetOf(uint64_t begin, uint64_t end) {
@@ -108,7 +108,7 @@ TEST_F(ChiefResumeTest, AJobOfWhichNoRecordCanBeReadEndsAndSaysSo) {
   ASSERT_TRUE(cluster->exit().has_value());
   EXPECT_EQ(cluster->exit()->code, 1);
   EXPECT_THAT(cluster->exit()->why, HasSubstr("can be used: checkpoints/1-2/ps-0.shard"));
-  EXPECT_THAT(cluster->exit()->why, HasSubstr("permission denied. Mend that first"));
+  EXPECT_THAT(cluster->exit()->why, HasSubstr("permission denied. Bring its files back"));
   EXPECT_THAT(cluster->exit()->why, Not(HasSubstr("go on from it"))) << "nothing can, as it is";
 }
 
@@ -150,6 +150,22 @@ TEST_F(ChiefResumeTest, ARecordLostInAllCheckpointsEndsTheJobInsteadOfItsTrainin
   ASSERT_TRUE(cluster->exit().has_value());
   EXPECT_EQ(cluster->exit()->code, 1);
   EXPECT_THAT(cluster->exit()->why, HasSubstr("can be used: checkpoints/1-2/ps-1.shard"));
+}
+
+// What stands in the way is named, and what to type: so begins anew who means to.
+TEST_F(ChiefResumeTest, ACheckpointThatCannotBeUsedIsGivenUpByItsName) {
+  disk->Carry(Remove(ShardPath({1, 1}, "ps-1.shard")));
+  disk->Carry(Remove(ShardPath({1, 2}, "ps-1.shard")));
+  Resume();
+  for (int i = 0; i < 2; ++i) cluster->JoinPs(i);
+  cluster->Wait(10s);
+  ASSERT_TRUE(cluster->exit().has_value());
+  EXPECT_THAT(cluster->exit()->why, HasSubstr("begin anew: in another job folder, or in this one by --give_up=1-2"));
+  Resume({}, Round{1, 2});
+  cluster->RunToRunning();
+  EXPECT_EQ(cluster->role->committed().Count(), 0u);
+  Finish();
+  EXPECT_TRUE(disk->Has(ManifestPath({3, 1})));
 }
 
 // The manifest of a checkpoint whose record is lost still says that all was committed: that must not end the job.

@@ -20,7 +20,9 @@ class JournalTest : public PartsFixture {
                         .job = CanonicalJob(SmallJob()),
                         .data = DataShape{12, 10, UINT64_MAX - 1},
                         .ended = "",
-                        .why = ""};
+                        .why = "",
+                        .newest = {2, 3},
+                        .given_up = {1, UINT32_MAX}};
   }
   void Advance(Duration after = {}) {
     turn.now += after;

@@ -17,11 +17,13 @@ using ::testing::SizeIs;
 
 class StartupTest : public PartsFixture {
  protected:
-  Startup::Outcome Run(bool resume = false, const std::vector<std::string>& overrides = {}) {
-    const JobSpec job = SmallJob(overrides);
+  Startup::Outcome Run(bool resume = false, const std::vector<std::string>& overrides = {}, Round give_up = {}) {
+    ChiefOptions options{.job = SmallJob(overrides), .job_dir = {}, .host = {}, .timing = {}};
+    options.resume = resume;
+    options.give_up = give_up;
     store = std::make_unique<CheckpointStore>(storage);
     journal = std::make_unique<Journal>(turn, storage, Timing{});
-    Startup startup(storage, *store, *journal, job, resume);
+    Startup startup(storage, *store, *journal, options);
     Startup::Outcome outcome{.exit_code = -1, .why = {}};
     startup.Run({"h0:1", "h0", 9, ++nonce, /*unix_ms=*/5000}, [&](const Startup::Outcome& end) { outcome = end; });
     Settle();
@@ -243,7 +245,10 @@ TEST_F(StartupTest, OneDamagedJournalCostsNothingAndIsNamedTwoAreNotGuessedAt) {
   for (const char* file : {"journal.a", "journal.b"}) disk.At(file)[9] ^= 1;
   const Startup::Outcome outcome = Run();
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_THAT(outcome.why, HasSubstr("--resume"));
+  EXPECT_THAT(outcome.why, HasSubstr("how far this folder's job came is lost"));
+  EXPECT_EQ(Run(/*resume=*/true).exit_code, 1) << "there may have been a checkpoint";
+  PutCheckpoint({1, 2});
+  EXPECT_THAT(Run().why, HasSubstr("Add --resume"));
   EXPECT_EQ(Run(/*resume=*/true).exit_code, 0);
 }
 
@@ -253,12 +258,73 @@ TEST_F(StartupTest, ADamagedManifestIsACheckpointToo) {
 }
 
 // To begin anew in silence would be to lose the training.
-TEST_F(StartupTest, ResumingWhereNoCheckpointIsWholeIsRefused) {
+TEST_F(StartupTest, WhereNoCheckpointIsWholeNobodyBeginsAnewUnlessHeGivesUpTheNewestByItsName) {
   disk.Put("checkpoints/1-2/MANIFEST", "junk");
+  disk.Put("checkpoints/1-1/MANIFEST", "junk");
+  for (const Round other : {Round(), Round{1, 1}, Round{1, 3}}) {
+    const Startup::Outcome outcome = Run(/*resume=*/true, {}, other);
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_THAT(outcome.why, HasSubstr("checkpoints/1-2/MANIFEST: "));
+    EXPECT_THAT(outcome.why, HasSubstr("Bring its files back, or begin anew: "));
+    EXPECT_THAT(outcome.why, HasSubstr("--give_up=1-2"));
+    EXPECT_FALSE(disk.Has("term.a")) << "nothing was changed";
+  }
+  const Startup::Outcome outcome = Run(/*resume=*/true, {}, Round{1, 2});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.why;
+  EXPECT_THAT(outcome.sources, SizeIs(0));
+  EXPECT_EQ(outcome.lost, "");
+  EXPECT_EQ(Run().lost, "") << "whoever starts it again need not say so again";
+  EXPECT_TRUE(disk.Has("checkpoints/1-2/MANIFEST"));
+}
+
+// A mount that is gone, or a folder deleted by mistake.
+TEST_F(StartupTest, TheJournalKnowsOfCheckpointsThatAreGone) {
+  Run();
+  PutCheckpoint({1, 2});
+  EndJob();
+  Run(/*resume=*/true);
+  EndJob();
+  disk.Carry(Remove(ManifestPath({1, 2})));
+  for (const bool resume : {false, true}) {
+    const Startup::Outcome outcome = Run(resume);
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_THAT(outcome.why,
+                HasSubstr("checkpoint 1-2, the newest that was here, cannot be used, nor can an older one: "
+                          "checkpoints/1-2/MANIFEST is gone. Bring its files back"));
+    EXPECT_EQ(outcome.over, !resume);
+    EXPECT_EQ(outcome.term, 0u);
+  }
+  EXPECT_EQ(Run(/*resume=*/false, {}, Round{1, 2}).exit_code, 0);
+  EXPECT_EQ(journal->record().run, 75u) << "another run: nobody said to go on";
+  journal->record().newest = {4, 1};
+  EndJob();
+  EXPECT_THAT(Run(/*resume=*/true, {}, Round{1, 2}).why, HasSubstr("--give_up=4-1"))
+      << "each is given up by its own name";
+}
+
+TEST_F(StartupTest, AnOlderCheckpointIsGoneOnFromWhereTheNewestIsGone) {
+  PutCheckpoint({1, 2});
+  Run(/*resume=*/true);
+  disk.Carry(Remove(ManifestPath({1, 2})));
+  PutCheckpoint({1, 1});
   const Startup::Outcome outcome = Run(/*resume=*/true);
-  EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_THAT(outcome.why, HasSubstr("checkpoints/1-2/MANIFEST"));
-  EXPECT_FALSE(disk.Has("term.a")) << "nothing was changed";
+  EXPECT_EQ(outcome.lost, "");
+  ASSERT_THAT(outcome.sources, SizeIs(1));
+  EXPECT_EQ(journal->record().newest, (Round{1, 2}));
+}
+
+// Its ps may still hold what was trained.
+TEST_F(StartupTest, AJobThatIsNotOverMayGoOnWithoutItsCheckpoints) {
+  Run();
+  PutCheckpoint({1, 2});
+  Run();
+  disk.Carry(Remove(ManifestPath({1, 2})));
+  const Startup::Outcome outcome = Run();
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_TRUE(outcome.goes_on);
+  EXPECT_THAT(outcome.lost, HasSubstr("checkpoints/1-2/MANIFEST is gone"));
+  EXPECT_EQ(Run(/*resume=*/true, {}, Round{1, 2}).lost, "");
+  EXPECT_EQ(journal->record().run, 71u) << "what a ps still holds goes on even so";
 }
 
 TEST_F(StartupTest, AManifestThatCannotBeReadEndsTheStart) {
@@ -301,6 +367,13 @@ TEST_F(StartupTest, AnotherPlanIsRefused) {
   EXPECT_EQ(outcome.exit_code, 78);
   EXPECT_THAT(outcome.why, HasSubstr("seed"));
   EXPECT_EQ(Run(true, {"seed=9", "training.epochs=5", "cluster.workerCount=3"}).exit_code, 0);
+}
+
+TEST_F(StartupTest, WhatIsResumedWithoutACheckpointIsAnotherRun) {
+  Run();
+  EndJob();
+  EXPECT_EQ(Run(/*resume=*/true, {"seed=9"}).exit_code, 0);
+  EXPECT_EQ(journal->record().run, 72u) << "no ps may go on with what it holds of another plan";
 }
 
 TEST_F(StartupTest, ResumingNothingBeginsAnew) {

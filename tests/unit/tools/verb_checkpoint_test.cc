@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/unit/tools/made_checkpoint.h"
+#include "tests/unit/tools/made_journal.h"
 #include "tests/unit/tools/run_tool.h"
 
 namespace downpour {
@@ -60,6 +61,28 @@ TEST_F(VerbCheckpointTest, ListsNewestFirstWithWhatEachIsWorth) {
   const ToolOutcome table = Checkpoint({"list"});
   EXPECT_EQ(table.code, kExitDone);
   EXPECT_THAT(table.out, AllOf(HasSubstr("ROUND  WRITTEN"), HasSubstr("1-2    1970-01-01 00:00:00 UTC")));
+}
+
+// The chief's journal knows of it.
+TEST_F(VerbCheckpointTest, TheNewestIsMissedWhereItIsGone) {
+  WriteFile(dir_ + "/journal.b", MadeJournal(3, {1, 2}));
+  EXPECT_EQ(CheckpointJson({"list"})[0]["state"], "complete");
+  std::filesystem::remove(Path("1-2/MANIFEST"));
+  std::filesystem::create_directories(Path("2-1"));
+  const json list = CheckpointJson({"list"});
+  ASSERT_EQ(list.size(), 3u);
+  EXPECT_EQ(list[0]["state"], "unfinished");
+  EXPECT_EQ(list[1]["round"], "1-2");
+  EXPECT_EQ(list[1]["state"], "gone");
+  EXPECT_EQ(list[2]["state"], "complete");
+  const ToolOutcome verify = Checkpoint({"verify"});
+  EXPECT_EQ(verify.code, kExitFailed);
+  EXPECT_THAT(verify.out, AllOf(HasSubstr("1-2: it is gone: "), HasSubstr("1-1: valid")));
+  std::filesystem::remove_all(Path("1-1"));
+  EXPECT_THAT(Checkpoint({"inspect"}).err, HasSubstr(": 1-2, which was, is gone"));
+
+  WriteFile(dir_ + "/journal.a", MadeJournal(4, {1, 2}, /*given_up=*/{1, 2}));
+  EXPECT_EQ(CheckpointJson({"list"})[1]["state"], "unfinished") << "somebody gave it up";
 }
 
 TEST_F(VerbCheckpointTest, VerifyNamesFileAndBytesOfWhatIsDamaged) {
