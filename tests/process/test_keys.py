@@ -227,10 +227,7 @@ class KeysTest(ProcessTest):
             worker.wait_for_line("does not know our key")
         refused = lambda s: s["chief"]["refused"] >= 2 and all(task_of(s, f"ps-{i}")["refused"] for i in range(2))
         status = self.wait_until(lambda s: complete(s) and refused(s))
-        steps = [task_of(status, name).get("step", 0) for name in ("worker-0", "worker-1")]
-        ahead = lambda s: [task_of(s, f"worker-{i}").get("step", 0) > step for i, step in enumerate(steps)]
-        status = self.wait_until(lambda s: all(ahead(s)))
-        self.assertEqual([worker.pid for worker in tasks[2:4]], [task_of(status, f"worker-{i}")["pid"] for i in range(2)])
+        self.get_on(status, tasks[2:4])
 
     def test_the_chiefs_pair_is_renewed_by_starting_it_again(self):
         chief, *members = self.start_endless_cluster()
@@ -240,6 +237,32 @@ class KeysTest(ProcessTest):
         again = self.start("chief", f"--job={self.job_file}", *flags)
         status = self.wait_until(lambda s: complete(s) and s["chief"]["pid"] == again.pid)
         self.assertEqual({task["pid"] for task in status["tasks"]}, {member.pid for member in members})
+
+    def test_the_servers_pair_is_renewed_by_starting_one_after_the_other_again(self):
+        tasks = self.start_endless_cluster()
+        servers, workers = [tasks[1], tasks[4]], tasks[2:4]
+        public = self.keys / "ps.public"
+        old = re.search(r"^public \S+\n", public.read_text(), re.M)[0]
+        self.assertEqual(self.tool("keys", "renew", "--keys", self.keys, "ps")[0], 0)
+        flags = [f"--keys={self.keys}", f"--trace_dir={self.job_dir}/trace", f"--chief={self.chief_at}"]
+        for i, at in enumerate(self.ps_at):
+            kill(servers[i].pid)
+            servers[i] = self.start("ps", *flags, f"--index={i}", f"--listen={at}")
+            status = self.wait_until(lambda s: complete(s) and task_of(s, f"ps-{i}")["pid"] == servers[i].pid)
+            self.get_on(status, workers)
+        self.replace(public, public.read_text().replace(old, ""))
+        self.get_on(self.status(), workers)
+        kill(workers[1].pid)  # whoever comes dials both servers by the new key alone
+        workers[1] = self.start("worker", *flags, "--index=1")
+        status = self.wait_until(lambda s: complete(s) and task_of(s, "worker-1")["pid"] == workers[1].pid)
+        self.get_on(status, workers)
+
+    def get_on(self, status, workers):
+        """Once each has taken a step since, and is the process that it was."""
+        names = [f"worker-{i}" for i in range(len(workers))]
+        before = {name: task_of(status, name).get("step", 0) for name in names}
+        after = self.wait_until(lambda s: all(task_of(s, name).get("step", 0) > before[name] for name in names))
+        self.assertEqual([task_of(after, name)["pid"] for name in names], [worker.pid for worker in workers])
 
     def replace(self, file, text):
         """Whole at once, and nobody else's, as files of keys must be."""
