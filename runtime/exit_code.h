@@ -7,7 +7,7 @@ enum ExitCode : int {
   kExitDone = 0,
   kExitFailed = 1,
   kExitBadCommandLine = 2,
-  kExitUnreachable = 69,  // the chief; of the downpour tool alone
+  kExitUnreachable = 69,  // the chief: to a tool, or to a member for its timing.chiefWait
   kExitBadJobFile = 78,   // or one of another plan or other data than the job's
   kExitSignalled = 128,   // + the signal, as shells have it
 };

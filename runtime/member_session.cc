@@ -74,8 +74,9 @@ bool MemberSession::Tick(Time now, uint64_t placement, Effects& effects) {
   TakeOutOwnPause(now);
   const Duration silence = now - heard_;
   if (incarnation_ != Incarnation::kNone && silence >= std::max(chief_wait_, options_.timing.dead_after)) {
-    End(kExitFailed,
-        absl::StrCat("the chief at ", options_.chief, " has not answered for ", std::lround(Seconds(silence)), " s"),
+    End(kExitUnreachable,
+        absl::StrCat("the chief at ", options_.chief, " has not answered for ", std::lround(Seconds(silence)),
+                     " s; if its job goes on, start this task again"),
         effects);
     return false;
   }

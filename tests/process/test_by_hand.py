@@ -53,6 +53,14 @@ class ByHandTest(ProcessTest):
             self.assertEqual(member.finish()[0], 1, (member.command, member.said))
         return self.check_cancelled()
 
+    def test_whose_chief_does_not_come_back_waits_no_longer_than_the_job_says(self):
+        self.write_endless_job(timing={"chiefWait": "1s"})
+        chief, *members = self.start_cluster()
+        chief.signal(signal.SIGKILL)
+        for member in members:
+            self.assertEqual(member.finish()[0], 69, member.said)
+            self.assertRegex(member.said, rf"the chief at 127.0.0.1:{self.port} has not answered for \d+ s; if its job goes on, start")
+
     def test_in_the_wrong_order(self):
         self.write_job()
         members = [self.start_member(role) for role in ("worker", "worker", "ps")]

@@ -67,8 +67,8 @@ TEST_F(MemberSessionTest, GoesOnWithoutItsChiefForLongThenEnds) {
   EXPECT_FALSE(exit_.has_value());
   Pass(2s);
   ASSERT_TRUE(exit_.has_value());
-  EXPECT_EQ(exit_->code, 1);
-  EXPECT_EQ(exit_->why, "the chief at h0:2222 has not answered for 600 s");
+  EXPECT_EQ(exit_->code, 69);
+  EXPECT_EQ(exit_->why, "the chief at h0:2222 has not answered for 600 s; if its job goes on, start this task again");
 }
 
 TEST_F(MemberSessionTest, HowLongItGoesOnWithoutItsChiefIsTheJobsToSay) {
