@@ -28,7 +28,7 @@ constexpr const char* kNone = "none";
 ClusterConfigResult ReadClusterFile(const std::string& path) {
   const absl::StatusOr<std::string> text = ReadJobText(path);
   if (text.ok()) return ParseTfConfig(*text, path);
-  return {.config = {}, .errors = {{path, 0, 0, "", std::string(text.status().message())}}};
+  return {.config = {}, .errors = {{path, 0, 0, "", std::string(text.status().message())}}, .warnings = {}};
 }
 
 // What a host's name resolves to, as numbers; at least one.
@@ -107,12 +107,14 @@ LaunchSources ReadLaunchSources(const std::string& cluster, const Environment& e
   const auto add = [&sources](ClusterConfigResult result) {
     sources.configs.push_back(std::move(result.config));
     sources.errors.insert(sources.errors.end(), result.errors.begin(), result.errors.end());
+    sources.warnings.insert(sources.warnings.end(), result.warnings.begin(), result.warnings.end());
   };
   if (!cluster.empty()) add(ReadClusterFile(cluster));
   for (const char* name : {"TF_CONFIG", "CLUSTER_SPEC"}) {
     if (const auto found = environment.find(name); found != environment.end()) add(ParseTfConfig(found->second, name));
   }
   add(ParseDmlc(environment));
+  add(ParseTorchrun(environment));
   add(ParseSlurm(environment));
   return sources;
 }
@@ -123,6 +125,7 @@ std::optional<int> FillFlags(const Usage& usage, TaskType role) {
     return kExitBadCommandLine;
   };
   const LaunchSources sources = ReadLaunchSources(absl::GetFlag(FLAGS_cluster), ProcessEnvironment());
+  for (const JobError& warning : sources.warnings) std::cerr << "warning: " << ToString(warning) << "\n";
   for (const JobError& error : sources.errors) refuse(ToString(error));
   if (!sources.errors.empty()) return kExitBadCommandLine;
   std::optional<int64_t> given_index;

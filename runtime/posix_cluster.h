@@ -3,9 +3,9 @@
 //   if (auto exit_code = ParseFlags(argc, argv, usage)) return *exit_code;
 //   if (auto exit_code = FillFlags(usage, TaskType::kWorker)) return *exit_code;
 //
-// Order: a flag beats --cluster=FILE, which beats TF_CONFIG, CLUSTER_SPEC, DMLC_* and SLURM_*, which come in this order;
-//   they beat the job file. --cluster=none leaves all of them unread.
-// Errors: every error of every source on stderr, then exit code 2.
+// Order: a flag beats --cluster=FILE, which beats TF_CONFIG, CLUSTER_SPEC, DMLC_*, MASTER_* and SLURM_*, which come in this
+//   order; they beat the job file. --cluster=none leaves all of them unread.
+// Errors: every error of every source on stderr, then exit code 2; before them warnings of what is not read.
 // Tests: tests/unit/runtime/posix_cluster_test.cc.
 #pragma once
 
@@ -25,6 +25,7 @@ std::optional<int> FillFlags(const Usage& usage, TaskType role);
 struct LaunchSources {
   std::vector<ClusterConfig> configs;
   std::vector<JobError> errors;
+  std::vector<JobError> warnings;
 };
 // `cluster`: the value of --cluster.
 LaunchSources ReadLaunchSources(const std::string& cluster, const Environment& environment);

@@ -157,7 +157,7 @@ class TfConfigReader {
 class Variables {
  public:
   Variables(const Environment& environment, ClusterConfigResult* result)
-      : environment_(environment), errors_(result->errors) {}
+      : environment_(environment), errors_(result->errors), warnings_(result->warnings) {}
 
   std::string Text(const std::string& name) const {
     const auto found = environment_.find(name);
@@ -182,11 +182,16 @@ class Variables {
     return "";
   }
 
+  void Ignore(const std::string& name, std::string why) {
+    if (!Text(name).empty()) warnings_.push_back({name, 0, 0, "", "is not read: " + std::move(why)});
+  }
+
   void Fail(const std::string& name, std::string what) { errors_.push_back({name, 0, 0, "", std::move(what)}); }
 
  private:
   const Environment& environment_;
   std::vector<JobError>& errors_;
+  std::vector<JobError>& warnings_;
 };
 
 // The first host of Slurm's compressed list: n07 of "n[07-12,20],m1".
@@ -244,6 +249,23 @@ ClusterConfigResult ParseDmlc(const Environment& environment) {
   if (!role.empty() && !config.task) {
     variables.Fail("DMLC_ROLE", "must be worker, server or scheduler, but is " + OneLine(role, 64));
   }
+  variables.Ignore("DMLC_INTERFACE", "give that interface's address by DMLC_NODE_HOST or --listen=ADDRESS:PORT");
+  variables.Ignore("DMLC_LOCAL", "downpour run starts a cluster on one machine, over Unix sockets");
+  variables.Ignore("DMLC_PS_VAN_TYPE", "tasks talk over ZeroMQ");
+  return result;
+}
+
+ClusterConfigResult ParseTorchrun(const Environment& environment) {
+  ClusterConfigResult result;
+  Variables variables(environment, &result);
+  ClusterConfig& config = result.config;
+  config.origin = "MASTER_*";
+  if (variables.Text("MASTER_ADDR").empty()) return result;
+  const std::string address = variables.Host("MASTER_ADDR");
+  const int64_t port = variables.Number("MASTER_PORT", 1, 65535).value_or(kTorchrunPort);
+  if (!address.empty()) config.chief[0] = ToString(HostPort{address, static_cast<int>(port)});
+  const int64_t ranks = variables.Number("WORLD_SIZE", 1, kMostTasks).value_or(kMostTasks);
+  config.rank = variables.Number("RANK", 0, ranks - 1);
   return result;
 }
 

@@ -9,7 +9,7 @@
 //   A master trains as well: it is our chief with one more worker beside it, numbered after the others.
 // Errors: every error at once, with its place; keys that launchers add at the top are none, other tasks in `cluster` are.
 // Source: TensorFlow's TFConfigClusterResolver; AI Platform's and Vertex AI's CLUSTER_SPEC; dmlc/ps-lite docs/env.md;
-//   the man page of srun.
+//   the man page of srun; PyTorch's torchrun.
 // Tests: tests/unit/schema/cluster_config_test.cc.
 #pragma once
 
@@ -41,12 +41,14 @@ struct ClusterConfig {
   std::optional<int64_t> worker_count, ps_count;
   std::optional<ClusterTask> task;
   std::string own_host;
-  bool resume = false;  // started again by a launcher that wants the job to go on
+  std::optional<int64_t> rank;  // of this process if it is a worker, where nothing says what it is
+  bool resume = false;          // started again by a launcher that wants the job to go on
 };
 
 struct ClusterConfigResult {
   ClusterConfig config;
   std::vector<JobError> errors;
+  std::vector<JobError> warnings;  // of what is not read
 };
 
 // An empty text says nothing, as TensorFlow has it.
@@ -54,8 +56,13 @@ ClusterConfigResult ParseTfConfig(const std::string& text, const std::string& or
 
 using Environment = std::map<std::string, std::string>;
 
-// DMLC_ROLE, DMLC_PS_ROOT_URI and _PORT, DMLC_NUM_WORKER and _SERVER, DMLC_NODE_HOST.
+// DMLC_ROLE, DMLC_PS_ROOT_URI and _PORT, DMLC_NUM_WORKER and _SERVER, DMLC_NODE_HOST. Of the others those are warned of
+// by which ps-lite would go elsewhere.
 ClusterConfigResult ParseDmlc(const Environment& environment);
+
+// The chief is at MASTER_ADDR:MASTER_PORT, a worker's number is RANK, of WORLD_SIZE.
+ClusterConfigResult ParseTorchrun(const Environment& environment);
+inline constexpr int kTorchrunPort = 29500;  // where MASTER_PORT is absent
 
 // The chief runs on the first node of the job, at kSlurmChiefPort; tasks take free numbers. SLURM_JOB_NODELIST,
 // SLURMD_NODENAME, SLURM_RESTART_COUNT.

@@ -87,6 +87,10 @@ absl::StatusOr<LaunchSettings> SettleLaunch(TaskType role, const std::vector<Clu
     if (index && role != TaskType::kChief) settings["index"] = {absl::StrCat(*index), teller->origin};
   }
   for (const ClusterConfig& source : sources) {
+    if (teller != nullptr || index || role != TaskType::kWorker || !source.rank) continue;
+    settings.insert({"index", {absl::StrCat(*source.rank), source.origin}});
+  }
+  for (const ClusterConfig& source : sources) {
     if (const auto chief = ChiefOf(source)) settings.insert({"chief", {*chief, source.origin}});
   }
   SettleListen(role, sources, index, &settings);

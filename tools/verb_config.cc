@@ -92,6 +92,7 @@ std::vector<Row> JobRows(const JobFileResult& parsed, const std::string& sized_b
 
 int Show(Options options, Streams streams) {
   const LaunchSources sources = ReadLaunchSources(options.cluster, ProcessEnvironment());
+  for (const JobError& warning : sources.warnings) streams.err << "warning: " << ToString(warning) << "\n";
   for (const JobError& error : sources.errors) streams.err << ToString(error) << "\n";
   if (!sources.errors.empty()) return kExitBadCommandLine;
   const auto [role, role_origin] = RoleOf(options, sources.configs);

@@ -32,7 +32,7 @@ PROGRAMS = {role: BUILD / role / f"downpour-{role}" for role in ("chief", "ps", 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ["DOWNPOUR_METADATA_SERVER"] = ""  # this machine's own fate is nothing to a test
 for name in list(os.environ):  # nor is the cluster, or the service, that the tests themselves may run in
-    if name.startswith(("TF_CONFIG", "CLUSTER_SPEC", "DMLC_", "SLURM", "DOWNPOUR_KEYS", "NOTIFY_SOCKET", "WATCHDOG_")):
+    if name.startswith(("TF_CONFIG", "CLUSTER_SPEC", "DMLC_", "MASTER_", "RANK", "WORLD_SIZE", "SLURM", "DOWNPOUR_KEYS", "NOTIFY_SOCKET", "WATCHDOG_")):
         del os.environ[name]
 LONG = 120  # seconds; no test expects anything to take as long: this is only where a hang ends
 JITTER = Jitter.from_environment()

@@ -105,6 +105,13 @@ TEST_F(PosixClusterTest, EveryErrorOfEverySourceIsTold) {
   EXPECT_EQ(Fill(TaskType::kWorker, {"--cluster=/"}), 2);
 }
 
+TEST_F(PosixClusterTest, WhatIsNotReadIsTold) {
+  setenv("DMLC_INTERFACE", "eth1", 1);
+  EXPECT_EQ(Fill(TaskType::kWorker, {}), std::nullopt);
+  unsetenv("DMLC_INTERFACE");
+  EXPECT_THAT(err_, HasSubstr("warning: DMLC_INTERFACE: is not read: "));
+}
+
 TEST_F(PosixClusterTest, AnOwnNameMustResolve) {
   setenv("TF_CONFIG", R"({"cluster":{"chief":["no-such-host.invalid:1"]},"task":{"type":"chief"}})", 1);
   EXPECT_EQ(Fill(TaskType::kChief, {}), 2);

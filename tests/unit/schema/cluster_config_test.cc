@@ -123,6 +123,22 @@ TEST(TfConfig, SizesAreBounded) {
   EXPECT_FALSE(Errors(std::string(2 << 20, ' ')).empty());
 }
 
+TEST(Torchrun, SaysWhereTheChiefIs) {
+  EXPECT_THAT(ParseTorchrun({{"RANK", "x"}, {"WORLD_SIZE", "0"}}).errors, IsEmpty()) << "of something else";
+  EXPECT_THAT(ParseTorchrun({{"MASTER_ADDR", "::1"}}).config.chief, ElementsAre(Pair(0, "[::1]:29500")));
+  EXPECT_THAT(Errors(ParseTorchrun({{"MASTER_ADDR", "h;x"}, {"MASTER_PORT", "0"}, {"RANK", "2"}, {"WORLD_SIZE", "2"}})),
+              ElementsAre(HasSubstr("MASTER_ADDR: must be a host"), HasSubstr("MASTER_PORT: "), HasSubstr("RANK: ")));
+}
+
+TEST(Dmlc, WhatIsNotReadIsWarnedOf) {
+  const ClusterConfigResult result =
+      ParseDmlc({{"DMLC_INTERFACE", "eth1"}, {"DMLC_PS_VAN_TYPE", "zmq"}, {"DMLC_LOCAL", ""}});
+  EXPECT_THAT(Errors(result), IsEmpty());
+  ASSERT_EQ(result.warnings.size(), 2u);
+  EXPECT_THAT(ToString(result.warnings[0]), HasSubstr("DMLC_INTERFACE: is not read: give that interface's address by"));
+  EXPECT_THAT(ToString(result.warnings[1]), HasSubstr("DMLC_PS_VAN_TYPE: is not read"));
+}
+
 TEST(Dmlc, OnlyTheSchedulersAddressIsKnown) {
   const ClusterConfigResult result = ParseDmlc({{"DMLC_ROLE", "server"},
                                                 {"DMLC_PS_ROOT_URI", "10.0.0.1"},
@@ -221,6 +237,18 @@ TEST(Launch, AnotherKindOfTaskIsRefusedUnlessTheIndexIsGiven) {
               ElementsAre("chief=h0:2222 (TF_CONFIG)", "listen=h4:2222 (TF_CONFIG)"));
   EXPECT_THAT(Settle(TaskType::kWorker, {Parse(R"({"task":{"type":"evaluator"}})")}),
               ElementsAre(HasSubstr("the workers evaluate")));
+}
+
+TEST(Launch, OnlyAWorkerHasARank) {
+  const ClusterConfig config =
+      ParseTorchrun({{"MASTER_ADDR", "h0"}, {"MASTER_PORT", "7000"}, {"RANK", "1"}, {"WORLD_SIZE", "2"}}).config;
+  EXPECT_THAT(Settle(TaskType::kWorker, {config}), ElementsAre("chief=h0:7000 (MASTER_*)", "index=1 (MASTER_*)"));
+  EXPECT_THAT(Settle(TaskType::kWorker, {config}, 0), ElementsAre("chief=h0:7000 (MASTER_*)")) << "a flag's beats it";
+  const ClusterConfig told = Parse(R"({"task":{"type":"worker","index":5}})");
+  EXPECT_THAT(Settle(TaskType::kWorker, {told, config}),
+              ElementsAre("chief=h0:7000 (MASTER_*)", "index=5 (TF_CONFIG)"));
+  EXPECT_THAT(Settle(TaskType::kPs, {config}), ElementsAre("chief=h0:7000 (MASTER_*)"));
+  EXPECT_THAT(Settle(TaskType::kChief, {config}), ElementsAre("listen=h0:7000 (MASTER_*)"));
 }
 
 TEST(Launch, EachSettingComesFromTheFirstSourceThatSaysIt) {
