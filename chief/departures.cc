@@ -23,8 +23,15 @@ void Departures::Tick() {
       under_way_ |= parts_.rounds.active() && parts_.rounds.newest() > *server->leaves_after;
     }
   }
-  if (waiting_) return;
-  for (Task* server : kept) LetGo(*server);
+  for (Task* server : kept) {
+    if (waiting_ && HasTime(*server)) continue;
+    LetGo(*server);
+  }
+}
+
+// To stay for others: a round of theirs.
+bool Departures::HasTime(const Task& server) const {
+  return parts_.turn.now + timing_.dead_after < server.leaving_since + kPsLeavesWithin;
 }
 
 // At once: what it counts from now on is computed again.

@@ -2,11 +2,16 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <future>
 #include <iostream>
+#include <memory>
 #include <system_error>
+#include <thread>
+#include <utility>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
@@ -46,6 +51,23 @@ std::string& TaskName() {
   return name;
 }
 
+std::optional<StopSignals>& Signals() {
+  static std::optional<StopSignals> signals;
+  return signals;
+}
+
+// ZeroMQ's end sends what was said last. It would also wait for a name that is being looked up, which may take a minute.
+void Discard(std::unique_ptr<ZmqDriver> driver) {
+  constexpr auto kLongest = std::chrono::seconds(2);
+  std::promise<void> gone;
+  const std::future<void> end = gone.get_future();
+  std::thread([driver = std::move(driver), gone = std::move(gone)]() mutable {
+    driver.reset();
+    gone.set_value();
+  }).detach();
+  end.wait_for(kLongest);
+}
+
 absl::StatusOr<std::optional<TraceFile>> OpenTrace() {
   const std::string folder = absl::GetFlag(FLAGS_trace_dir);
   if (folder.empty()) return std::optional<TraceFile>();
@@ -62,7 +84,7 @@ absl::StatusOr<std::optional<TraceFile>> OpenTrace() {
 
 std::optional<int> BeginTask(const Usage& usage, const std::string& task) {
   TaskName() = task;
-  BlockStopSignals();
+  Signals().emplace();
   if (const absl::Status status = SetUpLogging(usage.program.c_str(), absl::GetFlag(FLAGS_log_dir), task);
       !status.ok()) {
     std::cerr << usage.program << ": " << status.message() << "\n";
@@ -78,7 +100,7 @@ int RunRole(Role& role, PeerRole self, const std::string& listen, DriverWorld wo
   if (!keys.ok()) return EndMain(absl::InvalidArgumentError(keys.status().message()));
   absl::StatusOr<std::optional<TraceFile>> trace = OpenTrace();
   if (!trace.ok()) return EndMain(trace.status());
-  const StopSignals signals(world.mailbox);
+  Signals()->DeliverTo(world.mailbox);
   ServiceManager service = ServiceManager::FromEnvironment();
   world.service = &service;
   std::optional<SpotNotice> spot;
@@ -92,7 +114,10 @@ int RunRole(Role& role, PeerRole self, const std::string& listen, DriverWorld wo
   absl::StatusOr<std::unique_ptr<ZmqDriver>> driver =
       ZmqDriver::Open({.listen = listen, .keys = *std::move(keys), .keys_folder = keys_folder}, world);
   if (!driver.ok()) return EndMain(driver.status());
-  return (*driver)->Run(role);
+  const int exit_code = (*driver)->Run(role);
+  Signals().reset();  // before the mailbox goes
+  Discard(*std::move(driver));
+  return exit_code;
 }
 
 int EndMain(const absl::Status& status) {

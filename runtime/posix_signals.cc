@@ -30,16 +30,12 @@ bool Await(int first, int second) {
 
 }  // namespace
 
-void BlockStopSignals() {
+StopSignals::StopSignals() : ending_(eventfd(0, EFD_CLOEXEC)) {
   const sigset_t set = StopSet();
   PCHECK(pthread_sigmask(SIG_BLOCK, &set, nullptr) == 0 && std::signal(SIGPIPE, SIG_IGN) != SIG_ERR) << "signals";
-}
-
-StopSignals::StopSignals(Mailbox* mailbox) : ending_(eventfd(0, EFD_CLOEXEC)) {
-  const sigset_t set = StopSet();
   signals_ = UniqueFd(signalfd(-1, &set, SFD_CLOEXEC));
   PCHECK(ending_.ok() && signals_.ok()) << "signalfd";
-  thread_ = std::thread([this, mailbox] { Listen(mailbox); });
+  thread_ = std::thread([this] { Listen(); });
 }
 
 StopSignals::~StopSignals() {
@@ -48,16 +44,26 @@ StopSignals::~StopSignals() {
   thread_.join();
 }
 
-void StopSignals::Listen(Mailbox* mailbox) {
+void StopSignals::DeliverTo(Mailbox* mailbox) {
+  std::lock_guard lock(mutex_);
+  mailbox_ = mailbox;
+}
+
+void StopSignals::Listen() {
   if (!Await(signals_.get(), ending_.get())) return;
   signalfd_siginfo first;
   PCHECK(read(signals_.get(), &first, sizeof(first)) == sizeof(first)) << "signalfd";
-  // The next one finds this thread: so it ends the process even where the role's is stuck.
+  // The next one finds this thread: so it ends the process even where the others are stuck.
   const sigset_t set = StopSet();
   std::signal(SIGTERM, SIG_DFL);
   std::signal(SIGINT, SIG_DFL);
   pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
-  mailbox->Post(StopRequested{static_cast<int>(first.ssi_signo)});
+  const int signal = static_cast<int>(first.ssi_signo);
+  {
+    std::lock_guard lock(mutex_);
+    if (mailbox_ == nullptr) raise(signal);
+    mailbox_->Post(StopRequested{signal});
+  }
   Await(ending_.get(), ending_.get());
 }
 

@@ -1,14 +1,16 @@
 // SIGTERM and SIGINT as inputs: the first becomes StopRequested in a mailbox, the second ends the process at once.
 //
-//   BlockStopSignals();               // first of all
+//   StopSignals signals;            // first of all: whoever is told to stop now ends at once
 //   ...
-//   StopSignals signals(&mailbox);    // from here on they are heard; one that came before is, too
+//   signals.DeliverTo(&mailbox);    // from here on it is the role's to end
 //
 // Order: what comes after the destructor is left aside: the process is about to end.
-// Threads: a signal interrupts no call of any thread: they block it all but this one's own, which does nothing else.
+// Threads: a signal interrupts no call of any thread: they block it all but this one's own, which does nothing else. So
+//   make it before all other threads. DeliverTo from any.
 // Tests: tests/unit/runtime/posix_signals_test.cc.
 #pragma once
 
+#include <mutex>
 #include <thread>
 
 #include "runtime/mailbox.h"
@@ -16,19 +18,19 @@
 
 namespace downpour {
 
-// In this thread and in those that it starts from now on. SIGPIPE is ignored as well.
-void BlockStopSignals();
-
 class StopSignals {
  public:
-  explicit StopSignals(Mailbox* mailbox);  // outlives this
+  StopSignals();  // SIGPIPE is ignored as well
   ~StopSignals();
+  void DeliverTo(Mailbox* mailbox);  // which outlives this
 
  private:
-  void Listen(Mailbox* mailbox);
+  void Listen();
 
   UniqueFd signals_;
   UniqueFd ending_;
+  std::mutex mutex_;
+  Mailbox* mailbox_ = nullptr;
   std::thread thread_;  // last: it uses the others
 };
 

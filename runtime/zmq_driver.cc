@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -208,10 +209,12 @@ void ZmqDriver::TendLinks(Time now) {
 }
 
 void ZmqDriver::LookWhySilent(ZmqLink& link) {
-  if (!looker_) looker_.emplace(AtEnd::kAbandon, [](const std::function<void()>& look) { look(); });
-  looker_->Submit([whom = absl::StrCat("the ", NameOf(link.to())), endpoint = link.channel().socket().endpoint()] {
+  if (looking_->exchange(true)) return;
+  const std::string whom = absl::StrCat("the ", NameOf(link.to()));
+  std::thread([looking = looking_, whom, endpoint = link.channel().socket().endpoint()] {
     LogWhySilent(whom, endpoint);
-  });
+    looking->store(false);
+  }).detach();
 }
 
 // Once for each cause, until they agree: a task may dial its chief twice, and by chance be told in two ways.

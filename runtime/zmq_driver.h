@@ -24,6 +24,7 @@
 
 #include <poll.h>
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -41,7 +42,6 @@
 #include "runtime/posix_service.h"
 #include "runtime/posix_storage.h"
 #include "runtime/role.h"
-#include "runtime/serial_thread.h"
 #include "runtime/trace_file.h"
 #include "runtime/zmq_door.h"
 #include "runtime/zmq_frames.h"
@@ -126,10 +126,11 @@ class ZmqDriver {
   PeerTable peers_;
   std::map<PeerId, ZmqLink> links_;
   std::map<std::string, std::set<ZmqMonitor::Event>> refusals_told_;  // by endpoint
-  std::optional<SerialThread<std::function<void()>>> looker_;         // asks the resolver, who may take his time
-  std::unique_ptr<ZmqDoor> door_;                                     // of a listener with keys
-  bool door_quiet_ = true;                                            // nobody waits there
-  PeerId speaking_ = PeerId::kNone;                                   // at the listener, while its message is delivered
+  // Whether a thread asks the resolver, who may take his time; it may outlive this.
+  const std::shared_ptr<std::atomic<bool>> looking_ = std::make_shared<std::atomic<bool>>(false);
+  std::unique_ptr<ZmqDoor> door_;    // of a listener with keys
+  bool door_quiet_ = true;           // nobody waits there
+  PeerId speaking_ = PeerId::kNone;  // at the listener, while its message is delivered
 
   Role* role_ = nullptr;
   std::optional<int> exit_code_;

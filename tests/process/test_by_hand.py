@@ -89,7 +89,7 @@ class ByHandTest(ProcessTest):
         code, _, err = self.tool("status", "--job-dir", self.job_dir)
         self.assertEqual(code, 69)
         self.assertRegex(err, rf"process {chief.pid} on .*, term 1\) has gone and did not say how the job ended")
-        self.assertRegex(err, r"The last checkpoint is checkpoints/1-\d+ with \d+ leases: go on from it with \S*downpour-chief .*--resume")
+        self.assertRegex(err, r"The last checkpoint is checkpoints/1-\d+ with \d+ leases?: go on from it with \S*downpour-chief .*--resume")
         chief = self.start_chief(f"--trace_dir={self.job_dir}/trace")
         leases = before["progress"]["leasesCommitted"]
         self.wait_until(lambda s: s["chief"]["pid"] == chief.pid and s["progress"]["leasesCommitted"] > leases and complete(s))

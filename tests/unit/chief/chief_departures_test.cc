@@ -124,6 +124,25 @@ TEST_F(ChiefDeparturesTest, NoneGoesBeforeAnotherThatWaits) {
   EXPECT_TRUE(MayLeave(1));
 }
 
+TEST_F(ChiefDeparturesTest, OneWhoseTimeIsUpWaitsForNoOther) {
+  StartRunning();
+  cluster->ps[1].answers_snapshots = false;
+  Tell(0);
+  cluster->Wait(1s);
+  Tell(1);
+  cluster->disk_hangs = true;
+  cluster->ps[1].answers_snapshots = true;
+  cluster->Wait(3s);
+  cluster->ps[1].answers_snapshots = false;  // its own round does not come to its end
+  cluster->LetDiskGoOn();
+  cluster->Wait(10s);
+  ASSERT_TRUE(Durable("1-1"));
+  EXPECT_FALSE(MayLeave(0));
+  cluster->Wait(5s);
+  EXPECT_TRUE(MayLeave(0));
+  EXPECT_FALSE(MayLeave(1));
+}
+
 TEST_F(ChiefDeparturesTest, ARoundThatFailsIsTriedAgainSoonButNotAtOnce) {
   StartRunning();
   cluster->disk->fate = [](const StorageOp&) { return absl::ResourceExhaustedError("no space left"); };

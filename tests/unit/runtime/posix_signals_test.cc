@@ -26,27 +26,33 @@ class PosixSignalsTest : public testing::TestWithParam<int> {
   PosixSignalsTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
 };
 
-TEST_P(PosixSignalsTest, TheFirstBecomesMailEvenIfItCameEarly) {
-  const auto in_a_process_of_its_own = [](bool early) {
-    BlockStopSignals();
-    if (early) SendSelf(GetParam());
+TEST_P(PosixSignalsTest, TheFirstBecomesMail) {
+  const auto in_a_process_of_its_own = [] {
+    StopSignals signals;
     Mailbox mailbox;
-    StopSignals signals(&mailbox);
-    if (!early) SendSelf(GetParam());
+    signals.DeliverTo(&mailbox);
+    SendSelf(GetParam());
     const std::vector<Input> mail = Await(mailbox);
     const auto* stop = mail.size() == 1 ? std::get_if<StopRequested>(&mail[0]) : nullptr;
     _exit(stop != nullptr && stop->signal == GetParam() ? 0 : 1);
   };
-  for (const bool early : {false, true}) {
-    EXPECT_EXIT(in_a_process_of_its_own(early), testing::ExitedWithCode(0), "") << early;
-  }
+  EXPECT_EXIT(in_a_process_of_its_own(), testing::ExitedWithCode(0), "");
+}
+
+TEST_P(PosixSignalsTest, BeforeThereIsARoleTheFirstEndsTheProcess) {
+  const auto in_a_process_of_its_own = [] {
+    StopSignals signals;
+    SendSelf(GetParam());
+    while (true) pause();
+  };
+  EXPECT_EXIT(in_a_process_of_its_own(), testing::KilledBySignal(GetParam()), "");
 }
 
 TEST_P(PosixSignalsTest, TheSecondEndsTheProcessAtOnce) {
   const auto in_a_process_of_its_own = [](int second) {
-    BlockStopSignals();
+    StopSignals signals;
     Mailbox mailbox;
-    StopSignals signals(&mailbox);
+    signals.DeliverTo(&mailbox);
     SendSelf(GetParam());
     Await(mailbox);
     SendSelf(second);
@@ -59,9 +65,11 @@ TEST_P(PosixSignalsTest, TheSecondEndsTheProcessAtOnce) {
 
 TEST_P(PosixSignalsTest, NobodyListensAfterTheEnd) {
   const auto in_a_process_of_its_own = [] {
-    BlockStopSignals();
     Mailbox mailbox;
-    { StopSignals signals(&mailbox); }
+    {
+      StopSignals signals;
+      signals.DeliverTo(&mailbox);
+    }
     SendSelf(GetParam());
     _exit(mailbox.has_mail() ? 1 : 0);
   };
@@ -71,9 +79,9 @@ TEST_P(PosixSignalsTest, NobodyListensAfterTheEnd) {
 // Libraries take an interrupted call for an error.
 TEST_P(PosixSignalsTest, NoCallIsInterrupted) {
   const auto in_a_process_of_its_own = [] {
-    BlockStopSignals();
+    StopSignals signals;
     Mailbox mailbox;
-    StopSignals signals(&mailbox);
+    signals.DeliverTo(&mailbox);
     int pipe_ends[2];
     if (pipe(pipe_ends) != 0) _exit(2);
     int result = 0;

@@ -158,9 +158,9 @@ TEST(ZmqDriverWorldDeathTest, TheFirstSignalIsAnInputAndTheSecondTheEnd) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {
-        BlockStopSignals();
+        StopSignals signals;
         Mailbox mailbox;
-        StopSignals signals(&mailbox);
+        signals.DeliverTo(&mailbox);
         auto driver = ZmqDriver::Open({}, {.mailbox = &mailbox}).value();
         FunctionRole role([](Input& input, Effects& effects) {
           if (std::holds_alternative<Started>(input)) kill(getpid(), SIGTERM);
