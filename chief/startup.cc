@@ -80,8 +80,9 @@ void Startup::JudgeLostTerm() {
 void Startup::Judge() {
   JobRecord& record = journal_.record();
   record.newest = std::max(record.newest, checkpoints_.newest());
+  // Whole or not: of one whose manifest is, the records may be damaged.
+  if (options_.give_up == record.newest) record.given_up = options_.give_up;
   const bool is_whole = !checkpoints_.valid().empty() && checkpoints_.valid().front().round > record.given_up;
-  if (!is_whole && options_.give_up == record.newest) record.given_up = options_.give_up;
   const bool is_same = IsSame(record.job, options_.job);
   const bool is_over = journal_.found() && is_same && !options_.resume;
   outcome_.goes_on = journal_.found() && record.ended.empty();

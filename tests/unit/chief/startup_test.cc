@@ -277,16 +277,6 @@ TEST_F(StartupTest, WhereNoCheckpointIsWholeNobodyBeginsAnewUnlessHeGivesUpTheNe
   EXPECT_TRUE(disk.Has("checkpoints/1-2/MANIFEST"));
 }
 
-// The word may linger in a script, while somebody brings the files back.
-TEST_F(StartupTest, WhatIsWholeIsNotGivenUp) {
-  PutCheckpoint({1, 1});
-  disk.Put("checkpoints/1-2/MANIFEST", "junk");
-  EXPECT_THAT(Run(/*resume=*/true, {}, Round{1, 2}).sources, SizeIs(1));
-  PutCheckpoint({1, 2});
-  EXPECT_THAT(Run(/*resume=*/true, {}, Round{1, 2}).sources, SizeIs(2));
-  EXPECT_EQ(journal->record().given_up, Round());
-}
-
 // A mount that is gone, or a folder deleted by mistake.
 TEST_F(StartupTest, TheJournalKnowsOfCheckpointsThatAreGone) {
   Run();
