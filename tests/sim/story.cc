@@ -198,7 +198,7 @@ void Story::StopEverything() {
     watch_.OnPowerFailure();
   }
   // Once a checkpoint has all leases the chief may have called the job over, and nobody will read it again.
-  if (!watch_.durable() || !watch_.durable()->committed.CoversRange(0, oracle_.plan().total_leases())) {
+  if (!watch_.EverHeld(oracle_.plan().total_leases())) {
     if (draw_.lose && generation_ == 2) {
       LoseCheckpoints();
     } else if (draw_.damage) {

@@ -60,6 +60,13 @@ class Watch {
   void Recall() {
     if (!durable_) durable_ = before_;
   }
+  // Whether a checkpoint of this generation, or of those before, holds the first so many leases.
+  bool EverHeld(uint64_t leases) const {
+    const auto holds = [leases](const auto& manifest) {
+      return manifest && manifest->committed.CoversRange(0, leases);
+    };
+    return holds(durable_) || holds(before_);
+  }
   // After success: the summary, and the durable checkpoint against what the whole plan sums to, without the truth log.
   void CheckEnd();
 
@@ -129,16 +136,16 @@ class Watch {
     Duration away{};  // as Process::away, then
   };
   std::map<Incarnation, Heard> heard_;
-  std::vector<Incarnation> lost_;          // as the chief last had them
+  std::vector<Incarnation> lost_;  // as the chief last had them
   struct ToldToStop {
     Time at;
     size_t records = 0;  // that it had written then
   };
   std::map<Life, ToldToStop> told_to_stop_;  // ps
   bool hears_end_ = false;                   // of the job, in this Step
-  std::optional<Push> push_;               // that the ps at hand steps on
-  std::map<Incarnation, uint64_t> asked_;  // numbers of the newest WorkRequests that a chief heard
-  Incarnation overtaken_{};                // whose earlier one the chief at hand steps on
+  std::optional<Push> push_;                 // that the ps at hand steps on
+  std::map<Incarnation, uint64_t> asked_;    // numbers of the newest WorkRequests that a chief heard
+  Incarnation overtaken_{};                  // whose earlier one the chief at hand steps on
 };
 
 }  // namespace downpour
