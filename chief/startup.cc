@@ -151,6 +151,11 @@ void Startup::TakeTerm() {
   outcome_.term = highest_ + 1;
   std::vector<StorageOp> ops = WriteCopies(kTerm, absl::StrCat(outcome_.term));
   ops.push_back(MakeDir("logs"));
+  // The journal will say that it was durable: its chief may have died between its rename and the sync of that.
+  if (!outcome_.sources.empty()) {
+    ops.push_back(SyncDir(CheckpointDir(outcome_.sources.front().round)));
+    ops.push_back(SyncDir("checkpoints"));
+  }
   storage_.Run(std::move(ops), [this](const StorageDone& done) {
     if (!done.status.ok()) return RefuseToWrite(done.status);
     Announce();
