@@ -18,13 +18,7 @@ void Lifecycle::Begin(const Started& started) {
   chief_.turn.started = chief_.turn.now;
   chief_.turn.started_unix_ms = started.unix_ms;
   chief_.endpoint = started.endpoint;
-  chief_.startup.Run({.endpoint = started.endpoint,
-                      .host = chief_.options.host,
-                      .pid = chief_.options.pid,
-                      .nonce = chief_.options.nonce,
-                      .unix_ms = started.unix_ms,
-                      .command = chief_.options.command},
-                     [this](const Startup::Outcome& outcome) { Ready(outcome); });
+  chief_.startup.Run(started, [this](const Startup::Outcome& outcome) { Ready(outcome); });
 }
 
 void Lifecycle::Ready(const Startup::Outcome& outcome) {

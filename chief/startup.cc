@@ -40,8 +40,8 @@ std::string WithValues(const std::string& difference, const JobSpec& there, cons
 
 }  // namespace
 
-void Startup::Run(Chief chief, std::function<void(const Outcome&)> then) {
-  chief_ = std::move(chief);
+void Startup::Run(const Started& started, std::function<void(const Outcome&)> then) {
+  started_ = started;
   then_ = std::move(then);
   const auto take = [this](const std::string& text) -> absl::Status {
     uint32_t term = 0;
@@ -163,11 +163,11 @@ void Startup::TakeTerm() {
 }
 
 void Startup::Announce() {
-  const nlohmann::json chief = {{"endpoint", chief_.endpoint},
-                                {"host", chief_.host},
-                                {"pid", chief_.pid},
+  const nlohmann::json chief = {{"endpoint", started_.endpoint},
+                                {"host", options_.host},
+                                {"pid", options_.pid},
                                 {"term", outcome_.term},
-                                {"command", chief_.command}};
+                                {"command", options_.command}};
   const std::string text = chief.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   storage_.Run(ReplaceFile(kChiefFile, text), [this](const StorageDone& done) {
     if (!done.status.ok()) return RefuseToWrite(done.status);
@@ -180,8 +180,8 @@ void Startup::BeginJournal() {
   const bool is_known = outcome_.goes_on || (journal_.found() && !outcome_.sources.empty());
   if (!is_known) {  // another run, to which nothing belongs that a process still holds
     JobRecord fresh;
-    fresh.run = chief_.nonce;
-    fresh.began_unix_ms = chief_.unix_ms;
+    fresh.run = options_.nonce;
+    fresh.began_unix_ms = started_.unix_ms;
     fresh.newest = record.newest;
     fresh.given_up = record.given_up;
     record = std::move(fresh);

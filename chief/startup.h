@@ -26,19 +26,12 @@
 #include "chief/chief_role.h"
 #include "chief/journal.h"
 #include "chief/storage.h"
+#include "runtime/role.h"
 
 namespace downpour {
 
 class Startup {
  public:
-  struct Chief {
-    std::string endpoint;  // this and the next two, and `command`: for chief.json
-    std::string host;
-    uint32_t pid = 0;
-    uint64_t nonce = 0;  // names the run, if the job begins with it
-    int64_t unix_ms = 0;
-    std::string command = {};
-  };
   struct Outcome {
     int exit_code = 0;
     std::string why;    // not empty: there is nothing to lead, and the chief is to end
@@ -53,7 +46,7 @@ class Startup {
   Startup(Storage& storage, CheckpointStore& checkpoints, Journal& journal, const ChiefOptions& options)
       : storage_(storage), checkpoints_(checkpoints), journal_(journal), options_(options) {}
 
-  void Run(Chief chief, std::function<void(const Outcome&)> then);
+  void Run(const Started& started, std::function<void(const Outcome&)> then);
 
  private:
   void ReadJob();
@@ -71,7 +64,7 @@ class Startup {
   CheckpointStore& checkpoints_;
   Journal& journal_;
   const ChiefOptions& options_;
-  Chief chief_;
+  Started started_;
   std::function<void(const Outcome&)> then_;
   Outcome outcome_;
   uint32_t highest_ = 0;

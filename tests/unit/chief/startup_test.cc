@@ -18,14 +18,15 @@ using ::testing::SizeIs;
 class StartupTest : public PartsFixture {
  protected:
   Startup::Outcome Run(bool resume = false, const std::vector<std::string>& overrides = {}, Round give_up = {}) {
-    ChiefOptions options{.job = SmallJob(overrides), .job_dir = {}, .host = {}, .timing = {}};
+    ChiefOptions options{
+        .job = SmallJob(overrides), .job_dir = {}, .host = "h0", .pid = 9, .nonce = ++nonce, .timing = {}};
     options.resume = resume;
     options.give_up = give_up;
     store = std::make_unique<CheckpointStore>(storage);
     journal = std::make_unique<Journal>(turn, storage, Timing{});
     Startup startup(storage, *store, *journal, options);
     Startup::Outcome outcome{.exit_code = -1, .why = {}};
-    startup.Run({"h0:1", "h0", 9, ++nonce, /*unix_ms=*/5000}, [&](const Startup::Outcome& end) { outcome = end; });
+    startup.Run({/*unix_ms=*/5000, "h0:1"}, [&](const Startup::Outcome& end) { outcome = end; });
     Settle();
     return outcome;
   }
