@@ -28,6 +28,7 @@ namespace downpour {
 struct CurvePair {
   std::string public_key;  // Z85, as all keys here
   std::string secret_key;
+  bool operator==(const CurvePair&) const = default;
 };
 CurvePair MakeCurvePair();
 
@@ -41,6 +42,7 @@ struct KeyRing {
   const std::vector<std::string>& Of(PeerRole role) const { return known[static_cast<size_t>(role)]; }
   // Whose key this is; nothing: nobody's who has business with us.
   std::optional<PeerRole> RoleOf(const std::string& public_key) const;
+  bool operator==(const KeyRing&) const = default;
 };
 
 // From here on the process leaves no core dump, nor lets others of its user look into it.

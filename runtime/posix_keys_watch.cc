@@ -13,10 +13,6 @@ namespace {
 
 constexpr auto kEvery = std::chrono::seconds(1);
 
-bool Same(const KeyRing& a, const KeyRing& b) {
-  return a.known == b.known && a.own.public_key == b.own.public_key && a.own.secret_key == b.own.secret_key;
-}
-
 }  // namespace
 
 struct KeysWatch::State {
@@ -41,7 +37,7 @@ void KeysWatch::State::ReadAgain() {
   if (std::exchange(trouble, why) != why && !now.ok()) {
     LOG(WARNING) << "the keys that are known stay known, since they cannot be read again: " << why;
   }
-  if (!now.ok() || Same(*now, last)) return;
+  if (!now.ok() || *now == last) return;
   LOG(INFO) << "the keys in " << folder << " have changed: whose is not there any more is not heard any more";
   last = *now;
   std::lock_guard lock(mutex);

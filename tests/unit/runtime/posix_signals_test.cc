@@ -21,6 +21,13 @@ std::vector<Input> Await(Mailbox& mailbox) {
   return mailbox.Take();
 }
 
+// As a process that leads a role has them.
+struct Heard {
+  Mailbox mailbox;
+  StopSignals signals;
+  Heard() { signals.DeliverTo(&mailbox); }
+};
+
 class PosixSignalsTest : public testing::TestWithParam<int> {
  protected:
   PosixSignalsTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
@@ -28,11 +35,9 @@ class PosixSignalsTest : public testing::TestWithParam<int> {
 
 TEST_P(PosixSignalsTest, TheFirstBecomesMail) {
   const auto in_a_process_of_its_own = [] {
-    StopSignals signals;
-    Mailbox mailbox;
-    signals.DeliverTo(&mailbox);
+    Heard heard;
     SendSelf(GetParam());
-    const std::vector<Input> mail = Await(mailbox);
+    const std::vector<Input> mail = Await(heard.mailbox);
     const auto* stop = mail.size() == 1 ? std::get_if<StopRequested>(&mail[0]) : nullptr;
     _exit(stop != nullptr && stop->signal == GetParam() ? 0 : 1);
   };
@@ -50,11 +55,9 @@ TEST_P(PosixSignalsTest, BeforeThereIsARoleTheFirstEndsTheProcess) {
 
 TEST_P(PosixSignalsTest, TheSecondEndsTheProcessAtOnce) {
   const auto in_a_process_of_its_own = [](int second) {
-    StopSignals signals;
-    Mailbox mailbox;
-    signals.DeliverTo(&mailbox);
+    Heard heard;
     SendSelf(GetParam());
-    Await(mailbox);
+    Await(heard.mailbox);
     SendSelf(second);
     while (true) pause();
   };
@@ -79,9 +82,7 @@ TEST_P(PosixSignalsTest, NobodyListensAfterTheEnd) {
 // Libraries take an interrupted call for an error.
 TEST_P(PosixSignalsTest, NoCallIsInterrupted) {
   const auto in_a_process_of_its_own = [] {
-    StopSignals signals;
-    Mailbox mailbox;
-    signals.DeliverTo(&mailbox);
+    Heard heard;
     int pipe_ends[2];
     if (pipe(pipe_ends) != 0) _exit(2);
     int result = 0;
@@ -90,7 +91,7 @@ TEST_P(PosixSignalsTest, NoCallIsInterrupted) {
       result = poll(&end, 1, -1);
     });
     SendSelf(GetParam());
-    Await(mailbox);
+    Await(heard.mailbox);
     if (write(pipe_ends[1], "x", 1) != 1) _exit(3);
     reader.join();
     _exit(result == 1 ? 0 : 1);
