@@ -4,8 +4,8 @@
 
 #include "absl/flags/flag.h"
 #include "ps/ps_role.h"
-#include "runtime/posix_main.h"
-#include "runtime/posix_member.h"
+#include "runtime/driver/posix_main.h"
+#include "runtime/driver/posix_member.h"
 
 ABSL_FLAG(std::string, job_dir, "", "the job folder; needed where the job says checkpoint.via: shared");
 ABSL_FLAG(std::string, listen, "127.0.0.1:0", "where to listen, HOST:PORT or ipc:///PATH; port 0: the kernel chooses");

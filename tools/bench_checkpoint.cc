@@ -26,8 +26,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/posix_fd.h"
-#include "runtime/posix_process.h"
+#include "runtime/driver/posix_fd.h"
+#include "runtime/driver/posix_process.h"
 #include "runtime/world_time.h"
 #include "schema/job_file.h"
 #include "tools/bench_load.h"

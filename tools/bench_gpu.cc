@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/posix_process.h"
+#include "runtime/driver/posix_process.h"
 #include "tensor/cuda_module.h"
 #include "tools/bench_gpu_cluster.h"
 #include "tools/bench_gpu_model.h"

@@ -6,8 +6,8 @@
 #include <utility>
 #include <variant>
 
-#include "runtime/posix_process.h"
-#include "runtime/zmq_driver.h"
+#include "runtime/driver/posix_process.h"
+#include "runtime/driver/zmq_driver.h"
 #include "schema/slice_grid.h"
 #include "worker/worker_role.h"
 

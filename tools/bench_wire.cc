@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
-#include "runtime/posix_process.h"
+#include "runtime/driver/posix_process.h"
 #include "tools/bench_series.h"
 #include "tools/wire_sides.h"
 #include "tools/wire_transfer.h"

@@ -8,8 +8,8 @@
 #include <zmq.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/posix_keys.h"
-#include "runtime/posix_tcp_probe.h"
+#include "runtime/driver/posix_keys.h"
+#include "runtime/driver/posix_tcp_probe.h"
 #include "schema/codec.h"
 #include "schema/host_port.h"
 #include "tools/poll_timeout.h"

@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "runtime/posix_tcp_probe.h"
-#include "runtime/zmq_sockets.h"
+#include "runtime/driver/posix_tcp_probe.h"
+#include "runtime/driver/zmq_sockets.h"
 #include "schema/host_port.h"
 #include "schema/slice_grid.h"
 #include "schema/text.h"

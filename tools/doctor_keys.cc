@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "runtime/posix_keys.h"
+#include "runtime/driver/posix_keys.h"
 #include "schema/text.h"
 
 namespace downpour {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "runtime/posix_fd.h"
+#include "runtime/driver/posix_fd.h"
 
 namespace downpour {
 

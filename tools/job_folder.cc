@@ -16,8 +16,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/posix_process.h"
-#include "runtime/posix_storage.h"
+#include "runtime/driver/posix_process.h"
+#include "runtime/driver/posix_storage.h"
 #include "schema/text.h"
 
 namespace downpour {

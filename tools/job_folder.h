@@ -20,7 +20,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "runtime/posix_fd.h"
+#include "runtime/driver/posix_fd.h"
 #include "schema/checkpoint_format.h"
 #include "tools/status_view.h"
 

@@ -6,7 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "runtime/posix_job_file.h"
+#include "runtime/driver/posix_job_file.h"
 #include "schema/job_names.h"
 #include "schema/nearest_name.h"
 

@@ -10,10 +10,10 @@
 #include <variant>
 #include <vector>
 
-#include "runtime/compute_thread.h"
+#include "runtime/driver/compute_thread.h"
+#include "runtime/driver/posix_main.h"
+#include "runtime/driver/posix_member.h"
 #include "runtime/plan.h"
-#include "runtime/posix_main.h"
-#include "runtime/posix_member.h"
 #include "runtime/prng.h"
 #include "schema/slice_grid.h"
 #include "worker/data/idx.h"

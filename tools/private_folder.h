@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "runtime/posix_fd.h"
+#include "runtime/driver/posix_fd.h"
 
 namespace downpour {
 

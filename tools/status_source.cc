@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/posix_keys.h"
-#include "runtime/posix_process.h"
+#include "runtime/driver/posix_keys.h"
+#include "runtime/driver/posix_process.h"
 #include "tools/job_folder.h"
 #include "tools/verbs.h"
 

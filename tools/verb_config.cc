@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "runtime/posix_cluster.h"
-#include "runtime/posix_keys.h"
+#include "runtime/driver/posix_cluster.h"
+#include "runtime/driver/posix_keys.h"
 #include "schema/job_names.h"
 #include "tools/job_options.h"
 #include "tools/output_options.h"

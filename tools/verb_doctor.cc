@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "runtime/posix_cluster.h"
-#include "runtime/posix_keys.h"
+#include "runtime/driver/posix_cluster.h"
+#include "runtime/driver/posix_keys.h"
 #include "schema/message.h"
 #include "tools/chief_client.h"
 #include "tools/doctor_host.h"

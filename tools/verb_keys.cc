@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/posix_keys.h"
+#include "runtime/driver/posix_keys.h"
 #include "schema/text.h"
 #include "tools/verbs.h"
 

@@ -5,7 +5,7 @@
 #include <vector>
 #include <zmq.hpp>
 
-#include "runtime/zmq_sockets.h"
+#include "runtime/driver/zmq_sockets.h"
 #include "schema/payload.h"
 #include "tools/wire_sides.h"
 

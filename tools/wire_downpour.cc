@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "ps/ps_role.h"
+#include "runtime/driver/zmq_driver.h"
 #include "runtime/member_session.h"
-#include "runtime/zmq_driver.h"
 #include "schema/codec.h"
 #include "schema/job_file.h"
 #include "schema/slice_grid.h"

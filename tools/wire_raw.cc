@@ -13,7 +13,7 @@
 #include <deque>
 #include <vector>
 
-#include "runtime/posix_fd.h"
+#include "runtime/driver/posix_fd.h"
 #include "schema/payload.h"
 #include "tools/wire_sides.h"
 

@@ -7,9 +7,9 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/posix_fd.h"
-#include "runtime/posix_keys.h"
-#include "runtime/zmq_sockets.h"
+#include "runtime/driver/posix_fd.h"
+#include "runtime/driver/posix_keys.h"
+#include "runtime/driver/zmq_sockets.h"
 
 namespace downpour {
 

@@ -13,7 +13,7 @@
 
 #include <string>
 
-#include "runtime/posix_fd.h"
+#include "runtime/driver/posix_fd.h"
 #include "tools/wire_sides.h"
 
 namespace downpour {

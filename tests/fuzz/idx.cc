@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/posix_fd.h"
+#include "runtime/driver/posix_fd.h"
 #include "tests/fuzz/frames.h"
 #include "tests/fuzz/target.h"
 

@@ -16,10 +16,10 @@
 #include <vector>
 #include <zmq.hpp>
 
-#include "runtime/posix_keys.h"
-#include "runtime/zmq_frames.h"
-#include "runtime/zmq_monitor.h"
-#include "runtime/zmq_sockets.h"
+#include "runtime/driver/posix_keys.h"
+#include "runtime/driver/zmq_frames.h"
+#include "runtime/driver/zmq_monitor.h"
+#include "runtime/driver/zmq_sockets.h"
 #include "schema/codec.h"
 
 namespace downpour {

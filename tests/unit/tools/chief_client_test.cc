@@ -8,7 +8,7 @@
 
 #include <string>
 
-#include "runtime/posix_fd.h"
+#include "runtime/driver/posix_fd.h"
 #include "tests/unit/tools/fake_chief.h"
 
 namespace downpour {

@@ -8,7 +8,7 @@
 #include <iterator>
 #include <map>
 
-#include "runtime/posix_keys.h"
+#include "runtime/driver/posix_keys.h"
 #include "tests/unit/tools/run_tool.h"
 #include "tests/unit/tools/scratch_folder.h"
 

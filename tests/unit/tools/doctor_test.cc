@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
-#include "runtime/posix_fd.h"
-#include "runtime/posix_job_file.h"
+#include "runtime/driver/posix_fd.h"
+#include "runtime/driver/posix_job_file.h"
 #include "tests/unit/tools/made_checkpoint.h"
 #include "tests/unit/tools/run_tool.h"
 #include "tools/doctor_job.h"

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/zmq_frames.h"
+#include "runtime/driver/zmq_frames.h"
 #include "schema/codec.h"
 
 namespace downpour {

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/posix_process.h"
+#include "runtime/driver/posix_process.h"
 #include "tests/unit/tools/fake_chief.h"
 #include "tests/unit/tools/scratch_folder.h"
 #include "tools/job_folder.h"

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "runtime/posix_fd.h"
+#include "runtime/driver/posix_fd.h"
 
 namespace downpour {
 namespace {

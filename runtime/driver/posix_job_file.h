@@ -1,0 +1,30 @@
+// A job file from the disk, its relative data paths made absolute: how the chief and the command-line tool begin.
+//
+// Errors: a file that cannot be read is an error of the result, like those in the file.
+// Tests: tests/unit/runtime/driver/posix_job_file_test.cc.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "schema/job_file.h"
+
+namespace downpour {
+
+// The file's text; of one that is longer than a job may be, enough to see that.
+// Errors: UNAVAILABLE with the system's reason.
+absl::StatusOr<std::string> ReadJobText(const std::string& path);
+
+JobFileResult LoadJobFile(const std::string& path, const std::vector<std::string>& overrides = {});
+
+// AI Platform's config.yaml beside a job file.
+struct ConfigFileResult {
+  std::vector<std::string> overrides;  // what its trainingInput means for the job, as LoadJobFile takes it
+  std::string job_dir;
+  std::vector<JobError> warnings;
+  std::vector<JobError> errors;
+};
+ConfigFileResult LoadConfigFile(const std::string& path);
+
+}  // namespace downpour

@@ -1,0 +1,129 @@
+#include "runtime/driver/posix_main.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <future>
+#include <iostream>
+#include <memory>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "runtime/driver/glog_setup.h"
+#include "runtime/driver/posix_process.h"
+#include "runtime/driver/posix_signals.h"
+#include "runtime/driver/posix_spot_notice.h"
+#include "runtime/exit_code.h"
+
+ABSL_FLAG(std::string, log_dir, "", "log to FOLDER/TASK.log instead of to stderr and to the chief");
+ABSL_FLAG(
+    std::string, keys, "",
+    "the folder of this cluster's keys; else DOWNPOUR_KEYS in the environment, else keys in the chief's job folder, "
+    "else none");
+ABSL_FLAG(std::string, trace_dir, "", "write FOLDER/TASK.trace: what took effect where, for tools/ledger_check");
+
+namespace downpour {
+namespace {
+
+std::string PresetMetadataServer() {
+  const char* server = std::getenv("DOWNPOUR_METADATA_SERVER");
+  return server != nullptr ? server : SpotNotice::kServer;
+}
+
+}  // namespace
+}  // namespace downpour
+
+ABSL_FLAG(std::string, metadata_server, downpour::PresetMetadataServer(),
+          "where the cloud says that it takes this machine away, which stops the task in good order; empty: nobody is "
+          "asked. The environment's DOWNPOUR_METADATA_SERVER is the default");
+
+namespace downpour {
+namespace {
+
+std::string& TaskName() {
+  static std::string& name = *new std::string;
+  return name;
+}
+
+std::optional<StopSignals>& Signals() {
+  static std::optional<StopSignals> signals;
+  return signals;
+}
+
+// ZeroMQ's end sends what was said last. It would also wait for a name that is being looked up, which may take a minute.
+void Discard(std::unique_ptr<ZmqDriver> driver) {
+  constexpr auto kLongest = std::chrono::seconds(2);
+  std::promise<void> gone;
+  const std::future<void> end = gone.get_future();
+  std::thread([driver = std::move(driver), gone = std::move(gone)]() mutable {
+    driver.reset();
+    gone.set_value();
+  }).detach();
+  end.wait_for(kLongest);
+}
+
+absl::StatusOr<std::optional<TraceFile>> OpenTrace() {
+  const std::string folder = absl::GetFlag(FLAGS_trace_dir);
+  if (folder.empty()) return std::optional<TraceFile>();
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return absl::UnavailableError(absl::StrCat("cannot make ", folder, ": ", error.message()));
+  // A process that is started again has a file of its own: a line cut short by a kill stays the last of its file.
+  absl::StatusOr<TraceFile> file = TraceFile::Open(absl::StrCat(folder, "/", TaskName(), ".", getpid(), ".trace"));
+  if (!file.ok()) return file.status();
+  return std::optional<TraceFile>(*std::move(file));
+}
+
+}  // namespace
+
+std::optional<int> BeginTask(const Usage& usage, const std::string& task) {
+  TaskName() = task;
+  Signals().emplace();
+  if (const absl::Status status = SetUpLogging(usage.program.c_str(), absl::GetFlag(FLAGS_log_dir), task);
+      !status.ok()) {
+    std::cerr << usage.program << ": " << status.message() << "\n";
+    return kExitFailed;
+  }
+  KeepFreedMemory();
+  return std::nullopt;
+}
+
+int RunRole(Role& role, PeerRole self, const std::string& listen, DriverWorld world, const std::string& job_dir) {
+  const std::string keys_folder = KeysFolder(absl::GetFlag(FLAGS_keys), job_dir);
+  absl::StatusOr<std::optional<KeyRing>> keys = KeysIn(keys_folder, self);
+  if (!keys.ok()) return EndMain(absl::InvalidArgumentError(keys.status().message()));
+  absl::StatusOr<std::optional<TraceFile>> trace = OpenTrace();
+  if (!trace.ok()) return EndMain(trace.status());
+  Signals()->DeliverTo(world.mailbox);
+  ServiceManager service = ServiceManager::FromEnvironment();
+  world.service = &service;
+  std::optional<SpotNotice> spot;
+  if (const std::string server = absl::GetFlag(FLAGS_metadata_server); !server.empty()) {
+    if (const absl::Status status = SpotNotice::Check(server); !status.ok()) return EndMain(status);
+    spot.emplace(server, [mailbox = world.mailbox](const std::string& notice) {
+      mailbox->Post(StopRequested{SIGTERM, notice});
+    });
+  }
+  if (trace->has_value()) world.trace = &**trace;
+  absl::StatusOr<std::unique_ptr<ZmqDriver>> driver =
+      ZmqDriver::Open({.listen = listen, .keys = *std::move(keys), .keys_folder = keys_folder}, world);
+  if (!driver.ok()) return EndMain(driver.status());
+  const int exit_code = (*driver)->Run(role);
+  Signals().reset();  // before the mailbox goes
+  Discard(*std::move(driver));
+  return exit_code;
+}
+
+int EndMain(const absl::Status& status) {
+  LogError(std::string(status.message()));
+  const bool command_line = absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status);
+  return command_line ? kExitBadCommandLine : kExitFailed;
+}
+
+}  // namespace downpour

@@ -1,0 +1,36 @@
+// What the main functions of the three roles share: logging, traces, signals, notices of the machine's cloud, the
+// driver.
+//
+//   if (auto exit_code = ParseFlags(argc, argv, usage)) return *exit_code;
+//   if (auto exit_code = BeginTask(usage, "chief")) return *exit_code;
+//   Mailbox mailbox;
+//   return RunRole(role, PeerRole::kChief, "127.0.0.1:0", {.mailbox = &mailbox});
+//
+// Errors: one sentence in the log; exit code 2 for what the command line is to blame for, else 1.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "absl/flags/declare.h"
+#include "absl/status/status.h"
+#include "runtime/driver/flags.h"
+#include "runtime/driver/zmq_driver.h"
+#include "runtime/role.h"
+
+ABSL_DECLARE_FLAG(std::string, keys);
+ABSL_DECLARE_FLAG(std::string, log_dir);
+
+namespace downpour {
+
+// Sets up logging under the task's name; the exit code if the process is to end now.
+std::optional<int> BeginTask(const Usage& usage, const std::string& task);
+
+// Runs the role to its end and returns its exit code, with the keys of `self` in the KeysFolder (posix_keys.h) of --keys
+// and `job_dir`. `listen`: as in DriverOptions.
+int RunRole(Role& role, PeerRole self, const std::string& listen, DriverWorld world, const std::string& job_dir = "");
+
+// Logs why the process cannot go on and returns the exit code.
+int EndMain(const absl::Status& status);
+
+}  // namespace downpour

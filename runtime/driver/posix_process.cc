@@ -1,0 +1,44 @@
+#include "runtime/driver/posix_process.h"
+
+#include <glog/logging.h>
+#include <malloc.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <fstream>
+
+namespace downpour {
+
+ResourceSample SampleResources() {
+  ResourceSample sample;
+  rusage usage{};
+  PCHECK(getrusage(RUSAGE_SELF, &usage) == 0) << "getrusage";
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  sample.cpu_seconds = seconds(usage.ru_utime) + seconds(usage.ru_stime);
+  uint64_t total_pages = 0, resident_pages = 0;
+  std::ifstream("/proc/self/statm") >> total_pages >> resident_pages;
+  sample.resident_bytes = resident_pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  return sample;
+}
+
+std::string HostName() {
+  char name[256] = {};
+  PCHECK(gethostname(name, sizeof(name) - 1) == 0) << "gethostname";
+  return name;
+}
+
+uint64_t RandomNonce() {
+  uint64_t nonce = 0;
+  PCHECK(getrandom(&nonce, sizeof(nonce), 0) == sizeof(nonce)) << "getrandom";
+  return nonce;
+}
+
+void KeepFreedMemory() {
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 256 << 20);
+}
+
+}  // namespace downpour

@@ -1,0 +1,54 @@
+// Watches for the notice by which a cloud takes a spot machine away: asks the machine's metadata server once a second.
+//
+//   SpotNotice notice("http://169.254.169.254", [&](const std::string& what) {
+//     mailbox.Post(StopRequested{SIGTERM, what});
+//   });
+//
+// Order: `notify` is called once at most, from a thread of this one's; after the destructor no more.
+// Cost: a request a second, which waits for some seconds at most: a notice of 30 s can spare them. The destructor waits
+//   for none of them, but for a connection that is being made: a second.
+// Errors: where no metadata server answers at the start this is no cloud's machine, and nobody is asked again. One that
+//   falls silent later is asked on.
+// Source: GCE: instance/preempted and instance/maintenance-event, with Metadata-Flavor both ways. EC2: IMDSv2 (a token
+//   first), spot/instance-action.
+// Tests: tests/unit/runtime/driver/posix_spot_notice_test.cc, against a server of its own.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "absl/status/status.h"
+
+namespace downpour {
+
+class MetadataClient;  // one HTTP connection
+
+class SpotNotice {
+ public:
+  // Where both clouds have it: without a name that would have to be looked up.
+  static constexpr char kServer[] = "http://169.254.169.254";
+
+  // INVALID_ARGUMENT for a server that is no http://HOST[:PORT].
+  static absl::Status Check(const std::string& server);
+
+  SpotNotice(const std::string& server, std::function<void(const std::string& what)> notify);
+  ~SpotNotice();
+
+ private:
+  void Watch();
+  bool Ending();  // a second later, or as soon as the destructor says so
+
+  const std::function<void(const std::string&)> notify_;
+  const std::unique_ptr<MetadataClient> client_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool ending_ = false;
+  bool ended_ = false;
+  std::thread thread_;  // last: it uses the others
+};
+
+}  // namespace downpour

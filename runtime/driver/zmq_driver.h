@@ -1,0 +1,147 @@
+// Runs one role on one thread: ZeroMQ sockets, storage, device and clock on one side, Role::Step on the other.
+//
+//   Mailbox mailbox;
+//   auto driver = ZmqDriver::Open({.listen = "127.0.0.1:0"}, {.mailbox = &mailbox, ...});
+//   return (*driver)->Run(role);   // the code of the role's Exit
+//
+// Order: inputs one at a time; effects in the order given, after Step returned. A trace record is in its file before
+//   what follows it is sent.
+// Cost: each round takes at most kBurst messages from each connection, so that no flood starves another one or the
+//   tick. It waits only when every connection is drained.
+// Keys: with them a listener on TCP has a ZmqDoor, which has proved in Open that a stranger is refused. What a peer says
+//   that its key may not say (schema/peer_role.h, zmq_door.h) is Malformed; one whose key was taken out of the folder is
+//   cut off when it speaks next. Refused handshakes are counted in the ResourceSample; where this process is refused
+//   itself, its log says so with the remedy, and it tries again ever more seldom (zmq_link.h), with what its folder says by
+//   then. Where nobody answers, the log says why with the remedy, ever more seldom.
+// Errors: what a peer sends is Received or Malformed or nothing; one that was hung up on is heard no
+//   more, and where there are keys cut off when it speaks again.
+//   A message to a peer that is not there or has stopped reading is lost; the latter is logged, once a second. An Exit has
+//   a second to get out what was sent before it; a dialler that is cut off drops what it has not read yet, so a listener's
+//   very last words may be lost.
+// Threads: Open and Run on one thread; the world's parts post into the mailbox from theirs.
+// Tests: tests/unit/runtime/driver/zmq_driver_test.cc.
+#pragma once
+
+#include <poll.h>
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "runtime/driver/compute_thread.h"
+#include "runtime/driver/mailbox.h"
+#include "runtime/driver/nvml_monitor.h"
+#include "runtime/driver/posix_keys_watch.h"
+#include "runtime/driver/posix_service.h"
+#include "runtime/driver/posix_storage.h"
+#include "runtime/driver/trace_file.h"
+#include "runtime/driver/zmq_door.h"
+#include "runtime/driver/zmq_frames.h"
+#include "runtime/driver/zmq_link.h"
+#include "runtime/driver/zmq_monitor.h"
+#include "runtime/driver/zmq_peers.h"
+#include "runtime/driver/zmq_sockets.h"
+#include "runtime/options.h"
+#include "runtime/role.h"
+
+namespace downpour {
+
+struct DriverOptions {
+  std::string listen;  // endpoint; empty: listens nowhere
+  Duration tick = Timing().tick;
+  int io_threads = 1;
+  std::optional<KeyRing> keys = std::nullopt;
+  std::string keys_folder = {};  // looked at again each second; empty: the keys stay as they are
+};
+
+// The rest of the world; all outlive the driver. Null: there is none.
+struct DriverWorld {
+  Mailbox* mailbox = nullptr;  // never null
+  PosixStorage* storage = nullptr;
+  ComputeThread* computer = nullptr;
+  TraceFile* trace = nullptr;
+  ServiceManager* service = nullptr;
+  NvmlMonitor* gpu = nullptr;
+};
+
+class ZmqDriver {
+ public:
+  static constexpr int kBurst = 16;
+  static constexpr size_t kMaxPeers = 4096;
+
+  // Errors: those of Listen (zmq_sockets.h); PERMISSION_DENIED where strangers would be let in.
+  static absl::StatusOr<std::unique_ptr<ZmqDriver>> Open(const DriverOptions& options, const DriverWorld& world);
+
+  // Where it listens, as others reach it; empty if it does not.
+  std::string endpoint() const { return listener_ ? AsOthersReachIt(listener_->socket().endpoint()) : ""; }
+  int Run(Role& role);
+
+ private:
+  ZmqDriver(const DriverOptions& options, const DriverWorld& world, ZmqContext context)
+      : options_(options), world_(world), keys_(options.keys), context_(std::move(context)), peers_(kMaxPeers) {}
+
+  absl::Status StartListening();
+  const KeyRing* keys() const { return keys_ ? &*keys_ : nullptr; }
+
+  void Step(Input input);
+  void ServeMail();
+  void ServeListener();
+  void ServeLinks();
+  void ServeLink(PeerId id);
+  void ServeDoor();
+  using Check = std::function<absl::Status(const Message&)>;  // whether its sender may say it
+  void Deliver(PeerId from, ZmqChannel::Receipt receipt, const Check& check);
+  void ServeClock();
+  void SampleAndReport();
+  void TendLinks(Time now);
+  void NoteHandshake(const std::string& endpoint, ZmqMonitor::Event outcome);
+  void LookWhySilent(ZmqLink& link);
+  void HeedNewKeys();
+  std::string WhyRefused(ZmqMonitor::Event how) const;  // completes "h0:7000"
+  bool Drained();
+  void Wait();
+  void Close();
+
+  void Do(Dial& dial);
+  void Do(HangUp& hang_up);
+  void Do(Send& send);
+  void Do(StorageOp& op);
+  void Do(Compute& compute);
+  void Do(Log& log);
+  void Do(TraceRecord& record);
+  void Do(Exit& exit);
+
+  const DriverOptions options_;
+  const DriverWorld world_;
+  std::optional<KeyRing> keys_;  // to dial with, as the folder last had them
+  std::optional<KeysWatch> keys_watch_;
+  ZmqContext context_;  // before the sockets: it waits for their end
+  std::optional<ZmqChannel> listener_;
+  PeerTable peers_;
+  std::map<PeerId, ZmqLink> links_;
+  std::map<std::string, std::set<ZmqMonitor::Event>> refusals_told_;  // by endpoint
+  // Whether a thread asks the resolver, who may take his time; it may outlive this.
+  const std::shared_ptr<std::atomic<bool>> looking_ = std::make_shared<std::atomic<bool>>(false);
+  std::unique_ptr<ZmqDoor> door_;    // of a listener with keys
+  bool door_quiet_ = true;           // nobody waits there
+  PeerId speaking_ = PeerId::kNone;  // at the listener, while its message is delivered
+
+  Role* role_ = nullptr;
+  std::optional<int> exit_code_;
+  Time next_tick_{};
+  Time next_sample_{};
+  std::string sender_;  // scratch of the message at hand, as the next one is
+  std::vector<Payload> frames_;
+  std::vector<pollfd> waited_on_;  // scratch of Wait
+  uint64_t lost_ = 0;              // messages to peers that do not read, since the last report
+  uint64_t closed_bytes_in_ = 0;   // of links that were hung up
+  uint64_t closed_bytes_out_ = 0;
+};
+
+}  // namespace downpour

@@ -1,0 +1,109 @@
+#include "runtime/driver/zmq_door.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/unit/runtime/driver/zmq_test_keys.h"
+
+namespace downpour {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr Incarnation kFirst{(uint64_t{1} << 32) + 1}, kSecond{(uint64_t{1} << 32) + 2};
+
+class ZmqDoorTest : public testing::Test {
+ protected:
+  ZmqDoorTest() : of_worker_(keys_.worker.own.public_key) {
+    // A worker with a pair of its own, beside that of the others.
+    EXPECT_TRUE(RenewKeys(keys_.folder, PeerRole::kWorker).ok());
+    of_other_ = LoadKeys(keys_.folder, PeerRole::kWorker)->own.public_key;
+    OpenAs(PeerRole::kChief);
+  }
+  void OpenAs(PeerRole role) {
+    door_.reset();
+    context_ = ZmqContext::Create(1).value();  // there is one door to each
+    door_ = ZmqDoor::Open(context_, LoadKeys(keys_.folder, role).value()).value();
+  }
+  void Reread() { door_->LetIn(LoadKeysAgain(keys_.folder, door_->keys()).value()); }
+  std::string Judged(const std::string& key, const Message& message) {
+    return std::string(door_->Judge(key, message).message());
+  }
+
+  const TestKeys keys_;
+  const std::string of_worker_;
+  std::string of_other_;
+  ZmqContext context_ = ZmqContext::Create(1).value();
+  std::unique_ptr<ZmqDoor> door_;
+};
+
+TEST_F(ZmqDoorTest, AKeySpeaksAsTheIncarnationThatWasGivenToIt) {
+  EXPECT_EQ(Judged(of_worker_, JoinOf(TaskRole::kWorker)), "");
+  door_->NoteAnswer(of_worker_, WelcomeAs(kFirst));
+  EXPECT_EQ(Judged(of_worker_, BeatOf(kFirst)), "");
+  EXPECT_THAT(Judged(of_other_, BeatOf(kFirst)),
+              HasSubstr("it says Heartbeat as incarnation 4294967297, which has another key"));
+  EXPECT_THAT(Judged(of_other_, Leave{kFirst, ""}), HasSubstr("has another key"));
+  door_->NoteAnswer(of_other_, WelcomeAs(kFirst));  // the same word again, to another: changes nothing
+  EXPECT_EQ(Judged(of_worker_, Leave{kFirst, ""}), "");
+}
+
+TEST_F(ZmqDoorTest, WhatAChiefHasGivenToNobodyCannotBeTakenBeforeItIsGiven) {
+  EXPECT_EQ(Judged(of_other_, BeatOf(kFirst)), "");  // the role knows no such member
+  door_->NoteAnswer(of_worker_, WelcomeAs(kFirst));
+  EXPECT_EQ(Judged(of_worker_, BeatOf(kFirst)), "");
+  EXPECT_THAT(Judged(of_other_, BeatOf(kFirst)), HasSubstr("has another key"));
+}
+
+TEST_F(ZmqDoorTest, WhereNoneAreGivenOutTheFirstToSpeakHasIt) {
+  OpenAs(PeerRole::kPs);
+  EXPECT_EQ(Judged(of_other_, Leave{kSecond, ""}), "");
+  EXPECT_THAT(Judged(of_worker_, Leave{kSecond, ""}), HasSubstr("has another key"));
+  EXPECT_EQ(Judged(of_other_, Leave{kSecond, ""}), "");
+}
+
+TEST_F(ZmqDoorTest, WhoSpeaksAsManyMakesNobodyElseForgotten) {
+  OpenAs(PeerRole::kPs);
+  EXPECT_EQ(Judged(of_worker_, Leave{kFirst, ""}), "");
+  for (uint64_t i = 1; i <= ZmqDoor::kMaxBound; ++i) {
+    ASSERT_EQ(Judged(of_other_, Leave{Incarnation{ToNumber(kFirst) + i}, ""}), "");
+  }
+  EXPECT_THAT(Judged(of_other_, Leave{kFirst, ""}), HasSubstr("has another key"));
+}
+
+TEST_F(ZmqDoorTest, ARoleSaysWhatItMay) {
+  EXPECT_THAT(Judged(of_worker_, SliceReport{kFirst, {}}), HasSubstr("its key is a worker's"));
+  EXPECT_THAT(Judged(MakeCurvePair().public_key, Leave{kFirst, ""}), HasSubstr("nobody's"));
+}
+
+TEST_F(ZmqDoorTest, AKeyThatIsTakenOutOfTheFolderIsNobodys) {
+  const std::string path = keys_.folder + "/worker.public";
+  const std::string both = ReadText(path);
+  Reread();
+  EXPECT_EQ(door_->RoleOf(of_worker_), PeerRole::kWorker);
+  WriteText(path, both.substr(0, both.find("public " + of_worker_)));
+  Reread();
+  EXPECT_EQ(door_->RoleOf(of_worker_), std::nullopt);
+  EXPECT_EQ(door_->RoleOf(of_other_), PeerRole::kWorker);
+  WriteText(path, both);
+  Reread();
+  EXPECT_EQ(door_->RoleOf(of_worker_), PeerRole::kWorker);
+}
+
+TEST_F(ZmqDoorTest, WhosePairWasRenewedGoesOnAsWhoItWas) {
+  door_->NoteAnswer(of_worker_, WelcomeAs(kFirst));
+  EXPECT_THAT(Judged(of_other_, BeatOf(kFirst)), HasSubstr("has another key"));
+  const std::string path = keys_.folder + "/worker.public";
+  const std::string both = ReadText(path);
+  WriteText(path, both.substr(0, both.find("public " + of_worker_)));
+  Reread();
+  EXPECT_EQ(Judged(of_other_, BeatOf(kFirst)), "");
+  WriteText(path, both);
+  Reread();
+  EXPECT_THAT(Judged(of_worker_, BeatOf(kFirst)), HasSubstr("has another key"));
+}
+
+}  // namespace
+}  // namespace downpour
