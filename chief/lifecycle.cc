@@ -354,13 +354,17 @@ void Lifecycle::SayGoodbye() {
   for (Task* worker : chief_.members.Alive(TaskRole::kWorker)) members.push_back(worker);
   const bool refusals_heard = chief_.turn.now >= refusals_heard_by_;
   const bool nothing_left = members.empty() && refusals_heard && !chief_.rounds.active() && EndIsOnDisk();
-  if (nothing_left || chief_.turn.now >= goodbye_by_) return WriteSummary();
+  // Two writings of one file would spoil each other: the last summary waits for the one that End began.
+  const bool out_of_time = chief_.turn.now >= goodbye_by_ && FirstSummaryDone();
+  if (nothing_left || out_of_time) return WriteSummary();
   if (chief_.turn.now < next_goodbye_ || !MayTellOfTheEnd()) return;
   next_goodbye_ = chief_.turn.now + chief_.options.timing.control_retry;
   for (const Task* task : members) SayGoodbyeTo(task->control);
 }
 
-bool Lifecycle::EndIsOnDisk() const { return !chief_.journal.record().ended.empty() && chief_.journal.durable(); }
+bool Lifecycle::FirstSummaryDone() const { return !chief_.journal.record().ended.empty(); }
+
+bool Lifecycle::EndIsOnDisk() const { return FirstSummaryDone() && chief_.journal.durable(); }
 
 // Nobody may leave before the end is on disk; if that cannot be, they are told at last.
 bool Lifecycle::MayTellOfTheEnd() const {

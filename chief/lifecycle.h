@@ -70,6 +70,7 @@ class Lifecycle {
   void Reopen(const IntervalSet& finished);
   void UpdateTaskStates();
   bool AllDurable() const;
+  bool FirstSummaryDone() const;
   bool EndIsOnDisk() const;
   bool MayTellOfTheEnd() const;
   std::string HowToGoOn() const;

@@ -1,5 +1,6 @@
 #include "tests/unit/chief/chief_harness.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace downpour {
@@ -68,6 +69,11 @@ void ChiefHarness::Carry(std::vector<Effect> out) {
 void ChiefHarness::LetDiskGoOn() {
   disk_hangs = false;
   Carry(std::exchange(hanging_, {}));
+}
+
+int ChiefHarness::HangingOn(const std::string& path) const {
+  return static_cast<int>(
+      std::ranges::count_if(hanging_, [&](const Effect& effect) { return std::get<StorageOp>(effect).path == path; }));
 }
 
 FakeMember* ChiefHarness::FindByPeer(PeerId peer) {

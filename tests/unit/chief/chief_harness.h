@@ -80,6 +80,7 @@ class ChiefHarness {
     return Sent<T>(to.control);
   }
   void LetDiskGoOn();
+  int HangingOn(const std::string& path) const;
   void Forget() { effects.clear(); }
   nlohmann::json Status() const { return nlohmann::json::parse(role->StatusJson(now)); }
   nlohmann::json TaskStatus(const std::string& name) const;

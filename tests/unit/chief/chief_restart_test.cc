@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <string>
 
+#include "chief/lifecycle.h"
 #include "schema/checkpoint_format.h"
 #include "tests/unit/chief/chief_role_fixture.h"
 
@@ -332,6 +333,21 @@ TEST_F(ChiefRestartTest, NobodyIsToldOfTheEndBeforeItIsOnDisk) {
   cluster->LetDiskGoOn();
   cluster->Wait(1s);
   EXPECT_THAT(cluster->Sent<JobEnd>(cluster->worker[0]), Not(IsEmpty()));
+}
+
+TEST_F(ChiefRestartTest, TheLastSummaryWaitsForTheFirstOneOnASlowDisk) {
+  cluster->disk->fate = [this](const StorageOp& op) {
+    cluster->disk_hangs |= op.kind == StorageOp::Kind::kRemove && op.path == "summary.json.tmp";
+    return absl::OkStatus();
+  };
+  TrainAndEvaluate();
+  cluster->Wait(2 * Lifecycle::kGoodbye);
+  ASSERT_EQ(cluster->HangingOn("summary.json.tmp"), 1) << "two at once would spoil each other";
+  cluster->disk->fate = nullptr;
+  cluster->LetDiskGoOn();
+  cluster->Wait(2 * Lifecycle::kGoodbye);
+  ASSERT_TRUE(cluster->exit().has_value());
+  EXPECT_EQ(Summary()["state"], "SUCCEEDED");
 }
 
 }  // namespace
