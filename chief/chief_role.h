@@ -35,7 +35,7 @@ struct ChiefOptions {
   // Who starts a task that is missing: somebody who types what `next` says, `command` once more, or whoever started all.
   enum class Starts { kByHand, kByCommand, kBySupervisor } starts = Starts::kByHand;
   bool resume = false;
-  // The newest checkpoint, which cannot be used: the job begins anew without it, and all older ones.
+  // The newest checkpoint, by its name: where none can be used the job begins anew.
   Round give_up = {};
   uint64_t nonce = 0;  // drawn by the process at start: names the run, if the job begins with it
   Timing timing;

@@ -80,8 +80,8 @@ void Startup::JudgeLostTerm() {
 void Startup::Judge() {
   JobRecord& record = journal_.record();
   record.newest = std::max(record.newest, checkpoints_.newest());
-  // Whole or not: of one whose manifest is, the records may be damaged.
-  if (options_.give_up == record.newest) record.given_up = options_.give_up;
+  // Not of what can be used: the word may be one of yesterday, left in some script.
+  if (options_.give_up == record.newest && checkpoints_.valid().empty()) record.given_up = options_.give_up;
   const bool is_whole = !checkpoints_.valid().empty() && checkpoints_.valid().front().round > record.given_up;
   const bool is_same = IsSame(record.job, options_.job);
   const bool is_over = journal_.found() && is_same && !options_.resume;
@@ -207,8 +207,8 @@ void Startup::Refuse(int exit_code, std::string why, bool over) {
 }
 
 std::string RemedyOfLoss(Round newest) {
-  return absl::StrCat("Bring its files back, or begin anew: in another job folder, or in this one by --give_up=",
-                      ToString(newest));
+  return absl::StrCat("Bring its files back, or begin anew: in another job folder, or in this one with ",
+                      kCheckpointsDir, "/ set aside and --give_up=", ToString(newest));
 }
 
 }  // namespace downpour

@@ -108,7 +108,7 @@ class DiskTest(ProcessTest):
                 self.end()
 
     def lose_checkpoints(self):
-        (self.job_dir / "checkpoints").rename(self.job_dir / "lost")
+        (self.job_dir / "checkpoints").rename(self.job_dir / "lost")  # one call, whatever the chief is at
 
     def test_nobody_begins_anew_where_checkpoints_are_lost_unless_he_says_so(self):
         self.start_cluster()

@@ -204,8 +204,8 @@ std::string Draw::ToString() const {
       "ms ps_stop=", Ms(faults.ps_stop), "ms pause=", Ms(faults.pause), "ms cut=", Ms(faults.cut),
       "ms reset=", Ms(faults.reset), "ms malformed=", Ms(faults.malformed), "ms stranger=", Ms(faults.stranger),
       "ms nameless=", faults.nameless, "\n  story: calm_after=", Ms(calm_after), "ms generations=", generations,
-      " stop_after=", Ms(stop_after), "ms power_failure=", power_failure, " damage=", damage, " lose=", lose, " by_signal=", by_signal,
-      " all_told=", all_told, " same_servers=", same_servers, " odd_data=", odd_data);
+      " stop_after=", Ms(stop_after), "ms power_failure=", power_failure, " damage=", damage, " lose=", lose,
+      " by_signal=", by_signal, " all_told=", all_told, " same_servers=", same_servers, " odd_data=", odd_data);
 }
 
 }  // namespace downpour

@@ -170,6 +170,7 @@ bool Story::GiveUpLost() {
   if (!lost.ok()) return false;
   ++faults_["checkpoint given up"];
   give_up_ = *lost;
+  SetCheckpointsAside();
   watch_.GiveUp(give_up_);
   return true;
 }
@@ -236,6 +237,10 @@ void Story::DamageOne() {
 // As a mount that is gone, or a folder deleted by mistake.
 void Story::LoseCheckpoints() {
   ++faults_["checkpoints lost"];
+  SetCheckpointsAside();
+}
+
+void Story::SetCheckpointsAside() {
   StorageOp remove;
   remove.kind = StorageOp::Kind::kRemove;
   remove.path = "checkpoints";

@@ -77,6 +77,7 @@ class Story {
   void TellAll();
   void DamageOne();
   void LoseCheckpoints();
+  void SetCheckpointsAside();
   void EndOfStragglers();
 
   // Disturbing.

@@ -278,6 +278,16 @@ TEST_F(StartupTest, WhereNoCheckpointIsWholeNobodyBeginsAnewUnlessHeGivesUpTheNe
   EXPECT_TRUE(disk.Has("checkpoints/1-2/MANIFEST"));
 }
 
+TEST_F(StartupTest, WhatCanBeUsedIsNotGivenUp) {
+  PutCheckpoint({1, 2});
+  disk.Put("checkpoints/1-3/MANIFEST", "junk");
+  for (const Round round : {Round{1, 2}, Round{1, 3}}) {
+    const Startup::Outcome outcome = Run(/*resume=*/true, {}, round);
+    EXPECT_EQ(outcome.exit_code, 0);
+    EXPECT_THAT(outcome.sources, SizeIs(1));
+  }
+}
+
 // A mount that is gone, or a folder deleted by mistake.
 TEST_F(StartupTest, TheJournalKnowsOfCheckpointsThatAreGone) {
   Run();
