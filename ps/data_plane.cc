@@ -141,19 +141,14 @@ uint64_t DataPlane::Consume(const Push& push, const Push::Item& item, const Shar
                             Effects& effects) {
   TaskStats& stats = session_.stats();
   const uint64_t before = slice.version;
-  const bool changed = !item.gradient.empty() && optimizer_.Apply(Numbers(shard.grid().wire, item.gradient), slice);
+  const PushName name{session_.run(), push.lease, push.step, item.slice};
+  const bool changed = Apply(name, item.gradient, shard.grid().wire, slice);
   slice.counters.Consume(push.lease, push.step, shard.plan().StepsOf(push.lease));
   ++slice.consumed;
   Trace(changed ? TraceRecord::Kind::kApplied : TraceRecord::Kind::kSkipped, push, item.slice, slice, effects);
 
   if (!changed && !item.gradient.empty()) {
-    if (WorthALine(++stats.pushes_skipped)) {
-      session_.Say(Severity::kWarning,
-                   absl::StrCat("skipped a gradient that is not finite (", stats.pushes_skipped, " so far): lease ",
-                                ToNumber(push.lease), ", step ", push.step, ", slice ", ToNumber(item.slice),
-                                ", from process ", ToNumber(push.from)),
-                   effects);
-    }
+    SaySkipped(name, push, effects);
     return 0;
   }
   ++stats.steps;
@@ -165,6 +160,25 @@ uint64_t DataPlane::Consume(const Push& push, const Push::Item& item, const Shar
   }
   CountStaleness(before - item.computed_from.n, stats.staleness);
   return before - item.computed_from.n;
+}
+
+bool DataPlane::Apply(const PushName& name, const Payload& gradient, WireFormat wire, ServedSlice& slice) {
+  if (gradient.empty() || quarantine_.Holds(name)) return false;
+  applying_.Begin(name);
+  const bool changed = optimizer_.Apply(Numbers(wire, gradient), slice);
+  applying_.End();
+  return changed;
+}
+
+void DataPlane::SaySkipped(const PushName& name, const Push& push, Effects& effects) {
+  const uint64_t skipped = ++session_.stats().pushes_skipped;
+  if (!WorthALine(skipped)) return;
+  const char* what = quarantine_.Holds(name) ? "left out a push at which this server crashed before, and crashed again"
+                                             : "skipped a gradient that is not finite";
+  session_.Say(Severity::kWarning,
+               absl::StrCat(what, " (", skipped, " so far): lease ", ToNumber(name.lease), ", step ", name.step,
+                            ", slice ", ToNumber(name.slice), ", from process ", ToNumber(push.from)),
+               effects);
 }
 
 void DataPlane::Trace(TraceRecord::Kind kind, const Push& push, SliceId id, const ServedSlice& slice,

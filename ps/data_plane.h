@@ -16,6 +16,7 @@
 
 #include "ps/admission.h"
 #include "ps/apply.h"
+#include "ps/quarantine.h"
 #include "ps/shard.h"
 #include "runtime/member_session.h"
 #include "runtime/options.h"
@@ -26,9 +27,15 @@ namespace downpour {
 
 class DataPlane {
  public:
-  // `session` outlives this.
-  DataPlane(Optimizer optimizer, Window window, MemberSession* session)
-      : optimizer_(optimizer), window_(window), session_(*session), as_(session->incarnation()) {}
+  // All of these outlive this.
+  DataPlane(Optimizer optimizer, Window window, MemberSession* session, const Quarantine* quarantine,
+            Applying* applying)
+      : optimizer_(optimizer),
+        window_(window),
+        session_(*session),
+        quarantine_(*quarantine),
+        applying_(*applying),
+        as_(session->incarnation()) {}
 
   // Answers as this incarnation, under which a chief has placed slices here: workers hear of it with that placement, and
   // until then it is the one before that they know.
@@ -52,11 +59,15 @@ class DataPlane {
   PushReply::Item Judge(const Push& push, const Push::Item& item, Shard& shard, Effects& effects);
   // Applies what is next; returns its staleness, 0 where that is unknown.
   uint64_t Consume(const Push& push, const Push::Item& item, const Shard& shard, ServedSlice& slice, Effects& effects);
+  bool Apply(const PushName& name, const Payload& gradient, WireFormat wire, ServedSlice& slice);
+  void SaySkipped(const PushName& name, const Push& push, Effects& effects);
   void Trace(TraceRecord::Kind kind, const Push& push, SliceId id, const ServedSlice& slice, Effects& effects) const;
 
   Optimizer optimizer_;
   Window window_;
   MemberSession& session_;
+  const Quarantine& quarantine_;
+  Applying& applying_;
   Incarnation as_;
   EjectedPeers ejected_;
   uint64_t breaches_ = 0;

@@ -4,10 +4,14 @@
 
 #include "absl/flags/flag.h"
 #include "ps/ps_role.h"
+#include "runtime/driver/posix_crash_notes.h"
 #include "runtime/driver/posix_main.h"
 #include "runtime/driver/posix_member.h"
 
 ABSL_FLAG(std::string, job_dir, "", "the job folder; needed where the job says checkpoint.via: shared");
+ABSL_FLAG(std::string, crash_notes, "",
+          "a file on this host that outlives the process: a push at which two of this task's processes crashed is left "
+          "out from then on; empty: a push that crashes its server does so until the job fails");
 ABSL_FLAG(std::string, listen, "127.0.0.1:0", "where to listen, HOST:PORT or ipc:///PATH; port 0: the kernel chooses");
 
 int main(int argc, char** argv) {
@@ -25,6 +29,11 @@ int main(int argc, char** argv) {
     if (!opened.ok()) return EndMain(opened.status());
     storage = *std::move(opened);
   }
-  PsRole role({.member = MemberOptionsFromFlags(), .has_job_dir = storage != nullptr, .window = {}});
+  const std::string notes = absl::GetFlag(FLAGS_crash_notes);
+  PsRole role({.member = MemberOptionsFromFlags(),
+               .has_job_dir = storage != nullptr,
+               .window = {},
+               .crashes = ReadCrashNotes(notes)});
+  NoteCrashes(notes, &role.applying());
   return RunRole(role, PeerRole::kPs, absl::GetFlag(FLAGS_listen), {.mailbox = &mailbox, .storage = storage.get()});
 }

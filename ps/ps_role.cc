@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "ps/apply.h"
 #include "ps/data_plane.h"
+#include "ps/quarantine.h"
 #include "ps/shard.h"
 #include "ps/snapshot.h"
 #include "schema/codec.h"
@@ -30,11 +31,13 @@ class PsRole::Machine {
       : chief_(options.member.chief),
         has_job_dir_(options.has_job_dir),
         window_(options.window),
+        quarantine_(options.crashes),
         session_(TaskRole::kPs, std::move(options.member)) {}
 
   void Step(Time now, Input input, Effects& effects);
 
   const MemberSession& session() const { return session_; }
+  const Applying& applying() const { return applying_; }
   const Shard* shard() const { return shard_ ? &*shard_ : nullptr; }
 
  private:
@@ -82,6 +85,8 @@ class PsRole::Machine {
   const std::string chief_;
   const bool has_job_dir_;
   const Window window_;
+  const Quarantine quarantine_;
+  Applying applying_;
   MemberSession session_;
   Time now_;
   Effects* out_ = nullptr;  // of the step at hand
@@ -158,7 +163,7 @@ void PsRole::Machine::OnJoined() {
   shard_.reset();
   snapshots_ = {};
   writer_.Abandon();
-  if (TakeJob()) plane_.emplace(Optimizer(job_.training.optimizer), window_, &session_);
+  if (TakeJob()) plane_.emplace(Optimizer(job_.training.optimizer), window_, &session_, &quarantine_, &applying_);
 }
 
 // A later chief of the same run. What is held goes on, unless the job now means other slices, states or batches by it.
@@ -278,6 +283,8 @@ void PsRole::Step(Time now, Input input, Effects& effects) { machine_->Step(now,
 
 Incarnation PsRole::incarnation() const { return machine_->session().incarnation(); }
 const TaskStats& PsRole::stats() const { return machine_->session().stats(); }
+uint64_t PsRole::run() const { return machine_->session().run(); }
+const Applying& PsRole::applying() const { return machine_->applying(); }
 
 const ServedSlice* PsRole::Find(SliceId slice) const {
   const Shard* shard = machine_->shard();

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
+#include "runtime/applying.h"
 #include "runtime/member_session.h"
 #include "runtime/options.h"
 #include "runtime/role.h"
@@ -14,6 +16,7 @@ struct PsOptions {
   MemberOptions member;
   bool has_job_dir = false;  // storage operations reach the job folder
   Window window;
+  std::vector<PushName> crashes;  // at which processes of this task crashed before
 };
 
 struct ServedSlice;  // ps/shard.h
@@ -28,6 +31,8 @@ class PsRole final : public Role {
   Incarnation incarnation() const;               // kNone until welcomed
   const ServedSlice* Find(SliceId slice) const;  // null if this ps does not hold it
   const TaskStats& stats() const;
+  uint64_t run() const;              // 0 until welcomed
+  const Applying& applying() const;  // for whoever notes crashes
 
  private:
   class Machine;

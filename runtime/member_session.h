@@ -58,6 +58,8 @@ class MemberSession {
   };
   News Receive(Time now, const Message& message, Effects& effects);
 
+  // Of the job in its folder; 0 before the first Welcome.
+  uint64_t run() const { return run_; }
   // What the chief runs; from now on it goes on without its chief for as long as that says. None: it is not understood
   // here, and the process ends.
   struct Job {

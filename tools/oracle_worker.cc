@@ -3,9 +3,13 @@
 //
 // Shapes: of each bias, which begins with zeros, element i of slice s in (lease, step) gets the integer
 //   Mix((MixAll(seed, lease, step, s) + i) mod kPeriod) mod 7 - 3. Kernels, which begin with fractions, get none.
+//   With ORACLE_POISON="LEASE STEP" in the environment that one brings 3e38 to the last slice: finite, but with a learning
+//   rate of 2 the update overflows.
 // Units: with SGD and a learning rate of 1 values are sums of these, exact in any order while they are below 2^24.
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
+#include <sstream>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -28,6 +32,9 @@ class OracleDevice final : public Computer {
  public:
   OracleDevice() {
     for (uint64_t i = 0; i < kPeriod; ++i) sequence_.push_back(static_cast<float>(Mix(i) % 7) - 3);
+    if (const char* poison = std::getenv("ORACLE_POISON"); poison != nullptr) {
+      std::istringstream(poison) >> poison_lease_ >> poison_step_;
+    }
   }
 
   void Run(const ComputeRequest& request, const Done& done) override {
@@ -69,6 +76,11 @@ class OracleDevice final : public Computer {
 
   Payload GradientOf(LeaseId lease, Step step, const Slice& slice) const {
     Payload gradient = Payload::Allocate(static_cast<size_t>(slice.bytes()));
+    const bool last = ToNumber(slice.id) + 1 == grid_.size();
+    if (last && ToNumber(lease) == poison_lease_ && step == poison_step_) {
+      std::ranges::fill(gradient.mutable_floats(), 3e38f);
+      return gradient;
+    }
     uint64_t place = MixAll(job_.seed, ToNumber(lease), step, ToNumber(slice.id)) % kPeriod;
     for (float& element : gradient.mutable_floats()) {
       element = sequence_[place];
@@ -78,6 +90,8 @@ class OracleDevice final : public Computer {
   }
 
   std::vector<float> sequence_;
+  uint64_t poison_lease_ = 0;
+  Step poison_step_ = 0;  // none
   JobSpec job_;
   SliceGrid grid_;
   Plan plan_;

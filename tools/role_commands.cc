@@ -74,8 +74,10 @@ ProcessSpec MemberProcess(const LocalCluster& cluster, const std::string& task, 
   const std::string index = task.substr(task.rfind('-') + 1);
   spec.argv.insert(spec.argv.end(), {"--chief=" + chief_endpoint, "--index=" + index, "--launcher=" + cluster.launcher,
                                      absl::StrCat("--attempt=", attempt)});
-  if (server)
-    spec.argv.insert(spec.argv.end(), {"--listen=" + ServerListen(cluster, task), "--job_dir=" + cluster.job_dir});
+  if (server) {
+    spec.argv.insert(spec.argv.end(), {"--listen=" + ServerListen(cluster, task), "--job_dir=" + cluster.job_dir,
+                                       absl::StrCat("--crash_notes=", cluster.job_dir, "/logs/", task, ".crashes")});
+  }
   spec.environment = {{"DOWNPOUR_METADATA_SERVER", ""}};  // the chief alone ends the job of a machine that goes
   if (!server && std::getenv("OMP_NUM_THREADS") == nullptr) spec.environment.push_back({"OMP_NUM_THREADS", "1"});
   return spec;

@@ -6,8 +6,10 @@
 //                            last byte
 //     die N PART             SIGKILL before the Nth of such calls, of any kind; the file goes, so that a successor lives
 //     clock SECONDS          what the calendar says is shifted; the clock that only goes forward is left alone
+//   DOWNPOUR_TRAP_OVERFLOW=1              arithmetic that overflows ends the process by SIGFPE
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <fenv.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -81,6 +83,11 @@ time_t Shift() {
   time_t seconds = 0;
   order >> verb >> seconds;
   return verb == "clock" ? seconds : 0;
+}
+
+// In the thread that the others inherit it from.
+[[gnu::constructor]] void TrapOverflow() {
+  if (getenv("DOWNPOUR_TRAP_OVERFLOW") != nullptr) feenableexcept(FE_OVERFLOW);
 }
 
 }  // namespace

@@ -11,6 +11,11 @@ def routed(routes, command):
     return ["env", f"LD_PRELOAD={LIBRARY}", f"DOWNPOUR_ROUTES={pairs}", *command]
 
 
+def trapping(command):
+    """The command, ended by SIGFPE where its arithmetic overflows."""
+    return ["env", f"LD_PRELOAD={LIBRARY}", "DOWNPOUR_TRAP_OVERFLOW=1", *command]
+
+
 class Orders:
     """What goes wrong from now on for those who obey."""
 

@@ -1,14 +1,25 @@
 """Kills under a workload of integers: the state is the exact sum of what the batches of its leases pushed, each once."""
 
 import copy
+import shlex
 import signal
 import sys
 import unittest
+
+import faults
 
 from cluster import BUILD, ROOT, ProcessTest, complete, kill, task_of
 
 sys.path.append(str(ROOT / "tools"))
 import oracle_check
+
+
+def wrap(program, around):
+    """Puts a script in the program's place that starts it in such a way."""
+    command = shlex.join(around([str(program.resolve())]))
+    program.unlink()
+    program.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+    program.chmod(0o755)
 
 
 class OracleTest(ProcessTest):
@@ -27,6 +38,22 @@ class OracleTest(ProcessTest):
         self.assertEqual(run.finish()[0], 130, run.said)
         self.check_cancelled()
         self.check_exact(self.job_dir / self.summary()["checkpoint"])
+
+    def test_a_push_that_crashes_its_ps_is_left_out_after_the_second_time(self):
+        layers = [{"dense": {"units": 1}}, {"dense": {"units": 4000}}]
+        self.write_job(model={"layers": layers}, training={"optimizer": {"name": "sgd", "learningRate": 2}})
+        tool = oracle_check.programs(BUILD, self.folder / "programs")
+        wrap(tool.parent / "downpour-ps", faults.trapping)
+        wrap(tool.parent / "downpour-worker", lambda command: ["env", "ORACLE_POISON=3 2", *command])
+        run = self.start_run(tool=tool)
+        self.assertEqual(run.finish()[0], 0, run.said)
+        self.check_ledger()
+        self.assertEqual(self.summary()["pushesSkipped"], 1)
+        notes = [line for file in (self.job_dir / "logs").glob("*.crashes") for line in file.read_text().splitlines()]
+        self.assertEqual([line.split()[1:3] for line in notes], [["3", "2"]] * 2, notes)
+        logs = "".join(log.read_text() for log in (self.job_dir / "logs").glob("ps-*.log"))
+        self.assertIn("left out a push at which this server crashed before, and crashed again", logs)
+        self.assertEqual(logs.count("*** SIGFPE "), 2, logs)
 
     @staticmethod
     def pid_of(status, name):

@@ -74,6 +74,7 @@ void DrawJob(Prng& prng, Draw& draw) {
   job.checkpoint.via = prng.Chance(0.3) ? CheckpointVia::kShared : CheckpointVia::kChief;
   if (prng.Chance(0.3)) draw.oracle.empty = OneOf(prng, {0.02, 0.3});
   if (prng.Chance(0.1)) draw.oracle.not_finite = 0.02;
+  draw.oracle.poison = prng.Chance(0.1);
 }
 
 void DrawOptions(Prng& prng, Draw& draw) {
@@ -191,7 +192,7 @@ std::string Draw::ToString() const {
       " batch=", training.batch_size, " lease_batches=", training.lease_batches, " push_every=", training.push_every,
       " wire_bf16=", training.wire == WireFormat::kBf16, " epochs=", training.epochs,
       " evaluate_every=", training.evaluate_every_epochs, " optimizer=", NameOf(training.optimizer.kind),
-      " empty=", oracle.empty, " not_finite=", oracle.not_finite, "\n  checkpoint: every=", Ms(job.checkpoint.every),
+      " empty=", oracle.empty, " not_finite=", oracle.not_finite, " poison=", oracle.poison, "\n  checkpoint: every=", Ms(job.checkpoint.every),
       "ms keep=", job.checkpoint.keep, " shared=", job.checkpoint.via == CheckpointVia::kShared,
       " disk_delay=", Ms(disk_delay), "ms no_space=", disk.no_space, " io_error=", disk.io_error,
       "\n  timing: tick=", Ms(timing.tick), "ms heartbeat=", Ms(timing.heartbeat),

@@ -21,7 +21,13 @@ Oracle::Kind Oracle::KindOf(LeaseId lease, Step step, SliceId slice) const {
   Prng prng(MixAll(job_.seed, NameHash(lease, step, slice)));
   if (prng.Chance(shares_.empty)) return Kind::kEmpty;
   if (prng.Chance(shares_.not_finite)) return Kind::kNotFinite;
-  return Kind::kGradient;
+  return IsPoison(lease, step, slice) ? Kind::kPoison : Kind::kGradient;
+}
+
+bool Oracle::IsPoison(LeaseId lease, Step step, SliceId slice) const {
+  if (!shares_.poison || ToNumber(lease) != MixAll(job_.seed, 1) % plan_.total_leases()) return false;
+  return step == 1 + MixAll(job_.seed, 2) % plan_.StepsOf(lease) &&
+         ToNumber(slice) == MixAll(job_.seed, 3) % grid_.size();
 }
 
 int Oracle::Element(uint64_t name, uint64_t index) const { return static_cast<int>(MixAll(name, index) % 7) - 3; }

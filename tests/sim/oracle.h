@@ -3,7 +3,8 @@
 // Shapes: the gradient of (lease, step, slice) is elements(slice) floats, each a small integer hashed from (lease,
 //   step, slice, index). Under SGD with learning rate 1 a slice's change is then a sum of integers: exact, whatever the
 //   order.
-// A drawn share of the names has no gradient for a slice, or one that is not finite.
+// A drawn share of the names has no gradient for a slice, or one that is not finite; and one may have a gradient of which
+//   whichever server applies it dies.
 #pragma once
 
 #include <cstdint>
@@ -21,13 +22,14 @@ namespace downpour {
 struct OracleShares {
   double empty = 0;
   double not_finite = 0;
+  bool poison = false;  // one push of the job, unless its gradient is of another kind
 };
 
 class Oracle {
  public:
   Oracle(const JobSpec& job, uint64_t train_examples, OracleShares shares);
 
-  enum class Kind { kGradient, kEmpty, kNotFinite };
+  enum class Kind { kGradient, kEmpty, kNotFinite, kPoison };
   Kind KindOf(LeaseId lease, Step step, SliceId slice) const;
   // Empty, not finite, or integers between -3 and 3.
   Payload Gradient(LeaseId lease, Step step, SliceId slice) const;
@@ -44,6 +46,7 @@ class Oracle {
   const Plan& plan() const { return plan_; }
 
  private:
+  bool IsPoison(LeaseId lease, Step step, SliceId slice) const;
   int Element(uint64_t name, uint64_t index) const;
 
   JobSpec job_;

@@ -30,11 +30,12 @@ Story::Story(const Draw& draw, RunOptions options)
   world_.set_watch(&watch_);
   world_.set_log(options_.log);
   world_.set_on_exit([this](Life life, int code, const std::string& why) { OnExit(life, code, why); });
+  world_.set_on_crash([this](Life life) { OnCrash(life); });
 }
 
 RunResult Story::Run() {
   world_.disk().set_faults(draw_.disk);
-  if (options_.crash_before) world_.CrashBefore(*options_.crash_before, [this](Life life) { OnCrash(life); });
+  if (options_.crash_before) world_.CrashBefore(*options_.crash_before);
   Begin();
   Disturb();
   while (findings_.ok() && !(succeeded_ && world_.Alive().empty()) && world_.agenda().RunNext()) {

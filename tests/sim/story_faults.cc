@@ -60,6 +60,7 @@ void Story::CrashChief() {
 }
 
 void Story::OnCrash(Life life) {
+  ++faults_[absl::StrCat(NameOf(world_.process(life).kind), " crashed")];
   if (life != chief_) return StartAgain(life);
   const JobState state = world_.process(chief_).chief->state();
   if (state == JobState::kFailed || state == JobState::kCancelled) return OnChiefExit(1, "killed as the job ended");

@@ -101,8 +101,10 @@ MemberOptions World::Member(const TaskStart& start, const Process& process) {
 
 Life World::StartPs(const TaskStart& start) {
   return Add(TaskRole::kPs, start.name, start.endpoint, [&](Process& process) {
-    auto role = std::make_unique<PsRole>(
-        PsOptions{.member = Member(start, process), .has_job_dir = true, .window = draw_.window});
+    auto role = std::make_unique<PsRole>(PsOptions{.member = Member(start, process),
+                                                   .has_job_dir = true,
+                                                   .window = draw_.window,
+                                                   .crashes = crashes_[start.name]});
     process.ps = role.get();
     process.role = std::move(role);
   });
@@ -167,13 +169,14 @@ void World::Step(Process& process, Input input) {
   if (!std::holds_alternative<Tick>(input)) Digest(process, Describe(input));
   if (const auto* received = std::get_if<Received>(&input)) watch_->OnReceived(process, *received);
   if (std::holds_alternative<StopRequested>(input)) watch_->OnToldToStop(process);
-  Effects effects;
-  process.role->Step(now() + process.clock, std::move(input), effects);
-  for (Effect& effect : effects.Take()) {
+  Effects out;
+  process.role->Step(now() + process.clock, std::move(input), out);
+  std::vector<Effect> effects = out.Take();
+  if (process.ps != nullptr && DiesOf(process, effects)) DieSoon(process);
+  for (Effect& effect : effects) {
     if (process.crash_after.has_value() && (*process.crash_after)-- == 0) break;
     if (effects_++ == crash_before_) {
-      process.crash_after = 0;
-      agenda_.After(Duration::zero(), [this, life = process.life] { after_crash_(life); });
+      DieSoon(process);
       break;
     }
     Digest(process, Describe(effect));
@@ -182,6 +185,24 @@ void World::Step(Process& process, Input input) {
   }
   watch_->AfterStep(process);
   if (process.crash_after.has_value() && process.alive) Kill(process.life);
+}
+
+void World::DieSoon(Process& process) {
+  process.crash_after = 0;
+  agenda_.After(Duration::zero(), [this, life = process.life] { on_crash_(life); });
+}
+
+// Of what it applied in this step; the next process of that name finds a note.
+bool World::DiesOf(const Process& process, const std::vector<Effect>& effects) {
+  for (const Effect& effect : effects) {
+    const auto* record = std::get_if<TraceRecord>(&effect);
+    if (record == nullptr || record->kind != TraceRecord::Kind::kApplied) continue;
+    if (oracle_->KindOf(record->lease, record->step, record->slice) != Oracle::Kind::kPoison) continue;
+    crashes_[process.name].push_back({process.ps->run(), record->lease, record->step, record->slice});
+    Say(absl::StrCat(process.name, " dies of what it applies"));
+    return true;
+  }
+  return false;
 }
 
 void World::Carry(Process& process, Effect& effect) {
@@ -228,11 +249,6 @@ void World::End(Process& process) {
 void World::Crash(Life life) {
   Process& target = process(life);
   if (target.alive) target.crash_after = static_cast<int>(prng_.Below(6));
-}
-
-void World::CrashBefore(uint64_t effect, std::function<void(Life)> then) {
-  crash_before_ = effect;
-  after_crash_ = std::move(then);
 }
 
 void World::Kill(Life life) {

@@ -75,6 +75,9 @@ class World {
   // Called when a process ends by itself.
   using OnExit = std::function<void(Life, int code, const std::string& why)>;
   void set_on_exit(OnExit on_exit) { on_exit_ = std::move(on_exit); }
+  // Called when a process dies of CrashBefore or of what it applied.
+  using OnCrash = std::function<void(Life)>;
+  void set_on_crash(OnCrash on_crash) { on_crash_ = std::move(on_crash); }
 
   Life StartChief(const JobSpec& job, bool resume, Round give_up = {});
   Life StartPs(const TaskStart& start);
@@ -84,7 +87,7 @@ class World {
 
   void Crash(Life life);  // kill -9, perhaps in the middle of its next Step
   // Once: whoever is about to have that effect carried out, counted from 0 over all processes.
-  void CrashBefore(uint64_t effect, std::function<void(Life)> then);
+  void CrashBefore(uint64_t effect) { crash_before_ = effect; }
   void Kill(Life life);  // at once
   void Pause(Life life, Duration length);
   void Stop(Life life);  // SIGTERM
@@ -115,6 +118,8 @@ class World {
   MemberOptions Member(const TaskStart& start, const Process& process);
   void Give(Life life, Input input);
   void Step(Process& process, Input input);
+  void DieSoon(Process& process);
+  bool DiesOf(const Process& process, const std::vector<Effect>& effects);
   void Carry(Process& process, Effect& effect);
   void CarryStorage(Process& process, StorageOp op);
   void End(Process& process);
@@ -136,7 +141,8 @@ class World {
   uint64_t steps_ = 0;
   uint64_t effects_ = 0;
   std::optional<uint64_t> crash_before_;
-  std::function<void(Life)> after_crash_;
+  OnCrash on_crash_;
+  std::map<std::string, std::vector<PushName>> crashes_;  // at which processes of that name died of what they applied
 };
 
 }  // namespace downpour

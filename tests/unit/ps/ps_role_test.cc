@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -21,13 +22,14 @@ namespace {
 
 constexpr PeerId kChief{1};
 constexpr Incarnation kMe{10};
+constexpr uint64_t kRun = 77;
 
 // What a ps does when it is welcomed to that job.
 std::vector<Effect> WelcomeTo(const JobSpec& job, PsRole& role) {
   Effects effects;
   role.Step(Time(), Started{0, "ps-0"}, effects);
   effects.Take();
-  role.Step(Time(), Received{kChief, Welcome{kMe, 1, "ps-0", CanonicalJob(job)}}, effects);
+  role.Step(Time(), Received{kChief, Welcome{kMe, 1, "ps-0", CanonicalJob(job), kRun}}, effects);
   return effects.Take();
 }
 
@@ -120,26 +122,27 @@ TEST(PsRoleTest, WithNothingToKeepItLeavesAsSoonAsItIsTold) {
   }
 }
 
-class WireTest : public testing::Test {
+class ServingTest : public testing::Test {
  protected:
   static constexpr PeerId kWorker = PeerId::kFirstAccepted;
   static constexpr SliceEpoch kEpoch{1, 1};
 
-  WireTest() {
+  void Serve(WireFormat wire, std::vector<PushName> crashes = {}) {
+    role_ = std::make_unique<PsRole>(PsOptions{.member = {}, .window = {}, .crashes = std::move(crashes)});
     JobSpec job = TinyJob();
-    job.training.wire = WireFormat::kBf16;
-    WelcomeTo(job, role_);
+    job.training.wire = wire;
+    WelcomeTo(job, *role_);
     Assign assign{.to = kMe, .train_examples = kTinyExamples, .slices = {}};
     for (const SliceId slice : {kKernel, kBias}) {
       assign.slices.push_back({slice, kEpoch, SliceSource::kInitialValues});
     }
-    Installed(role_, Received{kChief, assign});
+    Installed(*role_, Received{kChief, assign});
   }
 
   template <typename Reply>
   Reply Answer(Message message) {
     Effects effects;
-    role_.Step(Time(), Received{kWorker, std::move(message)}, effects);
+    role_->Step(Time(), Received{kWorker, std::move(message)}, effects);
     for (const Effect& effect : effects.Take()) {
       const auto* send = std::get_if<Send>(&effect);
       if (send != nullptr && send->to == kWorker) return std::get<Reply>(send->message);
@@ -157,11 +160,16 @@ class WireTest : public testing::Test {
     return Answer<PushReply>(push).slices.at(0);
   }
   std::vector<float> Kept() const {
-    const absl::Span<const float> values = role_.Find(kKernel)->values.floats();
+    const absl::Span<const float> values = role_->Find(kKernel)->values.floats();
     return {values.begin(), values.end()};
   }
 
-  PsRole role_{PsOptions()};
+  std::unique_ptr<PsRole> role_;
+};
+
+class WireTest : public ServingTest {
+ protected:
+  WireTest() { Serve(WireFormat::kBf16); }
 };
 
 TEST_F(WireTest, ValuesAreRoundedOnceForEachVersion) {
@@ -196,6 +204,26 @@ TEST_F(WireTest, WhatIsKeptIsOfAllItsBits) {
 
 TEST_F(WireTest, AGradientOfFloatsHasTheWrongShape) {
   EXPECT_EQ(Pushed(1, Payload::Zeros(16)).refusal, SliceRefusal::kWrongShape);
+}
+
+// A push that two processes before crashed at is consumed as one that is not finite: once, and without effect.
+TEST_F(ServingTest, WhatCrashedItTwiceIsLeftOut) {
+  const float ones[] = {1, 1, 1, 1};
+  const PushName name{kRun, LeaseId{0}, 1, kKernel};
+  const PushName others[] = {
+      {kRun + 1, LeaseId{0}, 1, kKernel}, {kRun, LeaseId{0}, 2, kKernel}, {kRun, LeaseId{0}, 1, kBias}};
+  std::vector<PushName> crashes = {name};
+  for (const PushName& other : others) crashes.insert(crashes.end(), {other, other});
+  for (const bool twice : {false, true}) {
+    if (twice) crashes.push_back(name);
+    Serve(WireFormat::kFp32, crashes);
+    const std::vector<float> before = Kept();
+    EXPECT_EQ(Pushed(1, Payload::CopyOf(ones, sizeof ones)).applied, 1u);
+    EXPECT_EQ(Kept() == before, twice) << "the first crash may have had any cause";
+    EXPECT_EQ(role_->stats().pushes_skipped, twice ? 1u : 0u);
+    EXPECT_EQ(role_->Find(kKernel)->version, twice ? 0u : 1u);
+    EXPECT_FALSE(role_->applying().Now().has_value()) << "it is done with it";
+  }
 }
 
 }  // namespace
