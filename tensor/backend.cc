@@ -9,7 +9,10 @@ template <typename T>
 bool Sound(const MatrixView<T>& m) {
   return m.rows >= 0 && m.cols >= 0 && m.stride >= m.cols && (m.data != nullptr || m.elements() == 0);
 }
-bool SameShape(ConstMatrix a, ConstMatrix b) { return a.rows == b.rows && a.cols == b.cols; }
+template <typename A, typename B>
+bool SameShape(const MatrixView<A>& a, const MatrixView<B>& b) {
+  return a.rows == b.rows && a.cols == b.cols;
+}
 
 template <typename T>
 std::string ShapeText(const MatrixView<T>& m) {
@@ -116,6 +119,12 @@ absl::Status Backend::Dropout(DropoutMask mask, ConstMatrix x, Matrix y) {
   absl::Status status = Check("dropout", SameShape(x, y), x, y);
   if (!status.ok() || y.elements() == 0) return status;
   return DoDropout(mask, x, y);
+}
+
+absl::Status Backend::WidenBytes(ConstByteMatrix bytes, float divisor, Matrix to) {
+  absl::Status status = Check("widen bytes", SameShape(bytes, to), bytes, to);
+  if (!status.ok() || to.elements() == 0) return status;
+  return DoWidenBytes(bytes, divisor, to);
 }
 
 absl::Status Backend::Copy(ConstMatrix from, Matrix to) {

@@ -108,6 +108,9 @@ class Backend {
   // y = x where the mask lets it pass, scaled by 1 / (1 - rate), else 0. Backward is the same, on gradients.
   absl::Status Dropout(DropoutMask mask, ConstMatrix x, Matrix y);
 
+  // to = bytes / divisor, each the nearest float: the same bits on every device.
+  absl::Status WidenBytes(ConstByteMatrix bytes, float divisor, Matrix to);
+
   absl::Status Copy(ConstMatrix from, Matrix to);
   absl::Status Accumulate(ConstMatrix from, Matrix to);  // to += from
 
@@ -135,6 +138,7 @@ class Backend {
   virtual absl::Status DoActivate(ActivationFunction f, ConstMatrix x, Matrix y) = 0;
   virtual absl::Status DoActivateBackward(ActivationFunction f, ConstMatrix y, ConstMatrix dy, Matrix dx) = 0;
   virtual absl::Status DoDropout(DropoutMask mask, ConstMatrix x, Matrix y) = 0;
+  virtual absl::Status DoWidenBytes(ConstByteMatrix bytes, float divisor, Matrix to) = 0;
   virtual absl::Status DoCopy(ConstMatrix from, Matrix to) = 0;
   virtual absl::Status DoAccumulate(ConstMatrix from, Matrix to) = 0;
   virtual absl::Status DoSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, int64_t examples,

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "tensor/cuda_device.h"
 #include "tensor/cuda_kernels.h"
 #include "tensor/cuda_memory.h"
 #include "tensor/cuda_staging.h"
@@ -17,8 +18,6 @@
 
 namespace downpour {
 namespace {
-
-constexpr int kOldestComputeMajor = 8;  // see the architectures in tensor/meson.build
 
 class CudaBackend final : public Backend {
  public:
@@ -49,6 +48,7 @@ class CudaBackend final : public Backend {
   absl::Status DoActivate(ActivationFunction f, ConstMatrix x, Matrix y) override;
   absl::Status DoActivateBackward(ActivationFunction f, ConstMatrix y, ConstMatrix dy, Matrix dx) override;
   absl::Status DoDropout(DropoutMask mask, ConstMatrix x, Matrix y) override;
+  absl::Status DoWidenBytes(ConstByteMatrix bytes, float divisor, Matrix to) override;
   absl::Status DoCopy(ConstMatrix from, Matrix to) override;
   absl::Status DoAccumulate(ConstMatrix from, Matrix to) override;
   absl::Status DoSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, int64_t examples, Matrix d_logits,
@@ -57,7 +57,6 @@ class CudaBackend final : public Backend {
                                   BatchTotals* totals) override;
   absl::Status DoCountCorrect(ConstMatrix outputs, const int32_t* labels, BatchTotals* totals) override;
 
-  absl::Status CheckDevice();
   absl::Status Enter() const;
   // Before an operation: its operands' uploads have come. The others than matrices must not be rounded.
   absl::Status Use(std::initializer_list<const void*> matrices, std::initializer_list<const void*> others = {});
@@ -84,37 +83,10 @@ class CudaBackend final : public Backend {
 
 // ---- Opening --------------------------------------------------------------------------------------------------------
 
-absl::Status CudaBackend::CheckDevice() {
-  int count = 0, driver = 0, runtime = 0;
-  CUDA_TRY(cudaDriverGetVersion(&driver));
-  CUDA_TRY(cudaRuntimeGetVersion(&runtime));
-  if (driver > 0 && driver / 1000 < runtime / 1000) {
-    return absl::FailedPreconditionError(absl::StrCat("the driver speaks CUDA ", driver / 1000, ".", driver % 1000 / 10,
-                                                      ", this build needs ", runtime / 1000, ".0: update the driver"));
-  }
-  CUDA_TRY(cudaGetDeviceCount(&count));
-  if (device_ >= count) {
-    return absl::NotFoundError(
-        absl::StrCat("there is no cuda:", device_, ": the last that answers is cuda:", count - 1));
-  }
-  if (absl::Status status = Enter(); !status.ok()) return status;
-  cudaDeviceProp properties{};
-  CUDA_TRY(cudaGetDeviceProperties(&properties, device_));
-  if (properties.major < kOldestComputeMajor) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("cuda:", device_, " (", properties.name, ") is of compute capability ", properties.major, ".",
-                     properties.minor, "; this build needs ", kOldestComputeMajor, ".0 or later"));
-  }
-  char address[32] = {};
-  CUDA_TRY(cudaDeviceGetPCIBusId(address, sizeof(address), device_));
-  pci_address_ = address;
-  name_ = absl::StrCat("cuda:", device_, " (", properties.name, ", ", properties.totalGlobalMem >> 30, " GiB, CUDA ",
-                       runtime / 1000, ".", runtime % 1000 / 10);
-  return absl::OkStatus();
-}
-
 absl::Status CudaBackend::Open() {
-  if (absl::Status status = CheckDevice(); !status.ok()) return status;
+  auto device = OpenCudaDevice(device_);
+  if (!device.ok()) return device.status();
+  pci_address_ = device->pci_address;
   for (CudaStream* stream : {&compute_, &upload_, &download_}) {
     auto made = MakeCudaStream();
     if (!made.ok()) return made.status();
@@ -132,7 +104,7 @@ absl::Status CudaBackend::Open() {
   cublas_ = *std::move(cublas);
   int version = 0;
   CUDA_TRY(cublasGetVersion(cublas_.get(), &version));
-  absl::StrAppend(&name_, ", cuBLAS ", version / 10000, ".", version / 100 % 100, ")");
+  name_ = absl::StrCat(device->name, ", cuBLAS ", version / 10000, ".", version / 100 % 100, ")");
   return absl::OkStatus();
 }
 
@@ -332,6 +304,12 @@ absl::Status CudaBackend::DoActivateBackward(ActivationFunction f, ConstMatrix y
 absl::Status CudaBackend::DoDropout(DropoutMask mask, ConstMatrix x, Matrix y) {
   if (absl::Status status = Use({x.data, y.data}); !status.ok()) return status;
   CUDA_TRY(CudaDropout(compute_.get(), mask, Stored(x), Stored(y)));
+  return absl::OkStatus();
+}
+
+absl::Status CudaBackend::DoWidenBytes(ConstByteMatrix bytes, float divisor, Matrix to) {
+  if (absl::Status status = Use({to.data}, {bytes.data}); !status.ok()) return status;
+  CUDA_TRY(CudaWidenBytes(compute_.get(), bytes, divisor, Stored(to)));
   return absl::OkStatus();
 }
 

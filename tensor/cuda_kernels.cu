@@ -39,6 +39,11 @@ struct Sum {
   __device__ float operator()(float x, float y) const { return x + y; }
 };
 
+struct DivideBy {
+  float divisor;
+  __device__ float operator()(float x) const { return __fdiv_rn(x, divisor); }
+};
+
 // Calls run(Function()) for the function meant.
 template <class Run>
 cudaError_t With(ActivationFunction f, const Run& run) {
@@ -265,6 +270,9 @@ cudaError_t CudaDropout(cudaStream_t stream, DropoutMask mask, CudaConstMatrix x
   const dim3 blocks(across, static_cast<unsigned>(std::clamp<int64_t>(x.rows, 1, kMostBlocks / across)));
   DropoutKernel<<<blocks, kMapThreads, 0, stream>>>(mask.seed, threshold, scale, x, y);
   return cudaGetLastError();
+}
+cudaError_t CudaWidenBytes(cudaStream_t stream, ConstByteMatrix bytes, float divisor, CudaMatrix to) {
+  return Map(stream, DivideBy{divisor}, to, bytes);
 }
 cudaError_t CudaCopy(cudaStream_t stream, CudaConstMatrix from, CudaMatrix to) {
   return Map(stream, Identity(), to, from);

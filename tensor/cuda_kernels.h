@@ -13,6 +13,7 @@
 
 #include "tensor/bf16.h"
 #include "tensor/operands.h"
+#include "tensor/view.h"
 
 namespace downpour {
 
@@ -46,6 +47,7 @@ cudaError_t CudaActivate(cudaStream_t stream, ActivationFunction f, CudaConstMat
 cudaError_t CudaActivateBackward(cudaStream_t stream, ActivationFunction f, CudaConstMatrix y, CudaConstMatrix dy,
                                  CudaMatrix dx);
 cudaError_t CudaDropout(cudaStream_t stream, DropoutMask mask, CudaConstMatrix x, CudaMatrix y);
+cudaError_t CudaWidenBytes(cudaStream_t stream, ConstByteMatrix bytes, float divisor, CudaMatrix to);
 cudaError_t CudaCopy(cudaStream_t stream, CudaConstMatrix from, CudaMatrix to);
 cudaError_t CudaAccumulate(cudaStream_t stream, CudaConstMatrix from, CudaMatrix to);
 

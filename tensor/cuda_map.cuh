@@ -60,6 +60,16 @@ __device__ inline void PutFour(const CudaMatrix& m, int64_t i, float4 v) {
     reinterpret_cast<float4*>(m.floats)[i] = v;
   }
 }
+// Bytes as floats: to be read only.
+__device__ inline float At(const ConstByteMatrix& m, int64_t i) { return m.data[i]; }
+__device__ inline float4 FourAt(const ConstByteMatrix& m, int64_t i) {
+  const uchar4 four = reinterpret_cast<const uchar4*>(m.data)[i];
+  return make_float4(four.x, four.y, four.z, four.w);
+}
+
+inline bool BeginsWithFour(const ConstByteMatrix& m) {
+  return reinterpret_cast<uintptr_t>(m.data) % sizeof(uchar4) == 0;
+}
 template <class View>
 bool BeginsWithFour(const View& m) {
   return reinterpret_cast<uintptr_t>(m.data()) % (m.halves != nullptr ? sizeof(uint2) : sizeof(float4)) == 0;

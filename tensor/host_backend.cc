@@ -97,6 +97,10 @@ class HostBackend final : public Backend {
     HostDropout(mask, x, y);
     return absl::OkStatus();
   }
+  absl::Status DoWidenBytes(ConstByteMatrix bytes, float divisor, Matrix to) override {
+    HostWidenBytes(bytes, divisor, to);
+    return absl::OkStatus();
+  }
   absl::Status DoCopy(ConstMatrix from, Matrix to) override {
     for (int64_t r = 0; r < to.rows; ++r) std::memcpy(to.row(r), from.row(r), static_cast<size_t>(to.cols) * 4);
     return absl::OkStatus();

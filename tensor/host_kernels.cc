@@ -80,6 +80,19 @@ void SumRows(ConstMatrix x, float beta, float* sums) {
   });
 }
 
+void WidenBytes(ConstByteMatrix bytes, float divisor, Matrix to) {
+  ForEachRow(to, bytes.contiguous() && to.contiguous(), [&](int64_t r, int64_t cols) HWY_ATTR {
+    const uint8_t* from = bytes.row(r);
+    float* out = to.row(r);
+    ForEachVector(cols, [=](auto d, int64_t i) HWY_ATTR {
+      const hn::Rebind<uint8_t, decltype(d)> narrow;
+      const hn::RebindToSigned<decltype(d)> whole;
+      const auto number = hn::ConvertTo(d, hn::PromoteTo(whole, hn::LoadU(narrow, from + i)));
+      hn::StoreU(hn::Div(number, hn::Set(d, divisor)), d, out + i);
+    });
+  });
+}
+
 void Accumulate(ConstMatrix from, Matrix to) {
   Map(from, to, to, [](auto, auto x, auto y) HWY_ATTR { return hn::Add(x, y); });
 }
@@ -228,6 +241,7 @@ namespace downpour {
 
 HWY_EXPORT(AddBias);
 HWY_EXPORT(SumRows);
+HWY_EXPORT(WidenBytes);
 HWY_EXPORT(Accumulate);
 HWY_EXPORT(Activate);
 HWY_EXPORT(ActivateBackward);
@@ -237,6 +251,9 @@ HWY_EXPORT(MeanSquaredError);
 
 void HostAddBias(const float* bias, Matrix x) { HWY_DYNAMIC_DISPATCH(AddBias)(bias, x); }
 void HostSumRows(ConstMatrix x, float beta, float* sums) { HWY_DYNAMIC_DISPATCH(SumRows)(x, beta, sums); }
+void HostWidenBytes(ConstByteMatrix bytes, float divisor, Matrix to) {
+  HWY_DYNAMIC_DISPATCH(WidenBytes)(bytes, divisor, to);
+}
 void HostAccumulate(ConstMatrix from, Matrix to) { HWY_DYNAMIC_DISPATCH(Accumulate)(from, to); }
 void HostActivate(ActivationFunction f, ConstMatrix x, Matrix y) { HWY_DYNAMIC_DISPATCH(Activate)(f, x, y); }
 void HostActivateBackward(ActivationFunction f, ConstMatrix y, ConstMatrix dy, Matrix dx) {

@@ -16,6 +16,7 @@ void HostSumRows(ConstMatrix x, float beta, float* sums);
 void HostActivate(ActivationFunction f, ConstMatrix x, Matrix y);
 void HostActivateBackward(ActivationFunction f, ConstMatrix y, ConstMatrix dy, Matrix dx);
 void HostDropout(DropoutMask mask, ConstMatrix x, Matrix y);
+void HostWidenBytes(ConstByteMatrix bytes, float divisor, Matrix to);
 void HostAccumulate(ConstMatrix from, Matrix to);
 // Both return the sum over rows of the loss.
 double HostSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, int64_t examples, Matrix d_logits);

@@ -32,5 +32,6 @@ struct MatrixView {
 
 using Matrix = MatrixView<float>;
 using ConstMatrix = MatrixView<const float>;
+using ConstByteMatrix = MatrixView<const uint8_t>;
 
 }  // namespace downpour

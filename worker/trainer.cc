@@ -142,7 +142,7 @@ class Trainer::Session {
       if (grid_.wire == WireFormat::kBf16) residuals_.emplace_back(static_cast<size_t>(slice.elements));
     }
 
-    auto graph = Graph::Create(job.model, job.training.batch_size, backend);
+    auto graph = Graph::Create(job.model, job.training.batch_size, backend, InputType::kBytes);
     if (!graph.ok()) return graph.status();
     graph_ = *std::move(graph);
     absl::Status status = CheckModelFits("data.train", *train_, job.model, *graph_);
@@ -236,8 +236,8 @@ class Trainer::Session {
   std::vector<std::vector<float>> residuals_;    // by slice, where gradients are rounded
   std::vector<float> widened_;                   // of the slice at hand
   std::unique_ptr<Graph> graph_;
-  std::vector<uint64_t> ids_;  // of the step at hand
-  std::vector<float> inputs_;  // of the batch at hand, as are the next
+  std::vector<uint64_t> ids_;    // of the step at hand
+  std::vector<uint8_t> inputs_;  // of the batch at hand, as are the next
   std::vector<int32_t> labels_;
 };
 

@@ -232,6 +232,29 @@ TEST_P(BackendParityTest, DropoutKeepsTheMeanAndDrawsApart) {
   }
 }
 
+// Exact, of every byte there is.
+TEST_P(BackendParityTest, WidenBytes) {
+  for (int trial = 0; trial < 40; ++trial) {
+    const int64_t rows = random_.Between(0, 9), cols = trial % 4 == 0 ? 256 : random_.Between(1, 140);
+    const int64_t first = trial % 3, stride = cols + trial % 5;
+    const float divisor = std::vector<float>{255, 1, 3}[trial % 3];
+    std::vector<uint8_t> bytes(static_cast<size_t>(first + rows * stride));
+    for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i + trial);
+    const Buffer memory = std::move(*backend_->Allocate(bytes.size()));
+    ASSERT_TRUE(backend_->Upload(bytes.data(), bytes.size(), memory.data()).ok());
+    const ConstByteMatrix view(static_cast<const uint8_t*>(memory.data()) + first, rows, cols, stride);
+    DeviceMatrix to = Unset(rows, cols, trial % 2);
+    ASSERT_TRUE(backend_->WidenBytes(view, divisor, to.view()).ok());
+    Numbers want(rows, cols);
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < cols; ++c) {
+        want.at(r, c) = static_cast<float>(bytes[static_cast<size_t>(first + r * stride + c)]) / divisor;
+      }
+    }
+    EXPECT_EQ(to.Read().values, Stored(want).values);
+  }
+}
+
 TEST_P(BackendParityTest, CopyAndAccumulate) {
   for (int trial = 0; trial < 30; ++trial) {
     const int64_t rows = random_.Between(0, 9), cols = random_.Between(1, 70);

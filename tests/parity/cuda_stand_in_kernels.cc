@@ -80,6 +80,9 @@ cudaError_t CudaActivateBackward(cudaStream_t stream, ActivationFunction f, Cuda
 cudaError_t CudaDropout(cudaStream_t stream, DropoutMask mask, CudaConstMatrix x, CudaMatrix y) {
   return OnHost(stream, [=](Backend& b) { return b.Dropout(mask, AsFloats(x), AsFloats(y)); });
 }
+cudaError_t CudaWidenBytes(cudaStream_t stream, ConstByteMatrix bytes, float divisor, CudaMatrix to) {
+  return OnHost(stream, [=](Backend& b) { return b.WidenBytes(bytes, divisor, AsFloats(to)); });
+}
 cudaError_t CudaCopy(cudaStream_t stream, CudaConstMatrix from, CudaMatrix to) {
   return OnHost(stream, [=](Backend& b) { return b.Copy(AsFloats(from), AsFloats(to)); });
 }

@@ -113,6 +113,9 @@ class DeferredBackend : public Backend {
   absl::Status DoDropout(DropoutMask mask, ConstMatrix x, Matrix y) override {
     return Later([=](Backend& b) { return b.Dropout(mask, x, y); });
   }
+  absl::Status DoWidenBytes(ConstByteMatrix bytes, float divisor, Matrix to) override {
+    return Later([=](Backend& b) { return b.WidenBytes(bytes, divisor, to); });
+  }
   absl::Status DoCopy(ConstMatrix from, Matrix to) override {
     return Later([=](Backend& b) { return b.Copy(from, to); });
   }

@@ -110,6 +110,42 @@ TEST_P(StepParityTest, OfSeveralBatchesHasTheGradientOfItsMean) {
   }
 }
 
+// Two batches, one behind the other, of bytes or of the floats that they stand for.
+std::vector<VariableGradients> TrainOnPixels(const ModelSpec& model, Backend& backend, InputType type) {
+  auto graph = std::move(*Graph::Create(model, kMaxBatch, backend, type));
+  const std::vector<VariableSpec> variables = VariablesOf(model);
+  for (size_t v = 0; v < variables.size(); ++v) {
+    std::vector<float> values(static_cast<size_t>(variables[v].elements()));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 17) / 32 - 0.25f;
+    EXPECT_TRUE(graph->SetParameters(v, 0, values).ok());
+  }
+  std::vector<VariableGradients> trained;
+  for (size_t batch : {size_t{5}, size_t{kMaxBatch}}) {
+    std::vector<uint8_t> bytes(batch * static_cast<size_t>(graph->input_width()));
+    std::vector<float> floats;
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      bytes[i] = static_cast<uint8_t>(37 * i + batch);
+      floats.push_back(static_cast<float>(bytes[i]) / 255.0f);
+    }
+    const std::vector<int32_t> labels(batch, 1);
+    EXPECT_TRUE((type == InputType::kBytes ? graph->LoadBatch(bytes, labels) : graph->LoadBatch(floats, labels)).ok());
+    trained.emplace_back();
+    const auto keep = [&](VariableGradients ready) {
+      for (auto& gradient : ready) trained.back().push_back(std::move(gradient));
+    };
+    auto result = graph->Train(kDrawSeed, keep);
+    EXPECT_TRUE(result.ok()) << result.status();
+    keep(std::move(result->last));
+  }
+  return trained;
+}
+
+TEST_P(ModelParityTest, BytesAreTheFloatsThatTheyStandFor) {
+  const auto bytes = TrainOnPixels(model(), *backend_, InputType::kBytes);
+  const auto floats = TrainOnPixels(model(), *backend_, InputType::kFp32);
+  for (size_t i = 0; i < floats.size(); ++i) EXPECT_TRUE(SameBits(bytes[i], floats[i])) << i;
+}
+
 // Gradients that are not wanted change nothing of what comes after.
 TEST_P(ModelParityTest, GradientsMayStayOnTheDevice) {
   GraphFixture fixture(model(), 5, *backend_);

@@ -3,7 +3,7 @@
 //   auto data = OpenDataset(job.data.format, job.data.train);
 //   data->ReadBatch(ids, inputs, labels);
 //
-// Shapes: inputs [ids.size(), input_width()] row-major; labels [ids.size()].
+// Shapes: inputs [ids.size(), input_width()] row-major, bytes as the files have them; labels [ids.size()].
 // Threads: reading is const and may happen on several threads.
 // Errors: NOT_FOUND, DATA_LOSS (truncated, trailing bytes, a damaged gzip stream) or INVALID_ARGUMENT (wrong magic,
 //   counts that disagree), always with file and offset.
@@ -31,7 +31,7 @@ class Dataset {
   virtual uint64_t fingerprint() const = 0;
 
   // Errors: OUT_OF_RANGE for an id beyond size(); nothing is promised of the buffers then.
-  virtual absl::Status ReadBatch(absl::Span<const uint64_t> ids, float* inputs, int32_t* labels) const = 0;
+  virtual absl::Status ReadBatch(absl::Span<const uint64_t> ids, uint8_t* inputs, int32_t* labels) const = 0;
 };
 
 // `format` is the job file's data.format; "idx" is known so far.

@@ -159,14 +159,12 @@ class IdxDataset final : public Dataset {
   int32_t classes() const override { return classes_; }
   uint64_t fingerprint() const override { return fingerprint_; }
 
-  absl::Status ReadBatch(absl::Span<const uint64_t> ids, float* inputs, int32_t* labels) const override {
+  absl::Status ReadBatch(absl::Span<const uint64_t> ids, uint8_t* inputs, int32_t* labels) const override {
     for (size_t row = 0; row < ids.size(); ++row) {
       if (ids[row] >= size()) {
         return absl::OutOfRangeError(absl::StrCat("example ", ids[row], " of ", size()));
       }
-      const uint8_t* pixels = images_.elements.data() + ids[row] * width_;
-      float* out = inputs + row * width_;
-      for (int64_t i = 0; i < width_; ++i) out[i] = static_cast<float>(pixels[i]) / 255.0f;
+      std::memcpy(inputs + row * width_, images_.elements.data() + ids[row] * width_, width_);
       labels[row] = labels_.elements[ids[row]];
     }
     return absl::OkStatus();

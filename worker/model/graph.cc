@@ -28,35 +28,35 @@ void HandOut(VariableGradients gradients, const Graph::Ready& ready, VariableGra
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Graph>> Graph::Create(const ModelSpec& model, int64_t max_batch, Backend& backend) {
-  std::unique_ptr<Graph> graph(new Graph(model.loss, max_batch, backend));
+absl::StatusOr<std::unique_ptr<Graph>> Graph::Create(const ModelSpec& model, int64_t max_batch, Backend& backend,
+                                                     InputType input_type) {
+  std::unique_ptr<Graph> graph(new Graph(max_batch, backend, input_type));
   const std::optional<uint64_t> available = backend.free_memory();
   absl::Status status = graph->Build(model);
   if (status.ok() && !backend.memory_is_host()) status = graph->Rehearse();
   if (status.ok()) return graph;
   if (!absl::IsResourceExhausted(status) || !available) return status;
-  return NoRoom(model, max_batch, backend, *available, status);
+  return graph->NoRoom(model, *available, status);
 }
 
-absl::StatusOr<uint64_t> Graph::BytesNeeded(const ModelSpec& model, int64_t batch, Backend& backend) {
-  Graph graph(model.loss, batch, backend);
+absl::StatusOr<uint64_t> Graph::BytesNeeded(const ModelSpec& model, int64_t batch) const {
+  Graph graph(batch, backend_, input_type_);
   graph.only_counts_ = true;
   if (absl::Status status = graph.Build(model); !status.ok()) return status;
   return graph.bytes_;
 }
 
 // What a graph takes is a share for the model and one for each example.
-absl::Status Graph::NoRoom(const ModelSpec& model, int64_t batch, Backend& backend, uint64_t available,
-                           const absl::Status& why) {
-  const auto of_one = BytesNeeded(model, 1, backend), of_two = BytesNeeded(model, 2, backend);
+absl::Status Graph::NoRoom(const ModelSpec& model, uint64_t available, const absl::Status& why) const {
+  const auto of_one = BytesNeeded(model, 1), of_two = BytesNeeded(model, 2);
   if (!of_one.ok() || !of_two.ok()) return why;
-  const uint64_t examples = static_cast<uint64_t>(batch);
+  const uint64_t examples = static_cast<uint64_t>(max_batch_);
   const uint64_t per_example = *of_two - *of_one, of_model = *of_one - per_example;
   const uint64_t usable = available - available / 16;  // allocations are rounded up
   const uint64_t room = usable > of_model && per_example > 0 ? (usable - of_model) / per_example : 0;
   const uint64_t fits = std::min(room, examples - 1);  // a neighbour may have taken some of it meanwhile
   return absl::ResourceExhaustedError(absl::StrCat(
-      backend.name(), " has ", available >> 20, " MiB free, but training.batchSize ", batch, " needs ",
+      backend_.name(), " has ", available >> 20, " MiB free, but training.batchSize ", max_batch_, " needs ",
       (of_model + examples * per_example) >> 20,
       " MiB: ", fits > 0 ? absl::StrCat("a batchSize of ", fits, " would fit") : "not even a batchSize of 1 would fit",
       "; ", why.message()));
@@ -67,7 +67,11 @@ absl::Status Graph::Build(const ModelSpec& model) {
   if (!variables.ok()) return variables.status();
   const ModelShapes shapes = InferShapes(model);
   if (absl::Status status = AddParameters(*std::move(variables)); !status.ok()) return status;
-  if (absl::Status status = AddInputs(model.inputs); !status.ok()) return status;
+  int64_t input_width = 0;
+  for (const InputSpec& input : model.inputs) {
+    nodes_.emplace_back().output.cols = WidthOf(input.shape);
+    input_width += nodes_.back().output.cols;
+  }
 
   std::map<std::string, size_t> by_name;
   for (size_t i = 0; i < model.inputs.size(); ++i) by_name[model.inputs[i].name] = i;
@@ -83,20 +87,10 @@ absl::Status Graph::Build(const ModelSpec& model) {
     if (!status.ok()) return status;
   }
 
-  if (absl::Status status = AddLabels(); !status.ok()) return status;
+  const auto allocate = [this](auto... matrix) { return AllocateMatrix(matrix...); };
+  const BatchMemory::Shapes batches{max_batch_, input_width, input_type_, output_width(), model.loss};
+  if (absl::Status status = batches_.Allocate(batches, allocate); !status.ok()) return status;
   return AddTotals();
-}
-
-absl::Status Graph::AddLabels() {
-  for (Batch& batch : batches_) {
-    auto targets =
-        AllocateMatrix(loss_ == Loss::kMeanSquaredError ? max_batch_ : 0, output_width(), FloatFormat::kFp32);
-    auto labels = AllocateMatrix(max_batch_, 1, FloatFormat::kFp32);
-    if (!targets.ok() || !labels.ok()) return targets.ok() ? labels.status() : targets.status();
-    batch.targets = *targets;
-    batch.labels = reinterpret_cast<int32_t*>(labels->data);
-  }
-  return absl::OkStatus();
 }
 
 // Zeros lie ready to be copied: brought up anew they would cost each step the way from one stream to another.
@@ -118,13 +112,14 @@ absl::Status Graph::AddTotals() {
 absl::Status Graph::Rehearse() {
   absl::Status status;
   for (int64_t batch : {max_batch_, int64_t{1}}) {  // libraries may take other ways for a single row
-    const std::vector<float> inputs(static_cast<size_t>(batch * input_width()));
+    const std::vector<float> floats(static_cast<size_t>(batch * input_width()));
+    const std::vector<uint8_t> bytes(floats.size());
     const std::vector<int32_t> labels(static_cast<size_t>(batch));
-    if (status.ok()) status = LoadBatch(inputs, labels);
+    if (status.ok()) status = input_type_ == InputType::kBytes ? LoadBatch(bytes, labels) : LoadBatch(floats, labels);
     if (status.ok()) status = Train(0, nullptr).status();
     if (status.ok()) status = Evaluate().status();
   }
-  batch_ = 0;
+  batches_.Unload();
   return status;
 }
 
@@ -154,18 +149,6 @@ absl::Status Graph::AddParameters(std::vector<VariableSpec> variables) {
     placed_.emplace_back();
     parameters_.push_back(std::make_unique<Parameter>(Parameter{std::move(spec), *value, gradient}));
   }
-  return absl::OkStatus();
-}
-
-absl::Status Graph::AddInputs(const std::vector<InputSpec>& inputs) {
-  int64_t width = 0;
-  for (const InputSpec& input : inputs) width += WidthOf(input.shape);
-  for (Batch& batch : batches_) {
-    auto memory = AllocateMatrix(max_batch_, width, FloatFormat::kFactor);
-    if (!memory.ok()) return memory.status();
-    batch.inputs = *memory;
-  }
-  for (const InputSpec& input : inputs) nodes_.emplace_back().output.cols = WidthOf(input.shape);
   return absl::OkStatus();
 }
 
@@ -205,51 +188,20 @@ absl::Status Graph::SetParameters(size_t variable, int64_t offset, absl::Span<co
   return backend_.Upload(values.data(), values.size() * sizeof(float), parameters_[variable]->value.data + offset);
 }
 
-absl::Status Graph::CheckLabels(absl::Span<const int32_t> labels) const {
-  if (output_width() == 1) return absl::OkStatus();
-  for (int32_t label : labels) {
-    if (label >= 0 && label < output_width()) continue;
-    return absl::OutOfRangeError(
-        absl::StrCat("label ", label, " in the data, but the model's output has ", output_width(), " units"));
+absl::Status Graph::LoadBatch(const BatchInputs& inputs, absl::Span<const int32_t> labels) {
+  if (absl::Status status = batches_.Load(inputs, labels); !status.ok()) return status;
+  int64_t first = 0;
+  for (Node& node : nodes_) {
+    if (node.layer != nullptr) continue;
+    node.output = batches_.inputs().Columns(first, node.output.cols);
+    first += node.output.cols;
   }
   return absl::OkStatus();
 }
 
-absl::Status Graph::LoadBatch(absl::Span<const float> inputs, absl::Span<const int32_t> labels) {
-  const int64_t batch = static_cast<int64_t>(labels.size());
-  if (batch < 1 || batch > max_batch_ || static_cast<int64_t>(inputs.size()) != batch * input_width()) {
-    return absl::InvalidArgumentError(absl::StrCat(inputs.size(), " input values and ", batch,
-                                                   " labels are no batch of 1 to ", max_batch_, " examples of ",
-                                                   input_width(), " values"));
-  }
-  if (absl::Status status = CheckLabels(labels); !status.ok()) return status;
-  batch_ = batch;
-  loaded_ = (loaded_ + 1) % batches_.size();
-  const Batch& to = batches_[loaded_];
-  int64_t first = 0;
-  for (Node& node : nodes_) {
-    if (node.layer != nullptr) continue;
-    node.output = to.inputs.Columns(first, node.output.cols);
-    first += node.output.cols;
-  }
-  absl::Status status = backend_.Upload(inputs.data(), inputs.size() * sizeof(float), to.inputs.data);
-  if (status.ok()) status = backend_.Upload(labels.data(), labels.size() * sizeof(int32_t), to.labels);
-  if (!status.ok() || loss_ != Loss::kMeanSquaredError) return status;
-
-  std::vector<float> targets(static_cast<size_t>(batch * output_width()), 0.0f);
-  for (size_t i = 0; i < labels.size(); ++i) {
-    if (output_width() == 1) {
-      targets[i] = static_cast<float>(labels[i]);
-    } else {
-      targets[i * static_cast<size_t>(output_width()) + static_cast<size_t>(labels[i])] = 1.0f;
-    }
-  }
-  return backend_.Upload(targets.data(), targets.size() * sizeof(float), to.targets.data);
-}
-
 std::vector<ConstMatrix> Graph::InputsOf(const Node& node) const {
   std::vector<ConstMatrix> inputs;
-  for (size_t i : node.from) inputs.push_back(nodes_[i].output.Rows(batch_));
+  for (size_t i : node.from) inputs.push_back(nodes_[i].output.Rows(batches_.size()));
   return inputs;
 }
 
@@ -258,7 +210,7 @@ std::vector<GradientTarget> Graph::TargetsOf(const Node& node) {
   for (size_t i : node.from) {
     Node& source = nodes_[i];
     if (source.trainable) {
-      targets.push_back({source.gradient.Rows(batch_), std::exchange(source.has_gradient, true)});
+      targets.push_back({source.gradient.Rows(batches_.size()), std::exchange(source.has_gradient, true)});
     } else {
       targets.push_back({source.output.Rows(0), false});
     }
@@ -267,24 +219,24 @@ std::vector<GradientTarget> Graph::TargetsOf(const Node& node) {
 }
 
 absl::Status Graph::Forward(const Pass& pass) {
-  if (batch_ == 0) return absl::FailedPreconditionError("no batch was loaded");
+  if (batches_.size() == 0) return absl::FailedPreconditionError("no batch was loaded");
   absl::Status status = pass.accumulate ? absl::OkStatus() : backend_.Copy(zero_totals_, totals_);
   if (!status.ok()) return status;
   for (Node& node : nodes_) {
     node.has_gradient = false;
     if (node.layer == nullptr) continue;
-    status = node.layer->Forward(pass, InputsOf(node), node.output.Rows(batch_));
+    status = node.layer->Forward(pass, InputsOf(node), node.output.Rows(batches_.size()));
     if (!status.ok()) return status;
   }
   return absl::OkStatus();
 }
 
 absl::Status Graph::ComputeLoss(int64_t examples, Matrix gradient) {
-  const ConstMatrix output = nodes_.back().output.Rows(batch_);
-  if (loss_ == Loss::kMeanSquaredError) {
-    return backend_.MeanSquaredError(output, batches_[loaded_].targets.Rows(batch_), examples, gradient, totals());
+  const ConstMatrix output = nodes_.back().output.Rows(batches_.size());
+  if (batches_.shapes().loss == Loss::kMeanSquaredError) {
+    return backend_.MeanSquaredError(output, batches_.targets().Rows(batches_.size()), examples, gradient, totals());
   }
-  return backend_.SoftmaxCrossEntropy(output, Labels(), examples, gradient, totals());
+  return backend_.SoftmaxCrossEntropy(output, batches_.labels(), examples, gradient, totals());
 }
 
 absl::StatusOr<BatchTotals> Graph::ReadTotals() {
@@ -333,8 +285,8 @@ absl::Status Graph::FinishDownloads(const Ready& ready, VariableGradients* last)
 }
 
 absl::Status Graph::Backward(const Pass& pass, Node& node, const Ready& ready, VariableGradients* last) {
-  const ConstMatrix output = node.output.Rows(batch_);
-  const Matrix gradient = node.gradient.Rows(batch_);
+  const ConstMatrix output = node.output.Rows(batches_.size());
+  const Matrix gradient = node.gradient.Rows(batches_.size());
   const bool on_host = backend_.memory_is_host();
   if (on_host && !pass.accumulate) PlaceGradients(node);
   absl::Status status = node.layer->BackwardParameters(pass, InputsOf(node), output, gradient);
@@ -347,7 +299,7 @@ absl::Status Graph::Backward(const Pass& pass, Node& node, const Ready& ready, V
 absl::Status Graph::ForwardAndBackward(const Pass& pass, const Ready& ready, VariableGradients* last) {
   if (absl::Status status = Forward(pass); !status.ok()) return status;
   const Node& output = nodes_.back();
-  absl::Status status = ComputeLoss(pass.examples, output.trainable ? output.gradient.Rows(batch_) : Matrix());
+  absl::Status status = ComputeLoss(pass.examples, output.trainable ? output.gradient.Rows(batches_.size()) : Matrix());
   for (size_t i = nodes_.size(); i-- > 0 && status.ok();) {
     if (nodes_[i].trainable) status = Backward(pass, nodes_[i], ready, last);
   }
@@ -355,10 +307,11 @@ absl::Status Graph::ForwardAndBackward(const Pass& pass, const Ready& ready, Var
 }
 
 absl::StatusOr<Graph::TrainResult> Graph::Train(uint64_t draw_seed, const Ready& ready, const BatchInStep& place) {
-  const int64_t examples = place.examples == 0 ? batch_ : place.examples;
-  const int64_t so_far = place.before + batch_;
+  const int64_t batch = batches_.size();
+  const int64_t examples = place.examples == 0 ? batch : place.examples;
+  const int64_t so_far = place.before + batch;
   if ((place.before != 0 && place.before != summed_) || so_far > examples) {
-    return absl::InvalidArgumentError(absl::StrCat("a batch of ", batch_, " examples behind ", place.before,
+    return absl::InvalidArgumentError(absl::StrCat("a batch of ", batch, " examples behind ", place.before,
                                                    " of a step of ", examples, ", of which ", summed_, " are summed"));
   }
   const bool leaves = so_far == examples;
@@ -380,9 +333,9 @@ absl::StatusOr<Graph::TrainResult> Graph::Train(uint64_t draw_seed, const Ready&
 
 absl::StatusOr<BatchTotals> Graph::Evaluate() {
   if (absl::Status status = Forward({backend_, false, 0}); !status.ok()) return status;
-  if (absl::Status status = ComputeLoss(batch_, Matrix()); !status.ok()) return status;
-  const ConstMatrix output = nodes_.back().output.Rows(batch_);
-  absl::Status status = backend_.CountCorrect(output, Labels(), totals());
+  if (absl::Status status = ComputeLoss(batches_.size(), Matrix()); !status.ok()) return status;
+  const ConstMatrix output = nodes_.back().output.Rows(batches_.size());
+  absl::Status status = backend_.CountCorrect(output, batches_.labels(), totals());
   if (!status.ok()) return status;
   return ReadTotals();
 }

@@ -5,8 +5,7 @@
 //   (*graph)->LoadBatch(inputs, labels);
 //   auto result = (*graph)->Train(plan.DrawSeed(lease, step, 0), [](VariableGradients ready) { ... });
 //
-// Shapes: an example is all inputs side by side, input_width() floats; its label is a class, or, for the mean squared
-//   error of an output of width 1, the value itself (of a wider one: the class as a one-hot row).
+// Shapes: an example is all inputs side by side, input_width() numbers; for its label see batch_memory.h.
 // Units: gradients are of the step's mean loss; losses are sums over the step.
 // Order: gradients leave as soon as they are computed: the last layer's first. From a device each layer's are copied
 //   away while the layers before it are still computed. Of a step of several batches they leave with its last one.
@@ -32,6 +31,7 @@
 #include "schema/payload.h"
 #include "schema/variables.h"
 #include "tensor/backend.h"
+#include "worker/model/batch_memory.h"
 #include "worker/model/frame_pool.h"
 #include "worker/model/layers.h"
 
@@ -49,15 +49,16 @@ struct BatchInStep {
 class Graph {
  public:
   // The backend outlives the graph.
-  static absl::StatusOr<std::unique_ptr<Graph>> Create(const ModelSpec& model, int64_t max_batch, Backend& backend);
+  static absl::StatusOr<std::unique_ptr<Graph>> Create(const ModelSpec& model, int64_t max_batch, Backend& backend,
+                                                       InputType input_type = InputType::kFp32);
 
-  int64_t input_width() const { return batches_[0].inputs.cols; }
+  int64_t input_width() const { return batches_.shapes().input_width; }
   int64_t output_width() const { return nodes_.back().output.cols; }
   size_t variable_count() const { return parameters_.size(); }
 
   absl::Status SetParameters(size_t variable, int64_t offset, absl::Span<const float> values);
   // 1 to max_batch examples.
-  absl::Status LoadBatch(absl::Span<const float> inputs, absl::Span<const int32_t> labels);
+  absl::Status LoadBatch(const BatchInputs& inputs, absl::Span<const int32_t> labels);
 
   using Ready = std::function<void(VariableGradients)>;
   struct TrainResult {
@@ -79,32 +80,20 @@ class Graph {
     bool has_gradient = false;
   };
 
-  // On a device, where one batch comes up while the one before it is computed, there is room for two.
-  struct Batch {
-    Matrix inputs;   // side by side
-    Matrix targets;  // mean squared error only
-    int32_t* labels = nullptr;
-  };
-
-  Graph(Loss loss, int64_t max_batch, Backend& backend)
-      : loss_(loss), max_batch_(max_batch), backend_(backend), batches_(backend.memory_is_host() ? 1 : 2) {}
-  static absl::StatusOr<uint64_t> BytesNeeded(const ModelSpec& model, int64_t batch, Backend& backend);
-  static absl::Status NoRoom(const ModelSpec& model, int64_t batch, Backend& backend, uint64_t available,
-                             const absl::Status& why);
+  Graph(int64_t max_batch, Backend& backend, InputType input_type)
+      : max_batch_(max_batch), input_type_(input_type), backend_(backend), batches_(backend) {}
+  absl::StatusOr<uint64_t> BytesNeeded(const ModelSpec& model, int64_t batch) const;
+  absl::Status NoRoom(const ModelSpec& model, uint64_t available, const absl::Status& why) const;
   absl::Status Build(const ModelSpec& model);
   absl::Status Rehearse();
   absl::Status AddParameters(std::vector<VariableSpec> variables);
-  absl::Status AddInputs(const std::vector<InputSpec>& inputs);
   absl::Status AddLayer(const LayerSpec& spec, int64_t width, FloatFormat output_format, std::vector<size_t> from,
                         size_t* next_variable);
   absl::StatusOr<Matrix> AllocateMatrix(int64_t rows, int64_t cols, FloatFormat format);
 
   std::vector<ConstMatrix> InputsOf(const Node& node) const;
   std::vector<GradientTarget> TargetsOf(const Node& node);
-  absl::Status AddLabels();
   absl::Status AddTotals();
-  absl::Span<const int32_t> Labels() const { return {batches_[loaded_].labels, static_cast<size_t>(batch_)}; }
-  absl::Status CheckLabels(absl::Span<const int32_t> labels) const;
   absl::Status Forward(const Pass& pass);
   absl::Status ComputeLoss(int64_t examples, Matrix gradient);
   BatchTotals* totals() const { return reinterpret_cast<BatchTotals*>(totals_.data); }
@@ -116,8 +105,8 @@ class Graph {
   absl::Status BeginDownloads(const Node& node);
   absl::Status FinishDownloads(const Ready& ready, VariableGradients* last);
 
-  const Loss loss_;
   const int64_t max_batch_;
+  const InputType input_type_;
   Backend& backend_;
   bool only_counts_ = false;  // takes no memory, but says how much it would
   uint64_t bytes_ = 0;
@@ -127,13 +116,11 @@ class Graph {
   std::vector<Payload> placed_;                         // by variable: where a host's gradients are computed
   std::vector<std::unique_ptr<Parameter>> parameters_;  // by variable; layers point to them
   std::vector<Node> nodes_;                             // inputs, then layers; the last one is the output
-  std::vector<Batch> batches_;
-  size_t loaded_ = 0;  // the one at hand
-  Matrix totals_;      // the memory of a BatchTotals, as are the next
+  BatchMemory batches_;
+  Matrix totals_;  // the memory of a BatchTotals, as are the next
   Matrix zero_totals_;
   std::shared_ptr<void> read_totals_;  // the host's, for a device to write to
-  int64_t batch_ = 0;
-  int64_t summed_ = 0;  // examples whose gradients are summed and have not left
+  int64_t summed_ = 0;                 // examples whose gradients are summed and have not left
 };
 
 }  // namespace downpour

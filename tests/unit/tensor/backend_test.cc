@@ -15,6 +15,7 @@ using enum Transpose;
 
 // Addresses that would end the process if anything were read or written.
 float* Nowhere() { return reinterpret_cast<float*>(uintptr_t{64}); }
+const uint8_t* WildBytes() { return reinterpret_cast<const uint8_t*>(uintptr_t{64}); }
 Matrix Wild(int64_t rows, int64_t cols) { return {Nowhere(), rows, cols}; }
 absl::Span<float> WildVector(size_t n) { return {Nowhere(), n}; }
 absl::Span<const int32_t> WildLabels(size_t n) { return {reinterpret_cast<const int32_t*>(uintptr_t{64}), n}; }
@@ -47,6 +48,9 @@ TEST_F(BackendTest, ShapesThatDoNotFitAreRefusedBeforeAnythingIsTouched) {
       backend_->Dropout({1, 0.5}, Wild(2, 4), Wild(4, 2)),
       backend_->Dropout({1, 1.0}, Wild(2, 4), Wild(2, 4)),
       backend_->Dropout({1, -0.1}, Wild(2, 4), Wild(2, 4)),
+      backend_->WidenBytes({WildBytes(), 2, 4}, 255, Wild(4, 2)),
+      backend_->WidenBytes({WildBytes(), 2, 4, 3}, 255, Wild(2, 4)),
+      backend_->WidenBytes({nullptr, 2, 4}, 255, Wild(2, 4)),
       backend_->Copy(Wild(2, 4), Wild(4, 2)),
       backend_->Accumulate(Wild(2, 4), Wild(3, 4)),
       backend_->SoftmaxCrossEntropy(Wild(2, 4), WildLabels(3), 2, Matrix(), &totals_),
@@ -67,6 +71,7 @@ TEST_F(BackendTest, NoRowsNoWork) {
   EXPECT_TRUE(backend_->Gemm(kPlain, kPlain, Wild(0, 3), Wild(3, 5), 0, Wild(0, 5)).ok());
   EXPECT_TRUE(backend_->AddBias(WildVector(4), Wild(0, 4)).ok());
   EXPECT_TRUE(backend_->Activate(ActivationFunction::kTanh, Wild(0, 4), Wild(0, 4)).ok());
+  EXPECT_TRUE(backend_->WidenBytes({WildBytes(), 0, 4}, 255, Wild(0, 4)).ok());
   EXPECT_TRUE(backend_->SoftmaxCrossEntropy(Wild(0, 4), WildLabels(0), 2, Matrix(), &totals_).ok());
   EXPECT_TRUE(backend_->MeanSquaredError(Wild(0, 4), Wild(0, 4), 2, Matrix(), &totals_).ok());
   EXPECT_TRUE(backend_->CountCorrect(Wild(0, 4), WildLabels(0), &totals_).ok());

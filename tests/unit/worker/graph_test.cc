@@ -209,6 +209,10 @@ TEST_F(GraphErrorsTest, BatchesThatAreNotTheModelsAreRefused) {
   EXPECT_EQ(load(9, 2), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(load(inputs.size(), labels.size()), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(load(10, 2), absl::StatusCode::kOk);
+  const absl::Status bytes = graph_->LoadBatch(std::vector<uint8_t>(10), {0, 1});
+  EXPECT_EQ(bytes.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(bytes.message()),
+              HasSubstr("10 bytes and 2 labels are no batch of 1 to 8 examples of 5 floats"));
 }
 
 TEST_F(GraphErrorsTest, ABatchOutOfItsPlaceInTheStepIsRefused) {

@@ -49,12 +49,11 @@ TEST_F(IdxTest, ReadsBatchesInTheOrderAskedFor) {
   EXPECT_EQ((*data)->size(), 3u);
   EXPECT_EQ((*data)->input_width(), 4);
   EXPECT_EQ((*data)->classes(), 10);
-  std::vector<float> inputs(8);
+  std::vector<uint8_t> inputs(8);
   std::vector<int32_t> labels(2);
   ASSERT_TRUE((*data)->ReadBatch({2, 0}, inputs.data(), labels.data()).ok());
   EXPECT_EQ(labels, (std::vector<int32_t>{9, 7}));
-  EXPECT_FLOAT_EQ(inputs[0], 160 / 255.0f);
-  EXPECT_FLOAT_EQ(inputs[7], 60 / 255.0f);
+  EXPECT_EQ(inputs, (std::vector<uint8_t>{160, 180, 200, 220, 0, 20, 40, 60}));
   EXPECT_FALSE((*data)->ReadBatch({3}, inputs.data(), labels.data()).ok());
 }
 

@@ -170,9 +170,11 @@ TEST_F(TrainerTest, AStepComputesThePlansBatch) {
 
     std::vector<uint64_t> ids;
     plan_.Examples(lease, step, &ids);
-    std::vector<float> inputs(ids.size() * kPixels);
+    std::vector<uint8_t> pixels(ids.size() * kPixels);
     std::vector<int32_t> labels(ids.size());
-    ASSERT_TRUE((*data)->ReadBatch(ids, inputs.data(), labels.data()).ok());
+    ASSERT_TRUE((*data)->ReadBatch(ids, pixels.data(), labels.data()).ok());
+    std::vector<float> inputs;
+    for (uint8_t pixel : pixels) inputs.push_back(static_cast<float>(pixel) / 255.0f);
     ASSERT_TRUE(graph->LoadBatch(inputs, labels).ok());
     VariableGradients expected;
     const auto collect = [&](const VariableGradients& part) {
