@@ -3,10 +3,11 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
-#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
+
+#include "tests/unit/tools/scratch_folder.h"
 
 namespace downpour {
 namespace {
@@ -14,14 +15,12 @@ namespace {
 class IdxTest : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = testing::TempDir() + "idx_" + testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::filesystem::create_directories(folder_);
     files_ = {Path("images"), Path("labels")};
     for (int i = 0; i < 3 * 4; ++i) pixels_.push_back(static_cast<uint8_t>(20 * i));
     ASSERT_TRUE(WriteIdx(files_.images, {3, 2, 2}, pixels_).ok());
     ASSERT_TRUE(WriteIdx(files_.labels, {3}, {7, 0, 9}).ok());
   }
-  std::string Path(const std::string& name) { return folder_ + "/" + name; }
+  std::string Path(const std::string& name) { return folder_.path() + "/" + name; }
 
   std::string Bytes(const std::string& path) {
     std::ifstream in(path, std::ios::binary);
@@ -38,7 +37,7 @@ class IdxTest : public testing::Test {
     return data.ok() ? "" : std::string(data.status().message());
   }
 
-  std::string folder_;
+  const ScratchFolder folder_;
   FilePair files_;
   std::vector<uint8_t> pixels_;
 };

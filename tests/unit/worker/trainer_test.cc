@@ -16,6 +16,7 @@
 #include "tensor/apply_kernels.h"
 #include "tensor/host_backend.h"
 #include "tests/parity/deferred_backend.h"
+#include "tests/unit/tools/scratch_folder.h"
 #include "worker/data/idx.h"
 #include "worker/model/graph.h"
 
@@ -29,7 +30,7 @@ constexpr uint32_t kSide = 4;
 constexpr size_t kPixels = kSide * kSide;
 
 // Noisy images of three classes, each with its own bright row.
-FilePair WriteImages(const std::string& name, uint32_t count, uint64_t seed) {
+FilePair WriteImages(const std::string& base, uint32_t count, uint64_t seed) {
   Prng random(seed);
   std::vector<uint8_t> pixels, labels;
   for (uint32_t i = 0; i < count; ++i) {
@@ -38,14 +39,13 @@ FilePair WriteImages(const std::string& name, uint32_t count, uint64_t seed) {
       pixels.push_back(static_cast<uint8_t>((p / kSide == labels.back() ? 120 : 0) + random.Below(136)));
     }
   }
-  const std::string base = testing::TempDir() + "/trainer_test_" + name;
   const FilePair files{base + ".images", base + ".labels"};
   EXPECT_TRUE(WriteIdx(files.images, {count, kSide, kSide}, pixels).ok());
   EXPECT_TRUE(WriteIdx(files.labels, {count}, labels).ok());
   return files;
 }
 
-JobSpec MakeJob() {
+JobSpec MakeJob(const ScratchFolder& folder) {
   JobSpec job;
   job.seed = 5;
   job.model.inputs = {{"image", {kSide, kSide, 1}}};
@@ -55,8 +55,8 @@ JobSpec MakeJob() {
   job.training.batch_size = 8;
   job.training.epochs = 4;
   job.training.lease_batches = 3;
-  job.data.train = WriteImages("train", 117, 1);  // the last batch has 5 examples
-  job.data.eval = WriteImages("eval", 30, 2);
+  job.data.train = WriteImages(folder.path() + "/train", 117, 1);  // the last batch has 5 examples
+  job.data.eval = WriteImages(folder.path() + "/eval", 30, 2);
   return job;
 }
 
@@ -108,7 +108,8 @@ class TrainerTest : public testing::Test {
     return slices;
   }
 
-  const JobSpec job_ = MakeJob();
+  const ScratchFolder folder_;
+  const JobSpec job_ = MakeJob(folder_);
   const Plan plan_{job_, 117};
   const SliceGrid grid_ = GridOf(job_.model).value();
   Trainer trainer_{MakeHostBackend({})};
