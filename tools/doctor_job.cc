@@ -27,7 +27,11 @@ Finding LookAtAddress(const std::string& role, const std::string& endpoint) {
   const std::string name = absl::StrCat(role, " at ", endpoint);
   const TcpProbe probe = TryToConnect(*ParseHostPort(endpoint));
   if (probe.ok()) return Good(about, absl::StrCat(name, " answers"));
-  if (probe.error == ECONNREFUSED) return Good(about, absl::StrCat(name, " can be reached; nobody listens there yet"));
+  if (probe.error == ECONNREFUSED) {
+    const char* of_a_ps = ", though a running ps may have another";  // it listens where it was told to, or anywhere
+    return Good(about,
+                absl::StrCat(name, " can be reached; nobody listens at that port", role == "chief" ? " yet" : of_a_ps));
+  }
   return Problem(
       about,
       absl::StrCat(name, probe.no_address.empty() ? " cannot be reached: " : " does not resolve: ", WhyOf(probe)),
@@ -47,10 +51,12 @@ Findings LookAtCopy(const std::string& which, const DataSpec& data, const FilePa
 
 Finding JudgeState(const std::string& job, const std::string& state, const std::string& error) {
   const std::string what = absl::StrCat(Printable(job), " is ", Printable(state));
-  const std::string why = absl::StrCat(what, ": ", Printable(error));
-  if (state == "FAILED") return Problem("job", why, "mend what is named there, then go on as it says");
-  if (state == "CANCELLED") return Problem("job", why, "go on as it says, unless it was meant to end");
-  return Good("job", what);
+  const std::string why = absl::StrCat(what, " and over: ", Printable(error));
+  if (state == "FAILED") return Warning("job", why, "mend what is named there, then go on as it says");
+  if (state == "CANCELLED") return Warning("job", why, "go on as it says, unless it was meant to end");
+  const bool succeeded = state == "SUCCEEDED";
+  return Good("job",
+              what + (succeeded ? " and over; to train it further, raise training.epochs and add --resume" : ""));
 }
 
 std::string LogsOf(const StatusView& status, const std::string& task) {

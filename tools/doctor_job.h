@@ -23,7 +23,8 @@ Findings LookAtJobData(const JobSpec& job, const DataFacts& facts);
 // What one task needs, or with no role a whole cluster on one host.
 HostNeeds NeedsOf(const JobSpec& job, const DataFacts& facts, std::optional<TaskType> role);
 
-// Whether each address of the chief and the ps resolves and can be reached. Nobody need listen there yet.
+// Whether each address of the chief and the ps resolves and can be reached. Nobody need listen there yet, and a ps may do
+// so at another port.
 Findings LookAtAddresses(const std::vector<ClusterConfig>& sources);
 
 // Whether a task could listen there, and may: without keys nothing that others reach is listened on.
@@ -33,6 +34,7 @@ Finding LookAtOwnAddress(const std::string& endpoint, bool has_keys);
 Finding SilentChief(const std::string& endpoint, const std::string& why, bool has_keys);
 
 Findings JudgeStatus(const StatusView& status);
+// A job that is over keeps nothing from running: how it goes on is told.
 Finding JudgeEnd(const SummaryView& summary);
 
 }  // namespace downpour

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "runtime/driver/posix_keys.h"
 #include "schema/text.h"
 
@@ -23,7 +25,9 @@ bool MayHold(std::optional<PeerRole> role, PeerRole secret) {
   return !role || secret == role || (role == PeerRole::kChief && secret == PeerRole::kClient);
 }
 
-std::string RemedyFor(const absl::Status& status, const std::string& folder) {
+// `said`: what cures one file; the remedies for a folder cure all.
+std::string RemedyFor(const absl::Status& status, const std::string& said, const std::string& folder) {
+  if (absl::IsFailedPrecondition(status)) return said;
   if (absl::IsNotFound(status)) return "copy it from the folder that `downpour keys new` made";
   if (absl::IsPermissionDenied(status)) {
     return absl::StrCat("chown -R $USER ", ShellWord(folder), "; chmod -R u=rwX,go= ", ShellWord(folder));
@@ -34,8 +38,8 @@ std::string RemedyFor(const absl::Status& status, const std::string& folder) {
 Finding LookAtUser(const std::string& folder, PeerRole user) {
   const absl::StatusOr<KeyRing> keys = LoadKeys(folder, user);
   if (!keys.ok()) {
-    const std::string said(keys.status().message());
-    return Problem(kAbout, said.substr(0, said.find("; ")), RemedyFor(keys.status(), folder));
+    const std::pair<std::string, std::string> said = absl::StrSplit(keys.status().message(), absl::MaxSplits("; ", 1));
+    return Problem(kAbout, said.first, RemedyFor(keys.status(), said.second, folder));
   }
   return Good(kAbout, absl::StrCat("those of a ", NameOf(user), ", of cluster ", keys->cluster.substr(0, 8)));
 }

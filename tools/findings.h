@@ -13,6 +13,8 @@ struct Finding {
   std::string about;  // memory, data, ...
   std::string what;
   std::string remedy;  // of all but the good
+
+  bool operator==(const Finding&) const = default;
 };
 using Findings = std::vector<Finding>;
 

@@ -39,7 +39,7 @@ class StatusAsker {
 
   // Errors: UNAVAILABLE with advice where no chief answers and no summary tells the end: of a folder of this host whose
   // chief was killed, what it left and how to go on; FAILED_PRECONDITION where the
-  // chief refuses; PERMISSION_DENIED, NOT_FOUND and INVALID_ARGUMENT for a folder of keys (posix_keys.h);
+  // chief refuses; what LoadKeys (posix_keys.h) refuses of a folder of keys;
   // INVALID_ARGUMENT for an address in `source` that is none; DATA_LOSS for what the chief or the folder says and nobody
   // can read.
   absl::StatusOr<Answer> Ask();

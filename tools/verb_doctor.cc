@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <ctime>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -8,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "runtime/driver/posix_cluster.h"
 #include "runtime/driver/posix_keys.h"
+#include "runtime/driver/zmq_sockets.h"
 #include "schema/message.h"
 #include "tools/chief_client.h"
 #include "tools/doctor_host.h"
@@ -32,8 +34,12 @@ struct Options {
 
 constexpr double kSkew = 2;  // seconds between two clocks that are worth a word
 
+// What several roles would stumble over is told once.
 void Append(Findings more, Findings* findings) {
-  for (Finding& finding : more) findings->push_back(std::move(finding));
+  for (Finding& finding : more) {
+    const bool is_new = std::find(findings->begin(), findings->end(), finding) == findings->end();
+    if (is_new) findings->push_back(std::move(finding));
+  }
 }
 
 template <typename Role>
@@ -72,8 +78,9 @@ Finding CompareProtocols(const StatusView& status) {
 
 // Where the chief of a running job listens, as far as that is known.
 std::string ChiefOf(const StatusSource& source) {
+  if (!source.chief.empty()) return source.chief;
   const absl::StatusOr<ChiefLocation> location = ReadChiefLocation(source.job_dir);
-  return location.ok() ? location->endpoint : source.chief;
+  return location.ok() ? location->endpoint : "";
 }
 
 Finding KnockAtChief(const std::string& endpoint, const std::string& keys_folder, PeerRole visitor) {
@@ -86,12 +93,7 @@ Finding KnockAtChief(const std::string& endpoint, const std::string& keys_folder
 
 Findings AskChief(const StatusSource& source, bool has_keys) {
   const absl::StatusOr<Answer> answer = StatusAsker(source).Ask();
-  if (!answer.ok()) {
-    const std::string why(answer.status().message());
-    const absl::StatusOr<ChiefLocation> chief = ReadChiefLocation(source.job_dir);
-    if (chief.ok() && HasGone(*chief, source.job_dir)) return {Problem("chief", why, "go on as it says")};
-    return {SilentChief(ChiefOf(source), why, has_keys)};
-  }
+  if (!answer.ok()) return {SilentChief(ChiefOf(source), std::string(answer.status().message()), has_keys)};
   if (answer->summary) return {JudgeEnd(*answer->summary)};
   Findings findings = {CompareProtocols(*answer->status)};
   Append(CompareClocks(answer->json, *answer->status), &findings);
@@ -99,13 +101,25 @@ Findings AskChief(const StatusSource& source, bool has_keys) {
   return findings;
 }
 
-Findings LookAtRunningJob(const StatusSource& source, const std::string& keys, std::optional<PeerRole> role) {
+// How the last chief of a folder ended, if it has: nobody answers there any more.
+std::optional<Finding> LookForEnd(const std::string& job_dir) {
+  const absl::StatusOr<ChiefLocation> chief = ReadChiefLocation(job_dir);
+  if (!chief.ok()) return std::nullopt;
+  if (const auto found = ReadSummaryOf(job_dir, chief->term); found.ok()) return JudgeEnd(found->summary);
+  if (!HasGone(*chief, job_dir)) return std::nullopt;
+  return Problem("chief", HowItWasLeft(job_dir, *chief), "go on as it says");
+}
+
+Findings LookAtStartedJob(const StatusSource& source, const std::string& keys, std::optional<PeerRole> role) {
+  if (source.chief.empty()) {
+    if (std::optional<Finding> end = LookForEnd(source.job_dir)) return {*std::move(end)};
+  }
   Findings findings;
   for (const PeerRole visitor : VisitorsOf(keys, role)) {
     if (visitor == PeerRole::kClient) {
       Append(AskChief(source, !keys.empty()), &findings);
     } else {
-      findings.push_back(KnockAtChief(ChiefOf(source), keys, visitor));
+      Append({KnockAtChief(ChiefOf(source), keys, visitor)}, &findings);
     }
   }
   return findings;
@@ -159,7 +173,7 @@ int Examine(const Options& options, Streams streams) {
   // Of a job file the folder may be one that is still to be made.
   const bool to_be_there = options.job.job_file.empty() && !options.running.job_dir.empty();
   if (!options.running.chief.empty() || to_be_there || ReadChiefLocation(options.running.job_dir).ok()) {
-    Append(LookAtRunningJob(options.running, keys, PeerOf(options.role)), &findings);
+    Append(LookAtStartedJob(options.running, keys, PeerOf(options.role)), &findings);
   }
   return Print(findings, streams.out);
 }
@@ -177,7 +191,9 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
                  "The folder of the cluster's keys (default: $DOWNPOUR_KEYS, else keys in the job folder)")
       ->type_name("DIR");
   app.add_option("--cluster", options->cluster, "A file like TF_CONFIG, or none");
-  app.add_option("--chief", options->running.chief, "Where the chief of a running job listens, HOST:PORT");
+  app.add_option("--chief", options->running.chief, "Where the chief of a running job listens")
+      ->check([](const std::string& at) { return std::string(CheckDialable(at).message()); }, "")
+      ->type_name("HOST:PORT");
   app.add_option("--job-dir", options->running.job_dir, "The job folder: its disk, and its chief if it has one");
   return [options, streams] { return Examine(*options, streams); };
 }

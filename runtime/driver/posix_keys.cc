@@ -18,6 +18,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/driver/posix_fd.h"
+#include "schema/text.h"
 
 namespace downpour {
 namespace {
@@ -69,7 +70,12 @@ absl::StatusOr<UniqueFd> OpenPrivate(int at, const std::string& name, const std:
   // O_NONBLOCK: a pipe in a key's place must not hold us up.
   UniqueFd fd(openat(at, name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   if (!fd.ok() && errno == ELOOP) {
-    return absl::PermissionDeniedError(absl::StrCat(path, " is a link; put the keys themselves there"));
+    const std::string link = ShellWord(path);
+    return absl::FailedPreconditionError(absl::StrCat(
+        path, " is a link; ",
+        kind == S_IFDIR
+            ? "name the folder that it leads to"
+            : absl::StrCat("put the file in its place: cp --remove-destination $(readlink -f ", link, ") ", link)));
   }
   if (!fd.ok() && errno == ENOENT) {
     return absl::NotFoundError(

@@ -7,8 +7,8 @@
 //   all are let in, and the first is whom one dials. A host needs its own roles' secrets, and public keys only of those
 //   with whom they talk.
 // Errors: INVALID_ARGUMENT for what is no key file, with its line; PERMISSION_DENIED for a file or folder that others than
-//   its owner may open, or that is a link; NOT_FOUND for a key that this role needs; ALREADY_EXISTS rather than to replace
-//   a key. All name the path and the remedy; none tells a secret.
+//   its owner may open; FAILED_PRECONDITION for a link; NOT_FOUND for a key that this role needs; ALREADY_EXISTS rather
+//   than to replace a key. All name the path and the remedy; none tells a secret.
 // Source: ZMTP CURVE, rfc.zeromq.org/spec/25.
 // Tests: tests/unit/runtime/driver/posix_keys_test.cc.
 #pragma once

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <iterator>
 #include <map>
@@ -116,6 +117,23 @@ TEST_F(DoctorKeysTest, WhatKeepsThemFromServingIsAProblemWithItsRemedy) {
   fs::copy(folder_.path() + "/others/chief.public", keys_);
   fs::permissions(keys_ + "/chief.public", fs::perms::owner_read);
   EXPECT_THAT(Doctor({"--role=worker"}).out, ContainsRegex("PROBLEM +keys +.*chief.public is of another cluster"));
+}
+
+TEST_F(DoctorKeysTest, TheRemedyForALinkPutsTheFileThere) {
+  const std::string keys = FolderFor("ps"), secret = keys + "/ps.secret", elsewhere = folder_.path() + "/elsewhere";
+  fs::rename(secret, elsewhere);
+  fs::create_symlink(elsewhere, secret);
+  const Findings findings = LookAtKeys(keys, PeerRole::kPs);
+  EXPECT_EQ(findings[0].what, secret + " is a link");
+  ASSERT_THAT(findings[0].remedy, HasSubstr("put the file in its place: cp "));
+  const std::string cure = findings[0].remedy.substr(findings[0].remedy.find("cp "));
+  ASSERT_EQ(std::system(cure.c_str()), 0) << cure;
+  EXPECT_EQ(LookAtKeys(keys, PeerRole::kPs)[0].grade, Finding::Grade::kGood);
+}
+
+TEST_F(DoctorKeysTest, WhatKeepsSeveralRolesOutIsToldOnce) {
+  fs::permissions(keys_, fs::perms::group_read, fs::perm_options::add);
+  EXPECT_THAT(Doctor().out, HasSubstr("\n1 problem,"));
 }
 
 TEST_F(DoctorKeysTest, WithKeysOneMayListenWhereOthersReachIt) {

@@ -6,6 +6,7 @@
 
 #include "runtime/driver/posix_fd.h"
 #include "runtime/driver/posix_job_file.h"
+#include "runtime/driver/posix_keys.h"
 #include "tests/unit/tools/made_checkpoint.h"
 #include "tests/unit/tools/run_tool.h"
 #include "tools/doctor_job.h"
@@ -110,7 +111,7 @@ TEST(DoctorAddresses, SaysWhoAnswersAndWhoDoesNotResolve) {
   const Findings findings = LookAtAddresses({config});
   ASSERT_EQ(findings.size(), 3u);
   EXPECT_THAT(findings[0].what, HasSubstr("answers"));
-  EXPECT_THAT(findings[1].what, HasSubstr("nobody listens there yet"));
+  EXPECT_THAT(findings[1].what, HasSubstr("nobody listens at that port, though a running ps may have another"));
   EXPECT_THAT(Bad(findings), ElementsAre(HasSubstr("PROBLEM address: ps-1 at a..b:1 does not resolve")));
 }
 
@@ -218,12 +219,39 @@ TEST_F(DoctorJobTest, AJobFolderIsToBeThereUnlessAJobFileIsToUseIt) {
   EXPECT_EQ(examine().code, kExitFailed);
   EXPECT_THAT(examine().out, HasSubstr("no chief has listened for " + folder_));
   WriteFile(folder_ + "/chief.json", R"({"endpoint": "127.0.0.1:1", "pid": 1, "term": 3})");
-  for (const auto& [state, code] : {std::pair("SUCCEEDED", kExitDone), std::pair("FAILED", kExitFailed)}) {
-    WriteFile(folder_ + "/summary.json",
-              std::string(R"({"job": "small", "errorMessage": "why", "term": 3, "state": ")") + state + "\"}");
-    EXPECT_EQ(examine().code, code) << examine().out;
-    EXPECT_THAT(examine().out, HasSubstr(std::string("small is ") + state));
+  EXPECT_EQ(examine().code, kExitFailed) << "nobody answers, and nothing tells the end";
+}
+
+// With keys there is nobody to try them on either.
+TEST_F(DoctorJobTest, AJobThatIsOverIsNoProblemAndGoesOnAsItSays) {
+  WriteFile(folder_ + "/chief.json", R"({"endpoint": "127.0.0.1:1", "pid": 1, "term": 3})");
+  const auto examine = [&] { return RunDownpour({"doctor", "--cluster=none", "--job-dir", folder_}); };
+  for (const bool with_keys : {false, true}) {
+    EXPECT_TRUE(!with_keys || WriteNewKeys(folder_ + "/keys").ok());
+    for (const auto& [state, how] : {std::pair("SUCCEEDED", " and over; to train it further, raise training.epochs"),
+                                     std::pair("FAILED", " and over: why. Go on with x\n +-> mend what is named"),
+                                     std::pair("CANCELLED", " and over: why. Go on with x\n +-> go on as it says")}) {
+      WriteFile(folder_ + "/summary.json",
+                std::string(R"({"job": "small", "errorMessage": "why. Go on with x", "term": 3, "state": ")") + state +
+                    "\"}");
+      const ToolOutcome outcome = examine();
+      EXPECT_EQ(outcome.code, kExitDone) << outcome.out;
+      EXPECT_THAT(outcome.out, AllOf(ContainsRegex(std::string("small is ") + state + how), HasSubstr("\n0 problems")));
+    }
   }
+}
+
+TEST_F(DoctorJobTest, ASilentChiefIsToldOnceWhoeverAsks) {
+  WriteFile(folder_ + "/chief.json", R"({"endpoint": "127.0.0.1:1", "pid": 1, "term": 3})");
+  ASSERT_TRUE(WriteNewKeys(folder_ + "/keys").ok());
+  const ToolOutcome outcome = RunDownpour({"doctor", "--cluster=none", "--job-dir", folder_});
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("cannot reach the chief at 127.0.0.1:1"), HasSubstr("\n1 problem,")));
+}
+
+TEST_F(DoctorJobTest, AnAddressWithoutAPortIsAMistakeOfTheCommandLine) {
+  const ToolOutcome outcome = RunDownpour({"doctor", "--cluster=none", "--chief", "127.0.0.1"});
+  EXPECT_EQ(outcome.code, kExitBadCommandLine);
+  EXPECT_THAT(outcome.err, HasSubstr("127.0.0.1"));
 }
 
 StatusView InState(const std::string& state) {
@@ -255,9 +283,9 @@ TEST(DoctorStatus, FailuresAndWhoIsMissingAreNamed) {
                   HasSubstr("PROBLEM checkpoint: no space -> make room or mend the folder")));
   status = InState("FAILED");
   status.error = "because";
-  EXPECT_THAT(Bad(JudgeStatus(status)), ElementsAre(HasSubstr("PROBLEM job: j is FAILED: because -> mend")));
+  EXPECT_THAT(Bad(JudgeStatus(status)), ElementsAre(HasSubstr("job: j is FAILED and over: because -> mend")));
   status.state = "CANCELLED";
-  EXPECT_THAT(Bad(JudgeStatus(status)), ElementsAre(HasSubstr("PROBLEM job: j is CANCELLED: because -> go on")));
+  EXPECT_THAT(Bad(JudgeStatus(status)), ElementsAre(HasSubstr("job: j is CANCELLED and over: because -> go on")));
 }
 
 TEST(DoctorStatus, ACheckpointWithoutItsServerIsNoMatterOfTheDisk) {

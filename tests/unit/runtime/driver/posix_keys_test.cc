@@ -92,12 +92,13 @@ TEST_F(PosixKeysTest, LinksAndPipesAreRefused) {
   const std::string secret = keys_ + "/worker.secret";
   fs::rename(secret, dir_ / "elsewhere");
   fs::create_symlink(dir_ / "elsewhere", secret);
-  EXPECT_THAT(Said(LoadWorker()), HasSubstr("worker.secret is a link"));
+  EXPECT_THAT(Said(LoadWorker()), HasSubstr("worker.secret is a link; put the file in its place: cp "));
   fs::remove(secret);
   ASSERT_EQ(mkfifo(secret.c_str(), 0600), 0);
   EXPECT_THAT(Said(LoadWorker()), HasSubstr("is no plain file"));
   fs::create_directory_symlink(keys_, dir_ / "link");
-  EXPECT_FALSE(LoadKeys(dir_ / "link", PeerRole::kChief).ok());
+  EXPECT_THAT(std::string(LoadKeys(dir_ / "link", PeerRole::kChief).status().message()),
+              HasSubstr("link is a link; name the folder that it leads to"));
 }
 
 TEST_F(PosixKeysTest, FilesThatDoNotBelongTogetherAreRefused) {
