@@ -305,7 +305,7 @@ void Lifecycle::CancelIfOutOfTime() {
   if (chief_.turn.now - running_since_ < limit) return;
   BeginCancel(absl::StrFormat("it has run for the %.10g s of scheduling.maxRunningTime, which each start counts anew",
                               Seconds(limit)),
-              kExitFailed);
+              kExitOutOfTime);
 }
 
 void Lifecycle::BeginCancel(const std::string& why, int exit_code) {

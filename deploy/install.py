@@ -72,6 +72,8 @@ class Job:
 
     def __init__(self, install, options):
         words = [options.job, *(f"--set={pair}" for pair in options.set)]
+        words += [f"--scale-tier={options.scale_tier}"] if options.scale_tier else []
+        words += [f"--config={options.config}"] if options.config else []
         check, show = install.files[0], [install.files[0], "config", "show", "--cluster=none", "-o", "json"]
         said = subprocess.run([check, "check", *words], stdout=subprocess.PIPE, text=True)
         if said.returncode:

@@ -9,6 +9,7 @@ enum ExitCode : int {
   kExitBadCommandLine = 2,
   kExitUnreachable = 69,  // the chief: to a tool, or to a member for its timing.chiefWait
   kExitBadJobFile = 78,   // or one of another plan or other data than the job's
+  kExitOutOfTime = 124,   // scheduling.maxRunningTime was over, as timeout(1) has it
   kExitSignalled = 128,   // + the signal, as shells have it
 };
 

@@ -60,7 +60,7 @@ using Environment = std::map<std::string, std::string>;
 // by which ps-lite would go elsewhere.
 ClusterConfigResult ParseDmlc(const Environment& environment);
 
-// The chief is at MASTER_ADDR:MASTER_PORT, a worker's number is RANK, of WORLD_SIZE.
+// The chief is at MASTER_ADDR:MASTER_PORT, a worker's number is RANK, of WORLD_SIZE workers.
 ClusterConfigResult ParseTorchrun(const Environment& environment);
 inline constexpr int kTorchrunPort = 29500;  // where MASTER_PORT is absent
 

@@ -61,7 +61,7 @@ class Reader {
   Reader(const std::string& file, JobErrors& errors) : file_(file), errors_(errors) {}
 
   TrainingInput Read(const YamlNode& root) {
-    if (const YamlNode* labels = root.Find("labels")) Warn(*labels, "labels", kService);
+    if (const YamlNode* labels = root.Find("labels")) WarnOfNothing(*labels, "labels", kService);
     const YamlNode* node = root.Find(kSection);
     if (node == nullptr) {
       errors_.Add(root, kSection, "is missing");
@@ -72,7 +72,7 @@ class Reader {
     ReadScheduling(reader);
     reader.Text("jobDir", &input_.job_dir);
     if (absl::StrContains(input_.job_dir, "://")) {
-      Warn(*node->Find("jobDir"), "trainingInput.jobDir", "only folders can be job folders; use --job-dir");
+      WarnOfNothing(*node->Find("jobDir"), "trainingInput.jobDir", "only folders can be job folders; use --job-dir");
       input_.job_dir.clear();
     }
     if (const YamlNode* args = reader.Find("args")) ReadArguments(*args);
@@ -85,11 +85,14 @@ class Reader {
   }
 
  private:
-  void Warn(const YamlNode& at, const std::string& key, const std::string& why) {
-    input_.warnings.push_back({file_, at.line, at.column, key, absl::StrCat("has no meaning here: ", why)});
+  void Warn(const YamlNode& at, const std::string& key, const std::string& what) {
+    input_.warnings.push_back({file_, at.line, at.column, key, what});
+  }
+  void WarnOfNothing(const YamlNode& at, const std::string& key, const std::string& why) {
+    Warn(at, key, "has no meaning here: " + why);
   }
   void WarnIfThere(MapReader& reader, const std::string& key, const std::string& why) {
-    if (const YamlNode* value = reader.Find(key)) Warn(*value, reader.PathOf(key), why);
+    if (const YamlNode* value = reader.Find(key)) WarnOfNothing(*value, reader.PathOf(key), why);
   }
 
   // 64-bit numbers are text in AI Platform's JSON.
@@ -134,7 +137,7 @@ class Reader {
     if (servers == 0) {
       const YamlNode* said = reader.node().Find("parameterServerCount");
       Warn(said != nullptr ? *said : reader.node(), reader.PathOf("parameterServerCount"),
-           "0 parameter servers, of which there must be one, since they hold the model; say 1");
+           "0 is taken for 1, since parameter servers hold the model");
       servers = 1;
     }
     input_.cluster_and_scheduling.push_back(
@@ -152,7 +155,8 @@ class Reader {
     }
     if (const YamlNode* old = reader.Find("maxRunningTime")) {
       Warn(*old, reader.PathOf("maxRunningTime"),
-           "its place is scheduling.maxRunningTime, where it is looked for first");
+           limited ? "is not heeded beside scheduling.maxRunningTime"
+                   : "is heeded; its place is scheduling.maxRunningTime");
       if (!limited) limited = reader.Duration("maxRunningTime", &limit);
     }
     if (!limited) return;
@@ -177,7 +181,7 @@ class Reader {
       } else if (absl::StartsWith(item.text, "--set=")) {
         input_.arguments.push_back(item.text.substr(6));
       } else {
-        Warn(item, place, absl::StrCat(CleanText(item.text, 64), " is no --set KEY=VALUE"));
+        WarnOfNothing(item, place, absl::StrCat(CleanText(item.text, 64), " is no --set KEY=VALUE"));
       }
     }
     if (value_follows) errors_.Add(node, path, "end with --set, which needs KEY=VALUE after it");

@@ -22,7 +22,7 @@ void PrintHelp(const std::vector<const Verb*>& verbs, std::ostream& out) {
     out << "  " << verb->name << std::string(width - verb->name.size() + 2, ' ') << verb->summary << "\n";
   }
   out << "\n`downpour help VERB` tells more; --version names this build.\n"
-         "Exit codes: 0 done, 1 the job failed, 69 chief unreachable, 78 bad job file, "
+         "Exit codes: 0 done, 1 the job failed, 69 chief unreachable, 78 bad job file, 124 out of time, "
       << kCommonExitCodes << ".\n";
 }
 

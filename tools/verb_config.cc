@@ -72,8 +72,9 @@ std::vector<Row> FlagRows(TaskType role, const Options& options, const LaunchSet
 }
 
 // Every entry of the job, as the chief sees it, and the counts that a tier stands for. `sized_by`: who fixed the
-// cluster's size, if not the file.
-std::vector<Row> JobRows(const JobFileResult& parsed, const std::string& sized_by) {
+// cluster's size, if not the file; `given` beats it.
+std::vector<Row> JobRows(const JobFileResult& parsed, const std::string& sized_by,
+                         const std::vector<std::string>& given) {
   std::vector<Row> rows;
   const ClusterSpec& cluster = parsed.job.cluster;
   nlohmann::json entries = nlohmann::json::parse(CanonicalJob(parsed.job)).flatten();
@@ -84,7 +85,9 @@ std::vector<Row> JobRows(const JobFileResult& parsed, const std::string& sized_b
     const bool is_size = key.starts_with("cluster.");
     const auto origin = parsed.origins.find(is_size && cluster.scale_tier != kCustomTier ? "cluster.scaleTier" : key);
     std::string from = origin == parsed.origins.end() ? kDefault : origin->second;
-    if (!sized_by.empty() && is_size) from = sized_by;
+    const bool is_given =
+        std::ranges::any_of(given, [&key](const std::string& item) { return item.starts_with(key + "="); });
+    if (!sized_by.empty() && is_size && !is_given) from = sized_by;
     rows.push_back({key, value.is_string() ? value.get<std::string>() : value.dump(), from});
   }
   return rows;
@@ -105,6 +108,7 @@ int Show(Options options, Streams streams) {
   for (Row& row : FlagRows(role, options, *settings)) rows.push_back(std::move(row));
   if (!options.job.job_file.empty()) {
     std::string sized_by;
+    const std::vector<std::string> given = options.job.settings;
     const auto size = settings->find("set");
     if (size != settings->end() && options.job.scale_tier.empty() && !SizesCluster(options.job.settings)) {
       sized_by = size->second.origin;
@@ -116,7 +120,7 @@ int Show(Options options, Streams streams) {
       streams.out << CanonicalJob(parsed.job) << "\n";
       return kExitDone;
     }
-    for (Row& row : JobRows(parsed, sized_by)) rows.push_back(std::move(row));
+    for (Row& row : JobRows(parsed, sized_by, given)) rows.push_back(std::move(row));
   }
   Print(rows, options.origin, streams.out);
   return kExitDone;

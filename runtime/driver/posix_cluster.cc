@@ -97,8 +97,9 @@ Environment ProcessEnvironment() {
 }
 
 bool SizesCluster(const std::vector<std::string>& overrides) {
-  return std::any_of(overrides.begin(), overrides.end(),
-                     [](const std::string& item) { return absl::StartsWith(item, "cluster"); });
+  return std::any_of(overrides.begin(), overrides.end(), [](const std::string& item) {
+    return absl::StartsWith(item, "cluster=") || absl::StartsWith(item, "cluster.scaleTier=");
+  });
 }
 
 LaunchSources ReadLaunchSources(const std::string& cluster, const Environment& environment) {

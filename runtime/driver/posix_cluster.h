@@ -37,7 +37,8 @@ absl::StatusOr<std::string> ChooseOwnAddress(const std::string& name, const std:
 
 Environment ProcessEnvironment();
 
-// Whether overrides of a job say how large its cluster is: then they beat what the environment says of it.
+// Whether overrides of a job say all of how large its cluster is, so that what the environment says of it counts for
+// nothing; one number alone beats that number.
 bool SizesCluster(const std::vector<std::string>& overrides);
 
 }  // namespace downpour

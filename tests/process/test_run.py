@@ -134,7 +134,7 @@ class RunTest(ProcessTest):
         self.write_endless_job(scheduling={"maxRunningTime": "1s"})
         run = self.start_run()
         code, _ = run.finish()
-        self.assertEqual(code, 1, run.said)
+        self.assertEqual(code, 124, run.said)
         self.assertIn("the job was cancelled: it has run for the 1 s of scheduling.maxRunningTime, which each start", run.said)
         done = self.check_cancelled()["samplesCommitted"]
         checkpoints = self.checkpoints()

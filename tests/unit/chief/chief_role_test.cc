@@ -213,7 +213,7 @@ TEST_F(ChiefRoleTest, AJobWhoseTimeIsOverIsCancelledAfterOneLastCheckpoint) {
   EXPECT_EQ(cluster->role->state(), JobState::kCancelled);
   EXPECT_TRUE(cluster->disk->Has("checkpoints/1-1/MANIFEST"));
   SayGoodbye();
-  EXPECT_EQ(cluster->exit()->code, 1);
+  EXPECT_EQ(cluster->exit()->code, 124);
   EXPECT_EQ(Summary()["state"], "CANCELLED");
   EXPECT_THAT(std::string(Summary()["errorMessage"]), HasSubstr("it has run for the 5 s of scheduling.maxRunningTime"));
   EXPECT_THAT(std::string(Summary()["errorMessage"]), HasSubstr("--resume"));

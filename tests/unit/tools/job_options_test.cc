@@ -112,7 +112,10 @@ TEST_F(JobOptionsTest, ConfigShowFollowsTheJobsEntriesToTheirPlaces) {
                           ContainsRegex("name +small +" + job_ + ":1")));
   EXPECT_THAT(RunDownpour({"config", "show", job_, "--set=cluster.workerCount=7", "--origin"}).out,
               AllOf(ContainsRegex("cluster.workerCount +7 +--set"),
-                    ContainsRegex("cluster.parameterServerCount +2 +" + job_ + ":2")));
+                    ContainsRegex("cluster.parameterServerCount +1 +TF_CONFIG")));
+  EXPECT_THAT(RunDownpour({"config", "show", job_, "--set=cluster={workerCount: 7}", "--origin"}).out,
+              AllOf(ContainsRegex("cluster.workerCount +7 +--set"),
+                    ContainsRegex("cluster.parameterServerCount +1 +default")));
   EXPECT_THAT(RunDownpour({"config", "show", job_}).out, Not(HasSubstr("TF_CONFIG")));
 }
 

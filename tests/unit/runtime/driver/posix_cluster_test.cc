@@ -91,7 +91,13 @@ TEST_F(PosixClusterTest, TheSizeOfTheClusterComesBeforeTheSettingsGiven) {
   EXPECT_THAT(absl::GetFlag(FLAGS_listen), AnyOf("127.0.0.1:1", "[::1]:1"));
   absl::SetFlag(&FLAGS_set, {});
   EXPECT_EQ(Fill(TaskType::kChief, {"--set=cluster.workerCount=9"}), std::nullopt);
-  EXPECT_THAT(absl::GetFlag(FLAGS_set).items, ElementsAre("cluster.workerCount=9"));
+  EXPECT_THAT(absl::GetFlag(FLAGS_set).items,
+              ElementsAre("cluster={workerCount: 1, parameterServerCount: 1}", "cluster.workerCount=9"));
+  for (const std::string size : {"cluster={workerCount: 9}", "cluster.scaleTier=BASIC"}) {
+    absl::SetFlag(&FLAGS_set, {});
+    EXPECT_EQ(Fill(TaskType::kChief, {absl::StrCat("--set=", size).c_str()}), std::nullopt);
+    EXPECT_THAT(absl::GetFlag(FLAGS_set).items, ElementsAre(size)) << "all of it is said";
+  }
 }
 
 TEST_F(PosixClusterTest, EveryErrorOfEverySourceIsTold) {
