@@ -70,28 +70,28 @@ void Watch::OnExit(const Process& process, int code) {
   const auto told = told_to_stop_.find(process.life);
   const bool goes_by_itself = code > kExitSignalled && !hears_end_;
   if (told == told_to_stop_.end() || !goes_by_itself || world_->now() >= told->second.at + kPsLeavesWithin) return;
+  // What a slice had before it was placed anew, from an older state, is no matter of leaving.
+  const std::vector<TraceRecord>& traces = traces_[process.life];
+  std::map<SliceId, size_t> installed;
+  for (size_t i = 0; i < traces.size(); ++i) {
+    if (traces[i].kind == TraceRecord::Kind::kInstalled) installed[traces[i].slice] = i;
+  }
   for (size_t i = 0; i < told->second.records; ++i) {
-    const TraceRecord& record = traces_[process.life][i];
-    if (record.kind == TraceRecord::Kind::kApplied || record.kind == TraceRecord::Kind::kSkipped) {
-      CheckKept(process, record);
-    }
+    const bool counted = traces[i].kind == TraceRecord::Kind::kApplied || traces[i].kind == TraceRecord::Kind::kSkipped;
+    if (counted && i > installed[traces[i].slice]) CheckKept(process, traces[i]);
   }
 }
 
-// What the slice itself lost meanwhile, placed anew from an older state, is no matter of leaving.
 void Watch::CheckKept(const Process& ps, const TraceRecord& counted) {
-  const auto has = [&counted](const SliceState& state) {
-    return state.finished.Contains(ToNumber(counted.lease)) ||
-           std::any_of(state.counters.begin(), state.counters.end(), [&counted](const LeaseCounter& counter) {
-             return counter.lease == counted.lease && counter.applied >= counted.step;
-           });
-  };
-  const ServedSlice* served = ps.ps->Find(counted.slice);
-  if (served == nullptr || !has(StateOf(counted.slice, *served))) return;
+  if (ps.ps->Find(counted.slice) == nullptr) return;  // another's by now
   const size_t index = ToNumber(counted.slice);
   const absl::StatusOr<SliceState> kept =
       durable_ ? ReadRecord(*durable_, index) : absl::NotFoundError("no checkpoint");
-  if (kept.ok() && has(*kept)) return;
+  const auto has = [&counted](const LeaseCounter& counter) {
+    return counter.lease == counted.lease && counter.applied >= counted.step;
+  };
+  if (kept.ok() && (kept->finished.Contains(ToNumber(counted.lease)) || std::ranges::any_of(kept->counters, has)))
+    return;
   Add(ps, absl::StrCat("leaves before a checkpoint holds step ", counted.step, " of lease ", ToNumber(counted.lease),
                        " on slice ", index, ", counted before it was told to stop"));
 }
