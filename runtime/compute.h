@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -29,6 +30,8 @@ struct TrainStep {
   LeaseId lease{};
   Step step = 0;
   SliceValues updates;  // new values of slices, loaded before the step
+  // What will be asked for next, as far as can be told: a device may read its examples meanwhile.
+  std::optional<std::pair<LeaseId, Step>> next = {};
 };
 
 struct EvalStep {

@@ -67,6 +67,9 @@ void MeasureElementwise(const CudaModule& module, const Options& options, Precis
   }
   const Buffer row = OrDie(backend->Allocate(kSide * sizeof(float)));
   OrDie(backend->Upload(numbers.data(), kSide * sizeof(float), row.data()));
+  const Buffer pixels = OrDie(backend->Allocate(kSide * kSide));
+  OrDie(backend->Upload(numbers.data(), kSide * kSide, pixels.data()));
+  const ConstByteMatrix image(static_cast<const uint8_t*>(pixels.data()), kSide, kSide);
   const absl::Span<float> vector(static_cast<float*>(row.data()), kSide);
   constexpr ActivationFunction kRelu = ActivationFunction::kRelu;
   const std::vector<Elementwise> kernels = {
@@ -78,6 +81,8 @@ void MeasureElementwise(const CudaModule& module, const Options& options, Precis
        [&] {
          return backend->Dropout({1, 0.5}, m[0], m[1]);
        }},
+      {"widen bytes", 1 + static_cast<double>(kSide * kSide) / static_cast<double>(kept),
+       [&] { return backend->WidenBytes(image, 255, m[1]); }},
       {"accumulate", 3, [&] { return backend->Accumulate(m[0], m[1]); }},
       {"sum of rows", 1, [&] { return backend->SumRows(m[0], 0, vector); }},
   };

@@ -36,6 +36,17 @@ HeldLease* Schedule::LeaseToCompute() {
   return asked;
 }
 
+// If nothing new is heard until that step is computed.
+std::optional<std::pair<LeaseId, Step>> Schedule::StepAfter(const HeldLease& lease, Step step) {
+  for (const HeldLease& held : exchange_.leases()) {
+    if (!held.progress.AllKnown()) continue;
+    const Step last = held.progress.steps();
+    const Step next = held.id != lease.id ? held.progress.Next() : step < last ? step + 1 : 0;
+    if (next != 0) return std::pair(held.id, next);
+  }
+  return std::nullopt;
+}
+
 void Schedule::Train(HeldLease& lease, Effects& effects) {
   const ParameterSet& parameters = exchange_.Use();
   Running training;
@@ -43,7 +54,8 @@ void Schedule::Train(HeldLease& lease, Effects& effects) {
   training.step = lease.progress.Next();
   training.computed_from = parameters.versions;
   training.delivered.resize(grid_.size());
-  Begin(TrainStep{lease.id, training.step, device_.Load(parameters)}, std::move(training), effects);
+  TrainStep request{lease.id, training.step, device_.Load(parameters), StepAfter(lease, training.step)};
+  Begin(std::move(request), std::move(training), effects);
 }
 
 void Schedule::Begin(ComputeRequest request, Running running, Effects& effects) {

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -63,6 +64,7 @@ class Schedule {
   };
 
   HeldLease* LeaseToCompute();
+  std::optional<std::pair<LeaseId, Step>> StepAfter(const HeldLease& lease, Step step);
   void Train(HeldLease& lease, Effects& effects);
   void Begin(ComputeRequest request, Running running, Effects& effects);
   absl::Status Take(Gradients& gradients, Time now, Effects& effects);

@@ -101,12 +101,13 @@ class Trainer::Session {
                                                 request.first_batch + request.batches, " of ", total));
     }
     Evaluated evaluated;
-    for (uint64_t batch = request.first_batch; batch < request.first_batch + request.batches; ++batch) {
-      const uint64_t first = batch * batch_size_;
-      ids_.resize(std::min(batch_size_, eval_examples() - first));
-      std::iota(ids_.begin(), ids_.end(), first);
+    const uint64_t end = request.first_batch + request.batches;
+    for (uint64_t batch = request.first_batch; batch < end; ++batch) {
+      ids_ = EvalBatch(batch);
       if (absl::Status status = LoadBatch(*eval_, ids_); !status.ok()) return status;
-      auto totals = graph_->Evaluate();
+      auto totals = graph_->Evaluate([&] {
+        if (batch + 1 < end) LoadAhead(*eval_, EvalBatch(batch + 1));
+      });
       if (!totals.ok()) return totals.status();
       evaluated.loss_sum += totals->loss;
       evaluated.correct += totals->correct;
@@ -165,7 +166,30 @@ class Trainer::Session {
     return absl::FailedPreconditionError(absl::StrCat("a step before ", missing_.size(), " slices were loaded"));
   }
 
+  std::vector<uint64_t> EvalBatch(uint64_t batch) const {
+    const uint64_t first = batch * batch_size_;
+    std::vector<uint64_t> ids(std::min(batch_size_, eval_examples() - first));
+    std::iota(ids.begin(), ids.end(), first);
+    return ids;
+  }
+
+  bool InPlan(LeaseId lease, Step step) const {
+    return plan_.Contains(lease) && step >= 1 && step <= plan_.StepsOf(lease);
+  }
+
   absl::Status LoadBatch(const Dataset& data, absl::Span<const uint64_t> ids) {
+    const bool is_there = ahead_of_ == &data && absl::MakeConstSpan(ahead_) == ids;
+    ahead_of_ = nullptr;
+    return is_there ? absl::OkStatus() : BringUp(data, ids);
+  }
+
+  // The batch that will most likely be asked for next. If it cannot be had, that is told when it is: it is read again.
+  void LoadAhead(const Dataset& data, std::vector<uint64_t> ids) {
+    ahead_ = std::move(ids);
+    ahead_of_ = BringUp(data, ahead_).ok() ? &data : nullptr;
+  }
+
+  absl::Status BringUp(const Dataset& data, absl::Span<const uint64_t> ids) {
     inputs_.resize(ids.size() * static_cast<size_t>(data.input_width()));
     labels_.resize(ids.size());
     if (absl::Status status = data.ReadBatch(ids, inputs_.data(), labels_.data()); !status.ok()) return status;
@@ -200,12 +224,19 @@ class Trainer::Session {
 
   // Hands out all gradients but the last ones, which it returns.
   absl::StatusOr<Gradients> ComputeStep(const TrainStep& request, const Done& done) {
-    if (!plan_.Contains(request.lease) || request.step < 1 || request.step > plan_.StepsOf(request.lease)) {
+    if (!InPlan(request.lease, request.step)) {
       return absl::InvalidArgumentError(
           absl::StrCat("step ", request.step, " of lease ", ToNumber(request.lease), " is not in the plan"));
     }
     plan_.Examples(request.lease, request.step, &ids_);
     const auto hand_out = [&](const VariableGradients& ready) { done(absl::OkStatus(), Cut(ready)); };
+    const auto load_ahead = [&] {
+      if (!request.next || !InPlan(request.next->first, request.next->second)) return;
+      std::vector<uint64_t> next;
+      plan_.Examples(request.next->first, request.next->second, &next);
+      next.resize(std::min(next.size(), batch_size_));
+      LoadAhead(*train_, std::move(next));
+    };
     BatchInStep place{.before = 0, .examples = static_cast<int64_t>(ids_.size())};
     Graph::TrainResult result;
     for (uint64_t batch = 0; place.before < place.examples; ++batch) {
@@ -213,7 +244,7 @@ class Trainer::Session {
       // The batch first: the first layer may begin once its parameters follow, while those of the others still come.
       if (absl::Status status = LoadBatch(*train_, ids); !status.ok()) return status;
       if (absl::Status status = batch == 0 ? Load(request.updates) : absl::OkStatus(); !status.ok()) return status;
-      auto trained = graph_->Train(plan_.DrawSeed(request.lease, request.step, batch), hand_out, place);
+      auto trained = graph_->Train(plan_.DrawSeed(request.lease, request.step, batch), hand_out, place, load_ahead);
       if (!trained.ok()) return trained.status();
       result = *std::move(trained);
       place.before += static_cast<int64_t>(ids.size());
@@ -237,8 +268,10 @@ class Trainer::Session {
   std::vector<float> widened_;                   // of the slice at hand
   std::unique_ptr<Graph> graph_;
   std::vector<uint64_t> ids_;    // of the step at hand
-  std::vector<uint8_t> inputs_;  // of the batch at hand, as are the next
+  std::vector<uint8_t> inputs_;  // of the batch that was brought up last, as are the next
   std::vector<int32_t> labels_;
+  const Dataset* ahead_of_ = nullptr;  // where that was done ahead
+  std::vector<uint64_t> ahead_;
 };
 
 Trainer::Trainer(std::unique_ptr<Backend> backend) : backend_(std::move(backend)) {}

@@ -106,6 +106,13 @@ std::string Loads(const SliceValues& updates) {
   return updates.empty() ? "" : text;
 }
 
+// The lease's next step goes without saying.
+std::string Next(const TrainStep& step) {
+  if (!step.next) return " then nothing";
+  const auto& [lease, number] = *step.next;
+  return lease == step.lease && number == step.step + 1 ? "" : absl::StrCat(" then ", ToNumber(lease), "/", number);
+}
+
 struct EffectWords {
   const PeerNames& names;
 
@@ -120,7 +127,8 @@ struct EffectWords {
   std::string operator()(const StorageOp& e) const { return absl::StrCat("storage ", e.path); }
   std::string operator()(const Compute& e) const {
     if (const auto* step = std::get_if<TrainStep>(&e.request)) {
-      return absl::StrCat("device: lease=", ToNumber(step->lease), " step=", step->step, Loads(step->updates));
+      return absl::StrCat("device: lease=", ToNumber(step->lease), " step=", step->step, Loads(step->updates),
+                          Next(*step));
     }
     if (const auto* step = std::get_if<EvalStep>(&e.request)) {
       return absl::StrCat("device: evaluate ", step->first_batch, "+", step->batches, Loads(step->updates));

@@ -168,6 +168,7 @@ struct EffectText {
     std::string text = absl::StrCat("Compute ", static_cast<uint64_t>(e.ticket), " kind ", e.request.index());
     if (const auto* step = std::get_if<TrainStep>(&e.request)) {
       absl::StrAppend(&text, " lease=", ToNumber(step->lease), " step=", step->step);
+      if (step->next) absl::StrAppend(&text, " then ", ToNumber(step->next->first), "/", step->next->second);
     }
     return text;
   }

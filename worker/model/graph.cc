@@ -239,10 +239,14 @@ absl::Status Graph::ComputeLoss(int64_t examples, Matrix gradient) {
   return backend_.SoftmaxCrossEntropy(output, batches_.labels(), examples, gradient, totals());
 }
 
-absl::StatusOr<BatchTotals> Graph::ReadTotals() {
-  absl::Status status = backend_.Download(totals_.data, sizeof(BatchTotals), read_totals_.get());
-  if (status.ok()) status = backend_.Synchronize();
-  if (!status.ok()) return status;
+absl::Status Graph::BeginTotals(const Meanwhile& meanwhile) {
+  absl::Status status = backend_.BeginDownload(totals_.data, sizeof(BatchTotals), read_totals_.get());
+  if (status.ok() && meanwhile && !backend_.memory_is_host()) meanwhile();
+  return status;
+}
+
+absl::StatusOr<BatchTotals> Graph::AwaitTotals() {
+  if (absl::Status status = backend_.AwaitDownload(); !status.ok()) return status;
   return *static_cast<const BatchTotals*>(read_totals_.get());
 }
 
@@ -306,7 +310,8 @@ absl::Status Graph::ForwardAndBackward(const Pass& pass, const Ready& ready, Var
   return status;
 }
 
-absl::StatusOr<Graph::TrainResult> Graph::Train(uint64_t draw_seed, const Ready& ready, const BatchInStep& place) {
+absl::StatusOr<Graph::TrainResult> Graph::Train(uint64_t draw_seed, const Ready& ready, const BatchInStep& place,
+                                                const Meanwhile& meanwhile) {
   const int64_t batch = batches_.size();
   const int64_t examples = place.examples == 0 ? batch : place.examples;
   const int64_t so_far = place.before + batch;
@@ -319,25 +324,28 @@ absl::StatusOr<Graph::TrainResult> Graph::Train(uint64_t draw_seed, const Ready&
   TrainResult result;
   absl::Status status = ForwardAndBackward({backend_, true, draw_seed, examples, place.before > 0},
                                            leaves ? ready : nullptr, &result.last);
+  if (status.ok() && leaves) status = BeginTotals(meanwhile);
   status.Update(FinishDownloads(status.ok() ? ready : nullptr, &result.last));
-  if (!status.ok()) return status;
   if (!leaves) {
+    if (!status.ok()) return status;
     summed_ = so_far;
     return result;
   }
-  auto totals = ReadTotals();
-  if (!totals.ok()) return totals.status();
+  auto totals = AwaitTotals();  // if something failed, maybe of none: they come last
+  status.Update(totals.status());
+  if (!status.ok()) return status;
   result.loss = totals->loss;
   return result;
 }
 
-absl::StatusOr<BatchTotals> Graph::Evaluate() {
+absl::StatusOr<BatchTotals> Graph::Evaluate(const Meanwhile& meanwhile) {
   if (absl::Status status = Forward({backend_, false, 0}); !status.ok()) return status;
   if (absl::Status status = ComputeLoss(batches_.size(), Matrix()); !status.ok()) return status;
   const ConstMatrix output = nodes_.back().output.Rows(batches_.size());
   absl::Status status = backend_.CountCorrect(output, batches_.labels(), totals());
+  if (status.ok()) status = BeginTotals(meanwhile);
   if (!status.ok()) return status;
-  return ReadTotals();
+  return AwaitTotals();
 }
 
 }  // namespace downpour

@@ -9,6 +9,8 @@
 // Units: gradients are of the step's mean loss; losses are sums over the step.
 // Order: gradients leave as soon as they are computed: the last layer's first. From a device each layer's are copied
 //   away while the layers before it are still computed. Of a step of several batches they leave with its last one.
+//   `meanwhile` is called where a device still computes, when all of the step, or of the evaluation, was given to it and
+//   before anything leaves: the time to load the next batch. Where memory_is_host() nothing is left to wait for.
 // Cost: the device's memory is taken in Create, some of it by steps and evaluations on zeros; gradients leave in one
 //   payload per variable and step, zero-copy from there on.
 // Errors: INVALID_ARGUMENT for a model whose shapes do not fit and for parameters or batches that are not the model's;
@@ -65,9 +67,11 @@ class Graph {
     double loss = 0;
     VariableGradients last;  // those of the first layer that has some; not given to `ready`
   };
+  using Meanwhile = std::function<void()>;
   // Without `ready` the gradients stay on the device. Before the last batch of a step the result is empty.
-  absl::StatusOr<TrainResult> Train(uint64_t draw_seed, const Ready& ready, const BatchInStep& place = {});
-  absl::StatusOr<BatchTotals> Evaluate();
+  absl::StatusOr<TrainResult> Train(uint64_t draw_seed, const Ready& ready, const BatchInStep& place = {},
+                                    const Meanwhile& meanwhile = nullptr);
+  absl::StatusOr<BatchTotals> Evaluate(const Meanwhile& meanwhile = nullptr);
 
  private:
   struct Node {
@@ -97,7 +101,8 @@ class Graph {
   absl::Status Forward(const Pass& pass);
   absl::Status ComputeLoss(int64_t examples, Matrix gradient);
   BatchTotals* totals() const { return reinterpret_cast<BatchTotals*>(totals_.data); }
-  absl::StatusOr<BatchTotals> ReadTotals();
+  absl::Status BeginTotals(const Meanwhile& meanwhile);
+  absl::StatusOr<BatchTotals> AwaitTotals();
   absl::Status ForwardAndBackward(const Pass& pass, const Ready& ready, VariableGradients* last);
   absl::Status Backward(const Pass& pass, Node& node, const Ready& ready, VariableGradients* last);
   void PlaceGradients(const Node& node);

@@ -229,6 +229,29 @@ TEST_F(GraphErrorsTest, ABatchOutOfItsPlaceInTheStepIsRefused) {
   EXPECT_EQ(train(4, 6), absl::StatusCode::kInvalidArgument) << "the step is over";
 }
 
+TEST(GraphMeanwhileTest, ComesOnceAStepAndOnlyWhereADeviceComputes) {
+  const ModelSpec model = Model({Layer("a", {"x"}, Dense(3)), Layer("b", {"a"}, Dense(2))});
+  const std::vector<VariableSpec> variables = VariablesOf(model);
+  const std::vector<float> inputs(10, 0.5f);
+  for (const bool on_device : {false, true}) {
+    const std::unique_ptr<Backend> backend = on_device ? std::make_unique<DeferredBackend>() : MakeHostBackend({});
+    const auto graph = std::move(*Graph::Create(model, kMaxBatch, *backend));
+    for (size_t variable = 0; variable < variables.size(); ++variable) {
+      const std::vector<float> values(static_cast<size_t>(variables[variable].elements()), 0.1f);
+      ASSERT_TRUE(graph->SetParameters(variable, 0, values).ok());
+    }
+    std::string order;
+    const auto meanwhile = [&] { order += "m"; };
+    const auto ready = [&](const VariableGradients&) { order += "r"; };  // of layer b: those of the first one come last
+    for (int64_t before : {0, 2}) {
+      ASSERT_TRUE(graph->LoadBatch(inputs, {0, 1}).ok());
+      ASSERT_TRUE(graph->Train(1, ready, {before, 4}, meanwhile).ok());
+    }
+    ASSERT_TRUE(graph->Evaluate(meanwhile).ok());
+    EXPECT_EQ(order, on_device ? "mrm" : "r");
+  }
+}
+
 TEST_F(GraphErrorsTest, ALabelBeyondTheOutputIsNamed) {
   for (int32_t label : {3, -1}) {
     const absl::Status status = graph_->LoadBatch(std::vector<float>(5), {label});
