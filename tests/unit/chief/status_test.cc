@@ -139,7 +139,7 @@ TEST_F(StatusTest, WhoStartedAllStartsWhoIsMissing) {
   };
   const json watch = "downpour watch --chief 127.0.0.1:40123";
   EXPECT_EQ(next_of(ChiefOptions::Starts::kBySupervisor), json::array({watch}));
-  EXPECT_EQ(next_of(ChiefOptions::Starts::kByCommand), json::array({"up lab", watch}));
+  EXPECT_EQ(next_of(ChiefOptions::Starts::kByCommand), json::array({"up lab"}));
 }
 
 TEST_F(StatusTest, AServerThatWritesBesideTheChiefNeedsItsFolder) {
