@@ -147,7 +147,7 @@ exec sh -c "$SSH_ORIGINAL_COMMAND"
         self.assertIn("h2 does not answer", err)
         self.assertIn("the job needs 3 of worker, but the hosts that answer have no place for worker-2", err)
         self.assertEqual(self.tasks(), {})
-        self.assertIn("the job needs 5 of worker, ", self.up("--scale-tier", "standard-1")[2])
+        self.assertIn("the job needs 3 of ps, ", self.up("--scale-tier", "standard-1")[2])
 
         code, out, err = self.up("--set", "cluster.workerCount=2")
         self.assertEqual(code, 0, err)
