@@ -40,7 +40,7 @@ class Backend;
 enum class FloatFormat {
   kFp32,
   // As products read their factors: with bf16 maybe rounded to it, by whatever writes there, uploads too. It looks like
-  // memory of floats to all operations, but it cannot be downloaded nor hold vectors, labels or totals.
+  // memory of floats to all operations, but it cannot be downloaded nor hold vectors, bytes, labels or totals.
   kFactor,
 };
 

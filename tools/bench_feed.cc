@@ -1,5 +1,5 @@
-// What a worker's host does for a batch before a device can have it, against a plain copy of as many bytes, which lie in a
-// row.
+// What a worker's host does for a batch before a device can have it, against a plain copy of as many bytes that lie in
+// a row.
 //
 //   bench_feed [--runs N]
 //

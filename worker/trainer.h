@@ -4,8 +4,8 @@
 //
 // Order: Prepare first; it may come again, with another job, and forgets everything. Before the first step every slice
 //   must have come in some request's updates.
-// Cost: while a device computes a step, the first batch of the one that is said to be next is read and comes up; without
-//   that, and where the host computes, a batch is read when it is asked for. Results do not depend on it.
+// Cost: while a device computes a step, the first batch of the one that is said to be next is read and comes up;
+//   without that, and where the host computes, a batch is read when it is asked for. Results do not depend on it.
 //   A step copies each updated slice once into its variable; gradients are not copied. Where they travel as bfloat16
 //   each is rounded with what the rounding of its slice left out before: one pass, and a float for each parameter, on
 //   the host. Those residuals move with each step computed, pushed or not, and die with the trainer.

@@ -1,4 +1,5 @@
-// The batch at hand in a backend's memory. A device has room for another one, which comes up while this one is computed.
+// The batch at hand in a backend's memory. A device has room for another one, which comes up while this one is
+// computed.
 //
 //   status = batches.Allocate(shapes, allocate);
 //   status = batches.Load(pixels, labels);      // the batch at hand from then on, for operations given from then on
@@ -10,6 +11,7 @@
 // Errors: of Load: INVALID_ARGUMENT for what is no batch of these shapes, OUT_OF_RANGE for a label beyond the output;
 //   else the backend's, after which a batch must be loaded before anything is computed.
 // Threads: one at a time.
+// Tests: tests/unit/worker/graph_test.cc; tests/parity/model_parity_test.cc: bytes are the floats that they stand for.
 #pragma once
 
 #include <cstdint>

@@ -9,8 +9,8 @@
 // Units: gradients are of the step's mean loss; losses are sums over the step.
 // Order: gradients leave as soon as they are computed: the last layer's first. From a device each layer's are copied
 //   away while the layers before it are still computed. Of a step of several batches they leave with its last one.
-//   `meanwhile` is called where a device still computes, when all of the step, or of the evaluation, was given to it and
-//   before anything leaves: the time to load the next batch. Where memory_is_host() nothing is left to wait for.
+//   `meanwhile` is called where a device still computes, when all of the step, or of the evaluation, was given to it
+//   and before anything leaves: the time to load the next batch. Where memory_is_host() there is no such time.
 // Cost: the device's memory is taken in Create, some of it by steps and evaluations on zeros; gradients leave in one
 //   payload per variable and step, zero-copy from there on.
 // Errors: INVALID_ARGUMENT for a model whose shapes do not fit and for parameters or batches that are not the model's;

@@ -143,7 +143,7 @@ TEST_F(TrainerTest, AStepOfSeveralBatchesIsOneOfALargerBatch) {
   }
 }
 
-// Values are rounded on their way here, gradients on their way back, where what a rounding leaves out goes with the next.
+// Values are rounded on their way here, gradients on their way back; what a rounding leaves out goes with the next one.
 TEST_F(TrainerTest, NumbersMayTravelAsBf16) {
   JobSpec job = job_;
   job.training.wire = WireFormat::kBf16;
