@@ -43,7 +43,7 @@ JobFileResult ParseJob(const std::string& text, const std::string& file, const s
     std::vector<std::string> settings;
     if (tree.root.Find("trainingInput") != nullptr) {
       TrainingInput input = ReplaceTrainingInput(tree.root, file, errors);
-      settings = std::move(input.arguments);
+      for (PlacedEntry& argument : input.arguments) settings.push_back(std::move(argument.entry));
       result.warnings = std::move(input.warnings);
       result.job_dir = std::move(input.job_dir);
     }

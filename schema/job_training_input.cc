@@ -95,6 +95,10 @@ class Reader {
     if (const YamlNode* value = reader.Find(key)) WarnOfNothing(*value, reader.PathOf(key), why);
   }
 
+  void Set(const YamlNode& at, std::string entry) {
+    input_.cluster_and_scheduling.push_back({std::move(entry), at.line});
+  }
+
   // 64-bit numbers are text in AI Platform's JSON.
   std::optional<int64_t> Count(MapReader& reader, const std::string& key) {
     const YamlNode* value = reader.Find(key);
@@ -107,17 +111,14 @@ class Reader {
   }
 
   void ReadSize(MapReader& reader) {
-    std::vector<std::string> tiers;
-    for (const ScaleTier& tier : kScaleTiers) tiers.push_back(tier.name);
-    tiers.push_back(kCustomTier);
-    for (const auto& [tier, why] : kMachinesOfTier) tiers.push_back(tier);
+    const std::vector<std::string> tiers = KnownTiers();
     const int chosen = reader.Choose("scaleTier", tiers);
     const std::optional<int64_t> workers = Count(reader, "workerCount");
     const std::optional<int64_t> servers = Count(reader, "parameterServerCount");
     const YamlNode* said = reader.node().Find("scaleTier");
     if (said != nullptr && chosen < 0) return;
-    std::string tier = said == nullptr ? kCustomTier : tiers[chosen];
-    if (tier == kCustomTier) {
+    const TierHere tier = WhatTierIsHere(said == nullptr ? kCustomTier : tiers[chosen]);
+    if (tier.name == kCustomTier) {
       if (said != nullptr || workers || servers) SetCounts(reader, workers.value_or(0), servers.value_or(0));
       return;
     }
@@ -125,42 +126,41 @@ class Reader {
       const YamlNode* count = reader.node().Find(key);
       if (count != nullptr) reader.Fail(*count, key, absl::StrCat("means something only with scaleTier ", kCustomTier));
     }
-    for (const auto& [name, why] : kMachinesOfTier) {
-      if (tier != name) continue;
-      Warn(*said, reader.PathOf("scaleTier"), absl::StrCat(name, " ", why));
-      tier = kScaleTiers[0].name;
-    }
-    input_.cluster_and_scheduling.push_back(absl::StrCat("cluster={scaleTier: ", tier, "}"));
+    if (!tier.why.empty()) Warn(*said, reader.PathOf("scaleTier"), tier.why);
+    Set(*said, absl::StrCat("cluster={scaleTier: ", tier.name, "}"));
   }
 
   void SetCounts(MapReader& reader, int64_t workers, int64_t servers) {
+    const auto place = [&](const char* key) -> const YamlNode& {
+      const YamlNode* said = reader.node().Find(key);
+      return said != nullptr ? *said : reader.node();
+    };
     if (servers == 0) {
-      const YamlNode* said = reader.node().Find("parameterServerCount");
-      Warn(said != nullptr ? *said : reader.node(), reader.PathOf("parameterServerCount"),
+      Warn(place("parameterServerCount"), reader.PathOf("parameterServerCount"),
            "0 is taken for 1, since parameter servers hold the model");
       servers = 1;
     }
-    input_.cluster_and_scheduling.push_back(
-        absl::StrCat("cluster={workerCount: ", workers + 1, ", parameterServerCount: ", servers, "}"));
+    Set(place("scaleTier"), absl::StrCat("cluster={scaleTier: ", kCustomTier, "}"));
+    Set(place("workerCount"), absl::StrCat("cluster.workerCount=", workers + 1));
+    Set(place("parameterServerCount"), absl::StrCat("cluster.parameterServerCount=", servers));
   }
 
   void ReadScheduling(MapReader& reader) {
     std::chrono::nanoseconds limit{};
-    bool limited = false;
+    const YamlNode* limited = nullptr;
     if (const YamlNode* node = reader.Find("scheduling")) {
       MapReader scheduling(*node, reader.PathOf("scheduling"), errors_);
-      limited = scheduling.Duration("maxRunningTime", &limit);
+      if (scheduling.Duration("maxRunningTime", &limit)) limited = node->Find("maxRunningTime");
       for (const auto& [key, why] : kMeaninglessScheduling) WarnIfThere(scheduling, key, why);
       scheduling.Finish();
     }
     if (const YamlNode* old = reader.Find("maxRunningTime")) {
       Warn(*old, reader.PathOf("maxRunningTime"),
-           limited ? "is not heeded beside scheduling.maxRunningTime"
-                   : "is heeded; its place is scheduling.maxRunningTime");
-      if (!limited) limited = reader.Duration("maxRunningTime", &limit);
+           limited != nullptr ? "is not heeded beside scheduling.maxRunningTime"
+                              : "is heeded; its place is scheduling.maxRunningTime");
+      if (limited == nullptr && reader.Duration("maxRunningTime", &limit)) limited = old;
     }
-    if (!limited) return;
-    input_.cluster_and_scheduling.push_back(absl::StrCat("scheduling={maxRunningTime: ", limit.count(), "ns}"));
+    if (limited != nullptr) Set(*limited, absl::StrCat("scheduling={maxRunningTime: ", limit.count(), "ns}"));
   }
 
   void ReadArguments(const YamlNode& node) {
@@ -175,11 +175,11 @@ class Reader {
       if (!item.Is(YamlNode::Kind::kScalar)) {
         errors_.Add(item, place, absl::StrCat("must be a word, but is ", Describe(item)));
       } else if (std::exchange(value_follows, false)) {
-        input_.arguments.push_back(item.text);
+        input_.arguments.push_back({item.text, item.line});
       } else if (item.text == "--set") {
         value_follows = true;
       } else if (absl::StartsWith(item.text, "--set=")) {
-        input_.arguments.push_back(item.text.substr(6));
+        input_.arguments.push_back({item.text.substr(6), item.line});
       } else {
         WarnOfNothing(item, place, absl::StrCat(CleanText(item.text, 64), " is no --set KEY=VALUE"));
       }
@@ -205,6 +205,21 @@ void PutAt(YamlNode& node, const YamlNode& place) {
 
 }  // namespace
 
+std::vector<std::string> KnownTiers() {
+  std::vector<std::string> tiers;
+  for (const ScaleTier& tier : kScaleTiers) tiers.push_back(tier.name);
+  tiers.push_back(kCustomTier);
+  for (const auto& [tier, why] : kMachinesOfTier) tiers.push_back(tier);
+  return tiers;
+}
+
+TierHere WhatTierIsHere(const std::string& tier) {
+  for (const auto& [name, why] : kMachinesOfTier) {
+    if (tier == name) return {kScaleTiers[0].name, absl::StrCat(name, " ", why)};
+  }
+  return {tier, ""};
+}
+
 TrainingInput ReadTrainingInput(const YamlNode& root, const std::string& file, JobErrors& errors) {
   return Reader(file, errors).Read(root);
 }
@@ -222,7 +237,7 @@ TrainingInput ReplaceTrainingInput(YamlNode& root, const std::string& file, JobE
     if (const YamlNode* twice = root.Find(key))
       errors.Add(*twice, key, "is said by trainingInput; leave one of them out");
   }
-  ApplyOverrides(input.cluster_and_scheduling, root, errors);
+  for (const PlacedEntry& placed : input.cluster_and_scheduling) ApplyOverrides({placed.entry}, root, errors);
   for (YamlEntry& entry : root.entries) {
     if (entry.value.overridden) PutAt(entry.value, place);
   }

@@ -15,13 +15,27 @@
 
 namespace downpour {
 
+// An entry of the job as --set takes it, and the line that says so.
+struct PlacedEntry {
+  std::string entry;
+  int line = 0;
+};
+
 struct TrainingInput {
-  // What it comes to, as --set takes it. AI Platform's master trains, so there is one worker more than its workerCount.
-  std::vector<std::string> cluster_and_scheduling;
-  std::vector<std::string> arguments;  // those of its `args` that are a --set
+  // What it comes to. AI Platform's master trains, so there is one worker more than its workerCount.
+  std::vector<PlacedEntry> cluster_and_scheduling;
+  std::vector<PlacedEntry> arguments;  // those of its `args` that are a --set
   std::string job_dir;
   std::vector<JobError> warnings;
 };
+
+// Every scaleTier that it may name, and what one with other machines, BASIC_GPU and BASIC_TPU, is here.
+std::vector<std::string> KnownTiers();
+struct TierHere {
+  std::string name;  // of kScaleTiers, or CUSTOM
+  std::string why;   // "BASIC_GPU runs as BASIC; ..."; empty where it is the same one
+};
+TierHere WhatTierIsHere(const std::string& tier);
 
 TrainingInput ReadTrainingInput(const YamlNode& root, const std::string& file, JobErrors& errors);
 

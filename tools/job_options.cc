@@ -6,12 +6,15 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "runtime/driver/posix_job_file.h"
 #include "schema/job_names.h"
 #include "schema/nearest_name.h"
 
 namespace downpour {
 namespace {
+
+constexpr const char* kTierOption = "--scale-tier";
 
 std::string TierNamed(std::string tier) {
   std::replace(tier.begin(), tier.end(), '-', '_');
@@ -25,11 +28,10 @@ std::string TierSetting(const std::string& tier) {
 
 // What is wrong with a word of the command line; empty: nothing.
 std::string WhyNoTier(const std::string& word) {
-  std::vector<std::string> tiers = {kCustomTier};
-  for (const ScaleTier& tier : kScaleTiers) tiers.push_back(tier.name);
+  const std::vector<std::string> tiers = KnownTiers();
   const std::string named = TierNamed(word);
   if (std::find(tiers.begin(), tiers.end(), named) != tiers.end()) return "";
-  return absl::StrCat("there is no tier ", word, DidYouMean(named, tiers));
+  return absl::StrCat("there is no tier ", word, ", only ", absl::StrJoin(tiers, ", "), DidYouMean(named, tiers));
 }
 std::string WhyNoSetting(const std::string& word) {
   const std::string key = word.substr(0, word.find('='));
@@ -42,10 +44,14 @@ struct Override {
   std::string entry;
   std::string origin;
 };
-std::vector<Override> OverridesOf(const JobOptions& options, const std::vector<std::string>& of_config) {
+std::vector<Override> OverridesOf(const JobOptions& options, const std::vector<PlacedEntry>& of_config) {
   std::vector<Override> overrides;
-  for (const std::string& entry : of_config) overrides.push_back({entry, options.config_file});
-  if (!options.scale_tier.empty()) overrides.push_back({TierSetting(TierNamed(options.scale_tier)), "--scale-tier"});
+  for (const PlacedEntry& placed : of_config) {
+    overrides.push_back({placed.entry, absl::StrCat(options.config_file, ":", placed.line)});
+  }
+  if (!options.scale_tier.empty()) {
+    overrides.push_back({TierSetting(WhatTierIsHere(TierNamed(options.scale_tier)).name), kTierOption});
+  }
   for (const std::string& entry : options.settings) overrides.push_back({entry, kSetByHand});
   return overrides;
 }
@@ -68,7 +74,7 @@ void AddJobOptions(CLI::App& app, JobOptions* options) {
       ->allow_extra_args(false)
       ->check(WhyNoSetting, "")
       ->type_name("KEY=VALUE");
-  app.add_option("--scale-tier", options->scale_tier, "How many tasks: basic, standard-1, premium-1, custom")
+  app.add_option(kTierOption, options->scale_tier, "How many tasks: basic, standard-1, premium-1, custom")
       ->check(WhyNoTier, "")
       ->type_name("TIER");
   app.add_option("--config", options->config_file, "A config.yaml of AI Platform; its trainingInput beats the job file")
@@ -91,6 +97,9 @@ ChosenJob LoadChosenJob(const JobOptions& options, const std::string& verb, Stre
   }
   parsed.errors.insert(parsed.errors.begin(), config.errors.begin(), config.errors.end());
   parsed.warnings.insert(parsed.warnings.begin(), config.warnings.begin(), config.warnings.end());
+  if (const std::string why = WhatTierIsHere(TierNamed(options.scale_tier)).why; !why.empty()) {
+    parsed.warnings.push_back({.file = kTierOption, .key = "", .what = why});
+  }
   chosen.job_dir = config.job_dir.empty() ? parsed.job_dir : config.job_dir;
   for (const JobError& warning : parsed.warnings) {
     streams.err << "downpour " << verb << ": warning: " << ToString(warning) << "\n";

@@ -40,7 +40,6 @@ constexpr const char* kHere = "127.0.0.1:0";  // where this machine alone takes 
 struct Options {
   JobOptions job;
   std::string job_dir;
-  std::vector<std::string> overrides;  // all that the job's options come to
   std::string listen = kHere;
   std::string keys;
   bool resume = false;
@@ -70,7 +69,9 @@ std::string CommandOf(const Options& options) {
   if (options.listen != kHere) add({"--listen", options.listen});
   if (!options.keys.empty()) add({"--keys", options.keys});
   if (options.trace) add({"--trace"});
-  for (const std::string& pair : options.overrides) add({"--set", pair});
+  if (!options.job.config_file.empty()) add({"--config", options.job.config_file});
+  if (!options.job.scale_tier.empty()) add({"--scale-tier", options.job.scale_tier});
+  for (const std::string& pair : options.job.settings) add({"--set", pair});
   return ShellCommand(words);
 }
 
@@ -145,8 +146,6 @@ int Run(Options options, Streams streams) {
   const ChosenJob chosen = LoadChosenJob(options.job, "run", streams);
   const JobFileResult& parsed = chosen.parsed;
   if (!parsed.ok()) return kExitBadJobFile;
-  options.overrides = chosen.overrides;
-
   LocalCluster cluster;
   const std::string own_folder = fs::read_symlink("/proc/self/exe").parent_path();
   if (const absl::Status found = FindPrograms(own_folder, &cluster); !found.ok()) {
@@ -167,7 +166,7 @@ int Run(Options options, Streams streams) {
   }
   cluster.job_file = options.job.job_file;
   cluster.job_dir = options.job_dir;
-  cluster.overrides = options.overrides;
+  cluster.overrides = chosen.overrides;
   cluster.command = CommandOf(options);
   cluster.resume = options.resume;
   cluster.give_up = options.give_up;

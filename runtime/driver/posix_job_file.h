@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "schema/job_file.h"
+#include "schema/job_training_input.h"
 
 namespace downpour {
 
@@ -20,7 +21,7 @@ JobFileResult LoadJobFile(const std::string& path, const std::vector<std::string
 
 // AI Platform's config.yaml beside a job file.
 struct ConfigFileResult {
-  std::vector<std::string> overrides;  // what its trainingInput means for the job, as LoadJobFile takes it
+  std::vector<PlacedEntry> overrides;  // what its trainingInput means for the job
   std::string job_dir;
   std::vector<JobError> warnings;
   std::vector<JobError> errors;

@@ -71,7 +71,7 @@ class RunTest(ProcessTest):
         run.signal(signal.SIGINT)
         self.assertEqual(run.finish()[0], 130, run.said)
         for name, pid in killed:
-            self.assertRegex(run.said, rf"{name} \(pid {pid}\) ended: Signal 9 \(SIGKILL\); started again as pid")
+            self.assertRegex(run.said, rf"{name} \(pid {pid}\) ended: signal 9 \(SIGKILL\); started again as pid")
         self.assertEqual(self.check_cancelled()["chiefRestarts"], 2)
 
     def test_two_deaths_at_once_and_one_in_a_recovery(self):
@@ -105,7 +105,9 @@ class RunTest(ProcessTest):
     def test_ctrl_c_ends_the_job_and_says_how_to_go_on(self):
         self.write_endless_job()
         where = f"127.0.0.1:{free_port()}"
-        run = self.start_run("--listen", where, "--set", "checkpoint={every: 1s, keep: 7}")
+        config = self.folder / "config.yaml"
+        config.write_text("trainingInput: {args: [--set, checkpoint.keep=7]}")
+        run = self.start_run("--listen", where, "--config", config, "--set", "checkpoint.every=1s")
         status = self.wait_until(lambda s: complete(s) and s["progress"]["leasesCommitted"] > 0)
         run.signal(signal.SIGINT)
         code, _ = run.finish()
@@ -127,7 +129,7 @@ class RunTest(ProcessTest):
         self.wait_until(lambda s: complete(s) and s["progress"]["examplesCommitted"] > done)
         run.signal(signal.SIGINT)
         self.assertEqual(run.finish()[0], 130, run.said)
-        self.assertIn("keep: 7", self.summary()["errorMessage"])
+        self.assertIn(f"--config {config} --set checkpoint.every=1s --resume", self.summary()["errorMessage"])
         self.check_cancelled()
 
     def test_a_job_whose_time_is_over_is_cancelled_and_can_go_on(self):

@@ -23,10 +23,15 @@ Outcome Read(const std::string& text) {
   for (const JobError& warning : outcome.input.warnings) outcome.warnings.push_back(ToString(warning));
   return outcome;
 }
+std::vector<std::string> EntriesOf(const std::vector<PlacedEntry>& placed) {
+  std::vector<std::string> entries;
+  for (const PlacedEntry& each : placed) entries.push_back(each.entry);
+  return entries;
+}
 std::vector<std::string> Settings(const std::string& fields) {
   const Outcome outcome = Read("trainingInput: {" + fields + "}");
   EXPECT_THAT(outcome.errors, IsEmpty()) << fields;
-  return outcome.input.cluster_and_scheduling;
+  return EntriesOf(outcome.input.cluster_and_scheduling);
 }
 
 // As the service's own documentation has them.
@@ -48,10 +53,23 @@ constexpr char kCustom[] = R"(trainingInput:
 TEST(TrainingInput, CountsBecomeACluster) {
   const Outcome outcome = Read(kCustom);
   EXPECT_THAT(outcome.errors, IsEmpty());
-  EXPECT_THAT(outcome.input.cluster_and_scheduling, ElementsAre("cluster={workerCount: 10, parameterServerCount: 3}",
-                                                                "scheduling={maxRunningTime: 7200000000000ns}"));
-  EXPECT_THAT(outcome.input.arguments, ElementsAre("training.epochs=3", "seed=7"));
+  EXPECT_THAT(EntriesOf(outcome.input.cluster_and_scheduling),
+              ElementsAre("cluster={scaleTier: CUSTOM}", "cluster.workerCount=10", "cluster.parameterServerCount=3",
+                          "scheduling={maxRunningTime: 7200000000000ns}"));
+  EXPECT_THAT(EntriesOf(outcome.input.arguments), ElementsAre("training.epochs=3", "seed=7"));
   EXPECT_EQ(outcome.input.job_dir, "runs/first");
+}
+
+TEST(TrainingInput, EachEntryHasTheLineThatSaysIt) {
+  const auto lines = [](const std::string& text) {
+    std::vector<int> found;
+    for (const PlacedEntry& placed : Read(text).input.cluster_and_scheduling) found.push_back(placed.line);
+    return found;
+  };
+  EXPECT_THAT(lines(kCustom), ElementsAre(2, 7, 8, 13));
+  EXPECT_EQ(Read(kCustom).input.arguments[0].line, 12);
+  EXPECT_THAT(lines("trainingInput:\n  workerCount: 3\n  maxRunningTime: 60s\n"), ElementsAre(2, 2, 2, 3))
+      << "what it does not say it says as a whole";
 }
 
 TEST(TrainingInput, WhatHasNoMeaningHereIsNamedWithItsPlace) {
@@ -70,20 +88,22 @@ TEST(TrainingInput, TiersAreOurs) {
                 ElementsAre(std::string("cluster={scaleTier: ") + tier + "}"));
   }
   const Outcome gpu = Read("trainingInput: {scaleTier: BASIC_GPU}");
-  EXPECT_THAT(gpu.input.cluster_and_scheduling, ElementsAre("cluster={scaleTier: BASIC}"));
+  EXPECT_THAT(EntriesOf(gpu.input.cluster_and_scheduling), ElementsAre("cluster={scaleTier: BASIC}"));
   EXPECT_THAT(gpu.warnings, ElementsAre(HasSubstr("BASIC_GPU runs as BASIC")));
 }
 
 TEST(TrainingInput, CountsMayBeTextAndMayBeAbsent) {
   EXPECT_THAT(Settings("scaleTier: CUSTOM, workerCount: '4', parameterServerCount: \"2\""),
-              ElementsAre("cluster={workerCount: 5, parameterServerCount: 2}"));
-  EXPECT_THAT(Settings("scaleTier: CUSTOM"), ElementsAre("cluster={workerCount: 1, parameterServerCount: 1}"));
+              ElementsAre("cluster={scaleTier: CUSTOM}", "cluster.workerCount=5", "cluster.parameterServerCount=2"));
+  EXPECT_THAT(Settings("scaleTier: CUSTOM"),
+              ElementsAre("cluster={scaleTier: CUSTOM}", "cluster.workerCount=1", "cluster.parameterServerCount=1"));
   EXPECT_THAT(Settings("region: x"), IsEmpty());
 }
 
 TEST(TrainingInput, TheOldPlaceOfMaxRunningTimeIsKnown) {
   const Outcome outcome = Read("trainingInput: {scaleTier: BASIC, maxRunningTime: 60s}");
-  EXPECT_THAT(outcome.input.cluster_and_scheduling, testing::Contains("scheduling={maxRunningTime: 60000000000ns}"));
+  EXPECT_THAT(EntriesOf(outcome.input.cluster_and_scheduling),
+              testing::Contains("scheduling={maxRunningTime: 60000000000ns}"));
   EXPECT_THAT(outcome.warnings, ElementsAre(HasSubstr("its place is scheduling.maxRunningTime")));
   EXPECT_THAT(Settings("maxRunningTime: 60s, scheduling: {maxRunningTime: 1.5s}"),
               ElementsAre("scheduling={maxRunningTime: 1500000000ns}"));

@@ -56,7 +56,15 @@ TEST_F(JobOptionsTest, TiersMayBeSpeltAsGcloudDoes) {
   EXPECT_THAT(Check({"--scale-tier=custom"}), HasSubstr("1 chief, 2 parameter servers, 4 workers"));
   const ToolOutcome outcome = RunDownpour({"check", job_, "--scale-tier", "premium1"});
   EXPECT_EQ(outcome.code, kExitBadCommandLine);
-  EXPECT_THAT(outcome.err, HasSubstr("did you mean PREMIUM_1?"));
+  EXPECT_THAT(outcome.err, HasSubstr("there is no tier premium1, only BASIC, STANDARD_1, PREMIUM_1, CUSTOM, BASIC_GPU, "
+                                     "BASIC_TPU; did you mean PREMIUM_1?"));
+}
+
+TEST_F(JobOptionsTest, ATierOfOtherMachinesIsTakenAsAConfigFilesIs) {
+  EXPECT_THAT(Check({"--scale-tier=basic-gpu"}), HasSubstr("1 chief, 1 parameter server, 1 worker"));
+  EXPECT_THAT(RunDownpour({"check", job_, "--scale-tier=BASIC_TPU"}).err,
+              HasSubstr("warning: --scale-tier: BASIC_TPU runs as BASIC, without a TPU\n"));
+  EXPECT_THAT(RunDownpour({"check", job_, "--scale-tier=basic"}).err, Not(HasSubstr("warning")));
 }
 
 TEST_F(JobOptionsTest, WhatIsNoSettingIsAMistakeOfTheCommandLine) {
@@ -124,14 +132,16 @@ TEST_F(JobOptionsTest, ConfigShowNamesTheConfigFileAndTheTierWithItsCounts) {
     more.insert(more.begin(), {"config", "show", job_, "--config", config_, "--origin"});
     return RunDownpour(more).out;
   };
-  EXPECT_THAT(show({}),
-              AllOf(ContainsRegex("cluster.workerCount +3 +" + config_), ContainsRegex("seed +5 +" + config_)));
+  EXPECT_THAT(show({}), AllOf(ContainsRegex("cluster.scaleTier +CUSTOM +" + config_ + ":2\n"),
+                              ContainsRegex("cluster.workerCount +3 +" + config_ + ":4\n"),
+                              ContainsRegex("cluster.parameterServerCount +3 +" + config_ + ":5\n"),
+                              ContainsRegex("seed +5 +" + config_ + ":6\n")));
   EXPECT_THAT(show({"--set=seed=6", "--scale-tier=standard-1"}),
               AllOf(ContainsRegex("cluster.scaleTier +STANDARD_1 +--scale-tier"),
                     ContainsRegex("cluster.workerCount +5 +--scale-tier"),
                     ContainsRegex("cluster.parameterServerCount +3 +--scale-tier"), ContainsRegex("seed +6 +--set")));
   WriteFile(config_, "trainingInput: {args: [--set, seed=x]}");
-  EXPECT_THAT(RunDownpour({"check", job_, "--config", config_}).err, HasSubstr(config_ + ": seed: "));
+  EXPECT_THAT(RunDownpour({"check", job_, "--config", config_}).err, HasSubstr(config_ + ":1: seed: "));
 }
 
 TEST_F(JobOptionsTest, ConfigShowAsJsonIsAJobFileThatNeedsNoOther) {
