@@ -15,6 +15,7 @@
 #include "runtime/driver/posix_keys.h"
 #include "runtime/driver/posix_main.h"
 #include "runtime/driver/posix_process.h"
+#include "runtime/driver/zmq_sockets.h"
 #include "runtime/exit_code.h"
 #include "schema/checkpoint_format.h"
 #include "schema/text.h"
@@ -46,7 +47,8 @@ int main(int argc, char** argv) {
   using namespace downpour;
   const Usage usage = {"downpour-chief", "hands out a job's data, coordinates its checkpoints, answers how it goes.",
                        "  downpour-chief --job=mnist.yaml --job_dir=/jobs/mnist --listen=127.0.0.1:7000\n"
-                       "  downpour-chief --job=mnist.yaml --job_dir=/jobs/mnist --resume\n"};
+                       "  downpour-chief --job=mnist.yaml --job_dir=/jobs/mnist --resume\n",
+                       "124 the job was out of time"};
   if (auto exit_code = ParseFlags(argc, argv, usage)) return *exit_code;
   if (auto exit_code = FillFlags(usage, TaskType::kChief)) return *exit_code;
   if (auto exit_code = BeginTask(usage, "chief")) return *exit_code;
@@ -72,6 +74,12 @@ int main(int argc, char** argv) {
     give_up = *round;
   }
 
+  std::string keys = KeysFolder(absl::GetFlag(FLAGS_keys), folder);
+  if (!keys.empty()) keys = std::filesystem::absolute(keys).lexically_normal();
+  const std::string listen = absl::GetFlag(FLAGS_listen);
+  // Before anything is written into the folder.
+  if (const absl::Status status = CheckListenable(listen, !keys.empty()); !status.ok()) return EndMain(status);
+
   Mailbox mailbox;
   absl::StatusOr<std::unique_ptr<PosixStorage>> storage = PosixStorage::Open(folder, &mailbox);
   if (!storage.ok()) return EndMain(storage.status());
@@ -81,8 +89,6 @@ int main(int argc, char** argv) {
   }
 
   const std::string command = absl::GetFlag(FLAGS_command);
-  std::string keys = KeysFolder(absl::GetFlag(FLAGS_keys), folder);
-  if (!keys.empty()) keys = std::filesystem::absolute(keys).lexically_normal();
   using Starts = ChiefOptions::Starts;
   ChiefRole role({.job = job.job,
                   .job_dir = folder,
@@ -98,6 +104,5 @@ int main(int argc, char** argv) {
                   .give_up = give_up,
                   .nonce = RandomNonce(),
                   .timing = {}});
-  return RunRole(role, PeerRole::kChief, absl::GetFlag(FLAGS_listen), {.mailbox = &mailbox, .storage = storage->get()},
-                 folder);
+  return RunRole(role, PeerRole::kChief, listen, {.mailbox = &mailbox, .storage = storage->get()}, folder);
 }

@@ -104,6 +104,10 @@ int Show(Options options, Streams streams) {
   const absl::StatusOr<LaunchSettings> settings = SettleLaunch(role, sources.configs, index);
   if (!settings.ok()) return Complain(streams, "config", std::string(settings.status().message()), kExitBadCommandLine);
 
+  if (const auto listen = settings->find("listen"); listen != settings->end() && !options.flags.contains("listen")) {
+    const absl::StatusOr<std::string> own = OwnEndpoint(listen->second);
+    if (!own.ok()) streams.err << "warning: the role would refuse this: " << own.status().message() << "\n";
+  }
   std::vector<Row> rows = {{"role", NameOf(role), role_origin}};
   for (Row& row : FlagRows(role, options, *settings)) rows.push_back(std::move(row));
   if (!options.job.job_file.empty()) {

@@ -53,21 +53,6 @@ absl::StatusOr<std::vector<std::string>> NumbersOf(const std::string& host) {
   return numbers;
 }
 
-// An endpoint to listen on with its host as a number, since ZeroMQ resolves names only where it dials.
-absl::StatusOr<std::string> WithNumber(const Told& endpoint) {
-  HostPort address = *ParseHostPort(endpoint.value);
-  absl::StatusOr<std::vector<std::string>> numbers = NumbersOf(address.host);
-  absl::StatusOr<std::string> chosen =
-      numbers.ok() ? ChooseOwnAddress(address.host, *numbers) : absl::StatusOr<std::string>(numbers.status());
-  if (!chosen.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(endpoint.origin, " says that this task is at ", endpoint.value, ": ",
-                                                   std::string(chosen.status().message()),
-                                                   "; give --listen=ADDRESS:PORT"));
-  }
-  address.host = *std::move(chosen);
-  return ToString(address);
-}
-
 template <typename T>
 std::optional<T> ValueOfFlag(const std::string& name) {
   const absl::CommandLineFlag* flag = absl::FindCommandLineFlag(name);
@@ -84,6 +69,20 @@ absl::StatusOr<std::string> ChooseOwnAddress(const std::string& name, const std:
   if (name == "localhost" || IsLoopback(name)) return addresses.front();
   return absl::FailedPreconditionError(
       absl::StrCat("here that name means ", addresses.front(), ", where no other host reaches it; correct /etc/hosts"));
+}
+
+absl::StatusOr<std::string> OwnEndpoint(const Told& told) {
+  HostPort address = *ParseHostPort(told.value);
+  absl::StatusOr<std::vector<std::string>> numbers = NumbersOf(address.host);
+  absl::StatusOr<std::string> chosen =
+      numbers.ok() ? ChooseOwnAddress(address.host, *numbers) : absl::StatusOr<std::string>(numbers.status());
+  if (!chosen.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(told.origin, " says that this task is at ", told.value, ": ",
+                                                   std::string(chosen.status().message()),
+                                                   "; give --listen=ADDRESS:PORT"));
+  }
+  address.host = *std::move(chosen);
+  return ToString(address);
 }
 
 Environment ProcessEnvironment() {
@@ -134,7 +133,7 @@ std::optional<int> FillFlags(const Usage& usage, TaskType role) {
   absl::StatusOr<LaunchSettings> settings = SettleLaunch(role, sources.configs, given_index);
   if (!settings.ok()) return refuse(std::string(settings.status().message()));
   if (const auto listen = settings->find("listen"); listen != settings->end() && !IsFlagGiven("listen")) {
-    const absl::StatusOr<std::string> number = WithNumber(listen->second);
+    const absl::StatusOr<std::string> number = OwnEndpoint(listen->second);
     if (!number.ok()) return refuse(std::string(number.status().message()));
     listen->second.value = *number;
   }

@@ -75,6 +75,7 @@ class KeysTest(ProcessTest):
         chief = self.start("chief", f"--job={self.job_file}", f"--job_dir={self.job_dir}", "--listen=0.0.0.0:0")
         self.assertEqual(chief.finish()[0], 2)
         self.assertIn("will not listen on 0.0.0.0:0 without keys", chief.said)
+        self.assertFalse(self.job_dir.exists())
         self.assertIn("downpour keys new --out DIR", chief.said)
 
     def test_bad_key_folders_are_named_with_the_remedy(self):

@@ -113,18 +113,30 @@ TEST_F(JobOptionsTest, ConfigShowSaysWhichWon) {
 }
 
 TEST_F(JobOptionsTest, ConfigShowFollowsTheJobsEntriesToTheirPlaces) {
-  setenv("TF_CONFIG", R"({"cluster":{"chief":["h0:1"],"ps":["h1:1"],"worker":["h2:1"]},"task":{"type":"chief"}})", 1);
+  setenv("TF_CONFIG",
+         R"({"cluster":{"chief":["127.0.0.1:1"],"ps":["h1:1"],"worker":["h2:1"]},"task":{"type":"chief"}})", 1);
   const std::string text = RunDownpour({"config", "show", job_, "--set=training.epochs=3", "--origin"}).out;
-  EXPECT_THAT(text, AllOf(ContainsRegex("listen +h0:1 +TF_CONFIG"), ContainsRegex("cluster.workerCount +1 +TF_CONFIG"),
-                          ContainsRegex("training.epochs +3 +--set"), ContainsRegex("training.batchSize +64 +default"),
-                          ContainsRegex("name +small +" + job_ + ":1")));
+  EXPECT_THAT(text,
+              AllOf(ContainsRegex("listen +127.0.0.1:1 +TF_CONFIG"), ContainsRegex("cluster.workerCount +1 +TF_CONFIG"),
+                    ContainsRegex("training.epochs +3 +--set"), ContainsRegex("training.batchSize +64 +default"),
+                    ContainsRegex("name +small +" + job_ + ":1")));
   EXPECT_THAT(RunDownpour({"config", "show", job_, "--set=cluster.workerCount=7", "--origin"}).out,
               AllOf(ContainsRegex("cluster.workerCount +7 +--set"),
                     ContainsRegex("cluster.parameterServerCount +1 +TF_CONFIG")));
-  EXPECT_THAT(RunDownpour({"config", "show", job_, "--set=cluster={workerCount: 7}", "--origin"}).out,
-              AllOf(ContainsRegex("cluster.workerCount +7 +--set"),
-                    ContainsRegex("cluster.parameterServerCount +1 +default")));
+  EXPECT_THAT(
+      RunDownpour({"config", "show", job_, "--set=cluster={workerCount: 7}", "--origin"}).out,
+      AllOf(ContainsRegex("cluster.workerCount +7 +--set"), ContainsRegex("cluster.parameterServerCount +1 +default")));
   EXPECT_THAT(RunDownpour({"config", "show", job_}).out, Not(HasSubstr("TF_CONFIG")));
+}
+
+TEST_F(JobOptionsTest, ConfigShowSaysWhereTheRoleItselfWouldRefuse) {
+  setenv("TF_CONFIG", R"({"cluster":{"chief":["a..b:1"]},"task":{"type":"chief"}})", 1);
+  const ToolOutcome outcome = RunDownpour({"config", "show"});
+  EXPECT_EQ(outcome.code, kExitDone);
+  EXPECT_THAT(outcome.err,
+              HasSubstr("warning: the role would refuse this: TF_CONFIG says that this task is at a..b:1: "));
+  EXPECT_THAT(outcome.out, ContainsRegex("listen +a..b:1"));
+  EXPECT_EQ(RunDownpour({"config", "show", "--listen=127.0.0.1:1"}).err, "");
 }
 
 TEST_F(JobOptionsTest, ConfigShowNamesTheConfigFileAndTheTierWithItsCounts) {
