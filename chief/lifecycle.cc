@@ -30,7 +30,7 @@ void Lifecycle::Ready(const Startup::Outcome& outcome) {
       absl::StrCat("job ", chief_.job.name, " waits for its tasks at ", chief_.endpoint, " (term ", chief_.term, ")"));
   if (!chief_.journal.damage().empty()) chief_.failures.Add("chief", chief_.journal.damage());
   if (outcome.goes_on) {
-    chief_.failures.Add("chief", "it was started again; what the slices still hold goes on");
+    chief_.failures.Add("chief", "it was started again; slices that a ps still holds go on");
     if (chief_.journal.record().data) chief_.recovery.Expect();
   }
   sources_ = outcome.sources;
@@ -157,7 +157,8 @@ void Lifecycle::UpdateTaskStates() {
   for (Task* worker : chief_.members.Alive(TaskRole::kWorker)) {
     const bool placed =
         chief_.assignment.complete() && worker->placement_number >= chief_.assignment.placement_number();
-    worker->state = worker->data_good && placed ? TaskState::kRunning : TaskState::kPreparing;
+    const TaskState state = worker->data_good && placed ? TaskState::kRunning : TaskState::kPreparing;
+    if (std::exchange(worker->state, state) != state) worker->waiting_since = chief_.turn.now;
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "schema/text.h"
 
 namespace downpour {
 
@@ -96,8 +97,9 @@ absl::Status Work::Receive(PeerId from, const EvalDone& done) {
   chief_.turn.out.SendTo(from, EvalDoneReply{done.round, done.first_batch});
   if (was_active && !chief_.evaluation.active()) {
     const Evaluation::Result& result = *chief_.evaluation.result();
-    chief_.turn.out.Info(absl::StrFormat("evaluation after %d epochs: loss %.4f, accuracy %.4f on %d examples",
-                                         result.epoch, result.loss, result.accuracy, result.examples));
+    chief_.turn.out.Info(absl::StrFormat("evaluation after %s: loss %.4f, accuracy %.4f on %d examples",
+                                         Counted(result.epoch, "epoch"), result.loss, result.accuracy,
+                                         result.examples));
   }
   if (const Task* worker = chief_.members.FindAlive(done.from);
       worker != nullptr && chief_.state == JobState::kRunning) {

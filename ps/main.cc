@@ -18,7 +18,8 @@ int main(int argc, char** argv) {
   using namespace downpour;
   const Usage usage = {"downpour-ps", "holds some of a job's variables and applies what workers push.",
                        "  downpour-ps --chief=10.0.0.1:7000\n"
-                       "  downpour-ps --chief=10.0.0.1:7000 --index=1 --listen=127.0.0.1:7001\n"};
+                       "  downpour-ps --chief=10.0.0.1:7000 --index=1 --listen=127.0.0.1:7001\n",
+                       kMemberExitCode};
   if (auto exit_code = BeginMember(argc, argv, usage, "ps")) return *exit_code;
   WarnIfOutOfReach(absl::GetFlag(FLAGS_listen));
 

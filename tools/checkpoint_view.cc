@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "runtime/plan.h"
 #include "schema/job_names.h"
+#include "schema/text.h"
 #include "tools/human_units.h"
 #include "tools/text_table.h"
 
@@ -60,10 +61,10 @@ std::string OptimizerName(OptimizerKind kind) {
 std::string PlanLine(const Checkpoint& checkpoint) {
   const TrainingSpec& training = checkpoint.job.training;
   return absl::StrFormat(
-      "seed %d, %s examples (fingerprint %016x), batches of %d, leases of %d batches, pushEvery %d, wire %s, %d epochs",
+      "seed %d, %s examples (fingerprint %016x), batches of %d, leases of %d batches, pushEvery %d, wire %s, %s",
       checkpoint.job.seed, Count(checkpoint.manifest.train_examples), checkpoint.manifest.data_fingerprint,
       training.batch_size, training.lease_batches, training.push_every, NameIn(kWireFormats, training.wire),
-      training.epochs);
+      Counted(static_cast<uint64_t>(training.epochs), "epoch"));
 }
 
 std::string PositionLine(const LoadedCheckpoint& checkpoint) {

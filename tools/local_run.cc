@@ -151,7 +151,7 @@ void LocalRun::LookForChief() {
   }
   // Not before they are there: who reads this may ask for any task's log.
   talk_.Say(absl::StrCat("downpour run: chief at ", location->endpoint, ", ", cluster_.servers, " ps, ",
-                         cluster_.workers, " workers; job folder ", cluster_.job_dir,
+                         Counted(static_cast<uint64_t>(cluster_.workers), "worker"), "; job folder ", cluster_.job_dir,
                          cluster_.keys.empty() ? "" : "; keys " + cluster_.keys));
 }
 

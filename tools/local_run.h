@@ -64,8 +64,8 @@ class LocalRun {
   void OnExit(const Exited& exited);
   void OnChiefExit(const Exited& exited, const std::string& how);
   struct Setback {
-    std::string what;  // "worker-0 (pid 7) ended: Signal 9 (SIGKILL)"
-    std::string how;   // "Signal 9 (SIGKILL)"
+    std::string what;  // "worker-0 (pid 7) ended: signal 9 (SIGKILL)"
+    std::string how;   // "signal 9 (SIGKILL)"
     Duration lived{};
     Duration no_sooner{};
   };

@@ -122,7 +122,7 @@ std::string PushLine(const StatusView& status) {
   add(status.pushes_skipped, "skipped");
   double rejected = status.chief_rejected.value_or(0);
   for (const TaskView& task : status.tasks) rejected += task.rejected.value_or(0);
-  if (rejected > 0) parts.push_back(HumanCount(rejected) + " messages late or out of place");
+  if (rejected > 0) parts.push_back(HumanCount(rejected) + (rejected == 1 ? " message" : " messages") + " not heeded");
   return parts.empty() ? kUnknown : absl::StrJoin(parts, ", ");
 }
 

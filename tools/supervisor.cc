@@ -70,7 +70,7 @@ absl::Status ErrnoStatus(int error, const std::string& what) { return absl::Errn
 
 std::string DescribeSignal(int signal) {
   const char* name = sigabbrev_np(signal);
-  return name == nullptr ? absl::StrCat("Signal ", signal) : absl::StrCat("Signal ", signal, " (SIG", name, ")");
+  return name == nullptr ? absl::StrCat("signal ", signal) : absl::StrCat("signal ", signal, " (SIG", name, ")");
 }
 
 std::string DescribeEnd(int wait_status) {

@@ -22,7 +22,8 @@ int main(int argc, char** argv) {
   using namespace downpour;
   const Usage usage = {"downpour-worker", "computes gradients for a job and pushes them.",
                        "  downpour-worker --chief=10.0.0.1:7000\n"
-                       "  downpour-worker --chief=10.0.0.1:7000 --device=cuda:1\n"};
+                       "  downpour-worker --chief=10.0.0.1:7000 --device=cuda:1\n",
+                       kMemberExitCode};
   if (auto exit_code = BeginMember(argc, argv, usage, "worker")) return *exit_code;
 
   WorkerOptions options;

@@ -38,8 +38,8 @@ void PrintHelp(const Usage& usage, const Flags& flags) {
     if (const std::string preset = flag->DefaultValue(); !preset.empty()) std::cout << " (default: " << preset << ")";
     std::cout << "\n";
   }
-  std::cout << "  --help, --version\n\nExit codes: 0 done, 1 the job failed, 2 bad command line, 78 bad job file, 130 "
-               "and 143 ended by Ctrl-C and SIGTERM.\n";
+  std::cout << "  --help, --version\n\nExit codes: 0 done, 1 the job failed, 2 bad command line, 78 bad job file, "
+            << usage.exit_code << (usage.exit_code.empty() ? "" : ", ") << "130 and 143 ended by Ctrl-C and SIGTERM.\n";
 }
 
 // Whether `text` begins with dotted.key= and so is a setting of its own.

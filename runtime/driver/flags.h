@@ -19,9 +19,10 @@
 namespace downpour {
 
 struct Usage {
-  std::string program;   // downpour-ps
-  std::string purpose;   // one sentence
-  std::string examples;  // lines, what a newcomer types first
+  std::string program;         // downpour-ps
+  std::string purpose;         // one sentence
+  std::string examples;        // lines, what a newcomer types first
+  std::string exit_code = {};  // that not every program has, in words: "124 out of time"
 };
 
 // Key=value settings, as --set takes them: one with each flag, whose commas are the value's, as in the downpour tool.

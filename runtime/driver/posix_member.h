@@ -15,6 +15,8 @@
 
 namespace downpour {
 
+inline constexpr const char* kMemberExitCode = "69 no chief for timing.chiefWait";
+
 // Parses the flags, checks them and begins the task (posix_main.h); the exit code if the process is to end now. `kind`:
 // ps or worker.
 std::optional<int> BeginMember(int argc, const char* const* argv, const Usage& usage, const std::string& kind);

@@ -87,7 +87,7 @@ class DiskTest(ProcessTest):
             killed += 1
             status = self.gets_on(status)
         self.end()
-        self.assertEqual(len(re.findall(r"chief \(pid \d+\) ended: Signal 9", self.run_.said)), killed)
+        self.assertEqual(len(re.findall(r"chief \(pid \d+\) ended: signal 9", self.run_.said)), killed)
 
     def test_what_was_damaged_is_found_named_and_done_without(self):
         draw = random.Random(7)

@@ -41,7 +41,7 @@ class WorkerTest(ProcessTest):
         code, _ = run.finish()
         self.assertEqual(code, 130, run.said)
         for pid, name in killed.items():
-            self.assertRegex(run.said, rf"{name} \(pid {pid}\) ended: Signal 9 \(SIGKILL\); started again as pid \d+")
+            self.assertRegex(run.said, rf"{name} \(pid {pid}\) ended: signal 9 \(SIGKILL\); started again as pid \d+")
         summary = self.check_cancelled()
         self.assertEqual(summary["workersLost"], KILLS)
         self.assertGreaterEqual(summary["samplesCommitted"], status["progress"]["examplesCommitted"])

@@ -196,6 +196,20 @@ TEST_F(StatusTest, SaysWhatWorkersWaitForUntilTheyGetOn) {
   EXPECT_THAT(cluster.Status()["waits"], IsEmpty());
 }
 
+TEST_F(StatusTest, WhatAWorkerWaitedForBeforeItRanIsNoWaitOfARun) {
+  for (int i = 0; i < 2; ++i) cluster.JoinPs(i);
+  cluster.ReportData(cluster.JoinWorker(0));
+  FakeMember& worker = cluster.JoinWorker(1);
+  worker.stats.waiting_for = "its data to be indexed";
+  cluster.Wait(3s);
+  EXPECT_THAT(cluster.Status()["pending"].dump(), HasSubstr("waits for its data to be indexed"));
+  cluster.ReportData(worker);  // its next heartbeat is still to come
+  while (cluster.Status()["state"] != "RUNNING") cluster.Wait(10ms);
+  EXPECT_THAT(cluster.Status()["waits"], IsEmpty());
+  cluster.Wait(3s);
+  EXPECT_THAT(cluster.Status()["waits"], SizeIs(1)) << "so it says itself";
+}
+
 TEST_F(StatusTest, CountsStalenessExactly) {
   LiveFully();
   const json staleness = cluster.TaskStatus("worker-0")["staleness"];

@@ -102,7 +102,7 @@ TEST_F(LocalRunTest, TheRunEndsWithTheChief) {
 TEST_F(LocalRunTest, AKilledWorkerIsNamedAndStartedAgain) {
   cluster_.worker_program = Script("worker", "[ $attempt = 0 ] && kill -9 $$; " + EndChief(0));
   EXPECT_EQ(Run().chief_exit, 0);
-  EXPECT_THAT(talk_, HasSubstr("ended: Signal 9 (SIGKILL); started again as pid "));
+  EXPECT_THAT(talk_, HasSubstr("ended: signal 9 (SIGKILL); started again as pid "));
 }
 
 TEST_F(LocalRunTest, AWorkerThatAlwaysDiesEndsTheJobWithItsFirstEnd) {
@@ -112,7 +112,7 @@ TEST_F(LocalRunTest, AWorkerThatAlwaysDiesEndsTheJobWithItsFirstEnd) {
   EXPECT_EQ(result.chief_exit, 143);
   EXPECT_THAT(result.cause,
               HasSubstr("worker-0 ended 6 times without progress of the job in between, the first time by "
-                        "Signal 9 (SIGKILL)"));
+                        "signal 9 (SIGKILL)"));
   EXPECT_EQ(result.stop_signal, 0);
   // The folder tells the same story.
   ASSERT_TRUE(result.summary.has_value());
@@ -189,7 +189,7 @@ TEST_F(LocalRunTest, StartsForWhichThereIsNeverRoomEndTheJob) {
   EXPECT_EQ(result.chief_exit, 143);
   EXPECT_THAT(result.cause,
               HasSubstr("worker-0 ended 6 times without progress of the job in between, the first time by "
-                        "Signal 9 (SIGKILL)"));
+                        "signal 9 (SIGKILL)"));
 }
 
 TEST_F(LocalRunTest, AfterGivingUpTheFirstSignalLeavesTheChiefItsTime) {
@@ -206,7 +206,7 @@ TEST_F(LocalRunTest, AKilledServerIsNamedAndStartedAgain) {
   cluster_.ps_program = Script("ps", "[ $attempt = 0 ] && kill -9 $$; " + EndChief(0));
   EXPECT_EQ(Run().chief_exit, 0);
   EXPECT_THAT(talk_,
-              ::testing::ContainsRegex("ps-0 \\(pid [0-9]+\\) ended: Signal 9 \\(SIGKILL\\); started again as pid "));
+              ::testing::ContainsRegex("ps-0 \\(pid [0-9]+\\) ended: signal 9 \\(SIGKILL\\); started again as pid "));
 }
 
 TEST_F(LocalRunTest, AServerThatAlwaysDiesEndsTheJobThoughWorkersRun) {
@@ -238,7 +238,7 @@ TEST_F(LocalRunTest, AKilledChiefIsStartedAgainWhereItListened) {
   EXPECT_EQ(result.chief_exit, 0);
   EXPECT_EQ(result.cause, "");
   EXPECT_THAT(talk_,
-              ::testing::ContainsRegex("chief \\(pid [0-9]+\\) ended: Signal 9 \\(SIGKILL\\); started again as pid"));
+              ::testing::ContainsRegex("chief \\(pid [0-9]+\\) ended: signal 9 \\(SIGKILL\\); started again as pid"));
   EXPECT_THAT(ReadTextFile(LogPath(folder_.path(), "chief")).value(), HasSubstr("--listen=127.0.0.1:1 "));
 }
 
@@ -258,7 +258,7 @@ TEST_F(LocalRunTest, AChiefThatIsAlwaysKilledEndsTheRun) {
   const RunResult result = Run();
   EXPECT_EQ(result.chief_exit, std::nullopt);
   EXPECT_THAT(result.cause, HasSubstr("chief ended 6 times without progress of the job in between, the first time by "
-                                      "Signal 9 (SIGKILL)"));
+                                      "signal 9 (SIGKILL)"));
 }
 
 TEST_F(LocalRunTest, AChiefThatCommitsBetweenItsDeathsIsStartedAgainEachTime) {

@@ -117,7 +117,7 @@ TEST(StatusTableTest, MessagesRejectedAreCountedOverAllTasks) {
   status.tasks[0].rejected = 2;
   status.tasks[1].rejected = 3;
   status.chief_rejected = 4;
-  EXPECT_THAT(StatusTable(status, false), HasSubstr("9 messages late or out of place"));
+  EXPECT_THAT(StatusTable(status, false), HasSubstr("9 messages not heeded"));
 }
 
 TEST(StatusTableTest, WhoHasNoKeyIsShown) {

@@ -69,7 +69,7 @@ TEST_F(SupervisorTest, ALogIsAppendedTo) {
 TEST_F(SupervisorTest, ASignalIsSpelledOut) {
   ASSERT_TRUE(supervisor_->Start({"task", {"/bin/sleep", "1000"}, {}, LogPath()}).ok());
   supervisor_->Send("task", SIGKILL);
-  EXPECT_EQ(DescribeEnd(Next().exited.at(0).wait_status), "Signal 9 (SIGKILL)");
+  EXPECT_EQ(DescribeEnd(Next().exited.at(0).wait_status), "signal 9 (SIGKILL)");
 }
 
 TEST_F(SupervisorTest, SeveralEndsAtOnceAreAllReported) {
@@ -105,7 +105,7 @@ TEST_F(SupervisorTest, SignalsToThisProcessAreNewsAndChildrenDoNotInheritTheBloc
   kill(getpid(), SIGTERM);
   EXPECT_THAT(Next().signals, ::testing::ElementsAre(SIGTERM));
   ASSERT_TRUE(supervisor_->Start(Shell("kill -TERM $$; echo survived")).ok());
-  EXPECT_EQ(DescribeEnd(Next().exited.at(0).wait_status), "Signal 15 (SIGTERM)");
+  EXPECT_EQ(DescribeEnd(Next().exited.at(0).wait_status), "signal 15 (SIGTERM)");
 }
 
 TEST_F(SupervisorTest, ChildrenHearWhatTheCallerHasBlocked) {
@@ -116,7 +116,7 @@ TEST_F(SupervisorTest, ChildrenHearWhatTheCallerHasBlocked) {
   sigprocmask(SIG_BLOCK, &sigterm, &before);
   supervisor_ = std::move(Supervisor::Create()).value();
   ASSERT_TRUE(supervisor_->Start(Shell("kill -TERM $$; echo survived")).ok());
-  EXPECT_EQ(DescribeEnd(Next().exited.at(0).wait_status), "Signal 15 (SIGTERM)");
+  EXPECT_EQ(DescribeEnd(Next().exited.at(0).wait_status), "signal 15 (SIGTERM)");
   supervisor_.reset();
   sigprocmask(SIG_SETMASK, &before, nullptr);
 }
@@ -174,7 +174,7 @@ TEST_F(SupervisorTest, AChildWhoseEndDoesNotComeHoldsNobodyUp) {
   if (!traces) GTEST_SKIP() << "no process may trace another one here";
   int status = 0;
   ASSERT_EQ(waitpid(pid, &status, 0), pid);
-  EXPECT_EQ(DescribeEnd(status), "Signal 9 (SIGKILL)");
+  EXPECT_EQ(DescribeEnd(status), "signal 9 (SIGKILL)");
 }
 
 // The grandchild is handed to this process, which sees how it ended.
@@ -197,7 +197,7 @@ TEST_F(SupervisorTest, NoChildOutlivesASupervisorThatIsKilled) {
   waitpid(parent, nullptr, 0);
   int status = 0;
   ASSERT_EQ(waitpid(grandchild, &status, 0), grandchild);
-  EXPECT_EQ(DescribeEnd(status), "Signal 9 (SIGKILL)");
+  EXPECT_EQ(DescribeEnd(status), "signal 9 (SIGKILL)");
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ class FlagsTest : public testing::Test {
     argv.insert(argv.end(), words.begin(), words.end());
     testing::internal::CaptureStdout();
     testing::internal::CaptureStderr();
-    const Usage usage = {"downpour-test", "tries flags.", "  downpour-test --test_index=3\n"};
+    const Usage usage = {"downpour-test", "tries flags.", "  downpour-test --test_index=3\n", "69 why"};
     const std::optional<int> exit_code = ParseFlags(static_cast<int>(argv.size()), argv.data(), usage);
     out_ = testing::internal::GetCapturedStdout();
     err_ = testing::internal::GetCapturedStderr();
@@ -85,6 +85,7 @@ TEST_F(FlagsTest, HelpShowsExamplesBeforeFlags) {
   EXPECT_EQ(Parse({"--help"}), 0);
   EXPECT_LT(out_.find("downpour-test --test_index=3"), out_.find("--test_index  a number (default: -1)"));
   EXPECT_THAT(out_, HasSubstr("--test_index  a number (default: -1)"));
+  EXPECT_THAT(out_, HasSubstr("78 bad job file, 69 why, 130 and 143"));
   EXPECT_EQ(Parse({"--version"}), 0);
   EXPECT_THAT(out_, HasSubstr("downpour-test "));
   EXPECT_EQ(err_, "");
