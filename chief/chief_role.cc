@@ -180,6 +180,7 @@ void ChiefRole::Core::Hear(PeerId from, const DataReport& report) {
     return lifecycle_.RefuseForGood(*task, RefusalCode::kDataDiffers, Words(status));
   }
   task->data_good = true;
+  task->stats.waiting_for.clear();  // its last heartbeat may still wait for them
   lifecycle_.SendPlacement(*task);
 }
 

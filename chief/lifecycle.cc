@@ -157,8 +157,7 @@ void Lifecycle::UpdateTaskStates() {
   for (Task* worker : chief_.members.Alive(TaskRole::kWorker)) {
     const bool placed =
         chief_.assignment.complete() && worker->placement_number >= chief_.assignment.placement_number();
-    const TaskState state = worker->data_good && placed ? TaskState::kRunning : TaskState::kPreparing;
-    if (std::exchange(worker->state, state) != state) worker->waiting_since = chief_.turn.now;
+    worker->state = worker->data_good && placed ? TaskState::kRunning : TaskState::kPreparing;
   }
 }
 

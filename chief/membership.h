@@ -46,7 +46,7 @@ struct Task {
   Time leaving_since{};               // as the chief heard
   std::optional<Round> leaves_after;  // the newest round then; ps only, as is the next
   bool may_leave = false;             // whether it comes or not, nothing is expected of it any more
-  Time waiting_since{};               // it has said what it waits for, and neither made a step nor begun to run
+  Time waiting_since{};  // it has said what it waits for, and made no step
   RateWindow steps;
   RateWindow examples;
   RateWindow cpu_seconds;

@@ -197,6 +197,7 @@ std::string WhyPending(const ChiefParts& chief, const Task& task) {
                                       [](const Task& one) { return one.role == TaskRole::kPs && !one.alive(); });
     if (missing != tasks.end()) return absl::StrCat("waits until ", missing->name, " is there, too");
   }
+  if (task.placement_number == 0 && task.work_request > 0) return "";  // it asks for work, and beats so the next time
   if (!task.stats.waiting_for.empty()) return absl::StrCat("waits for ", task.stats.waiting_for);
   if (task.role == TaskRole::kPs) return chief.assignment.placed() ? "installs its slices" : "has no slices yet";
   return task.data_good ? "waits for all slices to be in place" : "reads its data";
