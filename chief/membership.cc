@@ -20,14 +20,23 @@ constexpr int kHottest = 200;      // degrees Celsius
 // dead_after.
 constexpr int kOwnSilenceShare = 4;
 
+// Those that add up, over processes and their successors.
+constexpr uint64_t TaskStats::*kCounts[] = {
+    &TaskStats::steps,          &TaskStats::examples,          &TaskStats::pushes_acknowledged,
+    &TaskStats::pushes_resent,  &TaskStats::pushes_duplicate,  &TaskStats::pushes_refused,
+    &TaskStats::pushes_skipped, &TaskStats::messages_rejected, &TaskStats::handshakes_refused,
+    &TaskStats::resident_bytes, &TaskStats::bytes_in,          &TaskStats::bytes_out};
+
+uint64_t LargestCount(const TaskStats& s) {
+  const Staleness& d = s.staleness;
+  uint64_t largest = std::max({s.gpu.memory_used, s.gpu.memory_total, d.pushes, d.unknown, d.sum, d.max});
+  for (const auto count : kCounts) largest = std::max(largest, s.*count);
+  return largest;
+}
+
 absl::Status CheckStats(const TaskStats& s) {
   const Staleness& d = s.staleness;
-  for (const uint64_t count :
-       {s.steps, s.examples, s.pushes_acknowledged, s.pushes_applied, s.pushes_duplicate, s.pushes_refused,
-        s.pushes_skipped, s.messages_rejected, s.resident_bytes, s.bytes_in, s.bytes_out, s.handshakes_refused,
-        s.pushes_resent, s.gpu.memory_used, s.gpu.memory_total, d.pushes, d.unknown, d.sum, d.max}) {
-    if (count > kMaxCount) return absl::InvalidArgumentError(absl::StrCat("a count of ", count));
-  }
+  if (LargestCount(s) > kMaxCount) return absl::InvalidArgumentError(absl::StrCat("a count of ", LargestCount(s)));
   if (!std::isfinite(s.cpu_seconds) || s.cpu_seconds < 0) return absl::InvalidArgumentError("processor time below 0");
   if (d.histogram.size() > kStalenessBuckets + 1)
     return absl::InvalidArgumentError("a histogram of staleness too wide");
@@ -289,20 +298,8 @@ TaskStats Membership::Totals(TaskRole role) const {
 }
 
 void AddStats(const TaskStats& from, TaskStats& to) {
-  to.steps += from.steps;
-  to.examples += from.examples;
-  to.pushes_acknowledged += from.pushes_acknowledged;
-  to.pushes_resent += from.pushes_resent;
-  to.pushes_applied += from.pushes_applied;
-  to.pushes_duplicate += from.pushes_duplicate;
-  to.pushes_refused += from.pushes_refused;
-  to.pushes_skipped += from.pushes_skipped;
-  to.messages_rejected += from.messages_rejected;
-  to.handshakes_refused += from.handshakes_refused;
+  for (const auto count : kCounts) to.*count += from.*count;
   to.cpu_seconds += from.cpu_seconds;
-  to.resident_bytes += from.resident_bytes;
-  to.bytes_in += from.bytes_in;
-  to.bytes_out += from.bytes_out;
   to.staleness.pushes += from.staleness.pushes;
   to.staleness.unknown += from.staleness.unknown;
   to.staleness.sum += from.staleness.sum;

@@ -168,12 +168,28 @@ Json OfCheckpoint(const ChiefParts& chief) {
   return json;
 }
 
-Json OfPushes(const ChiefParts& chief) {
+// What tasks of one role count of pushes, and what it is called.
+struct PushCount {
+  TaskRole role;
+  uint64_t TaskStats::*count;
+  const char* in_status;
+  const char* in_summary;
+};
+constexpr PushCount kPushCounts[] = {
+    {TaskRole::kWorker, &TaskStats::pushes_acknowledged, "acknowledged", "pushesAcknowledged"},
+    {TaskRole::kWorker, &TaskStats::pushes_resent, "resent", "pushesResent"},
+    {TaskRole::kPs, &TaskStats::steps, "applied", "pushesApplied"},
+    {TaskRole::kPs, &TaskStats::pushes_duplicate, "duplicate", "pushesDuplicate"},
+    {TaskRole::kPs, &TaskStats::pushes_refused, "refused", "pushesRefused"},
+    {TaskRole::kPs, &TaskStats::pushes_skipped, "skipped", "pushesSkipped"},
+};
+
+Json OfPushes(const ChiefParts& chief, const char* PushCount::*key) {
   const TaskStats servers = chief.members.Totals(TaskRole::kPs);
   const TaskStats workers = chief.members.Totals(TaskRole::kWorker);
-  return {{"acknowledged", workers.pushes_acknowledged}, {"resent", workers.pushes_resent},
-          {"applied", servers.pushes_applied},           {"duplicate", servers.pushes_duplicate},
-          {"refused", servers.pushes_refused},           {"skipped", servers.pushes_skipped}};
+  Json json;
+  for (const PushCount& of : kPushCounts) json[of.*key] = (of.role == TaskRole::kPs ? servers : workers).*of.count;
+  return json;
 }
 
 std::string WhyPending(const ChiefParts& chief, const Task& task) {
@@ -219,8 +235,14 @@ int64_t BeganUnixMs(const ChiefParts& chief) {
 
 double ElapsedSeconds(const ChiefParts& chief) { return AgeSeconds(chief, BeganUnixMs(chief)); }
 
-uint64_t ChiefRestarts(const ChiefParts& chief) {
-  return chief.journal.record().chiefs - std::min<uint64_t>(1, chief.journal.record().chiefs);
+Json OfRecovery(const ChiefParts& chief) {
+  const uint64_t chiefs = chief.journal.record().chiefs;
+  const Toll& toll = chief.journal.toll();
+  return {{"chiefRestarts", chiefs - std::min<uint64_t>(1, chiefs)},
+          {"workersLost", toll.workers_lost},
+          {"psLost", toll.servers_lost},
+          {"leasesHandedOn", toll.leases_handed_on},
+          {"batchesRecomputed", toll.batches_recomputed}};
 }
 
 Json OfWaits(const ChiefParts& chief) {
@@ -305,14 +327,9 @@ std::string StatusText(const ChiefParts& chief) {
                {"startTimeUnixMs", BeganUnixMs(chief)},
                {"elapsedSeconds", ElapsedSeconds(chief)},
                {"progress", OfProgress(chief)},
-               {"recovery",
-                {{"chiefRestarts", ChiefRestarts(chief)},
-                 {"workersLost", chief.journal.toll().workers_lost},
-                 {"psLost", chief.journal.toll().servers_lost},
-                 {"leasesHandedOn", chief.journal.toll().leases_handed_on},
-                 {"batchesRecomputed", chief.journal.toll().batches_recomputed}}},
+               {"recovery", OfRecovery(chief)},
                {"checkpoint", OfCheckpoint(chief)},
-               {"pushes", OfPushes(chief)},
+               {"pushes", OfPushes(chief, &PushCount::in_status)},
                {"staleness", OfStaleness(chief.members.Totals(TaskRole::kPs).staleness)},
                {"tasksOmitted", 0},
                {"pending", OfPending(chief)},
@@ -332,8 +349,6 @@ std::string StatusText(const ChiefParts& chief) {
 }
 
 std::string SummaryText(const ChiefParts& chief) {
-  const TaskStats servers = chief.members.Totals(TaskRole::kPs);
-  const TaskStats workers = chief.members.Totals(TaskRole::kWorker);
   Json json = {{"job", chief.job.name},
                {"state", NameOf(chief.state)},
                {"term", chief.term},
@@ -344,18 +359,9 @@ std::string SummaryText(const ChiefParts& chief) {
                {"samplesCommitted", chief.known().examples_committed()},
                {"wallSeconds", chief.progress.SecondsSinceBegin(chief.turn.now)},
                {"elapsedSeconds", ElapsedSeconds(chief)},
-               {"pushesAcknowledged", workers.pushes_acknowledged},
-               {"pushesResent", workers.pushes_resent},
-               {"pushesApplied", servers.pushes_applied},
-               {"pushesDuplicate", servers.pushes_duplicate},
-               {"pushesRefused", servers.pushes_refused},
-               {"pushesSkipped", servers.pushes_skipped},
-               {"staleness", OfStaleness(servers.staleness)},
-               {"chiefRestarts", ChiefRestarts(chief)},
-               {"workersLost", chief.journal.toll().workers_lost},
-               {"psLost", chief.journal.toll().servers_lost},
-               {"leasesHandedOn", chief.journal.toll().leases_handed_on},
-               {"batchesRecomputed", chief.journal.toll().batches_recomputed}};
+               {"staleness", OfStaleness(chief.members.Totals(TaskRole::kPs).staleness)}};
+  json.update(OfPushes(chief, &PushCount::in_summary));
+  json.update(OfRecovery(chief));
   Set(json, "examplesPerSecond", chief.progress.MeanExamplesPerSecond());
   Set(json, "trainLoss", chief.progress.Loss());
   if (const auto& result = chief.evaluation.result()) {

@@ -152,7 +152,6 @@ uint64_t DataPlane::Consume(const Push& push, const Push::Item& item, const Shar
     return 0;
   }
   ++stats.steps;
-  ++stats.pushes_applied;
   if (!changed) return 0;
   if (item.computed_from.epoch != slice.epoch || item.computed_from.n > before) {
     CountUnknownStaleness(stats.staleness);

@@ -61,10 +61,10 @@ flatbuffers::Offset<wire::Gpu> WriteGpu(const GpuStats& g, Writer& out) {
 flatbuffers::Offset<wire::TaskStats> WriteStats(const TaskStats& s, Writer& out) {
   const Staleness& d = s.staleness;
   const auto staleness = wire::CreateStaleness(out.fbb, d.pushes, d.unknown, d.sum, d.max, out.Vector(d.histogram));
-  return wire::CreateTaskStats(
-      out.fbb, s.steps, s.examples, s.pushes_acknowledged, s.pushes_applied, s.pushes_duplicate, s.pushes_refused,
-      s.pushes_skipped, s.messages_rejected, s.cpu_seconds, s.resident_bytes, s.bytes_in, s.bytes_out, staleness,
-      out.Text(s.waiting_for), s.handshakes_refused, out.Text(s.refused_from), WriteGpu(s.gpu, out), s.pushes_resent);
+  return wire::CreateTaskStats(out.fbb, s.steps, s.examples, s.pushes_acknowledged, s.pushes_resent, s.pushes_duplicate,
+                               s.pushes_refused, s.pushes_skipped, s.messages_rejected, s.handshakes_refused,
+                               out.Text(s.refused_from), s.cpu_seconds, s.resident_bytes, s.bytes_in, s.bytes_out,
+                               staleness, out.Text(s.waiting_for), WriteGpu(s.gpu, out));
 }
 
 GpuStats ReadGpu(const wire::Gpu& t, Reader& in) {
@@ -89,21 +89,20 @@ TaskStats ReadStats(const wire::TaskStats& t, Reader& in) {
   return {.steps = t.steps(),
           .examples = t.examples(),
           .pushes_acknowledged = t.pushes_acknowledged(),
-          .pushes_applied = t.pushes_applied(),
+          .pushes_resent = t.pushes_resent(),
           .pushes_duplicate = t.pushes_duplicate(),
           .pushes_refused = t.pushes_refused(),
           .pushes_skipped = t.pushes_skipped(),
           .messages_rejected = t.messages_rejected(),
+          .handshakes_refused = t.handshakes_refused(),
+          .refused_from = in.Text(t.refused_from(), "refused_from"),
           .cpu_seconds = in.Finite(t.cpu_seconds(), "cpu_seconds"),
           .resident_bytes = t.resident_bytes(),
           .bytes_in = t.bytes_in(),
           .bytes_out = t.bytes_out(),
           .staleness = t.staleness() == nullptr ? Staleness{} : ReadStaleness(*t.staleness(), in),
           .waiting_for = in.Text(t.waiting_for(), "waiting_for"),
-          .handshakes_refused = t.handshakes_refused(),
-          .refused_from = in.Text(t.refused_from(), "refused_from"),
-          .gpu = t.gpu() == nullptr ? GpuStats{} : ReadGpu(*t.gpu(), in),
-          .pushes_resent = t.pushes_resent()};
+          .gpu = t.gpu() == nullptr ? GpuStats{} : ReadGpu(*t.gpu(), in)};
 }
 
 }  // namespace

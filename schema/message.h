@@ -83,25 +83,25 @@ struct GpuStats {
   uint64_t memory_total = 0;  // 0: both are unknown
 };
 
+// Its counts begin with the process, and stand once more in membership.cc, which checks and adds them up.
 struct TaskStats {
   uint64_t steps = 0;  // worker: computed, of one batch or several each; ps: pushes applied, per slice
   uint64_t examples = 0;
-  uint64_t pushes_acknowledged = 0;  // per slice; worker
-  uint64_t pushes_applied = 0;       // per slice; ps, as are the next three
-  uint64_t pushes_duplicate = 0;
+  uint64_t pushes_acknowledged = 0;  // per slice; worker, as is the next
+  uint64_t pushes_resent = 0;        // copies beyond the first: unanswered, refused, or to a new epoch
+  uint64_t pushes_duplicate = 0;     // per slice; ps, as are the next two
   uint64_t pushes_refused = 0;
-  uint64_t pushes_skipped = 0;     // consumed without effect: not finite
-  uint64_t messages_rejected = 0;  // frames that were no message, or of an unknown sender
+  uint64_t pushes_skipped = 0;      // consumed without effect: not finite
+  uint64_t messages_rejected = 0;   // frames that were no message, or of an unknown sender
+  uint64_t handshakes_refused = 0;  // ps: at its own door, of processes without a key of this cluster
+  std::string refused_from;         // the address of the last one; empty: not known
   double cpu_seconds = 0;
   uint64_t resident_bytes = 0;
   uint64_t bytes_in = 0;
   uint64_t bytes_out = 0;
   Staleness staleness;
-  std::string waiting_for;          // one phrase for people; empty while all is well
-  uint64_t handshakes_refused = 0;  // ps: at its own door, of processes without a key of this cluster
-  std::string refused_from;         // the address of the last one; empty: not known
-  GpuStats gpu = {};                // worker, as is the next
-  uint64_t pushes_resent = 0;       // per slice and copy beyond the first: unanswered, refused, or to a new epoch
+  std::string waiting_for;  // one phrase for people; empty while all is well
+  GpuStats gpu = {};        // worker
 };
 
 struct Heartbeat {

@@ -165,7 +165,7 @@ std::vector<std::string> PsStage::Show(SliceId id) const {
 
 std::string PsStage::Stats() const {
   const TaskStats& stats = role_.stats();
-  return absl::StrCat("applied=", stats.pushes_applied, " duplicate=", stats.pushes_duplicate,
+  return absl::StrCat("applied=", stats.steps, " duplicate=", stats.pushes_duplicate,
                       " refused=", stats.pushes_refused, " skipped=", stats.pushes_skipped,
                       " rejected=", stats.messages_rejected, " staleness: pushes=", stats.staleness.pushes,
                       " sum=", stats.staleness.sum, " unknown=", stats.staleness.unknown);

@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <tuple>
+#include <type_traits>
+
+#include "tests/schema/fields.h"
 
 namespace downpour {
 namespace {
@@ -245,6 +249,25 @@ TEST_F(MembershipTest, ImpossibleStatsAreRefusedAndTheBeatCounts) {
   for (const TaskStats& stats : absurd) EXPECT_TRUE(absl::IsInvalidArgument(Beat(*task, stats)));
   EXPECT_EQ(task->stats.steps, 5u);
   EXPECT_EQ(task->heard, now);
+}
+
+TEST_F(MembershipTest, EveryCountIsCheckedAndAddedUp) {
+  Task* task = Worker(0, 1).task;
+  TaskStats stats;
+  const auto for_each_count = [](TaskStats& of, const auto& visit) {
+    const auto if_count = [&](auto& field) {
+      if constexpr (std::is_same_v<decltype(field), uint64_t&>) visit(field);
+    };
+    std::apply([&](auto&... fields) { (if_count(fields), ...); }, Fields(of));
+  };
+  for_each_count(stats, [&](uint64_t& count) {
+    count = UINT64_MAX;
+    EXPECT_TRUE(absl::IsInvalidArgument(Beat(*task, stats)));
+    count = 1;
+  });
+  TaskStats sum = stats;
+  AddStats(stats, sum);
+  for_each_count(sum, [](uint64_t count) { EXPECT_EQ(count, 2u); });
 }
 
 TEST_F(MembershipTest, AnOvertakenHeartbeatChangesNoCounts) {

@@ -48,12 +48,12 @@ TEST_F(MemberSessionTest, TheLastCountsGoBeforeTheGoodbye) {
   Welcomed();
   Pass(1s);
   sent_.clear();
-  session_.stats().pushes_applied = 77;
+  session_.stats().pushes_acknowledged = 77;
   Receive(JobEnd{true, "done"});
   ASSERT_EQ(sent_.size(), 2u);
   const auto* beat = std::get_if<Heartbeat>(&sent_[0]);
   ASSERT_NE(beat, nullptr);
-  EXPECT_EQ(beat->stats.pushes_applied, 77u);
+  EXPECT_EQ(beat->stats.pushes_acknowledged, 77u);
   EXPECT_EQ(beat->placement, 5u);
   EXPECT_TRUE(std::holds_alternative<Leave>(sent_[1]));
 }
