@@ -67,7 +67,7 @@ void Exchange::Release(LeaseId lease) {
   const auto held = std::find_if(leases_.begin(), leases_.end(), [&](const HeldLease& l) { return l.id == lease; });
   if (held == leases_.end()) return;
   for (const Slice& slice : grid_.slices) {
-    held->in_flight.ForEach(slice.id, [&](InFlight::Kept& kept) { Withhold(slice.id, kept, Time()); });
+    held->in_flight.ForEach(slice.id, [&](const InFlight::Kept& kept) { GiveBackWindow(slice.id, kept); });
   }
   leases_.erase(held);
 }
@@ -97,12 +97,16 @@ void Exchange::Keep(HeldLease& lease, Step step, SliceId slice, Payload gradient
   if (!lease.progress.Lacks(slice, step)) return;
   lease.progress.Keep(slice, step);
   lease.in_flight.Keep(step, slice, std::move(gradient), computed_from,
-                       lease.progress.Known(slice) ? State::kReady : State::kHeld);
+                       lease.progress.Known(slice) ? State::kReady : State::kWithheld);
+}
+
+void Exchange::GiveBackWindow(SliceId slice, const InFlight::Kept& kept) {
+  if (kept.state == State::kSent) map_.link_of(slice).unanswered -= kept.gradient.size();
 }
 
 void Exchange::Withhold(SliceId slice, InFlight::Kept& kept, Time until) {
-  if (kept.state == State::kSent) map_.link_of(slice).unanswered -= kept.gradient.size();
-  kept.state = State::kHeld;
+  GiveBackWindow(slice, kept);
+  kept.state = State::kWithheld;
   kept.at = until;
 }
 
@@ -181,24 +185,24 @@ absl::Status Exchange::Receive(PeerId from, const PushReply& reply, Time now, Ef
       lease->in_flight.ForEach(item.slice, [&](InFlight::Kept& kept) { Withhold(item.slice, kept, until); });
       if (!lease->progress.Known(item.slice)) lease->next_probe = std::min(lease->next_probe, until);
     } else {
-      Hear(*lease, *link, item, effects);
+      Hear(*lease, item, effects);
     }
   }
   FlushTo(*link, now, effects);
   return absl::OkStatus();
 }
 
-void Exchange::Hear(HeldLease& lease, PsLink& link, const PushReply::Item& item, Effects& effects) {
+void Exchange::Hear(HeldLease& lease, const PushReply::Item& item, Effects& effects) {
   const LeaseProgress::Heard heard = lease.progress.Hear(item.slice, item.epoch, item.applied, item.acked);
   if (heard == LeaseProgress::Heard::kIgnored) return;
   lease.in_flight.Retain(item.slice, lease.progress.kept_from(item.slice), lease.progress.covered(item.slice),
                          [&](Step step, const InFlight::Kept& kept) {
-                           if (kept.state == State::kSent) link.unanswered -= kept.gradient.size();
+                           GiveBackWindow(item.slice, kept);
                            if (step <= item.acked) Acknowledge(lease, step, kept, item, effects);
                          });
   if (heard == LeaseProgress::Heard::kFirst) {
     lease.in_flight.ForEach(item.slice, [](InFlight::Kept& kept) {
-      if (kept.state == State::kHeld) kept.state = State::kReady;
+      if (kept.state == State::kWithheld) kept.state = State::kReady;
     });
   }
 }
@@ -268,7 +272,7 @@ void Exchange::Tick(Time now, Effects& effects) {
     for (InFlight::StepEntry& entry : lease.in_flight.steps()) {
       for (const Slice& slice : grid_.slices) {
         InFlight::Kept& kept = entry.slices[ToNumber(slice.id)];
-        if (kept.state != State::kHeld || kept.at > now || !lease.progress.Known(slice.id)) continue;
+        if (kept.state != State::kWithheld || kept.at > now || !lease.progress.Known(slice.id)) continue;
         kept.state = State::kReady;
         kept.resent = kept.sent;
       }

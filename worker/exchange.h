@@ -27,8 +27,8 @@
 #include "worker/in_flight.h"
 #include "worker/lease_progress.h"
 #include "worker/parameters.h"
+#include "worker/placement_map.h"
 #include "worker/pull_round.h"
-#include "worker/shard_map.h"
 
 namespace downpour {
 
@@ -88,9 +88,10 @@ class Exchange {
   void Clear(Effects& effects);
 
  private:
-  void Hear(HeldLease& lease, PsLink& link, const PushReply::Item& item, Effects& effects);
+  void Hear(HeldLease& lease, const PushReply::Item& item, Effects& effects);
   void Acknowledge(const HeldLease& lease, Step step, const InFlight::Kept& kept, const PushReply::Item& item,
                    Effects& effects);
+  void GiveBackWindow(SliceId slice, const InFlight::Kept& kept);
   void Withhold(SliceId slice, InFlight::Kept& kept, Time until);
   void FlushTo(PsLink& link, Time now, Effects& effects);
   // What happened to the pushes of one flush.
@@ -107,7 +108,7 @@ class Exchange {
 
   MemberSession& session_;
   const SliceGrid& grid_;
-  ShardMap map_;
+  PlacementMap map_;
   PullRound pull_;
   ParameterSet parameters_;
   std::deque<HeldLease> leases_;

@@ -22,10 +22,10 @@ namespace downpour {
 class InFlight {
  public:
   enum class State : uint8_t {
-    kNone,   // no gradient is kept
-    kHeld,   // not to be sent before `at`, or before its slice has answered in its epoch
-    kReady,  // to be sent
-    kSent,   // at `at`, and unanswered since
+    kNone,      // no gradient is kept
+    kWithheld,  // not to be sent before `at`, or before its slice has answered in its epoch
+    kReady,     // to be sent
+    kSent,      // at `at`, and unanswered since
   };
   struct Kept {
     Payload gradient;  // empty for an empty push

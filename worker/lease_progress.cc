@@ -11,7 +11,7 @@ LeaseProgress::LeaseProgress(Step steps, const std::vector<SliceEpoch>& epochs) 
   for (const SliceEpoch epoch : epochs) slices_.push_back({.epoch = epoch});
 }
 
-void LeaseProgress::Unask(Slice& slice) {
+void LeaseProgress::ForgetAnswer(Slice& slice) {
   known_ -= slice.known;
   done_ -= slice.acked == steps_;
   slice.known = false;
@@ -22,12 +22,12 @@ void LeaseProgress::Unask(Slice& slice) {
 void LeaseProgress::Renew(SliceId slice, SliceEpoch epoch) {
   Slice& s = slices_[ToNumber(slice)];
   if (s.epoch == epoch) return;
-  Unask(s);
+  ForgetAnswer(s);
   s.epoch = epoch;
 }
 
-void LeaseProgress::AskAgain() {
-  for (Slice& slice : slices_) Unask(slice);
+void LeaseProgress::ForgetAnswers() {
+  for (Slice& slice : slices_) ForgetAnswer(slice);
 }
 
 LeaseProgress::Heard LeaseProgress::Hear(SliceId slice, SliceEpoch epoch, Step applied, Step acked) {

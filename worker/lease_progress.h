@@ -29,7 +29,7 @@ class LeaseProgress {
   // A new epoch of the slice: what it acknowledged counts no longer, and it must be asked.
   void Renew(SliceId slice, SliceEpoch epoch);
   // The same for all slices, in the epochs they are in.
-  void AskAgain();
+  void ForgetAnswers();
 
   enum class Heard {
     kIgnored,  // of another epoch, or impossible
@@ -60,7 +60,7 @@ class LeaseProgress {
     Step covered = 0;
   };
   const Slice& at(SliceId slice) const { return slices_[ToNumber(slice)]; }
-  void Unask(Slice& slice);
+  void ForgetAnswer(Slice& slice);
 
   Step steps_;
   std::vector<Slice> slices_;

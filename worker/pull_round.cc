@@ -17,7 +17,7 @@ void PullRound::Begin() {
   ++begun_;
 }
 
-void PullRound::Abandon(ShardMap& map) {
+void PullRound::Abandon(PlacementMap& map) {
   for (const auto& link : map.links()) {
     for (const SliceId slice : link->slices) Forget(*link, slice);
   }
@@ -25,7 +25,7 @@ void PullRound::Abandon(ShardMap& map) {
   fresh_ = false;
 }
 
-std::optional<Pull> PullRound::Next(Time now, Incarnation from, PsLink& link, const ShardMap& map,
+std::optional<Pull> PullRound::Next(Time now, Incarnation from, PsLink& link, const PlacementMap& map,
                                     const std::vector<Version>& have) {
   if (missing_ == 0) return std::nullopt;
   Request request{.id = last_request_ + 1, .peer = link.peer, .slices = {}, .refused = false, .at = now};
@@ -47,7 +47,7 @@ std::optional<Pull> PullRound::Next(Time now, Incarnation from, PsLink& link, co
 }
 
 PullRound::Again PullRound::AskAgain(Time now, Duration data_retry, Incarnation from, const PsLink& link,
-                                     const ShardMap& map, const std::vector<Version>& have) {
+                                     const PlacementMap& map, const std::vector<Version>& have) {
   Again again;
   for (Request& request : requests_) {
     if (request.peer != link.peer) continue;
@@ -60,7 +60,7 @@ PullRound::Again PullRound::AskAgain(Time now, Duration data_retry, Incarnation 
   return again;
 }
 
-Pull PullRound::MessageOf(const Request& request, Incarnation from, const ShardMap& map,
+Pull PullRound::MessageOf(const Request& request, Incarnation from, const PlacementMap& map,
                           const std::vector<Version>& have) const {
   Pull pull{.from = from, .request = request.id, .slices = {}};
   pull.slices.reserve(request.slices.size());

@@ -19,7 +19,7 @@
 #include "runtime/world_time.h"
 #include "schema/message.h"
 #include "schema/slice_grid.h"
-#include "worker/shard_map.h"
+#include "worker/placement_map.h"
 
 namespace downpour {
 
@@ -33,17 +33,17 @@ class PullRound {
 
   void Begin();  // not while one is under way
   void Use() { fresh_ = false; }
-  void Abandon(ShardMap& map);
+  void Abandon(PlacementMap& map);
 
   // The next message for that ps, as far as its window allows; none if nothing is wanted from it or no room is left.
-  std::optional<Pull> Next(Time now, Incarnation from, PsLink& link, const ShardMap& map,
+  std::optional<Pull> Next(Time now, Incarnation from, PsLink& link, const PlacementMap& map,
                            const std::vector<Version>& have);
   // Requests to that ps which are to be sent again, as they are: refused a while ago, or unanswered for too long.
   struct Again {
     std::vector<Pull> pulls;
     bool unanswered = false;  // some of them were
   };
-  Again AskAgain(Time now, Duration data_retry, Incarnation from, const PsLink& link, const ShardMap& map,
+  Again AskAgain(Time now, Duration data_retry, Incarnation from, const PsLink& link, const PlacementMap& map,
                  const std::vector<Version>& have);
 
   // Offers what answers the request at hand to take(item), which says whether the slice's values are here now. What it
@@ -77,7 +77,8 @@ class PullRound {
     bool refused = false;
     Time at;  // when it was sent; if refused, when it is to be sent again
   };
-  Pull MessageOf(const Request& request, Incarnation from, const ShardMap& map, const std::vector<Version>& have) const;
+  Pull MessageOf(const Request& request, Incarnation from, const PlacementMap& map,
+                 const std::vector<Version>& have) const;
 
   const SliceGrid& grid_;
   std::vector<bool> wanted_;  // by slice: not asked for yet

@@ -296,7 +296,7 @@ void WorkerRole::Machine::FromChief(LeaseDoneReply& reply) {
     return;
   }
   // Some slice has a newer epoch. Its placement asks that slice at once; else all are asked, in good time.
-  lease->progress.AskAgain();
+  lease->progress.ForgetAnswers();
   lease->next_probe = now_ + session_.timing().control_retry;
   lease->next_report = now_;
 }

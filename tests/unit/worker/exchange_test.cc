@@ -204,7 +204,7 @@ TEST_F(ExchangeTest, AskingAgainLeavesWhatWasSentOnItsWay) {
   Answer({0, 1, 2}, 0);
   Keep(1);
   EXPECT_EQ(Take(), (std::vector<Sent>{{'P', 1, {0}}}));
-  exchange_.Find(kLease)->progress.AskAgain();
+  exchange_.Find(kLease)->progress.ForgetAnswers();
   Answer({0, 1, 2}, 0);
   EXPECT_EQ(Take(), std::vector<Sent>{});
   Answer({0}, 1);

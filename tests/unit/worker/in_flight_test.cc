@@ -35,7 +35,7 @@ TEST(InFlightTest, KeepsStepsInOrderUntilEverySliceLetsGo) {
 
 TEST(InFlightTest, VisitsWhatIsKeptOfOneSlice) {
   InFlight in_flight(2);
-  in_flight.Keep(1, kX, Payload(), {}, InFlight::State::kHeld);  // an empty push is kept like any other
+  in_flight.Keep(1, kX, Payload(), {}, InFlight::State::kWithheld);  // an empty push is kept like any other
   in_flight.Keep(2, kX, Payload::Zeros(4), {}, InFlight::State::kSent);
   in_flight.Keep(1, kY, Payload::Zeros(4), {}, InFlight::State::kSent);
   int visited = 0;

@@ -114,7 +114,7 @@ TEST(LeaseProgressTest, AsksAllAgainWhenTheChiefDoesNotBelieve) {
   LeaseProgress progress = TwoSlices();
   Advance(progress, kX, kSteps);
   Advance(progress, kY, kSteps);
-  progress.AskAgain();
+  progress.ForgetAnswers();
   EXPECT_FALSE(progress.Done());
   EXPECT_FALSE(progress.AllKnown());
   progress.Hear(kX, kOld, kSteps, kSteps);

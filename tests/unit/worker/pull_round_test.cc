@@ -47,7 +47,7 @@ class PullRoundTest : public testing::Test {
   }
 
   SliceGrid grid_ = Grid();
-  ShardMap map_{3, PeerId{2}};
+  PlacementMap map_{3, PeerId{2}};
   PullRound round_{&grid_};
   std::vector<Version> have_ = std::vector<Version>(3);
 };

@@ -1,4 +1,4 @@
-#include "worker/shard_map.h"
+#include "worker/placement_map.h"
 
 #include <algorithm>
 #include <tuple>
@@ -8,25 +8,25 @@
 
 namespace downpour {
 
-bool ShardMap::Newer(const Placement& placement) const {
+bool PlacementMap::Newer(const Placement& placement) const {
   return std::tie(placement.term, placement.number) > std::tie(term_, number_);
 }
 
-PsLink* ShardMap::Find(PeerId peer) {
+PsLink* PlacementMap::Find(PeerId peer) {
   for (const auto& link : links_) {
     if (link->peer == peer) return link.get();
   }
   return nullptr;
 }
 
-const PsLink* ShardMap::Find(Incarnation incarnation) const {
+const PsLink* PlacementMap::Find(Incarnation incarnation) const {
   for (const auto& link : links_) {
     if (link->incarnation == incarnation) return link.get();
   }
   return nullptr;
 }
 
-absl::StatusOr<std::vector<SliceId>> ShardMap::Changes(const Placement& placement) const {
+absl::StatusOr<std::vector<SliceId>> PlacementMap::Changes(const Placement& placement) const {
   if (placement.number == 0) return absl::InvalidArgumentError("it has no number");
   std::vector<SliceId> changed;
   std::vector<bool> named(epochs_.size());
@@ -50,7 +50,7 @@ absl::StatusOr<std::vector<SliceId>> ShardMap::Changes(const Placement& placemen
   return changed;
 }
 
-void ShardMap::Adopt(const Placement& placement, Effects& effects) {
+void PlacementMap::Adopt(const Placement& placement, Effects& effects) {
   term_ = placement.term;
   number_ = placement.number;
   std::vector<std::unique_ptr<PsLink>> links;
@@ -80,7 +80,7 @@ void ShardMap::Adopt(const Placement& placement, Effects& effects) {
   }
 }
 
-void ShardMap::Clear(Effects& effects) {
+void PlacementMap::Clear(Effects& effects) {
   for (const auto& link : links_) effects.Add(HangUp{link->peer});
   links_.clear();
   term_ = 0;

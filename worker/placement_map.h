@@ -6,7 +6,7 @@
 // Order: (term, number) of the placement and the epoch of each slice only rise. A server is an incarnation, not a name;
 //   a slice that moves does so in a new epoch.
 // Errors: INVALID_ARGUMENT for a placement that breaks this, or does not name every slice once.
-// Tests: tests/unit/worker/shard_map_test.cc.
+// Tests: tests/unit/worker/placement_map_test.cc.
 #pragma once
 
 #include <algorithm>
@@ -53,10 +53,11 @@ struct PsLink {
   }
 };
 
-class ShardMap {
+class PlacementMap {
  public:
   // `first_peer`: connections are numbered from there.
-  ShardMap(size_t slices, PeerId first_peer) : next_peer_(ToNumber(first_peer)), epochs_(slices), link_of_(slices) {}
+  PlacementMap(size_t slices, PeerId first_peer)
+      : next_peer_(ToNumber(first_peer)), epochs_(slices), link_of_(slices) {}
 
   bool Newer(const Placement& placement) const;
   absl::StatusOr<std::vector<SliceId>> Changes(const Placement& placement) const;

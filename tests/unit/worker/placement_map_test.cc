@@ -1,4 +1,4 @@
-#include "worker/shard_map.h"
+#include "worker/placement_map.h"
 
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ Placement Place(uint64_t number, std::vector<Incarnation> servers, SliceEpoch x,
   return placement;
 }
 
-class ShardMapTest : public testing::Test {
+class PlacementMapTest : public testing::Test {
  protected:
   // What moved; dialled and hung up are noted.
   std::vector<SliceId> Adopt(const Placement& placement) {
@@ -41,12 +41,12 @@ class ShardMapTest : public testing::Test {
     return moved.value_or(std::vector<SliceId>{});
   }
 
-  ShardMap map_{2, PeerId{2}};
+  PlacementMap map_{2, PeerId{2}};
   std::vector<std::string> dialled_;
   std::vector<PeerId> hung_up_;
 };
 
-TEST_F(ShardMapTest, TheFirstPlacementBringsEverything) {
+TEST_F(PlacementMapTest, TheFirstPlacementBringsEverything) {
   EXPECT_EQ(Adopt(Place(1, {kPs0, kPs1}, {1, 1}, {1, 1})), (std::vector{kX, kY}));
   EXPECT_EQ(dialled_, (std::vector<std::string>{"host:10", "host:11"}));
   EXPECT_EQ(map_.link_of(kY).incarnation, kPs1);
@@ -55,7 +55,7 @@ TEST_F(ShardMapTest, TheFirstPlacementBringsEverything) {
   EXPECT_EQ(map_.number(), 1u);
 }
 
-TEST_F(ShardMapTest, OnlyANewerOneCounts) {
+TEST_F(PlacementMapTest, OnlyANewerOneCounts) {
   Adopt(Place(2, {kPs0, kPs1}, {1, 1}, {1, 1}));
   EXPECT_FALSE(map_.Newer(Place(2, {kPs0, kPs1}, {1, 2}, {1, 1})));
   EXPECT_FALSE(map_.Newer(Place(1, {kPs0, kPs1}, {1, 2}, {1, 1})));
@@ -66,7 +66,7 @@ TEST_F(ShardMapTest, OnlyANewerOneCounts) {
 }
 
 // A restarted ps has the same name and is another process: it is dialled anew, and the old connection goes.
-TEST_F(ShardMapTest, AServerIsAnIncarnation) {
+TEST_F(PlacementMapTest, AServerIsAnIncarnation) {
   Adopt(Place(1, {kPs0, kPs1}, {1, 1}, {1, 1}));
   map_.link_of(kX).window = 99;
   const PeerId old_y = map_.link_of(kY).peer;
@@ -77,7 +77,7 @@ TEST_F(ShardMapTest, AServerIsAnIncarnation) {
   EXPECT_EQ(map_.link_of(kX).window, 99u) << "what stays is the same link";
 }
 
-TEST_F(ShardMapTest, RefusesPlacementsThatCannotBe) {
+TEST_F(PlacementMapTest, RefusesPlacementsThatCannotBe) {
   Adopt(Place(1, {kPs0, kPs1}, {1, 2}, {1, 2}));
   EXPECT_FALSE(map_.Changes(Place(2, {kPs0, kPs1}, {1, 1}, {1, 2})).ok()) << "an epoch goes back";
   EXPECT_FALSE(map_.Changes(Place(2, {kNext, kPs1}, {1, 2}, {1, 2})).ok()) << "moves without a new epoch";
@@ -95,7 +95,7 @@ TEST_F(ShardMapTest, RefusesPlacementsThatCannotBe) {
   EXPECT_FALSE(map_.Changes(unknown).ok());
 }
 
-TEST_F(ShardMapTest, TheFirstPlacementToo) {
+TEST_F(PlacementMapTest, TheFirstPlacementToo) {
   EXPECT_FALSE(map_.Changes(Place(0, {kPs0, kPs1}, {1, 1}, {1, 1})).ok()) << "has no number";
   EXPECT_FALSE(map_.Changes(Place(1, {kPs0, kPs1}, {0, 0}, {1, 1})).ok()) << "a slice has no epoch";
 }
