@@ -42,19 +42,20 @@ void CheckpointRounds::Start(Round round, Head head, bool urgent) {
   head_ = std::move(head);
   urgent_ = urgent;
   placement_number_ = parts_.assignment.placement_number();
-  shards_.clear();
+  files_.clear();
   for (const Assignment::Server& server : parts_.assignment.servers()) {
     if (server.slices.empty()) continue;
-    Shard& shard = shards_.emplace_back();
-    shard.server = server.incarnation;
-    shard.name = server.name;
-    shard.slices = server.slices;
-    shard.progressed = parts_.turn.now;
-    shard.patience = timing_.data_retry;
+    ShardFile& file = files_.emplace_back();
+    file.server = server.incarnation;
+    file.server_name = server.name;
+    file.name = server.name + ".shard";
+    file.slices = server.slices;
+    file.progressed = parts_.turn.now;
+    file.patience = timing_.data_retry;
   }
   parts_.storage.Run({MakeDir(CheckpointDir(round)), SyncDir(kCheckpointsDir), SyncDir("")},
                      InRound([this](const StorageDone&) {
-                       for (Shard& shard : shards_) Ask(shard, /*again=*/false);
+                       for (ShardFile& file : files_) Ask(file, /*again=*/false);
                      }));
 }
 
@@ -68,20 +69,20 @@ Storage::Then CheckpointRounds::InRound(std::function<void(const StorageDone&)> 
 
 void CheckpointRounds::Tick() {
   if (!active_ || Moved()) return;
-  for (Shard& shard : shards_) {
-    const bool silent = parts_.turn.now - shard.progressed >= kSilences * timing_.dead_after;
-    if (!shard.awaited.empty() && silent) {
-      return Abandon(absl::StrCat(shard.name, " lives but sends no records"));
+  for (ShardFile& file : files_) {
+    const bool silent = parts_.turn.now - file.progressed >= kSilences * timing_.dead_after;
+    if (!file.awaited.empty() && silent) {
+      return Abandon(absl::StrCat(file.server_name, " lives but sends no records"));
     }
-    if (shard.next_ask != Time{} && parts_.turn.now >= shard.next_ask) Ask(shard, /*again=*/true);
+    if (file.next_ask != Time{} && parts_.turn.now >= file.next_ask) Ask(file, /*again=*/true);
   }
 }
 
 void CheckpointRounds::AskAgain(Incarnation server) {
-  Shard* shard = active_ ? FindShard(server) : nullptr;
-  if (shard == nullptr || shard->next_ask == Time{}) return;  // it was not asked yet
-  shard->patience = timing_.data_retry;
-  shard->next_ask = parts_.turn.now;
+  ShardFile* file = active_ ? FindFile(server) : nullptr;
+  if (file == nullptr || file->next_ask == Time{}) return;  // it was not asked yet
+  file->patience = timing_.data_retry;
+  file->next_ask = parts_.turn.now;
 }
 
 // A round is for the epochs at its start: after a change, a repeated request could bring another life's state. One whose
@@ -92,22 +93,22 @@ bool CheckpointRounds::Moved() {
   return true;
 }
 
-CheckpointRounds::Shard* CheckpointRounds::FindShard(Incarnation server) {
+CheckpointRounds::ShardFile* CheckpointRounds::FindFile(Incarnation server) {
   const auto found =
-      std::find_if(shards_.begin(), shards_.end(), [server](const Shard& shard) { return shard.server == server; });
-  return found == shards_.end() ? nullptr : &*found;
+      std::find_if(files_.begin(), files_.end(), [server](const ShardFile& file) { return file.server == server; });
+  return found == files_.end() ? nullptr : &*found;
 }
 
-void CheckpointRounds::Ask(Shard& shard, bool again) {
-  spec_.via == CheckpointVia::kShared ? AskForShard(shard) : AskForRecords(shard, again);
+void CheckpointRounds::Ask(ShardFile& file, bool again) {
+  spec_.via == CheckpointVia::kShared ? AskForFile(file) : AskForRecords(file, again);
 }
 
-void CheckpointRounds::AskForShard(Shard& shard) {
-  shard.next_ask = parts_.turn.now + timing_.control_retry;
-  const Task* task = parts_.members.Find(shard.server);
-  if (task == nullptr || shard.checking || !shard.records.empty()) return;
-  WriteShard request{.to = shard.server, .round = round_, .file = FileOf(shard), .slices = {}, .urgent = urgent_};
-  for (const SliceId slice : shard.slices) {
+void CheckpointRounds::AskForFile(ShardFile& file) {
+  file.next_ask = parts_.turn.now + timing_.control_retry;
+  const Task* task = parts_.members.Find(file.server);
+  if (task == nullptr || file.checking || !file.records.empty()) return;
+  WriteShard request{.to = file.server, .round = round_, .file = file.name, .slices = {}, .urgent = urgent_};
+  for (const SliceId slice : file.slices) {
     request.slices.push_back({slice, parts_.assignment.epochs()[ToNumber(slice)]});
   }
   parts_.turn.out.SendTo(task->control, std::move(request));
@@ -115,124 +116,124 @@ void CheckpointRounds::AskForShard(Shard& shard) {
 
 // `again`: also for those that were asked for and did not come, which each time waits twice as long: on a slow link they
 // are only late, and each copy would make the next one later.
-void CheckpointRounds::AskForRecords(Shard& shard, bool again) {
-  const Task* task = parts_.members.Find(shard.server);
-  shard.next_ask = parts_.turn.now;  // with the next Tick, should its bulk link not be open yet
+void CheckpointRounds::AskForRecords(ShardFile& file, bool again) {
+  const Task* task = parts_.members.Find(file.server);
+  file.next_ask = parts_.turn.now;  // with the next Tick, should its bulk link not be open yet
   if (task == nullptr || task->bulk == PeerId::kNone) return;
   std::vector<SliceId> slices;
-  if (again && !shard.awaited.empty()) {
-    slices.assign(shard.awaited.begin(), shard.awaited.end());
-    shard.patience *= 2;
+  if (again && !file.awaited.empty()) {
+    slices.assign(file.awaited.begin(), file.awaited.end());
+    file.patience *= 2;
   }
-  while (shard.asked < shard.slices.size() &&
-         shard.awaited.size() + shard.arrived.size() + shard.writing < kRecordsInFlight) {
-    slices.push_back(shard.slices[shard.asked++]);
-    shard.awaited.insert(slices.back());
+  while (file.asked < file.slices.size() &&
+         file.awaited.size() + file.arrived.size() + file.writing < kRecordsInFlight) {
+    slices.push_back(file.slices[file.asked++]);
+    file.awaited.insert(slices.back());
   }
-  shard.next_ask = parts_.turn.now + shard.patience;
+  file.next_ask = parts_.turn.now + file.patience;
   if (slices.empty()) return;
-  SnapshotRequest request{.to = shard.server, .round = round_, .slices = {}, .urgent = urgent_};
+  SnapshotRequest request{.to = file.server, .round = round_, .slices = {}, .urgent = urgent_};
   for (const SliceId slice : slices) {
     request.slices.push_back({slice, parts_.assignment.epochs()[ToNumber(slice)]});
   }
   parts_.turn.out.SendTo(task->bulk, std::move(request));
 }
 
-absl::Status CheckpointRounds::CheckSlice(const Shard& shard, SliceId slice) const {
-  if (std::binary_search(shard.slices.begin(), shard.slices.end(), slice)) return absl::OkStatus();
+absl::Status CheckpointRounds::CheckSlice(const ShardFile& file, SliceId slice) const {
+  if (std::binary_search(file.slices.begin(), file.slices.end(), slice)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("a record of slice ", ToNumber(slice), ", which is not its own"));
 }
 
-bool CheckpointRounds::Covers(const Shard& shard, SliceId slice, const IntervalSet& finished) {
+bool CheckpointRounds::Covers(const ShardFile& file, SliceId slice, const IntervalSet& finished) {
   if (finished.Covers(head_.committed)) return true;
   lacking_ = finished;
-  Abandon(absl::StrCat(shard.name, ": slice ", ToNumber(slice), " lacks leases that were committed"));
+  Abandon(absl::StrCat(file.server_name, ": slice ", ToNumber(slice), " lacks leases that were committed"));
   return false;
 }
 
 absl::Status CheckpointRounds::Receive(const SliceRecord& record) {
   if (!IsCurrent(record.round) || Moved()) return absl::OkStatus();
-  Shard* shard = FindShard(record.from);
-  if (shard == nullptr) return absl::InvalidArgumentError("a record from a ps that holds no slices");
-  if (absl::Status status = CheckSlice(*shard, record.slice); !status.ok()) return status;
+  ShardFile* file = FindFile(record.from);
+  if (file == nullptr) return absl::InvalidArgumentError("a record from a ps that holds no slices");
+  if (absl::Status status = CheckSlice(*file, record.slice); !status.ok()) return status;
   if (absl::Status status = CheckBlocks(record.blocks); !status.ok()) return status;
   if (record.epoch != parts_.assignment.epochs()[ToNumber(record.slice)]) return absl::OkStatus();
-  if (!shard->awaited.contains(record.slice) || !Covers(*shard, record.slice, record.finished)) return absl::OkStatus();
-  shard->awaited.erase(record.slice);
-  shard->progressed = parts_.turn.now;
-  shard->next_ask = parts_.turn.now + shard->patience;
-  shard->arrived.push_back(record);
-  Write(*shard);
+  if (!file->awaited.contains(record.slice) || !Covers(*file, record.slice, record.finished)) return absl::OkStatus();
+  file->awaited.erase(record.slice);
+  file->progressed = parts_.turn.now;
+  file->next_ask = parts_.turn.now + file->patience;
+  file->arrived.push_back(record);
+  Write(*file);
   return absl::OkStatus();
 }
 
-void CheckpointRounds::Write(Shard& shard) {
-  if (shard.writing || shard.arrived.empty()) return;
-  const SliceRecord record = std::move(shard.arrived.front());
-  shard.arrived.pop_front();
-  shard.writing = true;
-  Manifest::Record entry{.slice = record.slice, .offset = shard.bytes};
+void CheckpointRounds::Write(ShardFile& file) {
+  if (file.writing || file.arrived.empty()) return;
+  const SliceRecord record = std::move(file.arrived.front());
+  file.arrived.pop_front();
+  file.writing = true;
+  Manifest::Record entry{.slice = record.slice, .offset = file.bytes};
   for (const Payload& block : record.blocks) {
     entry.bytes += block.size();
     entry.crc32c = Crc32c(block.bytes(), entry.crc32c);
   }
-  shard.bytes += entry.bytes;
-  parts_.storage.Run({AppendTo(ShardPath(round_, FileOf(shard)), record.blocks)},
-                     InRound([this, &shard, entry](const StorageDone&) {
-                       shard.writing = false;
-                       shard.progressed = parts_.turn.now;
-                       shard.records[entry.slice] = entry;
-                       if (shard.asked < shard.slices.size()) AskForRecords(shard, /*again=*/false);
-                       Write(shard);
+  file.bytes += entry.bytes;
+  parts_.storage.Run({AppendTo(ShardPath(round_, file.name), record.blocks)},
+                     InRound([this, &file, entry](const StorageDone&) {
+                       file.writing = false;
+                       file.progressed = parts_.turn.now;
+                       file.records[entry.slice] = entry;
+                       if (file.asked < file.slices.size()) AskForRecords(file, /*again=*/false);
+                       Write(file);
                        CommitIfComplete();
                      }));
 }
 
 absl::Status CheckpointRounds::Receive(const ShardWritten& written) {
   if (!IsCurrent(written.round) || Moved()) return absl::OkStatus();
-  Shard* shard = FindShard(written.from);
-  if (shard == nullptr) return absl::InvalidArgumentError("a shard file from a ps that holds no slices");
+  ShardFile* file = FindFile(written.from);
+  if (file == nullptr) return absl::InvalidArgumentError("a shard file from a ps that holds no slices");
   if (spec_.via != CheckpointVia::kShared) return absl::InvalidArgumentError("a shard file that nobody asked for");
-  if (shard->checking || !shard->records.empty()) return absl::OkStatus();
+  if (file->checking || !file->records.empty()) return absl::OkStatus();
   if (!written.error.empty()) {
-    Abandon(absl::StrCat(shard->name, " cannot write its shard: ", written.error), Cause::kDisk);
+    Abandon(absl::StrCat(file->server_name, " cannot write its shard file: ", written.error), Cause::kDisk);
     return absl::OkStatus();
   }
   std::set<SliceId> slices;
   for (const ShardWritten::Item& item : written.slices) {
-    if (absl::Status status = CheckSlice(*shard, item.slice); !status.ok()) return status;
+    if (absl::Status status = CheckSlice(*file, item.slice); !status.ok()) return status;
     if (item.epoch != parts_.assignment.epochs()[ToNumber(item.slice)]) return absl::OkStatus();
     slices.insert(item.slice);
   }
-  if (written.slices.size() < shard->slices.size()) {
-    const auto lacking = std::find_if(shard->slices.begin(), shard->slices.end(),
+  if (written.slices.size() < file->slices.size()) {
+    const auto lacking = std::find_if(file->slices.begin(), file->slices.end(),
                                       [&slices](SliceId slice) { return !slices.contains(slice); });
-    Abandon(absl::StrCat(shard->name, " lacks slice ", ToNumber(*lacking), " in its present epoch"));
+    Abandon(absl::StrCat(file->server_name, " lacks slice ", ToNumber(*lacking), " in its present epoch"));
     return absl::OkStatus();
   }
-  if (slices.size() != shard->slices.size() || !FillFile(written)) {
+  if (slices.size() != file->slices.size() || !FillFile(written)) {
     return absl::InvalidArgumentError("a shard file whose records are not one for each slice, side by side");
   }
   for (const ShardWritten::Item& item : written.slices) {
-    if (!Covers(*shard, item.slice, item.finished)) return absl::OkStatus();
+    if (!Covers(*file, item.slice, item.finished)) return absl::OkStatus();
   }
-  CheckShared(*shard, written);
+  CheckShared(*file, written);
   return absl::OkStatus();
 }
 
 // "Shared" is the job file's claim; a file that this side does not see whole would make a checkpoint of nothing.
-void CheckpointRounds::CheckShared(Shard& shard, const ShardWritten& written) {
-  shard.checking = true;
-  parts_.storage.Run({ReadFile(ShardPath(round_, FileOf(shard)), written.bytes - 1, 2)},
-                     InRound([this, &shard, written](const StorageDone& done) {
+void CheckpointRounds::CheckShared(ShardFile& file, const ShardWritten& written) {
+  file.checking = true;
+  parts_.storage.Run({ReadFile(ShardPath(round_, file.name), written.bytes - 1, 2)},
+                     InRound([this, &file, written](const StorageDone& done) {
                        if (done.data.size() != 1) {
-                         return Abandon(absl::StrCat(ShardPath(round_, FileOf(shard)), " is not here as ", shard.name,
+                         return Abandon(absl::StrCat(ShardPath(round_, file.name), " is not here as ", file.server_name,
                                                      " wrote it: checkpoint.via: shared needs a path that all see"),
                                         Cause::kDisk);
                        }
-                       shard.bytes = written.bytes;
+                       file.bytes = written.bytes;
                        for (const ShardWritten::Item& item : written.slices) {
-                         shard.records[item.slice] = {
+                         file.records[item.slice] = {
                              .slice = item.slice, .offset = item.offset, .bytes = item.bytes, .crc32c = item.crc32c};
                        }
                        CommitIfComplete();
@@ -240,8 +241,8 @@ void CheckpointRounds::CheckShared(Shard& shard, const ShardWritten& written) {
 }
 
 void CheckpointRounds::CommitIfComplete() {
-  for (const Shard& shard : shards_) {
-    if (shard.records.size() != shard.slices.size()) return;
+  for (const ShardFile& file : files_) {
+    if (file.records.size() != file.slices.size()) return;
   }
   committing_ = true;
   Manifest manifest{.round = round_,
@@ -254,13 +255,13 @@ void CheckpointRounds::CommitIfComplete() {
                     .files = {},
                     .records = {}};
   std::vector<StorageOp> ops;
-  for (const Shard& shard : shards_) {
-    if (spec_.via == CheckpointVia::kChief) ops.push_back(SyncFile(ShardPath(round_, FileOf(shard))));
-    for (auto [slice, record] : shard.records) {
+  for (const ShardFile& file : files_) {
+    if (spec_.via == CheckpointVia::kChief) ops.push_back(SyncFile(ShardPath(round_, file.name)));
+    for (auto [slice, record] : file.records) {
       record.file = static_cast<uint32_t>(manifest.files.size());
       manifest.records.push_back(record);
     }
-    manifest.files.push_back({FileOf(shard), shard.bytes});
+    manifest.files.push_back({file.name, file.bytes});
   }
   std::sort(manifest.records.begin(), manifest.records.end(),
             [](const Manifest::Record& a, const Manifest::Record& b) { return a.slice < b.slice; });
@@ -318,18 +319,18 @@ std::string CheckpointRounds::writing() const {
   if (!active_) return "";
   size_t written = 0;
   size_t slices = 0;
-  for (const Shard& shard : shards_) {
-    written += shard.records.size();
-    slices += shard.slices.size();
+  for (const ShardFile& file : files_) {
+    written += file.records.size();
+    slices += file.slices.size();
   }
   return absl::StrCat(ToString(round_), ": ", written, " of ", slices, " slices");
 }
 
 std::vector<CheckpointRounds::Wait> CheckpointRounds::Waits() const {
   std::vector<Wait> waits;
-  for (const Shard& shard : shards_) {
-    const size_t missing = shard.slices.size() - shard.records.size();
-    if (active_ && missing > 0) waits.push_back({shard.name, shard.progressed, missing});
+  for (const ShardFile& file : files_) {
+    const size_t missing = file.slices.size() - file.records.size();
+    if (active_ && missing > 0) waits.push_back({file.server_name, file.progressed, missing});
   }
   return waits;
 }

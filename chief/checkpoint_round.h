@@ -63,10 +63,9 @@ class CheckpointRounds {
   void AskAgain(Incarnation server);
   absl::Status Receive(const SliceRecord& record);
   absl::Status Receive(const ShardWritten& written);
-  // A round under way is dropped, unless its manifest is being written; then it stays active() until that is done.
-  void Stop();
-  // Likewise, and last_error() says why.
-  void GiveUp(const std::string& why);
+  // Both drop a round under way, unless its manifest is being written; then it stays active() until that is done.
+  void Stop();                          // nobody is told: it is not wanted any more
+  void GiveUp(const std::string& why);  // last_error() and the failures say why
 
   bool active() const { return active_; }
   // The last that began; before the first, the one that is gone on from. {0, 0}: there is none.
@@ -99,13 +98,14 @@ class CheckpointRounds {
   std::optional<IntervalSet> TakeLacking() { return std::exchange(lacking_, std::nullopt); }
 
  private:
-  struct Shard {
-    Incarnation server{};
+  struct ShardFile {  // what one ps holds, and how far that has come to the disk
     std::string name;
+    Incarnation server{};
+    std::string server_name;
     std::vector<SliceId> slices;
-    uint64_t bytes = 0;                           // of its file
-    std::map<SliceId, Manifest::Record> records;  // in its file
-    size_t asked = 0;                             // of slices, in order; via chief, as are the next three
+    uint64_t bytes = 0;
+    std::map<SliceId, Manifest::Record> records;
+    size_t asked = 0;  // of slices, in order; via chief, as are the next three
     std::set<SliceId> awaited;
     std::deque<SliceRecord> arrived;
     bool writing = false;
@@ -116,19 +116,18 @@ class CheckpointRounds {
   };
   // `then` if all went well and the round still goes on; abandons it if a write failed.
   Storage::Then InRound(std::function<void(const StorageDone&)> then);
-  std::string FileOf(const Shard& shard) const { return shard.name + ".shard"; }
-  Shard* FindShard(Incarnation server);
-  void Ask(Shard& shard, bool again);
-  void AskForShard(Shard& shard);
-  void AskForRecords(Shard& shard, bool again);
+  ShardFile* FindFile(Incarnation server);
+  void Ask(ShardFile& file, bool again);
+  void AskForFile(ShardFile& file);
+  void AskForRecords(ShardFile& file, bool again);
   bool Moved();
-  absl::Status CheckSlice(const Shard& shard, SliceId slice) const;
-  bool Covers(const Shard& shard, SliceId slice, const IntervalSet& finished);
-  void Write(Shard& shard);
-  void CheckShared(Shard& shard, const ShardWritten& written);
+  absl::Status CheckSlice(const ShardFile& file, SliceId slice) const;
+  bool Covers(const ShardFile& file, SliceId slice, const IntervalSet& finished);
+  void Write(ShardFile& file);
+  void CheckShared(ShardFile& file, const ShardWritten& written);
   void CommitIfComplete();
   void BecomeDurable(const Manifest& manifest);
-  void Abandon(const std::string& why, Cause cause = Cause::kPs);
+  void Abandon(const std::string& why, Cause cause = Cause::kPs);  // as GiveUp, and at any stage
   bool IsCurrent(Round round) const { return active_ && round == round_; }
 
   Parts parts_;
@@ -141,7 +140,7 @@ class CheckpointRounds {
   Head head_;
   bool urgent_ = false;
   uint64_t placement_number_ = 0;  // of the assignment, when the round began
-  std::vector<Shard> shards_;
+  std::vector<ShardFile> files_;
   std::string last_error_;
   Cause last_error_cause_ = Cause::kPs;
   std::optional<Durable> durable_;

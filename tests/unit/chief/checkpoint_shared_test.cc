@@ -79,7 +79,7 @@ TEST_F(SharedCheckpointTest, AFileOfAnotherLengthMakesNoCheckpoint) {
 TEST_F(SharedCheckpointTest, APsThatCannotWriteEndsTheRound) {
   ASSERT_TRUE(Receive(ShardWritten{Server(1).incarnation, {1, 1}, "no space left", 0, {}}).ok());
   EXPECT_FALSE(rounds->active());
-  EXPECT_THAT(rounds->last_error(), HasSubstr("ps-1 cannot write its shard: no space left"));
+  EXPECT_THAT(rounds->last_error(), HasSubstr("ps-1 cannot write its shard file: no space left"));
   EXPECT_EQ(rounds->last_error_cause(), CheckpointRounds::Cause::kDisk);
 }
 
