@@ -12,8 +12,7 @@ namespace {
 constexpr int kSilences = 3;
 
 absl::Status CheckBlocks(const std::vector<Payload>& blocks) {
-  uint64_t bytes = 0;
-  for (const Payload& block : blocks) bytes += block.size();
+  const uint64_t bytes = RecordBytes(blocks);
   if (bytes > 0 && bytes <= kMaxRecordBytes) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("a slice record of ", bytes, " bytes"));
 }
@@ -172,11 +171,10 @@ void CheckpointRounds::Write(ShardFile& file) {
   const SliceRecord record = std::move(file.arrived.front());
   file.arrived.pop_front();
   file.writing = true;
-  Manifest::Record entry{.slice = record.slice, .offset = file.bytes};
-  for (const Payload& block : record.blocks) {
-    entry.bytes += block.size();
-    entry.crc32c = Crc32c(block.bytes(), entry.crc32c);
-  }
+  const Manifest::Record entry{.slice = record.slice,
+                               .offset = file.bytes,
+                               .bytes = RecordBytes(record.blocks),
+                               .crc32c = RecordChecksum(record.blocks)};
   file.bytes += entry.bytes;
   parts_.storage.Run({AppendTo(ShardPath(round_, file.name), record.blocks)},
                      InRound([this, &file, entry](const StorageDone&) {

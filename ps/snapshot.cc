@@ -1,26 +1,32 @@
 #include "ps/snapshot.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace downpour {
 namespace {
 
-const ServedSlice* FindInEpoch(const Shard& shard, const SnapshotRequest::Item& item) {
-  if (!shard.grid().Contains(item.slice)) return nullptr;
-  const ServedSlice* slice = shard.Find(item.slice);
-  return slice != nullptr && slice->epoch == item.epoch ? slice : nullptr;
-}
-
-TraceRecord SnapshotTrace(Incarnation from, Round round, const SnapshotRequest::Item& item, const ServedSlice& slice) {
-  return {.kind = TraceRecord::Kind::kSnapshot,
-          .actor = from,
-          .lease = LeaseOfRound(round),
-          .step = 0,
-          .slice = item.slice,
-          .epoch = item.epoch,
-          .count = slice.version,
-          .peer = {}};
+// Nothing unless the slice is here, in the epoch asked for.
+std::optional<SliceRecord> MakeRecord(const Shard& shard, Incarnation from, Round round,
+                                      const SnapshotRequest::Item& item, Effects& effects) {
+  const ServedSlice* slice = shard.grid().Contains(item.slice) ? shard.Find(item.slice) : nullptr;
+  if (slice == nullptr || slice->epoch != item.epoch) return std::nullopt;
+  shard.CheckCounts(*slice);
+  effects.Add(TraceRecord{.kind = TraceRecord::Kind::kSnapshot,
+                          .actor = from,
+                          .lease = LeaseOfRound(round),
+                          .step = 0,
+                          .slice = item.slice,
+                          .epoch = item.epoch,
+                          .count = slice->version,
+                          .peer = {}});
+  return SliceRecord{.from = from,
+                     .round = round,
+                     .slice = item.slice,
+                     .epoch = item.epoch,
+                     .finished = slice->counters.finished(),
+                     .blocks = EncodeRecord(StateOf(item.slice, *slice))};
 }
 
 }  // namespace
@@ -41,20 +47,10 @@ void SnapshotQueue::Answer(RecordPace& pace, const Shard& shard, Incarnation fro
   while (!waiting_.empty() && (urgent_ || pace.Allows())) {
     const SnapshotRequest::Item item = waiting_.front();
     waiting_.pop_front();
-    const ServedSlice* slice = FindInEpoch(shard, item);
-    if (slice == nullptr) continue;
-    shard.CheckCounts(*slice);
-    std::vector<Payload> blocks = EncodeRecord(StateOf(item.slice, *slice));
-    size_t bytes = 0;
-    for (const Payload& block : blocks) bytes += block.size();
-    if (!urgent_) pace.Made(bytes);
-    effects.Add(SnapshotTrace(from, round_, item, *slice));
-    effects.SendTo(chief, SliceRecord{.from = from,
-                                      .round = round_,
-                                      .slice = item.slice,
-                                      .epoch = item.epoch,
-                                      .finished = slice->counters.finished(),
-                                      .blocks = std::move(blocks)});
+    std::optional<SliceRecord> record = MakeRecord(shard, from, round_, item, effects);
+    if (!record) continue;
+    if (!urgent_) pace.Made(RecordBytes(record->blocks));
+    effects.SendTo(chief, *std::move(record));
   }
 }
 
@@ -99,26 +95,19 @@ void ShardWriter::Continue(RecordPace& pace, const Shard& shard, Effects& effect
 
 void ShardWriter::AppendNext(RecordPace& pace, const Shard& shard, Effects& effects) {
   const SnapshotRequest::Item& item = request_.slices[written_.slices.size()];
-  const ServedSlice* slice = FindInEpoch(shard, item);
-  if (slice == nullptr) return Finish("", effects);  // what is reported says by its end which one is not here
-  shard.CheckCounts(*slice);
-  std::vector<Payload> blocks = EncodeRecord(StateOf(item.slice, *slice));
-  ShardWritten::Item entry{.slice = item.slice,
-                           .epoch = item.epoch,
-                           .finished = slice->counters.finished(),
-                           .offset = written_.bytes,
-                           .bytes = 0,
-                           .crc32c = 0};
-  for (const Payload& block : blocks) {
-    entry.bytes += block.size();
-    entry.crc32c = Crc32c(block.bytes(), entry.crc32c);
-  }
-  if (!request_.urgent) pace.Made(entry.bytes);
-  written_.bytes += entry.bytes;
-  written_.slices.push_back(std::move(entry));
-  effects.Add(SnapshotTrace(request_.to, request_.round, item, *slice));
+  std::optional<SliceRecord> record = MakeRecord(shard, request_.to, request_.round, item, effects);
+  if (!record) return Finish("", effects);  // what is reported says by its end which one is not here
+  const uint64_t bytes = RecordBytes(record->blocks);
+  if (!request_.urgent) pace.Made(bytes);
+  written_.slices.push_back({.slice = item.slice,
+                             .epoch = item.epoch,
+                             .finished = std::move(record->finished),
+                             .offset = written_.bytes,
+                             .bytes = bytes,
+                             .crc32c = RecordChecksum(record->blocks)});
+  written_.bytes += bytes;
   stage_ = Stage::kAppend;
-  Submit(StorageOp::Kind::kAppend, ShardPath(request_.round, request_.file), std::move(blocks), effects);
+  Submit(StorageOp::Kind::kAppend, ShardPath(request_.round, request_.file), std::move(record->blocks), effects);
 }
 
 void ShardWriter::Finish(const std::string& error, Effects& effects) {

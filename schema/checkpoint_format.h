@@ -43,6 +43,9 @@ uint32_t Crc32c(absl::Span<const std::byte> bytes, uint32_t so_far = 0);
 // A header block, then values, then each slot; values and slots are shared, not copied. The header block carries the
 // checksums of all.
 std::vector<Payload> EncodeRecord(const SliceState& state);
+// Of a whole record, from its blocks.
+uint64_t RecordBytes(absl::Span<const Payload> blocks);
+uint32_t RecordChecksum(absl::Span<const Payload> blocks);
 // One whole record, cut into pieces anywhere. Values and slots are copied into owned, aligned memory.
 absl::StatusOr<SliceState> DecodeRecord(absl::Span<const Payload> pieces);
 

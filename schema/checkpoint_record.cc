@@ -197,6 +197,18 @@ std::vector<Payload> EncodeRecord(const SliceState& state) {
   return blocks;
 }
 
+uint64_t RecordBytes(absl::Span<const Payload> blocks) {
+  uint64_t bytes = 0;
+  for (const Payload& block : blocks) bytes += block.size();
+  return bytes;
+}
+
+uint32_t RecordChecksum(absl::Span<const Payload> blocks) {
+  uint32_t checksum = 0;
+  for (const Payload& block : blocks) checksum = Crc32c(block.bytes(), checksum);
+  return checksum;
+}
+
 absl::StatusOr<SliceState> DecodeRecord(absl::Span<const Payload> pieces) {
   Joined in(pieces);
   const size_t total = in.left();

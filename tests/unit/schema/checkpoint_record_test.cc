@@ -59,6 +59,8 @@ TEST(Crc32cTest, IsTheStandardOneAndContinues) {
   EXPECT_EQ(Crc32c(digits.bytes()), 0xe3069283u);
   EXPECT_EQ(Crc32c(digits.Sub(4, 5).bytes(), Crc32c(digits.Sub(0, 4).bytes())), 0xe3069283u);
   EXPECT_EQ(Crc32c({}), 0u);
+  EXPECT_EQ(RecordChecksum({digits.Sub(0, 4), digits.Sub(4, 5)}), 0xe3069283u);
+  EXPECT_EQ(RecordBytes({digits.Sub(0, 4), digits.Sub(4, 5)}), 9u);
 }
 
 TEST(SliceRecordTest, ComesBackHoweverItIsCut) {
