@@ -84,8 +84,8 @@ void CheckpointRounds::AskAgain(Incarnation server) {
   file->next_ask = parts_.turn.now;
 }
 
-// A round is for the epochs at its start: after a change, a repeated request could bring another life's state. One whose
-// records are all here asks for none any more.
+// A round is for the epochs at its start: after a change, a repeated request could bring another life's state. One
+// whose records are all here asks for none any more.
 bool CheckpointRounds::Moved() {
   if (committing_ || parts_.assignment.placement_number() == placement_number_) return false;
   Abandon("slices moved meanwhile");
@@ -113,8 +113,8 @@ void CheckpointRounds::AskForFile(ShardFile& file) {
   parts_.turn.out.SendTo(task->control, std::move(request));
 }
 
-// `again`: also for those that were asked for and did not come, which each time waits twice as long: on a slow link they
-// are only late, and each copy would make the next one later.
+// `again`: also for those that were asked for and did not come, which each time waits twice as long: on a slow link
+// they are only late, and each copy would make the next one later.
 void CheckpointRounds::AskForRecords(ShardFile& file, bool again) {
   const Task* task = parts_.members.Find(file.server);
   file.next_ask = parts_.turn.now;  // with the next Tick, should its bulk link not be open yet

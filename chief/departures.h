@@ -3,10 +3,11 @@
 //   departures.Tick();   // each heartbeat is answered by what it says of that task: Task::may_leave
 //   if (departures.round_due()) { departures.RoundBegins(); rounds.Start(...); }
 //
-// Order: a ps may leave once a round that began after its word is durable; at once where a round would keep nothing of it.
-//   Those that are told at about the same time share one round, and as each round needs all of them, none goes before it
-//   that still has time.
-// Errors: none. A round that fails is tried again; who waits too long leaves by itself (runtime/options.h), and is lost.
+// Order: a ps may leave once a round that began after its word is durable; at once where a round would keep
+//   nothing of it. Those that are told at about the same time share one round, and as each round needs all of
+//   them, none goes before it that still has time.
+// Errors: none. A round that fails is tried again; who waits too long leaves by
+//   itself (runtime/options.h), and is lost.
 // Cost: Tick is linear in tasks.
 // Tests: tests/unit/chief/chief_departures_test.cc.
 #pragma once

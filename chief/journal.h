@@ -1,7 +1,7 @@
-// What must outlive the chief and cannot be had from the slices' reports: which job this folder is used for, since when,
-// on which data, how far its checkpoints came, whether it is over, and what it has cost. The term is not in it (startup.h),
-// nor is any grant, commit or placement: those follow from what slices report in the next term (protocol rules core 1, A3,
-// A11, schema/PROTOCOL.md).
+// What must outlive the chief and cannot be had from the slices' reports: which job this folder is used for, since
+// when, on which data, how far its checkpoints came, whether it is over, and what it has cost. The term is not in it
+// (startup.h), nor is any grant, commit or placement: those follow from what slices report in the next term (protocol
+// rules core 1, A3, A11, schema/PROTOCOL.md).
 //
 //   journal.Load([&] { if (journal.found()) ...journal.record()... });
 //   journal.record().data = shape;
@@ -36,7 +36,8 @@ struct JobRecord {
   std::optional<DataShape> data;  // since some worker found it
   std::string ended;              // as `state` in docs/STATUS.md; empty: it goes on
   std::string why;                // it ended
-  // Of the folder, whichever run wrote them. Checkpoints are found by reading; this tells that there was something to find.
+  // Of the folder, whichever run wrote them. Checkpoints are found by reading;
+  // this tells that there was something to find.
   Round newest;    // of all that became durable here; {0, 0}: none did
   Round given_up;  // a person said to begin anew without this one and those before it
   bool operator==(const JobRecord&) const = default;

@@ -161,8 +161,8 @@ void Lifecycle::UpdateTaskStates() {
   }
 }
 
-// The ledger is a cache of what slices say, and they may come to say less: one that was placed anew, from an older state;
-// and one about whose steps somebody vouched for what he had not seen.
+// The ledger is a cache of what slices say, and they may come to say less: one that was placed anew, from an older
+// state; and one about whose steps somebody vouched for what he had not seen.
 void Lifecycle::FollowReports() {
   if (const std::optional<IntervalSet> finished = chief_.rounds.TakeLacking()) Reopen(*finished);
   const bool runs = chief_.state == JobState::kRunning || chief_.state == JobState::kCancelling;
@@ -246,8 +246,8 @@ void Lifecycle::CheckpointForDepartures() {
   StartRound();
 }
 
-// Urgent is the round that ends the job: workers have nothing more to do then, or will be told to leave in a moment; and
-// one that lets a ps go.
+// Urgent is the round that ends the job: workers have nothing more to do then, or will be told to
+// leave in a moment; and one that lets a ps go.
 void Lifecycle::StartRound() {
   const bool ends_job = chief_.state == JobState::kCancelling || chief_.ledger.AllCommitted();
   chief_.rounds.Start({chief_.term, ++rounds_begun_},

@@ -40,7 +40,8 @@ class Lifecycle {
   void Tick();
   void Advance();
 
-  // A process is no longer there: it fell silent, or was replaced, or is a ps that left. `how` completes "ps-0 is gone: ".
+  // A process is no longer there: it fell silent, or was replaced, or is a ps that left.
+  // `how` completes "ps-0 is gone: ".
   void Lost(const Task& task, const std::string& how);
   void RefuseForGood(Task& task, RefusalCode code, const std::string& why);
   // To a worker whose data is good and that has not seen the newest one.

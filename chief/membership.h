@@ -78,7 +78,8 @@ class Membership {
   Task* FindAlive(Incarnation incarnation);
   const Task* FindNamed(const std::string& name) const;
   Task* FindByPeer(PeerId peer);
-  // Whether a chief of this run gave it out, to whomever and however long ago; of an earlier one's nothing more is known.
+  // Whether a chief of this run gave it out, to whomever and however long ago;
+  // of an earlier one's nothing more is known.
   bool Issued(Incarnation incarnation) const;
 
   // A ps that was held for dead and whose place nobody took since is back: what it holds is nobody else's.

@@ -2,11 +2,12 @@
 //
 //   1. reads term.a and term.b, the journal, and every checkpoint's manifest;
 //   2. goes on with a job that the journal does not call over. Else it refuses a folder that holds checkpoints unless
-//      told to resume. In both cases it refuses another plan. Where there was a checkpoint and none is whole any more, it
-//      begins anew only if told to give up the newest one by its name; a job that is not over may go on with what its ps
-//      still hold;
-//   3. syncs the newest checkpoint's name; writes term.a, then term.b, each with the term after the highest found: whoever gets a message of this term can
-//      be sure that no later chief will use it again (protocol rule A11, schema/PROTOCOL.md);
+//      told to resume. In both cases it refuses another plan. Where there was a checkpoint and none is whole any more,
+//      it begins anew only if told to give up the newest one by its name; a job that is not over may go on with what
+//      its ps still hold;
+//   3. syncs the newest checkpoint's name; writes term.a, then term.b, each with the term after the highest found:
+//      whoever gets a message of this term can be sure that no later chief will use it again (protocol rule A11,
+//      schema/PROTOCOL.md);
 //   4. writes chief.json, by which tools find this process, and last the journal, by which it leads the job.
 //
 // A chief that answered anybody has all of that on disk. Where there is nothing but a term that cannot be read, nobody

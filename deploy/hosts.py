@@ -76,8 +76,8 @@ class Host:
         return command
 
     def run(self, script, data=b"", check=True):
-        """Runs a script in the host's folder; (exit code, stdout). `data` is its standard input. With `check` any exit code
-        but 0 is an error; that of a host that does not answer always is, since the script said nothing then."""
+        """Runs a script in the host's folder; (exit code, stdout). `data` is its standard input. With `check` any exit
+        code but 0 is an error; that of a host that does not answer always is, since the script said nothing then."""
         folder = shlex.quote(self.dir)
         text = f"mkdir -p {folder} && cd {folder} || exit 1\n{USE_KEYS}\n{REMOTE}\n{script}".encode()
         # The script comes before its input, since no quoting of several lines is the same in every login shell.
@@ -108,7 +108,8 @@ class Host:
             raise HostError(self, f"{self.addr} has no address: {error.strerror}; say addr=ADDRESS") from error
         reached = [number for number in numbers if not is_loopback(number)]
         if not reached and self.addr != "localhost" and self.addr not in numbers:
-            raise HostError(self, f"here {self.addr} means {numbers[0]}, where no other host reaches it; say addr=ADDRESS")
+            where = f"here {self.addr} means {numbers[0]}, where no other host reaches it"
+            raise HostError(self, f"{where}; say addr=ADDRESS")
         return (reached or numbers)[0]
 
 

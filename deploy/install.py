@@ -33,7 +33,8 @@ class Install:
 
     def packages_of(self, libraries):
         """The Debian packages that have these libraries on this machine."""
-        done = subprocess.run(["dpkg-query", "-S", *(f"*/{name}" for name in libraries)], capture_output=True, text=True)
+        command = ["dpkg-query", "-S", *(f"*/{name}" for name in libraries)]
+        done = subprocess.run(command, capture_output=True, text=True)
         return sorted({line.split(":")[0] for line in done.stdout.splitlines()})
 
     def put_on(self, host):
@@ -41,7 +42,8 @@ class Install:
             part = f"{self.folder}.$$"
             move = f"mv -T {part} {self.folder} 2> /dev/null || rm -r {part}"  # another host may share the folder
             host.run(f"mkdir {part} && tar -xzf - -C {part} && {{ {move}; }}", self.archive)
-        missing = host.run(f"ln -sfn {self.folder} install; ldd install/* | awk '/not found/ {{ print $1 }}' | sort -u")[1]
+        lacking = "ldd install/* | awk '/not found/ { print $1 }' | sort -u"
+        missing = host.run(f"ln -sfn {self.folder} install; {lacking}")[1]
         if missing:
             packages = self.packages_of(missing.split()) or missing.split()
             raise HostError(host, f"libraries are missing there: apt-get install {' '.join(packages)}")

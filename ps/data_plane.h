@@ -37,8 +37,8 @@ class DataPlane {
         applying_(*applying),
         as_(session->incarnation()) {}
 
-  // Answers as this incarnation, under which a chief has placed slices here: workers hear of it with that placement, and
-  // until then it is the one before that they know.
+  // Answers as this incarnation, under which a chief has placed slices here: workers hear of it with that placement,
+  // and until then it is the one before that they know.
   void ServeAs(Incarnation incarnation) { as_ = incarnation; }
 
   // Of pushes from now on.

@@ -1,5 +1,9 @@
 // A parameter server as a state machine: joins the chief, installs the slices it is assigned, answers push, pull and
 // probe, hands out slice records. See schema/PROTOCOL.md for the conversations.
+//
+// Errors: it ends by an Exit alone, with a code of runtime/exit_code.h and one sentence. What workers get wrong is
+//   answered or counted (TaskStats), what a record lacks is reported.
+// Tests: tests/unit/ps/ps_role_test.cc, tests/scenario/ps_*.txt.
 #pragma once
 
 #include <memory>

@@ -52,7 +52,7 @@ class Shard {
   // The same plan with another number of epochs.
   void Extend(const Plan& plan) { plan_ = plan; }
 
-  // Null for what is not here, or not yet.
+  // Null for what is not here, or not yet. As in all of this class, the slice is one of the grid: callers look.
   ServedSlice* Find(SliceId slice) { return places_[ToNumber(slice)].served.get(); }
   const ServedSlice* Find(SliceId slice) const { return places_[ToNumber(slice)].served.get(); }
 

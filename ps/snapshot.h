@@ -1,8 +1,8 @@
 // Slice records for checkpoint rounds: in messages to the chief, or in a shard file that this ps writes itself.
 //
 // A snapshot is one slice's pair at one apply point and costs references, not copies; slices of one round need not be
-// taken at the same instant. Records are made one after the other, so that few of them keep old values alive, and as the
-// pace allows; those of an urgent round at once, and they are not to be paid for.
+// taken at the same instant. Records are made one after the other, so that few of them keep old values alive, and as
+// the pace allows; those of an urgent round at once, and they are not to be paid for.
 // Order: only the newest round counts; an older one was abandoned by the chief.
 // Tests: tests/unit/ps/snapshot_test.cc.
 #pragma once

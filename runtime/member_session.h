@@ -7,12 +7,12 @@
 //   session.PrepareToLeave(now, stop, kWorkerLeavesWithin, "what it computed is acknowledged", effects);
 //   if (now >= session.leave_by()) session.Depart("", effects);
 //
-// Order: a member is one Incarnation. A chief that does not know it is joined anew, by the session itself. The owner goes
-//   on with what it holds, without a chief too, until kJoined says that it is new to the job. Once told to stop it says so
-//   with each heartbeat, to whichever chief; when to leave is the owner's to decide.
+// Order: a member is one Incarnation. A chief that does not know it is joined anew, by the session itself. The owner
+//   goes on with what it holds, without a chief too, until kJoined says that it is new to the job. Once told to stop it
+//   says so with each heartbeat, to whichever chief; when to leave is the owner's to decide.
 // Errors: a refusal for good, a chief that is silent for its job's timing.chiefWait and a name that stays taken for
-//   3 * dead_after end the process: Exit 1 with one sentence. A chief that is not there yet is waited for. Time in which
-//   this process itself stood still counts as nobody's silence.
+//   3 * dead_after end the process: Exit 1 with one sentence. A chief that is not there yet is waited for. Time in
+//   which this process itself stood still counts as nobody's silence.
 // Tests: tests/unit/runtime/member_session_test.cc.
 #pragma once
 

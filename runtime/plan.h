@@ -8,6 +8,7 @@
 //   (the last one may be fewer). Leases of one epoch are numbered before those of the next. Nothing depends on who
 //   computes, or when.
 // Cost: O(1) memory: the permutation is a Feistel network with cycle walking (Black and Rogaway 2002), not a table.
+// Tests: tests/unit/runtime/plan_test.cc.
 #pragma once
 
 #include <cstdint>

@@ -3,6 +3,7 @@
 // The standard library's distributions and absl::BitGen are not reproducible, so roles and simulator draw from here.
 // Source: splitmix64 (Steele, Lea and Flood, OOPSLA 2014); bounded draws by multiply-shift with rejection (Lemire
 //   2019).
+// Tests: tests/unit/runtime/prng_test.cc.
 #pragma once
 
 #include <cstdint>

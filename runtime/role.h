@@ -29,7 +29,8 @@
 namespace downpour {
 
 // One connection as this process sees it. The role numbers the ones it dials, below kFirstAccepted; the world numbers
-// those that others dialled, from kFirstAccepted; neither reuses a number. Sending to one that is gone is a lost message.
+// those that others dialled, from kFirstAccepted; neither reuses a number.
+// Sending to one that is gone is a lost message.
 enum class PeerId : uint64_t { kNone = 0, kFirstAccepted = uint64_t{1} << 32 };
 
 // Names an outstanding operation; the role's own counter.

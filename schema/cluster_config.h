@@ -4,10 +4,11 @@
 //   const ClusterConfigResult told = ParseTfConfig(text, "TF_CONFIG");
 //   const absl::StatusOr<LaunchSettings> settings = SettleLaunch(TaskType::kWorker, {told.config}, std::nullopt);
 //
-// Shapes: TF_CONFIG's `cluster` holds lists, or maps from an index to an address, under chief (or master), worker, ps and
-//   evaluator, or under the pools workerpool0 to workerpool3. Its first worker is where the chief runs if it names none.
-//   A master trains as well: it is our chief with one more worker beside it, numbered after the others.
-// Errors: every error at once, with its place; keys that launchers add at the top are none, other tasks in `cluster` are.
+// Shapes: TF_CONFIG's `cluster` holds lists, or maps from an index to an address, under chief (or master), worker, ps
+//   and evaluator, or under the pools workerpool0 to workerpool3. Its first worker is where the chief runs if it names
+//   none. A master trains as well: it is our chief with one more worker beside it, numbered after the others.
+// Errors: every error at once, with its place; keys that launchers add at the top
+//   are none, other tasks in `cluster` are.
 // Source: TensorFlow's TFConfigClusterResolver; AI Platform's and Vertex AI's CLUSTER_SPEC; dmlc/ps-lite docs/env.md;
 //   the man page of srun; PyTorch's torchrun.
 // Tests: tests/unit/schema/cluster_config_test.cc.
@@ -79,8 +80,8 @@ struct Told {
 // Flags of the role binaries by name, and `set`, an override of the job's cluster section for the chief.
 using LaunchSettings = std::map<std::string, Told>;
 
-// `sources`: the strongest first; each setting comes from the first that says it. `given_index` is a flag's, which beats
-// them all.
+// `sources`: the strongest first; each setting comes from the first that says it.
+// `given_index` is a flag's, which beats them all.
 // Errors: INVALID_ARGUMENT where a source says that this process is another kind of task.
 absl::StatusOr<LaunchSettings> SettleLaunch(TaskType role, const std::vector<ClusterConfig>& sources,
                                             std::optional<int64_t> given_index);

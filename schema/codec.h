@@ -7,6 +7,7 @@
 // Cost: a few small allocations; Decode is linear in the header.
 // Errors: INVALID_ARGUMENT with one sentence for anything that is not a message within the limits below; never a crash.
 //   UNIMPLEMENTED for a well-formed header of a kind this build does not know.
+// Tests: tests/unit/schema/codec_test.cc.
 #pragma once
 
 #include <cstddef>

@@ -2,6 +2,8 @@
 //
 // One parser (job_file.h) serves the command-line tool, the chief and, through Welcome's canonical text, ps and worker,
 // so that all of them see the same job.
+//
+// Tests: tests/unit/schema/job_test.cc.
 #pragma once
 
 #include <chrono>

@@ -6,6 +6,7 @@
 // Errors: every error of the file at once, each with its place, what is allowed and the nearest right name. Unknown and
 //   doubled keys, wrong types, impossible values and models whose shapes do not fit are errors.
 // Bounds: texts over 1 MiB, more than 64 levels or more than 1,000 layers are refused before they cost anything.
+// Tests: tests/unit/schema/job_file_test.cc.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,6 @@
 // "Did you mean": the known name nearest to one that is not known.
+//
+// Tests: tests/unit/schema/nearest_name_test.cc.
 #pragma once
 
 #include <string>

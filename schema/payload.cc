@@ -16,9 +16,9 @@ namespace downpour {
 namespace {
 
 // Free blocks by power-of-two size. Small sizes are left to malloc, which serves them well. The large ones are cut from
-// regions of whole huge pages: with small pages an optimizer's pass over them takes 1.7 times as long. Of those a bounded
-// amount is kept, so that a burst does not hold memory for ever; beyond, a region that is free as a whole keeps only its
-// addresses.
+// regions of whole huge pages: with small pages an optimizer's pass over them takes 1.7 times as long. Of
+// those a bounded amount is kept, so that a burst does not hold memory for ever; beyond, a region that is
+// free as a whole keeps only its addresses.
 class BlockPool {
  public:
   static constexpr size_t kSmallest = size_t{64} << 10;
@@ -73,7 +73,8 @@ class BlockPool {
         OrRunOut(mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)));
     char* region = begin + (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
     if (region > begin) munmap(begin, static_cast<size_t>(region - begin));
-    if (char* end = begin + mapped; end > region + bytes) munmap(region + bytes, static_cast<size_t>(end - region) - bytes);
+    char* end = region + bytes;
+    if (begin + mapped > end) munmap(end, static_cast<size_t>(begin + mapped - end));
     madvise(region, bytes, MADV_HUGEPAGE);  // a wish: without it all works, slower
     for (size_t at = bytes; at > 0; at -= capacity) blocks.push_back(region + at - capacity);
   }

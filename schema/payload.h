@@ -9,6 +9,7 @@
 //   touching fresh pages costs more than an optimizer's whole pass over them.
 // Threads: the count is atomic; a payload may be dropped on any thread (ZeroMQ frees frames on its I/O threads).
 // Errors: none; where memory runs out the process's new-handler is called, as by operator new.
+// Tests: tests/unit/schema/payload_test.cc.
 #pragma once
 
 #include <atomic>
@@ -28,7 +29,8 @@ class Payload {
   static Payload Allocate(size_t bytes);
   static Payload CopyOf(const void* data, size_t bytes);
   static Payload Zeros(size_t bytes);
-  // Borrows foreign memory (a received frame); `release` runs once, when the last holder lets go. No alignment promised.
+  // Borrows foreign memory (a received frame); `release` runs once, when the
+  // last holder lets go. No alignment promised.
   static Payload Adopt(const void* data, size_t bytes, std::function<void()> release);
 
   Payload(const Payload& other) noexcept;

@@ -4,6 +4,7 @@
 //   MiB smaller, about a sixteenth of the whole (but at least 4 KiB), so that small models too spread over several ps.
 // Units: bytes() are a slice's as it is kept, WireBytes() those of its gradient and its values on their way.
 // Order: slice ids are dense, by variable, then by offset.
+// Tests: tests/unit/schema/slice_grid_test.cc.
 #pragma once
 
 #include <cstdint>

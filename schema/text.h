@@ -1,4 +1,6 @@
 // What a string may be when it crosses a border: it will stand in JSON, in logs and on terminals.
+//
+// Tests: tests/unit/schema/text_test.cc.
 #pragma once
 
 #include <cstddef>

@@ -4,6 +4,7 @@
 //   some megabytes and milliseconds.
 // Errors: doubled keys, keys that are not plain text, explicit tags, aliases within their own anchor, more than one
 //   document, and text that is not UTF-8 are errors, as is everything that YAML itself refuses.
+// Tests: tests/unit/schema/yaml_tree_test.cc.
 #pragma once
 
 #include <cstddef>

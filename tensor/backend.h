@@ -114,9 +114,9 @@ class Backend {
   absl::Status Copy(ConstMatrix from, Matrix to);
   absl::Status Accumulate(ConstMatrix from, Matrix to);  // to += from
 
-  // totals->loss += the sum over rows of -log softmax(logits)[label]. d_logits = its gradient divided by `examples`, over
-  // which the caller takes the mean: these rows, and maybe those of other batches; an empty view (no rows) where only
-  // the loss is wanted. Labels lie in [0, cols): the caller's promise, since they may lie in a device's memory.
+  // totals->loss += the sum over rows of -log softmax(logits)[label]. d_logits = its gradient divided by `examples`,
+  // over which the caller takes the mean: these rows, and maybe those of other batches; an empty view (no rows) where
+  // only the loss is wanted. Labels lie in [0, cols): the caller's promise, since they may lie in a device's memory.
   absl::Status SoftmaxCrossEntropy(ConstMatrix logits, absl::Span<const int32_t> labels, int64_t examples,
                                    Matrix d_logits, BatchTotals* totals);
   // totals->loss += the sum over rows of the mean of (outputs - targets)^2; d_outputs as above.

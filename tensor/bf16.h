@@ -1,6 +1,7 @@
 // bfloat16: the upper half of a float, as which numbers may travel between worker and ps.
 //
 // Order: rounding is to the nearest, ties to even; NaN stays NaN, and what is beyond the largest becomes infinite.
+// Tests: tests/unit/tensor/bf16_test.cc.
 #pragma once
 
 #include <cstdint>

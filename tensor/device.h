@@ -24,8 +24,8 @@ struct Device {
   std::string Describe() const { return "computes on " + backend->name() + ": " + why; }
 };
 
-// `wish`: auto, cpu or cuda:N. Of several GPUs `auto` takes that whose turn it is: number `turn` modulo their count, the
-// first below 0.
+// `wish`: auto, cpu or cuda:N. Of several GPUs `auto` takes that whose turn it is: number
+// `turn` modulo their count, the first below 0.
 absl::StatusOr<Device> OpenDevice(const std::string& wish, int turn, const HostBackendOptions& host);
 
 }  // namespace downpour

@@ -1,5 +1,5 @@
-// Files of the source tree that tests read. The build says where it is when it runs them, so that what is compiled is the
-// same in every clone; by hand they are run in its root.
+// Files of the source tree that tests read. The build says where it is when it runs them, so that what is compiled is
+// the same in every clone; by hand they are run in its root.
 #pragma once
 
 #include <cstdlib>

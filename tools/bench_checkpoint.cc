@@ -2,11 +2,11 @@
 //
 //   bench_checkpoint [--mib N] [--servers N] [--workers N] [--every SECONDS] [--rounds N] [--restores N]
 //
-// Chief and ps are real processes on this machine. The load is real workers whose devices compute nothing: they pull and
-// push every slice as fast as they are let. Seconds in which a checkpoint is written are held against the other seconds
-// of the same run. A pause of acknowledgements is how long a worker that waits for some hears of none; while it pulls
-// it waits for none. Then every ps is killed, and what their successors take to have their slices again is held against
-// a plain read of the same files; before either, the files are dropped from memory.
+// Chief and ps are real processes on this machine. The load is real workers whose devices compute nothing: they pull
+// and push every slice as fast as they are let. Seconds in which a checkpoint is written are held against the other
+// seconds of the same run. A pause of acknowledgements is how long a worker that waits for some hears of none; while it
+// pulls it waits for none. Then every ps is killed, and what their successors take to have their slices again is held
+// against a plain read of the same files; before either, the files are dropped from memory.
 #include <fcntl.h>
 #include <glog/logging.h>
 #include <signal.h>

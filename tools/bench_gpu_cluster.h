@@ -12,7 +12,8 @@ struct GpuClusterOptions {
 };
 
 // For a push of every batch and of every 16th, prints the parts of a step (computing, copies, wire, updates), how long
-// a step of the cluster takes, and what that makes of the slowest part. Order: nothing in this process has touched the device before.
+// a step of the cluster takes, and what that makes of the slowest part.
+// Order: nothing in this process has touched the device before.
 void MeasureCluster(const GpuClusterOptions& options);
 
 }  // namespace downpour

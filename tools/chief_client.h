@@ -26,7 +26,8 @@ class ChiefClient {
  public:
   // Null keys: there are none.
   static absl::StatusOr<ChiefClient> Dial(const std::string& endpoint, const KeyRing* keys = nullptr);
-  // With the client's keys of a folder; empty: there are none. Errors: those of KeysIn (runtime/driver/posix_keys.h) besides.
+  // With the client's keys of a folder; empty: there are none. Errors: those of
+  // KeysIn (runtime/driver/posix_keys.h) besides.
   static absl::StatusOr<ChiefClient> DialWithKeysIn(const std::string& folder, const std::string& endpoint);
 
   // Asks and waits for the answer. A connection that is refused is an error at once, not after `timeout`.
@@ -35,8 +36,8 @@ class ChiefClient {
   // For whoever may not ask, since its keys are another role's: OK if it is let in.
   absl::Status ShakeHands(Duration timeout);
 
-  // The two halves of AskStatus, for callers with an event loop around zmq_poll(socket()). Neither waits, and where nobody
-  // answers neither fails: the chief may come back.
+  // The two halves of AskStatus, for callers with an event loop around zmq_poll(socket()). Neither waits, and where
+  // nobody answers neither fails: the chief may come back.
   bool TryAsk();  // false: not connected
   absl::StatusOr<std::optional<std::string>> TryTake();
   void* socket() { return channel_.socket().get(); }

@@ -4,6 +4,7 @@
 // Order: image i is a pure function of (seed, i), by operations that IEEE 754 rounds correctly (+ - * / sqrt).
 // Difficulty: a few smooth strokes whose points are moved, then shifted, rotated, sheared and scaled, drawn with a
 //   random pen over speckles; a linear model stays below 93 %, an MLP goes above 97 % (docs/PERFORMANCE.md).
+// Tests: tests/unit/tools/digits_test.cc.
 #pragma once
 
 #include <cstdint>

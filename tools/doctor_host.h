@@ -1,8 +1,8 @@
 // Looks at this host: whether it has what a job needs, and what will make it slow.
 //
 // Shapes: what is looked at comes in as facts, so that each judgement is a pure function.
-// Source: adjtimex(2); /proc/meminfo, /proc/cpuinfo, /proc/driver/nvidia/version as proc(5) and the driver's README have
-//   them.
+// Source: adjtimex(2); /proc/meminfo, /proc/cpuinfo, /proc/driver/nvidia/version as
+//   proc(5) and the driver's README have them.
 // Tests: tests/unit/tools/doctor_test.cc.
 #pragma once
 

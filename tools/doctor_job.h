@@ -23,8 +23,8 @@ Findings LookAtJobData(const JobSpec& job, const DataFacts& facts);
 // What one task needs, or with no role a whole cluster on one host.
 HostNeeds NeedsOf(const JobSpec& job, const DataFacts& facts, std::optional<TaskType> role);
 
-// Whether each address of the chief and the ps resolves and can be reached. Nobody need listen there yet, and a ps may do
-// so at another port.
+// Whether each address of the chief and the ps resolves and can be reached. Nobody need listen
+// there yet, and a ps may do so at another port.
 Findings LookAtAddresses(const std::vector<ClusterConfig>& sources);
 
 // Whether a task could listen there, and may: without keys nothing that others reach is listened on.

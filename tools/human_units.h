@@ -1,4 +1,6 @@
 // Numbers as people read them in tables and progress lines.
+//
+// Tests: tests/unit/tools/human_units_test.cc.
 #pragma once
 
 #include <cstddef>

@@ -9,6 +9,7 @@
 //   chief.lock       held by the chief
 //
 // Errors: NOT_FOUND where a file is not there, INVALID_ARGUMENT where it says nothing; the path is named.
+// Tests: tests/unit/tools/job_folder_test.cc.
 #pragma once
 
 #include <sys/types.h>
@@ -37,8 +38,8 @@ struct ChiefLocation {
 absl::StatusOr<std::string> ReadTextFile(const std::string& path);
 absl::StatusOr<ChiefLocation> ReadChiefLocation(const std::string& job_dir);
 
-// The chief.json of a chief that is about to be started. What an earlier one left in the folder is not taken for it, even
-// if it had the same pid, as containers give them again and again.
+// The chief.json of a chief that is about to be started. What an earlier one left in the folder is not taken for it,
+// even if it had the same pid, as containers give them again and again.
 class ChiefAnnouncement {
  public:
   explicit ChiefAnnouncement(std::string job_dir);  // before the chief is started

@@ -6,10 +6,10 @@
 //
 // Order: the chief first; the others once it says where it listens, where a chief in its place listens too; the run is
 //   over when the chief has ended by itself.
-// Errors: a chief that is killed again and again ends the job; a ps that dies again and again, and workers that all do, are
-//   a reason to ask the chief to end it. So is a program that cannot be started; one for which there is no room now counts
-//   as one that died, and is tried again. The first cause is the one named, also in summary.json. SIGINT, SIGTERM or
-//   SIGHUP ask the chief to end the job, a second one kills everything at once.
+// Errors: a chief that is killed again and again ends the job; a ps that dies again and again, and workers that all do,
+//   are a reason to ask the chief to end it. So is a program that cannot be started; one for which there is no room now
+//   counts as one that died, and is tried again. The first cause is the one named, also in summary.json. SIGINT,
+//   SIGTERM or SIGHUP ask the chief to end the job, a second one kills everything at once.
 // Threads: one.
 // Tests: tests/unit/tools/local_run_test.cc.
 #pragma once

@@ -6,6 +6,7 @@
 //                            // worker-0 | I 2024-11-20 10:43:05.123 joined
 // Order: lines of one task keep theirs; a line without a time follows the one before it. Take knows nothing of what is
 //   still to come.
+// Tests: tests/unit/tools/log_merger_test.cc.
 #pragma once
 
 #include <map>

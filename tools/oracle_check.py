@@ -4,9 +4,9 @@
     tools/oracle_check.py JOB_FOLDER/checkpoints/1-5
 
 For jobs whose workers are tools/oracle_worker, which says how gradients follow from their names. Each slice says in its
-record which steps of which leases it holds; its values must be the exact sum of their gradients, from zeros on. The last
-line has the position-weighted checksum of all values. Reads files as docs/CHECKPOINT_FORMAT.md has them, and shares no
-code with the programs that it checks. Exits 1 if any element differs, 2 if it cannot tell.
+record which steps of which leases it holds; its values must be the exact sum of their gradients, from zeros on. The
+last line has the position-weighted checksum of all values. Reads files as docs/CHECKPOINT_FORMAT.md has them, and
+shares no code with the programs that it checks. Exits 1 if any element differs, 2 if it cannot tell.
 """
 
 import collections
@@ -139,8 +139,9 @@ def compare(seed, plan, slices):
         right = expected(seed, plan, piece)
         wrong = [i for i, (held, sum_of) in enumerate(zip(piece.values, right)) if held != sum_of]
         if wrong:
-            findings.append(f"slice {piece.number} ({piece.variable}): {len(wrong)} elements differ; element {wrong[0]} is "
-                            f"{piece.values[wrong[0]]:g}, and what the slice says it holds sums to {right[wrong[0]]}")
+            at = wrong[0]
+            findings.append(f"slice {piece.number} ({piece.variable}): {len(wrong)} elements differ; element {at} is "
+                            f"{piece.values[at]:g}, and what the slice says it holds sums to {right[at]}")
         found += checksum(piece.values, first)
         wanted += checksum(right, first)
         first += len(right)

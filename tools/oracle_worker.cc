@@ -1,10 +1,10 @@
-// A worker whose device invents its gradients: downpour-worker but for that. What a job ends with can then be told exactly
-// from the names of its batches alone, which tools/oracle_check.py does.
+// A worker whose device invents its gradients: downpour-worker but for that. What a job ends with can then be told
+// exactly from the names of its batches alone, which tools/oracle_check.py does.
 //
 // Shapes: of each bias, which begins with zeros, element i of slice s in (lease, step) gets the integer
 //   Mix((MixAll(seed, lease, step, s) + i) mod kPeriod) mod 7 - 3. Kernels, which begin with fractions, get none.
-//   With ORACLE_POISON="LEASE STEP" in the environment that one brings 3e38 to the last slice: finite, but with a learning
-//   rate of 2 the update overflows.
+//   With ORACLE_POISON="LEASE STEP" in the environment that one brings 3e38 to the last slice: finite, but with a
+//   learning rate of 2 the update overflows.
 // Units: with SGD and a learning rate of 1 values are sums of these, exact in any order while they are below 2^24.
 #include <algorithm>
 #include <cstdlib>

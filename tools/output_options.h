@@ -1,4 +1,6 @@
 // The options by which verbs are told how to show what they found.
+//
+// Tests: tests/unit/tools/output_options_test.cc.
 #pragma once
 
 #include <string>

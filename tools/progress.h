@@ -1,4 +1,6 @@
 // The one line that says how a job goes.
+//
+// Tests: tests/unit/tools/progress_test.cc.
 #pragma once
 
 #include <string>
@@ -7,8 +9,9 @@
 
 namespace downpour {
 
-// epoch 3.2/10 (32 %) | 48,211 examples/s | loss 0.0912 | staleness 2.9 | 4/4 workers | 40 s left | chief waits for ps-1:
-// has not reported slice 4 (and 2 more)
+//   epoch 3.2/10 (32 %) | 48,211 examples/s | loss 0.0912 | staleness 2.9 | 4/4 workers | 40 s left |
+//     chief waits for ps-1: has not reported slice 4 (and 2 more)
+//
 // Before it runs: the state and all who wait or are waited for. What the chief did not say is left out.
 std::string ProgressLine(const StatusView& status);
 

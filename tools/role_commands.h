@@ -1,8 +1,8 @@
 // The command lines of a cluster on one machine.
 //
-// Order: the chief writes where it listens into the job folder's chief.json; everybody else is told that address, at which
-//   a chief that takes its place listens too. One thread of arithmetic for each worker, unless the environment says
-//   otherwise.
+// Order: the chief writes where it listens into the job folder's chief.json; everybody else is told that
+//   address, at which a chief that takes its place listens too. One thread of arithmetic for each
+//   worker, unless the environment says otherwise.
 // Tests: tests/unit/tools/role_commands_test.cc.
 #pragma once
 

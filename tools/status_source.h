@@ -1,5 +1,7 @@
 // Where a verb asks for a job's status: of a chief by its address, or of a job folder, which knows its chief and
 // outlives it.
+//
+// Tests: tests/unit/tools/status_source_test.cc.
 #pragma once
 
 #include <optional>
@@ -40,8 +42,8 @@ class StatusAsker {
   // Errors: UNAVAILABLE with advice where no chief answers and no summary tells the end: of a folder of this host whose
   // chief was killed, what it left and how to go on; FAILED_PRECONDITION where the
   // chief refuses; what LoadKeys (posix_keys.h) refuses of a folder of keys;
-  // INVALID_ARGUMENT for an address in `source` that is none; DATA_LOSS for what the chief or the folder says and nobody
-  // can read.
+  // INVALID_ARGUMENT for an address in `source` that is none; DATA_LOSS for what the
+  // chief or the folder says and nobody can read.
   absl::StatusOr<Answer> Ask();
 
  private:

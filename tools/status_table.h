@@ -3,6 +3,7 @@
 //
 // Order: always this one, with "none" in place of blanks, so that eyes and grep find things where they were. `waits`,
 //   evaluation and errors appear only when there is something to say.
+// Tests: tests/unit/tools/status_table_test.cc.
 #pragma once
 
 #include <string>

@@ -2,6 +2,7 @@
 // gave them another type, so that a newer or older chief can be asked.
 //
 // Errors: INVALID_ARGUMENT where the text is no JSON object.
+// Tests: tests/unit/tools/status_view_test.cc.
 #pragma once
 
 #include <optional>

@@ -3,6 +3,8 @@
 //   Talk talk(std::cerr, ExamineTerminal(STDERR_FILENO, ColorChoice::kAuto));
 //   talk.Progress("epoch 1.2/10 ...");    // terminal: drawn over the last one; pipe: a plain line
 //   talk.Say("worker-2 died ...");        // a line of its own; the progress line goes on beneath it
+//
+// Tests: tests/unit/tools/terminal_test.cc.
 #pragma once
 
 #include <optional>

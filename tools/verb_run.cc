@@ -126,8 +126,8 @@ absl::Status CheckJobDir(const Options& options) {
   return absl::OkStatus();
 }
 
-// Who is let in: on this machine alone its user; where others can reach the chief, whoever has the cluster's keys, which
-// are made where none are named.
+// Who is let in: on this machine alone its user; where others can reach the chief, whoever has the cluster's
+// keys, which are made where none are named.
 absl::Status Secure(const Options& options, const PrivateFolder& sockets, LocalCluster* cluster) {
   cluster->listen = options.listen;
   cluster->keys = KeysFolder(options.keys, options.job_dir);

@@ -137,8 +137,8 @@ void WorkerRole::Machine::On(Received& received) {
   if (!status.ok()) session_.End(1, std::string(status.message()), *out_);
 }
 
-// Told to stop it begins nothing new, and hands back what it holds by leaving: once nothing that it computed, or knows to
-// be done, is still on its way to where it counts.
+// Told to stop it begins nothing new, and hands back what it holds by leaving: once nothing that it computed, or knows
+// to be done, is still on its way to where it counts.
 bool WorkerRole::Machine::MayLeave() const {
   if (!ready() || now_ >= session_.leave_by()) return true;
   const bool hears = session_.member();  // else nobody takes a report

@@ -1,5 +1,9 @@
 // A worker as a state machine: joins the chief, asks for leases, pulls, computes, pushes, reports. See
 // schema/PROTOCOL.md for the conversations.
+//
+// Errors: it ends by an Exit alone, with a code of runtime/exit_code.h and one sentence: where its data or its device
+//   fails, and where a ps refuses its gradients, with kExitFailed. What a ps gets wrong is counted and asked again.
+// Tests: tests/scenario/worker_*.txt; those of its parts in tests/unit/worker.
 #pragma once
 
 #include <memory>

@@ -3,8 +3,8 @@
 //   if (auto exit_code = ParseFlags(argc, argv, usage)) return *exit_code;
 //   if (auto exit_code = FillFlags(usage, TaskType::kWorker)) return *exit_code;
 //
-// Order: a flag beats --cluster=FILE, which beats TF_CONFIG, CLUSTER_SPEC, DMLC_*, MASTER_* and SLURM_*, which come in this
-//   order; they beat the job file. --cluster=none leaves all of them unread.
+// Order: a flag beats --cluster=FILE, which beats TF_CONFIG, CLUSTER_SPEC, DMLC_*, MASTER_* and SLURM_*, which come in
+//   this order; they beat the job file. --cluster=none leaves all of them unread.
 // Errors: every error of every source on stderr, then exit code 2; before them warnings of what is not read.
 // Tests: tests/unit/runtime/driver/posix_cluster_test.cc.
 #pragma once
@@ -35,7 +35,8 @@ LaunchSources ReadLaunchSources(const std::string& cluster, const Environment& e
 //   what it says.
 absl::StatusOr<std::string> ChooseOwnAddress(const std::string& name, const std::vector<std::string>& addresses);
 
-// Where a task listens that such a source told so: its host as a number, since ZeroMQ resolves names only where it dials.
+// Where a task listens that such a source told so: its host as a number, since
+// ZeroMQ resolves names only where it dials.
 // Errors: INVALID_ARGUMENT where it does not resolve, or others would not reach it there.
 absl::StatusOr<std::string> OwnEndpoint(const Told& told);
 

@@ -3,8 +3,9 @@
 //   PsRole role({.crashes = ReadCrashNotes(path)});
 //   NoteCrashes(path, &role.applying());
 //
-// Format: a line "RUN LEASE STEP SLICE" in decimal for each crash: a fatal signal of the process's own (SIGSEGV, SIGBUS,
-//   SIGFPE, SIGILL, SIGABRT) while a push was applied. kill -9 and memory that runs out leave none: no push is to blame.
+// Format: a line "RUN LEASE STEP SLICE" in decimal for each crash: a fatal signal of the process's
+//   own (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT) while a push was applied. kill -9 and memory that
+//   runs out leave none: no push is to blame.
 // Errors: a line that is none of these is left out, since a crash or a full disk may have cut it short. Where the file
 //   cannot be read or written, a warning: the process serves all the same, and a crash leaves no note.
 // Tests: tests/unit/runtime/driver/posix_crash_notes_test.cc.

@@ -3,12 +3,12 @@
 //   downpour keys new --out keys                                   // WriteNewKeys
 //   absl::StatusOr<KeyRing> keys = LoadKeys("keys", PeerRole::kWorker);
 //
-// Shapes: ROLE.public and ROLE.secret (schema/key_file.h) for chief, ps, worker and client. Of several keys in ROLE.public
-//   all are let in, and the first is whom one dials. A host needs its own roles' secrets, and public keys only of those
-//   with whom they talk.
-// Errors: INVALID_ARGUMENT for what is no key file, with its line; PERMISSION_DENIED for a file or folder that others than
-//   its owner may open; FAILED_PRECONDITION for a link; NOT_FOUND for a key that this role needs; ALREADY_EXISTS rather
-//   than to replace a key. All name the path and the remedy; none tells a secret.
+// Shapes: ROLE.public and ROLE.secret (schema/key_file.h) for chief, ps, worker and client. Of several keys in
+//   ROLE.public all are let in, and the first is whom one dials. A host needs its own roles' secrets, and public
+//   keys only of those with whom they talk.
+// Errors: INVALID_ARGUMENT for what is no key file, with its line; PERMISSION_DENIED for a file or folder that others
+//   than its owner may open; FAILED_PRECONDITION for a link; NOT_FOUND for a key that this role needs; ALREADY_EXISTS
+//   rather than to replace a key. All name the path and the remedy; none tells a secret.
 // Source: ZMTP CURVE, rfc.zeromq.org/spec/25.
 // Tests: tests/unit/runtime/driver/posix_keys_test.cc.
 #pragma once
@@ -52,8 +52,8 @@ absl::StatusOr<KeyRing> LoadKeysAgain(const std::string& folder, const KeyRing& 
 // Likewise; nothing where `folder` is empty.
 absl::StatusOr<std::optional<KeyRing>> KeysIn(const std::string& folder, PeerRole self);
 
-// Which folder a process goes by: the one given by a flag, else that of the environment's DOWNPOUR_KEYS, else `keys` in the
-// job folder if that is there. Empty: none. What is empty says nothing.
+// Which folder a process goes by: the one given by a flag, else that of the environment's DOWNPOUR_KEYS, else `keys` in
+// the job folder if that is there. Empty: none. What is empty says nothing.
 std::string KeysFolder(const std::string& given, const std::string& job_dir);
 // Where `downpour run` makes keys.
 std::string KeysOfJob(const std::string& job_dir);
@@ -65,8 +65,8 @@ std::vector<PeerRole> SecretsIn(const std::string& folder);
 absl::Status WriteNewKeys(const std::string& folder);
 // A new pair for a role. Its old public key stays in ROLE.public, behind the new one, until somebody takes it out.
 absl::Status RenewKeys(const std::string& folder, PeerRole role);
-// A new folder `out` for one host of a role that nobody dials, with a pair of its own and what else it needs; the public
-// key, which ROLE.public in `folder` has from now on beside the others.
+// A new folder `out` for one host of a role that nobody dials, with a pair of its own and what else it needs; the
+// public key, which ROLE.public in `folder` has from now on beside the others.
 absl::StatusOr<std::string> IssueKeys(const std::string& folder, PeerRole role, const std::string& out);
 
 }  // namespace downpour

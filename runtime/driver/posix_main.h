@@ -26,8 +26,8 @@ namespace downpour {
 // Sets up logging under the task's name; the exit code if the process is to end now.
 std::optional<int> BeginTask(const Usage& usage, const std::string& task);
 
-// Runs the role to its end and returns its exit code, with the keys of `self` in the KeysFolder (posix_keys.h) of --keys
-// and `job_dir`. `listen`: as in DriverOptions.
+// Runs the role to its end and returns its exit code, with the keys of `self` in the KeysFolder (posix_keys.h) of
+// --keys and `job_dir`. `listen`: as in DriverOptions.
 int RunRole(Role& role, PeerRole self, const std::string& listen, DriverWorld world, const std::string& job_dir = "");
 
 // Logs why the process cannot go on and returns the exit code.

@@ -8,8 +8,8 @@
 // Order: operations one after the other, as submitted; each becomes one StorageDone in the mailbox. The destructor
 //   carries out what was submitted.
 // Errors: NOT_FOUND, ALREADY_EXISTS, RESOURCE_EXHAUSTED (no space), PERMISSION_DENIED and so on, naming path and
-//   reason; DATA_LOSS for what the disk cannot read; INVALID_ARGUMENT for a path that is none. A failed kWrite leaves no
-//   file, a failed kAppend the file as it was.
+//   reason; DATA_LOSS for what the disk cannot read; INVALID_ARGUMENT for a path that is none. A failed kWrite leaves
+//   no file, a failed kAppend the file as it was.
 // Threads: Submit from any.
 // Tests: tests/unit/runtime/driver/posix_storage_test.cc.
 #pragma once

@@ -1,13 +1,13 @@
-// Bounds what ZeroMQ gathers for a listener of messages that are not whole yet, which it does not do itself: it gives out a
-// message with its last frame, and a message may have any number of them.
+// Bounds what ZeroMQ gathers for a listener of messages that are not whole yet, which it does not do itself: it gives
+// out a message with its last frame, and a message may have any number of them.
 //
 //   BacklogLimit backlog;
 //   backlog.Accepted(fd);  backlog.Heard(fd);  backlog.Ended(fd);   // as it happens
 //   backlog.CutOff();                                               // every now and then
 //
 // The kernel counts what came over each connection. One over which more than kMaxBytes came since it last gave out a
-// message is shut down, and ZeroMQ drops what it had gathered. So are the largest where all that is gathered together is
-// more than kMostTogether: whoever opens many connections does not get more by it.
+// message is shut down, and ZeroMQ drops what it had gathered. So are the largest where all that is gathered together
+// is more than kMostTogether: whoever opens many connections does not get more by it.
 //
 // Units: bytes on the wire; in memory an encrypted frame takes at most 2.5 times as much.
 // Order: of a connection that gave out something, bytes count from the next CutOff on.

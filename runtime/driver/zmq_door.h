@@ -7,15 +7,16 @@
 //   (*door)->Heard(listener_channel.speaker_fd());             // of each message
 //   (*door)->Judge(listener_channel.speaker(), message);
 //
-// A key speaks as the incarnations that were given to it here, by a chief, or, at others, that it was the first to speak
-// as. So a task with a key of its own cannot speak as another one, but for one whose key was taken away. What a chief gave
-// to nobody is for the role to judge.
+// A key speaks as the incarnations that were given to it here, by a chief, or, at others, that it was the first to
+// speak as. So a task with a key of its own cannot speak as another one, but for one whose key was taken away. What a
+// chief gave to nobody is for the role to judge.
 //
 // Order: LetIn makes a key that is not known any more nobody's, from the next message on.
 // Limits: whoever sends a message without end is cut off (zmq_backlog.h) by the next LimitBacklog.
 //   A peer without keys that saw so first, and hung up in the midst of its greeting, is not counted.
 // Cost: kMaxBound incarnations are remembered; beyond them the key that has most forgets its oldest.
-// Errors: Watch: PERMISSION_DENIED where strangers would be let in. Judge: PERMISSION_DENIED, in one sentence for the log.
+// Errors: Watch: PERMISSION_DENIED where strangers would be let in. Judge:
+//   PERMISSION_DENIED, in one sentence for the log.
 // Threads: one.
 // Tests: tests/unit/runtime/driver/zmq_door_test.cc.
 #pragma once

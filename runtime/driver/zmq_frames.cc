@@ -17,8 +17,8 @@ namespace {
 constexpr size_t kCopiedBytes = 2048;
 constexpr size_t kMaxRoutingIdBytes = 255;
 
-// Calls `attempt`, a ZeroMQ call that does not wait, until no signal interrupts it. The C calls, since what they report is
-// news here and no exception: a peer that is gone, a message that has not come.
+// Calls `attempt`, a ZeroMQ call that does not wait, until no signal interrupts it. The C calls, since what they report
+// is news here and no exception: a peer that is gone, a message that has not come.
 template <typename Attempt>
 int Uninterrupted(Attempt attempt) {
   for (;;) {

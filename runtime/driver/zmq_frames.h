@@ -42,8 +42,9 @@ class ZmqChannel {
   };
   Sending Send(const std::string& peer, const std::vector<Payload>& frames);
 
-  // A descriptor to wait on, readable when something changed: but only while drained(), that is while the last thing done
-  // to the channel was a Receive that found nothing. Any other call may use up what the descriptor would have said.
+  // A descriptor to wait on, readable when something changed: but only while drained(), that is
+  // while the last thing done to the channel was a Receive that found nothing. Any other call may
+  // use up what the descriptor would have said.
   int fd() const { return fd_; }
   bool drained() const { return drained_; }
   bool CanSend();  // without waiting

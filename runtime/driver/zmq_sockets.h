@@ -4,14 +4,15 @@
 //   auto listener = Listen(*context, "127.0.0.1:0");     // a ROUTER
 //   auto link = Connect(*context, listener->endpoint()); // a DEALER
 //
-// With keys all TCP speaks CURVE, on loopback too; ipc speaks plainly, and its folder says who may. A listener with keys
-// lets nobody in before a ZapHandler (zmq_zap.h) of its context says so.
+// With keys all TCP speaks CURVE, on loopback too; ipc speaks plainly, and its folder says who may. A listener with
+// keys lets nobody in before a ZapHandler (zmq_zap.h) of its context says so.
 //
 // Shapes: an endpoint is HOST:PORT, [IPV6]:PORT or ipc:///PATH; port 0 lets the kernel choose.
 // Threads: a socket belongs to one thread; the context to any. Sockets must be closed before their context ends.
-// Errors: INVALID_ARGUMENT for an endpoint that is none, FAILED_PRECONDITION for one that others could reach where there
-//   are no keys, for one to dial whose key is not known, and for a libzmq older than 4.3.3 (holes before authentication),
-//   ALREADY_EXISTS for a port or path in use. What cannot be reached is no error: ZeroMQ dials until it answers.
+// Errors: INVALID_ARGUMENT for an endpoint that is none, FAILED_PRECONDITION for one that others could
+//   reach where there are no keys, for one to dial whose key is not known, and for a libzmq older than
+//   4.3.3 (holes before authentication), ALREADY_EXISTS for a port or path in use. What cannot be reached
+//   is no error: ZeroMQ dials until it answers.
 // Tests: tests/unit/runtime/driver/zmq_sockets_test.cc.
 #pragma once
 

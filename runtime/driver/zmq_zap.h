@@ -1,6 +1,7 @@
 // Who may come in: answers ZeroMQ, which asks about each key that wants to speak to a listener (ZAP, over inproc).
 //
-//   ZapHandler zap = ZapHandler::Open(context, [&](const std::string& key) { return keys.RoleOf(key).has_value(); }).value();
+//   const auto known = [&](const std::string& key) { return keys.RoleOf(key).has_value(); };
+//   ZapHandler zap = ZapHandler::Open(context, known).value();
 //   ZmqSocket listener = Listen(context, "0.0.0.0:7000", &keys).value();   // after the handler, else nobody is asked
 //   ProveStrangersAreRefused(context, listener.endpoint(), keys, zap);
 //   zap.Serve();                                                           // from an event loop
@@ -45,8 +46,8 @@ class ZapHandler {
   std::string last_refused_;
 };
 
-// Dials `endpoint` as a stranger would, with a key that nobody knows. PERMISSION_DENIED unless it is refused, which takes a
-// moment; where nothing comes of it, half a minute: nothing may listen on then.
+// Dials `endpoint` as a stranger would, with a key that nobody knows. PERMISSION_DENIED unless it is refused, which
+// takes a moment; where nothing comes of it, half a minute: nothing may listen on then.
 absl::Status ProveStrangersAreRefused(ZmqContext& context, const std::string& endpoint, const KeyRing& keys,
                                       ZapHandler& zap);
 

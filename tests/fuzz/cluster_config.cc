@@ -1,5 +1,5 @@
-// What other launchers say of a cluster: the input as TF_CONFIG, and its lines as environment variables. What is refused
-// says why; what is not comes to flags for each role, or to a reason against them.
+// What other launchers say of a cluster: the input as TF_CONFIG, and its lines as environment variables. What is
+// refused says why; what is not comes to flags for each role, or to a reason against them.
 #include "schema/cluster_config.h"
 
 #include <glog/logging.h>

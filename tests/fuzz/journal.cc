@@ -1,5 +1,5 @@
-// An entry of the chief's journal that is accepted can be written and read again. Its checksum would keep the fuzzer out, so
-// the input is also taken for what stands under one.
+// An entry of the chief's journal that is accepted can be written and read again. Its checksum would keep the fuzzer
+// out, so the input is also taken for what stands under one.
 #include "chief/journal.h"
 
 #include <glog/logging.h>

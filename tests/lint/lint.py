@@ -15,6 +15,7 @@ FOLDERS = {"schema", "runtime", "tensor", "ps", "worker", "chief", "tools", "tes
 SOURCES = {".cc", ".h", ".cu", ".cuh", ".fbs", ".py", ".sh", ""}
 MOST_LINES = 400
 MOST_FUNCTION_LINES = 70
+MOST_COLUMNS = 120
 
 # What each part may include of ours. A main.cc and tools may include everything but tests.
 MAY_INCLUDE = {
@@ -82,6 +83,13 @@ def check_words(path, lines):
             yield number, "a test waits for an event, not for time to pass"
 
 
+def check_columns(path, lines):
+    is_script = path.endswith(".py") or (lines and lines[0].endswith("env python3"))
+    for number, line in enumerate(lines, 1):
+        if len(line) > MOST_COLUMNS and (is_script or path.endswith((".cc", ".h", ".cu", ".cuh", ".fbs"))):
+            yield number, f"{len(line)} columns (at most {MOST_COLUMNS})"
+
+
 def check_sizes(path, lines):
     if len(lines) > MOST_LINES:
         yield MOST_LINES + 1, f"{len(lines)} lines; split the file (at most {MOST_LINES})"
@@ -99,7 +107,7 @@ def check_sizes(path, lines):
             begin = None
 
 
-RULES = (check_includes, check_purity, check_words, check_sizes)
+RULES = (check_includes, check_purity, check_words, check_columns, check_sizes)
 
 
 def breaches(path, text):
@@ -123,11 +131,20 @@ def stale_mutations(root):
         for mutation in tomllib.loads(file.read_text())["mutation"]:
             count = (root / mutation["file"]).read_text().count(mutation["find"])
             if count != 1:
-                yield f"{file.relative_to(root)}: {mutation['name']}: its text is {count} times in {mutation['file']}, not once"
+                name = f"{file.relative_to(root)}: {mutation['name']}"
+                yield f"{name}: its text is {count} times in {mutation['file']}, not once"
+
+
+def unnamed_tests(root):
+    """Whoever reads a header is told where its tests are."""
+    for test in sorted((root / "tests/unit").rglob("*_test.cc")):
+        header = root / test.relative_to(root / "tests/unit").with_name(test.name.removesuffix("_test.cc") + ".h")
+        if header.is_file() and "\n// Tests: " not in header.read_text():
+            yield f"{header.relative_to(root)}: does not name its tests: `// Tests: {test.relative_to(root)}.`"
 
 
 def lint(root):
-    found = list(stale_mutations(root))
+    found = [*stale_mutations(root), *unnamed_tests(root)]
     for path, file in tree(root):
         try:
             found += breaches(path, file.read_text())
@@ -161,13 +178,18 @@ class EachRuleCatches(unittest.TestCase):
             self.assertEqual(list(breaches(path, line)), [], (path, line))
 
     def test_purity(self):
-        for line in ["auto t = std::chrono::steady_clock::now();", "absl::flat_hash_map<int, int> m;", "std::thread t;"]:
+        for line in ["auto t = std::chrono::steady_clock::now();", "absl::flat_hash_map<int, int> m;", "std::mutex m;"]:
             self.assertTrue(list(breaches("chief/leases.cc", line)), line)
             self.assertEqual(list(breaches("runtime/driver/zmq_driver.cc", line)), [], line)
 
     def test_words(self):
         self.assertTrue(list(breaches("ps/a.cc", "// TO" + "DO: later")))
         self.assertTrue(list(breaches("tests/process/a.py", "time.sl" + "eep(1)")))
+
+    def test_columns(self):
+        for path, start in [("ps/a.cc", "// "), ("tools/a.py", "# "), ("tools/a", "#!/usr/bin/env python3\n# ")]:
+            self.assertTrue(list(breaches(path, start + "x" * 119)), path)
+            self.assertEqual(list(breaches(path, start + "x" * 117)), [], path)
 
     def test_sizes(self):
         self.assertTrue(list(breaches("ps/a.cc", "\n" * 401)))
@@ -180,10 +202,21 @@ class EachRuleCatches(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
             (root / "tests/sim/mutations").mkdir(parents=True)
-            (root / "tests/sim/mutations/a.toml").write_text("[[mutation]]\nname = 'm'\nfile = 'a.cc'\nfind = 'x = 1;'\n")
+            mutation = "[[mutation]]\nname = 'm'\nfile = 'a.cc'\nfind = 'x = 1;'\n"
+            (root / "tests/sim/mutations/a.toml").write_text(mutation)
             for text, stale in [("x = 1;", 0), ("x = 2;", 1), ("x = 1; x = 1;", 1)]:
                 (root / "a.cc").write_text(text)
                 self.assertEqual(len(list(stale_mutations(root))), stale, text)
+
+    def test_unnamed_tests(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for part in ("ps", "tests/unit/ps"):
+                (root / part).mkdir(parents=True)
+            (root / "tests/unit/ps/a_test.cc").touch()
+            for text, unnamed in [("// A.\n#pragma once\n", 1), ("// A.\n//\n// Tests: here.\n#pragma once\n", 0)]:
+                (root / "ps/a.h").write_text(text)
+                self.assertEqual(len(list(unnamed_tests(root))), unnamed, text)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-// A stand-in for the CUDA runtime and cuBLAS that computes on the host, under which the CUDA backend's own part (streams,
-// events, pinned memory, what it hands to cuBLAS) is tested where no GPU is.
+// A stand-in for the CUDA runtime and cuBLAS that computes on the host, under which the CUDA backend's own part
+// (streams, events, pinned memory, what it hands to cuBLAS) is tested where no GPU is.
 //
-// Order: a stream does what it was given in that order, and nothing else is promised: of the streams that could go on, one
-//   drawn from the seed does. So whatever relies on an order that no event makes reads or overwrites the wrong numbers for
-//   some seed. With seed 0 nothing happens before somebody waits for it.
+// Order: a stream does what it was given in that order, and nothing else is promised: of the streams that could go on,
+//   one drawn from the seed does. So whatever relies on an order that no event makes reads or overwrites the wrong
+//   numbers for some seed. With seed 0 nothing happens before somebody waits for it.
 // Errors: those that CUDA documents, for a copy beyond an allocation among others. What CUDA would do silently, such as
 //   working on another device than the backend's, making a copy wait for pageable memory or
 //   rounding factors in some other way than our precisions say, is an error too.
@@ -24,7 +24,8 @@ inline constexpr int kStandInDevices = 2;
 
 // Begins anew, while no backend is there: one will be made for `device`. Who forgets to say which gets the first.
 void ResetCudaStandIn(uint64_t seed, size_t memory = size_t{1} << 30, int device = 1);
-// That call from the reset on fails, and with `for_good` every later one, as an address that is not allowed does; 0: none.
+// That call from the reset on fails, and with `for_good` every later one, as an
+// address that is not allowed does; 0: none.
 void FailCudaCall(uint64_t number, bool for_good);
 uint64_t CudaCallsThatFailed();
 // How many so far made or freed something or waited for the whole device, none of which a step may do again and again.

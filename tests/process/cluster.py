@@ -1,8 +1,8 @@
 """What the process tests are made of: small jobs on drawn data, the real binaries, and statuses as they change.
 
-Nothing here sleeps: `downpour watch` says when something has changed, a pipe when something was said. No test may depend on
-who is faster: a job outlasts what is looked at (an endless one, ended by a signal), or begins only once all its tasks are there
-(its last server starts last). DOWNPOUR_TEST_JITTER=SEED (jitter.py) finds those that do.
+Nothing here sleeps: `downpour watch` says when something has changed, a pipe when something was said. No test may
+depend on who is faster: a job outlasts what is looked at (an endless one, ended by a signal), or begins only once all
+its tasks are there (its last server starts last). DOWNPOUR_TEST_JITTER=SEED (jitter.py) finds those that do.
 """
 
 import json
@@ -32,7 +32,8 @@ PROGRAMS = {role: BUILD / role / f"downpour-{role}" for role in ("chief", "ps", 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ["DOWNPOUR_METADATA_SERVER"] = ""  # this machine's own fate is nothing to a test
 for name in list(os.environ):  # nor is the cluster, or the service, that the tests themselves may run in
-    if name.startswith(("TF_CONFIG", "CLUSTER_SPEC", "DMLC_", "MASTER_", "RANK", "WORLD_SIZE", "SLURM", "DOWNPOUR_KEYS", "NOTIFY_SOCKET", "WATCHDOG_")):
+    if name.startswith(("TF_CONFIG", "CLUSTER_SPEC", "DMLC_", "MASTER_", "RANK", "WORLD_SIZE", "SLURM", "DOWNPOUR_KEYS",
+                        "NOTIFY_SOCKET", "WATCHDOG_")):  # fmt: skip
         del os.environ[name]
 LONG = 120  # seconds; no test expects anything to take as long: this is only where a hang ends
 JITTER = Jitter.from_environment()
@@ -71,7 +72,7 @@ GIVEN_PORTS = set()
 
 
 def free_port():
-    """One that nobody had a moment ago, that no other call gave, and that the kernel gives to nobody who asks for any."""
+    """One that nobody had a moment ago, that no other call gave, and that the kernel gives to none who asks for any."""
     while True:
         port = random.randrange(10000, 30000)
         with socket.socket() as probe:
@@ -199,7 +200,7 @@ class ProcessTest(unittest.TestCase):
         return Process(self, [PROGRAMS[role], *flags])
 
     def statuses(self, interval=0.1, within=LONG):
-        """One status after the other, through chiefs that go and come, until the job ends; the last may be its summary."""
+        """One status after the other, through chiefs that go and come, to the job's end; the last may be a summary."""
         watch = [TOOL, "watch", "--job-dir", self.job_dir, "-o", "json", "--interval", interval, *self.key_flags]
         status, until = {}, time.monotonic() + within
         while status.get("state") not in ENDED and time.monotonic() < until:
@@ -229,7 +230,8 @@ class ProcessTest(unittest.TestCase):
     def check_ledger(self, *flags):
         """Every sample took effect once on every slice, says a program that shares no code with ours."""
         manifest = self.job_dir / self.summary()["checkpoint"] / "MANIFEST"
-        command = [sys.executable, ROOT / "tools/ledger_check", "--traces", self.job_dir / "trace", "--manifest", manifest, *flags]
+        files = ["--traces", self.job_dir / "trace", "--manifest", manifest]
+        command = [sys.executable, ROOT / "tools/ledger_check", *files, *flags]
         done = subprocess.run(command, capture_output=True, text=True, timeout=LONG)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done.stdout

@@ -2,9 +2,10 @@
 //
 //   DOWNPOUR_ROUTES=7001=9001,7002=9002   who dials port 7001 of this machine dials 9001 instead
 //   DOWNPOUR_FAULTS=FILE                  what the file says from now on, one of
-//     fail CALL ERRNO PART   CALL (open, write, sync or rename) of PROGRAM:PATH with PART in it fails; a write before its
-//                            last byte
-//     die N PART             SIGKILL before the Nth of such calls, of any kind; the file goes, so that a successor lives
+//     fail CALL ERRNO PART   CALL (open, write, sync or rename) of PROGRAM:PATH with PART in it fails; a write before
+//                            its last byte
+//     die N PART             SIGKILL before the Nth of such calls, of any kind; the file goes, so that a successor
+//                            lives
 //     clock SECONDS          what the calendar says is shifted; the clock that only goes forward is left alone
 //   DOWNPOUR_TRAP_OVERFLOW=1              arithmetic that overflows ends the process by SIGFPE
 #include <dlfcn.h>
@@ -122,7 +123,9 @@ int renameat(int from_folder, const char* from, int to_folder, const char* to) n
 int connect(int fd, const sockaddr* address, socklen_t size) {
   sockaddr_storage other{};
   const char* const routes = getenv("DOWNPOUR_ROUTES");
-  if (routes == nullptr || address->sa_family != AF_INET) return static_cast<int>(syscall(SYS_connect, fd, address, size));
+  if (routes == nullptr || address->sa_family != AF_INET) {
+    return static_cast<int>(syscall(SYS_connect, fd, address, size));
+  }
   auto& to = reinterpret_cast<sockaddr_in&>(other);
   to = reinterpret_cast<const sockaddr_in&>(*address);
   std::istringstream list(routes);

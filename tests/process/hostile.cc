@@ -4,8 +4,9 @@
 //   hostile say ENDPOINT KEYS ROLE DOOR       says one of each kind of message, then asks to join under odd names
 //   hostile oversize ENDPOINT KEYS ROLE DOOR  sends a frame above the limit, and a message of too many frames
 //   hostile endless ENDPOINT KEYS ROLE DOOR   sends a message of a million frames until it is cut off
-//   hostile flood-WHAT ENDPOINT KEYS ROLE DOOR   over four connections, as fast as it can, until it is killed: knocks as
-//     above, messages without end, or joins, heartbeats, statuses, probes, pulls or pushes that are of no use to anybody
+//   hostile flood-WHAT ENDPOINT KEYS ROLE DOOR   over four connections, as fast as it can, until it is killed: knocks
+//     as above, messages without end, or joins, heartbeats, statuses, probes, pulls or pushes that are of no use to
+//     anybody
 //
 // ROLE is whose keys it has, DOOR who listens there: chief or ps.
 

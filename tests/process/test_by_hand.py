@@ -59,7 +59,8 @@ class ByHandTest(ProcessTest):
         chief.signal(signal.SIGKILL)
         for member in members:
             self.assertEqual(member.finish()[0], 69, member.said)
-            self.assertRegex(member.said, rf"the chief at 127.0.0.1:{self.port} has not answered for \d+ s; if its job goes on, start")
+            self.assertRegex(member.said, rf"the chief at 127.0.0.1:{self.port} has not answered for \d+ s; "
+                             "if its job goes on, start")  # fmt: skip
 
     def test_in_the_wrong_order(self):
         self.write_job()
@@ -73,9 +74,11 @@ class ByHandTest(ProcessTest):
 
     def test_whom_nobody_answers_says_why_with_the_remedy(self):
         nowhere = self.start_member("worker")
-        nowhere.wait_for_line(f"the chief at 127.0.0.1:{self.port} cannot be reached: connection refused; start the chief, or")
+        nowhere.wait_for_line(f"the chief at 127.0.0.1:{self.port} cannot be reached: connection refused; "
+                              "start the chief, or")  # fmt: skip
         misspelt = self.start("ps", "--chief=no-such-host.invalid:7000")
-        misspelt.wait_for_line("the chief at no-such-host.invalid:7000 cannot be reached: .*; correct the name, or add it")
+        misspelt.wait_for_line("the chief at no-such-host.invalid:7000 cannot be reached: .*; "
+                               "correct the name, or add it")  # fmt: skip
 
     def test_a_chief_that_is_killed_and_started_again(self):
         self.write_endless_job()
@@ -89,10 +92,12 @@ class ByHandTest(ProcessTest):
         code, _, err = self.tool("status", "--job-dir", self.job_dir)
         self.assertEqual(code, 69)
         self.assertRegex(err, rf"process {chief.pid} on .*, term 1\) has gone and did not say how the job ended")
-        self.assertRegex(err, r"The last checkpoint is checkpoints/1-\d+ with \d+ leases?: go on from it with \S*downpour-chief .*--resume")
+        self.assertRegex(err, r"The last checkpoint is checkpoints/1-\d+ with \d+ leases?: "
+                         r"go on from it with \S*downpour-chief .*--resume")  # fmt: skip
         chief = self.start_chief(f"--trace_dir={self.job_dir}/trace")
         leases = before["progress"]["leasesCommitted"]
-        self.wait_until(lambda s: s["chief"]["pid"] == chief.pid and s["progress"]["leasesCommitted"] > leases and complete(s))
+        got_on = lambda s: s["progress"]["leasesCommitted"] > leases and complete(s)
+        self.wait_until(lambda s: s["chief"]["pid"] == chief.pid and got_on(s))
         summary = self.cancel(chief, *members)
         self.assertEqual((summary["chiefRestarts"], summary["psLost"], summary["workersLost"]), (1, 0, 0))
         self.assertEqual(summary["batchesRecomputed"], 0)
@@ -228,10 +233,11 @@ class ByHandTest(ProcessTest):
             zmtp.speak_raw(port, zmtp.GREETING + zmtp.ready() + rng.randbytes(1000))
             zmtp.speak_raw(port, zmtp.GREETING + zmtp.ready() + struct.pack(">BQ", zmtp.LONG, 1 << 40))
             zmtp.speak(port, [b""], [rng.randbytes(10)], [rng.randbytes(1000)], [b"", b"", b""])
-            zmtp.speak(port, *[[rng.randbytes(rng.randrange(300)) for _ in range(rng.randrange(1, 5))] for _ in range(50)])
+            junk = [[rng.randbytes(rng.randrange(300)) for _ in range(rng.randrange(1, 5))] for _ in range(50)]
+            zmtp.speak(port, *junk)
 
-        counted = lambda s: s["chief"]["rejected"] >= 50 and all(task_of(s, p)["rejected"] >= 50 for p in ("ps-0", "ps-1"))
-        self.wait_until(counted)
+        doors = lambda s: [s["chief"], task_of(s, "ps-0"), task_of(s, "ps-1")]
+        self.wait_until(lambda s: all(door["rejected"] >= 50 for door in doors(s)))
         self.cancel(chief, *members)
 
 

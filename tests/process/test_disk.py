@@ -1,4 +1,4 @@
-"""Disks that are full, that fail, that flip bits, and a chief that dies between any two things that it does with its disk."""
+"""Disks that are full, that fail, that flip bits, and a chief that dies between any two things it does to it."""
 
 import pathlib
 import random
@@ -57,7 +57,8 @@ class DiskTest(ProcessTest):
                 status = self.gets_on(status)  # nobody waits for the disk
                 self.orders.recall()
                 before = status["checkpoint"]["leasesCommitted"]
-                self.wait_until(lambda s: s["checkpoint"]["leasesCommitted"] > before and not s["checkpoint"]["lastError"])
+                mended = lambda checkpoint: checkpoint["leasesCommitted"] > before and not checkpoint["lastError"]
+                self.wait_until(lambda s: mended(s["checkpoint"]))
         summary = self.end()
         self.assertEqual((summary["workersLost"], summary["psLost"], summary["chiefRestarts"]), (0, 0, 0))
 
@@ -95,7 +96,11 @@ class DiskTest(ProcessTest):
         self.end()
         newest = lambda: self.job_dir / self.summary()["checkpoint"]
         for damage in (flip, flip, cut):
-            for choose in (lambda: newest() / "MANIFEST", lambda: next(newest().glob("*.shard")), lambda: self.job_dir / "journal.a"):
+            for choose in (
+                lambda: newest() / "MANIFEST",
+                lambda: next(newest().glob("*.shard")),
+                lambda: self.job_dir / "journal.a",
+            ):
                 file = choose()
                 name = str(file.relative_to(self.job_dir))
                 damage(file, draw)
@@ -136,7 +141,8 @@ class DiskTest(ProcessTest):
         self.lose_checkpoints()
         kill(status["chief"]["pid"])
         status = self.wait_until(lambda s: s["recovery"]["chiefRestarts"] == 1 and complete(s))
-        self.assertTrue(any("MANIFEST is gone" in failure["what"] for failure in status["failures"]), status["failures"])
+        failures = status["failures"]
+        self.assertTrue(any("MANIFEST is gone" in failure["what"] for failure in failures), failures)
         self.wait_until(lambda s: s["checkpoint"].get("round", "").startswith("2-"))
         self.assertEqual(self.end()["psLost"], 0)
 

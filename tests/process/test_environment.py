@@ -56,7 +56,8 @@ class EnvironmentTest(ProcessTest):
         file.write_text(json.dumps({"cluster": cluster}))
         code, out, _ = self.tool("doctor", self.job_file, "--job-dir", self.job_dir, "--cluster", file)
         self.assertEqual(code, 0, out)
-        for part in (f"chief at {addresses[0]} answers", f"ps-0 at {addresses[1]} answers", "small is RUNNING", "off the chief's"):
+        answer = [f"{name} at {address} answers" for name, address in zip(("chief", "ps-0"), addresses)]
+        for part in (*answer, "small is RUNNING", "off the chief's"):
             self.assertIn(part, out)
         tasks[-1].signal(signal.SIGTERM)
         self.assertEqual(tasks[-1].finish()[0], 143, tasks[-1].said)
@@ -80,7 +81,8 @@ class EnvironmentTest(ProcessTest):
     def test_a_cluster_file_and_an_index(self):
         addresses = [f"127.0.0.1:{free_port()}" for _ in range(3)]
         file = self.folder / "cluster.json"
-        file.write_text(json.dumps({"cluster": {"chief": addresses[:1], "ps": addresses[1:], "worker": ["a:1", "b:1"]}}))
+        cluster = {"chief": addresses[:1], "ps": addresses[1:], "worker": ["a:1", "b:1"]}
+        file.write_text(json.dumps({"cluster": cluster}))
         flag = f"--cluster={file}"
         member = lambda role, i: lambda: self.start_told(role, flag, f"--index={i}")
         members = [member(role, i) for role in ("worker", "ps") for i in range(2)]
@@ -90,7 +92,8 @@ class EnvironmentTest(ProcessTest):
         for role in ("chief", "ps", "worker"):
             task = self.start_told(role, TF_CONFIG='{"cluster": {"ps": ["h"], "wrker": []}}', DMLC_ROLE="boss")
             self.assertEqual(task.finish()[0], 2)
-            for part in ("TF_CONFIG:1:21: cluster.ps.0: ", "cluster.wrker: unknown key; did you mean worker?", "DMLC_ROLE: "):
+            misspelt = "cluster.wrker: unknown key; did you mean worker?"
+            for part in ("TF_CONFIG:1:21: cluster.ps.0: ", misspelt, "DMLC_ROLE: "):
                 self.assertIn(part, task.said)
 
 

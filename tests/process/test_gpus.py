@@ -96,7 +96,8 @@ class GpuTest(ProcessTest):
         refused = worker("gpu")
         self.assertNotEqual(refused.finish()[0], 0)
         self.assertIn('"gpu" is no device: auto, cpu or cuda:N, such as cuda:0', refused.said)
-        worker("auto").wait_for_line(r"computes on cuda:0 .*: 2 GPUs answer, the first, since no --index says whose turn it is")
+        worker("auto").wait_for_line(r"computes on cuda:0 .*: 2 GPUs answer, the first, "
+                                     "since no --index says whose turn it is")  # fmt: skip
         (self.bin / "no-module").write_text("no module")
         (self.bin / "no-module").rename(self.bin / MODULE)  # beside: a worker still runs on the one that was there
         refused = worker("cuda:0")

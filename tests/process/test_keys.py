@@ -39,7 +39,7 @@ class KeysTest(ProcessTest):
         self.key_flags = ("--keys", self.keys)
 
     def start_cluster(self, last_worker_keys=None):
-        """All of them, once they are there, the last server last; the chief is first. A worker may have its own keys."""
+        """All of them, once they are there, the last server last; the chief is first. A worker may have own keys."""
         flags = [f"--keys={self.keys}", f"--trace_dir={self.job_dir}/trace"]
         chief = self.start("chief", f"--job={self.job_file}", f"--job_dir={self.job_dir}", *flags)
         self.chief_at = chief.wait_for_line(r"waits for its tasks at (\S+)")[1]
@@ -124,10 +124,12 @@ class KeysTest(ProcessTest):
         self.assertEqual(status["state"], "RUNNING")
         self.wait_until(lambda s: s["chief"]["refused"] >= status["chief"]["refused"] + 4)
         self.assertEqual(misled.said.count("are of another cluster"), 1)  # though it goes on, and dials the chief twice
-        self.wait_until(lambda s: task_of(s, "ps-1")["refused"] >= 1 and task_of(s, "ps-1")["refusedFrom"] == "127.0.0.1")
+        refused_here = lambda task: task["refused"] >= 1 and task["refusedFrom"] == "127.0.0.1"
+        self.wait_until(lambda s: refused_here(task_of(s, "ps-1")))
         code, out, _ = self.tool("status", "--chief", self.chief_at, "--keys", self.keys)
         self.assertRegex(out, r"\d+ handshakes? at ps-1 without a key of this cluster, the last from 127.0.0.1")
-        self.assertRegex(out, r"Refused: +\d+ handshakes at the chief without a key of this cluster, the last from 127.0.0.1")
+        self.assertRegex(out, r"Refused: +\d+ handshakes at the chief without a key of this cluster, the last from "
+                         "127.0.0.1")  # fmt: skip
         self.assertIn(f"downpour doctor --keys DIR --role ROLE --chief {self.chief_at}", out)
 
     def test_the_doctor_goes_to_the_chief_as_whom_the_keys_are(self):
@@ -141,7 +143,8 @@ class KeysTest(ProcessTest):
                 folder.mkdir(mode=0o700)
                 for file in (f"{role}.secret", *(f"{peer}.public" for peer in peers)):
                     shutil.copy(keys / file, folder)
-                out = self.tool("doctor", "--cluster=none", "--keys", folder, "--role", role, "--chief", self.chief_at)[1]
+                flags = ["--cluster=none", "--keys", folder, "--role", role, "--chief", self.chief_at]
+                out = self.tool("doctor", *flags)[1]
                 self.assertRegex(out, f"ok +keys +those of a {role}, of cluster ")
                 self.assertNotIn("PROBLEM  keys", out)
                 self.assertRegex(out, said)
@@ -165,7 +168,8 @@ class KeysTest(ProcessTest):
         before = [resident_bytes(process.pid) for process, *_ in doors]
         for _, at, which in doors:
             self.besiege(port_of(at), which)
-        status = self.wait_until(lambda s: s["state"] == "RUNNING" and s["chief"]["rejected"] and task_of(s, "ps-0")["rejected"])
+        rejected = lambda s: s["chief"]["rejected"] and task_of(s, "ps-0")["rejected"]
+        status = self.wait_until(lambda s: s["state"] == "RUNNING" and rejected(s))
         self.assertEqual(chief.pid, status["chief"]["pid"])
         self.assertEqual(ps.pid, task_of(status, "ps-0")["pid"])
         for (process, *_), bytes_before in zip(doors, before):

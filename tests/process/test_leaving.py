@@ -1,4 +1,4 @@
-"""Tasks that are told to stop, by a signal or by the notice that their machine will be taken away: what they hold stays."""
+"""Tasks that are told to stop, by a signal or by the notice that their machine will go: what they hold stays."""
 
 import http.server
 import signal

@@ -1,4 +1,4 @@
-"""Links between real processes that are cut, one way or both, that are slow, and that are reset: it costs time alone."""
+"""Links between real processes that are cut, one way or both, that are slow, that are reset: it costs time alone."""
 
 import random
 import signal
@@ -43,7 +43,8 @@ class NetworkTest(ProcessTest):
 
         done = began["progress"]["commits"]
         workers = [name for name in MEMBERS if name.startswith("worker")]
-        return self.wait_until(lambda s: complete(s) and all(on(s, w) for w in workers) and s["progress"]["commits"] > done)
+        all_on = lambda s: complete(s) and all(on(s, w) for w in workers)
+        return self.wait_until(lambda s: all_on(s) and s["progress"]["commits"] > done)
 
     def end(self):
         """Everybody is who he was, and every batch took effect once."""
@@ -54,7 +55,7 @@ class NetworkTest(ProcessTest):
         return self.check_cancelled()
 
     def stands_still_for(self, server):
-        """Whether worker-0 waits for that server alone, and computes nothing while the other one computes twenty steps."""
+        """Whether worker-0 waits for that server alone, and computes nothing while the other computes twenty steps."""
         since = {}
 
         def still(status):

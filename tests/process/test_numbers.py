@@ -34,13 +34,14 @@ class NumbersTest(ProcessTest):
         for name in ("worker-0", "ps-1", "worker-1", "ps-0"):
             pid, committed = task_of(status, name)["pid"], status["progress"]["leasesCommitted"]
             kill(pid)
-            got_on = lambda s: complete(s) and task_of(s, name)["pid"] != pid and s["progress"]["leasesCommitted"] > committed
-            status = self.wait_until(got_on)
+            got_on = lambda s: complete(s) and s["progress"]["leasesCommitted"] > committed
+            status = self.wait_until(lambda s: task_of(s, name)["pid"] != pid and got_on(s))
         run.signal(signal.SIGINT)
         self.assertEqual(run.finish()[0], 130, run.said)
         done = self.check_cancelled()["samplesCommitted"]
 
-        code, _, err = self.tool("run", self.job_file, "--job-dir", self.job_dir, "--resume", "--set", "training.wire=fp32")
+        changed = ["--resume", "--set", "training.wire=fp32"]
+        code, _, err = self.tool("run", self.job_file, "--job-dir", self.job_dir, *changed)
         self.assertEqual(code, 78)
         self.assertIn("it differs in training.wire", err)
         run = self.start_run("--resume")

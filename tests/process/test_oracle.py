@@ -1,4 +1,4 @@
-"""Kills under a workload of integers: the state is the exact sum of what the batches of its leases pushed, each once."""
+"""Kills under a workload of integers: the state is the exact sum of what its leases' batches pushed, each once."""
 
 import copy
 import shlex

@@ -45,7 +45,8 @@ class RunTest(ProcessTest):
         lowered = ("--resume", "--set", "training.epochs=1")
         code, out, err = self.tool("run", self.job_file, "--job-dir", self.job_dir, *lowered)
         self.assertEqual(code, 78)
-        self.assertRegex(err, r"\Adownpour run: checkpoint .* differs in training.epochs \(4 there, 1 here\) \(may be raised, not lowered\): .*\n\Z")
+        self.assertRegex(err, r"\Adownpour run: checkpoint .* differs in training.epochs "
+                         r"\(4 there, 1 here\) \(may be raised, not lowered\): .*\n\Z")  # fmt: skip
         code, out, err = self.tool("run", self.job_file, "--job-dir", self.job_dir, "--resume")
         self.assertEqual((code, out), (0, ""))
         self.assertRegex(err, r"\Adownpour run: the job of this folder has succeeded: .* raise training.epochs")
@@ -137,7 +138,8 @@ class RunTest(ProcessTest):
         run = self.start_run()
         code, _ = run.finish()
         self.assertEqual(code, 124, run.said)
-        self.assertIn("the job was cancelled: it has run for the 1 s of scheduling.maxRunningTime, which each start", run.said)
+        self.assertIn("the job was cancelled: it has run for the 1 s of scheduling.maxRunningTime, which each start",
+                      run.said)  # fmt: skip
         done = self.check_cancelled()["samplesCommitted"]
         checkpoints = self.checkpoints()
         durable = next(c["leasesCommitted"] for c in checkpoints if c["state"] == "complete")

@@ -29,7 +29,8 @@ class StopsTest(ProcessTest):
     def start_cluster(self):
         self.at = f"127.0.0.1:{free_port()}"
         self.start_chief()
-        self.members = {f"{role}-{index}": self.start_member(role, index) for role in ("ps", "worker") for index in range(2)}
+        tasks = [(role, index) for role in ("ps", "worker") for index in range(2)]
+        self.members = {f"{role}-{index}": self.start_member(role, index) for role, index in tasks}
         return self.wait_until(lambda s: complete(s) and s["checkpoint"].get("leasesCommitted", 0) > 0)
 
     def gets_on(self, status):
@@ -38,7 +39,8 @@ class StopsTest(ProcessTest):
         return self.wait_until(lambda s: complete(s) and s["checkpoint"].get("leasesCommitted", 0) > done)
 
     def nobody_was_lost(self, status):
-        self.assertEqual({name: task_of(status, name)["pid"] for name in self.members}, {n: p.pid for n, p in self.members.items()})
+        pids = {name: task_of(status, name)["pid"] for name in self.members}
+        self.assertEqual(pids, {name: process.pid for name, process in self.members.items()})
         self.assertEqual((status["recovery"]["workersLost"], status["recovery"]["psLost"]), (0, 0), status["failures"])
 
     def end(self):

@@ -20,7 +20,8 @@ class WorkerTest(ProcessTest):
         for status in self.statuses(interval=0.05, within=4 * LONG):  # for as many waits as kills
             if len(killed) == KILLS or status["state"] in ENDED:
                 break
-            # The next one falls once the last one's successor lives; every other time, once it computes and the job gets on.
+            # The next one falls once the last one's successor lives; every other time, once it computes and the job
+            # gets on.
             successor, committed = task_of(status, victim), status["progress"]["leasesCommitted"]
             got_on = successor.get("step") and committed > leases
             if victim and (successor["pid"] in killed or (len(killed) % 2 and not got_on)):
@@ -72,11 +73,12 @@ class WorkerTest(ProcessTest):
         self.check_cancelled()
 
     def test_four_equal_workers_are_three_pushes_apart(self):
-        # A worker's own push is in what it pulls next, so each push of the others falls between one pull and one push of its:
-        # whoever waits how long, the mean is three, but for those who come late.
+        # A worker's own push is in what it pulls next, so each push of the others falls between one pull and one push
+        # of its: whoever waits how long, the mean is three, but for those who come late.
         self.write_endless_job(cluster={"workerCount": 4})
         run = self.start_run()
-        begun = self.wait_until(lambda s: all(task_of(s, f"worker-{i}").get("step") for i in range(4)))["pushes"]["applied"]
+        at_work = self.wait_until(lambda s: all(task_of(s, f"worker-{i}").get("step") for i in range(4)))
+        begun = at_work["pushes"]["applied"]
         self.wait_until(lambda s: s["pushes"]["applied"] > 4 * begun)
         run.signal(signal.SIGINT)
         self.assertEqual(run.finish()[0], 130, run.said)

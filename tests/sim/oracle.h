@@ -3,8 +3,8 @@
 // Shapes: the gradient of (lease, step, slice) is elements(slice) floats, each a small integer hashed from (lease,
 //   step, slice, index). Under SGD with learning rate 1 a slice's change is then a sum of integers: exact, whatever the
 //   order.
-// A drawn share of the names has no gradient for a slice, or one that is not finite; and one may have a gradient of which
-//   whichever server applies it dies.
+// A drawn share of the names has no gradient for a slice, or one that is not finite; and one may have a gradient of
+//   which whichever server applies it dies.
 #pragma once
 
 #include <cstdint>

@@ -3,8 +3,8 @@
 //   truth.Record(record);                   // of any process, in the order in which things happened
 //   truth.CheckSlice(shown, "ps-0");        // is what a ps holds what its records make?
 //
-// A lineage is one slice in one epoch: where it began (initial values, a checkpoint's record, or what the same ps held in
-//   an earlier epoch) and every push it counted since. Its values are those pushes applied in that order.
+// A lineage is one slice in one epoch: where it began (initial values, a checkpoint's record, or what the same ps held
+//   in an earlier epoch) and every push it counted since. Its values are those pushes applied in that order.
 // Findings: a step that is not the next one of its lease, an effect of a push that has none, a version that does not
 //   count effects, an acknowledgement of what the lineage lacks, two lives in one epoch, a pair that is not consistent.
 // Tests: tests/sim/truth_test.cc shows that each of these is noticed.

@@ -5,13 +5,15 @@
 //   world.set_watch(&watch);
 //
 // Findings, beside the truth log's own:
-//   ps      serves a pair that its records do not make; answers, values or snapshot records that are not its state; leaves,
-//           told to stop, before a checkpoint holds what it had counted by then, though neither time nor job is over
-//   worker  pushes a gradient under another name, from other values than it says, beyond the ps's window; computes a step
-//           before every slice has told it how far the lease is, or one that none lacks; holds too much
-//   chief   an incarnation given twice; an epoch or version going back; a lease committed that some slice's current epoch
-//           lacks; somebody held dead whom it did not listen to for so long; a grant to a request that a later one has
-//           overtaken; a slice begun from initial values where its journal knows of a checkpoint that nobody gave up; a manifest that is not durable, does not cover what it says or holds no consistent pairs, or that
+//   ps      serves a pair that its records do not make; answers, values or snapshot records that are not its state;
+//           leaves, told to stop, before a checkpoint holds what it had counted by then, though neither time nor job is
+//           over
+//   worker  pushes a gradient under another name, from other values than it says, beyond the ps's window; computes a
+//           step before every slice has told it how far the lease is, or one that none lacks; holds too much
+//   chief   an incarnation given twice; an epoch or version going back; a lease committed that some slice's current
+//           epoch lacks; somebody held dead whom it did not listen to for so long; a grant to a request that a later
+//           one has overtaken; a slice begun from initial values where its journal knows of a checkpoint that nobody
+//           gave up; a manifest that is not durable, does not cover what it says or holds no consistent pairs, or that
 //           may outlive what it names; an end with success before a durable checkpoint holds every lease
 #pragma once
 

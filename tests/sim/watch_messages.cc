@@ -8,8 +8,8 @@
 
 namespace downpour {
 
-// As a worker keeps it: a push weighs once, however often it is sent, and until its answer. An empty one weighs nothing; it
-// may go again while others fill the window.
+// As a worker keeps it: a push weighs once, however often it is sent, and until its answer. An empty one weighs
+// nothing; it may go again while others fill the window.
 void Watch::CheckWindow(const Process& process, PeerId to, const Push& push) {
   InFlight& in_flight = in_flight_[{process.life, to}];
   for (const Push::Item& item : push.slices) {

@@ -1,5 +1,5 @@
-// Host memory for gradients on their way from a device to the wire, recycled: memory that a device reaches at full speed
-// takes long to make.
+// Host memory for gradients on their way from a device to the wire, recycled: memory that a device
+// reaches at full speed takes long to make.
 //
 //   auto frame = pool->Get(backend, bytes);
 //   backend.BeginDownload(from, bytes, frame->data);   // written before the payload is handed on

@@ -1,5 +1,5 @@
-// Every operation of the chief's disk, one after the other: the chief is killed at it, or it fails. Whatever was under way
-// then, of a checkpoint's commit, the journal or the term, the job ends with each sample committed once.
+// Every operation of the chief's disk, one after the other: the chief is killed at it, or it fails. Whatever was under
+// way then, of a checkpoint's commit, the journal or the term, the job ends with each sample committed once.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

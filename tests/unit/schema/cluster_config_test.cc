@@ -13,7 +13,8 @@ using testing::Pair;
 
 constexpr char kDense[] =
     R"({"cluster":{"chief":["h0:2222"],"worker":["h1:2222","h2:2222"],"ps":["h3:2222","h4:2222"]},
- "task":{"type":"worker","index":1},"environment":"cloud","rpc_layer":"grpc","job":{"scaleTier":"CUSTOM","args":["a"]}})";
+ "task":{"type":"worker","index":1},"environment":"cloud","rpc_layer":"grpc",
+ "job":{"scaleTier":"CUSTOM","args":["a"]}})";
 
 ClusterConfig Parse(const std::string& text) {
   ClusterConfigResult result = ParseTfConfig(text, "TF_CONFIG");

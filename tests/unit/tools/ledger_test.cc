@@ -95,9 +95,9 @@ TEST(VerbLedger, ReadsTheFolderAndTheSummaryOfItsChief) {
   EXPECT_THAT(doubled.err, HasSubstr("counts are unknown"));
 
   WriteFile(dir + "/chief.json", R"({"endpoint": "127.0.0.1:1", "pid": 1, "term": 1})");
-  WriteFile(
-      dir + "/summary.json",
-      R"({"state": "SUCCEEDED", "term": 1, "pushesResent": 5, "pushesRefused": 3, "pushesDuplicate": 4, "leasesHandedOn": 2})");
+  WriteFile(dir + "/summary.json",
+            R"({"state": "SUCCEEDED", "term": 1, "pushesResent": 5, "pushesRefused": 3, "pushesDuplicate": 4,
+                "leasesHandedOn": 2})");
   const auto json = nlohmann::json::parse(RunDownpour({"ledger", "--job-dir", dir, "-o", "json"}).out);
   EXPECT_EQ(json["lost"], true);
   EXPECT_EQ(json["doubled"], 21);

@@ -131,7 +131,8 @@ TEST_F(ExchangeTest, SaysWhoOwesAnAnswer) {
   EXPECT_EQ(exchange_.Owing(), "ps-0");
 }
 
-// What is answered, lost, refused or dropped gives its share of the window back: with room for one slice, steps flow on.
+// What is answered, lost, refused or dropped gives its share of the window
+// back: with room for one slice, steps flow on.
 TEST_F(ExchangeTest, NoByteOfTheWindowIsLost) {
   window_ = kMiB;
   Answer({0, 1, 2}, 0);
@@ -198,7 +199,8 @@ TEST_F(ExchangeTest, APushLostAmongAnswersGoesAgainAtLast) {
   EXPECT_EQ(Take(), (std::vector<Sent>{{'P', 1, {1}}, {'P', 1, {2}}}));
 }
 
-// The chief says that the lease is not committed, late and in the midst of it: all slices are asked, nothing counts twice.
+// The chief says that the lease is not committed, late and in the midst of it:
+// all slices are asked, nothing counts twice.
 TEST_F(ExchangeTest, AskingAgainLeavesWhatWasSentOnItsWay) {
   window_ = kMiB;
   Answer({0, 1, 2}, 0);

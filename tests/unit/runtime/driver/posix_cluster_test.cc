@@ -25,7 +25,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 constexpr char kTfConfig[] =
-    R"({"cluster":{"chief":["h0:2222"],"worker":["h1:2222","h2:2222"],"ps":["h3:2222"]},"task":{"type":"worker","index":1}})";
+    R"({"cluster":{"chief":["h0:2222"],"worker":["h1:2222","h2:2222"],"ps":["h3:2222"]},
+ "task":{"type":"worker","index":1}})";
 
 class PosixClusterTest : public testing::Test {
  protected:
