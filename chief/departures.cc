@@ -1,7 +1,10 @@
 #include "chief/departures.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
+
+#include "absl/strings/str_cat.h"
 
 namespace downpour {
 
@@ -11,8 +14,8 @@ void Departures::Tick() {
   std::vector<Task*> kept;
   for (Task* server : parts_.members.Alive(TaskRole::kPs)) {
     if (server->leaving.empty()) continue;
-    any_ = true;
-    if (server->may_leave) continue;
+    any_ |= !server->may_leave() || parts_.turn.now < *server->let_go + timing_.dead_after;
+    if (server->may_leave()) continue;
     if (!server->leaves_after) Hear(*server);
     if (HasNothing(*server)) {
       LetGo(*server);
@@ -27,6 +30,10 @@ void Departures::Tick() {
     if (waiting_ && HasTime(*server)) continue;
     LetGo(*server);
   }
+  const std::string before = std::exchange(hindrance_, waiting_ ? Hindrance() : "");
+  if (hindrance_ != before && !hindrance_.empty()) {
+    parts_.turn.out.Warn("a ps that was told to stop stays, to be let go: " + hindrance_);
+  }
 }
 
 // To stay for others: a round of theirs.
@@ -36,7 +43,7 @@ bool Departures::HasTime(const Task& server) const {
 
 // At once: what it counts from now on is computed again.
 void Departures::LetGo(Task& server) {
-  server.may_leave = true;
+  server.let_go = parts_.turn.now;
   parts_.turn.out.SendTo(server.control, HeartbeatReply{.log_kept = 0, .may_leave = true});
 }
 
@@ -45,6 +52,18 @@ void Departures::Hear(Task& server) {
   server.leaves_after = parts_.rounds.newest();
   const Time soon = parts_.turn.now + timing_.heartbeat;
   if (next_round_ <= parts_.turn.now || next_round_ > soon) next_round_ = soon;
+}
+
+// A round needs the ps of every slice.
+std::string Departures::Hindrance() const {
+  for (const Assignment::Server& server : parts_.assignment.servers()) {
+    const Task& task = *parts_.members.FindNamed(server.name);
+    if (!task.alive()) return absl::StrCat("no checkpoint can be made while ", task.name, " is gone");
+    if (task.incarnation != server.incarnation || server.unreported != 0) {
+      return absl::StrCat("no checkpoint can be made before ", task.name, " has its slices");
+    }
+  }
+  return "";
 }
 
 void Departures::RoundBegins() {

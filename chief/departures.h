@@ -7,10 +7,13 @@
 //   nothing of it. Those that are told at about the same time share one round, and as each round needs all of
 //   them, none goes before it that still has time.
 // Errors: none. A round that fails is tried again; who waits too long leaves by
-//   itself (runtime/options.h), and is lost.
+//   itself (runtime/options.h), and is lost. One that stays though it may leave counts as any other again after
+//   dead_after.
 // Cost: Tick is linear in tasks.
 // Tests: tests/unit/chief/chief_departures_test.cc.
 #pragma once
+
+#include <string>
 
 #include "chief/assignment.h"
 #include "chief/checkpoint_round.h"
@@ -35,6 +38,8 @@ class Departures {
   void Tick();
 
   bool any() const { return any_; }  // leaving, or about to: only rounds for them are begun, and these are urgent
+  // Why none can be begun, though somebody waits for one; empty: one can.
+  const std::string& hindrance() const { return hindrance_; }
   bool round_due() const { return waiting_ && !under_way_ && parts_.turn.now >= next_round_; }
   void RoundBegins();
 
@@ -43,6 +48,7 @@ class Departures {
   void LetGo(Task& server);
   bool HasNothing(const Task& server) const;
   bool HasTime(const Task& server) const;
+  std::string Hindrance() const;
 
   Parts parts_;
   const Timing timing_;
@@ -50,6 +56,7 @@ class Departures {
   bool waiting_ = false;    // for a round to be durable
   bool under_way_ = false;  // a round that some of them wait for
   Time next_round_{};
+  std::string hindrance_;
 };
 
 }  // namespace downpour

@@ -259,9 +259,10 @@ void Lifecycle::StartRound() {
 
 void Lifecycle::Lost(const Task& task, const std::string& how) {
   const uint64_t handed_on = work_.Release(task.incarnation);
-  // Its goodbye may have been lost.
-  const std::string why =
-      task.may_leave ? absl::StrCat("it was told to stop (", task.leaving, ") and left in good order") : how;
+  const bool said_goodbye = task.state == TaskState::kLeft;
+  const std::string why = task.may_leave() && !said_goodbye
+                              ? absl::StrCat(how, "; it had been told to stop (", task.leaving, ") and let go")
+                              : how;
   chief_.failures.Add(
       task.name,
       absl::StrCat(why, handed_on == 0 ? "" : absl::StrCat("; ", Counted(handed_on, "lease"), " handed on")));

@@ -45,14 +45,15 @@ struct Task {
   std::string leaving;                // why it was told to stop, as it says; empty: it was not
   Time leaving_since{};               // as the chief heard
   std::optional<Round> leaves_after;  // the newest round then; ps only, as is the next
-  bool may_leave = false;             // whether it comes or not, nothing is expected of it any more
-  Time waiting_since{};  // it has said what it waits for, and made no step
+  std::optional<Time> let_go;         // it may leave since then
+  Time waiting_since{};               // it has said what it waits for, and made no step
   RateWindow steps;
   RateWindow examples;
   RateWindow cpu_seconds;
   uint64_t rejected = 0;  // messages of this process that broke a rule
 
   bool alive() const { return state == TaskState::kPreparing || state == TaskState::kRunning; }
+  bool may_leave() const { return let_go.has_value(); }
 };
 
 const char* NameOf(TaskRole role);  // chief, ps, worker

@@ -19,7 +19,7 @@ void Recovery::Expect() {
 void Recovery::Lost(const Task& server, const std::string& why) {
   gone_[server.name] = {
       absl::StrCat(server.name, " (host ", server.process.host, ", process ", server.process.pid, ") is gone: ", why),
-      server.may_leave};
+      server.may_leave()};
 }
 
 bool Recovery::here() const {

@@ -81,8 +81,8 @@ class Recovery {
     std::string why;
     bool in_order = false;  // it was told to stop, and its slices were in a checkpoint
   };
-  std::map<std::string, Gone> gone_;               // by task
-  std::map<std::string, Losses> losses_;           // by task
+  std::map<std::string, Gone> gone_;      // by task
+  std::map<std::string, Losses> losses_;  // by task
   bool expecting_ = false;
   bool loading_ = false;
   std::optional<Time> unusable_since_;  // checkpoints, for those who wait now

@@ -272,7 +272,10 @@ Json OfWaits(const ChiefParts& chief) {
   for (const Task& task : chief.members.tasks()) {
     if (!task.alive() || task.stats.waiting_for.empty()) continue;
     if (!task.leaving.empty()) {
-      tell(task.name, task.stats.waiting_for, absl::StrCat("was told to stop: ", task.leaving), task.leaving_since);
+      const std::string& hindrance = chief.departures.hindrance();
+      const bool hinders = task.role == TaskRole::kPs && !hindrance.empty();
+      tell(task.name, task.stats.waiting_for,
+           absl::StrCat("was told to stop: ", task.leaving, hinders ? "; " + hindrance : ""), task.leaving_since);
     } else if (task.state == TaskState::kRunning) {
       tell(task.name, task.stats.waiting_for, "", task.waiting_since);
     }

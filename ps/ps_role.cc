@@ -119,7 +119,7 @@ void PsRole::Machine::LeaveIfItMay() {
   if (!shard_) return session_.Depart("", *out_);
   if (session_.may_leave()) return session_.Depart("; its chief let it go", *out_);
   if (now_ >= session_.leave_by()) {
-    session_.Depart("; no checkpoint of what it held was done in time, so some of that is computed again", *out_);
+    session_.Depart("; no word came that a checkpoint holds what it had: what none holds is computed again", *out_);
   }
 }
 

@@ -111,7 +111,7 @@ class LeavingTest(ProcessTest):
         self.assertTrue(in_time, stopped.said)
         self.assertGreaterEqual(self.checkpointed(), done)
         told = [failure["what"] for failure in status["failures"] if failure["task"] == "ps-1"]
-        self.assertEqual(told[-1], "it was told to stop (SIGTERM) and left in good order")
+        self.assertRegex(told[-1], "it left: ended by SIGTERM; its chief let it go|to stop .SIGTERM. and let go")
         lost = status["recovery"]["psLost"]
         status = self.succeed(stopped)
         self.assertEqual(status["recovery"]["psLost"], lost)

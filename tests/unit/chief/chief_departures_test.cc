@@ -184,7 +184,7 @@ TEST_F(ChiefDeparturesTest, OneThatLeftInGoodOrderIsNoLoss) {
     ASSERT_TRUE(MayLeave(1));
     Leave(1);
     EXPECT_EQ(cluster->TaskStatus("ps-1")["state"], "LEFT");
-    EXPECT_THAT(Failures(), HasSubstr("it was told to stop (SIGTERM) and left in good order"));
+    EXPECT_THAT(Failures(), HasSubstr("it left: ended by SIGTERM; its chief let it go"));
     Succeed(1);
     cluster->Wait(2s);
     ASSERT_EQ(cluster->role->state(), JobState::kRunning);
@@ -215,8 +215,59 @@ TEST_F(ChiefDeparturesTest, AGoodbyeThatWasLostIsNoCrashEither) {
   ASSERT_TRUE(MayLeave(1));
   cluster->ps[1].alive = false;
   cluster->Wait(6s);
-  EXPECT_THAT(Failures(), HasSubstr("left in good order"));
-  EXPECT_THAT(Failures(), Not(HasSubstr("no heartbeat")));
+  EXPECT_THAT(Failures(), HasSubstr("no heartbeat for 5.0 s; it had been told to stop (SIGTERM) and let go"));
+  Succeed(1);
+  cluster->Wait(2s);
+  EXPECT_EQ(cluster->Status()["recovery"]["psLost"], 0);
+}
+
+TEST_F(ChiefDeparturesTest, HowOneEndedThatMightLeaveIsTold) {
+  cluster = std::make_unique<ChiefHarness>(SmallJob());
+  cluster->ps[1].join.launcher = "run";
+  cluster->Start();
+  cluster->RunToRunning();
+  Tell(1);
+  cluster->Wait(3s);
+  ASSERT_TRUE(MayLeave(1));
+  ++cluster->ps[1].join.attempt;  // its launcher saw it die
+  Succeed(1);
+  EXPECT_THAT(Failures(), HasSubstr("it was started again; it had been told to stop (SIGTERM) and let go"));
+}
+
+TEST_F(ChiefDeparturesTest, OneThatStaysThoughItMightLeaveHoldsNobodyUp) {
+  StartRunning({"checkpoint.every=1s"});
+  Tell(1);
+  cluster->Wait(3s);
+  ASSERT_TRUE(MayLeave(1));
+  cluster->Forget();
+  cluster->Wait(1s);
+  EXPECT_EQ(RoundsAsked(), 0u);
+  cluster->Wait(Timing{}.dead_after);
+  EXPECT_GT(RoundsAsked(), 0u);
+}
+
+TEST_F(ChiefDeparturesTest, WhatKeepsRoundsFromBeingBegunIsToldAtOnce) {
+  StartRunning();
+  cluster->ps[0].alive = cluster->ps[0].answers_assign = false;
+  cluster->Wait(Timing{}.dead_after + 1s);
+  cluster->ps[1].stats.waiting_for = "a checkpoint of what it holds, to leave";
+  Tell(1);
+  cluster->Forget();
+  cluster->Wait(2s);
+  const auto says_so = [](const Effect& effect) {
+    const Log* log = std::get_if<Log>(&effect);
+    return log != nullptr && log->text.find("no checkpoint can be made while ps-0 is gone") != std::string::npos;
+  };
+  EXPECT_EQ(std::count_if(cluster->effects.begin(), cluster->effects.end(), says_so), 1);
+  const auto waits = [this] { return cluster->Status()["waits"].dump(); };
+  EXPECT_THAT(waits(), HasSubstr("was told to stop: SIGTERM; no checkpoint can be made while ps-0 is gone"));
+  Succeed(0);
+  cluster->Wait(1s);
+  EXPECT_THAT(waits(), HasSubstr("was told to stop: SIGTERM; no checkpoint can be made before ps-0 has its slices"));
+  cluster->ps[0].answers_assign = true;
+  cluster->Wait(3s);
+  EXPECT_TRUE(MayLeave(1));
+  EXPECT_THAT(waits(), Not(HasSubstr("no checkpoint can be made")));
 }
 
 TEST_F(ChiefDeparturesTest, OneThatCouldNotWaitAnyLongerIsALoss) {
@@ -242,7 +293,7 @@ TEST_F(ChiefDeparturesTest, ThePlaceOfOneThatLeftIsKeptForServerWait) {
   cluster->Wait(10s);
   EXPECT_EQ(cluster->role->state(), JobState::kFailed);
   const std::string error = cluster->Status()["errorMessage"];
-  EXPECT_THAT(error, HasSubstr("left in good order; nobody came in its place for 60 s"));
+  EXPECT_THAT(error, HasSubstr("its chief let it go; nobody came in its place for 60 s"));
   EXPECT_THAT(error, HasSubstr("The last checkpoint is checkpoints/1-1"));
 }
 
