@@ -69,6 +69,7 @@ void Assignment::Replace(const std::vector<Task*>& servers, std::vector<Manifest
 
 void Assignment::Learn(std::vector<Manifest> checkpoints) {
   given_up_.clear();
+  tried_again_.clear();
   if (complete()) sources_.clear();
   for (auto manifest = checkpoints.rbegin(); manifest != checkpoints.rend(); ++manifest) {
     const bool is_new = sources_.empty() || manifest->round > sources_.back().round;
@@ -140,6 +141,7 @@ void Assignment::Restore(Server& server) {
       resent |= home.sent;
       Send(slice);
     }
+    if (home.stage == Home::Stage::kWaiting) continue;  // for a disk: others need not
     in_flight += std::max(SourceOf(home).records[ToNumber(slice)].bytes, kLeastRecord);
   }
   if (!resent) return;
@@ -184,7 +186,7 @@ void Assignment::ReadFailed(SliceId slice, const absl::Status& status) {
     TakeOlder(slice, why);
     return Tick();
   }
-  if (home.failed_reads == 1) failures_.Add("chief", absl::StrCat(why, "; it is tried again"));
+  if (tried_again_.insert(path).second) failures_.Add("chief", absl::StrCat(why, "; it is tried again"));
   home.stage = Home::Stage::kWaiting;
   home.next_read = turn_.now + std::min(timing_.control_retry * (1 << home.failed_reads), timing_.dead_after);
 }

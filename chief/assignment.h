@@ -126,9 +126,10 @@ class Assignment {
 
   uint32_t term_ = 0;
   uint64_t train_examples_ = 0;
-  std::vector<Manifest> sources_;   // oldest first, so that newer ones change no index; while any slice needs them
-  std::string lost_;                // as Place was told
-  std::set<std::string> given_up_;  // files of which a record stayed unreadable: the others are tried once
+  std::vector<Manifest> sources_;      // oldest first, so that newer ones change no index; while any slice needs them
+  std::string lost_;                   // as Place was told
+  std::set<std::string> tried_again_;  // files of which some record could not be read, and somebody was told
+  std::set<std::string> given_up_;     // those of which one stayed unreadable: the others are tried once
   std::vector<Server> servers_;
   std::vector<Home> homes_;  // by slice
   std::vector<SliceEpoch> epochs_;

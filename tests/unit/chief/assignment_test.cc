@@ -191,6 +191,7 @@ TEST_F(AssignmentTest, ARecordThatCannotBeReadIsTriedAgainEverMoreRarely) {
   EXPECT_EQ(assignment.epochs()[0], (SliceEpoch{3, 1})) << "it cost no state";
   EXPECT_THAT(failures.list().front().what, HasSubstr("checkpoints/1-2/ps-0.shard: the record at byte 0"));
   EXPECT_THAT(failures.list().front().what, HasSubstr("permission denied; it is tried again"));
+  EXPECT_THAT(failures.list(), SizeIs(1)) << "one line for all records of a file";
 }
 
 TEST_F(AssignmentTest, ARecordThatStaysUnreadableCostsItsSliceAnOlderState) {

@@ -1,8 +1,9 @@
 // How much of a restore is on its way to one ps.
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <utility>
 #include <variant>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "schema/codec.h"
@@ -37,11 +38,20 @@ class RestoreWindowTest : public AssignmentFixture {
   }
   // None of them is carried out.
   uint64_t TakeReads() {
-    const std::vector<Effect> effects = turn.out.Take();
-    return std::count_if(effects.begin(), effects.end(), [](const Effect& effect) {
+    reads_.clear();
+    for (const Effect& effect : turn.out.Take()) {
       const auto* op = std::get_if<StorageOp>(&effect);
-      return op != nullptr && op->kind == StorageOp::Kind::kRead;
-    });
+      if (op != nullptr && op->kind == StorageOp::Kind::kRead) reads_.push_back(*op);
+    }
+    return reads_.size();
+  }
+  void FailReads() {
+    for (const StorageOp& read : std::exchange(reads_, {})) {
+      StorageDone done;
+      done.ticket = read.ticket;
+      done.status = absl::UnknownError("input/output error");
+      storage.Complete(done);
+    }
   }
   uint64_t ReadsAfterReportOf(uint32_t slice) {
     SliceReport report{.from = ps->incarnation, .slices = {}};
@@ -49,6 +59,9 @@ class RestoreWindowTest : public AssignmentFixture {
     EXPECT_TRUE(assignment.Receive(report).ok());
     return TakeReads();
   }
+
+ private:
+  std::vector<StorageOp> reads_;  // taken last
 };
 
 TEST_F(RestoreWindowTest, IsCountedInBytes) {
@@ -65,6 +78,15 @@ TEST_F(RestoreWindowTest, IsCountedInBytes) {
 TEST_F(RestoreWindowTest, HoldsTheLargestRecords) {
   EXPECT_EQ(BeginWith(kMaxRecordBytes), Assignment::kRestoreWindow / kMaxRecordBytes);
   EXPECT_EQ(ReadsAfterReportOf(0), 1u);
+}
+
+TEST_F(RestoreWindowTest, HoldsNoneThatWaitsForItsDisk) {
+  constexpr uint64_t kAtOnce = Assignment::kRestoreWindow / kMaxRecordBytes;
+  ASSERT_EQ(BeginWith(kMaxRecordBytes), kAtOnce);
+  FailReads();
+  turn.now += Timing{}.tick;
+  assignment.Tick();
+  EXPECT_EQ(TakeReads(), kAtOnce) << "others, which lie elsewhere on it";
 }
 
 TEST_F(RestoreWindowTest, HoldsNoMoreSmallRecordsThanAQueueOfMessagesTakes) {
