@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -18,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/driver/posix_process.h"
 #include "runtime/driver/posix_storage.h"
+#include "runtime/driver/posix_whole_file.h"
 #include "schema/text.h"
 
 namespace downpour {
@@ -33,18 +32,6 @@ std::string RunLockPath(const std::string& job_dir) { return job_dir + "/run.loc
 bool IsHeld(const std::string& lock_file) {
   const UniqueFd file(open(lock_file.c_str(), O_RDONLY | O_CLOEXEC));
   return file.ok() && flock(file.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-}
-
-// Written beside it first: where the disk is full, what was there stays.
-absl::Status Replace(const std::string& path, const std::string& text) {
-  const std::string draft = path + ".tmp";
-  std::ofstream file(draft, std::ios::binary);
-  file << text;
-  file.close();
-  if (file && std::rename(draft.c_str(), path.c_str()) == 0) return absl::OkStatus();
-  const std::string why = std::strerror(errno);
-  std::remove(draft.c_str());
-  return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", why));
 }
 
 }  // namespace
@@ -109,7 +96,7 @@ absl::Status RecordFailure(const std::string& job_dir, uint64_t term, const std:
   nlohmann::json json = nlohmann::json::parse(found->json);
   json["state"] = "FAILED";
   json["errorMessage"] = cause;
-  return Replace(SummaryPath(job_dir), json.dump(1) + "\n");
+  return WriteWhole(SummaryPath(job_dir), json.dump(1) + "\n", 0644, WhereThere::kReplace);
 }
 
 std::vector<Round> RoundsIn(const std::string& checkpoints) {

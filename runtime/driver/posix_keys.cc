@@ -18,6 +18,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/driver/posix_fd.h"
+#include "runtime/driver/posix_whole_file.h"
 #include "schema/text.h"
 
 namespace downpour {
@@ -118,35 +119,22 @@ absl::StatusOr<KeyFile> ReadSecret(int folder, const std::string& path, PeerRole
 
 // ---- Writing --------------------------------------------------------------------------------------------------------
 
-// Whole or not at all, under its name at last.
-absl::Status Write(const std::string& path, const std::string& text, bool replace) {
-  const std::string draft = path + ".tmp";
-  const auto failed = [&] {
-    absl::Status status = absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", std::strerror(errno)));
-    unlink(draft.c_str());
-    return status;
-  };
-  unlink(draft.c_str());
-  const UniqueFd fd(open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!fd.ok()) return failed();
-  errno = ENOSPC;  // what a write that comes out short means
-  if (write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) return failed();
-  if (fchmod(fd.get(), 0600) != 0 || fsync(fd.get()) != 0) return failed();
-  if (replace ? rename(draft.c_str(), path.c_str()) == 0 : link(draft.c_str(), path.c_str()) == 0) {
-    unlink(draft.c_str());
-    return absl::OkStatus();
-  }
-  if (errno != EEXIST) return failed();
-  unlink(draft.c_str());
-  return absl::AlreadyExistsError(absl::StrCat(path, " is there already; choose another folder"));
+absl::Status Write(const std::string& path, const std::string& text, WhereThere where_there) {
+  return WriteWhole(path, text, 0600, where_there);
+}
+
+using Files = std::vector<std::pair<std::string, std::string>>;  // paths, and what is to be there
+
+void RemoveFirst(size_t count, const Files& files) {
+  for (size_t i = 0; i < count; ++i) unlink(files[i].first.c_str());
 }
 
 // All of them or none.
-absl::Status WriteNew(const std::vector<std::pair<std::string, std::string>>& files) {
+absl::Status WriteNew(const Files& files) {
   for (size_t i = 0; i < files.size(); ++i) {
-    const absl::Status status = Write(files[i].first, files[i].second, false);
+    const absl::Status status = Write(files[i].first, files[i].second, WhereThere::kRefuse);
     if (status.ok()) continue;
-    while (i-- > 0) unlink(files[i].first.c_str());
+    RemoveFirst(i, files);
     return status;
   }
   return absl::OkStatus();
@@ -253,7 +241,7 @@ absl::Status WriteNewKeys(const std::string& folder) {
   std::string id(kClusterBytes, '\0');
   PCHECK(getrandom(id.data(), id.size(), 0) == static_cast<ssize_t>(id.size())) << "getrandom";
   const std::string cluster = absl::BytesToHexString(id);
-  std::vector<std::pair<std::string, std::string>> files;
+  Files files;
   for (const PeerRole role : kAllPeerRoles) {
     const CurvePair pair = MakeCurvePair();
     files.emplace_back(SecretPath(folder, role), PrintSecret(cluster, role, pair));
@@ -268,14 +256,14 @@ absl::Status RenewKeys(const std::string& folder, PeerRole role) {
   std::vector<std::string>& known = drawn->known.public_keys;
   known.insert(known.begin(), drawn->pair.public_key);
   // The public key first: a secret that nobody knows yet would shut its owner out.
-  const absl::Status status = Write(PublicPath(folder, role), PrintKeyFile(drawn->known), true);
-  return status.ok() ? Write(SecretPath(folder, role), drawn->secret, true) : status;
+  const absl::Status status = Write(PublicPath(folder, role), PrintKeyFile(drawn->known), WhereThere::kReplace);
+  return status.ok() ? Write(SecretPath(folder, role), drawn->secret, WhereThere::kReplace) : status;
 }
 
 absl::StatusOr<std::string> IssueKeys(const std::string& folder, PeerRole role, const std::string& out) {
   absl::StatusOr<NewPair> drawn = DrawPair(folder, role);
   if (!drawn.ok()) return drawn.status();
-  std::vector<std::pair<std::string, std::string>> files = {{SecretPath(out, role), drawn->secret}};
+  Files files = {{SecretPath(out, role), drawn->secret}};
   for (const PeerRole peer : PeersOf(role)) {
     const absl::StatusOr<KeyFile> file = ReadKeyFile(drawn->folder.get(), PublicPath(folder, peer), peer);
     if (!file.ok()) return file.status();
@@ -283,9 +271,13 @@ absl::StatusOr<std::string> IssueKeys(const std::string& folder, PeerRole role, 
   }
   absl::Status status = MakePrivateFolder(out);
   if (status.ok()) status = WriteNew(files);
-  drawn->known.public_keys.push_back(drawn->pair.public_key);
-  if (status.ok()) status = Write(PublicPath(folder, role), PrintKeyFile(drawn->known), true);
   if (!status.ok()) return status;
+  drawn->known.public_keys.push_back(drawn->pair.public_key);
+  status = Write(PublicPath(folder, role), PrintKeyFile(drawn->known), WhereThere::kReplace);
+  if (!status.ok()) {
+    RemoveFirst(files.size(), files);  // nobody would let it in
+    return status;
+  }
   return drawn->pair.public_key;
 }
 

@@ -21,6 +21,11 @@ sigset_t StopSet() {
   return set;
 }
 
+void SetMask(int how, const sigset_t& set) {
+  errno = pthread_sigmask(how, &set, nullptr);
+  PCHECK(errno == 0) << "pthread_sigmask";
+}
+
 // Whether the first of the descriptors became readable, rather than the second.
 bool Await(int first, int second) {
   pollfd either[] = {{first, POLLIN, 0}, {second, POLLIN, 0}};
@@ -32,7 +37,8 @@ bool Await(int first, int second) {
 
 StopSignals::StopSignals() : ending_(eventfd(0, EFD_CLOEXEC)) {
   const sigset_t set = StopSet();
-  PCHECK(pthread_sigmask(SIG_BLOCK, &set, nullptr) == 0 && std::signal(SIGPIPE, SIG_IGN) != SIG_ERR) << "signals";
+  SetMask(SIG_BLOCK, set);
+  PCHECK(std::signal(SIGPIPE, SIG_IGN) != SIG_ERR) << "signal";
   signals_ = UniqueFd(signalfd(-1, &set, SFD_CLOEXEC));
   PCHECK(ending_.ok() && signals_.ok()) << "signalfd";
   thread_ = std::thread([this] { Listen(); });
@@ -57,7 +63,7 @@ void StopSignals::Listen() {
   const sigset_t set = StopSet();
   std::signal(SIGTERM, SIG_DFL);
   std::signal(SIGINT, SIG_DFL);
-  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+  SetMask(SIG_UNBLOCK, set);
   const int signal = static_cast<int>(first.ssi_signo);
   {
     std::lock_guard lock(mutex_);

@@ -146,6 +146,17 @@ TEST_F(PosixKeysTest, AHostMayHaveAPairOfItsOwn) {
   EXPECT_EQ(IssueKeys(keys_, PeerRole::kWorker, out).status().code(), absl::StatusCode::kAlreadyExists);
 }
 
+TEST_F(PosixKeysTest, NoKeysAreIssuedThatNobodyLetsIn) {
+  const std::string out = dir_ / "h3";
+  const std::string in_the_way = keys_ + "/worker.public.tmp";
+  fs::create_directory(in_the_way);
+  const absl::Status status = IssueKeys(keys_, PeerRole::kWorker, out).status();
+  EXPECT_THAT(Said(status), HasSubstr("cannot write " + keys_ + "/worker.public: "));
+  EXPECT_TRUE(fs::is_empty(out));
+  fs::remove(in_the_way);
+  EXPECT_TRUE(IssueKeys(keys_, PeerRole::kWorker, out).ok());
+}
+
 TEST_F(PosixKeysTest, WhoHoldsKeysLeavesNoCoreDump) {
   ASSERT_EQ(prctl(PR_SET_DUMPABLE, 1), 0);
   ASSERT_TRUE(LoadWorker().ok());
