@@ -149,8 +149,9 @@ void ChiefRole::Core::ListSkips(const Task& task) {
   if (task.role != TaskRole::kPs || skipped == 0) return;
   uint64_t& listed = chief_.journal.toll().skips_listed[task.name];
   if (skipped <= listed) return;
-  chief_.failures.Add(task.name,
-                      absl::StrCat("skipped ", skipped - listed, " pushes that were not finite; they changed nothing"));
+  chief_.failures.Add(
+      task.name, absl::StrCat("skipped ", skipped - listed,
+                              " pushes, which changed nothing: not finite, or they crashed it twice, as its log says"));
   listed = skipped;
 }
 

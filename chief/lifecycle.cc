@@ -188,9 +188,9 @@ void Lifecycle::Reopen(const IntervalSet& finished) {
 void Lifecycle::FailIfTooManySkips() {
   const uint64_t skipped = chief_.members.Totals(TaskRole::kPs).pushes_skipped;
   if (skipped > static_cast<uint64_t>(chief_.job.training.max_skipped_pushes)) {
-    Fail(absl::AbortedError(
-        absl::StrCat(skipped, " pushes were not finite and were skipped, more than training.maxSkippedPushes (",
-                     chief_.job.training.max_skipped_pushes, ") allows: try a lower learning rate")));
+    Fail(absl::AbortedError(absl::StrCat(
+        skipped, " pushes were skipped, more than training.maxSkippedPushes (", chief_.job.training.max_skipped_pushes,
+        ") allows: the logs of the ps say why; if they were not finite, try a lower learning rate")));
   }
 }
 

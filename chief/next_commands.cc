@@ -58,8 +58,8 @@ std::vector<std::string> NextCommands(const ChiefParts& chief) {
     next.push_back(absl::StrCat("downpour export", dir, " --out model.safetensors"));
   } else if (chief.ended()) {
     next.push_back(CommandToGoOn(chief.LastCheckpoint(), chief.options.command));
-  } else if (chief.options.starts !=
-             Starts::kByCommand) {  // who started all elsewhere has no use for this host's folders
+  } else if (chief.options.starts != Starts::kByCommand) {
+    // Who started all did so elsewhere, and has no use for this host's folders.
     next.push_back(
         absl::StrCat("downpour watch", KeysFlag(chief.options, PeerRole::kClient), " --chief ", chief.endpoint));
   }

@@ -171,9 +171,10 @@ bool DataPlane::Apply(const PushName& name, const Payload& gradient, WireFormat 
 
 void DataPlane::SaySkipped(const PushName& name, const Push& push, Effects& effects) {
   const uint64_t skipped = ++session_.stats().pushes_skipped;
-  if (!WorthALine(skipped)) return;
-  const char* what = quarantine_.Holds(name) ? "left out a push at which this server crashed before, and crashed again"
-                                             : "skipped a gradient that is not finite";
+  const bool quarantined = quarantine_.Holds(name);
+  if (!quarantined && !WorthALine(skipped)) return;
+  const char* what = quarantined ? "left out a push at which this server crashed before, and crashed again"
+                                 : "skipped a gradient that is not finite";
   session_.Say(Severity::kWarning,
                absl::StrCat(what, " (", skipped, " so far): lease ", ToNumber(name.lease), ", step ", name.step,
                             ", slice ", ToNumber(name.slice), ", from process ", ToNumber(push.from)),

@@ -31,10 +31,11 @@ int main(int argc, char** argv) {
     storage = *std::move(opened);
   }
   const std::string notes = absl::GetFlag(FLAGS_crash_notes);
-  PsRole role({.member = MemberOptionsFromFlags(),
-               .has_job_dir = storage != nullptr,
-               .window = {},
-               .crashes = ReadCrashNotes(notes)});
+  // Never destroyed: a handler of fatal signals may read it until the process is gone.
+  PsRole& role = *new PsRole({.member = MemberOptionsFromFlags(),
+                              .has_job_dir = storage != nullptr,
+                              .window = {},
+                              .crashes = ReadCrashNotes(notes)});
   NoteCrashes(notes, &role.applying());
   return RunRole(role, PeerRole::kPs, absl::GetFlag(FLAGS_listen), {.mailbox = &mailbox, .storage = storage.get()});
 }

@@ -4,7 +4,7 @@
 //   ...the update...
 //   applying.End();
 //
-// Threads: Begin and End from one thread; Now also from a handler of a fatal signal, between any two instructions.
+// Threads: all from one thread; Now also from its handler of a fatal signal, between any two instructions.
 // Tests: tests/unit/runtime/driver/posix_crash_notes_test.cc.
 #pragma once
 

@@ -12,18 +12,19 @@ namespace downpour {
 
 struct TraceRecord {
   enum class Kind : uint8_t {
-    kInstalled,   // ps: slice serves in this epoch; lease = checkpoint round it came from (term << 32 | n; 0: initial
-                  //     values); count = version
-    kKept,        // ps: slice serves in this epoch what it held before; lease = the epoch before (term << 32 | n);
-                  //     count = version
-    kApplied,     // ps: the push of worker `peer` changed the slice; count = version after it
-    kSkipped,     // ps: the push of worker `peer` was consumed without effect (empty or not finite); count as above
-    kDuplicate,   // ps: the push of worker `peer` changed nothing, because it had been consumed before
-    kSnapshot,    // ps: a record of the slice was handed out; lease = round as above; count = version in it
-    kAcked,       // worker: the slice acknowledged the step
-    kCommitted,   // chief: the lease is committed
-    kDurable,     // chief: the manifest of round (count) is durable
-    kGranted,     // chief: the lease was granted to worker `peer`
+    kInstalled,  // ps: slice serves in this epoch; lease = checkpoint round it came from (term << 32 | n; 0: initial
+                 //     values); count = version
+    kKept,       // ps: slice serves in this epoch what it held before; lease = the epoch before (term << 32 | n);
+                 //     count = version
+    kApplied,    // ps: the push of worker `peer` changed the slice; count = version after it
+    kSkipped,    // ps: the push of worker `peer` was consumed without effect (empty, not finite or quarantined);
+                 //     count as above
+    kDuplicate,  // ps: the push of worker `peer` changed nothing, because it had been consumed before
+    kSnapshot,   // ps: a record of the slice was handed out; lease = round as above; count = version in it
+    kAcked,      // worker: the slice acknowledged the step
+    kCommitted,  // chief: the lease is committed
+    kDurable,    // chief: the manifest of round (count) is durable
+    kGranted,    // chief: the lease was granted to worker `peer`
   };
   Kind kind{};
   Incarnation actor{};

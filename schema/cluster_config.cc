@@ -264,8 +264,8 @@ ClusterConfigResult ParseTorchrun(const Environment& environment) {
   const std::string address = variables.Host("MASTER_ADDR");
   const int64_t port = variables.Number("MASTER_PORT", 1, 65535).value_or(kTorchrunPort);
   if (!address.empty()) config.chief[0] = ToString(HostPort{address, static_cast<int>(port)});
-  config.worker_count = variables.Number("WORLD_SIZE", 1, kMostTasks);
-  config.rank = variables.Number("RANK", 0, config.worker_count.value_or(kMostTasks) - 1);
+  const int64_t ranks = variables.Number("WORLD_SIZE", 1, kMostTasks).value_or(kMostTasks);
+  config.rank = variables.Number("RANK", 0, ranks - 1);
   return result;
 }
 

@@ -61,7 +61,7 @@ using Environment = std::map<std::string, std::string>;
 // by which ps-lite would go elsewhere.
 ClusterConfigResult ParseDmlc(const Environment& environment);
 
-// The chief is at MASTER_ADDR:MASTER_PORT, a worker's number is RANK, of WORLD_SIZE workers.
+// The chief is at MASTER_ADDR:MASTER_PORT, a worker's number is RANK, of WORLD_SIZE.
 ClusterConfigResult ParseTorchrun(const Environment& environment);
 inline constexpr int kTorchrunPort = 29500;  // where MASTER_PORT is absent
 

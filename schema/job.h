@@ -89,7 +89,7 @@ struct TrainingSpec {
   int64_t lease_batches = 16;         // batches of one lease, see runtime/plan.h
   int64_t push_every = 1;             // batches of one step; at most lease_batches
   int64_t evaluate_every_epochs = 1;  // 0: only at the end
-  int64_t max_skipped_pushes = 100;   // pushes that were not finite, over all slices, before the job fails
+  int64_t max_skipped_pushes = 100;   // pushes without effect, over all slices, before the job fails
   ProductPrecision precision = ProductPrecision::kFp32;
   WireFormat wire = WireFormat::kFp32;
   OptimizerSpec optimizer;

@@ -52,11 +52,10 @@ void SettleListen(TaskType role, const std::vector<ClusterConfig>& sources, std:
 
 void SettleCounts(const std::vector<ClusterConfig>& sources, LaunchSettings* settings) {
   for (const ClusterConfig& source : sources) {
-    if (!source.worker_count) continue;
-    const std::string size = source.ps_count ? absl::StrCat("cluster={workerCount: ", *source.worker_count,
-                                                            ", parameterServerCount: ", *source.ps_count, "}")
-                                             : absl::StrCat("cluster.workerCount=", *source.worker_count);
-    settings->insert({"set", {size, source.origin}});
+    if (!source.worker_count || !source.ps_count) continue;
+    const std::string cluster =
+        absl::StrCat("cluster={workerCount: ", *source.worker_count, ", parameterServerCount: ", *source.ps_count, "}");
+    settings->insert({"set", {cluster, source.origin}});
   }
 }
 

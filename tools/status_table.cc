@@ -244,7 +244,7 @@ std::string SummaryTable(const SummaryView& summary, bool color) {
   AddSection("Staleness", {"mean/p99/max " + StalenessCell(summary.staleness)}, &out);
   AddSection("Recovered", RecoveryLines(summary.recovery), &out);
   if (summary.pushes_skipped.value_or(0) > 0) {
-    AddSection("Skipped", {HumanCount(*summary.pushes_skipped) + " pushes that were not finite"}, &out);
+    AddSection("Skipped", {HumanCount(*summary.pushes_skipped) + " pushes, which changed nothing"}, &out);
   }
   if (!summary.checkpoint.empty()) AddSection("Checkpoint", {Printable(summary.checkpoint)}, &out);
   return out;

@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
@@ -24,6 +25,8 @@ constexpr off_t kMostRead = 64 << 10;
 // For the handler: plain objects that are there from NoteCrashes on.
 int notes_fd = -1;
 const Applying* watched = nullptr;
+pid_t applier = 0;
+bool first_piece = true;
 
 absl::StatusOr<UniqueFd> OpenNotes(const std::string& path, int flags) {
   UniqueFd file(open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
@@ -39,8 +42,9 @@ absl::StatusOr<UniqueFd> OpenNotes(const std::string& path, int flags) {
 // Nothing here takes memory or a lock: the process has crashed.
 void Note(const PushName& name) {
   constexpr size_t kDigits = 21;  // of 2^64, and what parts it from the next
-  std::array<char, 4 * kDigits> line;
+  std::array<char, 1 + 4 * kDigits> line;
   char* end = line.data();
+  *end++ = '\n';
   for (const uint64_t number : {name.run, ToNumber(name.lease), uint64_t{name.step}, uint64_t{ToNumber(name.slice)}}) {
     end = std::to_chars(end, line.data() + line.size(), number).ptr;
     *end++ = ' ';
@@ -51,9 +55,8 @@ void Note(const PushName& name) {
 
 // Called by glog's handler of fatal signals, with one piece of what it says after the other.
 void NoteAndWrite(const char* piece, size_t bytes) {
-  if (const std::optional<PushName> name = watched->Now(); name && notes_fd >= 0) {
-    Note(*name);
-    notes_fd = -1;
+  if (const bool is_first = std::exchange(first_piece, false); is_first && gettid() == applier) {
+    if (const std::optional<PushName> name = watched->Now()) Note(*name);
   }
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, piece, bytes);
 }
@@ -98,6 +101,7 @@ void NoteCrashes(const std::string& path, const Applying* applying) {
   }
   CHECK(watched == nullptr) << "once in a process";
   watched = applying;
+  applier = gettid();
   notes_fd = file->Release();
   google::InstallFailureWriter(&NoteAndWrite);
 }

@@ -76,7 +76,7 @@ absl::StatusOr<UniqueFd> OpenPrivate(int at, const std::string& name, const std:
         path, " is a link; ",
         kind == S_IFDIR
             ? "name the folder that it leads to"
-            : absl::StrCat("put the file in its place: cp --remove-destination $(readlink -f ", link, ") ", link)));
+            : absl::StrCat("put the file in its place: cp --remove-destination \"$(readlink -f ", link, ")\" ", link)));
   }
   if (!fd.ok() && errno == ENOENT) {
     return absl::NotFoundError(

@@ -76,7 +76,8 @@ class EnvironmentTest(ProcessTest):
         told = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2"}
         member = lambda role, rank: lambda: self.start_told(role, RANK=str(rank), **told)
         members = [member(role, i) for role in ("worker", "ps") for i in (1, 0)]
-        self.check_cluster(lambda: self.start_told("chief", *self.chief_flags(), **told), *members)
+        chief = lambda: self.start_told("chief", "--set=cluster.workerCount=2", *self.chief_flags(), **told)
+        self.check_cluster(chief, *members)
 
     def test_a_cluster_file_and_an_index(self):
         addresses = [f"127.0.0.1:{free_port()}" for _ in range(3)]

@@ -10,6 +10,7 @@
 #include "chief/journal.h"
 #include "chief/sealed_copies.h"
 #include "ps/initial_values.h"
+#include "ps/quarantine.h"
 #include "ps/shard.h"
 #include "runtime/exit_code.h"
 
@@ -170,13 +171,17 @@ void Watch::AfterStep(const Process& process) {
   }
 }
 
-// The fence: a push counts only in the epoch that it names.
+// The fence: a push counts only in the epoch that it names. And what kills its ps is applied twice, then left out.
 void Watch::CheckCounted(const Process& process, const TraceRecord& record) {
   const bool named =
       push_.has_value() && push_->lease == record.lease && push_->step == record.step && push_->from == record.peer &&
       std::any_of(push_->slices.begin(), push_->slices.end(),
                   [&](const Push::Item& item) { return item.slice == record.slice && item.epoch == record.epoch; });
   if (!named) Add(process, absl::StrCat("counts a push that nobody sent it for epoch ", ToString(record.epoch)));
+  const bool is_poison = oracle_->KindOf(record.lease, record.step, record.slice) == Oracle::Kind::kPoison;
+  if (is_poison && world_->DeathsOf(process, record) < Quarantine::kCrashes) {
+    Add(process, "leaves out a push of which it did not die twice");
+  }
 }
 
 void Watch::CheckServed(const Process& process, SliceId slice) {

@@ -16,6 +16,10 @@ namespace {
 constexpr int kSigterm = 15;
 constexpr int kLongPause = 4;  // from dead_after divided by this on, silence may be one's own
 
+PushName NameOf(const Process& ps, const TraceRecord& push) {
+  return {ps.ps->run(), push.lease, push.step, push.slice};
+}
+
 }  // namespace
 
 World::World(const Draw& draw, const Oracle* oracle, Findings* findings)
@@ -192,13 +196,18 @@ void World::DieSoon(Process& process) {
   agenda_.After(Duration::zero(), [this, life = process.life] { on_crash_(life); });
 }
 
+int64_t World::DeathsOf(const Process& process, const TraceRecord& push) const {
+  const auto found = crashes_.find(process.name);
+  return found == crashes_.end() ? 0 : std::ranges::count(found->second, NameOf(process, push));
+}
+
 // Of what it applied in this step; the next process of that name finds a note.
 bool World::DiesOf(const Process& process, const std::vector<Effect>& effects) {
   for (const Effect& effect : effects) {
     const auto* record = std::get_if<TraceRecord>(&effect);
     if (record == nullptr || record->kind != TraceRecord::Kind::kApplied) continue;
     if (oracle_->KindOf(record->lease, record->step, record->slice) != Oracle::Kind::kPoison) continue;
-    crashes_[process.name].push_back({process.ps->run(), record->lease, record->step, record->slice});
+    crashes_[process.name].push_back(NameOf(process, *record));
     Say(absl::StrCat(process.name, " dies of what it applies"));
     return true;
   }

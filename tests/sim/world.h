@@ -102,6 +102,8 @@ class World {
   Agenda& agenda() { return agenda_; }
   Network& network() { return network_; }
   const Network& network() const { return network_; }
+  // How often processes of that name died of that push.
+  int64_t DeathsOf(const Process& process, const TraceRecord& push) const;
   const Disk& disk() const { return disk_; }
   Disk& disk() { return disk_; }
   const Draw& draw() const { return draw_; }

@@ -149,7 +149,7 @@ TEST_F(ChiefRoleTest, TooManyPushesThatAreNotFiniteFailTheJob) {
   cluster->ps[1].stats.pushes_skipped = 1;
   cluster->Wait(1s);
   EXPECT_EQ(cluster->role->state(), JobState::kRunning);
-  EXPECT_THAT(cluster->Status()["failures"].dump(), HasSubstr("skipped 2 pushes that were not finite"));
+  EXPECT_THAT(cluster->Status()["failures"].dump(), HasSubstr("skipped 2 pushes, which changed nothing: not finite"));
   cluster->ps[1].stats.pushes_skipped = 2;
   cluster->Wait(1s);
   EXPECT_EQ(cluster->role->state(), JobState::kFailed);

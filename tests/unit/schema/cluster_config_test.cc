@@ -249,8 +249,7 @@ TEST(Launch, OnlyAWorkerHasARank) {
   EXPECT_THAT(Settle(TaskType::kWorker, {told, config}),
               ElementsAre("chief=h0:7000 (MASTER_*)", "index=5 (TF_CONFIG)"));
   EXPECT_THAT(Settle(TaskType::kPs, {config}), ElementsAre("chief=h0:7000 (MASTER_*)"));
-  EXPECT_THAT(Settle(TaskType::kChief, {config}),
-              ElementsAre("listen=h0:7000 (MASTER_*)", "set=cluster.workerCount=2 (MASTER_*)"));
+  EXPECT_THAT(Settle(TaskType::kChief, {config}), ElementsAre("listen=h0:7000 (MASTER_*)"));
 }
 
 TEST(Launch, EachSettingComesFromTheFirstSourceThatSaysIt) {

@@ -154,7 +154,7 @@ TEST(SummaryTableTest, WhatTheJobHasOutlivedIsTold) {
                         "Staleness:  mean/p99/max 3.0/6/9\n"
                         "Recovered:  2 later starts of the chief, 3 workers lost, 1 ps lost, 5 leases handed on, "
                         "1,200 batches computed again\n"
-                        "Skipped:    1,200 pushes that were not finite\n"));
+                        "Skipped:    1,200 pushes, which changed nothing\n"));
 }
 
 }  // namespace

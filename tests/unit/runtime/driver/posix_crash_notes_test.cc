@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 
@@ -24,9 +25,9 @@ using ::testing::KilledBySignal;
 
 constexpr PushName kName{UINT64_MAX, LeaseId{12345678901}, 3, SliceId{UINT32_MAX}};
 
-class CrashNotesTest : public testing::Test {
+class CrashNotesDeathTest : public testing::Test {
  protected:
-  ~CrashNotesTest() override { std::filesystem::remove(path_); }
+  ~CrashNotesDeathTest() override { std::filesystem::remove(path_); }
 
   // In a process of its own, which has begun to apply that push.
   void Apply(const std::function<void(Applying&)>& then) const {
@@ -41,7 +42,7 @@ class CrashNotesTest : public testing::Test {
   const std::string path_ = absl::StrCat(testing::TempDir(), "crash_notes.", getpid());
 };
 
-TEST_F(CrashNotesTest, EachCrashLeavesTheNameOfWhatWasApplied) {
+TEST_F(CrashNotesDeathTest, EachCrashLeavesTheNameOfWhatWasApplied) {
   EXPECT_THAT(ReadCrashNotes(path_), IsEmpty()) << "no such file yet";
   EXPECT_EXIT(Apply([](Applying&) { raise(SIGSEGV); }), KilledBySignal(SIGSEGV), "SIGSEGV");
   EXPECT_THAT(ReadCrashNotes(path_), ElementsAre(kName));
@@ -49,23 +50,30 @@ TEST_F(CrashNotesTest, EachCrashLeavesTheNameOfWhatWasApplied) {
   EXPECT_THAT(ReadCrashNotes(path_), ElementsAre(kName, kName));
 }
 
-TEST_F(CrashNotesTest, WhatTheProcessDidNotDieOfIsNotNoted) {
+TEST_F(CrashNotesDeathTest, WhatTheProcessDidNotDieOfIsNotNoted) {
   EXPECT_EXIT(Apply([](Applying&) { raise(SIGKILL); }), KilledBySignal(SIGKILL), "");
   EXPECT_EXIT(Apply([](Applying& applying) {
                 applying.End();
                 raise(SIGSEGV);
               }),
               KilledBySignal(SIGSEGV), "SIGSEGV");
+  EXPECT_EXIT(Apply([](Applying&) { std::thread([] { raise(SIGSEGV); }).join(); }), KilledBySignal(SIGSEGV), "SIGSEGV");
   EXPECT_THAT(ReadCrashNotes(path_), IsEmpty());
 }
 
-TEST_F(CrashNotesTest, LinesThatAreNoNotesAreLeftOut) {
+TEST_F(CrashNotesDeathTest, ANoteBeginsALineOfItsOwn) {
+  std::ofstream(path_) << "1 2 3";
+  EXPECT_EXIT(Apply([](Applying&) { std::abort(); }), KilledBySignal(SIGABRT), "SIGABRT");
+  EXPECT_THAT(ReadCrashNotes(path_), ElementsAre(kName));
+}
+
+TEST_F(CrashNotesDeathTest, LinesThatAreNoNotesAreLeftOut) {
   std::ofstream(path_) << "1 2 3 4\n1 2 3\n1 2 3 4 5\n-1 2 3 4\n1 2 4294967296 4\n\n5 6 7 8\n9 9 9";
   EXPECT_THAT(ReadCrashNotes(path_),
               ElementsAre(PushName{1, LeaseId{2}, 3, SliceId{4}}, PushName{5, LeaseId{6}, 7, SliceId{8}}));
 }
 
-TEST_F(CrashNotesTest, OfALongFileItsEndCounts) {
+TEST_F(CrashNotesDeathTest, OfALongFileItsEndCounts) {
   std::ofstream file(path_);
   for (int i = 0; i < 100000; ++i) file << "1 2 3 4\n";
   file << "5 6 7 8\n" << std::flush;
@@ -74,7 +82,7 @@ TEST_F(CrashNotesTest, OfALongFileItsEndCounts) {
   EXPECT_EQ(crashes.back(), (PushName{5, LeaseId{6}, 7, SliceId{8}}));
 }
 
-TEST_F(CrashNotesTest, WhoCannotNoteGoesOn) {
+TEST_F(CrashNotesDeathTest, WhoCannotNoteGoesOn) {
   ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
   EXPECT_THAT(ReadCrashNotes(path_), IsEmpty());
   EXPECT_EXIT(Apply([](Applying&) {}), ExitedWithCode(0), "crash notes");
