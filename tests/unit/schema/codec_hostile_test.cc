@@ -67,7 +67,9 @@ TEST(HostileHeaderTest, NamesOutsideAnEnumerationAreRefused) {
 TEST(HostileHeaderTest, NumbersOutsideTheirRangeAreRefused) {
   FlatBufferBuilder a, b;
   EXPECT_EQ(Why(a, wire::CreateJoin(a, 1, 1, wire::TaskRole::Ps, -2)), "Join: index is negative");
-  const auto stats = wire::CreateTaskStats(b, 0, 0, 0, 0, 0, 0, 0, 0, std::numeric_limits<double>::quiet_NaN());
+  wire::TaskStatsBuilder builder(b);
+  builder.add_cpu_seconds(std::numeric_limits<double>::quiet_NaN());
+  const auto stats = builder.Finish();
   EXPECT_EQ(Why(b, wire::CreateHeartbeat(b, 1, 1, stats)), "Heartbeat: cpu_seconds is not finite");
 }
 
