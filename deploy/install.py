@@ -76,18 +76,23 @@ class Job:
         words = [options.job, *(f"--set={pair}" for pair in options.set)]
         words += [f"--scale-tier={options.scale_tier}"] if options.scale_tier else []
         words += [f"--config={options.config}"] if options.config else []
-        check, show = install.files[0], [install.files[0], "config", "show", "--cluster=none", "-o", "json"]
-        said = subprocess.run([check, "check", *words], stdout=subprocess.PIPE, text=True)
+        tool = install.files[0]
+        said = subprocess.run([tool, "check", *words], stdout=subprocess.PIPE, text=True)
         if said.returncode:
             sys.exit(said.returncode)
         servers, workers = re.search(r": 1 chief, ([\d,]+) parameter servers?, ([\d,]+) workers?", said.stdout).groups()
         self.counts = {"ps": int(servers.replace(",", "")), "worker": int(workers.replace(",", ""))}
-        self.text = subprocess.run([*show, *words], stdout=subprocess.PIPE, check=True).stdout
+        self.show = [tool, "config", "show", "--cluster=none", "-o", "json"]
+        self.text = subprocess.run([*self.show, *words], stdout=subprocess.PIPE, check=True).stdout
         self.spec = json.loads(self.text)
 
-    def differences(self, other):
-        """Where another job, read likewise, is not this one."""
-        there, here = dict(entries(other)), dict(entries(self.spec))
+    def differences(self, text):
+        """Where another job is not this one. It is read likewise, so that what its release did not know has its
+        default. ValueError, with every reason, if it cannot be read."""
+        read = subprocess.run([*self.show, "/dev/stdin"], input=text, capture_output=True, text=True)
+        if read.returncode:
+            raise ValueError(read.stderr.strip().replace("/dev/stdin:", "").replace("\n", "; "))
+        there, here = dict(entries(json.loads(read.stdout))), dict(entries(self.spec))
         return [f"{key} ({json.dumps(there.get(key))} there, {json.dumps(here.get(key))} here)"
                 for key in sorted({**there, **here}) if there.get(key) != here.get(key)]  # fmt: skip
 

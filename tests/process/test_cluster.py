@@ -1,6 +1,7 @@
 """deploy/cluster against real sshd processes on loopback: one port, folder and name for each host."""
 
 import getpass
+import json
 import os
 import shutil
 import signal
@@ -183,7 +184,16 @@ exec sh -c "$SSH_ORIGINAL_COMMAND"
         self.assertIn("it differs in seed (1 there, 5 here), training.batchSize (32 there, 64 here)", err)
         self.assertIn("or change the job by `down` and then `up`", err)
         self.assertEqual(self.tasks(), before)
-        self.assertEqual(self.up("--set", "training.batchSize=32")[0], 0)
+        job_there = self.folder / "h0/job.json"
+        older = json.loads(job_there.read_text())
+        del older["timing"]  # as one whose release had no such entry
+        job_there.write_text(json.dumps(older))
+        code, _, err = self.up("--set", "training.batchSize=32")
+        self.assertEqual(code, 0, err)
+        job_there.write_text('{"name":')
+        code, _, err = self.up("--set", "training.batchSize=32")
+        self.assertEqual(code, 2, err)
+        self.assertRegex(err, r"job.json .* on h0 is none for this release \(\d+:\d+: .*\): `down`, then `up`")
         self.assertEqual(self.tasks(), before)
         self.assertEqual(self.cluster("down")[0], 0)
         code, _, err = self.up("--set", "training.batchSize=32", "--set", "seed=5")
