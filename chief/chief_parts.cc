@@ -4,8 +4,6 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-
 namespace downpour {
 namespace {
 
@@ -36,8 +34,7 @@ ChiefParts::ChiefParts(ChiefOptions given)
 
 std::string ChiefParts::LastCheckpoint() const {
   const auto& durable = rounds.durable();
-  if (!durable) return "";
-  return absl::StrCat(CheckpointDir(durable->round), " with ", Counted(durable->committed.Count(), "lease"));
+  return durable ? DescribeCheckpoint(durable->round, durable->committed) : "";
 }
 
 const char* NameOf(JobState state) {

@@ -87,4 +87,7 @@ std::string CheckpointDir(Round round);                       // checkpoints/3-1
 std::string ManifestPath(Round round);                        // checkpoints/3-17/MANIFEST
 std::string ShardPath(Round round, const std::string& file);  // checkpoints/3-17/ps-0.shard
 
+// checkpoints/3-17 with 5 leases
+std::string DescribeCheckpoint(Round round, const IntervalSet& committed);
+
 }  // namespace downpour

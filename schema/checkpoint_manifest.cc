@@ -225,4 +225,8 @@ std::string CheckpointDir(Round round) { return absl::StrCat(kCheckpointsDir, "/
 std::string ManifestPath(Round round) { return absl::StrCat(CheckpointDir(round), "/", kManifestName); }
 std::string ShardPath(Round round, const std::string& file) { return absl::StrCat(CheckpointDir(round), "/", file); }
 
+std::string DescribeCheckpoint(Round round, const IntervalSet& committed) {
+  return absl::StrCat(CheckpointDir(round), " with ", Counted(committed.Count(), "lease"));
+}
+
 }  // namespace downpour

@@ -124,7 +124,7 @@ std::string HowItWasLeft(const std::string& job_dir, const ChiefLocation& chief)
     const absl::StatusOr<std::string> text = ReadTextFile(absl::StrCat(job_dir, "/", ManifestPath(round)));
     const absl::StatusOr<Manifest> manifest = text.ok() ? DecodeManifest(*text) : text.status();
     if (!manifest.ok()) continue;
-    checkpoint = absl::StrCat(CheckpointDir(round), " with ", Counted(manifest->committed.Count(), "lease"));
+    checkpoint = DescribeCheckpoint(round, manifest->committed);
     break;
   }
   return absl::StrCat("the chief of ", job_dir, " (process ", chief.pid, " on ", chief.host, ", term ", chief.term,

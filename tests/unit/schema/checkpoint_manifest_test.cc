@@ -127,6 +127,13 @@ TEST(ManifestTest, ALaterVersionIsToldFromDamage) {
   EXPECT_EQ(DecodeManifest(Sealed(line)).status().code(), absl::StatusCode::kUnimplemented);
 }
 
+TEST(ManifestTest, ACheckpointIsDescribedForPeople) {
+  IntervalSet one;
+  one.Insert(7);
+  EXPECT_EQ(DescribeCheckpoint({3, 17}, one), "checkpoints/3-17 with 1 lease");
+  EXPECT_EQ(DescribeCheckpoint({1, 2}, {}), "checkpoints/1-2 with 0 leases");
+}
+
 TEST(RoundTest, OnlyItsOwnFormParses) {
   for (const Round round : {Round{0, 0}, Round{3, 17}, Round{4294967295, 4294967295}}) {
     const auto parsed = ParseRound(ToString(round));
