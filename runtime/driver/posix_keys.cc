@@ -135,7 +135,8 @@ absl::Status WriteNew(const Files& files) {
     const absl::Status status = Write(files[i].first, files[i].second, WhereThere::kRefuse);
     if (status.ok()) continue;
     RemoveFirst(i, files);
-    return status;
+    if (!absl::IsAlreadyExists(status)) return status;
+    return absl::AlreadyExistsError(absl::StrCat(std::string(status.message()), "; choose another folder"));
   }
   return absl::OkStatus();
 }

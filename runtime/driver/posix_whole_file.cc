@@ -32,7 +32,7 @@ absl::Status WriteWhole(const std::string& path, const std::string& text, mode_t
   }
   if (errno != EEXIST) return failed();
   unlink(draft.c_str());
-  return absl::AlreadyExistsError(absl::StrCat(path, " is there already; choose another folder"));
+  return absl::AlreadyExistsError(absl::StrCat(path, " is there already"));
 }
 
 }  // namespace downpour
