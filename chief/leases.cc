@@ -45,6 +45,11 @@ void LeaseLedger::Hold(Incarnation worker, LeaseId lease) {
   held_[worker].insert(lease);
 }
 
+void LeaseLedger::Reopen(LeaseId lease) {
+  holders_.erase(lease);
+  no_open_before_ = std::min(no_open_before_, ToNumber(lease));
+}
+
 std::optional<LeaseId> LeaseLedger::FirstOpen() {
   no_open_before_ = committed_.FirstMissing(no_open_before_);
   while (holders_.contains(LeaseId{no_open_before_})) no_open_before_ = committed_.FirstMissing(no_open_before_ + 1);
@@ -62,13 +67,18 @@ absl::StatusOr<std::vector<LeaseId>> LeaseLedger::Ask(Incarnation worker, absl::
   for (const LeaseId lease : known) {
     if (IsOpen(lease) && held.size() < kMaxHeld) Hold(worker, lease);
   }
-  std::vector<LeaseId> unknown;
-  std::set_difference(held.begin(), held.end(), known.begin(), known.end(), std::back_inserter(unknown));
+  std::vector<LeaseId> lost;
+  std::set_difference(held.begin(), held.end(), known.begin(), known.end(), std::back_inserter(lost));
+  // An old grant that came late, of a lease that was re-opened meanwhile, may have taken the room of a newer one.
+  while (lost.size() > wanted) {
+    held.erase(lost.back());
+    Reopen(lost.back());
+    lost.pop_back();
+  }
   const size_t room = kMaxHeld - std::min(kMaxHeld, held.size());
-  const size_t more = wanted - std::min<size_t>(wanted, unknown.size());
   demand_.erase(worker);
-  if (const size_t demand = std::min(room, more); demand > 0) demand_[worker] = demand;
-  return unknown;
+  if (const size_t demand = std::min(room, wanted - lost.size()); demand > 0) demand_[worker] = demand;
+  return lost;
 }
 
 std::vector<LeaseLedger::Granted> LeaseLedger::Distribute() {
@@ -116,10 +126,7 @@ std::vector<LeaseId> LeaseLedger::Release(Incarnation worker) {
   demand_.erase(worker);
   const std::vector<LeaseId> released = HeldBy(worker);
   held_.erase(worker);
-  for (const LeaseId lease : released) {
-    holders_.erase(lease);
-    no_open_before_ = std::min(no_open_before_, ToNumber(lease));
-  }
+  for (const LeaseId lease : released) Reopen(lease);
   return released;
 }
 

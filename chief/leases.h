@@ -38,7 +38,7 @@ class LeaseLedger {
 
   // Notes what the worker has and could take; leases of `holding` that are open become its own again: they were
   // committed and re-opened before it heard of either. Returns the leases that it was granted and does not know of:
-  // their grants were lost.
+  // their grants were lost. Those for which it has no room any more are open again.
   absl::StatusOr<std::vector<LeaseId>> Ask(Incarnation worker, absl::Span<const LeaseId> holding, uint32_t wanted);
 
   struct Granted {
@@ -75,6 +75,7 @@ class LeaseLedger {
   bool IsOpen(LeaseId lease) const;
   std::optional<LeaseId> FirstOpen();
   void Hold(Incarnation worker, LeaseId lease);
+  void Reopen(LeaseId lease);
 
   Plan plan_;
   IntervalSet committed_;

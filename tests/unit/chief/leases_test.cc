@@ -69,6 +69,28 @@ TEST_F(LeaseLedgerTest, ARequestSaidTwiceGrantsOnce) {
   EXPECT_THAT(last_repeats, ElementsAre(1));
 }
 
+// Late copies of the grants of 0 and 1, which were committed and re-opened, filled the worker before those of 2 and 3.
+TEST_F(LeaseLedgerTest, ALostGrantForWhichThereIsNoRoomIsOpenAgain) {
+  Open(9);
+  Ask(kA, 2);
+  ASSERT_TRUE(*Done(0));
+  ASSERT_TRUE(*Done(1));
+  EXPECT_THAT(Ask(kA, 2), ElementsAre(2, 3));
+  ledger.Restrict({});
+  EXPECT_THAT(Ask(kA, 0, {LeaseId{0}, LeaseId{1}}), IsEmpty());
+  EXPECT_THAT(last_repeats, IsEmpty());
+  EXPECT_THAT(Numbers(ledger.HeldBy(kA)), ElementsAre(0, 1)) << "not four, where it may have two";
+  EXPECT_THAT(Ask(kB, 3), ElementsAre(2, 3, 4));
+}
+
+TEST_F(LeaseLedgerTest, AsManyLostGrantsAreSaidAgainAsThereIsRoomFor) {
+  Open(9);
+  EXPECT_THAT(Ask(kA, 3), ElementsAre(0, 1, 2));
+  EXPECT_THAT(Ask(kA, 2), IsEmpty());
+  EXPECT_THAT(last_repeats, ElementsAre(0, 1));
+  EXPECT_THAT(Numbers(ledger.HeldBy(kA)), ElementsAre(0, 1));
+}
+
 TEST_F(LeaseLedgerTest, AGreedyWorkerIsBounded) {
   Open(100);
   EXPECT_EQ(Ask(kA, 1000).size(), LeaseLedger::kMaxHeld);
