@@ -38,6 +38,9 @@ IMPURE = re.compile(
 DEVICE_SIDE = re.compile(r"worker/(model/|data/|trainer)")
 SLEEPS = re.compile(r"\b(sleep_for|sleep_until|usleep|nanosleep|time\.sleep|absl::SleepFor)\b")
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK|TBD)\b")
+# "core 4", "A9" and "conversation 5" are rules, holes and numbered parts of schema/PROTOCOL.md.
+CITED = re.compile(r"\b(core \d|conversation \d+|[AB]\d{1,2})\b")
+CITABLE = re.compile(r"^(?:- \*\*(?P<hole>[AB]\d+)\.|(?P<core>\d)\. \*\*|## (?P<conversation>\d+)\. )", re.MULTILINE)
 INCLUDE = re.compile(r'^\s*#include "([^"]+)"')
 
 
@@ -143,8 +146,22 @@ def unnamed_tests(root):
             yield f"{header.relative_to(root)}: does not name its tests: `// Tests: {test.relative_to(root)}.`"
 
 
+def unknown_rules(root):
+    """A rule that is cited by its name stands in the protocol's page."""
+    known = set()
+    for match in CITABLE.finditer((root / "schema/PROTOCOL.md").read_text()):
+        known.add(match["hole"] or f"{match.lastgroup} {match[match.lastgroup]}")
+    for file in sorted(root.rglob("*")):
+        path = file.relative_to(root)
+        if path.parts[0] not in FOLDERS or file.suffix not in {".cc", ".h", ".toml", ".txt"}:
+            continue
+        for number, line in enumerate(file.read_text().splitlines(), 1):
+            for cited in set(CITED.findall(line)) - known:
+                yield f"{path}:{number}: schema/PROTOCOL.md has no {cited}"
+
+
 def lint(root):
-    found = [*stale_mutations(root), *unnamed_tests(root)]
+    found = [*stale_mutations(root), *unnamed_tests(root), *unknown_rules(root)]
     for path, file in tree(root):
         try:
             found += breaches(path, file.read_text())
@@ -217,6 +234,17 @@ class EachRuleCatches(unittest.TestCase):
             for text, unnamed in [("// A.\n#pragma once\n", 1), ("// A.\n//\n// Tests: here.\n#pragma once\n", 0)]:
                 (root / "ps/a.h").write_text(text)
                 self.assertEqual(len(list(unnamed_tests(root))), unnamed, text)
+
+    def test_unknown_rules(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for part in ("schema", "ps"):
+                (root / part).mkdir()
+            page = "## 4. Placing\n\n1. **A pair.** x\n\n- **A2.** x\n"
+            (root / "schema/PROTOCOL.md").write_text(page)
+            for text, unknown in [("core 1, A2, conversation 4", 0), ("core 2", 1), ("A3, B2", 2), ("conversation 1", 1)]:
+                (root / "ps/a.h").write_text(f"// {text}.\n")
+                self.assertEqual(len(list(unknown_rules(root))), unknown, text)
 
 
 if __name__ == "__main__":
