@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/plan.h"
 #include "schema/job_file.h"
+#include "schema/text.h"
 #include "worker/exchange.h"
 #include "worker/schedule.h"
 
@@ -67,6 +68,7 @@ class WorkerRole::Machine {
   void ReportDone();
   void AskForWork();
   bool MayLeave() const;
+  std::string Unacknowledged() const;
   std::string WaitingFor() const;
 
   bool ready() const { return exchange_.has_value() && exchange_->placement() != 0; }
@@ -100,7 +102,7 @@ void WorkerRole::Machine::Step(Time now, Input input, Effects& effects) {
   out_ = &effects;
   std::visit([this](auto& in) { On(in); }, input);
   if (session_.ended()) return;
-  if (session_.leaving() && MayLeave()) return session_.Depart("", *out_);
+  if (session_.leaving() && MayLeave()) return session_.Depart(Unacknowledged(), *out_);
   if (!session_.member()) return;
   if (!placed()) ReportData();
   if (!ready()) return;
@@ -146,6 +148,20 @@ bool WorkerRole::Machine::MayLeave() const {
          std::all_of(exchange_->leases().begin(), exchange_->leases().end(), [&](const auto& lease) {
            return lease.in_flight.step_count() == 0 && !(hears && lease.progress.Done());
          });
+}
+
+// Of what it leaves behind, for people; empty: nothing.
+std::string WorkerRole::Machine::Unacknowledged() const {
+  if (!exchange_) return "";
+  size_t steps = 0, leases = 0;
+  for (const HeldLease& lease : exchange_->leases()) {
+    steps += lease.in_flight.step_count();
+    leases += lease.in_flight.step_count() > 0;
+  }
+  if (steps == 0) return "";
+  const std::string by = exchange_->Owing();
+  return absl::StrCat("; ", Counted(steps, "step"), " of ", Counted(leases, "lease"), " stayed unacknowledged",
+                      by.empty() ? "" : " by ", by, ": handed on, and computed again where missing");
 }
 
 // ---- Membership -----------------------------------------------------------------------------------------------------
