@@ -76,6 +76,7 @@ Json OfTask(const ChiefParts& chief, const Task& task, const GpuSharers& sharers
   json["pid"] = task.process.pid;
   json["incarnation"] = ToNumber(task.incarnation);
   json["device"] = task.process.device;
+  json["endpoint"] = task.process.endpoint;
   json["attempt"] = task.process.attempt;
   json["step"] = task.stats.steps;
   json["stepsPerSecond"] = task.steps.PerSecond(now);

@@ -120,6 +120,11 @@ exec sh -c "$SSH_ORIGINAL_COMMAND"
         code, out, err = self.cluster("status")
         self.assertEqual(code, 0, err)
         self.assertIn("RUNNING", out)
+        code, out, err = self.cluster("doctor", self.job_file, "--install", self.install, *words)
+        self.assertEqual(code, 0, out + err)
+        for task in ("chief", "ps-0", "ps-1"):
+            self.assertRegex(out, rf"ok +address +{task} at 127.0.0.1:\d+ answers")
+        self.assertNotIn("nobody listens", out)
 
         kill(tasks["worker-1"], signal.SIGKILL)
         wait_for_death(tasks["worker-1"])
