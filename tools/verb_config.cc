@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -105,8 +106,9 @@ int Show(Options options, Streams streams) {
   if (!settings.ok()) return Complain(streams, "config", std::string(settings.status().message()), kExitBadCommandLine);
 
   if (const auto listen = settings->find("listen"); listen != settings->end() && !options.flags.contains("listen")) {
-    const absl::StatusOr<std::string> own = OwnEndpoint(listen->second);
-    if (!own.ok()) streams.err << "warning: the role would refuse this: " << own.status().message() << "\n";
+    std::ifstream hosts("/etc/hosts");
+    const absl::Status own = CheckOwnEndpoint(listen->second, hosts);
+    if (!own.ok()) streams.err << "warning: the role would refuse this: " << own.message() << "\n";
   }
   std::vector<Row> rows = {{"role", NameOf(role), role_origin}};
   for (Row& row : FlagRows(role, options, *settings)) rows.push_back(std::move(row));

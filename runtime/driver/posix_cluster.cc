@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
+#include <sstream>
 #include <utility>
 
 #include "absl/flags/flag.h"
@@ -61,6 +62,11 @@ std::optional<T> ValueOfFlag(const std::string& name) {
   return value ? std::optional<T>(*value) : std::nullopt;
 }
 
+absl::Status RefuseOwn(const Told& told, const absl::Status& why) {
+  return absl::InvalidArgumentError(absl::StrCat(told.origin, " says that this task is at ", told.value, ": ",
+                                                 std::string(why.message()), "; give --listen=ADDRESS:PORT"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> ChooseOwnAddress(const std::string& name, const std::vector<std::string>& addresses) {
@@ -76,13 +82,30 @@ absl::StatusOr<std::string> OwnEndpoint(const Told& told) {
   absl::StatusOr<std::vector<std::string>> numbers = NumbersOf(address.host);
   absl::StatusOr<std::string> chosen =
       numbers.ok() ? ChooseOwnAddress(address.host, *numbers) : absl::StatusOr<std::string>(numbers.status());
-  if (!chosen.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(told.origin, " says that this task is at ", told.value, ": ",
-                                                   std::string(chosen.status().message()),
-                                                   "; give --listen=ADDRESS:PORT"));
-  }
+  if (!chosen.ok()) return RefuseOwn(told, chosen.status());
   address.host = *std::move(chosen);
   return ToString(address);
+}
+
+std::vector<std::string> NumbersInHosts(std::istream& file, const std::string& name) {
+  std::vector<std::string> numbers;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line.substr(0, line.find('#')));
+    std::string number;
+    words >> number;
+    for (std::string word; words >> word;) {
+      if (word == name) numbers.push_back(number);
+    }
+  }
+  return numbers;
+}
+
+absl::Status CheckOwnEndpoint(const Told& told, std::istream& hosts) {
+  const std::string host = ParseHostPort(told.value)->host;
+  const std::vector<std::string> numbers = NumbersInHosts(hosts, host);
+  if (numbers.empty()) return absl::OkStatus();
+  const absl::Status status = ChooseOwnAddress(host, numbers).status();
+  return status.ok() ? status : RefuseOwn(told, status);
 }
 
 Environment ProcessEnvironment() {

@@ -9,6 +9,7 @@
 // Tests: tests/unit/runtime/driver/posix_cluster_test.cc.
 #pragma once
 
+#include <istream>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,6 +40,11 @@ absl::StatusOr<std::string> ChooseOwnAddress(const std::string& name, const std:
 // ZeroMQ resolves names only where it dials.
 // Errors: INVALID_ARGUMENT where it does not resolve, or others would not reach it there.
 absl::StatusOr<std::string> OwnEndpoint(const Told& told);
+
+// What a hosts file has for a name, as numbers: /etc/hosts.
+std::vector<std::string> NumbersInHosts(std::istream& file, const std::string& name);
+// Whether OwnEndpoint would refuse it, as far as `hosts` tells: nobody else is asked, who may be slow to answer.
+absl::Status CheckOwnEndpoint(const Told& told, std::istream& hosts);
 
 Environment ProcessEnvironment();
 

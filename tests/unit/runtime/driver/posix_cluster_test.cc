@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <sstream>
 
 #include "absl/flags/declare.h"
 #include "absl/flags/flag.h"
@@ -134,6 +135,18 @@ TEST(OwnAddressTest, IsOneAtWhichOthersReachIt) {
   const absl::Status alone = ChooseOwnAddress("h1", {"127.0.1.1"}).status();
   EXPECT_THAT(std::string(alone.message()),
               HasSubstr("here that name means 127.0.1.1, where no other host reaches it"));
+}
+
+TEST(OwnAddressTest, AHostsFileAloneTellsWhetherOneIsRefused) {
+  const auto judge = [](const std::string& endpoint) {
+    std::istringstream hosts("127.0.0.1 localhost # h2\n127.0.1.1\th1.lab h1\n::1 h3\n10.0.0.3 h3\n");
+    return std::string(CheckOwnEndpoint({endpoint, "TF_CONFIG"}, hosts).message());
+  };
+  EXPECT_EQ(judge("h1:7000"),
+            "TF_CONFIG says that this task is at h1:7000: here that name means 127.0.1.1, where no other host reaches "
+            "it; correct /etc/hosts; give --listen=ADDRESS:PORT");
+  for (const char* good : {"localhost:1", "h3:1", "10.0.0.9:1"}) EXPECT_EQ(judge(good), "") << good;
+  EXPECT_EQ(judge("h2:1"), "") << "which others may know";
 }
 
 TEST_F(PosixClusterTest, AnotherKindOfTaskIsRefused) {
