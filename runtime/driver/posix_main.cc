@@ -107,7 +107,7 @@ int RunRole(Role& role, PeerRole self, const std::string& listen, DriverWorld wo
   std::optional<SpotNotice> spot;
   if (const std::string server = absl::GetFlag(FLAGS_metadata_server); !server.empty()) {
     if (const absl::Status status = SpotNotice::Check(server); !status.ok()) return EndMain(status);
-    spot.emplace(server, [mailbox = world.mailbox](const std::string& notice) {
+    spot.emplace(server, SpotNotice::Pace(), [mailbox = world.mailbox](const std::string& notice) {
       mailbox->Post(StopRequested{SIGTERM, notice});
     });
   }

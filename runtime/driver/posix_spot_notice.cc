@@ -15,10 +15,9 @@
 namespace downpour {
 namespace {
 
-constexpr Duration kEvery = 1s;
 constexpr Duration kStopAgain = 20ms;
 constexpr auto kToConnect = std::chrono::seconds(1);
-constexpr auto kToAnswer = std::chrono::seconds(5);  // or this is taken for no cloud: once, for good
+constexpr auto kToAnswer = std::chrono::seconds(5);
 constexpr size_t kLongestAnswer = 4096;
 constexpr size_t kLongestQuote = 100;
 constexpr int kOk = 200;
@@ -134,8 +133,8 @@ absl::Status SpotNotice::Check(const std::string& server) {
   return absl::InvalidArgumentError(absl::StrCat("a metadata server is http://HOST:PORT, not \"", server, "\""));
 }
 
-SpotNotice::SpotNotice(const std::string& server, std::function<void(const std::string&)> notify)
-    : notify_(std::move(notify)), client_(std::make_unique<MetadataClient>(server)), thread_([this] {
+SpotNotice::SpotNotice(const std::string& server, Pace pace, std::function<void(const std::string&)> notify)
+    : pace_(pace), notify_(std::move(notify)), client_(std::make_unique<MetadataClient>(server)), thread_([this] {
         Watch();
         std::lock_guard lock(mutex_);
         ended_ = true;
@@ -155,8 +154,11 @@ SpotNotice::~SpotNotice() {
 }
 
 void SpotNotice::Watch() {
-  const std::unique_ptr<Cloud> cloud = FindCloud(*client_);
-  if (cloud == nullptr) return;
+  const auto give_up = std::chrono::steady_clock::now() + pace_.patience;
+  std::unique_ptr<Cloud> cloud;
+  while ((cloud = FindCloud(*client_)) == nullptr) {
+    if (std::chrono::steady_clock::now() >= give_up || Ending()) return;
+  }
   LOG(INFO) << "this is a machine of " << cloud->name() << ": its notices are heeded";
   do {
     if (const std::optional<std::string> what = cloud->AskNotice()) {
@@ -167,7 +169,7 @@ void SpotNotice::Watch() {
 
 bool SpotNotice::Ending() {
   std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, kEvery, [this] { return ending_; });
+  return changed_.wait_for(lock, pace_.every, [this] { return ending_; });
 }
 
 }  // namespace downpour

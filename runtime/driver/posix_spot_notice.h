@@ -1,19 +1,20 @@
 // Watches for the notice by which a cloud takes a spot machine away: asks the machine's metadata server once a second.
 //
-//   SpotNotice notice("http://169.254.169.254", [&](const std::string& what) {
+//   SpotNotice notice(SpotNotice::kServer, {}, [&](const std::string& what) {
 //     mailbox.Post(StopRequested{SIGTERM, what});
 //   });
 //
 // Order: `notify` is called once at most, from a thread of this one's; after the destructor no more.
 // Cost: a request a second, which waits for some seconds at most: a notice of 30 s can spare them. The destructor waits
 //   for none of them, but for a connection that is being made: a second.
-// Errors: where no metadata server answers at the start this is no cloud's machine, and nobody is asked again. One that
-//   falls silent later is asked on.
+// Errors: where no cloud's metadata server has answered within Pace::patience this is no cloud's machine, and nobody is
+//   asked again. One that falls silent later is asked on.
 // Source: GCE: instance/preempted and instance/maintenance-event, with Metadata-Flavor both ways. EC2: IMDSv2 (a token
 //   first), spot/instance-action.
 // Tests: tests/unit/runtime/driver/posix_spot_notice_test.cc, against a server of its own.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -22,6 +23,7 @@
 #include <thread>
 
 #include "absl/status/status.h"
+#include "runtime/world_time.h"
 
 namespace downpour {
 
@@ -32,16 +34,23 @@ class SpotNotice {
   // Where both clouds have it: without a name that would have to be looked up.
   static constexpr char kServer[] = "http://169.254.169.254";
 
+  struct Pace {
+    Duration every = std::chrono::seconds(1);
+    // From the start to the last look for a cloud: at boot its server may be later than this process.
+    Duration patience = std::chrono::minutes(2);
+  };
+
   // INVALID_ARGUMENT for a server that is no http://HOST[:PORT].
   static absl::Status Check(const std::string& server);
 
-  SpotNotice(const std::string& server, std::function<void(const std::string& what)> notify);
+  SpotNotice(const std::string& server, Pace pace, std::function<void(const std::string& what)> notify);
   ~SpotNotice();
 
  private:
   void Watch();
-  bool Ending();  // a second later, or as soon as the destructor says so
+  bool Ending();  // Pace::every later, or as soon as the destructor says so
 
+  const Pace pace_;
   const std::function<void(const std::string&)> notify_;
   const std::unique_ptr<MetadataClient> client_;
   std::mutex mutex_;
