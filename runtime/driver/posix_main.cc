@@ -95,26 +95,37 @@ std::optional<int> BeginTask(const Usage& usage, const std::string& task) {
   return std::nullopt;
 }
 
+absl::StatusOr<SharedFlags> ReadSharedFlags(PeerRole self, const std::string& job_dir) {
+  SharedFlags flags{.keys_folder = KeysFolder(absl::GetFlag(FLAGS_keys), job_dir),
+                    .keys = std::nullopt,
+                    .metadata_server = absl::GetFlag(FLAGS_metadata_server)};
+  if (!flags.metadata_server.empty()) {
+    if (const absl::Status status = SpotNotice::Check(flags.metadata_server); !status.ok()) return status;
+  }
+  absl::StatusOr<std::optional<KeyRing>> keys = KeysIn(flags.keys_folder, self);
+  if (!keys.ok()) return absl::InvalidArgumentError(keys.status().message());
+  flags.keys = *std::move(keys);
+  return flags;
+}
+
 int RunRole(Role& role, PeerRole self, const std::string& listen, DriverWorld world, const std::string& job_dir) {
-  const std::string keys_folder = KeysFolder(absl::GetFlag(FLAGS_keys), job_dir);
-  absl::StatusOr<std::optional<KeyRing>> keys = KeysIn(keys_folder, self);
-  if (!keys.ok()) return EndMain(absl::InvalidArgumentError(keys.status().message()));
+  absl::StatusOr<SharedFlags> flags = ReadSharedFlags(self, job_dir);
+  if (!flags.ok()) return EndMain(flags.status());
   absl::StatusOr<std::optional<TraceFile>> trace = OpenTrace();
   if (!trace.ok()) return EndMain(trace.status());
-  Signals()->DeliverTo(world.mailbox);
   ServiceManager service = ServiceManager::FromEnvironment();
   world.service = &service;
   std::optional<SpotNotice> spot;
-  if (const std::string server = absl::GetFlag(FLAGS_metadata_server); !server.empty()) {
-    if (const absl::Status status = SpotNotice::Check(server); !status.ok()) return EndMain(status);
-    spot.emplace(server, SpotNotice::Pace(), [mailbox = world.mailbox](const std::string& notice) {
+  if (!flags->metadata_server.empty()) {
+    spot.emplace(flags->metadata_server, SpotNotice::Pace(), [mailbox = world.mailbox](const std::string& notice) {
       mailbox->Post(StopRequested{SIGTERM, notice});
     });
   }
   if (trace->has_value()) world.trace = &**trace;
   absl::StatusOr<std::unique_ptr<ZmqDriver>> driver =
-      ZmqDriver::Open({.listen = listen, .keys = *std::move(keys), .keys_folder = keys_folder}, world);
+      ZmqDriver::Open({.listen = listen, .keys = flags->keys, .keys_folder = flags->keys_folder}, world);
   if (!driver.ok()) return EndMain(driver.status());
+  Signals()->DeliverTo(world.mailbox);  // which somebody reads from here on
   const int exit_code = (*driver)->Run(role);
   Signals().reset();  // before the mailbox goes
   Discard(*std::move(driver));

@@ -14,7 +14,9 @@
 
 #include "absl/flags/declare.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "runtime/driver/flags.h"
+#include "runtime/driver/posix_keys.h"
 #include "runtime/driver/zmq_driver.h"
 #include "runtime/role.h"
 
@@ -26,8 +28,15 @@ namespace downpour {
 // Sets up logging under the task's name; the exit code if the process is to end now.
 std::optional<int> BeginTask(const Usage& usage, const std::string& task);
 
-// Runs the role to its end and returns its exit code, with the keys of `self` in the KeysFolder (posix_keys.h) of
-// --keys and `job_dir`. `listen`: as in DriverOptions.
+// What the flags say that RunRole goes by, checked. INVALID_ARGUMENT for one that it would refuse.
+struct SharedFlags {
+  std::string keys_folder;  // the KeysFolder (posix_keys.h) of --keys and the job folder
+  std::optional<KeyRing> keys;
+  std::string metadata_server;
+};
+absl::StatusOr<SharedFlags> ReadSharedFlags(PeerRole self, const std::string& job_dir = "");
+
+// Runs the role to its end, by the SharedFlags of `self`, and returns its exit code. `listen`: as in DriverOptions.
 int RunRole(Role& role, PeerRole self, const std::string& listen, DriverWorld world, const std::string& job_dir = "");
 
 // Logs why the process cannot go on and returns the exit code.

@@ -23,7 +23,7 @@ ABSL_FLAG(uint32_t, attempt, 0, "how often that supervisor started this task bef
 namespace downpour {
 namespace {
 
-absl::Status CheckMemberFlags() {
+absl::Status CheckMemberFlags(PeerRole self) {
   const std::string chief = absl::GetFlag(FLAGS_chief);
   if (chief.empty()) {
     return absl::InvalidArgumentError(
@@ -36,7 +36,7 @@ absl::Status CheckMemberFlags() {
     return absl::InvalidArgumentError(
         absl::StrCat("--index=", index, ": tasks are numbered from 0; -1 takes a free number"));
   }
-  return absl::OkStatus();
+  return ReadSharedFlags(self).status();
 }
 
 // Without an index the name is not known before the chief gives one; the pid tells files apart meanwhile.
@@ -49,8 +49,9 @@ std::string NameOfTask(const std::string& kind) {
 
 std::optional<int> BeginMember(int argc, const char* const* argv, const Usage& usage, const std::string& kind) {
   if (auto exit_code = ParseFlags(argc, argv, usage)) return exit_code;
-  if (auto exit_code = FillFlags(usage, kind == "ps" ? TaskType::kPs : TaskType::kWorker)) return exit_code;
-  if (const absl::Status status = CheckMemberFlags(); !status.ok()) {
+  const bool is_ps = kind == "ps";
+  if (auto exit_code = FillFlags(usage, is_ps ? TaskType::kPs : TaskType::kWorker)) return exit_code;
+  if (const absl::Status status = CheckMemberFlags(is_ps ? PeerRole::kPs : PeerRole::kWorker); !status.ok()) {
     std::cerr << usage.program << ": " << status.message() << "\n";
     return kExitBadCommandLine;
   }

@@ -4,7 +4,8 @@
 //   if (auto exit_code = BeginMember(argc, argv, usage, "ps")) return *exit_code;
 //   WorkerRole role({.member = MemberOptionsFromFlags()});
 //
-// Errors: one sentence on stderr and exit code 2 for a chief that cannot be dialled or an index that no task has.
+// Errors: one sentence on stderr and exit code 2 for a chief that cannot be dialled, an index that no task has, and
+//   what ReadSharedFlags refuses.
 // Tests: tests/unit/runtime/driver/posix_member_test.cc.
 #pragma once
 

@@ -6,11 +6,13 @@ import random
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import unittest
 
 import zmtp
-from cluster import BUILD, LONG, ProcessTest, alive, complete, free_port, joined, kill, task_of
+from cluster import BUILD, LONG, PROGRAMS, Process, ProcessTest, alive, complete, free_port, joined, kill, task_of
+from faults import routed
 from links import Link
 
 HOSTILE = BUILD / "tests/process/hostile"
@@ -84,6 +86,18 @@ class KeysTest(ProcessTest):
         chief = self.start("chief", f"--job={self.job_file}", f"--job_dir={self.job_dir}", f"--keys={self.keys}")
         self.assertEqual(chief.finish()[0], 2)
         self.assertIn(f"chmod 600 {self.keys}/chief.secret", chief.said)
+
+    def test_whoever_is_told_to_stop_while_it_tries_its_own_door_ends_at_once(self):
+        """Its knock comes to a door at which nobody says a word."""
+        mute = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(mute.close)
+        mute.settimeout(LONG)
+        port = free_port()
+        flags = (f"--keys={self.keys}", "--chief=127.0.0.1:1", f"--listen=127.0.0.1:{port}")
+        server = Process(self, routed({port: mute.getsockname()[1]}, [PROGRAMS["ps"], *flags]))
+        self.addCleanup(mute.accept()[0].close)
+        server.signal(signal.SIGTERM)
+        self.assertEqual(server.finish()[0], -signal.SIGTERM, server.said)
 
     def test_run_makes_keys_where_others_can_reach_it(self):
         os.environ["DOWNPOUR_KEYS"] = ""  # says nothing

@@ -43,6 +43,15 @@ TEST(BeginMemberTest, IndicesBelowThatOfAFreeOneEndItAtOnce) {
   EXPECT_THAT(said, HasSubstr("--index=-5: "));
 }
 
+TEST(BeginMemberTest, WhatEveryRoleWouldRefuseEndsItBeforeItBegins) {
+  const auto [code, said] = Begin({"--chief=h0:7000", "--metadata_server=gopher://h"});
+  EXPECT_EQ(code, 2);
+  EXPECT_THAT(said, HasSubstr("downpour-worker: a metadata server is http://HOST:PORT"));
+  const auto [code_of_keys, said_of_keys] = Begin({"--chief=h0:7000", "--metadata_server=", "--keys=/nowhere"});
+  EXPECT_EQ(code_of_keys, 2);
+  EXPECT_THAT(said_of_keys, HasSubstr("/nowhere"));
+}
+
 TEST(OutOfReachTest, AServerAloneOnItsMachineIsWarnedOf) {
   EXPECT_THAT(OutOfReach("10.0.0.1:7000", "127.0.0.1:0"), HasSubstr("where only workers of this machine reach it"));
   EXPECT_THAT(OutOfReach("h0.example:7000", "ipc:///tmp/x"), HasSubstr("its chief is at h0.example:7000"));
