@@ -82,7 +82,6 @@ void Assignment::Seat(Server& server, const Task& task) {
   server.name = task.name;
   server.endpoint = task.process.endpoint;
   server.holds = task.holds;
-  server.first_unreported = 0;
   server.next_assign = turn_.now;
   server.progressed = turn_.now;
   server.next_resend = {};
@@ -91,6 +90,7 @@ void Assignment::Seat(Server& server, const Task& task) {
 
 // A new epoch: what the older one held or reported counts no longer.
 void Assignment::Renew(SliceId slice, bool held, size_t source) {
+  StopRestoring(slice);
   Home& home = HomeOf(slice);
   Server& server = servers_[home.server];
   if (home.stage == Home::Stage::kReported) {
@@ -98,6 +98,7 @@ void Assignment::Renew(SliceId slice, bool held, size_t source) {
     ++server.unreported;
   }
   home = Home{.server = home.server, .held = held, .source = source, .record = {}, .passed_over = {}};
+  if (KindOf(home) == SliceSource::kCheckpoint) ReadFrom(slice, turn_.now);
   if (KindOf(home) == SliceSource::kInitialValues && !lost_.empty()) failure_ = absl::DataLossError(lost_);
   ++epochs_[ToNumber(slice)].n;
   ++placement_number_;
@@ -125,32 +126,51 @@ void Assignment::SendAssign(Server& server) {
 }
 
 void Assignment::Restore(Server& server) {
-  const auto is_reported = [this, &server](size_t i) {
-    return HomeOf(server.slices[i]).stage == Home::Stage::kReported;
-  };
-  while (is_reported(server.first_unreported)) ++server.first_unreported;
   const bool overdue = turn_.now >= server.next_resend;
   bool resent = false;
   uint64_t in_flight = 0;
-  for (size_t i = server.first_unreported; i < server.slices.size() && in_flight < kRestoreWindow; ++i) {
-    const SliceId slice = server.slices[i];
-    Home& home = HomeOf(slice);
-    if (home.stage == Home::Stage::kReported || KindOf(home) != SliceSource::kCheckpoint) continue;
-    if (home.stage == Home::Stage::kWaiting && turn_.now >= home.next_read) Read(slice);
+  for (const SliceId slice : server.on_their_way) {
+    const Home& home = HomeOf(slice);
+    in_flight += ShareOfWindow(slice);
     if (home.stage == Home::Stage::kSending && (overdue || !home.sent)) {
       resent |= home.sent;
       Send(slice);
     }
-    if (home.stage == Home::Stage::kWaiting) continue;  // for a disk: others need not
-    in_flight += std::max(SourceOf(home).records[ToNumber(slice)].bytes, kLeastRecord);
   }
-  if (!resent) return;
-  server.patience = std::min(2 * server.patience, kSilences * timing_.dead_after);
-  server.next_resend = turn_.now + server.patience;
+  if (resent) {
+    server.patience = std::min(2 * server.patience, kSilences * timing_.dead_after);
+    server.next_resend = turn_.now + server.patience;
+  }
+  while (in_flight < kRestoreWindow && !server.to_read.empty()) {
+    const auto [when, slice] = *server.to_read.begin();
+    if (turn_.now < when) return;
+    Read(slice);
+    in_flight += ShareOfWindow(slice);
+  }
+}
+
+uint64_t Assignment::ShareOfWindow(SliceId slice) const {
+  return std::max(SourceOf(homes_[ToNumber(slice)]).records[ToNumber(slice)].bytes, kLeastRecord);
+}
+
+void Assignment::ReadFrom(SliceId slice, Time when) {
+  Home& home = HomeOf(slice);
+  home.stage = Home::Stage::kWaiting;
+  home.next_read = when;
+  servers_[home.server].to_read.insert({when, slice});
+}
+
+void Assignment::StopRestoring(SliceId slice) {
+  const Home& home = HomeOf(slice);
+  Server& server = servers_[home.server];
+  server.to_read.erase({home.next_read, slice});
+  server.on_their_way.erase(slice);
 }
 
 void Assignment::Read(SliceId slice) {
+  StopRestoring(slice);
   Home& home = HomeOf(slice);
+  servers_[home.server].on_their_way.insert(slice);
   home.stage = Home::Stage::kReading;
   const Manifest& manifest = SourceOf(home);
   const Manifest::Record& record = manifest.records[ToNumber(slice)];
@@ -187,8 +207,8 @@ void Assignment::ReadFailed(SliceId slice, const absl::Status& status) {
     return Tick();
   }
   if (tried_again_.insert(path).second) failures_.Add("chief", absl::StrCat(why, "; it is tried again"));
-  home.stage = Home::Stage::kWaiting;
-  home.next_read = turn_.now + std::min(timing_.control_retry * (1 << home.failed_reads), timing_.dead_after);
+  StopRestoring(slice);
+  ReadFrom(slice, turn_.now + std::min(timing_.control_retry * (1 << home.failed_reads), timing_.dead_after));
 }
 
 void Assignment::Send(SliceId slice) {
@@ -230,7 +250,7 @@ void Assignment::SendAgain(Incarnation incarnation) {
   for (Server& server : servers_) {
     if (server.incarnation != incarnation) continue;
     server.patience = timing_.data_retry;
-    for (const SliceId slice : server.slices) HomeOf(slice).sent = false;
+    for (const SliceId slice : server.on_their_way) HomeOf(slice).sent = false;
   }
 }
 
@@ -263,6 +283,7 @@ absl::Status Assignment::ReceiveItem(const SliceReport& report, const SliceRepor
     return absl::OkStatus();
   }
   finished_ = finished_ ? finished_->Intersect(item.finished) : item.finished;
+  StopRestoring(item.slice);
   home.stage = Home::Stage::kReported;
   home.record.clear();
   ++reported_;

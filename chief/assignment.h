@@ -10,12 +10,12 @@
 //   that the newest checkpoint says is committed: a process that stood still while another one was in its
 //   place has not. A record that is damaged on disk, or that its ps cannot install, costs that slice an
 //   older state and no other slice anything. One that cannot be read may be whole: it is tried kReads
-//   times, ever more rarely, before an older one.
+//   times, ever more rarely, before an older one, each time behind all that are due before it.
 // Errors: Receive gives INVALID_ARGUMENT for what no honest ps reports. failure() is INTERNAL once a
 //   slice cannot even be born, DATA_LOSS once no checkpoint's record of it can be used: initial
 //   values would lose the training in silence.
 // Cost: memory is kRestoreWindow and a record per ps; each report costs a few slices, a repeated
-//   Assign all that have not reported.
+//   Assign all that have not reported. However many wait for their disk, they cost a report nothing.
 // Source: protocol rules core 4 and 6, A3, A9 (schema/PROTOCOL.md).
 // Tests: tests/unit/chief/assignment_test.cc, assignment_window_test.cc.
 #pragma once
@@ -78,7 +78,8 @@ class Assignment {
     bool holds = false;           // it kept what it had under an earlier chief
     std::vector<SliceId> slices;  // ascending
     size_t unreported = 0;
-    size_t first_unreported = 0;  // no slice before this one of `slices` is unreported
+    std::set<std::pair<Time, SliceId>> to_read;  // whose record is to be read, from then on
+    std::set<SliceId> on_their_way;              // whose record is being read or sent: no more than the window holds
     Time next_assign{};
     Time progressed{};
     Time next_resend{};
@@ -93,8 +94,8 @@ class Assignment {
     bool held = false;  // its ps is to go on with what it has
     size_t source = 0;  // else: so many of sources_ are still to be tried, the last of them now; 0: initial values
     enum class Stage { kWaiting, kReading, kSending, kReported } stage = Stage::kWaiting;
-    int failed_reads = 0;  // of this source's record; kWaiting, as is the next
-    Time next_read{};
+    int failed_reads = 0;         // of this source's record
+    Time next_read{};             // as in to_read
     std::vector<Payload> record;  // kSending, as is the next
     bool sent = false;
     std::string passed_over;  // why the newest checkpoint's record cannot be used
@@ -110,6 +111,9 @@ class Assignment {
   void Renew(SliceId slice, bool held, size_t source);
   void SendAssign(Server& server);
   void Restore(Server& server);
+  void ReadFrom(SliceId slice, Time when);
+  void StopRestoring(SliceId slice);
+  uint64_t ShareOfWindow(SliceId slice) const;
   void Read(SliceId slice);
   void ReadDone(SliceId slice, SliceEpoch epoch, const StorageDone& done);
   void ReadFailed(SliceId slice, const absl::Status& status);

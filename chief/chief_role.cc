@@ -180,8 +180,8 @@ void ChiefRole::Core::Hear(PeerId from, const DataReport& report) {
   if (const absl::Status status = chief_.data.Judge(task->name, report); !status.ok()) {
     return lifecycle_.RefuseForGood(*task, RefusalCode::kDataDiffers, Words(status));
   }
-  task->data_good = true;
-  task->stats.waiting_for.clear();  // its last heartbeat may still wait for them
+  const bool was_good = std::exchange(task->data_good, true);
+  if (!was_good) task->stats.waiting_for.clear();  // its last heartbeat may still wait for them
   lifecycle_.SendPlacement(*task);
 }
 

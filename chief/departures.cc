@@ -36,6 +36,11 @@ void Departures::Tick() {
   }
 }
 
+void Departures::Clear() {
+  any_ = waiting_ = under_way_ = false;
+  hindrance_.clear();
+}
+
 // To stay for others: a round of theirs.
 bool Departures::HasTime(const Task& server) const {
   return parts_.turn.now + timing_.dead_after < server.leaving_since + kPsLeavesWithin;

@@ -2,6 +2,7 @@
 //
 //   departures.Tick();   // each heartbeat is answered by what it says of that task: Task::may_leave
 //   if (departures.round_due()) { departures.RoundBegins(); rounds.Start(...); }
+//   departures.Clear();  // and no Tick any more: the job's end lets all go
 //
 // Order: a ps may leave once a round that began after its word is durable; at once where a round would keep
 //   nothing of it. Those that are told at about the same time share one round, and as each round needs all of
@@ -36,6 +37,7 @@ class Departures {
   Departures(const Parts& parts, const Timing& timing) : parts_(parts), timing_(timing) {}
 
   void Tick();
+  void Clear();
 
   bool any() const { return any_; }  // leaving, or about to: only rounds for them are begun, and these are urgent
   // Why none can be begun, though somebody waits for one; empty: one can.

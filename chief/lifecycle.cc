@@ -314,6 +314,7 @@ void Lifecycle::BeginCancel(const std::string& why, int exit_code) {
   chief_.turn.out.Warn(absl::StrCat("the job is cancelled after one last checkpoint: ", why));
   cancel_by_ = chief_.state == JobState::kRunning ? chief_.turn.now + kLastRound : chief_.turn.now;
   chief_.rounds.Stop();  // the last one holds all that this one would, and has little time
+  chief_.departures.Clear();
   last_round_begun_ = false;
   exit_why_ = why;
   exit_code_ = exit_code;

@@ -16,10 +16,11 @@ void Recovery::Expect() {
   }
 }
 
+// In order is only an end soon after it was let go: what it takes in while it stays is in no checkpoint.
 void Recovery::Lost(const Task& server, const std::string& why) {
   gone_[server.name] = {
       absl::StrCat(server.name, " (host ", server.process.host, ", process ", server.process.pid, ") is gone: ", why),
-      server.may_leave()};
+      server.may_leave() && server.heard < *server.let_go + timing_.dead_after};
 }
 
 bool Recovery::here() const {

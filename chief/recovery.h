@@ -79,7 +79,7 @@ class Recovery {
 
   struct Gone {
     std::string why;
-    bool in_order = false;  // it was told to stop, and its slices were in a checkpoint
+    bool in_order = false;  // it was told to stop, and a checkpoint had just got what it held
   };
   std::map<std::string, Gone> gone_;      // by task
   std::map<std::string, Losses> losses_;  // by task

@@ -274,7 +274,7 @@ Json OfWaits(const ChiefParts& chief) {
     if (!task.alive() || task.stats.waiting_for.empty()) continue;
     if (!task.leaving.empty()) {
       const std::string& hindrance = chief.departures.hindrance();
-      const bool hinders = task.role == TaskRole::kPs && !hindrance.empty();
+      const bool hinders = task.role == TaskRole::kPs && !task.may_leave() && !hindrance.empty();
       tell(task.name, task.stats.waiting_for,
            absl::StrCat("was told to stop: ", task.leaving, hinders ? "; " + hindrance : ""), task.leaving_since);
     } else if (task.state == TaskState::kRunning) {

@@ -45,6 +45,8 @@ class RestoreWindowTest : public AssignmentFixture {
     }
     return reads_.size();
   }
+  // Of the slice's record that was read first.
+  uint64_t FirstRead() const { return reads_.at(0).offset / reads_.at(0).bytes; }
   void FailReads() {
     for (const StorageOp& read : std::exchange(reads_, {})) {
       StorageDone done;
@@ -87,6 +89,16 @@ TEST_F(RestoreWindowTest, HoldsNoneThatWaitsForItsDisk) {
   turn.now += Timing{}.tick;
   assignment.Tick();
   EXPECT_EQ(TakeReads(), kAtOnce) << "others, which lie elsewhere on it";
+}
+
+TEST_F(RestoreWindowTest, OneToBeTriedAgainComesBehindThoseThatWereNotTriedYet) {
+  const uint64_t at_once = BeginWith(kMaxRecordBytes);
+  ASSERT_EQ(FirstRead(), 0u);
+  FailReads();
+  turn.now += Timing{}.dead_after;
+  assignment.Tick();
+  ASSERT_EQ(TakeReads(), at_once);
+  EXPECT_EQ(FirstRead(), at_once);
 }
 
 TEST_F(RestoreWindowTest, HoldsNoMoreSmallRecordsThanAQueueOfMessagesTakes) {

@@ -27,6 +27,11 @@ class ChiefDeparturesTest : public ChiefRoleTest {
     const auto replies = cluster->Sent<HeartbeatReply>(cluster->ps[index]);
     return std::any_of(replies.begin(), replies.end(), [](const HeartbeatReply& reply) { return reply.may_leave; });
   }
+  void LetGo(int index) {
+    Tell(index);
+    cluster->Wait(3s);
+    ASSERT_TRUE(MayLeave(index));
+  }
   void Leave(int index) {
     FakeMember& server = cluster->ps[index];
     server.alive = false;
@@ -50,6 +55,7 @@ class ChiefDeparturesTest : public ChiefRoleTest {
     return rounds.size();
   }
   std::string Failures() const { return cluster->Status()["failures"].dump(); }
+  std::string Waits() const { return cluster->Status()["waits"].dump(); }
 };
 
 TEST_F(ChiefDeparturesTest, MayLeaveOnceAnUrgentRoundBegunAfterItsWordIsDurable) {
@@ -179,9 +185,7 @@ TEST_F(ChiefDeparturesTest, OneThatLeftInGoodOrderIsNoLoss) {
   StartRunning();
   for (int i = 0; i <= Recovery::kMostLosses; ++i) {
     cluster->Forget();
-    Tell(1);
-    cluster->Wait(3s);
-    ASSERT_TRUE(MayLeave(1));
+    LetGo(1);
     Leave(1);
     EXPECT_EQ(cluster->TaskStatus("ps-1")["state"], "LEFT");
     EXPECT_THAT(Failures(), HasSubstr("it left: ended by SIGTERM; its chief let it go"));
@@ -208,17 +212,18 @@ TEST_F(ChiefDeparturesTest, NoRoundIsBegunThatItsLeavingWouldEnd) {
   EXPECT_THAT(Failures(), Not(HasSubstr("abandoned")));
 }
 
-TEST_F(ChiefDeparturesTest, AGoodbyeThatWasLostIsNoCrashEither) {
-  StartRunning();
-  Tell(1);
-  cluster->Wait(3s);
-  ASSERT_TRUE(MayLeave(1));
-  cluster->ps[1].alive = false;
-  cluster->Wait(6s);
-  EXPECT_THAT(Failures(), HasSubstr("no heartbeat for 5.0 s; it had been told to stop (SIGTERM) and let go"));
-  Succeed(1);
-  cluster->Wait(2s);
-  EXPECT_EQ(cluster->Status()["recovery"]["psLost"], 0);
+TEST_F(ChiefDeparturesTest, AGoodbyeThatWasLostIsNoCrashEitherUnlessItStayedForLong) {
+  for (const Duration stays : {Duration::zero(), Timing{}.dead_after}) {
+    StartRunning();
+    LetGo(1);
+    cluster->Wait(stays);
+    cluster->ps[1].alive = false;
+    cluster->Wait(6s);
+    EXPECT_THAT(Failures(), HasSubstr("no heartbeat for 5.0 s; it had been told to stop (SIGTERM) and let go"));
+    Succeed(1);
+    cluster->Wait(2s);
+    EXPECT_EQ(cluster->Status()["recovery"]["psLost"], stays == Duration::zero() ? 0 : 1);
+  }
 }
 
 TEST_F(ChiefDeparturesTest, HowOneEndedThatMightLeaveIsTold) {
@@ -226,9 +231,7 @@ TEST_F(ChiefDeparturesTest, HowOneEndedThatMightLeaveIsTold) {
   cluster->ps[1].join.launcher = "run";
   cluster->Start();
   cluster->RunToRunning();
-  Tell(1);
-  cluster->Wait(3s);
-  ASSERT_TRUE(MayLeave(1));
+  LetGo(1);
   ++cluster->ps[1].join.attempt;  // its launcher saw it die
   Succeed(1);
   EXPECT_THAT(Failures(), HasSubstr("it was started again; it had been told to stop (SIGTERM) and let go"));
@@ -236,9 +239,7 @@ TEST_F(ChiefDeparturesTest, HowOneEndedThatMightLeaveIsTold) {
 
 TEST_F(ChiefDeparturesTest, OneThatStaysThoughItMightLeaveHoldsNobodyUp) {
   StartRunning({"checkpoint.every=1s"});
-  Tell(1);
-  cluster->Wait(3s);
-  ASSERT_TRUE(MayLeave(1));
+  LetGo(1);
   cluster->Forget();
   cluster->Wait(1s);
   EXPECT_EQ(RoundsAsked(), 0u);
@@ -259,15 +260,44 @@ TEST_F(ChiefDeparturesTest, WhatKeepsRoundsFromBeingBegunIsToldAtOnce) {
     return log != nullptr && log->text.find("no checkpoint can be made while ps-0 is gone") != std::string::npos;
   };
   EXPECT_EQ(std::count_if(cluster->effects.begin(), cluster->effects.end(), says_so), 1);
-  const auto waits = [this] { return cluster->Status()["waits"].dump(); };
-  EXPECT_THAT(waits(), HasSubstr("was told to stop: SIGTERM; no checkpoint can be made while ps-0 is gone"));
+  EXPECT_THAT(Waits(), HasSubstr("was told to stop: SIGTERM; no checkpoint can be made while ps-0 is gone"));
   Succeed(0);
   cluster->Wait(1s);
-  EXPECT_THAT(waits(), HasSubstr("was told to stop: SIGTERM; no checkpoint can be made before ps-0 has its slices"));
+  EXPECT_THAT(Waits(), HasSubstr("was told to stop: SIGTERM; no checkpoint can be made before ps-0 has its slices"));
   cluster->ps[0].answers_assign = true;
   cluster->Wait(3s);
   EXPECT_TRUE(MayLeave(1));
-  EXPECT_THAT(waits(), Not(HasSubstr("no checkpoint can be made")));
+  EXPECT_THAT(Waits(), Not(HasSubstr("no checkpoint can be made")));
+}
+
+TEST_F(ChiefDeparturesTest, WhatKeepsRoundsFromBeingBegunIsNothingToOneThatMayLeave) {
+  StartRunning();
+  for (FakeMember& server : cluster->ps) server.stats.waiting_for = "to leave";
+  LetGo(1);
+  cluster->ps[0].alive = cluster->ps[0].answers_assign = false;
+  cluster->Wait(Timing{}.dead_after + 1s);
+  Succeed(0);
+  cluster->Wait(1s);
+  Tell(0);
+  cluster->Wait(2s);
+  EXPECT_THAT(Waits(), HasSubstr("was told to stop: SIGTERM; no checkpoint can be made before ps-0 has its slices"));
+  EXPECT_THAT(Waits(), HasSubstr("\"task\":\"ps-1\",\"why\":\"was told to stop: SIGTERM\""));
+}
+
+TEST_F(ChiefDeparturesTest, NothingKeepsTheLastRoundFromBeingBegun) {
+  StartRunning();
+  cluster->ps[0].alive = cluster->ps[0].answers_snapshots = false;
+  cluster->Wait(Timing{}.dead_after + 1s);
+  cluster->ps[1].stats.waiting_for = "to leave";
+  Tell(1);
+  cluster->Wait(2s);
+  ASSERT_THAT(Waits(), HasSubstr("no checkpoint can be made while ps-0 is gone"));
+  cluster->ps[0].alive = true;
+  cluster->Beat(cluster->ps[0]);
+  cluster->Stop(SIGTERM);
+  cluster->Wait(1s);
+  ASSERT_EQ(cluster->role->state(), JobState::kCancelling);
+  EXPECT_THAT(Waits(), Not(HasSubstr("no checkpoint can be made")));
 }
 
 TEST_F(ChiefDeparturesTest, OneThatCouldNotWaitAnyLongerIsALoss) {
@@ -357,10 +387,9 @@ TEST_F(ChiefDeparturesTest, TheStatusTellsWhoIsLeavingAndWhatItWaitsFor) {
   EXPECT_EQ(cluster->TaskStatus("ps-1")["leaving"], "SIGTERM");
   EXPECT_EQ(cluster->TaskStatus("ps-1")["state"], "RUNNING");
   EXPECT_EQ(cluster->TaskStatus("ps-0")["leaving"], "");
-  const std::string waits = cluster->Status()["waits"].dump();
-  EXPECT_THAT(waits, HasSubstr("\"for\":\"a checkpoint of what it holds, to leave\",\"seconds\":3"));
-  EXPECT_THAT(waits, HasSubstr("\"task\":\"ps-1\",\"why\":\"was told to stop: SIGTERM\""));
-  EXPECT_THAT(waits, HasSubstr("has not sent the records of 1 slice")) << "whom the round itself waits for";
+  EXPECT_THAT(Waits(), HasSubstr("\"for\":\"a checkpoint of what it holds, to leave\",\"seconds\":3"));
+  EXPECT_THAT(Waits(), HasSubstr("\"task\":\"ps-1\",\"why\":\"was told to stop: SIGTERM\""));
+  EXPECT_THAT(Waits(), HasSubstr("has not sent the records of 1 slice")) << "whom the round itself waits for";
 }
 
 }  // namespace

@@ -205,6 +205,11 @@ TEST_F(StatusTest, WhatAHeartbeatWaitedForIsOverOnceItIsThere) {
   EXPECT_THAT(cluster.Status()["pending"].dump(), HasSubstr("waits for its data to be indexed"));
   cluster.ReportData(worker);
   EXPECT_THAT(cluster.Status()["pending"].dump(), HasSubstr("waits for all slices to be in place"));
+  worker.stats.waiting_for = "the placement of the parameters";
+  worker.placement = 0;  // it was lost on its way
+  cluster.Beat(worker);
+  cluster.ReportData(worker);  // once more, since nobody has answered
+  EXPECT_THAT(cluster.Status()["pending"].dump(), HasSubstr("waits for the placement of the parameters"));
   cluster.Ask(worker, 1);
   EXPECT_THAT(cluster.Status()["pending"], IsEmpty());
 }
