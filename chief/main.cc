@@ -74,10 +74,12 @@ int main(int argc, char** argv) {
     give_up = *round;
   }
 
-  std::string keys = KeysFolder(absl::GetFlag(FLAGS_keys), folder);
+  // Whatever the command line is to blame for is found before anything is written into the folder.
+  const absl::StatusOr<SharedFlags> shared = ReadSharedFlags(PeerRole::kChief, folder);
+  if (!shared.ok()) return EndMain(shared.status());
+  std::string keys = shared->keys_folder;
   if (!keys.empty()) keys = std::filesystem::absolute(keys).lexically_normal();
   const std::string listen = absl::GetFlag(FLAGS_listen);
-  // Before anything is written into the folder.
   if (const absl::Status status = CheckListenable(listen, !keys.empty()); !status.ok()) return EndMain(status);
 
   Mailbox mailbox;

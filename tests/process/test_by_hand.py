@@ -212,6 +212,14 @@ class ByHandTest(ProcessTest):
         self.finish([self.start_member("ps", folder), chief, *members])
         self.check_success()
 
+    def test_a_chief_whose_command_line_is_wrong_leaves_its_folder_alone(self):
+        self.write_job()
+        flags = [f"--job={self.job_file}", f"--job_dir={self.job_dir}"]
+        for wrong in ("--metadata_server=cloud", "--listen=nowhere", "--give_up=1", f"--keys={self.folder}/none"):
+            chief = self.start("chief", *flags, wrong)
+            self.assertEqual(chief.finish()[0], 2, chief.said)
+            self.assertFalse(self.job_dir.exists(), wrong)
+
     def test_nobody_there(self):
         code, _, err = self.tool("status", "--chief", f"127.0.0.1:{self.port}")
         self.assertEqual(code, 69)

@@ -86,6 +86,7 @@ class KeysTest(ProcessTest):
         chief = self.start("chief", f"--job={self.job_file}", f"--job_dir={self.job_dir}", f"--keys={self.keys}")
         self.assertEqual(chief.finish()[0], 2)
         self.assertIn(f"chmod 600 {self.keys}/chief.secret", chief.said)
+        self.assertFalse(self.job_dir.exists())
 
     def test_whoever_is_told_to_stop_while_it_tries_its_own_door_ends_at_once(self):
         """Its knock comes to a door at which nobody says a word."""
