@@ -40,22 +40,22 @@ void CheckpointRounds::Start(Round round, Head head, bool urgent) {
   round_ = round;
   head_ = std::move(head);
   urgent_ = urgent;
-  placement_number_ = parts_.assignment.placement_number();
+  placement_number_ = assignment_.placement_number();
   files_.clear();
-  for (const Assignment::Server& server : parts_.assignment.servers()) {
+  for (const Assignment::Server& server : assignment_.servers()) {
     if (server.slices.empty()) continue;
     ShardFile& file = files_.emplace_back();
     file.server = server.incarnation;
     file.server_name = server.name;
     file.name = server.name + ".shard";
     file.slices = server.slices;
-    file.progressed = parts_.turn.now;
+    file.progressed = turn_.now;
     file.patience = timing_.data_retry;
   }
-  parts_.storage.Run({MakeDir(CheckpointDir(round)), SyncDir(kCheckpointsDir), SyncDir("")},
-                     InRound([this](const StorageDone&) {
-                       for (ShardFile& file : files_) Ask(file, /*again=*/false);
-                     }));
+  storage_.Run({MakeDir(CheckpointDir(round)), SyncDir(kCheckpointsDir), SyncDir("")},
+               InRound([this](const StorageDone&) {
+                 for (ShardFile& file : files_) Ask(file, /*again=*/false);
+               }));
 }
 
 Storage::Then CheckpointRounds::InRound(std::function<void(const StorageDone&)> then) {
@@ -69,11 +69,11 @@ Storage::Then CheckpointRounds::InRound(std::function<void(const StorageDone&)> 
 void CheckpointRounds::Tick() {
   if (!active_ || Moved()) return;
   for (ShardFile& file : files_) {
-    const bool silent = parts_.turn.now - file.progressed >= kSilences * timing_.dead_after;
+    const bool silent = turn_.now - file.progressed >= kSilences * timing_.dead_after;
     if (!file.awaited.empty() && silent) {
       return Abandon(absl::StrCat(file.server_name, " lives but sends no records"));
     }
-    if (file.next_ask != Time{} && parts_.turn.now >= file.next_ask) Ask(file, /*again=*/true);
+    if (file.next_ask != Time{} && turn_.now >= file.next_ask) Ask(file, /*again=*/true);
   }
 }
 
@@ -81,13 +81,13 @@ void CheckpointRounds::AskAgain(Incarnation server) {
   ShardFile* file = active_ ? FindFile(server) : nullptr;
   if (file == nullptr || file->next_ask == Time{}) return;  // it was not asked yet
   file->patience = timing_.data_retry;
-  file->next_ask = parts_.turn.now;
+  file->next_ask = turn_.now;
 }
 
 // A round is for the epochs at its start: after a change, a repeated request could bring another life's state. One
 // whose records are all here asks for none any more.
 bool CheckpointRounds::Moved() {
-  if (committing_ || parts_.assignment.placement_number() == placement_number_) return false;
+  if (committing_ || assignment_.placement_number() == placement_number_) return false;
   Abandon("slices moved meanwhile");
   return true;
 }
@@ -103,21 +103,21 @@ void CheckpointRounds::Ask(ShardFile& file, bool again) {
 }
 
 void CheckpointRounds::AskForFile(ShardFile& file) {
-  file.next_ask = parts_.turn.now + timing_.control_retry;
-  const Task* task = parts_.members.Find(file.server);
+  file.next_ask = turn_.now + timing_.control_retry;
+  const Task* task = members_.Find(file.server);
   if (task == nullptr || file.checking || !file.records.empty()) return;
   WriteShard request{.to = file.server, .round = round_, .file = file.name, .slices = {}, .urgent = urgent_};
   for (const SliceId slice : file.slices) {
-    request.slices.push_back({slice, parts_.assignment.epochs()[ToNumber(slice)]});
+    request.slices.push_back({slice, assignment_.epochs()[ToNumber(slice)]});
   }
-  parts_.turn.out.SendTo(task->control, std::move(request));
+  turn_.out.SendTo(task->control, std::move(request));
 }
 
 // `again`: also for those that were asked for and did not come, which each time waits twice as long: on a slow link
 // they are only late, and each copy would make the next one later.
 void CheckpointRounds::AskForRecords(ShardFile& file, bool again) {
-  const Task* task = parts_.members.Find(file.server);
-  file.next_ask = parts_.turn.now;  // with the next Tick, should its bulk link not be open yet
+  const Task* task = members_.Find(file.server);
+  file.next_ask = turn_.now;  // with the next Tick, should its bulk link not be open yet
   if (task == nullptr || task->bulk == PeerId::kNone) return;
   std::vector<SliceId> slices;
   if (again && !file.awaited.empty()) {
@@ -129,13 +129,13 @@ void CheckpointRounds::AskForRecords(ShardFile& file, bool again) {
     slices.push_back(file.slices[file.asked++]);
     file.awaited.insert(slices.back());
   }
-  file.next_ask = parts_.turn.now + file.patience;
+  file.next_ask = turn_.now + file.patience;
   if (slices.empty()) return;
   SnapshotRequest request{.to = file.server, .round = round_, .slices = {}, .urgent = urgent_};
   for (const SliceId slice : slices) {
-    request.slices.push_back({slice, parts_.assignment.epochs()[ToNumber(slice)]});
+    request.slices.push_back({slice, assignment_.epochs()[ToNumber(slice)]});
   }
-  parts_.turn.out.SendTo(task->bulk, std::move(request));
+  turn_.out.SendTo(task->bulk, std::move(request));
 }
 
 absl::Status CheckpointRounds::CheckSlice(const ShardFile& file, SliceId slice) const {
@@ -156,11 +156,11 @@ absl::Status CheckpointRounds::Receive(const SliceRecord& record) {
   if (file == nullptr) return absl::InvalidArgumentError("a record from a ps that holds no slices");
   if (absl::Status status = CheckSlice(*file, record.slice); !status.ok()) return status;
   if (absl::Status status = CheckBlocks(record.blocks); !status.ok()) return status;
-  if (record.epoch != parts_.assignment.epochs()[ToNumber(record.slice)]) return absl::OkStatus();
+  if (record.epoch != assignment_.epochs()[ToNumber(record.slice)]) return absl::OkStatus();
   if (!file->awaited.contains(record.slice) || !Covers(*file, record.slice, record.finished)) return absl::OkStatus();
   file->awaited.erase(record.slice);
-  file->progressed = parts_.turn.now;
-  file->next_ask = parts_.turn.now + file->patience;
+  file->progressed = turn_.now;
+  file->next_ask = turn_.now + file->patience;
   file->arrived.push_back(record);
   Write(*file);
   return absl::OkStatus();
@@ -176,15 +176,15 @@ void CheckpointRounds::Write(ShardFile& file) {
                                .bytes = RecordBytes(record.blocks),
                                .crc32c = RecordChecksum(record.blocks)};
   file.bytes += entry.bytes;
-  parts_.storage.Run({AppendTo(ShardPath(round_, file.name), record.blocks)},
-                     InRound([this, &file, entry](const StorageDone&) {
-                       file.writing = false;
-                       file.progressed = parts_.turn.now;
-                       file.records[entry.slice] = entry;
-                       if (file.asked < file.slices.size()) AskForRecords(file, /*again=*/false);
-                       Write(file);
-                       CommitIfComplete();
-                     }));
+  storage_.Run({AppendTo(ShardPath(round_, file.name), record.blocks)},
+               InRound([this, &file, entry](const StorageDone&) {
+                 file.writing = false;
+                 file.progressed = turn_.now;
+                 file.records[entry.slice] = entry;
+                 if (file.asked < file.slices.size()) AskForRecords(file, /*again=*/false);
+                 Write(file);
+                 CommitIfComplete();
+               }));
 }
 
 absl::Status CheckpointRounds::Receive(const ShardWritten& written) {
@@ -200,7 +200,7 @@ absl::Status CheckpointRounds::Receive(const ShardWritten& written) {
   std::set<SliceId> slices;
   for (const ShardWritten::Item& item : written.slices) {
     if (absl::Status status = CheckSlice(*file, item.slice); !status.ok()) return status;
-    if (item.epoch != parts_.assignment.epochs()[ToNumber(item.slice)]) return absl::OkStatus();
+    if (item.epoch != assignment_.epochs()[ToNumber(item.slice)]) return absl::OkStatus();
     slices.insert(item.slice);
   }
   if (written.slices.size() < file->slices.size()) {
@@ -222,20 +222,20 @@ absl::Status CheckpointRounds::Receive(const ShardWritten& written) {
 // "Shared" is the job file's claim; a file that this side does not see whole would make a checkpoint of nothing.
 void CheckpointRounds::CheckShared(ShardFile& file, const ShardWritten& written) {
   file.checking = true;
-  parts_.storage.Run({ReadFile(ShardPath(round_, file.name), written.bytes - 1, 2)},
-                     InRound([this, &file, written](const StorageDone& done) {
-                       if (done.data.size() != 1) {
-                         return Abandon(absl::StrCat(ShardPath(round_, file.name), " is not here as ", file.server_name,
-                                                     " wrote it: checkpoint.via: shared needs a path that all see"),
-                                        Cause::kDisk);
-                       }
-                       file.bytes = written.bytes;
-                       for (const ShardWritten::Item& item : written.slices) {
-                         file.records[item.slice] = {
-                             .slice = item.slice, .offset = item.offset, .bytes = item.bytes, .crc32c = item.crc32c};
-                       }
-                       CommitIfComplete();
-                     }));
+  storage_.Run({ReadFile(ShardPath(round_, file.name), written.bytes - 1, 2)},
+               InRound([this, &file, written](const StorageDone& done) {
+                 if (done.data.size() != 1) {
+                   return Abandon(absl::StrCat(ShardPath(round_, file.name), " is not here as ", file.server_name,
+                                               " wrote it: checkpoint.via: shared needs a path that all see"),
+                                  Cause::kDisk);
+                 }
+                 file.bytes = written.bytes;
+                 for (const ShardWritten::Item& item : written.slices) {
+                   file.records[item.slice] = {
+                       .slice = item.slice, .offset = item.offset, .bytes = item.bytes, .crc32c = item.crc32c};
+                 }
+                 CommitIfComplete();
+               }));
 }
 
 void CheckpointRounds::CommitIfComplete() {
@@ -244,7 +244,7 @@ void CheckpointRounds::CommitIfComplete() {
   }
   committing_ = true;
   Manifest manifest{.round = round_,
-                    .unix_ms = parts_.turn.UnixMs(),
+                    .unix_ms = turn_.UnixMs(),
                     .job = head_.job,
                     .train_examples = head_.data.train_examples,
                     .eval_examples = head_.data.eval_examples,
@@ -265,7 +265,7 @@ void CheckpointRounds::CommitIfComplete() {
             [](const Manifest::Record& a, const Manifest::Record& b) { return a.slice < b.slice; });
   ops.push_back(SyncDir(CheckpointDir(round_)));
   for (StorageOp& op : ReplaceFile(ManifestPath(round_), EncodeManifest(manifest))) ops.push_back(std::move(op));
-  parts_.storage.Run(std::move(ops), InRound([this, manifest](const StorageDone&) { BecomeDurable(manifest); }));
+  storage_.Run(std::move(ops), InRound([this, manifest](const StorageDone&) { BecomeDurable(manifest); }));
 }
 
 void CheckpointRounds::BecomeDurable(const Manifest& manifest) {
@@ -275,12 +275,11 @@ void CheckpointRounds::BecomeDurable(const Manifest& manifest) {
   TraceRecord trace;
   trace.kind = TraceRecord::Kind::kDurable;
   trace.count = uint64_t{round_.term} << 32 | round_.n;
-  parts_.turn.out.Add(trace);
-  parts_.turn.out.Info(absl::StrCat("checkpoint ", ToString(round_), " is durable: ", durable_->bytes, " bytes, ",
-                                    Counted(durable_->committed.Count(), "lease")));
-  parts_.store.Prune(round_, spec_.keep, [this](const absl::Status& status) {
-    if (!status.ok())
-      parts_.failures.Add("chief", absl::StrCat("an old checkpoint cannot be removed: ", Words(status)));
+  turn_.out.Add(trace);
+  turn_.out.Info(absl::StrCat("checkpoint ", ToString(round_), " is durable: ", durable_->bytes, " bytes, ",
+                              Counted(durable_->committed.Count(), "lease")));
+  store_.Prune(round_, spec_.keep, [this](const absl::Status& status) {
+    if (!status.ok()) failures_.Add("chief", absl::StrCat("an old checkpoint cannot be removed: ", Words(status)));
   });
 }
 
@@ -292,15 +291,15 @@ void CheckpointRounds::Resume(const Manifest& manifest) {
 void CheckpointRounds::NoteLoss(const std::string& why) {
   last_error_ = why;
   last_error_cause_ = Cause::kDisk;
-  parts_.failures.Add("chief", why);
+  failures_.Add("chief", why);
 }
 
 void CheckpointRounds::Abandon(const std::string& why, Cause cause) {
   last_error_ = why;
   last_error_cause_ = cause;
-  parts_.failures.Add("chief", absl::StrCat("checkpoint ", ToString(round_), " abandoned: ", why));
+  failures_.Add("chief", absl::StrCat("checkpoint ", ToString(round_), " abandoned: ", why));
   active_ = false;
-  parts_.store.Discard(round_);
+  store_.Discard(round_);
 }
 
 void CheckpointRounds::GiveUp(const std::string& why) {
@@ -310,7 +309,7 @@ void CheckpointRounds::GiveUp(const std::string& why) {
 void CheckpointRounds::Stop() {
   if (!active_ || committing_) return;
   active_ = false;
-  parts_.store.Discard(round_);
+  store_.Discard(round_);
 }
 
 std::string CheckpointRounds::writing() const {

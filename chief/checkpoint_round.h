@@ -40,16 +40,16 @@ class CheckpointRounds {
   // Asked for, received or being written, of one ps.
   static constexpr size_t kRecordsInFlight = 4;
 
-  struct Parts {  // of the chief, that this one works with
-    Turn& turn;
-    Storage& storage;
-    const Membership& members;
-    const Assignment& assignment;
-    CheckpointStore& store;
-    FailureList& failures;
-  };
-  CheckpointRounds(const Parts& parts, const CheckpointSpec& spec, const Timing& timing)
-      : parts_(parts), spec_(spec), timing_(timing) {}
+  CheckpointRounds(Turn& turn, Storage& storage, const Membership& members, const Assignment& assignment,
+                   CheckpointStore& store, FailureList& failures, const CheckpointSpec& spec, const Timing& timing)
+      : turn_(turn),
+        storage_(storage),
+        members_(members),
+        assignment_(assignment),
+        store_(store),
+        failures_(failures),
+        spec_(spec),
+        timing_(timing) {}
 
   struct Head {  // what a manifest says beside its records
     std::string job;
@@ -130,7 +130,12 @@ class CheckpointRounds {
   void Abandon(const std::string& why, Cause cause = Cause::kPs);  // as GiveUp, and at any stage
   bool IsCurrent(Round round) const { return active_ && round == round_; }
 
-  Parts parts_;
+  Turn& turn_;
+  Storage& storage_;
+  const Membership& members_;
+  const Assignment& assignment_;
+  CheckpointStore& store_;
+  FailureList& failures_;
   const CheckpointSpec spec_;
   const Timing timing_;
 

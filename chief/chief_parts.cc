@@ -28,9 +28,9 @@ ChiefParts::ChiefParts(ChiefOptions given)
       members(job.cluster, options.timing),
       data(job),
       assignment(turn, storage, members, failures, grid, options.timing),
-      rounds({turn, storage, members, assignment, store, failures}, job.checkpoint, options.timing),
-      recovery({turn, members, data, assignment, ledger, store, rounds, failures, journal}, job, options.timing),
-      departures({turn, members, assignment, ledger, rounds}, options.timing) {}
+      rounds(turn, storage, members, assignment, store, failures, job.checkpoint, options.timing),
+      recovery(*this),
+      departures(*this) {}
 
 std::string ChiefParts::LastCheckpoint() const {
   const auto& durable = rounds.durable();

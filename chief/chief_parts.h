@@ -1,6 +1,7 @@
 // The parts of the chief and the few facts they share: what routing, work, lifecycle and status work on.
 //
-// Order: parts refer to those declared before them.
+// Order: parts refer to those declared before them. What stands by itself is given these one by one; what moves the
+//   whole job along is given all.
 #pragma once
 
 #include <cstdint>

@@ -5,16 +5,17 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "chief/chief_parts.h"
 
 namespace downpour {
 
 void Departures::Tick() {
-  const auto& durable = parts_.rounds.durable();
+  const auto& durable = chief_.rounds.durable();
   any_ = waiting_ = under_way_ = false;
   std::vector<Task*> kept;
-  for (Task* server : parts_.members.Alive(TaskRole::kPs)) {
+  for (Task* server : chief_.members.Alive(TaskRole::kPs)) {
     if (server->leaving.empty()) continue;
-    any_ |= !server->may_leave() || parts_.turn.now < *server->let_go + timing_.dead_after;
+    any_ |= !server->may_leave() || chief_.turn.now < *server->let_go + chief_.options.timing.dead_after;
     if (server->may_leave()) continue;
     if (!server->leaves_after) Hear(*server);
     if (HasNothing(*server)) {
@@ -23,7 +24,7 @@ void Departures::Tick() {
       kept.push_back(server);
     } else {
       waiting_ = true;
-      under_way_ |= parts_.rounds.active() && parts_.rounds.newest() > *server->leaves_after;
+      under_way_ |= chief_.rounds.active() && chief_.rounds.newest() > *server->leaves_after;
     }
   }
   for (Task* server : kept) {
@@ -32,7 +33,7 @@ void Departures::Tick() {
   }
   const std::string before = std::exchange(hindrance_, waiting_ ? Hindrance() : "");
   if (hindrance_ != before && !hindrance_.empty()) {
-    parts_.turn.out.Warn("a ps that was told to stop stays, to be let go: " + hindrance_);
+    chief_.turn.out.Warn("a ps that was told to stop stays, to be let go: " + hindrance_);
   }
 }
 
@@ -43,26 +44,26 @@ void Departures::Clear() {
 
 // To stay for others: a round of theirs.
 bool Departures::HasTime(const Task& server) const {
-  return parts_.turn.now + timing_.dead_after < server.leaving_since + kPsLeavesWithin;
+  return chief_.turn.now + chief_.options.timing.dead_after < server.leaving_since + kPsLeavesWithin;
 }
 
 // At once: what it counts from now on is computed again.
 void Departures::LetGo(Task& server) {
-  server.let_go = parts_.turn.now;
-  parts_.turn.out.SendTo(server.control, HeartbeatReply{.log_kept = 0, .may_leave = true});
+  server.let_go = chief_.turn.now;
+  chief_.turn.out.SendTo(server.control, HeartbeatReply{.log_kept = 0, .may_leave = true});
 }
 
 // The words of those that are told at once are all here within a heartbeat.
 void Departures::Hear(Task& server) {
-  server.leaves_after = parts_.rounds.newest();
-  const Time soon = parts_.turn.now + timing_.heartbeat;
-  if (next_round_ <= parts_.turn.now || next_round_ > soon) next_round_ = soon;
+  server.leaves_after = chief_.rounds.newest();
+  const Time soon = chief_.turn.now + chief_.options.timing.heartbeat;
+  if (next_round_ <= chief_.turn.now || next_round_ > soon) next_round_ = soon;
 }
 
 // A round needs the ps of every slice.
 std::string Departures::Hindrance() const {
-  for (const Assignment::Server& server : parts_.assignment.servers()) {
-    const Task& task = *parts_.members.FindNamed(server.name);
+  for (const Assignment::Server& server : chief_.assignment.servers()) {
+    const Task& task = *chief_.members.FindNamed(server.name);
     if (!task.alive()) return absl::StrCat("no checkpoint can be made while ", task.name, " is gone");
     if (task.incarnation != server.incarnation || server.unreported != 0) {
       return absl::StrCat("no checkpoint can be made before ", task.name, " has its slices");
@@ -71,19 +72,21 @@ std::string Departures::Hindrance() const {
   return "";
 }
 
+bool Departures::round_due() const { return waiting_ && !under_way_ && chief_.turn.now >= next_round_; }
+
 void Departures::RoundBegins() {
   under_way_ = true;
-  next_round_ = parts_.turn.now + timing_.dead_after;
+  next_round_ = chief_.turn.now + chief_.options.timing.dead_after;
 }
 
 // That was trained since a checkpoint: it came with nothing, and has no slice, or no worker was told of any yet.
 bool Departures::HasNothing(const Task& server) const {
-  const auto& servers = parts_.assignment.servers();
+  const auto& servers = chief_.assignment.servers();
   const auto seat = std::find_if(servers.begin(), servers.end(), [&server](const Assignment::Server& candidate) {
     return candidate.incarnation == server.incarnation;
   });
   if (seat != servers.end() && seat->slices.empty()) return true;
-  return !server.holds && (seat == servers.end() || !parts_.ledger.is_open());
+  return !server.holds && (seat == servers.end() || !chief_.ledger.is_open());
 }
 
 }  // namespace downpour

@@ -16,25 +16,16 @@
 
 #include <string>
 
-#include "chief/assignment.h"
-#include "chief/checkpoint_round.h"
-#include "chief/leases.h"
 #include "chief/membership.h"
-#include "chief/turn.h"
-#include "runtime/options.h"
+#include "runtime/world_time.h"
 
 namespace downpour {
 
+struct ChiefParts;
+
 class Departures {
  public:
-  struct Parts {  // of the chief, that this one works with
-    Turn& turn;
-    Membership& members;
-    const Assignment& assignment;
-    const LeaseLedger& ledger;
-    const CheckpointRounds& rounds;
-  };
-  Departures(const Parts& parts, const Timing& timing) : parts_(parts), timing_(timing) {}
+  explicit Departures(ChiefParts& chief) : chief_(chief) {}
 
   void Tick();
   void Clear();
@@ -42,7 +33,7 @@ class Departures {
   bool any() const { return any_; }  // leaving, or about to: only rounds for them are begun, and these are urgent
   // Why none can be begun, though somebody waits for one; empty: one can.
   const std::string& hindrance() const { return hindrance_; }
-  bool round_due() const { return waiting_ && !under_way_ && parts_.turn.now >= next_round_; }
+  bool round_due() const;
   void RoundBegins();
 
  private:
@@ -52,8 +43,7 @@ class Departures {
   bool HasTime(const Task& server) const;
   std::string Hindrance() const;
 
-  Parts parts_;
-  const Timing timing_;
+  ChiefParts& chief_;
   bool any_ = false;
   bool waiting_ = false;    // for a round to be durable
   bool under_way_ = false;  // a round that some of them wait for

@@ -23,34 +23,19 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "chief/assignment.h"
-#include "chief/checkpoint_round.h"
-#include "chief/checkpoint_store.h"
-#include "chief/data_plan.h"
-#include "chief/journal.h"
-#include "chief/leases.h"
 #include "chief/membership.h"
-#include "chief/toll.h"
+#include "schema/checkpoint_format.h"
 
 namespace downpour {
+
+struct ChiefParts;
 
 class Recovery {
  public:
   // Processes in one place without a lease committed in between: what kills them will kill the next one too.
   static constexpr int kMostLosses = 6;
 
-  struct Parts {  // of the chief, that this one works with
-    Turn& turn;
-    Membership& members;
-    const DataPlan& data;
-    Assignment& assignment;
-    const LeaseLedger& ledger;
-    CheckpointStore& store;
-    CheckpointRounds& rounds;
-    FailureList& failures;
-    Journal& journal;
-  };
-  Recovery(const Parts& parts, const JobSpec& job, const Timing& timing) : parts_(parts), job_(job), timing_(timing) {}
+  explicit Recovery(ChiefParts& chief) : chief_(chief) {}
 
   void Expect();
   void Lost(const Task& server, const std::string& why);
@@ -73,9 +58,7 @@ class Recovery {
   void LoadAgain(const std::string& why);
   void Count(const Task& successor);
 
-  Parts parts_;
-  const JobSpec& job_;
-  const Timing timing_;
+  ChiefParts& chief_;
 
   struct Gone {
     std::string why;

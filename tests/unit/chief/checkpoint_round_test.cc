@@ -221,8 +221,8 @@ TEST_F(CheckpointRoundsTest, ARoundEndsWhenASlicesEpochChanges) {
   source.round = {1, 1};
   moved.Place(1, members.Alive(TaskRole::kPs), 12, {source, older});
   turn.out.Take();
-  rounds = std::make_unique<CheckpointRounds>(CheckpointRounds::Parts{turn, storage, members, moved, store, failures},
-                                              CheckpointSpec{}, Timing{});
+  rounds =
+      std::make_unique<CheckpointRounds>(turn, storage, members, moved, store, failures, CheckpointSpec{}, Timing{});
   Start({1, 2});
   SliceReport bad{.from = Server(0).incarnation, .slices = {}};
   bad.slices.push_back({Server(0).slices[0], {1, 1}, "cannot be installed", {}});

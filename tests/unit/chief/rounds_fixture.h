@@ -41,8 +41,7 @@ class CheckpointRoundsTest : public PartsFixture {
   }
 
   void MakeRounds(const CheckpointSpec& spec) {
-    rounds = std::make_unique<CheckpointRounds>(
-        CheckpointRounds::Parts{turn, storage, members, assignment, store, failures}, spec, Timing{});
+    rounds = std::make_unique<CheckpointRounds>(turn, storage, members, assignment, store, failures, spec, Timing{});
   }
   void Start(Round round, bool urgent = false) {
     rounds->Start(round, {"{}", {12, 10, 7}, committed}, urgent);
