@@ -21,6 +21,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,6 +36,13 @@
 namespace downpour {
 
 class Backend;
+
+// What a backend keeps of operations that come again and again. It goes before the backend, and before the memory that
+// they use.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+};
 
 // How a backend may keep the floats of a piece of memory.
 enum class FloatFormat {
@@ -88,6 +96,10 @@ class Backend {
   // AwaitDownload, which returns when the oldest one that was begun and not yet awaited is there.
   virtual absl::Status BeginDownload(const void* from, size_t bytes, void* host) = 0;
   virtual absl::Status AwaitDownload() = 0;
+
+  // Does what `give` gives: operations, and nothing else. Where `recording`, null at first, is the same, they are the
+  // same with the same arguments: `give` need not be called then. What is to differ lies in memory.
+  virtual absl::Status Repeat(const std::function<absl::Status()>& give, std::unique_ptr<Recording>* recording);
 
   // c = op(a) op(b) + beta c; c is not read where beta is 0. Neither a nor b overlaps c; inner sizes are above 0. Both
   // factors are of one format; only where it is kFactor c may be of kFactor too.

@@ -1,8 +1,10 @@
 #include "tensor/cuda_backend.h"
 
+#include <glog/logging.h>
+
 #include <algorithm>
 #include <array>
-#include <deque>
+#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -11,8 +13,10 @@
 #include <vector>
 
 #include "tensor/cuda_device.h"
+#include "tensor/cuda_downloads.h"
 #include "tensor/cuda_kernels.h"
 #include "tensor/cuda_memory.h"
+#include "tensor/cuda_recording.h"
 #include "tensor/cuda_staging.h"
 #include "tensor/cuda_status.h"
 
@@ -21,7 +25,7 @@ namespace {
 
 class CudaBackend final : public Backend {
  public:
-  explicit CudaBackend(int device) : device_(device) {}
+  CudaBackend(int device, const CudaOptions& options) : device_(device), graphs_(options.graphs) {}
   ~CudaBackend() override;
   absl::Status Open();
 
@@ -37,6 +41,7 @@ class CudaBackend final : public Backend {
   absl::StatusOr<std::shared_ptr<void>> AllocateHost(size_t bytes) override;
   absl::Status BeginDownload(const void* from, size_t bytes, void* host) override;
   absl::Status AwaitDownload() override;
+  absl::Status Repeat(const std::function<absl::Status()>& give, std::unique_ptr<Recording>* recording) override;
 
  private:
   absl::StatusOr<void*> DoAllocate(size_t bytes, FloatFormat format) override;
@@ -60,25 +65,26 @@ class CudaBackend final : public Backend {
   absl::Status Enter() const;
   // Before an operation: its operands' uploads have come. The others than matrices must not be rounded.
   absl::Status Use(std::initializer_list<const void*> matrices, std::initializer_list<const void*> others = {});
+  absl::Status UseRegion(CudaRegion& region);
+  absl::Status Replay(const std::function<absl::Status()>& give, CudaRecording& recording);
   // Before an upload: all operations on its memory have ended, maybe not those given since the last fence but one.
   absl::Status AwaitUses(const CudaRegion& region);
   template <typename T>
   CudaView<T> Stored(MatrixView<T> matrix);
-  absl::StatusOr<double*> RowLosses(int64_t rows);
 
   const int device_;
   std::string name_, pci_address_;
-  CudaStream compute_, upload_, download_;
+  CudaStream compute_, upload_;
   Cublas cublas_;
   std::array<CudaEvent, 2> computed_;  // what compute_ had been given at each of the last two fences
   int64_t fences_ = 0, awaited_ = 0;   // how many so far; the last one that upload_ waits for
   bool fenced_ = false;                // nothing was given to compute_ since the last one
   CudaStaging staging_;
   CudaRegions regions_;
-  CudaMemory row_losses_;
-  int64_t row_losses_rows_ = 0;
-  std::deque<CudaEvent> downloads_;      // begun and not awaited, the oldest first
-  std::vector<CudaEvent> spare_events_;  // of downloads that were awaited
+  CudaScratch row_losses_;
+  CudaDownloads downloads_;
+  bool graphs_;
+  CudaRecording* recording_ = nullptr;  // gets to know what the operations use
 };
 
 // ---- Opening --------------------------------------------------------------------------------------------------------
@@ -87,7 +93,7 @@ absl::Status CudaBackend::Open() {
   auto device = OpenCudaDevice(device_);
   if (!device.ok()) return device.status();
   pci_address_ = device->pci_address;
-  for (CudaStream* stream : {&compute_, &upload_, &download_}) {
+  for (CudaStream* stream : {&compute_, &upload_}) {
     auto made = MakeCudaStream();
     if (!made.ok()) return made.status();
     *stream = *std::move(made);
@@ -97,7 +103,9 @@ absl::Status CudaBackend::Open() {
     if (!made.ok()) return made.status();
     computed = *std::move(made);
   }
-  if (absl::Status status = staging_.Open(); !status.ok()) return status;
+  absl::Status status = staging_.Open();
+  if (status.ok()) status = downloads_.Open();
+  if (!status.ok()) return status;
 
   auto cublas = MakeCublas(compute_);
   if (!cublas.ok()) return cublas.status();
@@ -157,11 +165,17 @@ absl::Status CudaBackend::Use(std::initializer_list<const void*> matrices, std::
         return absl::InvalidArgumentError(
             "memory of rounded numbers where only a matrix may lie: allocate it as kFp32");
       }
-      if (region->upload_pending) CUDA_TRY(cudaStreamWaitEvent(compute_.get(), region->uploaded.get()));
-      region->upload_pending = false;
-      region->used_behind = fences_;
+      if (absl::Status status = UseRegion(*region); !status.ok()) return status;
+      if (recording_ != nullptr) recording_->AddUse(region);
     }
   }
+  return absl::OkStatus();
+}
+
+absl::Status CudaBackend::UseRegion(CudaRegion& region) {
+  if (region.upload_pending) CUDA_TRY(cudaStreamWaitEvent(compute_.get(), region.uploaded.get()));
+  region.upload_pending = false;
+  region.used_behind = fences_;
   return absl::OkStatus();
 }
 
@@ -215,35 +229,53 @@ absl::Status CudaBackend::Download(const void* from, size_t bytes, void* host) {
 
 absl::Status CudaBackend::Synchronize() {
   if (absl::Status status = Enter(); !status.ok()) return status;
-  for (const CudaStream* stream : {&upload_, &compute_, &download_}) CUDA_TRY(cudaStreamSynchronize(stream->get()));
+  for (cudaStream_t stream : {upload_.get(), compute_.get(), downloads_.stream()}) {
+    CUDA_TRY(cudaStreamSynchronize(stream));
+  }
   return absl::OkStatus();
 }
 
 absl::Status CudaBackend::BeginDownload(const void* from, size_t bytes, void* host) {
   if (absl::Status status = Use({}, {from}); !status.ok()) return status;
-  if (spare_events_.empty()) {
-    auto event = MakeCudaEvent();
-    if (!event.ok()) return event.status();
-    spare_events_.push_back(*std::move(event));
-  }
-  // One event serves twice: download_ waits for what it says now, before it is recorded anew.
-  cudaEvent_t event = spare_events_.back().get();
-  CUDA_TRY(cudaEventRecord(event, compute_.get()));
-  CUDA_TRY(cudaStreamWaitEvent(download_.get(), event));
-  if (bytes > 0) CUDA_TRY(cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost, download_.get()));
-  CUDA_TRY(cudaEventRecord(event, download_.get()));
-  downloads_.push_back(std::move(spare_events_.back()));
-  spare_events_.pop_back();
-  return absl::OkStatus();
+  return downloads_.Begin(compute_.get(), from, bytes, host);
 }
 
 absl::Status CudaBackend::AwaitDownload() {
   if (absl::Status status = Enter(); !status.ok()) return status;
-  if (downloads_.empty()) return absl::FailedPreconditionError("no download was begun");
-  CUDA_TRY(cudaEventSynchronize(downloads_.front().get()));
-  spare_events_.push_back(std::move(downloads_.front()));
-  downloads_.pop_front();
-  return absl::OkStatus();
+  return downloads_.Await();
+}
+
+// ---- Repeated operations --------------------------------------------------------------------------------------------
+
+// The first time nothing is captured: libraries may load kernels and take memory then, which a capture does not allow.
+absl::Status CudaBackend::Repeat(const std::function<absl::Status()>& give, std::unique_ptr<Recording>* recording) {
+  if (!graphs_) return give();
+  if (*recording == nullptr) {
+    auto first = std::make_unique<CudaRecording>(compute_.get());
+    recording_ = first.get();
+    const absl::Status status = give();
+    recording_ = nullptr;
+    if (status.ok()) *recording = std::move(first);
+    return status;
+  }
+  const absl::Status status = Replay(give, static_cast<CudaRecording&>(**recording));
+  if (status.ok()) return status;
+  graphs_ = false;
+  LOG(WARNING) << name_ << " goes on without CUDA graphs: " << status.message();
+  return give();
+}
+
+// Uploads are waited for, and uses noted, as if each operation were given: a graph knows of neither.
+absl::Status CudaBackend::Replay(const std::function<absl::Status()>& give, CudaRecording& recording) {
+  if (absl::Status status = Enter(); !status.ok()) return status;
+  fenced_ = false;
+  for (CudaRegion* region : recording.uses()) {
+    if (absl::Status status = UseRegion(*region); !status.ok()) return status;
+  }
+  if (!recording.captured()) {
+    if (absl::Status status = recording.Capture(give); !status.ok()) return status;
+  }
+  return recording.Launch();
 }
 
 // ---- Products -------------------------------------------------------------------------------------------------------
@@ -302,7 +334,7 @@ absl::Status CudaBackend::DoActivateBackward(ActivationFunction f, ConstMatrix y
 }
 
 absl::Status CudaBackend::DoDropout(DropoutMask mask, ConstMatrix x, Matrix y) {
-  if (absl::Status status = Use({x.data, y.data}); !status.ok()) return status;
+  if (absl::Status status = Use({x.data, y.data}, {mask.seed}); !status.ok()) return status;
   CUDA_TRY(CudaDropout(compute_.get(), mask, Stored(x), Stored(y)));
   return absl::OkStatus();
 }
@@ -325,22 +357,10 @@ absl::Status CudaBackend::DoAccumulate(ConstMatrix from, Matrix to) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<double*> CudaBackend::RowLosses(int64_t rows) {
-  if (rows > row_losses_rows_) {
-    row_losses_rows_ = 0;
-    row_losses_.reset();  // waits for the device: only where a batch is larger than all before
-    auto memory = MakeCudaMemory(static_cast<size_t>(rows) * sizeof(double));
-    if (!memory.ok()) return memory.status();
-    row_losses_ = *std::move(memory);
-    row_losses_rows_ = rows;
-  }
-  return static_cast<double*>(row_losses_.get());
-}
-
 absl::Status CudaBackend::DoSoftmaxCrossEntropy(ConstMatrix logits, const int32_t* labels, int64_t examples,
                                                 Matrix d_logits, BatchTotals* totals) {
   if (absl::Status status = Use({logits.data, d_logits.data}, {labels, totals}); !status.ok()) return status;
-  const auto losses = RowLosses(logits.rows);
+  const auto losses = row_losses_.Get(logits.rows);
   if (!losses.ok()) return losses.status();
   CUDA_TRY(CudaSoftmaxCrossEntropy(compute_.get(), Stored(logits), labels, examples, Stored(d_logits), *losses));
   CUDA_TRY(CudaAddLosses(compute_.get(), *losses, logits.rows, totals));
@@ -350,7 +370,7 @@ absl::Status CudaBackend::DoSoftmaxCrossEntropy(ConstMatrix logits, const int32_
 absl::Status CudaBackend::DoMeanSquaredError(ConstMatrix outputs, ConstMatrix targets, int64_t examples,
                                              Matrix d_outputs, BatchTotals* totals) {
   if (absl::Status status = Use({outputs.data, targets.data, d_outputs.data}, {totals}); !status.ok()) return status;
-  const auto losses = RowLosses(outputs.rows);
+  const auto losses = row_losses_.Get(outputs.rows);
   if (!losses.ok()) return losses.status();
   CUDA_TRY(
       CudaMeanSquaredError(compute_.get(), Stored(outputs), Stored(targets), examples, Stored(d_outputs), *losses));
@@ -366,8 +386,8 @@ absl::Status CudaBackend::DoCountCorrect(ConstMatrix outputs, const int32_t* lab
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(int device) {
-  auto backend = std::make_unique<CudaBackend>(device);
+absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(int device, const CudaOptions& options) {
+  auto backend = std::make_unique<CudaBackend>(device, options);
   if (absl::Status status = backend->Open(); !status.ok()) return status;
   return std::unique_ptr<Backend>(std::move(backend));
 }

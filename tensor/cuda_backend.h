@@ -5,7 +5,9 @@
 //   for some older ones.
 // Cost: nothing waits for the whole device but Synchronize. An upload costs its caller one copy into pinned memory.
 //   With Precision::kBf16 memory of kFactor holds bfloat16 alone: floats are rounded while they are staged.
-// Errors: those of cuda_device.h and cuda_status.h.
+//   Operations that are repeated are one CUDA graph from the second time on: one launch instead of one each.
+// Errors: those of cuda_device.h and cuda_status.h. Where a graph cannot be had a line in the log says why, and the
+//   backend goes on without any.
 // Source: lives in a module of its own (cuda_module.h), so that hosts without CUDA run the same programs.
 // Tests: tests/parity, where a GPU answers.
 #pragma once
@@ -14,9 +16,10 @@
 
 #include "absl/status/statusor.h"
 #include "tensor/backend.h"
+#include "tensor/cuda_module.h"
 
 namespace downpour {
 
-absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(int device);
+absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(int device, const CudaOptions& options = {});
 
 }  // namespace downpour

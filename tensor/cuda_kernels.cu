@@ -111,7 +111,9 @@ __device__ void Threefry(uint64_t seed, uint32_t& x0, uint32_t& x1) {
   }
 }
 
-__global__ void DropoutKernel(uint64_t seed, uint32_t threshold, float scale, CudaConstMatrix x, CudaMatrix y) {
+__global__ void DropoutKernel(const uint64_t* seed_at, uint32_t threshold, float scale, CudaConstMatrix x,
+                              CudaMatrix y) {
+  const uint64_t seed = *seed_at;
   const int64_t half = (x.cols + 1) / 2;
   for (int64_t r = blockIdx.y; r < x.rows; r += gridDim.y) {
     for (int64_t c = ThreadIndex(); c < half; c += ThreadCount()) {

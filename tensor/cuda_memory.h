@@ -1,4 +1,5 @@
-// Streams, events, memory and cuBLAS of one GPU, as owners; and what the backend knows of each piece of device memory.
+// Streams, events, graphs, memory and cuBLAS of one GPU, as owners; and what the backend knows of each piece of device
+// memory.
 //
 // Errors: from Create and Record; destructors ignore them, since a lost GPU answers nothing but errors.
 // Threads: those of the CUDA runtime; the device must be the calling thread's current one.
@@ -13,6 +14,7 @@
 #include <memory>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -26,9 +28,13 @@ struct CudaDeleter {
   void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
   void operator()(void* memory) const { cudaFree(memory); }
   void operator()(cublasHandle_t handle) const { cublasDestroy(handle); }
+  void operator()(cudaGraph_t graph) const { cudaGraphDestroy(graph); }
+  void operator()(cudaGraphExec_t graph) const { cudaGraphExecDestroy(graph); }
 };
 using CudaStream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, CudaDeleter>;
 using CudaEvent = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, CudaDeleter>;
+using CudaGraph = std::unique_ptr<std::remove_pointer_t<cudaGraph_t>, CudaDeleter>;
+using CudaGraphExec = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, CudaDeleter>;
 using CudaMemory = std::unique_ptr<void, CudaDeleter>;
 
 // One that does not wait for the default stream.
@@ -79,6 +85,24 @@ inline absl::StatusOr<Cublas> MakeCublas(const CudaStream& stream) {
   CUDA_TRY(cublasSetWorkspace(handle, cublas.workspace.get(), kWorkspace));  // after the stream: that resets it
   return cublas;
 }
+
+// Room for numbers between one kernel and the next. What was given stays: recordings may be of it.
+class CudaScratch {
+ public:
+  absl::StatusOr<double*> Get(int64_t count) {
+    if (count > count_) {
+      auto memory = MakeCudaMemory(static_cast<size_t>(count) * sizeof(double));
+      if (!memory.ok()) return memory.status();
+      memory_.push_back(*std::move(memory));
+      count_ = count;
+    }
+    return static_cast<double*>(memory_.back().get());
+  }
+
+ private:
+  std::vector<CudaMemory> memory_;
+  int64_t count_ = 0;  // of the last one
+};
 
 // One allocation on the device.
 struct CudaRegion {

@@ -1,7 +1,7 @@
 // The CUDA part as a module that a program loads at run time, so that one install serves hosts with a GPU and without.
 //
 //   absl::StatusOr<const CudaModule*> module = LoadCudaModule();
-//   if (module.ok()) backend = (*module)->make_backend(0);
+//   if (module.ok()) backend = (*module)->make_backend(0, {});
 //
 // Errors: NOT_FOUND for what is missing here (the driver, a GPU, the module, a library that it needs), in one sentence
 //   for people; FAILED_PRECONDITION for a module of another release.
@@ -28,9 +28,13 @@ struct ProductShape {
   int64_t k = 0;
 };
 
+struct CudaOptions {
+  bool graphs = true;  // for operations that are repeated; false: to see what they bring
+};
+
 struct CudaModule {
   const char* release;
-  absl::StatusOr<std::unique_ptr<Backend>> (*make_backend)(int device);
+  absl::StatusOr<std::unique_ptr<Backend>> (*make_backend)(int device, const CudaOptions& options);
   // Ceilings for benchmarks: the median of `runs`, in seconds on the device's clock, on random numbers.
   // Of a product by cuBLAS alone; with kBf16 factors and result are bfloat16 throughout.
   absl::StatusOr<double> (*time_product)(int device, Precision precision, const ProductShape& shape, int runs);

@@ -13,7 +13,7 @@ namespace {
 absl::StatusOr<std::unique_ptr<Backend>> OpenCuda(int device) {
   const absl::StatusOr<const CudaModule*> module = LoadCudaModule();
   if (!module.ok()) return module.status();
-  return (*module)->make_backend(device);
+  return (*module)->make_backend(device, {});
 }
 
 Device Host(const HostBackendOptions& options, std::string why) { return {MakeHostBackend(options), std::move(why)}; }

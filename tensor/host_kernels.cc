@@ -154,6 +154,7 @@ HWY_INLINE void Threefry(D d, uint64_t seed, V& x0, V& x1) {
 void Dropout(DropoutMask mask, ConstMatrix x, Matrix y) {
   const uint32_t threshold = static_cast<uint32_t>(mask.rate * 0x1p32);
   const float scale = static_cast<float>(1 / (1 - mask.rate));
+  const uint64_t seed = *mask.seed;
   const int64_t half = (x.cols + 1) / 2;
   for (int64_t r = 0; r < x.rows; ++r) {
     const float* from = x.row(r);
@@ -162,7 +163,7 @@ void Dropout(DropoutMask mask, ConstMatrix x, Matrix y) {
       const hn::RebindToUnsigned<decltype(d)> du;
       auto word0 = hn::Set(du, static_cast<uint32_t>(r));
       auto word1 = hn::Iota(du, static_cast<uint32_t>(c));
-      Threefry(du, mask.seed, word0, word1);
+      Threefry(du, seed, word0, word1);
       const auto pass = [=](auto word, int64_t at) HWY_ATTR {
         const auto dropped = hn::RebindMask(d, hn::Lt(word, hn::Set(du, threshold)));
         const auto kept = hn::Mul(hn::LoadU(d, from + at), hn::Set(d, scale));

@@ -16,11 +16,12 @@ enum class Precision {
 };
 
 // Which elements survive: a pure function of (seed, row, column), so that a step computed again, on whatever device,
-// draws the same. Source: Threefry-2x32 with 13 rounds (Salmon et al., SC 2011); key = (low half of the seed, high
-// half), counter = (row, c), where column c takes the first word and column c + (cols + 1) / 2 the second. An element
-// is zeroed if its word is below floor(rate * 2^32).
+// draws the same. The seed lies in the backend's memory, so that operations that are repeated can draw anew. Source:
+// Threefry-2x32 with 13 rounds (Salmon et al., SC 2011); key = (low half of the seed, high half), counter = (row, c),
+// where column c takes the first word and column c + (cols + 1) / 2 the second. An element is zeroed if its word is
+// below floor(rate * 2^32).
 struct DropoutMask {
-  uint64_t seed = 0;
+  const uint64_t* seed = nullptr;
   double rate = 0;  // in [0, 1)
 };
 

@@ -5,7 +5,8 @@
 // elementwise: bytes per second of the backend's own kernels, over a copy on the device.
 // step:        a step of a multilayer perceptron 4096-8192-8192-4096 on batches of 4096, gradients left on the device,
 //              over its products done by cuBLAS alone.
-// small:       steps per second of 784-256-128-10 on batches of 128, over PyTorch's with CUDA graphs where it is there.
+// small:       steps per second of 784-256-128-10 on batches of 128, without CUDA graphs and with them, and these over
+//              PyTorch's with CUDA graphs where it is there.
 // cluster:     the large step with a ps in between, pushed every batch and every 16th, over the slowest of its parts.
 #include <sys/wait.h>
 #include <unistd.h>
@@ -67,6 +68,8 @@ void MeasureElementwise(const CudaModule& module, const Options& options, Precis
   }
   const Buffer row = OrDie(backend->Allocate(kSide * sizeof(float)));
   OrDie(backend->Upload(numbers.data(), kSide * sizeof(float), row.data()));
+  const Buffer seed = OrDie(backend->Allocate(sizeof(uint64_t)));
+  OrDie(backend->Upload(numbers.data(), sizeof(uint64_t), seed.data()));
   const Buffer pixels = OrDie(backend->Allocate(kSide * kSide));
   OrDie(backend->Upload(numbers.data(), kSide * kSide, pixels.data()));
   const ConstByteMatrix image(static_cast<const uint8_t*>(pixels.data()), kSide, kSide);
@@ -79,7 +82,7 @@ void MeasureElementwise(const CudaModule& module, const Options& options, Precis
       {"relu backward", 3, [&] { return backend->ActivateBackward(kRelu, m[0], m[1], m[2]); }},
       {"dropout", 2,
        [&] {
-         return backend->Dropout({1, 0.5}, m[0], m[1]);
+         return backend->Dropout({static_cast<const uint64_t*>(seed.data()), 0.5}, m[0], m[1]);
        }},
       {"widen bytes", 1 + static_cast<double>(kSide * kSide) / static_cast<double>(kept),
        [&] { return backend->WidenBytes(image, 255, m[1]); }},
@@ -153,17 +156,23 @@ double TorchSteps(const std::string& script) {
 }
 
 void MeasureSmall(const CudaModule& module, const Options& options) {
-  const auto backend = OpenGpu(module, options.device, Precision::kTf32);
-  const auto graph = LoadedGraph(SmallModel(), kSmallBatch, *backend);
-  Series rate, ratio;
+  const auto steps = [&](bool graphs) {
+    const auto backend = OpenGpu(module, options.device, Precision::kTf32, {.graphs = graphs});
+    const auto graph = LoadedGraph(SmallModel(), kSmallBatch, *backend);
+    return 1 / SecondsOfEach(*backend, 500, [&] { return graph->Train(1, nullptr).status(); });
+  };
+  Series plain, rate, ratio;
   for (int run = 0; run < options.runs; ++run) {
-    rate.values.push_back(1 / SecondsOfEach(*backend, 500, [&] { return graph->Train(1, nullptr).status(); }));
+    plain.values.push_back(steps(false));
+    rate.values.push_back(steps(true));
     if (const double torch = TorchSteps(options.torch_script); torch > 0) {
       ratio.values.push_back(rate.values.back() / torch);
     }
   }
-  std::printf("step of 784-256-128-10 on batches of %ld, nothing sent, tf32: steps/s\n  %-16s %8.0f [%.0f, %.0f]",
-              static_cast<long>(kSmallBatch), "downpour", rate.Median(), rate.Smallest(), rate.Largest());
+  std::printf("step of 784-256-128-10 on batches of %ld, nothing sent, tf32: steps/s\n",
+              static_cast<long>(kSmallBatch));
+  std::printf("  %-16s %8.0f [%.0f, %.0f]\n", "without graphs", plain.Median(), plain.Smallest(), plain.Largest());
+  std::printf("  %-16s %8.0f [%.0f, %.0f]", "with CUDA graphs", rate.Median(), rate.Smallest(), rate.Largest());
   if (ratio.values.empty()) {
     std::printf("   there is no PyTorch to compare with\n");
   } else {

@@ -50,8 +50,9 @@ std::vector<float> RandomNumbers(size_t count) {
   return numbers;
 }
 
-std::unique_ptr<Backend> OpenGpu(const CudaModule& module, int device, Precision precision) {
-  std::unique_ptr<Backend> backend = OrDie(module.make_backend(device));
+std::unique_ptr<Backend> OpenGpu(const CudaModule& module, int device, Precision precision,
+                                 const CudaOptions& options) {
+  std::unique_ptr<Backend> backend = OrDie(module.make_backend(device, options));
   backend->UsePrecision(precision);
   return backend;
 }

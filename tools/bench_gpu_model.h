@@ -32,7 +32,8 @@ std::vector<ProductShape> ProductsOfStep(const ModelSpec& model, int64_t batch);
 
 std::vector<float> RandomNumbers(size_t count);  // in [-1, 1)
 
-std::unique_ptr<Backend> OpenGpu(const CudaModule& module, int device, Precision precision = Precision::kFp32);
+std::unique_ptr<Backend> OpenGpu(const CudaModule& module, int device, Precision precision = Precision::kFp32,
+                                 const CudaOptions& options = {});
 // With random parameters and a random batch.
 std::unique_ptr<Graph> LoadedGraph(const ModelSpec& model, int64_t batch, Backend& backend);
 // Of `count` calls one behind the other, after some that warm up.

@@ -190,7 +190,9 @@ TEST(ThreefryTest, KnownAnswers) {
 TEST_P(BackendParityTest, Dropout) {
   for (int trial = 0; trial < 60; ++trial) {
     const int64_t rows = random_.Between(0, 9), cols = random_.Between(1, 140);
-    const DropoutMask mask{0x123456789abcdef0u * static_cast<uint64_t>(trial), trial % 11 / 11.0};
+    const uint64_t seed = 0x123456789abcdef0u * static_cast<uint64_t>(trial);
+    const Buffer memory = UploadSeed(seed);
+    const DropoutMask mask{static_cast<const uint64_t*>(memory.data()), trial % 11 / 11.0};
     const Numbers x = random_.Matrix(rows, cols);
     DeviceMatrix dx(*backend_, x, trial % 3), dy = Unset(rows, cols, trial % 2);
     ASSERT_TRUE(backend_->Dropout(mask, dx.view(), dy.view()).ok());
@@ -199,7 +201,7 @@ TEST_P(BackendParityTest, Dropout) {
     const float scale = static_cast<float>(1 / (1 - mask.rate));
     for (int64_t r = 0; r < rows; ++r) {
       for (int64_t c = 0; c < cols; ++c) {
-        const Words w = Threefry(mask.seed, static_cast<uint32_t>(r), static_cast<uint32_t>(c < half ? c : c - half));
+        const Words w = Threefry(seed, static_cast<uint32_t>(r), static_cast<uint32_t>(c < half ? c : c - half));
         const bool dropped = (c < half ? w.x0 : w.x1) < static_cast<uint32_t>(mask.rate * 0x1p32);
         want.at(r, c) = dropped ? 0 : static_cast<float>(x.at(r, c)) * scale;
       }
@@ -219,7 +221,8 @@ TEST_P(BackendParityTest, DropoutKeepsTheMeanAndDrawsApart) {
     std::vector<std::vector<double>> draws;
     for (uint64_t seed : {1, 2}) {
       DeviceMatrix y = Unset(rows, cols);
-      ASSERT_TRUE(backend_->Dropout({seed, rate}, x.view(), y.view()).ok());
+      const Buffer memory = UploadSeed(seed);
+      ASSERT_TRUE(backend_->Dropout({static_cast<const uint64_t*>(memory.data()), rate}, x.view(), y.view()).ok());
       draws.push_back(y.Read().values);
       double sum = 0;
       for (double v : draws.back()) sum += v;

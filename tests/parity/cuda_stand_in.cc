@@ -1,9 +1,6 @@
 #include "tests/parity/cuda_stand_in.h"
 
-#include <cublas_v2.h>
-
 #include <algorithm>
-#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -13,8 +10,6 @@
 #include <memory>
 #include <utility>
 #include <vector>
-
-#include "tensor/apply_kernels.h"
 
 namespace {
 
@@ -26,8 +21,10 @@ struct Marks {
   uint64_t reached = 0;
 };
 
+using Kernel = std::function<void()>;
+
 struct Operation {
-  std::function<void()> run;
+  Kernel run;
   std::shared_ptr<Marks> after;  // null: at once
   uint64_t mark = 0;
 
@@ -43,13 +40,16 @@ struct Allocation {
 
 struct CUevent_st {
   std::shared_ptr<Marks> marks = std::make_shared<Marks>();
+  bool captured = false;  // recorded last in a capture
+};
+struct CUgraph_st {
+  std::vector<Kernel> kernels;
+};
+struct CUgraphExec_st {
+  std::vector<Kernel> kernels;
 };
 struct CUstream_st {
   std::deque<Operation> waiting;
-};
-struct cublasContext {
-  cudaStream_t stream = nullptr;
-  const void* workspace = nullptr;
 };
 
 namespace {
@@ -62,6 +62,10 @@ struct World {
   size_t left = 0;
   uint64_t calls = 0, failed = 0, fail_at = 0, stalling = 0;
   bool for_good = false;
+  cudaStream_t capturing = nullptr;
+  CUgraph_st captured;
+  bool spoilt = false;  // nothing comes of the capture
+  uint64_t launched = 0;
 } world;
 thread_local int current_device = 0;
 
@@ -113,8 +117,15 @@ cudaError_t Enter() {
   return current_device == world.device ? cudaSuccess : cudaErrorInvalidDevice;
 }
 
+// What a capture does not allow spoils it.
+cudaError_t Spoil(cudaError_t error) {
+  world.spoilt = true;
+  return error;
+}
+
 cudaError_t Give(void** memory, size_t bytes, bool pinned) {
   ++world.stalling;
+  if (world.capturing != nullptr) return Spoil(cudaErrorStreamCaptureUnsupported);
   if (cudaError_t error = Enter(); error != cudaSuccess) return error;
   if (bytes > world.left) return cudaErrorMemoryAllocation;
   world.left -= bytes;
@@ -127,6 +138,7 @@ cudaError_t Give(void** memory, size_t bytes, bool pinned) {
 // Frees only what nothing uses any more, as cudaFree and cudaFreeHost do by waiting.
 cudaError_t Take(void* memory) {
   ++world.stalling;
+  if (world.capturing != nullptr) return Spoil(cudaErrorStreamCaptureUnsupported);
   if (Lost()) {
     for (cudaStream_t stream : world.streams) stream->waiting.clear();
   }
@@ -147,27 +159,6 @@ bool Holds(const void* memory, size_t bytes, bool pinned) {
   return allocation.pinned == pinned && offset < allocation.bytes && bytes <= allocation.bytes - offset;
 }
 
-cublasStatus_t OfCublas(cudaError_t error) {
-  return error == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
-}
-
-// The factor op(x) of `rows` x `cols`, x by columns, as what multiplies it sees it; by rows.
-std::vector<float> Factor(cublasOperation_t op, const void* x, cudaDataType type, int64_t stride, int64_t rows,
-                          int64_t cols, bool tf32) {
-  std::vector<float> factor;
-  factor.reserve(static_cast<size_t>(rows * cols));
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t c = 0; c < cols; ++c) {
-      const int64_t at = op == CUBLAS_OP_N ? r + c * stride : c + r * stride;
-      uint32_t bits = type == CUDA_R_16BF ? uint32_t{static_cast<const uint16_t*>(x)[at]} << 16
-                                          : static_cast<const uint32_t*>(x)[at];
-      if (tf32) bits &= ~uint32_t{0x1fff};
-      factor.push_back(std::bit_cast<float>(bits));
-    }
-  }
-  return factor;
-}
-
 }  // namespace
 
 namespace downpour {
@@ -185,10 +176,18 @@ void FailCudaCall(uint64_t number, bool for_good) {
 }
 uint64_t CudaCallsThatFailed() { return world.failed; }
 uint64_t CudaCallsThatStall() { return world.stalling; }
+uint64_t CudaGraphsLaunched() { return world.launched; }
+
+cudaError_t EnterStandIn() { return Enter(); }
+bool StandInHolds(const void* memory, size_t bytes, bool pinned) { return Holds(memory, bytes, pinned); }
 
 cudaError_t LaunchOnStandIn(cudaStream_t stream, std::function<void()> kernel) {
   if (cudaError_t error = Enter(); error != cudaSuccess) return error;
-  stream->waiting.push_back({std::move(kernel), nullptr, 0});
+  if (stream == world.capturing) {
+    world.captured.kernels.push_back(std::move(kernel));
+  } else {
+    stream->waiting.push_back({std::move(kernel), nullptr, 0});
+  }
   return cudaSuccess;
 }
 
@@ -268,12 +267,14 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (stream == world.capturing) return Spoil(cudaErrorStreamCaptureUnsupported);
   if (cudaError_t error = Enter(); error != cudaSuccess) return error;
   RunUntil([stream] { return stream->waiting.empty(); });
   return cudaSuccess;
 }
 cudaError_t cudaDeviceSynchronize() {
   ++world.stalling;
+  if (world.capturing != nullptr) return Spoil(cudaErrorStreamCaptureUnsupported);
   RunAll();
   return cudaSuccess;
 }
@@ -288,79 +289,71 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  event->captured = stream == world.capturing;
+  if (event->captured) return Enter();
   const uint64_t mark = event->marks->recorded + 1;
   const auto reach = [marks = event->marks, mark] { marks->reached = mark; };
   if (cudaError_t error = downpour::LaunchOnStandIn(stream, reach); error != cudaSuccess) return error;
   event->marks->recorded = mark;
   return cudaSuccess;
 }
+// Of no order across a capture's edge, neither in nor out.
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   if (cudaError_t error = Enter(); error != cudaSuccess) return error;
+  if (event->captured != (stream == world.capturing)) {
+    return Spoil(event->captured ? cudaErrorStreamCaptureUnjoined : cudaErrorStreamCaptureIsolation);
+  }
+  if (event->captured) return cudaSuccess;
   stream->waiting.push_back({nullptr, event->marks, event->marks->recorded});
   return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (cudaError_t error = Enter(); error != cudaSuccess) return error;
+  if (event->captured) return Spoil(cudaErrorCapturedEvent);
   RunUntil([marks = event->marks] { return marks->reached >= marks->recorded; });
   return cudaSuccess;
 }
 
-// ---- cuBLAS ---------------------------------------------------------------------------------------------------------
+// ---- Graphs ---------------------------------------------------------------------------------------------------------
 
-cublasStatus_t cublasCreate_v2(cublasHandle_t* handle) {
-  *handle = new cublasContext;
-  return OfCublas(Enter());
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  if (cudaError_t error = Enter(); error != cudaSuccess) return error;
+  if (world.capturing != nullptr) return Spoil(cudaErrorIllegalState);
+  world.capturing = stream;
+  world.captured = {};
+  world.spoilt = false;
+  return cudaSuccess;
 }
-cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
-  delete handle;
-  return CUBLAS_STATUS_SUCCESS;
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  *graph = nullptr;
+  if (stream != world.capturing) return cudaErrorIllegalState;
+  world.capturing = nullptr;
+  if (cudaError_t error = Enter(); error != cudaSuccess) return error;
+  if (world.spoilt) return cudaErrorStreamCaptureInvalidated;
+  *graph = new CUgraph_st(std::move(world.captured));
+  return cudaSuccess;
 }
-cublasStatus_t cublasGetVersion_v2(cublasHandle_t, int* version) {
-  *version = CUBLAS_VERSION;
-  return OfCublas(Enter());
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return cudaSuccess;
 }
-const char* cublasGetStatusString(cublasStatus_t) { return "CUBLAS_STATUS_OfStandIn"; }
-cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream) {
-  handle->stream = stream;
-  handle->workspace = nullptr;  // as documented
-  return OfCublas(Enter());
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
+  ++world.stalling;
+  if (cudaError_t error = Enter(); error != cudaSuccess) return error;
+  *executable = new CUgraphExec_st{graph->kernels};
+  return cudaSuccess;
 }
-cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t handle, void* workspace, size_t bytes) {
-  if (!Holds(workspace, bytes, false)) return CUBLAS_STATUS_INVALID_VALUE;
-  handle->workspace = workspace;
-  return OfCublas(Enter());
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
+  ++world.stalling;
+  delete executable;
+  return cudaSuccess;
 }
-
-// c of m x n by columns. Without a workspace of one's own the same product may have other bits another time.
-cublasStatus_t cublasGemmEx_64(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b, int64_t m,
-                               int64_t n, int64_t k, const void* alpha, const void* a, cudaDataType a_type, int64_t lda,
-                               const void* b, cudaDataType b_type, int64_t ldb, const void* beta, void* c,
-                               cudaDataType c_type, int64_t ldc, cublasComputeType_t sums, cublasGemmAlgo_t) {
-  const bool fits = m > 0 && n > 0 && k > 0 && lda >= (op_a == CUBLAS_OP_N ? m : k) &&
-                    ldb >= (op_b == CUBLAS_OP_N ? k : n) && ldc >= m;
-  const bool tf32 = sums == CUBLAS_COMPUTE_32F_FAST_TF32 && a_type == CUDA_R_32F;
-  const bool rounds = c_type == CUDA_R_16BF;
-  const bool types = a_type == b_type && (c_type == CUDA_R_32F || (rounds && a_type == c_type)) &&
-                     (tf32 || sums == CUBLAS_COMPUTE_32F) && (a_type == CUDA_R_32F || a_type == CUDA_R_16BF);
-  if (!fits || !types || handle->workspace == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
-  const float times = *static_cast<const float*>(alpha), keep = *static_cast<const float*>(beta);
-  const auto floats = static_cast<float*>(c);
-  const auto halves = static_cast<downpour::Bf16*>(c);
-  return OfCublas(downpour::LaunchOnStandIn(handle->stream, [=] {
-    const std::vector<float> x = Factor(op_a, a, a_type, lda, m, k, tf32);
-    const std::vector<float> y = Factor(op_b == CUBLAS_OP_N ? CUBLAS_OP_T : CUBLAS_OP_N, b, b_type, ldb, n, k, tf32);
-    for (int64_t j = 0; j < n; ++j) {
-      for (int64_t i = 0; i < m; ++i) {
-        double sum = 0;
-        for (int64_t l = 0; l < k; ++l) sum += double{x[i * k + l]} * double{y[j * k + l]};
-        const size_t at = static_cast<size_t>(i + j * ldc);
-        float before = 0;
-        if (keep != 0) rounds ? downpour::WidenBf16({halves + at, 1}, &before) : void(before = floats[at]);
-        const float result = static_cast<float>(times * sum + double{keep} * double{before});
-        rounds ? downpour::RoundToBf16({&result, 1}, halves + at) : void(floats[at] = result);
-      }
-    }
-  }));
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
+  if (cudaError_t error = Enter(); error != cudaSuccess) return error;
+  if (stream == world.capturing) return Spoil(cudaErrorStreamCaptureUnsupported);
+  for (const Kernel& kernel : executable->kernels) stream->waiting.push_back({kernel, nullptr, 0});
+  ++world.launched;
+  return cudaSuccess;
 }
 
 }  // extern "C"

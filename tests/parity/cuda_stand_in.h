@@ -6,10 +6,12 @@
 //   numbers for some seed. With seed 0 nothing happens before somebody waits for it.
 // Errors: those that CUDA documents, for a copy beyond an allocation among others. What CUDA would do silently, such as
 //   working on another device than the backend's, making a copy wait for pageable memory or
-//   rounding factors in some other way than our precisions say, is an error too.
+//   rounding factors in some other way than our precisions say, is an error too. What a capture does not allow (memory,
+//   waiting, an order with what lies outside of it) is refused, and nothing comes of that capture.
 // Threads: one at a time.
-// Source: CUDA Runtime API reference, "API synchronization behavior" and "Event Management"; cuBLAS, "cublasGemmEx".
-// Tests: tests/parity/cuda_stand_in_test.cc.
+// Source: CUDA Runtime API reference, "API synchronization behavior", "Event Management" and "Stream Management";
+//   cuBLAS, "cublasGemmEx".
+// Tests: tests/parity/cuda_stand_in_test.cc, cuda_graph_test.cc.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -30,8 +32,11 @@ void FailCudaCall(uint64_t number, bool for_good);
 uint64_t CudaCallsThatFailed();
 // How many so far made or freed something or waited for the whole device, none of which a step may do again and again.
 uint64_t CudaCallsThatStall();
+uint64_t CudaGraphsLaunched();
 
-// For what stands in for kernels.
+// For what stands in for kernels and libraries. What is launched on a stream that captures is done with its graph.
 cudaError_t LaunchOnStandIn(cudaStream_t stream, std::function<void()> kernel);
+cudaError_t EnterStandIn();  // of a call that launches nothing
+bool StandInHolds(const void* memory, size_t bytes, bool pinned);
 
 }  // namespace downpour

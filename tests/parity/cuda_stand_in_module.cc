@@ -12,11 +12,11 @@ namespace {
 
 constexpr uint64_t kCallsBeforeTheLoss = 2000;
 
-absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(int device) {
+absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(int device, const CudaOptions& options) {
   ResetCudaStandIn(1, size_t{1} << 30, device);
   const char* const lost = std::getenv("DOWNPOUR_STAND_IN_LOST");
   if (lost != nullptr && std::remove(lost) == 0) FailCudaCall(kCallsBeforeTheLoss, /*for_good=*/true);
-  return MakeCudaBackend(device);
+  return MakeCudaBackend(device, options);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// A device made of the host: nothing happens before somebody waits for it. So what relies on results that it has not
-// awaited, or changes memory too early, shows without any device. It also rounds the factors of products as a device
-// does, and has as much memory as it is given.
+// A device made of the host: nothing happens before somebody waits for it, and what is repeated is done without asking.
+// So what relies on results that it has not awaited, changes memory too early, or changes what is repeated, shows
+// without any device. It also rounds the factors of products as a device does, and has as much memory as it is given.
 #pragma once
 
 #include <bit>
@@ -51,9 +51,24 @@ class DeferredBackend : public Backend {
     downloads_.pop_front();
     return RunUntil(number);
   }
+  absl::Status Repeat(const std::function<absl::Status()>& give, std::unique_ptr<Recording>* recording) override {
+    if (*recording != nullptr) {
+      for (const Operation& operation : static_cast<Operations&>(**recording).list) (void)Later(operation);
+      return absl::OkStatus();
+    }
+    const size_t before = waiting_.size();
+    const absl::Status status = give();
+    if (status.ok()) *recording = std::make_unique<Operations>(waiting_.begin() + before, waiting_.end());
+    return status;
+  }
 
  private:
   using Operation = std::function<absl::Status(Backend&)>;
+  struct Operations final : Recording {
+    template <class Iterator>
+    Operations(Iterator begin, Iterator end) : list(begin, end) {}
+    std::vector<Operation> list;
+  };
 
   absl::Status Later(Operation operation) {
     waiting_.push_back(std::move(operation));

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -144,6 +145,52 @@ TEST_P(ModelParityTest, BytesAreTheFloatsThatTheyStandFor) {
   const auto bytes = TrainOnPixels(model(), *backend_, InputType::kBytes);
   const auto floats = TrainOnPixels(model(), *backend_, InputType::kFp32);
   for (size_t i = 0; i < floats.size(); ++i) EXPECT_TRUE(SameBits(bytes[i], floats[i])) << i;
+}
+
+// A step of one batch or of four. Every second variable has changed since the step before: the others are set only
+// where `all` are. Gradients in the order in which they left.
+VariableGradients TrainStep(uint64_t number, const ModelSpec& model, Graph& graph, bool all, double* loss) {
+  const std::vector<VariableSpec> variables = VariablesOf(model);
+  for (size_t v = 0; v < variables.size(); ++v) {
+    if (!all && (number + v) % 2 != 0) continue;
+    std::vector<float> values(static_cast<size_t>(variables[v].elements()));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>((i + (number + v) / 2) % 17) / 32 - 0.25f;
+    EXPECT_TRUE(graph.SetParameters(v, 0, values).ok());
+  }
+  std::vector<size_t> batches = {number % 4 == 1 ? 5u : size_t{kMaxBatch}};
+  if (number % 4 == 3) batches = {kMaxBatch, kMaxBatch, kMaxBatch, 5 + number / 16};
+  if (number % 16 >= 8 && batches.size() > 1) std::swap(batches[2], batches[3]);
+  BatchInStep place{0, static_cast<int64_t>(std::accumulate(batches.begin(), batches.end(), size_t{0}))};
+  VariableGradients gradients;
+  const auto keep = [&](VariableGradients ready) {
+    for (auto& gradient : ready) gradients.push_back(std::move(gradient));
+  };
+  for (size_t batch : batches) {
+    std::vector<float> inputs(batch * static_cast<size_t>(graph.input_width()));
+    const uint64_t kind = 7 * number + static_cast<uint64_t>(place.before);
+    for (size_t i = 0; i < inputs.size(); ++i) inputs[i] = static_cast<float>((37 * i + 11 * kind) % 101) / 50 - 1;
+    std::vector<int32_t> labels(batch);
+    for (size_t i = 0; i < batch; ++i) labels[i] = static_cast<int32_t>((i + kind) % 2);
+    EXPECT_TRUE(graph.LoadBatch(inputs, labels).ok());
+    auto result = graph.Train(kind, keep, place);
+    EXPECT_TRUE(result.ok()) << result.status();
+    keep(std::move(result->last));
+    *loss = result->loss;
+    place.before += static_cast<int64_t>(batch);
+  }
+  return gradients;
+}
+
+// Whatever a device recorded of steps, it computes with what is there now: as a graph does whose first step it is.
+TEST_P(ModelParityTest, StepsThatComeAgainGiveTheBitsOfFirstOnes) {
+  const auto create = [&] { return std::move(*Graph::Create(model(), kMaxBatch, *backend_)); };
+  const auto graph = create();
+  for (uint64_t number = 0; number < 32; ++number) {
+    double loss = 0, loss_of_first = 0;
+    const VariableGradients again = TrainStep(number, model(), *graph, number == 0, &loss);
+    EXPECT_TRUE(SameBits(again, TrainStep(number, model(), *create(), true, &loss_of_first))) << number;
+    EXPECT_EQ(loss, loss_of_first) << number;
+  }
 }
 
 // Gradients that are not wanted change nothing of what comes after.

@@ -52,6 +52,11 @@ class BackendParityTest : public testing::TestWithParam<DeviceCase> {
     EXPECT_TRUE(backend_->Upload(labels.data(), labels.size() * sizeof(int32_t), memory.data()).ok());
     return memory;
   }
+  Buffer UploadSeed(uint64_t seed) {
+    Buffer memory = std::move(*backend_->Allocate(sizeof(seed)));
+    EXPECT_TRUE(backend_->Upload(&seed, sizeof(seed), memory.data()).ok());
+    return memory;
+  }
   static absl::Span<const int32_t> LabelView(const Buffer& memory, size_t count) {
     return {static_cast<const int32_t*>(memory.data()), count};
   }

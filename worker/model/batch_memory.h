@@ -55,6 +55,8 @@ class BatchMemory {
 
   const Shapes& shapes() const { return shapes_; }
   int64_t size() const { return size_; }  // examples of the batch at hand; 0 without one
+  // Which of its places it lies in: operations on another batch in the same one have the same addresses.
+  size_t at_hand() const { return at_hand_; }
   // For max_batch examples, as are the targets, which are the mean squared error's only.
   Matrix inputs() const { return slots_[at_hand_].inputs; }
   ConstMatrix targets() const { return slots_[at_hand_].targets; }

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/prng.h"
 
 namespace downpour {
 namespace {
@@ -18,7 +20,6 @@ int64_t WidthOf(const std::vector<int64_t>& shape) {
 
 // The first layer's gradients are kept: they leave with the step's end.
 void HandOut(VariableGradients gradients, const Graph::Ready& ready, VariableGradients* last) {
-  if (gradients.empty()) return;
   if (gradients.front().first == 0) {
     *last = std::move(gradients);
   } else {
@@ -90,7 +91,27 @@ absl::Status Graph::Build(const ModelSpec& model) {
   const auto allocate = [this](auto... matrix) { return AllocateMatrix(matrix...); };
   const BatchMemory::Shapes batches{max_batch_, input_width, input_type_, output_width(), model.loss};
   if (absl::Status status = batches_.Allocate(batches, allocate); !status.ok()) return status;
+  PlanBackward();
+  if (absl::Status status = AddSeeds(model); !status.ok()) return status;
   return AddTotals();
+}
+
+absl::Status Graph::AddSeeds(const ModelSpec& model) {
+  const auto draws = [](const LayerSpec& layer) { return std::holds_alternative<DropoutSpec>(layer.op); };
+  const bool any = std::any_of(model.layers.begin(), model.layers.end(), draws);
+  const int64_t seeds = any ? static_cast<int64_t>(nodes_.size()) : 0;
+  auto memory = AllocateMatrix(seeds, sizeof(uint64_t) / sizeof(float), FloatFormat::kFp32);
+  if (memory.ok()) seeds_ = *memory;
+  return memory.status();
+}
+
+void Graph::PlanBackward() {
+  std::set<size_t> read;
+  for (size_t i = nodes_.size(); i-- > 0;) {
+    if (!nodes_[i].variables.empty()) stops_.push_back(i);
+    if (!nodes_[i].trainable) continue;
+    for (size_t from : nodes_[i].from) nodes_[i].adds.push_back(!read.insert(from).second);
+  }
 }
 
 // Zeros lie ready to be copied: brought up anew they would cost each step the way from one stream to another.
@@ -157,6 +178,8 @@ absl::Status Graph::AddLayer(const LayerSpec& spec, int64_t width, FloatFormat o
   Node node;
   std::vector<Parameter*> parameters;
   if (const auto* dense = std::get_if<DenseSpec>(&spec.op)) {
+    const Matrix& kernel = parameters_[*next_variable]->value;
+    recordings_.AddProduct(max_batch_, kernel.cols, kernel.rows);
     for (int i = 0; i < (dense->bias ? 2 : 1); ++i) {
       node.variables.push_back(*next_variable);
       parameters.push_back(parameters_[(*next_variable)++].get());
@@ -205,25 +228,27 @@ std::vector<ConstMatrix> Graph::InputsOf(const Node& node) const {
   return inputs;
 }
 
-std::vector<GradientTarget> Graph::TargetsOf(const Node& node) {
+std::vector<GradientTarget> Graph::TargetsOf(const Node& node) const {
   std::vector<GradientTarget> targets;
-  for (size_t i : node.from) {
-    Node& source = nodes_[i];
-    if (source.trainable) {
-      targets.push_back({source.gradient.Rows(batches_.size()), std::exchange(source.has_gradient, true)});
-    } else {
-      targets.push_back({source.output.Rows(0), false});
-    }
+  for (size_t i = 0; i < node.from.size(); ++i) {
+    const Node& source = nodes_[node.from[i]];
+    targets.push_back(source.trainable ? GradientTarget{source.gradient.Rows(batches_.size()), node.adds[i]}
+                                       : GradientTarget{source.output.Rows(0), false});
   }
   return targets;
 }
 
+absl::Status Graph::UploadSeeds(uint64_t draw_seed) {
+  if (seeds_.rows == 0) return absl::OkStatus();
+  std::vector<uint64_t> seeds;
+  for (size_t i = 0; i < nodes_.size(); ++i) seeds.push_back(MixAll(draw_seed, i));
+  return backend_.Upload(seeds.data(), seeds.size() * sizeof(uint64_t), seeds_.data);
+}
+
 absl::Status Graph::Forward(const Pass& pass) {
-  if (batches_.size() == 0) return absl::FailedPreconditionError("no batch was loaded");
   absl::Status status = pass.accumulate ? absl::OkStatus() : backend_.Copy(zero_totals_, totals_);
   if (!status.ok()) return status;
-  for (Node& node : nodes_) {
-    node.has_gradient = false;
+  for (const Node& node : nodes_) {
     if (node.layer == nullptr) continue;
     status = node.layer->Forward(pass, InputsOf(node), node.output.Rows(batches_.size()));
     if (!status.ok()) return status;
@@ -288,26 +313,47 @@ absl::Status Graph::FinishDownloads(const Ready& ready, VariableGradients* last)
   return status;
 }
 
-absl::Status Graph::Backward(const Pass& pass, Node& node, const Ready& ready, VariableGradients* last) {
-  const ConstMatrix output = node.output.Rows(batches_.size());
-  const Matrix gradient = node.gradient.Rows(batches_.size());
-  const bool on_host = backend_.memory_is_host();
-  if (on_host && !pass.accumulate) PlaceGradients(node);
-  absl::Status status = node.layer->BackwardParameters(pass, InputsOf(node), output, gradient);
-  if (status.ok() && !on_host && ready) status = BeginDownloads(node);
-  if (!status.ok()) return status;
-  if (on_host && ready) HandOut(TakeGradients(node), ready, last);
-  return node.layer->BackwardInputs(pass, output, gradient, TargetsOf(node));
+absl::Status Graph::BackwardParameters(const Pass& pass, const Node& node) {
+  return node.layer->BackwardParameters(pass, InputsOf(node), node.output.Rows(batches_.size()),
+                                        node.gradient.Rows(batches_.size()));
+}
+
+absl::Status Graph::BackwardInputs(const Pass& pass, const Node& node) {
+  return node.layer->BackwardInputs(pass, node.output.Rows(batches_.size()), node.gradient.Rows(batches_.size()),
+                                    TargetsOf(node));
+}
+
+absl::Status Graph::Compute(const Pass& pass, const Stretch& stretch) {
+  absl::Status status;
+  if (stretch.after == nodes_.size()) {
+    const Node& output = nodes_.back();
+    status = Forward(pass);
+    status.Update(ComputeLoss(pass.examples, output.trainable ? output.gradient.Rows(batches_.size()) : Matrix()));
+  } else {
+    status = BackwardInputs(pass, nodes_[stretch.after]);
+  }
+  for (size_t i = stretch.after; i-- > stretch.until && status.ok();) {
+    if (!nodes_[i].trainable) continue;
+    status = BackwardParameters(pass, nodes_[i]);
+    if (status.ok() && i > stretch.until) status = BackwardInputs(pass, nodes_[i]);
+  }
+  return status;
 }
 
 absl::Status Graph::ForwardAndBackward(const Pass& pass, const Ready& ready, VariableGradients* last) {
-  if (absl::Status status = Forward(pass); !status.ok()) return status;
-  const Node& output = nodes_.back();
-  absl::Status status = ComputeLoss(pass.examples, output.trainable ? output.gradient.Rows(batches_.size()) : Matrix());
-  for (size_t i = nodes_.size(); i-- > 0 && status.ok();) {
-    if (nodes_[i].trainable) status = Backward(pass, nodes_[i], ready, last);
+  const bool on_host = backend_.memory_is_host();
+  Stretch stretch{nodes_.size(), nodes_.size()};
+  for (size_t i = on_host || ready ? 0 : stops_.size() - 1; i < stops_.size(); ++i) {
+    stretch = {stretch.until, stops_[i]};
+    const Node& node = nodes_[stretch.until];
+    if (on_host && !pass.accumulate) PlaceGradients(node);
+    const StepRecordings::Key key{stretch, batches_.at_hand(), batches_.size(), pass.examples, pass.accumulate};
+    absl::Status status = recordings_.Repeat(key, [&] { return Compute(pass, stretch); });
+    if (status.ok() && !on_host && ready) status = BeginDownloads(node);
+    if (!status.ok()) return status;
+    if (on_host && ready) HandOut(TakeGradients(node), ready, last);
   }
-  return status;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Graph::TrainResult> Graph::Train(uint64_t draw_seed, const Ready& ready, const BatchInStep& place,
@@ -320,10 +366,12 @@ absl::StatusOr<Graph::TrainResult> Graph::Train(uint64_t draw_seed, const Ready&
                                                    " of a step of ", examples, ", of which ", summed_, " are summed"));
   }
   const bool leaves = so_far == examples;
+  if (batch == 0) return absl::FailedPreconditionError("no batch was loaded");
   summed_ = 0;
   TrainResult result;
-  absl::Status status = ForwardAndBackward({backend_, true, draw_seed, examples, place.before > 0},
-                                           leaves ? ready : nullptr, &result.last);
+  absl::Status status = UploadSeeds(draw_seed);
+  const Pass pass{backend_, true, reinterpret_cast<const uint64_t*>(seeds_.data), examples, place.before > 0};
+  if (status.ok()) status = ForwardAndBackward(pass, leaves ? ready : nullptr, &result.last);
   if (status.ok() && leaves) status = BeginTotals(meanwhile);
   status.Update(FinishDownloads(status.ok() ? ready : nullptr, &result.last));
   if (!leaves) {
@@ -339,7 +387,8 @@ absl::StatusOr<Graph::TrainResult> Graph::Train(uint64_t draw_seed, const Ready&
 }
 
 absl::StatusOr<BatchTotals> Graph::Evaluate(const Meanwhile& meanwhile) {
-  if (absl::Status status = Forward({backend_, false, 0}); !status.ok()) return status;
+  if (batches_.size() == 0) return absl::FailedPreconditionError("no batch was loaded");
+  if (absl::Status status = Forward({backend_, false}); !status.ok()) return status;
   if (absl::Status status = ComputeLoss(batches_.size(), Matrix()); !status.ok()) return status;
   const ConstMatrix output = nodes_.back().output.Rows(batches_.size());
   absl::Status status = backend_.CountCorrect(output, batches_.labels(), totals());

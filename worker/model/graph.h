@@ -11,6 +11,7 @@
 //   away while the layers before it are still computed. Of a step of several batches they leave with its last one.
 //   `meanwhile` is called where a device still computes, when all of the step, or of the evaluation, was given to it
 //   and before anything leaves: the time to load the next batch. Where memory_is_host() there is no such time.
+//   A device's steps that are bound by their launches are repeated as the backend recorded them (Backend::Repeat).
 // Cost: the device's memory is taken in Create, some of it by steps and evaluations on zeros; gradients leave in one
 //   payload per variable and step, zero-copy from there on.
 // Errors: INVALID_ARGUMENT for a model whose shapes do not fit and for parameters or batches that are not the model's;
@@ -36,6 +37,7 @@
 #include "worker/model/batch_memory.h"
 #include "worker/model/frame_pool.h"
 #include "worker/model/layers.h"
+#include "worker/model/step_recordings.h"
 
 namespace downpour {
 
@@ -81,14 +83,17 @@ class Graph {
     bool trainable = false;  // has variables, or reads a node that is
     Matrix output;           // for max_batch rows, as is the next
     Matrix gradient;         // only where trainable
-    bool has_gradient = false;
+    std::vector<bool> adds;  // by `from`: its gradient is added to that of a reader that comes first in backward
   };
 
   Graph(int64_t max_batch, Backend& backend, InputType input_type)
-      : max_batch_(max_batch), input_type_(input_type), backend_(backend), batches_(backend) {}
+      : max_batch_(max_batch), input_type_(input_type), backend_(backend), batches_(backend), recordings_(backend) {}
   absl::StatusOr<uint64_t> BytesNeeded(const ModelSpec& model, int64_t batch) const;
   absl::Status NoRoom(const ModelSpec& model, uint64_t available, const absl::Status& why) const;
   absl::Status Build(const ModelSpec& model);
+  absl::Status AddTotals();
+  absl::Status AddSeeds(const ModelSpec& model);
+  void PlanBackward();
   absl::Status Rehearse();
   absl::Status AddParameters(std::vector<VariableSpec> variables);
   absl::Status AddLayer(const LayerSpec& spec, int64_t width, FloatFormat output_format, std::vector<size_t> from,
@@ -96,15 +101,17 @@ class Graph {
   absl::StatusOr<Matrix> AllocateMatrix(int64_t rows, int64_t cols, FloatFormat format);
 
   std::vector<ConstMatrix> InputsOf(const Node& node) const;
-  std::vector<GradientTarget> TargetsOf(const Node& node);
-  absl::Status AddTotals();
+  std::vector<GradientTarget> TargetsOf(const Node& node) const;
+  absl::Status UploadSeeds(uint64_t draw_seed);
   absl::Status Forward(const Pass& pass);
   absl::Status ComputeLoss(int64_t examples, Matrix gradient);
   BatchTotals* totals() const { return reinterpret_cast<BatchTotals*>(totals_.data); }
   absl::Status BeginTotals(const Meanwhile& meanwhile);
   absl::StatusOr<BatchTotals> AwaitTotals();
   absl::Status ForwardAndBackward(const Pass& pass, const Ready& ready, VariableGradients* last);
-  absl::Status Backward(const Pass& pass, Node& node, const Ready& ready, VariableGradients* last);
+  absl::Status Compute(const Pass& pass, const Stretch& stretch);
+  absl::Status BackwardParameters(const Pass& pass, const Node& node);
+  absl::Status BackwardInputs(const Pass& pass, const Node& node);
   void PlaceGradients(const Node& node);
   VariableGradients TakeGradients(const Node& node);
   absl::Status BeginDownloads(const Node& node);
@@ -121,11 +128,14 @@ class Graph {
   std::vector<Payload> placed_;                         // by variable: where a host's gradients are computed
   std::vector<std::unique_ptr<Parameter>> parameters_;  // by variable; layers point to them
   std::vector<Node> nodes_;                             // inputs, then layers; the last one is the output
+  std::vector<size_t> stops_;                           // where gradients are ready to leave, in the order of backward
   BatchMemory batches_;
   Matrix totals_;  // the memory of a BatchTotals, as are the next
   Matrix zero_totals_;
+  Matrix seeds_;                       // the memory of a number for each node, where any of them draws
   std::shared_ptr<void> read_totals_;  // the host's, for a device to write to
   int64_t summed_ = 0;                 // examples whose gradients are summed and have not left
+  StepRecordings recordings_;
 };
 
 }  // namespace downpour

@@ -6,8 +6,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "runtime/prng.h"
-
 namespace downpour {
 namespace {
 
@@ -92,7 +90,7 @@ class ActivationLayer final : public Layer {
 
 class DropoutLayer final : public Layer {
  public:
-  DropoutLayer(double rate, uint64_t stream) : rate_(rate), stream_(stream) {}
+  DropoutLayer(double rate, size_t number) : rate_(rate), number_(number) {}
 
   absl::Status Forward(const Pass& pass, absl::Span<const ConstMatrix> inputs, Matrix output) override {
     return pass.training ? pass.backend.Dropout(Mask(pass), inputs[0], output) : pass.backend.Copy(inputs[0], output);
@@ -104,10 +102,10 @@ class DropoutLayer final : public Layer {
   }
 
  private:
-  DropoutMask Mask(const Pass& pass) const { return {MixAll(pass.draw_seed, stream_), rate_}; }
+  DropoutMask Mask(const Pass& pass) const { return {pass.seeds + number_, rate_}; }
 
   double rate_;
-  uint64_t stream_;
+  size_t number_;
 };
 
 class AddLayer final : public Layer {
@@ -154,7 +152,7 @@ absl::Status Layer::BackwardParameters(const Pass&, absl::Span<const ConstMatrix
   return absl::OkStatus();
 }
 
-std::unique_ptr<Layer> MakeLayer(const LayerSpec& spec, absl::Span<Parameter* const> parameters, uint64_t stream) {
+std::unique_ptr<Layer> MakeLayer(const LayerSpec& spec, absl::Span<Parameter* const> parameters, size_t number) {
   return std::visit(
       [&](const auto& op) -> std::unique_ptr<Layer> {
         using Op = std::decay_t<decltype(op)>;
@@ -164,7 +162,7 @@ std::unique_ptr<Layer> MakeLayer(const LayerSpec& spec, absl::Span<Parameter* co
         } else if constexpr (std::is_same_v<Op, ActivationSpec>) {
           return std::make_unique<ActivationLayer>(op.function);
         } else if constexpr (std::is_same_v<Op, DropoutSpec>) {
-          return std::make_unique<DropoutLayer>(op.rate, stream);
+          return std::make_unique<DropoutLayer>(op.rate, number);
         } else if constexpr (std::is_same_v<Op, AddSpec>) {
           return std::make_unique<AddLayer>();
         } else {

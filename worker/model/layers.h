@@ -25,8 +25,8 @@ struct Parameter {
 
 struct Pass {
   Backend& backend;
-  bool training = false;   // dropout is for training alone
-  uint64_t draw_seed = 0;  // of this batch, for every layer's draws
+  bool training = false;            // dropout is for training alone
+  const uint64_t* seeds = nullptr;  // training: of this batch's draws, by layer; in the backend's memory
   // Training: the examples over whose losses the mean is taken, and whether parameters' gradients add to those of the
   // batches before.
   int64_t examples = 0;
@@ -51,7 +51,7 @@ class Layer {
 };
 
 // `parameters`: a dense layer's kernel and, with it, bias; none for the others. They outlive the layer.
-// `stream` tells the draws of one layer from those of another.
-std::unique_ptr<Layer> MakeLayer(const LayerSpec& spec, absl::Span<Parameter* const> parameters, uint64_t stream);
+// `number`: which of the pass's seeds is its own.
+std::unique_ptr<Layer> MakeLayer(const LayerSpec& spec, absl::Span<Parameter* const> parameters, size_t number);
 
 }  // namespace downpour

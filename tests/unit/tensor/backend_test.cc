@@ -16,6 +16,7 @@ using enum Transpose;
 // Addresses that would end the process if anything were read or written.
 float* Nowhere() { return reinterpret_cast<float*>(uintptr_t{64}); }
 const uint8_t* WildBytes() { return reinterpret_cast<const uint8_t*>(uintptr_t{64}); }
+const uint64_t* WildSeed() { return reinterpret_cast<const uint64_t*>(uintptr_t{64}); }
 Matrix Wild(int64_t rows, int64_t cols) { return {Nowhere(), rows, cols}; }
 absl::Span<float> WildVector(size_t n) { return {Nowhere(), n}; }
 absl::Span<const int32_t> WildLabels(size_t n) { return {reinterpret_cast<const int32_t*>(uintptr_t{64}), n}; }
@@ -45,9 +46,9 @@ TEST_F(BackendTest, ShapesThatDoNotFitAreRefusedBeforeAnythingIsTouched) {
       backend_->Activate(kRelu, Wild(2, 4), {nullptr, 2, 4}),
       backend_->ActivateBackward(kRelu, Wild(2, 4), Wild(1, 4), Wild(2, 4)),
       backend_->ActivateBackward(kRelu, Wild(2, 4), Wild(2, 4), Wild(1, 4)),
-      backend_->Dropout({1, 0.5}, Wild(2, 4), Wild(4, 2)),
-      backend_->Dropout({1, 1.0}, Wild(2, 4), Wild(2, 4)),
-      backend_->Dropout({1, -0.1}, Wild(2, 4), Wild(2, 4)),
+      backend_->Dropout({WildSeed(), 0.5}, Wild(2, 4), Wild(4, 2)),
+      backend_->Dropout({WildSeed(), 1.0}, Wild(2, 4), Wild(2, 4)),
+      backend_->Dropout({WildSeed(), -0.1}, Wild(2, 4), Wild(2, 4)),
       backend_->WidenBytes({WildBytes(), 2, 4}, 255, Wild(4, 2)),
       backend_->WidenBytes({WildBytes(), 2, 4, 3}, 255, Wild(2, 4)),
       backend_->WidenBytes({nullptr, 2, 4}, 255, Wild(2, 4)),

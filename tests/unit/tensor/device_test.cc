@@ -44,7 +44,7 @@ TEST(DeviceTest, AModuleWithoutAGpuIsAStatus) {
   if (!module.ok()) {
     EXPECT_THAT(std::string(module.status().message()), HasSubstr(kCudaModuleFile));
   } else if (!CountCudaDevices().ok()) {
-    const auto backend = (*module)->make_backend(0);
+    const auto backend = (*module)->make_backend(0, {});
     ASSERT_FALSE(backend.ok());
     EXPECT_FALSE(backend.status().message().empty());
   }

@@ -93,7 +93,7 @@ struct ReferenceModel {
         for (double& v : row) v = Activate(activation->function, v);
       }
     } else if (const auto* dropout = std::get_if<DropoutSpec>(&layer.op)) {
-      if (training) Drop({MixAll(draw_seed, node), dropout->rate}, &out);
+      if (training) Drop(MixAll(draw_seed, node), dropout->rate, &out);
     } else {
       const bool add = std::holds_alternative<AddSpec>(layer.op);
       for (size_t i = 1; i < from.size(); ++i) {
@@ -120,11 +120,11 @@ struct ReferenceModel {
   }
 
   // The mask is the backend's, which tests/parity holds against the paper.
-  static void Drop(DropoutMask mask, Rows* rows) {
+  static void Drop(uint64_t seed, double rate, Rows* rows) {
     const int64_t height = static_cast<int64_t>(rows->size()), width = static_cast<int64_t>((*rows)[0].size());
     std::vector<float> ones(static_cast<size_t>(height * width), 1.0f);
     const Matrix view(ones.data(), height, width);
-    if (!MakeHostBackend({})->Dropout(mask, view, view).ok()) std::abort();
+    if (!MakeHostBackend({})->Dropout({&seed, rate}, view, view).ok()) std::abort();
     for (size_t i = 0; i < ones.size(); ++i) {
       (*rows)[i / static_cast<size_t>(width)][i % static_cast<size_t>(width)] *= ones[i];
     }
