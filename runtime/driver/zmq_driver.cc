@@ -6,13 +6,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <thread>
-#include <tuple>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "runtime/driver/posix_process.h"
-#include "runtime/driver/posix_tcp_probe.h"
 #include "schema/codec.h"
 #include "schema/host_port.h"
 #include "schema/text.h"
@@ -21,7 +17,6 @@ namespace downpour {
 namespace {
 
 constexpr Duration kSampleEvery = 1s;
-constexpr Duration kLastWords = 1s;  // what an Exit, or a HangUp, gives to what was sent before it
 constexpr size_t kMaxLogBytes = 4096;
 
 Time Now() { return Time(std::chrono::steady_clock::now().time_since_epoch()); }
@@ -49,7 +44,7 @@ absl::Status ZmqDriver::StartListening() {
     if (!door.ok()) return door.status();
     door_ = *std::move(door);
   }
-  absl::StatusOr<ZmqSocket> socket = Listen(context_, options_.listen, keys());
+  absl::StatusOr<ZmqSocket> socket = Listen(context_, options_.listen, options_.keys ? &*options_.keys : nullptr);
   if (!socket.ok()) return socket.status();
   if (door_) {
     if (absl::Status status = door_->Watch(context_, *socket); !status.ok()) return status;
@@ -62,7 +57,7 @@ int ZmqDriver::Run(Role& role) {
   role_ = &role;
   next_tick_ = Now() + options_.tick;
   next_sample_ = Now() + kSampleEvery;
-  if (keys_ && !options_.keys_folder.empty()) keys_watch_.emplace(options_.keys_folder, *keys_);
+  if (options_.keys && !options_.keys_folder.empty()) keys_watch_.emplace(options_.keys_folder, *options_.keys);
   Step(Started{UnixMs(), endpoint()});
   if (world_.service != nullptr) world_.service->Ready();
   while (!exit_code_) {
@@ -120,24 +115,15 @@ void ZmqDriver::ServeDoor() {
 }
 
 void ZmqDriver::ServeLinks() {
-  // A Step may dial or hang up: iterators do not last.
-  for (auto link = links_.begin(); link != links_.end();) {
-    const PeerId id = link->first;
-    ServeLink(id);
-    link = links_.upper_bound(id);
-  }
+  const Time now = Now();
+  for (PeerId id = links_.After(PeerId::kNone); id != PeerId::kNone; id = links_.After(id)) ServeLink(id, now);
 }
 
-void ZmqDriver::ServeLink(PeerId id) {
+void ZmqDriver::ServeLink(PeerId id, Time now) {
   for (int i = 0; i < kBurst && !exit_code_; ++i) {
-    auto link = links_.find(id);
-    if (link == links_.end()) return;
-    if (link->second.waiting()) link->second.Flush(Now());
-    const ZmqChannel::Receipt receipt = link->second.channel().Receive(&sender_, &frames_);
+    const ZmqChannel::Receipt receipt = links_.Receive(id, now, &frames_);
     if (receipt == ZmqChannel::Receipt::kNothing) return;
-    Deliver(id, receipt, [this, to = link->second.to()](const Message& message) {
-      return keys() != nullptr ? CheckSpeaker(to, message) : absl::OkStatus();
-    });
+    Deliver(id, receipt, [this, id](const Message& message) { return links_.Judge(id, message); });
   }
 }
 
@@ -170,60 +156,27 @@ void ZmqDriver::ServeClock() {
       next_tick_ = now + options_.tick;  // who was stopped for a minute gets one tick, not thousands
     if (door_) door_->LimitBacklog();
     HeedNewKeys();
-    TendLinks(now);
+    links_.Tend(now);
     Step(Tick{});
   }
 }
 
 void ZmqDriver::SampleAndReport() {
   ResourceSample sample = SampleResources();
-  sample.bytes_in = closed_bytes_in_;
-  sample.bytes_out = closed_bytes_out_;
+  sample.bytes_in = links_.bytes_in();
+  sample.bytes_out = links_.bytes_out();
   if (door_) {
     sample.refused = door_->refused();
     sample.refused_from = door_->refused_from();
   }
   if (world_.gpu != nullptr) sample.gpu = world_.gpu->Latest();
-  const auto count = [&](const ZmqChannel& channel) {
-    sample.bytes_in += channel.bytes_in();
-    sample.bytes_out += channel.bytes_out();
-  };
-  if (listener_) count(*listener_);
-  for (auto& [id, link] : links_) {
-    count(link.channel());
-    lost_ += link.TakeLost();
+  if (listener_) {
+    sample.bytes_in += listener_->bytes_in();
+    sample.bytes_out += listener_->bytes_out();
   }
+  lost_ += links_.TakeLost();
   if (lost_ > 0) LOG(WARNING) << std::exchange(lost_, 0) << " messages were lost: their peers do not read";
   Step(std::move(sample));
-}
-
-void ZmqDriver::TendLinks(Time now) {
-  for (auto& [id, link] : links_) {
-    if (const std::optional<ZmqMonitor::Event> outcome = link.Tend(now)) {
-      NoteHandshake(link.channel().socket().endpoint(), *outcome);
-    }
-    if (link.DueToLook(now)) LookWhySilent(link);
-    if (!link.DueToDial(now)) continue;
-    link.DialAgain(keys());
-  }
-}
-
-void ZmqDriver::LookWhySilent(ZmqLink& link) {
-  if (looking_->exchange(true)) return;
-  const std::string whom = absl::StrCat("the ", NameOf(link.to()));
-  std::thread([looking = looking_, whom, endpoint = link.channel().socket().endpoint()] {
-    LogWhySilent(whom, endpoint);
-    looking->store(false);
-  }).detach();
-}
-
-// Once for each cause, until they agree: a task may dial its chief twice, and by chance be told in two ways.
-void ZmqDriver::NoteHandshake(const std::string& endpoint, ZmqMonitor::Event outcome) {
-  if (outcome == ZmqMonitor::Event::kShookHands) {
-    refusals_told_.erase(endpoint);
-  } else if (refusals_told_[endpoint].insert(outcome).second) {
-    LOG(WARNING) << endpoint << WhyRefused(outcome) << "; it is tried again now and then";
-  }
 }
 
 void ZmqDriver::HeedNewKeys() {
@@ -231,36 +184,18 @@ void ZmqDriver::HeedNewKeys() {
   std::optional<KeyRing> changed = keys_watch_->Take();
   if (!changed) return;
   if (door_) door_->LetIn(*changed);
-  keys_ = *std::move(changed);
-}
-
-std::string ZmqDriver::WhyRefused(ZmqMonitor::Event how) const {
-  const std::string ours = options_.keys_folder.empty() ? "our keys" : "our keys in " + options_.keys_folder;
-  const std::string remedy = "give --keys=DIR, the folder of its cluster's keys";
-  if (how == ZmqMonitor::Event::kKeyRefused) return " does not know our key: are " + ours + " those of its cluster?";
-  // Which side sees first that they have no common speech is chance; the other one sees it hang up.
-  const std::string hung_up = how == ZmqMonitor::Event::kHungUp ? " hangs up: it has just ended, or" : "";
-  if (keys() == nullptr) return hung_up + " speaks to nobody without keys: " + remedy;
-  if (hung_up.empty()) return " speaks without keys: it was started without --keys=DIR, or is none of ours";
-  return hung_up + " has no keys, or " + ours + " are of another cluster: " + remedy;
+  links_.DialWith(*changed);
 }
 
 // Whether nothing can be done before a descriptor becomes readable.
-bool ZmqDriver::Drained() {
-  if (!door_quiet_ || (listener_ && !listener_->drained())) return false;
-  for (auto& [id, link] : links_) {
-    if (link.waiting() && link.channel().CanSend()) return false;
-    if (!link.channel().drained()) return false;
-  }
-  return true;
-}
+bool ZmqDriver::Drained() { return door_quiet_ && (!listener_ || listener_->drained()) && links_.Drained(); }
 
 // On the sockets' own descriptors: zmq_poll would ask each socket twice more, at a system call each.
 void ZmqDriver::Wait() {
   waited_on_.clear();
   if (listener_) waited_on_.push_back({listener_->fd(), POLLIN, 0});
   if (door_) door_->AddTo(&waited_on_);
-  for (auto& [id, link] : links_) waited_on_.push_back({link.channel().fd(), POLLIN, 0});
+  links_.AddTo(&waited_on_);
   waited_on_.push_back({world_.mailbox->fd(), POLLIN, 0});
   const Duration left = std::max(Duration::zero(), next_tick_ - Now());
   const timespec patience{.tv_sec = left / 1s, .tv_nsec = (left % 1s).count()};
@@ -269,34 +204,20 @@ void ZmqDriver::Wait() {
 
 void ZmqDriver::Close() {
   if (world_.service != nullptr) world_.service->Stopping();
-  for (auto& [id, link] : links_) link.Close(kLastWords);
-  links_.clear();
+  links_.Close();
   door_.reset();
-  if (listener_) listener_->socket().Close(kLastWords);
+  if (listener_) listener_->socket().Close(ZmqLinks::kLastWords);
   listener_.reset();
 }
 
 void ZmqDriver::Do(Dial& dial) {
-  CHECK(dial.peer != PeerId::kNone && dial.peer < PeerId::kFirstAccepted) << "not a number to dial with";
-  CHECK(!links_.contains(dial.peer)) << "dialled twice";
-  absl::StatusOr<WatchedSocket> link = ConnectWatched(context_, dial.endpoint, keys(), dial.to);
-  if (!link.ok()) {
-    LOG(WARNING) << OneLine(std::string(link.status().message()), kMaxLogBytes);
-    return;
-  }
-  links_.emplace(std::piecewise_construct, std::tuple(dial.peer), std::forward_as_tuple(*std::move(link), dial.to));
+  const absl::Status status = links_.Connect(dial);
+  LOG_IF(WARNING, !status.ok()) << OneLine(std::string(status.message()), kMaxLogBytes);
 }
 
 void ZmqDriver::Do(HangUp& hang_up) {
   if (hang_up.peer >= PeerId::kFirstAccepted) return peers_.Mute(hang_up.peer);
-  auto link = links_.find(hang_up.peer);
-  if (link == links_.end()) return;
-  ZmqChannel& channel = link->second.channel();
-  closed_bytes_in_ += channel.bytes_in();
-  closed_bytes_out_ += channel.bytes_out();
-  refusals_told_.erase(channel.socket().endpoint());
-  link->second.Close(kLastWords);
-  links_.erase(link);
+  links_.HangUp(hang_up.peer);
 }
 
 void ZmqDriver::Do(Send& send) {
@@ -308,10 +229,7 @@ void ZmqDriver::Do(Send& send) {
     return;
   }
   send.message = Message();
-  if (send.to < PeerId::kFirstAccepted) {
-    if (auto link = links_.find(send.to); link != links_.end()) link->second.Send(Now(), std::move(frames));
-    return;
-  }
+  if (send.to < PeerId::kFirstAccepted) return links_.Send(send.to, Now(), std::move(frames));
   const std::string* routing_id = peers_.Find(send.to);
   if (routing_id == nullptr || !listener_) return;
   const ZmqChannel::Sending result = listener_->Send(*routing_id, frames);

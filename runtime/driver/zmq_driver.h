@@ -11,8 +11,7 @@
 // Keys: with them a listener on TCP has a ZmqDoor, which has proved in Open that a stranger is refused. What a peer
 //   says that its key may not say (schema/peer_role.h, zmq_door.h) is Malformed; one whose key was taken out of the
 //   folder is cut off when it speaks next. Refused handshakes are counted in the ResourceSample; where this process is
-//   refused itself, its log says so with the remedy, and it tries again ever more seldom (zmq_link.h), with what its
-//   folder says by then. Where nobody answers, the log says why with the remedy, ever more seldom.
+//   refused itself (zmq_links.h), it tries again ever more seldom, with what its folder says by then.
 // Errors: what a peer sends is Received or Malformed or nothing; one that was hung up on is heard no
 //   more, and where there are keys cut off when it speaks again.
 //   A message to a peer that is not there or has stopped reading is lost; the latter is logged, once a second. An Exit
@@ -24,12 +23,9 @@
 
 #include <poll.h>
 
-#include <atomic>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -43,8 +39,7 @@
 #include "runtime/driver/trace_file.h"
 #include "runtime/driver/zmq_door.h"
 #include "runtime/driver/zmq_frames.h"
-#include "runtime/driver/zmq_link.h"
-#include "runtime/driver/zmq_monitor.h"
+#include "runtime/driver/zmq_links.h"
 #include "runtime/driver/zmq_peers.h"
 #include "runtime/driver/zmq_sockets.h"
 #include "runtime/options.h"
@@ -84,26 +79,25 @@ class ZmqDriver {
 
  private:
   ZmqDriver(const DriverOptions& options, const DriverWorld& world, ZmqContext context)
-      : options_(options), world_(world), keys_(options.keys), context_(std::move(context)), peers_(kMaxPeers) {}
+      : options_(options),
+        world_(world),
+        context_(std::move(context)),
+        peers_(kMaxPeers),
+        links_(context_, options.keys, options.keys_folder) {}
 
   absl::Status StartListening();
-  const KeyRing* keys() const { return keys_ ? &*keys_ : nullptr; }
 
   void Step(Input input);
   void ServeMail();
   void ServeListener();
   void ServeLinks();
-  void ServeLink(PeerId id);
+  void ServeLink(PeerId id, Time now);
   void ServeDoor();
   using Check = std::function<absl::Status(const Message&)>;  // whether its sender may say it
   void Deliver(PeerId from, ZmqChannel::Receipt receipt, const Check& check);
   void ServeClock();
   void SampleAndReport();
-  void TendLinks(Time now);
-  void NoteHandshake(const std::string& endpoint, ZmqMonitor::Event outcome);
-  void LookWhySilent(ZmqLink& link);
   void HeedNewKeys();
-  std::string WhyRefused(ZmqMonitor::Event how) const;  // completes "h0:7000"
   bool Drained();
   void Wait();
   void Close();
@@ -119,15 +113,11 @@ class ZmqDriver {
 
   const DriverOptions options_;
   const DriverWorld world_;
-  std::optional<KeyRing> keys_;  // to dial with, as the folder last had them
   std::optional<KeysWatch> keys_watch_;
   ZmqContext context_;  // before the sockets: it waits for their end
   std::optional<ZmqChannel> listener_;
   PeerTable peers_;
-  std::map<PeerId, ZmqLink> links_;
-  std::map<std::string, std::set<ZmqMonitor::Event>> refusals_told_;  // by endpoint
-  // Whether a thread asks the resolver, who may take his time; it may outlive this.
-  const std::shared_ptr<std::atomic<bool>> looking_ = std::make_shared<std::atomic<bool>>(false);
+  ZmqLinks links_;
   std::unique_ptr<ZmqDoor> door_;    // of a listener with keys
   bool door_quiet_ = true;           // nobody waits there
   PeerId speaking_ = PeerId::kNone;  // at the listener, while its message is delivered
@@ -140,8 +130,6 @@ class ZmqDriver {
   std::vector<Payload> frames_;
   std::vector<pollfd> waited_on_;  // scratch of Wait
   uint64_t lost_ = 0;              // messages to peers that do not read, since the last report
-  uint64_t closed_bytes_in_ = 0;   // of links that were hung up
-  uint64_t closed_bytes_out_ = 0;
 };
 
 }  // namespace downpour

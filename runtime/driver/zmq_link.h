@@ -65,6 +65,7 @@ class ZmqLink {
   // Messages that gave way to newer ones, since the last call.
   uint64_t TakeLost() { return std::exchange(lost_, 0); }
   ZmqChannel& channel() { return channel_; }
+  const ZmqChannel& channel() const { return channel_; }
 
  private:
   struct Waiting {

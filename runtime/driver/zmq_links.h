@@ -1,0 +1,93 @@
+// A process's dialled connections, by the numbers that its role gave them; where there are keys, those by which it
+// dials.
+//
+//   ZmqLinks links(context, keys, "keys");
+//   links.Connect({.peer = PeerId{1}, .endpoint = "h0:7000"});
+//   links.Send(PeerId{1}, now, frames);
+//   links.Tend(now);                                            // each tick
+//   for (auto id = links.After(PeerId::kNone); id != PeerId::kNone; id = links.After(id)) ...links.Receive(id, ...)...
+//   if (links.Drained()) links.AddTo(&waited_on);
+//
+// Order: of each connection as ZmqLink has it.
+// Errors: what goes to a number that nobody has, or had, is lost. Where this process is refused its log says so with
+//   the remedy, once for each cause, and where nobody answers why, ever more seldom.
+// Threads: one. Another one, which may outlive this, asks the resolver why nobody answers.
+// Tests: tests/unit/runtime/driver/zmq_links_test.cc, zmq_driver_keys_test.cc.
+#pragma once
+
+#include <poll.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "runtime/driver/posix_keys.h"
+#include "runtime/driver/zmq_frames.h"
+#include "runtime/driver/zmq_link.h"
+#include "runtime/driver/zmq_monitor.h"
+#include "runtime/driver/zmq_sockets.h"
+#include "runtime/role.h"
+#include "runtime/world_time.h"
+
+namespace downpour {
+
+class ZmqLinks {
+ public:
+  // What is said last is given so long to get out.
+  static constexpr Duration kLastWords = std::chrono::seconds(1);
+
+  // `context` outlives this. `keys_folder`, for people: where the keys are from; empty: from nowhere in particular.
+  ZmqLinks(ZmqContext& context, std::optional<KeyRing> keys, std::string keys_folder)
+      : context_(context), keys_(std::move(keys)), keys_folder_(std::move(keys_folder)) {}
+
+  void DialWith(const KeyRing& keys) { keys_ = keys; }  // from now on
+
+  // CHECKs that the number is free. Errors: those of ConnectWatched (zmq_monitor.h).
+  absl::Status Connect(const Dial& dial);
+  void HangUp(PeerId peer);
+  void Close();  // all of them
+
+  void Send(PeerId to, Time now, std::vector<Payload> frames);
+  // The next number above `peer`; kNone: there is none.
+  PeerId After(PeerId peer) const;
+  // As ZmqChannel's, of one of them; what waits to be sent goes first.
+  ZmqChannel::Receipt Receive(PeerId from, Time now, std::vector<Payload>* frames);
+  // Whether it may say that, as far as there are keys.
+  absl::Status Judge(PeerId from, const Message& message) const;
+
+  // Says what has become of handshakes, and dials again.
+  void Tend(Time now);
+  // Whether nothing can be done before a descriptor becomes readable.
+  bool Drained();
+  void AddTo(std::vector<pollfd>* waited_on);
+
+  // Those that were hung up on count on.
+  uint64_t bytes_in() const;
+  uint64_t bytes_out() const;
+  uint64_t TakeLost();  // as ZmqLink's
+
+ private:
+  const KeyRing* keys() const { return keys_ ? &*keys_ : nullptr; }
+  void NoteHandshake(const std::string& endpoint, ZmqMonitor::Event outcome);
+  std::string WhyRefused(ZmqMonitor::Event how) const;  // completes "h0:7000"
+  void LookWhySilent(const ZmqLink& link);
+
+  ZmqContext& context_;
+  std::optional<KeyRing> keys_;
+  const std::string keys_folder_;
+  std::map<PeerId, ZmqLink> links_;
+  std::map<std::string, std::set<ZmqMonitor::Event>> refusals_told_;  // by endpoint
+  const std::shared_ptr<std::atomic<bool>> looking_ = std::make_shared<std::atomic<bool>>(false);
+  uint64_t closed_bytes_in_ = 0;  // of links that were hung up
+  uint64_t closed_bytes_out_ = 0;
+};
+
+}  // namespace downpour

@@ -1,0 +1,124 @@
+#include "runtime/driver/zmq_links.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/unit/runtime/driver/zmq_test_keys.h"
+#include "tests/unit/runtime/driver/zmq_test_peer.h"
+
+namespace downpour {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr PeerId kFirst{2}, kSecond{5}, kNobody{3};
+
+class ZmqLinksTest : public testing::Test {
+ protected:
+  ZmqLinks Links(std::optional<KeyRing> keys = std::nullopt) { return {context_, std::move(keys), ""}; }
+  ZmqChannel Listener(const std::string& name) {
+    return ZmqChannel(Listen(context_, At(name)).value(), ZmqChannel::Side::kListener);
+  }
+  std::string At(const std::string& name) const { return "ipc://" + dir_ / name; }
+  static std::vector<Payload> Word(const std::string& word) { return {Payload::CopyOf(word.data(), word.size())}; }
+  static std::string Text(const Payload& p) { return std::string(reinterpret_cast<const char*>(p.data()), p.size()); }
+  // As the driver goes over them.
+  static std::vector<PeerId> All(const ZmqLinks& links) {
+    std::vector<PeerId> all;
+    for (PeerId id = links.After(PeerId::kNone); id != PeerId::kNone; id = links.After(id)) all.push_back(id);
+    return all;
+  }
+  // Until so much has left: a Receive also sends what waits for its connection.
+  void SendAll(ZmqLinks& links, uint64_t bytes) {
+    std::vector<Payload> frames;
+    while (links.bytes_out() < bytes) {
+      for (const PeerId id : All(links)) links.Receive(id, now_, &frames);
+    }
+  }
+  std::string HeardFrom(ZmqLinks& links, PeerId from) {
+    std::vector<Payload> frames;
+    while (links.Receive(from, now_, &frames) == ZmqChannel::Receipt::kNothing) {
+      std::vector<pollfd> waited_on;
+      links.AddTo(&waited_on);
+      if (links.Drained() && poll(waited_on.data(), waited_on.size(), kPatienceMs) <= 0) return "nothing";
+    }
+    return Text(frames.at(0));
+  }
+
+  TempDir dir_;
+  ZmqContext context_ = ZmqContext::Create(1).value();
+  Time now_{};
+};
+
+TEST_F(ZmqLinksTest, AreGoneOverByTheirNumbers) {
+  ZmqLinks links = Links();
+  EXPECT_THAT(All(links), IsEmpty());
+  ASSERT_TRUE(links.Connect({.peer = kSecond, .endpoint = At("b")}).ok());
+  ASSERT_TRUE(links.Connect({.peer = kFirst, .endpoint = At("a")}).ok());
+  EXPECT_THAT(All(links), ElementsAre(kFirst, kSecond));
+  links.HangUp(kFirst);
+  EXPECT_EQ(links.After(kFirst), kSecond) << "who has just been hung up on is no end";
+  EXPECT_THAT(All(links), ElementsAre(kSecond));
+  links.Close();
+  EXPECT_THAT(All(links), IsEmpty());
+}
+
+TEST_F(ZmqLinksTest, WordsGoToAndComeFromTheirNumber) {
+  ZmqChannel a = Listener("a"), b = Listener("b");
+  ZmqLinks links = Links();
+  ASSERT_TRUE(links.Connect({.peer = kFirst, .endpoint = At("a")}).ok());
+  ASSERT_TRUE(links.Connect({.peer = kSecond, .endpoint = At("b")}).ok());
+  links.Send(kNobody, now_, Word("lost"));
+  links.Send(kSecond, now_, Word("to b"));
+  links.Send(kFirst, now_, Word("to a"));
+  SendAll(links, 8);
+  for (auto [listener, word] : {std::pair(&a, "a"), std::pair(&b, "b")}) {
+    const Parcel parcel = WaitFor(*listener);
+    EXPECT_EQ(Text(parcel.frames.at(0)), std::string("to ") + word);
+    EXPECT_EQ(listener->Send(parcel.peer, Word(std::string("from ") + word)), ZmqChannel::Sending::kSent);
+  }
+  EXPECT_EQ(HeardFrom(links, kSecond), "from b");
+  EXPECT_EQ(HeardFrom(links, kFirst), "from a");
+  EXPECT_EQ(links.TakeLost(), 0u);
+}
+
+TEST_F(ZmqLinksTest, WhatAConnectionCarriedCountsOnAfterItsEnd) {
+  ZmqChannel listener = Listener("a");
+  ZmqLinks links = Links();
+  ASSERT_TRUE(links.Connect({.peer = kFirst, .endpoint = At("a")}).ok());
+  links.Send(kFirst, now_, Word("12345"));
+  SendAll(links, 5);
+  const Parcel parcel = WaitFor(listener);
+  ASSERT_EQ(listener.Send(parcel.peer, Word("123")), ZmqChannel::Sending::kSent);
+  EXPECT_EQ(HeardFrom(links, kFirst), "123");
+  links.HangUp(kFirst);
+  EXPECT_EQ(links.bytes_out(), 5u);
+  EXPECT_EQ(links.bytes_in(), 3u);
+  std::vector<Payload> frames;
+  EXPECT_EQ(links.Receive(kFirst, now_, &frames), ZmqChannel::Receipt::kNothing);
+}
+
+TEST_F(ZmqLinksTest, WithKeysWhoeverWasDialledSaysWhatItsRoleMaySay) {
+  const TestKeys keys;
+  ZmqLinks links = Links(keys.worker), open = Links();
+  for (ZmqLinks* both : {&links, &open}) {
+    ASSERT_TRUE(both->Connect({.peer = kFirst, .endpoint = At("a"), .to = PeerRole::kPs}).ok());
+  }
+  EXPECT_TRUE(links.Judge(kFirst, PushReply{}).ok());
+  EXPECT_THAT(std::string(links.Judge(kFirst, Welcome{}).message()), HasSubstr("Welcome"));
+  EXPECT_TRUE(open.Judge(kFirst, Welcome{}).ok());
+}
+
+TEST_F(ZmqLinksTest, AnAddressThatIsNoneTakesNoNumber) {
+  ZmqLinks links = Links();
+  EXPECT_FALSE(links.Connect({.peer = kFirst, .endpoint = "a..b"}).ok());
+  EXPECT_THAT(All(links), IsEmpty());
+}
+
+}  // namespace
+}  // namespace downpour
