@@ -197,13 +197,13 @@ void Assignment::ReadFailed(SliceId slice, const absl::Status& status) {
   const std::string path = ShardPath(manifest.round, manifest.files[record.file].name);
   const std::string which = absl::StrCat(path, ": the record at byte ", record.offset);
   if (absl::IsNotFound(status) || absl::IsDataLoss(status)) {
-    TakeOlder(slice, absl::StrCat(which, " is damaged: ", Words(status)));
+    FallBack(slice, absl::StrCat(which, " is damaged: ", Words(status)));
     return Tick();
   }
   const std::string why = absl::StrCat(which, " cannot be read, and may be whole: ", Words(status));
   if (++home.failed_reads == kReads || given_up_.contains(path)) {
     given_up_.insert(path);
-    TakeOlder(slice, why);
+    FallBack(slice, why);
     return Tick();
   }
   if (tried_again_.insert(path).second) failures_.Add("chief", absl::StrCat(why, "; it is tried again"));
@@ -225,7 +225,7 @@ void Assignment::Send(SliceId slice) {
   server.next_resend = turn_.now + server.patience;
 }
 
-void Assignment::TakeOlder(SliceId slice, const std::string& why) {
+void Assignment::FallBack(SliceId slice, const std::string& why) {
   const Home& home = HomeOf(slice);
   const Server& server = servers_[home.server];
   if (KindOf(home) == SliceSource::kInitialValues) {
@@ -275,11 +275,11 @@ absl::Status Assignment::ReceiveItem(const SliceReport& report, const SliceRepor
   }
   if (item.epoch != epochs_[ToNumber(item.slice)] || home.stage == Home::Stage::kReported) return absl::OkStatus();
   if (!item.error.empty()) {
-    TakeOlder(item.slice, item.error);
+    FallBack(item.slice, item.error);
     return absl::OkStatus();
   }
   if (home.held && home.source > 0 && !item.finished.Covers(SourceOf(home).committed)) {
-    TakeOlder(item.slice, "what its process held lacks leases of the newest checkpoint");
+    FallBack(item.slice, "what its process held lacks leases of the newest checkpoint");
     return absl::OkStatus();
   }
   finished_ = finished_ ? finished_->Intersect(item.finished) : item.finished;

@@ -118,7 +118,7 @@ class Assignment {
   void ReadDone(SliceId slice, SliceEpoch epoch, const StorageDone& done);
   void ReadFailed(SliceId slice, const absl::Status& status);
   void Send(SliceId slice);
-  void TakeOlder(SliceId slice, const std::string& why);
+  void FallBack(SliceId slice, const std::string& why);
   absl::Status ReceiveItem(const SliceReport& report, const SliceReport::Item& item);
 
   Turn& turn_;

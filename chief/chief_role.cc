@@ -138,7 +138,7 @@ void ChiefRole::Core::Hear(PeerId from, const Heartbeat& heartbeat) {
   }
   Judge(from, task, chief_.members.Hear(chief_.turn.now, from, heartbeat, *task));
   ListSkips(*task);
-  chief_.logs.Take(task->name, heartbeat.log_from, heartbeat.log_lines);
+  chief_.logs.Append(task->name, heartbeat.log_from, heartbeat.log_lines);
   chief_.turn.out.SendTo(from, HeartbeatReply{chief_.logs.Kept(task->name), task->may_leave()});
   lifecycle_.SendPlacement(*task);
 }

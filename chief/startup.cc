@@ -113,7 +113,7 @@ void Startup::Judge() {
     outcome_.sources = OfPlan(checkpoints_.valid(), options_.job, DataOf(newest), record.given_up);
   }
   if (highest_ == UINT32_MAX) return Refuse(kExitFailed, "the job folder's term cannot rise any more");
-  TakeTerm();
+  BeginTerm();
 }
 
 // Of the journal, which was there and cannot be read.
@@ -147,7 +147,7 @@ bool Startup::AcceptPlan(const std::string& before, const std::string& whose) {
   return true;
 }
 
-void Startup::TakeTerm() {
+void Startup::BeginTerm() {
   outcome_.term = highest_ + 1;
   std::vector<StorageOp> ops = WriteCopies(kTerm, absl::StrCat(outcome_.term));
   ops.push_back(MakeDir("logs"));

@@ -55,7 +55,7 @@ class Startup {
   void Judge();
   std::string WhyNothingIsKnown(bool has_checkpoint) const;
   bool AcceptPlan(const std::string& before, const std::string& whose);
-  void TakeTerm();
+  void BeginTerm();
   void Announce();
   void BeginJournal();
   void Refuse(int exit_code, std::string why, bool over = false);

@@ -19,7 +19,7 @@ void TaskLogs::Begin(const std::string& task, uint64_t nonce, const std::string&
   log = {.nonce = nonce, .greeting = greeting, .writing = log.writing};
 }
 
-void TaskLogs::Take(const std::string& task, uint64_t from, const std::vector<std::string>& lines) {
+void TaskLogs::Append(const std::string& task, uint64_t from, const std::vector<std::string>& lines) {
   const auto found = logs_.find(task);
   if (found == logs_.end() || found->second.writing || lines.empty() || from > kMaxNumber) return;
   Log& log = found->second;

@@ -26,7 +26,7 @@ class TaskLogs {
 
   // A process joined under this name, or joined again.
   void Begin(const std::string& task, uint64_t nonce, const std::string& greeting);
-  void Take(const std::string& task, uint64_t from, const std::vector<std::string>& lines);
+  void Append(const std::string& task, uint64_t from, const std::vector<std::string>& lines);
   // Lines below this number need not be sent again.
   uint64_t Kept(const std::string& task) const;
 

@@ -162,7 +162,7 @@ uint64_t DataPlane::Consume(const Push& push, const Push::Item& item, const Shar
 }
 
 bool DataPlane::Apply(const PushName& name, const Payload& gradient, WireFormat wire, ServedSlice& slice) {
-  if (gradient.empty() || quarantine_.Holds(name)) return false;
+  if (gradient.empty() || quarantine_.Contains(name)) return false;
   applying_.Begin(name);
   const bool changed = optimizer_.Apply(Numbers(wire, gradient), slice);
   applying_.End();
@@ -171,7 +171,7 @@ bool DataPlane::Apply(const PushName& name, const Payload& gradient, WireFormat 
 
 void DataPlane::SaySkipped(const PushName& name, const Push& push, Effects& effects) {
   const uint64_t skipped = ++session_.stats().pushes_skipped;
-  const bool quarantined = quarantine_.Holds(name);
+  const bool quarantined = quarantine_.Contains(name);
   if (!quarantined && !WorthALine(skipped)) return;
   const char* what = quarantined ? "left out a push at which this server crashed before, and crashed again"
                                  : "skipped a gradient that is not finite";

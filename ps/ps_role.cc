@@ -73,7 +73,7 @@ class PsRole::Machine {
   void LeaveIfItMay();
   void OnJoined();
   void OnRejoined();
-  bool TakeJob();
+  bool AdoptJob();
   void Install();
   void Report(const std::vector<SliceId>& slices);
   void TraceBegin(TraceRecord::Kind kind, SliceId slice, LeaseId from);
@@ -163,13 +163,13 @@ void PsRole::Machine::OnJoined() {
   shard_.reset();
   snapshots_ = {};
   writer_.Abandon();
-  if (TakeJob()) plane_.emplace(Optimizer(job_.training.optimizer), window_, &session_, &quarantine_, &applying_);
+  if (AdoptJob()) plane_.emplace(Optimizer(job_.training.optimizer), window_, &session_, &quarantine_, &applying_);
 }
 
 // A later chief of the same run. What is held goes on, unless the job now means other slices, states or batches by it.
 void PsRole::Machine::OnRejoined() {
   const JobSpec before = job_;
-  if (session_.job_changed() && !TakeJob()) return;
+  if (session_.job_changed() && !AdoptJob()) return;
   if (!PlanDifferences(job_, before).empty()) return OnJoined();
   snapshots_ = {};
   plane_->Use(Optimizer(job_.training.optimizer));
@@ -177,7 +177,7 @@ void PsRole::Machine::OnRejoined() {
 }
 
 // False: the process ends.
-bool PsRole::Machine::TakeJob() {
+bool PsRole::Machine::AdoptJob() {
   std::optional<MemberSession::Job> job = session_.ReadJob(*out_);
   if (!job) return false;
   if (job->spec.checkpoint.via == CheckpointVia::kShared && !has_job_dir_) {

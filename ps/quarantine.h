@@ -1,7 +1,7 @@
 // Pushes that crash their server: each would do so again after every restart, until the job is given up.
 //
 //   Quarantine quarantine(crashes);               // of the processes of this task before, one name each
-//   if (!quarantine.Holds(name)) { applying.Begin(name); ...; applying.End(); }
+//   if (!quarantine.Contains(name)) { applying.Begin(name); ...; applying.End(); }
 //
 // Order: the first crash may have had any cause; what crashed two processes is held from then on.
 // Tests: tests/unit/ps/ps_role_test.cc.
@@ -21,7 +21,7 @@ class Quarantine {
   explicit Quarantine(const std::vector<PushName>& crashes) {
     for (const PushName& name : crashes) ++crashes_[name];
   }
-  bool Holds(const PushName& name) const {
+  bool Contains(const PushName& name) const {
     const auto found = crashes_.find(name);
     return found != crashes_.end() && found->second >= kCrashes;
   }

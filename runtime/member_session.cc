@@ -71,7 +71,7 @@ void MemberSession::SendJoin(Time now, Effects& effects) {
 bool MemberSession::Tick(Time now, uint64_t placement, Effects& effects) {
   if (!started_ || ended_) return false;
   now_ = now;
-  TakeOutOwnPause(now);
+  DiscountOwnPause(now);
   const Duration silence = now - heard_;
   if (incarnation_ != Incarnation::kNone && silence >= std::max(chief_wait_, options_.timing.dead_after)) {
     End(kExitUnreachable,
@@ -111,7 +111,7 @@ bool MemberSession::Tick(Time now, uint64_t placement, Effects& effects) {
 }
 
 // A process that was itself stopped (a suspended machine, a debugger) heard nobody meanwhile: no one else was silent.
-void MemberSession::TakeOutOwnPause(Time now) {
+void MemberSession::DiscountOwnPause(Time now) {
   const Duration pause = now - std::exchange(last_tick_, now);
   if (pause <= options_.timing.dead_after / 4) return;
   heard_ = std::min(now, heard_ + pause);

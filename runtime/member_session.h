@@ -93,7 +93,7 @@ class MemberSession {
 
  private:
   void SendJoin(Time now, Effects& effects);
-  void TakeOutOwnPause(Time now);
+  void DiscountOwnPause(Time now);
   void SendHeartbeat(Effects& effects);
   News ReceiveWelcome(Time now, const Welcome& welcome, Effects& effects);
   News ReceiveRefused(Time now, const Refused& refused, Effects& effects);

@@ -243,7 +243,7 @@ absl::Status Exchange::Receive(PeerId from, const PullReply& reply, Time now, Ef
   bool ejected = false;
   pull_.Receive(reply, *link, now + timing().control_retry, [&](const PullReply::Item& item) {
     ejected |= item.refusal == SliceRefusal::kWrongShape;
-    return Take(item);
+    return Store(item);
   });
   if (ejected) return Ejected(*link);
   FlushTo(*link, now, effects);
@@ -251,7 +251,7 @@ absl::Status Exchange::Receive(PeerId from, const PullReply& reply, Time now, Ef
 }
 
 // Only for what was asked for, so the slice is one of the grid.
-bool Exchange::Take(const PullReply::Item& item) {
+bool Exchange::Store(const PullReply::Item& item) {
   if (item.refusal != SliceRefusal::kNone || item.version.epoch != map_.epoch(item.slice)) return false;
   const size_t slice = ToNumber(item.slice);
   if (item.version == parameters_.versions[slice]) return true;

@@ -64,15 +64,15 @@ void Schedule::Begin(ComputeRequest request, Running running, Effects& effects) 
   running_ = std::move(running);
 }
 
-absl::Status Schedule::Take(ComputeDone& done, Time now, Effects& effects) {
+absl::Status Schedule::Receive(ComputeDone& done, Time now, Effects& effects) {
   if (idle() || done.ticket != running_->ticket) return absl::OkStatus();
   if (!done.status.ok()) {
     return absl::InternalError(absl::StrCat("the device failed: ", done.status.message()));
   }
   if (auto* gradients = std::get_if<Gradients>(&done.result); gradients != nullptr && !running_->evaluates) {
-    absl::Status taken = Take(*gradients, now, effects);
+    absl::Status received = Receive(*gradients, now, effects);
     if (gradients->last) running_.reset();
-    return taken;
+    return received;
   }
   const auto* evaluated = std::get_if<Evaluated>(&done.result);
   if (evaluated == nullptr || !running_->evaluates) {
@@ -84,7 +84,7 @@ absl::Status Schedule::Take(ComputeDone& done, Time now, Effects& effects) {
   return absl::OkStatus();
 }
 
-absl::Status Schedule::Take(Gradients& gradients, Time now, Effects& effects) {
+absl::Status Schedule::Receive(Gradients& gradients, Time now, Effects& effects) {
   HeldLease* lease = exchange_.Find(running_->lease);
   for (auto& [slice, gradient] : gradients.slices) {
     if (!grid_.Contains(slice) || gradient.size() != grid_.WireBytes(slice)) {

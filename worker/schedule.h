@@ -1,8 +1,8 @@
 // What the device does next: evaluation first, then the held leases in ascending order, one request at a time, each on
 // parameters that were pulled for it.
 //
-//   schedule.Advance(now, effects);                 // after anything that may have changed what can be done
-//   status = schedule.Take(done, now, effects);     // hands gradients to the exchange, results to the chief
+//   schedule.Advance(now, effects);                    // after anything that may have changed what can be done
+//   status = schedule.Receive(done, now, effects);     // hands gradients to the exchange, results to the chief
 //
 // Order: a training step begins when every slice has said how far the lease is, the parameters were pulled after the
 //   step before was pushed, and fewer than steps_in_flight steps of the lease are unacknowledged.
@@ -40,7 +40,7 @@ class Schedule {
         device_(grid->size()) {}
 
   void Advance(Time now, Effects& effects);
-  absl::Status Take(ComputeDone& done, Time now, Effects& effects);
+  absl::Status Receive(ComputeDone& done, Time now, Effects& effects);
 
   void Grant(const EvalGrant& grant) { eval_.Grant(grant, exchange_.pulls_begun()); }
   void Receive(const EvalDoneReply& reply) { eval_.Receive(reply); }
@@ -67,7 +67,7 @@ class Schedule {
   std::optional<std::pair<LeaseId, Step>> StepAfter(const HeldLease& lease, Step step);
   void Train(HeldLease& lease, Effects& effects);
   void Begin(ComputeRequest request, Running running, Effects& effects);
-  absl::Status Take(Gradients& gradients, Time now, Effects& effects);
+  absl::Status Receive(Gradients& gradients, Time now, Effects& effects);
   void Conclude(HeldLease& lease, const Gradients& last);
 
   MemberSession& session_;

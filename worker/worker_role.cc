@@ -47,7 +47,7 @@ class WorkerRole::Machine {
 
   void OnJoined();
   void OnRejoined();
-  bool TakeJob();
+  bool AdoptJob();
   void Drop();
 
   void FromChief(Placement& placement);
@@ -168,19 +168,19 @@ std::string WorkerRole::Machine::Unacknowledged() const {
 
 void WorkerRole::Machine::OnJoined() {
   if (exchange_) Drop();
-  if (!TakeJob()) return;
+  if (!AdoptJob()) return;
   next_data_report_ = now_;
 }
 
 // A later chief of the same run: leases go on, and are told to it; evaluation begins anew.
 void WorkerRole::Machine::OnRejoined() {
-  if (!TakeJob()) return;
+  if (!AdoptJob()) return;
   schedule_->Clear();
   next_data_report_ = now_;
 }
 
 // False: the process ends. Of a job that has changed the device is told anew, which forgets what it had loaded.
-bool WorkerRole::Machine::TakeJob() {
+bool WorkerRole::Machine::AdoptJob() {
   if (!session_.job_changed()) return true;
   std::optional<MemberSession::Job> job = session_.ReadJob(*out_);
   if (!job) return false;
@@ -211,7 +211,7 @@ void WorkerRole::Machine::Drop() {
 void WorkerRole::Machine::On(ComputeDone& done) {
   if (!schedule_) return;
   if (done.ticket != kPreparation) {
-    const absl::Status status = schedule_->Take(done, now_, *out_);
+    const absl::Status status = schedule_->Receive(done, now_, *out_);
     if (!status.ok()) session_.End(1, std::string(status.message()), *out_);
     return;
   }

@@ -15,7 +15,7 @@ class TaskLogsTest : public PartsFixture {
 };
 
 TEST_F(TaskLogsTest, LinesAreKeptOnceTheirAppendIsDone) {
-  logs.Take("worker-2", 0, {"one", "two"});
+  logs.Append("worker-2", 0, {"one", "two"});
   EXPECT_EQ(logs.Kept("worker-2"), 0u) << "not yet on disk";
   Settle();
   EXPECT_EQ(logs.Kept("worker-2"), 2u);
@@ -23,61 +23,61 @@ TEST_F(TaskLogsTest, LinesAreKeptOnceTheirAppendIsDone) {
 }
 
 TEST_F(TaskLogsTest, LinesSentAgainAreWrittenOnce) {
-  logs.Take("worker-2", 0, {"one", "two"});
-  logs.Take("worker-2", 0, {"one", "two", "three"});
+  logs.Append("worker-2", 0, {"one", "two"});
+  logs.Append("worker-2", 0, {"one", "two", "three"});
   Settle();
-  logs.Take("worker-2", 0, {"one", "two", "three"});
+  logs.Append("worker-2", 0, {"one", "two", "three"});
   Settle();
-  logs.Take("worker-2", 1, {"two", "three"});
+  logs.Append("worker-2", 1, {"two", "three"});
   Settle();
   EXPECT_EQ(File(), "---- process 7 ----\none\ntwo\nthree\n");
 }
 
 TEST_F(TaskLogsTest, AFailedAppendIsTriedAgain) {
   disk.fate = [](const StorageOp&) { return absl::ResourceExhaustedError("no space"); };
-  logs.Take("worker-2", 0, {"one"});
+  logs.Append("worker-2", 0, {"one"});
   Settle();
   EXPECT_EQ(logs.Kept("worker-2"), 0u);
   disk.fate = nullptr;
-  logs.Take("worker-2", 0, {"one"});
+  logs.Append("worker-2", 0, {"one"});
   Settle();
   EXPECT_EQ(File(), "---- process 7 ----\none\n");
 }
 
 TEST_F(TaskLogsTest, MissingLinesAreCounted) {
-  logs.Take("worker-2", 0, {"one"});
+  logs.Append("worker-2", 0, {"one"});
   Settle();
-  logs.Take("worker-2", 5, {"six"});
+  logs.Append("worker-2", 5, {"six"});
   Settle();
   EXPECT_EQ(File(), "---- process 7 ----\none\n---- 4 lines lost ----\nsix\n");
   EXPECT_EQ(logs.Kept("worker-2"), 6u);
 }
 
 TEST_F(TaskLogsTest, AProcessThatJoinsAgainGoesOnCounting) {
-  logs.Take("worker-2", 0, {"one"});
+  logs.Append("worker-2", 0, {"one"});
   Settle();
   logs.Begin("worker-2", 1, "process 7 again");
-  logs.Take("worker-2", 1, {"two"});
+  logs.Append("worker-2", 1, {"two"});
   Settle();
   logs.Begin("worker-2", 2, "process 8");
-  logs.Take("worker-2", 40, {"first that its buffer still has"});
+  logs.Append("worker-2", 40, {"first that its buffer still has"});
   Settle();
   EXPECT_EQ(File(), "---- process 7 ----\none\ntwo\n---- process 8 ----\nfirst that its buffer still has\n");
 }
 
 TEST_F(TaskLogsTest, LinesCannotForgeLines) {
-  logs.Take("worker-2", 0, {"a\nb\x1b[2J", std::string(9000, 'x')});
+  logs.Append("worker-2", 0, {"a\nb\x1b[2J", std::string(9000, 'x')});
   Settle();
   EXPECT_NE(File().find("a b?[2J\n"), std::string::npos) << File().substr(0, 100);
   EXPECT_LT(File().size(), 5000u);
 }
 
 TEST_F(TaskLogsTest, FloodsAndNonsenseAreBounded) {
-  logs.Take("worker-2", 0, std::vector<std::string>(1000, "x"));
+  logs.Append("worker-2", 0, std::vector<std::string>(1000, "x"));
   Settle();
   EXPECT_EQ(logs.Kept("worker-2"), TaskLogs::kMaxLines);
-  logs.Take("worker-2", UINT64_MAX, {"x"});
-  logs.Take("nobody", 0, {"x"});
+  logs.Append("worker-2", UINT64_MAX, {"x"});
+  logs.Append("nobody", 0, {"x"});
   Settle();
   EXPECT_EQ(logs.Kept("worker-2"), TaskLogs::kMaxLines);
   EXPECT_EQ(disk.Paths().size(), 1u);
@@ -86,7 +86,7 @@ TEST_F(TaskLogsTest, FloodsAndNonsenseAreBounded) {
 TEST_F(TaskLogsTest, AFullLogDropsLinesAndSaysSo) {
   const std::vector<std::string> block(TaskLogs::kMaxLines, std::string(TaskLogs::kMaxLineBytes, 'x'));
   for (uint64_t from = 0; from < 100 * block.size(); from += block.size()) {
-    logs.Take("worker-2", from, block);
+    logs.Append("worker-2", from, block);
     Settle();
     EXPECT_EQ(logs.Kept("worker-2"), from + block.size());
   }
