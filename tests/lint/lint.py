@@ -160,8 +160,18 @@ def unknown_rules(root):
                 yield f"{path}:{number}: schema/PROTOCOL.md has no {cited}"
 
 
+def wide_prose(root):
+    """Of documents; tables and what is to be typed may be wider."""
+    for file in sorted([root / "README.md", root / "schema/PROTOCOL.md", *(root / "docs").glob("*.md")]):
+        is_code = False
+        for number, line in enumerate(file.read_text().splitlines(), 1):
+            is_code ^= line.startswith("```")
+            if len(line) > MOST_COLUMNS and not is_code and not line.startswith(("|", "    ")):
+                yield f"{file.relative_to(root)}:{number}: {len(line)} columns (at most {MOST_COLUMNS})"
+
+
 def lint(root):
-    found = [*stale_mutations(root), *unnamed_tests(root), *unknown_rules(root)]
+    found = [*stale_mutations(root), *unnamed_tests(root), *unknown_rules(root), *wide_prose(root)]
     for path, file in tree(root):
         try:
             found += breaches(path, file.read_text())
@@ -245,6 +255,17 @@ class EachRuleCatches(unittest.TestCase):
             for text, unknown in [("core 1, A2, conversation 4", 0), ("core 2", 1), ("A3, B2", 2), ("conversation 1", 1)]:
                 (root / "ps/a.h").write_text(f"// {text}.\n")
                 self.assertEqual(len(list(unknown_rules(root))), unknown, text)
+
+    def test_wide_prose(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for part in ("schema", "docs"):
+                (root / part).mkdir()
+            (root / "README.md").write_text("short\n")
+            (root / "schema/PROTOCOL.md").write_text("short\n")
+            for start, wide in [("", 1), ("- ", 1), ("| ", 0), ("    ", 0), ("```\n", 0), ("```\n```\n", 1)]:
+                (root / "docs/A.md").write_text(start + "x" * 121)
+                self.assertEqual(len(list(wide_prose(root))), wide, start)
 
 
 if __name__ == "__main__":
