@@ -13,8 +13,8 @@ namespace downpour {
 // `severity` is I, W, E or F.
 std::string LogPrefix(char severity, int64_t unix_ms);
 
-// Of a line that begins so, the time, in letters that sort by time, and what
-// stands behind; of any other, nothing and all.
+// Of a line that begins so, the time, in letters that sort by time, and what stands behind; of any other, nothing and
+// all.
 std::string TimeOfLine(const std::string& line);
 std::string WordsOfLine(const std::string& line);
 

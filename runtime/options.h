@@ -31,7 +31,7 @@ struct Window {
   uint64_t bytes = uint64_t{8} << 20;
 };
 
-// From being told to stop to leaving, whatever is still unanswered: of the 25 s that a spot machine's notice leaves.
+// From being told to stop to leaving, whatever is still unanswered: of the 30 s of a spot machine's notice.
 inline constexpr Duration kWorkerLeavesWithin = 20s;
 // Where chief and ps are told at once, the chief's last checkpoint has 20 s and needs them till its end.
 inline constexpr Duration kPsLeavesWithin = 22s;

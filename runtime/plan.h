@@ -26,7 +26,6 @@ class Plan {
   Plan(const JobSpec& job, uint64_t train_examples);
 
   uint64_t train_examples() const { return examples_; }
-  uint64_t batches_per_epoch() const { return batches_; }
   uint64_t leases_per_epoch() const { return leases_; }
   uint64_t total_leases() const { return leases_ * epochs_; }
   uint64_t steps_per_epoch() const { return StepsBefore(leases_); }

@@ -7,8 +7,8 @@
 // Shapes: TF_CONFIG's `cluster` holds lists, or maps from an index to an address, under chief (or master), worker, ps
 //   and evaluator, or under the pools workerpool0 to workerpool3. Its first worker is where the chief runs if it names
 //   none. A master trains as well: it is our chief with one more worker beside it, numbered after the others.
-// Errors: every error at once, with its place; keys that launchers add at the top
-//   are none, other tasks in `cluster` are.
+// Errors: every error at once, with its place; keys that launchers add at the top are none, other tasks in `cluster`
+//   are.
 // Source: TensorFlow's TFConfigClusterResolver; AI Platform's and Vertex AI's CLUSTER_SPEC; dmlc/ps-lite docs/env.md;
 //   the man page of srun; PyTorch's torchrun.
 // Tests: tests/unit/schema/cluster_config_test.cc.

@@ -1,8 +1,8 @@
 // What the parts of the codec share: a Writer that gathers header and payload frames, a Reader that checks as it reads,
 // and for each message a Write and a Read, side by side in codec_membership.cc, codec_work.cc and codec_slices.cc.
 //
-// Errors: a Reader keeps its first error and reads on with empty values, so that Read functions stay straight lines.
 // Cost: a header holds no vector of tables and each flat vector is consumed once, so reading is linear in its bytes.
+// Errors: a Reader keeps its first error and reads on with empty values, so that Read functions stay straight lines.
 #pragma once
 
 #include <bit>

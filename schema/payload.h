@@ -29,8 +29,8 @@ class Payload {
   static Payload Allocate(size_t bytes);
   static Payload CopyOf(const void* data, size_t bytes);
   static Payload Zeros(size_t bytes);
-  // Borrows foreign memory (a received frame); `release` runs once, when the
-  // last holder lets go. No alignment promised.
+  // Borrows foreign memory (a received frame); `release` runs once, when the last holder lets go, on
+  // that one's thread. No alignment promised.
   static Payload Adopt(const void* data, size_t bytes, std::function<void()> release);
 
   Payload(const Payload& other) noexcept;

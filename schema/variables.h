@@ -30,8 +30,8 @@ struct VariableSpec {
   int64_t elements() const;
 };
 
-// Parameters of the largest model: 64 GiB of values, 65,536 full slices, so that
-// no job text makes a receiver allocate more.
+// Parameters of the largest model: 64 GiB of values, 65,536 full slices, so that no job text makes a receiver allocate
+// more.
 inline constexpr int64_t kMaxModelElements = int64_t{1} << 34;
 
 // What each layer yields for one example, and everything that does not fit, for a reader that reports all at once.

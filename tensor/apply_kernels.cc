@@ -78,8 +78,7 @@ HWY_INLINE bool ForEachVector(const GradientSpan& gradient, bool look, const Ste
   return look ? ForEachVector<true>(gradient.floats(), step) : ForEachVector<false>(gradient.floats(), step);
 }
 
-// Vectors begin where they are aligned: a received frame seldom is, and loads
-// across two cache lines take twice as long.
+// Vectors begin where they are aligned: a received frame seldom is, and loads across cache lines take twice as long.
 template <class T>
 HWY_INLINE bool CheckAligned(absl::Span<const T> x) {
   const size_t vector_bytes = hn::Lanes(hn::ScalableTag<float>()) * sizeof(T);

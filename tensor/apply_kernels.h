@@ -1,5 +1,5 @@
-// One optimizer step on one slice, the arithmetic that a parameter server
-// spends its time on; and numbers as they travel.
+// One optimizer step on one slice, the arithmetic that a parameter server spends its time on; and numbers as they
+// travel.
 //
 //   AdamUpdate adam = MakeAdamUpdate(0.001, 0.9, 0.999, 1e-8, step);
 //   bool applied = ApplyUpdate(adam, gradient, {{w, w_new}, {m, m}, {v, v_new}});

@@ -1,8 +1,6 @@
-// What a GPU can do at best, for benchmarks to compare with: cuBLAS alone and
-// plain copies, timed by the device's events.
+// What a GPU can do at best, for benchmarks: cuBLAS alone and plain copies, timed by the device's events.
 //
-// Units: seconds, the median of `runs` after a warm-up. Products run on random
-//   numbers: zeros are faster than real data.
+// Units: seconds, the median of `runs` after a warm-up. Products run on random numbers: zeros are faster.
 #pragma once
 
 #include <cstddef>

@@ -54,8 +54,8 @@ inline absl::StatusOr<CudaMemory> MakeCudaMemory(size_t bytes) {
   CUDA_TRY(cudaMalloc(&memory, bytes));
   return CudaMemory(memory);
 }
-// Page-locked, freed on whatever thread lets go last: which, if it never named
-// a device, would open the first one for it.
+// Page-locked, freed on whatever thread lets go last: which, if it never named a device, would open the first one for
+// it.
 inline absl::StatusOr<std::shared_ptr<void>> MakePinnedMemory(size_t bytes) {
   int device = 0;
   CUDA_TRY(cudaGetDevice(&device));

@@ -4,8 +4,8 @@
 //
 // A unit is the push of one slice and the pull of its new values right behind it, as a worker does; goodput counts both
 // slices. Server and client are processes of their own. The three kinds take turns in every run, so that whatever else
-// the machine does meets all of them. Beside the rate stands the CPU time of both
-// sides, which a busy machine changes less.
+// the machine does meets all of them. Beside the rate stands the CPU time of both sides, which a busy machine changes
+// less.
 #include <glog/logging.h>
 #include <time.h>
 

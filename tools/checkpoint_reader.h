@@ -43,8 +43,7 @@ struct LoadedCheckpoint : Checkpoint {
   std::vector<SliceState> slices;
 };
 
-// The newest one, as the chief's journal has it, if its manifest and those of all
-// newer ones are gone and nobody gave it up.
+// The newest one, as the journal has it, if its manifest and those of all newer ones are gone and nobody gave it up.
 std::optional<Round> LostCheckpoint(const std::string& job_dir);
 
 // `round` is TERM-N; if it is empty, the newest valid one is taken and `passed_over` gets a sentence for each newer

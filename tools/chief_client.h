@@ -26,8 +26,7 @@ class ChiefClient {
  public:
   // Null keys: there are none.
   static absl::StatusOr<ChiefClient> Dial(const std::string& endpoint, const KeyRing* keys = nullptr);
-  // With the client's keys of a folder; empty: there are none. Errors: those of
-  // KeysIn (runtime/driver/posix_keys.h) besides.
+  // With the client's keys of a folder; empty: there are none. Errors: those of KeysIn (posix_keys.h) besides.
   static absl::StatusOr<ChiefClient> DialWithKeysIn(const std::string& folder, const std::string& endpoint);
 
   // Asks and waits for the answer. A connection that is refused is an error at once, not after `timeout`.

@@ -63,8 +63,7 @@ std::string LogsOf(const StatusView& status, const std::string& task) {
   return absl::StrCat("downpour logs ", Printable(task), " --job-dir ", ShellWord(Printable(status.job_dir)));
 }
 
-// The chief knows the command that starts a task which nobody else starts, or that
-// starts all; one that is there only needs time.
+// The chief knows the command that starts a task which nobody else starts, or all; one that is there only needs time.
 Finding JudgePending(const StatusView& status, const PendingView& pending) {
   const std::string program = absl::StrCat("downpour-", pending.task.substr(0, pending.task.rfind('-')), " ");
   const auto start = std::find_if(status.next.begin(), status.next.end(), [&](const std::string& command) {

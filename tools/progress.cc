@@ -32,8 +32,7 @@ std::string Workers(const StatusView& status) {
   return absl::StrCat(alive.size(), "/", all.size(), " workers");
 }
 
-// Who waits, and who is waited for. Last who has nothing to do, since that
-// follows from somebody else's wait, if from any.
+// Who waits, and who is waited for. Last who has nothing to do, since that follows from somebody else's wait.
 std::vector<std::string> Reasons(const StatusView& status) {
   std::vector<std::string> reasons, idle;
   for (const WaitGroup& wait : GroupWaits(status.waits)) {

@@ -40,10 +40,9 @@ class StatusAsker {
   explicit StatusAsker(StatusSource source) : source_(std::move(source)), job_dir_(source_.job_dir) {}
 
   // Errors: UNAVAILABLE with advice where no chief answers and no summary tells the end: of a folder of this host whose
-  // chief was killed, what it left and how to go on; FAILED_PRECONDITION where the
-  // chief refuses; what LoadKeys (posix_keys.h) refuses of a folder of keys;
-  // INVALID_ARGUMENT for an address in `source` that is none; DATA_LOSS for what the
-  // chief or the folder says and nobody can read.
+  // chief was killed, what it left and how to go on; FAILED_PRECONDITION where the chief refuses; what LoadKeys
+  // (posix_keys.h) refuses of a folder of keys; INVALID_ARGUMENT for an address in `source` that is none; DATA_LOSS for
+  // what the chief or the folder says and nobody can read.
   absl::StatusOr<Answer> Ask();
 
  private:

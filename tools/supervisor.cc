@@ -86,8 +86,7 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create() {
   sigaddset(&wanted, SIGCHLD);
   signal(SIGCHLD, SIG_DFL);  // ignored by the caller, it would take the children's ends from waitpid
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-    // Under nohup, or in the background of a script, the caller has chosen that
-    // some are ignored; a blocked signal is not.
+    // Under nohup, or in a script's background, the caller has chosen that some are ignored; a blocked signal is not.
     struct sigaction now {};
     if (sigaction(signal, nullptr, &now) == 0 && now.sa_handler != SIG_IGN) sigaddset(&wanted, signal);
   }

@@ -209,9 +209,8 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
   app.add_flag("--trace", options->trace, "Write who applied which push into JOB_DIR/trace");
   app.add_flag("-q,--quiet", options->quiet, "No progress line");
   app.footer(
-      "Ctrl-C or SIGTERM ends the job after one last checkpoint, a second one at once. A shell's script starts what "
-      "it\n"
-      "puts into the background with Ctrl-C ignored, and so it stays: stop that by SIGTERM.\n" +
+      "Ctrl-C or SIGTERM ends the job after one last checkpoint, a second one at once. A shell's script starts what\n"
+      "it puts into the background with Ctrl-C ignored, and so it stays: stop that by SIGTERM.\n" +
       app.get_footer());
   AddColorOption(app, &options->color);
   return [options, streams] { return Run(*options, streams); };
@@ -224,7 +223,7 @@ const Verb kRunVerb = {
     "  downpour run job.yaml\n"
     "  downpour run job.yaml --job-dir runs/first --set training.epochs=3\n"
     "  downpour run job.yaml --job-dir runs/first --resume\n",
-    "0 the job succeeded, 1 it failed or ran out of time, 78 bad job file, or of another plan than the checkpoints",
+    "0 the job succeeded, 1 it failed, 78 bad job file, or of another plan than the checkpoints, 124 out of time",
     SetUp};
 
 }  // namespace downpour

@@ -1,6 +1,6 @@
 // Strangers at a listener's door, for as long as the object lives: 50 sockets with keys that nobody knows, which ZeroMQ
-// lets try again and again; a hundred handshakes that stop after their first
-// byte; and junk, one connection after another.
+// lets try again and again; a hundred handshakes that stop after their first byte; and junk, one connection after
+// another.
 #pragma once
 
 #include <atomic>

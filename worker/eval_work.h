@@ -3,7 +3,7 @@
 //   work.Grant(grant, exchange.pulls_begun());
 //   if (work.NeedsParameters()) ...once a later pull is here: work.Start(parameters)...
 //   if (work.HasWork()) Compute(work.Next(device));
-//   work.Finish(result, from, effects);
+//   work.Finish(result, from, next_report);
 //
 // Order: all parts of a round are computed on one set of parameters, asked for after its first grant arrived. A newer
 //   round drops what is left of an older one.

@@ -15,8 +15,7 @@
 
 ABSL_FLAG(std::string, device, "auto",
           "where to compute: cpu, cuda:N, or auto: of the GPUs that answer the one numbered --index modulo how many "
-          "there are, "
-          "which is fair among workers numbered one after the other on each host; where no GPU answers cpu");
+          "there are, which is fair among workers numbered one after the other on each host; where no GPU answers cpu");
 
 int main(int argc, char** argv) {
   using namespace downpour;

@@ -36,8 +36,7 @@ LaunchSources ReadLaunchSources(const std::string& cluster, const Environment& e
 //   what it says.
 absl::StatusOr<std::string> ChooseOwnAddress(const std::string& name, const std::vector<std::string>& addresses);
 
-// Where a task listens that such a source told so: its host as a number, since
-// ZeroMQ resolves names only where it dials.
+// Where a task listens that such a source told so: its host as a number, since ZeroMQ resolves only what it dials.
 // Errors: INVALID_ARGUMENT where it does not resolve, or others would not reach it there.
 absl::StatusOr<std::string> OwnEndpoint(const Told& told);
 

@@ -56,8 +56,7 @@ std::optional<StopSignals>& Signals() {
   return signals;
 }
 
-// ZeroMQ's end sends what was said last. It would also wait for a name that is
-// being looked up, which may take a minute.
+// ZeroMQ's end sends what was said last. It would also wait for a name being looked up, which may take a minute.
 void Discard(std::unique_ptr<ZmqDriver> driver) {
   constexpr auto kLongest = std::chrono::seconds(2);
   std::promise<void> gone;

@@ -1,5 +1,5 @@
-// What the main functions of ps and worker share beyond posix_main.h: the flags
-// that say which member of which job this is.
+// What the main functions of ps and worker share beyond posix_main.h: the flags that say which member of which job this
+// is.
 //
 //   if (auto exit_code = BeginMember(argc, argv, usage, "ps")) return *exit_code;
 //   WorkerRole role({.member = MemberOptionsFromFlags()});
@@ -23,8 +23,7 @@ inline constexpr const char* kMemberExitCode = "69 no chief for timing.chiefWait
 // ps or worker.
 std::optional<int> BeginMember(int argc, const char* const* argv, const Usage& usage, const std::string& kind);
 
-// A warning where a task would listen on its own machine alone while its chief,
-// by its address, is on another; else empty.
+// A warning where a task would listen on its machine alone while its chief, by its address, is on another; else empty.
 std::string OutOfReach(const std::string& chief, const std::string& listen);
 // Logs it, for the chief of the flags.
 void WarnIfOutOfReach(const std::string& listen);

@@ -2,9 +2,9 @@
 //
 //   absl::Status status = WriteWhole("keys/ps.secret", text, 0600, WhereThere::kRefuse);
 //
+// Cost: one sync, of the file; its folder is not synced, so that after a power failure the name may be gone.
 // Errors: nothing is changed unless OK; the path is named. UNAVAILABLE where the disk or the folder refuses,
 //   ALREADY_EXISTS where something is there that is not to be replaced.
-// Cost: one sync, of the file; its folder is not synced, so that after a power failure the name may be gone.
 // Tests: tests/unit/runtime/driver/posix_whole_file_test.cc.
 #pragma once
 

@@ -12,11 +12,10 @@
 //   says that its key may not say (schema/peer_role.h, zmq_door.h) is Malformed; one whose key was taken out of the
 //   folder is cut off when it speaks next. Refused handshakes are counted in the ResourceSample; where this process is
 //   refused itself (zmq_links.h), it tries again ever more seldom, with what its folder says by then.
-// Errors: what a peer sends is Received or Malformed or nothing; one that was hung up on is heard no
-//   more, and where there are keys cut off when it speaks again.
-//   A message to a peer that is not there or has stopped reading is lost; the latter is logged, once a second. An Exit
-//   has a second to get out what was sent before it; a dialler that is cut off drops what it has not read yet, so a
-//   listener's very last words may be lost.
+// Errors: what a peer sends is Received or Malformed or nothing; one that was hung up on is heard no more, and where
+//   there are keys cut off when it speaks again. A message to a peer that is not there or has stopped reading is lost;
+//   the latter is logged, once a second. An Exit has a second to get out what was sent before it; a dialler that is cut
+//   off drops what it has not read yet, so a listener's very last words may be lost.
 // Threads: Open and Run on one thread; the world's parts post into the mailbox from theirs.
 // Tests: tests/unit/runtime/driver/zmq_driver_test.cc.
 #pragma once

@@ -38,6 +38,7 @@ IMPURE = re.compile(
 DEVICE_SIDE = re.compile(r"worker/(model/|data/|trainer)")
 SLEEPS = re.compile(r"\b(sleep_for|sleep_until|usleep|nanosleep|time\.sleep|absl::SleepFor)\b")
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK|TBD)\b")
+NO_FUNCTION = re.compile(r"\s*(//|#|(namespace|class|struct|enum|union)\b)")
 # "core 4", "A9" and "conversation 5" are rules, holes and numbered parts of schema/PROTOCOL.md.
 CITED = re.compile(r"\b(core \d|conversation \d+|[AB]\d{1,2})\b")
 CITABLE = re.compile(r"^(?:- \*\*(?P<hole>[AB]\d+)\.|(?P<core>\d)\. \*\*|## (?P<conversation>\d+)\. )", re.MULTILINE)
@@ -98,16 +99,21 @@ def check_sizes(path, lines):
         yield MOST_LINES + 1, f"{len(lines)} lines; split the file (at most {MOST_LINES})"
     if not path.endswith((".cc", ".h", ".cu", ".cuh")):
         return
-    begin = None
+    begin = signature = None  # the line and indent at which a function, or what may be one, begins
     for number, line in enumerate(lines, 1):
         indent = len(line) - len(line.lstrip())
-        opens = line.rstrip().endswith("{") and "(" in line and indent in (0, 2)
-        if begin is None and opens and not re.match(r"\s*(namespace|class|struct|enum|union)\b", line):
-            begin = (number, indent)
-        elif begin is not None and re.match(r"\s*}", line) and indent == begin[1]:
-            if number - begin[0] + 1 > MOST_FUNCTION_LINES:
-                yield begin[0], f"a function of {number - begin[0] + 1} lines (at most {MOST_FUNCTION_LINES})"
-            begin = None
+        if begin is not None:
+            if line.startswith(" " * indent + "}") and indent == begin[1]:
+                if number - begin[0] + 1 > MOST_FUNCTION_LINES:
+                    yield begin[0], f"a function of {number - begin[0] + 1} lines (at most {MOST_FUNCTION_LINES})"
+                begin = None
+            continue
+        if indent in (0, 2):
+            signature = (number, indent) if "(" in line and not NO_FUNCTION.match(line) else None
+        if signature and line.endswith("{"):
+            begin, signature = signature, None
+        elif line.endswith((";", "}")):
+            signature = None
 
 
 RULES = (check_includes, check_purity, check_words, check_columns, check_sizes)
@@ -141,9 +147,10 @@ def stale_mutations(root):
 def unnamed_tests(root):
     """Whoever reads a header is told where its tests are."""
     for test in sorted((root / "tests/unit").rglob("*_test.cc")):
-        header = root / test.relative_to(root / "tests/unit").with_name(test.name.removesuffix("_test.cc") + ".h")
-        if header.is_file() and "\n// Tests: " not in header.read_text():
-            yield f"{header.relative_to(root)}: does not name its tests: `// Tests: {test.relative_to(root)}.`"
+        folder = root / test.parent.relative_to(root / "tests/unit")
+        for header in folder.rglob(test.name.removesuffix("_test.cc") + ".h"):
+            if "\n// Tests: " not in header.read_text():
+                yield f"{header.relative_to(root)}: does not name its tests: `// Tests: {test.relative_to(root)}.`"
 
 
 def unknown_rules(root):
@@ -222,6 +229,8 @@ class EachRuleCatches(unittest.TestCase):
         self.assertTrue(list(breaches("ps/a.cc", "\n" * 401)))
         body = "int F() {\n" + "  x();\n" * 80 + "}\n"
         self.assertTrue(list(breaches("ps/a.cc", body)))
+        self.assertTrue(list(breaches("ps/a.cc", body.replace("F()", "F(int a,\n      int b)"))))
+        self.assertTrue(list(breaches("ps/a.cc", body.replace("F()", "F(int a)\n    : a_(a),\n      b_{}"))))
         self.assertTrue(list(breaches("ps/a.h", "class A {\n  int F() {\n" + "    x();\n" * 80 + "  }\n};\n")))
         self.assertEqual(list(breaches("ps/a.cc", "namespace a {\n" + "int F() {\n}\n" * 80 + "}\n")), [])
 

@@ -3,6 +3,7 @@
 // Shapes: bytes 00 00 TYPE DIMS, then DIMS big-endian uint32 sizes, then the elements, row-major. Only TYPE 08
 //   (unsigned byte) is read: images have 3 dimensions (magic 2051), labels 1 (magic 2049).
 // Source: the format note on the MNIST page (LeCun, Cortes, Burges).
+// Tests: tests/unit/worker/idx_test.cc.
 #pragma once
 
 #include <cstdint>

@@ -18,6 +18,7 @@
 //   OUT_OF_RANGE for a label beyond the output; RESOURCE_EXHAUSTED naming the smaller batch size that would fit the
 //   device's memory; else the backend's.
 // Threads: one at a time.
+// Tests: tests/unit/worker/graph_test.cc; across devices tests/parity/model_parity_test.cc.
 #pragma once
 
 #include <cstdint>
@@ -58,7 +59,6 @@ class Graph {
 
   int64_t input_width() const { return batches_.shapes().input_width; }
   int64_t output_width() const { return nodes_.back().output.cols; }
-  size_t variable_count() const { return parameters_.size(); }
 
   absl::Status SetParameters(size_t variable, int64_t offset, absl::Span<const float> values);
   // 1 to max_batch examples.

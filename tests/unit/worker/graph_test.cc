@@ -73,7 +73,7 @@ TEST_P(GraphTest, LaterLayersLeaveFirstAndEveryVariableOnce) {
   double loss = 0;
   std::vector<size_t> order;
   for (const auto& [variable, payload] : fixture.Train(&loss)) order.push_back(variable);
-  ASSERT_EQ(order.size(), fixture.graph().variable_count());
+  ASSERT_EQ(order.size(), fixture.reference().variables.size());
   std::vector<size_t> sorted = order;
   std::sort(sorted.begin(), sorted.end());
   std::vector<size_t> all(order.size());
