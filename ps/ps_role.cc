@@ -10,6 +10,7 @@
 #include "ps/quarantine.h"
 #include "ps/shard.h"
 #include "ps/snapshot.h"
+#include "runtime/exit_code.h"
 #include "schema/codec.h"
 #include "schema/job_file.h"
 
@@ -181,7 +182,7 @@ bool PsRole::Machine::AdoptJob() {
   std::optional<MemberSession::Job> job = session_.ReadJob(*out_);
   if (!job) return false;
   if (job->spec.checkpoint.via == CheckpointVia::kShared && !has_job_dir_) {
-    session_.End(1,
+    session_.End(kExitFailed,
                  "the job says checkpoint.via: shared, but this server was started without a folder to write to;"
                  " give it --job_dir=DIR, the chief's job folder as it is reached from this host",
                  *out_);

@@ -12,8 +12,6 @@
 namespace downpour {
 namespace {
 
-constexpr int64_t kMostTasks = 1024;
-
 struct TypeName {
   const char* name;
   TaskType type;

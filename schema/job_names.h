@@ -1,4 +1,6 @@
 // The words of job files for the enums of job.h, read and written by the same tables.
+//
+// Tests: tests/unit/schema/job_canonical_test.cc: what is written is read.
 #pragma once
 
 #include <cstddef>

@@ -7,7 +7,6 @@
 namespace downpour {
 namespace {
 
-constexpr int64_t kMostTasks = 1024;
 constexpr int64_t kMostCount = int64_t{1} << 40;
 
 const YamlNode& EmptyMap() {

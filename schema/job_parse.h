@@ -1,4 +1,7 @@
 // The steps of ParseJob, between the tree of a YAML text and a JobSpec.
+//
+// Errors: all at once, in JobErrors, each with its place; what is wrong stays as it was.
+// Tests: tests/unit/schema/job_file_test.cc.
 #pragma once
 
 #include <string>

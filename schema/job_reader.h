@@ -16,6 +16,8 @@
 
 namespace downpour {
 
+inline constexpr int64_t kMostTasks = 1024;  // of one role
+
 class JobErrors {
  public:
   static constexpr size_t kMost = 100;  // a file with more gets the first ones

@@ -15,7 +15,6 @@ namespace downpour {
 namespace {
 
 constexpr const char* kSection = "trainingInput";
-constexpr int64_t kMostTasks = 1024;
 
 struct Meaningless {
   const char* key;

@@ -1,4 +1,6 @@
 // The backend that computes on this machine's CPU: oneDNN for matrix products, Highway for the rest.
+//
+// Tests: tests/unit/tensor/backend_test.cc; against the other devices tests/parity.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,6 @@
 // What `downpour doctor` found: one line each, and a remedy where something is wrong.
+//
+// Tests: tests/unit/tools/doctor_test.cc, doctor_keys_test.cc.
 #pragma once
 
 #include <string>

@@ -10,6 +10,7 @@
 #include "runtime/driver/posix_cluster.h"
 #include "runtime/driver/posix_keys.h"
 #include "runtime/driver/zmq_sockets.h"
+#include "schema/job_reader.h"
 #include "schema/message.h"
 #include "tools/chief_client.h"
 #include "tools/doctor_host.h"
@@ -185,7 +186,7 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
   app.add_option("--role", options->role,
                  "What this host is for: chief, ps, worker, or client, who asks for a status; else for a whole cluster")
       ->check(CLI::IsMember({"chief", "ps", "worker", "client"}));
-  app.add_option("--tasks", options->tasks, "How many tasks of that role")->check(CLI::Range(1, 1024));
+  app.add_option("--tasks", options->tasks, "How many tasks of that role")->check(CLI::Range(int64_t{1}, kMostTasks));
   app.add_option("--listen", options->listen, "Where a task of this host is to listen, HOST:PORT");
   app.add_option("--keys", options->running.keys,
                  "The folder of the cluster's keys (default: $DOWNPOUR_KEYS, else keys in the job folder)")

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/exit_code.h"
 #include "runtime/plan.h"
 #include "schema/job_file.h"
 #include "schema/text.h"
@@ -136,7 +137,7 @@ void WorkerRole::Machine::On(Received& received) {
   }
   if (!ready()) return Reject();
   const absl::Status status = std::visit([&](auto& m) { return FromPs(received.from, m); }, received.message);
-  if (!status.ok()) session_.End(1, std::string(status.message()), *out_);
+  if (!status.ok()) session_.End(kExitFailed, std::string(status.message()), *out_);
 }
 
 // Told to stop it begins nothing new, and hands back what it holds by leaving: once nothing that it computed, or knows
@@ -186,7 +187,7 @@ bool WorkerRole::Machine::AdoptJob() {
   if (!job) return false;
   // Other files may hold other data: nobody has judged them yet, and what is held would go on with them.
   if (exchange_ && (!PlanDifferences(job->spec, job_).empty() || job->spec.data != job_.data)) {
-    session_.End(1, "the chief now runs another job", *out_);
+    session_.End(kExitFailed, "the chief now runs another job", *out_);
     return false;
   }
   job_ = std::move(job->spec);
@@ -212,7 +213,7 @@ void WorkerRole::Machine::On(ComputeDone& done) {
   if (!schedule_) return;
   if (done.ticket != kPreparation) {
     const absl::Status status = schedule_->Receive(done, now_, *out_);
-    if (!status.ok()) session_.End(1, std::string(status.message()), *out_);
+    if (!status.ok()) session_.End(kExitFailed, std::string(status.message()), *out_);
     return;
   }
   data_.emplace();
