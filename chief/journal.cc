@@ -71,7 +71,8 @@ std::string EncodeEntry(const JournalEntry& entry) {
   const JobRecord& record = entry.record;
   Json json = {{"number", entry.number},  {"run", record.run},         {"beganUnixMs", record.began_unix_ms},
                {"chiefs", record.chiefs}, {"job", record.job},         {"ended", record.ended},
-               {"why", record.why},       {"toll", OfToll(entry.toll)}};
+               {"why", record.why},       {"toll", OfToll(entry.toll)},
+               {"batchesCommitted", entry.batches_committed}};
   if (record.data) {
     json["data"] = {{"trainExamples", record.data->train_examples},
                     {"evalExamples", record.data->eval_examples},
@@ -96,7 +97,8 @@ absl::StatusOr<JournalEntry> DecodeEntry(const std::string& text) {
                                 .why = Get<std::string>(json, "why"),
                                 .newest = RoundOf(json, "newestCheckpoint"),
                                 .given_up = RoundOf(json, "givenUp")},
-                     .toll = TollOf(Part(json, "toll", Json::value_t::object))};
+                     .toll = TollOf(Part(json, "toll", Json::value_t::object)),
+                     .batches_committed = Get<uint64_t>(json, "batchesCommitted")};
   if (const Json data = Part(json, "data", Json::value_t::object); !data.empty()) {
     entry.record.data = {Get<uint64_t>(data, "trainExamples"), Get<uint64_t>(data, "evalExamples"),
                          Get<uint64_t>(data, "fingerprint")};
@@ -117,9 +119,16 @@ void Journal::Load(std::function<void()> then) {
   });
 }
 
+void Journal::BeginRun(JobRecord record) {
+  entry_.record = std::move(record);
+  entry_.toll = Toll();
+  entry_.batches_committed = 0;
+}
+
 void Journal::Save(std::function<void(const absl::Status&)> then) {
   writing_ = true;
   next_toll_ = turn_.now + kTollEvery;
+  next_commits_ = turn_.now + kCommitsEvery;
   ++entry_.number;
   storage_.Run(WriteCopies(kName, EncodeEntry(entry_)),
                [this, saved = entry_, then = std::move(then)](const StorageDone& done) {
@@ -138,7 +147,9 @@ void Journal::Save(std::function<void(const absl::Status&)> then) {
 void Journal::Advance() {
   if (writing_ || turn_.now < next_try_) return;
   const bool toll_rose = turn_.now >= next_toll_ && durable_ && durable_->toll != entry_.toll;
-  if (!durable() || toll_rose) Save([](const absl::Status&) {});
+  const bool commits_changed =
+      turn_.now >= next_commits_ && durable_ && durable_->batches_committed != entry_.batches_committed;
+  if (!durable() || toll_rose || commits_changed) Save([](const absl::Status&) {});
 }
 
 }  // namespace downpour

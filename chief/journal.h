@@ -8,7 +8,8 @@
 //   ...Advance until journal.durable()...     // before anything is said that rests on it
 //
 // Order: an entry is written whole, in two copies (sealed_copies.h); the newer one that is whole counts.
-// Cost: an entry for each change of the record, and one a second while only the toll rises.
+// Cost: an entry for each change of the record, one a second while only the toll rises, and one every 5 s while leases
+//   are committed.
 // Errors: error() while it cannot be written; it is tried again every control_retry. damage() of what was found.
 // Tests: tests/unit/chief/journal_test.cc.
 #pragma once
@@ -47,6 +48,7 @@ struct JournalEntry {
   uint64_t number = 0;  // rises with each entry of a folder; 0: none yet
   JobRecord record;
   Toll toll;
+  uint64_t batches_committed = 0;  // some seconds ago: what is fewer in the next term is computed again
   bool operator==(const JournalEntry&) const = default;
 };
 
@@ -57,6 +59,7 @@ absl::StatusOr<JournalEntry> DecodeEntry(const std::string& text);
 class Journal {
  public:
   static constexpr Duration kTollEvery = 1s;
+  static constexpr Duration kCommitsEvery = 5s;
 
   Journal(Turn& turn, Storage& storage, const Timing& timing) : turn_(turn), storage_(storage), timing_(timing) {}
 
@@ -68,6 +71,9 @@ class Journal {
   const JobRecord& record() const { return entry_.record; }
   Toll& toll() { return entry_.toll; }
   const Toll& toll() const { return entry_.toll; }
+  uint64_t batches_committed() const { return entry_.batches_committed; }
+  void NoteCommitted(uint64_t batches) { entry_.batches_committed = batches; }
+  void BeginRun(JobRecord record);  // to which nothing belongs that cost another one
   void Save(std::function<void(const absl::Status&)> then);
 
   // Writes what changed.
@@ -84,6 +90,7 @@ class Journal {
   bool writing_ = false;
   Time next_try_{};
   Time next_toll_{};
+  Time next_commits_{};
   std::string damage_;
   std::string error_;
 };

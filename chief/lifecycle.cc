@@ -28,7 +28,7 @@ void Lifecycle::Ready(const Startup::Outcome& outcome) {
   for (const CheckpointStore::Damaged& damaged : chief_.store.damaged()) chief_.failures.Add("chief", damaged.why);
   chief_.turn.out.Info(
       absl::StrCat("job ", chief_.job.name, " waits for its tasks at ", chief_.endpoint, " (term ", chief_.term, ")"));
-  if (!chief_.journal.damage().empty()) chief_.failures.Add("chief", chief_.journal.damage());
+  for (const std::string& finding : outcome.findings) chief_.failures.Add("chief", finding);
   if (outcome.goes_on) {
     chief_.failures.Add("chief", "it was started again; slices that a ps still holds go on");
     if (chief_.journal.record().data) chief_.recovery.Expect();
@@ -73,6 +73,7 @@ void Lifecycle::Prepare() {
   if (servers_here && !chief_.assignment.placed() && chief_.data.fixed() && chief_.journal.durable()) {
     chief_.assignment.Place(chief_.term, chief_.members.Alive(TaskRole::kPs), chief_.data.shape().train_examples,
                             std::exchange(sources_, {}), lost_);
+    chief_.recovery.Placed();
   }
   const std::vector<Task*> workers = chief_.members.Alive(TaskRole::kWorker);
   chief_.state = servers_here && !workers.empty() ? JobState::kPreparing : JobState::kQueued;
@@ -97,6 +98,8 @@ void Lifecycle::Run() {
   const uint64_t eval_examples = chief_.job.data.eval.empty() ? 0 : chief_.data.shape().eval_examples;
   chief_.ledger.Open(chief_.data.plan(), chief_.assignment.TakeFinished());
   ledger_current_ = true;
+  const uint64_t before = chief_.journal.batches_committed();  // under another chief
+  if (const uint64_t now_held = chief_.ledger.BatchesCommitted(); before > now_held) Recompute(before - now_held);
   chief_.evaluation = Evaluation(eval_examples, chief_.job.training.batch_size, chief_.job.training.lease_batches);
   chief_.progress.Begin(now, chief_.ledger.examples_committed());
   evaluated_epochs_ = chief_.ledger.EpochsCommitted();
@@ -138,6 +141,7 @@ void Lifecycle::Advance() {
   }
   Round& newest = chief_.journal.record().newest;
   if (const auto& durable = chief_.rounds.durable()) newest = std::max(newest, durable->round);
+  if (ledger_current_) chief_.journal.NoteCommitted(chief_.ledger.BatchesCommitted());
   chief_.journal.Advance();
   if (chief_.ended()) return SayGoodbye();
   if (!chief_.assignment.failure().ok()) return Fail(chief_.assignment.failure());
@@ -175,14 +179,17 @@ void Lifecycle::FollowReports() {
 void Lifecycle::Reopen(const IntervalSet& finished) {
   const IntervalSet reopened = chief_.ledger.Restrict(finished);
   if (reopened.empty()) return;
-  const uint64_t batches = chief_.ledger.plan().BatchesIn(reopened);
-  chief_.journal.toll().batches_recomputed += batches;
-  chief_.failures.Add("chief", absl::StrCat(reopened.Count(), " leases are open again, since a slice lacks them: ",
-                                            batches, " batches are computed again"));
+  Recompute(chief_.ledger.plan().BatchesIn(reopened));
   chief_.evaluation.Abandon();
   final_evaluation_ = false;
   rounds_before_reopening_ = rounds_begun_;
   work_.HandOut();
+}
+
+void Lifecycle::Recompute(uint64_t batches) {
+  chief_.journal.toll().batches_recomputed += batches;
+  chief_.failures.Add(
+      "chief", absl::StrCat(batches, " batches that were committed are computed again, since a slice lacks them"));
 }
 
 void Lifecycle::FailIfTooManySkips() {

@@ -69,6 +69,7 @@ class Lifecycle {
   void Cancel();
   void FollowReports();
   void Reopen(const IntervalSet& finished);
+  void Recompute(uint64_t batches);
   void UpdateTaskStates();
   bool AllDurable() const;
   bool FirstSummaryDone() const;

@@ -17,6 +17,16 @@ void Recovery::Expect() {
   }
 }
 
+void Recovery::Placed() {
+  const bool ran_before = expecting_ && chief_.journal.batches_committed() > 0;
+  if (!ran_before) return;
+  for (const Task* server : chief_.members.Alive(TaskRole::kPs)) {
+    if (server->holds) continue;
+    ++chief_.journal.toll().servers_lost;
+    chief_.failures.Add(server->name, "its process ended while no chief was there; another one is in its place");
+  }
+}
+
 // In order is only an end soon after it was let go: what it takes in while it stays is in no checkpoint.
 void Recovery::Lost(const Task& server, const std::string& why) {
   gone_[server.name] = {

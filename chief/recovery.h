@@ -2,6 +2,7 @@
 // newest checkpoint that has it.
 //
 //   recovery.Expect();                               // the chief was started again, and all ps are to come back
+//   recovery.Placed();                               // on those that came: who died with that chief is known now
 //   recovery.Lost(task, "it was started again");
 //   recovery.Tick();                                 // once it is known who was silent, and for how long
 //   recovery.Advance();                              // after each input
@@ -38,6 +39,7 @@ class Recovery {
   explicit Recovery(ChiefParts& chief) : chief_(chief) {}
 
   void Expect();
+  void Placed();  // slices are, for the first time in this term
   void Lost(const Task& server, const std::string& why);
   void Tick();
   void Advance();

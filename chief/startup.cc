@@ -60,6 +60,9 @@ void Startup::ReadJob() {
     checkpoints_.Load([this](const absl::Status& status) {
       if (!status.ok()) return Refuse(kExitFailed, absl::StrCat("the job folder cannot be used: ", Words(status)));
       if (highest_ == 0 && !term_damage_.empty()) return JudgeLostTerm();
+      for (const std::string& damage : {term_damage_, journal_.damage()}) {
+        if (!damage.empty()) outcome_.findings.push_back(damage);
+      }
       highest_ = std::max(highest_, checkpoints_.highest_term());
       Judge();
     });
@@ -82,6 +85,11 @@ void Startup::Judge() {
   record.newest = std::max(record.newest, checkpoints_.newest());
   // Not of what can be used: the word may be one of yesterday, left in some script.
   if (options_.give_up == record.newest && checkpoints_.valid().empty()) record.given_up = options_.give_up;
+  if (options_.give_up != record.given_up && options_.give_up != Round()) {
+    outcome_.findings.push_back(absl::StrCat("--give_up=", ToString(options_.give_up),
+                                             " is not heeded: it is not the newest checkpoint that was here, or one "
+                                             "that is here is whole"));
+  }
   const bool is_whole = !checkpoints_.valid().empty() && checkpoints_.valid().front().round > record.given_up;
   const bool is_same = IsSame(record.job, options_.job);
   const bool is_over = journal_.found() && is_same && !options_.resume;
@@ -184,8 +192,7 @@ void Startup::BeginJournal() {
     fresh.began_unix_ms = started_.unix_ms;
     fresh.newest = record.newest;
     fresh.given_up = record.given_up;
-    record = std::move(fresh);
-    journal_.toll() = Toll();
+    journal_.BeginRun(std::move(fresh));
   }
   ++record.chiefs;
   record.job = CanonicalJob(options_.job);

@@ -38,9 +38,10 @@ class Startup {
     std::string why;    // not empty: there is nothing to lead, and the chief is to end
     bool over = false;  // since the job is: who is still a member may be told
     uint32_t term = 0;
-    bool goes_on = false;             // with a job that another chief began
-    std::vector<Manifest> sources{};  // valid checkpoints of this plan, newest first
-    std::string lost{};               // why there is none, though there was: no slice may begin from initial values
+    bool goes_on = false;                 // with a job that another chief began
+    std::vector<Manifest> sources{};      // valid checkpoints of this plan, newest first
+    std::vector<std::string> findings{};  // that do not keep it from leading
+    std::string lost{};                   // why there is none, though there was: no slice may begin from initial values
   };
 
   // The options outlive it.

@@ -92,8 +92,9 @@ absl::StatusOr<FoundSummary> ReadSummaryOf(const std::string& job_dir, uint64_t 
 
 absl::Status RecordFailure(const std::string& job_dir, uint64_t term, const std::string& cause) {
   const absl::StatusOr<FoundSummary> found = ReadSummaryOf(job_dir, term);
-  if (!found.ok() || found->summary.state != "CANCELLED") return absl::OkStatus();
-  nlohmann::json json = nlohmann::json::parse(found->json);
+  if (found.ok() && found->summary.state != "CANCELLED") return absl::OkStatus();
+  nlohmann::json json = found.ok() ? nlohmann::json::parse(found->json)
+                                   : nlohmann::json{{"term", term}, {"checkpoint", NewestCheckpoint(job_dir)}};
   json["state"] = "FAILED";
   json["errorMessage"] = cause;
   return WriteWhole(SummaryPath(job_dir), json.dump(1) + "\n", 0644, WhereThere::kReplace);

@@ -61,8 +61,8 @@ struct FoundSummary {
 // Errors: NOT_FOUND too where summary.json is of another chief.
 absl::StatusOr<FoundSummary> ReadSummaryOf(const std::string& job_dir, uint64_t term);
 
-// Where that chief's summary says that the job was cancelled: it failed, for this reason. Errors:
-// UNAVAILABLE where it cannot be written; the summary is as it was then.
+// Where that chief's summary says that the job was cancelled, or where it was killed before it wrote one: the job
+// failed, for this reason. Errors: UNAVAILABLE where it cannot be written; the summary is as it was then.
 absl::Status RecordFailure(const std::string& job_dir, uint64_t term, const std::string& cause);
 
 // All rounds that have a folder in the folder of checkpoints, newest first.

@@ -231,7 +231,8 @@ std::string SummaryTable(const SummaryView& summary, bool color) {
   std::string out;
   const bool good = summary.state == "SUCCEEDED";
   AddSection("Job",
-             {absl::StrCat(Printable(summary.job), " ", Paint(color, good ? kGood : kBad, Printable(summary.state)))},
+             {absl::StrCat(Printable(summary.job), summary.job.empty() ? "" : " ",
+                           Paint(color, good ? kGood : kBad, Printable(summary.state)))},
              &out);
   if (!summary.error.empty()) AddSection("Error", {Printable(summary.error)}, &out);
   if (summary.eval_accuracy) {

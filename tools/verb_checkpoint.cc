@@ -184,6 +184,6 @@ const Verb kCheckpointVerb = {"checkpoint", "List, verify or inspect the checkpo
                               "  downpour checkpoint list --job-dir runs/first\n"
                               "  downpour checkpoint verify --job-dir runs/first\n"
                               "  downpour checkpoint inspect --job-dir runs/first --checkpoint 1-4 -o json\n",
-                              "0 done, 1 there is none, or something is damaged", SetUp};
+                              "0 done, 1 there is none, or what was to be verified or inspected is damaged", SetUp};
 
 }  // namespace downpour

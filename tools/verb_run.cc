@@ -119,7 +119,7 @@ int Report(const Options& options, const RunResult& result, Streams streams) {
 // Whether the folder may take this run.
 absl::Status CheckJobDir(const Options& options) {
   const std::string checkpoint = NewestCheckpoint(options.job_dir);
-  if (!checkpoint.empty() && !options.resume) {
+  if (!checkpoint.empty() && !options.resume && options.give_up.empty()) {
     return absl::AlreadyExistsError(absl::StrCat(options.job_dir, " already holds a job (", checkpoint,
                                                  "): go on with it by --resume, or choose another --job-dir"));
   }

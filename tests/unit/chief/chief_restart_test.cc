@@ -171,6 +171,7 @@ TEST_F(ChiefRestartTest, EvidenceOfTheEarlierTermCommitsNothing) {
 
 // Faults 5: a chief and a ps die together.
 TEST_F(ChiefRestartTest, APsThatDiedWithItGetsItsSlicesFromTheCheckpoint) {
+  cluster->Wait(6s);
   cluster->ps[1].slices.clear();
   Restart();
   cluster->ps[1].join.was = Incarnation::kNone;
@@ -179,6 +180,25 @@ TEST_F(ChiefRestartTest, APsThatDiedWithItGetsItsSlicesFromTheCheckpoint) {
   EXPECT_EQ(cluster->ps[0].slices.begin()->second.finished.Count(), 4u);
   EXPECT_EQ(cluster->ps[1].slices.begin()->second.finished.Count(), 2u);
   EXPECT_EQ(cluster->role->committed().Count(), 2u);
+  const nlohmann::json status = cluster->Status();
+  EXPECT_EQ(status["recovery"]["psLost"], 1);
+  EXPECT_EQ(status["recovery"]["batchesRecomputed"], 2 * SmallJob().training.lease_batches);
+  EXPECT_THAT(status["failures"].dump(), HasSubstr("its process ended while no chief was there"));
+}
+
+// Whoever has to be there is there for the first time.
+TEST_F(ChiefRestartTest, WhatNeverHeldASliceIsNoLoss) {
+  auto first = std::make_unique<ChiefHarness>(SmallJob(), false);
+  first->Start();
+  first->JoinPs(0);
+  first->JoinWorker(0);
+  auto next = std::make_unique<ChiefHarness>(SmallJob(), false, first->disk);
+  next->now = first->now;
+  cluster = std::move(next);
+  cluster->Start();
+  cluster->RunToRunning();
+  EXPECT_EQ(cluster->Status()["recovery"]["chiefRestarts"], 1);
+  EXPECT_EQ(cluster->Status()["recovery"]["psLost"], 0);
 }
 
 TEST_F(ChiefRestartTest, APsThatSaysItHoldsWhatItLostCostsItsSlicesAnOlderState) {

@@ -48,7 +48,8 @@ TEST_F(JournalTest, AnEntryComesBackAsItWas) {
                               .leases_handed_on = 3,
                               .batches_recomputed = 4,
                               .failures = {},
-                              .skips_listed = {{"ps-0", 2}, {"ps-1", UINT64_MAX}}}};
+                              .skips_listed = {{"ps-0", 2}, {"ps-1", UINT64_MAX}}},
+                     .batches_committed = 5};
   entry.toll.failures.push_back({1700000000123, "ps-1", "no heartbeat for 5.0 s"});
   const auto read = DecodeEntry(EncodeEntry(entry));
   ASSERT_TRUE(read.ok()) << read.status();
@@ -105,6 +106,21 @@ TEST_F(JournalTest, TheTollIsWrittenAtOnceThenOnceASecond) {
   Advance(Journal::kTollEvery);
   EXPECT_EQ(saves, 2);
   EXPECT_EQ(Load()->toll().workers_lost, 10u);
+}
+
+TEST_F(JournalTest, WhatIsCommittedIsWrittenNowAndThenAndOfThisRunAlone) {
+  Advance();
+  int saves = 0;
+  disk.fate = [&](const StorageOp& op) { return saves += op.target == "journal.b", absl::OkStatus(); };
+  for (Duration waited{}; waited < Journal::kCommitsEvery * 4; waited += 500ms) {
+    journal.NoteCommitted(journal.batches_committed() + 1);
+    Advance(500ms);
+    EXPECT_TRUE(journal.durable()) << "nothing that is said rests on it";
+  }
+  EXPECT_EQ(saves, 4);
+  EXPECT_GT(Load()->batches_committed(), 30u);
+  journal.BeginRun(JobRecord());
+  EXPECT_EQ(journal.batches_committed(), 0u);
 }
 
 // A crash after any operation of a save leaves the record before it, or the new one.

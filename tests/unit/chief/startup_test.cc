@@ -64,7 +64,10 @@ TEST_F(StartupTest, OneDamagedTermFileCostsNothing) {
   for (const char* file : {"term.a", "term.b"}) {
     const uint32_t before = Run().term;
     disk.At(file)[6] = 'x';
-    EXPECT_EQ(Run().term, before + 1) << file;
+    const Startup::Outcome outcome = Run();
+    EXPECT_EQ(outcome.term, before + 1) << file;
+    EXPECT_THAT(outcome.findings, ElementsAre(HasSubstr(std::string(file) + ": ")));
+    EXPECT_TRUE(Run().findings.empty()) << "both were written again";
   }
   disk.At("term.a") = "";
   disk.At("term.b") = "term 1";
@@ -283,8 +286,8 @@ TEST_F(StartupTest, WhatCanBeUsedIsNotGivenUp) {
   disk.Put("checkpoints/1-3/MANIFEST", "junk");
   for (const Round round : {Round{1, 2}, Round{1, 3}}) {
     const Startup::Outcome outcome = Run(/*resume=*/true, {}, round);
-    EXPECT_EQ(outcome.exit_code, 0);
     EXPECT_THAT(outcome.sources, SizeIs(1));
+    EXPECT_THAT(outcome.findings, ElementsAre(HasSubstr("--give_up=" + ToString(round) + " is not heeded")));
   }
 }
 

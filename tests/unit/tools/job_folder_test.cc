@@ -53,8 +53,6 @@ TEST_F(JobFolderTest, ASummaryIsOfTheChiefWhoseTermItNames) {
 TEST_F(JobFolderTest, AFailureIsRecordedOnlyWhereTheChiefKnewOfNone) {
   for (const char* state : {"CANCELLED", "FAILED", "SUCCEEDED"}) {
     folder_.Write("summary.json", std::string(R"({"state": ")") + state + R"(", "term": 3, "steps": 7})");
-    ASSERT_TRUE(RecordFailure(folder_.path(), 4, "cause").ok());
-    EXPECT_EQ(ReadSummaryOf(folder_.path(), 3)->summary.state, state);
     ASSERT_TRUE(RecordFailure(folder_.path(), 3, "cause").ok());
     const auto found = ReadSummaryOf(folder_.path(), 3);
     ASSERT_TRUE(found.ok());
@@ -62,6 +60,15 @@ TEST_F(JobFolderTest, AFailureIsRecordedOnlyWhereTheChiefKnewOfNone) {
     EXPECT_THAT(found->json, HasSubstr("\"steps\": 7"));
   }
   EXPECT_EQ(ReadSummaryOf(folder_.path(), 3)->summary.state, "SUCCEEDED");
+}
+
+TEST_F(JobFolderTest, AFailureOfAChiefThatWroteNoSummaryIsRecordedToo) {
+  folder_.Write("summary.json", R"({"state": "SUCCEEDED", "term": 3})");
+  ASSERT_TRUE(RecordFailure(folder_.path(), 4, "cause").ok());
+  const auto found = ReadSummaryOf(folder_.path(), 4);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->summary.state, "FAILED");
+  EXPECT_EQ(found->summary.error, "cause");
 }
 
 TEST_F(JobFolderTest, AFailureThatCannotBeRecordedLeavesTheSummaryThatIsThere) {
