@@ -9,6 +9,7 @@
 
 #include "tensor/cuda_backend.h"
 #include "tensor/cuda_memory.h"
+#include "tensor/cuda_recording.h"
 #include "tests/parity/cuda_stand_in.h"
 #include "tests/unit/worker/model_cases.h"
 
@@ -77,6 +78,19 @@ TEST(CudaStandInTest, ACaptureDoesNothingAndItsGraphAllOfItEachTime) {
   for (int i = 0; i < 2; ++i) ASSERT_EQ(cudaGraphLaunch(executable, stream.get()), cudaSuccess);
   ASSERT_EQ(cudaStreamSynchronize(stream.get()), cudaSuccess);
   EXPECT_EQ(done, 6);
+}
+
+TEST(CudaRecordingTest, ACaptureThatFailsLeavesItsStreamAsItWas) {
+  ResetCudaStandIn(1);
+  cudaSetDevice(1);
+  const CudaStream stream = *MakeCudaStream();
+  CudaRecording recording(stream.get());
+  EXPECT_EQ(recording.Capture([] { return absl::UnavailableError("no"); }).code(), absl::StatusCode::kUnavailable);
+  EXPECT_FALSE(recording.captured());
+  bool done = false;
+  EXPECT_EQ(LaunchOnStandIn(stream.get(), [&] { done = true; }), cudaSuccess);
+  EXPECT_EQ(cudaStreamSynchronize(stream.get()), cudaSuccess);
+  EXPECT_TRUE(done);
 }
 
 // Recordings may be of it.
