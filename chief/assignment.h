@@ -7,15 +7,15 @@
 //   assignment.Replace(servers, checkpoints);      // other processes came in the place of some; then again as above
 //
 // Order: a slice's epoch rises before anything is said about its new source. What a ps held counts only if it has all
-//   that the newest checkpoint says is committed: a process that stood still while another one was in its
-//   place has not. A record that is damaged on disk, or that its ps cannot install, costs that slice an
-//   older state and no other slice anything. One that cannot be read may be whole: it is tried kReads
-//   times, ever more rarely, before an older one, each time behind all that are due before it.
-// Errors: Receive gives INVALID_ARGUMENT for what no honest ps reports. failure() is INTERNAL once a
-//   slice cannot even be born, DATA_LOSS once no checkpoint's record of it can be used: initial
-//   values would lose the training in silence.
-// Cost: memory is kRestoreWindow and a record per ps; each report costs a few slices, a repeated
-//   Assign all that have not reported. However many wait for their disk, they cost a report nothing.
+//   that the newest checkpoint says is committed: a process that stood still while another one was in its place has
+//   not. A record that is damaged on disk, or that its ps cannot install, costs that slice an older state and no other
+//   slice anything. One that cannot be read may be whole: it is tried kReads times, ever more rarely, before an older
+//   one, each time behind all that are due before it.
+// Cost: memory is kRestoreWindow and a record per ps; each report costs a few slices, a repeated Assign all that have
+//   not reported. However many wait for their disk, they cost a report nothing.
+// Errors: Receive gives INVALID_ARGUMENT for what no honest ps reports. failure() is INTERNAL once a slice cannot even
+//   be born, DATA_LOSS once no checkpoint's record of it can be used: initial values would lose the training in
+//   silence.
 // Source: protocol rules core 4 and 6, A3, A9 (schema/PROTOCOL.md).
 // Tests: tests/unit/chief/assignment_test.cc, assignment_window_test.cc.
 #pragma once
@@ -49,8 +49,8 @@ class Assignment {
              const Timing& timing)
       : turn_(turn), storage_(storage), members_(members), failures_(failures), grid_(grid), timing_(timing) {}
 
-  // `checkpoints`: those of this plan, newest first. `lost`: why there are none,
-  // though there were; empty: there were none.
+  // `checkpoints`: those of this plan, newest first. `lost`: why there are none, though there were; empty: there were
+  // none.
   void Place(uint32_t term, const std::vector<Task*>& servers, uint64_t train_examples,
              std::vector<Manifest> checkpoints, std::string lost = "");
   // Servers under whose name there is another process now: its slices are that one's, in new epochs.

@@ -6,10 +6,10 @@
 // Order: records are appended to one file per ps, one append at a time; files synced, the folder synced, the manifest
 //   written beside, synced, renamed, the folder synced: from then on the round is durable, and only then older ones go.
 //   via shared a ps writes and syncs its file itself.
+// Cost: memory is that of kRecordsInFlight records per ps; a Step checksums at most one record.
 // Errors: whatever fails, the round is abandoned and the older checkpoints stay: a write, a silent ps, a slice's epoch
 //   that changes, a record that lacks a lease that was committed when the round began (see TakeLacking). last_error()
 //   says why. Receive gives INVALID_ARGUMENT for what no honest ps sends.
-// Cost: memory is that of kRecordsInFlight records per ps; a Step checksums at most one record.
 // Source: protocol rules A4, A5 (schema/PROTOCOL.md); docs/CHECKPOINT_FORMAT.md.
 // Tests: tests/unit/chief/checkpoint_round_test.cc.
 #pragma once

@@ -7,8 +7,8 @@
 // Order: newest first; what Load found stays as it was found until the next Load, while Prune follows what became
 //   durable since.
 // Errors: a folder without a manifest is rubbish of an abandoned round; one whose manifest is damaged is named, kept,
-//   and never used; one whose manifest cannot be read may be whole, and fails
-//   Load. Pruning that fails costs only space.
+//   and never used; one whose manifest cannot be read may be whole, and fails Load. Pruning that fails costs only
+//   space.
 // Tests: tests/unit/chief/checkpoint_store_test.cc.
 #pragma once
 

@@ -32,8 +32,8 @@ struct ChiefOptions {
   std::string command = {};  // that people type to start the job again; with --resume it goes on from a checkpoint
   std::string keys = {};     // their folder, as people are to name it; empty: none was named
   std::vector<PeerRole> secrets = {};  // that lie there
-  // Who starts a task that is missing: somebody who types what `next` says,
-  // `command` once more, or whoever started all.
+  // Who starts a task that is missing: somebody who types what `next` says, `command` once more, or whoever started
+  // all.
   enum class Starts { kByHand, kByCommand, kBySupervisor } starts = Starts::kByHand;
   bool resume = false;
   // The newest checkpoint, by its name: where none can be used the job begins anew.

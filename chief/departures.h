@@ -4,13 +4,12 @@
 //   if (departures.round_due()) { departures.RoundBegins(); rounds.Start(...); }
 //   departures.Clear();  // and no Tick any more: the job's end lets all go
 //
-// Order: a ps may leave once a round that began after its word is durable; at once where a round would keep
-//   nothing of it. Those that are told at about the same time share one round, and as each round needs all of
-//   them, none goes before it that still has time.
-// Errors: none. A round that fails is tried again; who waits too long leaves by
-//   itself (runtime/options.h), and is lost. One that stays though it may leave counts as any other again after
-//   dead_after.
+// Order: a ps may leave once a round that began after its word is durable; at once where a round would keep nothing of
+//   it. Those that are told at about the same time share one round, and as each round needs all of them, none goes
+//   before it that still has time.
 // Cost: Tick is linear in tasks.
+// Errors: none. A round that fails is tried again; who waits too long leaves by itself (runtime/options.h), and is
+//   lost. One that stays though it may leave counts as any other again after dead_after.
 // Tests: tests/unit/chief/chief_departures_test.cc.
 #pragma once
 

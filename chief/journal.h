@@ -37,8 +37,8 @@ struct JobRecord {
   std::optional<DataShape> data;  // since some worker found it
   std::string ended;              // as `state` in docs/STATUS.md; empty: it goes on
   std::string why;                // it ended
-  // Of the folder, whichever run wrote them. Checkpoints are found by reading;
-  // this tells that there was something to find.
+  // Of the folder, whichever run wrote them. Checkpoints are found by reading; this tells that there was something to
+  // find.
   Round newest;    // of all that became durable here; {0, 0}: none did
   Round given_up;  // a person said to begin anew without this one and those before it
   bool operator==(const JobRecord&) const = default;

@@ -7,9 +7,9 @@
 //
 // Order: leases are granted lowest number first, to waiting workers in turn. A lease is never open and committed at
 //   once.
-// Errors: INVALID_ARGUMENT for what no honest worker sends; nothing is changed then.
 // Cost: Judge is linear in slices, Open and Restrict in intervals, a grant in the leases held, the rest in those it
 //   names; memory in intervals and in leases held.
+// Errors: INVALID_ARGUMENT for what no honest worker sends; nothing is changed then.
 // Source: protocol rules core 1, core 5 and A2, A3 (schema/PROTOCOL.md).
 // Tests: tests/unit/chief/leases_test.cc.
 #pragma once

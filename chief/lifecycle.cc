@@ -253,8 +253,8 @@ void Lifecycle::CheckpointForDepartures() {
   StartRound();
 }
 
-// Urgent is the round that ends the job: workers have nothing more to do then, or will be told to
-// leave in a moment; and one that lets a ps go.
+// Urgent is the round that ends the job: workers have nothing more to do then, or will be told to leave in a moment;
+// and one that lets a ps go.
 void Lifecycle::StartRound() {
   const bool ends_job = chief_.state == JobState::kCancelling || chief_.ledger.AllCommitted();
   chief_.rounds.Start({chief_.term, ++rounds_begun_},

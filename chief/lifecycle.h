@@ -9,7 +9,7 @@
 //   schema/PROTOCOL.md). A job that ends says so to all members until each said goodbye or died, and to who asks to
 //   join, for kGoodbye at most, then writes summary.json, then exits. A chief that finds the job over says so likewise.
 // Errors: none; what goes wrong is the job's end, with one sentence.
-// Tests: tests/unit/chief/chief_role_test.cc.
+// Tests: tests/unit/chief/chief_role_test.cc, chief_crash_test.cc, chief_restart_test.cc, chief_departures_test.cc.
 #pragma once
 
 #include <cstdint>

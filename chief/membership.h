@@ -5,8 +5,8 @@
 //
 // Order: an incarnation is term << 32 | counter, never used twice. A name is held by at most one living process. Of two
 //   that had it under earlier chiefs the one that got it later has it, whoever joins first.
-// Errors: whom it does not admit it tells why; for good, where asking again cannot help.
 // Cost: linear in tasks.
+// Errors: whom it does not admit it tells why; for good, where asking again cannot help.
 // Tests: tests/unit/chief/membership_test.cc.
 #pragma once
 
@@ -79,8 +79,8 @@ class Membership {
   Task* FindAlive(Incarnation incarnation);
   const Task* FindNamed(const std::string& name) const;
   Task* FindByPeer(PeerId peer);
-  // Whether a chief of this run gave it out, to whomever and however long ago;
-  // of an earlier one's nothing more is known.
+  // Whether a chief of this run gave it out, to whomever and however long ago; of an earlier one's nothing more is
+  // known.
   bool Issued(Incarnation incarnation) const;
 
   // A ps that was held for dead and whose place nobody took since is back: what it holds is nobody else's.

@@ -1,7 +1,7 @@
 // What people and tools are told: docs/STATUS.md has every field.
 //
-// Errors: none; what is unknown is absent, and no number is infinite.
 // Cost: linear in tasks and failures.
+// Errors: none; what is unknown is absent, and no number is infinite.
 // Tests: tests/unit/chief/status_test.cc.
 #pragma once
 

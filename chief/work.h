@@ -5,7 +5,7 @@
 //   until it has ended.
 // Errors: INVALID_ARGUMENT for what no honest worker says; it changed nothing, unless it is a detail beside good
 //   evidence.
-// Tests: tests/unit/chief/chief_role_test.cc, and those of leases and evaluation.
+// Tests: tests/unit/chief/chief_work_test.cc, and those of leases and evaluation.
 #pragma once
 
 #include <cstdint>
