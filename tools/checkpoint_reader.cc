@@ -1,6 +1,7 @@
 #include "tools/checkpoint_reader.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -21,6 +22,16 @@ absl::Status At(const std::string& path, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(path, ": ", std::string(status.message())));
 }
 
+// Of what is there and cannot be read nothing is said to be damaged.
+absl::StatusOr<std::ifstream> OpenFile(const std::string& path) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) return absl::FailedPreconditionError("is a folder");
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return absl::ErrnoToStatus(errno, "cannot be read");
+  return file;
+}
+
 // [offset, offset + bytes) of a file; DATA_LOSS if it ends before.
 absl::StatusOr<Payload> ReadRange(std::ifstream& file, uint64_t offset, uint64_t bytes) {
   Payload range = Payload::Allocate(bytes);
@@ -34,9 +45,10 @@ absl::StatusOr<Payload> ReadRange(std::ifstream& file, uint64_t offset, uint64_t
 absl::StatusOr<Manifest> ReadManifest(const std::string& path) {
   std::error_code error;
   const uintmax_t bytes = fs::file_size(path, error);
-  if (error) return absl::NotFoundError(absl::StrCat(path, ": there is none"));
-  std::ifstream file(path, std::ios::binary);
-  const auto text = ReadRange(file, 0, std::min<uintmax_t>(bytes, kMaxManifestBytes + 1));
+  if (error == std::errc::no_such_file_or_directory) return absl::NotFoundError(absl::StrCat(path, ": there is none"));
+  absl::StatusOr<std::ifstream> file = OpenFile(path);
+  if (!file.ok()) return At(path, file.status());
+  const auto text = ReadRange(*file, 0, std::min<uintmax_t>(bytes, kMaxManifestBytes + 1));
   if (!text.ok()) return At(path, text.status());
   absl::StatusOr<Manifest> manifest =
       DecodeManifest(std::string(reinterpret_cast<const char*>(text->data()), text->size()));
@@ -64,8 +76,9 @@ std::string FilePath(const Checkpoint& checkpoint, const Manifest::File& file) {
 
 absl::StatusOr<SliceState> ReadRecord(const Checkpoint& checkpoint, const Slice& slice, const std::string& path) {
   const Manifest::Record& record = checkpoint.manifest.records[ToNumber(slice.id)];
-  std::ifstream file(path, std::ios::binary);
-  const auto bytes = ReadRange(file, record.offset, record.bytes);
+  absl::StatusOr<std::ifstream> file = OpenFile(path);
+  if (!file.ok()) return file.status();
+  const auto bytes = ReadRange(*file, record.offset, record.bytes);
   if (!bytes.ok()) return bytes.status();
   if (Crc32c(bytes->bytes()) != record.crc32c) {
     return absl::DataLossError(absl::StrCat("the checksum of bytes ", record.offset, " to ",
@@ -198,6 +211,7 @@ absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(const std::string& job_dir, cons
     if (!parsed.ok()) return parsed.status();
     return LoadRound(job_dir, *parsed);
   }
+  if (absl::Status readable = CheckJobFolder(job_dir); !readable.ok()) return readable;
   for (Round candidate : RoundsIn(checkpoints)) {
     absl::StatusOr<LoadedCheckpoint> loaded = LoadRound(job_dir, candidate);
     if (loaded.ok()) return loaded;

@@ -100,6 +100,17 @@ absl::Status RecordFailure(const std::string& job_dir, uint64_t term, const std:
   return WriteWhole(SummaryPath(job_dir), json.dump(1) + "\n", 0644, WhereThere::kReplace);
 }
 
+absl::Status CheckJobFolder(const std::string& job_dir) {
+  const std::string checkpoints = absl::StrCat(job_dir, "/", kCheckpointsDir);
+  for (const std::string& folder : {job_dir, checkpoints}) {
+    std::error_code error;
+    fs::directory_iterator(folder, error);
+    const bool begins = folder == checkpoints && error == std::errc::no_such_file_or_directory;
+    if (error && !begins) return absl::ErrnoToStatus(error.value(), "cannot read the folder " + folder);
+  }
+  return absl::OkStatus();
+}
+
 std::vector<Round> RoundsIn(const std::string& checkpoints) {
   std::vector<Round> rounds;
   std::error_code ignored;

@@ -65,6 +65,9 @@ absl::StatusOr<FoundSummary> ReadSummaryOf(const std::string& job_dir, uint64_t 
 // failed, for this reason. Errors: UNAVAILABLE where it cannot be written; the summary is as it was then.
 absl::Status RecordFailure(const std::string& job_dir, uint64_t term, const std::string& cause);
 
+// Errors: NOT_FOUND and the like, with the folder's name, where it, or its folder of checkpoints, cannot be read.
+absl::Status CheckJobFolder(const std::string& job_dir);
+
 // All rounds that have a folder in the folder of checkpoints, newest first.
 std::vector<Round> RoundsIn(const std::string& checkpoints);
 

@@ -31,7 +31,7 @@ constexpr size_t kMostToldOfARound = 5;  // sentences
 struct Entry {
   Round round;
   std::optional<Checkpoint> checkpoint;  // nothing: no manifest that can be read
-  std::string state;                     // complete, damaged, unfinished or gone
+  std::string state;                     // complete, damaged, unreadable, unfinished or gone
   std::string why;
   uint64_t bytes() const {
     uint64_t sum = 0;
@@ -41,11 +41,16 @@ struct Entry {
   uint64_t leases() const { return Plan(checkpoint->job, checkpoint->manifest.train_examples).total_leases(); }
 };
 
+// Of a round whose manifest could not be had.
+std::string StateOf(const absl::Status& why) {
+  if (absl::IsNotFound(why)) return "unfinished";  // it was given up, or goes on
+  return absl::IsDataLoss(why) || absl::IsInvalidArgument(why) ? "damaged" : "unreadable";
+}
+
 Entry LookAt(const std::string& job_dir, Round round) {
   absl::StatusOr<Checkpoint> checkpoint = OpenCheckpoint(job_dir, round);
   if (!checkpoint.ok()) {
-    const bool unfinished = absl::IsNotFound(checkpoint.status());  // a round that was given up, or goes on
-    return {round, std::nullopt, unfinished ? "unfinished" : "damaged", std::string(checkpoint.status().message())};
+    return {round, std::nullopt, StateOf(checkpoint.status()), std::string(checkpoint.status().message())};
   }
   const absl::Status files = CheckFiles(*checkpoint);
   return {round, *std::move(checkpoint), files.ok() ? "complete" : "damaged", std::string(files.message())};
@@ -88,6 +93,7 @@ std::string ListJson(const std::vector<Entry>& entries) {
 absl::StatusOr<std::vector<Entry>> ChosenEntries(const CheckpointOption& option) {
   if (!option.round.empty()) return std::vector<Entry>{LookAt(option.job_dir, *ParseRound(option.round))};
   const std::string folder = absl::StrCat(option.job_dir, "/", kCheckpointsDir);
+  if (absl::Status readable = CheckJobFolder(option.job_dir); !readable.ok()) return readable;
   std::vector<Entry> entries;
   for (const Round round : RoundsIn(folder)) entries.push_back(LookAt(option.job_dir, round));
   if (const std::optional<Round> lost = LostCheckpoint(option.job_dir)) {

@@ -63,6 +63,22 @@ TEST_F(VerbCheckpointTest, ListsNewestFirstWithWhatEachIsWorth) {
   EXPECT_THAT(table.out, AllOf(HasSubstr("ROUND  WRITTEN"), HasSubstr("1-2    1970-01-01 00:00:00 UTC")));
 }
 
+TEST_F(VerbCheckpointTest, WhatCannotBeReadIsNeitherDamagedNorAbsent) {
+  for (const char* name : {"1-1/ps-0.shard", "1-2/MANIFEST"}) {
+    std::filesystem::remove(Path(name));
+    std::filesystem::create_directories(Path(name));
+  }
+  const json list = CheckpointJson({"list"});
+  EXPECT_EQ(list[0]["state"], "unreadable");
+  EXPECT_THAT(list[0]["why"].get<std::string>(), HasSubstr("1-2/MANIFEST: is a folder"));
+  EXPECT_THAT(Checkpoint({"verify"}).out, HasSubstr("1-1/ps-0.shard: is a folder"));
+  std::filesystem::remove_all(dir_ + "/checkpoints");
+  WriteFile(dir_ + "/checkpoints", "");
+  for (const char* verb : {"list", "verify", "inspect"}) {
+    EXPECT_THAT(Checkpoint({verb}).err, HasSubstr("cannot read the folder " + dir_ + "/checkpoints: Not a directory"));
+  }
+}
+
 // The chief's journal knows of it.
 TEST_F(VerbCheckpointTest, TheNewestIsMissedWhereItIsGone) {
   WriteFile(dir_ + "/journal.b", MadeJournal(3, {1, 2}));
