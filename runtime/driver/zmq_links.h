@@ -1,5 +1,5 @@
-// A process's dialled connections, by the numbers that its role gave them; where there are keys, those by which it
-// dials.
+// A process's dialled connections, by the numbers that its role gave them, and the keys with which it dials, if there
+// are any.
 //
 //   ZmqLinks links(context, keys, "keys");
 //   links.Connect({.peer = PeerId{1}, .endpoint = "h0:7000"});
@@ -9,7 +9,7 @@
 //   if (links.Drained()) links.AddTo(&waited_on);
 //
 // Order: of each connection as ZmqLink has it.
-// Errors: what goes to a number that nobody has, or had, is lost. Where this process is refused its log says so with
+// Errors: what goes to a number that nobody has is lost. Where this process is refused its log says so with
 //   the remedy, once for each cause, and where nobody answers why, ever more seldom.
 // Threads: one. Another one, which may outlive this, asks the resolver why nobody answers.
 // Tests: tests/unit/runtime/driver/zmq_links_test.cc, zmq_driver_keys_test.cc.
