@@ -22,14 +22,15 @@ namespace downpour {
 inline constexpr size_t kMaxJobTextBytes = size_t{1} << 20;
 
 struct JobError {
-  std::string file;  // or kSetByHand for an override
-  int line = 0;      // from 1; 0 where there is no place (a missing key)
-  int column = 0;    // from 1
-  std::string key;   // dotted path, such as training.optimizer.name
-  std::string what;  // what is wrong and what is allowed; behind "; " what to do, such as what was probably meant
+  std::string file;         // or kSetByHand for an override
+  int line = 0;             // from 1; 0 where there is no place (a missing key)
+  int column = 0;           // from 1
+  std::string key;          // dotted path, such as training.optimizer.name
+  std::string what;         // what is wrong and what is allowed
+  std::string remedy = {};  // what to do, or what was probably meant; empty: nothing more is known
 };
 std::string PlaceOf(const JobError& error);   // file:line:column
-std::string ToString(const JobError& error);  // file:line:column: key: what
+std::string ToString(const JobError& error);  // file:line:column: key: what; remedy
 
 inline constexpr const char* kSetByHand = "--set";
 

@@ -49,7 +49,7 @@ void Apply(const std::string& override_text, YamlNode& root, JobErrors& errors) 
     return errors.AddOverride("", absl::StrCat(override_text, " is not of the form training.epochs=3"));
   }
   YamlTree value = ReadYaml(override_text.substr(equals + 1));
-  for (const YamlError& error : value.errors) errors.AddOverride(path, error.what);
+  for (const YamlError& error : value.errors) errors.AddOverride(path, error.what, error.remedy);
   if (!value.errors.empty()) return;
   MarkOverridden(value.root);
 

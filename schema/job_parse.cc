@@ -39,9 +39,8 @@ void ReadCluster(const YamlNode& node, JobErrors& errors, ClusterSpec* cluster) 
   for (const std::string key : {"workerCount", "parameterServerCount"}) {
     const YamlNode* count = node.Find(key);
     if (count != nullptr)
-      reader.Fail(
-          *count, key,
-          absl::StrCat("is fixed by scaleTier ", cluster->scale_tier, "; leave it out or take scaleTier CUSTOM"));
+      reader.Fail(*count, key, absl::StrCat("is fixed by scaleTier ", cluster->scale_tier),
+                  "leave it out or take scaleTier CUSTOM");
   }
   cluster->worker_count = kScaleTiers[chosen].workers;
   cluster->parameter_server_count = kScaleTiers[chosen].parameter_servers;
@@ -77,13 +76,13 @@ void ReadTraining(const YamlNode& node, JobErrors& errors, TrainingSpec* trainin
   MapReader reader(node, "training", errors);
   reader.Choice("consistency", kConsistencies, &training->consistency);
   if (training->consistency != Consistency::kAsync) {
-    reader.Fail(
-        *node.Find("consistency"), "consistency",
-        absl::StrCat(NameIn(kConsistencies, training->consistency), " is not available in this version; use async"));
+    reader.Fail(*node.Find("consistency"), "consistency",
+                absl::StrCat(NameIn(kConsistencies, training->consistency), " is not available in this version"),
+                "use async");
   }
   int64_t replicas = training->replicas;
   if (reader.Integer("replicas", 1, 2, &replicas) && replicas != 1) {
-    reader.Fail(*node.Find("replicas"), "replicas", "2 replicas are not available in this version; use 1");
+    reader.Fail(*node.Find("replicas"), "replicas", "2 replicas are not available in this version", "use 1");
   }
   training->replicas = static_cast<int>(replicas);
   reader.Integer("batchSize", 1, int64_t{1} << 20, &training->batch_size);
@@ -92,8 +91,8 @@ void ReadTraining(const YamlNode& node, JobErrors& errors, TrainingSpec* trainin
   if (reader.Integer("pushEvery", 1, int64_t{1} << 20, &training->push_every) &&
       training->push_every > training->lease_batches) {
     reader.Fail(*node.Find("pushEvery"), "pushEvery",
-                absl::StrCat("a push holds batches of one lease, which has ", training->lease_batches,
-                             "; take that at most, or raise leaseBatches"));
+                absl::StrCat("a push holds batches of one lease, which has ", training->lease_batches),
+                "take that at most, or raise leaseBatches");
   }
   reader.Integer("evaluateEveryEpochs", 0, 1'000'000, &training->evaluate_every_epochs);
   reader.Integer("maxSkippedPushes", 0, kMostCount, &training->max_skipped_pushes);

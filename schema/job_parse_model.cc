@@ -177,7 +177,7 @@ void ReadModel(const YamlNode& node, const std::string& path, JobErrors& errors,
     const std::string place = in_layer ? absl::StrCat(path, ".layers.", error.layer) : path;
     const std::string what =
         in_layer ? absl::StrCat("layer ", model->layers[error.layer].name, ": ", error.what) : error.what;
-    errors.Add(in_layer ? layers->items[error.layer] : node, place, what);
+    errors.Add(in_layer ? layers->items[error.layer] : node, place, what, error.remedy);
   }
 }
 

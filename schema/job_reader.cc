@@ -45,13 +45,13 @@ bool IsPlainScalar(const YamlNode& node) { return node.Is(Kind::kScalar) && !nod
 
 }  // namespace
 
-void JobErrors::Add(const YamlNode& at, const std::string& key, std::string what) {
-  if (at.overridden) return AddOverride(key, std::move(what));
-  Add(file_, at.line, at.column, key, std::move(what));
+void JobErrors::Add(const YamlNode& at, const std::string& key, std::string what, std::string remedy) {
+  if (at.overridden) return AddOverride(key, std::move(what), std::move(remedy));
+  Add({file_, at.line, at.column, key, std::move(what), std::move(remedy)});
 }
 
-void JobErrors::Add(const std::string& file, int line, int column, const std::string& key, std::string what) {
-  if (!full()) errors_.push_back({file, line, column, key, std::move(what)});
+void JobErrors::Add(JobError error) {
+  if (!full()) errors_.push_back(std::move(error));
 }
 
 std::vector<JobError> JobErrors::Take() {
@@ -79,12 +79,12 @@ std::string Describe(const YamlNode& node) {
 }
 
 bool ReadText(const YamlNode& node, const std::string& path, JobErrors& errors, std::string* out) {
-  std::string what;
+  std::string what, remedy;
   if (!node.Is(Kind::kScalar)) {
     what = absl::StrCat("must be text, but is ", Describe(node));
   } else if (!node.quoted && (LooksLikeNumber(node.text) || LooksLikeWord(node.text))) {
-    what = absl::StrCat("must be text, but ", node.text, " reads as a number, a boolean or nothing; write \"",
-                        node.text, "\"");
+    what = absl::StrCat("must be text, but ", node.text, " reads as a number, a boolean or nothing");
+    remedy = absl::StrCat("write \"", node.text, "\"");
   } else if (node.text.empty()) {
     what = "must not be empty";
   } else if (node.text.size() > kLongestText) {
@@ -93,7 +93,7 @@ bool ReadText(const YamlNode& node, const std::string& path, JobErrors& errors, 
     *out = node.text;
     return true;
   }
-  errors.Add(node, path, std::move(what));
+  errors.Add(node, path, std::move(what), std::move(remedy));
   return false;
 }
 
@@ -225,9 +225,8 @@ int MapReader::Choose(const std::string& key, const std::vector<std::string>& al
   if (value == nullptr) return -1;
   const auto it = std::find(allowed.begin(), allowed.end(), value->text);
   if (value->Is(Kind::kScalar) && it != allowed.end()) return static_cast<int>(it - allowed.begin());
-  Fail(*value, key,
-       absl::StrCat("is ", Describe(*value), ", but must be one of ", absl::StrJoin(allowed, ", "),
-                    DidYouMean(value->text, allowed)));
+  Fail(*value, key, absl::StrCat("is ", Describe(*value), ", but must be one of ", absl::StrJoin(allowed, ", ")),
+       WhatWasMeant(value->text, allowed));
   return -1;
 }
 
@@ -239,9 +238,9 @@ void MapReader::Finish() {
     at.line = entry.line;
     at.column = entry.column;
     at.overridden = entry.value.overridden;
-    const std::string meant = DidYouMean(entry.key, known_);
-    const std::string rest = meant.empty() ? absl::StrCat("; known here: ", absl::StrJoin(known_, ", ")) : meant;
-    Fail(at, CleanText(entry.key, kMostOfAText), absl::StrCat("unknown key", rest));
+    const std::string meant = WhatWasMeant(entry.key, known_);
+    Fail(at, CleanText(entry.key, kMostOfAText), "unknown key",
+         meant.empty() ? absl::StrCat("known here: ", absl::StrJoin(known_, ", ")) : meant);
   }
 }
 

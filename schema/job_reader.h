@@ -23,16 +23,18 @@ class JobErrors {
   static constexpr size_t kMost = 100;  // a file with more gets the first ones
 
   explicit JobErrors(std::string file) : file_(std::move(file)) {}
-  void Add(const YamlNode& at, const std::string& key, std::string what);
-  void Add(const YamlError& error) { Add(file_, error.line, error.column, "", error.what); }
-  void AddOverride(const std::string& key, std::string what) { Add(kSetByHand, 0, 0, key, std::move(what)); }
+  void Add(const YamlNode& at, const std::string& key, std::string what, std::string remedy = "");
+  void Add(const YamlError& error) { Add({file_, error.line, error.column, "", error.what, error.remedy}); }
+  void AddOverride(const std::string& key, std::string what, std::string remedy = "") {
+    Add({kSetByHand, 0, 0, key, std::move(what), std::move(remedy)});
+  }
   size_t count() const { return errors_.size(); }
   bool full() const { return errors_.size() >= kMost; }
   // In the order of the file, those of overrides last.
   std::vector<JobError> Take();
 
  private:
-  void Add(const std::string& file, int line, int column, const std::string& key, std::string what);
+  void Add(JobError error);
   std::string file_;
   std::vector<JobError> errors_;
 };
@@ -74,8 +76,8 @@ class MapReader {
   std::string PathOf(const std::string& key) const {
     return key.empty() || path_.empty() ? path_ + key : path_ + "." + key;
   }
-  void Fail(const YamlNode& at, const std::string& key, std::string what) {
-    errors_.Add(at, PathOf(key), std::move(what));
+  void Fail(const YamlNode& at, const std::string& key, std::string what, std::string remedy = "") {
+    errors_.Add(at, PathOf(key), std::move(what), std::move(remedy));
   }
   const YamlNode& node() const { return node_; }
 

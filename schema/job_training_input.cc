@@ -52,7 +52,7 @@ constexpr Meaningless kMeaninglessScheduling[] = {{"maxWaitTime", kService},
                                                   {"resilientToWorkerRestart", "workers may always be started again"}};
 
 // Tiers of AI Platform that are a size of ours with other machines.
-constexpr Meaningless kMachinesOfTier[] = {{"BASIC_GPU", "runs as BASIC; workers take the devices they find"},
+constexpr Meaningless kMachinesOfTier[] = {{"BASIC_GPU", "runs as BASIC, whose workers take the devices they find"},
                                            {"BASIC_TPU", "runs as BASIC, without a TPU"}};
 
 class Reader {
@@ -71,7 +71,7 @@ class Reader {
     ReadScheduling(reader);
     reader.Text("jobDir", &input_.job_dir);
     if (absl::StrContains(input_.job_dir, "://")) {
-      WarnOfNothing(*node->Find("jobDir"), "trainingInput.jobDir", "only folders can be job folders; use --job-dir");
+      WarnOfNothing(*node->Find("jobDir"), "trainingInput.jobDir", "only folders can be job folders", "use --job-dir");
       input_.job_dir.clear();
     }
     if (const YamlNode* args = reader.Find("args")) ReadArguments(*args);
@@ -84,11 +84,12 @@ class Reader {
   }
 
  private:
-  void Warn(const YamlNode& at, const std::string& key, const std::string& what) {
-    input_.warnings.push_back({file_, at.line, at.column, key, what});
+  void Warn(const YamlNode& at, const std::string& key, const std::string& what, const std::string& remedy = "") {
+    input_.warnings.push_back({file_, at.line, at.column, key, what, remedy});
   }
-  void WarnOfNothing(const YamlNode& at, const std::string& key, const std::string& why) {
-    Warn(at, key, "has no meaning here: " + why);
+  void WarnOfNothing(const YamlNode& at, const std::string& key, const std::string& why,
+                     const std::string& remedy = "") {
+    Warn(at, key, "has no meaning here: " + why, remedy);
   }
   void WarnIfThere(MapReader& reader, const std::string& key, const std::string& why) {
     if (const YamlNode* value = reader.Find(key)) WarnOfNothing(*value, reader.PathOf(key), why);
@@ -234,7 +235,7 @@ TrainingInput ReplaceTrainingInput(YamlNode& root, const std::string& file, JobE
   });
   for (const std::string key : {"cluster", "scheduling"}) {
     if (const YamlNode* twice = root.Find(key))
-      errors.Add(*twice, key, "is said by trainingInput; leave one of them out");
+      errors.Add(*twice, key, "is said by trainingInput", "leave one of them out");
   }
   for (const PlacedEntry& placed : input.cluster_and_scheduling) ApplyOverrides({placed.entry}, root, errors);
   for (YamlEntry& entry : root.entries) {

@@ -52,9 +52,14 @@ std::string NearestName(const std::string& name, const std::vector<std::string>&
   return nearest;
 }
 
-std::string DidYouMean(const std::string& name, const std::vector<std::string>& known) {
+std::string WhatWasMeant(const std::string& name, const std::vector<std::string>& known) {
   const std::string nearest = NearestName(name, known);
-  return nearest.empty() ? "" : "; did you mean " + nearest + "?";
+  return nearest.empty() ? "" : "did you mean " + nearest + "?";
+}
+
+std::string DidYouMean(const std::string& name, const std::vector<std::string>& known) {
+  const std::string meant = WhatWasMeant(name, known);
+  return meant.empty() ? "" : "; " + meant;
 }
 
 }  // namespace downpour

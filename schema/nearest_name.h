@@ -13,7 +13,8 @@ namespace downpour {
 // Cost: O(known * length^2); names over 64 characters have no neighbours.
 std::string NearestName(const std::string& name, const std::vector<std::string>& known);
 
-// "; did you mean NAME?" or nothing.
+// "did you mean NAME?" or nothing; and as a clause, behind "; ".
+std::string WhatWasMeant(const std::string& name, const std::vector<std::string>& known);
 std::string DidYouMean(const std::string& name, const std::vector<std::string>& known);
 
 }  // namespace downpour

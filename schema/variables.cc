@@ -78,14 +78,17 @@ class Inference {
       read_.insert(name);
       const auto it = shapes_.find(name);
       if (it == shapes_.end() && !known_.names)
-        Fail("reads ", name, ", which is no input and no earlier layer", Hint(name));
+        result_.errors.push_back(
+            {layer_, absl::StrCat("reads ", name, ", which is no input and no earlier layer"), Hint(name)});
       known = known && it != shapes_.end() && !it->second.empty();
       if (known) from.push_back(it->second);
     }
     if (known_.layers.contains(layer_)) return {};
     const bool joins = std::holds_alternative<AddSpec>(layer.op) || std::holds_alternative<ConcatSpec>(layer.op);
     if (joins && layer.from.size() < 2) Fail("needs two or more layers to read in from: [...]");
-    if (!joins && layer.from.size() != 1) Fail("reads exactly one layer; join several with concat or add first");
+    if (!joins && layer.from.size() != 1) {
+      result_.errors.push_back({layer_, "reads exactly one layer", "join several with concat or add first"});
+    }
     if (!known || (joins ? from.size() < 2 : from.size() != 1)) return {};
     if (const auto* dense = std::get_if<DenseSpec>(&layer.op)) return Dense(layer, *dense, from[0]);
     if (std::holds_alternative<AddSpec>(layer.op)) return Add(layer, from);
@@ -98,7 +101,7 @@ class Inference {
     if (result_.errors.size() >= kHints) return "";
     std::vector<std::string> known;
     for (const auto& [other, shape] : shapes_) known.push_back(other);
-    return DidYouMean(name, known);
+    return WhatWasMeant(name, known);
   }
 
   Shape Dense(const LayerSpec& layer, const DenseSpec& dense, const Shape& from) {

@@ -40,6 +40,7 @@ struct ModelShapes {
   struct Error {
     size_t layer = 0;  // index into the model's layers; their number: the layers fit, the whole does not
     std::string what;
+    std::string remedy = {};
   };
   std::vector<std::vector<int64_t>> outputs;  // by layer; empty where it cannot be told
   std::vector<VariableSpec> variables;        // as of InferVariables

@@ -132,10 +132,10 @@ class TreeBuilder : public YAML::EventHandler {
     top.has_key = false;
     const auto [first, is_new] = top.first_line.try_emplace(top.key.key, top.key.line);
     if (!is_new) {
-      tree.errors.push_back(
-          {top.key.line, top.key.column,
-           absl::StrCat("the key ", CleanText(top.key.key, 64), " stands here a second time, the first in line ",
-                        first->second, "; leave one of them out")});
+      tree.errors.push_back({top.key.line, top.key.column,
+                             absl::StrCat("the key ", CleanText(top.key.key, 64),
+                                          " stands here a second time, the first in line ", first->second),
+                             "leave one of them out"});
       return;
     }
     top.key.value = std::move(value);

@@ -46,6 +46,7 @@ struct YamlError {
   int line = 0;
   int column = 0;
   std::string what;
+  std::string remedy = {};
 };
 
 // An empty text is a null node. Whatever could be read stands in the tree even where there are errors.

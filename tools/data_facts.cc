@@ -12,7 +12,7 @@
 namespace downpour {
 namespace {
 
-constexpr const char* kRemedy = "; name whole files that belong together, and a model that fits them";
+constexpr const char* kRemedy = "name whole files that belong together, and a model that fits them";
 
 class DataLook {
  public:
@@ -48,13 +48,11 @@ class DataLook {
     return width;
   }
 
-  JobError At(const std::string& key, std::string what) const {
+  JobError At(const std::string& key, const std::string& what, const std::string& remedy) const {
     const auto origin = read_.origins.find(key);
-    return {.file = origin == read_.origins.end() ? "" : origin->second, .key = key, .what = std::move(what)};
+    return {.file = origin == read_.origins.end() ? "" : origin->second, .key = key, .what = what, .remedy = remedy};
   }
-  void Fail(const std::string& key, const std::string& what) {
-    facts_.errors.push_back(At(key, absl::StrCat(what, kRemedy)));
-  }
+  void Fail(const std::string& key, const std::string& what) { facts_.errors.push_back(At(key, what, kRemedy)); }
 
   // The examples of one pair of files, which stand under `key`.
   std::optional<uint64_t> LookAtPair(const FilePair& files, const std::string& key) {
@@ -90,7 +88,7 @@ class DataLook {
     const std::string what = absl::StrCat(file, " holds labels of ", classes, " classes (0 to ", classes - 1, "), but ",
                                           OutputPlace(), ", the model's output, has ", *units_, " units");
     if (classes > *units_) return Fail(key, what);
-    facts_.warnings.push_back(At(key, absl::StrCat(what, "; give it ", classes, ", unless more are to come")));
+    facts_.warnings.push_back(At(key, what, absl::StrCat("give it ", classes, ", unless more are to come")));
   }
 
   // model.layers.2 (job.yaml:5)

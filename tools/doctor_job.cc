@@ -97,8 +97,7 @@ Finding JudgeCheckpoint(const StatusView& status) {
 
 Findings LookAtJobData(const JobSpec& job, const DataFacts& facts) {
   const auto finding = [](Finding::Grade grade, const JobError& error) {
-    const size_t end = error.what.rfind("; ");
-    return Finding{grade, "data", absl::StrCat(error.key, ": ", error.what.substr(0, end)), error.what.substr(end + 2)};
+    return Finding{grade, "data", absl::StrCat(error.key, ": ", error.what), error.remedy};
   };
   Findings findings;
   for (const JobError& error : facts.errors) findings.push_back(finding(Finding::Grade::kProblem, error));

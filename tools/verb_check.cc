@@ -22,12 +22,10 @@ struct Options {
 json ErrorsJson(const std::vector<JobError>& errors) {
   json list = json::array();
   for (const JobError& error : errors) {
-    const size_t end = error.what.rfind("; ");  // a path before it may hold one
-    const bool has_remedy = end != std::string::npos;
     list.push_back({{"place", PlaceOf(error)},
                     {"key", error.key},
-                    {"what", error.what.substr(0, end)},
-                    {"remedy", has_remedy ? error.what.substr(end + 2) : "see docs/JOB_FILE.md for what is allowed"}});
+                    {"what", error.what},
+                    {"remedy", error.remedy.empty() ? "see docs/JOB_FILE.md for what is allowed" : error.remedy}});
   }
   return list;
 }

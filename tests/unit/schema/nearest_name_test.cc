@@ -30,6 +30,7 @@ TEST(NearestName, TheNearestWinsAndTiesGoToTheFirst) {
 
 TEST(NearestName, DidYouMeanIsAClause) {
   EXPECT_EQ(DidYouMean("epoch", kKnown), "; did you mean epochs?");
+  EXPECT_EQ(WhatWasMeant("epoch", kKnown), "did you mean epochs?");
   EXPECT_EQ(DidYouMean("zzz", kKnown), "");
 }
 

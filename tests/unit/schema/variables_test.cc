@@ -72,6 +72,9 @@ TEST(Variables, EveryMisfitIsReportedOnceAtItsLayer) {
   for (const auto& error : shapes.errors) layers.push_back(error.layer);
   EXPECT_THAT(layers, ElementsAre(1, 3, 4, 5, 2, 4));  // the last two are read by nobody
   EXPECT_THAT(ErrorOf(model), HasSubstr("layer b: reads imgae"));
+  EXPECT_EQ(shapes.errors[0].remedy, "did you mean image?");
+  EXPECT_EQ(shapes.errors[3].what, "reads exactly one layer");
+  EXPECT_EQ(shapes.errors[3].remedy, "join several with concat or add first");
 }
 
 TEST(Variables, SizesThatOverflowAreRefused) {

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -209,6 +210,13 @@ TEST(Check, EveryErrorAtOnceAndExit78) {
   EXPECT_THAT(errors[0]["what"].get<std::string>(), HasSubstr("unknown key"));
   EXPECT_EQ(errors[1]["key"], "data.train.labels");
   EXPECT_THAT(errors[1]["remedy"].get<std::string>(), HasSubstr("name whole files"));
+  const ToolOutcome odd = RunDownpour({"check", dir + "/job.yaml", "--set", "training.consistency=a; b", "-o", "json"});
+  const auto said = nlohmann::json::parse(odd.out)["errors"];
+  const auto choice = std::find_if(said.begin(), said.end(),
+                                   [](const nlohmann::json& error) { return error["key"] == "training.consistency"; });
+  ASSERT_NE(choice, said.end());
+  EXPECT_EQ((*choice)["what"], "is a; b, but must be one of async, ssp, sync");
+  EXPECT_THAT((*choice)["remedy"].get<std::string>(), HasSubstr("docs/JOB_FILE.md"));
   EXPECT_EQ(RunDownpour({"check", dir + "/none.yaml"}).code, kExitBadJobFile);
   EXPECT_EQ(RunDownpour({"check"}).code, kExitBadCommandLine);
 }
