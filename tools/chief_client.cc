@@ -1,6 +1,7 @@
 #include "tools/chief_client.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -20,6 +21,8 @@ namespace {
 Duration Left(std::chrono::steady_clock::time_point deadline) {
   return std::max<Duration>(Duration::zero(), deadline - std::chrono::steady_clock::now());
 }
+
+int64_t WholeSeconds(Duration d) { return std::chrono::duration_cast<std::chrono::seconds>(d).count(); }
 
 }  // namespace
 
@@ -65,14 +68,20 @@ absl::StatusOr<std::optional<std::string>> ChiefClient::Take() {
   return std::nullopt;
 }
 
-// ZeroMQ does not say why an attempt failed, so one is made without it.
-ChiefClient::NoAnswer ChiefClient::WhyNoConnection() const {
+// ZeroMQ does not say why an attempt failed, so one is made without it. Nothing: somebody takes the call now.
+std::optional<ChiefClient::NoAnswer> ChiefClient::WhyNoConnection() const {
   const std::optional<HostPort> address = ParseHostPort(endpoint_);
-  if (!address) return {"nobody listens there"};
+  if (!address) return NoAnswer{"nobody listens there"};
   const TcpProbe probe = TryToConnect(*address);
-  if (!probe.no_address.empty()) return {absl::StrCat(address->host, ": ", probe.no_address)};
-  if (!probe.ok()) return {WhyOf(probe)};
-  return HungUp();
+  if (!probe.no_address.empty()) return NoAnswer{absl::StrCat(address->host, ": ", probe.no_address)};
+  return probe.ok() ? std::nullopt : std::optional(NoAnswer{WhyOf(probe)});
+}
+
+// The kernel takes calls for a process that stands still.
+ChiefClient::NoAnswer ChiefClient::WhySilent(bool connected, Duration timeout) const {
+  if (std::optional<NoAnswer> why = connected ? std::nullopt : WhyNoConnection()) return *why;
+  return {absl::StrCat("connected, but no answer in ", WholeSeconds(timeout), " s"),
+          "It may be stopped (SIGSTOP) or very busy, or is no chief"};
 }
 
 ChiefClient::NoAnswer ChiefClient::HungUp() const {
@@ -105,7 +114,6 @@ std::optional<ChiefClient::NoAnswer> ChiefClient::WhyFailed(ZmqMonitor::Event ev
 
 absl::StatusOr<std::string> ChiefClient::AskStatus(Duration timeout) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
-  const std::string waited = absl::StrCat(std::chrono::duration_cast<std::chrono::seconds>(timeout).count(), " s");
   bool asked = TryAsk();
   while (true) {
     if (asked) {
@@ -113,10 +121,7 @@ absl::StatusOr<std::string> ChiefClient::AskStatus(Duration timeout) {
       if (!answer.ok()) return answer.status();
       if (answer->has_value()) return **std::move(answer);
     }
-    if (Left(deadline) == Duration::zero()) {
-      if (!asked) return Unreachable({"no connection in " + waited});
-      return Unreachable({"connected, but no answer in " + waited, "It is very busy, stopped, or no chief"});
-    }
+    if (Left(deadline) == Duration::zero()) return Unreachable(WhySilent(/*connected=*/asked, timeout));
     if (const auto why = WaitOrFail(/*to_send=*/!asked, Left(deadline))) return Unreachable(*why);
     asked = asked || TryAsk();
   }
@@ -131,8 +136,7 @@ absl::Status ChiefClient::ShakeHands(Duration timeout) {
     if (event == ZmqMonitor::Event::kShookHands) return absl::OkStatus();
     if (const auto why = WhyFailed(event)) return Unreachable(*why);
   } while (Left(deadline) > Duration::zero());
-  return Unreachable(
-      {absl::StrCat("no connection in ", std::chrono::duration_cast<std::chrono::seconds>(timeout).count(), " s")});
+  return Unreachable(WhySilent(/*connected=*/false, timeout));
 }
 
 absl::Status ChiefClient::Unreachable(const NoAnswer& found) const {

@@ -51,7 +51,8 @@ class ChiefClient {
     std::string advice = {};  // empty: start one
   };
   absl::Status Unreachable(const NoAnswer& found) const;
-  NoAnswer WhyNoConnection() const;
+  std::optional<NoAnswer> WhyNoConnection() const;
+  NoAnswer WhySilent(bool connected, Duration timeout) const;
   NoAnswer HungUp() const;
   // Lasts until something can be sent, has arrived, or an attempt to connect has failed, and says why it did.
   std::optional<NoAnswer> WaitOrFail(bool to_send, Duration timeout);

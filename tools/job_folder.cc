@@ -14,9 +14,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "runtime/driver/posix_process.h"
 #include "runtime/driver/posix_storage.h"
 #include "runtime/driver/posix_whole_file.h"
+#include "runtime/log_line.h"
 #include "schema/text.h"
 
 namespace downpour {
@@ -179,6 +181,12 @@ bool HasGone(const ChiefLocation& chief, const std::string& job_dir) {
 
 std::string LogPath(const std::string& job_dir, const std::string& task) {
   return absl::StrCat(job_dir, "/logs/", task, ".log");
+}
+
+std::string LastWordIn(const std::string& job_dir, const std::string& task) {
+  const std::string log = ReadTextFile(LogPath(job_dir, task)).value_or("");
+  const std::vector<std::string> lines = absl::StrSplit(log, '\n', absl::SkipEmpty());
+  return lines.empty() ? absl::StrCat("the ", task, " ended and said nothing") : WordsOfLine(lines.back());
 }
 
 }  // namespace downpour

@@ -3,7 +3,7 @@
 //   chief.json       where the chief listens; of a chief that may have ended
 //   summary.json     how the job ended; of the chief whose term it names
 //   checkpoints/     TERM-N/MANIFEST for each durable one
-//   logs/            TASK.log
+//   logs/            TASK.log; run.log where a `downpour run` had to give up
 //   keys/            that `downpour run` made for a cluster that others can reach
 //   run.lock         held by the `downpour run` whose folder it is
 //   chief.lock       held by the chief
@@ -95,5 +95,8 @@ bool HasGone(const ChiefLocation& chief, const std::string& job_dir);
 bool IsAtWork(const std::string& job_dir);
 
 std::string LogPath(const std::string& job_dir, const std::string& task);
+
+// What the task's log says last, where it tells why it ended.
+std::string LastWordIn(const std::string& job_dir, const std::string& task);
 
 }  // namespace downpour

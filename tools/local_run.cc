@@ -4,9 +4,14 @@
 #include <zmq.h>
 
 #include <algorithm>
+#include <chrono>
+#include <fstream>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/exit_code.h"
+#include "runtime/log_line.h"
+#include "runtime/options.h"
 #include "schema/text.h"
 #include "tools/human_units.h"
 #include "tools/job_folder.h"
@@ -20,6 +25,17 @@ constexpr Duration kLineEvery = 5s;  // in a pipe
 // A task that ends by itself may only follow the job's end; a moment later the chief's own end shows it.
 constexpr Duration kRestartNoSooner = 1s;
 
+// A job that waits less for a ps leaves its successor the time to come. Whoever the chief holds dead has been silent
+// for dead_after already.
+Duration PatienceWith(const RunPace& pace, Duration server_wait) {
+  return std::min(pace.patience, std::max(server_wait / 4, Timing().dead_after));
+}
+
+int64_t UnixMs() {
+  using std::chrono::duration_cast, std::chrono::milliseconds;
+  return duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
 std::string Who(const Exited& exited) { return absl::StrCat(exited.name, " (pid ", exited.pid, ")"); }
 
 std::string EndOf(const Exited& exited, const std::string& how) { return absl::StrCat(Who(exited), " ended: ", how); }
@@ -32,6 +48,7 @@ LocalRun::LocalRun(LocalCluster cluster, Supervisor& supervisor, Talk& talk, boo
       talk_(talk),
       show_progress_(show_progress),
       pace_(pace),
+      looks_(static_cast<int>(PatienceWith(pace, cluster_.server_wait) / pace.question_every)),
       announcement_(cluster_.job_dir),
       budget_(pace.restarts) {}
 
@@ -79,30 +96,38 @@ void LocalRun::OnSignal(int signal) {
 }
 
 void LocalRun::OnExit(const Exited& exited) {
-  const std::string how = DescribeEnd(exited.wait_status);
+  const std::string how =
+      absl::StrCat(DescribeEnd(exited.wait_status), StoodStill(exited) ? ", as it stood still" : "");
   const bool killed = WIFSIGNALED(exited.wait_status);
   if (exited.name == kChiefTask) return OnChiefExit(exited, how);
-  const bool job_is_over = result_.stop_signal != 0 || HasGivenUp() || HasEnded(status_);
-  if (job_is_over || (!killed && WEXITSTATUS(exited.wait_status) == 0)) return;
+  if (IsOver() || (!killed && WEXITSTATUS(exited.wait_status) == 0)) return;
   StartAgain(exited.name, {.what = EndOf(exited, how),
                            .how = how,
                            .lived = exited.lived,
                            .no_sooner = killed ? Duration::zero() : kRestartNoSooner});
 }
 
-// One that ends by itself ends the job.
+// One that ends by itself ends the job, unless it never led it.
 void LocalRun::OnChiefExit(const Exited& exited, const std::string& how) {
-  if (!WIFSIGNALED(exited.wait_status)) {
+  const bool refused = HasRefused(exited);
+  if (!WIFSIGNALED(exited.wait_status) && !refused) {
     result_.chief_exit = WEXITSTATUS(exited.wait_status);
     due_.clear();
     return;
   }
   if (result_.stop_signal != 0 || HasGivenUp()) return;
-  if (HasEnded(status_) && status_.state != "SUCCEEDED") {  // it would go on, without the members that have left
+  if (!refused && HasEnded(status_) &&
+      status_.state != "SUCCEEDED") {  // it would go on, without the members that have left
     result_.cause = absl::StrCat("the chief died as the job ended: ", Who(exited), " got ", how);
     return;
   }
-  StartAgain(kChiefTask, {.what = EndOf(exited, how), .how = how, .lived = exited.lived});
+  Setback setback{.what = EndOf(exited, how), .how = how, .lived = exited.lived};
+  if (refused) {
+    absl::StrAppend(&setback.how, ", its log ends with: ", Printable(LastWordIn(cluster_.job_dir, kChiefTask)));
+    setback.no_sooner = pace_.restarts.longest;  // for people to mend what it refuses for
+    talk_.Say(absl::StrCat("downpour run: ", EndOf(exited, setback.how)));
+  }
+  StartAgain(kChiefTask, setback);
   if (!chief_ || HasGivenUp()) return;
   for (const std::string& member : MemberTasks(cluster_)) {  // needed again, should it go on
     if (supervisor_.IsRunning(member) || due_.contains(member)) continue;
@@ -110,6 +135,22 @@ void LocalRun::OnChiefExit(const Exited& exited, const std::string& how) {
     due_[member] = {Clock::now() + kRestartNoSooner, restart.attempt,
                     absl::StrCat(member, " left at its chief's word")};
   }
+}
+
+// It came in the place of another, and left no word of the job's end, as where the disk is full: what the job has
+// learned since its last checkpoint is still there, in the ps.
+bool LocalRun::HasRefused(const Exited& chief) const {
+  const auto before = pulses_.find(kChiefTask);
+  if (WIFSIGNALED(chief.wait_status) || WEXITSTATUS(chief.wait_status) != kExitFailed) return false;
+  if (before == pulses_.end() || HasGivenUp() || result_.stop_signal != 0) return false;
+  const std::vector<std::string> members = MemberTasks(cluster_);
+  if (std::none_of(members.begin(), members.end(), [this](const auto& task) { return supervisor_.IsRunning(task); })) {
+    return false;
+  }
+  const std::optional<ChiefLocation> location = announcement_.Look();
+  if (!location) return true;
+  const bool led = before->second.pid == chief.pid || HasEnded(status_);
+  return !led && !ReadSummaryOf(cluster_.job_dir, location->term).ok();
 }
 
 void LocalRun::StartAgain(const std::string& task, const Setback& after) {
@@ -127,7 +168,8 @@ bool LocalRun::IsBeyondHope(const std::string& task) {
 std::string LocalRun::WhyNoMore(const std::string& task) {
   const RestartBudget::Account& account = budget_.Of(task);
   return absl::StrCat(task, " ended ", account.ends,
-                      " times without progress of the job in between, the first time by ", account.first_end, "; see ",
+                      " times without progress of the job in between, the first time by ", account.first_end,
+                      account.last_end == account.first_end ? "" : ", the last time by " + account.last_end, "; see ",
                       LogPath(cluster_.job_dir, task));
 }
 
@@ -161,6 +203,7 @@ void LocalRun::TalkToChief() {
     if (const absl::StatusOr<StatusView> status = ParseStatus(**answer); status.ok()) OnStatus(*status);
   }
   if (Clock::now() < next_question_) return;
+  CountLooks();
   chief_->TryAsk();
   next_question_ = Clock::now() + pace_.question_every;
 }
@@ -173,16 +216,49 @@ void LocalRun::OnStatus(const StatusView& status) {
     talk_.Say(
         absl::StrCat("downpour run: ", Printable(told), is_old ? ", " + HumanSeconds(*failure.age) + " ago" : ""));
   }
+  answered_ = true;
   for (const TaskView& task : status.tasks) {
-    const bool same_process = task.pid == supervisor_.PidOf(task.name);
+    const pid_t pid = supervisor_.PidOf(task.name);
+    const bool same_process = task.pid == pid;
     if (same_process && task.step.value_or(0) > 0) budget_.Refill(task.name);
+    if (same_process && (task.state == "PREPARING" || task.state == "RUNNING")) pulses_[task.name] = {pid};
   }
-  if (status.chief_pid == supervisor_.PidOf(kChiefTask) && status.commits.value_or(0) > 0) budget_.Refill(kChiefTask);
+  if (const pid_t chief = supervisor_.PidOf(kChiefTask); status.chief_pid == chief) {
+    if (status.commits.value_or(0) > 0) budget_.Refill(kChiefTask);
+    pulses_[kChiefTask] = {chief};
+  }
   const bool changed = status.state != status_.state;
   status_ = status;
   if (!show_progress_ || (!talk_.traits().redraws && !changed && Clock::now() < next_line_)) return;
   talk_.Progress(ProgressLine(status));
   next_line_ = Clock::now() + kLineEvery;
+}
+
+// Looks are counted, no time is taken: while this process itself stands still it misses nobody, and a chief that was
+// away does not tell of many looks at once.
+void LocalRun::CountLooks() {
+  if (HasEnded(status_)) return;
+  if (!std::exchange(answered_, false)) return MissSignOfLife(kChiefTask);
+  if (IsOver()) return;
+  for (const TaskView& task : status_.tasks) {
+    const bool away = task.state == "LOST" || task.state == "PENDING";  // PENDING: to a chief that came after it
+    if (away) MissSignOfLife(task.name);
+  }
+}
+
+void LocalRun::MissSignOfLife(const std::string& task) {
+  const auto found = pulses_.find(task);
+  const pid_t pid = supervisor_.PidOf(task);
+  if (found == pulses_.end() || found->second.pid != pid || ++found->second.looks != looks_) return;
+  const double waited = Seconds(looks_ * pace_.question_every);
+  talk_.Say(absl::StrCat("downpour run: ", task, " (pid ", pid, ") stands still, with no sign of life for more than ",
+                         HumanSeconds(waited), ": it is killed"));
+  supervisor_.Send(task, SIGKILL);
+}
+
+bool LocalRun::StoodStill(const Exited& exited) const {
+  const auto found = pulses_.find(exited.name);
+  return found != pulses_.end() && found->second.pid == exited.pid && found->second.looks >= looks_;
 }
 
 void LocalRun::StartDue() {
@@ -223,6 +299,9 @@ void LocalRun::GiveUp(const std::string& cause) {
   if (result_.cause.empty()) {
     result_.cause = cause;
     talk_.Say("downpour run: " + cause);
+    // The others only know that they were told to end. Where it cannot be written it has been said, at least.
+    std::ofstream(LogPath(cluster_.job_dir, "run"), std::ios::app)
+        << LogPrefix('E', UnixMs()) << " the job is ended: " << Printable(cause) << "\n";
   }
   due_.clear();
   AskChiefToEnd(SIGTERM);

@@ -10,6 +10,7 @@ RestartBudget::Restart RestartBudget::Spend(const std::string& name, double prog
   if (progress > task.progress) task.account = {};  // but not the delay: others may have made it
   task.progress = std::max(task.progress, progress);
   if (task.account.ends++ == 0) task.account.first_end = how;
+  task.account.last_end = how;
   Restart restart{.attempt = ++task.attempts, .delay = Duration::zero()};
   if (lived < kShortLife) {
     restart.delay = std::max(task.next_delay, delays_.shortest);

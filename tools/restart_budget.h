@@ -37,10 +37,11 @@ class RestartBudget {
   // The task itself has done some of the job's work since it was started.
   void Refill(const std::string& task);
 
-  // The task's ends since the job got on, and how it ended when it first did.
+  // The task's ends since the job got on, and how it ended at first and at last.
   struct Account {
     int ends = 0;
     std::string first_end;
+    std::string last_end;
     bool spent() const { return ends > kMaxRestarts; }
   };
   const Account& Of(const std::string& task) { return tasks_[task].account; }

@@ -6,6 +6,7 @@
 // Tests: tests/unit/tools/role_commands_test.cc.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -30,7 +31,8 @@ struct LocalCluster {
   std::string listen = "127.0.0.1:0";  // of the chief
   std::string sockets = {};            // the folder of the servers' sockets; empty: they listen beside the chief
   std::string keys = {};               // their folder; empty: none
-  std::string launcher;                // the same for all tasks of this run, and for no other run
+  std::chrono::nanoseconds server_wait = std::chrono::minutes(10);  // how long the job stands for want of a ps
+  std::string launcher;  // the same for all tasks of this run, and for no other run
 };
 
 inline constexpr const char* kChiefTask = "chief";

@@ -34,6 +34,13 @@ absl::Status NotOfTheCommandLine(const std::string& where, const absl::Status& s
   return absl::DataLossError(absl::StrCat(where, ": ", std::string(status.message())));
 }
 
+// Of a chief that does not answer, where to look for it.
+absl::Status WithProcess(const absl::Status& status, const std::string& job_dir, const ChiefLocation& location) {
+  if (!absl::IsUnavailable(status) || location.pid == 0 || location.host.empty()) return status;
+  return absl::UnavailableError(absl::StrCat(std::string(status.message()), ". ", job_dir, "/chief.json names process ",
+                                             location.pid, " on ", location.host));
+}
+
 // Whether this is the chief of the folder: the one that chief.json names, or one that is about to name itself there.
 bool Leads(const StatusView& status, const ChiefLocation& location, const std::string& job_dir) {
   if (!status.chief_pid || *status.chief_pid == location.pid) return true;
@@ -98,7 +105,7 @@ absl::StatusOr<Answer> StatusAsker::AskChief() {
     chief_.emplace(*std::move(client));
   }
   absl::StatusOr<std::string> json = chief_->AskStatus(kStatusTimeout);
-  if (!json.ok()) return json.status();
+  if (!json.ok()) return location ? WithProcess(json.status(), source_.job_dir, *location) : json.status();
   absl::StatusOr<StatusView> status = ParseStatus(*json);
   if (!status.ok()) return NotOfTheCommandLine("the chief at " + endpoint, status.status());
   // The port may serve another job by now.

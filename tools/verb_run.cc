@@ -13,11 +13,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
 #include "runtime/driver/posix_keys.h"
 #include "runtime/driver/posix_process.h"
 #include "runtime/driver/zmq_sockets.h"
-#include "runtime/log_line.h"
 #include "schema/job_file.h"
 #include "schema/text.h"
 #include "tools/checkpoint_option.h"
@@ -75,13 +73,6 @@ std::string CommandOf(const Options& options) {
   return ShellCommand(words);
 }
 
-// What the chief's log says last, where it tells why it did not go on.
-std::string LastWord(const std::string& job_dir) {
-  const std::string log = ReadTextFile(LogPath(job_dir, kChiefTask)).value_or("");
-  const std::vector<std::string> lines = absl::StrSplit(log, '\n', absl::SkipEmpty());
-  return lines.empty() ? "the chief ended and said nothing" : WordsOfLine(lines.back());
-}
-
 // Why the job did not succeed, and how to go on. The chief's summary says both; its log, why it refused to begin.
 std::string WhyItFailed(const Options& options, const RunResult& result) {
   const std::string how_to_go_on = HowToGoOn(NewestCheckpoint(options.job_dir), CommandOf(options));
@@ -90,7 +81,7 @@ std::string WhyItFailed(const Options& options, const RunResult& result) {
     return absl::StrCat("the job ", cancelled ? "was cancelled: " : "failed: ", result.summary->error);
   }
   if (!result.cause.empty()) return absl::StrCat("the job failed: ", result.cause, ". ", how_to_go_on);
-  if (result.stop_signal == 0) return LastWord(options.job_dir);
+  if (result.stop_signal == 0) return LastWordIn(options.job_dir, kChiefTask);
   return absl::StrCat("stopped by ", DescribeSignal(result.stop_signal), ". ", how_to_go_on);
 }
 
@@ -105,7 +96,8 @@ int ReportFailure(const Options& options, const RunResult& result, Streams strea
 
 int Report(const Options& options, const RunResult& result, Streams streams) {
   if (result.chief_exit != kExitDone) return ReportFailure(options, result, streams);
-  if (!result.summary) return Complain(streams, "run", LastWord(options.job_dir), kExitDone);  // it was done before
+  if (!result.summary)
+    return Complain(streams, "run", LastWordIn(options.job_dir, kChiefTask), kExitDone);  // it was done before
   const bool color = ExamineTerminal(STDOUT_FILENO, options.color).color;
   const std::string job_dir = ShellWord(options.job_dir);
   streams.out << SummaryTable(*result.summary, color) << "Job folder: " << options.job_dir << "\n"
@@ -177,6 +169,7 @@ int Run(Options options, Streams streams) {
   cluster.trace = options.trace;
   cluster.servers = static_cast<int>(parsed.job.cluster.parameter_server_count);
   cluster.workers = static_cast<int>(parsed.job.cluster.worker_count);
+  cluster.server_wait = parsed.job.timing.server_wait;
   const absl::StatusOr<PrivateFolder> sockets = PrivateFolder::Make();
   if (!sockets.ok()) return Complain(streams, "run", std::string(sockets.status().message()), kExitFailed);
   if (const absl::Status secured = Secure(options, *sockets, &cluster); !secured.ok()) {

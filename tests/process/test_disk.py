@@ -72,6 +72,15 @@ class DiskTest(ProcessTest):
             status = self.gets_on(self.wait_until(lambda s: not s["waits"]))
         self.assertEqual(self.end()["chiefRestarts"], 0)
 
+    def test_a_chief_that_finds_the_disk_full_is_tried_again(self):
+        status = self.start_cluster()
+        self.orders.give("fail", "write", "ENOSPC", "/term.")
+        kill(status["chief"]["pid"])
+        self.run_.wait_for_line(r"exit code 1, its log ends with: the job folder cannot be written: .*No space left")
+        self.orders.recall()
+        self.gets_on(self.wait_until(lambda s: s["recovery"]["chiefRestarts"] == 1 and complete(s)))
+        self.end()
+
     def test_a_chief_dies_between_two_calls_of_its_disk(self):
         status = self.start_cluster()
         disk = f"downpour-chief:{self.job_dir}"

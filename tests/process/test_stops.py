@@ -73,6 +73,24 @@ class StopsTest(ProcessTest):
         self.assertEqual(task_of(status, "ps-1")["pid"], self.members["ps-1"].pid)
         self.assertEqual(self.end()["psLost"], 1)
 
+    def test_run_replaces_whoever_stands_still(self):
+        self.write_endless_job(timing={"serverWait": "60s"})  # of which run waits a quarter
+        run = self.start_run()
+        status = self.wait_until(lambda s: complete(s) and s["checkpoint"].get("leasesCommitted", 0) > 0)
+        stopped = {name: task_of(status, name)["pid"] for name in ("ps-1", "worker-0")}
+        for pid in stopped.values():
+            kill(pid, signal.SIGSTOP)
+        for _ in stopped:
+            run.wait_for_line(r"ended: signal 9 \(SIGKILL\), as it stood still; started again")
+        replaced = lambda s: all(task_of(s, name)["pid"] != pid for name, pid in stopped.items())
+        status = self.gets_on(self.wait_until(lambda s: complete(s) and replaced(s)))
+        kill(status["chief"]["pid"], signal.SIGSTOP)
+        run.wait_for_line(r"chief \(pid \d+\) ended: signal 9 \(SIGKILL\), as it stood still; started again")
+        status = self.gets_on(self.wait_until(lambda s: complete(s) and s["recovery"]["chiefRestarts"] > 0))
+        run.signal(signal.SIGINT)
+        self.assertEqual(run.finish()[0], 130, run.said)
+        self.check_cancelled()
+
     def test_a_calendar_that_jumps_is_nothing_to_anybody(self):
         self.start_cluster()
         for seconds in (DAY, -HOUR, 0):

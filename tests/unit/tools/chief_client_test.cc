@@ -1,6 +1,7 @@
 #include "tools/chief_client.h"
 
 #include <gmock/gmock.h>
+#include <glog/logging.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -63,6 +64,28 @@ TEST(ChiefClientTest, SilenceEndsWithTheTimeout) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("connected, but no answer in 1 s"));
 }
 
+UniqueFd ListenSocket(std::string* endpoint) {
+  UniqueFd listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+  socklen_t size = sizeof(address);
+  CHECK_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+  CHECK_EQ(listen(listener.get(), SOMAXCONN), 0);
+  CHECK_EQ(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+  *endpoint = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  return listener;
+}
+
+// The kernel takes its calls, until the handshake has timed out and beyond.
+TEST(ChiefClientTest, AChiefThatStandsStillDoesNotHangUp) {
+  std::string endpoint;
+  const UniqueFd listener = ListenSocket(&endpoint);
+  auto client = ChiefClient::Dial(endpoint);
+  ASSERT_TRUE(client.ok());
+  const absl::Status status = client->AskStatus(4s).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("connected, but no answer in 4 s). It may be stopped"));
+}
+
 TEST(ChiefClientTest, ARefusalIsPassedOn) {
   FakeChief chief([] { return Encode(Refused{RefusalCode::kProtocolVersion, true, "speak protocol 2"}); });
   auto client = ChiefClient::Dial(chief.endpoint());
@@ -74,13 +97,9 @@ TEST(ChiefClientTest, ARefusalIsPassedOn) {
 // ZeroMQ's thread, which dials, waits where nobody reads what became of its attempts: three things for each of these.
 TEST(ChiefClientTest, WhoeverOnlyTakesIsDialledForAfterAThousandHangUps) {
   constexpr int kHangUps = 800;
-  const UniqueFd listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
-  socklen_t size = sizeof(address);
-  ASSERT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
-  ASSERT_EQ(listen(listener.get(), 1), 0);
-  ASSERT_EQ(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
-  auto client = ChiefClient::Dial("127.0.0.1:" + std::to_string(ntohs(address.sin_port)));
+  std::string endpoint;
+  const UniqueFd listener = ListenSocket(&endpoint);
+  auto client = ChiefClient::Dial(endpoint);
   ASSERT_TRUE(client.ok());
   for (int i = 0; i < kHangUps; ++i) {
     pollfd dialled{listener.get(), POLLIN, 0};

@@ -50,11 +50,12 @@ TEST_F(RestartBudgetTest, WorkOfItsOwnRefillsTheBudgetAndEndsTheWaiting) {
   EXPECT_EQ(budget_.Of("w").ends, 1);
 }
 
-TEST_F(RestartBudgetTest, RemembersTheFirstEndSinceProgress) {
+TEST_F(RestartBudgetTest, RemembersTheFirstEndSinceProgressAndTheLast) {
   budget_.Spend("w", 1, 1min, "long ago");
   budget_.Spend("w", 2, 1min, "first");
   budget_.Spend("w", 2, 1min, "second");
   EXPECT_EQ(budget_.Of("w").first_end, "first");
+  EXPECT_EQ(budget_.Of("w").last_end, "second");
 }
 
 TEST_F(RestartBudgetTest, ShortLivesWaitLongerEachTimeWhateverOthersAchieve) {

@@ -103,7 +103,9 @@ TEST_F(StatusSourceTest, AKilledChiefsFolderTellsHowToGoOn) {
   folder_.Write(ManifestPath({1, 3}), "damaged");
   EXPECT_THAT(said(HostName()), HasSubstr("The last checkpoint is checkpoints/1-2 with 5 leases: go on from it with "
                                           "downpour run j.yaml --resume"));
-  EXPECT_THAT(said("elsewhere"), HasSubstr("cannot reach the chief at 127.0.0.1:1")) << "where it may live";
+  EXPECT_THAT(said("elsewhere"), AllOf(HasSubstr("cannot reach the chief at 127.0.0.1:1"),
+                                       HasSubstr("/chief.json names process 7 on elsewhere")))
+      << "where it may live";
 }
 
 TEST_F(StatusSourceTest, AWatcherWhoHeardOfTheFolderFindsTheSummaryThere) {
