@@ -32,8 +32,8 @@
 #include "schema/job_file.h"
 #include "tools/bench_load.h"
 #include "tools/bench_series.h"
-#include "tools/role_commands.h"
-#include "tools/status_source.h"
+#include "tools/cluster/role_commands.h"
+#include "tools/cluster/status_source.h"
 
 namespace downpour {
 namespace {

@@ -1,0 +1,225 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "tests/unit/tools/cli/made_checkpoint.h"
+#include "tests/unit/tools/cli/run_tool.h"
+#include "worker/data/idx.h"
+
+namespace downpour {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+constexpr char kJob[] = R"(name: mnist
+cluster: {workerCount: 4, parameterServerCount: 2}
+model:
+  inputs: [{name: image, shape: [28, 28, 1]}]
+  layers: [{dense: {units: 256, activation: relu}}, {dense: {units: 128, activation: relu}}, {dense: {units: 10}}]
+training: {epochs: 10, optimizer: {name: momentum, learningRate: 0.02}}
+data:
+  train: {images: images, labels: labels}
+)";
+
+void WritePair(const std::string& images, const std::string& labels, uint32_t count, uint32_t side,
+               uint32_t label_count, uint8_t classes = 10) {
+  ASSERT_TRUE(WriteIdx(images, {count, side, side}, std::vector<uint8_t>(size_t{count} * side * side)).ok());
+  std::vector<uint8_t> drawn(label_count);
+  for (uint32_t i = 0; i < label_count; ++i) drawn[i] = static_cast<uint8_t>(i % classes);
+  ASSERT_TRUE(WriteIdx(labels, {label_count}, drawn).ok());
+}
+
+TEST(Check, SaysWhatWouldRun) {
+  const std::string dir = FreshFolder("check");
+  WriteFile(dir + "/job.yaml", kJob);
+  WritePair(dir + "/images", dir + "/labels", 1000, 28, 1000);
+  const ToolOutcome outcome = RunDownpour({"check", dir + "/job.yaml"});
+  EXPECT_EQ(outcome.code, kExitDone) << outcome.err;
+  EXPECT_THAT(outcome.err, IsEmpty());
+  EXPECT_THAT(
+      outcome.out,
+      AllOf(HasSubstr("1 chief, 2 parameter servers, 4 workers"), HasSubstr("235,146 parameters in 6 variables"),
+            HasSubstr("dense_0/kernel"), HasSubstr("ps-1: "), HasSubstr("1,000 examples: 16 steps in 1 lease"),
+            HasSubstr("160 steps in all"), HasSubstr("Evaluation    none"), Not(HasSubstr("Not here"))));
+}
+
+TEST(Check, SaysItAsJson) {
+  const std::string dir = FreshFolder("check_json");
+  WriteFile(dir + "/job.yaml", kJob);
+  WritePair(dir + "/images", dir + "/labels", 1000, 28, 1000);
+  const ToolOutcome outcome = RunDownpour({"check", dir + "/job.yaml", "-o", "json"});
+  EXPECT_EQ(outcome.code, kExitDone) << outcome.err;
+  const auto json = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(json["errors"].size(), 0u);
+  EXPECT_EQ(json["job"]["training"]["batchSize"], 64);
+  EXPECT_EQ(json["servers"].size(), 2u);
+  EXPECT_EQ(json["servers"][0]["valueBytes"], json["servers"][0]["slotBytes"]);
+  EXPECT_EQ(json["steps"], 160);
+  EXPECT_EQ(json["trainExamples"], 1000);
+}
+
+TEST(Check, SaysHowOftenIsPushedAndInWhat) {
+  const std::string dir = FreshFolder("check_push");
+  WriteFile(dir + "/job.yaml", kJob);
+  WritePair(dir + "/images", dir + "/labels", 1000, 28, 1000);
+  const ToolOutcome outcome = RunDownpour({"check", dir + "/job.yaml", "--set", "training.pushEvery=6", "--set",
+                                           "training.precision=tf32", "--set", "training.wire=bf16"});
+  EXPECT_EQ(outcome.code, kExitDone) << outcome.err;
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("1,000 examples: 3 steps in 1 lease"), HasSubstr("a push for every 6 batches"),
+                    HasSubstr("products in tf32, pushes and pulls in bf16")));
+}
+
+TEST(Check, BytesOfTheServersAddUpAndGrowWithTheSlots) {
+  const std::string dir = FreshFolder("check_bytes");
+  WriteFile(dir + "/job.yaml", kJob);
+  const auto total = [&](const std::string& optimizer) {
+    return RunDownpour({"check", dir + "/job.yaml", "--set", "cluster.parameterServerCount=1", "--set",
+                        "training.optimizer={name: " + optimizer + "}"})
+        .out;
+  };
+  EXPECT_THAT(total("sgd"), HasSubstr("918.5 KiB (values 918.5 KiB, optimizer's slots 0 B)"));
+  EXPECT_THAT(total("momentum"), HasSubstr("1.8 MiB (values 918.5 KiB, optimizer's slots 918.5 KiB)"));
+  EXPECT_THAT(total("adam"), HasSubstr("2.7 MiB (values 918.5 KiB, optimizer's slots 1.8 MiB)"));
+}
+
+TEST(Check, NumbersOfHalfTheSizeOnTheWireTakeMemoryOnBothSides) {
+  const std::string dir = FreshFolder("check_rounded");
+  WriteFile(dir + "/job.yaml", kJob);
+  const auto check = [&](const std::string& wire, const std::string& format) {
+    return RunDownpour({"check", dir + "/job.yaml", "--set", "cluster.parameterServerCount=1", "--set",
+                        "training.optimizer={name: sgd}", "--set", "training.wire=" + wire, "-o", format})
+        .out;
+  };
+  EXPECT_THAT(check("bf16", "table"),
+              AllOf(HasSubstr("1.3 MiB (values 918.5 KiB, optimizer's slots 0 B, values in bf16 459.3 KiB)"),
+                    HasSubstr("each worker keeps 918.5 KiB of what rounding took from its gradients")));
+  EXPECT_THAT(check("fp32", "table"), Not(HasSubstr("rounding")));
+  const auto rounded = nlohmann::json::parse(check("bf16", "json")),
+             full = nlohmann::json::parse(check("fp32", "json"));
+  EXPECT_EQ(rounded["servers"][0]["roundedBytes"], 2 * 235146);
+  EXPECT_EQ(rounded["residualBytes"], 4 * 235146);
+  EXPECT_EQ(full["servers"][0]["roundedBytes"], 0);
+  EXPECT_EQ(full["residualBytes"], 0);
+}
+
+TEST(Check, DataThatIsElsewhereIsNoError) {
+  const std::string dir = FreshFolder("check_elsewhere");
+  WriteFile(dir + "/job.yaml", kJob);
+  const ToolOutcome outcome = RunDownpour({"check", dir + "/job.yaml"});
+  EXPECT_EQ(outcome.code, kExitDone);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("Not here"), HasSubstr(dir + "/images"), Not(HasSubstr("steps in all"))));
+}
+
+TEST(Check, DataThatAreHereAndCannotBeReadAreErrors) {
+  const std::string dir = FreshFolder("check_unreadable");
+  WriteFile(dir + "/job.yaml", kJob);
+  WritePair(dir + "/images", dir + "/labels", 10, 28, 10);
+  std::filesystem::remove(dir + "/images");
+  std::filesystem::create_symlink("images", dir + "/images");  // itself
+  const ToolOutcome outcome = RunDownpour({"check", dir + "/job.yaml"});
+  EXPECT_EQ(outcome.code, kExitBadJobFile);
+  EXPECT_THAT(outcome.err, HasSubstr("cannot open " + dir + "/images: "));
+}
+
+TEST(Check, AnInputBeyondAllBoundsIsNotMeasuredAgainstTheData) {
+  const std::string dir = FreshFolder("check_bounds");
+  WriteFile(dir + "/job.yaml", kJob);
+  WritePair(dir + "/images", dir + "/labels", 10, 28, 10);
+  const ToolOutcome outcome = RunDownpour({"check", dir + "/job.yaml", "--set", "model.layers=[]", "--set",
+                                           "model.inputs.0.shape=[17179869184, 17179869184]"});
+  EXPECT_EQ(outcome.code, kExitBadJobFile);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("model.layers"), Not(HasSubstr("images of 28x28"))));
+}
+
+TEST(Check, DataThatDoNotFitAreErrors) {
+  const std::string dir = FreshFolder("check_misfit");
+  WriteFile(dir + "/job.yaml", kJob);
+  WritePair(dir + "/images", dir + "/labels", 10, 14, 9);
+  const ToolOutcome outcome = RunDownpour({"check", dir + "/job.yaml"});
+  EXPECT_EQ(outcome.code, kExitBadJobFile);
+  EXPECT_THAT(outcome.out, IsEmpty());
+  EXPECT_THAT(outcome.err,
+              AllOf(HasSubstr("holds 10 images, but"), HasSubstr("images of 14x14"), HasSubstr("2 errors")));
+  WritePair(dir + "/images", dir + "/labels", 10, 28, 10);
+  std::filesystem::resize_file(dir + "/images", 16 + 10 * 28 * 28 - 5);
+  EXPECT_THAT(RunDownpour({"check", dir + "/job.yaml"}).err,
+              HasSubstr("job.yaml:8: data.train.images: " + dir + "/images: truncated at byte 7851"));
+  WriteFile(dir + "/images", "not an idx file");
+  EXPECT_THAT(RunDownpour({"check", dir + "/job.yaml"}).err, HasSubstr(dir + "/images"));
+}
+
+TEST(Check, TheModelsOutputIsMeasuredAgainstTheLabels) {
+  const std::string dir = FreshFolder("check_classes");
+  WriteFile(dir + "/job.yaml", kJob);
+  WritePair(dir + "/images", dir + "/labels", 20, 28, 20, /*classes=*/12);
+  const ToolOutcome fewer = RunDownpour({"check", dir + "/job.yaml"});
+  EXPECT_EQ(fewer.code, kExitBadJobFile);
+  EXPECT_THAT(fewer.err, HasSubstr("job.yaml:8: data.train.labels: " + dir +
+                                   "/labels holds labels of 12 classes (0 to 11), but model.layers.2 (" + dir +
+                                   "/job.yaml:5), the model's output, has 10 units; "));
+  const ToolOutcome more = RunDownpour({"check", dir + "/job.yaml", "--set", "model.layers.2.dense.units=13"});
+  EXPECT_EQ(more.code, kExitDone) << "units that are never right do no harm";
+  EXPECT_THAT(more.err, AllOf(HasSubstr("warning: "), HasSubstr("model.layers.2 (--set), the model's output, has 13")));
+  const auto check = [&](const std::string& units) {
+    return RunDownpour({"check", dir + "/job.yaml", "--set", "model.loss=meanSquaredError", "--set",
+                        "model.layers.2.dense.units=" + units});
+  };
+  EXPECT_THAT(check("1").err, IsEmpty()) << "one number, no classes";
+  EXPECT_THAT(check("2").err, HasSubstr("has 2 units"));
+}
+
+TEST(Check, WhatOneErrorSaysNothingOfIsLookedAtAllTheSame) {
+  const std::string dir = FreshFolder("check_independent");
+  WriteFile(dir + "/job.yaml", kJob);
+  WritePair(dir + "/images", dir + "/labels", 20, 14, 20, /*classes=*/12);
+  EXPECT_THAT(RunDownpour({"check", dir + "/job.yaml", "--set", "model.loss=x"}).err,
+              AllOf(HasSubstr("model.loss"), HasSubstr("images of 14x14"), HasSubstr("2 errors")));
+  EXPECT_THAT(RunDownpour({"check", dir + "/job.yaml", "--set", "model.inputs.0.shape=[x]"}).err,
+              AllOf(HasSubstr("model.inputs.0.shape.0"), Not(HasSubstr("images of 14x14")), HasSubstr("1 error")));
+  EXPECT_THAT(RunDownpour({"check", dir + "/job.yaml", "--set", "data.eval.images=a"}).err,
+              AllOf(HasSubstr("data.eval.labels"), HasSubstr("images of 14x14"), HasSubstr("12 classes"),
+                    HasSubstr("3 errors")));
+  EXPECT_THAT(RunDownpour({"check", dir + "/job.yaml", "--set", "model.layers=[]"}).err,
+              AllOf(HasSubstr("model.layers"), HasSubstr("images of 14x14"), HasSubstr("2 errors")));
+}
+
+TEST(Check, EveryErrorAtOnceAndExit78) {
+  const std::string dir = FreshFolder("check_errors");
+  WriteFile(dir + "/job.yaml", std::string(kJob) + "epoch: 3\nseed: x\n");
+  const ToolOutcome outcome = RunDownpour({"check", dir + "/job.yaml", "--set", "training.epoch=3"});
+  EXPECT_EQ(outcome.code, kExitBadJobFile);
+  EXPECT_THAT(outcome.err,
+              AllOf(HasSubstr("job.yaml:9:1: epoch: unknown key"), HasSubstr("job.yaml:10:7: seed: "),
+                    HasSubstr("--set: training.epoch: unknown key; did you mean epochs?"), HasSubstr("3 errors")));
+  WriteFile(dir + "/labels", "not an idx file");
+  WriteFile(dir + "/job.yaml", std::string(kJob) + "epoch: 3\n");
+  const ToolOutcome both = RunDownpour({"check", dir + "/job.yaml", "-o", "json"});
+  EXPECT_EQ(both.code, kExitBadJobFile);
+  EXPECT_THAT(both.err, HasSubstr("2 errors"));
+  const auto errors = nlohmann::json::parse(both.out)["errors"];
+  ASSERT_EQ(errors.size(), 2u);
+  EXPECT_EQ(errors[0]["place"], dir + "/job.yaml:9:1");
+  EXPECT_EQ(errors[0]["key"], "epoch");
+  EXPECT_THAT(errors[0]["what"].get<std::string>(), HasSubstr("unknown key"));
+  EXPECT_EQ(errors[1]["key"], "data.train.labels");
+  EXPECT_THAT(errors[1]["remedy"].get<std::string>(), HasSubstr("name whole files"));
+  const ToolOutcome odd = RunDownpour({"check", dir + "/job.yaml", "--set", "training.consistency=a; b", "-o", "json"});
+  const auto said = nlohmann::json::parse(odd.out)["errors"];
+  const auto choice = std::find_if(said.begin(), said.end(),
+                                   [](const nlohmann::json& error) { return error["key"] == "training.consistency"; });
+  ASSERT_NE(choice, said.end());
+  EXPECT_EQ((*choice)["what"], "is a; b, but must be one of async, ssp, sync");
+  EXPECT_THAT((*choice)["remedy"].get<std::string>(), HasSubstr("docs/JOB_FILE.md"));
+  EXPECT_EQ(RunDownpour({"check", dir + "/none.yaml"}).code, kExitBadJobFile);
+  EXPECT_EQ(RunDownpour({"check"}).code, kExitBadCommandLine);
+}
+
+}  // namespace
+}  // namespace downpour

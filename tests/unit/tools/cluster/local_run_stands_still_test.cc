@@ -1,0 +1,112 @@
+// Processes that run and do nothing, and chiefs that refuse to take another's place.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "tests/unit/tools/cluster/fake_chief.h"
+#include "tests/unit/tools/cluster/local_run_fixture.h"
+#include "tools/cluster/job_folder.h"
+#include "tools/cluster/local_run.h"
+
+namespace downpour {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+TEST_F(LocalRunTest, AWorkerThatStandsStillIsKilledAndStartedAgain) {
+  pace_.patience = 50ms;
+  for (const char* state : {"LOST", "PENDING"}) {
+    // Of its first life: once that it is there, then that nobody hears of it.
+    FakeChief chief([&, answers = 0]() mutable {
+      const std::string pid = ReadTextFile(Path("life")).value_or("");
+      if (pid.empty()) return Encode(StatusReply{"{}"});
+      return Encode(StatusReply{absl::StrCat(R"({"tasks": [{"name": "worker-0", "pid": )", pid, R"(, "state": ")",
+                                             ++answers == 1 ? "RUNNING" : state, R"("}]})")});
+    });
+    cluster_.chief_program =
+        Script("chief", Announce(chief.endpoint()) + "read code <" + Path("fifo") + "; exit $code");
+    cluster_.worker_program =
+        Script("worker", "[ $attempt = 0 ] || { " + EndChief(0) + "; exit 0; }\n" + Mark("life") + "kill -STOP $$");
+    const RunResult result = Run();
+    EXPECT_EQ(result.chief_exit, 0);
+    EXPECT_EQ(result.cause, "");
+    EXPECT_THAT(talk_, HasSubstr("stands still, with no sign of life for more than "));
+    EXPECT_THAT(talk_, HasSubstr("ended: signal 9 (SIGKILL), as it stood still; started again as pid "));
+    fs::remove(Path("life"));
+  }
+}
+
+TEST_F(LocalRunTest, AWorkerThatHasNotJoinedYetIsGivenItsTime) {
+  pace_.patience = 20ms;
+  constexpr int kEnough = 50;  // far more than it would take to miss it
+  FakeChief chief([answers = 0]() mutable {
+    return Encode(StatusReply{absl::StrCat(R"({"tasks": [{"name": "worker-0", "state": "PENDING"}], "failures": [)",
+                                           ++answers < kEnough ? "" : R"({"what": "enough"})", "]}")});
+  });
+  cluster_.chief_program = Script("chief", Announce(chief.endpoint()) + "read code <" + Path("fifo") + "; exit $code");
+  cluster_.worker_program = Script("worker", "exec /bin/sleep 1000");
+  EXPECT_EQ(Run({{"enough", [&] { std::ofstream(Path("fifo")) << "0\n"; }}}).chief_exit, 0);
+  EXPECT_THAT(talk_, ::testing::Not(HasSubstr("ended")));
+}
+
+TEST_F(LocalRunTest, AChiefThatStandsStillIsKilledAndStartedAgain) {
+  pace_.patience = 50ms;
+  FakeChief chief([&, answers = 0]() mutable {  // once, of its first life
+    const std::string pid = ReadTextFile(Path("life")).value_or("");
+    if (pid.empty()) return Encode(StatusReply{"{}"});
+    if (++answers > 1) return std::vector<Payload>();
+    return Encode(StatusReply{absl::StrCat(R"({"chief": {"pid": )", pid, "}}")});
+  });
+  cluster_.chief_program = Script(
+      "chief", "[ -e " + Path("life") + " ] && exit 0\n" + Announce(chief.endpoint()) + Mark("life") + "kill -STOP $$");
+  cluster_.worker_program = Script("worker", "exec /bin/sleep 1000");
+  const RunResult result = Run();
+  EXPECT_EQ(result.chief_exit, 0);
+  EXPECT_EQ(result.cause, "");
+  EXPECT_THAT(talk_, ::testing::ContainsRegex("chief \\(pid [0-9]+\\) stands still, with no sign of life"));
+  EXPECT_THAT(talk_, HasSubstr("ended: signal 9 (SIGKILL), as it stood still; started again as pid "));
+}
+
+// A chief that leads until it is killed, once it has answered; those after it refuse `refusals` times, then one ends.
+class RefusingChiefTest : public LocalRunTest {
+ protected:
+  RunResult RunThroughRefusals(int refusals) {
+    const auto pid = [this] { return ReadTextFile(Path("life")).value_or(""); };
+    FakeChief chief([&] {
+      return Encode(StatusReply{
+          pid().empty() ? "{}"
+                        : absl::StrCat(R"({"chief": {"pid": )", pid(), R"(}, "failures": [{"what": "it leads"}]})")});
+    });
+    cluster_.chief_program =
+        Script("chief", "[ -e " + Path("life") + " ] || { " + Announce(chief.endpoint()) + Mark("life") +
+                            "exec /bin/sleep 1000; }\necho >>" + Path("refusals") + "; [ $(wc -l <" + Path("refusals") +
+                            ") -gt " + std::to_string(refusals) + " ] && exit 0\n" +
+                            "echo 'E 2024-11-20 10:43:05.123 the job folder cannot be written'; exit 1");
+    cluster_.ps_program = cluster_.worker_program = Script("member", "exec /bin/sleep 1000");
+    return Run({{"it leads", [&] { kill(std::stoi(pid()), SIGKILL); }}});
+  }
+};
+
+TEST_F(RefusingChiefTest, ItIsTriedAgainWhileMembersHoldTheJob) {
+  const RunResult result = RunThroughRefusals(2);
+  EXPECT_EQ(result.chief_exit, 0);
+  EXPECT_EQ(result.cause, "");
+  EXPECT_THAT(talk_, HasSubstr("ended: exit code 1, its log ends with: the job folder cannot be written\n"));
+}
+
+TEST_F(RefusingChiefTest, ItsBudgetEndsAndTheCauseStandsInTheFolder) {
+  const RunResult result = RunThroughRefusals(1000);
+  EXPECT_EQ(result.chief_exit, std::nullopt);
+  EXPECT_THAT(result.cause,
+              HasSubstr("the first time by signal 9 (SIGKILL), the last time by exit code 1, its log ends "
+                        "with: the job folder cannot be written; see "));
+  EXPECT_THAT(ReadTextFile(LogPath(folder_.path(), "run")).value(), HasSubstr(" the job is ended: " + result.cause));
+}
+
+}  // namespace
+}  // namespace downpour

@@ -1,0 +1,244 @@
+#include "tools/cluster/local_run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <fstream>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "tests/unit/tools/cluster/fake_chief.h"
+#include "tests/unit/tools/cluster/local_run_fixture.h"
+#include "tools/cluster/job_folder.h"
+
+namespace downpour {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST_F(LocalRunTest, TheRunEndsWithTheChief) {
+  folder_.Write("chief.json", R"({"endpoint": "127.0.0.1:2", "pid": 1})");  // of an earlier chief
+  cluster_.worker_program = Script("worker", "echo \"$@\"; " + EndChief(0));
+  const RunResult result = Run();
+  EXPECT_EQ(result.chief_exit, 0);
+  EXPECT_EQ(result.cause, "");
+  EXPECT_EQ(result.stop_signal, 0);
+  EXPECT_THAT(ReadTextFile(LogPath(folder_.path(), "worker-0")).value(), HasSubstr("--chief=127.0.0.1:1 --index=0"));
+}
+
+TEST_F(LocalRunTest, AKilledWorkerIsNamedAndStartedAgain) {
+  cluster_.worker_program = Script("worker", "[ $attempt = 0 ] && kill -9 $$; " + EndChief(0));
+  EXPECT_EQ(Run().chief_exit, 0);
+  EXPECT_THAT(talk_, HasSubstr("ended: signal 9 (SIGKILL); started again as pid "));
+}
+
+TEST_F(LocalRunTest, AWorkerThatAlwaysDiesEndsTheJobWithItsFirstEnd) {
+  cluster_.chief_program = ChiefUntilAsked();
+  cluster_.worker_program = Script("worker", "[ $attempt = 0 ] && kill -9 $$; kill -11 $$");
+  const RunResult result = Run();
+  EXPECT_EQ(result.chief_exit, 143);
+  EXPECT_THAT(result.cause,
+              HasSubstr("worker-0 ended 6 times without progress of the job in between, the first time by "
+                        "signal 9 (SIGKILL)"));
+  EXPECT_EQ(result.stop_signal, 0);
+  // The folder tells the same story.
+  ASSERT_TRUE(result.summary.has_value());
+  EXPECT_EQ(result.summary->state, "FAILED");
+  EXPECT_EQ(result.summary->error, result.cause + ". There is no checkpoint yet: start it again with run it");
+}
+
+TEST_F(LocalRunTest, AWorkerThatComputesBetweenItsDeathsIsStartedAgainEachTime) {
+  constexpr int kLives = RestartBudget::kMaxRestarts + 3;
+  const auto pid_of_life = [&](int attempt) { return ReadTextFile(Path(absl::StrCat("life", attempt))).value_or(""); };
+  // Says of the newest life that it computes: as a step, and as a failure since those are passed on aloud.
+  FakeChief chief([&, attempt = 0]() mutable {
+    while (!pid_of_life(attempt + 1).empty()) ++attempt;
+    const std::string pid = pid_of_life(attempt);
+    if (pid.empty()) return Encode(StatusReply{"{}"});
+    return Encode(StatusReply{absl::StrCat(R"({"tasks": [{"name": "worker-0", "step": 1, "pid": )", pid,
+                                           R"(}], "failures": [{"what": "life )", attempt, R"( computes"}]})")});
+  });
+  cluster_.chief_program = Script("chief", Announce(chief.endpoint()) + "read code <" + Path("fifo") + "; exit $code");
+  cluster_.worker_program = Script("worker", "echo $$ >" + Path("new_life") + "; mv " + Path("new_life") + " " +
+                                                 Path("life") + "$attempt; exec /bin/sleep 1000");
+  std::vector<ActingBuffer::Cue> cues;
+  for (int life = 0; life < kLives; ++life) {
+    cues.push_back({absl::StrCat("life ", life, " computes"), [=] { kill(std::stoi(pid_of_life(life)), SIGKILL); }});
+  }
+  cues.back().action = [&] { std::ofstream(Path("fifo")) << "0\n"; };
+  EXPECT_EQ(Run(cues).cause, "");
+}
+
+TEST_F(LocalRunTest, WhatFailedInAnEarlierRunIsDated) {
+  FakeChief chief([] {
+    return Encode(StatusReply{R"({"failures": [{"task": "chief", "what": "was lost", "ageSeconds": 600, "unixMs": 1},
+                                               {"task": "ps-0", "what": "is new", "ageSeconds": 0.1, "unixMs": 2}]})"});
+  });
+  cluster_.chief_program = Script("chief", Announce(chief.endpoint()) + "read code <" + Path("fifo") + "; exit $code");
+  cluster_.worker_program = Script("worker", "exec /bin/sleep 1000");
+  Run({{"is new", [&] { std::ofstream(Path("fifo")) << "0\n"; }}});
+  EXPECT_THAT(talk_, HasSubstr("downpour run: chief: was lost, 10 min 00 s ago\n"));
+  EXPECT_THAT(talk_, HasSubstr("downpour run: ps-0: is new\n"));
+}
+
+TEST_F(LocalRunTest, AWorkerThatAlwaysDiesDoesNotStopAnotherOneThatRuns) {
+  cluster_.workers = 2;
+  cluster_.worker_program =
+      Script("worker", "case \"$*\" in *--index=1*) exec /bin/sleep 1000;; esac\n[ $attempt -lt 6 ] && kill -9 $$; " +
+                           EndChief(0));
+  const RunResult result = Run();
+  EXPECT_EQ(result.chief_exit, 0);
+  EXPECT_EQ(result.cause, "");
+}
+
+TEST_F(LocalRunTest, ASecondStartThatFailsIsTheCauseAndEndsTheStartsThatAreDue) {
+  cluster_.chief_program = ChiefUntilAsked();
+  cluster_.workers = 3;
+  cluster_.worker_program = Script("worker", "rm -f $0; kill -9 $$");
+  EXPECT_THAT(Run().cause, HasSubstr("cannot start " + cluster_.worker_program));
+  EXPECT_THAT(talk_, ::testing::Not(HasSubstr("started again")));
+}
+
+TEST_F(LocalRunTest, AStartForWhichThereIsNoRoomNowIsTriedAgain) {
+  cluster_.worker_program = Script("worker", "[ $attempt = 0 ] && kill -9 $$; " + EndChief(0));
+  const RunResult result = Run(
+      {{"downpour run: chief at", [&] { TakeDescriptors(); }}, {"worker-0: cannot open", [&] { GiveDescriptors(); }}});
+  EXPECT_EQ(result.chief_exit, 0);
+  EXPECT_EQ(result.cause, "");
+  EXPECT_THAT(talk_, HasSubstr("worker-0.log: Too many open files; started again as pid "));
+}
+
+TEST_F(LocalRunTest, StartsForWhichThereIsNeverRoomEndTheJob) {
+  cluster_.chief_program = ChiefUntilAsked();
+  cluster_.worker_program = Script("worker", "kill -9 $$");
+  const RunResult result = Run(
+      {{"downpour run: chief at", [&] { TakeDescriptors(); }}, {"times without progress", [&] { GiveDescriptors(); }}});
+  EXPECT_EQ(result.chief_exit, 143);
+  EXPECT_THAT(result.cause,
+              HasSubstr("worker-0 ended 6 times without progress of the job in between, the first time by "
+                        "signal 9 (SIGKILL)"));
+}
+
+TEST_F(LocalRunTest, AfterGivingUpTheFirstSignalLeavesTheChiefItsTime) {
+  cluster_.chief_program = Script("chief", "trap 'trap \"exit 99\" TERM; kill -INT $PPID; read code <" + Path("fifo") +
+                                               "; exit $code' TERM\n" + Announce() + "read code <" + Path("fifo"));
+  cluster_.ps_program = "/no/such/ps";
+  const RunResult result = Run({{"stopping", [&] { std::ofstream(Path("fifo")) << "1\n"; }}});
+  EXPECT_EQ(result.chief_exit, 1);
+  EXPECT_EQ(result.stop_signal, SIGINT);
+  EXPECT_THAT(result.cause, HasSubstr("/no/such/ps"));
+}
+
+TEST_F(LocalRunTest, AKilledServerIsNamedAndStartedAgain) {
+  cluster_.ps_program = Script("ps", "[ $attempt = 0 ] && kill -9 $$; " + EndChief(0));
+  EXPECT_EQ(Run().chief_exit, 0);
+  EXPECT_THAT(talk_,
+              ::testing::ContainsRegex("ps-0 \\(pid [0-9]+\\) ended: signal 9 \\(SIGKILL\\); started again as pid "));
+}
+
+TEST_F(LocalRunTest, AServerThatAlwaysDiesEndsTheJobThoughWorkersRun) {
+  cluster_.chief_program = ChiefUntilAsked();
+  cluster_.ps_program = Script("ps", "[ $attempt = 0 ] && exit 3; kill -9 $$");
+  cluster_.worker_program = Script("worker", "exec /bin/sleep 1000");
+  const RunResult result = Run();
+  EXPECT_EQ(result.chief_exit, 143);
+  EXPECT_THAT(result.cause, HasSubstr("ps-0 ended 6 times without progress of the job in between, the first time by "
+                                      "exit code 3"));
+}
+
+TEST_F(LocalRunTest, AServerThatEndsByItselfLeavesTheWordToTheChief) {
+  cluster_.ps_program = Script("ps", EndChief(1) + "; exit 1");
+  const RunResult result = Run();
+  EXPECT_EQ(result.chief_exit, 1);
+  EXPECT_EQ(result.cause, "");
+}
+
+TEST_F(LocalRunTest, AKilledChiefIsStartedAgainWhereItListened) {
+  // It leaves its mark before anybody can know of it, and kill it.
+  const std::string mark = Path("again");
+  cluster_.chief_program = Script("chief", "echo \"$@\"\n[ -e " + mark + " ] && again=yes\ntouch " + mark + "\n" +
+                                               Announce() + "[ $again ] && exit 0\nread code <" + Path("fifo"));
+  cluster_.worker_program = Script("worker", "kill -9 $(tr -dc '0-9:,' <" + Path("chief.json") +
+                                                 " | cut -d: -f4 | cut -d, -f1)\n"
+                                                 "exec /bin/sleep 1000");
+  const RunResult result = Run();
+  EXPECT_EQ(result.chief_exit, 0);
+  EXPECT_EQ(result.cause, "");
+  EXPECT_THAT(talk_,
+              ::testing::ContainsRegex("chief \\(pid [0-9]+\\) ended: signal 9 \\(SIGKILL\\); started again as pid"));
+  EXPECT_THAT(ReadTextFile(LogPath(folder_.path(), "chief")).value(), HasSubstr("--listen=127.0.0.1:1 "));
+}
+
+TEST_F(LocalRunTest, AChiefThatFindsTheJobOverLeavesTheSummaryOfTheOneBefore) {
+  cluster_.chief_program =
+      Script("chief", "[ -e " + Path("summary.json") + " ] && exit 0\n" + Announce() +
+                          "echo '{\"state\": \"SUCCEEDED\", \"term\": 3}' >" + Path("summary.json") + "\nkill -9 $$");
+  cluster_.worker_program = Script("worker", "exec /bin/sleep 1000");
+  const RunResult result = Run();
+  EXPECT_EQ(result.chief_exit, 0);
+  ASSERT_TRUE(result.summary.has_value());
+  EXPECT_EQ(result.summary->state, "SUCCEEDED");
+}
+
+TEST_F(LocalRunTest, AChiefThatIsAlwaysKilledEndsTheRun) {
+  cluster_.chief_program = Script("chief", Announce() + "kill -9 $$");
+  const RunResult result = Run();
+  EXPECT_EQ(result.chief_exit, std::nullopt);
+  EXPECT_THAT(result.cause, HasSubstr("chief ended 6 times without progress of the job in between, the first time by "
+                                      "signal 9 (SIGKILL)"));
+}
+
+TEST_F(LocalRunTest, AChiefThatCommitsBetweenItsDeathsIsStartedAgainEachTime) {
+  constexpr int kLives = RestartBudget::kMaxRestarts + 3;
+  const auto pid_of_life = [&](int life) { return ReadTextFile(Path(absl::StrCat("life", life))).value_or(""); };
+  // Of the newest life: that it has committed leases, and the same as a failure, since those are passed on aloud.
+  FakeChief chief([&, life = 0]() mutable {
+    while (!pid_of_life(life + 1).empty()) ++life;
+    return Encode(StatusReply{absl::StrCat(R"({"chief": {"pid": )", pid_of_life(life),
+                                           R"(}, "progress": {"commits": 1}, "failures": [{"what": "life )", life,
+                                           R"( commits"}]})")});
+  });
+  cluster_.chief_program =
+      Script("chief", "n=0; while [ -e " + Path("life$n") + " ]; do n=$((n+1)); done\necho $$ >" + Path("new_life") +
+                          "; mv " + Path("new_life") + " " + Path("life$n") + "\n" + Announce(chief.endpoint()) +
+                          "read code <" + Path("fifo") + "; exit $code");
+  cluster_.worker_program = Script("worker", "exec /bin/sleep 1000");
+  std::vector<ActingBuffer::Cue> cues;
+  for (int life = 0; life < kLives; ++life) {
+    cues.push_back({absl::StrCat("life ", life, " commits"), [=] { kill(std::stoi(pid_of_life(life)), SIGKILL); }});
+  }
+  cues.back().action = [&] { std::ofstream(Path("fifo")) << "0\n"; };
+  EXPECT_EQ(Run(cues).cause, "");
+}
+
+TEST_F(LocalRunTest, SigtermAsksTheChiefToEnd) {
+  cluster_.chief_program = ChiefUntilAsked();
+  cluster_.worker_program = Script("worker", "kill -TERM $PPID");
+  const RunResult result = Run();
+  EXPECT_EQ(result.chief_exit, 143);
+  EXPECT_EQ(result.stop_signal, SIGTERM);
+  EXPECT_EQ(result.cause, "");
+}
+
+TEST_F(LocalRunTest, CtrlCReachesTheChiefAsWhatItIs) {
+  cluster_.chief_program = Script("chief", "trap 'exit 99' INT\n" + Announce() + "read code <" + Path("fifo"));
+  cluster_.worker_program = Script("worker", "kill -INT $PPID");
+  EXPECT_EQ(Run().chief_exit, 99);
+}
+
+TEST_F(LocalRunTest, ASecondSignalEndsEverythingAtOnce) {
+  cluster_.chief_program = Script("chief", "trap '' TERM INT\n" + Announce() + "exec /bin/sleep 1000");
+  cluster_.worker_program = Script("worker", "kill -INT $PPID; exec /bin/sleep 1000");
+  const RunResult result = Run({{"stopping", [] { kill(getpid(), SIGINT); }}});
+  EXPECT_EQ(result.chief_exit, std::nullopt);
+  EXPECT_EQ(result.stop_signal, SIGINT);
+}
+
+TEST_F(LocalRunTest, AProgramThatIsNotThereIsTheCause) {
+  cluster_.chief_program = "/no/such/chief";
+  EXPECT_THAT(Run().cause, HasSubstr("/no/such/chief"));
+}
+
+}  // namespace
+}  // namespace downpour

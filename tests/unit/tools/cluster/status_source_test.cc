@@ -1,0 +1,150 @@
+#include "tools/cluster/status_source.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/driver/posix_process.h"
+#include "tests/unit/tools/cluster/fake_chief.h"
+#include "tests/unit/tools/scratch_folder.h"
+#include "tools/cli/verbs.h"
+#include "tools/cluster/job_folder.h"
+
+namespace downpour {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr const char* kSummary = R"({"job": "j", "state": "SUCCEEDED", "term": 3})";
+
+class StatusSourceTest : public ::testing::Test {
+ protected:
+  StatusSource Folder() const { return {.chief = "", .job_dir = folder_.path()}; }
+  void WriteChiefJson(const std::string& endpoint, int pid, int term = 3) {
+    folder_.Write("chief.json",
+                  absl::StrCat(R"({"endpoint": ")", endpoint, R"(", "pid": )", pid, R"(, "term": )", term, "}"));
+  }
+  ScratchFolder folder_;
+};
+
+TEST_F(StatusSourceTest, AFolderKnowsItsChief) {
+  FakeChief chief([] { return Encode(StatusReply{R"({"state": "RUNNING", "chief": {"pid": 7}})"}); });
+  WriteChiefJson(chief.endpoint(), 7);
+  const auto answer = StatusAsker(Folder()).Ask();
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->status->state, "RUNNING");
+  EXPECT_FALSE(answer->summary.has_value());
+}
+
+TEST_F(StatusSourceTest, AnotherJobsChiefAtTheSamePortIsNotBelieved) {
+  FakeChief chief([] { return Encode(StatusReply{R"({"job": "other", "state": "RUNNING", "chief": {"pid": 8}})"}); });
+  WriteChiefJson(chief.endpoint(), 7);
+  const absl::Status status = StatusAsker(Folder()).Ask().status();
+  EXPECT_EQ(ExitCodeOf(status), kExitUnreachable);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the chief of another job, other"));
+}
+
+TEST_F(StatusSourceTest, AChiefThatIsBackIsBelievedThoughItHasNotNamedItselfYet) {
+  FakeChief chief([&] {
+    return Encode(StatusReply{absl::StrCat(R"({"state": "RUNNING", "chief": {"pid": 8, "host": ")", HostName(),
+                                           R"(", "jobDir": ")", folder_.path(), R"("}})")});
+  });
+  WriteChiefJson(chief.endpoint(), 7);
+  EXPECT_TRUE(StatusAsker(Folder()).Ask().ok());
+}
+
+TEST_F(StatusSourceTest, ARunIsGivenTimeToStartItsChiefAgain) {
+  const auto claim = ClaimJobFolder(folder_.path());
+  ASSERT_TRUE(claim.ok()) << claim.status();
+  FakeChief back([] { return Encode(StatusReply{R"({"state": "RUNNING", "chief": {"pid": 9}})"}); });
+  FakeChief before([&] {
+    WriteChiefJson(back.endpoint(), 9);
+    return Encode(StatusReply{R"({"job": "other", "state": "RUNNING", "chief": {"pid": 8}})"});
+  });
+  WriteChiefJson(before.endpoint(), 7);
+  const auto answer = StatusAsker(Folder()).Ask();
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->status->chief_pid, 9);
+}
+
+TEST_F(StatusSourceTest, AChiefThatHasGoneLeftItsSummary) {
+  WriteChiefJson("127.0.0.1:1", 7);
+  folder_.Write("summary.json", kSummary);
+  const auto answer = StatusAsker(Folder()).Ask();
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->json, kSummary);
+  EXPECT_EQ(answer->summary->state, "SUCCEEDED");
+}
+
+TEST_F(StatusSourceTest, TheSummaryOfAnEarlierChiefIsNotThatOfAKilledOne) {
+  WriteChiefJson("127.0.0.1:1", 7, /*term=*/4);
+  folder_.Write("summary.json", kSummary);
+  EXPECT_EQ(ExitCodeOf(StatusAsker(Folder()).Ask().status()), kExitUnreachable);
+}
+
+TEST_F(StatusSourceTest, AKilledChiefsFolderTellsHowToGoOn) {
+  const auto said = [&](const std::string& host) {
+    folder_.Write("chief.json", absl::StrCat(R"({"endpoint": "127.0.0.1:1", "pid": 7, "term": 4, "host": ")", host,
+                                             R"(", "command": "downpour run j.yaml"})"));
+    const absl::Status status = StatusAsker(Folder()).Ask().status();
+    EXPECT_EQ(ExitCodeOf(status), kExitUnreachable);
+    return std::string(status.message());
+  };
+  EXPECT_THAT(said(HostName()),
+              AllOf(HasSubstr(absl::StrCat("process 7 on ", HostName(), ", term 4) has gone")),
+                    HasSubstr("There is no checkpoint yet: start it again with downpour run j.yaml")));
+  Manifest manifest;
+  manifest.round = {1, 2};
+  manifest.committed.InsertRange(0, 5);
+  folder_.Write(ManifestPath(manifest.round), EncodeManifest(manifest));
+  folder_.Write(ManifestPath({1, 3}), "damaged");
+  EXPECT_THAT(said(HostName()), HasSubstr("The last checkpoint is checkpoints/1-2 with 5 leases: go on from it with "
+                                          "downpour run j.yaml --resume"));
+  EXPECT_THAT(said("elsewhere"), AllOf(HasSubstr("cannot reach the chief at 127.0.0.1:1"),
+                                       HasSubstr("/chief.json names process 7 on elsewhere")))
+      << "where it may live";
+}
+
+TEST_F(StatusSourceTest, AWatcherWhoHeardOfTheFolderFindsTheSummaryThere) {
+  const std::string json = absl::StrCat(R"({"state": "RUNNING", "chief": {"host": ")", HostName(), R"(", "jobDir": ")",
+                                        folder_.path(), R"("}})");
+  auto chief = std::make_unique<FakeChief>([&] { return Encode(StatusReply{json}); });
+  StatusAsker asker({.chief = chief->endpoint(), .job_dir = ""});
+  ASSERT_TRUE(asker.Ask().ok());
+  chief.reset();
+  EXPECT_EQ(ExitCodeOf(asker.Ask().status()), kExitUnreachable);
+  WriteChiefJson("127.0.0.1:1", 7);
+  folder_.Write("summary.json", kSummary);
+  const auto answer = asker.Ask();
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_TRUE(answer->summary.has_value());
+}
+
+TEST_F(StatusSourceTest, AFolderWithoutAChiefIsUnreachable) {
+  const absl::Status status = StatusAsker(Folder()).Ask().status();
+  EXPECT_EQ(ExitCodeOf(status), kExitUnreachable);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("chief.json"));
+}
+
+TEST_F(StatusSourceTest, WhatIsNoAddressIsABadCommandLine) {
+  EXPECT_EQ(ExitCodeOf(StatusAsker({.chief = "nonsense", .job_dir = ""}).Ask().status()), kExitBadCommandLine);
+}
+
+TEST_F(StatusSourceTest, WhatChiefAndFolderSayIsNotTheCommandLinesFault) {
+  for (const char* text : {"[]", R"({"endpoint": "nonsense"})"}) {
+    folder_.Write("chief.json", text);
+    const absl::Status status = StatusAsker(Folder()).Ask().status();
+    EXPECT_EQ(ExitCodeOf(status), kExitFailed) << text;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(folder_.path()));
+  }
+  FakeChief chief([] { return Encode(StatusReply{"{"}); });
+  const absl::Status status = StatusAsker({.chief = chief.endpoint(), .job_dir = ""}).Ask().status();
+  EXPECT_EQ(ExitCodeOf(status), kExitFailed);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(chief.endpoint()));
+}
+
+}  // namespace
+}  // namespace downpour

@@ -1,0 +1,161 @@
+#include "tools/cluster/status_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/tools/cluster/sample_status.h"
+
+namespace downpour {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+StatusView Sample() { return ParseStatus(SampleStatus()).value(); }
+
+TEST(StatusTableTest, TheDocumentedSample) {
+  EXPECT_EQ(StatusTable(Sample(), /*color=*/false),
+            "Health:     degraded\n"
+            "Pending:    worker-3 has not joined yet\n"
+            "Failures:   worker-2: no heartbeat for 5.0 s; 2 leases handed on, 9.5 s ago\n"
+            "Waiting:    chief for ps-1: has not reported slice 4, for 1.5 s\n"
+            "\n"
+            "Job:        mnist-mlp RUNNING, epoch 3.2 of 10 (32.4 %), loss 0.0912, 48,211 examples/s, 13 s elapsed, "
+            "40 s left, 59 min 48 s until scheduling.maxRunningTime ends it\n"
+            "Evaluation: accuracy 96.90 %, loss 0.1000, after epoch 2\n"
+            "Recovered:  1 worker lost, 2 leases handed on\n"
+            "Pushes:     0 applied, 0 acknowledged, 0 sent again, 0 put off, 0 duplicate, 0 skipped\n"
+            "Staleness:  mean/p99/max 2.9/7/11\n"
+            "\n"
+            "TASK      STATE    HOST   PID  STEP  EXAMPLES/S  STALENESS  CPU    MEMORY   IN  OUT  HEARTBEAT  "
+            "WAITING FOR\n"
+            "worker-0  RUNNING  h1    4715   812      12,011   2.9/7/11  93%  84.0 MiB  1 B  1 B  0.2 s ago\n"
+            "\n"
+            "GPUs:       worker-0: NVIDIA H200, 87 % busy, 4.0 GiB of 140.4 GiB, 61 °C, shared by 2 workers\n"
+            "Checkpoint: 1-4, 3.2 s ago, 1.8 MiB, 180 of 590 leases (checkpoints/1-4)\n"
+            "Next:       downpour logs worker-2 --job-dir /jobs/mnist\n");
+}
+
+TEST(StatusTableTest, AnEmptyStatusSaysWhatIsUnknownAndThatNothingIsWrong) {
+  StatusView status;
+  status.job = "j";
+  status.state = "QUEUED";
+  status.tasks.resize(1);
+  const std::string table = StatusTable(status, false);
+  EXPECT_THAT(table, HasSubstr("Health:     healthy\nPending:    none\nFailures:   none lately\n"));
+  EXPECT_THAT(table, HasSubstr("Job:        j QUEUED\n"));
+  EXPECT_THAT(table, HasSubstr("Checkpoint: none yet\n"));
+  EXPECT_THAT(table, Not(HasSubstr("Waiting:")));
+  EXPECT_THAT(table, HasSubstr("\n-     -"));
+}
+
+TEST(StatusTableTest, OfAGpuOnlyWhatIsKnownIsTold) {
+  StatusView status = Sample();
+  status.tasks[0].gpu = {.address = "0000:3B:00.0",
+                         .name = {},
+                         .utilisation = {},
+                         .celsius = {},
+                         .memory_used = {},
+                         .memory_total = {},
+                         .workers = 1};
+  EXPECT_THAT(StatusTable(status, false), HasSubstr("GPUs:       worker-0: 0000:3B:00.0\n"));
+  status.tasks[0].gpu = {};
+  EXPECT_THAT(StatusTable(status, false), Not(HasSubstr("GPUs:")));
+}
+
+TEST(StatusTableTest, AFailedJobNamesItsErrorAtTheTop) {
+  StatusView status = Sample();
+  status.state = "FAILED";
+  status.error = "ps-1 died";
+  EXPECT_THAT(StatusTable(status, false), HasSubstr("Health:     FAILED\nError:      ps-1 died\n"));
+}
+
+TEST(StatusTableTest, ColorsOnlyWhenAsked) {
+  EXPECT_THAT(StatusTable(Sample(), true), HasSubstr("\x1b[31mdegraded\x1b[0m"));
+  EXPECT_THAT(StatusTable(Sample(), false), Not(HasSubstr("\x1b")));
+}
+
+TEST(StatusTableTest, WordsOfTasksCannotDriveTheTerminal) {
+  StatusView status = Sample();
+  status.tasks[0].host = "\x1b]0;evil\x07";
+  status.pending[0].why =
+      "a\nb\xc2\x9b"
+      "c";
+  status.failures[0].what = "\r\x1b[2J";
+  status.next = {"rm\n-rf"};
+  const std::string table = StatusTable(status, false);
+  EXPECT_THAT(table, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(table, Not(HasSubstr("\r")));
+  EXPECT_THAT(table, HasSubstr("a b??c"));
+  EXPECT_THAT(table, HasSubstr("rm -rf"));
+}
+
+TEST(StatusTableTest, SaysHowManyTasksAreNotShown) {
+  StatusView status = Sample();
+  EXPECT_THAT(StatusTable(status, false), Not(HasSubstr("more tasks")));
+  status.tasks_omitted = 2002;
+  EXPECT_THAT(StatusTable(status, false), HasSubstr("\nand 2002 more tasks\n"));
+}
+
+TEST(StatusTableTest, AStepIsAWorkersMatter) {
+  StatusView status = Sample();
+  EXPECT_THAT(StatusTable(status, false), HasSubstr("  812  "));
+  status.tasks[0].role = "ps";
+  EXPECT_THAT(StatusTable(status, false), Not(HasSubstr("812")));
+}
+
+TEST(StatusTableTest, WhoWaitsForTheSameIsOneLine) {
+  StatusView status = Sample();
+  for (const char* name : {"worker-0", "worker-1"}) status.waits.push_back({name, "parameters from ps-1", "", 2.0});
+  EXPECT_THAT(StatusTable(status, false),
+              HasSubstr("            worker-0, worker-1 for parameters from ps-1, for 2.0 s\n"));
+}
+
+TEST(StatusTableTest, MessagesRejectedAreCountedOverAllTasks) {
+  StatusView status = Sample();
+  status.tasks.resize(2);
+  status.tasks[0].rejected = 2;
+  status.tasks[1].rejected = 3;
+  status.chief_rejected = 4;
+  EXPECT_THAT(StatusTable(status, false), HasSubstr("9 messages not heeded"));
+}
+
+TEST(StatusTableTest, WhoHasNoKeyIsShown) {
+  StatusView status = Sample();
+  EXPECT_THAT(StatusTable(status, false), Not(HasSubstr("Refused:")));
+  status.chief_refused = 3;
+  status.refused_from = "10.0.0.7";
+  status.tasks[0].name = "ps-0";
+  status.tasks[0].refused = 1;
+  EXPECT_THAT(
+      StatusTable(status, false),
+      HasSubstr("Refused:    3 handshakes at the chief without a key of this cluster, the last from "
+                "10.0.0.7\n            1 handshake at ps-0 without a key of this cluster\n            if it is to "
+                "take part: downpour doctor --keys DIR --role ROLE --chief 127.0.0.1:40123 on that host"));
+}
+
+TEST(SummaryTableTest, TheDocumentedSample) {
+  EXPECT_EQ(SummaryTable(ParseSummary(SampleSummary()).value(), false),
+            "Job:        mnist-mlp SUCCEEDED\n"
+            "Accuracy:   98.10 % on the eval data, loss 0.0700\n"
+            "Trained:    10 epochs, 600,000 examples, in 13 s, 48,000 examples/s\n"
+            "Staleness:  mean/p99/max 3.0/6/9\n"
+            "Checkpoint: checkpoints/1-5\n");
+}
+
+TEST(SummaryTableTest, WhatTheJobHasOutlivedIsTold) {
+  SummaryView summary = ParseSummary(SampleSummary()).value();
+  summary.recovery = {2, 3, 1, 5, 1200};
+  summary.pushes_skipped = 1200;
+  summary.elapsed = 600;
+  EXPECT_THAT(SummaryTable(summary, false),
+              HasSubstr("Trained:    10 epochs, 600,000 examples, over 10 min 00 s\n"
+                        "            under its last chief: 13 s, 48,000 examples/s\n"
+                        "Staleness:  mean/p99/max 3.0/6/9\n"
+                        "Recovered:  2 later starts of the chief, 3 workers lost, 1 ps lost, 5 leases handed on, "
+                        "1,200 batches computed again\n"
+                        "Skipped:    1,200 pushes, which changed nothing\n"));
+}
+
+}  // namespace
+}  // namespace downpour

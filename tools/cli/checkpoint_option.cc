@@ -1,0 +1,24 @@
+#include "tools/cli/checkpoint_option.h"
+
+#include <CLI/CLI.hpp>
+#include <utility>
+
+namespace downpour {
+
+std::string CheckRound(const std::string& name) { return std::string(ParseRound(name).status().message()); }
+
+void AddCheckpointOption(CLI::App& app, CheckpointOption* option, const std::string& help) {
+  app.add_option("--job-dir", option->job_dir, "The job's folder")->required()->type_name("DIR");
+  app.add_option("--checkpoint", option->round, help)->type_name("TERM-N")->check(CheckRound);
+}
+
+std::optional<LoadedCheckpoint> LoadChosen(const CheckpointOption& option, const std::string& verb, Streams streams) {
+  std::vector<std::string> passed_over;
+  absl::StatusOr<LoadedCheckpoint> loaded = LoadCheckpoint(option.job_dir, option.round, &passed_over);
+  for (const std::string& sentence : passed_over) streams.err << "downpour " << verb << ": " << sentence << "\n";
+  if (loaded.ok()) return *std::move(loaded);
+  streams.err << "downpour " << verb << ": " << std::string(loaded.status().message()) << "\n";
+  return std::nullopt;
+}
+
+}  // namespace downpour

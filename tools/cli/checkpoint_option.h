@@ -1,0 +1,26 @@
+// The options by which a verb is told which checkpoint to read.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "tools/cli/checkpoint_reader.h"
+#include "tools/cli/verbs.h"
+
+namespace downpour {
+
+struct CheckpointOption {
+  std::string job_dir;
+  std::string round;  // TERM-N, or empty for the newest valid one
+};
+
+// What is wrong with a checkpoint's name; empty: nothing.
+std::string CheckRound(const std::string& name);
+
+void AddCheckpointOption(CLI::App& app, CheckpointOption* option,
+                         const std::string& help = "Which one; without it the newest valid one");
+
+// Tells on stderr, in the name of the verb, what was passed over and why there is nothing.
+std::optional<LoadedCheckpoint> LoadChosen(const CheckpointOption& option, const std::string& verb, Streams streams);
+
+}  // namespace downpour

@@ -1,0 +1,54 @@
+// Checkpoints as tools read them: every byte checked, with no chief running.
+//
+//   auto checkpoint = LoadCheckpoint("runs/first", "", &passed_over);
+//   for (const absl::Status& damage : FindDamage(*OpenCheckpoint("runs/first", {1, 4}))) ...
+//
+// Order: the newest valid one is found by reading, never remembered: a damaged one is passed over, and said so.
+// Cost: to load, all values in memory and one slice's optimizer slots at a time; else one slice at a time.
+// Errors: NOT_FOUND where there is none, DATA_LOSS naming file and bytes for what is damaged, INVALID_ARGUMENT for what
+//   no writer of ours makes.
+// Tests: tests/unit/tools/cli/checkpoint_reader_test.cc.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "schema/checkpoint_format.h"
+#include "schema/job.h"
+#include "schema/slice_grid.h"
+
+namespace downpour {
+
+// What a manifest says, and what follows from it. The files are yet to be read.
+struct Checkpoint {
+  std::string path;  // JOB_DIR/checkpoints/TERM-N
+  Manifest manifest;
+  JobSpec job;
+  SliceGrid grid;
+};
+absl::StatusOr<Checkpoint> OpenCheckpoint(const std::string& job_dir, Round round);
+
+// Whether its files are there, each as long as the manifest has it.
+absl::Status CheckFiles(const Checkpoint& checkpoint);
+
+// Everything that is wrong with its files, each of whose bytes is read.
+std::vector<absl::Status> FindDamage(const Checkpoint& checkpoint);
+
+struct LoadedCheckpoint : Checkpoint {
+  // By slice, without their slots. Since slices are numbered by variable, then by offset, a variable's values are a run
+  // of these.
+  std::vector<SliceState> slices;
+};
+
+// The newest one, as the journal has it, if its manifest and those of all newer ones are gone and nobody gave it up.
+std::optional<Round> LostCheckpoint(const std::string& job_dir);
+
+// `round` is TERM-N; if it is empty, the newest valid one is taken and `passed_over` gets a sentence for each newer
+// one.
+absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(const std::string& job_dir, const std::string& round,
+                                                std::vector<std::string>* passed_over);
+
+}  // namespace downpour

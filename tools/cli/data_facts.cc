@@ -1,0 +1,113 @@
+#include "tools/cli/data_facts.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "schema/variables.h"
+#include "worker/data/idx.h"
+
+namespace downpour {
+namespace {
+
+constexpr const char* kRemedy = "name whole files that belong together, and a model that fits them";
+
+class DataLook {
+ public:
+  explicit DataLook(const JobFileResult& read) : read_(read), job_(read.job) {
+    if (!IsWrong("model.inputs")) width_ = InputWidth();
+    if (IsWrong("model") || job_.model.layers.empty()) return;
+    const int64_t units = InferOutputWidth(job_.model).value();
+    if (units > 1 || job_.model.loss == Loss::kSoftmaxCrossEntropy) units_ = units;
+  }
+
+  DataFacts Take() {
+    if (IsWrong("data.format")) return {};
+    facts_.train_examples = LookAtPair(job_.data.train, "data.train");
+    facts_.eval_examples = LookAtPair(job_.data.eval, "data.eval");
+    return std::move(facts_);
+  }
+
+ private:
+  // Whether there is an error of the key itself or below it.
+  bool IsWrong(const std::string& key) const {
+    return std::any_of(read_.errors.begin(), read_.errors.end(),
+                       [&](const JobError& error) { return error.key == key || error.key.starts_with(key + "."); });
+  }
+
+  // Of one input; none beyond all bounds, as a model with errors may have it.
+  std::optional<int64_t> InputWidth() const {
+    if (job_.model.inputs.size() != 1) return std::nullopt;
+    int64_t width = 1;
+    for (const int64_t size : job_.model.inputs[0].shape) {
+      if (size < 1 || width > kMaxModelElements / size) return std::nullopt;
+      width *= size;
+    }
+    return width;
+  }
+
+  JobError At(const std::string& key, const std::string& what, const std::string& remedy) const {
+    const auto origin = read_.origins.find(key);
+    return {.file = origin == read_.origins.end() ? "" : origin->second, .key = key, .what = what, .remedy = remedy};
+  }
+  void Fail(const std::string& key, const std::string& what) { facts_.errors.push_back(At(key, what, kRemedy)); }
+
+  // The examples of one pair of files, which stand under `key`.
+  std::optional<uint64_t> LookAtPair(const FilePair& files, const std::string& key) {
+    const std::string images_key = key + ".images", labels_key = key + ".labels";
+    if (files.empty() || IsWrong(key)) return std::nullopt;
+    const auto images = ReadIdxSizes(files.images, 3);
+    const auto labels = ReadIdx(files.labels, 1);
+    for (const auto& [at, file, status] : {std::tuple(images_key, files.images, images.status()),
+                                           std::tuple(labels_key, files.labels, labels.status())}) {
+      if (absl::IsNotFound(status)) {
+        facts_.absent.push_back(file);
+      } else if (!status.ok()) {
+        Fail(at, std::string(status.message()));
+      }
+    }
+    if (images.ok() && width_ && int64_t{images->at(1)} * images->at(2) != *width_) {
+      Fail(images_key, absl::StrCat(files.images, " holds images of ", images->at(1), "x", images->at(2),
+                                    ", but the model's input takes ", *width_, " values"));
+    }
+    if (labels.ok()) CountClasses(labels->elements, files.labels, labels_key);
+    if (!images.ok() || !labels.ok()) return std::nullopt;
+    if (images->at(0) != labels->sizes[0]) {
+      Fail(labels_key, absl::StrCat(files.images, " holds ", images->at(0), " images, but ", files.labels, " ",
+                                    labels->sizes[0], " labels"));
+    }
+    return images->at(0);
+  }
+
+  // Too many units learn that the others never come.
+  void CountClasses(const std::vector<uint8_t>& labels, const std::string& file, const std::string& key) {
+    const int64_t classes = *std::max_element(labels.begin(), labels.end()) + 1;
+    if (!units_ || classes == *units_ || (classes < *units_ && key != "data.train.labels")) return;
+    const std::string what = absl::StrCat(file, " holds labels of ", classes, " classes (0 to ", classes - 1, "), but ",
+                                          OutputPlace(), ", the model's output, has ", *units_, " units");
+    if (classes > *units_) return Fail(key, what);
+    facts_.warnings.push_back(At(key, what, absl::StrCat("give it ", classes, ", unless more are to come")));
+  }
+
+  // model.layers.2 (job.yaml:5)
+  std::string OutputPlace() const {
+    const std::string layer = absl::StrCat("model.layers.", job_.model.layers.size() - 1);
+    const auto first = read_.origins.lower_bound(layer + ".");
+    if (first == read_.origins.end() || !first->first.starts_with(layer + ".")) return layer;
+    return absl::StrCat(layer, " (", first->second, ")");
+  }
+
+  const JobFileResult& read_;
+  const JobSpec& job_;
+  std::optional<int64_t> width_;  // of an example, as the model takes it
+  std::optional<int64_t> units_;  // of the model's output, where they stand for classes
+  DataFacts facts_;
+};
+
+}  // namespace
+
+DataFacts LookAtData(const JobFileResult& read) { return DataLook(read).Take(); }
+
+}  // namespace downpour

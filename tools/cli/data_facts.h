@@ -1,0 +1,29 @@
+// What the headers of a job's data files and their labels say, against the job, as far as they can be read on this
+// machine.
+//
+// Cost: reads the files of labels, and of the images what their headers say (of gzipped ones everything).
+// Tests: tests/unit/tools/cli/verb_check_test.cc.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "schema/job_file.h"
+
+namespace downpour {
+
+struct DataFacts {
+  std::optional<uint64_t> train_examples;
+  std::optional<uint64_t> eval_examples;
+  std::vector<JobError> errors;     // of files that are here, but not whole, or do not fit each other or the model
+  std::vector<JobError> warnings;   // of what can be trained, and is hardly meant
+  std::vector<std::string> absent;  // files that are not here: no error, since only the workers need them
+};
+
+// `read`: of a job with errors what they are about is left alone; its origins place what is found.
+DataFacts LookAtData(const JobFileResult& read);
+
+}  // namespace downpour

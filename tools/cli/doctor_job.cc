@@ -1,0 +1,189 @@
+#include "tools/cli/doctor_job.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "runtime/driver/posix_tcp_probe.h"
+#include "runtime/driver/zmq_sockets.h"
+#include "schema/host_port.h"
+#include "schema/slice_grid.h"
+#include "schema/text.h"
+#include "tools/cluster/human_units.h"
+#include "worker/data/dataset.h"
+
+namespace downpour {
+namespace {
+
+constexpr double kLately = 60;  // seconds
+
+Finding LookAtAddress(const std::string& role, const std::string& endpoint) {
+  const std::string about = "address";
+  const std::string name = absl::StrCat(role, " at ", endpoint);
+  const TcpProbe probe = TryToConnect(*ParseHostPort(endpoint));
+  if (probe.ok()) return Good(about, absl::StrCat(name, " answers"));
+  if (probe.error == ECONNREFUSED) {
+    const char* of_a_ps = ", though a running ps may have another";  // it listens where it was told to, or anywhere
+    return Good(about,
+                absl::StrCat(name, " can be reached; nobody listens at that port", role == "chief" ? " yet" : of_a_ps));
+  }
+  return Problem(
+      about,
+      absl::StrCat(name, probe.no_address.empty() ? " cannot be reached: " : " does not resolve: ", WhyOf(probe)),
+      RemedyOf(probe, role));
+}
+
+Findings LookAtCopy(const std::string& which, const DataSpec& data, const FilePair& files) {
+  const absl::StatusOr<std::unique_ptr<Dataset>> opened = OpenDataset(data.format, files);
+  if (!opened.ok()) {
+    return {Problem("data", std::string(opened.status().message()),
+                    "copy the data to the same path on every host with workers")};
+  }
+  const auto examples = static_cast<double>((*opened)->size());
+  return {Good("data", absl::StrFormat("%s: %s examples, fingerprint %016x", which, HumanCount(examples),
+                                       (*opened)->fingerprint()))};
+}
+
+Finding JudgeState(const std::string& job, const std::string& state, const std::string& error) {
+  const std::string what = absl::StrCat(Printable(job), " is ", Printable(state));
+  const std::string why = absl::StrCat(what, " and over: ", Printable(error));
+  if (state == "FAILED") return Warning("job", why, "mend what is named there, then go on as it says");
+  if (state == "CANCELLED") return Warning("job", why, "go on as it says, unless it was meant to end");
+  const bool succeeded = state == "SUCCEEDED";
+  return Good("job",
+              what + (succeeded ? " and over; to train it further, raise training.epochs and add --resume" : ""));
+}
+
+std::string LogsOf(const StatusView& status, const std::string& task) {
+  return absl::StrCat("downpour logs ", Printable(task), " --job-dir ", ShellWord(Printable(status.job_dir)));
+}
+
+// The chief knows the command that starts a task which nobody else starts, or all; one that is there only needs time.
+Finding JudgePending(const StatusView& status, const PendingView& pending) {
+  const std::string program = absl::StrCat("downpour-", pending.task.substr(0, pending.task.rfind('-')), " ");
+  const auto start = std::find_if(status.next.begin(), status.next.end(), [&](const std::string& command) {
+    return command.starts_with(program) || !command.starts_with("downpour");
+  });
+  const bool is_here = std::any_of(status.tasks.begin(), status.tasks.end(), [&](const TaskView& task) {
+    return task.name == pending.task && (task.state == "PREPARING" || task.state == "RUNNING");
+  });
+  const bool to_start = !is_here && start != status.next.end();
+  return Warning("job", absl::StrCat(Printable(pending.task), " ", Printable(pending.why)),
+                 to_start ? Printable(*start) : "wait for it, or look why it lingers: " + LogsOf(status, pending.task));
+}
+
+// A round that failed for a ps's sake is followed by others; a disk is mended by nobody else.
+Finding JudgeCheckpoint(const StatusView& status) {
+  const std::string about = "checkpoint";
+  if (status.checkpoint_error_cause != "ps") {
+    return Problem(about, Printable(status.checkpoint_error), "make room or mend the folder");
+  }
+  std::vector<std::string> gone;
+  for (const TaskView& task : status.tasks) {
+    if (task.role == "ps" && task.state != "RUNNING") gone.push_back(task.name);
+  }
+  return Warning(about, Printable(status.checkpoint_error),
+                 gone.empty()
+                     ? "wait for the next one, which is on its way"
+                     : absl::StrCat("see that ", HumanNames(gone), " comes back; the next one follows by itself"));
+}
+
+}  // namespace
+
+Findings LookAtJobData(const JobSpec& job, const DataFacts& facts) {
+  const auto finding = [](Finding::Grade grade, const JobError& error) {
+    return Finding{grade, "data", absl::StrCat(error.key, ": ", error.what), error.remedy};
+  };
+  Findings findings;
+  for (const JobError& error : facts.errors) findings.push_back(finding(Finding::Grade::kProblem, error));
+  if (!findings.empty()) return findings;
+  for (const JobError& warning : facts.warnings) findings.push_back(finding(Finding::Grade::kWarning, warning));
+  for (Finding& copy : LookAtCopy("train", job.data, job.data.train)) findings.push_back(std::move(copy));
+  if (job.data.eval.empty()) return findings;
+  for (Finding& copy : LookAtCopy("eval", job.data, job.data.eval)) findings.push_back(std::move(copy));
+  return findings;
+}
+
+HostNeeds NeedsOf(const JobSpec& job, const DataFacts& facts, std::optional<TaskType> role) {
+  const SliceGrid grid = MakeSliceGrid(*InferVariables(job.model));
+  uint64_t values = 0, widest = 0;
+  for (const Slice& slice : grid.slices) {
+    values += static_cast<uint64_t>(slice.bytes());
+    widest = std::max(widest, static_cast<uint64_t>(slice.bytes()));
+  }
+  const uint64_t state = values * static_cast<uint64_t>(1 + SlotCount(job.training.optimizer.kind));
+  uint64_t width = 1;
+  for (const int64_t size : job.model.inputs[0].shape) width *= static_cast<uint64_t>(size);
+  const uint64_t data = (facts.train_examples.value_or(0) + facts.eval_examples.value_or(0)) * (width + 1);
+
+  // While a checkpoint holds the old slices, new ones are written beside them. A worker keeps parameters, gradients and
+  // those of the steps in flight.
+  const uint64_t all_servers = 2 * state;
+  const uint64_t one_worker = 4 * values + data;
+  const auto servers = static_cast<uint64_t>(job.cluster.parameter_server_count);
+  const uint64_t disk = state * static_cast<uint64_t>(job.checkpoint.keep + 1);
+  if (role == TaskType::kChief) return {.memory = 4 * widest, .disk = disk};
+  if (role == TaskType::kPs) return {.memory = all_servers / servers + widest, .disk = 0};
+  if (role == TaskType::kWorker) return {.memory = one_worker, .disk = 0};
+  return {.memory = all_servers + static_cast<uint64_t>(job.cluster.worker_count) * one_worker, .disk = disk};
+}
+
+Findings LookAtAddresses(const std::vector<ClusterConfig>& sources) {
+  Findings findings;
+  for (const ClusterConfig& source : sources) {
+    for (const auto& [index, endpoint] : source.chief) findings.push_back(LookAtAddress("chief", endpoint));
+    for (const auto& [index, endpoint] : source.ps) {
+      findings.push_back(LookAtAddress(absl::StrCat("ps-", index), endpoint));
+    }
+  }
+  return findings;
+}
+
+Finding SilentChief(const std::string& endpoint, const std::string& why, bool has_keys) {
+  const auto finding = [&](const std::string& remedy) { return Problem("chief", why, remedy); };
+  const std::optional<HostPort> address = ParseHostPort(endpoint);
+  if (!address) return finding("start the chief; its job folder and --chief=HOST:PORT tell where it listens");
+  const TcpProbe probe = TryToConnect(*address);
+  if (!probe.ok()) return finding(RemedyOf(probe, "the chief"));
+  return finding(has_keys ? "give the keys of its cluster, and see whether it has keys at all"
+                          : "give the keys of its cluster, if it has keys: --keys=DIR");
+}
+
+Finding LookAtOwnAddress(const std::string& endpoint, bool has_keys) {
+  if (endpoint.rfind("ipc:", 0) == 0) return Good("listen", endpoint);
+  const std::optional<HostPort> address = ParseHostPort(endpoint);
+  if (!address) return Problem("listen", endpoint + " is no address", "write HOST:PORT, [IPV6]:PORT or ipc:///PATH");
+  if (!CheckListenable(endpoint, has_keys).ok()) {
+    return Problem("listen", absl::StrCat("anyone could reach ", endpoint, ", and there are no keys"),
+                   "downpour keys new --out DIR, then --keys=DIR; or listen on 127.0.0.1");
+  }
+  const auto [no_address, error] = TryToListen(*address);
+  if (!no_address.empty()) {
+    return Problem("listen", absl::StrCat(endpoint, " does not resolve: ", no_address), "name an address");
+  }
+  if (error == 0) return Good("listen", absl::StrCat(endpoint, " is free"));
+  const std::string what = absl::StrCat("cannot listen on ", endpoint, ": ", std::strerror(error));
+  return error == EADDRINUSE ? Problem("listen", what, "choose another port, or port 0 for any free one")
+                             : Problem("listen", what, "listen on an address that this host has");
+}
+
+Findings JudgeStatus(const StatusView& status) {
+  Findings findings = {JudgeState(status.job, status.state, status.error)};
+  for (const PendingView& pending : status.pending) findings.push_back(JudgePending(status, pending));
+  for (const FailureView& failure : status.failures) {
+    if (failure.age.value_or(0) > kLately) continue;
+    findings.push_back(
+        Problem("job", absl::StrCat(failure.task, ": ", Printable(failure.what)), LogsOf(status, failure.task)));
+  }
+  if (!status.checkpoint_error.empty()) findings.push_back(JudgeCheckpoint(status));
+  return findings;
+}
+
+Finding JudgeEnd(const SummaryView& summary) { return JudgeState(summary.job, summary.state, summary.error); }
+
+}  // namespace downpour

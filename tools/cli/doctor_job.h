@@ -1,0 +1,40 @@
+// Looks at a job: its data, what it needs, the addresses it will use, and, once it runs, how it goes.
+//
+// Cost: data are read whole, for their fingerprint; an address that does not answer costs a second.
+// Tests: tests/unit/tools/cli/doctor_test.cc.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "schema/cluster_config.h"
+#include "schema/job.h"
+#include "tools/cli/data_facts.h"
+#include "tools/cli/doctor_host.h"
+#include "tools/cli/findings.h"
+#include "tools/cluster/status_view.h"
+
+namespace downpour {
+
+// Whether the data are here, whole, fit the model, and which copy they are.
+Findings LookAtJobData(const JobSpec& job, const DataFacts& facts);
+
+// What one task needs, or with no role a whole cluster on one host.
+HostNeeds NeedsOf(const JobSpec& job, const DataFacts& facts, std::optional<TaskType> role);
+
+// Whether each address of the chief and the ps resolves and can be reached. Nobody need listen
+// there yet, and a ps may do so at another port.
+Findings LookAtAddresses(const std::vector<ClusterConfig>& sources);
+
+// Whether a task could listen there, and may: without keys nothing that others reach is listened on.
+Finding LookAtOwnAddress(const std::string& endpoint, bool has_keys);
+
+// A chief that gave no answer: `why`, and what mends it, which depends on how far one gets towards it.
+Finding SilentChief(const std::string& endpoint, const std::string& why, bool has_keys);
+
+Findings JudgeStatus(const StatusView& status);
+// A job that is over keeps nothing from running: how it goes on is told.
+Finding JudgeEnd(const SummaryView& summary);
+
+}  // namespace downpour

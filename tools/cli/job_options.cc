@@ -1,0 +1,111 @@
+#include "tools/cli/job_options.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "runtime/driver/posix_job_file.h"
+#include "schema/job_names.h"
+#include "schema/nearest_name.h"
+
+namespace downpour {
+namespace {
+
+constexpr const char* kTierOption = "--scale-tier";
+
+std::string TierNamed(std::string tier) {
+  std::replace(tier.begin(), tier.end(), '-', '_');
+  return absl::AsciiStrToUpper(tier);
+}
+
+std::string TierSetting(const std::string& tier) {
+  // CUSTOM keeps the counts of the file.
+  return tier == kCustomTier ? "cluster.scaleTier=" + tier : "cluster={scaleTier: " + tier + "}";
+}
+
+// What is wrong with a word of the command line; empty: nothing.
+std::string WhyNoTier(const std::string& word) {
+  const std::vector<std::string> tiers = KnownTiers();
+  const std::string named = TierNamed(word);
+  if (std::find(tiers.begin(), tiers.end(), named) != tiers.end()) return "";
+  return absl::StrCat("there is no tier ", word, ", only ", absl::StrJoin(tiers, ", "), DidYouMean(named, tiers));
+}
+std::string WhyNoSetting(const std::string& word) {
+  const std::string key = word.substr(0, word.find('='));
+  const bool has_gap = key.empty() || key.front() == '.' || key.back() == '.' || absl::StrContains(key, "..");
+  return has_gap || key == word ? word + " is not of the form training.epochs=3" : "";
+}
+
+// Entries that beat the job file's, the later ones the earlier, each with who says so.
+struct Override {
+  std::string entry;
+  std::string origin;
+};
+std::vector<Override> OverridesOf(const JobOptions& options, const std::vector<PlacedEntry>& of_config) {
+  std::vector<Override> overrides;
+  for (const PlacedEntry& placed : of_config) {
+    overrides.push_back({placed.entry, absl::StrCat(options.config_file, ":", placed.line)});
+  }
+  if (!options.scale_tier.empty()) {
+    overrides.push_back({TierSetting(WhatTierIsHere(TierNamed(options.scale_tier)).name), kTierOption});
+  }
+  for (const std::string& entry : options.settings) overrides.push_back({entry, kSetByHand});
+  return overrides;
+}
+
+// Who said what the parser knows as said by hand: the last one to set the key, or what it stands in.
+std::string OriginOf(const std::string& key, const std::vector<Override>& overrides) {
+  const auto sets = [&](const Override& override) {
+    const std::string path = override.entry.substr(0, override.entry.find('='));
+    return key == path || key.starts_with(path + ".");
+  };
+  const auto last = std::find_if(overrides.rbegin(), overrides.rend(), sets);
+  return last == overrides.rend() ? kSetByHand : last->origin;
+}
+
+}  // namespace
+
+void AddJobOptions(CLI::App& app, JobOptions* options) {
+  app.add_option("job", options->job_file, "The job file")->required()->type_name("JOB.yaml");
+  app.add_option("--set", options->settings, "Override an entry of the job file: training.epochs=3")
+      ->allow_extra_args(false)
+      ->check(WhyNoSetting, "")
+      ->type_name("KEY=VALUE");
+  app.add_option(kTierOption, options->scale_tier, "How many tasks: basic, standard-1, premium-1, custom")
+      ->check(WhyNoTier, "")
+      ->type_name("TIER");
+  app.add_option("--config", options->config_file, "A config.yaml of AI Platform; its trainingInput beats the job file")
+      ->type_name("FILE");
+}
+
+ChosenJob LoadChosenJob(const JobOptions& options, const std::string& verb, Streams streams) {
+  ChosenJob chosen;
+  ConfigFileResult config;
+  if (!options.config_file.empty()) config = LoadConfigFile(options.config_file);
+  const std::vector<Override> overrides = OverridesOf(options, config.overrides);
+  for (const Override& override : overrides) chosen.overrides.push_back(override.entry);
+
+  JobFileResult& parsed = chosen.parsed = LoadJobFile(options.job_file, chosen.overrides);
+  for (auto& [key, origin] : parsed.origins) {
+    if (origin == kSetByHand) origin = OriginOf(key, overrides);
+  }
+  for (JobError& error : parsed.errors) {
+    if (error.file == kSetByHand) error.file = OriginOf(error.key, overrides);
+  }
+  parsed.errors.insert(parsed.errors.begin(), config.errors.begin(), config.errors.end());
+  parsed.warnings.insert(parsed.warnings.begin(), config.warnings.begin(), config.warnings.end());
+  if (const std::string why = WhatTierIsHere(TierNamed(options.scale_tier)).why; !why.empty()) {
+    parsed.warnings.push_back({.file = kTierOption, .key = "", .what = why});
+  }
+  chosen.job_dir = config.job_dir.empty() ? parsed.job_dir : config.job_dir;
+  for (const JobError& warning : parsed.warnings) {
+    streams.err << "downpour " << verb << ": warning: " << ToString(warning) << "\n";
+  }
+  for (const JobError& error : parsed.errors) streams.err << ToString(error) << "\n";
+  return chosen;
+}
+
+}  // namespace downpour

@@ -1,0 +1,33 @@
+// Options by which several verbs are told which job: its file, AI Platform's config.yaml, a tier, single entries.
+//
+// Order: --set beats --scale-tier, which beats --config, which beats the job file.
+// Tests: tests/unit/tools/cli/job_options_test.cc.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "schema/job_file.h"
+#include "tools/cli/verbs.h"
+
+namespace downpour {
+
+struct JobOptions {
+  std::string job_file;
+  std::string config_file;
+  std::string scale_tier;  // or BASIC, also spelt as gcloud does: standard-1
+  std::vector<std::string> settings;
+};
+
+void AddJobOptions(CLI::App& app, JobOptions* options);
+
+struct ChosenJob {
+  JobFileResult parsed;                // its origins name --config's file and --scale-tier, too
+  std::vector<std::string> overrides;  // all of them, as the chief's --set takes them
+  std::string job_dir;                 // that a file names, if one does
+};
+// Tells on stderr every error and, in the name of the verb, every warning. A job with errors is returned as well.
+ChosenJob LoadChosenJob(const JobOptions& options, const std::string& verb, Streams streams);
+
+}  // namespace downpour

@@ -1,0 +1,153 @@
+#include "tools/cli/job_summary.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "chief/placement.h"
+#include "runtime/plan.h"
+#include "runtime/world_time.h"
+#include "schema/job_names.h"
+#include "schema/slice_grid.h"
+#include "tools/cluster/human_units.h"
+
+namespace downpour {
+namespace {
+
+std::string Count(uint64_t n, const std::string& one) {
+  return absl::StrCat(HumanCount(static_cast<double>(n)), " ", one, n == 1 ? "" : "s");
+}
+
+std::string ModelText(const SliceGrid& grid) {
+  int64_t parameters = 0;
+  std::vector<int64_t> slices(grid.variables.size());
+  for (const Slice& slice : grid.slices) ++slices[slice.variable];
+  std::string lines;
+  for (size_t v = 0; v < grid.variables.size(); ++v) {
+    const VariableSpec& variable = grid.variables[v];
+    parameters += variable.elements();
+    absl::StrAppendFormat(&lines, "              %-24s %-16s %10s  %s\n", variable.name,
+                          "[" + absl::StrJoin(variable.shape, ", ") + "]",
+                          HumanBytes(4.0 * static_cast<double>(variable.elements())), Count(slices[v], "slice"));
+  }
+  return absl::StrCat("Model         ", Count(parameters, "parameter"), " in ",
+                      Count(grid.variables.size(), "variable"), ", ", Count(grid.size(), "slice"), "\n", lines);
+}
+
+struct ServerLoad {
+  int64_t slices = 0;
+  int64_t bytes = 0;    // of values
+  int64_t rounded = 0;  // of the same values, as they travel in bfloat16
+};
+std::vector<ServerLoad> LoadsOf(const JobSpec& job, const SliceGrid& grid) {
+  const auto servers = static_cast<uint32_t>(job.cluster.parameter_server_count);
+  std::vector<ServerLoad> loads(servers);
+  const std::vector<uint32_t> placement = PlaceSlices(grid, servers);
+  for (const Slice& slice : grid.slices) {
+    ServerLoad& load = loads[placement[ToNumber(slice.id)]];
+    ++load.slices;
+    load.bytes += slice.bytes();
+    load.rounded += grid.wire == WireFormat::kBf16 ? static_cast<int64_t>(grid.WireBytes(slice.id)) : 0;
+  }
+  return loads;
+}
+
+// What each worker keeps of its gradients' rounding, in bytes.
+int64_t ResidualBytes(const SliceGrid& grid) {
+  int64_t bytes = 0;
+  for (const Slice& slice : grid.slices) bytes += grid.wire == WireFormat::kBf16 ? slice.bytes() : 0;
+  return bytes;
+}
+
+std::string ServersText(const JobSpec& job, const SliceGrid& grid) {
+  const int slots = SlotCount(job.training.optimizer.kind);
+  const std::vector<ServerLoad> loads = LoadsOf(job, grid);
+  std::string text = "Servers";
+  for (size_t s = 0; s < loads.size(); ++s) {
+    const auto values = static_cast<double>(loads[s].bytes);
+    const auto rounded = static_cast<double>(loads[s].rounded);
+    absl::StrAppend(&text, s == 0 ? "       " : "              ", "ps-", s, ": ", Count(loads[s].slices, "slice"), ", ",
+                    HumanBytes(values * (1 + slots) + rounded), " (values ", HumanBytes(values), ", optimizer's slots ",
+                    HumanBytes(values * slots), rounded > 0 ? ", values in bf16 " + HumanBytes(rounded) : "", ")\n");
+  }
+  return text;
+}
+
+std::string TrainingText(const JobSpec& job, const SliceGrid& grid, const DataFacts& facts) {
+  const TrainingSpec& training = job.training;
+  std::string text =
+      absl::StrCat("Training      ", NameIn(kConsistencies, training.consistency), ", ",
+                   NameIn(kOptimizers, training.optimizer.kind), " at ", training.optimizer.learning_rate,
+                   ", batches of ", training.batch_size, ", ", Count(training.epochs, "epoch"), "\n");
+  if (training.push_every > 1) {
+    absl::StrAppend(&text, "              a push for every ", training.push_every, " batches\n");
+  }
+  absl::StrAppend(&text, "              products in ", NameIn(kPrecisions, training.precision),
+                  ", pushes and pulls in ", NameIn(kWireFormats, training.wire), "\n");
+  if (const int64_t bytes = ResidualBytes(grid); bytes > 0) {
+    absl::StrAppend(&text, "              each worker keeps ", HumanBytes(static_cast<double>(bytes)),
+                    " of what rounding took from its gradients\n");
+  }
+  if (facts.train_examples) {
+    const Plan plan(job, *facts.train_examples);
+    absl::StrAppend(&text, "              ", Count(*facts.train_examples, "example"), ": ",
+                    Count(plan.steps_per_epoch(), "step"), " in ", Count(plan.leases_per_epoch(), "lease"),
+                    " per epoch, ", Count(plan.total_steps(), "step"), " in all\n");
+  }
+  return text;
+}
+
+std::string EvaluationText(const JobSpec& job, const DataFacts& facts) {
+  if (job.data.eval.empty()) return "Evaluation    none: the job names no data.eval\n";
+  const int64_t every = job.training.evaluate_every_epochs;
+  return absl::StrCat(
+      "Evaluation    ", facts.eval_examples ? "on " + Count(*facts.eval_examples, "example") + ", " : "",
+      every == 0 ? "at the end" : "after every " + (every == 1 ? "epoch" : Count(every, "epoch")), "\n");
+}
+
+}  // namespace
+
+std::string JobSummary(const JobSpec& job, const DataFacts& facts) {
+  const SliceGrid grid = *GridOf(job.model, job.training.wire);
+  const CheckpointSpec& checkpoint = job.checkpoint;
+  std::string text =
+      absl::StrCat("Job           ", job.name, ", seed ", job.seed, "\nCluster       ", job.cluster.scale_tier,
+                   ": 1 chief, ", Count(job.cluster.parameter_server_count, "parameter server"), ", ",
+                   Count(job.cluster.worker_count, "worker"), "\n", ModelText(grid), ServersText(job, grid),
+                   TrainingText(job, grid, facts), EvaluationText(job, facts), "Checkpoints   ",
+                   checkpoint.every.count() == 0 ? "at the end" : "every " + HumanSeconds(Seconds(checkpoint.every)),
+                   ", keeping ", checkpoint.keep, ", written by ",
+                   checkpoint.via == CheckpointVia::kChief ? "the chief" : "the servers into a shared folder", "\n");
+  for (const std::string& file : facts.absent) {
+    absl::StrAppend(&text, "Not here      ", file, "; the workers' hosts must have it\n");
+  }
+  return text;
+}
+
+nlohmann::json JobSummaryJson(const JobSpec& job, const DataFacts& facts) {
+  const SliceGrid grid = *GridOf(job.model, job.training.wire);
+  const int slots = SlotCount(job.training.optimizer.kind);
+  nlohmann::json servers = nlohmann::json::array();
+  for (const ServerLoad& load : LoadsOf(job, grid)) {
+    servers.push_back({{"slices", load.slices},
+                       {"valueBytes", load.bytes},
+                       {"slotBytes", load.bytes * slots},
+                       {"roundedBytes", load.rounded}});
+  }
+  nlohmann::json summary = {{"job", nlohmann::json::parse(CanonicalJob(job))},
+                            {"slices", grid.size()},
+                            {"servers", std::move(servers)},
+                            {"residualBytes", ResidualBytes(grid)},
+                            {"absentFiles", facts.absent}};
+  if (facts.eval_examples) summary["evalExamples"] = *facts.eval_examples;
+  if (facts.train_examples) {
+    const Plan plan(job, *facts.train_examples);
+    summary["trainExamples"] = *facts.train_examples;
+    summary["leases"] = plan.total_leases();
+    summary["steps"] = plan.total_steps();
+  }
+  return summary;
+}
+
+}  // namespace downpour

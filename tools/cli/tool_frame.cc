@@ -1,0 +1,109 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "schema/message.h"
+#include "schema/nearest_name.h"
+#include "tools/cli/verbs.h"
+
+namespace downpour {
+namespace {
+
+// Of every verb.
+constexpr const char* kCommonExitCodes = "2 bad command line, 130 and 143 ended by Ctrl-C and SIGTERM";
+
+void PrintHelp(const std::vector<const Verb*>& verbs, std::ostream& out) {
+  out << "Downpour trains models on machines that come and go: a chief, parameter servers and workers.\n\nExamples:\n"
+         "  downpour check JOB.yaml          what would run, and every error of the job file\n"
+         "  downpour run JOB.yaml            a whole cluster on this machine\n"
+         "  downpour status --job-dir DIR    how it goes\n\nVerbs:\n";
+  size_t width = 0;
+  for (const Verb* verb : verbs) width = std::max(width, verb->name.size());
+  for (const Verb* verb : verbs) {
+    out << "  " << verb->name << std::string(width - verb->name.size() + 2, ' ') << verb->summary << "\n";
+  }
+  out << "\n`downpour help VERB` tells more; --version names this build.\n"
+         "Exit codes: 0 done, 1 the job failed, 69 chief unreachable, 78 bad job file, 124 out of time, "
+      << kCommonExitCodes << ".\n";
+}
+
+std::vector<std::string> NamesOf(const std::vector<const Verb*>& verbs) {
+  std::vector<std::string> names;
+  for (const Verb* verb : verbs) names.push_back(verb->name);
+  return names;
+}
+
+// --job_dir=a_b is --job-dir=a_b.
+std::string WithDashes(std::string arg) {
+  if (arg.rfind("--", 0) == 0) std::replace(arg.begin(), std::find(arg.begin(), arg.end(), '='), '_', '-');
+  return arg;
+}
+
+// What was probably meant by the first argument that the verb does not know.
+std::string Suggestion(const CLI::App& app) {
+  const std::vector<CLI::App*> chosen = app.get_subcommands();
+  const CLI::App& active = chosen.empty() ? app : *chosen.back();
+  std::vector<std::string> known;
+  for (const CLI::Option* option : active.get_options()) {
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  }
+  for (const CLI::App* verb : active.get_subcommands([](const CLI::App*) { return true; })) {
+    known.push_back(verb->get_name());
+  }
+  const std::vector<std::string> unknown = app.remaining(true);
+  return unknown.empty() ? "" : DidYouMean(unknown.front().substr(0, unknown.front().find('=')), known);
+}
+
+int RunVerb(const Verb& verb, std::vector<std::string> args, Streams streams) {
+  CLI::App app(verb.summary + ".\n\nExamples:\n" + verb.examples, "downpour " + verb.name);
+  app.footer("Exit codes: " + verb.exit_codes + ", " + kCommonExitCodes + ".");  // before subcommands, which inherit it
+  const std::function<int()> run = verb.set_up(app, streams);
+  std::transform(args.begin(), args.end(), args.begin(), WithDashes);
+  std::reverse(args.begin(), args.end());  // as CLI11 wants them
+  try {
+    app.parse(std::move(args));
+  } catch (const CLI::CallForHelp&) {
+    streams.out << app.help();
+    return kExitDone;
+  } catch (const CLI::ParseError& error) {
+    streams.err << app.get_name() << ": " << error.what() << Suggestion(app) << "\nTry: downpour help " << verb.name
+                << "\n";
+    return kExitBadCommandLine;
+  }
+  return run();
+}
+
+}  // namespace
+
+int Complain(Streams streams, const std::string& verb, const std::string& what, int code) {
+  streams.err << "downpour " << verb << ": " << what << "\n";
+  return code;
+}
+
+int RunTool(const std::vector<const Verb*>& verbs, std::vector<std::string> args, Streams streams) {
+  if (args.empty()) {
+    PrintHelp(verbs, streams.err);
+    return kExitBadCommandLine;
+  }
+  if (args[0] == "--version") {
+    streams.out << "downpour " DOWNPOUR_VERSION ", protocol " << kProtocolVersion << "\n";
+    return kExitDone;
+  }
+  if (args[0] == "--help" || args[0] == "-h" || (args[0] == "help" && args.size() == 1)) {
+    PrintHelp(verbs, streams.out);
+    return kExitDone;
+  }
+  if (args[0] == "help") {
+    args.erase(args.begin());
+    args.push_back("--help");
+  }
+  const auto verb = std::find_if(verbs.begin(), verbs.end(), [&](const Verb* v) { return v->name == args[0]; });
+  if (verb == verbs.end()) {
+    streams.err << "downpour: there is no verb '" << args[0] << "'" << DidYouMean(args[0], NamesOf(verbs))
+                << "\nTry: downpour help\n";
+    return kExitBadCommandLine;
+  }
+  args.erase(args.begin());
+  return RunVerb(**verb, std::move(args), streams);
+}
+
+}  // namespace downpour

@@ -1,0 +1,37 @@
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "tools/cli/verbs.h"
+#include "tools/digits.h"
+
+namespace downpour {
+namespace {
+
+struct Options {
+  std::string out;
+  uint64_t seed = 1;
+};
+
+std::function<int()> SetUp(CLI::App& app, Streams streams) {
+  auto options = std::make_shared<Options>();
+  CLI::App* digits = app.add_subcommand("digits", "Draw 60,000 + 10,000 images of digits as IDX files");
+  digits->add_option("--out", options->out, "Folder for the four files; made if need be")->required();
+  digits->add_option("--seed", options->seed, "Another seed draws another set; the same one the same bytes")
+      ->capture_default_str();
+  app.require_subcommand(1);
+  return [options, streams]() -> int {
+    const absl::Status status = WriteDigits(options->out, options->seed);
+    if (!status.ok()) {
+      return Complain(streams, "data digits", std::string(status.message()), kExitFailed);
+    }
+    streams.out << options->out << "\n";
+    return kExitDone;
+  };
+}
+
+}  // namespace
+
+const Verb kDataVerb = {"data", "Draw a data set, so that nothing need be downloaded",
+                        "  downpour data digits --out digits\n", "0 done, 1 it cannot be written", SetUp};
+
+}  // namespace downpour

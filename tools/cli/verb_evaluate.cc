@@ -1,0 +1,124 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "schema/job_file.h"
+#include "tensor/host_backend.h"
+#include "tools/cli/checkpoint_option.h"
+#include "tools/cli/verbs.h"
+#include "tools/cluster/human_units.h"
+#include "tools/cluster/output_options.h"
+#include "worker/trainer.h"
+
+namespace downpour {
+namespace {
+
+struct Options {
+  CheckpointOption checkpoint;
+  std::vector<std::string> overrides;
+  bool json = false;
+};
+
+// The last word of a request of which one answer is wanted.
+template <typename Result>
+absl::StatusOr<Result> Ask(Computer& computer, const ComputeRequest& request) {
+  absl::StatusOr<Result> answer = absl::InternalError("the device did not answer");
+  computer.Run(request, [&](absl::Status status, ComputeResult result) {
+    if (!status.ok()) {
+      answer = status;
+    } else if (auto* wanted = std::get_if<Result>(&result)) {
+      answer = std::move(*wanted);
+    }
+  });
+  return answer;
+}
+
+absl::StatusOr<Evaluated> Evaluate(const JobSpec& job, LoadedCheckpoint& checkpoint) {
+  Prepare prepare{job};
+  prepare.job.data.train = job.data.eval;         // so that the training data need not be here
+  prepare.job.training.wire = WireFormat::kFp32;  // as which a checkpoint holds its values
+  Trainer trainer(MakeHostBackend({}));
+  const absl::StatusOr<Prepared> prepared = Ask<Prepared>(trainer, prepare);
+  if (!prepared.ok()) return prepared.status();
+
+  EvalStep step;
+  const auto batch = static_cast<uint64_t>(job.training.batch_size);
+  step.batches = (prepared->eval_examples + batch - 1) / batch;
+  for (const Slice& slice : checkpoint.grid.slices) {
+    step.updates.emplace_back(slice.id, std::move(checkpoint.slices[ToNumber(slice.id)].values));
+  }
+  return Ask<Evaluated>(trainer, step);
+}
+
+void Print(const LoadedCheckpoint& checkpoint, const Evaluated& result, bool as_json, std::ostream& out) {
+  const auto [oldest, newest] =
+      std::minmax_element(checkpoint.slices.begin(), checkpoint.slices.end(),
+                          [](const SliceState& a, const SliceState& b) { return a.version < b.version; });
+  const auto examples = static_cast<double>(result.examples);
+  const double loss = result.loss_sum / examples;
+  const double accuracy = static_cast<double>(result.correct) / examples;
+  if (as_json) {
+    const nlohmann::json json = {{"checkpoint", ToString(checkpoint.manifest.round)},
+                                 {"loss", loss},
+                                 {"accuracy", accuracy},
+                                 {"examples", result.examples},
+                                 {"oldestVersion", oldest->version},
+                                 {"newestVersion", newest->version}};
+    out << json.dump(2) << "\n";
+    return;
+  }
+  out << "Checkpoint  " << checkpoint.path << "\nExamples    " << HumanCount(examples) << "\nLoss        "
+      << HumanLoss(loss) << "\nAccuracy    " << HumanPercent(accuracy, 2) << "\nVersions    "
+      << HumanCount(static_cast<double>(oldest->version)) << " to " << HumanCount(static_cast<double>(newest->version))
+      << "\n";
+}
+
+int Run(const Options& options, Streams streams) {
+  std::optional<LoadedCheckpoint> checkpoint = LoadChosen(options.checkpoint, "evaluate", streams);
+  if (!checkpoint) return kExitFailed;
+  JobFileResult job =
+      ParseJob(checkpoint->manifest.job, absl::StrCat(checkpoint->path, "/", kManifestName), options.overrides);
+  for (const JobError& error : job.errors) streams.err << ToString(error) << "\n";
+  if (!job.ok()) return kExitBadJobFile;
+  const std::string here = std::filesystem::current_path().string();
+  ResolveDataPaths(here, here, &job);
+  if (job.job.model != checkpoint->job.model) {
+    return Complain(streams, "evaluate", "--set must not change the model that the checkpoint holds", kExitBadJobFile);
+  }
+  if (job.job.data.eval.empty()) {
+    return Complain(streams, "evaluate",
+                    "the job names no data.eval; name one by --set data.eval.images=PATH --set data.eval.labels=PATH",
+                    kExitBadJobFile);
+  }
+  const absl::StatusOr<Evaluated> result = Evaluate(job.job, *checkpoint);
+  if (!result.ok()) return Complain(streams, "evaluate", std::string(result.status().message()), kExitFailed);
+  if (result->examples == 0) return Complain(streams, "evaluate", "the evaluation data hold no examples", kExitFailed);
+  Print(*checkpoint, *result, options.json, streams.out);
+  return kExitDone;
+}
+
+std::function<int()> SetUp(CLI::App& app, Streams streams) {
+  auto options = std::make_shared<Options>();
+  AddCheckpointOption(app, &options->checkpoint);
+  app.add_option("--set", options->overrides, "Override an entry of the job: data.eval.images=PATH")
+      ->allow_extra_args(false)
+      ->type_name("KEY=VALUE");
+  AddFormatOption(app, "table or json", &options->json);
+  return [options, streams] { return Run(*options, streams); };
+}
+
+}  // namespace
+
+const Verb kEvaluateVerb = {
+    "evaluate", "Evaluate the parameters of a checkpoint on this machine",
+    "  downpour evaluate --job-dir runs/first\n"
+    "  downpour evaluate --job-dir runs/first --checkpoint 1-4 -o json\n"
+    "  downpour evaluate --job-dir runs/first --set data.eval.images=mine/images-idx3-ubyte \\\n"
+    "                    --set data.eval.labels=mine/labels-idx1-ubyte\n",
+    "0 done, 1 there is no valid checkpoint, or the data cannot be read, 78 what --set gives does not fit", SetUp};
+
+}  // namespace downpour

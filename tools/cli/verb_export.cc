@@ -1,0 +1,62 @@
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <utility>
+
+#include "schema/job_file.h"
+#include "tools/cli/checkpoint_option.h"
+#include "tools/cli/safetensors.h"
+#include "tools/cli/verbs.h"
+
+namespace downpour {
+namespace {
+
+struct Options {
+  std::string format = "safetensors";
+  CheckpointOption checkpoint;
+  std::string out;
+};
+
+std::vector<SafeTensor> TensorsOf(LoadedCheckpoint& checkpoint) {
+  std::vector<SafeTensor> tensors;
+  for (const VariableSpec& variable : checkpoint.grid.variables) {
+    tensors.push_back({variable.name, variable.shape, {}});
+  }
+  for (const Slice& slice : checkpoint.grid.slices) {
+    tensors[slice.variable].pieces.push_back(std::move(checkpoint.slices[ToNumber(slice.id)].values));
+  }
+  return tensors;
+}
+
+int Run(const Options& options, Streams streams) {
+  std::optional<LoadedCheckpoint> checkpoint = LoadChosen(options.checkpoint, "export", streams);
+  if (!checkpoint) return kExitFailed;
+  const std::map<std::string, std::string> metadata = {{"format", "downpour"},
+                                                       {"job", CanonicalJob(checkpoint->job)},
+                                                       {"checkpoint", ToString(checkpoint->manifest.round)}};
+  const absl::Status status = WriteSafetensors(options.out, TensorsOf(*checkpoint), metadata);
+  if (!status.ok()) {
+    return Complain(streams, "export", std::string(status.message()), kExitFailed);
+  }
+  streams.err << "exported " << checkpoint->path << "\n";
+  streams.out << options.out << "\n";
+  return kExitDone;
+}
+
+std::function<int()> SetUp(CLI::App& app, Streams streams) {
+  auto options = std::make_shared<Options>();
+  app.add_option("--format", options->format, "File format")
+      ->check(CLI::IsMember({"safetensors"}))
+      ->capture_default_str();
+  AddCheckpointOption(app, &options->checkpoint);
+  app.add_option("--out", options->out, "The file to write; replaced in one piece")->required()->type_name("FILE");
+  return [options, streams] { return Run(*options, streams); };
+}
+
+}  // namespace
+
+const Verb kExportVerb = {"export", "Write the parameters of a checkpoint for other programs",
+                          "  downpour export --job-dir runs/first --out model.safetensors\n"
+                          "  downpour export --job-dir runs/first --checkpoint 1-4 --out model.safetensors\n",
+                          "0 done, 1 there is no valid checkpoint, or the file cannot be written", SetUp};
+
+}  // namespace downpour

@@ -1,0 +1,226 @@
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <csignal>
+#include <ctime>
+#include <filesystem>
+#include <initializer_list>
+#include <iostream>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "runtime/driver/posix_keys.h"
+#include "runtime/driver/posix_process.h"
+#include "runtime/driver/zmq_sockets.h"
+#include "schema/job_file.h"
+#include "schema/text.h"
+#include "tools/cli/checkpoint_option.h"
+#include "tools/cli/job_options.h"
+#include "tools/cli/verbs.h"
+#include "tools/cluster/human_units.h"
+#include "tools/cluster/job_folder.h"
+#include "tools/cluster/local_run.h"
+#include "tools/cluster/output_options.h"
+#include "tools/cluster/private_folder.h"
+#include "tools/cluster/status_table.h"
+
+namespace downpour {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kHere = "127.0.0.1:0";  // where this machine alone takes part
+
+struct Options {
+  JobOptions job;
+  std::string job_dir;
+  std::string listen = kHere;
+  std::string keys;
+  bool resume = false;
+  std::string give_up;
+  bool trace = false;
+  bool quiet = false;
+  ColorChoice color = ColorChoice::kAuto;
+};
+
+// How this program was called, so that what is printed can be typed.
+std::string Self() { return ShellWord(program_invocation_name); }
+
+// runs/NAME-20250131-235959
+std::string FreshJobDir(const std::string& job_name) {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  char stamp[32];
+  std::strftime(stamp, sizeof(stamp), "%Y%m%d-%H%M%S", &local);
+  return absl::StrCat("runs/", job_name, "-", stamp);
+}
+
+// What starts this job again; with --resume it goes on.
+std::string CommandOf(const Options& options) {
+  std::vector<std::string> words = {program_invocation_name, "run", options.job.job_file, "--job-dir", options.job_dir};
+  const auto add = [&](std::initializer_list<std::string> more) { words.insert(words.end(), more); };
+  if (options.listen != kHere) add({"--listen", options.listen});
+  if (!options.keys.empty()) add({"--keys", options.keys});
+  if (options.trace) add({"--trace"});
+  if (!options.job.config_file.empty()) add({"--config", options.job.config_file});
+  if (!options.job.scale_tier.empty()) add({"--scale-tier", options.job.scale_tier});
+  for (const std::string& pair : options.job.settings) add({"--set", pair});
+  return ShellCommand(words);
+}
+
+// Why the job did not succeed, and how to go on. The chief's summary says both; its log, why it refused to begin.
+std::string WhyItFailed(const Options& options, const RunResult& result) {
+  const std::string how_to_go_on = HowToGoOn(NewestCheckpoint(options.job_dir), CommandOf(options));
+  if (result.summary) {
+    const bool cancelled = result.summary->state == "CANCELLED";
+    return absl::StrCat("the job ", cancelled ? "was cancelled: " : "failed: ", result.summary->error);
+  }
+  if (!result.cause.empty()) return absl::StrCat("the job failed: ", result.cause, ". ", how_to_go_on);
+  if (result.stop_signal == 0) return LastWordIn(options.job_dir, kChiefTask);
+  return absl::StrCat("stopped by ", DescribeSignal(result.stop_signal), ". ", how_to_go_on);
+}
+
+int ReportFailure(const Options& options, const RunResult& result, Streams streams) {
+  streams.err << "downpour run: " << Printable(WhyItFailed(options, result), kMaxJobTextBytes) << "\n";
+  if (result.chief_exit == kExitBadJobFile) return kExitBadJobFile;
+  streams.err << "Logs: " << Self() << " logs --job-dir " << ShellWord(options.job_dir) << "\n";
+  if (result.stop_signal != 0) return kExitSignalled + result.stop_signal;
+  const bool cancelled = result.summary && result.summary->state == "CANCELLED";
+  return cancelled ? result.chief_exit.value_or(kExitFailed) : kExitFailed;
+}
+
+int Report(const Options& options, const RunResult& result, Streams streams) {
+  if (result.chief_exit != kExitDone) return ReportFailure(options, result, streams);
+  if (!result.summary)
+    return Complain(streams, "run", LastWordIn(options.job_dir, kChiefTask), kExitDone);  // it was done before
+  const bool color = ExamineTerminal(STDOUT_FILENO, options.color).color;
+  const std::string job_dir = ShellWord(options.job_dir);
+  streams.out << SummaryTable(*result.summary, color) << "Job folder: " << options.job_dir << "\n"
+              << "Next:       " << Self() << " status --job-dir " << job_dir << "\n"
+              << "            " << Self() << " evaluate --job-dir " << job_dir << "\n"
+              << "            " << Self() << " export --format safetensors --job-dir " << job_dir
+              << " --out model.safetensors\n";
+  return kExitDone;
+}
+
+// Whether the folder may take this run.
+absl::Status CheckJobDir(const Options& options) {
+  const std::string checkpoint = NewestCheckpoint(options.job_dir);
+  if (!checkpoint.empty() && !options.resume && options.give_up.empty()) {
+    return absl::AlreadyExistsError(absl::StrCat(options.job_dir, " already holds a job (", checkpoint,
+                                                 "): go on with it by --resume, or choose another --job-dir"));
+  }
+  return absl::OkStatus();
+}
+
+// Who is let in: on this machine alone its user; where others can reach the chief, whoever has the cluster's
+// keys, which are made where none are named.
+absl::Status Secure(const Options& options, const PrivateFolder& sockets, LocalCluster* cluster) {
+  cluster->listen = options.listen;
+  cluster->keys = KeysFolder(options.keys, options.job_dir);
+  if (CheckListenable(options.listen).ok()) {
+    cluster->sockets = sockets.path();
+    return absl::OkStatus();
+  }
+  if (const absl::Status status = CheckListenable(options.listen, /*with_keys=*/true); !status.ok()) return status;
+  if (!cluster->keys.empty()) return absl::OkStatus();
+  cluster->keys = KeysOfJob(options.job_dir);
+  return WriteNewKeys(cluster->keys);
+}
+
+int Run(Options options, Streams streams) {
+  std::signal(SIGPIPE, SIG_IGN);  // whoever read our words may go away; the job goes on
+  const ChosenJob chosen = LoadChosenJob(options.job, "run", streams);
+  const JobFileResult& parsed = chosen.parsed;
+  if (!parsed.ok()) return kExitBadJobFile;
+  LocalCluster cluster;
+  const std::string own_folder = fs::read_symlink("/proc/self/exe").parent_path();
+  if (const absl::Status found = FindPrograms(own_folder, &cluster); !found.ok()) {
+    return Complain(streams, "run", std::string(found.message()), kExitFailed);
+  }
+  if (options.job_dir.empty()) options.job_dir = chosen.job_dir;
+  if (options.job_dir.empty()) options.job_dir = FreshJobDir(parsed.job.name);
+  const absl::Status readable = CheckJobFolder(options.job_dir);
+  if (options.resume && !readable.ok() && !absl::IsNotFound(readable)) {
+    return Complain(streams, "run", std::string(readable.message()), kExitFailed);
+  }
+  if (options.resume && !HoldsJob(options.job_dir)) {
+    return Complain(streams, "run",
+                    absl::StrCat("there is no job in ", options.job_dir,
+                                 " to go on with: correct --job-dir, or begin one without --resume"),
+                    kExitFailed);
+  }
+  const absl::StatusOr<UniqueFd> claim = ClaimJobFolder(options.job_dir);
+  if (!claim.ok()) return Complain(streams, "run", std::string(claim.status().message()), kExitFailed);
+  if (const absl::Status prepared = CheckJobDir(options); !prepared.ok()) {
+    return Complain(streams, "run", std::string(prepared.message()), kExitFailed);
+  }
+  cluster.job_file = options.job.job_file;
+  cluster.job_dir = options.job_dir;
+  cluster.overrides = chosen.overrides;
+  cluster.command = CommandOf(options);
+  cluster.resume = options.resume;
+  cluster.give_up = options.give_up;
+  cluster.trace = options.trace;
+  cluster.servers = static_cast<int>(parsed.job.cluster.parameter_server_count);
+  cluster.workers = static_cast<int>(parsed.job.cluster.worker_count);
+  cluster.server_wait = parsed.job.timing.server_wait;
+  const absl::StatusOr<PrivateFolder> sockets = PrivateFolder::Make();
+  if (!sockets.ok()) return Complain(streams, "run", std::string(sockets.status().message()), kExitFailed);
+  if (const absl::Status secured = Secure(options, *sockets, &cluster); !secured.ok()) {
+    return Complain(streams, "run", std::string(secured.message()), kExitBadCommandLine);
+  }
+  cluster.launcher = absl::StrFormat("%s-%d-%016x", HostName(), getpid(), RandomNonce());
+
+  const absl::StatusOr<std::unique_ptr<Supervisor>> supervisor = Supervisor::Create();
+  if (!supervisor.ok()) return Complain(streams, "run", std::string(supervisor.status().message()), kExitFailed);
+  Talk talk(streams.err, ExamineTerminal(STDERR_FILENO, options.color), STDERR_FILENO);
+  const RunResult result = LocalRun(std::move(cluster), **supervisor, talk, !options.quiet).UntilEnd();
+  return Report(options, result, streams);
+}
+
+std::function<int()> SetUp(CLI::App& app, Streams streams) {
+  auto options = std::make_shared<Options>();
+  AddJobOptions(app, &options->job);
+  CLI::Option* job_dir =
+      app.add_option("--job-dir", options->job_dir, "Where checkpoints, logs and summary go (default: runs/NAME-TIME)");
+  app.add_option("--listen", options->listen,
+                 "Where the chief listens; others may join where this is no loopback address")
+      ->type_name("HOST:PORT")
+      ->capture_default_str();
+  app.add_option("--keys", options->keys,
+                 "The folder of the cluster's keys; where others may join and none is named, JOB_DIR/keys is made")
+      ->envname("DOWNPOUR_KEYS")
+      ->type_name("DIR");
+  app.add_flag("--resume", options->resume, "Go on from the newest checkpoint in the job folder")->needs(job_dir);
+  app.add_option("--give-up,--give_up", options->give_up,
+                 "The newest checkpoint in the job folder, which cannot be used: begin anew without it")
+      ->needs(job_dir)
+      ->type_name("TERM-N")
+      ->check(CheckRound);
+  app.add_flag("--trace", options->trace, "Write who applied which push into JOB_DIR/trace");
+  app.add_flag("-q,--quiet", options->quiet, "No progress line");
+  app.footer(
+      "Ctrl-C or SIGTERM ends the job after one last checkpoint, a second one at once. A shell's script starts what\n"
+      "it puts into the background with Ctrl-C ignored, and so it stays: stop that by SIGTERM.\n" +
+      app.get_footer());
+  AddColorOption(app, &options->color);
+  return [options, streams] { return Run(*options, streams); };
+}
+
+}  // namespace
+
+const Verb kRunVerb = {
+    "run", "Run a whole cluster on this machine: chief, parameter servers and workers",
+    "  downpour run job.yaml\n"
+    "  downpour run job.yaml --job-dir runs/first --set training.epochs=3\n"
+    "  downpour run job.yaml --job-dir runs/first --resume\n",
+    "0 the job succeeded, 1 it failed, 78 bad job file, or of another plan than the checkpoints, 124 out of time",
+    SetUp};
+
+}  // namespace downpour

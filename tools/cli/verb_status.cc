@@ -1,0 +1,51 @@
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "tools/cli/verbs.h"
+#include "tools/cluster/output_options.h"
+#include "tools/cluster/status_source.h"
+#include "tools/cluster/status_table.h"
+#include "tools/cluster/terminal.h"
+
+namespace downpour {
+namespace {
+
+struct Options {
+  StatusSource source;
+  bool json = false;
+  ColorChoice color = ColorChoice::kAuto;
+};
+
+int Status(const Options& options, Streams streams) {
+  const absl::StatusOr<Answer> answer = StatusAsker(options.source).Ask();
+  if (!answer.ok()) {
+    return Complain(streams, "status", std::string(answer.status().message()), ExitCodeOf(answer.status()));
+  }
+  const bool color = ExamineTerminal(STDOUT_FILENO, options.color).color;
+  if (options.json) {
+    streams.out << answer->json << (answer->json.ends_with('\n') ? "" : "\n");
+  } else {
+    streams.out << (answer->status ? StatusTable(*answer->status, color) : SummaryTable(*answer->summary, color));
+  }
+  const bool good = answer->status ? IsHealthy(*answer->status) : answer->summary->state == "SUCCEEDED";
+  return good ? kExitDone : kExitFailed;
+}
+
+std::function<int()> SetUp(CLI::App& app, Streams streams) {
+  auto options = std::make_shared<Options>();
+  AddSourceOptions(app, &options->source);
+  AddFormatOption(app, "table, or json as docs/STATUS.md has it", &options->json);
+  AddColorOption(app, &options->color);
+  return [options, streams] { return Status(*options, streams); };
+}
+
+}  // namespace
+
+const Verb kStatusVerb = {"status", "Say how a job goes: who is healthy, who is pending and why, what failed",
+                          "  downpour status --job-dir runs/first\n"
+                          "  downpour status --chief h0:7000 -o json\n",
+                          "0 healthy, 1 degraded or failed, 69 the chief cannot be reached", SetUp};
+
+}  // namespace downpour

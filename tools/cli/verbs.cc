@@ -1,0 +1,12 @@
+#include "tools/cli/verbs.h"
+
+namespace downpour {
+
+const std::vector<const Verb*>& AllVerbs() {
+  static const std::vector<const Verb*> verbs = {
+      &kCheckVerb,      &kConfigVerb, &kDoctorVerb,   &kRunVerb,    &kStatusVerb, &kWatchVerb, &kLogsVerb,
+      &kCheckpointVerb, &kLedgerVerb, &kEvaluateVerb, &kExportVerb, &kDataVerb,   &kKeysVerb};
+  return verbs;
+}
+
+}  // namespace downpour

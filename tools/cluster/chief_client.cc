@@ -1,0 +1,149 @@
+#include "tools/cluster/chief_client.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
+#include <zmq.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/driver/posix_keys.h"
+#include "runtime/driver/posix_tcp_probe.h"
+#include "schema/codec.h"
+#include "schema/host_port.h"
+#include "tools/cluster/poll_timeout.h"
+
+namespace downpour {
+namespace {
+
+Duration Left(std::chrono::steady_clock::time_point deadline) {
+  return std::max<Duration>(Duration::zero(), deadline - std::chrono::steady_clock::now());
+}
+
+int64_t WholeSeconds(Duration d) { return std::chrono::duration_cast<std::chrono::seconds>(d).count(); }
+
+}  // namespace
+
+ChiefClient::ChiefClient(std::string endpoint, ZmqContext context, ZmqSocket socket, ZmqMonitor monitor, bool has_keys)
+    : endpoint_(std::move(endpoint)),
+      context_(std::move(context)),
+      has_keys_(has_keys),
+      channel_(std::move(socket), ZmqChannel::Side::kDialler),
+      monitor_(std::move(monitor)) {}
+
+absl::StatusOr<ChiefClient> ChiefClient::Dial(const std::string& endpoint, const KeyRing* keys) {
+  absl::StatusOr<ZmqContext> context = ZmqContext::Create(/*io_threads=*/1);
+  if (!context.ok()) return context.status();
+  absl::StatusOr<WatchedSocket> link = ConnectWatched(*context, endpoint, keys);
+  if (!link.ok()) return link.status();
+  return ChiefClient(endpoint, *std::move(context), std::move(link->socket), std::move(link->monitor), keys != nullptr);
+}
+
+absl::StatusOr<ChiefClient> ChiefClient::DialWithKeysIn(const std::string& folder, const std::string& endpoint) {
+  const absl::StatusOr<std::optional<KeyRing>> keys = KeysIn(folder, PeerRole::kClient);
+  if (!keys.ok()) return keys.status();
+  return Dial(endpoint, keys->has_value() ? &**keys : nullptr);
+}
+
+bool ChiefClient::TryAsk() { return channel_.Send("", Encode(StatusRequest{})) == ZmqChannel::Sending::kSent; }
+
+absl::StatusOr<std::optional<std::string>> ChiefClient::TryTake() {
+  while (monitor_.Next() != ZmqMonitor::Event::kNone) continue;  // or they fill up, and ZeroMQ dials no more
+  return Take();
+}
+
+absl::StatusOr<std::optional<std::string>> ChiefClient::Take() {
+  std::string peer;
+  std::vector<Payload> frames;
+  while (channel_.Receive(&peer, &frames) != ZmqChannel::Receipt::kNothing) {
+    absl::StatusOr<Message> message = Decode(frames);
+    if (!message.ok()) continue;
+    if (auto* reply = std::get_if<StatusReply>(&*message)) return std::move(reply->json);
+    if (auto* refused = std::get_if<Refused>(&*message)) {
+      return absl::FailedPreconditionError(absl::StrCat("the chief at ", endpoint_, " refuses: ", refused->why));
+    }
+  }
+  return std::nullopt;
+}
+
+// ZeroMQ does not say why an attempt failed, so one is made without it. Nothing: somebody takes the call now.
+std::optional<ChiefClient::NoAnswer> ChiefClient::WhyNoConnection() const {
+  const std::optional<HostPort> address = ParseHostPort(endpoint_);
+  if (!address) return NoAnswer{"nobody listens there"};
+  const TcpProbe probe = TryToConnect(*address);
+  if (!probe.no_address.empty()) return NoAnswer{absl::StrCat(address->host, ": ", probe.no_address)};
+  return probe.ok() ? std::nullopt : std::optional(NoAnswer{WhyOf(probe)});
+}
+
+// The kernel takes calls for a process that stands still.
+ChiefClient::NoAnswer ChiefClient::WhySilent(bool connected, Duration timeout) const {
+  if (std::optional<NoAnswer> why = connected ? std::nullopt : WhyNoConnection()) return *why;
+  return {absl::StrCat("connected, but no answer in ", WholeSeconds(timeout), " s"),
+          "It may be stopped (SIGSTOP) or very busy, or is no chief"};
+}
+
+ChiefClient::NoAnswer ChiefClient::HungUp() const {
+  const std::string why = "somebody listens there, and hangs up";
+  if (has_keys_) return {why, "It has no keys, or those of another cluster than --keys, or is no chief"};
+  return {why, "A chief that wants keys does that: add --keys=DIR, the folder of its cluster's keys"};
+}
+
+std::optional<ChiefClient::NoAnswer> ChiefClient::WaitOrFail(bool to_send, Duration timeout) {
+  zmq::pollitem_t items[] = {{channel_.socket().get(), 0, static_cast<short>(to_send ? ZMQ_POLLOUT : ZMQ_POLLIN), 0},
+                             {monitor_.socket(), 0, ZMQ_POLLIN, 0}};
+  zmq_poll(items, 2, PollTimeout(timeout));
+  return items[0].revents != 0 ? std::nullopt : WhyFailed(monitor_.Next());
+}
+
+std::optional<ChiefClient::NoAnswer> ChiefClient::WhyFailed(ZmqMonitor::Event event) {
+  switch (event) {
+    case ZmqMonitor::Event::kNotConnected:
+      return WhyNoConnection();
+    case ZmqMonitor::Event::kKeyRefused:
+      return NoAnswer{"it does not know our key", "Give --keys=DIR, the folder of its cluster's keys"};
+    case ZmqMonitor::Event::kNoCommonSpeech:
+      return HungUp();
+    case ZmqMonitor::Event::kHungUp:  // once is what a chief does that is killed
+      return ++hang_ups_ < 2 ? std::nullopt : std::optional(HungUp());
+    default:
+      return std::nullopt;
+  }
+}
+
+absl::StatusOr<std::string> ChiefClient::AskStatus(Duration timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  bool asked = TryAsk();
+  while (true) {
+    if (asked) {
+      absl::StatusOr<std::optional<std::string>> answer = Take();
+      if (!answer.ok()) return answer.status();
+      if (answer->has_value()) return **std::move(answer);
+    }
+    if (Left(deadline) == Duration::zero()) return Unreachable(WhySilent(/*connected=*/asked, timeout));
+    if (const auto why = WaitOrFail(/*to_send=*/!asked, Left(deadline))) return Unreachable(*why);
+    asked = asked || TryAsk();
+  }
+}
+
+absl::Status ChiefClient::ShakeHands(Duration timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  zmq::pollitem_t item = {monitor_.socket(), 0, ZMQ_POLLIN, 0};
+  do {
+    zmq_poll(&item, 1, PollTimeout(Left(deadline)));
+    const ZmqMonitor::Event event = monitor_.Next();
+    if (event == ZmqMonitor::Event::kShookHands) return absl::OkStatus();
+    if (const auto why = WhyFailed(event)) return Unreachable(*why);
+  } while (Left(deadline) > Duration::zero());
+  return Unreachable(WhySilent(/*connected=*/false, timeout));
+}
+
+absl::Status ChiefClient::Unreachable(const NoAnswer& found) const {
+  const std::string start =
+      absl::StrCat("Is it running? A chief is started by downpour run, or by downpour-chief --listen=", endpoint_);
+  return absl::UnavailableError(absl::StrCat("cannot reach the chief at ", endpoint_, " (", found.why, "). ",
+                                             found.advice.empty() ? start : found.advice));
+}
+
+}  // namespace downpour

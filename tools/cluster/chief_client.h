@@ -1,0 +1,69 @@
+// Asks a chief how its job goes.
+//
+//   absl::StatusOr<ChiefClient> chief = ChiefClient::Dial("h0:7000");
+//   absl::StatusOr<std::string> json = chief->AskStatus(kStatusTimeout);     // docs/STATUS.md
+//
+// Errors: INVALID_ARGUMENT for an endpoint that is none; UNAVAILABLE with advice where nobody answers;
+//   FAILED_PRECONDITION where the chief refuses to say (another protocol).
+// Threads: one.
+// Tests: tests/unit/tools/cluster/chief_client_test.cc.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "runtime/driver/zmq_frames.h"
+#include "runtime/driver/zmq_monitor.h"
+#include "runtime/driver/zmq_sockets.h"
+#include "runtime/world_time.h"
+
+namespace downpour {
+
+inline constexpr Duration kStatusTimeout = 5s;  // of a chief that is there; one that is not says so at once
+
+class ChiefClient {
+ public:
+  // Null keys: there are none.
+  static absl::StatusOr<ChiefClient> Dial(const std::string& endpoint, const KeyRing* keys = nullptr);
+  // With the client's keys of a folder; empty: there are none. Errors: those of KeysIn (posix_keys.h) besides.
+  static absl::StatusOr<ChiefClient> DialWithKeysIn(const std::string& folder, const std::string& endpoint);
+
+  // Asks and waits for the answer. A connection that is refused is an error at once, not after `timeout`.
+  absl::StatusOr<std::string> AskStatus(Duration timeout);
+
+  // For whoever may not ask, since its keys are another role's: OK if it is let in.
+  absl::Status ShakeHands(Duration timeout);
+
+  // The two halves of AskStatus, for callers with an event loop around zmq_poll(socket()). Neither waits, and where
+  // nobody answers neither fails: the chief may come back.
+  bool TryAsk();  // false: not connected
+  absl::StatusOr<std::optional<std::string>> TryTake();
+  void* socket() { return channel_.socket().get(); }
+
+  const std::string& endpoint() const { return endpoint_; }
+
+ private:
+  absl::StatusOr<std::optional<std::string>> Take();
+  ChiefClient(std::string endpoint, ZmqContext context, ZmqSocket socket, ZmqMonitor monitor, bool has_keys);
+  struct NoAnswer {
+    std::string why;
+    std::string advice = {};  // empty: start one
+  };
+  absl::Status Unreachable(const NoAnswer& found) const;
+  std::optional<NoAnswer> WhyNoConnection() const;
+  NoAnswer WhySilent(bool connected, Duration timeout) const;
+  NoAnswer HungUp() const;
+  // Lasts until something can be sent, has arrived, or an attempt to connect has failed, and says why it did.
+  std::optional<NoAnswer> WaitOrFail(bool to_send, Duration timeout);
+  std::optional<NoAnswer> WhyFailed(ZmqMonitor::Event event);
+
+  std::string endpoint_;
+  ZmqContext context_;  // before its sockets, which must be closed first
+  bool has_keys_;
+  ZmqChannel channel_;
+  ZmqMonitor monitor_;  // says when an attempt to connect has failed
+  int hang_ups_ = 0;
+};
+
+}  // namespace downpour

@@ -1,0 +1,339 @@
+#include "tools/cluster/local_run.h"
+
+#include <sys/wait.h>
+#include <zmq.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/exit_code.h"
+#include "runtime/log_line.h"
+#include "runtime/options.h"
+#include "schema/text.h"
+#include "tools/cluster/human_units.h"
+#include "tools/cluster/job_folder.h"
+#include "tools/cluster/poll_timeout.h"
+#include "tools/cluster/progress.h"
+
+namespace downpour {
+namespace {
+
+constexpr Duration kLineEvery = 5s;  // in a pipe
+// A task that ends by itself may only follow the job's end; a moment later the chief's own end shows it.
+constexpr Duration kRestartNoSooner = 1s;
+
+// A job that waits less for a ps leaves its successor the time to come. Whoever the chief holds dead has been silent
+// for dead_after already.
+Duration PatienceWith(const RunPace& pace, Duration server_wait) {
+  return std::min(pace.patience, std::max(server_wait / 4, Timing().dead_after));
+}
+
+int64_t UnixMs() {
+  using std::chrono::duration_cast, std::chrono::milliseconds;
+  return duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::string Who(const Exited& exited) { return absl::StrCat(exited.name, " (pid ", exited.pid, ")"); }
+
+std::string EndOf(const Exited& exited, const std::string& how) { return absl::StrCat(Who(exited), " ended: ", how); }
+
+}  // namespace
+
+LocalRun::LocalRun(LocalCluster cluster, Supervisor& supervisor, Talk& talk, bool show_progress, RunPace pace)
+    : cluster_(std::move(cluster)),
+      supervisor_(supervisor),
+      talk_(talk),
+      show_progress_(show_progress),
+      pace_(pace),
+      looks_(static_cast<int>(PatienceWith(pace, cluster_.server_wait) / pace.question_every)),
+      announcement_(cluster_.job_dir),
+      budget_(pace.restarts) {}
+
+RunResult LocalRun::UntilEnd() {
+  absl::StatusOr<FolderWatch> folder = FolderWatch::Open(cluster_.job_dir);
+  if (!folder.ok()) {
+    result_.cause = std::string(folder.status().message());
+    return result_;
+  }
+  folder_ = std::move(*folder);
+  Start(kChiefTask, 0);
+  while (supervisor_.IsRunning(kChiefTask) || due_.contains(kChiefTask)) {
+    Wait();
+    const Supervisor::News news = supervisor_.Collect();
+    for (const int signal : news.signals) OnSignal(signal);
+    for (const Exited& exited : news.exited) OnExit(exited);
+    if (!chief_) LookForChief();
+    if (chief_) TalkToChief();
+    StartDue();
+  }
+  talk_.EndProgress();
+  LetMembersLeave();
+  ReadSummary();
+  return result_;
+}
+
+void LocalRun::Wait() {
+  zmq_pollitem_t items[] = {{nullptr, supervisor_.fd(), ZMQ_POLLIN, 0},
+                            {chief_ ? chief_->socket() : nullptr, folder_->fd(), ZMQ_POLLIN, 0}};
+  Clock::time_point until = chief_ ? next_question_ : Clock::time_point::max();
+  for (const auto& [task, start] : due_) until = std::min(until, start.when);
+  zmq_poll(items, 2, PollTimeout(until - Clock::now()));
+}
+
+void LocalRun::OnSignal(int signal) {
+  if (result_.stop_signal != 0) {
+    talk_.Say("downpour run: stopped at once");
+    supervisor_.KillAll();
+    return;
+  }
+  result_.stop_signal = signal;
+  due_.clear();
+  AskChiefToEnd(signal == SIGINT ? SIGINT : SIGTERM);
+  talk_.Say("downpour run: stopping; once more to stop at once");
+}
+
+void LocalRun::OnExit(const Exited& exited) {
+  const std::string how =
+      absl::StrCat(DescribeEnd(exited.wait_status), StoodStill(exited) ? ", as it stood still" : "");
+  const bool killed = WIFSIGNALED(exited.wait_status);
+  if (exited.name == kChiefTask) return OnChiefExit(exited, how);
+  if (IsOver() || (!killed && WEXITSTATUS(exited.wait_status) == 0)) return;
+  StartAgain(exited.name, {.what = EndOf(exited, how),
+                           .how = how,
+                           .lived = exited.lived,
+                           .no_sooner = killed ? Duration::zero() : kRestartNoSooner});
+}
+
+// One that ends by itself ends the job, unless it never led it.
+void LocalRun::OnChiefExit(const Exited& exited, const std::string& how) {
+  const bool refused = HasRefused(exited);
+  if (!WIFSIGNALED(exited.wait_status) && !refused) {
+    result_.chief_exit = WEXITSTATUS(exited.wait_status);
+    due_.clear();
+    return;
+  }
+  if (result_.stop_signal != 0 || HasGivenUp()) return;
+  if (!refused && HasEnded(status_) &&
+      status_.state != "SUCCEEDED") {  // it would go on, without the members that have left
+    result_.cause = absl::StrCat("the chief died as the job ended: ", Who(exited), " got ", how);
+    return;
+  }
+  Setback setback{.what = EndOf(exited, how), .how = how, .lived = exited.lived};
+  if (refused) {
+    absl::StrAppend(&setback.how, ", its log ends with: ", Printable(LastWordIn(cluster_.job_dir, kChiefTask)));
+    setback.no_sooner = pace_.restarts.longest;  // for people to mend what it refuses for
+    talk_.Say(absl::StrCat("downpour run: ", EndOf(exited, setback.how)));
+  }
+  StartAgain(kChiefTask, setback);
+  if (!chief_ || HasGivenUp()) return;
+  for (const std::string& member : MemberTasks(cluster_)) {  // needed again, should it go on
+    if (supervisor_.IsRunning(member) || due_.contains(member)) continue;
+    const RestartBudget::Restart restart = budget_.Spend(member, 0, RestartBudget::kShortLife, "its chief's word");
+    due_[member] = {Clock::now() + kRestartNoSooner, restart.attempt,
+                    absl::StrCat(member, " left at its chief's word")};
+  }
+}
+
+// It came in the place of another, and left no word of the job's end, as where the disk is full: what the job has
+// learned since its last checkpoint is still there, in the ps.
+bool LocalRun::HasRefused(const Exited& chief) const {
+  const auto before = pulses_.find(kChiefTask);
+  if (WIFSIGNALED(chief.wait_status) || WEXITSTATUS(chief.wait_status) != kExitFailed) return false;
+  if (before == pulses_.end() || HasGivenUp() || result_.stop_signal != 0) return false;
+  const std::vector<std::string> members = MemberTasks(cluster_);
+  if (std::none_of(members.begin(), members.end(), [this](const auto& task) { return supervisor_.IsRunning(task); })) {
+    return false;
+  }
+  const std::optional<ChiefLocation> location = announcement_.Look();
+  if (!location) return true;
+  const bool led = before->second.pid == chief.pid || HasEnded(status_);
+  return !led && !ReadSummaryOf(cluster_.job_dir, location->term).ok();
+}
+
+void LocalRun::StartAgain(const std::string& task, const Setback& after) {
+  const double progress = status_.leases_committed.value_or(0);
+  const RestartBudget::Restart restart = budget_.Spend(task, progress, after.lived, after.how);
+  due_[task] = {Clock::now() + std::max(restart.delay, after.no_sooner), restart.attempt, after.what};
+  if (IsBeyondHope(task)) GiveUp(WhyNoMore(task));
+}
+
+// Nobody else has what a ps holds, nor is there another chief; of workers one is enough.
+bool LocalRun::IsBeyondHope(const std::string& task) {
+  return task == kChiefTask || IsServerTask(task) ? budget_.Of(task).spent() : NoWorkerGetsOn();
+}
+
+std::string LocalRun::WhyNoMore(const std::string& task) {
+  const RestartBudget::Account& account = budget_.Of(task);
+  return absl::StrCat(task, " ended ", account.ends,
+                      " times without progress of the job in between, the first time by ", account.first_end,
+                      account.last_end == account.first_end ? "" : ", the last time by " + account.last_end, "; see ",
+                      LogPath(cluster_.job_dir, task));
+}
+
+// None runs, and each that could be started again has spent its budget.
+bool LocalRun::NoWorkerGetsOn() {
+  for (const std::string& task : MemberTasks(cluster_)) {
+    if (!IsServerTask(task) && supervisor_.IsRunning(task)) return false;
+  }
+  return std::all_of(due_.begin(), due_.end(), [&](const auto& due) { return budget_.Of(due.first).spent(); });
+}
+
+void LocalRun::LookForChief() {
+  folder_->Drain();
+  const std::optional<ChiefLocation> location = announcement_.Look();
+  if (!location) return;
+  absl::StatusOr<ChiefClient> client = ChiefClient::DialWithKeysIn(cluster_.keys, location->endpoint);
+  if (!client.ok()) return GiveUp(std::string(client.status().message()));
+  chief_.emplace(*std::move(client));
+  for (const std::string& task : MemberTasks(cluster_)) {
+    if (!Start(task, 0) && HasGivenUp()) return;
+  }
+  // Not before they are there: who reads this may ask for any task's log.
+  talk_.Say(absl::StrCat("downpour run: chief at ", location->endpoint, ", ", cluster_.servers, " ps, ",
+                         Counted(static_cast<uint64_t>(cluster_.workers), "worker"), "; job folder ", cluster_.job_dir,
+                         cluster_.keys.empty() ? "" : "; keys " + cluster_.keys));
+}
+
+void LocalRun::TalkToChief() {
+  const absl::StatusOr<std::optional<std::string>> answer = chief_->TryTake();
+  if (answer.ok() && answer->has_value()) {
+    if (const absl::StatusOr<StatusView> status = ParseStatus(**answer); status.ok()) OnStatus(*status);
+  }
+  if (Clock::now() < next_question_) return;
+  CountLooks();
+  chief_->TryAsk();
+  next_question_ = Clock::now() + pace_.question_every;
+}
+
+void LocalRun::OnStatus(const StatusView& status) {
+  for (const FailureView& failure : status.failures) {
+    const std::string told = absl::StrCat(failure.task, ": ", failure.what);
+    if (!failures_told_.insert(absl::StrCat(failure.unix_ms.value_or(0), told)).second) continue;
+    const bool is_old = failure.age && *failure.age > Seconds(kLineEvery);  // of an earlier run
+    talk_.Say(
+        absl::StrCat("downpour run: ", Printable(told), is_old ? ", " + HumanSeconds(*failure.age) + " ago" : ""));
+  }
+  answered_ = true;
+  for (const TaskView& task : status.tasks) {
+    const pid_t pid = supervisor_.PidOf(task.name);
+    const bool same_process = task.pid == pid;
+    if (same_process && task.step.value_or(0) > 0) budget_.Refill(task.name);
+    if (same_process && (task.state == "PREPARING" || task.state == "RUNNING")) pulses_[task.name] = {pid};
+  }
+  if (const pid_t chief = supervisor_.PidOf(kChiefTask); status.chief_pid == chief) {
+    if (status.commits.value_or(0) > 0) budget_.Refill(kChiefTask);
+    pulses_[kChiefTask] = {chief};
+  }
+  const bool changed = status.state != status_.state;
+  status_ = status;
+  if (!show_progress_ || (!talk_.traits().redraws && !changed && Clock::now() < next_line_)) return;
+  talk_.Progress(ProgressLine(status));
+  next_line_ = Clock::now() + kLineEvery;
+}
+
+// Looks are counted, no time is taken: while this process itself stands still it misses nobody, and a chief that was
+// away does not tell of many looks at once.
+void LocalRun::CountLooks() {
+  if (HasEnded(status_)) return;
+  if (!std::exchange(answered_, false)) return MissSignOfLife(kChiefTask);
+  if (IsOver()) return;
+  for (const TaskView& task : status_.tasks) {
+    const bool away = task.state == "LOST" || task.state == "PENDING";  // PENDING: to a chief that came after it
+    if (away) MissSignOfLife(task.name);
+  }
+}
+
+void LocalRun::MissSignOfLife(const std::string& task) {
+  const auto found = pulses_.find(task);
+  const pid_t pid = supervisor_.PidOf(task);
+  if (found == pulses_.end() || found->second.pid != pid || ++found->second.looks != looks_) return;
+  const double waited = Seconds(looks_ * pace_.question_every);
+  talk_.Say(absl::StrCat("downpour run: ", task, " (pid ", pid, ") stands still, with no sign of life for more than ",
+                         HumanSeconds(waited), ": it is killed"));
+  supervisor_.Send(task, SIGKILL);
+}
+
+bool LocalRun::StoodStill(const Exited& exited) const {
+  const auto found = pulses_.find(exited.name);
+  return found != pulses_.end() && found->second.pid == exited.pid && found->second.looks >= looks_;
+}
+
+void LocalRun::StartDue() {
+  std::vector<std::string> tasks;  // a start that fails clears due_
+  for (const auto& [task, start] : due_) {
+    if (start.when <= Clock::now()) tasks.push_back(task);
+  }
+  for (const std::string& task : tasks) {
+    const DueStart start = due_.extract(task).mapped();
+    if (Start(task, start.attempt)) {
+      talk_.Say(absl::StrCat("downpour run: ", start.after, "; started again as pid ", supervisor_.PidOf(task)));
+    } else if (HasGivenUp()) {
+      return;
+    }
+  }
+}
+
+bool LocalRun::Start(const std::string& task, uint32_t attempt) {
+  const bool is_chief = task == kChiefTask;
+  const std::string endpoint = chief_ ? chief_->endpoint() : "";
+  const absl::Status started =
+      supervisor_.Start(is_chief ? ChiefProcess(cluster_, endpoint) : MemberProcess(cluster_, task, endpoint, attempt));
+  if (started.ok()) {
+    if (is_chief) announcement_.Expect(supervisor_.PidOf(kChiefTask));
+    return true;
+  }
+  const std::string why(started.message());
+  if (!MayPass(started)) {
+    GiveUp(why);
+    return false;
+  }
+  talk_.Say(absl::StrCat("downpour run: ", task, ": ", why));
+  StartAgain(task, {.what = absl::StrCat(task, ": ", why), .how = "a start that failed: " + why});
+  return false;
+}
+
+void LocalRun::GiveUp(const std::string& cause) {
+  if (result_.cause.empty()) {
+    result_.cause = cause;
+    talk_.Say("downpour run: " + cause);
+    // The others only know that they were told to end. Where it cannot be written it has been said, at least.
+    std::ofstream(LogPath(cluster_.job_dir, "run"), std::ios::app)
+        << LogPrefix('E', UnixMs()) << " the job is ended: " << Printable(cause) << "\n";
+  }
+  due_.clear();
+  AskChiefToEnd(SIGTERM);
+}
+
+void LocalRun::AskChiefToEnd(int signal) {
+  if (!std::exchange(chief_asked_to_end_, true)) supervisor_.Send(kChiefTask, signal);
+}
+
+void LocalRun::LetMembersLeave() {
+  const auto deadline = Clock::now() + pace_.members_leave_within;
+  // Without a chief that said so nobody knows that it is over.
+  while (result_.chief_exit && supervisor_.running() > 0 && Clock::now() < deadline) {
+    zmq_pollitem_t item = {nullptr, supervisor_.fd(), ZMQ_POLLIN, 0};
+    zmq_poll(&item, 1, PollTimeout(deadline - Clock::now()));
+    if (!supervisor_.Collect().signals.empty()) break;
+  }
+  supervisor_.KillAll();
+}
+
+// A chief that was asked to end knows of no failure; why it was asked is told in its summary.
+void LocalRun::ReadSummary() {
+  const std::optional<ChiefLocation> location = announcement_.Last();
+  if (!location) return;
+  if (!result_.cause.empty()) {
+    const std::string why =
+        absl::StrCat(result_.cause, ". ", HowToGoOn(NewestCheckpoint(cluster_.job_dir), cluster_.command));
+    const absl::Status recorded = RecordFailure(cluster_.job_dir, location->term, why);
+    if (!recorded.ok()) talk_.Say("downpour run: " + std::string(recorded.message()));
+  }
+  const absl::StatusOr<FoundSummary> found = ReadSummaryOf(cluster_.job_dir, location->term);
+  if (found.ok()) result_.summary = found->summary;
+}
+
+}  // namespace downpour

@@ -1,0 +1,123 @@
+// A cluster on this machine, from its start to its end: starts chief, ps and workers, starts the dead again, says
+// how it goes, and knows in the end what it was that ended it.
+//
+//   LocalRun run(cluster, *supervisor, talk);
+//   const RunResult result = run.UntilEnd();
+//
+// Order: the chief first; the others once it says where it listens, where a chief in its place listens too; the run is
+//   over when the chief has ended by itself.
+// Errors: a chief that is killed again and again ends the job; a ps that dies again and again, and workers that all do,
+//   are a reason to ask the chief to end it. So is a program that cannot be started; one for which there is no room now
+//   counts as one that died, and is tried again. One that runs and gives no sign of life is killed, and started again;
+//   a chief that refuses to take the place of one that had answered is tried again as one that died is. The first
+//   cause is the one named, also in summary.json and in logs/run.log. SIGINT, SIGTERM or SIGHUP ask the chief to end
+//   the job, a second one kills everything at once.
+// Threads: one.
+// Tests: tests/unit/tools/cluster/local_run_test.cc, local_run_stands_still_test.cc.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "runtime/world_time.h"
+#include "tools/cluster/chief_client.h"
+#include "tools/cluster/folder_watch.h"
+#include "tools/cluster/job_folder.h"
+#include "tools/cluster/restart_budget.h"
+#include "tools/cluster/role_commands.h"
+#include "tools/cluster/status_view.h"
+#include "tools/cluster/supervisor.h"
+#include "tools/cluster/terminal.h"
+
+namespace downpour {
+
+struct RunResult {
+  std::optional<int> chief_exit;       // its exit code; nothing if it was killed
+  int stop_signal = 0;                 // that asked this process to stop; 0: none
+  std::string cause;                   // what ended the job, if that is known here: a process that died
+  std::optional<SummaryView> summary;  // that the chief wrote
+};
+
+struct RunPace {
+  RestartDelays restarts;
+  Duration question_every = 500ms;  // fast enough for a line that people watch
+  Duration members_leave_within = 3s;
+  // From when the chief holds a process dead that still runs, or from a chief's own last answer, to its end by
+  // SIGKILL. As long as systemd's WatchdogSec in deploy/: a machine that swaps or stood still takes seconds, and what
+  // a ps holds has to be computed again.
+  Duration patience = 30s;
+};
+
+class LocalRun {
+ public:
+  LocalRun(LocalCluster cluster, Supervisor& supervisor, Talk& talk, bool show_progress, RunPace pace = {});
+  RunResult UntilEnd();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct DueStart {
+    Clock::time_point when;
+    uint32_t attempt = 0;
+    std::string after;  // what happened before
+  };
+
+  void Wait();
+  void OnSignal(int signal);
+  void OnExit(const Exited& exited);
+  void OnChiefExit(const Exited& exited, const std::string& how);
+  bool HasRefused(const Exited& chief) const;
+  struct Setback {
+    std::string what;  // "worker-0 (pid 7) ended: signal 9 (SIGKILL)"
+    std::string how;   // "signal 9 (SIGKILL)"
+    Duration lived{};
+    Duration no_sooner{};
+  };
+  void StartAgain(const std::string& task, const Setback& after);  // soon, or gives up where nobody gets on any more
+  bool IsBeyondHope(const std::string& task);
+  bool NoWorkerGetsOn();
+  std::string WhyNoMore(const std::string& task);
+  void LookForChief();
+  void TalkToChief();
+  void OnStatus(const StatusView& status);
+  void CountLooks();
+  void MissSignOfLife(const std::string& task);
+  bool StoodStill(const Exited& exited) const;
+  bool IsOver() const { return result_.stop_signal != 0 || HasGivenUp() || HasEnded(status_); }
+  void StartDue();
+  bool Start(const std::string& task, uint32_t attempt);  // false: it is tried again, or this has given up
+  bool HasGivenUp() const { return !result_.cause.empty(); }
+  void GiveUp(const std::string& cause);  // asks the chief to end the job for this reason
+  void AskChiefToEnd(int signal);         // once: a second signal would kill it
+  void LetMembersLeave();
+  void ReadSummary();
+
+  const LocalCluster cluster_;
+  Supervisor& supervisor_;
+  Talk& talk_;
+  const bool show_progress_;
+  const RunPace pace_;
+  const int looks_;  // in vain, one with each question, before a process is killed
+  ChiefAnnouncement announcement_;
+  bool chief_asked_to_end_ = false;
+  std::optional<FolderWatch> folder_;
+  std::optional<ChiefClient> chief_;  // once it listens
+  RestartBudget budget_;
+  std::map<std::string, DueStart> due_;
+  StatusView status_;      // the last one
+  bool answered_ = false;  // since the last question
+  struct Pulse {
+    pid_t pid = 0;
+    int looks = 0;  // in vain since its last sign of life
+  };
+  std::map<std::string, Pulse> pulses_;  // of tasks that have joined; of the chief, once it has answered
+  std::set<std::string> failures_told_;
+  Clock::time_point next_question_;
+  Clock::time_point next_line_;
+  RunResult result_;
+};
+
+}  // namespace downpour

@@ -1,0 +1,124 @@
+#include "tools/cluster/status_source.h"
+
+#include <poll.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/driver/posix_keys.h"
+#include "runtime/driver/posix_process.h"
+#include "runtime/exit_code.h"
+#include "tools/cluster/job_folder.h"
+
+namespace downpour {
+namespace {
+
+// A `downpour run` starts its chief again, which then says anew where it listens.
+constexpr auto kBackWithin = std::chrono::seconds(5);
+constexpr int kLookEveryMs = 100;
+
+// A chief that has gone left a summary, unless it was killed: then there is none, or one of an earlier chief.
+absl::StatusOr<Answer> ReadSummary(const std::string& job_dir) {
+  const absl::StatusOr<ChiefLocation> location = ReadChiefLocation(job_dir);
+  if (!location.ok()) return location.status();
+  absl::StatusOr<FoundSummary> found = ReadSummaryOf(job_dir, location->term);
+  if (!found.ok()) return found.status();
+  return Answer{std::move(found->json), std::nullopt, std::move(found->summary)};
+}
+
+// What another process or a file says is no matter of the command line.
+absl::Status NotOfTheCommandLine(const std::string& where, const absl::Status& status) {
+  return absl::DataLossError(absl::StrCat(where, ": ", std::string(status.message())));
+}
+
+// Of a chief that does not answer, where to look for it.
+absl::Status WithProcess(const absl::Status& status, const std::string& job_dir, const ChiefLocation& location) {
+  if (!absl::IsUnavailable(status) || location.pid == 0 || location.host.empty()) return status;
+  return absl::UnavailableError(absl::StrCat(std::string(status.message()), ". ", job_dir, "/chief.json names process ",
+                                             location.pid, " on ", location.host));
+}
+
+// Whether this is the chief of the folder: the one that chief.json names, or one that is about to name itself there.
+bool Leads(const StatusView& status, const ChiefLocation& location, const std::string& job_dir) {
+  if (!status.chief_pid || *status.chief_pid == location.pid) return true;
+  std::error_code ignored;
+  return status.chief_host == HostName() &&
+         std::filesystem::equivalent(std::filesystem::path(status.job_dir), job_dir, ignored);
+}
+
+}  // namespace
+
+void AddSourceOptions(CLI::App& app, StatusSource* source) {
+  CLI::Option* chief = app.add_option("--chief", source->chief, "Where the chief listens")->type_name("HOST:PORT");
+  app.add_option("--job-dir", source->job_dir, "The job folder, which knows where its chief listens")->excludes(chief);
+  app.add_option("--keys", source->keys,
+                 "The folder of the cluster's keys (default: $DOWNPOUR_KEYS, else keys in the job folder)")
+      ->type_name("DIR");
+  app.callback([&app, source] {
+    if (source->chief.empty() && source->job_dir.empty()) {
+      throw CLI::RequiredError("--chief HOST:PORT or --job-dir DIR");
+    }
+  });
+}
+
+absl::StatusOr<Answer> StatusAsker::Ask() {
+  const auto until = std::chrono::steady_clock::now() + kBackWithin;
+  while (true) {
+    absl::StatusOr<Answer> answer = AskOnce();
+    const bool may_come = absl::IsUnavailable(answer.status()) && !job_dir_.empty() && HasRun(job_dir_);
+    if (!may_come || std::chrono::steady_clock::now() >= until) return answer;
+    poll(nullptr, 0, kLookEveryMs);
+  }
+}
+
+absl::StatusOr<Answer> StatusAsker::AskOnce() {
+  absl::StatusOr<Answer> answer = AskChief();
+  if (answer.ok() && answer->status->chief_host == HostName()) job_dir_ = answer->status->job_dir;
+  if (answer.ok() || job_dir_.empty()) return answer;
+  chief_.reset();
+  absl::StatusOr<Answer> summary = ReadSummary(job_dir_);
+  if (summary.ok() || !absl::IsUnavailable(answer.status())) return summary.ok() ? summary : answer;
+  const absl::StatusOr<ChiefLocation> chief = ReadChiefLocation(job_dir_);
+  if (!chief.ok() || !HasGone(*chief, job_dir_)) return answer;
+  return absl::UnavailableError(HowItWasLeft(job_dir_, *chief));
+}
+
+absl::StatusOr<Answer> StatusAsker::AskChief() {
+  std::string endpoint = source_.chief;
+  std::optional<ChiefLocation> location;
+  if (endpoint.empty()) {
+    const absl::StatusOr<ChiefLocation> found = ReadChiefLocation(source_.job_dir);
+    if (absl::IsNotFound(found.status())) return absl::UnavailableError(found.status().message());
+    if (!found.ok()) return NotOfTheCommandLine(source_.job_dir, found.status());
+    location = *found;
+    endpoint = location->endpoint;
+  }
+  if (!chief_ || chief_->endpoint() != endpoint) {
+    absl::StatusOr<ChiefClient> client =
+        ChiefClient::DialWithKeysIn(KeysFolder(source_.keys, source_.job_dir), endpoint);
+    if (!client.ok()) {
+      return source_.chief.empty() ? NotOfTheCommandLine(source_.job_dir, client.status()) : client.status();
+    }
+    chief_.emplace(*std::move(client));
+  }
+  absl::StatusOr<std::string> json = chief_->AskStatus(kStatusTimeout);
+  if (!json.ok()) return location ? WithProcess(json.status(), source_.job_dir, *location) : json.status();
+  absl::StatusOr<StatusView> status = ParseStatus(*json);
+  if (!status.ok()) return NotOfTheCommandLine("the chief at " + endpoint, status.status());
+  // The port may serve another job by now.
+  if (location && !Leads(*status, *location, source_.job_dir)) {
+    return absl::UnavailableError(absl::StrCat("the chief of ", source_.job_dir, " has gone: at ", endpoint,
+                                               " there is the chief of another job, ", status->job));
+  }
+  return Answer{*std::move(json), *std::move(status), std::nullopt};
+}
+
+int ExitCodeOf(const absl::Status& status) {
+  if (absl::IsUnavailable(status)) return kExitUnreachable;
+  return absl::IsInvalidArgument(status) ? kExitBadCommandLine : kExitFailed;
+}
+
+}  // namespace downpour

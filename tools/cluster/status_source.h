@@ -1,0 +1,60 @@
+// Where a verb asks for a job's status: of a chief by its address, or of a job folder, which knows its chief and
+// outlives it.
+//
+// Tests: tests/unit/tools/cluster/status_source_test.cc.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "tools/cluster/chief_client.h"
+#include "tools/cluster/status_view.h"
+
+namespace CLI {
+class App;
+}
+
+namespace downpour {
+
+struct StatusSource {
+  std::string chief;      // HOST:PORT; or
+  std::string job_dir;    // with chief.json in it
+  std::string keys = {};  // their folder, before KeysFolder (posix_keys.h)
+};
+
+// Declares --keys, and --chief and --job-dir, of which exactly one must be given.
+void AddSourceOptions(CLI::App& app, StatusSource* source);
+
+struct Answer {
+  std::string json;
+  std::optional<StatusView> status;    // the chief spoke; or
+  std::optional<SummaryView> summary;  // the job is over, and this is how it ended
+};
+
+// Asks again and again over one connection. Having heard from a chief of this host where its folder is, it finds the
+// summary there once the chief has gone. Where a `downpour run` holds the folder a chief that does not answer is waited
+// for, some seconds: it is being started, or started again.
+class StatusAsker {
+ public:
+  explicit StatusAsker(StatusSource source) : source_(std::move(source)), job_dir_(source_.job_dir) {}
+
+  // Errors: UNAVAILABLE with advice where no chief answers and no summary tells the end: of a folder of this host whose
+  // chief was killed, what it left and how to go on; FAILED_PRECONDITION where the chief refuses; what LoadKeys
+  // (posix_keys.h) refuses of a folder of keys; INVALID_ARGUMENT for an address in `source` that is none; DATA_LOSS for
+  // what the chief or the folder says and nobody can read.
+  absl::StatusOr<Answer> Ask();
+
+ private:
+  absl::StatusOr<Answer> AskOnce();
+  absl::StatusOr<Answer> AskChief();
+
+  const StatusSource source_;
+  std::string job_dir_;  // empty: not known
+  std::optional<ChiefClient> chief_;
+};
+
+// 69 where the chief cannot be reached, 2 for a bad address, 1 for the rest.
+int ExitCodeOf(const absl::Status& status);
+
+}  // namespace downpour

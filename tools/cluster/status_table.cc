@@ -1,0 +1,254 @@
+#include "tools/cluster/status_table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "tools/cluster/human_units.h"
+#include "tools/cluster/text_table.h"
+
+namespace downpour {
+namespace {
+
+constexpr const char* kGood = "\x1b[32m";
+constexpr const char* kBad = "\x1b[31m";
+constexpr const char* kUnknown = "-";
+
+std::string Paint(bool color, const char* how, const std::string& words) {
+  return color ? absl::StrCat(how, words, "\x1b[0m") : words;
+}
+
+template <typename Show>
+std::string OrUnknown(const MaybeNumber& value, Show show) {
+  return value ? std::string(show(*value)) : std::string(kUnknown);
+}
+
+std::string StalenessCell(const StalenessView& s) {
+  if (!s.mean) return kUnknown;
+  return absl::StrCat(absl::StrFormat("%.1f", *s.mean), "/", OrUnknown(s.p99, HumanCount), "/",
+                      OrUnknown(s.max, HumanCount));
+}
+
+std::vector<std::string> TaskRow(const TaskView& task) {
+  const auto words = [](const std::string& w) { return w.empty() ? std::string(kUnknown) : Printable(w); };
+  const auto number = [](double n) { return absl::StrFormat("%.0f", n); };
+  const auto percent = [](double share) { return absl::StrFormat("%.0f%%", 100 * share); };
+  const auto ago = [](double seconds) { return HumanSeconds(seconds) + " ago"; };
+  return {words(task.name),
+          words(task.state),
+          words(task.host),
+          OrUnknown(task.pid, number),
+          OrUnknown(task.role == "ps" ? std::nullopt : task.step, HumanCount),
+          OrUnknown(task.role == "worker" ? task.examples_per_second : std::nullopt, HumanCount),
+          StalenessCell(task.staleness),
+          OrUnknown(task.cpu_share, percent),
+          OrUnknown(task.resident_bytes, HumanBytes),
+          OrUnknown(task.bytes_in, HumanBytes),
+          OrUnknown(task.bytes_out, HumanBytes),
+          OrUnknown(task.heartbeat_age, ago),
+          Printable(task.waiting_for)};
+}
+
+std::string TaskTable(const StatusView& status) {
+  std::vector<std::vector<std::string>> rows = {{"TASK", "STATE", "HOST", "PID", "STEP", "EXAMPLES/S", "STALENESS",
+                                                 "CPU", "MEMORY", "IN", "OUT", "HEARTBEAT", "WAITING FOR"}};
+  for (const TaskView& task : status.tasks) rows.push_back(TaskRow(task));
+  const double omitted = status.tasks_omitted.value_or(0);
+  return TextTable(rows, /*first_number=*/3, /*last_number=*/11) +
+         (omitted > 0 ? absl::StrFormat("and %.0f more tasks\n", omitted) : "");
+}
+
+std::vector<std::string> GpuLines(const StatusView& status) {
+  std::vector<std::string> lines;
+  for (const TaskView& task : status.tasks) {
+    const GpuView& gpu = task.gpu;
+    if (gpu.address.empty()) continue;
+    std::vector<std::string> parts = {Printable(gpu.name.empty() ? gpu.address : gpu.name)};
+    if (gpu.utilisation) parts.push_back(HumanPercent(*gpu.utilisation, 0) + " busy");
+    if (gpu.memory_used && gpu.memory_total) {
+      parts.push_back(HumanBytes(*gpu.memory_used) + " of " + HumanBytes(*gpu.memory_total));
+    }
+    if (gpu.celsius) parts.push_back(absl::StrFormat("%.0f °C", *gpu.celsius));
+    if (gpu.workers.value_or(1) > 1) parts.push_back(absl::StrFormat("shared by %.0f workers", *gpu.workers));
+    lines.push_back(absl::StrCat(Printable(task.name), ": ", absl::StrJoin(parts, ", ")));
+  }
+  return lines;
+}
+
+std::string JobLine(const StatusView& status) {
+  std::vector<std::string> parts = {absl::StrCat(Printable(status.job), " ", Printable(status.state))};
+  const MaybeNumber done = EpochsDone(status);
+  if (done && status.epochs.value_or(0) > 0) {
+    parts.push_back(absl::StrFormat("epoch %.1f of %.0f (%s)", *done, *status.epochs,
+                                    HumanPercent(std::min(1.0, *done / *status.epochs))));
+  }
+  if (status.loss) parts.push_back("loss " + HumanLoss(*status.loss));
+  if (status.examples_per_second) parts.push_back(HumanCount(*status.examples_per_second) + " examples/s");
+  if (status.elapsed) parts.push_back(HumanSeconds(*status.elapsed) + " elapsed");
+  if (status.remaining) parts.push_back(HumanSeconds(*status.remaining) + " left");
+  if (status.allowed) parts.push_back(HumanSeconds(*status.allowed) + " until scheduling.maxRunningTime ends it");
+  return absl::StrJoin(parts, ", ");
+}
+
+// What the job has outlived; nothing where there was nothing.
+std::vector<std::string> RecoveryLines(const RecoveryView& recovery) {
+  std::vector<std::string> parts;
+  const auto add = [&](const MaybeNumber& count, const char* one, const char* many) {
+    if (count.value_or(0) > 0) parts.push_back(absl::StrCat(HumanCount(*count), " ", *count == 1 ? one : many));
+  };
+  add(recovery.chief_restarts, "later start of the chief", "later starts of the chief");
+  add(recovery.workers_lost, "worker lost", "workers lost");
+  add(recovery.ps_lost, "ps lost", "ps lost");
+  add(recovery.leases_handed_on, "lease handed on", "leases handed on");
+  add(recovery.batches_recomputed, "batch computed again", "batches computed again");
+  if (parts.empty()) return {};
+  return {absl::StrJoin(parts, ", ")};
+}
+
+std::string PushLine(const StatusView& status) {
+  std::vector<std::string> parts;
+  const auto add = [&](const MaybeNumber& count, const char* what) {
+    if (count) parts.push_back(absl::StrCat(HumanCount(*count), " ", what));
+  };
+  add(status.pushes_applied, "applied");
+  add(status.pushes_acknowledged, "acknowledged");
+  add(status.pushes_resent, "sent again");
+  add(status.pushes_refused, "put off");
+  add(status.pushes_duplicate, "duplicate");
+  add(status.pushes_skipped, "skipped");
+  double rejected = status.chief_rejected.value_or(0);
+  for (const TaskView& task : status.tasks) rejected += task.rejected.value_or(0);
+  if (rejected > 0) parts.push_back(HumanCount(rejected) + (rejected == 1 ? " message" : " messages") + " not heeded");
+  return parts.empty() ? kUnknown : absl::StrJoin(parts, ", ");
+}
+
+std::vector<std::string> CheckpointLines(const StatusView& status) {
+  std::vector<std::string> lines;
+  if (status.checkpoint_round.empty()) {
+    lines.push_back("none yet");
+  } else {
+    std::vector<std::string> parts = {Printable(status.checkpoint_round)};
+    if (status.checkpoint_age) parts.push_back(HumanSeconds(*status.checkpoint_age) + " ago");
+    if (status.checkpoint_bytes) parts.push_back(HumanBytes(*status.checkpoint_bytes));
+    if (status.checkpoint_leases && status.leases) {
+      parts.push_back(
+          absl::StrCat(HumanCount(*status.checkpoint_leases), " of ", HumanCount(*status.leases), " leases"));
+    }
+    lines.push_back(absl::StrCat(absl::StrJoin(parts, ", "), " (", Printable(status.checkpoint_path), ")"));
+  }
+  if (!status.checkpoint_writing.empty()) lines.push_back("writing " + Printable(status.checkpoint_writing));
+  if (!status.checkpoint_error.empty()) lines.push_back("last error: " + Printable(status.checkpoint_error));
+  return lines;
+}
+
+std::vector<std::string> RefusedLines(const StatusView& status) {
+  std::vector<std::string> lines;
+  const auto add = [&](const std::string& door, const MaybeNumber& count, const std::string& from) {
+    if (count.value_or(0) == 0) return;
+    lines.push_back(absl::StrCat(HumanCount(*count), *count == 1 ? " handshake at " : " handshakes at ",
+                                 Printable(door), " without a key of this cluster",
+                                 from.empty() ? "" : ", the last from " + Printable(from)));
+  };
+  add("the chief", status.chief_refused, status.refused_from);
+  for (const TaskView& task : status.tasks) add(task.name, task.refused, task.refused_from);
+  if (!lines.empty()) {
+    lines.push_back(absl::StrCat("if it is to take part: downpour doctor --keys DIR --role ROLE --chief ",
+                                 Printable(status.chief_endpoint), " on that host tells what its keys lack"));
+  }
+  return lines;
+}
+
+// Time and rate are of the last chief: of a job that had several they stand on a line of their own.
+std::vector<std::string> TrainedLines(const SummaryView& summary) {
+  const bool had_several = summary.recovery.chief_restarts.value_or(0) > 0;
+  std::vector<std::string> all, last;
+  if (summary.epochs) all.push_back(absl::StrFormat("%.10g epoch%s", *summary.epochs, *summary.epochs == 1 ? "" : "s"));
+  if (summary.examples) all.push_back(HumanCount(*summary.examples) + " examples");
+  if (summary.elapsed && had_several) all.push_back("over " + HumanSeconds(*summary.elapsed));
+  std::vector<std::string>& rate = had_several ? last : all;
+  if (summary.wall_seconds) rate.push_back((had_several ? "" : "in ") + HumanSeconds(*summary.wall_seconds));
+  if (summary.examples_per_second) rate.push_back(HumanCount(*summary.examples_per_second) + " examples/s");
+  std::vector<std::string> lines;
+  if (!all.empty()) lines.push_back(absl::StrJoin(all, ", "));
+  if (!last.empty()) lines.push_back("under its last chief: " + absl::StrJoin(last, ", "));
+  return lines;
+}
+
+void AddHealth(const StatusView& status, bool color, std::string* out) {
+  const bool healthy = IsHealthy(status);
+  const std::string verdict = healthy ? "healthy" : HasEnded(status) ? status.state : "degraded";
+  AddSection("Health", {Paint(color, healthy ? kGood : kBad, Printable(verdict))}, out);
+  if (!status.error.empty()) AddSection("Error", {Paint(color, kBad, Printable(status.error))}, out);
+
+  std::vector<std::string> pending, failures, waits;
+  for (const PendingView& p : status.pending) pending.push_back(Printable(p.task) + " " + Printable(p.why));
+  for (const FailureView& f : status.failures) {
+    failures.push_back(absl::StrCat(Printable(f.task), ": ", Printable(f.what),
+                                    f.age ? absl::StrCat(", ", HumanSeconds(*f.age), " ago") : ""));
+  }
+  for (const WaitGroup& w : GroupWaits(status.waits)) {
+    waits.push_back(absl::StrCat(Printable(HumanNames(w.tasks)), " for ", Printable(w.on),
+                                 w.why.empty() ? "" : ": " + Printable(w.why),
+                                 w.seconds ? absl::StrCat(", for ", HumanSeconds(*w.seconds)) : ""));
+  }
+  AddSection("Pending", pending.empty() ? std::vector<std::string>{"none"} : pending, out);
+  AddSection("Failures", failures.empty() ? std::vector<std::string>{"none lately"} : failures, out);
+  AddSection("Waiting", waits, out);
+  AddSection("Refused", RefusedLines(status), out);
+}
+
+}  // namespace
+
+std::string StatusTable(const StatusView& status, bool color) {
+  std::string out;
+  AddHealth(status, color, &out);
+  absl::StrAppend(&out, "\n");
+  AddSection("Job", {JobLine(status)}, &out);
+  if (status.evaluation_accuracy || status.evaluation_loss) {
+    std::vector<std::string> parts;
+    if (status.evaluation_accuracy) parts.push_back("accuracy " + HumanPercent(*status.evaluation_accuracy, 2));
+    if (status.evaluation_loss) parts.push_back("loss " + HumanLoss(*status.evaluation_loss));
+    if (status.evaluation_epoch) parts.push_back(absl::StrFormat("after epoch %.0f", *status.evaluation_epoch));
+    AddSection("Evaluation", {absl::StrJoin(parts, ", ")}, &out);
+  }
+  AddSection("Recovered", RecoveryLines(status.recovery), &out);
+  AddSection("Pushes", {PushLine(status)}, &out);
+  AddSection("Staleness", {"mean/p99/max " + StalenessCell(status.staleness)}, &out);
+  absl::StrAppend(&out, "\n", TaskTable(status), "\n");
+  AddSection("GPUs", GpuLines(status), &out);
+  AddSection("Checkpoint", CheckpointLines(status), &out);
+  std::vector<std::string> next;
+  for (const std::string& command : status.next) next.push_back(Printable(command));
+  AddSection("Next", next, &out);
+  return out;
+}
+
+std::string SummaryTable(const SummaryView& summary, bool color) {
+  std::string out;
+  const bool good = summary.state == "SUCCEEDED";
+  AddSection("Job",
+             {absl::StrCat(Printable(summary.job), summary.job.empty() ? "" : " ",
+                           Paint(color, good ? kGood : kBad, Printable(summary.state)))},
+             &out);
+  if (!summary.error.empty()) AddSection("Error", {Printable(summary.error)}, &out);
+  if (summary.eval_accuracy) {
+    AddSection("Accuracy",
+               {absl::StrCat(HumanPercent(*summary.eval_accuracy, 2), " on the eval data",
+                             summary.eval_loss ? ", loss " + HumanLoss(*summary.eval_loss) : "")},
+               &out);
+  }
+  AddSection("Trained", TrainedLines(summary), &out);
+  AddSection("Staleness", {"mean/p99/max " + StalenessCell(summary.staleness)}, &out);
+  AddSection("Recovered", RecoveryLines(summary.recovery), &out);
+  if (summary.pushes_skipped.value_or(0) > 0) {
+    AddSection("Skipped", {HumanCount(*summary.pushes_skipped) + " pushes, which changed nothing"}, &out);
+  }
+  if (!summary.checkpoint.empty()) AddSection("Checkpoint", {Printable(summary.checkpoint)}, &out);
+  return out;
+}
+
+}  // namespace downpour

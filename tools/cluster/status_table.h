@@ -1,0 +1,18 @@
+// Status for people: who is healthy, who is pending and why, what failed lately; then the job, its tasks, the last
+// checkpoint and what to type next.
+//
+// Order: always this one, with "none" in place of blanks, so that eyes and grep find things where they were. `waits`,
+//   evaluation and errors appear only when there is something to say.
+// Tests: tests/unit/tools/cluster/status_table_test.cc.
+#pragma once
+
+#include <string>
+
+#include "tools/cluster/status_view.h"
+
+namespace downpour {
+
+std::string StatusTable(const StatusView& status, bool color);
+std::string SummaryTable(const SummaryView& summary, bool color);
+
+}  // namespace downpour

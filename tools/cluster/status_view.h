@@ -1,0 +1,108 @@
+// What a chief says of its job, read leniently: the fields of docs/STATUS.md, absent where the chief left them out or
+// gave them another type, so that a newer or older chief can be asked.
+//
+// Errors: INVALID_ARGUMENT where the text is no JSON object.
+// Tests: tests/unit/tools/cluster/status_view_test.cc.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace downpour {
+
+using MaybeNumber = std::optional<double>;  // counts are exact up to 2^53
+
+struct StalenessView {
+  MaybeNumber mean, p99, max;
+};
+
+struct GpuView {
+  std::string address, name;
+  MaybeNumber utilisation, celsius, memory_used, memory_total, workers;
+};
+
+struct TaskView {
+  std::string name, role, state, host, waiting_for, refused_from;
+  MaybeNumber pid, step, examples_per_second, cpu_share, resident_bytes, bytes_in, bytes_out, heartbeat_age;
+  MaybeNumber rejected, refused;
+  StalenessView staleness;
+  GpuView gpu;  // without an address: none
+};
+
+struct PendingView {
+  std::string task, why;
+};
+struct WaitView {
+  std::string task, on, why;
+  MaybeNumber seconds;
+};
+struct FailureView {
+  std::string task, what;
+  MaybeNumber age;      // seconds
+  MaybeNumber unix_ms;  // when
+};
+
+// What the job has outlived.
+struct RecoveryView {
+  MaybeNumber chief_restarts, workers_lost, ps_lost, leases_handed_on, batches_recomputed;
+};
+
+struct StatusView {
+  std::string job, state, error;
+  std::string chief_endpoint, chief_host, job_dir;
+  std::string refused_from;
+  MaybeNumber chief_pid, chief_protocol, chief_rejected, chief_refused;
+  MaybeNumber elapsed, remaining, allowed;  // seconds
+  MaybeNumber epoch, epochs, leases_committed, leases, examples_committed, train_examples;
+  MaybeNumber commits;  // of this chief
+  MaybeNumber examples_per_second, loss;
+  MaybeNumber evaluation_epoch, evaluation_loss, evaluation_accuracy;
+  std::string checkpoint_round, checkpoint_path, checkpoint_writing;
+  std::string checkpoint_error, checkpoint_error_cause;
+  MaybeNumber checkpoint_age, checkpoint_bytes, checkpoint_leases;
+  MaybeNumber pushes_acknowledged, pushes_applied, pushes_resent, pushes_refused, pushes_duplicate, pushes_skipped;
+  RecoveryView recovery;
+  StalenessView staleness;
+  std::vector<TaskView> tasks;
+  MaybeNumber tasks_omitted;
+  std::vector<PendingView> pending;
+  std::vector<WaitView> waits;
+  std::vector<FailureView> failures;
+  std::vector<std::string> next;  // commands to type
+};
+
+// summary.json of an ended job.
+struct SummaryView {
+  std::string job, state, error, checkpoint;
+  MaybeNumber term;  // of the chief that wrote it
+  MaybeNumber epochs, examples, eval_loss, eval_accuracy;
+  MaybeNumber wall_seconds, examples_per_second;  // while its last chief ran
+  MaybeNumber elapsed;                            // seconds since the job began
+  MaybeNumber pushes_skipped;
+  RecoveryView recovery;
+  StalenessView staleness;
+};
+
+absl::StatusOr<StatusView> ParseStatus(std::string_view json);
+absl::StatusOr<SummaryView> ParseSummary(std::string_view json);
+
+// Waiting, preparing, running or succeeded; nobody missing while it runs; no failure within the last minute.
+bool IsHealthy(const StatusView& status);
+bool HasEnded(const StatusView& status);
+
+// Those who wait for one thing, in the order of the first of each.
+struct WaitGroup {
+  std::vector<std::string> tasks;
+  std::string on, why;
+  MaybeNumber seconds;  // the longest
+};
+std::vector<WaitGroup> GroupWaits(const std::vector<WaitView>& waits);
+
+// Epochs done, with their fraction: 3.24 of 10.
+MaybeNumber EpochsDone(const StatusView& status);
+
+}  // namespace downpour

@@ -1,7 +1,0 @@
-#include <iostream>
-
-#include "tools/verbs.h"
-
-int main(int argc, char** argv) {
-  return downpour::RunTool(downpour::AllVerbs(), {argv + 1, argv + argc}, {std::cout, std::cerr});
-}
