@@ -26,9 +26,8 @@ absl::Status At(const std::string& path, const absl::Status& status) {
 absl::StatusOr<std::ifstream> OpenFile(const std::string& path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) return absl::FailedPreconditionError("is a folder");
-  errno = 0;
   std::ifstream file(path, std::ios::binary);
-  if (!file) return absl::ErrnoToStatus(errno, "cannot be read");
+  if (!file) return absl::ErrnoToStatus(errno == 0 ? EIO : errno, "cannot be read");
   return file;
 }
 
@@ -121,7 +120,10 @@ absl::Status CheckFile(const Checkpoint& checkpoint, uint32_t index) {
   const std::string path = FilePath(checkpoint, file);
   std::error_code error;
   const uintmax_t bytes = fs::file_size(path, error);
-  if (error) return absl::DataLossError(absl::StrCat(path, ": ", error.message()));
+  if (error == std::errc::no_such_file_or_directory) {
+    return absl::DataLossError(absl::StrCat(path, ": ", error.message()));
+  }
+  if (error) return absl::ErrnoToStatus(error.value(), path);
   if (bytes != file.bytes) {
     return absl::DataLossError(absl::StrCat(path, ": has ", bytes, " bytes, where its manifest wants ", file.bytes));
   }

@@ -53,7 +53,7 @@ Entry LookAt(const std::string& job_dir, Round round) {
     return {round, std::nullopt, StateOf(checkpoint.status()), std::string(checkpoint.status().message())};
   }
   const absl::Status files = CheckFiles(*checkpoint);
-  return {round, *std::move(checkpoint), files.ok() ? "complete" : "damaged", std::string(files.message())};
+  return {round, *std::move(checkpoint), files.ok() ? "complete" : StateOf(files), std::string(files.message())};
 }
 
 std::string ListTable(const std::vector<Entry>& entries) {

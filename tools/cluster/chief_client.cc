@@ -50,7 +50,11 @@ absl::StatusOr<ChiefClient> ChiefClient::DialWithKeysIn(const std::string& folde
 bool ChiefClient::TryAsk() { return channel_.Send("", Encode(StatusRequest{})) == ZmqChannel::Sending::kSent; }
 
 absl::StatusOr<std::optional<std::string>> ChiefClient::TryTake() {
-  while (monitor_.Next() != ZmqMonitor::Event::kNone) continue;  // or they fill up, and ZeroMQ dials no more
+  // All of them, or they fill up, and ZeroMQ dials no more.
+  for (ZmqMonitor::Event event = monitor_.Next(); event != ZmqMonitor::Event::kNone; event = monitor_.Next()) {
+    key_refused_ |= event == ZmqMonitor::Event::kKeyRefused;
+  }
+  if (key_refused_) return absl::PermissionDeniedError(absl::StrCat("the chief at ", endpoint_, " refuses our key"));
   return Take();
 }
 

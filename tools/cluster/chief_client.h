@@ -36,7 +36,7 @@ class ChiefClient {
   absl::Status ShakeHands(Duration timeout);
 
   // The two halves of AskStatus, for callers with an event loop around zmq_poll(socket()). Neither waits, and where
-  // nobody answers neither fails: the chief may come back.
+  // nobody answers neither fails: the chief may come back. PERMISSION_DENIED: it is there, and lets our key in no more.
   bool TryAsk();  // false: not connected
   absl::StatusOr<std::optional<std::string>> TryTake();
   void* socket() { return channel_.socket().get(); }
@@ -64,6 +64,7 @@ class ChiefClient {
   ZmqChannel channel_;
   ZmqMonitor monitor_;  // says when an attempt to connect has failed
   int hang_ups_ = 0;
+  bool key_refused_ = false;  // ZeroMQ does not try again then
 };
 
 }  // namespace downpour

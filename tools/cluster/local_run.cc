@@ -116,10 +116,9 @@ void LocalRun::OnChiefExit(const Exited& exited, const std::string& how) {
     return;
   }
   if (result_.stop_signal != 0 || HasGivenUp()) return;
-  if (!refused && HasEnded(status_) &&
-      status_.state != "SUCCEEDED") {  // it would go on, without the members that have left
-    result_.cause = absl::StrCat("the chief died as the job ended: ", Who(exited), " got ", how);
-    return;
+  const bool members_left = HasEnded(status_) && status_.state != "SUCCEEDED";  // it would go on without them
+  if (!refused && members_left) {
+    return NameCause(absl::StrCat("the chief died as the job ended: ", Who(exited), " got ", how));
   }
   Setback setback{.what = EndOf(exited, how), .how = how, .lived = exited.lived};
   if (refused) {
@@ -202,10 +201,18 @@ void LocalRun::TalkToChief() {
   if (answer.ok() && answer->has_value()) {
     if (const absl::StatusOr<StatusView> status = ParseStatus(**answer); status.ok()) OnStatus(*status);
   }
+  if (absl::IsPermissionDenied(answer.status())) DialAgain();
   if (Clock::now() < next_question_) return;
   CountLooks();
   chief_->TryAsk();
   next_question_ = Clock::now() + pace_.question_every;
+}
+
+// The clients' key was renewed, and the old one taken out of the chief's list: the chief lives.
+void LocalRun::DialAgain() {
+  answered_ = true;
+  absl::StatusOr<ChiefClient> client = ChiefClient::DialWithKeysIn(cluster_.keys, chief_->endpoint());
+  if (client.ok()) chief_.emplace(*std::move(client));
 }
 
 void LocalRun::OnStatus(const StatusView& status) {
@@ -237,7 +244,6 @@ void LocalRun::OnStatus(const StatusView& status) {
 // Looks are counted, no time is taken: while this process itself stands still it misses nobody, and a chief that was
 // away does not tell of many looks at once.
 void LocalRun::CountLooks() {
-  if (HasEnded(status_)) return;
   if (!std::exchange(answered_, false)) return MissSignOfLife(kChiefTask);
   if (IsOver()) return;
   for (const TaskView& task : status_.tasks) {
@@ -296,15 +302,17 @@ bool LocalRun::Start(const std::string& task, uint32_t attempt) {
 }
 
 void LocalRun::GiveUp(const std::string& cause) {
-  if (result_.cause.empty()) {
-    result_.cause = cause;
-    talk_.Say("downpour run: " + cause);
-    // The others only know that they were told to end. Where it cannot be written it has been said, at least.
-    std::ofstream(LogPath(cluster_.job_dir, "run"), std::ios::app)
-        << LogPrefix('E', UnixMs()) << " the job is ended: " << Printable(cause) << "\n";
-  }
+  if (!HasGivenUp()) NameCause(cause);
   due_.clear();
   AskChiefToEnd(SIGTERM);
+}
+
+void LocalRun::NameCause(const std::string& cause) {
+  result_.cause = cause;
+  talk_.Say("downpour run: " + cause);
+  // The others only know that they were told to end. Where it cannot be written it has been said, at least.
+  std::ofstream(LogPath(cluster_.job_dir, "run"), std::ios::app)
+      << LogPrefix('E', UnixMs()) << " the job is ended: " << Printable(cause) << "\n";
 }
 
 void LocalRun::AskChiefToEnd(int signal) {

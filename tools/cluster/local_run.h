@@ -82,6 +82,7 @@ class LocalRun {
   std::string WhyNoMore(const std::string& task);
   void LookForChief();
   void TalkToChief();
+  void DialAgain();
   void OnStatus(const StatusView& status);
   void CountLooks();
   void MissSignOfLife(const std::string& task);
@@ -91,6 +92,7 @@ class LocalRun {
   bool Start(const std::string& task, uint32_t attempt);  // false: it is tried again, or this has given up
   bool HasGivenUp() const { return !result_.cause.empty(); }
   void GiveUp(const std::string& cause);  // asks the chief to end the job for this reason
+  void NameCause(const std::string& cause);
   void AskChiefToEnd(int signal);         // once: a second signal would kill it
   void LetMembersLeave();
   void ReadSummary();
