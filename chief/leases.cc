@@ -23,12 +23,14 @@ void LeaseLedger::Open(const Plan& plan, const IntervalSet& finished_everywhere)
   committed_ = all.Intersect(finished_everywhere);
   examples_committed_ = plan.ExamplesIn(committed_);
   steps_committed_ = plan.StepsIn(committed_);
+  batches_committed_ = plan.BatchesIn(committed_);
 }
 
 void LeaseLedger::Commit(LeaseId lease) {
   committed_.Insert(ToNumber(lease));
   examples_committed_ += plan_.ExamplesOf(lease);
   steps_committed_ += plan_.StepsOf(lease);
+  batches_committed_ += plan_.BatchesOf(lease);
   ++commits_;
   if (const auto holder = holders_.find(lease); holder != holders_.end()) {
     held_[holder->second].erase(lease);
@@ -135,6 +137,7 @@ IntervalSet LeaseLedger::Restrict(const IntervalSet& finished) {
   committed_ = committed_.Intersect(finished);
   examples_committed_ -= plan_.ExamplesIn(lacking);
   steps_committed_ -= plan_.StepsIn(lacking);
+  batches_committed_ -= plan_.BatchesIn(lacking);
   if (!lacking.empty()) no_open_before_ = std::min(no_open_before_, lacking.Intervals().front().begin);
   return lacking;
 }

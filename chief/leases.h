@@ -63,7 +63,7 @@ class LeaseLedger {
   uint64_t EpochsCommitted() const;  // whole epochs from the first on
   uint64_t examples_committed() const { return examples_committed_; }
   uint64_t steps_committed() const { return steps_committed_; }
-  uint64_t BatchesCommitted() const { return plan_.BatchesIn(committed_); }
+  uint64_t batches_committed() const { return batches_committed_; }
   uint64_t commits() const { return commits_; }  // leases committed since Open; one that was opened again counts again
   const std::map<LeaseId, Incarnation>& holders() const { return holders_; }
   std::vector<LeaseId> HeldBy(Incarnation worker) const;
@@ -82,6 +82,7 @@ class LeaseLedger {
   IntervalSet committed_;
   uint64_t examples_committed_ = 0;
   uint64_t steps_committed_ = 0;
+  uint64_t batches_committed_ = 0;
   uint64_t commits_ = 0;
   std::map<LeaseId, Incarnation> holders_;
   std::map<Incarnation, std::set<LeaseId>> held_;

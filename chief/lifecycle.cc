@@ -99,7 +99,7 @@ void Lifecycle::Run() {
   chief_.ledger.Open(chief_.data.plan(), chief_.assignment.TakeFinished());
   ledger_current_ = true;
   const uint64_t before = chief_.journal.batches_committed();  // under another chief
-  if (const uint64_t now_held = chief_.ledger.BatchesCommitted(); before > now_held) Recompute(before - now_held);
+  if (const uint64_t now_held = chief_.ledger.batches_committed(); before > now_held) Recompute(before - now_held);
   chief_.evaluation = Evaluation(eval_examples, chief_.job.training.batch_size, chief_.job.training.lease_batches);
   chief_.progress.Begin(now, chief_.ledger.examples_committed());
   evaluated_epochs_ = chief_.ledger.EpochsCommitted();
@@ -141,7 +141,7 @@ void Lifecycle::Advance() {
   }
   Round& newest = chief_.journal.record().newest;
   if (const auto& durable = chief_.rounds.durable()) newest = std::max(newest, durable->round);
-  if (ledger_current_) chief_.journal.NoteCommitted(chief_.ledger.BatchesCommitted());
+  if (ledger_current_) chief_.journal.NoteCommitted(chief_.ledger.batches_committed());
   chief_.journal.Advance();
   if (chief_.ended()) return SayGoodbye();
   if (!chief_.assignment.failure().ok()) return Fail(chief_.assignment.failure());

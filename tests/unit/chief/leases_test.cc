@@ -257,6 +257,7 @@ TEST_F(LeaseLedgerTest, NoLeaseIsLostOrHeldTwice) {
       size_t held = 0;
       for (uint64_t w = 1; w <= 3; ++w) held += ledger.HeldBy(Incarnation{w}).size();
       ASSERT_EQ(held, ledger.holders().size());
+      ASSERT_EQ(ledger.batches_committed(), ledger.plan().BatchesIn(ledger.committed()));
       for (const auto& [lease, holder] : ledger.holders()) ASSERT_FALSE(ledger.committed().Contains(ToNumber(lease)));
     }
     for (uint64_t w = 1; w <= 3; ++w) ledger.Release(Incarnation{w});
