@@ -145,8 +145,8 @@ int Run(Options options, Streams streams) {
   }
   if (options.job_dir.empty()) options.job_dir = chosen.job_dir;
   if (options.job_dir.empty()) options.job_dir = FreshJobDir(parsed.job.name);
-  const absl::Status readable = CheckJobFolder(options.job_dir);
-  if (options.resume && !readable.ok() && !absl::IsNotFound(readable)) {
+  const absl::Status readable = options.resume ? CheckJobFolder(options.job_dir) : absl::OkStatus();
+  if (!readable.ok() && !absl::IsNotFound(readable)) {
     return Complain(streams, "run", std::string(readable.message()), kExitFailed);
   }
   if (options.resume && !HoldsJob(options.job_dir)) {
