@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
 
 namespace downpour {
@@ -34,6 +35,11 @@ uint64_t RandomNonce() {
   uint64_t nonce = 0;
   PCHECK(getrandom(&nonce, sizeof(nonce), 0) == sizeof(nonce)) << "getrandom";
   return nonce;
+}
+
+int64_t UnixMs() {
+  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(since_epoch).count();
 }
 
 void KeepFreedMemory() {

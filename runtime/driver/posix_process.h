@@ -12,6 +12,7 @@ namespace downpour {
 ResourceSample SampleResources();
 std::string HostName();
 uint64_t RandomNonce();
+int64_t UnixMs();  // by the calendar, which may jump: for people to read
 
 // Keeps freed memory in the process: frames of 1 MiB come and go thousands of times a second, and a page touched for
 // the first time costs eight times as much as one that was there.

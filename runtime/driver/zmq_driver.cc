@@ -21,11 +21,6 @@ constexpr size_t kMaxLogBytes = 4096;
 
 Time Now() { return Time(std::chrono::steady_clock::now().time_since_epoch()); }
 
-int64_t UnixMs() {
-  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::milliseconds>(since_epoch).count();
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ZmqDriver>> ZmqDriver::Open(const DriverOptions& options, const DriverWorld& world) {

@@ -4,11 +4,11 @@
 #include <zmq.h>
 
 #include <algorithm>
-#include <chrono>
 #include <fstream>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/driver/posix_process.h"
 #include "runtime/exit_code.h"
 #include "runtime/log_line.h"
 #include "runtime/options.h"
@@ -29,11 +29,6 @@ constexpr Duration kRestartNoSooner = 1s;
 // for dead_after already.
 Duration PatienceWith(const RunPace& pace, Duration server_wait) {
   return std::min(pace.patience, std::max(server_wait / 4, Timing().dead_after));
-}
-
-int64_t UnixMs() {
-  using std::chrono::duration_cast, std::chrono::milliseconds;
-  return duration_cast<milliseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 std::string Who(const Exited& exited) { return absl::StrCat(exited.name, " (pid ", exited.pid, ")"); }
