@@ -11,6 +11,8 @@ import subprocess
 import sys
 import tarfile
 
+from interrupts import INTERRUPTS
+
 ROLES = ("chief", "ps", "worker")
 UNREACHABLE = 255  # as ssh says it
 
@@ -77,12 +79,17 @@ class Host:
 
     def run(self, script, data=b"", check=True):
         """Runs a script in the host's folder; (exit code, stdout). `data` is its standard input. With `check` any exit
-        code but 0 is an error; that of a host that does not answer always is, since the script said nothing then."""
+        code but 0 is an error; that of a host that does not answer always is, since the script said nothing then.
+        Interrupted, before it or once it has ended."""
+        INTERRUPTS.check()
         folder = shlex.quote(self.dir)
         text = f"mkdir -p {folder} && cd {folder} || exit 1\n{USE_KEYS}\n{REMOTE}\n{script}".encode()
         # The script comes before its input, since no quoting of several lines is the same in every login shell.
         command = f"""sh -c 'eval "$(head -c {len(text)})"'"""
-        done = subprocess.run([*self.ssh, self.name, command], input=text + data, capture_output=True)
+        # In a session of its own ssh outlives what ends this call from a terminal.
+        ssh = [*self.ssh, self.name, command]
+        done = subprocess.run(ssh, input=text + data, capture_output=True, start_new_session=True)
+        INTERRUPTS.check()
         out, err = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace").strip()
         unreachable = done.returncode == UNREACHABLE
         if unreachable or (done.returncode and check):
@@ -96,7 +103,8 @@ class Host:
 
     def attach(self, script):
         """Runs it with this terminal; its exit code."""
-        return subprocess.call(self.command(script, sys.stdin.isatty()))
+        with INTERRUPTS.ending(subprocess.Popen(self.command(script, sys.stdin.isatty()))) as child:
+            return child.wait()
 
     def address(self):
         """Where the others reach it, as a number."""
@@ -174,13 +182,9 @@ def on_all(hosts, work):
     """Results of the hosts that answered; the others are named."""
     results = {}
     with concurrent.futures.ThreadPoolExecutor(max_workers=16) as pool:
-        try:
-            for host, future in [(host, pool.submit(work, host)) for host in hosts]:
-                try:
-                    results[host] = future.result()
-                except HostError as error:
-                    complain(error)
-        except KeyboardInterrupt:
-            pool.shutdown(cancel_futures=True)  # what has begun ends first
-            raise
+        for host, future in [(host, pool.submit(work, host)) for host in hosts]:
+            try:
+                results[host] = future.result()
+            except HostError as error:
+                complain(error)
     return results
