@@ -22,7 +22,8 @@ std::string FolderOfProgram() {
 std::string FindModule() {
   const std::string own = FolderOfProgram();
   for (const std::string& folder :
-       {own, own + "../tensor/", own + "../../tensor/", std::string(DOWNPOUR_MODULE_DIR "/")}) {
+       {own, own + "../tensor/", own + "../../tensor/", own + "../../../tensor/",
+        std::string(DOWNPOUR_MODULE_DIR "/")}) {
     const std::string path = folder + kCudaModuleFile;
     if (access(path.c_str(), R_OK) == 0) return path;
   }
