@@ -120,9 +120,12 @@ CudaBackend::~CudaBackend() {
   if (Enter().ok()) cudaDeviceSynchronize();  // nothing may still use what goes now
 }
 
-// The current device is a setting of each thread, which others change too; to say it again costs next to nothing.
+// The current device is a setting of each thread, which others change too. Whether it may be named within a capture is
+// nowhere said.
 absl::Status CudaBackend::Enter() const {
-  CUDA_TRY(cudaSetDevice(device_));
+  int current = -1;
+  CUDA_TRY(cudaGetDevice(&current));
+  if (current != device_) CUDA_TRY(cudaSetDevice(device_));
   return absl::OkStatus();
 }
 

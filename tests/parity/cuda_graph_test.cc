@@ -46,6 +46,7 @@ TEST(CudaStandInTest, ACaptureDoesNotAllowWhatItCouldNotRepeat) {
   EXPECT_TRUE(Spoils([](cudaStream_t, cudaStream_t) { EXPECT_FALSE(MakePinnedMemory(8).ok()); }));
   EXPECT_TRUE(Spoils([](cudaStream_t stream, cudaStream_t) { cudaStreamSynchronize(stream); }));
   EXPECT_TRUE(Spoils([](cudaStream_t, cudaStream_t) { cudaDeviceSynchronize(); }));
+  EXPECT_TRUE(Spoils([](cudaStream_t, cudaStream_t) { cudaSetDevice(1); }));
   EXPECT_TRUE(Spoils([&](cudaStream_t stream, cudaStream_t other) {
     cudaEventRecord(event.get(), other);
     EXPECT_EQ(cudaStreamWaitEvent(stream, event.get(), 0), cudaErrorStreamCaptureIsolation);

@@ -208,13 +208,14 @@ cudaError_t cudaGetDeviceCount(int* count) {
 }
 // Of the device that is current already it asks nothing.
 cudaError_t cudaSetDevice(int device) {
+  if (world.capturing != nullptr) return Spoil(cudaErrorStreamCaptureUnsupported);
   if (!Lost() && device == current_device) return cudaSuccess;
   current_device = device;
   return EnterAnyDevice();
 }
 cudaError_t cudaGetDevice(int* device) {
   *device = current_device;
-  return EnterAnyDevice();
+  return Lost() ? cudaErrorIllegalAddress : cudaSuccess;
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   std::strcpy(properties->name, "stand-in");
