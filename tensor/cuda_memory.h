@@ -67,7 +67,8 @@ inline absl::StatusOr<std::shared_ptr<void>> MakePinnedMemory(size_t bytes) {
   });
 }
 
-// cuBLAS on a stream, with a workspace of the size that NVIDIA recommends for Hopper.
+// cuBLAS on a stream, with a workspace of the size that NVIDIA recommends for Hopper. Where it splits a sum it adds the
+// parts in 32 bits, also where the result is of 16.
 struct Cublas {
   cublasHandle_t get() const { return handle.get(); }
   CudaMemory workspace;
@@ -83,6 +84,7 @@ inline absl::StatusOr<Cublas> MakeCublas(const CudaStream& stream) {
   cublas.handle.reset(handle);
   CUDA_TRY(cublasSetStream(handle, stream.get()));
   CUDA_TRY(cublasSetWorkspace(handle, cublas.workspace.get(), kWorkspace));  // after the stream: that resets it
+  CUDA_TRY(cublasSetMathMode(handle, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION));
   return cublas;
 }
 

@@ -5,9 +5,9 @@
 //   one drawn from the seed does. So whatever relies on an order that no event makes reads or overwrites the wrong
 //   numbers for some seed. With seed 0 nothing happens before somebody waits for it.
 // Errors: those that CUDA documents, for a copy beyond an allocation among others. What CUDA would do silently, such as
-//   working on another device than the backend's, making a copy wait for pageable memory or rounding factors or sums in
-//   some other way than our precisions say, is an error too. What a capture does not allow, or may not (memory, waiting,
-//   an order with what lies outside of it, naming a device), is refused, and nothing comes of that capture.
+//   working on another device than the backend's, making a copy wait for pageable memory or rounding factors or sums
+//   in some other way than our precisions say, is an error too. What a capture does not allow, or may not (memory,
+//   waiting, an order with what lies outside of it, naming a device), is refused, and nothing comes of that capture.
 // Threads: one at a time.
 // Source: CUDA Runtime API reference, "API synchronization behavior", "Event Management" and "Stream Management";
 //   cuBLAS, "cublasGemmEx".

@@ -11,6 +11,7 @@
 struct cublasContext {
   cudaStream_t stream = nullptr;
   const void* workspace = nullptr;
+  unsigned math = CUBLAS_DEFAULT_MATH;
 };
 
 namespace {
@@ -64,6 +65,11 @@ cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t handle, void* workspace, siz
   return OfCublas(downpour::EnterStandIn());
 }
 
+cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode) {
+  handle->math = mode;
+  return OfCublas(downpour::EnterStandIn());
+}
+
 // c of m x n by columns. Without a workspace of one's own the same product may have other bits another time.
 cublasStatus_t cublasGemmEx_64(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b, int64_t m,
                                int64_t n, int64_t k, const void* alpha, const void* a, cudaDataType a_type, int64_t lda,
@@ -75,7 +81,8 @@ cublasStatus_t cublasGemmEx_64(cublasHandle_t handle, cublasOperation_t op_a, cu
   const bool rounds = c_type == CUDA_R_16BF;
   const bool types = a_type == b_type && (c_type == CUDA_R_32F || (rounds && a_type == c_type)) &&
                      (tf32 || sums == CUBLAS_COMPUTE_32F) && (a_type == CUDA_R_32F || a_type == CUDA_R_16BF);
-  if (!fits || !types || handle->workspace == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+  const bool sums_all_bits = !rounds || (handle->math & CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION) != 0;
+  if (!fits || !types || !sums_all_bits || handle->workspace == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
   const float times = *static_cast<const float*>(alpha), keep = *static_cast<const float*>(beta);
   const auto floats = static_cast<float*>(c);
   const auto halves = static_cast<downpour::Bf16*>(c);
