@@ -12,13 +12,12 @@
 namespace downpour {
 namespace {
 
-constexpr int kWarmUps = 3;
-
+// After as many that warm up.
 absl::StatusOr<double> MedianSeconds(cudaStream_t stream, int runs, const std::function<absl::Status()>& run) {
   auto begin = MakeCudaEvent(cudaEventDefault), end = MakeCudaEvent(cudaEventDefault);
   if (!begin.ok() || !end.ok()) return begin.ok() ? end.status() : begin.status();
   std::vector<float> milliseconds;
-  for (int i = -kWarmUps; i < std::max(runs, 1); ++i) {
+  for (int i = -runs; i < runs; ++i) {
     CUDA_TRY(cudaEventRecord(begin->get(), stream));
     if (absl::Status status = run(); !status.ok()) return status;
     CUDA_TRY(cudaEventRecord(end->get(), stream));
@@ -52,27 +51,36 @@ absl::StatusOr<CudaMemory> RandomFactor(size_t count, Precision precision) {
 
 }  // namespace
 
-absl::StatusOr<double> TimeCudaProduct(int device, Precision precision, const ProductShape& shape, int runs) {
+// All of them read and write the same memory, of the largest.
+absl::StatusOr<double> TimeCudaProducts(int device, Precision precision, absl::Span<const ProductShape> shapes,
+                                        int runs) {
   CUDA_TRY(cudaSetDevice(device));
   auto stream = MakeCudaStream();
   if (!stream.ok()) return stream.status();
-  auto a = RandomFactor(static_cast<size_t>(shape.m * shape.k), precision);
-  auto b = RandomFactor(static_cast<size_t>(shape.k * shape.n), precision);
-  auto c = MakeCudaMemory(static_cast<size_t>(shape.m * shape.n) * sizeof(float));
+  int64_t most_a = 1, most_b = 1, most_c = 1;
+  for (const ProductShape& shape : shapes) {
+    most_a = std::max(most_a, shape.m * shape.k);
+    most_b = std::max(most_b, shape.k * shape.n);
+    most_c = std::max(most_c, shape.m * shape.n);
+  }
+  auto a = RandomFactor(static_cast<size_t>(most_a), precision);
+  auto b = RandomFactor(static_cast<size_t>(most_b), precision);
+  auto c = MakeCudaMemory(static_cast<size_t>(most_c) * sizeof(float));
   auto cublas = MakeCublas(*stream);
   for (const absl::Status& status : {a.status(), b.status(), c.status(), cublas.status()}) {
     if (!status.ok()) return status;
   }
   const cudaDataType type = precision == Precision::kBf16 ? CUDA_R_16BF : CUDA_R_32F;
   const cublasComputeType_t sums = precision == Precision::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-  const bool plain_a = shape.op_a == Transpose::kPlain, plain_b = shape.op_b == Transpose::kPlain;
   const float alpha = 1, beta = 0;
   return MedianSeconds(stream->get(), runs, [&]() -> absl::Status {
-    // Columns first, as in the backend: c' = op(b)' op(a)'.
-    CUDA_TRY(cublasGemmEx_64(cublas->get(), plain_b ? CUBLAS_OP_N : CUBLAS_OP_T, plain_a ? CUBLAS_OP_N : CUBLAS_OP_T,
-                             shape.n, shape.m, shape.k, &alpha, b->get(), type, plain_b ? shape.n : shape.k, a->get(),
-                             type, plain_a ? shape.k : shape.m, &beta, c->get(), type, shape.n, sums,
-                             CUBLAS_GEMM_DEFAULT));
+    for (const ProductShape& shape : shapes) {  // columns first, as in the backend: c' = op(b)' op(a)'
+      const bool plain_a = shape.op_a == Transpose::kPlain, plain_b = shape.op_b == Transpose::kPlain;
+      CUDA_TRY(cublasGemmEx_64(cublas->get(), plain_b ? CUBLAS_OP_N : CUBLAS_OP_T, plain_a ? CUBLAS_OP_N : CUBLAS_OP_T,
+                               shape.n, shape.m, shape.k, &alpha, b->get(), type, plain_b ? shape.n : shape.k, a->get(),
+                               type, plain_a ? shape.k : shape.m, &beta, c->get(), type, shape.n, sums,
+                               CUBLAS_GEMM_DEFAULT));
+    }
     return absl::OkStatus();
   });
 }
@@ -80,8 +88,10 @@ absl::StatusOr<double> TimeCudaProduct(int device, Precision precision, const Pr
 absl::StatusOr<double> TimeCudaCopy(int device, CopyPath path, size_t bytes, int runs) {
   CUDA_TRY(cudaSetDevice(device));
   auto stream = MakeCudaStream();
-  auto memory = MakeCudaMemory(bytes), other = MakeCudaMemory(bytes);
-  auto host = MakePinnedMemory(bytes);
+  // What is not needed is not made: to pin memory takes long.
+  const bool on_device = path == CopyPath::kOnDevice;
+  auto memory = MakeCudaMemory(bytes), other = MakeCudaMemory(on_device ? bytes : 1);
+  auto host = MakePinnedMemory(on_device ? 1 : bytes);
   for (const absl::Status& status : {stream.status(), memory.status(), other.status(), host.status()}) {
     if (!status.ok()) return status;
   }

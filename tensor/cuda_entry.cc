@@ -5,7 +5,7 @@
 #include "tensor/cuda_module.h"
 
 extern "C" __attribute__((visibility("default"))) const downpour::CudaModule* DownpourCudaModule() {
-  static const downpour::CudaModule module = {DOWNPOUR_VERSION, downpour::MakeCudaBackend, downpour::TimeCudaProduct,
+  static const downpour::CudaModule module = {DOWNPOUR_VERSION, downpour::MakeCudaBackend, downpour::TimeCudaProducts,
                                               downpour::TimeCudaCopy};
   return &module;
 }

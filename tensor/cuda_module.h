@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "tensor/backend.h"
 
 namespace downpour {
@@ -36,8 +37,10 @@ struct CudaModule {
   const char* release;
   absl::StatusOr<std::unique_ptr<Backend>> (*make_backend)(int device, const CudaOptions& options);
   // Ceilings for benchmarks: the median of `runs`, in seconds on the device's clock, on random numbers.
-  // Of a product by cuBLAS alone; with kBf16 factors and result are bfloat16 throughout.
-  absl::StatusOr<double> (*time_product)(int device, Precision precision, const ProductShape& shape, int runs);
+  // Of these products by cuBLAS alone, one behind the other as a step has them: so what heat and power take from the
+  // chip's clocks they take here too. With kBf16 factors and results are bfloat16 throughout.
+  absl::StatusOr<double> (*time_products)(int device, Precision precision, absl::Span<const ProductShape> shapes,
+                                          int runs);
   // Of one copy; memory of the host is page-locked.
   absl::StatusOr<double> (*time_copy)(int device, CopyPath path, size_t bytes, int runs);
 };

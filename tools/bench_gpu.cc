@@ -91,16 +91,19 @@ void MeasureElementwise(const CudaModule& module, const Options& options, Precis
   };
   std::printf("elementwise, %ld x %ld in %s: GB/s, and of a copy on the device\n", static_cast<long>(kSide),
               static_cast<long>(kSide), NameOf(precision));
-  for (const Elementwise& kernel : kernels) {
-    Series rate, ratio;
-    for (int run = 0; run < options.runs; ++run) {
-      const double copy =
-          2.0 * static_cast<double>(kept) / OrDie(module.time_copy(options.device, CopyPath::kOnDevice, kept, 5));
-      rate.values.push_back(kernel.arrays * static_cast<double>(kept) / SecondsOfEach(*backend, 20, kernel.run));
-      ratio.values.push_back(rate.values.back() / copy);
+  constexpr int kTimes = 20;
+  std::vector<Series> rates(kernels.size()), ratios(kernels.size());
+  for (int run = 0; run < options.runs; ++run) {
+    const double copied = OrDie(module.time_copy(options.device, CopyPath::kOnDevice, kept, kTimes));
+    for (size_t i = 0; i < kernels.size(); ++i) {
+      const double arrays = kernels[i].arrays / SecondsOfEach(*backend, kTimes, kernels[i].run);
+      rates[i].values.push_back(arrays * static_cast<double>(kept));
+      ratios[i].values.push_back(arrays * copied / 2);  // a copy reads one and writes one
     }
-    std::printf("  %-16s %8.0f  %5.2f [%4.2f, %4.2f]\n", kernel.name, rate.Median() * 1e-9, ratio.Median(),
-                ratio.Smallest(), ratio.Largest());
+  }
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    std::printf("  %-16s %8.0f  %5.2f [%4.2f, %4.2f]\n", kernels[i].name, rates[i].Median() * 1e-9,
+                ratios[i].Median(), ratios[i].Smallest(), ratios[i].Largest());
   }
 }
 
@@ -112,17 +115,11 @@ void MeasureElementwiseInBoth(const CudaModule& module, const Options& options) 
 
 // ---- The large step, nothing sent -----------------------------------------------------------------------------------
 
-double SecondsOfProducts(const CudaModule& module, int device, Precision precision) {
-  double seconds = 0;
-  for (const ProductShape& shape : ProductsOfStep(LargeModel(), kLargeBatch)) {
-    seconds += OrDie(module.time_product(device, precision, shape, 5));
-  }
-  return seconds;
-}
-
 void MeasureStep(const CudaModule& module, const Options& options) {
+  constexpr int kSteps = 10;
+  const std::vector<ProductShape> products = ProductsOfStep(LargeModel(), kLargeBatch);
   double operations = 0;
-  for (const ProductShape& shape : ProductsOfStep(LargeModel(), kLargeBatch)) {
+  for (const ProductShape& shape : products) {
     operations += 2.0 * static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
   }
   std::printf("step of 4096-8192-8192-4096 on batches of %ld, nothing sent: TFLOP/s, and of cuBLAS alone\n",
@@ -132,8 +129,8 @@ void MeasureStep(const CudaModule& module, const Options& options) {
     const auto graph = LoadedGraph(LargeModel(), kLargeBatch, *backend);
     Series rate, ratio;
     for (int run = 0; run < options.runs; ++run) {
-      const double alone = SecondsOfProducts(module, options.device, precision);
-      const double step = SecondsOfEach(*backend, 10, [&] { return graph->Train(1, nullptr).status(); });
+      const double alone = OrDie(module.time_products(options.device, precision, products, kSteps));
+      const double step = SecondsOfEach(*backend, kSteps, [&] { return graph->Train(1, nullptr).status(); });
       rate.values.push_back(operations / step);
       ratio.values.push_back(alone / step);
     }

@@ -87,7 +87,7 @@ DeviceParts MeasureDevice(int device, double model_bytes) {
   {
     const auto backend = OpenGpu(module, device, Precision::kBf16);
     const auto graph = LoadedGraph(LargeModel(), kLargeBatch, *backend);
-    parts.compute = SecondsOfEach(*backend, 3, [&] { return graph->Train(1, nullptr).status(); });
+    parts.compute = SecondsOfEach(*backend, 10, [&] { return graph->Train(1, nullptr).status(); });
   }
   const size_t bytes = size_t{256} << 20;
   const double up = OrDie(module.time_copy(device, CopyPath::kToDevice, bytes, 5));

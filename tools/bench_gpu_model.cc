@@ -73,7 +73,7 @@ std::unique_ptr<Graph> LoadedGraph(const ModelSpec& model, int64_t batch, Backen
 }
 
 double SecondsOfEach(Backend& backend, int count, const std::function<absl::Status()>& run) {
-  for (int i = 0; i < 3; ++i) OrDie(run());
+  for (int i = 0; i < count; ++i) OrDie(run());
   OrDie(backend.Synchronize());
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < count; ++i) OrDie(run());

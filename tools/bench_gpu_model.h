@@ -36,7 +36,7 @@ std::unique_ptr<Backend> OpenGpu(const CudaModule& module, int device, Precision
                                  const CudaOptions& options = {});
 // With random parameters and a random batch.
 std::unique_ptr<Graph> LoadedGraph(const ModelSpec& model, int64_t batch, Backend& backend);
-// Of `count` calls one behind the other, after some that warm up.
+// Of `count` calls one behind the other, after as many that warm up.
 double SecondsOfEach(Backend& backend, int count, const std::function<absl::Status()>& run);
 
 inline void OrDie(const absl::Status& status) {
