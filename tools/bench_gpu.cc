@@ -1,6 +1,8 @@
 // What a worker makes of its GPU, against what the chip can do; ceilings and figures are measured in the same run.
 //
-//   bench_gpu [--device N] [--runs N] [--only elementwise|step|small|cluster] [--torch SCRIPT]
+//   bench_gpu [--device N] [--runs N] [--only elementwise|step|small|cluster] [--torch COMMAND]
+//
+// A part that cannot be measured says why, and the others go on; then the exit code is 1.
 //
 // elementwise: bytes per second of the backend's own kernels, over a copy on the device.
 // step:        a step of a multilayer perceptron 4096-8192-8192-4096 on batches of 4096, gradients left on the device,
@@ -35,7 +37,7 @@ struct Options {
   int device = 0;
   int runs = 5;
   std::string only;
-  std::string torch_script;
+  std::string torch;
   std::string downpour;
 };
 
@@ -141,10 +143,9 @@ void MeasureStep(const CudaModule& module, const Options& options) {
 
 // ---- The small step -------------------------------------------------------------------------------------------------
 
-// Steps per second, as the script prints them; 0 where there is no PyTorch.
-double TorchSteps(const std::string& script) {
-  if (script.empty()) return 0;
-  const std::string command = absl::StrCat("env -u LD_LIBRARY_PATH python3 '", script, "' 2>/dev/null");
+// Steps per second, as the command prints them; 0 where there is no PyTorch, as it says itself.
+double TorchSteps(const std::string& command) {
+  if (command.empty()) return 0;
   std::FILE* pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return 0;
   double steps = 0;
@@ -162,7 +163,7 @@ void MeasureSmall(const CudaModule& module, const Options& options) {
   for (int run = 0; run < options.runs; ++run) {
     plain.values.push_back(steps(false));
     rate.values.push_back(steps(true));
-    if (const double torch = TorchSteps(options.torch_script); torch > 0) {
+    if (const double torch = TorchSteps(options.torch); torch > 0) {
       ratio.values.push_back(rate.values.back() / torch);
     }
   }
@@ -178,8 +179,8 @@ void MeasureSmall(const CudaModule& module, const Options& options) {
   }
 }
 
-// In a process of its own: what forks later must not have touched the device before.
-void Apart(const std::function<void()>& measure) {
+// In a process of its own: what forks later must not have touched the device before, and what fails fails alone.
+bool Apart(const char* what, const std::function<void()>& measure) {
   std::fflush(stdout);
   const pid_t child = fork();
   if (child == 0) {
@@ -188,21 +189,24 @@ void Apart(const std::function<void()>& measure) {
     std::_Exit(0);
   }
   int ended = 0;
-  if (child < 0 || waitpid(child, &ended, 0) != child || ended != 0) {
-    std::fprintf(stderr, "bench_gpu: a measurement failed\n");
-    std::exit(EXIT_FAILURE);
-  }
+  const bool done = child > 0 && waitpid(child, &ended, 0) == child && ended == 0;
+  if (!done) std::fprintf(stderr, "bench_gpu: FAILED: %s\n", what);
+  return done;
 }
 
-void Measure(const Options& options) {
-  const auto wanted = [&](const char* what) { return options.only.empty() || options.only == what; };
-  const auto apart = [&](void (*measure)(const CudaModule&, const Options&)) {
-    Apart([&] { measure(*OrDie(LoadCudaModule()), options); });
+bool Measure(const Options& options) {
+  bool all = true;
+  const auto part = [&](const char* what, const std::function<void()>& measure) {
+    if (options.only.empty() || options.only == what) all = Apart(what, measure) && all;
   };
-  if (wanted("elementwise")) apart(MeasureElementwiseInBoth);
-  if (wanted("step")) apart(MeasureStep);
-  if (wanted("small")) apart(MeasureSmall);
-  if (wanted("cluster")) MeasureCluster({options.device, options.runs, options.downpour});
+  const auto on_device = [&](void (*measure)(const CudaModule&, const Options&)) {
+    return [measure, &options] { measure(*OrDie(LoadCudaModule()), options); };
+  };
+  part("elementwise", on_device(MeasureElementwiseInBoth));
+  part("step", on_device(MeasureStep));
+  part("small", on_device(MeasureSmall));
+  part("cluster", [&] { MeasureCluster({options.device, options.runs, options.downpour}); });
+  return all;
 }
 
 }  // namespace
@@ -217,9 +221,10 @@ int main(int argc, char** argv) {
   app.add_option("--runs", options.runs, "Measurements of each")->capture_default_str()->check(CLI::PositiveNumber);
   app.add_option("--only", options.only, "One part alone")
       ->check(CLI::IsMember({"elementwise", "step", "small", "cluster"}));
-  app.add_option("--torch", options.torch_script, "The script that measures PyTorch: tools/bench_gpu_torch.py");
+  app.add_option("--torch", options.torch, "What prints PyTorch's steps per second: python3 tools/bench_gpu_torch.py");
   app.add_option("--downpour", options.downpour, "The command-line tool")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // what was measured is told, whatever comes next
   downpour::KeepFreedMemory();
-  downpour::Measure(options);
+  return downpour::Measure(options) ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -138,7 +138,11 @@ double SecondsOfClusterStep(const GpuClusterOptions& options, const std::string&
   const std::string command =
       absl::StrCat("CUDA_VISIBLE_DEVICES='", VisibleDevice(options.device), "' '", options.downpour, "' run '", folder,
                    "/job.json' --job-dir '", job_dir, "' >'", folder, "/log' 2>&1");
-  CHECK_EQ(std::system(command.c_str()), 0) << "see " << folder << "/log";
+  if (std::system(command.c_str()) != 0) {
+    std::fprintf(stderr, "bench_gpu: downpour run failed; its last words:\n");
+    std::system(absl::StrCat("tail -n 20 '", folder, "/log' >&2").c_str());
+    std::exit(EXIT_FAILURE);
+  }
   const double examples = nlohmann::json::parse(std::ifstream(job_dir + "/summary.json")).at("examplesPerSecond");
   return static_cast<double>(kLargeBatch * push_every) / examples;
 }
