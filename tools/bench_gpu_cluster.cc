@@ -125,7 +125,7 @@ double SecondsOfClusterStep(const GpuClusterOptions& options, const std::string&
   job.model = LargeModel();
   job.cluster.parameter_server_count = kServers;
   job.training.batch_size = kLargeBatch;
-  job.training.epochs = push_every == 1 ? 2 : 6;  // some steps in any case
+  job.training.epochs = push_every == 1 ? 2 : 12;  // some steps in any case
   job.training.lease_batches = kBatches;
   job.training.push_every = push_every;
   job.training.precision = ProductPrecision::kBf16;

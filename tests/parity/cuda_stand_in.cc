@@ -59,7 +59,7 @@ struct World {
   uint64_t seed = 0, random = 0;
   std::vector<cudaStream_t> streams;
   std::map<uintptr_t, Allocation> allocations;
-  size_t left = 0;
+  size_t left = 0, left_to_pin = 0;
   uint64_t calls = 0, failed = 0, fail_at = 0, stalling = 0;
   bool for_good = false;
   cudaStream_t capturing = nullptr;
@@ -127,8 +127,9 @@ cudaError_t Give(void** memory, size_t bytes, bool pinned) {
   ++world.stalling;
   if (world.capturing != nullptr) return Spoil(cudaErrorStreamCaptureUnsupported);
   if (cudaError_t error = Enter(); error != cudaSuccess) return error;
-  if (bytes > world.left) return cudaErrorMemoryAllocation;
-  world.left -= bytes;
+  size_t& left = pinned ? world.left_to_pin : world.left;
+  if (bytes > left) return cudaErrorMemoryAllocation;
+  left -= bytes;
   *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   std::memset(*memory, 0xff, std::min(bytes, kFilled));
   world.allocations[reinterpret_cast<uintptr_t>(*memory)] = {bytes, pinned};
@@ -145,7 +146,7 @@ cudaError_t Take(void* memory) {
   RunAll();
   const auto at = world.allocations.find(reinterpret_cast<uintptr_t>(memory));
   if (at == world.allocations.end()) return cudaErrorInvalidValue;
-  world.left += at->second.bytes;
+  (at->second.pinned ? world.left_to_pin : world.left) += at->second.bytes;
   world.allocations.erase(at);
   std::free(memory);
   return cudaSuccess;
@@ -163,12 +164,13 @@ bool Holds(const void* memory, size_t bytes, bool pinned) {
 
 namespace downpour {
 
-void ResetCudaStandIn(uint64_t seed, size_t memory, int device) {
+void ResetCudaStandIn(uint64_t seed, size_t memory, int device, size_t to_pin) {
   world = World{};
   current_device = 0;
   world.device = device;
   world.seed = world.random = seed;
   world.left = memory;
+  world.left_to_pin = to_pin;
 }
 void FailCudaCall(uint64_t number, bool for_good) {
   world.fail_at = number;

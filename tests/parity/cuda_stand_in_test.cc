@@ -18,6 +18,7 @@ namespace {
 
 using testing::ContainsRegex;
 using testing::HasSubstr;
+using testing::Not;
 
 // Up by one stream and down by another; true: what came up comes down.
 bool ArrivesThroughTwoStreams(uint64_t seed, bool with_event) {
@@ -109,7 +110,7 @@ absl::Status TrainOnce(const ModelSpec& model, Graph& graph) {
 
 // A backend, a graph and two steps on it.
 absl::Status TrainTwice(const ModelSpec& model, Precision precision) {
-  auto backend = MakeCudaBackend(1);
+  auto backend = MakeCudaBackend(1, {.graphs = false});  // without one, steps go on
   if (!backend.ok()) return backend.status();
   (*backend)->UsePrecision(precision);
   auto graph = Graph::Create(model, kMaxBatch, **backend, InputType::kBytes);
@@ -144,7 +145,7 @@ TEST(CudaFailureTest, WhateverFailsIsAStatusThatNamesStatementFileAndLine) {
 TEST(CudaFailureTest, WithoutRoomTheBatchThatWouldFitIsNamed) {
   const ModelSpec wide = Model({Layer("a", {"x"}, Dense(300)), Layer("b", {"a"}, Dense(300))});
   const auto create = [&](int64_t batch) {
-    ResetCudaStandIn(1, size_t{52} << 20);  // 48 of them for what each backend has
+    ResetCudaStandIn(1, size_t{36} << 20);  // 32 of them for what each backend has
     const std::unique_ptr<Backend> backend = MakeCudaBackend(1).value();
     backend->UsePrecision(Precision::kBf16);
     return Graph::Create(wide, batch, *backend).status();
@@ -154,6 +155,17 @@ TEST(CudaFailureTest, WithoutRoomTheBatchThatWouldFitIsNamed) {
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("training.batchSize 900 needs 4 MiB: a batchSize of 659 would fit"));
   EXPECT_TRUE(create(659).ok());
+}
+
+// It is as large as the model, whatever the batch.
+TEST(CudaFailureTest, WithoutMemoryForGradientsNoBatchIsBlamed) {
+  const ModelSpec wide = Model({Layer("a", {"x"}, Dense(1000)), Layer("b", {"a"}, Dense(300))});
+  ResetCudaStandIn(1, size_t{1} << 30, 1, size_t{17} << 20);  // 16 of them for what each backend has
+  const std::unique_ptr<Backend> backend = MakeCudaBackend(1).value();
+  const absl::Status status = Graph::Create(wide, kMaxBatch, *backend).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("cudaHostAlloc"));
+  EXPECT_THAT(std::string(status.message()), Not(HasSubstr("batchSize")));
 }
 
 TEST(CudaStepTest, OnceWarmMakesAndFreesNothingAndNeverWaitsForTheDevice) {
@@ -170,6 +182,23 @@ TEST(CudaStepTest, OnceWarmMakesAndFreesNothingAndNeverWaitsForTheDevice) {
     for (int step = 0; step < 10; ++step) ASSERT_TRUE(TrainOnce(model, *graph).ok());
     EXPECT_EQ(CudaCallsThatStall(), warm);
   }
+}
+
+// Whoever sends a step's gradients holds them while the next step is computed.
+TEST(CudaStepTest, TheGradientsOfTwoStepsFindTheirMemory) {
+  ResetCudaStandIn(1);
+  const std::unique_ptr<Backend> backend = MakeCudaBackend(1, {.graphs = false}).value();
+  const ModelSpec model = Model({Layer("a", {"x"}, Dense(4, Activation::kRelu)), Layer("b", {"a"}, Dense(3))});
+  const std::unique_ptr<Graph> graph = std::move(*Graph::Create(model, kMaxBatch, *backend, InputType::kBytes));
+  ASSERT_TRUE(graph->LoadBatch(std::vector<uint8_t>(static_cast<size_t>(graph->input_width()), 127), {0}).ok());
+  const uint64_t before = CudaCallsThatStall();
+  std::vector<VariableGradients> held;
+  for (int step = 0; step < 2; ++step) {
+    auto trained = graph->Train(kDrawSeed, [&](VariableGradients ready) { held.push_back(std::move(ready)); });
+    ASSERT_TRUE(trained.ok()) << trained.status();
+    held.push_back(std::move(trained->last));
+  }
+  EXPECT_EQ(CudaCallsThatStall(), before);
 }
 
 // For some seed: were the upload behind what was given to compute, it would wait for that in every case, since it is

@@ -40,29 +40,6 @@ absl::StatusOr<std::unique_ptr<Graph>> Graph::Create(const ModelSpec& model, int
   return graph->NoRoom(model, *available, status);
 }
 
-absl::StatusOr<uint64_t> Graph::BytesNeeded(const ModelSpec& model, int64_t batch) const {
-  Graph graph(batch, backend_, input_type_);
-  graph.only_counts_ = true;
-  if (absl::Status status = graph.Build(model); !status.ok()) return status;
-  return graph.bytes_;
-}
-
-// What a graph takes is a share for the model and one for each example.
-absl::Status Graph::NoRoom(const ModelSpec& model, uint64_t available, const absl::Status& why) const {
-  const auto of_one = BytesNeeded(model, 1), of_two = BytesNeeded(model, 2);
-  if (!of_one.ok() || !of_two.ok()) return why;
-  const uint64_t examples = static_cast<uint64_t>(max_batch_);
-  const uint64_t per_example = *of_two - *of_one, of_model = *of_one - per_example;
-  const uint64_t usable = available - available / 16;  // allocations are rounded up
-  const uint64_t room = usable > of_model && per_example > 0 ? (usable - of_model) / per_example : 0;
-  const uint64_t fits = std::min(room, examples - 1);  // a neighbour may have taken some of it meanwhile
-  return absl::ResourceExhaustedError(absl::StrCat(
-      backend_.name(), " has ", available >> 20, " MiB free, but training.batchSize ", max_batch_, " needs ",
-      (of_model + examples * per_example) >> 20,
-      " MiB: ", fits > 0 ? absl::StrCat("a batchSize of ", fits, " would fit") : "not even a batchSize of 1 would fit",
-      "; ", why.message()));
-}
-
 absl::Status Graph::Build(const ModelSpec& model) {
   auto variables = InferVariables(model);  // refuses whatever does not fit, so that the rest need not look again
   if (!variables.ok()) return variables.status();
@@ -127,21 +104,6 @@ absl::Status Graph::AddTotals() {
   read_totals_ = *std::move(read);
   const BatchTotals zero;
   return backend_.Upload(&zero, sizeof(zero), zero_totals_.data);
-}
-
-// A device takes some memory only when it is first used: what is too little is to show before the job begins.
-absl::Status Graph::Rehearse() {
-  absl::Status status;
-  for (int64_t batch : {max_batch_, int64_t{1}}) {  // libraries may take other ways for a single row
-    const std::vector<float> floats(static_cast<size_t>(batch * input_width()));
-    const std::vector<uint8_t> bytes(floats.size());
-    const std::vector<int32_t> labels(static_cast<size_t>(batch));
-    if (status.ok()) status = input_type_ == InputType::kBytes ? LoadBatch(bytes, labels) : LoadBatch(floats, labels);
-    if (status.ok()) status = Train(0, nullptr).status();
-    if (status.ok()) status = Evaluate().status();
-  }
-  batches_.Unload();
-  return status;
 }
 
 absl::StatusOr<Matrix> Graph::AllocateMatrix(int64_t rows, int64_t cols, FloatFormat format) {

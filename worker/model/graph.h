@@ -12,8 +12,8 @@
 //   `meanwhile` is called where a device still computes, when all of the step, or of the evaluation, was given to it
 //   and before anything leaves: the time to load the next batch. Where memory_is_host() there is no such time.
 //   A device's steps that are bound by their launches are repeated as the backend recorded them (Backend::Repeat).
-// Cost: the device's memory is taken in Create, some of it by steps and evaluations on zeros; gradients leave in one
-//   payload per variable and step, zero-copy from there on.
+// Cost: the device's memory is taken in Create, some of it by steps and evaluations on zeros, and so is the host's for
+//   the gradients of two steps; they leave in one payload per variable and step, zero-copy from there on.
 // Errors: INVALID_ARGUMENT for a model whose shapes do not fit and for parameters or batches that are not the model's;
 //   OUT_OF_RANGE for a label beyond the output; RESOURCE_EXHAUSTED naming the smaller batch size that would fit the
 //   device's memory; else the backend's.
