@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "chief/chief_parts.h"
+#include "chief/farewell.h"
 #include "chief/lifecycle.h"
 #include "chief/status.h"
 #include "chief/work.h"
@@ -24,10 +25,11 @@ constexpr size_t kMaxTurnedAway = 256;  // remembered, of those whose name is ta
 // Routes inputs to the parts, after checking that whoever speaks may say it.
 class ChiefRole::Core {
  public:
-  explicit Core(ChiefOptions options) : chief_(std::move(options)), work_(chief_), lifecycle_(chief_, work_) {}
+  explicit Core(ChiefOptions options)
+      : chief_(std::move(options)), work_(chief_), farewell_(chief_), lifecycle_(chief_, work_, farewell_) {}
 
   void Step(Time now, Input& input, Effects& effects) {
-    if (lifecycle_.exited()) return;
+    if (farewell_.exited()) return;
     chief_.turn.now = now;
     std::visit([this](auto& in) { On(in); }, input);
     lifecycle_.Advance();
@@ -84,6 +86,7 @@ class ChiefRole::Core {
 
   ChiefParts chief_;
   Work work_;
+  Farewell farewell_;
   Lifecycle lifecycle_;
   std::set<uint64_t> turned_away_;  // nonces of those whose name is taken
 };
@@ -91,7 +94,7 @@ class ChiefRole::Core {
 // ---- Membership -----------------------------------------------------------------------------------------------------
 
 void ChiefRole::Core::Hear(PeerId from, const Join& join) {
-  if (chief_.ended()) return lifecycle_.SayGoodbyeTo(from);
+  if (chief_.ended()) return farewell_.Tell(from);
   const Membership::Verdict verdict = chief_.members.Admit(chief_.turn.now, from, join);
   if (verdict.task == nullptr) {
     NoteRefusal(from, join, verdict.refusal);
@@ -132,7 +135,7 @@ void ChiefRole::Core::Hear(PeerId from, const Heartbeat& heartbeat) {
   if (task != nullptr && chief_.members.Revive(*task)) chief_.turn.out.Info(absl::StrCat(task->name, " is back"));
   if (task == nullptr || !task->alive()) {
     if (task != nullptr && task->state == TaskState::kRefused) return chief_.turn.out.SendTo(from, task->refusal);
-    if (chief_.ended()) return lifecycle_.SayGoodbyeTo(from);
+    if (chief_.ended()) return farewell_.Tell(from);
     return chief_.turn.out.SendTo(from, Refused{RefusalCode::kUnknown, false,
                                                 "it was silent for too long, or is of another chief", heartbeat.from});
   }
@@ -169,7 +172,7 @@ void ChiefRole::Core::Hear(PeerId, const Leave& leave) {
   const std::string why = CleanText(leave.why, kMaxWords);
   task->state = TaskState::kLeft;
   chief_.turn.out.Info(absl::StrCat(task->name, " left: ", why));
-  if (chief_.ended()) return lifecycle_.SayGoodbye();
+  if (chief_.ended()) return farewell_.Advance();
   if (task->role == TaskRole::kPs) return lifecycle_.Lost(*task, absl::StrCat("it left: ", why));
   work_.Release(leave.from);
 }

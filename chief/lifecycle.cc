@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "chief/status.h"
 #include "runtime/exit_code.h"
 #include "schema/job_file.h"
 #include "schema/text.h"
@@ -22,7 +21,7 @@ void Lifecycle::Begin(const Started& started) {
 }
 
 void Lifecycle::Ready(const Startup::Outcome& outcome) {
-  if (!outcome.why.empty()) return Decline(outcome);
+  if (!outcome.why.empty()) return farewell_.Decline(outcome);
   chief_.term = outcome.term;
   chief_.members.Begin(chief_.turn.now, outcome.term, chief_.journal.record().run);
   for (const CheckpointStore::Damaged& damaged : chief_.store.damaged()) chief_.failures.Add("chief", damaged.why);
@@ -52,16 +51,6 @@ void Lifecycle::Ready(const Startup::Outcome& outcome) {
   chief_.resumed.Open(chief_.data.plan(), newest.committed);
   chief_.rounds.Resume(newest);
   chief_.turn.out.Info(absl::StrCat("the newest checkpoint is ", CheckpointDir(newest.round)));
-}
-
-// There is nothing to lead. Members of a job that is over may not have heard of it yet, and ask.
-void Lifecycle::Decline(const Startup::Outcome& outcome) {
-  chief_.state = outcome.exit_code == kExitDone ? JobState::kSucceeded : JobState::kFailed;
-  chief_.error = exit_why_ = outcome.why;
-  exit_code_ = outcome.exit_code;
-  const JobRecord& record = chief_.journal.record();
-  farewell_ = {record.ended == NameOf(JobState::kSucceeded), record.why};
-  goodbye_by_ = chief_.turn.now + (outcome.over ? kGoodbye : Duration::zero());
 }
 
 void Lifecycle::Prepare() {
@@ -119,7 +108,7 @@ void Lifecycle::SendPlacement(const Task& worker) {
 // ---- Running --------------------------------------------------------------------------------------------------------
 
 void Lifecycle::Tick() {
-  if (exited_ || !ready() || chief_.ended()) return;
+  if (!ready() || chief_.ended()) return;
   for (const Task* task : chief_.members.TakeSilent(chief_.turn.now)) {
     Lost(*task, absl::StrFormat("no heartbeat for %.1f s", Seconds(chief_.turn.now - task->heard)));
   }
@@ -134,16 +123,16 @@ void Lifecycle::Tick() {
 }
 
 void Lifecycle::Advance() {
-  if (exited_) return;
+  if (farewell_.exited()) return;
   if (!ready()) {
-    if (chief_.ended() && chief_.turn.now >= goodbye_by_) Quit(exit_code_, exit_why_);
+    if (chief_.ended()) farewell_.Advance();
     return;
   }
   Round& newest = chief_.journal.record().newest;
   if (const auto& durable = chief_.rounds.durable()) newest = std::max(newest, durable->round);
   if (ledger_current_) chief_.journal.NoteCommitted(chief_.ledger.batches_committed());
   chief_.journal.Advance();
-  if (chief_.ended()) return SayGoodbye();
+  if (chief_.ended()) return farewell_.Advance();
   if (!chief_.assignment.failure().ok()) return Fail(chief_.assignment.failure());
   if (chief_.state != JobState::kCancelling) chief_.recovery.Advance();
   if (!chief_.recovery.failure().ok()) return Fail(chief_.recovery.failure());
@@ -206,7 +195,7 @@ void Lifecycle::Train() {
   Evaluate();
   Checkpoint();
   const bool evaluated = final_evaluation_ && !chief_.evaluation.active();
-  if (evaluated && AllDurable()) End(JobState::kSucceeded, "the job has succeeded", 0);
+  if (evaluated && AllDurable()) farewell_.Begin(JobState::kSucceeded, "the job has succeeded", 0);
 }
 
 void Lifecycle::Evaluate() {
@@ -284,12 +273,12 @@ void Lifecycle::RefuseForGood(Task& task, RefusalCode code, const std::string& w
   task.refusal = {code, true, why, task.incarnation};
   task.state = TaskState::kRefused;
   chief_.turn.out.SendTo(task.control, task.refusal);
-  refusals_heard_by_ = chief_.turn.now + kHearing;
+  farewell_.AwaitHearing();
   chief_.failures.Add(task.name, absl::StrCat("refused: ", why));
   work_.Release(task.incarnation);
 }
 
-// ---- Ending ---------------------------------------------------------------------------------------------------------
+// ---- Failure and cancellation ---------------------------------------------------------------------------------------
 
 std::string Lifecycle::HowToGoOn() const {
   return downpour::HowToGoOn(chief_.LastCheckpoint(), chief_.options.command);
@@ -297,14 +286,15 @@ std::string Lifecycle::HowToGoOn() const {
 
 void Lifecycle::Fail(const absl::Status& why) {
   const std::string remedy = absl::IsDataLoss(why) ? RemedyOfLoss(chief_.journal.record().newest) : HowToGoOn();
-  End(JobState::kFailed, absl::StrCat(Words(why), ". ", remedy),
-      absl::IsFailedPrecondition(why) ? kExitBadJobFile : kExitFailed);
+  farewell_.Begin(JobState::kFailed, absl::StrCat(Words(why), ". ", remedy),
+                  absl::IsFailedPrecondition(why) ? kExitBadJobFile : kExitFailed);
 }
 
 void Lifecycle::Stop(const StopRequested& stop) {
   const std::string why = "ended by " + Reason(stop);
-  if (!ready()) return chief_.ended() ? Quit(exit_code_, exit_why_) : Quit(kExitSignalled + stop.signal, why);
-  BeginCancel(why, kExitSignalled + stop.signal);
+  const int exit_code = kExitSignalled + stop.signal;
+  if (!ready()) return farewell_.Interrupt(why, exit_code);
+  BeginCancel(why, exit_code);
 }
 
 void Lifecycle::CancelIfOutOfTime() {
@@ -323,8 +313,8 @@ void Lifecycle::BeginCancel(const std::string& why, int exit_code) {
   chief_.rounds.Stop();  // the last one holds all that this one would, and has little time
   chief_.departures.Clear();
   last_round_begun_ = false;
-  exit_why_ = why;
-  exit_code_ = exit_code;
+  cancel_why_ = why;
+  cancel_exit_code_ = exit_code;
   chief_.state = JobState::kCancelling;
 }
 
@@ -333,68 +323,7 @@ void Lifecycle::Cancel() {
     if (chief_.rounds.active()) return;
     if (!std::exchange(last_round_begun_, true)) return StartRound();
   }
-  End(JobState::kCancelled, absl::StrCat(exit_why_, ". ", HowToGoOn()), exit_code_);
-}
-
-void Lifecycle::End(JobState state, const std::string& why, int exit_code) {
-  if (chief_.ended()) return;  // several things may go wrong in one step; the first is the reason
-  chief_.state = state;
-  exit_code_ = exit_code;
-  exit_why_ = why;
-  chief_.error = state == JobState::kSucceeded ? "" : exit_why_;
-  farewell_ = {state == JobState::kSucceeded, exit_why_};
-  chief_.rounds.Stop();
-  // Whoever reads of the end in the journal finds the summary too, if only with the counts so far.
-  chief_.storage.Run(ReplaceFile("summary.json", SummaryText(chief_)), [this](const StorageDone&) {
-    chief_.journal.record().ended = NameOf(chief_.state);
-    chief_.journal.record().why = exit_why_;
-    chief_.journal.Advance();
-  });
-  goodbye_by_ = chief_.turn.now + kGoodbye;
-  next_goodbye_ = chief_.turn.now;
-  if (state == JobState::kFailed) chief_.turn.out.Error(exit_why_);
-  SayGoodbye();
-}
-
-void Lifecycle::SayGoodbye() {
-  if (summary_begun_) return;
-  chief_.members.TakeSilent(chief_.turn.now);
-  std::vector<Task*> members = chief_.members.Alive(TaskRole::kPs);
-  for (Task* worker : chief_.members.Alive(TaskRole::kWorker)) members.push_back(worker);
-  const bool refusals_heard = chief_.turn.now >= refusals_heard_by_;
-  const bool nothing_left = members.empty() && refusals_heard && !chief_.rounds.active() && EndIsOnDisk();
-  // Two writings of one file would spoil each other: the last summary waits for the one that End began.
-  const bool out_of_time = chief_.turn.now >= goodbye_by_ && FirstSummaryDone();
-  if (nothing_left || out_of_time) return WriteSummary();
-  if (chief_.turn.now < next_goodbye_ || !MayTellOfTheEnd()) return;
-  next_goodbye_ = chief_.turn.now + chief_.options.timing.control_retry;
-  for (const Task* task : members) SayGoodbyeTo(task->control);
-}
-
-bool Lifecycle::FirstSummaryDone() const { return !chief_.journal.record().ended.empty(); }
-
-bool Lifecycle::EndIsOnDisk() const { return FirstSummaryDone() && chief_.journal.durable(); }
-
-// Nobody may leave before the end is on disk; if that cannot be, they are told at last.
-bool Lifecycle::MayTellOfTheEnd() const {
-  return EndIsOnDisk() || goodbye_by_ - chief_.turn.now <= chief_.options.timing.control_retry;
-}
-
-void Lifecycle::SayGoodbyeTo(PeerId member) {
-  if (MayTellOfTheEnd()) chief_.turn.out.SendTo(member, farewell_);
-}
-
-void Lifecycle::WriteSummary() {
-  summary_begun_ = true;
-  chief_.storage.Run(ReplaceFile("summary.json", SummaryText(chief_)), [this](const StorageDone& done) {
-    if (!done.status.ok()) chief_.turn.out.Error("summary.json cannot be written: " + done.status.ToString());
-    Quit(exit_code_, exit_why_);
-  });
-}
-
-void Lifecycle::Quit(int exit_code, const std::string& why) {
-  if (std::exchange(exited_, true)) return;
-  chief_.turn.out.Add(Exit{exit_code, why});
+  farewell_.Begin(JobState::kCancelled, absl::StrCat(cancel_why_, ". ", HowToGoOn()), cancel_exit_code_);
 }
 
 }  // namespace downpour

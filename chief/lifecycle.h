@@ -1,4 +1,4 @@
-// The life of a job, from the first look into its folder to the last goodbye.
+// The life of a job, from the first look into its folder to its end.
 //
 //   QUEUED -> PREPARING -> RUNNING -> SUCCEEDED
 //                             |-----> CANCELLING -> CANCELLED
@@ -6,8 +6,7 @@
 //
 // Order: Advance after each input moves the job on as far as it can go. It has SUCCEEDED when a checkpoint of this term
 //   is durable that holds every lease, and the last evaluation is in: only then may workers leave (protocol rule A12,
-//   schema/PROTOCOL.md). A job that ends says so to all members until each said goodbye or died, and to who asks to
-//   join, for kGoodbye at most, then writes summary.json, then exits. A chief that finds the job over says so likewise.
+//   schema/PROTOCOL.md). What follows is chief/farewell.h.
 // Errors: none; what goes wrong is the job's end, with one sentence.
 // Tests: tests/unit/chief/chief_role_test.cc, chief_crash_test.cc, chief_restart_test.cc, chief_departures_test.cc.
 #pragma once
@@ -18,24 +17,21 @@
 
 #include "absl/status/status.h"
 #include "chief/chief_parts.h"
+#include "chief/farewell.h"
 #include "chief/work.h"
 
 namespace downpour {
 
 class Lifecycle {
  public:
-  static constexpr Duration kGoodbye = 3s;
-  // Whoever is refused for good sends no Leave, and has lost what it did not read before the chief is gone.
-  static constexpr Duration kHearing = 1s;
   // From the order to stop to the job's end, for one urgent round: what a spot machine's notice of 30 s leaves, less
   // the goodbyes.
   static constexpr Duration kLastRound = 20s;
 
-  Lifecycle(ChiefParts& chief, Work& work) : chief_(chief), work_(work) {}
+  Lifecycle(ChiefParts& chief, Work& work, Farewell& farewell) : chief_(chief), work_(work), farewell_(farewell) {}
 
   void Begin(const Started& started);
   bool ready() const { return chief_.term != 0; }
-  bool exited() const { return exited_; }
 
   void Tick();
   void Advance();
@@ -49,12 +45,9 @@ class Lifecycle {
   // FAILED_PRECONDITION: the job has to be another; DATA_LOSS: no checkpoint of it can be used.
   void Fail(const absl::Status& why);
   void Stop(const StopRequested& stop);
-  void SayGoodbye();
-  void SayGoodbyeTo(PeerId member);  // once the job has ended
 
  private:
   void Ready(const Startup::Outcome& outcome);
-  void Decline(const Startup::Outcome& outcome);
   void Prepare();
   void FailIfNobodyHasData();
   void Run();
@@ -72,16 +65,11 @@ class Lifecycle {
   void Recompute(uint64_t batches);
   void UpdateTaskStates();
   bool AllDurable() const;
-  bool FirstSummaryDone() const;
-  bool EndIsOnDisk() const;
-  bool MayTellOfTheEnd() const;
   std::string HowToGoOn() const;
-  void End(JobState state, const std::string& why, int exit_code);
-  void WriteSummary();
-  void Quit(int exit_code, const std::string& why);
 
   ChiefParts& chief_;
   Work& work_;
+  Farewell& farewell_;
 
   std::vector<Manifest> sources_;  // what is resumed; empty once placed
   std::string lost_;               // why there is none, though there was
@@ -95,15 +83,8 @@ class Lifecycle {
   bool last_round_begun_ = false;
   bool ledger_current_ = false;  // it says what the slices last reported
   Time cancel_by_{};
-
-  int exit_code_ = 0;  // since the job is to be cancelled or has ended, as the next
-  std::string exit_why_;
-  JobEnd farewell_;
-  Time goodbye_by_{};
-  Time next_goodbye_{};
-  Time refusals_heard_by_{};
-  bool summary_begun_ = false;
-  bool exited_ = false;
+  std::string cancel_why_;
+  int cancel_exit_code_ = 0;
 };
 
 }  // namespace downpour

@@ -7,6 +7,7 @@
 #include <limits>
 #include <sstream>
 
+#include "chief/farewell.h"
 #include "chief/lifecycle.h"
 #include "schema/codec.h"
 #include "tests/source_tree.h"
@@ -103,7 +104,7 @@ TEST_F(StatusTest, TheSummaryHasTheFieldsOfItsPageAndNoOthers) {
   LiveFully();
   cluster.ps[0].answers_snapshots = true;
   cluster.Stop(15);
-  cluster.Wait(Lifecycle::kLastRound + 2 * Lifecycle::kGoodbye);
+  cluster.Wait(Lifecycle::kLastRound + 2 * Farewell::kGoodbye);
   ExpectSameShape(SampleOf(1), json::parse(cluster.disk->At("summary.json")), "summary");
 }
 

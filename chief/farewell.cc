@@ -1,0 +1,95 @@
+#include "chief/farewell.h"
+
+#include <utility>
+#include <vector>
+
+#include "chief/status.h"
+#include "runtime/exit_code.h"
+
+namespace downpour {
+
+void Farewell::Begin(JobState state, const std::string& why, int exit_code) {
+  if (chief_.ended()) return;
+  const bool succeeded = state == JobState::kSucceeded;
+  chief_.state = state;
+  chief_.error = succeeded ? "" : why;
+  exit_code_ = exit_code;
+  why_ = why;
+  words_ = {succeeded, why};
+  chief_.rounds.Stop();
+  // Whoever reads of the end in the journal finds the summary too, if only with the counts so far.
+  chief_.storage.Run(ReplaceFile("summary.json", SummaryText(chief_)), [this](const StorageDone&) {
+    chief_.journal.record().ended = NameOf(chief_.state);
+    chief_.journal.record().why = why_;
+    chief_.journal.Advance();
+  });
+  goodbye_by_ = chief_.turn.now + kGoodbye;
+  next_goodbye_ = chief_.turn.now;
+  if (state == JobState::kFailed) chief_.turn.out.Error(why_);
+  Advance();
+}
+
+void Farewell::Decline(const Startup::Outcome& outcome) {
+  chief_.state = outcome.exit_code == kExitDone ? JobState::kSucceeded : JobState::kFailed;
+  chief_.error = why_ = outcome.why;
+  exit_code_ = outcome.exit_code;
+  const JobRecord& record = chief_.journal.record();
+  words_ = {record.ended == NameOf(JobState::kSucceeded), record.why};
+  goodbye_by_ = chief_.turn.now + (outcome.over ? kGoodbye : Duration::zero());
+}
+
+void Farewell::Interrupt(const std::string& why, int exit_code) {
+  if (!chief_.ended()) {
+    why_ = why;
+    exit_code_ = exit_code;
+  }
+  Quit();
+}
+
+void Farewell::Advance() {
+  if (chief_.term == 0) {  // nothing was led: there is nobody to count, and nothing to write
+    if (chief_.turn.now >= goodbye_by_) Quit();
+    return;
+  }
+  if (summary_begun_) return;
+  chief_.members.TakeSilent(chief_.turn.now);
+  std::vector<Task*> members = chief_.members.Alive(TaskRole::kPs);
+  for (Task* worker : chief_.members.Alive(TaskRole::kWorker)) members.push_back(worker);
+  const bool refusals_heard = chief_.turn.now >= refusals_heard_by_;
+  const bool nothing_left = members.empty() && refusals_heard && !chief_.rounds.active() && EndIsOnDisk();
+  // Two writings of one file would spoil each other: the last summary waits for the one that Begin began.
+  const bool out_of_time = chief_.turn.now >= goodbye_by_ && FirstSummaryDone();
+  if (nothing_left || out_of_time) return WriteSummary();
+  if (chief_.turn.now < next_goodbye_ || !MayTellOfTheEnd()) return;
+  next_goodbye_ = chief_.turn.now + chief_.options.timing.control_retry;
+  for (const Task* task : members) Tell(task->control);
+}
+
+bool Farewell::FirstSummaryDone() const { return !chief_.journal.record().ended.empty(); }
+
+bool Farewell::EndIsOnDisk() const { return FirstSummaryDone() && chief_.journal.durable(); }
+
+bool Farewell::MayTellOfTheEnd() const {
+  return EndIsOnDisk() || goodbye_by_ - chief_.turn.now <= chief_.options.timing.control_retry;
+}
+
+void Farewell::Tell(PeerId member) {
+  if (MayTellOfTheEnd()) chief_.turn.out.SendTo(member, words_);
+}
+
+void Farewell::AwaitHearing() { refusals_heard_by_ = chief_.turn.now + kHearing; }
+
+void Farewell::WriteSummary() {
+  summary_begun_ = true;
+  chief_.storage.Run(ReplaceFile("summary.json", SummaryText(chief_)), [this](const StorageDone& done) {
+    if (!done.status.ok()) chief_.turn.out.Error("summary.json cannot be written: " + done.status.ToString());
+    Quit();
+  });
+}
+
+void Farewell::Quit() {
+  if (std::exchange(exited_, true)) return;
+  chief_.turn.out.Add(Exit{exit_code_, why_});
+}
+
+}  // namespace downpour
