@@ -66,9 +66,6 @@ absl::StatusOr<std::vector<LeaseId>> LeaseLedger::Ask(Incarnation worker, absl::
     if (!plan_.Contains(lease)) return OutOfPlan(lease);
   }
   std::set<LeaseId>& held = held_[worker];
-  for (const LeaseId lease : known) {
-    if (IsOpen(lease) && held.size() < kMaxHeld) Hold(worker, lease);
-  }
   std::vector<LeaseId> lost;
   std::set_difference(held.begin(), held.end(), known.begin(), known.end(), std::back_inserter(lost));
   // An old grant that came late, of a lease that was re-opened meanwhile, may have taken the room of a newer one.
@@ -76,6 +73,9 @@ absl::StatusOr<std::vector<LeaseId>> LeaseLedger::Ask(Incarnation worker, absl::
     held.erase(lost.back());
     Reopen(lost.back());
     lost.pop_back();
+  }
+  for (const LeaseId lease : known) {
+    if (IsOpen(lease) && held.size() < kMaxHeld) Hold(worker, lease);
   }
   const size_t room = kMaxHeld - std::min(kMaxHeld, held.size());
   demand_.erase(worker);

@@ -91,6 +91,15 @@ TEST_F(LeaseLedgerTest, AsManyLostGrantsAreSaidAgainAsThereIsRoomFor) {
   EXPECT_THAT(Numbers(ledger.HeldBy(kA)), ElementsAre(0, 1));
 }
 
+// Else what it computes already is granted to another one too.
+TEST_F(LeaseLedgerTest, LostGrantsMakeRoomForWhatTheWorkerHolds) {
+  Open(20);
+  EXPECT_EQ(Ask(kA, LeaseLedger::kMaxHeld).size(), LeaseLedger::kMaxHeld);
+  EXPECT_THAT(Ask(kA, 1, {LeaseId{18}}), IsEmpty()) << "which it got under an earlier chief";
+  EXPECT_THAT(last_repeats, ElementsAre(0));
+  EXPECT_THAT(Numbers(ledger.HeldBy(kA)), ElementsAre(0, 18));
+}
+
 TEST_F(LeaseLedgerTest, AGreedyWorkerIsBounded) {
   Open(100);
   EXPECT_EQ(Ask(kA, 1000).size(), LeaseLedger::kMaxHeld);
