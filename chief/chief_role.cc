@@ -31,6 +31,7 @@ class ChiefRole::Core {
   void Step(Time now, Input& input, Effects& effects) {
     if (farewell_.exited()) return;
     chief_.turn.now = now;
+    chief_.members.DiscountOwnPause(now);
     std::visit([this](auto& in) { On(in); }, input);
     lifecycle_.Advance();
     for (Effect& effect : chief_.turn.out.Take()) effects.Add(std::move(effect));

@@ -10,7 +10,7 @@
 // Cost: Tick is linear in tasks.
 // Errors: none. A round that fails is tried again; who waits too long leaves by itself (runtime/options.h), and is
 //   lost. One that stays though it may leave counts as any other again after dead_after.
-// Tests: tests/unit/chief/chief_departures_test.cc.
+// Tests: tests/unit/chief/chief_departures_test.cc, chief_departures_loss_test.cc.
 #pragma once
 
 #include <string>

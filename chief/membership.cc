@@ -16,9 +16,8 @@ constexpr uint64_t kMaxCount = uint64_t{1} << 53;
 constexpr size_t kMaxWords = 256;  // of what a process says about itself
 constexpr int kHottest = 200;      // degrees Celsius
 
-// A silence of the chief itself, after which it believes nobody dead before having listened again: a share of
-// dead_after.
-constexpr int kOwnSilenceShare = 4;
+// A pause of the chief itself, after which it believes nobody dead before having listened again: a share of dead_after.
+constexpr int kOwnPauseShare = 4;
 
 // Those that add up, over processes and their successors.
 constexpr uint64_t TaskStats::*kCounts[] = {
@@ -262,13 +261,21 @@ absl::Status Membership::Hear(Time now, PeerId from, const Heartbeat& heartbeat,
   return absl::OkStatus();
 }
 
+void Membership::DiscountOwnPause(Time now) {
+  const Duration pause = now - last_look_;
+  if (pause <= timing_.dead_after / kOwnPauseShare) return;  // never before the first look
+  last_look_ = now;
+  for (Task& task : tasks_) {
+    task.heard = std::min(now, task.heard + pause);
+    if (task.let_go) task.let_go = std::min(now, *task.let_go + pause);
+  }
+}
+
 std::vector<Task*> Membership::TakeSilent(Time now) {
-  const Duration own_silence = now - last_look_;
-  const bool was_away = own_silence > timing_.dead_after / kOwnSilenceShare;  // as before the first look
+  DiscountOwnPause(now);
   last_look_ = now;
   std::vector<Task*> silent;
   for (Task& task : tasks_) {
-    if (was_away) task.heard = std::min(now, task.heard + own_silence);
     if (!task.alive() || now - task.heard < timing_.dead_after) continue;
     task.state = TaskState::kLost;
     silent.push_back(&task);

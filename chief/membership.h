@@ -87,8 +87,10 @@ class Membership {
   bool Revive(Task& task);
   // INVALID_ARGUMENT: numbers that cannot be; the heartbeat still counts as a sign of life.
   absl::Status Hear(Time now, PeerId from, const Heartbeat& heartbeat, Task& task);
-  // Tasks that fell silent for dead_after; they are kLost now. Time in which the chief itself was stopped does not
-  // count.
+  // Before each input: time in which the chief itself stood still counts as nobody's silence, nor as a stay of one that
+  // it had let go, whose Leave may be the first thing that it hears.
+  void DiscountOwnPause(Time now);
+  // At each Tick. Tasks that fell silent for dead_after; they are kLost now.
   std::vector<Task*> TakeSilent(Time now);
 
   bool AllAlive(TaskRole role) const;

@@ -4,11 +4,10 @@
 
 #include <algorithm>
 #include <csignal>
-#include <set>
-#include <string>
+#include <memory>
+#include <variant>
 
-#include "chief/recovery.h"
-#include "tests/unit/chief/chief_role_fixture.h"
+#include "tests/unit/chief/chief_departures_fixture.h"
 
 namespace downpour {
 namespace {
@@ -16,47 +15,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
-
-class ChiefDeparturesTest : public ChiefRoleTest {
- protected:
-  void Tell(int index) {
-    cluster->ps[index].leaving = "SIGTERM";
-    cluster->Beat(cluster->ps[index]);
-  }
-  bool MayLeave(int index) const {
-    const auto replies = cluster->Sent<HeartbeatReply>(cluster->ps[index]);
-    return std::any_of(replies.begin(), replies.end(), [](const HeartbeatReply& reply) { return reply.may_leave; });
-  }
-  void LetGo(int index) {
-    Tell(index);
-    cluster->Wait(3s);
-    ASSERT_TRUE(MayLeave(index));
-  }
-  void Leave(int index) {
-    FakeMember& server = cluster->ps[index];
-    server.alive = false;
-    cluster->Say(server.control, downpour::Leave{server.id, "ended by SIGTERM; its chief let it go"});
-  }
-  // Another process comes in its place, which knows of nothing.
-  void Succeed(int index) {
-    FakeMember& server = cluster->ps[index];
-    server.join.nonce += 1000;
-    server.slices.clear();
-    server.leaving.clear();
-    server.alive = true;
-    cluster->JoinPs(index);
-  }
-  bool Durable(const std::string& round) const { return cluster->disk->Has("checkpoints/" + round + "/MANIFEST"); }
-  size_t RoundsAsked() const {
-    std::set<Round> rounds;
-    for (const SnapshotRequest& request : cluster->Sent<SnapshotRequest>(cluster->ps[0].bulk)) {
-      rounds.insert(request.round);
-    }
-    return rounds.size();
-  }
-  std::string Failures() const { return cluster->Status()["failures"].dump(); }
-  std::string Waits() const { return cluster->Status()["waits"].dump(); }
-};
 
 TEST_F(ChiefDeparturesTest, MayLeaveOnceAnUrgentRoundBegunAfterItsWordIsDurable) {
   StartRunning();
@@ -181,23 +139,6 @@ TEST_F(ChiefDeparturesTest, WithNothingTrainedItMayLeaveAtOnce) {
   EXPECT_TRUE(MayLeave(1)) << "it has only initial values";
 }
 
-TEST_F(ChiefDeparturesTest, OneThatLeftInGoodOrderIsNoLoss) {
-  StartRunning();
-  for (int i = 0; i <= Recovery::kMostLosses; ++i) {
-    cluster->Forget();
-    LetGo(1);
-    Leave(1);
-    EXPECT_EQ(cluster->TaskStatus("ps-1")["state"], "LEFT");
-    EXPECT_THAT(Failures(), HasSubstr("it left: ended by SIGTERM; its chief let it go"));
-    Succeed(1);
-    cluster->Wait(2s);
-    ASSERT_EQ(cluster->role->state(), JobState::kRunning);
-    EXPECT_THAT(cluster->Status()["pending"], IsEmpty());
-  }
-  EXPECT_EQ(cluster->Status()["recovery"]["psLost"], 0);
-  EXPECT_THAT(Failures(), Not(HasSubstr("abandoned")));
-}
-
 TEST_F(ChiefDeparturesTest, NoRoundIsBegunThatItsLeavingWouldEnd) {
   StartRunning({"checkpoint.every=100ms"});
   Tell(1);
@@ -212,31 +153,7 @@ TEST_F(ChiefDeparturesTest, NoRoundIsBegunThatItsLeavingWouldEnd) {
   EXPECT_THAT(Failures(), Not(HasSubstr("abandoned")));
 }
 
-TEST_F(ChiefDeparturesTest, AGoodbyeThatWasLostIsNoCrashEitherUnlessItStayedForLong) {
-  for (const Duration stays : {Duration::zero(), Timing{}.dead_after}) {
-    StartRunning();
-    LetGo(1);
-    cluster->Wait(stays);
-    cluster->ps[1].alive = false;
-    cluster->Wait(6s);
-    EXPECT_THAT(Failures(), HasSubstr("no heartbeat for 5.0 s; it had been told to stop (SIGTERM) and let go"));
-    Succeed(1);
-    cluster->Wait(2s);
-    EXPECT_EQ(cluster->Status()["recovery"]["psLost"], stays == Duration::zero() ? 0 : 1);
-  }
-}
-
-TEST_F(ChiefDeparturesTest, HowOneEndedThatMightLeaveIsTold) {
-  cluster = std::make_unique<ChiefHarness>(SmallJob());
-  cluster->ps[1].join.launcher = "run";
-  cluster->Start();
-  cluster->RunToRunning();
-  LetGo(1);
-  ++cluster->ps[1].join.attempt;  // its launcher saw it die
-  Succeed(1);
-  EXPECT_THAT(Failures(), HasSubstr("it was started again; it had been told to stop (SIGTERM) and let go"));
-}
-
+// What was said meanwhile is read before the clock is.
 TEST_F(ChiefDeparturesTest, OneThatStaysThoughItMightLeaveHoldsNobodyUp) {
   StartRunning({"checkpoint.every=1s"});
   LetGo(1);
@@ -298,33 +215,6 @@ TEST_F(ChiefDeparturesTest, NothingKeepsTheLastRoundFromBeingBegun) {
   cluster->Wait(1s);
   ASSERT_EQ(cluster->role->state(), JobState::kCancelling);
   EXPECT_THAT(Waits(), Not(HasSubstr("no checkpoint can be made")));
-}
-
-TEST_F(ChiefDeparturesTest, OneThatCouldNotWaitAnyLongerIsALoss) {
-  StartRunning();
-  cluster->ps[0].answers_snapshots = false;
-  Tell(1);
-  cluster->Wait(3s);
-  ASSERT_FALSE(MayLeave(1));
-  Leave(1);
-  EXPECT_THAT(Failures(), HasSubstr("it left: ended by SIGTERM"));
-  Succeed(1);
-  cluster->Wait(2s);
-  EXPECT_EQ(cluster->Status()["recovery"]["psLost"], 1);
-}
-
-TEST_F(ChiefDeparturesTest, ThePlaceOfOneThatLeftIsKeptForServerWait) {
-  StartRunning({"timing.serverWait=60s"});
-  for (const int index : {0, 1}) Tell(index);
-  cluster->Wait(3s);
-  for (const int index : {0, 1}) Leave(index);
-  cluster->Wait(55s);
-  EXPECT_EQ(cluster->role->state(), JobState::kRunning);
-  cluster->Wait(10s);
-  EXPECT_EQ(cluster->role->state(), JobState::kFailed);
-  const std::string error = cluster->Status()["errorMessage"];
-  EXPECT_THAT(error, HasSubstr("its chief let it go; nobody came in its place for 60 s"));
-  EXPECT_THAT(error, HasSubstr("The last checkpoint is checkpoints/1-1"));
 }
 
 // Else the last round would lack its slices, and be given up.
