@@ -25,11 +25,8 @@ constexpr Duration kLineEvery = 5s;  // in a pipe
 // A task that ends by itself may only follow the job's end; a moment later the chief's own end shows it.
 constexpr Duration kRestartNoSooner = 1s;
 
-// A job that waits less for a ps leaves its successor the time to come. Whoever the chief holds dead has been silent
-// for dead_after already.
-Duration PatienceWith(const RunPace& pace, Duration server_wait) {
-  return std::min(pace.patience, std::max(server_wait / 4, Timing().dead_after));
-}
+// As the chief sees it. One that is away is LOST, or PENDING to a chief that came after it.
+bool IsHere(const TaskView& task) { return task.state == "PREPARING" || task.state == "RUNNING"; }
 
 std::string Who(const Exited& exited) { return absl::StrCat(exited.name, " (pid ", exited.pid, ")"); }
 
@@ -43,7 +40,6 @@ LocalRun::LocalRun(LocalCluster cluster, Supervisor& supervisor, Talk& talk, boo
       talk_(talk),
       show_progress_(show_progress),
       pace_(pace),
-      looks_(static_cast<int>(PatienceWith(pace, cluster_.server_wait) / pace.question_every)),
       announcement_(cluster_.job_dir),
       budget_(pace.restarts) {}
 
@@ -223,11 +219,11 @@ void LocalRun::OnStatus(const StatusView& status) {
     const pid_t pid = supervisor_.PidOf(task.name);
     const bool same_process = task.pid == pid;
     if (same_process && task.step.value_or(0) > 0) budget_.Refill(task.name);
-    if (same_process && (task.state == "PREPARING" || task.state == "RUNNING")) pulses_[task.name] = {pid};
+    if (same_process && IsHere(task)) pulses_[task.name] = {pid, /*joined=*/true};
   }
   if (const pid_t chief = supervisor_.PidOf(kChiefTask); status.chief_pid == chief) {
     if (status.commits.value_or(0) > 0) budget_.Refill(kChiefTask);
-    pulses_[kChiefTask] = {chief};
+    pulses_[kChiefTask] = {chief, /*joined=*/true};
   }
   const bool changed = status.state != status_.state;
   status_ = status;
@@ -240,26 +236,36 @@ void LocalRun::OnStatus(const StatusView& status) {
 // away does not tell of many looks at once.
 void LocalRun::CountLooks() {
   if (!std::exchange(answered_, false)) return MissSignOfLife(kChiefTask);
-  if (IsOver()) return;
+  if (IsOver() || status_.chief_term == 0) return;  // 0: it still reads its folder, and takes nobody in yet
   for (const TaskView& task : status_.tasks) {
-    const bool away = task.state == "LOST" || task.state == "PENDING";  // PENDING: to a chief that came after it
-    if (away) MissSignOfLife(task.name);
+    if (!IsHere(task)) MissSignOfLife(task.name);
   }
+}
+
+// A job that waits less for a ps leaves its successor the time to come. Whoever the chief holds dead has been silent
+// for dead_after already.
+Duration LocalRun::PatienceWith(const Pulse& pulse) const {
+  if (!pulse.joined) return pace_.start_patience;
+  return std::min(pace_.patience, std::max(cluster_.server_wait / 4, Timing().dead_after));
 }
 
 void LocalRun::MissSignOfLife(const std::string& task) {
   const auto found = pulses_.find(task);
   const pid_t pid = supervisor_.PidOf(task);
-  if (found == pulses_.end() || found->second.pid != pid || ++found->second.looks != looks_) return;
-  const double waited = Seconds(looks_ * pace_.question_every);
-  talk_.Say(absl::StrCat("downpour run: ", task, " (pid ", pid, ") stands still, with no sign of life for more than ",
-                         HumanSeconds(waited), ": it is killed"));
+  if (found == pulses_.end() || found->second.pid != pid || IsSpent(found->second)) return;
+  Pulse& pulse = found->second;
+  ++pulse.looks;
+  if (!IsSpent(pulse)) return;
+  talk_.Say(absl::StrCat("downpour run: ", task, " (pid ", pid,
+                         pulse.joined ? ") stands still, with no sign of life for more than "
+                                      : ") stands still, and has not joined for more than ",
+                         HumanSeconds(Seconds(PatienceWith(pulse))), ": it is killed"));
   supervisor_.Send(task, SIGKILL);
 }
 
 bool LocalRun::StoodStill(const Exited& exited) const {
   const auto found = pulses_.find(exited.name);
-  return found != pulses_.end() && found->second.pid == exited.pid && found->second.looks >= looks_;
+  return found != pulses_.end() && found->second.pid == exited.pid && IsSpent(found->second);
 }
 
 void LocalRun::StartDue() {
@@ -283,7 +289,12 @@ bool LocalRun::Start(const std::string& task, uint32_t attempt) {
   const absl::Status started =
       supervisor_.Start(is_chief ? ChiefProcess(cluster_, endpoint) : MemberProcess(cluster_, task, endpoint, attempt));
   if (started.ok()) {
-    if (is_chief) announcement_.Expect(supervisor_.PidOf(kChiefTask));
+    const pid_t pid = supervisor_.PidOf(task);
+    if (is_chief) {
+      announcement_.Expect(pid);
+    } else {
+      pulses_[task] = {pid};
+    }
     return true;
   }
   const std::string why(started.message());

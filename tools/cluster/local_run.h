@@ -8,10 +8,10 @@
 //   over when the chief has ended by itself.
 // Errors: a chief that is killed again and again ends the job; a ps that dies again and again, and workers that all do,
 //   are a reason to ask the chief to end it. So is a program that cannot be started; one for which there is no room now
-//   counts as one that died, and is tried again. One that runs and gives no sign of life is killed, and started again;
-//   a chief that refuses to take the place of one that had answered is tried again as one that died is. The first
-//   cause is the one named, also in summary.json and in logs/run.log. SIGINT, SIGTERM or SIGHUP ask the chief to end
-//   the job, a second one kills everything at once.
+//   counts as one that died, and is tried again. One that runs and gives no sign of life, or never joins, is killed and
+//   started again; a chief that refuses to take the place of one that had answered is tried again as one that died is.
+//   The first cause is the one named, also in summary.json and in logs/run.log. SIGINT, SIGTERM or SIGHUP ask the chief
+//   to end the job, a second one kills everything at once.
 // Threads: one.
 // Tests: tests/unit/tools/cluster/local_run_test.cc, local_run_stands_still_test.cc.
 #pragma once
@@ -50,6 +50,9 @@ struct RunPace {
   // SIGKILL. As long as systemd's WatchdogSec in deploy/: a machine that swaps or stood still takes seconds, and what
   // a ps holds has to be computed again.
   Duration patience = 30s;
+  // From a task's start to its joining, in which it loads its program and opens its GPU, but reads no data yet: as
+  // long as systemd's TimeoutStartSec, unless it is told otherwise.
+  Duration start_patience = 90s;
 };
 
 class LocalRun {
@@ -102,7 +105,6 @@ class LocalRun {
   Talk& talk_;
   const bool show_progress_;
   const RunPace pace_;
-  const int looks_;  // in vain, one with each question, before a process is killed
   ChiefAnnouncement announcement_;
   bool chief_asked_to_end_ = false;
   std::optional<FolderWatch> folder_;
@@ -113,9 +115,12 @@ class LocalRun {
   bool answered_ = false;  // since the last question
   struct Pulse {
     pid_t pid = 0;
-    int looks = 0;  // in vain since its last sign of life
+    bool joined = false;  // of the chief: it has answered
+    int looks = 0;        // in vain, one with each question, since its last sign of life
   };
-  std::map<std::string, Pulse> pulses_;  // of tasks that have joined; of the chief, once it has answered
+  Duration PatienceWith(const Pulse& pulse) const;
+  bool IsSpent(const Pulse& pulse) const { return pulse.looks * pace_.question_every >= PatienceWith(pulse); }
+  std::map<std::string, Pulse> pulses_;  // of tasks; of the chief, once it has answered
   std::set<std::string> failures_told_;
   Clock::time_point next_question_;
   Clock::time_point next_line_;

@@ -119,6 +119,7 @@ absl::StatusOr<StatusView> ParseStatus(std::string_view text) {
   view.chief_host = Words(At(json, "chief"), "host");
   view.job_dir = Words(At(json, "chief"), "jobDir");
   view.chief_pid = Number(At(json, "chief"), "pid");
+  view.chief_term = Number(At(json, "chief"), "term");
   view.chief_protocol = Number(At(json, "chief"), "protocol");
   view.chief_rejected = Number(At(json, "chief"), "rejected");
   view.chief_refused = Number(At(json, "chief"), "refused");

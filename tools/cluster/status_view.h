@@ -55,7 +55,7 @@ struct StatusView {
   std::string job, state, error;
   std::string chief_endpoint, chief_host, job_dir;
   std::string refused_from;
-  MaybeNumber chief_pid, chief_protocol, chief_rejected, chief_refused;
+  MaybeNumber chief_pid, chief_term, chief_protocol, chief_rejected, chief_refused;
   MaybeNumber elapsed, remaining, allowed;  // seconds
   MaybeNumber epoch, epochs, leases_committed, leases, examples_committed, train_examples;
   MaybeNumber commits;  // of this chief

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -25,6 +26,11 @@ class LocalRunTest : public ::testing::Test {
       "for word in \"$@\"; do case $word in --attempt=*) attempt=${word#--attempt=};; esac; done\n";
 
   LocalRunTest() {
+    // Before a FakeChief's threads are there, which would take SIGCHLD from the Supervisor: it would wait for seconds.
+    sigset_t ends;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGCHLD);
+    pthread_sigmask(SIG_BLOCK, &ends, &mask_before_);
     std::filesystem::create_directories(folder_.path() + "/logs");
     mkfifo(Path("fifo").c_str(), 0600);
     cluster_.job_dir = folder_.path();
@@ -35,6 +41,8 @@ class LocalRunTest : public ::testing::Test {
     cluster_.ps_program = Script("ps", "exit 0");
     cluster_.worker_program = Script("worker", "exit 0");
   }
+
+  ~LocalRunTest() override { pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr); }
 
   std::string Path(const std::string& name) const { return folder_.path() + "/" + name; }
   std::string Script(const std::string& name, const std::string& body) const {
@@ -82,6 +90,7 @@ class LocalRunTest : public ::testing::Test {
   }
   LocalCluster cluster_;
   rlimit descriptors_{};
+  sigset_t mask_before_{};
   std::string talk_;
 };
 

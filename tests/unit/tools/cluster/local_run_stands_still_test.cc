@@ -41,17 +41,49 @@ TEST_F(LocalRunTest, AWorkerThatStandsStillIsKilledAndStartedAgain) {
   }
 }
 
+TEST_F(LocalRunTest, AWorkerThatNeverJoinsIsKilledAndStartedAgain) {
+  pace_.start_patience = 50ms;
+  for (const char* row : {R"("state": "PENDING")", R"("state": "LEFT", "pid": 1)"}) {  // 1: that was there before
+    FakeChief chief(
+        [&] { return Encode(StatusReply{absl::StrCat(R"({"tasks": [{"name": "worker-0", )", row, "}]}")}); });
+    cluster_.chief_program =
+        Script("chief", Announce(chief.endpoint()) + "read code <" + Path("fifo") + "; exit $code");
+    cluster_.worker_program =
+        Script("worker", "[ $attempt = 0 ] || { " + EndChief(0) + "; exit 0; }\nexec /bin/sleep 1000");
+    const RunResult result = Run();
+    EXPECT_EQ(result.chief_exit, 0);
+    EXPECT_EQ(result.cause, "");
+    EXPECT_THAT(talk_, HasSubstr("stands still, and has not joined for more than "));
+    EXPECT_THAT(talk_, HasSubstr("ended: signal 9 (SIGKILL), as it stood still; started again as pid "));
+  }
+}
+
 TEST_F(LocalRunTest, AWorkerThatHasNotJoinedYetIsGivenItsTime) {
-  pace_.patience = 20ms;
   constexpr int kEnough = 50;  // far more than it would take to miss it
-  FakeChief chief([answers = 0]() mutable {
-    return Encode(StatusReply{absl::StrCat(R"({"tasks": [{"name": "worker-0", "state": "PENDING"}], "failures": [)",
-                                           ++answers < kEnough ? "" : R"({"what": "enough"})", "]}")});
-  });
-  cluster_.chief_program = Script("chief", Announce(chief.endpoint()) + "read code <" + Path("fifo") + "; exit $code");
-  cluster_.worker_program = Script("worker", "exec /bin/sleep 1000");
-  EXPECT_EQ(Run({{"enough", [&] { std::ofstream(Path("fifo")) << "0\n"; }}}).chief_exit, 0);
-  EXPECT_THAT(talk_, ::testing::Not(HasSubstr("ended")));
+  struct Case {
+    Duration start_patience;
+    const char* status;
+  };
+  const Case cases[] = {
+      {90s, R"({"tasks": [{"name": "worker-0", "state": "PENDING"}])"},
+      // Somebody else has its place: the chief tells it so, and it ends by itself.
+      {20ms, R"({"tasks": [{"name": "worker-0", "state": "RUNNING", "pid": 1}])"},
+      // The chief is not ready, and takes nobody in.
+      {20ms, R"({"chief": {"term": 0}, "tasks": [{"name": "worker-0", "state": "PENDING"}])"},
+  };
+  pace_.patience = 20ms;
+  for (const Case& one : cases) {
+    pace_.start_patience = one.start_patience;
+    FakeChief chief([&, answers = 0]() mutable {
+      return Encode(StatusReply{
+          absl::StrCat(one.status, R"(, "failures": [)", ++answers < kEnough ? "" : R"({"what": "enough"})", "]}")});
+    });
+    cluster_.chief_program =
+        Script("chief", Announce(chief.endpoint()) + "read code <" + Path("fifo") + "; exit $code");
+    cluster_.worker_program = Script("worker", "exec /bin/sleep 1000");
+    EXPECT_EQ(Run({{"enough", [&] { std::ofstream(Path("fifo")) << "0\n"; }}}).chief_exit, 0);
+    EXPECT_THAT(talk_, ::testing::Not(HasSubstr("ended"))) << one.status;
+  }
 }
 
 TEST_F(LocalRunTest, AChiefThatStandsStillIsKilledAndStartedAgain) {

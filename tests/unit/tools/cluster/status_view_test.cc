@@ -13,6 +13,7 @@ TEST(StatusViewTest, ReadsTheDocumentedSample) {
   EXPECT_EQ(status->job, "mnist-mlp");
   EXPECT_EQ(status->state, "RUNNING");
   EXPECT_EQ(status->chief_pid, 4711);
+  EXPECT_EQ(status->chief_term, 1);
   EXPECT_EQ(status->examples_committed, 194560);
   EXPECT_EQ(status->staleness.max, 11);
   ASSERT_EQ(status->tasks.size(), 1u);
