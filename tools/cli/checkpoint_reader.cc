@@ -197,10 +197,7 @@ std::optional<Round> LostCheckpoint(const std::string& job_dir) {
   const JobRecord& record = newest.record;
   if (record.newest <= record.given_up) return std::nullopt;
   for (int look = 0; look < 2; ++look) {  // a chief may write the next and remove this one while the first is taken
-    for (const Round round : RoundsIn(absl::StrCat(job_dir, "/", kCheckpointsDir))) {
-      std::error_code ignored;
-      if (round >= record.newest && fs::exists(fs::path(job_dir) / ManifestPath(round), ignored)) return std::nullopt;
-    }
+    if (NewestRound(job_dir) >= record.newest) return std::nullopt;
   }
   return record.newest;
 }

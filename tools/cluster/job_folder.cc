@@ -124,12 +124,17 @@ std::vector<Round> RoundsIn(const std::string& checkpoints) {
   return rounds;
 }
 
-std::string NewestCheckpoint(const std::string& job_dir) {
+std::optional<Round> NewestRound(const std::string& job_dir) {
   for (const Round round : RoundsIn(absl::StrCat(job_dir, "/", kCheckpointsDir))) {
     std::error_code ignored;
-    if (fs::exists(fs::path(job_dir) / ManifestPath(round), ignored)) return CheckpointDir(round);
+    if (fs::exists(fs::path(job_dir) / ManifestPath(round), ignored)) return round;
   }
-  return "";
+  return std::nullopt;
+}
+
+std::string NewestCheckpoint(const std::string& job_dir) {
+  const std::optional<Round> round = NewestRound(job_dir);
+  return round ? CheckpointDir(*round) : "";
 }
 
 std::string HowItWasLeft(const std::string& job_dir, const ChiefLocation& chief) {
@@ -148,7 +153,7 @@ std::string HowItWasLeft(const std::string& job_dir, const ChiefLocation& chief)
 
 bool HoldsJob(const std::string& job_dir) {
   std::error_code ignored;
-  return fs::exists(ChiefPath(job_dir), ignored) || !NewestCheckpoint(job_dir).empty();
+  return fs::exists(ChiefPath(job_dir), ignored) || NewestRound(job_dir);
 }
 
 absl::StatusOr<UniqueFd> ClaimJobFolder(const std::string& job_dir) {

@@ -74,7 +74,9 @@ std::vector<Round> RoundsIn(const std::string& checkpoints);
 // Whether a chief ever listened for a job in it, or left a checkpoint of one.
 bool HoldsJob(const std::string& job_dir);
 
-// checkpoints/TERM-N of the newest durable checkpoint; empty if there is none.
+// Of the newest checkpoint that has a manifest, whole or not.
+std::optional<Round> NewestRound(const std::string& job_dir);
+// Its checkpoints/TERM-N; empty if there is none.
 std::string NewestCheckpoint(const std::string& job_dir);
 
 // Of a chief that was killed: which one it was, what is durable, and what to type to go on.

@@ -6,24 +6,14 @@
 #include <variant>
 #include <vector>
 
+#include "tests/unit/worker/three_slices.h"
+
 namespace downpour {
 namespace {
 
-constexpr Incarnation kMe{5}, kPs{10};
 constexpr PeerId kFirstPeer{2};
 constexpr LeaseId kLease{0};
 constexpr Step kSteps = 4;
-constexpr uint64_t kMiB = uint64_t{1} << 20;
-
-// Three slices: two of a full megabyte and a small one.
-SliceGrid Grid() {
-  SliceGrid grid;
-  grid.variables.resize(1);
-  grid.slices = {{SliceId{0}, 0, 0, kMaxSliceElements},
-                 {SliceId{1}, 0, kMaxSliceElements, kMaxSliceElements},
-                 {SliceId{2}, 0, 2 * kMaxSliceElements, 8}};
-  return grid;
-}
 
 class ExchangeTest : public testing::Test {
  protected:
@@ -94,7 +84,7 @@ class ExchangeTest : public testing::Test {
   Time now_{};
   Effects effects_;
   uint64_t window_ = 8 * kMiB;
-  SliceGrid grid_ = Grid();
+  SliceGrid grid_ = ThreeSlices();
   MemberSession session_{TaskRole::kWorker, MemberOptions()};
   Exchange exchange_{&session_, &grid_, kFirstPeer};
 };

@@ -5,22 +5,12 @@
 #include <optional>
 #include <vector>
 
+#include "tests/unit/worker/three_slices.h"
+
 namespace downpour {
 namespace {
 
-constexpr Incarnation kMe{5}, kPs{10};
 constexpr Time kStart{};
-constexpr uint64_t kMiB = uint64_t{1} << 20;
-
-// Three slices at one ps: two of a full megabyte and a small one.
-SliceGrid Grid() {
-  SliceGrid grid;
-  grid.variables.resize(1);
-  grid.slices = {{SliceId{0}, 0, 0, kMaxSliceElements},
-                 {SliceId{1}, 0, kMaxSliceElements, kMaxSliceElements},
-                 {SliceId{2}, 0, 2 * kMaxSliceElements, 8}};
-  return grid;
-}
 
 class PullRoundTest : public testing::Test {
  protected:
@@ -46,7 +36,7 @@ class PullRoundTest : public testing::Test {
     round_.Receive(reply, link(), kStart + 500ms, [&](const PullReply::Item&) { return take; });
   }
 
-  SliceGrid grid_ = Grid();
+  SliceGrid grid_ = ThreeSlices();
   PlacementMap map_{3, PeerId{2}};
   PullRound round_{&grid_};
   std::vector<Version> have_ = std::vector<Version>(3);
