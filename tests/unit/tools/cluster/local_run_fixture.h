@@ -31,6 +31,7 @@ class LocalRunTest : public ::testing::Test {
     sigemptyset(&ends);
     sigaddset(&ends, SIGCHLD);
     pthread_sigmask(SIG_BLOCK, &ends, &mask_before_);
+    signal(SIGINT, SIG_DFL);  // which is ignored in a script's background
     std::filesystem::create_directories(folder_.path() + "/logs");
     mkfifo(Path("fifo").c_str(), 0600);
     cluster_.job_dir = folder_.path();
