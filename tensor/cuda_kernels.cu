@@ -39,9 +39,15 @@ struct Sum {
   __device__ float operator()(float x, float y) const { return x + y; }
 };
 
+// The nearest float, as a division gives it, but without the branch for exponents that bytes and their divisors do not
+// have. Source: Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", 1990.
 struct DivideBy {
   float divisor;
-  __device__ float operator()(float x) const { return __fdiv_rn(x, divisor); }
+  float reciprocal;  // the nearest
+  __device__ float operator()(float x) const {
+    const float quotient = x * reciprocal;
+    return fmaf(fmaf(-quotient, divisor, x), reciprocal, quotient);
+  }
 };
 
 // Calls run(Function()) for the function meant.
@@ -70,12 +76,22 @@ __global__ void BiasKernel(Function f, const float* bias, CudaMatrix x) {
 
 template <class Function>
 __global__ void BiasKernel4(Function f, const float4* bias, CudaMatrix x) {
-  for (int64_t r = blockIdx.y; r < x.rows; r += gridDim.y) {
-    for (int64_t c = ThreadIndex(); c < x.cols / 4; c += ThreadCount()) {
-      const int64_t i = r * (x.stride / 4) + c;
-      const float4 v = FourAt(x, i), b = bias[c];
-      PutFour(x, i, make_float4(f(v.x + b.x), f(v.y + b.y), f(v.z + b.z), f(v.w + b.w)));
+  const int64_t row = x.stride / 4, step = gridDim.y;
+  for (int64_t c = ThreadIndex(); c < x.cols / 4; c += ThreadCount()) {
+    const float4 b = bias[c];
+    const auto biased = [&](int64_t r) {
+      const float4 v = FourAt(x, r * row + c);
+      return make_float4(f(v.x + b.x), f(v.y + b.y), f(v.z + b.z), f(v.w + b.w));
+    };
+    int64_t r = blockIdx.y;
+    for (; r + (kAtOnce - 1) * step < x.rows; r += kAtOnce * step) {
+      float4 results[kAtOnce];
+#pragma unroll
+      for (int k = 0; k < kAtOnce; ++k) results[k] = biased(r + k * step);
+#pragma unroll
+      for (int k = 0; k < kAtOnce; ++k) PutFour(x, (r + k * step) * row + c, results[k]);
     }
+    for (; r < x.rows; r += step) PutFour(x, r * row + c, biased(r));
   }
 }
 
@@ -84,7 +100,8 @@ cudaError_t AddBiasThen(cudaStream_t stream, Function f, const float* bias, Cuda
   const bool aligned = BeginsWithFour(x) && reinterpret_cast<uintptr_t>(bias) % sizeof(float4) == 0;
   const bool by_four = aligned && x.cols % 4 == 0 && x.stride % 4 == 0;
   const unsigned across = BlocksFor(by_four ? x.cols / 4 : x.cols, kMapThreads);
-  const dim3 blocks(across, static_cast<unsigned>(std::clamp<int64_t>(x.rows, 1, kMostBlocks / across)));
+  const int64_t down = by_four ? (x.rows + kAtOnce - 1) / kAtOnce : x.rows;
+  const dim3 blocks(across, static_cast<unsigned>(std::clamp<int64_t>(down, 1, kMostBlocks / across)));
   if (by_four) {
     BiasKernel4<<<blocks, kMapThreads, 0, stream>>>(f, reinterpret_cast<const float4*>(bias), x);
   } else {
@@ -111,8 +128,13 @@ __device__ void Threefry(uint64_t seed, uint32_t& x0, uint32_t& x1) {
   }
 }
 
-__global__ void DropoutKernel(const uint64_t* seed_at, uint32_t threshold, float scale, CudaConstMatrix x,
-                              CudaMatrix y) {
+struct Drop {
+  uint32_t threshold;
+  float scale;
+  __device__ float operator()(uint32_t word, float x) const { return word < threshold ? 0 : x * scale; }
+};
+
+__global__ void DropoutKernel(const uint64_t* seed_at, Drop drop, CudaConstMatrix x, CudaMatrix y) {
   const uint64_t seed = *seed_at;
   const int64_t half = (x.cols + 1) / 2;
   for (int64_t r = blockIdx.y; r < x.rows; r += gridDim.y) {
@@ -120,7 +142,7 @@ __global__ void DropoutKernel(const uint64_t* seed_at, uint32_t threshold, float
       uint32_t word0 = static_cast<uint32_t>(r), word1 = static_cast<uint32_t>(c);
       Threefry(seed, word0, word1);
       const auto pass = [&](uint32_t word, int64_t at) {
-        Put(y, r * y.stride + at, word < threshold ? 0 : At(x, r * x.stride + at) * scale);
+        Put(y, r * y.stride + at, drop(word, At(x, r * x.stride + at)));
       };
       pass(word0, c);
       if (c + half < x.cols) pass(word1, c + half);
@@ -128,19 +150,46 @@ __global__ void DropoutKernel(const uint64_t* seed_at, uint32_t threshold, float
   }
 }
 
+// The same where both halves of each row consist of aligned fours.
+__global__ void DropoutKernel4(const uint64_t* seed_at, Drop drop, CudaConstMatrix x, CudaMatrix y) {
+  const uint64_t seed = *seed_at;
+  const int64_t half = x.cols / 8;
+  for (int64_t r = blockIdx.y; r < x.rows; r += gridDim.y) {
+    const int64_t x_row = r * (x.stride / 4), y_row = r * (y.stride / 4);
+    for (int64_t c = ThreadIndex(); c < half; c += ThreadCount()) {
+      const float4 low = FourAt(x, x_row + c), high = FourAt(x, x_row + c + half);
+      uint32_t words0[4], words1[4];
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        words0[k] = static_cast<uint32_t>(r);
+        words1[k] = static_cast<uint32_t>(4 * c + k);
+        Threefry(seed, words0[k], words1[k]);
+      }
+      const auto pass = [&](const uint32_t* words, float4 v) {
+        return make_float4(drop(words[0], v.x), drop(words[1], v.y), drop(words[2], v.z), drop(words[3], v.w));
+      };
+      PutFour(y, y_row + c, pass(words0, low));
+      PutFour(y, y_row + c + half, pass(words1, high));
+    }
+  }
+}
+
 // ---- Reductions -----------------------------------------------------------------------------------------------------
 
 // Blocks of kWarp columns; the block's warps take turns with the rows. One kernel for each storage, so that nothing is
-// asked between loads that may be under way together.
-constexpr int kSumWarps = 16;
+// asked between loads that may be under way together: of two bytes each, fewer would leave the memory idle.
+constexpr int kSumWarps = 32, kRowsAtOnce = 8;
 template <class T>
 __global__ void SumRowsKernel(const T* x, int64_t rows, int64_t cols, int64_t stride, float beta, float* sums) {
   __shared__ float partial[kSumWarps][kWarp];
   const int64_t c = int64_t{blockIdx.x} * kWarp + threadIdx.x;
   float sum = 0;
-  if (c < cols) {
-#pragma unroll 8
-    for (int64_t r = threadIdx.y; r < rows; r += kSumWarps) sum += Widened(x[r * stride + c]);
+  for (int64_t first = threadIdx.y; c < cols && first < rows; first += kRowsAtOnce * kSumWarps) {
+    T loaded[kRowsAtOnce];
+#pragma unroll
+    for (int k = 0; k < kRowsAtOnce; ++k) loaded[k] = x[std::min(first + k * kSumWarps, rows - 1) * stride + c];
+#pragma unroll
+    for (int k = 0; k < kRowsAtOnce; ++k) sum += first + k * kSumWarps < rows ? Widened(loaded[k]) : 0;
   }
   partial[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();
@@ -266,15 +315,20 @@ cudaError_t CudaActivateBackward(cudaStream_t stream, ActivationFunction f, Cuda
   return With(f, [&](auto function) { return Map(stream, Backward<decltype(function)>(), dx, y, dy); });
 }
 cudaError_t CudaDropout(cudaStream_t stream, DropoutMask mask, CudaConstMatrix x, CudaMatrix y) {
-  const uint32_t threshold = static_cast<uint32_t>(mask.rate * 0x1p32);
-  const float scale = static_cast<float>(1 / (1 - mask.rate));
-  const unsigned across = BlocksFor((x.cols + 1) / 2, kMapThreads);
+  const Drop drop{static_cast<uint32_t>(mask.rate * 0x1p32), static_cast<float>(1 / (1 - mask.rate))};
+  const bool by_four =
+      x.cols % 8 == 0 && x.stride % 4 == 0 && y.stride % 4 == 0 && BeginsWithFour(x) && BeginsWithFour(y);
+  const unsigned across = BlocksFor(by_four ? x.cols / 8 : (x.cols + 1) / 2, kMapThreads);
   const dim3 blocks(across, static_cast<unsigned>(std::clamp<int64_t>(x.rows, 1, kMostBlocks / across)));
-  DropoutKernel<<<blocks, kMapThreads, 0, stream>>>(mask.seed, threshold, scale, x, y);
+  if (by_four) {
+    DropoutKernel4<<<blocks, kMapThreads, 0, stream>>>(mask.seed, drop, x, y);
+  } else {
+    DropoutKernel<<<blocks, kMapThreads, 0, stream>>>(mask.seed, drop, x, y);
+  }
   return cudaGetLastError();
 }
 cudaError_t CudaWidenBytes(cudaStream_t stream, ConstByteMatrix bytes, float divisor, CudaMatrix to) {
-  return Map(stream, DivideBy{divisor}, to, bytes);
+  return Map(stream, DivideBy{divisor, 1 / divisor}, to, bytes);
 }
 cudaError_t CudaCopy(cudaStream_t stream, CudaConstMatrix from, CudaMatrix to) {
   return Map(stream, Identity(), to, from);

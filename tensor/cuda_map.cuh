@@ -2,7 +2,7 @@
 // not.
 //
 // Cost: which storage it is, is asked at each access, of no account beside the access itself. Where all matrices are
-//   without gaps and aligned, a thread takes four elements at once, else one.
+//   without gaps and aligned, a thread takes four elements at once, some fours before it has the first, else one.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -17,6 +17,8 @@ namespace downpour {
 
 constexpr int kMapThreads = 256;
 constexpr int64_t kMostBlocks = 4096;  // some waves on every chip; each thread strides over the rest
+constexpr int64_t kAtOnce = 4;  // fours that a thread reads before it needs the first: one, of bfloat16, is too little
+                                // under way to keep the memory busy
 
 inline unsigned BlocksFor(int64_t items, int64_t per_block) {
   return static_cast<unsigned>(std::clamp<int64_t>((items + per_block - 1) / per_block, 1, kMostBlocks));
@@ -77,11 +79,17 @@ bool BeginsWithFour(const View& m) {
 
 template <class F, class... In>
 __global__ void MapFlat(int64_t elements, F f, CudaMatrix y, In... in) {
-  const int64_t fours = elements / 4;
-  for (int64_t i = ThreadIndex(); i < fours; i += ThreadCount()) {
-    const auto four = [&](const auto... v) { return make_float4(f(v.x...), f(v.y...), f(v.z...), f(v.w...)); };
-    PutFour(y, i, four(FourAt(in, i)...));
+  const auto four = [&](const auto... v) { return make_float4(f(v.x...), f(v.y...), f(v.z...), f(v.w...)); };
+  const int64_t fours = elements / 4, step = ThreadCount();
+  int64_t at = ThreadIndex();
+  for (; at + (kAtOnce - 1) * step < fours; at += kAtOnce * step) {
+    float4 results[kAtOnce];
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) results[k] = four(FourAt(in, at + k * step)...);
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) PutFour(y, at + k * step, results[k]);
   }
+  for (; at < fours; at += step) PutFour(y, at, four(FourAt(in, at)...));
   for (int64_t i = 4 * fours + ThreadIndex(); i < elements; i += ThreadCount()) Put(y, i, f(At(in, i)...));
 }
 
@@ -97,7 +105,7 @@ __global__ void MapRows(F f, CudaMatrix y, In... in) {
 template <class F, class... In>
 cudaError_t Map(cudaStream_t stream, F f, CudaMatrix y, In... in) {
   if (y.contiguous() && BeginsWithFour(y) && ((in.contiguous() && BeginsWithFour(in)) && ...)) {
-    MapFlat<<<BlocksFor(y.elements(), 4 * kMapThreads), kMapThreads, 0, stream>>>(y.elements(), f, y, in...);
+    MapFlat<<<BlocksFor(y.elements(), 4 * kAtOnce * kMapThreads), kMapThreads, 0, stream>>>(y.elements(), f, y, in...);
   } else {
     const unsigned across = BlocksFor(y.cols, kMapThreads);
     const dim3 blocks(across, static_cast<unsigned>(std::clamp<int64_t>(y.rows, 1, kMostBlocks / across)));
