@@ -11,6 +11,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "tensor/cuda_module.h"
 #include "tools/cluster/human_units.h"
 
 namespace downpour {
@@ -71,9 +72,16 @@ Finding JudgeCpu(const std::string& flags) {
 
 Finding JudgeGpu(const HostFacts& facts) {
   if (facts.gpu_driver.empty()) return Good("gpu", "no NVIDIA driver: workers compute on the CPU");
-  if (facts.gpu_library) return Good("gpu", facts.gpu_driver);
-  return Warning("gpu", absl::StrCat(facts.gpu_driver, ", but libcuda.so.1 does not load: workers compute on the CPU"),
-                 "install the driver's libcuda1 package, of the same version");
+  const auto warning = [&](const std::string& what, const char* remedy) {
+    return Warning("gpu", absl::StrCat(facts.gpu_driver, ", but ", what, ": workers compute on the CPU"), remedy);
+  };
+  if (!facts.gpu_library) {
+    return warning("libcuda.so.1 does not load", "install the driver's libcuda1 package, of the same version");
+  }
+  if (!facts.gpu_module_lacks.empty()) {
+    return warning(facts.gpu_module_lacks, "build where a CUDA toolkit is, and have its cuBLAS here");
+  }
+  return Good("gpu", facts.gpu_driver);
 }
 
 }  // namespace
@@ -89,6 +97,7 @@ HostFacts LookAtHost(const std::string& folder) {
   facts.cpu_flags = LineOf("/proc/cpuinfo", "flags\t\t:");
   facts.gpu_driver = LineOf("/proc/driver/nvidia/version", "NVRM version: ");
   facts.gpu_library = Loads("libcuda.so.1");
+  if (!facts.gpu_driver.empty()) facts.gpu_module_lacks = std::string(LoadCudaModule().status().message());
   int major = 0, minor = 0, patch = 0;
   zmq_version(&major, &minor, &patch);
   facts.zmq_version = major * 10000 + minor * 100 + patch;

@@ -22,6 +22,7 @@ struct HostFacts {
   std::string cpu_flags;            // separated by spaces
   std::string gpu_driver;           // its own words; empty: there is none
   bool gpu_library = false;         // libcuda loads
+  std::string gpu_module_lacks;     // where there is a driver: what keeps the CUDA module from being loaded
   int zmq_version = 0;              // 40304 is 4.3.4
 };
 // `folder`: where free space is looked at, or the nearest one above it that is there.

@@ -43,6 +43,7 @@ HostFacts GoodHost() {
           .cpu_flags = "fpu avx avx2 avx512f",
           .gpu_driver = "",
           .gpu_library = false,
+          .gpu_module_lacks = "",
           .zmq_version = 40304};
 }
 
@@ -74,6 +75,12 @@ TEST(DoctorHost, NamesEachLackWithARemedy) {
   facts = GoodHost();
   facts.memory_available.reset();
   EXPECT_THAT(BadOf(facts), ElementsAre(HasSubstr("memory: cannot be told")));
+  facts = GoodHost();
+  facts.gpu_driver = "NVIDIA UNIX x86_64 Kernel Module 580.159";
+  facts.gpu_library = true;
+  EXPECT_THAT(BadOf(facts), IsEmpty());
+  facts.gpu_module_lacks = "downpour-cuda.so cannot be loaded";
+  EXPECT_THAT(BadOf(facts), ElementsAre(HasSubstr("580.159, but downpour-cuda.so cannot be loaded: workers compute")));
 }
 
 TEST(DoctorHost, LooksAtThisOne) {
