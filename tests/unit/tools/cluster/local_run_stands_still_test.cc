@@ -41,16 +41,28 @@ TEST_F(LocalRunTest, AWorkerThatStandsStillIsKilledAndStartedAgain) {
   }
 }
 
-TEST_F(LocalRunTest, AWorkerThatNeverJoinsIsKilledAndStartedAgain) {
+// A chief that has answered often enough says so, and is ended.
+class BeforeJoiningTest : public LocalRunTest {
+ protected:
+  static std::vector<Payload> StatusOf(const std::string& fields, bool enough) {
+    return Encode(
+        StatusReply{absl::StrCat("{", fields, R"(, "failures": [)", enough ? R"({"what": "enough"})" : "", "]}")});
+  }
+  const std::vector<ActingBuffer::Cue> end_chief_at_enough_ = {
+      {"enough", [this] { std::ofstream(Path("fifo")) << "9\n"; }}};
+};
+
+TEST_F(BeforeJoiningTest, AWorkerThatNeverJoinsIsKilledAndStartedAgain) {
   pace_.start_patience = 50ms;
-  for (const char* row : {R"("state": "PENDING")", R"("state": "LEFT", "pid": 1)"}) {  // 1: that was there before
-    FakeChief chief(
-        [&] { return Encode(StatusReply{absl::StrCat(R"({"tasks": [{"name": "worker-0", )", row, "}]}")}); });
+  for (const std::string row : {R"("state": "PENDING")", R"("state": "LEFT", "pid": 1)"}) {  // 1: that was there before
+    FakeChief chief([&, answers = 0]() mutable {
+      return StatusOf(R"("tasks": [{"name": "worker-0", )" + row + "}]", ++answers > 1000);
+    });
     cluster_.chief_program =
         Script("chief", Announce(chief.endpoint()) + "read code <" + Path("fifo") + "; exit $code");
     cluster_.worker_program =
         Script("worker", "[ $attempt = 0 ] || { " + EndChief(0) + "; exit 0; }\nexec /bin/sleep 1000");
-    const RunResult result = Run();
+    const RunResult result = Run(end_chief_at_enough_);
     EXPECT_EQ(result.chief_exit, 0);
     EXPECT_EQ(result.cause, "");
     EXPECT_THAT(talk_, HasSubstr("stands still, and has not joined for more than "));
@@ -58,30 +70,27 @@ TEST_F(LocalRunTest, AWorkerThatNeverJoinsIsKilledAndStartedAgain) {
   }
 }
 
-TEST_F(LocalRunTest, AWorkerThatHasNotJoinedYetIsGivenItsTime) {
+TEST_F(BeforeJoiningTest, AWorkerIsGivenItsTime) {
   constexpr int kEnough = 50;  // far more than it would take to miss it
   struct Case {
     Duration start_patience;
     const char* status;
   };
   const Case cases[] = {
-      {90s, R"({"tasks": [{"name": "worker-0", "state": "PENDING"}])"},
+      {90s, R"("tasks": [{"name": "worker-0", "state": "PENDING"}])"},
       // Somebody else has its place: the chief tells it so, and it ends by itself.
-      {20ms, R"({"tasks": [{"name": "worker-0", "state": "RUNNING", "pid": 1}])"},
+      {20ms, R"("tasks": [{"name": "worker-0", "state": "RUNNING", "pid": 1}])"},
       // The chief is not ready, and takes nobody in.
-      {20ms, R"({"chief": {"term": 0}, "tasks": [{"name": "worker-0", "state": "PENDING"}])"},
+      {20ms, R"("chief": {"term": 0}, "tasks": [{"name": "worker-0", "state": "PENDING"}])"},
   };
   pace_.patience = 20ms;
   for (const Case& one : cases) {
     pace_.start_patience = one.start_patience;
-    FakeChief chief([&, answers = 0]() mutable {
-      return Encode(StatusReply{
-          absl::StrCat(one.status, R"(, "failures": [)", ++answers < kEnough ? "" : R"({"what": "enough"})", "]}")});
-    });
+    FakeChief chief([&, answers = 0]() mutable { return StatusOf(one.status, ++answers >= kEnough); });
     cluster_.chief_program =
         Script("chief", Announce(chief.endpoint()) + "read code <" + Path("fifo") + "; exit $code");
     cluster_.worker_program = Script("worker", "exec /bin/sleep 1000");
-    EXPECT_EQ(Run({{"enough", [&] { std::ofstream(Path("fifo")) << "0\n"; }}}).chief_exit, 0);
+    EXPECT_EQ(Run(end_chief_at_enough_).chief_exit, 9);
     EXPECT_THAT(talk_, ::testing::Not(HasSubstr("ended"))) << one.status;
   }
 }
