@@ -69,7 +69,7 @@ TEST_P(BackendParityTest, AddBiasIsOneRounding) {
 // Tolerance: a rounding per row, and one for what was there, of the sum of magnitudes.
 TEST_P(BackendParityTest, SumRows) {
   for (int trial = 0; trial < 30; ++trial) {
-    const int64_t rows = random_.Between(0, 70), cols = random_.Between(1, 70);
+    const int64_t rows = random_.Between(0, trial % 5 == 4 ? 700 : 70), cols = random_.Between(1, 70);
     const Numbers x = random_.Matrix(rows, cols), before = random_.Matrix(1, cols);
     const float beta = std::vector<float>{0, 1, 0.5f}[trial % 3];
     DeviceMatrix dx(*backend_, x, trial % 3);
@@ -188,8 +188,12 @@ TEST(ThreefryTest, KnownAnswers) {
 
 // Exact: the same mask on every device, whatever the width of its vectors.
 TEST_P(BackendParityTest, Dropout) {
-  for (int trial = 0; trial < 60; ++trial) {
-    const int64_t rows = random_.Between(0, 9), cols = random_.Between(1, 140);
+  for (int trial = 0; trial < 70; ++trial) {
+    const bool eights = trial >= 60, many = trial == 60 || trial == 66, wide = trial == 67;
+    const int64_t rows = many ? 5000 : wide ? 1 : random_.Between(0, 9);
+    const int64_t cols = many   ? (trial == 60 ? 3 : 8)
+                         : wide ? (1 << 21) + 301
+                                : random_.Between(1, 140) * (eights ? 8 : 1);
     const uint64_t seed = 0x123456789abcdef0u * static_cast<uint64_t>(trial);
     const Buffer memory = UploadSeed(seed);
     const DropoutMask mask{static_cast<const uint64_t*>(memory.data()), trial % 11 / 11.0};
@@ -277,11 +281,12 @@ TEST_P(BackendParityTest, CopyAndAccumulate) {
 // Tolerance: gradient 16 roundings of 1 / examples; loss 16 roundings of rows times the largest logit.
 TEST_P(BackendParityTest, SoftmaxCrossEntropy) {
   for (int trial = 0; trial < 60; ++trial) {
-    const int64_t rows = random_.Between(1, 20), cols = random_.Between(1, 70);
+    const auto [rows, cols] = RowsAndClasses(trial);
     const int64_t examples = rows + trial % 2 * random_.Between(0, 50);
     const float scale = std::vector<float>{1, 10, 10000}[trial % 3];
     const Numbers logits = random_.Matrix(rows, cols, scale);
-    const std::vector<int32_t> labels = random_.Labels(rows, cols);
+    std::vector<int32_t> labels = random_.Labels(rows, cols);
+    labels[0] = static_cast<int32_t>(cols - 1);
     const Buffer label_memory = UploadLabels(labels);
     DeviceMatrix x(*backend_, logits, trial % 3), dx = Unset(rows, cols, trial % 2);
     const auto run = [&](Matrix gradient) {
@@ -307,6 +312,8 @@ TEST_P(BackendParityTest, SoftmaxCrossEntropy) {
     EXPECT_NEAR(totals.loss, loss, 16 * kRounding * static_cast<double>(rows) * scale);
     ExpectClose(dx.Read(), want, 16 * kRounding + storage_rounding_, magnitude);
     EXPECT_EQ(run(Matrix()).loss, totals.loss);
+    EXPECT_EQ(run(x.view()).loss, totals.loss);  // in place
+    EXPECT_EQ(x.Read().values, dx.Read().values);
   }
 }
 
@@ -329,7 +336,7 @@ TEST_P(BackendParityTest, SoftmaxCrossEntropyShowsNan) {
 // Tolerance: 4 roundings.
 TEST_P(BackendParityTest, MeanSquaredError) {
   for (int trial = 0; trial < 30; ++trial) {
-    const int64_t rows = random_.Between(1, 20), cols = random_.Between(1, 70);
+    const auto [rows, cols] = RowsAndClasses(trial);
     const int64_t examples = rows + trial % 2 * random_.Between(0, 50);
     const Numbers outputs = random_.Matrix(rows, cols), targets = random_.Matrix(rows, cols);
     DeviceMatrix x(*backend_, outputs, trial % 2), t(*backend_, targets, trial % 3), dx = Unset(rows, cols);
@@ -352,6 +359,8 @@ TEST_P(BackendParityTest, MeanSquaredError) {
     EXPECT_NEAR(totals.loss, loss, 4 * kRounding * loss);
     ExpectClose(dx.Read(), want, 4 * kRounding + storage_rounding_, magnitude);
     EXPECT_EQ(run(Matrix()).loss, totals.loss);
+    EXPECT_EQ(run(x.view()).loss, totals.loss);  // in place
+    EXPECT_EQ(x.Read().values, dx.Read().values);
   }
 }
 

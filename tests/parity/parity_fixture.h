@@ -61,6 +61,13 @@ class BackendParityTest : public testing::TestWithParam<DeviceCase> {
     return {static_cast<const int32_t*>(memory.data()), count};
   }
 
+  // Of a loss: odd ones, those around the width of a warp, and more rows than a block has threads.
+  std::pair<int64_t, int64_t> RowsAndClasses(int trial) {
+    const std::vector<int64_t> widths = {1, 31, 32, 33, 1000};
+    const int64_t rows = trial % 10 == 9 ? 300 : random_.Between(1, 20);
+    return {rows, trial % 3 == 2 ? widths[static_cast<size_t>(trial) / 3 % widths.size()] : random_.Between(1, 70)};
+  }
+
   std::unique_ptr<Backend> backend_ = GetParam().open();
   const double storage_rounding_ = GetParam().storage_rounding;
   const bool rounds_ = storage_rounding_ > 0;
