@@ -4,6 +4,7 @@
 //   and of different ones; what is computed is rounded only where it is written.
 // Order: each sum adds in an order that follows from the shapes alone, so the same call gives the same bits on one GPU.
 // Errors: what the launch reports. What the kernel itself does wrong shows at the stream's next synchronisation.
+// Tests: tests/parity, which also runs these kernels on the host (cuda_stand_in_device.h).
 #pragma once
 
 #include <cuda_runtime_api.h>

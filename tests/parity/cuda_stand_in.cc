@@ -68,6 +68,13 @@ struct World {
   uint64_t launched = 0;
 } world;
 thread_local int current_device = 0;
+thread_local cudaError_t last_error = cudaSuccess;
+
+// Until somebody asks, it is the thread's last error: whoever asks after a launch is told of it.
+cudaError_t Tell(cudaError_t error) {
+  if (error != cudaSuccess) last_error = error;
+  return error;
+}
 
 uint64_t Draw(uint64_t below) {
   world.random = world.random * 6364136223846793005u + 1442695040888963407u;
@@ -105,7 +112,7 @@ cudaError_t EnterAnyDevice() {
   ++world.calls;
   if (Lost() || world.calls == world.fail_at) {
     ++world.failed;
-    return cudaErrorIllegalAddress;
+    return Tell(cudaErrorIllegalAddress);
   }
   if (world.seed != 0 && Draw(2) == 0) RunSome();
   return cudaSuccess;
@@ -114,13 +121,13 @@ cudaError_t EnterAnyDevice() {
 // Likewise, and works on the current device.
 cudaError_t Enter() {
   if (cudaError_t error = EnterAnyDevice(); error != cudaSuccess) return error;
-  return current_device == world.device ? cudaSuccess : cudaErrorInvalidDevice;
+  return current_device == world.device ? cudaSuccess : Tell(cudaErrorInvalidDevice);
 }
 
 // What a capture does not allow spoils it.
 cudaError_t Spoil(cudaError_t error) {
   world.spoilt = true;
-  return error;
+  return Tell(error);
 }
 
 cudaError_t Give(void** memory, size_t bytes, bool pinned) {
@@ -128,7 +135,7 @@ cudaError_t Give(void** memory, size_t bytes, bool pinned) {
   if (world.capturing != nullptr) return Spoil(cudaErrorStreamCaptureUnsupported);
   if (cudaError_t error = Enter(); error != cudaSuccess) return error;
   size_t& left = pinned ? world.left_to_pin : world.left;
-  if (bytes > left) return cudaErrorMemoryAllocation;
+  if (bytes > left) return Tell(cudaErrorMemoryAllocation);
   left -= bytes;
   *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
   std::memset(*memory, 0xff, std::min(bytes, kFilled));
@@ -145,19 +152,27 @@ cudaError_t Take(void* memory) {
   }
   RunAll();
   const auto at = world.allocations.find(reinterpret_cast<uintptr_t>(memory));
-  if (at == world.allocations.end()) return cudaErrorInvalidValue;
+  if (at == world.allocations.end()) return Tell(cudaErrorInvalidValue);
   (at->second.pinned ? world.left_to_pin : world.left) += at->second.bytes;
   world.allocations.erase(at);
   std::free(memory);
   return cudaSuccess;
 }
 
-bool Holds(const void* memory, size_t bytes, bool pinned) {
+// The allocation that begins last at or before an address, or of no bytes.
+absl::Span<const std::byte> Before(const void* memory, bool pinned) {
   auto after = world.allocations.upper_bound(reinterpret_cast<uintptr_t>(memory));
-  if (after == world.allocations.begin()) return false;
-  const auto& [begin, allocation] = *std::prev(after);
-  const uintptr_t offset = reinterpret_cast<uintptr_t>(memory) - begin;
-  return allocation.pinned == pinned && offset < allocation.bytes && bytes <= allocation.bytes - offset;
+  while (after != world.allocations.begin()) {
+    const auto& [begin, allocation] = *--after;
+    if (allocation.pinned == pinned) return {reinterpret_cast<const std::byte*>(begin), allocation.bytes};
+  }
+  return {};
+}
+
+bool Holds(const void* memory, size_t bytes, bool pinned) {
+  const absl::Span<const std::byte> before = Before(memory, pinned);
+  const size_t offset = static_cast<size_t>(static_cast<const std::byte*>(memory) - before.data());
+  return offset < before.size() && bytes <= before.size() - offset;
 }
 
 }  // namespace
@@ -167,6 +182,7 @@ namespace downpour {
 void ResetCudaStandIn(uint64_t seed, size_t memory, int device, size_t to_pin) {
   world = World{};
   current_device = 0;
+  last_error = cudaSuccess;
   world.device = device;
   world.seed = world.random = seed;
   world.left = memory;
@@ -181,10 +197,14 @@ uint64_t CudaCallsThatStall() { return world.stalling; }
 uint64_t CudaGraphsLaunched() { return world.launched; }
 
 cudaError_t EnterStandIn() { return Enter(); }
+cudaError_t TellOnStandIn(cudaError_t error) { return Tell(error); }
 bool StandInHolds(const void* memory, size_t bytes, bool pinned) { return Holds(memory, bytes, pinned); }
+absl::Span<const std::byte> StandInAllocationBefore(const void* memory) { return Before(memory, /*pinned=*/false); }
+uint64_t DrawOnStandIn(uint64_t below) { return Draw(below); }
 
 cudaError_t LaunchOnStandIn(cudaStream_t stream, std::function<void()> kernel) {
   if (cudaError_t error = Enter(); error != cudaSuccess) return error;
+  if (stream == nullptr) return Tell(cudaErrorInvalidResourceHandle);
   if (stream == world.capturing) {
     world.captured.kernels.push_back(std::move(kernel));
   } else {
@@ -232,9 +252,9 @@ cudaError_t cudaDeviceGetPCIBusId(char* address, int length, int device) {
 // A failure is no more than a figure that nobody knows, so it fails only with everything else.
 cudaError_t cudaMemGetInfo(size_t* available, size_t* total) {
   *available = *total = world.left;
-  return Lost() ? cudaErrorIllegalAddress : cudaSuccess;
+  return Lost() ? Tell(cudaErrorIllegalAddress) : cudaSuccess;
 }
-cudaError_t cudaGetLastError() { return cudaSuccess; }
+cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
 const char* cudaGetErrorName(cudaError_t error) {
   return error == cudaErrorMemoryAllocation ? "cudaErrorMemoryAllocation" : "cudaErrorOfStandIn";
 }
@@ -249,8 +269,8 @@ cudaError_t cudaFreeHost(void* memory) { return Take(memory); }
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   const bool down = kind == cudaMemcpyDeviceToHost;
-  if (!Holds(down ? from : to, bytes, false)) return cudaErrorInvalidValue;
-  if (!Holds(down ? to : from, bytes, true)) return cudaErrorInvalidValue;  // would wait for pageable memory
+  if (!Holds(down ? from : to, bytes, false)) return Tell(cudaErrorInvalidValue);
+  if (!Holds(down ? to : from, bytes, true)) return Tell(cudaErrorInvalidValue);  // would wait for pageable memory
   return downpour::LaunchOnStandIn(stream, [=] { std::memcpy(to, from, bytes); });
 }
 
@@ -329,10 +349,10 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   *graph = nullptr;
-  if (stream != world.capturing) return cudaErrorIllegalState;
+  if (stream != world.capturing) return Tell(cudaErrorIllegalState);
   world.capturing = nullptr;
   if (cudaError_t error = Enter(); error != cudaSuccess) return error;
-  if (world.spoilt) return cudaErrorStreamCaptureInvalidated;
+  if (world.spoilt) return Tell(cudaErrorStreamCaptureInvalidated);
   *graph = new CUgraph_st(std::move(world.captured));
   return cudaSuccess;
 }

@@ -1,13 +1,15 @@
-// A stand-in for the CUDA runtime and cuBLAS that computes on the host, under which the CUDA backend's own part
-// (streams, events, pinned memory, what it hands to cuBLAS) is tested where no GPU is.
+// A stand-in for the CUDA runtime and cuBLAS that computes on the host, under which the CUDA backend (streams, events,
+// pinned memory, what it hands to cuBLAS) is tested where no GPU is, and its kernels are run as they are
+// (cuda_stand_in_device.h).
 //
 // Order: a stream does what it was given in that order, and nothing else is promised: of the streams that could go on,
 //   one drawn from the seed does. So whatever relies on an order that no event makes reads or overwrites the wrong
 //   numbers for some seed. With seed 0 nothing happens before somebody waits for it.
 // Errors: those that CUDA documents, for a copy beyond an allocation among others. What CUDA would do silently, such as
 //   working on another device than the backend's, making a copy wait for pageable memory or rounding factors or sums
-//   in some other way than our precisions say, is an error too. What a capture does not allow, or may not (memory,
-//   waiting, an order with what lies outside of it, naming a device), is refused, and nothing comes of that capture.
+//   in some other way than our precisions say, is an error too, as is what is given to the default stream. What a
+//   capture does not allow, or may not (memory, waiting, an order with what lies outside of it, naming a device), is
+//   refused, and nothing comes of that capture.
 // Threads: one at a time.
 // Source: CUDA Runtime API reference, "API synchronization behavior", "Event Management" and "Stream Management";
 //   cuBLAS, "cublasGemmEx".
@@ -19,6 +21,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+
+#include "absl/types/span.h"
 
 namespace downpour {
 
@@ -37,7 +41,11 @@ uint64_t CudaGraphsLaunched();
 
 // For what stands in for kernels and libraries. What is launched on a stream that captures is done with its graph.
 cudaError_t LaunchOnStandIn(cudaStream_t stream, std::function<void()> kernel);
-cudaError_t EnterStandIn();  // of a call that launches nothing
+cudaError_t EnterStandIn();                    // of a call that launches nothing
+cudaError_t TellOnStandIn(cudaError_t error);  // the same: cudaGetLastError tells it once more
 bool StandInHolds(const void* memory, size_t bytes, bool pinned);
+// On the device, that which begins last at or before the address; none: empty.
+absl::Span<const std::byte> StandInAllocationBefore(const void* memory);
+uint64_t DrawOnStandIn(uint64_t below);  // from the seed
 
 }  // namespace downpour

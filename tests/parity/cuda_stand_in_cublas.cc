@@ -1,6 +1,7 @@
 // cuBLAS on the stand-in: what the backend asks of it, refused where it is not what the backend may ask.
 #include <cublas_v2.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <vector>
@@ -18,6 +19,13 @@ namespace {
 
 cublasStatus_t OfCublas(cudaError_t error) {
   return error == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
+}
+
+// The device holds a matrix of `rows` x `cols` by columns.
+bool Holds(const void* x, cudaDataType type, int64_t stride, int64_t rows, int64_t cols) {
+  const int64_t elements = (cols - 1) * stride + rows;
+  const size_t size = type == CUDA_R_16BF ? sizeof(downpour::Bf16) : sizeof(float);
+  return downpour::StandInHolds(x, static_cast<size_t>(elements) * size, false);
 }
 
 // The factor op(x) of `rows` x `cols`, x by columns, as what multiplies it sees it; by rows.
@@ -82,21 +90,30 @@ cublasStatus_t cublasGemmEx_64(cublasHandle_t handle, cublasOperation_t op_a, cu
   const bool types = a_type == b_type && (c_type == CUDA_R_32F || (rounds && a_type == c_type)) &&
                      (tf32 || sums == CUBLAS_COMPUTE_32F) && (a_type == CUDA_R_32F || a_type == CUDA_R_16BF);
   const bool sums_all_bits = !rounds || (handle->math & CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION) != 0;
-  if (!fits || !types || !sums_all_bits || handle->workspace == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+  const bool in_memory = Holds(a, a_type, lda, op_a == CUBLAS_OP_N ? m : k, op_a == CUBLAS_OP_N ? k : m) &&
+                         Holds(b, b_type, ldb, op_b == CUBLAS_OP_N ? k : n, op_b == CUBLAS_OP_N ? n : k) &&
+                         Holds(c, c_type, ldc, m, n);
+  if (!fits || !types || !sums_all_bits || !in_memory || handle->workspace == nullptr) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
   const float times = *static_cast<const float*>(alpha), keep = *static_cast<const float*>(beta);
   const auto floats = static_cast<float*>(c);
   const auto halves = static_cast<downpour::Bf16*>(c);
   return OfCublas(downpour::LaunchOnStandIn(handle->stream, [=] {
     const std::vector<float> x = Factor(op_a, a, a_type, lda, m, k, tf32);
-    const std::vector<float> y = Factor(op_b == CUBLAS_OP_N ? CUBLAS_OP_T : CUBLAS_OP_N, b, b_type, ldb, n, k, tf32);
-    for (int64_t j = 0; j < n; ++j) {
-      for (int64_t i = 0; i < m; ++i) {
-        double sum = 0;
-        for (int64_t l = 0; l < k; ++l) sum += double{x[i * k + l]} * double{y[j * k + l]};
+    const std::vector<float> y = Factor(op_b, b, b_type, ldb, k, n, tf32);
+    std::vector<double> sums_of_row(static_cast<size_t>(n));
+    for (int64_t i = 0; i < m; ++i) {
+      std::fill(sums_of_row.begin(), sums_of_row.end(), 0.0);
+      for (int64_t l = 0; l < k; ++l) {
+        const double factor = x[i * k + l];
+        for (int64_t j = 0; j < n; ++j) sums_of_row[j] += factor * double{y[l * n + j]};
+      }
+      for (int64_t j = 0; j < n; ++j) {
         const size_t at = static_cast<size_t>(i + j * ldc);
         float before = 0;
         if (keep != 0) rounds ? downpour::WidenBf16({halves + at, 1}, &before) : void(before = floats[at]);
-        const float result = static_cast<float>(times * sum + double{keep} * double{before});
+        const float result = static_cast<float>(times * sums_of_row[j] + double{keep} * double{before});
         rounds ? downpour::RoundToBf16({&result, 1}, halves + at) : void(floats[at] = result);
       }
     }
