@@ -187,4 +187,5 @@ def on_all(hosts, work):
                 results[host] = future.result()
             except HostError as error:
                 complain(error)
+    INTERRUPTS.check()  # which this thread alone may do: a script's own may have come too early
     return results

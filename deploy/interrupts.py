@@ -2,7 +2,12 @@
 
 import contextlib
 import os
+import signal
 import sys
+
+TOLD = b"""cluster: interrupted: what runs on the hosts now ends first
+(a second signal ends this at once, and leaves there what was started)
+"""
 
 
 class Interrupted(Exception):
@@ -10,9 +15,10 @@ class Interrupted(Exception):
 
 
 class Interrupts:
-    """Signals that end this call. They are heeded between the scripts that hosts run, so that none is cut off midway.
-    The handler raises nothing: what a handler raises may come in the middle of anything, and is lost where Python lets
-    no exception out, as from a weak reference's callback when a pool of threads goes."""
+    """Signals that end this call. They are heeded between the scripts that hosts run, so that none is cut off midway; a
+    second one of a kind does not wait. The handler raises nothing: what a handler raises may come in the middle of
+    anything, and is lost where Python lets no exception out, as from a weak reference's callback when a pool of threads
+    goes."""
 
     def __init__(self):
         self.number = None  # of the signal that came
@@ -22,8 +28,10 @@ class Interrupts:
         self.number = number
         if self.child:
             self.child.send_signal(number)
-        else:
-            os.write(sys.stderr.fileno(), b"cluster: interrupted: what runs on the hosts now ends first\n")
+            return
+        signal.signal(number, signal.SIG_DFL)
+        with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
+            os.write(sys.stderr.fileno(), TOLD)
 
     def check(self):
         if self.number:

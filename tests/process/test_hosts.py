@@ -79,6 +79,7 @@ class InterruptTest(unittest.TestCase):
         with self.assertRaises(interrupts.Interrupted):
             hosts.on_all([self.host], lambda host: host.run(script))
         self.assertEqual(sorted(os.listdir(self.host.dir)), ["begun", "ended"])
+        self.assertEqual(signal.getsignal(signal.SIGINT), signal.SIG_DFL, "a second one does not wait")
 
     def test_what_is_watched_ends_at_once(self):
         self.host.ssh = ["sh", "-c", f"kill -INT {os.getpid()}; exec sleep 600"]
