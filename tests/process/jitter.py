@@ -25,13 +25,19 @@ def descendants(pid):
     return children + [pid for child in children for pid in descendants(child)]
 
 
-def is_sandboxed(pid):
-    """Of its calls some end it: sshd's child that has not let anybody in ends when it was stopped in poll(), since what
-    goes on then is restart_syscall()."""
+def filters_of(pid):
+    """How many sift its calls: 0 of one that has ended."""
     try:
-        return "\nSeccomp:\t2\n" in pathlib.Path(f"/proc/{pid}/status").read_text()
+        status = pathlib.Path(f"/proc/{pid}/status").read_text()
     except OSError:
-        return True
+        return 0
+    return int(next((line.split()[1] for line in status.splitlines() if line.startswith("Seccomp_filters:")), 0))
+
+
+def is_sandboxed(pid):
+    """By itself, as sshd's child is that has not let anybody in: stopped in poll() it ends, since what goes on then is
+    restart_syscall()."""
+    return filters_of(pid) > filters_of(os.getpid())
 
 
 class Jitter:
