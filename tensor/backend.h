@@ -90,7 +90,8 @@ class Backend {
   virtual absl::Status Download(const void* from, size_t bytes, void* host) = 0;
   virtual absl::Status Synchronize() = 0;
 
-  // Host memory that a device's transfers reach at full speed; freed with its last holder.
+  // Host memory that a device's transfers reach at full speed; freed with its last holder. UNAVAILABLE where the host
+  // has no more of it: RESOURCE_EXHAUSTED is the device's.
   virtual absl::StatusOr<std::shared_ptr<void>> AllocateHost(size_t bytes) = 0;
   // Starts a download, into memory of AllocateHost, of what the operations so far wrote. Neither side is written before
   // AwaitDownload, which returns when the oldest one that was begun and not yet awaited is there.
@@ -120,7 +121,7 @@ class Backend {
   // y = x where the mask lets it pass, scaled by 1 / (1 - rate), else 0. Backward is the same, on gradients.
   absl::Status Dropout(DropoutMask mask, ConstMatrix x, Matrix y);
 
-  // to = bytes / divisor, each the nearest float: the same bits on every device.
+  // to = bytes / divisor, each the nearest float: the same bits on every device, for divisors of 2^-100 to 2^100.
   absl::Status WidenBytes(ConstByteMatrix bytes, float divisor, Matrix to);
 
   absl::Status Copy(ConstMatrix from, Matrix to);

@@ -154,7 +154,9 @@ void CudaBackend::DoFree(void* data) {
 
 absl::StatusOr<std::shared_ptr<void>> CudaBackend::AllocateHost(size_t bytes) {
   if (absl::Status status = Enter(); !status.ok()) return status;
-  return MakePinnedMemory(bytes);
+  auto memory = MakePinnedMemory(bytes);
+  if (absl::IsResourceExhausted(memory.status())) return absl::UnavailableError(memory.status().message());
+  return memory;
 }
 
 absl::Status CudaBackend::Use(std::initializer_list<const void*> matrices, std::initializer_list<const void*> others) {

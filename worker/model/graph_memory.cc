@@ -20,7 +20,6 @@ absl::Status Graph::NoRoom(const ModelSpec& model, uint64_t available, const abs
   const uint64_t examples = static_cast<uint64_t>(max_batch_);
   const uint64_t per_example = *of_two - *of_one, of_model = *of_one - per_example;
   const uint64_t usable = available - available / 16;  // allocations are rounded up
-  if (of_model + examples * per_example <= usable) return why;  // it is not the device's that is too little
   const uint64_t room = usable > of_model && per_example > 0 ? (usable - of_model) / per_example : 0;
   const uint64_t fits = std::min(room, examples - 1);  // a neighbour may have taken some of it meanwhile
   return absl::ResourceExhaustedError(absl::StrCat(
