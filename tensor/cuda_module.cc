@@ -1,6 +1,7 @@
 #include "tensor/cuda_module.h"
 
 #include <dlfcn.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <climits>
@@ -18,6 +19,13 @@ std::string FolderOfProgram() {
   return program.substr(0, program.find_last_of('/') + 1);
 }
 
+// A library is not taken from just anybody who may write where it is looked for, as somewhere in /tmp.
+bool MayBeLoaded(const std::string& path) {
+  struct stat program, library;
+  if (stat("/proc/self/exe", &program) != 0 || stat(path.c_str(), &library) != 0) return false;
+  return library.st_uid == 0 || library.st_uid == geteuid() || library.st_uid == program.st_uid;
+}
+
 // Beside the program, where the build puts it for programs and for tests, where it is installed.
 std::string FindModule() {
   const std::string own = FolderOfProgram();
@@ -25,7 +33,7 @@ std::string FindModule() {
        {own, own + "../tensor/", own + "../../tensor/", own + "../../../tensor/",
         std::string(DOWNPOUR_MODULE_DIR "/")}) {
     const std::string path = folder + kCudaModuleFile;
-    if (access(path.c_str(), R_OK) == 0) return path;
+    if (access(path.c_str(), R_OK) == 0 && MayBeLoaded(path)) return path;
   }
   return "";
 }
