@@ -26,14 +26,10 @@ class Accesses {
   const KernelMoment& last() const { return last_; }
 
   bool AllBefore(const KernelMoment& now) const {
-    const bool warp = last_.thread / kWarp == now.thread / kWarp && last_.warp_barriers < now.warp_barriers;
-    const bool block = last_.block_barriers < now.block_barriers;
-    if (!any()) return true;
-    if (among_ == Among::kGrid || last_.block != now.block) return false;
-    if (among_ == Among::kBlock) return block;
-    return block || warp || (among_ == Among::kThread && last_.thread == now.thread);
+    return Parted(now) || (among_ == Among::kThread && last_.block == now.block && last_.thread == now.thread);
   }
   void Add(const KernelMoment& now, bool atomic) {
+    atomic_ = atomic && (atomic_ || Parted(now));
     if (AllBefore(now)) {
       among_ = Among::kThread;
     } else if (among_ == Among::kGrid || last_.block != now.block) {
@@ -44,10 +40,18 @@ class Accesses {
       among_ = Among::kWarp;
     }
     last_ = now;
-    atomic_ = atomic;
   }
 
  private:
+  // By a barrier, for all.
+  bool Parted(const KernelMoment& now) const {
+    const bool warp = last_.thread / kWarp == now.thread / kWarp && last_.warp_barriers < now.warp_barriers;
+    const bool block = last_.block_barriers < now.block_barriers;
+    if (!any()) return true;
+    if (among_ == Among::kGrid || last_.block != now.block) return false;
+    return block || (warp && among_ != Among::kBlock);
+  }
+
   enum class Among : uint8_t { kNobody, kThread, kWarp, kBlock, kGrid };
   KernelMoment last_;
   Among among_ = Among::kNobody;
@@ -105,7 +109,7 @@ void Note(Place& place, Access access) {
   check(place.writes, "wrote");
   if (access == Access::kRead) return place.reads.Add(now, false);
   check(place.reads, "read");
-  place.reads = {};
+  if (access == Access::kWrite) place.reads = {};  // others' atomics go beside an atomic one, not beside a read
   place.writes.Add(now, access == Access::kAtomic);
 }
 

@@ -90,7 +90,6 @@ inline unsigned long long atomicAdd(unsigned long long* to, unsigned long long n
   return downpour::AddAtomically(reinterpret_cast<uint64_t*>(to), number);
 }
 
-inline float __fdiv_rn(float x, float y) { return x / y; }
 inline float __uint_as_float(unsigned bits) { return std::bit_cast<float>(bits); }
 inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
   return static_cast<unsigned>(((uint64_t{high} << 32 | low) << (shift % 32)) >> 32);

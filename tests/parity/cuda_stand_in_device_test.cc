@@ -59,6 +59,7 @@ TEST_P(KernelFaultTest, IsTold) {
 }
 
 constexpr char kWaitsForOne[] = "waits at .*cuda_stand_in_faults.cu:[0-9]+ for thread [0-9]+, which waits at line";
+constexpr char kInNoOrder[] = "(reads|writes) what thread [0-9]+ of block [01] (wrote|read): in no order";
 constexpr char kWaitsForEnded[] = "waits at .*cuda_stand_in_faults.cu:[0-9]+ for thread [0-9]+, which has ended";
 
 INSTANTIATE_TEST_SUITE_P(
@@ -72,14 +73,16 @@ INSTANTIATE_TEST_SUITE_P(
         {"BarrierOfSome", KernelFault::kBarrierOfSome, kWaitsForOne},
         {"BarrierAfterTheEnd", KernelFault::kBarrierAfterTheEnd, kWaitsForEnded},
         {"TwoBarriers", KernelFault::kTwoBarriers, kWaitsForOne},
-        {"NoBarrier", KernelFault::kNoBarrier, "(reads|writes) what thread [0-9]+ of block [01] (wrote|read): in no"},
+        {"NoBarrier", KernelFault::kNoBarrier, kInNoOrder},
         {"BarrierOfSomeLanes", KernelFault::kBarrierOfSomeLanes, kWaitsForOne},
         {"ShuffleOfSome", KernelFault::kShuffleOfSome, kWaitsForOne},
         {"ShuffleAfterTheEnd", KernelFault::kShuffleAfterTheEnd, kWaitsForEnded},
         {"ShuffleOfHalf", KernelFault::kShuffleOfHalf, "waits for the lanes ffff of its warp alone"},
-        {"NoWarpBarrier", KernelFault::kNoWarpBarrier, "(reads|writes) what thread [0-9]+ of block [01] (wrote|read)"},
-        {"BlocksMeet", KernelFault::kBlocksMeet, "(reads|writes) what thread [0-9]+ of block [01] (wrote|read): in no"},
-        {"NotAtomic", KernelFault::kNotAtomic, "(reads|writes) what thread [0-9]+ of block [01] (wrote|read)"},
+        {"NoWarpBarrier", KernelFault::kNoWarpBarrier, kInNoOrder},
+        {"BlocksMeet", KernelFault::kBlocksMeet, kInNoOrder},
+        {"NotAtomic", KernelFault::kNotAtomic, kInNoOrder},
+        {"AtomicAfterWrite", KernelFault::kAtomicAfterWrite, kInNoOrder},
+        {"AtomicAfterRead", KernelFault::kAtomicAfterRead, kInNoOrder},
         {"BeyondShared", KernelFault::kBeyondShared, "at .*cuda_stand_in_faults.cu:[0-9]+ an array has no element 64"},
     }),
     [](const testing::TestParamInfo<FaultCase>& c) { return std::string(c.param.name); });

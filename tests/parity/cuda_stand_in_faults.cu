@@ -48,6 +48,12 @@ __global__ void Faulty(KernelFault fault, float* numbers, int count, const float
   auto* const sum = reinterpret_cast<unsigned long long*>(numbers);
   if (fault == KernelFault::kNotAtomic) {
     if (first) ++*sum;
+  } else if (fault == KernelFault::kAtomicAfterWrite || fault == KernelFault::kAtomicAfterRead) {
+    auto* const total = reinterpret_cast<unsigned long long*>(given);
+    __syncthreads();
+    if (fault == KernelFault::kAtomicAfterWrite && first) *total = 0;
+    if (fault == KernelFault::kAtomicAfterRead && first) numbers[i] = static_cast<float>(*total);
+    atomicAdd(total, 1ull);
   } else {
     numbers[to] = x + 1;
   }

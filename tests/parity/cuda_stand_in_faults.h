@@ -26,6 +26,8 @@ enum class KernelFault {
   kNoWarpBarrier,
   kBlocksMeet,
   kNotAtomic,
+  kAtomicAfterWrite,
+  kAtomicAfterRead,
   kBeyondShared,
 };
 
