@@ -141,6 +141,7 @@ double SecondsOfClusterStep(const GpuClusterOptions& options, const std::string&
   if (std::system(command.c_str()) != 0) {
     std::fprintf(stderr, "bench_gpu: downpour run failed; its last words:\n");
     std::system(absl::StrCat("tail -n 20 '", folder, "/log' >&2").c_str());
+    fs::remove_all(folder);
     std::exit(EXIT_FAILURE);
   }
   const double examples = nlohmann::json::parse(std::ifstream(job_dir + "/summary.json")).at("examplesPerSecond");
