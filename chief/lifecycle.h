@@ -8,7 +8,8 @@
 //   is durable that holds every lease, and the last evaluation is in: only then may workers leave (protocol rule A12,
 //   schema/PROTOCOL.md). What follows is chief/farewell.h.
 // Errors: none; what goes wrong is the job's end, with one sentence.
-// Tests: tests/unit/chief/chief_role_test.cc, chief_crash_test.cc, chief_restart_test.cc, chief_departures_test.cc.
+// Tests: tests/unit/chief/chief_role_test.cc, chief_crash_test.cc, chief_restart_test.cc, chief_resume_test.cc,
+//   chief_departures_test.cc, chief_departures_loss_test.cc.
 #pragma once
 
 #include <cstdint>

@@ -263,7 +263,7 @@ absl::Status Membership::Hear(Time now, PeerId from, const Heartbeat& heartbeat,
 
 void Membership::DiscountOwnPause(Time now) {
   const Duration pause = now - last_look_;
-  if (pause <= timing_.dead_after / kOwnPauseShare) return;  // never before the first look
+  if (pause <= timing_.dead_after / kOwnPauseShare) return;  // before the first look there is always one
   last_look_ = now;
   for (Task& task : tasks_) {
     task.heard = std::min(now, task.heard + pause);

@@ -9,7 +9,8 @@
 // Errors: those of cuda_device.h and cuda_status.h. Where a graph cannot be had a line in the log says why, and the
 //   backend goes on without any.
 // Source: lives in a module of its own (cuda_module.h), so that hosts without CUDA run the same programs.
-// Tests: tests/parity, where a GPU answers.
+// Tests: tests/parity, on a GPU where one answers and on a stand-in where the toolkit is: cuda_stand_in_test.cc,
+//   cuda_graph_test.cc.
 #pragma once
 
 #include <memory>

@@ -46,6 +46,7 @@ TEST_F(ChiefDeparturesTest, AGoodbyeThatWasLostIsNoCrashEitherUnlessItStayedForL
   }
 }
 
+// What was said meanwhile is read before the clock is.
 TEST_F(ChiefDeparturesTest, OneThatLeftWhileTheChiefStoodStillIsNoLoss) {
   StartRunning();
   LetGo(1);

@@ -153,7 +153,6 @@ TEST_F(ChiefDeparturesTest, NoRoundIsBegunThatItsLeavingWouldEnd) {
   EXPECT_THAT(Failures(), Not(HasSubstr("abandoned")));
 }
 
-// What was said meanwhile is read before the clock is.
 TEST_F(ChiefDeparturesTest, OneThatStaysThoughItMightLeaveHoldsNobodyUp) {
   StartRunning({"checkpoint.every=1s"});
   LetGo(1);

@@ -31,7 +31,7 @@ class LocalRunTest : public ::testing::Test {
     sigemptyset(&ends);
     sigaddset(&ends, SIGCHLD);
     pthread_sigmask(SIG_BLOCK, &ends, &mask_before_);
-    signal(SIGINT, SIG_DFL);  // which is ignored in a script's background
+    interrupt_before_ = signal(SIGINT, SIG_DFL);  // which is ignored in a script's background
     std::filesystem::create_directories(folder_.path() + "/logs");
     mkfifo(Path("fifo").c_str(), 0600);
     cluster_.job_dir = folder_.path();
@@ -43,7 +43,10 @@ class LocalRunTest : public ::testing::Test {
     cluster_.worker_program = Script("worker", "exit 0");
   }
 
-  ~LocalRunTest() override { pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr); }
+  ~LocalRunTest() override {
+    signal(SIGINT, interrupt_before_);
+    pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
+  }
 
   std::string Path(const std::string& name) const { return folder_.path() + "/" + name; }
   std::string Script(const std::string& name, const std::string& body) const {
@@ -92,6 +95,7 @@ class LocalRunTest : public ::testing::Test {
   LocalCluster cluster_;
   rlimit descriptors_{};
   sigset_t mask_before_{};
+  sighandler_t interrupt_before_ = SIG_DFL;
   std::string talk_;
 };
 

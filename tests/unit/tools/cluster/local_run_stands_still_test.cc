@@ -55,18 +55,22 @@ class BeforeJoiningTest : public LocalRunTest {
 TEST_F(BeforeJoiningTest, AWorkerThatNeverJoinsIsKilledAndStartedAgain) {
   pace_.start_patience = 50ms;
   for (const std::string row : {R"("state": "PENDING")", R"("state": "LEFT", "pid": 1)"}) {  // 1: that was there before
-    FakeChief chief([&, answers = 0]() mutable {
-      return StatusOf(R"("tasks": [{"name": "worker-0", )" + row + "}]", ++answers > 1000);
+    FakeChief chief([&, answers = 0]() mutable {  // of its first life, as long as that is there
+      const std::string pid = ReadTextFile(Path("life")).value_or("");
+      const bool lives = !pid.empty() && kill(std::stoi(pid), 0) == 0;
+      return StatusOf(lives ? R"("tasks": [{"name": "worker-0", )" + row + "}]" : R"("tasks": [])", ++answers > 1000);
     });
     cluster_.chief_program =
         Script("chief", Announce(chief.endpoint()) + "read code <" + Path("fifo") + "; exit $code");
     cluster_.worker_program =
-        Script("worker", "[ $attempt = 0 ] || { " + EndChief(0) + "; exit 0; }\nexec /bin/sleep 1000");
+        Script("worker", "[ $attempt = 0 ] || { " + EndChief(0) + "; exit 0; }\n" + Mark("life") +
+                             "exec /bin/sleep 1000");
     const RunResult result = Run(end_chief_at_enough_);
     EXPECT_EQ(result.chief_exit, 0);
     EXPECT_EQ(result.cause, "");
     EXPECT_THAT(talk_, HasSubstr("stands still, and has not joined for more than "));
     EXPECT_THAT(talk_, HasSubstr("ended: signal 9 (SIGKILL), as it stood still; started again as pid "));
+    fs::remove(Path("life"));
   }
 }
 
