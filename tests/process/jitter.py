@@ -34,10 +34,13 @@ def filters_of(pid):
     return int(next((line.split()[1] for line in status.splitlines() if line.startswith("Seccomp_filters:")), 0))
 
 
+OWN_FILTERS = filters_of(os.getpid())
+
+
 def is_sandboxed(pid):
     """By itself, as sshd's child is that has not let anybody in: stopped in poll() it ends, since what goes on then is
     restart_syscall()."""
-    return filters_of(pid) > filters_of(os.getpid())
+    return filters_of(pid) > OWN_FILTERS
 
 
 class Jitter:
