@@ -173,7 +173,7 @@ void ChiefRole::Core::Hear(PeerId, const Leave& leave) {
   const std::string why = CleanText(leave.why, kMaxWords);
   task->state = TaskState::kLeft;
   chief_.turn.out.Info(absl::StrCat(task->name, " left: ", why));
-  if (chief_.ended()) return farewell_.Advance();
+  if (chief_.ended()) return;
   if (task->role == TaskRole::kPs) return lifecycle_.Lost(*task, absl::StrCat("it left: ", why));
   work_.Release(leave.from);
 }

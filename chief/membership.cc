@@ -272,7 +272,6 @@ void Membership::DiscountOwnPause(Time now) {
 }
 
 std::vector<Task*> Membership::TakeSilent(Time now) {
-  DiscountOwnPause(now);
   last_look_ = now;
   std::vector<Task*> silent;
   for (Task& task : tasks_) {
