@@ -65,13 +65,19 @@ struct Evaluated {
 
 using ComputeResult = std::variant<std::monostate, Prepared, Gradients, Evaluated>;
 
-// Order: one request at a time, from one thread. Calls `done` at least once; the last call is the request's end (an
+// Order: Run has one request at a time, from one thread. Calls `done` at least once; the last call is the request's end (an
 //   error, Prepared, Evaluated, or Gradients with `last`).
 class Computer {
  public:
   using Done = std::function<void(absl::Status, ComputeResult)>;
   virtual ~Computer() = default;
   virtual void Run(const ComputeRequest& request, const Done& done) = 0;
+
+  // Whether it gains by LoadAhead.
+  virtual bool loads_ahead() const { return false; }
+  // Values that the next request will most likely bring, in the same payloads: they may be taken up meanwhile. Results
+  // do not depend on it. One call at a time, from another thread than Run's and beside it.
+  virtual void LoadAhead(const SliceValues&) {}
 };
 
 }  // namespace downpour

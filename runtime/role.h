@@ -128,6 +128,11 @@ struct Compute {
   ComputeRequest request;
 };
 
+// Parameters have come that the next request will most likely bring: Computer::LoadAhead.
+struct LoadAhead {
+  SliceValues values;
+};
+
 enum class Severity : uint8_t { kInfo, kWarning, kError };
 struct Log {
   Severity severity{};
@@ -139,7 +144,7 @@ struct Exit {  // after everything before it was sent
   std::string why;
 };
 
-using Effect = std::variant<Dial, HangUp, Send, StorageOp, Compute, Log, TraceRecord, Exit>;
+using Effect = std::variant<Dial, HangUp, Send, StorageOp, Compute, LoadAhead, Log, TraceRecord, Exit>;
 
 class Effects {
  public:

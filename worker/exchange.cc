@@ -241,17 +241,19 @@ absl::Status Exchange::Receive(PeerId from, const PullReply& reply, Time now, Ef
   if (link == nullptr) return absl::OkStatus();
   link->Hear(reply.window, now);
   bool ejected = false;
+  LoadAhead ahead;
   pull_.Receive(reply, *link, now + timing().control_retry, [&](const PullReply::Item& item) {
     ejected |= item.refusal == SliceRefusal::kWrongShape;
-    return Store(item);
+    return Store(item, ahead.values);
   });
   if (ejected) return Ejected(*link);
+  if (!ahead.values.empty()) effects.Add(std::move(ahead));
   FlushTo(*link, now, effects);
   return absl::OkStatus();
 }
 
 // Only for what was asked for, so the slice is one of the grid.
-bool Exchange::Store(const PullReply::Item& item) {
+bool Exchange::Store(const PullReply::Item& item, SliceValues& changed) {
   if (item.refusal != SliceRefusal::kNone || item.version.epoch != map_.epoch(item.slice)) return false;
   const size_t slice = ToNumber(item.slice);
   if (item.version == parameters_.versions[slice]) return true;
@@ -261,6 +263,7 @@ bool Exchange::Store(const PullReply::Item& item) {
   }
   parameters_.versions[slice] = item.version;
   parameters_.values[slice] = item.values;
+  changed.emplace_back(item.slice, item.values);
   return true;
 }
 

@@ -102,7 +102,7 @@ class Exchange {
   void FlushStep(HeldLease& lease, InFlight::StepEntry& entry, PsLink& link, Time now, Flushed& flushed,
                  Effects& effects);
   PsLink* LinkTo(PeerId peer, Incarnation incarnation);
-  bool Store(const PullReply::Item& item);
+  bool Store(const PullReply::Item& item, SliceValues& changed);
   const Timing& timing() const { return session_.timing(); }
   void Reject() { ++session_.stats().messages_rejected; }
 

@@ -245,6 +245,11 @@ void ZmqDriver::Do(Compute& compute) {
   world_.computer->Submit(std::move(compute));
 }
 
+void ZmqDriver::Do(LoadAhead& load) {
+  CHECK(world_.computer != nullptr) << "this role has no device";
+  world_.computer->LoadAhead(std::move(load.values));
+}
+
 void ZmqDriver::Do(Log& log) {
   const std::string text = OneLine(log.text, kMaxLogBytes);
   switch (log.severity) {

@@ -106,6 +106,7 @@ class ZmqDriver {
   void Do(Send& send);
   void Do(StorageOp& op);
   void Do(Compute& compute);
+  void Do(LoadAhead& load);
   void Do(Log& log);
   void Do(TraceRecord& record);
   void Do(Exit& exit);

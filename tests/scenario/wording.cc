@@ -135,6 +135,7 @@ struct EffectWords {
     }
     return "device: prepare";
   }
+  std::string operator()(const LoadAhead&) const { return ""; }  // says no more than the answer to the pull
   std::string operator()(const Log& e) const { return absl::StrCat("log ", e.text); }
   std::string operator()(const TraceRecord& e) const {
     return absl::StrCat("trace ", NameOf(e.kind), " lease=", ToNumber(e.lease), " step=", e.step, " ",

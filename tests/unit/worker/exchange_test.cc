@@ -121,6 +121,35 @@ TEST_F(ExchangeTest, SaysWhoOwesAnAnswer) {
   EXPECT_EQ(exchange_.Owing(), "ps-0");
 }
 
+TEST_F(ExchangeTest, NewValuesAreLoadedAhead) {
+  exchange_.BeginPull(now_, effects_);
+  effects_.Take();
+  const auto loaded = [this] {
+    std::vector<std::pair<SliceId, const std::byte*>> all;
+    for (const Effect& effect : effects_.Take()) {
+      const auto* load = std::get_if<LoadAhead>(&effect);
+      if (load == nullptr) continue;
+      for (const auto& [slice, values] : load->values) all.emplace_back(slice, values.bytes().data());
+    }
+    return all;
+  };
+  AnswerPull(1, 0);
+  const auto first = loaded();
+  ASSERT_EQ(first.size(), 1u);
+  AnswerPull(1, 0);
+  EXPECT_TRUE(loaded().empty()) << "doubled";
+  AnswerPull(2, 1);
+  EXPECT_EQ(loaded().size(), 1u);
+  AnswerPull(3, 2);
+  ASSERT_TRUE(exchange_.fresh());
+  const ParameterSet& used = exchange_.Use();
+  EXPECT_EQ(first[0], std::pair(SliceId{0}, used.values[0].bytes().data())) << "what a request will bring";
+  effects_.Take();
+  exchange_.BeginPull(now_, effects_);
+  AnswerPull(4, 0);
+  EXPECT_TRUE(loaded().empty()) << "the device has that version";
+}
+
 // What is answered, lost, refused or dropped gives its share of the window
 // back: with room for one slice, steps flow on.
 TEST_F(ExchangeTest, NoByteOfTheWindowIsLost) {

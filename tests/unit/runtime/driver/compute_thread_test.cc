@@ -79,5 +79,43 @@ TEST_F(ComputeThreadTest, AnErrorIsACompletionAndTheNextRequestRuns) {
   EXPECT_TRUE(done[2].status.ok());
 }
 
+// Takes what is loaded ahead while it is at a request, and ends the request once it has got it.
+class LoadingComputer final : public Computer {
+ public:
+  explicit LoadingComputer(bool loads_ahead) : loads_ahead_(loads_ahead) {}
+  bool loads_ahead() const override { return loads_ahead_; }
+  void LoadAhead(const SliceValues& values) override { loaded_.set_value(values); }
+  void Run(const ComputeRequest&, const Done& done) override {
+    Gradients gradients;
+    if (loads_ahead_) gradients.slices = loaded_.get_future().get();
+    gradients.last = true;
+    done(absl::OkStatus(), std::move(gradients));
+  }
+
+ private:
+  const bool loads_ahead_;
+  std::promise<SliceValues> loaded_;
+};
+
+TEST_F(ComputeThreadTest, WhatIsLoadedAheadComesBesideARequest) {
+  thread_ = std::make_unique<ComputeThread>(std::make_unique<LoadingComputer>(true), &mailbox_);
+  thread_->Submit(Train(1, 1));
+  const Payload values = Payload::Zeros(4);
+  thread_->LoadAhead({{SliceId{3}, values}});
+  const std::vector<ComputeDone> done = WaitForDone(1);
+  ASSERT_EQ(done.size(), 1u);
+  const SliceValues& loaded = std::get<Gradients>(done[0].result).slices;
+  ASSERT_EQ(loaded.size(), 1u);
+  EXPECT_EQ(loaded[0].first, SliceId{3});
+  EXPECT_EQ(loaded[0].second.bytes().data(), values.bytes().data()) << "the very payload";
+}
+
+TEST_F(ComputeThreadTest, NothingIsLoadedAheadForWhomItGainsNothing) {
+  thread_ = std::make_unique<ComputeThread>(std::make_unique<LoadingComputer>(false), &mailbox_);
+  for (int i = 0; i < 2; ++i) thread_->LoadAhead({{SliceId{3}, Payload::Zeros(4)}});  // the second would throw
+  thread_->Submit(Train(1, 1));
+  EXPECT_EQ(WaitForDone(1).size(), 1u);
+}
+
 }  // namespace
 }  // namespace downpour
