@@ -65,8 +65,8 @@ struct Evaluated {
 
 using ComputeResult = std::variant<std::monostate, Prepared, Gradients, Evaluated>;
 
-// Order: Run has one request at a time, from one thread. Calls `done` at least once; the last call is the request's end (an
-//   error, Prepared, Evaluated, or Gradients with `last`).
+// Order: Run has one request at a time, from one thread. It calls `done` at least once; the last call is the request's
+//   end (an error, Prepared, Evaluated, or Gradients with `last`).
 class Computer {
  public:
   using Done = std::function<void(absl::Status, ComputeResult)>;

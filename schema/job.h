@@ -88,6 +88,7 @@ struct TrainingSpec {
   int64_t epochs = 1;
   int64_t lease_batches = 16;         // batches of one lease, see runtime/plan.h
   int64_t push_every = 1;             // batches of one step; at most lease_batches
+  bool pull_ahead = false;            // parameters are pulled while the step before is computed: they lack its push
   int64_t evaluate_every_epochs = 1;  // 0: only at the end
   int64_t max_skipped_pushes = 100;   // pushes without effect, over all slices, before the job fails
   ProductPrecision precision = ProductPrecision::kFp32;

@@ -90,6 +90,7 @@ std::string CanonicalJob(const JobSpec& job) {
         {"epochs", training.epochs},
         {"leaseBatches", training.lease_batches},
         {"pushEvery", training.push_every},
+        {"pullAhead", training.pull_ahead},
         {"evaluateEveryEpochs", training.evaluate_every_epochs},
         {"maxSkippedPushes", training.max_skipped_pushes},
         {"precision", NameIn(kPrecisions, training.precision)},

@@ -94,6 +94,7 @@ void ReadTraining(const YamlNode& node, JobErrors& errors, TrainingSpec* trainin
                 absl::StrCat("a push holds batches of one lease, which has ", training->lease_batches),
                 "take that at most, or raise leaseBatches");
   }
+  reader.Flag("pullAhead", &training->pull_ahead);
   reader.Integer("evaluateEveryEpochs", 0, 1'000'000, &training->evaluate_every_epochs);
   reader.Integer("maxSkippedPushes", 0, kMostCount, &training->max_skipped_pushes);
   reader.Choice("precision", kPrecisions, &training->precision);

@@ -3,8 +3,9 @@
 //   bench_train [--runs N] [--batch-size N] [--epochs N]
 //
 // The ceiling is one thread that reads, computes and updates in place with the same kernels: nothing is sent. The
-// clusters are real processes on this machine, of 1 chief + 1 ps + 1 worker and of 1 + 2 + 2. Each run measures all
-// three, one after the other; rates are examples per second of training, without start and end.
+// clusters are real processes on this machine, of 1 chief + 1 ps + 1 worker and of 1 + 2 + 2, each without and with
+// training.pullAhead. Each run measures all, one after the other; rates are examples per second of training, without
+// start and end.
 #include <glog/logging.h>
 
 #include <CLI/CLI.hpp>
@@ -15,6 +16,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "ps/apply.h"
@@ -100,9 +102,18 @@ class OneProcess {
   std::vector<ServedSlice> slices_;
 };
 
-double TrainCluster(const std::string& downpour, const std::string& folder, JobSpec job, int servers, int workers) {
-  job.cluster.parameter_server_count = servers;
-  job.cluster.worker_count = workers;
+struct Cluster {
+  const char* name;
+  int servers = 1;
+  int workers = 1;
+  bool pull_ahead = false;
+  Series rate = {}, ratio = {};
+};
+
+double TrainCluster(const std::string& downpour, const std::string& folder, JobSpec job, const Cluster& cluster) {
+  job.cluster.parameter_server_count = cluster.servers;
+  job.cluster.worker_count = cluster.workers;
+  job.training.pull_ahead = cluster.pull_ahead;
   const std::string job_file = folder + "/job.json";
   const std::string job_dir = folder + "/job";
   fs::remove_all(job_dir);
@@ -113,8 +124,9 @@ double TrainCluster(const std::string& downpour, const std::string& folder, JobS
   return nlohmann::json::parse(std::ifstream(job_dir + "/summary.json")).at("examplesPerSecond");
 }
 
-void Print(const char* what, const Series& rate, const Series& ratio) {
-  std::printf("%-22s %8.0f examples/s  [%8.0f, %8.0f]   %5.2f of one process  [%4.2f, %4.2f]\n", what, rate.Median(),
+void Print(const Cluster& cluster) {
+  const auto& [name, servers, workers, pull_ahead, rate, ratio] = cluster;
+  std::printf("%-36s %8.0f examples/s  [%8.0f, %8.0f]   %5.2f of one process  [%4.2f, %4.2f]\n", name, rate.Median(),
               rate.Smallest(), rate.Largest(), ratio.Median(), ratio.Smallest(), ratio.Largest());
 }
 
@@ -126,20 +138,23 @@ void Measure(const std::string& downpour, int runs, int64_t batch_size, int64_t 
   OneProcess one_process(job);
   one_process.TrainEpoch(0);  // warms up
 
-  Series alone, small, large, small_ratio, large_ratio;
+  Series alone;
+  std::vector<Cluster> clusters = {{"1 chief, 1 ps, 1 worker", 1, 1, false},
+                                   {"1 chief, 1 ps, 1 worker, pullAhead", 1, 1, true},
+                                   {"1 chief, 2 ps, 2 workers", 2, 2, false},
+                                   {"1 chief, 2 ps, 2 workers, pullAhead", 2, 2, true}};
   for (int run = 0; run < runs; ++run) {
     alone.values.push_back(one_process.TrainEpoch(0));
-    small.values.push_back(TrainCluster(downpour, folder, job, 1, 1));
-    large.values.push_back(TrainCluster(downpour, folder, job, 2, 2));
-    small_ratio.values.push_back(small.values.back() / alone.values.back());
-    large_ratio.values.push_back(large.values.back() / alone.values.back());
+    for (Cluster& cluster : clusters) {
+      cluster.rate.values.push_back(TrainCluster(downpour, folder, job, cluster));
+      cluster.ratio.values.push_back(cluster.rate.values.back() / alone.values.back());
+    }
   }
   std::printf("784-256-128-10, momentum, batches of %ld, %ld epochs of 60,000, %d runs: median [smallest, largest]\n",
               static_cast<long>(batch_size), static_cast<long>(epochs), runs);
-  std::printf("%-22s %8.0f examples/s  [%8.0f, %8.0f]\n", "one process", alone.Median(), alone.Smallest(),
+  std::printf("%-36s %8.0f examples/s  [%8.0f, %8.0f]\n", "one process", alone.Median(), alone.Smallest(),
               alone.Largest());
-  Print("1 chief, 1 ps, 1 worker", small, small_ratio);
-  Print("1 chief, 2 ps, 2 workers", large, large_ratio);
+  for (const Cluster& cluster : clusters) Print(cluster);
   fs::remove_all(folder);
 }
 

@@ -8,9 +8,14 @@
 namespace downpour {
 
 void Schedule::Advance(Time now, Effects& effects) {
-  if (!idle()) return;
+  if (pulling_since_ && exchange_.fresh()) last_pull_ = now - *std::exchange(pulling_since_, std::nullopt);
+  if (idle()) BeginNext(now, effects);
+  if (!idle()) PullAhead(now, effects);
+}
+
+void Schedule::BeginNext(Time now, Effects& effects) {
   if (eval_.NeedsParameters()) {
-    if (!exchange_.fresh() || exchange_.pulls_begun() < eval_.needed_pull()) return exchange_.BeginPull(now, effects);
+    if (!exchange_.fresh() || exchange_.pulls_begun() < eval_.needed_pull()) return Pull(now, effects);
     eval_.Start(exchange_.Use());
   }
   if (eval_.HasWork()) {
@@ -20,8 +25,23 @@ void Schedule::Advance(Time now, Effects& effects) {
   }
   HeldLease* lease = LeaseToCompute();
   if (lease == nullptr) return;
-  if (!exchange_.fresh()) return exchange_.BeginPull(now, effects);
-  if (lease->progress.AllKnown() && lease->in_flight.step_count() < steps_in_flight_) Train(*lease, effects);
+  if (!exchange_.fresh()) return Pull(now, effects);
+  if (lease->progress.AllKnown() && lease->in_flight.step_count() < steps_in_flight_) Train(*lease, now, effects);
+}
+
+void Schedule::Pull(Time now, Effects& effects) {
+  if (!pulling_since_) pulling_since_ = now;
+  exchange_.BeginPull(now, effects);
+}
+
+// As late as the parameters can be expected to be there when the step ends: what is pulled sooner is staler. A step and
+// a pull are taken to last as long as the last ones; as much again, and a tick, is for those that do not.
+void Schedule::PullAhead(Time now, Effects& effects) {
+  if (!pull_ahead_ || running_->evaluates || exchange_.fresh()) return;
+  const HeldLease* lease = exchange_.Find(running_->lease);
+  if (lease == nullptr || !StepAfter(*lease, running_->step)) return;
+  if (now + 2 * last_pull_ + session_.timing().tick < running_->began + last_step_) return;
+  Pull(now, effects);
 }
 
 // The first that is known and has a step to compute; else one that is still being asked, so that the parameters are
@@ -47,13 +67,14 @@ std::optional<std::pair<LeaseId, Step>> Schedule::StepAfter(const HeldLease& lea
   return std::nullopt;
 }
 
-void Schedule::Train(HeldLease& lease, Effects& effects) {
+void Schedule::Train(HeldLease& lease, Time now, Effects& effects) {
   const ParameterSet& parameters = exchange_.Use();
   Running training;
   training.lease = lease.id;
   training.step = lease.progress.Next();
   training.computed_from = parameters.versions;
   training.delivered.resize(grid_.size());
+  training.began = now;
   TrainStep request{lease.id, training.step, device_.Load(parameters), StepAfter(lease, training.step)};
   Begin(std::move(request), std::move(training), effects);
 }
@@ -71,7 +92,10 @@ absl::Status Schedule::Receive(ComputeDone& done, Time now, Effects& effects) {
   }
   if (auto* gradients = std::get_if<Gradients>(&done.result); gradients != nullptr && !running_->evaluates) {
     absl::Status received = Receive(*gradients, now, effects);
-    if (gradients->last) running_.reset();
+    if (gradients->last) {
+      last_step_ = now - running_->began;
+      running_.reset();
+    }
     return received;
   }
   const auto* evaluated = std::get_if<Evaluated>(&done.result);

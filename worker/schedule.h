@@ -5,7 +5,8 @@
 //   status = schedule.Receive(done, now, effects);     // hands gradients to the exchange, results to the chief
 //
 // Order: a training step begins when every slice has said how far the lease is, the parameters were pulled after the
-//   step before was pushed, and fewer than steps_in_flight steps of the lease are unacknowledged.
+//   step before was pushed, and fewer than steps_in_flight steps of the lease are unacknowledged. Where the job pulls
+//   ahead they are pulled while the step before is computed: after the one before that was pushed.
 // Errors: a device that fails or computes other shapes than the model's is a Status; the worker ends.
 // Tests: tests/scenario/worker_*.txt.
 #pragma once
@@ -45,10 +46,14 @@ class Schedule {
   void Grant(const EvalGrant& grant) { eval_.Grant(grant, exchange_.pulls_begun()); }
   void Receive(const EvalDoneReply& reply) { eval_.Receive(reply); }
   void Tick(Time now, Effects& effects);
+  void UsePullAhead(bool pull_ahead) { pull_ahead_ = pull_ahead; }
   // The device is prepared anew, behind what it is at.
   void ForgetDevice() { device_ = DeviceParameters(grid_.size()); }
   // Drops evaluation; what the device is at goes on.
-  void Clear() { eval_ = {}; }
+  void Clear() {
+    eval_ = {};
+    pulling_since_.reset();
+  }
 
   bool idle() const { return !running_.has_value(); }
 
@@ -61,11 +66,15 @@ class Schedule {
     Step step = 0;
     std::vector<Version> computed_from;
     std::vector<bool> delivered;  // slices whose gradients came
+    Time began;
   };
 
   HeldLease* LeaseToCompute();
   std::optional<std::pair<LeaseId, Step>> StepAfter(const HeldLease& lease, Step step);
-  void Train(HeldLease& lease, Effects& effects);
+  void BeginNext(Time now, Effects& effects);
+  void Pull(Time now, Effects& effects);
+  void PullAhead(Time now, Effects& effects);
+  void Train(HeldLease& lease, Time now, Effects& effects);
   void Begin(ComputeRequest request, Running running, Effects& effects);
   absl::Status Receive(Gradients& gradients, Time now, Effects& effects);
   void Conclude(HeldLease& lease, const Gradients& last);
@@ -78,6 +87,10 @@ class Schedule {
   DeviceParameters device_;
   EvalWork eval_;
   std::optional<Running> running_;
+  bool pull_ahead_ = false;
+  std::optional<Time> pulling_since_;
+  Duration last_pull_{};
+  Duration last_step_{};
 };
 
 }  // namespace downpour

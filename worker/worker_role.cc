@@ -196,6 +196,7 @@ bool WorkerRole::Machine::AdoptJob() {
     exchange_.emplace(&session_, &grid_, kFirstPs);
     schedule_.emplace(&session_, &grid_, &*exchange_, steps_in_flight_, kFirstStep);
   }
+  schedule_->UsePullAhead(job_.training.pull_ahead);
   if (plan_) plan_.emplace(job_, plan_->train_examples());
   data_.reset();
   schedule_->ForgetDevice();

@@ -1,4 +1,4 @@
-"""Numbers that travel as bfloat16, and steps of several batches, through real servers."""
+"""Numbers that travel as bfloat16, steps of several batches and parameters pulled ahead, through real servers."""
 
 import signal
 import unittest
@@ -26,6 +26,22 @@ class NumbersTest(ProcessTest):
         batches = -(-TRAIN_EXAMPLES // self.job["training"]["batchSize"])
         steps = sum(-(-min(8, batches - first) // 3) for first in range(0, batches, 8))
         self.assertEqual(self.summary()["steps"], self.job["training"]["epochs"] * steps)
+
+    def test_parameters_that_are_pulled_ahead_lack_the_own_last_push(self):
+        alone = {"workerCount": 1}
+        self.write_job(cluster=alone, training={"epochs": 4})
+        run = self.start_run()
+        self.assertEqual(run.finish()[0], 0, run.said)
+        self.assertEqual(self.check_success()["staleness"]["max"], 0)
+
+        self.job_dir = self.folder / "ahead"
+        self.write_job(cluster=alone, training={"epochs": 12, "pullAhead": True})
+        run = self.start_run()
+        self.assertEqual(run.finish()[0], 0, run.said)
+        summary = self.check_success()
+        self.assertEqual(summary["staleness"]["max"], 1)
+        self.assertGreater(summary["staleness"]["mean"], 0.5)
+        self.assertGreater(summary["evalAccuracy"], 0.95)
 
     def test_what_workers_and_servers_held_may_die_with_them(self):
         self.write_endless_job(training=FEW_BYTES | {"batchSize": 50})

@@ -37,6 +37,7 @@ inline JobSpec TinyJobOf(const Command& command) {
   JobSpec job = TinyJob();
   job.training.epochs = static_cast<int64_t>(command.Number("epochs", job.training.epochs));
   job.seed = command.Number("seed", job.seed);
+  job.training.pull_ahead = command.Has("pull_ahead");
   job.data.train.images = command.Text("images", job.data.train.images);
   return job;
 }

@@ -139,6 +139,7 @@ void DrawLater(Prng& prng, Draw& draw) {
   if (prng.Chance(0.3)) draw.faults.ps_stop = Between(prng, 500ms, 10s);
   draw.all_told = prng.Chance(0.5);
   draw.lose = draw.generations > 1 && prng.Chance(0.15);
+  draw.job.training.pull_ahead = prng.Chance(0.3);
 }
 
 const char* NameOf(OptimizerKind kind) {
@@ -190,8 +191,9 @@ std::string Draw::ToString() const {
       " steps_in_flight=", steps_in_flight, " leases_held=", leases_held, " window=", window.bytes,
       "\n  job: layers=", job.model.layers.size(), " examples=", train_examples, " eval=", eval_examples,
       " batch=", training.batch_size, " lease_batches=", training.lease_batches, " push_every=", training.push_every,
-      " wire_bf16=", training.wire == WireFormat::kBf16, " epochs=", training.epochs,
-      " evaluate_every=", training.evaluate_every_epochs, " optimizer=", NameOf(training.optimizer.kind),
+      " pull_ahead=", training.pull_ahead, " wire_bf16=", training.wire == WireFormat::kBf16,
+      " epochs=", training.epochs, " evaluate_every=", training.evaluate_every_epochs,
+      " optimizer=", NameOf(training.optimizer.kind),
       " empty=", oracle.empty, " not_finite=", oracle.not_finite, " poison=", oracle.poison,
       "\n  checkpoint: every=", Ms(job.checkpoint.every), "ms keep=", job.checkpoint.keep,
       " shared=", job.checkpoint.via == CheckpointVia::kShared,

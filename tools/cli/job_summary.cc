@@ -83,6 +83,10 @@ std::string TrainingText(const JobSpec& job, const SliceGrid& grid, const DataFa
   if (training.push_every > 1) {
     absl::StrAppend(&text, "              a push for every ", training.push_every, " batches\n");
   }
+  if (training.pull_ahead) {
+    absl::StrAppend(&text, "              parameters are pulled while the step before is computed,\n"
+                           "              and lack its push\n");
+  }
   absl::StrAppend(&text, "              products in ", NameIn(kPrecisions, training.precision),
                   ", pushes and pulls in ", NameIn(kWireFormats, training.wire), "\n");
   if (const int64_t bytes = ResidualBytes(grid); bytes > 0) {

@@ -28,6 +28,7 @@ class JobDraw {
     job.training.epochs = Between(1, 1000000);
     job.training.lease_batches = Between(1, 1 << 20);
     job.training.push_every = Between(1, job.training.lease_batches);
+    job.training.pull_ahead = Between(0, 1) == 1;
     job.training.precision = kPrecisions[prng_.Below(3)].value;
     job.training.wire = kWireFormats[prng_.Below(2)].value;
     job.training.evaluate_every_epochs = Between(0, 1000000);

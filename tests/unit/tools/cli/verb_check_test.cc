@@ -69,10 +69,12 @@ TEST(Check, SaysHowOftenIsPushedAndInWhat) {
   WriteFile(dir + "/job.yaml", kJob);
   WritePair(dir + "/images", dir + "/labels", 1000, 28, 1000);
   const ToolOutcome outcome = RunDownpour({"check", dir + "/job.yaml", "--set", "training.pushEvery=6", "--set",
-                                           "training.precision=tf32", "--set", "training.wire=bf16"});
+                                           "training.precision=tf32", "--set", "training.wire=bf16", "--set",
+                                           "training.pullAhead=true"});
   EXPECT_EQ(outcome.code, kExitDone) << outcome.err;
   EXPECT_THAT(outcome.out,
               AllOf(HasSubstr("1,000 examples: 3 steps in 1 lease"), HasSubstr("a push for every 6 batches"),
+                    HasSubstr("pulled while the step before is computed"),
                     HasSubstr("products in tf32, pushes and pulls in bf16")));
 }
 
