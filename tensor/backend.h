@@ -84,6 +84,8 @@ class Backend {
   // For what is allocated from then on; without such units it stays fp32.
   void UsePrecision(Precision precision) { precision_ = rounds_products() ? precision : Precision::kFp32; }
   Precision precision() const { return precision_; }
+  // Whether memory of that format, if it is allocated from now on, holds bfloat16.
+  virtual bool keeps_rounded(FloatFormat) const { return false; }
 
   absl::StatusOr<Buffer> Allocate(size_t bytes, FloatFormat format = FloatFormat::kFp32);
   virtual absl::Status Upload(const void* host, size_t bytes, void* to) = 0;
@@ -93,6 +95,10 @@ class Backend {
   // Host memory that a device's transfers reach at full speed; freed with its last holder. UNAVAILABLE where the host
   // has no more of it: RESOURCE_EXHAUSTED is the device's.
   virtual absl::StatusOr<std::shared_ptr<void>> AllocateHost(size_t bytes) = 0;
+  // Starts an upload out of memory of AllocateHost, which holds the numbers as the device keeps them: bfloat16 where
+  // keeps_rounded (`bytes` are those of the host), else as for Upload. It must not change before an operation on what
+  // was written there was awaited.
+  virtual absl::Status BeginUpload(const void* host, size_t bytes, void* to) = 0;
   // Starts a download, into memory of AllocateHost, of what the operations so far wrote. Neither side is written before
   // AwaitDownload, which returns when the oldest one that was begun and not yet awaited is there.
   virtual absl::Status BeginDownload(const void* from, size_t bytes, void* host) = 0;

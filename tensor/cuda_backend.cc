@@ -2,8 +2,6 @@
 
 #include <glog/logging.h>
 
-#include <algorithm>
-#include <array>
 #include <functional>
 #include <initializer_list>
 #include <optional>
@@ -17,8 +15,8 @@
 #include "tensor/cuda_kernels.h"
 #include "tensor/cuda_memory.h"
 #include "tensor/cuda_recording.h"
-#include "tensor/cuda_staging.h"
 #include "tensor/cuda_status.h"
+#include "tensor/cuda_uploads.h"
 
 namespace downpour {
 namespace {
@@ -34,11 +32,15 @@ class CudaBackend final : public Backend {
   bool rounds_products() const override { return true; }
   std::string pci_address() const override { return pci_address_; }
   std::optional<uint64_t> free_memory() const override;
+  bool keeps_rounded(FloatFormat format) const override {
+    return format == FloatFormat::kFactor && precision() == Precision::kBf16;
+  }
 
   absl::Status Upload(const void* host, size_t bytes, void* to) override;
   absl::Status Download(const void* from, size_t bytes, void* host) override;
   absl::Status Synchronize() override;
   absl::StatusOr<std::shared_ptr<void>> AllocateHost(size_t bytes) override;
+  absl::Status BeginUpload(const void* host, size_t bytes, void* to) override;
   absl::Status BeginDownload(const void* from, size_t bytes, void* host) override;
   absl::Status AwaitDownload() override;
   absl::Status Repeat(const std::function<absl::Status()>& give, std::unique_ptr<Recording>* recording) override;
@@ -65,21 +67,16 @@ class CudaBackend final : public Backend {
   absl::Status Enter() const;
   // Before an operation: its operands' uploads have come. The others than matrices must not be rounded.
   absl::Status Use(std::initializer_list<const void*> matrices, std::initializer_list<const void*> others = {});
-  absl::Status UseRegion(CudaRegion& region);
   absl::Status Replay(const std::function<absl::Status()>& give, CudaRecording& recording);
-  // Before an upload: all operations on its memory have ended, maybe not those given since the last fence but one.
-  absl::Status AwaitUses(const CudaRegion& region);
+  absl::StatusOr<CudaRegion*> RegionForUpload(const void* to);
   template <typename T>
   CudaView<T> Stored(MatrixView<T> matrix);
 
   const int device_;
   std::string name_, pci_address_;
-  CudaStream compute_, upload_;
+  CudaStream compute_;
   Cublas cublas_;
-  std::array<CudaEvent, 2> computed_;  // what compute_ had been given at each of the last two fences
-  int64_t fences_ = 0, awaited_ = 0;   // how many so far; the last one that upload_ waits for
-  bool fenced_ = false;                // nothing was given to compute_ since the last one
-  CudaStaging staging_;
+  CudaUploads uploads_;
   CudaRegions regions_;
   CudaScratch row_losses_;
   CudaDownloads downloads_;
@@ -93,17 +90,10 @@ absl::Status CudaBackend::Open() {
   auto device = OpenCudaDevice(device_);
   if (!device.ok()) return device.status();
   pci_address_ = device->pci_address;
-  for (CudaStream* stream : {&compute_, &upload_}) {
-    auto made = MakeCudaStream();
-    if (!made.ok()) return made.status();
-    *stream = *std::move(made);
-  }
-  for (CudaEvent& computed : computed_) {
-    auto made = MakeCudaEvent();
-    if (!made.ok()) return made.status();
-    computed = *std::move(made);
-  }
-  absl::Status status = staging_.Open();
+  auto stream = MakeCudaStream();
+  if (!stream.ok()) return stream.status();
+  compute_ = *std::move(stream);
+  absl::Status status = uploads_.Open(compute_.get());
   if (status.ok()) status = downloads_.Open();
   if (!status.ok()) return status;
 
@@ -142,8 +132,7 @@ absl::StatusOr<void*> CudaBackend::DoAllocate(size_t bytes, FloatFormat format) 
   auto memory = MakeCudaMemory(bytes);
   if (!memory.ok()) return memory.status();
   void* const address = memory->get();
-  const bool rounded = format == FloatFormat::kFactor && precision() == Precision::kBf16;
-  regions_.Add({.memory = *std::move(memory), .bytes = bytes, .rounded = rounded});
+  regions_.Add({.memory = *std::move(memory), .bytes = bytes, .rounded = keeps_rounded(format)});
   return address;
 }
 
@@ -161,7 +150,7 @@ absl::StatusOr<std::shared_ptr<void>> CudaBackend::AllocateHost(size_t bytes) {
 
 absl::Status CudaBackend::Use(std::initializer_list<const void*> matrices, std::initializer_list<const void*> others) {
   if (absl::Status status = Enter(); !status.ok()) return status;
-  fenced_ = false;
+  uploads_.BeginOperation();
   for (const auto* operands : {&matrices, &others}) {
     for (const void* address : *operands) {
       CudaRegion* region = regions_.Find(address);
@@ -170,31 +159,10 @@ absl::Status CudaBackend::Use(std::initializer_list<const void*> matrices, std::
         return absl::InvalidArgumentError(
             "memory of rounded numbers where only a matrix may lie: allocate it as kFp32");
       }
-      if (absl::Status status = UseRegion(*region); !status.ok()) return status;
+      if (absl::Status status = uploads_.Use(*region); !status.ok()) return status;
       if (recording_ != nullptr) recording_->AddUse(region);
     }
   }
-  return absl::OkStatus();
-}
-
-absl::Status CudaBackend::UseRegion(CudaRegion& region) {
-  if (region.upload_pending) CUDA_TRY(cudaStreamWaitEvent(compute_.get(), region.uploaded.get()));
-  region.upload_pending = false;
-  region.used_behind = fences_;
-  return absl::OkStatus();
-}
-
-// So a batch comes up beside the computing of the one before it, into memory that the one before that was read from.
-absl::Status CudaBackend::AwaitUses(const CudaRegion& region) {
-  if (!fenced_) {
-    CUDA_TRY(cudaEventRecord(computed_[(fences_ + 1) % 2].get(), compute_.get()));
-    ++fences_;
-    fenced_ = true;
-  }
-  const int64_t covering = std::max(region.used_behind + 1, fences_ - 1);
-  if (region.used_behind < 0 || covering <= awaited_) return absl::OkStatus();
-  CUDA_TRY(cudaStreamWaitEvent(upload_.get(), computed_[covering % 2].get()));
-  awaited_ = covering;
   return absl::OkStatus();
 }
 
@@ -207,23 +175,23 @@ CudaView<T> CudaBackend::Stored(MatrixView<T> matrix) {
 
 // ---- Transfers ------------------------------------------------------------------------------------------------------
 
-absl::Status CudaBackend::Upload(const void* host, size_t bytes, void* to) {
-  if (absl::Status status = Enter(); !status.ok() || bytes == 0) return status;
-  CudaRegion* region = regions_.Find(to);
+absl::StatusOr<CudaRegion*> CudaBackend::RegionForUpload(const void* to) {
+  if (absl::Status status = Enter(); !status.ok()) return status;
+  CudaRegion* const region = regions_.Find(to);
   if (region == nullptr) return absl::InvalidArgumentError("an upload to memory that is not this backend's");
-  if (absl::Status status = AwaitUses(*region); !status.ok()) return status;
-  const absl::Span<const float> floats(static_cast<const float*>(host), bytes / sizeof(float));
-  absl::Status status = region->rounded ? staging_.CopyRounded(floats, region->Halves(to), upload_.get())
-                                        : staging_.Copy(host, bytes, to, upload_.get());
-  if (!status.ok()) return status;
-  if (region->uploaded == nullptr) {
-    auto event = MakeCudaEvent();
-    if (!event.ok()) return event.status();
-    region->uploaded = *std::move(event);
-  }
-  CUDA_TRY(cudaEventRecord(region->uploaded.get(), upload_.get()));
-  region->upload_pending = true;
-  return absl::OkStatus();
+  return region;
+}
+
+absl::Status CudaBackend::Upload(const void* host, size_t bytes, void* to) {
+  if (bytes == 0) return absl::OkStatus();
+  const auto region = RegionForUpload(to);
+  return region.ok() ? uploads_.Copy(host, bytes, to, **region) : region.status();
+}
+
+absl::Status CudaBackend::BeginUpload(const void* host, size_t bytes, void* to) {
+  if (bytes == 0) return absl::OkStatus();
+  const auto region = RegionForUpload(to);
+  return region.ok() ? uploads_.CopyPinned(host, bytes, to, **region) : region.status();
 }
 
 absl::Status CudaBackend::Download(const void* from, size_t bytes, void* host) {
@@ -234,7 +202,7 @@ absl::Status CudaBackend::Download(const void* from, size_t bytes, void* host) {
 
 absl::Status CudaBackend::Synchronize() {
   if (absl::Status status = Enter(); !status.ok()) return status;
-  for (cudaStream_t stream : {upload_.get(), compute_.get(), downloads_.stream()}) {
+  for (cudaStream_t stream : {uploads_.stream(), compute_.get(), downloads_.stream()}) {
     CUDA_TRY(cudaStreamSynchronize(stream));
   }
   return absl::OkStatus();
@@ -273,9 +241,9 @@ absl::Status CudaBackend::Repeat(const std::function<absl::Status()>& give, std:
 // Uploads are waited for, and uses noted, as if each operation were given: a graph knows of neither.
 absl::Status CudaBackend::Replay(const std::function<absl::Status()>& give, CudaRecording& recording) {
   if (absl::Status status = Enter(); !status.ok()) return status;
-  fenced_ = false;
+  uploads_.BeginOperation();
   for (CudaRegion* region : recording.uses()) {
-    if (absl::Status status = UseRegion(*region); !status.ok()) return status;
+    if (absl::Status status = uploads_.Use(*region); !status.ok()) return status;
   }
   if (!recording.captured()) {
     if (absl::Status status = recording.Capture(give); !status.ok()) return status;

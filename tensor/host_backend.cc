@@ -49,6 +49,7 @@ class HostBackend final : public Backend {
     if (!memory.ok()) return memory.status();
     return std::shared_ptr<void>(*memory, std::free);
   }
+  absl::Status BeginUpload(const void* host, size_t bytes, void* to) override { return Upload(host, bytes, to); }
   absl::Status BeginDownload(const void* from, size_t bytes, void* host) override {
     return Download(from, bytes, host);
   }

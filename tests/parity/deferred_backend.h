@@ -39,6 +39,9 @@ class DeferredBackend : public Backend {
   }
   absl::Status Synchronize() override { return RunUntil(begun_); }
   absl::StatusOr<std::shared_ptr<void>> AllocateHost(size_t bytes) override { return host_->AllocateHost(bytes); }
+  absl::Status BeginUpload(const void* host, size_t bytes, void* to) override {
+    return Later([=](Backend& b) { return b.Upload(host, bytes, to); });
+  }
   absl::Status BeginDownload(const void* from, size_t bytes, void* host) override {
     std::memset(host, 0xff, bytes);  // NaN until it is there
     absl::Status status = Download(from, bytes, host);

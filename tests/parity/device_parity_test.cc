@@ -17,11 +17,29 @@ class DeviceParityTest : public BackendParityTest {
  protected:
   static constexpr Transpose kPlain = Transpose::kPlain;
 
+  static Numbers Identity(int64_t n) {
+    Numbers numbers(n, n);
+    for (int64_t i = 0; i < n; ++i) numbers.at(i, i) = 1;
+    return numbers;
+  }
   absl::Status Multiply(DeviceMatrix& a, DeviceMatrix& b, DeviceMatrix& c) {
     return backend_->Gemm(kPlain, kPlain, a.view(), b.view(), 0, c.view());
   }
   absl::Status Upload(const std::vector<float>& values, Matrix to) {
     return backend_->Upload(values.data(), values.size() * sizeof(float), to.data);
+  }
+  // Begins the upload of values, as memory of that format keeps them, out of memory that it returns.
+  std::shared_ptr<void> BeginUpload(const std::vector<float>& values, FloatFormat format, void* to) {
+    const bool rounded = backend_->keeps_rounded(format);
+    const size_t bytes = values.size() * (rounded ? sizeof(Bf16) : sizeof(float));
+    std::shared_ptr<void> host = backend_->AllocateHost(bytes).value();
+    if (rounded) {
+      RoundToBf16(values, static_cast<Bf16*>(host.get()));
+    } else {
+      std::memcpy(host.get(), values.data(), bytes);
+    }
+    EXPECT_TRUE(backend_->BeginUpload(host.get(), bytes, to).ok());
+    return host;
   }
 };
 INSTANTIATE_TEST_SUITE_P(Devices, DeviceParityTest, testing::ValuesIn(DevicesUnderTest()), NameOfDevice);
@@ -92,12 +110,7 @@ TEST_P(DeviceParityTest, TheSameOperationsGiveTheSameBits) {
 // An upload comes after the operations before it and before those behind it; the host's memory may change at once.
 TEST_P(DeviceParityTest, UploadsTakeTheirPlaceInTheQueue) {
   const int64_t n = 300;  // products that take a while, so that an upload could overtake them
-  const Numbers identity = [&] {
-    Numbers numbers(n, n);
-    for (int64_t i = 0; i < n; ++i) numbers.at(i, i) = 1;
-    return numbers;
-  }();
-  DeviceMatrix a(*backend_, identity), b(*backend_, identity);
+  DeviceMatrix a(*backend_, Identity(n)), b(*backend_, Identity(n));
   std::vector<DeviceMatrix> results;
   std::vector<float> values(static_cast<size_t>(n * n));
   for (int round = 0; round < 20; ++round) {
@@ -111,6 +124,27 @@ TEST_P(DeviceParityTest, UploadsTakeTheirPlaceInTheQueue) {
   }
 }
 
+// So does one that was begun; the host's memory may change once its last reader was awaited.
+TEST_P(DeviceParityTest, UploadsThatWereBegunTakeTheirPlaceInTheQueue) {
+  const int64_t n = 100;
+  DeviceMatrix a(*backend_, Identity(n)), b(*backend_, Identity(n));
+  std::vector<DeviceMatrix> results;  // made first: what waits for a later upload waits for those before it
+  for (int round = 0; round < 20; ++round) results.push_back(Unset(n, n));
+  std::vector<std::shared_ptr<void>> held;
+  for (int round = 0; round < 20; ++round) {
+    const std::vector<float> values(static_cast<size_t>(n * n), static_cast<float>(round));
+    DeviceMatrix& result = results[static_cast<size_t>(round)];
+    held.push_back(BeginUpload(values, FloatFormat::kFactor, a.view().data));
+    ASSERT_TRUE(Multiply(a, b, result).ok());
+    if (round % 4 != 3) continue;
+    result.Read();
+    for (const auto& memory : held) std::memset(memory.get(), 0xff, 100);
+  }
+  for (int round = 0; round < 20; ++round) {
+    for (double v : results[static_cast<size_t>(round)].Read().values) ASSERT_EQ(v, round);
+  }
+}
+
 // Also where it is larger than whatever an upload is staged in, and not a multiple of it.
 TEST_P(DeviceParityTest, UploadsOfEverySizeArrive) {
   for (size_t count : {size_t{1}, size_t{1000}, size_t{1} << 18, (size_t{1} << 18) + 1, size_t{5} << 20}) {
@@ -118,16 +152,20 @@ TEST_P(DeviceParityTest, UploadsOfEverySizeArrive) {
       const Numbers numbers = random_.Matrix(1, static_cast<int64_t>(count));
       const std::vector<float> values(numbers.values.begin(), numbers.values.end());
       const std::shared_ptr<void> back = std::move(*backend_->AllocateHost(count * sizeof(float)));
-      const Buffer memory = std::move(*backend_->Allocate(count * sizeof(float), format));
+      const Buffer begun = std::move(*backend_->Allocate(count * sizeof(float), format));
+      const Buffer copied = std::move(*backend_->Allocate(count * sizeof(float), format));
       const Buffer floats = std::move(*backend_->Allocate(count * sizeof(float)));
       const auto row = [&](const Buffer& buffer) {
         return Matrix(static_cast<float*>(buffer.data()), 1, numbers.cols);
       };
-      ASSERT_TRUE(backend_->Upload(values.data(), count * sizeof(float), memory.data()).ok());
-      ASSERT_TRUE(backend_->Copy(row(memory), row(floats)).ok());
-      ASSERT_TRUE(backend_->Download(floats.data(), count * sizeof(float), back.get()).ok());
-      ASSERT_TRUE(backend_->Synchronize().ok());
-      EXPECT_EQ(std::memcmp(values.data(), back.get(), count * sizeof(float)), 0) << count;
+      ASSERT_TRUE(backend_->Upload(values.data(), count * sizeof(float), copied.data()).ok());
+      const std::shared_ptr<void> host = BeginUpload(values, format, begun.data());
+      for (const Buffer* memory : {&copied, &begun}) {
+        ASSERT_TRUE(backend_->Copy(row(*memory), row(floats)).ok());
+        ASSERT_TRUE(backend_->Download(floats.data(), count * sizeof(float), back.get()).ok());
+        ASSERT_TRUE(backend_->Synchronize().ok());
+        EXPECT_EQ(std::memcmp(values.data(), back.get(), count * sizeof(float)), 0) << count;
+      }
     }
   }
 }
