@@ -71,9 +71,10 @@ std::string Arithmetic(const TrainingSpec& training, const Backend& backend) {
 
 class Trainer::Session {
  public:
-  static absl::StatusOr<std::unique_ptr<Session>> Open(const JobSpec& job, Backend& backend) {
+  static absl::StatusOr<std::unique_ptr<Session>> Open(const JobSpec& job, Backend& backend,
+                                                       ParameterLoader& parameters) {
     backend.UsePrecision(PrecisionOf(job.training.precision));
-    std::unique_ptr<Session> session(new Session);
+    std::unique_ptr<Session> session(new Session(parameters));
     absl::Status status = session->OpenData(job);
     if (status.ok()) status = session->BuildModel(job, backend);
     if (!status.ok()) return status;
@@ -82,6 +83,7 @@ class Trainer::Session {
     session->batch_size_ = static_cast<size_t>(job.training.batch_size);
     return session;
   }
+  ~Session() { parameters_.Close(); }
 
   Prepared prepared() const {
     const uint64_t eval_fingerprint = eval_ == nullptr ? 0 : eval_->fingerprint();
@@ -90,10 +92,20 @@ class Trainer::Session {
 
   void Train(const TrainStep& request, const Done& done) {
     auto last = ComputeStep(request, done);
+    parameters_.EndStep(last.ok());
     last.ok() ? done(absl::OkStatus(), *std::move(last)) : done(last.status(), {});
   }
 
   absl::StatusOr<Evaluated> Evaluate(const EvalStep& request) {
+    auto evaluated = ComputeEvaluation(request);
+    parameters_.EndStep(evaluated.ok() && request.batches > 0);
+    return evaluated;
+  }
+
+ private:
+  explicit Session(ParameterLoader& parameters) : parameters_(parameters) {}
+
+  absl::StatusOr<Evaluated> ComputeEvaluation(const EvalStep& request) {
     if (absl::Status status = Load(request.updates); !status.ok()) return status;
     const uint64_t total = eval_examples() / batch_size_ + (eval_examples() % batch_size_ != 0);
     if (request.first_batch > total || request.batches > total - request.first_batch) {
@@ -115,9 +127,6 @@ class Trainer::Session {
     }
     return evaluated;
   }
-
- private:
-  Session() = default;
 
   uint64_t eval_examples() const { return eval_ == nullptr ? 0 : eval_->size(); }
 
@@ -148,18 +157,12 @@ class Trainer::Session {
     graph_ = *std::move(graph);
     absl::Status status = CheckModelFits("data.train", *train_, job.model, *graph_);
     if (status.ok() && eval_ != nullptr) status = CheckModelFits("data.eval", *eval_, job.model, *graph_);
-    return status;
+    return status.ok() ? parameters_.Open(grid_, *graph_, backend) : status;
   }
 
   absl::Status Load(const SliceValues& updates) {
     for (const auto& [id, values] : updates) {
-      if (!grid_.Contains(id) || values.size() != grid_.WireBytes(id)) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("values of ", values.size(), " bytes are no slice ", ToNumber(id), " of this model"));
-      }
-      const Slice& slice = grid_.at(id);
-      absl::Status status = graph_->SetParameters(slice.variable, slice.offset, Widened(values));
-      if (!status.ok()) return status;
+      if (absl::Status status = parameters_.Load(id, values); !status.ok()) return status;
       missing_.erase(id);
     }
     if (missing_.empty()) return absl::OkStatus();
@@ -194,13 +197,6 @@ class Trainer::Session {
     labels_.resize(ids.size());
     if (absl::Status status = data.ReadBatch(ids, inputs_.data(), labels_.data()); !status.ok()) return status;
     return graph_->LoadBatch(inputs_, labels_);
-  }
-
-  absl::Span<const float> Widened(const Payload& values) {
-    if (grid_.wire == WireFormat::kFp32) return values.floats();
-    widened_.resize(values.as<Bf16>().size());
-    WidenBf16(values.as<Bf16>(), widened_.data());
-    return widened_;
   }
 
   Payload OnWire(SliceId id, Payload gradient) {
@@ -256,6 +252,7 @@ class Trainer::Session {
     return last;
   }
 
+  ParameterLoader& parameters_;
   std::unique_ptr<Dataset> train_;
   std::unique_ptr<Dataset> eval_;  // null without evaluation
   std::string arithmetic_;
@@ -265,7 +262,6 @@ class Trainer::Session {
   std::vector<std::vector<SliceId>> slices_of_;  // by variable
   std::set<SliceId> missing_;                    // never loaded
   std::vector<std::vector<float>> residuals_;    // by slice, where gradients are rounded
-  std::vector<float> widened_;                   // of the slice at hand
   std::unique_ptr<Graph> graph_;
   std::vector<uint64_t> ids_;    // of the step at hand
   std::vector<uint8_t> inputs_;  // of the batch that was brought up last, as are the next
@@ -280,7 +276,7 @@ Trainer::~Trainer() = default;
 void Trainer::Run(const ComputeRequest& request, const Done& done) {
   if (const auto* prepare = std::get_if<Prepare>(&request)) {
     session_.reset();
-    auto session = Session::Open(prepare->job, *backend_);
+    auto session = Session::Open(prepare->job, *backend_, parameters_);
     if (!session.ok()) return done(session.status(), {});
     session_ = *std::move(session);
     return done(absl::OkStatus(), session_->prepared());
@@ -289,6 +285,10 @@ void Trainer::Run(const ComputeRequest& request, const Done& done) {
   if (const auto* train = std::get_if<TrainStep>(&request)) return session_->Train(*train, done);
   auto evaluated = session_->Evaluate(std::get<EvalStep>(request));
   evaluated.ok() ? done(absl::OkStatus(), *evaluated) : done(evaluated.status(), {});
+}
+
+void Trainer::LoadAhead(const SliceValues& values) {
+  for (const auto& [id, payload] : values) parameters_.Stage(id, payload);
 }
 
 }  // namespace downpour

@@ -5,16 +5,17 @@
 // Order: Prepare first; it may come again, with another job, and forgets everything. Before the first step every slice
 //   must have come in some request's updates.
 // Cost: while a device computes a step, the first batch of the one that is said to be next is read and comes up;
-//   without that, and where the host computes, a batch is read when it is asked for. Results do not depend on it. A
-//   step copies each updated slice once into its variable; its gradients are cut into slices, not copied. Where they
-//   travel as bfloat16 each is rounded with what the rounding of its slice left out before: one pass, and a float for
-//   each parameter, on the host. Those residuals move with each step computed, pushed or not, and die with the trainer.
+//   without that, and where the host computes, a batch is read when it is asked for. A step copies each updated slice
+//   once into its variable; from those that LoadAhead was given a device copies without a pass on the CPU. Results
+//   depend on neither. Gradients are cut into slices, not copied. Where they travel as bfloat16 each is rounded with
+//   what the rounding of its slice left out before: one pass, and a float for each parameter, on the host. Those
+//   residuals move with each step computed, pushed or not, and die with the trainer.
 // Errors: of Prepare: the data set's, with file and offset; INVALID_ARGUMENT naming both sides where data and model
 //   differ. Of steps: INVALID_ARGUMENT or OUT_OF_RANGE for what is not the plan's or the grid's, FAILED_PRECONDITION
 //   where Prepare or a slice is missing. A failed step may be asked for again. What keeps a batch from being read ahead
 //   is told when that batch is asked for.
-// Threads: one at a time; device() any.
-// Tests: tests/unit/worker/trainer_test.cc, trainer_ahead_test.cc.
+// Threads: one at a time; LoadAhead another one, beside it; device() any.
+// Tests: tests/unit/worker/trainer_test.cc, trainer_ahead_test.cc, trainer_parameters_test.cc.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,7 @@
 
 #include "runtime/compute.h"
 #include "tensor/backend.h"
+#include "worker/model/parameter_loader.h"
 
 namespace downpour {
 
@@ -33,11 +35,14 @@ class Trainer final : public Computer {
 
   std::string device() const { return backend_->name(); }  // for people
   void Run(const ComputeRequest& request, const Done& done) override;
+  bool loads_ahead() const override { return !backend_->memory_is_host(); }
+  void LoadAhead(const SliceValues& values) override;
 
  private:
   class Session;  // what Prepare made
 
   std::unique_ptr<Backend> backend_;
+  ParameterLoader parameters_;
   std::unique_ptr<Session> session_;
 };
 

@@ -12,6 +12,7 @@
 #include "tensor/cuda_memory.h"
 #include "tests/parity/device_matrix.h"
 #include "tests/unit/worker/model_cases.h"
+#include "worker/model/parameter_loader.h"
 
 namespace downpour {
 namespace {
@@ -97,15 +98,18 @@ TEST(CudaDeviceTest, AnotherMayHaveBecomeTheThreadsOwnMeanwhile) {
   EXPECT_TRUE(backend->Allocate(8).ok());
 }
 
-// All parameters up, a batch, its gradients down.
-absl::Status TrainOnce(const ModelSpec& model, Graph& graph) {
+// All parameters up, most of them staged ahead, a batch, its gradients down.
+absl::Status TrainOnce(const SliceGrid& grid, Graph& graph, ParameterLoader& loader) {
   absl::Status status;
-  const std::vector<VariableSpec> variables = VariablesOf(model);
-  for (size_t v = 0; v < variables.size(); ++v) {
-    status.Update(graph.SetParameters(v, 0, std::vector<float>(static_cast<size_t>(variables[v].elements()), 0.1f)));
+  for (const Slice& slice : grid.slices) {
+    const Payload values = Payload::Zeros(grid.WireBytes(slice.id));
+    if (ToNumber(slice.id) != 1) loader.Stage(slice.id, values);
+    status.Update(loader.Load(slice.id, values));
   }
   status.Update(graph.LoadBatch(std::vector<uint8_t>(static_cast<size_t>(graph.input_width()), 127), {0}));
-  return status.ok() ? graph.Train(kDrawSeed, [](const VariableGradients&) {}).status() : status;
+  if (status.ok()) status = graph.Train(kDrawSeed, [](const VariableGradients&) {}).status();
+  loader.EndStep(status.ok());
+  return status;
 }
 
 // A backend, a graph and two steps on it.
@@ -115,8 +119,11 @@ absl::Status TrainTwice(const ModelSpec& model, Precision precision) {
   (*backend)->UsePrecision(precision);
   auto graph = Graph::Create(model, kMaxBatch, **backend, InputType::kBytes);
   if (!graph.ok()) return graph.status();
-  const absl::Status status = TrainOnce(model, **graph);
-  return status.ok() ? TrainOnce(model, **graph) : status;
+  const SliceGrid grid = GridOf(model).value();
+  ParameterLoader loader;
+  absl::Status status = loader.Open(grid, **graph, **backend);
+  for (int step = 0; step < 2 && status.ok(); ++step) status = TrainOnce(grid, **graph, loader);
+  return status;
 }
 
 // Each call in turn, once and from then on: the GPU that is lost.
@@ -168,6 +175,21 @@ TEST(CudaFailureTest, WithoutMemoryForGradientsNoBatchIsBlamed) {
   EXPECT_THAT(std::string(status.message()), Not(HasSubstr("batchSize")));
 }
 
+// It is of the host, which has no more of it: a job can do without.
+TEST(CudaFailureTest, WithoutMemoryForFramesParametersAreStagedByTheStep) {
+  const ModelSpec model = Model({Layer("a", {"x"}, Dense(1000)), Layer("b", {"a"}, Dense(300))});
+  ResetCudaStandIn(1, size_t{1} << 30, 1, size_t{20} << 20);  // 16 of them for what each backend has
+  const std::unique_ptr<Backend> backend = MakeCudaBackend(1, {.graphs = false}).value();
+  const std::unique_ptr<Graph> graph = std::move(*Graph::Create(model, kMaxBatch, *backend, InputType::kBytes));
+  const SliceGrid grid = GridOf(model).value();
+  ParameterLoader loader;
+  ASSERT_TRUE(loader.Open(grid, *graph, *backend).ok());
+  const Payload values = Payload::Zeros(grid.WireBytes(SliceId{0}));
+  loader.Stage(SliceId{0}, values);
+  EXPECT_TRUE(values.unique()) << "there was room for frames";
+  EXPECT_TRUE(TrainOnce(grid, *graph, loader).ok());
+}
+
 TEST(CudaStepTest, OnceWarmMakesAndFreesNothingAndNeverWaitsForTheDevice) {
   const ModelSpec model = Model({Layer("a", {"x"}, Dense(4, Activation::kRelu)), Layer("b", {"a"}, Dense(3))});
   for (Precision precision : {Precision::kFp32, Precision::kBf16}) {
@@ -175,11 +197,14 @@ TEST(CudaStepTest, OnceWarmMakesAndFreesNothingAndNeverWaitsForTheDevice) {
     const std::unique_ptr<Backend> backend = MakeCudaBackend(1).value();
     backend->UsePrecision(precision);
     const std::unique_ptr<Graph> graph = std::move(*Graph::Create(model, kMaxBatch, *backend, InputType::kBytes));
+    const SliceGrid grid = GridOf(model).value();
+    ParameterLoader loader;
+    ASSERT_TRUE(loader.Open(grid, *graph, *backend).ok());
     const uint64_t cold = CudaCallsThatStall();
-    for (int step = 0; step < 4; ++step) ASSERT_TRUE(TrainOnce(model, *graph).ok());
+    for (int step = 0; step < 4; ++step) ASSERT_TRUE(TrainOnce(grid, *graph, loader).ok());
     const uint64_t warm = CudaCallsThatStall();
     EXPECT_GT(warm, cold);  // frames for the gradients, graphs for batches in both places
-    for (int step = 0; step < 10; ++step) ASSERT_TRUE(TrainOnce(model, *graph).ok());
+    for (int step = 0; step < 10; ++step) ASSERT_TRUE(TrainOnce(grid, *graph, loader).ok());
     EXPECT_EQ(CudaCallsThatStall(), warm);
   }
 }

@@ -9,9 +9,13 @@
 #include <tuple>
 #include <vector>
 
+#include "runtime/compute.h"
+#include "schema/slice_grid.h"
+#include "tensor/apply_kernels.h"
 #include "tensor/host_backend.h"
 #include "tests/parity/devices.h"
 #include "tests/unit/worker/model_cases.h"
+#include "worker/model/parameter_loader.h"
 
 namespace downpour {
 namespace {
@@ -190,6 +194,61 @@ TEST_P(ModelParityTest, StepsThatComeAgainGiveTheBitsOfFirstOnes) {
     const VariableGradients again = TrainStep(number, model(), *graph, number == 0, &loss);
     EXPECT_TRUE(SameBits(again, TrainStep(number, model(), *create(), true, &loss_of_first))) << number;
     EXPECT_EQ(loss, loss_of_first) << number;
+  }
+}
+
+// Of every slice in each of some steps, as they travel.
+std::vector<SliceValues> ValuesOfSteps(const SliceGrid& grid, int steps) {
+  Prng random(7);
+  std::vector<SliceValues> all(static_cast<size_t>(steps));
+  for (SliceValues& values : all) {
+    for (const Slice& slice : grid.slices) {
+      Payload floats = Payload::Allocate(static_cast<size_t>(slice.bytes()));
+      for (float& v : floats.mutable_floats()) v = static_cast<float>(random.Uniform() - 0.5);
+      Payload travels = grid.wire == WireFormat::kFp32 ? floats : Payload::Allocate(grid.WireBytes(slice.id));
+      if (grid.wire == WireFormat::kBf16) RoundToBf16(floats.floats(), travels.mutable_as<Bf16>().data());
+      values.emplace_back(slice.id, std::move(travels));
+    }
+  }
+  return all;
+}
+
+// `staged`: most slices of the next step are staged while this one is computed.
+std::vector<VariableGradients> TrainSteps(const std::vector<SliceValues>& steps, const ModelSpec& model,
+                                          const SliceGrid& grid, Backend& backend, bool staged) {
+  const auto graph = std::move(*Graph::Create(model, kMaxBatch, backend));
+  ParameterLoader loader;
+  EXPECT_TRUE(loader.Open(grid, *graph, backend).ok());
+  const std::vector<float> inputs(static_cast<size_t>(kMaxBatch * graph->input_width()), 0.5f);
+  std::vector<VariableGradients> trained;
+  for (size_t step = 0; step < steps.size(); ++step) {
+    EXPECT_TRUE(graph->LoadBatch(inputs, std::vector<int32_t>(kMaxBatch, 1)).ok());
+    for (const auto& [id, values] : steps[step]) EXPECT_TRUE(loader.Load(id, values).ok());
+    VariableGradients& gradients = trained.emplace_back();
+    const auto keep = [&](VariableGradients ready) {
+      for (auto& gradient : ready) gradients.push_back(std::move(gradient));
+    };
+    const auto stage_next = [&] {
+      if (!staged || step + 1 == steps.size()) return;
+      for (const auto& [id, values] : steps[step + 1]) {
+        if ((ToNumber(id) + step) % 4 != 0) loader.Stage(id, values);
+      }
+    };
+    auto result = graph->Train(kDrawSeed, keep, {}, stage_next);
+    EXPECT_TRUE(result.ok()) << result.status();
+    keep(std::move(result->last));
+    loader.EndStep(result.ok());
+  }
+  return trained;
+}
+
+TEST_P(ModelParityTest, ParametersThatWereStagedAheadGiveTheSameBits) {
+  for (WireFormat wire : {WireFormat::kFp32, WireFormat::kBf16}) {
+    const SliceGrid grid = GridOf(model(), wire).value();
+    const std::vector<SliceValues> steps = ValuesOfSteps(grid, 7);
+    const auto staged = TrainSteps(steps, model(), grid, *backend_, true);
+    const auto plain = TrainSteps(steps, model(), grid, *backend_, false);
+    for (size_t i = 0; i < steps.size(); ++i) EXPECT_TRUE(SameBits(staged[i], plain[i])) << i;
   }
 }
 

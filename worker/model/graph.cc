@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/prng.h"
+#include "tensor/bf16.h"
 
 namespace downpour {
 namespace {
@@ -130,7 +131,8 @@ absl::Status Graph::AddParameters(std::vector<VariableSpec> variables) {
       gradient = *memory;
     }
     placed_.emplace_back();
-    parameters_.push_back(std::make_unique<Parameter>(Parameter{std::move(spec), *value, gradient}));
+    const bool rounded = backend_.keeps_rounded(format);
+    parameters_.push_back(std::make_unique<Parameter>(Parameter{std::move(spec), *value, gradient, rounded}));
   }
   return absl::OkStatus();
 }
@@ -163,14 +165,25 @@ absl::Status Graph::AddLayer(const LayerSpec& spec, int64_t width, FloatFormat o
   return absl::OkStatus();
 }
 
-absl::Status Graph::SetParameters(size_t variable, int64_t offset, absl::Span<const float> values) {
+absl::StatusOr<float*> Graph::PlaceOf(size_t variable, int64_t offset, int64_t count) const {
   const int64_t elements = variable < parameters_.size() ? parameters_[variable]->value.elements() : 0;
-  const int64_t count = static_cast<int64_t>(values.size());
-  if (offset < 0 || offset > elements || count > elements - offset) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("elements ", offset, " to ", offset + count, " of variable ", variable, ", which has ", elements));
+  if (variable < parameters_.size() && offset >= 0 && offset <= elements && count <= elements - offset) {
+    return parameters_[variable]->value.data + offset;
   }
-  return backend_.Upload(values.data(), values.size() * sizeof(float), parameters_[variable]->value.data + offset);
+  return absl::InvalidArgumentError(
+      absl::StrCat("elements ", offset, " to ", offset + count, " of variable ", variable, ", which has ", elements));
+}
+
+absl::Status Graph::SetParameters(size_t variable, int64_t offset, absl::Span<const float> values) {
+  const auto to = PlaceOf(variable, offset, static_cast<int64_t>(values.size()));
+  return to.ok() ? backend_.Upload(values.data(), values.size() * sizeof(float), *to) : to.status();
+}
+
+absl::Status Graph::BeginParameters(size_t variable, int64_t offset, int64_t count, const void* values) {
+  const auto to = PlaceOf(variable, offset, count);
+  if (!to.ok()) return to.status();
+  const size_t number = keeps_rounded(variable) ? sizeof(Bf16) : sizeof(float);
+  return backend_.BeginUpload(values, static_cast<size_t>(count) * number, *to);
 }
 
 absl::Status Graph::LoadBatch(const BatchInputs& inputs, absl::Span<const int32_t> labels) {

@@ -61,6 +61,10 @@ class Graph {
   int64_t output_width() const { return nodes_.back().output.cols; }
 
   absl::Status SetParameters(size_t variable, int64_t offset, absl::Span<const float> values);
+  // Out of memory of Backend::AllocateHost, as the device keeps the variable. It must not change before a step or an
+  // evaluation behind it has ended well, or the backend was synchronized.
+  absl::Status BeginParameters(size_t variable, int64_t offset, int64_t count, const void* values);
+  bool keeps_rounded(size_t variable) const { return parameters_[variable]->rounded; }
   // 1 to max_batch examples.
   absl::Status LoadBatch(const BatchInputs& inputs, absl::Span<const int32_t> labels);
 
@@ -96,6 +100,7 @@ class Graph {
   void PlanBackward();
   absl::Status Rehearse();
   absl::Status AddParameters(std::vector<VariableSpec> variables);
+  absl::StatusOr<float*> PlaceOf(size_t variable, int64_t offset, int64_t count) const;
   absl::Status AddLayer(const LayerSpec& spec, int64_t width, FloatFormat output_format, std::vector<size_t> from,
                         size_t* next_variable);
   absl::StatusOr<Matrix> AllocateMatrix(int64_t rows, int64_t cols, FloatFormat format);

@@ -20,7 +20,8 @@ namespace downpour {
 struct Parameter {
   VariableSpec spec;
   Matrix value;
-  Matrix gradient;  // where the current step's goes; on the host set before its first backward pass
+  Matrix gradient;       // where the current step's goes; on the host set before its first backward pass
+  bool rounded = false;  // the value is kept as bfloat16
 };
 
 struct Pass {
