@@ -1,25 +1,37 @@
-// What a worker's host does for a batch before a device can have it, against a plain copy of as many bytes that lie in
-// a row.
+// What a worker's host does for a device before that can have a batch, or parameters, against a plain copy of as many
+// bytes that lie in a row. Plain memory stands in for pinned one.
 //
 //   bench_feed [--runs N]
 //
-// read:  its examples, as the plan draws them, out of the data set.
-// stage: from there into pinned memory, which is stood in for by plain memory as large as a backend's ring of it.
+// A batch:
+//   read:  its examples, as the plan draws them, out of the data set.
+//   stage: from there into memory as large as a backend's ring.
+// Parameters of a large model, of which a device keeps kernels as bfloat16:
+//   stage:        into that ring, which is what a step begins with where they did not come ahead.
+//   stage ahead:  into frames of their own, on the thread that does so while they arrive.
+//   take:         what a step begins with then, but for asking the device for a copy of each slice.
 #include <glog/logging.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/types/span.h"
 #include "runtime/plan.h"
+#include "schema/slice_grid.h"
+#include "tensor/apply_kernels.h"
+#include "tools/bench_gpu_model.h"
 #include "tools/bench_series.h"
 #include "worker/data/idx.h"
+#include "worker/model/slice_frames.h"
 
 namespace downpour {
 namespace {
@@ -42,6 +54,13 @@ double Milliseconds(const Run& run) {
 
 class Ring {
  public:
+  void CopyRounded(absl::Span<const float> numbers) {
+    constexpr size_t kNumbers = kChunk / sizeof(Bf16);
+    for (size_t done = 0; done < numbers.size(); done += kNumbers) {
+      RoundToBf16(numbers.subspan(done, kNumbers), reinterpret_cast<Bf16*>(memory_.data() + at_));
+      at_ = (at_ + kChunk) % kRing;
+    }
+  }
   void Copy(absl::Span<const uint8_t> bytes) {
     for (size_t done = 0; done < bytes.size(); done += kChunk) {
       std::memcpy(memory_.data() + at_, bytes.data() + done, std::min(kChunk, bytes.size() - done));
@@ -54,7 +73,13 @@ class Ring {
   size_t at_ = 0;
 };
 
-void Measure(const Case& c, int runs, const std::string& folder) {
+void Print(std::initializer_list<std::pair<const char*, const Series*>> rows) {
+  for (const auto& [what, series] : rows) {
+    std::printf("  %-12s %8.3f [%.3f, %.3f]\n", what, series->Median(), series->Smallest(), series->Largest());
+  }
+}
+
+void MeasureBatches(const Case& c, int runs, const std::string& folder) {
   const uint32_t count = static_cast<uint32_t>(kBatches * c.batch);
   const size_t width = size_t{c.side} * c.side;
   const FilePair files{folder + "/images", folder + "/labels"};
@@ -85,23 +110,70 @@ void Measure(const Case& c, int runs, const std::string& folder) {
     ratio.values.push_back(copying / (reading + staging));
   }
   std::printf("batches of %ld x %zu bytes: ms\n", static_cast<long>(c.batch), width);
-  for (const auto& [what, series] :
-       {std::pair<const char*, const Series&>{"read", read}, {"stage", stage}, {"plain copy", copy}}) {
-    std::printf("  %-12s %8.3f [%.3f, %.3f]\n", what, series.Median(), series.Smallest(), series.Largest());
-  }
+  Print({{"read", &read}, {"stage", &stage}, {"plain copy", &copy}});
   std::printf("  a plain copy takes %.2f [%.2f, %.2f] of both\n", ratio.Median(), ratio.Smallest(), ratio.Largest());
+}
+
+void MeasureParameters(int runs) {
+  const SliceGrid grid = GridOf(LargeModel()).value();
+  std::vector<bool> rounded;
+  for (const VariableSpec& variable : grid.variables) rounded.push_back(variable.shape.size() > 1);
+  SliceFrames frames;
+  CHECK(frames
+            .Open(grid, rounded,
+                  [](size_t bytes) { return std::shared_ptr<void>(std::aligned_alloc(64, bytes), std::free); })
+            .ok());
+  std::vector<Payload> values;
+  double bytes = 0;
+  for (const Slice& slice : grid.slices) {
+    values.push_back(Payload::Zeros(grid.WireBytes(slice.id)));
+    bytes += static_cast<double>(values.back().size());
+  }
+  Ring ring;
+  Series stage, ahead, take, copy, ratio;
+  for (int run = -2; run < runs; ++run) {  // the first ones touch all memory
+    const double staging = Milliseconds([&] {
+      for (const Slice& slice : grid.slices) {
+        const Payload& of = values[ToNumber(slice.id)];
+        rounded[slice.variable] ? ring.CopyRounded(of.floats()) : ring.Copy(of.as<uint8_t>());
+      }
+    });
+    const double staging_ahead = Milliseconds([&] {
+      for (const Slice& slice : grid.slices) frames.Stage(slice.id, values[ToNumber(slice.id)]);
+    });
+    const double taking = Milliseconds([&] {
+      for (const Slice& slice : grid.slices) CHECK(frames.Take(slice.id, values[ToNumber(slice.id)]) != nullptr);
+    });
+    if (run % 2 == 0) frames.FreeTaken();  // as where the next ones come while these are copied
+    const double copying = Milliseconds([&] {
+      for (const Payload& of : values) ring.Copy(of.as<uint8_t>());
+    });
+    if (run < 0) continue;
+    stage.values.push_back(staging);
+    ahead.values.push_back(staging_ahead);
+    take.values.push_back(taking);
+    copy.values.push_back(copying);
+    ratio.values.push_back(copying / staging_ahead);
+  }
+  std::printf("parameters of %.0f MB, kernels rounded: ms\n", bytes / 1e6);
+  Print({{"stage", &stage}, {"stage ahead", &ahead}, {"take", &take}, {"plain copy", &copy}});
+  std::printf("  a plain copy takes %.2f [%.2f, %.2f] of staging them ahead\n", ratio.Median(), ratio.Smallest(),
+              ratio.Largest());
 }
 
 }  // namespace
 }  // namespace downpour
 
 int main(int argc, char** argv) {
-  CLI::App app("What a worker's host does for a batch before a device can have it");
+  CLI::App app("What a worker's host does before a device can have a batch, or parameters");
   int runs = 64;
-  app.add_option("--runs", runs, "Batches measured of each shape")->capture_default_str()->check(CLI::PositiveNumber);
+  app.add_option("--runs", runs, "Measurements of each")->capture_default_str()->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
   std::string folder = (std::filesystem::temp_directory_path() / "bench_feed_XXXXXX").string();
   CHECK(mkdtemp(folder.data()) != nullptr) << folder;
-  for (const downpour::Case& c : {downpour::Case{64, 4096}, {28, 128}}) downpour::Measure(c, runs, folder);
+  for (const downpour::Case& c : {downpour::Case{64, 4096}, {28, 128}}) {
+    downpour::MeasureBatches(c, runs, folder);
+  }
   std::filesystem::remove_all(folder);
+  downpour::MeasureParameters(runs);
 }

@@ -2,142 +2,38 @@
 
 #include <glog/logging.h>
 
-#include <algorithm>
-#include <cstring>
-#include <utility>
-
 #include "absl/strings/str_cat.h"
 #include "tensor/apply_kernels.h"
 
 namespace downpour {
-namespace {
-
-size_t Aligned(size_t bytes) { return (bytes + Payload::kAlignment - 1) / Payload::kAlignment * Payload::kAlignment; }
-
-bool Same(const Payload& a, const Payload& b) { return a.data() == b.data() && a.size() == b.size(); }
-
-// The bits that an upload of the floats would leave on the device. So what came as bfloat16 is not just copied: a NaN
-// may come in a way in which no rounding writes it.
-void Lay(const Payload& values, WireFormat wire, bool rounded, std::byte* to) {
-  if (wire == WireFormat::kFp32 && !rounded) {
-    std::memcpy(to, values.data(), values.size());
-  } else if (wire == WireFormat::kFp32) {
-    RoundToBf16(values.floats(), reinterpret_cast<Bf16*>(to));
-  } else if (!rounded) {
-    WidenBf16(values.as<Bf16>(), reinterpret_cast<float*>(to));
-  } else {
-    std::array<float, 4096> widened;  // stays in cache
-    const absl::Span<const Bf16> halves = values.as<Bf16>();
-    for (size_t first = 0; first < halves.size(); first += widened.size()) {
-      const absl::Span<const Bf16> some = halves.subspan(first, widened.size());
-      WidenBf16(some, widened.data());
-      RoundToBf16({widened.data(), some.size()}, reinterpret_cast<Bf16*>(to) + first);
-    }
-  }
-}
-
-}  // namespace
 
 absl::Status ParameterLoader::Open(const SliceGrid& grid, Graph& graph, Backend& backend) {
   Close();
+  grid_ = &grid;
   graph_ = &graph;
   backend_ = &backend;
-  std::lock_guard lock(mutex_);
-  grid_ = grid;
-  rounded_.clear();
-  for (size_t variable = 0; variable < grid.variables.size(); ++variable) {
-    rounded_.push_back(graph.keeps_rounded(variable));
-  }
-  return backend.memory_is_host() ? absl::OkStatus() : PinFrames(backend);
-}
-
-absl::Status ParameterLoader::PinFrames(Backend& backend) {
-  std::vector<size_t> sizes;
-  size_t total = 0;
-  for (const Slice& slice : grid_.slices) {
-    const size_t number = rounded_[slice.variable] ? sizeof(Bf16) : sizeof(float);
-    sizes.push_back(Aligned(static_cast<size_t>(slice.elements) * number));
-    total += std::tuple_size_v<Frames> * sizes.back();
-  }
-  auto memory = backend.AllocateHost(total);
-  if (absl::IsUnavailable(memory.status())) {
-    LOG(WARNING) << "parameters are staged as each step begins, none ahead: " << memory.status().message();
-    return absl::OkStatus();
-  }
-  if (!memory.ok()) return memory.status();
-  memory_ = *std::move(memory);
-  frames_.resize(sizes.size());
-  auto* at = static_cast<std::byte*>(memory_.get());
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    for (Frame& frame : frames_[i]) frame.memory = std::exchange(at, at + sizes[i]);
-  }
-  open_ = true;
+  if (backend.memory_is_host()) return absl::OkStatus();
+  std::vector<bool> rounded;
+  for (size_t i = 0; i < grid.variables.size(); ++i) rounded.push_back(graph.keeps_rounded(i));
+  const auto pin = [&](size_t bytes) { return backend.AllocateHost(bytes); };
+  const absl::Status status = frames_.Open(grid, std::move(rounded), pin);
+  if (!absl::IsUnavailable(status)) return status;
+  LOG(WARNING) << "parameters are staged as each step begins, none ahead: " << status.message();
   return absl::OkStatus();
 }
 
 void ParameterLoader::Close() {
-  taken_.clear();
+  frames_.Close();
   lost_ = false;
-  std::unique_lock lock(mutex_);
-  open_ = false;
-  written_.wait(lock, [this] { return !writing_; });
-  frames_.clear();
-  memory_.reset();
-}
-
-// Rather a free one: until the new values are there, those that are staged may be loaded.
-ParameterLoader::Frame* ParameterLoader::FrameToWrite(Frames& frames, const Payload& values) {
-  Frame* to = nullptr;
-  for (Frame& frame : frames) {
-    if (frame.state == State::kStaged && Same(frame.values, values)) return nullptr;
-    if (frame.state == State::kFree || (frame.state == State::kStaged && to == nullptr)) to = &frame;
-  }
-  return to;
-}
-
-void ParameterLoader::Stage(SliceId id, const Payload& values) {
-  std::unique_lock lock(mutex_);
-  if (!open_ || !grid_.Contains(id) || values.size() != grid_.WireBytes(id)) return;
-  Frames& frames = frames_[ToNumber(id)];
-  Frame* const to = FrameToWrite(frames, values);
-  if (to == nullptr) return;
-  to->state = State::kWritten;
-  const bool rounded = rounded_[grid_.at(id).variable];
-  const WireFormat wire = grid_.wire;
-  writing_ = true;
-  lock.unlock();
-
-  Lay(values, wire, rounded, to->memory);
-
-  lock.lock();
-  for (Frame& frame : frames) {
-    if (frame.state == State::kStaged) frame = {frame.memory};
-  }
-  to->state = State::kStaged;
-  to->values = values;
-  writing_ = false;
-  written_.notify_all();
-}
-
-const void* ParameterLoader::Take(SliceId id, const Payload& values) {
-  std::lock_guard lock(mutex_);
-  if (!open_) return nullptr;
-  for (Frame& frame : frames_[ToNumber(id)]) {
-    if (frame.state != State::kStaged || !Same(frame.values, values)) continue;
-    frame = {frame.memory, State::kTaken};
-    taken_.push_back(&frame);
-    return frame.memory;
-  }
-  return nullptr;
 }
 
 absl::Status ParameterLoader::Load(SliceId id, const Payload& values) {
-  if (!grid_.Contains(id) || values.size() != grid_.WireBytes(id)) {
+  if (!grid_->Contains(id) || values.size() != grid_->WireBytes(id)) {
     return absl::InvalidArgumentError(
         absl::StrCat("values of ", values.size(), " bytes are no slice ", ToNumber(id), " of this model"));
   }
-  const Slice& slice = grid_.at(id);
-  if (const void* staged = Take(id, values); staged != nullptr) {
+  const Slice& slice = grid_->at(id);
+  if (const void* staged = frames_.Take(id, values); staged != nullptr) {
     return graph_->BeginParameters(slice.variable, slice.offset, slice.elements, staged);
   }
   return graph_->SetParameters(slice.variable, slice.offset, Widened(values));
@@ -145,17 +41,15 @@ absl::Status ParameterLoader::Load(SliceId id, const Payload& values) {
 
 // Whoever failed may have left copies under way.
 void ParameterLoader::EndStep(bool awaited) {
-  if (taken_.empty()) return;
+  if (!frames_.any_taken()) return;
   lost_ = lost_ || !awaited;
   if (lost_ && !backend_->Synchronize().ok()) return;
   lost_ = false;
-  std::lock_guard lock(mutex_);
-  for (Frame* frame : taken_) frame->state = State::kFree;
-  taken_.clear();
+  frames_.FreeTaken();
 }
 
 absl::Span<const float> ParameterLoader::Widened(const Payload& values) {
-  if (grid_.wire == WireFormat::kFp32) return values.floats();
+  if (grid_->wire == WireFormat::kFp32) return values.floats();
   widened_.resize(values.as<Bf16>().size());
   WidenBf16(values.as<Bf16>(), widened_.data());
   return widened_;
