@@ -1,10 +1,12 @@
 // What a worker makes of its GPU, against what the chip can do; ceilings and figures are measured in the same run.
 //
-//   bench_gpu [--device N] [--runs N] [--only elementwise|step|small|cluster] [--torch COMMAND]
+//   bench_gpu [--device N] [--runs N] [--only elementwise|parameters|step|small|cluster] [--torch COMMAND]
 //
 // A part that cannot be measured says why, and the others go on; then the exit code is 1.
 //
 // elementwise: bytes per second of the backend's own kernels, over a copy on the device.
+// parameters:  all of the large step's on their way to the device, rounded to bf16 as the step begins or ahead of it;
+//              one plain copy of as many bytes over the latter.
 // step:        a step of a multilayer perceptron 4096-8192-8192-4096 on batches of 4096, gradients left on the device,
 //              over its products done by cuBLAS alone.
 // small:       steps per second of 784-256-128-10 on batches of 128, without CUDA graphs and with them, and these over
@@ -25,10 +27,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/driver/posix_process.h"
+#include "schema/slice_grid.h"
 #include "tensor/cuda_module.h"
 #include "tools/bench_gpu_cluster.h"
 #include "tools/bench_gpu_model.h"
 #include "tools/bench_series.h"
+#include "worker/model/parameter_loader.h"
 
 namespace downpour {
 namespace {
@@ -113,6 +117,45 @@ void MeasureElementwiseInBoth(const CudaModule& module, const Options& options) 
   for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
     MeasureElementwise(module, options, precision);
   }
+}
+
+// ---- The large step's parameters ------------------------------------------------------------------------------------
+
+void MeasureParameters(const CudaModule& module, const Options& options) {
+  const auto backend = OpenGpu(module, options.device, Precision::kBf16);
+  const auto graph = LoadedGraph(LargeModel(), 1, *backend);
+  const SliceGrid grid = OrDie(GridOf(LargeModel()));
+  ParameterLoader loader;
+  OrDie(loader.Open(grid, *graph, *backend));
+  std::vector<Payload> values;
+  size_t kept = 0;
+  for (const Slice& slice : grid.slices) {
+    values.push_back(Payload::Zeros(grid.WireBytes(slice.id)));
+    kept += static_cast<size_t>(slice.bytes()) / (graph->keeps_rounded(slice.variable) ? 2 : 1);
+  }
+  const auto milliseconds = [&] {
+    const auto begin = std::chrono::steady_clock::now();
+    for (const Slice& slice : grid.slices) OrDie(loader.Load(slice.id, values[ToNumber(slice.id)]));
+    OrDie(backend->Synchronize());
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+  };
+  Series by_step, ahead, ratio;
+  for (int run = -1; run < options.runs; ++run) {  // the first one touches all memory
+    const double staged_by_step = milliseconds();
+    for (const Slice& slice : grid.slices) loader.Stage(slice.id, values[ToNumber(slice.id)]);
+    const double staged_ahead = milliseconds();
+    loader.EndStep(/*awaited=*/true);
+    const double copied = 1e3 * OrDie(module.time_copy(options.device, CopyPath::kToDevice, kept, 5));
+    if (run < 0) continue;
+    by_step.values.push_back(staged_by_step);
+    ahead.values.push_back(staged_ahead);
+    ratio.values.push_back(copied / staged_ahead);
+  }
+  std::printf("parameters of 4096-8192-8192-4096, kept as %.0f MB: ms, and one plain copy of it\n",
+              static_cast<double>(kept) / 1e6);
+  std::printf("  %-16s %8.1f\n", "staged by a step", by_step.Median());
+  std::printf("  %-16s %8.1f  %5.2f [%4.2f, %4.2f]\n", "staged ahead", ahead.Median(), ratio.Median(), ratio.Smallest(),
+              ratio.Largest());
 }
 
 // ---- The large step, nothing sent -----------------------------------------------------------------------------------
@@ -203,6 +246,7 @@ bool Measure(const Options& options) {
     return [measure, &options] { measure(*OrDie(LoadCudaModule()), options); };
   };
   part("elementwise", on_device(MeasureElementwiseInBoth));
+  part("parameters", on_device(MeasureParameters));
   part("step", on_device(MeasureStep));
   part("small", on_device(MeasureSmall));
   part("cluster", [&] { MeasureCluster({options.device, options.runs, options.downpour}); });
@@ -220,7 +264,7 @@ int main(int argc, char** argv) {
   app.add_option("--device", options.device, "Number of the GPU")->capture_default_str();
   app.add_option("--runs", options.runs, "Measurements of each")->capture_default_str()->check(CLI::PositiveNumber);
   app.add_option("--only", options.only, "One part alone")
-      ->check(CLI::IsMember({"elementwise", "step", "small", "cluster"}));
+      ->check(CLI::IsMember({"elementwise", "parameters", "step", "small", "cluster"}));
   app.add_option("--torch", options.torch, "What prints PyTorch's steps per second: python3 tools/bench_gpu_torch.py");
   app.add_option("--downpour", options.downpour, "The command-line tool")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
