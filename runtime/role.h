@@ -42,7 +42,7 @@ struct Started {
   int64_t unix_ms = 0;   // wall clock at `now`, for people only
   std::string endpoint;  // where this process listens, as others reach it; empty if it does not listen
 };
-struct Tick {};  // every options.tick
+struct Tick {};  // every options.tick, and where Wake asks for one
 struct Received {
   PeerId from{};
   Message message;
@@ -133,6 +133,11 @@ struct LoadAhead {
   SliceValues values;
 };
 
+// A Tick after so long, if there is none before.
+struct Wake {
+  Duration in{};
+};
+
 enum class Severity : uint8_t { kInfo, kWarning, kError };
 struct Log {
   Severity severity{};
@@ -144,7 +149,7 @@ struct Exit {  // after everything before it was sent
   std::string why;
 };
 
-using Effect = std::variant<Dial, HangUp, Send, StorageOp, Compute, LoadAhead, Log, TraceRecord, Exit>;
+using Effect = std::variant<Dial, HangUp, Send, StorageOp, Compute, LoadAhead, Wake, Log, TraceRecord, Exit>;
 
 class Effects {
  public:

@@ -4,7 +4,7 @@
 //   exchange.BeginPull(now, effects);
 //   if (exchange.fresh()) ...compute lease.progress.Next() on exchange.Use()...
 //   exchange.Keep(lease, step, slice, gradient, version);
-//   exchange.Flush(now, effects);                       // pushes first, then pulls: so the own push is in them
+//   exchange.Flush(now, effects);                       // pushes first, then pulls: so they hold what was pushed
 //
 // Order: to one ps pushes leave by lease, then step; a pull leaves behind all pushes that are ready. Leases are held in
 //   ascending order.

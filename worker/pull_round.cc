@@ -71,10 +71,15 @@ Pull PullRound::MessageOf(const Request& request, Incarnation from, const Placem
 }
 
 void PullRound::Forget(PsLink& link, SliceId slice) {
-  for (Request& request : requests_) {
-    if (std::erase(request.slices, slice) == 0) continue;
+  if (wanted_[ToNumber(slice)] || !(under_way() || fresh_)) return;
+  wanted_[ToNumber(slice)] = true;
+  size_t asked = 0;
+  for (Request& request : requests_) asked += std::erase(request.slices, slice);
+  if (asked > 0) {
     link.unanswered -= grid_.WireBytes(slice);
-    wanted_[ToNumber(slice)] = true;
+  } else {  // its values came
+    ++missing_;
+    fresh_ = false;
   }
   std::erase_if(requests_, [](const Request& request) { return request.slices.empty(); });
 }

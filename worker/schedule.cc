@@ -1,5 +1,6 @@
 #include "worker/schedule.h"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -8,24 +9,29 @@
 namespace downpour {
 
 void Schedule::Advance(Time now, Effects& effects) {
-  if (pulling_since_ && exchange_.fresh()) last_pull_ = now - *std::exchange(pulling_since_, std::nullopt);
+  if (pulling_since_ && exchange_.fresh()) pulls_.Add(now - *std::exchange(pulling_since_, std::nullopt));
   if (idle()) BeginNext(now, effects);
   if (!idle()) PullAhead(now, effects);
 }
 
+// What was pulled for a step grows stale while something else is done, or nothing: then it is pulled anew.
 void Schedule::BeginNext(Time now, Effects& effects) {
   if (eval_.NeedsParameters()) {
     if (!exchange_.fresh() || exchange_.pulls_begun() < eval_.needed_pull()) return Pull(now, effects);
     eval_.Start(exchange_.Use());
   }
   if (eval_.HasWork()) {
+    needed_pull_ = exchange_.pulls_begun() + 1;
     Running evaluating;
     evaluating.evaluates = true;
     return Begin(eval_.Next(device_), std::move(evaluating), effects);
   }
   HeldLease* lease = LeaseToCompute();
-  if (lease == nullptr) return;
-  if (!exchange_.fresh()) return Pull(now, effects);
+  if (lease == nullptr) {
+    needed_pull_ = exchange_.pulls_begun() + 1;
+    return;
+  }
+  if (!exchange_.fresh() || exchange_.pulls_begun() < needed_pull_) return Pull(now, effects);
   if (lease->progress.AllKnown() && lease->in_flight.step_count() < steps_in_flight_) Train(*lease, now, effects);
 }
 
@@ -34,14 +40,19 @@ void Schedule::Pull(Time now, Effects& effects) {
   exchange_.BeginPull(now, effects);
 }
 
-// As late as the parameters can be expected to be there when the step ends: what is pulled sooner is staler. A step and
-// a pull are taken to last as long as the last ones; as much again, and a tick, is for those that do not.
 void Schedule::PullAhead(Time now, Effects& effects) {
-  if (!pull_ahead_ || running_->evaluates || exchange_.fresh()) return;
+  if (!pull_ahead_ || running_->evaluates || exchange_.fresh() || now < running_->pull_at) return;
   const HeldLease* lease = exchange_.Find(running_->lease);
-  if (lease == nullptr || !StepAfter(*lease, running_->step)) return;
-  if (now + 2 * last_pull_ + session_.timing().tick < running_->began + last_step_) return;
-  Pull(now, effects);
+  if (lease != nullptr && StepAfter(*lease, running_->step)) Pull(now, effects);
+}
+
+// As late as the parameters can be expected to be there when the step ends: what is pulled sooner is staler. A quarter
+// is for a pull that takes longer.
+void Schedule::PlanPull(Time now, Running& training, Effects& effects) {
+  const Duration wait = std::max(Duration::zero(), steps_.longer() - pulls_.longer() * 5 / 4);
+  training.began = now;
+  training.pull_at = now + wait;
+  if (pull_ahead_ && wait > Duration::zero()) effects.Add(Wake{wait});
 }
 
 // The first that is known and has a step to compute; else one that is still being asked, so that the parameters are
@@ -74,7 +85,7 @@ void Schedule::Train(HeldLease& lease, Time now, Effects& effects) {
   training.step = lease.progress.Next();
   training.computed_from = parameters.versions;
   training.delivered.resize(grid_.size());
-  training.began = now;
+  PlanPull(now, training, effects);
   TrainStep request{lease.id, training.step, device_.Load(parameters), StepAfter(lease, training.step)};
   Begin(std::move(request), std::move(training), effects);
 }
@@ -93,7 +104,7 @@ absl::Status Schedule::Receive(ComputeDone& done, Time now, Effects& effects) {
   if (auto* gradients = std::get_if<Gradients>(&done.result); gradients != nullptr && !running_->evaluates) {
     absl::Status received = Receive(*gradients, now, effects);
     if (gradients->last) {
-      last_step_ = now - running_->began;
+      steps_.Add(now - running_->began);
       running_.reset();
     }
     return received;

@@ -11,6 +11,7 @@
 // Tests: tests/scenario/worker_*.txt.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -67,6 +68,13 @@ class Schedule {
     std::vector<Version> computed_from;
     std::vector<bool> delivered;  // slices whose gradients came
     Time began;
+    Time pull_at;  // for the step after it, where the job pulls ahead
+  };
+  // How long the last ones took. One alone tells too little: a lease's last step may be short, a pull may meet pushes.
+  struct LastTwo {
+    Duration last{}, before{};
+    void Add(Duration took) { before = std::exchange(last, took); }
+    Duration longer() const { return std::max(last, before); }
   };
 
   HeldLease* LeaseToCompute();
@@ -74,6 +82,7 @@ class Schedule {
   void BeginNext(Time now, Effects& effects);
   void Pull(Time now, Effects& effects);
   void PullAhead(Time now, Effects& effects);
+  void PlanPull(Time now, Running& training, Effects& effects);
   void Train(HeldLease& lease, Time now, Effects& effects);
   void Begin(ComputeRequest request, Running running, Effects& effects);
   absl::Status Receive(Gradients& gradients, Time now, Effects& effects);
@@ -88,9 +97,9 @@ class Schedule {
   EvalWork eval_;
   std::optional<Running> running_;
   bool pull_ahead_ = false;
+  uint64_t needed_pull_ = 0;  // a step's parameters are of this pull or a later one
   std::optional<Time> pulling_since_;
-  Duration last_pull_{};
-  Duration last_step_{};
+  LastTwo pulls_, steps_;
 };
 
 }  // namespace downpour

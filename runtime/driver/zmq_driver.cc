@@ -250,6 +250,8 @@ void ZmqDriver::Do(LoadAhead& load) {
   world_.computer->LoadAhead(std::move(load.values));
 }
 
+void ZmqDriver::Do(Wake& wake) { next_tick_ = std::min(next_tick_, Now() + wake.in); }
+
 void ZmqDriver::Do(Log& log) {
   const std::string text = OneLine(log.text, kMaxLogBytes);
   switch (log.severity) {

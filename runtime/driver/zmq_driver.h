@@ -107,6 +107,7 @@ class ZmqDriver {
   void Do(StorageOp& op);
   void Do(Compute& compute);
   void Do(LoadAhead& load);
+  void Do(Wake& wake);
   void Do(Log& log);
   void Do(TraceRecord& record);
   void Do(Exit& exit);

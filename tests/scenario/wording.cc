@@ -136,6 +136,7 @@ struct EffectWords {
     return "device: prepare";
   }
   std::string operator()(const LoadAhead&) const { return ""; }  // says no more than the answer to the pull
+  std::string operator()(const Wake& e) const { return absl::StrCat("wake in ", e.in / 1ms, "ms"); }
   std::string operator()(const Log& e) const { return absl::StrCat("log ", e.text); }
   std::string operator()(const TraceRecord& e) const {
     return absl::StrCat("trace ", NameOf(e.kind), " lease=", ToNumber(e.lease), " step=", e.step, " ",

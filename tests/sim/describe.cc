@@ -173,6 +173,7 @@ struct EffectText {
     return text;
   }
   std::string operator()(const LoadAhead& e) const { return absl::StrCat("LoadAhead ", e.values.size()); }
+  std::string operator()(const Wake& e) const { return absl::StrCat("Wake in ", e.in.count(), " ns"); }
   std::string operator()(const Log& e) const { return absl::StrCat("log: ", e.text); }
   std::string operator()(const TraceRecord& e) const {
     return absl::StrCat("trace: ", NameOf(e.kind), " lease=", ToNumber(e.lease), " step=", e.step,

@@ -226,6 +226,11 @@ void World::Carry(Process& process, Effect& effect) {
     process.device->Run(std::move(*compute));
   } else if (const auto* record = std::get_if<TraceRecord>(&effect)) {
     watch_->OnTrace(process, *record);
+  } else if (const auto* wake = std::get_if<Wake>(&effect)) {
+    agenda_.After(wake->in, [this, life = process.life] {
+      const Process& woken = *processes_[static_cast<size_t>(life)];
+      if (woken.alive && !woken.paused) Give(life, Tick{});
+    });
   } else if (const auto* dial = std::get_if<Dial>(&effect)) {
     network_.Dial(process.life, dial->peer, dial->endpoint);
   } else if (const auto* hang_up = std::get_if<HangUp>(&effect)) {

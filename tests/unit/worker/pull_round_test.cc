@@ -151,5 +151,30 @@ TEST_F(PullRoundTest, ASliceThatMovesIsAskedAnew) {
   EXPECT_TRUE(round_.fresh());
 }
 
+// Its values are of a place that it has left.
+TEST_F(PullRoundTest, ASliceThatMovesIsAskedAnewThoughItsValuesCame) {
+  round_.Begin();
+  while (Next()) {
+  }
+  Receive(1, {0});
+  round_.Forget(link(), SliceId{0});
+  EXPECT_EQ(link().unanswered, kMiB + 32);
+  ASSERT_TRUE(Next().has_value());
+  for (uint32_t i = 1; i < 3; ++i) Receive(i + 1, {i});
+  EXPECT_TRUE(round_.under_way());
+  Receive(4, {0});
+  ASSERT_TRUE(round_.fresh());
+  round_.Forget(link(), SliceId{2});
+  EXPECT_FALSE(round_.fresh());
+  round_.Forget(link(), SliceId{2});
+  ASSERT_TRUE(Next().has_value());
+  Receive(5, {2});
+  EXPECT_TRUE(round_.fresh());
+  EXPECT_EQ(link().unanswered, 0u);
+  round_.Use();
+  round_.Forget(link(), SliceId{1});
+  EXPECT_FALSE(round_.under_way()) << "they were used";
+}
+
 }  // namespace
 }  // namespace downpour

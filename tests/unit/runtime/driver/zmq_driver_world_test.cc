@@ -139,6 +139,21 @@ TEST(ZmqDriverWorldTest, StorageAndDeviceAnswerByTicket) {
   EXPECT_TRUE(std::filesystem::exists(dir / "file"));
 }
 
+TEST(ZmqDriverWorldTest, WhoAsksToBeWokenDoesNotWaitForTheNextTick) {
+  Mailbox mailbox;
+  auto driver = ZmqDriver::Open({.listen = "", .tick = std::chrono::hours(24)}, {.mailbox = &mailbox}).value();
+  int ticks = 0;
+  FunctionRole role([&](Input& input, Effects& effects) {
+    if (std::holds_alternative<Started>(input)) effects.Add(Wake{1ms});
+    if (!std::holds_alternative<Tick>(input)) return;
+    if (++ticks == 2) return effects.Add(Exit{0, "done"});
+    effects.Add(Wake{1ms});
+    effects.Add(Wake{std::chrono::hours(48)});  // puts nothing off
+  });
+  EXPECT_EQ(driver->Run(role), 0);
+  EXPECT_EQ(ticks, 2);
+}
+
 TEST(ZmqDriverWorldTest, WithoutAFolderStorageSaysSo) {
   Mailbox mailbox;
   auto driver = ZmqDriver::Open({}, {.mailbox = &mailbox}).value();
