@@ -73,10 +73,11 @@ class Computer {
   virtual ~Computer() = default;
   virtual void Run(const ComputeRequest& request, const Done& done) = 0;
 
-  // Whether it gains by LoadAhead.
+  // Whether it gains by LoadAhead; always the same.
   virtual bool loads_ahead() const { return false; }
-  // Values that the next request will most likely bring, in the same payloads: they may be taken up meanwhile. Results
-  // do not depend on it. One call at a time, from another thread than Run's and beside it.
+  // Values that the next request will most likely bring, in the same payloads: they may be taken up meanwhile, instead
+  // of what was given for those slices before. Results do not depend on it, nor may Run wait for it. One call at a
+  // time, from another thread than Run's and beside it, whatever Run is at.
   virtual void LoadAhead(const SliceValues&) {}
 };
 

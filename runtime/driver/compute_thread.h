@@ -2,11 +2,13 @@
 // a second one, what is loaded ahead.
 //
 // Order: requests one after the other, as submitted; every completion becomes a ComputeDone in the mailbox. What is
-//   loaded ahead likewise, beside the requests.
+//   loaded ahead likewise, beside the requests, unless it waits until the request after it was submitted.
 // Threads: Submit and LoadAhead from one thread. The destructor waits for what is at hand and drops the rest.
 // Tests: tests/unit/runtime/driver/compute_thread_test.cc.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -28,17 +30,28 @@ class ComputeThread {
           });
         }) {
     if (!computer_->loads_ahead()) return;
-    loader_.emplace(AtEnd::kAbandon, [this](const SliceValues& values) { computer_->LoadAhead(values); });
+    loader_.emplace(AtEnd::kAbandon, [this](const Ahead& ahead) {
+      if (ahead.requests == requests_) computer_->LoadAhead(ahead.values);
+    });
   }
-  void Submit(Compute compute) { thread_.Submit(std::move(compute)); }
+  void Submit(Compute compute) {
+    ++requests_;
+    thread_.Submit(std::move(compute));
+  }
   void LoadAhead(SliceValues values) {
-    if (loader_) loader_->Submit(std::move(values));
+    if (loader_) loader_->Submit({requests_, std::move(values)});
   }
 
  private:
+  struct Ahead {
+    uint64_t requests = 0;  // before it
+    SliceValues values;
+  };
+
   std::unique_ptr<Computer> computer_;
+  std::atomic<uint64_t> requests_ = 0;  // what was ahead of one that was submitted since comes too late
   SerialThread<Compute> thread_;
-  std::optional<SerialThread<SliceValues>> loader_;
+  std::optional<SerialThread<Ahead>> loader_;
 };
 
 }  // namespace downpour

@@ -5,6 +5,7 @@
 
 #include <future>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -79,42 +80,66 @@ TEST_F(ComputeThreadTest, AnErrorIsACompletionAndTheNextRequestRuns) {
   EXPECT_TRUE(done[2].status.ok());
 }
 
-// Takes what is loaded ahead while it is at a request, and ends the request once it has got it.
+// Says what is loaded ahead, and on which thread; its requests end when they are let go on.
 class LoadingComputer final : public Computer {
  public:
-  explicit LoadingComputer(bool loads_ahead) : loads_ahead_(loads_ahead) {}
+  struct Loaded {
+    std::mutex mutex;
+    std::vector<std::pair<SliceValues, std::thread::id>> calls;
+    std::promise<void> first;
+    std::promise<void> go_on;
+  };
+  LoadingComputer(bool loads_ahead, std::shared_ptr<Loaded> loaded)
+      : loads_ahead_(loads_ahead), loaded_(std::move(loaded)) {}
   bool loads_ahead() const override { return loads_ahead_; }
-  void LoadAhead(const SliceValues& values) override { loaded_.set_value(values); }
+  void LoadAhead(const SliceValues& values) override {
+    const std::lock_guard lock(loaded_->mutex);
+    loaded_->calls.emplace_back(values, std::this_thread::get_id());
+    if (loaded_->calls.size() > 1) return;
+    loaded_->first.set_value();
+    loaded_->go_on.get_future().wait();
+  }
   void Run(const ComputeRequest&, const Done& done) override {
     Gradients gradients;
-    if (loads_ahead_) gradients.slices = loaded_.get_future().get();
     gradients.last = true;
     done(absl::OkStatus(), std::move(gradients));
   }
 
  private:
   const bool loads_ahead_;
-  std::promise<SliceValues> loaded_;
+  const std::shared_ptr<Loaded> loaded_;
 };
 
-TEST_F(ComputeThreadTest, WhatIsLoadedAheadComesBesideARequest) {
-  thread_ = std::make_unique<ComputeThread>(std::make_unique<LoadingComputer>(true), &mailbox_);
-  thread_->Submit(Train(1, 1));
+TEST_F(ComputeThreadTest, WhatIsLoadedAheadComesBesideRequestsOrNotAtAll) {
+  auto loaded = std::make_shared<LoadingComputer::Loaded>();
+  thread_ = std::make_unique<ComputeThread>(std::make_unique<LoadingComputer>(true, loaded), &mailbox_);
   const Payload values = Payload::Zeros(4);
   thread_->LoadAhead({{SliceId{3}, values}});
-  const std::vector<ComputeDone> done = WaitForDone(1);
-  ASSERT_EQ(done.size(), 1u);
-  const SliceValues& loaded = std::get<Gradients>(done[0].result).slices;
-  ASSERT_EQ(loaded.size(), 1u);
-  EXPECT_EQ(loaded[0].first, SliceId{3});
-  EXPECT_EQ(loaded[0].second.bytes().data(), values.bytes().data()) << "the very payload";
+  loaded->first.get_future().wait();
+  thread_->LoadAhead({{SliceId{4}, values}});  // waits, until a request was submitted that brings it
+  thread_->Submit(Train(1, 1));
+  thread_->LoadAhead({{SliceId{5}, values}});
+  EXPECT_EQ(WaitForDone(1).size(), 1u) << "a request does not wait for what is loaded";
+  loaded->go_on.set_value();
+  const auto calls = [&] {
+    const std::lock_guard lock(loaded->mutex);
+    return loaded->calls;
+  };
+  while (calls().size() < 2) std::this_thread::yield();
+  EXPECT_EQ(calls()[0].first[0].second.bytes().data(), values.bytes().data()) << "the very payload";
+  EXPECT_EQ(calls()[1].first[0].first, SliceId{5});
+  EXPECT_EQ(calls()[0].second, calls()[1].second);
+  EXPECT_NE(calls()[0].second, std::this_thread::get_id());
 }
 
 TEST_F(ComputeThreadTest, NothingIsLoadedAheadForWhomItGainsNothing) {
-  thread_ = std::make_unique<ComputeThread>(std::make_unique<LoadingComputer>(false), &mailbox_);
-  for (int i = 0; i < 2; ++i) thread_->LoadAhead({{SliceId{3}, Payload::Zeros(4)}});  // the second would throw
+  auto loaded = std::make_shared<LoadingComputer::Loaded>();
+  thread_ = std::make_unique<ComputeThread>(std::make_unique<LoadingComputer>(false, loaded), &mailbox_);
+  thread_->LoadAhead({{SliceId{3}, Payload::Zeros(4)}});
   thread_->Submit(Train(1, 1));
   EXPECT_EQ(WaitForDone(1).size(), 1u);
+  thread_.reset();
+  EXPECT_TRUE(loaded->calls.empty());
 }
 
 }  // namespace
