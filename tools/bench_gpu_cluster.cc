@@ -119,15 +119,22 @@ std::string VisibleDevice(int device) {
   return names[static_cast<size_t>(device)];
 }
 
-double SecondsOfClusterStep(const GpuClusterOptions& options, const std::string& folder, int64_t push_every) {
+// How a step's parts may overlap.
+struct Overlap {
+  int64_t push_every = 1;
+  bool pull_ahead = false;
+};
+
+double SecondsOfClusterStep(const GpuClusterOptions& options, const std::string& folder, const Overlap& overlap) {
   JobSpec job;
   job.name = "bench-gpu";
   job.model = LargeModel();
   job.cluster.parameter_server_count = kServers;
   job.training.batch_size = kLargeBatch;
-  job.training.epochs = push_every == 1 ? 2 : 12;  // some steps in any case
+  job.training.epochs = overlap.push_every == 1 ? 2 : 12;  // some steps in any case
   job.training.lease_batches = kBatches;
-  job.training.push_every = push_every;
+  job.training.push_every = overlap.push_every;
+  job.training.pull_ahead = overlap.pull_ahead;
   job.training.precision = ProductPrecision::kBf16;
   job.training.optimizer.learning_rate = kLearningRate;
   job.data.train = {folder + "/images", folder + "/labels"};
@@ -145,7 +152,7 @@ double SecondsOfClusterStep(const GpuClusterOptions& options, const std::string&
     std::exit(EXIT_FAILURE);
   }
   const double examples = nlohmann::json::parse(std::ifstream(job_dir + "/summary.json")).at("examplesPerSecond");
-  return static_cast<double>(kLargeBatch * push_every) / examples;
+  return static_cast<double>(kLargeBatch * overlap.push_every) / examples;
 }
 
 // Of a step and of each of its parts alone.
@@ -161,8 +168,9 @@ struct StepTimes {
     ratio.values.push_back(std::max({batches * device.compute, device.copies, on_wire, updating}) / whole);
   }
 
-  void Print(int64_t push_every) const {
-    std::printf("  a push for every %ld batches\n", static_cast<long>(push_every));
+  void Print(const Overlap& overlap) const {
+    std::printf("  a push for every %ld batches%s\n", static_cast<long>(overlap.push_every),
+                overlap.pull_ahead ? ", parameters pulled ahead" : "");
     for (const auto& [what, series] : {std::pair<const char*, const Series&>{"computing", compute},
                                        {"copies", copies},
                                        {"wire", wire},
@@ -189,15 +197,15 @@ void MeasureCluster(const GpuClusterOptions& options) {
   WriteData(folder);
 
   std::printf("the same step with 1 worker and %d ps on this host, bf16, fp32 on the wire: ms\n", kServers);
-  for (const int64_t push_every : {1, 16}) {
+  for (const Overlap& overlap : {Overlap{1, false}, Overlap{16, false}, Overlap{16, true}}) {
     StepTimes times;
     for (int run = 0; run < options.runs; ++run) {
-      const double step = SecondsOfClusterStep(options, folder, push_every);
+      const double step = SecondsOfClusterStep(options, folder, overlap);
       const DeviceParts device = MeasureDevice(options.device, model_bytes);
-      times.Add(step, static_cast<double>(push_every), device, wire.Seconds(model_bytes),
+      times.Add(step, static_cast<double>(overlap.push_every), device, wire.Seconds(model_bytes),
                 SecondsOfUpdates(model_bytes));
     }
-    times.Print(push_every);
+    times.Print(overlap);
   }
   fs::remove_all(folder);
 }

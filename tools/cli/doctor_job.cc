@@ -122,9 +122,9 @@ HostNeeds NeedsOf(const JobSpec& job, const DataFacts& facts, std::optional<Task
   const uint64_t data = (facts.train_examples.value_or(0) + facts.eval_examples.value_or(0)) * (width + 1);
 
   // While a checkpoint holds the old slices, new ones are written beside them. A worker keeps parameters, gradients and
-  // those of the steps in flight.
+  // those of the steps in flight, and where it pulls ahead those of the step at hand.
   const uint64_t all_servers = 2 * state;
-  const uint64_t one_worker = 4 * values + data;
+  const uint64_t one_worker = (job.training.pull_ahead ? 5 : 4) * values + data;
   const auto servers = static_cast<uint64_t>(job.cluster.parameter_server_count);
   const uint64_t disk = state * static_cast<uint64_t>(job.checkpoint.keep + 1);
   if (role == TaskType::kChief) return {.memory = 4 * widest, .disk = disk};

@@ -84,8 +84,8 @@ std::string TrainingText(const JobSpec& job, const SliceGrid& grid, const DataFa
     absl::StrAppend(&text, "              a push for every ", training.push_every, " batches\n");
   }
   if (training.pull_ahead) {
-    absl::StrAppend(&text, "              parameters are pulled while the step before is computed,\n"
-                           "              and lack its push\n");
+    absl::StrAppend(&text, "              parameters are pulled while the step before is computed: they are staler,\n"
+                           "              about as with twice the workers where steps are short\n");
   }
   absl::StrAppend(&text, "              products in ", NameIn(kPrecisions, training.precision),
                   ", pushes and pulls in ", NameIn(kWireFormats, training.wire), "\n");
