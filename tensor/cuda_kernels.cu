@@ -128,48 +128,53 @@ __device__ void Threefry(uint64_t seed, uint32_t& x0, uint32_t& x1) {
   }
 }
 
+__device__ uint32_t HalfOf(uint32_t word, int high) { return high ? word >> 16 : word & 0xffff; }
+
 struct Drop {
   uint32_t threshold;
   float scale;
-  __device__ float operator()(uint32_t word, float x) const { return word < threshold ? 0 : x * scale; }
+  __device__ float operator()(uint32_t bits, float x) const { return bits < threshold ? 0 : x * scale; }
 };
 
 __global__ void DropoutKernel(const uint64_t* seed_at, Drop drop, CudaConstMatrix x, CudaMatrix y) {
   const uint64_t seed = *seed_at;
-  const int64_t half = (x.cols + 1) / 2;
+  const int64_t quarter = DropoutQuarter(x.cols);
   for (int64_t r = blockIdx.y; r < x.rows; r += gridDim.y) {
-    for (int64_t c = ThreadIndex(); c < half; c += ThreadCount()) {
-      uint32_t word0 = static_cast<uint32_t>(r), word1 = static_cast<uint32_t>(c);
-      Threefry(seed, word0, word1);
-      const auto pass = [&](uint32_t word, int64_t at) {
-        Put(y, r * y.stride + at, drop(word, At(x, r * x.stride + at)));
-      };
-      pass(word0, c);
-      if (c + half < x.cols) pass(word1, c + half);
+    for (int64_t c = ThreadIndex(); c < quarter; c += ThreadCount()) {
+      uint32_t words[2] = {static_cast<uint32_t>(r), static_cast<uint32_t>(c)};
+      Threefry(seed, words[0], words[1]);
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        const int64_t at = c + k * quarter;
+        if (at < x.cols) Put(y, r * y.stride + at, drop(HalfOf(words[k / 2], k % 2), At(x, r * x.stride + at)));
+      }
     }
   }
 }
 
-// The same where both halves of each row consist of aligned fours.
+// The same where the quarters of each row consist of aligned fours.
 __global__ void DropoutKernel4(const uint64_t* seed_at, Drop drop, CudaConstMatrix x, CudaMatrix y) {
   const uint64_t seed = *seed_at;
-  const int64_t half = x.cols / 8;
+  const int64_t quarter = x.cols / 16;
   for (int64_t r = blockIdx.y; r < x.rows; r += gridDim.y) {
     const int64_t x_row = r * (x.stride / 4), y_row = r * (y.stride / 4);
-    for (int64_t c = ThreadIndex(); c < half; c += ThreadCount()) {
-      const float4 low = FourAt(x, x_row + c), high = FourAt(x, x_row + c + half);
-      uint32_t words0[4], words1[4];
+    for (int64_t c = ThreadIndex(); c < quarter; c += ThreadCount()) {
+      float4 loaded[4];
+#pragma unroll
+      for (int k = 0; k < 4; ++k) loaded[k] = FourAt(x, x_row + c + k * quarter);
+      uint32_t words[2][4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        words[0][i] = static_cast<uint32_t>(r);
+        words[1][i] = static_cast<uint32_t>(4 * c + i);
+        Threefry(seed, words[0][i], words[1][i]);
+      }
 #pragma unroll
       for (int k = 0; k < 4; ++k) {
-        words0[k] = static_cast<uint32_t>(r);
-        words1[k] = static_cast<uint32_t>(4 * c + k);
-        Threefry(seed, words0[k], words1[k]);
+        const auto pass = [&](int i, float v) { return drop(HalfOf(words[k / 2][i], k % 2), v); };
+        const float4 v = loaded[k];
+        PutFour(y, y_row + c + k * quarter, make_float4(pass(0, v.x), pass(1, v.y), pass(2, v.z), pass(3, v.w)));
       }
-      const auto pass = [&](const uint32_t* words, float4 v) {
-        return make_float4(drop(words[0], v.x), drop(words[1], v.y), drop(words[2], v.z), drop(words[3], v.w));
-      };
-      PutFour(y, y_row + c, pass(words0, low));
-      PutFour(y, y_row + c + half, pass(words1, high));
     }
   }
 }
@@ -315,10 +320,10 @@ cudaError_t CudaActivateBackward(cudaStream_t stream, ActivationFunction f, Cuda
   return With(f, [&](auto function) { return Map(stream, Backward<decltype(function)>(), dx, y, dy); });
 }
 cudaError_t CudaDropout(cudaStream_t stream, DropoutMask mask, CudaConstMatrix x, CudaMatrix y) {
-  const Drop drop{static_cast<uint32_t>(mask.rate * 0x1p32), static_cast<float>(1 / (1 - mask.rate))};
+  const Drop drop{mask.threshold(), mask.scale()};
   const bool by_four =
-      x.cols % 8 == 0 && x.stride % 4 == 0 && y.stride % 4 == 0 && BeginsWithFour(x) && BeginsWithFour(y);
-  const unsigned across = BlocksFor(by_four ? x.cols / 8 : (x.cols + 1) / 2, kMapThreads);
+      x.cols % 16 == 0 && x.stride % 4 == 0 && y.stride % 4 == 0 && BeginsWithFour(x) && BeginsWithFour(y);
+  const unsigned across = BlocksFor(by_four ? x.cols / 16 : DropoutQuarter(x.cols), kMapThreads);
   const dim3 blocks(across, static_cast<unsigned>(std::clamp<int64_t>(x.rows, 1, kMostBlocks / across)));
   if (by_four) {
     DropoutKernel4<<<blocks, kMapThreads, 0, stream>>>(mask.seed, drop, x, y);

@@ -1,5 +1,6 @@
 #include "tensor/host_kernels.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 
@@ -152,28 +153,33 @@ HWY_INLINE void Threefry(D d, uint64_t seed, V& x0, V& x1) {
 }
 
 void Dropout(DropoutMask mask, ConstMatrix x, Matrix y) {
-  const uint32_t threshold = static_cast<uint32_t>(mask.rate * 0x1p32);
-  const float scale = static_cast<float>(1 / (1 - mask.rate));
+  const uint32_t threshold = mask.threshold();
+  const float scale = mask.scale();
   const uint64_t seed = *mask.seed;
-  const int64_t half = (x.cols + 1) / 2;
+  const int64_t quarter = DropoutQuarter(x.cols), cols = x.cols;
+  const int64_t whole = std::max<int64_t>(0, cols - 3 * quarter);  // counters of four columns; at most 3 are of fewer
   for (int64_t r = 0; r < x.rows; ++r) {
     const float* from = x.row(r);
     float* to = y.row(r);
-    const auto columns = [=](auto d, int64_t c, bool both) HWY_ATTR {
+    const auto columns = [=](auto d, int64_t c) HWY_ATTR {
       const hn::RebindToUnsigned<decltype(d)> du;
       auto word0 = hn::Set(du, static_cast<uint32_t>(r));
       auto word1 = hn::Iota(du, static_cast<uint32_t>(c));
       Threefry(du, seed, word0, word1);
-      const auto pass = [=](auto word, int64_t at) HWY_ATTR {
-        const auto dropped = hn::RebindMask(d, hn::Lt(word, hn::Set(du, threshold)));
+      const auto pass = [=](auto bits, int64_t at) HWY_ATTR {
+        if (at >= cols) return;
+        const auto dropped = hn::RebindMask(d, hn::Lt(bits, hn::Set(du, threshold)));
         const auto kept = hn::Mul(hn::LoadU(d, from + at), hn::Set(d, scale));
         hn::StoreU(hn::IfThenZeroElse(dropped, kept), d, to + at);
       };
-      pass(word0, c);
-      if (both) pass(word1, c + half);
+      const auto low = hn::Set(du, 0xffffu);
+      pass(hn::And(word0, low), c);
+      pass(hn::ShiftRight<16>(word0), c + quarter);
+      pass(hn::And(word1, low), c + 2 * quarter);
+      pass(hn::ShiftRight<16>(word1), c + 3 * quarter);
     };
-    ForEachVector(x.cols - half, [=](auto d, int64_t c) HWY_ATTR { columns(d, c, true); });
-    if (x.cols % 2 == 1) columns(hn::CappedTag<float, 1>(), half - 1, false);
+    ForEachVector(whole, columns);
+    for (int64_t c = whole; c < quarter; ++c) columns(hn::CappedTag<float, 1>(), c);
   }
 }
 

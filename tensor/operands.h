@@ -17,13 +17,17 @@ enum class Precision {
 
 // Which elements survive: a pure function of (seed, row, column), so that a step computed again, on whatever device,
 // draws the same. The seed lies in the backend's memory, so that operations that are repeated can draw anew. Source:
-// Threefry-2x32 with 13 rounds (Salmon et al., SC 2011); key = (low half of the seed, high half), counter = (row, c),
-// where column c takes the first word and column c + (cols + 1) / 2 the second. An element is zeroed if its word is
-// below floor(rate * 2^32).
+// Threefry-2x32 with 13 rounds (Salmon et al., SC 2011); key = (low half of the seed, high half), counter = (row, c)
+// for the columns c, c + q, c + 2 q and c + 3 q, where q is a quarter of them, rounded up: they take the low and the
+// high half of the first word, then of the second. An element is zeroed if its 16 bits are below threshold().
 struct DropoutMask {
   const uint64_t* seed = nullptr;
-  double rate = 0;  // in [0, 1)
+  double rate = 0;  // in [0, 1); counts in steps of 2^-16
+
+  uint32_t threshold() const { return static_cast<uint32_t>(rate * 0x1p16); }
+  float scale() const { return static_cast<float>(0x1p16 / (0x1p16 - threshold())); }  // of what is kept
 };
+constexpr int64_t DropoutQuarter(int64_t cols) { return (cols + 3) / 4; }
 
 // Sums over examples, in the backend's memory; operations add to them.
 struct BatchTotals {
