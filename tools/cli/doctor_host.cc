@@ -86,6 +86,10 @@ Finding JudgeGpu(const HostFacts& facts) {
 
 }  // namespace
 
+bool ComputesOnGpu(const HostFacts& facts) {
+  return !facts.gpu_driver.empty() && facts.gpu_library && facts.gpu_module_lacks.empty();
+}
+
 HostFacts LookAtHost(const std::string& folder) {
   HostFacts facts;
   facts.memory_available = MemoryAvailable();

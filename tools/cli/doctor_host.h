@@ -27,6 +27,7 @@ struct HostFacts {
 };
 // `folder`: where free space is looked at, or the nearest one above it that is there.
 HostFacts LookAtHost(const std::string& folder);
+bool ComputesOnGpu(const HostFacts& facts);  // do workers here, unless they are told otherwise?
 
 struct HostNeeds {
   uint64_t memory = 0;

@@ -109,7 +109,7 @@ Findings LookAtJobData(const JobSpec& job, const DataFacts& facts) {
   return findings;
 }
 
-HostNeeds NeedsOf(const JobSpec& job, const DataFacts& facts, std::optional<TaskType> role) {
+HostNeeds NeedsOf(const JobSpec& job, const DataFacts& facts, std::optional<TaskType> role, bool on_gpu) {
   const SliceGrid grid = MakeSliceGrid(*InferVariables(job.model));
   uint64_t values = 0, widest = 0;
   for (const Slice& slice : grid.slices) {
@@ -122,9 +122,11 @@ HostNeeds NeedsOf(const JobSpec& job, const DataFacts& facts, std::optional<Task
   const uint64_t data = (facts.train_examples.value_or(0) + facts.eval_examples.value_or(0)) * (width + 1);
 
   // While a checkpoint holds the old slices, new ones are written beside them. A worker keeps parameters, gradients and
-  // those of the steps in flight, and where it pulls ahead those of the step at hand.
+  // those of the steps in flight, and where it pulls ahead those of the step at hand. For a GPU parameters are laid out
+  // twice, mostly in half the bytes with bf16.
   const uint64_t all_servers = 2 * state;
-  const uint64_t one_worker = (job.training.pull_ahead ? 5 : 4) * values + data;
+  const uint64_t laid_out = !on_gpu ? 0 : job.training.precision == ProductPrecision::kBf16 ? 1 : 2;
+  const uint64_t one_worker = ((job.training.pull_ahead ? 5 : 4) + laid_out) * values + data;
   const auto servers = static_cast<uint64_t>(job.cluster.parameter_server_count);
   const uint64_t disk = state * static_cast<uint64_t>(job.checkpoint.keep + 1);
   if (role == TaskType::kChief) return {.memory = 4 * widest, .disk = disk};

@@ -20,8 +20,8 @@ namespace downpour {
 // Whether the data are here, whole, fit the model, and which copy they are.
 Findings LookAtJobData(const JobSpec& job, const DataFacts& facts);
 
-// What one task needs, or with no role a whole cluster on one host.
-HostNeeds NeedsOf(const JobSpec& job, const DataFacts& facts, std::optional<TaskType> role);
+// What one task needs, or with no role a whole cluster on one host; its workers compute on a GPU, or on the CPU.
+HostNeeds NeedsOf(const JobSpec& job, const DataFacts& facts, std::optional<TaskType> role, bool on_gpu);
 
 // Whether each address of the chief and the ps resolves and can be reached. Nobody need listen
 // there yet, and a ps may do so at another port.

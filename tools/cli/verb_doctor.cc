@@ -126,7 +126,7 @@ Findings LookAtStartedJob(const StatusSource& source, const std::string& keys, s
   return findings;
 }
 
-Findings LookAtJob(const Options& options, Streams streams, HostNeeds* needs) {
+Findings LookAtJob(const Options& options, Streams streams, bool on_gpu, HostNeeds* needs) {
   const ChosenJob chosen = LoadChosenJob(options.job, "doctor", streams);
   if (!chosen.parsed.ok()) {
     return {Problem("job file", absl::StrCat(options.job.job_file, " has errors"), "mend what is named above")};
@@ -134,7 +134,7 @@ Findings LookAtJob(const Options& options, Streams streams, HostNeeds* needs) {
   Findings findings = {Good("job file", options.job.job_file)};
   const std::optional<TaskType> role = TaskOf(options.role);
   const DataFacts facts = LookAtData(chosen.parsed);
-  *needs = NeedsOf(chosen.parsed.job, facts, role);
+  *needs = NeedsOf(chosen.parsed.job, facts, role, on_gpu);
   needs->memory *= options.tasks;
   if (!role || role == TaskType::kWorker) Append(LookAtJobData(chosen.parsed.job, facts), &findings);
   return findings;
@@ -159,9 +159,10 @@ int Print(const Findings& findings, std::ostream& out) {
 int Examine(const Options& options, Streams streams) {
   Findings findings;
   HostNeeds needs;
-  if (!options.job.job_file.empty()) Append(LookAtJob(options, streams, &needs), &findings);
   const std::string folder = options.running.job_dir.empty() ? "." : options.running.job_dir;
-  Append(JudgeHost(LookAtHost(folder), needs, folder), &findings);
+  const HostFacts host = LookAtHost(folder);
+  if (!options.job.job_file.empty()) Append(LookAtJob(options, streams, ComputesOnGpu(host), &needs), &findings);
+  Append(JudgeHost(host, needs, folder), &findings);
 
   const LaunchSources sources = ReadLaunchSources(options.cluster, ProcessEnvironment());
   for (const JobError& error : sources.errors) {

@@ -15,10 +15,12 @@ absl::Status ParameterLoader::Open(const SliceGrid& grid, Graph& graph, Backend&
   if (backend.memory_is_host()) return absl::OkStatus();
   std::vector<bool> rounded;
   for (size_t i = 0; i < grid.variables.size(); ++i) rounded.push_back(graph.keeps_rounded(i));
-  const auto pin = [&](size_t bytes) { return backend.AllocateHost(bytes); };
+  size_t pinned = 0;
+  const auto pin = [&](size_t bytes) { return backend.AllocateHost(pinned = bytes); };
   const absl::Status status = frames_.Open(grid, std::move(rounded), pin);
   if (!absl::IsUnavailable(status)) return status;
-  LOG(WARNING) << "parameters are staged as each step begins, none ahead: " << status.message();
+  LOG(WARNING) << "parameters are staged as each step begins, none ahead, for which " << (pinned >> 20)
+               << " MiB more would have to be pinned: " << status.message();
   return absl::OkStatus();
 }
 

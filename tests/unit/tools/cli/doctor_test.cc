@@ -77,9 +77,13 @@ TEST(DoctorHost, NamesEachLackWithARemedy) {
   EXPECT_THAT(BadOf(facts), ElementsAre(HasSubstr("memory: cannot be told")));
   facts = GoodHost();
   facts.gpu_driver = "NVIDIA UNIX x86_64 Kernel Module 580.159";
+  EXPECT_FALSE(ComputesOnGpu(facts));
   facts.gpu_library = true;
   EXPECT_THAT(BadOf(facts), IsEmpty());
+  EXPECT_TRUE(ComputesOnGpu(facts));
+  EXPECT_FALSE(ComputesOnGpu(GoodHost()));
   facts.gpu_module_lacks = "downpour-cuda.so cannot be loaded";
+  EXPECT_FALSE(ComputesOnGpu(facts));
   EXPECT_THAT(BadOf(facts), ElementsAre(HasSubstr("580.159, but downpour-cuda.so cannot be loaded: workers compute")));
 }
 
@@ -206,10 +210,15 @@ TEST_F(DoctorJobTest, NeedsFollowFromModelDataAndTasks) {
   const JobFileResult read = LoadJobFile(folder_ + "/job.yaml");
   const DataFacts facts = LookAtData(read);
   const uint64_t values = 4 * (64 * 10 + 10), state = 2 * values, data = 100 * 65;
-  EXPECT_EQ(NeedsOf(read.job, facts, TaskType::kChief).disk, 3 * state);
-  EXPECT_EQ(NeedsOf(read.job, facts, TaskType::kWorker).memory, 4 * values + data);
-  EXPECT_EQ(NeedsOf(read.job, facts, std::nullopt).memory, 2 * state + 4 * (4 * values + data));
-  EXPECT_EQ(NeedsOf(read.job, facts, TaskType::kPs).disk, 0u);
+  const auto needs = [&](std::optional<TaskType> role) { return NeedsOf(read.job, facts, role, /*on_gpu=*/false); };
+  EXPECT_EQ(needs(TaskType::kChief).disk, 3 * state);
+  EXPECT_EQ(needs(TaskType::kWorker).memory, 4 * values + data);
+  EXPECT_EQ(needs(std::nullopt).memory, 2 * state + 4 * (4 * values + data));
+  EXPECT_EQ(needs(TaskType::kPs).disk, 0u);
+  JobSpec job = read.job;
+  EXPECT_EQ(NeedsOf(job, facts, TaskType::kWorker, /*on_gpu=*/true).memory, 6 * values + data);
+  job.training.precision = ProductPrecision::kBf16;
+  EXPECT_EQ(NeedsOf(job, facts, TaskType::kWorker, true).memory, 5 * values + data);
 }
 
 TEST_F(DoctorJobTest, AChiefThatDoesNotAnswerIsAProblem) {
