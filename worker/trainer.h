@@ -42,7 +42,7 @@ class Trainer final : public Computer {
   class Session;  // what Prepare made
 
   std::unique_ptr<Backend> backend_;
-  ParameterLoader parameters_;
+  ParameterLoader parameters_;  // outlives sessions: LoadAhead comes whatever Run is at
   std::unique_ptr<Session> session_;
 };
 

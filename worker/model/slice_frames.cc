@@ -68,10 +68,9 @@ void SliceFrames::Close() {
 }
 
 // Rather a free one: until the new values are there, those that are staged may be loaded.
-SliceFrames::Frame* SliceFrames::FrameToWrite(Frames& frames, const Payload& values) {
+SliceFrames::Frame* SliceFrames::FrameToWrite(Frames& frames) {
   Frame* to = nullptr;
   for (Frame& frame : frames) {
-    if (frame.state == State::kStaged && Same(frame.values, values)) return nullptr;
     if (frame.state == State::kFree || (frame.state == State::kStaged && to == nullptr)) to = &frame;
   }
   return to;
@@ -81,7 +80,7 @@ void SliceFrames::Stage(SliceId id, const Payload& values) {
   std::unique_lock lock(mutex_);
   if (!open_ || !grid_->Contains(id) || values.size() != grid_->WireBytes(id)) return;
   Frames& frames = frames_[ToNumber(id)];
-  Frame* const to = FrameToWrite(frames, values);
+  Frame* const to = FrameToWrite(frames);
   if (to == nullptr) return;
   to->state = State::kWritten;
   const bool rounded = rounded_[grid_->at(id).variable];

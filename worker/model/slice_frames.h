@@ -51,7 +51,7 @@ class SliceFrames {
   };
   using Frames = std::array<Frame, 2>;  // of a slice
 
-  static Frame* FrameToWrite(Frames& frames, const Payload& values);
+  static Frame* FrameToWrite(Frames& frames);
 
   std::mutex mutex_;  // of all that follows
   std::condition_variable written_;

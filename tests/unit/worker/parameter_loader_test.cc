@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <memory>
@@ -18,16 +19,20 @@
 namespace downpour {
 namespace {
 
-// Keeps kernels as bfloat16, and of what comes up in frames nothing but the bytes.
+// Keeps kernels as bfloat16, and of what comes up in frames the bytes and where they were to go.
 class RoundingBackend final : public DeferredBackend {
  public:
+  struct Begun {
+    std::vector<char> bytes;
+    const float* to = nullptr;
+  };
   bool keeps_rounded(FloatFormat format) const override { return format == FloatFormat::kFactor; }
-  absl::Status BeginUpload(const void* host, size_t bytes, void*) override {
-    const auto* begin = static_cast<const char*>(host);
-    begun.emplace_back(begin, begin + bytes);
+  absl::Status BeginUpload(const void* host, size_t bytes, void* to) override {
+    const auto* from = static_cast<const char*>(host);
+    begun.push_back({{from, from + bytes}, static_cast<const float*>(to)});
     return absl::OkStatus();
   }
-  std::vector<std::vector<char>> begun;
+  std::vector<Begun> begun;
 };
 
 // Counts, and may fail to pin or to synchronize.
@@ -246,7 +251,13 @@ TEST(ParameterLoaderFormTest, FramesHoldNumbersAsTheDeviceKeepsThem) {
     f.StageAll(all);
     f.LoadAll(all);
     ASSERT_EQ(f.backend.begun.size(), all.size());
+    const float* variable = nullptr;  // where the one at hand begins
+    int64_t last_offset = 0;
     for (const Slice& slice : f.grid.slices) {
+      const RoundingBackend::Begun& begun = f.backend.begun[ToNumber(slice.id)];
+      if (slice.offset == 0) variable = begun.to;
+      EXPECT_EQ(begun.to - variable, slice.offset) << "slice " << ToNumber(slice.id);
+      last_offset = std::max(last_offset, slice.offset);
       const Payload& values = all[ToNumber(slice.id)];
       std::vector<float> floats(static_cast<size_t>(slice.elements));
       if (wire == WireFormat::kBf16) {
@@ -261,8 +272,9 @@ TEST(ParameterLoaderFormTest, FramesHoldNumbersAsTheDeviceKeepsThem) {
       } else {
         std::memcpy(want.data(), floats.data(), want.size());
       }
-      EXPECT_EQ(f.backend.begun[ToNumber(slice.id)], want) << "slice " << ToNumber(slice.id);
+      EXPECT_EQ(begun.bytes, want) << "slice " << ToNumber(slice.id);
     }
+    EXPECT_GT(last_offset, 0) << "no variable has several slices";
   }
 }
 
