@@ -130,16 +130,15 @@ void LocalRun::OnChiefExit(const Exited& exited, const std::string& how) {
 // It came in the place of another, and left no word of the job's end, as where the disk is full: what the job has
 // learned since its last checkpoint is still there, in the ps.
 bool LocalRun::HasRefused(const Exited& chief) const {
-  const auto before = pulses_.find(kChiefTask);
   if (WIFSIGNALED(chief.wait_status) || WEXITSTATUS(chief.wait_status) != kExitFailed) return false;
-  if (before == pulses_.end() || HasGivenUp() || result_.stop_signal != 0) return false;
+  if (!chief_ || HasGivenUp() || result_.stop_signal != 0) return false;
   const std::vector<std::string> members = MemberTasks(cluster_);
   if (std::none_of(members.begin(), members.end(), [this](const auto& task) { return supervisor_.IsRunning(task); })) {
     return false;
   }
   const std::optional<ChiefLocation> location = announcement_.Look();
   if (!location) return true;
-  const bool led = before->second.pid == chief.pid || HasEnded(status_);
+  const bool led = leader_ == chief.pid || HasEnded(status_);
   return !led && !ReadSummaryOf(cluster_.job_dir, location->term).ok();
 }
 
@@ -224,6 +223,7 @@ void LocalRun::OnStatus(const StatusView& status) {
   if (const pid_t chief = supervisor_.PidOf(kChiefTask); status.chief_pid == chief) {
     if (status.commits.value_or(0) > 0) budget_.Refill(kChiefTask);
     pulses_[kChiefTask] = {chief, /*joined=*/true};
+    if (status.chief_term.value_or(0) > 0) leader_ = chief;
   }
   const bool changed = status.state != status_.state;
   status_ = status;

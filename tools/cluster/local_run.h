@@ -121,6 +121,7 @@ class LocalRun {
   Duration PatienceWith(const Pulse& pulse) const;
   bool IsSpent(const Pulse& pulse) const { return pulse.looks * pace_.question_every >= PatienceWith(pulse); }
   std::map<std::string, Pulse> pulses_;  // of tasks; of the chief, once it has answered
+  pid_t leader_ = 0;                     // the last chief that led: it may answer before, while it reads its folder
   std::set<std::string> failures_told_;
   Clock::time_point next_question_;
   Clock::time_point next_line_;

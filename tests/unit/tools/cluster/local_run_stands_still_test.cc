@@ -5,6 +5,8 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "tests/unit/tools/cluster/fake_chief.h"
@@ -117,23 +119,32 @@ TEST_F(LocalRunTest, AChiefThatStandsStillIsKilledAndStartedAgain) {
   EXPECT_THAT(talk_, HasSubstr("ended: signal 9 (SIGKILL), as it stood still; started again as pid "));
 }
 
-// A chief that leads until it is killed, once it has answered; those after it refuse `refusals` times, then one ends.
+// A chief that leads until it is killed, maybe before it has said who it is; those after it answer, too, as they read
+// their folder, then refuse `refusals` times, then one ends.
 class RefusingChiefTest : public LocalRunTest {
  protected:
-  RunResult RunThroughRefusals(int refusals) {
-    const auto pid = [this] { return ReadTextFile(Path("life")).value_or(""); };
-    FakeChief chief([&] {
-      return Encode(StatusReply{
-          pid().empty() ? "{}"
-                        : absl::StrCat(R"({"chief": {"pid": )", pid(), R"(}, "failures": [{"what": "it leads"}]})")});
+  RunResult RunThroughRefusals(int refusals, bool said = true) {
+    const auto pid_in = [this](const char* file) { return ReadTextFile(Path(file)).value_or(""); };
+    const auto status_of = [](const std::string& pid, int term, const char* failure) {
+      return Encode(StatusReply{absl::StrCat(R"({"chief": {"pid": )", pid, R"(, "term": )", term,
+                                             R"(}, "failures": [{"what": ")", failure, R"("}]})")});
+    };
+    FakeChief chief([&, answered = std::string()]() mutable {
+      const std::string life = pid_in("life"), later = pid_in("later");
+      if (life.empty()) return Encode(StatusReply{"{}"});
+      if (later.empty()) return status_of(said ? life : "0", 1, "it leads");
+      if (std::exchange(answered, later) == later) std::ofstream(Path("heard")) << later;
+      return status_of(later, 0, "it reads");
     });
+    const std::string announce = Announce(chief.endpoint());
     cluster_.chief_program =
-        Script("chief", "[ -e " + Path("life") + " ] || { " + Announce(chief.endpoint()) + Mark("life") +
-                            "exec /bin/sleep 1000; }\necho >>" + Path("refusals") + "; [ $(wc -l <" + Path("refusals") +
-                            ") -gt " + std::to_string(refusals) + " ] && exit 0\n" +
+        Script("chief", "[ -e " + Path("life") + " ] || { " + announce + Mark("life") + "exec /bin/sleep 1000; }\n" +
+                            "echo >>" + Path("refusals") + "; [ $(wc -l <" + Path("refusals") + ") -gt " +
+                            std::to_string(refusals) + " ] && exit 0\n" + announce + Mark("later") +
+                            "until [ \"$(cat " + Path("heard") + " 2>&1)\" = $$ ]; do /bin/sleep 0.01; done\n" +
                             "echo 'E 2024-11-20 10:43:05.123 the job folder cannot be written'; exit 1");
     cluster_.ps_program = cluster_.worker_program = Script("member", "exec /bin/sleep 1000");
-    return Run({{"it leads", [&] { kill(std::stoi(pid()), SIGKILL); }}});
+    return Run({{"it leads", [&] { kill(std::stoi(pid_in("life")), SIGKILL); }}});
   }
 };
 
@@ -142,6 +153,12 @@ TEST_F(RefusingChiefTest, ItIsTriedAgainWhileMembersHoldTheJob) {
   EXPECT_EQ(result.chief_exit, 0);
   EXPECT_EQ(result.cause, "");
   EXPECT_THAT(talk_, HasSubstr("ended: exit code 1, its log ends with: the job folder cannot be written\n"));
+}
+
+TEST_F(RefusingChiefTest, ItIsTriedAgainThoughNobodyAskedTheOneBefore) {
+  const RunResult result = RunThroughRefusals(2, /*said=*/false);
+  EXPECT_EQ(result.chief_exit, 0);
+  EXPECT_EQ(result.cause, "");
 }
 
 TEST_F(RefusingChiefTest, ItsBudgetEndsAndTheCauseStandsInTheFolder) {
