@@ -119,8 +119,8 @@ TEST_F(LocalRunTest, AChiefThatStandsStillIsKilledAndStartedAgain) {
   EXPECT_THAT(talk_, HasSubstr("ended: signal 9 (SIGKILL), as it stood still; started again as pid "));
 }
 
-// A chief that leads until it is killed, maybe before it has said who it is; those after it answer, too, as they read
-// their folder, then refuse `refusals` times, then one ends.
+// A chief that leads until it is killed; those after it answer, too, as they read their folder, then refuse `refusals`
+// times, then one ends. Without `said` no answer tells whose it is.
 class RefusingChiefTest : public LocalRunTest {
  protected:
   RunResult RunThroughRefusals(int refusals, bool said = true) {
@@ -134,7 +134,7 @@ class RefusingChiefTest : public LocalRunTest {
       if (life.empty()) return Encode(StatusReply{"{}"});
       if (later.empty()) return status_of(said ? life : "0", 1, "it leads");
       if (std::exchange(answered, later) == later) std::ofstream(Path("heard")) << later;
-      return status_of(later, 0, "it reads");
+      return status_of(said ? later : "0", 0, "it reads");
     });
     const std::string announce = Announce(chief.endpoint());
     cluster_.chief_program =
