@@ -125,9 +125,9 @@ double TrainCluster(const std::string& downpour, const std::string& folder, JobS
 }
 
 void Print(const Cluster& cluster) {
-  const auto& [name, servers, workers, pull_ahead, rate, ratio] = cluster;
-  std::printf("%-36s %8.0f examples/s  [%8.0f, %8.0f]   %5.2f of one process  [%4.2f, %4.2f]\n", name, rate.Median(),
-              rate.Smallest(), rate.Largest(), ratio.Median(), ratio.Smallest(), ratio.Largest());
+  const Series &rate = cluster.rate, &ratio = cluster.ratio;
+  std::printf("%-36s %8.0f examples/s  [%8.0f, %8.0f]   %5.2f of one process  [%4.2f, %4.2f]\n", cluster.name,
+              rate.Median(), rate.Smallest(), rate.Largest(), ratio.Median(), ratio.Smallest(), ratio.Largest());
 }
 
 void Measure(const std::string& downpour, int runs, int64_t batch_size, int64_t epochs) {
