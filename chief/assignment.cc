@@ -12,7 +12,7 @@ namespace downpour {
 namespace {
 
 // The longest wait for a report, before records are sent again: so many times dead_after.
-constexpr int kSilences = 3;
+constexpr int kMostPatience = 3;
 
 std::vector<Payload> CutIntoFrames(const Payload& bytes) {
   std::vector<Payload> frames;
@@ -138,7 +138,7 @@ void Assignment::Restore(Server& server) {
     }
   }
   if (resent) {
-    server.patience = std::min(2 * server.patience, kSilences * timing_.dead_after);
+    server.patience = std::min(2 * server.patience, kMostPatience * timing_.dead_after);
     server.next_resend = turn_.now + server.patience;
   }
   while (in_flight < kRestoreWindow && !server.to_read.empty()) {
@@ -290,6 +290,8 @@ absl::Status Assignment::ReceiveItem(const SliceReport& report, const SliceRepor
   --server.unreported;
   server.progressed = turn_.now;
   server.next_resend = turn_.now + server.patience;
+  // The other parts of its report are on their way. A new epoch, due now, waits for none of them.
+  if (server.next_assign > turn_.now) server.next_assign = turn_.now + timing_.control_retry;
   return absl::OkStatus();
 }
 

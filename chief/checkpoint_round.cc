@@ -1,6 +1,7 @@
 #include "chief/checkpoint_round.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "schema/codec.h"
@@ -11,26 +12,23 @@ namespace {
 // A ps that beats but sends no record: after so many times dead_after the round is given up.
 constexpr int kSilences = 3;
 
-absl::Status CheckBlocks(const std::vector<Payload>& blocks) {
-  const uint64_t bytes = RecordBytes(blocks);
-  if (bytes > 0 && bytes <= kMaxRecordBytes) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("a slice record of ", bytes, " bytes"));
-}
-
 // Whether the records fill the file from its first byte to its last, in any order.
-bool FillFile(const ShardWritten& written) {
+bool FillFile(const std::map<SliceId, Manifest::Record>& records, uint64_t bytes) {
   std::map<uint64_t, uint64_t> end_of;
-  for (const ShardWritten::Item& item : written.slices) {
-    if (item.bytes == 0 || item.bytes > kMaxRecordBytes) return false;
-    end_of[item.offset] = item.offset + item.bytes;
+  for (const auto& [slice, record] : records) {
+    if (record.bytes > kMaxRecordBytes) return false;
+    end_of[record.offset] = record.offset + record.bytes;
   }
   uint64_t end = 0;
   for (const auto& [begin, record_end] : end_of) {
     if (begin != end) return false;
     end = record_end;
   }
-  return end == written.bytes && end_of.size() == written.slices.size();
+  return end == bytes && end_of.size() == records.size();
 }
+
+// Whoever counts says what it likes.
+uint64_t SumWithoutOverflow(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
 
 }  // namespace
 
@@ -108,13 +106,13 @@ void CheckpointRounds::AskForFile(ShardFile& file) {
   if (task == nullptr || file.checking || !file.records.empty()) return;
   WriteShard request{.to = file.server, .round = round_, .file = file.name, .slices = {}, .urgent = urgent_};
   for (const SliceId slice : file.slices) {
-    request.slices.push_back({slice, assignment_.epochs()[ToNumber(slice)]});
+    if (!file.reported.contains(slice)) request.slices.push_back({slice, assignment_.epochs()[ToNumber(slice)]});
   }
   turn_.out.SendTo(task->control, std::move(request));
 }
 
 // `again`: also for those that were asked for and did not come, which each time waits twice as long: on a slow link
-// they are only late, and each copy would make the next one later.
+// they are only late, and each copy would make the next one later. On a quick one Receive takes that back.
 void CheckpointRounds::AskForRecords(ShardFile& file, bool again) {
   const Task* task = members_.Find(file.server);
   file.next_ask = turn_.now;  // with the next Tick, should its bulk link not be open yet
@@ -155,32 +153,41 @@ absl::Status CheckpointRounds::Receive(const SliceRecord& record) {
   ShardFile* file = FindFile(record.from);
   if (file == nullptr) return absl::InvalidArgumentError("a record from a ps that holds no slices");
   if (absl::Status status = CheckSlice(*file, record.slice); !status.ok()) return status;
-  if (absl::Status status = CheckBlocks(record.blocks); !status.ok()) return status;
+  if (absl::Status status = CheckRecordSize(record.blocks); !status.ok()) return status;
   if (record.epoch != assignment_.epochs()[ToNumber(record.slice)]) return absl::OkStatus();
   if (!file->awaited.contains(record.slice) || !Covers(*file, record.slice, record.finished)) return absl::OkStatus();
   file->awaited.erase(record.slice);
+  // Records come one soon after the other: what was asked for again had been lost, and not slow.
+  if (turn_.now - file->progressed < timing_.data_retry) file->patience = timing_.data_retry;
   file->progressed = turn_.now;
   file->next_ask = turn_.now + file->patience;
-  file->arrived.push_back(record);
+  file->skipped = SumWithoutOverflow(file->skipped, record.skipped);
+  file->arrived.push_back({{.slice = record.slice,
+                            .offset = 0,
+                            .bytes = RecordBytes(record.blocks),
+                            .crc32c = RecordChecksum(record.blocks)},
+                           record.blocks});
   Write(*file);
   return absl::OkStatus();
 }
 
 void CheckpointRounds::Write(ShardFile& file) {
-  if (file.writing || file.arrived.empty()) return;
-  const SliceRecord record = std::move(file.arrived.front());
-  file.arrived.pop_front();
-  file.writing = true;
-  const Manifest::Record entry{.slice = record.slice,
-                               .offset = file.bytes,
-                               .bytes = RecordBytes(record.blocks),
-                               .crc32c = RecordChecksum(record.blocks)};
-  file.bytes += entry.bytes;
-  storage_.Run({AppendTo(ShardPath(round_, file.name), record.blocks)},
-               InRound([this, &file, entry](const StorageDone&) {
-                 file.writing = false;
+  if (file.writing > 0 || file.arrived.empty()) return;
+  // What came meanwhile goes in one append: were it one each, small records would wait longer than they take.
+  std::vector<Manifest::Record> entries;
+  std::vector<Payload> data;
+  for (Arrived& record : std::exchange(file.arrived, {})) {
+    record.entry.offset = file.bytes;
+    file.bytes += record.entry.bytes;
+    entries.push_back(record.entry);
+    data.insert(data.end(), record.blocks.begin(), record.blocks.end());
+  }
+  file.writing = entries.size();
+  storage_.Run({AppendTo(ShardPath(round_, file.name), std::move(data))},
+               InRound([this, &file, entries](const StorageDone&) {
+                 file.writing = 0;
                  file.progressed = turn_.now;
-                 file.records[entry.slice] = entry;
+                 for (const Manifest::Record& entry : entries) file.records[entry.slice] = entry;
                  if (file.asked < file.slices.size()) AskForRecords(file, /*again=*/false);
                  Write(file);
                  CommitIfComplete();
@@ -197,43 +204,59 @@ absl::Status CheckpointRounds::Receive(const ShardWritten& written) {
     Abandon(absl::StrCat(file->server_name, " cannot write its shard file: ", written.error), Cause::kDisk);
     return absl::OkStatus();
   }
-  std::set<SliceId> slices;
-  for (const ShardWritten::Item& item : written.slices) {
-    if (absl::Status status = CheckSlice(*file, item.slice); !status.ok()) return status;
+  const absl::Status status = TakePart(*file, written);
+  if (!status.ok()) Rejected(written.from, Words(status));
+  return status;
+}
+
+// Parts come in any order, and again where the chief asked again.
+absl::Status CheckpointRounds::TakePart(ShardFile& file, const ShardWritten& part) {
+  if (file.bytes != 0 && file.bytes != part.bytes) {
+    return absl::InvalidArgumentError("a shard file whose length changes from one part of its report to the next");
+  }
+  file.bytes = part.bytes;
+  file.skipped = part.skipped;
+  for (const ShardWritten::Item& item : part.slices) {
+    if (absl::Status status = CheckSlice(file, item.slice); !status.ok()) return status;
     if (item.epoch != assignment_.epochs()[ToNumber(item.slice)]) return absl::OkStatus();
-    slices.insert(item.slice);
+    if (item.bytes == 0) {
+      Abandon(absl::StrCat(file.server_name, " lacks slice ", ToNumber(item.slice), " in its present epoch"));
+      return absl::OkStatus();
+    }
+    const Manifest::Record record{
+        .slice = item.slice, .offset = item.offset, .bytes = item.bytes, .crc32c = item.crc32c};
+    if (const auto [at, is_new] = file.reported.emplace(item.slice, record); !is_new && at->second != record) {
+      return absl::InvalidArgumentError(absl::StrCat("a shard file with two records of slice ", ToNumber(item.slice)));
+    }
+    if (!Covers(file, item.slice, item.finished)) return absl::OkStatus();
   }
-  if (written.slices.size() < file->slices.size()) {
-    const auto lacking = std::find_if(file->slices.begin(), file->slices.end(),
-                                      [&slices](SliceId slice) { return !slices.contains(slice); });
-    Abandon(absl::StrCat(file->server_name, " lacks slice ", ToNumber(*lacking), " in its present epoch"));
-    return absl::OkStatus();
+  file.progressed = turn_.now;
+  file.next_ask = turn_.now + timing_.control_retry;  // other parts are on their way
+  if (file.reported.size() < file.slices.size()) return absl::OkStatus();
+  if (!FillFile(file.reported, file.bytes)) {
+    return absl::InvalidArgumentError("a shard file whose records do not lie side by side");
   }
-  if (slices.size() != file->slices.size() || !FillFile(written)) {
-    return absl::InvalidArgumentError("a shard file whose records are not one for each slice, side by side");
-  }
-  for (const ShardWritten::Item& item : written.slices) {
-    if (!Covers(*file, item.slice, item.finished)) return absl::OkStatus();
-  }
-  CheckShared(*file, written);
+  CheckShared(file);
   return absl::OkStatus();
 }
 
+void CheckpointRounds::Rejected(Incarnation server, const std::string& why) {
+  const ShardFile* file = active_ && spec_.via == CheckpointVia::kShared ? FindFile(server) : nullptr;
+  if (file == nullptr || file->checking || !file->records.empty()) return;
+  Abandon(absl::StrCat(file->server_name, " said what was rejected, perhaps its report: ", why));
+}
+
 // "Shared" is the job file's claim; a file that this side does not see whole would make a checkpoint of nothing.
-void CheckpointRounds::CheckShared(ShardFile& file, const ShardWritten& written) {
+void CheckpointRounds::CheckShared(ShardFile& file) {
   file.checking = true;
-  storage_.Run({ReadFile(ShardPath(round_, file.name), written.bytes - 1, 2)},
-               InRound([this, &file, written](const StorageDone& done) {
+  storage_.Run({ReadFile(ShardPath(round_, file.name), file.bytes - 1, 2)},
+               InRound([this, &file](const StorageDone& done) {
                  if (done.data.size() != 1) {
                    return Abandon(absl::StrCat(ShardPath(round_, file.name), " is not here as ", file.server_name,
                                                " wrote it: checkpoint.via: shared needs a path that all see"),
                                   Cause::kDisk);
                  }
-                 file.bytes = written.bytes;
-                 for (const ShardWritten::Item& item : written.slices) {
-                   file.records[item.slice] = {
-                       .slice = item.slice, .offset = item.offset, .bytes = item.bytes, .crc32c = item.crc32c};
-                 }
+                 file.records = std::move(file.reported);
                  CommitIfComplete();
                }));
 }
@@ -242,6 +265,7 @@ void CheckpointRounds::CommitIfComplete() {
   for (const ShardFile& file : files_) {
     if (file.records.size() != file.slices.size()) return;
   }
+  if (SkippedTooMany()) return;
   committing_ = true;
   Manifest manifest{.round = round_,
                     .unix_ms = turn_.UnixMs(),
@@ -264,8 +288,22 @@ void CheckpointRounds::CommitIfComplete() {
   std::sort(manifest.records.begin(), manifest.records.end(),
             [](const Manifest::Record& a, const Manifest::Record& b) { return a.slice < b.slice; });
   ops.push_back(SyncDir(CheckpointDir(round_)));
-  for (StorageOp& op : ReplaceFile(ManifestPath(round_), EncodeManifest(manifest))) ops.push_back(std::move(op));
+  const std::string text = EncodeManifest(manifest);
+  if (text.size() > kMaxManifestBytes) {
+    return Abandon(absl::StrCat("its manifest takes ", text.size(), " bytes, of at most ", kMaxManifestBytes));
+  }
+  for (StorageOp& op : ReplaceFile(ManifestPath(round_), text)) ops.push_back(std::move(op));
   storage_.Run(std::move(ops), InRound([this, manifest](const StorageDone&) { BecomeDurable(manifest); }));
+}
+
+// Such a checkpoint would be the newest one and hide those before it, which may be sound.
+bool CheckpointRounds::SkippedTooMany() {
+  uint64_t skipped = 0;
+  for (const ShardFile& file : files_) skipped = SumWithoutOverflow(skipped, file.skipped);
+  if (skipped <= head_.most_skipped) return false;
+  too_many_skipped_ = skipped;
+  Abandon(absl::StrCat(skipped, " pushes were skipped"));
+  return true;
 }
 
 void CheckpointRounds::BecomeDurable(const Manifest& manifest) {
@@ -276,9 +314,13 @@ void CheckpointRounds::BecomeDurable(const Manifest& manifest) {
   trace.kind = TraceRecord::Kind::kDurable;
   trace.count = uint64_t{round_.term} << 32 | round_.n;
   turn_.out.Add(trace);
-  turn_.out.Info(absl::StrCat("checkpoint ", ToString(round_), " is durable: ", durable_->bytes, " bytes, ",
-                              Counted(durable_->committed.Count(), "lease")));
-  store_.Prune(round_, spec_.keep, [this](const absl::Status& status) {
+  if (urgent_ || turn_.now >= next_word_) {
+    next_word_ = turn_.now + kWordsEvery;
+    turn_.out.Info(absl::StrCat("checkpoint ", ToString(round_), " is durable: ", durable_->bytes, " bytes, ",
+                                Counted(durable_->committed.Count(), "lease")));
+  }
+  const CheckpointStore::Retention retention{spec_.keep, spec_.every ? 0ms : kApart};
+  store_.Prune(round_, manifest.unix_ms, retention, [this](const absl::Status& status) {
     if (!status.ok()) failures_.Add("chief", absl::StrCat("an old checkpoint cannot be removed: ", Words(status)));
   });
 }

@@ -8,15 +8,16 @@
 //   via shared a ps writes and syncs its file itself.
 // Cost: memory is that of kRecordsInFlight records per ps; a Step checksums at most one record.
 // Errors: whatever fails, the round is abandoned and the older checkpoints stay: a write, a silent ps, a slice's epoch
-//   that changes, a record that lacks a lease that was committed when the round began (see TakeLacking). last_error()
-//   says why. Receive gives INVALID_ARGUMENT for what no honest ps sends.
+//   that changes, a record that lacks a lease that was committed when the round began (see TakeLacking), records that
+//   skipped too many pushes (see too_many_skipped). last_error() says why. Receive gives INVALID_ARGUMENT for what no
+//   honest ps sends; via shared that ends the round too, since nobody knows how long a file may take and nothing else
+//   would.
 // Source: protocol rules A4, A5 (schema/PROTOCOL.md); docs/CHECKPOINT_FORMAT.md.
 // Tests: tests/unit/chief/checkpoint_round_test.cc.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
@@ -39,6 +40,9 @@ class CheckpointRounds {
  public:
   // Asked for, received or being written, of one ps.
   static constexpr size_t kRecordsInFlight = 4;
+  // With `checkpoint.every: auto`: between the older ones that are kept, and between lines in the log.
+  static constexpr std::chrono::milliseconds kApart = std::chrono::minutes(1);
+  static constexpr Duration kWordsEvery = 10s;
 
   CheckpointRounds(Turn& turn, Storage& storage, const Membership& members, const Assignment& assignment,
                    CheckpointStore& store, FailureList& failures, const CheckpointSpec& spec, const Timing& timing)
@@ -55,6 +59,7 @@ class CheckpointRounds {
     std::string job;
     DataShape data;
     IntervalSet committed;
+    uint64_t most_skipped = UINT64_MAX;  // a round whose records skipped more pushes never becomes durable
   };
   // Of an `urgent` round the ps make their records as fast as they can, whatever it costs workers.
   void Start(Round round, Head head, bool urgent);
@@ -63,11 +68,15 @@ class CheckpointRounds {
   void AskAgain(Incarnation server);
   absl::Status Receive(const SliceRecord& record);
   absl::Status Receive(const ShardWritten& written);
+  // What the server said was no message. It may have been the report that a round via shared waits for.
+  void Rejected(Incarnation server, const std::string& why);
   // Both drop a round under way, unless its manifest is being written; then it stays active() until that is done.
   void Stop();                          // nobody is told: it is not wanted any more
   void GiveUp(const std::string& why);  // last_error() and the failures say why
 
   bool active() const { return active_; }
+  // Of a round: the ps are asked for records, and not all of them are in their files.
+  bool collecting() const { return active_ && !committing_ && files_.front().next_ask != Time{}; }
   // The last that began; before the first, the one that is gone on from. {0, 0}: there is none.
   Round newest() const { return std::max(round_, durable_ ? durable_->round : Round()); }
   enum class Cause { kDisk, kPs };  // of an error: what has to be mended; a ps alone comes and goes
@@ -97,19 +106,29 @@ class CheckpointRounds {
   // wrong. Empty if that did not happen since.
   std::optional<IntervalSet> TakeLacking() { return std::exchange(lacking_, std::nullopt); }
 
+  // How many pushes the slices skipped, once a round's records had more than Head::most_skipped. Slices keep this count
+  // with their values, so it is exact where heartbeats lag behind, and whatever died meanwhile.
+  std::optional<uint64_t> too_many_skipped() const { return too_many_skipped_; }
+
  private:
+  struct Arrived {
+    Manifest::Record entry;  // without its place
+    std::vector<Payload> blocks;
+  };
   struct ShardFile {  // what one ps holds, and how far that has come to the disk
     std::string name;
     Incarnation server{};
     std::string server_name;
     std::vector<SliceId> slices;
     uint64_t bytes = 0;
+    uint64_t skipped = 0;  // by the slices whose records are here
     std::map<SliceId, Manifest::Record> records;
     size_t asked = 0;  // of slices, in order; via chief, as are the next three
     std::set<SliceId> awaited;
-    std::deque<SliceRecord> arrived;
-    bool writing = false;
-    bool checking = false;  // via shared: it was reported, and is looked for
+    std::vector<Arrived> arrived;
+    size_t writing = 0;                            // records of the append under way
+    std::map<SliceId, Manifest::Record> reported;  // via shared, as is the next: what the parts of its report said
+    bool checking = false;                         // all was reported, and the file is looked for
     Time next_ask{};
     Duration patience{};  // without an arrival, before records are asked for again
     Time progressed{};
@@ -124,8 +143,10 @@ class CheckpointRounds {
   absl::Status CheckSlice(const ShardFile& file, SliceId slice) const;
   bool Covers(const ShardFile& file, SliceId slice, const IntervalSet& finished);
   void Write(ShardFile& file);
-  void CheckShared(ShardFile& file, const ShardWritten& written);
+  absl::Status TakePart(ShardFile& file, const ShardWritten& part);
+  void CheckShared(ShardFile& file);
   void CommitIfComplete();
+  bool SkippedTooMany();
   void BecomeDurable(const Manifest& manifest);
   void Abandon(const std::string& why, Cause cause = Cause::kPs);  // as GiveUp, and at any stage
   bool IsCurrent(Round round) const { return active_ && round == round_; }
@@ -148,8 +169,10 @@ class CheckpointRounds {
   std::vector<ShardFile> files_;
   std::string last_error_;
   Cause last_error_cause_ = Cause::kPs;
+  Time next_word_{};  // that a round is durable
   std::optional<Durable> durable_;
   std::optional<IntervalSet> lacking_;
+  std::optional<uint64_t> too_many_skipped_;
 };
 
 }  // namespace downpour

@@ -1,7 +1,6 @@
 #include "chief/checkpoint_store.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -39,7 +38,9 @@ void CheckpointStore::Load(std::function<void(const absl::Status&)> then) {
 
 void CheckpointStore::ReadNext() {
   if (unread_.empty()) {
-    for (auto manifest = valid_.rbegin(); manifest != valid_.rend(); ++manifest) durable_.push_back(manifest->round);
+    for (auto manifest = valid_.rbegin(); manifest != valid_.rend(); ++manifest) {
+      durable_.push_back({manifest->round, manifest->unix_ms});
+    }
     return loaded_(absl::OkStatus());
   }
   const Round round = unread_.back();
@@ -74,22 +75,32 @@ std::string CheckpointStore::WhyNot(Round lost) const {
   return ManifestPath(lost) + " is gone";
 }
 
-void CheckpointStore::Prune(Round round, int64_t keep, std::function<void(const absl::Status&)> then) {
-  durable_.push_back(round);
+// Calendars may be set back: what counts is how far two are apart.
+size_t CheckpointStore::LeastWanted(const Retention& retention) const {
+  if (retention.keep < 3) return 0;
+  const size_t third = durable_.size() - 3;  // newest; before it are those that are apart already
+  const auto [early, late] = std::minmax({durable_[third - 1].unix_ms, durable_[third].unix_ms});
+  const uint64_t apart = static_cast<uint64_t>(late) - static_cast<uint64_t>(early);
+  return apart < static_cast<uint64_t>(retention.apart.count()) ? third : 0;
+}
+
+void CheckpointStore::Prune(Round round, int64_t unix_ms, const Retention& retention,
+                            std::function<void(const absl::Status&)> then) {
+  durable_.push_back({round, unix_ms});
   std::vector<Round> doomed = std::exchange(rubbish_, {});
-  const size_t kept = static_cast<size_t>(std::max<int64_t>(keep, 1));
-  if (durable_.size() > kept) {
-    const auto first_kept = durable_.end() - static_cast<ptrdiff_t>(kept);
-    doomed.insert(doomed.end(), durable_.begin(), first_kept);
-    durable_.erase(durable_.begin(), first_kept);
+  while (durable_.size() > static_cast<size_t>(std::max<int64_t>(retention.keep, 1))) {
+    const auto least = durable_.begin() + static_cast<ptrdiff_t>(LeastWanted(retention));
+    doomed.push_back(least->round);
+    durable_.erase(least);
   }
-  if (doomed.empty()) return;
-  std::vector<StorageOp> ops;
   for (const Round& old : doomed) {
-    for (StorageOp& op : RemoveCheckpoint(old)) ops.push_back(std::move(op));
+    std::vector<StorageOp> ops = RemoveCheckpoint(old);
+    ops.push_back(SyncDir(kCheckpointsDir));
+    // An abandoned round may have been listed while Discard was about to remove it.
+    storage_.Run(std::move(ops), [then](const StorageDone& done) {
+      if (!absl::IsNotFound(done.status)) then(done.status);
+    });
   }
-  ops.push_back(SyncDir(kCheckpointsDir));
-  storage_.Run(std::move(ops), [then = std::move(then)](const StorageDone& done) { then(done.status); });
 }
 
 void CheckpointStore::Discard(Round round) {

@@ -12,6 +12,8 @@
 // Tests: tests/unit/chief/checkpoint_store_test.cc.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -39,13 +41,26 @@ class CheckpointStore {
   std::string WhyNot(Round lost) const;  // what became of one that was durable and is not valid, in words
   uint32_t highest_term() const { return highest_term_; }  // of any folder there, whatever is in it
 
-  // `round` is durable. Removes rubbish and all valid checkpoints but the `keep` newest; `then` sees the first failure.
-  void Prune(Round round, int64_t keep, std::function<void(const absl::Status&)> then);
+  // Which checkpoints stay: the newest `keep`. With `apart`, and three or more of them, the newest two and older ones
+  // that are so far apart. Rounds may be a second apart, and what spoils one of them shall not have spoiled all; the
+  // second is there for tools that still read it.
+  struct Retention {
+    int64_t keep = 1;
+    std::chrono::milliseconds apart{};
+  };
+  // `round`, written at `unix_ms`, is durable. Removes rubbish and the valid checkpoints that do not stay; `then` sees
+  // what came of each.
+  void Prune(Round round, int64_t unix_ms, const Retention& retention, std::function<void(const absl::Status&)> then);
   // An abandoned round's folder, at leisure.
   void Discard(Round round);
 
  private:
+  struct Durable {
+    Round round;
+    int64_t unix_ms = 0;
+  };
   void ReadNext();
+  size_t LeastWanted(const Retention& retention) const;  // of durable_, which has more than stay
 
   Storage& storage_;
   std::function<void(const absl::Status&)> loaded_;
@@ -53,7 +68,7 @@ class CheckpointStore {
   std::vector<Manifest> valid_;
   std::vector<Damaged> damaged_;
   std::vector<Round> rubbish_;
-  std::vector<Round> durable_;  // ascending
+  std::vector<Durable> durable_;  // ascending
   uint32_t highest_term_ = 0;
 };
 

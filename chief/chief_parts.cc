@@ -29,6 +29,7 @@ ChiefParts::ChiefParts(ChiefOptions given)
       data(job),
       assignment(turn, storage, members, failures, grid, options.timing),
       rounds(turn, storage, members, assignment, store, failures, job.checkpoint, options.timing),
+      interval(job.checkpoint),
       recovery(*this),
       departures(*this) {}
 

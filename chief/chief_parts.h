@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "chief/assignment.h"
+#include "chief/checkpoint_interval.h"
 #include "chief/checkpoint_round.h"
 #include "chief/checkpoint_store.h"
 #include "chief/chief_role.h"
@@ -20,11 +21,13 @@
 #include "chief/membership.h"
 #include "chief/progress.h"
 #include "chief/recovery.h"
+#include "chief/spares.h"
 #include "chief/startup.h"
 #include "chief/storage.h"
 #include "chief/task_logs.h"
 #include "chief/toll.h"
 #include "chief/turn.h"
+#include "chief/watchers.h"
 #include "schema/slice_grid.h"
 
 namespace downpour {
@@ -49,21 +52,29 @@ struct ChiefParts {
   LeaseLedger ledger;
   Evaluation evaluation;
   CheckpointRounds rounds;
+  CheckpointInterval interval;
   Recovery recovery;
   Departures departures;
   Progress progress;
+  Watchers watchers;
+  Spares spares;
 
   LeaseLedger resumed;  // by the checkpoint that is gone on from: what people are told until the slices have reported
   const LeaseLedger& known() const { return ledger.is_open() ? ledger : resumed; }
 
+  std::vector<std::string> changes;  // of settings, by this start
   JobState state = JobState::kQueued;
   std::string error;         // why it failed or was cancelled
+  int exit_code = 0;         // this chief's, once the job has ended
   std::string endpoint;      // of this chief
   uint32_t term = 0;         // 0 until it is durable
+  uint64_t commands = 0;     // of people, heeded by this chief
   uint64_t rejected = 0;     // messages of strangers
   uint64_t refused = 0;      // handshakes without a key of this cluster
   std::string refused_from;  // where the last unknown key came from
 
+  // Leases to commit, or a model to evaluate.
+  bool HasWork() const { return state == JobState::kRunning && (!ledger.AllCommitted() || evaluation.active()); }
   std::string LastCheckpoint() const;  // in words; empty: there is none
   bool ended() const {
     return state == JobState::kSucceeded || state == JobState::kFailed || state == JobState::kCancelled;

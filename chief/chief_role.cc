@@ -1,11 +1,11 @@
 #include "chief/chief_role.h"
 
-#include <set>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "chief/chief_parts.h"
+#include "chief/commands.h"
 #include "chief/farewell.h"
 #include "chief/lifecycle.h"
 #include "chief/status.h"
@@ -17,8 +17,7 @@
 namespace downpour {
 namespace {
 
-constexpr size_t kMaxWords = 512;       // of what a member says in its own words
-constexpr size_t kMaxTurnedAway = 256;  // remembered, of those whose name is taken
+constexpr size_t kMaxWords = 512;  // of what a member says in its own words
 
 }  // namespace
 
@@ -26,33 +25,48 @@ constexpr size_t kMaxTurnedAway = 256;  // remembered, of those whose name is ta
 class ChiefRole::Core {
  public:
   explicit Core(ChiefOptions options)
-      : chief_(std::move(options)), work_(chief_), farewell_(chief_), lifecycle_(chief_, work_, farewell_) {}
+      : chief_(std::move(options)),
+        work_(chief_),
+        farewell_(chief_),
+        lifecycle_(chief_, work_, farewell_),
+        commands_(chief_, lifecycle_) {}
 
   void Step(Time now, Input& input, Effects& effects) {
     if (farewell_.exited()) return;
     chief_.turn.now = now;
-    chief_.members.DiscountOwnPause(now);
+    chief_.progress.Discount(chief_.members.DiscountOwnPause(now));
     std::visit([this](auto& in) { On(in); }, input);
     lifecycle_.Advance();
+    commands_.Advance();
     for (Effect& effect : chief_.turn.out.Take()) effects.Add(std::move(effect));
+    effects.SayIn(run());
   }
 
   ChiefParts& chief() { return chief_; }
+  uint64_t run() const { return chief_.journal.record().run; }
 
  private:
   void On(Started& started) { lifecycle_.Begin(started); }
   void On(Tick&) { lifecycle_.Tick(); }
   void On(StorageDone& done) { chief_.storage.Complete(done); }
   void On(ComputeDone&) {}
+  void On(Reconnected&) {}  // it dials nobody
+  void On(Warned&) {}       // its log is in the job folder
   void On(ResourceSample& sample) {
     chief_.refused = sample.refused;
     chief_.refused_from = std::move(sample.refused_from);
   }
   void On(StopRequested& stop) { lifecycle_.Stop(stop); }
-  void On(Malformed& malformed) { Reject(malformed.from, chief_.members.FindByPeer(malformed.from), malformed.why); }
+  void On(Malformed& malformed) {
+    Task* task = chief_.members.FindByPeer(malformed.from);
+    Reject(malformed.from, task, malformed.why);
+    if (task != nullptr) chief_.rounds.Rejected(task->incarnation, malformed.why);
+  }
   void On(Received& received) {
     if (const auto* question = std::get_if<StatusRequest>(&received.message)) return Hear(received.from, *question);
+    if (const auto* command = std::get_if<Control>(&received.message)) return Hear(received.from, *command);
     if (!lifecycle_.ready() && !HearsOfTheEnd(received.message)) return;  // whoever needs an answer asks again
+    if (IsForeign(received)) return RefuseForeign(received);
     std::visit([&](auto& message) { Hear(received.from, message); }, received.message);
   }
 
@@ -61,6 +75,13 @@ class ChiefRole::Core {
     return chief_.ended() && (std::holds_alternative<Join>(message) || std::holds_alternative<Heartbeat>(message));
   }
 
+  // Whether it is of another run. A Join is of the one that its process was in, and welcome here all the same, unless
+  // this job is over: that says nothing of the other one.
+  bool IsForeign(const Received& received) const {
+    const bool is_join = std::holds_alternative<Join>(received.message);
+    return received.run != run() && (!is_join || (chief_.ended() && received.run != 0));
+  }
+  void RefuseForeign(const Received& received);
   void Hear(PeerId from, const Join& join);
   void Hear(PeerId from, const Heartbeat& heartbeat);
   void Hear(PeerId from, const OpenBulk& open);
@@ -73,7 +94,11 @@ class ChiefRole::Core {
   void Hear(PeerId from, const SliceRecord& record);
   void Hear(PeerId from, const ShardWritten& written);
   void Hear(PeerId from, const Violation& violation);
-  void Hear(PeerId from, const StatusRequest&) { chief_.turn.out.SendTo(from, StatusReply{StatusText(chief_)}); }
+  void Hear(PeerId from, const StatusRequest& question) {
+    chief_.watchers.Asked(chief_.turn.now, from, question);
+    if (!question.knows_end) chief_.turn.out.SendTo(from, StatusReply{StatusText(chief_)});
+  }
+  void Hear(PeerId from, const Control& command) { commands_.Receive(from, command); }
   template <typename NotForTheChief>
   void Hear(PeerId from, const NotForTheChief& message) {
     Reject(from, chief_.members.FindByPeer(from), absl::StrCat(NameOf(Message(message)), " is not for the chief"));
@@ -89,19 +114,34 @@ class ChiefRole::Core {
   Work work_;
   Farewell farewell_;
   Lifecycle lifecycle_;
-  std::set<uint64_t> turned_away_;  // nonces of those whose name is taken
+  Commands commands_;
 };
 
 // ---- Membership -----------------------------------------------------------------------------------------------------
+
+// Its numbers may be those of a member here. It changes nothing; whoever beats is told to join this run, unless that is
+// over: the job that it was at may not be.
+void ChiefRole::Core::RefuseForeign(const Received& received) {
+  Reject(received.from, nullptr, absl::StrCat(NameOf(received.message), " of another run"));
+  const auto* beat = std::get_if<Heartbeat>(&received.message);
+  if (beat == nullptr || chief_.ended()) return;
+  chief_.turn.out.SendTo(
+      received.from,
+      Refused{.code = RefusalCode::kUnknown, .why = "it leads another run", .member = beat->from, .run = received.run});
+}
 
 void ChiefRole::Core::Hear(PeerId from, const Join& join) {
   if (chief_.ended()) return farewell_.Tell(from);
   const Membership::Verdict verdict = chief_.members.Admit(chief_.turn.now, from, join);
   if (verdict.task == nullptr) {
     NoteRefusal(from, join, verdict.refusal);
-    return chief_.turn.out.SendTo(from, verdict.refusal);
+    Refused refusal = verdict.refusal;
+    refusal.member = Incarnation::kNone;
+    refusal.number = join.number;
+    return chief_.turn.out.SendTo(from, std::move(refusal));
   }
   const Task& task = *verdict.task;
+  chief_.spares.Admitted(join.nonce);
   if (verdict.is_new) {
     const std::string who = absl::StrCat("process ", task.process.pid, " on ", task.process.host, ", incarnation ",
                                          ToNumber(task.incarnation));
@@ -117,17 +157,19 @@ void ChiefRole::Core::Hear(PeerId from, const Join& join) {
                                        .term = chief_.term,
                                        .name = task.name,
                                        .job = chief_.journal.record().job,
-                                       .run = chief_.journal.record().run});
+                                       .run = run(),
+                                       .nonce = join.nonce,
+                                       .number = join.number});
 }
 
 // Who asks again and again for a name that is taken may do so: it counts once.
 void ChiefRole::Core::NoteRefusal(PeerId from, const Join& join, const Refused& refusal) {
   if (refusal.code == RefusalCode::kNameTaken) {
-    if (turned_away_.size() == kMaxTurnedAway) turned_away_.clear();
-    if (!turned_away_.insert(join.nonce).second) return;
+    if (!chief_.spares.Note(chief_.turn.now, join, refusal.why)) return;
   } else if (!refusal.for_good) {
     return;
   }
+  if (chief_.members.IsAhead(join)) chief_.failures.Add("chief", refusal.why);
   Reject(from, nullptr, absl::StrCat("Join refused: ", refusal.why));
 }
 
@@ -137,13 +179,18 @@ void ChiefRole::Core::Hear(PeerId from, const Heartbeat& heartbeat) {
   if (task == nullptr || !task->alive()) {
     if (task != nullptr && task->state == TaskState::kRefused) return chief_.turn.out.SendTo(from, task->refusal);
     if (chief_.ended()) return farewell_.Tell(from);
-    return chief_.turn.out.SendTo(from, Refused{RefusalCode::kUnknown, false,
-                                                "it was silent for too long, or is of another chief", heartbeat.from});
+    return chief_.turn.out.SendTo(from, Refused{.code = RefusalCode::kUnknown,
+                                                .why = "it was silent for too long, or is of an earlier chief",
+                                                .member = heartbeat.from,
+                                                .run = run()});
   }
   Judge(from, task, chief_.members.Hear(chief_.turn.now, from, heartbeat, *task));
+  chief_.progress.Move(task->got_on);
   ListSkips(*task);
   chief_.logs.Append(task->name, heartbeat.log_from, heartbeat.log_lines);
-  chief_.turn.out.SendTo(from, HeartbeatReply{chief_.logs.Kept(task->name), task->may_leave()});
+  chief_.turn.out.SendTo(from, HeartbeatReply{.log_kept = chief_.logs.Kept(task->name),
+                                              .may_leave = task->may_leave(),
+                                              .retired = chief_.members.IsRetired(*task)});
   lifecycle_.SendPlacement(*task);
 }
 
@@ -264,10 +311,13 @@ void ChiefRole::Step(Time now, Input input, Effects& effects) { core_->Step(now,
 
 JobState ChiefRole::state() const { return core_->chief().state; }
 uint32_t ChiefRole::term() const { return core_->chief().term; }
+uint64_t ChiefRole::run() const { return core_->run(); }
 const IntervalSet& ChiefRole::committed() const { return core_->chief().ledger.committed(); }
 bool ChiefRole::all_reported() const { return core_->chief().assignment.complete(); }
 std::map<LeaseId, Incarnation> ChiefRole::holders() const { return core_->chief().ledger.holders(); }
 std::vector<SliceEpoch> ChiefRole::epochs() const { return core_->chief().assignment.epochs(); }
+int64_t ChiefRole::worker_count() const { return core_->chief().members.worker_count(); }
+uint64_t ChiefRole::commands() const { return core_->chief().commands; }
 
 std::vector<Incarnation> ChiefRole::lost() const {
   std::vector<Incarnation> lost;
@@ -275,6 +325,14 @@ std::vector<Incarnation> ChiefRole::lost() const {
     if (task.state == TaskState::kLost) lost.push_back(task.incarnation);
   }
   return lost;
+}
+
+std::vector<Incarnation> ChiefRole::alive(TaskRole role) const {
+  std::vector<Incarnation> alive;
+  for (const Task& task : core_->chief().members.tasks()) {
+    if (task.role == role && task.alive()) alive.push_back(task.incarnation);
+  }
+  return alive;
 }
 
 std::string ChiefRole::StatusJson(Time now) const {

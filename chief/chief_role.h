@@ -56,12 +56,16 @@ class ChiefRole final : public Role {
   // For invariants, tests and tools; valid between steps.
   JobState state() const;
   uint32_t term() const;  // 0 until it is durable
+  uint64_t run() const;   // 0 until it is known
   // Leases that every slice's current epoch holds finished; while all_reported().
   const IntervalSet& committed() const;
   bool all_reported() const;                       // every slice has reported what it holds in its epoch
   std::map<LeaseId, Incarnation> holders() const;  // granted leases and who holds them
   std::vector<SliceEpoch> epochs() const;          // by slice; {0, 0} before it is placed
+  int64_t worker_count() const;                    // how many workers the job wants
+  uint64_t commands() const;                       // of people, heeded in this term
   std::vector<Incarnation> lost() const;           // members that have been silent for too long
+  std::vector<Incarnation> alive(TaskRole role) const;  // all others that have not left
   std::string StatusJson(Time now) const;          // docs/STATUS.md
 
  private:

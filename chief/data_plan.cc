@@ -14,7 +14,7 @@ namespace {
 // Over all epochs: counts stay exact in JSON, and no sum over the plan overflows.
 constexpr uint64_t kMaxExamples = uint64_t{1} << 53;
 
-constexpr size_t kMaxWords = 512;  // of what a worker says is wrong
+constexpr size_t kMaxErrorWords = 512;  // of what a worker says is wrong
 
 std::string Describe(const DataShape& shape) {
   return absl::StrFormat("%d training and %d evaluation examples, fingerprint %016x", shape.train_examples,
@@ -38,7 +38,7 @@ void DataPlan::Recall(const DataShape& shape, const std::string& source) { Fix(s
 absl::Status DataPlan::Check(const std::string& task, const DataReport& report) const {
   if (!report.error.empty()) {
     return absl::UnavailableError(
-        absl::StrCat(task, " cannot prepare for the job: ", CleanText(report.error, kMaxWords)));
+        absl::StrCat(task, " cannot prepare for the job: ", CleanText(report.error, kMaxErrorWords)));
   }
   if (report.train_examples == 0) {
     return absl::InvalidArgumentError(absl::StrCat(task, " found no training examples: data.train is empty"));

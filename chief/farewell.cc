@@ -13,7 +13,7 @@ void Farewell::Begin(JobState state, const std::string& why, int exit_code) {
   const bool succeeded = state == JobState::kSucceeded;
   chief_.state = state;
   chief_.error = succeeded ? "" : why;
-  exit_code_ = exit_code;
+  chief_.exit_code = exit_code;
   why_ = why;
   words_ = {succeeded, why};
   chief_.rounds.Stop();
@@ -24,6 +24,7 @@ void Farewell::Begin(JobState state, const std::string& why, int exit_code) {
     chief_.journal.Advance();
   });
   goodbye_by_ = chief_.turn.now + kGoodbye;
+  watched_until_ = chief_.turn.now + kWatchersHear;
   next_goodbye_ = chief_.turn.now;
   if (state == JobState::kFailed) chief_.turn.out.Error(why_);
   Advance();
@@ -32,7 +33,7 @@ void Farewell::Begin(JobState state, const std::string& why, int exit_code) {
 void Farewell::Decline(const Startup::Outcome& outcome) {
   chief_.state = outcome.exit_code == kExitDone ? JobState::kSucceeded : JobState::kFailed;
   chief_.error = why_ = outcome.why;
-  exit_code_ = outcome.exit_code;
+  chief_.exit_code = outcome.exit_code;
   const JobRecord& record = chief_.journal.record();
   words_ = {record.ended == NameOf(JobState::kSucceeded), record.why};
   goodbye_by_ = chief_.turn.now + (outcome.over ? kGoodbye : Duration::zero());
@@ -41,7 +42,7 @@ void Farewell::Decline(const Startup::Outcome& outcome) {
 void Farewell::Interrupt(const std::string& why, int exit_code) {
   if (!chief_.ended()) {
     why_ = why;
-    exit_code_ = exit_code;
+    chief_.exit_code = exit_code;
   }
   Quit();
 }
@@ -51,6 +52,8 @@ void Farewell::Advance() {
     if (chief_.turn.now >= goodbye_by_) Quit();
     return;
   }
+  TellWatchers();
+  if (summary_done_) return QuitOnceWatchersKnow();
   if (summary_begun_) return;
   chief_.members.TakeSilent(chief_.turn.now);
   std::vector<Task*> members = chief_.members.Alive(TaskRole::kPs);
@@ -83,13 +86,29 @@ void Farewell::WriteSummary() {
   summary_begun_ = true;
   chief_.storage.Run(ReplaceFile("summary.json", SummaryText(chief_)), [this](const StorageDone& done) {
     if (!done.status.ok()) chief_.turn.out.Error("summary.json cannot be written: " + done.status.ToString());
-    Quit();
+    summary_done_ = true;
+    QuitOnceWatchersKnow();
   });
+}
+
+// Again and again: a message may be lost, and so may the watcher's word that it came.
+void Farewell::TellWatchers() {
+  if (chief_.turn.now < next_telling_ || !MayTellOfTheEnd()) return;
+  const std::vector<PeerId> watchers = chief_.watchers.Waiting(chief_.turn.now);
+  if (watchers.empty()) return;
+  next_telling_ = chief_.turn.now + chief_.options.timing.control_retry;
+  const std::string status = StatusText(chief_);
+  for (const PeerId watcher : watchers) chief_.turn.out.SendTo(watcher, StatusReply{status});
+}
+
+void Farewell::QuitOnceWatchersKnow() {
+  const Time now = chief_.turn.now;
+  if (now >= watched_until_ || chief_.watchers.Waiting(now).empty()) Quit();
 }
 
 void Farewell::Quit() {
   if (std::exchange(exited_, true)) return;
-  chief_.turn.out.Add(Exit{exit_code_, why_});
+  chief_.turn.out.Add(Exit{chief_.exit_code, why_});
 }
 
 }  // namespace downpour

@@ -6,10 +6,12 @@
 //
 // Order: the end is on disk, first in summary.json, then in the journal, before anybody is told; if that cannot be,
 //   they are told at last. All members are told until each said goodbye or died, and so is who asks to join, for
-//   kGoodbye at most; then summary.json is written with the last counts, then the chief exits. One that finds the job
-//   over when it starts says so likewise, and leaves summary.json as it is.
+//   kGoodbye at most; then summary.json is written with the last counts. Watchers (chief/watchers.h) are told until
+//   they know it, for kWatchersHear at most; then the chief exits. One that finds the job over when it starts says so
+//   likewise, and leaves summary.json as it is.
 // Errors: none; a summary that cannot be written is a line in the log.
-// Tests: tests/unit/chief/chief_role_test.cc, chief_restart_test.cc, chief_resume_test.cc, status_test.cc.
+// Tests: tests/unit/chief/chief_role_test.cc, chief_restart_test.cc, chief_resume_test.cc, status_test.cc,
+//   chief_end_test.cc.
 #pragma once
 
 #include <string>
@@ -23,6 +25,9 @@ class Farewell {
   static constexpr Duration kGoodbye = 3s;
   // Whoever is refused for good sends no Leave, and has lost what it did not read before the chief is gone.
   static constexpr Duration kHearing = 1s;
+  // From the end on, for watchers that do not say that they know it: a supervisor gives a chief 30 s in all, of which
+  // the last checkpoint has 20.
+  static constexpr Duration kWatchersHear = 5s;
 
   explicit Farewell(ChiefParts& chief) : chief_(chief) {}
 
@@ -44,16 +49,20 @@ class Farewell {
   bool EndIsOnDisk() const;
   bool MayTellOfTheEnd() const;
   void WriteSummary();
+  void TellWatchers();
+  void QuitOnceWatchersKnow();
   void Quit();
 
   ChiefParts& chief_;
-  int exit_code_ = 0;
   std::string why_;
   JobEnd words_;  // to members
   Time goodbye_by_{};
   Time next_goodbye_{};
   Time refusals_heard_by_{};
+  Time next_telling_{};  // of watchers
+  Time watched_until_{};
   bool summary_begun_ = false;
+  bool summary_done_ = false;
   bool exited_ = false;
 };
 

@@ -6,6 +6,7 @@
 
 #include "chief/sealed_copies.h"
 #include "schema/checkpoint_format.h"
+#include "schema/job_reader.h"
 #include "schema/text.h"
 
 namespace downpour {
@@ -33,6 +34,8 @@ T Get(const Json& object, const char* key) {
   if (found == object.end()) return T();
   if constexpr (std::is_same_v<T, std::string>) {
     return found->is_string() ? found->get<T>() : T();
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return found->is_number() ? found->get<T>() : T();
   } else {
     return found->is_number_unsigned() && std::in_range<T>(found->get<uint64_t>()) ? found->get<T>() : T();
   }
@@ -65,19 +68,44 @@ Toll TollOf(const Json& json) {
   return toll;
 }
 
+Json OfCheckpoints(const CheckpointHistory& history) {
+  return {{"psLost", history.servers_lost}, {"lived", history.lived},
+          {"losses", history.losses},       {"rounds", history.rounds},
+          {"inside", history.inside},       {"insideCommits", history.inside_commits},
+          {"outside", history.outside},     {"outsideCommits", history.outside_commits}};
+}
+
+CheckpointHistory CheckpointsOf(const Json& json) {
+  return {.servers_lost = Get<uint64_t>(json, "psLost"),
+          .lived = Get<double>(json, "lived"),
+          .losses = Get<double>(json, "losses"),
+          .rounds = Get<double>(json, "rounds"),
+          .inside = Get<double>(json, "inside"),
+          .inside_commits = Get<double>(json, "insideCommits"),
+          .outside = Get<double>(json, "outside"),
+          .outside_commits = Get<double>(json, "outsideCommits")};
+}
+
 }  // namespace
 
 std::string EncodeEntry(const JournalEntry& entry) {
   const JobRecord& record = entry.record;
-  Json json = {{"number", entry.number},  {"run", record.run},         {"beganUnixMs", record.began_unix_ms},
-               {"chiefs", record.chiefs}, {"job", record.job},         {"ended", record.ended},
-               {"why", record.why},       {"toll", OfToll(entry.toll)},
-               {"batchesCommitted", entry.batches_committed}};
+  Json json = {{"number", entry.number},
+               {"run", record.run},
+               {"beganUnixMs", record.began_unix_ms},
+               {"chiefs", record.chiefs},
+               {"job", record.job},
+               {"ended", record.ended},
+               {"why", record.why},
+               {"toll", OfToll(entry.toll)},
+               {"batchesCommitted", entry.batches_committed},
+               {"checkpoints", OfCheckpoints(entry.checkpoints)}};
   if (record.data) {
     json["data"] = {{"trainExamples", record.data->train_examples},
                     {"evalExamples", record.data->eval_examples},
                     {"fingerprint", record.data->fingerprint}};
   }
+  if (record.workers != 0) json["workers"] = record.workers;
   if (record.newest != Round()) json["newestCheckpoint"] = ToString(record.newest);
   if (record.given_up != Round()) json["givenUp"] = ToString(record.given_up);
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -93,12 +121,14 @@ absl::StatusOr<JournalEntry> DecodeEntry(const std::string& text) {
                                 .chiefs = Get<uint64_t>(json, "chiefs"),
                                 .job = Get<std::string>(json, "job"),
                                 .data = {},
+                                .workers = std::min(Get<uint32_t>(json, "workers"), uint32_t{kMostTasks}),
                                 .ended = Get<std::string>(json, "ended"),
                                 .why = Get<std::string>(json, "why"),
                                 .newest = RoundOf(json, "newestCheckpoint"),
                                 .given_up = RoundOf(json, "givenUp")},
                      .toll = TollOf(Part(json, "toll", Json::value_t::object)),
-                     .batches_committed = Get<uint64_t>(json, "batchesCommitted")};
+                     .batches_committed = Get<uint64_t>(json, "batchesCommitted"),
+                     .checkpoints = CheckpointsOf(Part(json, "checkpoints", Json::value_t::object))};
   if (const Json data = Part(json, "data", Json::value_t::object); !data.empty()) {
     entry.record.data = {Get<uint64_t>(data, "trainExamples"), Get<uint64_t>(data, "evalExamples"),
                          Get<uint64_t>(data, "fingerprint")};
@@ -123,6 +153,7 @@ void Journal::BeginRun(JobRecord record) {
   entry_.record = std::move(record);
   entry_.toll = Toll();
   entry_.batches_committed = 0;
+  entry_.checkpoints = CheckpointHistory();
 }
 
 void Journal::Save(std::function<void(const absl::Status&)> then) {

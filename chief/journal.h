@@ -20,6 +20,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "chief/checkpoint_interval.h"
 #include "chief/data_plan.h"
 #include "chief/storage.h"
 #include "chief/toll.h"
@@ -35,6 +36,7 @@ struct JobRecord {
   uint64_t chiefs = 0;            // processes that led it so far
   std::string job;                // canonical text, overrides and all
   std::optional<DataShape> data;  // since some worker found it
+  uint32_t workers = 0;           // as many as it was scaled to; 0: as its text says
   std::string ended;              // as `state` in docs/STATUS.md; empty: it goes on
   std::string why;                // it ended
   // Of the folder, whichever run wrote them. Checkpoints are found by reading; this tells that there was something to
@@ -48,7 +50,8 @@ struct JournalEntry {
   uint64_t number = 0;  // rises with each entry of a folder; 0: none yet
   JobRecord record;
   Toll toll;
-  uint64_t batches_committed = 0;  // some seconds ago: what is fewer in the next term is computed again
+  uint64_t batches_committed = 0;      // some seconds ago: what is fewer in the next term is computed again
+  CheckpointHistory checkpoints = {};  // when this entry was written, for whatever reason
   bool operator==(const JournalEntry&) const = default;
 };
 
@@ -73,12 +76,15 @@ class Journal {
   const Toll& toll() const { return entry_.toll; }
   uint64_t batches_committed() const { return entry_.batches_committed; }
   void NoteCommitted(uint64_t batches) { entry_.batches_committed = batches; }
+  const CheckpointHistory& checkpoint_history() const { return entry_.checkpoints; }
+  void NoteCheckpoints(const CheckpointHistory& history) { entry_.checkpoints = history; }
   void BeginRun(JobRecord record);  // to which nothing belongs that cost another one
   void Save(std::function<void(const absl::Status&)> then);
 
   // Writes what changed.
   void Advance();
   bool durable() const { return durable_ && durable_->record == entry_.record; }  // not speaking of the toll
+  uint32_t durable_workers() const { return durable_ ? durable_->record.workers : 0; }
   const std::string& error() const { return error_; }
 
  private:

@@ -23,6 +23,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "runtime/options.h"
 #include "runtime/plan.h"
 #include "schema/interval_set.h"
 #include "schema/message.h"
@@ -31,8 +32,7 @@ namespace downpour {
 
 class LeaseLedger {
  public:
-  // A worker may hold at most this many: enough to hide a slow link, few to hand on when it dies.
-  static constexpr size_t kMaxHeld = 16;
+  static constexpr size_t kMaxHeld = kMostLeasesHeld;
 
   void Open(const Plan& plan, const IntervalSet& finished_everywhere);
 

@@ -1,6 +1,7 @@
 #include "chief/lifecycle.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -28,6 +29,15 @@ void Lifecycle::Ready(const Startup::Outcome& outcome) {
   chief_.turn.out.Info(
       absl::StrCat("job ", chief_.job.name, " waits for its tasks at ", chief_.endpoint, " (term ", chief_.term, ")"));
   for (const std::string& finding : outcome.findings) chief_.failures.Add("chief", finding);
+  chief_.changes = outcome.changes;
+  for (const std::string& change : outcome.changes)
+    chief_.turn.out.Info("changed since the job was last led: " + change);
+  if (const uint32_t scaled = chief_.journal.record().workers; scaled != 0) {
+    chief_.members.SetWorkerCount(scaled);
+    chief_.members.DropRetired();
+    chief_.turn.out.Info(absl::StrCat("the job was scaled to ", Counted(scaled, "worker"), "; its file says ",
+                                      chief_.job.cluster.worker_count));
+  }
   if (outcome.goes_on) {
     chief_.failures.Add("chief", "it was started again; slices that a ps still holds go on");
     if (chief_.journal.record().data) chief_.recovery.Expect();
@@ -73,7 +83,10 @@ void Lifecycle::Prepare() {
 
 void Lifecycle::FailIfNobodyHasData() {
   const auto& refused = chief_.data.refused();
-  if (refused.size() < static_cast<size_t>(chief_.job.cluster.worker_count)) return;
+  for (const Task& task : chief_.members.tasks()) {
+    const bool may_have_it = task.role == TaskRole::kWorker && !chief_.members.IsRetired(task);
+    if (may_have_it && !refused.contains(task.name)) return;
+  }
   // Other data stay other data; whoever lacked room or could not read may be luckier the next time.
   auto why = std::find_if(refused.begin(), refused.end(),
                           [](const auto& task) { return !absl::IsFailedPrecondition(task.second); });
@@ -92,7 +105,7 @@ void Lifecycle::Run() {
   chief_.evaluation = Evaluation(eval_examples, chief_.job.training.batch_size, chief_.job.training.lease_batches);
   chief_.progress.Begin(now, chief_.ledger.examples_committed());
   evaluated_epochs_ = chief_.ledger.EpochsCommitted();
-  next_round_ = now + chief_.job.checkpoint.every;
+  chief_.interval.Begin(now, chief_.journal.checkpoint_history());
   for (const Task* worker : chief_.members.Alive(TaskRole::kWorker)) SendPlacement(*worker);
   chief_.turn.out.Info(absl::StrCat("runs: ", chief_.ledger.committed().Count(), " of ",
                                     chief_.ledger.plan().total_leases(), " leases are committed"));
@@ -113,6 +126,7 @@ void Lifecycle::Tick() {
     Lost(*task, absl::StrFormat("no heartbeat for %.1f s", Seconds(chief_.turn.now - task->heard)));
   }
   UpdateTaskStates();
+  if (!chief_.HasWork()) chief_.progress.Move(chief_.turn.now);  // nobody stands still who has nothing to do
   if (chief_.state != JobState::kCancelling) chief_.recovery.Tick();
   FailIfTooManySkips();
   CancelIfOutOfTime();
@@ -131,11 +145,13 @@ void Lifecycle::Advance() {
   Round& newest = chief_.journal.record().newest;
   if (const auto& durable = chief_.rounds.durable()) newest = std::max(newest, durable->round);
   if (ledger_current_) chief_.journal.NoteCommitted(chief_.ledger.batches_committed());
+  if (chief_.ledger.is_open()) ObserveCheckpoints();
   chief_.journal.Advance();
   if (chief_.ended()) return farewell_.Advance();
   if (!chief_.assignment.failure().ok()) return Fail(chief_.assignment.failure());
   if (chief_.state != JobState::kCancelling) chief_.recovery.Advance();
   if (!chief_.recovery.failure().ok()) return Fail(chief_.recovery.failure());
+  if (const auto skipped = chief_.rounds.too_many_skipped()) return FailOfSkips(*skipped);
   FollowReports();
   if (chief_.state == JobState::kQueued || chief_.state == JobState::kPreparing) Prepare();
   if (chief_.state == JobState::kRunning) Train();
@@ -181,13 +197,23 @@ void Lifecycle::Recompute(uint64_t batches) {
       "chief", absl::StrCat(batches, " batches that were committed are computed again, since a slice lacks them"));
 }
 
+// Heartbeats tell soon but late. What the job's success rests on is the count in the records of its last round.
 void Lifecycle::FailIfTooManySkips() {
   const uint64_t skipped = chief_.members.Totals(TaskRole::kPs).pushes_skipped;
-  if (skipped > static_cast<uint64_t>(chief_.job.training.max_skipped_pushes)) {
-    Fail(absl::AbortedError(absl::StrCat(
-        skipped, " pushes were skipped, more than training.maxSkippedPushes (", chief_.job.training.max_skipped_pushes,
-        ") allows: the logs of the ps say why; if they were not finite, try a lower learning rate")));
-  }
+  if (skipped > MostSkipped()) FailOfSkips(skipped);
+}
+
+void Lifecycle::FailOfSkips(uint64_t skipped) {
+  Fail(absl::AbortedError(
+      absl::StrCat(skipped, " pushes were skipped, more than training.maxSkippedPushes (", MostSkipped(),
+                   ") allows: the logs of the ps say why; if they were not finite, the model diverged: try a lower",
+                   " training.optimizer.learningRate")));
+}
+
+// The last evaluation is that of the final values.
+bool Lifecycle::Diverged() const {
+  const auto& result = chief_.evaluation.result();
+  return !chief_.job.data.eval.empty() && result && !std::isfinite(result->loss);
 }
 
 void Lifecycle::Train() {
@@ -195,6 +221,11 @@ void Lifecycle::Train() {
   Evaluate();
   Checkpoint();
   const bool evaluated = final_evaluation_ && !chief_.evaluation.active();
+  if (evaluated && Diverged()) {
+    return Fail(absl::AbortedError(
+        "the loss of the last evaluation is not finite: the model diverged; try a lower"
+        " training.optimizer.learningRate, in another job folder if the last checkpoint already holds every lease"));
+  }
   if (evaluated && AllDurable()) farewell_.Begin(JobState::kSucceeded, "the job has succeeded", 0);
 }
 
@@ -220,18 +251,33 @@ bool Lifecycle::AllDurable() const {
          chief_.ledger.AllCommitted() && durable->committed.CoversRange(0, chief_.ledger.plan().total_leases());
 }
 
+void Lifecycle::ObserveCheckpoints() {
+  using End = CheckpointInterval::End;
+  const bool steady = ledger_current_ && chief_.recovery.here();
+  chief_.interval.Observe({chief_.turn.now, chief_.ledger.commits(), chief_.journal.toll().servers_lost, steady,
+                           chief_.rounds.collecting()});
+  if (chief_.interval.in_round() && !chief_.rounds.active()) {
+    const auto& durable = chief_.rounds.durable();
+    const bool succeeded = durable && durable->round == chief_.rounds.newest();
+    const bool of_disk = chief_.rounds.last_error_cause() == CheckpointRounds::Cause::kDisk;
+    chief_.interval.RoundEnds(chief_.turn.now, succeeded ? End::kDurable
+                                               : of_disk ? End::kDiskFailed
+                                                         : End::kAbandoned);
+  }
+  chief_.journal.NoteCheckpoints(chief_.interval.history());
+}
+
 void Lifecycle::Checkpoint() {
   if (!chief_.recovery.here()) return;
   if (chief_.departures.any()) return CheckpointForDepartures();
   if (chief_.rounds.active() || AllDurable()) return;
   const bool is_last = chief_.ledger.AllCommitted();
-  if (is_last && !last_round_begun_) next_round_ = chief_.turn.now;
-  const bool periodic = chief_.job.checkpoint.every > Duration::zero();
-  if ((!is_last && !periodic) || chief_.turn.now < next_round_) return;
+  if (is_last && !last_round_begun_) next_last_round_ = chief_.turn.now;
+  if (is_last ? chief_.turn.now < next_last_round_ : !chief_.interval.IsDue(chief_.turn.now)) return;
   last_round_begun_ = is_last;
   StartRound();
   // The round that ends the job is tried again soon, whatever `every` says.
-  next_round_ = chief_.turn.now + (is_last ? chief_.options.timing.dead_after : chief_.job.checkpoint.every);
+  next_last_round_ = chief_.turn.now + chief_.options.timing.dead_after;
 }
 
 void Lifecycle::CheckpointForDepartures() {
@@ -246,9 +292,11 @@ void Lifecycle::CheckpointForDepartures() {
 // and one that lets a ps go.
 void Lifecycle::StartRound() {
   const bool ends_job = chief_.state == JobState::kCancelling || chief_.ledger.AllCommitted();
+  const bool urgent = ends_job || chief_.departures.any();
+  chief_.interval.RoundBegins(chief_.turn.now, urgent);
   chief_.rounds.Start({chief_.term, ++rounds_begun_},
-                      {CanonicalJob(chief_.job), chief_.data.shape(), chief_.ledger.committed()},
-                      ends_job || chief_.departures.any());
+                      {CanonicalJob(chief_.job), chief_.data.shape(), chief_.ledger.committed(), MostSkipped()},
+                      urgent);
 }
 
 // ---- Losses ---------------------------------------------------------------------------------------------------------
@@ -270,7 +318,7 @@ void Lifecycle::Lost(const Task& task, const std::string& how) {
 }
 
 void Lifecycle::RefuseForGood(Task& task, RefusalCode code, const std::string& why) {
-  task.refusal = {code, true, why, task.incarnation};
+  task.refusal = {code, true, why, task.incarnation, chief_.journal.record().run};
   task.state = TaskState::kRefused;
   chief_.turn.out.SendTo(task.control, task.refusal);
   farewell_.AwaitHearing();

@@ -52,9 +52,13 @@ class Lifecycle {
   void Prepare();
   void FailIfNobodyHasData();
   void Run();
+  uint64_t MostSkipped() const { return static_cast<uint64_t>(chief_.job.training.max_skipped_pushes); }
   void FailIfTooManySkips();
+  void FailOfSkips(uint64_t skipped);
+  bool Diverged() const;
   void Train();
   void Evaluate();
+  void ObserveCheckpoints();
   void Checkpoint();
   void CheckpointForDepartures();
   void StartRound();
@@ -76,7 +80,7 @@ class Lifecycle {
   std::string lost_;               // why there is none, though there was
   uint32_t rounds_begun_ = 0;
   uint32_t rounds_before_reopening_ = 0;  // what they hold is not relied on at the end
-  Time next_round_{};
+  Time next_last_round_{};
   uint64_t evaluated_epochs_ = 0;
   bool final_evaluation_ = false;
 

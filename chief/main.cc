@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
 #include "chief/chief_role.h"
+#include "runtime/descriptor_need.h"
 #include "runtime/driver/glog_setup.h"
 #include "runtime/driver/posix_cluster.h"
 #include "runtime/driver/posix_job_file.h"
@@ -53,26 +55,29 @@ int main(int argc, char** argv) {
   if (auto exit_code = FillFlags(usage, TaskType::kChief)) return *exit_code;
   if (auto exit_code = BeginTask(usage, "chief")) return *exit_code;
 
-  const auto refuse = [](const std::string& what) {
-    std::cerr << "downpour-chief: " << what << " needed; --help shows examples\n";
+  const auto complain = [](const std::string& what) {
+    std::cerr << "downpour-chief: " << what << "; --help shows examples\n";
     return kExitBadCommandLine;
   };
-  if (absl::GetFlag(FLAGS_job).empty()) return refuse("--job=FILE and --job_dir=FOLDER are");
+  if (absl::GetFlag(FLAGS_job).empty()) return complain("--job=FILE and --job_dir=FOLDER are needed");
   const JobFileResult job = LoadJobFile(absl::GetFlag(FLAGS_job), absl::GetFlag(FLAGS_set).items);
   for (const JobError& warning : job.warnings) std::cerr << "warning: " << ToString(warning) << "\n";
   for (const JobError& error : job.errors) std::cerr << ToString(error) << "\n";
   if (!job.ok()) return kExitBadJobFile;
   const std::string named = absl::GetFlag(FLAGS_job_dir).empty() ? job.job_dir : absl::GetFlag(FLAGS_job_dir);
-  if (named.empty()) return refuse("--job_dir=FOLDER is");
+  if (named.empty()) return complain("--job_dir=FOLDER is needed");
   // Absolute, since others are told of it whose working folder is another.
   const std::string folder = std::filesystem::absolute(named).lexically_normal();
 
   Round give_up;
   if (const std::string given = absl::GetFlag(FLAGS_give_up); !given.empty()) {
     const absl::StatusOr<Round> round = ParseRound(given);
-    if (!round.ok()) return refuse("--give_up=TERM-N, as the checkpoint's folder is called, is");
+    if (!round.ok()) return complain(absl::StrCat("--give_up: ", std::string(round.status().message())));
     give_up = *round;
   }
+
+  const absl::Status enough = CheckDescriptors(TaskRole::kChief, job.job.cluster, RaiseDescriptorLimit());
+  if (!enough.ok()) return EndMain(enough);
 
   // Whatever the command line is to blame for is found before anything is written into the folder.
   const absl::StatusOr<SharedFlags> shared = ReadSharedFlags(PeerRole::kChief, folder);

@@ -1,6 +1,7 @@
 #include "chief/membership.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <utility>
 
@@ -13,8 +14,12 @@ namespace {
 
 // Counts beyond this are not exact in JSON, and no process gets there honestly.
 constexpr uint64_t kMaxCount = uint64_t{1} << 53;
-constexpr size_t kMaxWords = 256;  // of what a process says about itself
-constexpr int kHottest = 200;      // degrees Celsius
+constexpr size_t kMaxOwnWords = 256;  // of what a process says about itself
+constexpr int kHottest = 200;         // degrees Celsius
+
+constexpr size_t kMaxWarning = 512;
+// Of what a worker heard between two heartbeats: more than chief and ps say where parameters do not get through.
+constexpr uint64_t kSomeParameters = uint64_t{64} << 10;
 
 // A pause of the chief itself, after which it believes nobody dead before having listened again: a share of dead_after.
 constexpr int kOwnPauseShare = 4;
@@ -48,6 +53,13 @@ absl::Status CheckStats(const TaskStats& s) {
   return absl::OkStatus();
 }
 
+// Between two heartbeats. A worker that waits for nothing computes, however long its step takes; and however slow its
+// link is, parameters that arrive are progress.
+bool GotOn(TaskRole role, const TaskStats& before, const TaskStats& now) {
+  if (now.steps > before.steps) return true;
+  return role == TaskRole::kWorker && (now.waiting_for.empty() || now.bytes_in >= before.bytes_in + kSomeParameters);
+}
+
 Refused Refuse(RefusalCode code, bool for_good, std::string why) { return {code, for_good, std::move(why)}; }
 
 bool SpeaksOurProtocol(const Join& join) {
@@ -57,7 +69,7 @@ bool SpeaksOurProtocol(const Join& join) {
 // What stands in status and logs is short and printable, whatever was said.
 Join Cleaned(Join join) {
   for (std::string* words : {&join.host, &join.endpoint, &join.launcher, &join.device}) {
-    *words = CleanText(*words, kMaxWords);
+    *words = CleanText(*words, kMaxOwnWords);
   }
   return join;
 }
@@ -95,13 +107,29 @@ const char* NameOf(TaskRole role) {
 }
 
 Membership::Membership(const ClusterSpec& cluster, const Timing& timing) : timing_(timing) {
-  for (const auto& [role, count] :
-       {std::pair(TaskRole::kPs, cluster.parameter_server_count), std::pair(TaskRole::kWorker, cluster.worker_count)}) {
-    for (int64_t index = 0; index < count; ++index) {
-      Task& task = tasks_.emplace_back();
-      task.role = role;
-      task.name = absl::StrCat(NameOf(role), "-", index);
-    }
+  for (int64_t index = 0; index < cluster.parameter_server_count; ++index) AddTask(TaskRole::kPs, index);
+  SetWorkerCount(cluster.worker_count);
+}
+
+void Membership::AddTask(TaskRole role, int64_t index) {
+  Task& task = tasks_.emplace_back();
+  task.role = role;
+  task.index = index;
+  task.name = absl::StrCat(NameOf(role), "-", index);
+  task.heard = last_look_;
+}
+
+void Membership::SetWorkerCount(int64_t count) {
+  worker_count_ = count;
+  for (int64_t next = tasks_.back().role == TaskRole::kWorker ? tasks_.back().index + 1 : 0; next < count; ++next) {
+    AddTask(TaskRole::kWorker, next);
+  }
+}
+
+void Membership::DropRetired() {
+  while (IsRetired(tasks_.back()) && !tasks_.back().alive()) {
+    AddStats(tasks_.back().stats, departed_[static_cast<size_t>(TaskRole::kWorker)]);
+    tasks_.pop_back();
   }
 }
 
@@ -123,18 +151,19 @@ Task* Membership::FindProcess(const Join& join) {
 
 Task* Membership::ChooseTask(const Join& join, Refused* refusal) {
   const std::string kind = NameOf(join.role);
-  int64_t index = 0;
+  int64_t wanted = 0;
   for (Task& task : tasks_) {
-    if (task.role != join.role) continue;
-    if (join.index < 0 ? !task.alive() : index == join.index) return &task;
-    ++index;
+    if (task.role != join.role || IsRetired(task)) continue;
+    if (join.index < 0 ? !task.alive() : task.index == join.index) return &task;
+    ++wanted;
   }
-  *refusal = join.index < 0 ? Refuse(RefusalCode::kNameTaken, false,
-                                     absl::StrCat("the job file asks for ", index, " tasks of kind ", kind,
-                                                  ", and all of them are there"))
-                            : Refuse(RefusalCode::kNoSuchTask, true,
-                                     absl::StrCat("there is no ", kind, "-", join.index, ": the job file asks for ",
-                                                  index, " of them, counted from 0"));
+  *refusal =
+      join.index < 0
+          ? Refuse(RefusalCode::kNameTaken, false,
+                   absl::StrCat("the job asks for ", wanted, " tasks of kind ", kind, ", and all of them are there"))
+          : Refuse(RefusalCode::kNoSuchTask, true,
+                   absl::StrCat("there is no ", kind, "-", join.index, ": the job asks for ", wanted,
+                                " of them, counted from 0"));
   return nullptr;
 }
 
@@ -145,11 +174,18 @@ Membership::Verdict Membership::Admit(Time now, PeerId from, const Join& join) {
                                            ", the chief ", kOldestProtocolSpoken, " to ", kProtocolVersion,
                                            ": install the same release on both"))};
   }
-  if (join.role == TaskRole::kPs && (!IsDialable(join.endpoint) || join.endpoint.size() > kMaxWords)) {
+  if (join.role == TaskRole::kPs && (!IsDialable(join.endpoint) || join.endpoint.size() > kMaxOwnWords)) {
     return {.refusal = Refuse(RefusalCode::kEjected, true,
-                              absl::StrCat("workers cannot dial \"", OneLine(join.endpoint, kMaxWords),
-                                           "\": a ps must listen on HOST:PORT or ipc:///PATH, in at most ", kMaxWords,
-                                           " characters"))};
+                              absl::StrCat("workers cannot dial \"", OneLine(join.endpoint, kMaxOwnWords),
+                                           "\": a ps must listen on HOST:PORT or ipc:///PATH, in at most ",
+                                           kMaxOwnWords, " characters"))};
+  }
+  if (IsAhead(join)) {
+    return {.refusal =
+                Refuse(RefusalCode::kUnknown, true,
+                       absl::StrCat("a process of term ", ToNumber(join.was) >> 32, " of this run asks a chief of ",
+                                    "term ", term_, ": the job folder was put back to an earlier state, and the ",
+                                    "chief's clock is behind. What that process holds is lost; start it again"))};
   }
   Task* known = FindProcess(join);
   if (known != nullptr && known->alive()) {
@@ -162,7 +198,7 @@ Membership::Verdict Membership::Admit(Time now, PeerId from, const Join& join) {
     return {.refusal = Refuse(RefusalCode::kUnknown, false, "it said goodbye")};
   }
   Refused refusal;
-  Task* task = known != nullptr ? known : ChooseTask(join, &refusal);
+  Task* task = known != nullptr && !IsRetired(*known) ? known : ChooseTask(join, &refusal);
   if (task == nullptr) return {.refusal = refusal};
   const bool restarted =
       !join.launcher.empty() && join.launcher == task->process.launcher && join.attempt > task->process.attempt;
@@ -187,6 +223,7 @@ void Membership::Replace(Time now, PeerId from, const Join& join, Task& task) {
   AddStats(task.stats, departed_[static_cast<size_t>(task.role)]);
   Task fresh;
   fresh.role = task.role;
+  fresh.index = task.index;
   fresh.name = task.name;
   fresh.state = TaskState::kPreparing;
   fresh.incarnation = Incarnation{uint64_t{term_} << 32 | ++issued_};
@@ -229,6 +266,10 @@ bool Membership::Issued(Incarnation incarnation) const {
   return counter >= 1 && term >= 1 && (term < term_ || (term == term_ && counter <= issued_));
 }
 
+bool Membership::IsAhead(const Join& join) const {
+  return join.run == run_ && ToNumber(join.was) >> 32 >= term_ && !Issued(join.was);
+}
+
 bool Membership::Revive(Task& task) {
   if (task.role != TaskRole::kPs || task.state != TaskState::kLost) return false;
   task.state = TaskState::kPreparing;
@@ -240,7 +281,7 @@ absl::Status Membership::Hear(Time now, PeerId from, const Heartbeat& heartbeat,
   task.heard = now;
   task.placement_number = std::max(task.placement_number, heartbeat.placement);
   if (task.leaving.empty() && !heartbeat.leaving.empty()) {
-    task.leaving = CleanText(heartbeat.leaving, kMaxWords);
+    task.leaving = CleanText(heartbeat.leaving, kMaxOwnWords);
     task.leaving_since = now;
   }
   if (const absl::Status status = CheckStats(heartbeat.stats); !status.ok()) return status;
@@ -250,9 +291,12 @@ absl::Status Membership::Hear(Time now, PeerId from, const Heartbeat& heartbeat,
   const TaskStats before = std::exchange(task.stats, heartbeat.stats);
   TaskStats& stats = task.stats;
   for (std::string* words : {&stats.waiting_for, &stats.refused_from, &stats.gpu.address, &stats.gpu.name}) {
-    *words = CleanText(*words, kMaxWords);
+    *words = CleanText(*words, kMaxOwnWords);
   }
   if (stats.waiting_for != before.waiting_for || stats.steps > before.steps) task.waiting_since = now;
+  if (GotOn(task.role, before, stats)) task.got_on = now;
+  task.warning = CleanText(stats.warning, kMaxWarning);
+  task.warned_at = now - std::chrono::milliseconds(stats.warned_ms_ago);
   stats.gpu.utilisation = std::clamp(stats.gpu.utilisation, -1, 100);
   stats.gpu.celsius = std::clamp(stats.gpu.celsius, -1, kHottest);
   task.steps.Add(now, static_cast<double>(task.stats.steps));
@@ -261,14 +305,16 @@ absl::Status Membership::Hear(Time now, PeerId from, const Heartbeat& heartbeat,
   return absl::OkStatus();
 }
 
-void Membership::DiscountOwnPause(Time now) {
+Duration Membership::DiscountOwnPause(Time now) {
   const Duration pause = now - last_look_;
-  if (pause <= timing_.dead_after / kOwnPauseShare) return;  // before the first look there is always one
+  // Before the first look there is always one.
+  if (pause <= timing_.dead_after / kOwnPauseShare) return Duration::zero();
   last_look_ = now;
   for (Task& task : tasks_) {
     task.heard = std::min(now, task.heard + pause);
     if (task.let_go) task.let_go = std::min(now, *task.let_go + pause);
   }
+  return pause;
 }
 
 std::vector<Task*> Membership::TakeSilent(Time now) {

@@ -29,7 +29,8 @@ const char* NameOf(TaskState state);  // PENDING, PREPARING and so on
 
 struct Task {
   TaskRole role{};
-  std::string name;  // ps-0, worker-3
+  int64_t index = 0;  // among those of its role
+  std::string name;   // ps-0, worker-3
   TaskState state = TaskState::kPending;
   Incarnation incarnation = Incarnation::kNone;  // of the newest process under this name
   Join process;                                  // as it introduced itself
@@ -47,6 +48,9 @@ struct Task {
   std::optional<Round> leaves_after;  // the newest round then; ps only, as is the next
   std::optional<Time> let_go;         // it may leave since then
   Time waiting_since{};               // it has said what it waits for, and made no step
+  Time got_on{};                      // it last made a step, was at one, or got parameters
+  std::string warning;                // the newest that it logged
+  Time warned_at{};                   // when it did
   RateWindow steps;
   RateWindow examples;
   RateWindow cpu_seconds;
@@ -82,6 +86,9 @@ class Membership {
   // Whether a chief of this run gave it out, to whomever and however long ago; of an earlier one's nothing more is
   // known.
   bool Issued(Incarnation incarnation) const;
+  // Whether its process had from a chief of this run what none has given out, as far as this one knows: the job folder
+  // was put back to an earlier state, and the clock did not make up for it (startup.h). Such a one is refused for good.
+  bool IsAhead(const Join& join) const;
 
   // A ps that was held for dead and whose place nobody took since is back: what it holds is nobody else's.
   bool Revive(Task& task);
@@ -89,9 +96,17 @@ class Membership {
   absl::Status Hear(Time now, PeerId from, const Heartbeat& heartbeat, Task& task);
   // Before each input: time in which the chief itself stood still counts as nobody's silence, nor as a stay of one that
   // it had let go, whose Leave may be the first thing that it hears.
-  void DiscountOwnPause(Time now);
+  // Returns that time.
+  Duration DiscountOwnPause(Time now);
   // At each Tick. Tasks that fell silent for dead_after; they are kLost now.
   std::vector<Task*> TakeSilent(Time now);
+
+  // How many workers the job wants. Each one beyond them is retired: told with every heartbeat to leave in good order.
+  int64_t worker_count() const { return worker_count_; }
+  void SetWorkerCount(int64_t count);
+  bool IsRetired(const Task& task) const { return task.role == TaskRole::kWorker && task.index >= worker_count_; }
+  // The rows of those that have left, or died. No Task that was found before outlives it.
+  void DropRetired();
 
   bool AllAlive(TaskRole role) const;
   std::vector<Task*> Alive(TaskRole role);
@@ -101,6 +116,7 @@ class Membership {
   TaskStats Totals(TaskRole role) const;
 
  private:
+  void AddTask(TaskRole role, int64_t index);
   Task* FindProcess(const Join& join);
   Task* ChooseTask(const Join& join, Refused* refusal);
   bool Holds(const Join& join) const;  // it kept what it had under an earlier chief of this run
@@ -110,8 +126,9 @@ class Membership {
   uint32_t term_ = 0;
   uint64_t run_ = 0;
   uint32_t issued_ = 0;
+  int64_t worker_count_ = 0;
   Time last_look_{};
-  std::vector<Task> tasks_;
+  std::vector<Task> tasks_;            // those beyond worker_count_ live, or have one behind them that does
   std::array<TaskStats, 3> departed_;  // by role: stats of processes whose rows were given to others
 };
 

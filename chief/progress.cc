@@ -13,6 +13,7 @@ void Progress::Begin(Time now, uint64_t examples_committed) {
 void Progress::Commit(Time now, uint64_t examples_committed) {
   if (examples_committed < last_examples_) rate_ = RateWindow();  // leases were opened again
   last_ = now;
+  Move(now);
   last_examples_ = examples_committed;
   rate_.Add(now, static_cast<double>(examples_committed));
 }

@@ -4,6 +4,7 @@
 // Tests: tests/unit/chief/progress_test.cc.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -16,13 +17,22 @@ namespace downpour {
 class Progress {
  public:
   static constexpr size_t kLossReports = 32;
+  // After so long without any movement a job that has work to do stands still. Longer than a retry (data_retry) and the
+  // death of a task (dead_after) take to be dealt with.
+  static constexpr Duration kStandsStillAfter = 10s;
 
   void Begin(Time now, uint64_t examples_committed);
   void Commit(Time now, uint64_t examples_committed);
+  // Some task got on, if only a little.
+  void Move(Time now) { moved_ = std::max(moved_, now); }
+  // The chief itself stood still for so long, and heard of no movement meanwhile.
+  void Discount(Duration pause) { moved_ += pause; }
   // A worker's sum over `examples` of a lease; one that is not finite says that training diverged, and is left out.
   void ReportLoss(double loss_sum, uint64_t examples);
 
-  double ExamplesPerSecond(Time now) const { return rate_.PerSecond(now); }
+  double ExamplesPerSecond(Time now) const { return StandsStill(now) ? 0 : rate_.PerSecond(now); }
+  Duration StillFor(Time now) const { return began_ ? std::max(Duration::zero(), now - moved_) : Duration::zero(); }
+  bool StandsStill(Time now) const { return StillFor(now) >= kStandsStillAfter; }
   double SecondsSinceBegin(Time now) const { return began_ ? Seconds(now - *began_) : 0; }
   // Over the whole of this chief's run, up to the last commit.
   std::optional<double> MeanExamplesPerSecond() const;
@@ -39,6 +49,7 @@ class Progress {
   std::optional<Time> began_;
   uint64_t began_with_ = 0;
   Time last_{};
+  Time moved_{};
   uint64_t last_examples_ = 0;
 };
 

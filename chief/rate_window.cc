@@ -3,7 +3,11 @@
 namespace downpour {
 
 void RateWindow::Add(Time now, double total) {
-  samples_.emplace_back(now, total);
+  if (!samples_.empty() && now - samples_.back().first < kGrain) {
+    samples_.back().second = total;
+  } else {
+    samples_.emplace_back(now, total);
+  }
   while (samples_.size() > 2 && samples_[1].first <= now - kWindow) samples_.pop_front();
 }
 

@@ -34,18 +34,29 @@ void Recovery::Lost(const Task& server, const std::string& why) {
       server.may_leave() && server.heard < *server.let_go + chief_.options.timing.dead_after};
 }
 
+// Both are asked with each message: with 600 ps a look for each of them among all would be all that a chief does.
 bool Recovery::here() const {
-  const auto& servers = chief_.assignment.servers();
-  return std::all_of(servers.begin(), servers.end(), [this](const Assignment::Server& server) {
-    const Task* task = chief_.members.Find(server.incarnation);
-    return task != nullptr && task->alive();
-  });
+  const std::vector<Incarnation> servers = Servers(), alive = AliveServers();
+  return std::includes(alive.begin(), alive.end(), servers.begin(), servers.end());
 }
 
 bool Recovery::ReplacementsWait() const {
-  const std::vector<Task*> alive = chief_.members.Alive(TaskRole::kPs);
-  return std::any_of(alive.begin(), alive.end(),
-                     [this](const Task* task) { return !chief_.assignment.IsServer(task->incarnation); });
+  const std::vector<Incarnation> servers = Servers(), alive = AliveServers();
+  return !std::includes(servers.begin(), servers.end(), alive.begin(), alive.end());
+}
+
+std::vector<Incarnation> Recovery::Servers() const {
+  std::vector<Incarnation> servers;
+  for (const Assignment::Server& server : chief_.assignment.servers()) servers.push_back(server.incarnation);
+  std::sort(servers.begin(), servers.end());
+  return servers;
+}
+
+std::vector<Incarnation> Recovery::AliveServers() const {
+  std::vector<Incarnation> alive;
+  for (const Task* task : chief_.members.Alive(TaskRole::kPs)) alive.push_back(task->incarnation);
+  std::sort(alive.begin(), alive.end());
+  return alive;
 }
 
 void Recovery::Tick() {

@@ -55,6 +55,8 @@ class Recovery {
     std::string first;  // what became of the first of them
   };
   bool ReplacementsWait() const;
+  std::vector<Incarnation> Servers() const;       // whom slices were given to, ascending
+  std::vector<Incarnation> AliveServers() const;  // every ps that is there, ascending
   void Replace(const absl::Status& checkpoints_loaded);
   absl::Status Judge(const std::vector<Manifest>& checkpoints) const;
   void LoadAgain(const std::string& why);

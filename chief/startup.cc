@@ -21,6 +21,17 @@ constexpr char kTerm[] = "term";
 constexpr char kChiefFile[] = "chief.json";
 constexpr uint64_t kMaxTermFile = 256;
 
+constexpr int64_t kTermsBegin = 1767225600000;  // 2026-01-01 00:00 UTC in milliseconds
+constexpr int64_t kTermLasts = 250;             // milliseconds
+// Reached in 2059. A clock beyond it is not believed, so that one that was wrong once leaves room for later starts.
+constexpr int64_t kLastByClock = UINT32_MAX - (1 << 24);
+
+// The term that a chief takes which starts now, if its folder knows of no later one; 0: the clock says nothing.
+uint32_t TermByClock(int64_t unix_ms) {
+  const int64_t quarters = unix_ms < kTermsBegin ? 0 : (unix_ms - kTermsBegin) / kTermLasts;
+  return quarters > kLastByClock ? 0 : static_cast<uint32_t>(quarters);
+}
+
 // The text of an earlier release lacks what the job file learned since, and means its defaults.
 bool IsSame(const std::string& before, const JobSpec& job) {
   const absl::StatusOr<JobSpec> read = ParseCanonicalJob(before);
@@ -156,7 +167,7 @@ bool Startup::AcceptPlan(const std::string& before, const std::string& whose) {
 }
 
 void Startup::BeginTerm() {
-  outcome_.term = highest_ + 1;
+  outcome_.term = std::max(highest_ + 1, TermByClock(started_.unix_ms));
   std::vector<StorageOp> ops = WriteCopies(kTerm, absl::StrCat(outcome_.term));
   ops.push_back(MakeDir("logs"));
   // The journal will say that it was durable: its chief may have died between its rename and the sync of that.
@@ -194,6 +205,7 @@ void Startup::BeginJournal() {
     fresh.given_up = record.given_up;
     journal_.BeginRun(std::move(fresh));
   }
+  CompareSettings(is_known);
   ++record.chiefs;
   record.job = CanonicalJob(options_.job);
   record.ended.clear();
@@ -202,6 +214,15 @@ void Startup::BeginJournal() {
     if (!status.ok()) return RefuseToWrite(status);
     then_(outcome_);
   });
+}
+
+// With what the job was led by before. Who changes its number of workers there means that, not what it was scaled to.
+void Startup::CompareSettings(bool is_known) {
+  const std::string& text = is_known || outcome_.sources.empty() ? journal_.record().job : outcome_.sources.front().job;
+  const absl::StatusOr<JobSpec> before = ParseCanonicalJob(text);
+  if (!before.ok()) return;
+  outcome_.changes = JobChanges(*before, options_.job);
+  if (before->cluster.worker_count != options_.job.cluster.worker_count) journal_.record().workers = 0;
 }
 
 void Startup::RefuseToWrite(const absl::Status& status) {

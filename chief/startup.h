@@ -5,13 +5,13 @@
 //      told to resume. In both cases it refuses another plan. Where there was a checkpoint and none is whole any more,
 //      it begins anew only if told to give up the newest one by its name; a job that is not over may go on with what
 //      its ps still hold;
-//   3. syncs the newest checkpoint's name; writes term.a, then term.b, each with the term after the highest found:
-//      whoever gets a message of this term can be sure that no later chief will use it again (protocol rule A11,
-//      schema/PROTOCOL.md);
+//   3. syncs the newest checkpoint's name; writes term.a, then term.b, each with the term after the highest found, or
+//      what the clock reads in quarters of a second since 2026, if that is more. No later chief uses this term again
+//      (protocol rule A11, schema/PROTOCOL.md), not even where the folder is put back to an earlier state;
 //   4. writes chief.json, by which tools find this process, and last the journal, by which it leads the job.
 //
 // A chief that answered anybody has all of that on disk. Where there is nothing but a term that cannot be read, nobody
-// was led: terms begin at 1 there.
+// was led: terms begin by the clock there.
 //
 // Errors: Outcome::why; nothing in the folder was changed but, where writing failed, its term, chief.json and journal.
 // Tests: tests/unit/chief/startup_test.cc.
@@ -41,6 +41,7 @@ class Startup {
     bool goes_on = false;                 // with a job that another chief began
     std::vector<Manifest> sources{};      // valid checkpoints of this plan, newest first
     std::vector<std::string> findings{};  // that do not keep it from leading
+    std::vector<std::string> changes{};   // settings that differ from those of the chief before
     std::string lost{};                   // why there is none, though there was: no slice may begin from initial values
   };
 
@@ -59,6 +60,7 @@ class Startup {
   void BeginTerm();
   void Announce();
   void BeginJournal();
+  void CompareSettings(bool is_known);
   void Refuse(int exit_code, std::string why, bool over = false);
   void RefuseToWrite(const absl::Status& status);
 

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "chief/next_commands.h"
+#include "chief/waits.h"
 #include "schema/codec.h"
 #include "schema/text.h"
 
@@ -16,9 +17,6 @@ namespace downpour {
 namespace {
 
 using Json = nlohmann::json;
-
-// A wait shorter than this is how things go.
-constexpr Duration kWorthTelling = 1s;
 
 void Set(Json& object, const char* key, std::optional<double> number) {
   if (number && std::isfinite(*number)) object[key] = *number;
@@ -79,11 +77,13 @@ Json OfTask(const ChiefParts& chief, const Task& task, const GpuSharers& sharers
   json["endpoint"] = task.process.endpoint;
   json["attempt"] = task.process.attempt;
   json["step"] = task.stats.steps;
-  json["stepsPerSecond"] = task.steps.PerSecond(now);
-  json["examplesPerSecond"] = task.examples.PerSecond(now);
+  // Of a task that is gone nothing moves.
+  const auto rate = [&](const RateWindow& count) { return task.alive() ? count.PerSecond(now) : 0.0; };
+  json["stepsPerSecond"] = rate(task.steps);
+  json["examplesPerSecond"] = rate(task.examples);
   json["staleness"] = OfStaleness(task.stats.staleness);
   json["cpuSeconds"] = task.stats.cpu_seconds;
-  json["cpuShare"] = task.cpu_seconds.PerSecond(now);
+  json["cpuShare"] = rate(task.cpu_seconds);
   json["residentBytes"] = task.stats.resident_bytes;
   json["bytesIn"] = task.stats.bytes_in;
   json["bytesOut"] = task.stats.bytes_out;
@@ -97,6 +97,9 @@ Json OfTask(const ChiefParts& chief, const Task& task, const GpuSharers& sharers
   json["lastHeartbeatSeconds"] = Seconds(now - task.heard);
   json["waitingFor"] = task.alive() ? task.stats.waiting_for : "";
   json["leaving"] = task.leaving;
+  json["spare"] = IsSpare(chief, task);
+  json["warning"] = task.warning;
+  if (!task.warning.empty()) json["warningAgeSeconds"] = std::max(0.0, Seconds(now - task.warned_at));
   Json leases = Json::array();
   for (const LeaseId lease : chief.ledger.HeldBy(task.incarnation)) leases.push_back(ToNumber(lease));
   json["leases"] = std::move(leases);
@@ -159,6 +162,11 @@ Json OfCheckpoint(const ChiefParts& chief) {
                                   : of_disk     ? "disk"
                                                 : "ps"},
                {"writing", chief.rounds.writing()}};
+  const CheckpointInterval& interval = chief.interval;
+  json["intervalWhy"] = interval.Why();
+  if (const auto length = interval.Interval()) json["intervalSeconds"] = Seconds(*length);
+  Set(json, "roundSeconds", interval.RoundSeconds());
+  Set(json, "roundCostSeconds", interval.CostSeconds());
   const auto& durable = chief.rounds.durable();
   if (!durable) return json;
   json["round"] = ToString(durable->round);
@@ -193,42 +201,6 @@ Json OfPushes(const ChiefParts& chief, const char* PushCount::*key) {
   return json;
 }
 
-std::string WhyPending(const ChiefParts& chief, const Task& task) {
-  switch (task.state) {
-    case TaskState::kPending:
-      return "has not joined yet";
-    case TaskState::kLost:
-      return "is dead; waiting for another process in its place";
-    case TaskState::kLeft:
-      return "left; waiting for another process in its place";
-    case TaskState::kRefused:
-      return task.refusal.why;
-    case TaskState::kRunning:
-      return "";
-    case TaskState::kPreparing:
-      break;
-  }
-  if (task.role == TaskRole::kPs && !chief.assignment.placed()) {
-    const auto& tasks = chief.members.tasks();
-    const auto missing = std::find_if(tasks.begin(), tasks.end(),
-                                      [](const Task& one) { return one.role == TaskRole::kPs && !one.alive(); });
-    if (missing != tasks.end()) return absl::StrCat("waits until ", missing->name, " is there, too");
-  }
-  if (task.placement_number == 0 && task.work_request > 0) return "";  // it asks for work, and beats so the next time
-  if (!task.stats.waiting_for.empty()) return absl::StrCat("waits for ", task.stats.waiting_for);
-  if (task.role == TaskRole::kPs) return chief.assignment.placed() ? "installs its slices" : "has no slices yet";
-  return task.data_good ? "waits for all slices to be in place" : "reads its data";
-}
-
-Json OfPending(const ChiefParts& chief) {
-  Json pending = Json::array();
-  for (const Task& task : chief.members.tasks()) {
-    const std::string why = WhyPending(chief, task);
-    if (!why.empty() && !chief.ended()) pending.push_back({{"task", task.name}, {"why", why}});
-  }
-  return pending;
-}
-
 // Since the job began in its folder, whichever chief led it then.
 int64_t BeganUnixMs(const ChiefParts& chief) {
   return chief.term == 0 ? chief.turn.started_unix_ms : chief.journal.record().began_unix_ms;
@@ -246,42 +218,28 @@ Json OfRecovery(const ChiefParts& chief) {
           {"batchesRecomputed", toll.batches_recomputed}};
 }
 
+Json OfPending(const ChiefParts& chief) {
+  Json pending = Json::array();
+  for (const Pending& one : PendingOf(chief)) pending.push_back({{"task", one.task}, {"why", one.why}});
+  return pending;
+}
+
 Json OfWaits(const ChiefParts& chief) {
   Json waits = Json::array();
-  if (!chief.journal.error().empty()) {
-    waits.push_back({{"task", "chief"}, {"for", "its disk"}, {"why", chief.journal.error()}});
-  }
-  if (chief.ended()) return waits;
-  const auto tell = [&](const std::string& who, const std::string& what, const std::string& why, Time since) {
-    const double waited = Seconds(chief.turn.now - since);
-    if (waited >= Seconds(kWorthTelling)) {
-      waits.push_back({{"task", who}, {"for", what}, {"why", why}, {"seconds", waited}});
-    }
-  };
-  for (const Assignment::Server& server : chief.assignment.servers()) {
-    const Task* task = chief.members.FindNamed(server.name);
-    if (task != nullptr && !task->alive()) {
-      tell("chief", server.name, absl::StrCat("is gone, with ", Counted(server.slices.size(), "slice")), task->heard);
-    } else if (server.unreported != 0) {
-      tell("chief", server.name, absl::StrCat("has not reported ", Counted(server.unreported, "slice")),
-           server.progressed);
-    }
-  }
-  for (const CheckpointRounds::Wait& wait : chief.rounds.Waits()) {
-    tell("chief", wait.task, absl::StrCat("has not sent the records of ", Counted(wait.slices, "slice")), wait.since);
-  }
-  for (const Task& task : chief.members.tasks()) {
-    if (!task.alive() || task.stats.waiting_for.empty()) continue;
-    if (!task.leaving.empty()) {
-      const std::string& hindrance = chief.departures.hindrance();
-      const bool hinders = task.role == TaskRole::kPs && !task.may_leave() && !hindrance.empty();
-      tell(task.name, task.stats.waiting_for,
-           absl::StrCat("was told to stop: ", task.leaving, hinders ? "; " + hindrance : ""), task.leaving_since);
-    } else if (task.state == TaskState::kRunning) {
-      tell(task.name, task.stats.waiting_for, "", task.waiting_since);
-    }
+  for (const Wait& wait : WaitsOf(chief)) {
+    Json json = {{"task", wait.task}, {"for", wait.on}, {"why", wait.why}};
+    Set(json, "seconds", wait.seconds);
+    waits.push_back(std::move(json));
   }
   return waits;
+}
+
+Json OfSpares(const ChiefParts& chief) {
+  Json spares = Json::array();
+  for (const Spare& spare : chief.spares.Waiting(chief.turn.now)) {
+    spares.push_back({{"role", NameOf(spare.role)}, {"host", spare.host}, {"pid", spare.pid}, {"why", spare.why}});
+  }
+  return spares;
 }
 
 Json OfFailures(const ChiefParts& chief) {
@@ -325,12 +283,15 @@ std::string StatusText(const ChiefParts& chief) {
                  {"term", chief.term},
                  {"protocol", kProtocolVersion},
                  {"jobDir", chief.options.job_dir},
+                 {"commands", chief.commands},
                  {"rejected", chief.rejected},
                  {"refused", chief.refused},
                  {"refusedFrom", chief.refused_from}}},
                {"startTimeUnixMs", BeganUnixMs(chief)},
                {"elapsedSeconds", ElapsedSeconds(chief)},
                {"progress", OfProgress(chief)},
+               {"workers", {{"wanted", chief.members.worker_count()}, {"jobFile", chief.job.cluster.worker_count}}},
+               {"changes", chief.changes},
                {"recovery", OfRecovery(chief)},
                {"checkpoint", OfCheckpoint(chief)},
                {"pushes", OfPushes(chief, &PushCount::in_status)},
@@ -340,8 +301,11 @@ std::string StatusText(const ChiefParts& chief) {
                {"pendingOmitted", 0},
                {"waits", OfWaits(chief)},
                {"waitsOmitted", 0},
+               {"stalled", WhyItStandsStill(chief)},
+               {"spares", OfSpares(chief)},
                {"failures", OfFailures(chief)},
                {"next", NextCommands(chief)}};
+  if (chief.ended()) json["exitCode"] = chief.exit_code;
   Set(json, "remainingSeconds", RemainingSeconds(chief));
   Set(json, "allowedSeconds", AllowedSeconds(chief));
   if (const auto& result = chief.evaluation.result()) json["evaluation"] = OfEvaluation(chief, *result);
@@ -357,6 +321,7 @@ std::string SummaryText(const ChiefParts& chief) {
                {"state", NameOf(chief.state)},
                {"term", chief.term},
                {"errorMessage", chief.error},
+               {"exitCode", chief.exit_code},
                {"epochs", chief.known().EpochsCommitted()},
                {"steps", chief.known().steps_committed()},
                {"examples", chief.known().examples_committed()},

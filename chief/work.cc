@@ -95,6 +95,7 @@ absl::Status Work::Receive(PeerId from, const EvalDone& done) {
   const bool was_active = chief_.evaluation.active();
   if (absl::Status status = chief_.evaluation.Accept(done); !status.ok()) return status;
   chief_.turn.out.SendTo(from, EvalDoneReply{done.round, done.first_batch});
+  chief_.progress.Move(chief_.turn.now);
   if (was_active && !chief_.evaluation.active()) {
     const Evaluation::Result& result = *chief_.evaluation.result();
     chief_.turn.out.Info(absl::StrFormat("evaluation after %s: loss %.4f, accuracy %.4f on %d examples",

@@ -18,9 +18,16 @@ absl::Status AdmitLease(LeaseId lease, const Plan& plan) {
       absl::StrCat("names lease ", ToNumber(lease), ", but the job has ", plan.total_leases()));
 }
 
+// The answer has as many items as the question, and a frame for each that carries values.
+absl::Status AdmitCount(size_t slices, size_t most) {
+  if (slices <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("names ", slices, " slices in one message, of at most ", most));
+}
+
 }  // namespace
 
 absl::Status Admit(const Push& push, const SliceGrid& grid, const Plan& plan) {
+  if (absl::Status count = AdmitCount(push.slices.size(), kMaxFrames - 1); !count.ok()) return count;
   if (absl::Status lease = AdmitLease(push.lease, plan); !lease.ok()) return lease;
   const Step steps = plan.StepsOf(push.lease);
   if (push.step < 1 || push.step > steps) {
@@ -39,6 +46,7 @@ absl::Status Admit(const Push& push, const SliceGrid& grid, const Plan& plan) {
 }
 
 absl::Status Admit(const Probe& probe, const SliceGrid& grid, const Plan& plan) {
+  if (absl::Status count = AdmitCount(probe.slices.size(), grid.size()); !count.ok()) return count;
   for (const Probe::Item& item : probe.slices) {
     if (!grid.Contains(item.slice)) return UnknownSlice(item.slice, grid);
   }
@@ -46,6 +54,7 @@ absl::Status Admit(const Probe& probe, const SliceGrid& grid, const Plan& plan) 
 }
 
 absl::Status Admit(const Pull& pull, const SliceGrid& grid, const Plan&) {
+  if (absl::Status count = AdmitCount(pull.slices.size(), kMaxFrames - 1); !count.ok()) return count;
   uint64_t bytes = 0;
   for (const Pull::Item& item : pull.slices) {
     if (!grid.Contains(item.slice)) return UnknownSlice(item.slice, grid);

@@ -6,8 +6,6 @@
 namespace downpour {
 namespace {
 
-constexpr size_t kMostArrays = 3;  // the values and Adam's two slots
-
 // Where an array's update goes: into the array itself if nobody else holds it.
 Payload Target(const Payload& array) { return array.unique() ? Payload() : Payload::Allocate(array.size()); }
 
@@ -38,7 +36,8 @@ bool Optimizer::Apply(GradientSpan gradient, ServedSlice& slice) const {
     targets[i] = Target(array);
     arrays[i] = Bind(array, targets[i]);
   }
-  if (!ApplyUpdate(RuleFor(slice.version + 1), gradient, absl::MakeConstSpan(arrays.data(), count))) return false;
+  const Update rule = RuleFor(slice.version + 1);
+  if (!ApplyUpdate(rule, gradient, absl::MakeConstSpan(arrays.data(), count), &slice.bounds)) return false;
   for (size_t i = 0; i < count; ++i) {
     if (!targets[i].empty()) (i == 0 ? slice.values : slice.slots[i - 1]) = std::move(targets[i]);
   }

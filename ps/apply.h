@@ -19,7 +19,8 @@ class Optimizer {
  public:
   explicit Optimizer(const OptimizerSpec& spec) : spec_(spec) {}
 
-  // Raises the slice's version. False, and nothing has changed, for a gradient that is not finite.
+  // Raises the slice's version. False, and nothing has changed, for a gradient that is not finite or that would make
+  // some number of the slice so.
   [[nodiscard]] bool Apply(GradientSpan gradient, ServedSlice& slice) const;
 
  private:

@@ -6,9 +6,18 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/options.h"
+#include "schema/codec.h"
+#include "schema/job_reader.h"
 
 namespace downpour {
 namespace {
+
+// A record's header holds what may be open or finished out of order: docs/CHECKPOINT_FORMAT.md has the bytes of each.
+constexpr uint64_t kMostHeaderBytes = 12 * LeaseCounters::kAlwaysTaken + 16 * (LeaseCounters::kAlwaysTaken + 1) +
+                                      16 * LeaseCounters::kMostOutOfOrder + 64;
+static_assert(kMostHeaderBytes <= kMaxFrameBytes);
+static_assert(LeaseCounters::kAlwaysTaken >= kMostTasks * kMostLeasesHeld);
 
 bool Before(const LeaseCounter& counter, LeaseId lease) { return counter.lease < lease; }
 
@@ -32,6 +41,10 @@ absl::StatusOr<LeaseCounters> LeaseCounters::Restore(IntervalSet finished, std::
     }
   }
   LeaseCounters counters;
+  for (const IntervalSet::Interval& interval : finished.Intervals()) {
+    if (interval.begin >= counters.taken_before_) break;
+    counters.taken_before_ += interval.end - interval.begin;
+  }
   counters.finished_ = std::move(finished);
   counters.open_ = std::move(open);
   return counters;
@@ -47,7 +60,19 @@ LeaseCounters::Verdict LeaseCounters::Judge(LeaseId lease, Step step) const {
   if (open == nullptr && finished_.Contains(ToNumber(lease))) return Verdict::kDuplicate;
   const Step applied = open == nullptr ? 0 : open->applied;
   if (step <= applied) return Verdict::kDuplicate;
-  return step == applied + 1 ? Verdict::kNext : Verdict::kGap;
+  if (step != applied + 1) return Verdict::kGap;
+  return open != nullptr || HasRoom(lease) ? Verdict::kNext : Verdict::kNoRoom;
+}
+
+// Of a lease that is to be begun: one that is open keeps its room until it is finished.
+bool LeaseCounters::HasRoom(LeaseId lease) const {
+  return ToNumber(lease) < taken_before_ || open_.size() + finished_.IntervalCount() < kMostOutOfOrder;
+}
+
+// One of the leases below taken_before_ is lacking no more: the next one that is lacking takes its place.
+void LeaseCounters::Finish(LeaseId lease) {
+  finished_.Insert(ToNumber(lease));
+  if (ToNumber(lease) < taken_before_) taken_before_ = finished_.FirstMissing(taken_before_) + 1;
 }
 
 void LeaseCounters::Consume(LeaseId lease, Step step, Step steps) {
@@ -56,7 +81,7 @@ void LeaseCounters::Consume(LeaseId lease, Step step, Step steps) {
   const bool is_open = at != open_.end() && at->lease == lease;
   if (step == steps) {
     if (is_open) open_.erase(at);
-    finished_.Insert(ToNumber(lease));
+    Finish(lease);
   } else if (is_open) {
     at->applied = step;
   } else {

@@ -131,6 +131,10 @@ PushReply::Item DataPlane::Judge(const Push& push, const Push::Item& item, Shard
       break;
     case LeaseCounters::Verdict::kGap:
       break;  // the answer says from where to go on
+    case LeaseCounters::Verdict::kNoRoom:
+      SayNoRoom(push, item.slice, effects);
+      ++session_.stats().pushes_refused;
+      return Refuse(SliceRefusal::kNotHere, &shard, item.slice);
   }
   PushReply::Item answer = Answer(shard, push.lease, item.slice, slice);
   answer.staleness = staleness;
@@ -148,6 +152,7 @@ uint64_t DataPlane::Consume(const Push& push, const Push::Item& item, const Shar
   Trace(changed ? TraceRecord::Kind::kApplied : TraceRecord::Kind::kSkipped, push, item.slice, slice, effects);
 
   if (!changed && !item.gradient.empty()) {
+    ++slice.skipped;
     SaySkipped(name, push, effects);
     return 0;
   }
@@ -174,10 +179,20 @@ void DataPlane::SaySkipped(const PushName& name, const Push& push, Effects& effe
   const bool quarantined = quarantine_.Contains(name);
   if (!quarantined && !WorthALine(skipped)) return;
   const char* what = quarantined ? "left out a push at which this server crashed before, and crashed again"
-                                 : "skipped a gradient that is not finite";
+                                 : "skipped a gradient that is not finite, or makes the slice so";
   session_.Say(Severity::kWarning,
                absl::StrCat(what, " (", skipped, " so far): lease ", ToNumber(name.lease), ", step ", name.step,
                             ", slice ", ToNumber(name.slice), ", from process ", ToNumber(push.from)),
+               effects);
+}
+
+void DataPlane::SayNoRoom(const Push& push, SliceId slice, Effects& effects) {
+  if (!WorthALine(++no_room_)) return;
+  session_.Say(Severity::kWarning,
+               absl::StrCat("slice ", ToNumber(slice), " has ", LeaseCounters::kMostOutOfOrder,
+                            " leases begun or finished out of order, more than workers hold: lease ",
+                            ToNumber(push.lease), " of process ", ToNumber(push.from),
+                            " waits until those before it are finished (", no_room_, " pushes did so far)"),
                effects);
 }
 

@@ -61,6 +61,7 @@ class DataPlane {
   uint64_t Consume(const Push& push, const Push::Item& item, const Shard& shard, ServedSlice& slice, Effects& effects);
   bool Apply(const PushName& name, const Payload& gradient, WireFormat wire, ServedSlice& slice);
   void SaySkipped(const PushName& name, const Push& push, Effects& effects);
+  void SayNoRoom(const Push& push, SliceId slice, Effects& effects);
   void Trace(TraceRecord::Kind kind, const Push& push, SliceId id, const ServedSlice& slice, Effects& effects) const;
 
   Optimizer optimizer_;
@@ -71,6 +72,7 @@ class DataPlane {
   Incarnation as_;
   EjectedPeers ejected_;
   uint64_t breaches_ = 0;
+  uint64_t no_room_ = 0;  // pushes that began no lease for want of room
 };
 
 }  // namespace downpour

@@ -2,12 +2,14 @@
 
 #include <utility>
 
+#include "absl/flags/declare.h"
 #include "absl/flags/flag.h"
 #include "ps/ps_role.h"
 #include "runtime/driver/posix_crash_notes.h"
 #include "runtime/driver/posix_main.h"
 #include "runtime/driver/posix_member.h"
 
+ABSL_DECLARE_FLAG(std::string, chief);
 ABSL_FLAG(std::string, job_dir, "", "the job folder; needed where the job says checkpoint.via: shared");
 ABSL_FLAG(std::string, crash_notes, "",
           "a file on this host that outlives the process: a push at which two of this task's processes crashed is left "
@@ -37,5 +39,6 @@ int main(int argc, char** argv) {
                               .window = {},
                               .crashes = ReadCrashNotes(notes)});
   NoteCrashes(notes, &role.applying());
-  return RunRole(role, PeerRole::kPs, absl::GetFlag(FLAGS_listen), {.mailbox = &mailbox, .storage = storage.get()});
+  return RunRole(role, PeerRole::kPs, absl::GetFlag(FLAGS_listen), {.mailbox = &mailbox, .storage = storage.get()},
+                 /*job_dir=*/"", absl::GetFlag(FLAGS_chief));
 }

@@ -32,8 +32,10 @@ class PsRole::Machine {
       : chief_(options.member.chief),
         has_job_dir_(options.has_job_dir),
         window_(options.window),
+        report_part_bytes_(options.report_part_bytes),
         quarantine_(options.crashes),
-        session_(TaskRole::kPs, std::move(options.member)) {}
+        session_(TaskRole::kPs, std::move(options.member)),
+        writer_(options.report_part_bytes) {}
 
   void Step(Time now, Input input, Effects& effects);
 
@@ -46,6 +48,8 @@ class PsRole::Machine {
   void On(Tick&);
   void On(Received& received);
   void On(Malformed& malformed) { session_.Reject(malformed, *out_); }
+  void On(Reconnected&) {}  // an OpenBulk goes with each heartbeat
+  void On(Warned& warned) { session_.PassOn(warned); }
   void On(StorageDone& done);
   void On(ComputeDone&) {}
   void On(ResourceSample& sample) { session_.Sample(sample); }
@@ -86,12 +90,14 @@ class PsRole::Machine {
   const std::string chief_;
   const bool has_job_dir_;
   const Window window_;
+  const uint64_t report_part_bytes_;
   const Quarantine quarantine_;
   Applying applying_;
   MemberSession session_;
   Time now_;
   Effects* out_ = nullptr;  // of the step at hand
 
+  uint64_t run_ = 0;  // that the rest is of
   JobSpec job_;
   std::optional<SliceGrid> grid_;
   std::optional<DataPlane> plane_;
@@ -136,10 +142,12 @@ void PsRole::Machine::On(Tick&) {
 }
 
 void PsRole::Machine::On(Received& received) {
+  if (session_.IsForeign(received)) return Reject();
   const PeerId from = received.from;
   if (from == MemberSession::kChief) {
     switch (session_.Receive(now_, received.message, *out_)) {
       case MemberSession::News::kHandled:
+      case MemberSession::News::kRetired:  // which is said to workers alone
         return;
       case MemberSession::News::kJoined:
         return OnJoined();
@@ -164,7 +172,17 @@ void PsRole::Machine::OnJoined() {
   shard_.reset();
   snapshots_ = {};
   writer_.Abandon();
-  if (AdoptJob()) plane_.emplace(Optimizer(job_.training.optimizer), window_, &session_, &quarantine_, &applying_);
+  const bool of_another_folder = run_ != 0 && run_ != session_.run();
+  run_ = session_.run();
+  if (!AdoptJob()) return;
+  if (of_another_folder && job_.checkpoint.via == CheckpointVia::kShared) {
+    session_.End(kExitFailed,
+                 "the chief is of another run, and the job says checkpoint.via: shared: start this server again, with "
+                 "--job_dir=DIR, that chief's job folder",
+                 *out_);
+    return;
+  }
+  plane_.emplace(Optimizer(job_.training.optimizer), window_, &session_, &quarantine_, &applying_);
 }
 
 // A later chief of the same run. What is held goes on, unless the job now means other slices, states or batches by it.
@@ -260,7 +278,7 @@ void PsRole::Machine::Report(const std::vector<SliceId>& slices) {
     const std::string& error = report.slices.back().error;
     if (!error.empty()) session_.Say(Severity::kError, absl::StrCat("cannot install: ", error), *out_);
   }
-  out_->SendTo(MemberSession::kChief, std::move(report));
+  SendInParts(std::move(report), report_part_bytes_, MemberSession::kChief, *out_);
 }
 
 void PsRole::Machine::TraceBegin(TraceRecord::Kind kind, SliceId slice, LeaseId from) {
@@ -280,7 +298,10 @@ void PsRole::Machine::TraceBegin(TraceRecord::Kind kind, SliceId slice, LeaseId 
 PsRole::PsRole(PsOptions options) : machine_(std::make_unique<Machine>(std::move(options))) {}
 PsRole::~PsRole() = default;
 
-void PsRole::Step(Time now, Input input, Effects& effects) { machine_->Step(now, std::move(input), effects); }
+void PsRole::Step(Time now, Input input, Effects& effects) {
+  machine_->Step(now, std::move(input), effects);
+  effects.SayIn(run());
+}
 
 Incarnation PsRole::incarnation() const { return machine_->session().incarnation(); }
 const TaskStats& PsRole::stats() const { return machine_->session().stats(); }

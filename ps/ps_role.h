@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "ps/report_parts.h"
 #include "runtime/applying.h"
 #include "runtime/member_session.h"
 #include "runtime/options.h"
@@ -21,6 +22,8 @@ struct PsOptions {
   bool has_job_dir = false;  // storage operations reach the job folder
   Window window;
   std::vector<PushName> crashes;  // at which processes of this task crashed before
+  // Of one message of a report. Simulator: also 1, a slice in each.
+  uint64_t report_part_bytes = kReportPartBytes;
 };
 
 struct ServedSlice;  // ps/shard.h

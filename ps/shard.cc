@@ -76,6 +76,7 @@ absl::StatusOr<ServedSlice> Shard::FromRecord(SliceId slice, absl::Span<const Pa
   ServedSlice restored;
   restored.version = state->version;
   restored.consumed = counters->Sum(plan_);
+  restored.skipped = state->skipped;
   restored.counters = *std::move(counters);
   restored.values = std::move(state->values);
   restored.slots = std::move(state->slots);
@@ -125,6 +126,7 @@ SliceState StateOf(SliceId id, const ServedSlice& slice) {
   return {.slice = id,
           .epoch = slice.epoch,
           .version = slice.version,
+          .skipped = slice.skipped,
           .finished = slice.counters.finished(),
           .counters = slice.counters.open(),
           .values = slice.values,

@@ -26,6 +26,7 @@
 #include "schema/checkpoint_format.h"
 #include "schema/message.h"
 #include "schema/slice_grid.h"
+#include "tensor/apply_kernels.h"
 
 namespace downpour {
 
@@ -34,9 +35,11 @@ struct ServedSlice {
   SliceEpoch epoch;
   uint64_t version = 0;  // pushes that changed it, over all epochs
   uint64_t consumed = 0;
+  uint64_t skipped = 0;  // of those consumed over all epochs: had no effect, though they held a gradient
   LeaseCounters counters;
   Payload values;
   std::vector<Payload> slots;
+  Magnitudes bounds = kUnknownMagnitudes;  // of values and slots
   Payload on_wire;  // the values rounded to bfloat16, since the first pull of this version that wanted them so
 
   Version CurrentVersion() const { return {epoch, version}; }

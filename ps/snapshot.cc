@@ -1,8 +1,12 @@
 #include "ps/snapshot.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
+#include <set>
 #include <utility>
+
+#include "absl/strings/str_cat.h"
 
 namespace downpour {
 namespace {
@@ -26,7 +30,8 @@ std::optional<SliceRecord> MakeRecord(const Shard& shard, Incarnation from, Roun
                      .slice = item.slice,
                      .epoch = item.epoch,
                      .finished = slice->counters.finished(),
-                     .blocks = EncodeRecord(StateOf(item.slice, *slice))};
+                     .blocks = EncodeRecord(StateOf(item.slice, *slice)),
+                     .skipped = slice->skipped};
 }
 
 }  // namespace
@@ -58,7 +63,7 @@ void ShardWriter::Begin(const WriteShard& request, PeerId chief, Effects& effect
   if (request.round < request_.round) return;
   chief_ = chief;
   if (request.round == request_.round) {
-    if (stage_ == Stage::kIdle) effects.SendTo(chief_, written_);
+    if (stage_ == Stage::kIdle) Report(request.slices, effects);
     return;
   }
   request_ = request;
@@ -96,7 +101,13 @@ void ShardWriter::Continue(RecordPace& pace, const Shard& shard, Effects& effect
 void ShardWriter::AppendNext(RecordPace& pace, const Shard& shard, Effects& effects) {
   const SnapshotRequest::Item& item = request_.slices[written_.slices.size()];
   std::optional<SliceRecord> record = MakeRecord(shard, request_.to, request_.round, item, effects);
-  if (!record) return Finish("", effects);  // what is reported says by its end which one is not here
+  if (!record) {
+    written_.slices.push_back({.slice = item.slice, .epoch = item.epoch, .finished = {}});
+    return Finish("", effects);
+  }
+  if (absl::Status status = CheckRecordSize(record->blocks); !status.ok()) {
+    return Finish(absl::StrCat("slice ", ToNumber(item.slice), ": ", std::string(status.message())), effects);
+  }
   const uint64_t bytes = RecordBytes(record->blocks);
   if (!request_.urgent) pace.Made(bytes);
   written_.slices.push_back({.slice = item.slice,
@@ -106,6 +117,7 @@ void ShardWriter::AppendNext(RecordPace& pace, const Shard& shard, Effects& effe
                              .bytes = bytes,
                              .crc32c = RecordChecksum(record->blocks)});
   written_.bytes += bytes;
+  written_.skipped += record->skipped;
   stage_ = Stage::kAppend;
   Submit(StorageOp::Kind::kAppend, ShardPath(request_.round, request_.file), std::move(record->blocks), effects);
 }
@@ -113,7 +125,25 @@ void ShardWriter::AppendNext(RecordPace& pace, const Shard& shard, Effects& effe
 void ShardWriter::Finish(const std::string& error, Effects& effects) {
   stage_ = Stage::kIdle;
   written_.error = error;
-  effects.SendTo(chief_, written_);
+  Report(request_.slices, effects);
+}
+
+// Nothing of a file counts that its disk refused. Only what is asked for is copied: with its intervals a whole report
+// may be large, and the chief asks again for a few.
+void ShardWriter::Report(const std::vector<SnapshotRequest::Item>& asked, Effects& effects) const {
+  std::set<SliceId> wanted;
+  for (const SnapshotRequest::Item& item : asked) wanted.insert(item.slice);
+  ShardWritten report{.from = written_.from,
+                      .round = written_.round,
+                      .error = written_.error,
+                      .bytes = written_.bytes,
+                      .slices = {},
+                      .skipped = written_.skipped};
+  if (written_.error.empty()) {
+    std::copy_if(written_.slices.begin(), written_.slices.end(), std::back_inserter(report.slices),
+                 [&wanted](const ShardWritten::Item& item) { return wanted.contains(item.slice); });
+  }
+  SendInParts(std::move(report), part_bytes_, chief_, effects);
 }
 
 }  // namespace downpour

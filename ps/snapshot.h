@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ps/record_pace.h"
+#include "ps/report_parts.h"
 #include "ps/shard.h"
 #include "runtime/role.h"
 #include "schema/checkpoint_format.h"
@@ -34,11 +35,14 @@ class SnapshotQueue {
   std::deque<SnapshotRequest::Item> waiting_;
 };
 
-// One shard file at a time: makes the folder, appends record after record, syncs, reports. A slice that is no longer in
-// the epoch asked for ends the file before it.
+// One shard file at a time: makes the folder, appends record after record, syncs, reports in parts. A slice that is no
+// longer in the epoch asked for ends the file before it, and is reported without a record.
 class ShardWriter {
  public:
-  // A round that is being written goes on; one that is written is reported again.
+  // `part_bytes` of one message of a report (report_parts.h).
+  explicit ShardWriter(uint64_t part_bytes = kReportPartBytes) : part_bytes_(part_bytes) {}
+
+  // A round that is being written goes on; of one that is written the slices asked for are reported again.
   void Begin(const WriteShard& request, PeerId chief, Effects& effects);
   void Done(const StorageDone& done, Effects& effects);
   void Abandon() { stage_ = Stage::kIdle, request_ = {}; }  // its shard is no more
@@ -51,7 +55,9 @@ class ShardWriter {
   void Submit(StorageOp::Kind kind, const std::string& path, std::vector<Payload> data, Effects& effects);
   void AppendNext(RecordPace& pace, const Shard& shard, Effects& effects);
   void Finish(const std::string& error, Effects& effects);
+  void Report(const std::vector<SnapshotRequest::Item>& asked, Effects& effects) const;
 
+  const uint64_t part_bytes_;
   PeerId chief_{};
   WriteShard request_;
   Stage stage_ = Stage::kIdle;

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <string>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/descriptor_need.h"
 #include "runtime/exit_code.h"
 #include "runtime/log_line.h"
 #include "schema/job_file.h"
@@ -64,6 +66,7 @@ void MemberSession::SendJoin(Time now, Effects& effects) {
     // The place it had, where its slices are expected; any other will do if somebody else has it by now.
     if (!refused_since_) join.index = IndexOf(name_).value_or(join.index);
   }
+  join.number = joins_++;
   effects.SendTo(kChief, std::move(join));
   next_join_ = now + options_.timing.join_retry;
 }
@@ -135,6 +138,8 @@ void MemberSession::Sample(const ResourceSample& sample) {
 }
 
 void MemberSession::SendHeartbeat(Effects& effects) {
+  const int64_t warned_ms_ago = stats_.warning.empty() ? 0 : (now_ - warned_at_) / 1ms;
+  stats_.warned_ms_ago = static_cast<uint32_t>(std::clamp<int64_t>(warned_ms_ago, 0, UINT32_MAX));
   effects.SendTo(kChief, Heartbeat{.from = incarnation_,
                                    .placement = placement_,
                                    .stats = stats_,
@@ -143,18 +148,25 @@ void MemberSession::SendHeartbeat(Effects& effects) {
                                    .leaving = departure_ ? Reason(departure_->stop) : ""});
 }
 
+bool MemberSession::IsForeign(const Received& received) const {
+  if (const auto* welcome = std::get_if<Welcome>(&received.message)) return welcome->nonce != options_.join.nonce;
+  if (std::holds_alternative<Refused>(received.message)) return false;  // it names whom it is for, see ReceiveRefused
+  const bool joins = run_ == 0 && std::holds_alternative<JobEnd>(received.message);
+  return !joins && received.run != run_;
+}
+
 MemberSession::News MemberSession::Receive(Time now, const Message& message, Effects& effects) {
   now_ = now;
-  heard_ = now;
   if (const auto* welcome = std::get_if<Welcome>(&message)) return ReceiveWelcome(now, *welcome, effects);
   if (const auto* refused = std::get_if<Refused>(&message)) return ReceiveRefused(now, *refused, effects);
+  heard_ = now;
   if (const auto* reply = std::get_if<HeartbeatReply>(&message)) {
     for (; lines_from_ < reply->log_kept && !lines_.empty(); ++lines_from_) lines_.pop_front();
     if (departure_) departure_->allowed |= reply->may_leave;
-    return News::kHandled;
+    return reply->retired && !departure_ ? News::kRetired : News::kHandled;
   }
   if (const auto* end = std::get_if<JobEnd>(&message)) {
-    const int other_end = departure_ ? kExitSignalled + departure_->stop.signal : kExitFailed;
+    const int other_end = departure_ ? DepartureCode() : kExitFailed;
     End(end->succeeded ? kExitDone : other_end, end->why, effects);
     return News::kHandled;
   }
@@ -162,8 +174,9 @@ MemberSession::News MemberSession::Receive(Time now, const Message& message, Eff
 }
 
 MemberSession::News MemberSession::ReceiveWelcome(Time now, const Welcome& welcome, Effects& effects) {
-  const bool is_late = welcome.run == run_ && welcome.you <= incarnation_;
-  if (member() || is_late || welcome.you == Incarnation::kNone) return News::kHandled;
+  // Numbers of incarnations say nothing here: a folder that was put back, or another one, may give out lower ones.
+  if (member() || welcome.number < first_join_ || welcome.you == Incarnation::kNone) return News::kHandled;
+  heard_ = now;
   const bool was_known = incarnation_ != Incarnation::kNone;
   const bool goes_on = was_known && welcome.run == run_ && welcome.term > term_;
   if (was_known && !goes_on) stats_ = {};  // the chief has added up those of the life that ended
@@ -186,18 +199,30 @@ std::optional<MemberSession::Job> MemberSession::ReadJob(Effects& effects) {
     End(kExitFailed, absl::StrCat("the chief's job is not understood here: ", grid.status().message()), effects);
     return std::nullopt;
   }
+  const absl::Status enough = CheckDescriptors(options_.join.role, job->cluster, options_.descriptors);
+  if (!enough.ok()) {
+    End(kExitFailed, std::string(enough.message()), effects);
+    return std::nullopt;
+  }
   chief_wait_ = job->timing.chief_wait;
   return Job{*std::move(job), *std::move(grid)};
 }
 
 MemberSession::News MemberSession::ReceiveRefused(Time now, const Refused& refused, Effects& effects) {
+  const bool is_late = refused.member != Incarnation::kNone ? refused.member != incarnation_ || refused.run != run_
+                                                            : member() || refused.number < first_join_;
+  if (is_late) return News::kHandled;  // said to the life before
+  heard_ = now;
   if (refused.for_good) {
-    End(kExitFailed, refused.why, effects);
+    // Whoever is leaving since the job does without it may hear the same of a later chief.
+    const bool is_retired = departure_ && refused.code == RefusalCode::kNoSuchTask;
+    End(is_retired ? DepartureCode() : kExitFailed, refused.why, effects);
     return News::kHandled;
   }
   if (refused.code == RefusalCode::kUnknown) {
-    if (!member() || refused.member != incarnation_) return News::kHandled;  // said to the life before
+    if (!member()) return News::kHandled;  // heard already
     member_ = false;
+    first_join_ = joins_;
     Say(Severity::kWarning, absl::StrCat("the chief does not know this task, which joins anew: ", refused.why),
         effects);
     SendJoin(now, effects);
@@ -228,12 +253,26 @@ void MemberSession::PrepareToLeave(Time now, const StopRequested& stop, Duration
   Say(Severity::kInfo, absl::StrCat(Reason(stop), ": leaves once ", once), effects);
 }
 
+int MemberSession::DepartureCode() const {
+  return departure_->stop.signal == 0 ? kExitDone : kExitSignalled + departure_->stop.signal;
+}
+
 void MemberSession::Depart(const std::string& how, Effects& effects) {
-  End(kExitSignalled + departure_->stop.signal, absl::StrCat("ended by ", Reason(departure_->stop), how), effects);
+  End(DepartureCode(), absl::StrCat("ended by ", Reason(departure_->stop), how), effects);
 }
 
 void MemberSession::Say(Severity severity, const std::string& text, Effects& effects) {
   effects.Add(Log{severity, text});
+  Keep(severity, text);
+}
+
+void MemberSession::PassOn(const Warned& warned) { Keep(Severity::kWarning, warned.text); }
+
+void MemberSession::Keep(Severity severity, const std::string& text) {
+  if (severity != Severity::kInfo) {
+    stats_.warning = text.substr(0, kLineBytes);
+    warned_at_ = now_;
+  }
   if (!options_.forward_logs) return;
   const auto ms = std::chrono::floor<std::chrono::milliseconds>(now_.time_since_epoch()).count();
   const std::string prefix = LogPrefix(LetterOf(severity), unix_ms_at_zero_ + ms);

@@ -3,13 +3,14 @@
 //
 //   session.Start(now, started, effects);                    // dials the chief and asks to join
 //   session.Tick(now, placement, effects);                   // asks again, beats, notices a lost chief
-//   switch (session.Receive(now, message, effects)) {...}    // for every message on kChief
+//   if (session.IsForeign(received)) return;                 // before anything is done with a message, whoever sent it
+//   switch (session.Receive(now, message, effects)) {...}    // for every other one on kChief
 //   session.PrepareToLeave(now, stop, kWorkerLeavesWithin, "what it computed is acknowledged", effects);
 //   if (now >= session.leave_by()) session.Depart("", effects);
 //
-// Order: a member is one Incarnation. A chief that does not know it is joined anew, by the session itself. The owner
-//   goes on with what it holds, without a chief too, until kJoined says that it is new to the job. Once told to stop it
-//   says so with each heartbeat, to whichever chief; when to leave is the owner's to decide.
+// Order: a member is one Incarnation of one run. A chief that does not know it is joined again, by the session itself.
+//   The owner goes on with what it holds, without a chief too, until kJoined says that it is new to the job. Once told
+//   to stop it says so with each heartbeat, to whichever chief; when to leave is the owner's to decide.
 // Errors: a refusal for good, a chief that is silent for its job's timing.chiefWait and a name that stays taken for
 //   3 * dead_after end the process: Exit 1 with one sentence. A chief that is not there yet is waited for. Time in
 //   which this process itself stood still counts as nobody's silence.
@@ -34,6 +35,7 @@ struct MemberOptions {
   Join join;          // of this process; the role and, at Start, the endpoint are filled in
   // Lines logged travel to the chief with heartbeats; false where the log file lies in the job folder already.
   bool forward_logs = true;
+  uint64_t descriptors = 0;  // open files that this process may have; 0: not known
   Timing timing;
 };
 
@@ -53,15 +55,19 @@ class MemberSession {
   enum class News {
     kNotMine,  // not about membership: the owner's business
     kHandled,
-    kJoined,    // incarnation(), term(), name() and the job are new, and what was held before is others'
+    kJoined,    // incarnation(), term(), name(), the job and perhaps run() are new; what was held before is others'
     kRejoined,  // likewise, with a later chief of the same run; what was held may go on
+    kRetired,   // the job does without this worker: the owner is to PrepareToLeave
   };
   News Receive(Time now, const Message& message, Effects& effects);
 
-  // Of the job in its folder; 0 before the first Welcome.
+  // Whether it is of another run than this process: it changes nothing then. Free of that are the answers to a Join,
+  // which name the process, or are for one that belongs to no run yet.
+  bool IsForeign(const Received& received) const;
+  // Of the job in its folder; 0 before the first Welcome. All that this process sends is said in it.
   uint64_t run() const { return run_; }
   // What the chief runs; from now on it goes on without its chief for as long as that says. None: it is not understood
-  // here, and the process ends.
+  // here, or has more tasks than this process may have connections, and the process ends.
   struct Job {
     JobSpec spec;
     SliceGrid grid;
@@ -75,11 +81,14 @@ class MemberSession {
   bool leaving() const { return departure_.has_value(); }
   Time leave_by() const { return departure_->by; }        // while leaving()
   bool may_leave() const { return departure_->allowed; }  // likewise; the chief said so
-  // Ends it, with the code that shells have for it: 128 + the signal. `how` completes "ended by SIGTERM".
+  // Ends it, with the code that shells have for it: 128 + the signal; 0 where the job does without it. `how` completes
+  // "ended by SIGTERM".
   void Depart(const std::string& how, Effects& effects);
 
   // To this process's log, and to the chief's copy of it with the time of the last Tick or Receive.
   void Say(Severity severity, const std::string& text, Effects& effects);
+  // To the chief's copy alone: this process's log has it. The newest warning also goes out with each heartbeat.
+  void PassOn(const Warned& warned);
 
   bool member() const { return member_; }
   bool ended() const { return ended_; }
@@ -94,9 +103,11 @@ class MemberSession {
  private:
   void SendJoin(Time now, Effects& effects);
   void DiscountOwnPause(Time now);
+  void Keep(Severity severity, const std::string& text);
   void SendHeartbeat(Effects& effects);
   News ReceiveWelcome(Time now, const Welcome& welcome, Effects& effects);
   News ReceiveRefused(Time now, const Refused& refused, Effects& effects);
+  int DepartureCode() const;
 
   MemberOptions options_;
   Time now_;                     // of the last call
@@ -110,6 +121,8 @@ class MemberSession {
   std::string job_text_;
   bool job_changed_ = false;
   uint64_t run_ = 0;
+  uint64_t joins_ = 0;       // sent so far
+  uint64_t first_join_ = 0;  // number of the first one since it is no member: an answer to those before is late
   Duration chief_wait_ = TimingSpec().chief_wait;
   TaskStats stats_;
 
@@ -119,6 +132,7 @@ class MemberSession {
   Time next_join_;
   Time next_notice_;
   Time next_heartbeat_;
+  Time warned_at_;  // when stats_.warning was logged
   std::optional<Time> refused_since_;
   std::string refusal_;
 

@@ -40,6 +40,8 @@ inline constexpr Duration kPsLeavesWithin = 22s;
 inline constexpr int kDefaultStepsInFlight = 2;
 // Leases a worker holds at once: the next one is there when the last one's final push leaves. Simulator: 1 to 3.
 inline constexpr int kDefaultLeasesHeld = 2;
+// And at most, whatever a worker asks for: enough to hide a slow link, few to hand on when it dies.
+inline constexpr uint64_t kMostLeasesHeld = 16;
 // Staleness is counted exactly up to this; above, together.
 inline constexpr int kStalenessBuckets = 64;
 

@@ -12,7 +12,6 @@
 //   come by constructor.
 #pragma once
 
-#include <csignal>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -39,17 +38,27 @@ enum class Ticket : uint64_t { kNone = 0 };
 // ---- What comes in --------------------------------------------------------------------------------------------------
 
 struct Started {
-  int64_t unix_ms = 0;   // wall clock at `now`, for people only
+  int64_t unix_ms = 0;   // wall clock at `now`: for people, and to tell a chief's term from others (chief/startup.h)
   std::string endpoint;  // where this process listens, as others reach it; empty if it does not listen
 };
 struct Tick {};  // every options.tick, and where Wake asks for one
 struct Received {
   PeerId from{};
   Message message;
+  uint64_t run = 0;  // in which it was said; 0: in none
 };
 struct Malformed {  // frames that were no message
   PeerId from{};
   std::string why;
+};
+// A connection that this process dialled stands again. Whatever was on its way when it ended, or was sent meanwhile, is
+// lost.
+struct Reconnected {
+  PeerId peer{};
+};
+// A part of the world has logged a warning. It is in this process's own log already.
+struct Warned {
+  std::string text;
 };
 struct StorageDone {
   Ticket ticket{};
@@ -74,17 +83,25 @@ struct ResourceSample {  // about once a second
 // Comes twice where the notice that a machine will be taken away is followed by the signal of its shutdown: the second
 // one says nothing new. A second signal ends the process without asking the role.
 struct StopRequested {
-  int signal = 0;        // SIGTERM, SIGINT; SIGTERM for a notice
+  int signal = 0;        // SIGTERM, SIGINT; SIGTERM for a notice; 0: the job does without it
   std::string notice{};  // for people; empty: it was the signal
 };
 
 // "SIGTERM", or the notice.
-inline std::string Reason(const StopRequested& stop) {
-  if (!stop.notice.empty()) return stop.notice;
-  return stop.signal == SIGINT ? "an interrupt (Ctrl-C, SIGINT)" : "SIGTERM";
-}
+std::string Reason(const StopRequested& stop);
 
-using Input = std::variant<Started, Tick, Received, Malformed, StorageDone, ComputeDone, ResourceSample, StopRequested>;
+using InputKinds = std::variant<Started, Tick, Received, Malformed, Reconnected, Warned, StorageDone, ComputeDone,
+                                ResourceSample, StopRequested>;
+
+// One of them; compiled once, as a Message is (message.h).
+struct Input : InputKinds {
+  using InputKinds::InputKinds;
+  Input(const Input& other);
+  Input(Input&& other) noexcept;
+  Input& operator=(const Input& other);
+  Input& operator=(Input&& other) noexcept;
+  ~Input();
+};
 
 // ---- What goes out --------------------------------------------------------------------------------------------------
 
@@ -99,6 +116,7 @@ struct HangUp {
 struct Send {
   PeerId to{};
   Message message;
+  uint64_t run = 0;  // as in Received; see Effects::SayIn
 };
 
 // Files by path relative to the job folder; the world refuses whatever would leave it.
@@ -149,16 +167,28 @@ struct Exit {  // after everything before it was sent
   std::string why;
 };
 
-using Effect = std::variant<Dial, HangUp, Send, StorageOp, Compute, LoadAhead, Wake, Log, TraceRecord, Exit>;
+using EffectKinds = std::variant<Dial, HangUp, Send, StorageOp, Compute, LoadAhead, Wake, Log, TraceRecord, Exit>;
+
+// One of them; compiled once, as a Message is (message.h).
+struct Effect : EffectKinds {
+  using EffectKinds::EffectKinds;
+  Effect(const Effect& other);
+  Effect(Effect&& other) noexcept;
+  Effect& operator=(const Effect& other);
+  Effect& operator=(Effect&& other) noexcept;
+  ~Effect();
+};
 
 class Effects {
  public:
-  void Add(Effect effect) { list_.push_back(std::move(effect)); }
-  void SendTo(PeerId to, Message message) { Add(Send{to, std::move(message)}); }
-  void Info(std::string text) { Add(Log{Severity::kInfo, std::move(text)}); }
-  void Warn(std::string text) { Add(Log{Severity::kWarning, std::move(text)}); }
-  void Error(std::string text) { Add(Log{Severity::kError, std::move(text)}); }
-  std::vector<Effect> Take() { return std::exchange(list_, {}); }
+  void Add(Effect effect);
+  void SendTo(PeerId to, Message message);
+  void Info(std::string text);
+  void Warn(std::string text);
+  void Error(std::string text);
+  // All that is sent so far is said in that run. A role calls it once, at the end of each Step.
+  void SayIn(uint64_t run);
+  std::vector<Effect> Take();
 
  private:
   std::vector<Effect> list_;

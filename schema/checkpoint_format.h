@@ -31,6 +31,7 @@ struct SliceState {
   SliceId slice{};
   SliceEpoch epoch;
   uint64_t version = 0;  // pushes that changed the slice since it was born; Adam's step count; kept across restores
+  uint64_t skipped = 0;  // pushes counted without effect since then: not finite, or quarantined
   IntervalSet finished;
   std::vector<LeaseCounter> counters;  // open leases, ascending; none of them in `finished`
   Payload values;                      // float32
@@ -43,6 +44,8 @@ uint32_t Crc32c(absl::Span<const std::byte> bytes, uint32_t so_far = 0);
 // A header block, then values, then each slot; values and slots are shared, not copied. The header block carries the
 // checksums of all.
 std::vector<Payload> EncodeRecord(const SliceState& state);
+// Errors: INVALID_ARGUMENT for a record that DecodeRecord would refuse for its size; whoever makes one asks first.
+absl::Status CheckRecordSize(absl::Span<const Payload> blocks);
 // Of a whole record, from its blocks.
 uint64_t RecordBytes(absl::Span<const Payload> blocks);
 uint32_t RecordChecksum(absl::Span<const Payload> blocks);
@@ -68,6 +71,7 @@ struct Manifest {
     uint64_t offset = 0;
     uint64_t bytes = 0;
     uint32_t crc32c = 0;  // of the whole record
+    bool operator==(const Record&) const = default;
   };
   std::vector<Record> records;  // one per slice of the grid, by slice id
 };

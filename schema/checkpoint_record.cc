@@ -19,7 +19,7 @@ static_assert(std::endian::native == std::endian::little,
 constexpr char kMagic[8] = {'D', 'P', 'S', 'L', 'I', 'C', 'E', '1'};
 
 // What every record begins with. After it: a checksum for the values and one for each slot, the intervals, the
-// counters, and the checksum of all before it.
+// counters, how many pushes were skipped unless none was, and the checksum of all before it.
 struct Head {
   char magic[8];
   uint32_t header_bytes;  // of all up to the values
@@ -37,11 +37,14 @@ static_assert(sizeof(Head) == 48);
 constexpr size_t kChecksumBytes = 4;
 constexpr size_t kIntervalBytes = 16;
 constexpr size_t kCounterBytes = 12;
+constexpr size_t kSkippedBytes = 8;
 
 uint64_t HeaderBytes(uint64_t slots, uint64_t intervals, uint64_t counters) {
   return sizeof(Head) + kChecksumBytes * (1 + slots) + kIntervalBytes * intervals + kCounterBytes * counters +
          kChecksumBytes;
 }
+
+uint64_t HeaderBytes(const Head& head) { return HeaderBytes(head.slots, head.intervals, head.counters); }
 
 template <typename T>
 void Put(std::byte*& to, T value) {
@@ -121,9 +124,8 @@ absl::Status CheckHead(const Head& head) {
   if (head.value_bytes == 0 || head.value_bytes > kMaxFrameBytes || head.value_bytes % sizeof(float) != 0) {
     return wrong(absl::StrCat("names values of ", head.value_bytes, " bytes"));
   }
-  if (head.header_bytes != HeaderBytes(head.slots, head.intervals, head.counters)) {
-    return wrong("has another length than its counts make");
-  }
+  const bool fits = head.header_bytes == HeaderBytes(head) || head.header_bytes == HeaderBytes(head) + kSkippedBytes;
+  if (!fits) return wrong("has another length than its counts make");
   return absl::OkStatus();
 }
 
@@ -147,6 +149,9 @@ absl::Status ReadCounters(const Head& head, const std::byte* from, SliceState* s
     if (state->finished.Contains(lease)) return wrong(absl::StrCat("lease ", lease, " is both open and finished"));
     state->counters.push_back({LeaseId{lease}, applied});
   }
+  if (head.header_bytes == HeaderBytes(head)) return absl::OkStatus();
+  state->skipped = Get<uint64_t>(from);
+  if (state->skipped == 0) return wrong("no skipped push is counted");
   return absl::OkStatus();
 }
 
@@ -166,7 +171,8 @@ uint32_t Crc32c(absl::Span<const std::byte> bytes, uint32_t so_far) {
 
 std::vector<Payload> EncodeRecord(const SliceState& state) {
   const std::vector<IntervalSet::Interval> intervals = state.finished.Intervals();
-  Payload header = Payload::Allocate(HeaderBytes(state.slots.size(), intervals.size(), state.counters.size()));
+  Payload header = Payload::Allocate(HeaderBytes(state.slots.size(), intervals.size(), state.counters.size()) +
+                                     (state.skipped > 0 ? kSkippedBytes : 0));
   Head head{.magic = {},
             .header_bytes = static_cast<uint32_t>(header.size()),
             .slice = ToNumber(state.slice),
@@ -192,9 +198,21 @@ std::vector<Payload> EncodeRecord(const SliceState& state) {
     Put(to, ToNumber(counter.lease));
     Put(to, counter.applied);
   }
+  if (state.skipped > 0) Put(to, state.skipped);
   Put(to, Crc32c(header.bytes().subspan(0, header.size() - kChecksumBytes)));
   blocks[0] = std::move(header);
   return blocks;
+}
+
+absl::Status CheckRecordSize(absl::Span<const Payload> blocks) {
+  const uint64_t bytes = RecordBytes(blocks);
+  if (bytes == 0 || bytes > kMaxRecordBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a slice record of ", bytes, " bytes, of at most ", kMaxRecordBytes));
+  }
+  if (blocks[0].size() <= kMaxFrameBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("a slice record whose counters take ", blocks[0].size(), " bytes, of at most ", kMaxFrameBytes));
 }
 
 uint64_t RecordBytes(absl::Span<const Payload> blocks) {

@@ -31,7 +31,18 @@ bool ReadIf(const wire::Envelope& envelope, Reader& in, Message* message) {
 
 template <size_t... I>
 bool ReadAny(const wire::Envelope& envelope, Reader& in, Message* message, std::index_sequence<I...>) {
-  return (ReadIf<std::variant_alternative_t<I, Message>>(envelope, in, message) || ...);
+  return (ReadIf<std::variant_alternative_t<I, MessageKinds>>(envelope, in, message) || ...);
+}
+
+void WriteFrames(const Message& message, uint64_t run, Writer& out) {
+  out.frames.emplace_back();  // the header's place
+  std::visit(
+      [&out, run]<typename M>(const M& m) {
+        const auto body = Write(m, out);
+        out.fbb.Finish(wire::CreateEnvelope(out.fbb, kBodyOf<M>, body.Union(), run), wire::EnvelopeIdentifier());
+      },
+      message);
+  out.frames[0] = Payload::CopyOf(out.fbb.GetBufferPointer(), out.fbb.GetSize());
 }
 
 absl::Status CheckFrames(const std::vector<Payload>& frames) {
@@ -48,20 +59,21 @@ absl::Status CheckFrames(const std::vector<Payload>& frames) {
 
 }  // namespace
 
-std::vector<Payload> Encode(const Message& message) {
+std::vector<Payload> Encode(const Message& message, uint64_t run) {
   Writer out;
-  out.frames.emplace_back();  // the header's place
-  std::visit(
-      [&out]<typename M>(const M& m) {
-        const auto body = Write(m, out);
-        out.fbb.Finish(wire::CreateEnvelope(out.fbb, kBodyOf<M>, body.Union()), wire::EnvelopeIdentifier());
-      },
-      message);
-  out.frames[0] = Payload::CopyOf(out.fbb.GetBufferPointer(), out.fbb.GetSize());
+  WriteFrames(message, run, out);
   return std::move(out.frames);
 }
 
-absl::StatusOr<Message> Decode(const std::vector<Payload>& frames) {
+absl::StatusOr<std::vector<Payload>> EncodeWithinLimits(const Message& message, uint64_t run) {
+  Writer out;
+  WriteFrames(message, run, out);
+  absl::Status status = out.exceeded.empty() ? CheckFrames(out.frames) : absl::InvalidArgumentError(out.exceeded);
+  if (!status.ok()) return absl::Status(status.code(), absl::StrCat(NameOf(message), ": ", status.message()));
+  return std::move(out.frames);
+}
+
+absl::StatusOr<Message> Decode(const std::vector<Payload>& frames, uint64_t* run) {
   if (absl::Status status = CheckFrames(frames); !status.ok()) return status;
   const Payload header = Payload::CopyOf(frames[0].data(), frames[0].size());
   // The most: envelope, heartbeat, stats, and below them staleness and GPU. No vector holds tables.
@@ -79,12 +91,13 @@ absl::StatusOr<Message> Decode(const std::vector<Payload>& frames) {
 
   Reader in(frames);
   Message message;
-  if (!ReadAny(envelope, in, &message, std::make_index_sequence<std::variant_size_v<Message>>())) {
+  if (!ReadAny(envelope, in, &message, std::make_index_sequence<std::variant_size_v<MessageKinds>>())) {
     return absl::InvalidArgumentError("no message: the header has no body");
   }
   if (absl::Status status = in.Finish(); !status.ok()) {
     return absl::Status(status.code(), absl::StrCat(NameOf(message), ": ", status.message()));
   }
+  if (run != nullptr) *run = envelope.run();
   return message;
 }
 

@@ -6,11 +6,13 @@
 //   Verifier does not notice.
 // Cost: a few small allocations; Decode is linear in the header.
 // Errors: INVALID_ARGUMENT with one sentence for anything that is not a message within the limits below; never a crash.
-//   UNIMPLEMENTED for a well-formed header of a kind this build does not know.
-// Tests: tests/unit/schema/codec_test.cc.
+//   UNIMPLEMENTED for a well-formed header of a kind this build does not know. EncodeWithinLimits notices at the sender
+//   what Decode would refuse at the receiver, where nobody could say what was lost.
+// Tests: tests/unit/schema/codec_test.cc, codec_limits_test.cc.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -29,7 +31,11 @@ inline constexpr size_t kMaxStringBytes = 4096;
 inline constexpr size_t kMaxTextBytes = size_t{1} << 20;    // of a job's text
 inline constexpr size_t kMaxStatusBytes = size_t{3} << 20;  // of a status, which leaves out rows rather than exceed it
 
-std::vector<Payload> Encode(const Message& message);
-absl::StatusOr<Message> Decode(const std::vector<Payload>& frames);
+// `run` is the one in which it is said; 0: in none, or by a release that named none.
+// INVALID_ARGUMENT names the message and the limit that it exceeds.
+absl::StatusOr<std::vector<Payload>> EncodeWithinLimits(const Message& message, uint64_t run = 0);
+// Of any message, also of one that no receiver takes: for tests and for who plays a hostile peer.
+std::vector<Payload> Encode(const Message& message, uint64_t run = 0);
+absl::StatusOr<Message> Decode(const std::vector<Payload>& frames, uint64_t* run = nullptr);
 
 }  // namespace downpour

@@ -7,7 +7,7 @@ flatbuffers::Offset<wire::Join> Write(const Join& m, Writer& out) {
   const auto role = static_cast<wire::TaskRole>(m.role);
   return wire::CreateJoin(out.fbb, m.protocol, m.oldest_protocol, role, m.index, out.Text(m.host), m.pid,
                           out.Text(m.endpoint), out.Text(m.launcher), m.attempt, m.nonce, out.Text(m.device), m.run,
-                          ToNumber(m.was));
+                          ToNumber(m.was), m.number);
 }
 
 Join Read(const wire::Join& t, Reader& in) {
@@ -24,11 +24,13 @@ Join Read(const wire::Join& t, Reader& in) {
           .nonce = t.nonce(),
           .device = in.Text(t.device(), "device"),
           .run = t.run(),
-          .was = Incarnation{t.was()}};
+          .was = Incarnation{t.was()},
+          .number = t.number()};
 }
 
 flatbuffers::Offset<wire::Welcome> Write(const Welcome& m, Writer& out) {
-  return wire::CreateWelcome(out.fbb, ToNumber(m.you), m.term, out.Text(m.name), out.Text(m.job, kMaxTextBytes), m.run);
+  return wire::CreateWelcome(out.fbb, ToNumber(m.you), m.term, out.Text(m.name), out.Text(m.job, kMaxTextBytes), m.run,
+                             m.nonce, m.number);
 }
 
 Welcome Read(const wire::Welcome& t, Reader& in) {
@@ -36,19 +38,23 @@ Welcome Read(const wire::Welcome& t, Reader& in) {
           .term = t.term(),
           .name = in.Text(t.name(), "name"),
           .job = in.Text(t.job(), "job", kMaxTextBytes),
-          .run = t.run()};
+          .run = t.run(),
+          .nonce = t.nonce(),
+          .number = t.number()};
 }
 
 flatbuffers::Offset<wire::Refused> Write(const Refused& m, Writer& out) {
   return wire::CreateRefused(out.fbb, static_cast<wire::RefusalCode>(m.code), m.for_good, out.Text(m.why),
-                             ToNumber(m.member));
+                             ToNumber(m.member), m.run, m.number);
 }
 
 Refused Read(const wire::Refused& t, Reader& in) {
   return {.code = in.Known<RefusalCode>(t.code(), "code"),
           .for_good = t.for_good(),
           .why = in.Text(t.why(), "why"),
-          .member = Incarnation{t.member()}};
+          .member = Incarnation{t.member()},
+          .run = t.run(),
+          .number = t.number()};
 }
 
 namespace {
@@ -64,7 +70,8 @@ flatbuffers::Offset<wire::TaskStats> WriteStats(const TaskStats& s, Writer& out)
   return wire::CreateTaskStats(out.fbb, s.steps, s.examples, s.pushes_acknowledged, s.pushes_resent, s.pushes_duplicate,
                                s.pushes_refused, s.pushes_skipped, s.messages_rejected, s.handshakes_refused,
                                out.Text(s.refused_from), s.cpu_seconds, s.resident_bytes, s.bytes_in, s.bytes_out,
-                               staleness, out.Text(s.waiting_for), WriteGpu(s.gpu, out));
+                               staleness, out.Text(s.waiting_for), WriteGpu(s.gpu, out), out.Text(s.warning),
+                               s.warned_ms_ago);
 }
 
 GpuStats ReadGpu(const wire::Gpu& t, Reader& in) {
@@ -102,7 +109,9 @@ TaskStats ReadStats(const wire::TaskStats& t, Reader& in) {
           .bytes_out = t.bytes_out(),
           .staleness = t.staleness() == nullptr ? Staleness{} : ReadStaleness(*t.staleness(), in),
           .waiting_for = in.Text(t.waiting_for(), "waiting_for"),
-          .gpu = t.gpu() == nullptr ? GpuStats{} : ReadGpu(*t.gpu(), in)};
+          .gpu = t.gpu() == nullptr ? GpuStats{} : ReadGpu(*t.gpu(), in),
+          .warning = in.Text(t.warning(), "warning"),
+          .warned_ms_ago = t.warned_ms_ago()};
 }
 
 }  // namespace
@@ -122,11 +131,11 @@ Heartbeat Read(const wire::Heartbeat& t, Reader& in) {
 }
 
 flatbuffers::Offset<wire::HeartbeatReply> Write(const HeartbeatReply& m, Writer& out) {
-  return wire::CreateHeartbeatReply(out.fbb, m.log_kept, m.may_leave);
+  return wire::CreateHeartbeatReply(out.fbb, m.log_kept, m.may_leave, m.retired);
 }
 
 HeartbeatReply Read(const wire::HeartbeatReply& t, Reader&) {
-  return {.log_kept = t.log_kept(), .may_leave = t.may_leave()};
+  return {.log_kept = t.log_kept(), .may_leave = t.may_leave(), .retired = t.retired()};
 }
 
 flatbuffers::Offset<wire::OpenBulk> Write(const OpenBulk& m, Writer& out) {
@@ -148,10 +157,12 @@ flatbuffers::Offset<wire::JobEnd> Write(const JobEnd& m, Writer& out) {
 JobEnd Read(const wire::JobEnd& t, Reader& in) { return {.succeeded = t.succeeded(), .why = in.Text(t.why(), "why")}; }
 
 flatbuffers::Offset<wire::StatusRequest> Write(const StatusRequest& m, Writer& out) {
-  return wire::CreateStatusRequest(out.fbb, m.protocol);
+  return wire::CreateStatusRequest(out.fbb, m.protocol, m.again_in_ms, m.knows_end);
 }
 
-StatusRequest Read(const wire::StatusRequest& t, Reader&) { return {.protocol = t.protocol()}; }
+StatusRequest Read(const wire::StatusRequest& t, Reader&) {
+  return {.protocol = t.protocol(), .again_in_ms = t.again_in_ms(), .knows_end = t.knows_end()};
+}
 
 flatbuffers::Offset<wire::StatusReply> Write(const StatusReply& m, Writer& out) {
   return wire::CreateStatusReply(out.fbb, out.Text(m.json, kMaxStatusBytes));
@@ -159,6 +170,29 @@ flatbuffers::Offset<wire::StatusReply> Write(const StatusReply& m, Writer& out) 
 
 StatusReply Read(const wire::StatusReply& t, Reader& in) {
   return {.json = in.Text(t.json(), "json", kMaxStatusBytes)};
+}
+
+flatbuffers::Offset<wire::Control> Write(const Control& m, Writer& out) {
+  const auto kind = static_cast<wire::ControlKind>(m.kind);
+  return wire::CreateControl(out.fbb, m.term, m.number, m.nonce, kind, m.workers);
+}
+
+Control Read(const wire::Control& t, Reader& in) {
+  return {.term = t.term(),
+          .number = t.number(),
+          .nonce = t.nonce(),
+          .kind = in.Known<ControlKind>(t.kind(), "kind"),
+          .workers = t.workers()};
+}
+
+flatbuffers::Offset<wire::ControlReply> Write(const ControlReply& m, Writer& out) {
+  const auto verdict = static_cast<wire::ControlVerdict>(m.verdict);
+  return wire::CreateControlReply(out.fbb, m.nonce, verdict, out.Text(m.why));
+}
+
+ControlReply Read(const wire::ControlReply& t, Reader& in) {
+  return {
+      .nonce = t.nonce(), .verdict = in.Known<ControlVerdict>(t.verdict(), "verdict"), .why = in.Text(t.why(), "why")};
 }
 
 }  // namespace downpour

@@ -16,6 +16,7 @@ flatbuffers::Offset<flatbuffers::String> Writer::Text(const std::string& text, s
 
 flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>> Writer::Texts(
     const std::vector<std::string>& texts) {
+  CheckElements(texts.size());
   std::vector<flatbuffers::Offset<flatbuffers::String>> offsets;
   offsets.reserve(texts.size());
   for (const std::string& text : texts) {
@@ -24,16 +25,25 @@ flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>
   return fbb.CreateVector(offsets);
 }
 
-uint32_t Writer::Frame(const Payload& payload) {
+void Writer::CheckElements(size_t size) {
+  if (size > kMaxItems) Exceed(absl::StrCat("a list has ", size, " elements, of at most ", kMaxItems));
+}
+
+uint32_t Writer::Frame(const Payload& payload, size_t total) {
+  payload_bytes_ += payload.size();
+  if (payload.size() > kMaxFrameBytes) {
+    Exceed(absl::StrCat("a payload has ", payload.size(), " bytes, of at most ", kMaxFrameBytes));
+  }
+  if (payload_bytes_ > total) Exceed(absl::StrCat("the payloads have more than ", total, " bytes together"));
   if (!payload.empty()) frames.push_back(payload);
   return static_cast<uint32_t>(payload.size());
 }
 
-flatbuffers::Offset<flatbuffers::Vector<uint32_t>> Writer::Frames(const std::vector<Payload>& payloads) {
+flatbuffers::Offset<flatbuffers::Vector<uint32_t>> Writer::Frames(const std::vector<Payload>& payloads, size_t total) {
   std::vector<uint32_t> bytes;
   bytes.reserve(payloads.size());
   for (const Payload& payload : payloads) {
-    if (!payload.empty()) bytes.push_back(Frame(payload));
+    if (!payload.empty()) bytes.push_back(Frame(payload, total));
   }
   return Vector(bytes);
 }

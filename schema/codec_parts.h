@@ -28,6 +28,7 @@ class Writer {
  public:
   flatbuffers::FlatBufferBuilder fbb;
   std::vector<Payload> frames;
+  std::string exceeded;  // the first limit that the message exceeds, as its Reader would say it; empty: none
 
   // Cut and cleaned, so that a string that came from outside (a file name, a peer's words) never makes a message that
   // its receiver must refuse.
@@ -46,6 +47,7 @@ class Writer {
   }
   template <typename Struct>
   auto Vector(const std::vector<Struct>& structs) {
+    CheckElements(structs.size());
     if constexpr (std::is_arithmetic_v<Struct>) {
       return fbb.CreateVector(structs);
     } else {
@@ -53,9 +55,18 @@ class Writer {
     }
   }
 
-  // Adds the payload as a frame, unless it is empty; its size goes into the header.
-  uint32_t Frame(const Payload& payload);
-  flatbuffers::Offset<flatbuffers::Vector<uint32_t>> Frames(const std::vector<Payload>& payloads);
+  // Adds the payload as a frame, unless it is empty; its size goes into the header. All frames of a message together
+  // stay within `total`, as for Reader::Frame.
+  uint32_t Frame(const Payload& payload, size_t total);
+  flatbuffers::Offset<flatbuffers::Vector<uint32_t>> Frames(const std::vector<Payload>& payloads, size_t total);
+
+ private:
+  void Exceed(const std::string& what) {
+    if (exceeded.empty()) exceeded = what;
+  }
+  void CheckElements(size_t size);
+
+  size_t payload_bytes_ = 0;
 };
 
 class Reader {
@@ -197,6 +208,8 @@ flatbuffers::Offset<wire::WriteShard> Write(const WriteShard& m, Writer& out);
 flatbuffers::Offset<wire::ShardWritten> Write(const ShardWritten& m, Writer& out);
 flatbuffers::Offset<wire::StatusRequest> Write(const StatusRequest& m, Writer& out);
 flatbuffers::Offset<wire::StatusReply> Write(const StatusReply& m, Writer& out);
+flatbuffers::Offset<wire::Control> Write(const Control& m, Writer& out);
+flatbuffers::Offset<wire::ControlReply> Write(const ControlReply& m, Writer& out);
 
 Join Read(const wire::Join& t, Reader& in);
 Welcome Read(const wire::Welcome& t, Reader& in);
@@ -230,5 +243,7 @@ WriteShard Read(const wire::WriteShard& t, Reader& in);
 ShardWritten Read(const wire::ShardWritten& t, Reader& in);
 StatusRequest Read(const wire::StatusRequest& t, Reader& in);
 StatusReply Read(const wire::StatusReply& t, Reader& in);
+Control Read(const wire::Control& t, Reader& in);
+ControlReply Read(const wire::ControlReply& t, Reader& in);
 
 }  // namespace downpour

@@ -6,7 +6,8 @@ namespace downpour {
 
 flatbuffers::Offset<wire::Push> Write(const Push& m, Writer& out) {
   const auto slices = out.Structs(m.slices, [&out](const Push::Item& i) {
-    return wire::PushItem(ToNumber(i.slice), ToWire(i.epoch), out.Frame(i.gradient), ToWire(i.computed_from));
+    return wire::PushItem(ToNumber(i.slice), ToWire(i.epoch), out.Frame(i.gradient, kMaxMessagePayload),
+                          ToWire(i.computed_from));
   });
   return wire::CreatePush(out.fbb, ToNumber(m.from), ToNumber(m.lease), m.step, slices);
 }
@@ -71,7 +72,7 @@ Pull Read(const wire::Pull& t, Reader& in) {
 
 flatbuffers::Offset<wire::PullReply> Write(const PullReply& m, Writer& out) {
   const auto slices = out.Structs(m.slices, [&out](const PullReply::Item& i) {
-    return wire::PullReplyItem(ToNumber(i.slice), out.Frame(i.values), ToWire(i.version),
+    return wire::PullReplyItem(ToNumber(i.slice), out.Frame(i.values, kMaxMessagePayload), ToWire(i.version),
                                static_cast<wire::SliceRefusal>(i.refusal));
   });
   return wire::CreatePullReply(out.fbb, ToNumber(m.from), m.request, slices, m.window);
@@ -104,7 +105,7 @@ SnapshotRequest Read(const wire::SnapshotRequest& t, Reader& in) {
 flatbuffers::Offset<wire::SliceRecord> Write(const SliceRecord& m, Writer& out) {
   const auto finished = out.Structs(m.finished.Intervals(), [](const auto& i) { return ToWire(i); });
   return wire::CreateSliceRecord(out.fbb, ToNumber(m.from), Address(ToWire(m.round)), ToNumber(m.slice),
-                                 Address(ToWire(m.epoch)), finished, out.Frames(m.blocks));
+                                 Address(ToWire(m.epoch)), finished, out.Frames(m.blocks, kMaxRecordBytes), m.skipped);
 }
 
 SliceRecord Read(const wire::SliceRecord& t, Reader& in) {
@@ -113,7 +114,8 @@ SliceRecord Read(const wire::SliceRecord& t, Reader& in) {
           .slice = SliceId{t.slice()},
           .epoch = FromWire(t.epoch()),
           .finished = in.Intervals(in.Items(t.finished(), "finished")),
-          .blocks = in.Frames(t.block_bytes(), kMaxRecordBytes)};
+          .blocks = in.Frames(t.block_bytes(), kMaxRecordBytes),
+          .skipped = t.skipped()};
 }
 
 flatbuffers::Offset<wire::WriteShard> Write(const WriteShard& m, Writer& out) {
@@ -140,7 +142,7 @@ flatbuffers::Offset<wire::ShardWritten> Write(const ShardWritten& m, Writer& out
                              i.bytes, i.crc32c);
   });
   return wire::CreateShardWritten(out.fbb, ToNumber(m.from), Address(ToWire(m.round)), out.Text(m.error), m.bytes,
-                                  slices, out.Vector(finished));
+                                  slices, out.Vector(finished), m.skipped);
 }
 
 ShardWritten Read(const wire::ShardWritten& t, Reader& in) {
@@ -149,14 +151,17 @@ ShardWritten Read(const wire::ShardWritten& t, Reader& in) {
                  .round = FromWire(t.round()),
                  .error = in.Text(t.error(), "error"),
                  .bytes = t.bytes(),
-                 .slices = in.Map(t.slices(), "slices", [&](const wire::WrittenItem& i) {
-                   return ShardWritten::Item{.slice = SliceId{i.slice()},
-                                             .epoch = FromWire(i.epoch()),
-                                             .finished = in.Intervals(in.Take(finished, i.intervals(), "finished")),
-                                             .offset = i.offset(),
-                                             .bytes = i.bytes(),
-                                             .crc32c = i.crc32c()};
-                 })};
+                 .slices = in.Map(t.slices(), "slices",
+                                  [&](const wire::WrittenItem& i) {
+                                    return ShardWritten::Item{
+                                        .slice = SliceId{i.slice()},
+                                        .epoch = FromWire(i.epoch()),
+                                        .finished = in.Intervals(in.Take(finished, i.intervals(), "finished")),
+                                        .offset = i.offset(),
+                                        .bytes = i.bytes(),
+                                        .crc32c = i.crc32c()};
+                                  }),
+                 .skipped = t.skipped()};
   in.ExpectEmpty(finished, "finished");
   return m;
 }

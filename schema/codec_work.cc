@@ -20,7 +20,7 @@ Assign Read(const wire::Assign& t, Reader& in) {
 
 flatbuffers::Offset<wire::RestoreSlice> Write(const RestoreSlice& m, Writer& out) {
   return wire::CreateRestoreSlice(out.fbb, ToNumber(m.to), ToNumber(m.slice), Address(ToWire(m.epoch)),
-                                  out.Frames(m.blocks), Address(ToWire(m.round)));
+                                  out.Frames(m.blocks, kMaxRecordBytes), Address(ToWire(m.round)));
 }
 
 RestoreSlice Read(const wire::RestoreSlice& t, Reader& in) {

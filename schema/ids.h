@@ -19,7 +19,7 @@ enum class LeaseId : uint64_t {};
 // A step of a lease, counted from 1; 0 means "none yet". So `applied` is both a count and the last step.
 using Step = uint32_t;
 
-// One life of one process, given out by the chief at Join and never reused within a job folder; it is never a name.
+// One life of one process, given out by the chief at Join and never reused within a run; it is never a name.
 enum class Incarnation : uint64_t { kNone = 0 };
 
 template <typename Id>

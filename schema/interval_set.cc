@@ -30,7 +30,10 @@ bool IntervalSet::CoversRange(uint64_t begin, uint64_t end) const {
   return next != by_begin_.begin() && std::prev(next)->second >= end;
 }
 
-bool IntervalSet::Contains(uint64_t value) const { return CoversRange(value, value + 1); }
+bool IntervalSet::Contains(uint64_t value) const {
+  const auto next = by_begin_.upper_bound(value);
+  return next != by_begin_.begin() && std::prev(next)->second > value;
+}
 
 bool IntervalSet::Covers(const IntervalSet& other) const {
   return std::all_of(other.by_begin_.begin(), other.by_begin_.end(),

@@ -5,6 +5,7 @@
 // Tests: tests/unit/schema/interval_set_test.cc.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -33,6 +34,7 @@ class IntervalSet {
   uint64_t FirstMissing(uint64_t from) const;
 
   uint64_t Count() const;
+  size_t IntervalCount() const { return by_begin_.size(); }
   bool empty() const { return by_begin_.empty(); }
   std::vector<Interval> Intervals() const;  // ascending
   bool operator==(const IntervalSet&) const = default;

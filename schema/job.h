@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -114,7 +115,7 @@ struct DataSpec {
 enum class CheckpointVia { kChief, kShared };
 
 struct CheckpointSpec {
-  std::chrono::nanoseconds every = std::chrono::seconds(30);  // 0: only the one that ends the job
+  std::optional<std::chrono::nanoseconds> every;  // 0: only the one that ends the job; nothing: as the chief finds best
   int64_t keep = 3;
   CheckpointVia via = CheckpointVia::kChief;
   bool operator==(const CheckpointSpec&) const = default;

@@ -1,6 +1,9 @@
 #include <nlohmann/json.hpp>
+#include <set>
 #include <type_traits>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "schema/job_file.h"
 #include "schema/job_names.h"
 
@@ -98,13 +101,33 @@ std::string CanonicalJob(const JobSpec& job) {
         {"optimizer", OfOptimizer(training.optimizer)}}},
       {"data", OfData(job.data)},
       {"checkpoint",
-       {{"every", OfDuration(job.checkpoint.every)},
+       {{"every", job.checkpoint.every ? OfDuration(*job.checkpoint.every) : kAuto},
         {"keep", job.checkpoint.keep},
         {"via", NameIn(kCheckpointVias, job.checkpoint.via)}}},
       {"scheduling", {{"maxRunningTime", OfDuration(job.scheduling.max_running_time)}}},
       {"timing",
        {{"serverWait", OfDuration(job.timing.server_wait)}, {"chiefWait", OfDuration(job.timing.chief_wait)}}}};
   return json.dump();
+}
+
+std::vector<std::string> JobChanges(const JobSpec& before, const JobSpec& now) {
+  const Json old_values = Json::parse(CanonicalJob(before)).flatten(),
+             new_values = Json::parse(CanonicalJob(now)).flatten();
+  std::set<std::string> places;
+  for (const Json* values : {&old_values, &new_values}) {
+    for (const auto& [place, value] : values->items()) places.insert(place);
+  }
+  const auto show = [](const Json& values, const std::string& place) {
+    const auto found = values.find(place);
+    return found == values.end() ? std::string("none") : found->dump();
+  };
+  std::vector<std::string> changes;
+  for (const std::string& place : places) {
+    const std::string from = show(old_values, place), to = show(new_values, place);
+    if (from == to) continue;
+    changes.push_back(absl::StrCat(absl::StrReplaceAll(place.substr(1), {{"/", "."}}), " ", from, " -> ", to));
+  }
+  return changes;
 }
 
 }  // namespace downpour

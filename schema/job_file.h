@@ -58,6 +58,10 @@ void ResolveDataPaths(const std::string& job_folder, const std::string& working_
 // ParseJob(CanonicalJob(j)) gives j again, and equal jobs give equal texts.
 std::string CanonicalJob(const JobSpec& job);
 
+// Each setting that differs, by its key: "training.optimizer.learningRate 0.1 -> 0.05". What stands in one job alone is
+// `none` in the other.
+std::vector<std::string> JobChanges(const JobSpec& before, const JobSpec& now);
+
 // For receivers of a canonical text: the first error as a Status (INVALID_ARGUMENT).
 absl::StatusOr<JobSpec> ParseCanonicalJob(const std::string& text);
 

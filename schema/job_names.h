@@ -34,6 +34,9 @@ inline constexpr Named<WireFormat> kWireFormats[] = {{WireFormat::kFp32, "fp32"}
 inline constexpr Named<CheckpointVia> kCheckpointVias[] = {{CheckpointVia::kChief, "chief"},
                                                            {CheckpointVia::kShared, "shared"}};
 
+// In the place of a duration, where the chief is to find one.
+inline constexpr const char* kAuto = "auto";
+
 // AI Platform's tiers. Its master trains too, so the master counts as a worker beside our chief.
 struct ScaleTier {
   const char* name;

@@ -46,18 +46,21 @@ void ReadCluster(const YamlNode& node, JobErrors& errors, ClusterSpec* cluster) 
   cluster->parameter_server_count = kScaleTiers[chosen].parameter_servers;
 }
 
+// Kernels compute with 32-bit floats. Within these bounds none of them is 0 or infinite, nor is what Adam makes of them
+// (AdamUpdate): its step is at most 2^25 times the rate, its epsilon at least 2^-13 times the one given.
+bool IsRate(double v) { return v >= 1e-37 && v <= 1e30; }
+bool IsDecay(double v) { return v >= 0 && static_cast<float>(v) < 1; }
+constexpr char kRateText[] = "between 1e-37 and 1e30, since it is computed with as a 32-bit float";
+constexpr char kDecayText[] = "at least 0 and below 1, as a 32-bit float too: at most 0.99999997";
+
 void ReadOptimizer(const YamlNode& node, JobErrors& errors, OptimizerSpec* optimizer) {
-  const auto below_one = [](double v) { return v >= 0 && v < 1; };
-  const std::string below_one_text = "at least 0 and below 1";
   MapReader reader(node, "training.optimizer", errors);
   const bool named = reader.Choice("name", kOptimizers, &optimizer->kind);
-  reader.Number(
-      "learningRate", [](double v) { return v > 0; }, "above 0", &optimizer->learning_rate);
-  reader.Number("momentum", below_one, below_one_text, &optimizer->momentum);
-  reader.Number("beta1", below_one, below_one_text, &optimizer->beta1);
-  reader.Number("beta2", below_one, below_one_text, &optimizer->beta2);
-  reader.Number(
-      "epsilon", [](double v) { return v > 0; }, "above 0", &optimizer->epsilon);
+  reader.Number("learningRate", IsRate, kRateText, &optimizer->learning_rate);
+  reader.Number("momentum", IsDecay, kDecayText, &optimizer->momentum);
+  reader.Number("beta1", IsDecay, kDecayText, &optimizer->beta1);
+  reader.Number("beta2", IsDecay, kDecayText, &optimizer->beta2);
+  reader.Number("epsilon", IsRate, kRateText, &optimizer->epsilon);
   reader.Finish();
   if (!named && node.Find("name") != nullptr) return;
 
@@ -120,7 +123,7 @@ void ReadData(const YamlNode& node, JobErrors& errors, DataSpec* data) {
 
 void ReadCheckpoint(const YamlNode& node, JobErrors& errors, CheckpointSpec* checkpoint) {
   MapReader reader(node, "checkpoint", errors);
-  reader.Duration("every", &checkpoint->every);
+  reader.DurationOrAuto("every", &checkpoint->every);
   reader.Integer("keep", 1, 1'000, &checkpoint->keep);
   reader.Choice("via", kCheckpointVias, &checkpoint->via);
   reader.Finish();

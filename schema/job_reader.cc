@@ -194,26 +194,43 @@ bool MapReader::Number(const std::string& key, const std::function<bool(double)>
 }
 
 bool MapReader::Duration(const std::string& key, std::chrono::nanoseconds* out) {
-  static constexpr Named<double> kUnits[] = {{1, "ns"},  {1e3, "us"}, {1e6, "ms"},
-                                             {1e9, "s"}, {60e9, "m"}, {3600e9, "h"}};
+  const YamlNode* value = Find(key);
+  return value != nullptr && ReadDuration(*value, key, "", out);
+}
+
+bool MapReader::DurationOrAuto(const std::string& key, std::optional<std::chrono::nanoseconds>* out) {
   const YamlNode* value = Find(key);
   if (value == nullptr) return false;
-  const std::string& text = value->text;
+  if (value->Is(Kind::kScalar) && value->text == kAuto) {
+    out->reset();
+    return true;
+  }
+  std::chrono::nanoseconds duration{};
+  if (!ReadDuration(*value, key, absl::StrCat(kAuto, " or "), &duration)) return false;
+  *out = duration;
+  return true;
+}
+
+bool MapReader::ReadDuration(const YamlNode& value, const std::string& key, const std::string& or_else,
+                             std::chrono::nanoseconds* out) {
+  static constexpr Named<double> kUnits[] = {{1, "ns"},  {1e3, "us"}, {1e6, "ms"},
+                                             {1e9, "s"}, {60e9, "m"}, {3600e9, "h"}};
+  const std::string& text = value.text;
   const size_t end = std::min(text.find_first_not_of("0123456789."), text.size());
   const std::string unit = text.substr(end);
   const auto known = std::find_if(std::begin(kUnits), std::end(kUnits), [&](const auto& u) { return unit == u.name; });
   double number = 0;
-  const bool is_number = value->Is(Kind::kScalar) && LooksLikeNumber(text.substr(0, end)) &&
-                         absl::SimpleAtod(text.substr(0, end), &number);
+  const bool is_number =
+      value.Is(Kind::kScalar) && LooksLikeNumber(text.substr(0, end)) && absl::SimpleAtod(text.substr(0, end), &number);
   if (!is_number || (known == std::end(kUnits) && !(unit.empty() && number == 0))) {
-    Fail(*value, key,
-         absl::StrCat("must be a duration such as 500ms, 30s, 5m or 1h, but is ", Describe(*value),
+    Fail(value, key,
+         absl::StrCat("must be ", or_else, "a duration such as 500ms, 30s, 5m or 1h, but is ", Describe(value),
                       is_number && unit.empty() ? ", without a unit" : ""));
     return false;
   }
   const double nanoseconds = unit.empty() ? 0 : number * known->value;
   if (nanoseconds > kLongestHours * 3600e9) {
-    Fail(*value, key, absl::StrCat("is ", Describe(*value), ", but at most ", kLongestHours, "h are allowed"));
+    Fail(value, key, absl::StrCat("is ", Describe(value), ", but at most ", kLongestHours, "h are allowed"));
     return false;
   }
   *out = std::chrono::nanoseconds(std::llround(nanoseconds));

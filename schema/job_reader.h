@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,7 @@ class MapReader {
   bool Text(const std::string& key, std::string* out);
   bool Name(const std::string& key, std::string* out);  // what IsPlainName allows, at most 64 characters
   bool Duration(const std::string& key, std::chrono::nanoseconds* out);
+  bool DurationOrAuto(const std::string& key, std::optional<std::chrono::nanoseconds>* out);  // auto: nothing
   // `good` must hold; `allowed` says what it asks for.
   bool Number(const std::string& key, const std::function<bool(double)>& good, const std::string& allowed, double* out);
   // The index of the value in `allowed`, or -1.
@@ -82,6 +84,10 @@ class MapReader {
   const YamlNode& node() const { return node_; }
 
  private:
+  // `or_else` says what else is allowed.
+  bool ReadDuration(const YamlNode& value, const std::string& key, const std::string& or_else,
+                    std::chrono::nanoseconds* out);
+
   const YamlNode& node_;
   std::string path_;
   JobErrors& errors_;

@@ -20,7 +20,7 @@ constexpr Roles kMembers = kPs | kWorker;
 
 template <typename Kind, size_t i = 0>
 constexpr size_t IndexOf() {
-  if constexpr (std::is_same_v<Kind, std::variant_alternative_t<i, Message>>) {
+  if constexpr (std::is_same_v<Kind, std::variant_alternative_t<i, MessageKinds>>) {
     return i;
   } else {
     return IndexOf<Kind, i + 1>();
@@ -48,13 +48,14 @@ constexpr Row kTable[] = {
     Says<Push>(kWorker),          Says<PushReply>(kPs),         Says<Probe>(kWorker),
     Says<Pull>(kWorker),          Says<PullReply>(kPs),         Says<SnapshotRequest>(kChief),
     Says<SliceRecord>(kPs),       Says<WriteShard>(kChief),     Says<ShardWritten>(kPs),
-    Says<StatusRequest>(kClient), Says<StatusReply>(kChief),
+    Says<StatusRequest>(kClient), Says<StatusReply>(kChief),    Says<Control>(kClient),
+    Says<ControlReply>(kChief),
 };
 constexpr bool IsComplete() {
   for (size_t i = 0; i < std::size(kTable); ++i) {
     if (kTable[i].message != i) return false;
   }
-  return std::size(kTable) == std::variant_size_v<Message>;
+  return std::size(kTable) == std::variant_size_v<MessageKinds>;
 }
 static_assert(IsComplete(), "one row for each kind of message, in the order of Message");
 

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
+#include <vector>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tensor/apply_kernels.cc"
@@ -40,16 +42,15 @@ HWY_INLINE void StoreRounded(D, hn::Vec<D> x, Bf16* to) {
   hn::StoreU(hn::DemoteTo(half, hn::BitCast(with_sign, rounded)), half, &to->bits);
 }
 
-// Calls step(d, i, x) for every vector x of the numbers, the rest one by one; says whether all of them were finite, if
-// that is to be looked at.
+// Calls step(d, i, x) for every vector x of the numbers, the rest one by one. Returns the bits of the largest
+// magnitude, if that is to be looked at: they are in the order of magnitudes, with infinity and NaN above all.
 template <bool kLook, class T, class Step>
-HWY_INLINE bool ForEachVector(absl::Span<const T> numbers, const Step& step) {
+HWY_INLINE int32_t ForEachVector(absl::Span<const T> numbers, const Step& step) {
   const hn::ScalableTag<float> d;
   const hn::CappedTag<float, 1> one;
   const hn::RebindToSigned<decltype(d)> di;
   const hn::RebindToSigned<decltype(one)> one_i;
   constexpr int32_t kMagnitude = 0x7fffffff;
-  constexpr int32_t kInfinity = 0x7f800000;
 
   const T* from = numbers.data();
   const size_t n = numbers.size();
@@ -61,17 +62,17 @@ HWY_INLINE bool ForEachVector(absl::Span<const T> numbers, const Step& step) {
     if constexpr (kLook) largest = hn::Max(largest, hn::And(hn::BitCast(di, vector), hn::Set(di, kMagnitude)));
     step(d, i, vector);
   }
-  bool finite = hn::AllTrue(di, hn::Lt(largest, hn::Set(di, kInfinity)));
+  int32_t of_all = hn::GetLane(hn::MaxOfLanes(di, largest));
   for (; i < n; ++i) {
     const auto scalar = LoadNumbers(one, from + i);
-    finite &= hn::GetLane(hn::And(hn::BitCast(one_i, scalar), hn::Set(one_i, kMagnitude))) < kInfinity;
+    of_all = std::max(of_all, hn::GetLane(hn::And(hn::BitCast(one_i, scalar), hn::Set(one_i, kMagnitude))));
     step(one, i, scalar);
   }
-  return finite;
+  return of_all;
 }
 
 template <class Step>
-HWY_INLINE bool ForEachVector(const GradientSpan& gradient, bool look, const Step& step) {
+HWY_INLINE int32_t ForEachVector(const GradientSpan& gradient, bool look, const Step& step) {
   if (gradient.rounded()) {
     return look ? ForEachVector<true>(gradient.halves(), step) : ForEachVector<false>(gradient.halves(), step);
   }
@@ -80,15 +81,15 @@ HWY_INLINE bool ForEachVector(const GradientSpan& gradient, bool look, const Ste
 
 // Vectors begin where they are aligned: a received frame seldom is, and loads across cache lines take twice as long.
 template <class T>
-HWY_INLINE bool CheckAligned(absl::Span<const T> x) {
+HWY_INLINE int32_t LargestAligned(absl::Span<const T> x) {
   const size_t vector_bytes = hn::Lanes(hn::ScalableTag<float>()) * sizeof(T);
   const size_t past = reinterpret_cast<uintptr_t>(x.data()) % vector_bytes;
   const size_t head = std::min(x.size(), (vector_bytes - past) % vector_bytes / sizeof(T));
   const auto nothing = [](auto, size_t, auto) HWY_ATTR {};
-  return ForEachVector<true>(x.subspan(0, head), nothing) && ForEachVector<true>(x.subspan(head), nothing);
+  return std::max(ForEachVector<true>(x.subspan(0, head), nothing), ForEachVector<true>(x.subspan(head), nothing));
 }
 
-bool Check(const GradientSpan& x) { return x.rounded() ? CheckAligned(x.halves()) : CheckAligned(x.floats()); }
+int32_t Largest(const GradientSpan& x) { return x.rounded() ? LargestAligned(x.halves()) : LargestAligned(x.floats()); }
 
 void Round(absl::Span<const float> from, Bf16* to) {
   ForEachVector<false>(from, [=](auto d, size_t i, auto x) HWY_ATTR { StoreRounded(d, x, to + i); });
@@ -101,13 +102,14 @@ void Widen(absl::Span<const Bf16> from, float* to) {
 void RoundFed(absl::Span<const float> gradient, float* residual, Bf16* to) {
   ForEachVector<false>(gradient, [=](auto d, size_t i, auto g)
                                      HWY_ATTR { StoreRounded(d, hn::Add(g, hn::LoadU(d, residual + i)), to + i); });
-  if (!CheckAligned(absl::Span<const Bf16>(to, gradient.size()))) return;
+  constexpr int32_t kInfinity = 0x7f800000;
+  if (LargestAligned(absl::Span<const Bf16>(to, gradient.size())) >= kInfinity) return;
   ForEachVector<false>(gradient, [=](auto d, size_t i, auto g) HWY_ATTR {
     hn::StoreU(hn::Sub(hn::Add(g, hn::LoadU(d, residual + i)), LoadNumbers(d, to + i)), d, residual + i);
   });
 }
 
-bool Sgd(const SgdUpdate& update, const GradientSpan& gradient, const UpdatedArray* arrays, bool look) {
+int32_t Sgd(const SgdUpdate& update, const GradientSpan& gradient, const UpdatedArray* arrays, bool look) {
   const float learning_rate = update.learning_rate;
   const UpdatedArray w = arrays[0];
   return ForEachVector(gradient, look, [=](auto d, size_t i, auto g) HWY_ATTR {
@@ -117,7 +119,7 @@ bool Sgd(const SgdUpdate& update, const GradientSpan& gradient, const UpdatedArr
 
 // Below, all loads stand before the first store: arrays that lie a multiple of 4 KiB apart look alike to a CPU that
 // lets a load overtake a store.
-bool Momentum(const MomentumUpdate& update, const GradientSpan& gradient, const UpdatedArray* arrays, bool look) {
+int32_t Momentum(const MomentumUpdate& update, const GradientSpan& gradient, const UpdatedArray* arrays, bool look) {
   const float learning_rate = update.learning_rate;
   const float momentum = update.momentum;
   const UpdatedArray w = arrays[0], v = arrays[1];
@@ -129,7 +131,7 @@ bool Momentum(const MomentumUpdate& update, const GradientSpan& gradient, const 
   });
 }
 
-bool Adam(const AdamUpdate& update, const GradientSpan& gradient, const UpdatedArray* arrays, bool look) {
+int32_t Adam(const AdamUpdate& update, const GradientSpan& gradient, const UpdatedArray* arrays, bool look) {
   const AdamUpdate u = update;
   const UpdatedArray w = arrays[0], m = arrays[1], v = arrays[2];
   return ForEachVector(gradient, look, [=](auto d, size_t i, auto g) HWY_ATTR {
@@ -154,7 +156,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace downpour {
 
-HWY_EXPORT(Check);
+HWY_EXPORT(Largest);
 HWY_EXPORT(Round);
 HWY_EXPORT(Widen);
 HWY_EXPORT(RoundFed);
@@ -168,7 +170,13 @@ namespace {
 // Elements. A block is some of the first cache, yet long enough to be fetched ahead.
 constexpr size_t kSmallSlice = 32768;
 constexpr size_t kBlock = 4096;
-constexpr size_t kMostArrays = 3;  // the values and Adam's two slots
+
+// Bits of magnitudes: infinity, and the least that bfloat16 rounds to infinity.
+constexpr int32_t kInfinity = 0x7f800000;
+constexpr int32_t kBeyondBf16 = 0x7f7f8000;
+
+// What floats may reach before an update is looked at. Half of the largest leaves room for what doubles round here.
+constexpr double kSafe = 0x1p126;
 
 double Power(double base, uint64_t exponent) {
   double power = 1;
@@ -178,16 +186,102 @@ double Power(double base, uint64_t exponent) {
   return power;
 }
 
+// The bits of the gradient's largest magnitude, if that is to be looked at.
 struct Dispatch {
   const GradientSpan& gradient;
   const UpdatedArray* arrays;
   bool look;
-  bool operator()(const SgdUpdate& update) const { return HWY_DYNAMIC_DISPATCH(Sgd)(update, gradient, arrays, look); }
-  bool operator()(const MomentumUpdate& update) const {
+  int32_t operator()(const SgdUpdate& update) const {
+    return HWY_DYNAMIC_DISPATCH(Sgd)(update, gradient, arrays, look);
+  }
+  int32_t operator()(const MomentumUpdate& update) const {
     return HWY_DYNAMIC_DISPATCH(Momentum)(update, gradient, arrays, look);
   }
-  bool operator()(const AdamUpdate& update) const { return HWY_DYNAMIC_DISPATCH(Adam)(update, gradient, arrays, look); }
+  int32_t operator()(const AdamUpdate& update) const {
+    return HWY_DYNAMIC_DISPATCH(Adam)(update, gradient, arrays, look);
+  }
 };
+
+int32_t LargestBits(GradientSpan x) { return HWY_DYNAMIC_DISPATCH(Largest)(x); }
+
+// Bounds of a sum and a product as float32 has them: above the exact ones by more than one rounding, of small numbers
+// too.
+double Rounded(double bound) { return bound * (1 + 0x1p-22) + 0x1p-140; }
+
+// What magnitudes a rule can make of such ones, in the order of its operations. `most` is the largest on the way.
+struct Reach {
+  double gradient;
+  Magnitudes now;
+  double most = 0;
+
+  double Sum(double a, double b) { return Note(Rounded(a + b)); }
+  double Product(double a, double b) { return Note(Rounded(a * b)); }
+  double Note(double bound) {
+    most = std::max(most, bound);
+    return bound;
+  }
+
+  void operator()(const SgdUpdate& u) { now[0] = Sum(now[0], Product(u.learning_rate, gradient)); }
+  void operator()(const MomentumUpdate& u) {
+    now[1] = Sum(Product(u.momentum, now[1]), gradient);
+    now[0] = Sum(now[0], Product(u.learning_rate, now[1]));
+  }
+  void operator()(const AdamUpdate& u) {
+    now[1] = Sum(Product(u.beta1, now[1]), Product(u.one_minus_beta1, gradient));
+    now[2] = Sum(Product(u.beta2, now[2]), Product(Product(u.one_minus_beta2, gradient), gradient));
+    now[0] = Sum(now[0], Note(Rounded(Product(u.step_size, now[1]) / u.epsilon)));  // the root is 0 or more
+  }
+};
+
+bool AllKnown(const Magnitudes& magnitudes, size_t count) {
+  return std::all_of(magnitudes.begin(), magnitudes.begin() + count, [](double m) { return m <= kSafe; });
+}
+
+// Raises the bounds to what the update can make; false, and nothing is changed, if that may be beyond float32.
+bool StaysSafe(const Update& update, int32_t gradient_bits, size_t count, Magnitudes* bounds) {
+  if (!AllKnown(*bounds, count)) return false;
+  Reach reach{std::bit_cast<float>(gradient_bits), *bounds};
+  std::visit(reach, update);
+  if (reach.most > kSafe || !AllKnown(reach.now, count)) return false;
+  *bounds = reach.now;
+  return true;
+}
+
+// The bounds as they are in the results; false, and nothing is changed, if some result is not finite, if only once it
+// is rounded to travel.
+bool LookAt(absl::Span<const UpdatedArray> arrays, size_t size, Magnitudes* bounds) {
+  Magnitudes found = *bounds;
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    const int32_t bits = LargestBits({arrays[i].out, size});
+    if (bits >= kBeyondBf16) return false;
+    found[i] = std::bit_cast<float>(bits);
+  }
+  *bounds = found;
+  return true;
+}
+
+bool ApplyApart(const Update& update, const GradientSpan& gradient, absl::Span<const UpdatedArray> arrays,
+                Magnitudes* bounds) {
+  const int32_t bits = std::visit(Dispatch{gradient, arrays.data(), /*look=*/true}, update);
+  if (bits >= kInfinity) return false;
+  return StaysSafe(update, bits, arrays.size(), bounds) || LookAt(arrays, gradient.size(), bounds);
+}
+
+// Where bounds do not tell that the results are finite: what is updated in place is so only once they are.
+bool ApplyWithCare(const Update& update, const GradientSpan& gradient, absl::Span<const UpdatedArray> arrays,
+                   Magnitudes* bounds) {
+  std::array<std::vector<float>, kMostArrays> results;
+  std::array<UpdatedArray, kMostArrays> apart;
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    apart[i] = arrays[i];
+    if (arrays[i].in != arrays[i].out) continue;
+    results[i].resize(gradient.size());
+    apart[i].out = results[i].data();
+  }
+  if (!ApplyApart(update, gradient, absl::MakeConstSpan(apart.data(), arrays.size()), bounds)) return false;
+  for (size_t i = 0; i < arrays.size(); ++i) std::copy(results[i].begin(), results[i].end(), arrays[i].out);
+  return true;
+}
 
 }  // namespace
 
@@ -203,12 +297,15 @@ AdamUpdate MakeAdamUpdate(double learning_rate, double beta1, double beta2, doub
   return update;
 }
 
-bool ApplyUpdate(const Update& update, GradientSpan gradient, absl::Span<const UpdatedArray> arrays) {
+bool ApplyUpdate(const Update& update, GradientSpan gradient, absl::Span<const UpdatedArray> arrays,
+                 Magnitudes* bounds) {
   CHECK_EQ(arrays.size(), update.index() + 1);  // the rules stand in the order of their slots: none, one, two
   const bool in_place =
       std::any_of(arrays.begin(), arrays.end(), [](const UpdatedArray& array) { return array.in == array.out; });
-  if (!in_place) return std::visit(Dispatch{gradient, arrays.data(), /*look=*/true}, update);
-  if (!AllFinite(gradient)) return false;
+  if (!in_place) return ApplyApart(update, gradient, arrays, bounds);
+  const int32_t bits = LargestBits(gradient);
+  if (bits >= kInfinity) return false;
+  if (!StaysSafe(update, bits, arrays.size(), bounds)) return ApplyWithCare(update, gradient, arrays, bounds);
   // A small slice from the end backwards: that part of its gradient is still in the first cache.
   const size_t block = gradient.size() <= kSmallSlice ? kBlock : gradient.size();
   for (size_t end = gradient.size(); end > 0;) {
@@ -224,7 +321,7 @@ bool ApplyUpdate(const Update& update, GradientSpan gradient, absl::Span<const U
   return true;
 }
 
-bool AllFinite(GradientSpan x) { return HWY_DYNAMIC_DISPATCH(Check)(x); }
+bool AllFinite(GradientSpan x) { return LargestBits(x) < kInfinity; }
 
 void RoundToBf16(absl::Span<const float> from, Bf16* to) { HWY_DYNAMIC_DISPATCH(Round)(from, to); }
 void WidenBf16(absl::Span<const Bf16> from, float* to) { HWY_DYNAMIC_DISPATCH(Widen)(from, to); }

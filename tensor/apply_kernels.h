@@ -2,22 +2,28 @@
 // travel.
 //
 //   AdamUpdate adam = MakeAdamUpdate(0.001, 0.9, 0.999, 1e-8, step);
-//   bool applied = ApplyUpdate(adam, gradient, {{w, w_new}, {m, m}, {v, v_new}});
+//   Magnitudes bounds = kUnknownMagnitudes;         // of w, m and v; kept with them
+//   bool applied = ApplyUpdate(adam, gradient, {{w, w_new}, {m, m}, {v, v_new}}, &bounds);
 //
 // Shapes: all arrays have gradient.size() elements, zero included; no alignment beyond that of float is needed (a
 //   gradient may lie in a received frame), 64 bytes are best.
 // Order: the same bits on every CPU, in place and out of place: each element takes the operations written beside its
 //   rule, in that order, without fused multiply-add and without reassociation. Bound by memory, so this costs nothing.
 // Cost: one pass over memory. In place the gradient is checked before, so that nothing has to be undone; a slice's
-//   gradient is small enough to still lie in cache then, and what was checked last is used first.
-// Errors: none; false for a gradient that holds a NaN or an infinity. Then arrays updated in place are unchanged, and
-//   the contents of the others are unspecified (so drop them).
+//   gradient is small enough to still lie in cache then, and what was checked last is used first. That the results are
+//   finite follows from bounds of the magnitudes; only where it does not (the first time, and close to overflow) they
+//   are looked at, and what is updated in place takes a detour over other memory.
+// Errors: none; false for a gradient that holds a NaN or an infinity, and for one that would make some value or slot
+//   so, or so large that bfloat16 has it as infinite. Then arrays updated in place and bounds are unchanged, and the
+//   contents of the others are unspecified (so drop them). Bounds change nothing about which it is.
 // Threads: pure.
 // Tests: tests/unit/tensor/apply_kernels_test.cc holds every CPU target against a scalar loop, bit for bit.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <variant>
 
 #include "absl/types/span.h"
@@ -82,8 +88,24 @@ class GradientSpan {
   size_t size_;
 };
 
-// `arrays` are the values, then the slots: momentum's v, or Adam's m and v. CHECKs their number.
-[[nodiscard]] bool ApplyUpdate(const Update& update, GradientSpan gradient, absl::Span<const UpdatedArray> arrays);
+inline constexpr size_t kMostArrays = 3;  // the values and Adam's two slots
+
+// Upper bounds of the magnitudes in each of the arrays; infinity where none is known.
+using Magnitudes = std::array<double, kMostArrays>;
+inline constexpr Magnitudes kUnknownMagnitudes = {std::numeric_limits<double>::infinity(),
+                                                  std::numeric_limits<double>::infinity(),
+                                                  std::numeric_limits<double>::infinity()};
+
+// `arrays` are the values, then the slots: momentum's v, or Adam's m and v. CHECKs their number. `bounds` are theirs,
+// before and after.
+[[nodiscard]] bool ApplyUpdate(const Update& update, GradientSpan gradient, absl::Span<const UpdatedArray> arrays,
+                               Magnitudes* bounds);
+// The same with nothing known: every result is looked at.
+[[nodiscard]] inline bool ApplyUpdate(const Update& update, GradientSpan gradient,
+                                      absl::Span<const UpdatedArray> arrays) {
+  Magnitudes unknown = kUnknownMagnitudes;
+  return ApplyUpdate(update, gradient, arrays, &unknown);
+}
 
 bool AllFinite(GradientSpan x);
 

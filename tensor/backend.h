@@ -142,7 +142,7 @@ class Backend {
   absl::Status MeanSquaredError(ConstMatrix outputs, ConstMatrix targets, int64_t examples, Matrix d_outputs,
                                 BatchTotals* totals);
   // totals->correct += the rows whose largest element (the first of equals) stands at their label; of a single column:
-  // whose element lies within a half of the label.
+  // whose element lies within a half of the label. A row that holds a NaN is not correct.
   absl::Status CountCorrect(ConstMatrix outputs, absl::Span<const int32_t> labels, BatchTotals* totals);
 
  private:

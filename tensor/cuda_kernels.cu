@@ -1,4 +1,7 @@
 #include "tensor/cuda_kernels.h"
+
+#include <cmath>
+
 #include "tensor/cuda_map.cuh"
 #include "tensor/threefry.h"
 
@@ -273,7 +276,10 @@ __global__ void CountCorrectKernel(CudaConstMatrix outputs, const int32_t* label
   float largest = x(0);
   int64_t best = 0;
   for (int64_t c = lane; c < outputs.cols; c += kWarp) {
-    if (x(c) > largest) {
+    if (isnan(x(c))) {  // beats all: nothing stands at -1
+      largest = INFINITY;
+      best = -1;
+    } else if (x(c) > largest) {
       largest = x(c);
       best = c;
     }

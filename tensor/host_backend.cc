@@ -19,7 +19,8 @@ constexpr size_t kAlignment = 64;
 bool Correct(const float* row, int64_t cols, int32_t label) {
   if (cols == 1) return std::fabs(row[0] - static_cast<float>(label)) < 0.5f;
   int64_t best = 0;
-  for (int64_t c = 1; c < cols; ++c) {
+  for (int64_t c = 0; c < cols; ++c) {
+    if (std::isnan(row[c])) return false;
     if (row[c] > row[best]) best = c;
   }
   return best == label;

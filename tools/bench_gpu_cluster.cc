@@ -62,11 +62,12 @@ class Wire {
 double SecondsOfUpdates(double model_bytes) {
   const size_t floats = size_t{64} << 18;  // beyond any cache
   std::vector<float> values = RandomNumbers(floats), gradient = RandomNumbers(floats);
+  std::vector<Magnitudes> bounds(floats * sizeof(float) / kSliceBytes, kUnknownMagnitudes);
   const auto pass = [&] {
     for (size_t at = 0; at < floats; at += kSliceBytes / sizeof(float)) {
       const size_t n = kSliceBytes / sizeof(float);
       float* const slice = values.data() + at;
-      CHECK(ApplyUpdate(SgdUpdate{kLearningRate}, {gradient.data() + at, n}, {{slice, slice}}));
+      CHECK(ApplyUpdate(SgdUpdate{kLearningRate}, {gradient.data() + at, n}, {{slice, slice}}, &bounds[at / n]));
     }
   };
   pass();

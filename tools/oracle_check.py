@@ -85,15 +85,16 @@ def job_of(manifest):
 
 
 def read_slice(data, number, variable):
-    magic, _, slice_id, _, _, _, bytes_of_values, slots, intervals, counters = struct.unpack_from("<8sIIIIQIIII", data)
+    head = struct.unpack_from("<8sIIIIQIIII", data)
+    magic, header_bytes, slice_id, _, _, _, bytes_of_values, slots, intervals, counters = head
     if magic != b"DPSLICE1" or slice_id != number or slots != 0:
         raise Unreadable(f"record {number} is not one of slice {number} without slots")
     at = 52
     finished = [struct.unpack_from("<QQ", data, at + 16 * i) for i in range(intervals)]
     at += 16 * intervals
     begun = dict(struct.unpack_from("<QI", data, at + 12 * i) for i in range(counters))
-    at += 12 * counters + 4
-    return Slice(number, variable, struct.unpack_from(f"<{bytes_of_values // 4}f", data, at), finished, begun)
+    values = struct.unpack_from(f"<{bytes_of_values // 4}f", data, header_bytes)
+    return Slice(number, variable, values, finished, begun)
 
 
 def read_slices(folder, manifest, job):

@@ -267,6 +267,27 @@ bool Exchange::Store(const PullReply::Item& item, SliceValues& changed) {
   return true;
 }
 
+// ---- Connections ----------------------------------------------------------------------------------------------------
+
+// While the link was down retries were lost as well, and each made the next one rarer (PsLink::BackOff). What goes
+// again keeps its share of the window here, too: the ps may still have the first copy.
+void Exchange::SendAgain(PeerId peer, Time now, Effects& effects) {
+  PsLink* link = map_.Find(peer);
+  if (link == nullptr) return;
+  const Time long_ago = now - PsLink::kMostPatience * timing().data_retry;
+  for (HeldLease& lease : leases_) {
+    for (const SliceId slice : link->slices) {
+      lease.in_flight.ForEach(slice, [&](InFlight::Kept& kept) {
+        if (kept.state == State::kSent) kept.at = long_ago;
+      });
+    }
+    Probe(lease, now, effects);
+  }
+  pull_.SendAgain(*link, now);
+  FlushTo(*link, now, effects);
+  link->patience = 1;
+}
+
 // ---- Time -----------------------------------------------------------------------------------------------------------
 
 void Exchange::Tick(Time now, Effects& effects) {

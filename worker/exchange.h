@@ -55,6 +55,7 @@ class Exchange {
   absl::Status Place(const Placement& placement, Time now, Effects& effects);
   uint64_t placement() const { return map_.number(); }
   uint32_t placement_term() const { return map_.term(); }
+  PeerId next_peer() const { return map_.next_peer(); }  // no connection has had that number
 
   void Hold(LeaseId lease, Step steps, Time now, Effects& effects);  // not one that is held
   void Release(LeaseId lease);
@@ -79,6 +80,8 @@ class Exchange {
 
   absl::Status Receive(PeerId from, const PushReply& reply, Time now, Effects& effects);
   absl::Status Receive(PeerId from, const PullReply& reply, Time now, Effects& effects);
+  // The connection to that ps was broken and stands again: all that it has not answered goes at once.
+  void SendAgain(PeerId peer, Time now, Effects& effects);
   void Tick(Time now, Effects& effects);
 
   // The ps that owe answers, for people; empty: none does.

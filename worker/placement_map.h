@@ -66,6 +66,7 @@ class PlacementMap {
   // Hangs up on everybody and knows nothing any more.
   void Clear(Effects& effects);
 
+  PeerId next_peer() const { return PeerId{next_peer_}; }
   uint32_t term() const { return term_; }
   uint64_t number() const { return number_; }  // 0: none yet
   const std::vector<SliceEpoch>& epochs() const { return epochs_; }

@@ -60,6 +60,14 @@ PullRound::Again PullRound::AskAgain(Time now, Duration data_retry, Incarnation 
   return again;
 }
 
+void PullRound::SendAgain(const PsLink& link, Time now) {
+  for (Request& request : requests_) {
+    if (request.peer != link.peer) continue;
+    request.refused = true;
+    request.at = now;
+  }
+}
+
 Pull PullRound::MessageOf(const Request& request, Incarnation from, const PlacementMap& map,
                           const std::vector<Version>& have) const {
   Pull pull{.from = from, .request = request.id, .slices = {}};

@@ -46,6 +46,9 @@ class PullRound {
   Again AskAgain(Time now, Duration data_retry, Incarnation from, const PsLink& link, const PlacementMap& map,
                  const std::vector<Version>& have);
 
+  // Makes every request to that ps due: its connection was broken, and they or their answers are lost.
+  void SendAgain(const PsLink& link, Time now);
+
   // Offers what answers the request at hand to take(item), which says whether the slice's values are here now. What it
   // did not take is asked for again, not before `retry`. Answers stand in the order of the request.
   template <typename Take>

@@ -57,6 +57,7 @@ class Schedule {
   }
 
   bool idle() const { return !running_.has_value(); }
+  Ticket next_ticket() const { return Ticket{next_ticket_}; }
 
  private:
   // The request that the device is at.

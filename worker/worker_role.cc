@@ -17,8 +17,7 @@ namespace downpour {
 namespace {
 
 constexpr PeerId kFirstPs{2};
-constexpr Ticket kPreparation{1};
-constexpr Ticket kFirstStep{2};
+constexpr Ticket kFirstStep{uint64_t{1} << 32};  // below: preparations
 
 }  // namespace
 
@@ -39,6 +38,8 @@ class WorkerRole::Machine {
   void On(Tick&);
   void On(Received& received);
   void On(Malformed& malformed) { session_.Reject(malformed, *out_); }
+  void On(Reconnected& link);
+  void On(Warned& warned) { session_.PassOn(warned); }
   void On(StorageDone&) {}
   void On(ComputeDone& done);
   void On(ResourceSample& sample) { session_.Sample(sample); }
@@ -49,6 +50,7 @@ class WorkerRole::Machine {
   void OnJoined();
   void OnRejoined();
   bool AdoptJob();
+  void BeginAfresh(SliceGrid grid);
   void Drop();
 
   void FromChief(Placement& placement);
@@ -83,9 +85,11 @@ class WorkerRole::Machine {
   Time now_;
   Effects* out_ = nullptr;  // of the step at hand
 
-  // Of the job, since the first Welcome; a later chief may have it go on for longer, but never change its plan.
+  // Of the run, since its first Welcome; a later chief may have it go on for longer, but never change its plan.
+  uint64_t run_ = 0;
   JobSpec job_;
   SliceGrid grid_;
+  uint64_t preparations_ = 0;       // asked of the device so far: the answer to the last one counts
   std::optional<DataReport> data_;  // since the device has prepared it
   std::optional<Exchange> exchange_;
   std::optional<Schedule> schedule_;
@@ -121,6 +125,7 @@ void WorkerRole::Machine::On(Tick&) {
 }
 
 void WorkerRole::Machine::On(Received& received) {
+  if (session_.IsForeign(received)) return Reject();
   if (received.from == MemberSession::kChief) {
     switch (session_.Receive(now_, received.message, *out_)) {
       case MemberSession::News::kHandled:
@@ -129,6 +134,10 @@ void WorkerRole::Machine::On(Received& received) {
         return OnJoined();
       case MemberSession::News::kRejoined:
         return OnRejoined();
+      case MemberSession::News::kRetired: {
+        StopRequested stop = {.signal = 0, .notice = "the job's scaling to fewer workers"};
+        return On(stop);
+      }
       case MemberSession::News::kNotMine:
         break;
     }
@@ -138,6 +147,11 @@ void WorkerRole::Machine::On(Received& received) {
   if (!ready()) return Reject();
   const absl::Status status = std::visit([&](auto& m) { return FromPs(received.from, m); }, received.message);
   if (!status.ok()) session_.End(kExitFailed, std::string(status.message()), *out_);
+}
+
+// The chief is asked again within control_retry anyway.
+void WorkerRole::Machine::On(Reconnected& link) {
+  if (ready()) exchange_->SendAgain(link.peer, now_, *out_);
 }
 
 // Told to stop it begins nothing new, and hands back what it holds by leaving: once nothing that it computed, or knows
@@ -180,28 +194,37 @@ void WorkerRole::Machine::OnRejoined() {
   next_data_report_ = now_;
 }
 
-// False: the process ends. Of a job that has changed the device is told anew, which forgets what it had loaded.
+// False: the process ends. Of a job that has changed the device is told again, and forgets what it had loaded.
 bool WorkerRole::Machine::AdoptJob() {
-  if (!session_.job_changed()) return true;
+  const bool other_run = run_ != session_.run();
+  if (exchange_ && !other_run && !session_.job_changed()) return true;
   std::optional<MemberSession::Job> job = session_.ReadJob(*out_);
   if (!job) return false;
   // Other files may hold other data: nobody has judged them yet, and what is held would go on with them.
-  if (exchange_ && (!PlanDifferences(job->spec, job_).empty() || job->spec.data != job_.data)) {
+  if (exchange_ && !other_run && (!PlanDifferences(job->spec, job_).empty() || job->spec.data != job_.data)) {
     session_.End(kExitFailed, "the chief now runs another job", *out_);
     return false;
   }
   job_ = std::move(job->spec);
-  if (!exchange_) {
-    grid_ = std::move(job->grid);
-    exchange_.emplace(&session_, &grid_, kFirstPs);
-    schedule_.emplace(&session_, &grid_, &*exchange_, steps_in_flight_, kFirstStep);
-  }
+  if (!exchange_ || other_run) BeginAfresh(std::move(job->grid));
   schedule_->UsePullAhead(job_.training.pull_ahead);
   if (plan_) plan_.emplace(job_, plan_->train_examples());
   data_.reset();
   schedule_->ForgetDevice();
-  out_->Add(Compute{kPreparation, Prepare{job_}});
+  out_->Add(Compute{Ticket{++preparations_}, Prepare{job_}});
   return true;
+}
+
+// In another run: versions, gradients and what the device holds of the one before say nothing there. What the device is
+// still at comes under a ticket that nobody waits for, before it has prepared.
+void WorkerRole::Machine::BeginAfresh(SliceGrid grid) {
+  const PeerId first_peer = exchange_ ? exchange_->next_peer() : kFirstPs;
+  const Ticket first_ticket = schedule_ ? schedule_->next_ticket() : kFirstStep;
+  schedule_.reset();
+  run_ = session_.run();
+  grid_ = std::move(grid);
+  exchange_.emplace(&session_, &grid_, first_peer);
+  schedule_.emplace(&session_, &grid_, &*exchange_, steps_in_flight_, first_ticket);
 }
 
 void WorkerRole::Machine::Drop() {
@@ -212,7 +235,8 @@ void WorkerRole::Machine::Drop() {
 
 void WorkerRole::Machine::On(ComputeDone& done) {
   if (!schedule_) return;
-  if (done.ticket != kPreparation) {
+  if (done.ticket < kFirstStep && done.ticket != Ticket{preparations_}) return;  // of a job before
+  if (done.ticket >= kFirstStep) {
     const absl::Status status = schedule_->Receive(done, now_, *out_);
     if (!status.ok()) session_.End(kExitFailed, std::string(status.message()), *out_);
     return;
@@ -333,8 +357,12 @@ void WorkerRole::Machine::FromChief(EvalDoneReply& reply) {
 WorkerRole::WorkerRole(WorkerOptions options) : machine_(std::make_unique<Machine>(std::move(options))) {}
 WorkerRole::~WorkerRole() = default;
 
-void WorkerRole::Step(Time now, Input input, Effects& effects) { machine_->Step(now, std::move(input), effects); }
+void WorkerRole::Step(Time now, Input input, Effects& effects) {
+  machine_->Step(now, std::move(input), effects);
+  effects.SayIn(run());
+}
 
+uint64_t WorkerRole::run() const { return machine_->session().run(); }
 Incarnation WorkerRole::incarnation() const { return machine_->session().incarnation(); }
 std::vector<LeaseId> WorkerRole::holding() const { return machine_->Holding(); }
 const TaskStats& WorkerRole::stats() const { return machine_->session().stats(); }

@@ -28,6 +28,7 @@ class WorkerRole final : public Role {
   void Step(Time now, Input input, Effects& effects) override;
 
   // For invariants and tests.
+  uint64_t run() const;                  // 0 before it is welcome anywhere
   Incarnation incarnation() const;       // kNone until welcomed, and while joining anew
   std::vector<LeaseId> holding() const;  // in the order in which they are worked on
   const TaskStats& stats() const;

@@ -4,8 +4,8 @@
 //   NoteCrashes(path, &role.applying());
 //
 // Format: a line "RUN LEASE STEP SLICE" in decimal for each crash: a fatal signal (SIGSEGV, SIGBUS, SIGFPE, SIGILL,
-//   SIGABRT, with which systemd ends an update that hangs) while a push was applied. kill -9 and memory that runs out
-//   leave none: no push is to blame. Each begins with a new line, whatever stands before it.
+//   SIGABRT) while a push was applied. kill -9, with which a watchdog ends a process that stands still, and memory that
+//   runs out leave none: no push is to blame. Each begins with a new line, whatever stands before it.
 // Errors: a line that is none of these is left out, since a crash or a full disk may have cut it short. Where the file
 //   cannot be read or written, a warning: the process serves all the same, and a crash leaves no note.
 // Tests: tests/unit/runtime/driver/posix_crash_notes_test.cc.

@@ -16,6 +16,7 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/driver/glog_setup.h"
+#include "runtime/driver/glog_warnings.h"
 #include "runtime/driver/posix_process.h"
 #include "runtime/driver/posix_signals.h"
 #include "runtime/driver/posix_spot_notice.h"
@@ -56,6 +57,11 @@ std::optional<StopSignals>& Signals() {
   return signals;
 }
 
+std::optional<WarningTap>& Warnings() {
+  static std::optional<WarningTap> warnings;
+  return warnings;
+}
+
 // ZeroMQ's end sends what was said last. It would also wait for a name being looked up, which may take a minute.
 void Discard(std::unique_ptr<ZmqDriver> driver) {
   constexpr auto kLongest = std::chrono::seconds(2);
@@ -90,6 +96,7 @@ std::optional<int> BeginTask(const Usage& usage, const std::string& task) {
     std::cerr << usage.program << ": " << status.message() << "\n";
     return kExitFailed;
   }
+  Warnings().emplace();
   KeepFreedMemory();
   return std::nullopt;
 }
@@ -107,7 +114,8 @@ absl::StatusOr<SharedFlags> ReadSharedFlags(PeerRole self, const std::string& jo
   return flags;
 }
 
-int RunRole(Role& role, PeerRole self, const std::string& listen, DriverWorld world, const std::string& job_dir) {
+int RunRole(Role& role, PeerRole self, const std::string& listen, DriverWorld world, const std::string& job_dir,
+            const std::string& chief) {
   absl::StatusOr<SharedFlags> flags = ReadSharedFlags(self, job_dir);
   if (!flags.ok()) return EndMain(flags.status());
   absl::StatusOr<std::optional<TraceFile>> trace = OpenTrace();
@@ -121,12 +129,14 @@ int RunRole(Role& role, PeerRole self, const std::string& listen, DriverWorld wo
     });
   }
   if (trace->has_value()) world.trace = &**trace;
-  absl::StatusOr<std::unique_ptr<ZmqDriver>> driver =
-      ZmqDriver::Open({.listen = listen, .keys = flags->keys, .keys_folder = flags->keys_folder}, world);
+  absl::StatusOr<std::unique_ptr<ZmqDriver>> driver = ZmqDriver::Open(
+      {.listen = listen, .chief = chief, .keys = flags->keys, .keys_folder = flags->keys_folder}, world);
   if (!driver.ok()) return EndMain(driver.status());
   Signals()->DeliverTo(world.mailbox);  // which somebody reads from here on
+  Warnings()->DeliverTo(world.mailbox);
   const int exit_code = (*driver)->Run(role);
   Signals().reset();  // before the mailbox goes
+  Warnings().reset();
   Discard(*std::move(driver));
   return exit_code;
 }

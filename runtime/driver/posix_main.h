@@ -36,8 +36,10 @@ struct SharedFlags {
 };
 absl::StatusOr<SharedFlags> ReadSharedFlags(PeerRole self, const std::string& job_dir = "");
 
-// Runs the role to its end, by the SharedFlags of `self`, and returns its exit code. `listen`: as in DriverOptions.
-int RunRole(Role& role, PeerRole self, const std::string& listen, DriverWorld world, const std::string& job_dir = "");
+// Runs the role to its end, by the SharedFlags of `self`, and returns its exit code. `listen` and `chief` are those of
+// DriverOptions.
+int RunRole(Role& role, PeerRole self, const std::string& listen, DriverWorld world, const std::string& job_dir = "",
+            const std::string& chief = "");
 
 // Logs why the process cannot go on and returns the exit code.
 int EndMain(const absl::Status& status);

@@ -82,6 +82,7 @@ MemberOptions MemberOptionsFromFlags() {
   options.join.launcher = absl::GetFlag(FLAGS_launcher);
   options.join.attempt = absl::GetFlag(FLAGS_attempt);
   options.join.nonce = RandomNonce();
+  options.descriptors = RaiseDescriptorLimit();
   options.forward_logs = absl::GetFlag(FLAGS_log_dir).empty();
   return options;
 }

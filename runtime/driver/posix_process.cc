@@ -42,6 +42,14 @@ int64_t UnixMs() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(since_epoch).count();
 }
 
+uint64_t RaiseDescriptorLimit() {
+  rlimit limit{};
+  PCHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0) << "getrlimit";
+  limit.rlim_cur = limit.rlim_max;
+  PCHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0) << "setrlimit";
+  return limit.rlim_max;
+}
+
 void KeepFreedMemory() {
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
   mallopt(M_TRIM_THRESHOLD, 256 << 20);

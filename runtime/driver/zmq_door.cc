@@ -59,12 +59,12 @@ void ZmqDoor::LimitBacklog() {
   }
 }
 
-absl::Status ZmqDoor::Judge(const std::string& key, const Message& message) {
+absl::Status ZmqDoor::Judge(const std::string& key, const Message& message, uint64_t run) {
   const std::optional<PeerRole> role = RoleOf(key);
   if (!role) return absl::PermissionDeniedError("its key is nobody's any more");
   if (absl::Status status = CheckSpeaker(*role, message); !status.ok()) return status;
-  const Incarnation speaker = SpeakerOf(message);
-  if (speaker == Incarnation::kNone) return absl::OkStatus();
+  const Speaker speaker(run, SpeakerOf(message));
+  if (speaker.second == Incarnation::kNone) return absl::OkStatus();
   const auto bound = bound_.find(speaker);
   if (bound == bound_.end() && keys_.self == PeerRole::kChief) return absl::OkStatus();
   if (bound != bound_.end() && bound->second == key) return absl::OkStatus();
@@ -72,24 +72,26 @@ absl::Status ZmqDoor::Judge(const std::string& key, const Message& message) {
     Bind(speaker, key);
     return absl::OkStatus();
   }
-  return absl::PermissionDeniedError(
-      absl::StrCat("it says ", NameOf(message), " as incarnation ", ToNumber(speaker), ", which has another key"));
+  return absl::PermissionDeniedError(absl::StrCat("it says ", NameOf(message), " as incarnation ",
+                                                  ToNumber(speaker.second), ", which has another key"));
 }
 
 void ZmqDoor::NoteAnswer(const std::string& key, const Message& answer) {
   const auto* welcome = std::get_if<Welcome>(&answer);
-  if (welcome != nullptr && !bound_.contains(welcome->you)) Bind(welcome->you, key);
+  if (welcome == nullptr) return;
+  const Speaker speaker(welcome->run, welcome->you);
+  if (!bound_.contains(speaker)) Bind(speaker, key);
 }
 
 // Whoever speaks as many thereby makes nobody else forgotten.
-void ZmqDoor::Bind(Incarnation speaker, const std::string& key) {
+void ZmqDoor::Bind(const Speaker& speaker, const std::string& key) {
   std::string& owner = bound_[speaker];
   if (!owner.empty()) bound_to_[owner].erase(speaker);
   owner = key;
   bound_to_[key].insert(speaker);
   if (bound_.size() <= kMaxBound) return;
   const auto fewer = [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); };
-  std::set<Incarnation>& most = std::max_element(bound_to_.begin(), bound_to_.end(), fewer)->second;
+  std::set<Speaker>& most = std::max_element(bound_to_.begin(), bound_to_.end(), fewer)->second;
   bound_.erase(*most.begin());
   most.erase(most.begin());
 }

@@ -5,11 +5,11 @@
 //   (*door)->Watch(context, listener);                         // proves that a stranger is refused
 //   (*door)->Serve();                                          // from an event loop
 //   (*door)->Heard(listener_channel.speaker_fd());             // of each message
-//   (*door)->Judge(listener_channel.speaker(), message);
+//   (*door)->Judge(listener_channel.speaker(), message, run);
 //
 // A key speaks as the incarnations that were given to it here, by a chief, or, at others, that it was the first to
-// speak as. So a task with a key of its own cannot speak as another one, but for one whose key was taken away. What a
-// chief gave to nobody is for the role to judge.
+// speak as: each in its run, since two runs may give out one incarnation. So a task with a key of its own cannot speak
+// as another one, but for one whose key was taken away. What a chief gave to nobody is for the role to judge.
 //
 // Order: LetIn makes a key that is not known any more nobody's, from the next message on.
 // Limits: whoever sends a message without end is cut off (zmq_backlog.h) by the next LimitBacklog.
@@ -30,6 +30,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -55,7 +56,7 @@ class ZmqDoor {
   void Heard(int fd) { backlog_.Heard(fd); }                     // a message over that connection
   void LimitBacklog();
   std::optional<PeerRole> RoleOf(const std::string& key) const { return keys_.RoleOf(key); }
-  absl::Status Judge(const std::string& key, const Message& message);
+  absl::Status Judge(const std::string& key, const Message& message, uint64_t run);
   // What is answered to that key: a Welcome gives it an incarnation.
   void NoteAnswer(const std::string& key, const Message& answer);
 
@@ -65,8 +66,10 @@ class ZmqDoor {
   void AddTo(std::vector<pollfd>* waited_on);                        // what becomes readable when Serve is needed
 
  private:
+  using Speaker = std::pair<uint64_t, Incarnation>;  // the run, and who in it
+
   explicit ZmqDoor(KeyRing keys) : keys_(std::move(keys)) {}
-  void Bind(Incarnation speaker, const std::string& key);
+  void Bind(const Speaker& speaker, const std::string& key);
 
   void NoteRefused(const std::string& address, const char* whose);
 
@@ -74,9 +77,9 @@ class ZmqDoor {
   std::optional<ZapHandler> zap_;
   std::optional<ZmqMonitor> monitor_;
   BacklogLimit backlog_;
-  std::map<Incarnation, std::string> bound_;               // whose key
-  std::map<std::string, std::set<Incarnation>> bound_to_;  // by key
-  uint64_t speechless_ = 0;  // handshakes that failed, of connections that are about to end
+  std::map<Speaker, std::string> bound_;               // whose key
+  std::map<std::string, std::set<Speaker>> bound_to_;  // by key
+  uint64_t speechless_ = 0;                            // handshakes that failed, of connections that are about to end
   uint64_t refused_ = 0;
   std::string refused_from_;
 };

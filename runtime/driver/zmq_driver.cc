@@ -8,7 +8,11 @@
 #include <chrono>
 #include <utility>
 
+#include "runtime/driver/glog_warnings.h"
+#include "runtime/driver/posix_own_address.h"
 #include "runtime/driver/posix_process.h"
+#include "runtime/exit_code.h"
+#include "runtime/log_line.h"
 #include "schema/codec.h"
 #include "schema/host_port.h"
 #include "schema/text.h"
@@ -45,6 +49,7 @@ absl::Status ZmqDriver::StartListening() {
     if (absl::Status status = door_->Watch(context_, *socket); !status.ok()) return status;
   }
   listener_.emplace(std::move(*socket), ZmqChannel::Side::kListener);
+  endpoint_ = AsOthersReachIt(listener_->socket().endpoint(), options_.chief);
   return absl::OkStatus();
 }
 
@@ -98,8 +103,8 @@ void ZmqDriver::ServeListener() {
       listener_->CutOffSpeaker();
       continue;
     }
-    Deliver(speaking_, receipt, [this](const Message& message) {
-      return door_ ? door_->Judge(listener_->speaker(), message) : absl::OkStatus();
+    Deliver(speaking_, receipt, [this](const Message& message, uint64_t run) {
+      return door_ ? door_->Judge(listener_->speaker(), message, run) : absl::OkStatus();
     });
     speaking_ = PeerId::kNone;
   }
@@ -118,7 +123,7 @@ void ZmqDriver::ServeLink(PeerId id, Time now) {
   for (int i = 0; i < kBurst && !exit_code_; ++i) {
     const ZmqChannel::Receipt receipt = links_.Receive(id, now, &frames_);
     if (receipt == ZmqChannel::Receipt::kNothing) return;
-    Deliver(id, receipt, [this, id](const Message& message) { return links_.Judge(id, message); });
+    Deliver(id, receipt, [this, id](const Message& message, uint64_t) { return links_.Judge(id, message); });
   }
 }
 
@@ -127,12 +132,13 @@ void ZmqDriver::Deliver(PeerId from, ZmqChannel::Receipt receipt, const Check& c
     Step(Malformed{from, "more than " + std::to_string(kMaxFrames) + " frames"});
     return;
   }
-  absl::StatusOr<Message> message = Decode(frames_);
+  uint64_t run = 0;
+  absl::StatusOr<Message> message = Decode(frames_, &run);
   frames_.clear();  // the message alone holds its payloads
   absl::Status status = message.status();
-  if (status.ok()) status = check(*message);
+  if (status.ok()) status = check(*message, run);
   if (status.ok()) {
-    Step(Received{from, std::move(*message)});
+    Step(Received{from, std::move(*message), run});
   } else {
     Step(Malformed{from, std::string(status.message())});
   }
@@ -151,7 +157,11 @@ void ZmqDriver::ServeClock() {
       next_tick_ = now + options_.tick;  // who was stopped for a minute gets one tick, not thousands
     if (door_) door_->LimitBacklog();
     HeedNewKeys();
-    links_.Tend(now);
+    if (const absl::Status status = links_.Tend(now); !status.ok()) {
+      Exit exit{kExitFailed, std::string(status.message())};
+      return Do(exit);
+    }
+    for (const PeerId peer : links_.TakeReconnected()) Step(Reconnected{peer});
     Step(Tick{});
   }
 }
@@ -206,8 +216,8 @@ void ZmqDriver::Close() {
 }
 
 void ZmqDriver::Do(Dial& dial) {
-  const absl::Status status = links_.Connect(dial);
-  LOG_IF(WARNING, !status.ok()) << OneLine(std::string(status.message()), kMaxLogBytes);
+  const absl::Status status = links_.Connect(dial, Now());
+  LOG_IF(WARNING, !status.ok()) << OneLine(std::string(status.message()), kMaxLogBytes) << "; it is dialled again";
 }
 
 void ZmqDriver::Do(HangUp& hang_up) {
@@ -218,16 +228,18 @@ void ZmqDriver::Do(HangUp& hang_up) {
 void ZmqDriver::Do(Send& send) {
   if (world_.trace != nullptr) world_.trace->Flush();
   if (door_ && send.to == speaking_) door_->NoteAnswer(listener_->speaker(), send.message);
-  std::vector<Payload> frames = Encode(send.message);
-  if (frames[0].size() > kMaxHeaderBytes) {  // its receiver would hang up without a word
-    LOG(ERROR) << NameOf(send.message) << " is too large to be sent: " << frames[0].size() << " bytes";
+  absl::StatusOr<std::vector<Payload>> frames = EncodeWithinLimits(send.message, send.run);
+  if (!frames.ok()) {  // its receiver would drop it, and nobody here would hear of it
+    const uint64_t count = ++unsendable_;
+    LOG_IF(ERROR, WorthALine(count)) << "a message was not sent, since its receiver would refuse it (" << count
+                                     << " so far): " << OneLine(std::string(frames.status().message()), kMaxLogBytes);
     return;
   }
   send.message = Message();
-  if (send.to < PeerId::kFirstAccepted) return links_.Send(send.to, Now(), std::move(frames));
+  if (send.to < PeerId::kFirstAccepted) return links_.Send(send.to, Now(), *std::move(frames));
   const std::string* routing_id = peers_.Find(send.to);
   if (routing_id == nullptr || !listener_) return;
-  const ZmqChannel::Sending result = listener_->Send(*routing_id, frames);
+  const ZmqChannel::Sending result = listener_->Send(*routing_id, *frames);
   if (result == ZmqChannel::Sending::kBusy) ++lost_;
   if (result == ZmqChannel::Sending::kGone) peers_.Forget(send.to);
 }
@@ -253,6 +265,7 @@ void ZmqDriver::Do(LoadAhead& load) {
 void ZmqDriver::Do(Wake& wake) { next_tick_ = std::min(next_tick_, Now() + wake.in); }
 
 void ZmqDriver::Do(Log& log) {
+  const WarningTap::RolesOwn own;
   const std::string text = OneLine(log.text, kMaxLogBytes);
   switch (log.severity) {
     case Severity::kInfo:
@@ -272,9 +285,11 @@ void ZmqDriver::Do(TraceRecord& record) {
 }
 
 void ZmqDriver::Do(Exit& exit) {
+  const WarningTap::RolesOwn own;
   exit_code_ = exit.code;
-  LOG_IF(INFO, exit.code == 0) << OneLine(exit.why, kMaxLogBytes);
-  LOG_IF(ERROR, exit.code != 0) << OneLine(exit.why, kMaxLogBytes);
+  const bool as_told = exit.code == kExitDone || exit.code > kExitSignalled;  // the latter: by a signal
+  LOG_IF(INFO, as_told) << OneLine(exit.why, kMaxLogBytes);
+  LOG_IF(ERROR, !as_told) << OneLine(exit.why, kMaxLogBytes);
 }
 
 }  // namespace downpour

@@ -13,9 +13,10 @@
 //   folder is cut off when it speaks next. Refused handshakes are counted in the ResourceSample; where this process is
 //   refused itself (zmq_links.h), it tries again ever more seldom, with what its folder says by then.
 // Errors: what a peer sends is Received or Malformed or nothing; one that was hung up on is heard no more, and where
-//   there are keys cut off when it speaks again. A message to a peer that is not there or has stopped reading is lost;
-//   the latter is logged, once a second. An Exit has a second to get out what was sent before it; a dialler that is cut
-//   off drops what it has not read yet, so a listener's very last words may be lost.
+//   there are keys cut off when it speaks again. A Dial that fails is tried again; where open files are too few for it
+//   for dial_patience, Run ends with kExitFailed and a sentence. A message to a peer that is not there or has stopped
+//   reading is lost; the latter is logged, once a second. An Exit has a second to get out what was sent before it; a
+//   dialler that is cut off drops what it has not read yet, so a listener's very last words may be lost.
 // Threads: Open and Run on one thread; the world's parts post into the mailbox from theirs.
 // Tests: tests/unit/runtime/driver/zmq_driver_test.cc.
 #pragma once
@@ -48,10 +49,13 @@ namespace downpour {
 
 struct DriverOptions {
   std::string listen;  // endpoint; empty: listens nowhere
+  // Where the chief is. Of a process that listens on all addresses others are told the one from which it reaches that.
+  std::string chief = {};
   Duration tick = Timing().tick;
   int io_threads = 1;
   std::optional<KeyRing> keys = std::nullopt;
   std::string keys_folder = {};  // looked at again each second; empty: the keys stay as they are
+  Duration dial_patience = ZmqLinks::kDialPatience;
 };
 
 // The rest of the world; all outlive the driver. Null: there is none.
@@ -73,7 +77,7 @@ class ZmqDriver {
   static absl::StatusOr<std::unique_ptr<ZmqDriver>> Open(const DriverOptions& options, const DriverWorld& world);
 
   // Where it listens, as others reach it; empty if it does not.
-  std::string endpoint() const { return listener_ ? AsOthersReachIt(listener_->socket().endpoint()) : ""; }
+  const std::string& endpoint() const { return endpoint_; }
   int Run(Role& role);
 
  private:
@@ -82,7 +86,7 @@ class ZmqDriver {
         world_(world),
         context_(std::move(context)),
         peers_(kMaxPeers),
-        links_(context_, options.keys, options.keys_folder) {}
+        links_(context_, options.keys, options.keys_folder, options.dial_patience) {}
 
   absl::Status StartListening();
 
@@ -92,7 +96,7 @@ class ZmqDriver {
   void ServeLinks();
   void ServeLink(PeerId id, Time now);
   void ServeDoor();
-  using Check = std::function<absl::Status(const Message&)>;  // whether its sender may say it
+  using Check = std::function<absl::Status(const Message&, uint64_t run)>;  // whether its sender may say it
   void Deliver(PeerId from, ZmqChannel::Receipt receipt, const Check& check);
   void ServeClock();
   void SampleAndReport();
@@ -117,6 +121,7 @@ class ZmqDriver {
   std::optional<KeysWatch> keys_watch_;
   ZmqContext context_;  // before the sockets: it waits for their end
   std::optional<ZmqChannel> listener_;
+  std::string endpoint_;
   PeerTable peers_;
   ZmqLinks links_;
   std::unique_ptr<ZmqDoor> door_;    // of a listener with keys
@@ -131,6 +136,7 @@ class ZmqDriver {
   std::vector<Payload> frames_;
   std::vector<pollfd> waited_on_;  // scratch of Wait
   uint64_t lost_ = 0;              // messages to peers that do not read, since the last report
+  uint64_t unsendable_ = 0;        // messages beyond a limit of codec.h: a bug of this process
 };
 
 }  // namespace downpour

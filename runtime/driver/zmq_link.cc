@@ -19,13 +19,13 @@ void ZmqLink::Send(Time now, std::vector<Payload> frames) {
   bytes_ += message.bytes;
   queue_.push_back(std::move(message));
   Flush(now);
-  for (; queue_.size() > kWaitingMessages || bytes_ > kWaitingBytes; ++lost_) PopOldest();
+  for (; queue_.size() > kWaitingMessages || bytes_ > kWaitingBytes; ++lost_) DropOldest();
 }
 
 void ZmqLink::Flush(Time now) {
   while (!queue_.empty()) {
     if (now - queue_.front().since > kPatience) {
-      PopOldest();
+      DropOldest();
       continue;
     }
     if (channel_.Send("", queue_.front().frames) == ZmqChannel::Sending::kBusy) return;
@@ -37,8 +37,14 @@ std::optional<ZmqMonitor::Event> ZmqLink::Tend(Time now) {
   std::optional<ZmqMonitor::Event> outcome;
   for (ZmqMonitor::Event event; (event = monitor_->Next()) != ZmqMonitor::Event::kNone;) {
     if (event == ZmqMonitor::Event::kShookHands || IsRefusal(event)) outcome = event;
-    if (event == ZmqMonitor::Event::kShookHands) connected_ = true;
-    if (event == ZmqMonitor::Event::kEnded) connected_ = false;
+    if (event == ZmqMonitor::Event::kShookHands) {
+      connected_ = true;
+      reconnected_ |= std::exchange(lost_words_, false);
+    }
+    if (event == ZmqMonitor::Event::kEnded) {
+      connected_ = false;
+      lost_words_ = true;
+    }
   }
   if (dial_at_ || !outcome) return std::nullopt;  // what comes in a pause is of an attempt that was under way
   if (*outcome == ZmqMonitor::Event::kShookHands) {
@@ -77,6 +83,11 @@ void ZmqLink::DialAgain(const KeyRing* keys) {
 void ZmqLink::Close(Duration linger) {
   monitor_.reset();
   channel_.socket().Close(linger);
+}
+
+void ZmqLink::DropOldest() {
+  lost_words_ = true;
+  PopOldest();
 }
 
 void ZmqLink::PopOldest() {

@@ -55,6 +55,8 @@ class ZmqLink {
   // What has become of the last handshake since the last call: kShookHands, or kKeyRefused, kNoCommonSpeech or kHungUp,
   // after which it is not dialled before DialAgain is due.
   std::optional<ZmqMonitor::Event> Tend(Time now);
+  // Whether it stands again since the last call, and may have lost what was sent or awaited before.
+  bool TakeReconnected() { return std::exchange(reconnected_, false); }
   bool DueToDial(Time now) const { return dial_at_ && now >= *dial_at_; }
   void DialAgain(const KeyRing* keys);
   // Whether to look now why nobody answers; true once for each time.
@@ -73,6 +75,7 @@ class ZmqLink {
     size_t bytes = 0;
     std::vector<Payload> frames;
   };
+  void DropOldest();  // unsent
   void PopOldest();
 
   PeerRole to_;
@@ -81,6 +84,8 @@ class ZmqLink {
   Duration next_pause_ = kFirstPause;
   std::optional<Time> dial_at_;  // in a pause
   bool connected_ = false;
+  bool lost_words_ = false;  // since it stood last: a connection ended, or what waited for one was dropped
+  bool reconnected_ = false;
   Duration next_look_ = kFirstLook;
   std::optional<Time> look_at_;  // while nobody answers
   std::deque<Waiting> queue_;

@@ -2,6 +2,7 @@
 
 #include <glog/logging.h>
 
+#include <iterator>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -12,16 +13,32 @@
 
 namespace downpour {
 
-absl::Status ZmqLinks::Connect(const Dial& dial) {
+absl::Status ZmqLinks::Connect(const Dial& dial, Time now) {
   CHECK(dial.peer != PeerId::kNone && dial.peer < PeerId::kFirstAccepted) << "not a number to dial with";
-  CHECK(!links_.contains(dial.peer)) << "dialled twice";
+  CHECK(!links_.contains(dial.peer) && !missing_.contains(dial.peer)) << "dialled twice";
+  absl::Status status = Open(dial);
+  if (!status.ok()) missing_.emplace(dial.peer, Missing{dial, now});
+  return status;
+}
+
+absl::Status ZmqLinks::Open(const Dial& dial) {
   absl::StatusOr<WatchedSocket> link = ConnectWatched(context_, dial.endpoint, keys(), dial.to);
   if (!link.ok()) return link.status();
   links_.emplace(std::piecewise_construct, std::tuple(dial.peer), std::forward_as_tuple(*std::move(link), dial.to));
   return absl::OkStatus();
 }
 
+absl::Status ZmqLinks::DialMissing(Time now) {
+  for (auto entry = missing_.begin(); entry != missing_.end();) {
+    const absl::Status status = Open(entry->second.dial);
+    if (absl::IsResourceExhausted(status) && now - entry->second.since >= dial_patience_) return status;
+    entry = status.ok() ? missing_.erase(entry) : std::next(entry);
+  }
+  return absl::OkStatus();
+}
+
 void ZmqLinks::HangUp(PeerId peer) {
+  missing_.erase(peer);
   auto link = links_.find(peer);
   if (link == links_.end()) return;
   ZmqChannel& channel = link->second.channel();
@@ -35,6 +52,7 @@ void ZmqLinks::HangUp(PeerId peer) {
 void ZmqLinks::Close() {
   for (auto& [id, link] : links_) link.Close(kLastWords);
   links_.clear();
+  missing_.clear();
 }
 
 // ---- Messages -------------------------------------------------------------------------------------------------------
@@ -84,6 +102,14 @@ uint64_t ZmqLinks::bytes_out() const {
   return bytes;
 }
 
+std::vector<PeerId> ZmqLinks::TakeReconnected() {
+  std::vector<PeerId> reconnected;
+  for (auto& [id, link] : links_) {
+    if (link.TakeReconnected()) reconnected.push_back(id);
+  }
+  return reconnected;
+}
+
 uint64_t ZmqLinks::TakeLost() {
   uint64_t lost = 0;
   for (auto& [id, link] : links_) lost += link.TakeLost();
@@ -92,7 +118,7 @@ uint64_t ZmqLinks::TakeLost() {
 
 // ---- Handshakes -----------------------------------------------------------------------------------------------------
 
-void ZmqLinks::Tend(Time now) {
+absl::Status ZmqLinks::Tend(Time now) {
   for (auto& [id, link] : links_) {
     if (const std::optional<ZmqMonitor::Event> outcome = link.Tend(now)) {
       NoteHandshake(link.channel().socket().endpoint(), *outcome);
@@ -100,6 +126,7 @@ void ZmqLinks::Tend(Time now) {
     if (link.DueToLook(now)) LookWhySilent(link);
     if (link.DueToDial(now)) link.DialAgain(keys());
   }
+  return DialMissing(now);
 }
 
 // Once for each cause, until they agree: a task may dial its chief twice, and by chance be told in two ways.

@@ -10,7 +10,8 @@
 //
 // Order: of each connection as ZmqLink has it.
 // Errors: what goes to a number that nobody has is lost. Where this process is refused its log says so with
-//   the remedy, once for each cause, and where nobody answers why, ever more seldom.
+//   the remedy, once for each cause, and where nobody answers why, ever more seldom. A number that could not be dialled
+//   is dialled again each tick; what is sent to it meanwhile is lost.
 // Threads: one. Another one, which may outlive this, asks the resolver why nobody answers.
 // Tests: tests/unit/runtime/driver/zmq_links_test.cc, zmq_driver_keys_test.cc.
 #pragma once
@@ -43,15 +44,21 @@ class ZmqLinks {
  public:
   // What is said last is given so long to get out.
   static constexpr Duration kLastWords = std::chrono::seconds(1);
+  // Links that were hung up on have given back what they held by then.
+  static constexpr Duration kDialPatience = std::chrono::seconds(10);
 
   // `context` outlives this. `keys_folder`, for people: where the keys are from; empty: from nowhere in particular.
-  ZmqLinks(ZmqContext& context, std::optional<KeyRing> keys, std::string keys_folder)
-      : context_(context), keys_(std::move(keys)), keys_folder_(std::move(keys_folder)) {}
+  ZmqLinks(ZmqContext& context, std::optional<KeyRing> keys, std::string keys_folder,
+           Duration dial_patience = kDialPatience)
+      : context_(context),
+        keys_(std::move(keys)),
+        keys_folder_(std::move(keys_folder)),
+        dial_patience_(dial_patience) {}
 
   void DialWith(const KeyRing& keys) { keys_ = keys; }  // from now on
 
-  // CHECKs that the number is free. Errors: those of ConnectWatched (zmq_monitor.h).
-  absl::Status Connect(const Dial& dial);
+  // CHECKs that the number is free. Errors, after which Tend tries again: those of ConnectWatched (zmq_monitor.h).
+  absl::Status Connect(const Dial& dial, Time now);
   void HangUp(PeerId peer);
   void Close();  // all of them
 
@@ -63,8 +70,11 @@ class ZmqLinks {
   // Whether it may say that, as far as there are keys.
   absl::Status Judge(PeerId from, const Message& message) const;
 
-  // Says what has become of handshakes, and dials again.
-  void Tend(Time now);
+  // Says what has become of handshakes, and dials again. RESOURCE_EXHAUSTED: a number could not be dialled for
+  // dial_patience, since this process may have too few sockets or open files; without it the process is of no use.
+  absl::Status Tend(Time now);
+  // Those that stand again since the last call, and may have lost something meanwhile (ZmqLink).
+  std::vector<PeerId> TakeReconnected();
   // Whether nothing can be done before a descriptor becomes readable.
   bool Drained();
   void AddTo(std::vector<pollfd>* waited_on);
@@ -75,6 +85,8 @@ class ZmqLinks {
   uint64_t TakeLost();  // as ZmqLink's
 
  private:
+  absl::Status Open(const Dial& dial);
+  absl::Status DialMissing(Time now);
   const KeyRing* keys() const { return keys_ ? &*keys_ : nullptr; }
   void NoteHandshake(const std::string& endpoint, ZmqMonitor::Event outcome);
   std::string WhyRefused(ZmqMonitor::Event how) const;  // completes "h0:7000"
@@ -83,7 +95,13 @@ class ZmqLinks {
   ZmqContext& context_;
   std::optional<KeyRing> keys_;
   const std::string keys_folder_;
+  const Duration dial_patience_;
   std::map<PeerId, ZmqLink> links_;
+  struct Missing {
+    Dial dial;
+    Time since;
+  };
+  std::map<PeerId, Missing> missing_;                                 // could not be dialled yet
   std::map<std::string, std::set<ZmqMonitor::Event>> refusals_told_;  // by endpoint
   const std::shared_ptr<std::atomic<bool>> looking_ = std::make_shared<std::atomic<bool>>(false);
   uint64_t closed_bytes_in_ = 0;  // of links that were hung up

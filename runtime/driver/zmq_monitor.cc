@@ -22,7 +22,7 @@ absl::StatusOr<ZmqMonitor> ZmqMonitor::Watch(ZmqContext& context, ZmqSocket& soc
     reader.connect(address);
     return ZmqMonitor(std::move(reader), watched);
   } catch (const zmq::error_t& error) {
-    return absl::InternalError(absl::StrCat("no ZeroMQ monitor: ", error.what()));
+    return NoSocket(error);
   }
 }
 

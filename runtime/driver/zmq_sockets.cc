@@ -12,7 +12,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/driver/posix_fd.h"
-#include "runtime/driver/posix_process.h"
 #include "schema/codec.h"
 #include "schema/host_port.h"
 
@@ -130,7 +129,7 @@ absl::StatusOr<ZmqSocket> Open(ZmqContext& context, zmq::socket_type type, const
     socket.set(zmq::sockopt::ipv6, ipv6);
     return ZmqSocket(std::move(socket), endpoint);
   } catch (const zmq::error_t& error) {
-    return absl::InternalError(absl::StrCat("libzmq refuses a socket or one of its options: ", error.what()));
+    return NoSocket(error);
   }
 }
 
@@ -146,12 +145,23 @@ absl::StatusOr<ZmqContext> ZmqContext::Create(int io_threads) {
   zmq::context_t context;
   // Without ZERO_COPY_RECV every small frame is a block of its own, 8-aligned, so that floats in it may be read in
   // place; with it they lie anywhere in a shared buffer. Large frames are received in place either way.
-  for (auto [option, value] : {std::pair(ZMQ_IO_THREADS, io_threads), std::pair(kZeroCopyRecv, 0)}) {
+  for (auto [option, value] :
+       {std::pair(ZMQ_IO_THREADS, io_threads), std::pair(ZMQ_MAX_SOCKETS, kMostSockets), std::pair(kZeroCopyRecv, 0)}) {
     if (zmq_ctx_set(context.handle(), option, value) != 0) {
       return absl::InternalError(absl::StrCat("libzmq refuses context option ", option, ": ", zmq_strerror(errno)));
     }
   }
   return ZmqContext(std::move(context));
+}
+
+absl::Status NoSocket(const zmq::error_t& error) {
+  if (error.num() != EMFILE && error.num() != ENFILE) {
+    return absl::InternalError(absl::StrCat("libzmq refuses a socket or one of its options: ", error.what()));
+  }
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "too few open files for another connection: start this where `ulimit -n` allows more of them, or with "
+      "LimitNOFILE= in its systemd unit (",
+      error.what(), ")"));
 }
 
 void ZmqSocket::Close(Duration linger) {
@@ -168,13 +178,6 @@ void ZmqSocket::StopDialling() {
 void ZmqSocket::DialAgain(const KeyRing* keys, PeerRole to) {
   if (keys != nullptr && !IsIpc(endpoint_) && !keys->Of(to).empty()) SpeakCurveAsDialler(socket_, *keys, to);
   socket_.connect(dials_);  // which it took before
-}
-
-std::string AsOthersReachIt(const std::string& endpoint) {
-  for (const std::string all : {"0.0.0.0:", "[::]:"}) {
-    if (endpoint.rfind(all, 0) == 0) return absl::StrCat(HostName(), ":", endpoint.substr(all.size()));
-  }
-  return endpoint;
 }
 
 absl::Status CheckListenable(const std::string& endpoint, bool with_keys) {

@@ -11,8 +11,8 @@
 // Threads: a socket belongs to one thread; the context to any. Sockets must be closed before their context ends.
 // Errors: INVALID_ARGUMENT for an endpoint that is none, FAILED_PRECONDITION for one that others could
 //   reach where there are no keys, for one to dial whose key is not known, and for a libzmq older than
-//   4.3.3 (holes before authentication), ALREADY_EXISTS for a port or path in use. What cannot be reached
-//   is no error: ZeroMQ dials until it answers.
+//   4.3.3 (holes before authentication), ALREADY_EXISTS for a port or path in use, RESOURCE_EXHAUSTED for want of
+//   sockets or open files, which may pass. What cannot be reached is no error: ZeroMQ dials until it answers.
 // Tests: tests/unit/runtime/driver/zmq_sockets_test.cc.
 #pragma once
 
@@ -30,6 +30,9 @@ namespace downpour {
 
 class ZmqContext {
  public:
+  // Sockets at a time: the links of a worker to as many ps as a job may have, three sockets each, twice, since those
+  // that are hung up on take a while to go. ZeroMQ's own limit is 1,023.
+  static constexpr int kMostSockets = 8192;
   static absl::StatusOr<ZmqContext> Create(int io_threads);
   // Its end waits until closed sockets have sent what they hold, as long as their linger says.
   zmq::context_t& get() { return context_; }
@@ -38,6 +41,9 @@ class ZmqContext {
   explicit ZmqContext(zmq::context_t context) : context_(std::move(context)) {}
   zmq::context_t context_;
 };
+
+// Of a socket that ZeroMQ did not give: RESOURCE_EXHAUSTED or INTERNAL.
+absl::Status NoSocket(const zmq::error_t& error);
 
 class ZmqSocket {
  public:
@@ -70,7 +76,4 @@ absl::StatusOr<ZmqSocket> Connect(ZmqContext& context, const std::string& endpoi
 absl::Status CheckListenable(const std::string& endpoint, bool with_keys = false);
 // OK if `endpoint` is one to connect to; whether anybody listens there is another question.
 absl::Status CheckDialable(const std::string& endpoint);
-// A listener's endpoint for others: one that listens on all addresses is reached by its host's name.
-std::string AsOthersReachIt(const std::string& endpoint);
-
 }  // namespace downpour

@@ -19,7 +19,7 @@ void Write(const std::filesystem::path& path, const std::string& bytes) {
 
 void WriteSeeds(const std::filesystem::path& folder) {
   Random random(1);
-  for (size_t kind = 0; kind < std::variant_size_v<Message>; ++kind) {
+  for (size_t kind = 0; kind < std::variant_size_v<MessageKinds>; ++kind) {
     const Message message = RandomMessage(kind, random);
     Write(folder / "message" / NameOf(message), JoinFrames(Encode(message)));
   }

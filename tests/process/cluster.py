@@ -167,6 +167,7 @@ class ProcessTest(unittest.TestCase):
 
     maxDiff = None
     key_flags = ()  # for those who ask the chief
+    inside = ()  # what runs a command on the host from which it is asked
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="downpour-process-")
@@ -187,7 +188,8 @@ class ProcessTest(unittest.TestCase):
 
     def tool(self, *words):
         """(exit code, stdout, stderr) of the command-line tool."""
-        done = subprocess.run([str(TOOL), *map(str, words)], capture_output=True, text=True, timeout=LONG)
+        command = [*self.inside, str(TOOL), *map(str, words)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LONG)
         return done.returncode, done.stdout, done.stderr
 
     def start_run(self, *words, tool=None):
@@ -201,7 +203,8 @@ class ProcessTest(unittest.TestCase):
 
     def statuses(self, interval=0.1, within=LONG):
         """One status after the other, through chiefs that go and come, to the job's end; the last may be a summary."""
-        watch = [TOOL, "watch", "--job-dir", self.job_dir, "-o", "json", "--interval", interval, *self.key_flags]
+        asked = ["--job-dir", self.job_dir, "-o", "json", "--interval", interval, *self.key_flags]
+        watch = [*self.inside, TOOL, "watch", *asked]
         status, until = {}, time.monotonic() + within
         while status.get("state") not in ENDED and time.monotonic() < until:
             watcher = Process(self, watch)

@@ -67,12 +67,12 @@ void Knock(Target& target) {
 
 template <size_t... i>
 std::vector<Message> OneOfEach(std::index_sequence<i...>) {
-  return {std::variant_alternative_t<i, Message>()...};
+  return {std::variant_alternative_t<i, MessageKinds>()...};
 }
 
 void Say(Target& target) {
   ZmqChannel channel = target.Dial(target.keys);
-  for (const Message& message : OneOfEach(std::make_index_sequence<std::variant_size_v<Message>>())) {
+  for (const Message& message : OneOfEach(std::make_index_sequence<std::variant_size_v<MessageKinds>>())) {
     Send(channel, Encode(message));
   }
   for (const std::string name : {"../../escape", "/etc/passwd", "", "a\nb", "x/../../y"}) {

@@ -91,8 +91,8 @@ class ByHandTest(ProcessTest):
         chief.end()
         code, _, err = self.tool("status", "--job-dir", self.job_dir)
         self.assertEqual(code, 69)
-        self.assertRegex(err, rf"process {chief.pid} on .*, term 1\) has gone and did not say how the job ended")
-        self.assertRegex(err, r"The last checkpoint is checkpoints/1-\d+ with \d+ leases?: "
+        self.assertRegex(err, rf"process {chief.pid} on .*, term \d+\) has gone and did not say how the job ended")
+        self.assertRegex(err, r"The last checkpoint is checkpoints/\d+-\d+ with \d+ leases?: "
                          r"go on from it with \S*downpour-chief .*--resume")  # fmt: skip
         chief = self.start_chief(f"--trace_dir={self.job_dir}/trace")
         leases = before["progress"]["leasesCommitted"]
@@ -218,6 +218,7 @@ class ByHandTest(ProcessTest):
         for wrong in ("--metadata_server=cloud", "--listen=nowhere", "--give_up=1", f"--keys={self.folder}/none"):
             chief = self.start("chief", *flags, wrong)
             self.assertEqual(chief.finish()[0], 2, chief.said)
+            self.assertIn(wrong.partition("=")[2], chief.said)
             self.assertFalse(self.job_dir.exists(), wrong)
 
     def test_nobody_there(self):

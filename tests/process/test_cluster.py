@@ -3,6 +3,8 @@
 import getpass
 import json
 import os
+import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -19,6 +21,9 @@ h1 role=ps slots=2 addr=127.0.0.1 dir={folder}/h1
 h1 role=worker slots=2
 h2 role=worker slots=2 addr=127.0.0.1 dir={folder}/h2
 """
+
+# As printf takes them: a colour, which stays; then a title, escapes of both kinds, a word over the ones before.
+ESCAPES = r"\033[31mred\033[0m \033]0;title\007 \033[2J \302\233[H \rover\n"
 
 
 def is_alive(pid):
@@ -253,6 +258,61 @@ exec sh -c "$SSH_ORIGINAL_COMMAND"
         self.assertEqual((code, out), (0, "does not join\n"), err)
         self.assertIn("worker-2 did not join; this is what it said on h2", err)
         self.assertEqual(self.cluster("down")[0], 0)
+
+    def install_of_hostile_hosts(self, says):
+        """Programs of which the chief announces itself as `says`, and the tool that is asked there prints escapes."""
+        install = self.folder / "hostile"
+        install.mkdir()
+        for program in (PROGRAMS["ps"], PROGRAMS["worker"]):
+            (install / program.name).symlink_to(f"{self.install}/{program.name}")
+        announced = shlex.quote(json.dumps({"endpoint": says})[1:-1])
+        (install / PROGRAMS["chief"].name).write_text(
+            f"#!/bin/sh\nmkdir -p run\necho '{{\"pid\":'$$,{announced}}} > run/chief.json\n"
+            f"printf '{ESCAPES}'; exec sleep 600\n"
+        )
+        (install / TOOL.name).write_text(
+            "#!/bin/sh\ncase $1 in\n"
+            f"status | logs | watch) printf '{ESCAPES}'; printf '{ESCAPES}' >&2 ;;\n"
+            f"*) exec {self.install}/{TOOL.name} \"$@\" ;;\nesac\n"
+        )
+        for program in (PROGRAMS["chief"], TOOL):
+            (install / program.name).chmod(0o755)
+        return install
+
+    def test_what_the_chiefs_host_says_runs_nowhere(self):
+        owned = self.folder / "owned"
+        commands = (f"127.0.0.1:7000;touch${{IFS}}{owned};", f"$(touch {owned})")
+        for says in (*commands, "192.0.2.1:7000", "127.0.0.1:0x7", 7):
+            with self.subTest(says):
+                shutil.rmtree(self.folder / "hostile", ignore_errors=True)
+                install = self.install_of_hostile_hosts(says)
+                code, _, err = self.cluster("up", self.job_file, "--install", install, "--wait", 1)
+                self.assertEqual(code, 1, err)
+                self.assertRegex(err, "h0 says that its chief listens at .*: that is no port of 127.0.0.1")
+                self.assertEqual(sorted(self.tasks()), ["chief"])
+                self.assertFalse(owned.exists())
+                self.assertEqual(self.cluster("down")[0], 0)
+
+    def test_what_a_host_says_does_not_drive_a_terminal(self):
+        install = self.install_of_hostile_hosts(f"127.0.0.1:{self.port}")
+        code, out, err = self.cluster("up", self.job_file, "--install", install, "--port", self.port, "--wait", 10)
+        self.assertEqual(code, 1, err)
+        self.assertIn("h0 failed: what it says is no status", err)
+        said = [*self.cluster("status")[1:], *self.cluster("logs")[1:], self.cluster("logs", "chief")[1]]
+        for words in said:
+            self.assertIn("\x1b[31mred\x1b[0m ?]0;title? ?[2J ?[H ?over\n", words)
+            self.assertEqual(re.findall(r"[^\n\x20-\x7e]", re.sub("\x1b\\[[0-9]+m", "", words)), [])
+        (self.folder / "h0/logs/chief.out").write_bytes(b"The last checkpoint is \x1b]0;title\x07\xc2\x9b2J\n")
+        code, out, err = self.cluster("down")
+        self.assertEqual(code, 0, err)
+        self.assertEqual(out, "The last checkpoint is ?]0;title??2J\n")
+
+    def test_the_part_that_computes_on_gpus_is_installed_too(self):
+        install = self.folder / "with-cuda"
+        shutil.copytree(self.install, install)
+        (install / "downpour-cuda.so").write_text("a library")
+        self.cluster("up", self.job_file, "--install", install, "--set", "data.train.images=/nowhere/images")
+        self.assertEqual((self.folder / "h2/install/downpour-cuda.so").read_text(), "a library")
 
     def test_what_is_interrupted_leaves_only_what_was_there_before(self):
         install, told = self.install_with_idle_workers()

@@ -1,5 +1,7 @@
-"""How deploy/cluster reaches a host, and what interrupts it: no daemon is needed."""
+"""How deploy/cluster reaches a host, what it believes of its words, and what interrupts it: no daemon is needed."""
 
+import contextlib
+import io
 import os
 import shutil
 import signal
@@ -12,7 +14,9 @@ import unittest.mock
 from cluster import ROOT, ProcessTest
 
 sys.path.insert(0, str(ROOT / "deploy"))
+import answers  # noqa: E402
 import hosts  # noqa: E402
+import install  # noqa: E402
 import interrupts  # noqa: E402
 
 
@@ -85,6 +89,53 @@ class InterruptTest(unittest.TestCase):
         self.host.ssh = ["sh", "-c", f"kill -INT {os.getpid()}; exec sleep 600"]
         with self.assertRaises(interrupts.Interrupted):
             self.host.attach("")
+
+
+class AnswersTest(unittest.TestCase):
+    def test_an_endpoint_is_a_port_of_its_host(self):
+        self.assertEqual(answers.endpoint_at("10.0.0.5", "10.0.0.5:7000"), "10.0.0.5:7000")
+        self.assertEqual(answers.endpoint_at("::1", "[0:0::1]:7000"), "[::1]:7000")
+        for said in ("10.0.0.6:7000", "10.0.0.5:0", "10.0.0.5:65536", "10.0.0.5:7000;reboot", "10.0.0.5:7000\n", "h0:1",
+                     "10.0.0.5:\u0661", "10.0.0.5", "", ":1"):  # fmt: skip
+            self.assertIsNone(answers.endpoint_at("10.0.0.5", said), said)
+
+    def test_only_names_of_tasks_are_taken(self):
+        said = "chief ps-0 worker-12 worker-01 worker-99999 ps--1 boss $(reboot) ../x"
+        self.assertEqual(answers.tasks_in(said), ["chief", "ps-0", "worker-12"])
+
+    def test_a_status_may_hold_anything(self):
+        odd = '"state": 7, "pending": {"task": 1}, "tasks": [4, {"name": ["ps-0"]}], "chief": "h0:1", "x": 1'
+        status = answers.Status(f"{{{odd}}}")
+        self.assertEqual((status.state, status.error, status.pending), ("", "", []))
+        self.assertEqual((status.chief_endpoint, status.servers), ("", {}))
+        status = answers.Status('{"state": "RUN\\u001b[2J\\nNING", "pending": [{"task": "ps-0", "why": "is\\rout"}]}')
+        self.assertEqual((status.state, status.pending), ("RUN?[2J; NING", ["ps-0 is?out"]))
+        for nothing in ("", "[]", "7", "[" * 100_000):
+            with self.assertRaises(ValueError):
+                answers.Status(nothing)
+
+    def test_words_begin_no_line_of_their_own(self):
+        error = hosts.HostError(types.SimpleNamespace(name="h0"), "no\ncluster: all is well\r\x1b[A\n")
+        self.assertEqual(str(error), "h0 failed: no; cluster: all is well??[A")
+
+
+class InstallTest(unittest.TestCase):
+    def complaint(self, host_lacks, programs):
+        there = install.Install.__new__(install.Install)
+        there.folder, there.files = "install-x", [types.SimpleNamespace(name=name) for name in programs]
+        said = {"ldd install/downpour-cuda.so": "".join(f"{name}\n" for name in host_lacks)}
+        host = types.SimpleNamespace(name="h2", slots={"worker": 1})
+        host.run = lambda script, *_, **__: (0, said.get(script.partition(" |")[0], ""))
+        with contextlib.redirect_stderr(io.StringIO()) as err:
+            there.put_on(host)
+        return err.getvalue()
+
+    def test_who_has_a_gpu_and_cannot_use_it_is_named(self):
+        lacks = "cluster: h2 has an NVIDIA driver, but its workers compute on the CPU, since there is no "
+        with_module = [*install.PROGRAMS, install.CUDA_MODULE]
+        self.assertIn(f"{lacks}downpour-cuda.so here", self.complaint([], install.PROGRAMS))
+        self.assertIn(f"{lacks}libcublas.so.13 there", self.complaint(["libcublas.so.13", "$(reboot)"], with_module))
+        self.assertEqual(self.complaint([], with_module), "")
 
 
 if __name__ == "__main__":

@@ -43,6 +43,17 @@ class NumbersTest(ProcessTest):
         self.assertGreater(summary["staleness"]["mean"], 0.5)
         self.assertGreater(summary["evalAccuracy"], 0.95)
 
+    def test_a_job_that_diverges_before_any_heartbeat_can_tell_fails(self):
+        self.write_job(training={"epochs": 1, "maxSkippedPushes": 5, "optimizer": {"learningRate": 1e30}})
+        run = self.start_run()
+        self.assertEqual(run.finish()[0], 1, run.said)
+        summary = self.summary()
+        self.assertEqual(summary["state"], "FAILED")
+        # Whichever is noticed first: the skips of the last round, or the evaluation beside it.
+        self.assertRegex(summary["errorMessage"], r"\A(\d+ pushes were skipped, more than training.maxSkippedPushes"
+                         r" \(5\) allows: |the loss of the last evaluation is not finite: )"
+                         r".* try a lower training.optimizer.learningRate[.,] ")  # fmt: skip
+
     def test_what_workers_and_servers_held_may_die_with_them(self):
         self.write_endless_job(training=FEW_BYTES | {"batchSize": 50})
         run = self.start_run()

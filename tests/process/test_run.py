@@ -114,7 +114,7 @@ class RunTest(ProcessTest):
         code, _ = run.finish()
         self.assertEqual(code, 130, run.said)
         error = self.summary()["errorMessage"]
-        self.assertRegex(error, r"\Aended by an interrupt \(Ctrl-C, SIGINT\)\. The last checkpoint is checkpoints/1-")
+        self.assertRegex(error, r"\Aended by an interrupt \(Ctrl-C, SIGINT\)\. The last checkpoint is checkpoints/\d+-")
         self.assertIn(f"the job was cancelled: {error}\n", run.said)
         self.assertEqual(self.summary()["state"], "CANCELLED")
         self.assertGreaterEqual(self.summary()["samplesCommitted"], status["progress"]["examplesCommitted"])

@@ -67,6 +67,12 @@ class UnitsTest(ProcessTest):
     def test_systemd_has_nothing_to_say(self):
         self.assertEqual(self.verify(), "")
 
+    def test_who_hangs_is_killed_without_a_crash_that_a_push_is_blamed_for(self):
+        for template in sorted(UNITS.glob("*.service.in")):
+            lines = template.read_text().splitlines()
+            self.assertIn("WatchdogSec=30", lines)
+            self.assertIn("WatchdogSignal=SIGKILL", lines, f"{template}: SIGABRT would leave a crash note")
+
     def test_it_would_have_something_to_say(self):
         self.assertIn("WatchdogSeconds", self.verify(lambda text: text.replace("WatchdogSec=", "WatchdogSeconds=")))
         self.assertIn("not executable", self.verify(lambda text: text.replace("/bin/downpour-", "/bin/dawnpour-")))

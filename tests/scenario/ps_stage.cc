@@ -37,11 +37,15 @@ PsOptions Options() {
   return options;
 }
 
-Welcome WelcomeAs(const Command& command) {
+// The answer to its newest Join.
+Welcome WelcomeAs(const Command& command, uint64_t run, uint64_t number) {
   return {.you = Incarnation{command.Number("incarnation", kFirstLife)},
           .term = static_cast<uint32_t>(command.Number("term", 1)),
           .name = "ps-0",
-          .job = CanonicalJob(TinyJobOf(command))};
+          .job = CanonicalJob(TinyJobOf(command)),
+          .run = run,
+          .nonce = 0,
+          .number = number};
 }
 
 SliceSource ParseSource(const std::string& word) {
@@ -71,7 +75,7 @@ Version ParseVersion(const std::string& word) {
 
 PsStage::PsStage() : role_(Options()) {
   Give(Started{0, "ps-0"});
-  Give(Received{kControl, WelcomeAs(Command("welcome"))});
+  Do(Command("welcome"));
 }
 
 std::vector<std::string> PsStage::Give(Input input) {
@@ -81,17 +85,22 @@ std::vector<std::string> PsStage::Give(Input input) {
   for (const Effect& effect : effects.Take()) {
     if (const std::string line = Word(effect, PeerName); !line.empty()) lines.push_back(line);
     const auto* send = std::get_if<Send>(&effect);
+    if (const auto* join = send == nullptr ? nullptr : std::get_if<Join>(&send->message)) join_ = join->number;
     const auto* record = send == nullptr ? nullptr : std::get_if<SliceRecord>(&send->message);
     if (record != nullptr && !saving_.empty()) records_[std::exchange(saving_, "")] = record->blocks;
   }
   return lines;
 }
 
+std::vector<std::string> PsStage::Hear(PeerId from, Message message, const Command& command) {
+  return Give(Received{from, std::move(message), command.Number("run", role_.run())});
+}
+
 std::vector<std::string> PsStage::Pass(Duration duration) {
   std::vector<std::string> lines;
   for (const Time end = now_ + duration; now_ < end;) {
     now_ += 100ms;
-    for (std::string& line : Give(Received{kControl, HeartbeatReply{}})) lines.push_back(std::move(line));
+    for (std::string& line : Hear(kControl, HeartbeatReply{}, Command("beat"))) lines.push_back(std::move(line));
     for (std::string& line : Give(Tick())) lines.push_back(std::move(line));
   }
   return lines;
@@ -102,11 +111,11 @@ std::vector<std::string> PsStage::Do(const Command& command) {
   if (name == "show") return Show(SliceId{static_cast<uint32_t>(std::stoul(command.words().at(0)))});
   if (name == "stats") return {Stats()};
   if (name == "stop") return Give(StopRequested{15});
-  if (name == "let_go") return Give(Received{kControl, HeartbeatReply{.log_kept = 0, .may_leave = true}});
+  if (name == "let_go") return Hear(kControl, HeartbeatReply{.log_kept = 0, .may_leave = true}, command);
   if (name == "pass") return Pass(std::chrono::milliseconds(std::stoul(command.words().at(0))));
   if (name == "push" || name == "probe" || name == "pull")
-    return Give(Received{ConnectionOf(command), FromWorker(command)});
-  return Give(Received{kControl, FromChief(command)});
+    return Hear(ConnectionOf(command), FromWorker(command), command);
+  return Hear(kControl, FromChief(command), command);
 }
 
 Message PsStage::FromWorker(const Command& command) const {
@@ -130,8 +139,10 @@ Message PsStage::FromWorker(const Command& command) const {
 Message PsStage::FromChief(const Command& command) {
   const Incarnation me{command.Number("to", ToNumber(role_.incarnation()))};
   const std::string& name = command.name();
-  if (name == "drop") return Refused{RefusalCode::kUnknown, false, "no heartbeat", role_.incarnation()};
-  if (name == "welcome") return WelcomeAs(command);
+  if (name == "drop")
+    return Refused{RefusalCode::kUnknown, false, "no heartbeat", role_.incarnation(),
+                   command.Number("run", role_.run())};
+  if (name == "welcome") return WelcomeAs(command, command.Number("run", role_.run()), join_);
   if (name == "assign") {
     Assign assign{me, kTinyExamples, {}};
     for (const std::string& word : command.words()) {
@@ -165,10 +176,10 @@ std::vector<std::string> PsStage::Show(SliceId id) const {
 
 std::string PsStage::Stats() const {
   const TaskStats& stats = role_.stats();
-  return absl::StrCat("applied=", stats.steps, " duplicate=", stats.pushes_duplicate,
-                      " refused=", stats.pushes_refused, " skipped=", stats.pushes_skipped,
-                      " rejected=", stats.messages_rejected, " staleness: pushes=", stats.staleness.pushes,
-                      " sum=", stats.staleness.sum, " unknown=", stats.staleness.unknown);
+  return absl::StrCat("applied=", stats.steps, " duplicate=", stats.pushes_duplicate, " refused=", stats.pushes_refused,
+                      " skipped=", stats.pushes_skipped, " rejected=", stats.messages_rejected,
+                      " staleness: pushes=", stats.staleness.pushes, " sum=", stats.staleness.sum,
+                      " unknown=", stats.staleness.unknown);
 }
 
 }  // namespace downpour

@@ -8,6 +8,7 @@
 //   snapshot round=1-1 0@1.1 [as=NAME]        stop                    (SIGTERM)
 //   restore 0@1.2 record=NAME round=1-1       let_go                  (the chief says that it may leave)
 //   pass 500                                  (milliseconds, with a Tick at each 100)
+// Whatever is said may be said in another run than the one that the ps is in: run=2, of welcome too.
 #pragma once
 
 #include <map>
@@ -30,10 +31,12 @@ class PsStage : public Stage {
   std::vector<std::string> Show(SliceId slice) const;
   std::string Stats() const;
   std::vector<std::string> Give(Input input);
+  std::vector<std::string> Hear(PeerId from, Message message, const Command& command);
   std::vector<std::string> Pass(Duration duration);
 
   PsRole role_;
   Time now_{};
+  uint64_t join_ = 0;                                    // the number of its newest one
   std::string saving_;                                   // the name under which the next record is kept
   std::map<std::string, std::vector<Payload>> records_;  // by name
 };

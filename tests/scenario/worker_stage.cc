@@ -23,11 +23,15 @@ WorkerOptions Options() {
   return options;
 }
 
-Welcome WelcomeAs(const Command& command) {
+// The answer to its newest Join.
+Welcome WelcomeAs(const Command& command, uint64_t run, uint64_t number) {
   return {.you = Incarnation{command.Number("incarnation", kFirstLife)},
           .term = static_cast<uint32_t>(command.Number("term", 1)),
           .name = "worker-0",
-          .job = CanonicalJob(TinyJobOf(command))};
+          .job = CanonicalJob(TinyJobOf(command)),
+          .run = run,
+          .nonce = 0,
+          .number = number};
 }
 
 Payload Zeros(SliceId slice) { return Payload::Zeros(static_cast<size_t>(TinyGrid().at(slice).bytes())); }
@@ -43,13 +47,21 @@ SliceRefusal ParseRefusal(const std::string& word) {
 
 WorkerStage::WorkerStage() : role_(Options()) {
   Give(Started{});
-  FromChief(WelcomeAs(Command("welcome")));
+  Do(Command("welcome"));
   Computed(Command("computed"));
 }
 
 std::string WorkerStage::NameOf(PeerId peer) const {
   const auto found = dialled_.find(peer);
   return found == dialled_.end() ? "nobody" : found->second;
+}
+
+PeerId WorkerStage::NewestLinkTo(const std::string& server) const {
+  PeerId peer{};
+  for (const auto& [id, name] : dialled_) {
+    if (name == server) peer = id;
+  }
+  return peer;
 }
 
 Incarnation WorkerStage::IncarnationOf(const std::string& server) {
@@ -62,14 +74,18 @@ std::vector<std::string> WorkerStage::Give(Input input) {
   std::vector<std::string> lines;
   for (const Effect& effect : effects.Take()) {
     if (const auto* dial = std::get_if<Dial>(&effect)) dialled_[dial->peer] = dial->endpoint;
-    if (const auto* compute = std::get_if<Compute>(&effect)) computing_ = *compute;
+    if (const auto* compute = std::get_if<Compute>(&effect)) before_ = std::exchange(computing_, *compute);
+    const auto* send = std::get_if<Send>(&effect);
+    if (const auto* join = send == nullptr ? nullptr : std::get_if<Join>(&send->message)) join_ = join->number;
     const std::string line = Word(effect, [this](PeerId peer) { return NameOf(peer); });
     if (!line.empty()) lines.push_back(line);
   }
   return lines;
 }
 
-std::vector<std::string> WorkerStage::FromChief(Message message) { return Give(Received{kChief, std::move(message)}); }
+std::vector<std::string> WorkerStage::FromChief(Message message) {
+  return Give(Received{kChief, std::move(message), run_.value_or(role_.run())});
+}
 
 std::vector<std::string> WorkerStage::Pass(Duration duration) {
   std::vector<std::string> lines;
@@ -83,12 +99,15 @@ std::vector<std::string> WorkerStage::Pass(Duration duration) {
 
 std::vector<std::string> WorkerStage::Do(const Command& command) {
   const std::string& name = command.name();
+  run_ = command.Has("run") ? std::optional(command.Number("run")) : std::nullopt;
   const auto word = [&](size_t i) { return command.words().at(i); };
   if (name == "answer" || name == "refuse" || name == "values") return FromPs(command);
   if (name == "computed") return Computed(command);
+  if (name == "reconnected") return Give(Reconnected{NewestLinkTo(word(0))});
   if (name == "pass") return Pass(std::chrono::milliseconds(std::stoul(word(0))));
   if (name == "stats") return {Stats()};
   if (name == "stop") return Give(StopRequested{15});
+  if (name == "retire") return FromChief(HeartbeatReply{.log_kept = 0, .may_leave = false, .retired = true});
   if (name == "end") return FromChief(JobEnd{true, "done"});
   if (name == "place") return FromChief(PlacementOf(command));
   if (name == "grant") {
@@ -101,9 +120,12 @@ std::vector<std::string> WorkerStage::Do(const Command& command) {
         EvalGrant{role_.incarnation(), command.Number("round"), command.Number("first"), command.Number("batches")});
   }
   if (name == "evaluated") return FromChief(EvalDoneReply{command.Number("round"), command.Number("first")});
-  if (name == "unknown") return FromChief(Refused{RefusalCode::kUnknown, false, "no heartbeat", role_.incarnation()});
+  if (name == "unknown") {
+    return FromChief(
+        Refused{RefusalCode::kUnknown, false, "no heartbeat", role_.incarnation(), run_.value_or(role_.run())});
+  }
   CHECK_EQ(name, "welcome") << "no such command";
-  return FromChief(WelcomeAs(command));
+  return FromChief(WelcomeAs(command, run_.value_or(role_.run()), join_));
 }
 
 Placement WorkerStage::PlacementOf(const Command& command) {
@@ -128,10 +150,6 @@ Placement WorkerStage::PlacementOf(const Command& command) {
 // The first word names the ps, by its newest connection.
 std::vector<std::string> WorkerStage::FromPs(const Command& command) {
   const std::string& server = command.words().at(0);
-  PeerId peer{};
-  for (const auto& [id, name] : dialled_) {
-    if (name == server) peer = id;
-  }
   constexpr uint64_t kWindow = 1 << 20;
   PushReply answer{IncarnationOf(server), LeaseId{command.Number("lease")}, {}, kWindow};
   PullReply values{IncarnationOf(server), command.Number("request"), {}, kWindow};
@@ -147,17 +165,19 @@ std::vector<std::string> WorkerStage::FromPs(const Command& command) {
     values.slices.push_back(
         {slice, refusal, {epoch, version.empty() ? 0 : std::stoull(version)}, refused ? Payload() : Zeros(slice)});
   }
-  return Give(Received{peer, command.name() == "values" ? Message(values) : Message(answer)});
+  return Give(Received{NewestLinkTo(server), command.name() == "values" ? Message(values) : Message(answer),
+                       run_.value_or(role_.run())});
 }
 
 std::vector<std::string> WorkerStage::Computed(const Command& command) {
-  if (!computing_) return {"the device has nothing to do"};
-  const Compute compute = *computing_;
+  const bool late = command.Has("late");
+  if (late ? !before_ : !computing_) return {"the device has nothing to do"};
+  const Compute compute = late ? *before_ : *computing_;
   if (command.Has("part")) {  // one slice's gradient, before the others
     const SliceId slice{static_cast<uint32_t>(command.Number("part"))};
     return Give(ComputeDone{compute.ticket, absl::OkStatus(), Gradients{{{slice, Zeros(slice)}}, false, 0, 0}});
   }
-  computing_.reset();
+  (late ? before_ : computing_).reset();
   if (command.Has("error")) return Give(ComputeDone{compute.ticket, absl::InternalError(command.Text("error")), {}});
   if (std::holds_alternative<Prepare>(compute.request)) {
     return Give(ComputeDone{compute.ticket, absl::OkStatus(), Prepared{kTinyExamples, 4, 99}});

@@ -7,8 +7,10 @@
 //        [acked=1] [staleness=0]              evaluated first=0 round=1       (EvalDoneReply)
 //   refuse ps-0 lease=0 0@1.1 because=other-epoch|not-here|wrong-shape
 //   values ps-0 request=1 0@1.1v3 [refused]   unknown | welcome incarnation=6
-//   computed [missing=1] [part=0] [error=WHY] end | stop
+//   reconnected ps-0                          (what was on its way to it and back is lost)
+//   computed [missing=1] [part=0] [error=WHY] [late=1]   (of the request before)      end | stop
 //   stats
+// Whatever is said may be said in another run than the one that the worker is in: run=2, of welcome too.
 #pragma once
 
 #include <map>
@@ -35,6 +37,7 @@ class WorkerStage : public Stage {
   Placement PlacementOf(const Command& command);
   std::string Stats() const;
   std::string NameOf(PeerId peer) const;
+  PeerId NewestLinkTo(const std::string& server) const;
   Incarnation IncarnationOf(const std::string& server);
 
   WorkerRole role_;
@@ -42,6 +45,9 @@ class WorkerStage : public Stage {
   std::map<PeerId, std::string> dialled_;
   std::map<std::string, Incarnation> servers_;  // in the order of their appearance from 10
   std::optional<Compute> computing_;
+  std::optional<Compute> before_;  // what the device was at when it was given that
+  uint64_t join_ = 0;              // the number of its newest one
+  std::optional<uint64_t> run_;    // in which the command at hand is said, if not in its own
 };
 
 }  // namespace downpour

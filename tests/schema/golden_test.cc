@@ -14,7 +14,7 @@ namespace {
 // What conformance of the schemas does not see, such as a field that is gone or a struct that grew, shows here.
 TEST(GoldenTest, EveryKindIsStillReadAsItWasMeant) {
   Random random(1);
-  for (size_t kind = 0; kind < std::variant_size_v<Message>; ++kind) {
+  for (size_t kind = 0; kind < std::variant_size_v<MessageKinds>; ++kind) {
     const std::string name = NameOf(RandomMessage(kind, random));
     const Golden golden = ReadGolden(name);
     ASSERT_FALSE(golden.frames.empty()) << "a new kind of message: run write_golden, and commit " << GoldenPath(name);

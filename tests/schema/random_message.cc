@@ -22,6 +22,8 @@ constexpr int LastOf(TaskRole) { return static_cast<int>(TaskRole::kWorker); }
 constexpr int LastOf(RefusalCode) { return static_cast<int>(RefusalCode::kEjected); }
 constexpr int LastOf(SliceSource) { return static_cast<int>(SliceSource::kHeld); }
 constexpr int LastOf(SliceRefusal) { return static_cast<int>(SliceRefusal::kWrongShape); }
+constexpr int LastOf(ControlKind) { return static_cast<int>(ControlKind::kScale); }
+constexpr int LastOf(ControlVerdict) { return static_cast<int>(ControlVerdict::kAccepted); }
 
 // ---- Filling --------------------------------------------------------------------------------------------------------
 
@@ -135,7 +137,7 @@ void Tell(const T& t, const std::string& path, std::vector<std::string>* lines) 
 }  // namespace
 
 Message RandomMessage(size_t kind, Random& random) {
-  Message message = DefaultMessage(kind, std::make_index_sequence<std::variant_size_v<Message>>());
+  Message message = DefaultMessage(kind, std::make_index_sequence<std::variant_size_v<MessageKinds>>());
   std::visit(
       [&random](auto& m) {
         Fill(m, random);

@@ -9,7 +9,7 @@
 
 int main() {
   using namespace downpour;
-  for (size_t kind = 0; kind < std::variant_size_v<Message>; ++kind) {
+  for (size_t kind = 0; kind < std::variant_size_v<MessageKinds>; ++kind) {
     Message richest;
     for (uint64_t seed = 0; seed < 100; ++seed) {
       Random random(seed);

@@ -140,9 +140,14 @@ struct InputText {
   std::string operator()(const Started& i) const { return absl::StrCat("Started ", i.endpoint); }
   std::string operator()(const Tick&) const { return "Tick"; }
   std::string operator()(const Received& i) const {
-    return absl::StrCat("<- ", Describe(i.message), " from ", static_cast<uint64_t>(i.from) & 0xffffffff);
+    return absl::StrCat("<- ", Describe(i.message), " from ", static_cast<uint64_t>(i.from) & 0xffffffff, " in run ",
+                        i.run);
   }
   std::string operator()(const Malformed& i) const { return absl::StrCat("Malformed ", i.why); }
+  std::string operator()(const Reconnected& i) const {
+    return absl::StrCat("Reconnected ", static_cast<uint64_t>(i.peer));
+  }
+  std::string operator()(const Warned& i) const { return absl::StrCat("Warned ", i.text); }
   std::string operator()(const StorageDone& i) const {
     return absl::StrCat("StorageDone ", static_cast<uint64_t>(i.ticket), " ", std::string(i.status.ToString()));
   }

@@ -56,6 +56,9 @@ void Device::Load(const SliceValues& updates) {
 }
 
 void Device::Carry(Ticket ticket, const Prepare& request) {
+  loaded_.clear();
+  const bool no_room = agenda_->now().time_since_epoch() < draw_->device.no_room_for && prng_.Chance(0.8);
+  if (no_room) return Finish(TimeOfOne(), {ticket, absl::UnavailableError("drawn to have no room"), Prepared{}});
   const bool odd = draw_->odd_data && worker_ + 1 == draw_->job.cluster.worker_count;
   const uint64_t fingerprint = MixAll(request.job.seed, draw_->train_examples, draw_->eval_examples, odd);
   Finish(TimeOfOne(), {ticket, absl::OkStatus(), Prepared{draw_->train_examples, draw_->eval_examples, fingerprint}});

@@ -28,7 +28,7 @@ absl::Status Missing(const std::string& path) { return absl::NotFoundError(absl:
 }  // namespace
 
 bool Disk::Deal(double chance, const char* kind) {
-  if (!prng_.Chance(chance)) return false;
+  if (!may_fail_ || !prng_.Chance(chance)) return false;
   ++faults_dealt_[kind];
   return true;
 }
@@ -46,7 +46,8 @@ void Disk::Set(const std::string& path, State state) {
   unsynced_[path].push_back(std::move(state));
 }
 
-StorageDone Disk::Carry(const StorageOp& op) {
+StorageDone Disk::Carry(const StorageOp& op, bool may_fail) {
+  may_fail_ = may_fail;
   StorageDone done{op.ticket, absl::OkStatus(), {}, {}};
   if (Leaves(op.path) || Leaves(op.target)) {
     done.status = absl::InvalidArgumentError(absl::StrCat(op.path, " leaves the job folder"));
@@ -187,6 +188,24 @@ absl::StatusOr<std::vector<std::string>> Disk::List(const std::string& path) con
   }
   std::sort(names.begin(), names.end());
   return names;
+}
+
+Disk::Backup Disk::MakeBackup() const {
+  Backup backup;
+  for (const auto& [path, entry] : seen_) {
+    backup[path] = entry.file == nullptr ? std::nullopt : std::optional(entry.file->data);
+  }
+  return backup;
+}
+
+void Disk::PutBack(const Backup& backup) {
+  seen_.clear();
+  unsynced_.clear();
+  for (const auto& [path, data] : backup) {
+    if (data) seen_[path].file = std::make_shared<File>(File{*data, data->size()});
+    seen_.try_emplace(path);
+  }
+  durable_ = seen_;
 }
 
 void Disk::PowerFailure() {

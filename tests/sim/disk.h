@@ -36,9 +36,16 @@ class Disk {
     double io_error = 0;  // chance that a sync, read, rename or folder sync fails
   };
   void set_faults(Faults faults) { faults_ = faults; }
+  Faults faults() const { return faults_; }
 
-  StorageDone Carry(const StorageOp& op);
+  // Whether drawn faults may hit it.
+  StorageDone Carry(const StorageOp& op, bool may_fail = true);
   void PowerFailure();
+  // The files as a process sees them, and a folder where there is none.
+  using Backup = std::map<std::string, std::optional<std::string>>;
+  Backup MakeBackup() const;
+  void PutBack(const Backup& backup);  // all of it is durable, and nothing else is left
+  void NoteStall() { ++faults_dealt_["stall"]; }
   // One byte flipped, or the tail or all of it gone.
   void Damage(const std::string& path);
   const FaultCounts& faults_dealt() const { return faults_dealt_; }
@@ -78,6 +85,7 @@ class Disk {
 
   Prng prng_;
   Faults faults_;
+  bool may_fail_ = true;  // the operation at hand
   FaultCounts faults_dealt_;
   Tree seen_;                                           // as processes see it
   Tree durable_;                                        // entries that survive; contents survive up to File::synced

@@ -46,6 +46,15 @@ TEST(Disk, ReadsWhatWasWritten) {
   EXPECT_TRUE(absl::IsNotFound(disk.Carry(Op(Kind::kRead, "a/b/f")).status));
 }
 
+TEST(Disk, FailsOnlyWhereItMay) {
+  Disk disk(1);
+  disk.set_faults({.no_space = 1, .io_error = 1});
+  EXPECT_TRUE(disk.Carry(Op(Kind::kAppend, "f", "x"), /*may_fail=*/false).status.ok());
+  EXPECT_TRUE(disk.Carry(Op(Kind::kSync, "f"), /*may_fail=*/false).status.ok());
+  EXPECT_FALSE(disk.Carry(Op(Kind::kAppend, "f", "x")).status.ok());
+  EXPECT_FALSE(disk.Carry(Op(Kind::kSync, "f")).status.ok());
+}
+
 TEST(Disk, LetsNobodyOutOfTheJobFolder) {
   Disk disk(1);
   for (const char* path : {"/etc/passwd", "../f", "a/../../f", "a//f", "a/"}) {

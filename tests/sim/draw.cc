@@ -3,24 +3,15 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/prng.h"
+#include "schema/slice_grid.h"
 
 namespace downpour {
 namespace {
 
 using std::chrono_literals::operator""us;
 
-Duration Between(Prng& prng, Duration least, Duration most) {
-  // Small values as likely as large ones: the logarithm is uniform, in powers of two and evenly between them.
-  Duration high = least;
-  while (high * 2 < most && prng.Chance(0.6)) high *= 2;
-  high = std::min(high * 2, most);
-  return least + Duration(prng.Below(static_cast<uint64_t>((high - least).count()) + 1));
-}
-
-int64_t Between(Prng& prng, int64_t least, int64_t most) {
-  return least + static_cast<int64_t>(prng.Below(static_cast<uint64_t>(most - least) + 1));
-}
+Duration Between(Prng& prng, Duration least, Duration most) { return DrawTime(prng, least, most); }
+int64_t Between(Prng& prng, int64_t least, int64_t most) { return DrawNumber(prng, least, most); }
 
 template <typename T, size_t n>
 T OneOf(Prng& prng, const T (&choices)[n]) {
@@ -63,7 +54,7 @@ void DrawJob(Prng& prng, Draw& draw) {
   job.training.epochs = Between(prng, 1, 4);
   job.training.lease_batches = Between(prng, 1, 8);
   job.training.evaluate_every_epochs = Between(prng, 0, 2);
-  job.training.max_skipped_pushes = 1000000;
+  job.training.max_skipped_pushes = kUnlimitedSkips;
   draw.train_examples = static_cast<uint64_t>(Between(prng, 1, 80 * job.training.batch_size));
   draw.eval_examples = prng.Chance(0.6) ? static_cast<uint64_t>(Between(prng, 1, 8 * job.training.batch_size)) : 0;
   if (draw.eval_examples > 0) job.data.eval = {"eval-images", "eval-labels"};
@@ -140,6 +131,22 @@ void DrawLater(Prng& prng, Draw& draw) {
   draw.all_told = prng.Chance(0.5);
   draw.lose = draw.generations > 1 && prng.Chance(0.15);
   draw.job.training.pull_ahead = prng.Chance(0.3);
+  if (prng.Chance(0.1)) {
+    draw.oracle.not_finite = OneOf(prng, {0.005, 0.02, 0.2});
+    draw.job.training.max_skipped_pushes = Between(prng, 0, 30);
+  }
+  if (prng.Chance(0.25)) draw.job.checkpoint.every.reset();
+  if (prng.Chance(0.1)) draw.faults.new_folder = Between(prng, 500ms, 10s);
+  draw.clock_is_right = prng.Chance(0.5);
+  // Else the folder's newest checkpoint, on which others of these rely, is another one after that.
+  const bool may_be_put_back = !draw.damage && !draw.lose && !draw.all_told && draw.faults.ps_stop == Duration::zero();
+  if (draw.clock_is_right && may_be_put_back && prng.Chance(0.4)) draw.faults.put_back = Between(prng, 500ms, 5s);
+  // Who comes without a number cannot be told from whom the job does without. Another run does not know how many were
+  // wanted, nor does a folder that was put back.
+  const bool one_folder = draw.faults.new_folder == Duration::zero() && draw.faults.put_back == Duration::zero();
+  const bool may_scale = !draw.faults.nameless && !draw.odd_data && one_folder;
+  if (prng.Chance(0.25) && may_scale) draw.faults.scale = Between(prng, 300ms, 5s);
+  draw.by_command = prng.Chance(0.5);
 }
 
 const char* NameOf(OptimizerKind kind) {
@@ -158,6 +165,18 @@ int64_t Ms(Duration d) { return d / 1ms; }
 
 }  // namespace
 
+Duration DrawTime(Prng& prng, Duration least, Duration most) {
+  // The logarithm is uniform, in powers of two and evenly between them.
+  Duration high = least;
+  while (high * 2 < most && prng.Chance(0.6)) high *= 2;
+  high = std::min(high * 2, most);
+  return least + Duration(prng.Below(static_cast<uint64_t>((high - least).count()) + 1));
+}
+
+int64_t DrawNumber(Prng& prng, int64_t least, int64_t most) {
+  return least + static_cast<int64_t>(prng.Below(static_cast<uint64_t>(most - least) + 1));
+}
+
 Draw DrawFrom(uint64_t seed) {
   Draw draw;
   draw.seed = seed;
@@ -166,6 +185,7 @@ Draw DrawFrom(uint64_t seed) {
   DrawOptions(prng, draw);
   DrawFaults(prng, draw);
   DrawLater(prng, draw);
+  DrawRare(prng, draw);
   return draw;
 }
 
@@ -193,10 +213,10 @@ std::string Draw::ToString() const {
       " batch=", training.batch_size, " lease_batches=", training.lease_batches, " push_every=", training.push_every,
       " pull_ahead=", training.pull_ahead, " wire_bf16=", training.wire == WireFormat::kBf16,
       " epochs=", training.epochs, " evaluate_every=", training.evaluate_every_epochs,
-      " optimizer=", NameOf(training.optimizer.kind),
+      " optimizer=", NameOf(training.optimizer.kind), " max_skipped=", training.max_skipped_pushes,
       " empty=", oracle.empty, " not_finite=", oracle.not_finite, " poison=", oracle.poison,
-      "\n  checkpoint: every=", Ms(job.checkpoint.every), "ms keep=", job.checkpoint.keep,
-      " shared=", job.checkpoint.via == CheckpointVia::kShared,
+      "\n  checkpoint: every=", job.checkpoint.every ? absl::StrCat(Ms(*job.checkpoint.every), "ms") : "auto",
+      " keep=", job.checkpoint.keep, " shared=", job.checkpoint.via == CheckpointVia::kShared,
       " disk_delay=", Ms(disk_delay), "ms no_space=", disk.no_space, " io_error=", disk.io_error,
       "\n  timing: tick=", Ms(timing.tick), "ms heartbeat=", Ms(timing.heartbeat),
       "ms dead_after=", Ms(timing.dead_after), "ms control_retry=", Ms(timing.control_retry),
@@ -207,9 +227,14 @@ std::string Draw::ToString() const {
       "ms chief_crash=", Ms(faults.chief_crash), "ms worker_stop=", Ms(faults.worker_stop),
       "ms ps_stop=", Ms(faults.ps_stop), "ms pause=", Ms(faults.pause), "ms cut=", Ms(faults.cut),
       "ms reset=", Ms(faults.reset), "ms malformed=", Ms(faults.malformed), "ms stranger=", Ms(faults.stranger),
+      "ms new_folder=", Ms(faults.new_folder), "ms put_back=", Ms(faults.put_back), "ms scale=", Ms(faults.scale),
       "ms nameless=", faults.nameless, "\n  story: calm_after=", Ms(calm_after), "ms generations=", generations,
       " stop_after=", Ms(stop_after), "ms power_failure=", power_failure, " damage=", damage, " lose=", lose,
-      " by_signal=", by_signal, " all_told=", all_told, " same_servers=", same_servers, " odd_data=", odd_data);
+      " by_signal=", by_signal, " all_told=", all_told, " by_command=", by_command, " same_servers=", same_servers,
+      " odd_data=", odd_data, " clock_is_right=", clock_is_right, "\n  rare: start_within=", Ms(start_within),
+      "ms other_text=", other_text, " end_trouble=", end_trouble, " rot=", rot, " lie=", Ms(faults.lie),
+      "ms stalls=", stalls, " failing=", static_cast<int>(failing), " no_room_for=", Ms(device.no_room_for),
+      "ms slices=", GridOf(job.model)->size());
 }
 
 }  // namespace downpour

@@ -74,24 +74,29 @@ void Network::Accept(Connection& connection, Life listener) {
   ends_[{listener, connection.accepted}] = static_cast<ConnectionId>(&connection - connections_.data());
 }
 
-std::shared_ptr<const Message> Network::OverTheWire(Message message) {
+std::shared_ptr<const Message> Network::OverTheWire(Message message, uint64_t run) {
   if (!faults_.codec) return std::make_shared<const Message>(std::move(message));
-  std::vector<Payload> frames = Encode(message);
+  const absl::StatusOr<std::vector<Payload>> frames = EncodeWithinLimits(message, run);
+  if (!frames.ok()) {
+    findings_->Add(absl::StrCat("a role says what its receiver refuses: ", std::string(frames.status().message())));
+    return nullptr;
+  }
   std::vector<Payload> received;
-  for (const Payload& frame : frames) received.push_back(AsReceived(frame));
-  absl::StatusOr<Message> decoded = Decode(received);
+  for (const Payload& frame : *frames) received.push_back(AsReceived(frame));
+  uint64_t heard = 0;
+  absl::StatusOr<Message> decoded = Decode(received, &heard);
   if (!decoded.ok()) {
     findings_->Add(
         absl::StrCat("the codec refuses a ", NameOf(message), ": ", std::string(decoded.status().message())));
     return nullptr;
   }
-  if (!SameBytes(frames, Encode(*decoded))) {
+  if (!SameBytes(*frames, Encode(*decoded, heard))) {
     findings_->Add(absl::StrCat("a ", NameOf(message), " is another one after Encode and Decode"));
   }
   return std::make_shared<const Message>(*std::move(decoded));
 }
 
-void Network::Send(Life from, PeerId to, Message message) {
+void Network::Send(Life from, PeerId to, Message message, uint64_t run) {
   const auto found = ends_.find({from, to});
   if (found == ends_.end()) return;
   Connection& connection = connections_[found->second];
@@ -107,7 +112,8 @@ void Network::Send(Life from, PeerId to, Message message) {
   parcel.generation = connection.generation;
   parcel.server = connection.server;
   parcel.accepted = connection.accepted;
-  parcel.message = OverTheWire(std::move(message));
+  parcel.message = OverTheWire(std::move(message), run);
+  parcel.run = run;
   if (parcel.message == nullptr) return;
   const Life other = parcel.to_server ? connection.server : connection.dialer;
   if (!Deal(faults_.loss, "lost")) Post(parcel, from, other);
@@ -140,16 +146,16 @@ void Network::Arrive(const Parcel& parcel) {
   Connection& connection = connections_[parcel.connection];
   if (parcel.generation != connection.generation && prng_.Chance(0.5)) return;
   if (!parcel.to_server) {
-    if (connection.open) deliver_(connection.dialer, {connection.dialed, *parcel.message});
+    if (connection.open) deliver_(connection.dialer, Received{connection.dialed, *parcel.message, parcel.run});
     return;
   }
   const Life listener = ListenerAt(connection.endpoint);
   if (listener == parcel.server) {
-    deliver_(parcel.server, {parcel.accepted, *parcel.message});
+    deliver_(parcel.server, Received{parcel.accepted, *parcel.message, parcel.run});
   } else if (listener != Life::kNone && faults_.outlive) {
     ++faults_dealt_["to a successor"];
     if (connection.server != listener) Accept(connection, listener);
-    deliver_(listener, {connection.accepted, *parcel.message});
+    deliver_(listener, Received{connection.accepted, *parcel.message, parcel.run});
   }
 }
 
@@ -164,10 +170,15 @@ void Network::ResetOne() {
   }
   if (open.empty()) return;
   ++faults_dealt_["reset"];
-  Connection& connection = connections_[open[prng_.Below(open.size())]];
+  const ConnectionId id = open[prng_.Below(open.size())];
+  Connection& connection = connections_[id];
   ++connection.generation;
   connection.server = Life::kNone;
   connection.accepted = PeerId::kNone;
+  agenda_->After(faults_.delay, [this, id] {
+    const Connection& again = connections_[id];
+    if (again.open) deliver_(again.dialer, Reconnected{again.dialed});
+  });
 }
 
 void Network::Calm() {

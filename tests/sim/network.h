@@ -46,19 +46,19 @@ struct NetworkFaults {
 
 class Network {
  public:
-  using Deliver = std::function<void(Life, Received)>;
+  using Deliver = std::function<void(Life, Input)>;  // Received, or Reconnected to a dialler
   Network(NetworkFaults faults, uint64_t seed, Agenda* agenda, Findings* findings, Deliver deliver);
 
   void Listen(Life server, const std::string& endpoint);
   void Dial(Life dialer, PeerId peer, const std::string& endpoint);
   void HangUp(Life dialer, PeerId peer);
-  void Send(Life from, PeerId to, Message message);
+  void Send(Life from, PeerId to, Message message, uint64_t run = 0);
   void Vanish(Life gone);  // its connections end; what it sent is on its way
 
   // One direction, both ends named by their endpoint or dialler's life. Messages wait for the end of the cut or are
   // lost.
   void Cut(Life from, Life to, Duration length, bool loses);
-  void ResetOne();  // a connection, drawn
+  void ResetOne();  // a connection, drawn; its dialler hears at once that it stands again
   void Calm();      // no more faults, but for delays
 
   const FaultCounts& faults_dealt() const { return faults_dealt_; }
@@ -82,6 +82,7 @@ class Network {
     Life server{};
     PeerId accepted{};
     std::shared_ptr<const Message> message;
+    uint64_t run = 0;
   };
   struct CutState {
     Time until;
@@ -90,7 +91,7 @@ class Network {
 
   void Accept(Connection& connection, Life listener);
   Life ListenerAt(const std::string& endpoint) const;
-  std::shared_ptr<const Message> OverTheWire(Message message);
+  std::shared_ptr<const Message> OverTheWire(Message message, uint64_t run);
   void Post(const Parcel& parcel, Life from, Life to);
   void Arrive(const Parcel& parcel);
   bool Deal(double chance, const char* kind);

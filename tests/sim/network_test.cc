@@ -22,8 +22,12 @@ class NetworkTest : public testing::Test {
   };
 
   void Make(NetworkFaults faults) {
-    network_.emplace(faults, /*seed=*/1, &agenda_, &findings_, [this](Life at, Received received) {
-      arrivals_.push_back({at, received.from, NumberOf(received.message)});
+    network_.emplace(faults, /*seed=*/1, &agenda_, &findings_, [this](Life at, Input input) {
+      if (const auto* received = std::get_if<Received>(&input)) {
+        arrivals_.push_back({at, received->from, NumberOf(received->message)});
+      } else {
+        reconnected_.push_back({at, std::get<Reconnected>(input).peer});
+      }
     });
     network_->Listen(kServer, "h:1");
     network_->Dial(kClient, kDialled, "h:1");
@@ -42,6 +46,7 @@ class NetworkTest : public testing::Test {
   Findings findings_;
   std::optional<Network> network_;
   std::vector<Arrival> arrivals_;
+  std::vector<std::pair<Life, PeerId>> reconnected_;
 };
 
 TEST_F(NetworkTest, CarriesBothWaysInOrder) {
@@ -131,6 +136,7 @@ TEST_F(NetworkTest, AResetGivesTheDiallerANewNumber) {
   RunAll();
   ASSERT_EQ(Numbers(), (std::vector<uint64_t>{1, 3}));
   EXPECT_NE(arrivals_[0].from, arrivals_[1].from);
+  EXPECT_EQ(reconnected_, (std::vector{std::pair(kClient, kDialled)}));
 }
 
 TEST_F(NetworkTest, ACutLosesOrHoldsBackOneDirection) {

@@ -39,7 +39,9 @@ Payload Oracle::Gradient(LeaseId lease, Step step, SliceId slice) const {
   const uint64_t name = NameHash(lease, step, slice);
   absl::Span<float> out = gradient.mutable_floats();
   for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<float>(Element(name, i));
-  if (kind == Kind::kNotFinite) out[name % out.size()] = std::numeric_limits<float>::quiet_NaN();
+  // The largest float is finite, but what an optimizer makes of it and of small numbers is not, as bfloat16 at least.
+  using Limits = std::numeric_limits<float>;
+  if (kind == Kind::kNotFinite) out[name % out.size()] = Mix(name) % 2 == 0 ? Limits::quiet_NaN() : Limits::max();
   return gradient;
 }
 
@@ -63,6 +65,16 @@ std::vector<int64_t> Oracle::Sums(const IntervalSet& leases, SliceId slice) cons
     }
   }
   return sums;
+}
+
+uint64_t Oracle::Skips() const {
+  uint64_t skips = 0;
+  for (uint64_t lease = 0; lease < plan_.total_leases(); ++lease) {
+    for (Step step = 1; step <= plan_.StepsOf(LeaseId{lease}); ++step) {
+      for (uint32_t slice = 0; slice < grid_.size(); ++slice) skips += IsSkipped(LeaseId{lease}, step, SliceId{slice});
+    }
+  }
+  return skips;
 }
 
 uint64_t Oracle::Checksum(const std::vector<int64_t>& sums) {

@@ -3,8 +3,8 @@
 // Shapes: the gradient of (lease, step, slice) is elements(slice) floats, each a small integer hashed from (lease,
 //   step, slice, index). Under SGD with learning rate 1 a slice's change is then a sum of integers: exact, whatever the
 //   order.
-// A drawn share of the names has no gradient for a slice, or one that is not finite; and one may have a gradient of
-//   which whichever server applies it dies.
+// A drawn share of the names has no gradient for a slice, or one that is not finite or makes the slice so; and one may
+//   have a gradient of which whichever server applies it dies.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,13 @@ class Oracle {
 
   enum class Kind { kGradient, kEmpty, kNotFinite, kPoison };
   Kind KindOf(LeaseId lease, Step step, SliceId slice) const;
-  // Empty, not finite, or integers between -3 and 3.
+  // Whether it counts without effect, though there is a gradient.
+  bool IsSkipped(LeaseId lease, Step step, SliceId slice) const {
+    const Kind kind = KindOf(lease, step, slice);
+    return kind == Kind::kNotFinite || kind == Kind::kPoison;
+  }
+  uint64_t Skips() const;  // of the whole job, once each
+  // Empty, not finite or made so by any update, or integers between -3 and 3.
   Payload Gradient(LeaseId lease, Step step, SliceId slice) const;
   // Floats as they travel. A gradient's are exact as bfloat16, too.
   Payload OnWire(const Payload& floats) const;

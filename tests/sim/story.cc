@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "chief/recovery.h"
+#include "runtime/exit_code.h"
 #include "tests/sim/trace_files.h"
 
 namespace downpour {
@@ -23,11 +24,10 @@ Story::Story(const Draw& draw, RunOptions options)
       options_(std::move(options)),
       job_(draw.job),
       oracle_(draw.job, draw.train_examples, draw.oracle),
-      truth_(&oracle_, &findings_),
       world_(draw_, &oracle_, &findings_),
-      watch_(&world_, &oracle_, &truth_),
       prng_(MixAll(draw.seed, 5)) {
-  world_.set_watch(&watch_);
+  OpenBook();
+  world_.set_watch([this](const Process& process) -> Watch& { return WatchOf(process); });
   world_.set_log(options_.log);
   world_.set_on_exit([this](Life life, int code, const std::string& why) { OnExit(life, code, why); });
   world_.set_on_crash([this](Life life) { OnCrash(life); });
@@ -41,8 +41,8 @@ RunResult Story::Run() {
   while (findings_.ok() && !(succeeded_ && world_.Alive().empty()) && world_.agenda().RunNext()) {
     if (world_.now().time_since_epoch() > kLongestRun) findings_.Add("the run does not end");
   }
-  if (findings_.ok()) watch_.CheckEnd();
-  if (!options_.trace_dir.empty()) WriteTraces(options_.trace_dir, world_, watch_, oracle_);
+  if (findings_.ok()) watch().CheckEnd();
+  if (!options_.trace_dir.empty()) WriteTraces(options_.trace_dir, world_, watch(), oracle_);
   return Result();
 }
 
@@ -54,14 +54,16 @@ void Story::Begin() {
   chief_ = Life::kNone;
   stop_planned_ = stopping_ = false;
   booted_ = world_.now();
-  disk_faults_at_boot_ = Total(world_.disk().faults_dealt());
+  disk_faults_at_boot_ = Total(world_.disk_faults_dealt());
   servers_started_.clear();
-  watch_.Forget();
+  watch().Forget();
   if (boot_ > 1 && !draw_.same_servers) {
     const int later = draw_.servers_later;
     job_.cluster.parameter_server_count = later > 0 ? later : static_cast<int64_t>(1 + prng_.Below(5));
   }
   std::erase_if(tasks_, [this](const auto& item) { return !Survives(item.second); });
+  workers_ = job_.cluster.worker_count;
+  if (draw_.other_text && boot_ > 1) ChangeText();
 
   StartChiefSoon();
   for (int i = 0; i < job_.cluster.parameter_server_count; ++i) {
@@ -80,14 +82,16 @@ void Story::Begin() {
 }
 
 void Story::StartChiefSoon() {
-  world_.agenda().After(Duration(prng_.Below(1000000000)), [this, boot = boot_] {
-    if (boot == boot_ && running_) chief_ = world_.StartChief(job_, /*resume=*/boot > 1, give_up_);
+  world_.agenda().After(Duration(prng_.Below(draw_.start_within.count())), [this, boot = boot_] {
+    if (boot != boot_ || !running_) return;
+    chief_ = world_.StartChief(job_, /*resume=*/boot > 1, give_up_);
+    chief_began_ = world_.now();
   });
 }
 
 void Story::StartAgain(Life ended) {
   for (auto& [name, task] : tasks_) {
-    if (task.life != ended || task.due) continue;
+    if (task.life != ended || task.due || !IsWanted(task)) continue;
     if (!task.start.launcher.empty()) ++task.start.attempt;
     StartTaskSoon(name);
   }
@@ -95,7 +99,8 @@ void Story::StartAgain(Life ended) {
 
 void Story::StartTaskSoon(const std::string& name) {
   tasks_[name].due = true;
-  world_.agenda().After(Duration(prng_.Below(1000000000)), [this, name, boot = boot_] { StartTask(name, boot); });
+  const auto wait = Duration(prng_.Below(draw_.start_within.count()));
+  world_.agenda().After(wait, [this, name, boot = boot_] { StartTask(name, boot); });
 }
 
 void Story::StartTask(const std::string& name, int boot) {
@@ -112,15 +117,21 @@ void Story::StartTask(const std::string& name, int boot) {
 
 void Story::OnExit(Life life, int code, const std::string& why) {
   world_.Say(absl::StrCat("exit ", code, ": ", why));
+  // In a calm cluster words arrive.
+  const bool was_told = !succeeded_ || code != kExitUnreachable || ended_ < calm_since_ + 4 * draw_.timing.dead_after;
+  if (calm_ && !was_told) findings_.Add(absl::StrCat(world_.process(life).name, " was not told of the end: ", why));
   if (!running_) return;
   if (life == chief_) return OnChiefExit(code, why);
+  const Process& process = world_.process(life);
   const JobState state = chief_ == Life::kNone ? JobState::kQueued : world_.process(chief_).chief->state();
-  if (code == 0 && !watch_.told_success()) {
-    findings_.Add(absl::StrCat(world_.process(life).name, " leaves as if the job had succeeded: ", why));
+  if (code == 0 && !watch().told_success() && !watch().IsRetired(life)) {
+    findings_.Add(absl::StrCat(process.name, " leaves as if the job had succeeded: ", why));
   }
   if (state >= JobState::kSucceeded || (stopping_ && draw_.all_told)) return;
-  if (calm_ && code != kSigtermed && !draw_.odd_data && world_.now() > calm_since_ + 8 * draw_.timing.dead_after) {
-    findings_.Add(absl::StrCat(world_.process(life).name, " gives up in a calm cluster: ", why));
+  const auto task = std::ranges::find_if(tasks_, [life](const auto& item) { return item.second.life == life; });
+  if (task != tasks_.end() && !IsWanted(task->second)) return;  // it left, or was not let in any more
+  if (calm_ && code != 0 && code != kSigtermed && !draw_.odd_data && world_.now() > calm_since_ + Patience()) {
+    findings_.Add(absl::StrCat(process.name, " gives up in a calm cluster: ", why));
   }
   StartAgain(life);
 }
@@ -128,7 +139,10 @@ void Story::OnExit(Life life, int code, const std::string& why) {
 void Story::OnChiefExit(int code, const std::string& why) {
   running_ = false;
   if (code == 0) {
-    if (world_.process(chief_).chief->term() == 0) watch_.Recall();
+    if (world_.process(chief_).chief->term() == 0) watch().Recall();
+    if (const uint64_t skips = oracle_.Skips(); skips > MostSkipped()) {
+      findings_.Add(absl::StrCat("the job succeeds with ", skips, " pushes skipped, and may have ", MostSkipped()));
+    }
     succeeded_ = true;
     ended_ = world_.now();
     // A member gives up after 3 dead_after without a word, and words on the way may be held back for as long again.
@@ -137,7 +151,9 @@ void Story::OnChiefExit(int code, const std::string& why) {
   }
   if (code == kSigtermed && stopping_) {
     ++generation_;
-  } else if (!FailureHasCause()) {
+  } else if (code == kExitBadJobFile) {
+    return findings_.Add(absl::StrCat("the job file is called bad, and is good: ", why));
+  } else if (!IsCause(why) && !FailureHasCause()) {
     return findings_.Add(absl::StrCat("the job failed without cause: ", why));
   } else if (++failures_ >= kMostFailures && !calm_) {
     Calm();
@@ -152,11 +168,40 @@ bool Story::Survives(const Task& task) const {
   return task.life != Life::kNone && task.start.endpoint.empty() && world_.process(task.life).alive;
 }
 
+// Another one of the same plan.
+void Story::ChangeText() {
+  ++faults_["another job text"];
+  TrainingSpec& training = job_.training;
+  training.pull_ahead = prng_.Chance(0.5);
+  training.evaluate_every_epochs = DrawNumber(prng_, 0, 2);
+  job_.checkpoint.keep = DrawNumber(prng_, 1, 3);
+  job_.checkpoint.via = prng_.Chance(0.3) ? CheckpointVia::kShared : CheckpointVia::kChief;
+}
+
+// What is mended by what a person does next.
+bool Story::IsCause(const std::string& why) {
+  if (draw_.rot && absl::StrContains(why, "nobody came in its place")) return true;  // it is not waited for long
+  const bool no_room = absl::StrContains(why, "no worker can prepare for the job");
+  if (no_room) ++faults_["no worker had room"];
+  return no_room && draw_.device.no_room_for > Duration::zero();
+}
+
 bool Story::FailureHasCause() {
-  if (Total(world_.disk().faults_dealt()) > disk_faults_at_boot_) return true;
-  if ((draw_.damage || draw_.lose) && GiveUpLost()) return true;
+  if (SkipLimitReached()) return true;
+  if (Total(world_.disk_faults_dealt()) > disk_faults_at_boot_) return true;
+  if ((draw_.damage || draw_.lose || draw_.rot) && GiveUpLost()) return true;
   return std::any_of(servers_started_.begin(), servers_started_.end(),
                      [](const auto& started) { return started.second > Recovery::kMostLosses; });
+}
+
+// Whoever reads why may allow more of them.
+bool Story::SkipLimitReached() {
+  const std::string said = world_.process(chief_).chief->StatusJson(world_.now());
+  if (!absl::StrContains(said, "more than training.maxSkippedPushes") || truth().skips() <= MostSkipped()) return false;
+  ++faults_["skip limit reached"];
+  job_.training.max_skipped_pushes = kUnlimitedSkips;
+  if (calm_) calm_since_ = progress_at_ = world_.now();  // much may be to be computed again
+  return true;
 }
 
 // Where no checkpoint can be used, the chief says what a person has to type who means to begin anew.
@@ -172,7 +217,7 @@ bool Story::GiveUpLost() {
   ++faults_["checkpoint given up"];
   give_up_ = *lost;
   SetCheckpointsAside();
-  watch_.GiveUp(give_up_);
+  watch().GiveUp(give_up_);
   return true;
 }
 
@@ -188,8 +233,9 @@ void Story::KillAll() {
 void Story::StopEverything() {
   stopping_ = true;
   if (draw_.by_signal && chief_ != Life::kNone) {
-    ++faults_[draw_.all_told ? "all told to stop" : "chief told to stop"];
-    return draw_.all_told ? TellAll() : world_.Stop(chief_);
+    ++faults_[draw_.all_told ? "all told to stop" : draw_.by_command ? "stopped by command" : "chief told to stop"];
+    if (draw_.all_told) return TellAll();
+    return draw_.by_command ? StopByCommand() : world_.Stop(chief_);
   }
   ++faults_["all stopped"];
   running_ = false;
@@ -197,10 +243,10 @@ void Story::StopEverything() {
   KillAll();
   if (draw_.power_failure) {
     world_.disk().PowerFailure();
-    watch_.OnPowerFailure();
+    watch().OnPowerFailure();
   }
   // Once a checkpoint has all leases the chief may have called the job over, and nobody will read it again.
-  if (!watch_.EverHeld(oracle_.plan().total_leases())) {
+  if (!watch().EverHeld(oracle_.plan().total_leases())) {
     if (draw_.lose && generation_ == 2) {
       LoseCheckpoints();
     } else if (draw_.damage) {
@@ -265,10 +311,12 @@ RunResult Story::Result() const {
   result.effects = world_.effects();
   result.faults = faults_;
   Add(world_.network().faults_dealt(), result.faults);
-  Add(world_.disk().faults_dealt(), result.faults);
-  result.pushes = truth_.pushes_counted();
-  result.duplicates = truth_.duplicates();
-  result.restored = truth_.restored();
+  Add(world_.disk_faults_dealt(), result.faults);
+  for (const auto& book : books_) {
+    result.pushes += book->truth.pushes_counted();
+    result.duplicates += book->truth.duplicates();
+    result.restored += book->truth.restored();
+  }
   result.stops = generation_ - 1;
   result.failures = failures_;
   result.took = world_.now().time_since_epoch();

@@ -7,12 +7,13 @@
 //   workers again. In all generations but the last everything is stopped at once after a durable checkpoint, and the
 //   job is resumed on another number of servers.
 // A job may also fail during the faults, if ps died again and again, or if the chief's disk failed; then it is resumed,
-//   as a person would. Any other failure is a finding, and so is a calm cluster without progress, or with a worker that
-//   idles while leases are open.
+//   as a person would. Any other failure is a finding, and so is what is due in a calm cluster and does not happen
+//   (story_due.cc): progress, rounds, evaluations, members.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -70,8 +71,12 @@ class Story {
   void OnExit(Life life, int code, const std::string& why);
   void OnChiefExit(int code, const std::string& why);
   bool FailureHasCause();
+  bool SkipLimitReached();
+  uint64_t MostSkipped() const { return static_cast<uint64_t>(job_.training.max_skipped_pushes); }
   bool GiveUpLost();
   bool Survives(const Task& task) const;
+  void ChangeText();
+  bool IsCause(const std::string& why);
   void KillAll();
   void StopEverything();
   void TellAll();
@@ -79,6 +84,16 @@ class Story {
   void LoseCheckpoints();
   void SetCheckpointsAside();
   void EndOfStragglers();
+
+  // People's commands.
+  const ChiefRole* Leader() const;
+  void TellChief(ControlKind kind, uint32_t workers);
+  void ScaleJob();
+  void StopByCommand();
+  bool IsWanted(const Task& task) const;
+  void FollowWorkerCount();
+  void StartWorkerIfAway(int number);
+  void LookForUnwanted();
 
   // Disturbing.
   void Disturb();
@@ -95,13 +110,35 @@ class Story {
   void PauseOne();
   void CutTwo();
   void ResetOne();
+  bool MayLoseFolder() const;
+  void BeginFolder();
+  void PutBackFolder();
   void Garble();
   void Intrude();
   void LookForStop();
+  void Lie();
+  void LookForTrouble();
+  void TroubleAtTheEnd();
+  void DamageRecordsOf(const std::string& ps, Round round);
   void Calm();
+
+  // What is due.
   void LookForProgress();
-  void LookForIdlers(const ChiefRole& chief);
+  void LookForIdlers(const Process& chief);
+  void LookForStrangers(const Process& chief);
+  void LookForRounds(const Process& chief);
+  void LookForSkips(const Process& chief);
+  // A finding once it has been so for as long as that, in a calm cluster.
+  void Due(const std::string& what, bool is_due, Duration patience);
+  Duration Patience() const;
   Duration LongestCalm() const;
+
+  // Of the newest folder.
+  Truth& truth() { return books_.back()->truth; }
+  Watch& watch() { return books_.back()->watch; }
+  const Watch& watch() const { return books_.back()->watch; }
+  Watch& WatchOf(const Process& process);
+  void OpenBook();
 
   Life OneOf(const std::vector<Life>& lives);
   Duration Around(Duration mean);
@@ -112,9 +149,17 @@ class Story {
   JobSpec job_;  // as the chief is given it: the number of servers changes
   Findings findings_;
   Oracle oracle_;
-  Truth truth_;
   World world_;
-  Watch watch_;
+  // What is known of one run: runs that meet give out the same numbers.
+  struct Book {
+    Book(World* world, const Oracle* oracle, Findings* findings)
+        : truth(oracle, findings), watch(world, oracle, &truth) {}
+    Truth truth;
+    Watch watch;
+  };
+  std::vector<std::unique_ptr<Book>> books_;  // one for each folder, the newest last
+  std::map<const Disk*, Book*> by_folder_;
+  std::map<uint64_t, Book*> by_run_;
   Prng prng_;
 
   std::map<std::string, Task> tasks_;
@@ -122,7 +167,9 @@ class Story {
   int boot_ = 0;        // how often everything was started
   int generation_ = 1;  // of the draw's
   int failures_ = 0;
-  Round give_up_;  // as the person's command says since
+  Round give_up_;                       // as the person's command says since
+  std::optional<Disk::Backup> backup_;  // of the newest folder
+  Time chief_began_;
   bool running_ = false;
   bool succeeded_ = false;
   bool stop_planned_ = false;
@@ -138,7 +185,11 @@ class Story {
   Time ended_;
   Time progress_at_;
   uint64_t progress_ = 0;
-  std::map<Life, Time> idle_since_;
+  int64_t workers_ = 0;  // how many the job wants, as its supervisor last saw
+  std::map<Life, Time> unwanted_since_;
+  std::map<std::string, Time> due_since_;
+  Round newest_round_;  // that is durable, when it was last looked for
+  int troubles_ = 0;    // at the end
 };
 
 }  // namespace downpour

@@ -4,8 +4,10 @@
 #include <utility>
 #include <variant>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "chief/membership.h"
+#include "schema/checkpoint_format.h"
 #include "tests/schema/random_message.h"
 #include "tests/sim/story.h"
 
@@ -31,8 +33,15 @@ void Story::Disturb() {
   Keep(draw_.faults.reset, &Story::ResetOne);
   Keep(draw_.faults.malformed, &Story::Garble);
   Keep(draw_.faults.stranger, &Story::Intrude);
+  Keep(draw_.faults.new_folder, &Story::BeginFolder);
+  Keep(draw_.faults.put_back, &Story::PutBackFolder);
+  Keep(draw_.faults.lie, &Story::Lie);
+  if (draw_.end_trouble) LookForTrouble();
   LookForStop();
   LookForProgress();
+  if (draw_.faults.scale == Duration::zero()) return;
+  Keep(draw_.faults.scale, &Story::ScaleJob);
+  FollowWorkerCount();
 }
 
 void Story::Keep(Duration mean, void (Story::*fault)()) {
@@ -63,7 +72,9 @@ void Story::OnCrash(Life life) {
   ++faults_[absl::StrCat(NameOf(world_.process(life).kind), " crashed")];
   if (life != chief_) return StartAgain(life);
   const JobState state = world_.process(chief_).chief->state();
-  if (state == JobState::kFailed || state == JobState::kCancelled) return OnChiefExit(1, "killed as the job ended");
+  if (state == JobState::kFailed || state == JobState::kCancelled) {
+    return OnChiefExit(1, world_.process(chief_).chief->StatusJson(world_.now()));
+  }
   chief_ = Life::kNone;
   StartChiefSoon();
   for (const auto& [name, task] : tasks_) {  // who left when it called the job over is needed again
@@ -126,8 +137,64 @@ void Story::Intrude() {
   ++faults_["stranger"];
   const Life stranger = world_.StartStranger(endpoints);
   Random random(prng_.Next());
+  // Mostly in the right run, or what it says would count for nothing.
+  const uint64_t run = chief_ == Life::kNone || prng_.Chance(0.2) ? prng_.Next() : RunOf(world_.process(chief_));
   for (size_t i = 0; i < endpoints.size(); ++i) {
-    world_.network().Send(stranger, PeerId{1 + i}, RandomMessage(prng_.Below(std::variant_size_v<Message>), random));
+    const uint64_t messages = 1 + prng_.Below(4);
+    for (uint64_t n = 0; n < messages; ++n) {
+      const Message message = RandomMessage(prng_.Below(std::variant_size_v<MessageKinds>), random);
+      if (std::holds_alternative<Control>(message)) continue;  // whoever may say that is obeyed
+      world_.network().Send(stranger, PeerId{1 + i}, message, run);
+    }
+  }
+}
+
+// In the words of an honest worker, with evidence of the right epochs, of what no slice has finished.
+void Story::Lie() {
+  const std::vector<Life> workers = world_.Alive(TaskRole::kWorker);
+  if (workers.empty() || chief_ == Life::kNone || !world_.process(chief_).alive) return;
+  const std::vector<SliceEpoch> epochs = world_.process(chief_).chief->epochs();
+  if (epochs.empty()) return;
+  ++faults_["lie"];
+  LeaseDone done;
+  done.from = world_.process(OneOf(workers)).worker->incarnation();
+  done.lease = LeaseId{prng_.Below(oracle_.plan().total_leases())};
+  for (size_t i = 0; i < epochs.size(); ++i) done.evidence.push_back({SliceId{static_cast<uint32_t>(i)}, epochs[i]});
+  world_.network().Send(world_.StartStranger({kChiefEndpoint}), PeerId{1}, std::move(done),
+                        RunOf(world_.process(chief_)));
+}
+
+void Story::LookForTrouble() {
+  world_.agenda().After(10ms, [this] {
+    if (succeeded_ || troubles_ == 2) return;
+    if (running_ && chief_ != Life::kNone && world_.process(chief_).alive) TroubleAtTheEnd();
+    LookForTrouble();
+  });
+}
+
+// Once when all leases are committed, and once when a checkpoint holds them: what was called done is open again then.
+void Story::TroubleAtTheEnd() {
+  const ChiefRole& chief = *world_.process(chief_).chief;
+  const uint64_t leases = oracle_.plan().total_leases();
+  const auto& durable = watch().durable();
+  const bool is_held = durable && durable->committed.CoversRange(0, leases);
+  const bool is_time = troubles_ == 0 ? chief.committed().CoversRange(0, leases) && prng_.Chance(0.2) : is_held;
+  if (chief.state() != JobState::kRunning || !is_time) return;
+  const Life ps = OneOf(world_.Alive(TaskRole::kPs));
+  if (ps == Life::kNone) return;
+  ++troubles_;
+  ++faults_["trouble at the end"];
+  if (draw_.rot && is_held) DamageRecordsOf(world_.process(ps).name, durable->round);
+  world_.Kill(ps);
+  OnCrash(ps);
+  if (calm_) calm_since_ = progress_at_ = world_.now();
+}
+
+void Story::DamageRecordsOf(const std::string& ps, Round round) {
+  for (const std::string& file : world_.disk().Files(CheckpointDir(round))) {
+    if (!absl::StrContains(file, absl::StrCat("/", ps, ".shard")) && !prng_.Chance(0.15)) continue;
+    watch().NoteDamage(round);
+    world_.disk().Damage(file);
   }
 }
 
@@ -137,7 +204,7 @@ void Story::LookForStop() {
       world_.agenda().After(draw_.calm_after, [this] { Calm(); });
       return;
     }
-    const bool ripe = watch_.durable().has_value() || world_.now() > booted_ + draw_.calm_after;
+    const bool ripe = watch().durable().has_value() || world_.now() > booted_ + draw_.calm_after;
     if (running_ && !stop_planned_ && ripe) {
       stop_planned_ = true;
       world_.agenda().After(Around(draw_.stop_after), [this, boot = boot_] {
@@ -155,53 +222,7 @@ void Story::Calm() {
   calm_since_ = progress_at_ = world_.now();
   world_.network().Calm();
   world_.disk().set_faults({});
-}
-
-// What one worker needs for all of the job, the slowest one, with every slice's values and gradient under way alone.
-Duration Story::LongestCalm() const {
-  const Duration way = draw_.network.delay + draw_.network.spread;
-  const Duration step =
-      std::chrono::duration_cast<Duration>((draw_.device.least + draw_.device.spread) * draw_.device.slow_worker) +
-      4 * way * oracle_.grid().size();
-  return 30s + 10 * draw_.timing.dead_after + oracle_.plan().total_steps() * step;
-}
-
-void Story::LookForProgress() {
-  world_.agenda().After(1s, [this] {
-    if (succeeded_) return;
-    uint64_t progress = static_cast<uint64_t>(boot_);
-    if (watch_.durable().has_value()) progress += watch_.durable()->committed.Count();
-    if (running_ && chief_ != Life::kNone && world_.process(chief_).alive) {
-      progress += world_.process(chief_).chief->committed().Count();
-      LookForIdlers(*world_.process(chief_).chief);
-    }
-    if (progress != progress_) progress_at_ = world_.now();
-    progress_ = progress;
-    const Duration patience = 30s + 8 * draw_.timing.dead_after;
-    if (calm_ && world_.now() > progress_at_ + patience) {
-      findings_.Add(absl::StrCat("no progress for ", Seconds(patience), " s in a calm cluster"));
-    } else if (calm_ && world_.now() > calm_since_ + LongestCalm()) {
-      findings_.Add(absl::StrCat("a calm cluster is not done after ", Seconds(LongestCalm()), " s"));
-    }
-    LookForProgress();
-  });
-}
-
-void Story::LookForIdlers(const ChiefRole& chief) {
-  const bool open = calm_ && chief.state() == JobState::kRunning &&
-                    chief.committed().Count() + chief.holders().size() < oracle_.plan().total_leases();
-  for (Life life : world_.Alive(TaskRole::kWorker)) {
-    const WorkerRole& worker = *world_.process(life).worker;
-    const bool idle =
-        worker.incarnation() != Incarnation::kNone && worker.holding().empty() && !worker.stats().waiting_for.empty();
-    if (!open || !idle) {
-      idle_since_.erase(life);
-    } else if (world_.now() >
-               idle_since_.emplace(life, world_.now()).first->second + 4 * draw_.timing.dead_after + 5s) {
-      findings_.Add(
-          absl::StrCat(world_.process(life).name, " waits for ", worker.stats().waiting_for, " while leases are open"));
-    }
-  }
+  world_.set_stalls(0);
 }
 
 }  // namespace downpour

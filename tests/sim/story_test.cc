@@ -24,7 +24,7 @@ TEST(Story, OneSeedIsOneHistory) {
 
 TEST(Story, SeedsDealEveryKindOfFault) {
   RunResult sum;
-  for (uint64_t seed = 1; seed <= 100; ++seed) {
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
     const RunResult result = Story(DrawFrom(seed), {}).Run();
     ASSERT_EQ(result.finding, "") << DrawFrom(seed).ToString();
     Add(result.faults, sum.faults);
@@ -34,7 +34,9 @@ TEST(Story, SeedsDealEveryKindOfFault) {
   }
   for (const char* kind : {"all stopped",
                            "all told to stop",
+                           "another folder",
                            "another copy of the data",
+                           "another job text",
                            "chief killed",
                            "chief paused",
                            "chief told to stop",
@@ -44,6 +46,7 @@ TEST(Story, SeedsDealEveryKindOfFault) {
                            "damage",
                            "doubled",
                            "echoed",
+                           "folder put back",
                            "held by a cut",
                            "late",
                            "lost",
@@ -58,9 +61,11 @@ TEST(Story, SeedsDealEveryKindOfFault) {
                            "read error",
                            "rename error",
                            "reset",
+                           "stall",
                            "stranger",
                            "sync error",
                            "to a successor",
+                           "trouble at the end",
                            "worker killed",
                            "worker paused",
                            "worker told to stop"}) {
@@ -69,6 +74,21 @@ TEST(Story, SeedsDealEveryKindOfFault) {
   EXPECT_GT(sum.duplicates, 100u);
   EXPECT_GT(sum.stops, 10);
   EXPECT_GT(sum.failures, 1);
+}
+
+// A seed's history is told by its draw: what is rare is drawn too, or the rules that it tries are not tried.
+TEST(Story, SeedsDrawWhatIsRare) {
+  int slices = 0, workers = 0, lies = 0, rots = 0, rooms = 0, slow = 0;
+  for (uint64_t seed = 1; seed <= 2000; ++seed) {
+    const Draw draw = DrawFrom(seed);
+    slices += GridOf(draw.job.model)->size() >= 100;
+    workers += draw.job.cluster.worker_count >= 12;
+    lies += draw.faults.lie > Duration::zero();
+    rots += draw.rot;
+    rooms += draw.device.no_room_for > Duration::zero();
+    slow += draw.start_within > 1s;
+  }
+  for (const int count : {slices, workers, lies, rots, rooms, slow}) EXPECT_GT(count, 10);
 }
 
 // Whole slices move, values, slots and counters bit for bit: a pair that differs from the snapshot is a finding.
@@ -144,6 +164,27 @@ TEST(Story, WhatAPsOrAWholeClusterHadWhenToldToStopIsNotComputedAgain) {
     ASSERT_GT(Total(result.faults), 0u) << "seed " << seed;
     const uint64_t once = Plan(draw.job, draw.train_examples).total_steps() * GridOf(draw.job.model)->size();
     EXPECT_LT(result.pushes, once + 50 * Total(result.faults)) << "seed " << seed << ": what came after the snapshots";
+  }
+}
+
+// Leases end far out of order there, and all that is said goes through the codec. Both ways of making a checkpoint.
+TEST(Story, AHundredWorkersGoOnWhateverDies) {
+  for (uint64_t seed = 1; seed <= 2; ++seed) {
+    Draw draw = CalmDraw(seed, /*workers=*/100, /*servers=*/2);
+    draw.job.checkpoint.via = seed % 2 == 0 ? CheckpointVia::kChief : CheckpointVia::kShared;
+    draw.job.training.lease_batches = 2;
+    draw.job.timing.chief_wait = 4 * draw.timing.dead_after;
+    draw.device = {.least = 100ms, .spread = 2s};
+    draw.network.codec = true;
+    draw.network.loss = 0.01;
+    draw.faults.worker_crash = 500ms;
+    draw.faults.ps_crash = 4s;
+    draw.faults.chief_crash = 4s;
+    draw.calm_after = 10s;
+    const RunResult result = Story(draw, {}).Run();
+    EXPECT_EQ(result.finding, "") << "seed " << seed;
+    EXPECT_GT(result.faults.at("chief killed"), 0u);
+    EXPECT_GT(result.faults.at("ps killed"), 0u);
   }
 }
 

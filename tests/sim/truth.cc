@@ -51,6 +51,9 @@ std::string Difference(const SliceState& expected, const SliceState& actual) {
   if (expected.version != actual.version) {
     return absl::StrCat("version ", actual.version, " instead of ", expected.version);
   }
+  if (expected.skipped != actual.skipped) {
+    return absl::StrCat("skipped ", actual.skipped, " instead of ", expected.skipped);
+  }
   if (expected.finished != actual.finished) {
     return absl::StrCat("finished ", ToText(actual.finished), " instead of ", ToText(expected.finished));
   }
@@ -198,6 +201,9 @@ void Truth::Consume(const TraceRecord& record) {
   if (effect != (record.kind == Kind::kApplied)) return Add(record, "an effect where there is none, or none at all");
 
   SliceState& state = lineage->state;
+  const bool skipped = oracle_->IsSkipped(record.lease, record.step, record.slice);
+  state.skipped += skipped;
+  skips_ += skipped;
   if (effect) {
     Apply(record, state);
     lineage->checksums[state.version] = Checksum(state);

@@ -44,6 +44,7 @@ class Truth {
 
   uint64_t pushes_counted() const { return pushes_counted_; }
   uint64_t duplicates() const { return duplicates_; }
+  uint64_t skips() const { return skips_; }        // by whichever process, again after a loss too
   uint64_t restored() const { return restored_; }  // pairs that were found to be those of a checkpoint
 
  private:
@@ -73,6 +74,7 @@ class Truth {
   uint64_t pushes_counted_ = 0;
   uint64_t duplicates_ = 0;
   uint64_t restored_ = 0;
+  uint64_t skips_ = 0;
 };
 
 // Field by field, the epoch apart; empty if the pairs are equal, else what differs.

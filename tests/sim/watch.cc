@@ -1,23 +1,30 @@
 #include "tests/sim/watch.h"
 
 #include <algorithm>
-#include <cmath>
-#include <nlohmann/json.hpp>
 #include <variant>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "chief/journal.h"
-#include "chief/sealed_copies.h"
-#include "ps/initial_values.h"
 #include "ps/quarantine.h"
 #include "ps/shard.h"
 #include "runtime/exit_code.h"
+#include "tests/sim/chief_rules.h"
+#include "tests/sim/end_rules.h"
+#include "tests/sim/join_rules.h"
+#include "tests/sim/member_rules.h"
+#include "tests/sim/worker_rules.h"
 
 namespace downpour {
 namespace {
 
-std::string FolderOf(Round round) { return absl::StrCat("checkpoints/", ToString(round)); }
+// A Join is said to whatever run there is, and its answers name the joiner; the end is said to whoever is of none, too.
+bool IsForeign(const Process& process, const Received& received) {
+  const Message& said = received.message;
+  const bool is_free = std::holds_alternative<Join>(said) || std::holds_alternative<StatusRequest>(said) ||
+                       std::holds_alternative<Control>(said) || std::holds_alternative<Welcome>(said) ||
+                       std::holds_alternative<Refused>(said) ||
+                       (std::holds_alternative<JobEnd>(said) && RunOf(process) == 0);
+  return !is_free && received.run != RunOf(process);
+}
 
 }  // namespace
 
@@ -25,40 +32,99 @@ void Watch::Add(const Process& process, const std::string& what) {
   world_->findings().Add(absl::StrCat(process.name, "#", static_cast<uint32_t>(process.life), ": ", what));
 }
 
+Watch::Watch(World* world, const Oracle* oracle, Truth* truth)
+    : world_(world), oracle_(oracle), truth_(truth), folder_(&world->disk()) {
+  parts_.push_back(std::make_unique<ChiefRules>(world, oracle));
+  parts_.push_back(std::make_unique<EndRules>(world, oracle));
+  parts_.push_back(std::make_unique<WorkerRules>(world, oracle));
+  parts_.push_back(std::make_unique<MemberRules>(world));
+  parts_.push_back(std::make_unique<JoinRules>(world));
+}
+
+void Watch::Before(const Process& process, const Input& input) {
+  if (const auto* received = std::get_if<Received>(&input)) OnReceived(process, *received);
+  if (std::holds_alternative<StopRequested>(input)) OnToldToStop(process);
+  static const Input kNothing = Malformed{};  // as what is said in another run
+  for (const auto& part : parts_) part->Before(process, foreign_ ? kNothing : input);
+}
+
+void Watch::OnEffect(const Process& process, const Effect& effect) {
+  if (const auto* send = std::get_if<Send>(&effect)) OnSend(process, *send);
+  if (const auto* compute = std::get_if<Compute>(&effect)) OnCompute(process, *compute);
+  if (const auto* record = std::get_if<TraceRecord>(&effect)) OnTrace(process, *record);
+  if (const auto* exit = std::get_if<Exit>(&effect)) OnExit(process, exit->code);
+  for (const auto& part : parts_) part->OnEffect(process, effect);
+}
+
 void Watch::OnReceived(const Process& process, const Received& received) {
+  if (IsForeign(process, received)) {
+    foreign_ = received;
+    if (process.worker != nullptr) held_before_ = process.worker->holding().size();
+    return;
+  }
   if (const auto* push = std::get_if<Push>(&received.message)) push_ = *push;
   hears_end_ = std::holds_alternative<JobEnd>(received.message);
-  if (process.kind == TaskRole::kChief) {
-    if (const auto* beat = std::get_if<Heartbeat>(&received.message)) {
-      heard_[beat->from] = {process.life, world_->now(), process.away};
+  if (process.kind == TaskRole::kWorker) return HearAsWorker(process, received);
+  if (process.kind != TaskRole::kChief) return;
+  if (const auto* beat = std::get_if<Heartbeat>(&received.message)) {
+    heard_[beat->from] = {process.life, world_->now(), process.away};
+  }
+  if (const auto* command = std::get_if<Control>(&received.message)) command_ = *command;
+  if (const auto* join = std::get_if<Join>(&received.message)) {
+    joiners_[{process.life, received.from}] = join->nonce;
+  } else if (const auto* request = std::get_if<WorkRequest>(&received.message)) {
+    uint64_t& newest = asked_[request->from];
+    if (request->number < newest) overtaken_ = request->from;
+    newest = std::max(newest, request->number);
+  }
+}
+
+void Watch::HearAsWorker(const Process& worker, const Received& received) {
+  if (const auto* reply = std::get_if<PushReply>(&received.message)) {
+    Answered(worker.life, received.from, *reply);
+    Tell(worker.life, *reply);
+  }
+  if (const auto* grant = std::get_if<Grant>(&received.message)) {
+    const std::vector<LeaseId> held = worker.worker->holding();
+    if (std::count(held.begin(), held.end(), grant->lease) == 0) told_.erase({worker.life, grant->lease});
+  }
+  if (const auto* reply = std::get_if<LeaseDoneReply>(&received.message); reply != nullptr && !reply->committed) {
+    for (auto& [slice, told] : told_[{worker.life, reply->lease}]) told.applied = 0;  // late answers may steer back
+  }
+  if (const auto* reply = std::get_if<HeartbeatReply>(&received.message); reply != nullptr && reply->retired) {
+    if (retired_.insert(worker.life).second) newly_retired_.push_back(worker.life);
+  }
+  if (const auto* reply = std::get_if<PullReply>(&received.message)) {
+    in_flight_[{worker.life, received.from}].window = reply->window;
+  }
+  if (std::holds_alternative<Placement>(received.message)) {  // what moved is nobody's any more
+    for (auto& [link, in_flight] : in_flight_) {
+      if (link.first == worker.life) in_flight.sent.clear();
     }
-    if (const auto* join = std::get_if<Join>(&received.message)) {
-      joiners_[{process.life, received.from}] = join->nonce;
-    } else if (const auto* request = std::get_if<WorkRequest>(&received.message)) {
-      uint64_t& newest = asked_[request->from];
-      if (request->number < newest) overtaken_ = request->from;
-      newest = std::max(newest, request->number);
-    }
-  } else if (process.kind == TaskRole::kWorker) {
-    if (const auto* reply = std::get_if<PushReply>(&received.message)) {
-      Answered(process.life, received.from, *reply);
-      Tell(process.life, *reply);
-    }
-    if (const auto* grant = std::get_if<Grant>(&received.message)) {
-      const std::vector<LeaseId> held = process.worker->holding();
-      if (std::count(held.begin(), held.end(), grant->lease) == 0) told_.erase({process.life, grant->lease});
-    }
-    if (const auto* reply = std::get_if<LeaseDoneReply>(&received.message); reply != nullptr && !reply->committed) {
-      for (auto& [slice, told] : told_[{process.life, reply->lease}]) told.applied = 0;  // late answers may steer back
-    }
-    if (const auto* reply = std::get_if<PullReply>(&received.message)) {
-      in_flight_[{process.life, received.from}].window = reply->window;
-    }
-    if (std::holds_alternative<Placement>(received.message)) {  // what moved is nobody's any more
-      for (auto& [link, in_flight] : in_flight_) {
-        if (link.first == process.life) in_flight.sent.clear();
-      }
-    }
+  }
+}
+
+// Whoever says something says it in its run, or every other one would hear it.
+void Watch::OnSend(const Process& process, const Send& send) {
+  sent_.emplace_back(send.to, send.message);
+  if (send.run != RunOf(process)) {
+    Add(process, absl::StrCat("says ", NameOf(send.message), " in run ", send.run, ", but is of run ", RunOf(process)));
+  }
+}
+
+// What was said in another run changes nothing, and nobody answers it but to a heartbeat, that it is in vain.
+void Watch::CheckForeign(const Process& process) {
+  if (!foreign_) return;
+  const std::string what = absl::StrCat(NameOf(foreign_->message), " of run ", foreign_->run, ", which is another one");
+  for (const auto& [to, message] : sent_) {
+    const bool answers = std::holds_alternative<HeartbeatReply>(message) ||
+                         std::holds_alternative<LeaseDoneReply>(message) ||
+                         std::holds_alternative<EvalDoneReply>(message) || std::holds_alternative<PushReply>(message) ||
+                         std::holds_alternative<PullReply>(message);
+    if (to == foreign_->from && answers && process.worker == nullptr) Add(process, absl::StrCat("answers a ", what));
+  }
+  if (process.worker != nullptr && process.worker->holding().size() > held_before_) {
+    Add(process, absl::StrCat("takes a ", what));
   }
 }
 
@@ -86,6 +152,7 @@ void Watch::OnExit(const Process& process, int code) {
 void Watch::CheckKept(const Process& ps, const TraceRecord& counted) {
   if (ps.ps->Find(counted.slice) == nullptr) return;  // another's by now
   const size_t index = ToNumber(counted.slice);
+  if (durable_ && damaged_.contains(durable_->round)) return;
   const absl::StatusOr<SliceState> kept =
       durable_ ? ReadRecord(*durable_, index) : absl::NotFoundError("no checkpoint");
   const auto has = [&counted](const LeaseCounter& counter) {
@@ -103,6 +170,7 @@ void Watch::OnTrace(const Process& process, const TraceRecord& record) {
   if (process.kind == TaskRole::kPs) touched_.insert(record.slice);
   if (record.kind == TraceRecord::Kind::kApplied || record.kind == TraceRecord::Kind::kSkipped) {
     CheckCounted(process, record);
+    if (foreign_) Add(process, "counts a push of another run");
   }
   if (record.kind == TraceRecord::Kind::kDurable) {
     CheckManifest({static_cast<uint32_t>(record.count >> 32), static_cast<uint32_t>(record.count)});
@@ -121,50 +189,23 @@ void Watch::OnCompute(const Process& process, const Compute& compute) {
   if (!lacked) Add(process, name + "which every slice has told it to have counted");
 }
 
-// From the moment at which a manifest has its name, until its loss is synced, it may survive alone.
-void Watch::OnStored(const StorageOp& op) {
-  if (op.kind == StorageOp::Kind::kRename && absl::EndsWith(op.target, "/MANIFEST")) CheckNamed(op.target);
-  if (op.kind == StorageOp::Kind::kRemove && world_->disk().MaySurvive(op.path + "/MANIFEST")) {
-    world_->findings().Add(absl::StrCat("the manifest of ", op.path, " may outlive what it names, which is removed"));
-  }
-  if (op.kind == StorageOp::Kind::kRename && op.target == "journal.b") {  // after journal.a
-    const auto entry = DecodeEntry(Unsealed(world_->disk().ReadSeen(op.target).value_or("")).value_or(""));
-    if (entry.ok()) journalled_ = entry->record.newest;
-  }
-}
-
-void Watch::OnPowerFailure() {
-  if (world_->draw().damage || world_->draw().lose) return;  // an earlier stop may have
-  for (const std::string& file : world_->disk().Files("checkpoints/")) {
-    if (absl::EndsWith(file, "/MANIFEST")) CheckNamed(file);
-  }
-}
-
-void Watch::CheckNamed(const std::string& manifest) {
-  Findings& findings = world_->findings();
-  const absl::StatusOr<Manifest> read = DecodeManifest(world_->disk().ReadSeen(manifest).value_or(""));
-  if (!read.ok()) return findings.Add(absl::StrCat(manifest, " is none: ", std::string(read.status().message())));
-  for (size_t i = 0; i < read->records.size(); ++i) {
-    const absl::Status record = ReadRecord(*read, i).status();
-    if (!record.ok()) {
-      return findings.Add(absl::StrCat(manifest, " may outlive what it names: ", std::string(record.message())));
-    }
-  }
-}
-
-void Watch::AfterStep(const Process& process) {
+void Watch::After(const Process& process) {
   for (SliceId slice : touched_) CheckServed(process, slice);
   touched_.clear();
   for (const auto& [to, message] : sent_) {
     std::visit([&, peer = to](const auto& m) { Check(process, peer, m); }, message);
   }
+  CheckForeign(process);
+  foreign_.reset();
   sent_.clear();
   push_.reset();
   hears_end_ = false;
   overtaken_ = Incarnation::kNone;
+  for (const auto& part : parts_) part->After(process);
   if (process.chief != nullptr) {
     CheckChief(process);
     CheckLost(process);
+    CheckWorkers(process);
   }
   if (process.worker != nullptr && process.worker->holding().size() > static_cast<size_t>(world_->draw().leases_held)) {
     Add(process, "holds more leases than it may");
@@ -202,7 +243,8 @@ void Watch::CheckChief(const Process& process) {
     }
   }
   const bool leads = chief.state() <= JobState::kRunning || chief.state() == JobState::kCancelling;
-  if (leads && chief.all_reported() && (epochs != settled_epochs_ || chief.committed() != committed_)) {
+  const bool lied_to = world_->draw().faults.lie != Duration::zero();  // believed until a round finds out
+  if (leads && !lied_to && chief.all_reported() && (epochs != settled_epochs_ || chief.committed() != committed_)) {
     settled_epochs_ = epochs;
     committed_ = chief.committed();
     for (size_t i = 0; i < epochs.size(); ++i) {
@@ -237,80 +279,6 @@ void Watch::CheckLost(const Process& process) {
     }
   }
   lost_ = lost;
-}
-
-absl::StatusOr<SliceState> Watch::ReadRecord(const Manifest& manifest, size_t index) const {
-  const Manifest::Record& record = manifest.records[index];
-  if (ToNumber(record.slice) != index) return absl::DataLossError("records are not one per slice");
-  if (record.file >= manifest.files.size()) return absl::DataLossError("a record in no file");
-  const Manifest::File& file = manifest.files[record.file];
-  absl::StatusOr<std::string> bytes =
-      world_->disk().ReadDurable(absl::StrCat(FolderOf(manifest.round), "/", file.name));
-  if (!bytes.ok()) return bytes.status();
-  if (bytes->size() != file.bytes || record.offset > bytes->size() || record.bytes > bytes->size() - record.offset) {
-    return absl::DataLossError(absl::StrCat(file.name, " has ", bytes->size(), " bytes"));
-  }
-  const Payload piece = Payload::CopyOf(bytes->data() + record.offset, record.bytes);
-  if (Crc32c(piece.bytes()) != record.crc32c) return absl::DataLossError(absl::StrCat(file.name, ": checksum"));
-  return DecodeRecord({&piece, 1});
-}
-
-void Watch::CheckManifest(Round round) {
-  const std::string where = absl::StrCat("checkpoint ", ToString(round));
-  Findings& findings = world_->findings();
-  const absl::StatusOr<std::string> text = world_->disk().ReadDurable(absl::StrCat(FolderOf(round), "/MANIFEST"));
-  if (!text.ok()) return findings.Add(absl::StrCat(where, " is not durable: ", std::string(text.status().ToString())));
-  absl::StatusOr<Manifest> manifest = DecodeManifest(*text);
-  if (!manifest.ok()) return findings.Add(absl::StrCat(where, ": ", std::string(manifest.status().ToString())));
-  if (manifest->round != round || manifest->records.size() != oracle_->grid().size() ||
-      manifest->train_examples != oracle_->plan().train_examples()) {
-    return findings.Add(absl::StrCat(where, ": the manifest is of another round, grid or plan"));
-  }
-  for (size_t i = 0; i < manifest->records.size(); ++i) {
-    const absl::StatusOr<SliceState> state = ReadRecord(*manifest, i);
-    if (!state.ok()) return findings.Add(absl::StrCat(where, ": ", std::string(state.status().ToString())));
-    truth_->CheckRecord(round, *state, where);
-    if (!state->finished.Covers(manifest->committed) || !state->finished.Covers(committed_at_start_[round])) {
-      findings.Add(absl::StrCat(where, ": the record of slice ", i, " lacks a committed lease"));
-    }
-  }
-  durable_ = *std::move(manifest);
-}
-
-void Watch::CheckSummary() {
-  const Disk::Faults& faults = world_->draw().disk;
-  if (faults.no_space + faults.io_error > 0)
-    return;  // a job whose summary cannot be written has succeeded all the same
-  const std::string text = world_->disk().ReadDurable("summary.json").value_or("");
-  const nlohmann::json said = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  const uint64_t samples = oracle_->plan().train_examples() * static_cast<uint64_t>(oracle_->job().training.epochs);
-  if (!said.is_object() || said.value("state", "") != "SUCCEEDED" || said.value("samplesCommitted", 0u) != samples) {
-    world_->findings().Add(absl::StrCat("the summary does not tell of ", samples, " samples: ", text));
-  }
-}
-
-void Watch::CheckEnd() {
-  IntervalSet all;
-  all.InsertRange(0, oracle_->plan().total_leases());
-  Findings& findings = world_->findings();
-  if (!durable_.has_value() || durable_->committed != all) return findings.Add("the last checkpoint lacks leases");
-  CheckSummary();
-  for (size_t i = 0; i < durable_->records.size(); ++i) {
-    const SliceId slice{static_cast<uint32_t>(i)};
-    const absl::StatusOr<SliceState> state = ReadRecord(*durable_, i);
-    if (!state.ok()) return findings.Add(absl::StrCat("the last checkpoint: ", std::string(state.status().ToString())));
-    if (state->finished != all || !state->counters.empty()) findings.Add("the last checkpoint has open leases");
-    if (oracle_->job().training.optimizer.kind != OptimizerKind::kSgd) continue;
-    std::vector<float> initial(state->values.floats().size());
-    InitialValues(oracle_->job().seed, oracle_->grid(), slice, initial.data());
-    std::vector<int64_t> sums;  // rounding is below a half: initial values are small and the sums far below 2^24
-    for (size_t e = 0; e < initial.size(); ++e) {
-      sums.push_back(std::llround(static_cast<double>(initial[e]) - static_cast<double>(state->values.floats()[e])));
-    }
-    if (Oracle::Checksum(sums) != Oracle::Checksum(oracle_->Sums(all, slice))) {
-      findings.Add(absl::StrCat("slice ", i, " is not the sum of the plan's gradients"));
-    }
-  }
 }
 
 }  // namespace downpour

@@ -2,9 +2,12 @@
 // the truth log.
 //
 //   Watch watch(&world, &oracle, &truth);
-//   world.set_watch(&watch);
+//   world.set_watch([&](const Process&) -> Watch& { return watch; });
+//
+// Rules that one process keeps by itself are watched by parts of their own: chief_rules.h, worker_rules.h, end_rules.h.
 //
 // Findings, beside the truth log's own:
+//   all     says something in a run that it is not of; answers, takes or counts what was said in another one
 //   ps      serves a pair that its records do not make; answers, values or snapshot records that are not its state;
 //           leaves, told to stop, before a checkpoint holds what it had counted by then, though neither time nor job is
 //           over
@@ -13,12 +16,14 @@
 //   chief   an incarnation given twice; an epoch or version going back; a lease committed that some slice's current
 //           epoch lacks; somebody held dead whom it did not listen to for so long; a grant to a request that a later
 //           one has overtaken; a slice begun from initial values where its journal knows of a checkpoint that nobody
-//           gave up; a manifest that is not durable, does not cover what it says or holds no consistent pairs, or that
-//           may outlive what it names; an end with success before a durable checkpoint holds every lease
+//           gave up; a number of workers that its journal does not have; a command heeded that is for another chief, or
+//           out of its place; a manifest that is not durable, does not cover what it says or holds no consistent pairs,
+//           or that may outlive what it names; an end with success before a durable checkpoint holds every lease
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -27,33 +32,39 @@
 #include <vector>
 
 #include "schema/checkpoint_format.h"
+#include "tests/sim/observer.h"
 #include "tests/sim/truth.h"
 #include "tests/sim/world.h"
 
 namespace downpour {
 
-class Watch {
- public:
-  Watch(World* world, const Oracle* oracle, Truth* truth) : world_(world), oracle_(oracle), truth_(truth) {}
+struct JobRecord;
 
-  void OnReceived(const Process& process, const Received& received);
-  void OnSend(PeerId to, const Message& message) { sent_.emplace_back(to, message); }
-  void OnToldToStop(const Process& process);
-  void OnExit(const Process& process, int code);
-  void OnTrace(const Process& process, const TraceRecord& record);
-  void OnCompute(const Process& process, const Compute& compute);
+class Watch final : public Observer {
+ public:
+  // Over the run of the world's folder, as it is now.
+  Watch(World* world, const Oracle* oracle, Truth* truth);
+
+  void Before(const Process& process, const Input& input) override;
+  void OnEffect(const Process& process, const Effect& effect) override;
+  void After(const Process& process) override;
   void OnStored(const StorageOp& op);
   void OnPowerFailure();
-  void AfterStep(const Process& process);
+  void OnPutBack();  // of the folder, to an earlier state
 
   // Of the newest round whose manifest was called durable.
   const std::optional<Manifest>& durable() const { return durable_; }
   // Every record so far, by process, as the ledger checker reads them.
   const std::map<Life, std::vector<TraceRecord>>& traces() const { return traces_; }
+  // Whether its chief has told that worker that the job does without it.
+  bool IsRetired(Life life) const { return retired_.contains(life); }
+  std::vector<Life> TakeRetired() { return std::exchange(newly_retired_, {}); }
   // Whether a chief has told anybody of success.
   bool told_success() const { return told_success_; }
   // A person's word: what that checkpoint and older ones held may be trained anew.
   void GiveUp(Round round) { given_up_ = round; }
+  // Of that round a record was damaged, or may be, and nobody has noticed yet.
+  void NoteDamage(Round round) { damaged_.insert(round); }
   // A new generation must make its own checkpoint before it ends.
   void Forget() {
     if (durable_) before_ = std::exchange(durable_, std::nullopt);
@@ -73,6 +84,13 @@ class Watch {
   void CheckEnd();
 
  private:
+  void OnReceived(const Process& process, const Received& received);
+  void HearAsWorker(const Process& worker, const Received& received);
+  void OnToldToStop(const Process& process);
+  void OnSend(const Process& process, const Send& send);
+  void OnExit(const Process& process, int code);
+  void OnTrace(const Process& process, const TraceRecord& record);
+  void OnCompute(const Process& process, const Compute& compute);
   void Check(const Process& process, PeerId to, const Welcome& welcome);
   void Check(const Process& process, PeerId to, const Assign& assign);
   void Check(const Process& process, PeerId to, const JobEnd& end);
@@ -84,6 +102,7 @@ class Watch {
   void Check(const Process& process, PeerId to, const PullReply& reply);
   void Check(const Process& process, PeerId to, const SliceRecord& record);
   void Check(const Process& process, PeerId to, const EvalDone& done);
+  void Check(const Process& process, PeerId to, const ControlReply& reply);
   void Check(const Process&, PeerId, const auto&) {}
 
   // Bytes of the pushes of one worker that one ps has not answered, by name.
@@ -99,13 +118,17 @@ class Watch {
     Step applied = 0;
   };
   void Tell(Life worker, const PushReply& reply);
+  void CheckForeign(const Process& process);
   void CheckLost(const Process& chief);
   void CheckCounted(const Process& process, const TraceRecord& record);
   void CheckServed(const Process& process, SliceId slice);
   void CheckKept(const Process& ps, const TraceRecord& counted);
   void CheckChief(const Process& process);
+  void CheckWorkers(const Process& process);
+  void OnJournalled(const JobRecord& record);
   void CheckManifest(Round round);
   void CheckNamed(const std::string& manifest);
+  void CheckKeeps(const std::string& removed);
   void CheckSummary();
   absl::StatusOr<SliceState> ReadRecord(const Manifest& manifest, size_t index) const;
   void Add(const Process& process, const std::string& what);
@@ -113,13 +136,19 @@ class Watch {
   World* world_;
   const Oracle* oracle_;
   Truth* truth_;
+  const Disk* folder_;
+  std::vector<std::unique_ptr<Observer>> parts_;
   std::map<Life, std::vector<TraceRecord>> traces_;
   std::vector<std::pair<PeerId, Message>> sent_;  // in this Step
   std::set<SliceId> touched_;                     // by this Step's records
+  std::optional<Received> foreign_;               // that this Step is given
+  size_t held_before_ = 0;                        // leases, by the worker that it is given to
   std::optional<Manifest> durable_;
   std::optional<Manifest> before_;  // of the generation before
   Round journalled_;                // the newest checkpoint, as both copies of the journal have it
   Round given_up_;
+  std::set<Round> damaged_;
+  std::set<Round> kept_;  // that became durable, whatever became of them since
   bool told_success_ = false;
 
   std::map<std::pair<Life, PeerId>, uint64_t> joiners_;  // nonce by the chief's connection
@@ -145,9 +174,16 @@ class Watch {
   };
   std::map<Life, ToldToStop> told_to_stop_;  // ps
   bool hears_end_ = false;                   // of the job, in this Step
-  std::optional<Push> push_;                 // that the ps at hand steps on
-  std::map<Incarnation, uint64_t> asked_;    // numbers of the newest WorkRequests that a chief heard
-  Incarnation overtaken_{};                  // whose earlier one the chief at hand steps on
+  std::set<Life> retired_;                   // workers that were told so
+  std::vector<Life> newly_retired_;
+  std::optional<Control> command_;         // that the chief at hand steps on
+  std::map<Life, uint64_t> commands_;      // that each chief has heeded
+  uint32_t workers_ = 0;                   // as the journal has it
+  uint32_t workers_before_ = 0;            // likewise, the number before that under this chief
+  uint64_t chiefs_ = 0;                    // that have led the job by then
+  std::optional<Push> push_;               // that the ps at hand steps on
+  std::map<Incarnation, uint64_t> asked_;  // numbers of the newest WorkRequests that a chief heard
+  Incarnation overtaken_{};                // whose earlier one the chief at hand steps on
 };
 
 }  // namespace downpour

@@ -128,7 +128,9 @@ void Watch::Check(const Process& process, PeerId, const PullReply& reply) {
 void Watch::Check(const Process& process, PeerId, const SliceRecord& record) {
   const absl::StatusOr<SliceState> state = DecodeRecord(record.blocks);
   if (!state.ok()) return Add(process, std::string(state.status().ToString()));
-  if (state->slice != record.slice || state->epoch != record.epoch || state->finished != record.finished) {
+  const bool same = state->slice == record.slice && state->epoch == record.epoch &&
+                    state->finished == record.finished && state->skipped == record.skipped;
+  if (!same) {
     Add(process, "a record that is not what its message says");
   }
   truth_->CheckRecord(record.round, *state, process.name);

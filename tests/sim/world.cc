@@ -14,7 +14,8 @@ namespace downpour {
 namespace {
 
 constexpr int kSigterm = 15;
-constexpr int kLongPause = 4;  // from dead_after divided by this on, silence may be one's own
+constexpr int64_t kRightTime = 1800000000000;  // in 2027; what is drawn lies before 2026, which tells no term
+constexpr int kLongPause = 4;                  // from dead_after divided by this on, silence may be one's own
 
 PushName NameOf(const Process& ps, const TraceRecord& push) {
   return {ps.ps->run(), push.lease, push.step, push.slice};
@@ -22,18 +23,35 @@ PushName NameOf(const Process& ps, const TraceRecord& push) {
 
 }  // namespace
 
+uint64_t RunOf(const Process& process) {
+  if (process.chief != nullptr) return process.chief->run();
+  return process.ps != nullptr ? process.ps->run() : process.worker->run();
+}
+
 World::World(const Draw& draw, const Oracle* oracle, Findings* findings)
     : draw_(draw),
       oracle_(oracle),
       findings_(findings),
       prng_(MixAll(draw.seed, 2)),
       network_(draw.network, MixAll(draw.seed, 3), &agenda_, findings,
-               [this](Life to, Received received) { Give(to, std::move(received)); }),
-      disk_(MixAll(draw.seed, 4)) {
+               [this](Life to, Input input) { Give(to, std::move(input)); }) {
+  disks_.emplace_back(MixAll(draw.seed, 4));
   processes_.push_back(nullptr);
 }
 
 World::~World() = default;
+
+void World::BeginFolder() {
+  const Disk::Faults faults = disk().faults();
+  disks_.emplace_back(MixAll(draw_.seed, 4, disks_.size()));
+  disk().set_faults(faults);
+}
+
+FaultCounts World::disk_faults_dealt() const {
+  FaultCounts dealt;
+  for (const Disk& disk : disks_) downpour::Add(disk.faults_dealt(), dealt);
+  return dealt;
+}
 
 void World::Say(const std::string& line) {
   if (log_ != nullptr) *log_ << absl::StrFormat("%11.6f %s\n", Seconds(now().time_since_epoch()), line);
@@ -54,10 +72,12 @@ Life World::Add(TaskRole kind, const std::string& name, const std::string& endpo
   process.kind = kind;
   process.name = name;
   process.nonce = prng_.Next();
+  process.disk = &disk();
   process.clock = prng_.Chance(0.5) ? Duration::zero() : 1s * prng_.Below(1000000);
   make(process);
   if (!endpoint.empty()) network_.Listen(life, endpoint);
-  const int64_t unix_ms = 1700000000000 + static_cast<int64_t>(prng_.Below(200000000)) - 100000000;
+  int64_t unix_ms = 1700000000000 + static_cast<int64_t>(prng_.Below(200000000)) - 100000000;
+  if (draw_.clock_is_right) unix_ms = kRightTime + now().time_since_epoch() / 1ms;
   agenda_.After(Duration::zero(), [this, life, unix_ms, endpoint] { Give(life, Started{unix_ms, endpoint}); });
   agenda_.After(Duration(prng_.Below(draw_.timing.tick.count())), [this, life] { ScheduleTick(life); });
   return life;
@@ -75,6 +95,7 @@ Life World::StartChief(const JobSpec& job, bool resume, Round give_up) {
                                                          .timing = draw_.timing});
     process.chief = role.get();
     process.role = std::move(role);
+    process.job = job;
   });
 }
 
@@ -108,7 +129,8 @@ Life World::StartPs(const TaskStart& start) {
     auto role = std::make_unique<PsRole>(PsOptions{.member = Member(start, process),
                                                    .has_job_dir = true,
                                                    .window = draw_.window,
-                                                   .crashes = crashes_[start.name]});
+                                                   .crashes = crashes_[start.name],
+                                                   .report_part_bytes = prng_.Chance(0.5) ? kReportPartBytes : 1});
     process.ps = role.get();
     process.role = std::move(role);
   });
@@ -171,8 +193,8 @@ void World::Give(Life life, Input input) {
 void World::Step(Process& process, Input input) {
   ++steps_;
   if (!std::holds_alternative<Tick>(input)) Digest(process, Describe(input));
-  if (const auto* received = std::get_if<Received>(&input)) watch_->OnReceived(process, *received);
-  if (std::holds_alternative<StopRequested>(input)) watch_->OnToldToStop(process);
+  watch_ = &watch_of_(process);
+  watch_->Before(process, input);
   Effects out;
   process.role->Step(now() + process.clock, std::move(input), out);
   std::vector<Effect> effects = out.Take();
@@ -187,7 +209,7 @@ void World::Step(Process& process, Input input) {
     Carry(process, effect);
     if (!process.alive) break;
   }
-  watch_->AfterStep(process);
+  watch_->After(process);
   if (process.crash_after.has_value() && process.alive) Kill(process.life);
 }
 
@@ -215,17 +237,14 @@ bool World::DiesOf(const Process& process, const std::vector<Effect>& effects) {
 }
 
 void World::Carry(Process& process, Effect& effect) {
+  watch_->OnEffect(process, effect);
   if (auto* send = std::get_if<Send>(&effect)) {
-    watch_->OnSend(send->to, send->message);
-    network_.Send(process.life, send->to, std::move(send->message));
+    network_.Send(process.life, send->to, std::move(send->message), send->run);
   } else if (auto* op = std::get_if<StorageOp>(&effect)) {
     CarryStorage(process, std::move(*op));
   } else if (auto* compute = std::get_if<Compute>(&effect)) {
     if (process.device == nullptr) return findings_->Add(absl::StrCat(process.name, " has no device to compute on"));
-    watch_->OnCompute(process, *compute);
     process.device->Run(std::move(*compute));
-  } else if (const auto* record = std::get_if<TraceRecord>(&effect)) {
-    watch_->OnTrace(process, *record);
   } else if (const auto* wake = std::get_if<Wake>(&effect)) {
     agenda_.After(wake->in, [this, life = process.life] {
       const Process& woken = *processes_[static_cast<size_t>(life)];
@@ -236,19 +255,28 @@ void World::Carry(Process& process, Effect& effect) {
   } else if (const auto* hang_up = std::get_if<HangUp>(&effect)) {
     network_.HangUp(process.life, hang_up->peer);
   } else if (const auto* exit = std::get_if<Exit>(&effect)) {
-    watch_->OnExit(process, exit->code);
     End(process);
     on_exit_(process.life, exit->code, exit->why);
   }
 }
 
+bool World::DiskFails(const Process& process) const {
+  if (draw_.failing == DiskOf::kAll) return true;
+  return (draw_.failing == DiskOf::kChief) == (process.kind == TaskRole::kChief);
+}
+
 void World::CarryStorage(Process& process, StorageOp op) {
-  const Duration took = Duration(prng_.Below(static_cast<uint64_t>(draw_.disk_delay.count()) + 1));
+  Duration took = Duration(prng_.Below(static_cast<uint64_t>(draw_.disk_delay.count()) + 1));
+  if (draw_.stalls > 0 && DiskFails(process) && prng_.Chance(draw_.stalls)) {
+    process.disk->NoteStall();
+    took += Duration(prng_.Below(static_cast<uint64_t>(3 * draw_.timing.dead_after.count())));
+  }
   process.disk_free = std::max(process.disk_free, now()) + took;
   agenda_.At(process.disk_free, [this, life = process.life, op = std::move(op)] {
-    if (!processes_[static_cast<size_t>(life)]->alive) return;
-    StorageDone done = disk_.Carry(op);
-    if (done.status.ok()) watch_->OnStored(op);
+    const Process& owner = *processes_[static_cast<size_t>(life)];
+    if (!owner.alive) return;
+    StorageDone done = owner.disk->Carry(op, DiskFails(owner));
+    if (done.status.ok()) watch_of_(owner).OnStored(op);
     if (absl::IsInvalidArgument(done.status)) findings_->Add(std::string(done.status.message()));
     Give(life, std::move(done));
   });

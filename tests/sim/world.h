@@ -45,9 +45,11 @@ struct Process {
   const ChiefRole* chief = nullptr;  // the role, by its kind
   const PsRole* ps = nullptr;
   const WorkerRole* worker = nullptr;
+  JobSpec job;  // a chief's
   std::unique_ptr<Device> device;
   uint64_t nonce = 0;
-  Duration clock{};  // its steady clock, ahead of the world's
+  Duration clock{};      // its steady clock, ahead of the world's
+  Disk* disk = nullptr;  // its job folder, as it was when it started
   Time disk_free;
   bool alive = true;
   bool paused = false;
@@ -55,6 +57,9 @@ struct Process {
   std::deque<Input> held;          // what arrived during the pause
   std::optional<int> crash_after;  // effects that are still carried out
 };
+
+// In which it is; 0: in none yet.
+uint64_t RunOf(const Process& process);
 
 // How a supervisor starts a task.
 struct TaskStart {
@@ -70,7 +75,8 @@ class World {
  public:
   World(const Draw& draw, const Oracle* oracle, Findings* findings);
   ~World();
-  void set_watch(Watch* watch) { watch_ = watch; }
+  using WatchOf = std::function<Watch&(const Process&)>;  // who watches over that process, in the run that it is in
+  void set_watch(WatchOf watch_of) { watch_of_ = std::move(watch_of); }
   void set_log(std::ostream* log) { log_ = log; }  // every event, for people
   // Called when a process ends by itself.
   using OnExit = std::function<void(Life, int code, const std::string& why)>;
@@ -104,8 +110,12 @@ class World {
   const Network& network() const { return network_; }
   // How often processes of that name died of that push.
   int64_t DeathsOf(const Process& process, const TraceRecord& push) const;
-  const Disk& disk() const { return disk_; }
-  Disk& disk() { return disk_; }
+  // The job folder of whoever starts from now on.
+  const Disk& disk() const { return disks_.back(); }
+  Disk& disk() { return disks_.back(); }
+  void BeginFolder();                     // an empty one, as reliable as the one before
+  FaultCounts disk_faults_dealt() const;  // of all of them
+  void set_stalls(double stalls) { draw_.stalls = stalls; }
   const Draw& draw() const { return draw_; }
   Findings& findings() { return *findings_; }
   Time now() const { return agenda_.now(); }
@@ -126,6 +136,7 @@ class World {
   void CarryStorage(Process& process, StorageOp op);
   void End(Process& process);
   void ScheduleTick(Life life);
+  bool DiskFails(const Process& process) const;
   void Digest(const Process& process, const std::string& what);
 
   Draw draw_;
@@ -134,8 +145,9 @@ class World {
   Prng prng_;
   Agenda agenda_;
   Network network_;
-  Disk disk_;
-  Watch* watch_ = nullptr;
+  std::deque<Disk> disks_;  // the newest is last
+  WatchOf watch_of_;
+  Watch* watch_ = nullptr;  // of the step at hand
   std::ostream* log_ = nullptr;
   OnExit on_exit_;
   std::vector<std::unique_ptr<Process>> processes_;  // by Life; the first is none

@@ -15,7 +15,7 @@ void AddCheckpointOption(CLI::App& app, CheckpointOption* option, const std::str
 std::optional<LoadedCheckpoint> LoadChosen(const CheckpointOption& option, const std::string& verb, Streams streams) {
   std::vector<std::string> passed_over;
   absl::StatusOr<LoadedCheckpoint> loaded = LoadCheckpoint(option.job_dir, option.round, &passed_over);
-  for (const std::string& sentence : passed_over) streams.err << "downpour " << verb << ": " << sentence << "\n";
+  for (const std::string& sentence : passed_over) Complain(streams, verb, sentence, kExitDone);
   if (loaded.ok()) return *std::move(loaded);
   streams.err << "downpour " << verb << ": " << std::string(loaded.status().message()) << "\n";
   return std::nullopt;

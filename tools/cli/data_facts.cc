@@ -14,6 +14,8 @@ namespace {
 
 constexpr const char* kRemedy = "name whole files that belong together, and a model that fits them";
 
+constexpr const char* kRemedyOfAbsence = "bring it there, or correct the path, which counts from the job file's folder";
+
 class DataLook {
  public:
   explicit DataLook(const JobFileResult& read) : read_(read), job_(read.job) {
@@ -64,6 +66,7 @@ class DataLook {
                                            std::tuple(labels_key, files.labels, labels.status())}) {
       if (absl::IsNotFound(status)) {
         facts_.absent.push_back(file);
+        facts_.absences.push_back(At(at, file + " is not on this machine", kRemedyOfAbsence));
       } else if (!status.ok()) {
         Fail(at, std::string(status.message()));
       }

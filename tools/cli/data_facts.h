@@ -21,6 +21,7 @@ struct DataFacts {
   std::vector<JobError> errors;     // of files that are here, but not whole, or do not fit each other or the model
   std::vector<JobError> warnings;   // of what can be trained, and is hardly meant
   std::vector<std::string> absent;  // files that are not here: no error, since only the workers need them
+  std::vector<JobError> absences;   // likewise, as errors: where the workers are to run here
 };
 
 // `read`: of a job with errors what they are about is left alone; its origins place what is found.

@@ -19,7 +19,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kFewDescriptors = 4096;  // a peer costs one or two; the chief has two for each ps
 constexpr int kOldestZmq = 40303;
 
 // The rest of the first line of a file that begins so.
@@ -62,6 +61,15 @@ Finding Room(const std::string& about, std::optional<uint64_t> there, uint64_t n
   return *there >= needed ? Good(about, what) : Problem(about, what, remedy);
 }
 
+Finding JudgeLimits(uint64_t there, uint64_t needed) {
+  std::string what = absl::StrCat(there, " open files per process");
+  if (needed > 0) absl::StrAppend(&what, ", ", needed, " needed for the connections of this job");
+  if (there >= needed) return Good("limits", what);
+  return Problem("limits", what,
+                 absl::StrCat("raise the hard limit: `ulimit -n ", needed, "` as root, nofile in ",
+                              "/etc/security/limits.conf, or LimitNOFILE=", needed, " in the unit"));
+}
+
 Finding JudgeCpu(const std::string& flags) {
   const std::string padded = absl::StrCat(" ", flags, " ");
   if (absl::StrContains(padded, " avx512f ")) return Good("cpu", "has AVX-512, for which the kernels are made");
@@ -95,7 +103,7 @@ HostFacts LookAtHost(const std::string& folder) {
   facts.memory_available = MemoryAvailable();
   facts.disk_free = DiskFree(folder);
   rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) facts.descriptors = limit.rlim_cur;
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0) facts.descriptors = limit.rlim_max;
   timex clock{};
   facts.clock_synchronized = adjtimex(&clock) != TIME_ERROR && (clock.status & STA_UNSYNC) == 0;
   facts.cpu_flags = LineOf("/proc/cpuinfo", "flags\t\t:");
@@ -113,11 +121,7 @@ Findings JudgeHost(const HostFacts& facts, const HostNeeds& needs, const std::st
                             "run fewer tasks on this host, or a smaller model or batch"),
                        Room("disk", facts.disk_free, needs.disk, absl::StrCat(" at ", folder),
                             "make room, keep fewer checkpoints (checkpoint.keep), or name another --job-dir")};
-  const std::string descriptors = absl::StrCat(facts.descriptors, " open files per process");
-  findings.push_back(facts.descriptors >= kFewDescriptors
-                         ? Good("limits", descriptors)
-                         : Warning("limits", absl::StrCat(descriptors, ": few for many workers"),
-                                   absl::StrCat("ulimit -n ", kFewDescriptors, ", or LimitNOFILE= in the unit")));
+  findings.push_back(JudgeLimits(facts.descriptors, needs.descriptors));
   findings.push_back(facts.clock_synchronized
                          ? Good("clock", "synchronized")
                          : Warning("clock", "not synchronized, says the kernel: logs of several hosts will not line up",

@@ -17,7 +17,7 @@ namespace downpour {
 struct HostFacts {
   std::optional<uint64_t> memory_available;  // bytes; as are all sizes
   std::optional<uint64_t> disk_free;
-  uint64_t descriptors = 0;         // that a process may have
+  uint64_t descriptors = 0;         // that a process may have, once it has raised its own limit
   bool clock_synchronized = false;  // to others, as the kernel believes
   std::string cpu_flags;            // separated by spaces
   std::string gpu_driver;           // its own words; empty: there is none
@@ -32,6 +32,7 @@ bool ComputesOnGpu(const HostFacts& facts);  // do workers here, unless they are
 struct HostNeeds {
   uint64_t memory = 0;
   uint64_t disk = 0;
+  uint64_t descriptors = 0;  // of one process
 };
 Findings JudgeHost(const HostFacts& facts, const HostNeeds& needs, const std::string& folder);
 

@@ -9,6 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "runtime/descriptor_need.h"
+#include "runtime/driver/posix_own_address.h"
 #include "runtime/driver/posix_tcp_probe.h"
 #include "runtime/driver/zmq_sockets.h"
 #include "schema/host_port.h"
@@ -19,8 +21,6 @@
 
 namespace downpour {
 namespace {
-
-constexpr double kLately = 60;  // seconds
 
 Finding LookAtAddress(const std::string& role, const std::string& endpoint) {
   const std::string about = "address";
@@ -50,8 +50,8 @@ Findings LookAtCopy(const std::string& which, const DataSpec& data, const FilePa
 }
 
 Finding JudgeState(const std::string& job, const std::string& state, const std::string& error) {
-  const std::string what = absl::StrCat(Printable(job), " is ", Printable(state));
-  const std::string why = absl::StrCat(what, " and over: ", Printable(error));
+  const std::string what = absl::StrCat(job, " is ", state);
+  const std::string why = absl::StrCat(what, " and over: ", error);
   if (state == "FAILED") return Warning("job", why, "mend what is named there, then go on as it says");
   if (state == "CANCELLED") return Warning("job", why, "go on as it says, unless it was meant to end");
   const bool succeeded = state == "SUCCEEDED";
@@ -60,7 +60,7 @@ Finding JudgeState(const std::string& job, const std::string& state, const std::
 }
 
 std::string LogsOf(const StatusView& status, const std::string& task) {
-  return absl::StrCat("downpour logs ", Printable(task), " --job-dir ", ShellWord(Printable(status.job_dir)));
+  return absl::StrCat("downpour logs ", task, " --job-dir ", ShellWord(status.job_dir));
 }
 
 // The chief knows the command that starts a task which nobody else starts, or all; one that is there only needs time.
@@ -73,21 +73,21 @@ Finding JudgePending(const StatusView& status, const PendingView& pending) {
     return task.name == pending.task && (task.state == "PREPARING" || task.state == "RUNNING");
   });
   const bool to_start = !is_here && start != status.next.end();
-  return Warning("job", absl::StrCat(Printable(pending.task), " ", Printable(pending.why)),
-                 to_start ? Printable(*start) : "wait for it, or look why it lingers: " + LogsOf(status, pending.task));
+  return Warning("job", absl::StrCat(pending.task, " ", pending.why),
+                 to_start ? *start : "wait for it, or look why it lingers: " + LogsOf(status, pending.task));
 }
 
 // A round that failed for a ps's sake is followed by others; a disk is mended by nobody else.
 Finding JudgeCheckpoint(const StatusView& status) {
   const std::string about = "checkpoint";
   if (status.checkpoint_error_cause != "ps") {
-    return Problem(about, Printable(status.checkpoint_error), "make room or mend the folder");
+    return Problem(about, status.checkpoint_error, "make room or mend the folder");
   }
   std::vector<std::string> gone;
   for (const TaskView& task : status.tasks) {
     if (task.role == "ps" && task.state != "RUNNING") gone.push_back(task.name);
   }
-  return Warning(about, Printable(status.checkpoint_error),
+  return Warning(about, status.checkpoint_error,
                  gone.empty()
                      ? "wait for the next one, which is on its way"
                      : absl::StrCat("see that ", HumanNames(gone), " comes back; the next one follows by itself"));
@@ -129,10 +129,15 @@ HostNeeds NeedsOf(const JobSpec& job, const DataFacts& facts, std::optional<Task
   const uint64_t one_worker = ((job.training.pull_ahead ? 5 : 4) + laid_out) * values + data;
   const auto servers = static_cast<uint64_t>(job.cluster.parameter_server_count);
   const uint64_t disk = state * static_cast<uint64_t>(job.checkpoint.keep + 1);
-  if (role == TaskType::kChief) return {.memory = 4 * widest, .disk = disk};
-  if (role == TaskType::kPs) return {.memory = all_servers / servers + widest, .disk = 0};
-  if (role == TaskType::kWorker) return {.memory = one_worker, .disk = 0};
-  return {.memory = all_servers + static_cast<uint64_t>(job.cluster.worker_count) * one_worker, .disk = disk};
+  const uint64_t of_chief = DescriptorNeed(TaskRole::kChief, job.cluster);
+  const uint64_t of_ps = DescriptorNeed(TaskRole::kPs, job.cluster);
+  const uint64_t of_worker = DescriptorNeed(TaskRole::kWorker, job.cluster);
+  if (role == TaskType::kChief) return {.memory = 4 * widest, .disk = disk, .descriptors = of_chief};
+  if (role == TaskType::kPs) return {.memory = all_servers / servers + widest, .disk = 0, .descriptors = of_ps};
+  if (role == TaskType::kWorker) return {.memory = one_worker, .disk = 0, .descriptors = of_worker};
+  return {.memory = all_servers + static_cast<uint64_t>(job.cluster.worker_count) * one_worker,
+          .disk = disk,
+          .descriptors = std::max({of_chief, of_ps, of_worker})};
 }
 
 Findings LookAtAddresses(const std::vector<ClusterConfig>& sources) {
@@ -142,6 +147,18 @@ Findings LookAtAddresses(const std::vector<ClusterConfig>& sources) {
     for (const auto& [index, endpoint] : source.ps) {
       findings.push_back(LookAtAddress(absl::StrCat("ps-", index), endpoint));
     }
+  }
+  return findings;
+}
+
+Findings LookAtServers(const StatusView& status) {
+  constexpr size_t kMost = 16;  // each may cost a second
+  Findings findings;
+  for (const TaskView& task : status.tasks) {
+    const std::optional<HostPort> address = ParseHostPort(task.endpoint);
+    const bool is_there = task.state == "RUNNING" || task.state == "PREPARING";
+    if (!is_there || !address || IsLoopback(address->host) || findings.size() == kMost) continue;
+    findings.push_back(LookAtAddress(task.name, task.endpoint));
   }
   return findings;
 }
@@ -156,7 +173,7 @@ Finding SilentChief(const std::string& endpoint, const std::string& why, bool ha
                           : "give the keys of its cluster, if it has keys: --keys=DIR");
 }
 
-Finding LookAtOwnAddress(const std::string& endpoint, bool has_keys) {
+Finding LookAtOwnAddress(const std::string& endpoint, bool has_keys, const std::string& chief) {
   if (endpoint.rfind("ipc:", 0) == 0) return Good("listen", endpoint);
   const std::optional<HostPort> address = ParseHostPort(endpoint);
   if (!address) return Problem("listen", endpoint + " is no address", "write HOST:PORT, [IPV6]:PORT or ipc:///PATH");
@@ -168,7 +185,11 @@ Finding LookAtOwnAddress(const std::string& endpoint, bool has_keys) {
   if (!no_address.empty()) {
     return Problem("listen", absl::StrCat(endpoint, " does not resolve: ", no_address), "name an address");
   }
-  if (error == 0) return Good("listen", absl::StrCat(endpoint, " is free"));
+  const std::string told = AsOthersReachIt(endpoint, chief);
+  if (error == 0) {
+    return Good("listen", absl::StrCat(endpoint, " is free",
+                                       told == endpoint ? "" : "; others are told " + ParseHostPort(told)->host));
+  }
   const std::string what = absl::StrCat("cannot listen on ", endpoint, ": ", std::strerror(error));
   return error == EADDRINUSE ? Problem("listen", what, "choose another port, or port 0 for any free one")
                              : Problem("listen", what, "listen on an address that this host has");
@@ -179,8 +200,10 @@ Findings JudgeStatus(const StatusView& status) {
   for (const PendingView& pending : status.pending) findings.push_back(JudgePending(status, pending));
   for (const FailureView& failure : status.failures) {
     if (failure.age.value_or(0) > kLately) continue;
-    findings.push_back(
-        Problem("job", absl::StrCat(failure.task, ": ", Printable(failure.what)), LogsOf(status, failure.task)));
+    findings.push_back(Problem("job", absl::StrCat(failure.task, ": ", failure.what), LogsOf(status, failure.task)));
+  }
+  if (!status.stalled.empty()) {
+    findings.push_back(Problem("job", status.stalled, "mend what its tasks wait for, as named there"));
   }
   if (!status.checkpoint_error.empty()) findings.push_back(JudgeCheckpoint(status));
   return findings;

@@ -27,8 +27,12 @@ HostNeeds NeedsOf(const JobSpec& job, const DataFacts& facts, std::optional<Task
 // there yet, and a ps may do so at another port.
 Findings LookAtAddresses(const std::vector<ClusterConfig>& sources);
 
-// Whether a task could listen there, and may: without keys nothing that others reach is listened on.
-Finding LookAtOwnAddress(const std::string& endpoint, bool has_keys);
+// Whether the ps of a running job can be reached where they say, from here as from a worker's host.
+Findings LookAtServers(const StatusView& status);
+
+// Whether a task could listen there, and may: without keys nothing that others reach is listened on. Of a task that is
+// to listen on all addresses, which one others are told; `chief`: where its chief is, if that is known.
+Finding LookAtOwnAddress(const std::string& endpoint, bool has_keys, const std::string& chief = "");
 
 // A chief that gave no answer: `why`, and what mends it, which depends on how far one gets towards it.
 Finding SilentChief(const std::string& endpoint, const std::string& why, bool has_keys);

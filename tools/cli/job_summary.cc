@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "chief/checkpoint_interval.h"
 #include "chief/placement.h"
 #include "runtime/plan.h"
 #include "runtime/world_time.h"
@@ -84,8 +85,9 @@ std::string TrainingText(const JobSpec& job, const SliceGrid& grid, const DataFa
     absl::StrAppend(&text, "              a push for every ", training.push_every, " batches\n");
   }
   if (training.pull_ahead) {
-    absl::StrAppend(&text, "              parameters are pulled while the step before is computed: they are staler,\n"
-                           "              about as with twice the workers where steps are short\n");
+    absl::StrAppend(&text,
+                    "              parameters are pulled while the step before is computed: they are staler,\n"
+                    "              about as with twice the workers where steps are short\n");
   }
   absl::StrAppend(&text, "              products in ", NameIn(kPrecisions, training.precision),
                   ", pushes and pulls in ", NameIn(kWireFormats, training.wire), "\n");
@@ -110,19 +112,26 @@ std::string EvaluationText(const JobSpec& job, const DataFacts& facts) {
       every == 0 ? "at the end" : "after every " + (every == 1 ? "epoch" : Count(every, "epoch")), "\n");
 }
 
+std::string CheckpointTimes(const CheckpointSpec& checkpoint) {
+  if (!checkpoint.every) {
+    return absl::StrFormat("as often as they take %.0f %% of the throughput at most, %s to %s apart",
+                           100 * CheckpointInterval::kMostShare, HumanSeconds(Seconds(CheckpointInterval::kLeast)),
+                           HumanSeconds(Seconds(CheckpointInterval::kMost)));
+  }
+  return *checkpoint.every == Duration::zero() ? "at the end" : "every " + HumanSeconds(Seconds(*checkpoint.every));
+}
+
 }  // namespace
 
 std::string JobSummary(const JobSpec& job, const DataFacts& facts) {
   const SliceGrid grid = *GridOf(job.model, job.training.wire);
   const CheckpointSpec& checkpoint = job.checkpoint;
-  std::string text =
-      absl::StrCat("Job           ", job.name, ", seed ", job.seed, "\nCluster       ", job.cluster.scale_tier,
-                   ": 1 chief, ", Count(job.cluster.parameter_server_count, "parameter server"), ", ",
-                   Count(job.cluster.worker_count, "worker"), "\n", ModelText(grid), ServersText(job, grid),
-                   TrainingText(job, grid, facts), EvaluationText(job, facts), "Checkpoints   ",
-                   checkpoint.every.count() == 0 ? "at the end" : "every " + HumanSeconds(Seconds(checkpoint.every)),
-                   ", keeping ", checkpoint.keep, ", written by ",
-                   checkpoint.via == CheckpointVia::kChief ? "the chief" : "the servers into a shared folder", "\n");
+  std::string text = absl::StrCat(
+      "Job           ", job.name, ", seed ", job.seed, "\nCluster       ", job.cluster.scale_tier, ": 1 chief, ",
+      Count(job.cluster.parameter_server_count, "parameter server"), ", ", Count(job.cluster.worker_count, "worker"),
+      "\n", ModelText(grid), ServersText(job, grid), TrainingText(job, grid, facts), EvaluationText(job, facts),
+      "Checkpoints   ", CheckpointTimes(checkpoint), ", keeping ", checkpoint.keep, ", written by ",
+      checkpoint.via == CheckpointVia::kChief ? "the chief" : "the servers into a shared folder", "\n");
   for (const std::string& file : facts.absent) {
     absl::StrAppend(&text, "Not here      ", file, "; the workers' hosts must have it\n");
   }

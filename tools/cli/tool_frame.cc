@@ -2,7 +2,8 @@
 #include <algorithm>
 
 #include "schema/message.h"
-#include "schema/nearest_name.h"
+#include "schema/text.h"
+#include "tools/cli/hints.h"
 #include "tools/cli/verbs.h"
 
 namespace downpour {
@@ -38,8 +39,8 @@ std::string WithDashes(std::string arg) {
   return arg;
 }
 
-// What was probably meant by the first argument that the verb does not know.
-std::string Suggestion(const CLI::App& app) {
+// What was probably meant by the first argument that the verb does not know. `args` are all of them.
+std::string Suggestion(const CLI::App& app, const std::vector<std::string>& args) {
   const std::vector<CLI::App*> chosen = app.get_subcommands();
   const CLI::App& active = chosen.empty() ? app : *chosen.back();
   std::vector<std::string> known;
@@ -50,7 +51,10 @@ std::string Suggestion(const CLI::App& app) {
     known.push_back(verb->get_name());
   }
   const std::vector<std::string> unknown = app.remaining(true);
-  return unknown.empty() ? "" : DidYouMean(unknown.front().substr(0, unknown.front().find('=')), known);
+  if (unknown.empty()) return "";
+  const auto place = std::find(args.begin(), args.end(), unknown.front());
+  const bool is_last = place == args.end() || std::next(place) == args.end();
+  return FlagHint(unknown.front(), is_last ? "" : *std::next(place), known);
 }
 
 int RunVerb(const Verb& verb, std::vector<std::string> args, Streams streams) {
@@ -58,15 +62,14 @@ int RunVerb(const Verb& verb, std::vector<std::string> args, Streams streams) {
   app.footer("Exit codes: " + verb.exit_codes + ", " + kCommonExitCodes + ".");  // before subcommands, which inherit it
   const std::function<int()> run = verb.set_up(app, streams);
   std::transform(args.begin(), args.end(), args.begin(), WithDashes);
-  std::reverse(args.begin(), args.end());  // as CLI11 wants them
   try {
-    app.parse(std::move(args));
+    app.parse(std::vector<std::string>(args.rbegin(), args.rend()));  // as CLI11 wants them
   } catch (const CLI::CallForHelp&) {
     streams.out << app.help();
     return kExitDone;
   } catch (const CLI::ParseError& error) {
-    streams.err << app.get_name() << ": " << error.what() << Suggestion(app) << "\nTry: downpour help " << verb.name
-                << "\n";
+    streams.err << app.get_name() << ": " << error.what() << Suggestion(app, args) << "\nTry: downpour help "
+                << verb.name << "\n";
     return kExitBadCommandLine;
   }
   return run();
@@ -75,7 +78,7 @@ int RunVerb(const Verb& verb, std::vector<std::string> args, Streams streams) {
 }  // namespace
 
 int Complain(Streams streams, const std::string& verb, const std::string& what, int code) {
-  streams.err << "downpour " << verb << ": " << what << "\n";
+  streams.err << "downpour " << verb << ": " << CleanText(what, what.size()) << "\n";
   return code;
 }
 
@@ -98,8 +101,10 @@ int RunTool(const std::vector<const Verb*>& verbs, std::vector<std::string> args
   }
   const auto verb = std::find_if(verbs.begin(), verbs.end(), [&](const Verb* v) { return v->name == args[0]; });
   if (verb == verbs.end()) {
-    streams.err << "downpour: there is no verb '" << args[0] << "'" << DidYouMean(args[0], NamesOf(verbs))
-                << "\nTry: downpour help\n";
+    const std::string meant = VerbMeant(args[0], NamesOf(verbs));
+    streams.err << "downpour: there is no verb '" << args[0] << "'"
+                << (meant.empty() ? "" : "; did you mean " + meant + "?") << "\nTry: downpour help"
+                << (meant.empty() ? "" : " " + meant) << "\n";
     return kExitBadCommandLine;
   }
   args.erase(args.begin());

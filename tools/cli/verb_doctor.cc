@@ -18,6 +18,7 @@
 #include "tools/cli/job_options.h"
 #include "tools/cli/verbs.h"
 #include "tools/cluster/chief_client.h"
+#include "tools/cluster/human_units.h"
 #include "tools/cluster/job_folder.h"
 #include "tools/cluster/status_source.h"
 
@@ -99,6 +100,7 @@ Findings AskChief(const StatusSource& source, bool has_keys) {
   Findings findings = {CompareProtocols(*answer->status)};
   Append(CompareClocks(answer->json, *answer->status), &findings);
   Append(JudgeStatus(*answer->status), &findings);
+  Append(LookAtServers(*answer->status), &findings);
   return findings;
 }
 
@@ -148,8 +150,8 @@ int Print(const Findings& findings, std::ostream& out) {
     const char* mark = finding.grade == Finding::Grade::kGood      ? "ok"
                        : finding.grade == Finding::Grade::kWarning ? "warning"
                                                                    : "PROBLEM";
-    out << absl::StrFormat("%-8s %-10s %s\n", mark, finding.about, finding.what);
-    if (!finding.remedy.empty()) out << absl::StrFormat("%-20s-> %s\n", "", finding.remedy);
+    out << absl::StrFormat("%-8s %-10s %s\n", mark, finding.about, Printable(finding.what));
+    if (!finding.remedy.empty()) out << absl::StrFormat("%-20s-> %s\n", "", Printable(finding.remedy));
   }
   out << problems << (problems == 1 ? " problem, " : " problems, ") << warnings
       << (warnings == 1 ? " warning\n" : " warnings\n");
@@ -171,7 +173,9 @@ int Examine(const Options& options, Streams streams) {
   Append(LookAtAddresses(sources.configs), &findings);
   const std::string keys = KeysFolder(options.running.keys, options.running.job_dir);
   Append(LookAtKeys(keys, PeerOf(options.role)), &findings);
-  if (!options.listen.empty()) findings.push_back(LookAtOwnAddress(options.listen, !keys.empty()));
+  if (!options.listen.empty()) {
+    findings.push_back(LookAtOwnAddress(options.listen, !keys.empty(), ChiefOf(options.running)));
+  }
   // Of a job file the folder may be one that is still to be made.
   const bool to_be_there = options.job.job_file.empty() && !options.running.job_dir.empty();
   if (!options.running.chief.empty() || to_be_there || ReadChiefLocation(options.running.job_dir).ok()) {

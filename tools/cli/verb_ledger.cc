@@ -107,7 +107,7 @@ int Run(const Options& options, Streams streams) {
   if (job_dir.empty()) job_dir = answer->status->job_dir;
   std::vector<std::string> passed_over;
   absl::StatusOr<LoadedCheckpoint> checkpoint = LoadCheckpoint(job_dir, "", &passed_over);
-  for (const std::string& sentence : passed_over) streams.err << "downpour ledger: " << sentence << "\n";
+  for (const std::string& sentence : passed_over) Complain(streams, "ledger", sentence, kExitDone);
   if (!checkpoint.ok()) return Complain(streams, "ledger", std::string(checkpoint.status().message()), kExitFailed);
   Ledger ledger = MakeLedger(*checkpoint);
   Findings found{*std::move(checkpoint), std::move(ledger), Json::object()};
@@ -115,7 +115,7 @@ int Run(const Options& options, Streams streams) {
     found.tallies = TalliesOf(*answer);
     found.lost = !found.ledger.complete() && answer->summary && answer->summary->state == "SUCCEEDED";
   } else {
-    streams.err << "downpour ledger: counts are unknown: " << std::string(answer.status().message()) << "\n";
+    Complain(streams, "ledger", "counts are unknown: " + std::string(answer.status().message()), kExitFailed);
   }
   streams.out << (options.json ? Document(found) : Words(found));
   return found.lost || !found.ledger.doubled.empty() ? kExitFailed : kExitDone;

@@ -19,6 +19,7 @@
 #include "schema/job_file.h"
 #include "schema/text.h"
 #include "tools/cli/checkpoint_option.h"
+#include "tools/cli/data_facts.h"
 #include "tools/cli/job_options.h"
 #include "tools/cli/verbs.h"
 #include "tools/cluster/human_units.h"
@@ -133,11 +134,23 @@ absl::Status Secure(const Options& options, const PrivateFolder& sockets, LocalC
   return WriteNewKeys(cluster->keys);
 }
 
+// Every task runs here, so what a worker would find wrong with the data is found before anything starts.
+bool HasItsData(const JobFileResult& job, Streams streams) {
+  const DataFacts facts = LookAtData(job);
+  for (const JobError& warning : facts.warnings) {
+    streams.err << "downpour run: warning: " << ToString(warning) << "\n";
+  }
+  for (const auto* errors : {&facts.absences, &facts.errors}) {
+    for (const JobError& error : *errors) streams.err << ToString(error) << "\n";
+  }
+  return facts.absences.empty() && facts.errors.empty();
+}
+
 int Run(Options options, Streams streams) {
   std::signal(SIGPIPE, SIG_IGN);  // whoever read our words may go away; the job goes on
   const ChosenJob chosen = LoadChosenJob(options.job, "run", streams);
   const JobFileResult& parsed = chosen.parsed;
-  if (!parsed.ok()) return kExitBadJobFile;
+  if (!parsed.ok() || !HasItsData(parsed, streams)) return kExitBadJobFile;
   LocalCluster cluster;
   const std::string own_folder = fs::read_symlink("/proc/self/exe").parent_path();
   if (const absl::Status found = FindPrograms(own_folder, &cluster); !found.ok()) {

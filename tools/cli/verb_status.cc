@@ -29,8 +29,9 @@ int Status(const Options& options, Streams streams) {
   } else {
     streams.out << (answer->status ? StatusTable(*answer->status, color) : SummaryTable(*answer->summary, color));
   }
-  const bool good = answer->status ? IsHealthy(*answer->status) : answer->summary->state == "SUCCEEDED";
-  return good ? kExitDone : kExitFailed;
+  if (answer->summary) return ExitCodeOfEnd(answer->summary->state, answer->summary->exit_code);
+  if (HasEnded(*answer->status)) return ExitCodeOfEnd(answer->status->state, answer->status->exit_code);
+  return IsHealthy(*answer->status) ? kExitDone : kExitFailed;
 }
 
 std::function<int()> SetUp(CLI::App& app, Streams streams) {
@@ -46,6 +47,8 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
 const Verb kStatusVerb = {"status", "Say how a job goes: who is healthy, who is pending and why, what failed",
                           "  downpour status --job-dir runs/first\n"
                           "  downpour status --chief h0:7000 -o json\n",
-                          "0 healthy, 1 degraded or failed, 69 the chief cannot be reached", SetUp};
+                          "0 healthy, 1 degraded or failed, 124 its scheduling.maxRunningTime was over, 69 the chief "
+                          "cannot be reached",
+                          SetUp};
 
 }  // namespace downpour

@@ -1,4 +1,3 @@
-#include <poll.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -9,6 +8,7 @@
 #include <utility>
 
 #include "tools/cli/verbs.h"
+#include "tools/cluster/human_units.h"
 #include "tools/cluster/output_options.h"
 #include "tools/cluster/progress.h"
 #include "tools/cluster/status_source.h"
@@ -42,8 +42,6 @@ std::string OneLine(std::string json) {
   return json + "\n";
 }
 
-void Pause(const Options& options) { poll(nullptr, 0, static_cast<int>(1000 * options.interval)); }
-
 // A chief that has answered before may have died and be back in a moment.
 class Patience {
  public:
@@ -57,7 +55,8 @@ class Patience {
     const auto now = std::chrono::steady_clock::now();
     if (!std::exchange(silent_, true)) {
       until_ = now + std::chrono::seconds(30);
-      err << "downpour watch: no answer, and asks again for 30 s: " << std::string(status.message()) << std::endl;
+      err << "downpour watch: no answer, and asks again for 30 s: " << Printable(std::string(status.message()))
+          << std::endl;
     }
     return now < until_;
   }
@@ -69,14 +68,14 @@ class Patience {
 };
 
 int Watch(const Options& options, Streams streams) {
-  StatusAsker asker(options.source);
+  StatusAsker asker(options.source, std::chrono::milliseconds(static_cast<int64_t>(1000 * options.interval)));
   Patience patience;
   if (!options.json && ExamineTerminal(STDOUT_FILENO, options.color).redraws) streams.out << "\x1b[2J";
   while (true) {
     const absl::StatusOr<Answer> answer = asker.Ask();
     const TerminalTraits terminal = ExamineTerminal(STDOUT_FILENO, options.color);
     if (!answer.ok() && patience.Lasts(answer.status(), streams.err)) {
-      Pause(options);
+      asker.Pause();
       continue;
     }
     if (!answer.ok()) {
@@ -86,7 +85,7 @@ int Watch(const Options& options, Streams streams) {
     if (options.json) streams.out << OneLine(answer->json) << std::flush;
     if (answer->summary) {
       if (!options.json) streams.out << SummaryTable(*answer->summary, terminal.color);
-      return answer->summary->state == "SUCCEEDED" ? kExitDone : kExitFailed;
+      return ExitCodeOfEnd(answer->summary->state, answer->summary->exit_code);
     }
     const StatusView& status = *answer->status;
     if (!options.json && terminal.redraws) {
@@ -95,8 +94,8 @@ int Watch(const Options& options, Streams streams) {
       streams.out << ProgressLine(status) << std::endl;
     }
     if (!streams.out) return kExitDone;  // whoever read has gone
-    if (HasEnded(status)) return status.state == "SUCCEEDED" ? kExitDone : kExitFailed;
-    Pause(options);
+    if (HasEnded(status)) return ExitCodeOfEnd(status.state, status.exit_code);
+    asker.Pause();
   }
 }
 
@@ -117,6 +116,8 @@ const Verb kWatchVerb = {
     "watch", "Show the status again and again, until the job ends",
     "  downpour watch --job-dir runs/first\n"
     "  downpour watch --chief h0:7000 --interval 5 | tee progress.log\n",
-    "0 the job succeeded, 1 it did not, 69 the chief cannot be reached, or has not answered for 30 s", SetUp};
+    "0 the job succeeded, 1 it did not, 124 its scheduling.maxRunningTime was over, 69 the chief cannot be reached, or "
+    "has not answered for 30 s",
+    SetUp};
 
 }  // namespace downpour

@@ -4,8 +4,8 @@ namespace downpour {
 
 const std::vector<const Verb*>& AllVerbs() {
   static const std::vector<const Verb*> verbs = {
-      &kCheckVerb,      &kConfigVerb, &kDoctorVerb,   &kRunVerb,    &kStatusVerb, &kWatchVerb, &kLogsVerb,
-      &kCheckpointVerb, &kLedgerVerb, &kEvaluateVerb, &kExportVerb, &kDataVerb,   &kKeysVerb};
+      &kCheckVerb, &kConfigVerb,     &kDoctorVerb, &kRunVerb,      &kStatusVerb, &kWatchVerb, &kLogsVerb, &kScaleVerb,
+      &kStopVerb,  &kCheckpointVerb, &kLedgerVerb, &kEvaluateVerb, &kExportVerb, &kDataVerb,  &kKeysVerb};
   return verbs;
 }
 

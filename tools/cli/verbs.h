@@ -25,7 +25,7 @@ struct Streams {
   std::ostream& err;
 };
 
-// Says on stderr what is wrong, as the verb, and returns `code`.
+// Says on stderr what is wrong, as the verb, and returns `code`. What others said in it does not drive a terminal.
 int Complain(Streams streams, const std::string& verb, const std::string& what, int code);
 
 struct Verb {
@@ -49,7 +49,9 @@ extern const Verb kKeysVerb;
 extern const Verb kLedgerVerb;
 extern const Verb kLogsVerb;
 extern const Verb kRunVerb;
+extern const Verb kScaleVerb;
 extern const Verb kStatusVerb;
+extern const Verb kStopVerb;
 extern const Verb kWatchVerb;
 
 // In the order in which help lists them.

@@ -18,9 +18,13 @@
 namespace downpour {
 namespace {
 
+constexpr Duration kSayAgain = 1s;  // what was lost
+
 Duration Left(std::chrono::steady_clock::time_point deadline) {
   return std::max<Duration>(Duration::zero(), deadline - std::chrono::steady_clock::now());
 }
+
+constexpr int kLastWordsMs = 1000;  // to get out
 
 int64_t WholeSeconds(Duration d) { return std::chrono::duration_cast<std::chrono::seconds>(d).count(); }
 
@@ -47,7 +51,11 @@ absl::StatusOr<ChiefClient> ChiefClient::DialWithKeysIn(const std::string& folde
   return Dial(endpoint, keys->has_value() ? &**keys : nullptr);
 }
 
-bool ChiefClient::TryAsk() { return channel_.Send("", Encode(StatusRequest{})) == ZmqChannel::Sending::kSent; }
+bool ChiefClient::Say(const Message& message) {
+  return channel_.Send("", Encode(message)) == ZmqChannel::Sending::kSent;
+}
+
+bool ChiefClient::TryAsk() { return Say(StatusRequest{.again_in_ms = static_cast<uint64_t>(again_in_ / 1ms)}); }
 
 absl::StatusOr<std::optional<std::string>> ChiefClient::TryTake() {
   // All of them, or they fill up, and ZeroMQ dials no more.
@@ -55,16 +63,19 @@ absl::StatusOr<std::optional<std::string>> ChiefClient::TryTake() {
     key_refused_ |= event == ZmqMonitor::Event::kKeyRefused;
   }
   if (key_refused_) return absl::PermissionDeniedError(absl::StrCat("the chief at ", endpoint_, " refuses our key"));
-  return Take();
+  absl::StatusOr<std::optional<StatusReply>> reply = Take<StatusReply>();
+  if (!reply.ok()) return reply.status();
+  return reply->has_value() ? std::optional(std::move((*reply)->json)) : std::nullopt;
 }
 
-absl::StatusOr<std::optional<std::string>> ChiefClient::Take() {
+template <typename Reply>
+absl::StatusOr<std::optional<Reply>> ChiefClient::Take() {
   std::string peer;
   std::vector<Payload> frames;
   while (channel_.Receive(&peer, &frames) != ZmqChannel::Receipt::kNothing) {
     absl::StatusOr<Message> message = Decode(frames);
     if (!message.ok()) continue;
-    if (auto* reply = std::get_if<StatusReply>(&*message)) return std::move(reply->json);
+    if (auto* reply = std::get_if<Reply>(&*message)) return std::move(*reply);
     if (auto* refused = std::get_if<Refused>(&*message)) {
       return absl::FailedPreconditionError(absl::StrCat("the chief at ", endpoint_, " refuses: ", refused->why));
     }
@@ -118,16 +129,62 @@ std::optional<ChiefClient::NoAnswer> ChiefClient::WhyFailed(ZmqMonitor::Event ev
 
 absl::StatusOr<std::string> ChiefClient::AskStatus(Duration timeout) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
+  KeepLastWord();
+  const std::optional<std::string> said_before = std::exchange(last_word_, std::nullopt);
+  const auto give_up = [&](const NoAnswer& why) {
+    return said_before ? absl::StatusOr<std::string>(*said_before) : Unreachable(why);
+  };
   bool asked = TryAsk();
   while (true) {
     if (asked) {
-      absl::StatusOr<std::optional<std::string>> answer = Take();
+      absl::StatusOr<std::optional<StatusReply>> answer = Take<StatusReply>();
       if (!answer.ok()) return answer.status();
-      if (answer->has_value()) return **std::move(answer);
+      if (answer->has_value()) return std::move((*answer)->json);
     }
-    if (Left(deadline) == Duration::zero()) return Unreachable(WhySilent(/*connected=*/asked, timeout));
-    if (const auto why = WaitOrFail(/*to_send=*/!asked, Left(deadline))) return Unreachable(*why);
+    if (Left(deadline) == Duration::zero()) return give_up(WhySilent(/*connected=*/asked, timeout));
+    if (const auto why = WaitOrFail(/*to_send=*/!asked, Left(deadline))) return give_up(*why);
     asked = asked || TryAsk();
+  }
+}
+
+// Of what came unasked, or too late to be an answer.
+void ChiefClient::KeepLastWord() {
+  while (true) {
+    absl::StatusOr<std::optional<StatusReply>> word = Take<StatusReply>();
+    if (!word.ok() || !word->has_value()) return;
+    last_word_ = std::move((*word)->json);
+  }
+}
+
+// What was said is taken at once: with its connection it might be gone.
+void ChiefClient::WaitForNews(Duration timeout) {
+  zmq::pollitem_t item = {channel_.socket().get(), 0, ZMQ_POLLIN, 0};
+  zmq_poll(&item, 1, PollTimeout(timeout));
+  KeepLastWord();
+}
+
+void ChiefClient::TakeLeave() {
+  Say(StatusRequest{.knows_end = true});
+  channel_.socket().get().set(zmq::sockopt::linger, kLastWordsMs);
+}
+
+absl::StatusOr<ControlReply> ChiefClient::Tell(const Control& command, Duration timeout) {
+  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  auto next_copy = std::chrono::steady_clock::now();
+  bool said = false;
+  while (true) {
+    absl::StatusOr<std::optional<ControlReply>> reply = Take<ControlReply>();
+    if (!reply.ok()) return reply.status();
+    if (reply->has_value() && (*reply)->nonce == command.nonce) return **std::move(reply);
+    if (Left(deadline) == Duration::zero()) return Unreachable(WhySilent(/*connected=*/said, timeout));
+    bool due = Left(next_copy) == Duration::zero();
+    if (due && Say(command)) {
+      said = true;
+      due = false;
+      next_copy = std::chrono::steady_clock::now() + kSayAgain;
+    }
+    const Duration wait = due ? Left(deadline) : std::min(Left(deadline), Left(next_copy));
+    if (const auto why = WaitOrFail(/*to_send=*/due, wait)) return Unreachable(*why);
   }
 }
 

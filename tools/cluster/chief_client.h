@@ -1,4 +1,4 @@
-// Asks a chief how its job goes.
+// Asks a chief how its job goes, and tells it what people want of the job.
 //
 //   absl::StatusOr<ChiefClient> chief = ChiefClient::Dial("h0:7000");
 //   absl::StatusOr<std::string> json = chief->AskStatus(kStatusTimeout);     // docs/STATUS.md
@@ -17,6 +17,7 @@
 #include "runtime/driver/zmq_monitor.h"
 #include "runtime/driver/zmq_sockets.h"
 #include "runtime/world_time.h"
+#include "schema/message.h"
 
 namespace downpour {
 
@@ -29,8 +30,19 @@ class ChiefClient {
   // With the client's keys of a folder; empty: there are none. Errors: those of KeysIn (posix_keys.h) besides.
   static absl::StatusOr<ChiefClient> DialWithKeysIn(const std::string& folder, const std::string& endpoint);
 
-  // Asks and waits for the answer. A connection that is refused is an error at once, not after `timeout`.
+  // Whoever asks again after so long is a watcher: the chief tells it unasked how the job ended. 0: it asks once.
+  void AskAgainIn(Duration pause) { again_in_ = pause; }
+  // Asks and waits for the answer. A connection that is refused is an error at once, not after `timeout`, unless the
+  // chief has said something since the last answer.
   absl::StatusOr<std::string> AskStatus(Duration timeout);
+  // Lasts until the chief says something unasked, at most so long.
+  void WaitForNews(Duration timeout);
+  // A watcher's last word: it knows how the job ended, and the chief need not wait for it any more.
+  void TakeLeave();
+
+  // Says it again and again until it is answered. Errors: as AskStatus; UNAVAILABLE too where the chief answers all but
+  // commands, as one of an earlier release does.
+  absl::StatusOr<ControlReply> Tell(const Control& command, Duration timeout);
 
   // For whoever may not ask, since its keys are another role's: OK if it is let in.
   absl::Status ShakeHands(Duration timeout);
@@ -44,7 +56,11 @@ class ChiefClient {
   const std::string& endpoint() const { return endpoint_; }
 
  private:
-  absl::StatusOr<std::optional<std::string>> Take();
+  // The next message of that kind that has arrived.
+  template <typename Reply>
+  absl::StatusOr<std::optional<Reply>> Take();
+  bool Say(const Message& message);  // false: not connected
+  void KeepLastWord();
   ChiefClient(std::string endpoint, ZmqContext context, ZmqSocket socket, ZmqMonitor monitor, bool has_keys);
   struct NoAnswer {
     std::string why;
@@ -59,7 +75,9 @@ class ChiefClient {
   std::optional<NoAnswer> WhyFailed(ZmqMonitor::Event event);
 
   std::string endpoint_;
-  ZmqContext context_;  // before its sockets, which must be closed first
+  Duration again_in_{};
+  std::optional<std::string> last_word_;  // said unasked, and not given out yet
+  ZmqContext context_;                    // before its sockets, which must be closed first
   bool has_keys_;
   ZmqChannel channel_;
   ZmqMonitor monitor_;  // says when an attempt to connect has failed

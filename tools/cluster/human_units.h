@@ -20,6 +20,6 @@ std::string HumanLoss(double loss);                        // four digits that m
 std::string HumanNames(const std::vector<std::string>& names);
 
 // Words of a remote process as one line that is safe for a terminal: what could drive it becomes '?'.
-std::string Printable(std::string_view words, size_t limit = 4096);
+std::string Printable(std::string_view words, size_t limit = std::string_view::npos);
 
 }  // namespace downpour

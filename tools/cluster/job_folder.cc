@@ -18,6 +18,7 @@
 #include "runtime/driver/posix_process.h"
 #include "runtime/driver/posix_storage.h"
 #include "runtime/driver/posix_whole_file.h"
+#include "runtime/exit_code.h"
 #include "runtime/log_line.h"
 #include "schema/text.h"
 
@@ -99,6 +100,7 @@ absl::Status RecordFailure(const std::string& job_dir, uint64_t term, const std:
                                    : nlohmann::json{{"term", term}, {"checkpoint", NewestCheckpoint(job_dir)}};
   json["state"] = "FAILED";
   json["errorMessage"] = cause;
+  json["exitCode"] = static_cast<int>(kExitFailed);
   return WriteWhole(SummaryPath(job_dir), json.dump(1) + "\n", 0644, WhereThere::kReplace);
 }
 

@@ -91,7 +91,11 @@ void LocalRun::OnExit(const Exited& exited) {
       absl::StrCat(DescribeEnd(exited.wait_status), StoodStill(exited) ? ", as it stood still" : "");
   const bool killed = WIFSIGNALED(exited.wait_status);
   if (exited.name == kChiefTask) return OnChiefExit(exited, how);
-  if (IsOver() || (!killed && WEXITSTATUS(exited.wait_status) == 0)) return;
+  if (IsOver() || !IsWanted(exited.name)) return;
+  if (!killed && WEXITSTATUS(exited.wait_status) == kExitDone) {
+    left_[exited.name] = 0;
+    return;
+  }
   StartAgain(exited.name, {.what = EndOf(exited, how),
                            .how = how,
                            .lived = exited.lived,
@@ -120,11 +124,13 @@ void LocalRun::OnChiefExit(const Exited& exited, const std::string& how) {
   StartAgain(kChiefTask, setback);
   if (!chief_ || HasGivenUp()) return;
   for (const std::string& member : MemberTasks(cluster_)) {  // needed again, should it go on
-    if (supervisor_.IsRunning(member) || due_.contains(member)) continue;
-    const RestartBudget::Restart restart = budget_.Spend(member, 0, RestartBudget::kShortLife, "its chief's word");
-    due_[member] = {Clock::now() + kRestartNoSooner, restart.attempt,
-                    absl::StrCat(member, " left at its chief's word")};
+    if (!supervisor_.IsRunning(member) && !due_.contains(member)) BringBack(member);
   }
+}
+
+void LocalRun::BringBack(const std::string& task) {
+  const RestartBudget::Restart restart = budget_.Spend(task, 0, RestartBudget::kShortLife, "its chief's word");
+  due_[task] = {Clock::now() + kRestartNoSooner, restart.attempt, absl::StrCat(task, " left at its chief's word")};
 }
 
 // It came in the place of another, and left no word of the job's end, as where the disk is full: what the job has
@@ -205,7 +211,11 @@ void LocalRun::DialAgain() {
   if (client.ok()) chief_.emplace(*std::move(client));
 }
 
-void LocalRun::OnStatus(const StatusView& status) {
+void LocalRun::TellNews(const StatusView& status) {
+  for (const std::string& change : status.changes) {
+    const std::string told = "changed since the job was last led: " + change;
+    if (failures_told_.insert(told).second) talk_.Say("downpour run: " + Printable(told));
+  }
   for (const FailureView& failure : status.failures) {
     const std::string told = absl::StrCat(failure.task, ": ", failure.what);
     if (!failures_told_.insert(absl::StrCat(failure.unix_ms.value_or(0), told)).second) continue;
@@ -213,6 +223,10 @@ void LocalRun::OnStatus(const StatusView& status) {
     talk_.Say(
         absl::StrCat("downpour run: ", Printable(told), is_old ? ", " + HumanSeconds(*failure.age) + " ago" : ""));
   }
+}
+
+void LocalRun::OnStatus(const StatusView& status) {
+  TellNews(status);
   answered_ = true;
   for (const TaskView& task : status.tasks) {
     const pid_t pid = supervisor_.PidOf(task.name);
@@ -227,6 +241,8 @@ void LocalRun::OnStatus(const StatusView& status) {
   }
   const bool changed = status.state != status_.state;
   status_ = status;
+  FollowWorkerCount();
+  BringBackThoseWhoLeft();
   if (!show_progress_ || (!talk_.traits().redraws && !changed && Clock::now() < next_line_)) return;
   talk_.Progress(ProgressLine(status));
   next_line_ = Clock::now() + kLineEvery;

@@ -80,6 +80,7 @@ class LocalRun {
     Duration no_sooner{};
   };
   void StartAgain(const std::string& task, const Setback& after);  // soon, or gives up where nobody gets on any more
+  void BringBack(const std::string& task);                         // soon, as it left in good order
   bool IsBeyondHope(const std::string& task);
   bool NoWorkerGetsOn();
   std::string WhyNoMore(const std::string& task);
@@ -87,6 +88,10 @@ class LocalRun {
   void TalkToChief();
   void DialAgain();
   void OnStatus(const StatusView& status);
+  void TellNews(const StatusView& status);
+  void FollowWorkerCount();
+  void BringBackThoseWhoLeft();
+  bool IsWanted(const std::string& task) const;
   void CountLooks();
   void MissSignOfLife(const std::string& task);
   bool StoodStill(const Exited& exited) const;
@@ -96,11 +101,11 @@ class LocalRun {
   bool HasGivenUp() const { return !result_.cause.empty(); }
   void GiveUp(const std::string& cause);  // asks the chief to end the job for this reason
   void NameCause(const std::string& cause);
-  void AskChiefToEnd(int signal);         // once: a second signal would kill it
+  void AskChiefToEnd(int signal);  // once: a second signal would kill it
   void LetMembersLeave();
   void ReadSummary();
 
-  const LocalCluster cluster_;
+  LocalCluster cluster_;  // its number of workers is the chief's word
   Supervisor& supervisor_;
   Talk& talk_;
   const bool show_progress_;
@@ -111,8 +116,9 @@ class LocalRun {
   std::optional<ChiefClient> chief_;  // once it listens
   RestartBudget budget_;
   std::map<std::string, DueStart> due_;
-  StatusView status_;      // the last one
-  bool answered_ = false;  // since the last question
+  std::map<std::string, int> left_;  // members that ended with 0, and answers of the chief since
+  StatusView status_;                // the last one
+  bool answered_ = false;            // since the last question
   struct Pulse {
     pid_t pid = 0;
     bool joined = false;  // of the chief: it has answered

@@ -10,6 +10,7 @@ namespace downpour {
 namespace {
 
 constexpr size_t kLongestLine = 1 << 20;
+constexpr size_t kLongestName = 128;
 
 }  // namespace
 
@@ -36,7 +37,7 @@ std::string LogMerger::Take() {
   std::stable_sort(lines_.begin(), lines_.end(), [](const Line& a, const Line& b) { return a.time < b.time; });
   std::string out;
   for (const Line& line : lines_) {
-    if (named_) absl::StrAppendFormat(&out, "%-*s | ", static_cast<int>(width_), line.task);
+    if (named_) absl::StrAppendFormat(&out, "%-*s | ", static_cast<int>(width_), Printable(line.task, kLongestName));
     out += Printable(line.text, kLongestLine) + "\n";
   }
   lines_.clear();

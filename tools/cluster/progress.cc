@@ -37,12 +37,11 @@ std::vector<std::string> Reasons(const StatusView& status) {
   std::vector<std::string> reasons, idle;
   for (const WaitGroup& wait : GroupWaits(status.waits)) {
     std::vector<std::string>& list = wait.on == "work" ? idle : reasons;
-    list.push_back(absl::StrCat(Printable(HumanNames(wait.tasks)),
-                                wait.tasks.size() == 1 ? " waits for " : " wait for ", Printable(wait.on),
-                                wait.why.empty() ? "" : ": " + Printable(wait.why)));
+    list.push_back(absl::StrCat(HumanNames(wait.tasks), wait.tasks.size() == 1 ? " waits for " : " wait for ", wait.on,
+                                wait.why.empty() ? "" : ": " + wait.why));
   }
   for (const PendingView& pending : status.pending) {
-    reasons.push_back(absl::StrCat(Printable(pending.task), " ", Printable(pending.why)));
+    reasons.push_back(absl::StrCat(pending.task, " ", pending.why));
   }
   reasons.insert(reasons.end(), idle.begin(), idle.end());
   return reasons;
@@ -56,13 +55,15 @@ std::string ProgressLine(const StatusView& status) {
     return absl::StrCat(status.state, reasons.empty() ? "" : ": ", absl::StrJoin(reasons, "; "));
   }
   std::vector<std::string> parts = {Epochs(status)};
-  if (status.state != "RUNNING") parts.insert(parts.begin(), Printable(status.state));
+  if (status.state != "RUNNING") parts.insert(parts.begin(), status.state);
   if (status.examples_per_second) parts.push_back(HumanCount(*status.examples_per_second) + " examples/s");
   if (status.loss) parts.push_back("loss " + HumanLoss(*status.loss));
   if (status.staleness.mean) parts.push_back(absl::StrFormat("staleness %.1f", *status.staleness.mean));
   parts.push_back(Workers(status));
   if (status.remaining) parts.push_back(HumanSeconds(*status.remaining) + " left");
-  if (!reasons.empty()) {
+  if (!status.stalled.empty()) {
+    parts.push_back(status.stalled);
+  } else if (!reasons.empty()) {
     const size_t others = reasons.size() - 1;
     parts.push_back(absl::StrCat(reasons[0], others == 0 ? "" : absl::StrCat(" (and ", others, " more)")));
   }

@@ -11,6 +11,7 @@
 #include "runtime/driver/posix_keys.h"
 #include "runtime/driver/posix_process.h"
 #include "runtime/exit_code.h"
+#include "schema/text.h"
 #include "tools/cluster/job_folder.h"
 
 namespace downpour {
@@ -26,7 +27,8 @@ absl::StatusOr<Answer> ReadSummary(const std::string& job_dir) {
   if (!location.ok()) return location.status();
   absl::StatusOr<FoundSummary> found = ReadSummaryOf(job_dir, location->term);
   if (!found.ok()) return found.status();
-  return Answer{std::move(found->json), std::nullopt, std::move(found->summary)};
+  // A chief's answer has been through the codec, which takes nothing that drives a terminal.
+  return Answer{CleanText(found->json, found->json.size()), std::nullopt, std::move(found->summary)};
 }
 
 // What another process or a file says is no matter of the command line.
@@ -64,6 +66,15 @@ void AddSourceOptions(CLI::App& app, StatusSource* source) {
   });
 }
 
+StatusAsker::~StatusAsker() {
+  if (knows_end_ && chief_) chief_->TakeLeave();
+}
+
+void StatusAsker::Pause() {
+  if (chief_) return chief_->WaitForNews(again_in_);
+  poll(nullptr, 0, static_cast<int>(again_in_ / 1ms));
+}
+
 absl::StatusOr<Answer> StatusAsker::Ask() {
   const auto until = std::chrono::steady_clock::now() + kBackWithin;
   while (true) {
@@ -72,6 +83,13 @@ absl::StatusOr<Answer> StatusAsker::Ask() {
     if (!may_come || std::chrono::steady_clock::now() >= until) return answer;
     poll(nullptr, 0, kLookEveryMs);
   }
+}
+
+absl::StatusOr<ControlReply> StatusAsker::Tell(const Control& command) {
+  if (!chief_) return absl::UnavailableError("no chief has answered yet");
+  absl::StatusOr<ControlReply> reply = chief_->Tell(command, kStatusTimeout);
+  if (!reply.ok()) chief_.reset();
+  return reply;
 }
 
 absl::StatusOr<Answer> StatusAsker::AskOnce() {
@@ -103,6 +121,7 @@ absl::StatusOr<Answer> StatusAsker::AskChief() {
       return source_.chief.empty() ? NotOfTheCommandLine(source_.job_dir, client.status()) : client.status();
     }
     chief_.emplace(*std::move(client));
+    chief_->AskAgainIn(again_in_);
   }
   absl::StatusOr<std::string> json = chief_->AskStatus(kStatusTimeout);
   if (!json.ok()) return location ? WithProcess(json.status(), source_.job_dir, *location) : json.status();
@@ -113,7 +132,14 @@ absl::StatusOr<Answer> StatusAsker::AskChief() {
     return absl::UnavailableError(absl::StrCat("the chief of ", source_.job_dir, " has gone: at ", endpoint,
                                                " there is the chief of another job, ", status->job));
   }
+  knows_end_ = HasEnded(*status) && again_in_ > Duration::zero();
+  status->is_elsewhere = location == std::nullopt && status->chief_host != HostName();
   return Answer{*std::move(json), *std::move(status), std::nullopt};
+}
+
+int ExitCodeOfEnd(const std::string& state, const MaybeNumber& chiefs) {
+  if (state == "SUCCEEDED") return kExitDone;
+  return chiefs == kExitOutOfTime ? kExitOutOfTime : kExitFailed;
 }
 
 int ExitCodeOf(const absl::Status& status) {

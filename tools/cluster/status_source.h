@@ -32,27 +32,41 @@ struct Answer {
   std::optional<SummaryView> summary;  // the job is over, and this is how it ended
 };
 
-// Asks again and again over one connection. Having heard from a chief of this host where its folder is, it finds the
-// summary there once the chief has gone. Where a `downpour run` holds the folder a chief that does not answer is waited
-// for, some seconds: it is being started, or started again.
+// Asks again and again over one connection, over which the chief also says unasked how the job ended. Having heard from
+// a chief of this host where its folder is, it finds the summary there once the chief has gone. Where a `downpour run`
+// holds the folder a chief that does not answer is waited for, some seconds: it is being started, or started again.
 class StatusAsker {
  public:
-  explicit StatusAsker(StatusSource source) : source_(std::move(source)), job_dir_(source_.job_dir) {}
+  // `again_in`: how long after each answer it is asked again. 0: once.
+  explicit StatusAsker(StatusSource source, Duration again_in = Duration::zero())
+      : source_(std::move(source)), again_in_(again_in), job_dir_(source_.job_dir) {}
+  ~StatusAsker();
 
   // Errors: UNAVAILABLE with advice where no chief answers and no summary tells the end: of a folder of this host whose
   // chief was killed, what it left and how to go on; FAILED_PRECONDITION where the chief refuses; what LoadKeys
   // (posix_keys.h) refuses of a folder of keys; INVALID_ARGUMENT for an address in `source` that is none; DATA_LOSS for
   // what the chief or the folder says and nobody can read.
   absl::StatusOr<Answer> Ask();
+  // Lasts `again_in`, or until the chief says how the job ended.
+  void Pause();
+
+  // To the chief that gave the last Answer. Errors: those of ChiefClient::Tell; UNAVAILABLE where none did.
+  absl::StatusOr<ControlReply> Tell(const Control& command);
 
  private:
   absl::StatusOr<Answer> AskOnce();
   absl::StatusOr<Answer> AskChief();
 
   const StatusSource source_;
+  const Duration again_in_;
+  bool knows_end_ = false;
   std::string job_dir_;  // empty: not known
   std::optional<ChiefClient> chief_;
 };
+
+// Of who looked on until a job was over: 0 where it succeeded, 124 where it was out of time, else 1. `chiefs`: the exit
+// code of its chief, as far as it was told.
+int ExitCodeOfEnd(const std::string& state, const MaybeNumber& chiefs);
 
 // 69 where the chief cannot be reached, 2 for a bad address, 1 for the rest.
 int ExitCodeOf(const absl::Status& status);

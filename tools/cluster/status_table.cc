@@ -34,7 +34,7 @@ std::string StalenessCell(const StalenessView& s) {
 }
 
 std::vector<std::string> TaskRow(const TaskView& task) {
-  const auto words = [](const std::string& w) { return w.empty() ? std::string(kUnknown) : Printable(w); };
+  const auto words = [](const std::string& w) { return w.empty() ? std::string(kUnknown) : w; };
   const auto number = [](double n) { return absl::StrFormat("%.0f", n); };
   const auto percent = [](double share) { return absl::StrFormat("%.0f%%", 100 * share); };
   const auto ago = [](double seconds) { return HumanSeconds(seconds) + " ago"; };
@@ -50,7 +50,7 @@ std::vector<std::string> TaskRow(const TaskView& task) {
           OrUnknown(task.bytes_in, HumanBytes),
           OrUnknown(task.bytes_out, HumanBytes),
           OrUnknown(task.heartbeat_age, ago),
-          Printable(task.waiting_for)};
+          task.waiting_for + (task.is_spare ? " (spare: others hold all leases)" : "")};
 }
 
 std::string TaskTable(const StatusView& status) {
@@ -67,20 +67,20 @@ std::vector<std::string> GpuLines(const StatusView& status) {
   for (const TaskView& task : status.tasks) {
     const GpuView& gpu = task.gpu;
     if (gpu.address.empty()) continue;
-    std::vector<std::string> parts = {Printable(gpu.name.empty() ? gpu.address : gpu.name)};
+    std::vector<std::string> parts = {gpu.name.empty() ? gpu.address : gpu.name};
     if (gpu.utilisation) parts.push_back(HumanPercent(*gpu.utilisation, 0) + " busy");
     if (gpu.memory_used && gpu.memory_total) {
       parts.push_back(HumanBytes(*gpu.memory_used) + " of " + HumanBytes(*gpu.memory_total));
     }
     if (gpu.celsius) parts.push_back(absl::StrFormat("%.0f °C", *gpu.celsius));
     if (gpu.workers.value_or(1) > 1) parts.push_back(absl::StrFormat("shared by %.0f workers", *gpu.workers));
-    lines.push_back(absl::StrCat(Printable(task.name), ": ", absl::StrJoin(parts, ", ")));
+    lines.push_back(absl::StrCat(task.name, ": ", absl::StrJoin(parts, ", ")));
   }
   return lines;
 }
 
 std::string JobLine(const StatusView& status) {
-  std::vector<std::string> parts = {absl::StrCat(Printable(status.job), " ", Printable(status.state))};
+  std::vector<std::string> parts = {absl::StrCat(status.job, " ", status.state)};
   const MaybeNumber done = EpochsDone(status);
   if (done && status.epochs.value_or(0) > 0) {
     parts.push_back(absl::StrFormat("epoch %.1f of %.0f (%s)", *done, *status.epochs,
@@ -109,6 +109,12 @@ std::vector<std::string> RecoveryLines(const RecoveryView& recovery) {
   return {absl::StrJoin(parts, ", ")};
 }
 
+std::vector<std::string> ScaledLines(const StatusView& status) {
+  if (!status.workers || status.workers == status.workers_in_file) return {};
+  return {absl::StrFormat("to %.0f worker%s; the job file says %s", *status.workers, *status.workers == 1 ? "" : "s",
+                          OrUnknown(status.workers_in_file, HumanCount))};
+}
+
 std::string PushLine(const StatusView& status) {
   std::vector<std::string> parts;
   const auto add = [&](const MaybeNumber& count, const char* what) {
@@ -131,17 +137,21 @@ std::vector<std::string> CheckpointLines(const StatusView& status) {
   if (status.checkpoint_round.empty()) {
     lines.push_back("none yet");
   } else {
-    std::vector<std::string> parts = {Printable(status.checkpoint_round)};
+    std::vector<std::string> parts = {status.checkpoint_round};
     if (status.checkpoint_age) parts.push_back(HumanSeconds(*status.checkpoint_age) + " ago");
     if (status.checkpoint_bytes) parts.push_back(HumanBytes(*status.checkpoint_bytes));
     if (status.checkpoint_leases && status.leases) {
       parts.push_back(
           absl::StrCat(HumanCount(*status.checkpoint_leases), " of ", HumanCount(*status.leases), " leases"));
     }
-    lines.push_back(absl::StrCat(absl::StrJoin(parts, ", "), " (", Printable(status.checkpoint_path), ")"));
+    lines.push_back(absl::StrCat(absl::StrJoin(parts, ", "), " (", status.checkpoint_path, ")"));
   }
-  if (!status.checkpoint_writing.empty()) lines.push_back("writing " + Printable(status.checkpoint_writing));
-  if (!status.checkpoint_error.empty()) lines.push_back("last error: " + Printable(status.checkpoint_error));
+  if (status.checkpoint_interval) {
+    lines.push_back(
+        absl::StrCat("every ", HumanSeconds(*status.checkpoint_interval), " (", status.checkpoint_interval_why, ")"));
+  }
+  if (!status.checkpoint_writing.empty()) lines.push_back("writing " + status.checkpoint_writing);
+  if (!status.checkpoint_error.empty()) lines.push_back("last error: " + status.checkpoint_error);
   return lines;
 }
 
@@ -149,15 +159,14 @@ std::vector<std::string> RefusedLines(const StatusView& status) {
   std::vector<std::string> lines;
   const auto add = [&](const std::string& door, const MaybeNumber& count, const std::string& from) {
     if (count.value_or(0) == 0) return;
-    lines.push_back(absl::StrCat(HumanCount(*count), *count == 1 ? " handshake at " : " handshakes at ",
-                                 Printable(door), " without a key of this cluster",
-                                 from.empty() ? "" : ", the last from " + Printable(from)));
+    lines.push_back(absl::StrCat(HumanCount(*count), *count == 1 ? " handshake at " : " handshakes at ", door,
+                                 " without a key of this cluster", from.empty() ? "" : ", the last from " + from));
   };
   add("the chief", status.chief_refused, status.refused_from);
   for (const TaskView& task : status.tasks) add(task.name, task.refused, task.refused_from);
   if (!lines.empty()) {
     lines.push_back(absl::StrCat("if it is to take part: downpour doctor --keys DIR --role ROLE --chief ",
-                                 Printable(status.chief_endpoint), " on that host tells what its keys lack"));
+                                 status.chief_endpoint, " on that host tells what its keys lack"));
   }
   return lines;
 }
@@ -178,26 +187,78 @@ std::vector<std::string> TrainedLines(const SummaryView& summary) {
   return lines;
 }
 
+// Those of long ago are only counted: what is wrong now shall be seen.
+std::vector<std::string> FailureLines(const std::vector<FailureView>& failures) {
+  std::vector<std::string> lines;
+  const FailureView* last_before = nullptr;
+  size_t before = 0;
+  for (const FailureView& f : failures) {
+    if (f.age.value_or(0) > kLately) {
+      last_before = &f;
+      ++before;
+      continue;
+    }
+    lines.push_back(absl::StrCat(f.task, ": ", f.what, f.age ? absl::StrCat(", ", HumanSeconds(*f.age), " ago") : ""));
+  }
+  if (lines.empty()) lines.push_back("none lately");
+  if (before > 0) {
+    lines.push_back(absl::StrCat(before, " before that, the last ", HumanSeconds(*last_before->age),
+                                 " ago: ", last_before->task, ": ", last_before->what));
+  }
+  return lines;
+}
+
+std::vector<std::string> WarningLines(const StatusView& status) {
+  std::vector<std::string> lines;
+  for (const TaskView& task : status.tasks) {
+    if (task.warning.empty() || task.warning_age.value_or(0) > kLately) continue;
+    lines.push_back(
+        absl::StrCat(task.name, ": ", task.warning, ", ", HumanSeconds(task.warning_age.value_or(0)), " ago"));
+  }
+  return lines;
+}
+
+std::vector<std::string> SpareLines(const StatusView& status) {
+  std::vector<std::string> lines;
+  for (const SpareView& spare : status.spares) {
+    lines.push_back(absl::StrCat("a ", spare.role, " on ", spare.host, " (process ",
+                                 absl::StrFormat("%.0f", spare.pid.value_or(0)), ") asks to join: ", spare.why));
+  }
+  return lines;
+}
+
+// The chief's folders are on its host: a reader elsewhere is told to type there what names one.
+std::vector<std::string> NextLines(const StatusView& status) {
+  std::vector<std::string> lines;
+  for (const std::string& command : status.next) {
+    const bool of_its_host =
+        command.find("--job-dir ") != std::string::npos || command.find("--job_dir=") != std::string::npos ||
+        (command.find("--keys=") != std::string::npos && command.find("--keys=DIR") == std::string::npos);
+    const std::string where = status.is_elsewhere && of_its_host ? "on " + status.chief_host + ": " : "";
+    lines.push_back(where + command);
+  }
+  return lines;
+}
+
 void AddHealth(const StatusView& status, bool color, std::string* out) {
   const bool healthy = IsHealthy(status);
   const std::string verdict = healthy ? "healthy" : HasEnded(status) ? status.state : "degraded";
-  AddSection("Health", {Paint(color, healthy ? kGood : kBad, Printable(verdict))}, out);
-  if (!status.error.empty()) AddSection("Error", {Paint(color, kBad, Printable(status.error))}, out);
+  AddSection("Health", {Paint(color, healthy ? kGood : kBad, verdict)}, out);
+  if (!status.error.empty()) AddSection("Error", {Paint(color, kBad, status.error)}, out);
 
-  std::vector<std::string> pending, failures, waits;
-  for (const PendingView& p : status.pending) pending.push_back(Printable(p.task) + " " + Printable(p.why));
-  for (const FailureView& f : status.failures) {
-    failures.push_back(absl::StrCat(Printable(f.task), ": ", Printable(f.what),
-                                    f.age ? absl::StrCat(", ", HumanSeconds(*f.age), " ago") : ""));
-  }
+  if (!status.stalled.empty()) AddSection("Stalled", {Paint(color, kBad, status.stalled)}, out);
+
+  std::vector<std::string> pending, waits;
+  for (const PendingView& p : status.pending) pending.push_back(p.task + " " + p.why);
   for (const WaitGroup& w : GroupWaits(status.waits)) {
-    waits.push_back(absl::StrCat(Printable(HumanNames(w.tasks)), " for ", Printable(w.on),
-                                 w.why.empty() ? "" : ": " + Printable(w.why),
+    waits.push_back(absl::StrCat(HumanNames(w.tasks), " for ", w.on, w.why.empty() ? "" : ": " + w.why,
                                  w.seconds ? absl::StrCat(", for ", HumanSeconds(*w.seconds)) : ""));
   }
   AddSection("Pending", pending.empty() ? std::vector<std::string>{"none"} : pending, out);
-  AddSection("Failures", failures.empty() ? std::vector<std::string>{"none lately"} : failures, out);
+  AddSection("Failures", FailureLines(status.failures), out);
   AddSection("Waiting", waits, out);
+  AddSection("Warnings", WarningLines(status), out);
+  AddSection("Spare", SpareLines(status), out);
   AddSection("Refused", RefusedLines(status), out);
 }
 
@@ -215,26 +276,26 @@ std::string StatusTable(const StatusView& status, bool color) {
     if (status.evaluation_epoch) parts.push_back(absl::StrFormat("after epoch %.0f", *status.evaluation_epoch));
     AddSection("Evaluation", {absl::StrJoin(parts, ", ")}, &out);
   }
+  AddSection("Scaled", ScaledLines(status), &out);
+  AddSection("Changed", status.changes, &out);
   AddSection("Recovered", RecoveryLines(status.recovery), &out);
   AddSection("Pushes", {PushLine(status)}, &out);
   AddSection("Staleness", {"mean/p99/max " + StalenessCell(status.staleness)}, &out);
   absl::StrAppend(&out, "\n", TaskTable(status), "\n");
   AddSection("GPUs", GpuLines(status), &out);
   AddSection("Checkpoint", CheckpointLines(status), &out);
-  std::vector<std::string> next;
-  for (const std::string& command : status.next) next.push_back(Printable(command));
-  AddSection("Next", next, &out);
+  AddSection("Next", NextLines(status), &out);
   return out;
 }
 
 std::string SummaryTable(const SummaryView& summary, bool color) {
   std::string out;
   const bool good = summary.state == "SUCCEEDED";
-  AddSection("Job",
-             {absl::StrCat(Printable(summary.job), summary.job.empty() ? "" : " ",
-                           Paint(color, good ? kGood : kBad, Printable(summary.state)))},
-             &out);
-  if (!summary.error.empty()) AddSection("Error", {Printable(summary.error)}, &out);
+  AddSection(
+      "Job",
+      {absl::StrCat(summary.job, summary.job.empty() ? "" : " ", Paint(color, good ? kGood : kBad, summary.state))},
+      &out);
+  if (!summary.error.empty()) AddSection("Error", {summary.error}, &out);
   if (summary.eval_accuracy) {
     AddSection("Accuracy",
                {absl::StrCat(HumanPercent(*summary.eval_accuracy, 2), " on the eval data",
@@ -247,7 +308,7 @@ std::string SummaryTable(const SummaryView& summary, bool color) {
   if (summary.pushes_skipped.value_or(0) > 0) {
     AddSection("Skipped", {HumanCount(*summary.pushes_skipped) + " pushes, which changed nothing"}, &out);
   }
-  if (!summary.checkpoint.empty()) AddSection("Checkpoint", {Printable(summary.checkpoint)}, &out);
+  if (!summary.checkpoint.empty()) AddSection("Checkpoint", {summary.checkpoint}, &out);
   return out;
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "tools/cluster/human_units.h"
+
 namespace downpour {
 namespace {
 
@@ -21,10 +23,18 @@ MaybeNumber Number(const Json& object, const char* key) {
 
 std::string Words(const Json& object, const char* key) {
   const Json& value = At(object, key);
-  return value.is_string() ? value.get<std::string>() : std::string();
+  return value.is_string() ? Printable(value.get<std::string>()) : std::string();
 }
 
-StalenessView Staleness(const Json& object) {
+std::vector<std::string> Sentences(const Json& list) {
+  std::vector<std::string> sentences;
+  for (const Json& entry : list) {
+    if (entry.is_string()) sentences.push_back(Printable(entry.get<std::string>()));
+  }
+  return sentences;
+}
+
+StalenessView StalenessOf(const Json& object) {
   return {Number(object, "mean"), Number(object, "p99"), Number(object, "max")};
 }
 
@@ -41,7 +51,11 @@ TaskView Task(const Json& task) {
   view.role = Words(task, "role");
   view.state = Words(task, "state");
   view.host = Words(task, "host");
+  view.endpoint = Words(task, "endpoint");
   view.waiting_for = Words(task, "waitingFor");
+  view.warning = Words(task, "warning");
+  view.warning_age = Number(task, "warningAgeSeconds");
+  view.is_spare = At(task, "spare") == true;
   view.pid = Number(task, "pid");
   view.step = Number(task, "step");
   view.examples_per_second = Number(task, "examplesPerSecond");
@@ -53,7 +67,7 @@ TaskView Task(const Json& task) {
   view.rejected = Number(task, "rejected");
   view.refused = Number(task, "refused");
   view.refused_from = Words(task, "refusedFrom");
-  view.staleness = Staleness(At(task, "staleness"));
+  view.staleness = StalenessOf(At(task, "staleness"));
   view.gpu = Gpu(At(task, "gpu"));
   return view;
 }
@@ -94,6 +108,8 @@ void ReadCheckpoint(const Json& checkpoint, StatusView* view) {
   view->checkpoint_error = Words(checkpoint, "lastError");
   view->checkpoint_error_cause = Words(checkpoint, "lastErrorCause");
   view->checkpoint_writing = Words(checkpoint, "writing");
+  view->checkpoint_interval = Number(checkpoint, "intervalSeconds");
+  view->checkpoint_interval_why = Words(checkpoint, "intervalWhy");
   view->checkpoint_age = Number(checkpoint, "ageSeconds");
   view->checkpoint_bytes = Number(checkpoint, "bytes");
   view->checkpoint_leases = Number(checkpoint, "leasesCommitted");
@@ -124,15 +140,23 @@ absl::StatusOr<StatusView> ParseStatus(std::string_view text) {
   view.chief_rejected = Number(At(json, "chief"), "rejected");
   view.chief_refused = Number(At(json, "chief"), "refused");
   view.refused_from = Words(At(json, "chief"), "refusedFrom");
+  view.commands = Number(At(json, "chief"), "commands");
+  view.workers = Number(At(json, "workers"), "wanted");
+  view.workers_in_file = Number(At(json, "workers"), "jobFile");
   view.elapsed = Number(json, "elapsedSeconds");
   view.remaining = Number(json, "remainingSeconds");
   view.allowed = Number(json, "allowedSeconds");
   ReadProgress(json, &view);
   ReadCheckpoint(At(json, "checkpoint"), &view);
   view.recovery = Recovery(At(json, "recovery"));
-  view.staleness = Staleness(At(json, "staleness"));
+  view.staleness = StalenessOf(At(json, "staleness"));
   for (const Json& task : At(json, "tasks")) view.tasks.push_back(Task(task));
   view.tasks_omitted = Number(json, "tasksOmitted");
+  view.stalled = Words(json, "stalled");
+  view.exit_code = Number(json, "exitCode");
+  for (const Json& spare : At(json, "spares")) {
+    view.spares.push_back({Words(spare, "role"), Words(spare, "host"), Words(spare, "why"), Number(spare, "pid")});
+  }
   for (const Json& entry : At(json, "pending")) view.pending.push_back({Words(entry, "task"), Words(entry, "why")});
   for (const Json& entry : At(json, "waits")) {
     view.waits.push_back({Words(entry, "task"), Words(entry, "for"), Words(entry, "why"), Number(entry, "seconds")});
@@ -141,9 +165,8 @@ absl::StatusOr<StatusView> ParseStatus(std::string_view text) {
     view.failures.push_back(
         {Words(entry, "task"), Words(entry, "what"), Number(entry, "ageSeconds"), Number(entry, "unixMs")});
   }
-  for (const Json& entry : At(json, "next")) {
-    if (entry.is_string()) view.next.push_back(entry.get<std::string>());
-  }
+  view.next = Sentences(At(json, "next"));
+  view.changes = Sentences(At(json, "changes"));
   return view;
 }
 
@@ -164,21 +187,22 @@ absl::StatusOr<SummaryView> ParseSummary(std::string_view text) {
   view.eval_loss = Number(json, "evalLoss");
   view.eval_accuracy = Number(json, "evalAccuracy");
   view.pushes_skipped = Number(json, "pushesSkipped");
+  view.exit_code = Number(json, "exitCode");
   view.elapsed = Number(json, "elapsedSeconds");
   view.recovery = Recovery(json);
-  view.staleness = Staleness(At(json, "staleness"));
+  view.staleness = StalenessOf(At(json, "staleness"));
   return view;
 }
 
 bool IsHealthy(const StatusView& status) {
-  constexpr double kRecentSeconds = 60;
   const auto is = [&](const char* state) { return status.state == state; };
   if (!is("QUEUED") && !is("PREPARING") && !is("RUNNING") && !is("SUCCEEDED")) return false;
   // A job that has run before misses whom it waits for.
   const bool all_were_there = is("RUNNING") || status.recovery.chief_restarts.value_or(0) > 0;
   if (all_were_there && !status.pending.empty()) return false;
+  if (!status.stalled.empty()) return false;
   return std::none_of(status.failures.begin(), status.failures.end(),
-                      [](const FailureView& f) { return f.age.value_or(0) <= kRecentSeconds; });
+                      [](const FailureView& f) { return f.age.value_or(0) <= kLately; });
 }
 
 bool HasEnded(const StatusView& status) {

@@ -1,5 +1,6 @@
 // What a chief says of its job, read leniently: the fields of docs/STATUS.md, absent where the chief left them out or
-// gave them another type, so that a newer or older chief can be asked.
+// gave them another type, so that a newer or older chief can be asked. Words are one line each and safe for a terminal
+// (Printable in human_units.h), since a task, or a chief, may say anything.
 //
 // Errors: INVALID_ARGUMENT where the text is no JSON object.
 // Tests: tests/unit/tools/cluster/status_view_test.cc.
@@ -26,11 +27,18 @@ struct GpuView {
 };
 
 struct TaskView {
-  std::string name, role, state, host, waiting_for, refused_from;
+  std::string name, role, state, host, endpoint, waiting_for, warning, refused_from;
+  bool is_spare = false;
   MaybeNumber pid, step, examples_per_second, cpu_share, resident_bytes, bytes_in, bytes_out, heartbeat_age;
-  MaybeNumber rejected, refused;
+  MaybeNumber rejected, refused, warning_age;
   StalenessView staleness;
   GpuView gpu;  // without an address: none
+};
+
+// That asks to join, and finds all places taken.
+struct SpareView {
+  std::string role, host, why;
+  MaybeNumber pid;
 };
 
 struct PendingView {
@@ -56,6 +64,9 @@ struct StatusView {
   std::string chief_endpoint, chief_host, job_dir;
   std::string refused_from;
   MaybeNumber chief_pid, chief_term, chief_protocol, chief_rejected, chief_refused;
+  MaybeNumber commands;                     // of people, that this chief has heeded
+  MaybeNumber workers, workers_in_file;     // how many the job wants, and what its file says
+  std::vector<std::string> changes;         // of settings, by the start of this chief
   MaybeNumber elapsed, remaining, allowed;  // seconds
   MaybeNumber epoch, epochs, leases_committed, leases, examples_committed, train_examples;
   MaybeNumber commits;  // of this chief
@@ -63,12 +74,17 @@ struct StatusView {
   MaybeNumber evaluation_epoch, evaluation_loss, evaluation_accuracy;
   std::string checkpoint_round, checkpoint_path, checkpoint_writing;
   std::string checkpoint_error, checkpoint_error_cause;
-  MaybeNumber checkpoint_age, checkpoint_bytes, checkpoint_leases;
+  std::string checkpoint_interval_why;
+  MaybeNumber checkpoint_interval, checkpoint_age, checkpoint_bytes, checkpoint_leases;
   MaybeNumber pushes_acknowledged, pushes_applied, pushes_resent, pushes_refused, pushes_duplicate, pushes_skipped;
   RecoveryView recovery;
   StalenessView staleness;
   std::vector<TaskView> tasks;
   MaybeNumber tasks_omitted;
+  std::string stalled;  // why nothing moves; empty: it does
+  std::vector<SpareView> spares;
+  MaybeNumber exit_code;      // of its chief, once it has ended
+  bool is_elsewhere = false;  // the chief's host is another one, with its folders; not a field of the status
   std::vector<PendingView> pending;
   std::vector<WaitView> waits;
   std::vector<FailureView> failures;
@@ -83,6 +99,7 @@ struct SummaryView {
   MaybeNumber wall_seconds, examples_per_second;  // while its last chief ran
   MaybeNumber elapsed;                            // seconds since the job began
   MaybeNumber pushes_skipped;
+  MaybeNumber exit_code;  // of its chief
   RecoveryView recovery;
   StalenessView staleness;
 };
@@ -90,7 +107,9 @@ struct SummaryView {
 absl::StatusOr<StatusView> ParseStatus(std::string_view json);
 absl::StatusOr<SummaryView> ParseSummary(std::string_view json);
 
-// Waiting, preparing, running or succeeded; nobody missing while it runs; no failure within the last minute.
+// Waiting, preparing, running or succeeded; nobody missing while it runs, and something moves; no failure within
+// kLately.
+inline constexpr double kLately = 60;  // seconds
 bool IsHealthy(const StatusView& status);
 bool HasEnded(const StatusView& status);
 

@@ -117,11 +117,11 @@ absl::StatusOr<std::vector<uint32_t>> ReadHeader(Reader& reader, size_t dimensio
     if (sizes[i] == 0) {
       return absl::InvalidArgumentError(absl::StrCat(reader.path(), ": size ", i, " is 0, at byte ", 4 + 4 * i));
     }
-    elements *= std::min<uint64_t>(sizes[i], kMostElements + 1);
-    if (elements > kMostElements) {
+    if (sizes[i] > kMostElements / elements) {  // the product may be one that 64 bits do not hold
       return absl::InvalidArgumentError(
           absl::StrCat(reader.path(), ": absurd sizes in the header, at byte ", 4 + 4 * i));
     }
+    elements *= sizes[i];
   }
   return sizes;
 }

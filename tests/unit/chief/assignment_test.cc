@@ -76,6 +76,18 @@ TEST_F(AssignmentTest, AssignsInitialValuesUntilEverySliceReported) {
   EXPECT_THAT(Assigns(), IsEmpty());
 }
 
+// The parts of a long report take their time; each Assign would be answered by all of them again.
+TEST_F(AssignmentTest, WhileReportsComeNothingIsAskedAgain) {
+  Place();
+  Tick(400ms);
+  ASSERT_TRUE(Report(SliceId{0}, {}).ok());
+  Tick(400ms);
+  EXPECT_THAT(Assigns(), IsEmpty());
+  Tick(100ms);
+  ASSERT_THAT(Assigns(), SizeIs(1));
+  EXPECT_THAT(Assigns()[0].slices, SizeIs(1));
+}
+
 TEST_F(AssignmentTest, AReportSaidTwiceCountsOnce) {
   Place();
   ASSERT_TRUE(Report(SliceId{0}, SetOf({0})).ok());

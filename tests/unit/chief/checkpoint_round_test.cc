@@ -39,6 +39,28 @@ TEST_F(CheckpointRoundsTest, BringsEverySlicesRecordUnderAManifest) {
   EXPECT_EQ(std::count_if(effects.begin(), effects.end(), is_durable), 1);
 }
 
+TEST_F(CheckpointRoundsTest, RecordsThatSkippedTooManyPushesMakeNoCheckpoint) {
+  Start({1, 1}, /*urgent=*/false, /*most_skipped=*/5);
+  AnswerAll({1, 1});
+  ASSERT_TRUE(rounds->durable().has_value());
+  for (const uint64_t of_one : {uint64_t{2}, UINT64_MAX / 3}) {
+    const Round round{1, of_one == 2 ? 2u : 3u};
+    Start(round, /*urgent=*/false, /*most_skipped=*/5);
+    for (size_t server = 0; server < 2; ++server) {
+      for (const SliceId slice : Server(server).slices) {
+        SliceRecord record = RecordOf(server, slice, round);
+        record.skipped = of_one;
+        EXPECT_TRUE(Receive(record).ok());
+        EXPECT_TRUE(Receive(record).ok()) << "a copy counts once";
+      }
+    }
+    EXPECT_FALSE(rounds->active());
+    EXPECT_EQ(rounds->too_many_skipped(), of_one == 2 ? 8 : UINT64_MAX);
+    EXPECT_EQ(rounds->durable()->round, (Round{1, 1}));
+    EXPECT_FALSE(disk.Has(ManifestPath(round)));
+  }
+}
+
 TEST_F(CheckpointRoundsTest, TheManifestComesAfterAllElseIsSynced) {
   std::vector<std::string> ops;
   disk.fate = [&](const StorageOp& op) {
@@ -180,6 +202,14 @@ class ManySlicesTest : public CheckpointRoundsTest {
             "{dense: {units: 3}}, {dense: {units: 3}}]") {}
 };
 
+TEST_F(ManySlicesTest, WhatComesDuringAnAppendGoesInTheNextOneTogether) {
+  Start({1, 1});
+  for (size_t i = 0; i < 4; ++i) ASSERT_TRUE(rounds->Receive(RecordOf(0, Server(0).slices[i], {1, 1})).ok());
+  storage.Complete(disk.Carry(std::get<StorageOp>(turn.out.Take()[0])));
+  storage.Complete(disk.Carry(std::get<StorageOp>(turn.out.Take().back())));
+  EXPECT_EQ(disk.At("checkpoints/1-1/ps-0.shard").size(), 4 * 13u);
+}
+
 TEST_F(ManySlicesTest, InCalmEachRecordIsAskedForOnce) {
   Start({1, 1});
   ASSERT_THAT(Requests(0), SizeIs(1));
@@ -317,6 +347,52 @@ TEST_F(CheckpointRoundsTest, OldOnesGoOnlyAfterTheNewOneIsDurable) {
   AnswerAll({1, 2});
   EXPECT_FALSE(disk.Has(ManifestPath({1, 1})));
   EXPECT_TRUE(disk.Has(ManifestPath({1, 2})));
+}
+
+// As in a round of an hour, in which a record is lost now and then.
+class LongRoundTest : public CheckpointRoundsTest {
+ protected:
+  LongRoundTest() : CheckpointRoundsTest("[{dense: {units: 4096}}, {dense: {units: 4096}}]") {}
+};
+
+TEST_F(LongRoundTest, ALossNowAndThenIsNoSilence) {
+  Start({1, 1});
+  ASSERT_GT(Server(0).slices.size(), 20u);
+  for (const SliceId slice : Server(1).slices) ASSERT_TRUE(Receive(RecordOf(1, slice, {1, 1})).ok());
+  std::vector<SliceId> asked;
+  const auto note = [&] {
+    for (const SnapshotRequest& request : Requests(0)) {
+      for (const auto& item : request.slices) asked.push_back(item.slice);
+    }
+    effects.clear();
+  };
+  note();
+  for (size_t loss = 0; loss < 5; ++loss) {
+    ASSERT_FALSE(asked.empty());
+    for (int record = 0; record < 3; ++record) {  // these come soon one after the other
+      const SliceId slice = asked.front();
+      asked.erase(asked.begin());
+      turn.now += 10ms;
+      ASSERT_TRUE(Receive(RecordOf(0, slice, {1, 1})).ok());
+      note();
+    }
+    asked.clear();  // all that was on its way is lost
+    while (asked.empty()) {
+      Tick(100ms);
+      note();
+      ASSERT_TRUE(rounds->active()) << rounds->last_error() << " after loss " << loss;
+    }
+  }
+}
+
+TEST_F(CheckpointRoundsTest, AManifestThatNobodyWouldReadIsNotWritten) {
+  rounds->Start({1, 1}, {std::string(kMaxManifestBytes, 'j'), {12, 10, 7}, committed}, /*urgent=*/false);
+  effects = Settle();
+  AnswerAll({1, 1});
+  EXPECT_FALSE(rounds->active());
+  EXPECT_FALSE(rounds->durable().has_value());
+  EXPECT_THAT(rounds->last_error(), HasSubstr("its manifest takes "));
+  EXPECT_FALSE(disk.Has(ManifestPath({1, 1})));
 }
 
 }  // namespace

@@ -42,6 +42,20 @@ TEST_F(SharedCheckpointTest, EachPsWritesItsOwnFile) {
   EXPECT_EQ(manifest->records[0].crc32c, 99u);
 }
 
+TEST_F(SharedCheckpointTest, RecordsThatSkippedTooManyPushesMakeNoCheckpoint) {
+  rounds->Stop();
+  Start({1, 2}, /*urgent=*/false, /*most_skipped=*/5);
+  for (size_t server = 0; server < 2; ++server) {
+    ShardWritten written = WrittenOf(server, {1, 2});
+    disk.Put(ShardPath({1, 2}, Server(server).name + ".shard"), std::string(20, 'x'));
+    written.skipped = 3;
+    ASSERT_TRUE(Receive(written).ok());
+  }
+  EXPECT_FALSE(rounds->active());
+  EXPECT_EQ(rounds->too_many_skipped(), 6u);
+  EXPECT_FALSE(disk.Has(ManifestPath({1, 2})));
+}
+
 TEST_F(SharedCheckpointTest, ARequestIsRepeatedUntilItIsAnswered) {
   PutFiles();
   ASSERT_TRUE(Receive(WrittenOf(0, {1, 1})).ok());
@@ -86,7 +100,7 @@ TEST_F(SharedCheckpointTest, APsThatCannotWriteEndsTheRound) {
 TEST_F(SharedCheckpointTest, APsThatLacksASliceEndsTheRoundAndNoDiskIsBlamed) {
   PutFiles();
   ShardWritten written = WrittenOf(1, {1, 1});
-  written.slices.pop_back();
+  written.slices.back().bytes = 0;
   ASSERT_TRUE(Receive(written).ok());
   EXPECT_FALSE(rounds->active());
   EXPECT_EQ(rounds->last_error(),
@@ -94,16 +108,77 @@ TEST_F(SharedCheckpointTest, APsThatLacksASliceEndsTheRoundAndNoDiskIsBlamed) {
   EXPECT_EQ(rounds->last_error_cause(), CheckpointRounds::Cause::kPs);
 }
 
-TEST_F(SharedCheckpointTest, RefusesFilesThatNoHonestPsWrites) {
+// The slices of each server, one to a part.
+std::vector<ShardWritten> PartsOf(const ShardWritten& whole) {
+  std::vector<ShardWritten> parts;
+  for (const ShardWritten::Item& item : whole.slices) {
+    parts.push_back(whole);
+    parts.back().slices = {item};
+  }
+  return parts;
+}
+
+TEST_F(SharedCheckpointTest, AReportMayComeInPartsInAnyOrderAndTwice) {
   PutFiles();
-  std::vector<ShardWritten> absurd(5, WrittenOf(0, {1, 1}));
-  absurd[0].slices.push_back(absurd[0].slices[0]);
-  absurd[1].slices[1].slice = absurd[1].slices[0].slice;
-  absurd[2].slices[1].offset = 0;
-  absurd[3].bytes = 21;
-  absurd[4].slices[1].slice = Server(1).slices[0];
-  for (const ShardWritten& written : absurd) EXPECT_TRUE(absl::IsInvalidArgument(Receive(written)));
-  EXPECT_TRUE(rounds->active());
+  for (size_t server = 0; server < 2; ++server) {
+    const std::vector<ShardWritten> parts = PartsOf(WrittenOf(server, {1, 1}));
+    for (const size_t part : {1, 1, 0, 0}) {
+      EXPECT_TRUE(rounds->active());
+      ASSERT_TRUE(Receive(parts.at(part)).ok());
+      if (server == 1 && part == 0) break;
+    }
+  }
+  ASSERT_FALSE(rounds->active()) << rounds->last_error();
+  const absl::StatusOr<Manifest> manifest = DecodeManifest(disk.At("checkpoints/1-1/MANIFEST"));
+  ASSERT_TRUE(manifest.ok());
+  EXPECT_EQ(manifest->records.size(), 4u);
+}
+
+TEST_F(SharedCheckpointTest, OnlyWhatIsLackingIsAskedForAgainAndNotWhilePartsCome) {
+  const std::vector<ShardWritten> parts = PartsOf(WrittenOf(0, {1, 1}));
+  Tick(400ms);
+  ASSERT_TRUE(Receive(parts[0]).ok());
+  Tick(400ms);
+  EXPECT_THAT(SentOf<WriteShard>(effects, Control(0)), IsEmpty());
+  Tick(100ms);
+  const auto again = SentOf<WriteShard>(effects, Control(0));
+  ASSERT_THAT(again, SizeIs(1));
+  ASSERT_THAT(again[0].slices, SizeIs(1));
+  EXPECT_EQ(again[0].slices[0].slice, parts[1].slices[0].slice);
+}
+
+// Nobody knows how long a file may take: without this nothing would end the round of a ps that lives.
+TEST_F(SharedCheckpointTest, AnAnswerThatIsRejectedEndsTheRound) {
+  for (uint32_t n = 2; n < 7; ++n) {
+    rounds->Stop();
+    const Round round{1, n};
+    Start(round);
+    ShardWritten absurd = WrittenOf(0, round);
+    if (n == 2) absurd.slices[1].slice = absurd.slices[0].slice;
+    if (n == 3) absurd.slices[1].offset = 0;
+    if (n == 4) absurd.bytes = 21;
+    if (n == 5) absurd.slices[1].slice = Server(1).slices[0];
+    if (n == 6) {
+      ASSERT_TRUE(Receive(PartsOf(absurd)[0]).ok());
+      absurd.bytes = 30;
+    }
+    EXPECT_TRUE(absl::IsInvalidArgument(Receive(absurd))) << n;
+    EXPECT_FALSE(rounds->active()) << n;
+    EXPECT_THAT(rounds->last_error(), HasSubstr("ps-0 said what was rejected")) << n;
+    EXPECT_EQ(rounds->last_error_cause(), CheckpointRounds::Cause::kPs);
+  }
+}
+
+TEST_F(SharedCheckpointTest, WordsThatAreNoMessageEndTheRoundThatWaitsForTheirSpeaker) {
+  PutFiles();
+  rounds->Rejected(Incarnation{99}, "damaged");
+  EXPECT_TRUE(rounds->active()) << "nobody waits for that one";
+  ASSERT_TRUE(Receive(WrittenOf(0, {1, 1})).ok());
+  rounds->Rejected(Server(0).incarnation, "damaged");
+  EXPECT_TRUE(rounds->active()) << "its report is here";
+  rounds->Rejected(Server(1).incarnation, "ShardWritten: finished has 600000 elements, of at most 131072");
+  EXPECT_FALSE(rounds->active());
+  EXPECT_THAT(rounds->last_error(), HasSubstr("ps-1 said what was rejected, perhaps its report: ShardWritten: fin"));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "absl/strings/match.h"
 #include "chief/checkpoint_round.h"
 #include "schema/checkpoint_format.h"
 #include "tests/unit/chief/chief_role_fixture.h"
@@ -28,6 +29,81 @@ TEST_F(ChiefRoleTest, CheckpointsWhileItRuns) {
   EXPECT_FALSE(cluster->disk->Has("checkpoints/1-1/MANIFEST")) << "two are kept";
   EXPECT_TRUE(cluster->disk->Has("checkpoints/1-4/MANIFEST"));
   EXPECT_EQ(cluster->Status()["checkpoint"]["round"], "1-4");
+}
+
+// Newest first.
+std::vector<Round> RoundsOn(const MemoryDisk& disk) {
+  std::vector<Round> rounds;
+  for (uint32_t term = 3; term > 0; --term) {
+    for (uint32_t n = 200; n > 0; --n) {
+      if (disk.Has(ManifestPath({term, n}))) rounds.push_back({term, n});
+    }
+  }
+  return rounds;
+}
+
+TEST_F(ChiefRoleTest, CheckpointsAsOftenAsTheyAreCheapUnlessToldHowOften) {
+  StartRunning({"checkpoint.every=auto", "checkpoint.keep=3"});
+  EXPECT_EQ(cluster->Status()["checkpoint"]["intervalSeconds"], 1);
+  cluster->Wait(30s);
+  const std::vector<Round> rounds = RoundsOn(*cluster->disk);
+  ASSERT_THAT(rounds, SizeIs(3));
+  EXPECT_GE(rounds[0].n, 20u) << "rounds of no time are a second apart";
+  EXPECT_EQ(rounds[1].n, rounds[0].n - 1);
+  EXPECT_EQ(rounds[2].n, 1u) << "the oldest one stays until there is another a minute after it";
+}
+
+TEST_F(ChiefRoleTest, RoundsThatTakeLongAreFurtherApartAlsoUnderTheNextChief) {
+  StartRunning({"checkpoint.every=auto"});
+  for (int round = 0; round < 2; ++round) {
+    cluster->ps[0].answers_snapshots = false;
+    cluster->Wait(1s + (round == 0 ? 0s : 99s));
+    cluster->ps[0].answers_snapshots = true;
+    cluster->Wait(Timing{}.data_retry);
+  }
+  EXPECT_GT(cluster->Status()["checkpoint"]["intervalSeconds"], 60);
+  EXPECT_THAT(cluster->Status()["checkpoint"]["intervalWhy"].get<std::string>(), HasSubstr("s of work"));
+  const double before = cluster->Status()["checkpoint"]["intervalSeconds"];
+
+  ChiefHarness next(SmallJob({"checkpoint.every=auto"}), /*resume=*/true, cluster->disk);
+  next.Start();
+  next.RunToRunning();
+  EXPECT_NEAR(next.Status()["checkpoint"]["intervalSeconds"].get<double>(), before, before / 10);
+}
+
+TEST_F(ChiefRoleTest, ASlowDiskCostsTheChiefTimeAndWorkersNone) {
+  StartRunning({"checkpoint.every=auto"});
+  cluster->disk_hangs = true;
+  cluster->Wait(5s);
+  cluster->LetDiskGoOn();
+  ASSERT_TRUE(cluster->disk->Has("checkpoints/1-1/MANIFEST"));
+  EXPECT_LT(cluster->Status()["checkpoint"]["roundSeconds"], 0.1);
+  EXPECT_EQ(cluster->Status()["checkpoint"]["intervalSeconds"], 1);
+}
+
+TEST_F(ChiefRoleTest, AJobGoesOnFromCheckpointsThatWereWrittenAsItsFileSaidThen) {
+  StartRunning({"checkpoint.every=2s"});
+  cluster->Wait(3s);
+  ASSERT_TRUE(cluster->disk->Has("checkpoints/1-1/MANIFEST"));
+  ChiefHarness next(SmallJob({"checkpoint.every=auto"}), /*resume=*/true, cluster->disk);
+  next.Start();
+  next.RunToRunning();
+  EXPECT_EQ(next.role->state(), JobState::kRunning);
+  next.Wait(2s);
+  EXPECT_TRUE(next.disk->Has("checkpoints/2-1/MANIFEST"));
+}
+
+TEST_F(ChiefRoleTest, TheLogSaysNowAndThenThatACheckpointIsDurable) {
+  StartRunning({"checkpoint.every=auto"});
+  cluster->Forget();
+  cluster->Wait(40s);
+  int lines = 0;
+  for (const Effect& effect : cluster->effects) {
+    const auto* line = std::get_if<Log>(&effect);
+    lines += line != nullptr && absl::StrContains(line->text, "is durable");
+  }
+  EXPECT_GE(lines, 3);
+  EXPECT_LE(lines, 5);
 }
 
 TEST_F(ChiefRoleTest, OfManySlicesFewRecordsAreUnderWay) {

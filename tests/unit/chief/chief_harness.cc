@@ -14,7 +14,7 @@ ChiefHarness::ChiefHarness(JobSpec job, bool resume, std::shared_ptr<MemoryDisk>
                                                     .command = "downpour run j.yaml",
                                                     .resume = resume,
                                                     .give_up = give_up,
-                                                    .nonce = 7,
+                                                    .nonce = kRun,
                                                     .timing = {}})),
       job_(std::move(job)) {
   uint64_t number = ToNumber(PeerId::kFirstAccepted);
@@ -35,7 +35,7 @@ ChiefHarness::ChiefHarness(JobSpec job, bool resume, std::shared_ptr<MemoryDisk>
 
 SliceGrid ChiefHarness::grid() const { return *GridOf(job_.model); }
 
-void ChiefHarness::Start() { Feed(Started{1700000000000, "127.0.0.1:40123"}); }
+void ChiefHarness::Start() { Feed(Started{unix_ms, "127.0.0.1:40123"}); }
 
 void ChiefHarness::Feed(Input input) {
   Effects out;
@@ -43,6 +43,7 @@ void ChiefHarness::Feed(Input input) {
   Carry(out.Take());
   while (!answers_.empty()) {
     Received answer = std::move(answers_.front());
+    answer.run = kRun;
     answers_.erase(answers_.begin());
     role->Step(now, std::move(answer), out);
     Carry(out.Take());
@@ -137,7 +138,8 @@ void ChiefHarness::AnswerPs(FakeMember& server, const Message& message) {
                                                    .slice = item.slice,
                                                    .epoch = item.epoch,
                                                    .finished = state.finished,
-                                                   .blocks = EncodeRecord(state)}});
+                                                   .blocks = EncodeRecord(state),
+                                                   .skipped = state.skipped}});
     }
   }
 }
@@ -232,7 +234,7 @@ void ChiefHarness::Evaluate(FakeMember& member) {
                                  .round = grant.round,
                                  .first_batch = grant.first_batch,
                                  .batches = grant.batches,
-                                 .loss_sum = 0.5 * static_cast<double>(examples),
+                                 .loss_sum = evaluated_loss * static_cast<double>(examples),
                                  .correct = examples / 2,
                                  .examples = examples,
                                  .versions_digest = 5,

@@ -43,6 +43,7 @@ class ChiefHarness {
   static constexpr uint64_t kTrainExamples = 12;  // 3 leases of 2 batches of 2 per epoch
   static constexpr uint64_t kEvalExamples = 10;
   static constexpr uint64_t kFingerprint = 77;
+  static constexpr uint64_t kRun = 7;  // of every job that begins here
 
   // Later chiefs of one test share the disk.
   explicit ChiefHarness(JobSpec job, bool resume = false,
@@ -50,7 +51,7 @@ class ChiefHarness {
 
   void Start();
   void Feed(Input input);
-  void Say(PeerId from, Message message) { Feed(Received{from, std::move(message)}); }
+  void Say(PeerId from, Message message, uint64_t run = kRun) { Feed(Received{from, std::move(message), run}); }
   void Wait(Duration duration);
   void Stop(int signal) { Feed(StopRequested{signal}); }
 
@@ -88,9 +89,11 @@ class ChiefHarness {
   SliceGrid grid() const;
 
   Time now{};
+  int64_t unix_ms = 1700000000000;  // at Start; before 2026 the clock says nothing of terms
   std::shared_ptr<MemoryDisk> disk;
   std::unique_ptr<ChiefRole> role;
   std::vector<Effect> effects;  // all but storage
+  double evaluated_loss = 0.5;  // of each example
   bool disk_hangs = false;      // operations wait until LetDiskGoOn
   FakeMember ps[2];
   FakeMember worker[2];

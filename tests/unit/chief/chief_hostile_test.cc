@@ -171,5 +171,15 @@ TEST_F(ChiefHostileTest, AFloodOfOffencesDoesNotFillTheLog) {
   EXPECT_EQ(RejectedFromStrangers(), 1000u);
 }
 
+TEST(ChiefHostileSharedTest, FramesThatAreNoMessageEndTheRoundThatWaitsForAShardFile) {
+  ChiefHarness cluster(SmallJob({"checkpoint.via=shared", "checkpoint.every=1s"}));
+  cluster.Start();
+  cluster.RunToRunning();
+  cluster.Wait(1s);
+  ASSERT_FALSE(cluster.Sent<WriteShard>(cluster.ps[1]).empty());
+  cluster.Feed(Malformed{cluster.ps[1].control, "ShardWritten: finished has too many elements"});
+  EXPECT_THAT(cluster.Status().dump(), ::testing::HasSubstr("ps-1 said what was rejected"));
+}
+
 }  // namespace
 }  // namespace downpour

@@ -37,7 +37,7 @@ class ChiefRestartTest : public ChiefRoleTest {
     FakeMember* after[] = {&next->ps[0], &next->ps[1], &next->worker[0], &next->worker[1]};
     for (int i = 0; i < 4; ++i) {
       after[i]->join = before[i]->join;
-      after[i]->join.run = 7;
+      after[i]->join.run = ChiefHarness::kRun;
       after[i]->join.was = before[i]->id;
       after[i]->slices = before[i]->slices;
     }

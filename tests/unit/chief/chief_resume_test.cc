@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <variant>
+
 #include "absl/strings/match.h"
 #include "chief/checkpoint_store.h"
 #include "chief/farewell.h"
@@ -46,6 +49,25 @@ class ChiefResumeTest : public ::testing::Test {
   std::shared_ptr<MemoryDisk> disk = std::make_shared<MemoryDisk>();
   std::unique_ptr<ChiefHarness> cluster;
 };
+
+TEST_F(ChiefResumeTest, WhatItChangesIsTold) {
+  Resume({"training.optimizer.learningRate=0.05", "training.epochs=3"});
+  const std::vector<std::string> changes = {"training.epochs 2 -> 3", "training.optimizer.learningRate 0.1 -> 0.05"};
+  EXPECT_EQ(cluster->Status()["changes"], changes);
+  for (const std::string& change : changes) {
+    EXPECT_TRUE(std::ranges::any_of(cluster->effects, [&](const Effect& effect) {
+      const auto* log = std::get_if<Log>(&effect);
+      return log != nullptr && log->text == "changed since the job was last led: " + change;
+    })) << change;
+  }
+  Resume({"training.optimizer.learningRate=0.05", "training.epochs=3"});
+  EXPECT_TRUE(cluster->Status()["changes"].empty());
+  // Where no journal tells, the checkpoint does.
+  disk->Put("journal.a", "damaged");
+  disk->Put("journal.b", "damaged");
+  Resume({"checkpoint.every=30s"});
+  EXPECT_EQ(cluster->Status()["changes"], std::vector<std::string>{"checkpoint.every \"10s\" -> \"30s\""});
+}
 
 TEST_F(ChiefResumeTest, GoesOnFromTheNewest) {
   Resume();

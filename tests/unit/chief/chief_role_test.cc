@@ -5,12 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "tests/unit/chief/chief_role_fixture.h"
 
 namespace downpour {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -154,6 +156,71 @@ TEST_F(ChiefRoleTest, TooManyPushesThatAreNotFiniteFailTheJob) {
   cluster->Wait(1s);
   EXPECT_EQ(cluster->role->state(), JobState::kFailed);
   EXPECT_THAT(cluster->Status()["errorMessage"], HasSubstr("maxSkippedPushes"));
+}
+
+// A short job is over before the next heartbeat, and who counted may have died: the slices' own counts go.
+TEST_F(ChiefRoleTest, ThePushesThatTheSlicesOfTheLastRoundSkippedDecideOverSuccess) {
+  for (const uint64_t skipped : {3, 4}) {
+    StartRunning({"training.maxSkippedPushes=3"});
+    uint64_t left = skipped;
+    for (FakeMember& server : cluster->ps) {
+      for (auto& [slice, state] : server.slices) left -= state.skipped = std::min<uint64_t>(left, 2);
+    }
+    ASSERT_EQ(left, 0u);
+    TrainAndEvaluate();
+    cluster->Wait(100ms);
+    ASSERT_EQ(cluster->role->state(), skipped == 3 ? JobState::kSucceeded : JobState::kFailed);
+    EXPECT_EQ(cluster->disk->Has("checkpoints/1-1/MANIFEST"), skipped == 3) << "it would hide those before it";
+  }
+  EXPECT_THAT(cluster->Status()["errorMessage"],
+              AllOf(HasSubstr("4 pushes were skipped, more than training.maxSkippedPushes (3) allows"),
+                    HasSubstr("the model diverged: try a lower training.optimizer.learningRate"),
+                    HasSubstr("start it again with downpour run j.yaml")));
+  SayGoodbye();
+  cluster->Wait(100ms);
+  ASSERT_TRUE(cluster->exit().has_value());
+  EXPECT_EQ(cluster->exit()->code, 1);
+}
+
+TEST_F(ChiefRoleTest, AnyRoundWhoseSlicesSkippedTooManyFailsTheJobAndLeavesTheCheckpointsBefore) {
+  StartRunning({"training.maxSkippedPushes=3"});
+  cluster->Wait(12s);
+  ASSERT_TRUE(cluster->disk->Has("checkpoints/1-1/MANIFEST"));
+  cluster->ps[1].slices.begin()->second.skipped = 4;
+  cluster->Wait(12s);
+  EXPECT_EQ(cluster->role->state(), JobState::kFailed);
+  EXPECT_THAT(cluster->Status()["errorMessage"], HasSubstr("The last checkpoint is checkpoints/1-1 with"));
+  EXPECT_FALSE(cluster->disk->Has("checkpoints/1-2/MANIFEST"));
+}
+
+TEST_F(ChiefRoleTest, ALossThatIsNotFiniteIsNoSuccess) {
+  for (const double loss : {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
+    StartRunning();
+    cluster->evaluated_loss = loss;
+    TrainAndEvaluate();
+    cluster->Wait(100ms);
+    EXPECT_EQ(cluster->role->state(), JobState::kFailed);
+    EXPECT_THAT(cluster->Status()["errorMessage"], HasSubstr("the loss of the last evaluation is not finite"));
+  }
+}
+
+TEST_F(ChiefRoleTest, AnEarlierLossThatIsNotFiniteIsNotTheLast) {
+  StartRunning();
+  cluster->evaluated_loss = std::numeric_limits<double>::infinity();
+  const LeaseId leases[] = {LeaseId{0}, LeaseId{1}, LeaseId{2}};
+  for (const LeaseId lease : leases) {
+    EXPECT_EQ(cluster->Ask(cluster->worker[0], 1), std::vector<LeaseId>{lease});
+    cluster->Finish(cluster->worker[0], lease);
+  }
+  cluster->Ask(cluster->worker[0], 1);
+  cluster->Evaluate(cluster->worker[0]);
+  ASSERT_FALSE(cluster->Status()["evaluation"].is_null());
+  cluster->evaluated_loss = 0.5;
+  cluster->Forget();
+  cluster->Finish(cluster->worker[0], LeaseId{3});
+  TrainAndEvaluate();
+  cluster->Wait(100ms);
+  EXPECT_EQ(cluster->role->state(), JobState::kSucceeded) << cluster->Status()["errorMessage"];
 }
 
 TEST_F(ChiefRoleTest, ASignalEndsARunningJobAfterOneLastCheckpoint) {

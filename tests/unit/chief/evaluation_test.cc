@@ -11,8 +11,8 @@ namespace {
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr Incarnation kA{11};
-constexpr Incarnation kB{12};
+constexpr Incarnation kEvaluator{11};
+constexpr Incarnation kOtherEvaluator{12};
 
 // 19 examples in batches of 2, in parts of 3 batches: 6, 6, 6, 1 examples.
 class EvaluationTest : public ::testing::Test {
@@ -41,7 +41,7 @@ class EvaluationTest : public ::testing::Test {
 
 TEST_F(EvaluationTest, AddsItsPartsUp) {
   evaluation.Begin(4, false);
-  AnswerAll(kA);
+  AnswerAll(kEvaluator);
   ASSERT_FALSE(evaluation.active());
   ASSERT_TRUE(evaluation.result().has_value());
   const Evaluation::Result& result = *evaluation.result();
@@ -62,25 +62,25 @@ TEST_F(EvaluationTest, WithoutDataThereIsNothingToDo) {
 
 TEST_F(EvaluationTest, WhileValuesMoveOneWorkerDoesTheWholeRound) {
   evaluation.Begin(1, false);
-  EXPECT_THAT(evaluation.Offer(kA), SizeIs(2));
-  EXPECT_THAT(evaluation.Offer(kB), IsEmpty());
-  EXPECT_THAT(evaluation.Offer(kA), IsEmpty()) << "it has enough for now";
+  EXPECT_THAT(evaluation.Offer(kEvaluator), SizeIs(2));
+  EXPECT_THAT(evaluation.Offer(kOtherEvaluator), IsEmpty());
+  EXPECT_THAT(evaluation.Offer(kEvaluator), IsEmpty()) << "it has enough for now";
 }
 
 TEST_F(EvaluationTest, FrozenValuesAreSpreadOverAllWorkers) {
   evaluation.Begin(1, true);
-  EXPECT_THAT(evaluation.Offer(kA), SizeIs(2));
-  EXPECT_THAT(evaluation.Offer(kB), SizeIs(2));
+  EXPECT_THAT(evaluation.Offer(kEvaluator), SizeIs(2));
+  EXPECT_THAT(evaluation.Offer(kOtherEvaluator), SizeIs(2));
   EXPECT_THAT(evaluation.Outstanding(), SizeIs(4));
 }
 
 TEST_F(EvaluationTest, ADeadEvaluatorsRoundStartsAnewWithANewNumber) {
   evaluation.Begin(1, false);
-  const EvalGrant old = evaluation.Offer(kA)[0];
+  const EvalGrant old = evaluation.Offer(kEvaluator)[0];
   ASSERT_TRUE(evaluation.Accept(Answer(old)).ok());
-  evaluation.Release(kA);
+  evaluation.Release(kEvaluator);
   EXPECT_EQ(evaluation.parts_done(), 0u);
-  const std::vector<EvalGrant> fresh = evaluation.Offer(kB);
+  const std::vector<EvalGrant> fresh = evaluation.Offer(kOtherEvaluator);
   ASSERT_THAT(fresh, SizeIs(2));
   EXPECT_GT(fresh[0].round, old.round);
   ASSERT_TRUE(evaluation.Accept(Answer(old)).ok()) << "late, and no offence";
@@ -89,30 +89,30 @@ TEST_F(EvaluationTest, ADeadEvaluatorsRoundStartsAnewWithANewNumber) {
 
 TEST_F(EvaluationTest, OfFrozenValuesOnlyTheDeadOnesPartsAreHandedOn) {
   evaluation.Begin(1, true);
-  const std::vector<EvalGrant> grants = evaluation.Offer(kA);
+  const std::vector<EvalGrant> grants = evaluation.Offer(kEvaluator);
   ASSERT_TRUE(evaluation.Accept(Answer(grants[0])).ok());
-  evaluation.Release(kA);
+  evaluation.Release(kEvaluator);
   EXPECT_EQ(evaluation.parts_done(), 1u);
-  AnswerAll(kB);
+  AnswerAll(kOtherEvaluator);
   EXPECT_FALSE(evaluation.active());
   EXPECT_EQ(evaluation.result()->round, grants[0].round);
 }
 
 TEST_F(EvaluationTest, PartsOfOtherVersionsMakeNoResult) {
   evaluation.Begin(1, true);
-  const EvalGrant a = evaluation.Offer(kA)[0];
-  const EvalGrant b = evaluation.Offer(kB)[0];
+  const EvalGrant a = evaluation.Offer(kEvaluator)[0];
+  const EvalGrant b = evaluation.Offer(kOtherEvaluator)[0];
   ASSERT_TRUE(evaluation.Accept(Answer(a, 5)).ok());
   ASSERT_TRUE(evaluation.Accept(Answer(b, 6)).ok());
   EXPECT_EQ(evaluation.parts_done(), 0u);
-  EXPECT_THAT(evaluation.Offer(kB), SizeIs(2));
-  EXPECT_THAT(evaluation.Offer(kA), IsEmpty()) << "after a disagreement one worker does it all";
-  AnswerAll(kB);
+  EXPECT_THAT(evaluation.Offer(kOtherEvaluator), SizeIs(2));
+  EXPECT_THAT(evaluation.Offer(kEvaluator), IsEmpty()) << "after a disagreement one worker does it all";
+  AnswerAll(kOtherEvaluator);
 }
 
 TEST_F(EvaluationTest, AnAnswerSaidTwiceCountsOnce) {
   evaluation.Begin(1, false);
-  const EvalGrant grant = evaluation.Offer(kA)[0];
+  const EvalGrant grant = evaluation.Offer(kEvaluator)[0];
   ASSERT_TRUE(evaluation.Accept(Answer(grant)).ok());
   ASSERT_TRUE(evaluation.Accept(Answer(grant, 6)).ok());
   EXPECT_EQ(evaluation.parts_done(), 1u);
@@ -120,7 +120,7 @@ TEST_F(EvaluationTest, AnAnswerSaidTwiceCountsOnce) {
 
 TEST_F(EvaluationTest, RefusesWhatNoHonestWorkerAnswers) {
   evaluation.Begin(1, true);
-  const EvalGrant grant = evaluation.Offer(kA)[0];
+  const EvalGrant grant = evaluation.Offer(kEvaluator)[0];
   std::vector<EvalDone> absurd(6, Answer(grant));
   absurd[0].round += 1;
   absurd[1].first_batch = 1;
@@ -134,14 +134,14 @@ TEST_F(EvaluationTest, RefusesWhatNoHonestWorkerAnswers) {
   not_granted.batches = 1;
   EXPECT_TRUE(absl::IsInvalidArgument(evaluation.Accept(not_granted)));
   EvalDone of_another = Answer(grant);
-  of_another.from = kB;
+  of_another.from = kOtherEvaluator;
   EXPECT_TRUE(evaluation.Accept(of_another).ok());
   EXPECT_EQ(evaluation.parts_done(), 0u);
 }
 
 TEST_F(EvaluationTest, ALossThatIsNoNumberIsAResult) {
   evaluation.Begin(1, false);
-  for (auto grants = evaluation.Offer(kA); !grants.empty(); grants = evaluation.Offer(kA)) {
+  for (auto grants = evaluation.Offer(kEvaluator); !grants.empty(); grants = evaluation.Offer(kEvaluator)) {
     for (const EvalGrant& grant : grants) {
       EvalDone done = Answer(grant);
       done.loss_sum = std::nan("");

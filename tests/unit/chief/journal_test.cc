@@ -19,6 +19,7 @@ class JournalTest : public PartsFixture {
                         .chiefs = 3,
                         .job = CanonicalJob(SmallJob()),
                         .data = DataShape{12, 10, UINT64_MAX - 1},
+                        .workers = 1024,
                         .ended = "",
                         .why = "",
                         .newest = {2, 3},
@@ -49,7 +50,15 @@ TEST_F(JournalTest, AnEntryComesBackAsItWas) {
                               .batches_recomputed = 4,
                               .failures = {},
                               .skips_listed = {{"ps-0", 2}, {"ps-1", UINT64_MAX}}},
-                     .batches_committed = 5};
+                     .batches_committed = 5,
+                     .checkpoints = {.servers_lost = 6,
+                                     .lived = 1.0 / 3,
+                                     .losses = 0.1,
+                                     .rounds = 8,
+                                     .inside = 1e-9,
+                                     .inside_commits = 10,
+                                     .outside = 11.5,
+                                     .outside_commits = 12}};
   entry.toll.failures.push_back({1700000000123, "ps-1", "no heartbeat for 5.0 s"});
   const auto read = DecodeEntry(EncodeEntry(entry));
   ASSERT_TRUE(read.ok()) << read.status();
@@ -61,7 +70,8 @@ TEST_F(JournalTest, WhatNoChiefWroteIsRefusedAndFieldsOfOtherReleasesAreLeftOut)
                            R"({"number":18446744073709551615})"}) {
     EXPECT_FALSE(DecodeEntry(text).ok()) << text;
   }
-  const auto read = DecodeEntry(R"({"number":3,"job":7,"toll":[],"data":{},"failures":1,"later":{}})");
+  const auto read =
+      DecodeEntry(R"({"number":3,"job":7,"toll":[],"data":{},"failures":1,"checkpoints":{"lived":"1"},"later":{}})");
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(*read, (JournalEntry{.number = 3, .record = {}, .toll = {}}));
   EXPECT_THAT(DecodeEntry(R"({"number":3,"toll":{"failures":[1,{"task":2}]}})")->toll.failures, SizeIs(1));
@@ -108,6 +118,18 @@ TEST_F(JournalTest, TheTollIsWrittenAtOnceThenOnceASecond) {
   EXPECT_EQ(Load()->toll().workers_lost, 10u);
 }
 
+TEST_F(JournalTest, WhatIsKnownOfRoundsIsWrittenAlong) {
+  Advance();
+  int ops = 0;
+  disk.fate = [&](const StorageOp&) { return ++ops, absl::OkStatus(); };
+  journal.NoteCheckpoints({.lived = 7});
+  Advance(10s);
+  EXPECT_EQ(ops, 0) << "it changes all the time, and nothing rests on it";
+  journal.record().newest = {2, 4};
+  Advance();
+  EXPECT_EQ(Load()->checkpoint_history().lived, 7);
+}
+
 TEST_F(JournalTest, WhatIsCommittedIsWrittenNowAndThenAndOfThisRunAlone) {
   Advance();
   int saves = 0;
@@ -119,8 +141,10 @@ TEST_F(JournalTest, WhatIsCommittedIsWrittenNowAndThenAndOfThisRunAlone) {
   }
   EXPECT_EQ(saves, 4);
   EXPECT_GT(Load()->batches_committed(), 30u);
+  journal.NoteCheckpoints({.servers_lost = 1});
   journal.BeginRun(JobRecord());
   EXPECT_EQ(journal.batches_committed(), 0u);
+  EXPECT_EQ(journal.checkpoint_history(), CheckpointHistory());
 }
 
 // A crash after any operation of a save leaves the record before it, or the new one.

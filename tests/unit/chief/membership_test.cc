@@ -124,9 +124,19 @@ TEST_F(MembershipTest, WhoKeptWhatItHadUnderAnEarlierChiefOfThisRunIsKnownToHold
     return task->holds;
   };
   EXPECT_TRUE(holds(1, kRun, 2));
-  EXPECT_FALSE(holds(2, kRun, 3)) << "this chief gave its place to another";
+  EXPECT_FALSE(holds(2, kRun, 0));
   EXPECT_FALSE(holds(3, kRun + 1, 2)) << "of another job folder";
-  EXPECT_FALSE(holds(4, kRun, 0));
+  Join own = JoinOf(TaskRole::kPs, 0, 4);
+  own.run = kRun;
+  own.was = Incarnation{uint64_t{3} << 32 | 1};
+  EXPECT_FALSE(members.Admit(now, kPeer, own).task->holds) << "this chief gave its place to another";
+  own.was = Incarnation{uint64_t{3} << 32 | 9};
+  EXPECT_TRUE(members.IsAhead(own)) << "which it gave to nobody";
+  EXPECT_TRUE(members.Admit(now, kPeer, own).refusal.for_good);
+  own.was = Incarnation{uint64_t{4} << 32 | 1};
+  EXPECT_TRUE(members.IsAhead(own));
+  own.run = kRun + 1;
+  EXPECT_FALSE(members.IsAhead(own)) << "other runs have other terms";
 }
 
 // One that stood still while another was in its place holds less, whoever asks the next chief first.

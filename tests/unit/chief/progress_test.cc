@@ -52,5 +52,32 @@ TEST(ProgressTest, RemainingFollowsFromTheRate) {
   EXPECT_DOUBLE_EQ(progress.MeanExamplesPerSecond().value(), 100);
 }
 
+TEST(ProgressTest, NothingMovesOnceNoTaskGotOnForLong) {
+  Progress progress;
+  EXPECT_FALSE(progress.StandsStill(Time{1000s})) << "it has not begun";
+  progress.Begin(Time{100s}, 0);
+  progress.Commit(Time{101s}, 100);
+  progress.Commit(Time{102s}, 200);
+  progress.Move(Time{104s});
+  const Time still = Time{104s} + Progress::kStandsStillAfter;
+  EXPECT_FALSE(progress.StandsStill(still - 1ms));
+  EXPECT_GT(progress.ExamplesPerSecond(still - 1ms), 0);
+  EXPECT_TRUE(progress.StandsStill(still));
+  EXPECT_EQ(progress.ExamplesPerSecond(still), 0);
+  EXPECT_EQ(progress.RemainingSeconds(still, 500), std::nullopt);
+  progress.Move(Time{103s});
+  EXPECT_TRUE(progress.StandsStill(still)) << "which came late";
+  progress.Commit(still, 300);
+  EXPECT_FALSE(progress.StandsStill(still));
+}
+
+TEST(ProgressTest, ThePauseOfTheChiefIsNobodysStandstill) {
+  Progress progress;
+  progress.Begin(Time{100s}, 0);
+  progress.Discount(60s);
+  EXPECT_FALSE(progress.StandsStill(Time{165s}));
+  EXPECT_TRUE(progress.StandsStill(Time{175s}));
+}
+
 }  // namespace
 }  // namespace downpour

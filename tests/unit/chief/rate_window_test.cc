@@ -34,5 +34,18 @@ TEST(RateWindowTest, FallsWhenNewsAreOverdue) {
   EXPECT_DOUBLE_EQ(rate.PerSecond(Time{10s}), 10);
 }
 
+// A link that was cut for 20 s gives out at one moment what was said meanwhile. The first of those counts is the
+// oldest: as the count of that moment it would make the 5 s behind it 5 times as busy.
+TEST(RateWindowTest, WhatWasHeldBackAndComesAtOnceIsNoRush) {
+  RateWindow rate;
+  for (int i = 0; i <= 10; ++i) rate.Add(Time{500ms * i}, 0.5 * i);
+  for (int i = 11; i <= 50; ++i) rate.Add(Time{25s + 1ms * (i - 11)}, 0.5 * i);
+  for (int i = 51; i <= 80; ++i) {
+    rate.Add(Time{500ms * i}, 0.5 * i);
+    EXPECT_LE(rate.PerSecond(Time{500ms * i}), 1.02) << i;
+  }
+  EXPECT_NEAR(rate.PerSecond(Time{40s}), 1, 0.02);
+}
+
 }  // namespace
 }  // namespace downpour

@@ -43,8 +43,8 @@ class CheckpointRoundsTest : public PartsFixture {
   void MakeRounds(const CheckpointSpec& spec) {
     rounds = std::make_unique<CheckpointRounds>(turn, storage, members, assignment, store, failures, spec, Timing{});
   }
-  void Start(Round round, bool urgent = false) {
-    rounds->Start(round, {"{}", {12, 10, 7}, committed}, urgent);
+  void Start(Round round, bool urgent = false, uint64_t most_skipped = UINT64_MAX) {
+    rounds->Start(round, {"{}", {12, 10, 7}, committed, most_skipped}, urgent);
     effects = Settle();
   }
   const Assignment::Server& Server(size_t i) const { return assignment.servers()[i]; }

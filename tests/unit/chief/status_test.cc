@@ -81,6 +81,7 @@ class StatusTest : public ::testing::Test {
                         .celsius = 61,
                         .memory_used = 4096,
                         .memory_total = 8192};
+    worker.stats.warning = "a link is broken";
     cluster.Wait(10s);
     cluster.worker[1].alive = false;
     cluster.ps[0].answers_snapshots = false;

@@ -49,11 +49,29 @@ TEST(AdmissionTest, OneBadSliceSpoilsTheMessage) {
 }
 
 TEST(AdmissionTest, AnAnswerFitsIntoOneMessage) {
+  SliceGrid grid = TinyGrid();
+  grid.slices[0].elements = kMaxSliceElements / 2;
   Pull pull;
-  for (size_t bytes = 0; bytes < kMaxMessagePayload; bytes += 16) pull.slices.push_back({kKernel, {}, {}});
+  pull.slices.assign(2, {kKernel, {}, {}});
+  EXPECT_TRUE(Admit(pull, grid, TinyPlan()).ok());
+  pull.slices.push_back({kKernel, {}, {}});
+  EXPECT_EQ(Admit(pull, grid, TinyPlan()).message(), "pulls 1572864 bytes in one message, of at most 1048576");
+}
+
+// A frame for each slice, small ones too.
+TEST(AdmissionTest, AMessageNamesAsManySlicesAsItsAnswerHasFrames) {
+  Pull pull;
+  pull.slices.assign(kMaxFrames - 1, {kKernel, {}, {}});
   EXPECT_TRUE(AdmitTiny(pull).ok());
   pull.slices.push_back({kKernel, {}, {}});
-  EXPECT_EQ(AdmitTiny(pull).message(), "pulls 1048592 bytes in one message, of at most 1048576");
+  EXPECT_EQ(AdmitTiny(pull).message(), "names 1024 slices in one message, of at most 1023");
+  Push push = Pushing(LeaseId{0}, 1, kKernel, 0);
+  push.slices.resize(kMaxFrames - 1, push.slices[0]);
+  EXPECT_TRUE(AdmitTiny(push).ok());
+  push.slices.push_back(push.slices[0]);
+  EXPECT_EQ(AdmitTiny(push).message(), "names 1024 slices in one message, of at most 1023");
+  EXPECT_EQ(AdmitTiny(Probe{.from = {}, .lease = {}, .slices = {{kKernel, {}}, {kBias, {}}, {kBias, {}}}}).message(),
+            "names 3 slices in one message, of at most 2");
 }
 
 TEST(EjectedPeersTest, KnowsThemByConnectionAndByProcess) {

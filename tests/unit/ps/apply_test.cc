@@ -87,5 +87,25 @@ TEST(OptimizerTest, AGradientThatIsNotFiniteChangesNothing) {
   }
 }
 
+// Whether somebody else holds the slice decides where an update goes, not whether it is one.
+TEST(OptimizerTest, AGradientThatWouldOverflowChangesNothing) {
+  for (const OptimizerKind kind : {OptimizerKind::kSgd, OptimizerKind::kMomentum, OptimizerKind::kAdam}) {
+    for (const bool is_shared : {false, true}) {
+      OptimizerSpec spec = Spec(kind);
+      spec.learning_rate = 1;
+      ServedSlice slice = SliceWith(kind, {1, 2});
+      ASSERT_TRUE(Optimizer(spec).Apply(Floats({1, 1}).floats(), slice));
+      const std::vector<float> before = ValuesOf(slice.values);
+      const std::vector<float> first_slot = slice.slots.empty() ? before : ValuesOf(slice.slots[0]);
+      const Payload holder = is_shared ? slice.values : Payload();
+      EXPECT_FALSE(Optimizer(spec).Apply(Floats({1, std::numeric_limits<float>::max()}).floats(), slice));
+      EXPECT_EQ(ValuesOf(slice.values), before);
+      EXPECT_EQ(slice.slots.empty() ? before : ValuesOf(slice.slots[0]), first_slot);
+      EXPECT_EQ(slice.version, 1u);
+      EXPECT_TRUE(Optimizer(spec).Apply(Floats({1, 1}).floats(), slice)) << "the next one counts again";
+    }
+  }
+}
+
 }  // namespace
 }  // namespace downpour

@@ -40,6 +40,14 @@ std::optional<Exit> ExitOf(const std::vector<Effect>& effects) {
   return std::nullopt;
 }
 
+std::vector<Send> SentOf(std::vector<Effect> effects) {
+  std::vector<Send> sent;
+  for (Effect& effect : effects) {
+    if (auto* send = std::get_if<Send>(&effect)) sent.push_back(std::move(*send));
+  }
+  return sent;
+}
+
 std::optional<Exit> ExitWhenWelcome(CheckpointVia via, bool has_job_dir) {
   JobSpec job = TinyJob();
   job.checkpoint.via = via;
@@ -81,15 +89,37 @@ TEST(PsRoleTest, MakesManyInitialValuesInAStepButNotAllOfALargeModel) {
   WelcomeTo(job, role);
   Assign assign{.to = kMe, .train_examples = kTinyExamples, .slices = {}};
   for (const Slice& slice : grid.slices) assign.slices.push_back({slice.id, {1, 1}, SliceSource::kInitialValues});
-  EXPECT_EQ(Installed(role, Received{kChief, assign}), 16u);
+  EXPECT_EQ(Installed(role, Received{kChief, assign, kRun}), 16u);
   EXPECT_EQ(Installed(role, Tick{}), 8u);
+}
+
+TEST(PsRoleTest, WhatItHoldsOfManySlicesIsReportedInParts) {
+  PsOptions options;
+  options.report_part_bytes = 1;
+  PsRole role(std::move(options));
+  WelcomeTo(TinyJob(), role);
+  Assign assign{.to = kMe, .train_examples = kTinyExamples, .slices = {}};
+  for (const SliceId slice : {kKernel, kBias}) assign.slices.push_back({slice, {1, 1}, SliceSource::kInitialValues});
+  Effects effects;
+  role.Step(Time(), Received{kChief, assign, kRun}, effects);
+  std::vector<SliceId> reported;
+  for (const Effect& effect : effects.Take()) {
+    const auto* send = std::get_if<Send>(&effect);
+    if (send == nullptr || !std::holds_alternative<SliceReport>(send->message)) continue;
+    const SliceReport& report = std::get<SliceReport>(send->message);
+    EXPECT_EQ(report.from, kMe);
+    ASSERT_EQ(report.slices.size(), 1u);
+    reported.push_back(report.slices[0].slice);
+  }
+  EXPECT_EQ(reported, (std::vector<SliceId>{kKernel, kBias}));
 }
 
 TEST(PsRoleTest, ToldToStopItTellsItsChiefAndWhatItWaitsForAndGoesInTheEnd) {
   const StopRequested stop{SIGTERM};
   PsRole role{PsOptions()};
   WelcomeTo(TinyJob(), role);
-  Installed(role, Received{kChief, Assign{kMe, kTinyExamples, {{kKernel, {1, 1}, SliceSource::kInitialValues}}}});
+  const Assign assign{kMe, kTinyExamples, {{kKernel, {1, 1}, SliceSource::kInitialValues}}};
+  Installed(role, Received{kChief, assign, kRun});
   Effects effects;
   role.Step(Time(1s), stop, effects);
   role.Step(Time(1s), Tick{}, effects);
@@ -136,13 +166,13 @@ class ServingTest : public testing::Test {
     for (const SliceId slice : {kKernel, kBias}) {
       assign.slices.push_back({slice, kEpoch, SliceSource::kInitialValues});
     }
-    Installed(*role_, Received{kChief, assign});
+    Installed(*role_, Received{kChief, assign, kRun});
   }
 
   template <typename Reply>
   Reply Answer(Message message) {
     Effects effects;
-    role_->Step(Time(), Received{kWorker, std::move(message)}, effects);
+    role_->Step(Time(), Received{kWorker, std::move(message), kRun}, effects);
     for (const Effect& effect : effects.Take()) {
       const auto* send = std::get_if<Send>(&effect);
       if (send != nullptr && send->to == kWorker) return std::get<Reply>(send->message);
@@ -166,6 +196,66 @@ class ServingTest : public testing::Test {
 
   std::unique_ptr<PsRole> role_;
 };
+
+// Another run of the same job gives out the same numbers: incarnations, slice epochs, leases.
+TEST_F(ServingTest, WhatAnotherRunSaysChangesNothingAndIsNotAnswered) {
+  Serve(WireFormat::kFp32);
+  const std::vector<float> before = Kept();
+  const float ones[] = {1, 1, 1, 1};
+  const Incarnation worker{5};
+  const Message foreign[] = {
+      Push{worker, LeaseId{0}, 1, {{kKernel, kEpoch, {kEpoch, 0}, Payload::CopyOf(ones, sizeof ones)}}},
+      Probe{worker, LeaseId{0}, {{kKernel, kEpoch}}}, Pull{worker, 1, {{kKernel, kEpoch, {}}}}};
+  uint64_t rejected = 0;
+  for (const uint64_t run : {uint64_t{0}, kRun + 1}) {
+    for (const Message& message : foreign) {
+      Effects effects;
+      role_->Step(Time(), Received{kWorker, message, run}, effects);
+      EXPECT_TRUE(SentOf(effects.Take()).empty()) << downpour::NameOf(message);
+      EXPECT_EQ(role_->stats().messages_rejected, ++rejected);
+    }
+  }
+  Effects effects;
+  role_->Step(Time(), Received{kChief, Assign{kMe, kTinyExamples, {{kKernel, {1, 2}, SliceSource::kInitialValues}}}, 1},
+              effects);
+  EXPECT_EQ(role_->Find(kKernel)->epoch, kEpoch) << "of another chief";
+  EXPECT_EQ(Kept(), before);
+}
+
+TEST_F(ServingTest, AllThatItSaysIsSaidInItsRun) {
+  Serve(WireFormat::kFp32);
+  Effects effects;
+  role_->Step(Time(), Received{kWorker, Probe{Incarnation{5}, LeaseId{0}, {{kKernel, kEpoch}}}, kRun}, effects);
+  role_->Step(Time(1s), Tick{}, effects);
+  const std::vector<Send> sent = SentOf(effects.Take());
+  EXPECT_GE(sent.size(), 3u) << "an answer, a heartbeat and OpenBulk";
+  for (const Send& send : sent) EXPECT_EQ(send.run, kRun) << downpour::NameOf(send.message);
+}
+
+// Its folder is that of the run before: what it wrote there the new chief's checkpoints would lack.
+TEST(PsRoleTest, InAnotherRunItDoesNotWriteIntoTheFolderOfTheOneBefore) {
+  JobSpec job = TinyJob();
+  job.checkpoint.via = CheckpointVia::kShared;
+  PsOptions options;
+  options.has_job_dir = true;
+  PsRole role(options);
+  EXPECT_FALSE(ExitOf(WelcomeTo(job, role)).has_value());
+  Effects effects;
+  const Refused refused{.code = RefusalCode::kUnknown, .why = "it leads another run", .member = kMe, .run = kRun};
+  role.Step(Time(1s), Received{kChief, refused, kRun + 1}, effects);
+  role.Step(Time(1s),
+            Received{kChief, Welcome{.you = kMe,
+                                     .term = 1,
+                                     .name = "ps-0",
+                                     .job = CanonicalJob(job),
+                                     .run = kRun + 1,
+                                     .nonce = 0,
+                                     .number = 1}},
+            effects);
+  const std::optional<Exit> exit = ExitOf(effects.Take());
+  ASSERT_TRUE(exit.has_value());
+  EXPECT_NE(exit->why.find("the chief is of another run"), std::string::npos) << exit->why;
+}
 
 class WireTest : public ServingTest {
  protected:

@@ -72,6 +72,20 @@ TEST_F(SnapshotTest, ARecordIsThePairAtOneApplyPoint) {
   EXPECT_EQ(shard_.Find(kBias)->values.floats()[0], -2);
 }
 
+TEST_F(SnapshotTest, HowManyPushesASliceSkippedIsInItsRecordAndBesideItAndComesBack) {
+  shard_.Find(kBias)->skipped = 3;
+  SnapshotQueue queue;
+  queue.Add(Request({{kKernel, kEpoch}, {kBias, kEpoch}}));
+  const std::vector<SliceRecord> records = Answers(queue);
+  ASSERT_EQ(records.size(), 2u);
+  EXPECT_EQ(records[0].skipped, 0u);
+  EXPECT_EQ(records[1].skipped, 3u);
+  shard_.Assign({kBias, {2, 1}, SliceSource::kCheckpoint});
+  ASSERT_TRUE(shard_.Restore(kBias, {2, 1}, records[1].blocks));
+  ASSERT_NE(shard_.Find(kBias), nullptr) << shard_.Report(kBias).error;
+  EXPECT_EQ(shard_.Find(kBias)->skipped, 3u);
+}
+
 TEST_F(SnapshotTest, EachSliceHasOneAnswerForAllThatAskBeforeIt) {
   SnapshotQueue queue;
   queue.Add(Request({{kKernel, kEpoch}, {kBias, kEpoch}}));
@@ -170,6 +184,16 @@ TEST_F(ShardWriterTest, WritesOneRecordAfterTheOtherThenSyncsThenReports) {
   }
 }
 
+TEST_F(ShardWriterTest, ReportsHowManyPushesTheSlicesOfTheFileSkipped) {
+  shard_.Find(kKernel)->skipped = 2;
+  shard_.Find(kBias)->skipped = 3;
+  for (const Round round : {Round{1, 1}, Round{1, 2}}) {
+    Begin(round);
+    for (int i = 0; i < 4; ++i) Finish();
+    EXPECT_EQ(reports_.back().skipped, 5u);
+  }
+}
+
 TEST_F(ShardWriterTest, WhileWorkersComeTheNextRecordWaitsUntilTheLastOneIsPaidFor) {
   MakeBusy();
   Begin();
@@ -218,8 +242,51 @@ TEST_F(ShardWriterTest, ASliceThatMovedEndsTheFile) {
   Finish();
   ASSERT_EQ(reports_.size(), 1u);
   EXPECT_EQ(reports_[0].error, "") << "no disk is at fault";
-  ASSERT_EQ(reports_[0].slices.size(), 1u);
-  EXPECT_NE(reports_[0].slices[0].slice, kBias);
+  ASSERT_EQ(reports_[0].slices.size(), 2u);
+  EXPECT_EQ(reports_[0].slices[0].slice, kKernel);
+  EXPECT_GT(reports_[0].slices[0].bytes, 0u);
+  EXPECT_EQ(reports_[0].slices[1].slice, kBias);
+  EXPECT_EQ(reports_[0].slices[1].epoch, kEpoch) << "the epoch asked for";
+  EXPECT_EQ(reports_[0].slices[1].bytes, 0u);
+}
+
+TEST_F(ShardWriterTest, ALongReportComesInPartsAndWhatIsLackingComesAgain) {
+  ShardWriter writer(/*part_bytes=*/1);
+  const auto feed = [&](std::vector<SnapshotRequest::Item> slices) {
+    writer.Begin(WriteShard{kMe, kRound, "ps-0.shard", std::move(slices)}, kChief, effects_);
+    Collect();
+  };
+  feed({{kKernel, kEpoch}, {kBias, kEpoch}});
+  for (int i = 0; i < 4; ++i) {
+    writer.Done(StorageDone{ops_.back().ticket, absl::OkStatus(), Payload(), {}}, effects_);
+    writer.Continue(pace_, shard_, effects_);
+    Collect();
+  }
+  ASSERT_EQ(reports_.size(), 2u);
+  EXPECT_EQ(reports_[0].slices.at(0).slice, kKernel);
+  EXPECT_EQ(reports_[1].slices.at(0).slice, kBias);
+  EXPECT_EQ(reports_[1].bytes, reports_[0].bytes);
+  feed({{kBias, kEpoch}});  // its part was lost
+  ASSERT_EQ(reports_.size(), 3u);
+  EXPECT_EQ(reports_[2].slices.size(), 1u);
+  EXPECT_EQ(reports_[2].slices[0].slice, kBias);
+}
+
+TEST_F(ShardWriterTest, ARecordThatNobodyCouldReadIsNotWritten) {
+  std::vector<LeaseCounter> open;
+  for (uint64_t lease = 0; lease < 90000; ++lease) open.push_back({LeaseId{lease}, 1});
+  JobSpec job = TinyJob();
+  job.training.epochs = 100000;
+  shard_.Extend(Plan(job, kTinyExamples));
+  ServedSlice& slice = *shard_.Find(kBias);
+  slice.counters = *LeaseCounters::Restore({}, open, shard_.plan());  // of a build that took any
+  slice.consumed = 90000;
+  Begin();
+  Finish();
+  Finish();
+  ASSERT_EQ(reports_.size(), 1u);
+  EXPECT_EQ(reports_[0].error, "slice 1: a slice record whose counters take 1080056 bytes, of at most 1048576");
+  EXPECT_TRUE(reports_[0].slices.empty());
 }
 
 TEST_F(ShardWriterTest, WhatIsAbandonedIsWrittenNoFurther) {

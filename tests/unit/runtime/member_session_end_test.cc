@@ -76,7 +76,7 @@ TEST_F(MemberSessionTest, ToldToStopItSaysSoAtOnceAndWithEachHeartbeatToWhicheve
   session_.PrepareToLeave(now_, StopRequested{SIGINT}, 99s, "more is done", effects_);
   EXPECT_EQ(logged_.back(), "SIGTERM: leaves once all is done") << "the first word counts";
   EXPECT_EQ(session_.leave_by(), Time(22100ms));
-  Receive(Refused{RefusalCode::kUnknown, false, "another chief", kMe});
+  RefusedAs(kMe, "another chief");
   Welcomed(Incarnation{8}, 4);
   Pass(1s);
   const std::vector<Heartbeat> beats = Take<Heartbeat>();
@@ -112,6 +112,29 @@ TEST_F(MemberSessionTest, ToldToStopAsTheJobSucceedsItHasSucceeded) {
   Welcomed();
   session_.PrepareToLeave(now_, StopRequested{SIGTERM}, 22s, "all is done", effects_);
   Receive(JobEnd{true, "the job has succeeded"});
+  ASSERT_TRUE(exit_.has_value());
+  EXPECT_EQ(exit_->code, 0);
+}
+
+TEST_F(MemberSessionTest, WhoeverTheJobDoesWithoutLeavesAsOneForWhomAllIsWell) {
+  Welcomed();
+  const HeartbeatReply retired{.log_kept = 0, .may_leave = false, .retired = true};
+  EXPECT_EQ(Receive(HeartbeatReply{}), News::kHandled);
+  EXPECT_EQ(Receive(retired), News::kRetired);
+  session_.PrepareToLeave(now_, {.signal = 0, .notice = "scaling"}, 20s, "all is done", effects_);
+  EXPECT_EQ(Receive(retired), News::kHandled) << "it knows";
+  session_.Depart("", effects_);
+  Collect();
+  EXPECT_EQ(Take<Leave>().at(0).why, "ended by scaling");
+  ASSERT_TRUE(exit_.has_value());
+  EXPECT_EQ(exit_->code, 0);
+}
+
+TEST_F(MemberSessionTest, WhoeverTheJobDoesWithoutMayHearSoOfALaterChief) {
+  Welcomed();
+  session_.PrepareToLeave(now_, {.signal = 0, .notice = "scaling"}, 20s, "all is done", effects_);
+  RefusedAs(kMe, "another chief");
+  RefusedToJoin(RefusalCode::kNoSuchTask, true, "there is no worker-3");
   ASSERT_TRUE(exit_.has_value());
   EXPECT_EQ(exit_->code, 0);
 }

@@ -17,10 +17,11 @@ namespace downpour {
 using News = MemberSession::News;
 
 inline constexpr Incarnation kMe{7};
+inline constexpr uint64_t kNonce = 42;
 
 inline MemberOptions Options() {
   MemberOptions options;
-  options.join.nonce = 42;
+  options.join.nonce = kNonce;
   options.chief = "h0:2222";
   return options;
 }
@@ -42,7 +43,10 @@ class MemberSessionTest : public testing::Test {
 
   void Collect() {
     for (Effect& effect : effects_.Take()) {
-      if (auto* send = std::get_if<Send>(&effect)) sent_.push_back(std::move(send->message));
+      if (auto* send = std::get_if<Send>(&effect)) {
+        if (const auto* join = std::get_if<Join>(&send->message)) last_join_ = join->number;
+        sent_.push_back(std::move(send->message));
+      }
       if (auto* log = std::get_if<Log>(&effect)) logged_.push_back(log->text);
       if (auto* exit = std::get_if<Exit>(&effect)) exit_ = *exit;
     }
@@ -61,7 +65,25 @@ class MemberSessionTest : public testing::Test {
     }
   }
   News Welcomed(Incarnation incarnation = kMe, uint32_t term = 3, uint64_t run = 1, const std::string& job = "{}") {
-    return Receive(Welcome{.you = incarnation, .term = term, .name = "ps-4", .job = job, .run = run});
+    return Receive(AnswerTo(last_join_, incarnation, term, run, job));
+  }
+  static Welcome AnswerTo(uint64_t number, Incarnation incarnation, uint32_t term, uint64_t run,
+                          const std::string& job = "{}") {
+    return {.you = incarnation,
+            .term = term,
+            .name = "ps-4",
+            .job = job,
+            .run = run,
+            .nonce = kNonce,
+            .number = number};
+  }
+  // As a chief of the run that it is in says it of a heartbeat.
+  News RefusedAs(Incarnation member, const std::string& why = "it is of an earlier chief") {
+    return Receive(Refused{.code = RefusalCode::kUnknown, .why = why, .member = member, .run = session_.run()});
+  }
+  // As the answer to its last Join.
+  News RefusedToJoin(RefusalCode code, bool for_good, const std::string& why) {
+    return Receive(Refused{.code = code, .for_good = for_good, .why = why, .number = last_join_});
   }
   template <typename M>
   std::vector<M> Take() {
@@ -73,6 +95,7 @@ class MemberSessionTest : public testing::Test {
   }
 
   Time now_{};
+  uint64_t last_join_ = 0;  // its number
   Effects effects_;
   MemberSession session_;
   std::vector<Message> sent_;

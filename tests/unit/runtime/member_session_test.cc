@@ -90,6 +90,26 @@ TEST_F(MemberSessionTest, AJobThatItDoesNotUnderstandEndsIt) {
   EXPECT_NE(exit_->why.find("the chief's job is not understood here"), std::string::npos);
 }
 
+class FewDescriptorsTest : public MemberSessionTest {
+ protected:
+  static MemberOptions WithFew() {
+    MemberOptions options = Options();
+    options.descriptors = 100;
+    return options;
+  }
+  FewDescriptorsTest() : MemberSessionTest(WithFew()) {}
+};
+
+TEST_F(FewDescriptorsTest, AJobOfMoreConnectionsThanItMayHaveEndsIt) {
+  Welcomed(kMe, 3, 1, JobText("20s"));
+  EXPECT_FALSE(session_.ReadJob(effects_).has_value());
+  Collect();
+  ASSERT_TRUE(exit_.has_value());
+  EXPECT_EQ(exit_->code, 1);
+  EXPECT_NE(exit_->why.find("needs 137 open files, and may have 100"), std::string::npos) << exit_->why;
+  EXPECT_EQ(Take<Leave>().size(), 1u) << "its chief hears of it";
+}
+
 TEST_F(MemberSessionTest, AChiefIsNotGivenUpBeforeItCountsAsGone) {
   Welcomed(kMe, 3, 1, JobText("0s"));
   ASSERT_TRUE(session_.ReadJob(effects_).has_value());
@@ -102,7 +122,7 @@ TEST_F(MemberSessionTest, AChiefIsNotGivenUpBeforeItCountsAsGone) {
 TEST_F(MemberSessionTest, LogLinesCarryTheWallClockOfWhenTheyWereSaid) {
   MemberSession session(TaskRole::kPs, Options());
   session.Start(now_ + 7s, Started{.unix_ms = 1709251199'042, .endpoint = ""}, effects_);
-  session.Receive(now_ + 8s, Welcome{.you = kMe, .term = 3, .name = "ps-4", .job = "{}"}, effects_);
+  session.Receive(now_ + 8s, AnswerTo(0, kMe, /*term=*/3, /*run=*/1), effects_);
   session.Tick(now_ + 90s, /*placement=*/0, effects_);
   Collect();
   EXPECT_EQ(Take<Heartbeat>()[0].log_lines, std::vector<std::string>{"I 2024-03-01 00:00:00.042 joined as ps-4"});
@@ -130,15 +150,15 @@ TEST_F(MemberSessionTest, WhatArrivedDuringItsPauseCountsAsHeardNoLaterThanNow) 
 }
 
 TEST_F(MemberSessionTest, ItsOwnPauseIsNoLongRefusal) {
-  Receive(Refused{RefusalCode::kNameTaken, false, "ps-0 is alive"});
+  RefusedToJoin(RefusalCode::kNameTaken, false, "ps-0 is alive");
   Pass(4s);
   now_ += 100s;
   for (int i = 0; i < 10; ++i) {
-    Receive(Refused{RefusalCode::kNameTaken, false, "ps-0 is alive"});
+    RefusedToJoin(RefusalCode::kNameTaken, false, "ps-0 is alive");
     Pass(1s);
   }
   EXPECT_FALSE(exit_.has_value());
-  Receive(Refused{RefusalCode::kNameTaken, false, "ps-0 is alive"});
+  RefusedToJoin(RefusalCode::kNameTaken, false, "ps-0 is alive");
   Pass(2s);
   EXPECT_TRUE(exit_.has_value());
 }
@@ -147,13 +167,13 @@ TEST_F(MemberSessionTest, OneThatIsUnknownJoinsAnew) {
   Welcomed();
   Take<Join>();
   session_.stats().steps = 4;
-  EXPECT_EQ(Receive(Refused{RefusalCode::kUnknown, false, "said to a life before", Incarnation{6}}), News::kHandled);
+  EXPECT_EQ(RefusedAs(Incarnation{6}, "said to a life before"), News::kHandled);
   EXPECT_TRUE(session_.member());
-  EXPECT_EQ(Receive(Refused{RefusalCode::kUnknown, false, "no heartbeat for 5 s", kMe}), News::kHandled);
+  EXPECT_EQ(RefusedAs(kMe, "no heartbeat for 5 s"), News::kHandled);
   EXPECT_FALSE(session_.member());
   EXPECT_EQ(Take<Join>().size(), 1u) << "at once";
-  EXPECT_EQ(Receive(Refused{RefusalCode::kUnknown, false, "late"}), News::kHandled);
-  EXPECT_EQ(Welcomed(kMe), News::kHandled) << "late";
+  EXPECT_EQ(RefusedAs(kMe, "late"), News::kHandled);
+  EXPECT_TRUE(Take<Join>().empty());
   EXPECT_EQ(Welcomed(Incarnation{9}), News::kJoined) << "of the same chief: what it held is others'";
   EXPECT_EQ(session_.incarnation(), Incarnation{9});
   EXPECT_EQ(session_.stats().steps, 0u) << "the chief has added up the life before";
@@ -162,7 +182,7 @@ TEST_F(MemberSessionTest, OneThatIsUnknownJoinsAnew) {
 TEST_F(MemberSessionTest, WithALaterChiefOfTheSameRunItGoesOn) {
   Welcomed();
   session_.stats().steps = 4;
-  Receive(Refused{RefusalCode::kUnknown, false, "it is of another chief", kMe});
+  RefusedAs(kMe);
   const Join join = Take<Join>().back();
   EXPECT_EQ(join.run, 1u);
   EXPECT_EQ(join.was, kMe);
@@ -175,15 +195,76 @@ TEST_F(MemberSessionTest, WithALaterChiefOfTheSameRunItGoesOn) {
 
 TEST_F(MemberSessionTest, WithAChiefOfAnotherFolderItIsNew) {
   Welcomed();
-  Receive(Refused{RefusalCode::kUnknown, false, "it is of another chief", kMe});
+  RefusedAs(kMe);
   EXPECT_EQ(Welcomed(Incarnation{1}, /*term=*/1, /*run=*/2, JobText("20s")), News::kJoined);
   EXPECT_TRUE(session_.job_changed());
 }
 
+// The numbers of incarnations decide nothing: a folder that was put back, or another one, gives out lower ones.
+TEST_F(MemberSessionTest, TheWelcomeThatAnswersItsJoinIsTheOneThatCounts) {
+  EXPECT_EQ(Welcomed(kMe, /*term=*/3, /*run=*/1), News::kJoined);
+  RefusedAs(kMe);
+  const uint64_t asked = last_join_;
+  EXPECT_EQ(Receive(AnswerTo(asked - 1, kMe, 3, 1)), News::kHandled) << "to a Join of before, late or doubled";
+  EXPECT_FALSE(session_.member());
+  Pass(600ms);
+  EXPECT_EQ(last_join_, asked + 1);
+  EXPECT_EQ(Receive(AnswerTo(asked, Incarnation{2}, 3, 1)), News::kJoined) << "to the last but one, which is due";
+  EXPECT_EQ(session_.incarnation(), Incarnation{2});
+  EXPECT_EQ(Receive(AnswerTo(asked + 1, Incarnation{9}, 3, 1)), News::kHandled) << "it is a member";
+  RefusedAs(Incarnation{2});
+  EXPECT_EQ(Welcomed(Incarnation{2}, /*term=*/3, /*run=*/1), News::kJoined) << "the same numbers, but asked for";
+}
+
+TEST_F(MemberSessionTest, AnswersToOthersAreForeign) {
+  const auto is_foreign = [this](Message message, uint64_t run) {
+    return session_.IsForeign(Received{MemberSession::kChief, std::move(message), run});
+  };
+  Welcome welcome = AnswerTo(0, kMe, 3, 1);
+  EXPECT_FALSE(is_foreign(welcome, 1));
+  ++welcome.nonce;
+  EXPECT_TRUE(is_foreign(welcome, 1)) << "to another process";
+  EXPECT_FALSE(is_foreign(JobEnd{}, 1)) << "it belongs to no run, and asked";
+  Welcomed(kMe, 3, /*run=*/1);
+  const Message said[] = {Grant{}, HeartbeatReply{}, JobEnd{}, PushReply{}};
+  for (const Message& message : said) {
+    EXPECT_FALSE(is_foreign(message, 1)) << NameOf(message);
+    for (const uint64_t run : {0, 2}) EXPECT_TRUE(is_foreign(message, run)) << NameOf(message);
+  }
+  RefusedAs(kMe);
+  EXPECT_TRUE(is_foreign(JobEnd{}, 2)) << "another job's end says nothing of its own";
+  EXPECT_FALSE(is_foreign(JobEnd{}, 1));
+}
+
+TEST_F(MemberSessionTest, ARefusalOfTheSameNumberInAnotherRunIsAnothers) {
+  Welcomed(kMe, 3, /*run=*/1);
+  const Refused other{.code = RefusalCode::kUnknown, .why = "it leads another run", .member = kMe, .run = 2};
+  Receive(other);
+  EXPECT_TRUE(session_.member());
+  Refused for_good = other;
+  for_good.for_good = true;
+  Receive(for_good);
+  EXPECT_FALSE(exit_.has_value());
+  Receive(Refused{.code = RefusalCode::kNoSuchTask, .for_good = true, .why = "to a Join of before", .number = 0});
+  EXPECT_FALSE(exit_.has_value());
+}
+
+// What is of no concern to it is no sign of life of its chief.
+TEST_F(MemberSessionTest, OthersWordsDoNotKeepItWaiting) {
+  Welcomed(kMe, 3, 1, JobText("20s"));
+  ASSERT_TRUE(session_.ReadJob(effects_).has_value());
+  for (int i = 0; i < 22; ++i) {
+    Receive(Refused{.code = RefusalCode::kUnknown, .why = "late", .member = Incarnation{5}, .run = 1});
+    Receive(AnswerTo(0, kMe, 3, 1));
+    Pass(1s);
+  }
+  EXPECT_TRUE(exit_.has_value());
+}
+
 TEST_F(MemberSessionTest, OneWhosePlaceIsTakenAsksForAny) {
   Welcomed();
-  Receive(Refused{RefusalCode::kUnknown, false, "it is of another chief", kMe});
-  Receive(Refused{RefusalCode::kNameTaken, false, "ps-4 is alive"});
+  RefusedAs(kMe);
+  RefusedToJoin(RefusalCode::kNameTaken, false, "ps-4 is alive");
   Take<Join>();
   Pass(1s);
   EXPECT_EQ(Take<Join>().at(0).index, -1);
@@ -192,12 +273,12 @@ TEST_F(MemberSessionTest, OneWhosePlaceIsTakenAsksForAny) {
 TEST_F(MemberSessionTest, AMemberDoesNotChangeItsIncarnation) {
   Welcomed();
   EXPECT_EQ(Welcomed(Incarnation{8}), News::kHandled);
-  EXPECT_EQ(Receive(Refused{RefusalCode::kNameTaken, false, "late"}), News::kHandled);
+  EXPECT_EQ(RefusedToJoin(RefusalCode::kNameTaken, false, "late"), News::kHandled);
   EXPECT_EQ(session_.incarnation(), kMe);
 }
 
 TEST_F(MemberSessionTest, ARefusalForGoodEndsIt) {
-  Receive(Refused{RefusalCode::kNoSuchTask, true, "the job has no ps-9"});
+  RefusedToJoin(RefusalCode::kNoSuchTask, true, "the job has no ps-9");
   ASSERT_TRUE(exit_.has_value());
   EXPECT_EQ(exit_->code, 1);
   EXPECT_EQ(exit_->why, "the job has no ps-9");
@@ -205,23 +286,23 @@ TEST_F(MemberSessionTest, ARefusalForGoodEndsIt) {
 
 TEST_F(MemberSessionTest, ANameThatStaysTakenEndsIt) {
   for (int i = 0; i < 14; ++i) {
-    Receive(Refused{RefusalCode::kNameTaken, false, "ps-0 is alive"});
+    RefusedToJoin(RefusalCode::kNameTaken, false, "ps-0 is alive");
     Pass(1s);
   }
   EXPECT_FALSE(exit_.has_value());
   EXPECT_EQ(logged_.back(), "the chief at h0:2222 does not take this task yet: ps-0 is alive");
-  Receive(Refused{RefusalCode::kNameTaken, false, "ps-0 is alive"});
+  RefusedToJoin(RefusalCode::kNameTaken, false, "ps-0 is alive");
   Pass(2s);
   ASSERT_TRUE(exit_.has_value());
   EXPECT_EQ(exit_->why, "ps-0 is alive");
 }
 
 TEST_F(MemberSessionTest, ARefusalGoesWithTheChiefThatGaveIt) {
-  Receive(Refused{RefusalCode::kNameTaken, false, "ps-0 is alive"});
+  RefusedToJoin(RefusalCode::kNameTaken, false, "ps-0 is alive");
   Pass(60s);
   EXPECT_FALSE(exit_.has_value()) << "the chief is away: nobody refuses";
   EXPECT_EQ(logged_.back(), "waiting for the chief at h0:2222");
-  Receive(Refused{RefusalCode::kNameTaken, false, "ps-0 is alive"});
+  RefusedToJoin(RefusalCode::kNameTaken, false, "ps-0 is alive");
   Pass(4s);
   EXPECT_FALSE(exit_.has_value()) << "the next chief's first word";
 }

@@ -37,6 +37,7 @@ void ExpectSame(const SliceState& a, const SliceState& b) {
   EXPECT_EQ(a.slice, b.slice);
   EXPECT_EQ(a.epoch, b.epoch);
   EXPECT_EQ(a.version, b.version);
+  EXPECT_EQ(a.skipped, b.skipped);
   EXPECT_EQ(a.finished, b.finished);
   EXPECT_EQ(a.counters, b.counters);
   EXPECT_EQ(BytesOf({a.values}), BytesOf({b.values}));
@@ -74,6 +75,26 @@ TEST(SliceRecordTest, ComesBackHoweverItIsCut) {
       ExpectSame(*read, state);
     }
   }
+}
+
+// Whoever knows nothing of it reads records of slices that skipped nothing, as all do that were written before.
+TEST(SliceRecordTest, HowManyPushesWereSkippedIsThereIfAnyWas) {
+  SliceState state = SmallState();
+  const size_t without = EncodeRecord(state)[0].size();
+  EXPECT_EQ(without, 56u + 4 * 2 + 16 * 2 + 12 * 2);
+  state.skipped = uint64_t{1} << 40 | 3;
+  const std::string bytes = BytesOf(EncodeRecord(state));
+  EXPECT_EQ(EncodeRecord(state)[0].size(), without + 8);
+  const auto read = DecodeBytes(bytes);
+  ASSERT_TRUE(read.ok()) << read.status();
+  ExpectSame(*read, state);
+  for (size_t at = 0; at < bytes.size(); ++at) {
+    std::string damaged = bytes;
+    damaged[at] = static_cast<char>(damaged[at] ^ 1);
+    EXPECT_FALSE(DecodeBytes(damaged).ok()) << at;
+  }
+  const std::string none = Forged(Forged(bytes, without - 4, 0), without, 0);
+  EXPECT_EQ(DecodeBytes(none).status().message(), "slice 7: in its record no skipped push is counted");
 }
 
 TEST(SliceRecordTest, SharesItsValuesAndOwnsWhatItReads) {

@@ -11,7 +11,7 @@
 namespace downpour {
 namespace {
 
-constexpr size_t kKinds = std::variant_size_v<Message>;
+constexpr size_t kKinds = std::variant_size_v<MessageKinds>;
 constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
 
 Payload Part(const Payload& payload, size_t bytes) { return Payload::CopyOf(payload.data(), bytes); }
@@ -24,6 +24,18 @@ TEST(CodecTest, EveryFieldOfEveryMessageArrives) {
       const absl::StatusOr<Message> received = Decode(Encode(sent));
       ASSERT_TRUE(received.ok()) << received.status();
       ASSERT_EQ(FieldLines(*received), FieldLines(sent));
+    }
+  }
+}
+
+TEST(CodecTest, TheRunInWhichAMessageIsSaidTravelsBesideIt) {
+  Random random(3);
+  for (size_t kind = 0; kind < kKinds; ++kind) {
+    const Message sent = RandomMessage(kind, random);
+    for (const uint64_t said_in : {uint64_t{0}, uint64_t{5}, UINT64_MAX}) {
+      uint64_t run = 1;
+      ASSERT_TRUE(Decode(Encode(sent, said_in), &run).ok());
+      EXPECT_EQ(run, said_in) << NameOf(sent);
     }
   }
 }

@@ -24,6 +24,12 @@ TEST(IntervalSetTest, NeighboursMerge) {
   EXPECT_EQ(set.Intervals(), (std::vector<Interval>{{3, 6}}));
 }
 
+TEST(IntervalSetTest, TheLargestNumberIsNoMemberOfAll) {
+  EXPECT_FALSE(IntervalSet().Contains(UINT64_MAX));
+  EXPECT_FALSE(Of({{0, UINT64_MAX}}).Contains(UINT64_MAX));
+  EXPECT_TRUE(Of({{0, UINT64_MAX}}).Contains(UINT64_MAX - 1));
+}
+
 TEST(IntervalSetTest, ARangeSwallowsWhatItOverlapsAndTouches) {
   IntervalSet set = Of({{0, 2}, {4, 6}, {8, 9}, {12, 14}});
   set.InsertRange(2, 8);
@@ -52,7 +58,7 @@ TEST(IntervalSetTest, ExceptLeavesWhatTheOtherLacks) {
   EXPECT_EQ(a.FirstMissing(99), 99u);
 }
 
-// Against the obvious implementation, over every order of inserting eight numbers drawn from twelve.
+// Against the obvious implementation: 500 times eight numbers, each drawn from twelve.
 TEST(IntervalSetTest, AgreesWithASetOfNumbers) {
   uint64_t state = 1;
   IntervalSet last;

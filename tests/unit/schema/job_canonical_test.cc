@@ -37,7 +37,7 @@ class JobDraw {
     job.data.train = {Path(), Path()};
     if (prng_.Chance(0.5)) job.data.eval = {Path(), Path()};
     const int64_t units[] = {1, 1000, 1000000, 1000000000, 3600000000000};
-    job.checkpoint.every = std::chrono::nanoseconds(Between(0, 999) * units[prng_.Below(5)]);
+    if (prng_.Chance(0.8)) job.checkpoint.every = std::chrono::nanoseconds(Between(0, 999) * units[prng_.Below(5)]);
     job.checkpoint.keep = Between(1, 1000);
     job.checkpoint.via = prng_.Chance(0.5) ? CheckpointVia::kChief : CheckpointVia::kShared;
     job.scheduling.max_running_time = std::chrono::nanoseconds(Between(0, 999) * units[prng_.Below(5)]);

@@ -7,6 +7,7 @@
 
 #include "runtime/prng.h"
 #include "schema/text.h"
+#include "tests/unit/schema/job_text.h"
 
 namespace downpour {
 namespace {
@@ -17,42 +18,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
-
-constexpr char kJob[] = R"(name: mnist
-cluster: {workerCount: 4, parameterServerCount: 2}
-model:
-  inputs: [{name: image, shape: [28, 28, 1]}]
-  layers:
-    - dense: {units: 256, activation: relu}
-    - dense: {units: 10}
-training:
-  batchSize: 64
-  epochs: 10
-  optimizer: {name: momentum, learningRate: 0.02, momentum: 0.9}
-data:
-  train: {images: a, labels: b}
-checkpoint: {every: 30s, keep: 3}
-)";
-
-std::vector<std::string> Errors(const std::string& text, const std::vector<std::string>& overrides = {}) {
-  std::vector<std::string> errors;
-  for (const JobError& error : ParseJob(text, "j.yaml", overrides).errors) errors.push_back(ToString(error));
-  return errors;
-}
-
-// kJob with the only occurrence of `from` replaced.
-std::string With(const std::string& from, const std::string& to) {
-  std::string text = kJob;
-  const size_t at = text.find(from);
-  EXPECT_NE(at, std::string::npos) << from;
-  EXPECT_EQ(text.find(from, at + 1), std::string::npos) << from;
-  return text.replace(at, from.size(), to);
-}
-
-std::string OnlyError(const std::string& text) {
-  const std::vector<std::string> errors = Errors(text);
-  return errors.size() == 1 ? errors[0] : "errors: " + std::to_string(errors.size());
-}
 
 TEST(JobFile, ReadsWhatIsThereAndFillsInTheRest) {
   const JobFileResult result = ParseJob(kJob, "j.yaml");
@@ -87,7 +52,7 @@ training:
 data: {format: csv, train: {images: a}}
 )";
   EXPECT_THAT(
-      Errors(text),
+      ErrorsOf(text),
       ElementsAre(AllOf(HasSubstr("j.yaml:1:1: name: is missing")),
                   AllOf(HasSubstr("j.yaml:1:1: nam: unknown key; did you mean name?")),
                   AllOf(HasSubstr("j.yaml:2:7: seed: must be a whole number from 0"), HasSubstr("but is -1")),
@@ -131,63 +96,23 @@ TEST(JobFile, WhatThisVersionLacksIsSaidSo) {
 }
 
 TEST(JobFile, APushHoldsBatchesOfOneLease) {
-  EXPECT_THAT(Errors(With("epochs: 10", "pushEvery: 16")), IsEmpty());
+  EXPECT_THAT(ErrorsOf(With("epochs: 10", "pushEvery: 16")), IsEmpty());
   EXPECT_THAT(OnlyError(With("epochs: 10", "pushEvery: 17")),
               HasSubstr("training.pushEvery: a push holds batches of one lease, which has 16; take that at most"));
-  EXPECT_THAT(Errors(With("epochs: 10", "pushEvery: 17\n  leaseBatches: 17")), IsEmpty());
+  EXPECT_THAT(ErrorsOf(With("epochs: 10", "pushEvery: 17\n  leaseBatches: 17")), IsEmpty());
   EXPECT_THAT(OnlyError(With("epochs: 10", "pushEvery: 0")), HasSubstr("training.pushEvery: is 0"));
 }
 
 TEST(JobFile, TextThatYamlTakesForSomethingElseMustBeQuoted) {
   for (const std::string word : {"yes", "Off", "true", "12", "1e3", "-.5"}) {
     EXPECT_THAT(OnlyError(With("name: mnist", "name: " + word)), HasSubstr("write \"" + word + "\"")) << word;
-    EXPECT_THAT(Errors(With("name: mnist", "name: \"" + word + "\"")), IsEmpty()) << word;
+    EXPECT_THAT(ErrorsOf(With("name: mnist", "name: \"" + word + "\"")), IsEmpty()) << word;
   }
   EXPECT_THAT(OnlyError(With("name: mnist", "name:")), HasSubstr("name: must be text, but is nothing"));
   EXPECT_THAT(OnlyError(With("name: mnist", "name: ../x")), HasSubstr("a name is 1 to 64 letters"));
   EXPECT_THAT(OnlyError(With("images: a", "images: ''")), HasSubstr("must not be empty"));
   EXPECT_THAT(OnlyError(With("epochs: 10", "epochs: \"10\"")), HasSubstr("must be a whole number, but is \"10\""));
   EXPECT_THAT(OnlyError(With("units: 10", "units: 10, bias: yes")), HasSubstr("must be true or false, but is yes"));
-}
-
-TEST(JobFile, NumbersAreChecked) {
-  for (const std::string bad : {"1.5", "1e3", "0x10", "99999999999999999999", "[1]", "{a: 1}", "~", "+3"}) {
-    EXPECT_THAT(OnlyError(With("epochs: 10", "epochs: " + bad)), HasSubstr("training.epochs: ")) << bad;
-  }
-  for (const std::string bad : {"0", "-1", ".inf", ".nan", "nan", "1e999", "x", "[]"}) {
-    EXPECT_THAT(OnlyError(With("learningRate: 0.02", "learningRate: " + bad)), HasSubstr("learningRate: ")) << bad;
-  }
-  EXPECT_THAT(OnlyError(With(", momentum: 0.9", ", momentum: 1")), HasSubstr("at least 0 and below 1"));
-  EXPECT_EQ(ParseJob(With("name: mnist", "name: m\nseed: 18446744073709551615"), "").job.seed, UINT64_MAX);
-}
-
-TEST(JobFile, DurationsHaveUnits) {
-  using std::chrono::nanoseconds;
-  const std::pair<const char*, int64_t> good[] = {{"0", 0},
-                                                  {"0s", 0},
-                                                  {"500ms", 500'000'000},
-                                                  {"1.5s", 1'500'000'000},
-                                                  {"5m", 300'000'000'000},
-                                                  {"2h", 7'200'000'000'000},
-                                                  {"7us", 7'000},
-                                                  {"3ns", 3}};
-  for (const auto& [text, ns] : good) {
-    const JobFileResult result = ParseJob(With("every: 30s", std::string("every: ") + text), "j.yaml");
-    EXPECT_TRUE(result.ok()) << text;
-    EXPECT_EQ(result.job.checkpoint.every, nanoseconds(ns)) << text;
-  }
-  for (const std::string bad : {"30", "30 sec", "s", "-1s", "1d", "1e3s", "[1s]", "1.2.3s", "1001h"}) {
-    EXPECT_THAT(OnlyError(With("every: 30s", "every: " + bad)), HasSubstr("checkpoint.every: ")) << bad;
-  }
-  EXPECT_THAT(OnlyError(With("every: 30s", "every: 30")), HasSubstr("without a unit"));
-}
-
-TEST(JobFile, OptimizerSettingsBelongToTheirOptimizer) {
-  EXPECT_THAT(OnlyError(With("{name: momentum,", "{name: sgd,")),
-              HasSubstr("means something only with name: momentum"));
-  EXPECT_THAT(OnlyError(With(", momentum: 0.9", ", beta1: 0.9")),
-              HasSubstr("only with name: adam, but name is momentum"));
-  EXPECT_THAT(OnlyError(With("{name: momentum,", "{name: adm,")), HasSubstr("did you mean adam?"));
 }
 
 TEST(JobFile, LayersNameTheirKindOnce) {
@@ -205,7 +130,7 @@ TEST(JobFile, LayersNameTheirKindOnce) {
 TEST(JobFile, ModelsWhoseShapesDoNotFitNameTheLayerAndItsPlace) {
   EXPECT_THAT(OnlyError(With("- dense: {units: 10}", "- {dense: {units: 10}, from: dense_O}")),
               HasSubstr("errors: 2"));  // and nobody reads dense_0
-  EXPECT_THAT(Errors(With("- dense: {units: 10}", "- {name: out, dense: {units: 10}, from: dense_O}")),
+  EXPECT_THAT(ErrorsOf(With("- dense: {units: 10}", "- {name: out, dense: {units: 10}, from: dense_O}")),
               Contains(AllOf(HasSubstr("j.yaml:7:7: model.layers.1: layer out: reads dense_O"),
                              HasSubstr("did you mean dense_0?"))));
   EXPECT_THAT(OnlyError(With("- dense: {units: 10}", "- {add: {}, from: [image, dense_0]}")),
@@ -215,8 +140,8 @@ TEST(JobFile, ModelsWhoseShapesDoNotFitNameTheLayerAndItsPlace) {
 
 // With a model of these layers.
 std::vector<std::string> ErrorsOfLayers(const std::string& layers, const std::string& more = "") {
-  return Errors("name: m\nmodel:\n  inputs: [{name: image, shape: [4]}]\n" + more + "  layers:\n" + layers +
-                "training: {epochs: 0}\ndata: {train: {images: a, labels: b}}\n");
+  return ErrorsOf("name: m\nmodel:\n  inputs: [{name: image, shape: [4]}]\n" + more + "  layers:\n" + layers +
+                  "training: {epochs: 0}\ndata: {train: {images: a, labels: b}}\n");
 }
 
 TEST(JobFile, GraphErrorsStandBesideAllOthersAndNoneFollowsFromAnother) {
@@ -264,8 +189,8 @@ TEST(JobFile, GraphsAreReadWithFromAndDefaults) {
 
 TEST(JobFile, TheFirstLayerOfSeveralInputsSaysWhichItReads) {
   const std::string two = With("[{name: image, shape: [28, 28, 1]}]", "[{name: a, shape: [4]}, {name: b, shape: [4]}]");
-  EXPECT_THAT(Errors(two), ElementsAre(HasSubstr("model.inputs: has several inputs, but data of format idx feed one"),
-                                       HasSubstr("model.layers.0.from: is missing")));
+  EXPECT_THAT(ErrorsOf(two), ElementsAre(HasSubstr("model.inputs: has several inputs, but data of format idx feed one"),
+                                         HasSubstr("model.layers.0.from: is missing")));
 }
 
 TEST(JobFile, OverridesBeatTheFile) {
@@ -298,18 +223,19 @@ TEST(JobFile, OverridesMayMakeWholeSections) {
 }
 
 TEST(JobFile, BadOverridesAreNamed) {
-  EXPECT_THAT(Errors(kJob, {"training.epoch=3"}),
+  EXPECT_THAT(ErrorsOf(kJob, {"training.epoch=3"}),
               ElementsAre(HasSubstr("--set: training.epoch: unknown key; did you mean epochs?")));
-  EXPECT_THAT(Errors(kJob, {"training.epochs=three"}),
+  EXPECT_THAT(ErrorsOf(kJob, {"training.epochs=three"}),
               ElementsAre(HasSubstr("--set: training.epochs: must be a whole number, but is three")));
-  EXPECT_THAT(Errors(kJob, {"training.epochs"}), ElementsAre(HasSubstr("not of the form")));
-  EXPECT_THAT(Errors(kJob, {"=3"}), ElementsAre(HasSubstr("not of the form")));
-  EXPECT_THAT(Errors(kJob, {"training..epochs=3"}), ElementsAre(HasSubstr("not of the form")));
-  EXPECT_THAT(Errors(kJob, {"name.first=x"}), ElementsAre(HasSubstr("--set: name.first: there is no first in mnist")));
-  EXPECT_THAT(Errors(kJob, {"model.layers.2.dense.units=1"}), ElementsAre(HasSubstr("2 is no place in a list of 2")));
-  EXPECT_THAT(Errors(kJob, {"model.layers.x=1"}), ElementsAre(HasSubstr("x is no place in a list")));
-  EXPECT_THAT(Errors(kJob, {"training.epochs=[1"}), ElementsAre(HasSubstr("--set: training.epochs: ")));
-  EXPECT_THAT(Errors(kJob, {"cluster.scaleTier=BASIC"}), SizeIs(2));
+  EXPECT_THAT(ErrorsOf(kJob, {"training.epochs"}), ElementsAre(HasSubstr("not of the form")));
+  EXPECT_THAT(ErrorsOf(kJob, {"=3"}), ElementsAre(HasSubstr("not of the form")));
+  EXPECT_THAT(ErrorsOf(kJob, {"training..epochs=3"}), ElementsAre(HasSubstr("not of the form")));
+  EXPECT_THAT(ErrorsOf(kJob, {"name.first=x"}),
+              ElementsAre(HasSubstr("--set: name.first: there is no first in mnist")));
+  EXPECT_THAT(ErrorsOf(kJob, {"model.layers.2.dense.units=1"}), ElementsAre(HasSubstr("2 is no place in a list of 2")));
+  EXPECT_THAT(ErrorsOf(kJob, {"model.layers.x=1"}), ElementsAre(HasSubstr("x is no place in a list")));
+  EXPECT_THAT(ErrorsOf(kJob, {"training.epochs=[1"}), ElementsAre(HasSubstr("--set: training.epochs: ")));
+  EXPECT_THAT(ErrorsOf(kJob, {"cluster.scaleTier=BASIC"}), SizeIs(2));
 }
 
 TEST(JobFile, TextsThatAreNoJobAreRefused) {
@@ -344,11 +270,11 @@ TEST(JobFile, MutatedTextsAreReadOrRefused) {
 TEST(JobFile, SizesAreBounded) {
   std::string layers = "[{dense: {units: 2}}";
   for (int i = 0; i < 1000; ++i) layers += ", {dense: {units: 2}}";
-  EXPECT_THAT(Errors(kJob, {"model.layers=" + layers + "]"}),
+  EXPECT_THAT(ErrorsOf(kJob, {"model.layers=" + layers + "]"}),
               ElementsAre(HasSubstr("model.layers: has 1001 entries, but 1 to 1000 are allowed")));
   std::string keys = kJob;
   for (int i = 0; i < 100000; ++i) keys += "k" + std::to_string(i) + ": 1\n";
-  EXPECT_THAT(Errors(keys), SizeIs(100));
+  EXPECT_THAT(ErrorsOf(keys), SizeIs(100));
 }
 
 TEST(JobFile, DataPathsAreResolvedAgainstWhereTheyWereWritten) {

@@ -41,9 +41,9 @@ TEST(PlanDifferencesTest, NamesWhatMakesAnotherPlan) {
 
 TEST(PlanDifferencesTest, LetsARunGoOnWithMoreEpochsOtherRatesAndAnotherCluster) {
   const JobSpec job = Job();
-  for (const char* override :
-       {"training.epochs=5", "training.optimizer.learningRate=0.5", "cluster.parameterServerCount=1",
-        "cluster.workerCount=7", "checkpoint.keep=9", "name=other", "training.evaluateEveryEpochs=3"}) {
+  for (const char* override : {"training.epochs=5", "training.optimizer.learningRate=0.5",
+                               "cluster.parameterServerCount=1", "cluster.workerCount=7", "checkpoint.keep=9",
+                               "checkpoint.every=30s", "name=other", "training.evaluateEveryEpochs=3"}) {
     EXPECT_THAT(PlanDifferences(Job({override}), job), IsEmpty()) << override;
   }
 }

@@ -17,14 +17,14 @@ using ::testing::UnorderedElementsAre;
 // One of each kind; whoever joins says that it is what `joiner` says.
 template <size_t... i>
 std::vector<Message> OneOfEach(TaskRole joiner, std::index_sequence<i...>) {
-  std::vector<Message> all = {std::variant_alternative_t<i, Message>()...};
+  std::vector<Message> all = {std::variant_alternative_t<i, MessageKinds>()...};
   for (Message& message : all) {
     if (auto* join = std::get_if<Join>(&message)) join->role = joiner;
   }
   return all;
 }
 std::vector<Message> OneOfEach(TaskRole joiner) {
-  return OneOfEach(joiner, std::make_index_sequence<std::variant_size_v<Message>>());
+  return OneOfEach(joiner, std::make_index_sequence<std::variant_size_v<MessageKinds>>());
 }
 
 std::set<std::string> WhatMaySay(PeerRole role, TaskRole joiner = TaskRole::kWorker) {
@@ -36,7 +36,7 @@ std::set<std::string> WhatMaySay(PeerRole role, TaskRole joiner = TaskRole::kWor
 }
 
 TEST(PeerRoleTest, EachRoleSaysItsOwn) {
-  EXPECT_THAT(WhatMaySay(PeerRole::kClient), UnorderedElementsAre("StatusRequest"));
+  EXPECT_THAT(WhatMaySay(PeerRole::kClient), UnorderedElementsAre("StatusRequest", "Control"));
   EXPECT_THAT(WhatMaySay(PeerRole::kWorker),
               UnorderedElementsAre("Join", "Heartbeat", "Leave", "DataReport", "WorkRequest", "LeaseDone", "EvalDone",
                                    "Push", "Probe", "Pull"));

@@ -147,6 +147,113 @@ TEST_P(ApplyKernelsTest, AGradientThatIsNotFiniteChangesNothingInPlace) {
   }
 }
 
+constexpr float kBf16Overflows = 0x1.ffp127f;  // the least that bfloat16 rounds to infinity
+
+bool Fits(const Arrays& arrays) {
+  for (const std::vector<float>& array : arrays) {
+    for (const float x : array) {
+      if (!(std::fabs(x) < kBf16Overflows)) return false;
+    }
+  }
+  return true;
+}
+
+// In place, apart, and in place after a life that made the bounds known.
+TEST_P(ApplyKernelsTest, AnUpdateThatWouldNotBeFiniteChangesNothing) {
+  struct Case {
+    Update update;
+    std::vector<float> state;  // of each array
+    float gradient;
+  };
+  const Update adam = MakeAdamUpdate(0.001, 0.9, 0.999, 1e-8, 3);
+  const std::vector<Case> cases = {{SgdUpdate{1}, {-3e38f}, 1e38f},
+                                   {SgdUpdate{2}, {0}, 3e38f},
+                                   {SgdUpdate{1}, {0}, kBf16Overflows},
+                                   {MomentumUpdate{0.02f, 0.9f}, {0, 3e38f}, 3e38f},
+                                   {MomentumUpdate{4, 0.9f}, {0, 1e38f}, 1},
+                                   {adam, {0, 0, 0}, 3e21f},
+                                   {adam, {3e38f, 1e38f, 0}, 1e-20f},
+                                   {adam, {kNan, 0, 0}, 1}};
+  for (const Case& c : cases) {
+    for (const size_t n : {size_t{1}, size_t{19}, size_t{5000}}) {
+      std::vector<float> gradient(n);
+      Arrays before(c.state.size(), std::vector<float>(n, 0));
+      const size_t at = n / 2;
+      for (size_t a = 0; a < before.size(); ++a) before[a][at] = c.state[a];
+      Arrays in = before, out = before;
+      std::vector<UpdatedArray> in_place, apart;
+      for (size_t a = 0; a < in.size(); ++a) {
+        in_place.push_back({in[a].data(), in[a].data()});
+        apart.push_back({in[a].data(), out[a].data()});
+      }
+      Magnitudes bounds = kUnknownMagnitudes;
+      if (Fits(before)) bounds = {4e38, 4e38, 4e38};
+      const Magnitudes bounds_before = bounds;
+      gradient[at] = c.gradient;
+      EXPECT_FALSE(ApplyUpdate(c.update, absl::MakeConstSpan(gradient), in_place, &bounds));
+      EXPECT_FALSE(ApplyUpdate(c.update, absl::MakeConstSpan(gradient), apart, &bounds));
+      for (size_t a = 0; a < in.size(); ++a) EXPECT_TRUE(SameBits(in[a], before[a])) << a << " of " << n;
+      EXPECT_EQ(bounds, bounds_before);
+    }
+  }
+}
+
+// Numbers of all sizes, in one life: what is applied, and to what, is as without any bounds.
+TEST_P(ApplyKernelsTest, BoundsAreAboveWhatThereIsAndDecideNothing) {
+  uint32_t seed = 1;
+  const auto draw = [&seed](int least, int most) {  // a magnitude, the exponents as likely as each other
+    seed = seed * 1664525u + 1013904223u;
+    const float sign = seed >> 31 == 0 ? 1.0f : -1.0f;
+    const int exponent = least + static_cast<int>((seed >> 8) % static_cast<uint32_t>(most - least + 1));
+    return sign * std::ldexp(1 + static_cast<float>(seed >> 9 & 0xffff) * 0x1p-16f, exponent);
+  };
+  int skipped = 0, applied = 0;
+  for (int life = 0; life < 300; ++life) {
+    const double rate = std::fabs(draw(-40, life % 3 == 0 ? 100 : 4));
+    const size_t n = 1 + static_cast<size_t>(life) % 20;
+    const std::vector<Update> rules = {SgdUpdate{static_cast<float>(rate)},
+                                       MomentumUpdate{static_cast<float>(rate), 0.9f}, AdamUpdate{}};
+    const size_t rule = static_cast<size_t>(life) % 3;
+    Arrays arrays(rule + 1, std::vector<float>(n, 0));
+    Magnitudes bounds = kUnknownMagnitudes;
+    for (uint64_t push = 1; push <= 40; ++push) {
+      const Update update = rule == 2 ? MakeAdamUpdate(rate, 0.9, 0.999, 1e-8, push) : rules[rule];
+      const int largest = push % 10 == 0 ? 127 : life % 100;
+      std::vector<float> gradient(n);
+      for (float& g : gradient) g = draw(-149, largest);
+      Arrays expected = arrays;
+      Reference(update, gradient, expected);
+      std::vector<UpdatedArray> in_place;
+      for (std::vector<float>& array : arrays) in_place.push_back({array.data(), array.data()});
+      const Arrays before = arrays;
+      const bool fits = Fits(expected);
+      ASSERT_EQ(ApplyUpdate(update, absl::MakeConstSpan(gradient), in_place, &bounds), fits) << life << " " << push;
+      (fits ? applied : skipped) += 1;
+      for (size_t a = 0; a < arrays.size(); ++a) {
+        ASSERT_TRUE(SameBits(arrays[a], fits ? expected[a] : before[a])) << life << " " << push << " array " << a;
+        for (const float x : arrays[a]) ASSERT_LE(std::fabs(x), bounds[a]) << life << " " << push;
+      }
+    }
+  }
+  EXPECT_GT(skipped, 500);
+  EXPECT_GT(applied, 5000);
+}
+
+// Without a look at the results: after the first update the bounds are enough, for very long.
+TEST(ApplyKernelsBoundsTest, BoundsOfUsualNumbersStayFarBelowOverflow) {
+  for (const Update& update : Updates()) {
+    std::vector<float> w(1, 0.5f), m(1, 0), v(1, 0);
+    std::vector<UpdatedArray> arrays = {{w.data(), w.data()}, {m.data(), m.data()}, {v.data(), v.data()}};
+    arrays.resize(update.index() + 1);
+    Magnitudes bounds = kUnknownMagnitudes;
+    for (int push = 0; push < 100000; ++push) {
+      const float g = push % 2 == 0 ? 10.0f : -10.0f;
+      ASSERT_TRUE(ApplyUpdate(update, {&g, 1}, arrays, &bounds));
+    }
+    for (size_t a = 0; a < arrays.size(); ++a) EXPECT_LT(bounds[a], 1e20);
+  }
+}
+
 TEST_P(ApplyKernelsTest, FiniteMeansEveryElement) {
   for (size_t n : kSizes) {
     Guarded x(n, 1, 3);

@@ -109,6 +109,10 @@ TEST_F(IdxTest, WhatIsNotIdxIsRefusedByName) {
   for (int i = 4; i < 16; ++i) absurd[i] = '\xff';
   Write(files_.images, absurd);
   EXPECT_NE(Error().find("absurd sizes"), std::string::npos) << Error();
+  const std::string wraps("\x01\0\0\0\0\x01\0\0\x01\0\0\0", 12);  // to 2^64
+  Write(files_.images, whole.substr(0, 4) + wraps);
+  EXPECT_NE(Error().find("absurd sizes in the header, at byte 12"), std::string::npos) << Error();
+  EXPECT_FALSE(ReadIdxSizes(files_.images, 3).ok());
   std::string lying = whole;
   lying[4] = '\x7f';  // two billion images, within bounds, but not in the file: must not be allocated on its word
   Write(files_.images, lying);

@@ -19,7 +19,7 @@ using testing::HasSubstr;
 using Next = std::optional<std::pair<LeaseId, Step>>;
 
 // Notes when a batch comes up: pixels of five examples or more, which labels and seeds are not.
-class CountingBackend final : public DeferredBackend {
+class UploadCountingBackend final : public DeferredBackend {
  public:
   absl::Status Upload(const void* host, size_t bytes, void* to) override {
     if (bytes > 4 * kPixels && ++uploads == failing) return absl::UnavailableError("the link is down");
@@ -54,7 +54,7 @@ class TrainerAheadTest : public TrainerTest {
     for (const auto& [id, values] : BySlice(want)) EXPECT_EQ(slices[id].floats(), values.floats()) << ToNumber(id);
   }
 
-  CountingBackend* const backend_ = new CountingBackend;
+  UploadCountingBackend* const backend_ = new UploadCountingBackend;
   Trainer device_{std::unique_ptr<Backend>(backend_)};
 };
 

@@ -28,8 +28,8 @@ class ZmqDoorTest : public testing::Test {
     door_ = ZmqDoor::Open(context_, LoadKeys(keys_.folder, role).value()).value();
   }
   void Reread() { door_->LetIn(LoadKeysAgain(keys_.folder, door_->keys()).value()); }
-  std::string Judged(const std::string& key, const Message& message) {
-    return std::string(door_->Judge(key, message).message());
+  std::string Judged(const std::string& key, const Message& message, uint64_t run = 0) {
+    return std::string(door_->Judge(key, message, run).message());
   }
 
   const TestKeys keys_;
@@ -62,6 +62,20 @@ TEST_F(ZmqDoorTest, WhereNoneAreGivenOutTheFirstToSpeakHasIt) {
   EXPECT_EQ(Judged(of_other_, Leave{kSecond, ""}), "");
   EXPECT_THAT(Judged(of_worker_, Leave{kSecond, ""}), HasSubstr("has another key"));
   EXPECT_EQ(Judged(of_other_, Leave{kSecond, ""}), "");
+}
+
+// A ps that outlives a run meets the next one's workers under the same numbers.
+TEST_F(ZmqDoorTest, AnIncarnationOfAnotherRunIsAnothers) {
+  OpenAs(PeerRole::kPs);
+  EXPECT_EQ(Judged(of_worker_, Leave{kFirst, ""}, 1), "");
+  EXPECT_EQ(Judged(of_other_, Leave{kFirst, ""}, 2), "");
+  EXPECT_THAT(Judged(of_other_, Leave{kFirst, ""}, 1), HasSubstr("has another key"));
+  OpenAs(PeerRole::kChief);
+  Welcome welcome = WelcomeAs(kFirst);
+  welcome.run = 2;
+  door_->NoteAnswer(of_worker_, welcome);
+  EXPECT_THAT(Judged(of_other_, BeatOf(kFirst), 2), HasSubstr("has another key"));
+  EXPECT_EQ(Judged(of_other_, BeatOf(kFirst), 1), "") << "the role refuses it";
 }
 
 TEST_F(ZmqDoorTest, WhoSpeaksAsManyMakesNobodyElseForgotten) {

@@ -191,11 +191,10 @@ TEST_F(ZmqDriverKeysTest, WhoIsRefusedDialsAgainWithTheKeysOfItsFolder) {
   EXPECT_EQ(chief.join(), 7);
 }
 
-TEST_F(ZmqDriverKeysTest, AListenerOnAllAddressesIsReachedByItsHostsName) {
+TEST_F(ZmqDriverKeysTest, AListenerOnAllAddressesIsReachedByOneOfThem) {
   Running chief("0.0.0.0:0", std::make_unique<EchoRole>(), {}, keys_.chief);
   EXPECT_EQ(chief.endpoint().find("0.0.0.0"), std::string::npos);
-  const std::string port = chief.endpoint().substr(chief.endpoint().rfind(':'));
-  TestPeer worker("127.0.0.1" + port, &keys_.worker);
+  TestPeer worker(chief.endpoint(), &keys_.worker);
   worker.Send(Leave{});
   EXPECT_EQ(chief.join(), 7);
 }

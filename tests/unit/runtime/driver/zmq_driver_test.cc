@@ -10,12 +10,15 @@
 #include <fstream>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "runtime/exit_code.h"
+#include "tests/unit/runtime/driver/few_descriptors.h"
 #include "tests/unit/runtime/driver/zmq_test_peer.h"
 #include "tests/unit/runtime/driver/zmq_test_roles.h"
 
@@ -41,6 +44,25 @@ TEST(ZmqDriverLogTest, WhatIsQuotedBeginsNoLineOfItsOwn) {
   const std::string logged = testing::internal::GetCapturedStderr();
   EXPECT_THAT(logged, HasSubstr("said \"sad E 2024-01-01 00:00:00.000 forged\"\n"));
   EXPECT_THAT(logged, HasSubstr("gone: a reason\n"));
+}
+
+TEST(ZmqDriverLogTest, AMessageThatItsReceiverWouldRefuseIsNamedAndNotSent) {
+  testing::internal::CaptureStderr();
+  Running role("127.0.0.1:0", std::make_unique<FunctionRole>([](Input& input, Effects& effects) {
+                 if (As<StatusRequest>(input) == nullptr) return;
+                 WorkRequest large;
+                 large.holding.resize(kMaxItems + 1);
+                 effects.SendTo(From(input), large);
+                 effects.SendTo(From(input), StatusReply{"the next one"});
+                 effects.Add(Exit{1, "done"});
+               }));
+  TestPeer peer(role.endpoint());
+  peer.Send(StatusRequest{});
+  EXPECT_EQ(peer.Receive<StatusReply>().json, "the next one");
+  role.join();
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("a message was not sent, since its receiver would refuse it (1 so far): "
+                        "WorkRequest: a list has 131073 elements, of at most 131072\n"));
 }
 
 TEST_P(ZmqDriverTest, MessagesGoBothWaysUntilTheRoleExits) {
@@ -144,6 +166,24 @@ TEST_P(ZmqDriverTest, ARoleMayDialSendAndHangUpInOneStep) {
                  }));
   EXPECT_EQ(client.join(), 0);
   EXPECT_EQ(server.join(), 7);
+}
+
+TEST_P(ZmqDriverTest, WhoCannotDialForWantOfOpenFilesEndsWithASentence) {
+  int ticks = 0;
+  std::optional<FewDescriptors> few;
+  FunctionRole role([&](Input& input, Effects& effects) {
+    if (std::holds_alternative<Tick>(input) && ++ticks == 5) effects.Add(Exit{9, "it lives on"});
+    if (!std::holds_alternative<Started>(input)) return;
+    few.emplace(1);
+    effects.Add(Dial{PeerId{1}, "127.0.0.1:1"});
+  });
+  Mailbox mailbox;
+  testing::internal::CaptureStderr();
+  const DriverOptions options{.listen = "ipc://" + dir_ / "own", .dial_patience = 0s};
+  const int exit_code = ZmqDriver::Open(options, {.mailbox = &mailbox}).value()->Run(role);
+  few.reset();
+  EXPECT_EQ(exit_code, kExitFailed);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("too few open files for another connection"));
 }
 
 TEST_P(ZmqDriverTest, WhatWasSentBeforeAnExitStillArrives) {

@@ -21,7 +21,12 @@ namespace {
 // A link to where nobody listens yet. Its clock is the test's.
 class ZmqLinkTest : public testing::Test {
  protected:
-  ZmqChannel Listener() { return ZmqChannel(Listen(context_, endpoint_).value(), ZmqChannel::Side::kListener); }
+  // ZeroMQ closes a listener in its own time: until then the next one finds its path taken.
+  ZmqChannel Listener() {
+    absl::StatusOr<ZmqSocket> socket = Listen(context_, endpoint_);
+    for (; absl::IsAlreadyExists(socket.status()); socket = Listen(context_, endpoint_)) poll(nullptr, 0, 1);
+    return ZmqChannel(*std::move(socket), ZmqChannel::Side::kListener);
+  }
   static std::vector<Payload> Word(const std::string& word) { return {Payload::CopyOf(word.data(), word.size())}; }
   static std::string Text(const Payload& p) { return std::string(reinterpret_cast<const char*>(p.data()), p.size()); }
   void FlushAll() {
@@ -80,6 +85,35 @@ TEST_F(ZmqLinkTest, WhereNobodyAnswersItIsTimeToLookWhyEverMoreSeldom) {
   WaitFor(listener);
   EXPECT_EQ(link_.Tend(now_), ZmqMonitor::Event::kShookHands);
   EXPECT_FALSE(link_.DueToLook(Time::max()));
+}
+
+// The first connection loses nothing that waited for it in time; each later one comes after an end.
+TEST_F(ZmqLinkTest, SaysWhenItStandsAgainAndMayHaveLostWords) {
+  const auto shake_hands = [&] {
+    link_.Send(now_, Word("a"));
+    FlushAll();
+    while (link_.Tend(now_) != ZmqMonitor::Event::kShookHands) poll(nullptr, 0, /*milliseconds=*/1);
+  };
+  {
+    ZmqChannel listener = Listener();
+    shake_hands();
+    EXPECT_FALSE(link_.TakeReconnected());
+  }
+  ZmqChannel successor = Listener();
+  shake_hands();
+  EXPECT_TRUE(link_.TakeReconnected());
+  EXPECT_FALSE(link_.TakeReconnected()) << "once for each time";
+}
+
+TEST_F(ZmqLinkTest, WhatWaitedTooLongForTheFirstConnectionIsLostAsWell) {
+  link_.Send(now_, Word("old"));
+  now_ += ZmqLink::kPatience + 1ms;
+  link_.Flush(now_);
+  ZmqChannel listener = Listener();
+  link_.Send(now_, Word("new"));
+  FlushAll();
+  while (link_.Tend(now_) != ZmqMonitor::Event::kShookHands) poll(nullptr, 0, /*milliseconds=*/1);
+  EXPECT_TRUE(link_.TakeReconnected());
 }
 
 // A listener with keys and a handler that lets in whom the test says. Links' clocks are the test's.

@@ -6,6 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "runtime/descriptor_need.h"
+#include "runtime/driver/posix_process.h"
+#include "schema/job_reader.h"
+#include "tests/unit/runtime/driver/few_descriptors.h"
 #include "tests/unit/runtime/driver/zmq_test_keys.h"
 #include "tests/unit/runtime/driver/zmq_test_peer.h"
 
@@ -58,8 +62,8 @@ class ZmqLinksTest : public testing::Test {
 TEST_F(ZmqLinksTest, AreGoneOverByTheirNumbers) {
   ZmqLinks links = Links();
   EXPECT_THAT(All(links), IsEmpty());
-  ASSERT_TRUE(links.Connect({.peer = kSecond, .endpoint = At("b")}).ok());
-  ASSERT_TRUE(links.Connect({.peer = kFirst, .endpoint = At("a")}).ok());
+  ASSERT_TRUE(links.Connect({.peer = kSecond, .endpoint = At("b")}, now_).ok());
+  ASSERT_TRUE(links.Connect({.peer = kFirst, .endpoint = At("a")}, now_).ok());
   EXPECT_THAT(All(links), ElementsAre(kFirst, kSecond));
   links.HangUp(kFirst);
   EXPECT_EQ(links.After(kFirst), kSecond) << "who has just been hung up on is no end";
@@ -71,8 +75,8 @@ TEST_F(ZmqLinksTest, AreGoneOverByTheirNumbers) {
 TEST_F(ZmqLinksTest, WordsGoToAndComeFromTheirNumber) {
   ZmqChannel a = Listener("a"), b = Listener("b");
   ZmqLinks links = Links();
-  ASSERT_TRUE(links.Connect({.peer = kFirst, .endpoint = At("a")}).ok());
-  ASSERT_TRUE(links.Connect({.peer = kSecond, .endpoint = At("b")}).ok());
+  ASSERT_TRUE(links.Connect({.peer = kFirst, .endpoint = At("a")}, now_).ok());
+  ASSERT_TRUE(links.Connect({.peer = kSecond, .endpoint = At("b")}, now_).ok());
   links.Send(kNobody, now_, Word("lost"));
   links.Send(kSecond, now_, Word("to b"));
   links.Send(kFirst, now_, Word("to a"));
@@ -90,7 +94,7 @@ TEST_F(ZmqLinksTest, WordsGoToAndComeFromTheirNumber) {
 TEST_F(ZmqLinksTest, WhatAConnectionCarriedCountsOnAfterItsEnd) {
   ZmqChannel listener = Listener("a");
   ZmqLinks links = Links();
-  ASSERT_TRUE(links.Connect({.peer = kFirst, .endpoint = At("a")}).ok());
+  ASSERT_TRUE(links.Connect({.peer = kFirst, .endpoint = At("a")}, now_).ok());
   links.Send(kFirst, now_, Word("12345"));
   SendAll(links, 5);
   const Parcel parcel = WaitFor(listener);
@@ -107,16 +111,64 @@ TEST_F(ZmqLinksTest, WithKeysWhoeverWasDialledSaysWhatItsRoleMaySay) {
   const TestKeys keys;
   ZmqLinks links = Links(keys.worker), open = Links();
   for (ZmqLinks* both : {&links, &open}) {
-    ASSERT_TRUE(both->Connect({.peer = kFirst, .endpoint = At("a"), .to = PeerRole::kPs}).ok());
+    ASSERT_TRUE(both->Connect({.peer = kFirst, .endpoint = At("a"), .to = PeerRole::kPs}, now_).ok());
   }
   EXPECT_TRUE(links.Judge(kFirst, PushReply{}).ok());
   EXPECT_THAT(std::string(links.Judge(kFirst, Welcome{}).message()), HasSubstr("Welcome"));
   EXPECT_TRUE(open.Judge(kFirst, Welcome{}).ok());
 }
 
+TEST_F(ZmqLinksTest, AsManyAreDialledAsAJobMayHavePs) {
+  constexpr auto kMost = static_cast<uint64_t>(kMostTasks) + 1;  // and the chief
+  if (RaiseDescriptorLimit() < kMost * (kDescriptorsPerDialledLink + 1) + kOwnDescriptors) {
+    GTEST_SKIP() << "this process may not have as many open files";
+  }
+  ZmqChannel listener = Listener("a");
+  ZmqLinks links = Links();
+  for (uint64_t peer = 1; peer <= kMost; ++peer) {
+    ASSERT_TRUE(links.Connect({.peer = PeerId{peer}, .endpoint = At("a")}, now_).ok()) << peer;
+  }
+  links.Send(PeerId{kMost}, now_, Word("last"));
+  SendAll(links, 4);
+  EXPECT_EQ(Text(WaitFor(listener).frames.at(0)), "last");
+}
+
+TEST_F(ZmqLinksTest, ADialThatFailedIsTriedAgain) {
+  ZmqChannel listener = Listener("a");
+  ZmqLinks links = Links();
+  {
+    const FewDescriptors few(1);
+    EXPECT_TRUE(absl::IsResourceExhausted(links.Connect({.peer = kFirst, .endpoint = At("a")}, now_)));
+    EXPECT_TRUE(links.Tend(now_).ok());
+    EXPECT_THAT(All(links), IsEmpty());
+  }
+  EXPECT_TRUE(links.Tend(now_ += 1s).ok());
+  EXPECT_THAT(All(links), ElementsAre(kFirst));
+  links.Send(kFirst, now_, Word("at last"));
+  SendAll(links, 7);
+  EXPECT_EQ(Text(WaitFor(listener).frames.at(0)), "at last");
+  EXPECT_TRUE(links.Tend(now_ += ZmqLinks::kDialPatience).ok());
+}
+
+TEST_F(ZmqLinksTest, WhereNoneCanBeDialledForLongTheReasonIsTold) {
+  ZmqChannel listener = Listener("a");
+  ZmqLinks links = Links();
+  const FewDescriptors few(1);
+  EXPECT_FALSE(links.Connect({.peer = kFirst, .endpoint = At("a")}, now_).ok());
+  EXPECT_FALSE(links.Connect({.peer = kSecond, .endpoint = "a..b"}, now_).ok());
+  links.HangUp(kFirst);
+  EXPECT_TRUE(links.Tend(now_ + ZmqLinks::kDialPatience).ok())
+      << "nobody waits for it, and an address says nothing of us";
+  EXPECT_FALSE(links.Connect({.peer = kFirst, .endpoint = At("a")}, now_).ok());
+  EXPECT_TRUE(links.Tend(now_ + ZmqLinks::kDialPatience - 1ms).ok());
+  const absl::Status status = links.Tend(now_ + ZmqLinks::kDialPatience);
+  EXPECT_TRUE(absl::IsResourceExhausted(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("too few open files for another connection"));
+}
+
 TEST_F(ZmqLinksTest, AnAddressThatIsNoneTakesNoNumber) {
   ZmqLinks links = Links();
-  EXPECT_FALSE(links.Connect({.peer = kFirst, .endpoint = "a..b"}).ok());
+  EXPECT_FALSE(links.Connect({.peer = kFirst, .endpoint = "a..b"}, now_).ok());
   EXPECT_THAT(All(links), IsEmpty());
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include "runtime/descriptor_need.h"
 #include "runtime/driver/posix_fd.h"
 #include "runtime/driver/posix_job_file.h"
 #include "runtime/driver/posix_keys.h"
@@ -48,7 +49,7 @@ HostFacts GoodHost() {
 }
 
 std::vector<std::string> BadOf(const HostFacts& facts) {
-  return Bad(JudgeHost(facts, {.memory = kGiB, .disk = 2 * kGiB}, "/jobs"));
+  return Bad(JudgeHost(facts, {.memory = kGiB, .disk = 2 * kGiB, .descriptors = 2532}, "/jobs"));
 }
 
 TEST(DoctorHost, HasNothingToSayOfAGoodHost) {
@@ -68,10 +69,13 @@ TEST(DoctorHost, NamesEachLackWithARemedy) {
   EXPECT_THAT(BadOf(facts),
               ElementsAre(HasSubstr("PROBLEM memory: 512.0 MiB free, about 1.0 GiB needed -> run fewer"),
                           HasSubstr("PROBLEM disk: 1.0 GiB free at /jobs, about 2.0 GiB needed -> make room"),
-                          HasSubstr("limits: 1024 open files"), HasSubstr("clock: not synchronized"),
-                          HasSubstr("cpu: has no AVX2"), HasSubstr("libcuda.so.1 does not load"),
+                          HasSubstr("PROBLEM limits: 1024 open files per process, 2532 needed for the connections of "
+                                    "this job -> raise the hard limit: `ulimit -n 2532` as root"),
+                          HasSubstr("clock: not synchronized"), HasSubstr("cpu: has no AVX2"),
+                          HasSubstr("libcuda.so.1 does not load"),
                           HasSubstr("PROBLEM libraries: libzmq 4.3.2 has known holes")));
   EXPECT_EQ(JudgeHost(GoodHost(), {}, "/jobs")[0].what, "4.0 GiB free") << "nothing is known to be needed";
+  EXPECT_EQ(JudgeHost(GoodHost(), {}, "/jobs")[2].what, "65536 open files per process");
   facts = GoodHost();
   facts.memory_available.reset();
   EXPECT_THAT(BadOf(facts), ElementsAre(HasSubstr("memory: cannot be told")));
@@ -215,6 +219,10 @@ TEST_F(DoctorJobTest, NeedsFollowFromModelDataAndTasks) {
   EXPECT_EQ(needs(TaskType::kWorker).memory, 4 * values + data);
   EXPECT_EQ(needs(std::nullopt).memory, 2 * state + 4 * (4 * values + data));
   EXPECT_EQ(needs(TaskType::kPs).disk, 0u);
+  EXPECT_EQ(needs(TaskType::kChief).descriptors, DescriptorNeed(TaskRole::kChief, read.job.cluster));
+  EXPECT_EQ(needs(TaskType::kPs).descriptors, DescriptorNeed(TaskRole::kPs, read.job.cluster));
+  EXPECT_EQ(needs(TaskType::kWorker).descriptors, DescriptorNeed(TaskRole::kWorker, read.job.cluster));
+  EXPECT_EQ(needs(std::nullopt).descriptors, needs(TaskType::kWorker).descriptors) << "the largest";
   JobSpec job = read.job;
   EXPECT_EQ(NeedsOf(job, facts, TaskType::kWorker, /*on_gpu=*/true).memory, 6 * values + data);
   job.training.precision = ProductPrecision::kBf16;

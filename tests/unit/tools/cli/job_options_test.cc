@@ -20,7 +20,7 @@ using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr char kJob[] = R"(name: small
+constexpr char kSmallJob[] = R"(name: small
 cluster: {workerCount: 4, parameterServerCount: 2}
 model: {inputs: [{name: i, shape: [4]}], layers: [{dense: {units: 2}}]}
 data: {train: {images: a, labels: b}}
@@ -37,7 +37,7 @@ class JobOptionsTest : public testing::Test {
  protected:
   JobOptionsTest()
       : job_(FreshFolder("job_options") + "/job.yaml"), config_(FreshFolder("job_config") + "/config.yaml") {
-    WriteFile(job_, kJob);
+    WriteFile(job_, kSmallJob);
     WriteFile(config_, kConfig);
   }
   ~JobOptionsTest() override { unsetenv("TF_CONFIG"); }
@@ -91,7 +91,7 @@ TEST_F(JobOptionsTest, AConfigFileBeatsTheJobAndIsBeatenByFlags) {
 }
 
 TEST_F(JobOptionsTest, ErrorsOfBothFilesAreTold) {
-  WriteFile(job_, std::string(kJob) + "epoch: 3\n");
+  WriteFile(job_, std::string(kSmallJob) + "epoch: 3\n");
   WriteFile(config_, "trainingInput: {scaleTier: HUGE}");
   const ToolOutcome outcome = RunDownpour({"check", job_, "--config", config_});
   EXPECT_EQ(outcome.code, kExitBadJobFile);

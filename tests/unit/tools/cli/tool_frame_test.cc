@@ -81,7 +81,7 @@ TEST(ToolFrame, HelpIsAResultWithExamplesFirst) {
   EXPECT_EQ(Tool({"help"}).out, Tool({"-h"}).out);
 }
 
-TEST(ToolFrame, VersionNamesBuildAndProtocol) { EXPECT_THAT(Tool({"--version"}).out, HasSubstr("protocol 1")); }
+TEST(ToolFrame, VersionNamesBuildAndProtocol) { EXPECT_THAT(Tool({"--version"}).out, HasSubstr("protocol 2")); }
 
 TEST(ToolFrame, UnknownVerbsAndOptionsNameTheNearestRightOne) {
   EXPECT_EQ(Tool({"gret", "Ada"}).code, kExitBadCommandLine);

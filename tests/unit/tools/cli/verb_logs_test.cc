@@ -46,6 +46,11 @@ TEST_F(VerbLogsTest, ATaskWithoutALogIsAnswered) {
   EXPECT_THAT(outcome.err, HasSubstr("did you mean ps-0? (there are: chief, ps-0)"));
 }
 
+TEST_F(VerbLogsTest, TheNamesOfFilesCannotDriveATerminal) {
+  folder_.Write("logs/ps\x1b[2J.log", "");
+  EXPECT_THAT(Logs({"ps"}).err, HasSubstr("(there are: chief, ps?[2J, ps-0)"));
+}
+
 TEST_F(VerbLogsTest, FollowingAJobThatIsOverEndsByItself) {
   EXPECT_EQ(Logs({"--follow"}).out, Logs({}).out);
   { const auto claim = ClaimJobFolder(folder_.path()); }  // there was a run, and it has gone

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sched.h>
+
+#include <atomic>
 #include <csignal>
 #include <fstream>
 #include <memory>
@@ -16,6 +19,7 @@ namespace downpour {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST_F(LocalRunTest, TheRunEndsWithTheChief) {
   folder_.Write("chief.json", R"({"endpoint": "127.0.0.1:2", "pid": 1})");  // of an earlier chief
@@ -80,6 +84,57 @@ TEST_F(LocalRunTest, WhatFailedInAnEarlierRunIsDated) {
   Run({{"is new", [&] { std::ofstream(Path("fifo")) << "0\n"; }}});
   EXPECT_THAT(talk_, HasSubstr("downpour run: chief: was lost, 10 min 00 s ago\n"));
   EXPECT_THAT(talk_, HasSubstr("downpour run: ps-0: is new\n"));
+}
+
+// As many workers as the chief says; who leaves when there are fewer is missed by nobody, until it is wanted again.
+TEST_F(LocalRunTest, ItFollowsTheChiefsWordOnHowManyWorkersThereAre) {
+  std::atomic<int> wanted = 1;
+  FakeChief chief([&] {
+    return Encode(StatusReply{absl::StrCat(R"({"state": "RUNNING", "chief": {"term": 3}, "workers": {"wanted": )",
+                                           wanted.load(), R"(}, "failures": [{"what": "asks for )", wanted.load(),
+                                           R"("}]})")});
+  });
+  cluster_.chief_program = Script("chief", Announce(chief.endpoint()) + "read code <" + Path("fifo") + "; exit $code");
+  cluster_.worker_program = Script("worker", "case \"$*\" in *--index=2*) trap 'exit 0' TERM; echo $$ >" + Path("new") +
+                                                 "; mv " + Path("new") + " " + Path("third.$attempt") +
+                                                 ";; esac\nwhile :; do /bin/sleep 0.01; done");
+  const auto end_third = [&](int attempt) {
+    const std::string path = Path(absl::StrCat("third.", attempt));
+    while (!ReadTextFile(path).ok()) sched_yield();
+    kill(std::stoi(*ReadTextFile(path)), SIGTERM);
+  };
+  Run({{"asks for 1", [&] { wanted = 3; }},
+       {"the job wants 3 workers now, and wanted 1",
+        [&] {
+          wanted = 2;
+          end_third(0);
+        }},
+       {"the job wants 2 workers now, and wanted 3", [&] { wanted = 3; }},
+       {"the job wants 3 workers now, and wanted 2", [&] { std::ofstream(Path("fifo")) << "0\n"; }}});
+  EXPECT_THAT(talk_, Not(HasSubstr("worker-2 (pid")));
+}
+
+// Its chief wanted fewer, and then as many as before, faster than anybody looked.
+TEST_F(LocalRunTest, WhoeverLeavesAJobThatGoesOnIsStartedAgain) {
+  FakeChief chief([] {
+    return Encode(StatusReply{R"({"state": "RUNNING", "chief": {"term": 3}, "workers": {"wanted": 1}})"});
+  });
+  cluster_.chief_program = Script("chief", Announce(chief.endpoint()) + "read code <" + Path("fifo") + "; exit $code");
+  cluster_.ps_program = Script("ps", "exec /bin/sleep 1000");
+  cluster_.worker_program = Script("worker", "[ $attempt = 0 ] && exit 0; exec /bin/sleep 1000");
+  Run({{"worker-0 left at its chief's word; started again", [&] { std::ofstream(Path("fifo")) << "0\n"; }}});
+}
+
+TEST_F(LocalRunTest, WhoeverLeavesAtTheJobsEndIsNotStartedAgain) {
+  FakeChief chief([answers = 0]() mutable {
+    return Encode(StatusReply{absl::StrCat(
+        R"({"state": "SUCCEEDED", "chief": {"term": 3}, "workers": {"wanted": 1}, "failures": [{"what": "answer )",
+        ++answers, R"("}]})")});
+  });
+  cluster_.chief_program = Script("chief", Announce(chief.endpoint()) + "read code <" + Path("fifo") + "; exit $code");
+  cluster_.worker_program = Script("worker", "exec /bin/sleep 1000");
+  Run({{"answer 9", [&] { std::ofstream(Path("fifo")) << "0\n"; }}});
+  EXPECT_THAT(talk_, Not(HasSubstr("started again")));
 }
 
 TEST_F(LocalRunTest, AWorkerThatAlwaysDiesDoesNotStopAnotherOneThatRuns) {

@@ -49,6 +49,9 @@ TEST(LogMergerTest, LinesCannotDriveTheTerminal) {
   LogMerger merger({"a"});
   merger.Add("a", "x\x1b[2Jy\n");
   EXPECT_EQ(merger.Take(), "x?[2Jy\n");
+  LogMerger named({"a", "b"});
+  named.Add("\x1b", "x\n");
+  EXPECT_EQ(named.Take(), "? | x\n") << "files are named by who may write into the folder";
 }
 
 }  // namespace

@@ -2,11 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/driver/posix_process.h"
+#include "runtime/exit_code.h"
 #include "tests/unit/tools/cluster/fake_chief.h"
 #include "tests/unit/tools/scratch_folder.h"
 #include "tools/cli/verbs.h"
@@ -79,6 +81,12 @@ TEST_F(StatusSourceTest, AChiefThatHasGoneLeftItsSummary) {
   EXPECT_EQ(answer->summary->state, "SUCCEEDED");
 }
 
+TEST_F(StatusSourceTest, ASummaryCannotDriveATerminalAsJsonEither) {
+  WriteChiefJson("127.0.0.1:1", 7);
+  folder_.Write("summary.json", "{\"state\": \"SUCCEEDED\",\n \"term\": 3, \"job\": \"\xc2\x9b[2J\x7f\"}");
+  EXPECT_EQ(StatusAsker(Folder()).Ask()->json, "{\"state\": \"SUCCEEDED\",\n \"term\": 3, \"job\": \"??[2J?\"}");
+}
+
 TEST_F(StatusSourceTest, TheSummaryOfAnEarlierChiefIsNotThatOfAKilledOne) {
   WriteChiefJson("127.0.0.1:1", 7, /*term=*/4);
   folder_.Write("summary.json", kSummary);
@@ -121,6 +129,53 @@ TEST_F(StatusSourceTest, AWatcherWhoHeardOfTheFolderFindsTheSummaryThere) {
   const auto answer = asker.Ask();
   ASSERT_TRUE(answer.ok()) << answer.status();
   EXPECT_TRUE(answer->summary.has_value());
+}
+
+std::vector<Payload> StateOf(const std::string& state, int exit_code) {
+  return Encode(StatusReply{
+      absl::StrCat(R"({"state": ")", state, R"(", "exitCode": )", exit_code, R"(, "chief": {"host": "elsewhere"}})")});
+}
+
+// The pause outlasts the test: only the chief's word ends it.
+TEST_F(StatusSourceTest, AWatcherHearsTheEndUnaskedAndTakesLeave) {
+  FakeChief chief([] { return StateOf("RUNNING", 0); });
+  {
+    StatusAsker asker({.chief = chief.endpoint(), .job_dir = ""}, /*again_in=*/std::chrono::hours(1));
+    const auto before = asker.Ask();
+    ASSERT_TRUE(before.ok()) << before.status();
+    EXPECT_TRUE(before->status->is_elsewhere);
+    EXPECT_EQ(chief.last_request().again_in_ms, 3'600'000u);
+    chief.Say(StateOf("SUCCEEDED", 0));
+    asker.Pause();
+    EXPECT_FALSE(chief.last_request().knows_end);
+  }
+  FakeChief over([] { return StateOf("CANCELLED", 124); });
+  {
+    StatusAsker asker({.chief = over.endpoint(), .job_dir = ""}, /*again_in=*/1s);
+    const auto end = asker.Ask();
+    ASSERT_TRUE(end.ok()) << end.status();
+    EXPECT_EQ(ExitCodeOfEnd(end->status->state, end->status->exit_code), kExitOutOfTime);
+  }
+  while (!over.last_request().knows_end) poll(nullptr, 0, /*milliseconds=*/1);
+}
+
+TEST_F(StatusSourceTest, WhatTheChiefSaidBeforeItWentIsTheAnswer) {
+  auto chief = std::make_unique<FakeChief>([] { return StateOf("RUNNING", 0); });
+  StatusAsker asker({.chief = chief->endpoint(), .job_dir = ""}, /*again_in=*/std::chrono::hours(1));
+  ASSERT_TRUE(asker.Ask().ok());
+  chief->Say(StateOf("SUCCEEDED", 0));
+  asker.Pause();
+  chief.reset();
+  const auto end = asker.Ask();
+  ASSERT_TRUE(end.ok()) << end.status();
+  EXPECT_EQ(end->status->state, "SUCCEEDED");
+}
+
+TEST_F(StatusSourceTest, TheExitCodeOfAnEndIsThatOfTheJob) {
+  EXPECT_EQ(ExitCodeOfEnd("SUCCEEDED", std::nullopt), kExitDone);
+  EXPECT_EQ(ExitCodeOfEnd("FAILED", 78), kExitFailed);
+  EXPECT_EQ(ExitCodeOfEnd("CANCELLED", 143), kExitFailed);
+  EXPECT_EQ(ExitCodeOfEnd("CANCELLED", 124), kExitOutOfTime);
 }
 
 TEST_F(StatusSourceTest, AFolderWithoutAChiefIsUnreachable) {

@@ -1,11 +1,19 @@
 #include "tools/cluster/status_view.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/unit/tools/cluster/sample_status.h"
+#include "tools/cluster/progress.h"
+#include "tools/cluster/status_table.h"
 
 namespace downpour {
 namespace {
+
+using testing::HasSubstr;
+using testing::Not;
 
 TEST(StatusViewTest, ReadsTheDocumentedSample) {
   const absl::StatusOr<StatusView> status = ParseStatus(SampleStatus());
@@ -54,6 +62,27 @@ TEST(StatusViewTest, WhatIsAbsentOrOfAnotherTypeIsUnknown) {
   }
 }
 
+// Every word of a document becomes one that would clear a terminal's screen, in both kinds of escape, and begin a line.
+std::string Hostile(const std::string& document) {
+  const std::string words = "\x1b[2J\r\n\xc2\x9bH";
+  nlohmann::json flat = nlohmann::json::parse(document).flatten();
+  for (auto& [place, value] : flat.items()) {
+    if (value.is_string() && place != "/tasks/0/role") value = words;
+  }
+  return flat.unflatten().dump();
+}
+
+TEST(StatusViewTest, WordsCannotDriveATerminalNorBeginALine) {
+  const StatusView status = ParseStatus(Hostile(SampleStatus())).value();
+  EXPECT_EQ(status.tasks.at(0).host, "?[2J? ??H");
+  EXPECT_EQ(status.next.at(0), "?[2J? ??H");
+  const SummaryView summary = ParseSummary(Hostile(SampleSummary())).value();
+  for (const std::string& shown : {StatusTable(status, false), SummaryTable(summary, false), ProgressLine(status)}) {
+    EXPECT_THAT(shown, HasSubstr("?[2J? ??H"));
+    for (const char* driving : {"\x1b", "\r", "\xc2\x9b", "\nH"}) EXPECT_THAT(shown, Not(HasSubstr(driving)));
+  }
+}
+
 TEST(StatusViewTest, GroupsWhoWaitsForTheSame) {
   const std::vector<WaitGroup> groups =
       GroupWaits({{"chief", "ps-0", "is gone", 3}, {"worker-0", "ps-0", "", 1}, {"worker-1", "ps-0", "", 2}});
@@ -82,6 +111,9 @@ TEST(StatusViewTest, HealthyMeansAllThereAndNoFailureLately) {
   status.state = "RUNNING";
   EXPECT_FALSE(IsHealthy(status));
   status.pending.clear();
+  status.stalled = "nothing has moved for 10 s";
+  EXPECT_FALSE(IsHealthy(status));
+  status.stalled.clear();
   status.failures = {{"worker-1", "died", 61, 1}};
   EXPECT_TRUE(IsHealthy(status));
   status.failures[0].age = 59;

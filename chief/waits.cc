@@ -1,0 +1,143 @@
+#include "chief/waits.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "schema/text.h"
+
+namespace downpour {
+namespace {
+
+// A wait shorter than this is how things go.
+constexpr Duration kWorthTelling = 1s;
+// Of the reasons why a job stands still, and of the tasks that have one.
+constexpr size_t kMostReasons = 3;
+constexpr size_t kMostNames = 4;
+
+std::string WhyPending(const ChiefParts& chief, const Task& task) {
+  switch (task.state) {
+    case TaskState::kPending:
+      return "has not joined yet";
+    case TaskState::kLost:
+      return "is dead; waiting for another process in its place";
+    case TaskState::kLeft:
+      return "left; waiting for another process in its place";
+    case TaskState::kRefused:
+      return task.refusal.why;
+    case TaskState::kRunning:
+      return "";
+    case TaskState::kPreparing:
+      break;
+  }
+  if (task.role == TaskRole::kPs && !chief.assignment.placed()) {
+    const auto& tasks = chief.members.tasks();
+    const auto missing = std::find_if(tasks.begin(), tasks.end(),
+                                      [](const Task& one) { return one.role == TaskRole::kPs && !one.alive(); });
+    if (missing != tasks.end()) return absl::StrCat("waits until ", missing->name, " is there, too");
+  }
+  if (task.placement_number == 0 && task.work_request > 0) return "";  // it asks for work, and beats so the next time
+  if (!task.stats.waiting_for.empty()) return absl::StrCat("waits for ", task.stats.waiting_for);
+  if (task.role == TaskRole::kPs) return chief.assignment.placed() ? "installs its slices" : "has no slices yet";
+  return task.data_good ? "waits for all slices to be in place" : "reads its data";
+}
+
+// What it warned of since it waits, which most likely is why.
+std::string WarnedMeanwhile(const Task& task) { return task.warned_at >= task.waiting_since ? task.warning : ""; }
+
+// Waits of tasks that are there.
+void AddOfTasks(const ChiefParts& chief, std::vector<Wait>* waits) {
+  const auto add = [&](const Task& task, std::string why, Time since) {
+    const Duration waited = chief.turn.now - since;
+    if (waited >= kWorthTelling) {
+      waits->push_back({task.name, task.stats.waiting_for, std::move(why), Seconds(waited)});
+    }
+  };
+  for (const Task& task : chief.members.tasks()) {
+    if (!task.alive() || task.stats.waiting_for.empty()) continue;
+    if (!task.leaving.empty()) {
+      const std::string& hindrance = chief.departures.hindrance();
+      const bool hinders = task.role == TaskRole::kPs && !task.may_leave() && !hindrance.empty();
+      add(task, absl::StrCat("was told to stop: ", task.leaving, hinders ? "; " + hindrance : ""), task.leaving_since);
+    } else if (task.state == TaskState::kRunning) {
+      add(task, WarnedMeanwhile(task), task.waiting_since);
+    }
+  }
+}
+
+// Waits of the chief, for tasks.
+void AddOfChief(const ChiefParts& chief, std::vector<Wait>* waits) {
+  const auto add = [&](const std::string& on, std::string why, Time since) {
+    const Duration waited = chief.turn.now - since;
+    if (waited >= kWorthTelling) waits->push_back({"chief", on, std::move(why), Seconds(waited)});
+  };
+  for (const Assignment::Server& server : chief.assignment.servers()) {
+    const Task* task = chief.members.FindNamed(server.name);
+    if (task != nullptr && !task->alive()) {
+      add(server.name, absl::StrCat("is gone, with ", Counted(server.slices.size(), "slice")), task->heard);
+    } else if (server.unreported != 0) {
+      add(server.name, absl::StrCat("has not reported ", Counted(server.unreported, "slice")), server.progressed);
+    }
+  }
+  for (const CheckpointRounds::Wait& wait : chief.rounds.Waits()) {
+    add(wait.task, absl::StrCat("has not sent the records of ", Counted(wait.slices, "slice")), wait.since);
+  }
+}
+
+// "worker-0, worker-1 and 7 more".
+std::string Names(std::vector<std::string> names) {
+  const size_t more = names.size() - std::min(names.size(), kMostNames);
+  names.resize(names.size() - more);
+  return absl::StrCat(absl::StrJoin(names, ", "), more == 0 ? "" : absl::StrCat(" and ", more, " more"));
+}
+
+}  // namespace
+
+std::vector<Pending> PendingOf(const ChiefParts& chief) {
+  std::vector<Pending> pending;
+  if (chief.ended()) return pending;
+  for (const Task& task : chief.members.tasks()) {
+    if (chief.members.IsRetired(task)) continue;
+    if (std::string why = WhyPending(chief, task); !why.empty()) pending.push_back({task.name, std::move(why)});
+  }
+  return pending;
+}
+
+std::vector<Wait> WaitsOf(const ChiefParts& chief) {
+  std::vector<Wait> waits;
+  if (!chief.journal.error().empty()) waits.push_back({"chief", "its disk", chief.journal.error(), std::nullopt});
+  if (chief.ended()) return waits;
+  AddOfChief(chief, &waits);
+  AddOfTasks(chief, &waits);
+  return waits;
+}
+
+std::string WhyItStandsStill(const ChiefParts& chief) {
+  if (!chief.HasWork() || !chief.progress.StandsStill(chief.turn.now)) return "";
+  // Whoever has no work waits for those who cannot do theirs.
+  std::map<std::string, std::vector<std::string>> waiting;
+  for (const Task& task : chief.members.tasks()) {
+    const bool at_work = task.role == TaskRole::kWorker && task.state == TaskState::kRunning;
+    if (!at_work || task.stats.waiting_for.empty() || IsSpare(chief, task)) continue;
+    const std::string warned = WarnedMeanwhile(task);
+    waiting[absl::StrCat(task.stats.waiting_for, warned.empty() ? "" : ": " + warned)].push_back(task.name);
+  }
+  std::vector<std::string> sentences = {
+      absl::StrFormat("nothing has moved for %.0f s", Seconds(chief.progress.StillFor(chief.turn.now)))};
+  for (const auto& [reason, tasks] : waiting) {
+    sentences.push_back(absl::StrCat(Names(tasks), tasks.size() == 1 ? " waits for " : " wait for ", reason));
+  }
+  for (const Pending& pending : PendingOf(chief)) sentences.push_back(absl::StrCat(pending.task, " ", pending.why));
+  sentences.resize(std::min(sentences.size(), 1 + kMostReasons));
+  return absl::StrJoin(sentences, "; ");
+}
+
+bool IsSpare(const ChiefParts& chief, const Task& task) {
+  return task.role == TaskRole::kWorker && task.state == TaskState::kRunning && chief.HasWork() &&
+         chief.ledger.Wants(task.incarnation) && chief.ledger.HeldBy(task.incarnation).empty();
+}
+
+}  // namespace downpour

@@ -1,0 +1,170 @@
+// Who is there, and what a person asks: messages between members or the command-line tool and the chief (message.h).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "schema/ids.h"
+
+namespace downpour {
+
+// 2: every message names its run. A process that speaks 1 names none, and nobody would listen to it.
+inline constexpr uint32_t kProtocolVersion = 2;
+inline constexpr uint32_t kOldestProtocolSpoken = 2;
+
+enum class TaskRole : uint8_t { kChief, kPs, kWorker };
+
+// ---- Membership: ps or worker <-> chief -----------------------------------------------------------------------------
+
+struct Join {
+  uint32_t protocol = kProtocolVersion;
+  uint32_t oldest_protocol = kOldestProtocolSpoken;
+  TaskRole role = TaskRole::kWorker;
+  int32_t index = -1;    // -1: any free one
+  std::string host;      // for people
+  uint32_t pid = 0;      // for people
+  std::string endpoint;  // where a ps listens, as workers reach it; empty for workers
+  std::string launcher;  // the same for all tasks that one supervisor started; empty: none
+  uint32_t attempt = 0;  // how often that supervisor started this task before: a higher one replaces a lower at once
+  uint64_t nonce = 0;    // drawn by the process at start: a repeated Join of one process is answered alike
+  std::string device;    // for people: backend and kernel names
+  // A process that an earlier chief of this run knew, and that kept what it held; else kNone.
+  uint64_t run = 0;
+  Incarnation was = Incarnation::kNone;
+  uint64_t number = 0;  // of this Join among those of its process, from 0: the answer echoes it
+};
+
+struct Welcome {
+  Incarnation you = Incarnation::kNone;
+  uint32_t term = 0;
+  std::string name;    // ps-0, worker-3
+  std::string job;     // canonical job text, see job_file.h
+  uint64_t run = 0;    // drawn when the job began in its folder: tells its chiefs from those of another one
+  uint64_t nonce = 0;  // of the Join that this answers, as is the next
+  uint64_t number = 0;
+};
+
+enum class RefusalCode : uint8_t {
+  kProtocolVersion,  // for good
+  kNameTaken,        // try again: the holder may be dead
+  kNoSuchTask,       // for good: index beyond the job file's count
+  kDataDiffers,      // for good: this worker's data is not the job's
+  kUnknown,          // not, or no longer, a member of the chief's run: join again
+  kEjected,          // for good: broke the protocol
+};
+struct Refused {
+  RefusalCode code{};
+  bool for_good = false;
+  std::string why;                          // one sentence for people
+  Incarnation member = Incarnation::kNone;  // who is refused; kNone: a joiner is
+  uint64_t run = 0;                         // of that member: its incarnation alone does not name it
+  uint64_t number = 0;                      // of the Join that is refused
+};
+
+struct Staleness {  // counts since the process began
+  uint64_t pushes = 0;
+  uint64_t unknown = 0;  // computed from a version of another epoch
+  uint64_t sum = 0;
+  uint64_t max = 0;
+  std::vector<uint64_t> histogram;  // [i]: staleness i, the last one everything above (options.h: kStalenessBuckets)
+};
+
+// The GPU that a worker computes on.
+struct GpuStats {
+  std::string address;        // of PCI: tells the GPUs of one host apart; empty: there is none
+  std::string name;           // empty: unknown
+  int32_t utilisation = -1;   // percent of the time in which it computed anything; negative: unknown
+  int32_t celsius = -1;       // negative: unknown
+  uint64_t memory_used = 0;   // bytes, by whomever
+  uint64_t memory_total = 0;  // 0: both are unknown
+};
+
+// Its counts begin with the process, and stand once more in membership.cc, which checks and adds them up.
+struct TaskStats {
+  uint64_t steps = 0;  // worker: computed, of one batch or several each; ps: pushes applied, per slice
+  uint64_t examples = 0;
+  uint64_t pushes_acknowledged = 0;  // per slice; worker, as is the next
+  uint64_t pushes_resent = 0;        // copies beyond the first: unanswered, refused, or to a new epoch
+  uint64_t pushes_duplicate = 0;     // per slice; ps, as are the next two
+  uint64_t pushes_refused = 0;
+  uint64_t pushes_skipped = 0;      // consumed without effect: not finite, or quarantined
+  uint64_t messages_rejected = 0;   // frames that were no message, or of an unknown sender
+  uint64_t handshakes_refused = 0;  // ps: at its own door, of processes without a key of this cluster
+  std::string refused_from;         // the address of the last one; empty: not known
+  double cpu_seconds = 0;
+  uint64_t resident_bytes = 0;
+  uint64_t bytes_in = 0;
+  uint64_t bytes_out = 0;
+  Staleness staleness;
+  std::string waiting_for;     // one phrase for people; empty while all is well
+  GpuStats gpu = {};           // worker
+  std::string warning = {};    // the newest one that the process logged; empty: none
+  uint32_t warned_ms_ago = 0;  // when it logged that
+};
+
+struct Heartbeat {
+  Incarnation from = Incarnation::kNone;
+  uint64_t placement = 0;  // the newest Placement::number seen
+  TaskStats stats;
+  uint64_t log_from = 0;  // number of the first of these log lines; the chief keeps them in the task's log
+  std::vector<std::string> log_lines;
+  std::string leaving = {};  // why it was told to stop; empty: it was not. A ps stays until it may leave
+};
+struct HeartbeatReply {
+  uint64_t log_kept = 0;   // lines below this number need not be sent again
+  bool may_leave = false;  // to a ps: a checkpoint begun after its word is durable, or there is nothing to keep
+  bool retired = false;    // to a worker: the job needs fewer now, so it is to leave in good order
+};
+
+struct OpenBulk {  // ps -> chief, with each heartbeat, on its second connection: slice records travel on this one
+  Incarnation from = Incarnation::kNone;
+};
+
+struct Leave {  // "my leases are handed back, do not wait for me"
+  Incarnation from = Incarnation::kNone;
+  std::string why;
+};
+
+struct JobEnd {  // also says: you may leave
+  bool succeeded = false;
+  std::string why;
+};
+
+// ---- Questions: command-line tool -> chief --------------------------------------------------------------------------
+
+struct StatusRequest {
+  uint32_t protocol = kProtocolVersion;
+  // Of a watcher, when it will ask again: the chief tells it how the job ended before it exits. 0: it asks once.
+  uint64_t again_in_ms = 0;
+  bool knows_end = false;  // a watcher has heard how the job ended; there is no answer
+};
+struct StatusReply {
+  std::string json;  // docs/STATUS.md
+};
+
+enum class ControlKind : uint8_t {
+  kStop,   // end the job as CANCELLED after one last checkpoint
+  kScale,  // to `workers`
+};
+// A command, named (term, number): a copy that comes late finds another chief, or another command in its place.
+struct Control {        // tool -> chief; repeated until its ControlReply arrives
+  uint32_t term = 0;    // of the chief that is meant
+  uint64_t number = 0;  // the next one: one more than the status counts as `commands`
+  uint64_t nonce = 0;   // drawn by the tool: tells its command from another tool's of the same name
+  ControlKind kind{};
+  uint32_t workers = 0;  // kScale
+};
+
+enum class ControlVerdict : uint8_t {
+  kRefused,   // it cannot be done; nothing changed
+  kOutdated,  // another chief leads, or another command came first: look at the status, then say it anew
+  kAccepted,  // it is done, or on its way, and no chief will forget it
+};
+struct ControlReply {
+  uint64_t nonce = 0;
+  ControlVerdict verdict{};
+  std::string why;  // one sentence for people; of what is accepted, what happens next
+};
+
+}  // namespace downpour

@@ -1,0 +1,265 @@
+#include "tests/sim/chief_rules.h"
+
+#include <algorithm>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "chief/assignment.h"
+#include "schema/checkpoint_format.h"
+
+namespace downpour {
+namespace {
+
+// Of checkpoints/TERM-N, or of what lies in it.
+std::optional<Round> RoundOf(const std::string& path) {
+  const std::string folder = "checkpoints/";
+  if (!absl::StartsWith(path, folder)) return std::nullopt;
+  const std::string name = path.substr(folder.size(), path.find('/', folder.size()) - folder.size());
+  const absl::StatusOr<Round> round = ParseRound(name);
+  return round.ok() ? std::optional(*round) : std::nullopt;
+}
+
+}  // namespace
+
+void ChiefRules::Add(const Process& process, const std::string& what) {
+  world_->findings().Add(absl::StrCat(process.name, "#", static_cast<uint32_t>(process.life), ": ", what));
+}
+
+void ChiefRules::Before(const Process& process, const Input& input) {
+  ticks_ = false;
+  due_to_go_ = Incarnation::kNone;
+  if (process.chief == nullptr) return;
+  if (life_ != process.life) *this = ChiefRules(world_, oracle_);
+  life_ = process.life;
+  ticks_ = std::holds_alternative<Tick>(input);
+  if (ticks_) {
+    for (auto& [server, leaving] : leaving_) {
+      if (!IsThere(process, server)) {
+        leaving.counted.reset();  // it may be back
+      } else if (!leaving.counted) {
+        leaving.counted = world_->now();
+      }
+    }
+  }
+  if (const auto* received = std::get_if<Received>(&input)) Hear(process, *received);
+}
+
+void ChiefRules::Hear(const Process& chief, const Received& received) {
+  if (const auto* report = std::get_if<SliceReport>(&received.message)) {
+    for (const SliceReport::Item& item : report->slices) restoring_[report->from].erase(item.slice);
+  }
+  if (const auto* join = std::get_if<Join>(&received.message); join != nullptr && join->was == Incarnation::kNone) {
+    join_with_nothing_.insert(received.from);
+  }
+  const auto* beat = std::get_if<Heartbeat>(&received.message);
+  if (beat == nullptr) return;
+  speakers_[received.from] = beat->from;
+  const std::vector<Incarnation> lost = chief.chief->lost();  // this brings it back
+  const bool is_known = IsThere(chief, beat->from) || std::ranges::find(lost, beat->from) != lost.end();
+  if (beat->leaving.empty() || !is_known) return;
+  const auto [known, is_new] = leaving_.try_emplace(beat->from, Leaving{world_->now()});
+  if (known->second.let_go) due_to_go_ = beat->from;  // the first word may have been lost
+  const bool has_nothing = fresh_.contains(beat->from) && chief.chief->state() < JobState::kRunning;
+  if (!is_new && known->second.counted && has_nothing) due_to_go_ = beat->from;
+}
+
+bool ChiefRules::IsThere(const Process& chief, Incarnation server) const {
+  const std::vector<Incarnation> alive = chief.chief->alive(TaskRole::kPs);
+  return std::ranges::find(alive, server) != alive.end();
+}
+
+bool ChiefRules::HasSomething(const Process& chief, Incarnation server) const {
+  for (const Life life : world_->Alive(TaskRole::kPs)) {
+    const Process& process = world_->process(life);
+    if (process.ps->incarnation() != server || RunOf(process) != RunOf(chief)) continue;
+    for (const Slice& slice : oracle_->grid().slices) {
+      if (process.ps->Find(slice.id) != nullptr) return true;
+    }
+  }
+  return false;
+}
+
+void ChiefRules::OnEffect(const Process& process, const Effect& effect) {
+  if (process.chief == nullptr) return;
+  if (const auto* op = std::get_if<StorageOp>(&effect)) {
+    const std::optional<Round> round = RoundOf(op->path);
+    if (op->kind == StorageOp::Kind::kMakeDir && round) Begins(process, *round);
+    if (op->kind == StorageOp::Kind::kAppend && round) CheckWork(process, *round);
+    if (op->kind == StorageOp::Kind::kRemove && round && round == under_way_ && op->path == CheckpointDir(*round)) {
+      under_way_.reset();
+    }
+  }
+  if (const auto* record = std::get_if<TraceRecord>(&effect);
+      record != nullptr && record->kind == TraceRecord::Kind::kDurable) {
+    const Round round{static_cast<uint32_t>(record->count >> 32), static_cast<uint32_t>(record->count)};
+    for (auto& [server, leaving] : leaving_) leaving.safe |= begun_[round].at >= leaving.heard;
+    if (round == under_way_) under_way_.reset();
+  }
+  if (const auto* send = std::get_if<Send>(&effect)) Says(process, *send);
+}
+
+void ChiefRules::Says(const Process& process, const Send& effect) {
+  const Send* send = &effect;
+  if (const auto* welcome = std::get_if<Welcome>(&send->message)) {
+    speakers_[send->to] = welcome->you;
+    if (join_with_nothing_.contains(send->to)) fresh_.insert(welcome->you);
+  }
+  if (const auto* reply = std::get_if<HeartbeatReply>(&send->message); reply != nullptr && reply->may_leave) {
+    LetsGo(process, send->to);
+  }
+  if (const auto* request = std::get_if<SnapshotRequest>(&send->message)) {
+    CheckWork(process, request->round);
+    CheckUrgent(process, request->round, request->urgent);
+  }
+  if (const auto* request = std::get_if<WriteShard>(&send->message)) {
+    CheckWork(process, request->round);
+    CheckUrgent(process, request->round, request->urgent);
+  }
+  if (std::holds_alternative<Grant>(send->message) && process.chief->state() != JobState::kRunning) {
+    Add(process, "grants a lease of a job that does not run");
+  }
+  if (const auto* restore = std::get_if<RestoreSlice>(&send->message)) CheckWindow(process, *restore);
+  if (const auto* assign = std::get_if<Assign>(&send->message)) servers_.insert(assign->to);
+}
+
+void ChiefRules::CheckWindow(const Process& chief, const RestoreSlice& restore) {
+  std::set<SliceId>& under_way = restoring_[restore.to];
+  under_way.insert(restore.slice);
+  if (under_way.size() > Assignment::kRestoreWindow / Assignment::kLeastRecord) {
+    Add(chief, absl::StrCat("has ", under_way.size(), " records on their way to one ps"));
+  }
+}
+
+void ChiefRules::Begins(const Process& chief, Round round) {
+  Begun& begun = begun_[round];
+  begun.at = world_->now();
+  under_way_ = round;
+  const JobState state = chief.chief->state();
+  begun.is_urgent = state == JobState::kCancelling;
+  if (state != JobState::kRunning) return;
+  begun.is_urgent |= chief.chief->committed().CoversRange(0, oracle_->plan().total_leases());
+  CheckBegin(chief);
+  for (const auto& [server, leaving] : leaving_) {
+    begun.is_urgent |= leaving.counted && !leaving.let_go && IsThere(chief, server);
+  }
+}
+
+// While a ps waits to be let go only the rounds begin that let it go; while one that was stays, none.
+void ChiefRules::CheckBegin(const Process& chief) {
+  const Timing& timing = world_->draw().timing;
+  const Time now = world_->now();
+  bool waits = false, heard_long_ago = false, heard_since = false, stays = false;
+  for (const auto& [server, leaving] : leaving_) {
+    // It may have left since; or this is when another round may be tried, as was planned before its word.
+    const Time again = departure_round_ ? *departure_round_ + timing.dead_after : now;
+    heard_long_ago |= leaving.heard + timing.heartbeat <= now || (departure_round_ && leaving.heard < again);
+    if (!leaving.counted || !IsThere(chief, server)) continue;
+    stays |= leaving.let_go && now < *leaving.let_go + timing.dead_after;
+    if (leaving.let_go) continue;
+    waits = true;
+    heard_since |= departure_round_ && leaving.heard >= *departure_round_;
+  }
+  if (!waits && stays) Add(chief, "begins a round while a ps that it has let go is about to leave");
+  if (!waits) return;
+  if (!heard_long_ago) Add(chief, "begins a round at once for a ps that is to stop: those told with it would share it");
+  if (departure_round_ && !heard_since && now < *departure_round_ + timing.dead_after) {
+    Add(chief, "begins another round at once for a ps that is to stop");
+  }
+  departure_round_ = now;
+}
+
+void ChiefRules::CheckWork(const Process& chief, Round round) {
+  if (overdue_.contains(round)) {
+    Add(chief, absl::StrCat("goes on with round ", ToString(round), ", which has to make room"));
+  }
+}
+
+void ChiefRules::CheckUrgent(const Process& chief, Round round, bool urgent) {
+  const auto begun = begun_.find(round);
+  if (begun == begun_.end() || !begun->second.is_urgent || urgent) return;
+  Add(chief, absl::StrCat("does not hurry with round ", ToString(round)));
+}
+
+void ChiefRules::LetsGo(const Process& chief, PeerId to) {
+  const auto found = leaving_.find(speakers_[to]);
+  if (found == leaving_.end()) return;
+  if (due_to_go_ == found->first) due_to_go_ = Incarnation::kNone;
+  Leaving& mine = found->second;
+  if (mine.let_go) return;
+  mine.let_go = world_->now();
+  if (chief.chief->state() == JobState::kCancelling) Add(chief, "lets a ps go that its last round needs");
+  const bool has_time = world_->now() + world_->draw().timing.dead_after < mine.heard + kPsLeavesWithin;
+  if (!has_time || chief.chief->state() != JobState::kRunning || !HasSomething(chief, found->first)) return;
+  for (const auto& [server, other] : leaving_) {
+    const bool waits = other.counted && !other.let_go && !other.safe && IsThere(chief, server);
+    if (waits && HasSomething(chief, server)) Add(chief, "lets a ps go that another one's round needs");
+  }
+}
+
+// Rounds that the Step at hand ought to have ended.
+void ChiefRules::CheckOverdue(const Process& chief) {
+  const JobState state = chief.chief->state();
+  const bool cancelling = state == JobState::kCancelling;
+  if (cancelling && !was_cancelling_) {
+    cancelled_ = world_->now();
+    saves_ = has_all_ && AllServersThere(chief);
+    for (const auto& [round, begun] : begun_) {
+      if (begun.at < world_->now()) overdue_.insert(round);
+    }
+  }
+  was_cancelling_ = cancelling;
+  has_all_ = state == JobState::kRunning && chief.chief->all_reported();
+  saves_ = saves_ && AllServersThere(chief);
+  const bool has_saved = !begun_.empty() && cancelled_ && begun_.rbegin()->second.at >= *cancelled_;
+  if (state == JobState::kCancelled && saves_ && !has_saved) Add(chief, "cancels the job without a last checkpoint");
+  if (state != JobState::kRunning || !chief.chief->all_reported() || begun_.empty()) return;
+  const auto& [round, begun] = *begun_.rbegin();
+  bool makes_room = false, is_needed = false;
+  for (const auto& [server, leaving] : leaving_) {
+    if (!leaving.counted || leaving.let_go || leaving.safe || !IsThere(chief, server)) continue;
+    const bool due = *leaving.counted + world_->draw().timing.heartbeat < world_->now();
+    makes_room |= due && leaving.heard > begun.at && HasSomething(chief, server);
+    is_needed |= leaving.heard <= begun.at;
+  }
+  if (makes_room && !is_needed) overdue_.insert(round);
+}
+
+bool ChiefRules::AllServersThere(const Process& chief) const {
+  const std::vector<Incarnation> alive = chief.chief->alive(TaskRole::kPs);
+  return alive.size() == static_cast<size_t>(chief.job.cluster.parameter_server_count) &&
+         std::ranges::all_of(alive, [this](Incarnation one) { return servers_.contains(one); });
+}
+
+bool ChiefRules::MayBegin(const Process& chief) const {
+  const std::vector<Incarnation> alive = chief.chief->alive(TaskRole::kPs);
+  const auto leaves = [this](Incarnation one) { return leaving_.contains(one); };
+  return chief.chief->state() == JobState::kRunning && chief.chief->all_reported() && !under_way_ &&
+         AllServersThere(chief) && std::ranges::none_of(alive, leaves) &&
+         !chief.chief->committed().CoversRange(0, oracle_->plan().total_leases());
+}
+
+// A round every `every`, if none is under way and nothing hinders it.
+void ChiefRules::CheckPeriod(const Process& chief) {
+  const Duration every = chief.job.checkpoint.every.value_or(Duration::zero());  // else the chief chooses
+  if (every == Duration::zero() || !MayBegin(chief)) return may_begin_since_.reset();
+  if (!may_begin_since_) may_begin_since_ = world_->now();
+  const Time last = begun_.empty() ? *may_begin_since_ : std::max(begun_.rbegin()->second.at, *may_begin_since_);
+  // One that was to end the job is tried again by another clock.
+  const bool was_last = !begun_.empty() && begun_.rbegin()->second.is_urgent;
+  const Duration period = was_last ? std::max<Duration>(every, world_->draw().timing.dead_after) : every;
+  if (world_->now() > last + period) Add(chief, "does not begin a checkpoint round that is due");
+}
+
+void ChiefRules::After(const Process& process) {
+  if (process.chief == nullptr) return;
+  if (process.crash_after.has_value() || !process.alive) return;
+  CheckOverdue(process);
+  CheckPeriod(process);
+  if (due_to_go_ != Incarnation::kNone && IsThere(process, due_to_go_)) {
+    Add(process, absl::StrCat("does not tell ", ToNumber(due_to_go_), " that it may leave"));
+  }
+}
+
+}  // namespace downpour

@@ -1,0 +1,80 @@
+// When a chief begins a checkpoint round, how it hurries, and whom it lets go: protocol, conversations 2, 9 and 10.
+//
+// Findings: a round that is not urgent though it ends the job or lets a ps go; one for a ps that is told to stop less
+//   than a heartbeat after its word, or less than dead_after behind the one before; another's meanwhile; work for a
+//   round that ought to have made room; a ps that is let go while another one needs it, or while the job is cancelled,
+//   or that is kept with nothing to lose; a round that is due and does not begin, as the last one of a job that is
+//   cancelled; a grant when the job does not run; more records on their way to a ps than its window.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "tests/sim/observer.h"
+#include "tests/sim/world.h"
+
+namespace downpour {
+
+class ChiefRules final : public Observer {
+ public:
+  ChiefRules(World* world, const Oracle* oracle) : world_(world), oracle_(oracle) {}
+  void Before(const Process& process, const Input& input) override;
+  void OnEffect(const Process& process, const Effect& effect) override;
+  void After(const Process& process) override;
+
+ private:
+  struct Leaving {  // a ps that is told to stop, as its chief has heard
+    Time heard;
+    std::optional<Time> counted = {};  // by a Tick of the chief, when
+    std::optional<Time> let_go = {};
+    bool safe = false;  // a round that began since is durable
+  };
+  struct Begun {
+    Time at;
+    bool is_urgent = false;  // ought to be
+  };
+  void Hear(const Process& chief, const Received& received);
+  void Says(const Process& chief, const Send& send);
+  void Begins(const Process& chief, Round round);
+  void CheckBegin(const Process& chief);
+  void CheckWork(const Process& chief, Round round);
+  void CheckUrgent(const Process& chief, Round round, bool urgent);
+  void CheckWindow(const Process& chief, const RestoreSlice& restore);
+  void LetsGo(const Process& chief, PeerId to);
+  void CheckOverdue(const Process& chief);
+  void CheckPeriod(const Process& chief);
+  bool AllServersThere(const Process& chief) const;
+  bool MayBegin(const Process& chief) const;
+  bool HasSomething(const Process& chief, Incarnation server) const;
+  bool IsThere(const Process& chief, Incarnation server) const;
+  void Add(const Process& process, const std::string& what);
+
+  World* world_;
+  const Oracle* oracle_;
+
+  // Of one life of a chief.
+  Life life_{};
+  std::map<PeerId, Incarnation> speakers_;
+  std::map<Incarnation, Leaving> leaving_;
+  std::set<PeerId> join_with_nothing_;
+  std::set<Incarnation> fresh_;  // joined so
+  std::map<Round, Begun> begun_;
+  std::optional<Round> under_way_;
+  std::optional<Time> may_begin_since_;
+  std::set<Incarnation> servers_;        // that slices were assigned to
+  std::optional<Time> departure_round_;  // when the last one began
+  std::set<Round> overdue_;              // that ought to have made room
+  bool was_cancelling_ = false;
+  bool has_all_ = false;  // it runs, and every slice is where it belongs
+  std::optional<Time> cancelled_;
+  bool saves_ = false;                                  // a last round can be made
+  std::map<Incarnation, std::set<SliceId>> restoring_;  // records sent and not reported
+  // Of the Step at hand.
+  bool ticks_ = false;
+  Incarnation due_to_go_{};
+};
+
+}  // namespace downpour

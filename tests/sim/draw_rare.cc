@@ -1,0 +1,59 @@
+// Draws beyond one undisturbed folder, one job text, small models and few workers.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "tests/sim/draw.h"
+
+namespace downpour {
+namespace {
+
+// Big ones are few: a thousand seeds are to take seconds.
+constexpr double kBig = 0.01;
+
+void DrawManySlices(Prng& prng, Draw& draw) {
+  JobSpec& job = draw.job;
+  job.model.inputs = {{"x", {2}}};
+  job.model.layers.clear();
+  std::string from = "x";
+  const int64_t layers = DrawNumber(prng, 50, 150);  // two slices each
+  for (int64_t i = 0; i < layers; ++i) {
+    const DenseSpec dense{.units = DrawNumber(prng, 1, 2), .activation = Activation::kRelu};
+    job.model.layers.push_back({absl::StrCat("dense_", i), {from}, dense});
+    from = job.model.layers.back().name;
+  }
+  job.training.epochs = std::min<int64_t>(job.training.epochs, 2);
+  draw.train_examples = std::min<uint64_t>(draw.train_examples, 8 * static_cast<uint64_t>(job.training.batch_size));
+  draw.disk_delay = std::min<Duration>(draw.disk_delay, 5ms);  // records are written one after the other
+}
+
+void DrawManyWorkers(Prng& prng, Draw& draw) {
+  draw.job.cluster.worker_count = DrawNumber(prng, 12, 48);
+  draw.job.training.epochs = std::min<int64_t>(draw.job.training.epochs, 2);
+  draw.job.training.lease_batches = std::min<int64_t>(draw.job.training.lease_batches, 2);
+  draw.job.training.push_every = std::min(draw.job.training.push_every, draw.job.training.lease_batches);
+  draw.timing.tick = std::max<Duration>(draw.timing.tick, 20ms);
+}
+
+void DrawDisks(Prng& prng, Draw& draw) {
+  const bool is_shared = draw.job.checkpoint.via == CheckpointVia::kShared;
+  if (prng.Chance(is_shared ? 0.3 : 0.05)) draw.disk = {prng.Chance(0.5) ? 0.02 : 0.2, prng.Chance(0.5) ? 0.02 : 0.2};
+  if (prng.Chance(0.5)) draw.failing = prng.Chance(0.5) ? DiskOf::kChief : DiskOf::kPs;
+  if (prng.Chance(is_shared ? 0.2 : 0.05)) draw.stalls = prng.Chance(0.5) ? 0.005 : 0.05;
+}
+
+}  // namespace
+
+void DrawRare(Prng& prng, Draw& draw) {
+  if (prng.Chance(kBig)) DrawManySlices(prng, draw);
+  if (prng.Chance(kBig)) DrawManyWorkers(prng, draw);
+  DrawDisks(prng, draw);
+  draw.other_text = draw.generations > 1 && prng.Chance(0.4);
+  if (prng.Chance(0.05)) draw.start_within = 30s;
+  draw.end_trouble = prng.Chance(0.12);
+  draw.rot = draw.end_trouble && !draw.power_failure && prng.Chance(0.5);
+  if (draw.rot) draw.job.timing.server_wait = 20s + 2 * draw.start_within;  // for checkpoints that cannot be used
+  if (prng.Chance(0.03)) draw.faults.lie = DrawTime(prng, 50ms, 1s);
+  if (prng.Chance(0.03)) draw.device.no_room_for = DrawTime(prng, 2s, 10s);
+}
+
+}  // namespace downpour

@@ -1,0 +1,170 @@
+#include "tests/sim/end_rules.h"
+
+#include <algorithm>
+#include <functional>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "chief/farewell.h"
+#include "chief/journal.h"
+#include "chief/sealed_copies.h"
+#include "ps/shard.h"
+
+namespace downpour {
+namespace {
+
+// One that is due is offered with the answer to a request; a few may cross with other words.
+constexpr int kRequests = 3;
+
+// Whether one of the journal's copies says so, as a power failure would leave it.
+bool Journalled(const Disk& disk, const std::function<bool(const JobRecord&)>& says) {
+  for (const char* copy : {"journal.a", "journal.b"}) {
+    const auto entry = DecodeEntry(Unsealed(disk.ReadDurable(copy).value_or("")).value_or(""));
+    if (entry.ok() && says(entry->record)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+uint64_t SkipsOf(const World& world, const Process& chief) {
+  const std::vector<SliceEpoch> epochs = chief.chief->epochs();
+  uint64_t skips = 0;
+  for (const Life life : world.Alive(TaskRole::kPs)) {
+    const Process& ps = world.process(life);
+    for (size_t i = 0; i < epochs.size(); ++i) {
+      const ServedSlice* served = ps.ps->Find(SliceId{static_cast<uint32_t>(i)});
+      if (served == nullptr || served->epoch != epochs[i]) continue;
+      skips += served->skipped;
+    }
+  }
+  return skips;
+}
+
+void EndRules::Add(const Process& process, const std::string& what) {
+  world_->findings().Add(absl::StrCat(process.name, "#", static_cast<uint32_t>(process.life), ": ", what));
+}
+
+bool EndRules::AllCommitted(const Process& chief) const {
+  return chief.chief->committed().CoversRange(0, oracle_->plan().total_leases());
+}
+
+void EndRules::Before(const Process& process, const Input& input) {
+  if (process.chief == nullptr) return;
+  if (life_ != process.life) *this = EndRules(world_, oracle_);
+  life_ = process.life;
+  if (const auto* received = std::get_if<Received>(&input)) Hear(process, *received);
+}
+
+void EndRules::Hear(const Process& chief, const Received& received) {
+  if (const auto* request = std::get_if<WorkRequest>(&received.message)) {
+    const std::vector<Incarnation> alive = chief.chief->alive(TaskRole::kWorker);
+    const bool counts = request->wanted > 0 && request->number > asked_[request->from] &&
+                        std::ranges::find(alive, request->from) != alive.end();
+    asked_[request->from] = std::max(asked_[request->from], request->number);
+    if (counts && asked_since_) ++*asked_since_;
+  }
+  const auto* done = std::get_if<EvalDone>(&received.message);
+  if (done == nullptr || done->round != evaluation_) return;
+  parts_ever_[done->versions_digest].insert({done->first_batch, done->batches});
+  if (AllCommitted(chief)) parts_[done->versions_digest].insert({done->first_batch, done->batches});
+  if (CoverAll(parts_ever_[done->versions_digest])) evaluates_ = false;
+}
+
+void EndRules::OnEffect(const Process& process, const Effect& effect) {
+  if (process.chief == nullptr) return;
+  if (const auto* record = std::get_if<TraceRecord>(&effect);
+      record != nullptr && record->kind == TraceRecord::Kind::kDurable) {
+    durable_ = {static_cast<uint32_t>(record->count >> 32), static_cast<uint32_t>(record->count)};
+  }
+  const auto* send = std::get_if<Send>(&effect);
+  if (send == nullptr) return;
+  if (const auto* grant = std::get_if<EvalGrant>(&send->message); grant != nullptr && grant->round > evaluation_) {
+    evaluation_ = grant->round;
+    parts_.clear();
+    parts_ever_.clear();
+    evaluates_ = true;
+    asked_since_.reset();
+  }
+  if (const auto* request = std::get_if<SnapshotRequest>(&send->message)) {
+    begun_.emplace(request->round, world_->steps());
+  }
+  if (const auto* request = std::get_if<WriteShard>(&send->message)) begun_.emplace(request->round, world_->steps());
+  if (std::holds_alternative<Assign>(send->message)) CheckPlacing(process);
+  if (const auto* end = std::get_if<JobEnd>(&send->message)) CheckEnd(process, *end);
+}
+
+void EndRules::CheckPlacing(const Process& chief) {
+  if (placed_) return;
+  placed_ = true;
+  if (Journalled(*chief.disk, [](const JobRecord& record) { return record.data.has_value(); })) return;
+  Add(chief, "places slices before its journal knows on which data they are trained");
+}
+
+void EndRules::CheckEnd(const Process& chief, const JobEnd& end) {
+  if (chief.chief->term() == 0) return;  // of an end that it found
+  const Duration waits = Farewell::kGoodbye - world_->draw().timing.control_retry;
+  const bool had_to_wait = ended_ && world_->now() >= *ended_ + waits;
+  if (!had_to_wait && !Journalled(*chief.disk, [](const JobRecord& record) { return !record.ended.empty(); })) {
+    Add(chief, "tells of an end that is not on its disk");
+  }
+  if (!end.succeeded) return;
+  if (begun_[durable_] < reopened_) {
+    Add(chief, absl::StrCat("ends the job by checkpoint ", ToString(durable_),
+                            ", which began before leases were opened again"));
+  }
+  CheckEvaluated(chief);
+}
+
+bool EndRules::CoverAll(const std::set<std::pair<uint64_t, uint64_t>>& parts) const {
+  uint64_t covered = 0;
+  for (const auto& [first, batches] : parts) covered = first == covered ? first + batches : covered;
+  return covered * static_cast<uint64_t>(oracle_->job().training.batch_size) >= world_->draw().eval_examples;
+}
+
+// By parts that cover the whole split and used the same parameters, all of them since the last lease was committed.
+void EndRules::CheckEvaluated(const Process& chief) {
+  if (world_->draw().eval_examples == 0) return;
+  if (std::ranges::any_of(parts_, [this](const auto& parts) { return CoverAll(parts.second); })) return;
+  Add(chief, "ends the job without an evaluation of its last parameters");
+}
+
+// Whoever asks for work first when epochs have become so many evaluates.
+void EndRules::LookForEpochs(const Process& chief) {
+  const auto every = static_cast<uint64_t>(chief.job.training.evaluate_every_epochs);
+  const bool running = chief.chief->state() == JobState::kRunning && chief.chief->all_reported();
+  if (!running || every == 0 || world_->draw().eval_examples == 0) return asked_since_.reset();
+  const auto runs = chief.chief->committed().Intervals();
+  const bool from_first = !runs.empty() && runs.front().begin == 0;
+  const uint64_t epochs = from_first ? runs.front().end / oracle_->plan().leases_per_epoch() : 0;
+  if (!seen_epochs_) seen_epochs_ = epochs;
+  if (AllCommitted(chief)) return asked_since_.reset();
+  if (epochs / every * every > *seen_epochs_) {
+    seen_epochs_ = epochs;
+    if (!evaluates_) asked_since_ = 0;
+  }
+  if (asked_since_ && *asked_since_ >= kRequests) {
+    Add(chief, absl::StrCat("evaluates nothing, though ", epochs, " epochs are committed and workers ask for work"));
+  }
+}
+
+void EndRules::After(const Process& process) {
+  if (process.chief == nullptr) return;
+  const JobState state = process.chief->state();
+  const bool ended = state == JobState::kSucceeded || state == JobState::kFailed || state == JobState::kCancelled;
+  if (ended && !ended_) ended_ = world_->now();
+  LookForEpochs(process);
+  if (process.chief->term() == 0 || !process.chief->all_reported()) return;
+  const IntervalSet& committed = process.chief->committed();
+  if (committed == committed_) return;
+  if (!committed.Covers(committed_)) {
+    reopened_ = world_->steps();
+    parts_.clear();
+    asked_since_.reset();
+    evaluates_ = false;
+  }
+  committed_ = committed;
+}
+
+}  // namespace downpour

@@ -1,0 +1,61 @@
+// What a chief rests its words on: the end of the job, and the first placement of slices; protocol, conversations 8, 10
+// and 11.
+//
+// Findings: an end with success by a checkpoint round, or by an evaluation, of before leases were opened again; by
+//   parts of an evaluation that used different parameters. An end, or a placement, that the journal on disk does not
+//   know of. An evaluation that is due, and not given to workers that ask for work.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "tests/sim/observer.h"
+#include "tests/sim/world.h"
+
+namespace downpour {
+
+// Pushes without effect that the slices have counted.
+uint64_t SkipsOf(const World& world, const Process& chief);
+
+class EndRules final : public Observer {
+ public:
+  EndRules(World* world, const Oracle* oracle) : world_(world), oracle_(oracle) {}
+  void Before(const Process& process, const Input& input) override;
+  void OnEffect(const Process& process, const Effect& effect) override;
+  void After(const Process& process) override;
+
+ private:
+  void CheckEnd(const Process& chief, const JobEnd& end);
+  void CheckEvaluated(const Process& chief);
+  void CheckPlacing(const Process& chief);
+  void Hear(const Process& chief, const Received& received);
+  void LookForEpochs(const Process& chief);
+  bool CoverAll(const std::set<std::pair<uint64_t, uint64_t>>& parts) const;
+  bool AllCommitted(const Process& chief) const;
+  void Add(const Process& process, const std::string& what);
+
+  World* world_;
+  const Oracle* oracle_;
+
+  // Of one life of a chief.
+  Life life_{};
+  IntervalSet committed_;
+  uint64_t reopened_ = 0;            // the Step in which leases were last opened again
+  std::map<Round, uint64_t> begun_;  // the Step that first asked for its records
+  Round durable_;                    // the newest
+  uint64_t evaluation_ = 0;          // the newest round of one
+  std::map<uint64_t, std::set<std::pair<uint64_t, uint64_t>>> parts_;  // of it, since all is committed, by their digest
+  std::map<uint64_t, std::set<std::pair<uint64_t, uint64_t>>> parts_ever_;  // likewise, whatever was committed
+  bool evaluates_ = false;                 // some of its parts are granted, and not all are in
+  std::optional<uint64_t> seen_epochs_;    // committed, when an evaluation was last due
+  std::optional<int> asked_since_;         // for work, since one is due and none was granted
+  std::map<Incarnation, uint64_t> asked_;  // the number of the newest request
+  bool placed_ = false;
+  std::optional<Time> ended_;
+};
+
+}  // namespace downpour

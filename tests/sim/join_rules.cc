@@ -1,0 +1,85 @@
+#include "tests/sim/join_rules.h"
+
+#include <algorithm>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "chief/membership.h"
+
+namespace downpour {
+
+void JoinRules::Add(const Process& process, const std::string& what) {
+  world_->findings().Add(absl::StrCat(process.name, "#", static_cast<uint32_t>(process.life), ": ", what));
+}
+
+bool JoinRules::IsThere(const Process& chief, Incarnation one) const {
+  for (const TaskRole role : {TaskRole::kPs, TaskRole::kWorker}) {
+    const std::vector<Incarnation> alive = chief.chief->alive(role);
+    if (std::ranges::find(alive, one) != alive.end()) return true;
+  }
+  return false;
+}
+
+void JoinRules::Before(const Process& process, const Input& input) {
+  restarted_ = PeerId::kNone;
+  if (process.chief == nullptr) return;
+  if (life_ != process.life) {
+    joins_.clear();
+    holders_.clear();
+    nonces_.clear();
+    gone_.clear();
+    const Draw& draw = world_->draw();
+    const bool may_forget = draw.damage || draw.lose || draw.rot || draw.faults.put_back > Duration::zero();
+    if (may_forget) fingerprint_.reset();  // what tells of the data may be gone
+  }
+  life_ = process.life;
+  if (const auto* received = std::get_if<Received>(&input)) Hear(process, *received);
+}
+
+void JoinRules::Hear(const Process& chief, const Received& received) {
+  if (const auto* report = std::get_if<DataReport>(&received.message); report != nullptr && report->error.empty()) {
+    fingerprints_[report->from] = report->fingerprint;
+  }
+  if (const auto* leave = std::get_if<Leave>(&received.message); leave != nullptr && IsThere(chief, leave->from)) {
+    gone_.insert(nonces_[leave->from]);
+  }
+  const auto* join = std::get_if<Join>(&received.message);
+  if (join == nullptr) return;
+  joins_[received.from] = *join;
+  if (chief.chief->term() == 0 || chief.chief->state() > JobState::kRunning || join->index < 0) return;
+  if (join->role == TaskRole::kWorker && join->index >= chief.chief->worker_count()) return;  // there is none of it
+  const auto holder = holders_.find(absl::StrCat(NameOf(join->role), "-", join->index));
+  const bool again = holder != holders_.end() && !join->launcher.empty() && holder->second.nonce != join->nonce &&
+                     holder->second.launcher == join->launcher && join->attempt > holder->second.attempt;
+  const bool is_other = std::ranges::none_of(nonces_, [join](const auto& one) { return one.second == join->nonce; });
+  if (again && is_other) restarted_ = received.from;
+}
+
+void JoinRules::Welcomes(const Process& chief, PeerId to, const Welcome& welcome) {
+  if (to == restarted_) restarted_ = PeerId::kNone;
+  const Join& join = joins_[to];
+  if (gone_.contains(join.nonce)) Add(chief, absl::StrCat("takes ", welcome.name, " in after its goodbye"));
+  holders_[welcome.name] = join;
+  nonces_[welcome.you] = join.nonce;
+}
+
+void JoinRules::OnEffect(const Process& process, const Effect& effect) {
+  const auto* send = std::get_if<Send>(&effect);
+  if (process.chief == nullptr || send == nullptr) return;
+  if (const auto* welcome = std::get_if<Welcome>(&send->message)) Welcomes(process, send->to, *welcome);
+  const auto* placement = std::get_if<Placement>(&send->message);
+  if (placement == nullptr || !fingerprints_.contains(placement->to)) return;
+  const uint64_t fingerprint = fingerprints_[placement->to];
+  if (fingerprint_.value_or(fingerprint) != fingerprint) Add(process, "gives work to workers of different data");
+  fingerprint_ = fingerprint;
+}
+
+void JoinRules::After(const Process& process) {
+  if (process.chief == nullptr || !process.alive || restarted_ == PeerId::kNone) return;
+  if (process.chief->state() > JobState::kRunning) return;
+  Add(process, absl::StrCat("keeps ", NameOf(joins_[restarted_].role), "-", joins_[restarted_].index,
+                            " waiting, which its launcher has started again"));
+}
+
+}  // namespace downpour

@@ -1,0 +1,45 @@
+// Whom a chief takes in, and who gets work: protocol, conversations 1 and 3.
+//
+// Findings: a process is taken in after its goodbye; one that its launcher has started again is kept waiting; workers
+//   of two copies of the data get work.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "tests/sim/observer.h"
+#include "tests/sim/world.h"
+
+namespace downpour {
+
+class JoinRules final : public Observer {
+ public:
+  explicit JoinRules(World* world) : world_(world) {}
+  void Before(const Process& process, const Input& input) override;
+  void OnEffect(const Process& process, const Effect& effect) override;
+  void After(const Process& process) override;
+
+ private:
+  void Hear(const Process& chief, const Received& received);
+  void Welcomes(const Process& chief, PeerId to, const Welcome& welcome);
+  bool IsThere(const Process& chief, Incarnation one) const;
+  void Add(const Process& process, const std::string& what);
+
+  World* world_;
+  std::map<Incarnation, uint64_t> fingerprints_;
+  std::optional<uint64_t> fingerprint_;  // of the data of those that got work
+
+  // Of one life of a chief.
+  Life life_{};
+  std::map<PeerId, Join> joins_;
+  std::map<std::string, Join> holders_;  // of names
+  std::map<Incarnation, uint64_t> nonces_;
+  std::set<uint64_t> gone_;  // nonces of those that said goodbye
+  // Of the Step at hand.
+  PeerId restarted_{};
+};
+
+}  // namespace downpour

@@ -1,0 +1,118 @@
+#include "tests/sim/member_rules.h"
+
+#include <algorithm>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+
+namespace downpour {
+namespace {
+
+Incarnation NameOf(const Process& member) {
+  return member.ps != nullptr ? member.ps->incarnation() : member.worker->incarnation();
+}
+
+uint64_t TermOf(Incarnation incarnation) { return ToNumber(incarnation) >> 32; }
+
+bool IsFromWorker(const Message& message) {
+  return std::holds_alternative<Push>(message) || std::holds_alternative<Probe>(message) ||
+         std::holds_alternative<Pull>(message);
+}
+
+template <typename Request>
+bool NamesSlices(const Message& message) {
+  const auto* request = std::get_if<Request>(&message);
+  return request != nullptr && !request->slices.empty();
+}
+
+template <typename Reply>
+bool SaysWrongShape(const Effect& effect) {
+  const auto* send = std::get_if<Send>(&effect);
+  const auto* reply = send == nullptr ? nullptr : std::get_if<Reply>(&send->message);
+  return reply != nullptr &&
+         std::ranges::any_of(reply->slices, [](const auto& item) { return item.refusal == SliceRefusal::kWrongShape; });
+}
+
+}  // namespace
+
+void MemberRules::Add(const Process& process, const std::string& what) {
+  world_->findings().Add(absl::StrCat(process.name, "#", static_cast<uint32_t>(process.life), ": ", what));
+}
+
+void MemberRules::Before(const Process& process, const Input& input) {
+  breaks_again_ = PeerId::kNone;
+  breach_ = hung_up_ = refused_before_ = placed_before_ = may_go_ = false;
+  if (process.kind == TaskRole::kChief) return;
+  if (const Incarnation me = NameOf(process); me != Incarnation::kNone) {
+    members_.try_emplace(process.life, Member{me, me, false});  // it came from another run
+  }
+  if (const auto* received = std::get_if<Received>(&input)) Hear(process, *received);
+  may_go_ = process.ps != nullptr && std::holds_alternative<StopRequested>(input) && !members_[process.life].assigned;
+}
+
+void MemberRules::Hear(const Process& process, const Received& received) {
+  const Incarnation me = NameOf(process);
+  if (const auto* refused = std::get_if<Refused>(&received.message)) {
+    refused_before_ = refused->code == RefusalCode::kUnknown && !refused->for_good && refused->member != me;
+  }
+  if (const auto* placement = std::get_if<Placement>(&received.message)) placed_before_ = placement->to != me;
+  if (process.ps == nullptr) return;
+  if (const auto* assign = std::get_if<Assign>(&received.message); assign != nullptr && assign->to == me) {
+    members_[process.life].answers_as = me;
+    members_[process.life].assigned = true;
+  }
+  asks_for_slices_ = NamesSlices<Push>(received.message) || NamesSlices<Probe>(received.message) ||
+                     NamesSlices<Pull>(received.message);
+  if (IsFromWorker(received.message) && told_wrong_.contains({process.life, received.from})) {
+    breaks_again_ = received.from;
+  }
+}
+
+void MemberRules::CheckName(const Process& ps, Incarnation from) {
+  if (from == members_[ps.life].answers_as) return;
+  Add(ps, absl::StrCat("answers as ", ToNumber(from), ", of which no worker can know: its slices are placed with ",
+                       ToNumber(members_[ps.life].answers_as)));
+}
+
+void MemberRules::OnEffect(const Process& process, const Effect& effect) {
+  if (process.kind == TaskRole::kChief) return;
+  if (const auto* hang_up = std::get_if<HangUp>(&effect)) hung_up_ |= hang_up->peer == breaks_again_;
+  if (placed_before_ && std::holds_alternative<Dial>(effect)) Add(process, "heeds a placement of a life before");
+  const auto* send = std::get_if<Send>(&effect);
+  if (send == nullptr) return;
+  if (refused_before_ && std::holds_alternative<Join>(send->message)) {
+    Add(process, "joins again, though it was another life that was refused");
+  }
+  if (process.ps == nullptr) return;
+  if (const auto* reply = std::get_if<PushReply>(&send->message)) CheckName(process, reply->from);
+  if (const auto* reply = std::get_if<PullReply>(&send->message)) CheckName(process, reply->from);
+  const bool answers =
+      std::holds_alternative<PushReply>(send->message) || std::holds_alternative<PullReply>(send->message);
+  const bool refuses = SaysWrongShape<PushReply>(effect) || SaysWrongShape<PullReply>(effect);
+  if (answers && !refuses && send->to == breaks_again_ && asks_for_slices_) {
+    Add(process, "answers whom it has ejected");
+  }
+  breach_ |= std::holds_alternative<Violation>(send->message);  // its name or its connection is known from now on
+  if (breach_ && refuses) {
+    told_wrong_.insert({process.life, send->to});
+  }
+}
+
+void MemberRules::After(const Process& process) {
+  if (process.kind == TaskRole::kChief) return;
+  if (!process.crash_after.has_value() && process.alive) {
+    if (breaks_again_ != PeerId::kNone && !hung_up_) Add(process, "listens to whom it has ejected");
+    if (may_go_) Add(process, "was told to stop, has nothing that could be lost, and stays");
+  }
+  const Incarnation now = NameOf(process);
+  Member& member = members_[process.life];
+  if (member.incarnation == now) return;
+  const bool goes_on = member.incarnation != Incarnation::kNone && TermOf(now) > TermOf(member.incarnation);
+  if (!goes_on) {
+    member = {now, now, false};
+    std::erase_if(told_wrong_, [&](const auto& peer) { return peer.first == process.life; });
+  }
+  member.incarnation = now;
+}
+
+}  // namespace downpour

@@ -1,0 +1,48 @@
+// What a member keeps to towards its chief, and a ps towards workers.
+//
+// Findings: a ps answers workers under another name than the newest Assign gave it; it keeps a connection on which the
+//   protocol is broken again, or answers over it; it stays with nothing to keep when it is told to stop. A member joins
+//   again for a refusal that names a life before. A worker heeds a placement that is for another life.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "tests/sim/observer.h"
+#include "tests/sim/world.h"
+
+namespace downpour {
+
+class MemberRules final : public Observer {
+ public:
+  explicit MemberRules(World* world) : world_(world) {}
+  void Before(const Process& process, const Input& input) override;
+  void OnEffect(const Process& process, const Effect& effect) override;
+  void After(const Process& process) override;
+
+ private:
+  struct Member {
+    Incarnation incarnation = Incarnation::kNone;
+    Incarnation answers_as = Incarnation::kNone;  // a ps
+    bool assigned = false;                        // likewise: slices, since it joined with nothing
+  };
+  void Hear(const Process& process, const Received& received);
+  void CheckName(const Process& ps, Incarnation from);
+  void Add(const Process& process, const std::string& what);
+
+  World* world_;
+  std::map<Life, Member> members_;
+  std::set<std::pair<Life, PeerId>> told_wrong_;  // who breaks the protocol
+  // Of the Step at hand.
+  PeerId breaks_again_{};
+  bool hung_up_ = false;
+  bool breach_ = false;
+  bool asks_for_slices_ = false;
+  bool refused_before_ = false;
+  bool placed_before_ = false;
+  bool may_go_ = false;
+};
+
+}  // namespace downpour

@@ -1,0 +1,68 @@
+// Job folders that come and go while the tasks live: another run at the same address, and one put back to what it was.
+#include "tests/sim/story.h"
+
+namespace downpour {
+namespace {
+
+// A chief that began so long ago took a term that is older than what the clock reads by now.
+constexpr Duration kLongerThanATick = 3s;
+
+}  // namespace
+
+void Story::OpenBook() {
+  books_.push_back(std::make_unique<Book>(&world_, &oracle_, &findings_));
+  by_folder_[&world_.disk()] = books_.back().get();
+}
+
+// A member is of the run that it has joined, a chief of its folder's.
+Watch& Story::WatchOf(const Process& process) {
+  if (process.chief != nullptr) {
+    Book* book = by_folder_.at(process.disk);
+    if (RunOf(process) != 0) by_run_[RunOf(process)] = book;
+    return book->watch;
+  }
+  return RunOf(process) == 0 ? watch() : by_run_.at(RunOf(process))->watch;
+}
+
+bool Story::MayLoseFolder() const {
+  if (chief_ == Life::kNone || stopping_ || watch().told_success()) return false;
+  const Process& process = world_.process(chief_);
+  return process.alive && process.chief->term() != 0 && process.chief->state() <= JobState::kRunning;
+}
+
+// The members of the run before wait for its chief, and meet this one.
+void Story::BeginFolder() {
+  if (!MayLoseFolder()) return;
+  ++faults_["another folder"];
+  world_.Kill(chief_);
+  chief_ = Life::kNone;
+  world_.BeginFolder();
+  OpenBook();
+  // Whoever starts a server names the folder of the run that it is for. One that has joined none yet would take the new
+  // chief for its own, and write into the folder of the old one.
+  for (const Life life : world_.Alive(TaskRole::kPs)) {
+    if (RunOf(world_.process(life)) != 0) continue;
+    world_.Kill(life);
+    StartAgain(life);
+  }
+  give_up_ = {};
+  copy_damaged_ = false;
+  StartChiefSoon();
+}
+
+// Every other time it is copied instead. There is at least one chief in between, of whom the copy does not know.
+void Story::PutBackFolder() {
+  if (!MayLoseFolder() || world_.now() < chief_began_ + kLongerThanATick) return;
+  world_.Kill(chief_);
+  chief_ = Life::kNone;
+  if (!backup_) {
+    backup_ = world_.disk().MakeBackup();
+  } else {
+    ++faults_["folder put back"];
+    world_.disk().PutBack(*std::exchange(backup_, std::nullopt));
+    watch().OnPutBack();
+  }
+  StartChiefSoon();
+}
+
+}  // namespace downpour

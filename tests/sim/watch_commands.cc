@@ -1,0 +1,48 @@
+// What people told the chief, held against what it does about it.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "chief/journal.h"
+#include "tests/sim/watch.h"
+
+namespace downpour {
+
+// A number of workers is in the journal before anything rests on it, and no later chief has another.
+void Watch::CheckWorkers(const Process& process) {
+  const ChiefRole& chief = *process.chief;
+  if (chief.term() == 0) return;
+  const auto means = [this](uint32_t journalled) {
+    return journalled == 0 ? oracle_->job().cluster.worker_count : int64_t{journalled};
+  };
+  if (chief.worker_count() != means(workers_) && chief.worker_count() != means(workers_before_)) {
+    Add(process, absl::StrCat("wants ", chief.worker_count(), " workers, and the journal says ", workers_));
+  }
+  if (chief.commands() > commands_[process.life]) {
+    const bool is_next = command_.has_value() && command_->term == chief.term() &&
+                         command_->number == chief.commands() && chief.commands() == commands_[process.life] + 1;
+    if (!is_next) Add(process, "heeds a command that is for another chief, or was overtaken");
+    commands_[process.life] = chief.commands();
+  }
+  command_.reset();
+}
+
+// A chief may go by the number of before until it hears that the journal has the new one: that takes some steps, or as
+// long as a write is repeated that failed in its end. One that begins reads it.
+void Watch::OnJournalled(const JobRecord& record) {
+  if (std::exchange(chiefs_, record.chiefs) != record.chiefs) {
+    workers_before_ = record.workers;
+  } else if (record.workers != workers_) {
+    workers_before_ = workers_;
+  }
+  workers_ = record.workers;
+}
+
+void Watch::Check(const Process& process, PeerId, const ControlReply& reply) {
+  if (reply.verdict != ControlVerdict::kAccepted || process.chief->state() >= JobState::kSucceeded) return;
+  if (process.chief->state() == JobState::kCancelling) return;
+  if (workers_ == 0 || process.chief->worker_count() != int64_t{workers_}) {
+    Add(process, "accepts a number of workers that its journal does not have");
+  }
+}
+
+}  // namespace downpour

@@ -1,0 +1,68 @@
+// When a worker pulls, and on what it computes: protocol, conversation 6.
+//
+// Findings: a pull begun while a step is computed without `pullAhead`, or while an evaluation is; with it, none in so
+//   many steps; a step on what was pulled before an evaluation, before a time without work, or of an epoch that was
+//   known to be over; an evaluation of what was pulled before it was granted; values that its device was not told of
+//   before; work that begins, or answers that are not awaited, after it was told to stop.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/sim/observer.h"
+#include "tests/sim/world.h"
+
+namespace downpour {
+
+class WorkerRules final : public Observer {
+ public:
+  WorkerRules(World* world, const Oracle* oracle) : world_(world), oracle_(oracle) {}
+  void Before(const Process& process, const Input& input) override;
+  void OnEffect(const Process& process, const Effect& effect) override;
+  void After(const Process& process) override;
+
+ private:
+  enum class At { kRest, kStep, kEvaluation };
+  struct Worker {
+    At at = At::kRest;
+    Ticket ticket{};                // of the newest request
+    std::pair<LeaseId, Step> step;  // the newest
+    // When these were last, by the number of the Step of any role.
+    uint64_t pull_began = 0;
+    uint64_t evaluated = 0;
+    uint64_t without_work = 0;
+    uint64_t placed = 0;
+    uint64_t evaluation_granted = 0;  // the first part of the newest round
+    uint64_t evaluation = 0;          // that round
+    std::optional<Time> told_to_stop;
+    uint64_t newest_pull = 0;                                              // request
+    std::set<SliceId> pulling;                                             // slices that its pull has named
+    uint32_t term = 0;                                                     // of the newest Welcome
+    bool pulls_ahead = false;                                              // as its job's text says
+    bool ever_ahead = false;                                               // as some text said
+    uint64_t steps_to_pull_in = 0;                                         // that had a next one, since that Welcome
+    uint64_t pulled_ahead = 0;                                             // likewise
+    std::vector<SliceEpoch> epochs;                                        // of each slice, as it has named them
+    std::map<std::pair<LeaseId, Step>, std::vector<SliceEpoch>> known_at;  // when it began that step
+    std::set<std::pair<SliceId, const void*>> announced;
+  };
+  void Hear(const Process& process, Worker& worker, const Message& message);
+  void Begin(const Process& process, const Compute& compute);
+  void BeginStep(const Process& process, Worker& worker, const TrainStep& step);
+  void CheckAnnounced(const Process& process, const Worker& worker, const SliceValues& values);
+  void OnPull(const Process& process, Worker& worker, const Pull& pull);
+  void OnPush(const Process& process, Worker& worker, const Push& push);
+  void Learn(Worker& worker, SliceId slice, SliceEpoch epoch);
+  void Add(const Process& process, const std::string& what);
+
+  World* world_;
+  const Oracle* oracle_;
+  std::map<Life, Worker> workers_;
+};
+
+}  // namespace downpour

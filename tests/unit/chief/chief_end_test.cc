@@ -1,0 +1,81 @@
+// Those who look on are told how the job ended before its chief exits.
+#include <gmock/gmock.h>
+
+#include "chief/farewell.h"
+#include "chief/watchers.h"
+#include "tests/unit/chief/chief_role_fixture.h"
+
+namespace downpour {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+class ChiefEndTest : public ChiefRoleTest {
+ protected:
+  static constexpr PeerId kOnlooker{static_cast<uint64_t>(PeerId::kFirstAccepted) + 500};
+  void AskAsWatcher() { cluster->Say(kOnlooker, StatusRequest{.again_in_ms = 1000}); }
+  void EndWithMembersGone() {
+    TrainAndEvaluate();
+    cluster->Forget();
+    SayGoodbye();
+  }
+  nlohmann::json LastStatus() { return nlohmann::json::parse(cluster->Sent<StatusReply>(kOnlooker).back().json); }
+};
+
+TEST_F(ChiefEndTest, AWatcherIsToldUnaskedUntilItKnows) {
+  StartRunning();
+  AskAsWatcher();
+  EndWithMembersGone();
+  EXPECT_FALSE(cluster->exit().has_value()) << "the watcher has not said that it knows";
+  cluster->Wait(600ms);
+  cluster->Forget();  // all of that was lost
+  cluster->Wait(600ms);
+  ASSERT_THAT(cluster->Sent<StatusReply>(kOnlooker), Not(IsEmpty()));
+  EXPECT_EQ(LastStatus()["state"], "SUCCEEDED");
+  EXPECT_EQ(LastStatus()["exitCode"], 0);
+  cluster->Say(kOnlooker, StatusRequest{.knows_end = true});
+  ASSERT_TRUE(cluster->exit().has_value());
+  EXPECT_EQ(cluster->exit()->code, 0);
+}
+
+TEST_F(ChiefEndTest, AWatcherOutOfReachIsWaitedForFiveSeconds) {
+  StartRunning();
+  AskAsWatcher();
+  EndWithMembersGone();
+  cluster->Wait(Farewell::kWatchersHear - 200ms);
+  EXPECT_FALSE(cluster->exit().has_value());
+  cluster->Wait(400ms);
+  EXPECT_TRUE(cluster->exit().has_value());
+}
+
+TEST_F(ChiefEndTest, OneThatEndedLongBeforeIsNotWaitedFor) {
+  StartRunning();
+  AskAsWatcher();
+  cluster->Wait(1s + Watchers::kOverdueAfter);
+  EndWithMembersGone();
+  cluster->Wait(100ms);
+  EXPECT_TRUE(cluster->exit().has_value());
+}
+
+TEST_F(ChiefEndTest, WhoAskedOnceIsNotWaitedFor) {
+  StartRunning();
+  cluster->Say(kOnlooker, StatusRequest{});
+  EndWithMembersGone();
+  cluster->Wait(100ms);
+  EXPECT_TRUE(cluster->exit().has_value());
+  EXPECT_THAT(cluster->Sent<StatusReply>(kOnlooker), IsEmpty());
+}
+
+TEST_F(ChiefEndTest, AWatcherHearsThatTheTimeWasOver) {
+  StartRunning({"scheduling.maxRunningTime=5s"});
+  AskAsWatcher();
+  cluster->Wait(5s);
+  AskAsWatcher();
+  cluster->Wait(1s);
+  EXPECT_EQ(LastStatus()["state"], "CANCELLED");
+  EXPECT_EQ(LastStatus()["exitCode"], 124);
+}
+
+}  // namespace
+}  // namespace downpour

@@ -1,0 +1,60 @@
+#include "tools/cluster/job_command.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/driver/posix_process.h"
+#include "tools/cluster/human_units.h"
+
+namespace downpour {
+namespace {
+
+// A chief that reads its folder, or comes back, and tools that say something at the same time.
+constexpr auto kAcceptedWithin = std::chrono::seconds(30);
+constexpr int kLookAgainMs = 100;
+constexpr uint64_t kMostCommands = uint64_t{1} << 53;  // that JSON tells exactly
+
+// As a status says it, which may say anything.
+uint64_t Count(const MaybeNumber& number, uint64_t most) {
+  return static_cast<uint64_t>(std::clamp(number.value_or(0), 0.0, static_cast<double>(most)));
+}
+
+}  // namespace
+
+bool IsOver(const Answer& answer) { return answer.summary.has_value() || HasEnded(*answer.status); }
+
+absl::StatusOr<CommandOutcome> CommandJob(StatusAsker& asker, ControlKind kind, uint32_t workers) {
+  const auto until = std::chrono::steady_clock::now() + kAcceptedWithin;
+  Control command{.nonce = RandomNonce(), .kind = kind, .workers = workers};
+  std::string why = "it still reads its folder";
+  while (std::chrono::steady_clock::now() < until) {
+    absl::StatusOr<Answer> answer = asker.Ask();
+    if (!answer.ok()) return answer.status();
+    if (IsOver(*answer)) return CommandOutcome{.words = "", .before = *std::move(answer), .was_over = true};
+    command.term = static_cast<uint32_t>(Count(answer->status->chief_term, UINT32_MAX));
+    if (!answer->status->commands) {
+      return absl::FailedPreconditionError("the chief takes no commands: it is of an earlier release");
+    }
+    command.number = Count(answer->status->commands, kMostCommands) + 1;
+    if (command.term != 0) {  // else it still reads its folder
+      absl::StatusOr<ControlReply> reply = asker.Tell(command);
+      if (!reply.ok()) {
+        why = std::string(reply.status().message());
+      } else if (reply->verdict == ControlVerdict::kAccepted) {
+        return CommandOutcome{.words = Printable(reply->why), .before = *std::move(answer)};
+      } else if (reply->verdict == ControlVerdict::kRefused) {
+        return absl::FailedPreconditionError(absl::StrCat("the chief refuses: ", Printable(reply->why)));
+      } else {
+        why = Printable(reply->why);
+      }
+    }
+    poll(nullptr, 0, kLookAgainMs);
+  }
+  return absl::UnavailableError(absl::StrCat("the chief has not accepted it: ", why));
+}
+
+}  // namespace downpour
