@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tarfile
 
+from answers import Status, one_line, printable, show, shown_errors
 from interrupts import INTERRUPTS
 
 ROLES = ("chief", "ps", "worker")
@@ -47,7 +48,7 @@ stop() {
 
 
 def complain(words):
-    print(f"cluster: {words}", file=sys.stderr)
+    print(printable(f"cluster: {words}"), file=sys.stderr)
 
 
 def fail(words, code=1):
@@ -103,7 +104,8 @@ class Host:
 
     def attach(self, script):
         """Runs it with this terminal; its exit code."""
-        with INTERRUPTS.ending(subprocess.Popen(self.command(script, sys.stdin.isatty()))) as child:
+        with shown_errors(self.command(script, sys.stdin.isatty())) as child, INTERRUPTS.ending(child):
+            show(child.stdout, sys.stdout)
             return child.wait()
 
     def address(self):
@@ -123,16 +125,12 @@ class Host:
 
 class HostError(Exception):
     def __init__(self, host, words, unreachable=False):
-        super().__init__(f"{host.name} {'does not answer' if unreachable else 'failed'}: {words}")
+        super().__init__(f"{host.name} {'does not answer' if unreachable else 'failed'}: {one_line(words)}")
         self.unreachable = unreachable
 
 
 def is_loopback(number):
     return ipaddress.ip_address(number.split("%")[0]).is_loopback
-
-
-def endpoint(address, port):
-    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 def read_hosts(options):
@@ -167,6 +165,17 @@ def read_hosts(options):
     if errors:
         fail("\n".join(f"{options.hosts}:{error}" for error in errors), 2)
     return list(hosts.values())
+
+
+def find_chief(hosts):
+    return next(host for host in hosts if "chief" in host.slots)
+
+
+def status_of(chief, text):
+    try:
+        return Status(text)
+    except ValueError as error:
+        raise HostError(chief, f"what it says is no status: {error}") from error
 
 
 def pack(files):

@@ -8,9 +8,12 @@ import shlex
 import subprocess
 import sys
 
-from hosts import ROLES, HostError, fail, pack
+from hosts import ROLES, HostError, complain, fail, pack
 
 PROGRAMS = ("downpour", *(f"downpour-{role}" for role in ROLES))
+CUDA_MODULE = "downpour-cuda.so"  # only there where the programs were built with a CUDA toolkit; found beside them
+HAS_GPU = "test -e /proc/driver/nvidia/version"
+LIBRARY = re.compile(r"[A-Za-z0-9._+-]+")
 
 
 class Install:
@@ -24,6 +27,10 @@ class Install:
             if not found:
                 fail(f"there is no {program} in {folder}: build it, or name another folder by --install", 2)
             self.files.append(found)
+        prefix = folder.parent if folder.name == "bin" else folder
+        installed = [*prefix.glob("lib*/downpour"), *prefix.glob("lib*/*/downpour")]
+        modules = [place / CUDA_MODULE for place in (folder, folder / "tensor", *installed)]
+        self.files += [module for module in modules if module.is_file()][:1]
         self.digest = hashlib.sha256(b"".join(file.read_bytes() for file in self.files)).hexdigest()[:16]
         self.folder = f"install-{self.digest}"
 
@@ -38,15 +45,33 @@ class Install:
         return sorted({line.split(":")[0] for line in done.stdout.splitlines()})
 
     def put_on(self, host):
-        if host.run(f"test -d {self.folder}", check=False)[0]:
+        use = f"ln -sfn {self.folder} install"
+        if host.run(f"test -d {self.folder} && {use}", check=False)[0]:
             part = f"{self.folder}.$$"
             move = f"mv -T {part} {self.folder} 2> /dev/null || rm -r {part}"  # another host may share the folder
-            host.run(f"mkdir {part} && tar -xzf - -C {part} && {{ {move}; }}", self.archive)
-        lacking = "ldd install/* | awk '/not found/ { print $1 }' | sort -u"
-        missing = host.run(f"ln -sfn {self.folder} install; {lacking}")[1]
-        if missing:
-            packages = self.packages_of(missing.split()) or missing.split()
-            raise HostError(host, f"libraries are missing there: apt-get install {' '.join(packages)}")
+            host.run(f"mkdir {part} && tar -xzf - -C {part} && {{ {move}; }} && {use}", self.archive)
+        if missing := missing_libraries(host, PROGRAMS):
+            packages = self.packages_of(missing)
+            remedy = f"apt-get install {' '.join(packages)}" if packages else "which no package of this machine has"
+            raise HostError(host, f"libraries are missing there ({', '.join(missing)}): {remedy}")
+        if "worker" in host.slots and host.run(HAS_GPU, check=False)[0] == 0:
+            self.say_what_keeps_from_gpus(host)
+
+    def say_what_keeps_from_gpus(self, host):
+        if CUDA_MODULE not in (file.name for file in self.files):
+            lack = f"there is no {CUDA_MODULE} here: build with a CUDA toolkit"
+        elif missing := missing_libraries(host, [CUDA_MODULE]):
+            lack = f"there is no {', '.join(missing)} there: install the CUDA libraries of the release that built this"
+        else:
+            return
+        complain(f"{host.name} has an NVIDIA driver, but its workers compute on the CPU, since {lack}")
+
+
+def missing_libraries(host, programs):
+    """Those that the host names and that have the name of one."""
+    files = " ".join(f"install/{program}" for program in programs)
+    said = host.run(f"ldd {files} | awk '/not found/ {{ print $1 }}' | sort -u")[1]
+    return [name for name in said.split() if LIBRARY.fullmatch(name)]
 
 
 def put_keys(host, folder, roles, there):
