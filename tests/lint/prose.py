@@ -44,7 +44,8 @@ def paragraphs(text):
         is_fenced ^= fence
         is_item = ITEM.match(line) is not None
         is_code = line.startswith("    ") and not is_item and not block
-        is_text = line.strip() and not (fence or is_fenced or is_code or HEADING.match(line) or line.startswith("|"))
+        is_other = fence or is_fenced or is_code or HEADING.match(line) or line.lstrip().startswith("|")
+        is_text = line.strip() and not is_other
         if block and (is_item or not is_text):
             yield " ".join(block)
             block = []
@@ -125,7 +126,7 @@ class ProseRulesCatch(unittest.TestCase):
 
     def test_what_is_no_sentence(self):
         hard = "a, b, c, d, e"
-        for text in [f"# {hard}", f"| {hard} |", f"    {hard}", f"```\n{hard}\n```", f"It says `{hard}`."]:
+        for text in [f"# {hard}", f"| {hard} |", f"    {hard}", f"```\n{hard}\n```", f"- a\n\n  | {hard} |", f"`{hard}`."]:
             self.assertEqual(self.found(text + "\n"), [], text)
 
     def test_where_sentences_end(self):
