@@ -126,7 +126,8 @@ class ProseRulesCatch(unittest.TestCase):
 
     def test_what_is_no_sentence(self):
         hard = "a, b, c, d, e"
-        for text in [f"# {hard}", f"| {hard} |", f"    {hard}", f"```\n{hard}\n```", f"- a\n\n  | {hard} |", f"`{hard}`."]:
+        fenced, in_list = f"```\n{hard}\n```", f"- a\n\n  | {hard} |"
+        for text in [f"# {hard}", f"| {hard} |", f"    {hard}", fenced, in_list, f"It says `{hard}`."]:
             self.assertEqual(self.found(text + "\n"), [], text)
 
     def test_where_sentences_end(self):
