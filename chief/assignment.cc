@@ -43,6 +43,7 @@ void Assignment::Place(uint32_t term, const std::vector<Task*>& servers, uint64_
   Learn(std::move(checkpoints));
   for (const Task* task : servers) Seat(servers_.emplace_back(), *task);
   homes_.resize(grid_.size());
+  // A11: every term places all slices again, so that no epoch of an earlier chief is given out twice.
   epochs_.assign(grid_.size(), {term_, 0});
   const std::vector<uint32_t> server_of = PlaceSlices(grid_, static_cast<uint32_t>(servers.size()));
   for (const Slice& slice : grid_.slices) {
@@ -60,6 +61,7 @@ void Assignment::Replace(const std::vector<Task*>& servers, std::vector<Manifest
   for (const Task* task : servers) {
     const auto server = std::find_if(servers_.begin(), servers_.end(),
                                      [task](const Server& candidate) { return candidate.name == task->name; });
+    // B11: only where another process has come; one that is merely silent keeps its slices.
     if (server == servers_.end() || server->incarnation == task->incarnation) continue;
     Seat(*server, *task);
     for (const SliceId slice : server->slices) Renew(slice, server->holds, sources_.size());
@@ -72,6 +74,7 @@ void Assignment::Learn(std::vector<Manifest> checkpoints) {
   tried_again_.clear();
   if (complete()) sources_.clear();
   for (auto manifest = checkpoints.rbegin(); manifest != checkpoints.rend(); ++manifest) {
+    // Slices under way name their source by its index: older ones are not put in between.
     const bool is_new = sources_.empty() || manifest->round > sources_.back().round;
     if (is_new && manifest->records.size() == grid_.size()) sources_.push_back(std::move(*manifest));
   }
@@ -100,6 +103,7 @@ void Assignment::Renew(SliceId slice, bool held, size_t source) {
   home = Home{.server = home.server, .held = held, .source = source, .record = {}, .passed_over = {}};
   if (KindOf(home) == SliceSource::kCheckpoint) ReadFrom(slice, turn_.now);
   if (KindOf(home) == SliceSource::kInitialValues && !lost_.empty()) failure_ = absl::DataLossError(lost_);
+  // core 4: before any message names the new source.
   ++epochs_[ToNumber(slice)].n;
   ++placement_number_;
   server.next_assign = turn_.now;
@@ -182,6 +186,7 @@ void Assignment::Read(SliceId slice) {
 
 void Assignment::ReadDone(SliceId slice, SliceEpoch epoch, const StorageDone& done) {
   Home& home = HomeOf(slice);
+  // The slice may have moved on while its record was read.
   if (home.stage != Home::Stage::kReading || epoch != epochs_[ToNumber(slice)]) return;
   const absl::Status status = CheckRecord(SourceOf(home).records[ToNumber(slice)], done);
   if (!status.ok()) return ReadFailed(slice, status);
@@ -269,19 +274,23 @@ absl::Status Assignment::ReceiveItem(const SliceReport& report, const SliceRepor
   if (!placed()) return absl::OkStatus();
   Home& home = HomeOf(item.slice);
   Server& server = servers_[home.server];
+  // A9: a place is spoken for by the process that has it, not by its name.
   if (server.incarnation != report.from) {
     return absl::InvalidArgumentError(
         absl::StrCat("a report of slice ", ToNumber(item.slice), ", which ", server.name, " holds"));
   }
+  // core 4: of an epoch that is over, or doubled.
   if (item.epoch != epochs_[ToNumber(item.slice)] || home.stage == Home::Stage::kReported) return absl::OkStatus();
   if (!item.error.empty()) {
     FallBack(item.slice, item.error);
     return absl::OkStatus();
   }
+  // A2: what it held may be of before another process had its place.
   if (home.held && home.source > 0 && !item.finished.Covers(SourceOf(home).committed)) {
     FallBack(item.slice, "what its process held lacks leases of the newest checkpoint");
     return absl::OkStatus();
   }
+  // A3: committed is what every slice has finished; manifests do not decide.
   finished_ = finished_ ? finished_->Intersect(item.finished) : item.finished;
   StopRestoring(item.slice);
   home.stage = Home::Stage::kReported;

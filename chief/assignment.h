@@ -128,19 +128,19 @@ class Assignment {
   const SliceGrid& grid_;
   const Timing timing_;
 
-  uint32_t term_ = 0;
+  uint32_t term_ = 0;  // of every epoch that is given out here (A11)
   uint64_t train_examples_ = 0;
   std::vector<Manifest> sources_;      // oldest first, so that newer ones change no index; while any slice needs them
   std::string lost_;                   // as Place was told
   std::set<std::string> tried_again_;  // files of which some record could not be read, and somebody was told
   std::set<std::string> given_up_;     // those of which one stayed unreadable: the others are tried once
-  std::vector<Server> servers_;
-  std::vector<Home> homes_;  // by slice
+  std::vector<Server> servers_;        // by place: a successor takes over its predecessor's row
+  std::vector<Home> homes_;            // by slice
   std::vector<SliceEpoch> epochs_;
-  uint64_t placement_number_ = 0;
-  size_t reported_ = 0;
-  std::optional<IntervalSet> finished_;
-  absl::Status failure_;
+  uint64_t placement_number_ = 0;        // rises with every epoch: a worker with an older placement gets this one
+  size_t reported_ = 0;                  // slices in stage kReported
+  std::optional<IntervalSet> finished_;  // what all have finished that reported since TakeFinished (A3)
+  absl::Status failure_;                 // once it is not OK nothing is asked any more
 };
 
 }  // namespace downpour

@@ -50,6 +50,7 @@ void CheckpointRounds::Start(Round round, Head head, bool urgent) {
     file.progressed = turn_.now;
     file.patience = timing_.data_retry;
   }
+  // The folder's own name must be durable before what it holds is relied on.
   storage_.Run({MakeDir(CheckpointDir(round)), SyncDir(kCheckpointsDir), SyncDir("")},
                InRound([this](const StorageDone&) {
                  for (ShardFile& file : files_) Ask(file, /*again=*/false);
@@ -58,6 +59,7 @@ void CheckpointRounds::Start(Round round, Head head, bool urgent) {
 
 Storage::Then CheckpointRounds::InRound(std::function<void(const StorageDone&)> then) {
   return [this, round = round_, then = std::move(then)](const StorageDone& done) {
+    // A completion of a round that was abandoned meanwhile: its file is being removed.
     if (!IsCurrent(round)) return;
     if (!done.status.ok()) return Abandon(Words(done.status), Cause::kDisk);
     then(done);
@@ -142,6 +144,7 @@ absl::Status CheckpointRounds::CheckSlice(const ShardFile& file, SliceId slice) 
 }
 
 bool CheckpointRounds::Covers(const ShardFile& file, SliceId slice, const IntervalSet& finished) {
+  // A4: else the manifest would promise what the record lacks.
   if (finished.Covers(head_.committed)) return true;
   lacking_ = finished;
   Abandon(absl::StrCat(file.server_name, ": slice ", ToNumber(slice), " lacks leases that were committed"));
@@ -154,6 +157,7 @@ absl::Status CheckpointRounds::Receive(const SliceRecord& record) {
   if (file == nullptr) return absl::InvalidArgumentError("a record from a ps that holds no slices");
   if (absl::Status status = CheckSlice(*file, record.slice); !status.ok()) return status;
   if (absl::Status status = CheckRecordSize(record.blocks); !status.ok()) return status;
+  // A4: of an epoch that is over.
   if (record.epoch != assignment_.epochs()[ToNumber(record.slice)]) return absl::OkStatus();
   if (!file->awaited.contains(record.slice) || !Covers(*file, record.slice, record.finished)) return absl::OkStatus();
   file->awaited.erase(record.slice);
@@ -266,6 +270,7 @@ void CheckpointRounds::CommitIfComplete() {
     if (file.records.size() != file.slices.size()) return;
   }
   if (SkippedTooMany()) return;
+  // From here no slice that moves ends the round: all that it needs is in its files.
   committing_ = true;
   Manifest manifest{.round = round_,
                     .unix_ms = turn_.UnixMs(),
@@ -287,6 +292,7 @@ void CheckpointRounds::CommitIfComplete() {
   }
   std::sort(manifest.records.begin(), manifest.records.end(),
             [](const Manifest::Record& a, const Manifest::Record& b) { return a.slice < b.slice; });
+  // Records are durable before the manifest that names them.
   ops.push_back(SyncDir(CheckpointDir(round_)));
   const std::string text = EncodeManifest(manifest);
   if (text.size() > kMaxManifestBytes) {

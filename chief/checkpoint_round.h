@@ -160,18 +160,18 @@ class CheckpointRounds {
   const CheckpointSpec spec_;
   const Timing timing_;
 
-  bool active_ = false;
-  bool committing_ = false;  // all records are in their files; the manifest is being written
-  Round round_;
-  Head head_;
-  bool urgent_ = false;
+  bool active_ = false;            // a round is under way; of an older one no completion counts
+  bool committing_ = false;        // all records are in their files; the manifest is being written
+  Round round_;                    // a name is used once, also where its round was abandoned (A5)
+  Head head_;                      // as of the round's beginning: each record must cover `committed` (A4)
+  bool urgent_ = false;            // the job, or a ps, ends with it
   uint64_t placement_number_ = 0;  // of the assignment, when the round began
-  std::vector<ShardFile> files_;
-  std::string last_error_;
+  std::vector<ShardFile> files_;   // of each ps with slices; completions refer to them, so only Start changes the list
+  std::string last_error_;         // empty again once a round is durable
   Cause last_error_cause_ = Cause::kPs;
-  Time next_word_{};  // that a round is durable
-  std::optional<Durable> durable_;
-  std::optional<IntervalSet> lacking_;
+  Time next_word_{};                    // that a round is durable
+  std::optional<Durable> durable_;      // of a manifest whose rename is synced, or that was read from disk
+  std::optional<IntervalSet> lacking_;  // what a slice has finished that lacked committed leases; until it is taken
   std::optional<uint64_t> too_many_skipped_;
 };
 

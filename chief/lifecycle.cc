@@ -23,6 +23,7 @@ void Lifecycle::Begin(const Started& started) {
 
 void Lifecycle::Ready(const Startup::Outcome& outcome) {
   if (!outcome.why.empty()) return farewell_.Decline(outcome);
+  // It is durable by now: what is named by it is new (conversation 11).
   chief_.term = outcome.term;
   chief_.members.Begin(chief_.turn.now, outcome.term, chief_.journal.record().run);
   for (const CheckpointStore::Damaged& damaged : chief_.store.damaged()) chief_.failures.Add("chief", damaged.why);
@@ -69,6 +70,7 @@ void Lifecycle::Prepare() {
     chief_.journal.record().data = chief_.data.shape();
     chief_.journal.Advance();
   }
+  // Conversation 11: the journal has the data before slices are placed for them.
   if (servers_here && !chief_.assignment.placed() && chief_.data.fixed() && chief_.journal.durable()) {
     chief_.assignment.Place(chief_.term, chief_.members.Alive(TaskRole::kPs), chief_.data.shape().train_examples,
                             std::exchange(sources_, {}), lost_);
@@ -98,6 +100,7 @@ void Lifecycle::Run() {
   chief_.state = JobState::kRunning;
   const Time now = running_since_ = chief_.turn.now;
   const uint64_t eval_examples = chief_.job.data.eval.empty() ? 0 : chief_.data.shape().eval_examples;
+  // core 1: the ledger begins with what slices report, and with nothing else.
   chief_.ledger.Open(chief_.data.plan(), chief_.assignment.TakeFinished());
   ledger_current_ = true;
   const uint64_t before = chief_.journal.batches_committed();  // under another chief
@@ -113,6 +116,7 @@ void Lifecycle::Run() {
 
 void Lifecycle::SendPlacement(const Task& worker) {
   const bool runs = chief_.state == JobState::kRunning || chief_.state == JobState::kCancelling;
+  // Conversation 5: not before every slice has reported where it is now.
   if (!runs || !ledger_current_ || !worker.data_good || worker.placement_number >= chief_.assignment.placement_number())
     return;
   chief_.turn.out.SendTo(worker.control, chief_.assignment.ToPlacement(worker.incarnation));
@@ -152,6 +156,7 @@ void Lifecycle::Advance() {
   if (chief_.state != JobState::kCancelling) chief_.recovery.Advance();
   if (!chief_.recovery.failure().ok()) return Fail(chief_.recovery.failure());
   if (const auto skipped = chief_.rounds.too_many_skipped()) return FailOfSkips(*skipped);
+  // core 1: before the ledger grants or commits anything more.
   FollowReports();
   if (chief_.state == JobState::kQueued || chief_.state == JobState::kPreparing) Prepare();
   if (chief_.state == JobState::kRunning) Train();
@@ -185,6 +190,7 @@ void Lifecycle::Reopen(const IntervalSet& finished) {
   const IntervalSet reopened = chief_.ledger.Restrict(finished);
   if (reopened.empty()) return;
   Recompute(chief_.ledger.plan().BatchesIn(reopened));
+  // It began with leases that are open again; the last one must be of all of them.
   chief_.evaluation.Abandon();
   final_evaluation_ = false;
   rounds_before_reopening_ = rounds_begun_;
@@ -226,6 +232,7 @@ void Lifecycle::Train() {
         "the loss of the last evaluation is not finite: the model diverged; try a lower"
         " training.optimizer.learningRate, in another job folder if the last checkpoint already holds every lease"));
   }
+  // A12: workers are let go only now, since a lost slice would need them until then.
   if (evaluated && AllDurable()) farewell_.Begin(JobState::kSucceeded, "the job has succeeded", 0);
 }
 
@@ -268,6 +275,7 @@ void Lifecycle::ObserveCheckpoints() {
 }
 
 void Lifecycle::Checkpoint() {
+  // A round needs every slice's ps.
   if (!chief_.recovery.here()) return;
   if (chief_.departures.any()) return CheckpointForDepartures();
   if (chief_.rounds.active() || AllDurable()) return;
@@ -294,6 +302,7 @@ void Lifecycle::StartRound() {
   const bool ends_job = chief_.state == JobState::kCancelling || chief_.ledger.AllCommitted();
   const bool urgent = ends_job || chief_.departures.any();
   chief_.interval.RoundBegins(chief_.turn.now, urgent);
+  // A5: the name is used up now, whatever becomes of the round.
   chief_.rounds.Start({chief_.term, ++rounds_begun_},
                       {CanonicalJob(chief_.job), chief_.data.shape(), chief_.ledger.committed(), MostSkipped()},
                       urgent);
@@ -302,6 +311,7 @@ void Lifecycle::StartRound() {
 // ---- Losses ---------------------------------------------------------------------------------------------------------
 
 void Lifecycle::Lost(const Task& task, const std::string& how) {
+  // A ps holds no leases. Those of a worker are open at once: evidence decides, whoever computed (core 5).
   const uint64_t handed_on = work_.Release(task.incarnation);
   const bool said_goodbye = task.state == TaskState::kLeft;
   const std::string why = task.may_leave() && !said_goodbye
@@ -321,6 +331,7 @@ void Lifecycle::RefuseForGood(Task& task, RefusalCode code, const std::string& w
   task.refusal = {code, true, why, task.incarnation, chief_.journal.record().run};
   task.state = TaskState::kRefused;
   chief_.turn.out.SendTo(task.control, task.refusal);
+  // An exit must leave the process time to read why.
   farewell_.AwaitHearing();
   chief_.failures.Add(task.name, absl::StrCat("refused: ", why));
   work_.Release(task.incarnation);
@@ -367,6 +378,7 @@ void Lifecycle::BeginCancel(const std::string& why, int exit_code) {
 }
 
 void Lifecycle::Cancel() {
+  // A round that cannot become whole in time is not waited for.
   if (chief_.turn.now < cancel_by_ && ledger_current_ && chief_.recovery.here()) {
     if (chief_.rounds.active()) return;
     if (!std::exchange(last_round_begun_, true)) return StartRound();

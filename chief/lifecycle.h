@@ -76,18 +76,18 @@ class Lifecycle {
   Work& work_;
   Farewell& farewell_;
 
-  std::vector<Manifest> sources_;  // what is resumed; empty once placed
-  std::string lost_;               // why there is none, though there was
-  uint32_t rounds_begun_ = 0;
+  std::vector<Manifest> sources_;         // what is resumed; empty once placed
+  std::string lost_;                      // why there is none, though there was
+  uint32_t rounds_begun_ = 0;             // in this term: the n of (term, n) (A5)
   uint32_t rounds_before_reopening_ = 0;  // what they hold is not relied on at the end
-  Time next_last_round_{};
-  uint64_t evaluated_epochs_ = 0;
-  bool final_evaluation_ = false;
+  Time next_last_round_{};                // when the round that ends the job may be tried again
+  uint64_t evaluated_epochs_ = 0;         // committed when the last evaluation began, or when this chief did
+  bool final_evaluation_ = false;         // the one of the final values has begun, and nothing was opened again since
 
-  Time running_since_{};
-  bool last_round_begun_ = false;
-  bool ledger_current_ = false;  // it says what the slices last reported
-  Time cancel_by_{};
+  Time running_since_{};           // for scheduling.maxRunningTime: of this chief alone
+  bool last_round_begun_ = false;  // the one that ends the job, or that a cancelled one waits for
+  bool ledger_current_ = false;    // it says what the slices last reported
+  Time cancel_by_{};               // of CANCELLING, as the next two: the end comes then in any case
   std::string cancel_why_;
   int cancel_exit_code_ = 0;
 };

@@ -65,6 +65,7 @@ void Recovery::Tick() {
   // By name: who came in its place may have left again before the slices were its own.
   for (const Task& task : chief_.members.tasks()) {
     const Duration away = chief_.turn.now - task.heard;
+    // B11: silence alone only ends the job at last; it takes no slice away.
     if (task.role != TaskRole::kPs || task.alive() || away < patience) continue;
     failure_ = absl::UnavailableError(
         absl::StrFormat("%s; nobody came in its place for %.0f s", gone_[task.name].why, Seconds(away)));
@@ -74,11 +75,13 @@ void Recovery::Tick() {
 
 void Recovery::Advance() {
   if (!chief_.assignment.placed()) return;
+  // A4: the slices that come back may lack what the round calls committed.
   if (!here()) chief_.rounds.GiveUp("a ps is gone");
   if (!ReplacementsWait()) {
     unusable_since_.reset();
     return;
   }
+  // A manifest being written may become the newest checkpoint: its end is waited for.
   if (loading_ || chief_.rounds.active() || chief_.turn.now < next_load_) return;
   loading_ = true;
   chief_.store.Load([this](const absl::Status& status) { Replace(status); });

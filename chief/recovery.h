@@ -70,11 +70,11 @@ class Recovery {
   };
   std::map<std::string, Gone> gone_;      // by task
   std::map<std::string, Losses> losses_;  // by task
-  bool expecting_ = false;
-  bool loading_ = false;
-  std::optional<Time> unusable_since_;  // checkpoints, for those who wait now
-  Time next_load_{};
-  absl::Status failure_;
+  bool expecting_ = false;                // another chief led before: every ps is away until it has joined
+  bool loading_ = false;                  // checkpoints are being read, on behalf of all that wait
+  std::optional<Time> unusable_since_;    // checkpoints, for those who wait now
+  Time next_load_{};                      // not before: after a read that found none usable
+  absl::Status failure_;                  // once it is not OK the job fails by it
 };
 
 }  // namespace downpour

@@ -57,9 +57,11 @@ const LeaseCounter* LeaseCounters::FindOpen(LeaseId lease) const {
 
 LeaseCounters::Verdict LeaseCounters::Judge(LeaseId lease, Step step) const {
   const LeaseCounter* open = FindOpen(lease);
+  // A1: a lease that was finished is never begun again, however late the copy.
   if (open == nullptr && finished_.Contains(ToNumber(lease))) return Verdict::kDuplicate;
   const Step applied = open == nullptr ? 0 : open->applied;
   if (step <= applied) return Verdict::kDuplicate;
+  // In order: Applied() alone then says which steps are in the values.
   if (step != applied + 1) return Verdict::kGap;
   return open != nullptr || HasRoom(lease) ? Verdict::kNext : Verdict::kNoRoom;
 }
@@ -80,6 +82,7 @@ void LeaseCounters::Consume(LeaseId lease, Step step, Step steps) {
   const auto at = std::lower_bound(open_.begin(), open_.end(), lease, Before);
   const bool is_open = at != open_.end() && at->lease == lease;
   if (step == steps) {
+    // core 2: it moves, and is not forgotten.
     if (is_open) open_.erase(at);
     Finish(lease);
   } else if (is_open) {

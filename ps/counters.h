@@ -59,8 +59,8 @@ class LeaseCounters {
   bool HasRoom(LeaseId lease) const;
   void Finish(LeaseId lease);
 
-  IntervalSet finished_;
-  std::vector<LeaseCounter> open_;
+  IntervalSet finished_;                  // only grows (core 2)
+  std::vector<LeaseCounter> open_;        // ascending; of each 1 <= applied < its steps; none is in finished_
   uint64_t taken_before_ = kAlwaysTaken;  // below it exactly kAlwaysTaken leases are not finished
 };
 

@@ -14,6 +14,7 @@ namespace {
 SliceRefusal RefusalOf(const Shard* shard, SliceId id, SliceEpoch epoch) {
   const ServedSlice* slice = shard == nullptr ? nullptr : shard->Find(id);
   if (slice == nullptr) return SliceRefusal::kNotHere;
+  // core 4: a message for a placement that is over, or not known here yet, finds no slice.
   return slice->epoch == epoch ? SliceRefusal::kNone : SliceRefusal::kOtherEpoch;
 }
 
@@ -21,6 +22,7 @@ PushReply::Item Refuse(SliceRefusal refusal, const Shard* shard, SliceId id) {
   PushReply::Item item;
   item.slice = id;
   item.refusal = refusal;
+  // A6: neither applied nor acked is set, so no worker takes a refusal for an acknowledgement.
   if (refusal == SliceRefusal::kOtherEpoch) item.epoch = shard->Find(id)->epoch;
   return item;
 }
@@ -31,6 +33,7 @@ PushReply::Item Answer(const Shard& shard, LeaseId lease, SliceId id, const Serv
   item.slice = id;
   item.epoch = slice.epoch;
   item.applied = slice.counters.Applied(lease, shard.plan().StepsOf(lease));
+  // core 3: two numbers, though they are equal here; a worker drops gradients by `acked` alone.
   item.acked = item.applied;
   return item;
 }
@@ -42,6 +45,7 @@ PullReply::Item Values(Shard* shard, const Pull::Item& wanted) {
   if (item.refusal != SliceRefusal::kNone) return item;
   ServedSlice& slice = *shard->Find(wanted.slice);
   item.version = slice.CurrentVersion();
+  // B6: a version is epoch and number, so equal versions are equal values.
   if (wanted.have != item.version) item.values = OnWire(shard->grid().wire, slice);
   return item;
 }
@@ -56,7 +60,9 @@ GradientSpan Numbers(WireFormat wire, const Payload& gradient) {
 template <typename Request>
 bool DataPlane::Admits(PeerId worker, const Request& request, const Shard* shard, Effects& effects) {
   if (ejected_.Contains(worker, request.from)) return false;
+  // Before the first Assign there is no grid to hold it against (conversation 7).
   if (shard == nullptr) return true;
+  // All or nothing, before anything is applied: a message half obeyed would be a torn push.
   const absl::Status status = Admit(request, shard->grid(), shard->plan());
   if (status.ok()) return true;
   ejected_.Add(worker, request.from);
@@ -126,6 +132,7 @@ PushReply::Item DataPlane::Judge(const Push& push, const Push::Item& item, Shard
       staleness = Consume(push, item, shard, slice, effects);
       break;
     case LeaseCounters::Verdict::kDuplicate:
+      // A1: also one of a lease that was finished long ago.
       ++session_.stats().pushes_duplicate;
       Trace(TraceRecord::Kind::kDuplicate, push, item.slice, slice, effects);
       break;
@@ -146,7 +153,9 @@ uint64_t DataPlane::Consume(const Push& push, const Push::Item& item, const Shar
   TaskStats& stats = session_.stats();
   const uint64_t before = slice.version;
   const PushName name{session_.run(), push.lease, push.step, item.slice};
+  // core 1, B4: values and counters change together; no other input comes in between.
   const bool changed = Apply(name, item.gradient, shard.grid().wire, slice);
+  // B2: a push without effect is consumed all the same, or its step could never be passed.
   slice.counters.Consume(push.lease, push.step, shard.plan().StepsOf(push.lease));
   ++slice.consumed;
   Trace(changed ? TraceRecord::Kind::kApplied : TraceRecord::Kind::kSkipped, push, item.slice, slice, effects);
@@ -158,6 +167,7 @@ uint64_t DataPlane::Consume(const Push& push, const Push::Item& item, const Shar
   }
   ++stats.steps;
   if (!changed) return 0;
+  // B6: versions of two epochs do not compare. No honest worker names a higher number.
   if (item.computed_from.epoch != slice.epoch || item.computed_from.n > before) {
     CountUnknownStaleness(stats.staleness);
     return 0;
@@ -167,6 +177,7 @@ uint64_t DataPlane::Consume(const Push& push, const Push::Item& item, const Shar
 }
 
 bool DataPlane::Apply(const PushName& name, const Payload& gradient, WireFormat wire, ServedSlice& slice) {
+  // An empty push moves the counter alone: the step had nothing for this slice.
   if (gradient.empty() || quarantine_.Contains(name)) return false;
   applying_.Begin(name);
   const bool changed = optimizer_.Apply(Numbers(wire, gradient), slice);

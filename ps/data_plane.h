@@ -64,15 +64,15 @@ class DataPlane {
   void SayNoRoom(const Push& push, SliceId slice, Effects& effects);
   void Trace(TraceRecord::Kind kind, const Push& push, SliceId id, const ServedSlice& slice, Effects& effects) const;
 
-  Optimizer optimizer_;
-  Window window_;
-  MemberSession& session_;
-  const Quarantine& quarantine_;
-  Applying& applying_;
-  Incarnation as_;
-  EjectedPeers ejected_;
-  uint64_t breaches_ = 0;
-  uint64_t no_room_ = 0;  // pushes that began no lease for want of room
+  Optimizer optimizer_;           // of the newest chief's job text
+  Window window_;                 // told with each answer: what a worker may have unanswered here
+  MemberSession& session_;        // counts pushes, and tells the chief of violations
+  const Quarantine& quarantine_;  // pushes at which two processes of this task crashed
+  Applying& applying_;            // names the push at hand, for a note if it crashes the process
+  Incarnation as_;                // a worker takes answers of the incarnation in its placement alone (A9)
+  EjectedPeers ejected_;          // bounded: a peer that was forgotten is checked again
+  uint64_t breaches_ = 0;         // of all peers; logged ever more rarely
+  uint64_t no_room_ = 0;          // pushes that began no lease for want of room
 };
 
 }  // namespace downpour

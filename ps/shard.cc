@@ -16,13 +16,16 @@ Shard::Shard(uint64_t seed, size_t slot_count, SliceGrid grid, Plan plan)
 
 bool Shard::Assign(const Assign::Item& item) {
   Place& place = places_[ToNumber(item.slice)];
+  // core 4: the epoch only rises. A copy of the Assign at hand changes nothing; an older one was overtaken.
   if (item.epoch <= place.epoch) return item.epoch == place.epoch;
+  // From here on the old epoch is refused, before there is anything in the new one.
   const std::unique_ptr<ServedSlice> held = std::exchange(place, {item.epoch, item.source, {}, nullptr}).served;
   if (item.source == SliceSource::kInitialValues) to_install_.push_back(item.slice);
   if (item.source != SliceSource::kHeld) return true;
   if (held == nullptr) {
     place.error = absl::StrCat("slice ", ToNumber(item.slice), " is not held here");
   } else {
+    // core 6: what is held is a consistent pair, hence may go on in a new epoch.
     place.served = std::make_unique<ServedSlice>(std::move(*held));
     place.served->epoch = item.epoch;
   }
@@ -51,6 +54,7 @@ std::vector<SliceId> Shard::InstallNext(size_t budget) {
 
 bool Shard::Restore(SliceId slice, SliceEpoch epoch, absl::Span<const Payload> blocks) {
   Place& place = places_[ToNumber(slice)];
+  // A record that comes twice would take back what was pushed since the first.
   if (place.epoch != epoch || place.source != SliceSource::kCheckpoint || HasReport(slice)) return false;
   absl::StatusOr<ServedSlice> restored = FromRecord(slice, blocks);
   if (restored.ok()) {
@@ -63,6 +67,7 @@ bool Shard::Restore(SliceId slice, SliceEpoch epoch, absl::Span<const Payload> b
 }
 
 absl::StatusOr<ServedSlice> Shard::FromRecord(SliceId slice, absl::Span<const Payload> blocks) const {
+  // core 1: values and counters out of the same record, or neither.
   absl::StatusOr<SliceState> state = DecodeRecord(blocks);
   if (!state.ok()) return state.status();
   const size_t bytes = grid_.at(slice).bytes();
@@ -92,6 +97,7 @@ SliceReport::Item Shard::Report(SliceId slice) const {
   const Place& place = places_[ToNumber(slice)];
   SliceReport::Item item{.slice = slice, .epoch = place.epoch, .error = place.error, .finished = {}};
   if (place.served != nullptr) {
+    // A3: what the slice has, and not what a manifest says of it.
     item.finished = place.served->counters.finished();
   }
   return item;

@@ -31,14 +31,15 @@
 namespace downpour {
 
 // One slice's consistent pair. `consumed` counts the pushes one by one and must be what the counters add up to.
+// core 1: all of it comes from one source, changes in one Step of the role, and travels in one record.
 struct ServedSlice {
-  SliceEpoch epoch;
+  SliceEpoch epoch;      // the fence: whatever names another one is refused (core 4)
   uint64_t version = 0;  // pushes that changed it, over all epochs
   uint64_t consumed = 0;
-  uint64_t skipped = 0;  // of those consumed over all epochs: had no effect, though they held a gradient
-  LeaseCounters counters;
+  uint64_t skipped = 0;    // of those consumed over all epochs: had no effect, though they held a gradient
+  LeaseCounters counters;  // which pushes the values hold
   Payload values;
-  std::vector<Payload> slots;
+  std::vector<Payload> slots;              // of the optimizer: as long as the values, each
   Magnitudes bounds = kUnknownMagnitudes;  // of values and slots
   Payload on_wire;  // the values rounded to bfloat16, since the first pull of this version that wanted them so
 
@@ -78,10 +79,10 @@ class Shard {
 
  private:
   struct Place {
-    SliceEpoch epoch;  // {0, 0}: never assigned
-    SliceSource source{};
-    std::string error;  // why the record could not be installed
-    std::unique_ptr<ServedSlice> served;
+    SliceEpoch epoch;                     // {0, 0}: never assigned
+    SliceSource source{};                 // whence it is to get its state in that epoch
+    std::string error;                    // why the record could not be installed
+    std::unique_ptr<ServedSlice> served;  // null until it has that state; then its epoch is this one's
   };
   absl::StatusOr<ServedSlice> FromRecord(SliceId slice, absl::Span<const Payload> blocks) const;
 

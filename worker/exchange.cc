@@ -37,6 +37,7 @@ absl::Status Exchange::Place(const Placement& placement, Time now, Effects& effe
   }
   map_.Adopt(placement, effects);
   for (HeldLease& lease : leases_) {
+    // core 5: what the old place acknowledged is no evidence any more, and the new one is asked (A2).
     for (const SliceId slice : *moved) lease.progress.Renew(slice, map_.epoch(slice));
     lease.next_report = now;
     Probe(lease, now, effects);
@@ -80,6 +81,7 @@ HeldLease* Exchange::Find(LeaseId lease) {
 }
 
 void Exchange::Probe(HeldLease& lease, Time now, Effects& effects) {
+  // The answer names the first step that the slice lacks: nothing is pushed to it before (conversation 6).
   if (lease.progress.AllKnown()) return;
   for (const auto& link : map_.links()) {
     downpour::Probe probe{.from = session_.incarnation(), .lease = lease.id, .slices = {}};
@@ -94,6 +96,7 @@ void Exchange::Probe(HeldLease& lease, Time now, Effects& effects) {
 // ---- Pushes ---------------------------------------------------------------------------------------------------------
 
 void Exchange::Keep(HeldLease& lease, Step step, SliceId slice, Payload gradient, const Version& computed_from) {
+  // Another worker, or an earlier epoch, may have brought the slice further than the others.
   if (!lease.progress.Lacks(slice, step)) return;
   lease.progress.Keep(slice, step);
   lease.in_flight.Keep(step, slice, std::move(gradient), computed_from,
@@ -120,6 +123,7 @@ void Exchange::FlushTo(PsLink& link, Time now, Effects& effects) {
     for (InFlight::StepEntry& entry : lease.in_flight.steps()) FlushStep(lease, entry, link, now, flushed, effects);
   }
   const Incarnation from = session_.incarnation();
+  // Pulls leave behind pushes, so that the values hold what this worker pushed (conversation 6).
   PullRound::Again again = pull_.AskAgain(now, timing().data_retry, from, link, map_, parameters_.versions);
   for (Pull& pull : again.pulls) effects.SendTo(link.peer, std::move(pull));
   if (flushed.again || again.unanswered) link.BackOff();
@@ -144,6 +148,7 @@ void Exchange::FlushStep(HeldLease& lease, InFlight::StepEntry& entry, PsLink& l
     InFlight::Kept& kept = entry.slices[ToNumber(slice)];
     const uint64_t more = kept.gradient.size();
     if (kept.state == State::kReady) {
+      // Once one push has no room none after it goes: a slice takes its steps in order.
       flushed.full = flushed.full || !link.HasRoom(more);
       if (flushed.full) continue;
       link.unanswered += more;
@@ -152,6 +157,7 @@ void Exchange::FlushStep(HeldLease& lease, InFlight::StepEntry& entry, PsLink& l
     } else {
       continue;
     }
+    // No receiver takes more in one message ("Limits").
     if (bytes + more > kMaxMessagePayload || push.slices.size() == kMaxFrames - 1) send();
     if (std::exchange(kept.sent, true)) ++session_.stats().pushes_resent;
     push.slices.push_back({slice, map_.epoch(slice), kept.computed_from, kept.gradient});
@@ -164,6 +170,7 @@ void Exchange::FlushStep(HeldLease& lease, InFlight::StepEntry& entry, PsLink& l
 
 PsLink* Exchange::LinkTo(PeerId peer, Incarnation incarnation) {
   PsLink* link = map_.Find(peer);
+  // A9: an answer counts only of the process that the placement names.
   if (link != nullptr && link->incarnation == incarnation) return link;
   Reject();
   return nullptr;
@@ -181,6 +188,7 @@ absl::Status Exchange::Receive(PeerId from, const PushReply& reply, Time now, Ef
     } else if (lease == nullptr || &map_.link_of(item.slice) != link) {
       continue;  // late: of a lease that is done, or from where the slice was before
     } else if (item.refusal != SliceRefusal::kNone) {
+      // A6: a refusal acknowledges nothing, so the gradients stay and go again.
       const Time until = now + timing().control_retry;
       lease->in_flight.ForEach(item.slice, [&](InFlight::Kept& kept) { Withhold(item.slice, kept, until); });
       if (!lease->progress.Known(item.slice)) lease->next_probe = std::min(lease->next_probe, until);
@@ -254,6 +262,7 @@ absl::Status Exchange::Receive(PeerId from, const PullReply& reply, Time now, Ef
 
 // Only for what was asked for, so the slice is one of the grid.
 bool Exchange::Store(const PullReply::Item& item, SliceValues& changed) {
+  // B6: values of another epoch are of another history, whatever their number.
   if (item.refusal != SliceRefusal::kNone || item.version.epoch != map_.epoch(item.slice)) return false;
   const size_t slice = ToNumber(item.slice);
   if (item.version == parameters_.versions[slice]) return true;
@@ -274,6 +283,7 @@ bool Exchange::Store(const PullReply::Item& item, SliceValues& changed) {
 void Exchange::SendAgain(PeerId peer, Time now, Effects& effects) {
   PsLink* link = map_.Find(peer);
   if (link == nullptr) return;
+  // What was sent over the broken connection may be lost: all of it is overdue at once.
   const Time long_ago = now - PsLink::kMostPatience * timing().data_retry;
   for (HeldLease& lease : leases_) {
     for (const SliceId slice : link->slices) {

@@ -34,14 +34,14 @@ namespace downpour {
 
 struct HeldLease {
   LeaseId id{};
-  LeaseProgress progress;
-  InFlight in_flight;
-  Time next_probe;
+  LeaseProgress progress;  // how far each slice is, as it said
+  InFlight in_flight;      // gradients, each until its slice acknowledges it
+  Time next_probe;         // when slices that did not answer in their epoch are asked again
   // For the owner's report to the chief.
   double loss_sum = 0;  // over the examples of the steps computed, each counted once
   uint64_t examples = 0;
   Step last_counted = 0;
-  Time next_report;
+  Time next_report;  // when LeaseDone is due, again until the chief answers
 };
 
 class Exchange {
@@ -109,12 +109,12 @@ class Exchange {
   const Timing& timing() const { return session_.timing(); }
   void Reject() { ++session_.stats().messages_rejected; }
 
-  MemberSession& session_;
+  MemberSession& session_;  // whose incarnation each message names (A9)
   const SliceGrid& grid_;
-  PlacementMap map_;
+  PlacementMap map_;  // each slice's link and epoch; of a link, `unanswered` counts what kSent and pull_ have there
   PullRound pull_;
-  ParameterSet parameters_;
-  std::deque<HeldLease> leases_;
+  ParameterSet parameters_;       // versions name values (B6), so both outlive a membership
+  std::deque<HeldLease> leases_;  // ascending: the order of computing and of pushing
 };
 
 }  // namespace downpour

@@ -13,6 +13,7 @@ LeaseProgress::LeaseProgress(Step steps, const std::vector<SliceEpoch>& epochs) 
 
 void LeaseProgress::ForgetAnswer(Slice& slice) {
   known_ -= slice.known;
+  // core 5: evidence is of a slice's current epoch alone.
   done_ -= slice.acked == steps_;
   slice.known = false;
   slice.applied = 0;
@@ -21,6 +22,7 @@ void LeaseProgress::ForgetAnswer(Slice& slice) {
 
 void LeaseProgress::Renew(SliceId slice, SliceEpoch epoch) {
   Slice& s = slices_[ToNumber(slice)];
+  // A Placement says nothing new of a slice that stayed where it was.
   if (s.epoch == epoch) return;
   ForgetAnswer(s);
   s.epoch = epoch;
@@ -32,16 +34,20 @@ void LeaseProgress::ForgetAnswers() {
 
 LeaseProgress::Heard LeaseProgress::Hear(SliceId slice, SliceEpoch epoch, Step applied, Step acked) {
   Slice& s = slices_[ToNumber(slice)];
+  // core 4: an answer of another epoch tells nothing of this one. The other two no honest ps sends.
   if (epoch != s.epoch || applied > steps_ || acked > applied) return Heard::kIgnored;
   const bool first = !s.known;
   known_ += first;
   s.known = true;
+  // Within an epoch a slice only moves on: an answer that says less was overtaken.
   s.applied = std::max(s.applied, applied);
+  // A6: only `acked` acknowledges. What is merely applied stays kept.
   if (acked > s.acked) {
     s.acked = acked;
     done_ += acked == steps_;
   }
   s.kept_from = std::max(s.kept_from, s.acked);
+  // The new place is behind what is kept: those steps are computed again, for this slice alone.
   if (s.applied < s.kept_from) {
     s.kept_from = s.covered = s.applied;
   } else {
@@ -51,6 +57,7 @@ LeaseProgress::Heard LeaseProgress::Hear(SliceId slice, SliceEpoch epoch, Step a
 }
 
 Step LeaseProgress::Next() const {
+  // The slowest slice decides; the others do not take the step a second time (Lacks).
   Step covered = steps_;
   for (const Slice& slice : slices_) covered = std::min(covered, slice.covered);
   return covered == steps_ ? 0 : covered + 1;

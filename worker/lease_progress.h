@@ -51,21 +51,23 @@ class LeaseProgress {
   SliceEpoch epoch(SliceId slice) const { return at(slice).epoch; }
 
  private:
+  // Once known: acked <= kept_from <= applied <= covered <= steps. A new epoch takes back known, applied and acked;
+  // what is kept stays, since the new place may still take it.
   struct Slice {
-    SliceEpoch epoch;
-    bool known = false;
-    Step applied = 0;
-    Step acked = 0;
-    Step kept_from = 0;
-    Step covered = 0;
+    SliceEpoch epoch;    // answers of any other epoch are ignored (core 4)
+    bool known = false;  // it has answered in that epoch; before, what it lacks is not known (A2)
+    Step applied = 0;    // the most that its answers said: steers, promises nothing (core 3)
+    Step acked = 0;      // promised in that epoch; only rises there (core 3, A6)
+    Step kept_from = 0;  // gradients up to here are dropped
+    Step covered = 0;    // gradients up to here are kept, or applied there already
   };
   const Slice& at(SliceId slice) const { return slices_[ToNumber(slice)]; }
   void ForgetAnswer(Slice& slice);
 
   Step steps_;
-  std::vector<Slice> slices_;
-  size_t known_ = 0;
-  size_t done_ = 0;
+  std::vector<Slice> slices_;  // by SliceId
+  size_t known_ = 0;           // slices that are known
+  size_t done_ = 0;            // slices that acknowledged the last step
 };
 
 }  // namespace downpour

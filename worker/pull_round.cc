@@ -33,6 +33,7 @@ std::optional<Pull> PullRound::Next(Time now, Incarnation from, PsLink& link, co
   for (const SliceId slice : link.slices) {
     if (!wanted_[ToNumber(slice)]) continue;
     const uint64_t more = grid_.WireBytes(slice);
+    // A ps answers in one message: more than it may hold ejects the asker ("Limits").
     if (bytes > 0 && bytes + more > kMaxMessagePayload) break;
     if (request.slices.size() == kMaxFrames - 1 || !link.HasRoom(more)) break;
     wanted_[ToNumber(slice)] = false;
@@ -51,6 +52,7 @@ PullRound::Again PullRound::AskAgain(Time now, Duration data_retry, Incarnation 
   Again again;
   for (Request& request : requests_) {
     if (request.peer != link.peer) continue;
+    // A refusal is waited out. Silence is asked again ever more rarely: copies do not help a slow link.
     if (request.refused ? request.at > now : !link.Overdue(request.at, now, data_retry)) continue;
     again.unanswered |= !request.refused;
     request.refused = false;
@@ -63,6 +65,7 @@ PullRound::Again PullRound::AskAgain(Time now, Duration data_retry, Incarnation 
 void PullRound::SendAgain(const PsLink& link, Time now) {
   for (Request& request : requests_) {
     if (request.peer != link.peer) continue;
+    // Due at once, whatever the patience: what was on the broken connection is lost.
     request.refused = true;
     request.at = now;
   }
@@ -83,6 +86,7 @@ void PullRound::Forget(PsLink& link, SliceId slice) {
   wanted_[ToNumber(slice)] = true;
   size_t asked = 0;
   for (Request& request : requests_) asked += std::erase(request.slices, slice);
+  // B6: what the slice sent in its old epoch, or sends yet, is not used.
   if (asked > 0) {
     link.unanswered -= grid_.WireBytes(slice);
   } else {  // its values came

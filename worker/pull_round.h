@@ -83,13 +83,14 @@ class PullRound {
   Pull MessageOf(const Request& request, Incarnation from, const PlacementMap& map,
                  const std::vector<Version>& have) const;
 
+  // While a round is under way each slice is wanted, in exactly one request, or here.
   const SliceGrid& grid_;
-  std::vector<bool> wanted_;  // by slice: not asked for yet
-  std::vector<Request> requests_;
-  size_t missing_ = 0;  // slices whose values are not here
-  bool fresh_ = false;
-  uint64_t begun_ = 0;
-  uint64_t last_request_ = 0;
+  std::vector<bool> wanted_;       // by slice: not asked for yet
+  std::vector<Request> requests_;  // unanswered, oldest first; each has room in its link's window
+  size_t missing_ = 0;             // slices whose values are not here
+  bool fresh_ = false;             // all came since Begin, none was used, none has moved since
+  uint64_t begun_ = 0;             // rounds so far: a step waits for one that began after its predecessor's push
+  uint64_t last_request_ = 0;      // never given twice, so a late answer finds no request
 };
 
 }  // namespace downpour

@@ -12,6 +12,7 @@ import unittest
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
 from mutation_lists import read_lists  # noqa: E402
+from prose import ProseRulesCatch, dead_links, documents, hard_prose  # noqa: E402, F401 (the first: --self-test)
 
 FOLDERS = {"schema", "runtime", "tensor", "ps", "worker", "chief", "tools", "tests"}
 SOURCES = {".cc", ".h", ".cu", ".cuh", ".fbs", ".py", ".sh", ""}
@@ -173,7 +174,7 @@ def unknown_rules(root):
 
 def wide_prose(root):
     """Of documents; tables and what is to be typed may be wider."""
-    for file in sorted([root / "README.md", root / "schema/PROTOCOL.md", *(root / "docs").glob("*.md")]):
+    for file in documents(root):
         is_code = False
         for number, line in enumerate(file.read_text().splitlines(), 1):
             is_code ^= line.startswith("```")
@@ -183,6 +184,7 @@ def wide_prose(root):
 
 def lint(root):
     found = [*stale_mutations(root), *unnamed_tests(root), *unknown_rules(root), *wide_prose(root)]
+    found += [*hard_prose(root), *dead_links(root)]
     for path, file in tree(root):
         try:
             found += breaches(path, file.read_text())

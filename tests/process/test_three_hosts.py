@@ -1,4 +1,4 @@
-"""Three hosts without DNS and a client on a fourth, as a new user has them: bring-up by the README's own lines, links
+"""Three hosts without DNS and a client on a fourth, as a new user has them: bring-up as docs/DEPLOY.md says, links
 that are cut, processes that are killed, and a job whose end is heard elsewhere."""
 
 import signal
@@ -78,7 +78,7 @@ class ThreeHostsTest(ProcessTest):
         self.assertEqual(chief.finish()[0], 143, chief.said)
         self.check_cancelled()
 
-    def test_the_readmes_lines_bring_a_cluster_up_and_its_end_is_heard_elsewhere(self):
+    def test_the_lines_of_deploy_md_bring_a_cluster_up_and_its_end_is_heard_elsewhere(self):
         self.write_job()
         chief = self.start_chief()
         workers = [self.start_worker(self.h2) for _ in range(2)]
