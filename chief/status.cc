@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "chief/next_commands.h"
 #include "chief/waits.h"
 #include "schema/codec.h"
@@ -208,6 +209,13 @@ int64_t BeganUnixMs(const ChiefParts& chief) {
 
 double ElapsedSeconds(const ChiefParts& chief) { return AgeSeconds(chief, BeganUnixMs(chief)); }
 
+// What names the job's run in every message; empty: it still reads its folder, and may begin another one.
+std::string RunOf(const ChiefParts& chief) {
+  const uint64_t run = chief.journal.record().run;
+  const bool is_known = run != 0 && (chief.term != 0 || chief.ended());
+  return is_known ? absl::StrFormat("%016x", run) : "";
+}
+
 Json OfRecovery(const ChiefParts& chief) {
   const uint64_t chiefs = chief.journal.record().chiefs;
   const Toll& toll = chief.journal.toll();
@@ -274,6 +282,7 @@ std::string Fitted(Json json) {
 std::string StatusText(const ChiefParts& chief) {
   Json json = {{"schemaVersion", 1},
                {"job", chief.job.name},
+               {"run", RunOf(chief)},
                {"state", NameOf(chief.state)},
                {"errorMessage", chief.error},
                {"chief",

@@ -4,7 +4,7 @@ import re
 import signal
 import unittest
 
-from cluster import ProcessTest, complete, free_port, kill, task_of
+from cluster import TOOL, Process, ProcessTest, complete, free_port, kill, task_of
 
 
 def workers(status):
@@ -107,6 +107,53 @@ class CommandsTest(ProcessTest):
         self.assertEqual(chief.finish()[0], 143, chief.said)
         self.assertEqual(started[task_of(status, "worker-0")["pid"]].finish()[0], 1)
         self.check_cancelled()
+
+    # The one who was told of the stop knows of it alone: the next chief has to be told again.
+    def test_a_stop_outlives_a_chief_that_dies_before_the_job_has_ended(self):
+        self.write_endless_job()
+        at = f"127.0.0.1:{free_port()}"
+        command = (f"--job={self.job_file}", f"--listen={at}", f"--job_dir={self.job_dir}")
+        chief = self.start("chief", *command)
+        chief.wait_for_line("waits for its tasks at")
+        for role in ("ps", "ps", "worker", "worker"):
+            self.start(role, f"--chief={at}")
+        held_up = task_of(self.wait_until(complete), "ps-0")["pid"]
+        kill(held_up, signal.SIGSTOP)  # the last round waits for it
+        stop = Process(self, [TOOL, "stop", "--chief", at])
+        stop.wait_for_line("the job ends as CANCELLED after one last checkpoint")
+        chief.end()
+        kill(held_up, signal.SIGCONT)
+        second = self.start("chief", *command)
+        code, out = stop.finish()
+        self.assertEqual(code, 0, stop.said)
+        self.assertRegex(out, "small CANCELLED: ended by downpour stop")
+        self.assertEqual(second.finish()[0], 143, second.said)
+        self.assertEqual(self.summary()["state"], "CANCELLED")
+
+    def test_whoever_watches_is_told_the_reason_and_of_no_other_run(self):
+        self.write_endless_job()
+        at = f"127.0.0.1:{free_port()}"
+        flags = (f"--job={self.job_file}", f"--listen={at}")
+        chief = self.start("chief", *flags, f"--job_dir={self.job_dir}")
+        chief.wait_for_line("waits for its tasks at")
+        watches = [Process(self, [TOOL, "watch", "--chief", at, "--interval", 0.1]) for _ in range(2)]
+        for watch in watches:
+            next(iter(watch.out))
+        code, _, err = self.tool("stop", "--chief", at)
+        self.assertEqual(code, 0, err)
+        for watch in watches:
+            code, out = watch.finish()
+            self.assertEqual(code, 1, watch.said)
+            self.assertIn("small CANCELLED: ended by downpour stop. There is no checkpoint yet", out)
+
+        chief = self.start("chief", *flags, f"--job_dir={self.folder}/first")
+        chief.wait_for_line("waits for its tasks at")
+        watch = Process(self, [TOOL, "watch", "--chief", at, "--interval", 0.1])
+        next(iter(watch.out))
+        chief.end()
+        self.start("chief", *flags, f"--job_dir={self.folder}/second").wait_for_line("waits for its tasks at")
+        self.assertEqual(watch.finish()[0], 69, watch.said)
+        self.assertIn(f"at {at} there is the chief of another run now, of the job small", watch.said)
 
     def test_data_that_is_not_here_is_told_before_anything_starts(self):
         self.write_job()

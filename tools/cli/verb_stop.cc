@@ -1,11 +1,12 @@
-#include <poll.h>
-
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <memory>
+#include <optional>
+#include <string>
+#include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "tools/cli/verbs.h"
+#include "tools/cluster/follow_job.h"
 #include "tools/cluster/job_command.h"
 #include "tools/cluster/status_source.h"
 
@@ -14,37 +15,70 @@ namespace {
 
 // One last round has 20 s, the goodbyes 3 s; a disk that is slow may take the rest.
 constexpr auto kEndsWithin = std::chrono::seconds(60);
-constexpr int kLookEveryMs = 200;
+constexpr auto kLookEvery = std::chrono::milliseconds(200);
 
 int ReportEnd(const Answer& end, Streams streams) {
-  const std::string& job = end.status ? end.status->job : end.summary->job;
-  const std::string& state = end.status ? end.status->state : end.summary->state;
-  const std::string& error = end.status ? end.status->error : end.summary->error;
-  streams.out << job << " " << state << (error.empty() ? "" : ": " + error) << "\n";
-  return state == "FAILED" ? kExitFailed : kExitDone;
+  streams.out << EndLine(end) << "\n";
+  return (end.status ? end.status->state : end.summary->state) == "FAILED" ? kExitFailed : kExitDone;
 }
 
-int Stop(const StatusSource& source, Streams streams) {
-  StatusAsker asker(source);
-  const absl::StatusOr<CommandOutcome> told = CommandJob(asker, ControlKind::kStop);
-  if (!told.ok()) return Complain(streams, "stop", std::string(told.status().message()), ExitCodeOf(told.status()));
-  if (told->was_over) {
-    streams.err << "downpour stop: the job was over already\n";
-    return ReportEnd(told->before, streams);
+// Tells the job's chief to stop it. A stop is in no journal, so each chief that comes after is told too.
+class Stopper {
+ public:
+  Stopper(StatusAsker& asker, Streams streams) : asker_(asker), streams_(streams) {}
+
+  absl::Status Tell() {
+    absl::StatusOr<CommandOutcome> told = CommandJob(asker_, ControlKind::kStop);
+    if (!told.ok()) return told.status();
+    streams_.err << "downpour stop: " << (told->was_over ? "the job was over already" : told->words) << std::endl;
+    if (told->was_over) end_ = std::move(told->before);
+    term_ = told->term;
+    until_ = std::chrono::steady_clock::now() + kEndsWithin;
+    return absl::OkStatus();
   }
-  streams.err << "downpour stop: " << told->words << std::endl;
-  const auto until = std::chrono::steady_clock::now() + kEndsWithin;
-  while (std::chrono::steady_clock::now() < until) {
-    const absl::StatusOr<Answer> answer = asker.Ask();
-    if (answer.ok() && IsOver(*answer)) return ReportEnd(*answer, streams);
-    if (!answer.ok()) {  // it has gone, and its summary is out of reach from here
-      streams.out << "the chief has ended; its log and its summary.json say how to go on\n";
-      return kExitDone;
+
+  // Follows the job to its end.
+  absl::StatusOr<Answer> AwaitEnd() {
+    const auto look = [this](const Answer& answer) { return Look(answer); };
+    if (end_) return *end_;
+    absl::StatusOr<Answer> end = FollowToEnd(asker_, {.verb = "stop", .err = streams_.err}, look);
+    if (end_) return *end_;
+    return end;
+  }
+
+ private:
+  absl::Status Look(const Answer& answer) {
+    if (IsOver(answer)) return absl::OkStatus();
+    const double term = answer.status->chief_term.value_or(0);  // 0: it still reads its folder
+    if (term != 0 && term != term_) {
+      streams_.err << "downpour stop: another chief leads the job now, and is told too" << std::endl;
+      const absl::Status told = Tell();
+      if (end_) return absl::CancelledError("the job has ended");
+      return absl::IsUnavailable(told) ? absl::OkStatus() : told;  // it may have died as well
     }
-    poll(nullptr, 0, kLookEveryMs);
+    if (std::chrono::steady_clock::now() < until_) return absl::OkStatus();
+    return absl::DeadlineExceededError(
+        "the job has not ended yet, though its chief is about to end it; see its status");
   }
-  return Complain(streams, "stop", "the job has not ended yet, though its chief is about to end it; see its status",
-                  kExitFailed);
+
+  StatusAsker& asker_;
+  Streams streams_;
+  uint32_t term_ = 0;          // of the chief that was told last
+  std::optional<Answer> end_;  // that was found while a chief was told
+  std::chrono::steady_clock::time_point until_;
+};
+
+int Stop(const StatusSource& source, Streams streams) {
+  StatusAsker asker(source, kLookEvery);
+  Stopper stopper(asker, streams);
+  if (const absl::Status told = stopper.Tell(); !told.ok()) {
+    return Complain(streams, "stop", std::string(told.message()), ExitCodeOf(told));
+  }
+  const absl::StatusOr<Answer> end = stopper.AwaitEnd();
+  if (end.ok()) return ReportEnd(*end, streams);
+  const int exit_code = ExitCodeOf(end.status());
+  const char* unknown = exit_code == kExitUnreachable ? "how the job ended, or whether it did, is not known: " : "";
+  return Complain(streams, "stop", unknown + std::string(end.status().message()), exit_code);
 }
 
 std::function<int()> SetUp(CLI::App& app, Streams streams) {
@@ -52,7 +86,8 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
   AddSourceOptions(app, source.get());
   app.footer(
       "The job ends as CANCELLED, as if its chief got SIGTERM: every task leaves in good order. What to type to\n"
-      "go on from the last checkpoint is printed.\n" +
+      "go on from the last checkpoint is printed. If the chief dies before that, the one that comes after it is\n"
+      "told too.\n" +
       app.get_footer());
   return [source, streams] { return Stop(*source, streams); };
 }
@@ -62,6 +97,8 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
 const Verb kStopVerb = {"stop", "End a running job after one last checkpoint, and say how to go on",
                         "  downpour stop --job-dir runs/first\n"
                         "  downpour stop --chief h0:7000 --keys keys\n",
-                        "0 the job is over, 1 it failed or goes on, 69 the chief cannot be reached", SetUp};
+                        "0 the job has ended and has not failed, 1 it failed or goes on, 69 the chief cannot be "
+                        "reached, or went before it said how the job ended",
+                        SetUp};
 
 }  // namespace downpour

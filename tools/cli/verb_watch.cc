@@ -5,10 +5,9 @@
 #include <chrono>
 #include <memory>
 #include <sstream>
-#include <utility>
 
 #include "tools/cli/verbs.h"
-#include "tools/cluster/human_units.h"
+#include "tools/cluster/follow_job.h"
 #include "tools/cluster/output_options.h"
 #include "tools/cluster/progress.h"
 #include "tools/cluster/status_source.h"
@@ -42,61 +41,32 @@ std::string OneLine(std::string json) {
   return json + "\n";
 }
 
-// A chief that has answered before may have died and be back in a moment.
-class Patience {
- public:
-  void Answered() {
-    heard_ = true;
-    silent_ = false;
+// What there is to see of one answer.
+absl::Status Show(const Answer& answer, const Options& options, Streams streams) {
+  const TerminalTraits terminal = ExamineTerminal(STDOUT_FILENO, options.color);
+  if (options.json) {
+    streams.out << OneLine(answer.json) << std::flush;
+  } else if (answer.summary) {
+    streams.out << SummaryTable(*answer.summary, terminal.color);
+  } else if (terminal.redraws) {
+    Redraw(StatusTable(*answer.status, terminal.color), terminal, streams.out);
+  } else {
+    streams.out << ProgressLine(*answer.status) << "\n";
+    if (IsOver(answer)) streams.out << EndLine(answer) << "\n";  // which says why
+    streams.out << std::flush;
   }
-  // Whether to ask again; says so once.
-  bool Lasts(const absl::Status& status, std::ostream& err) {
-    if (!heard_ || !absl::IsUnavailable(status)) return false;
-    const auto now = std::chrono::steady_clock::now();
-    if (!std::exchange(silent_, true)) {
-      until_ = now + std::chrono::seconds(30);
-      err << "downpour watch: no answer, and asks again for 30 s: " << Printable(std::string(status.message()))
-          << std::endl;
-    }
-    return now < until_;
-  }
-
- private:
-  bool heard_ = false;
-  bool silent_ = false;
-  std::chrono::steady_clock::time_point until_;
-};
+  return streams.out ? absl::OkStatus() : absl::CancelledError("whoever read has gone");
+}
 
 int Watch(const Options& options, Streams streams) {
   StatusAsker asker(options.source, std::chrono::milliseconds(static_cast<int64_t>(1000 * options.interval)));
-  Patience patience;
   if (!options.json && ExamineTerminal(STDOUT_FILENO, options.color).redraws) streams.out << "\x1b[2J";
-  while (true) {
-    const absl::StatusOr<Answer> answer = asker.Ask();
-    const TerminalTraits terminal = ExamineTerminal(STDOUT_FILENO, options.color);
-    if (!answer.ok() && patience.Lasts(answer.status(), streams.err)) {
-      asker.Pause();
-      continue;
-    }
-    if (!answer.ok()) {
-      return Complain(streams, "watch", std::string(answer.status().message()), ExitCodeOf(answer.status()));
-    }
-    patience.Answered();
-    if (options.json) streams.out << OneLine(answer->json) << std::flush;
-    if (answer->summary) {
-      if (!options.json) streams.out << SummaryTable(*answer->summary, terminal.color);
-      return ExitCodeOfEnd(answer->summary->state, answer->summary->exit_code);
-    }
-    const StatusView& status = *answer->status;
-    if (!options.json && terminal.redraws) {
-      Redraw(StatusTable(status, terminal.color), terminal, streams.out);
-    } else if (!options.json) {
-      streams.out << ProgressLine(status) << std::endl;
-    }
-    if (!streams.out) return kExitDone;  // whoever read has gone
-    if (HasEnded(status)) return ExitCodeOfEnd(status.state, status.exit_code);
-    asker.Pause();
-  }
+  const absl::StatusOr<Answer> end = FollowToEnd(asker, {.verb = "watch", .err = streams.err},
+                                                 [&](const Answer& answer) { return Show(answer, options, streams); });
+  if (absl::IsCancelled(end.status())) return kExitDone;
+  if (!end.ok()) return Complain(streams, "watch", std::string(end.status().message()), ExitCodeOf(end.status()));
+  return end->summary ? ExitCodeOfEnd(end->summary->state, end->summary->exit_code)
+                      : ExitCodeOfEnd(end->status->state, end->status->exit_code);
 }
 
 std::function<int()> SetUp(CLI::App& app, Streams streams) {
@@ -116,8 +86,8 @@ const Verb kWatchVerb = {
     "watch", "Show the status again and again, until the job ends",
     "  downpour watch --job-dir runs/first\n"
     "  downpour watch --chief h0:7000 --interval 5 | tee progress.log\n",
-    "0 the job succeeded, 1 it did not, 124 its scheduling.maxRunningTime was over, 69 the chief cannot be reached, or "
-    "has not answered for 30 s",
+    "0 the job succeeded, 1 it did not, 124 its scheduling.maxRunningTime was over, 69 the chief cannot be reached, "
+    "has not answered for 30 s, or another run is there in its place",
     SetUp};
 
 }  // namespace downpour

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/driver/posix_process.h"
+#include "tools/cluster/follow_job.h"
 #include "tools/cluster/human_units.h"
 
 namespace downpour {
@@ -25,16 +26,22 @@ uint64_t Count(const MaybeNumber& number, uint64_t most) {
 
 }  // namespace
 
-bool IsOver(const Answer& answer) { return answer.summary.has_value() || HasEnded(*answer.status); }
-
 absl::StatusOr<CommandOutcome> CommandJob(StatusAsker& asker, ControlKind kind, uint32_t workers) {
   const auto until = std::chrono::steady_clock::now() + kAcceptedWithin;
   Control command{.nonce = RandomNonce(), .kind = kind, .workers = workers};
   std::string why = "it still reads its folder";
+  bool was_said = false;
   while (std::chrono::steady_clock::now() < until) {
     absl::StatusOr<Answer> answer = asker.Ask();
+    if (absl::IsUnavailable(answer.status()) && asker.has_heard()) {  // it may have died, and be back in a moment
+      why = std::string(answer.status().message());
+      poll(nullptr, 0, kLookAgainMs);
+      continue;
+    }
     if (!answer.ok()) return answer.status();
-    if (IsOver(*answer)) return CommandOutcome{.words = "", .before = *std::move(answer), .was_over = true};
+    if (IsOver(*answer)) {
+      return CommandOutcome{.words = "", .before = *std::move(answer), .was_over = true, .was_said = was_said};
+    }
     command.term = static_cast<uint32_t>(Count(answer->status->chief_term, UINT32_MAX));
     if (!answer->status->commands) {
       return absl::FailedPreconditionError("the chief takes no commands: it is of an earlier release");
@@ -43,9 +50,10 @@ absl::StatusOr<CommandOutcome> CommandJob(StatusAsker& asker, ControlKind kind, 
     if (command.term != 0) {  // else it still reads its folder
       absl::StatusOr<ControlReply> reply = asker.Tell(command);
       if (!reply.ok()) {
+        was_said = true;
         why = std::string(reply.status().message());
       } else if (reply->verdict == ControlVerdict::kAccepted) {
-        return CommandOutcome{.words = Printable(reply->why), .before = *std::move(answer)};
+        return CommandOutcome{.words = Printable(reply->why), .before = *std::move(answer), .term = command.term};
       } else if (reply->verdict == ControlVerdict::kRefused) {
         return absl::FailedPreconditionError(absl::StrCat("the chief refuses: ", Printable(reply->why)));
       } else {

@@ -132,9 +132,24 @@ absl::StatusOr<Answer> StatusAsker::AskChief() {
     return absl::UnavailableError(absl::StrCat("the chief of ", source_.job_dir, " has gone: at ", endpoint,
                                                " there is the chief of another job, ", status->job));
   }
+  if (const absl::Status same = CheckRun(*status, endpoint); !same.ok()) return same;
   knows_end_ = HasEnded(*status) && again_in_ > Duration::zero();
   status->is_elsewhere = location == std::nullopt && status->chief_host != HostName();
   return Answer{*std::move(json), *std::move(status), std::nullopt};
+}
+
+// Whoever asks for one job must not be told of another, nor end it: a port, or a folder, may serve another run by now.
+// A chief that still reads its folder does not know its run, but has its job's name.
+absl::Status StatusAsker::CheckRun(const StatusView& status, const std::string& endpoint) {
+  if (!heard_) heard_ = Heard{status.job, status.run};
+  const bool both_know = !heard_->run.empty() && !status.run.empty();
+  const bool is_same = both_know ? heard_->run == status.run : heard_->job == status.job;
+  if (!is_same) {
+    return absl::NotFoundError(absl::StrCat("the chief of ", heard_->job, " has gone: at ", endpoint,
+                                            " there is the chief of another run now, of the job ", status.job));
+  }
+  if (heard_->run.empty()) heard_->run = status.run;
+  return absl::OkStatus();
 }
 
 int ExitCodeOfEnd(const std::string& state, const MaybeNumber& chiefs) {
@@ -143,7 +158,7 @@ int ExitCodeOfEnd(const std::string& state, const MaybeNumber& chiefs) {
 }
 
 int ExitCodeOf(const absl::Status& status) {
-  if (absl::IsUnavailable(status)) return kExitUnreachable;
+  if (absl::IsUnavailable(status) || absl::IsNotFound(status)) return kExitUnreachable;
   return absl::IsInvalidArgument(status) ? kExitBadCommandLine : kExitFailed;
 }
 

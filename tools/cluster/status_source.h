@@ -45,10 +45,12 @@ class StatusAsker {
   // Errors: UNAVAILABLE with advice where no chief answers and no summary tells the end: of a folder of this host whose
   // chief was killed, what it left and how to go on; FAILED_PRECONDITION where the chief refuses; what LoadKeys
   // (posix_keys.h) refuses of a folder of keys; INVALID_ARGUMENT for an address in `source` that is none; DATA_LOSS for
-  // what the chief or the folder says and nobody can read.
+  // what the chief or the folder says and nobody can read; NOT_FOUND where another run answers than before.
   absl::StatusOr<Answer> Ask();
   // Lasts `again_in`, or until the chief says how the job ended.
   void Pause();
+  // Whether a chief has answered yet.
+  bool has_heard() const { return heard_.has_value(); }
 
   // To the chief that gave the last Answer. Errors: those of ChiefClient::Tell; UNAVAILABLE where none did.
   absl::StatusOr<ControlReply> Tell(const Control& command);
@@ -56,11 +58,17 @@ class StatusAsker {
  private:
   absl::StatusOr<Answer> AskOnce();
   absl::StatusOr<Answer> AskChief();
+  absl::Status CheckRun(const StatusView& status, const std::string& endpoint);
 
   const StatusSource source_;
   const Duration again_in_;
   bool knows_end_ = false;
-  std::string job_dir_;  // empty: not known
+  struct Heard {
+    std::string job;
+    std::string run;  // empty: its chief did not know it yet
+  };
+  std::optional<Heard> heard_;  // whom it asks for since a chief answered
+  std::string job_dir_;         // empty: not known
   std::optional<ChiefClient> chief_;
 };
 
@@ -68,7 +76,7 @@ class StatusAsker {
 // code of its chief, as far as it was told.
 int ExitCodeOfEnd(const std::string& state, const MaybeNumber& chiefs);
 
-// 69 where the chief cannot be reached, 2 for a bad address, 1 for the rest.
+// 69 where the chief cannot be reached or another run answers, 2 for a bad address, 1 for the rest.
 int ExitCodeOf(const absl::Status& status);
 
 }  // namespace downpour

@@ -129,6 +129,7 @@ absl::StatusOr<StatusView> ParseStatus(std::string_view text) {
   const Json& json = *parsed;
   StatusView view;
   view.job = Words(json, "job");
+  view.run = Words(json, "run");
   view.state = Words(json, "state");
   view.error = Words(json, "errorMessage");
   view.chief_endpoint = Words(At(json, "chief"), "endpoint");

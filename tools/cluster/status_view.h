@@ -60,7 +60,7 @@ struct RecoveryView {
 };
 
 struct StatusView {
-  std::string job, state, error;
+  std::string job, run, state, error;
   std::string chief_endpoint, chief_host, job_dir;
   std::string refused_from;
   MaybeNumber chief_pid, chief_term, chief_protocol, chief_rejected, chief_refused;
