@@ -35,6 +35,7 @@ struct ChiefOptions {
   // Who starts a task that is missing: somebody who types what `next` says, `command` once more, or whoever started
   // all.
   enum class Starts { kByHand, kByCommand, kBySupervisor } starts = Starts::kByHand;
+  uint64_t descriptors = 0;  // the open files that it may have; 0: not known
   bool resume = false;
   // The newest checkpoint, by its name: where none can be used the job begins anew.
   Round give_up = {};
@@ -59,14 +60,14 @@ class ChiefRole final : public Role {
   uint64_t run() const;   // 0 until it is known
   // Leases that every slice's current epoch holds finished; while all_reported().
   const IntervalSet& committed() const;
-  bool all_reported() const;                       // every slice has reported what it holds in its epoch
-  std::map<LeaseId, Incarnation> holders() const;  // granted leases and who holds them
-  std::vector<SliceEpoch> epochs() const;          // by slice; {0, 0} before it is placed
-  int64_t worker_count() const;                    // how many workers the job wants
-  uint64_t commands() const;                       // of people, heeded in this term
-  std::vector<Incarnation> lost() const;           // members that have been silent for too long
+  bool all_reported() const;                            // every slice has reported what it holds in its epoch
+  std::map<LeaseId, Incarnation> holders() const;       // granted leases and who holds them
+  std::vector<SliceEpoch> epochs() const;               // by slice; {0, 0} before it is placed
+  int64_t worker_count() const;                         // how many workers the job wants
+  uint64_t commands() const;                            // of people, heeded in this term
+  std::vector<Incarnation> lost() const;                // members that have been silent for too long
   std::vector<Incarnation> alive(TaskRole role) const;  // all others that have not left
-  std::string StatusJson(Time now) const;          // docs/STATUS.md
+  std::string StatusJson(Time now) const;               // docs/STATUS.md
 
  private:
   class Core;

@@ -4,15 +4,18 @@
 //   commands.Receive(peer, control);   // answered at once, or once the journal has it
 //   commands.Advance();                // after each input
 //
-// Order: a command is named (term, number) and heeded once, in the order of their numbers. A number of workers is in
-//   the journal before it is answered, and before anybody joins or is told to leave for it: so no later chief has
-//   another one. What stops the job needs no journal: a chief that comes back before the end leads on, and who gave
-//   the command hears no end.
+// Order: a command is named (term, number) and obeyed once, in the order of their numbers. Its nonce names it too: a
+//   tool that heard no answer may number it anew. A number of workers is in the journal before it is answered, and
+//   before anybody joins or is told to leave for it. So no later chief has another one. A stop meanwhile does not take
+//   it back, and it is answered as soon as the journal has it. A stop is in no journal: if the chief dies before the
+//   end, the next one leads on until it is told too.
 // Errors: none; what cannot be done is answered with one sentence.
 // Tests: tests/unit/chief/commands_test.cc.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string>
 
@@ -25,20 +28,28 @@ class Commands {
  public:
   Commands(ChiefParts& chief, Lifecycle& lifecycle) : chief_(chief), lifecycle_(lifecycle) {}
 
+  // Answers that are known. A tool repeats its command for 30 s at most.
+  static constexpr size_t kMostAnswers = 256;
+
   void Receive(PeerId from, const Control& command);
   void Advance();
 
  private:
+  struct Scaling {
+    Control command;
+    PeerId asker;  // who said it, last
+  };
+  bool AnswerAgain(PeerId from, const Control& command);
   std::string WhyNot(const Control& command) const;
+  std::string WhyTooMany(uint32_t workers) const;
   std::string WhyOutdated(const Control& command) const;
-  void Stop();
-  void Scale();
+  void Accept(PeerId asker, const Control& command, std::string why);
+  std::string Scale(uint32_t workers);
 
   ChiefParts& chief_;
   Lifecycle& lifecycle_;
-  Control last_;                       // that was heeded; none while chief_.commands is 0
-  PeerId asker_ = PeerId::kNone;       // who said it, last
-  std::optional<ControlReply> reply_;  // to it; nothing while the journal does not have it
+  std::optional<Scaling> scaling_;     // that waits for the journal: one at a time
+  std::deque<ControlReply> accepted_;  // of the newest commands that were obeyed, oldest first
 };
 
 }  // namespace downpour

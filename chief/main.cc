@@ -76,7 +76,8 @@ int main(int argc, char** argv) {
     give_up = *round;
   }
 
-  const absl::Status enough = CheckDescriptors(TaskRole::kChief, job.job.cluster, RaiseDescriptorLimit());
+  const uint64_t descriptors = RaiseDescriptorLimit();
+  const absl::Status enough = CheckDescriptors(TaskRole::kChief, job.job.cluster, descriptors);
   if (!enough.ok()) return EndMain(enough);
 
   // Whatever the command line is to blame for is found before anything is written into the folder.
@@ -107,6 +108,7 @@ int main(int argc, char** argv) {
                   .starts = absl::GetFlag(FLAGS_supervised) ? Starts::kBySupervisor
                             : command.empty()               ? Starts::kByHand
                                                             : Starts::kByCommand,
+                  .descriptors = descriptors,
                   .resume = absl::GetFlag(FLAGS_resume),
                   .give_up = give_up,
                   .nonce = RandomNonce(),

@@ -20,14 +20,17 @@ const ChiefRole* Story::Leader() const {
   return leads && chief->term() != 0 ? chief : nullptr;
 }
 
-// As a tool does that has just seen the status: some copies, one of which may come late.
+// As a tool does that has just seen the status: some copies, one of which may come late. For the last one it heard no
+// answer, looked at the status and numbered its command anew.
 void Story::TellChief(ControlKind kind, uint32_t workers) {
   const ChiefRole* chief = Leader();
   if (chief == nullptr) return;
   const Life tool = world_.StartStranger({kChiefEndpoint});
-  const Control command = {chief->term(), chief->commands() + 1, prng_.Next(), kind, workers};
+  Control command = {chief->term(), chief->commands() + 1, prng_.Next(), kind, workers};
   for (int copy = 0; copy < 3; ++copy) {
-    world_.agenda().After(copy == 0 ? Duration::zero() : Around(1s), [this, tool, command] {
+    world_.agenda().After(copy == 0 ? Duration::zero() : Around(1s), [this, tool, copy, command]() mutable {
+      const ChiefRole* now = Leader();
+      if (copy == 2 && now != nullptr && now->term() == command.term) command.number = now->commands() + 1;
       if (findings_.ok() && !succeeded_) world_.network().Send(tool, PeerId{1}, command);
     });
   }

@@ -16,9 +16,10 @@
 //   chief   an incarnation given twice; an epoch or version going back; a lease committed that some slice's current
 //           epoch lacks; somebody held dead whom it did not listen to for so long; a grant to a request that a later
 //           one has overtaken; a slice begun from initial values where its journal knows of a checkpoint that nobody
-//           gave up; a number of workers that its journal does not have; a command heeded that is for another chief, or
-//           out of its place; a manifest that is not durable, does not cover what it says or holds no consistent pairs,
-//           or that may outlive what it names; an end with success before a durable checkpoint holds every lease
+//           gave up; a number of workers that its journal does not have; a command obeyed that is for another chief, or
+//           out of its place, or twice, or that it declines; a manifest that is not durable, does not cover what it
+//           says or holds no consistent pairs, or that may outlive what it names; an end with success before a durable
+//           checkpoint holds every lease
 #pragma once
 
 #include <cstdint>
@@ -176,14 +177,15 @@ class Watch final : public Observer {
   bool hears_end_ = false;                   // of the job, in this Step
   std::set<Life> retired_;                   // workers that were told so
   std::vector<Life> newly_retired_;
-  std::optional<Control> command_;         // that the chief at hand steps on
-  std::map<Life, uint64_t> commands_;      // that each chief has heeded
-  uint32_t workers_ = 0;                   // as the journal has it
-  uint32_t workers_before_ = 0;            // likewise, the number before that under this chief
-  uint64_t chiefs_ = 0;                    // that have led the job by then
-  std::optional<Push> push_;               // that the ps at hand steps on
-  std::map<Incarnation, uint64_t> asked_;  // numbers of the newest WorkRequests that a chief heard
-  Incarnation overtaken_{};                // whose earlier one the chief at hand steps on
+  std::optional<Control> command_;              // that the chief at hand steps on
+  std::map<Life, uint64_t> commands_;           // that each chief has obeyed
+  std::set<std::pair<Life, uint64_t>> obeyed_;  // their nonces
+  uint32_t workers_ = 0;                        // as the journal has it
+  uint32_t workers_before_ = 0;                 // likewise, the number before that under this chief
+  uint64_t chiefs_ = 0;                         // that have led the job by then
+  std::optional<Push> push_;                    // that the ps at hand steps on
+  std::map<Incarnation, uint64_t> asked_;       // numbers of the newest WorkRequests that a chief heard
+  Incarnation overtaken_{};                     // whose earlier one the chief at hand steps on
 };
 
 }  // namespace downpour

@@ -20,7 +20,10 @@ void Watch::CheckWorkers(const Process& process) {
   if (chief.commands() > commands_[process.life]) {
     const bool is_next = command_.has_value() && command_->term == chief.term() &&
                          command_->number == chief.commands() && chief.commands() == commands_[process.life] + 1;
-    if (!is_next) Add(process, "heeds a command that is for another chief, or was overtaken");
+    if (!is_next) Add(process, "obeys a command that is for another chief, or was overtaken");
+    if (is_next && !obeyed_.emplace(process.life, command_->nonce).second) {
+      Add(process, "obeys a command twice, since it was numbered anew");
+    }
     commands_[process.life] = chief.commands();
   }
   command_.reset();
@@ -38,7 +41,9 @@ void Watch::OnJournalled(const JobRecord& record) {
 }
 
 void Watch::Check(const Process& process, PeerId, const ControlReply& reply) {
-  if (reply.verdict != ControlVerdict::kAccepted || process.chief->state() >= JobState::kSucceeded) return;
+  const bool declines = reply.verdict != ControlVerdict::kAccepted;
+  if (declines && obeyed_.contains({process.life, reply.nonce})) Add(process, "declines a command that it obeys");
+  if (declines || process.chief->state() >= JobState::kSucceeded) return;
   if (process.chief->state() == JobState::kCancelling) return;
   if (workers_ == 0 || process.chief->worker_count() != int64_t{workers_}) {
     Add(process, "accepts a number of workers that its journal does not have");

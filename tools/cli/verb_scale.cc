@@ -18,8 +18,14 @@ int Scale(const Options& options, Streams streams) {
   StatusAsker asker(options.source);
   const absl::StatusOr<CommandOutcome> told = CommandJob(asker, ControlKind::kScale, options.workers);
   if (!told.ok()) return Complain(streams, "scale", std::string(told.status().message()), ExitCodeOf(told.status()));
-  if (told->was_over) return Complain(streams, "scale", "the job is over: nobody is left to scale", kExitFailed);
+  if (told->was_over) {
+    return Complain(streams, "scale",
+                    told->was_said ? "the job ended before its chief answered: a later start may have the new number"
+                                   : "the job is over: nobody is left to scale",
+                    kExitFailed);
+  }
   streams.out << told->words << "\n";
+  if (told->before.status->workers.value_or(0) >= options.workers) return kExitDone;  // no new one is to be started
   // Where nobody starts them, the chief knows what to type.
   const absl::StatusOr<Answer> now = asker.Ask();
   if (!now.ok() || !now->status) return kExitDone;

@@ -12,6 +12,7 @@ ChiefHarness::ChiefHarness(JobSpec job, bool resume, std::shared_ptr<MemoryDisk>
                                                     .host = "h0",
                                                     .pid = 4711,
                                                     .command = "downpour run j.yaml",
+                                                    .descriptors = kDescriptors,
                                                     .resume = resume,
                                                     .give_up = give_up,
                                                     .nonce = kRun,

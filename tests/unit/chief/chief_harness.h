@@ -43,7 +43,8 @@ class ChiefHarness {
   static constexpr uint64_t kTrainExamples = 12;  // 3 leases of 2 batches of 2 per epoch
   static constexpr uint64_t kEvalExamples = 10;
   static constexpr uint64_t kFingerprint = 77;
-  static constexpr uint64_t kRun = 7;  // of every job that begins here
+  static constexpr uint64_t kDescriptors = 200;  // open files: enough for 68 workers
+  static constexpr uint64_t kRun = 7;            // of every job that begins here
 
   // Later chiefs of one test share the disk.
   explicit ChiefHarness(JobSpec job, bool resume = false,

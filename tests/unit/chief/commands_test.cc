@@ -109,7 +109,7 @@ TEST_F(CommandsTest, ACommandIsForOneChief) {
   EXPECT_EQ(cluster->role->state(), JobState::kQueued);
 }
 
-TEST_F(CommandsTest, ACommandIsHeededOnceAndInItsPlace) {
+TEST_F(CommandsTest, ACommandIsObeyedOnceAndInItsPlace) {
   StartRunning();
   const Control first = Next(ControlKind::kScale, 1);
   EXPECT_TRUE(Accepts(first));
@@ -117,7 +117,8 @@ TEST_F(CommandsTest, ACommandIsHeededOnceAndInItsPlace) {
   EXPECT_EQ(cluster->role->commands(), 1u);
   const Control second = Next(ControlKind::kScale, 2);
   EXPECT_TRUE(Accepts(second));
-  EXPECT_EQ(Tell(first).verdict, ControlVerdict::kOutdated) << "a copy that comes late";
+  EXPECT_TRUE(Accepts(first)) << "a copy that comes late is answered, and changes nothing";
+  EXPECT_EQ(cluster->role->commands(), 2u);
   EXPECT_EQ(cluster->role->worker_count(), 2);
   Control other = second;  // of a tool that saw the same status
   other.nonce = 5;
@@ -137,6 +138,58 @@ TEST_F(CommandsTest, OneThatHeardNoAnswerMayNumberItsCommandAnew) {
   ++again.number;
   EXPECT_EQ(Tell(again).verdict, ControlVerdict::kAccepted);
   EXPECT_EQ(cluster->role->commands(), 1u) << "it is the same command";
+}
+
+TEST_F(CommandsTest, OneThatIsNumberedAnewAfterAnothersCommandIsKnownToo) {
+  StartRunning();
+  Control first = Next(ControlKind::kScale, 1);
+  ASSERT_TRUE(Accepts(first));
+  for (size_t i = 1; i < Commands::kMostAnswers; ++i) Scale(2);
+  first.number = cluster->role->commands() + 1;
+  EXPECT_THAT(Tell(first).why, HasSubstr("the job wants 1 worker now")) << "its answer, as it was then";
+  EXPECT_EQ(cluster->role->commands(), Commands::kMostAnswers);
+  EXPECT_EQ(cluster->role->worker_count(), 2);
+}
+
+TEST_F(CommandsTest, AStopDoesNotTakeBackANumberThatTheJournalIsAboutToHave) {
+  StartRunning();
+  cluster->ps[0].answers_snapshots = false;
+  cluster->disk_hangs = true;
+  const Control scale = Next(ControlKind::kScale, 1);
+  Tell(scale);
+  const Control late = Next(ControlKind::kScale, 2);
+  EXPECT_TRUE(Accepts(Next(ControlKind::kStop)));
+  Tell(scale);
+  Control again = scale;
+  again.number = cluster->role->commands() + 1;
+  Tell(again);
+  EXPECT_THAT(Answers(), SizeIs(1)) << "it is neither accepted nor refused yet";
+  cluster->LetDiskGoOn();
+  ASSERT_THAT(Answers(), SizeIs(2));
+  EXPECT_EQ(Answers()[1].nonce, scale.nonce);
+  EXPECT_EQ(Answers()[1].verdict, ControlVerdict::kAccepted);
+  EXPECT_EQ(cluster->role->worker_count(), 1);
+  EXPECT_EQ(Tell(late).verdict, ControlVerdict::kOutdated);
+}
+
+TEST_F(CommandsTest, ItTakesNoMoreWorkersThanItMayHaveOpenFilesFor) {
+  StartRunning();
+  const ControlReply reply = Tell(Next(ControlKind::kScale, 69));
+  EXPECT_EQ(reply.verdict, ControlVerdict::kRefused);
+  EXPECT_THAT(reply.why, HasSubstr("of the chief: with 2 ps and 69 workers this task needs 201 open files, and may "
+                                   "have 200"));
+  EXPECT_EQ(cluster->role->commands(), 0u);
+  Scale(68);
+}
+
+TEST_F(CommandsTest, TheAnswerSaysHowManyMayJoinNow) {
+  cluster = std::make_unique<ChiefHarness>(SmallJob());
+  cluster->Start();
+  EXPECT_THAT(Tell(Next(ControlKind::kScale, 4)).why, HasSubstr("and wanted 2; 4 more may join"));
+  EXPECT_THAT(Tell(Next(ControlKind::kScale, 1)).why, HasSubstr("and wanted 4; 1 more may join"));
+  cluster->JoinWorker(0);
+  EXPECT_THAT(Tell(Next(ControlKind::kScale, 3)).why, HasSubstr("and wanted 1; 2 more may join"));
+  EXPECT_THAT(Tell(Next(ControlKind::kScale, 1)).why, ::testing::EndsWith("now, and wanted 3"));
 }
 
 TEST_F(CommandsTest, TheNumberOfWorkersIsInTheJournalBeforeAnythingRestsOnIt) {
