@@ -15,19 +15,25 @@ UpdatedArray Bind(Payload& array, Payload& target) {
 
 }  // namespace
 
-Update Optimizer::RuleFor(uint64_t version) const {
-  switch (spec_.kind) {
+Update UpdateFor(const OptimizerSpec& spec, const Damping& damping, uint64_t version) {
+  const double rate = spec.learning_rate * damping.share;
+  switch (spec.kind) {
     case OptimizerKind::kMomentum:
-      return MomentumUpdate{static_cast<float>(spec_.learning_rate), static_cast<float>(spec_.momentum)};
+      if (damping.memory == 1) return MomentumUpdate{static_cast<float>(rate), static_cast<float>(spec.momentum)};
+      return MomentumUpdate{.learning_rate = static_cast<float>(spec.learning_rate),
+                            .momentum = static_cast<float>(1 - (1 - spec.momentum) / damping.memory),
+                            .gain = static_cast<float>(damping.share / damping.memory),
+                            .fresh = static_cast<float>(damping.fresh)};
     case OptimizerKind::kAdam:
-      return MakeAdamUpdate(spec_.learning_rate, spec_.beta1, spec_.beta2, spec_.epsilon, version);
+      return MakeAdamUpdate(rate, spec.beta1, spec.beta2, spec.epsilon, version);
     case OptimizerKind::kSgd:
       break;
   }
-  return SgdUpdate{static_cast<float>(spec_.learning_rate)};
+  return SgdUpdate{static_cast<float>(rate)};
 }
 
-bool Optimizer::Apply(GradientSpan gradient, ServedSlice& slice) const {
+bool Optimizer::Apply(GradientSpan gradient, std::optional<uint64_t> staleness, ServedSlice& slice) const {
+  const uint64_t usual = staleness ? UsualStaleness(slice.usual_staleness, *staleness) : slice.usual_staleness;
   std::array<Payload, kMostArrays> targets;
   std::array<UpdatedArray, kMostArrays> arrays;
   const size_t count = 1 + slice.slots.size();
@@ -36,12 +42,13 @@ bool Optimizer::Apply(GradientSpan gradient, ServedSlice& slice) const {
     targets[i] = Target(array);
     arrays[i] = Bind(array, targets[i]);
   }
-  const Update rule = RuleFor(slice.version + 1);
+  const Update rule = UpdateFor(spec_, staleness_rule_.Of(staleness.value_or(0), usual), slice.version + 1);
   if (!ApplyUpdate(rule, gradient, absl::MakeConstSpan(arrays.data(), count), &slice.bounds)) return false;
   for (size_t i = 0; i < count; ++i) {
     if (!targets[i].empty()) (i == 0 ? slice.values : slice.slots[i - 1]) = std::move(targets[i]);
   }
   slice.on_wire = Payload();
+  slice.usual_staleness = usual;
   ++slice.version;
   return true;
 }

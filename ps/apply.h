@@ -8,25 +8,30 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "ps/shard.h"
+#include "ps/staleness_rule.h"
 #include "schema/job.h"
 #include "tensor/apply_kernels.h"
 
 namespace downpour {
 
+// The update number `version` of some values, counted from 1.
+Update UpdateFor(const OptimizerSpec& spec, const Damping& damping, uint64_t version);
+
 class Optimizer {
  public:
-  explicit Optimizer(const OptimizerSpec& spec) : spec_(spec) {}
+  explicit Optimizer(const TrainingSpec& training) : spec_(training.optimizer), staleness_rule_(training) {}
 
+  // `staleness`: how many updates the gradient lacks; nothing where that is unknown, which counts as the usual one.
   // Raises the slice's version. False, and nothing has changed, for a gradient that is not finite or that would make
   // some number of the slice so.
-  [[nodiscard]] bool Apply(GradientSpan gradient, ServedSlice& slice) const;
+  [[nodiscard]] bool Apply(GradientSpan gradient, std::optional<uint64_t> staleness, ServedSlice& slice) const;
 
  private:
-  Update RuleFor(uint64_t version) const;
-
   OptimizerSpec spec_;
+  StalenessRule staleness_rule_;
 };
 
 }  // namespace downpour

@@ -154,7 +154,10 @@ uint64_t DataPlane::Consume(const Push& push, const Push::Item& item, const Shar
   const uint64_t before = slice.version;
   const PushName name{session_.run(), push.lease, push.step, item.slice};
   // core 1, B4: values and counters change together; no other input comes in between.
-  const bool changed = Apply(name, item.gradient, shard.grid().wire, slice);
+  // Versions of another epoch do not compare, and a later one than the slice's is no honest worker's.
+  const bool known = item.computed_from.epoch == slice.epoch && item.computed_from.n <= before;
+  const std::optional<uint64_t> staleness = known ? std::optional(before - item.computed_from.n) : std::nullopt;
+  const bool changed = Apply(name, item.gradient, staleness, shard.grid().wire, slice);
   // B2: a push without effect is consumed all the same, or its step could never be passed.
   slice.counters.Consume(push.lease, push.step, shard.plan().StepsOf(push.lease));
   ++slice.consumed;
@@ -168,19 +171,16 @@ uint64_t DataPlane::Consume(const Push& push, const Push::Item& item, const Shar
   ++stats.steps;
   if (!changed) return 0;
   // B6: versions of two epochs do not compare. No honest worker names a higher number.
-  if (item.computed_from.epoch != slice.epoch || item.computed_from.n > before) {
-    CountUnknownStaleness(stats.staleness);
-    return 0;
-  }
-  CountStaleness(before - item.computed_from.n, stats.staleness);
-  return before - item.computed_from.n;
+  staleness ? CountStaleness(*staleness, stats.staleness) : CountUnknownStaleness(stats.staleness);
+  return staleness.value_or(0);
 }
 
-bool DataPlane::Apply(const PushName& name, const Payload& gradient, WireFormat wire, ServedSlice& slice) {
+bool DataPlane::Apply(const PushName& name, const Payload& gradient, std::optional<uint64_t> staleness, WireFormat wire,
+                      ServedSlice& slice) {
   // An empty push moves the counter alone: the step had nothing for this slice.
   if (gradient.empty() || quarantine_.Contains(name)) return false;
   applying_.Begin(name);
-  const bool changed = optimizer_.Apply(Numbers(wire, gradient), slice);
+  const bool changed = optimizer_.Apply(Numbers(wire, gradient), staleness, slice);
   applying_.End();
   return changed;
 }

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "ps/admission.h"
 #include "ps/apply.h"
@@ -59,7 +60,8 @@ class DataPlane {
   PushReply::Item Judge(const Push& push, const Push::Item& item, Shard& shard, Effects& effects);
   // Applies what is next; returns its staleness, 0 where that is unknown.
   uint64_t Consume(const Push& push, const Push::Item& item, const Shard& shard, ServedSlice& slice, Effects& effects);
-  bool Apply(const PushName& name, const Payload& gradient, WireFormat wire, ServedSlice& slice);
+  bool Apply(const PushName& name, const Payload& gradient, std::optional<uint64_t> staleness, WireFormat wire,
+             ServedSlice& slice);
   void SaySkipped(const PushName& name, const Push& push, Effects& effects);
   void SayNoRoom(const Push& push, SliceId slice, Effects& effects);
   void Trace(TraceRecord::Kind kind, const Push& push, SliceId id, const ServedSlice& slice, Effects& effects) const;

@@ -182,7 +182,7 @@ void PsRole::Machine::OnJoined() {
                  *out_);
     return;
   }
-  plane_.emplace(Optimizer(job_.training.optimizer), window_, &session_, &quarantine_, &applying_);
+  plane_.emplace(Optimizer(job_.training), window_, &session_, &quarantine_, &applying_);
 }
 
 // A later chief of the same run. What is held goes on, unless the job now means other slices, states or batches by it.
@@ -191,7 +191,7 @@ void PsRole::Machine::OnRejoined() {
   if (session_.job_changed() && !AdoptJob()) return;
   if (!PlanDifferences(job_, before).empty()) return OnJoined();
   snapshots_ = {};
-  plane_->Use(Optimizer(job_.training.optimizer));
+  plane_->Use(Optimizer(job_.training));
   if (shard_) shard_->Extend(Plan(job_, shard_->plan().train_examples()));
 }
 

@@ -82,6 +82,7 @@ absl::StatusOr<ServedSlice> Shard::FromRecord(SliceId slice, absl::Span<const Pa
   restored.version = state->version;
   restored.consumed = counters->Sum(plan_);
   restored.skipped = state->skipped;
+  restored.usual_staleness = state->usual_staleness;
   restored.counters = *std::move(counters);
   restored.values = std::move(state->values);
   restored.slots = std::move(state->slots);
@@ -133,6 +134,7 @@ SliceState StateOf(SliceId id, const ServedSlice& slice) {
           .epoch = slice.epoch,
           .version = slice.version,
           .skipped = slice.skipped,
+          .usual_staleness = slice.usual_staleness,
           .finished = slice.counters.finished(),
           .counters = slice.counters.open(),
           .values = slice.values,

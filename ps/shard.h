@@ -37,6 +37,7 @@ struct ServedSlice {
   uint64_t version = 0;  // pushes that changed it, over all epochs
   uint64_t consumed = 0;
   uint64_t skipped = 0;    // of those consumed over all epochs: had no effect, though they held a gradient
+  uint64_t usual_staleness = 0;  // of the pushes that changed it (ps/staleness_rule.h)
   LeaseCounters counters;  // which pushes the values hold
   Payload values;
   std::vector<Payload> slots;              // of the optimizer: as long as the values, each

@@ -26,12 +26,17 @@
 
 namespace downpour {
 
+// One update, in the unit of SliceState::usual_staleness: whole numbers have the same bits on every CPU.
+inline constexpr uint64_t kStalenessOne = uint64_t{1} << 16;
+inline constexpr uint64_t kMostUsualStaleness = kStalenessOne << 32;
+
 // The pair of architecture's "exactly once", as it is snapshotted, restored and sent.
 struct SliceState {
   SliceId slice{};
   SliceEpoch epoch;
   uint64_t version = 0;  // pushes that changed the slice since it was born; Adam's step count; kept across restores
   uint64_t skipped = 0;  // pushes counted without effect since then: not finite, or quarantined
+  uint64_t usual_staleness = 0;  // of its pushes, in units of 1/kStalenessOne; at most kMostUsualStaleness
   IntervalSet finished;
   std::vector<LeaseCounter> counters;  // open leases, ascending; none of them in `finished`
   Payload values;                      // float32

@@ -19,7 +19,8 @@ static_assert(std::endian::native == std::endian::little,
 constexpr char kMagic[8] = {'D', 'P', 'S', 'L', 'I', 'C', 'E', '1'};
 
 // What every record begins with. After it: a checksum for the values and one for each slot, the intervals, the
-// counters, how many pushes were skipped unless none was, and the checksum of all before it.
+// counters, how many pushes were skipped and how stale they usually are (the latter unless it is 0, the former unless
+// both are), and the checksum of all before it.
 struct Head {
   char magic[8];
   uint32_t header_bytes;  // of all up to the values
@@ -38,6 +39,7 @@ constexpr size_t kChecksumBytes = 4;
 constexpr size_t kIntervalBytes = 16;
 constexpr size_t kCounterBytes = 12;
 constexpr size_t kSkippedBytes = 8;
+constexpr size_t kStalenessBytes = 8;
 
 uint64_t HeaderBytes(uint64_t slots, uint64_t intervals, uint64_t counters) {
   return sizeof(Head) + kChecksumBytes * (1 + slots) + kIntervalBytes * intervals + kCounterBytes * counters +
@@ -45,6 +47,11 @@ uint64_t HeaderBytes(uint64_t slots, uint64_t intervals, uint64_t counters) {
 }
 
 uint64_t HeaderBytes(const Head& head) { return HeaderBytes(head.slots, head.intervals, head.counters); }
+
+size_t TailBytes(const SliceState& state) {
+  if (state.usual_staleness > 0) return kSkippedBytes + kStalenessBytes;
+  return state.skipped > 0 ? kSkippedBytes : 0;
+}
 
 template <typename T>
 void Put(std::byte*& to, T value) {
@@ -124,8 +131,9 @@ absl::Status CheckHead(const Head& head) {
   if (head.value_bytes == 0 || head.value_bytes > kMaxFrameBytes || head.value_bytes % sizeof(float) != 0) {
     return wrong(absl::StrCat("names values of ", head.value_bytes, " bytes"));
   }
-  const bool fits = head.header_bytes == HeaderBytes(head) || head.header_bytes == HeaderBytes(head) + kSkippedBytes;
-  if (!fits) return wrong("has another length than its counts make");
+  const size_t more = head.header_bytes - HeaderBytes(head);  // beyond all sizes where there is less
+  if (more != 0 && more != kSkippedBytes && more != kSkippedBytes + kStalenessBytes)
+    return wrong("has another length than its counts make");
   return absl::OkStatus();
 }
 
@@ -151,7 +159,13 @@ absl::Status ReadCounters(const Head& head, const std::byte* from, SliceState* s
   }
   if (head.header_bytes == HeaderBytes(head)) return absl::OkStatus();
   state->skipped = Get<uint64_t>(from);
-  if (state->skipped == 0) return wrong("no skipped push is counted");
+  if (head.header_bytes == HeaderBytes(head) + kSkippedBytes) {
+    return state->skipped > 0 ? absl::OkStatus() : wrong("no skipped push is counted");
+  }
+  state->usual_staleness = Get<uint64_t>(from);
+  if (state->usual_staleness == 0 || state->usual_staleness > kMostUsualStaleness) {
+    return wrong(absl::StrCat("pushes are usually ", state->usual_staleness, "/", kStalenessOne, " updates stale"));
+  }
   return absl::OkStatus();
 }
 
@@ -171,8 +185,8 @@ uint32_t Crc32c(absl::Span<const std::byte> bytes, uint32_t so_far) {
 
 std::vector<Payload> EncodeRecord(const SliceState& state) {
   const std::vector<IntervalSet::Interval> intervals = state.finished.Intervals();
-  Payload header = Payload::Allocate(HeaderBytes(state.slots.size(), intervals.size(), state.counters.size()) +
-                                     (state.skipped > 0 ? kSkippedBytes : 0));
+  Payload header =
+      Payload::Allocate(HeaderBytes(state.slots.size(), intervals.size(), state.counters.size()) + TailBytes(state));
   Head head{.magic = {},
             .header_bytes = static_cast<uint32_t>(header.size()),
             .slice = ToNumber(state.slice),
@@ -198,7 +212,8 @@ std::vector<Payload> EncodeRecord(const SliceState& state) {
     Put(to, ToNumber(counter.lease));
     Put(to, counter.applied);
   }
-  if (state.skipped > 0) Put(to, state.skipped);
+  if (TailBytes(state) > 0) Put(to, state.skipped);
+  if (state.usual_staleness > 0) Put(to, state.usual_staleness);
   Put(to, Crc32c(header.bytes().subspan(0, header.size() - kChecksumBytes)));
   blocks[0] = std::move(header);
   return blocks;

@@ -24,6 +24,7 @@ std::vector<std::string> PlanDifferences(const JobSpec& job, const JobSpec& befo
   compare(job.training.lease_batches == before.training.lease_batches, "training.leaseBatches");
   compare(job.training.push_every == before.training.push_every, "training.pushEvery");
   compare(job.training.wire == before.training.wire, "training.wire");
+  compare(job.training.staleness_method == before.training.staleness_method, "training.staleness.method");
   compare(job.training.optimizer.kind == before.training.optimizer.kind, "training.optimizer.name");
   compare(job.training.epochs >= before.training.epochs, "training.epochs (may be raised, not lowered)");
   compare(job.model == before.model, "model");

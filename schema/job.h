@@ -75,6 +75,9 @@ struct OptimizerSpec {
 // How many value-shaped float arrays the optimizer keeps beside the values: 0, 1 or 2.
 int SlotCount(OptimizerKind kind);
 
+// What a push is worth whose gradient was computed from parameters that have changed since: docs/LEARNING.md.
+enum class StalenessMethod { kAuto, kNone, kRate, kSlowMomentum };
+
 enum class Consistency { kAsync, kSsp, kSync };
 
 // What devices that are faster at less may round the factors of matrix products to.
@@ -94,6 +97,7 @@ struct TrainingSpec {
   int64_t max_skipped_pushes = 100;   // pushes without effect, over all slices, before the job fails
   ProductPrecision precision = ProductPrecision::kFp32;
   WireFormat wire = WireFormat::kFp32;
+  StalenessMethod staleness_method = StalenessMethod::kAuto;
   OptimizerSpec optimizer;
   bool operator==(const TrainingSpec&) const = default;
 };

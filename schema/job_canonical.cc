@@ -98,6 +98,7 @@ std::string CanonicalJob(const JobSpec& job) {
         {"maxSkippedPushes", training.max_skipped_pushes},
         {"precision", NameIn(kPrecisions, training.precision)},
         {"wire", NameIn(kWireFormats, training.wire)},
+        {"staleness", {{"method", NameIn(kStalenessMethods, training.staleness_method)}}},
         {"optimizer", OfOptimizer(training.optimizer)}}},
       {"data", OfData(job.data)},
       {"checkpoint",

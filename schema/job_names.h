@@ -24,6 +24,11 @@ inline constexpr Named<Activation> kActivations[] = {{Activation::kNone, "none"}
                                                      {Activation::kTanh, "tanh"}};
 inline constexpr Named<Loss> kLosses[] = {{Loss::kSoftmaxCrossEntropy, "softmaxCrossEntropy"},
                                           {Loss::kMeanSquaredError, "meanSquaredError"}};
+inline constexpr const char* kAuto = "auto";
+inline constexpr Named<StalenessMethod> kStalenessMethods[] = {{StalenessMethod::kAuto, kAuto},
+                                                               {StalenessMethod::kNone, "none"},
+                                                               {StalenessMethod::kRate, "rate"},
+                                                               {StalenessMethod::kSlowMomentum, "slowMomentum"}};
 inline constexpr Named<OptimizerKind> kOptimizers[] = {
     {OptimizerKind::kSgd, "sgd"}, {OptimizerKind::kMomentum, "momentum"}, {OptimizerKind::kAdam, "adam"}};
 inline constexpr Named<Consistency> kConsistencies[] = {
@@ -35,7 +40,6 @@ inline constexpr Named<CheckpointVia> kCheckpointVias[] = {{CheckpointVia::kChie
                                                            {CheckpointVia::kShared, "shared"}};
 
 // In the place of a duration, where the chief is to find one.
-inline constexpr const char* kAuto = "auto";
 
 // AI Platform's tiers. Its master trains too, so the master counts as a worker beside our chief.
 struct ScaleTier {

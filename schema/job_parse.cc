@@ -75,6 +75,19 @@ void ReadOptimizer(const YamlNode& node, JobErrors& errors, OptimizerSpec* optim
   for (const std::string key : {"beta1", "beta2", "epsilon"}) only_with(key, OptimizerKind::kAdam);
 }
 
+void ReadStaleness(const YamlNode& node, JobErrors& errors, TrainingSpec* training) {
+  MapReader reader(node, "training.staleness", errors);
+  reader.Choice("method", kStalenessMethods, &training->staleness_method);
+  if (training->staleness_method == StalenessMethod::kSlowMomentum &&
+      training->optimizer.kind != OptimizerKind::kMomentum) {
+    reader.Fail(*node.Find("method"), "method",
+                absl::StrCat("slowMomentum needs an optimizer with momentum, but training.optimizer.name is ",
+                             NameIn(kOptimizers, training->optimizer.kind)),
+                "use auto, rate or none, or the optimizer momentum");
+  }
+  reader.Finish();
+}
+
 void ReadTraining(const YamlNode& node, JobErrors& errors, TrainingSpec* training) {
   MapReader reader(node, "training", errors);
   reader.Choice("consistency", kConsistencies, &training->consistency);
@@ -103,6 +116,7 @@ void ReadTraining(const YamlNode& node, JobErrors& errors, TrainingSpec* trainin
   reader.Choice("precision", kPrecisions, &training->precision);
   reader.Choice("wire", kWireFormats, &training->wire);
   ReadOptimizer(Section(reader, "optimizer"), errors, &training->optimizer);
+  ReadStaleness(Section(reader, "staleness"), errors, training);
   reader.Finish();
 }
 

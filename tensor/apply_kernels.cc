@@ -120,12 +120,13 @@ int32_t Sgd(const SgdUpdate& update, const GradientSpan& gradient, const Updated
 // Below, all loads stand before the first store: arrays that lie a multiple of 4 KiB apart look alike to a CPU that
 // lets a load overtake a store.
 int32_t Momentum(const MomentumUpdate& update, const GradientSpan& gradient, const UpdatedArray* arrays, bool look) {
-  const float learning_rate = update.learning_rate;
-  const float momentum = update.momentum;
+  const MomentumUpdate u = update;
   const UpdatedArray w = arrays[0], v = arrays[1];
   return ForEachVector(gradient, look, [=](auto d, size_t i, auto g) HWY_ATTR {
-    const auto velocity = hn::Add(hn::Mul(hn::Set(d, momentum), hn::LoadU(d, v.in + i)), g);
-    const auto values = hn::Sub(hn::LoadU(d, w.in + i), hn::Mul(hn::Set(d, learning_rate), velocity));
+    const auto velocity =
+        hn::Add(hn::Mul(hn::Set(d, u.momentum), hn::LoadU(d, v.in + i)), hn::Mul(hn::Set(d, u.gain), g));
+    const auto step = hn::Add(velocity, hn::Mul(hn::Set(d, u.fresh), g));
+    const auto values = hn::Sub(hn::LoadU(d, w.in + i), hn::Mul(hn::Set(d, u.learning_rate), step));
     hn::StoreU(velocity, d, v.out + i);
     hn::StoreU(values, d, w.out + i);
   });
@@ -223,8 +224,8 @@ struct Reach {
 
   void operator()(const SgdUpdate& u) { now[0] = Sum(now[0], Product(u.learning_rate, gradient)); }
   void operator()(const MomentumUpdate& u) {
-    now[1] = Sum(Product(u.momentum, now[1]), gradient);
-    now[0] = Sum(now[0], Product(u.learning_rate, now[1]));
+    now[1] = Sum(Product(u.momentum, now[1]), Product(u.gain, gradient));
+    now[0] = Sum(now[0], Product(u.learning_rate, Sum(now[1], Product(u.fresh, gradient))));
   }
   void operator()(const AdamUpdate& u) {
     now[1] = Sum(Product(u.beta1, now[1]), Product(u.one_minus_beta1, gradient));

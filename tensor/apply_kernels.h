@@ -36,11 +36,14 @@ struct SgdUpdate {
   float learning_rate = 0;
 };
 
-// v = momentum * v + g;  w -= learning_rate * v
-// Source: Sutskever et al., ICML 2013, in the form that keeps the rate out of v (as PyTorch has it).
+// v = momentum * v + gain * g;  w -= learning_rate * (v + fresh * g)
+// Source: Sutskever et al., ICML 2013, in the form that keeps the rate out of v (as PyTorch has it). With gain 1 it has
+// fresh 0 for the classical rule, and fresh 1 / momentum makes it Nesterov's at a rate of learning_rate * momentum.
 struct MomentumUpdate {
   float learning_rate = 0;
   float momentum = 0;
+  float gain = 1;
+  float fresh = 0;
 };
 
 // m = beta1 * m + (1 - beta1) * g;  v = beta2 * v + ((1 - beta2) * g) * g;  w -= (step_size * m) / (sqrt(v) + epsilon)

@@ -53,7 +53,7 @@ class OneProcess {
  public:
   explicit OneProcess(const JobSpec& job)
       : grid_(GridOf(job.model).value()),
-        optimizer_(job.training.optimizer),
+        optimizer_(job.training),
         trainer_(MakeHostBackend({})) {
     trainer_.Run(Prepare{job}, [&](absl::Status status, ComputeResult result) {
       CHECK(status.ok()) << status;
@@ -91,7 +91,7 @@ class OneProcess {
     });
     request.updates.clear();  // so that the values are updated in place
     for (const auto& [slice, gradient] : gradients) {
-      CHECK(optimizer_.Apply(gradient.floats(), slices_[ToNumber(slice)]));
+      CHECK(optimizer_.Apply(gradient.floats(), 0, slices_[ToNumber(slice)]));
     }
   }
 
@@ -133,7 +133,7 @@ void Print(const Cluster& cluster) {
 void Measure(const std::string& downpour, int runs, int64_t batch_size, int64_t epochs) {
   std::string folder = (fs::temp_directory_path() / "bench_train_XXXXXX").string();
   CHECK(mkdtemp(folder.data()) != nullptr) << folder;
-  CHECK(WriteDigits(folder, 1).ok());
+  CHECK(WriteDigits(folder, 1, Difficulty::kUsual).ok());
   const JobSpec job = MakeJob(folder, batch_size, epochs);
   OneProcess one_process(job);
   one_process.TrainEpoch(0);  // warms up

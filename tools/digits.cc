@@ -152,9 +152,8 @@ void AddSegment(Point a, Point b, double reach, Distances& nearest) {
   }
 }
 
-void DrawGlyph(const Glyph& glyph, double pen, Prng& prng, Distances& nearest) {
+void DrawGlyph(const Glyph& glyph, double pen, double wobble, Prng& prng, Distances& nearest) {
   const Transform transform(prng);
-  const double wobble = 0.035;
   for (Stroke stroke : glyph) {
     for (Point& p : stroke) p = transform(p + wobble * Point{Normal(prng), Normal(prng)});
     const std::vector<Point> line = Flatten(stroke);
@@ -164,7 +163,8 @@ void DrawGlyph(const Glyph& glyph, double pen, Prng& prng, Distances& nearest) {
 
 }  // namespace
 
-uint8_t DrawDigit(uint64_t seed, uint64_t index, uint8_t* pixels) {
+uint8_t DrawDigit(uint64_t seed, uint64_t index, Difficulty difficulty, uint8_t* pixels) {
+  const bool hard = difficulty == Difficulty::kHard;
   Prng prng(MixAll(seed, index));
   const auto label = static_cast<uint8_t>(prng.Below(10));
   const std::vector<Glyph>& ways = Glyphs()[label];
@@ -172,19 +172,20 @@ uint8_t DrawDigit(uint64_t seed, uint64_t index, uint8_t* pixels) {
 
   Distances nearest;
   nearest.fill(1e9);
-  DrawGlyph(ways[prng.Below(ways.size())], pen, prng, nearest);
+  DrawGlyph(ways[prng.Below(ways.size())], pen, hard ? 0.07 : 0.035, prng, nearest);
 
-  const double ink = Between(prng, 170, 255);
-  const double noise = Between(prng, 4, 26);
+  const double ink = hard ? Between(prng, 80, 150) : Between(prng, 170, 255);
+  const double noise = hard ? Between(prng, 70, 120) : Between(prng, 4, 26);
+  const double background = hard ? 80 : 0;
   for (int i = 0; i < kDigitSide * kDigitSide; ++i) {
     const double cover = std::min(std::max(pen + 0.5 - std::sqrt(nearest[i]), 0.0), 1.0);
-    const double value = ink * cover + noise * SumOfUniforms(prng, 3);
+    const double value = background + ink * cover + noise * SumOfUniforms(prng, 3);
     pixels[i] = static_cast<uint8_t>(std::min(std::max(value, 0.0), 255.0));
   }
   return label;
 }
 
-absl::Status WriteDigits(const std::string& folder, uint64_t seed) {
+absl::Status WriteDigits(const std::string& folder, uint64_t seed, Difficulty difficulty) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) return absl::UnavailableError(absl::StrCat("cannot make ", folder, ": ", error.message()));
@@ -199,7 +200,7 @@ absl::Status WriteDigits(const std::string& folder, uint64_t seed) {
     std::vector<uint8_t> images(size_t{split.count} * kSide * kSide);
     std::vector<uint8_t> labels(split.count);
     for (uint32_t i = 0; i < split.count; ++i) {
-      labels[i] = DrawDigit(seed, split.first + i, images.data() + size_t{i} * kSide * kSide);
+      labels[i] = DrawDigit(seed, split.first + i, difficulty, images.data() + size_t{i} * kSide * kSide);
     }
     const std::string path = absl::StrCat(folder, "/", split.prefix);
     absl::Status status = WriteIdx(path + "-images-idx3-ubyte", {split.count, kSide, kSide}, images);

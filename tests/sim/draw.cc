@@ -58,6 +58,7 @@ void DrawJob(Prng& prng, Draw& draw) {
   draw.train_examples = static_cast<uint64_t>(Between(prng, 1, 80 * job.training.batch_size));
   draw.eval_examples = prng.Chance(0.6) ? static_cast<uint64_t>(Between(prng, 1, 8 * job.training.batch_size)) : 0;
   if (draw.eval_examples > 0) job.data.eval = {"eval-images", "eval-labels"};
+  job.training.staleness_method = StalenessMethod::kNone;
   if (prng.Chance(0.2)) job.training.optimizer.kind = OptimizerKind::kMomentum;
   if (prng.Chance(0.2)) job.training.optimizer.kind = OptimizerKind::kAdam;
   job.checkpoint.every = prng.Chance(0.1) ? Duration::zero() : Between(prng, 50ms, 3s);
@@ -213,8 +214,10 @@ std::string Draw::ToString() const {
       " batch=", training.batch_size, " lease_batches=", training.lease_batches, " push_every=", training.push_every,
       " pull_ahead=", training.pull_ahead, " wire_bf16=", training.wire == WireFormat::kBf16,
       " epochs=", training.epochs, " evaluate_every=", training.evaluate_every_epochs,
-      " optimizer=", NameOf(training.optimizer.kind), " max_skipped=", training.max_skipped_pushes,
-      " empty=", oracle.empty, " not_finite=", oracle.not_finite, " poison=", oracle.poison,
+      " optimizer=", NameOf(training.optimizer.kind),
+      " staleness=", training.staleness_method == StalenessMethod::kNone ? "none" : "auto",
+      " max_skipped=", training.max_skipped_pushes, " empty=", oracle.empty, " not_finite=", oracle.not_finite,
+      " poison=", oracle.poison,
       "\n  checkpoint: every=", job.checkpoint.every ? absl::StrCat(Ms(*job.checkpoint.every), "ms") : "auto",
       " keep=", job.checkpoint.keep, " shared=", job.checkpoint.via == CheckpointVia::kShared,
       " disk_delay=", Ms(disk_delay), "ms no_space=", disk.no_space, " io_error=", disk.io_error,

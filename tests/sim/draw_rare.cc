@@ -54,6 +54,8 @@ void DrawRare(Prng& prng, Draw& draw) {
   if (draw.rot) draw.job.timing.server_wait = 20s + 2 * draw.start_within;  // for checkpoints that cannot be used
   if (prng.Chance(0.03)) draw.faults.lie = DrawTime(prng, 50ms, 1s);
   if (prng.Chance(0.03)) draw.device.no_room_for = DrawTime(prng, 2s, 10s);
+  // By the optimizer, so each rule. What overflows, as the oracle has it, does so at the whole rate.
+  if (prng.Chance(0.5) && draw.oracle.not_finite == 0) draw.job.training.staleness_method = StalenessMethod::kAuto;
 }
 
 }  // namespace downpour

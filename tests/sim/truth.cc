@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "ps/apply.h"
 #include "ps/initial_values.h"
 #include "tensor/apply_kernels.h"
 
@@ -13,19 +14,6 @@ using Kind = TraceRecord::Kind;
 
 std::string Place(SliceId slice, SliceEpoch epoch) {
   return absl::StrCat("slice ", ToNumber(slice), " epoch ", ToString(epoch));
-}
-
-Update UpdateOf(const OptimizerSpec& optimizer, uint64_t version) {
-  const float rate = static_cast<float>(optimizer.learning_rate);
-  switch (optimizer.kind) {
-    case OptimizerKind::kSgd:
-      return SgdUpdate{rate};
-    case OptimizerKind::kMomentum:
-      return MomentumUpdate{rate, static_cast<float>(optimizer.momentum)};
-    case OptimizerKind::kAdam:
-      break;
-  }
-  return MakeAdamUpdate(optimizer.learning_rate, optimizer.beta1, optimizer.beta2, optimizer.epsilon, version);
 }
 
 std::string ToText(const IntervalSet& set) {
@@ -53,6 +41,9 @@ std::string Difference(const SliceState& expected, const SliceState& actual) {
   }
   if (expected.skipped != actual.skipped) {
     return absl::StrCat("skipped ", actual.skipped, " instead of ", expected.skipped);
+  }
+  if (expected.usual_staleness != actual.usual_staleness) {
+    return absl::StrCat("usual staleness ", actual.usual_staleness, " instead of ", expected.usual_staleness);
   }
   if (expected.finished != actual.finished) {
     return absl::StrCat("finished ", ToText(actual.finished), " instead of ", ToText(expected.finished));
@@ -101,7 +92,7 @@ IntervalSet Truth::Finished(SliceId slice, SliceEpoch epoch) const {
   return lineage == nullptr ? IntervalSet() : lineage->state.finished;
 }
 
-void Truth::Record(const TraceRecord& record) {
+void Truth::Record(const TraceRecord& record, const Version& computed_from) {
   switch (record.kind) {
     case Kind::kInstalled:
       return Install(record);
@@ -109,7 +100,7 @@ void Truth::Record(const TraceRecord& record) {
       return GoOn(record);
     case Kind::kApplied:
     case Kind::kSkipped:
-      return Consume(record);
+      return Consume(record, computed_from);
     case Kind::kDuplicate:
       ++duplicates_;
       if (Applied(record.slice, record.epoch, record.lease) < record.step) Add(record, "it was never counted");
@@ -190,7 +181,7 @@ void Truth::CheckRecord(Round round, const SliceState& read, const std::string& 
   findings_->Add(absl::StrCat(where, ": not a pair that was snapshotted for round ", ToString(round), ": ", nearest));
 }
 
-void Truth::Consume(const TraceRecord& record) {
+void Truth::Consume(const TraceRecord& record, const Version& computed_from) {
   ++pushes_counted_;
   Lineage* lineage = Owned(record);
   if (lineage == nullptr) return;
@@ -205,7 +196,7 @@ void Truth::Consume(const TraceRecord& record) {
   state.skipped += skipped;
   skips_ += skipped;
   if (effect) {
-    Apply(record, state);
+    Apply(record, computed_from, state);
     lineage->checksums[state.version] = Checksum(state);
   }
   if (state.version != record.count) Add(record, absl::StrCat("version ", record.count, " after ", state.version));
@@ -218,7 +209,12 @@ void Truth::Consume(const TraceRecord& record) {
   }
 }
 
-void Truth::Apply(const TraceRecord& record, SliceState& state) const {
+void Truth::Apply(const TraceRecord& record, const Version& computed_from, SliceState& state) const {
+  const TrainingSpec& training = oracle_->job().training;
+  const bool known = computed_from.epoch == record.epoch && computed_from.n <= state.version;
+  const uint64_t staleness = known ? state.version - computed_from.n : 0;
+  if (known) state.usual_staleness = UsualStaleness(state.usual_staleness, staleness);
+  const Damping damping = StalenessRule(training).Of(staleness, state.usual_staleness);
   const Payload gradient = oracle_->Gradient(record.lease, record.step, record.slice);
   std::vector<Payload> fresh;
   std::vector<UpdatedArray> arrays;
@@ -229,7 +225,7 @@ void Truth::Apply(const TraceRecord& record, SliceState& state) const {
   renew(state.values);
   for (const Payload& slot : state.slots) renew(slot);
   ++state.version;
-  if (!ApplyUpdate(UpdateOf(oracle_->job().training.optimizer, state.version), gradient.floats(), arrays)) {
+  if (!ApplyUpdate(UpdateFor(training.optimizer, damping, state.version), gradient.floats(), arrays)) {
     findings_->Add("the oracle's gradient is not finite");
   }
   state.values = fresh[0];

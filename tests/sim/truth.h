@@ -28,7 +28,8 @@ class Truth {
  public:
   Truth(const Oracle* oracle, Findings* findings) : oracle_(oracle), findings_(findings) {}
 
-  void Record(const TraceRecord& record);
+  // `computed_from`: of the gradient, if it is the record of a push that counts.
+  void Record(const TraceRecord& record, const Version& computed_from = {});
 
   // Compares with the lineage of shown.slice and shown.epoch, bit for bit: version, counters, values, slots.
   void CheckSlice(const SliceState& shown, const std::string& where);
@@ -58,8 +59,8 @@ class Truth {
 
   void Install(const TraceRecord& record);
   void GoOn(const TraceRecord& record);
-  void Consume(const TraceRecord& record);
-  void Apply(const TraceRecord& record, SliceState& state) const;
+  void Consume(const TraceRecord& record, const Version& computed_from);
+  void Apply(const TraceRecord& record, const Version& computed_from, SliceState& state) const;
   void Settle(Lineage& lineage, const SliceState& shown, const std::string& where);
   Lineage* Owned(const TraceRecord& record);
   const Lineage* Find(SliceId slice, SliceEpoch epoch) const;

@@ -166,7 +166,7 @@ void Watch::CheckKept(const Process& ps, const TraceRecord& counted) {
 
 void Watch::OnTrace(const Process& process, const TraceRecord& record) {
   traces_[process.life].push_back(record);
-  truth_->Record(record);
+  truth_->Record(record, ComputedFrom(record));
   if (process.kind == TaskRole::kPs) touched_.insert(record.slice);
   if (record.kind == TraceRecord::Kind::kApplied || record.kind == TraceRecord::Kind::kSkipped) {
     CheckCounted(process, record);
@@ -210,6 +210,13 @@ void Watch::After(const Process& process) {
   if (process.worker != nullptr && process.worker->holding().size() > static_cast<size_t>(world_->draw().leases_held)) {
     Add(process, "holds more leases than it may");
   }
+}
+
+// Of the push at hand, if it is what the record tells of.
+Version Watch::ComputedFrom(const TraceRecord& record) const {
+  if (!push_) return {};
+  const auto item = std::ranges::find(push_->slices, record.slice, &Push::Item::slice);
+  return item == push_->slices.end() ? Version() : item->computed_from;
 }
 
 // The fence: a push counts only in the epoch that it names. And what kills its ps is applied twice, then left out.

@@ -121,6 +121,7 @@ class Watch final : public Observer {
   void Tell(Life worker, const PushReply& reply);
   void CheckForeign(const Process& process);
   void CheckLost(const Process& chief);
+  Version ComputedFrom(const TraceRecord& record) const;
   void CheckCounted(const Process& process, const TraceRecord& record);
   void CheckServed(const Process& process, SliceId slice);
   void CheckKept(const Process& ps, const TraceRecord& counted);

@@ -145,7 +145,11 @@ void Watch::CheckEnd() {
     const absl::StatusOr<SliceState> state = ReadRecord(*durable_, i);
     if (!state.ok()) return findings.Add(absl::StrCat("the last checkpoint: ", std::string(state.status().ToString())));
     if (state->finished != all || !state->counters.empty()) findings.Add("the last checkpoint has open leases");
-    if (oracle_->job().training.optimizer.kind != OptimizerKind::kSgd) continue;
+    const TrainingSpec& training = oracle_->job().training;
+    // Else what a push does depends on those before it, or on its staleness.
+    const bool only_adds =
+        training.optimizer.kind == OptimizerKind::kSgd && training.staleness_method == StalenessMethod::kNone;
+    if (!only_adds) continue;
     std::vector<float> initial(state->values.floats().size());
     InitialValues(oracle_->job().seed, oracle_->grid(), slice, initial.data());
     std::vector<int64_t> sums;  // rounding is below a half: initial values are small and the sums far below 2^24

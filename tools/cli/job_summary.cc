@@ -84,6 +84,10 @@ std::string TrainingText(const JobSpec& job, const SliceGrid& grid, const DataFa
   if (training.push_every > 1) {
     absl::StrAppend(&text, "              a push for every ", training.push_every, " batches\n");
   }
+  if (job.cluster.worker_count > 1 || training.pull_ahead) {
+    absl::StrAppend(&text, "              stale pushes are damped by method ",
+                    NameIn(kStalenessMethods, training.staleness_method), " (docs/LEARNING.md)\n");
+  }
   if (training.pull_ahead) {
     absl::StrAppend(&text,
                     "              parameters are pulled while the step before is computed: they are staler,\n"

@@ -10,6 +10,7 @@ namespace {
 struct Options {
   std::string out;
   uint64_t seed = 1;
+  bool hard = false;
 };
 
 std::function<int()> SetUp(CLI::App& app, Streams streams) {
@@ -18,9 +19,11 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
   digits->add_option("--out", options->out, "Folder for the four files; made if need be")->required();
   digits->add_option("--seed", options->seed, "Another seed draws another set; the same one the same bytes")
       ->capture_default_str();
+  digits->add_flag("--hard", options->hard, "Faint and bent, on strong noise: the sample model stays below 90 %");
   app.require_subcommand(1);
   return [options, streams]() -> int {
-    const absl::Status status = WriteDigits(options->out, options->seed);
+    const absl::Status status =
+        WriteDigits(options->out, options->seed, options->hard ? Difficulty::kHard : Difficulty::kUsual);
     if (!status.ok()) {
       return Complain(streams, "data digits", std::string(status.message()), kExitFailed);
     }

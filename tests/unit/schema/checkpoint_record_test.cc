@@ -38,6 +38,7 @@ void ExpectSame(const SliceState& a, const SliceState& b) {
   EXPECT_EQ(a.epoch, b.epoch);
   EXPECT_EQ(a.version, b.version);
   EXPECT_EQ(a.skipped, b.skipped);
+  EXPECT_EQ(a.usual_staleness, b.usual_staleness);
   EXPECT_EQ(a.finished, b.finished);
   EXPECT_EQ(a.counters, b.counters);
   EXPECT_EQ(BytesOf({a.values}), BytesOf({b.values}));
@@ -95,6 +96,25 @@ TEST(SliceRecordTest, HowManyPushesWereSkippedIsThereIfAnyWas) {
   }
   const std::string none = Forged(Forged(bytes, without - 4, 0), without, 0);
   EXPECT_EQ(DecodeBytes(none).status().message(), "slice 7: in its record no skipped push is counted");
+}
+
+TEST(SliceRecordTest, HowStalePushesUsuallyAreIsThereIfTheyAre) {
+  for (const uint64_t skipped : {0, 3}) {
+    SliceState state = SmallState();
+    const size_t without = EncodeRecord(state)[0].size();
+    state.skipped = skipped;
+    state.usual_staleness = kMostUsualStaleness;
+    const std::string bytes = BytesOf(EncodeRecord(state));
+    EXPECT_EQ(EncodeRecord(state)[0].size(), without + 16);
+    const auto read = DecodeBytes(bytes);
+    ASSERT_TRUE(read.ok()) << read.status();
+    ExpectSame(*read, state);
+    const std::string none = Forged(Forged(bytes, without + 4, 0), without + 8, 0);
+    EXPECT_EQ(DecodeBytes(none).status().message(), "slice 7: in its record pushes are usually 0/65536 updates stale");
+    const std::string more = Forged(bytes, without + 4, 1);
+    EXPECT_EQ(DecodeBytes(more).status().message(),
+              "slice 7: in its record pushes are usually 281474976710657/65536 updates stale");
+  }
 }
 
 TEST(SliceRecordTest, SharesItsValuesAndOwnsWhatItReads) {

@@ -34,6 +34,8 @@ class JobDraw {
     job.training.evaluate_every_epochs = Between(0, 1000000);
     job.training.max_skipped_pushes = Between(0, int64_t{1} << 40);
     DrawOptimizer(job.training.optimizer);
+    job.training.staleness_method =
+        kStalenessMethods[prng_.Below(job.training.optimizer.kind == OptimizerKind::kMomentum ? 4 : 3)].value;
     job.data.train = {Path(), Path()};
     if (prng_.Chance(0.5)) job.data.eval = {Path(), Path()};
     const int64_t units[] = {1, 1000, 1000000, 1000000000, 3600000000000};

@@ -33,6 +33,7 @@ TEST(PlanDifferencesTest, NamesWhatMakesAnotherPlan) {
   EXPECT_THAT(differences("training.batchSize=3"), ElementsAre("training.batchSize"));
   EXPECT_THAT(differences("training.pushEvery=2"), ElementsAre("training.pushEvery"));
   EXPECT_THAT(differences("training.wire=bf16"), ElementsAre("training.wire"));
+  EXPECT_THAT(differences("training.staleness.method=rate"), ElementsAre("training.staleness.method"));
   EXPECT_THAT(differences("training.leaseBatches=3"), ElementsAre("training.leaseBatches"));
   EXPECT_THAT(differences("training.optimizer={name: sgd, learningRate: 0.1}"), ElementsAre("training.optimizer.name"));
   EXPECT_THAT(differences("model.loss=meanSquaredError"), ElementsAre("model"));

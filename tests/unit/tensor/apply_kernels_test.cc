@@ -60,8 +60,8 @@ void Reference(const Update& update, const std::vector<float>& gradient, Arrays&
       w = w - sgd->learning_rate * g;
     } else if (const auto* momentum = std::get_if<MomentumUpdate>(&update)) {
       float& v = arrays[1][i];
-      v = momentum->momentum * v + g;
-      w = w - momentum->learning_rate * v;
+      v = momentum->momentum * v + momentum->gain * g;
+      w = w - momentum->learning_rate * (v + momentum->fresh * g);
     } else {
       const AdamUpdate& u = std::get<AdamUpdate>(update);
       float& m = arrays[1][i];
@@ -79,6 +79,7 @@ INSTANTIATE_TEST_SUITE_P(Targets, ApplyKernelsTest, testing::ValuesIn(CpuTargets
 
 const std::vector<Update>& Updates() {
   static const std::vector<Update> updates = {SgdUpdate{0.1f}, MomentumUpdate{0.02f, 0.9f},
+                                              MomentumUpdate{0.02f, 0.99f, 0.3f, 0.6f},
                                               MakeAdamUpdate(0.001, 0.9, 0.999, 1e-8, 3)};
   return updates;
 }
@@ -166,14 +167,11 @@ TEST_P(ApplyKernelsTest, AnUpdateThatWouldNotBeFiniteChangesNothing) {
     float gradient;
   };
   const Update adam = MakeAdamUpdate(0.001, 0.9, 0.999, 1e-8, 3);
-  const std::vector<Case> cases = {{SgdUpdate{1}, {-3e38f}, 1e38f},
-                                   {SgdUpdate{2}, {0}, 3e38f},
-                                   {SgdUpdate{1}, {0}, kBf16Overflows},
-                                   {MomentumUpdate{0.02f, 0.9f}, {0, 3e38f}, 3e38f},
-                                   {MomentumUpdate{4, 0.9f}, {0, 1e38f}, 1},
-                                   {adam, {0, 0, 0}, 3e21f},
-                                   {adam, {3e38f, 1e38f, 0}, 1e-20f},
-                                   {adam, {kNan, 0, 0}, 1}};
+  const std::vector<Case> cases = {
+      {SgdUpdate{1}, {-3e38f}, 1e38f},          {SgdUpdate{2}, {0}, 3e38f},
+      {SgdUpdate{1}, {0}, kBf16Overflows},      {MomentumUpdate{0.02f, 0.9f}, {0, 3e38f}, 3e38f},
+      {MomentumUpdate{4, 0.9f}, {0, 1e38f}, 1}, {adam, {0, 0, 0}, 3e21f},
+      {adam, {3e38f, 1e38f, 0}, 1e-20f},        {adam, {kNan, 0, 0}, 1}};
   for (const Case& c : cases) {
     for (const size_t n : {size_t{1}, size_t{19}, size_t{5000}}) {
       std::vector<float> gradient(n);
@@ -211,8 +209,9 @@ TEST_P(ApplyKernelsTest, BoundsAreAboveWhatThereIsAndDecideNothing) {
   for (int life = 0; life < 300; ++life) {
     const double rate = std::fabs(draw(-40, life % 3 == 0 ? 100 : 4));
     const size_t n = 1 + static_cast<size_t>(life) % 20;
-    const std::vector<Update> rules = {SgdUpdate{static_cast<float>(rate)},
-                                       MomentumUpdate{static_cast<float>(rate), 0.9f}, AdamUpdate{}};
+    const std::vector<Update> rules = {
+        SgdUpdate{static_cast<float>(rate)},
+        MomentumUpdate{static_cast<float>(rate), 0.9f, 0.5f, life % 2 == 0 ? 0.0f : 4.0f}, AdamUpdate{}};
     const size_t rule = static_cast<size_t>(life) % 3;
     Arrays arrays(rule + 1, std::vector<float>(n, 0));
     Magnitudes bounds = kUnknownMagnitudes;

@@ -1,0 +1,74 @@
+#include "ps/staleness_rule.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "schema/checkpoint_format.h"
+
+namespace downpour {
+namespace {
+
+StalenessRule RuleOf(StalenessMethod method, OptimizerKind optimizer = OptimizerKind::kMomentum) {
+  TrainingSpec training;
+  training.staleness_method = method;
+  training.optimizer.kind = optimizer;
+  return StalenessRule(training);
+}
+
+constexpr StalenessMethod kAllMethods[] = {StalenessMethod::kAuto, StalenessMethod::kNone, StalenessMethod::kRate,
+                                           StalenessMethod::kSlowMomentum};
+
+TEST(StalenessRuleTest, WhereNothingIsStaleEachMethodIsThePlainOptimizer) {
+  for (const StalenessMethod method : kAllMethods) EXPECT_EQ(RuleOf(method).Of(0, 0), Damping());
+}
+
+TEST(StalenessRuleTest, NoneIsThePlainOptimizerWhateverIsStale) {
+  EXPECT_EQ(RuleOf(StalenessMethod::kNone).Of(1000, 1000 * kStalenessOne), Damping());
+}
+
+TEST(StalenessRuleTest, TheExponentsAreThoseOfTheHeader) {
+  EXPECT_EQ(RuleOf(StalenessMethod::kRate).Of(15, 0), (Damping{.share = 1.0 / 16}));
+  EXPECT_EQ(RuleOf(StalenessMethod::kSlowMomentum).Of(255, 0),
+            (Damping{.share = 1.0 / 32, .memory = 1024, .fresh = (1 - 1.0 / 256) / 8}));
+}
+
+TEST(StalenessRuleTest, AutoGoesByTheOptimizer) {
+  EXPECT_EQ(RuleOf(StalenessMethod::kAuto).Of(7, 0), RuleOf(StalenessMethod::kSlowMomentum).Of(7, 0));
+  for (const OptimizerKind kind : {OptimizerKind::kSgd, OptimizerKind::kAdam}) {
+    EXPECT_EQ(RuleOf(StalenessMethod::kAuto, kind).Of(7, 0), RuleOf(StalenessMethod::kRate).Of(7, 0));
+  }
+}
+
+TEST(StalenessRuleTest, APushThatHappensToBeFreshCountsAsItsNeighboursDo) {
+  for (const StalenessMethod method : kAllMethods) {
+    EXPECT_EQ(RuleOf(method).Of(0, 7 * kStalenessOne), RuleOf(method).Of(7, 0));
+    EXPECT_EQ(RuleOf(method).Of(9, 7 * kStalenessOne), RuleOf(method).Of(9, 0));
+  }
+}
+
+TEST(StalenessRuleTest, ThereIsAnAnswerForWhateverAWorkerSays) {
+  for (const StalenessMethod method : kAllMethods) {
+    const Damping damping = RuleOf(method).Of(std::numeric_limits<uint64_t>::max(), kMostUsualStaleness);
+    EXPECT_TRUE(std::isfinite(damping.memory) && damping.share > 0 && damping.share <= 1);
+  }
+}
+
+TEST(UsualStalenessTest, IsTheMeanOfTheLastPushes) {
+  EXPECT_EQ(UsualStaleness(0, 0), 0u);
+  EXPECT_EQ(UsualStaleness(0, 64), kStalenessOne);
+  uint64_t usual = 0;
+  for (int i = 0; i < 2000; ++i) usual = UsualStaleness(usual, 10);
+  EXPECT_NEAR(static_cast<double>(usual), 10.0 * kStalenessOne, 64);
+  for (int i = 0; i < 2000; ++i) usual = UsualStaleness(usual, 0);
+  EXPECT_LT(usual, 64u);
+}
+
+TEST(UsualStalenessTest, StaysWithinWhatARecordHolds) {
+  EXPECT_LE(UsualStaleness(kMostUsualStaleness, std::numeric_limits<uint64_t>::max()), kMostUsualStaleness);
+  EXPECT_LE(UsualStaleness(0, std::numeric_limits<uint64_t>::max()), kMostUsualStaleness);
+}
+
+}  // namespace
+}  // namespace downpour
