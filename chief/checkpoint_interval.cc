@@ -145,7 +145,7 @@ std::string CheckpointInterval::Why() const {
                       : unbounded > Seconds(kMost) ? "; 10 min at most"
                                                    : "";
   const std::string share = absl::StrFormat("at most %.0f %% goes into them", 100 * kMostShare);
-  const std::string optimum = absl::StrFormat("best if a ps is lost every %.3g s", MeanTimeBetweenLosses());
+  const std::string optimum = absl::StrFormat("the loss of a ps is expected every %.0f s", MeanTimeBetweenLosses());
   return absl::StrFormat("auto: a round costs %.2g s of work; %s%s", *cost,
                          unbounded == *cost / kMostShare ? share : optimum, bound);
 }

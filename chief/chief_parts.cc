@@ -4,8 +4,12 @@
 
 #include <utility>
 
+#include "absl/strings/str_format.h"
+
 namespace downpour {
 namespace {
+
+constexpr double kLowerRate = 10;  // by as much, where the model diverged
 
 SliceGrid CheckedGrid(const JobSpec& job) {
   absl::StatusOr<SliceGrid> grid = GridOf(job.model);
@@ -36,6 +40,12 @@ ChiefParts::ChiefParts(ChiefOptions given)
 std::string ChiefParts::LastCheckpoint() const {
   const auto& durable = rounds.durable();
   return durable ? DescribeCheckpoint(durable->round, durable->committed) : "";
+}
+
+std::string ChiefParts::CommandToStart() const {
+  if (!diverged) return options.command;
+  return absl::StrFormat("%s --set training.optimizer.learningRate=%.3g", options.command,
+                         job.training.optimizer.learning_rate / kLowerRate);
 }
 
 const char* NameOf(JobState state) {

@@ -66,6 +66,7 @@ struct ChiefParts {
   JobState state = JobState::kQueued;
   std::string error;         // why it failed or was cancelled
   int exit_code = 0;         // this chief's, once the job has ended
+  bool diverged = false;     // and would do so again with the same learning rate
   std::string endpoint;      // of this chief
   uint32_t term = 0;         // 0 until it is durable
   uint64_t commands = 0;     // of people, heeded by this chief
@@ -76,6 +77,7 @@ struct ChiefParts {
   // Leases to commit, or a model to evaluate.
   bool HasWork() const { return state == JobState::kRunning && (!ledger.AllCommitted() || evaluation.active()); }
   std::string LastCheckpoint() const;  // in words; empty: there is none
+  std::string CommandToStart() const;  // that people type to start the job again, but for --resume
   bool ended() const {
     return state == JobState::kSucceeded || state == JobState::kFailed || state == JobState::kCancelled;
   }

@@ -108,7 +108,7 @@ void Farewell::QuitOnceWatchersKnow() {
 
 void Farewell::Quit() {
   if (std::exchange(exited_, true)) return;
-  chief_.turn.out.Add(Exit{chief_.exit_code, why_});
+  chief_.turn.out.Add(Exit{chief_.exit_code, why_, chief_.state == JobState::kCancelled});
 }
 
 }  // namespace downpour

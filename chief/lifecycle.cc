@@ -210,6 +210,7 @@ void Lifecycle::FailIfTooManySkips() {
 }
 
 void Lifecycle::FailOfSkips(uint64_t skipped) {
+  chief_.diverged = true;
   Fail(absl::AbortedError(
       absl::StrCat(skipped, " pushes were skipped, more than training.maxSkippedPushes (", MostSkipped(),
                    ") allows: the logs of the ps say why; if they were not finite, the model diverged: try a lower",
@@ -228,6 +229,7 @@ void Lifecycle::Train() {
   Checkpoint();
   const bool evaluated = final_evaluation_ && !chief_.evaluation.active();
   if (evaluated && Diverged()) {
+    chief_.diverged = true;
     return Fail(absl::AbortedError(
         "the loss of the last evaluation is not finite: the model diverged; try a lower"
         " training.optimizer.learningRate, in another job folder if the last checkpoint already holds every lease"));
@@ -340,7 +342,7 @@ void Lifecycle::RefuseForGood(Task& task, RefusalCode code, const std::string& w
 // ---- Failure and cancellation ---------------------------------------------------------------------------------------
 
 std::string Lifecycle::HowToGoOn() const {
-  return downpour::HowToGoOn(chief_.LastCheckpoint(), chief_.options.command);
+  return downpour::HowToGoOn(chief_.LastCheckpoint(), chief_.CommandToStart());
 }
 
 void Lifecycle::Fail(const absl::Status& why) {

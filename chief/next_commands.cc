@@ -57,7 +57,7 @@ std::vector<std::string> NextCommands(const ChiefParts& chief) {
     next.push_back(absl::StrCat("downpour evaluate", dir));
     next.push_back(absl::StrCat("downpour export", dir, " --out model.safetensors"));
   } else if (chief.ended()) {
-    next.push_back(CommandToGoOn(chief.LastCheckpoint(), chief.options.command));
+    next.push_back(CommandToGoOn(chief.LastCheckpoint(), chief.CommandToStart()));
   } else if (chief.options.starts != Starts::kByCommand) {
     // Who started all did so elsewhere, and has no use for this host's folders.
     next.push_back(

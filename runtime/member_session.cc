@@ -167,7 +167,7 @@ MemberSession::News MemberSession::Receive(Time now, const Message& message, Eff
   }
   if (const auto* end = std::get_if<JobEnd>(&message)) {
     const int other_end = departure_ ? DepartureCode() : kExitFailed;
-    End(end->succeeded ? kExitDone : other_end, end->why, effects);
+    End(end->succeeded ? kExitDone : other_end, end->why, effects, /*as_told=*/true);
     return News::kHandled;
   }
   return News::kNotMine;
@@ -235,14 +235,14 @@ MemberSession::News MemberSession::ReceiveRefused(Time now, const Refused& refus
   return News::kHandled;
 }
 
-void MemberSession::End(int code, const std::string& why, Effects& effects) {
+void MemberSession::End(int code, const std::string& why, Effects& effects, bool as_told) {
   if (ended_) return;
   ended_ = true;
   if (member()) {
     SendHeartbeat(effects);  // the last counts, so that the job's sums are whole
     effects.SendTo(kChief, Leave{incarnation_, why});
   }
-  effects.Add(Exit{code, why});
+  effects.Add(Exit{code, why, as_told});
 }
 
 void MemberSession::PrepareToLeave(Time now, const StopRequested& stop, Duration within, const std::string& once,

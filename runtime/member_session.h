@@ -75,7 +75,7 @@ class MemberSession {
   std::optional<Job> ReadJob(Effects& effects);
 
   // Gives the last counts, says goodbye and ends the process.
-  void End(int code, const std::string& why, Effects& effects);
+  void End(int code, const std::string& why, Effects& effects, bool as_told = false);
   // It was told to stop, and will Depart within that time; `once` is until when it stays. The first word counts.
   void PrepareToLeave(Time now, const StopRequested& stop, Duration within, const std::string& once, Effects& effects);
   bool leaving() const { return departure_.has_value(); }

@@ -165,6 +165,7 @@ struct Log {
 struct Exit {  // after everything before it was sent
   int code = 0;
   std::string why;
+  bool as_told = false;  // by a person, or by the chief's last word: no error of this process, whatever its code
 };
 
 using EffectKinds = std::variant<Dial, HangUp, Send, StorageOp, Compute, LoadAhead, Wake, Log, TraceRecord, Exit>;

@@ -287,7 +287,7 @@ void ZmqDriver::Do(TraceRecord& record) {
 void ZmqDriver::Do(Exit& exit) {
   const WarningTap::RolesOwn own;
   exit_code_ = exit.code;
-  const bool as_told = exit.code == kExitDone || exit.code > kExitSignalled;  // the latter: by a signal
+  const bool as_told = exit.as_told || exit.code == kExitDone || exit.code > kExitSignalled;  // the latter: by a signal
   LOG_IF(INFO, as_told) << OneLine(exit.why, kMaxLogBytes);
   LOG_IF(ERROR, !as_told) << OneLine(exit.why, kMaxLogBytes);
 }

@@ -32,6 +32,10 @@ class CommandsTest(ProcessTest):
         self.assertEqual(run.finish()[0], 143, run.said)
         self.assertIn("the job was cancelled: ended by downpour stop", run.said)
         committed = self.check_cancelled()["samplesCommitted"]
+        for task in ("chief", "ps-0", "worker-0"):
+            log = (self.job_dir / f"logs/{task}.log").read_text()
+            self.assertRegex(log, r"(?m)^I .* ended by downpour stop\.")
+            self.assertNotRegex(log, r"(?m)^E .*downpour stop", "an end that people want is no error")
         code, out, err = self.tool("stop", "--job-dir", self.job_dir)
         self.assertEqual(code, 0, err)
         self.assertIn("the job was over already", err)

@@ -151,6 +151,13 @@ std::string VerbMeant(const std::string& word, const std::vector<std::string>& k
   return Has(known, meant) ? meant : NearestName(word, known);
 }
 
+std::string FlagMeantBy(const std::string& word) {
+  for (const char* resumes : {"resume", "continue", "restart"}) {
+    if (Plain(word) == resumes) return " --resume";
+  }
+  return Plain(word) == "start" ? " (with --resume it continues a job)" : "";
+}
+
 std::string FlagHint(const std::string& flag, const std::string& rest, const std::vector<std::string>& known) {
   const size_t equals = flag.find('=');
   const std::string name = flag.substr(0, equals), plain = Plain(name);

@@ -39,6 +39,15 @@ std::string WithDashes(std::string arg) {
   return arg;
 }
 
+// CLI11 lists all that is left, in its own order: behind an unknown flag that may be what the verb does know.
+std::string WhyNotParsed(const CLI::ParseError& error, const CLI::App& app) {
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) return error.what();
+  for (const std::string& unknown : app.remaining(true)) {
+    if (unknown.starts_with("-")) return "there is no option " + unknown.substr(0, unknown.find('='));
+  }
+  return error.what();
+}
+
 // What was probably meant by the first argument that the verb does not know. `args` are all of them.
 std::string Suggestion(const CLI::App& app, const std::vector<std::string>& args) {
   const std::vector<CLI::App*> chosen = app.get_subcommands();
@@ -68,8 +77,8 @@ int RunVerb(const Verb& verb, std::vector<std::string> args, Streams streams) {
     streams.out << app.help();
     return kExitDone;
   } catch (const CLI::ParseError& error) {
-    streams.err << app.get_name() << ": " << error.what() << Suggestion(app, args) << "\nTry: downpour help "
-                << verb.name << "\n";
+    streams.err << app.get_name() << ": " << WhyNotParsed(error, app) << Suggestion(app, args)
+                << "\nTry: downpour help " << verb.name << "\n";
     return kExitBadCommandLine;
   }
   return run();
@@ -103,8 +112,8 @@ int RunTool(const std::vector<const Verb*>& verbs, std::vector<std::string> args
   if (verb == verbs.end()) {
     const std::string meant = VerbMeant(args[0], NamesOf(verbs));
     streams.err << "downpour: there is no verb '" << args[0] << "'"
-                << (meant.empty() ? "" : "; did you mean " + meant + "?") << "\nTry: downpour help"
-                << (meant.empty() ? "" : " " + meant) << "\n";
+                << (meant.empty() ? "" : "; did you mean " + meant + FlagMeantBy(args[0]) + "?")
+                << "\nTry: downpour help" << (meant.empty() ? "" : " " + meant) << "\n";
     return kExitBadCommandLine;
   }
   args.erase(args.begin());

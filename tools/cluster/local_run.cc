@@ -219,15 +219,28 @@ void LocalRun::TellNews(const StatusView& status) {
   for (const FailureView& failure : status.failures) {
     const std::string told = absl::StrCat(failure.task, ": ", failure.what);
     if (!failures_told_.insert(absl::StrCat(failure.unix_ms.value_or(0), told)).second) continue;
-    const bool is_old = failure.age && *failure.age > Seconds(kLineEvery);  // of an earlier run
+    if (failure.unix_ms && *failure.unix_ms < static_cast<double>(began_unix_ms_)) continue;  // in an earlier run
+    const bool is_old = failure.age && *failure.age > Seconds(kLineEvery);
     talk_.Say(
         absl::StrCat("downpour run: ", Printable(told), is_old ? ", " + HumanSeconds(*failure.age) + " ago" : ""));
   }
 }
 
+// Its own chief has died then, and another job's took the port. Nothing that it says is of this job.
+bool LocalRun::IsForeign(const StatusView& status) {
+  const bool is_foreign = !status_.run.empty() && !status.run.empty() && status.run != status_.run;
+  if (is_foreign && failures_told_.insert("run " + status.run).second) {
+    talk_.Say(absl::StrCat("downpour run: at ", chief_->endpoint(),
+                           " there is the chief of another run now, of the job ", status.job,
+                           ": end that, or start this job again at another port (--listen)"));
+  }
+  return is_foreign;
+}
+
 void LocalRun::OnStatus(const StatusView& status) {
-  TellNews(status);
   answered_ = true;
+  if (IsForeign(status)) return;
+  TellNews(status);
   for (const TaskView& task : status.tasks) {
     const pid_t pid = supervisor_.PidOf(task.name);
     const bool same_process = task.pid == pid;
@@ -241,6 +254,7 @@ void LocalRun::OnStatus(const StatusView& status) {
   }
   const bool changed = status.state != status_.state;
   status_ = status;
+  if (HasEnded(status_)) std::erase_if(due_, [](const auto& due) { return due.first != kChiefTask; });
   FollowWorkerCount();
   BringBackThoseWhoLeft();
   if (!show_progress_ || (!talk_.traits().redraws && !changed && Clock::now() < next_line_)) return;

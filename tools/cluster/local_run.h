@@ -23,6 +23,7 @@
 #include <string>
 #include <utility>
 
+#include "runtime/driver/posix_process.h"
 #include "runtime/world_time.h"
 #include "tools/cluster/chief_client.h"
 #include "tools/cluster/folder_watch.h"
@@ -89,6 +90,7 @@ class LocalRun {
   void DialAgain();
   void OnStatus(const StatusView& status);
   void TellNews(const StatusView& status);
+  bool IsForeign(const StatusView& status);
   void FollowWorkerCount();
   void BringBackThoseWhoLeft();
   bool IsWanted(const std::string& task) const;
@@ -129,6 +131,7 @@ class LocalRun {
   std::map<std::string, Pulse> pulses_;  // of tasks; of the chief, once it has answered
   pid_t leader_ = 0;                     // the last chief that led: it may answer before, while it reads its folder
   std::set<std::string> failures_told_;
+  const int64_t began_unix_ms_ = UnixMs();
   Clock::time_point next_question_;
   Clock::time_point next_line_;
   RunResult result_;

@@ -173,7 +173,7 @@ TEST_F(CheckpointIntervalTest, WhereLossesAreRareRoundsAreTooAndLossesBringThemC
   Observe();
   const double calm = IntervalSeconds();
   EXPECT_THAT(calm, DoubleNear(DalyInterval(*interval.CostSeconds(), 3660), 0.01)) << "no more is remembered";
-  EXPECT_THAT(interval.Why(), HasSubstr("best if a ps is lost every 3.66e+03 s"));
+  EXPECT_THAT(interval.Why(), HasSubstr("the loss of a ps is expected every 3660 s"));
   servers_lost = 1;
   Observe();
   EXPECT_THAT(IntervalSeconds(), DoubleNear(calm / std::sqrt(2), 0.05));

@@ -175,7 +175,9 @@ TEST_F(ChiefRoleTest, ThePushesThatTheSlicesOfTheLastRoundSkippedDecideOverSucce
   EXPECT_THAT(cluster->Status()["errorMessage"],
               AllOf(HasSubstr("4 pushes were skipped, more than training.maxSkippedPushes (3) allows"),
                     HasSubstr("the model diverged: try a lower training.optimizer.learningRate"),
-                    HasSubstr("start it again with downpour run j.yaml")));
+                    HasSubstr("start it again with downpour run j.yaml --set "
+                              "training.optimizer.learningRate=0.01")));
+  EXPECT_EQ(cluster->Status()["next"].back(), "downpour run j.yaml --set training.optimizer.learningRate=0.01");
   SayGoodbye();
   cluster->Wait(100ms);
   ASSERT_TRUE(cluster->exit().has_value());

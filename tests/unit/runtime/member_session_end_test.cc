@@ -63,6 +63,7 @@ TEST_F(MemberSessionTest, AFailedJobEndsItWithOne) {
   Receive(JobEnd{false, "ps-1 died"});
   ASSERT_TRUE(exit_.has_value());
   EXPECT_EQ(exit_->code, 1);
+  EXPECT_TRUE(exit_->as_told) << "it is the job's failure, not this process's";
 }
 
 TEST_F(MemberSessionTest, ToldToStopItSaysSoAtOnceAndWithEachHeartbeatToWhicheverChief) {

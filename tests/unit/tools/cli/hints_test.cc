@@ -22,7 +22,6 @@ std::string Said(std::vector<std::string> args) {
 TEST(HintsTest, AVerbOfOtherToolsLeadsToOurs) {
   for (const auto& [word, verb] : {std::pair("train", "run"),
                                    {"fit", "run"},
-                                   {"start", "run"},
                                    {"launch", "run"},
                                    {"kill", "stop"},
                                    {"cancel", "stop"},
@@ -31,6 +30,8 @@ TEST(HintsTest, AVerbOfOtherToolsLeadsToOurs) {
     EXPECT_THAT(Said({word, "job.yaml"}),
                 HasSubstr(std::string("; did you mean ") + verb + "?\nTry: downpour help " + verb + "\n"));
   }
+  EXPECT_THAT(Said({"resume", "job.yaml"}), HasSubstr("; did you mean run --resume?\nTry: downpour help run\n"));
+  EXPECT_THAT(Said({"start"}), HasSubstr("; did you mean run (with --resume it continues a job)?\n"));
   EXPECT_THAT(Said({"stauts"}), HasSubstr("did you mean status?"));
   EXPECT_THAT(Said({"xyzzy"}), AllOf(Not(HasSubstr("did you mean")), HasSubstr("Try: downpour help\n")));
 }
@@ -46,7 +47,8 @@ TEST(HintsTest, EveryVerbThatIsMeantIsThere) {
 
 TEST(HintsTest, AFlagOfOtherTrainersLeadsToAnEntryOfTheJobFile) {
   EXPECT_THAT(Said({"run", "job.yaml", "--epochs", "3"}), HasSubstr("; did you mean --set training.epochs=3?"));
-  EXPECT_THAT(Said({"run", "--epochs", "3", "job.yaml"}), HasSubstr("--set training.epochs=3?"));
+  EXPECT_THAT(Said({"run", "--epochs", "3", "job.yaml"}),
+              HasSubstr("downpour run: there is no option --epochs; did you mean --set training.epochs=3?"));
   EXPECT_THAT(Said({"run", "job.yaml", "--lr=0.1"}), HasSubstr("--set training.optimizer.learningRate=0.1?"));
   EXPECT_THAT(Said({"run", "job.yaml", "--learning_rate", "0.1"}),
               HasSubstr("--set training.optimizer.learningRate=0.1?"));

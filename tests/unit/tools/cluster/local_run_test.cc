@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
 #include <sched.h>
 
 #include <atomic>
@@ -11,6 +10,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/driver/posix_process.h"
 #include "tests/unit/tools/cluster/fake_chief.h"
 #include "tests/unit/tools/cluster/local_run_fixture.h"
 #include "tools/cluster/job_folder.h"
@@ -74,30 +74,61 @@ TEST_F(LocalRunTest, AWorkerThatComputesBetweenItsDeathsIsStartedAgainEachTime) 
   EXPECT_EQ(Run(cues).cause, "");
 }
 
-TEST_F(LocalRunTest, WhatFailedInAnEarlierRunIsDated) {
-  FakeChief chief([] {
-    return Encode(StatusReply{R"({"failures": [{"task": "chief", "what": "was lost", "ageSeconds": 600, "unixMs": 1},
-                                               {"task": "ps-0", "what": "is new", "ageSeconds": 0.1, "unixMs": 2}]})"});
+TEST_F(LocalRunTest, WhatFailedInAnEarlierRunIsNoNews) {
+  FakeChief chief([later = UnixMs() + 600'000] {
+    return Encode(StatusReply{
+        absl::StrCat(R"({"failures": [{"task": "chief", "what": "was lost", "ageSeconds": 600, "unixMs": 1},
+                                      {"task": "ps-1", "what": "fell silent", "ageSeconds": 600, "unixMs": )",
+                     later, R"(}, {"task": "ps-0", "what": "is new", "ageSeconds": 0.1, "unixMs": )", later, "}]}")});
   });
   cluster_.chief_program = Script("chief", Announce(chief.endpoint()) + "read code <" + Path("fifo") + "; exit $code");
   cluster_.worker_program = Script("worker", "exec /bin/sleep 1000");
   Run({{"is new", [&] { std::ofstream(Path("fifo")) << "0\n"; }}});
-  EXPECT_THAT(talk_, HasSubstr("downpour run: chief: was lost, 10 min 00 s ago\n"));
+  EXPECT_THAT(talk_, Not(HasSubstr("was lost")));
+  EXPECT_THAT(talk_, HasSubstr("downpour run: ps-1: fell silent, 10 min 00 s ago\n")) << "while the chief was away";
   EXPECT_THAT(talk_, HasSubstr("downpour run: ps-0: is new\n"));
+}
+
+TEST_F(LocalRunTest, TheChiefOfAnotherRunAtItsPortIsToldOfAndNotHeard) {
+  std::atomic<int> asked = 0;
+  FakeChief chief([&] {
+    return Encode(StatusReply{++asked == 1
+                                  ? R"({"job": "ours", "run": "a", "failures": [{"what": "is new"}]})"
+                                  : R"({"job": "other", "run": "b", "failures": [{"what": "is another's"}]})"});
+  });
+  cluster_.chief_program = Script("chief", Announce(chief.endpoint()) + "read code <" + Path("fifo") + "; exit $code");
+  cluster_.worker_program = Script("worker", "exec /bin/sleep 1000");
+  Run({{"the chief of another run now, of the job other", [&] { std::ofstream(Path("fifo")) << "0\n"; }}});
+  EXPECT_THAT(talk_, HasSubstr("is new"));
+  EXPECT_THAT(talk_, Not(HasSubstr("is another's")));
+}
+
+// The chief stays for a while, for those who watch.
+TEST_F(LocalRunTest, WhoEndsAMomentBeforeItsChiefTellsOfTheEndIsNotStartedAgain) {
+  std::atomic<int> asked = 0;
+  FakeChief chief([&] {
+    if (++asked == 150) std::ofstream(Path("fifo")) << "0\n";
+    return Encode(StatusReply{std::filesystem::exists(Path("left")) ? R"({"state": "CANCELLED"})" : "{}"});
+  });
+  cluster_.chief_program = Script("chief", Announce(chief.endpoint()) + "read code <" + Path("fifo") + "; exit $code");
+  cluster_.worker_program = Script("worker", Mark("left") + "exit 1");
+  Run();
+  EXPECT_THAT(talk_, HasSubstr("CANCELLED"));
+  EXPECT_THAT(talk_, Not(HasSubstr("started again")));
 }
 
 // As many workers as the chief says; who leaves when there are fewer is missed by nobody, until it is wanted again.
 TEST_F(LocalRunTest, ItFollowsTheChiefsWordOnHowManyWorkersThereAre) {
   std::atomic<int> wanted = 1;
   FakeChief chief([&] {
-    return Encode(StatusReply{absl::StrCat(R"({"state": "RUNNING", "chief": {"term": 3}, "workers": {"wanted": )",
-                                           wanted.load(), R"(}, "failures": [{"what": "asks for )", wanted.load(),
-                                           R"("}]})")});
+    return Encode(
+        StatusReply{absl::StrCat(R"({"state": "RUNNING", "chief": {"term": 3}, "workers": {"wanted": )", wanted.load(),
+                                 R"(}, "failures": [{"what": "asks for )", wanted.load(), R"("}]})")});
   });
   cluster_.chief_program = Script("chief", Announce(chief.endpoint()) + "read code <" + Path("fifo") + "; exit $code");
-  cluster_.worker_program = Script("worker", "case \"$*\" in *--index=2*) trap 'exit 0' TERM; echo $$ >" + Path("new") +
-                                                 "; mv " + Path("new") + " " + Path("third.$attempt") +
-                                                 ";; esac\nwhile :; do /bin/sleep 0.01; done");
+  cluster_.worker_program =
+      Script("worker", "case \"$*\" in *--index=2*) trap 'exit 0' TERM; echo $$ >" + Path("new") + "; mv " +
+                           Path("new") + " " + Path("third.$attempt") + ";; esac\nwhile :; do /bin/sleep 0.01; done");
   const auto end_third = [&](int attempt) {
     const std::string path = Path(absl::StrCat("third.", attempt));
     while (!ReadTextFile(path).ok()) sched_yield();
@@ -116,9 +147,8 @@ TEST_F(LocalRunTest, ItFollowsTheChiefsWordOnHowManyWorkersThereAre) {
 
 // Its chief wanted fewer, and then as many as before, faster than anybody looked.
 TEST_F(LocalRunTest, WhoeverLeavesAJobThatGoesOnIsStartedAgain) {
-  FakeChief chief([] {
-    return Encode(StatusReply{R"({"state": "RUNNING", "chief": {"term": 3}, "workers": {"wanted": 1}})"});
-  });
+  FakeChief chief(
+      [] { return Encode(StatusReply{R"({"state": "RUNNING", "chief": {"term": 3}, "workers": {"wanted": 1}})"}); });
   cluster_.chief_program = Script("chief", Announce(chief.endpoint()) + "read code <" + Path("fifo") + "; exit $code");
   cluster_.ps_program = Script("ps", "exec /bin/sleep 1000");
   cluster_.worker_program = Script("worker", "[ $attempt = 0 ] && exit 0; exec /bin/sleep 1000");

@@ -37,7 +37,7 @@ TEST(StatusTableTest, TheDocumentedSample) {
             "\n"
             "GPUs:       worker-0: NVIDIA H200, 87 % busy, 4.0 GiB of 140.4 GiB, 61 °C, shared by 2 workers\n"
             "Checkpoint: 1-4, 3.2 s ago, 1.8 MiB, 180 of 590 leases (checkpoints/1-4)\n"
-            "            every 1.1 s (auto: a round costs 0.01 s of work; best if a ps is lost every 64 s)\n"
+            "            every 1.1 s (auto: a round costs 0.01 s of work; the loss of a ps is expected every 64 s)\n"
             "Next:       downpour logs worker-2 --job-dir /jobs/mnist\n");
 }
 
