@@ -190,7 +190,8 @@ void ChiefRole::Core::Hear(PeerId from, const Heartbeat& heartbeat) {
   chief_.logs.Append(task->name, heartbeat.log_from, heartbeat.log_lines);
   chief_.turn.out.SendTo(from, HeartbeatReply{.log_kept = chief_.logs.Kept(task->name),
                                               .may_leave = task->may_leave(),
-                                              .retired = chief_.members.IsRetired(*task)});
+                                              .retired = chief_.members.IsRetired(*task),
+                                              .to = task->incarnation});
   lifecycle_.SendPlacement(*task);
 }
 

@@ -159,8 +159,13 @@ MemberSession::News MemberSession::Receive(Time now, const Message& message, Eff
   now_ = now;
   if (const auto* welcome = std::get_if<Welcome>(&message)) return ReceiveWelcome(now, *welcome, effects);
   if (const auto* refused = std::get_if<Refused>(&message)) return ReceiveRefused(now, *refused, effects);
+  const auto* reply = std::get_if<HeartbeatReply>(&message);
+  if (reply != nullptr && reply->to != incarnation_) {  // A9: what the life before may do, this one may not
+    ++stats_.messages_rejected;
+    return News::kHandled;
+  }
   heard_ = now;
-  if (const auto* reply = std::get_if<HeartbeatReply>(&message)) {
+  if (reply != nullptr) {
     for (; lines_from_ < reply->log_kept && !lines_.empty(); ++lines_from_) lines_.pop_front();
     if (departure_) departure_->allowed |= reply->may_leave;
     return reply->retired && !departure_ ? News::kRetired : News::kHandled;

@@ -91,7 +91,8 @@ void Watch::HearAsWorker(const Process& worker, const Received& received) {
   if (const auto* reply = std::get_if<LeaseDoneReply>(&received.message); reply != nullptr && !reply->committed) {
     for (auto& [slice, told] : told_[{worker.life, reply->lease}]) told.applied = 0;  // late answers may steer back
   }
-  if (const auto* reply = std::get_if<HeartbeatReply>(&received.message); reply != nullptr && reply->retired) {
+  if (const auto* reply = std::get_if<HeartbeatReply>(&received.message);
+      reply != nullptr && reply->retired && reply->to == worker.worker->incarnation()) {
     if (retired_.insert(worker.life).second) newly_retired_.push_back(worker.life);
   }
   if (const auto* reply = std::get_if<PullReply>(&received.message)) {

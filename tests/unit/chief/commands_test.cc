@@ -39,7 +39,7 @@ class CommandsTest : public ChiefRoleTest {
     cluster->Forget();
     cluster->Beat(member);
     const auto replies = cluster->Sent<HeartbeatReply>(member);
-    return !replies.empty() && replies.back().retired;
+    return !replies.empty() && replies.back().retired && replies.back().to == member.id;
   }
   void Restart(JobSpec job = SmallJob()) {
     cluster = std::make_unique<ChiefHarness>(std::move(job), /*resume=*/false, cluster->disk);
