@@ -137,6 +137,7 @@ void ChiefRole::Core::Hear(PeerId from, const Join& join) {
     NoteRefusal(from, join, verdict.refusal);
     Refused refusal = verdict.refusal;
     refusal.member = Incarnation::kNone;
+    refusal.run = run();  // by which a worker knows whether its own job does without it
     refusal.number = join.number;
     return chief_.turn.out.SendTo(from, std::move(refusal));
   }

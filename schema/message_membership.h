@@ -58,7 +58,7 @@ struct Refused {
   bool for_good = false;
   std::string why;                          // one sentence for people
   Incarnation member = Incarnation::kNone;  // who is refused; kNone: a joiner is
-  uint64_t run = 0;                         // of that member: its incarnation alone does not name it
+  uint64_t run = 0;                         // of that member: its incarnation alone does not name it; else the chief's
   uint64_t number = 0;                      // of the Join that is refused
 };
 

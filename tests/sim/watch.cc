@@ -95,6 +95,12 @@ void Watch::HearAsWorker(const Process& worker, const Received& received) {
       reply != nullptr && reply->retired && reply->to == worker.worker->incarnation()) {
     if (retired_.insert(worker.life).second) newly_retired_.push_back(worker.life);
   }
+  // It goes at once, if the answer is to its newest Join: nobody waits for that.
+  const auto* refused = std::get_if<Refused>(&received.message);
+  const bool had_place = worker.worker->incarnation() != Incarnation::kNone;
+  if (refused != nullptr && refused->code == RefusalCode::kNoSuchTask && had_place && refused->run == RunOf(worker)) {
+    retired_.insert(worker.life);
+  }
   if (const auto* reply = std::get_if<PullReply>(&received.message)) {
     in_flight_[{worker.life, received.from}].window = reply->window;
   }

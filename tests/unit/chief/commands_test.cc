@@ -164,6 +164,7 @@ TEST_F(CommandsTest, NoLaterChiefForgetsIt) {
   const auto refusals = cluster->Sent<Refused>(cluster->worker[1]);
   ASSERT_THAT(refusals, SizeIs(1));
   EXPECT_EQ(refusals[0].code, RefusalCode::kNoSuchTask);
+  EXPECT_EQ(refusals[0].run, ChiefHarness::kRun);
   Restart(SmallJob({"training.optimizer.learningRate=0.2"}));
   EXPECT_EQ(cluster->role->worker_count(), 1) << "its file says as many as before";
   Restart(SmallJob({"cluster.workerCount=4"}));

@@ -154,6 +154,32 @@ TEST_F(MemberSessionTest, WhoeverTheJobDoesWithoutMayHearSoOfALaterChief) {
   EXPECT_EQ(exit_->code, 0);
 }
 
+class WorkerSessionTest : public MemberSessionTest {
+ protected:
+  WorkerSessionTest() : MemberSessionTest(Options(), TaskRole::kWorker) {}
+  // The chief that scaled the job died before it could say so.
+  int CodeOfNoSuchTask(uint64_t run) {
+    Welcomed();
+    RefusedAs(kMe, "another chief");
+    Receive(Refused{
+        .code = RefusalCode::kNoSuchTask, .for_good = true, .why = "no place", .run = run, .number = last_join_});
+    return exit_.has_value() ? exit_->code : -1;
+  }
+};
+
+TEST_F(WorkerSessionTest, OneForWhomALaterChiefOfItsRunHasNoPlaceIsRetired) { EXPECT_EQ(CodeOfNoSuchTask(1), 0); }
+
+TEST_F(WorkerSessionTest, AnotherRunsJobSaysNothingOfItsOwn) { EXPECT_EQ(CodeOfNoSuchTask(2), 1); }
+
+TEST_F(MemberSessionTest, AServerIsNotRetired) {
+  Welcomed();
+  RefusedAs(kMe, "another chief");
+  Receive(
+      Refused{.code = RefusalCode::kNoSuchTask, .for_good = true, .why = "no place", .run = 1, .number = last_join_});
+  ASSERT_TRUE(exit_.has_value());
+  EXPECT_EQ(exit_->code, 1);
+}
+
 TEST_F(MemberSessionTest, OneThatComesTooLateEndsWithTheJob) {
   Receive(JobEnd{true, "done"});
   ASSERT_TRUE(exit_.has_value());
