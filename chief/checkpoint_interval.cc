@@ -88,7 +88,12 @@ void CheckpointInterval::RoundBegins(Time now, bool urgent) {
 void CheckpointInterval::RoundEnds(Time now, End end) {
   in_round_ = false;
   settling_.reset();
+  if (end == End::kDurable) pause_ = kLeast;
   if (end == End::kDiskFailed) not_before_ = now + kAfterDiskFailed;
+  if (end == End::kAbandoned) {
+    not_before_ = now + pause_;
+    pause_ = std::min(2 * pause_, kMostAfterAbandoned);
+  }
   if (std::exchange(measured_, false) && end == End::kDurable) {
     constexpr double kFade = 1 - 1 / kRemembered;
     const auto add = [](double& sum, double more) { sum = sum * kFade + more; };

@@ -59,6 +59,9 @@ class CheckpointInterval {
   static constexpr Duration kLossBefore = std::chrono::minutes(1);
   // A disk that failed a round is left alone for so long.
   static constexpr Duration kAfterDiskFailed = 10s;
+  // One that was abandoned otherwise may be so again: the first pause after it is kLeast, each further one twice as
+  // long, and at most this.
+  static constexpr Duration kMostAfterAbandoned = std::chrono::minutes(1);
 
   explicit CheckpointInterval(const CheckpointSpec& spec) : every_(spec.every) {}
 
@@ -77,7 +80,7 @@ class CheckpointInterval {
   // An urgent round is not measured: workers have nothing to do meanwhile, or are about to leave.
   void RoundBegins(Time now, bool urgent);
   bool in_round() const { return in_round_; }
-  enum class End { kDurable, kAbandoned, kDiskFailed };
+  enum class End { kDurable, kStopped, kAbandoned, kDiskFailed };  // stopped: it made room, and nothing is wrong
   void RoundEnds(Time now, End end);
 
   bool IsDue(Time now) const;
@@ -107,8 +110,9 @@ class CheckpointInterval {
   const std::optional<Duration> every_;
   CheckpointHistory history_;
   Time observed_{};
-  Time began_{};       // the last round, or the job under this chief
-  Time not_before_{};  // after a disk's failure
+  Time began_{};             // the last round, or the job under this chief
+  Time not_before_{};        // after a round that failed
+  Duration pause_ = kLeast;  // after the next one that is abandoned
 
   bool in_round_ = false;
   bool measured_ = false;             // that round

@@ -35,6 +35,7 @@ uint64_t SumWithoutOverflow(uint64_t a, uint64_t b) { return a > UINT64_MAX - b 
 void CheckpointRounds::Start(Round round, Head head, bool urgent) {
   active_ = true;
   committing_ = false;
+  failed_ = false;
   round_ = round;
   head_ = std::move(head);
   urgent_ = urgent;
@@ -315,6 +316,7 @@ bool CheckpointRounds::SkippedTooMany() {
 void CheckpointRounds::BecomeDurable(const Manifest& manifest) {
   active_ = false;
   last_error_.clear();
+  last_error_cause_.reset();
   Resume(manifest);
   TraceRecord trace;
   trace.kind = TraceRecord::Kind::kDurable;
@@ -345,6 +347,7 @@ void CheckpointRounds::NoteLoss(const std::string& why) {
 void CheckpointRounds::Abandon(const std::string& why, Cause cause) {
   last_error_ = why;
   last_error_cause_ = cause;
+  failed_ = true;
   failures_.Add("chief", absl::StrCat("checkpoint ", ToString(round_), " abandoned: ", why));
   active_ = false;
   store_.Discard(round_);

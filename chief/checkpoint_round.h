@@ -81,8 +81,9 @@ class CheckpointRounds {
   Round newest() const { return std::max(round_, durable_ ? durable_->round : Round()); }
   enum class Cause { kDisk, kPs };  // of an error: what has to be mended; a ps alone comes and goes
   const std::string& last_error() const { return last_error_; }
-  Cause last_error_cause() const { return last_error_cause_; }
-  std::string writing() const;  // the round and how far it is; empty if none is active
+  std::optional<Cause> last_error_cause() const { return last_error_cause_; }  // none: there is no last_error()
+  bool failed() const { return failed_; }  // the newest round was abandoned, and not only stopped
+  std::string writing() const;             // the round and how far it is; empty if none is active
 
   struct Durable {
     Round round;
@@ -168,10 +169,11 @@ class CheckpointRounds {
   uint64_t placement_number_ = 0;  // of the assignment, when the round began
   std::vector<ShardFile> files_;   // of each ps with slices; completions refer to them, so only Start changes the list
   std::string last_error_;         // empty again once a round is durable
-  Cause last_error_cause_ = Cause::kPs;
-  Time next_word_{};                    // that a round is durable
-  std::optional<Durable> durable_;      // of a manifest whose rename is synced, or that was read from disk
-  std::optional<IntervalSet> lacking_;  // what a slice has finished that lacked committed leases; until it is taken
+  std::optional<Cause> last_error_cause_;  // of that error, and no longer than it
+  bool failed_ = false;                    // the round before this one came to nothing
+  Time next_word_{};                       // that a round is durable
+  std::optional<Durable> durable_;         // of a manifest whose rename is synced, or that was read from disk
+  std::optional<IntervalSet> lacking_;     // what a slice has finished that lacked committed leases; until it is taken
   std::optional<uint64_t> too_many_skipped_;
 };
 

@@ -137,6 +137,7 @@ void ChiefRole::Core::Hear(PeerId from, const Join& join) {
     NoteRefusal(from, join, verdict.refusal);
     Refused refusal = verdict.refusal;
     refusal.member = Incarnation::kNone;
+    refusal.run = run();  // by which a worker knows whether its own job does without it
     refusal.number = join.number;
     return chief_.turn.out.SendTo(from, std::move(refusal));
   }
@@ -190,7 +191,8 @@ void ChiefRole::Core::Hear(PeerId from, const Heartbeat& heartbeat) {
   chief_.logs.Append(task->name, heartbeat.log_from, heartbeat.log_lines);
   chief_.turn.out.SendTo(from, HeartbeatReply{.log_kept = chief_.logs.Kept(task->name),
                                               .may_leave = task->may_leave(),
-                                              .retired = chief_.members.IsRetired(*task)});
+                                              .retired = chief_.members.IsRetired(*task),
+                                              .to = task->incarnation});
   lifecycle_.SendPlacement(*task);
 }
 

@@ -50,7 +50,7 @@ bool Departures::HasTime(const Task& server) const {
 // At once: what it counts from now on is computed again.
 void Departures::LetGo(Task& server) {
   server.let_go = chief_.turn.now;
-  chief_.turn.out.SendTo(server.control, HeartbeatReply{.log_kept = 0, .may_leave = true});
+  chief_.turn.out.SendTo(server.control, HeartbeatReply{.may_leave = true, .to = server.incarnation});
 }
 
 // The words of those that are told at once are all here within a heartbeat.

@@ -269,9 +269,10 @@ void Lifecycle::ObserveCheckpoints() {
     const auto& durable = chief_.rounds.durable();
     const bool succeeded = durable && durable->round == chief_.rounds.newest();
     const bool of_disk = chief_.rounds.last_error_cause() == CheckpointRounds::Cause::kDisk;
-    chief_.interval.RoundEnds(chief_.turn.now, succeeded ? End::kDurable
-                                               : of_disk ? End::kDiskFailed
-                                                         : End::kAbandoned);
+    chief_.interval.RoundEnds(chief_.turn.now, succeeded                 ? End::kDurable
+                                               : !chief_.rounds.failed() ? End::kStopped
+                                               : of_disk                 ? End::kDiskFailed
+                                                                         : End::kAbandoned);
   }
   chief_.journal.NoteCheckpoints(chief_.interval.history());
 }

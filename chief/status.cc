@@ -156,12 +156,11 @@ double AgeSeconds(const ChiefParts& chief, int64_t unix_ms) {
 }
 
 Json OfCheckpoint(const ChiefParts& chief) {
-  const std::string& error = chief.rounds.last_error();
-  const bool of_disk = chief.rounds.last_error_cause() == CheckpointRounds::Cause::kDisk;
-  Json json = {{"lastError", error},
-               {"lastErrorCause", error.empty() ? ""
-                                  : of_disk     ? "disk"
-                                                : "ps"},
+  const auto cause = chief.rounds.last_error_cause();
+  Json json = {{"lastError", chief.rounds.last_error()},
+               {"lastErrorCause", !cause                                    ? ""
+                                  : cause == CheckpointRounds::Cause::kDisk ? "disk"
+                                                                            : "ps"},
                {"writing", chief.rounds.writing()}};
   const CheckpointInterval& interval = chief.interval;
   json["intervalWhy"] = interval.Why();

@@ -1,6 +1,7 @@
 #include "ps/admission.h"
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "schema/codec.h"
@@ -19,15 +20,16 @@ absl::Status AdmitLease(LeaseId lease, const Plan& plan) {
 }
 
 // The answer has as many items as the question, and a frame for each that carries values.
-absl::Status AdmitCount(size_t slices, size_t most) {
-  if (slices <= most) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("names ", slices, " slices in one message, of at most ", most));
+absl::Status AdmitCount(size_t slices) {
+  if (slices < kMaxFrames) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("names ", slices, " slices in one message, of at most ", kMaxFrames - 1));
 }
 
 }  // namespace
 
 absl::Status Admit(const Push& push, const SliceGrid& grid, const Plan& plan) {
-  if (absl::Status count = AdmitCount(push.slices.size(), kMaxFrames - 1); !count.ok()) return count;
+  if (absl::Status count = AdmitCount(push.slices.size()); !count.ok()) return count;
   if (absl::Status lease = AdmitLease(push.lease, plan); !lease.ok()) return lease;
   const Step steps = plan.StepsOf(push.lease);
   if (push.step < 1 || push.step > steps) {
@@ -46,15 +48,19 @@ absl::Status Admit(const Push& push, const SliceGrid& grid, const Plan& plan) {
 }
 
 absl::Status Admit(const Probe& probe, const SliceGrid& grid, const Plan& plan) {
-  if (absl::Status count = AdmitCount(probe.slices.size(), grid.size()); !count.ok()) return count;
+  std::vector<bool> named(grid.size());  // Limits: an answer has each slice once
   for (const Probe::Item& item : probe.slices) {
     if (!grid.Contains(item.slice)) return UnknownSlice(item.slice, grid);
+    if (named[ToNumber(item.slice)]) {
+      return absl::InvalidArgumentError(absl::StrCat("probes slice ", ToNumber(item.slice), " twice in one message"));
+    }
+    named[ToNumber(item.slice)] = true;
   }
   return AdmitLease(probe.lease, plan);
 }
 
 absl::Status Admit(const Pull& pull, const SliceGrid& grid, const Plan&) {
-  if (absl::Status count = AdmitCount(pull.slices.size(), kMaxFrames - 1); !count.ok()) return count;
+  if (absl::Status count = AdmitCount(pull.slices.size()); !count.ok()) return count;
   uint64_t bytes = 0;
   for (const Pull::Item& item : pull.slices) {
     if (!grid.Contains(item.slice)) return UnknownSlice(item.slice, grid);

@@ -159,8 +159,13 @@ MemberSession::News MemberSession::Receive(Time now, const Message& message, Eff
   now_ = now;
   if (const auto* welcome = std::get_if<Welcome>(&message)) return ReceiveWelcome(now, *welcome, effects);
   if (const auto* refused = std::get_if<Refused>(&message)) return ReceiveRefused(now, *refused, effects);
+  const auto* reply = std::get_if<HeartbeatReply>(&message);
+  if (reply != nullptr && reply->to != incarnation_) {  // A9: what the life before may do, this one may not
+    ++stats_.messages_rejected;
+    return News::kHandled;
+  }
   heard_ = now;
-  if (const auto* reply = std::get_if<HeartbeatReply>(&message)) {
+  if (reply != nullptr) {
     for (; lines_from_ < reply->log_kept && !lines_.empty(); ++lines_from_) lines_.pop_front();
     if (departure_) departure_->allowed |= reply->may_leave;
     return reply->retired && !departure_ ? News::kRetired : News::kHandled;
@@ -214,9 +219,7 @@ MemberSession::News MemberSession::ReceiveRefused(Time now, const Refused& refus
   if (is_late) return News::kHandled;  // said to the life before
   heard_ = now;
   if (refused.for_good) {
-    // Whoever is leaving since the job does without it may hear the same of a later chief.
-    const bool is_retired = departure_ && refused.code == RefusalCode::kNoSuchTask;
-    End(is_retired ? DepartureCode() : kExitFailed, refused.why, effects);
+    End(CodeOf(refused), refused.why, effects);
     return News::kHandled;
   }
   if (refused.code == RefusalCode::kUnknown) {
@@ -233,6 +236,16 @@ MemberSession::News MemberSession::ReceiveRefused(Time now, const Refused& refus
     if (!refused_since_) refused_since_ = now;
   }
   return News::kHandled;
+}
+
+// Of a refusal for good.
+int MemberSession::CodeOf(const Refused& refused) const {
+  if (refused.code != RefusalCode::kNoSuchTask) return kExitFailed;
+  if (departure_) return DepartureCode();
+  // A later chief of its run has no place for a worker that had one: the job was scaled to fewer, and the chief before
+  // did not come to say so. Another run's job says nothing of its own.
+  const bool had_place = incarnation_ != Incarnation::kNone && refused.run == run_;
+  return had_place && options_.join.role == TaskRole::kWorker ? kExitDone : kExitFailed;
 }
 
 void MemberSession::End(int code, const std::string& why, Effects& effects, bool as_told) {

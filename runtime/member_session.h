@@ -107,6 +107,7 @@ class MemberSession {
   void SendHeartbeat(Effects& effects);
   News ReceiveWelcome(Time now, const Welcome& welcome, Effects& effects);
   News ReceiveRefused(Time now, const Refused& refused, Effects& effects);
+  int CodeOf(const Refused& refused) const;
   int DepartureCode() const;
 
   MemberOptions options_;

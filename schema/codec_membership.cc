@@ -131,11 +131,11 @@ Heartbeat Read(const wire::Heartbeat& t, Reader& in) {
 }
 
 flatbuffers::Offset<wire::HeartbeatReply> Write(const HeartbeatReply& m, Writer& out) {
-  return wire::CreateHeartbeatReply(out.fbb, m.log_kept, m.may_leave, m.retired);
+  return wire::CreateHeartbeatReply(out.fbb, m.log_kept, m.may_leave, m.retired, ToNumber(m.to));
 }
 
 HeartbeatReply Read(const wire::HeartbeatReply& t, Reader&) {
-  return {.log_kept = t.log_kept(), .may_leave = t.may_leave(), .retired = t.retired()};
+  return {.log_kept = t.log_kept(), .may_leave = t.may_leave(), .retired = t.retired(), .to = Incarnation{t.to()}};
 }
 
 flatbuffers::Offset<wire::OpenBulk> Write(const OpenBulk& m, Writer& out) {

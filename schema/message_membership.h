@@ -58,7 +58,7 @@ struct Refused {
   bool for_good = false;
   std::string why;                          // one sentence for people
   Incarnation member = Incarnation::kNone;  // who is refused; kNone: a joiner is
-  uint64_t run = 0;                         // of that member: its incarnation alone does not name it
+  uint64_t run = 0;                         // of that member: its incarnation alone does not name it; else the chief's
   uint64_t number = 0;                      // of the Join that is refused
 };
 
@@ -115,6 +115,7 @@ struct HeartbeatReply {
   uint64_t log_kept = 0;   // lines below this number need not be sent again
   bool may_leave = false;  // to a ps: a checkpoint begun after its word is durable, or there is nothing to keep
   bool retired = false;    // to a worker: the job needs fewer now, so it is to leave in good order
+  Incarnation to = Incarnation::kNone;
 };
 
 struct OpenBulk {  // ps -> chief, with each heartbeat, on its second connection: slice records travel on this one

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import unittest
 
-from cluster import LONG, ROOT, ProcessTest, complete, draw_digits, free_port, kill
+from cluster import LONG, ROOT, ProcessTest, complete, draw_digits, free_port, joined, kill
 
 WORK = ("applied", "skipped", "duplicate")  # kinds of trace records that name who did it
 
@@ -60,10 +60,19 @@ class RunsTest(ProcessTest):
         self.assertEqual(chief.finish()[0], 143, chief.said)
         self.check_cancelled()
 
+    def gather_records(self, folder, term):
+        """What processes that began in `folder` recorded for the chief of `term`: an actor's number begins with it."""
+        for file in folder.glob("*.trace"):
+            lines = file.read_text().splitlines(keepends=True)
+            (self.traces / file.name).write_text("".join(line for line in lines if int(line.split()[1]) >> 32 == term))
+
     def meet_another_chief(self, **changes):
-        """What waits for the chief of one run serves the next one at its address, and nothing of the first counts."""
-        three = {"cluster": {"workerCount": 3}}
-        self.write_endless_job(**three)
+        """What waits for the chief of one run serves the next one at its address, and nothing of the first counts.
+
+        The second job wants one ps more, which starts once all the others are there. A job that begins without some of
+        them could be over before they have dialled again.
+        """
+        self.write_endless_job(cluster={"workerCount": 3})
         self.begin("first")
         chief = self.start_chief()
         members = self.start_members("ps", "ps", "worker", "worker", "worker")
@@ -71,15 +80,20 @@ class RunsTest(ProcessTest):
         self.wait_for_more()
         chief.end()
 
-        self.write_job(**three, **changes)
+        first = self.traces
+        self.write_job(cluster={"workerCount": 3, "parameterServerCount": 3}, **changes)
         self.begin("second")
         chief = self.start_chief()
+        term = self.wait_until(lambda s: joined(s) == len(members))["chief"]["term"]
+        members += self.start_members("ps")
         for process in (chief, *members):
             self.assertEqual(process.finish()[0], 0, (process.command, process.said))
         summary = self.summary()
         self.assertEqual(summary["state"], "SUCCEEDED", summary)
         self.assertEqual(summary["samplesCommitted"], 1000 * self.job["training"]["epochs"], summary)
         self.assertEqual((summary["psLost"], summary["workersLost"], summary["batchesRecomputed"]), (0, 0, 0))
+        self.gather_records(first, term)
+        self.check_ledger()
 
     def test_tasks_that_wait_for_their_chief_serve_another_one(self):
         self.meet_another_chief()

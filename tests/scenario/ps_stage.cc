@@ -100,7 +100,8 @@ std::vector<std::string> PsStage::Pass(Duration duration) {
   std::vector<std::string> lines;
   for (const Time end = now_ + duration; now_ < end;) {
     now_ += 100ms;
-    for (std::string& line : Hear(kControl, HeartbeatReply{}, Command("beat"))) lines.push_back(std::move(line));
+    for (std::string& line : Hear(kControl, HeartbeatReply{.to = role_.incarnation()}, Command("beat")))
+      lines.push_back(std::move(line));
     for (std::string& line : Give(Tick())) lines.push_back(std::move(line));
   }
   return lines;
@@ -111,7 +112,7 @@ std::vector<std::string> PsStage::Do(const Command& command) {
   if (name == "show") return Show(SliceId{static_cast<uint32_t>(std::stoul(command.words().at(0)))});
   if (name == "stats") return {Stats()};
   if (name == "stop") return Give(StopRequested{15});
-  if (name == "let_go") return Hear(kControl, HeartbeatReply{.log_kept = 0, .may_leave = true}, command);
+  if (name == "let_go") return Hear(kControl, HeartbeatReply{.may_leave = true, .to = role_.incarnation()}, command);
   if (name == "pass") return Pass(std::chrono::milliseconds(std::stoul(command.words().at(0))));
   if (name == "push" || name == "probe" || name == "pull")
     return Hear(ConnectionOf(command), FromWorker(command), command);

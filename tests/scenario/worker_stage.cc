@@ -91,7 +91,8 @@ std::vector<std::string> WorkerStage::Pass(Duration duration) {
   std::vector<std::string> lines;
   for (const Time end = now_ + duration; now_ < end;) {
     now_ += 100ms;
-    for (std::string& line : FromChief(HeartbeatReply{})) lines.push_back(std::move(line));  // the chief lives
+    for (std::string& line : FromChief(HeartbeatReply{.to = role_.incarnation()}))
+      lines.push_back(std::move(line));  // the chief lives
     for (std::string& line : Give(Tick())) lines.push_back(std::move(line));
   }
   return lines;
@@ -107,7 +108,7 @@ std::vector<std::string> WorkerStage::Do(const Command& command) {
   if (name == "pass") return Pass(std::chrono::milliseconds(std::stoul(word(0))));
   if (name == "stats") return {Stats()};
   if (name == "stop") return Give(StopRequested{15});
-  if (name == "retire") return FromChief(HeartbeatReply{.log_kept = 0, .may_leave = false, .retired = true});
+  if (name == "retire") return FromChief(HeartbeatReply{.retired = true, .to = role_.incarnation()});
   if (name == "end") return FromChief(JobEnd{true, "done"});
   if (name == "place") return FromChief(PlacementOf(command));
   if (name == "grant") {

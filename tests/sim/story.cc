@@ -124,7 +124,7 @@ void Story::OnExit(Life life, int code, const std::string& why) {
   if (life == chief_) return OnChiefExit(code, why);
   const Process& process = world_.process(life);
   const JobState state = chief_ == Life::kNone ? JobState::kQueued : world_.process(chief_).chief->state();
-  if (code == 0 && !watch().told_success() && !watch().IsRetired(life)) {
+  if (code == 0 && !watch().told_success() && !WatchOf(process).IsRetired(life)) {
     findings_.Add(absl::StrCat(process.name, " leaves as if the job had succeeded: ", why));
   }
   if (state >= JobState::kSucceeded || (stopping_ && draw_.all_told)) return;

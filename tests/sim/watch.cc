@@ -91,8 +91,15 @@ void Watch::HearAsWorker(const Process& worker, const Received& received) {
   if (const auto* reply = std::get_if<LeaseDoneReply>(&received.message); reply != nullptr && !reply->committed) {
     for (auto& [slice, told] : told_[{worker.life, reply->lease}]) told.applied = 0;  // late answers may steer back
   }
-  if (const auto* reply = std::get_if<HeartbeatReply>(&received.message); reply != nullptr && reply->retired) {
+  if (const auto* reply = std::get_if<HeartbeatReply>(&received.message);
+      reply != nullptr && reply->retired && reply->to == worker.worker->incarnation()) {
     if (retired_.insert(worker.life).second) newly_retired_.push_back(worker.life);
+  }
+  // It goes at once, if the answer is to its newest Join: nobody waits for that.
+  const auto* refused = std::get_if<Refused>(&received.message);
+  const bool had_place = worker.worker->incarnation() != Incarnation::kNone;
+  if (refused != nullptr && refused->code == RefusalCode::kNoSuchTask && had_place && refused->run == RunOf(worker)) {
+    retired_.insert(worker.life);
   }
   if (const auto* reply = std::get_if<PullReply>(&received.message)) {
     in_flight_[{worker.life, received.from}].window = reply->window;

@@ -218,8 +218,22 @@ TEST_F(CheckpointIntervalTest, ADiskThatFailedIsLeftAloneForAWhile) {
   Work(0.2);
   EXPECT_TRUE(interval.IsDue(now));
   RunRound(0.001, 0, /*urgent=*/false, End::kAbandoned);
-  Work(1);
-  EXPECT_TRUE(interval.IsDue(now)) << "a ps that went is no reason to wait";
+  Work(1.01);
+  EXPECT_TRUE(interval.IsDue(now)) << "a ps that went is no reason to wait for longer";
+}
+
+TEST_F(CheckpointIntervalTest, RoundsThatCannotSucceedBecomeRare) {
+  const auto pause = [&] {
+    RunRound(20, 0, /*urgent=*/false, End::kAbandoned);
+    const Time ended = now;
+    while (!interval.IsDue(now)) Work(0.125);
+    return Seconds(now - ended);
+  };
+  for (const double seconds : {1, 2, 4, 8, 16, 32, 60, 60}) EXPECT_THAT(pause(), DoubleNear(seconds, 0.13));
+  RunRound(20, 0, /*urgent=*/true, End::kStopped);
+  EXPECT_TRUE(interval.IsDue(now)) << "it made room for another";
+  RunRound(0.001, 0);
+  EXPECT_THAT(pause(), DoubleNear(1, 0.13)) << "one succeeded";
 }
 
 TEST_F(CheckpointIntervalTest, TheNextChiefKnowsWhatThisOneLearned) {

@@ -100,7 +100,7 @@ TEST_F(CheckpointRoundsTest, AFailureAtAnyStepLeavesTheOldOne) {
     AnswerAll(round);
     disk.fate = nullptr;
     if (!failed || rounds->durable()->round == round) break;  // all steps up to the commit were tried
-    EXPECT_FALSE(rounds->active());
+    EXPECT_TRUE(!rounds->active() && rounds->failed());
     EXPECT_THAT(rounds->last_error(), HasSubstr("no space left on device"));
     EXPECT_EQ(rounds->last_error_cause(), CheckpointRounds::Cause::kDisk);
     EXPECT_EQ(rounds->durable()->round, (Round{1, 1}));
@@ -111,6 +111,7 @@ TEST_F(CheckpointRoundsTest, AFailureAtAnyStepLeavesTheOldOne) {
   }
   EXPECT_GT(failures.list().size(), 10u);
   EXPECT_EQ(rounds->last_error(), "") << "a good round ends the complaint";
+  EXPECT_TRUE(!rounds->last_error_cause() && !rounds->failed());
 }
 
 // Records come faster than the disk takes them: appends to one file never overtake each other.

@@ -1,7 +1,6 @@
 // Ps that are told to stop, leave, and are replaced by others.
 #pragma once
 
-#include <algorithm>
 #include <set>
 #include <string>
 
@@ -16,8 +15,12 @@ class ChiefDeparturesTest : public ChiefRoleTest {
     cluster->Beat(cluster->ps[index]);
   }
   bool MayLeave(int index) const {
-    const auto replies = cluster->Sent<HeartbeatReply>(cluster->ps[index]);
-    return std::any_of(replies.begin(), replies.end(), [](const HeartbeatReply& reply) { return reply.may_leave; });
+    bool may_leave = false;
+    for (const HeartbeatReply& reply : cluster->Sent<HeartbeatReply>(cluster->ps[index])) {
+      EXPECT_NE(reply.to, Incarnation::kNone) << "nobody would hear it";
+      may_leave |= reply.may_leave && reply.to == cluster->ps[index].id;
+    }
+    return may_leave;
   }
   void LetGo(int index) {
     Tell(index);

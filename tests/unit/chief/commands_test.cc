@@ -39,7 +39,7 @@ class CommandsTest : public ChiefRoleTest {
     cluster->Forget();
     cluster->Beat(member);
     const auto replies = cluster->Sent<HeartbeatReply>(member);
-    return !replies.empty() && replies.back().retired;
+    return !replies.empty() && replies.back().retired && replies.back().to == member.id;
   }
   void Restart(JobSpec job = SmallJob()) {
     cluster = std::make_unique<ChiefHarness>(std::move(job), /*resume=*/false, cluster->disk);
@@ -217,6 +217,7 @@ TEST_F(CommandsTest, NoLaterChiefForgetsIt) {
   const auto refusals = cluster->Sent<Refused>(cluster->worker[1]);
   ASSERT_THAT(refusals, SizeIs(1));
   EXPECT_EQ(refusals[0].code, RefusalCode::kNoSuchTask);
+  EXPECT_EQ(refusals[0].run, ChiefHarness::kRun);
   Restart(SmallJob({"training.optimizer.learningRate=0.2"}));
   EXPECT_EQ(cluster->role->worker_count(), 1) << "its file says as many as before";
   Restart(SmallJob({"cluster.workerCount=4"}));

@@ -70,8 +70,12 @@ TEST(AdmissionTest, AMessageNamesAsManySlicesAsItsAnswerHasFrames) {
   EXPECT_TRUE(AdmitTiny(push).ok());
   push.slices.push_back(push.slices[0]);
   EXPECT_EQ(AdmitTiny(push).message(), "names 1024 slices in one message, of at most 1023");
-  EXPECT_EQ(AdmitTiny(Probe{.from = {}, .lease = {}, .slices = {{kKernel, {}}, {kBias, {}}, {kBias, {}}}}).message(),
-            "names 3 slices in one message, of at most 2");
+}
+
+TEST(AdmissionTest, AProbeNamesEachSliceOnce) {
+  EXPECT_TRUE(AdmitTiny(Probe{.from = {}, .lease = {}, .slices = {{kBias, {}}, {kKernel, {}}}}).ok());
+  EXPECT_EQ(AdmitTiny(Probe{.from = {}, .lease = {}, .slices = {{kBias, {}}, {kBias, {}}}}).message(),
+            "probes slice 1 twice in one message");
 }
 
 TEST(EjectedPeersTest, KnowsThemByConnectionAndByProcess) {

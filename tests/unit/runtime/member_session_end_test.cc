@@ -88,11 +88,11 @@ TEST_F(MemberSessionTest, ToldToStopItSaysSoAtOnceAndWithEachHeartbeatToWhicheve
 
 TEST_F(MemberSessionTest, ItsChiefsLeaveCountsOnceItWasToldToStop) {
   Welcomed();
-  Receive(HeartbeatReply{.log_kept = 0, .may_leave = true});
+  Receive(HeartbeatReply{.may_leave = true, .to = kMe});
   session_.PrepareToLeave(now_, StopRequested{SIGTERM}, 22s, "all is done", effects_);
   EXPECT_FALSE(session_.may_leave());
-  Receive(HeartbeatReply{.log_kept = 0, .may_leave = true});
-  Receive(HeartbeatReply{});
+  Receive(HeartbeatReply{.may_leave = true, .to = kMe});
+  Receive(HeartbeatReply{.to = kMe});
   EXPECT_TRUE(session_.may_leave()) << "an older reply takes nothing back";
   session_.Depart("; all is done", effects_);
   Collect();
@@ -119,8 +119,8 @@ TEST_F(MemberSessionTest, ToldToStopAsTheJobSucceedsItHasSucceeded) {
 
 TEST_F(MemberSessionTest, WhoeverTheJobDoesWithoutLeavesAsOneForWhomAllIsWell) {
   Welcomed();
-  const HeartbeatReply retired{.log_kept = 0, .may_leave = false, .retired = true};
-  EXPECT_EQ(Receive(HeartbeatReply{}), News::kHandled);
+  const HeartbeatReply retired{.retired = true, .to = kMe};
+  EXPECT_EQ(Receive(HeartbeatReply{.to = kMe}), News::kHandled);
   EXPECT_EQ(Receive(retired), News::kRetired);
   session_.PrepareToLeave(now_, {.signal = 0, .notice = "scaling"}, 20s, "all is done", effects_);
   EXPECT_EQ(Receive(retired), News::kHandled) << "it knows";
@@ -131,6 +131,21 @@ TEST_F(MemberSessionTest, WhoeverTheJobDoesWithoutLeavesAsOneForWhomAllIsWell) {
   EXPECT_EQ(exit_->code, 0);
 }
 
+// Its place was given away and it has got another one, or the chief was started again, while a reply was on its way.
+TEST_F(MemberSessionTest, WhatWasSaidToTheLifeBeforeLetsThisOneNotGo) {
+  Welcomed();
+  RefusedAs(kMe);
+  Welcomed(Incarnation{8});
+  const uint64_t rejected = session_.stats().messages_rejected;
+  EXPECT_EQ(Receive(HeartbeatReply{.retired = true, .to = kMe}), News::kHandled);
+  session_.PrepareToLeave(now_, StopRequested{SIGTERM}, 22s, "all is done", effects_);
+  Receive(HeartbeatReply{.may_leave = true, .to = kMe});
+  EXPECT_FALSE(session_.may_leave());
+  EXPECT_EQ(session_.stats().messages_rejected, rejected + 2);
+  Receive(HeartbeatReply{.may_leave = true, .to = Incarnation{8}});
+  EXPECT_TRUE(session_.may_leave());
+}
+
 TEST_F(MemberSessionTest, WhoeverTheJobDoesWithoutMayHearSoOfALaterChief) {
   Welcomed();
   session_.PrepareToLeave(now_, {.signal = 0, .notice = "scaling"}, 20s, "all is done", effects_);
@@ -138,6 +153,32 @@ TEST_F(MemberSessionTest, WhoeverTheJobDoesWithoutMayHearSoOfALaterChief) {
   RefusedToJoin(RefusalCode::kNoSuchTask, true, "there is no worker-3");
   ASSERT_TRUE(exit_.has_value());
   EXPECT_EQ(exit_->code, 0);
+}
+
+class WorkerSessionTest : public MemberSessionTest {
+ protected:
+  WorkerSessionTest() : MemberSessionTest(Options(), TaskRole::kWorker) {}
+  // The chief that scaled the job died before it could say so.
+  int CodeOfNoSuchTask(uint64_t run) {
+    Welcomed();
+    RefusedAs(kMe, "another chief");
+    Receive(Refused{
+        .code = RefusalCode::kNoSuchTask, .for_good = true, .why = "no place", .run = run, .number = last_join_});
+    return exit_.has_value() ? exit_->code : -1;
+  }
+};
+
+TEST_F(WorkerSessionTest, OneForWhomALaterChiefOfItsRunHasNoPlaceIsRetired) { EXPECT_EQ(CodeOfNoSuchTask(1), 0); }
+
+TEST_F(WorkerSessionTest, AnotherRunsJobSaysNothingOfItsOwn) { EXPECT_EQ(CodeOfNoSuchTask(2), 1); }
+
+TEST_F(MemberSessionTest, AServerIsNotRetired) {
+  Welcomed();
+  RefusedAs(kMe, "another chief");
+  Receive(
+      Refused{.code = RefusalCode::kNoSuchTask, .for_good = true, .why = "no place", .run = 1, .number = last_join_});
+  ASSERT_TRUE(exit_.has_value());
+  EXPECT_EQ(exit_->code, 1);
 }
 
 TEST_F(MemberSessionTest, OneThatComesTooLateEndsWithTheJob) {

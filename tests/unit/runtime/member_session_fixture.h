@@ -36,7 +36,8 @@ inline std::string JobText(const std::string& chief_wait) {
 
 class MemberSessionTest : public testing::Test {
  protected:
-  explicit MemberSessionTest(MemberOptions options = Options()) : session_(TaskRole::kPs, std::move(options)) {
+  explicit MemberSessionTest(MemberOptions options = Options(), TaskRole role = TaskRole::kPs)
+      : session_(role, std::move(options)) {
     session_.Start(now_, Started{.unix_ms = 0, .endpoint = "h1:9"}, effects_);
     Collect();
   }
@@ -69,13 +70,8 @@ class MemberSessionTest : public testing::Test {
   }
   static Welcome AnswerTo(uint64_t number, Incarnation incarnation, uint32_t term, uint64_t run,
                           const std::string& job = "{}") {
-    return {.you = incarnation,
-            .term = term,
-            .name = "ps-4",
-            .job = job,
-            .run = run,
-            .nonce = kNonce,
-            .number = number};
+    return {
+        .you = incarnation, .term = term, .name = "ps-4", .job = job, .run = run, .nonce = kNonce, .number = number};
   }
   // As a chief of the run that it is in says it of a heartbeat.
   News RefusedAs(Incarnation member, const std::string& why = "it is of an earlier chief") {

@@ -62,7 +62,7 @@ TEST_F(MemberSessionTest, GoesOnWithoutItsChiefForLongThenEnds) {
   Pass(599s);
   EXPECT_FALSE(exit_.has_value());
   EXPECT_EQ(logged_[1], "the chief at h0:2222 has not answered for 5 s; this task goes on without it meanwhile");
-  Receive(HeartbeatReply{});
+  Receive(HeartbeatReply{.to = kMe});
   Pass(599s);
   EXPECT_FALSE(exit_.has_value());
   Pass(2s);
@@ -142,7 +142,7 @@ TEST_F(MemberSessionTest, WhatArrivedDuringItsPauseCountsAsHeardNoLaterThanNow) 
   Welcomed();
   Pass(500s);
   now_ += 1000s;
-  Receive(HeartbeatReply{});
+  Receive(HeartbeatReply{.to = kMe});
   Pass(599s);
   EXPECT_FALSE(exit_.has_value());
   Pass(2s);
@@ -226,7 +226,7 @@ TEST_F(MemberSessionTest, AnswersToOthersAreForeign) {
   EXPECT_TRUE(is_foreign(welcome, 1)) << "to another process";
   EXPECT_FALSE(is_foreign(JobEnd{}, 1)) << "it belongs to no run, and asked";
   Welcomed(kMe, 3, /*run=*/1);
-  const Message said[] = {Grant{}, HeartbeatReply{}, JobEnd{}, PushReply{}};
+  const Message said[] = {Grant{}, HeartbeatReply{.to = kMe}, JobEnd{}, PushReply{}};
   for (const Message& message : said) {
     EXPECT_FALSE(is_foreign(message, 1)) << NameOf(message);
     for (const uint64_t run : {0, 2}) EXPECT_TRUE(is_foreign(message, run)) << NameOf(message);
@@ -315,7 +315,7 @@ TEST_F(MemberSessionTest, LogLinesGoWithHeartbeatsUntilTheChiefHasThem) {
   EXPECT_EQ(beat.log_from, 0u);
   EXPECT_EQ(beat.log_lines,
             (std::vector<std::string>{"W 1970-01-01 00:00:00.000 early", "I 1970-01-01 00:00:00.000 joined as ps-4"}));
-  Receive(HeartbeatReply{.log_kept = 1});
+  Receive(HeartbeatReply{.log_kept = 1, .to = kMe});
   Pass(500ms);
   beat = Take<Heartbeat>()[0];
   EXPECT_EQ(beat.log_from, 1u);
