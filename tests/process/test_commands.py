@@ -4,7 +4,8 @@ import re
 import signal
 import unittest
 
-from cluster import TOOL, Process, ProcessTest, complete, free_port, kill, task_of
+from cluster import PROGRAMS, TOOL, Process, ProcessTest, complete, free_port, kill, task_of
+from faults import Orders
 
 
 def workers(status):
@@ -99,7 +100,7 @@ class CommandsTest(ProcessTest):
         spare = member("worker")
         status = self.wait_until(lambda s: complete(s) and len(workers(s)) == 3)
         self.assertEqual(task_of(status, "worker-2")["pid"], spare.pid)
-        self.scale(1, *where)
+        self.assertNotIn("start each by", self.scale(1, *where))
         status = self.wait_until(lambda s: complete(s) and workers(s) == ["worker-0"])
         self.assertEqual(spare.finish()[0], 0, spare.said)
         self.assertIn("ended by the job's scaling to fewer workers", spare.said)
@@ -112,27 +113,27 @@ class CommandsTest(ProcessTest):
         self.assertEqual(started[task_of(status, "worker-0")["pid"]].finish()[0], 1)
         self.check_cancelled()
 
-    # The one who was told of the stop knows of it alone: the next chief has to be told again.
-    def test_a_stop_outlives_a_chief_that_dies_before_the_job_has_ended(self):
-        self.write_endless_job()
-        at = f"127.0.0.1:{free_port()}"
-        command = (f"--job={self.job_file}", f"--listen={at}", f"--job_dir={self.job_dir}")
-        chief = self.start("chief", *command)
-        chief.wait_for_line("waits for its tasks at")
-        for role in ("ps", "ps", "worker", "worker"):
-            self.start(role, f"--chief={at}")
-        held_up = task_of(self.wait_until(complete), "ps-0")["pid"]
-        kill(held_up, signal.SIGSTOP)  # the last round waits for it
-        stop = Process(self, [TOOL, "stop", "--chief", at])
-        stop.wait_for_line("the job ends as CANCELLED after one last checkpoint")
-        chief.end()
-        kill(held_up, signal.SIGCONT)
-        second = self.start("chief", *command)
-        code, out = stop.finish()
-        self.assertEqual(code, 0, stop.said)
-        self.assertRegex(out, "small CANCELLED: ended by downpour stop")
-        self.assertEqual(second.finish()[0], 143, second.said)
-        self.assertEqual(self.summary()["state"], "CANCELLED")
+    # A stop is in no journal: the chief that comes after the one that was told must be told too.
+    def test_a_stop_outlives_a_chief_that_dies_in_its_last_round(self):
+        self.write_endless_job(checkpoint={"every": "0s"})  # the first checkpoint is that of the stop
+        orders, at = Orders(self.folder), f"127.0.0.1:{free_port()}"
+        flags = (f"--job={self.job_file}", f"--listen={at}", f"--job_dir={self.job_dir}")
+        command = orders.obeyed([PROGRAMS["chief"], *flags])
+        for where in (("--chief", at), ("--job-dir", self.job_dir)):
+            chief = Process(self, [*command, "--resume"])
+            chief.wait_for_line("waits for its tasks at")
+            for role in ("ps", "ps", "worker", "worker"):
+                self.start(role, f"--chief={at}")
+            self.wait_until(complete)
+            orders.give("die", 1, "checkpoints/")
+            stop = Process(self, [TOOL, "stop", *where])
+            self.assertEqual(chief.finish()[0], -signal.SIGKILL, chief.said)
+            second = Process(self, command)
+            code, out = stop.finish()
+            self.assertEqual(code, 0, stop.said)
+            self.assertIn("small CANCELLED: ended by downpour stop.", out)
+            self.assertEqual(second.finish()[0], 143, second.said)
+            self.assertEqual(self.summary()["state"], "CANCELLED")
 
     def test_whoever_watches_is_told_the_reason_and_of_no_other_run(self):
         self.write_endless_job()

@@ -15,6 +15,7 @@ namespace {
 
 // One last round has 20 s, the goodbyes 3 s; a disk that is slow may take the rest.
 constexpr auto kEndsWithin = std::chrono::seconds(60);
+constexpr auto kRunsWithin = std::chrono::seconds(20);  // again, under the next chief
 constexpr auto kLookEvery = std::chrono::milliseconds(200);
 
 int ReportEnd(const Answer& end, Streams streams) {
@@ -30,9 +31,15 @@ class Stopper {
   absl::Status Tell() {
     absl::StatusOr<CommandOutcome> told = CommandJob(asker_, ControlKind::kStop);
     if (!told.ok()) return told.status();
-    streams_.err << "downpour stop: " << (told->was_over ? "the job was over already" : told->words) << std::endl;
-    if (told->was_over) end_ = std::move(told->before);
+    if (told->was_over) {
+      const bool by_us = term_ != 0 || told->was_said;
+      if (!by_us) streams_.err << "downpour stop: the job was over already" << std::endl;
+      end_ = std::move(told->before);
+      return absl::OkStatus();
+    }
+    streams_.err << "downpour stop: " << told->words << std::endl;
     term_ = told->term;
+    runs_by_.reset();
     until_ = std::chrono::steady_clock::now() + kEndsWithin;
     return absl::OkStatus();
   }
@@ -50,15 +57,23 @@ class Stopper {
   absl::Status Look(const Answer& answer) {
     if (IsOver(answer)) return absl::OkStatus();
     const double term = answer.status->chief_term.value_or(0);  // 0: it still reads its folder
-    if (term != 0 && term != term_) {
+    if (term != 0 && term != term_ && !IsStarting(*answer.status)) {
       streams_.err << "downpour stop: another chief leads the job now, and is told too" << std::endl;
       const absl::Status told = Tell();
       if (end_) return absl::CancelledError("the job has ended");
-      return absl::IsUnavailable(told) ? absl::OkStatus() : told;  // it may have died as well
+      if (!absl::IsUnavailable(told)) return told;  // else it may have died as well
     }
     if (std::chrono::steady_clock::now() < until_) return absl::OkStatus();
     return absl::DeadlineExceededError(
-        "the job has not ended yet, though its chief is about to end it; see its status");
+        "the job has not ended yet, though its chief was told to end it; see its status");
+  }
+
+  // A chief that is told before the job runs again takes no last checkpoint. One that waits for a task that died, too,
+  // would wait for long.
+  bool IsStarting(const StatusView& status) {
+    if (status.state != "QUEUED" && status.state != "PREPARING") return false;
+    if (!runs_by_) runs_by_ = std::chrono::steady_clock::now() + kRunsWithin;
+    return std::chrono::steady_clock::now() < *runs_by_;
   }
 
   StatusAsker& asker_;
@@ -66,6 +81,7 @@ class Stopper {
   uint32_t term_ = 0;          // of the chief that was told last
   std::optional<Answer> end_;  // that was found while a chief was told
   std::chrono::steady_clock::time_point until_;
+  std::optional<std::chrono::steady_clock::time_point> runs_by_;
 };
 
 int Stop(const StatusSource& source, Streams streams) {

@@ -55,6 +55,8 @@ absl::StatusOr<CommandOutcome> CommandJob(StatusAsker& asker, ControlKind kind, 
       } else if (reply->verdict == ControlVerdict::kAccepted) {
         return CommandOutcome{.words = Printable(reply->why), .before = *std::move(answer), .term = command.term};
       } else if (reply->verdict == ControlVerdict::kRefused) {
+        absl::StatusOr<Answer> now = asker.Ask();  // it may be over since the last look
+        if (now.ok() && IsOver(*now)) return CommandOutcome{.words = "", .before = *std::move(now), .was_over = true};
         return absl::FailedPreconditionError(absl::StrCat("the chief refuses: ", Printable(reply->why)));
       } else {
         why = Printable(reply->why);

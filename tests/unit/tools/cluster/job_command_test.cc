@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 class JobCommandTest : public ::testing::Test {
  protected:
   using Judge = std::function<std::vector<Payload>(const Control&)>;
-  absl::StatusOr<CommandOutcome> Command(Judge judge, const std::string& state = "RUNNING") {
+  absl::StatusOr<CommandOutcome> Command(Judge judge) {
     FakeChief chief([&](const Message& said) {
       if (const auto* command = std::get_if<Control>(&said)) {
         heard.push_back(*command);
@@ -34,6 +34,7 @@ class JobCommandTest : public ::testing::Test {
   static std::vector<Payload> Reply(const Control& command, ControlVerdict verdict, const std::string& why) {
     return Encode(ControlReply{command.nonce, verdict, why});
   }
+  std::string state = "RUNNING";
   std::string term = "3";
   std::string commands = "4";
   std::vector<Control> heard;
@@ -90,10 +91,21 @@ TEST_F(JobCommandTest, ARefusalIsFinal) {
 }
 
 TEST_F(JobCommandTest, AJobThatIsOverIsToldNothing) {
-  const auto done = Command([](const Control&) { return std::vector<Payload>(); }, "SUCCEEDED");
+  state = "SUCCEEDED";
+  const auto done = Command([](const Control&) { return std::vector<Payload>(); });
   ASSERT_TRUE(done.ok()) << done.status();
   EXPECT_TRUE(done->was_over);
   EXPECT_TRUE(heard.empty());
+}
+
+TEST_F(JobCommandTest, AJobThatEndsMeanwhileIsOver) {
+  const auto done = Command([this](const Control& command) {
+    state = "CANCELLED";
+    return Reply(command, ControlVerdict::kRefused, "the job is over");
+  });
+  ASSERT_TRUE(done.ok()) << done.status();
+  EXPECT_TRUE(done->was_over);
+  EXPECT_EQ(done->before.status->state, "CANCELLED");
 }
 
 TEST_F(JobCommandTest, AChiefOfAnEarlierReleaseIsNotAskedForWhatItDoesNotKnow) {
