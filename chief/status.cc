@@ -326,6 +326,7 @@ std::string StatusText(const ChiefParts& chief) {
 
 std::string SummaryText(const ChiefParts& chief) {
   Json json = {{"job", chief.job.name},
+               {"run", RunOf(chief)},
                {"state", NameOf(chief.state)},
                {"term", chief.term},
                {"errorMessage", chief.error},

@@ -43,6 +43,11 @@ absl::Status WithProcess(const absl::Status& status, const std::string& job_dir,
                                              location.pid, " on ", location.host));
 }
 
+// Empty: it is not known.
+bool IsAnother(const std::string& run, const std::string& other) {
+  return !run.empty() && !other.empty() && run != other;
+}
+
 // Whether this is the chief of the folder: the one that chief.json names, or one that is about to name itself there.
 bool Leads(const StatusView& status, const ChiefLocation& location, const std::string& job_dir) {
   if (!status.chief_pid || *status.chief_pid == location.pid) return true;
@@ -98,6 +103,10 @@ absl::StatusOr<Answer> StatusAsker::AskOnce() {
   if (answer.ok() || job_dir_.empty()) return answer;
   chief_.reset();
   absl::StatusOr<Answer> summary = ReadSummary(job_dir_);
+  if (summary.ok() && heard_ && IsAnother(heard_->run, summary->summary->run)) {
+    return absl::NotFoundError(
+        absl::StrCat("the summary in ", job_dir_, " is of another run now, of the job ", summary->summary->job));
+  }
   if (summary.ok() || !absl::IsUnavailable(answer.status())) return summary.ok() ? summary : answer;
   const absl::StatusOr<ChiefLocation> chief = ReadChiefLocation(job_dir_);
   if (!chief.ok() || !HasGone(*chief, job_dir_)) return answer;
@@ -142,9 +151,8 @@ absl::StatusOr<Answer> StatusAsker::AskChief() {
 // A chief that still reads its folder does not know its run, but has its job's name.
 absl::Status StatusAsker::CheckRun(const StatusView& status, const std::string& endpoint) {
   if (!heard_) heard_ = Heard{status.job, status.run};
-  const bool both_know = !heard_->run.empty() && !status.run.empty();
-  const bool is_same = both_know ? heard_->run == status.run : heard_->job == status.job;
-  if (!is_same) {
+  const bool either_unknown = heard_->run.empty() || status.run.empty();
+  if (either_unknown ? heard_->job != status.job : IsAnother(heard_->run, status.run)) {
     return absl::NotFoundError(absl::StrCat("the chief of ", heard_->job, " has gone: at ", endpoint,
                                             " there is the chief of another run now, of the job ", status.job));
   }

@@ -177,6 +177,7 @@ absl::StatusOr<SummaryView> ParseSummary(std::string_view text) {
   const Json& json = *parsed;
   SummaryView view;
   view.job = Words(json, "job");
+  view.run = Words(json, "run");
   view.state = Words(json, "state");
   view.error = Words(json, "errorMessage");
   view.checkpoint = Words(json, "checkpoint");

@@ -93,7 +93,7 @@ struct StatusView {
 
 // summary.json of an ended job.
 struct SummaryView {
-  std::string job, state, error, checkpoint;
+  std::string job, run, state, error, checkpoint;
   MaybeNumber term;  // of the chief that wrote it
   MaybeNumber epochs, examples, eval_loss, eval_accuracy;
   MaybeNumber wall_seconds, examples_per_second;  // while its last chief ran

@@ -72,6 +72,19 @@ TEST_F(StatusSourceTest, ARunIsGivenTimeToStartItsChiefAgain) {
   EXPECT_EQ(answer->status->chief_pid, 9);
 }
 
+TEST_F(StatusSourceTest, TheSummaryOfAnotherRunIsNotItsOwn) {
+  auto chief = std::make_unique<FakeChief>(
+      [&] { return Encode(StatusReply{R"({"job": "j", "run": "a", "state": "RUNNING", "chief": {"pid": 7}})"}); });
+  WriteChiefJson(chief->endpoint(), 7);
+  StatusAsker asker(Folder());
+  ASSERT_TRUE(asker.Ask().ok());
+  chief.reset();
+  folder_.Write("summary.json", R"({"job": "j", "run": "b", "state": "SUCCEEDED", "term": 3})");
+  EXPECT_THAT(std::string(asker.Ask().status().message()), HasSubstr("is of another run now, of the job j"));
+  folder_.Write("summary.json", R"({"job": "j", "run": "a", "state": "SUCCEEDED", "term": 3})");
+  EXPECT_TRUE(asker.Ask().ok());
+}
+
 TEST_F(StatusSourceTest, AChiefThatHasGoneLeftItsSummary) {
   WriteChiefJson("127.0.0.1:1", 7);
   folder_.Write("summary.json", kSummary);
