@@ -151,6 +151,7 @@ class CommandsTest(ProcessTest):
             self.assertEqual(code, 1, watch.said)
             self.assertIn("small CANCELLED: ended by downpour stop. There is no checkpoint yet", out)
 
+        chief.finish()  # which leaves the port
         chief = self.start("chief", *flags, f"--job_dir={self.folder}/first")
         chief.wait_for_line("waits for its tasks at")
         watch = Process(self, [TOOL, "watch", "--chief", at, "--interval", 0.1])
