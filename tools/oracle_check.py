@@ -81,6 +81,8 @@ def job_of(manifest):
     optimizer = job["training"]["optimizer"]
     if optimizer["name"] != "sgd" or optimizer["learningRate"] != 1:
         raise Unreadable("exact sums want training.optimizer={name: sgd, learningRate: 1}")
+    if job["training"].get("staleness", {"method": "none"})["method"] != "none":
+        raise Unreadable("exact sums want training.staleness.method=none")
     return job
 
 

@@ -8,10 +8,13 @@ import unittest
 
 import faults
 
-from cluster import BUILD, ROOT, ProcessTest, complete, kill, task_of
+from cluster import BUILD, ROOT, ProcessTest, complete, kill, merged, task_of
 
 sys.path.append(str(ROOT / "tools"))
 import oracle_check
+
+# Each push adds its whole gradient, however stale it is.
+PLAIN_SUMS = {"optimizer": {"name": "sgd", "learningRate": 1}, "staleness": {"method": "none"}}
 
 
 def wrap(program, around):
@@ -25,7 +28,7 @@ def wrap(program, around):
 class OracleTest(ProcessTest):
     def test_the_state_is_exact_whoever_is_killed(self):
         layers = [{"dense": {"units": 1}}, {"dense": {"units": 4000}}]
-        self.write_endless_job(model={"layers": layers}, training={"optimizer": {"name": "sgd", "learningRate": 1}})
+        self.write_endless_job(model={"layers": layers}, training=PLAIN_SUMS)
         run = self.start_run(tool=oracle_check.programs(BUILD, self.folder / "programs"))
         status = self.wait_until(lambda s: complete(s) and s["checkpoint"].get("leasesCommitted", 0) > 0)
         for name in ("ps-1", "worker-0", "chief", "ps-0"):
@@ -41,7 +44,7 @@ class OracleTest(ProcessTest):
 
     def test_a_push_that_crashes_its_ps_is_left_out_after_the_second_time(self):
         layers = [{"dense": {"units": 1}}, {"dense": {"units": 4000}}]
-        self.write_job(model={"layers": layers}, training={"optimizer": {"name": "sgd", "learningRate": 2}})
+        self.write_job(model={"layers": layers}, training=merged(PLAIN_SUMS, {"optimizer": {"learningRate": 2}}))
         tool = oracle_check.programs(BUILD, self.folder / "programs")
         wrap(tool.parent / "downpour-ps", faults.trapping)
         wrap(tool.parent / "downpour-worker", lambda command: ["env", "ORACLE_POISON=3 2", *command])

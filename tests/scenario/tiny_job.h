@@ -27,6 +27,7 @@ inline JobSpec TinyJob(OptimizerKind optimizer = OptimizerKind::kSgd) {
   job.training.lease_batches = 3;
   job.training.optimizer.kind = optimizer;
   job.training.optimizer.learning_rate = 1;
+  job.training.staleness_method = StalenessMethod::kNone;  // values are then plain sums
   job.data.train = {"train-images", "train-labels"};
   job.data.eval = {"eval-images", "eval-labels"};
   return job;

@@ -181,6 +181,7 @@ class Watch final : public Observer {
   std::optional<Control> command_;              // that the chief at hand steps on
   std::map<Life, uint64_t> commands_;           // that each chief has obeyed
   std::set<std::pair<Life, uint64_t>> obeyed_;  // their nonces
+  std::set<std::pair<Life, uint64_t>> answered_;  // likewise, with kAccepted
   uint32_t workers_ = 0;                        // as the journal has it
   uint32_t workers_before_ = 0;                 // likewise, the number before that under this chief
   uint64_t chiefs_ = 0;                         // that have led the job by then

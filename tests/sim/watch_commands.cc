@@ -45,7 +45,12 @@ void Watch::Check(const Process& process, PeerId, const ControlReply& reply) {
   if (declines && obeyed_.contains({process.life, reply.nonce})) Add(process, "declines a command that it obeys");
   if (declines || process.chief->state() >= JobState::kSucceeded) return;
   if (process.chief->state() == JobState::kCancelling) return;
-  if (workers_ == 0 || process.chief->worker_count() != int64_t{workers_}) {
+  // A first answer tells of what the journal has now. One that is said again may come while the next number is on its
+  // way into the chief, which goes by the one before until then.
+  const bool again = !answered_.emplace(process.life, reply.nonce).second;
+  const int64_t wanted = process.chief->worker_count();
+  if (again && wanted == int64_t{workers_before_}) return;
+  if (workers_ == 0 || wanted != int64_t{workers_}) {
     Add(process, "accepts a number of workers that its journal does not have");
   }
 }
