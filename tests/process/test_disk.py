@@ -85,7 +85,8 @@ class DiskTest(ProcessTest):
         status = self.start_cluster()
         disk = f"downpour-chief:{self.job_dir}"
         killed = 0
-        for nth in range(1, 40, 4):
+        # Four deaths: `downpour run` gives up after six in a row if it sees no progress in between, as it asks seldom.
+        for nth in range(1, 40, 13):
             if nth % 8 == 1:  # those of its successor's start; else its own, of journal and checkpoints
                 kill(status["chief"]["pid"], signal.SIGSTOP)
                 self.orders.give("die", nth, disk)
