@@ -12,7 +12,7 @@ import unittest
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
 from mutation_lists import read_lists  # noqa: E402
-from prose import ProseRulesCatch, dead_links, documents, hard_prose  # noqa: E402, F401 (the first: --self-test)
+from prose import ProseRulesCatch, dead_links, hard_prose, lines  # noqa: E402, F401 (the first: --self-test)
 
 FOLDERS = {"schema", "runtime", "tensor", "ps", "worker", "chief", "tools", "tests"}
 SOURCES = {".cc", ".h", ".cu", ".cuh", ".fbs", ".py", ".sh", ""}
@@ -174,12 +174,9 @@ def unknown_rules(root):
 
 def wide_prose(root):
     """Of documents; tables and what is to be typed may be wider."""
-    for file in documents(root):
-        is_code = False
-        for number, line in enumerate(file.read_text().splitlines(), 1):
-            is_code ^= line.startswith("```")
-            if len(line) > MOST_COLUMNS and not is_code and not line.startswith(("|", "    ")):
-                yield f"{file.relative_to(root)}:{number}: {len(line)} columns (at most {MOST_COLUMNS})"
+    for file, number, line in lines(root):
+        if len(line) > MOST_COLUMNS and not line.startswith(("|", "    ")):
+            yield f"{file.relative_to(root)}:{number}: {len(line)} columns (at most {MOST_COLUMNS})"
 
 
 def lint(root):

@@ -35,6 +35,16 @@ def documents(root):
     return sorted(file for file in [*(root / page for page in pages), *(root / "docs").glob("*.md")] if file.exists())
 
 
+def lines(root):
+    """(file, number, line) of all documents, but for what stands in code blocks."""
+    for file in documents(root):
+        is_code = False
+        for number, line in enumerate(file.read_text().splitlines(), 1):
+            is_code ^= line.startswith("```")
+            if not is_code:
+                yield file, number, line
+
+
 def paragraphs(text):
     """Paragraphs and list items, each as one line."""
     block = []
@@ -91,16 +101,11 @@ def hard_prose(root):
 
 def dead_links(root):
     """A link, or a file that is named by its path, which is not there."""
-    for file in documents(root):
-        is_code = False
-        for number, line in enumerate(file.read_text().splitlines(), 1):
-            is_code ^= line.startswith("```")
-            if is_code:
-                continue
-            missing = {target for target in TARGET.findall(line) if not (file.parent / target).exists()}
-            missing |= {name for name in NAMED.findall(line) if not (root / name).exists()}
-            for name in sorted(missing):
-                yield f"{file.relative_to(root)}:{number}: there is no {name}"
+    for file, number, line in lines(root):
+        missing = {target for target in TARGET.findall(line) if not (file.parent / target).exists()}
+        missing |= {name for name in NAMED.findall(line) if not (root / name).exists()}
+        for name in sorted(missing):
+            yield f"{file.relative_to(root)}:{number}: there is no {name}"
 
 
 class ProseRulesCatch(unittest.TestCase):
