@@ -161,10 +161,19 @@ void DrawGlyph(const Glyph& glyph, double pen, double wobble, Prng& prng, Distan
   }
 }
 
+// How digits of a difficulty are drawn: brightnesses from 0 to 255, the wobble of points in units of their box.
+struct Look {
+  double wobble, background, least_ink, most_ink, least_noise, most_noise;
+};
+constexpr Look kUsual = {
+    .wobble = 0.035, .background = 0, .least_ink = 170, .most_ink = 255, .least_noise = 4, .most_noise = 26};
+constexpr Look kHard = {
+    .wobble = 0.07, .background = 80, .least_ink = 80, .most_ink = 150, .least_noise = 70, .most_noise = 120};
+
 }  // namespace
 
 uint8_t DrawDigit(uint64_t seed, uint64_t index, Difficulty difficulty, uint8_t* pixels) {
-  const bool hard = difficulty == Difficulty::kHard;
+  const Look& look = difficulty == Difficulty::kHard ? kHard : kUsual;
   Prng prng(MixAll(seed, index));
   const auto label = static_cast<uint8_t>(prng.Below(10));
   const std::vector<Glyph>& ways = Glyphs()[label];
@@ -172,14 +181,13 @@ uint8_t DrawDigit(uint64_t seed, uint64_t index, Difficulty difficulty, uint8_t*
 
   Distances nearest;
   nearest.fill(1e9);
-  DrawGlyph(ways[prng.Below(ways.size())], pen, hard ? 0.07 : 0.035, prng, nearest);
+  DrawGlyph(ways[prng.Below(ways.size())], pen, look.wobble, prng, nearest);
 
-  const double ink = hard ? Between(prng, 80, 150) : Between(prng, 170, 255);
-  const double noise = hard ? Between(prng, 70, 120) : Between(prng, 4, 26);
-  const double background = hard ? 80 : 0;
+  const double ink = Between(prng, look.least_ink, look.most_ink);
+  const double noise = Between(prng, look.least_noise, look.most_noise);
   for (int i = 0; i < kDigitSide * kDigitSide; ++i) {
     const double cover = std::min(std::max(pen + 0.5 - std::sqrt(nearest[i]), 0.0), 1.0);
-    const double value = background + ink * cover + noise * SumOfUniforms(prng, 3);
+    const double value = look.background + ink * cover + noise * SumOfUniforms(prng, 3);
     pixels[i] = static_cast<uint8_t>(std::min(std::max(value, 0.0), 255.0));
   }
   return label;
