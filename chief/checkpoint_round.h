@@ -170,7 +170,7 @@ class CheckpointRounds {
   std::vector<ShardFile> files_;   // of each ps with slices; completions refer to them, so only Start changes the list
   std::string last_error_;         // empty again once a round is durable
   std::optional<Cause> last_error_cause_;  // of that error, and no longer than it
-  bool failed_ = false;                    // the round before this one came to nothing
+  bool failed_ = false;                    // the newest round was abandoned; a later one clears it
   Time next_word_{};                       // that a round is durable
   std::optional<Durable> durable_;         // of a manifest whose rename is synced, or that was read from disk
   std::optional<IntervalSet> lacking_;     // what a slice has finished that lacked committed leases; until it is taken

@@ -178,16 +178,16 @@ class Watch final : public Observer {
   bool hears_end_ = false;                   // of the job, in this Step
   std::set<Life> retired_;                   // workers that were told so
   std::vector<Life> newly_retired_;
-  std::optional<Control> command_;              // that the chief at hand steps on
-  std::map<Life, uint64_t> commands_;           // that each chief has obeyed
-  std::set<std::pair<Life, uint64_t>> obeyed_;  // their nonces
+  std::optional<Control> command_;                // that the chief at hand steps on
+  std::map<Life, uint64_t> commands_;             // that each chief has obeyed
+  std::set<std::pair<Life, uint64_t>> obeyed_;    // their nonces
   std::set<std::pair<Life, uint64_t>> answered_;  // likewise, with kAccepted
-  uint32_t workers_ = 0;                        // as the journal has it
-  uint32_t workers_before_ = 0;                 // likewise, the number before that under this chief
-  uint64_t chiefs_ = 0;                         // that have led the job by then
-  std::optional<Push> push_;                    // that the ps at hand steps on
-  std::map<Incarnation, uint64_t> asked_;       // numbers of the newest WorkRequests that a chief heard
-  Incarnation overtaken_{};                     // whose earlier one the chief at hand steps on
+  uint32_t workers_ = 0;                          // as the journal has it
+  uint32_t workers_before_ = 0;                   // likewise, the number before that under this chief
+  uint64_t chiefs_ = 0;                           // that have led the job by then
+  std::optional<Push> push_;                      // that the ps at hand steps on
+  std::map<Incarnation, uint64_t> asked_;         // numbers of the newest WorkRequests that a chief heard
+  Incarnation overtaken_{};                       // whose earlier one the chief at hand steps on
 };
 
 }  // namespace downpour

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "tools/cli/verbs.h"
+#include "tools/cluster/follow_job.h"
 #include "tools/cluster/output_options.h"
 #include "tools/cluster/status_source.h"
 #include "tools/cluster/status_table.h"
@@ -29,8 +30,7 @@ int Status(const Options& options, Streams streams) {
   } else {
     streams.out << (answer->status ? StatusTable(*answer->status, color) : SummaryTable(*answer->summary, color));
   }
-  if (answer->summary) return ExitCodeOfEnd(answer->summary->state, answer->summary->exit_code);
-  if (HasEnded(*answer->status)) return ExitCodeOfEnd(answer->status->state, answer->status->exit_code);
+  if (IsOver(*answer)) return ExitCodeOfEnd(EndingOf(*answer).state, EndingOf(*answer).exit_code);
   return IsHealthy(*answer->status) ? kExitDone : kExitFailed;
 }
 

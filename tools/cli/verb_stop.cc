@@ -20,7 +20,7 @@ constexpr auto kLookEvery = std::chrono::milliseconds(200);
 
 int ReportEnd(const Answer& end, Streams streams) {
   streams.out << EndLine(end) << "\n";
-  return (end.status ? end.status->state : end.summary->state) == "FAILED" ? kExitFailed : kExitDone;
+  return EndingOf(end).state == "FAILED" ? kExitFailed : kExitDone;
 }
 
 // Tells the job's chief to stop it. A stop is in no journal, so each chief that comes after is told too.

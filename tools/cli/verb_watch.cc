@@ -65,8 +65,7 @@ int Watch(const Options& options, Streams streams) {
                                                  [&](const Answer& answer) { return Show(answer, options, streams); });
   if (absl::IsCancelled(end.status())) return kExitDone;
   if (!end.ok()) return Complain(streams, "watch", std::string(end.status().message()), ExitCodeOf(end.status()));
-  return end->summary ? ExitCodeOfEnd(end->summary->state, end->summary->exit_code)
-                      : ExitCodeOfEnd(end->status->state, end->status->exit_code);
+  return ExitCodeOfEnd(EndingOf(*end).state, EndingOf(*end).exit_code);
 }
 
 std::function<int()> SetUp(CLI::App& app, Streams streams) {

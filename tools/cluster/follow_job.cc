@@ -55,10 +55,13 @@ absl::StatusOr<Answer> FollowToEnd(StatusAsker& asker, const Following& followin
 
 bool IsOver(const Answer& answer) { return answer.summary.has_value() || HasEnded(*answer.status); }
 
+JobEnding EndingOf(const Answer& end) {
+  const auto of = [](const auto& view) { return JobEnding{view.job, view.state, view.error, view.exit_code}; };
+  return end.status ? of(*end.status) : of(*end.summary);
+}
+
 std::string EndLine(const Answer& end) {
-  const std::string& job = end.status ? end.status->job : end.summary->job;
-  const std::string& state = end.status ? end.status->state : end.summary->state;
-  const std::string& error = end.status ? end.status->error : end.summary->error;
+  const auto& [job, state, error, exit_code] = EndingOf(end);
   return absl::StrCat(job, " ", state, error.empty() ? "" : ": " + error);
 }
 

@@ -31,6 +31,12 @@ absl::StatusOr<Answer> FollowToEnd(StatusAsker& asker, const Following& followin
 // Whether the job is over, as an answer tells it.
 bool IsOver(const Answer& answer);
 
+// How it ended, by whoever tells: its chief, or its summary. Lives as long as the answer.
+struct JobEnding {
+  const std::string &job, &state, &error;
+  const MaybeNumber& exit_code;  // of its chief
+};
+JobEnding EndingOf(const Answer& end);
 // "digits CANCELLED: ended by downpour stop. ...", of a job that is over.
 std::string EndLine(const Answer& end);
 

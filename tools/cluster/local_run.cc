@@ -228,7 +228,7 @@ void LocalRun::TellNews(const StatusView& status) {
 
 // Its own chief has died then, and another job's took the port. Nothing that it says is of this job.
 bool LocalRun::IsForeign(const StatusView& status) {
-  const bool is_foreign = !status_.run.empty() && !status.run.empty() && status.run != status_.run;
+  const bool is_foreign = IsAnotherRun(status_.run, status.run);
   if (is_foreign && failures_told_.insert("run " + status.run).second) {
     talk_.Say(absl::StrCat("downpour run: at ", chief_->endpoint(),
                            " there is the chief of another run now, of the job ", status.job,

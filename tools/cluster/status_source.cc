@@ -43,11 +43,6 @@ absl::Status WithProcess(const absl::Status& status, const std::string& job_dir,
                                              location.pid, " on ", location.host));
 }
 
-// Empty: it is not known.
-bool IsAnother(const std::string& run, const std::string& other) {
-  return !run.empty() && !other.empty() && run != other;
-}
-
 // Whether this is the chief of the folder: the one that chief.json names, or one that is about to name itself there.
 bool Leads(const StatusView& status, const ChiefLocation& location, const std::string& job_dir) {
   if (!status.chief_pid || *status.chief_pid == location.pid) return true;
@@ -103,7 +98,7 @@ absl::StatusOr<Answer> StatusAsker::AskOnce() {
   if (answer.ok() || job_dir_.empty()) return answer;
   chief_.reset();
   absl::StatusOr<Answer> summary = ReadSummary(job_dir_);
-  if (summary.ok() && heard_ && IsAnother(heard_->run, summary->summary->run)) {
+  if (summary.ok() && heard_ && IsAnotherRun(heard_->run, summary->summary->run)) {
     return absl::NotFoundError(
         absl::StrCat("the summary in ", job_dir_, " is of another run now, of the job ", summary->summary->job));
   }
@@ -152,7 +147,7 @@ absl::StatusOr<Answer> StatusAsker::AskChief() {
 absl::Status StatusAsker::CheckRun(const StatusView& status, const std::string& endpoint) {
   if (!heard_) heard_ = Heard{status.job, status.run};
   const bool either_unknown = heard_->run.empty() || status.run.empty();
-  if (either_unknown ? heard_->job != status.job : IsAnother(heard_->run, status.run)) {
+  if (either_unknown ? heard_->job != status.job : IsAnotherRun(heard_->run, status.run)) {
     return absl::NotFoundError(absl::StrCat("the chief of ", heard_->job, " has gone: at ", endpoint,
                                             " there is the chief of another run now, of the job ", status.job));
   }

@@ -211,6 +211,10 @@ bool HasEnded(const StatusView& status) {
   return status.state == "SUCCEEDED" || status.state == "FAILED" || status.state == "CANCELLED";
 }
 
+bool IsAnotherRun(const std::string& run, const std::string& other) {
+  return !run.empty() && !other.empty() && run != other;
+}
+
 std::vector<WaitGroup> GroupWaits(const std::vector<WaitView>& waits) {
   std::vector<WaitGroup> groups;
   for (const WaitView& wait : waits) {

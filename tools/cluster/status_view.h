@@ -112,6 +112,8 @@ absl::StatusOr<SummaryView> ParseSummary(std::string_view json);
 inline constexpr double kLately = 60;  // seconds
 bool IsHealthy(const StatusView& status);
 bool HasEnded(const StatusView& status);
+// Whether two views are of different runs, by their `run`. One that is empty is not known, and may be the same.
+bool IsAnotherRun(const std::string& run, const std::string& other);
 
 // Those who wait for one thing, in the order of the first of each.
 struct WaitGroup {
