@@ -16,8 +16,9 @@ absl::Status OutOfPlan(LeaseId lease) {
 
 }  // namespace
 
-void LeaseLedger::Open(const Plan& plan, const IntervalSet& finished_everywhere) {
+void LeaseLedger::Open(const Plan& plan, const IntervalSet& finished_everywhere, size_t most_copies) {
   plan_ = plan;
+  most_copies_ = most_copies;
   IntervalSet all;
   all.InsertRange(0, plan.total_leases());
   committed_ = all.Intersect(finished_everywhere);
@@ -32,11 +33,15 @@ void LeaseLedger::Commit(LeaseId lease) {
   steps_committed_ += plan_.StepsOf(lease);
   batches_committed_ += plan_.BatchesOf(lease);
   ++commits_;
-  if (const auto holder = holders_.find(lease); holder != holders_.end()) {
+  for (std::map<LeaseId, Incarnation>* of : {&holders_, &copies_}) {
+    const auto holder = of->find(lease);
+    if (holder == of->end()) continue;
     held_[holder->second].erase(lease);
-    holders_.erase(holder);
+    of->erase(holder);
   }
 }
+
+bool LeaseLedger::InReach(LeaseId lease) const { return ToNumber(lease) < plan_.ReachFrom(committed_.FirstMissing(0)); }
 
 bool LeaseLedger::IsOpen(LeaseId lease) const {
   return !committed_.Contains(ToNumber(lease)) && !holders_.contains(lease);
@@ -47,7 +52,13 @@ void LeaseLedger::Hold(Incarnation worker, LeaseId lease) {
   held_[worker].insert(lease);
 }
 
-void LeaseLedger::Reopen(LeaseId lease) {
+// Who has a copy goes on with it; else it is open again.
+void LeaseLedger::Drop(Incarnation worker, LeaseId lease) {
+  if (const auto copy = copies_.find(lease); copy != copies_.end()) {
+    if (copy->second != worker) holders_[lease] = copy->second;
+    copies_.erase(copy);
+    return;
+  }
   holders_.erase(lease);
   no_open_before_ = std::min(no_open_before_, ToNumber(lease));
 }
@@ -56,7 +67,23 @@ std::optional<LeaseId> LeaseLedger::FirstOpen() {
   no_open_before_ = committed_.FirstMissing(no_open_before_);
   while (holders_.contains(LeaseId{no_open_before_})) no_open_before_ = committed_.FirstMissing(no_open_before_ + 1);
   const LeaseId lease{no_open_before_};
-  return plan_.Contains(lease) ? std::optional(lease) : std::nullopt;
+  return plan_.Contains(lease) && InReach(lease) ? std::optional(lease) : std::nullopt;
+}
+
+// Of those within reach that one other worker holds.
+std::optional<LeaseId> LeaseLedger::Slowest(Incarnation but_of) const {
+  std::optional<LeaseId> slowest;
+  uint64_t least = 0;
+  if (copies_.size() >= most_copies_) return slowest;
+  for (const auto& [lease, holder] : holders_) {
+    if (holder == but_of || copies_.contains(lease) || !InReach(lease)) continue;
+    const auto found = ended_.find(holder);
+    const uint64_t ended = found == ended_.end() ? 0 : found->second;
+    if (slowest && ended >= least) continue;
+    slowest = lease;
+    least = ended;
+  }
+  return slowest;
 }
 
 absl::StatusOr<std::vector<LeaseId>> LeaseLedger::Ask(Incarnation worker, absl::Span<const LeaseId> holding,
@@ -69,11 +96,17 @@ absl::StatusOr<std::vector<LeaseId>> LeaseLedger::Ask(Incarnation worker, absl::
   std::vector<LeaseId> lost;
   std::set_difference(held.begin(), held.end(), known.begin(), known.end(), std::back_inserter(lost));
   // An old grant that came late, of a lease that was re-opened meanwhile, may have taken the room of a newer one.
-  while (lost.size() > wanted) {
-    held.erase(lost.back());
-    Reopen(lost.back());
-    lost.pop_back();
+  // One out of reach was given back: a slice of it had gone back to an older state.
+  size_t kept = 0;
+  for (const LeaseId lease : lost) {
+    if (kept < wanted && InReach(lease)) {
+      lost[kept++] = lease;
+    } else {
+      held.erase(lease);
+      Drop(worker, lease);
+    }
   }
+  lost.resize(kept);
   for (const LeaseId lease : known) {
     if (IsOpen(lease) && held.size() < kMaxHeld) Hold(worker, lease);
   }
@@ -94,6 +127,15 @@ std::vector<LeaseLedger::Granted> LeaseLedger::Distribute() {
     Hold(last_served_, *lease);
     granted.push_back({last_served_, *lease});
     if (--next->second == 0) demand_.erase(next);
+  }
+  for (auto waiting = demand_.begin(); waiting != demand_.end();) {
+    const auto at = waiting++;
+    const std::optional<LeaseId> lease = Slowest(at->first);
+    if (!lease) continue;
+    copies_[*lease] = at->first;
+    held_[at->first].insert(*lease);
+    granted.push_back({at->first, *lease});
+    if (--at->second == 0) demand_.erase(at);
   }
   return granted;
 }
@@ -120,15 +162,18 @@ absl::StatusOr<bool> LeaseLedger::Judge(const LeaseDone& done, absl::Span<const 
   const bool is_current = std::all_of(done.evidence.begin(), done.evidence.end(), [&](const auto& evidence) {
     return evidence.epoch == current[ToNumber(evidence.slice)];
   });
-  if (is_current) Commit(done.lease);
-  return is_current;
+  if (!is_current) return false;
+  if (held_.contains(done.from)) ++ended_[done.from];
+  Commit(done.lease);
+  return true;
 }
 
 std::vector<LeaseId> LeaseLedger::Release(Incarnation worker) {
   demand_.erase(worker);
   const std::vector<LeaseId> released = HeldBy(worker);
   held_.erase(worker);
-  for (const LeaseId lease : released) Reopen(lease);
+  ended_.erase(worker);
+  for (const LeaseId lease : released) Drop(worker, lease);
   return released;
 }
 

@@ -5,8 +5,11 @@
 //   for (const auto& [worker, lease] : ledger.Distribute()) ...grant...
 //   ledger.Judge(done, epochs);                    // whoever says it: evidence decides
 //
-// Order: leases are granted lowest number first, to waiting workers in turn. A lease is never open and committed at
-//   once.
+// Order: leases are granted lowest number first, within the plan's reach of what is committed, to waiting workers in
+//   turn. A lease is never open and committed at once.
+// Copies: where the job has backup workers and no lease is open within reach, a waiting worker is granted one that
+//   another holds: that of the worker which has committed the fewest, and so is most likely the slowest. Whoever ends
+//   it first has its pushes counted (Chen et al., "Revisiting Distributed Synchronous SGD", 2016).
 // Cost: Judge is linear in slices, Open and Restrict in intervals, a grant in the leases held, the rest in those it
 //   names; memory in intervals and in leases held.
 // Errors: INVALID_ARGUMENT for what no honest worker sends; nothing is changed then.
@@ -34,11 +37,12 @@ class LeaseLedger {
  public:
   static constexpr size_t kMaxHeld = kMostLeasesHeld;
 
-  void Open(const Plan& plan, const IntervalSet& finished_everywhere);
+  // `most_copies`: leases that two workers may hold at once.
+  void Open(const Plan& plan, const IntervalSet& finished_everywhere, size_t most_copies = 0);
 
   // Notes what the worker has and could take; leases of `holding` that are open become its own again: they were
   // committed and re-opened before it heard of either. Returns the leases that it was granted and does not know of:
-  // their grants were lost. Those for which it has no room any more are open again.
+  // their grants were lost. Those for which it has no room any more are open again, and those out of reach.
   absl::StatusOr<std::vector<LeaseId>> Ask(Incarnation worker, absl::Span<const LeaseId> holding, uint32_t wanted);
 
   struct Granted {
@@ -74,9 +78,11 @@ class LeaseLedger {
   absl::Status CheckEvidence(const LeaseDone& done, size_t slices) const;
   void Commit(LeaseId lease);
   bool IsOpen(LeaseId lease) const;
+  bool InReach(LeaseId lease) const;
   std::optional<LeaseId> FirstOpen();
+  std::optional<LeaseId> Slowest(Incarnation but_of) const;
   void Hold(Incarnation worker, LeaseId lease);
-  void Reopen(LeaseId lease);
+  void Drop(Incarnation worker, LeaseId lease);
 
   Plan plan_;
   IntervalSet committed_;
@@ -85,6 +91,9 @@ class LeaseLedger {
   uint64_t batches_committed_ = 0;
   uint64_t commits_ = 0;
   std::map<LeaseId, Incarnation> holders_;
+  size_t most_copies_ = 0;
+  std::map<LeaseId, Incarnation> copies_;  // who else holds a lease that is held
+  std::map<Incarnation, uint64_t> ended_;  // how many leases each of those in held_ committed
   std::map<Incarnation, std::set<LeaseId>> held_;
   uint64_t no_open_before_ = 0;
   std::map<Incarnation, uint64_t> demand_;  // how many more each could take; at least 1

@@ -101,7 +101,8 @@ void Lifecycle::Run() {
   const Time now = running_since_ = chief_.turn.now;
   const uint64_t eval_examples = chief_.job.data.eval.empty() ? 0 : chief_.data.shape().eval_examples;
   // core 1: the ledger begins with what slices report, and with nothing else.
-  chief_.ledger.Open(chief_.data.plan(), chief_.assignment.TakeFinished());
+  chief_.ledger.Open(chief_.data.plan(), chief_.assignment.TakeFinished(),
+                     static_cast<size_t>(chief_.job.training.backup_workers));
   ledger_current_ = true;
   const uint64_t before = chief_.journal.batches_committed();  // under another chief
   if (const uint64_t now_held = chief_.ledger.batches_committed(); before > now_held) Recompute(before - now_held);

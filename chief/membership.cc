@@ -25,11 +25,19 @@ constexpr uint64_t kSomeParameters = uint64_t{64} << 10;
 constexpr int kOwnPauseShare = 4;
 
 // Those that add up, over processes and their successors.
-constexpr uint64_t TaskStats::*kCounts[] = {
-    &TaskStats::steps,          &TaskStats::examples,          &TaskStats::pushes_acknowledged,
-    &TaskStats::pushes_resent,  &TaskStats::pushes_duplicate,  &TaskStats::pushes_refused,
-    &TaskStats::pushes_skipped, &TaskStats::messages_rejected, &TaskStats::handshakes_refused,
-    &TaskStats::resident_bytes, &TaskStats::bytes_in,          &TaskStats::bytes_out};
+constexpr uint64_t TaskStats::*kCounts[] = {&TaskStats::steps,
+                                            &TaskStats::examples,
+                                            &TaskStats::pushes_acknowledged,
+                                            &TaskStats::pushes_resent,
+                                            &TaskStats::pushes_duplicate,
+                                            &TaskStats::pushes_refused,
+                                            &TaskStats::pushes_skipped,
+                                            &TaskStats::pushes_dropped,
+                                            &TaskStats::messages_rejected,
+                                            &TaskStats::handshakes_refused,
+                                            &TaskStats::resident_bytes,
+                                            &TaskStats::bytes_in,
+                                            &TaskStats::bytes_out};
 
 uint64_t LargestCount(const TaskStats& s) {
   const Staleness& d = s.staleness;

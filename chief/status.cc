@@ -191,6 +191,7 @@ constexpr PushCount kPushCounts[] = {
     {TaskRole::kPs, &TaskStats::pushes_duplicate, "duplicate", "pushesDuplicate"},
     {TaskRole::kPs, &TaskStats::pushes_refused, "refused", "pushesRefused"},
     {TaskRole::kPs, &TaskStats::pushes_skipped, "skipped", "pushesSkipped"},
+    {TaskRole::kPs, &TaskStats::pushes_dropped, "dropped", "pushesDropped"},
 };
 
 Json OfPushes(const ChiefParts& chief, const char* PushCount::*key) {

@@ -70,6 +70,7 @@ void Work::Commit(LeaseId lease) {
   trace.lease = lease;
   chief_.turn.out.Add(trace);
   chief_.progress.Commit(chief_.turn.now, chief_.ledger.examples_committed());
+  HandOut();  // further leases may be within reach now
 }
 
 // Evidence counts whoever brings it: a lease that was handed on may still be ended by the one that had it before.

@@ -29,7 +29,14 @@ class Optimizer {
   // some number of the slice so.
   [[nodiscard]] bool Apply(GradientSpan gradient, std::optional<uint64_t> staleness, ServedSlice& slice) const;
 
+  // The same in two steps, for slices whose last slot sums up a group's gradients. Gather adds `share` of one to the
+  // sum and changes no values. ApplyGathered applies the sum as a gradient that is not stale, and begins the next one.
+  [[nodiscard]] bool Gather(GradientSpan gradient, double share, ServedSlice& slice) const;
+  [[nodiscard]] bool ApplyGathered(ServedSlice& slice) const;
+
  private:
+  bool Step(GradientSpan gradient, const Damping& damping, ServedSlice& slice) const;
+
   OptimizerSpec spec_;
   StalenessRule staleness_rule_;
 };

@@ -23,7 +23,8 @@ PushReply::Item Refuse(SliceRefusal refusal, const Shard* shard, SliceId id) {
   item.slice = id;
   item.refusal = refusal;
   // A6: neither applied nor acked is set, so no worker takes a refusal for an acknowledgement.
-  if (refusal == SliceRefusal::kOtherEpoch) item.epoch = shard->Find(id)->epoch;
+  const bool is_here = refusal != SliceRefusal::kNotHere && refusal != SliceRefusal::kWrongShape;
+  if (is_here) item.epoch = shard->Find(id)->epoch;
   return item;
 }
 
@@ -48,6 +49,13 @@ PullReply::Item Values(Shard* shard, const Pull::Item& wanted) {
   // B6: a version is epoch and number, so equal versions are equal values.
   if (wanted.have != item.version) item.values = OnWire(shard->grid().wire, slice);
   return item;
+}
+
+// How many updates the gradient lacks. B6: versions of two epochs do not compare; and a later one than the slice's is
+// no honest worker's.
+std::optional<uint64_t> StalenessOf(const Push::Item& item, const ServedSlice& slice) {
+  const bool known = item.computed_from.epoch == slice.epoch && item.computed_from.n <= slice.version;
+  return known ? std::optional(slice.version - item.computed_from.n) : std::nullopt;
 }
 
 GradientSpan Numbers(WireFormat wire, const Payload& gradient) {
@@ -126,10 +134,16 @@ size_t DataPlane::Serve(PeerId worker, const Pull& pull, Shard* shard, Effects& 
 
 PushReply::Item DataPlane::Judge(const Push& push, const Push::Item& item, Shard& shard, Effects& effects) {
   ServedSlice& slice = *shard.Find(item.slice);
-  uint64_t staleness = 0;
+  const std::optional<uint64_t> staleness = StalenessOf(item, slice);
+  bool counts = false;
   switch (slice.counters.Judge(push.lease, push.step)) {
     case LeaseCounters::Verdict::kNext:
-      staleness = Consume(push, item, shard, slice, effects);
+      if (const SliceRefusal why = policy_.RefusalOf(push.lease, staleness, slice.counters, shard.plan());
+          why != SliceRefusal::kNone) {
+        ++session_.stats().pushes_dropped;
+        return Refuse(why, &shard, item.slice);
+      }
+      counts = Consume(push, item, staleness, shard, slice, effects);
       break;
     case LeaseCounters::Verdict::kDuplicate:
       // A1: also one of a lease that was finished long ago.
@@ -144,45 +158,52 @@ PushReply::Item DataPlane::Judge(const Push& push, const Push::Item& item, Shard
       return Refuse(SliceRefusal::kNotHere, &shard, item.slice);
   }
   PushReply::Item answer = Answer(shard, push.lease, item.slice, slice);
-  answer.staleness = staleness;
+  if (counts) answer.staleness = staleness.value_or(0);
   return answer;
 }
 
-uint64_t DataPlane::Consume(const Push& push, const Push::Item& item, const Shard& shard, ServedSlice& slice,
-                            Effects& effects) {
+bool DataPlane::Consume(const Push& push, const Push::Item& item, std::optional<uint64_t> staleness, const Shard& shard,
+                        ServedSlice& slice, Effects& effects) {
   TaskStats& stats = session_.stats();
-  const uint64_t before = slice.version;
   const PushName name{session_.run(), push.lease, push.step, item.slice};
   // core 1, B4: values and counters change together; no other input comes in between.
-  // Versions of another epoch do not compare, and a later one than the slice's is no honest worker's.
-  const bool known = item.computed_from.epoch == slice.epoch && item.computed_from.n <= before;
-  const std::optional<uint64_t> staleness = known ? std::optional(before - item.computed_from.n) : std::nullopt;
-  const bool changed = Apply(name, item.gradient, staleness, shard.grid().wire, slice);
+  const bool counted = Apply(name, item.gradient, staleness, shard, slice);
   // B2: a push without effect is consumed all the same, or its step could never be passed.
   slice.counters.Consume(push.lease, push.step, shard.plan().StepsOf(push.lease));
   ++slice.consumed;
-  Trace(changed ? TraceRecord::Kind::kApplied : TraceRecord::Kind::kSkipped, push, item.slice, slice, effects);
+  const bool lost = ConcludesGroup(push.lease, shard, slice) && !optimizer_.ApplyGathered(slice);
+  Trace(counted ? TraceRecord::Kind::kApplied : TraceRecord::Kind::kSkipped, push, item.slice, slice, effects);
 
-  if (!changed && !item.gradient.empty()) {
+  if (lost || (!counted && !item.gradient.empty())) {
     ++slice.skipped;
     SaySkipped(name, push, effects);
-    return 0;
   }
+  if (!counted && !item.gradient.empty()) return false;
   ++stats.steps;
-  if (!changed) return 0;
-  // B6: versions of two epochs do not compare. No honest worker names a higher number.
+  if (!counted) return false;
   staleness ? CountStaleness(*staleness, stats.staleness) : CountUnknownStaleness(stats.staleness);
-  return staleness.value_or(0);
+  return true;
 }
 
-bool DataPlane::Apply(const PushName& name, const Payload& gradient, std::optional<uint64_t> staleness, WireFormat wire,
-                      ServedSlice& slice) {
+bool DataPlane::Apply(const PushName& name, const Payload& gradient, std::optional<uint64_t> staleness,
+                      const Shard& shard, ServedSlice& slice) {
   // An empty push moves the counter alone: the step had nothing for this slice.
   if (gradient.empty() || quarantine_.Contains(name)) return false;
+  const GradientSpan numbers = Numbers(shard.grid().wire, gradient);
   applying_.Begin(name);
-  const bool changed = optimizer_.Apply(Numbers(wire, gradient), staleness, slice);
+  const bool counted =
+      policy_.gathers()
+          ? optimizer_.Gather(numbers, 1.0 / shard.plan().LeasesIn(shard.plan().GroupOf(name.lease)), slice)
+          : optimizer_.Apply(numbers, staleness, slice);
   applying_.End();
-  return changed;
+  return counted;
+}
+
+// Whether that was the last push of its group that the slice lacked.
+bool DataPlane::ConcludesGroup(LeaseId lease, const Shard& shard, const ServedSlice& slice) const {
+  if (!policy_.gathers()) return false;
+  const LeaseId missing{slice.counters.finished().FirstMissing(0)};
+  return shard.plan().GroupOf(missing) > shard.plan().GroupOf(lease);
 }
 
 void DataPlane::SaySkipped(const PushName& name, const Push& push, Effects& effects) {

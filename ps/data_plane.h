@@ -1,6 +1,6 @@
 // The answers that workers get: push, probe and pull against one shard.
 //
-//   DataPlane plane(optimizer, window, &session);
+//   DataPlane plane(training, window, &session, &quarantine, &applying);
 //   plane.Serve(worker, push, shard, effects);      // sends one PushReply
 //
 // Order: a message is admitted whole or refused whole (admission.h); each of its slices is then judged, applied and
@@ -17,6 +17,7 @@
 
 #include "ps/admission.h"
 #include "ps/apply.h"
+#include "ps/consistency_policy.h"
 #include "ps/quarantine.h"
 #include "ps/shard.h"
 #include "runtime/member_session.h"
@@ -29,9 +30,10 @@ namespace downpour {
 class DataPlane {
  public:
   // All of these outlive this.
-  DataPlane(Optimizer optimizer, Window window, MemberSession* session, const Quarantine* quarantine,
+  DataPlane(const TrainingSpec& training, Window window, MemberSession* session, const Quarantine* quarantine,
             Applying* applying)
-      : optimizer_(optimizer),
+      : optimizer_(training),
+        policy_(training),
         window_(window),
         session_(*session),
         quarantine_(*quarantine),
@@ -43,7 +45,10 @@ class DataPlane {
   void ServeAs(Incarnation incarnation) { as_ = incarnation; }
 
   // Of pushes from now on.
-  void Use(const Optimizer& optimizer) { optimizer_ = optimizer; }
+  void Use(const TrainingSpec& training) {
+    optimizer_ = Optimizer(training);
+    policy_ = ConsistencyPolicy(training);
+  }
 
   // Whether it broke the protocol before: whatever it says is refused.
   bool HasEjected(PeerId worker, Incarnation process) const { return ejected_.Contains(worker, process); }
@@ -58,15 +63,18 @@ class DataPlane {
   template <typename Request>
   bool Admits(PeerId worker, const Request& request, const Shard* shard, Effects& effects);
   PushReply::Item Judge(const Push& push, const Push::Item& item, Shard& shard, Effects& effects);
-  // Applies what is next; returns its staleness, 0 where that is unknown.
-  uint64_t Consume(const Push& push, const Push::Item& item, const Shard& shard, ServedSlice& slice, Effects& effects);
-  bool Apply(const PushName& name, const Payload& gradient, std::optional<uint64_t> staleness, WireFormat wire,
+  // What is next; whether its gradient counts.
+  bool Consume(const Push& push, const Push::Item& item, std::optional<uint64_t> staleness, const Shard& shard,
+               ServedSlice& slice, Effects& effects);
+  bool Apply(const PushName& name, const Payload& gradient, std::optional<uint64_t> staleness, const Shard& shard,
              ServedSlice& slice);
+  bool ConcludesGroup(LeaseId lease, const Shard& shard, const ServedSlice& slice) const;
   void SaySkipped(const PushName& name, const Push& push, Effects& effects);
   void SayNoRoom(const Push& push, SliceId slice, Effects& effects);
   void Trace(TraceRecord::Kind kind, const Push& push, SliceId id, const ServedSlice& slice, Effects& effects) const;
 
-  Optimizer optimizer_;           // of the newest chief's job text
+  Optimizer optimizer_;           // of the newest chief's job text, as the next one
+  ConsistencyPolicy policy_;      // whether a push may count
   Window window_;                 // told with each answer: what a worker may have unanswered here
   MemberSession& session_;        // counts pushes, and tells the chief of violations
   const Quarantine& quarantine_;  // pushes at which two processes of this task crashed

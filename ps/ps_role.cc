@@ -5,7 +5,6 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "ps/apply.h"
 #include "ps/data_plane.h"
 #include "ps/quarantine.h"
 #include "ps/shard.h"
@@ -182,7 +181,7 @@ void PsRole::Machine::OnJoined() {
                  *out_);
     return;
   }
-  plane_.emplace(Optimizer(job_.training), window_, &session_, &quarantine_, &applying_);
+  plane_.emplace(job_.training, window_, &session_, &quarantine_, &applying_);
 }
 
 // A later chief of the same run. What is held goes on, unless the job now means other slices, states or batches by it.
@@ -191,7 +190,7 @@ void PsRole::Machine::OnRejoined() {
   if (session_.job_changed() && !AdoptJob()) return;
   if (!PlanDifferences(job_, before).empty()) return OnJoined();
   snapshots_ = {};
-  plane_->Use(Optimizer(job_.training));
+  plane_->Use(job_.training);
   if (shard_) shard_->Extend(Plan(job_, shard_->plan().train_examples()));
 }
 
@@ -224,7 +223,7 @@ std::string PsRole::Machine::WaitingFor() const {
 void PsRole::Machine::FromChief(PeerId, Assign& assign) {
   if (assign.to != session_.incarnation() || !session_.member()) return Reject();
   if (!shard_) {
-    shard_.emplace(job_.seed, SlotCount(job_.training.optimizer.kind), *grid_, Plan(job_, assign.train_examples));
+    shard_.emplace(job_.seed, SlotCount(job_.training), *grid_, Plan(job_, assign.train_examples));
   }
   if (assign.train_examples != shard_->plan().train_examples()) return Reject();  // one job has one plan
   plane_->ServeAs(session_.incarnation());

@@ -34,11 +34,11 @@ namespace downpour {
 // core 1: all of it comes from one source, changes in one Step of the role, and travels in one record.
 struct ServedSlice {
   SliceEpoch epoch;      // the fence: whatever names another one is refused (core 4)
-  uint64_t version = 0;  // pushes that changed it, over all epochs
+  uint64_t version = 0;  // updates of its values, over all epochs
   uint64_t consumed = 0;
-  uint64_t skipped = 0;    // of those consumed over all epochs: had no effect, though they held a gradient
+  uint64_t skipped = 0;          // of those consumed over all epochs: had no effect, though they held a gradient
   uint64_t usual_staleness = 0;  // of the pushes that changed it (ps/staleness_rule.h)
-  LeaseCounters counters;  // which pushes the values hold
+  LeaseCounters counters;        // which pushes the values hold
   Payload values;
   std::vector<Payload> slots;              // of the optimizer: as long as the values, each
   Magnitudes bounds = kUnknownMagnitudes;  // of values and slots

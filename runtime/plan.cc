@@ -53,6 +53,18 @@ uint64_t Sum(const IntervalSet& leases, const Before& before) {
   return sum;
 }
 
+std::optional<uint64_t> GroupsAhead(const TrainingSpec& training) {
+  switch (training.consistency) {
+    case Consistency::kAsync:
+      return std::nullopt;
+    case Consistency::kSsp:
+      return training.ssp_bound;
+    case Consistency::kSync:
+      return 0;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Plan::Plan(const JobSpec& job, uint64_t train_examples)
@@ -61,6 +73,8 @@ Plan::Plan(const JobSpec& job, uint64_t train_examples)
       batch_size_(job.training.batch_size),
       lease_batches_(job.training.lease_batches),
       push_every_(job.training.push_every),
+      group_size_(job.training.group_size),
+      groups_ahead_(GroupsAhead(job.training)),
       batches_(CeilDiv(train_examples, job.training.batch_size)),
       leases_(std::max<uint64_t>(1, CeilDiv(batches_, job.training.lease_batches))),
       epochs_(train_examples == 0 ? 0 : job.training.epochs) {}
@@ -108,6 +122,20 @@ uint64_t Plan::StepsIn(const IntervalSet& leases) const {
 uint64_t Plan::ExamplesIn(const IntervalSet& leases) const {
   const uint64_t of_lease = lease_batches_ * batch_size_;
   return Sum(leases, [&](uint64_t lease) { return lease / leases_ * examples_ + lease % leases_ * of_lease; });
+}
+
+uint64_t Plan::GroupOf(LeaseId lease) const {
+  return EpochOf(lease) * CeilDiv(leases_, group_size_) + ToNumber(lease) % leases_ / group_size_;
+}
+
+uint64_t Plan::GroupBegin(uint64_t group) const {
+  const uint64_t of_epoch = CeilDiv(leases_, group_size_);
+  return group / of_epoch * leases_ + group % of_epoch * group_size_;
+}
+
+uint64_t Plan::ReachFrom(uint64_t first_unfinished) const {
+  if (!groups_ahead_) return total_leases();
+  return std::min(total_leases(), GroupBegin(GroupOf(LeaseId{first_unfinished}) + *groups_ahead_ + 1));
 }
 
 void Plan::Examples(LeaseId lease, Step step, std::vector<uint64_t>* ids) const {

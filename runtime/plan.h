@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "schema/ids.h"
@@ -43,6 +44,15 @@ class Plan {
   uint64_t StepsIn(const IntervalSet& leases) const;
   uint64_t ExamplesIn(const IntervalSet& leases) const;
 
+  // With ssp and sync, groupSize leases in a row are a group; an epoch's last one may be short, so that more epochs
+  // change no group. With async each lease is one.
+  uint64_t GroupOf(LeaseId lease) const;
+  uint64_t GroupBegin(uint64_t group) const;  // its lowest lease; of the one behind the last: total_leases()
+  uint64_t LeasesIn(uint64_t group) const { return GroupBegin(group + 1) - GroupBegin(group); }
+  // Leases below it may be begun, where `first_unfinished` is the lowest one that is not finished: those of its group
+  // and of as many further ones as the job's consistency allows. With async: all.
+  uint64_t ReachFrom(uint64_t first_unfinished) const;
+
   // Replaces *ids by the examples of the step, in order; each batchSize of them are a batch. 1 <= step <=
   // StepsOf(lease).
   void Examples(LeaseId lease, Step step, std::vector<uint64_t>* ids) const;
@@ -57,6 +67,8 @@ class Plan {
   uint64_t batch_size_ = 1;
   uint64_t lease_batches_ = 1;
   uint64_t push_every_ = 1;
+  uint64_t group_size_ = 1;
+  std::optional<uint64_t> groups_ahead_;  // nothing: any number
   uint64_t batches_ = 0;
   uint64_t leases_ = 1;
   uint64_t epochs_ = 0;

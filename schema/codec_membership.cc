@@ -71,7 +71,7 @@ flatbuffers::Offset<wire::TaskStats> WriteStats(const TaskStats& s, Writer& out)
                                s.pushes_refused, s.pushes_skipped, s.messages_rejected, s.handshakes_refused,
                                out.Text(s.refused_from), s.cpu_seconds, s.resident_bytes, s.bytes_in, s.bytes_out,
                                staleness, out.Text(s.waiting_for), WriteGpu(s.gpu, out), out.Text(s.warning),
-                               s.warned_ms_ago);
+                               s.warned_ms_ago, s.pushes_dropped);
 }
 
 GpuStats ReadGpu(const wire::Gpu& t, Reader& in) {
@@ -100,6 +100,7 @@ TaskStats ReadStats(const wire::TaskStats& t, Reader& in) {
           .pushes_duplicate = t.pushes_duplicate(),
           .pushes_refused = t.pushes_refused(),
           .pushes_skipped = t.pushes_skipped(),
+          .pushes_dropped = t.pushes_dropped(),
           .messages_rejected = t.messages_rejected(),
           .handshakes_refused = t.handshakes_refused(),
           .refused_from = in.Text(t.refused_from(), "refused_from"),

@@ -14,12 +14,18 @@ int SlotCount(OptimizerKind kind) {
   return 0;
 }
 
+int SlotCount(const TrainingSpec& training) {
+  return SlotCount(training.optimizer.kind) + (training.consistency == Consistency::kSync);
+}
+
 std::vector<std::string> PlanDifferences(const JobSpec& job, const JobSpec& before) {
   std::vector<std::string> keys;
   const auto compare = [&keys](bool same, const char* key) {
     if (!same) keys.push_back(key);
   };
   compare(job.seed == before.seed, "seed");
+  compare(job.training.consistency == before.training.consistency, "training.consistency");
+  compare(job.training.group_size == before.training.group_size, "training.groupSize");
   compare(job.training.batch_size == before.training.batch_size, "training.batchSize");
   compare(job.training.lease_batches == before.training.lease_batches, "training.leaseBatches");
   compare(job.training.push_every == before.training.push_every, "training.pushEvery");

@@ -78,6 +78,7 @@ int SlotCount(OptimizerKind kind);
 // What a push is worth whose gradient was computed from parameters that have changed since: docs/LEARNING.md.
 enum class StalenessMethod { kAuto, kNone, kRate, kSlowMomentum };
 
+// Whether workers wait for each other: ps/consistency_policy.h.
 enum class Consistency { kAsync, kSsp, kSync };
 
 // What devices that are faster at less may round the factors of matrix products to.
@@ -86,8 +87,12 @@ enum class ProductPrecision { kFp32, kTf32, kBf16 };
 enum class WireFormat { kFp32, kBf16 };
 
 struct TrainingSpec {
-  Consistency consistency = Consistency::kAsync;  // only async is accepted so far
-  int replicas = 1;                               // only 1 is accepted so far
+  Consistency consistency = Consistency::kAsync;
+  int64_t group_size = 1;      // ssp and sync: leases of one group (runtime/plan.h); else 1
+  int64_t ssp_bound = 3;       // ssp only: groups that may be begun before one is finished, beyond itself
+  int64_t backup_workers = 0;  // sync only: leases that may be computed a second time, since their holders are slow
+  std::optional<int64_t> max_staleness;  // not sync: of a push that counts; nothing: any
+  int replicas = 1;                      // only 1 is accepted so far
   int64_t batch_size = 64;
   int64_t epochs = 1;
   int64_t lease_batches = 16;         // batches of one lease, see runtime/plan.h
@@ -101,6 +106,9 @@ struct TrainingSpec {
   OptimizerSpec optimizer;
   bool operator==(const TrainingSpec&) const = default;
 };
+
+// As above; with sync one more, the last, that sums up a group's gradients.
+int SlotCount(const TrainingSpec& training);
 
 struct FilePair {
   std::string images;

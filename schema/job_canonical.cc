@@ -50,6 +50,28 @@ Json OfOptimizer(const OptimizerSpec& optimizer) {
   return json;
 }
 
+// Of the settings of one consistency those of the others are absent: the parser would refuse them.
+Json OfTraining(const TrainingSpec& training) {
+  Json json = {{"consistency", NameIn(kConsistencies, training.consistency)},
+               {"replicas", training.replicas},
+               {"batchSize", training.batch_size},
+               {"epochs", training.epochs},
+               {"leaseBatches", training.lease_batches},
+               {"pushEvery", training.push_every},
+               {"pullAhead", training.pull_ahead},
+               {"evaluateEveryEpochs", training.evaluate_every_epochs},
+               {"maxSkippedPushes", training.max_skipped_pushes},
+               {"precision", NameIn(kPrecisions, training.precision)},
+               {"wire", NameIn(kWireFormats, training.wire)},
+               {"staleness", {{"method", NameIn(kStalenessMethods, training.staleness_method)}}},
+               {"optimizer", OfOptimizer(training.optimizer)}};
+  if (training.consistency != Consistency::kAsync) json["groupSize"] = training.group_size;
+  if (training.consistency == Consistency::kSsp) json["sspBound"] = training.ssp_bound;
+  if (training.consistency == Consistency::kSync) json["backupWorkers"] = training.backup_workers;
+  if (training.max_staleness) json["maxStaleness"] = *training.max_staleness;
+  return json;
+}
+
 Json OfCluster(const ClusterSpec& cluster) {
   Json json = {{"scaleTier", cluster.scale_tier}};
   if (cluster.scale_tier == kCustomTier) {
@@ -77,7 +99,6 @@ std::string OfDuration(std::chrono::nanoseconds duration) {
 }  // namespace
 
 std::string CanonicalJob(const JobSpec& job) {
-  const TrainingSpec& training = job.training;
   Json layers = Json::array();
   for (const LayerSpec& layer : job.model.layers) layers.push_back(OfLayer(layer));
   const Json json = {
@@ -86,20 +107,7 @@ std::string CanonicalJob(const JobSpec& job) {
       {"cluster", OfCluster(job.cluster)},
       {"model",
        {{"inputs", OfInputs(job.model.inputs)}, {"layers", layers}, {"loss", NameIn(kLosses, job.model.loss)}}},
-      {"training",
-       {{"consistency", NameIn(kConsistencies, training.consistency)},
-        {"replicas", training.replicas},
-        {"batchSize", training.batch_size},
-        {"epochs", training.epochs},
-        {"leaseBatches", training.lease_batches},
-        {"pushEvery", training.push_every},
-        {"pullAhead", training.pull_ahead},
-        {"evaluateEveryEpochs", training.evaluate_every_epochs},
-        {"maxSkippedPushes", training.max_skipped_pushes},
-        {"precision", NameIn(kPrecisions, training.precision)},
-        {"wire", NameIn(kWireFormats, training.wire)},
-        {"staleness", {{"method", NameIn(kStalenessMethods, training.staleness_method)}}},
-        {"optimizer", OfOptimizer(training.optimizer)}}},
+      {"training", OfTraining(job.training)},
       {"data", OfData(job.data)},
       {"checkpoint",
        {{"every", job.checkpoint.every ? OfDuration(*job.checkpoint.every) : kAuto},

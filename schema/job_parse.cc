@@ -1,5 +1,6 @@
 #include "schema/job_parse.h"
 
+#include <algorithm>
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
@@ -88,14 +89,70 @@ void ReadStaleness(const YamlNode& node, JobErrors& errors, TrainingSpec* traini
   reader.Finish();
 }
 
-void ReadTraining(const YamlNode& node, JobErrors& errors, TrainingSpec* training) {
-  MapReader reader(node, "training", errors);
+// Of a setting that has a meaning with one consistency alone.
+void OnlyWith(MapReader& reader, const YamlNode& node, const std::string& key, Consistency needed, Consistency has) {
+  const YamlNode* value = node.Find(key);
+  if (value == nullptr || has == needed) return;
+  reader.Fail(*value, key,
+              absl::StrCat("means something only with consistency: ", NameIn(kConsistencies, needed), ", but that is ",
+                           NameIn(kConsistencies, has)));
+}
+
+// How many pushes one group has follows from the cluster, unless it is given: it belongs to the plan.
+void ReadConsistency(MapReader& reader, const YamlNode& node, int64_t workers, TrainingSpec* training) {
   reader.Choice("consistency", kConsistencies, &training->consistency);
-  if (training->consistency != Consistency::kAsync) {
-    reader.Fail(*node.Find("consistency"), "consistency",
-                absl::StrCat(NameIn(kConsistencies, training->consistency), " is not available in this version"),
-                "use async");
+  const Consistency consistency = training->consistency;
+  OnlyWith(reader, node, "sspBound", Consistency::kSsp, consistency);
+  OnlyWith(reader, node, "backupWorkers", Consistency::kSync, consistency);
+  reader.Integer("sspBound", 1, 1'000'000, &training->ssp_bound);
+  if (reader.Integer("backupWorkers", 0, kMostTasks, &training->backup_workers) &&
+      training->backup_workers >= workers) {
+    reader.Fail(*node.Find("backupWorkers"), "backupWorkers",
+                absl::StrCat("must be fewer than the job's workers, of which there are ", workers));
   }
+  training->group_size = std::max<int64_t>(1, workers - training->backup_workers);
+  reader.Integer("groupSize", 1, kMostTasks, &training->group_size);
+  int64_t most = 0;
+  if (reader.Integer("maxStaleness", 0, kMostCount, &most)) training->max_staleness = most;
+  if (consistency == Consistency::kAsync) {
+    training->group_size = 1;
+    if (const YamlNode* value = node.Find("groupSize")) {
+      reader.Fail(*value, "groupSize", "means something only with consistency: ssp or sync, but that is async");
+    }
+  }
+  if (consistency != Consistency::kSync) return;
+  if (const YamlNode* value = node.Find("maxStaleness")) {
+    reader.Fail(*value, "maxStaleness", "with consistency: sync no gradient is stale", "leave it out");
+  }
+}
+
+// With ssp and sync leases of one step each, so that whoever is free takes the next one of a group.
+void ReadLease(MapReader& reader, const YamlNode& node, TrainingSpec* training) {
+  const bool pushes = reader.Integer("pushEvery", 1, int64_t{1} << 20, &training->push_every);
+  const bool in_groups = training->consistency != Consistency::kAsync;
+  if (in_groups) training->lease_batches = training->push_every;
+  const bool leases = reader.Integer("leaseBatches", 1, int64_t{1} << 20, &training->lease_batches);
+  if (in_groups && leases && training->lease_batches != training->push_every) {
+    reader.Fail(*node.Find("leaseBatches"), "leaseBatches",
+                absl::StrCat("is pushEvery, ", training->push_every,
+                             ", with consistency: ", NameIn(kConsistencies, training->consistency)),
+                "leave it out");
+  } else if (pushes && training->push_every > training->lease_batches) {
+    reader.Fail(*node.Find("pushEvery"), "pushEvery",
+                absl::StrCat("a push holds batches of one lease, which has ", training->lease_batches),
+                "take that at most, or raise leaseBatches");
+  }
+  reader.Flag("pullAhead", &training->pull_ahead);
+  if (training->pull_ahead && training->consistency == Consistency::kSync) {
+    reader.Fail(*node.Find("pullAhead"), "pullAhead",
+                "what is pulled ahead is stale, and with consistency: sync nothing is",
+                "leave it out, or use ssp or async");
+  }
+}
+
+void ReadTraining(const YamlNode& node, JobErrors& errors, int64_t workers, TrainingSpec* training) {
+  MapReader reader(node, "training", errors);
+  ReadConsistency(reader, node, workers, training);
   int64_t replicas = training->replicas;
   if (reader.Integer("replicas", 1, 2, &replicas) && replicas != 1) {
     reader.Fail(*node.Find("replicas"), "replicas", "2 replicas are not available in this version", "use 1");
@@ -103,14 +160,7 @@ void ReadTraining(const YamlNode& node, JobErrors& errors, TrainingSpec* trainin
   training->replicas = static_cast<int>(replicas);
   reader.Integer("batchSize", 1, int64_t{1} << 20, &training->batch_size);
   reader.Integer("epochs", 1, 1'000'000, &training->epochs);
-  reader.Integer("leaseBatches", 1, int64_t{1} << 20, &training->lease_batches);
-  if (reader.Integer("pushEvery", 1, int64_t{1} << 20, &training->push_every) &&
-      training->push_every > training->lease_batches) {
-    reader.Fail(*node.Find("pushEvery"), "pushEvery",
-                absl::StrCat("a push holds batches of one lease, which has ", training->lease_batches),
-                "take that at most, or raise leaseBatches");
-  }
-  reader.Flag("pullAhead", &training->pull_ahead);
+  ReadLease(reader, node, training);
   reader.Integer("evaluateEveryEpochs", 0, 1'000'000, &training->evaluate_every_epochs);
   reader.Integer("maxSkippedPushes", 0, kMostCount, &training->max_skipped_pushes);
   reader.Choice("precision", kPrecisions, &training->precision);
@@ -165,7 +215,7 @@ void ReadJob(const YamlNode& root, JobErrors& errors, JobSpec* job) {
   ReadCluster(Section(reader, "cluster"), errors, &job->cluster);
   const YamlNode* model = reader.Require("model");
   if (model != nullptr) ReadModel(*model, "model", errors, &job->model);
-  ReadTraining(Section(reader, "training"), errors, &job->training);
+  ReadTraining(Section(reader, "training"), errors, job->cluster.worker_count, &job->training);
   if (const YamlNode* data = reader.Require("data")) ReadData(*data, errors, &job->data);
   ReadCheckpoint(Section(reader, "checkpoint"), errors, &job->checkpoint);
   ReadScheduling(Section(reader, "scheduling"), errors, &job->scheduling);

@@ -33,6 +33,8 @@ enum class SliceRefusal : uint8_t {
   kNotHere,     // this ps does not hold the slice, or not yet, or the slice has no room for the lease yet
   kOtherEpoch,  // the slice's epoch is not the one asked for
   kWrongShape,  // the sender is at fault and will be ejected
+  kTooStale,    // of a push: its gradient is to be computed again, from newer parameters
+  kTooEarly,    // of a push: leases before its own are unfinished here, and its worker gives it back
 };
 
 // The one answer to push, duplicate, refusal and probe. `applied` steers the sender and may point behind what was

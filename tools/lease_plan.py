@@ -24,6 +24,7 @@ class Plan:
     epochs: int
     slices: int
     push_every: int = 1
+    sync_group: int = 0  # leases whose gradients are one update, within their epoch; 0: each step is one
 
     def __post_init__(self):
         if min(self.examples, self.batch_size, self.lease_batches, self.epochs, self.slices, self.push_every) < 1:
@@ -41,6 +42,12 @@ class Plan:
     def steps_of(self, lease):
         return -(-min(self.lease_batches, self.batches - self.first_batch(lease)) // self.push_every)
 
+    def group_of(self, lease):
+        """The leases of the same group, with sync."""
+        first = self.epoch_of(lease) * self.leases_per_epoch
+        begin = first + (lease - first) // self.sync_group * self.sync_group
+        return range(begin, min(begin + self.sync_group, first + self.leases_per_epoch))
+
     def examples_of(self, lease, steps):
         batches = min(steps * self.push_every, self.lease_batches)
         return min(batches * self.batch_size, self.examples - self.first_batch(lease) * self.batch_size)
@@ -51,4 +58,5 @@ class Plan:
         return Plan(
             manifest["trainExamples"], training["batchSize"], training["leaseBatches"], training["epochs"],
             len(manifest["records"]), training.get("pushEvery", 1),
+            training["groupSize"] if training["consistency"] == "sync" else 0,
         )

@@ -187,17 +187,32 @@ absl::Status Exchange::Receive(PeerId from, const PushReply& reply, Time now, Ef
       Reject();
     } else if (lease == nullptr || &map_.link_of(item.slice) != link) {
       continue;  // late: of a lease that is done, or from where the slice was before
+    } else if (item.refusal == SliceRefusal::kTooEarly && item.epoch == lease->progress.epoch(item.slice)) {
+      // Its turn has not come. No longer held, it is granted again, to whoever asks when it has.
+      Release(reply.lease);
+      lease = nullptr;
     } else if (item.refusal != SliceRefusal::kNone) {
-      // A6: a refusal acknowledges nothing, so the gradients stay and go again.
-      const Time until = now + timing().control_retry;
-      lease->in_flight.ForEach(item.slice, [&](InFlight::Kept& kept) { Withhold(item.slice, kept, until); });
-      if (!lease->progress.Known(item.slice)) lease->next_probe = std::min(lease->next_probe, until);
+      HearRefusal(*lease, item, now);
     } else {
       Hear(*lease, item, effects);
     }
   }
   FlushTo(*link, now, effects);
   return absl::OkStatus();
+}
+
+void Exchange::HearRefusal(HeldLease& lease, const PushReply::Item& item, Time now) {
+  if (item.refusal == SliceRefusal::kTooStale) {
+    if (item.epoch != lease.progress.epoch(item.slice)) return;
+    lease.progress.GiveUp(item.slice);
+    lease.in_flight.Retain(item.slice, lease.progress.kept_from(item.slice), lease.progress.covered(item.slice),
+                           [&](Step, const InFlight::Kept& kept) { GiveBackWindow(item.slice, kept); });
+    return;
+  }
+  // A6: a refusal acknowledges nothing, so the gradients stay and go again.
+  const Time until = now + timing().control_retry;
+  lease.in_flight.ForEach(item.slice, [&](InFlight::Kept& kept) { Withhold(item.slice, kept, until); });
+  if (!lease.progress.Known(item.slice)) lease.next_probe = std::min(lease.next_probe, until);
 }
 
 void Exchange::Hear(HeldLease& lease, const PushReply::Item& item, Effects& effects) {

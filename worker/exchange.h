@@ -91,6 +91,7 @@ class Exchange {
   void Clear(Effects& effects);
 
  private:
+  void HearRefusal(HeldLease& lease, const PushReply::Item& item, Time now);
   void Hear(HeldLease& lease, const PushReply::Item& item, Effects& effects);
   void Acknowledge(const HeldLease& lease, Step step, const InFlight::Kept& kept, const PushReply::Item& item,
                    Effects& effects);

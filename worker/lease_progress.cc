@@ -56,6 +56,11 @@ LeaseProgress::Heard LeaseProgress::Hear(SliceId slice, SliceEpoch epoch, Step a
   return first ? Heard::kFirst : Heard::kNews;
 }
 
+void LeaseProgress::GiveUp(SliceId slice) {
+  Slice& s = slices_[ToNumber(slice)];
+  if (s.known) s.covered = std::max(s.applied, s.kept_from);
+}
+
 Step LeaseProgress::Next() const {
   // The slowest slice decides; the others do not take the step a second time (Lacks).
   Step covered = steps_;

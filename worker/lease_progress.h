@@ -44,6 +44,8 @@ class LeaseProgress {
   Step Next() const;
   bool Lacks(SliceId slice, Step step) const { return at(slice).covered + 1 == step; }
   void Keep(SliceId slice, Step step);  // CHECKs Lacks
+  // What is kept for the slice, and not applied there, will not be taken: those steps are computed again.
+  void GiveUp(SliceId slice);
   Step kept_from(SliceId slice) const { return at(slice).kept_from; }
   Step covered(SliceId slice) const { return at(slice).covered; }
   // Every slice's current epoch has acknowledged the last step.

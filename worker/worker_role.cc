@@ -32,6 +32,8 @@ class WorkerRole::Machine {
 
   const MemberSession& session() const { return session_; }
   std::vector<LeaseId> Holding() const;
+  // In a group of sync each worker takes one lease: whoever took two would have the others wait.
+  size_t LeasesHeld() const { return job_.training.consistency == Consistency::kSync ? 1 : leases_held_; }
 
  private:
   void On(Started& started) { session_.Start(now_, started, *out_); }
@@ -291,10 +293,10 @@ void WorkerRole::Machine::FromChief(Placement& placement) {
 
 void WorkerRole::Machine::AskForWork() {
   const std::vector<LeaseId> holding = Holding();
-  if (session_.leaving() || holding.size() >= leases_held_) return;
+  if (session_.leaving() || holding.size() >= LeasesHeld()) return;
   out_->SendTo(MemberSession::kChief, WorkRequest{.from = session_.incarnation(),
                                                   .holding = holding,
-                                                  .wanted = static_cast<uint32_t>(leases_held_ - holding.size()),
+                                                  .wanted = static_cast<uint32_t>(LeasesHeld() - holding.size()),
                                                   .number = ++work_requests_});
   next_work_request_ = now_ + session_.timing().control_retry;
 }
@@ -309,7 +311,7 @@ std::vector<LeaseId> WorkerRole::Machine::Holding() const {
 void WorkerRole::Machine::FromChief(Grant& grant) {
   if (grant.to != session_.incarnation() || !placed() || !plan_->Contains(grant.lease)) return Reject();
   // One that does not fit comes again: the chief sees in the next request that it is not held.
-  if (exchange_->Find(grant.lease) != nullptr || exchange_->leases().size() >= leases_held_) return;
+  if (exchange_->Find(grant.lease) != nullptr || exchange_->leases().size() >= LeasesHeld()) return;
   if (session_.leaving()) return;
   exchange_->Hold(grant.lease, plan_->StepsOf(grant.lease), now_, *out_);
 }

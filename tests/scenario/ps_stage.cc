@@ -178,9 +178,10 @@ std::vector<std::string> PsStage::Show(SliceId id) const {
 std::string PsStage::Stats() const {
   const TaskStats& stats = role_.stats();
   return absl::StrCat("applied=", stats.steps, " duplicate=", stats.pushes_duplicate, " refused=", stats.pushes_refused,
-                      " skipped=", stats.pushes_skipped, " rejected=", stats.messages_rejected,
-                      " staleness: pushes=", stats.staleness.pushes, " sum=", stats.staleness.sum,
-                      " unknown=", stats.staleness.unknown);
+                      " skipped=", stats.pushes_skipped,
+                      stats.pushes_dropped > 0 ? absl::StrCat(" dropped=", stats.pushes_dropped) : "",
+                      " rejected=", stats.messages_rejected, " staleness: pushes=", stats.staleness.pushes,
+                      " sum=", stats.staleness.sum, " unknown=", stats.staleness.unknown);
 }
 
 }  // namespace downpour

@@ -39,6 +39,12 @@ inline JobSpec TinyJobOf(const Command& command) {
   job.training.epochs = static_cast<int64_t>(command.Number("epochs", job.training.epochs));
   job.seed = command.Number("seed", job.seed);
   job.training.pull_ahead = command.Has("pull_ahead");
+  if (command.Has("max_staleness")) job.training.max_staleness = command.Number("max_staleness");
+  if (command.Has("sync")) {  // so many leases, of one step each, in a group
+    job.training.consistency = Consistency::kSync;
+    job.training.group_size = static_cast<int64_t>(command.Number("sync"));
+    job.training.lease_batches = 1;
+  }
   job.data.train.images = command.Text("images", job.data.train.images);
   return job;
 }

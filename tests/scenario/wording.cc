@@ -26,6 +26,10 @@ const char* Word(SliceRefusal refusal) {
       return "other-epoch";
     case SliceRefusal::kWrongShape:
       return "wrong-shape";
+    case SliceRefusal::kTooStale:
+      return "too-stale";
+    case SliceRefusal::kTooEarly:
+      return "too-early";
   }
   return "?";
 }

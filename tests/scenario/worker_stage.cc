@@ -39,6 +39,8 @@ Payload Zeros(SliceId slice) { return Payload::Zeros(static_cast<size_t>(TinyGri
 SliceRefusal ParseRefusal(const std::string& word) {
   if (word == "other-epoch") return SliceRefusal::kOtherEpoch;
   if (word == "wrong-shape") return SliceRefusal::kWrongShape;
+  if (word == "too-stale") return SliceRefusal::kTooStale;
+  if (word == "too-early") return SliceRefusal::kTooEarly;
   CHECK_EQ(word, "not-here");
   return SliceRefusal::kNotHere;
 }

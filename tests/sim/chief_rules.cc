@@ -120,6 +120,10 @@ void ChiefRules::Says(const Process& process, const Send& effect) {
   if (std::holds_alternative<Grant>(send->message) && process.chief->state() != JobState::kRunning) {
     Add(process, "grants a lease of a job that does not run");
   }
+  if (const auto* grant = std::get_if<Grant>(&send->message)) {
+    const uint64_t reach = oracle_->plan().ReachFrom(process.chief->committed().FirstMissing(0));
+    if (ToNumber(grant->lease) >= reach) Add(process, "grants a lease out of reach of what is committed");
+  }
   if (const auto* restore = std::get_if<RestoreSlice>(&send->message)) CheckWindow(process, *restore);
   if (const auto* assign = std::get_if<Assign>(&send->message)) servers_.insert(assign->to);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "schema/job_names.h"
 #include "schema/slice_grid.h"
 
 namespace downpour {
@@ -216,8 +217,10 @@ std::string Draw::ToString() const {
       " epochs=", training.epochs, " evaluate_every=", training.evaluate_every_epochs,
       " optimizer=", NameOf(training.optimizer.kind),
       " staleness=", training.staleness_method == StalenessMethod::kNone ? "none" : "auto",
-      " max_skipped=", training.max_skipped_pushes, " empty=", oracle.empty, " not_finite=", oracle.not_finite,
-      " poison=", oracle.poison,
+      " consistency=", NameIn(kConsistencies, training.consistency), " group=", training.group_size,
+      " ssp_bound=", training.ssp_bound, " backups=", training.backup_workers,
+      " max_staleness=", training.max_staleness.value_or(-1), " max_skipped=", training.max_skipped_pushes,
+      " empty=", oracle.empty, " not_finite=", oracle.not_finite, " poison=", oracle.poison,
       "\n  checkpoint: every=", job.checkpoint.every ? absl::StrCat(Ms(*job.checkpoint.every), "ms") : "auto",
       " keep=", job.checkpoint.keep, " shared=", job.checkpoint.via == CheckpointVia::kShared,
       " disk_delay=", Ms(disk_delay), "ms no_space=", disk.no_space, " io_error=", disk.io_error,

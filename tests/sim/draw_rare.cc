@@ -41,6 +41,21 @@ void DrawDisks(Prng& prng, Draw& draw) {
   if (prng.Chance(is_shared ? 0.2 : 0.05)) draw.stalls = prng.Chance(0.5) ? 0.005 : 0.05;
 }
 
+void DrawConsistency(Prng& prng, Draw& draw) {
+  TrainingSpec& training = draw.job.training;
+  if (prng.Chance(0.25)) training.max_staleness = DrawNumber(prng, 0, 6);
+  if (!prng.Chance(0.3)) return;
+  training.consistency = prng.Chance(0.5) ? Consistency::kSsp : Consistency::kSync;
+  training.group_size = DrawNumber(prng, 1, std::min<int64_t>(8, draw.job.cluster.worker_count + 1));
+  training.ssp_bound = DrawNumber(prng, 1, 4);
+  training.push_every = std::min<int64_t>(training.push_every, 2);
+  training.lease_batches = training.push_every;
+  if (training.consistency == Consistency::kSsp) return;
+  training.backup_workers = DrawNumber(prng, 0, draw.job.cluster.worker_count - 1);
+  training.max_staleness.reset();
+  training.pull_ahead = false;
+}
+
 }  // namespace
 
 void DrawRare(Prng& prng, Draw& draw) {
@@ -56,6 +71,7 @@ void DrawRare(Prng& prng, Draw& draw) {
   if (prng.Chance(0.03)) draw.device.no_room_for = DrawTime(prng, 2s, 10s);
   // By the optimizer, so each rule. What overflows, as the oracle has it, does so at the whole rate.
   if (prng.Chance(0.5) && draw.oracle.not_finite == 0) draw.job.training.staleness_method = StalenessMethod::kAuto;
+  DrawConsistency(prng, draw);
 }
 
 }  // namespace downpour

@@ -41,7 +41,9 @@ Payload Oracle::Gradient(LeaseId lease, Step step, SliceId slice) const {
   for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<float>(Element(name, i));
   // The largest float is finite, but what an optimizer makes of it and of small numbers is not, as bfloat16 at least.
   using Limits = std::numeric_limits<float>;
-  if (kind == Kind::kNotFinite) out[name % out.size()] = Mix(name) % 2 == 0 ? Limits::quiet_NaN() : Limits::max();
+  // A share of it may well be finite, as sync sums them up.
+  const bool is_nan = job_.training.consistency == Consistency::kSync || Mix(name) % 2 == 0;
+  if (kind == Kind::kNotFinite) out[name % out.size()] = is_nan ? Limits::quiet_NaN() : Limits::max();
   return gradient;
 }
 

@@ -172,7 +172,7 @@ bool Story::Survives(const Task& task) const {
 void Story::ChangeText() {
   ++faults_["another job text"];
   TrainingSpec& training = job_.training;
-  training.pull_ahead = prng_.Chance(0.5);
+  training.pull_ahead = prng_.Chance(0.5) && training.consistency != Consistency::kSync;
   training.evaluate_every_epochs = DrawNumber(prng_, 0, 2);
   job_.checkpoint.keep = DrawNumber(prng_, 1, 3);
   job_.checkpoint.via = prng_.Chance(0.3) ? CheckpointVia::kShared : CheckpointVia::kChief;

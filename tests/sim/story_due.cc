@@ -57,8 +57,13 @@ void Story::LookForProgress() {
 
 void Story::LookForIdlers(const Process& process) {
   const ChiefRole& chief = *process.chief;
-  const bool open = chief.state() == JobState::kRunning &&
-                    chief.committed().Count() + chief.holders().size() < oracle_.plan().total_leases();
+  const uint64_t reach = oracle_.plan().ReachFrom(chief.committed().FirstMissing(0));
+  uint64_t taken = 0;  // of the leases within reach
+  for (const IntervalSet::Interval& run : chief.committed().Intervals()) {
+    if (run.begin < reach) taken += std::min(run.end, reach) - run.begin;
+  }
+  for (const auto& [lease, holder] : chief.holders()) taken += ToNumber(lease) < reach;
+  const bool open = chief.state() == JobState::kRunning && taken < reach;
   for (const Life life : world_.Alive(TaskRole::kWorker)) {
     const WorkerRole& worker = *world_.process(life).worker;
     const bool idle =

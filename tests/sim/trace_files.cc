@@ -24,7 +24,8 @@ void WriteTraces(const std::string& dir, const World& world, const Watch& watch,
                                << "\n--batch-size=" << training.batch_size
                                << "\n--lease-batches=" << training.lease_batches << "\n--epochs=" << training.epochs
                                << "\n--push-every=" << training.push_every << "\n--slices=" << oracle.grid().size()
-                               << "\n";
+                               << "\n--sync-group="
+                               << (training.consistency == Consistency::kSync ? training.group_size : 0) << "\n";
 }
 
 }  // namespace downpour

@@ -1,6 +1,7 @@
 #include "tests/sim/truth.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "ps/apply.h"
@@ -127,7 +128,7 @@ SliceState Truth::Born(SliceId slice) const {
   const size_t bytes = static_cast<size_t>(oracle_->grid().at(slice).bytes());
   state.values = Payload::Allocate(bytes);
   InitialValues(oracle_->job().seed, oracle_->grid(), slice, state.values.mutable_floats().data());
-  const int slots = SlotCount(oracle_->job().training.optimizer.kind);
+  const int slots = SlotCount(oracle_->job().training);
   for (int i = 0; i < slots; ++i) state.slots.push_back(Payload::Zeros(bytes));
   return state;
 }
@@ -192,21 +193,51 @@ void Truth::Consume(const TraceRecord& record, const Version& computed_from) {
   if (effect != (record.kind == Kind::kApplied)) return Add(record, "an effect where there is none, or none at all");
 
   SliceState& state = lineage->state;
+  CheckMayCount(record, computed_from, state);
   const bool skipped = oracle_->IsSkipped(record.lease, record.step, record.slice);
   state.skipped += skipped;
   skips_ += skipped;
-  if (effect) {
-    Apply(record, computed_from, state);
-    lineage->checksums[state.version] = Checksum(state);
-  }
-  if (state.version != record.count) Add(record, absl::StrCat("version ", record.count, " after ", state.version));
+  if (effect) Gathers() ? Gather(record, state) : Apply(record, computed_from, state);
   auto counter = FindCounter(state.counters, record.lease);
   if (record.step == 1) counter = state.counters.insert(counter, {record.lease, 0});
   counter->applied = record.step;
   if (record.step == oracle_->plan().StepsOf(record.lease)) {
     state.finished.Insert(ToNumber(record.lease));
     state.counters.erase(counter);
+    const Plan& plan = oracle_->plan();
+    const uint64_t group = plan.GroupOf(record.lease), first = plan.GroupBegin(group);
+    if (Gathers() && state.finished.CoversRange(first, first + plan.LeasesIn(group))) {
+      Update(std::exchange(state.slots.back(), Payload::Zeros(state.values.size())), Damping(), state);
+    }
   }
+  lineage->checksums[state.version] = Checksum(state);
+  if (state.version != record.count) Add(record, absl::StrCat("version ", record.count, " after ", state.version));
+}
+
+// What the job's consistency asks of a push that counts.
+void Truth::CheckMayCount(const TraceRecord& record, const Version& computed_from, const SliceState& state) {
+  const TrainingSpec& training = oracle_->job().training;
+  if (ToNumber(record.lease) >= oracle_->plan().ReachFrom(state.finished.FirstMissing(0))) {
+    Add(record, absl::StrCat("counted out of reach: lease ", state.finished.FirstMissing(0), " is not finished"));
+  }
+  const std::optional<uint64_t> most = Gathers()                ? 0
+                                       : training.max_staleness ? std::optional<uint64_t>(*training.max_staleness)
+                                                                : std::nullopt;
+  if (!most) return;
+  const bool known = computed_from.epoch == record.epoch;
+  if (!known || computed_from.n + *most < state.version) Add(record, "counted though it is too stale");
+}
+
+// As ps/apply.h has it: the last slot sums up what each lease of a group brings.
+void Truth::Gather(const TraceRecord& record, SliceState& state) const {
+  const Payload gradient = oracle_->Gradient(record.lease, record.step, record.slice);
+  const float share = static_cast<float>(1.0 / oracle_->plan().LeasesIn(oracle_->plan().GroupOf(record.lease)));
+  Payload sum = Payload::Allocate(gradient.size());
+  for (size_t i = 0; i < gradient.floats().size(); ++i) {
+    const float part = -share * gradient.floats()[i];
+    sum.mutable_floats()[i] = state.slots.back().floats()[i] - part;
+  }
+  state.slots.back() = sum;
 }
 
 void Truth::Apply(const TraceRecord& record, const Version& computed_from, SliceState& state) const {
@@ -215,7 +246,11 @@ void Truth::Apply(const TraceRecord& record, const Version& computed_from, Slice
   const uint64_t staleness = known ? state.version - computed_from.n : 0;
   if (known) state.usual_staleness = UsualStaleness(state.usual_staleness, staleness);
   const Damping damping = StalenessRule(training).Of(staleness, state.usual_staleness);
-  const Payload gradient = oracle_->Gradient(record.lease, record.step, record.slice);
+  Update(oracle_->Gradient(record.lease, record.step, record.slice), damping, state);
+}
+
+void Truth::Update(const Payload& gradient, const Damping& damping, SliceState& state) const {
+  const OptimizerSpec& optimizer = oracle_->job().training.optimizer;
   std::vector<Payload> fresh;
   std::vector<UpdatedArray> arrays;
   const auto renew = [&](const Payload& old) {
@@ -223,13 +258,14 @@ void Truth::Apply(const TraceRecord& record, const Version& computed_from, Slice
     arrays.push_back({old.floats().data(), fresh.back().mutable_floats().data()});
   };
   renew(state.values);
-  for (const Payload& slot : state.slots) renew(slot);
+  const int slots = SlotCount(optimizer.kind);
+  for (int i = 0; i < slots; ++i) renew(state.slots[i]);
   ++state.version;
-  if (!ApplyUpdate(UpdateFor(training.optimizer, damping, state.version), gradient.floats(), arrays)) {
+  if (!ApplyUpdate(UpdateFor(optimizer, damping, state.version), gradient.floats(), arrays)) {
     findings_->Add("the oracle's gradient is not finite");
   }
   state.values = fresh[0];
-  state.slots.assign(fresh.begin() + 1, fresh.end());
+  std::copy(fresh.begin() + 1, fresh.end(), state.slots.begin());
 }
 
 void Truth::CheckSlice(const SliceState& shown, const std::string& where) {

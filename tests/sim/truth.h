@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "ps/staleness_rule.h"
 #include "runtime/trace.h"
 #include "schema/checkpoint_format.h"
 #include "tests/sim/findings.h"
@@ -60,7 +61,11 @@ class Truth {
   void Install(const TraceRecord& record);
   void GoOn(const TraceRecord& record);
   void Consume(const TraceRecord& record, const Version& computed_from);
+  void CheckMayCount(const TraceRecord& record, const Version& computed_from, const SliceState& state);
+  void Gather(const TraceRecord& record, SliceState& state) const;
   void Apply(const TraceRecord& record, const Version& computed_from, SliceState& state) const;
+  void Update(const Payload& gradient, const Damping& damping, SliceState& state) const;
+  bool Gathers() const { return oracle_->job().training.consistency == Consistency::kSync; }
   void Settle(Lineage& lineage, const SliceState& shown, const std::string& where);
   Lineage* Owned(const TraceRecord& record);
   const Lineage* Find(SliceId slice, SliceEpoch epoch) const;

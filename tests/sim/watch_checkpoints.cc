@@ -147,8 +147,9 @@ void Watch::CheckEnd() {
     if (state->finished != all || !state->counters.empty()) findings.Add("the last checkpoint has open leases");
     const TrainingSpec& training = oracle_->job().training;
     // Else what a push does depends on those before it, or on its staleness.
-    const bool only_adds =
-        training.optimizer.kind == OptimizerKind::kSgd && training.staleness_method == StalenessMethod::kNone;
+    const bool only_adds = training.optimizer.kind == OptimizerKind::kSgd &&
+                           training.staleness_method == StalenessMethod::kNone &&
+                           training.consistency != Consistency::kSync;
     if (!only_adds) continue;
     std::vector<float> initial(state->values.floats().size());
     InitialValues(oracle_->job().seed, oracle_->grid(), slice, initial.data());

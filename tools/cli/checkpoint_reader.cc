@@ -57,7 +57,7 @@ absl::StatusOr<Manifest> ReadManifest(const std::string& path) {
 
 // What the grid, the optimizer and the manifest ask of a record.
 absl::Status CheckState(const Checkpoint& checkpoint, const Slice& slice, const SliceState& state) {
-  const auto slots = static_cast<size_t>(SlotCount(checkpoint.job.training.optimizer.kind));
+  const auto slots = static_cast<size_t>(SlotCount(checkpoint.job.training));
   if (state.slice != slice.id || static_cast<int64_t>(state.values.size()) != slice.bytes() ||
       state.slots.size() != slots) {
     return absl::InvalidArgumentError(absl::StrCat(

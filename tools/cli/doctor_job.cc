@@ -116,7 +116,7 @@ HostNeeds NeedsOf(const JobSpec& job, const DataFacts& facts, std::optional<Task
     values += static_cast<uint64_t>(slice.bytes());
     widest = std::max(widest, static_cast<uint64_t>(slice.bytes()));
   }
-  const uint64_t state = values * static_cast<uint64_t>(1 + SlotCount(job.training.optimizer.kind));
+  const uint64_t state = values * static_cast<uint64_t>(1 + SlotCount(job.training));
   uint64_t width = 1;
   for (const int64_t size : job.model.inputs[0].shape) width *= static_cast<uint64_t>(size);
   const uint64_t data = (facts.train_examples.value_or(0) + facts.eval_examples.value_or(0)) * (width + 1);

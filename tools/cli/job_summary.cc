@@ -62,7 +62,7 @@ int64_t ResidualBytes(const SliceGrid& grid) {
 }
 
 std::string ServersText(const JobSpec& job, const SliceGrid& grid) {
-  const int slots = SlotCount(job.training.optimizer.kind);
+  const int slots = SlotCount(job.training);
   const std::vector<ServerLoad> loads = LoadsOf(job, grid);
   std::string text = "Servers";
   for (size_t s = 0; s < loads.size(); ++s) {
@@ -84,7 +84,17 @@ std::string TrainingText(const JobSpec& job, const SliceGrid& grid, const DataFa
   if (training.push_every > 1) {
     absl::StrAppend(&text, "              a push for every ", training.push_every, " batches\n");
   }
-  if (job.cluster.worker_count > 1 || training.pull_ahead) {
+  if (training.consistency != Consistency::kAsync) {
+    absl::StrAppend(
+        &text, "              in groups of ", absl::StrCat(training.group_size, " pushes"),
+        training.consistency == Consistency::kSync
+            ? absl::StrCat(", each one update, with ", Count(training.backup_workers, "backup worker"), "\n")
+            : absl::StrCat(", of which ", training.ssp_bound, " more may be begun before one is finished\n"));
+  }
+  if (training.max_staleness) {
+    absl::StrAppend(&text, "              pushes staler than ", *training.max_staleness, " are computed again\n");
+  }
+  if ((job.cluster.worker_count > 1 || training.pull_ahead) && training.consistency != Consistency::kSync) {
     absl::StrAppend(&text, "              stale pushes are damped by method ",
                     NameIn(kStalenessMethods, training.staleness_method), " (docs/LEARNING.md)\n");
   }
@@ -144,7 +154,7 @@ std::string JobSummary(const JobSpec& job, const DataFacts& facts) {
 
 nlohmann::json JobSummaryJson(const JobSpec& job, const DataFacts& facts) {
   const SliceGrid grid = *GridOf(job.model, job.training.wire);
-  const int slots = SlotCount(job.training.optimizer.kind);
+  const int slots = SlotCount(job.training);
   nlohmann::json servers = nlohmann::json::array();
   for (const ServerLoad& load : LoadsOf(job, grid)) {
     servers.push_back({{"slices", load.slices},

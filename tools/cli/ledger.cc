@@ -65,18 +65,24 @@ void CountFinished(const IntervalSet& finished, const Plan& plan, Ledger* ledger
   }
 }
 
-// The version against the steps: equal, but for pushes without effect.
-void CompareVersion(const SliceState& slice, const Plan& plan, Ledger* ledger) {
+// How many updates what a slice has counted makes: one for each step, or with sync for each group that is complete.
+uint64_t UpdatesOf(const SliceState& slice, const Plan& plan, Consistency consistency) {
+  if (consistency == Consistency::kSync) return plan.GroupOf(LeaseId{slice.finished.FirstMissing(0)});
   uint64_t steps = 0;
   for (const auto& interval : slice.finished.Intervals()) {
     steps += plan.StepsBefore(std::min(interval.end, plan.total_leases())) -
              plan.StepsBefore(std::min(interval.begin, plan.total_leases()));
   }
   for (const LeaseCounter& counter : slice.counters) steps += counter.applied;
-  if (slice.version > steps) {
-    ledger->doubled[ToNumber(slice.slice)] = slice.version - steps;
+  return steps;
+}
+
+// The version against the updates: equal, but for pushes without effect.
+void CompareVersion(const SliceState& slice, uint64_t updates, Ledger* ledger) {
+  if (slice.version > updates) {
+    ledger->doubled[ToNumber(slice.slice)] = slice.version - updates;
   } else {
-    ledger->without_effect += steps - slice.version;
+    ledger->without_effect += updates - slice.version;
   }
 }
 
@@ -110,7 +116,9 @@ Ledger MakeLedger(const LoadedCheckpoint& checkpoint) {
       ledger.everywhere[plan.EpochOf(lease)] += plan.ExamplesOf(lease, step);
     }
   }
-  for (const SliceState& slice : checkpoint.slices) CompareVersion(slice, plan, &ledger);
+  for (const SliceState& slice : checkpoint.slices) {
+    CompareVersion(slice, UpdatesOf(slice, plan, checkpoint.job.training.consistency), &ledger);
+  }
   return ledger;
 }
 

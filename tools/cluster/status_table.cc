@@ -125,6 +125,7 @@ std::string PushLine(const StatusView& status) {
   add(status.pushes_resent, "sent again");
   add(status.pushes_refused, "put off");
   add(status.pushes_duplicate, "duplicate");
+  if (status.pushes_dropped.value_or(0) > 0) add(status.pushes_dropped, "dropped");
   add(status.pushes_skipped, "skipped");
   double rejected = status.chief_rejected.value_or(0);
   for (const TaskView& task : status.tasks) rejected += task.rejected.value_or(0);

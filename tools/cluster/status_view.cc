@@ -99,6 +99,7 @@ void ReadProgress(const Json& json, StatusView* view) {
   view->pushes_resent = Number(pushes, "resent");
   view->pushes_refused = Number(pushes, "refused");
   view->pushes_duplicate = Number(pushes, "duplicate");
+  view->pushes_dropped = Number(pushes, "dropped");
   view->pushes_skipped = Number(pushes, "skipped");
 }
 

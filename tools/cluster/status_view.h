@@ -76,7 +76,8 @@ struct StatusView {
   std::string checkpoint_error, checkpoint_error_cause;
   std::string checkpoint_interval_why;
   MaybeNumber checkpoint_interval, checkpoint_age, checkpoint_bytes, checkpoint_leases;
-  MaybeNumber pushes_acknowledged, pushes_applied, pushes_resent, pushes_refused, pushes_duplicate, pushes_skipped;
+  MaybeNumber pushes_acknowledged, pushes_applied, pushes_resent, pushes_refused, pushes_duplicate, pushes_dropped,
+      pushes_skipped;
   RecoveryView recovery;
   StalenessView staleness;
   std::vector<TaskView> tasks;

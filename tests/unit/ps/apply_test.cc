@@ -52,6 +52,28 @@ TEST(OptimizerTest, AdamCountsUpdatesFromTheSlicesVersion) {
   EXPECT_NEAR(old.values.floats()[0], -0.5f * 0.1f / std::sqrt(0.001f), 1e-3);
 }
 
+// With sync: two gradients change the values once, by their mean, as one push of that mean would.
+TEST(OptimizerTest, AGroupChangesTheValuesOnceByItsMean) {
+  TrainingSpec spec = Spec(OptimizerKind::kMomentum);
+  ServedSlice alone = SliceWith(OptimizerKind::kMomentum, {1, 2}), together = alone;
+  together.slots.push_back(Payload::Zeros(8));
+  const Optimizer optimizer(spec);
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_TRUE(optimizer.Apply(Floats({3, -1}).floats(), 0, alone));
+    ASSERT_TRUE(optimizer.Gather(Floats({4, 0}).floats(), 0.5, together));
+    EXPECT_FALSE(optimizer.Gather(Floats({1, NAN}).floats(), 0.5, together)) << "and leaves the sum as it is";
+    const Payload held = together.slots.back();  // as a snapshot does
+    ASSERT_TRUE(optimizer.Gather(Floats({2, -2}).floats(), 0.5, together));
+    EXPECT_EQ(ValuesOf(held), (std::vector<float>{2, 0})) << "what another holds stays as it was";
+    EXPECT_EQ(together.version, static_cast<uint64_t>(round));
+    ASSERT_TRUE(optimizer.ApplyGathered(together));
+    EXPECT_EQ(ValuesOf(together.slots.back()), (std::vector<float>{0, 0}));
+    EXPECT_EQ(ValuesOf(together.values), ValuesOf(alone.values));
+    EXPECT_EQ(ValuesOf(together.slots[0]), ValuesOf(alone.slots[0]));
+  }
+  EXPECT_EQ(together.version, 2u);
+}
+
 // The rule of ps/staleness_rule.h, by hand.
 TEST(OptimizerTest, AStalePushCountsLessAndStaysLongerInTheMomentum) {
   TrainingSpec spec = Spec(OptimizerKind::kMomentum);

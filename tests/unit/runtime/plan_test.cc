@@ -127,6 +127,34 @@ TEST(PlanTest, DrawsFollowFromTheNameOfTheStepAndTheBatchInIt) {
   EXPECT_NE(plan.DrawSeed(LeaseId{0}, 1, 0), plan.DrawSeed(LeaseId{0}, 1, 1));
 }
 
+TEST(PlanTest, GroupsAndHowFarOneMayReach) {
+  JobSpec job;
+  job.training.batch_size = job.training.lease_batches = 1;
+  EXPECT_EQ(Plan(job, 10).ReachFrom(0), 10u) << "async";
+  job.training.group_size = 4;
+  job.training.consistency = Consistency::kSync;
+  const Plan sync(job, 10);
+  EXPECT_EQ(sync.GroupOf(LeaseId{7}), 1u);
+  EXPECT_EQ(sync.LeasesIn(1), 4u);
+  EXPECT_EQ(sync.LeasesIn(2), 2u) << "the last group is short";
+  EXPECT_EQ(sync.ReachFrom(3), 4u);
+  EXPECT_EQ(sync.ReachFrom(4), 8u);
+  EXPECT_EQ(sync.ReachFrom(9), 10u);
+  job.training.epochs = 3;
+  const Plan longer(job, 10);
+  EXPECT_EQ(longer.GroupOf(LeaseId{9}), 2u) << "a group ends with its epoch, however many epochs there are";
+  EXPECT_EQ(longer.LeasesIn(2), 2u);
+  EXPECT_EQ(longer.GroupOf(LeaseId{10}), 3u);
+  EXPECT_EQ(longer.GroupBegin(4), 14u);
+  EXPECT_EQ(longer.GroupBegin(9), longer.total_leases());
+  job.training.consistency = Consistency::kSsp;
+  job.training.epochs = 1;
+  job.training.ssp_bound = 1;
+  EXPECT_EQ(Plan(job, 100).ReachFrom(3), 8u);
+  job.training.ssp_bound = 1'000'000;
+  EXPECT_EQ(Plan(job, 100).ReachFrom(3), 100u);
+}
+
 TEST(PlanTest, NoExamplesNoLeases) { EXPECT_EQ(MakePlan(0, 10, 2, 3).total_leases(), 0u); }
 
 }  // namespace

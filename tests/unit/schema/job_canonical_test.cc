@@ -36,6 +36,7 @@ class JobDraw {
     DrawOptimizer(job.training.optimizer);
     job.training.staleness_method =
         kStalenessMethods[prng_.Below(job.training.optimizer.kind == OptimizerKind::kMomentum ? 4 : 3)].value;
+    DrawConsistency(job);
     job.data.train = {Path(), Path()};
     if (prng_.Chance(0.5)) job.data.eval = {Path(), Path()};
     const int64_t units[] = {1, 1000, 1000000, 1000000000, 3600000000000};
@@ -50,6 +51,23 @@ class JobDraw {
 
  private:
   int64_t Between(int64_t low, int64_t high) { return low + static_cast<int64_t>(prng_.Below(high - low + 1)); }
+
+  void DrawConsistency(JobSpec& job) {
+    TrainingSpec& training = job.training;
+    training.consistency = kConsistencies[prng_.Below(3)].value;
+    if (training.consistency == Consistency::kAsync) {
+      if (prng_.Chance(0.5)) training.max_staleness = Between(0, int64_t{1} << 40);
+      return;
+    }
+    training.lease_batches = training.push_every;
+    training.group_size = Between(1, 1024);
+    if (training.consistency == Consistency::kSsp) {
+      training.ssp_bound = Between(1, 1000000);
+    } else {
+      training.pull_ahead = false;
+      training.backup_workers = Between(0, job.cluster.worker_count - 1);
+    }
+  }
 
   std::string Path() {
     const std::string parts[] = {"a b", "true", "7", "\"q\"", "\\", "#", ": ", "{", "ü", "日", "\n", "*x", "~", "&"};

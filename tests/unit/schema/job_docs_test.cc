@@ -123,6 +123,8 @@ TEST(JobDocs, DocumentedDefaultsAreTheParsers) {
     if (absl::StrContains(row.key, "optimizer.beta") || absl::StrContains(row.key, "epsilon")) {
       overrides = {"training.optimizer.name=adam"};
     }
+    if (absl::StrContains(row.key, "sspBound")) overrides = {"training.consistency=ssp"};
+    if (absl::StrContains(row.key, "backupWorkers")) overrides = {"training.consistency=sync"};
     const std::string without = CanonicalJob(ParseJob(kLeast, "least", overrides).job);
     overrides.push_back(PathOf(row.key) + "=" + row.default_text);
     const JobFileResult with = ParseJob(kLeast, "least", overrides);

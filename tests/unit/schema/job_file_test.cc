@@ -89,10 +89,41 @@ TEST(JobFile, TiersFixTheCounts) {
 }
 
 TEST(JobFile, WhatThisVersionLacksIsSaidSo) {
-  EXPECT_THAT(OnlyError(With("epochs: 10", "consistency: ssp")),
-              HasSubstr("training.consistency: ssp is not available in this version; use async"));
   EXPECT_THAT(OnlyError(With("epochs: 10", "replicas: 2")), HasSubstr("not available in this version; use 1"));
   EXPECT_THAT(OnlyError(With("epochs: 10", "replicas: 3")), HasSubstr("between 1 and 2"));
+}
+
+TEST(JobFile, ConsistencyGroupsTheWorkers) {
+  const auto training = [](const std::string& text) {
+    const JobFileResult result = ParseJob(With("epochs: 10", text), "j.yaml");
+    EXPECT_TRUE(result.ok()) << text << ": " << ToString(result.errors[0]);
+    return result.job.training;
+  };
+  const TrainingSpec sync = training("consistency: sync\n  backupWorkers: 1\n  pushEvery: 3");
+  EXPECT_EQ(sync.group_size, 3) << "of four workers";
+  EXPECT_EQ(sync.lease_batches, 3) << "a lease of one step";
+  EXPECT_EQ(training("consistency: ssp\n  groupSize: 7").group_size, 7);
+  EXPECT_EQ(training("consistency: ssp").ssp_bound, 3);
+  EXPECT_EQ(training("maxStaleness: 0").max_staleness, 0);
+  EXPECT_EQ(training("epochs: 1").group_size, 1);
+}
+
+TEST(JobFile, SettingsOfAnotherConsistencyAreRefused) {
+  const std::pair<const char*, const char*> bad[] = {
+      {"sspBound: 2", "training.sspBound: means something only with consistency: ssp, but that is async"},
+      {"consistency: ssp\n  backupWorkers: 1", "backupWorkers: means something only with consistency: sync"},
+      {"groupSize: 2", "training.groupSize: means something only with consistency: ssp or sync, but that is async"},
+      {"consistency: sync\n  backupWorkers: 4", "must be fewer than the job's workers, of which there are 4"},
+      {"consistency: sync\n  maxStaleness: 4", "maxStaleness: with consistency: sync no gradient is stale"},
+      {"consistency: sync\n  pullAhead: true", "training.pullAhead: what is pulled ahead is stale"},
+      {"consistency: sync\n  leaseBatches: 16", "leaseBatches: is pushEvery, 1, with consistency: sync; leave it out"},
+      {"consistency: ssp\n  sspBound: 0", "between 1 and 1000000"},
+      {"consistency: bsp", "async"},
+      {"maxStaleness: -1", "between 0 and"},
+  };
+  for (const auto& [text, error] : bad) {
+    EXPECT_THAT(OnlyError(With("epochs: 10", text)), HasSubstr(error)) << text;
+  }
 }
 
 TEST(JobFile, APushHoldsBatchesOfOneLease) {

@@ -34,6 +34,12 @@ TEST(PlanDifferencesTest, NamesWhatMakesAnotherPlan) {
   EXPECT_THAT(differences("training.pushEvery=2"), ElementsAre("training.pushEvery"));
   EXPECT_THAT(differences("training.wire=bf16"), ElementsAre("training.wire"));
   EXPECT_THAT(differences("training.staleness.method=rate"), ElementsAre("training.staleness.method"));
+  EXPECT_THAT(PlanDifferences(Job({"training.leaseBatches=", "training.consistency=ssp"}), job),
+              ElementsAre("training.consistency", "training.leaseBatches"));
+  const auto sync = [](const std::string& group_size) {
+    return Job({"training.leaseBatches=", "training.consistency=sync", "training.groupSize=" + group_size});
+  };
+  EXPECT_THAT(PlanDifferences(sync("2"), sync("3")), ElementsAre("training.groupSize"));
   EXPECT_THAT(differences("training.leaseBatches=3"), ElementsAre("training.leaseBatches"));
   EXPECT_THAT(differences("training.optimizer={name: sgd, learningRate: 0.1}"), ElementsAre("training.optimizer.name"));
   EXPECT_THAT(differences("model.loss=meanSquaredError"), ElementsAre("model"));
@@ -42,7 +48,7 @@ TEST(PlanDifferencesTest, NamesWhatMakesAnotherPlan) {
 
 TEST(PlanDifferencesTest, LetsARunGoOnWithMoreEpochsOtherRatesAndAnotherCluster) {
   const JobSpec job = Job();
-  for (const char* override : {"training.epochs=5", "training.optimizer.learningRate=0.5",
+  for (const char* override : {"training.epochs=5", "training.optimizer.learningRate=0.5", "training.maxStaleness=7",
                                "cluster.parameterServerCount=1", "cluster.workerCount=7", "checkpoint.keep=9",
                                "checkpoint.every=30s", "name=other", "training.evaluateEveryEpochs=3"}) {
     EXPECT_THAT(PlanDifferences(Job({override}), job), IsEmpty()) << override;

@@ -66,7 +66,7 @@ Manifest MakeCheckpoint(const std::string& job_dir, const JobSpec& job, Round ro
     for (int64_t i = 0; i < slice.elements; ++i) {
       state.values.mutable_floats()[i] = values(slice.variable, slice.offset + i);
     }
-    state.slots.assign(SlotCount(job.training.optimizer.kind), Payload::Zeros(slice.bytes()));
+    state.slots.assign(SlotCount(job.training), Payload::Zeros(slice.bytes()));
     const uint32_t file = ToNumber(slice.id) % 2;
     Manifest::Record record{slice.id, file, shards[file].size(), 0, 0};
     for (const Payload& block : EncodeRecord(state)) {
