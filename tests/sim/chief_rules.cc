@@ -122,6 +122,7 @@ void ChiefRules::Says(const Process& process, const Send& effect) {
   }
   if (const auto* grant = std::get_if<Grant>(&send->message)) {
     const uint64_t reach = oracle_->plan().ReachFrom(process.chief->committed().FirstMissing(0));
+    if (process.chief->committed().Contains(ToNumber(grant->lease))) Add(process, "grants a lease that is committed");
     if (ToNumber(grant->lease) >= reach) Add(process, "grants a lease out of reach of what is committed");
   }
   if (const auto* restore = std::get_if<RestoreSlice>(&send->message)) CheckWindow(process, *restore);

@@ -30,7 +30,8 @@ class JoinRules final : public Observer {
 
   World* world_;
   std::map<Incarnation, uint64_t> fingerprints_;
-  std::optional<uint64_t> fingerprint_;  // of the data of those that got work
+  std::optional<uint64_t> fingerprint_;  // of the data of those that got work, in that run
+  uint64_t run_ = 0;
 
   // Of one life of a chief.
   Life life_{};

@@ -1,6 +1,7 @@
 #include "tests/sim/member_rules.h"
 
 #include <algorithm>
+#include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
@@ -44,7 +45,7 @@ void MemberRules::Before(const Process& process, const Input& input) {
   breach_ = hung_up_ = refused_before_ = placed_before_ = may_go_ = false;
   if (process.kind == TaskRole::kChief) return;
   if (const Incarnation me = NameOf(process); me != Incarnation::kNone) {
-    members_.try_emplace(process.life, Member{me, me, false});  // it came from another run
+    members_.try_emplace(process.life, Member{me, me, false, RunOf(process)});  // it came from another run
   }
   if (const auto* received = std::get_if<Received>(&input)) Hear(process, *received);
   may_go_ = process.ps != nullptr && std::holds_alternative<StopRequested>(input) && !members_[process.life].assigned;
@@ -107,9 +108,11 @@ void MemberRules::After(const Process& process) {
   const Incarnation now = NameOf(process);
   Member& member = members_[process.life];
   if (member.incarnation == now) return;
-  const bool goes_on = member.incarnation != Incarnation::kNone && TermOf(now) > TermOf(member.incarnation);
+  // In another run it begins with nothing, and nobody was told of it before.
+  const bool same_run = std::exchange(member.run, RunOf(process)) == RunOf(process);
+  const bool goes_on = same_run && member.incarnation != Incarnation::kNone && TermOf(now) > TermOf(member.incarnation);
   if (!goes_on) {
-    member = {now, now, false};
+    member = {now, now, false, RunOf(process)};
     std::erase_if(told_wrong_, [&](const auto& peer) { return peer.first == process.life; });
   }
   member.incarnation = now;

@@ -27,6 +27,7 @@ class MemberRules final : public Observer {
     Incarnation incarnation = Incarnation::kNone;
     Incarnation answers_as = Incarnation::kNone;  // a ps
     bool assigned = false;                        // likewise: slices, since it joined with nothing
+    uint64_t run = 0;
   };
   void Hear(const Process& process, const Received& received);
   void CheckName(const Process& ps, Incarnation from);
