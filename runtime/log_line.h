@@ -5,6 +5,7 @@
 #pragma once
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -17,6 +18,9 @@ std::string LogPrefix(char severity, int64_t unix_ms);
 // all.
 std::string TimeOfLine(const std::string& line);
 std::string WordsOfLine(const std::string& line);
+
+// Of one line, whoever is quoted in it.
+inline constexpr size_t kMaxLogBytes = 4096;
 
 // Whether the `count`th time that a peer causes something gets a line: a log that fills is an offence's second victim.
 inline bool WorthALine(uint64_t count) { return std::has_single_bit(count); }

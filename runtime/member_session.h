@@ -32,7 +32,7 @@ namespace downpour {
 
 struct MemberOptions {
   std::string chief;  // host:port
-  Join join;          // of this process; the role and, at Start, the endpoint are filled in
+  Join join;          // of this process; the role and, at Start, the endpoint are filled in, which the driver renews
   // Lines logged travel to the chief with heartbeats; false where the log file lies in the job folder already.
   bool forward_logs = true;
   uint64_t descriptors = 0;  // open files that this process may have; 0: not known

@@ -5,7 +5,7 @@
 //
 // Order: the address from which this host reaches `towards`. Where that is loopback or there is no way, the one of the
 //   default route; else that of the first interface which is up; else loopback.
-// Cost: nothing is sent, but the resolver is asked for the name in `towards`.
+// Cost: nothing is sent, but the resolver is asked for a name in `towards`, and waited for. A number costs nothing.
 // Tests: tests/unit/runtime/driver/posix_own_address_test.cc.
 #pragma once
 

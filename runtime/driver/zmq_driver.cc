@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "runtime/driver/glog_warnings.h"
-#include "runtime/driver/posix_own_address.h"
 #include "runtime/driver/posix_process.h"
 #include "runtime/exit_code.h"
 #include "runtime/log_line.h"
@@ -21,7 +20,6 @@ namespace downpour {
 namespace {
 
 constexpr Duration kSampleEvery = 1s;
-constexpr size_t kMaxLogBytes = 4096;
 
 Time Now() { return Time(std::chrono::steady_clock::now().time_since_epoch()); }
 
@@ -49,8 +47,11 @@ absl::Status ZmqDriver::StartListening() {
     if (absl::Status status = door_->Watch(context_, *socket); !status.ok()) return status;
   }
   listener_.emplace(std::move(*socket), ZmqChannel::Side::kListener);
-  endpoint_ = AsOthersReachIt(listener_->socket().endpoint(), options_.chief);
   return absl::OkStatus();
+}
+
+std::string ZmqDriver::endpoint() const {
+  return listener_ ? options_.as_others_reach_it(listener_->socket().endpoint(), options_.chief) : "";
 }
 
 int ZmqDriver::Run(Role& role) {
@@ -227,6 +228,7 @@ void ZmqDriver::Do(HangUp& hang_up) {
 
 void ZmqDriver::Do(Send& send) {
   if (world_.trace != nullptr) world_.trace->Flush();
+  if (auto* join = std::get_if<Join>(&send.message)) join->endpoint = endpoint();
   if (door_ && send.to == speaking_) door_->NoteAnswer(listener_->speaker(), send.message);
   absl::StatusOr<std::vector<Payload>> frames = EncodeWithinLimits(send.message, send.run);
   if (!frames.ok()) {  // its receiver would drop it, and nobody here would hear of it

@@ -8,15 +8,18 @@
 //   what follows it is sent.
 // Cost: each round takes at most kBurst messages from each connection, so that no flood starves another one or the
 //   tick. It waits only when every connection is drained.
+// Address: each Join names endpoint() as of when it is sent. A host's address may change while its link is cut, and a
+//   ps that joins again under the old one would be dialled in vain.
 // Keys: with them a listener on TCP has a ZmqDoor, which has proved in Open that a stranger is refused. What a peer
 //   says that its key may not say (schema/peer_role.h, zmq_door.h) is Malformed; one whose key was taken out of the
 //   folder is cut off when it speaks next. Refused handshakes are counted in the ResourceSample; where this process is
 //   refused itself (zmq_links.h), it tries again ever more seldom, with what its folder says by then.
 // Errors: what a peer sends is Received or Malformed or nothing; one that was hung up on is heard no more, and where
-//   there are keys cut off when it speaks again. A Dial that fails is tried again; where open files are too few for it
-//   for dial_patience, Run ends with kExitFailed and a sentence. A message to a peer that is not there or has stopped
-//   reading is lost; the latter is logged, once a second. An Exit has a second to get out what was sent before it; a
-//   dialler that is cut off drops what it has not read yet, so a listener's very last words may be lost.
+//   there are keys cut off when it speaks again. A Dial that fails is tried again; where it fails for dial_patience,
+//   Run ends with kExitFailed and a sentence, unless it is a ps whose address is wrong (zmq_links.h). A message to a
+//   peer that is not there or has stopped reading is lost; the latter is logged, once a second. An Exit has a second to
+//   get out what was sent before it; a dialler that is cut off drops what it has not read yet, so a listener's very
+//   last words may be lost.
 // Threads: Open and Run on one thread; the world's parts post into the mailbox from theirs.
 // Tests: tests/unit/runtime/driver/zmq_driver_test.cc.
 #pragma once
@@ -34,6 +37,7 @@
 #include "runtime/driver/mailbox.h"
 #include "runtime/driver/nvml_monitor.h"
 #include "runtime/driver/posix_keys_watch.h"
+#include "runtime/driver/posix_own_address.h"
 #include "runtime/driver/posix_service.h"
 #include "runtime/driver/posix_storage.h"
 #include "runtime/driver/trace_file.h"
@@ -51,6 +55,7 @@ struct DriverOptions {
   std::string listen;  // endpoint; empty: listens nowhere
   // Where the chief is. Of a process that listens on all addresses others are told the one from which it reaches that.
   std::string chief = {};
+  decltype(&AsOthersReachIt) as_others_reach_it = AsOthersReachIt;
   Duration tick = Timing().tick;
   int io_threads = 1;
   std::optional<KeyRing> keys = std::nullopt;
@@ -76,8 +81,8 @@ class ZmqDriver {
   // Errors: those of Listen (zmq_sockets.h); PERMISSION_DENIED where strangers would be let in.
   static absl::StatusOr<std::unique_ptr<ZmqDriver>> Open(const DriverOptions& options, const DriverWorld& world);
 
-  // Where it listens, as others reach it; empty if it does not.
-  const std::string& endpoint() const { return endpoint_; }
+  // Where it listens, as others reach it by now (posix_own_address.h); empty if it does not.
+  std::string endpoint() const;
   int Run(Role& role);
 
  private:
@@ -121,7 +126,6 @@ class ZmqDriver {
   std::optional<KeysWatch> keys_watch_;
   ZmqContext context_;  // before the sockets: it waits for their end
   std::optional<ZmqChannel> listener_;
-  std::string endpoint_;
   PeerTable peers_;
   ZmqLinks links_;
   std::unique_ptr<ZmqDoor> door_;    // of a listener with keys

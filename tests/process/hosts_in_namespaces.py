@@ -71,6 +71,12 @@ class Host:
         )
         network.attach(self)
 
+    def take_address(self, address):
+        """In place of the one that it has, as a host may be given another one after its link was cut."""
+        self.inside.ip("address flush dev e0")
+        self.address = address
+        self.inside.ip(f"address add {address}/24 dev e0")
+
     def start(self, *command):
         return Process(self.test, self.inside.enter(*command))
 
@@ -97,7 +103,7 @@ class Network:
     def attach(self, host):
         self.switch.ip(f"link add {host.name} type veth peer name e0 netns {host.inside.holder.pid}")
         self.switch.ip(f"link set {host.name} master switch0 up")
-        host.inside.ip(f"address add {host.address}/24 dev e0")
+        host.take_address(host.address)
         host.inside.ip("link set e0 up")
 
     def cut(self, host):

@@ -153,6 +153,20 @@ class ThreeHostsTest(ProcessTest):
         self.wait_for_steps()
         self.cancel(chief)
 
+    def test_servers_whose_host_got_another_address_join_the_next_chief_with_it(self):
+        self.write_endless_job()
+        chief, _, _ = self.start_cluster()
+        self.wait_for_steps()
+        self.network.cut(self.h1)
+        chief.signal(signal.SIGKILL)
+        chief.finish()
+        self.h1.take_address("10.77.0.200")
+        self.network.heal(self.h1)
+        chief = self.start_chief()
+        status = self.wait_for_steps()
+        self.assertRegex(task_of(status, "ps-0")["endpoint"], rf"^{self.h1.address}:\d+$")
+        self.cancel(chief)
+
     def test_doctor_says_what_a_server_here_would_be_told_to_others(self):
         code, out, _ = self.h1.run(
             TOOL, "doctor", "--role=ps", "--keys", self.keys, "--listen=0.0.0.0:0", "--chief", self.chief_at,

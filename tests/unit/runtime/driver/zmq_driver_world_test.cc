@@ -49,6 +49,34 @@ TEST(ZmqDriverWorldTest, StartedNamesTheEndpointAndSamplesCountBytes) {
   EXPECT_GT(sample.bytes_out, 50'000u);
 }
 
+// Each on another address than the one before, as after a link that was cut.
+std::string AddressThatChanges(const std::string& endpoint, const std::string& towards) {
+  static int asked = 0;
+  return endpoint + " asked " + std::to_string(++asked) + " for " + towards;
+}
+
+TEST(ZmqDriverWorldTest, AJoinNamesTheAddressOfWhenItIsSent) {
+  Mailbox mailbox;
+  auto driver = ZmqDriver::Open({.listen = "127.0.0.1:0", .chief = "h0:7000", .as_others_reach_it = AddressThatChanges},
+                                {.mailbox = &mailbox})
+                    .value();
+  std::string started_at;
+  std::vector<std::string> joined_at;
+  FunctionRole role([&](Input& input, Effects& effects) {
+    if (const auto* started = std::get_if<Started>(&input)) {
+      started_at = started->endpoint;
+      effects.Add(Dial{PeerId{1}, started_at.substr(0, started_at.find(' '))});  // itself
+      for (int i = 0; i < 2; ++i) effects.SendTo(PeerId{1}, Join());
+    }
+    if (const Join* join = As<Join>(input)) joined_at.push_back(join->endpoint);
+    if (joined_at.size() == 2) effects.Add(Exit{0, "done"});
+  });
+  EXPECT_EQ(driver->Run(role), 0);
+  EXPECT_THAT(started_at, testing::EndsWith("asked 1 for h0:7000"));
+  EXPECT_THAT(joined_at,
+              testing::ElementsAre(testing::EndsWith("asked 2 for h0:7000"), testing::EndsWith("asked 3 for h0:7000")));
+}
+
 TEST(ZmqDriverWorldTest, APortInUseIsSaidBeforeAnythingRuns) {
   Mailbox mailbox;
   auto first = ZmqDriver::Open({.listen = "127.0.0.1:0"}, {.mailbox = &mailbox}).value();
