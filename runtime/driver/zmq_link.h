@@ -55,6 +55,8 @@ class ZmqLink {
   // What has become of the last handshake since the last call: kShookHands, or kKeyRefused, kNoCommonSpeech or kHungUp,
   // after which it is not dialled before DialAgain is due.
   std::optional<ZmqMonitor::Event> Tend(Time now);
+  // Something was lost before there was this link: it counts as standing again once it stands.
+  void NoteLoss() { lost_words_ = true; }
   // Whether it stands again since the last call, and may have lost what was sent or awaited before.
   bool TakeReconnected() { return std::exchange(reconnected_, false); }
   bool DueToDial(Time now) const { return dial_at_ && now >= *dial_at_; }

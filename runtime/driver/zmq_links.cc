@@ -9,7 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/driver/posix_tcp_probe.h"
+#include "runtime/log_line.h"
 #include "schema/peer_role.h"
+#include "schema/text.h"
 
 namespace downpour {
 
@@ -30,10 +32,30 @@ absl::Status ZmqLinks::Open(const Dial& dial) {
 
 absl::Status ZmqLinks::DialMissing(Time now) {
   for (auto entry = missing_.begin(); entry != missing_.end();) {
-    const absl::Status status = Open(entry->second.dial);
-    if (absl::IsResourceExhausted(status) && now - entry->second.since >= dial_patience_) return status;
-    entry = status.ok() ? missing_.erase(entry) : std::next(entry);
+    Missing& missing = entry->second;
+    const absl::Status status = Open(missing.dial);
+    if (status.ok()) {
+      links_.at(entry->first).NoteLoss();
+      entry = missing_.erase(entry);
+      continue;
+    }
+    if (now - missing.since >= dial_patience_) {
+      if (absl::IsResourceExhausted(status)) return status;
+      if (absl::Status ends = NoteUndialable(missing, status); !ends.ok()) return ends;
+      missing.since = now;
+    }
+    ++entry;
   }
+  return absl::OkStatus();
+}
+
+// The chief's address is this process's own. A ps's is what that ps says of itself, which must not end others.
+absl::Status ZmqLinks::NoteUndialable(Missing& missing, const absl::Status& why) {
+  const bool to_chief = missing.dial.to == PeerRole::kChief;
+  const std::string told = absl::StrCat(why.message(), "; correct ", to_chief ? "--chief" : "that ps's --listen",
+                                        ", or the keys in --keys, if it has any");
+  if (to_chief) return absl::Status(why.code(), told);
+  LOG_IF(WARNING, WorthALine(++missing.times_told)) << OneLine(told, kMaxLogBytes);
   return absl::OkStatus();
 }
 

@@ -11,7 +11,7 @@
 // Order: of each connection as ZmqLink has it.
 // Errors: what goes to a number that nobody has is lost. Where this process is refused its log says so with
 //   the remedy, once for each cause, and where nobody answers why, ever more seldom. A number that could not be dialled
-//   is dialled again each tick; what is sent to it meanwhile is lost.
+//   is dialled again each tick; what is sent to it meanwhile is lost, so that it counts as reconnected once it stands.
 // Threads: one. Another one, which may outlive this, asks the resolver why nobody answers.
 // Tests: tests/unit/runtime/driver/zmq_links_test.cc, zmq_driver_keys_test.cc.
 #pragma once
@@ -70,8 +70,10 @@ class ZmqLinks {
   // Whether it may say that, as far as there are keys.
   absl::Status Judge(PeerId from, const Message& message) const;
 
-  // Says what has become of handshakes, and dials again. RESOURCE_EXHAUSTED: a number could not be dialled for
-  // dial_patience, since this process may have too few sockets or open files; without it the process is of no use.
+  // Says what has become of handshakes, and dials again. Errors, after which the process is of no use, where a number
+  // could not be dialled for dial_patience: RESOURCE_EXHAUSTED, since this process may have too few sockets or open
+  // files; that of ConnectWatched, where it is the chief's. Of a ps that has an address which cannot be dialled the log
+  // says so now and then.
   absl::Status Tend(Time now);
   // Those that stand again since the last call, and may have lost something meanwhile (ZmqLink).
   std::vector<PeerId> TakeReconnected();
@@ -85,8 +87,14 @@ class ZmqLinks {
   uint64_t TakeLost();  // as ZmqLink's
 
  private:
+  struct Missing {
+    Dial dial;
+    Time since;  // it failed first, or it was told last why
+    uint64_t times_told = 0;
+  };
   absl::Status Open(const Dial& dial);
   absl::Status DialMissing(Time now);
+  absl::Status NoteUndialable(Missing& missing, const absl::Status& why);
   const KeyRing* keys() const { return keys_ ? &*keys_ : nullptr; }
   void NoteHandshake(const std::string& endpoint, ZmqMonitor::Event outcome);
   std::string WhyRefused(ZmqMonitor::Event how) const;  // completes "h0:7000"
@@ -97,10 +105,6 @@ class ZmqLinks {
   const std::string keys_folder_;
   const Duration dial_patience_;
   std::map<PeerId, ZmqLink> links_;
-  struct Missing {
-    Dial dial;
-    Time since;
-  };
   std::map<PeerId, Missing> missing_;                                 // could not be dialled yet
   std::map<std::string, std::set<ZmqMonitor::Event>> refusals_told_;  // by endpoint
   const std::shared_ptr<std::atomic<bool>> looking_ = std::make_shared<std::atomic<bool>>(false);

@@ -150,20 +150,60 @@ TEST_F(ZmqLinksTest, ADialThatFailedIsTriedAgain) {
   EXPECT_TRUE(links.Tend(now_ += ZmqLinks::kDialPatience).ok());
 }
 
+// What its role sent meanwhile is lost, and is to be sent again at once.
+TEST_F(ZmqLinksTest, OneThatWasDialledLateCountsAsReconnectedOnceItStands) {
+  ZmqChannel listener = Listener("a");
+  ZmqLinks links = Links();
+  {
+    const FewDescriptors few(1);
+    ASSERT_FALSE(links.Connect({.peer = kFirst, .endpoint = At("a")}, now_).ok());
+  }
+  ASSERT_TRUE(links.Connect({.peer = kSecond, .endpoint = At("a")}, now_).ok());
+  ASSERT_TRUE(links.Tend(now_).ok());
+  links.Send(kFirst, now_, Word("1"));
+  links.Send(kSecond, now_, Word("2"));
+  SendAll(links, 2);
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(WaitFor(listener).frames.size(), 1u);  // both have shaken hands before
+  ASSERT_TRUE(links.Tend(now_).ok());
+  EXPECT_THAT(links.TakeReconnected(), ElementsAre(kFirst));
+}
+
 TEST_F(ZmqLinksTest, WhereNoneCanBeDialledForLongTheReasonIsTold) {
   ZmqChannel listener = Listener("a");
   ZmqLinks links = Links();
   const FewDescriptors few(1);
-  EXPECT_FALSE(links.Connect({.peer = kFirst, .endpoint = At("a")}, now_).ok());
-  EXPECT_FALSE(links.Connect({.peer = kSecond, .endpoint = "a..b"}, now_).ok());
+  EXPECT_FALSE(links.Connect({.peer = kFirst, .endpoint = At("a"), .to = PeerRole::kPs}, now_).ok());
   links.HangUp(kFirst);
-  EXPECT_TRUE(links.Tend(now_ + ZmqLinks::kDialPatience).ok())
-      << "nobody waits for it, and an address says nothing of us";
-  EXPECT_FALSE(links.Connect({.peer = kFirst, .endpoint = At("a")}, now_).ok());
+  EXPECT_TRUE(links.Tend(now_ + ZmqLinks::kDialPatience).ok()) << "nobody waits for it";
+  EXPECT_FALSE(links.Connect({.peer = kFirst, .endpoint = At("a"), .to = PeerRole::kPs}, now_).ok());
   EXPECT_TRUE(links.Tend(now_ + ZmqLinks::kDialPatience - 1ms).ok());
   const absl::Status status = links.Tend(now_ + ZmqLinks::kDialPatience);
   EXPECT_TRUE(absl::IsResourceExhausted(status));
   EXPECT_THAT(std::string(status.message()), HasSubstr("too few open files for another connection"));
+}
+
+// ZeroMQ takes no path of more than 107 bytes, and says so only when it dials.
+TEST_F(ZmqLinksTest, AnAddressOfTheChiefThatCannotBeDialledEndsItWithTheRemedy) {
+  const std::string long_path = At(std::string(200, 'a'));
+  ZmqLinks links = Links();
+  ASSERT_FALSE(links.Connect({.peer = kFirst, .endpoint = long_path}, now_).ok());
+  EXPECT_TRUE(links.Tend(now_ + ZmqLinks::kDialPatience - 1ms).ok());
+  const absl::Status status = links.Tend(now_ + ZmqLinks::kDialPatience);
+  EXPECT_EQ(std::string(status.message()),
+            "cannot dial " + long_path + ": File name too long; correct --chief, or the keys in --keys, if it has any");
+}
+
+TEST_F(ZmqLinksTest, AnAddressOfAPsThatCannotBeDialledIsToldEverMoreSeldom) {
+  ZmqLinks links = Links();
+  ASSERT_FALSE(links.Connect({.peer = kFirst, .endpoint = "a..b", .to = PeerRole::kPs}, now_).ok());
+  testing::internal::CaptureStderr();
+  constexpr int kPatiences = 5;
+  for (int i = 0; i < 2 * kPatiences; ++i) ASSERT_TRUE(links.Tend(now_ += ZmqLinks::kDialPatience / 2).ok());
+  const std::string logged = testing::internal::GetCapturedStderr();
+  size_t told = 0;
+  for (size_t at = 0; (at = logged.find("\"a..b\" is no endpoint", at)) != std::string::npos; ++at) ++told;
+  EXPECT_EQ(told, 3u) << logged;  // of the first, the second and the fourth patience
+  EXPECT_THAT(logged, HasSubstr("; correct that ps's --listen, or the keys in --keys, if it has any\n"));
 }
 
 TEST_F(ZmqLinksTest, AnAddressThatIsNoneTakesNoNumber) {
