@@ -157,14 +157,14 @@ void ChiefRules::CheckBegin(const Process& chief) {
   const Time now = world_->now();
   bool waits = false, heard_long_ago = false, heard_since = false, stays = false;
   for (const auto& [server, leaving] : leaving_) {
-    // It may have left since; or this is when another round may be tried, as was planned before its word.
+    // It may have left since it gave its word; or this is when another round may be tried, as was planned before that.
     const Time again = departure_round_ ? *departure_round_ + timing.dead_after : now;
     heard_long_ago |= leaving.heard + timing.heartbeat <= now || (departure_round_ && leaving.heard < again);
+    heard_since |= departure_round_ && leaving.heard >= *departure_round_;
     if (!leaving.counted || !IsThere(chief, server)) continue;
     stays |= leaving.let_go && now < *leaving.let_go + timing.dead_after;
     if (leaving.let_go) continue;
     waits = true;
-    heard_since |= departure_round_ && leaving.heard >= *departure_round_;
   }
   if (!waits && stays) Add(chief, "begins a round while a ps that it has let go is about to leave");
   if (!waits) return;
