@@ -159,7 +159,7 @@ void Journal::BeginRun(JobRecord record) {
 void Journal::Save(std::function<void(const absl::Status&)> then) {
   writing_ = true;
   next_toll_ = turn_.now + kTollEvery;
-  next_commits_ = turn_.now + kCommitsEvery;
+  if (durable_ && durable_->batches_committed != entry_.batches_committed) next_commits_ = turn_.now + kCommitsEvery;
   ++entry_.number;
   storage_.Run(WriteCopies(kName, EncodeEntry(entry_)),
                [this, saved = entry_, then = std::move(then)](const StorageDone& done) {

@@ -8,8 +8,8 @@
 //   ...Advance until journal.durable()...     // before anything is said that rests on it
 //
 // Order: an entry is written whole, in two copies (sealed_copies.h); the newer one that is whole counts.
-// Cost: an entry for each change of the record, one a second while only the toll rises, and one every 5 s while leases
-//   are committed.
+// Cost: an entry for each change of the record, and one a second while only the toll rises. Of commits there is one at
+//   once for the first, and one every 5 s after it.
 // Errors: error() while it cannot be written; it is tried again every control_retry. damage() of what was found.
 // Tests: tests/unit/chief/journal_test.cc.
 #pragma once

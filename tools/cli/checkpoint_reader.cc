@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "chief/journal.h"
 #include "chief/sealed_copies.h"
 #include "schema/job_file.h"
 #include "tools/cluster/job_folder.h"
@@ -187,14 +186,18 @@ std::vector<absl::Status> FindDamage(const Checkpoint& checkpoint) {
   return damage;
 }
 
-std::optional<Round> LostCheckpoint(const std::string& job_dir) {
+JournalEntry NewestJournalEntry(const std::string& job_dir) {
   JournalEntry newest;
   for (const char* copy : {"/journal.a", "/journal.b"}) {
     const absl::StatusOr<std::string> text = Unsealed(ReadTextFile(job_dir + copy).value_or(""));
     absl::StatusOr<JournalEntry> entry = text.ok() ? DecodeEntry(*text) : text.status();
     if (entry.ok() && entry->number > newest.number) newest = *std::move(entry);
   }
-  const JobRecord& record = newest.record;
+  return newest;
+}
+
+std::optional<Round> LostCheckpoint(const std::string& job_dir) {
+  const JobRecord record = NewestJournalEntry(job_dir).record;
   if (record.newest <= record.given_up) return std::nullopt;
   for (int look = 0; look < 2; ++look) {  // a chief may write the next and remove this one while the first is taken
     if (NewestRound(job_dir) >= record.newest) return std::nullopt;

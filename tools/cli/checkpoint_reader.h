@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "chief/journal.h"
 #include "schema/checkpoint_format.h"
 #include "schema/job.h"
 #include "schema/slice_grid.h"
@@ -42,6 +43,9 @@ struct LoadedCheckpoint : Checkpoint {
   // of these.
   std::vector<SliceState> slices;
 };
+
+// Of the chiefs' journal; number 0 where no copy is whole.
+JournalEntry NewestJournalEntry(const std::string& job_dir);
 
 // The newest one, as the journal has it, if its manifest and those of all newer ones are gone and nobody gave it up.
 std::optional<Round> LostCheckpoint(const std::string& job_dir);

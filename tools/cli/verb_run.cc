@@ -19,6 +19,7 @@
 #include "schema/job_file.h"
 #include "schema/text.h"
 #include "tools/cli/checkpoint_option.h"
+#include "tools/cli/checkpoint_reader.h"
 #include "tools/cli/data_facts.h"
 #include "tools/cli/job_options.h"
 #include "tools/cli/verbs.h"
@@ -193,7 +194,10 @@ int Run(Options options, Streams streams) {
   const absl::StatusOr<std::unique_ptr<Supervisor>> supervisor = Supervisor::Create();
   if (!supervisor.ok()) return Complain(streams, "run", std::string(supervisor.status().message()), kExitFailed);
   Talk talk(streams.err, ExamineTerminal(STDERR_FILENO, options.color), STDERR_FILENO);
-  const RunResult result = LocalRun(std::move(cluster), **supervisor, talk, !options.quiet).UntilEnd();
+  const auto journalled = [job_dir = cluster.job_dir] {
+    return static_cast<double>(NewestJournalEntry(job_dir).batches_committed);
+  };
+  const RunResult result = LocalRun(std::move(cluster), **supervisor, talk, !options.quiet, journalled).UntilEnd();
   return Report(options, result, streams);
 }
 

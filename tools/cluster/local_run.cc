@@ -34,11 +34,13 @@ std::string EndOf(const Exited& exited, const std::string& how) { return absl::S
 
 }  // namespace
 
-LocalRun::LocalRun(LocalCluster cluster, Supervisor& supervisor, Talk& talk, bool show_progress, RunPace pace)
+LocalRun::LocalRun(LocalCluster cluster, Supervisor& supervisor, Talk& talk, bool show_progress, Journalled journalled,
+                   RunPace pace)
     : cluster_(std::move(cluster)),
       supervisor_(supervisor),
       talk_(talk),
       show_progress_(show_progress),
+      journalled_(std::move(journalled)),
       pace_(pace),
       announcement_(cluster_.job_dir),
       budget_(pace.restarts) {}
@@ -149,7 +151,7 @@ bool LocalRun::HasRefused(const Exited& chief) const {
 }
 
 void LocalRun::StartAgain(const std::string& task, const Setback& after) {
-  const double progress = status_.leases_committed.value_or(0);
+  const double progress = task == kChiefTask ? journalled_() : status_.leases_committed.value_or(0);
   const RestartBudget::Restart restart = budget_.Spend(task, progress, after.lived, after.how);
   due_[task] = {Clock::now() + std::max(restart.delay, after.no_sooner), restart.attempt, after.what};
   if (IsBeyondHope(task)) GiveUp(WhyNoMore(task));

@@ -17,6 +17,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -58,7 +59,11 @@ struct RunPace {
 
 class LocalRun {
  public:
-  LocalRun(LocalCluster cluster, Supervisor& supervisor, Talk& talk, bool show_progress, RunPace pace = {});
+  // How far the job is, as the chief's journal in the job folder says: rises while the job gets on. A chief may die
+  // before it has been asked for its status.
+  using Journalled = std::function<double()>;
+  LocalRun(LocalCluster cluster, Supervisor& supervisor, Talk& talk, bool show_progress, Journalled journalled,
+           RunPace pace = {});
   RunResult UntilEnd();
 
  private:
@@ -111,6 +116,7 @@ class LocalRun {
   Supervisor& supervisor_;
   Talk& talk_;
   const bool show_progress_;
+  const Journalled journalled_;
   const RunPace pace_;
   ChiefAnnouncement announcement_;
   bool chief_asked_to_end_ = false;

@@ -147,6 +147,18 @@ TEST_F(JournalTest, WhatIsCommittedIsWrittenNowAndThenAndOfThisRunAlone) {
   EXPECT_EQ(journal.checkpoint_history(), CheckpointHistory());
 }
 
+// A chief may live for less than that, and the next one starts from what it says.
+TEST_F(JournalTest, WhatIsCommittedFirstIsWrittenAtOnce) {
+  journal.Save([](const absl::Status&) {});
+  Settle();
+  journal.NoteCommitted(3);
+  Advance(1ms);
+  EXPECT_EQ(Load()->batches_committed(), 3u);
+  journal.NoteCommitted(4);
+  Advance(1ms);
+  EXPECT_EQ(Load()->batches_committed(), 3u);
+}
+
 // A crash after any operation of a save leaves the record before it, or the new one.
 TEST_F(JournalTest, ACrashAtAnyStepLeavesAWholeRecord) {
   for (int survived = 0;; ++survived) {

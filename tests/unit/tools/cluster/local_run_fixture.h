@@ -14,6 +14,7 @@
 
 #include "tests/unit/tools/acting_buffer.h"
 #include "tests/unit/tools/scratch_folder.h"
+#include "tools/cluster/job_folder.h"
 #include "tools/cluster/local_run.h"
 
 namespace downpour {
@@ -72,7 +73,9 @@ class LocalRunTest : public ::testing::Test {
     ActingBuffer buffer(std::move(cues));
     std::ostream words(&buffer);
     Talk talk(words, TerminalTraits());
-    const RunResult result = LocalRun(cluster_, *supervisor, talk, /*show_progress=*/true, pace_).UntilEnd();
+    const auto journalled = [this] { return std::stod(ReadTextFile(Path("journalled")).value_or("0")); };
+    const RunResult result =
+        LocalRun(cluster_, *supervisor, talk, /*show_progress=*/true, journalled, pace_).UntilEnd();
     EXPECT_EQ(supervisor->running(), 0u);
     talk_ = buffer.str();
     return result;

@@ -275,6 +275,19 @@ TEST_F(LocalRunTest, AChiefThatIsAlwaysKilledEndsTheRun) {
                                       "signal 9 (SIGKILL)"));
 }
 
+// Nobody asks it in so short a time.
+TEST_F(LocalRunTest, AChiefThatJournalsProgressBeforeEachDeathIsStartedAgainEachTime) {
+  constexpr int kLives = RestartBudget::kMaxRestarts + 3;
+  cluster_.chief_program =
+      Script("chief", absl::StrCat("n=$(cat ", Path("journalled"), " || echo 0); n=$((n+1)); echo $n >", Path("new_n"),
+                                   "; mv ", Path("new_n"), " ", Path("journalled"), "\n[ $n = ", kLives,
+                                   " ] && exit 0\n", Announce(), "kill -9 $$"));
+  cluster_.worker_program = Script("worker", "exec /bin/sleep 1000");
+  const RunResult result = Run();
+  EXPECT_EQ(result.cause, "");
+  EXPECT_EQ(result.chief_exit, 0);
+}
+
 TEST_F(LocalRunTest, AChiefThatCommitsBetweenItsDeathsIsStartedAgainEachTime) {
   constexpr int kLives = RestartBudget::kMaxRestarts + 3;
   const auto pid_of_life = [&](int life) { return ReadTextFile(Path(absl::StrCat("life", life))).value_or(""); };
