@@ -193,6 +193,12 @@ uint64_t LeaseLedger::EpochsCommitted() const {
   return runs.front().end / plan_.leases_per_epoch();
 }
 
+std::optional<LeaseLedger::Granted> LeaseLedger::HeldUpBy() const {
+  if (holders_.empty() || plan_.ReachFrom(committed_.FirstMissing(0)) == plan_.total_leases()) return std::nullopt;
+  const auto& [lease, holder] = *holders_.begin();
+  return Granted{holder, lease};
+}
+
 std::vector<LeaseId> LeaseLedger::HeldBy(Incarnation worker) const {
   const auto held = held_.find(worker);
   return held == held_.end() ? std::vector<LeaseId>() : std::vector<LeaseId>(held->second.begin(), held->second.end());

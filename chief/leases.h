@@ -72,6 +72,8 @@ class LeaseLedger {
   const std::map<LeaseId, Incarnation>& holders() const { return holders_; }
   std::vector<LeaseId> HeldBy(Incarnation worker) const;
   bool Wants(Incarnation worker) const { return demand_.contains(worker); }
+  // While some leases are out of reach, what they wait for: the lowest one that is held and not committed.
+  std::optional<Granted> HeldUpBy() const;
   const Plan& plan() const { return plan_; }
 
  private:

@@ -48,6 +48,18 @@ std::string WhyPending(const ChiefParts& chief, const Task& task) {
 // What it warned of since it waits, which most likely is why.
 std::string WarnedMeanwhile(const Task& task) { return task.warned_at >= task.waiting_since ? task.warning : ""; }
 
+bool LacksWork(const ChiefParts& chief, const Task& task) {
+  return task.role == TaskRole::kWorker && task.state == TaskState::kRunning && chief.HasWork() &&
+         chief.ledger.Wants(task.incarnation) && chief.ledger.HeldBy(task.incarnation).empty();
+}
+
+// With ssp and sync, of a worker without work: whose lease its group waits for.
+std::string WhoHoldsItUp(const ChiefParts& chief, const Task& task) {
+  const std::optional<LeaseLedger::Granted> by = chief.ledger.HeldUpBy();
+  const Task* holder = by && LacksWork(chief, task) ? chief.members.Find(by->worker) : nullptr;
+  return holder == nullptr ? "" : absl::StrCat(holder->name, " has not finished lease ", ToNumber(by->lease));
+}
+
 // Waits of tasks that are there.
 void AddOfTasks(const ChiefParts& chief, std::vector<Wait>* waits) {
   const auto add = [&](const Task& task, std::string why, Time since) {
@@ -63,7 +75,8 @@ void AddOfTasks(const ChiefParts& chief, std::vector<Wait>* waits) {
       const bool hinders = task.role == TaskRole::kPs && !task.may_leave() && !hindrance.empty();
       add(task, absl::StrCat("was told to stop: ", task.leaving, hinders ? "; " + hindrance : ""), task.leaving_since);
     } else if (task.state == TaskState::kRunning) {
-      add(task, WarnedMeanwhile(task), task.waiting_since);
+      const std::string held_up = WhoHoldsItUp(chief, task);
+      add(task, held_up.empty() ? WarnedMeanwhile(task) : held_up, task.waiting_since);
     }
   }
 }
@@ -135,9 +148,6 @@ std::string WhyItStandsStill(const ChiefParts& chief) {
   return absl::StrJoin(sentences, "; ");
 }
 
-bool IsSpare(const ChiefParts& chief, const Task& task) {
-  return task.role == TaskRole::kWorker && task.state == TaskState::kRunning && chief.HasWork() &&
-         chief.ledger.Wants(task.incarnation) && chief.ledger.HeldBy(task.incarnation).empty();
-}
+bool IsSpare(const ChiefParts& chief, const Task& task) { return LacksWork(chief, task) && !chief.ledger.HeldUpBy(); }
 
 }  // namespace downpour

@@ -142,7 +142,10 @@ TEST_F(GroupsTest, SyncGrantsTheNextGroupOnceAllOfThisOneIsCommitted) {
   EXPECT_THAT(Ask(kA, 3), ElementsAre(0, 1));
   ASSERT_TRUE(DoneBy(kA, 1));
   EXPECT_THAT(ledger.Distribute(), IsEmpty());
+  ASSERT_TRUE(ledger.HeldUpBy().has_value());
+  EXPECT_EQ(ledger.HeldUpBy()->lease, LeaseId{0});
   ASSERT_TRUE(DoneBy(kA, 0));
+  EXPECT_FALSE(ledger.HeldUpBy().has_value());
   EXPECT_EQ(ledger.Distribute().size(), 1u);
   EXPECT_THAT(Numbers(ledger.HeldBy(kA)), ElementsAre(2));
 }

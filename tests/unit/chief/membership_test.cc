@@ -46,8 +46,7 @@ class MembershipTest : public ::testing::Test {
   // How many are held dead once the chief has listened for as long as that takes.
   size_t ListenInVain() {
     size_t lost = 0;
-    for (const Time begin = now; now <= begin + Timing{}.dead_after; now += 20ms)
-      lost += Look().size();
+    for (const Time begin = now; now <= begin + Timing{}.dead_after; now += 20ms) lost += Look().size();
     return lost;
   }
   Membership members;

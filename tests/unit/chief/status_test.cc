@@ -197,6 +197,26 @@ TEST_F(StatusTest, SaysWhatWorkersWaitForUntilTheyGetOn) {
   EXPECT_THAT(cluster.Status()["waits"], IsEmpty());
 }
 
+TEST_F(StatusTest, InSyncItSaysWhoseLeaseAGroupWaitsFor) {
+  ChiefHarness sync(SmallJob({"training.leaseBatches=", "training.consistency=sync", "training.groupSize=2"}));
+  sync.Start();
+  sync.RunToRunning();
+  FakeMember& slow = sync.worker[0];
+  FakeMember& fast = sync.worker[1];
+  ASSERT_THAT(sync.Ask(slow, 1), ElementsAre(LeaseId{0}));
+  ASSERT_THAT(sync.Ask(fast, 1), ElementsAre(LeaseId{1}));
+  sync.Finish(fast, LeaseId{1});
+  ASSERT_THAT(sync.Ask(fast, 1), IsEmpty());
+  fast.stats.waiting_for = "work";
+  sync.Beat(fast);
+  sync.Wait(3s);
+  const json waits = sync.Status()["waits"];
+  ASSERT_THAT(waits, SizeIs(1));
+  EXPECT_EQ(waits[0]["task"], "worker-1");
+  EXPECT_EQ(waits[0]["why"], "worker-0 has not finished lease 0");
+  EXPECT_EQ(sync.Status()["tasks"][3]["spare"], false) << "it has work once that one is there";
+}
+
 TEST_F(StatusTest, WhatAHeartbeatWaitedForIsOverOnceItIsThere) {
   for (int i = 0; i < 2; ++i) cluster.JoinPs(i);
   cluster.ReportData(cluster.JoinWorker(0));
