@@ -170,8 +170,8 @@ bool DataPlane::Consume(const Push& push, const Push::Item& item, std::optional<
   const bool counted = Apply(name, item.gradient, staleness, shard, slice);
   // B2: a push without effect is consumed all the same, or its step could never be passed.
   slice.counters.Consume(push.lease, push.step, shard.plan().StepsOf(push.lease));
-  ++slice.consumed;
-  const bool lost = ConcludesGroup(push.lease, shard, slice) && !optimizer_.ApplyGathered(slice);
+  const bool lost = ConcludesGroup(push.lease, shard, slice) && !optimizer_->ApplyGathered(item.slice, slice);
+  ++slice.consumed;  // behind the update, as without groups: its schedule counts the pushes before this one
   Trace(counted ? TraceRecord::Kind::kApplied : TraceRecord::Kind::kSkipped, push, item.slice, slice, effects);
 
   if (lost || (!counted && !item.gradient.empty())) {
@@ -193,8 +193,8 @@ bool DataPlane::Apply(const PushName& name, const Payload& gradient, std::option
   applying_.Begin(name);
   const bool counted =
       policy_.gathers()
-          ? optimizer_.Gather(numbers, 1.0 / shard.plan().LeasesIn(shard.plan().GroupOf(name.lease)), slice)
-          : optimizer_.Apply(numbers, staleness, slice);
+          ? optimizer_->Gather(numbers, 1.0 / shard.plan().LeasesIn(shard.plan().GroupOf(name.lease)), slice)
+          : optimizer_->Apply(name.slice, numbers, staleness, slice);
   applying_.End();
   return counted;
 }

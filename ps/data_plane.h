@@ -1,6 +1,7 @@
 // The answers that workers get: push, probe and pull against one shard.
 //
 //   DataPlane plane(training, window, &session, &quarantine, &applying);
+//   plane.Use(training, grid, plan);                // before the first push to a slice
 //   plane.Serve(worker, push, shard, effects);      // sends one PushReply
 //
 // Order: a message is admitted whole or refused whole (admission.h); each of its slices is then judged, applied and
@@ -14,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "ps/admission.h"
 #include "ps/apply.h"
@@ -32,8 +34,7 @@ class DataPlane {
   // All of these outlive this.
   DataPlane(const TrainingSpec& training, Window window, MemberSession* session, const Quarantine* quarantine,
             Applying* applying)
-      : optimizer_(training),
-        policy_(training),
+      : policy_(training),
         window_(window),
         session_(*session),
         quarantine_(*quarantine),
@@ -45,8 +46,8 @@ class DataPlane {
   void ServeAs(Incarnation incarnation) { as_ = incarnation; }
 
   // Of pushes from now on.
-  void Use(const TrainingSpec& training) {
-    optimizer_ = Optimizer(training);
+  void Use(const TrainingSpec& training, const SliceGrid& grid, const Plan& plan) {
+    optimizer_.emplace(training, grid, plan);
     policy_ = ConsistencyPolicy(training);
   }
 
@@ -73,16 +74,16 @@ class DataPlane {
   void SayNoRoom(const Push& push, SliceId slice, Effects& effects);
   void Trace(TraceRecord::Kind kind, const Push& push, SliceId id, const ServedSlice& slice, Effects& effects) const;
 
-  Optimizer optimizer_;           // of the newest chief's job text, as the next one
-  ConsistencyPolicy policy_;      // whether a push may count
-  Window window_;                 // told with each answer: what a worker may have unanswered here
-  MemberSession& session_;        // counts pushes, and tells the chief of violations
-  const Quarantine& quarantine_;  // pushes at which two processes of this task crashed
-  Applying& applying_;            // names the push at hand, for a note if it crashes the process
-  Incarnation as_;                // a worker takes answers of the incarnation in its placement alone (A9)
-  EjectedPeers ejected_;          // bounded: a peer that was forgotten is checked again
-  uint64_t breaches_ = 0;         // of all peers; logged ever more rarely
-  uint64_t no_room_ = 0;          // pushes that began no lease for want of room
+  std::optional<Optimizer> optimizer_;  // of the newest chief's job text and the plan; set where there is a shard
+  ConsistencyPolicy policy_;            // of that text too: whether a push may count
+  Window window_;                       // told with each answer: what a worker may have unanswered here
+  MemberSession& session_;              // counts pushes, and tells the chief of violations
+  const Quarantine& quarantine_;        // pushes at which two processes of this task crashed
+  Applying& applying_;                  // names the push at hand, for a note if it crashes the process
+  Incarnation as_;                      // a worker takes answers of the incarnation in its placement alone (A9)
+  EjectedPeers ejected_;                // bounded: a peer that was forgotten is checked again
+  uint64_t breaches_ = 0;               // of all peers; logged ever more rarely
+  uint64_t no_room_ = 0;                // pushes that began no lease for want of room
 };
 
 }  // namespace downpour

@@ -190,8 +190,9 @@ void PsRole::Machine::OnRejoined() {
   if (session_.job_changed() && !AdoptJob()) return;
   if (!PlanDifferences(job_, before).empty()) return OnJoined();
   snapshots_ = {};
-  plane_->Use(job_.training);
-  if (shard_) shard_->Extend(Plan(job_, shard_->plan().train_examples()));
+  if (!shard_) return;
+  shard_->Extend(Plan(job_, shard_->plan().train_examples()));
+  plane_->Use(job_.training, *grid_, shard_->plan());
 }
 
 // False: the process ends.
@@ -223,7 +224,9 @@ std::string PsRole::Machine::WaitingFor() const {
 void PsRole::Machine::FromChief(PeerId, Assign& assign) {
   if (assign.to != session_.incarnation() || !session_.member()) return Reject();
   if (!shard_) {
-    shard_.emplace(job_.seed, SlotCount(job_.training), *grid_, Plan(job_, assign.train_examples));
+    const Plan plan(job_, assign.train_examples);
+    shard_.emplace(job_.seed, SlotCount(job_.training), *grid_, plan);
+    plane_->Use(job_.training, *grid_, plan);
   }
   if (assign.train_examples != shard_->plan().train_examples()) return Reject();  // one job has one plan
   plane_->ServeAs(session_.incarnation());

@@ -13,7 +13,20 @@ constexpr uint64_t kMostCounted = kMostUsualStaleness / kStalenessOne;
 
 StalenessMethod MethodFor(const TrainingSpec& training) {
   if (training.staleness_method != StalenessMethod::kAuto) return training.staleness_method;
-  return training.optimizer.kind == OptimizerKind::kMomentum ? StalenessMethod::kSlowMomentum : StalenessMethod::kRate;
+  switch (training.optimizer.kind) {
+    case OptimizerKind::kMomentum:
+    case OptimizerKind::kNesterov:
+      return StalenessMethod::kSlowMomentum;
+    case OptimizerKind::kAdagrad:
+    case OptimizerKind::kFtrl:
+      return StalenessMethod::kNone;
+    case OptimizerKind::kSgd:
+    case OptimizerKind::kRmsProp:
+    case OptimizerKind::kAdam:
+    case OptimizerKind::kAdamW:
+      break;
+  }
+  return StalenessMethod::kRate;
 }
 
 }  // namespace

@@ -12,12 +12,15 @@
 //   rate:          r is divided by s
 //   slowMomentum:  v = (1 - (1 - m) / s^(5/4)) * v + s^(-5/4 - 5/8) * g
 //                  w -= r * (v + (1 - 1/s) * s^(-3/8) * g)
-//   auto:          slowMomentum where the optimizer is momentum, else rate
+//   auto:          slowMomentum for momentum and nesterov, none for adagrad and ftrl, else rate
 //
+// Nesterov's looks ahead: in the last line, (1 - (1 - m) / s^(5/4)) * v + s^(-5/4 - 5/8) * g stands for v.
 // At s = 1 each is the plain optimizer, bit for bit.
 //
 // Source: rate is of Zhang et al., "Staleness-Aware Async-SGD", IJCAI 2016. The exponents of slowMomentum were found by
-//   trials (docs/LEARNING.md). Mitliagkas et al., "Asynchrony begets Momentum", 2016, say why memory must change.
+//   trials (docs/LEARNING.md). Mitliagkas et al., "Asynchrony begets Momentum", 2016, say why memory must change. none
+//   for Adagrad and FTRL: Dean et al., "Large Scale Distributed Deep Networks", NIPS 2012; their rates fall with every
+//   gradient, those of other workers too.
 // Cost: a few roots for each push. Order: the same bits on every CPU, since only IEEE operations are used.
 // Tests: tests/unit/ps/staleness_rule_test.cc.
 #pragma once

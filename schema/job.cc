@@ -2,20 +2,12 @@
 
 namespace downpour {
 
-int SlotCount(OptimizerKind kind) {
-  switch (kind) {
-    case OptimizerKind::kSgd:
-      return 0;
-    case OptimizerKind::kMomentum:
-      return 1;
-    case OptimizerKind::kAdam:
-      return 2;
-  }
-  return 0;
-}
+int SlotCount(const TrainingSpec& training) { return static_cast<int>(SlotNames(training).size()); }
 
-int SlotCount(const TrainingSpec& training) {
-  return SlotCount(training.optimizer.kind) + (training.consistency == Consistency::kSync);
+std::vector<std::string> SlotNames(const TrainingSpec& training) {
+  std::vector<std::string> names = SlotNames(training.optimizer.kind);
+  if (training.consistency == Consistency::kSync) names.push_back("sum of the group's gradients");
+  return names;
 }
 
 std::vector<std::string> PlanDifferences(const JobSpec& job, const JobSpec& before) {

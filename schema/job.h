@@ -13,6 +13,8 @@
 #include <variant>
 #include <vector>
 
+#include "schema/optimizer_spec.h"
+
 namespace downpour {
 
 struct InputSpec {
@@ -60,21 +62,6 @@ struct ModelSpec {
   bool operator==(const ModelSpec&) const = default;
 };
 
-enum class OptimizerKind { kSgd, kMomentum, kAdam };
-
-struct OptimizerSpec {
-  OptimizerKind kind = OptimizerKind::kSgd;
-  double learning_rate = 0.01;
-  double momentum = 0.9;  // momentum only
-  double beta1 = 0.9;     // adam only, as are the next two
-  double beta2 = 0.999;
-  double epsilon = 1e-8;
-  bool operator==(const OptimizerSpec&) const = default;
-};
-
-// How many value-shaped float arrays the optimizer keeps beside the values: 0, 1 or 2.
-int SlotCount(OptimizerKind kind);
-
 // What a push is worth whose gradient was computed from parameters that have changed since: docs/LEARNING.md.
 enum class StalenessMethod { kAuto, kNone, kRate, kSlowMomentum };
 
@@ -107,7 +94,8 @@ struct TrainingSpec {
   bool operator==(const TrainingSpec&) const = default;
 };
 
-// As above; with sync one more, the last, that sums up a group's gradients.
+// Those of the optimizer; with sync one more, the last, that sums up a group's gradients.
+std::vector<std::string> SlotNames(const TrainingSpec& training);
 int SlotCount(const TrainingSpec& training);
 
 struct FilePair {

@@ -39,13 +39,33 @@ Json OfLayer(const LayerSpec& layer) {
   return json;
 }
 
+Json OfSchedule(const ScheduleSpec& schedule) {
+  Json json = {{"name", NameIn(kSchedules, schedule.kind)}, {"warmupSteps", schedule.warmup_steps}};
+  switch (schedule.kind) {
+    case ScheduleKind::kConstant:
+    case ScheduleKind::kInverseSquareRoot:
+      break;
+    case ScheduleKind::kStep:
+      json["stepEvery"] = schedule.step_every;
+      json["decay"] = schedule.decay;
+      break;
+    case ScheduleKind::kCosine:
+      json["finalShare"] = schedule.final_share;
+      json["totalSteps"] = schedule.total_steps;
+      break;
+  }
+  return json;
+}
+
 Json OfOptimizer(const OptimizerSpec& optimizer) {
-  Json json = {{"name", NameIn(kOptimizers, optimizer.kind)}, {"learningRate", optimizer.learning_rate}};
-  if (optimizer.kind == OptimizerKind::kMomentum) json["momentum"] = optimizer.momentum;
-  if (optimizer.kind == OptimizerKind::kAdam) {
-    json["beta1"] = optimizer.beta1;
-    json["beta2"] = optimizer.beta2;
-    json["epsilon"] = optimizer.epsilon;
+  Json json = {{"name", NameIn(kOptimizers, optimizer.kind)}, {"schedule", OfSchedule(optimizer.schedule)}};
+  for (const OptimizerNumber& number : CommonNumbers()) json[number.key] = optimizer.*number.at;
+  for (const OptimizerNumber& number : NumbersOf(optimizer.kind)) json[number.key] = optimizer.*number.at;
+  for (const OptimizerOverride& its : optimizer.overrides) {
+    Json entry = {{"variables", its.variables}};
+    if (its.learning_rate) entry["learningRate"] = *its.learning_rate;
+    if (its.weight_decay) entry["weightDecay"] = *its.weight_decay;
+    json["overrides"].push_back(entry);
   }
   return json;
 }

@@ -30,7 +30,14 @@ inline constexpr Named<StalenessMethod> kStalenessMethods[] = {{StalenessMethod:
                                                                {StalenessMethod::kRate, "rate"},
                                                                {StalenessMethod::kSlowMomentum, "slowMomentum"}};
 inline constexpr Named<OptimizerKind> kOptimizers[] = {
-    {OptimizerKind::kSgd, "sgd"}, {OptimizerKind::kMomentum, "momentum"}, {OptimizerKind::kAdam, "adam"}};
+    {OptimizerKind::kSgd, "sgd"},           {OptimizerKind::kMomentum, "momentum"},
+    {OptimizerKind::kNesterov, "nesterov"}, {OptimizerKind::kAdagrad, "adagrad"},
+    {OptimizerKind::kRmsProp, "rmsprop"},   {OptimizerKind::kAdam, "adam"},
+    {OptimizerKind::kAdamW, "adamw"},       {OptimizerKind::kFtrl, "ftrl"}};
+inline constexpr Named<ScheduleKind> kSchedules[] = {{ScheduleKind::kConstant, "constant"},
+                                                     {ScheduleKind::kStep, "step"},
+                                                     {ScheduleKind::kCosine, "cosine"},
+                                                     {ScheduleKind::kInverseSquareRoot, "inverseSquareRoot"}};
 inline constexpr Named<Consistency> kConsistencies[] = {
     {Consistency::kAsync, "async"}, {Consistency::kSsp, "ssp"}, {Consistency::kSync, "sync"}};
 inline constexpr Named<ProductPrecision> kPrecisions[] = {

@@ -47,44 +47,16 @@ void ReadCluster(const YamlNode& node, JobErrors& errors, ClusterSpec* cluster) 
   cluster->parameter_server_count = kScaleTiers[chosen].parameter_servers;
 }
 
-// Kernels compute with 32-bit floats. Within these bounds none of them is 0 or infinite, nor is what Adam makes of them
-// (AdamUpdate): its step is at most 2^25 times the rate, its epsilon at least 2^-13 times the one given.
-bool IsRate(double v) { return v >= 1e-37 && v <= 1e30; }
-bool IsDecay(double v) { return v >= 0 && static_cast<float>(v) < 1; }
-constexpr char kRateText[] = "between 1e-37 and 1e30, since it is computed with as a 32-bit float";
-constexpr char kDecayText[] = "at least 0 and below 1, as a 32-bit float too: at most 0.99999997";
-
-void ReadOptimizer(const YamlNode& node, JobErrors& errors, OptimizerSpec* optimizer) {
-  MapReader reader(node, "training.optimizer", errors);
-  const bool named = reader.Choice("name", kOptimizers, &optimizer->kind);
-  reader.Number("learningRate", IsRate, kRateText, &optimizer->learning_rate);
-  reader.Number("momentum", IsDecay, kDecayText, &optimizer->momentum);
-  reader.Number("beta1", IsDecay, kDecayText, &optimizer->beta1);
-  reader.Number("beta2", IsDecay, kDecayText, &optimizer->beta2);
-  reader.Number("epsilon", IsRate, kRateText, &optimizer->epsilon);
-  reader.Finish();
-  if (!named && node.Find("name") != nullptr) return;
-
-  const auto only_with = [&](const std::string& key, OptimizerKind kind) {
-    const YamlNode* value = node.Find(key);
-    if (value == nullptr || optimizer->kind == kind) return;
-    reader.Fail(*value, key,
-                absl::StrCat("means something only with name: ", NameIn(kOptimizers, kind), ", but name is ",
-                             NameIn(kOptimizers, optimizer->kind)));
-  };
-  only_with("momentum", OptimizerKind::kMomentum);
-  for (const std::string key : {"beta1", "beta2", "epsilon"}) only_with(key, OptimizerKind::kAdam);
-}
-
 void ReadStaleness(const YamlNode& node, JobErrors& errors, TrainingSpec* training) {
   MapReader reader(node, "training.staleness", errors);
   reader.Choice("method", kStalenessMethods, &training->staleness_method);
-  if (training->staleness_method == StalenessMethod::kSlowMomentum &&
-      training->optimizer.kind != OptimizerKind::kMomentum) {
+  const OptimizerKind kind = training->optimizer.kind;
+  if (training->staleness_method == StalenessMethod::kSlowMomentum && kind != OptimizerKind::kMomentum &&
+      kind != OptimizerKind::kNesterov) {
     reader.Fail(*node.Find("method"), "method",
                 absl::StrCat("slowMomentum needs an optimizer with momentum, but training.optimizer.name is ",
-                             NameIn(kOptimizers, training->optimizer.kind)),
-                "use auto, rate or none, or the optimizer momentum");
+                             NameIn(kOptimizers, kind)),
+                "use auto, rate or none, or the optimizer momentum or nesterov");
   }
   reader.Finish();
 }
@@ -150,9 +122,10 @@ void ReadLease(MapReader& reader, const YamlNode& node, TrainingSpec* training) 
   }
 }
 
-void ReadTraining(const YamlNode& node, JobErrors& errors, int64_t workers, TrainingSpec* training) {
+// `job`: its cluster and its model.
+void ReadTraining(const YamlNode& node, const JobSpec& job, JobErrors& errors, TrainingSpec* training) {
   MapReader reader(node, "training", errors);
-  ReadConsistency(reader, node, workers, training);
+  ReadConsistency(reader, node, job.cluster.worker_count, training);
   int64_t replicas = training->replicas;
   if (reader.Integer("replicas", 1, 2, &replicas) && replicas != 1) {
     reader.Fail(*node.Find("replicas"), "replicas", "2 replicas are not available in this version", "use 1");
@@ -165,7 +138,7 @@ void ReadTraining(const YamlNode& node, JobErrors& errors, int64_t workers, Trai
   reader.Integer("maxSkippedPushes", 0, kMostCount, &training->max_skipped_pushes);
   reader.Choice("precision", kPrecisions, &training->precision);
   reader.Choice("wire", kWireFormats, &training->wire);
-  ReadOptimizer(Section(reader, "optimizer"), errors, &training->optimizer);
+  ReadOptimizer(Section(reader, "optimizer"), job.model, errors, &training->optimizer);
   ReadStaleness(Section(reader, "staleness"), errors, training);
   reader.Finish();
 }
@@ -215,7 +188,7 @@ void ReadJob(const YamlNode& root, JobErrors& errors, JobSpec* job) {
   ReadCluster(Section(reader, "cluster"), errors, &job->cluster);
   const YamlNode* model = reader.Require("model");
   if (model != nullptr) ReadModel(*model, "model", errors, &job->model);
-  ReadTraining(Section(reader, "training"), errors, job->cluster.worker_count, &job->training);
+  ReadTraining(Section(reader, "training"), *job, errors, &job->training);
   if (const YamlNode* data = reader.Require("data")) ReadData(*data, errors, &job->data);
   ReadCheckpoint(Section(reader, "checkpoint"), errors, &job->checkpoint);
   ReadScheduling(Section(reader, "scheduling"), errors, &job->scheduling);

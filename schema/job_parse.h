@@ -18,6 +18,8 @@ namespace downpour {
 void ApplyOverrides(const std::vector<std::string>& overrides, YamlNode& root, JobErrors& errors);
 
 void ReadJob(const YamlNode& root, JobErrors& errors, JobSpec* job);
+// Overrides are held against the variables of `model`, unless that has errors of its own.
+void ReadOptimizer(const YamlNode& node, const ModelSpec& model, JobErrors& errors, OptimizerSpec* optimizer);
 void ReadModel(const YamlNode& node, const std::string& path, JobErrors& errors, ModelSpec* model);
 
 }  // namespace downpour

@@ -15,18 +15,6 @@ constexpr size_t kMostDimensions = 8;
 constexpr size_t kMostLayers = 1000;
 constexpr size_t kMostFrom = 16;
 
-// The items of a list that must be there and hold 1 to `most` of them; empty where it does not.
-const std::vector<YamlNode>& ItemsOf(const YamlNode* node, const std::string& path, size_t most, JobErrors& errors) {
-  static const auto* const none = new std::vector<YamlNode>;
-  if (node == nullptr) return *none;
-  if (node->Is(YamlNode::Kind::kSequence) && !node->items.empty() && node->items.size() <= most) return node->items;
-  errors.Add(*node, path,
-             node->Is(YamlNode::Kind::kSequence)
-                 ? absl::StrCat("has ", node->items.size(), " entries, but 1 to ", most, " are allowed")
-                 : absl::StrCat("must be a list, but is ", Describe(*node)));
-  return *none;
-}
-
 InputSpec ReadInput(const YamlNode& node, const std::string& path, JobErrors& errors) {
   InputSpec input;
   MapReader reader(node, path, errors);

@@ -62,6 +62,17 @@ std::vector<JobError> JobErrors::Take() {
   return std::move(errors_);
 }
 
+const std::vector<YamlNode>& ItemsOf(const YamlNode* node, const std::string& path, size_t most, JobErrors& errors) {
+  static const auto* const none = new std::vector<YamlNode>;
+  if (node == nullptr) return *none;
+  if (node->Is(YamlNode::Kind::kSequence) && !node->items.empty() && node->items.size() <= most) return node->items;
+  errors.Add(*node, path,
+             node->Is(YamlNode::Kind::kSequence)
+                 ? absl::StrCat("has ", node->items.size(), " entries, but 1 to ", most, " are allowed")
+                 : absl::StrCat("must be a list, but is ", Describe(*node)));
+  return *none;
+}
+
 std::string Describe(const YamlNode& node) {
   switch (node.kind) {
     case Kind::kNull:

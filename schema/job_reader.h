@@ -100,6 +100,9 @@ bool ReadInteger(const YamlNode& node, const std::string& path, JobErrors& error
                  int64_t* out);
 bool ReadName(const YamlNode& node, const std::string& path, JobErrors& errors, std::string* out);
 
+// The items of a list that must hold 1 to `most` of them; none where it does not, which is reported, or is not there.
+const std::vector<YamlNode>& ItemsOf(const YamlNode* node, const std::string& path, size_t most, JobErrors& errors);
+
 // "a map", "the text 'abc'", "nothing"; for sentences.
 std::string Describe(const YamlNode& node);
 

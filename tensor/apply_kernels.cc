@@ -8,6 +8,8 @@
 #include <cmath>
 #include <vector>
 
+#include "tensor/apply_bounds.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tensor/apply_kernels.cc"
 #include <hwy/foreach_target.h>
@@ -109,11 +111,19 @@ void RoundFed(absl::Span<const float> gradient, float* residual, Bf16* to) {
   });
 }
 
+// The gradient with its L2 penalty.
+template <class D>
+HWY_INLINE hn::Vec<D> Penalized(D d, hn::Vec<D> g, hn::Vec<D> w, float decay) {
+  return hn::Add(g, hn::Mul(hn::Set(d, decay), w));
+}
+
 int32_t Sgd(const SgdUpdate& update, const GradientSpan& gradient, const UpdatedArray* arrays, bool look) {
-  const float learning_rate = update.learning_rate;
+  const SgdUpdate u = update;
   const UpdatedArray w = arrays[0];
-  return ForEachVector(gradient, look, [=](auto d, size_t i, auto g) HWY_ATTR {
-    hn::StoreU(hn::Sub(hn::LoadU(d, w.in + i), hn::Mul(hn::Set(d, learning_rate), g)), d, w.out + i);
+  return ForEachVector(gradient, look, [=](auto d, size_t i, auto pushed) HWY_ATTR {
+    const auto value = hn::LoadU(d, w.in + i);
+    const auto g = Penalized(d, pushed, value, u.decay);
+    hn::StoreU(hn::Sub(value, hn::Mul(hn::Set(d, u.learning_rate), g)), d, w.out + i);
   });
 }
 
@@ -122,30 +132,68 @@ int32_t Sgd(const SgdUpdate& update, const GradientSpan& gradient, const Updated
 int32_t Momentum(const MomentumUpdate& update, const GradientSpan& gradient, const UpdatedArray* arrays, bool look) {
   const MomentumUpdate u = update;
   const UpdatedArray w = arrays[0], v = arrays[1];
-  return ForEachVector(gradient, look, [=](auto d, size_t i, auto g) HWY_ATTR {
+  return ForEachVector(gradient, look, [=](auto d, size_t i, auto pushed) HWY_ATTR {
+    const auto value = hn::LoadU(d, w.in + i);
+    const auto g = Penalized(d, pushed, value, u.decay);
     const auto velocity =
         hn::Add(hn::Mul(hn::Set(d, u.momentum), hn::LoadU(d, v.in + i)), hn::Mul(hn::Set(d, u.gain), g));
-    const auto step = hn::Add(velocity, hn::Mul(hn::Set(d, u.fresh), g));
-    const auto values = hn::Sub(hn::LoadU(d, w.in + i), hn::Mul(hn::Set(d, u.learning_rate), step));
+    const auto step = hn::Add(hn::Mul(hn::Set(d, u.carry), velocity), hn::Mul(hn::Set(d, u.fresh), g));
     hn::StoreU(velocity, d, v.out + i);
-    hn::StoreU(values, d, w.out + i);
+    hn::StoreU(hn::Sub(value, hn::Mul(hn::Set(d, u.learning_rate), step)), d, w.out + i);
+  });
+}
+
+int32_t Squares(const SquaresUpdate& update, const GradientSpan& gradient, const UpdatedArray* arrays, bool look) {
+  const SquaresUpdate u = update;
+  const UpdatedArray w = arrays[0], s = arrays[1];
+  return ForEachVector(gradient, look, [=](auto d, size_t i, auto pushed) HWY_ATTR {
+    const auto value = hn::LoadU(d, w.in + i);
+    const auto g = Penalized(d, pushed, value, u.decay);
+    const auto squares =
+        hn::Add(hn::Mul(hn::Set(d, u.keep), hn::LoadU(d, s.in + i)), hn::Mul(hn::Mul(hn::Set(d, u.gain), g), g));
+    const auto root = hn::Sqrt(hn::Add(squares, hn::Set(d, u.start)));
+    const auto change = hn::Div(hn::Mul(hn::Set(d, u.learning_rate), g), hn::Add(root, hn::Set(d, u.epsilon)));
+    hn::StoreU(squares, d, s.out + i);
+    hn::StoreU(hn::Sub(value, change), d, w.out + i);
   });
 }
 
 int32_t Adam(const AdamUpdate& update, const GradientSpan& gradient, const UpdatedArray* arrays, bool look) {
   const AdamUpdate u = update;
   const UpdatedArray w = arrays[0], m = arrays[1], v = arrays[2];
-  return ForEachVector(gradient, look, [=](auto d, size_t i, auto g) HWY_ATTR {
+  return ForEachVector(gradient, look, [=](auto d, size_t i, auto pushed) HWY_ATTR {
+    const auto value = hn::LoadU(d, w.in + i);
+    const auto g = Penalized(d, pushed, value, u.decay);
     const auto mean =
         hn::Add(hn::Mul(hn::Set(d, u.beta1), hn::LoadU(d, m.in + i)), hn::Mul(hn::Set(d, u.one_minus_beta1), g));
     const auto square = hn::Add(hn::Mul(hn::Set(d, u.beta2), hn::LoadU(d, v.in + i)),
                                 hn::Mul(hn::Mul(hn::Set(d, u.one_minus_beta2), g), g));
     const auto change =
         hn::Div(hn::Mul(hn::Set(d, u.step_size), mean), hn::Add(hn::Sqrt(square), hn::Set(d, u.epsilon)));
-    const auto values = hn::Sub(hn::LoadU(d, w.in + i), change);
+    const auto values = hn::Sub(value, hn::Add(change, hn::Mul(hn::Set(d, u.shrink), value)));
     hn::StoreU(mean, d, m.out + i);
     hn::StoreU(square, d, v.out + i);
     hn::StoreU(values, d, w.out + i);
+  });
+}
+
+int32_t Ftrl(const FtrlUpdate& update, const GradientSpan& gradient, const UpdatedArray* arrays, bool look) {
+  const FtrlUpdate u = update;
+  const UpdatedArray w = arrays[0], z = arrays[1], n = arrays[2];
+  return ForEachVector(gradient, look, [=](auto d, size_t i, auto pushed) HWY_ATTR {
+    const auto value = hn::LoadU(d, w.in + i);
+    const auto g = Penalized(d, pushed, value, u.decay);
+    const auto before = hn::LoadU(d, n.in + i);
+    const auto squares = hn::Add(before, hn::Mul(g, g));
+    const auto root = hn::Sqrt(squares);
+    const auto kept = hn::Mul(hn::Sub(root, hn::Sqrt(before)), value);
+    const auto sum = hn::Add(hn::LoadU(d, z.in + i), hn::Sub(hn::Mul(hn::Set(d, u.learning_rate), g), kept));
+    const auto l1 = hn::Set(d, u.l1);
+    const auto beyond = hn::Sub(hn::CopySign(l1, sum), sum);
+    const auto values = hn::Div(beyond, hn::Add(hn::Add(hn::Set(d, u.beta), root), hn::Set(d, u.l2)));
+    hn::StoreU(sum, d, z.out + i);
+    hn::StoreU(squares, d, n.out + i);
+    hn::StoreU(hn::IfThenZeroElse(hn::Le(hn::Abs(sum), l1), values), d, w.out + i);
   });
 }
 
@@ -163,7 +211,9 @@ HWY_EXPORT(Widen);
 HWY_EXPORT(RoundFed);
 HWY_EXPORT(Sgd);
 HWY_EXPORT(Momentum);
+HWY_EXPORT(Squares);
 HWY_EXPORT(Adam);
+HWY_EXPORT(Ftrl);
 HWY_EXPORT(TargetName);
 
 namespace {
@@ -176,17 +226,6 @@ constexpr size_t kBlock = 4096;
 constexpr int32_t kInfinity = 0x7f800000;
 constexpr int32_t kBeyondBf16 = 0x7f7f8000;
 
-// What floats may reach before an update is looked at. Half of the largest leaves room for what doubles round here.
-constexpr double kSafe = 0x1p126;
-
-double Power(double base, uint64_t exponent) {
-  double power = 1;
-  for (; exponent > 0; exponent >>= 1, base *= base) {
-    if (exponent & 1) power *= base;
-  }
-  return power;
-}
-
 // The bits of the gradient's largest magnitude, if that is to be looked at.
 struct Dispatch {
   const GradientSpan& gradient;
@@ -198,55 +237,18 @@ struct Dispatch {
   int32_t operator()(const MomentumUpdate& update) const {
     return HWY_DYNAMIC_DISPATCH(Momentum)(update, gradient, arrays, look);
   }
+  int32_t operator()(const SquaresUpdate& update) const {
+    return HWY_DYNAMIC_DISPATCH(Squares)(update, gradient, arrays, look);
+  }
   int32_t operator()(const AdamUpdate& update) const {
     return HWY_DYNAMIC_DISPATCH(Adam)(update, gradient, arrays, look);
+  }
+  int32_t operator()(const FtrlUpdate& update) const {
+    return HWY_DYNAMIC_DISPATCH(Ftrl)(update, gradient, arrays, look);
   }
 };
 
 int32_t LargestBits(GradientSpan x) { return HWY_DYNAMIC_DISPATCH(Largest)(x); }
-
-// Bounds of a sum and a product as float32 has them: above the exact ones by more than one rounding, of small numbers
-// too.
-double Rounded(double bound) { return bound * (1 + 0x1p-22) + 0x1p-140; }
-
-// What magnitudes a rule can make of such ones, in the order of its operations. `most` is the largest on the way.
-struct Reach {
-  double gradient;
-  Magnitudes now;
-  double most = 0;
-
-  double Sum(double a, double b) { return Note(Rounded(a + b)); }
-  double Product(double a, double b) { return Note(Rounded(a * b)); }
-  double Note(double bound) {
-    most = std::max(most, bound);
-    return bound;
-  }
-
-  void operator()(const SgdUpdate& u) { now[0] = Sum(now[0], Product(u.learning_rate, gradient)); }
-  void operator()(const MomentumUpdate& u) {
-    now[1] = Sum(Product(u.momentum, now[1]), Product(u.gain, gradient));
-    now[0] = Sum(now[0], Product(u.learning_rate, Sum(now[1], Product(u.fresh, gradient))));
-  }
-  void operator()(const AdamUpdate& u) {
-    now[1] = Sum(Product(u.beta1, now[1]), Product(u.one_minus_beta1, gradient));
-    now[2] = Sum(Product(u.beta2, now[2]), Product(Product(u.one_minus_beta2, gradient), gradient));
-    now[0] = Sum(now[0], Note(Rounded(Product(u.step_size, now[1]) / u.epsilon)));  // the root is 0 or more
-  }
-};
-
-bool AllKnown(const Magnitudes& magnitudes, size_t count) {
-  return std::all_of(magnitudes.begin(), magnitudes.begin() + count, [](double m) { return m <= kSafe; });
-}
-
-// Raises the bounds to what the update can make; false, and nothing is changed, if that may be beyond float32.
-bool StaysSafe(const Update& update, int32_t gradient_bits, size_t count, Magnitudes* bounds) {
-  if (!AllKnown(*bounds, count)) return false;
-  Reach reach{std::bit_cast<float>(gradient_bits), *bounds};
-  std::visit(reach, update);
-  if (reach.most > kSafe || !AllKnown(reach.now, count)) return false;
-  *bounds = reach.now;
-  return true;
-}
 
 // The bounds as they are in the results; false, and nothing is changed, if some result is not finite, if only once it
 // is rounded to travel.
@@ -265,7 +267,8 @@ bool ApplyApart(const Update& update, const GradientSpan& gradient, absl::Span<c
                 Magnitudes* bounds) {
   const int32_t bits = std::visit(Dispatch{gradient, arrays.data(), /*look=*/true}, update);
   if (bits >= kInfinity) return false;
-  return StaysSafe(update, bits, arrays.size(), bounds) || LookAt(arrays, gradient.size(), bounds);
+  return StaysSafe(update, std::bit_cast<float>(bits), arrays.size(), bounds) ||
+         LookAt(arrays, gradient.size(), bounds);
 }
 
 // Where bounds do not tell that the results are finite: what is updated in place is so only once they are.
@@ -286,6 +289,14 @@ bool ApplyWithCare(const Update& update, const GradientSpan& gradient, absl::Spa
 
 }  // namespace
 
+double Power(double base, uint64_t exponent) {
+  double power = 1;
+  for (; exponent > 0; exponent >>= 1, base *= base) {
+    if (exponent & 1) power *= base;
+  }
+  return power;
+}
+
 AdamUpdate MakeAdamUpdate(double learning_rate, double beta1, double beta2, double epsilon, uint64_t step) {
   const double second_correction = std::sqrt(1 - Power(beta2, step));
   AdamUpdate update;
@@ -300,13 +311,14 @@ AdamUpdate MakeAdamUpdate(double learning_rate, double beta1, double beta2, doub
 
 bool ApplyUpdate(const Update& update, GradientSpan gradient, absl::Span<const UpdatedArray> arrays,
                  Magnitudes* bounds) {
-  CHECK_EQ(arrays.size(), update.index() + 1);  // the rules stand in the order of their slots: none, one, two
+  CHECK_EQ(arrays.size(), 1 + SlotsOf(update));
   const bool in_place =
       std::any_of(arrays.begin(), arrays.end(), [](const UpdatedArray& array) { return array.in == array.out; });
   if (!in_place) return ApplyApart(update, gradient, arrays, bounds);
   const int32_t bits = LargestBits(gradient);
   if (bits >= kInfinity) return false;
-  if (!StaysSafe(update, bits, arrays.size(), bounds)) return ApplyWithCare(update, gradient, arrays, bounds);
+  if (!StaysSafe(update, std::bit_cast<float>(bits), arrays.size(), bounds))
+    return ApplyWithCare(update, gradient, arrays, bounds);
   // A small slice from the end backwards: that part of its gradient is still in the first cache.
   const size_t block = gradient.size() <= kSmallSlice ? kBlock : gradient.size();
   for (size_t end = gradient.size(); end > 0;) {

@@ -24,6 +24,7 @@
 #include "runtime/member_session.h"
 #include "schema/codec.h"
 #include "schema/job_file.h"
+#include "schema/job_names.h"
 #include "tools/bench_series.h"
 #include "tools/stream_kernel.h"
 
@@ -231,13 +232,11 @@ int Main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   StayOnThisCore();
 
-  const std::pair<const char*, OptimizerKind> rules[] = {
-      {"sgd", OptimizerKind::kSgd}, {"momentum", OptimizerKind::kMomentum}, {"adam", OptimizerKind::kAdam}};
   std::printf("kernels %s; medians of %d runs [smallest, largest]\n", CpuTargetName(), runs);
   std::printf("784-256-128-10: 0.9 MB of values in 17 slices\n");
-  for (const auto& [name, kind] : rules) Measure(name, MakeJob(kind, 784, {256, 128, 10}), runs, 100);
+  for (const auto& [kind, name] : kOptimizers) Measure(name, MakeJob(kind, 784, {256, 128, 10}), runs, 100);
   std::printf("64 MiB of values in slices of 1 MiB\n");
-  for (const auto& [name, kind] : rules) Measure(name, MakeJob(kind, 4095, {4096}), runs, 1);
+  for (const auto& [kind, name] : kOptimizers) Measure(name, MakeJob(kind, 4095, {4096}), runs, 1);
   return 0;
 }
 

@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,13 +52,11 @@ JobSpec MakeJob(const std::string& data, int64_t batch_size, int64_t epochs) {
 // One process, one thread: a trainer, and the ps's optimizer applied to its gradients on the spot.
 class OneProcess {
  public:
-  explicit OneProcess(const JobSpec& job)
-      : grid_(GridOf(job.model).value()),
-        optimizer_(job.training),
-        trainer_(MakeHostBackend({})) {
+  explicit OneProcess(const JobSpec& job) : grid_(GridOf(job.model).value()), trainer_(MakeHostBackend({})) {
     trainer_.Run(Prepare{job}, [&](absl::Status status, ComputeResult result) {
       CHECK(status.ok()) << status;
       plan_ = Plan(job, std::get<Prepared>(result).train_examples);
+      optimizer_.emplace(job.training, grid_, plan_);
     });
     for (const Slice& slice : grid_.slices) {
       ServedSlice& served = slices_.emplace_back();
@@ -91,13 +90,13 @@ class OneProcess {
     });
     request.updates.clear();  // so that the values are updated in place
     for (const auto& [slice, gradient] : gradients) {
-      CHECK(optimizer_.Apply(gradient.floats(), 0, slices_[ToNumber(slice)]));
+      CHECK(optimizer_->Apply(slice, gradient.floats(), 0, slices_[ToNumber(slice)]));
     }
   }
 
   SliceGrid grid_;
   Plan plan_;
-  Optimizer optimizer_;
+  std::optional<Optimizer> optimizer_;
   Trainer trainer_;
   std::vector<ServedSlice> slices_;
 };

@@ -79,8 +79,9 @@ def variables_of(model):
 def job_of(manifest):
     job = json.loads(manifest["job"])
     optimizer = job["training"]["optimizer"]
-    if optimizer["name"] != "sgd" or optimizer["learningRate"] != 1:
-        raise Unreadable("exact sums want training.optimizer={name: sgd, learningRate: 1}")
+    plain = {"name": "sgd", "learningRate": 1, "weightDecay": 0, "schedule": {"name": "constant", "warmupSteps": 0}}
+    if any(optimizer.get(key, value) != value for key, value in plain.items()) or "overrides" in optimizer:
+        raise Unreadable("exact sums want training.optimizer={name: sgd, learningRate: 1}, and nothing else of it")
     if job["training"].get("staleness", {"method": "none"})["method"] != "none":
         raise Unreadable("exact sums want training.staleness.method=none")
     return job

@@ -151,18 +151,6 @@ void DrawLater(Prng& prng, Draw& draw) {
   draw.by_command = prng.Chance(0.5);
 }
 
-const char* NameOf(OptimizerKind kind) {
-  switch (kind) {
-    case OptimizerKind::kSgd:
-      return "sgd";
-    case OptimizerKind::kMomentum:
-      return "momentum";
-    case OptimizerKind::kAdam:
-      return "adam";
-  }
-  return "?";
-}
-
 int64_t Ms(Duration d) { return d / 1ms; }
 
 }  // namespace
@@ -215,7 +203,9 @@ std::string Draw::ToString() const {
       " batch=", training.batch_size, " lease_batches=", training.lease_batches, " push_every=", training.push_every,
       " pull_ahead=", training.pull_ahead, " wire_bf16=", training.wire == WireFormat::kBf16,
       " epochs=", training.epochs, " evaluate_every=", training.evaluate_every_epochs,
-      " optimizer=", NameOf(training.optimizer.kind),
+      " optimizer=", NameIn(kOptimizers, training.optimizer.kind),
+      " schedule=", NameIn(kSchedules, training.optimizer.schedule.kind),
+      " overrides=", training.optimizer.overrides.size(),
       " staleness=", training.staleness_method == StalenessMethod::kNone ? "none" : "auto",
       " consistency=", NameIn(kConsistencies, training.consistency), " group=", training.group_size,
       " ssp_bound=", training.ssp_bound, " backups=", training.backup_workers,

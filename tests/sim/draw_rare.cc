@@ -1,7 +1,9 @@
 // Draws beyond one undisturbed folder, one job text, small models and few workers.
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "schema/job_names.h"
 #include "tests/sim/draw.h"
 
 namespace downpour {
@@ -56,6 +58,22 @@ void DrawConsistency(Prng& prng, Draw& draw) {
   training.pull_ahead = false;
 }
 
+void DrawOptimizer(Prng& prng, Draw& draw) {
+  OptimizerSpec& optimizer = draw.job.training.optimizer;
+  if (prng.Chance(0.4)) optimizer.kind = kOptimizers[prng.Below(std::size(kOptimizers))].value;
+  if (draw.oracle.not_finite > 0) return;  // what overflows, as the oracle has it, does so at the whole rate
+  if (prng.Chance(0.3)) optimizer.weight_decay = 0.01;
+  if (prng.Chance(0.2)) optimizer.overrides = {{.variables = "dense_0/*", .learning_rate = 0.5, .weight_decay = {}}};
+  if (!prng.Chance(0.4)) return;
+  const int64_t warmup = DrawNumber(prng, 0, 20);
+  optimizer.schedule = {.kind = kSchedules[prng.Below(std::size(kSchedules))].value,
+                        .warmup_steps = warmup,
+                        .step_every = DrawNumber(prng, 1, 20),
+                        .decay = 0.5,
+                        .final_share = 0.125,
+                        .total_steps = prng.Chance(0.5) ? 0 : warmup + DrawNumber(prng, 1, 100)};
+}
+
 }  // namespace
 
 void DrawRare(Prng& prng, Draw& draw) {
@@ -72,6 +90,7 @@ void DrawRare(Prng& prng, Draw& draw) {
   // By the optimizer, so each rule. What overflows, as the oracle has it, does so at the whole rate.
   if (prng.Chance(0.5) && draw.oracle.not_finite == 0) draw.job.training.staleness_method = StalenessMethod::kAuto;
   DrawConsistency(prng, draw);
+  DrawOptimizer(prng, draw);
 }
 
 }  // namespace downpour

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "ps/apply.h"
 #include "ps/initial_values.h"
+#include "ps/learning_rate.h"
 #include "tensor/apply_kernels.h"
 
 namespace downpour {
@@ -207,7 +208,7 @@ void Truth::Consume(const TraceRecord& record, const Version& computed_from) {
     const Plan& plan = oracle_->plan();
     const uint64_t group = plan.GroupOf(record.lease), first = plan.GroupBegin(group);
     if (Gathers() && state.finished.CoversRange(first, first + plan.LeasesIn(group))) {
-      Update(std::exchange(state.slots.back(), Payload::Zeros(state.values.size())), Damping(), state);
+      Update(std::exchange(state.slots.back(), Payload::Zeros(state.values.size())), Damping(), Done(state) - 1, state);
     }
   }
   lineage->checksums[state.version] = Checksum(state);
@@ -246,11 +247,20 @@ void Truth::Apply(const TraceRecord& record, const Version& computed_from, Slice
   const uint64_t staleness = known ? state.version - computed_from.n : 0;
   if (known) state.usual_staleness = UsualStaleness(state.usual_staleness, staleness);
   const Damping damping = StalenessRule(training).Of(staleness, state.usual_staleness);
-  Update(oracle_->Gradient(record.lease, record.step, record.slice), damping, state);
+  Update(oracle_->Gradient(record.lease, record.step, record.slice), damping, Done(state), state);
 }
 
-void Truth::Update(const Payload& gradient, const Damping& damping, SliceState& state) const {
-  const OptimizerSpec& optimizer = oracle_->job().training.optimizer;
+// Pushes that the slice has consumed.
+uint64_t Truth::Done(const SliceState& state) const {
+  uint64_t done = oracle_->plan().StepsIn(state.finished);
+  for (const LeaseCounter& open : state.counters) done += open.applied;
+  return done;
+}
+
+// `done`: pushes before the one at hand.
+void Truth::Update(const Payload& gradient, const Damping& damping, uint64_t done, SliceState& state) const {
+  const std::string& variable = oracle_->grid().variables[oracle_->grid().at(state.slice).variable].name;
+  const OptimizerSpec spec = OfVariable(oracle_->job().training.optimizer, variable);
   std::vector<Payload> fresh;
   std::vector<UpdatedArray> arrays;
   const auto renew = [&](const Payload& old) {
@@ -258,10 +268,12 @@ void Truth::Update(const Payload& gradient, const Damping& damping, SliceState& 
     arrays.push_back({old.floats().data(), fresh.back().mutable_floats().data()});
   };
   renew(state.values);
-  const int slots = SlotCount(optimizer.kind);
+  const int slots = SlotCount(spec.kind);
   for (int i = 0; i < slots; ++i) renew(state.slots[i]);
   ++state.version;
-  if (!ApplyUpdate(UpdateFor(optimizer, damping, state.version), gradient.floats(), arrays)) {
+  const Plan& plan = oracle_->plan();
+  if (!ApplyUpdate(UpdateFor(spec, damping, state.version, RateShare(spec.schedule, done, plan.total_steps())),
+                   gradient.floats(), arrays)) {
     findings_->Add("the oracle's gradient is not finite");
   }
   state.values = fresh[0];

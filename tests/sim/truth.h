@@ -64,7 +64,8 @@ class Truth {
   void CheckMayCount(const TraceRecord& record, const Version& computed_from, const SliceState& state);
   void Gather(const TraceRecord& record, SliceState& state) const;
   void Apply(const TraceRecord& record, const Version& computed_from, SliceState& state) const;
-  void Update(const Payload& gradient, const Damping& damping, SliceState& state) const;
+  uint64_t Done(const SliceState& state) const;
+  void Update(const Payload& gradient, const Damping& damping, uint64_t done, SliceState& state) const;
   bool Gathers() const { return oracle_->job().training.consistency == Consistency::kSync; }
   void Settle(Lineage& lineage, const SliceState& shown, const std::string& where);
   Lineage* Owned(const TraceRecord& record);

@@ -147,7 +147,7 @@ void Watch::CheckEnd() {
     if (state->finished != all || !state->counters.empty()) findings.Add("the last checkpoint has open leases");
     const TrainingSpec& training = oracle_->job().training;
     // Else what a push does depends on those before it, or on its staleness.
-    const bool only_adds = training.optimizer.kind == OptimizerKind::kSgd &&
+    const bool only_adds = training.optimizer == OptimizerSpec{.kind = OptimizerKind::kSgd, .learning_rate = 1} &&
                            training.staleness_method == StalenessMethod::kNone &&
                            training.consistency != Consistency::kSync;
     if (!only_adds) continue;

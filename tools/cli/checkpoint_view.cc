@@ -48,11 +48,6 @@ Position PositionOf(const LoadedCheckpoint& checkpoint, const Plan& plan) {
 
 Plan PlanOf(const Checkpoint& checkpoint) { return Plan(checkpoint.job, checkpoint.manifest.train_examples); }
 
-std::vector<std::string> SlotNames(OptimizerKind kind) {
-  if (kind == OptimizerKind::kAdam) return {"m", "v"};
-  return std::vector<std::string>(static_cast<size_t>(SlotCount(kind)), "velocity");
-}
-
 std::string OptimizerName(OptimizerKind kind) {
   return std::find_if(std::begin(kOptimizers), std::end(kOptimizers), [&](const auto& o) { return o.value == kind; })
       ->name;
@@ -148,7 +143,7 @@ std::string HumanTime(int64_t unix_ms) {
 
 std::string CheckpointTable(const LoadedCheckpoint& checkpoint, bool each_slice) {
   const OptimizerKind optimizer = checkpoint.job.training.optimizer.kind;
-  const std::vector<std::string> slots = SlotNames(optimizer);
+  const std::vector<std::string> slots = SlotNames(checkpoint.job.training);
   std::string out;
   AddSection("Checkpoint", {checkpoint.path}, &out);
   AddSection("Written", {HumanTime(checkpoint.manifest.unix_ms)}, &out);
@@ -190,7 +185,7 @@ std::string CheckpointJson(const LoadedCheckpoint& checkpoint) {
                        {"leases", position.finished.Count()},
                        {"examples", position.examples},
                        {"begun", position.open}}},
-                     {"optimizer", {{"name", OptimizerName(optimizer)}, {"slots", SlotNames(optimizer)}}},
+                     {"optimizer", {{"name", OptimizerName(optimizer)}, {"slots", SlotNames(checkpoint.job.training)}}},
                      {"variables", std::move(variables)},
                      {"slices", std::move(slices)}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

@@ -77,10 +77,13 @@ std::string ServersText(const JobSpec& job, const SliceGrid& grid) {
 
 std::string TrainingText(const JobSpec& job, const SliceGrid& grid, const DataFacts& facts) {
   const TrainingSpec& training = job.training;
+  const ScheduleSpec& schedule = training.optimizer.schedule;
+  const bool is_constant = schedule.kind == ScheduleKind::kConstant;
   std::string text =
       absl::StrCat("Training      ", NameIn(kConsistencies, training.consistency), ", ",
                    NameIn(kOptimizers, training.optimizer.kind), " at ", training.optimizer.learning_rate,
-                   ", batches of ", training.batch_size, ", ", Count(training.epochs, "epoch"), "\n");
+                   is_constant ? "" : absl::StrCat(" by schedule ", NameIn(kSchedules, schedule.kind)), ", batches of ",
+                   training.batch_size, ", ", Count(training.epochs, "epoch"), "\n");
   if (training.push_every > 1) {
     absl::StrAppend(&text, "              a push for every ", training.push_every, " batches\n");
   }

@@ -4,6 +4,8 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "schema/checkpoint_format.h"
 
@@ -35,9 +37,15 @@ TEST(StalenessRuleTest, TheExponentsAreThoseOfTheHeader) {
 }
 
 TEST(StalenessRuleTest, AutoGoesByTheOptimizer) {
-  EXPECT_EQ(RuleOf(StalenessMethod::kAuto).Of(7, 0), RuleOf(StalenessMethod::kSlowMomentum).Of(7, 0));
-  for (const OptimizerKind kind : {OptimizerKind::kSgd, OptimizerKind::kAdam}) {
-    EXPECT_EQ(RuleOf(StalenessMethod::kAuto, kind).Of(7, 0), RuleOf(StalenessMethod::kRate).Of(7, 0));
+  const std::pair<StalenessMethod, std::vector<OptimizerKind>> methods[] = {
+      {StalenessMethod::kSlowMomentum, {OptimizerKind::kMomentum, OptimizerKind::kNesterov}},
+      {StalenessMethod::kNone, {OptimizerKind::kAdagrad, OptimizerKind::kFtrl}},
+      {StalenessMethod::kRate,
+       {OptimizerKind::kSgd, OptimizerKind::kRmsProp, OptimizerKind::kAdam, OptimizerKind::kAdamW}}};
+  for (const auto& [method, kinds] : methods) {
+    for (const OptimizerKind kind : kinds) {
+      EXPECT_EQ(RuleOf(StalenessMethod::kAuto, kind).Of(7, 0), RuleOf(method).Of(7, 0));
+    }
   }
 }
 

@@ -34,8 +34,8 @@ class JobDraw {
     job.training.evaluate_every_epochs = Between(0, 1000000);
     job.training.max_skipped_pushes = Between(0, int64_t{1} << 40);
     DrawOptimizer(job.training.optimizer);
-    job.training.staleness_method =
-        kStalenessMethods[prng_.Below(job.training.optimizer.kind == OptimizerKind::kMomentum ? 4 : 3)].value;
+    const bool has_velocity = SlotNames(job.training.optimizer.kind) == SlotNames(OptimizerKind::kMomentum);
+    job.training.staleness_method = kStalenessMethods[prng_.Below(has_velocity ? 4 : 3)].value;
     DrawConsistency(job);
     job.data.train = {Path(), Path()};
     if (prng_.Chance(0.5)) job.data.eval = {Path(), Path()};
@@ -109,15 +109,34 @@ class JobDraw {
     return all[prng_.Below(or_none ? 4 : 3)];
   }
 
+  double DrawNumber(NumberRange range) {
+    if (range == NumberRange::kDecay) return prng_.Uniform();
+    return range == NumberRange::kAmount && prng_.Chance(0.3) ? 0 : 1e-12 + prng_.Uniform() * 1e-3;
+  }
+
   void DrawOptimizer(OptimizerSpec& optimizer) {
-    const OptimizerKind kinds[] = {OptimizerKind::kSgd, OptimizerKind::kMomentum, OptimizerKind::kAdam};
-    optimizer.kind = kinds[prng_.Below(3)];
-    optimizer.learning_rate = 1e-12 + prng_.Uniform() * 1e-3;
-    if (optimizer.kind == OptimizerKind::kMomentum) optimizer.momentum = prng_.Uniform();
-    if (optimizer.kind != OptimizerKind::kAdam) return;
-    optimizer.beta1 = prng_.Uniform();
-    optimizer.beta2 = prng_.Uniform();
-    optimizer.epsilon = 1e-15 + prng_.Uniform() * 1e-8;
+    optimizer = DefaultsOf(kOptimizers[prng_.Below(std::size(kOptimizers))].value);
+    for (const auto& numbers : {CommonNumbers(), NumbersOf(optimizer.kind)}) {
+      for (const OptimizerNumber& number : numbers) optimizer.*number.at = DrawNumber(number.range);
+    }
+    ScheduleSpec& schedule = optimizer.schedule;
+    schedule.kind = kSchedules[prng_.Below(std::size(kSchedules))].value;
+    schedule.warmup_steps = Between(0, 1000);
+    if (schedule.kind == ScheduleKind::kStep) {
+      schedule.step_every = Between(1, int64_t{1} << 40);
+      schedule.decay = 1e-9 + prng_.Uniform() * 0.9;
+    }
+    if (schedule.kind == ScheduleKind::kCosine) {
+      schedule.final_share = prng_.Uniform();
+      schedule.total_steps = prng_.Chance(0.5) ? 0 : Between(1001, int64_t{1} << 40);
+    }
+    for (const char* pattern : {"out/*", "*"}) {
+      if (prng_.Chance(0.5)) continue;
+      OptimizerOverride own{.variables = pattern};
+      if (prng_.Chance(0.5)) own.weight_decay = DrawNumber(NumberRange::kAmount);
+      if (!own.weight_decay || prng_.Chance(0.5)) own.learning_rate = DrawNumber(NumberRange::kRate);
+      optimizer.overrides.push_back(own);
+    }
   }
 
   Prng prng_;

@@ -9,11 +9,13 @@
 #include <sstream>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "schema/job_file.h"
+#include "schema/job_names.h"
 #include "schema/slice_grid.h"
 #include "tests/source_tree.h"
 
@@ -42,6 +44,7 @@ model:
     - dropout: {rate: 0.5}
     - {add: {}, from: [in, dropout_0]}
     - {concat: {}, from: [in, add_0]}
+training: {optimizer: {overrides: [{variables: dense_0/bias, learningRate: 1}]}}
 data:
   train: {images: a, labels: b}
 )";
@@ -119,9 +122,17 @@ TEST(JobDocs, DocumentedDefaultsAreTheParsers) {
   for (const DocRow& row : DocRows()) {
     if (row.default_text.empty()) continue;
     std::vector<std::string> overrides;
-    if (absl::StrContains(row.key, "optimizer.momentum")) overrides = {"training.optimizer.name=momentum"};
-    if (absl::StrContains(row.key, "optimizer.beta") || absl::StrContains(row.key, "epsilon")) {
-      overrides = {"training.optimizer.name=adam"};
+    for (const auto& kind : kOptimizers) {
+      for (const OptimizerNumber& number : NumbersOf(kind.value)) {
+        const bool is_its = row.key == absl::StrCat("training.optimizer.", number.key);
+        if (is_its) overrides = {absl::StrCat("training.optimizer.name=", kind.name)};
+      }
+    }
+    if (absl::StrContains(row.key, "schedule.decay")) {
+      overrides = {"training.optimizer.schedule={name: step, stepEvery: 9}"};
+    }
+    if (absl::StrContains(row.key, "schedule.finalShare") || absl::StrContains(row.key, "schedule.totalSteps")) {
+      overrides = {"training.optimizer.schedule.name=cosine"};
     }
     if (absl::StrContains(row.key, "sspBound")) overrides = {"training.consistency=ssp"};
     if (absl::StrContains(row.key, "backupWorkers")) overrides = {"training.consistency=sync"};

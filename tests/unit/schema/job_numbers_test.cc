@@ -77,9 +77,9 @@ TEST(JobFile, CheckpointsAreAsOftenAsIsBestUnlessTheFileSaysHowOften) {
 
 TEST(JobFile, OptimizerSettingsBelongToTheirOptimizer) {
   EXPECT_THAT(OnlyError(With("{name: momentum,", "{name: sgd,")),
-              HasSubstr("means something only with name: momentum"));
+              HasSubstr("means something only with name: momentum or nesterov, but name is sgd"));
   EXPECT_THAT(OnlyError(With(", momentum: 0.9", ", beta1: 0.9")),
-              HasSubstr("only with name: adam, but name is momentum"));
+              HasSubstr("only with name: adam or adamw, but name is momentum"));
   EXPECT_THAT(OnlyError(With("{name: momentum,", "{name: adm,")), HasSubstr("did you mean adam?"));
 }
 

@@ -50,6 +50,9 @@ TEST(PlanDifferencesTest, LetsARunGoOnWithMoreEpochsOtherRatesAndAnotherCluster)
   const JobSpec job = Job();
   for (const char* override : {"training.epochs=5", "training.optimizer.learningRate=0.5", "training.maxStaleness=7",
                                "cluster.parameterServerCount=1", "cluster.workerCount=7", "checkpoint.keep=9",
+                               "training.optimizer.weightDecay=0.1", "training.optimizer.clipNorm=1",
+                               "training.optimizer.schedule={name: cosine, warmupSteps: 3}",
+                               "training.optimizer.overrides=[{variables: '*/bias', learningRate: 0.1}]",
                                "checkpoint.every=30s", "name=other", "training.evaluateEveryEpochs=3"}) {
     EXPECT_THAT(PlanDifferences(Job({override}), job), IsEmpty()) << override;
   }

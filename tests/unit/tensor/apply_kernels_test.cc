@@ -51,25 +51,43 @@ bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
 
 using Arrays = std::vector<std::vector<float>>;  // values, then slots
 
+// One element of each array, values first, and its gradient.
+struct Element {
+  float g;
+  std::vector<float*> a;
+};
+
+void ScalarRule(const SgdUpdate& u, float g, Element& e) { *e.a[0] = *e.a[0] - u.learning_rate * g; }
+void ScalarRule(const MomentumUpdate& u, float g, Element& e) {
+  float &w = *e.a[0], &v = *e.a[1];
+  v = u.momentum * v + u.gain * g;
+  w = w - u.learning_rate * (u.carry * v + u.fresh * g);
+}
+void ScalarRule(const SquaresUpdate& u, float g, Element& e) {
+  float &w = *e.a[0], &s = *e.a[1];
+  s = u.keep * s + (u.gain * g) * g;
+  w = w - (u.learning_rate * g) / (std::sqrt(s + u.start) + u.epsilon);
+}
+void ScalarRule(const AdamUpdate& u, float g, Element& e) {
+  float &w = *e.a[0], &m = *e.a[1], &v = *e.a[2];
+  m = u.beta1 * m + u.one_minus_beta1 * g;
+  v = u.beta2 * v + (u.one_minus_beta2 * g) * g;
+  w = w - ((u.step_size * m) / (std::sqrt(v) + u.epsilon) + u.shrink * w);
+}
+void ScalarRule(const FtrlUpdate& u, float g, Element& e) {
+  float &w = *e.a[0], &z = *e.a[1], &n = *e.a[2];
+  const float root = std::sqrt(n + g * g);
+  z = z + (u.learning_rate * g - (root - std::sqrt(n)) * w);
+  n = n + g * g;
+  w = std::fabs(z) <= u.l1 ? 0 : (std::copysign(u.l1, z) - z) / ((u.beta + root) + u.l2);
+}
+
 // The rules as the header states them, one element after the other.
 void Reference(const Update& update, const std::vector<float>& gradient, Arrays& arrays) {
   for (size_t i = 0; i < gradient.size(); ++i) {
-    const float g = gradient[i];
-    float& w = arrays[0][i];
-    if (const auto* sgd = std::get_if<SgdUpdate>(&update)) {
-      w = w - sgd->learning_rate * g;
-    } else if (const auto* momentum = std::get_if<MomentumUpdate>(&update)) {
-      float& v = arrays[1][i];
-      v = momentum->momentum * v + momentum->gain * g;
-      w = w - momentum->learning_rate * (v + momentum->fresh * g);
-    } else {
-      const AdamUpdate& u = std::get<AdamUpdate>(update);
-      float& m = arrays[1][i];
-      float& v = arrays[2][i];
-      m = u.beta1 * m + u.one_minus_beta1 * g;
-      v = u.beta2 * v + (u.one_minus_beta2 * g) * g;
-      w = w - (u.step_size * m) / (std::sqrt(v) + u.epsilon);
-    }
+    Element e{gradient[i], {}};
+    for (std::vector<float>& array : arrays) e.a.push_back(&array[i]);
+    std::visit([&](const auto& u) { ScalarRule(u, e.g + u.decay * *e.a[0], e); }, update);
   }
 }
 
@@ -77,10 +95,25 @@ void Reference(const Update& update, const std::vector<float>& gradient, Arrays&
 class ApplyKernelsTest : public CpuTargetTest {};
 INSTANTIATE_TEST_SUITE_P(Targets, ApplyKernelsTest, testing::ValuesIn(CpuTargets()), NameOfCpuTarget);
 
+constexpr AdamUpdate Decaying(AdamUpdate update, float shrink, float decay) {
+  update.shrink = shrink;
+  update.decay = decay;
+  return update;
+}
+
 const std::vector<Update>& Updates() {
-  static const std::vector<Update> updates = {SgdUpdate{0.1f}, MomentumUpdate{0.02f, 0.9f},
-                                              MomentumUpdate{0.02f, 0.99f, 0.3f, 0.6f},
-                                              MakeAdamUpdate(0.001, 0.9, 0.999, 1e-8, 3)};
+  static const AdamUpdate adam = MakeAdamUpdate(0.001, 0.9, 0.999, 1e-8, 3);
+  static const std::vector<Update> updates = {SgdUpdate{0.1f},
+                                              SgdUpdate{0.1f, 0.01f},
+                                              MomentumUpdate{0.02f, 0.9f},
+                                              MomentumUpdate{0.02f, 0.99f, 0.3f, 0.6f, 0.9f, 0.01f},
+                                              SquaresUpdate{0.01f, 1, 1, 0.1f, 1e-10f, 0.01f},
+                                              SquaresUpdate{0.01f, 0.99f, 0.01f, 0, 1e-8f},
+                                              adam,
+                                              Decaying(adam, 1e-4f, 0),
+                                              Decaying(adam, 0, 0.01f),
+                                              FtrlUpdate{0.1f, 1, 0.05f, 0.01f},
+                                              FtrlUpdate{0.1f, 1, 0, 0, 0.01f}};
   return updates;
 }
 
@@ -91,7 +124,7 @@ TEST_P(ApplyKernelsTest, ChosenTargetIsTheOneUnderTest) { EXPECT_STREQ(CpuTarget
 // `shared` has a bit per array: set where the result goes to another array.
 TEST_P(ApplyKernelsTest, SameBitsAsTheScalarRule) {
   for (const Update& update : Updates()) {
-    const size_t count = update.index() + 1;
+    const size_t count = 1 + SlotsOf(update);
     for (size_t n : kSizes) {
       for (size_t shift : {0, 1, 3}) {
         for (unsigned shared = 0; shared < 1u << count; ++shared) {
@@ -102,7 +135,7 @@ TEST_P(ApplyKernelsTest, SameBitsAsTheScalarRule) {
           for (size_t a = 0; a < count; ++a) {
             in.emplace_back(n, 2 * a, static_cast<uint32_t>(100 + a));
             out.emplace_back(n, a, 5);
-            if (a == 2) {  // Adam's v is a mean of squares
+            if (a > 0 && a + 1 == count) {  // squares, as of Adam's v; a velocity may be of either sign
               for (size_t i = 0; i < n; ++i) in[a].data()[i] = std::fabs(in[a].data()[i]);
             }
             expected.push_back(in[a].values());
@@ -132,7 +165,7 @@ TEST_P(ApplyKernelsTest, AGradientThatIsNotFiniteChangesNothingInPlace) {
         for (float bad : {kNan, -kNan, kInfinity, -kInfinity}) {
           Guarded gradient(n, 1, 7);
           gradient.data()[at] = bad;
-          std::vector<Guarded> in(update.index() + 1, Guarded(n, 0, 9));
+          std::vector<Guarded> in(1 + SlotsOf(update), Guarded(n, 0, 9));
           const std::vector<float> before = in[0].values();
           Guarded apart(n, 0, 5);
           std::vector<UpdatedArray> arrays;
@@ -167,11 +200,20 @@ TEST_P(ApplyKernelsTest, AnUpdateThatWouldNotBeFiniteChangesNothing) {
     float gradient;
   };
   const Update adam = MakeAdamUpdate(0.001, 0.9, 0.999, 1e-8, 3);
-  const std::vector<Case> cases = {
-      {SgdUpdate{1}, {-3e38f}, 1e38f},          {SgdUpdate{2}, {0}, 3e38f},
-      {SgdUpdate{1}, {0}, kBf16Overflows},      {MomentumUpdate{0.02f, 0.9f}, {0, 3e38f}, 3e38f},
-      {MomentumUpdate{4, 0.9f}, {0, 1e38f}, 1}, {adam, {0, 0, 0}, 3e21f},
-      {adam, {3e38f, 1e38f, 0}, 1e-20f},        {adam, {kNan, 0, 0}, 1}};
+  const std::vector<Case> cases = {{SgdUpdate{1}, {-3e38f}, 1e38f},
+                                   {SgdUpdate{2}, {0}, 3e38f},
+                                   {SgdUpdate{1, 1}, {3e38f}, 3e38f},
+                                   {SquaresUpdate{1, 1, 1, 0, 1e-8f}, {0, 0}, 3e19f},
+                                   {SquaresUpdate{3e38f, 1, 1, 0, 1e-8f}, {-3e38f, 0}, 1},
+                                   {FtrlUpdate{1, 1, 0, 0}, {0, 0, 0}, 3e19f},
+                                   {FtrlUpdate{1, 1e-37f, 0, 0}, {0, 100, 0}, 1e-30f},
+                                   {FtrlUpdate{1, 1, 0, 0}, {1e30f, 0, 0}, 1e10f},
+                                   {SgdUpdate{1}, {0}, kBf16Overflows},
+                                   {MomentumUpdate{0.02f, 0.9f}, {0, 3e38f}, 3e38f},
+                                   {MomentumUpdate{4, 0.9f}, {0, 1e38f}, 1},
+                                   {adam, {0, 0, 0}, 3e21f},
+                                   {adam, {3e38f, 1e38f, 0}, 1e-20f},
+                                   {adam, {kNan, 0, 0}, 1}};
   for (const Case& c : cases) {
     for (const size_t n : {size_t{1}, size_t{19}, size_t{5000}}) {
       std::vector<float> gradient(n);
@@ -206,17 +248,22 @@ TEST_P(ApplyKernelsTest, BoundsAreAboveWhatThereIsAndDecideNothing) {
     return sign * std::ldexp(1 + static_cast<float>(seed >> 9 & 0xffff) * 0x1p-16f, exponent);
   };
   int skipped = 0, applied = 0;
-  for (int life = 0; life < 300; ++life) {
-    const double rate = std::fabs(draw(-40, life % 3 == 0 ? 100 : 4));
+  for (int life = 0; life < 500; ++life) {
+    const size_t rule = static_cast<size_t>(life) % 5;
+    const double rate = std::fabs(draw(-40, rule == 0 ? 100 : 4));
+    const float decay = life % 4 < 2 ? 0 : 0.01f;
     const size_t n = 1 + static_cast<size_t>(life) % 20;
     const std::vector<Update> rules = {
-        SgdUpdate{static_cast<float>(rate)},
-        MomentumUpdate{static_cast<float>(rate), 0.9f, 0.5f, life % 2 == 0 ? 0.0f : 4.0f}, AdamUpdate{}};
-    const size_t rule = static_cast<size_t>(life) % 3;
-    Arrays arrays(rule + 1, std::vector<float>(n, 0));
+        SgdUpdate{static_cast<float>(rate), decay},
+        MomentumUpdate{static_cast<float>(rate), 0.9f, 0.5f, life % 2 == 0 ? 0.0f : 4.0f, 1, decay}, AdamUpdate{},
+        life % 2 == 0 ? SquaresUpdate{static_cast<float>(rate), 0.99f, 0.01f, 0, 1e-8f, decay}
+                      : SquaresUpdate{static_cast<float>(rate), 1, 1, 0, 1e-30f, decay},
+        FtrlUpdate{static_cast<float>(rate), 1, 0.01f, 0.01f, decay}};
+    Arrays arrays(1 + SlotsOf(rules[rule]), std::vector<float>(n, 0));
     Magnitudes bounds = kUnknownMagnitudes;
     for (uint64_t push = 1; push <= 40; ++push) {
-      const Update update = rule == 2 ? MakeAdamUpdate(rate, 0.9, 0.999, 1e-8, push) : rules[rule];
+      const Update update =
+          rule == 2 ? Decaying(MakeAdamUpdate(rate, 0.9, 0.999, 1e-8, push), decay, decay) : rules[rule];
       const int largest = push % 10 == 0 ? 127 : life % 100;
       std::vector<float> gradient(n);
       for (float& g : gradient) g = draw(-149, largest);
@@ -235,15 +282,20 @@ TEST_P(ApplyKernelsTest, BoundsAreAboveWhatThereIsAndDecideNothing) {
     }
   }
   EXPECT_GT(skipped, 500);
-  EXPECT_GT(applied, 5000);
+  EXPECT_GT(applied, 8000);
 }
 
-// Without a look at the results: after the first update the bounds are enough, for very long.
+// Without a look at the results: after the first update the bounds are enough, for very long. Where a gradient grows
+// with the values, so do bounds, which have no signs: results are looked at from time to time.
 TEST(ApplyKernelsBoundsTest, BoundsOfUsualNumbersStayFarBelowOverflow) {
   for (const Update& update : Updates()) {
+    const bool feeds_back = std::visit([](const auto& u) { return u.decay > 0; }, update);
+    if ((feeds_back && !std::holds_alternative<SquaresUpdate>(update)) || std::holds_alternative<FtrlUpdate>(update)) {
+      continue;
+    }
     std::vector<float> w(1, 0.5f), m(1, 0), v(1, 0);
     std::vector<UpdatedArray> arrays = {{w.data(), w.data()}, {m.data(), m.data()}, {v.data(), v.data()}};
-    arrays.resize(update.index() + 1);
+    arrays.resize(1 + SlotsOf(update));
     Magnitudes bounds = kUnknownMagnitudes;
     for (int push = 0; push < 100000; ++push) {
       const float g = push % 2 == 0 ? 10.0f : -10.0f;

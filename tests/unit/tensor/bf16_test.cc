@@ -101,7 +101,7 @@ TEST_P(Bf16Test, AnUpdateByRoundedGradientsIsThatByTheirFloats) {
       const std::vector<Bf16> gradient = Rounded(Numbers(n, 7));
       const std::vector<float> floats = Widened(gradient);
       for (const bool in_place : {true, false}) {
-        std::vector<std::vector<float>> a(update.index() + 1, Squares(n)), b = a, apart = a;
+        std::vector<std::vector<float>> a(1 + SlotsOf(update), Squares(n)), b = a, apart = a;
         std::vector<UpdatedArray> of_a, of_b;
         for (size_t i = 0; i < a.size(); ++i) {
           of_a.push_back({a[i].data(), in_place ? a[i].data() : apart[i].data()});
@@ -114,7 +114,7 @@ TEST_P(Bf16Test, AnUpdateByRoundedGradientsIsThatByTheirFloats) {
       if (n == 0) continue;
       std::vector<Bf16> bad = gradient;
       bad[n / 2].bits = 0x7f80;
-      std::vector<std::vector<float>> a(update.index() + 1, Squares(n));
+      std::vector<std::vector<float>> a(1 + SlotsOf(update), Squares(n));
       const std::vector<std::vector<float>> before = a;
       std::vector<UpdatedArray> arrays;
       for (std::vector<float>& array : a) arrays.push_back({array.data(), array.data()});
