@@ -1,6 +1,7 @@
 #include "worker/trainer.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <set>
 #include <string>
@@ -16,6 +17,7 @@
 #include "schema/slice_grid.h"
 #include "tensor/apply_kernels.h"
 #include "worker/data/dataset.h"
+#include "worker/model/gradient_clip.h"
 #include "worker/model/graph.h"
 
 namespace downpour {
@@ -81,6 +83,7 @@ class Trainer::Session {
     session->arithmetic_ = Arithmetic(job.training, backend);
     session->plan_ = Plan(job, session->train_->size());
     session->batch_size_ = static_cast<size_t>(job.training.batch_size);
+    session->clip_ = GradientClip(job.training.optimizer);
     return session;
   }
   ~Session() { parameters_.Close(); }
@@ -206,7 +209,8 @@ class Trainer::Session {
     return rounded;
   }
 
-  Gradients Cut(const VariableGradients& gradients) {
+  Gradients Cut(VariableGradients gradients) {
+    clip_.Apply(&gradients);
     Gradients cut;
     for (const auto& [variable, values] : gradients) {
       for (SliceId id : slices_of_[variable]) {
@@ -218,14 +222,21 @@ class Trainer::Session {
     return cut;
   }
 
-  // Hands out all gradients but the last ones, which it returns.
+  // Hands out all gradients but the last ones, which it returns: all of them where their norm is to be known first.
   absl::StatusOr<Gradients> ComputeStep(const TrainStep& request, const Done& done) {
     if (!InPlan(request.lease, request.step)) {
       return absl::InvalidArgumentError(
           absl::StrCat("step ", request.step, " of lease ", ToNumber(request.lease), " is not in the plan"));
     }
     plan_.Examples(request.lease, request.step, &ids_);
-    const auto hand_out = [&](const VariableGradients& ready) { done(absl::OkStatus(), Cut(ready)); };
+    VariableGradients ready;  // and not handed out
+    const auto take = [&](VariableGradients gradients) {
+      std::move(gradients.begin(), gradients.end(), std::back_inserter(ready));
+    };
+    const auto hand_out = [&](VariableGradients gradients) {
+      take(std::move(gradients));
+      if (!clip_.needs_all()) done(absl::OkStatus(), Cut(std::exchange(ready, {})));
+    };
     const auto load_ahead = [&] {
       if (!request.next || !InPlan(request.next->first, request.next->second)) return;
       std::vector<uint64_t> next;
@@ -245,7 +256,8 @@ class Trainer::Session {
       result = *std::move(trained);
       place.before += static_cast<int64_t>(ids.size());
     }
-    Gradients last = Cut(result.last);
+    take(std::move(result.last));
+    Gradients last = Cut(std::move(ready));
     last.last = true;
     last.loss_sum = result.loss;
     last.examples = ids_.size();
@@ -262,6 +274,7 @@ class Trainer::Session {
   std::vector<std::vector<SliceId>> slices_of_;  // by variable
   std::set<SliceId> missing_;                    // never loaded
   std::vector<std::vector<float>> residuals_;    // by slice, where gradients are rounded
+  GradientClip clip_;
   std::unique_ptr<Graph> graph_;
   std::vector<uint64_t> ids_;    // of the step at hand
   std::vector<uint8_t> inputs_;  // of the batch that was brought up last, as are the next

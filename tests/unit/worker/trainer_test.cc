@@ -108,6 +108,32 @@ TEST_F(TrainerTest, AStepComputesThePlansBatch) {
   EXPECT_EQ(plan_.ExamplesOf(short_lease, plan_.StepsOf(short_lease)), 5u);
 }
 
+// The norm is of the layer that is computed last too, and on a device as on the host.
+TEST_F(TrainerTest, WhereTheNormIsClippedAStepLeavesAsAWhole) {
+  JobSpec clipped = job_;
+  ASSERT_TRUE(Run(Prepare{job_}).status.ok());
+  const Answer free = Run(TrainStep{LeaseId{1}, 2, AllSlices(3)});
+  double squares = 0;
+  for (const auto& [id, gradient] : BySlice(free)) {
+    for (const float g : gradient.floats()) squares += static_cast<double>(g) * g;
+  }
+  clipped.training.optimizer.clip_norm = std::sqrt(squares) / 4;
+  for (const bool deferred : {false, true}) {
+    Trainer trainer(deferred ? std::make_unique<DeferredBackend>() : MakeHostBackend({}));
+    ASSERT_TRUE(Run(trainer, Prepare{clipped}).status.ok());
+    const Answer answer = Run(trainer, TrainStep{LeaseId{1}, 2, AllSlices(3)});
+    ASSERT_EQ(answer.gradients.size(), 1u);
+    EXPECT_TRUE(answer.gradients[0].last);
+    const std::map<SliceId, Payload> slices = BySlice(answer);
+    ASSERT_EQ(slices.size(), grid_.size());
+    for (const auto& [id, gradient] : BySlice(free)) {
+      for (size_t i = 0; i < gradient.floats().size(); ++i) {
+        ASSERT_NEAR(slices.at(id).floats()[i], gradient.floats()[i] / 4, 1e-6);
+      }
+    }
+  }
+}
+
 // 117 examples: the last lease has a whole step and one of 21 examples, in batches of 8, 8 and 5.
 TEST_F(TrainerTest, AStepOfSeveralBatchesIsOneOfALargerBatch) {
   JobSpec small = job_, large = job_;
