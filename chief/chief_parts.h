@@ -17,6 +17,7 @@
 #include "chief/departures.h"
 #include "chief/evaluation.h"
 #include "chief/journal.h"
+#include "chief/learning_watch.h"
 #include "chief/leases.h"
 #include "chief/membership.h"
 #include "chief/progress.h"
@@ -56,6 +57,7 @@ struct ChiefParts {
   Recovery recovery;
   Departures departures;
   Progress progress;
+  LearningWatch learning;
   Watchers watchers;
   Spares spares;
 

@@ -108,6 +108,7 @@ void Lifecycle::Run() {
   if (const uint64_t now_held = chief_.ledger.batches_committed(); before > now_held) Recompute(before - now_held);
   chief_.evaluation = Evaluation(eval_examples, chief_.job.training.batch_size, chief_.job.training.lease_batches);
   chief_.progress.Begin(now, chief_.ledger.examples_committed());
+  chief_.learning = LearningWatch::OfJob(chief_.job, chief_.data.plan().train_examples());
   evaluated_epochs_ = chief_.ledger.EpochsCommitted();
   chief_.interval.Begin(now, chief_.journal.checkpoint_history());
   for (const Task* worker : chief_.members.Alive(TaskRole::kWorker)) SendPlacement(*worker);

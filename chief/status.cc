@@ -311,6 +311,7 @@ std::string StatusText(const ChiefParts& chief) {
                {"waits", OfWaits(chief)},
                {"waitsOmitted", 0},
                {"stalled", WhyItStandsStill(chief)},
+               {"diverging", WhyItDiverges(chief)},
                {"spares", OfSpares(chief)},
                {"failures", OfFailures(chief)},
                {"next", NextCommands(chief)}};
@@ -331,6 +332,7 @@ std::string SummaryText(const ChiefParts& chief) {
                {"state", NameOf(chief.state)},
                {"term", chief.term},
                {"errorMessage", chief.error},
+               {"diverging", WhyItDiverges(chief)},
                {"exitCode", chief.exit_code},
                {"epochs", chief.known().EpochsCommitted()},
                {"steps", chief.known().steps_committed()},

@@ -1,5 +1,6 @@
 #include "chief/work.h"
 
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -91,7 +92,15 @@ absl::Status Work::Receive(PeerId from, const LeaseDone& done) {
     return absl::InvalidArgumentError(absl::StrCat("a lease with a loss over ", done.examples, " examples"));
   }
   chief_.progress.ReportLoss(done.loss_sum, done.examples);
+  chief_.learning.ReportLease(done.loss_sum, done.examples);
+  WarnOfTrouble();
   return absl::OkStatus();
+}
+
+void Work::WarnOfTrouble() {
+  const LearningWatch::Trouble trouble = chief_.learning.trouble();
+  if (trouble == std::exchange(warned_of_, trouble) || trouble == LearningWatch::Trouble::kNone) return;
+  chief_.turn.out.Warn("training diverges: " + WhyItDiverges(chief_));
 }
 
 absl::Status Work::Receive(PeerId from, const EvalDone& done) {
@@ -104,6 +113,10 @@ absl::Status Work::Receive(PeerId from, const EvalDone& done) {
     chief_.turn.out.Info(absl::StrFormat("evaluation after %s: loss %.4f, accuracy %.4f on %d examples",
                                          Counted(result.epoch, "epoch"), result.loss, result.accuracy,
                                          result.examples));
+    chief_.learning.ReportEvaluation(
+        result.loss, result.accuracy,
+        static_cast<double>(result.epoch) / static_cast<double>(chief_.job.training.epochs));
+    WarnOfTrouble();
   }
   if (const Task* worker = chief_.members.FindAlive(done.from);
       worker != nullptr && chief_.state == JobState::kRunning) {

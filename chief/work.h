@@ -33,9 +33,11 @@ class Work {
   void Send(Incarnation worker, LeaseId lease);
   void Offer(const Task& worker);
   void Commit(LeaseId lease);
+  void WarnOfTrouble();
 
   ChiefParts& chief_;
   Time next_repeat_{};
+  LearningWatch::Trouble warned_of_{};  // what the log says of training already
 };
 
 }  // namespace downpour

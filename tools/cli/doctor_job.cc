@@ -77,6 +77,8 @@ Finding JudgePending(const StatusView& status, const PendingView& pending) {
                  to_start ? *start : "wait for it, or look why it lingers: " + LogsOf(status, pending.task));
 }
 
+Finding Diverging(const std::string& why) { return Warning("job", "it is DIVERGING: " + why, "go on as it says"); }
+
 // A round that failed for a ps's sake is followed by others; a disk is mended by nobody else.
 Finding JudgeCheckpoint(const StatusView& status) {
   const std::string about = "checkpoint";
@@ -205,10 +207,15 @@ Findings JudgeStatus(const StatusView& status) {
   if (!status.stalled.empty()) {
     findings.push_back(Problem("job", status.stalled, "mend what its tasks wait for, as named there"));
   }
+  if (!status.diverging.empty()) findings.push_back(Diverging(status.diverging));
   if (!status.checkpoint_error.empty()) findings.push_back(JudgeCheckpoint(status));
   return findings;
 }
 
-Finding JudgeEnd(const SummaryView& summary) { return JudgeState(summary.job, summary.state, summary.error); }
+Findings JudgeEnd(const SummaryView& summary) {
+  Findings findings = {JudgeState(summary.job, summary.state, summary.error)};
+  if (!summary.diverging.empty()) findings.push_back(Diverging(summary.diverging));
+  return findings;
+}
 
 }  // namespace downpour

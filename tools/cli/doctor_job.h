@@ -39,6 +39,6 @@ Finding SilentChief(const std::string& endpoint, const std::string& why, bool ha
 
 Findings JudgeStatus(const StatusView& status);
 // A job that is over keeps nothing from running: how it goes on is told.
-Finding JudgeEnd(const SummaryView& summary);
+Findings JudgeEnd(const SummaryView& summary);
 
 }  // namespace downpour

@@ -2,10 +2,12 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tools/cli/job_options.h"
 #include "tools/cli/job_summary.h"
+#include "tools/cli/learning_facts.h"
 #include "tools/cli/verbs.h"
 #include "tools/cluster/output_options.h"
 
@@ -33,7 +35,11 @@ json ErrorsJson(const std::vector<JobError>& errors) {
 int Run(const Options& options, Streams streams) {
   JobFileResult result = LoadChosenJob(options.job, "check", streams).parsed;
   const DataFacts facts = LookAtData(result);
-  for (const JobError& warning : facts.warnings) {
+  std::vector<JobError> warnings = facts.warnings;
+  if (result.ok()) {
+    for (JobError& warning : UnstableSettings(result)) warnings.push_back(std::move(warning));
+  }
+  for (const JobError& warning : warnings) {
     streams.err << "downpour check: warning: " << ToString(warning) << "\n";
     result.warnings.push_back(warning);
   }

@@ -16,6 +16,7 @@
 #include "tools/cli/doctor_job.h"
 #include "tools/cli/doctor_keys.h"
 #include "tools/cli/job_options.h"
+#include "tools/cli/learning_facts.h"
 #include "tools/cli/verbs.h"
 #include "tools/cluster/chief_client.h"
 #include "tools/cluster/human_units.h"
@@ -96,7 +97,7 @@ Finding KnockAtChief(const std::string& endpoint, const std::string& keys_folder
 Findings AskChief(const StatusSource& source, bool has_keys) {
   const absl::StatusOr<Answer> answer = StatusAsker(source).Ask();
   if (!answer.ok()) return {SilentChief(ChiefOf(source), std::string(answer.status().message()), has_keys)};
-  if (answer->summary) return {JudgeEnd(*answer->summary)};
+  if (answer->summary) return JudgeEnd(*answer->summary);
   Findings findings = {CompareProtocols(*answer->status)};
   Append(CompareClocks(answer->json, *answer->status), &findings);
   Append(JudgeStatus(*answer->status), &findings);
@@ -104,18 +105,18 @@ Findings AskChief(const StatusSource& source, bool has_keys) {
   return findings;
 }
 
-// How the last chief of a folder ended, if it has: nobody answers there any more.
-std::optional<Finding> LookForEnd(const std::string& job_dir) {
+// How the last chief of a folder ended; empty if it has not: nobody answers there any more.
+Findings LookForEnd(const std::string& job_dir) {
   const absl::StatusOr<ChiefLocation> chief = ReadChiefLocation(job_dir);
-  if (!chief.ok()) return std::nullopt;
+  if (!chief.ok()) return {};
   if (const auto found = ReadSummaryOf(job_dir, chief->term); found.ok()) return JudgeEnd(found->summary);
-  if (!HasGone(*chief, job_dir)) return std::nullopt;
-  return Problem("chief", HowItWasLeft(job_dir, *chief), "go on as it says");
+  if (!HasGone(*chief, job_dir)) return {};
+  return {Problem("chief", HowItWasLeft(job_dir, *chief), "go on as it says")};
 }
 
 Findings LookAtStartedJob(const StatusSource& source, const std::string& keys, std::optional<PeerRole> role) {
   if (source.chief.empty()) {
-    if (std::optional<Finding> end = LookForEnd(source.job_dir)) return {*std::move(end)};
+    if (Findings end = LookForEnd(source.job_dir); !end.empty()) return end;
   }
   Findings findings;
   for (const PeerRole visitor : VisitorsOf(keys, role)) {
@@ -138,6 +139,9 @@ Findings LookAtJob(const Options& options, Streams streams, bool on_gpu, HostNee
   const DataFacts facts = LookAtData(chosen.parsed);
   *needs = NeedsOf(chosen.parsed.job, facts, role, on_gpu);
   needs->memory *= options.tasks;
+  for (const JobError& warning : UnstableSettings(chosen.parsed)) {
+    findings.push_back(Warning("learning", absl::StrCat(warning.key, ": ", warning.what), warning.remedy));
+  }
   if (!role || role == TaskType::kWorker) Append(LookAtJobData(chosen.parsed.job, facts), &findings);
   return findings;
 }

@@ -61,6 +61,7 @@ std::string ProgressLine(const StatusView& status) {
   if (status.staleness.mean) parts.push_back(absl::StrFormat("staleness %.1f", *status.staleness.mean));
   parts.push_back(Workers(status));
   if (status.remaining) parts.push_back(HumanSeconds(*status.remaining) + " left");
+  if (!status.diverging.empty()) parts.push_back("DIVERGING: " + status.diverging);
   if (!status.stalled.empty()) {
     parts.push_back(status.stalled);
   } else if (!reasons.empty()) {

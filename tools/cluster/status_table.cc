@@ -243,11 +243,13 @@ std::vector<std::string> NextLines(const StatusView& status) {
 
 void AddHealth(const StatusView& status, bool color, std::string* out) {
   const bool healthy = IsHealthy(status);
-  const std::string verdict = healthy ? "healthy" : HasEnded(status) ? status.state : "degraded";
+  const bool ended_badly = HasEnded(status) && status.state != "SUCCEEDED";
+  const std::string verdict = healthy ? "healthy" : ended_badly ? status.state : "degraded";
   AddSection("Health", {Paint(color, healthy ? kGood : kBad, verdict)}, out);
   if (!status.error.empty()) AddSection("Error", {Paint(color, kBad, status.error)}, out);
 
   if (!status.stalled.empty()) AddSection("Stalled", {Paint(color, kBad, status.stalled)}, out);
+  if (!status.diverging.empty()) AddSection("DIVERGING", {Paint(color, kBad, status.diverging)}, out);
 
   std::vector<std::string> pending, waits;
   for (const PendingView& p : status.pending) pending.push_back(p.task + " " + p.why);
@@ -297,6 +299,7 @@ std::string SummaryTable(const SummaryView& summary, bool color) {
       {absl::StrCat(summary.job, summary.job.empty() ? "" : " ", Paint(color, good ? kGood : kBad, summary.state))},
       &out);
   if (!summary.error.empty()) AddSection("Error", {summary.error}, &out);
+  if (!summary.diverging.empty()) AddSection("DIVERGING", {Paint(color, kBad, summary.diverging)}, &out);
   if (summary.eval_accuracy) {
     AddSection("Accuracy",
                {absl::StrCat(HumanPercent(*summary.eval_accuracy, 2), " on the eval data",

@@ -155,6 +155,7 @@ absl::StatusOr<StatusView> ParseStatus(std::string_view text) {
   for (const Json& task : At(json, "tasks")) view.tasks.push_back(Task(task));
   view.tasks_omitted = Number(json, "tasksOmitted");
   view.stalled = Words(json, "stalled");
+  view.diverging = Words(json, "diverging");
   view.exit_code = Number(json, "exitCode");
   for (const Json& spare : At(json, "spares")) {
     view.spares.push_back({Words(spare, "role"), Words(spare, "host"), Words(spare, "why"), Number(spare, "pid")});
@@ -182,6 +183,7 @@ absl::StatusOr<SummaryView> ParseSummary(std::string_view text) {
   view.state = Words(json, "state");
   view.error = Words(json, "errorMessage");
   view.checkpoint = Words(json, "checkpoint");
+  view.diverging = Words(json, "diverging");
   view.term = Number(json, "term");
   view.epochs = Number(json, "epochs");
   view.examples = Number(json, "examples");
@@ -203,7 +205,7 @@ bool IsHealthy(const StatusView& status) {
   // A job that has run before misses whom it waits for.
   const bool all_were_there = is("RUNNING") || status.recovery.chief_restarts.value_or(0) > 0;
   if (all_were_there && !status.pending.empty()) return false;
-  if (!status.stalled.empty()) return false;
+  if (!status.stalled.empty() || !status.diverging.empty()) return false;
   return std::none_of(status.failures.begin(), status.failures.end(),
                       [](const FailureView& f) { return f.age.value_or(0) <= kLately; });
 }

@@ -82,7 +82,8 @@ struct StatusView {
   StalenessView staleness;
   std::vector<TaskView> tasks;
   MaybeNumber tasks_omitted;
-  std::string stalled;  // why nothing moves; empty: it does
+  std::string stalled;    // why nothing moves; empty: it does
+  std::string diverging;  // why the model does not learn; empty: it does, as far as can be told
   std::vector<SpareView> spares;
   MaybeNumber exit_code;      // of its chief, once it has ended
   bool is_elsewhere = false;  // the chief's host is another one, with its folders; not a field of the status
@@ -94,7 +95,7 @@ struct StatusView {
 
 // summary.json of an ended job.
 struct SummaryView {
-  std::string job, run, state, error, checkpoint;
+  std::string job, run, state, error, checkpoint, diverging;
   MaybeNumber term;  // of the chief that wrote it
   MaybeNumber epochs, examples, eval_loss, eval_accuracy;
   MaybeNumber wall_seconds, examples_per_second;  // while its last chief ran
@@ -108,8 +109,8 @@ struct SummaryView {
 absl::StatusOr<StatusView> ParseStatus(std::string_view json);
 absl::StatusOr<SummaryView> ParseSummary(std::string_view json);
 
-// Waiting, preparing, running or succeeded; nobody missing while it runs, and something moves; no failure within
-// kLately.
+// Waiting, preparing, running or succeeded; nobody missing while it runs, and something moves; training gets on; no
+// failure within kLately.
 inline constexpr double kLately = 60;  // seconds
 bool IsHealthy(const StatusView& status);
 bool HasEnded(const StatusView& status);

@@ -312,6 +312,24 @@ TEST(DoctorStatus, FailuresAndWhoIsMissingAreNamed) {
   EXPECT_THAT(Bad(JudgeStatus(status)), ElementsAre(HasSubstr("job: j is CANCELLED and over: because -> go on")));
 }
 
+TEST(DoctorStatus, WhatDivergesIsNamedThoughTheJobSucceeded) {
+  StatusView status = InState("RUNNING");
+  status.diverging = "the loss is not finite";
+  EXPECT_THAT(Bad(JudgeStatus(status)), ElementsAre(HasSubstr("job: it is DIVERGING: the loss is not finite -> ")));
+  SummaryView summary;
+  summary.state = "SUCCEEDED";
+  EXPECT_THAT(Bad(JudgeEnd(summary)), IsEmpty());
+  summary.diverging = "the loss is not finite";
+  EXPECT_THAT(Bad(JudgeEnd(summary)), ElementsAre(HasSubstr("job: it is DIVERGING: the loss is not finite -> ")));
+}
+
+TEST_F(DoctorJobTest, WarnsOfSettingsThatWereMeasuredToBeUnstable) {
+  WriteFile(folder_ + "/job.yaml", kJob);
+  EXPECT_THAT(
+      Doctor({"--set", "cluster.workerCount=16", "--set", "training.pullAhead=true"}).out,
+      AllOf(HasSubstr("warning  learning   training.pullAhead: "), HasSubstr("-> --set training.pullAhead=false")));
+}
+
 TEST(DoctorStatus, ACheckpointWithoutItsServerIsNoMatterOfTheDisk) {
   StatusView status = InState("RUNNING");
   status.checkpoint_error = "a ps is gone";

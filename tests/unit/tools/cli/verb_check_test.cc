@@ -64,13 +64,37 @@ TEST(Check, SaysItAsJson) {
   EXPECT_EQ(json["trainExamples"], 1000);
 }
 
+TEST(Check, WarnsOfSettingsThatWereMeasuredToBeUnstable) {
+  const std::string dir = FreshFolder("check_unstable");
+  WriteFile(dir + "/job.yaml", kJob);
+  WritePair(dir + "/images", dir + "/labels", 1000, 28, 1000);
+  const auto warned = [&](std::vector<std::string> settings) {
+    std::vector<std::string> arguments = {"check", dir + "/job.yaml"};
+    for (const std::string& setting : settings) arguments.insert(arguments.end(), {"--set", setting});
+    const ToolOutcome outcome = RunDownpour(arguments);
+    EXPECT_EQ(outcome.code, kExitDone);
+    return outcome.err;
+  };
+  const std::string none = "training.staleness.method=none";
+  EXPECT_THAT(warned({none, "cluster.workerCount=8"}),
+              AllOf(HasSubstr("warning: --set: training.staleness.method: none and a momentum of 0.9 or more with 8"),
+                    HasSubstr("--set training.staleness.method=auto")));
+  EXPECT_THAT(warned({none, "cluster.workerCount=7"}), IsEmpty());
+  EXPECT_THAT(warned({none, "cluster.workerCount=8", "training.optimizer.momentum=0.8"}), IsEmpty());
+  EXPECT_THAT(warned({none, "cluster.workerCount=8", "training.optimizer={name: sgd}"}), IsEmpty());
+  EXPECT_THAT(warned({"cluster.workerCount=16"}), IsEmpty());
+  EXPECT_THAT(warned({"cluster.workerCount=16", "training.pullAhead=true"}), HasSubstr("training.pullAhead=false"));
+  EXPECT_THAT(warned({"cluster.workerCount=8", "training.pullAhead=true"}), IsEmpty());
+  EXPECT_THAT(warned({"cluster.workerCount=16", "training.staleness.method=rate"}), HasSubstr("learns less"));
+}
+
 TEST(Check, SaysHowOftenIsPushedAndInWhat) {
   const std::string dir = FreshFolder("check_push");
   WriteFile(dir + "/job.yaml", kJob);
   WritePair(dir + "/images", dir + "/labels", 1000, 28, 1000);
-  const ToolOutcome outcome = RunDownpour({"check", dir + "/job.yaml", "--set", "training.pushEvery=6", "--set",
-                                           "training.precision=tf32", "--set", "training.wire=bf16", "--set",
-                                           "training.pullAhead=true"});
+  const ToolOutcome outcome =
+      RunDownpour({"check", dir + "/job.yaml", "--set", "training.pushEvery=6", "--set", "training.precision=tf32",
+                   "--set", "training.wire=bf16", "--set", "training.pullAhead=true"});
   EXPECT_EQ(outcome.code, kExitDone) << outcome.err;
   EXPECT_THAT(outcome.out,
               AllOf(HasSubstr("1,000 examples: 3 steps in 1 lease"), HasSubstr("a push for every 6 batches"),

@@ -44,6 +44,13 @@ TEST(ProgressTest, WhoHasNothingToDoIsToldLast) {
             "RUNNING | 0/0 workers | ps-1 is dead; waiting for another process in its place (and 1 more)");
 }
 
+TEST(ProgressTest, WhatDivergesIsNamed) {
+  StatusView status;
+  status.state = "RUNNING";
+  status.diverging = "the loss is not finite";
+  EXPECT_EQ(ProgressLine(status), "RUNNING | 0/0 workers | DIVERGING: the loss is not finite");
+}
+
 TEST(ProgressTest, UnknownThingsAreLeftOutAndTheEndIsNamed) {
   StatusView status;
   status.state = "RUNNING";

@@ -48,6 +48,14 @@ TEST(StatusTableTest, AStandstillIsToldBeforeAllElse) {
               HasSubstr("Health:     degraded\nStalled:    nothing has moved for 28 s\nPending:"));
 }
 
+TEST(StatusTableTest, AJobThatSucceededAndLearnedNothingIsCalledSo) {
+  StatusView status = Sample();
+  status.state = "SUCCEEDED";
+  status.diverging = "the loss stays at that of a guess";
+  EXPECT_THAT(StatusTable(status, false),
+              HasSubstr("Health:     degraded\nDIVERGING:  the loss stays at that of a guess\nPending:"));
+}
+
 TEST(StatusTableTest, FailuresOfLongAgoAreOnlyCounted) {
   StatusView status = Sample();
   status.failures.clear();
@@ -176,6 +184,12 @@ TEST(SummaryTableTest, TheDocumentedSample) {
             "Trained:    10 epochs, 600,000 examples, in 13 s, 48,000 examples/s\n"
             "Staleness:  mean/p99/max 3.0/6/9\n"
             "Checkpoint: checkpoints/1-5\n");
+}
+
+TEST(SummaryTableTest, WhatTheJobDidNotLearnIsTold) {
+  SummaryView summary = ParseSummary(SampleSummary()).value();
+  summary.diverging = "the loss is not finite";
+  EXPECT_THAT(SummaryTable(summary, false), HasSubstr("SUCCEEDED\nDIVERGING:  the loss is not finite\n"));
 }
 
 TEST(SummaryTableTest, WhatTheJobHasOutlivedIsTold) {

@@ -114,6 +114,9 @@ TEST(StatusViewTest, HealthyMeansAllThereAndNoFailureLately) {
   status.stalled = "nothing has moved for 10 s";
   EXPECT_FALSE(IsHealthy(status));
   status.stalled.clear();
+  status.diverging = "the loss is not finite";
+  EXPECT_FALSE(IsHealthy(status));
+  status.diverging.clear();
   status.failures = {{"worker-1", "died", 61, 1}};
   EXPECT_TRUE(IsHealthy(status));
   status.failures[0].age = 59;

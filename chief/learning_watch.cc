@@ -1,0 +1,130 @@
+#include "chief/learning_watch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "chief/chief_parts.h"
+#include "schema/variables.h"
+
+namespace downpour {
+namespace {
+
+// A guess has this loss or more, but for what the frequencies of the classes and few examples make of it.
+constexpr double kOfChance = 0.999;        // of readings, which are many
+constexpr double kEvaluatedChance = 0.99;  // of one evaluation, whose accuracy has to agree
+constexpr double kGuessedRight = 1.2;      // so many times 1 / classes are guessed right, at most
+constexpr double kFallen = 0.99;           // of the best before: a loss that sinks is no trouble, high as it is
+constexpr double kLearned = 0.95;          // of chance: an evaluation before is outdated
+constexpr double kRisen = 0.25;            // of chance, or of the first reading: more than noise of a small loss
+constexpr double kRecovering = 0.9;        // of the oldest that is judged
+constexpr double kShare = 0.125;           // of the job, before an evaluation is judged
+
+constexpr double kStale = 2;      // on the mean: as of three workers
+constexpr double kLowerRate = 4;  // the rate to try is lower by as much
+
+}  // namespace
+
+LearningWatch::LearningWatch(uint64_t train_examples, uint64_t epochs, uint64_t classes)
+    : reading_examples_(std::max(kLeastExamples, std::min(train_examples, train_examples * epochs / kReadingsOfJob))),
+      chance_(classes < 2 ? 0 : std::log(static_cast<double>(classes))),
+      classes_(classes) {}
+
+LearningWatch LearningWatch::OfJob(const JobSpec& job, uint64_t train_examples) {
+  const bool has_classes = job.model.loss == Loss::kSoftmaxCrossEntropy;
+  const auto classes = has_classes ? static_cast<uint64_t>(InferOutputWidth(job.model).value_or(0)) : 0;
+  return {train_examples, static_cast<uint64_t>(job.training.epochs), classes};
+}
+
+void LearningWatch::ReportLease(double loss_sum, uint64_t examples) {
+  if (examples == 0) return;
+  sum_ += loss_sum;
+  examples_ += examples;
+  if (examples_ < reading_examples_) return;
+  const double mean = sum_ / static_cast<double>(examples_);
+  const double reading = std::isfinite(mean) ? mean : std::numeric_limits<double>::infinity();
+  sum_ = 0;
+  examples_ = 0;
+  if (!first_ && std::isfinite(reading)) first_ = reading;
+  if (std::isfinite(reading) && (chance_ == 0 || reading < kLearned * chance_)) evaluated_ = Trouble::kNone;
+  readings_.push_back(reading);
+  if (readings_.size() <= kJudged) return;
+  best_ = std::min(best_.value_or(readings_.front()), readings_.front());
+  readings_.pop_front();
+}
+
+void LearningWatch::ReportEvaluation(double loss, double accuracy, double share) {
+  const bool guesses = chance_ > 0 && share >= kShare && loss >= kEvaluatedChance * chance_ &&
+                       accuracy * static_cast<double>(classes_) <= kGuessedRight;
+  evaluated_ = !std::isfinite(loss) ? Trouble::kNotFinite : guesses ? Trouble::kAtChance : Trouble::kNone;
+}
+
+bool LearningWatch::StaysAtChance() const {
+  if (chance_ == 0 || !best_) return false;
+  const double least = *std::min_element(readings_.begin(), readings_.end());
+  return least >= kOfChance * chance_ && least >= kFallen * *best_;
+}
+
+bool LearningWatch::Rises() const {
+  if (!best_ || !first_) return false;
+  const double least = *std::min_element(readings_.begin(), readings_.end());
+  return least > *best_ + kRisen * (chance_ > 0 ? chance_ : *first_) &&
+         readings_.back() > kRecovering * readings_.front();
+}
+
+LearningWatch::Trouble LearningWatch::trouble() const {
+  const bool finite = std::isfinite(sum_) && (readings_.empty() || std::isfinite(readings_.back()));
+  if (!finite) return Trouble::kNotFinite;
+  if (evaluated_ != Trouble::kNone) return evaluated_;
+  return StaysAtChance() ? Trouble::kAtChance : Rises() ? Trouble::kRising : Trouble::kNone;
+}
+
+namespace {
+
+std::string WhatIsWrong(const LearningWatch& learning) {
+  switch (learning.trouble()) {
+    case LearningWatch::Trouble::kNone:
+      return "";
+    case LearningWatch::Trouble::kNotFinite:
+      return "the loss is not finite";
+    case LearningWatch::Trouble::kAtChance:
+      return absl::StrFormat("the loss stays at that of a guess among %d classes (%.3f)", learning.classes(),
+                             learning.chance());
+    case LearningWatch::Trouble::kRising:
+      return absl::StrFormat("the training loss has risen for long, to %.3g from %.3g at its best", learning.newest(),
+                             learning.best());
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string WhyItDiverges(const ChiefParts& chief) {
+  const std::string what = WhatIsWrong(chief.learning);
+  if (what.empty()) return "";
+  const TrainingSpec& training = chief.job.training;
+  const Staleness staleness = chief.members.Totals(TaskRole::kPs).staleness;
+  const uint64_t known = staleness.pushes - std::min(staleness.pushes, staleness.unknown);
+  const double mean = known == 0 ? 0 : static_cast<double>(staleness.sum) / static_cast<double>(known);
+  const bool stale = mean >= kStale;
+  std::vector<std::string> remedies;
+  if (stale && training.staleness_method == StalenessMethod::kNone) {
+    remedies.push_back("--set training.staleness.method=auto");
+  }
+  if (stale && training.pull_ahead) remedies.push_back("--set training.pullAhead=false");
+  if (stale && chief.job.cluster.scale_tier == "CUSTOM" && chief.job.cluster.worker_count > 1) {
+    remedies.push_back(absl::StrCat("--set cluster.workerCount=", chief.job.cluster.worker_count / 2));
+  }
+  remedies.push_back(
+      absl::StrFormat("--set training.optimizer.learningRate=%.3g", training.optimizer.learning_rate / kLowerRate));
+  const std::string cause =
+      stale ? absl::StrFormat("stale gradients (by %.1f updates on the mean)", mean) : "the learning rate";
+  return absl::StrCat(what, "; the likely cause: ", cause, "; begin again in another job folder with ",
+                      absl::StrJoin(remedies, " or "));
+}
+
+}  // namespace downpour

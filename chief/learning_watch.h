@@ -1,0 +1,70 @@
+// LearningWatch: whether training gets anywhere, from the losses that workers report. What it finds is a note beside
+// the job's state, for people. It ends nothing.
+//
+//   LearningWatch watch = LearningWatch::OfJob(job, train_examples);
+//   watch.ReportLease(done.loss_sum, done.examples);
+//   if (watch.trouble() != LearningWatch::Trouble::kNone) ...
+//
+// A reading is the mean training loss of committed leases in a row: of 1/40 of the job's examples, of one epoch at most
+//   and of kLeastExamples at least. The same reports in the same order give the same answer.
+// Units: loss per example. Cost: O(1) per report.
+// Source: the expected loss of a model that knows nothing of its input is at least ln(classes), for classes that are
+//   equally frequent (Shannon 1948).
+// Tests: tests/unit/chief/learning_watch_test.cc.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+
+#include "schema/job.h"
+
+namespace downpour {
+
+class LearningWatch {
+ public:
+  static constexpr uint64_t kReadingsOfJob = 40;
+  static constexpr uint64_t kLeastExamples = 1000;  // fewer tell chance from learning too badly
+  static constexpr size_t kJudged = 4;              // readings in a row that have to agree
+
+  enum class Trouble { kNone, kNotFinite, kAtChance, kRising };
+
+  LearningWatch() = default;
+  // `classes`: of a model with softmaxCrossEntropy; 0 for any other loss, whose level of chance is not known.
+  LearningWatch(uint64_t train_examples, uint64_t epochs, uint64_t classes);
+
+  static LearningWatch OfJob(const JobSpec& job, uint64_t train_examples);
+
+  void ReportLease(double loss_sum, uint64_t examples);
+  // `share` of the job that was committed when the evaluation began.
+  void ReportEvaluation(double loss, double accuracy, double share);
+
+  Trouble trouble() const;
+  uint64_t classes() const { return classes_; }
+  double chance() const { return chance_; }           // the loss of a guess; 0: not known
+  double newest() const { return readings_.back(); }  // of what rises
+  double best() const { return *best_; }              // likewise
+
+ private:
+  bool StaysAtChance() const;
+  bool Rises() const;
+
+  uint64_t reading_examples_ = kLeastExamples;
+  double chance_ = 0;
+  uint64_t classes_ = 0;
+
+  double sum_ = 0;  // of the reading that is being made
+  uint64_t examples_ = 0;
+  std::deque<double> readings_;         // the newest kJudged
+  std::optional<double> first_, best_;  // of all readings, and of those before the newest kJudged
+  Trouble evaluated_ = Trouble::kNone;  // by the last evaluation
+};
+
+struct ChiefParts;
+
+// The trouble, its likely cause and what to type, in one paragraph; empty: training gets on as far as can be told.
+std::string WhyItDiverges(const ChiefParts& chief);
+
+}  // namespace downpour

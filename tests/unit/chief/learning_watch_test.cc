@@ -1,0 +1,156 @@
+#include "chief/learning_watch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <initializer_list>
+#include <limits>
+
+#include "tests/unit/chief/chief_role_fixture.h"
+
+namespace downpour {
+namespace {
+
+using Trouble = LearningWatch::Trouble;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr double kTen = 2.302585;  // ln 10
+
+// Each is one reading.
+Trouble AfterReadings(LearningWatch watch, std::initializer_list<double> losses) {
+  for (const double loss : losses) watch.ReportLease(loss * 1000, 1000);
+  return watch.trouble();
+}
+
+class LearningWatchTest : public ::testing::Test {
+ protected:
+  const LearningWatch of_ten_classes{4000, 10, 10};
+  const LearningWatch of_no_classes{4000, 10, 0};
+};
+
+TEST_F(LearningWatchTest, ALossThatIsNotFiniteIsSeenAtOnceAndUntilAFiniteReading) {
+  for (const double bad : {std::nan(""), std::numeric_limits<double>::infinity()}) {
+    LearningWatch watch = of_ten_classes;
+    watch.ReportLease(1, 1);
+    EXPECT_EQ(watch.trouble(), Trouble::kNone);
+    watch.ReportLease(bad, 1);
+    EXPECT_EQ(watch.trouble(), Trouble::kNotFinite);
+    watch.ReportLease(1000, 998);
+    EXPECT_EQ(watch.trouble(), Trouble::kNotFinite) << "of a whole reading";
+    watch.ReportLease(1000, 1000);
+    EXPECT_EQ(watch.trouble(), Trouble::kNone);
+  }
+}
+
+TEST_F(LearningWatchTest, ALossThatStaysAtThatOfAGuessIsSeenAfterFiveReadings) {
+  EXPECT_EQ(AfterReadings(of_ten_classes, {2.31, 2.304, 2.303, 2.306}), Trouble::kNone);
+  EXPECT_EQ(AfterReadings(of_ten_classes, {2.31, 2.304, 2.303, 2.306, 2.302}), Trouble::kAtChance);
+  EXPECT_EQ(AfterReadings(of_ten_classes, {80, 2.31, 2.304, 2.303, 2.306, 2.302}), Trouble::kAtChance);
+  EXPECT_EQ(AfterReadings(of_ten_classes, {0.3, 0.2, 2.31, 2.303, 2.306, 2.302}), Trouble::kAtChance);
+  EXPECT_EQ(AfterReadings(of_no_classes, {2.31, 2.304, 2.303, 2.306, 2.302}), Trouble::kNone);
+}
+
+TEST_F(LearningWatchTest, WhoLearnsSlowlyIsNotBlamed) {
+  EXPECT_EQ(AfterReadings(of_ten_classes, {2.302, 2.301, 2.3, 2.299, 2.298, 2.297}), Trouble::kNone);
+  EXPECT_EQ(AfterReadings(of_ten_classes, {9, 6, 4.5, 3.6, 3.1, 2.8}), Trouble::kNone);
+  EXPECT_EQ(AfterReadings(of_ten_classes, {0.01, 0.003, 0.02, 0.02, 0.03, 0.02}), Trouble::kNone);
+  EXPECT_EQ(AfterReadings(of_ten_classes, {0.3, 0.2, 5, 3, 2, 1.4, 1}), Trouble::kNone) << "it recovers";
+}
+
+TEST_F(LearningWatchTest, ALossThatRisesForLongIsSeen) {
+  EXPECT_EQ(AfterReadings(of_ten_classes, {0.5, 0.2, 0.9, 0.9, 1.1}), Trouble::kNone);
+  EXPECT_EQ(AfterReadings(of_ten_classes, {0.5, 0.2, 0.9, 0.9, 1.1, 1.0}), Trouble::kRising);
+  EXPECT_EQ(AfterReadings(of_no_classes, {40, 20, 50, 60, 55, 70}), Trouble::kRising);
+  EXPECT_EQ(AfterReadings(of_no_classes, {40, 20, 25, 26, 25, 27}), Trouble::kNone);
+}
+
+TEST_F(LearningWatchTest, AReadingIsTheMeanOfManyExamples) {
+  LearningWatch watch(100000, 8, 10);  // 20,000 examples
+  for (int i = 0; i < 99; ++i) watch.ReportLease(kTen * 1000, 1000);
+  EXPECT_EQ(watch.trouble(), Trouble::kNone);
+  watch.ReportLease(kTen * 1000, 1000);
+  EXPECT_EQ(watch.trouble(), Trouble::kAtChance);
+  watch.ReportLease(1e9, 0);
+  EXPECT_EQ(watch.trouble(), Trouble::kAtChance) << "nothing was computed";
+}
+
+TEST_F(LearningWatchTest, AnEvaluationIsJudgedByLossAndAccuracy) {
+  const auto after = [&](double loss, double accuracy, double share) {
+    LearningWatch watch = of_ten_classes;
+    watch.ReportEvaluation(loss, accuracy, share);
+    return watch.trouble();
+  };
+  EXPECT_EQ(after(2.3, 0.098, 1), Trouble::kAtChance);
+  EXPECT_EQ(after(40, 0.1135, 1), Trouble::kAtChance);
+  EXPECT_EQ(after(2.3, 0.098, 0.1), Trouble::kNone) << "it has only begun";
+  EXPECT_EQ(after(2.29, 0.25, 1), Trouble::kNone) << "it begins to tell them apart";
+  EXPECT_EQ(after(2.2, 0.1, 1), Trouble::kNone);
+  EXPECT_EQ(after(std::nan(""), 0, 0.1), Trouble::kNotFinite);
+}
+
+TEST_F(LearningWatchTest, AnEvaluationCountsUntilTheNextOrUntilTrainingLearned) {
+  LearningWatch watch = of_ten_classes;
+  watch.ReportEvaluation(2.31, 0.1, 0.5);
+  watch.ReportLease(2.25 * 1000, 1000);
+  EXPECT_EQ(watch.trouble(), Trouble::kAtChance);
+  watch.ReportLease(2.0 * 1000, 1000);
+  EXPECT_EQ(watch.trouble(), Trouble::kNone);
+  watch.ReportEvaluation(2.31, 0.1, 0.6);
+  watch.ReportEvaluation(2.0, 0.3, 0.7);
+  EXPECT_EQ(watch.trouble(), Trouble::kNone);
+}
+
+class LearningOfAJobTest : public ChiefRoleTest {
+ protected:
+  void TrainOfTwoClasses(double evaluated_loss) {
+    StartRunning({"model.layers.0.dense.units=2", "cluster.workerCount=2", "training.staleness.method=none",
+                  "training.pullAhead=true"});
+    cluster->evaluated_loss = evaluated_loss;  // half of the examples are right
+    TrainAndEvaluate();
+    cluster->Wait(100ms);
+    ASSERT_EQ(cluster->role->state(), JobState::kSucceeded);
+  }
+  std::string Diverging() { return cluster->Status()["diverging"]; }
+};
+
+TEST_F(LearningOfAJobTest, ASuccessAtChanceSaysSoInStatusAndSummary) {
+  TrainOfTwoClasses(0.7);
+  EXPECT_EQ(Diverging(),
+            "the loss stays at that of a guess among 2 classes (0.693); the likely cause: the learning rate; begin "
+            "again in another job folder with --set training.optimizer.learningRate=0.025");
+  EXPECT_EQ(nlohmann::json::parse(cluster->disk->At("summary.json"))["diverging"], Diverging());
+}
+
+TEST_F(LearningOfAJobTest, WhatLearnedHasNothingToSay) {
+  TrainOfTwoClasses(0.5);
+  EXPECT_EQ(Diverging(), "");
+}
+
+TEST_F(LearningOfAJobTest, StaleGradientsAreNamedAsTheCauseWithWhatMakesThemFresher) {
+  StartRunning({"model.layers.0.dense.units=2", "cluster.workerCount=2", "training.staleness.method=none",
+                "training.pullAhead=true"});
+  cluster->evaluated_loss = 0.7;
+  cluster->ps[0].stats.staleness = {.pushes = 11, .unknown = 1, .sum = 25, .max = 3, .histogram = {}};
+  cluster->Beat(cluster->ps[0]);
+  TrainAndEvaluate();
+  EXPECT_THAT(Diverging(), AllOf(HasSubstr("stale gradients (by 2.5 updates on the mean)"),
+                                 HasSubstr("--set training.staleness.method=auto or --set training.pullAhead=false or "
+                                           "--set cluster.workerCount=1 or --set training.optimizer")));
+}
+
+TEST_F(LearningOfAJobTest, ALeasesLossIsWatched) {
+  StartRunning();
+  const LeaseId lease = cluster->Ask(cluster->worker[0], 1)[0];
+  cluster->Apply(lease);
+  LeaseDone done = cluster->Evidence(cluster->worker[0], lease);
+  done.loss_sum = std::nan("");
+  EXPECT_EQ(Diverging(), "");
+  cluster->Say(cluster->worker[0].control, done);
+  EXPECT_THAT(Diverging(), HasSubstr("the loss is not finite; "));
+}
+
+}  // namespace
+}  // namespace downpour

@@ -1,0 +1,17 @@
+// Settings of a job under which training was measured to be unstable, or to learn less, by the tables of
+// docs/LEARNING.md.
+//
+// Errors: none; a job whose settings are not in the tables has no finding.
+// Tests: tests/unit/tools/cli/verb_check_test.cc.
+#pragma once
+
+#include <vector>
+
+#include "schema/job_file.h"
+
+namespace downpour {
+
+// As warnings, each placed where `read` says that the key comes from. `read` has no errors.
+std::vector<JobError> UnstableSettings(const JobFileResult& read);
+
+}  // namespace downpour
