@@ -90,7 +90,8 @@ void Schedule::Train(HeldLease& lease, Time now, Effects& effects) {
   Begin(std::move(request), std::move(training), effects);
 }
 
-void Schedule::Begin(ComputeRequest request, Running running, Effects& effects) {
+template <typename Request>
+void Schedule::Begin(Request request, Running running, Effects& effects) {
   running.ticket = Ticket{next_ticket_++};
   effects.Add(Compute{running.ticket, std::move(request)});
   running_ = std::move(running);

@@ -85,7 +85,8 @@ class Schedule {
   void PullAhead(Time now, Effects& effects);
   void PlanPull(Time now, Running& training, Effects& effects);
   void Train(HeldLease& lease, Time now, Effects& effects);
-  void Begin(ComputeRequest request, Running running, Effects& effects);
+  template <typename Request>  // one of those of ComputeRequest
+  void Begin(Request request, Running running, Effects& effects);
   absl::Status Receive(Gradients& gradients, Time now, Effects& effects);
   void Conclude(HeldLease& lease, const Gradients& last);
 
