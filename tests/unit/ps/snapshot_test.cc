@@ -14,8 +14,8 @@ namespace {
 
 constexpr SliceEpoch kEpoch{1, 1};
 constexpr Round kRound{1, 1};
-constexpr PeerId kChief{2};
-constexpr Incarnation kMe{7};
+constexpr PeerId kAsker{2};
+constexpr Incarnation kThisPs{7};
 
 class SnapshotTest : public testing::Test {
  protected:
@@ -33,12 +33,12 @@ class SnapshotTest : public testing::Test {
   }
 
   SnapshotRequest Request(std::vector<SnapshotRequest::Item> slices, Round round = kRound) {
-    return {kMe, round, std::move(slices)};
+    return {kThisPs, round, std::move(slices)};
   }
 
   std::vector<SliceRecord> Answers(SnapshotQueue& queue) {
     Effects effects;
-    queue.Answer(pace_, shard_, kMe, kChief, effects);
+    queue.Answer(pace_, shard_, kThisPs, kAsker, effects);
     std::vector<SliceRecord> records;
     for (Effect& effect : effects.Take()) {
       if (auto* send = std::get_if<Send>(&effect)) records.push_back(std::get<SliceRecord>(send->message));
@@ -134,7 +134,7 @@ TEST_F(SnapshotTest, AnUrgentRoundWaitsForNobodyAndIsNotPaidFor) {
 class ShardWriterTest : public SnapshotTest {
  protected:
   void Begin(Round round = kRound) {
-    writer_.Begin(WriteShard{kMe, round, "ps-0.shard", {{kKernel, kEpoch}, {kBias, kEpoch}}}, kChief, effects_);
+    writer_.Begin(WriteShard{kThisPs, round, "ps-0.shard", {{kKernel, kEpoch}, {kBias, kEpoch}}}, kAsker, effects_);
     Collect();
   }
   void Finish(absl::Status status = absl::OkStatus()) {
@@ -207,7 +207,7 @@ TEST_F(ShardWriterTest, WhileWorkersComeTheNextRecordWaitsUntilTheLastOneIsPaidF
 
 TEST_F(ShardWriterTest, AnUrgentRoundWaitsForNobodyAndIsNotPaidFor) {
   MakeBusy();
-  writer_.Begin(WriteShard{kMe, kRound, "ps-0.shard", {{kKernel, kEpoch}}, true}, kChief, effects_);
+  writer_.Begin(WriteShard{kThisPs, kRound, "ps-0.shard", {{kKernel, kEpoch}}, true}, kAsker, effects_);
   Collect();
   for (int i = 0; i < 3; ++i) Finish();
   EXPECT_EQ(reports_.size(), 1u);
@@ -253,7 +253,7 @@ TEST_F(ShardWriterTest, ASliceThatMovedEndsTheFile) {
 TEST_F(ShardWriterTest, ALongReportComesInPartsAndWhatIsLackingComesAgain) {
   ShardWriter writer(/*part_bytes=*/1);
   const auto feed = [&](std::vector<SnapshotRequest::Item> slices) {
-    writer.Begin(WriteShard{kMe, kRound, "ps-0.shard", std::move(slices)}, kChief, effects_);
+    writer.Begin(WriteShard{kThisPs, kRound, "ps-0.shard", std::move(slices)}, kAsker, effects_);
     Collect();
   };
   feed({{kKernel, kEpoch}, {kBias, kEpoch}});
