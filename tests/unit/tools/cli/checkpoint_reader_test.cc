@@ -32,7 +32,7 @@ void Damage(const std::string& path, size_t at) {
   std::string bytes = ReadFile(path);
   ASSERT_LT(at, bytes.size());
   bytes[at] ^= 4;
-  WriteFile(path, bytes);
+  PutFile(path, bytes);
 }
 
 TEST(CheckpointReader, ReadsTheNewestByTermThenNumber) {
@@ -96,7 +96,7 @@ TEST(CheckpointReader, TellsAllDamageByFileAndBytes) {
   };
   EXPECT_THAT(damage(), IsEmpty());
   Damage(folder + "/ps-0.shard", 60);
-  WriteFile(folder + "/ps-1.shard", ReadFile(folder + "/ps-1.shard") + "x");
+  PutFile(folder + "/ps-1.shard", ReadFile(folder + "/ps-1.shard") + "x");
   const std::string first = std::to_string(manifest.files[0].bytes), second = std::to_string(manifest.files[1].bytes);
   EXPECT_THAT(damage(),
               ElementsAre(folder + "/ps-1.shard: has " + std::to_string(manifest.files[1].bytes + 1) +
@@ -109,10 +109,10 @@ TEST(CheckpointReader, BytesOfNoSliceAndLeasesThatASliceLacksAreFound) {
   Manifest manifest = MakeCheckpoint(dir, SmallJob(), {1, 1}, Simple);
   const std::string folder = dir + "/checkpoints/1-1";
   const std::string bytes = std::to_string(manifest.files[0].bytes);
-  WriteFile(folder + "/ps-0.shard", ReadFile(folder + "/ps-0.shard") + "x");
+  PutFile(folder + "/ps-0.shard", ReadFile(folder + "/ps-0.shard") + "x");
   ++manifest.files[0].bytes;
   manifest.committed.Insert(3);
-  WriteFile(folder + "/MANIFEST", EncodeManifest(manifest));
+  PutFile(folder + "/MANIFEST", EncodeManifest(manifest));
   const std::vector<absl::Status> damage = FindDamage(*OpenCheckpoint(dir, {1, 1}));
   ASSERT_THAT(damage, SizeIs(3));
   EXPECT_THAT(std::string(damage[0].message()), HasSubstr("ps-0.shard: bytes " + bytes + " to "));
@@ -125,7 +125,7 @@ TEST(CheckpointReader, TruncatedAndMissingShardsAreNamed) {
   MakeCheckpoint(dir, SmallJob(), {1, 1}, Simple);
   const std::string path = dir + "/checkpoints/1-1/ps-0.shard";
   const std::string bytes = ReadFile(path);
-  WriteFile(path, bytes.substr(0, bytes.size() - 1));
+  PutFile(path, bytes.substr(0, bytes.size() - 1));
   EXPECT_THAT(Load(dir, "1-1").error(), HasSubstr("ps-0.shard: ends before byte " + std::to_string(bytes.size())));
   std::filesystem::remove(path);
   EXPECT_THAT(Load(dir, "1-1").error(), HasSubstr("ps-0.shard: cannot be read: No such file"));
@@ -138,30 +138,30 @@ TEST(CheckpointReader, ManifestsThatDoNotFitTheirJobOrFolderAreRefused) {
 
   Manifest other = manifest;
   other.round = {1, 2};
-  WriteFile(path, EncodeManifest(other));
+  PutFile(path, EncodeManifest(other));
   EXPECT_THAT(Load(dir, "1-1").error(), HasSubstr("is of round 1-2"));
 
   other = manifest;
   other.records.pop_back();
-  WriteFile(path, EncodeManifest(other));
+  PutFile(path, EncodeManifest(other));
   EXPECT_THAT(Load(dir, "1-1").error(), HasSubstr("lists 1 records, but its model has 2 slices"));
 
   JobSpec job = SmallJob();
   job.training.optimizer.kind = OptimizerKind::kAdam;
   other = manifest;
   other.job = CanonicalJob(job);
-  WriteFile(path, EncodeManifest(other));
+  PutFile(path, EncodeManifest(other));
   EXPECT_THAT(Load(dir, "1-1").error(), HasSubstr("holds slice 0 of 48 bytes and 1 slots, where the job wants"));
 
   other.job = "{}";
-  WriteFile(path, EncodeManifest(other));
+  PutFile(path, EncodeManifest(other));
   EXPECT_THAT(Load(dir, "1-1").error(), HasSubstr("name: is missing"));
 
   other = manifest;  // each checksum is right, but the records are swapped
   std::swap(other.records[0].file, other.records[1].file);
   std::swap(other.records[0].bytes, other.records[1].bytes);
   std::swap(other.records[0].crc32c, other.records[1].crc32c);
-  WriteFile(path, EncodeManifest(other));
+  PutFile(path, EncodeManifest(other));
   EXPECT_THAT(Load(dir, "1-1").error(), HasSubstr("holds slice 1"));
 }
 

@@ -170,7 +170,7 @@ checkpoint: {keep: 2}
 class DoctorJobTest : public testing::Test {
  protected:
   DoctorJobTest() : folder_(FreshFolder("doctor")) {
-    WriteFile(folder_ + "/job.yaml", kJob);
+    PutFile(folder_ + "/job.yaml", kJob);
     WriteImages(100, 100);
   }
   void WriteImages(uint32_t images, uint32_t labels) {
@@ -204,7 +204,7 @@ TEST_F(DoctorJobTest, DataThatDoNotFitOrAreNotHereAreProblems) {
 }
 
 TEST_F(DoctorJobTest, ABadJobFileIsAProblemToo) {
-  WriteFile(folder_ + "/job.yaml", "name: 3");
+  PutFile(folder_ + "/job.yaml", "name: 3");
   const ToolOutcome outcome = Doctor();
   EXPECT_EQ(outcome.code, kExitFailed);
   EXPECT_THAT(outcome.err, HasSubstr("job.yaml:1:7: name: "));
@@ -242,20 +242,20 @@ TEST_F(DoctorJobTest, AJobFolderIsToBeThereUnlessAJobFileIsToUseIt) {
   const auto examine = [&] { return RunDownpour({"doctor", "--cluster=none", "--job-dir", folder_}); };
   EXPECT_EQ(examine().code, kExitFailed);
   EXPECT_THAT(examine().out, HasSubstr("no chief has listened for " + folder_));
-  WriteFile(folder_ + "/chief.json", R"({"endpoint": "127.0.0.1:1", "pid": 1, "term": 3})");
+  PutFile(folder_ + "/chief.json", R"({"endpoint": "127.0.0.1:1", "pid": 1, "term": 3})");
   EXPECT_EQ(examine().code, kExitFailed) << "nobody answers, and nothing tells the end";
 }
 
 // With keys there is nobody to try them on either.
 TEST_F(DoctorJobTest, AJobThatIsOverIsNoProblemAndGoesOnAsItSays) {
-  WriteFile(folder_ + "/chief.json", R"({"endpoint": "127.0.0.1:1", "pid": 1, "term": 3})");
+  PutFile(folder_ + "/chief.json", R"({"endpoint": "127.0.0.1:1", "pid": 1, "term": 3})");
   const auto examine = [&] { return RunDownpour({"doctor", "--cluster=none", "--job-dir", folder_}); };
   for (const bool with_keys : {false, true}) {
     EXPECT_TRUE(!with_keys || WriteNewKeys(folder_ + "/keys").ok());
     for (const auto& [state, how] : {std::pair("SUCCEEDED", " and over; to train it further, raise training.epochs"),
                                      std::pair("FAILED", " and over: why. Go on with x\n +-> mend what is named"),
                                      std::pair("CANCELLED", " and over: why. Go on with x\n +-> go on as it says")}) {
-      WriteFile(folder_ + "/summary.json",
+      PutFile(folder_ + "/summary.json",
                 std::string(R"({"job": "small", "errorMessage": "why. Go on with x", "term": 3, "state": ")") + state +
                     "\"}");
       const ToolOutcome outcome = examine();
@@ -266,7 +266,7 @@ TEST_F(DoctorJobTest, AJobThatIsOverIsNoProblemAndGoesOnAsItSays) {
 }
 
 TEST_F(DoctorJobTest, ASilentChiefIsToldOnceWhoeverAsks) {
-  WriteFile(folder_ + "/chief.json", R"({"endpoint": "127.0.0.1:1", "pid": 1, "term": 3})");
+  PutFile(folder_ + "/chief.json", R"({"endpoint": "127.0.0.1:1", "pid": 1, "term": 3})");
   ASSERT_TRUE(WriteNewKeys(folder_ + "/keys").ok());
   const ToolOutcome outcome = RunDownpour({"doctor", "--cluster=none", "--job-dir", folder_});
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("cannot reach the chief at 127.0.0.1:1"), HasSubstr("\n1 problem,")));
@@ -324,7 +324,7 @@ TEST(DoctorStatus, WhatDivergesIsNamedThoughTheJobSucceeded) {
 }
 
 TEST_F(DoctorJobTest, WarnsOfSettingsThatWereMeasuredToBeUnstable) {
-  WriteFile(folder_ + "/job.yaml", kJob);
+  PutFile(folder_ + "/job.yaml", kJob);
   EXPECT_THAT(
       Doctor({"--set", "cluster.workerCount=16", "--set", "training.pullAhead=true"}).out,
       AllOf(HasSubstr("warning  learning   training.pullAhead: "), HasSubstr("-> --set training.pullAhead=false")));
@@ -344,7 +344,7 @@ TEST(DoctorStatus, ACheckpointWithoutItsServerIsNoMatterOfTheDisk) {
 }
 
 TEST_F(DoctorJobTest, AModelThatFitsItsLabelsBadlyIsNamed) {
-  WriteFile(folder_ + "/job.yaml", std::string(kJob) + "seed: 3\n");
+  PutFile(folder_ + "/job.yaml", std::string(kJob) + "seed: 3\n");
   const auto doctor = [&](const std::string& units) {
     return Doctor({"--set", "model.layers.0.dense.units=" + units}).out;
   };

@@ -37,8 +37,8 @@ class JobOptionsTest : public testing::Test {
  protected:
   JobOptionsTest()
       : job_(FreshFolder("job_options") + "/job.yaml"), config_(FreshFolder("job_config") + "/config.yaml") {
-    WriteFile(job_, kSmallJob);
-    WriteFile(config_, kConfig);
+    PutFile(job_, kSmallJob);
+    PutFile(config_, kConfig);
   }
   ~JobOptionsTest() override { unsetenv("TF_CONFIG"); }
 
@@ -91,8 +91,8 @@ TEST_F(JobOptionsTest, AConfigFileBeatsTheJobAndIsBeatenByFlags) {
 }
 
 TEST_F(JobOptionsTest, ErrorsOfBothFilesAreTold) {
-  WriteFile(job_, std::string(kSmallJob) + "epoch: 3\n");
-  WriteFile(config_, "trainingInput: {scaleTier: HUGE}");
+  PutFile(job_, std::string(kSmallJob) + "epoch: 3\n");
+  PutFile(config_, "trainingInput: {scaleTier: HUGE}");
   const ToolOutcome outcome = RunDownpour({"check", job_, "--config", config_});
   EXPECT_EQ(outcome.code, kExitBadJobFile);
   EXPECT_THAT(outcome.err,
@@ -167,14 +167,14 @@ TEST_F(JobOptionsTest, ConfigShowNamesTheConfigFileAndTheTierWithItsCounts) {
               AllOf(ContainsRegex("cluster.scaleTier +STANDARD_1 +--scale-tier"),
                     ContainsRegex("cluster.workerCount +5 +--scale-tier"),
                     ContainsRegex("cluster.parameterServerCount +3 +--scale-tier"), ContainsRegex("seed +6 +--set")));
-  WriteFile(config_, "trainingInput: {args: [--set, seed=x]}");
+  PutFile(config_, "trainingInput: {args: [--set, seed=x]}");
   EXPECT_THAT(RunDownpour({"check", job_, "--config", config_}).err, HasSubstr(config_ + ":1: seed: "));
 }
 
 TEST_F(JobOptionsTest, ConfigShowAsJsonIsAJobFileThatNeedsNoOther) {
   const ToolOutcome first = RunDownpour({"config", "show", job_, "--set=training.epochs=3", "-o", "json"});
   EXPECT_EQ(first.code, kExitDone) << first.err;
-  WriteFile(config_, first.out);
+  PutFile(config_, first.out);
   EXPECT_EQ(RunDownpour({"config", "show", config_, "-o", "json"}).out, first.out);
 }
 

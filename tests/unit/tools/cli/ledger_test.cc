@@ -88,14 +88,14 @@ TEST(VerbLedger, ReadsTheFolderAndTheSummaryOfItsChief) {
   EXPECT_EQ(RunDownpour({"ledger", "--job-dir", dir}).code, kExitFailed);
   Manifest manifest = MakeCheckpoint(dir, SmallJob(), {1, 1}, [](uint32_t, int64_t) { return 0.0f; });
   manifest.train_examples = 7;
-  WriteFile(dir + "/checkpoints/1-1/MANIFEST", EncodeManifest(manifest));
+  PutFile(dir + "/checkpoints/1-1/MANIFEST", EncodeManifest(manifest));
   const ToolOutcome doubled = RunDownpour({"ledger", "--job-dir", dir});
   EXPECT_EQ(doubled.code, kExitFailed);
   EXPECT_THAT(doubled.out, HasSubstr("slice 0: DOUBLED, 10 more"));  // its version says so, and nothing is finished
   EXPECT_THAT(doubled.err, HasSubstr("counts are unknown"));
 
-  WriteFile(dir + "/chief.json", R"({"endpoint": "127.0.0.1:1", "pid": 1, "term": 1})");
-  WriteFile(dir + "/summary.json",
+  PutFile(dir + "/chief.json", R"({"endpoint": "127.0.0.1:1", "pid": 1, "term": 1})");
+  PutFile(dir + "/summary.json",
             R"({"state": "SUCCEEDED", "term": 1, "pushesResent": 5, "pushesRefused": 3, "pushesDuplicate": 4,
                 "leasesHandedOn": 2})");
   const auto json = nlohmann::json::parse(RunDownpour({"ledger", "--job-dir", dir, "-o", "json"}).out);

@@ -29,7 +29,7 @@ inline std::string FreshFolder(const std::string& name) {
   return folder.string();
 }
 
-inline void WriteFile(const std::string& path, const std::string& bytes) {
+inline void PutFile(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
 }
 
@@ -80,9 +80,9 @@ Manifest MakeCheckpoint(const std::string& job_dir, const JobSpec& job, Round ro
   std::filesystem::create_directories(folder);
   for (size_t f = 0; f < 2; ++f) {
     manifest.files[f].bytes = shards[f].size();
-    WriteFile(folder + "/" + manifest.files[f].name, shards[f]);
+    PutFile(folder + "/" + manifest.files[f].name, shards[f]);
   }
-  WriteFile(folder + "/MANIFEST", EncodeManifest(manifest));
+  PutFile(folder + "/MANIFEST", EncodeManifest(manifest));
   return manifest;
 }
 

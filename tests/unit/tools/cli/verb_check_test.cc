@@ -37,7 +37,7 @@ void WritePair(const std::string& images, const std::string& labels, uint32_t co
 
 TEST(Check, SaysWhatWouldRun) {
   const std::string dir = FreshFolder("check");
-  WriteFile(dir + "/job.yaml", kJob);
+  PutFile(dir + "/job.yaml", kJob);
   WritePair(dir + "/images", dir + "/labels", 1000, 28, 1000);
   const ToolOutcome outcome = RunDownpour({"check", dir + "/job.yaml"});
   EXPECT_EQ(outcome.code, kExitDone) << outcome.err;
@@ -51,7 +51,7 @@ TEST(Check, SaysWhatWouldRun) {
 
 TEST(Check, SaysItAsJson) {
   const std::string dir = FreshFolder("check_json");
-  WriteFile(dir + "/job.yaml", kJob);
+  PutFile(dir + "/job.yaml", kJob);
   WritePair(dir + "/images", dir + "/labels", 1000, 28, 1000);
   const ToolOutcome outcome = RunDownpour({"check", dir + "/job.yaml", "-o", "json"});
   EXPECT_EQ(outcome.code, kExitDone) << outcome.err;
@@ -66,7 +66,7 @@ TEST(Check, SaysItAsJson) {
 
 TEST(Check, WarnsOfSettingsThatWereMeasuredToBeUnstable) {
   const std::string dir = FreshFolder("check_unstable");
-  WriteFile(dir + "/job.yaml", kJob);
+  PutFile(dir + "/job.yaml", kJob);
   WritePair(dir + "/images", dir + "/labels", 1000, 28, 1000);
   const auto warned = [&](std::vector<std::string> settings) {
     std::vector<std::string> arguments = {"check", dir + "/job.yaml"};
@@ -90,7 +90,7 @@ TEST(Check, WarnsOfSettingsThatWereMeasuredToBeUnstable) {
 
 TEST(Check, SaysHowOftenIsPushedAndInWhat) {
   const std::string dir = FreshFolder("check_push");
-  WriteFile(dir + "/job.yaml", kJob);
+  PutFile(dir + "/job.yaml", kJob);
   WritePair(dir + "/images", dir + "/labels", 1000, 28, 1000);
   const ToolOutcome outcome =
       RunDownpour({"check", dir + "/job.yaml", "--set", "training.pushEvery=6", "--set", "training.precision=tf32",
@@ -104,7 +104,7 @@ TEST(Check, SaysHowOftenIsPushedAndInWhat) {
 
 TEST(Check, BytesOfTheServersAddUpAndGrowWithTheSlots) {
   const std::string dir = FreshFolder("check_bytes");
-  WriteFile(dir + "/job.yaml", kJob);
+  PutFile(dir + "/job.yaml", kJob);
   const auto total = [&](const std::string& optimizer) {
     return RunDownpour({"check", dir + "/job.yaml", "--set", "cluster.parameterServerCount=1", "--set",
                         "training.optimizer={name: " + optimizer + "}"})
@@ -117,7 +117,7 @@ TEST(Check, BytesOfTheServersAddUpAndGrowWithTheSlots) {
 
 TEST(Check, NumbersOfHalfTheSizeOnTheWireTakeMemoryOnBothSides) {
   const std::string dir = FreshFolder("check_rounded");
-  WriteFile(dir + "/job.yaml", kJob);
+  PutFile(dir + "/job.yaml", kJob);
   const auto check = [&](const std::string& wire, const std::string& format) {
     return RunDownpour({"check", dir + "/job.yaml", "--set", "cluster.parameterServerCount=1", "--set",
                         "training.optimizer={name: sgd}", "--set", "training.wire=" + wire, "-o", format})
@@ -137,7 +137,7 @@ TEST(Check, NumbersOfHalfTheSizeOnTheWireTakeMemoryOnBothSides) {
 
 TEST(Check, DataThatIsElsewhereIsNoError) {
   const std::string dir = FreshFolder("check_elsewhere");
-  WriteFile(dir + "/job.yaml", kJob);
+  PutFile(dir + "/job.yaml", kJob);
   const ToolOutcome outcome = RunDownpour({"check", dir + "/job.yaml"});
   EXPECT_EQ(outcome.code, kExitDone);
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("Not here"), HasSubstr(dir + "/images"), Not(HasSubstr("steps in all"))));
@@ -145,7 +145,7 @@ TEST(Check, DataThatIsElsewhereIsNoError) {
 
 TEST(Check, DataThatAreHereAndCannotBeReadAreErrors) {
   const std::string dir = FreshFolder("check_unreadable");
-  WriteFile(dir + "/job.yaml", kJob);
+  PutFile(dir + "/job.yaml", kJob);
   WritePair(dir + "/images", dir + "/labels", 10, 28, 10);
   std::filesystem::remove(dir + "/images");
   std::filesystem::create_symlink("images", dir + "/images");  // itself
@@ -156,7 +156,7 @@ TEST(Check, DataThatAreHereAndCannotBeReadAreErrors) {
 
 TEST(Check, AnInputBeyondAllBoundsIsNotMeasuredAgainstTheData) {
   const std::string dir = FreshFolder("check_bounds");
-  WriteFile(dir + "/job.yaml", kJob);
+  PutFile(dir + "/job.yaml", kJob);
   WritePair(dir + "/images", dir + "/labels", 10, 28, 10);
   const ToolOutcome outcome = RunDownpour({"check", dir + "/job.yaml", "--set", "model.layers=[]", "--set",
                                            "model.inputs.0.shape=[17179869184, 17179869184]"});
@@ -166,7 +166,7 @@ TEST(Check, AnInputBeyondAllBoundsIsNotMeasuredAgainstTheData) {
 
 TEST(Check, DataThatDoNotFitAreErrors) {
   const std::string dir = FreshFolder("check_misfit");
-  WriteFile(dir + "/job.yaml", kJob);
+  PutFile(dir + "/job.yaml", kJob);
   WritePair(dir + "/images", dir + "/labels", 10, 14, 9);
   const ToolOutcome outcome = RunDownpour({"check", dir + "/job.yaml"});
   EXPECT_EQ(outcome.code, kExitBadJobFile);
@@ -177,13 +177,13 @@ TEST(Check, DataThatDoNotFitAreErrors) {
   std::filesystem::resize_file(dir + "/images", 16 + 10 * 28 * 28 - 5);
   EXPECT_THAT(RunDownpour({"check", dir + "/job.yaml"}).err,
               HasSubstr("job.yaml:8: data.train.images: " + dir + "/images: truncated at byte 7851"));
-  WriteFile(dir + "/images", "not an idx file");
+  PutFile(dir + "/images", "not an idx file");
   EXPECT_THAT(RunDownpour({"check", dir + "/job.yaml"}).err, HasSubstr(dir + "/images"));
 }
 
 TEST(Check, TheModelsOutputIsMeasuredAgainstTheLabels) {
   const std::string dir = FreshFolder("check_classes");
-  WriteFile(dir + "/job.yaml", kJob);
+  PutFile(dir + "/job.yaml", kJob);
   WritePair(dir + "/images", dir + "/labels", 20, 28, 20, /*classes=*/12);
   const ToolOutcome fewer = RunDownpour({"check", dir + "/job.yaml"});
   EXPECT_EQ(fewer.code, kExitBadJobFile);
@@ -203,7 +203,7 @@ TEST(Check, TheModelsOutputIsMeasuredAgainstTheLabels) {
 
 TEST(Check, WhatOneErrorSaysNothingOfIsLookedAtAllTheSame) {
   const std::string dir = FreshFolder("check_independent");
-  WriteFile(dir + "/job.yaml", kJob);
+  PutFile(dir + "/job.yaml", kJob);
   WritePair(dir + "/images", dir + "/labels", 20, 14, 20, /*classes=*/12);
   EXPECT_THAT(RunDownpour({"check", dir + "/job.yaml", "--set", "model.loss=x"}).err,
               AllOf(HasSubstr("model.loss"), HasSubstr("images of 14x14"), HasSubstr("2 errors")));
@@ -218,14 +218,14 @@ TEST(Check, WhatOneErrorSaysNothingOfIsLookedAtAllTheSame) {
 
 TEST(Check, EveryErrorAtOnceAndExit78) {
   const std::string dir = FreshFolder("check_errors");
-  WriteFile(dir + "/job.yaml", std::string(kJob) + "epoch: 3\nseed: x\n");
+  PutFile(dir + "/job.yaml", std::string(kJob) + "epoch: 3\nseed: x\n");
   const ToolOutcome outcome = RunDownpour({"check", dir + "/job.yaml", "--set", "training.epoch=3"});
   EXPECT_EQ(outcome.code, kExitBadJobFile);
   EXPECT_THAT(outcome.err,
               AllOf(HasSubstr("job.yaml:9:1: epoch: unknown key"), HasSubstr("job.yaml:10:7: seed: "),
                     HasSubstr("--set: training.epoch: unknown key; did you mean epochs?"), HasSubstr("3 errors")));
-  WriteFile(dir + "/labels", "not an idx file");
-  WriteFile(dir + "/job.yaml", std::string(kJob) + "epoch: 3\n");
+  PutFile(dir + "/labels", "not an idx file");
+  PutFile(dir + "/job.yaml", std::string(kJob) + "epoch: 3\n");
   const ToolOutcome both = RunDownpour({"check", dir + "/job.yaml", "-o", "json"});
   EXPECT_EQ(both.code, kExitBadJobFile);
   EXPECT_THAT(both.err, HasSubstr("2 errors"));

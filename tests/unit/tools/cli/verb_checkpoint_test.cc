@@ -29,7 +29,7 @@ class VerbCheckpointTest : public ::testing::Test {
   void Flip(const std::string& name, size_t at) const {
     std::string bytes = ReadFile(Path(name));
     bytes.at(at) ^= 1;
-    WriteFile(Path(name), bytes);
+    PutFile(Path(name), bytes);
   }
   ToolOutcome Checkpoint(std::vector<std::string> words) const {
     words.insert(words.begin(), "checkpoint");
@@ -73,7 +73,7 @@ TEST_F(VerbCheckpointTest, WhatCannotBeReadIsNeitherDamagedNorAbsent) {
   EXPECT_THAT(list[0]["why"].get<std::string>(), HasSubstr("1-2/MANIFEST: is a folder"));
   EXPECT_THAT(Checkpoint({"verify"}).out, HasSubstr("1-1/ps-0.shard: is a folder"));
   std::filesystem::remove_all(dir_ + "/checkpoints");
-  WriteFile(dir_ + "/checkpoints", "");
+  PutFile(dir_ + "/checkpoints", "");
   for (const char* verb : {"list", "verify", "inspect"}) {
     EXPECT_THAT(Checkpoint({verb}).err, HasSubstr("cannot read the folder " + dir_ + "/checkpoints: Not a directory"));
   }
@@ -81,7 +81,7 @@ TEST_F(VerbCheckpointTest, WhatCannotBeReadIsNeitherDamagedNorAbsent) {
 
 // The chief's journal knows of it.
 TEST_F(VerbCheckpointTest, TheNewestIsMissedWhereItIsGone) {
-  WriteFile(dir_ + "/journal.b", MadeJournal(3, {1, 2}));
+  PutFile(dir_ + "/journal.b", MadeJournal(3, {1, 2}));
   EXPECT_EQ(CheckpointJson({"list"})[0]["state"], "complete");
   std::filesystem::remove(Path("1-2/MANIFEST"));
   std::filesystem::create_directories(Path("2-1"));
@@ -97,7 +97,7 @@ TEST_F(VerbCheckpointTest, TheNewestIsMissedWhereItIsGone) {
   std::filesystem::remove_all(Path("1-1"));
   EXPECT_THAT(Checkpoint({"inspect"}).err, HasSubstr(": 1-2, which was, is gone"));
 
-  WriteFile(dir_ + "/journal.a", MadeJournal(4, {1, 2}, /*given_up=*/{1, 2}));
+  PutFile(dir_ + "/journal.a", MadeJournal(4, {1, 2}, /*given_up=*/{1, 2}));
   EXPECT_EQ(CheckpointJson({"list"})[1]["state"], "unfinished") << "somebody gave it up";
 }
 
@@ -129,7 +129,7 @@ TEST_F(VerbCheckpointTest, VerifyTellsTheFirstOfMuchDamageUnlessAskedForAll) {
     job.model.layers.push_back(std::move(next));
   }
   MakeCheckpoint(dir_, job, {2, 1}, Zero);  // of 20 slices, every other one in ps-0.shard
-  WriteFile(Path("2-1/ps-0.shard"), "");
+  PutFile(Path("2-1/ps-0.shard"), "");
   const auto lines = [&](std::vector<std::string> words) {
     words.insert(words.begin(), {"verify", "--checkpoint", "2-1"});
     const std::string out = Checkpoint(words).out;

@@ -98,7 +98,7 @@ TEST(Export, TheReferenceReaderReadsIt) {
   const std::string dir = FreshFolder("export_reference");
   MakeCheckpoint(dir, SmallJob(), {1, 1}, Simple);
   ASSERT_EQ(RunDownpour({"export", "--job-dir", dir, "--out", dir + "/m"}).code, kExitDone);
-  WriteFile(dir + "/read.py",
+  PutFile(dir + "/read.py",
             "import safetensors, struct, sys\n"
             "found = dict(safetensors.deserialize(open(sys.argv[1], 'rb').read()))\n"
             "assert found['out/kernel']['shape'] == [4, 3], found\n"
@@ -113,7 +113,7 @@ TEST(Export, NamesWhatItPassesOverAndWhatItCannotDo) {
   const std::string dir = FreshFolder("export_bad");
   MakeCheckpoint(dir, SmallJob(), {1, 1}, Simple);
   MakeCheckpoint(dir, SmallJob(), {1, 2}, Simple);
-  WriteFile(dir + "/checkpoints/1-2/ps-0.shard", "");
+  PutFile(dir + "/checkpoints/1-2/ps-0.shard", "");
   const ToolOutcome older = RunDownpour({"export", "--job-dir", dir, "--out", dir + "/m"});
   EXPECT_EQ(older.code, kExitDone);
   EXPECT_THAT(older.err, HasSubstr("passing over checkpoint 1-2: "));
