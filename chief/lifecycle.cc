@@ -106,7 +106,11 @@ void Lifecycle::Run() {
   ledger_current_ = true;
   const uint64_t before = chief_.journal.batches_committed();  // under another chief
   if (const uint64_t now_held = chief_.ledger.batches_committed(); before > now_held) Recompute(before - now_held);
-  chief_.evaluation = Evaluation(eval_examples, chief_.job.training.batch_size, chief_.job.training.lease_batches);
+  // With ssp and sync a lease is one step, too short for a part: each part is granted again until it is answered.
+  const TrainingSpec& training = chief_.job.training;
+  const int64_t part =
+      std::max(training.lease_batches, training.consistency == Consistency::kAsync ? 1 : TrainingSpec().lease_batches);
+  chief_.evaluation = Evaluation(eval_examples, training.batch_size, part);
   chief_.progress.Begin(now, chief_.ledger.examples_committed());
   chief_.learning = LearningWatch::OfJob(chief_.job, chief_.data.plan().train_examples());
   evaluated_epochs_ = chief_.ledger.EpochsCommitted();

@@ -152,12 +152,12 @@ def compare(seed, plan, slices):
     return findings, found % WORD, wanted % WORD
 
 
-def programs(build, folder):
-    """The tool in a folder of its own, beside programs of which the worker is tools/oracle_worker."""
+def programs(build, folder, worker="oracle_worker"):
+    """The tool in a folder of its own, beside programs of which the worker is that one of tools."""
     folder.mkdir()
     for role in ("chief", "ps"):
         (folder / f"downpour-{role}").symlink_to((build / role / f"downpour-{role}").resolve())
-    (folder / "downpour-worker").symlink_to((build / "tools/oracle_worker").resolve())
+    (folder / "downpour-worker").symlink_to((build / "tools" / worker).resolve())
     return pathlib.Path(shutil.copy(build / "tools/downpour", folder))
 
 

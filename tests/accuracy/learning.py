@@ -1,9 +1,10 @@
 """How the sample job learns with ever more workers: the rows of docs/LEARNING.md.
 
-    learning.py BUILD_DIR DATA_DIR [--workers 1,4,8,16] [--seeds 3] [KEY=VALUE ...]
+    learning.py BUILD_DIR DATA_DIR [--workers 1,4,8,16] [--seeds 3] [--delay MS] [KEY=VALUE ...]
 
 DATA_DIR holds the four files of MNIST's names, gzipped or not. Each row has the mean, the smallest and the largest test
-accuracy over the seeds, and the mean and the 99th percentile of staleness. A run that failed counts as 0 %.
+accuracy over the seeds, and the mean and the 99th percentile of staleness. A run that failed counts as 0 %. With
+--delay each step of W workers takes W times so many milliseconds, so that all of them fit on few cores.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import pathlib
 import statistics
 import tempfile
 
+import slow
 from mnist import train
 
 
@@ -29,16 +31,17 @@ def main():
     parser.add_argument("data", type=pathlib.Path)
     parser.add_argument("--workers", default="1,4,8,16")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--delay", type=int, default=0, metavar="MS", help="of a step, for each worker")
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE")
     options = parser.parse_intermixed_args()
+    build, data = options.build.resolve(), options.data.resolve()
     rows = []
     for workers in map(int, options.workers.split(",")):
         with tempfile.TemporaryDirectory() as folder:
-            runs = [
-                train(options.build.resolve(), options.data.resolve(), pathlib.Path(folder), workers, seed,
-                      options.settings)
-                for seed in range(1, options.seeds + 1)
-            ]
+            where = pathlib.Path(folder)
+            how = slow.workers(build, where, options.delay * workers) if options.delay else {}
+            runs = [train(build, data, where, workers, seed, options.settings, **how)
+                    for seed in range(1, options.seeds + 1)]
         rows.append(row(workers, runs))
     print("| workers | test accuracy, % | mean staleness | p99 | failed |", "|---|---|---|---|---|", *rows, sep="\n")
 

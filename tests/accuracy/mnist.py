@@ -21,8 +21,8 @@ SEEDS = (1, 2, 3)
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def train(build, data, folder, workers, seed, more):
-    """The summary of one run; its state is FAILED where it did."""
+def train(build, data, folder, workers, seed, more, tool=None, environment=None):
+    """The summary of one run; its state is FAILED where it did. `tool`: the command-line tool, if not the build's."""
     job_dir = folder / f"workers{workers}-seed{seed}"
     gz = "" if (data / "train-images-idx3-ubyte").exists() else ".gz"
     settings = {
@@ -33,10 +33,10 @@ def train(build, data, folder, workers, seed, more):
         "data.eval.images": data / f"t10k-images-idx3-ubyte{gz}",
         "data.eval.labels": data / f"t10k-labels-idx1-ubyte{gz}",
     }
-    command = [build / "tools" / "downpour", "run", ROOT / "deploy/jobs/mnist-mlp.yaml", "--job-dir", job_dir]
+    command = [tool or build / "tools" / "downpour", "run", ROOT / "deploy/jobs/mnist-mlp.yaml", "--job-dir", job_dir]
     for setting in [f"{key}={value}" for key, value in settings.items()] + more:
         command += ["--set", setting]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode != 0 and not (job_dir / "summary.json").exists():
         sys.exit(f"seed {seed}, {workers} workers: exit {done.returncode}\n{done.stderr[-4000:]}")
     summary = json.loads((job_dir / "summary.json").read_text())

@@ -25,6 +25,7 @@ std::vector<JobError> UnstableSettings(const JobFileResult& read) {
                         .remedy = absl::StrCat(remedy, "; docs/LEARNING.md has the measurements")});
   };
   const TrainingSpec& training = read.job.training;
+  if (training.consistency == Consistency::kSync) return warnings;  // nothing is stale
   const int64_t workers = read.job.cluster.worker_count;
   const std::string crowd = absl::StrCat(" with ", workers, " workers");
   const bool heavy =

@@ -229,6 +229,13 @@ TEST_F(ChiefWorkTest, ARestartedWorkerReplacesItsFormerSelfAtOnce) {
 
 // ---- Evaluation -----------------------------------------------------------------------------------------------------
 
+// A lease of sync is one step, and as many parts would be granted again and again.
+TEST_F(ChiefWorkTest, APartOfAnEvaluationIsNoShorterWithSync) {
+  StartRunning({"training.leaseBatches=", "training.consistency=sync", "training.epochs=1"});
+  cluster->FinishAll(*a);
+  EXPECT_THAT(cluster->Sent<EvalGrant>(*a), SizeIs(1));
+}
+
 TEST_F(ChiefWorkTest, AnEpochsEndIsEvaluatedByOneWorker) {
   StartRunning();
   const std::vector<LeaseId> leases = cluster->Ask(*a, 4);

@@ -80,6 +80,7 @@ TEST(Check, WarnsOfSettingsThatWereMeasuredToBeUnstable) {
               AllOf(HasSubstr("warning: --set: training.staleness.method: none and a momentum of 0.9 or more with 8"),
                     HasSubstr("--set training.staleness.method=auto")));
   EXPECT_THAT(warned({none, "cluster.workerCount=7"}), IsEmpty());
+  EXPECT_THAT(warned({none, "cluster.workerCount=8", "training.consistency=sync"}), IsEmpty());
   EXPECT_THAT(warned({none, "cluster.workerCount=8", "training.optimizer.momentum=0.8"}), IsEmpty());
   EXPECT_THAT(warned({none, "cluster.workerCount=8", "training.optimizer={name: sgd}"}), IsEmpty());
   EXPECT_THAT(warned({"cluster.workerCount=16"}), IsEmpty());
