@@ -100,7 +100,6 @@ TaskStats ReadStats(const wire::TaskStats& t, Reader& in) {
           .pushes_duplicate = t.pushes_duplicate(),
           .pushes_refused = t.pushes_refused(),
           .pushes_skipped = t.pushes_skipped(),
-          .pushes_dropped = t.pushes_dropped(),
           .messages_rejected = t.messages_rejected(),
           .handshakes_refused = t.handshakes_refused(),
           .refused_from = in.Text(t.refused_from(), "refused_from"),
@@ -112,7 +111,8 @@ TaskStats ReadStats(const wire::TaskStats& t, Reader& in) {
           .waiting_for = in.Text(t.waiting_for(), "waiting_for"),
           .gpu = t.gpu() == nullptr ? GpuStats{} : ReadGpu(*t.gpu(), in),
           .warning = in.Text(t.warning(), "warning"),
-          .warned_ms_ago = t.warned_ms_ago()};
+          .warned_ms_ago = t.warned_ms_ago(),
+          .pushes_dropped = t.pushes_dropped()};
 }
 
 }  // namespace

@@ -86,10 +86,9 @@ struct TaskStats {
   uint64_t examples = 0;
   uint64_t pushes_acknowledged = 0;  // per slice; worker, as is the next
   uint64_t pushes_resent = 0;        // copies beyond the first: unanswered, refused, or to a new epoch
-  uint64_t pushes_duplicate = 0;     // per slice; ps, as are the next three
+  uint64_t pushes_duplicate = 0;     // per slice; ps, as are the next two
   uint64_t pushes_refused = 0;
   uint64_t pushes_skipped = 0;      // consumed without effect: not finite, or quarantined
-  uint64_t pushes_dropped = 0;      // not consumed: too stale, or too early; to be computed again
   uint64_t messages_rejected = 0;   // frames that were no message, or of an unknown sender
   uint64_t handshakes_refused = 0;  // ps: at its own door, of processes without a key of this cluster
   std::string refused_from;         // the address of the last one; empty: not known
@@ -98,10 +97,11 @@ struct TaskStats {
   uint64_t bytes_in = 0;
   uint64_t bytes_out = 0;
   Staleness staleness;
-  std::string waiting_for;     // one phrase for people; empty while all is well
-  GpuStats gpu = {};           // worker
-  std::string warning = {};    // the newest one that the process logged; empty: none
-  uint32_t warned_ms_ago = 0;  // when it logged that
+  std::string waiting_for;      // one phrase for people; empty while all is well
+  GpuStats gpu = {};            // worker
+  std::string warning = {};     // the newest one that the process logged; empty: none
+  uint32_t warned_ms_ago = 0;   // when it logged that
+  uint64_t pushes_dropped = 0;  // ps: not consumed, since too stale or too early; to be computed again
 };
 
 struct Heartbeat {

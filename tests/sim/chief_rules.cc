@@ -160,7 +160,9 @@ void ChiefRules::CheckBegin(const Process& chief) {
     // It may have left since it gave its word; or this is when another round may be tried, as was planned before that.
     const Time again = departure_round_ ? *departure_round_ + timing.dead_after : now;
     heard_long_ago |= leaving.heard + timing.heartbeat <= now || (departure_round_ && leaving.heard < again);
-    heard_since |= departure_round_ && leaving.heard >= *departure_round_;
+    // The chief reckons with a word from its next Tick on.
+    heard_since |= departure_round_ &&
+                   (leaving.heard >= *departure_round_ || leaving.counted.value_or(leaving.heard) > *departure_round_);
     if (!leaving.counted || !IsThere(chief, server)) continue;
     stays |= leaving.let_go && now < *leaving.let_go + timing.dead_after;
     if (leaving.let_go) continue;
