@@ -61,21 +61,17 @@ void ReadStaleness(const YamlNode& node, JobErrors& errors, TrainingSpec* traini
   reader.Finish();
 }
 
-// Of a setting that has a meaning with one consistency alone.
-void OnlyWith(MapReader& reader, const YamlNode& node, const std::string& key, Consistency needed, Consistency has) {
-  const YamlNode* value = node.Find(key);
-  if (value == nullptr || has == needed) return;
-  reader.Fail(*value, key,
-              absl::StrCat("means something only with consistency: ", NameIn(kConsistencies, needed), ", but that is ",
-                           NameIn(kConsistencies, has)));
-}
-
 // How many pushes one group has follows from the cluster, unless it is given: it belongs to the plan.
 void ReadConsistency(MapReader& reader, const YamlNode& node, int64_t workers, TrainingSpec* training) {
   reader.Choice("consistency", kConsistencies, &training->consistency);
   const Consistency consistency = training->consistency;
-  OnlyWith(reader, node, "sspBound", Consistency::kSsp, consistency);
-  OnlyWith(reader, node, "backupWorkers", Consistency::kSync, consistency);
+  const auto only_with = [&](const char* key, bool is_so, const char* needed) {
+    const std::string actual = absl::StrCat("that is ", NameIn(kConsistencies, consistency));
+    if (!is_so) reader.FailOnlyWith(key, absl::StrCat("consistency: ", needed), actual);
+  };
+  only_with("sspBound", consistency == Consistency::kSsp, "ssp");
+  only_with("backupWorkers", consistency == Consistency::kSync, "sync");
+  only_with("groupSize", consistency != Consistency::kAsync, "ssp or sync");
   reader.Integer("sspBound", 1, 1'000'000, &training->ssp_bound);
   if (reader.Integer("backupWorkers", 0, kMostTasks, &training->backup_workers) &&
       training->backup_workers >= workers) {
@@ -86,12 +82,7 @@ void ReadConsistency(MapReader& reader, const YamlNode& node, int64_t workers, T
   reader.Integer("groupSize", 1, kMostTasks, &training->group_size);
   int64_t most = 0;
   if (reader.Integer("maxStaleness", 0, kMostCount, &most)) training->max_staleness = most;
-  if (consistency == Consistency::kAsync) {
-    training->group_size = 1;
-    if (const YamlNode* value = node.Find("groupSize")) {
-      reader.Fail(*value, "groupSize", "means something only with consistency: ssp or sync, but that is async");
-    }
-  }
+  if (consistency == Consistency::kAsync) training->group_size = 1;
   if (consistency != Consistency::kSync) return;
   if (const YamlNode* value = node.Find("maxStaleness")) {
     reader.Fail(*value, "maxStaleness", "with consistency: sync no gradient is stale", "leave it out");

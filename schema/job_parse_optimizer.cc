@@ -72,9 +72,8 @@ void ReadNumbers(MapReader& reader, bool kind_is_known, OptimizerSpec* optimizer
       for (const auto& kind : kOptimizers) {
         if (FindNumber(NumbersOf(kind.value), number.key) != nullptr) kinds.push_back(kind.name);
       }
-      reader.Fail(*reader.node().Find(number.key), number.key,
-                  absl::StrCat("means something only with name: ", absl::StrJoin(kinds, " or "), ", but name is ",
-                               NameIn(kOptimizers, optimizer->kind)));
+      reader.FailOnlyWith(number.key, absl::StrCat("name: ", absl::StrJoin(kinds, " or ")),
+                          absl::StrCat("name is ", NameIn(kOptimizers, optimizer->kind)));
     }
   }
 }
@@ -93,11 +92,9 @@ void ReadSchedule(const YamlNode& node, const std::string& path, JobErrors& erro
   if (!kind_is_known) return;
 
   const auto only_with = [&](ScheduleKind kind, const std::string& key) {
-    const YamlNode* value = node.Find(key);
-    if (value == nullptr || schedule->kind == kind) return;
-    reader.Fail(*value, key,
-                absl::StrCat("means something only with name: ", NameIn(kSchedules, kind), ", but name is ",
-                             NameIn(kSchedules, schedule->kind)));
+    if (schedule->kind == kind) return;
+    reader.FailOnlyWith(key, absl::StrCat("name: ", NameIn(kSchedules, kind)),
+                        absl::StrCat("name is ", NameIn(kSchedules, schedule->kind)));
   };
   for (const char* key : {"stepEvery", "decay"}) only_with(ScheduleKind::kStep, key);
   for (const char* key : {"finalShare", "totalSteps"}) only_with(ScheduleKind::kCosine, key);

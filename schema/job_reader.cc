@@ -153,6 +153,11 @@ const YamlNode* MapReader::Require(const std::string& key) {
   return value;
 }
 
+void MapReader::FailOnlyWith(const std::string& key, const std::string& needed, const std::string& actual) {
+  const YamlNode* value = node_.Find(key);
+  if (value != nullptr) Fail(*value, key, absl::StrCat("means something only with ", needed, ", but ", actual));
+}
+
 bool MapReader::Integer(const std::string& key, int64_t min, int64_t max, int64_t* out) {
   const YamlNode* value = Find(key);
   return value != nullptr && ReadInteger(*value, PathOf(key), errors_, min, max, out);

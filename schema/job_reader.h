@@ -81,6 +81,8 @@ class MapReader {
   void Fail(const YamlNode& at, const std::string& key, std::string what, std::string remedy = "") {
     errors_.Add(at, PathOf(key), std::move(what), std::move(remedy));
   }
+  // A key that is there, though it has a meaning only with `needed`, such as "name: adam". `actual` says what is so.
+  void FailOnlyWith(const std::string& key, const std::string& needed, const std::string& actual);
   const YamlNode& node() const { return node_; }
 
  private:
