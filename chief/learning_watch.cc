@@ -9,6 +9,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "chief/chief_parts.h"
+#include "runtime/staleness.h"
+#include "schema/job_names.h"
 #include "schema/variables.h"
 
 namespace downpour {
@@ -107,16 +109,14 @@ std::string WhyItDiverges(const ChiefParts& chief) {
   const std::string what = WhatIsWrong(chief.learning);
   if (what.empty()) return "";
   const TrainingSpec& training = chief.job.training;
-  const Staleness staleness = chief.members.Totals(TaskRole::kPs).staleness;
-  const uint64_t known = staleness.pushes - std::min(staleness.pushes, staleness.unknown);
-  const double mean = known == 0 ? 0 : static_cast<double>(staleness.sum) / static_cast<double>(known);
+  const double mean = MeanStaleness(chief.members.Totals(TaskRole::kPs).staleness);
   const bool stale = mean >= kStale;
   std::vector<std::string> remedies;
   if (stale && training.staleness_method == StalenessMethod::kNone) {
     remedies.push_back("--set training.staleness.method=auto");
   }
   if (stale && training.pull_ahead) remedies.push_back("--set training.pullAhead=false");
-  if (stale && chief.job.cluster.scale_tier == "CUSTOM" && chief.job.cluster.worker_count > 1) {
+  if (stale && chief.job.cluster.scale_tier == kCustomTier && chief.job.cluster.worker_count > 1) {
     remedies.push_back(absl::StrCat("--set cluster.workerCount=", chief.job.cluster.worker_count / 2));
   }
   remedies.push_back(

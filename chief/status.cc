@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "chief/next_commands.h"
 #include "chief/waits.h"
+#include "runtime/staleness.h"
 #include "schema/codec.h"
 #include "schema/text.h"
 
@@ -31,7 +32,7 @@ Json OfStaleness(const Staleness& staleness) {
   uint64_t counted = 0;
   for (const uint64_t bucket : staleness.histogram) counted += bucket;
   if (counted == 0) return json;
-  json["mean"] = static_cast<double>(staleness.sum) / static_cast<double>(counted);
+  json["mean"] = MeanStaleness(staleness);
   json["max"] = staleness.max;
   uint64_t below = 0;
   for (size_t i = 0; i < staleness.histogram.size() && !json.contains("p99"); ++i) {

@@ -5,7 +5,7 @@ namespace {
 
 std::optional<uint64_t> MaxStaleness(const TrainingSpec& training) {
   if (training.consistency == Consistency::kSync) return 0;
-  return training.max_staleness ? std::optional<uint64_t>(*training.max_staleness) : std::nullopt;
+  return training.max_staleness;
 }
 
 }  // namespace

@@ -23,4 +23,10 @@ inline void CountUnknownStaleness(Staleness& counts) {
   ++counts.unknown;
 }
 
+// Over the pushes whose staleness is known; 0 if there are none.
+inline double MeanStaleness(const Staleness& counts) {
+  const uint64_t known = counts.pushes - std::min(counts.pushes, counts.unknown);
+  return known == 0 ? 0 : static_cast<double>(counts.sum) / static_cast<double>(known);
+}
+
 }  // namespace downpour

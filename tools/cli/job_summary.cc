@@ -89,7 +89,7 @@ std::string TrainingText(const JobSpec& job, const SliceGrid& grid, const DataFa
   }
   if (training.consistency != Consistency::kAsync) {
     absl::StrAppend(
-        &text, "              in groups of ", absl::StrCat(training.group_size, " pushes"),
+        &text, "              in groups of ", training.group_size, " pushes",
         training.consistency == Consistency::kSync
             ? absl::StrCat(", each one update, with ", Count(training.backup_workers, "backup worker"), "\n")
             : absl::StrCat(", of which ", training.ssp_bound, " more may be begun before one is finished\n"));
