@@ -57,6 +57,9 @@ class ThreeHostsTest(ProcessTest):
         code, out, err = self.client.run(TOOL, "status", "--keys", self.keys, "--chief", self.chief_at)
         return code, out + err
 
+    def log_of(self, task):
+        return self.tool("logs", task, "--job-dir", self.job_dir)[1]
+
     def steps(self, status):
         return sum(task.get("step", 0) for task in status.get("tasks", []) if task["role"] == "worker")
 
@@ -120,8 +123,8 @@ class ThreeHostsTest(ProcessTest):
         code, out = self.status()
         self.assertEqual(code, 1, out)
         self.assertRegex(out, r"Stalled: +nothing has moved for \d+ s")
-        logged = self.tool("logs", "worker-0", "--job-dir", self.job_dir)[1]
-        self.assertIn("cannot be reached: no route to host", logged)
+        # Each worker finds out in its own time: status may know it of the other one first.
+        self.wait_until(lambda _: "cannot be reached: no route to host" in self.log_of("worker-0"))
         code, out, _ = self.h2.run(TOOL, "doctor", "--keys", self.keys, "--chief", self.chief_at, "--cluster=none")
         self.assertEqual(code, 1, out)
         self.assertRegex(out, rf"PROBLEM +address +ps-\d at {self.h1.address}:\d+ cannot be reached: no route to host")
