@@ -1,8 +1,11 @@
 #include "chief/evaluation.h"
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/metrics.h"
 
 namespace downpour {
 namespace {
@@ -17,7 +20,9 @@ uint64_t CeilDiv(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 
 }  // namespace
 
-Evaluation::Evaluation(uint64_t eval_examples, uint64_t batch_size, uint64_t batches_per_part) {
+Evaluation::Evaluation(uint64_t eval_examples, uint64_t batch_size, uint64_t batches_per_part,
+                       std::vector<MetricSpec> metrics)
+    : metrics_(std::move(metrics)) {
   const uint64_t batches = CeilDiv(eval_examples, batch_size);
   batches_per_part = std::max(batches_per_part, CeilDiv(batches, kMaxParts));
   for (uint64_t first = 0; first < batches; first += batches_per_part) {
@@ -103,6 +108,10 @@ absl::Status Evaluation::Accept(const EvalDone& done) {
     return absl::InvalidArgumentError(absl::StrCat(done.correct, " of ", done.examples,
                                                    " evaluation examples right, where there are ", part->examples));
   }
+  if (done.metric_sums.size() != CountMetricSums(metrics_)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(done.metric_sums.size(), " sums of metrics, where there are ", CountMetricSums(metrics_)));
+  }
   const bool agrees = std::all_of(parts_.begin(), parts_.end(), [&](const Part& p) {
     return !p.done || p.done->versions_digest == done.versions_digest;
   });
@@ -123,16 +132,19 @@ uint64_t Evaluation::parts_done() const {
 void Evaluation::Finish() {
   Result result{.round = round_, .epoch = epoch_, .oldest_version = UINT64_MAX};
   double correct = 0;
+  std::vector<double> sums(CountMetricSums(metrics_));
   for (const Part& part : parts_) {
     result.loss += part.done->loss_sum;
     correct += static_cast<double>(part.done->correct);
     result.examples += part.done->examples;
+    std::transform(sums.begin(), sums.end(), part.done->metric_sums.begin(), sums.begin(), std::plus<>());
     result.oldest_version = std::min(result.oldest_version, part.done->oldest_version);
     result.newest_version = std::max(result.newest_version, part.done->newest_version);
   }
   result.loss /= static_cast<double>(result.examples);
   result.accuracy = correct / static_cast<double>(result.examples);
-  result_ = result;
+  result.metrics = MetricValues(metrics_, sums, result.examples);
+  result_ = std::move(result);
   active_ = false;
 }
 

@@ -16,9 +16,12 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "schema/job.h"
 #include "schema/message.h"
 
 namespace downpour {
@@ -33,10 +36,12 @@ class Evaluation {
     uint64_t examples = 0;
     uint64_t oldest_version = 0;
     uint64_t newest_version = 0;
+    std::vector<std::pair<std::string, double>> metrics = {};  // as MetricValues gives them
   };
 
   Evaluation() = default;
-  Evaluation(uint64_t eval_examples, uint64_t batch_size, uint64_t batches_per_part);
+  Evaluation(uint64_t eval_examples, uint64_t batch_size, uint64_t batches_per_part,
+             std::vector<MetricSpec> metrics = {});
 
   // Replaces a round that is not over.
   void Begin(uint64_t epoch, bool values_frozen);
@@ -74,6 +79,7 @@ class Evaluation {
   bool frozen_ = false;
   bool spread_ = false;                         // over all workers that ask
   Incarnation evaluator_ = Incarnation::kNone;  // if not spread
+  std::vector<MetricSpec> metrics_;
   std::vector<Part> parts_;
   std::optional<Result> result_;
 };

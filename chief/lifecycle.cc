@@ -110,7 +110,7 @@ void Lifecycle::Run() {
   const TrainingSpec& training = chief_.job.training;
   const int64_t part =
       std::max(training.lease_batches, training.consistency == Consistency::kAsync ? 1 : TrainingSpec().lease_batches);
-  chief_.evaluation = Evaluation(eval_examples, training.batch_size, part);
+  chief_.evaluation = Evaluation(eval_examples, training.batch_size, part, training.metrics);
   chief_.progress.Begin(now, chief_.ledger.examples_committed());
   chief_.learning = LearningWatch::OfJob(chief_.job, chief_.data.plan().train_examples());
   evaluated_epochs_ = chief_.ledger.EpochsCommitted();

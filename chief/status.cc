@@ -141,6 +141,13 @@ std::optional<double> AllowedSeconds(const ChiefParts& chief) {
 
 bool HasAccuracy(const ChiefParts& chief) { return chief.job.model.loss == Loss::kSoftmaxCrossEntropy; }
 
+// One that is not defined, such as the AUC of a single class, is absent.
+Json OfMetrics(const Evaluation::Result& result) {
+  Json json = Json::object();
+  for (const auto& [name, value] : result.metrics) Set(json, name.c_str(), value);
+  return json;
+}
+
 Json OfEvaluation(const ChiefParts& chief, const Evaluation::Result& result) {
   Json json = {{"round", result.round},
                {"epoch", result.epoch},
@@ -149,6 +156,7 @@ Json OfEvaluation(const ChiefParts& chief, const Evaluation::Result& result) {
                {"newestVersion", result.newest_version}};
   Set(json, "loss", result.loss);
   if (HasAccuracy(chief)) Set(json, "accuracy", result.accuracy);
+  if (!result.metrics.empty()) json["metrics"] = OfMetrics(result);
   return json;
 }
 
@@ -349,6 +357,7 @@ std::string SummaryText(const ChiefParts& chief) {
   if (const auto& result = chief.evaluation.result()) {
     Set(json, "evalLoss", result->loss);
     if (HasAccuracy(chief)) Set(json, "evalAccuracy", result->accuracy);
+    if (!result->metrics.empty()) json["evalMetrics"] = OfMetrics(*result);
   }
   if (const auto& durable = chief.rounds.durable()) json["checkpoint"] = CheckpointDir(durable->round);
   return Dump(json, 1) + "\n";

@@ -61,6 +61,7 @@ struct Evaluated {
   double loss_sum = 0;
   uint64_t correct = 0;
   uint64_t examples = 0;
+  std::vector<double> metric_sums = {};  // of the job's metrics, in their order: runtime/metrics.h
 };
 
 using ComputeResult = std::variant<std::monostate, Prepared, Gradients, Evaluated>;

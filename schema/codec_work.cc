@@ -165,10 +165,12 @@ LeaseDoneReply Read(const wire::LeaseDoneReply& t, Reader&) {
 
 flatbuffers::Offset<wire::EvalDone> Write(const EvalDone& m, Writer& out) {
   return wire::CreateEvalDone(out.fbb, ToNumber(m.from), m.round, m.first_batch, m.batches, m.loss_sum, m.correct,
-                              m.examples, m.versions_digest, m.oldest_version, m.newest_version);
+                              m.examples, m.versions_digest, m.oldest_version, m.newest_version,
+                              out.Vector(m.metric_sums));
 }
 
-EvalDone Read(const wire::EvalDone& t, Reader&) {
+EvalDone Read(const wire::EvalDone& t, Reader& in) {
+  const auto sums = in.Items(t.metric_sums(), "metric_sums");
   return {.from = Incarnation{t.from()},
           .round = t.round(),
           .first_batch = t.first_batch(),
@@ -178,7 +180,8 @@ EvalDone Read(const wire::EvalDone& t, Reader&) {
           .examples = t.examples(),
           .versions_digest = t.versions_digest(),
           .oldest_version = t.oldest_version(),
-          .newest_version = t.newest_version()};
+          .newest_version = t.newest_version(),
+          .metric_sums = {sums.begin(), sums.end()}};
 }
 
 flatbuffers::Offset<wire::EvalDoneReply> Write(const EvalDoneReply& m, Writer& out) {

@@ -1,6 +1,13 @@
 #include "schema/job.h"
 
+#include "absl/strings/str_cat.h"
+#include "schema/job_names.h"
+
 namespace downpour {
+
+std::string NameOf(const MetricSpec& metric) {
+  return metric.kind == MetricKind::kTopK ? absl::StrCat(kTop, metric.k) : NameIn(kMetrics, metric.kind);
+}
 
 int SlotCount(const TrainingSpec& training) { return static_cast<int>(SlotNames(training).size()); }
 

@@ -73,6 +73,15 @@ enum class ProductPrecision { kFp32, kTf32, kBf16 };
 // What numbers of gradients and parameters are on their way between worker and ps.
 enum class WireFormat { kFp32, kBf16 };
 
+// What an evaluation tells beside loss and accuracy: runtime/metrics.h.
+enum class MetricKind { kTopK, kLogLoss, kRmse, kAuc, kCalibration, kCalibrationError };
+struct MetricSpec {
+  MetricKind kind = MetricKind::kTopK;
+  int64_t k = 0;  // of topK only: how many guesses an example has
+  bool operator==(const MetricSpec&) const = default;
+};
+std::string NameOf(const MetricSpec& metric);  // as job files, status and summary have it: top5, auc
+
 struct TrainingSpec {
   Consistency consistency = Consistency::kAsync;
   int64_t group_size = 1;      // ssp and sync: leases of one group (runtime/plan.h); else 1
@@ -91,6 +100,7 @@ struct TrainingSpec {
   WireFormat wire = WireFormat::kFp32;
   StalenessMethod staleness_method = StalenessMethod::kAuto;
   OptimizerSpec optimizer;
+  std::vector<MetricSpec> metrics;  // no two alike; each fits the model
   bool operator==(const TrainingSpec&) const = default;
 };
 

@@ -85,6 +85,7 @@ Json OfTraining(const TrainingSpec& training) {
                {"wire", NameIn(kWireFormats, training.wire)},
                {"staleness", {{"method", NameIn(kStalenessMethods, training.staleness_method)}}},
                {"optimizer", OfOptimizer(training.optimizer)}};
+  for (const MetricSpec& metric : training.metrics) json["metrics"].push_back(NameOf(metric));
   if (training.consistency != Consistency::kAsync) json["groupSize"] = training.group_size;
   if (training.consistency == Consistency::kSsp) json["sspBound"] = training.ssp_bound;
   if (training.consistency == Consistency::kSync) json["backupWorkers"] = training.backup_workers;

@@ -42,6 +42,12 @@ inline constexpr Named<Consistency> kConsistencies[] = {
     {Consistency::kAsync, "async"}, {Consistency::kSsp, "ssp"}, {Consistency::kSync, "sync"}};
 inline constexpr Named<ProductPrecision> kPrecisions[] = {
     {ProductPrecision::kFp32, "fp32"}, {ProductPrecision::kTf32, "tf32"}, {ProductPrecision::kBf16, "bf16"}};
+inline constexpr const char* kTop = "top";  // and a number: topK
+inline constexpr Named<MetricKind> kMetrics[] = {{MetricKind::kLogLoss, "logLoss"},
+                                                 {MetricKind::kRmse, "rmse"},
+                                                 {MetricKind::kAuc, "auc"},
+                                                 {MetricKind::kCalibration, "calibration"},
+                                                 {MetricKind::kCalibrationError, "calibrationError"}};
 inline constexpr Named<WireFormat> kWireFormats[] = {{WireFormat::kFp32, "fp32"}, {WireFormat::kBf16, "bf16"}};
 inline constexpr Named<CheckpointVia> kCheckpointVias[] = {{CheckpointVia::kChief, "chief"},
                                                            {CheckpointVia::kShared, "shared"}};

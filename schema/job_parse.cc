@@ -131,6 +131,7 @@ void ReadTraining(const YamlNode& node, const JobSpec& job, JobErrors& errors, T
   reader.Choice("wire", kWireFormats, &training->wire);
   ReadOptimizer(Section(reader, "optimizer"), job.model, errors, &training->optimizer);
   ReadStaleness(Section(reader, "staleness"), errors, training);
+  ReadMetrics(reader.Find("metrics"), reader.PathOf("metrics"), job.model, errors, &training->metrics);
   reader.Finish();
 }
 

@@ -9,7 +9,7 @@
 namespace downpour {
 namespace {
 
-constexpr size_t kLongestName = 64;
+constexpr size_t kMostCompared = 64;
 
 std::string Plain(const std::string& name) {
   std::string plain;
@@ -38,12 +38,12 @@ size_t EditDistance(const std::string& a, const std::string& b) {
 }  // namespace
 
 std::string NearestName(const std::string& name, const std::vector<std::string>& known) {
-  if (name.size() > kLongestName) return "";
+  if (name.size() > kMostCompared) return "";
   const std::string wanted = Plain(name);
   size_t best = std::max<size_t>(1, wanted.size() / 3) + 1;
   std::string nearest;
   for (const std::string& candidate : known) {
-    if (candidate.size() > kLongestName) continue;
+    if (candidate.size() > kMostCompared) continue;
     const size_t distance = EditDistance(wanted, Plain(candidate));
     if (distance >= best) continue;
     best = distance;

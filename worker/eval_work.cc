@@ -42,7 +42,8 @@ std::optional<EvalDone> EvalWork::Finish(const Evaluated& result, Incarnation fr
                       .examples = result.examples,
                       .versions_digest = versions.digest,
                       .oldest_version = versions.oldest,
-                      .newest_version = versions.newest};
+                      .newest_version = versions.newest,
+                      .metric_sums = result.metric_sums};
   at_hand_.reset();
   reports_.push_back({done, next_report});
   return done;

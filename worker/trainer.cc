@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/metrics.h"
 #include "runtime/plan.h"
 #include "runtime/prng.h"
 #include "schema/job_names.h"
@@ -84,6 +85,8 @@ class Trainer::Session {
     session->plan_ = Plan(job, session->train_->size());
     session->batch_size_ = static_cast<size_t>(job.training.batch_size);
     session->clip_ = GradientClip(job.training.optimizer);
+    session->metrics_ = job.training.metrics;
+    session->loss_ = job.model.loss;
     return session;
   }
   ~Session() { parameters_.Close(); }
@@ -116,10 +119,12 @@ class Trainer::Session {
                                                 request.first_batch + request.batches, " of ", total));
     }
     Evaluated evaluated;
+    evaluated.metric_sums.resize(CountMetricSums(metrics_));
     const uint64_t end = request.first_batch + request.batches;
     for (uint64_t batch = request.first_batch; batch < end; ++batch) {
       ids_ = EvalBatch(batch);
       if (absl::Status status = LoadBatch(*eval_, ids_); !status.ok()) return status;
+      const std::vector<int32_t> labels = metrics_.empty() ? std::vector<int32_t>() : labels_;  // before the next ones
       auto totals = graph_->Evaluate([&] {
         if (batch + 1 < end) LoadAhead(*eval_, EvalBatch(batch + 1));
       });
@@ -127,6 +132,10 @@ class Trainer::Session {
       evaluated.loss_sum += totals->loss;
       evaluated.correct += totals->correct;
       evaluated.examples += ids_.size();
+      if (metrics_.empty()) continue;
+      outputs_.resize(ids_.size() * static_cast<size_t>(graph_->output_width()));
+      if (absl::Status status = graph_->ReadOutputs(absl::MakeSpan(outputs_)); !status.ok()) return status;
+      AddMetricSums(metrics_, loss_, outputs_, labels, absl::MakeSpan(evaluated.metric_sums));
     }
     return evaluated;
   }
@@ -275,6 +284,9 @@ class Trainer::Session {
   std::set<SliceId> missing_;                    // never loaded
   std::vector<std::vector<float>> residuals_;    // by slice, where gradients are rounded
   GradientClip clip_;
+  std::vector<MetricSpec> metrics_;
+  Loss loss_ = Loss::kSoftmaxCrossEntropy;
+  std::vector<float> outputs_;  // of the evaluation's batch, where there are metrics
   std::unique_ptr<Graph> graph_;
   std::vector<uint64_t> ids_;    // of the step at hand
   std::vector<uint8_t> inputs_;  // of the batch that was brought up last, as are the next

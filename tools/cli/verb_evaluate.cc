@@ -1,11 +1,14 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "runtime/metrics.h"
 #include "schema/job_file.h"
 #include "tensor/host_backend.h"
 #include "tools/cli/checkpoint_option.h"
@@ -54,27 +57,35 @@ absl::StatusOr<Evaluated> Evaluate(const JobSpec& job, LoadedCheckpoint& checkpo
   return Ask<Evaluated>(trainer, step);
 }
 
-void Print(const LoadedCheckpoint& checkpoint, const Evaluated& result, bool as_json, std::ostream& out) {
+void Print(const JobSpec& job, const LoadedCheckpoint& checkpoint, const Evaluated& result, bool as_json,
+           std::ostream& out) {
   const auto [oldest, newest] =
       std::minmax_element(checkpoint.slices.begin(), checkpoint.slices.end(),
                           [](const SliceState& a, const SliceState& b) { return a.version < b.version; });
   const auto examples = static_cast<double>(result.examples);
   const double loss = result.loss_sum / examples;
   const double accuracy = static_cast<double>(result.correct) / examples;
+  const auto metrics = MetricValues(job.training.metrics, result.metric_sums, result.examples);
   if (as_json) {
-    const nlohmann::json json = {{"checkpoint", ToString(checkpoint.manifest.round)},
-                                 {"loss", loss},
-                                 {"accuracy", accuracy},
-                                 {"examples", result.examples},
-                                 {"oldestVersion", oldest->version},
-                                 {"newestVersion", newest->version}};
+    nlohmann::json json = {{"checkpoint", ToString(checkpoint.manifest.round)},
+                           {"loss", loss},
+                           {"accuracy", accuracy},
+                           {"examples", result.examples},
+                           {"oldestVersion", oldest->version},
+                           {"newestVersion", newest->version}};
+    for (const auto& [name, value] : metrics) {
+      if (std::isfinite(value)) json["metrics"][name] = value;
+    }
     out << json.dump(2) << "\n";
     return;
   }
   out << "Checkpoint  " << checkpoint.path << "\nExamples    " << HumanCount(examples) << "\nLoss        "
-      << HumanLoss(loss) << "\nAccuracy    " << HumanPercent(accuracy, 2) << "\nVersions    "
-      << HumanCount(static_cast<double>(oldest->version)) << " to " << HumanCount(static_cast<double>(newest->version))
-      << "\n";
+      << HumanLoss(loss) << "\nAccuracy    " << HumanPercent(accuracy, 2);
+  for (const auto& [name, value] : metrics) {
+    out << "\n" << absl::StrFormat("%-10s", name) << "  " << (std::isfinite(value) ? HumanLoss(value) : "not defined");
+  }
+  out << "\nVersions    " << HumanCount(static_cast<double>(oldest->version)) << " to "
+      << HumanCount(static_cast<double>(newest->version)) << "\n";
 }
 
 int Run(const Options& options, Streams streams) {
@@ -97,7 +108,7 @@ int Run(const Options& options, Streams streams) {
   const absl::StatusOr<Evaluated> result = Evaluate(job.job, *checkpoint);
   if (!result.ok()) return Complain(streams, "evaluate", std::string(result.status().message()), kExitFailed);
   if (result->examples == 0) return Complain(streams, "evaluate", "the evaluation data hold no examples", kExitFailed);
-  Print(*checkpoint, *result, options.json, streams.out);
+  Print(job.job, *checkpoint, *result, options.json, streams.out);
   return kExitDone;
 }
 

@@ -38,6 +38,10 @@ std::string HumanSeconds(double seconds) {
 
 std::string HumanPercent(double share, int decimals) { return absl::StrFormat("%.*f %%", decimals, 100 * share); }
 
+std::string HumanMetric(const std::pair<std::string, double>& metric) {
+  return absl::StrCat(metric.first, " ", HumanLoss(metric.second));
+}
+
 std::string HumanLoss(double loss) {
   const bool plain = loss == 0 || (std::abs(loss) >= 0.001 && std::abs(loss) < 1000);
   return absl::StrFormat(plain ? "%.4f" : "%.3g", loss);

@@ -6,15 +6,17 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace downpour {
 
-std::string HumanCount(double count);                      // 48,211
-std::string HumanBytes(double bytes);                      // 84.0 MiB
-std::string HumanSeconds(double seconds);                  // 0.2 s, 40 s, 3 min 20 s, 2 h 05 min
-std::string HumanPercent(double share, int decimals = 1);  // 0.324 -> 32.4 %
-std::string HumanLoss(double loss);                        // four digits that matter
+std::string HumanCount(double count);                                   // 48,211
+std::string HumanBytes(double bytes);                                   // 84.0 MiB
+std::string HumanSeconds(double seconds);                               // 0.2 s, 40 s, 3 min 20 s, 2 h 05 min
+std::string HumanPercent(double share, int decimals = 1);               // 0.324 -> 32.4 %
+std::string HumanLoss(double loss);                                     // four digits that matter
+std::string HumanMetric(const std::pair<std::string, double>& metric);  // its name, then as a loss
 
 // worker-0, worker-1 and 3 more
 std::string HumanNames(const std::vector<std::string>& names);

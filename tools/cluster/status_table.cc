@@ -276,6 +276,7 @@ std::string StatusTable(const StatusView& status, bool color) {
     std::vector<std::string> parts;
     if (status.evaluation_accuracy) parts.push_back("accuracy " + HumanPercent(*status.evaluation_accuracy, 2));
     if (status.evaluation_loss) parts.push_back("loss " + HumanLoss(*status.evaluation_loss));
+    for (const auto& metric : status.evaluation_metrics) parts.push_back(HumanMetric(metric));
     if (status.evaluation_epoch) parts.push_back(absl::StrFormat("after epoch %.0f", *status.evaluation_epoch));
     AddSection("Evaluation", {absl::StrJoin(parts, ", ")}, &out);
   }
@@ -306,6 +307,9 @@ std::string SummaryTable(const SummaryView& summary, bool color) {
                              summary.eval_loss ? ", loss " + HumanLoss(*summary.eval_loss) : "")},
                &out);
   }
+  std::vector<std::string> metrics;
+  for (const auto& metric : summary.eval_metrics) metrics.push_back(HumanMetric(metric));
+  if (!metrics.empty()) AddSection("Metrics", {absl::StrJoin(metrics, ", ")}, &out);
   AddSection("Trained", TrainedLines(summary), &out);
   AddSection("Staleness", {"mean/p99/max " + StalenessCell(summary.staleness)}, &out);
   AddSection("Recovered", RecoveryLines(summary.recovery), &out);

@@ -78,6 +78,15 @@ RecoveryView Recovery(const Json& json) {
           Number(json, "leasesHandedOn"), Number(json, "batchesRecomputed")};
 }
 
+MetricViews MetricsOf(const Json& json) {
+  MetricViews metrics;
+  if (!json.is_object()) return metrics;
+  for (const auto& [name, value] : json.items()) {
+    if (value.is_number()) metrics.emplace_back(Printable(name), value.get<double>());
+  }
+  return metrics;
+}
+
 void ReadProgress(const Json& json, StatusView* view) {
   const Json& progress = At(json, "progress");
   view->epoch = Number(progress, "epoch");
@@ -93,6 +102,7 @@ void ReadProgress(const Json& json, StatusView* view) {
   view->evaluation_epoch = Number(evaluation, "epoch");
   view->evaluation_loss = Number(evaluation, "loss");
   view->evaluation_accuracy = Number(evaluation, "accuracy");
+  view->evaluation_metrics = MetricsOf(At(evaluation, "metrics"));
   const Json& pushes = At(json, "pushes");
   view->pushes_acknowledged = Number(pushes, "acknowledged");
   view->pushes_applied = Number(pushes, "applied");
@@ -191,6 +201,7 @@ absl::StatusOr<SummaryView> ParseSummary(std::string_view text) {
   view.wall_seconds = Number(json, "wallSeconds");
   view.eval_loss = Number(json, "evalLoss");
   view.eval_accuracy = Number(json, "evalAccuracy");
+  view.eval_metrics = MetricsOf(At(json, "evalMetrics"));
   view.pushes_skipped = Number(json, "pushesSkipped");
   view.exit_code = Number(json, "exitCode");
   view.elapsed = Number(json, "elapsedSeconds");

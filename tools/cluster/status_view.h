@@ -59,6 +59,8 @@ struct RecoveryView {
   MaybeNumber chief_restarts, workers_lost, ps_lost, leases_handed_on, batches_recomputed;
 };
 
+using MetricViews = std::vector<std::pair<std::string, double>>;  // by name
+
 struct StatusView {
   std::string job, run, state, error;
   std::string chief_endpoint, chief_host, job_dir;
@@ -72,6 +74,7 @@ struct StatusView {
   MaybeNumber commits;  // of this chief
   MaybeNumber examples_per_second, loss;
   MaybeNumber evaluation_epoch, evaluation_loss, evaluation_accuracy;
+  MetricViews evaluation_metrics;
   std::string checkpoint_round, checkpoint_path, checkpoint_writing;
   std::string checkpoint_error, checkpoint_error_cause;
   std::string checkpoint_interval_why;
@@ -98,6 +101,7 @@ struct SummaryView {
   std::string job, run, state, error, checkpoint, diverging;
   MaybeNumber term;  // of the chief that wrote it
   MaybeNumber epochs, examples, eval_loss, eval_accuracy;
+  MetricViews eval_metrics;
   MaybeNumber wall_seconds, examples_per_second;  // while its last chief ran
   MaybeNumber elapsed;                            // seconds since the job began
   MaybeNumber pushes_skipped;

@@ -372,4 +372,14 @@ absl::StatusOr<BatchTotals> Graph::Evaluate(const Meanwhile& meanwhile) {
   return AwaitTotals();
 }
 
+absl::Status Graph::ReadOutputs(absl::Span<float> outputs) {
+  const Matrix& from = nodes_.back().output;  // fp32 on each device
+  if (outputs.size() > static_cast<size_t>(from.rows * from.cols)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("outputs of ", outputs.size(), " numbers, where a batch has at most ", from.rows * from.cols));
+  }
+  const absl::Status status = backend_.Download(from.data, outputs.size() * sizeof(float), outputs.data());
+  return status.ok() ? backend_.Synchronize() : status;
+}
+
 }  // namespace downpour

@@ -78,6 +78,9 @@ class Graph {
   absl::StatusOr<TrainResult> Train(uint64_t draw_seed, const Ready& ready, const BatchInStep& place = {},
                                     const Meanwhile& meanwhile = nullptr);
   absl::StatusOr<BatchTotals> Evaluate(const Meanwhile& meanwhile = nullptr);
+  // What the last step or evaluation gave, [examples, output_width()] row by row; a whole number of rows, at most those
+  // of its batch.
+  absl::Status ReadOutputs(absl::Span<float> outputs);
 
  private:
   struct Node {

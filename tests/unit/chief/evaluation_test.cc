@@ -8,7 +8,9 @@
 namespace downpour {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::Pair;
 using ::testing::SizeIs;
 
 constexpr Incarnation kEvaluator{11};
@@ -137,6 +139,23 @@ TEST_F(EvaluationTest, RefusesWhatNoHonestWorkerAnswers) {
   of_another.from = kOtherEvaluator;
   EXPECT_TRUE(evaluation.Accept(of_another).ok());
   EXPECT_EQ(evaluation.parts_done(), 0u);
+}
+
+TEST_F(EvaluationTest, SumsOfMetricsAreThoseOfItsPartsOnceEach) {
+  evaluation = Evaluation(19, 2, 3, {{MetricKind::kTopK, 5}, {MetricKind::kCalibration}});
+  evaluation.Begin(1, true);
+  double part = 0;
+  for (auto grants = evaluation.Offer(kEvaluator); !grants.empty(); grants = evaluation.Offer(kEvaluator)) {
+    for (const EvalGrant& grant : grants) {
+      EvalDone done = Answer(grant);
+      EXPECT_TRUE(absl::IsInvalidArgument(evaluation.Accept(done))) << "no sums";
+      done.metric_sums = {++part, 6 * part, 4 * part};
+      ASSERT_TRUE(evaluation.Accept(done).ok());
+      ASSERT_TRUE(evaluation.Accept(done).ok()) << "said twice";
+    }
+  }
+  ASSERT_TRUE(evaluation.result().has_value());
+  EXPECT_THAT(evaluation.result()->metrics, ElementsAre(Pair("top5", 10.0 / 19), Pair("calibration", 1.5)));
 }
 
 TEST_F(EvaluationTest, ALossThatIsNoNumberIsAResult) {

@@ -121,5 +121,16 @@ TEST_F(TrainerAheadTest, EvaluationReadsItsOwnBatchesAhead) {
   EXPECT_EQ(got.examples, want.examples);
 }
 
+TEST_F(TrainerAheadTest, MetricsAreOfTheBatchThatWasEvaluatedNotOfTheNextOne) {
+  JobSpec job = job_;
+  job.training.metrics = {{MetricKind::kTopK, 2}, {MetricKind::kLogLoss}};
+  std::vector<double> sums[2];
+  for (Trainer* trainer : {&device_, &trainer_}) {
+    ASSERT_TRUE(Run(*trainer, Prepare{job}).status.ok());
+    sums[trainer == &trainer_] = std::get<Evaluated>(Run(*trainer, EvalStep{0, 4, AllSlices(3)}).last).metric_sums;
+  }
+  EXPECT_EQ(sums[0], sums[1]);
+}
+
 }  // namespace
 }  // namespace downpour

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/metrics.h"
 #include "runtime/plan.h"
 #include "schema/slice_grid.h"
 #include "tensor/apply_kernels.h"
@@ -276,6 +277,27 @@ TEST_F(TrainerTest, EvaluationAddsUpOverItsParts) {
   EXPECT_EQ(head.examples + tail.examples, whole.examples);
   EXPECT_EQ(head.correct + tail.correct, whole.correct);
   EXPECT_NEAR(head.loss_sum + tail.loss_sum, whole.loss_sum, 1e-9);
+}
+
+TEST_F(TrainerTest, MetricsOfAnEvaluationAgreeWithItsOwnCounts) {
+  job_.training.metrics = {{MetricKind::kTopK, 2}, {MetricKind::kLogLoss}, {MetricKind::kCalibrationError}};
+  ASSERT_TRUE(Run(Prepare{job_}).status.ok());
+  const auto evaluate = [&](uint64_t first, uint64_t batches, SliceValues updates) {
+    return std::get<Evaluated>(Run(EvalStep{first, batches, std::move(updates)}).last);
+  };
+  const Evaluated whole = evaluate(0, 4, AllSlices(1));
+  ASSERT_EQ(whole.metric_sums.size(), CountMetricSums(job_.training.metrics));
+  EXPECT_GE(whole.metric_sums[0], static_cast<double>(whole.correct));
+  EXPECT_LT(whole.metric_sums[0], static_cast<double>(whole.examples));
+  EXPECT_NEAR(whole.metric_sums[1], whole.loss_sum, 1e-4);
+  double right = 0;
+  for (size_t bin = 0; bin < 15; ++bin) right += whole.metric_sums[2 + 3 * bin + 2];
+  EXPECT_EQ(right, static_cast<double>(whole.correct));
+
+  const Evaluated head = evaluate(0, 3, {}), tail = evaluate(3, 1, {});
+  for (size_t i = 0; i < whole.metric_sums.size(); ++i) {
+    EXPECT_NEAR(head.metric_sums[i] + tail.metric_sums[i], whole.metric_sums[i], 1e-9) << i;
+  }
 }
 
 TEST_F(TrainerTest, TrainingByThePlanLearns) {

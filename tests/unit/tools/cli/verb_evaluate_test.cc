@@ -52,6 +52,18 @@ TEST_F(EvaluateTest, CountsOverAllBatchesTheShortLastOneToo) {
   EXPECT_THAT(Evaluate().out, HasSubstr("Accuracy    60.00 %"));
 }
 
+TEST_F(EvaluateTest, TellsTheMetricsOfTheJobOrOfTheCommandLine) {
+  JobSpec job = SmallJob();
+  job.data.eval = {dir_ + "/images", dir_ + "/labels"};
+  job.training.metrics = {{MetricKind::kTopK, 2}};
+  MakeCheckpoint(dir_, job, {2, 5}, Diagonal);
+  const nlohmann::json json = nlohmann::json::parse(Evaluate({"-o", "json"}).out);
+  EXPECT_DOUBLE_EQ(json["metrics"]["top2"].get<double>(), 0.8) << "the two others are equal, and the first comes first";
+  EXPECT_THAT(Evaluate({"--set", "training.metrics=[logLoss, top2]"}).out,
+              AllOf(HasSubstr("logLoss     0.639"), HasSubstr("top2        0.8000")));
+  EXPECT_EQ(Evaluate({"--set", "training.metrics=[auc]"}).code, kExitBadJobFile);
+}
+
 TEST_F(EvaluateTest, EvaluationDataMayBeGivenOnTheCommandLine) {
   MakeCheckpoint(dir_, SmallJob(), {1, 1}, Diagonal);
   const ToolOutcome without = Evaluate();

@@ -24,7 +24,7 @@ TEST(StatusTableTest, TheDocumentedSample) {
             "\n"
             "Job:        mnist-mlp RUNNING, epoch 3.2 of 10 (32.4 %), loss 0.0912, 48,211 examples/s, 13 s elapsed, "
             "40 s left, 59 min 48 s until scheduling.maxRunningTime ends it\n"
-            "Evaluation: accuracy 96.90 %, loss 0.1000, after epoch 2\n"
+            "Evaluation: accuracy 96.90 %, loss 0.1000, calibrationError 0.0123, top5 0.9991, after epoch 2\n"
             "Scaled:     to 6 workers; the job file says 4\n"
             "Changed:    training.optimizer.learningRate 0.1 -> 0.05\n"
             "Recovered:  1 worker lost, 2 leases handed on\n"

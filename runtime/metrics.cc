@@ -1,0 +1,198 @@
+#include "runtime/metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace downpour {
+namespace {
+
+constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
+constexpr double kLeastShare = 1e-7;  // of a single output
+
+constexpr size_t kOddsBins = 1024;
+constexpr double kMostOdds = 16;  // log-odds beyond it fall into the last bin
+
+constexpr size_t kConfidenceBins = 15;
+constexpr size_t kOfConfidence = 3;  // numbers of a bin: examples, the sum of their confidence, those that are right
+
+struct Example {
+  absl::Span<const float> outputs;
+  int32_t label = 0;
+  bool classes = false;  // else one output
+
+  bool positive() const { return label >= 1; }
+  bool has_nan() const {
+    return std::any_of(outputs.begin(), outputs.end(), [](float output) { return std::isnan(output); });
+  }
+  double LogOfSum() const {  // of exp(outputs)
+    const double most = *std::max_element(outputs.begin(), outputs.end());
+    double sum = 0;
+    for (const float output : outputs) sum += std::exp(output - most);
+    return most + std::log(sum);
+  }
+  double ShareOfSingle() const { return std::clamp<double>(outputs[0], kLeastShare, 1 - kLeastShare); }
+  double Odds() const {  // the log-odds of class 1
+    if (classes) return static_cast<double>(outputs[1]) - outputs[0];
+    return std::log(ShareOfSingle() / (1 - ShareOfSingle()));
+  }
+  double ShareOfClassOne() const { return classes ? 1 / (1 + std::exp(-Odds())) : ShareOfSingle(); }
+  double LogLoss() const {
+    if (classes) return LogOfSum() - outputs[static_cast<size_t>(label)];
+    return -std::log(positive() ? ShareOfSingle() : 1 - ShareOfSingle());
+  }
+  // How many outputs come before the label's.
+  int64_t Rank() const {
+    const auto own = static_cast<size_t>(label);
+    int64_t before = 0;
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      before += outputs[i] > outputs[own] || (i < own && outputs[i] == outputs[own]);
+    }
+    return before;
+  }
+};
+
+// `share` is at least 0 and no NaN.
+size_t BinOf(double share, size_t bins) {
+  return share >= 1 ? bins - 1 : static_cast<size_t>(share * static_cast<double>(bins));
+}
+
+size_t SumsOf(const MetricSpec& metric) {
+  switch (metric.kind) {
+    case MetricKind::kTopK:
+    case MetricKind::kLogLoss:
+    case MetricKind::kRmse:
+      return 1;
+    case MetricKind::kAuc:
+      return 2 * kOddsBins;
+    case MetricKind::kCalibration:
+      return 2;
+    case MetricKind::kCalibrationError:
+      return kConfidenceBins * kOfConfidence;
+  }
+  return 0;
+}
+
+void AddConfidence(const Example& example, absl::Span<double> sums) {
+  const double most = *std::max_element(example.outputs.begin(), example.outputs.end());
+  const double confidence = std::exp(most - example.LogOfSum());
+  if (std::isnan(confidence)) {  // of two outputs that are infinite
+    sums[0] = kUndefined;
+    return;
+  }
+  double* bin = &sums[BinOf(confidence, kConfidenceBins) * kOfConfidence];
+  bin[0] += 1;
+  bin[1] += confidence;
+  bin[2] += example.Rank() == 0;
+}
+
+void AddOdds(const Example& example, absl::Span<double> sums) {
+  const double odds = example.Odds();
+  if (std::isnan(odds)) {
+    sums[0] = kUndefined;
+    return;
+  }
+  const double share = std::clamp((odds + kMostOdds) / (2 * kMostOdds), 0.0, 1.0);
+  sums[BinOf(share, kOddsBins) + (example.positive() ? kOddsBins : 0)] += 1;
+}
+
+void Add(const MetricSpec& metric, const Example& example, absl::Span<double> sums) {
+  if (example.has_nan()) {
+    if (metric.kind != MetricKind::kTopK) sums[0] = kUndefined;  // where there is no order, nothing is among the first
+    return;
+  }
+  switch (metric.kind) {
+    case MetricKind::kTopK:
+      sums[0] += example.Rank() < metric.k;
+      return;
+    case MetricKind::kLogLoss:
+      sums[0] += example.LogLoss();
+      return;
+    case MetricKind::kRmse: {
+      const double distance = static_cast<double>(example.outputs[0]) - example.label;
+      sums[0] += distance * distance;
+      return;
+    }
+    case MetricKind::kAuc:
+      return AddOdds(example, sums);
+    case MetricKind::kCalibration:
+      sums[0] += example.ShareOfClassOne();
+      sums[1] += example.positive();
+      return;
+    case MetricKind::kCalibrationError:
+      return AddConfidence(example, sums);
+  }
+}
+
+double AreaOf(absl::Span<const double> sums) {
+  const auto negatives = sums.subspan(0, kOddsBins), positives = sums.subspan(kOddsBins);
+  double below = 0, pairs = 0, of_positive = 0;
+  for (size_t bin = 0; bin < kOddsBins; ++bin) {
+    pairs += positives[bin] * (below + negatives[bin] / 2);
+    below += negatives[bin];
+    of_positive += positives[bin];
+  }
+  return pairs / (below * of_positive);
+}
+
+double CalibrationErrorOf(absl::Span<const double> sums, double examples) {
+  double distance = 0;
+  for (size_t bin = 0; bin < kConfidenceBins; ++bin) {
+    const auto of = sums.subspan(bin * kOfConfidence, kOfConfidence);
+    distance += std::abs(of[1] - of[2]) + (std::isnan(of[0]) ? kUndefined : 0);
+  }
+  return distance / examples;
+}
+
+double ValueOf(const MetricSpec& metric, absl::Span<const double> sums, double examples) {
+  switch (metric.kind) {
+    case MetricKind::kTopK:
+    case MetricKind::kLogLoss:
+      return sums[0] / examples;
+    case MetricKind::kRmse:
+      return std::sqrt(sums[0] / examples);
+    case MetricKind::kAuc:
+      return AreaOf(sums);
+    case MetricKind::kCalibration:
+      return sums[1] > 0 ? sums[0] / sums[1] : kUndefined;
+    case MetricKind::kCalibrationError:
+      return CalibrationErrorOf(sums, examples);
+  }
+  return kUndefined;
+}
+
+}  // namespace
+
+size_t CountMetricSums(const std::vector<MetricSpec>& metrics) {
+  size_t sums = 0;
+  for (const MetricSpec& metric : metrics) sums += SumsOf(metric);
+  return sums;
+}
+
+void AddMetricSums(const std::vector<MetricSpec>& metrics, Loss loss, absl::Span<const float> outputs,
+                   absl::Span<const int32_t> labels, absl::Span<double> sums) {
+  const bool classes = loss == Loss::kSoftmaxCrossEntropy;
+  const size_t width = labels.empty() ? 0 : outputs.size() / labels.size();
+  size_t first = 0;
+  for (const MetricSpec& metric : metrics) {
+    const auto own = sums.subspan(first, SumsOf(metric));
+    for (size_t i = 0; i < labels.size(); ++i) {
+      Add(metric, {outputs.subspan(i * width, width), labels[i], classes}, own);
+    }
+    first += own.size();
+  }
+}
+
+std::vector<std::pair<std::string, double>> MetricValues(const std::vector<MetricSpec>& metrics,
+                                                         absl::Span<const double> sums, uint64_t examples) {
+  std::vector<std::pair<std::string, double>> values;
+  size_t first = 0;
+  for (const MetricSpec& metric : metrics) {
+    values.emplace_back(NameOf(metric),
+                        ValueOf(metric, sums.subspan(first, SumsOf(metric)), static_cast<double>(examples)));
+    first += SumsOf(metric);
+  }
+  return values;
+}
+
+}  // namespace downpour

@@ -1,0 +1,85 @@
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "schema/job_parse.h"
+#include "schema/nearest_name.h"
+#include "schema/text.h"
+#include "schema/variables.h"
+
+namespace downpour {
+namespace {
+
+constexpr size_t kMostMetrics = 16;
+constexpr int64_t kMostGuesses = 1'000'000;
+
+constexpr const char* kKnownMetrics =
+    "top and a number, such as top5, logLoss, rmse, auc, calibration, calibrationError";
+
+std::string DidYouMeanMetric(const std::string& word) {
+  std::vector<std::string> names;
+  for (const auto& named : kMetrics) names.push_back(named.name);
+  const std::string meant = WhatWasMeant(word, names);
+  return meant.empty() ? "" : meant + "; ";
+}
+
+bool ParseMetric(const std::string& word, MetricSpec* metric) {
+  for (const auto& named : kMetrics) {
+    if (word != named.name) continue;
+    *metric = {.kind = named.value};
+    return true;
+  }
+  int64_t k = 0;
+  if (!absl::StartsWith(word, kTop) || !absl::SimpleAtoi(word.substr(3), &k)) return false;
+  *metric = {.kind = MetricKind::kTopK, .k = k};
+  return k >= 2 && k <= kMostGuesses && NameOf(*metric) == word;  // no +5, no 05
+}
+
+// Why the model's outputs say nothing of a metric; empty: they do.
+std::string Misfit(const MetricSpec& metric, Loss loss, int64_t outputs) {
+  const bool classes = loss == Loss::kSoftmaxCrossEntropy;
+  const bool binary = classes ? outputs == 2 : outputs == 1;
+  switch (metric.kind) {
+    case MetricKind::kTopK:
+      if (!classes) return "needs classes, which only the loss softmaxCrossEntropy has";
+      return metric.k < outputs ? "" : absl::StrCat("is always 1, since the model has ", outputs, " classes");
+    case MetricKind::kLogLoss:
+      return classes || outputs == 1 ? "" : "needs classes or a single output";
+    case MetricKind::kRmse:
+      return !classes && outputs == 1 ? "" : "needs the loss meanSquaredError and a single output";
+    case MetricKind::kAuc:
+    case MetricKind::kCalibration:
+      return binary ? "" : "needs two classes, or the loss meanSquaredError and a single output";
+    case MetricKind::kCalibrationError:
+      return classes ? "" : "needs classes, which only the loss softmaxCrossEntropy has";
+  }
+  return "";
+}
+
+}  // namespace
+
+void ReadMetrics(const YamlNode* node, const std::string& path, const ModelSpec& model, JobErrors& errors,
+                 std::vector<MetricSpec>* metrics) {
+  const absl::StatusOr<int64_t> outputs = InferOutputWidth(model);
+  for (const YamlNode& item : ItemsOf(node, path, kMostMetrics, errors)) {
+    const std::string at = absl::StrCat(path, ".", &item - node->items.data());
+    std::string word;
+    if (!ReadText(item, at, errors, &word)) continue;
+    MetricSpec metric;
+    if (word == "accuracy" || word == "loss" || word == "top1") {
+      errors.Add(item, at, absl::StrCat("loss and accuracy, which is top1, are always told"), "leave it out");
+    } else if (!ParseMetric(word, &metric)) {
+      errors.Add(item, at, absl::StrCat("'", CleanText(word, 64), "' is no metric"),
+                 absl::StrCat(DidYouMeanMetric(word), "use ", kKnownMetrics));
+    } else if (std::find(metrics->begin(), metrics->end(), metric) != metrics->end()) {
+      errors.Add(item, at, absl::StrCat(word, " stands there twice"), "leave one out");
+    } else if (const std::string why = outputs.ok() ? Misfit(metric, model.loss, *outputs) : ""; !why.empty()) {
+      errors.Add(item, at, absl::StrCat(word, " ", why), "leave it out, or change the model");
+    } else {
+      metrics->push_back(metric);
+    }
+  }
+}
+
+}  // namespace downpour
