@@ -2,6 +2,7 @@
 
 #include <glog/logging.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -36,6 +37,12 @@ ChiefParts::ChiefParts(ChiefOptions given)
       interval(job.checkpoint),
       recovery(*this),
       departures(*this) {}
+
+uint64_t ChiefParts::Epochs() const {
+  const auto all = static_cast<uint64_t>(job.training.epochs);
+  const uint64_t fewer = journal.record().early.epochs;
+  return fewer == 0 ? all : std::min(fewer, all);
+}
 
 std::string ChiefParts::LastCheckpoint() const {
   const auto& durable = rounds.durable();

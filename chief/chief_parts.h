@@ -78,6 +78,7 @@ struct ChiefParts {
 
   // Leases to commit, or a model to evaluate.
   bool HasWork() const { return state == JobState::kRunning && (!ledger.AllCommitted() || evaluation.active()); }
+  uint64_t Epochs() const;             // with which the job ends: those of its file, unless it stops early
   std::string LastCheckpoint() const;  // in words; empty: there is none
   std::string CommandToStart() const;  // that people type to start the job again, but for --resume
   bool ended() const {

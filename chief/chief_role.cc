@@ -315,6 +315,10 @@ JobState ChiefRole::state() const { return core_->chief().state; }
 uint32_t ChiefRole::term() const { return core_->chief().term; }
 uint64_t ChiefRole::run() const { return core_->run(); }
 const IntervalSet& ChiefRole::committed() const { return core_->chief().ledger.committed(); }
+uint64_t ChiefRole::goal() const {
+  const LeaseLedger& ledger = core_->chief().ledger;
+  return ledger.is_open() ? ledger.goal() : UINT64_MAX;
+}
 bool ChiefRole::all_reported() const { return core_->chief().assignment.complete(); }
 std::map<LeaseId, Incarnation> ChiefRole::holders() const { return core_->chief().ledger.holders(); }
 std::vector<SliceEpoch> ChiefRole::epochs() const { return core_->chief().assignment.epochs(); }

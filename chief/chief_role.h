@@ -60,7 +60,8 @@ class ChiefRole final : public Role {
   uint64_t run() const;   // 0 until it is known
   // Leases that every slice's current epoch holds finished; while all_reported().
   const IntervalSet& committed() const;
-  bool all_reported() const;                            // every slice has reported what it holds in its epoch
+  uint64_t goal() const;      // as many leases, the first ones, end the job; UINT64_MAX before it runs
+  bool all_reported() const;  // every slice has reported what it holds in its epoch
   std::map<LeaseId, Incarnation> holders() const;       // granted leases and who holds them
   std::vector<SliceEpoch> epochs() const;               // by slice; {0, 0} before it is placed
   int64_t worker_count() const;                         // how many workers the job wants

@@ -75,6 +75,23 @@ Json OfCheckpoints(const CheckpointHistory& history) {
           {"outside", history.outside},     {"outsideCommits", history.outside_commits}};
 }
 
+Json OfEarlyStop(const EarlyStop& early) {
+  Json json = {{"evaluated", early.evaluated},
+               {"bestEpoch", early.best_epoch},
+               {"withoutGain", early.without_gain},
+               {"epochs", early.epochs}};
+  if (early.best) json["best"] = *early.best;
+  return json;
+}
+
+EarlyStop EarlyStopOf(const Json& json) {
+  return {.evaluated = Get<uint64_t>(json, "evaluated"),
+          .best = json.contains("best") ? std::optional(Get<double>(json, "best")) : std::nullopt,
+          .best_epoch = Get<uint64_t>(json, "bestEpoch"),
+          .without_gain = Get<uint64_t>(json, "withoutGain"),
+          .epochs = Get<uint64_t>(json, "epochs")};
+}
+
 CheckpointHistory CheckpointsOf(const Json& json) {
   return {.servers_lost = Get<uint64_t>(json, "psLost"),
           .lived = Get<double>(json, "lived"),
@@ -105,6 +122,7 @@ std::string EncodeEntry(const JournalEntry& entry) {
                     {"evalExamples", record.data->eval_examples},
                     {"fingerprint", record.data->fingerprint}};
   }
+  if (record.early != EarlyStop()) json["earlyStop"] = OfEarlyStop(record.early);
   if (record.workers != 0) json["workers"] = record.workers;
   if (record.newest != Round()) json["newestCheckpoint"] = ToString(record.newest);
   if (record.given_up != Round()) json["givenUp"] = ToString(record.given_up);
@@ -122,6 +140,7 @@ absl::StatusOr<JournalEntry> DecodeEntry(const std::string& text) {
                                 .job = Get<std::string>(json, "job"),
                                 .data = {},
                                 .workers = std::min(Get<uint32_t>(json, "workers"), uint32_t{kMostTasks}),
+                                .early = EarlyStopOf(Part(json, "earlyStop", Json::value_t::object)),
                                 .ended = Get<std::string>(json, "ended"),
                                 .why = Get<std::string>(json, "why"),
                                 .newest = RoundOf(json, "newestCheckpoint"),

@@ -22,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "chief/checkpoint_interval.h"
 #include "chief/data_plan.h"
+#include "chief/early_stopping.h"
 #include "chief/storage.h"
 #include "chief/toll.h"
 #include "runtime/options.h"
@@ -37,6 +38,7 @@ struct JobRecord {
   std::string job;                // canonical text, overrides and all
   std::optional<DataShape> data;  // since some worker found it
   uint32_t workers = 0;           // as many as it was scaled to; 0: as its text says
+  EarlyStop early;                // what evaluations said of when to end
   std::string ended;              // as `state` in docs/STATUS.md; empty: it goes on
   std::string why;                // it ended
   // Of the folder, whichever run wrote them. Checkpoints are found by reading; this tells that there was something to

@@ -19,12 +19,23 @@ absl::Status OutOfPlan(LeaseId lease) {
 void LeaseLedger::Open(const Plan& plan, const IntervalSet& finished_everywhere, size_t most_copies) {
   plan_ = plan;
   most_copies_ = most_copies;
+  goal_ = plan.total_leases();
   IntervalSet all;
   all.InsertRange(0, plan.total_leases());
   committed_ = all.Intersect(finished_everywhere);
   examples_committed_ = plan.ExamplesIn(committed_);
   steps_committed_ = plan.StepsIn(committed_);
   batches_committed_ = plan.BatchesIn(committed_);
+}
+
+void LeaseLedger::EndAfter(uint64_t epochs) {
+  if (epochs != 0) goal_ = std::min(plan_.total_leases(), epochs * plan_.leases_per_epoch());
+}
+
+uint64_t LeaseLedger::EpochsBegun() const {
+  uint64_t leases = holders_.empty() ? 0 : ToNumber(holders_.rbegin()->first) + 1;
+  if (!committed_.empty()) leases = std::max(leases, committed_.Intervals().back().end);
+  return leases == 0 ? 0 : plan_.EpochOf(LeaseId{leases - 1}) + 1;
 }
 
 void LeaseLedger::Commit(LeaseId lease) {
@@ -41,7 +52,7 @@ void LeaseLedger::Commit(LeaseId lease) {
   }
 }
 
-bool LeaseLedger::InReach(LeaseId lease) const { return ToNumber(lease) < plan_.ReachFrom(committed_.FirstMissing(0)); }
+uint64_t LeaseLedger::Reach() const { return std::min(goal_, plan_.ReachFrom(committed_.FirstMissing(0))); }
 
 bool LeaseLedger::IsOpen(LeaseId lease) const {
   return !committed_.Contains(ToNumber(lease)) && !holders_.contains(lease);
@@ -67,7 +78,7 @@ std::optional<LeaseId> LeaseLedger::FirstOpen() {
   no_open_before_ = committed_.FirstMissing(no_open_before_);
   while (holders_.contains(LeaseId{no_open_before_})) no_open_before_ = committed_.FirstMissing(no_open_before_ + 1);
   const LeaseId lease{no_open_before_};
-  return plan_.Contains(lease) && InReach(lease) ? std::optional(lease) : std::nullopt;
+  return InReach(lease) ? std::optional(lease) : std::nullopt;
 }
 
 // Of those within reach that one other worker holds.
@@ -194,7 +205,7 @@ uint64_t LeaseLedger::EpochsCommitted() const {
 }
 
 std::optional<LeaseLedger::Granted> LeaseLedger::HeldUpBy() const {
-  if (holders_.empty() || plan_.ReachFrom(committed_.FirstMissing(0)) == plan_.total_leases()) return std::nullopt;
+  if (holders_.empty() || Reach() == goal_) return std::nullopt;
   const auto& [lease, holder] = *holders_.begin();
   return Granted{holder, lease};
 }

@@ -54,6 +54,11 @@ class LeaseLedger {
   // True: the lease is committed (now or before). False: some evidence is of an epoch that is over.
   absl::StatusOr<bool> Judge(const LeaseDone& done, absl::Span<const SliceEpoch> current);
 
+  // The job ends with so many epochs, if its plan has more; 0: with all of them. Leases beyond them are not granted.
+  void EndAfter(uint64_t epochs);
+  uint64_t goal() const { return goal_; }  // as many leases, the first ones, have to be committed
+  uint64_t EpochsBegun() const;            // of which a lease is held or committed, and those before
+
   // The worker is gone: what it held is open again.
   std::vector<LeaseId> Release(Incarnation worker);
 
@@ -63,7 +68,7 @@ class LeaseLedger {
 
   bool is_open() const { return plan_.total_leases() > 0; }
   const IntervalSet& committed() const { return committed_; }
-  bool AllCommitted() const { return committed_.CoversRange(0, plan_.total_leases()); }
+  bool AllCommitted() const { return committed_.CoversRange(0, goal_); }
   uint64_t EpochsCommitted() const;  // whole epochs from the first on
   uint64_t examples_committed() const { return examples_committed_; }
   uint64_t steps_committed() const { return steps_committed_; }
@@ -80,13 +85,15 @@ class LeaseLedger {
   absl::Status CheckEvidence(const LeaseDone& done, size_t slices) const;
   void Commit(LeaseId lease);
   bool IsOpen(LeaseId lease) const;
-  bool InReach(LeaseId lease) const;
+  uint64_t Reach() const;  // leases before it may be granted
+  bool InReach(LeaseId lease) const { return ToNumber(lease) < Reach(); }
   std::optional<LeaseId> FirstOpen();
   std::optional<LeaseId> Slowest(Incarnation but_of) const;
   void Hold(Incarnation worker, LeaseId lease);
   void Drop(Incarnation worker, LeaseId lease);
 
   Plan plan_;
+  uint64_t goal_ = 0;
   IntervalSet committed_;
   uint64_t examples_committed_ = 0;
   uint64_t steps_committed_ = 0;

@@ -103,6 +103,7 @@ void Lifecycle::Run() {
   // core 1: the ledger begins with what slices report, and with nothing else.
   chief_.ledger.Open(chief_.data.plan(), chief_.assignment.TakeFinished(),
                      static_cast<size_t>(chief_.job.training.backup_workers));
+  chief_.ledger.EndAfter(chief_.journal.record().early.epochs);
   ledger_current_ = true;
   const uint64_t before = chief_.journal.batches_committed();  // under another chief
   if (const uint64_t now_held = chief_.ledger.batches_committed(); before > now_held) Recompute(before - now_held);
@@ -116,8 +117,8 @@ void Lifecycle::Run() {
   evaluated_epochs_ = chief_.ledger.EpochsCommitted();
   chief_.interval.Begin(now, chief_.journal.checkpoint_history());
   for (const Task* worker : chief_.members.Alive(TaskRole::kWorker)) SendPlacement(*worker);
-  chief_.turn.out.Info(absl::StrCat("runs: ", chief_.ledger.committed().Count(), " of ",
-                                    chief_.ledger.plan().total_leases(), " leases are committed"));
+  chief_.turn.out.Info(
+      absl::StrCat("runs: ", chief_.ledger.committed().Count(), " of ", chief_.ledger.goal(), " leases are committed"));
 }
 
 void Lifecycle::SendPlacement(const Task& worker) {
@@ -263,7 +264,7 @@ void Lifecycle::Evaluate() {
 bool Lifecycle::AllDurable() const {
   const auto& durable = chief_.rounds.durable();
   return durable && durable->round.term == chief_.term && durable->round.n > rounds_before_reopening_ &&
-         chief_.ledger.AllCommitted() && durable->committed.CoversRange(0, chief_.ledger.plan().total_leases());
+         chief_.ledger.AllCommitted() && durable->committed.CoversRange(0, chief_.ledger.goal());
 }
 
 void Lifecycle::ObserveCheckpoints() {

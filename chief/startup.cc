@@ -206,6 +206,8 @@ void Startup::BeginJournal() {
     journal_.BeginRun(std::move(fresh));
   }
   CompareSettings(is_known);
+  // A job that has succeeded is trained further because somebody wants more of it.
+  if (!options_.job.training.stop_early || record.ended == NameOf(JobState::kSucceeded)) record.early = {};
   ++record.chiefs;
   record.job = CanonicalJob(options_.job);
   record.ended.clear();

@@ -111,15 +111,15 @@ Json OfTask(const ChiefParts& chief, const Task& task, const GpuSharers& sharers
 Json OfProgress(const ChiefParts& chief) {
   const Plan& plan = chief.data.plan();
   const LeaseLedger& ledger = chief.known();
-  Json json = {{"epochs", chief.job.training.epochs},
+  Json json = {{"epochs", chief.Epochs()},
                {"epoch", ledger.EpochsCommitted()},
                {"leasesCommitted", ledger.committed().Count()},
                {"examplesCommitted", ledger.examples_committed()},
                {"commits", chief.ledger.commits()}};
   if (chief.data.fixed()) {
-    json["leases"] = plan.total_leases();
+    json["leases"] = plan.leases_per_epoch() * chief.Epochs();
     json["trainExamples"] = plan.train_examples();
-    json["examples"] = plan.train_examples() * static_cast<uint64_t>(chief.job.training.epochs);
+    json["examples"] = plan.train_examples() * chief.Epochs();
   }
   Set(json, "examplesPerSecond", chief.progress.ExamplesPerSecond(chief.turn.now));
   Set(json, "loss", chief.progress.Loss());
@@ -128,7 +128,7 @@ Json OfProgress(const ChiefParts& chief) {
 
 std::optional<double> RemainingSeconds(const ChiefParts& chief) {
   if (chief.state != JobState::kRunning) return std::nullopt;
-  const uint64_t all = chief.data.plan().train_examples() * static_cast<uint64_t>(chief.job.training.epochs);
+  const uint64_t all = chief.data.plan().train_examples() * chief.Epochs();
   return chief.progress.RemainingSeconds(chief.turn.now, all - chief.ledger.examples_committed());
 }
 
@@ -321,6 +321,7 @@ std::string StatusText(const ChiefParts& chief) {
                {"waitsOmitted", 0},
                {"stalled", WhyItStandsStill(chief)},
                {"diverging", WhyItDiverges(chief)},
+               {"stoppedEarly", WhyItStopsEarly(chief)},
                {"spares", OfSpares(chief)},
                {"failures", OfFailures(chief)},
                {"next", NextCommands(chief)}};
@@ -342,6 +343,7 @@ std::string SummaryText(const ChiefParts& chief) {
                {"term", chief.term},
                {"errorMessage", chief.error},
                {"diverging", WhyItDiverges(chief)},
+               {"stoppedEarly", WhyItStopsEarly(chief)},
                {"exitCode", chief.exit_code},
                {"epochs", chief.known().EpochsCommitted()},
                {"steps", chief.known().steps_committed()},

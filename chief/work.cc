@@ -117,6 +117,7 @@ absl::Status Work::Receive(PeerId from, const EvalDone& done) {
         result.loss, result.accuracy,
         static_cast<double>(result.epoch) / static_cast<double>(chief_.job.training.epochs));
     WarnOfTrouble();
+    ConsiderStopping(chief_);
   }
   if (const Task* worker = chief_.members.FindAlive(done.from);
       worker != nullptr && chief_.state == JobState::kRunning) {

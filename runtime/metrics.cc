@@ -4,6 +4,9 @@
 #include <cmath>
 #include <limits>
 
+#include "absl/strings/match.h"
+#include "schema/job_names.h"
+
 namespace downpour {
 namespace {
 
@@ -181,6 +184,13 @@ void AddMetricSums(const std::vector<MetricSpec>& metrics, Loss loss, absl::Span
     }
     first += own.size();
   }
+}
+
+double Shortfall(std::string_view name, double value) {
+  if (name == NameIn(kMetrics, MetricKind::kCalibration)) return std::abs(value - 1);
+  const bool more_is_better =
+      name == "accuracy" || name == NameIn(kMetrics, MetricKind::kAuc) || absl::StartsWith(name, kTop);
+  return more_is_better ? 1 - value : value;
 }
 
 std::vector<std::pair<std::string, double>> MetricValues(const std::vector<MetricSpec>& metrics,

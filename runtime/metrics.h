@@ -29,6 +29,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -46,5 +47,9 @@ void AddMetricSums(const std::vector<MetricSpec>& metrics, Loss loss, absl::Span
 // By name, in the order of the metrics. Any sums give some value, or none: they may come from a hostile peer.
 std::vector<std::pair<std::string, double>> MetricValues(const std::vector<MetricSpec>& metrics,
                                                          absl::Span<const double> sums, uint64_t examples);
+
+// How far a value is from the best that there is, for comparing: lower is better. `name` is loss, accuracy or that of a
+// metric.
+double Shortfall(std::string_view name, double value);
 
 }  // namespace downpour

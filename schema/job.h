@@ -65,6 +65,14 @@ struct ModelSpec {
 // What a push is worth whose gradient was computed from parameters that have changed since: docs/LEARNING.md.
 enum class StalenessMethod { kAuto, kNone, kRate, kSlowMomentum };
 
+// Training ends once `patience` evaluations have not made the metric better by more than min_delta.
+struct StopEarlySpec {
+  std::string metric = "loss";  // or accuracy, or the name of one of the job's metrics
+  int64_t patience = 3;
+  double min_delta = 0;
+  bool operator==(const StopEarlySpec&) const = default;
+};
+
 // Whether workers wait for each other: ps/consistency_policy.h.
 enum class Consistency { kAsync, kSsp, kSync };
 
@@ -95,7 +103,8 @@ struct TrainingSpec {
   int64_t push_every = 1;             // batches of one step; at most lease_batches
   bool pull_ahead = false;            // parameters are pulled while the step before is computed: they lack its push
   int64_t evaluate_every_epochs = 1;  // 0: only at the end
-  int64_t max_skipped_pushes = 100;   // pushes without effect, over all slices, before the job fails
+  std::optional<StopEarlySpec> stop_early;
+  int64_t max_skipped_pushes = 100;  // pushes without effect, over all slices, before the job fails
   ProductPrecision precision = ProductPrecision::kFp32;
   WireFormat wire = WireFormat::kFp32;
   StalenessMethod staleness_method = StalenessMethod::kAuto;

@@ -85,6 +85,9 @@ Json OfTraining(const TrainingSpec& training) {
                {"wire", NameIn(kWireFormats, training.wire)},
                {"staleness", {{"method", NameIn(kStalenessMethods, training.staleness_method)}}},
                {"optimizer", OfOptimizer(training.optimizer)}};
+  if (const auto& stop = training.stop_early) {
+    json["stopEarly"] = {{"metric", stop->metric}, {"patience", stop->patience}, {"minDelta", stop->min_delta}};
+  }
   for (const MetricSpec& metric : training.metrics) json["metrics"].push_back(NameOf(metric));
   if (training.consistency != Consistency::kAsync) json["groupSize"] = training.group_size;
   if (training.consistency == Consistency::kSsp) json["sspBound"] = training.ssp_bound;
@@ -122,7 +125,7 @@ std::string OfDuration(std::chrono::nanoseconds duration) {
 std::string CanonicalJob(const JobSpec& job) {
   Json layers = Json::array();
   for (const LayerSpec& layer : job.model.layers) layers.push_back(OfLayer(layer));
-  const Json json = {
+  Json json = {
       {"name", job.name},
       {"seed", job.seed},
       {"cluster", OfCluster(job.cluster)},

@@ -126,6 +126,7 @@ void ReadTraining(const YamlNode& node, const JobSpec& job, JobErrors& errors, T
   reader.Integer("epochs", 1, 1'000'000, &training->epochs);
   ReadLease(reader, node, training);
   reader.Integer("evaluateEveryEpochs", 0, 1'000'000, &training->evaluate_every_epochs);
+  reader.Find("stopEarly");  // read when all that it rests on is
   reader.Integer("maxSkippedPushes", 0, kMostCount, &training->max_skipped_pushes);
   reader.Choice("precision", kPrecisions, &training->precision);
   reader.Choice("wire", kWireFormats, &training->wire);
@@ -182,6 +183,9 @@ void ReadJob(const YamlNode& root, JobErrors& errors, JobSpec* job) {
   if (model != nullptr) ReadModel(*model, "model", errors, &job->model);
   ReadTraining(Section(reader, "training"), *job, errors, &job->training);
   if (const YamlNode* data = reader.Require("data")) ReadData(*data, errors, &job->data);
+  const YamlNode* training = root.Find("training");
+  const YamlNode* stop = training == nullptr ? nullptr : training->Find("stopEarly");
+  if (stop != nullptr) ReadStopEarly(*stop, *job, errors, &job->training.stop_early);
   ReadCheckpoint(Section(reader, "checkpoint"), errors, &job->checkpoint);
   ReadScheduling(Section(reader, "scheduling"), errors, &job->scheduling);
   ReadTiming(Section(reader, "timing"), errors, &job->timing);

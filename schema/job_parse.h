@@ -4,6 +4,7 @@
 // Tests: tests/unit/schema/job_file_test.cc.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,8 @@ void ReadOptimizer(const YamlNode& node, const ModelSpec& model, JobErrors& erro
 // Each is held against `model`, unless that has errors of its own.
 void ReadMetrics(const YamlNode* node, const std::string& path, const ModelSpec& model, JobErrors& errors,
                  std::vector<MetricSpec>* metrics);
+// `job`: all else of it.
+void ReadStopEarly(const YamlNode& node, const JobSpec& job, JobErrors& errors, std::optional<StopEarlySpec>* stop);
 void ReadModel(const YamlNode& node, const std::string& path, JobErrors& errors, ModelSpec* model);
 
 }  // namespace downpour

@@ -82,4 +82,22 @@ void ReadMetrics(const YamlNode* node, const std::string& path, const ModelSpec&
   }
 }
 
+void ReadStopEarly(const YamlNode& node, const JobSpec& job, JobErrors& errors, std::optional<StopEarlySpec>* stop) {
+  StopEarlySpec spec;
+  MapReader reader(node, "training.stopEarly", errors);
+  std::vector<std::string> names = {"loss"};
+  if (job.model.loss == Loss::kSoftmaxCrossEntropy) names.push_back("accuracy");
+  for (const MetricSpec& metric : job.training.metrics) names.push_back(NameOf(metric));
+  if (const int chosen = reader.Choose("metric", names); chosen >= 0) spec.metric = names[chosen];
+  reader.Integer("patience", 1, 1'000'000, &spec.patience);
+  reader.Number(
+      "minDelta", [](double value) { return value >= 0 && value <= 1e30; }, "0 to 1e30", &spec.min_delta);
+  reader.Finish();
+  if (job.training.evaluate_every_epochs == 0) {
+    reader.Fail(node, "", "counts evaluations, but training.evaluateEveryEpochs is 0", "evaluate every epoch or so");
+  }
+  if (job.data.eval.empty()) reader.Fail(node, "", "counts evaluations, but there is no data.eval", "name data.eval");
+  *stop = spec;
+}
+
 }  // namespace downpour

@@ -144,7 +144,7 @@ void ChiefRules::Begins(const Process& chief, Round round) {
   const JobState state = chief.chief->state();
   begun.is_urgent = state == JobState::kCancelling;
   if (state != JobState::kRunning) return;
-  begun.is_urgent |= chief.chief->committed().CoversRange(0, oracle_->plan().total_leases());
+  begun.is_urgent |= chief.chief->committed().CoversRange(0, chief.chief->goal());
   CheckBegin(chief);
   for (const auto& [server, leaving] : leaving_) {
     begun.is_urgent |= leaving.counted && !leaving.let_go && IsThere(chief, server);
@@ -244,7 +244,7 @@ bool ChiefRules::MayBegin(const Process& chief) const {
   const auto leaves = [this](Incarnation one) { return leaving_.contains(one); };
   return chief.chief->state() == JobState::kRunning && chief.chief->all_reported() && !under_way_ &&
          AllServersThere(chief) && std::ranges::none_of(alive, leaves) &&
-         !chief.chief->committed().CoversRange(0, oracle_->plan().total_leases());
+         !chief.chief->committed().CoversRange(0, chief.chief->goal());
 }
 
 // A round every `every`, if none is under way and nothing hinders it.

@@ -203,6 +203,7 @@ std::string Draw::ToString() const {
       " batch=", training.batch_size, " lease_batches=", training.lease_batches, " push_every=", training.push_every,
       " pull_ahead=", training.pull_ahead, " wire_bf16=", training.wire == WireFormat::kBf16,
       " epochs=", training.epochs, " evaluate_every=", training.evaluate_every_epochs,
+      " stop_early=", training.stop_early.has_value(),
       " optimizer=", NameIn(kOptimizers, training.optimizer.kind),
       " schedule=", NameIn(kSchedules, training.optimizer.schedule.kind),
       " overrides=", training.optimizer.overrides.size(),

@@ -87,6 +87,11 @@ void DrawRare(Prng& prng, Draw& draw) {
   if (draw.rot) draw.job.timing.server_wait = 20s + 2 * draw.start_within;  // for checkpoints that cannot be used
   if (prng.Chance(0.03)) draw.faults.lie = DrawTime(prng, 50ms, 1s);
   if (prng.Chance(0.03)) draw.device.no_room_for = DrawTime(prng, 2s, 10s);
+  // The loss never becomes better: see the device.
+  const TrainingSpec& training = draw.job.training;
+  if (draw.eval_examples > 0 && training.evaluate_every_epochs == 1 && training.epochs > 2 && prng.Chance(0.5)) {
+    draw.job.training.stop_early = {.metric = "loss", .patience = 1, .min_delta = 0};
+  }
   // By the optimizer, so each rule. What overflows, as the oracle has it, does so at the whole rate.
   if (prng.Chance(0.5) && draw.oracle.not_finite == 0) draw.job.training.staleness_method = StalenessMethod::kAuto;
   DrawConsistency(prng, draw);

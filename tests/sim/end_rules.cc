@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -47,12 +48,16 @@ void EndRules::Add(const Process& process, const std::string& what) {
 }
 
 bool EndRules::AllCommitted(const Process& chief) const {
-  return chief.chief->committed().CoversRange(0, oracle_->plan().total_leases());
+  return chief.chief->committed().CoversRange(0, chief.chief->goal());
 }
 
 void EndRules::Before(const Process& process, const Input& input) {
   if (process.chief == nullptr) return;
-  if (life_ != process.life) *this = EndRules(world_, oracle_);
+  if (life_ != process.life) {
+    EndRules next(world_, oracle_);
+    next.evaluated_ = std::move(evaluated_);
+    *this = std::move(next);
+  }
   life_ = process.life;
   if (const auto* received = std::get_if<Received>(&input)) Hear(process, *received);
 }
@@ -69,7 +74,9 @@ void EndRules::Hear(const Process& chief, const Received& received) {
   if (done == nullptr || done->round != evaluation_) return;
   parts_ever_[done->versions_digest].insert({done->first_batch, done->batches});
   if (AllCommitted(chief)) parts_[done->versions_digest].insert({done->first_batch, done->batches});
-  if (CoverAll(parts_ever_[done->versions_digest])) evaluates_ = false;
+  if (!CoverAll(parts_ever_[done->versions_digest])) return;
+  evaluates_ = false;
+  evaluated_.insert({chief.life, evaluation_});
 }
 
 void EndRules::OnEffect(const Process& process, const Effect& effect) {
@@ -117,6 +124,15 @@ void EndRules::CheckEnd(const Process& chief, const JobEnd& end) {
   CheckEvaluated(chief);
 }
 
+// The first evaluation is the best so far; each after it may be no better.
+void EndRules::CheckStopsEarly(const Process& chief) {
+  if (chief.chief->goal() >= oracle_->plan().total_leases()) return;
+  const auto& spec = chief.job.training.stop_early;
+  const uint64_t needed = spec ? static_cast<uint64_t>(spec->patience) + 1 : UINT64_MAX;
+  if (evaluated_.size() >= needed) return;
+  Add(chief, absl::StrCat("stops early after ", evaluated_.size(), " evaluations"));
+}
+
 bool EndRules::CoverAll(const std::set<std::pair<uint64_t, uint64_t>>& parts) const {
   uint64_t covered = 0;
   for (const auto& [first, batches] : parts) covered = first == covered ? first + batches : covered;
@@ -156,6 +172,7 @@ void EndRules::After(const Process& process) {
   if (ended && !ended_) ended_ = world_->now();
   LookForEpochs(process);
   if (process.chief->term() == 0 || !process.chief->all_reported()) return;
+  CheckStopsEarly(process);
   const IntervalSet& committed = process.chief->committed();
   if (committed == committed_) return;
   if (!committed.Covers(committed_)) {

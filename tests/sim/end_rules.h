@@ -3,7 +3,8 @@
 //
 // Findings: an end with success by a checkpoint round, or by an evaluation, of before leases were opened again; by
 //   parts of an evaluation that used different parameters. An end, or a placement, that the journal on disk does not
-//   know of. An evaluation that is due, and not given to workers that ask for work.
+//   know of. An evaluation that is due, and not given to workers that ask for work. An end with fewer epochs than the
+//   file has, though it asks for none or fewer evaluations are in than patience needs.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +32,7 @@ class EndRules final : public Observer {
  private:
   void CheckEnd(const Process& chief, const JobEnd& end);
   void CheckEvaluated(const Process& chief);
+  void CheckStopsEarly(const Process& chief);
   void CheckPlacing(const Process& chief);
   void Hear(const Process& chief, const Received& received);
   void LookForEpochs(const Process& chief);
@@ -40,6 +42,8 @@ class EndRules final : public Observer {
 
   World* world_;
   const Oracle* oracle_;
+
+  std::set<std::pair<Life, uint64_t>> evaluated_;  // rounds that were complete, of all chiefs
 
   // Of one life of a chief.
   Life life_{};

@@ -174,6 +174,7 @@ void Story::ChangeText() {
   TrainingSpec& training = job_.training;
   training.pull_ahead = prng_.Chance(0.5) && training.consistency != Consistency::kSync;
   training.evaluate_every_epochs = DrawNumber(prng_, 0, 2);
+  if (training.evaluate_every_epochs == 0) training.stop_early.reset();
   job_.checkpoint.keep = DrawNumber(prng_, 1, 3);
   job_.checkpoint.via = prng_.Chance(0.3) ? CheckpointVia::kShared : CheckpointVia::kChief;
 }
@@ -246,7 +247,7 @@ void Story::StopEverything() {
     watch().OnPowerFailure();
   }
   // Once a checkpoint has all leases the chief may have called the job over, and nobody will read it again.
-  if (!watch().EverHeld(oracle_.plan().total_leases())) {
+  if (!watch().EverHeld(watch().goal())) {
     if (draw_.lose && generation_ == 2) {
       LoseCheckpoints();
     } else if (draw_.damage) {

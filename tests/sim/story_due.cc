@@ -57,7 +57,7 @@ void Story::LookForProgress() {
 
 void Story::LookForIdlers(const Process& process) {
   const ChiefRole& chief = *process.chief;
-  const uint64_t reach = oracle_.plan().ReachFrom(chief.committed().FirstMissing(0));
+  const uint64_t reach = std::min(chief.goal(), oracle_.plan().ReachFrom(chief.committed().FirstMissing(0)));
   uint64_t taken = 0;  // of the leases within reach
   for (const IntervalSet::Interval& run : chief.committed().Intervals()) {
     if (run.begin < reach) taken += std::min(run.end, reach) - run.begin;
@@ -102,7 +102,7 @@ void Story::LookForRounds(const Process& process) {
   newest_round_ = newest;
   const Duration every = process.job.checkpoint.every.value_or(Duration::zero());  // else the chief chooses
   const bool periodic = chief.state() == JobState::kRunning && chief.all_reported() && every > Duration::zero() &&
-                        !chief.committed().CoversRange(0, oracle_.plan().total_leases());
+                        !chief.committed().CoversRange(0, chief.goal());
   Due("no checkpoint becomes durable", periodic && !is_new,
       every + Patience() + 4 * draw_.disk_delay * oracle_.grid().size());
 }

@@ -175,7 +175,7 @@ void Story::LookForTrouble() {
 // Once when all leases are committed, and once when a checkpoint holds them: what was called done is open again then.
 void Story::TroubleAtTheEnd() {
   const ChiefRole& chief = *world_.process(chief_).chief;
-  const uint64_t leases = oracle_.plan().total_leases();
+  const uint64_t leases = chief.goal();
   const auto& durable = watch().durable();
   const bool is_held = durable && durable->committed.CoversRange(0, leases);
   const bool is_time = troubles_ == 0 ? chief.committed().CoversRange(0, leases) && prng_.Chance(0.2) : is_held;

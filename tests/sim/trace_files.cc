@@ -22,7 +22,8 @@ void WriteTraces(const std::string& dir, const World& world, const Watch& watch,
   const TrainingSpec& training = oracle.job().training;
   std::ofstream(dir + "/plan") << "--examples=" << oracle.plan().train_examples()
                                << "\n--batch-size=" << training.batch_size
-                               << "\n--lease-batches=" << training.lease_batches << "\n--epochs=" << training.epochs
+                               << "\n--lease-batches=" << training.lease_batches
+                               << "\n--epochs=" << watch.goal() / oracle.plan().leases_per_epoch()
                                << "\n--push-every=" << training.push_every << "\n--slices=" << oracle.grid().size()
                                << "\n--sync-group="
                                << (training.consistency == Consistency::kSync ? training.group_size : 0) << "\n";

@@ -81,6 +81,8 @@ class Watch final : public Observer {
     };
     return holds(durable_) || holds(before_);
   }
+  // As many leases, the first ones, end the job, by the newest journal on disk.
+  uint64_t goal() const;
   // After success: the summary, and the durable checkpoint against what the whole plan sums to, without the truth log.
   void CheckEnd();
 
@@ -183,6 +185,7 @@ class Watch final : public Observer {
   std::set<std::pair<Life, uint64_t>> obeyed_;    // their nonces
   std::set<std::pair<Life, uint64_t>> answered_;  // likewise, with kAccepted
   uint32_t workers_ = 0;                          // as the journal has it
+  uint64_t epochs_ = 0;                           // likewise, with which it ends early; 0: it does not
   uint32_t workers_before_ = 0;                   // likewise, the number before that under this chief
   uint64_t chiefs_ = 0;                           // that have led the job by then
   std::optional<Push> push_;                      // that the ps at hand steps on

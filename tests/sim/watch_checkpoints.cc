@@ -127,7 +127,8 @@ void Watch::CheckSummary() {
     return;  // a job whose summary cannot be written has succeeded all the same
   const std::string text = folder_->ReadDurable("summary.json").value_or("");
   const nlohmann::json said = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  const uint64_t samples = oracle_->plan().train_examples() * static_cast<uint64_t>(oracle_->job().training.epochs);
+  const Plan& plan = oracle_->plan();
+  const uint64_t samples = plan.train_examples() * (goal() / plan.leases_per_epoch());
   if (!said.is_object() || said.value("state", "") != "SUCCEEDED" || said.value("samplesCommitted", 0u) != samples) {
     world_->findings().Add(absl::StrCat("the summary does not tell of ", samples, " samples: ", text));
   }
@@ -135,7 +136,7 @@ void Watch::CheckSummary() {
 
 void Watch::CheckEnd() {
   IntervalSet all;
-  all.InsertRange(0, oracle_->plan().total_leases());
+  all.InsertRange(0, goal());
   Findings& findings = world_->findings();
   if (!durable_.has_value() || durable_->committed != all) return findings.Add("the last checkpoint lacks leases");
   CheckSummary();

@@ -38,6 +38,12 @@ void Watch::OnJournalled(const JobRecord& record) {
     workers_before_ = workers_;
   }
   workers_ = record.workers;
+  epochs_ = record.early.epochs;
+}
+
+uint64_t Watch::goal() const {
+  const Plan& plan = oracle_->plan();
+  return epochs_ == 0 ? plan.total_leases() : epochs_ * plan.leases_per_epoch();
 }
 
 void Watch::Check(const Process& process, PeerId, const ControlReply& reply) {

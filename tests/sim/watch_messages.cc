@@ -68,7 +68,7 @@ void Watch::Check(const Process& process, PeerId, const JobEnd& end) {
   if (!end.succeeded) return;
   if (process.chief->term() == 0) Recall();
   told_success_ = true;
-  const uint64_t leases = oracle_->plan().total_leases();
+  const uint64_t leases = process.chief->term() == 0 ? goal() : process.chief->goal();
   if (!durable_.has_value() || !durable_->committed.CoversRange(0, leases)) {
     Add(process, "ends the job before a durable checkpoint holds every lease");
   }

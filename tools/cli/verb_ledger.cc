@@ -109,6 +109,9 @@ int Run(const Options& options, Streams streams) {
   absl::StatusOr<LoadedCheckpoint> checkpoint = LoadCheckpoint(job_dir, "", &passed_over);
   for (const std::string& sentence : passed_over) Complain(streams, "ledger", sentence, kExitDone);
   if (!checkpoint.ok()) return Complain(streams, "ledger", std::string(checkpoint.status().message()), kExitFailed);
+  if (answer.ok() && answer->summary && !answer->summary->stopped_early.empty()) {
+    checkpoint->job.training.epochs = static_cast<int64_t>(answer->summary->epochs.value_or(0));
+  }
   Ledger ledger = MakeLedger(*checkpoint);
   Findings found{*std::move(checkpoint), std::move(ledger), Json::object()};
   if (answer.ok()) {

@@ -280,6 +280,7 @@ std::string StatusTable(const StatusView& status, bool color) {
     if (status.evaluation_epoch) parts.push_back(absl::StrFormat("after epoch %.0f", *status.evaluation_epoch));
     AddSection("Evaluation", {absl::StrJoin(parts, ", ")}, &out);
   }
+  if (!status.stopped_early.empty()) AddSection("Stops", {"early: " + status.stopped_early}, &out);
   AddSection("Scaled", ScaledLines(status), &out);
   AddSection("Changed", status.changes, &out);
   AddSection("Recovered", RecoveryLines(status.recovery), &out);
@@ -310,6 +311,7 @@ std::string SummaryTable(const SummaryView& summary, bool color) {
   std::vector<std::string> metrics;
   for (const auto& metric : summary.eval_metrics) metrics.push_back(HumanMetric(metric));
   if (!metrics.empty()) AddSection("Metrics", {absl::StrJoin(metrics, ", ")}, &out);
+  if (!summary.stopped_early.empty()) AddSection("Stopped", {"early: " + summary.stopped_early}, &out);
   AddSection("Trained", TrainedLines(summary), &out);
   AddSection("Staleness", {"mean/p99/max " + StalenessCell(summary.staleness)}, &out);
   AddSection("Recovered", RecoveryLines(summary.recovery), &out);

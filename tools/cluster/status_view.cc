@@ -166,6 +166,7 @@ absl::StatusOr<StatusView> ParseStatus(std::string_view text) {
   view.tasks_omitted = Number(json, "tasksOmitted");
   view.stalled = Words(json, "stalled");
   view.diverging = Words(json, "diverging");
+  view.stopped_early = Words(json, "stoppedEarly");
   view.exit_code = Number(json, "exitCode");
   for (const Json& spare : At(json, "spares")) {
     view.spares.push_back({Words(spare, "role"), Words(spare, "host"), Words(spare, "why"), Number(spare, "pid")});
@@ -194,6 +195,7 @@ absl::StatusOr<SummaryView> ParseSummary(std::string_view text) {
   view.error = Words(json, "errorMessage");
   view.checkpoint = Words(json, "checkpoint");
   view.diverging = Words(json, "diverging");
+  view.stopped_early = Words(json, "stoppedEarly");
   view.term = Number(json, "term");
   view.epochs = Number(json, "epochs");
   view.examples = Number(json, "examples");

@@ -85,8 +85,9 @@ struct StatusView {
   StalenessView staleness;
   std::vector<TaskView> tasks;
   MaybeNumber tasks_omitted;
-  std::string stalled;    // why nothing moves; empty: it does
-  std::string diverging;  // why the model does not learn; empty: it does, as far as can be told
+  std::string stalled;        // why nothing moves; empty: it does
+  std::string stopped_early;  // why the job ends before the epochs of its file; empty: it does not
+  std::string diverging;      // why the model does not learn; empty: it does, as far as can be told
   std::vector<SpareView> spares;
   MaybeNumber exit_code;      // of its chief, once it has ended
   bool is_elsewhere = false;  // the chief's host is another one, with its folders; not a field of the status
@@ -98,7 +99,7 @@ struct StatusView {
 
 // summary.json of an ended job.
 struct SummaryView {
-  std::string job, run, state, error, checkpoint, diverging;
+  std::string job, run, state, error, checkpoint, diverging, stopped_early;
   MaybeNumber term;  // of the chief that wrote it
   MaybeNumber epochs, examples, eval_loss, eval_accuracy;
   MetricViews eval_metrics;

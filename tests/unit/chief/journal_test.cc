@@ -20,6 +20,7 @@ class JournalTest : public PartsFixture {
                         .job = CanonicalJob(SmallJob()),
                         .data = DataShape{12, 10, UINT64_MAX - 1},
                         .workers = 1024,
+                        .early = {.evaluated = 9, .best = 1.0 / 3, .best_epoch = 7, .without_gain = 2, .epochs = 10},
                         .ended = "",
                         .why = "",
                         .newest = {2, 3},

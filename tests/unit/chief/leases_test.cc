@@ -366,5 +366,24 @@ TEST_F(LeaseLedgerTest, NoLeaseIsLostOrHeldTwice) {
   }
 }
 
+TEST_F(LeaseLedgerTest, AnEarlierEndIsThatOfAllItsLeases) {
+  job.training.epochs = 3;
+  Open(2);
+  EXPECT_EQ(ledger.EpochsBegun(), 0u);
+  EXPECT_THAT(Ask(kA, 3), ElementsAre(0, 1, 2));
+  EXPECT_EQ(ledger.EpochsBegun(), 2u);
+  ledger.EndAfter(0);
+  EXPECT_EQ(ledger.goal(), 6u);
+  ledger.EndAfter(2);
+  EXPECT_EQ(ledger.goal(), 4u);
+  for (const uint64_t lease : {0, 1, 2}) ASSERT_TRUE(Done(lease).value());
+  EXPECT_FALSE(ledger.AllCommitted());
+  EXPECT_THAT(Ask(kA, 3), ElementsAre(3));
+  ASSERT_TRUE(Done(3).value());
+  EXPECT_TRUE(ledger.AllCommitted());
+  EXPECT_THAT(Ask(kA, 3), IsEmpty());
+  EXPECT_EQ(ledger.EpochsBegun(), 2u);
+}
+
 }  // namespace
 }  // namespace downpour

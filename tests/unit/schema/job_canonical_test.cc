@@ -31,7 +31,7 @@ class JobDraw {
     job.training.pull_ahead = Between(0, 1) == 1;
     job.training.precision = kPrecisions[prng_.Below(3)].value;
     job.training.wire = kWireFormats[prng_.Below(2)].value;
-    job.training.evaluate_every_epochs = Between(0, 1000000);
+    job.training.evaluate_every_epochs = Between(1, 1000000);
     job.training.max_skipped_pushes = Between(0, int64_t{1} << 40);
     DrawOptimizer(job.training.optimizer);
     const bool has_velocity = SlotNames(job.training.optimizer.kind) == SlotNames(OptimizerKind::kMomentum);
@@ -39,6 +39,10 @@ class JobDraw {
     DrawConsistency(job);
     job.data.train = {Path(), Path()};
     if (prng_.Chance(0.5)) job.data.eval = {Path(), Path()};
+    if (!job.data.eval.empty() && prng_.Chance(0.5)) {
+      job.training.stop_early = {.metric = "loss", .patience = Between(1, 1000000), .min_delta = 1.0 / 3};
+    }
+    if (!job.training.stop_early && prng_.Chance(0.1)) job.training.evaluate_every_epochs = 0;
     const int64_t units[] = {1, 1000, 1000000, 1000000000, 3600000000000};
     if (prng_.Chance(0.8)) job.checkpoint.every = std::chrono::nanoseconds(Between(0, 999) * units[prng_.Below(5)]);
     job.checkpoint.keep = Between(1, 1000);

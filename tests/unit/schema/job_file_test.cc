@@ -224,6 +224,32 @@ TEST(JobFile, TheFirstLayerOfSeveralInputsSaysWhichItReads) {
                                          HasSubstr("model.layers.0.from: is missing")));
 }
 
+TEST(JobFile, StoppingEarlyNeedsEvaluationsOfItsMetric) {
+  const std::vector<std::string> eval = {"data.eval={images: c, labels: d}"};
+  const auto errors_of = [&](std::vector<std::string> settings) {
+    settings.insert(settings.end(), eval.begin(), eval.end());
+    std::vector<std::string> errors;
+    for (const JobError& error : ParseJob(kJob, "j.yaml", settings).errors) errors.push_back(ToString(error));
+    return errors;
+  };
+  const JobFileResult good = ParseJob(kJob, "j.yaml", {"training.stopEarly={}", eval[0]});
+  ASSERT_THAT(good.errors, IsEmpty()) << ToString(good.errors[0]);
+  EXPECT_EQ(good.job.training.stop_early, StopEarlySpec());
+  EXPECT_EQ(ParseJob(kJob, "j.yaml").job.training.stop_early, std::nullopt);
+  EXPECT_THAT(errors_of({"training.stopEarly={metric: accuracy, patience: 1, minDelta: 0.5}"}), IsEmpty());
+  EXPECT_THAT(errors_of({"training.stopEarly={patience: 0}"}), ElementsAre(HasSubstr("training.stopEarly.patience")));
+  EXPECT_THAT(errors_of({"training.stopEarly={minDelta: -1}"}), ElementsAre(HasSubstr("training.stopEarly.minDelta")));
+  EXPECT_THAT(errors_of({"training.stopEarly={}", "training.evaluateEveryEpochs=0"}),
+              ElementsAre(HasSubstr("training.stopEarly: counts evaluations, but training.evaluateEveryEpochs is 0")));
+  EXPECT_THAT(errors_of({"training.stopEarly={metric: accuracy}", "model.loss=meanSquaredError"}),
+              ElementsAre(HasSubstr("training.stopEarly.metric")));
+  EXPECT_THAT(errors_of({"training.stopEarly={metric: top5}"}), ElementsAre(HasSubstr("training.stopEarly.metric")));
+  EXPECT_THAT(errors_of({"training.stopEarly={metric: top5}", "training.metrics=[top5]"}), IsEmpty());
+  const JobFileResult blind = ParseJob(kJob, "j.yaml", {"training.stopEarly={}", "data.eval="});
+  ASSERT_EQ(blind.errors.size(), 1u);
+  EXPECT_THAT(ToString(blind.errors[0]), HasSubstr("but there is no data.eval"));
+}
+
 TEST(JobFile, OverridesBeatTheFile) {
   const JobFileResult result =
       ParseJob(kJob, "j.yaml",

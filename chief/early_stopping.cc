@@ -1,0 +1,65 @@
+#include "chief/early_stopping.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "chief/chief_parts.h"
+#include "runtime/metrics.h"
+#include "schema/text.h"
+
+namespace downpour {
+
+bool CountsAgainst(const StopEarlySpec& spec, double value, uint64_t epoch, EarlyStop* early) {
+  if (epoch <= early->evaluated) return false;
+  early->evaluated = epoch;
+  const double better = early->best ? Shortfall(spec.metric, *early->best) - Shortfall(spec.metric, value) : 0;
+  if (std::isfinite(value) && (!early->best || better > spec.min_delta)) {
+    early->best = value;
+    early->best_epoch = epoch;
+    early->without_gain = 0;
+  } else {
+    ++early->without_gain;
+  }
+  return early->without_gain >= static_cast<uint64_t>(spec.patience);
+}
+
+namespace {
+
+double ValueOf(const std::string& metric, const Evaluation::Result& result) {
+  if (metric == "loss") return result.loss;
+  for (const auto& [name, value] : result.metrics) {
+    if (name == metric) return value;
+  }
+  return result.accuracy;
+}
+
+}  // namespace
+
+void ConsiderStopping(ChiefParts& chief) {
+  const auto& spec = chief.job.training.stop_early;
+  EarlyStop& early = chief.journal.record().early;
+  if (!spec || early.epochs != 0 || chief.ledger.AllCommitted()) return;
+  const Evaluation::Result& result = *chief.evaluation.result();
+  if (!CountsAgainst(*spec, ValueOf(spec->metric, result), result.epoch, &early)) return;
+  // Whole epochs: no lease that somebody computes is in vain, and all that ends a job of fewer epochs ends this one.
+  const uint64_t epochs = chief.ledger.EpochsBegun();
+  if (epochs >= static_cast<uint64_t>(chief.job.training.epochs)) return;
+  early.epochs = epochs;
+  chief.ledger.EndAfter(epochs);
+  chief.turn.out.Info("stops early: " + WhyItStopsEarly(chief));
+}
+
+std::string WhyItStopsEarly(const ChiefParts& chief) {
+  const auto& spec = chief.job.training.stop_early;
+  const EarlyStop& early = chief.journal.record().early;
+  if (!spec || early.epochs == 0) return "";
+  const std::string best =
+      early.best ? absl::StrFormat("%.4g after %s", *early.best, Counted(early.best_epoch, "epoch")) : "not finite";
+  return absl::StrFormat("%s, the best %s was %s; the job ends with %s of %d",
+                         absl::StrCat(Counted(early.without_gain, "evaluation"), " brought no better ", spec->metric),
+                         spec->metric, best, Counted(early.epochs, "epoch"), chief.job.training.epochs);
+}
+
+}  // namespace downpour

@@ -1,0 +1,159 @@
+#include "chief/early_stopping.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <utility>
+
+#include "tests/unit/chief/chief_role_fixture.h"
+
+namespace downpour {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+const StopEarlySpec kByLoss = {.metric = "loss", .patience = 2, .min_delta = 0.125};
+const StopEarlySpec kByAccuracy = {.metric = "accuracy", .patience = 2, .min_delta = 0};
+
+TEST(EarlyStopTest, CountsEvaluationsSinceTheBest) {
+  EarlyStop early;
+  EXPECT_FALSE(CountsAgainst(kByLoss, 1.0, 1, &early));
+  EXPECT_FALSE(CountsAgainst(kByLoss, 0.875, 2, &early)) << "by minDelta is not by more";
+  EXPECT_FALSE(CountsAgainst(kByLoss, 0.75, 3, &early));
+  EXPECT_EQ(early, (EarlyStop{.evaluated = 3, .best = 0.75, .best_epoch = 3}));
+  EXPECT_FALSE(CountsAgainst(kByLoss, 2.0, 4, &early));
+  EXPECT_TRUE(CountsAgainst(kByLoss, 0.7, 5, &early));
+}
+
+TEST(EarlyStopTest, MoreIsBetterOfAccuracy) {
+  EarlyStop early;
+  EXPECT_FALSE(CountsAgainst(kByAccuracy, 0.5, 1, &early));
+  EXPECT_FALSE(CountsAgainst(kByAccuracy, 0.6, 2, &early));
+  EXPECT_FALSE(CountsAgainst(kByAccuracy, 0.6, 3, &early));
+  EXPECT_TRUE(CountsAgainst(kByAccuracy, 0.1, 4, &early));
+}
+
+TEST(EarlyStopTest, AnEpochCountsOnce) {
+  EarlyStop early;
+  EXPECT_FALSE(CountsAgainst(kByLoss, 1.0, 2, &early));
+  for (int i = 0; i < 5; ++i) EXPECT_FALSE(CountsAgainst(kByLoss, 1.0, 2, &early));
+  EXPECT_FALSE(CountsAgainst(kByLoss, 0.1, 1, &early));
+  EXPECT_EQ(early.best, 1.0);
+}
+
+TEST(EarlyStopTest, WhatIsNotFiniteIsNeverTheBest) {
+  EarlyStop early;
+  EXPECT_FALSE(CountsAgainst(kByLoss, std::nan(""), 1, &early));
+  EXPECT_EQ(early.best, std::nullopt);
+  EXPECT_FALSE(CountsAgainst(kByLoss, 9.0, 2, &early));
+  EXPECT_EQ(early.best, 9.0);
+  EXPECT_FALSE(CountsAgainst(kByLoss, -INFINITY, 3, &early));
+  EXPECT_TRUE(CountsAgainst(kByLoss, std::nan(""), 4, &early));
+}
+
+// Six epochs of three leases. An evaluation after each; it is always the same.
+class StopEarlyTest : public ChiefRoleTest {
+ protected:
+  static std::vector<std::string> Settings(const std::string& stop) {
+    return {"training.epochs=6", "training.stopEarly=" + stop};
+  }
+  void TrainOneEpoch() {
+    FakeMember& worker = cluster->worker[0];
+    for (int i = 0; i < 3; ++i) {
+      for (const LeaseId lease : cluster->Ask(worker, 1)) cluster->Finish(worker, lease);
+    }
+    cluster->Forget();
+    cluster->Ask(worker, 1, Held());
+    cluster->Evaluate(worker);
+  }
+  std::vector<LeaseId> Held() {
+    std::vector<LeaseId> held;
+    for (const auto& [lease, worker] : cluster->role->holders()) held.push_back(lease);
+    return held;
+  }
+  // What was granted while the evaluation was asked for, and all that still is.
+  void FinishTheRest() {
+    for (const LeaseId lease : Held()) cluster->Finish(cluster->worker[0], lease);
+    TrainAndEvaluate();
+    cluster->Wait(100ms);
+  }
+  std::string Stopped() { return cluster->Status()["stoppedEarly"]; }
+};
+
+TEST_F(StopEarlyTest, EndsWithTheEpochsThatHaveBegunByTheSamePath) {
+  StartRunning(Settings("{metric: accuracy, patience: 1}"));
+  TrainOneEpoch();
+  EXPECT_EQ(Stopped(), "");
+  TrainOneEpoch();
+  EXPECT_EQ(Stopped(),
+            "1 evaluation brought no better accuracy, the best accuracy was 0.5 after 1 epoch; the job ends with 3 "
+            "epochs of 6");
+  EXPECT_EQ(cluster->role->state(), JobState::kRunning) << "the third epoch has begun";
+  EXPECT_EQ(cluster->Status()["progress"]["leases"], 9);
+  FinishTheRest();
+  EXPECT_EQ(cluster->role->state(), JobState::kSucceeded) << cluster->Status()["errorMessage"];
+  EXPECT_EQ(cluster->role->committed().Count(), 9u) << "no other lease is called committed";
+  EXPECT_EQ(Summary()["stoppedEarly"], Stopped());
+  EXPECT_EQ(Summary()["epochs"], 3);
+  EXPECT_EQ(cluster->Status()["evaluation"]["epoch"], 3);
+  EXPECT_EQ(cluster->Status()["checkpoint"]["leasesCommitted"], 9);
+}
+
+TEST_F(StopEarlyTest, WithoutTheKeyAllEpochsAreTrained) {
+  StartRunning({"training.epochs=6"});
+  for (int i = 0; i < 3; ++i) TrainOneEpoch();
+  EXPECT_EQ(Stopped(), "");
+  EXPECT_EQ(cluster->role->goal(), 18u);
+}
+
+TEST_F(StopEarlyTest, WhatBecomesBetterGoesOn) {
+  StartRunning(Settings("{patience: 1}"));
+  for (int i = 0; i < 3; ++i) {
+    cluster->evaluated_loss = 0.5 - 0.1 * i;
+    TrainOneEpoch();
+  }
+  EXPECT_EQ(Stopped(), "");
+}
+
+TEST_F(StopEarlyTest, ALaterChiefCountsOnAndKnowsThatItIsOver) {
+  StartRunning(Settings("{patience: 2}"));
+  const auto restart = [this] {
+    cluster->Wait(100ms);
+    auto next = std::make_unique<ChiefHarness>(SmallJob(Settings("{patience: 2}")), false, cluster->disk);
+    next->now = cluster->now;
+    const auto take = [](const FakeMember& before, FakeMember& after) {
+      after.join = before.join;
+      after.join.run = ChiefHarness::kRun;
+      after.join.was = before.id;
+      after.slices = before.slices;
+    };
+    for (int i = 0; i < 2; ++i) {
+      take(cluster->ps[i], next->ps[i]);
+      take(cluster->worker[i], next->worker[i]);
+    }
+    cluster = std::move(next);
+    cluster->Start();
+    cluster->RunToRunning();
+  };
+  TrainOneEpoch();
+  TrainOneEpoch();
+  restart();
+  EXPECT_EQ(Stopped(), "");
+  TrainOneEpoch();
+  EXPECT_THAT(Stopped(), HasSubstr("2 evaluations brought no better loss"));
+  const uint64_t goal = cluster->role->goal();
+  ASSERT_LT(goal, 18u);
+  restart();
+  EXPECT_EQ(cluster->role->goal(), goal);
+  EXPECT_THAT(Stopped(), Not(IsEmpty()));
+  FinishTheRest();
+  EXPECT_EQ(cluster->role->state(), JobState::kSucceeded);
+  EXPECT_EQ(cluster->role->committed().Count(), goal);
+}
+
+}  // namespace
+}  // namespace downpour
