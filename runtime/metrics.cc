@@ -186,7 +186,7 @@ void AddMetricSums(const std::vector<MetricSpec>& metrics, Loss loss, absl::Span
   }
 }
 
-double Shortfall(std::string_view name, double value) {
+double Shortfall(const std::string& name, double value) {
   if (name == NameIn(kMetrics, MetricKind::kCalibration)) return std::abs(value - 1);
   const bool more_is_better =
       name == "accuracy" || name == NameIn(kMetrics, MetricKind::kAuc) || absl::StartsWith(name, kTop);

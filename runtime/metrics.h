@@ -29,7 +29,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -50,6 +49,6 @@ std::vector<std::pair<std::string, double>> MetricValues(const std::vector<Metri
 
 // How far a value is from the best that there is, for comparing: lower is better. `name` is loss, accuracy or that of a
 // metric.
-double Shortfall(std::string_view name, double value);
+double Shortfall(const std::string& name, double value);
 
 }  // namespace downpour

@@ -17,7 +17,7 @@ from mnist import train
 
 
 def row(workers, runs):
-    accuracies = [100 * (run["evalAccuracy"] or 0) if run["state"] == "SUCCEEDED" else 0 for run in runs]
+    accuracies = [100 * run.get("evalAccuracy", 0) if run["state"] == "SUCCEEDED" else 0 for run in runs]
     staleness = statistics.mean(run["staleness"]["mean"] for run in runs)
     p99 = max(run["staleness"]["p99"] for run in runs)
     failed = sum(run["state"] != "SUCCEEDED" for run in runs)

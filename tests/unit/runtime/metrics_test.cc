@@ -120,6 +120,17 @@ TEST(MetricsTest, WhatIsNoNumberIsNeverRight) {
   EXPECT_TRUE(std::isnan(ValueOfOne({MetricKind::kRmse}, Single({kNan, 1}, {1, 1}))));
 }
 
+TEST(MetricsTest, LessShortfallIsBetter) {
+  for (const char* more_is_better : {"accuracy", "top5", "auc"}) {
+    EXPECT_LT(Shortfall(more_is_better, 0.9), Shortfall(more_is_better, 0.8)) << more_is_better;
+  }
+  for (const char* less_is_better : {"loss", "logLoss", "rmse", "calibrationError"}) {
+    EXPECT_LT(Shortfall(less_is_better, 0.8), Shortfall(less_is_better, 0.9)) << less_is_better;
+  }
+  EXPECT_LT(Shortfall("calibration", 0.9), Shortfall("calibration", 1.2));
+  EXPECT_LT(Shortfall("calibration", 1.1), Shortfall("calibration", 0.8));
+}
+
 TEST(MetricsTest, ValuesHaveTheirNamesAndOrder) {
   const std::vector<MetricSpec> metrics = {{MetricKind::kRmse}, {MetricKind::kLogLoss}};
   EXPECT_THAT(MetricValues(metrics, SumsOfAll(metrics, Single({0.5, 0.5}, {1, 0})), 2),
