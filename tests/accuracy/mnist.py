@@ -40,8 +40,8 @@ def train(build, data, folder, workers, seed, more, tool=None, environment=None)
     if done.returncode != 0 and not (job_dir / "summary.json").exists():
         sys.exit(f"seed {seed}, {workers} workers: exit {done.returncode}\n{done.stderr[-4000:]}")
     summary = json.loads((job_dir / "summary.json").read_text())
-    print(f"workers {workers} seed {seed}: {summary['state']}, accuracy {summary.get('evalAccuracy', 0):.4f}, staleness "
-          f"mean {summary['staleness']['mean']:.2f}, {summary['examplesPerSecond']:.0f} examples/s", flush=True)
+    print(f"workers {workers} seed {seed}: {summary['state']}, accuracy {summary.get('evalAccuracy', 0):.4f}, "
+          f"staleness mean {summary['staleness']['mean']:.2f}, {summary['examplesPerSecond']:.0f} examples/s", flush=True)
     return summary
 
 

@@ -1,5 +1,6 @@
 """Numbers that travel as bfloat16, steps of several batches and parameters pulled ahead, through real servers."""
 
+import json
 import signal
 import unittest
 
@@ -53,6 +54,34 @@ class NumbersTest(ProcessTest):
         self.assertRegex(summary["errorMessage"], r"\A(\d+ pushes were skipped, more than training.maxSkippedPushes"
                          r" \(5\) allows: |the loss of the last evaluation is not finite: )"
                          r".* try a lower training.optimizer.learningRate[.,] ")  # fmt: skip
+
+    def test_metrics_are_those_of_the_saved_model_and_end_the_job_in_time(self):
+        stop = {"metric": "top3", "patience": 2}
+        training = {"epochs": 500, "evaluateEveryEpochs": 1, "metrics": ["top3", "logLoss"], "stopEarly": stop}
+        self.write_job(training=training)
+        run = self.start_run()
+        self.assertEqual(run.finish()[0], 0, run.said)
+        summary = self.summary()
+        self.assertEqual(summary["state"], "SUCCEEDED")
+        self.assertRegex(summary["stoppedEarly"], r"^2 evaluations brought no better top3, .* epochs of 500$")
+        self.assertLess(summary["epochs"], 500)
+        self.assertEqual(summary["samplesCommitted"], summary["epochs"] * TRAIN_EXAMPLES)
+        code, ledger, err = self.tool("ledger", "--job-dir", self.job_dir, "-o", "json")
+        self.assertEqual((code, json.loads(ledger)["complete"]), (0, True), err)
+
+        code, saved, err = self.tool("evaluate", "--job-dir", self.job_dir, "-o", "json")
+        self.assertEqual(code, 0, err)
+        saved = json.loads(saved)
+        for name, value in saved["metrics"].items():
+            self.assertAlmostEqual(value, summary["evalMetrics"][name], places=6)
+        self.assertAlmostEqual(saved["metrics"]["logLoss"], saved["loss"], places=5)
+        self.assertGreaterEqual(saved["metrics"]["top3"], saved["accuracy"])
+
+        code, compared, err = self.tool("experiments", self.folder, "-o", "json")
+        self.assertEqual(code, 0, err)
+        [job] = json.loads(compared)
+        self.assertEqual((job["folder"], job["state"]), ("run", "SUCCEEDED stopped early"))
+        self.assertEqual(job["top3"], summary["evalMetrics"]["top3"])
 
     def test_what_workers_and_servers_held_may_die_with_them(self):
         self.write_endless_job(training=FEW_BYTES | {"batchSize": 50})

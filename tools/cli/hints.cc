@@ -71,6 +71,9 @@ constexpr Synonym kVerbs[] = {
     {"download", "data"},
     {"keygen", "keys"},
     {"audit", "ledger"},
+    {"compare", "experiments"},
+    {"runs", "experiments"},
+    {"history", "experiments"},
 };
 
 // What other trainers call flags of ours.

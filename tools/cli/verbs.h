@@ -44,6 +44,7 @@ extern const Verb kConfigVerb;
 extern const Verb kDataVerb;
 extern const Verb kDoctorVerb;
 extern const Verb kEvaluateVerb;
+extern const Verb kExperimentsVerb;
 extern const Verb kExportVerb;
 extern const Verb kKeysVerb;
 extern const Verb kLedgerVerb;

@@ -2,6 +2,7 @@
 
 #include "chief/journal.h"
 #include "chief/sealed_copies.h"
+#include "schema/job_file.h"
 
 namespace downpour {
 
@@ -9,6 +10,15 @@ std::string MadeJournal(uint64_t number, Round newest, Round given_up) {
   JournalEntry entry{.number = number, .record = {}, .toll = {}};
   entry.record.newest = newest;
   entry.record.given_up = given_up;
+  return Sealed(EncodeEntry(entry));
+}
+
+std::string MadeJournalOf(const JobSpec& job, const std::string& ended, uint64_t number) {
+  JournalEntry entry{.number = number, .record = {}, .toll = {}};
+  entry.record.run = 7;
+  entry.record.began_unix_ms = 1'700'000'000'000;
+  entry.record.job = CanonicalJob(job);
+  entry.record.ended = ended;
   return Sealed(EncodeEntry(entry));
 }
 

@@ -1,0 +1,126 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "tests/unit/tools/cli/made_checkpoint.h"
+#include "tests/unit/tools/cli/made_journal.h"
+#include "tests/unit/tools/cli/run_tool.h"
+
+namespace downpour {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+class ExperimentsTest : public testing::Test {
+ protected:
+  void SetUp() override { dir_ = FreshFolder("experiments"); }
+
+  std::string FolderOf(const std::string& name) {
+    std::filesystem::create_directories(dir_ + "/" + name);
+    return dir_ + "/" + name + "/";
+  }
+  // A job that has ended with this accuracy.
+  void Put(const std::string& name, double rate, const std::string& accuracy, const std::string& more = "") {
+    JobSpec job = SmallJob();
+    job.training.optimizer.learning_rate = rate;
+    PutFile(FolderOf(name) + "journal.a", MadeJournalOf(job, "SUCCEEDED"));
+    PutFile(FolderOf(name) + "summary.json", R"({"job": "small", "state": "SUCCEEDED", "epochs": 3, )" + more +
+                                                 R"("elapsedSeconds": 12.5, "evalAccuracy": )" + accuracy + "}");
+  }
+  ToolOutcome Experiments(std::vector<std::string> more = {}) {
+    std::vector<std::string> args = {"experiments", dir_};
+    args.insert(args.end(), more.begin(), more.end());
+    return RunDownpour(args);
+  }
+  std::vector<std::string> Sorted(std::vector<std::string> more) {
+    more.insert(more.end(), {"-o", "json"});
+    const ToolOutcome outcome = Experiments(more);
+    EXPECT_EQ(outcome.code, kExitDone) << outcome.err;
+    std::vector<std::string> folders;
+    for (const auto& job : nlohmann::json::parse(outcome.out)) folders.push_back(job["folder"]);
+    return folders;
+  }
+  std::string dir_;
+};
+
+TEST_F(ExperimentsTest, ShowsResultsAndTheSettingsThatDiffer) {
+  Put("a", 0.5, "0.25", R"("evalMetrics": {"top2": 0.75}, )");
+  Put("deep/er/b", 0.125, "0.5", R"("diverging": "it does", )");
+  const ToolOutcome table = Experiments();
+  ASSERT_EQ(table.code, kExitDone) << table.err;
+  EXPECT_EQ(
+      table.out,
+      "folder     job    state                learningRate  accuracy  top2  epochs  seconds  began\n"
+      "a          small  SUCCEEDED            0.5           0.25      0.75  3       12.5     2023-11-14 22:13:20\n"
+      "deep/er/b  small  SUCCEEDED DIVERGING  0.125         0.5       -     3       12.5     2023-11-14 22:13:20\n");
+  const nlohmann::json json = nlohmann::json::parse(Experiments({"-o", "json"}).out);
+  ASSERT_EQ(json.size(), 2u);
+  EXPECT_EQ(json[1]["training.optimizer.learningRate"], 0.125);
+  EXPECT_EQ(json[0]["top2"], 0.75);
+  EXPECT_FALSE(json[1].contains("top2"));
+  EXPECT_FALSE(json[0].contains("seed")) << "it is the same in both";
+}
+
+TEST_F(ExperimentsTest, SortsByAnyColumnAndWhatIsNotKnownComesLast) {
+  Put("a", 0.5, "0.25");
+  Put("b", 0.125, "null");
+  Put("c", 0.25, "0.125");
+  EXPECT_EQ(Sorted({}), (std::vector<std::string>{"a", "b", "c"}));
+  EXPECT_EQ(Sorted({"--sort", "accuracy"}), (std::vector<std::string>{"c", "a", "b"}));
+  EXPECT_EQ(Sorted({"--sort", "accuracy", "--reverse"}), (std::vector<std::string>{"a", "c", "b"}));
+  EXPECT_EQ(Sorted({"--sort", "learningRate"}), (std::vector<std::string>{"b", "c", "a"}));
+  EXPECT_EQ(Sorted({"--sort", "training.optimizer.learningRate", "--reverse"}),
+            (std::vector<std::string>{"a", "c", "b"}));
+  const ToolOutcome unknown = Experiments({"--sort", "acuracy"});
+  EXPECT_EQ(unknown.code, kExitBadCommandLine);
+  EXPECT_THAT(unknown.err, AllOf(HasSubstr("no column is named acuracy"), HasSubstr("did you mean accuracy?")));
+}
+
+TEST_F(ExperimentsTest, CsvQuotesWhatNeedsIt) {
+  Put("a,\"b\"", 0.5, "0.25");
+  EXPECT_THAT(Experiments({"-o", "csv"}).out,
+              AllOf(HasSubstr("folder,job,state,"), HasSubstr("\r\n\"a,\"\"b\"\"\",small,")));
+}
+
+TEST_F(ExperimentsTest, WhatIsBrokenIsNamedAndTheRestIsShown) {
+  Put("good", 0.5, "0.25");
+  Put("torn", 0.5, "0.2");
+  PutFile(FolderOf("torn") + "summary.json", "{");
+  PutFile(FolderOf("foreign") + "summary.json", "[1, 2]");
+  const ToolOutcome outcome = Experiments();
+  EXPECT_EQ(outcome.code, kExitFailed);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr(dir_ + "/torn: "), HasSubstr(dir_ + "/foreign: "), Not(HasSubstr("/good"))));
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("good     small"), HasSubstr("torn")));
+}
+
+TEST_F(ExperimentsTest, AJobThatGoesOnHasNoResultsOfAnEndBefore) {
+  Put("a", 0.5, "0.25");
+  PutFile(FolderOf("a") + "journal.b", MadeJournalOf(SmallJob(), "", /*number=*/2));
+  const ToolOutcome outcome = Experiments();
+  EXPECT_EQ(outcome.code, kExitDone) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("UNFINISHED"), Not(HasSubstr("0.25"))));
+}
+
+TEST_F(ExperimentsTest, LinksAreNotFollowedNorWordsObeyed) {
+  Put("a\033[2Jb", 0.5, "0.25");
+  std::filesystem::create_directory_symlink(dir_, dir_ + "/again");
+  const ToolOutcome outcome = Experiments();
+  EXPECT_EQ(outcome.code, kExitDone) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(Not(HasSubstr("\033")), Not(HasSubstr("again"))));
+}
+
+TEST_F(ExperimentsTest, AFolderWithoutJobsSaysSo) {
+  const ToolOutcome outcome = Experiments();
+  EXPECT_EQ(outcome.code, kExitFailed);
+  EXPECT_THAT(outcome.err, HasSubstr("no job has its folder under " + dir_));
+  EXPECT_THAT(outcome.out, IsEmpty());
+  EXPECT_EQ(RunDownpour({"experiments", dir_ + "/nowhere"}).code, kExitBadCommandLine);
+}
+
+}  // namespace
+}  // namespace downpour

@@ -1,0 +1,181 @@
+#include "tools/cli/experiments.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/time/time.h"
+#include "schema/job_file.h"
+#include "tools/cli/checkpoint_reader.h"
+#include "tools/cluster/human_units.h"
+#include "tools/cluster/job_folder.h"
+
+namespace downpour {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+struct FoundJob {
+  Experiment experiment;
+  std::map<std::string, ExperimentValue> settings;  // by dotted key
+  std::vector<std::string> metrics;
+};
+
+class Search {
+ public:
+  explicit Search(std::string root) : root_(std::move(root)) {}
+
+  void Look(const fs::path& folder, int depth) {
+    if (IsJob(folder)) return Add(folder);
+    if (depth == kDeepest) return;
+    std::error_code error;
+    std::vector<fs::path> inside;
+    for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+      std::error_code ignored;
+      if (at->is_directory(ignored) && !at->is_symlink(ignored)) inside.push_back(at->path());
+    }
+    if (error) troubles_.push_back(absl::StrCat(Printable(folder.string()), ": ", error.message()));
+    std::sort(inside.begin(), inside.end());
+    for (const fs::path& next : inside) Look(next, depth + 1);
+  }
+
+  Experiments Take() {
+    Experiments all{.columns = {"folder", "job", "state"}, .experiments = {}, .troubles = std::move(troubles_)};
+    const std::vector<std::string> differing = DifferingSettings();
+    all.columns.insert(all.columns.end(), differing.begin(), differing.end());
+    all.columns.insert(all.columns.end(), {"accuracy", "loss"});
+    for (const FoundJob& job : jobs_) {
+      for (const std::string& metric : job.metrics) {
+        if (std::find(all.columns.begin(), all.columns.end(), metric) == all.columns.end()) {
+          all.columns.push_back(metric);
+        }
+      }
+    }
+    all.columns.insert(all.columns.end(), {"epochs", "examplesPerSecond", "seconds", "began"});
+    for (FoundJob& job : jobs_) {
+      for (const std::string& key : differing) {
+        if (const auto set = job.settings.find(key); set != job.settings.end()) {
+          job.experiment.values[key] = set->second;
+        }
+      }
+      all.experiments.push_back(std::move(job.experiment));
+    }
+    return all;
+  }
+
+ private:
+  static bool IsJob(const fs::path& folder) {
+    std::error_code ignored;
+    const auto holds = [&](const char* name) { return fs::exists(folder / name, ignored); };
+    return holds("journal.a") || holds("journal.b") || holds("summary.json");
+  }
+
+  void Add(const fs::path& folder) {
+    FoundJob job;
+    auto& values = job.experiment.values;
+    const std::string name = fs::relative(folder, root_).string();
+    values["folder"] = Printable(name);
+    const JobRecord record = NewestJournalEntry(folder.string()).record;
+    if (record.run != 0) TakeRecord(folder, record, &job);
+    const absl::StatusOr<std::string> text = ReadTextFile((folder / "summary.json").string());
+    absl::StatusOr<SummaryView> summary = text.ok() ? ParseSummary(*text) : text.status();
+    const bool is_its_own = record.run == 0 || !record.ended.empty();  // else of an end that was resumed from
+    if (summary.ok() && is_its_own) {
+      TakeSummary(*summary, &job);
+    } else if (record.run == 0 || (text.ok() && !summary.ok())) {
+      troubles_.push_back(absl::StrCat(Printable(folder.string()), ": ", summary.status().message()));
+    }
+    jobs_.push_back(std::move(job));
+  }
+
+  void TakeRecord(const fs::path& folder, const JobRecord& record, FoundJob* job) {
+    auto& values = job->experiment.values;
+    values["began"] =
+        absl::FormatTime("%Y-%m-%d %H:%M:%S", absl::FromUnixMillis(record.began_unix_ms), absl::UTCTimeZone());
+    const bool goes_on = record.ended.empty();
+    values["state"] = !goes_on ? Printable(record.ended) : IsAtWork(folder.string()) ? "RUNNING" : "UNFINISHED";
+    const Json settings = Json::parse(record.job, nullptr, /*allow_exceptions=*/false);
+    if (!settings.is_object()) {
+      troubles_.push_back(absl::StrCat(Printable(folder.string()), ": its journal holds no job"));
+      return;
+    }
+    for (const auto& [place, value] : settings.flatten().items()) {
+      const std::string key = absl::StrReplaceAll(place.substr(std::min<size_t>(1, place.size())), {{"/", "."}});
+      if (key == "name") {
+        values["job"] = value.is_string() ? Printable(value.get<std::string>()) : "";
+      } else if (value.is_number()) {
+        job->settings[key] = value.get<double>();
+      } else {
+        job->settings[key] = Printable(value.is_string() ? value.get<std::string>() : value.dump());
+      }
+    }
+    if (record.workers != 0) job->settings["cluster.workerCount"] = static_cast<double>(record.workers);
+  }
+
+  static void TakeSummary(const SummaryView& summary, FoundJob* job) {
+    auto& values = job->experiment.values;
+    values["job"] = summary.job;
+    values["state"] = absl::StrCat(summary.state, summary.diverging.empty() ? "" : " DIVERGING",
+                                   summary.stopped_early.empty() ? "" : " stopped early");
+    const auto take = [&values](const char* column, const MaybeNumber& number) {
+      if (number) values[column] = *number;
+    };
+    take("accuracy", summary.eval_accuracy);
+    take("loss", summary.eval_loss);
+    take("epochs", summary.epochs);
+    take("examplesPerSecond", summary.examples_per_second);
+    take("seconds", summary.elapsed);
+    for (const auto& [name, value] : summary.eval_metrics) {
+      job->metrics.push_back(name);
+      values.emplace(name, value);
+    }
+  }
+
+  std::vector<std::string> DifferingSettings() const {
+    std::set<std::string> keys;
+    const FoundJob* first = nullptr;
+    for (const FoundJob& job : jobs_) {
+      if (job.settings.empty()) continue;
+      if (first == nullptr) first = &job;
+      for (const auto* one : {&job, first}) {
+        const auto& other = one == first ? job : *first;
+        for (const auto& [key, value] : one->settings) {
+          const auto found = other.settings.find(key);
+          if (found == other.settings.end() || found->second != value) keys.insert(key);
+        }
+      }
+    }
+    return {keys.begin(), keys.end()};
+  }
+
+  const std::string root_;
+  std::vector<FoundJob> jobs_;
+  std::vector<std::string> troubles_;
+};
+
+}  // namespace
+
+Experiments FindExperiments(const std::string& folder) {
+  Search search(folder);
+  search.Look(folder, 0);
+  return search.Take();
+}
+
+void SortExperiments(const std::string& column, bool reverse, std::vector<Experiment>* experiments) {
+  std::stable_sort(experiments->begin(), experiments->end(), [&](const Experiment& a, const Experiment& b) {
+    const auto left = a.values.find(column), right = b.values.find(column);
+    if (left == a.values.end() || right == b.values.end()) return right == b.values.end() && left != a.values.end();
+    if (left->second.index() != right->second.index()) return left->second.index() > right->second.index();
+    return reverse ? right->second < left->second : left->second < right->second;
+  });
+}
+
+}  // namespace downpour

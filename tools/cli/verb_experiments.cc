@@ -1,0 +1,132 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "schema/nearest_name.h"
+#include "tools/cli/experiments.h"
+#include "tools/cli/verbs.h"
+#include "tools/cluster/text_table.h"
+
+namespace downpour {
+namespace {
+
+struct Options {
+  std::string folder;
+  std::string sort;
+  bool reverse = false;
+  std::string format = "table";
+};
+
+std::string CellOf(const Experiment& experiment, const std::string& column) {
+  const auto found = experiment.values.find(column);
+  if (found == experiment.values.end()) return "";
+  const double* number = std::get_if<double>(&found->second);
+  return number == nullptr ? std::get<std::string>(found->second) : absl::StrFormat("%.6g", *number);
+}
+
+// RFC 4180.
+std::string CsvCell(const std::string& cell) {
+  if (cell.find_first_of(",\"\r\n") == std::string::npos) return cell;
+  return absl::StrCat("\"", absl::StrReplaceAll(cell, {{"\"", "\"\""}}), "\"");
+}
+
+std::vector<std::vector<std::string>> RowsOf(const Experiments& found) {
+  std::vector<std::vector<std::string>> rows = {found.columns};
+  for (const Experiment& experiment : found.experiments) {
+    std::vector<std::string>& row = rows.emplace_back();
+    for (const std::string& column : found.columns) row.push_back(CellOf(experiment, column));
+  }
+  return rows;
+}
+
+std::string Csv(const Experiments& found) {
+  std::string text;
+  for (std::vector<std::string>& row : RowsOf(found)) {
+    for (std::string& cell : row) cell = CsvCell(cell);
+    absl::StrAppend(&text, absl::StrJoin(row, ","), "\r\n");
+  }
+  return text;
+}
+
+// Columns in which nothing is known would only take room. Of a setting the last word is shown where that is enough.
+std::string Table(const Experiments& found) {
+  std::vector<std::vector<std::string>> rows = RowsOf(found);
+  const auto last_word = [](const std::string& key) { return key.substr(key.rfind('.') + 1); };
+  for (std::string& head : rows[0]) {
+    const auto same = [&](const std::string& column) { return last_word(column) == last_word(head); };
+    if (std::count_if(found.columns.begin(), found.columns.end(), same) == 1) head = last_word(head);
+  }
+  std::vector<std::vector<std::string>> shown(rows.size());
+  for (size_t column = 0; column < rows[0].size(); ++column) {
+    const bool is_known =
+        std::any_of(rows.begin() + 1, rows.end(), [&](const auto& row) { return !row[column].empty(); });
+    for (size_t row = 0; is_known && row < rows.size(); ++row) {
+      shown[row].push_back(rows[row][column].empty() ? "-" : rows[row][column]);
+    }
+  }
+  return TextTable(shown, shown[0].size(), shown[0].size());
+}
+
+std::string Document(const Experiments& found) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const Experiment& experiment : found.experiments) {
+    nlohmann::json& json = list.emplace_back(nlohmann::json::object());
+    for (const auto& [column, value] : experiment.values) {
+      std::visit([&json, &name = column](const auto& its) { json[name] = its; }, value);
+    }
+  }
+  return list.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+int Run(const Options& options, Streams streams) {
+  Experiments found = FindExperiments(options.folder);
+  for (const std::string& trouble : found.troubles) Complain(streams, "experiments", trouble, kExitFailed);
+  if (found.experiments.empty()) {
+    return Complain(streams, "experiments", absl::StrCat("no job has its folder under ", options.folder), kExitFailed);
+  }
+  if (!options.sort.empty()) {
+    const auto means = [&](const std::string& column) {
+      return column == options.sort || column.substr(column.rfind('.') + 1) == options.sort;
+    };
+    const auto column = std::find_if(found.columns.begin(), found.columns.end(), means);
+    if (column == found.columns.end()) {
+      return Complain(streams, "experiments",
+                      absl::StrCat("no column is named ", options.sort, DidYouMean(options.sort, found.columns),
+                                   "; there are ", absl::StrJoin(found.columns, ", ")),
+                      kExitBadCommandLine);
+    }
+    SortExperiments(*column, options.reverse, &found.experiments);
+  }
+  streams.out << (options.format == "json" ? Document(found) : options.format == "csv" ? Csv(found) : Table(found));
+  return found.troubles.empty() ? kExitDone : kExitFailed;
+}
+
+std::function<int()> SetUp(CLI::App& app, Streams streams) {
+  auto options = std::make_shared<Options>();
+  app.add_option("DIR", options->folder, "Folder under which the jobs have theirs")
+      ->required()
+      ->check(CLI::ExistingDirectory);
+  app.add_option("--sort", options->sort, "Column to sort by: accuracy, learningRate, began")->type_name("COLUMN");
+  app.add_flag("--reverse", options->reverse, "Largest first");
+  app.add_option("-o,--output", options->format, "table, json or csv")
+      ->check(CLI::IsMember({"table", "json", "csv"}))
+      ->default_str("table");
+  return [options, streams] { return Run(*options, streams); };
+}
+
+}  // namespace
+
+const Verb kExperimentsVerb = {"experiments", "Compare the jobs under a folder: settings, results, times",
+                               "  downpour experiments runs --sort accuracy --reverse\n"
+                               "  downpour experiments runs -o csv > runs.csv\n",
+                               "0 done, 1 there is no job, or one that cannot be read", SetUp};
+
+}  // namespace downpour
