@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -72,13 +73,23 @@ class Search {
   }
 
  private:
+  static constexpr const char* kRead[] = {"journal.a", "journal.b", "summary.json"};
+
   static bool IsJob(const fs::path& folder) {
     std::error_code ignored;
-    const auto holds = [&](const char* name) { return fs::exists(folder / name, ignored); };
-    return holds("journal.a") || holds("journal.b") || holds("summary.json");
+    return std::any_of(std::begin(kRead), std::end(kRead),
+                       [&](const char* name) { return fs::exists(folder / name, ignored); });
   }
 
   void Add(const fs::path& folder) {
+    for (const char* name : kRead) {
+      std::error_code ignored;
+      const fs::file_status found = fs::status(folder / name, ignored);
+      if (!fs::exists(found) || fs::is_regular_file(found)) continue;
+      // Whoever opens a pipe waits for its other end.
+      troubles_.push_back(absl::StrCat(Printable(folder.string()), ": ", name, " is no plain file"));
+      return;
+    }
     FoundJob job;
     auto& values = job.experiment.values;
     const std::string name = fs::relative(folder, root_).string();
@@ -107,7 +118,8 @@ class Search {
       troubles_.push_back(absl::StrCat(Printable(folder.string()), ": its journal holds no job"));
       return;
     }
-    for (const auto& [place, value] : settings.flatten().items()) {
+    const Json by_place = settings.flatten();  // items() refers to it
+    for (const auto& [place, value] : by_place.items()) {
       const std::string key = absl::StrReplaceAll(place.substr(std::min<size_t>(1, place.size())), {{"/", "."}});
       if (key == "name") {
         values["job"] = value.is_string() ? Printable(value.get<std::string>()) : "";

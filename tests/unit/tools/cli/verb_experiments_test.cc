@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -96,6 +97,19 @@ TEST_F(ExperimentsTest, WhatIsBrokenIsNamedAndTheRestIsShown) {
   EXPECT_EQ(outcome.code, kExitFailed);
   EXPECT_THAT(outcome.err, AllOf(HasSubstr(dir_ + "/torn: "), HasSubstr(dir_ + "/foreign: "), Not(HasSubstr("/good"))));
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("good     small"), HasSubstr("torn")));
+}
+
+TEST_F(ExperimentsTest, WhatIsNoPlainFileIsNotOpened) {
+  Put("good", 0.5, "0.25");
+  Put("pipe", 0.5, "0.25");
+  std::filesystem::remove(dir_ + "/pipe/summary.json");
+  ASSERT_EQ(mkfifo((dir_ + "/pipe/summary.json").c_str(), 0600), 0);
+  std::filesystem::create_directories(dir_ + "/folder/journal.b");
+  const ToolOutcome outcome = Experiments();
+  EXPECT_EQ(outcome.code, kExitFailed);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr(dir_ + "/pipe: summary.json is no plain file"),
+                                 HasSubstr(dir_ + "/folder: journal.b is no plain file")));
+  EXPECT_THAT(outcome.out, HasSubstr("good    small"));
 }
 
 TEST_F(ExperimentsTest, AJobThatGoesOnHasNoResultsOfAnEndBefore) {
