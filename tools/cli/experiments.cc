@@ -92,7 +92,7 @@ class Search {
     }
     FoundJob job;
     auto& values = job.experiment.values;
-    const std::string name = fs::relative(folder, root_).string();
+    const std::string name = folder.lexically_relative(root_).string();
     values["folder"] = Printable(name);
     const JobRecord record = NewestJournalEntry(folder.string()).record;
     if (record.run != 0) TakeRecord(folder, record, &job);

@@ -99,8 +99,8 @@ int Run(const Options& options, Streams streams) {
     const auto column = std::find_if(found.columns.begin(), found.columns.end(), means);
     if (column == found.columns.end()) {
       return Complain(streams, "experiments",
-                      absl::StrCat("no column is named ", options.sort, DidYouMean(options.sort, found.columns),
-                                   "; there are ", absl::StrJoin(found.columns, ", ")),
+                      absl::StrCat("no column is named ", options.sort, ", only ", absl::StrJoin(found.columns, ", "),
+                                   DidYouMean(options.sort, found.columns)),
                       kExitBadCommandLine);
     }
     SortExperiments(*column, options.reverse, &found.experiments);
