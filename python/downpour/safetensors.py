@@ -1,0 +1,86 @@
+"""Reads the safetensors files that `downpour export` writes (docs/MODEL_FILE.md), and refuses all others.
+
+A file is 8 bytes of header length (little-endian), a JSON header, and the float32 numbers of all tensors.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from typing import IO, TYPE_CHECKING, Any
+
+from downpour.errors import ModelFileError
+
+if TYPE_CHECKING:
+    import numpy
+
+MOST_HEADER_BYTES = 100_000_000  # as the safetensors library has it
+MOST_DIMENSIONS = 8  # as a job file has it
+ITEM_BYTES = 4
+
+
+def read_safetensors(path: str) -> dict[str, numpy.ndarray]:
+    """Each tensor by its name, as a float32 array of its own that may be written to.
+
+    Raises ModelFileError if anything in the file is not as it should be, OSError if it cannot be read.
+    """
+    import numpy
+
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        header, begin = _read_header(file, size, path)
+        tensors = {}
+        at = 0
+        places = [(_place(name, entry, path), name) for name, entry in header.items() if name != "__metadata__"]
+        for (first, last, shape), name in sorted(places):
+            if first != at:
+                raise ModelFileError(f"{path}: tensor {name} begins at {first}, but the one before ends at {at}")
+            if last > size - begin:
+                raise ModelFileError(f"{path}: tensor {name} ends at {last}, but there are {size - begin} bytes")
+            numbers = numpy.fromfile(file, "<f4", (last - first) // ITEM_BYTES)
+            if numbers.size * ITEM_BYTES != last - first:
+                raise ModelFileError(f"{path}: tensor {name} is cut short")
+            tensors[name] = numbers.reshape(shape)
+            at = last
+    if at != size - begin:
+        raise ModelFileError(f"{path}: {size - begin - at} bytes behind the last tensor belong to none")
+    return tensors
+
+
+def _read_header(file: IO[bytes], size: int, path: str) -> tuple[dict[str, Any], int]:
+    """(header, where the tensors begin)"""
+    length = int.from_bytes(file.read(8), "little")
+    if size < 8 or length > min(MOST_HEADER_BYTES, size - 8):
+        raise ModelFileError(f"{path}: no safetensors file: it has {size} bytes, and a header of {length}")
+    try:
+        header = json.loads(file.read(length).decode(), object_pairs_hook=_without_duplicates)
+    except (ValueError, RecursionError) as error:
+        raise ModelFileError(f"{path}: the header is no JSON: {error}") from error
+    if not isinstance(header, dict):
+        raise ModelFileError(f"{path}: the header is no JSON object")
+    return header, 8 + length
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name is there twice")
+    return found
+
+
+def _place(name: str, entry: Any, path: str) -> tuple[int, int, tuple[int, ...]]:
+    """(first byte, byte behind the last, shape), of which each fits the others."""
+    entry = entry if isinstance(entry, dict) else {}
+    if entry.get("dtype") != "F32":
+        raise ModelFileError(f"{path}: tensor {name} is not of dtype F32, but {entry.get('dtype')}")
+    shape, offsets = entry.get("shape"), entry.get("data_offsets")
+    if not _are_counts(shape, 1) or len(shape) > MOST_DIMENSIONS:
+        raise ModelFileError(f"{path}: tensor {name} has no good shape: {shape}")
+    if not _are_counts(offsets, 0) or len(offsets) != 2 or offsets[1] - offsets[0] != math.prod(shape) * ITEM_BYTES:
+        raise ModelFileError(f"{path}: tensor {name} of shape {shape} cannot have the data_offsets {offsets}")
+    return offsets[0], offsets[1], tuple(shape)
+
+
+def _are_counts(value: Any, least: int) -> bool:
+    return isinstance(value, list) and all(type(item) is int and item >= least for item in value)
