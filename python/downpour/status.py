@@ -43,7 +43,8 @@ class Status(dict):
         goal = self._first("progress.examples")
         trained = None if count is None else f"{count} examples" if goal is None else f"{count} of {goal} examples"
         tasks = self.get("tasks")
-        states = Counter(str(task.get("state")) for task in tasks if isinstance(task, dict)) if tasks else {}
+        listed = tasks if isinstance(tasks, list) else []
+        states = Counter(str(task.get("state")) for task in listed if isinstance(task, dict))
         checkpoint = self._first("checkpoint.round", "checkpoint")
         rows = [
             ("Job", f"{self.get('job', '?')} {self.get('state', '?')}"),

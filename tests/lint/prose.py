@@ -26,12 +26,12 @@ END = re.compile(r"(?<!e\.g)(?<!i\.e)[.!?][)\"'*]*(?=\s|$)")
 JOINT = re.compile(r"[,:;](?=[\s)\"'*]|$)")
 WORD = re.compile(r"\w")
 TARGET = re.compile(r"\]\((?!\w+:)([^)#\s]+)(?:#[^)]*)?\)")
-NAMED = re.compile(r"`((?:chief|deploy|docs|ps|runtime|schema|tensor|tests|tools|worker)/[a-z0-9_./-]+\.[a-z]+)`")
+NAMED = re.compile(r"`((?:chief|deploy|docs|ps|python|runtime|schema|tensor|tests|tools|worker)/[a-z0-9_./-]+\.[a-z]+)`")
 
 
 def documents(root):
     """The pages that are held to the rules of prose."""
-    pages = ["README.md", "CONTRIBUTING.md", "schema/PROTOCOL.md", "tests/README.md"]
+    pages = ["README.md", "CONTRIBUTING.md", "schema/PROTOCOL.md", "python/README.md", "tests/README.md"]
     return sorted(file for file in [*(root / page for page in pages), *(root / "docs").glob("*.md")] if file.exists())
 
 
