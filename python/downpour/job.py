@@ -75,7 +75,7 @@ class Job:
         end = self._watch(timeout)
         if self._job_dir is not None:
             end = self._summary_after(end)
-        self._reap()
+        self._await_exit()
         message = str(end.get("errorMessage") or f"the job ended as {end['state']}")
         if end["state"] == "FAILED":
             raise JobFailed(message, end)
@@ -92,7 +92,7 @@ class Job:
         Raises ToolError if the job goes on or its chief cannot be reached.
         """
         said = self._tool.ask("stop", *self._where, *self._who, answers=(0, 1))
-        self._reap()
+        self._await_exit()
         return said.strip()
 
     def checkpoints(self) -> list[dict[str, Any]]:
@@ -236,13 +236,21 @@ class Job:
             end = status
         return end
 
-    def _reap(self) -> None:
-        """Waits for the `downpour run` of an ended job: until then it holds the folder."""
-        if self._run is not None:
-            try:
+    def _await_exit(self) -> None:
+        """Waits until no process of the ended job holds its folder, so that it may be continued there."""
+        if self._job_dir is None:
+            return
+        words = ["logs", "chief", "--follow", f"--job-dir={self._job_dir}"]  # it ends once none is at work on the job
+        follower = self._tool.start(words, subprocess.DEVNULL, subprocess.DEVNULL)
+        try:
+            follower.wait(_EXITS_WITHIN)
+            if self._run is not None:
                 self._run.wait(_EXITS_WITHIN)
-            except subprocess.TimeoutExpired:
-                pass  # the job is over all the same
+        except subprocess.TimeoutExpired:
+            pass  # the job is over all the same
+        finally:
+            follower.kill()
+            follower.wait()
 
 
 def run(

@@ -114,9 +114,23 @@ class JobTest(ProcessTest):
         self.assertGreaterEqual(job.checkpoint()["leasesCommitted"], first["leasesCommitted"])
 
         before = self.summary()["samplesCommitted"]
-        job = self.begin(resume=True)
+        self.begin(resume=True)
         status = self.wait_until(lambda s: complete(s) and s["progress"]["examplesCommitted"] > before)
         self.assertGreater(status["chief"]["term"], self.summary()["term"])
+
+    # By an object that did not start the job, and knows nothing of the `downpour run` that holds the folder.
+    def test_a_folder_is_free_once_its_job_was_cancelled_or_waited_for(self):
+        self.write_endless_job(checkpoint={"every": "200ms"})
+        other = downpour.Job(self.job_dir, tool=TOOL)
+        self.begin()
+        for _ in range(3):
+            other.checkpoint(LONG)
+            other.cancel()
+            self.begin(resume=True)
+        self.assertEqual(self.tool("stop", "--job-dir", self.job_dir)[0], 0)
+        with self.assertRaises(downpour.JobCancelled):
+            other.wait(LONG)
+        self.begin(resume=True)
 
     def test_a_job_that_fails(self):
         self.write_job(training={"epochs": 1, "maxSkippedPushes": 5, "optimizer": {"learningRate": 1e30}})
