@@ -57,6 +57,7 @@ class HostileToolTest(FolderTest):
         job = self.job('echo \'{"state": "RUNNING"}\'; kill -9 $$')
         for call in (*self.calls(job), job.cancel, job.logs, job.state_dict):
             self.refused(call, -9, r"downpour \w+ was ended by SIGKILL")
+        self.refused(self.job("printf '{'; kill -9 $$").wait, -9, "downpour watch was ended by SIGKILL")
         start = lambda: downpour.run("job.yaml", self.folder, tool=self.folder / "downpour")
         self.refused(start, -9, "downpour run was ended by SIGKILL")
 
