@@ -125,7 +125,7 @@ struct EvalDone {  // worker -> chief; repeated until an EvalDoneReply arrives
   uint64_t versions_digest = 0;  // over (slice, epoch, n) of the parameters used
   uint64_t oldest_version = 0;   // smallest and largest n of them
   uint64_t newest_version = 0;
-  std::vector<double> metric_sums;  // of the job's metrics, in their order: runtime/metrics.h
+  std::vector<double> metric_sums = {};  // of the job's metrics, in their order: runtime/metrics.h
 };
 struct EvalDoneReply {
   uint64_t round = 0;

@@ -185,7 +185,7 @@ class Watch final : public Observer {
   std::set<std::pair<Life, uint64_t>> obeyed_;    // their nonces
   std::set<std::pair<Life, uint64_t>> answered_;  // likewise, with kAccepted
   uint32_t workers_ = 0;                          // as the journal has it
-  uint64_t epochs_ = 0;                           // likewise, with which it ends early; 0: it does not
+  uint64_t ends_after_ = 0;                       // likewise, with which it ends early; 0: it does not
   uint32_t workers_before_ = 0;                   // likewise, the number before that under this chief
   uint64_t chiefs_ = 0;                           // that have led the job by then
   std::optional<Push> push_;                      // that the ps at hand steps on

@@ -38,12 +38,12 @@ void Watch::OnJournalled(const JobRecord& record) {
     workers_before_ = workers_;
   }
   workers_ = record.workers;
-  epochs_ = record.early.epochs;
+  ends_after_ = record.early.epochs;
 }
 
 uint64_t Watch::goal() const {
   const Plan& plan = oracle_->plan();
-  return epochs_ == 0 ? plan.total_leases() : epochs_ * plan.leases_per_epoch();
+  return ends_after_ == 0 ? plan.total_leases() : ends_after_ * plan.leases_per_epoch();
 }
 
 void Watch::Check(const Process& process, PeerId, const ControlReply& reply) {

@@ -240,7 +240,8 @@ void ChiefHarness::Evaluate(FakeMember& member) {
                                  .examples = examples,
                                  .versions_digest = 5,
                                  .oldest_version = 3,
-                                 .newest_version = 4});
+                                 .newest_version = 4,
+                                 .metric_sums = std::vector<double>(CountMetricSums(job_.training.metrics), 1)});
   }
 }
 

@@ -53,7 +53,11 @@ void ExpectSameShape(const json& sample, const json& actual, const std::string& 
 
 class StatusTest : public ::testing::Test {
  protected:
-  StatusTest() : cluster(SmallJob({"scheduling.maxRunningTime=1h"})) { cluster.Start(); }
+  StatusTest()
+      : cluster(SmallJob({"scheduling.maxRunningTime=1h", "model.layers.0.dense.units=9",
+                          "training.metrics=[top5, calibrationError]"})) {
+    cluster.Start();
+  }
 
   // A job in which everything has happened that status can tell of.
   void LiveFully() {

@@ -136,6 +136,9 @@ TEST(JobDocs, DocumentedDefaultsAreTheParsers) {
     }
     if (absl::StrContains(row.key, "sspBound")) overrides = {"training.consistency=ssp"};
     if (absl::StrContains(row.key, "backupWorkers")) overrides = {"training.consistency=sync"};
+    if (absl::StrContains(row.key, "stopEarly")) {
+      overrides = {"data.eval={images: c, labels: d}", "training.stopEarly={}"};
+    }
     const std::string without = CanonicalJob(ParseJob(kLeast, "least", overrides).job);
     overrides.push_back(PathOf(row.key) + "=" + row.default_text);
     const JobFileResult with = ParseJob(kLeast, "least", overrides);

@@ -181,6 +181,7 @@ TEST(SummaryTableTest, TheDocumentedSample) {
   EXPECT_EQ(SummaryTable(ParseSummary(SampleSummary()).value(), false),
             "Job:        mnist-mlp SUCCEEDED\n"
             "Accuracy:   98.10 % on the eval data, loss 0.0700\n"
+            "Metrics:    calibrationError 0.0098, top5 0.9995\n"
             "Trained:    10 epochs, 600,000 examples, in 13 s, 48,000 examples/s\n"
             "Staleness:  mean/p99/max 3.0/6/9\n"
             "Checkpoint: checkpoints/1-5\n");
