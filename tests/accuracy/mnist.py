@@ -41,7 +41,8 @@ def train(build, data, folder, workers, seed, more, tool=None, environment=None)
         sys.exit(f"seed {seed}, {workers} workers: exit {done.returncode}\n{done.stderr[-4000:]}")
     summary = json.loads((job_dir / "summary.json").read_text())
     print(f"workers {workers} seed {seed}: {summary['state']}, accuracy {summary.get('evalAccuracy', 0):.4f}, "
-          f"staleness mean {summary['staleness']['mean']:.2f}, {summary['examplesPerSecond']:.0f} examples/s", flush=True)
+          f"staleness mean {summary['staleness']['mean']:.2f}, {summary['examplesPerSecond']:.0f} examples/s",
+          flush=True)
     return summary
 
 

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
+
+#include "runtime/metrics.h"
 
 namespace downpour {
 

@@ -280,13 +280,14 @@ TEST_F(TrainerTest, EvaluationAddsUpOverItsParts) {
 }
 
 TEST_F(TrainerTest, MetricsOfAnEvaluationAgreeWithItsOwnCounts) {
-  job_.training.metrics = {{MetricKind::kTopK, 2}, {MetricKind::kLogLoss}, {MetricKind::kCalibrationError}};
-  ASSERT_TRUE(Run(Prepare{job_}).status.ok());
+  JobSpec job = job_;
+  job.training.metrics = {{MetricKind::kTopK, 2}, {MetricKind::kLogLoss}, {MetricKind::kCalibrationError}};
+  ASSERT_TRUE(Run(Prepare{job}).status.ok());
   const auto evaluate = [&](uint64_t first, uint64_t batches, SliceValues updates) {
     return std::get<Evaluated>(Run(EvalStep{first, batches, std::move(updates)}).last);
   };
   const Evaluated whole = evaluate(0, 4, AllSlices(1));
-  ASSERT_EQ(whole.metric_sums.size(), CountMetricSums(job_.training.metrics));
+  ASSERT_EQ(whole.metric_sums.size(), CountMetricSums(job.training.metrics));
   EXPECT_GE(whole.metric_sums[0], static_cast<double>(whole.correct));
   EXPECT_LT(whole.metric_sums[0], static_cast<double>(whole.examples));
   EXPECT_NEAR(whole.metric_sums[1], whole.loss_sum, 1e-4);

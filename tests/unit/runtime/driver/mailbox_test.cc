@@ -15,7 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr int kPatienceMs = 30'000;
+constexpr int kMailWaitMs = 30'000;
 
 bool IsReadable(const Mailbox& mailbox, int at_most_ms) {
   pollfd mail{mailbox.fd(), POLLIN, 0};
@@ -54,7 +54,7 @@ TEST(MailboxTest, LosesNothingThatManyThreadsPostWhileItIsEmptied) {
     });
   }
   std::vector<int64_t> next(kThreads);  // of each thread
-  for (int64_t taken = 0; taken < kThreads * kEach && IsReadable(mailbox, kPatienceMs);) {
+  for (int64_t taken = 0; taken < kThreads * kEach && IsReadable(mailbox, kMailWaitMs);) {
     const std::vector<int64_t> numbers = Take(mailbox);
     EXPECT_THAT(numbers, ::testing::Not(IsEmpty())) << "readable without mail";
     for (const int64_t number : numbers) EXPECT_EQ(number % kEach, next[number / kEach]++);
