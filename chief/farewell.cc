@@ -18,7 +18,7 @@ void Farewell::Begin(JobState state, const std::string& why, int exit_code) {
   words_ = {succeeded, why};
   chief_.rounds.Stop();
   // Whoever reads of the end in the journal finds the summary too, if only with the counts so far.
-  chief_.storage.Run(ReplaceFile("summary.json", SummaryText(chief_)), [this](const StorageDone&) {
+  chief_.storage.Run(ReplaceFile(kSummaryFile, SummaryText(chief_)), [this](const StorageDone&) {
     chief_.journal.record().ended = NameOf(chief_.state);
     chief_.journal.record().why = why_;
     chief_.journal.Advance();
@@ -84,8 +84,9 @@ void Farewell::AwaitHearing() { refusals_heard_by_ = chief_.turn.now + kHearing;
 
 void Farewell::WriteSummary() {
   summary_begun_ = true;
-  chief_.storage.Run(ReplaceFile("summary.json", SummaryText(chief_)), [this](const StorageDone& done) {
-    if (!done.status.ok()) chief_.turn.out.Error("summary.json cannot be written: " + done.status.ToString());
+  chief_.storage.Run(ReplaceFile(kSummaryFile, SummaryText(chief_)), [this](const StorageDone& done) {
+    if (!done.status.ok())
+      chief_.turn.out.Error(absl::StrCat(kSummaryFile, " cannot be written: ", done.status.ToString()));
     summary_done_ = true;
     QuitOnceWatchersKnow();
   });

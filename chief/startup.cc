@@ -11,8 +11,10 @@
 #include "chief/chief_role.h"
 #include "chief/data_plan.h"
 #include "chief/sealed_copies.h"
+#include "chief/status.h"
 #include "runtime/exit_code.h"
 #include "schema/job_file.h"
+#include "schema/text.h"
 
 namespace downpour {
 namespace {
@@ -20,6 +22,8 @@ namespace {
 constexpr char kTerm[] = "term";
 constexpr char kChiefFile[] = "chief.json";
 constexpr uint64_t kMaxTermFile = 256;
+constexpr uint64_t kMaxSummary = uint64_t{1} << 20;
+constexpr size_t kMaxWhy = 4096;  // of the words of an end
 
 constexpr int64_t kTermsBegin = 1767225600000;  // 2026-01-01 00:00 UTC in milliseconds
 constexpr int64_t kTermLasts = 250;             // milliseconds
@@ -68,16 +72,42 @@ void Startup::Run(const Started& started, std::function<void(const Outcome&)> th
 
 void Startup::ReadJob() {
   journal_.Load([this] {
-    checkpoints_.Load([this](const absl::Status& status) {
-      if (!status.ok()) return Refuse(kExitFailed, absl::StrCat("the job folder cannot be used: ", Words(status)));
-      if (highest_ == 0 && !term_damage_.empty()) return JudgeLostTerm();
-      for (const std::string& damage : {term_damage_, journal_.damage()}) {
-        if (!damage.empty()) outcome_.findings.push_back(damage);
-      }
-      highest_ = std::max(highest_, checkpoints_.highest_term());
-      Judge();
+    ReadEnd([this] {
+      checkpoints_.Load([this](const absl::Status& status) {
+        if (!status.ok()) return Refuse(kExitFailed, absl::StrCat("the job folder cannot be used: ", Words(status)));
+        if (highest_ == 0 && !term_damage_.empty()) return JudgeLostTerm();
+        for (const std::string& damage : {term_damage_, journal_.damage()}) {
+          if (!damage.empty()) outcome_.findings.push_back(damage);
+        }
+        highest_ = std::max(highest_, checkpoints_.highest_term());
+        Judge();
+      });
     });
   });
+}
+
+// Journalled as that chief would have done: members are told of an end that is on disk. Where that fails they are told
+// at last (chief/farewell.h).
+void Startup::ReadEnd(std::function<void()> then) {
+  if (!journal_.found() || !journal_.record().ended.empty()) return then();
+  storage_.Run({ReadFile(kSummaryFile, 0, kMaxSummary)}, [this, then = std::move(then)](const StorageDone& done) {
+    if (!done.status.ok() && !absl::IsNotFound(done.status)) outcome_.findings.push_back(Words(done.status));
+    TakeEnd(nlohmann::json::parse(ToString(done.data), nullptr, /*allow_exceptions=*/false));
+    if (journal_.record().ended.empty()) return then();
+    journal_.Save([then](const absl::Status&) { then(); });
+  });
+}
+
+// Only of the last chief that led this run: what an earlier one wrote stays when the job is resumed.
+void Startup::TakeEnd(nlohmann::json summary) {
+  JobRecord& record = journal_.record();
+  const uint64_t restarts = record.chiefs - std::min<uint64_t>(1, record.chiefs);
+  if (!summary.is_object() || summary["run"] != NameOfRun(record.run) || summary["chiefRestarts"] != restarts) return;
+  for (const JobState end : {JobState::kSucceeded, JobState::kFailed, JobState::kCancelled}) {
+    if (summary["state"] == NameOf(end)) record.ended = NameOf(end);
+  }
+  const nlohmann::json& why = summary["errorMessage"];
+  if (!record.ended.empty() && why.is_string()) record.why = CleanText(why.get<std::string>(), kMaxWhy);
 }
 
 // Its first chief may have died while it wrote its term, before it said anything that rests on it.

@@ -1,6 +1,8 @@
 // What a chief does before it answers anybody: finds out whether this job folder is its to use, and takes a new term.
 //
-//   1. reads term.a and term.b, the journal, and every checkpoint's manifest;
+//   1. reads term.a and term.b, the journal, summary.json, and every checkpoint's manifest. A chief writes the summary
+//      before it journals the end. So a summary of the last chief that led the job tells of its end, even if that
+//      chief was killed between the two;
 //   2. goes on with a job that the journal does not call over. Else it refuses a folder that holds checkpoints unless
 //      told to resume. In both cases it refuses another plan. Where there was a checkpoint and none is whole any more,
 //      it begins anew only if told to give up the newest one by its name; a job that is not over may go on with what
@@ -13,12 +15,14 @@
 // A chief that answered anybody has all of that on disk. Where there is nothing but a term that cannot be read, nobody
 // was led: terms begin by the clock there.
 //
-// Errors: Outcome::why; nothing in the folder was changed but, where writing failed, its term, chief.json and journal.
+// Errors: Outcome::why; nothing in the folder was changed but, where writing failed, its term, chief.json and journal,
+//   and the journal where only the summary told of the end.
 // Tests: tests/unit/chief/startup_test.cc.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -53,6 +57,8 @@ class Startup {
 
  private:
   void ReadJob();
+  void ReadEnd(std::function<void()> then);
+  void TakeEnd(nlohmann::json summary);
   void JudgeLostTerm();
   void Judge();
   std::string WhyNothingIsKnown(bool has_checkpoint) const;

@@ -222,7 +222,7 @@ double ElapsedSeconds(const ChiefParts& chief) { return AgeSeconds(chief, BeganU
 std::string RunOf(const ChiefParts& chief) {
   const uint64_t run = chief.journal.record().run;
   const bool is_known = run != 0 && (chief.term != 0 || chief.ended());
-  return is_known ? absl::StrFormat("%016x", run) : "";
+  return is_known ? NameOfRun(run) : "";
 }
 
 Json OfRecovery(const ChiefParts& chief) {
@@ -287,6 +287,8 @@ std::string Fitted(Json json) {
 }
 
 }  // namespace
+
+std::string NameOfRun(uint64_t run) { return absl::StrFormat("%016x", run); }
 
 std::string StatusText(const ChiefParts& chief) {
   Json json = {{"schemaVersion", 1},

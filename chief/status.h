@@ -5,12 +5,16 @@
 // Tests: tests/unit/chief/status_test.cc.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "chief/chief_parts.h"
 
 namespace downpour {
 
+inline constexpr char kSummaryFile[] = "summary.json";
+
+std::string NameOfRun(uint64_t run);  // as `run` in both
 std::string StatusText(const ChiefParts& chief);
 std::string SummaryText(const ChiefParts& chief);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -10,7 +11,9 @@
 #include "chief/farewell.h"
 #include "chief/journal.h"
 #include "chief/sealed_copies.h"
+#include "chief/status.h"
 #include "ps/shard.h"
+#include "schema/job_file.h"
 
 namespace downpour {
 namespace {
@@ -56,10 +59,21 @@ void EndRules::Before(const Process& process, const Input& input) {
   if (life_ != process.life) {
     EndRules next(world_, oracle_);
     next.evaluated_ = std::move(evaluated_);
+    next.success_ = std::move(success_);
+    next.finds_success_ = next.FindsSuccess(process);
     *this = std::move(next);
   }
   life_ = process.life;
   if (const auto* received = std::get_if<Received>(&input)) Hear(process, *received);
+}
+
+// As it stands before the chief's first Step.
+bool EndRules::FindsSuccess(const Process& chief) const {
+  if (world_->draw().disk.io_error > 0 || !success_ || success_->second != CanonicalJob(chief.job)) return false;
+  const std::string text = chief.disk->ReadSeen(kSummaryFile).value_or("");
+  const nlohmann::json said = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return said.is_object() && said.value("state", "") == NameOf(JobState::kSucceeded) &&
+         said.value("term", 0u) == success_->first;
 }
 
 void EndRules::Hear(const Process& chief, const Received& received) {
@@ -170,6 +184,11 @@ void EndRules::After(const Process& process) {
   const JobState state = process.chief->state();
   const bool ended = state == JobState::kSucceeded || state == JobState::kFailed || state == JobState::kCancelled;
   if (ended && !ended_) ended_ = world_->now();
+  if (process.chief->term() != 0) {
+    success_.reset();
+    if (state == JobState::kSucceeded) success_ = {process.chief->term(), CanonicalJob(process.job)};
+    if (finds_success_) Add(process, "leads a job again that has succeeded, as its summary says");
+  }
   LookForEpochs(process);
   if (process.chief->term() == 0 || !process.chief->all_reported()) return;
   CheckStopsEarly(process);

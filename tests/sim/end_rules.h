@@ -3,8 +3,9 @@
 //
 // Findings: an end with success by a checkpoint round, or by an evaluation, of before leases were opened again; by
 //   parts of an evaluation that used different parameters. An end, or a placement, that the journal on disk does not
-//   know of. An evaluation that is due, and not given to workers that ask for work. An end with fewer epochs than the
-//   file has, though it asks for none or fewer evaluations are in than patience needs.
+//   know of. A chief that leads a job again of which summary.json says that it has succeeded. An evaluation that is
+//   due, and not given to workers that ask for work. An end with fewer epochs than the file has, though it asks for
+//   none or fewer evaluations are in than patience needs.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +35,7 @@ class EndRules final : public Observer {
   void CheckEvaluated(const Process& chief);
   void CheckStopsEarly(const Process& chief);
   void CheckPlacing(const Process& chief);
+  bool FindsSuccess(const Process& chief) const;
   void Hear(const Process& chief, const Received& received);
   void LookForEpochs(const Process& chief);
   bool CoverAll(const std::set<std::pair<uint64_t, uint64_t>>& parts) const;
@@ -43,7 +45,9 @@ class EndRules final : public Observer {
   World* world_;
   const Oracle* oracle_;
 
-  std::set<std::pair<Life, uint64_t>> evaluated_;  // rounds that were complete, of all chiefs
+  // Of all chiefs.
+  std::set<std::pair<Life, uint64_t>> evaluated_;            // rounds that were complete
+  std::optional<std::pair<uint32_t, std::string>> success_;  // of the last one that led: its term and its job's text
 
   // Of one life of a chief.
   Life life_{};
@@ -59,6 +63,7 @@ class EndRules final : public Observer {
   std::optional<int> asked_since_;         // for work, since one is due and none was granted
   std::map<Incarnation, uint64_t> asked_;  // the number of the newest request
   bool placed_ = false;
+  bool finds_success_ = false;  // of its own job, in its folder's summary.json
   std::optional<Time> ended_;
 };
 

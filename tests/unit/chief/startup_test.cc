@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "chief/sealed_copies.h"
-#include "tests/unit/chief/parts_fixture.h"
+#include "tests/unit/chief/startup_fixture.h"
 
 namespace downpour {
 namespace {
@@ -14,39 +14,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
-
-class StartupTest : public PartsFixture {
- protected:
-  Startup::Outcome Run(bool resume = false, const std::vector<std::string>& overrides = {}, Round give_up = {}) {
-    ChiefOptions options{
-        .job = SmallJob(overrides), .job_dir = {}, .host = "h0", .pid = 9, .nonce = ++nonce, .timing = {}};
-    options.resume = resume;
-    options.give_up = give_up;
-    store = std::make_unique<CheckpointStore>(storage);
-    journal = std::make_unique<Journal>(turn, storage, Timing{});
-    Startup startup(storage, *store, *journal, options);
-    Startup::Outcome outcome{.exit_code = -1, .why = {}};
-    startup.Run({/*unix_ms=*/5000, "h0:1"}, [&](const Startup::Outcome& end) { outcome = end; });
-    Settle();
-    return outcome;
-  }
-  // As a chief leaves it that said so to its members.
-  void EndJob(const std::string& state = "FAILED") {
-    journal->record().ended = state;
-    journal->Save([](const absl::Status&) {});
-    Settle();
-  }
-  void PutCheckpoint(Round round, uint64_t train_examples = 12, const std::vector<std::string>& overrides = {}) {
-    Manifest manifest;
-    manifest.round = round;
-    manifest.job = CanonicalJob(SmallJob(overrides));
-    manifest.train_examples = train_examples;
-    disk.Put(ManifestPath(round), EncodeManifest(manifest));
-  }
-  std::unique_ptr<CheckpointStore> store;
-  std::unique_ptr<Journal> journal;
-  uint64_t nonce = 70;
-};
 
 TEST_F(StartupTest, TheTermRisesWithEachStartAndIsDurableFirst) {
   EXPECT_EQ(Run().term, 1u);
