@@ -40,6 +40,7 @@ void ChiefRules::Before(const Process& process, const Input& input) {
         leaving.counted.reset();  // it may be back
       } else if (!leaving.counted) {
         leaving.counted = world_->now();
+        if (!leaving.after) leaving.after = begun_.empty() ? Round() : begun_.rbegin()->first;
       }
     }
   }
@@ -94,7 +95,7 @@ void ChiefRules::OnEffect(const Process& process, const Effect& effect) {
   if (const auto* record = std::get_if<TraceRecord>(&effect);
       record != nullptr && record->kind == TraceRecord::Kind::kDurable) {
     const Round round{static_cast<uint32_t>(record->count >> 32), static_cast<uint32_t>(record->count)};
-    for (auto& [server, leaving] : leaving_) leaving.safe |= begun_[round].at >= leaving.heard;
+    for (auto& [server, leaving] : leaving_) leaving.safe |= leaving.after && round > *leaving.after;
     if (round == under_way_) under_way_.reset();
   }
   if (const auto* send = std::get_if<Send>(&effect)) Says(process, *send);
@@ -222,13 +223,14 @@ void ChiefRules::CheckOverdue(const Process& chief) {
   const bool has_saved = !begun_.empty() && cancelled_ && begun_.rbegin()->second.at >= *cancelled_;
   if (state == JobState::kCancelled && saves_ && !has_saved) Add(chief, "cancels the job without a last checkpoint");
   if (state != JobState::kRunning || !chief.chief->all_reported() || begun_.empty()) return;
-  const auto& [round, begun] = *begun_.rbegin();
+  const Round round = begun_.rbegin()->first;
   bool makes_room = false, is_needed = false;
   for (const auto& [server, leaving] : leaving_) {
     if (!leaving.counted || leaving.let_go || leaving.safe || !IsThere(chief, server)) continue;
     const bool due = *leaving.counted + world_->draw().timing.heartbeat < world_->now();
-    makes_room |= due && leaving.heard > begun.at && HasSomething(chief, server);
-    is_needed |= leaving.heard <= begun.at;
+    const bool serves = round > *leaving.after;
+    makes_room |= due && !serves && HasSomething(chief, server);
+    is_needed |= serves;
   }
   if (makes_room && !is_needed) overdue_.insert(round);
 }

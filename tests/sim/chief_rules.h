@@ -30,7 +30,8 @@ class ChiefRules final : public Observer {
     Time heard;
     std::optional<Time> counted = {};  // by a Tick of the chief, when
     std::optional<Time> let_go = {};
-    bool safe = false;  // a round that began since is durable
+    std::optional<Round> after = {};  // the newest that had begun then: the chief needs a later one
+    bool safe = false;                // such a one is durable
   };
   struct Begun {
     Time at;
