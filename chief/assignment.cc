@@ -91,6 +91,15 @@ void Assignment::Seat(Server& server, const Task& task) {
   server.patience = timing_.data_retry;
 }
 
+void Assignment::Follow(const Task& task) {
+  for (Server& server : servers_) {
+    if (server.incarnation != task.incarnation || server.endpoint == task.process.endpoint) continue;
+    turn_.out.Info(absl::StrCat(server.name, " is at ", task.process.endpoint, " now, and was at ", server.endpoint));
+    server.endpoint = task.process.endpoint;
+    ++placement_number_;
+  }
+}
+
 // A new epoch: what the older one held or reported counts no longer.
 void Assignment::Renew(SliceId slice, bool held, size_t source) {
   StopRestoring(slice);

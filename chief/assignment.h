@@ -57,6 +57,8 @@ class Assignment {
   void Replace(const std::vector<Task*>& servers, std::vector<Manifest> checkpoints);
   void Tick();
   absl::Status Receive(const SliceReport& report);
+  // The same process, perhaps at another address now: workers learn it with the next placement.
+  void Follow(const Task& task);
   // The server has a new bulk link: records that it has not reported go again with the next Tick.
   void SendAgain(Incarnation server);
 
@@ -65,7 +67,7 @@ class Assignment {
   const absl::Status& failure() const { return failure_; }
 
   const std::vector<SliceEpoch>& epochs() const { return epochs_; }  // by slice; empty before Place
-  uint64_t placement_number() const { return placement_number_; }    // rises with each change of any epoch
+  uint64_t placement_number() const { return placement_number_; }    // rises with each change of any epoch or address
   // Leases that each slice which was placed since the last call holds; once complete().
   IntervalSet TakeFinished() { return std::exchange(finished_, std::nullopt).value_or(IntervalSet()); }
 

@@ -150,6 +150,8 @@ void ChiefRole::Core::Hear(PeerId from, const Join& join) {
     chief_.logs.Begin(task.name, join.nonce, who);
     if (!task.holds) chief_.journal.toll().skips_listed.erase(task.name);  // it counts from 0
   }
+  if (verdict.is_back) chief_.turn.out.Info(absl::StrCat(task.name, " is back"));
+  chief_.assignment.Follow(task);
   if (verdict.replaced) {
     lifecycle_.Lost(*verdict.replaced, task.holds ? "who had its place after it is back" : "it was started again");
   }

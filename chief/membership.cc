@@ -196,10 +196,16 @@ Membership::Verdict Membership::Admit(Time now, PeerId from, const Join& join) {
                                     "chief's clock is behind. What that process holds is lost; start it again"))};
   }
   Task* known = FindProcess(join);
+  // A beat of that incarnation would bring it back as well.
+  const bool is_back = known != nullptr && join.run == run_ && join.was == known->incarnation && Revive(*known);
   if (known != nullptr && known->alive()) {
     known->control = from;
     known->heard = now;
-    return {.task = known};
+    if (join.number > known->process.number) {  // else an older one, late
+      known->process.number = join.number;
+      known->process.endpoint = Cleaned(join).endpoint;
+    }
+    return {.task = known, .is_back = is_back};
   }
   if (known != nullptr && known->state == TaskState::kRefused) return {.refusal = known->refusal};
   if (known != nullptr && known->state == TaskState::kLeft) {

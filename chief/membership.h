@@ -73,6 +73,7 @@ class Membership {
     Task* task = nullptr;  // admitted, or admitted before; else refused
     Refused refusal{};
     bool is_new = false;
+    bool is_back = false;            // it was held for dead
     std::optional<Task> replaced{};  // a living process that had to make room
   };
   Verdict Admit(Time now, PeerId from, const Join& join);

@@ -47,7 +47,9 @@ class PsRole::Machine {
   void On(Tick&);
   void On(Received& received);
   void On(Malformed& malformed) { session_.Reject(malformed, *out_); }
-  void On(Reconnected&) {}  // an OpenBulk goes with each heartbeat
+  void On(Reconnected& link) {                                                  // an OpenBulk goes with each heartbeat
+    if (link.peer == MemberSession::kChief) session_.Reintroduce(now_, *out_);  // workers dial it where it is now
+  }
   void On(Warned& warned) { session_.PassOn(warned); }
   void On(StorageDone& done);
   void On(ComputeDone&) {}

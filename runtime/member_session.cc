@@ -71,6 +71,13 @@ void MemberSession::SendJoin(Time now, Effects& effects) {
   next_join_ = now + options_.timing.join_retry;
 }
 
+void MemberSession::Reintroduce(Time now, Effects& effects) {
+  if (!member() || ended_) return;
+  reintroduces_ = true;
+  first_join_ = joins_;
+  SendJoin(now, effects);
+}
+
 bool MemberSession::Tick(Time now, uint64_t placement, Effects& effects) {
   if (!started_ || ended_) return false;
   now_ = now;
@@ -91,6 +98,7 @@ bool MemberSession::Tick(Time now, uint64_t placement, Effects& effects) {
           effects);
       next_notice_ = now + kNoticeEvery;
     }
+    if (reintroduces_ && now >= next_join_) SendJoin(now, effects);
     if (now < next_heartbeat_) return false;
     placement_ = placement;
     SendHeartbeat(effects);
@@ -180,8 +188,11 @@ MemberSession::News MemberSession::Receive(Time now, const Message& message, Eff
 
 MemberSession::News MemberSession::ReceiveWelcome(Time now, const Welcome& welcome, Effects& effects) {
   // Numbers of incarnations say nothing here: a folder that was put back, or another one, may give out lower ones.
-  if (member() || welcome.number < first_join_ || welcome.you == Incarnation::kNone) return News::kHandled;
+  const bool awaited = !member() || reintroduces_;
+  if (!awaited || welcome.number < first_join_ || welcome.you == Incarnation::kNone) return News::kHandled;
   heard_ = now;
+  reintroduces_ = false;
+  if (member() && welcome.you == incarnation_ && welcome.run == run_) return News::kHandled;  // as which it counts
   const bool was_known = incarnation_ != Incarnation::kNone;
   const bool goes_on = was_known && welcome.run == run_ && welcome.term > term_;
   if (was_known && !goes_on) stats_ = {};  // the chief has added up those of the life that ended
@@ -224,7 +235,7 @@ MemberSession::News MemberSession::ReceiveRefused(Time now, const Refused& refus
   }
   if (refused.code == RefusalCode::kUnknown) {
     if (!member()) return News::kHandled;  // heard already
-    member_ = false;
+    member_ = reintroduces_ = false;
     first_join_ = joins_;
     Say(Severity::kWarning, absl::StrCat("the chief does not know this task, which joins anew: ", refused.why),
         effects);

@@ -48,12 +48,15 @@ class MemberSession {
   MemberSession(TaskRole role, MemberOptions options);
 
   void Start(Time now, const Started& started, Effects& effects);
+  // The connection to the chief was broken, and stands again: this process may have got another address. It stays what
+  // it is, and joins until the chief has answered.
+  void Reintroduce(Time now, Effects& effects);
   // True when a heartbeat left.
   bool Tick(Time now, uint64_t placement, Effects& effects);
   void Sample(const ResourceSample& sample);
   void Reject(const Malformed& malformed, Effects& effects);  // counted, and said now and then
   enum class News {
-    kNotMine,  // not about membership: the owner's business
+    kNotMine,   // not about membership: the owner's business
     kHandled,
     kJoined,    // incarnation(), term(), name(), the job and perhaps run() are new; what was held before is others'
     kRejoined,  // likewise, with a later chief of the same run; what was held may go on
@@ -122,8 +125,9 @@ class MemberSession {
   std::string job_text_;
   bool job_changed_ = false;
   uint64_t run_ = 0;
-  uint64_t joins_ = 0;       // sent so far
-  uint64_t first_join_ = 0;  // number of the first one since it is no member: an answer to those before is late
+  bool reintroduces_ = false;  // a member, of whose Join since the last Reconnected it has heard nothing
+  uint64_t joins_ = 0;         // sent so far
+  uint64_t first_join_ = 0;    // number of the first one since then, or since it is no member: answers before are late
   Duration chief_wait_ = TimingSpec().chief_wait;
   TaskStats stats_;
 

@@ -35,13 +35,14 @@ absl::Status Exchange::Place(const Placement& placement, Time now, Effects& effe
       }
     }
   }
-  map_.Adopt(placement, effects);
+  const std::vector<PeerId> redialled = map_.Adopt(placement, effects);
   for (HeldLease& lease : leases_) {
     // core 5: what the old place acknowledged is no evidence any more, and the new one is asked (A2).
     for (const SliceId slice : *moved) lease.progress.Renew(slice, map_.epoch(slice));
     lease.next_report = now;
     Probe(lease, now, effects);
   }
+  for (const PeerId peer : redialled) SendAgain(peer, now, effects);
   Flush(now, effects);
   return absl::OkStatus();
 }

@@ -50,10 +50,11 @@ absl::StatusOr<std::vector<SliceId>> PlacementMap::Changes(const Placement& plac
   return changed;
 }
 
-void PlacementMap::Adopt(const Placement& placement, Effects& effects) {
+std::vector<PeerId> PlacementMap::Adopt(const Placement& placement, Effects& effects) {
   term_ = placement.term;
   number_ = placement.number;
   std::vector<std::unique_ptr<PsLink>> links;
+  std::vector<PeerId> redialled;
   for (const Placement::Server& server : placement.servers) {
     const auto known = std::find_if(links_.begin(), links_.end(), [&](const std::unique_ptr<PsLink>& link) {
       return link != nullptr && link->incarnation == server.incarnation;
@@ -62,12 +63,19 @@ void PlacementMap::Adopt(const Placement& placement, Effects& effects) {
       links.push_back(std::move(*known));
     } else {
       links.push_back(std::make_unique<PsLink>());
-      links.back()->peer = PeerId{next_peer_++};
       links.back()->incarnation = server.incarnation;
-      effects.Add(Dial{links.back()->peer, server.endpoint, PeerRole::kPs});
     }
-    links.back()->name = server.name;
-    links.back()->slices.clear();
+    PsLink& link = *links.back();
+    link.name = server.name;
+    link.slices.clear();
+    if (link.peer != PeerId::kNone && link.endpoint == server.endpoint) continue;
+    if (link.peer != PeerId::kNone) {
+      effects.Add(HangUp{link.peer});
+      redialled.push_back(PeerId{next_peer_});
+    }
+    link.peer = PeerId{next_peer_++};
+    link.endpoint = server.endpoint;
+    effects.Add(Dial{link.peer, link.endpoint, PeerRole::kPs});
   }
   for (const auto& gone : links_) {
     if (gone != nullptr) effects.Add(HangUp{gone->peer});
@@ -78,6 +86,7 @@ void PlacementMap::Adopt(const Placement& placement, Effects& effects) {
     link_of_[ToNumber(item.slice)] = links_[item.server].get();
     links_[item.server]->slices.push_back(item.slice);
   }
+  return redialled;
 }
 
 void PlacementMap::Clear(Effects& effects) {

@@ -1,7 +1,7 @@
 // Where each slice is, and in which epoch, by the newest placement.
 //
 //   absl::StatusOr<std::vector<SliceId>> moved = map.Changes(placement);   // with a new epoch; nothing changes yet
-//   map.Adopt(placement, effects);                                         // dials new servers, hangs up on gone ones
+//   map.Adopt(placement, effects);   // dials new servers, and known ones at new addresses; hangs up on gone ones
 //
 // Order: (term, number) of the placement and the epoch of each slice only rise. A server is an incarnation, not a name;
 //   a slice that moves does so in a new epoch.
@@ -29,6 +29,7 @@ struct PsLink {
   PeerId peer{};
   Incarnation incarnation{};
   std::string name;
+  std::string endpoint;
   std::vector<SliceId> slices;
   uint64_t window = kMaxMessagePayload;  // as it last announced; before, one message
   uint64_t unanswered = 0;               // bytes of pushes and of awaited values
@@ -61,8 +62,9 @@ class PlacementMap {
 
   bool Newer(const Placement& placement) const;
   absl::StatusOr<std::vector<SliceId>> Changes(const Placement& placement) const;
-  // `placement` is newer and Changes has found no fault with it.
-  void Adopt(const Placement& placement, Effects& effects);
+  // `placement` is newer and Changes has found no fault with it. Returns the links to known processes that are at
+  // another address now: what was sent to the old one may be lost.
+  std::vector<PeerId> Adopt(const Placement& placement, Effects& effects);
   // Hangs up on everybody and knows nothing any more.
   void Clear(Effects& effects);
 

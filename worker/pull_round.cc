@@ -28,7 +28,7 @@ void PullRound::Abandon(PlacementMap& map) {
 std::optional<Pull> PullRound::Next(Time now, Incarnation from, PsLink& link, const PlacementMap& map,
                                     const std::vector<Version>& have) {
   if (missing_ == 0) return std::nullopt;
-  Request request{.id = last_request_ + 1, .peer = link.peer, .slices = {}, .refused = false, .at = now};
+  Request request{.id = last_request_ + 1, .server = link.incarnation, .slices = {}, .refused = false, .at = now};
   uint64_t bytes = 0;
   for (const SliceId slice : link.slices) {
     if (!wanted_[ToNumber(slice)]) continue;
@@ -51,7 +51,7 @@ PullRound::Again PullRound::AskAgain(Time now, Duration data_retry, Incarnation 
                                      const PlacementMap& map, const std::vector<Version>& have) {
   Again again;
   for (Request& request : requests_) {
-    if (request.peer != link.peer) continue;
+    if (request.server != link.incarnation) continue;
     // A refusal is waited out. Silence is asked again ever more rarely: copies do not help a slow link.
     if (request.refused ? request.at > now : !link.Overdue(request.at, now, data_retry)) continue;
     again.unanswered |= !request.refused;
@@ -64,7 +64,7 @@ PullRound::Again PullRound::AskAgain(Time now, Duration data_retry, Incarnation 
 
 void PullRound::SendAgain(const PsLink& link, Time now) {
   for (Request& request : requests_) {
-    if (request.peer != link.peer) continue;
+    if (request.server != link.incarnation) continue;
     // Due at once, whatever the patience: what was on the broken connection is lost.
     request.refused = true;
     request.at = now;

@@ -53,8 +53,9 @@ class PullRound {
   // did not take is asked for again, not before `retry`. Answers stand in the order of the request.
   template <typename Take>
   void Receive(const PullReply& reply, PsLink& link, Time retry, const Take& take) {
-    const auto request = std::find_if(requests_.begin(), requests_.end(),
-                                      [&](const Request& r) { return r.id == reply.request && r.peer == link.peer; });
+    const auto request = std::find_if(requests_.begin(), requests_.end(), [&](const Request& r) {
+      return r.id == reply.request && r.server == link.incarnation;
+    });
     if (request == requests_.end()) return;  // late or doubled
     auto item = reply.slices.begin();
     const size_t taken = std::erase_if(request->slices, [&](SliceId slice) {
@@ -75,7 +76,7 @@ class PullRound {
  private:
   struct Request {
     uint64_t id = 0;
-    PeerId peer{};
+    Incarnation server{};         // whatever its address
     std::vector<SliceId> slices;  // whose values did not come yet
     bool refused = false;
     Time at;  // when it was sent; if refused, when it is to be sent again

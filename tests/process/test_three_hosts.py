@@ -1,6 +1,7 @@
 """Three hosts without DNS and a client on a fourth, as a new user has them: bring-up as docs/DEPLOY.md says, links
 that are cut, processes that are killed, and a job whose end is heard elsewhere."""
 
+import re
 import signal
 import unittest
 
@@ -168,6 +169,21 @@ class ThreeHostsTest(ProcessTest):
         chief = self.start_chief()
         status = self.wait_for_steps()
         self.assertRegex(task_of(status, "ps-0")["endpoint"], rf"^{self.h1.address}:\d+$")
+        self.cancel(chief)
+
+    def test_servers_whose_host_gets_another_address_go_on_under_the_same_chief(self):
+        self.write_endless_job()
+        chief, _, _ = self.start_cluster()
+        before = task_of(self.wait_for_steps(), "ps-0")
+        self.network.cut(self.h1)
+        self.h1.take_address("10.77.0.200")
+        self.network.heal(self.h1)
+        for ps in ("ps-0", "ps-1"):
+            where = rf"^{self.h1.address}:\d+$"
+            self.wait_until(lambda status, ps=ps: re.match(where, task_of(status, ps).get("endpoint", "")))
+        status = self.wait_for_steps()
+        self.assertEqual(task_of(status, "ps-0")["pid"], before["pid"])
+        self.assertEqual(status["recovery"]["batchesRecomputed"], 0, "they hold what they held")
         self.cancel(chief)
 
     def test_doctor_says_what_a_server_here_would_be_told_to_others(self):

@@ -36,12 +36,9 @@ void ChiefRules::Before(const Process& process, const Input& input) {
   ticks_ = std::holds_alternative<Tick>(input);
   if (ticks_) {
     for (auto& [server, leaving] : leaving_) {
-      if (!IsThere(process, server)) {
-        leaving.counted.reset();  // it may be back
-      } else if (!leaving.counted) {
-        leaving.counted = world_->now();
-        if (!leaving.after) leaving.after = begun_.empty() ? Round() : begun_.rbegin()->first;
-      }
+      if (leaving.counted || !IsThere(process, server)) continue;
+      leaving.counted = world_->now();
+      if (!leaving.after) leaving.after = begun_.empty() ? Round() : begun_.rbegin()->first;
     }
   }
   if (const auto* received = std::get_if<Received>(&input)) Hear(process, *received);
@@ -264,6 +261,11 @@ void ChiefRules::CheckPeriod(const Process& chief) {
 void ChiefRules::After(const Process& process) {
   if (process.chief == nullptr) return;
   if (process.crash_after.has_value() || !process.alive) return;
+  if (ticks_) {
+    for (auto& [server, leaving] : leaving_) {
+      if (!IsThere(process, server)) leaving.counted.reset();  // lost in this Tick; it may be back before the next one
+    }
+  }
   CheckOverdue(process);
   CheckPeriod(process);
   if (due_to_go_ != Incarnation::kNone && IsThere(process, due_to_go_)) {

@@ -203,8 +203,7 @@ std::string Draw::ToString() const {
       " batch=", training.batch_size, " lease_batches=", training.lease_batches, " push_every=", training.push_every,
       " pull_ahead=", training.pull_ahead, " wire_bf16=", training.wire == WireFormat::kBf16,
       " epochs=", training.epochs, " evaluate_every=", training.evaluate_every_epochs,
-      " stop_early=", training.stop_early.has_value(),
-      " optimizer=", NameIn(kOptimizers, training.optimizer.kind),
+      " stop_early=", training.stop_early.has_value(), " optimizer=", NameIn(kOptimizers, training.optimizer.kind),
       " schedule=", NameIn(kSchedules, training.optimizer.schedule.kind),
       " overrides=", training.optimizer.overrides.size(),
       " staleness=", training.staleness_method == StalenessMethod::kNone ? "none" : "auto",
@@ -225,13 +224,13 @@ std::string Draw::ToString() const {
       "ms ps_stop=", Ms(faults.ps_stop), "ms pause=", Ms(faults.pause), "ms cut=", Ms(faults.cut),
       "ms reset=", Ms(faults.reset), "ms malformed=", Ms(faults.malformed), "ms stranger=", Ms(faults.stranger),
       "ms new_folder=", Ms(faults.new_folder), "ms put_back=", Ms(faults.put_back), "ms scale=", Ms(faults.scale),
-      "ms nameless=", faults.nameless, "\n  story: calm_after=", Ms(calm_after), "ms generations=", generations,
-      " stop_after=", Ms(stop_after), "ms power_failure=", power_failure, " damage=", damage, " lose=", lose,
-      " by_signal=", by_signal, " all_told=", all_told, " by_command=", by_command, " same_servers=", same_servers,
-      " odd_data=", odd_data, " clock_is_right=", clock_is_right, "\n  rare: start_within=", Ms(start_within),
-      "ms other_text=", other_text, " end_trouble=", end_trouble, " rot=", rot, " lie=", Ms(faults.lie),
-      "ms stalls=", stalls, " failing=", static_cast<int>(failing), " no_room_for=", Ms(device.no_room_for),
-      "ms slices=", GridOf(job.model)->size());
+      "ms move=", Ms(faults.move), "ms nameless=", faults.nameless, "\n  story: calm_after=", Ms(calm_after),
+      "ms generations=", generations, " stop_after=", Ms(stop_after), "ms power_failure=", power_failure,
+      " damage=", damage, " lose=", lose, " by_signal=", by_signal, " all_told=", all_told, " by_command=", by_command,
+      " same_servers=", same_servers, " odd_data=", odd_data, " clock_is_right=", clock_is_right,
+      "\n  rare: start_within=", Ms(start_within), "ms other_text=", other_text, " end_trouble=", end_trouble,
+      " rot=", rot, " lie=", Ms(faults.lie), "ms stalls=", stalls, " failing=", static_cast<int>(failing),
+      " no_room_for=", Ms(device.no_room_for), "ms slices=", GridOf(job.model)->size());
 }
 
 }  // namespace downpour

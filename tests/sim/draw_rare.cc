@@ -96,6 +96,7 @@ void DrawRare(Prng& prng, Draw& draw) {
   if (prng.Chance(0.5) && draw.oracle.not_finite == 0) draw.job.training.staleness_method = StalenessMethod::kAuto;
   DrawConsistency(prng, draw);
   DrawOptimizer(prng, draw);
+  if (prng.Chance(0.1)) draw.faults.move = DrawTime(prng, 300ms, 5s);
 }
 
 }  // namespace downpour

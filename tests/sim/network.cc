@@ -163,14 +163,17 @@ void Network::Cut(Life from, Life to, Duration length, bool loses) {
   cuts_[{from, to}] = {agenda_->now() + length, loses};
 }
 
-void Network::ResetOne() {
-  std::vector<ConnectionId> open;
+void Network::Move(Life server, const std::string& endpoint) {
+  std::erase_if(listeners_, [server](const auto& item) { return item.second == server; });
+  Listen(server, endpoint);
   for (ConnectionId id = 0; id < connections_.size(); ++id) {
-    if (connections_[id].open && connections_[id].server != Life::kNone) open.push_back(id);
+    Connection& connection = connections_[id];
+    if (connection.dialer == server && connection.open) Reset(id);
+    if (connection.server == server) connection.server = Life::kNone;
   }
-  if (open.empty()) return;
-  ++faults_dealt_["reset"];
-  const ConnectionId id = open[prng_.Below(open.size())];
+}
+
+void Network::Reset(ConnectionId id) {
   Connection& connection = connections_[id];
   ++connection.generation;
   connection.server = Life::kNone;
@@ -179,6 +182,16 @@ void Network::ResetOne() {
     const Connection& again = connections_[id];
     if (again.open) deliver_(again.dialer, Reconnected{again.dialed});
   });
+}
+
+void Network::ResetOne() {
+  std::vector<ConnectionId> open;
+  for (ConnectionId id = 0; id < connections_.size(); ++id) {
+    if (connections_[id].open && connections_[id].server != Life::kNone) open.push_back(id);
+  }
+  if (open.empty()) return;
+  ++faults_dealt_["reset"];
+  Reset(open[prng_.Below(open.size())]);
 }
 
 void Network::Calm() {

@@ -50,6 +50,8 @@ class Network {
   Network(NetworkFaults faults, uint64_t seed, Agenda* agenda, Findings* findings, Deliver deliver);
 
   void Listen(Life server, const std::string& endpoint);
+  // Its host has another address: nobody reaches it at the old one, and what it dialled is reset.
+  void Move(Life server, const std::string& endpoint);
   void Dial(Life dialer, PeerId peer, const std::string& endpoint);
   void HangUp(Life dialer, PeerId peer);
   void Send(Life from, PeerId to, Message message, uint64_t run = 0);
@@ -89,6 +91,7 @@ class Network {
     bool loses = false;
   };
 
+  void Reset(ConnectionId id);
   void Accept(Connection& connection, Life listener);
   Life ListenerAt(const std::string& endpoint) const;
   std::shared_ptr<const Message> OverTheWire(Message message, uint64_t run);

@@ -110,6 +110,7 @@ class Story {
   void PauseOne();
   void CutTwo();
   void ResetOne();
+  void MoveOne();
   bool MayLoseFolder() const;
   void BeginFolder();
   void PutBackFolder();
@@ -190,6 +191,7 @@ class Story {
   std::map<std::string, Time> due_since_;
   Round newest_round_;  // that is durable, when it was last looked for
   int troubles_ = 0;    // at the end
+  int moves_ = 0;       // so that no address comes again
 };
 
 }  // namespace downpour

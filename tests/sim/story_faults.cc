@@ -31,6 +31,7 @@ void Story::Disturb() {
   Keep(draw_.faults.pause, &Story::PauseOne);
   Keep(draw_.faults.cut, &Story::CutTwo);
   Keep(draw_.faults.reset, &Story::ResetOne);
+  Keep(draw_.faults.move, &Story::MoveOne);
   Keep(draw_.faults.malformed, &Story::Garble);
   Keep(draw_.faults.stranger, &Story::Intrude);
   Keep(draw_.faults.new_folder, &Story::BeginFolder);
@@ -121,6 +122,18 @@ void Story::CutTwo() {
 }
 
 void Story::ResetOne() { world_.network().ResetOne(); }
+
+// As with DHCP, or where a virtual machine migrates. It is started again at the new address, too.
+void Story::MoveOne() {
+  const Life life = OneOf(world_.Alive(TaskRole::kPs));
+  if (life == Life::kNone) return;
+  ++faults_["ps moved"];
+  const std::string endpoint = absl::StrCat("moved-host:", 20000 + moves_++);
+  for (auto& [name, task] : tasks_) {
+    if (task.life == life) task.start.endpoint = endpoint;
+  }
+  world_.Move(life, endpoint);
+}
 
 void Story::Garble() {
   const Life life = OneOf(world_.Alive());

@@ -53,6 +53,10 @@ void Watch::OnEffect(const Process& process, const Effect& effect) {
   if (const auto* compute = std::get_if<Compute>(&effect)) OnCompute(process, *compute);
   if (const auto* record = std::get_if<TraceRecord>(&effect)) OnTrace(process, *record);
   if (const auto* exit = std::get_if<Exit>(&effect)) OnExit(process, exit->code);
+  if (const auto* dial = std::get_if<Dial>(&effect); dial != nullptr && process.worker != nullptr) {
+    const Incarnation ps = addresses_[{process.life, dial->endpoint}];
+    in_flight_[{process.life, dial->peer}].window = windows_[{process.life, ps}];
+  }
   for (const auto& part : parts_) part->OnEffect(process, effect);
 }
 
@@ -102,9 +106,11 @@ void Watch::HearAsWorker(const Process& worker, const Received& received) {
     retired_.insert(worker.life);
   }
   if (const auto* reply = std::get_if<PullReply>(&received.message)) {
-    in_flight_[{worker.life, received.from}].window = reply->window;
+    windows_[{worker.life, reply->from}] = in_flight_[{worker.life, received.from}].window = reply->window;
   }
-  if (std::holds_alternative<Placement>(received.message)) {  // what moved is nobody's any more
+  if (const auto* placement = std::get_if<Placement>(&received.message)) {
+    for (const auto& server : placement->servers) addresses_[{worker.life, server.endpoint}] = server.incarnation;
+    // What moved is nobody's any more.
     for (auto& [link, in_flight] : in_flight_) {
       if (link.first == worker.life) in_flight.sent.clear();
     }

@@ -164,6 +164,8 @@ class Watch final : public Observer {
   IntervalSet committed_;
   std::map<uint64_t, uint32_t> evaluated_;  // values by versions digest
   std::map<std::pair<Life, PeerId>, InFlight> in_flight_;
+  std::map<std::pair<Life, Incarnation>, uint64_t> windows_;       // as each ps last said, whatever its address
+  std::map<std::pair<Life, std::string>, Incarnation> addresses_;  // of ps, as a worker's last placement had them
   std::map<std::pair<Life, LeaseId>, std::map<SliceId, Told>> told_;
   struct Heard {
     Life by{};

@@ -25,7 +25,7 @@ void Watch::CheckWindow(const Process& process, PeerId to, const Push& push) {
 
 void Watch::Answered(Life worker, PeerId ps, const PushReply& reply) {
   InFlight& in_flight = in_flight_[{worker, ps}];
-  in_flight.window = reply.window;
+  windows_[{worker, reply.from}] = in_flight.window = reply.window;
   std::erase_if(in_flight.sent, [&reply](const auto& item) {
     const auto& [lease, step, slice] = item.first;
     return lease == reply.lease &&

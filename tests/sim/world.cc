@@ -72,6 +72,7 @@ Life World::Add(TaskRole kind, const std::string& name, const std::string& endpo
   process.kind = kind;
   process.name = name;
   process.nonce = prng_.Next();
+  process.endpoint = endpoint;
   process.disk = &disk();
   process.clock = prng_.Chance(0.5) ? Duration::zero() : 1s * prng_.Below(1000000);
   make(process);
@@ -239,6 +240,7 @@ bool World::DiesOf(const Process& process, const std::vector<Effect>& effects) {
 void World::Carry(Process& process, Effect& effect) {
   watch_->OnEffect(process, effect);
   if (auto* send = std::get_if<Send>(&effect)) {
+    if (auto* join = std::get_if<Join>(&send->message)) join->endpoint = process.endpoint;
     network_.Send(process.life, send->to, std::move(send->message), send->run);
   } else if (auto* op = std::get_if<StorageOp>(&effect)) {
     CarryStorage(process, std::move(*op));
@@ -298,6 +300,13 @@ void World::Kill(Life life) {
   if (!target.alive) return;
   Digest(target, "killed");
   End(target);
+}
+
+void World::Move(Life life, const std::string& endpoint) {
+  Process& target = process(life);
+  Digest(target, "moved");
+  target.endpoint = endpoint;
+  network_.Move(life, endpoint);
 }
 
 void World::Pause(Life life, Duration length) {

@@ -48,6 +48,7 @@ struct Process {
   JobSpec job;  // a chief's
   std::unique_ptr<Device> device;
   uint64_t nonce = 0;
+  std::string endpoint;  // where it listens, as its driver finds it with each Join
   Duration clock{};      // its steady clock, ahead of the world's
   Disk* disk = nullptr;  // its job folder, as it was when it started
   Time disk_free;
@@ -96,7 +97,8 @@ class World {
   void CrashBefore(uint64_t effect) { crash_before_ = effect; }
   void Kill(Life life);  // at once
   void Pause(Life life, Duration length);
-  void Stop(Life life);  // SIGTERM
+  void Stop(Life life);                               // SIGTERM
+  void Move(Life life, const std::string& endpoint);  // a ps, to another address
   void GiveMalformed(Life life);
 
   Process& process(Life life) { return *processes_[static_cast<size_t>(life)]; }

@@ -108,6 +108,19 @@ TEST_F(AssignmentTest, TellsWorkersWhereSlicesAre) {
   EXPECT_EQ(placement.slices[1].epoch, (SliceEpoch{3, 1}));
 }
 
+TEST_F(AssignmentTest, TellsWorkersWhereAPsIsNow) {
+  Place();
+  const uint64_t before = assignment.placement_number();
+  assignment.Follow(*ps);
+  EXPECT_EQ(assignment.placement_number(), before);
+  ps->process.endpoint = "h2:1";
+  assignment.Follow(*ps);
+  const Placement placement = assignment.ToPlacement(Incarnation{7});
+  EXPECT_EQ(placement.number, before + 1) << "or no worker would look at it";
+  EXPECT_EQ(placement.servers[0].endpoint, "h2:1");
+  EXPECT_EQ(placement.slices[1].epoch, (SliceEpoch{3, 1})) << "it holds what it held";
+}
+
 TEST_F(AssignmentTest, RestoresRecordsAndTakesTheSlicesWord) {
   Place({PutCheckpoint({1, 2}, {{0, 1, 2}, {0, 2}})});
   ASSERT_THAT(Assigns(), SizeIs(1));

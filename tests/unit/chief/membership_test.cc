@@ -166,6 +166,36 @@ TEST_F(MembershipTest, APsThatWasHeldForDeadComesBackUnlessItsPlaceIsTaken) {
   EXPECT_TRUE(ps->alive());
 }
 
+TEST_F(MembershipTest, APsIsWhereItsNewestJoinSays) {
+  Join join = JoinOf(TaskRole::kPs, 0, 1);
+  const Incarnation ps = members.Admit(now, kPeer, join).task->incarnation;
+  Join moved = join;
+  moved.number = 2;
+  moved.endpoint = "h2:1";
+  EXPECT_FALSE(members.Admit(now, kPeer, moved).is_new);
+  EXPECT_EQ(members.Find(ps)->process.endpoint, "h2:1");
+  join.number = 1;
+  EXPECT_EQ(members.Admit(now, kPeer, join).task->incarnation, ps);
+  EXPECT_EQ(members.Find(ps)->process.endpoint, "h2:1") << "an older one, late";
+}
+
+// It may have been silent for as long as that while its host got another address.
+TEST_F(MembershipTest, APsThatWasHeldForDeadComesBackByAJoinOfTheSameIncarnation) {
+  Join join = JoinOf(TaskRole::kPs, 0, 1);
+  const Incarnation ps = members.Admit(now, kPeer, join).task->incarnation;
+  EXPECT_EQ(ListenInVain(), 1u);
+  join.number = 1;
+  join.was = ps;
+  join.run = kRun;
+  const Membership::Verdict verdict = members.Admit(now, kPeer, join);
+  EXPECT_TRUE(verdict.is_back && !verdict.is_new);
+  EXPECT_EQ(verdict.task->incarnation, ps) << "it holds what it held";
+  EXPECT_TRUE(verdict.task->alive());
+  EXPECT_EQ(ListenInVain(), 1u);
+  join.run = kRun + 1;
+  EXPECT_TRUE(members.Admit(now, kPeer, join).is_new) << "it comes from another run";
+}
+
 TEST_F(MembershipTest, RefusesForGoodWhatCannotBe) {
   EXPECT_EQ(Worker(2, 1).refusal.code, RefusalCode::kNoSuchTask);
   EXPECT_TRUE(Worker(2, 1).refusal.for_good);

@@ -179,6 +179,40 @@ TEST_F(MemberSessionTest, OneThatIsUnknownJoinsAnew) {
   EXPECT_EQ(session_.stats().steps, 0u) << "the chief has added up the life before";
 }
 
+TEST_F(MemberSessionTest, BackAtItsChiefItJoinsAsWhatItIsUntilThatHasHeardIt) {
+  Welcomed();
+  Take<Join>();
+  const uint64_t before = last_join_;
+  session_.Reintroduce(now_, effects_);
+  Pass(1100ms);
+  const std::vector<Join> joins = Take<Join>();
+  ASSERT_EQ(joins.size(), 3u) << "one of them may be lost";
+  EXPECT_EQ(joins[0].was, kMe);
+  EXPECT_EQ(Receive(AnswerTo(before, kMe, 3, 1)), News::kHandled) << "said over the connection before";
+  Pass(600ms);
+  EXPECT_EQ(Take<Join>().size(), 1u);
+  EXPECT_EQ(Welcomed(), News::kHandled) << "it is what it was";
+  EXPECT_TRUE(session_.member());
+  Pass(2s);
+  EXPECT_TRUE(Take<Join>().empty());
+}
+
+TEST_F(MemberSessionTest, AnotherChiefThatItMeetsAgainTakesItInAtOnce) {
+  Welcomed();
+  session_.Reintroduce(now_, effects_);
+  Collect();
+  EXPECT_EQ(Welcomed(Incarnation{9}, /*term=*/4), News::kRejoined);
+  EXPECT_EQ(session_.incarnation(), Incarnation{9});
+  EXPECT_EQ(Welcomed(Incarnation{8}, /*term=*/4), News::kHandled) << "it is a member";
+}
+
+TEST_F(MemberSessionTest, OneThatHasNotJoinedYetJoinsAsBefore) {
+  Take<Join>();
+  session_.Reintroduce(now_, effects_);
+  Collect();
+  EXPECT_TRUE(Take<Join>().empty());
+}
+
 TEST_F(MemberSessionTest, WithALaterChiefOfTheSameRunItGoesOn) {
   Welcomed();
   session_.stats().steps = 4;

@@ -111,6 +111,19 @@ TEST_F(ExchangeTest, StaysWithinTheWindowWhichPushesEnterFirst) {
   EXPECT_EQ(Take(), (std::vector<Sent>{{'L', 0, {1}}, {'L', 0, {2}}}));
 }
 
+// What was on its way to the address before is lost, and so is what came from there.
+TEST_F(ExchangeTest, WhatIsOwedIsAskedOfThePsAgainWhereItIsNow) {
+  Keep(1);
+  exchange_.BeginPull(now_, effects_);
+  const std::vector<Sent> owed = Take();
+  Placement moved = PlacedAt(2, {1, 1});
+  moved.servers[0].endpoint = "elsewhere:1";
+  EXPECT_TRUE(exchange_.Place(moved, now_, effects_).ok());
+  EXPECT_EQ(Take(), owed);
+  AnswerPull(1, 0);
+  EXPECT_EQ(session_.stats().messages_rejected, 1u) << "over the connection before";
+}
+
 TEST_F(ExchangeTest, SaysWhoOwesAnAnswer) {
   EXPECT_EQ(exchange_.Owing(), "");
   Keep(1);

@@ -31,7 +31,7 @@ class PlacementMapTest : public testing::Test {
     const absl::StatusOr<std::vector<SliceId>> moved = map_.Changes(placement);
     EXPECT_TRUE(moved.ok()) << moved.status();
     Effects effects;
-    map_.Adopt(placement, effects);
+    redialled_ = map_.Adopt(placement, effects);
     dialled_.clear();
     hung_up_.clear();
     for (const Effect& effect : effects.Take()) {
@@ -44,6 +44,7 @@ class PlacementMapTest : public testing::Test {
   PlacementMap map_{2, PeerId{2}};
   std::vector<std::string> dialled_;
   std::vector<PeerId> hung_up_;
+  std::vector<PeerId> redialled_;
 };
 
 TEST_F(PlacementMapTest, TheFirstPlacementBringsEverything) {
@@ -75,6 +76,26 @@ TEST_F(PlacementMapTest, AServerIsAnIncarnation) {
   EXPECT_EQ(hung_up_, std::vector{old_y});
   EXPECT_NE(map_.link_of(kY).peer, old_y);
   EXPECT_EQ(map_.link_of(kX).window, 99u) << "what stays is the same link";
+}
+
+TEST_F(PlacementMapTest, AProcessAtAnotherAddressIsDialledThereAndStaysTheSame) {
+  Adopt(Place(1, {kPs0, kPs1}, {1, 1}, {1, 1}));
+  EXPECT_TRUE(redialled_.empty()) << "nothing was sent to either";
+  PsLink& link = map_.link_of(kY);
+  link.unanswered = 8;
+  const PeerId before = link.peer;
+  Placement moved = Place(2, {kPs0, kPs1}, {1, 1}, {1, 1});
+  moved.servers[1].endpoint = "elsewhere:1";
+  EXPECT_TRUE(Adopt(moved).empty()) << "no slice is another's now";
+  EXPECT_EQ(dialled_, std::vector<std::string>{"elsewhere:1"});
+  EXPECT_EQ(hung_up_, std::vector{before});
+  EXPECT_EQ(redialled_, std::vector{link.peer});
+  EXPECT_NE(link.peer, before);
+  EXPECT_EQ(&map_.link_of(kY), &link);
+  EXPECT_EQ(link.unanswered, 8u);
+  moved.number = 3;
+  Adopt(moved);
+  EXPECT_TRUE(dialled_.empty() && hung_up_.empty() && redialled_.empty());
 }
 
 TEST_F(PlacementMapTest, RefusesPlacementsThatCannotBe) {
