@@ -62,12 +62,14 @@ void ReadStaleness(const YamlNode& node, JobErrors& errors, TrainingSpec* traini
 }
 
 // How many pushes one group has follows from the cluster, unless it is given: it belongs to the plan.
-void ReadConsistency(MapReader& reader, const YamlNode& node, int64_t workers, TrainingSpec* training) {
-  reader.Choice("consistency", kConsistencies, &training->consistency);
+// False: what it is to be is not known, so that nothing is wrong with what has a meaning only with one of them.
+bool ReadConsistency(MapReader& reader, const YamlNode& node, int64_t workers, TrainingSpec* training) {
+  const bool is_known =
+      reader.Choice("consistency", kConsistencies, &training->consistency) || node.Find("consistency") == nullptr;
   const Consistency consistency = training->consistency;
   const auto only_with = [&](const char* key, bool is_so, const char* needed) {
     const std::string actual = absl::StrCat("that is ", NameIn(kConsistencies, consistency));
-    if (!is_so) reader.FailOnlyWith(key, absl::StrCat("consistency: ", needed), actual);
+    if (is_known && !is_so) reader.FailOnlyWith(key, absl::StrCat("consistency: ", needed), actual);
   };
   only_with("sspBound", consistency == Consistency::kSsp, "ssp");
   only_with("backupWorkers", consistency == Consistency::kSync, "sync");
@@ -83,14 +85,21 @@ void ReadConsistency(MapReader& reader, const YamlNode& node, int64_t workers, T
   int64_t most = 0;
   if (reader.Integer("maxStaleness", 0, kMostCount, &most)) training->max_staleness = most;
   if (consistency == Consistency::kAsync) training->group_size = 1;
-  if (consistency != Consistency::kSync) return;
+  reader.Flag("pullAhead", &training->pull_ahead);
+  if (consistency != Consistency::kSync) return is_known;
   if (const YamlNode* value = node.Find("maxStaleness")) {
     reader.Fail(*value, "maxStaleness", "with consistency: sync no gradient is stale", "leave it out");
   }
+  if (training->pull_ahead) {
+    reader.Fail(*node.Find("pullAhead"), "pullAhead",
+                "what is pulled ahead is stale, and with consistency: sync nothing is",
+                "leave it out, or use ssp or async");
+  }
+  return is_known;
 }
 
 // With ssp and sync leases of one step each, so that whoever is free takes the next one of a group.
-void ReadLease(MapReader& reader, const YamlNode& node, TrainingSpec* training) {
+void ReadLease(MapReader& reader, const YamlNode& node, bool consistency_is_known, TrainingSpec* training) {
   const bool pushes = reader.Integer("pushEvery", 1, int64_t{1} << 20, &training->push_every);
   const bool in_groups = training->consistency != Consistency::kAsync;
   if (in_groups) training->lease_batches = training->push_every;
@@ -100,23 +109,17 @@ void ReadLease(MapReader& reader, const YamlNode& node, TrainingSpec* training) 
                 absl::StrCat("is pushEvery, ", training->push_every,
                              ", with consistency: ", NameIn(kConsistencies, training->consistency)),
                 "leave it out");
-  } else if (pushes && training->push_every > training->lease_batches) {
+  } else if (pushes && consistency_is_known && training->push_every > training->lease_batches) {
     reader.Fail(*node.Find("pushEvery"), "pushEvery",
                 absl::StrCat("a push holds batches of one lease, which has ", training->lease_batches),
                 "take that at most, or raise leaseBatches");
-  }
-  reader.Flag("pullAhead", &training->pull_ahead);
-  if (training->pull_ahead && training->consistency == Consistency::kSync) {
-    reader.Fail(*node.Find("pullAhead"), "pullAhead",
-                "what is pulled ahead is stale, and with consistency: sync nothing is",
-                "leave it out, or use ssp or async");
   }
 }
 
 // `job`: its cluster and its model.
 void ReadTraining(const YamlNode& node, const JobSpec& job, JobErrors& errors, TrainingSpec* training) {
   MapReader reader(node, "training", errors);
-  ReadConsistency(reader, node, job.cluster.worker_count, training);
+  const bool consistency_is_known = ReadConsistency(reader, node, job.cluster.worker_count, training);
   int64_t replicas = training->replicas;
   if (reader.Integer("replicas", 1, 2, &replicas) && replicas != 1) {
     reader.Fail(*node.Find("replicas"), "replicas", "2 replicas are not available in this version", "use 1");
@@ -124,7 +127,7 @@ void ReadTraining(const YamlNode& node, const JobSpec& job, JobErrors& errors, T
   training->replicas = static_cast<int>(replicas);
   reader.Integer("batchSize", 1, int64_t{1} << 20, &training->batch_size);
   reader.Integer("epochs", 1, 1'000'000, &training->epochs);
-  ReadLease(reader, node, training);
+  ReadLease(reader, node, consistency_is_known, training);
   reader.Integer("evaluateEveryEpochs", 0, 1'000'000, &training->evaluate_every_epochs);
   reader.Find("stopEarly");  // read when all that it rests on is
   reader.Integer("maxSkippedPushes", 0, kMostCount, &training->max_skipped_pushes);

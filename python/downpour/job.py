@@ -103,14 +103,10 @@ class Job:
 
         Raises ToolError, also if there is no job in the folder.
         """
-        try:
-            said = self._tool.ask("checkpoint", "list", f"--job-dir={self._folder()}", "-o", "json")
-        except ToolError as error:
-            if "there is no checkpoint in" not in str(error):
-                raise
-            self.status()  # raises if that is because there is no job
-            return []
+        said = self._tool.ask("checkpoint", "list", f"--job-dir={self._folder()}", "-o", "json")
         found = parse(said, list, self._tool.path)
+        if not found:
+            self.status()  # raises if there is no job
         return [entry for entry in found if isinstance(entry, dict)]
 
     def checkpoint(self, timeout: Optional[float] = None) -> dict[str, Any]:

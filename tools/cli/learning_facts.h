@@ -5,6 +5,8 @@
 // Tests: tests/unit/tools/cli/verb_check_test.cc.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "schema/job_file.h"
@@ -13,5 +15,8 @@ namespace downpour {
 
 // As warnings, each placed where `read` says that the key comes from. `read` has no errors.
 std::vector<JobError> UnstableSettings(const JobFileResult& read);
+
+// Likewise, where the warm-up has more steps than the job: its learning rate is never the whole one.
+std::optional<JobError> WarmupBeyondTheEnd(const JobFileResult& read, uint64_t train_examples);
 
 }  // namespace downpour

@@ -38,6 +38,8 @@ int Run(const Options& options, Streams streams) {
   std::vector<JobError> warnings = facts.warnings;
   if (result.ok()) {
     for (JobError& warning : UnstableSettings(result)) warnings.push_back(std::move(warning));
+    const auto warmup = facts.train_examples ? WarmupBeyondTheEnd(result, *facts.train_examples) : std::nullopt;
+    if (warmup) warnings.push_back(*warmup);
   }
   for (const JobError& warning : warnings) {
     streams.err << "downpour check: warning: " << ToString(warning) << "\n";

@@ -101,13 +101,18 @@ absl::StatusOr<std::vector<Entry>> ChosenEntries(const CheckpointOption& option)
     entries.push_back({*lost, std::nullopt, "gone", "the job wrote it; bring its files back"});
     std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.round > b.round; });
   }
-  if (entries.empty()) return absl::NotFoundError("there is no checkpoint in " + folder);
   return entries;
+}
+
+int ComplainOfNone(const Options& options, const std::string& verb, Streams streams) {
+  const std::string none = absl::StrCat("there is no checkpoint in ", options.checkpoint.job_dir, "/", kCheckpointsDir);
+  return Complain(streams, verb, none, kExitFailed);
 }
 
 int List(const Options& options, Streams streams) {
   const absl::StatusOr<std::vector<Entry>> entries = ChosenEntries(options.checkpoint);
   if (!entries.ok()) return Complain(streams, "checkpoint list", std::string(entries.status().message()), kExitFailed);
+  if (entries->empty() && !options.json) return ComplainOfNone(options, "checkpoint list", streams);
   streams.out << (options.json ? ListJson(*entries) : ListTable(*entries));
   return kExitDone;
 }
@@ -129,6 +134,7 @@ int Verify(const Options& options, Streams streams) {
   if (!entries.ok()) {
     return Complain(streams, "checkpoint verify", std::string(entries.status().message()), kExitFailed);
   }
+  if (entries->empty()) return ComplainOfNone(options, "checkpoint verify", streams);
   nlohmann::json report = nlohmann::json::array();
   bool all_valid = true;
   for (const Entry& entry : *entries) {

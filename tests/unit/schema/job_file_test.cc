@@ -119,6 +119,7 @@ TEST(JobFile, SettingsOfAnotherConsistencyAreRefused) {
       {"consistency: sync\n  leaseBatches: 16", "leaseBatches: is pushEvery, 1, with consistency: sync; leave it out"},
       {"consistency: ssp\n  sspBound: 0", "between 1 and 1000000"},
       {"consistency: bsp", "async"},
+      {"consistency: snyc\n  backupWorkers: 1\n  groupSize: 2\n  pushEvery: 17", "training.consistency: "},
       {"maxStaleness: -1", "between 0 and"},
   };
   for (const auto& [text, error] : bad) {

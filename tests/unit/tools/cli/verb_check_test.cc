@@ -89,6 +89,21 @@ TEST(Check, WarnsOfSettingsThatWereMeasuredToBeUnstable) {
   EXPECT_THAT(warned({"cluster.workerCount=16", "training.staleness.method=rate"}), HasSubstr("learns less"));
 }
 
+TEST(Check, WarnsOfAWarmUpThatOutlastsTheJob) {
+  const std::string dir = FreshFolder("check_warmup");
+  PutFile(dir + "/job.yaml", kJob);
+  WritePair(dir + "/images", dir + "/labels", 1000, 28, 1000);
+  const auto warned = [&](int steps) {
+    const ToolOutcome outcome = RunDownpour(
+        {"check", dir + "/job.yaml", "--set", "training.optimizer.schedule.warmupSteps=" + std::to_string(steps)});
+    EXPECT_EQ(outcome.code, kExitDone);
+    return outcome.err;
+  };
+  EXPECT_THAT(warned(160), IsEmpty());
+  EXPECT_THAT(warned(161), AllOf(HasSubstr("schedule.warmupSteps: the job has 160 steps and the warm-up 161"),
+                                 HasSubstr("raise training.epochs")));
+}
+
 TEST(Check, SaysHowOftenIsPushedAndInWhat) {
   const std::string dir = FreshFolder("check_push");
   PutFile(dir + "/job.yaml", kJob);

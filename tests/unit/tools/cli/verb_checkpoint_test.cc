@@ -174,6 +174,9 @@ TEST_F(VerbCheckpointTest, AFolderWithoutCheckpointsIsAnswered) {
     EXPECT_EQ(outcome.code, kExitFailed) << verb;
     EXPECT_THAT(outcome.err, HasSubstr("there is no checkpoint in " + dir_)) << verb;
   }
+  EXPECT_EQ(CheckpointJson({"list"}), nlohmann::json::array()) << "a program asks, and none is an answer";
+  std::filesystem::remove_all(dir_);
+  EXPECT_EQ(Checkpoint({"list", "-o", "json"}).code, kExitFailed) << "there is no such folder";
 }
 
 }  // namespace
