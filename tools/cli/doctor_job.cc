@@ -142,6 +142,18 @@ HostNeeds NeedsOf(const JobSpec& job, const DataFacts& facts, std::optional<Task
           .descriptors = std::max({of_chief, of_ps, of_worker})};
 }
 
+std::string WhyNoRoomFor(uint32_t more, const JobSpec& job, const DataFacts& facts, const HostFacts& host) {
+  const uint64_t each = NeedsOf(job, facts, TaskType::kWorker, ComputesOnGpu(host)).memory;
+  if (!host.memory_available || each == 0) return "";
+  const uint64_t have_room = *host.memory_available / each;
+  if (have_room >= more) return "";
+  return absl::StrCat("each worker needs about ", HumanBytes(static_cast<double>(each)), " of memory, and ",
+                      HumanBytes(static_cast<double>(*host.memory_available)), " are available here: ",
+                      have_room == 0 ? "there is room for none more" : absl::StrCat("there is room for ", have_room),
+                      more == 1 ? "" : absl::StrCat(", not for ", more),
+                      ". Start workers on other hosts, or free memory");
+}
+
 Findings LookAtAddresses(const std::vector<ClusterConfig>& sources) {
   Findings findings;
   for (const ClusterConfig& source : sources) {

@@ -4,6 +4,7 @@
 // Tests: tests/unit/tools/cli/doctor_test.cc.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,6 +23,10 @@ Findings LookAtJobData(const JobSpec& job, const DataFacts& facts);
 
 // What one task needs, or with no role a whole cluster on one host; its workers compute on a GPU, or on the CPU.
 HostNeeds NeedsOf(const JobSpec& job, const DataFacts& facts, std::optional<TaskType> role, bool on_gpu);
+
+// Why so many more workers of a job have no room beside what runs on this host, and how many have; empty: all of them,
+// or it is not known.
+std::string WhyNoRoomFor(uint32_t more, const JobSpec& job, const DataFacts& facts, const HostFacts& host);
 
 // Whether each address of the chief and the ps resolves and can be reached. Nobody need listen
 // there yet, and a ps may do so at another port.

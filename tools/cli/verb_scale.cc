@@ -1,9 +1,15 @@
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <string>
 
+#include "runtime/driver/posix_process.h"
+#include "schema/job_file.h"
 #include "schema/job_reader.h"
+#include "tools/cli/checkpoint_reader.h"
+#include "tools/cli/doctor_job.h"
 #include "tools/cli/verbs.h"
 #include "tools/cluster/job_command.h"
+#include "tools/cluster/job_folder.h"
 #include "tools/cluster/status_source.h"
 
 namespace downpour {
@@ -14,8 +20,30 @@ struct Options {
   uint32_t workers = 0;
 };
 
+// Of new workers that `downpour run` would start on this host, beside those that the job wants already. Empty: they
+// have room, or are started elsewhere.
+std::string WhyNoRoom(const Options& options, StatusAsker& asker) {
+  const std::string& job_dir = options.source.job_dir;
+  if (job_dir.empty() || !HasRun(job_dir)) return "";
+  const absl::StatusOr<ChiefLocation> chief = ReadChiefLocation(job_dir);
+  if (!chief.ok() || chief->host != HostName()) return "";
+  const absl::StatusOr<Answer> now = asker.Ask();
+  if (!now.ok() || !now->status) return "";
+  const double more = options.workers - now->status->workers.value_or(options.workers);
+  const JobRecord record = NewestJournalEntry(job_dir).record;
+  const absl::StatusOr<JobSpec> job = ParseCanonicalJob(record.job);
+  if (more <= 0 || !job.ok() || !record.data) return "";
+  DataFacts facts;
+  facts.train_examples = record.data->train_examples;
+  facts.eval_examples = record.data->eval_examples;
+  return WhyNoRoomFor(static_cast<uint32_t>(more), *job, facts, LookAtHost(job_dir));
+}
+
 int Scale(const Options& options, Streams streams) {
   StatusAsker asker(options.source);
+  if (const std::string why = WhyNoRoom(options, asker); !why.empty()) {
+    return Complain(streams, "scale", why, kExitFailed);
+  }
   const absl::StatusOr<CommandOutcome> told = CommandJob(asker, ControlKind::kScale, options.workers);
   if (!told.ok()) return Complain(streams, "scale", std::string(told.status().message()), ExitCodeOf(told.status()));
   if (told->was_over) {
@@ -45,7 +73,8 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
   app.footer(
       "`downpour run` starts the new ones itself. With fewer, those with the highest numbers leave in good order:\n"
       "others go on with their leases. The number outlives the chief; a job file whose workerCount is changed\n"
-      "beats it at the next start. Parameter servers cannot be scaled while the job runs.\n" +
+      "beats it at the next start. Of a `downpour run` of this host it is refused where new ones lack memory. "
+      "Parameter servers cannot be scaled while the job runs.\n" +
       app.get_footer());
   return [options, streams] { return Scale(*options, streams); };
 }
@@ -55,7 +84,8 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
 const Verb kScaleVerb = {"scale", "Give a running job more workers, or fewer",
                          "  downpour scale --workers 8 --job-dir runs/first\n"
                          "  downpour scale --workers 2 --chief h0:7000 --keys keys\n",
-                         "0 the chief has accepted it, 1 it refuses or the job is over, 69 the chief cannot be reached",
+                         "0 the chief has accepted it, 1 it refuses, this host lacks memory or the job is over, 69 the "
+                         "chief cannot be reached",
                          SetUp};
 
 }  // namespace downpour

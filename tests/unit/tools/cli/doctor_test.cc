@@ -229,6 +229,16 @@ TEST_F(DoctorJobTest, NeedsFollowFromModelDataAndTasks) {
   EXPECT_EQ(NeedsOf(job, facts, TaskType::kWorker, true).memory, 5 * values + data);
 }
 
+TEST_F(DoctorJobTest, MoreWorkersNeedRoomBesideWhatRuns) {
+  const JobFileResult read = LoadJobFile(folder_ + "/job.yaml");
+  const DataFacts facts = LookAtData(read);
+  HostFacts host;
+  EXPECT_EQ(WhyNoRoomFor(9, read.job, facts, host), "") << "it is not known";
+  host.memory_available = 3 * NeedsOf(read.job, facts, TaskType::kWorker, /*on_gpu=*/false).memory;
+  EXPECT_EQ(WhyNoRoomFor(3, read.job, facts, host), "");
+  EXPECT_THAT(WhyNoRoomFor(4, read.job, facts, host), HasSubstr("there is room for 3, not for 4."));
+}
+
 TEST_F(DoctorJobTest, AChiefThatDoesNotAnswerIsAProblem) {
   Port gone;
   gone.fd = UniqueFd();
@@ -256,8 +266,8 @@ TEST_F(DoctorJobTest, AJobThatIsOverIsNoProblemAndGoesOnAsItSays) {
                                      std::pair("FAILED", " and over: why. Go on with x\n +-> mend what is named"),
                                      std::pair("CANCELLED", " and over: why. Go on with x\n +-> go on as it says")}) {
       PutFile(folder_ + "/summary.json",
-                std::string(R"({"job": "small", "errorMessage": "why. Go on with x", "term": 3, "state": ")") + state +
-                    "\"}");
+              std::string(R"({"job": "small", "errorMessage": "why. Go on with x", "term": 3, "state": ")") + state +
+                  "\"}");
       const ToolOutcome outcome = examine();
       EXPECT_EQ(outcome.code, kExitDone) << outcome.out;
       EXPECT_THAT(outcome.out, AllOf(ContainsRegex(std::string("small is ") + state + how), HasSubstr("\n0 problems")));
