@@ -4,11 +4,12 @@
 //   hostile say ENDPOINT KEYS ROLE DOOR       says one of each kind of message, then asks to join under odd names
 //   hostile oversize ENDPOINT KEYS ROLE DOOR  sends a frame above the limit, and a message of too many frames
 //   hostile endless ENDPOINT KEYS ROLE DOOR   sends a message of a million frames until it is cut off
-//   hostile flood-WHAT ENDPOINT KEYS ROLE DOOR   over four connections, as fast as it can, until it is killed: knocks
-//     as above, messages without end, or joins, heartbeats, statuses, probes, pulls or pushes that are of no use to
-//     anybody
+//   hostile flood-WHAT ENDPOINT KEYS ROLE DOOR RUN TERM   over four connections, as fast as it can, until it is killed:
+//     knocks as above, messages without end, or joins, heartbeats, statuses, probes, pulls or pushes that are of no use
+//     to anybody, and shaped as those of a worker are
 //
-// ROLE is whose keys it has, DOOR who listens there: chief or ps.
+// ROLE is whose keys it has, DOOR who listens there: chief or ps. RUN and TERM are those of the job, as its status has
+// them: what is said in another run is dropped at the first look, and what names another epoch at the second.
 
 #include <iostream>
 #include <string>
@@ -34,11 +35,15 @@ struct Target {
   std::string endpoint;
   KeyRing keys;
   PeerRole door;
+  uint64_t run = 0;
+  uint32_t term = 1;
   ZmqContext context = ZmqContext::Create(1).value();
 
   ZmqChannel Dial(const KeyRing& as) {
     return ZmqChannel(Connect(context, endpoint, &as, door).value(), ZmqChannel::Side::kDialler);
   }
+  SliceEpoch First() const { return {term, 1}; }
+  Incarnation Nobody() const { return Incarnation{uint64_t{term} << 32 | 999'999}; }
   KeyRing Stranger() const {
     KeyRing stranger = keys;
     stranger.own = MakeCurvePair();
@@ -110,18 +115,21 @@ void Endless(Target& target) {
   std::cout << "cut off\n";
 }
 
-// Reads whatever is answered, so that nothing but the door slows it down.
+// Reads whatever is answered, so that nothing but the door slows it down, and says when the first answer came.
 void Flood(Target& target, const Message& message) {
-  const std::vector<Payload> frames = Encode(message);
+  const std::vector<Payload> frames = Encode(message, target.run);
   std::vector<ZmqChannel> channels;
   for (int i = 0; i < kConnections; ++i) channels.push_back(target.Dial(target.keys));
+  bool answered = false;
   while (true) {
     std::vector<zmq::pollitem_t> items;
     for (ZmqChannel& channel : channels) {
       std::string peer;
       std::vector<Payload> answer;
       for (int i = 0; i < kBurst && channel.Send("", frames) == ZmqChannel::Sending::kSent; ++i) continue;
-      for (int i = 0; i < kBurst && channel.Receive(&peer, &answer) != ZmqChannel::Receipt::kNothing; ++i) continue;
+      for (int i = 0; i < kBurst && channel.Receive(&peer, &answer) != ZmqChannel::Receipt::kNothing; ++i) {
+        if (!std::exchange(answered, true)) std::cout << "answered" << std::endl;
+      }
       items.push_back({channel.socket().get(), 0, ZMQ_POLLIN | ZMQ_POLLOUT, 0});
     }
     zmq_poll(items.data(), kConnections, -1);
@@ -138,9 +146,6 @@ void FloodWith(Target& target, void (*deed)(Target&)) {
   for (std::thread& thread : threads) thread.join();
 }
 
-constexpr Incarnation kNobody{uint64_t{1} << 32 | 999'999};
-constexpr SliceEpoch kFirst{1, 1};
-
 void FloodKnocks(Target& target) { FloodWith(target, Knock); }
 void FloodEndless(Target& target) { FloodWith(target, Endless); }
 void FloodJoins(Target& target) {
@@ -151,14 +156,21 @@ void FloodJoins(Target& target) {
 }
 void FloodHeartbeats(Target& target) {
   Heartbeat heartbeat;
-  heartbeat.from = kNobody;
+  heartbeat.from = target.Nobody();
   Flood(target, heartbeat);
 }
 void FloodStatuses(Target& target) { Flood(target, StatusRequest{}); }
-void FloodProbes(Target& target) { Flood(target, Probe{kNobody, LeaseId{0}, {{SliceId{0}, kFirst}}}); }
-void FloodPulls(Target& target) { Flood(target, Pull{kNobody, 1, {{SliceId{0}, kFirst, Version{}}}}); }
+void FloodProbes(Target& target) {
+  Flood(target, Probe{target.Nobody(), LeaseId{0}, {{SliceId{0}, target.First()}, {SliceId{1}, target.First()}}});
+}
+void FloodPulls(Target& target) {
+  Flood(target, Pull{target.Nobody(), 1, {{SliceId{0}, target.First(), {}}, {SliceId{1}, target.First(), {}}}});
+}
+// Of a step that counted long ago.
 void FloodPushes(Target& target) {
-  Flood(target, Push{kNobody, LeaseId{0}, 1, {{SliceId{0}, kFirst, Version{}, Payload::Zeros(kMaxFrameBytes)}}});
+  Push push{target.Nobody(), LeaseId{0}, 1, {}};
+  for (const uint32_t slice : {0, 1}) push.slices.push_back({SliceId{slice}, target.First(), Version{}, Payload()});
+  Flood(target, push);
 }
 
 int Main(const std::vector<std::string>& args) {
@@ -177,16 +189,21 @@ int Main(const std::vector<std::string>& args) {
       {"flood-pushes", FloodPushes},
   };
   for (const auto& [name, deed] : kDeeds) {
-    if (args.size() != 5 || args[0] != name) continue;
+    const bool is_flood = args.size() == 7;
+    if ((args.size() != 5 && !is_flood) || args[0] != name) continue;
     for (const PeerRole role : kAllPeerRoles) {
       if (args[3] != NameOf(role)) continue;
       const PeerRole door = args[4] == NameOf(PeerRole::kPs) ? PeerRole::kPs : PeerRole::kChief;
       Target target{args[1], LoadKeys(args[2], role).value(), door};
+      if (is_flood) {
+        target.run = std::stoull(args[5], nullptr, 16);
+        target.term = static_cast<uint32_t>(std::stoul(args[6]));
+      }
       deed(target);
       return 0;
     }
   }
-  std::cerr << "hostile DEED ENDPOINT KEYS ROLE DOOR\n";
+  std::cerr << "hostile DEED ENDPOINT KEYS ROLE DOOR [RUN TERM]\n";
   return 2;
 }
 

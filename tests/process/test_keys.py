@@ -210,6 +210,38 @@ class KeysTest(ProcessTest):
         for link in half_open:
             link.close()
 
+    def flood(self, what, role, ps, job):
+        at, door = (self.chief_at, "chief") if ps is None else (self.ps_at[ps], "ps")
+        command = [HOSTILE, f"flood-{what}", at, self.keys, role, door, job["run"], str(job["chief"]["term"])]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        self.assertEqual(process.stdout.readline(), "answered\n")
+        return process
+
+    def test_a_job_goes_on_while_who_has_a_key_floods_it_in_its_own_run(self):
+        chief, ps = self.start_endless_cluster()[:2]
+        job = self.wait_until(lambda s: s["progress"]["commits"] > 3)
+        for what, role, which in (
+            ("joins", "worker", None),
+            ("heartbeats", "worker", None),
+            ("statuses", "client", None),
+            ("probes", "worker", 0),
+            ("pulls", "worker", 0),
+            ("pushes", "worker", 0),
+        ):
+            flood = self.flood(what, role, which, job)
+            before = self.status()
+            commits, duplicates = before["progress"]["commits"] + 3, before["pushes"]["duplicate"] + 1000
+            status = self.wait_until(lambda s, commits=commits: s["progress"]["commits"] > commits)
+            self.assertEqual(status["state"], "RUNNING", what)
+            self.assertIsNone(flood.poll(), what)
+            if what == "pushes":  # each was judged
+                self.wait_until(lambda s, duplicates=duplicates: s["pushes"]["duplicate"] > duplicates)
+            flood.kill()
+        self.assertEqual((chief.pid, ps.pid), (status["chief"]["pid"], task_of(status, "ps-0")["pid"]))
+        self.assertEqual(status["recovery"]["psLost"], 0)
+
     def test_who_has_a_key_and_does_not_end_its_message_is_cut_off(self):
         chief, ps = self.start_endless_cluster()[:2]
         status = self.wait_until(lambda s: task_of(s, "worker-0").get("step", 0) > 0)
