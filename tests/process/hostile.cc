@@ -5,8 +5,8 @@
 //   hostile oversize ENDPOINT KEYS ROLE DOOR  sends a frame above the limit, and a message of too many frames
 //   hostile endless ENDPOINT KEYS ROLE DOOR   sends a message of a million frames until it is cut off
 //   hostile flood-WHAT ENDPOINT KEYS ROLE DOOR RUN TERM   over four connections, as fast as it can, until it is killed:
-//     knocks as above, messages without end, or joins, heartbeats, statuses, probes, pulls or pushes that are of no use
-//     to anybody, and shaped as those of a worker are
+//     knocks as above, messages without end, or joins, heartbeats, statuses, probes, pulls, pushes of the wrong shape
+//     or repeats of right ones, which are of no use to anybody
 //
 // ROLE is whose keys it has, DOOR who listens there: chief or ps. RUN and TERM are those of the job, as its status has
 // them: what is said in another run is dropped at the first look, and what names another epoch at the second.
@@ -166,8 +166,12 @@ void FloodProbes(Target& target) {
 void FloodPulls(Target& target) {
   Flood(target, Pull{target.Nobody(), 1, {{SliceId{0}, target.First(), {}}, {SliceId{1}, target.First(), {}}}});
 }
-// Of a step that counted long ago.
 void FloodPushes(Target& target) {
+  const Payload too_long = Payload::Zeros(kMaxFrameBytes);
+  Flood(target, Push{target.Nobody(), LeaseId{0}, 1, {{SliceId{0}, target.First(), Version{}, too_long}}});
+}
+// Of a step that counted long ago.
+void FloodRepeats(Target& target) {
   Push push{target.Nobody(), LeaseId{0}, 1, {}};
   for (const uint32_t slice : {0, 1}) push.slices.push_back({SliceId{slice}, target.First(), Version{}, Payload()});
   Flood(target, push);
@@ -187,6 +191,7 @@ int Main(const std::vector<std::string>& args) {
       {"flood-probes", FloodProbes},
       {"flood-pulls", FloodPulls},
       {"flood-pushes", FloodPushes},
+      {"flood-repeats", FloodRepeats},
   };
   for (const auto& [name, deed] : kDeeds) {
     const bool is_flood = args.size() == 7;

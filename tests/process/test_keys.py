@@ -228,6 +228,7 @@ class KeysTest(ProcessTest):
             ("statuses", "client", None),
             ("probes", "worker", 0),
             ("pulls", "worker", 0),
+            ("repeats", "worker", 0),
             ("pushes", "worker", 0),
         ):
             flood = self.flood(what, role, which, job)
@@ -236,7 +237,7 @@ class KeysTest(ProcessTest):
             status = self.wait_until(lambda s, commits=commits: s["progress"]["commits"] > commits)
             self.assertEqual(status["state"], "RUNNING", what)
             self.assertIsNone(flood.poll(), what)
-            if what == "pushes":  # each was judged
+            if what == "repeats":  # each was judged
                 self.wait_until(lambda s, duplicates=duplicates: s["pushes"]["duplicate"] > duplicates)
             flood.kill()
         self.assertEqual((chief.pid, ps.pid), (status["chief"]["pid"], task_of(status, "ps-0")["pid"]))
