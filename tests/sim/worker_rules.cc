@@ -36,7 +36,19 @@ void WorkerRules::Hear(const Process& process, Worker& worker, const Message& me
     worker.evaluation = grant->round;
     worker.evaluation_granted = world_->steps();
   }
-  if (std::holds_alternative<Placement>(message)) worker.placed = world_->steps();
+  if (const auto* reply = std::get_if<PushReply>(&message)) {
+    for (const PushReply::Item& item : reply->slices) {
+      std::erase_if(worker.owed, [&](const auto& push) {
+        const auto& [lease, step, slice] = push;
+        const bool is_answered = item.refusal != SliceRefusal::kNone || item.applied >= step;
+        return lease == reply->lease && slice == item.slice && is_answered;
+      });
+    }
+  }
+  if (std::holds_alternative<Placement>(message)) {
+    worker.placed = world_->steps();
+    worker.owed.clear();
+  }
   const auto* welcome = std::get_if<Welcome>(&message);
   if (welcome == nullptr || welcome->term < worker.term) return;
   const absl::StatusOr<JobSpec> job = ParseCanonicalJob(welcome->job);
@@ -46,6 +58,7 @@ void WorkerRules::Hear(const Process& process, Worker& worker, const Message& me
   worker.steps_to_pull_in = worker.pulled_ahead = 0;
   worker.newest_pull = 0;  // it may begin to count anew
   worker.pulling.clear();
+  worker.owed.clear();
   worker.placed = world_->steps();
 }
 
@@ -86,6 +99,7 @@ void WorkerRules::Begin(const Process& process, const Compute& compute) {
   if (const auto* evaluation = std::get_if<EvalStep>(&compute.request)) {
     worker.at = At::kEvaluation;
     worker.evaluated = world_->steps();
+    worker.owed_when_it_evaluated = !worker.owed.empty();
     CheckAnnounced(process, worker, evaluation->updates);
     if (worker.pull_began < worker.evaluation_granted) Add(process, "evaluates what it pulled before it was asked to");
   }
@@ -126,7 +140,9 @@ void WorkerRules::OnPull(const Process& process, Worker& worker, const Pull& pul
   if (!begins) return;
   const bool moved = worker.placed > worker.pull_began;  // what moved is pulled anew, whenever that is
   worker.pull_began = world_->steps();
-  if (worker.at == At::kEvaluation && !moved) Add(process, "begins to pull while it evaluates");
+  // Its first message may have waited for room in the window, which pushes enter first.
+  const bool may_have_begun = moved || worker.owed_when_it_evaluated;
+  if (worker.at == At::kEvaluation && !may_have_begun) Add(process, "begins to pull while it evaluates");
   if (worker.at != At::kStep || moved) return;
   ++worker.pulled_ahead;
   if (worker.term == 0 || worker.ever_ahead) return;  // or another run's chief welcomed it
@@ -134,7 +150,10 @@ void WorkerRules::OnPull(const Process& process, Worker& worker, const Pull& pul
 }
 
 void WorkerRules::OnPush(const Process& process, Worker& worker, const Push& push) {
-  for (const Push::Item& item : push.slices) Learn(worker, item.slice, item.epoch);
+  for (const Push::Item& item : push.slices) {
+    Learn(worker, item.slice, item.epoch);
+    worker.owed.insert({push.lease, push.step, item.slice});
+  }
   const auto known = worker.known_at.find({push.lease, push.step});
   if (known == worker.known_at.end()) return;
   for (const Push::Item& item : push.slices) {

@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -50,6 +51,8 @@ class WorkerRules final : public Observer {
     std::vector<SliceEpoch> epochs;                                        // of each slice, as it has named them
     std::map<std::pair<LeaseId, Step>, std::vector<SliceEpoch>> known_at;  // when it began that step
     std::set<std::pair<SliceId, const void*>> announced;
+    std::set<std::tuple<LeaseId, Step, SliceId>> owed;  // pushes without an answer: they may fill a window
+    bool owed_when_it_evaluated = false;
   };
   void Hear(const Process& process, Worker& worker, const Message& message);
   void Begin(const Process& process, const Compute& compute);
