@@ -86,6 +86,7 @@ void Watch::OnReceived(const Process& process, const Received& received) {
 void Watch::HearAsWorker(const Process& worker, const Received& received) {
   if (const auto* reply = std::get_if<PushReply>(&received.message)) {
     Answered(worker.life, received.from, *reply);
+    GivenBack(worker.life, *reply);
     Tell(worker.life, *reply);
   }
   if (const auto* grant = std::get_if<Grant>(&received.message)) {

@@ -115,6 +115,7 @@ class Watch final : public Observer {
   };
   void CheckWindow(const Process& process, PeerId to, const Push& push);
   void Answered(Life worker, PeerId ps, const PushReply& reply);
+  void GivenBack(Life worker, const PushReply& reply);
   // What a slice told a worker of a lease.
   struct Told {
     SliceEpoch epoch;

@@ -35,6 +35,16 @@ void Watch::Answered(Life worker, PeerId ps, const PushReply& reply) {
   });
 }
 
+// A lease that comes too early is given back, and what was pushed of it, to whichever ps, is nobody's any more.
+void Watch::GivenBack(Life worker, const PushReply& reply) {
+  const auto is_early = [](const PushReply::Item& item) { return item.refusal == SliceRefusal::kTooEarly; };
+  if (std::ranges::none_of(reply.slices, is_early)) return;
+  for (auto& [link, in_flight] : in_flight_) {
+    if (link.first != worker) continue;
+    std::erase_if(in_flight.sent, [&](const auto& item) { return std::get<LeaseId>(item.first) == reply.lease; });
+  }
+}
+
 void Watch::Tell(Life worker, const PushReply& reply) {
   for (const PushReply::Item& item : reply.slices) {
     if (item.refusal != SliceRefusal::kNone) continue;
