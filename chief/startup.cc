@@ -71,30 +71,30 @@ void Startup::Run(const Started& started, std::function<void(const Outcome&)> th
 }
 
 void Startup::ReadJob() {
-  journal_.Load([this] {
-    ReadEnd([this] {
-      checkpoints_.Load([this](const absl::Status& status) {
-        if (!status.ok()) return Refuse(kExitFailed, absl::StrCat("the job folder cannot be used: ", Words(status)));
-        if (highest_ == 0 && !term_damage_.empty()) return JudgeLostTerm();
-        for (const std::string& damage : {term_damage_, journal_.damage()}) {
-          if (!damage.empty()) outcome_.findings.push_back(damage);
-        }
-        highest_ = std::max(highest_, checkpoints_.highest_term());
-        Judge();
-      });
-    });
-  });
+  journal_.Load([this] { ReadEnd(); });
 }
 
 // Journalled as that chief would have done: members are told of an end that is on disk. Where that fails they are told
 // at last (chief/farewell.h).
-void Startup::ReadEnd(std::function<void()> then) {
-  if (!journal_.found() || !journal_.record().ended.empty()) return then();
-  storage_.Run({ReadFile(kSummaryFile, 0, kMaxSummary)}, [this, then = std::move(then)](const StorageDone& done) {
+void Startup::ReadEnd() {
+  if (!journal_.found() || !journal_.record().ended.empty()) return ReadCheckpoints();
+  storage_.Run({ReadFile(kSummaryFile, 0, kMaxSummary)}, [this](const StorageDone& done) {
     if (!done.status.ok() && !absl::IsNotFound(done.status)) outcome_.findings.push_back(Words(done.status));
     TakeEnd(nlohmann::json::parse(ToString(done.data), nullptr, /*allow_exceptions=*/false));
-    if (journal_.record().ended.empty()) return then();
-    journal_.Save([then](const absl::Status&) { then(); });
+    if (journal_.record().ended.empty()) return ReadCheckpoints();
+    journal_.Save([this](const absl::Status&) { ReadCheckpoints(); });
+  });
+}
+
+void Startup::ReadCheckpoints() {
+  checkpoints_.Load([this](const absl::Status& status) {
+    if (!status.ok()) return Refuse(kExitFailed, absl::StrCat("the job folder cannot be used: ", Words(status)));
+    if (highest_ == 0 && !term_damage_.empty()) return JudgeLostTerm();
+    for (const std::string& damage : {term_damage_, journal_.damage()}) {
+      if (!damage.empty()) outcome_.findings.push_back(damage);
+    }
+    highest_ = std::max(highest_, checkpoints_.highest_term());
+    Judge();
   });
 }
 

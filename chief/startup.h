@@ -57,7 +57,8 @@ class Startup {
 
  private:
   void ReadJob();
-  void ReadEnd(std::function<void()> then);
+  void ReadEnd();
+  void ReadCheckpoints();
   void TakeEnd(nlohmann::json summary);
   void JudgeLostTerm();
   void Judge();
