@@ -68,13 +68,14 @@ std::vector<PeerId> PlacementMap::Adopt(const Placement& placement, Effects& eff
     PsLink& link = *links.back();
     link.name = server.name;
     link.slices.clear();
-    if (link.peer != PeerId::kNone && link.endpoint == server.endpoint) continue;
-    if (link.peer != PeerId::kNone) {
-      effects.Add(HangUp{link.peer});
-      redialled.push_back(PeerId{next_peer_});
-    }
+    const PeerId before = link.peer;
+    if (before != PeerId::kNone && link.endpoint == server.endpoint) continue;
     link.peer = PeerId{next_peer_++};
     link.endpoint = server.endpoint;
+    if (before != PeerId::kNone) {
+      effects.Add(HangUp{before});
+      redialled.push_back(link.peer);
+    }
     effects.Add(Dial{link.peer, link.endpoint, PeerRole::kPs});
   }
   for (const auto& gone : links_) {
