@@ -50,11 +50,9 @@ class DataLook {
     return width;
   }
 
-  JobError At(const std::string& key, const std::string& what, const std::string& remedy) const {
-    const auto origin = read_.origins.find(key);
-    return {.file = origin == read_.origins.end() ? "" : origin->second, .key = key, .what = what, .remedy = remedy};
+  void Fail(const std::string& key, const std::string& what) {
+    facts_.errors.push_back(PlacedAt(read_, key, what, kRemedy));
   }
-  void Fail(const std::string& key, const std::string& what) { facts_.errors.push_back(At(key, what, kRemedy)); }
 
   // The examples of one pair of files, which stand under `key`.
   std::optional<uint64_t> LookAtPair(const FilePair& files, const std::string& key) {
@@ -66,7 +64,7 @@ class DataLook {
                                            std::tuple(labels_key, files.labels, labels.status())}) {
       if (absl::IsNotFound(status)) {
         facts_.absent.push_back(file);
-        facts_.absences.push_back(At(at, file + " is not on this machine", kRemedyOfAbsence));
+        facts_.absences.push_back(PlacedAt(read_, at, file + " is not on this machine", kRemedyOfAbsence));
       } else if (!status.ok()) {
         Fail(at, std::string(status.message()));
       }
@@ -91,7 +89,8 @@ class DataLook {
     const std::string what = absl::StrCat(file, " holds labels of ", classes, " classes (0 to ", classes - 1, "), but ",
                                           OutputPlace(), ", the model's output, has ", *units_, " units");
     if (classes > *units_) return Fail(key, what);
-    facts_.warnings.push_back(At(key, what, absl::StrCat("give it ", classes, ", unless more are to come")));
+    facts_.warnings.push_back(
+        PlacedAt(read_, key, what, absl::StrCat("give it ", classes, ", unless more are to come")));
   }
 
   // model.layers.2 (job.yaml:5)
@@ -110,6 +109,14 @@ class DataLook {
 };
 
 }  // namespace
+
+JobError PlacedAt(const JobFileResult& read, const std::string& key, std::string what, std::string remedy) {
+  const auto origin = read.origins.find(key);
+  return {.file = origin == read.origins.end() ? "" : origin->second,
+          .key = key,
+          .what = std::move(what),
+          .remedy = std::move(remedy)};
+}
 
 DataFacts LookAtData(const JobFileResult& read) { return DataLook(read).Take(); }
 

@@ -24,6 +24,9 @@ struct DataFacts {
   std::vector<JobError> absences;   // likewise, as errors: where the workers are to run here
 };
 
+// An error or a warning of a key, placed where `read` says that it comes from.
+JobError PlacedAt(const JobFileResult& read, const std::string& key, std::string what, std::string remedy);
+
 // `read`: of a job with errors what they are about is left alone; its origins place what is found.
 DataFacts LookAtData(const JobFileResult& read);
 

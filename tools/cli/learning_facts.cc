@@ -1,10 +1,10 @@
 #include "tools/cli/learning_facts.h"
 
 #include <string>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/plan.h"
+#include "tools/cli/data_facts.h"
 
 namespace downpour {
 namespace {
@@ -15,21 +15,13 @@ constexpr int64_t kUndamped = 8;       // with `none` they lose a point, and 16 
 constexpr int64_t kPullingAhead = 16;  // lose more than a point
 constexpr int64_t kSlowed = 16;        // with `rate` lose more than a point
 
-JobError WarningAt(const JobFileResult& read, const std::string& key, std::string what, std::string remedy) {
-  const auto origin = read.origins.find(key);
-  return {.file = origin == read.origins.end() ? "" : origin->second,
-          .key = key,
-          .what = std::move(what),
-          .remedy = std::move(remedy)};
-}
-
 }  // namespace
 
 std::vector<JobError> UnstableSettings(const JobFileResult& read) {
   std::vector<JobError> warnings;
   const auto warn = [&](const std::string& key, const std::string& what, const std::string& remedy) {
     const std::string more = absl::StrCat(remedy, "; docs/LEARNING.md has the measurements");
-    warnings.push_back(WarningAt(read, key, what, more));
+    warnings.push_back(PlacedAt(read, key, what, more));
   };
   const TrainingSpec& training = read.job.training;
   if (training.consistency == Consistency::kSync) return warnings;  // nothing is stale
@@ -56,10 +48,10 @@ std::optional<JobError> WarmupBeyondTheEnd(const JobFileResult& read, uint64_t t
   const auto warmup = static_cast<uint64_t>(read.job.training.optimizer.schedule.warmup_steps);
   const uint64_t steps = Plan(read.job, train_examples).total_steps();
   if (warmup <= steps) return std::nullopt;
-  return WarningAt(read, "training.optimizer.schedule.warmupSteps",
-                   absl::StrCat("the job has ", steps, " steps and the warm-up ", warmup,
-                                ": its learning rate is never the whole one"),
-                   "take fewer, or raise training.epochs");
+  return PlacedAt(read, "training.optimizer.schedule.warmupSteps",
+                  absl::StrCat("the job has ", steps, " steps and the warm-up ", warmup,
+                               ": its learning rate is never the whole one"),
+                  "take fewer, or raise training.epochs");
 }
 
 }  // namespace downpour
