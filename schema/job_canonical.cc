@@ -125,7 +125,7 @@ std::string OfDuration(std::chrono::nanoseconds duration) {
 std::string CanonicalJob(const JobSpec& job) {
   Json layers = Json::array();
   for (const LayerSpec& layer : job.model.layers) layers.push_back(OfLayer(layer));
-  Json json = {
+  const Json json = {
       {"name", job.name},
       {"seed", job.seed},
       {"cluster", OfCluster(job.cluster)},

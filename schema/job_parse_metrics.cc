@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "schema/job_parse.h"
 #include "schema/nearest_name.h"
 #include "schema/text.h"
@@ -31,7 +31,8 @@ bool ParseMetric(const std::string& word, MetricSpec* metric) {
     return true;
   }
   int64_t k = 0;
-  if (!absl::StartsWith(word, kTop) || !absl::SimpleAtoi(word.substr(3), &k)) return false;
+  absl::string_view number = word;
+  if (!absl::ConsumePrefix(&number, kTop) || !absl::SimpleAtoi(number, &k)) return false;
   *metric = {.kind = MetricKind::kTopK, .k = k};
   return k >= 2 && k <= kMostGuesses && NameOf(*metric) == word;  // no +5, no 05
 }
