@@ -47,8 +47,9 @@ class PsRole::Machine {
   void On(Tick&);
   void On(Received& received);
   void On(Malformed& malformed) { session_.Reject(malformed, *out_); }
-  void On(Reconnected& link) {                                                  // an OpenBulk goes with each heartbeat
-    if (link.peer == MemberSession::kChief) session_.Reintroduce(now_, *out_);  // workers dial it where it is now
+  // An OpenBulk goes with each heartbeat. Workers dial this ps where the chief says it is.
+  void On(Reconnected& link) {
+    if (link.peer == MemberSession::kChief) session_.Reintroduce(now_, *out_);
   }
   void On(Warned& warned) { session_.PassOn(warned); }
   void On(StorageDone& done);
