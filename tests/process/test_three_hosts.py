@@ -117,7 +117,8 @@ class ThreeHostsTest(ProcessTest):
         while self.status()[0] != 0:  # somebody has not joined yet
             pass
         self.h2.inside.ip(f"route add unreachable {self.h1.address}")
-        stalled = self.wait_until(lambda s: s["stalled"])
+        # The chief may see that nothing moves before a worker's kernel has given up the connection, and says why.
+        stalled = self.wait_until(lambda s: "cannot be reached" in s["stalled"])
         self.assertRegex(stalled["stalled"], r"worker-[01],? .*waits? for .*cannot be reached: no route to host")
         self.assertEqual(stalled["progress"]["examplesPerSecond"], 0)
         self.assertNotIn("remainingSeconds", stalled)
