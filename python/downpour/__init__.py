@@ -1,4 +1,4 @@
-"""Starts, watches and reads Downpour jobs by the tool `downpour`.
+"""Starts, watches and reads Downpour jobs by the tool `downpour`; trains models of Python code in them.
 
     job = downpour.run("job.yaml", "runs/first", set={"training.epochs": 3})
     print(job.status())
@@ -8,9 +8,10 @@
 docs/PYTHON.md in the repository has a walk through all calls.
 """
 
-from downpour.errors import DownpourError, JobCancelled, JobFailed, ModelFileError, ToolError, ToolNotFound
+from downpour.errors import DownpourError, JobCancelled, JobFailed, ModelFileError, ToolError, ToolNotFound, TrainingError
 from downpour.job import Job, run
 from downpour.status import Status
+from downpour.training import fit, push, steps
 
 __version__ = "0.1.0"  # as meson.build has it; tests/python holds it against `downpour --version`
 
@@ -23,5 +24,9 @@ __all__ = [
     "Status",
     "ToolError",
     "ToolNotFound",
+    "TrainingError",
+    "fit",
+    "push",
     "run",
+    "steps",
 ]

@@ -32,6 +32,10 @@ class ModelFileError(DownpourError):
     """A file is no safetensors file as `downpour export` writes it. The message names the file and the place."""
 
 
+class TrainingError(DownpourError):
+    """fit() or steps() was given what parameter servers cannot train. The message has the remedy."""
+
+
 class _JobEnded(DownpourError):
     def __init__(self, message: str, summary: Status) -> None:
         super().__init__(message, summary)

@@ -1,4 +1,5 @@
-"""Reads the safetensors files that `downpour export` writes (docs/MODEL_FILE.md), and refuses all others.
+"""Reads the safetensors files that `downpour export` writes (docs/MODEL_FILE.md), and refuses all others. Writes such
+files too.
 
 A file is 8 bytes of header length (little-endian), a JSON header, and the float32 numbers of all tensors.
 """
@@ -8,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Mapping
 
 from downpour.errors import ModelFileError
 
@@ -46,6 +47,21 @@ def read_safetensors(path: str) -> dict[str, numpy.ndarray]:
     if at != size - begin:
         raise ModelFileError(f"{path}: {size - begin - at} bytes behind the last tensor belong to none")
     return tensors
+
+
+def write_safetensors(path: str, tensors: Mapping[str, numpy.ndarray]) -> None:
+    """Writes float32 arrays under their names, in their order. Raises OSError."""
+    header: dict[str, Any] = {}
+    at = 0
+    for name, value in tensors.items():
+        header[name] = {"dtype": "F32", "shape": list(value.shape), "data_offsets": [at, at + value.nbytes]}
+        at += value.nbytes
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)  # so that the numbers are aligned
+    with open(path, "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for value in tensors.values():
+            file.write(value.astype("<f4", copy=False).tobytes())
 
 
 def _read_header(file: IO[bytes], size: int, path: str) -> tuple[dict[str, Any], int]:

@@ -1,0 +1,88 @@
+"""ArrayModel: a dict of float32 NumPy arrays that lie in a Memory."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Iterator, Mapping
+
+import numpy
+
+from downpour.errors import TrainingError
+from downpour.variables import Memory, Variable, check
+
+
+class ArrayModel:
+    """The dict's arrays become views of the memory, so its entries are replaced once, and the dict stays the same."""
+
+    def __init__(self, values: dict[str, numpy.ndarray]) -> None:
+        self.module = values
+        self.variables = []
+        for name, value in values.items():
+            if not isinstance(name, str) or not isinstance(value, numpy.ndarray) or value.dtype != numpy.float32:
+                kind = value.dtype if isinstance(value, numpy.ndarray) else type(value).__name__
+                raise TrainingError(
+                    f"the model's entry {name!r} is of {kind}, but a dict of float32 arrays by name is needed: "
+                    "use numpy.asarray(value, numpy.float32)"
+                )
+            self.variables.append(Variable(name, value.shape))
+        check(self.variables)
+
+    @property
+    def arithmetic(self) -> str:
+        return f"numpy {numpy.__version__}"
+
+    def values(self) -> dict[str, numpy.ndarray]:
+        """Copies of what the variables are now."""
+        return {name: numpy.array(value, order="C") for name, value in self.module.items()}
+
+    def bind(self, memory: Memory) -> None:
+        """From now on the memory has the parameters and is given the gradients."""
+        self._gradients = {}
+        for variable, values, gradient in zip(self.variables, memory.parameters, memory.gradients):
+            self.module[variable.name] = values
+            self._gradients[variable.name] = gradient
+
+    def backward(self, outcome: Any) -> None:
+        """Nothing: the step has returned the gradients."""
+
+    def clear(self) -> None:
+        """Nothing: collect() writes all gradients, and the arrays are the memory's."""
+
+    load = finish = clear
+
+    def to_device(self, batch: Any) -> Any:
+        return batch
+
+    def collect(self, gradients: Mapping[str, Any]) -> None:
+        """Writes the gradients that a step has returned; those that are not there are zero."""
+        self.check_gradients(gradients)
+        for name, gradient in self._gradients.items():
+            gradient[...] = gradients.get(name, 0)
+
+    def check_gradients(self, gradients: Any) -> None:
+        """Raises TrainingError if they are not those of this model."""
+        if not isinstance(gradients, Mapping):
+            raise TrainingError(f"the gradients are a {type(gradients).__name__}: return a dict of arrays by name")
+        shapes = {variable.name: variable.shape for variable in self.variables}
+        for name, gradient in gradients.items():
+            if name not in shapes:
+                raise TrainingError(f"there is a gradient of {name!r}, but the model has no such entry: return its own")
+            if numpy.shape(gradient) != shapes[name]:
+                raise TrainingError(
+                    f"the gradient of {name} has the shape {list(numpy.shape(gradient))}, "
+                    f"but {name} has {list(shapes[name])}: return one of the same shape"
+                )
+
+    def changes(self) -> None:
+        """Arrays do not tell whether they were changed."""
+
+    @contextlib.contextmanager
+    def evaluating(self) -> Iterator[None]:
+        yield
+
+    unchanged = evaluating
+
+    def check_loss(self, loss: Any) -> None:
+        """Raises TrainingError if it is no number."""
+        if numpy.size(loss) != 1 or not numpy.issubdtype(numpy.asarray(loss).dtype, numpy.number):
+            raise TrainingError(f"the loss is no number but a {type(loss).__name__}: return the batch's mean loss")

@@ -1,0 +1,116 @@
+"""Runs the user's module beside a worker, or once for the tool:
+
+    python3 -m downpour.child describe --out DIR --package PATH --module NAME -- ARGS...
+    python3 -m downpour.child work --channel FD --memory FD --package PATH --module NAME -- ARGS...
+
+PATH is the folder or the zip file that NAME is imported from. What the module prints goes to the error output. It ends
+with 78 if what it was given can never work, with 1 if the user's code raised, and the last line says why.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import os
+import runpy
+import signal
+import sys
+import traceback
+from typing import NoReturn, Optional
+
+from downpour import modes
+from downpour.errors import TrainingError
+
+REFUSED = 78
+
+
+def main(words: list[str]) -> NoReturn:
+    options = _options(words)
+    os.dup2(2, 1)
+    sys.stdout.reconfigure(line_buffering=True)
+    work: Optional[modes.Work] = None
+    if options.verb == "work":
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is the worker's
+        work = modes.Work(options.channel, options.memory)
+    modes.current = work or modes.Describe(options.out)
+    try:
+        _set_threads()
+        _run(options)
+        after = "ended before its job did: let fit() be its last call" if work and work.has_begun else None
+        raise TrainingError(f"the module {options.module} {after or 'never called downpour.fit: call it as it runs'}")
+    except SystemExit as ended:
+        if ended.code not in (None, 0):
+            raise
+        _report(TrainingError(f"the module {options.module} ended by itself: let it call downpour.fit"), work)
+    except BaseException as error:
+        _report(error, work)
+
+
+def _options(words: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="downpour.child", allow_abbrev=False)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    describe, work = verbs.add_parser("describe"), verbs.add_parser("work")
+    describe.add_argument("--out", required=True)
+    work.add_argument("--channel", type=int, required=True)
+    work.add_argument("--memory", type=int, required=True)
+    for verb in (describe, work):
+        verb.add_argument("--package", required=True)
+        verb.add_argument("--module", required=True)
+    end = words.index("--") if "--" in words else len(words)
+    options = parser.parse_args(words[:end])
+    options.args = words[end + 1 :]
+    return options
+
+
+def _set_threads() -> None:
+    """One thread: there are as many workers on a host as it has cores. Before NumPy or torch is imported."""
+    wanted = os.environ.get("DOWNPOUR_THREADS")
+    if wanted is not None:
+        if not wanted.isascii() or not wanted.isdigit() or int(wanted) < 1:
+            raise TrainingError(f"DOWNPOUR_THREADS is {wanted!r}, but must be a whole number of 1 or more")
+        os.environ["OMP_NUM_THREADS"] = wanted
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def _run(options: argparse.Namespace) -> None:
+    package = os.path.abspath(options.package)
+    if getattr(sys.flags, "safe_path", False):
+        sys.path.insert(0, package)
+    else:
+        sys.path[0] = package
+    sys.argv = [options.module, *options.args]
+    importlib.invalidate_caches()
+    name = options.module
+    try:
+        found = importlib.util.find_spec(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise
+        found = None
+    if found is None:
+        raise TrainingError(f"there is no module {name} in {package}: give the package that has it, and its whole name")
+    runpy.run_module(name, run_name="__main__", alter_sys=True)
+
+
+def _report(error: BaseException, work: Optional[modes.Work]) -> NoReturn:
+    """Says what went wrong, and ends."""
+    lines = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    is_refused = isinstance(error, (TrainingError, ModuleNotFoundError, SyntaxError))
+    message = f"{error}" if isinstance(error, TrainingError) else f"{type(error).__name__}: {error}"
+    if isinstance(error, ModuleNotFoundError):
+        message = f"there is no module {error.name} for {sys.executable}: install it there, or name another Python"
+    message = " ".join(message.split())
+    if not isinstance(error, TrainingError):
+        sys.stderr.write(lines)
+    sys.stderr.write(f"downpour: {message}\n")
+    if work is not None:
+        try:
+            work.say({"error": {"message": message, "traceback": lines, "refused": is_refused}})
+        except OSError:
+            pass  # the worker is dead
+    modes.leave(REFUSED if is_refused and work is None else 1)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,68 @@
+"""Local: trains in this one process what a job would train, for a look before there is a job."""
+
+from __future__ import annotations
+
+from typing import Any, Iterator
+
+import numpy
+
+from downpour.local_optimizer import LocalOptimizer
+from downpour.modes import Mode
+from downpour.run import Batch, Run, Sums
+from downpour.variables import Memory
+
+
+class History(list):
+    """A dict an epoch: epoch, loss, and where there is an evaluation evalLoss, evalAccuracy and the metrics."""
+
+    def __repr__(self) -> str:
+        return "\n".join(line_of(entry) for entry in self)
+
+
+class Local(Mode):
+    """One worker and the parameter server in one: each epoch in an order drawn by the seed, one batch a step."""
+
+    def __init__(self) -> None:
+        self.history = History()
+
+    def begin(self, run: Run) -> Memory:
+        memory = Memory(run.model.variables)
+        for place, value in zip(memory.parameters, run.model.values().values()):
+            place[...] = value
+        self._size = run.settings.get("training.batchSize", 64)
+        self._epochs = run.settings.get("training.epochs", 1)
+        steps = self._epochs * -(-run.train.count // self._size)
+        optimizer = run.settings.get("training.optimizer", {})
+        self._optimizer = LocalOptimizer(optimizer, run.model.variables, memory, steps)
+        return memory
+
+    def steps(self, run: Run) -> Iterator[list[Batch]]:
+        draws = numpy.random.Generator(numpy.random.PCG64(run.settings.get("seed", 1)))
+        for epoch in range(1, self._epochs + 1):
+            order = draws.permutation(run.train.count)
+            self._sums = Sums()
+            for first in range(0, run.train.count, self._size):
+                numbers = order[first : first + self._size].tolist()
+                yield [Batch(numbers, int(draws.integers(2**64, dtype=numpy.uint64)))]
+            entry = {"epoch": epoch, "loss": self._sums.loss / self._sums.examples, **self._evaluation(run)}
+            self.history.append(entry)
+            print(f"{line_of(entry)}{self._optimizer.skipped()}", flush=True)
+
+    def _evaluation(self, run: Run) -> dict[str, Any]:
+        if run.evaluation is None:
+            return {}
+        count = run.evaluation.count
+        sums = run.evaluated([range(first, min(first + self._size, count)) for first in range(0, count, self._size)])
+        entry = {"evalLoss": sums.loss / count}
+        if run.classes:
+            entry["evalAccuracy"] = sums.correct / count
+        return {**entry, **{name: value / count for name, value in zip(run.metrics, sums.metrics or [])}}
+
+    def trained(self, sums: Sums) -> None:
+        self._sums.loss += sums.loss
+        self._sums.examples += sums.examples
+        self._optimizer.apply()
+
+
+def line_of(entry: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value:.4g}" if name != "epoch" else f"epoch {value}" for name, value in entry.items())

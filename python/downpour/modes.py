@@ -1,0 +1,141 @@
+"""How this process was started, which says what fit() and steps() do: describe, work, or train here."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import select
+import socket
+import sys
+import threading
+from typing import TYPE_CHECKING, Any, Iterator, NoReturn, Optional
+
+from downpour.errors import TrainingError
+from downpour.safetensors import write_safetensors
+
+if TYPE_CHECKING:
+    from downpour.run import Batch, Run, Sums
+    from downpour.variables import Memory
+
+MOST_MESSAGE_BYTES = 16 << 20
+
+
+class Mode:
+    """What a run asks of it, in this order: begin() once, then steps(), and trained() behind each step."""
+
+    has_begun = False  # whether the user's code has come to its model
+
+    def begin(self, run: Run) -> Memory:
+        """The memory that the model is to be bound to."""
+        raise NotImplementedError
+
+    def steps(self, run: Run) -> Iterator[list[Batch]]:
+        """The batches of each step."""
+        raise NotImplementedError
+
+    def trained(self, sums: Sums) -> None:
+        """The memory has the step's gradients."""
+        raise NotImplementedError
+
+
+class Describe(Mode):
+    """Writes what the model and its data are, once, and ends the process."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def begin(self, run: Run) -> Memory:
+        write_safetensors(os.path.join(self._folder, "initial.safetensors"), run.model.values())
+        with open(os.path.join(self._folder, "description.json"), "w", encoding="utf-8") as file:
+            json.dump({**description(run), "settings": run.settings}, file)
+        leave(0)
+
+
+class Work(Mode):
+    """Serves a worker: what it asks comes by `channel`, and the numbers lie in the file `memory` that both have."""
+
+    def __init__(self, channel: int, memory: int) -> None:
+        for file in (channel, memory):
+            os.set_inheritable(file, False)  # a process of the user's must not keep them open
+        self._channel = socket.socket(fileno=channel)
+        self._memory = memory
+        threading.Thread(target=self._end_with_the_worker, daemon=True).start()
+
+    def _end_with_the_worker(self) -> None:
+        poll = select.poll()
+        poll.register(self._channel, select.POLLRDHUP)
+        while not poll.poll():
+            pass
+        os._exit(0)
+
+    def begin(self, run: Run) -> Memory:
+        from downpour.variables import Memory
+
+        size = os.fstat(self._memory).st_size
+        memory = Memory(run.model.variables, mmap.mmap(self._memory, size) if size else b"")
+        self.has_begun = True
+        self.say({"ready": {**description(run), "arithmetic": run.model.arithmetic}})
+        return memory
+
+    def steps(self, run: Run) -> Iterator[list[Batch]]:
+        from downpour.run import Batch, finite
+
+        while True:
+            request = self._heard()
+            if "train" in request:
+                yield [Batch(batch["examples"], batch["seed"]) for batch in request["train"]["batches"]]
+            elif "evaluate" in request:
+                sums = run.evaluated(request["evaluate"]["batches"])
+                answer = {"lossSum": finite(sums.loss), "correct": sums.correct, "examples": sums.examples}
+                self.say({"evaluated": {**answer, "metricSums": [finite(value) for value in sums.metrics or []]}})
+            else:
+                raise TrainingError(f"the worker asks for {', '.join(request)}: install the package of its version")
+
+    def trained(self, sums: Sums) -> None:
+        from downpour.run import finite
+
+        self.say({"trained": {"lossSum": finite(sums.loss), "examples": sums.examples}})
+
+    def say(self, message: Any) -> None:
+        data = json.dumps(message, allow_nan=False).encode()
+        self._channel.sendall(len(data).to_bytes(4, "little") + data)
+
+    def _heard(self) -> dict:
+        length = int.from_bytes(self._read(4), "little")
+        if length > MOST_MESSAGE_BYTES:
+            raise TrainingError(f"the worker sent a message of {length} bytes: install the package of its version")
+        return json.loads(self._read(length))
+
+    def _read(self, count: int) -> bytes:
+        data = bytearray()
+        while len(data) < count:
+            more = self._channel.recv(count - len(data))
+            if not more:
+                leave(0)
+            data += more
+        return bytes(data)
+
+
+def description(run: Run) -> dict[str, Any]:
+    """The model and its data, as a tool or a worker is told."""
+    from downpour import __version__
+
+    return {
+        "version": __version__,
+        "variables": [variable.to_json() for variable in run.model.variables],
+        "classes": run.classes,
+        "trainExamples": run.train.count,
+        "evalExamples": run.evaluation.count if run.evaluation else 0,
+        "metrics": list(run.metrics),
+    }
+
+
+def leave(code: int) -> NoReturn:
+    """Ends the process without anything of the user's that waits for its end."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+current: Optional[Mode] = None  # of this process; None: it trains here

@@ -1,0 +1,194 @@
+"""Run: a model, its data and what is asked of them, by whoever asks: a worker, or the loop of this one process."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, NamedTuple, Optional, Sequence
+
+import numpy
+
+from downpour.errors import TrainingError
+from downpour.examples import Examples
+
+if TYPE_CHECKING:
+    from downpour.modes import Mode
+
+_METRIC = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}")
+_PROBE = 64  # examples, where no batch size is given
+
+
+class Batch(NamedTuple):
+    """The examples of one batch, by their numbers, and what random draws of it begin with."""
+
+    examples: Sequence[int]
+    seed: int
+
+
+class Outcome(NamedTuple):
+    """What a step makes of a batch: its mean loss; what was computed and what was wanted, if metrics are to know."""
+
+    loss: Any
+    output: Any = None
+    target: Any = None
+    gradients: Any = None  # where the model is a dict of arrays
+
+    @staticmethod
+    def of(result: Any, count: int) -> Outcome:
+        """What the user's step returned: the first `count` alone, or with output and target behind them."""
+        words = result if isinstance(result, (tuple, list)) else (result,)
+        if len(words) not in (count, count + 2):
+            what = "loss, or (loss, output, target)"
+            what = what if count == 1 else "(loss, gradients), or (loss, gradients, output, target)"
+            raise TrainingError(f"step returned {len(words)} values: return {what}")
+        return Outcome(words[0], *words[count:], gradients=words[1] if count > 1 else None)
+
+
+@dataclass
+class Sums:
+    """Sums over examples."""
+
+    loss: float = 0.0
+    correct: int = 0
+    examples: int = 0
+    metrics: Optional[list[float]] = None
+
+
+class Run:
+    """What fit() and steps() are made of.
+
+    `evaluate` makes an Outcome of a batch of `evaluation`. `settings` are what the user's arguments say, as dotted keys
+    of the job file.
+    """
+
+    def __init__(
+        self,
+        mode: Mode,
+        train: Examples,
+        evaluation: Optional[Examples],
+        evaluate: Optional[Callable[[Any], Outcome]],
+        metrics: Optional[Mapping[str, Callable]],
+        settings: Mapping[str, Any],
+    ) -> None:
+        self.train = train
+        self.evaluation = evaluation
+        self.metrics = dict(metrics or {})
+        self.settings = dict(settings)
+        self.classes = 0
+        self.model: Any = None
+        self.memory: Any = None
+        self._mode = mode
+        self._evaluate = evaluate
+        self._pushed: Optional[float] = None
+        for name in self.metrics:
+            if not isinstance(name, str) or not _METRIC.fullmatch(name) or name in ("loss", "accuracy"):
+                raise TrainingError(
+                    f"a metric cannot have the name {name!r}: take letters, digits, _, - and ., but not loss or accuracy"
+                )
+
+    def probe(self) -> Batch:
+        """The examples by which a model shows what it is. What is computed of them does not count."""
+        size = int(self.settings.get("training.batchSize", _PROBE))
+        return Batch(range(min(size, self.train.count)), 0)
+
+    def begin(self, model: Any, outcome: Optional[Outcome] = None) -> None:
+        """From now on the model is the run's. `outcome` is that of the probe, if it is known."""
+        self.model = model
+        if self.evaluation is not None:
+            numbers = range(min(len(self.probe().examples), self.evaluation.count))
+            batch = self.evaluation.batch(numbers, 0)
+            with model.unchanged(), model.evaluating():
+                outcome = self._evaluate(batch)
+                self._judge(outcome, 1)
+        self.classes = 0 if outcome is None else _classes(outcome)
+        self.memory = self._mode.begin(self)
+        model.bind(self.memory)
+
+    def batches(self) -> Iterator[Any]:
+        """The batches of all steps. Behind each one there must be a push()."""
+        for step in self._mode.steps(self):
+            total = sum(len(batch.examples) for batch in step)
+            sums = Sums()
+            self.model.load()
+            mean = None if len(step) == 1 else numpy.zeros_like(self.memory.all_gradients)
+            for batch in step:
+                self.model.clear()
+                self._pushed = None
+                yield self.train.batch(batch.examples, batch.seed)
+                if self._pushed is None:
+                    raise TrainingError("a batch came without a push of the one before: call downpour.push for each")
+                count = len(batch.examples)
+                sums.loss += self._pushed * count
+                sums.examples += count
+                if mean is not None:
+                    mean += self.memory.all_gradients * numpy.float32(count / total)
+            if mean is not None:
+                self.memory.all_gradients[:] = mean
+            self.model.finish()
+            self._mode.trained(sums)
+
+    def pushed(self, loss: Any, gradients: Any) -> None:
+        """The batch's mean loss; and its gradients, if the model does not have them by itself."""
+        self.model.check_loss(loss)
+        self.model.collect(gradients)
+        self._pushed = float(loss)
+
+    def evaluated(self, batches: Sequence[Sequence[int]]) -> Sums:
+        """The sums over these batches of the evaluation data."""
+        if self.evaluation is None:
+            raise TrainingError("an evaluation is asked for, but there are no data for it: give eval=")
+        sums = Sums(metrics=[0.0] * len(self.metrics))
+        self.model.load()
+        with self.model.evaluating():
+            for numbers in batches:
+                outcome = self._evaluate(self.evaluation.batch(numbers, numbers[0]))
+                loss, correct, metrics = self._judge(outcome, len(numbers))
+                sums.loss += loss
+                sums.correct += correct
+                sums.examples += len(numbers)
+                sums.metrics = [one + other for one, other in zip(sums.metrics, metrics)]
+        return sums
+
+    def _judge(self, outcome: Outcome, count: int) -> tuple[float, int, list[float]]:
+        """The sums of loss, correct answers and metrics over the examples of one batch."""
+        self.model.check_loss(outcome.loss)
+        if self.metrics and outcome.output is None:
+            raise TrainingError("metrics are functions of (output, target): let step return (loss, output, target)")
+        metrics = []
+        for name, function in self.metrics.items():
+            value = function(outcome.output, outcome.target)
+            try:
+                metrics.append(float(value) * count)
+            except (TypeError, ValueError, RuntimeError) as error:
+                raise TrainingError(
+                    f"the metric {name} is no number but a {type(value).__name__}: return the batch's mean"
+                ) from error
+        correct = 0
+        if self.classes:
+            output, target = _numpy(outcome.output), _numpy(outcome.target)
+            correct = int((output.argmax(axis=1) == target).sum())
+        return float(outcome.loss) * count, correct, metrics
+
+
+def _classes(outcome: Outcome) -> int:
+    """How many a classification has, which a float output [N, C] and an integer target [N] are; else 0."""
+    output, target = _numpy(outcome.output), _numpy(outcome.target)
+    shapes = numpy.shape(output), numpy.shape(target)
+    if len(shapes[0]) != 2 or shapes[1] != shapes[0][:1] or shapes[0][1] < 2:
+        return 0
+    is_both = output.dtype.kind == "f" and target.dtype.kind in "iu"
+    return int(shapes[0][1]) if is_both else 0
+
+
+def _numpy(value: Any) -> Any:
+    """An array of the same numbers. What is none, such as a list of tensors, is None."""
+    if callable(getattr(value, "detach", None)):
+        value = value.detach().cpu()
+        return (value.float() if value.is_floating_point() else value).numpy()
+    return value if isinstance(value, numpy.ndarray) else None
+
+
+def finite(value: float) -> Any:
+    """As JSON has it: "nan", "inf" or "-inf" if it is not."""
+    return value if math.isfinite(value) else str(value)

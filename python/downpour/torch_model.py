@@ -1,0 +1,225 @@
+"""TorchModel: a torch.nn.Module whose parameters and gradients lie in a Memory."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Callable, Iterator, Optional
+
+import numpy
+import torch
+
+from downpour.errors import TrainingError
+from downpour.run import Outcome
+from downpour.variables import Memory, Variable, check
+
+
+class TorchModel:
+    """The variables are the module's parameters, in their order, and then its float buffers.
+
+    Parameters that are trained, on the CPU, are views of the memory, and so are their gradients. All else is copied:
+    what is on a GPU, buffers, and frozen parameters. Frozen are those without requires_grad, and those that a torch
+    optimizer was not given. Buffers of whole numbers are not variables.
+    """
+
+    def __init__(self, module: torch.nn.Module, optimizer: Optional[Any] = None) -> None:
+        self.module = module
+        self.names = {id(parameter): name for name, parameter in module.named_parameters()}
+        chosen = None
+        if isinstance(optimizer, torch.optim.Optimizer):
+            chosen = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+        self.parameters: dict[str, torch.nn.Parameter] = {}  # that are trained
+        self._holders: dict[str, tuple[dict, str]] = {}  # of all else: where the module has it now
+        self.variables: list[Variable] = []
+        for name, part, key in _each(module, "_parameters"):
+            parameter = part._parameters[key]
+            self._check(name, parameter)
+            is_trained = parameter.requires_grad and (chosen is None or id(parameter) in chosen)
+            self.variables.append(Variable(name, tuple(parameter.shape), is_trained))
+            if is_trained:
+                self.parameters[name] = parameter
+            else:
+                self._holders[name] = part._parameters, key
+        for name, part, key in _each(module, "_buffers"):
+            buffer = part._buffers[key]
+            is_number = buffer.is_floating_point() or buffer.is_complex()
+            if is_number and key not in part._non_persistent_buffers_set:
+                self._check(name, buffer)
+                self.variables.append(Variable(name, tuple(buffer.shape), False))
+                self._holders[name] = part._buffers, key
+        check(self.variables)
+        self._check_apart()
+
+    def _check(self, name: str, tensor: torch.Tensor) -> None:
+        if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin):
+            raise TrainingError(f"{name} has no shape yet: run one batch through the model before")
+        if tensor.dtype != torch.float32:
+            raise TrainingError(f"{name} is of {tensor.dtype}, but parameter servers keep float32: call model.float()")
+
+    def _check_apart(self) -> None:
+        places: dict[int, str] = {}
+        for name, parameter in self.parameters.items():
+            first = places.setdefault(parameter.data_ptr(), name)
+            if first is not name:
+                raise TrainingError(
+                    f"{first} and {name} are two parameters in one place of memory: "
+                    "tie weights by assigning the parameter itself, not its data"
+                )
+
+    @property
+    def device(self) -> torch.device:
+        return next(iter(self.parameters.values())).device
+
+    @property
+    def arithmetic(self) -> str:
+        threads = torch.get_num_threads()
+        return f"torch {torch.__version__} on {self.device}, {threads} thread{'s' if threads > 1 else ''}"
+
+    def values(self) -> dict[str, numpy.ndarray]:
+        """Copies of what the variables are now."""
+        return {v.name: self._tensor(v).detach().cpu().contiguous().numpy().copy() for v in self.variables}
+
+    def _tensor(self, variable: Variable) -> torch.Tensor:
+        if variable.trainable:
+            return self.parameters[variable.name]
+        holder, key = self._holders[variable.name]
+        return holder[key]
+
+    def bind(self, memory: Memory) -> None:
+        """From now on the memory has the parameters and is given the gradients."""
+        places = zip(self.variables, memory.parameters, memory.gradients)
+        self._places = [(v, torch.from_numpy(values), torch.from_numpy(g)) for v, values, g in places]
+        self._views = {}  # of gradients, where the parameter is one too
+        for variable, values, gradient in self._places:
+            if variable.trainable and self.parameters[variable.name].device.type == "cpu":
+                self.parameters[variable.name].data = values
+                self._views[variable.name] = gradient
+
+    @torch.no_grad()
+    def load(self) -> None:
+        """Copies what is no view from the memory."""
+        for variable, values, _ in self._places:
+            if variable.name not in self._views:
+                self._tensor(variable).data.copy_(values)
+
+    def clear(self) -> None:
+        """Sets all gradients to zero."""
+        for name, parameter in self.parameters.items():
+            view = self._views.get(name)
+            if view is not None:
+                view.zero_()
+            parameter.grad = view
+
+    @torch.no_grad()
+    def collect(self, gradients: None = None) -> None:
+        """Sees to it that the memory has the gradients that the module's parameters have."""
+        for variable, _, gradient in self._places:
+            if not variable.trainable:
+                continue
+            found = self.parameters[variable.name].grad
+            if found is None:  # unused in this batch
+                gradient.zero_()
+            elif found is not self._views.get(variable.name):
+                gradient.copy_(found.to_dense() if found.is_sparse else found)
+
+    @torch.no_grad()
+    def finish(self) -> None:
+        """Writes what this step has changed all else by, as a gradient of plain SGD at rate 1."""
+        for variable, values, gradient in self._places:
+            if not variable.trainable:
+                torch.sub(values, self._tensor(variable).detach().cpu(), out=gradient)
+
+    def changes(self) -> dict[str, int]:
+        """How often each parameter was changed in place, which only the job may do."""
+        return {name: parameter._version for name, parameter in self.parameters.items()}
+
+    @contextlib.contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """In eval mode and without gradients; then each module is in the mode that it was in."""
+        modes = [(module, module.training) for module in self.module.modules()]
+        self.module.eval()
+        try:
+            with torch.no_grad():
+                yield
+        finally:
+            for module, training in modes:
+                module.training = training
+
+    @contextlib.contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """What changes buffers and gradients in here leaves no trace."""
+        places = [(part._buffers, key) for _, part, key in _each(self.module, "_buffers")]
+        buffers = [(holder, key, holder[key], holder[key].clone()) for holder, key in places]
+        yield
+        for holder, key, buffer, value in buffers:
+            with torch.no_grad():
+                holder[key] = buffer.copy_(value)
+        for parameter in self.module.parameters():
+            parameter.grad = None
+
+    def to_device(self, batch: Any) -> Any:
+        """The batch with all its tensors where the module is."""
+        if isinstance(batch, torch.Tensor):
+            return batch.to(self.device)
+        if isinstance(batch, dict):
+            return {name: self.to_device(value) for name, value in batch.items()}
+        if isinstance(batch, (tuple, list)):
+            return [self.to_device(value) for value in batch]
+        return batch.to(self.device) if callable(getattr(batch, "to", None)) else batch
+
+    def backward(self, outcome: Outcome) -> None:
+        """Computes the gradients."""
+        self.check_loss(outcome.loss)
+        if not outcome.loss.requires_grad:
+            raise TrainingError(
+                "the loss has no gradient: compute it from the model's output by functions of torch alone, "
+                "without no_grad(), detach() or item()"
+            )
+        outcome.loss.backward()
+
+    def check_gradients(self, gradients: Any) -> None:
+        """Raises TrainingError if there are none."""
+        if gradients is not None:
+            raise TrainingError("gradients= is for a dict of arrays: a torch.nn.Module has its own, of loss.backward()")
+        if all(parameter.grad is None for parameter in self.parameters.values()):
+            raise TrainingError("no parameter of the model has a gradient: call loss.backward() before push")
+
+    def check_loss(self, loss: Any) -> None:
+        """Raises TrainingError if it is no loss that a step can be made of."""
+        shape = list(loss.shape) if isinstance(loss, torch.Tensor) else f"a {type(loss).__name__}"
+        if not isinstance(loss, torch.Tensor) or loss.numel() != 1 or not loss.is_floating_point():
+            what = shape if isinstance(shape, str) else f"a tensor of shape {shape} and {loss.dtype}"
+            raise TrainingError(f"the loss is no number but {what}: return one tensor, the batch's mean loss")
+
+
+def step_of(module: torch.nn.Module, loss: Optional[Callable], step: Optional[Callable]) -> Callable[[Any], Outcome]:
+    """The function that makes an Outcome of a batch: the user's step, or model(*inputs) and loss(output, target)."""
+    if (loss is None) == (step is None):
+        raise TrainingError("give either loss=function(output, target), or step=function(model, batch)")
+    if getattr(loss, "reduction", "mean") == "sum":
+        raise TrainingError("loss sums over the batch, but a batch's mean is needed: give it reduction='mean'")
+    if isinstance(loss, torch.nn.Module) and any(parameter.requires_grad for parameter in loss.parameters()):
+        raise TrainingError("loss has parameters of its own, which nobody would train: make it a part of the model")
+
+    def outcome(batch: Any) -> Outcome:
+        if step is not None:
+            return Outcome.of(step(module, batch), 1)
+        if not isinstance(batch, (tuple, list)) or len(batch) < 2:
+            raise TrainingError(
+                f"a batch is a {type(batch).__name__}, not (input, target): "
+                "give step=function(model, batch) in place of loss=, which returns the batch's mean loss"
+            )
+        *inputs, target = batch
+        output = module(*inputs)
+        return Outcome(loss(output, target), output, target)
+
+    return outcome
+
+
+def _each(module: torch.nn.Module, kind: str) -> Iterator[tuple[str, torch.nn.Module, str]]:
+    """(name, the module that has it, its key there) of each parameter or buffer, each once, under its first name."""
+    seen = set()
+    for prefix, part in module.named_modules():
+        for key, tensor in getattr(part, kind).items():
+            if tensor is not None and id(tensor) not in seen:
+                seen.add(id(tensor))
+                yield f"{prefix}.{key}" if prefix else key, part, key

@@ -1,0 +1,234 @@
+"""fit(), steps() and push(): trains a model of the user's own on parameter servers.
+
+The same program runs in three ways. Started by `downpour run --module-name`, the tool runs it once to learn what the
+model is, and each worker runs it to compute gradients. Started by itself, as `python -m trainer.task`, it trains in
+this one process. docs/PYTHON.md has a walk.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Callable, Iterator, Mapping, Optional
+
+from downpour import modes
+from downpour.errors import TrainingError
+
+_MOST = {"epochs": 10**6, "batch_size": 1 << 20, "seed": 2**64 - 1}
+_KEYS = {"epochs": "training.epochs", "batch_size": "training.batchSize", "seed": "seed"}
+
+
+def fit(
+    model: Any,
+    *,
+    train: Any,
+    eval: Any = None,  # noqa: A002 (as the job file has it)
+    loss: Optional[Callable[[Any, Any], Any]] = None,
+    step: Optional[Callable[[Any, Any], Any]] = None,
+    metrics: Optional[Mapping[str, Callable[[Any, Any], Any]]] = None,
+    optimizer: Any = None,
+    epochs: Optional[int] = None,
+    batch_size: Optional[int] = None,
+    collate: Optional[Callable[[list], Any]] = None,
+    seed: Optional[int] = None,
+) -> tuple[Any, Any]:
+    """Trains a torch.nn.Module, or a dict of float32 NumPy arrays; returns (model, history).
+
+    In a job it never returns: the parameter servers have the model then, and `downpour.Job` reads it.
+
+    train, eval: map-style datasets, or tuples or dicts of arrays with a row an example.
+    loss: of a batch (*inputs, target) the mean loss is loss(model(*inputs), target).
+    step: in place of `loss`, for batches of another kind. step(model, batch) returns the batch's mean loss, or
+        (loss, output, target). Of a dict of arrays it returns (loss, gradients), or (loss, gradients, output, target),
+        where gradients is a dict too.
+    metrics: functions of (output, target), by name, each a batch's mean. They judge the evaluation.
+    optimizer: one of torch.optim, a dict of the keys of training.optimizer, or None for the job file's.
+    epochs, batch_size, seed: the job's, unless the job file or --set says otherwise.
+    collate: makes a batch of a list of items; without it they are stacked.
+
+    Raises TrainingError, with the remedy, for what parameter servers cannot train.
+    """
+    adapter = _adapter_of(model, optimizer)
+    is_torch = not isinstance(model, dict)
+    compute = _step_of(model, loss, step)
+    mode = _mode()
+    settings = _settings(epochs=epochs, batch_size=batch_size, seed=seed)
+    settings.update(_optimizer_settings(optimizer, adapter))
+    run = _run(mode, train, eval, collate, is_torch, lambda batch: compute(adapter.to_device(batch)), metrics, settings)
+    if is_torch:
+        model.train()
+
+    def outcome_of(batch: Any) -> Any:
+        outcome = compute(adapter.to_device(batch))
+        adapter.backward(outcome)
+        return outcome
+
+    with adapter.unchanged():
+        probe = outcome_of(run.train.batch(*run.probe()))
+        adapter.check_gradients(probe.gradients)
+    run.begin(adapter, probe)
+    for batch in run.batches():
+        outcome = outcome_of(batch)
+        run.pushed(outcome.loss, outcome.gradients)
+    return model, mode.history
+
+
+class steps:  # noqa: N801 (a call, as range is)
+    """The batches of a loop of the user's own, each of which is to end in a push().
+
+        for batch in downpour.steps(dataset, batch_size=64, epochs=3, optimizer=optimizer):
+            loss = loss_of(model, batch)
+            loss.backward()
+            downpour.push(model, loss=loss)
+
+    The first batch is a probe, by which the model becomes known: its gradients and random draws do not count. In a job
+    the loop never ends. By itself it ends after the epochs, and `history` says how they went.
+
+    evaluate: evaluate(model, batch) of a batch of `eval` returns its mean loss, or (loss, output, target). All else is
+    as for fit(). Calling zero_grad() changes nothing. optimizer.step() must not be called: push() is in its place.
+    """
+
+    def __init__(
+        self,
+        train: Any,
+        *,
+        eval: Any = None,  # noqa: A002
+        evaluate: Optional[Callable[[Any, Any], Any]] = None,
+        metrics: Optional[Mapping[str, Callable[[Any, Any], Any]]] = None,
+        optimizer: Any = None,
+        epochs: Optional[int] = None,
+        batch_size: Optional[int] = None,
+        collate: Optional[Callable[[list], Any]] = None,
+        seed: Optional[int] = None,
+    ) -> None:
+        if (eval is None) != (evaluate is None):
+            raise TrainingError("eval= and evaluate=function(model, batch) belong together: give both or none")
+        self._mode = _mode()
+        self._optimizer = optimizer
+        self._evaluate = evaluate
+        self._changes: Any = None
+        settings = _settings(epochs=epochs, batch_size=batch_size, seed=seed)
+        self._run = _run(self._mode, train, eval, collate, "torch" in sys.modules, self._outcome, metrics, settings)
+
+    @property
+    def history(self) -> Any:
+        """As fit() returns it."""
+        return self._mode.history
+
+    def _outcome(self, batch: Any) -> Any:
+        from downpour.run import Outcome
+
+        module = self._run.model.module
+        return Outcome.of(self._evaluate(module, batch), 1)
+
+    def __iter__(self) -> Iterator[Any]:
+        global _looping
+        _looping = self
+        yield self._run.train.batch(*self._run.probe())
+        if self._run.model is None:
+            raise TrainingError("a batch came without a push of the one before: call downpour.push for each")
+        for batch in self._run.batches():
+            self._changes = self._run.model.changes()
+            yield batch
+        _looping = None
+
+    def _push(self, model: Any, loss: Any, gradients: Any) -> None:
+        if self._run.model is None:
+            adapter = _adapter_of(model, self._optimizer)
+            adapter.check_loss(loss)
+            adapter.check_gradients(gradients)
+            self._run.settings.update(_optimizer_settings(self._optimizer, adapter))
+            self._run.begin(adapter)
+            return
+        adapter = self._run.model
+        if model is not adapter.module:
+            raise TrainingError("push was given another model than before: a loop trains one model")
+        if adapter.changes() != self._changes:
+            raise TrainingError("the loop changed the model's parameters: leave optimizer.step() out, push is in its place")
+        self._run.pushed(loss, gradients)
+
+
+_looping: Optional[steps] = None
+
+
+def push(model: Any, *, loss: Any, gradients: Optional[Mapping[str, Any]] = None) -> None:
+    """Hands the gradients of a batch of steps() to the parameter servers.
+
+    loss: the batch's mean loss, of which loss.backward() was called.
+    gradients: by name, if the model is a dict of arrays; those that are not there are zero.
+    """
+    if _looping is None:
+        raise TrainingError("push belongs into a loop over downpour.steps: write one")
+    _looping._push(model, loss, gradients)
+
+
+def _mode() -> Any:
+    if modes.current is not None:
+        return modes.current
+    from downpour.local import Local
+
+    return Local()
+
+
+def _adapter_of(model: Any, optimizer: Any) -> Any:
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(model, torch.nn.Module):
+        from downpour.torch_model import TorchModel
+
+        return TorchModel(model, optimizer)
+    if isinstance(model, dict):
+        from downpour.array_model import ArrayModel
+
+        return ArrayModel(model)
+    raise TrainingError(f"the model is a {type(model).__name__}: give a torch.nn.Module, or a dict of float32 arrays")
+
+
+def _step_of(model: Any, loss: Any, step: Any) -> Callable[[Any], Any]:
+    if not isinstance(model, dict):
+        from downpour.torch_model import step_of
+
+        return step_of(model, loss, step)
+    from downpour.run import Outcome
+
+    if step is None or loss is not None:
+        raise TrainingError("for a dict of arrays give step=function(values, batch), which returns (loss, gradients)")
+    return lambda batch: Outcome.of(step(model, batch), 2)
+
+
+def _run(
+    mode: Any, train: Any, evaluation: Any, collate: Any, tensors: bool, evaluate: Any, metrics: Any, settings: dict
+) -> Any:
+    from downpour.examples import Examples
+    from downpour.run import Run
+
+    data = Examples(train, collate, tensors, "train")
+    judged = None if evaluation is None else Examples(evaluation, collate, tensors, "eval")
+    return Run(mode, data, judged, evaluate, metrics, settings)
+
+
+def _settings(**arguments: Optional[int]) -> dict[str, Any]:
+    settings = {}
+    for name, value in arguments.items():
+        if value is None:
+            continue
+        least = 0 if name == "seed" else 1
+        if type(value) is not int or not least <= value <= _MOST[name]:
+            raise TrainingError(f"{name} is {value!r}, but must be a whole number of {least} to {_MOST[name]}")
+        settings[_KEYS[name]] = value
+    return settings
+
+
+def _optimizer_settings(optimizer: Any, adapter: Any) -> dict[str, Any]:
+    from downpour.optimizers import completed, from_torch
+
+    torch = sys.modules.get("torch")
+    if optimizer is None:
+        return {}
+    if isinstance(optimizer, Mapping):
+        completed(optimizer)
+        return {"training.optimizer": dict(optimizer)}
+    if torch is None or not isinstance(optimizer, torch.optim.Optimizer) or not hasattr(adapter, "names"):
+        raise TrainingError(
+            f"optimizer is a {type(optimizer).__name__}: give one of torch.optim with the model's parameters, "
+            "or a dict of keys of training.optimizer"
+        )
+    return {"training.optimizer": from_torch(optimizer, adapter.names)}

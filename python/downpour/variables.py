@@ -1,0 +1,88 @@
+"""Variable: what parameter servers keep of a model; and Memory, in which a worker and the user's code share them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Optional, Sequence
+
+import numpy
+
+from downpour.errors import TrainingError
+
+ITEM_BYTES = 4
+ALIGNMENT = 64  # bytes; of each variable
+PAGE = 4096  # bytes; of each of the two regions
+
+# What a job can have.
+MOST_VARIABLES = 20_000
+MOST_DIMENSIONS = 16
+LONGEST_NAME = 200  # bytes
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A float32 array by its name. Parameter servers add to one that is not trainable what each step changed it by."""
+
+    name: str
+    shape: tuple[int, ...]
+    trainable: bool = True
+
+    @property
+    def elements(self) -> int:
+        return math.prod(self.shape)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, "shape": list(self.shape), "trainable": self.trainable}
+
+
+def check(variables: Sequence[Variable]) -> None:
+    """Raises TrainingError if no job can have these variables."""
+    if not any(variable.trainable for variable in variables):
+        raise TrainingError("the model has no parameter to train: give it layers, or set requires_grad on some")
+    if len(variables) > MOST_VARIABLES:
+        raise TrainingError(f"the model has {len(variables)} variables, but a job at most {MOST_VARIABLES}: join some")
+    seen: set[str] = set()
+    for variable in variables:
+        name, shape = variable.name, variable.shape
+        if not 1 <= len(name.encode(errors="replace")) <= LONGEST_NAME or not name.isprintable():
+            raise TrainingError(f"the variable {name!r} needs a name of 1 to {LONGEST_NAME} printable bytes: rename it")
+        if name in seen:
+            raise TrainingError(f"two variables have the name {name}: rename one")
+        if len(shape) > MOST_DIMENSIONS or not all(shape):
+            raise TrainingError(
+                f"the variable {name} has the shape {list(shape)}, but a job's have at most {MOST_DIMENSIONS} "
+                "sizes of 1 or more: reshape it or take it away"
+            )
+        seen.add(name)
+
+
+class Memory:
+    """The parameters and their gradients, each variable at the next multiple of 64 bytes.
+
+    `parameters` and `gradients` are float32 arrays, one a variable, in the order of the variables. They are views of
+    `buffer`, which has `total` bytes: the parameters and then, from a page's begin on, the gradients. Without a buffer
+    there is one of zeros.
+    """
+
+    def __init__(self, variables: Sequence[Variable], buffer: Optional[Any] = None) -> None:
+        offsets, end = [], 0
+        for variable in variables:
+            offsets.append(end)
+            end += -(-variable.elements * ITEM_BYTES // ALIGNMENT) * ALIGNMENT
+        region = -(-end // PAGE) * PAGE
+        self.total = 2 * region
+        buffer = numpy.zeros(self.total, numpy.uint8) if buffer is None else buffer
+        if len(buffer) != self.total:
+            raise TrainingError(
+                f"the job's memory has {len(buffer)} bytes, but the model needs {self.total}: "
+                "the module must build the same model on every host and at every start"
+            )
+        numbers = numpy.frombuffer(buffer, numpy.float32)
+        self.all_gradients = numbers[region // ITEM_BYTES :]
+        self.parameters = []
+        self.gradients = []
+        for variable, offset in zip(variables, offsets):
+            for begin, views in ((offset, self.parameters), (region + offset, self.gradients)):
+                first = begin // ITEM_BYTES
+                views.append(numbers[first : first + variable.elements].reshape(variable.shape))

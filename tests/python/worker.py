@@ -1,0 +1,147 @@
+"""What a worker does with the child interpreter, by hand: its memory, its messages. And what the tool does before."""
+
+import json
+import mmap
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from package import PACKAGE  # first: it says where the others are
+
+import numpy
+
+from downpour.safetensors import read_safetensors
+
+LONG = 120  # seconds, in which anything is done
+COMMAND = [sys.executable, "-m", "downpour.child"]
+
+
+def layout(variables):
+    """(begin of each variable, bytes of a region): each at the next multiple of 64, a region at that of 4096."""
+    begins, end = [], 0
+    for variable in variables:
+        begins.append(end)
+        end = (end + 4 * int(numpy.prod(variable["shape"], dtype=int)) + 63) // 64 * 64
+    return begins, (end + 4095) // 4096 * 4096
+
+
+class Worker:
+    """One that has started its child and has heard its first message, `first`."""
+
+    def __init__(self, description, initial, words, environment, memory_bytes=None):
+        self.begins, self.region = layout(description["variables"])
+        self.names = [variable["name"] for variable in description["variables"]]
+        self.shapes = [tuple(variable["shape"]) for variable in description["variables"]]
+        file = os.memfd_create("memory")
+        os.ftruncate(file, 2 * self.region if memory_bytes is None else memory_bytes)
+        self.channel, theirs = socket.socketpair()
+        self.channel.settimeout(LONG)
+        files = (theirs.fileno(), file)
+        words = ["work", "--channel", str(files[0]), "--memory", str(files[1]), *words]
+        self.process = subprocess.Popen(
+            COMMAND + words, pass_fds=files, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        theirs.close()
+        self.memory = mmap.mmap(file, 2 * self.region) if memory_bytes is None else None
+        os.close(file)
+        self.first = self.hear()
+        if "ready" in self.first:
+            for name, value in initial.items():
+                self.parameter(name)[...] = value
+
+    def view(self, name, begin):
+        index = self.names.index(name)
+        count = int(numpy.prod(self.shapes[index], dtype=int))
+        flat = numpy.frombuffer(self.memory, numpy.float32, count, begin + self.begins[index])
+        return flat.reshape(self.shapes[index])
+
+    def parameter(self, name):
+        return self.view(name, 0)
+
+    def gradient(self, name):
+        return self.view(name, self.region)
+
+    def say(self, data):
+        self.channel.sendall(len(data).to_bytes(4, "little") + data)
+
+    def hear(self):
+        """The child's next message, or None if it has ended."""
+        length = self.read(4)
+        return None if length is None else json.loads(self.read(int.from_bytes(length, "little")))
+
+    def read(self, count):
+        data = b""
+        while len(data) < count:
+            more = self.channel.recv(count - len(data))
+            if not more:
+                return None
+            data += more
+        return data
+
+    def ask(self, request):
+        self.say(json.dumps(request).encode())
+        return self.hear()
+
+    def train(self, *batches):
+        """Batches are (examples, seed)."""
+        listed = [{"examples": list(examples), "seed": seed} for examples, seed in batches]
+        return self.ask({"train": {"batches": listed}})
+
+    def end(self):
+        """(exit status, what it said) of the child, whose worker has died."""
+        self.channel.close()
+        out, err = self.process.communicate(timeout=LONG)
+        return self.process.returncode, (out + err).decode()
+
+
+class ChildTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="downpour-python-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.environment = {**os.environ, "PYTHONPATH": str(PACKAGE), "PYTHONDONTWRITEBYTECODE": "1"}
+        for name in ("OMP_NUM_THREADS", "DOWNPOUR_THREADS"):
+            self.environment.pop(name, None)
+
+    def write(self, code, name="task"):
+        (self.folder / f"{name}.py").write_text(code)
+
+    def words(self, *arguments, module="task"):
+        return ["--package", str(self.folder), "--module", module, "--", *arguments]
+
+    def describe(self, *arguments, code=0, module="task"):
+        """(description, initial values, what was said); the first two None if it did not work, as `code` says."""
+        out = self.folder / "out"
+        out.mkdir(exist_ok=True)
+        words = ["describe", "--out", str(out), *self.words(*arguments, module=module)]
+        done = subprocess.run(COMMAND + words, env=self.environment, capture_output=True, text=True, timeout=LONG)
+        self.assertEqual(done.returncode, code, done.stderr)
+        self.assertEqual(done.stdout, "", "what the user prints is for the error output")
+        if code:
+            return None, None, done.stderr
+        description = json.loads((out / "description.json").read_text())
+        return description, read_safetensors(str(out / "initial.safetensors")), done.stderr
+
+    def work(self, *arguments, module="task", **options):
+        description, initial, _ = self.describe(*arguments, module=module)
+        worker = Worker(description, initial, self.words(*arguments, module=module), self.environment, **options)
+        self.addCleanup(self.close, worker)
+        return worker
+
+    def close(self, worker):
+        worker.channel.close()
+        worker.process.kill()
+        worker.process.communicate()
+
+    def alone(self, *arguments, module="task"):
+        """What the module prints where it trains by itself."""
+        done = subprocess.run(
+            [sys.executable, "-m", module, *arguments],
+            env=self.environment, capture_output=True, text=True, timeout=LONG, cwd=self.folder,
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
