@@ -8,7 +8,15 @@
 docs/PYTHON.md in the repository has a walk through all calls.
 """
 
-from downpour.errors import DownpourError, JobCancelled, JobFailed, ModelFileError, ToolError, ToolNotFound, TrainingError
+from downpour.errors import (
+    DownpourError,
+    JobCancelled,
+    JobFailed,
+    ModelFileError,
+    ToolError,
+    ToolNotFound,
+    TrainingError,
+)
 from downpour.job import Job, run
 from downpour.status import Status
 from downpour.training import fit, push, steps

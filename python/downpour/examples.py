@@ -42,7 +42,8 @@ class Examples:
             return sys.modules["torch"].utils.data.default_collate(items) if self._tensors else _stack(items)
         except (TypeError, ValueError, RuntimeError, KeyError) as error:
             raise TrainingError(
-                f"{len(items)} examples cannot be stacked to a batch ({error}): give collate=, which makes one of a list"
+                f"{len(items)} examples cannot be stacked to a batch ({error}): "
+                "give collate=function(items), which makes one"
             ) from error
 
     def _array(self, rows: Any) -> Any:

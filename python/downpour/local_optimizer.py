@@ -70,7 +70,7 @@ class LocalOptimizer:
                 numpy.clip(gradient, -most, most, out=gradient)
         if most := self._settings["clipNorm"]:
             norm = math.sqrt(sum(float(numpy.square(gradient, dtype=numpy.float64).sum()) for gradient in gradients))
-            for gradient in gradients if norm > most else ():
+            for gradient in gradients if most < norm < math.inf else ():
                 gradient *= numpy.float32(most / norm)
 
     def _update(self, index: int, w: numpy.ndarray, g: numpy.ndarray, share: float) -> None:

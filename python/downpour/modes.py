@@ -24,7 +24,7 @@ MOST_MESSAGE_BYTES = 16 << 20
 class Mode:
     """What a run asks of it, in this order: begin() once, then steps(), and trained() behind each step."""
 
-    has_begun = False  # whether the user's code has come to its model
+    history: list = []  # what is known of each epoch here, where training goes on here
 
     def begin(self, run: Run) -> Memory:
         """The memory that the model is to be bound to."""
@@ -54,6 +54,8 @@ class Describe(Mode):
 
 class Work(Mode):
     """Serves a worker: what it asks comes by `channel`, and the numbers lie in the file `memory` that both have."""
+
+    has_begun = False  # whether the user's code has come to its model
 
     def __init__(self, channel: int, memory: int) -> None:
         for file in (channel, memory):
@@ -90,7 +92,8 @@ class Work(Mode):
                 answer = {"lossSum": finite(sums.loss), "correct": sums.correct, "examples": sums.examples}
                 self.say({"evaluated": {**answer, "metricSums": [finite(value) for value in sums.metrics or []]}})
             else:
-                raise TrainingError(f"the worker asks for {', '.join(request)}: install the package of its version")
+                what = ", ".join(request) or "nothing"
+                raise TrainingError(f"the worker asks for {what}: install the package of its version")
 
     def trained(self, sums: Sums) -> None:
         from downpour.run import finite

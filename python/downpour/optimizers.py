@@ -88,9 +88,6 @@ def from_torch(optimizer: torch.optim.Optimizer, names: Mapping[int, str]) -> di
     decay of their own become overrides.
     """
     groups = optimizer.param_groups
-    strangers = sum(id(parameter) not in names for group in groups for parameter in group["params"])
-    if strangers:
-        raise TrainingError(f"optimizer has {strangers} parameters that are not the model's: make them part of the model")
     if any(_steps(state) for state in optimizer.state.values()):
         raise TrainingError("optimizer has made steps before, which a job does not know: make a new one")
     translated = [_translated(optimizer, group) for group in groups]
@@ -101,7 +98,8 @@ def from_torch(optimizer: torch.optim.Optimizer, names: Mapping[int, str]) -> di
         own = {key: its[key] for key in ("learningRate", "weightDecay") if its[key] != settings[key]}
         for key in its:
             if its[key] != settings.get(key) and key not in own:
-                raise TrainingError(f"optimizer: its groups have {key} {settings.get(key)} and {its[key]}: give one to all")
+                both = f"{settings.get(key)} and {its[key]}"
+                raise TrainingError(f"optimizer: its groups have the {key} {both}: give all groups the same")
         if own:
             overrides += [{"variables": _escaped(names[id(parameter)]), **own} for parameter in group["params"]]
     if len(overrides) > MOST_OVERRIDES:
@@ -149,7 +147,7 @@ def _refuse(kind: type, options: Mapping[str, Any]) -> None:
     """Whatever is not mapped must be at a value that changes nothing."""
     for key, value in options.items():
         if value:
-            raise TrainingError(f"optimizer: parameter servers have no {kind.__name__} with {key}={value}: leave it out")
+            raise TrainingError(f"optimizer: servers have no {kind.__name__} with {key}={value}: leave that out")
 
 
 def _steps(state: Mapping[str, Any]) -> bool:

@@ -84,7 +84,8 @@ class Run:
         for name in self.metrics:
             if not isinstance(name, str) or not _METRIC.fullmatch(name) or name in ("loss", "accuracy"):
                 raise TrainingError(
-                    f"a metric cannot have the name {name!r}: take letters, digits, _, - and ., but not loss or accuracy"
+                    f"a metric cannot have the name {name!r}: take letters, digits, _, - and ., "
+                    "but not loss or accuracy"
                 )
 
     def probe(self) -> Batch:

@@ -27,6 +27,8 @@ class TorchModel:
         chosen = None
         if isinstance(optimizer, torch.optim.Optimizer):
             chosen = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+            if strangers := len(chosen - set(self.names)):
+                raise TrainingError(f"optimizer has {strangers} parameters that the model has not: give it the model's")
         self.parameters: dict[str, torch.nn.Parameter] = {}  # that are trained
         self._holders: dict[str, tuple[dict, str]] = {}  # of all else: where the module has it now
         self.variables: list[Variable] = []

@@ -143,7 +143,7 @@ class steps:  # noqa: N801 (a call, as range is)
         if model is not adapter.module:
             raise TrainingError("push was given another model than before: a loop trains one model")
         if adapter.changes() != self._changes:
-            raise TrainingError("the loop changed the model's parameters: leave optimizer.step() out, push is in its place")
+            raise TrainingError("the loop changed the parameters: leave optimizer.step() out, push is in its place")
         self._run.pushed(loss, gradients)
 
 

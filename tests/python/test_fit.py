@@ -179,7 +179,8 @@ class FitTest(ChildTest):
         answer = worker.ask({"evaluate": {"batches": [list(range(20)), list(range(20, 30))]}})["evaluated"]
         loss = torch.nn.functional.cross_entropy(output, reference.y[:30], reduction="sum")
         self.assertAlmostEqual(answer["lossSum"], float(loss), delta=1e-4)
-        self.assertEqual((answer["correct"], answer["examples"]), (int((output.argmax(1) == reference.y[:30]).sum()), 30))
+        correct = int((output.argmax(1) == reference.y[:30]).sum())
+        self.assertEqual((answer["correct"], answer["examples"]), (correct, 30))
         second = (output.topk(2).indices[:, 1] == reference.y[:30]).sum()
         self.assertAlmostEqual(answer["metricSums"][0], float(second), delta=1e-5)
         before = worker.gradient("norm.running_mean").copy()

@@ -1,0 +1,259 @@
+"""The child interpreter with user code that is wrong, that ends, or that dies; and with a worker that does."""
+
+import json
+import os
+import signal
+import unittest
+
+from package import is_there  # first: it says where the others are
+
+if is_there("torch"):
+    from worker import ChildTest
+else:
+    ChildTest = unittest.TestCase
+
+# What a test changes: each name is looked up here, or is what the test gives.
+TASK = """
+import os, sys, torch, downpour
+nn = torch.nn
+model = nn.Linear(4, 3)
+train = (torch.randn(20, 4), torch.arange(20) % 3)
+options = dict(train=train, loss=nn.CrossEntropyLoss(), optimizer=torch.optim.SGD(model.parameters(), 0.1))
+{change}
+downpour.fit(model, **options)
+"""
+CLASSES = """
+class Sized:
+    def __init__(self, items): self.items = items
+    def __getitem__(self, index): return self.items[index]
+class Lengthed(Sized):
+    def __len__(self): return len(self.items)
+class Streamed(torch.utils.data.IterableDataset):
+    def __iter__(self): return iter([])
+class Whole(nn.Module):
+    def __init__(self, *parameters):
+        super().__init__()
+        self.values = nn.ParameterList(parameters)
+    def forward(self, x): return x @ self.values[0]
+"""
+OWN = "options['optimizer'] = None; "  # as another model has other parameters
+REFUSALS = [
+    (OWN + "model = nn.ReLU()", "the model has no parameter to train: give it layers"),
+    ("model.requires_grad_(False)", "the model has no parameter to train"),
+    ("model = 7", "the model is a int: give a torch.nn.Module, or a dict"),
+    ("model.double()", r"weight is of torch.float64, but .*: call model.float\(\)"),
+    ("model.register_buffer('mean', torch.zeros(2).double())", "mean is of torch.float64"),
+    (OWN + "model = Whole(nn.Parameter(torch.ones(4, dtype=torch.int32), requires_grad=False))",
+     "0 is of torch.int32"),
+    (OWN + "model = nn.LazyLinear(3)", "weight has no shape yet: run one batch through the model"),
+    ("p = torch.ones(4, 3); model = Whole(nn.Parameter(p), nn.Parameter(p)); options['optimizer'] = None",
+     r"values.0 and values.1 are two parameters in one place of memory: tie weights by assigning"),
+    ("model = nn.Linear(4, 3)", "optimizer has 2 parameters that the model has not"),
+    (OWN + "model = Whole(nn.Parameter(torch.ones(4, 0)))", r"values.0 has the shape \[4, 0\]"),
+    (OWN + "model = Whole(nn.Parameter(torch.ones([1] * 17)))", "values.0 has the shape .* at most 16 sizes"),
+    ("options['train'] = Sized(['a'])", "train is a Sized without a length: give it __len__"),
+    ("options['train'] = Lengthed([])", "train has no example"),
+    ("options['train'] = Streamed()", "train is a Streamed(, whose examples have no numbers| without a length)"),
+    ("options['train'] = torch.utils.data.DataLoader(Lengthed([1]))", "train is a DataLoader: give its dataset"),
+    ("options['eval'] = 'file'", "eval is a str, whose examples have no numbers"),
+    ("options['train'] = (train[0], train[1][:9])", r"the arrays of the data have \[9, 20\] rows"),
+    ("options['train'] = [(torch.ones(4), 1), (torch.ones(5), 1)]",
+     r"2 examples cannot be stacked to a batch \(stack expects .*\): give collate=function\(items\)"),
+    ("options['train'] = [{'x': torch.ones(4)}] * 3", r"a batch is a dict, not \(input, target\): give step="),
+    ("options['loss'] = nn.CrossEntropyLoss(reduction='none')", r"the loss is no number but a tensor of shape \[20\]"),
+    ("options['loss'] = nn.CrossEntropyLoss(reduction='sum')", "loss sums over the batch, .*reduction='mean'"),
+    ("options['loss'] = lambda o, t: 3.0", "the loss is no number but a float"),
+    ("options['loss'] = lambda o, t: o.detach().mean()",
+     "the loss has no gradient: compute it from the model's output"),
+    ("options['loss'] = lambda o, t: torch.ones(1, requires_grad=True)", "no parameter of the model has a gradient"),
+    ("options['loss'] = nn.PReLU()", "loss has parameters of its own, .*make it a part of the model"),
+    ("options['loss'] = None", "give either loss=function.*, or step="),
+    ("options.update(loss=None, step=lambda m, b: (m(b[0]).mean(), 1))", r"step returned 2 values: return loss, or"),
+    ("options.update(loss=None, step=lambda m, b: m(b[0]).mean(), eval=train, metrics={'m': len})",
+     r"metrics are functions of \(output, target\): let step return"),
+    ("options.update(eval=train, metrics={'m': lambda o, t: o})", "the metric m is no number but a Tensor"),
+    ("options.update(metrics={'a b': len})", "a metric cannot have the name 'a b'"),
+    ("options.update(metrics={'loss': len})", "a metric cannot have the name 'loss'"),
+    ("options['epochs'] = 0", "epochs is 0, but must be a whole number of 1 to 1000000"),
+    ("options['batch_size'] = 2.0", "batch_size is 2.0, but must be"),
+    ("downpour.push(model, loss=1)", "push belongs into a loop over downpour.steps"),
+]
+
+
+@unittest.skipUnless(is_there("torch"), "python3-torch is not there: no child is started with it")
+class RefusalTest(ChildTest):
+    def task(self, change):
+        self.write(TASK.replace("{change}", CLASSES + change))
+
+    def test_each_is_one_sentence_with_the_remedy(self):
+        script = TASK.replace("downpour.fit(model, **options)", "") + CLASSES
+        loop = """
+import downpour.modes as modes
+fit, push = downpour.fit, downpour.push
+for number, change in enumerate(__import__("json").load(open(sys.argv[1]))):
+    scope = dict(globals())
+    try:
+        exec(%r + change + "\\ndownpour.fit(model, **options)", scope)
+    except downpour.TrainingError as error:
+        print(number, " ".join(str(error).split()))
+"""
+        (self.folder / "changes").write_text(json.dumps([change for change, _ in REFUSALS]))
+        script = script.replace("{change}", "")
+        self.write(script + loop % script)
+        said = self.alone(str(self.folder / "changes"))
+        for number, (change, sentence) in enumerate(REFUSALS):
+            with self.subTest(change=change):
+                self.assertRegex(said, f"(?m)^{number} .*{sentence}")
+
+    def test_the_tool_is_told_in_the_last_line(self):
+        self.task("options['epochs'] = -1")
+        said = self.describe(code=78)[2]
+        self.assertRegex(said.splitlines()[-1], "^downpour: epochs is -1, but must be .*")
+        self.assertFalse((self.folder / "out/description.json").exists())
+
+    def test_modules_that_do_not_come_to_fit(self):
+        (self.folder / "broken").mkdir()
+        (self.folder / "broken/__init__.py").write_text("import nowhere")
+        for code, module, status, sentence in [
+            ("", "task", 78, "downpour: the module task never called downpour.fit"),
+            ("", "tusk", 78, "downpour: there is no module tusk in .*: give the package that has it"),
+            ("", "task.deeper", 78, "downpour: there is no module task.deeper in"),
+            ("", "broken.task", 78, "downpour: there is no module nowhere for .*: install it there"),
+            ("import nowhere", "task", 78, "downpour: there is no module nowhere for .*: install it there"),
+            ("from torchh import nn", "task", 78, "downpour: there is no module torchh"),
+            ("x = (", "task", 78, "downpour: SyntaxError: '\\(' was never closed"),
+            ("raise ValueError('of the user')", "task", 1, "downpour: ValueError: of the user"),
+            ("import sys; sys.exit()", "task", 78, "downpour: the module task ended by itself"),
+            ("import sys; sys.exit(3)", "task", 3, "$"),
+            ("import os; print('last', flush=True); os._exit(4)", "task", 4, "last"),
+            ("raise KeyboardInterrupt", "task", 1, "downpour: KeyboardInterrupt"),
+        ]:
+            with self.subTest(code=code, module=module):
+                self.write(code)
+                said = self.describe(module=module, code=status)[2]
+                self.assertRegex(said.splitlines()[-1] if said else "", sentence)
+                if status == 1:
+                    self.assertIn("Traceback (most recent call last)", said)
+
+    def test_threads(self):
+        self.environment["DOWNPOUR_THREADS"] = "two"
+        self.task("")
+        self.assertIn("downpour: DOWNPOUR_THREADS is 'two', but must be a whole number", self.describe(code=78)[2])
+        for name in ("DOWNPOUR_THREADS", "OMP_NUM_THREADS"):
+            self.environment.pop("DOWNPOUR_THREADS", None)
+            self.environment[name] = "2"
+            self.assertIn(", 2 threads", self.work().first["ready"]["arithmetic"])
+
+    def test_a_zip_file_and_arguments(self):
+        import zipfile
+
+        self.task("print('args', sys.argv[1:], os.path.basename(sys.argv[0]))")
+        with zipfile.ZipFile(self.folder / "package.zip", "w") as archive:
+            archive.writestr("trainer/__init__.py", "")
+            archive.write(self.folder / "task.py", "trainer/task.py")
+        (self.folder / "task.py").unlink()
+        folder, self.folder = self.folder, self.folder / "package.zip"
+        words = self.words("--out", "--", "x", module="trainer.task")
+        self.folder, self.words = folder, lambda *arguments, module: words
+        self.assertIn("args ['--out', '--', 'x'] task.py", self.describe()[2])
+
+
+@unittest.skipUnless(is_there("torch"), "python3-torch is not there: no child is started with it")
+class DeathTest(ChildTest):
+    def work_with(self, change, **options):
+        """A worker of a module that is described as usual and then does this."""
+        self.write(TASK.replace("{change}", "if sys.argv[1:]:\n" + "\n".join(f"    {l}" for l in change.splitlines())))
+        description, initial, _ = self.describe()
+        from worker import Worker
+
+        worker = Worker(description, initial, self.words("work"), self.environment, **options)
+        self.addCleanup(self.close, worker)
+        return worker
+
+    RAISING = """
+def fails(output, target):
+    if len(target) == 3:
+        {what}
+    return nn.functional.cross_entropy(output, target)
+options["loss"] = fails
+"""
+
+    def test_the_users_code_raises_in_a_step(self):
+        worker = self.work_with(self.RAISING.replace("{what}", "raise ValueError('of three')"))
+        self.assertEqual(worker.train((range(4), 1))["trained"]["examples"], 4)
+        error = worker.train((range(3), 1))["error"]
+        self.assertEqual((error["message"], error["refused"]), ("ValueError: of three", False))
+        self.assertIn("in fails\n", error["traceback"])
+        self.assertIsNone(worker.hear())
+        code, said = worker.end()
+        self.assertEqual(code, 1)
+        self.assertIn("in fails\n", said)
+
+    def test_the_users_code_refuses_in_an_evaluation(self):
+        worker = self.work_with("options['metrics'] = {}")
+        error = worker.ask({"evaluate": {"batches": [[0]]}})["error"]
+        self.assertEqual(error["refused"], True)
+        self.assertIn("there are no data for it: give eval=", error["message"])
+        self.assertEqual(worker.end()[0], 1)
+
+    def test_the_users_code_ends_the_process(self):
+        for what, status in [("os._exit(5)", 5), ("sys.exit(6)", 6), ("os.kill(os.getpid(), 9)", -9)]:
+            with self.subTest(what=what):
+                worker = self.work_with(self.RAISING.replace("{what}", what))
+                self.assertIsNone(worker.train((range(3), 1)))
+                self.assertEqual(worker.end()[0], status)
+        worker = self.work_with(self.RAISING.replace("{what}", "sys.exit(0)"))
+        self.assertIn("ended by itself", worker.train((range(3), 1))["error"]["message"])
+
+    def test_the_users_code_catches_what_it_raised(self):
+        change = self.RAISING.replace("{what}", "raise ValueError") + "try: downpour.fit(model, **options)\nexcept"
+        self.write(TASK.replace("{change}", change + " ValueError: sys.exit(0)"))
+        description, initial, _ = self.describe()
+        worker = self.work()
+        self.assertTrue(worker.train((range(3), 1))["error"]["refused"])
+
+    def test_another_model_than_the_described_one(self):
+        for change in ("model = nn.Linear(4, 3000)", "model = nn.Linear(4, 5000)"):
+            worker = self.work_with(change + "; options['optimizer'] = None")
+            error = worker.first["error"]
+            self.assertTrue(error["refused"])
+            self.assertRegex(error["message"], "the job's memory has 8192 bytes, but the model needs .* same model on")
+        self.assertIn("has 0 bytes", self.work_with("pass", memory_bytes=0).first["error"]["message"])
+
+    def test_messages_that_are_none(self):
+        for data, sentence in [
+            (b"{}", "the worker asks for nothing"),
+            (b'{"fly": 1}', "the worker asks for fly: install"),
+            (b"[", "JSONDecodeError"),
+            (b'{"train": {"batches": [{"examples": [99], "seed": 1}]}}', "IndexError"),
+        ]:
+            with self.subTest(data=data):
+                worker = self.work_with("pass")
+                worker.say(data)
+                self.assertIn(sentence, worker.hear()["error"]["message"])
+        worker = self.work_with("pass")
+        worker.channel.sendall(b"\xff\xff\xff\xff")
+        self.assertIn("a message of 4294967295 bytes", worker.hear()["error"]["message"])
+
+    def test_an_interrupt_is_the_workers(self):
+        worker = self.work_with("pass")
+        worker.process.send_signal(signal.SIGINT)
+        self.assertEqual(worker.train((range(4), 1))["trained"]["examples"], 4)
+
+    def test_the_worker_dies(self):
+        worker = self.work_with("pass")
+        self.assertEqual(worker.end()[0], 0)
+        worker = self.work_with(self.RAISING.replace("{what}", "while True: pass"))
+        worker.say(json.dumps({"train": {"batches": [{"examples": [1, 2, 3], "seed": 1}]}}).encode())
+        self.assertEqual(worker.end()[0], 0, "in the midst of a step that never ends")
+
+    def test_processes_of_the_user_keep_nothing_open(self):
+        worker = self.work_with("import subprocess\nprint(subprocess.run(['ls', '-l', '/proc/self/fd'], "
+                                "capture_output=True, text=True, close_fds=False).stdout)")
+        code, said = worker.end()
+        self.assertIn("/dev/null", said)
+        self.assertNotIn("memfd", said)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,195 @@
+"""A loop of the user's own over downpour.steps; models of NumPy arrays; and draws, which are the plan's."""
+
+import subprocess
+import sys
+import unittest
+
+from package import is_there  # first: it says where the others are
+
+NUMPY, TORCH = is_there("numpy"), is_there("torch")
+if NUMPY:
+    import numpy
+    from worker import LONG, ChildTest
+else:
+    ChildTest = unittest.TestCase
+
+LOOP = """
+import sys, torch, downpour
+torch.manual_seed(1)
+model = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.BatchNorm1d(6), torch.nn.Linear(6, 3))
+items = [{"x": torch.randn(4), "y": number % 3} for number in range(40)]
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+entropy = torch.nn.functional.cross_entropy
+def evaluate(model, batch):
+    output = model(batch["x"])
+    return entropy(output, batch["y"]), output, batch["y"]
+steps = downpour.steps(items, batch_size=8, epochs=2, optimizer=optimizer, eval=items[:10], evaluate=evaluate)
+for batch in steps:
+    {before}
+    loss = entropy(model(batch["x"]), batch["y"])
+    loss.backward()
+    {after}
+    downpour.push(model, loss=loss)
+print(list(steps.history))
+"""
+# By default, items of NumPy; a step that needs no torch at all.
+ARRAYS = """
+import sys
+import numpy, downpour
+assert "torch" not in sys.modules
+draws = numpy.random.default_rng(1)
+x = draws.standard_normal((60, 3)).astype(numpy.float32)
+y = x @ numpy.float32([1, -2, 3]) + 0.5
+values = {"w": numpy.zeros(3, numpy.float32), "b": numpy.zeros((), numpy.float32)}
+values["unused"] = numpy.ones(2, numpy.float32)
+def step(values, batch):
+    x, y = batch
+    error = x @ values["w"] + values["b"] - y
+    return (error**2).mean(), {"w": 2 * x.T @ error / len(y), "b": 2 * error.mean()}, error, y
+options = {"train": (x, y), "eval": (x[:20], y[:20])}
+{change}
+_, history = downpour.fit(values, step=step, optimizer={"learningRate": 0.1}, epochs=20, batch_size=10,
+                          metrics={"rmse": lambda error, y: (error**2).mean()}, **options)
+print(list(history)[-1], values["w"].tolist(), float(values["b"]))
+assert "torch" not in sys.modules
+"""
+DRAWS = """
+import random, numpy, torch, downpour
+class Noise:
+    def __len__(self): return 30
+    def __getitem__(self, index):
+        return torch.tensor([random.random(), numpy.random.rand(), float(torch.rand(())), 1.0]), index % 3
+model = torch.nn.Sequential(torch.nn.Linear(4, 40), torch.nn.Dropout(0.5), torch.nn.Linear(40, 3))
+downpour.fit(model, train=Noise(), eval=Noise(), loss=torch.nn.CrossEntropyLoss())
+"""
+
+
+class StepsTest(ChildTest):
+    def loop(self, before="pass", after="pass"):
+        self.write(LOOP.replace("{before}", before).replace("{after}", after))
+
+    @unittest.skipUnless(TORCH, "python3-torch is not there")
+    def test_a_loop_of_ones_own_beside_a_worker(self):
+        gradients = []
+        for before in ("pass", "optimizer.zero_grad()", "model.zero_grad(set_to_none=True)"):
+            self.loop(before)
+            worker = self.work()
+            self.assertEqual(worker.first["ready"]["classes"], 3)
+            answer = worker.train((range(8), 1), (range(8, 12), 2))["trained"]
+            self.assertEqual(answer["examples"], 12)
+            gradients.append({name: worker.gradient(name).copy() for name in worker.names})
+            evaluated = worker.ask({"evaluate": {"batches": [list(range(10))]}})["evaluated"]
+            self.assertEqual(evaluated["examples"], 10)
+            again = worker.train((range(8), 1), (range(8, 12), 2))["trained"]
+            self.assertEqual(again, answer, "the evaluation has left train mode as it was")
+        for name, value in gradients[0].items():
+            self.assertTrue(value.any() or name == "0.bias", name)
+            numpy.testing.assert_array_equal(value, gradients[1][name], name)
+            numpy.testing.assert_array_equal(value, gradients[2][name], name)
+
+    @unittest.skipUnless(TORCH, "python3-torch is not there")
+    def test_a_loop_of_ones_own_by_itself(self):
+        self.loop(after="print('batch', len(batch['y']))")
+        said = self.alone()
+        self.assertEqual(said.count("batch 8"), 1 + 2 * 5, "the probe, and two epochs")
+        first, last = eval(said.splitlines()[-1])
+        self.assertLess(last["loss"], first["loss"])
+        self.assertIn("evalAccuracy", last)
+
+    @unittest.skipUnless(TORCH, "python3-torch is not there")
+    def test_loops_that_are_wrong(self):
+        for before, after, sentence in [
+            ("pass", "continue", "a batch came without a push of the one before"),
+            ("pass", "optimizer.step() if 'seen' in vars() else None; seen = 1", "leave optimizer.step.. out"),
+            ("pass", "model = torch.nn.Linear(4, 3) if 'seen' in vars() else model; seen = 1", "another model than"),
+            ("pass", "model.zero_grad(set_to_none=True)", "no parameter of the model has a gradient: call loss.backw"),
+            ("pass", "loss = loss.detach().expand(2)", r"the loss is no number but a tensor of shape \[2\]"),
+        ]:
+            self.loop(before, after)
+            done = subprocess.run(
+                [sys.executable, "-m", "task"], env=self.environment, capture_output=True, text=True, timeout=LONG,
+                cwd=self.folder,
+            )
+            with self.subTest(after=after):
+                self.assertRegex(done.stderr, f"TrainingError: .*{sentence}")
+        self.write("import downpour\ndownpour.steps([1], eval=[1])")
+        self.assertIn("downpour: eval= and evaluate=", self.describe(code=78)[2])
+        self.loop(after="break")
+        self.assertIn("never called downpour.fit", self.describe(code=78)[2])
+
+    @unittest.skipUnless(TORCH, "python3-torch is not there")
+    def test_a_loop_that_ends_before_its_job(self):
+        self.loop(after="if 'seen' in vars(): break\n    seen = 1")
+        worker = self.work()
+        self.assertIn("ended before its job did", worker.train((range(8), 1))["error"]["message"])
+
+    @unittest.skipUnless(TORCH, "python3-torch is not there")
+    def test_random_draws_are_the_plans(self):
+        self.write(DRAWS)
+        worker, other = self.work(), self.work()
+        for name in worker.names:  # each made an initial model of its own
+            other.parameter(name)[...] = worker.parameter(name)
+        seed = 2**64 - 1
+        first = worker.train((range(8), seed))
+        gradient = worker.gradient("0.weight").copy()
+        other.train((range(30), 7))
+        evaluate = {"evaluate": {"batches": [[3, 4]]}}
+        self.assertEqual(worker.ask(evaluate), other.ask(evaluate))
+        self.assertEqual(other.train((range(8), seed)), first)
+        numpy.testing.assert_array_equal(other.gradient("0.weight"), gradient)
+        for another in (seed - 1, seed >> 32, 1 << 32):
+            self.assertNotEqual(other.train((range(8), another)), first)
+
+
+@unittest.skipUnless(NUMPY, "python3-numpy is not there")
+class ArraysTest(ChildTest):
+    def arrays(self, change=""):
+        self.write(ARRAYS.replace("{change}", change))
+
+    def test_beside_a_worker(self):
+        self.arrays()
+        description, initial, _ = self.describe()
+        self.assertEqual([v["name"] for v in description["variables"]], ["w", "b", "unused"])
+        self.assertEqual(description["settings"]["training.optimizer"], {"learningRate": 0.1})
+        self.assertEqual((description["classes"], description["trainExamples"]), (0, 60))
+        worker = self.work()
+        self.assertRegex(worker.first["ready"]["arithmetic"], "^numpy ")
+        for _ in range(100):
+            worker.train((range(0, 30), 1), (range(30, 60), 2))
+            for name in worker.names:
+                worker.parameter(name)[...] -= 0.1 * worker.gradient(name)
+        numpy.testing.assert_allclose(worker.parameter("w"), [1, -2, 3], atol=1e-4)
+        numpy.testing.assert_allclose(worker.parameter("b"), 0.5, atol=1e-4)
+        numpy.testing.assert_array_equal(worker.parameter("unused"), [1, 1])
+        answer = worker.ask({"evaluate": {"batches": [list(range(20))]}})["evaluated"]
+        self.assertLess(answer["metricSums"][0], 1e-3)
+
+    def test_by_itself_and_without_torch(self):
+        (self.folder / "torch.py").write_text("raise ImportError('there is no torch here')")
+        for change in ("", "options = {'train': list(zip(x, y)), 'eval': [(x[0], y[0])]}"):
+            self.arrays(change)
+            said = self.alone()
+            self.assertRegex(said.splitlines()[-1], r"'rmse': .*\} \[1\.0|'rmse': .*\} \[0\.99")
+
+    def test_what_is_refused(self):
+        for change, sentence in [
+            ("values['w'] = numpy.zeros(3)", "entry 'w' is of float64, but .*: use numpy.asarray"),
+            ("values['w'] = [1.0]", "entry 'w' is of list"),
+            ("values[1] = values.pop('w')", "entry 1 is of float32"),
+            ("values[''] = numpy.float32([1])", "variable '' needs a name of 1 to 200 printable bytes"),
+            ("values.clear()", "the model has no parameter to train"),
+            ("step = None", "for a dict of arrays give step="),
+            ("step = lambda v, b: 1.0", r"step returned 1 values: return \(loss, gradients\)"),
+            ("step = lambda v, b: (1.0, {'v': 1})", "a gradient of 'v', but the model has no such entry"),
+            ("step = lambda v, b: (1.0, {'w': numpy.ones(2)})", r"gradient of w has the shape \[2\], but w has \[3\]"),
+            ("step = lambda v, b: (1.0, [1])", "the gradients are a list: return a dict"),
+            ("step = lambda v, b: (v['w'], {})", "the loss is no number but a ndarray"),
+            ("options['train'] = {'x': x, 'y': 3}", "train is a dict, whose examples have no numbers"),
+        ]:
+            with self.subTest(change=change):
+                self.arrays(change)
+                self.assertRegex(self.describe(code=78)[2].splitlines()[-1], "^downpour: .*" + sentence)
+
+
+if __name__ == "__main__":
+    unittest.main()
