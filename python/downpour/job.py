@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import tempfile
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Mapping, Optional
+from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence
 
 from downpour.errors import DownpourError, JobCancelled, JobFailed, ToolError
 from downpour.safetensors import read_safetensors
@@ -131,6 +132,7 @@ class Job:
 
     def state_dict(self, checkpoint: Optional[str] = None) -> dict[str, numpy.ndarray]:
         """The parameters of a checkpoint by name, as float32 arrays: `LAYER/kernel` [in, out] and `LAYER/bias` [out].
+        Those of a model of the user's own have its names and shapes.
 
         `checkpoint` is a `round`, such as "1-4"; without it, the newest valid one. The arrays are copies. All of the
         model is held in memory, and for a moment in a file in the temporary folder. Needs NumPy.
@@ -155,7 +157,8 @@ class Job:
 
         The layer `hidden` goes into the torch.nn.Linear that the module has as `hidden`: its weight [out, in] is the
         kernel's transpose. `names` maps layers to modules of other names, as {"dense_0": "0", "dense_1": "2"} does for
-        a torch.nn.Sequential. `strict` is PyTorch's: True if every parameter must be in both.
+        a torch.nn.Sequential. `strict` is PyTorch's: True if every parameter must be in both. A model that fit() has
+        trained goes into a module of the same kind, whatever its layers are.
 
         Without `module` it returns these values as tensors by PyTorch's names: `hidden.weight`, `hidden.bias`.
 
@@ -165,10 +168,13 @@ class Job:
         Raises TypeError if a module of such a name is no Linear, ValueError if `names` does not fit the layers,
         RuntimeError as PyTorch does if parameters are missing or of another shape, and what state_dict() raises.
         """
-        from downpour.torch_layers import load_into, to_torch
+        from downpour.torch_layers import is_own, load_into, load_own, to_torch
 
-        tensors = to_torch(self.state_dict(checkpoint), names)
-        return tensors if module is None else load_into(module, tensors, strict)
+        values = self.state_dict(checkpoint)
+        tensors = to_torch(values, names)
+        if module is None:
+            return tensors
+        return (load_own if is_own(values) else load_into)(module, tensors, strict)
 
     def logs(self, task: Optional[str] = None) -> str:
         """What a task logged, such as "worker-0" or "chief"; without `task` what all did, in order of time.
@@ -258,12 +264,18 @@ def run(
     listen: Optional[str] = None,
     keys: Optional[Path] = None,
     tool: Optional[Path] = None,
+    module: Optional[str] = None,
+    package: Path = ".",
+    args: Sequence[str] = (),
 ) -> Job:
     """Starts a whole cluster for the job on this machine, and returns once its chief listens.
 
     `set` overrides entries of the job file, as {"training.epochs": 3}; other values than strings are written as JSON.
     `resume` continues from the newest checkpoint in `job_dir`, which else must hold no job. `listen` (HOST:PORT) and
     `keys` are for workers on other machines (docs/DEPLOY.md). `tool` is as for Job.
+
+    `module` names a Python module that calls fit(), such as "trainer.task", in the folder `package`. `args` are its
+    own. This process's Python runs it.
 
     The job outlives this process, and an interrupt of the notebook does not reach it. Job(job_dir) finds it again from
     any other process, and cancel() ends it. Only a Ctrl-C in run() itself ends what it was about to start.
@@ -276,6 +288,9 @@ def run(
     words += [] if listen is None else [f"--listen={listen}"]
     for key, value in (set or {}).items():
         words.append(f"--set={key}={value if isinstance(value, str) else json.dumps(value)}")
+    if module is not None:
+        words += [f"--module-name={module}", f"--package-path={_absolute(package)}", f"--python={sys.executable}"]
+        words += ["--", *args] if args else []
     with tempfile.TemporaryFile() as err:  # no pipe: it would fill, or break when this process ends
         child = job._tool.start(words, subprocess.DEVNULL, err)
         try:

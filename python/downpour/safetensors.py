@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy
 
 MOST_HEADER_BYTES = 100_000_000  # as the safetensors library has it
-MOST_DIMENSIONS = 8  # as a job file has it
+MOST_DIMENSIONS = 16  # as a job file has it
 ITEM_BYTES = 4
 
 

@@ -92,9 +92,12 @@ class TorchModel:
         self._places = [(v, torch.from_numpy(values), torch.from_numpy(g)) for v, values, g in places]
         self._views = {}  # of gradients, where the parameter is one too
         for variable, values, gradient in self._places:
-            if variable.trainable and self.parameters[variable.name].device.type == "cpu":
+            if variable.trainable and self._is_shared(self.parameters[variable.name]):
                 self.parameters[variable.name].data = values
                 self._views[variable.name] = gradient
+
+    def _is_shared(self, parameter: torch.nn.Parameter) -> bool:
+        return parameter.device.type == "cpu"
 
     @torch.no_grad()
     def load(self) -> None:

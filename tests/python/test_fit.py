@@ -2,6 +2,7 @@
 
 import sys
 import unittest
+import unittest.mock
 
 from package import is_there  # first: it says where the others are
 
@@ -215,6 +216,54 @@ model.hidden.register_forward_pre_hook(seen)
         self.assertLess(last["loss"], first["loss"])
         self.assertEqual(list(last), ["epoch", "loss", "evalLoss", "evalAccuracy", "second"])
         self.assertEqual(said, self.alone("adam"), "by the same draws each time")
+
+    def test_trained_values_go_into_a_module(self):
+        from downpour.torch_layers import is_own, load_own, to_torch
+        from downpour.torch_model import TorchModel
+
+        source, target = (Reference(self.folder, "sgd").model for _ in range(2))
+        for number in range(3):
+            source(torch.randn(4, 1, 6, 6))
+        with torch.no_grad():
+            source.out.weight.add_(1)
+        values = TorchModel(source).values()
+        self.assertTrue(is_own(values))
+        self.assertFalse(is_own({"a/kernel": numpy.ones((2, 3)), "a/bias": numpy.ones(3)}))
+        load_own(target, to_torch(values, None), True)
+        for name, value in source.state_dict().items():
+            if not name.endswith("num_batches_tracked"):
+                self.assertTrue(torch.equal(target.state_dict()[name], value), name)
+        values.pop("out.weight")
+        with self.assertRaisesRegex(RuntimeError, 'Missing key.* "out.weight"'):
+            load_own(target, to_torch(values, None), True)
+        with self.assertRaisesRegex(ValueError, "leave names out"):
+            to_torch(values, {"out": "0"})
+
+    # As on a GPU, where nothing can be a view of the worker's memory.
+    def test_a_model_whose_memory_is_its_own(self):
+        from downpour.torch_model import TorchModel
+        from downpour.variables import Memory
+
+        both = []
+        for is_shared in (True, False):
+            with unittest.mock.patch.object(TorchModel, "_is_shared", lambda self, parameter: is_shared):
+                reference = Reference(self.folder, "sgd")
+                model = TorchModel(reference.model)
+                memory = Memory(model.variables)
+                model.bind(memory)
+                for number, place in enumerate(memory.parameters):
+                    place[...] = 0.01 * (number + 1)
+                memory.all_gradients[:] = 7
+                model.load()
+                model.clear()
+                torch.nn.functional.cross_entropy(reference.model(reference.x), reference.y).backward()
+                model.collect()
+                model.finish()
+                self.assertEqual(reference.model.out.bias.data_ptr() == memory.parameters[9].ctypes.data, is_shared)
+                both.append(memory)
+        for variable, one, other in zip(model.variables, both[0].gradients, both[1].gradients):
+            self.assertFalse((one == 7).any())
+            numpy.testing.assert_array_equal(one, other, variable.name)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import struct
+import sys
 import tempfile
 import unittest
 
@@ -88,6 +89,16 @@ class HostileToolTest(FolderTest):
         with self.assertRaisesRegex(downpour.ToolNotFound, "cannot be started: Exec format error"):
             self.job("\nno program").status()
 
+    def test_what_is_asked_of_it_for_code_of_ones_own(self):
+        tool = self.tool(f'for word in "$@"; do echo "$word"; done > {self.folder}/words; echo "chief at x" >&2')
+        for arguments, last in ((["--data", "a b"], ["--", "--data", "a b"]), ([], [])):
+            downpour.run("job.yaml", self.folder, tool=tool, module="trainer.task", package="trainer", args=arguments)
+            asked = (self.folder / "words").read_text().splitlines()
+            package = f"--package-path={os.path.abspath('trainer')}"
+            self.assertEqual(
+                asked[-3 - len(last) :], ["--module-name=trainer.task", package, f"--python={sys.executable}", *last]
+            )
+
     def test_which_tool_is_called(self):
         saved = dict(os.environ)
         self.addCleanup(lambda: (os.environ.clear(), os.environ.update(saved)))
@@ -144,7 +155,7 @@ class ModelFileTest(FolderTest):
             ("has no good shape", {"shape": [2, -3]}),
             ("has no good shape", {"shape": [True, 6]}),
             ("has no good shape", {"shape": [0, 10**30], "data_offsets": [0, 0]}),
-            ("has no good shape", {"shape": [1] * 9}),
+            ("has no good shape", {"shape": [1] * 17}),
             ("has no good shape", {"shape": 6}),
             ("cannot have the data_offsets", {"shape": [10**30]}),
             ("cannot have the data_offsets", {"data_offsets": [0, 20]}),

@@ -1,0 +1,63 @@
+"""The samples of deploy/python: each trains by itself and is described."""
+
+import json
+import struct
+import subprocess
+import unittest
+
+from package import ROOT, is_there  # first: it says where the others are
+
+if is_there("numpy"):
+    import numpy
+    from worker import COMMAND, LONG, ChildTest
+else:
+    ChildTest = unittest.TestCase
+
+SAMPLES = ROOT / "deploy/python"
+
+
+@unittest.skipUnless(is_there("numpy"), "python3-numpy is not there")
+class SampleTest(ChildTest):
+    def described(self, sample, *arguments):
+        words = ["describe", "--out", str(self.folder), "--package", str(SAMPLES / sample), "--module", "trainer.task"]
+        done = subprocess.run(
+            [*COMMAND, *words, "--", *arguments], env=self.environment, capture_output=True, text=True, timeout=LONG
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads((self.folder / "description.json").read_text())
+
+    def write_idx(self, name, numbers):
+        shape = struct.pack(f">{numbers.ndim}I", *numbers.shape)
+        (self.folder / name).write_bytes(bytes([0, 0, 8, numbers.ndim]) + shape + numbers.tobytes())
+
+    @unittest.skipUnless(is_there("torch"), "python3-torch is not there")
+    def test_mnist_cnn(self):
+        draws = numpy.random.default_rng(1)
+        for part, count in (("train", 70), ("t10k", 20)):
+            self.write_idx(f"{part}-images-idx3-ubyte", draws.integers(256, size=(count, 28, 28), dtype=numpy.uint8))
+            self.write_idx(f"{part}-labels-idx1-ubyte", draws.integers(10, size=count, dtype=numpy.uint8))
+        description = self.described("mnist_cnn", "--data", str(self.folder))
+        numbers = [description[name] for name in ("trainExamples", "evalExamples", "classes")]
+        self.assertEqual(numbers, [70, 20, 10])
+        self.assertEqual(description["settings"]["training.optimizer"]["name"], "momentum")
+
+    @unittest.skipUnless(is_there("torch"), "python3-torch is not there")
+    def test_batch_norm(self):
+        description = self.described("batch_norm")
+        statistics = [v["name"] for v in description["variables"] if not v["trainable"]]
+        self.assertEqual(len(statistics), 14)
+        optimizer = description["settings"]["training.optimizer"]
+        self.assertEqual((optimizer["name"], optimizer["weightDecay"]), ("adamw", 0))
+        self.assertEqual({override["weightDecay"] for override in optimizer["overrides"]}, {0.01})
+        self.assertEqual((len(optimizer["overrides"]), description["metrics"]), (10, ["crosses"]))
+
+    def test_numpy_linear(self):
+        self.assertEqual(self.described("numpy_linear")["trainExamples"], 4000)
+        self.folder = SAMPLES / "numpy_linear"
+        said = self.alone(module="trainer.task").splitlines()
+        self.assertEqual(len(said), 3)
+        self.assertLess(float(said[-1].split("evalLoss ")[1]), 0.011)  # the noise has 0.01
+
+
+if __name__ == "__main__":
+    unittest.main()
