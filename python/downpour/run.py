@@ -99,7 +99,7 @@ class Run:
         if self.evaluation is not None:
             numbers = range(min(len(self.probe().examples), self.evaluation.count))
             batch = self.evaluation.batch(numbers, 0)
-            with model.unchanged(), model.evaluating():
+            with model.evaluating():
                 outcome = self._evaluate(batch)
                 self._judge(outcome, 1)
         self.classes = 0 if outcome is None else _classes(outcome)
@@ -128,6 +128,7 @@ class Run:
                 self.memory.all_gradients[:] = mean
             self.model.finish()
             self._mode.trained(sums)
+        self.model.load()  # what is no view: it is to have the last step's values
 
     def pushed(self, loss: Any, gradients: Any) -> None:
         """The batch's mean loss; and its gradients, if the model does not have them by itself."""

@@ -47,6 +47,7 @@ from net import build
 print("of the user's")
 model, x, y = build()
 optimizers = {
+    "part": lambda: torch.optim.SGD(model.out.parameters(), 0.1),
     "sgd": lambda: torch.optim.SGD(model.parameters(), 0.1, weight_decay=0.001),
     "momentum": lambda: torch.optim.SGD(model.parameters(), 0.02, momentum=0.9),
     "adam": lambda: torch.optim.Adam(model.parameters(), 0.01),
@@ -188,6 +189,14 @@ class FitTest(ChildTest):
         worker.train((range(16), 1))
         self.assertFalse((worker.gradient("norm.running_mean") == before).all(), "it trains in train mode again")
 
+    def test_statistics_of_batches_begin_with_what_other_workers_made_of_them(self):
+        worker = self.work("sgd")
+        worker.train((range(16), 1))
+        first = worker.gradient("norm.running_mean").copy()
+        worker.parameter("norm.running_mean")[...] = 0.25
+        worker.train((range(16), 1))
+        numpy.testing.assert_allclose(worker.gradient("norm.running_mean"), first + 0.025, atol=1e-6)
+
     def test_nothing_is_copied(self):
         self.write(TASK.replace("model, x, y = build()", """
 model, x, y = build()
@@ -201,6 +210,16 @@ model.hidden.register_forward_pre_hook(seen)
         worker.train((range(4), 1))
         worker.train((range(4), 1))
         self.assertEqual(worker.end()[1].count("first weight 42.0 has grad True"), 2)
+
+    def test_what_the_optimizer_was_not_given_is_frozen(self):
+        description, initial, _ = self.describe("part")
+        trained = [variable["name"] for variable in description["variables"] if variable["trainable"]]
+        self.assertEqual(trained, ["out.weight", "out.bias"])
+        worker = self.work("part")
+        worker.train((range(16), 1))
+        for name in worker.names:
+            moved = bool(worker.gradient(name).any())
+            self.assertEqual(moved, name in trained + BUFFERS, name)
 
     def test_a_gradient_that_is_not_finite_is_handed_on(self):
         worker = self.work("sgd")
@@ -261,6 +280,9 @@ model.hidden.register_forward_pre_hook(seen)
                 model.finish()
                 self.assertEqual(reference.model.out.bias.data_ptr() == memory.parameters[9].ctypes.data, is_shared)
                 both.append(memory)
+                memory.parameters[0][...] = 9
+                model.load()
+                self.assertTrue((reference.model.unused == 9).all())
         for variable, one, other in zip(model.variables, both[0].gradients, both[1].gradients):
             self.assertFalse((one == 7).any())
             numpy.testing.assert_array_equal(one, other, variable.name)

@@ -92,7 +92,8 @@ class HostileToolTest(FolderTest):
     def test_what_is_asked_of_it_for_code_of_ones_own(self):
         tool = self.tool(f'for word in "$@"; do echo "$word"; done > {self.folder}/words; echo "chief at x" >&2')
         for arguments, last in ((["--data", "a b"], ["--", "--data", "a b"]), ([], [])):
-            downpour.run("job.yaml", self.folder, tool=tool, module="trainer.task", package="trainer", args=arguments)
+            own = {"module": "trainer.task", "package": "trainer", "args": arguments}
+            downpour.run("job.yaml", self.folder, tool=tool, **own)._run.wait()
             asked = (self.folder / "words").read_text().splitlines()
             package = f"--package-path={os.path.abspath('trainer')}"
             self.assertEqual(
