@@ -102,7 +102,7 @@ class Run:
             with model.evaluating():
                 outcome = self._evaluate(batch)
                 self._judge(outcome, 1)
-        self.classes = 0 if outcome is None else _classes(outcome)
+        self.classes = 0 if outcome is None else classes_of(outcome)
         self.memory = self._mode.begin(self)
         model.bind(self.memory)
 
@@ -173,7 +173,7 @@ class Run:
         return float(outcome.loss) * count, correct, metrics
 
 
-def _classes(outcome: Outcome) -> int:
+def classes_of(outcome: Outcome) -> int:
     """How many a classification has, which a float output [N, C] and an integer target [N] are; else 0."""
     output, target = _numpy(outcome.output), _numpy(outcome.target)
     shapes = numpy.shape(output), numpy.shape(target)

@@ -50,8 +50,8 @@ def fit(
     adapter = _adapter_of(model, optimizer)
     is_torch = not isinstance(model, dict)
     compute = _step_of(model, loss, step)
-    mode = _mode()
-    settings = _settings(epochs=epochs, batch_size=batch_size, seed=seed)
+    mode = current_mode()
+    settings = arguments_as_settings(epochs=epochs, batch_size=batch_size, seed=seed)
     settings.update(_optimizer_settings(optimizer, adapter))
     run = _run(mode, train, eval, collate, is_torch, lambda batch: compute(adapter.to_device(batch)), metrics, settings)
     if is_torch:
@@ -102,11 +102,11 @@ class steps:  # noqa: N801 (a call, as range is)
     ) -> None:
         if (eval is None) != (evaluate is None):
             raise TrainingError("eval= and evaluate=function(model, batch) belong together: give both or none")
-        self._mode = _mode()
+        self._mode = current_mode()
         self._optimizer = optimizer
         self._evaluate = evaluate
         self._changes: Any = None
-        settings = _settings(epochs=epochs, batch_size=batch_size, seed=seed)
+        settings = arguments_as_settings(epochs=epochs, batch_size=batch_size, seed=seed)
         self._run = _run(self._mode, train, eval, collate, "torch" in sys.modules, self._outcome, metrics, settings)
 
     @property
@@ -161,7 +161,7 @@ def push(model: Any, *, loss: Any, gradients: Optional[Mapping[str, Any]] = None
     _looping._push(model, loss, gradients)
 
 
-def _mode() -> Any:
+def current_mode() -> Any:
     if modes.current is not None:
         return modes.current
     from downpour.local import Local
@@ -205,7 +205,7 @@ def _run(
     return Run(mode, data, judged, evaluate, metrics, settings)
 
 
-def _settings(**arguments: Optional[int]) -> dict[str, Any]:
+def arguments_as_settings(**arguments: Optional[int]) -> dict[str, Any]:
     settings = {}
     for name, value in arguments.items():
         if value is None:

@@ -29,6 +29,7 @@ class Net(torch.nn.Module):
         self.unused = torch.nn.Parameter(torch.ones(2))
         self.frozen = torch.nn.Parameter(torch.ones(1), requires_grad=False)
         self.scale = torch.nn.Parameter(torch.tensor(1.0))
+        self.twin = self.scale
         self.register_buffer("table", torch.full((8,), 0.5), persistent=False)
 
     def forward(self, x):

@@ -1,0 +1,49 @@
+"""A Keras optimizer as keys of training.optimizer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from downpour.errors import TrainingError
+from downpour.optimizers import completed
+
+# At these values an option changes nothing.
+_NEUTRAL = {"name", "learning_rate", "ema_momentum", "ema_overwrite_frequency", "loss_scale_factor"}
+
+
+def settings_of(optimizer: Any) -> dict[str, Any]:
+    """The same rule. Raises TrainingError where Keras's is another one than the parameter servers'.
+
+    Of Adam and AdamW only epsilon means something else: Keras adds it to the root of the corrected v times that
+    correction, which is up to 30 times as much in the first steps, and the same later.
+    """
+    import keras
+
+    options = {key: value for key, value in optimizer.get_config().items() if key not in _NEUTRAL}
+    rate = optimizer.get_config()["learning_rate"]
+    if not isinstance(rate, (int, float)):
+        raise TrainingError("the optimizer has a schedule: compile with a number, and use training.optimizer.schedule")
+    settings: dict[str, Any] = {"learningRate": float(rate)}
+    clipping = {"clipvalue": "clipValue", "global_clipnorm": "clipNorm"}
+    settings.update({ours: float(value) for key, ours in clipping.items() if (value := options.pop(key, None))})
+    kind = type(optimizer)
+    if kind is keras.optimizers.SGD:
+        momentum, is_nesterov = options.pop("momentum"), options.pop("nesterov")
+        settings["name"] = "sgd" if not momentum else "nesterov" if is_nesterov else "momentum"
+        settings.update({"momentum": float(momentum)} if momentum else {})
+    elif kind in (keras.optimizers.Adam, keras.optimizers.AdamW):
+        settings["name"] = "adam" if kind is keras.optimizers.Adam else "adamw"
+        for key, ours in (("beta_1", "beta1"), ("beta_2", "beta2"), ("epsilon", "epsilon")):
+            settings[ours] = float(options.pop(key))
+        if kind is keras.optimizers.AdamW:
+            settings["weightDecay"] = float(options.pop("weight_decay") or 0)
+    else:
+        raise TrainingError(
+            f"parameter servers have no {kind.__name__} as Keras has it: compile with SGD, Adam or AdamW, "
+            "or give optimizer=, a dict of keys of training.optimizer"
+        )
+    for key, value in options.items():
+        if value:
+            raise TrainingError(f"parameter servers have no {kind.__name__} with {key}={value}: leave that out")
+    completed(settings)
+    return settings

@@ -1,0 +1,151 @@
+"""downpour.keras.fit: beside a worker, a compiled Keras model trains as by its own fit()."""
+
+import importlib.util
+import os
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
+
+KERAS = importlib.util.find_spec("keras") is not None
+if KERAS:
+    import numpy
+    from worker import ChildTest
+else:
+    ChildTest = unittest.TestCase
+
+BACKENDS = [name for name in ("tensorflow", "torch") if importlib.util.find_spec(name)]
+MODEL = """
+import os, sys
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+import keras, numpy
+draws = numpy.random.default_rng(1)
+x = draws.standard_normal((120, 6)).astype("float32")
+y = (x[:, :1] > 0).astype("int64") + (x[:, 1:2] > 0)
+keras.utils.set_random_seed(3)
+model = keras.Sequential([
+    keras.layers.Input((6,)), keras.layers.Dense(8, "relu", kernel_regularizer=keras.regularizers.L2(0.01)),
+    keras.layers.BatchNormalization(), keras.layers.Dropout(0.25 if "drop" in sys.argv else 0.0), keras.layers.Dense(3),
+])
+optimizer = {
+    "sgd": keras.optimizers.SGD(0.05), "momentum": keras.optimizers.SGD(0.02, momentum=0.9),
+    "adam": keras.optimizers.Adam(0.01),
+}[sys.argv[1]]
+model.compile(optimizer, keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+              metrics=["accuracy", keras.metrics.SparseTopKCategoricalAccuracy(2, name="top")])
+"""
+TASK = MODEL + """
+import downpour.keras
+options = {"validation_data": (x[:40], y[:40]), "epochs": 3, "batch_size": 16}
+{change}
+_, history = downpour.keras.fit(model, x, y, **options)
+print(list(history))
+print([round(float(v), 3) for v in model.evaluate(x[:40], y[:40], verbose=0, batch_size=40)])
+"""
+REFERENCE = MODEL + """
+for step in range(60):
+    chosen = numpy.arange(step, step + 16) % 120
+    model.train_on_batch(x[chosen], y[chosen])
+numpy.savez(sys.argv[2], *[keras.ops.convert_to_numpy(v) for v in model.variables if "float" in v.dtype])
+"""
+REFUSALS = [
+    ("model = keras.Sequential([keras.layers.Dense(3)])", "the model is not built or not compiled"),
+    ("model.compile('rmsprop', 'mse')", "parameter servers have no RMSprop as Keras has it"),
+    ("model.compile(keras.optimizers.SGD(keras.optimizers.schedules.CosineDecay(0.1, 9)), 'mse')", "has a schedule"),
+    ("model.compile(keras.optimizers.Adam(amsgrad=True), 'mse')", "no Adam with amsgrad=True: leave that out"),
+    ("model.compile(keras.optimizers.SGD(clipnorm=1.0), 'mse')", "no SGD with clipnorm=1.0"),
+    ("model.compile('sgd', 'mse', metrics=[keras.metrics.RootMeanSquaredError()])",
+     "the metric root_mean_squared_error is no mean over examples"),
+    ("options['epochs'] = 0", "epochs is 0"),
+]
+
+
+@unittest.skipUnless(KERAS and BACKENDS, "Keras is not there: tools/keras_environment makes a Python that has it")
+class KerasTest(ChildTest):
+    def setUp(self):
+        super().setUp()
+        self.environment["CUDA_VISIBLE_DEVICES"] = ""
+
+    def task(self, change=""):
+        self.write(TASK.replace("{change}", change))
+
+    def test_60_steps_are_those_of_keras(self):
+        for backend in BACKENDS:
+            self.environment["KERAS_BACKEND"] = backend
+            for kind, rate in (("sgd", 0.05), ("momentum", 0.02)):
+                with self.subTest(backend=backend, kind=kind):
+                    self.task()
+                    worker = self.work(kind)
+                    self.assertRegex(worker.first["ready"]["arithmetic"], f"^keras .* on {backend}$")
+                    velocity = {name: 0 for name in worker.names}
+                    fixed = {v["name"] for v in worker.first["ready"]["variables"] if not v["trainable"]}
+                    self.assertEqual(len(fixed), 2)
+                    for step in range(60):
+                        worker.train(([number % 120 for number in range(step, step + 16)], step))
+                        for name in worker.names:
+                            gradient = worker.gradient(name)
+                            keep, by = (0, 1) if name in fixed else (0.9 * (kind == "momentum"), rate)
+                            velocity[name] = keep * velocity[name] + gradient
+                            worker.parameter(name)[...] -= by * velocity[name]
+                    self.write(REFERENCE, "reference")
+                    self.alone(kind, str(self.folder / "end.npz"), module="reference")
+                    end = numpy.load(self.folder / "end.npz")
+                    for name, value in zip(worker.names, end.values()):
+                        numpy.testing.assert_allclose(worker.parameter(name), value, atol=1e-5, err_msg=name)
+
+    def test_what_is_described_and_evaluated(self):
+        for backend in BACKENDS:
+            self.environment["KERAS_BACKEND"] = backend
+            with self.subTest(backend=backend):
+                self.task()
+                description, initial, _ = self.describe("adam")
+                self.assertEqual((description["classes"], description["metrics"]), (3, ["top"]))
+                self.assertEqual(description["settings"]["training.optimizer"]["name"], "adam")
+                worker = self.work("adam")
+                before = {name: worker.parameter(name).copy() for name in worker.names}
+                batches = {"evaluate": {"batches": [list(range(30)), list(range(30, 40))]}}
+                answer = worker.ask(batches)["evaluated"]
+                self.assertEqual(answer["examples"], 40)
+                self.assertTrue(0 < answer["correct"] <= answer["metricSums"][0] <= 40)
+                for name, value in before.items():
+                    numpy.testing.assert_array_equal(worker.parameter(name), value)
+                self.assertEqual(worker.ask(batches)["evaluated"], answer)
+
+    def test_draws_are_the_plans(self):
+        for backend in BACKENDS:
+            self.environment["KERAS_BACKEND"] = backend
+            with self.subTest(backend=backend):
+                self.task()
+                worker, other = self.work("sgd", "drop"), self.work("sgd", "drop")
+                other.train((range(9), 4))
+                first = worker.train((range(16), 7))
+                self.assertEqual(other.train((range(16), 7)), first)
+                self.assertNotEqual(other.train((range(16), 8)), first)
+
+    def test_by_itself(self):
+        for backend in BACKENDS:
+            self.environment["KERAS_BACKEND"] = backend
+            with self.subTest(backend=backend):
+                self.task()
+                *_, said, evaluated = self.alone("adam").splitlines()
+                first, _, last = eval(said)
+                self.assertLess(last["evalLoss"], first["evalLoss"])
+                loss, accuracy, top = eval(evaluated)
+                self.assertAlmostEqual(last["evalLoss"], loss, delta=2e-3, msg="the model has the last values")
+                self.assertAlmostEqual(last["evalAccuracy"], accuracy, delta=2e-3)
+                self.assertAlmostEqual(last["top"], top, delta=2e-3)
+
+    def test_what_is_refused(self):
+        self.environment["KERAS_BACKEND"] = BACKENDS[0]
+        for change, sentence in REFUSALS:
+            with self.subTest(change=change):
+                self.task(change)
+                self.assertRegex(self.describe("sgd", code=78)[2].splitlines()[-1], "^downpour: .*" + sentence)
+
+
+if __name__ == "__main__":
+    other = pathlib.Path(os.environ.get("DOWNPOUR_BUILD", "build")) / "keras/bin/python3"
+    if not KERAS and other.exists():
+        os.execv(other, [str(other), *sys.argv])
+    unittest.main()
