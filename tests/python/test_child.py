@@ -139,6 +139,9 @@ for number, change in enumerate(__import__("json").load(open(sys.argv[1]))):
         self.environment["DOWNPOUR_THREADS"] = "two"
         self.task("")
         self.assertIn("downpour: DOWNPOUR_THREADS is 'two', but must be a whole number", self.describe(code=78)[2])
+        self.environment.pop("DOWNPOUR_THREADS")
+        self.task("print('threads', os.environ['OMP_NUM_THREADS'])")
+        self.assertIn("threads 1\n", self.describe()[2])
         for name in ("DOWNPOUR_THREADS", "OMP_NUM_THREADS"):
             self.environment.pop("DOWNPOUR_THREADS", None)
             self.environment[name] = "2"

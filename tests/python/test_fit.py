@@ -53,6 +53,7 @@ optimizers = {
     "momentum": lambda: torch.optim.SGD(model.parameters(), 0.02, momentum=0.9),
     "adam": lambda: torch.optim.Adam(model.parameters(), 0.01),
 }
+model.eval()  # as pretrained models are
 _, history = downpour.fit(
     model, train=torch.utils.data.TensorDataset(x, y), eval=(x[:50], y[:50]), loss=torch.nn.CrossEntropyLoss(),
     optimizer=optimizers[sys.argv[1]](), epochs=2, batch_size=16,

@@ -127,6 +127,7 @@ class OptimizerTest(unittest.TestCase):
             memory.gradients[0][1] = numpy.inf
             local.apply()
             self.assertEqual([bool(value.any()) for value in memory.parameters[:2]], moved)
+            self.assertEqual(float(memory.parameters[2]), -0.5 if any(moved) else 0, "by rate 1")
             self.assertIn(f"{2 - sum(moved) + (not any(moved))} gradients were not finite", local.skipped())
             self.assertEqual(local.skipped(), "")
 

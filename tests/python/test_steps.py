@@ -17,7 +17,7 @@ LOOP = """
 import sys, torch, downpour
 torch.manual_seed(1)
 model = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.BatchNorm1d(6), torch.nn.Linear(6, 3))
-items = [{"x": torch.randn(4), "y": number % 3} for number in range(40)]
+items = [{"x": torch.randn(4), "y": number % 3, "number": number} for number in range(40)]
 optimizer = torch.optim.SGD(model.parameters(), 0.1)
 entropy = torch.nn.functional.cross_entropy
 def evaluate(model, batch):
@@ -89,9 +89,14 @@ class StepsTest(ChildTest):
 
     @unittest.skipUnless(TORCH, "python3-torch is not there")
     def test_a_loop_of_ones_own_by_itself(self):
-        self.loop(after="print('batch', len(batch['y']))")
+        self.loop(after="print('batch', batch['number'].tolist())")
         said = self.alone()
-        self.assertEqual(said.count("batch 8"), 1 + 2 * 5, "the probe, and two epochs")
+        batches = [eval(line[6:]) for line in said.splitlines() if line.startswith("batch ")]
+        self.assertEqual([len(batch) for batch in batches], [8] * 11, "the probe, and two epochs")
+        orders = [sum(batches[first : first + 5], []) for first in (1, 6)]
+        for order, other in (orders, [orders[1], list(range(40))]):
+            self.assertEqual(sorted(order), list(range(40)))
+            self.assertNotEqual(order, other)
         first, last = eval(said.splitlines()[-1])
         self.assertLess(last["loss"], first["loss"])
         self.assertIn("evalAccuracy", last)
