@@ -43,7 +43,7 @@ absl::Status DataPlan::Check(const std::string& task, const DataReport& report) 
   if (report.train_examples == 0) {
     return absl::InvalidArgumentError(absl::StrCat(task, " found no training examples: data.train is empty"));
   }
-  if (!job_.data.eval.empty() && report.eval_examples == 0) {
+  if (job_.data.has_eval() && report.eval_examples == 0) {
     return absl::InvalidArgumentError(absl::StrCat(task, " found no evaluation examples: data.eval is empty"));
   }
   if (report.train_examples > kMaxExamples / static_cast<uint64_t>(job_.training.epochs) ||

@@ -99,7 +99,7 @@ void Lifecycle::FailIfNobodyHasData() {
 void Lifecycle::Run() {
   chief_.state = JobState::kRunning;
   const Time now = running_since_ = chief_.turn.now;
-  const uint64_t eval_examples = chief_.job.data.eval.empty() ? 0 : chief_.data.shape().eval_examples;
+  const uint64_t eval_examples = chief_.job.data.has_eval() ? chief_.data.shape().eval_examples : 0;
   // core 1: the ledger begins with what slices report, and with nothing else.
   chief_.ledger.Open(chief_.data.plan(), chief_.assignment.TakeFinished(),
                      static_cast<size_t>(chief_.job.training.backup_workers));
@@ -227,7 +227,7 @@ void Lifecycle::FailOfSkips(uint64_t skipped) {
 // The last evaluation is that of the final values.
 bool Lifecycle::Diverged() const {
   const auto& result = chief_.evaluation.result();
-  return !chief_.job.data.eval.empty() && result && !std::isfinite(result->loss);
+  return chief_.job.data.has_eval() && result && !std::isfinite(result->loss);
 }
 
 void Lifecycle::Train() {

@@ -139,7 +139,7 @@ std::optional<double> AllowedSeconds(const ChiefParts& chief) {
   return std::max(0.0, Seconds(limit) - chief.progress.SecondsSinceBegin(chief.turn.now));
 }
 
-bool HasAccuracy(const ChiefParts& chief) { return chief.job.model.loss == Loss::kSoftmaxCrossEntropy; }
+bool HasAccuracy(const ChiefParts& chief) { return chief.job.model.has_accuracy(); }
 
 // One that is not defined, such as the AUC of a single class, is absent.
 Json OfMetrics(const Evaluation::Result& result) {

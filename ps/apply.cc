@@ -76,7 +76,9 @@ Update UpdateFor(const OptimizerSpec& spec, const Damping& damping, uint64_t ver
 Optimizer::Optimizer(const TrainingSpec& training, const SliceGrid& grid, const Plan& plan)
     : job_steps_(plan.total_steps()), staleness_rule_(training) {
   for (const VariableSpec& variable : grid.variables) {
-    specs_.push_back(OfVariable(training.optimizer, variable.name));
+    // What is not trained is no parameter: its gradient is the change itself, whose sign alone differs.
+    const OptimizerSpec sum = {.kind = OptimizerKind::kSgd, .learning_rate = 1};
+    specs_.push_back(variable.trainable ? OfVariable(training.optimizer, variable.name) : sum);
   }
   for (const Slice& slice : grid.slices) variable_of_.push_back(slice.variable);
 }

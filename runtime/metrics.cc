@@ -65,6 +65,7 @@ size_t SumsOf(const MetricSpec& metric) {
     case MetricKind::kTopK:
     case MetricKind::kLogLoss:
     case MetricKind::kRmse:
+    case MetricKind::kOwn:
       return 1;
     case MetricKind::kAuc:
       return 2 * kOddsBins;
@@ -124,6 +125,8 @@ void Add(const MetricSpec& metric, const Example& example, absl::Span<double> su
       return;
     case MetricKind::kCalibrationError:
       return AddConfidence(example, sums);
+    case MetricKind::kOwn:  // its worker sums it up where it computes it
+      return;
   }
 }
 
@@ -151,6 +154,7 @@ double ValueOf(const MetricSpec& metric, absl::Span<const double> sums, double e
   switch (metric.kind) {
     case MetricKind::kTopK:
     case MetricKind::kLogLoss:
+    case MetricKind::kOwn:
       return sums[0] / examples;
     case MetricKind::kRmse:
       return std::sqrt(sums[0] / examples);

@@ -6,6 +6,7 @@
 namespace downpour {
 
 std::string NameOf(const MetricSpec& metric) {
+  if (metric.kind == MetricKind::kOwn) return metric.name;
   return metric.kind == MetricKind::kTopK ? absl::StrCat(kTop, metric.k) : NameIn(kMetrics, metric.kind);
 }
 

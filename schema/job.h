@@ -53,12 +53,25 @@ struct LayerSpec {
   bool operator==(const LayerSpec&) const = default;
 };
 
-enum class Loss { kSoftmaxCrossEntropy, kMeanSquaredError };
+enum class Loss { kSoftmaxCrossEntropy, kMeanSquaredError, kOwn };
 
+// A variable of a model that the user's Python code computes.
+struct OwnVariableSpec {
+  std::string name;
+  std::vector<int64_t> shape;  // row-major; may be empty: one number
+  bool trainable = true;       // else parameter servers add what each step changed it by: statistics of batches
+  bool operator==(const OwnVariableSpec&) const = default;
+};
+
+// Layers, or variables whose meaning the user's Python code alone knows; never both.
 struct ModelSpec {
   std::vector<InputSpec> inputs;
   std::vector<LayerSpec> layers;  // in topological order; the last one is the output
   Loss loss = Loss::kSoftmaxCrossEntropy;
+  std::vector<OwnVariableSpec> variables;  // loss is kOwn then
+  int64_t classes = 0;                     // likewise: that it tells apart; 0: it does not
+  bool is_own() const { return !variables.empty(); }
+  bool has_accuracy() const { return loss == Loss::kSoftmaxCrossEntropy || classes > 0; }
   bool operator==(const ModelSpec&) const = default;
 };
 
@@ -82,10 +95,11 @@ enum class ProductPrecision { kFp32, kTf32, kBf16 };
 enum class WireFormat { kFp32, kBf16 };
 
 // What an evaluation tells beside loss and accuracy: runtime/metrics.h.
-enum class MetricKind { kTopK, kLogLoss, kRmse, kAuc, kCalibration, kCalibrationError };
+enum class MetricKind { kTopK, kLogLoss, kRmse, kAuc, kCalibration, kCalibrationError, kOwn };
 struct MetricSpec {
   MetricKind kind = MetricKind::kTopK;
-  int64_t k = 0;  // of topK only: how many guesses an example has
+  int64_t k = 0;          // of topK only: how many guesses an example has
+  std::string name = {};  // of kOwn only: the mean over examples of what the user's Python code computes
   bool operator==(const MetricSpec&) const = default;
 };
 std::string NameOf(const MetricSpec& metric);  // as job files, status and summary have it: top5, auc
@@ -124,10 +138,16 @@ struct FilePair {
   bool operator==(const FilePair&) const = default;
 };
 
+inline constexpr char kIdxFormat[] = "idx";
+inline constexpr char kPythonFormat[] = "python";  // the user's Python code has the data
+
 struct DataSpec {
-  std::string format = "idx";
+  std::string format = kIdxFormat;
   FilePair train;
-  FilePair eval;  // may be empty: no evaluation
+  FilePair eval;               // may be empty: no evaluation
+  int64_t train_examples = 0;  // of format python only, as is the next
+  int64_t eval_examples = 0;
+  bool has_eval() const { return !eval.empty() || eval_examples > 0; }
   bool operator==(const DataSpec&) const = default;
 };
 
@@ -159,10 +179,19 @@ struct ClusterSpec {
   bool operator==(const ClusterSpec&) const = default;
 };
 
+// The user's Python code, that each worker runs beside itself: docs/PYTHON.md.
+struct PythonSpec {
+  std::string module;             // trainer.task; empty: the job has none
+  std::string package;            // the folder or zip file that it is imported from
+  std::vector<std::string> args;  // its own, as sys.argv has them
+  bool operator==(const PythonSpec&) const = default;
+};
+
 struct JobSpec {
   std::string name;
   uint64_t seed = 1;
   ClusterSpec cluster;
+  PythonSpec python;
   ModelSpec model;
   TrainingSpec training;
   DataSpec data;

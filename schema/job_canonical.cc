@@ -107,9 +107,25 @@ Json OfCluster(const ClusterSpec& cluster) {
 
 Json OfData(const DataSpec& data) {
   const auto pair = [](const FilePair& files) { return Json{{"images", files.images}, {"labels", files.labels}}; };
+  if (data.format == kPythonFormat) {
+    return {{"format", data.format}, {"trainExamples", data.train_examples}, {"evalExamples", data.eval_examples}};
+  }
   Json json = {{"format", data.format}, {"train", pair(data.train)}};
   if (!data.eval.empty()) json["eval"] = pair(data.eval);
   return json;
+}
+
+Json OfModel(const ModelSpec& model) {
+  if (model.is_own()) {
+    Json variables = Json::array();
+    for (const OwnVariableSpec& variable : model.variables) {
+      variables.push_back({{"name", variable.name}, {"shape", variable.shape}, {"trainable", variable.trainable}});
+    }
+    return {{"variables", variables}, {"classes", model.classes}};
+  }
+  Json layers = Json::array();
+  for (const LayerSpec& layer : model.layers) layers.push_back(OfLayer(layer));
+  return {{"inputs", OfInputs(model.inputs)}, {"layers", layers}, {"loss", NameIn(kLosses, model.loss)}};
 }
 
 // In the largest unit that gives a whole number.
@@ -123,14 +139,11 @@ std::string OfDuration(std::chrono::nanoseconds duration) {
 }  // namespace
 
 std::string CanonicalJob(const JobSpec& job) {
-  Json layers = Json::array();
-  for (const LayerSpec& layer : job.model.layers) layers.push_back(OfLayer(layer));
-  const Json json = {
+  Json json = {
       {"name", job.name},
       {"seed", job.seed},
       {"cluster", OfCluster(job.cluster)},
-      {"model",
-       {{"inputs", OfInputs(job.model.inputs)}, {"layers", layers}, {"loss", NameIn(kLosses, job.model.loss)}}},
+      {"model", OfModel(job.model)},
       {"training", OfTraining(job.training)},
       {"data", OfData(job.data)},
       {"checkpoint",
@@ -140,6 +153,10 @@ std::string CanonicalJob(const JobSpec& job) {
       {"scheduling", {{"maxRunningTime", OfDuration(job.scheduling.max_running_time)}}},
       {"timing",
        {{"serverWait", OfDuration(job.timing.server_wait)}, {"chiefWait", OfDuration(job.timing.chief_wait)}}}};
+  const PythonSpec& python = job.python;
+  if (!python.module.empty()) {
+    json["python"] = {{"module", python.module}, {"package", python.package}, {"args", python.args}};
+  }
   return json.dump();
 }
 

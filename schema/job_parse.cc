@@ -148,7 +148,14 @@ void ReadFilePair(const YamlNode& node, const std::string& path, JobErrors& erro
 
 void ReadData(const YamlNode& node, JobErrors& errors, DataSpec* data) {
   MapReader reader(node, "data", errors);
-  if (reader.Choose("format", {"idx"}) == 0) data->format = "idx";
+  const std::vector<std::string> formats = {kIdxFormat, kPythonFormat};
+  if (const int chosen = reader.Choose("format", formats); chosen >= 0) data->format = formats[chosen];
+  if (data->format == kPythonFormat) {
+    if (reader.Require("trainExamples") != nullptr)
+      reader.Integer("trainExamples", 1, kMostCount, &data->train_examples);
+    reader.Integer("evalExamples", 0, kMostCount, &data->eval_examples);
+    return reader.Finish();
+  }
   if (const YamlNode* train = reader.Require("train")) ReadFilePair(*train, "data.train", errors, &data->train);
   if (const YamlNode* eval = reader.Find("eval")) ReadFilePair(*eval, "data.eval", errors, &data->eval);
   reader.Finish();
@@ -182,6 +189,7 @@ void ReadJob(const YamlNode& root, JobErrors& errors, JobSpec* job) {
   if (reader.Require("name") != nullptr) reader.Name("name", &job->name);
   reader.Seed("seed", &job->seed);
   ReadCluster(Section(reader, "cluster"), errors, &job->cluster);
+  if (const YamlNode* python = reader.Find("python")) ReadPython(*python, errors, &job->python);
   const YamlNode* model = reader.Require("model");
   if (model != nullptr) ReadModel(*model, "model", errors, &job->model);
   ReadTraining(Section(reader, "training"), *job, errors, &job->training);
@@ -193,6 +201,7 @@ void ReadJob(const YamlNode& root, JobErrors& errors, JobSpec* job) {
   ReadScheduling(Section(reader, "scheduling"), errors, &job->scheduling);
   ReadTiming(Section(reader, "timing"), errors, &job->timing);
   reader.Finish();
+  CheckOwnModel(root, *job, errors);
   if (job->model.inputs.size() > 1) {
     errors.Add(*model->Find("inputs"), "model.inputs", "has several inputs, but data of format idx feed one");
   }

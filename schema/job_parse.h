@@ -26,6 +26,10 @@ void ReadMetrics(const YamlNode* node, const std::string& path, const ModelSpec&
                  std::vector<MetricSpec>* metrics);
 // `job`: all else of it.
 void ReadStopEarly(const YamlNode& node, const JobSpec& job, JobErrors& errors, std::optional<StopEarlySpec>* stop);
+void ReadPython(const YamlNode& node, JobErrors& errors, PythonSpec* python);
+void ReadOwnVariables(MapReader& model, JobErrors& errors, ModelSpec* own);
+// A job has a module of its own, variables of its own and data of its own, or none of them.
+void CheckOwnModel(const YamlNode& root, const JobSpec& job, JobErrors& errors);
 void ReadModel(const YamlNode& node, const std::string& path, JobErrors& errors, ModelSpec* model);
 
 }  // namespace downpour

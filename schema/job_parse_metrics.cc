@@ -54,14 +54,34 @@ std::string Misfit(const MetricSpec& metric, Loss loss, int64_t outputs) {
       return binary ? "" : "needs two classes, or the loss meanSquaredError and a single output";
     case MetricKind::kCalibrationError:
       return classes ? "" : "needs classes, which only the loss softmaxCrossEntropy has";
+    case MetricKind::kOwn:
+      return "";
   }
   return "";
+}
+
+// Of a model whose Python code computes them: any names.
+void ReadOwnMetrics(const YamlNode* node, const std::string& path, JobErrors& errors,
+                    std::vector<MetricSpec>* metrics) {
+  for (const YamlNode& item : ItemsOf(node, path, kMostMetrics, errors)) {
+    const std::string at = absl::StrCat(path, ".", &item - node->items.data());
+    MetricSpec metric = {.kind = MetricKind::kOwn};
+    if (!ReadName(item, at, errors, &metric.name)) continue;
+    if (metric.name == "loss") {
+      errors.Add(item, at, "the loss is always told", "leave it out");
+    } else if (std::find(metrics->begin(), metrics->end(), metric) != metrics->end()) {
+      errors.Add(item, at, absl::StrCat(metric.name, " stands there twice"), "leave one out");
+    } else {
+      metrics->push_back(metric);
+    }
+  }
 }
 
 }  // namespace
 
 void ReadMetrics(const YamlNode* node, const std::string& path, const ModelSpec& model, JobErrors& errors,
                  std::vector<MetricSpec>* metrics) {
+  if (model.is_own()) return ReadOwnMetrics(node, path, errors, metrics);
   const absl::StatusOr<int64_t> outputs = InferOutputWidth(model);
   for (const YamlNode& item : ItemsOf(node, path, kMostMetrics, errors)) {
     const std::string at = absl::StrCat(path, ".", &item - node->items.data());
@@ -87,8 +107,10 @@ void ReadStopEarly(const YamlNode& node, const JobSpec& job, JobErrors& errors, 
   StopEarlySpec spec;
   MapReader reader(node, "training.stopEarly", errors);
   std::vector<std::string> names = {"loss"};
-  if (job.model.loss == Loss::kSoftmaxCrossEntropy) names.push_back("accuracy");
-  for (const MetricSpec& metric : job.training.metrics) names.push_back(NameOf(metric));
+  if (job.model.has_accuracy()) names.push_back("accuracy");
+  for (const MetricSpec& metric : job.training.metrics) {
+    if (metric.kind != MetricKind::kOwn) names.push_back(NameOf(metric));  // whether more of it is better is not known
+  }
   if (const int chosen = reader.Choose("metric", names); chosen >= 0) spec.metric = names[chosen];
   reader.Integer("patience", 1, 1'000'000, &spec.patience);
   reader.Number(

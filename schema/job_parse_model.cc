@@ -142,6 +142,10 @@ class LayerReader {
 void ReadModel(const YamlNode& node, const std::string& path, JobErrors& errors, ModelSpec* model) {
   ModelFaults faults;
   MapReader reader(node, path, errors);
+  if (node.Find("variables") != nullptr) {
+    ReadOwnVariables(reader, errors, model);
+    return reader.Finish();
+  }
   const YamlNode* inputs = reader.Require("inputs");
   for (const YamlNode& item : ItemsOf(inputs, reader.PathOf("inputs"), kMostInputs, errors)) {
     const size_t before = errors.count();

@@ -171,6 +171,18 @@ class Inference {
   ModelShapes result_;
 };
 
+absl::StatusOr<std::vector<VariableSpec>> OwnVariables(const std::vector<OwnVariableSpec>& own) {
+  if (CountElements(own) < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the model leaves the range of 1 to ", kMaxModelElements, " parameters"));
+  }
+  std::vector<VariableSpec> variables;
+  for (const OwnVariableSpec& variable : own) {
+    variables.push_back({.name = variable.name, .shape = variable.shape, .trainable = variable.trainable});
+  }
+  return variables;
+}
+
 absl::Status FirstError(const ModelSpec& model, const ModelShapes& shapes) {
   if (shapes.errors.empty()) return absl::OkStatus();
   const ModelShapes::Error& error = shapes.errors.front();
@@ -188,7 +200,18 @@ int64_t VariableSpec::elements() const {
 
 ModelShapes InferShapes(const ModelSpec& model, const ModelFaults& known) { return Inference(model, known).Run(); }
 
+int64_t CountElements(const std::vector<OwnVariableSpec>& variables) {
+  int64_t total = 0;
+  for (const OwnVariableSpec& variable : variables) {
+    const int64_t elements = BoundedProduct(variable.shape);
+    if (elements < 0 || elements > kMaxModelElements - total) return -1;
+    total += elements;
+  }
+  return total;
+}
+
 absl::StatusOr<std::vector<VariableSpec>> InferVariables(const ModelSpec& model) {
+  if (model.is_own()) return OwnVariables(model.variables);
   ModelShapes shapes = InferShapes(model);
   if (absl::Status status = FirstError(model, shapes); !status.ok()) return status;
   return std::move(shapes.variables);

@@ -1,5 +1,5 @@
-// The variables of a model, inferred from its layers alone: what the chief places, ps initialises and workers compute
-// with.
+// The variables of a model, inferred from its layers, or as the user's Python code has named them: what the chief
+// places, ps initialises and workers compute with.
 //
 // Tests: tests/unit/schema/variables_test.cc.
 #pragma once
@@ -22,11 +22,12 @@ enum class Initializer {
 };
 
 struct VariableSpec {
-  std::string name;            // LAYER/kernel or LAYER/bias
-  std::vector<int64_t> shape;  // kernel: [fan in, units], row-major; bias: [units]
+  std::string name = {};            // LAYER/kernel or LAYER/bias; what the user's Python code calls it
+  std::vector<int64_t> shape = {};  // kernel: [fan in, units], row-major; bias: [units]; of own variables any
   Initializer initializer = Initializer::kZeros;
   int64_t fan_in = 0;
   int64_t fan_out = 0;
+  bool trainable = true;  // else its gradients are what it is to change by, negated
   int64_t elements() const;
 };
 
@@ -61,7 +62,11 @@ ModelShapes InferShapes(const ModelSpec& model, const ModelFaults& known = {});
 // Errors: INVALID_ARGUMENT naming the layer, where shapes do not fit or a size overflows.
 absl::StatusOr<std::vector<VariableSpec>> InferVariables(const ModelSpec& model);
 
-// The flattened width of the model's output for one example. Errors: as above.
+// Of those that the user's Python code has named: how many numbers they hold in all, or -1 where a dimension is not
+// positive or there are more than kMaxModelElements.
+int64_t CountElements(const std::vector<OwnVariableSpec>& variables);
+
+// The flattened width of the output of a model with layers for one example. Errors: as above.
 absl::StatusOr<int64_t> InferOutputWidth(const ModelSpec& model);
 
 }  // namespace downpour

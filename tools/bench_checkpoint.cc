@@ -27,6 +27,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/driver/posix_fd.h"
+#include "runtime/driver/posix_child.h"
 #include "runtime/driver/posix_process.h"
 #include "runtime/world_time.h"
 #include "schema/job_file.h"

@@ -1,7 +1,9 @@
 // downpour-worker: a worker and its device in a process of their own.
 
 #include <cstdlib>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
@@ -10,12 +12,29 @@
 #include "runtime/driver/posix_main.h"
 #include "runtime/driver/posix_member.h"
 #include "tensor/device.h"
+#include "worker/job_computer.h"
+#include "worker/python/python_computer.h"
 #include "worker/trainer.h"
 #include "worker/worker_role.h"
 
 ABSL_FLAG(std::string, device, "auto",
           "where to compute: cpu, cuda:N, or auto: of the GPUs that answer the one numbered --index modulo how many "
           "there are, which is fair among workers numbered one after the other on each host; where no GPU answers cpu");
+
+ABSL_FLAG(std::string, python, "python3",
+          "the Python that runs the code of a job that has some: a path, or a name that PATH finds");
+
+namespace {
+
+// Which GPUs the user's Python code sees: with auto, all of them.
+std::vector<std::pair<std::string, std::string>> VisibleGpus(const std::string& wish) {
+  const std::string cuda = "cuda:";
+  if (wish == "cpu") return {{"CUDA_VISIBLE_DEVICES", ""}};
+  if (!wish.starts_with(cuda)) return {};
+  return {{"CUDA_DEVICE_ORDER", "PCI_BUS_ID"}, {"CUDA_VISIBLE_DEVICES", wish.substr(cuda.size())}};
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   using namespace downpour;
@@ -38,7 +57,9 @@ int main(int argc, char** argv) {
   Mailbox mailbox;
   auto trainer = std::make_unique<Trainer>(std::move(device->backend));
   options.member.join.device = trainer->device();
-  ComputeThread computer(std::move(trainer), &mailbox);
+  auto python = std::make_unique<PythonComputer>(
+      PythonOptions{absl::GetFlag(FLAGS_python), VisibleGpus(absl::GetFlag(FLAGS_device))});
+  ComputeThread computer(std::make_unique<JobComputer>(std::move(trainer), std::move(python)), &mailbox);
   WorkerRole role(std::move(options));
   const int exit_code =
       RunRole(role, PeerRole::kWorker, /*listen=*/"", {.mailbox = &mailbox, .computer = &computer, .gpu = &gpu});

@@ -16,9 +16,8 @@
 #include "runtime/prng.h"
 #include "schema/job_names.h"
 #include "schema/slice_grid.h"
-#include "tensor/apply_kernels.h"
 #include "worker/data/dataset.h"
-#include "worker/model/gradient_clip.h"
+#include "worker/model/gradient_cutter.h"
 #include "worker/model/graph.h"
 
 namespace downpour {
@@ -84,7 +83,6 @@ class Trainer::Session {
     session->arithmetic_ = Arithmetic(job.training, backend);
     session->plan_ = Plan(job, session->train_->size());
     session->batch_size_ = static_cast<size_t>(job.training.batch_size);
-    session->clip_ = GradientClip(job.training.optimizer);
     session->metrics_ = job.training.metrics;
     session->loss_ = job.model.loss;
     return session;
@@ -157,12 +155,8 @@ class Trainer::Session {
     auto grid = GridOf(job.model, job.training.wire);
     if (!grid.ok()) return grid.status();
     grid_ = *std::move(grid);
-    slices_of_.resize(grid_.variables.size());
-    for (const Slice& slice : grid_.slices) {
-      slices_of_[slice.variable].push_back(slice.id);
-      missing_.insert(slice.id);
-      if (grid_.wire == WireFormat::kBf16) residuals_.emplace_back(static_cast<size_t>(slice.elements));
-    }
+    for (const Slice& slice : grid_.slices) missing_.insert(slice.id);
+    cutter_ = GradientCutter(&grid_, job.training.optimizer);
 
     auto graph = Graph::Create(job.model, job.training.batch_size, backend, InputType::kBytes);
     if (!graph.ok()) return graph.status();
@@ -211,26 +205,6 @@ class Trainer::Session {
     return graph_->LoadBatch(inputs_, labels_);
   }
 
-  Payload OnWire(SliceId id, Payload gradient) {
-    if (grid_.wire == WireFormat::kFp32) return gradient;
-    Payload rounded = Payload::Allocate(grid_.WireBytes(id));
-    RoundWithFeedback(gradient.floats(), residuals_[ToNumber(id)].data(), rounded.mutable_as<Bf16>().data());
-    return rounded;
-  }
-
-  Gradients Cut(VariableGradients gradients) {
-    clip_.Apply(&gradients);
-    Gradients cut;
-    for (const auto& [variable, values] : gradients) {
-      for (SliceId id : slices_of_[variable]) {
-        const Slice& slice = grid_.at(id);
-        const size_t offset = static_cast<size_t>(slice.offset) * sizeof(float);
-        cut.slices.emplace_back(id, OnWire(id, values.Sub(offset, static_cast<size_t>(slice.bytes()))));
-      }
-    }
-    return cut;
-  }
-
   // Hands out all gradients but the last ones, which it returns: all of them where their norm is to be known first.
   absl::StatusOr<Gradients> ComputeStep(const TrainStep& request, const Done& done) {
     if (!InPlan(request.lease, request.step)) {
@@ -244,7 +218,7 @@ class Trainer::Session {
     };
     const auto hand_out = [&](VariableGradients gradients) {
       take(std::move(gradients));
-      if (!clip_.needs_all()) done(absl::OkStatus(), Cut(std::exchange(ready, {})));
+      if (!cutter_.needs_all()) done(absl::OkStatus(), Gradients{cutter_.Cut(std::exchange(ready, {}))});
     };
     const auto load_ahead = [&] {
       if (!request.next || !InPlan(request.next->first, request.next->second)) return;
@@ -266,11 +240,8 @@ class Trainer::Session {
       place.before += static_cast<int64_t>(ids.size());
     }
     take(std::move(result.last));
-    Gradients last = Cut(std::move(ready));
-    last.last = true;
-    last.loss_sum = result.loss;
-    last.examples = ids_.size();
-    return last;
+    return Gradients{
+        .slices = cutter_.Cut(std::move(ready)), .last = true, .loss_sum = result.loss, .examples = ids_.size()};
   }
 
   ParameterLoader& parameters_;
@@ -280,10 +251,8 @@ class Trainer::Session {
   Plan plan_;
   size_t batch_size_ = 1;
   SliceGrid grid_;
-  std::vector<std::vector<SliceId>> slices_of_;  // by variable
-  std::set<SliceId> missing_;                    // never loaded
-  std::vector<std::vector<float>> residuals_;    // by slice, where gradients are rounded
-  GradientClip clip_;
+  std::set<SliceId> missing_;  // never loaded
+  GradientCutter cutter_;
   std::vector<MetricSpec> metrics_;
   Loss loss_ = Loss::kSoftmaxCrossEntropy;
   std::vector<float> outputs_;  // of the evaluation's batch, where there are metrics

@@ -7,9 +7,7 @@
 // Cost: while a device computes a step, the first batch of the one that is said to be next is read and comes up;
 //   without that, and where the host computes, a batch is read when it is asked for. A step copies each updated slice
 //   once into its variable; from those that LoadAhead was given a device copies without a pass on the CPU. Results
-//   depend on neither. Gradients are cut into slices, not copied. Where they travel as bfloat16 each is rounded with
-//   what the rounding of its slice left out before: one pass, and a float for each parameter, on the host. Those
-//   residuals move with each step computed, pushed or not, and die with the trainer.
+//   depend on neither. Gradients are cut into slices (model/gradient_cutter.h), not copied.
 // Errors: of Prepare: the data set's, with file and offset; INVALID_ARGUMENT naming both sides where data and model
 //   differ. Of steps: INVALID_ARGUMENT or OUT_OF_RANGE for what is not the plan's or the grid's, FAILED_PRECONDITION
 //   where Prepare or a slice is missing. A failed step may be asked for again. What keeps a batch from being read ahead

@@ -29,6 +29,7 @@ MAY_INCLUDE = {
     "ps": {"schema", "seam", "tensor", "ps"},
     "worker": {"schema", "seam", "tensor", "worker"},
     "chief": {"schema", "seam", "chief"},
+    "python_child": {"schema", "seam", "driver", "tensor", "worker", "python_child"},
     "cluster": {"schema", "seam", "driver", "cluster"},
 }
 
@@ -54,6 +55,8 @@ def part_of(path):
     top = path.split("/")[0]
     if path.startswith("tools/cluster/"):
         return "cluster"
+    if path.startswith("worker/python/"):
+        return "python_child"
     if path.endswith("main.cc") or top in ("tools", "tests"):
         return None
     if top == "runtime":

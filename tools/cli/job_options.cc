@@ -15,6 +15,7 @@ namespace downpour {
 namespace {
 
 constexpr const char* kTierOption = "--scale-tier";
+constexpr const char* kModuleOption = "--module-name";
 
 std::string TierNamed(std::string tier) {
   std::replace(tier.begin(), tier.end(), '-', '_');
@@ -46,6 +47,7 @@ struct Override {
 };
 std::vector<Override> OverridesOf(const JobOptions& options, const std::vector<PlacedEntry>& of_config) {
   std::vector<Override> overrides;
+  for (const std::string& entry : options.of_code.entries) overrides.push_back({entry, kModuleOption});
   for (const PlacedEntry& placed : of_config) {
     overrides.push_back({placed.entry, absl::StrCat(options.config_file, ":", placed.line)});
   }
@@ -64,6 +66,24 @@ std::string OriginOf(const std::string& key, const std::vector<Override>& overri
   };
   const auto last = std::find_if(overrides.rbegin(), overrides.rend(), sets);
   return last == overrides.rend() ? kSetByHand : last->origin;
+}
+
+// Those that nobody else says. A kind of optimizer brings its own numbers.
+std::vector<Override> DefaultsOfCode(const JobOptions& options, const std::vector<Override>& overrides) {
+  std::vector<Override> defaults;
+  if (options.of_code.defaults.empty()) return defaults;
+  std::vector<std::string> entries;
+  for (const Override& override : overrides) entries.push_back(override.entry);
+  const auto said = LoadJobFile(options.job_file, entries).origins;
+  const bool names_optimizer = said.contains("training.optimizer.name");
+  for (const std::string& entry : options.of_code.defaults) {
+    const std::string key = entry.substr(0, entry.find('='));
+    const auto at = said.lower_bound(key);
+    const bool is_said = at != said.end() && (at->first == key || at->first.starts_with(key + "."));
+    if (is_said || (names_optimizer && key.starts_with("training.optimizer."))) continue;
+    defaults.push_back({entry, kModuleOption});
+  }
+  return defaults;
 }
 
 }  // namespace
@@ -85,7 +105,9 @@ ChosenJob LoadChosenJob(const JobOptions& options, const std::string& verb, Stre
   ChosenJob chosen;
   ConfigFileResult config;
   if (!options.config_file.empty()) config = LoadConfigFile(options.config_file);
-  const std::vector<Override> overrides = OverridesOf(options, config.overrides);
+  std::vector<Override> overrides = OverridesOf(options, config.overrides);
+  const std::vector<Override> defaults = DefaultsOfCode(options, overrides);
+  overrides.insert(overrides.begin(), defaults.begin(), defaults.end());
   for (const Override& override : overrides) chosen.overrides.push_back(override.entry);
 
   JobFileResult& parsed = chosen.parsed = LoadJobFile(options.job_file, chosen.overrides);

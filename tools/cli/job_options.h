@@ -1,6 +1,6 @@
 // Options by which several verbs are told which job: its file, AI Platform's config.yaml, a tier, single entries.
 //
-// Order: --set beats --scale-tier, which beats --config, which beats the job file.
+// Order: --set beats --scale-tier, which beats --config, which beats the job file, which beats what downpour.fit was told.
 // Tests: tests/unit/tools/cli/job_options_test.cc.
 #pragma once
 
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "schema/job_file.h"
+#include "tools/cli/python_code.h"
 #include "tools/cli/verbs.h"
 
 namespace downpour {
@@ -18,6 +19,7 @@ struct JobOptions {
   std::string config_file;
   std::string scale_tier;  // or BASIC, also spelt as gcloud does: standard-1
   std::vector<std::string> settings;
+  PythonJob of_code;  // what the user's Python code says: its defaults come after the job file, its entries before
 };
 
 void AddJobOptions(CLI::App& app, JobOptions* options);

@@ -13,8 +13,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "runtime/driver/posix_child.h"
+#include "runtime/driver/posix_job_file.h"
 #include "runtime/driver/posix_keys.h"
 #include "runtime/driver/posix_process.h"
+#include "runtime/driver/posix_whole_file.h"
 #include "runtime/driver/zmq_sockets.h"
 #include "schema/job_file.h"
 #include "schema/text.h"
@@ -22,6 +25,7 @@
 #include "tools/cli/checkpoint_reader.h"
 #include "tools/cli/data_facts.h"
 #include "tools/cli/job_options.h"
+#include "tools/cli/python_code.h"
 #include "tools/cli/verbs.h"
 #include "tools/cluster/human_units.h"
 #include "tools/cluster/job_folder.h"
@@ -39,6 +43,7 @@ constexpr const char* kHere = "127.0.0.1:0";  // where this machine alone takes 
 
 struct Options {
   JobOptions job;
+  PythonCode code;
   std::string job_dir;
   std::string listen = kHere;
   std::string keys;
@@ -72,6 +77,13 @@ std::string CommandOf(const Options& options) {
   if (!options.job.config_file.empty()) add({"--config", options.job.config_file});
   if (!options.job.scale_tier.empty()) add({"--scale-tier", options.job.scale_tier});
   for (const std::string& pair : options.job.settings) add({"--set", pair});
+  if (const PythonCode& code = options.code; !code.module.empty()) {
+    if (!code.package_path.empty()) add({"--package-path", code.package_path});
+    if (code.interpreter != PythonCode().interpreter) add({"--python", code.interpreter});
+    add({"--module-name", code.module});
+    if (!code.args.empty()) add({"--"});
+    words.insert(words.end(), code.args.begin(), code.args.end());
+  }
   return ShellCommand(words);
 }
 
@@ -147,8 +159,40 @@ bool HasItsData(const JobFileResult& job, Streams streams) {
   return facts.absences.empty() && facts.errors.empty();
 }
 
+// The job's folder, before the job is known: the code in it is part of the job.
+std::string JobDirOf(const Options& options) {
+  if (!options.job_dir.empty()) return options.job_dir;
+  const JobFileResult file = LoadJobFile(options.job.job_file);
+  const std::string named =
+      options.job.config_file.empty() ? file.job_dir : LoadConfigFile(options.job.config_file).job_dir;
+  return named.empty() ? FreshJobDir(file.job.name) : named;
+}
+
+// Copies the user's Python code into the job folder, with the job that it made.
+absl::Status Stage(const Options& options, const JobSpec& job, const std::string& description, LocalCluster* cluster) {
+  if (options.code.module.empty()) return absl::OkStatus();
+  if (const absl::Status staged = StagePythonCode(options.code, description, options.job_dir); !staged.ok()) {
+    return staged;
+  }
+  cluster->job_file = PythonFolder(options.job_dir) + "/job.json";
+  cluster->overrides.clear();
+  cluster->python = options.code.interpreter;
+  return WriteWhole(cluster->job_file, CanonicalJob(job), 0644, WhereThere::kReplace);
+}
+
 int Run(Options options, Streams streams) {
   std::signal(SIGPIPE, SIG_IGN);  // whoever read our words may go away; the job goes on
+  const absl::StatusOr<PrivateFolder> sockets = PrivateFolder::Make();  // and the model's description, for a moment
+  if (!sockets.ok()) return Complain(streams, "run", std::string(sockets.status().message()), kExitFailed);
+  if (!options.code.module.empty()) {
+    options.job_dir = fs::absolute(JobDirOf(options)).lexically_normal();
+    absl::StatusOr<PythonJob> python = DescribePythonCode(options.code, sockets->path(), options.job_dir);
+    if (!python.ok()) {
+      return Complain(streams, "run", std::string(python.status().message()),
+                      absl::IsInvalidArgument(python.status()) ? kExitBadJobFile : kExitFailed);
+    }
+    options.job.of_code = *std::move(python);
+  }
   const ChosenJob chosen = LoadChosenJob(options.job, "run", streams);
   const JobFileResult& parsed = chosen.parsed;
   if (!parsed.ok() || !HasItsData(parsed, streams)) return kExitBadJobFile;
@@ -184,8 +228,9 @@ int Run(Options options, Streams streams) {
   cluster.servers = static_cast<int>(parsed.job.cluster.parameter_server_count);
   cluster.workers = static_cast<int>(parsed.job.cluster.worker_count);
   cluster.server_wait = parsed.job.timing.server_wait;
-  const absl::StatusOr<PrivateFolder> sockets = PrivateFolder::Make();
-  if (!sockets.ok()) return Complain(streams, "run", std::string(sockets.status().message()), kExitFailed);
+  if (const absl::Status staged = Stage(options, parsed.job, sockets->path(), &cluster); !staged.ok()) {
+    return Complain(streams, "run", std::string(staged.message()), kExitFailed);
+  }
   if (const absl::Status secured = Secure(options, *sockets, &cluster); !secured.ok()) {
     return Complain(streams, "run", std::string(secured.message()), kExitBadCommandLine);
   }
@@ -204,6 +249,7 @@ int Run(Options options, Streams streams) {
 std::function<int()> SetUp(CLI::App& app, Streams streams) {
   auto options = std::make_shared<Options>();
   AddJobOptions(app, &options->job);
+  AddPythonOptions(app, &options->code);
   CLI::Option* job_dir =
       app.add_option("--job-dir", options->job_dir, "Where checkpoints, logs and summary go (default: runs/NAME-TIME)");
   app.add_option("--listen", options->listen,
@@ -236,7 +282,8 @@ const Verb kRunVerb = {
     "run", "Run a whole cluster on this machine: chief, parameter servers and workers",
     "  downpour run job.yaml\n"
     "  downpour run job.yaml --job-dir runs/first --set training.epochs=3\n"
-    "  downpour run job.yaml --job-dir runs/first --resume\n",
+    "  downpour run job.yaml --job-dir runs/first --resume\n"
+    "  downpour run job.yaml --package-path trainer --module-name trainer.task -- --my-flag 3\n",
     "0 the job succeeded, 1 it failed, 78 bad job file, or of another plan than the checkpoints, 124 out of time",
     SetUp};
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/driver/posix_child.h"
 #include "runtime/driver/posix_process.h"
 #include "runtime/exit_code.h"
 #include "runtime/log_line.h"

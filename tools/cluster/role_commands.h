@@ -32,6 +32,7 @@ struct LocalCluster {
   std::string sockets = {};            // the folder of the servers' sockets; empty: they listen beside the chief
   std::string keys = {};               // their folder; empty: none
   std::chrono::nanoseconds server_wait = std::chrono::minutes(10);  // how long the job stands for want of a ps
+  std::string python = {};  // the workers' Python; empty: their own default
   std::string launcher;  // the same for all tasks of this run, and for no other run
 };
 

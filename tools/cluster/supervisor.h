@@ -41,9 +41,6 @@ struct Exited {
   std::chrono::nanoseconds lived{};
 };
 
-std::string DescribeEnd(int wait_status);  // "exit code 1", "signal 9 (SIGKILL)"
-std::string DescribeSignal(int signal);    // "signal 9 (SIGKILL)"
-
 // Whether a start that failed may succeed soon: no memory, process or descriptor was to be had.
 bool MayPass(const absl::Status& start);
 

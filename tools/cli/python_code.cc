@@ -1,0 +1,172 @@
+#include "tools/cli/python_code.h"
+
+#include <sys/wait.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "runtime/driver/posix_child.h"
+#include "runtime/exit_code.h"
+#include "schema/job_file.h"
+#include "schema/text.h"
+#include "tools/cluster/job_folder.h"
+
+namespace downpour {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr uint64_t kMostCodeBytes = uint64_t{256} << 20;  // data do not belong into a package
+
+// A package, and the folder that Python is to import it from.
+struct Package {
+  fs::path root;
+  fs::path copied;  // the whole root, or the package in it
+};
+
+// `--package-path trainer --module-name trainer.task` means trainer/task.py; so does `--package-path .`.
+absl::StatusOr<Package> FindPackage(const PythonCode& code) {
+  const std::string top = code.module.substr(0, code.module.find('.'));
+  std::error_code error;
+  const fs::path given = fs::canonical(code.package_path.empty() ? "." : code.package_path, error);
+  if (error || !fs::is_directory(given)) {
+    return absl::InvalidArgumentError(absl::StrCat("--package-path ", code.package_path,
+                                                   " is no folder that can be read: name the one of the package"));
+  }
+  for (const fs::path& candidate : {given / top, given / (top + ".py")}) {
+    if (fs::exists(candidate)) return Package{given, given};
+  }
+  if (given.filename() == top) return Package{given.parent_path(), given};
+  return absl::InvalidArgumentError(absl::StrCat("--module-name ", code.module, " needs ", top, "/ or ", top, ".py in ",
+                                                 given.string(), ": correct it, or --package-path"));
+}
+
+bool IsLeftOut(const fs::path& path) {
+  const std::string name = path.filename();
+  return name == "__pycache__" || name.starts_with(".");
+}
+
+// Files and folders below; links are followed to files alone, so that no circle is walked.
+absl::Status CopyTree(const fs::path& from, const fs::path& to, uint64_t* bytes) {
+  fs::create_directories(to);
+  for (const fs::directory_entry& entry : fs::directory_iterator(from)) {
+    const fs::path target = to / entry.path().filename();
+    if (IsLeftOut(entry.path())) continue;
+    if (entry.is_directory() && !entry.is_symlink()) {
+      if (const absl::Status status = CopyTree(entry.path(), target, bytes); !status.ok()) return status;
+    } else if (entry.is_regular_file()) {
+      if ((*bytes += entry.file_size()) > kMostCodeBytes) {
+        return absl::InvalidArgumentError(absl::StrCat("the package's folder ", from.string(), " holds more than ",
+                                                       kMostCodeBytes >> 20,
+                                                       " MiB: name by --package-path a folder with code alone"));
+      }
+      fs::copy_file(entry.path(), target, fs::copy_options::overwrite_existing);
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::string Entry(const std::string& key, const Json& value) { return absl::StrCat(key, "=", value.dump()); }
+
+// What downpour.fit was told, a number each, so that a file that says one of them leaves the others.
+void AddDefaults(const std::string& key, const Json& value, std::vector<std::string>* entries) {
+  if (!value.is_object()) return entries->push_back(Entry(key, value));
+  for (const auto& [name, inner] : value.items()) AddDefaults(absl::StrCat(key, ".", name), inner, entries);
+}
+
+absl::StatusOr<PythonJob> JobOf(const Json& description, const PythonCode& code, const std::string& job_dir) {
+  const std::string version = description.value("version", "");
+  if (version != DOWNPOUR_VERSION) {
+    return absl::InvalidArgumentError(absl::StrCat("the Python package downpour is of version ", CleanText(version, 64),
+                                                   ", this program of " DOWNPOUR_VERSION,
+                                                   ": install the one of this release"));
+  }
+  const Json python = {{"module", code.module}, {"package", PythonFolder(job_dir) + "/package"}, {"args", code.args}};
+  PythonJob job;
+  job.entries = {Entry("python", python),
+                 Entry("model", {{"variables", description.at("variables")}, {"classes", description.at("classes")}}),
+                 Entry("data", {{"format", kPythonFormat},
+                                {"trainExamples", description.at("trainExamples")},
+                                {"evalExamples", description.at("evalExamples")}})};
+  if (const Json& metrics = description.at("metrics"); !metrics.empty()) {
+    job.defaults.push_back(Entry("training.metrics", metrics));
+  }
+  for (const auto& [key, value] : description.at("settings").items()) AddDefaults(key, value, &job.defaults);
+  return job;
+}
+
+absl::Status RunToItsModel(const PythonCode& code, const Package& package, const std::string& folder) {
+  ChildSpec spec{.argv = {code.interpreter, "-m", "downpour.child", "describe", "--out", folder, "--package",
+                          package.root.string(), "--module", code.module, "--"}};
+  spec.argv.insert(spec.argv.end(), code.args.begin(), code.args.end());
+  const absl::StatusOr<pid_t> pid = StartChild(spec);
+  if (!pid.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(std::string(pid.status().message()), ": install Python 3, or name its program by --python"));
+  }
+  int status = 0;
+  while (waitpid(*pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return absl::OkStatus();
+  const std::string what = absl::StrCat("the Python code ", code.module, " came to no model: ", DescribeEnd(status));
+  const bool refused = WIFEXITED(status) && WEXITSTATUS(status) == kExitBadJobFile;
+  return refused ? absl::InvalidArgumentError(what) : absl::AbortedError(what);
+}
+
+}  // namespace
+
+void AddPythonOptions(CLI::App& app, PythonCode* code) {
+  CLI::Option* module =
+      app.add_option("--module-name", code->module, "The Python module that makes the model: trainer.task");
+  app.add_option("--package-path", code->package_path, "The folder of its package (default: the working folder)")
+      ->type_name("DIR")
+      ->needs(module);
+  app.add_option("--python", code->interpreter, "The Python that runs it")
+      ->envname("DOWNPOUR_PYTHON")
+      ->type_name("PROGRAM")
+      ->capture_default_str();
+  app.add_option("args", code->args, "After --: the arguments of the module's own")->needs(module);
+}
+
+absl::StatusOr<PythonJob> DescribePythonCode(const PythonCode& code, const std::string& folder,
+                                             const std::string& job_dir) {
+  const absl::StatusOr<Package> package = FindPackage(code);
+  if (!package.ok()) return package.status();
+  if (const absl::Status status = RunToItsModel(code, *package, folder); !status.ok()) return status;
+  const absl::StatusOr<std::string> text = ReadTextFile(folder + "/description.json");
+  if (!text.ok()) return text.status();
+  try {
+    return JobOf(Json::parse(*text), code, job_dir);
+  } catch (const Json::exception& error) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the Python package downpour wrote no description of the model: ", CleanText(error.what(), 200)));
+  }
+}
+
+std::string PythonFolder(const std::string& job_dir) { return job_dir + "/python"; }
+
+absl::Status StagePythonCode(const PythonCode& code, const std::string& folder, const std::string& job_dir) {
+  const absl::StatusOr<Package> package = FindPackage(code);
+  if (!package.ok()) return package.status();
+  try {
+    const fs::path to = PythonFolder(job_dir);
+    fs::remove_all(to);
+    const bool is_whole = package->copied == package->root;
+    uint64_t bytes = 0;
+    const fs::path code_goes_to = to / "package" / (is_whole ? fs::path() : package->copied.filename());
+    if (const absl::Status status = CopyTree(package->copied, code_goes_to, &bytes); !status.ok()) return status;
+    for (const char* file : {"description.json", "initial.safetensors"})
+      fs::copy_file(fs::path(folder) / file, to / file);
+    return absl::OkStatus();
+  } catch (const fs::filesystem_error& error) {
+    return absl::UnavailableError(absl::StrCat("cannot copy the Python package into the job folder: ", error.what()));
+  }
+}
+
+}  // namespace downpour

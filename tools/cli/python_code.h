@@ -1,0 +1,51 @@
+// The user's Python code, as a job is submitted: what model it makes, and a copy of it for the workers.
+//
+//   absl::StatusOr<PythonJob> python = DescribePythonCode(code, scratch);   // runs it up to downpour.fit
+//   options.of_code = python->entries; options.defaults_of_code = python->defaults;
+//   StagePythonCode(code, job_dir);                                         // JOB_DIR/python
+//
+// Shapes: JOB_DIR/python holds package/ (what is imported), description.json and initial.safetensors (the model, as
+//   python/downpour/child.py writes it), and job.json (the job with all of that in it, as the chief reads it).
+// Errors: INVALID_ARGUMENT for a package that is none, or where the code refuses; ABORTED where it fails. It has said
+//   why on stderr then.
+// Tests: tests/unit/tools/cli/python_code_test.cc, tests/process/test_python.py.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace CLI {
+class App;
+}
+
+namespace downpour {
+
+struct PythonCode {
+  std::string package_path;             // the package's folder, or the one that it is imported from
+  std::string module;                   // trainer.task; empty: the job has no code of its own
+  std::string interpreter = "python3";  // a path, or a name that PATH finds
+  std::vector<std::string> args;        // its own, after --
+};
+
+void AddPythonOptions(CLI::App& app, PythonCode* code);
+
+// Entries of a job file, KEY=VALUE.
+struct PythonJob {
+  std::vector<std::string> entries;   // that beat the file: the model, its data, the code
+  std::vector<std::string> defaults;  // that the file beats: what downpour.fit was told
+};
+
+// `folder` gets description.json and initial.safetensors. `job_dir`: where the code will lie.
+absl::StatusOr<PythonJob> DescribePythonCode(const PythonCode& code, const std::string& folder,
+                                             const std::string& job_dir);
+
+std::string PythonFolder(const std::string& job_dir);
+
+// Replaces what an earlier start of the job put there. `folder`: as above.
+absl::Status StagePythonCode(const PythonCode& code, const std::string& folder, const std::string& job_dir);
+
+}  // namespace downpour

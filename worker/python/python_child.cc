@@ -1,0 +1,146 @@
+#include "worker/python/python_child.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/driver/posix_child.h"
+#include "schema/text.h"
+
+namespace downpour {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr size_t kMostWords = 400;  // of what the user's code raised, in a sentence for people
+
+// Null on failure; errno says why. Sealed: a file that shrinks would kill whoever looks at what is gone.
+void* MapShared(const UniqueFd& file, size_t bytes) {
+  if (ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) return nullptr;
+  if (fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) return nullptr;
+  void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  return mapped == MAP_FAILED ? nullptr : mapped;
+}
+
+std::string TextOf(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<PythonChild>> PythonChild::Start(const PythonOptions& options, const PythonSpec& code,
+                                                                size_t bytes) {
+  const UniqueFd file(memfd_create("downpour", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  int ends[2];
+  if (!file.ok() || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    return absl::ErrnoToStatus(errno, "cannot make a channel to a Python process");
+  }
+  UniqueFd ours(ends[0]);
+  const UniqueFd theirs(ends[1]);
+  void* memory = MapShared(file, bytes);
+  if (memory == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat("cannot share ", bytes, " bytes"));
+
+  ChildSpec spec{
+      .argv = {options.interpreter, "-m", "downpour.child", "work", "--channel", absl::StrCat(theirs.get()), "--memory",
+               absl::StrCat(file.get()), "--package", code.package, "--module", code.module, "--"},
+      .environment = options.environment,
+      .kept = {theirs.get(), file.get()}};
+  spec.environment.emplace_back("PYTHONUNBUFFERED", "1");  // what it prints is in the log when it dies
+  spec.argv.insert(spec.argv.end(), code.args.begin(), code.args.end());
+  const absl::StatusOr<pid_t> pid = StartChild(spec);
+  if (!pid.ok()) {
+    munmap(memory, bytes);
+    return absl::Status(pid.status().code(), absl::StrCat(std::string(pid.status().message()),
+                                                          ": install Python 3, or name its program by --python"));
+  }
+  return std::unique_ptr<PythonChild>(new PythonChild(std::move(ours), {static_cast<std::byte*>(memory), bytes}, *pid));
+}
+
+PythonChild::~PythonChild() {
+  if (pid_ > 0) {
+    kill(-pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  munmap(memory_.data(), memory_.size());
+}
+
+bool PythonChild::ReadAll(void* to, size_t bytes) const {
+  auto* at = static_cast<std::byte*>(to);
+  while (bytes > 0) {
+    const ssize_t got = recv(channel_.get(), at, bytes, 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    at += got;
+    bytes -= static_cast<size_t>(got);
+  }
+  return true;
+}
+
+bool PythonChild::WriteAll(const void* from, size_t bytes) const {
+  const auto* at = static_cast<const std::byte*>(from);
+  while (bytes > 0) {
+    const ssize_t put = send(channel_.get(), at, bytes, MSG_NOSIGNAL);
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return false;
+    at += put;
+    bytes -= static_cast<size_t>(put);
+  }
+  return true;
+}
+
+// Of a child that has closed its channel: it has ended, or is told to.
+absl::Status PythonChild::HowItEnded() {
+  int status = 0;
+  kill(pid_, SIGTERM);
+  if (waitpid(pid_, &status, 0) != pid_) status = 0;
+  kill(-pid_, SIGKILL);
+  pid_ = 0;
+  return absl::UnavailableError(absl::StrCat("the Python process ended: ", DescribeEnd(status)));
+}
+
+absl::StatusOr<Json> PythonChild::Receive(const std::string& kind) {
+  std::array<unsigned char, 4> head{};
+  if (pid_ <= 0) return absl::FailedPreconditionError("the Python process has ended");
+  if (!ReadAll(head.data(), head.size())) return HowItEnded();
+  const uint32_t length = head[0] | head[1] << 8 | head[2] << 16 | static_cast<uint32_t>(head[3]) << 24;
+  if (length > kMostMessage) return absl::InvalidArgumentError("the Python process says what is too long");
+  std::string text(length, '\0');
+  if (!ReadAll(text.data(), text.size())) return HowItEnded();
+  const Json message = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!message.is_object()) return absl::InvalidArgumentError("the Python process says what is no JSON object");
+  if (const auto error = message.find("error"); error != message.end() && error->is_object()) {
+    const std::string what = CleanText(TextOf(*error, "message"), kMostWords);
+    const auto refused = error->find("refused");
+    const bool is_refused = refused != error->end() && *refused == true;
+    return is_refused ? absl::InvalidArgumentError(what) : absl::AbortedError(absl::StrCat("the Python code: ", what));
+  }
+  const auto found = message.find(kind);
+  if (found == message.end() || !found->is_object()) {
+    return absl::InvalidArgumentError(absl::StrCat("the Python process does not answer with ", kind));
+  }
+  return *found;
+}
+
+absl::StatusOr<Json> PythonChild::Ask(const Json& question, const std::string& kind) {
+  const std::string text = question.dump();
+  const auto size = static_cast<uint32_t>(text.size());
+  if (text.size() > kMostMessage) return absl::InvalidArgumentError("a step of too many examples for one question");
+  const std::array<unsigned char, 4> head = {static_cast<unsigned char>(size), static_cast<unsigned char>(size >> 8),
+                                             static_cast<unsigned char>(size >> 16),
+                                             static_cast<unsigned char>(size >> 24)};
+  if (pid_ <= 0) return absl::FailedPreconditionError("the Python process has ended");
+  if (!WriteAll(head.data(), head.size()) || !WriteAll(text.data(), text.size())) return HowItEnded();
+  return Receive(kind);
+}
+
+}  // namespace downpour

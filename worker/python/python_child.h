@@ -1,0 +1,68 @@
+// The user's Python code in a process of its own: `python3 -m downpour.child work`, which computes and nothing else.
+//
+//   auto child = PythonChild::Start("python3", job.python, bytes);
+//   absl::StatusOr<nlohmann::json> ready = (*child)->Receive();
+//   std::memcpy((*child)->memory().data(), ...);          // which it sees too
+//   absl::StatusOr<nlohmann::json> answer = (*child)->Ask({{"train", ...}});
+//
+// Shapes: each message is its length in 4 bytes, little-endian, and then so much JSON, at most kMostMessage bytes. The
+//   memory can neither grow nor shrink, whatever the child does with it.
+// Order: one question at a time. The child dies with this object and with this process, its own children with it.
+// Errors: what the user's code raised, with its last line first; how the process ended, where it did; INVALID_ARGUMENT
+//   for what the child should not say. After any the child is of no more use.
+// Threads: one.
+// Tests: tests/unit/worker/python_child_test.cc, tests/process/test_python.py.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "runtime/driver/posix_fd.h"
+#include "schema/job.h"
+
+namespace downpour {
+
+struct PythonOptions {
+  std::string interpreter = "python3";                                // a path, or a name that PATH finds
+  std::vector<std::pair<std::string, std::string>> environment = {};  // of its own, beside this process's
+};
+
+class PythonChild {
+ public:
+  static constexpr uint32_t kMostMessage = uint32_t{16} << 20;
+
+  // `bytes`: of the shared memory, all zero at first.
+  static absl::StatusOr<std::unique_ptr<PythonChild>> Start(const PythonOptions& options, const PythonSpec& code,
+                                                            size_t bytes);
+  ~PythonChild();
+  PythonChild(const PythonChild&) = delete;
+  PythonChild& operator=(const PythonChild&) = delete;
+
+  absl::Span<std::byte> memory() const { return memory_; }
+  // What it says unasked: the value of `kind`.
+  absl::StatusOr<nlohmann::json> Receive(const std::string& kind);
+  absl::StatusOr<nlohmann::json> Ask(const nlohmann::json& question, const std::string& kind);
+
+ private:
+  PythonChild(UniqueFd channel, absl::Span<std::byte> memory, pid_t pid)
+      : channel_(std::move(channel)), memory_(memory), pid_(pid) {}
+  bool ReadAll(void* to, size_t bytes) const;
+  bool WriteAll(const void* from, size_t bytes) const;
+  absl::Status HowItEnded();
+
+  UniqueFd channel_;
+  absl::Span<std::byte> memory_;
+  pid_t pid_;
+};
+
+}  // namespace downpour

@@ -1,0 +1,245 @@
+#include "worker/python/python_computer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/plan.h"
+#include "runtime/prng.h"
+#include "schema/slice_grid.h"
+#include "schema/text.h"
+#include "tensor/apply_kernels.h"
+#include "worker/model/gradient_cutter.h"
+
+namespace downpour {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr size_t kAlignment = 64;
+constexpr size_t kPage = 4096;
+
+constexpr size_t RoundUp(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
+
+constexpr double kUndefined = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// JSON has no number for what is not finite.
+double NumberOf(const Json& value) {
+  if (value.is_number()) return value.get<double>();
+  return value == "inf" ? kInfinity : value == "-inf" ? -kInfinity : kUndefined;
+}
+
+uint64_t CountOf(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_number_unsigned() ? found->get<uint64_t>() : 0;
+}
+
+std::string Describe(const Json& variable) {
+  return absl::StrCat(CleanText(variable.value("name", Json()).dump(), 128), " ",
+                      CleanText(variable.value("shape", Json()).dump(), 128));
+}
+
+Json AsSubmitted(const OwnVariableSpec& variable) {
+  return {{"name", variable.name}, {"shape", variable.shape}, {"trainable", variable.trainable}};
+}
+
+// Where each metric is among those of the code; of one that it lacks: their number.
+std::vector<size_t> PlacesOf(const std::vector<MetricSpec>& metrics, const Json& ready) {
+  const Json known = ready.value("metrics", Json::array());
+  std::vector<size_t> places;
+  for (const MetricSpec& metric : metrics) {
+    places.push_back(static_cast<size_t>(std::find(known.begin(), known.end(), NameOf(metric)) - known.begin()));
+  }
+  return places;
+}
+
+// The same code with the same arguments must have come to the same model and data as where the job was submitted.
+absl::Status CheckIsAsSubmitted(const Json& ready, const JobSpec& job) {
+  const Json found = ready.value("variables", Json::array());
+  const std::vector<OwnVariableSpec>& wanted = job.model.variables;
+  const char* remedy = "; the package and its arguments have to make the same model wherever they run";
+  for (size_t i = 0; i < std::max(found.size(), wanted.size()); ++i) {
+    const Json here = i < found.size() ? found[i] : Json::object();
+    const Json submitted = i < wanted.size() ? AsSubmitted(wanted[i]) : Json::object();
+    if (here == submitted) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the Python code's variable ", i, " is ", i < found.size() ? Describe(here) : "missing", " here, and was ",
+        i < wanted.size() ? Describe(submitted) : "missing", " when the job was submitted", remedy));
+  }
+  const std::vector<size_t> places = PlacesOf(job.training.metrics, ready);
+  for (size_t i = 0; i < places.size(); ++i) {
+    if (places[i] < ready.value("metrics", Json::array()).size()) continue;
+    return absl::InvalidArgumentError(absl::StrCat("the Python code computes no metric ",
+                                                   NameOf(job.training.metrics[i]), ", as training.metrics has"));
+  }
+  const std::pair<const char*, int64_t> counts[] = {{"trainExamples", job.data.train_examples},
+                                                    {"evalExamples", job.data.eval_examples}};
+  for (const auto& [key, submitted] : counts) {
+    const uint64_t here = CountOf(ready, key);
+    if (here == static_cast<uint64_t>(submitted)) continue;
+    return absl::InvalidArgumentError(absl::StrCat("the Python code's data have ", here, " ", key, " here, and had ",
+                                                   submitted, " when the job was submitted"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+class PythonComputer::Session {
+ public:
+  static absl::StatusOr<std::unique_ptr<Session>> Open(const JobSpec& job, const PythonOptions& options) {
+    auto grid = GridOf(job.model, job.training.wire);
+    if (!grid.ok()) return grid.status();
+    std::unique_ptr<Session> session(new Session(job, *std::move(grid)));
+    auto child = PythonChild::Start(options, job.python, 2 * session->region_);
+    if (!child.ok()) return child.status();
+    session->child_ = *std::move(child);
+    const absl::StatusOr<Json> ready = session->child_->Receive("ready");
+    if (!ready.ok()) return ready.status();
+    if (const absl::Status status = CheckIsAsSubmitted(*ready, job); !status.ok()) return status;
+    session->metric_places_ = PlacesOf(job.training.metrics, *ready);
+    session->arithmetic_ = CleanText(ready->value("arithmetic", ""), 256);
+    return session;
+  }
+
+  Prepared prepared() const {
+    const auto train = static_cast<uint64_t>(job_.data.train_examples);
+    return {train, eval_examples(), MixAll(train, eval_examples()), arithmetic_};
+  }
+
+  absl::StatusOr<Gradients> Train(const TrainStep& request) {
+    if (!plan_.Contains(request.lease) || request.step < 1 || request.step > plan_.StepsOf(request.lease)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("step ", request.step, " of lease ", ToNumber(request.lease), " is not in the plan"));
+    }
+    if (const absl::Status status = Load(request.updates); !status.ok()) return status;
+    std::vector<uint64_t> ids;
+    plan_.Examples(request.lease, request.step, &ids);
+    Json batches = Json::array();
+    for (size_t begin = 0; begin < ids.size(); begin += batch_size_) {
+      const auto batch = absl::MakeConstSpan(ids).subspan(begin, batch_size_);
+      batches.push_back({{"examples", Json(std::vector<uint64_t>(batch.begin(), batch.end()))},
+                         {"seed", plan_.DrawSeed(request.lease, request.step, batches.size())}});
+    }
+    const auto trained = child_->Ask({{"train", {{"batches", std::move(batches)}}}}, "trained");
+    if (!trained.ok()) return trained.status();
+    if (CountOf(*trained, "examples") != ids.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the Python process trained ", CountOf(*trained, "examples"), " examples of ", ids.size()));
+    }
+    VariableGradients gradients;
+    for (size_t i = 0; i < grid_.variables.size(); ++i) {
+      const auto bytes = static_cast<size_t>(grid_.variables[i].elements()) * sizeof(float);
+      gradients.emplace_back(i, Payload::CopyOf(child_->memory().data() + region_ + offsets_[i], bytes));
+    }
+    return Gradients{.slices = cutter_.Cut(std::move(gradients)),
+                     .last = true,
+                     .loss_sum = NumberOf(trained->value("lossSum", Json())),
+                     .examples = ids.size()};
+  }
+
+  absl::StatusOr<Evaluated> Evaluate(const EvalStep& request) {
+    if (const absl::Status status = Load(request.updates); !status.ok()) return status;
+    const uint64_t total = eval_examples() / batch_size_ + (eval_examples() % batch_size_ != 0);
+    if (request.first_batch > total || request.batches > total - request.first_batch) {
+      return absl::OutOfRangeError(absl::StrCat("eval batches ", request.first_batch, " to ",
+                                                request.first_batch + request.batches, " of ", total));
+    }
+    Json batches = Json::array();
+    uint64_t examples = 0;
+    for (uint64_t batch = request.first_batch; batch < request.first_batch + request.batches; ++batch) {
+      std::vector<uint64_t> ids(std::min(batch_size_, eval_examples() - batch * batch_size_));
+      std::iota(ids.begin(), ids.end(), batch * batch_size_);
+      examples += ids.size();
+      batches.push_back(std::move(ids));
+    }
+    const auto said = child_->Ask({{"evaluate", {{"batches", std::move(batches)}}}}, "evaluated");
+    if (!said.ok()) return said.status();
+    Evaluated evaluated{.loss_sum = NumberOf(said->value("lossSum", Json())),
+                        .correct = std::min(CountOf(*said, "correct"), examples),
+                        .examples = examples};
+    const Json sums = said->value("metricSums", Json::array());
+    for (const size_t place : metric_places_) {
+      evaluated.metric_sums.push_back(place < sums.size() ? NumberOf(sums[place]) : kUndefined);
+    }
+    return evaluated;
+  }
+
+ private:
+  Session(const JobSpec& job, SliceGrid grid)
+      : job_(job),
+        plan_(job, static_cast<uint64_t>(job.data.train_examples)),
+        batch_size_(static_cast<size_t>(job.training.batch_size)),
+        grid_(std::move(grid)),
+        cutter_(&grid_, job.training.optimizer) {
+    size_t end = 0;
+    for (const VariableSpec& variable : grid_.variables) {
+      offsets_.push_back(end);
+      end = RoundUp(end + static_cast<size_t>(variable.elements()) * sizeof(float), kAlignment);
+    }
+    region_ = RoundUp(end, kPage);
+    for (const Slice& slice : grid_.slices) missing_.insert(slice.id);
+  }
+
+  uint64_t eval_examples() const { return static_cast<uint64_t>(job_.data.eval_examples); }
+
+  absl::Status Load(const SliceValues& updates) {
+    for (const auto& [id, values] : updates) {
+      if (!grid_.Contains(id) || values.size() != grid_.WireBytes(id)) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("values of ", values.size(), " bytes are no slice ", ToNumber(id), " of this model"));
+      }
+      const Slice& slice = grid_.at(id);
+      std::byte* to =
+          child_->memory().data() + offsets_[slice.variable] + static_cast<size_t>(slice.offset) * sizeof(float);
+      if (grid_.wire == WireFormat::kBf16) {
+        WidenBf16(values.as<Bf16>(), reinterpret_cast<float*>(to));
+      } else {
+        std::memcpy(to, values.data(), values.size());
+      }
+      missing_.erase(id);
+    }
+    if (missing_.empty()) return absl::OkStatus();
+    return absl::FailedPreconditionError(absl::StrCat("a step before ", missing_.size(), " slices were loaded"));
+  }
+
+  const JobSpec job_;
+  const Plan plan_;
+  const size_t batch_size_;
+  const SliceGrid grid_;
+  GradientCutter cutter_;
+  std::vector<size_t> metric_places_;  // of the job's metrics, among those of the code
+  std::string arithmetic_;
+  std::vector<size_t> offsets_;  // of variables in either half of the memory, in bytes
+  size_t region_ = 0;            // the size of a half
+  std::set<SliceId> missing_;    // never loaded
+  std::unique_ptr<PythonChild> child_;
+};
+
+PythonComputer::PythonComputer(PythonOptions options) : options_(std::move(options)) {}
+PythonComputer::~PythonComputer() = default;
+
+void PythonComputer::Run(const ComputeRequest& request, const Done& done) {
+  if (const auto* prepare = std::get_if<Prepare>(&request)) {
+    session_.reset();
+    auto session = Session::Open(prepare->job, options_);
+    if (!session.ok()) return done(session.status(), {});
+    session_ = *std::move(session);
+    return done(absl::OkStatus(), session_->prepared());
+  }
+  if (session_ == nullptr) return done(absl::FailedPreconditionError("nothing is prepared"), {});
+  const auto tell = [&](auto result) {
+    result.ok() ? done(absl::OkStatus(), *std::move(result)) : done(result.status(), {});
+  };
+  if (const auto* train = std::get_if<TrainStep>(&request)) return tell(session_->Train(*train));
+  tell(session_->Evaluate(std::get<EvalStep>(request)));
+}
+
+}  // namespace downpour

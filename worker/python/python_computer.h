@@ -1,0 +1,37 @@
+// PythonComputer: the user's Python code behind the Computer interface. Role and protocol know nothing of it.
+//
+//   PythonComputer computer({.interpreter = "python3"});
+//
+// Shapes: the child sees each variable as float32, row-major, at a multiple of 64 bytes; first all parameters, then,
+//   from the next multiple of 4,096, all gradients in the same order. A batch is the numbers of its examples in the
+//   user's data set, and the seed of its random draws (runtime/plan.h).
+// Order: as of Trainer: Prepare first, which starts a child anew; every slice comes in some request before a step.
+// Cost: beyond the C++ trainer one copy of the parameters and one of the gradients a step, and two short messages. No
+//   gradient leaves before all are there.
+// Errors: of Prepare: INVALID_ARGUMENT where the code differs from what it was when the job was submitted (variables,
+//   examples, metrics), or refuses; of all: those of PythonChild. A failed step ends the child.
+// Threads: one.
+// Tests: tests/unit/worker/python_computer_test.cc, tests/process/test_python.py.
+#pragma once
+
+#include <memory>
+
+#include "runtime/compute.h"
+#include "worker/python/python_child.h"
+
+namespace downpour {
+
+class PythonComputer final : public Computer {
+ public:
+  explicit PythonComputer(PythonOptions options);
+  ~PythonComputer() override;
+  void Run(const ComputeRequest& request, const Done& done) override;
+
+ private:
+  class Session;  // what Prepare made
+
+  const PythonOptions options_;
+  std::unique_ptr<Session> session_;
+};
+
+}  // namespace downpour
