@@ -36,11 +36,16 @@ absl::Status CheckRecord(const Manifest::Record& record, const StorageDone& read
 }  // namespace
 
 void Assignment::Place(uint32_t term, const std::vector<Task*>& servers, uint64_t train_examples,
-                       std::vector<Manifest> checkpoints, std::string lost) {
+                       std::vector<Manifest> checkpoints, std::string lost, std::optional<Manifest> initial) {
   term_ = term;
+  initial_ = std::move(initial);
   lost_ = std::move(lost);
   train_examples_ = train_examples;
   Learn(std::move(checkpoints));
+  if (initial_ && initial_->records.size() != grid_.size()) {
+    failure_ = absl::DataLossError(absl::StrCat(ManifestPath(Round()), " is of another model"));
+    initial_.reset();
+  }
   for (const Task* task : servers) Seat(servers_.emplace_back(), *task);
   homes_.resize(grid_.size());
   // A11: every term places all slices again, so that no epoch of an earlier chief is given out twice.
@@ -111,7 +116,7 @@ void Assignment::Renew(SliceId slice, bool held, size_t source) {
   }
   home = Home{.server = home.server, .held = held, .source = source, .record = {}, .passed_over = {}};
   if (KindOf(home) == SliceSource::kCheckpoint) ReadFrom(slice, turn_.now);
-  if (KindOf(home) == SliceSource::kInitialValues && !lost_.empty()) failure_ = absl::DataLossError(lost_);
+  if (Begins(home) && !lost_.empty()) failure_ = absl::DataLossError(lost_);
   // core 4: before any message names the new source.
   ++epochs_[ToNumber(slice)].n;
   ++placement_number_;
@@ -242,7 +247,7 @@ void Assignment::Send(SliceId slice) {
 void Assignment::FallBack(SliceId slice, const std::string& why) {
   const Home& home = HomeOf(slice);
   const Server& server = servers_[home.server];
-  if (KindOf(home) == SliceSource::kInitialValues) {
+  if (Begins(home)) {
     failure_ = absl::InternalError(absl::StrCat(server.name, " cannot make slice ", ToNumber(slice), ": ", why));
     return;
   }

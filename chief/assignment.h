@@ -50,9 +50,10 @@ class Assignment {
       : turn_(turn), storage_(storage), members_(members), failures_(failures), grid_(grid), timing_(timing) {}
 
   // `checkpoints`: those of this plan, newest first. `lost`: why there are none, though there were; empty: there were
-  // none.
+  // none. `initial`: values that the user gave the job to begin with, as records that no push has touched; nothing: each
+  // ps makes its own.
   void Place(uint32_t term, const std::vector<Task*>& servers, uint64_t train_examples,
-             std::vector<Manifest> checkpoints, std::string lost = "");
+             std::vector<Manifest> checkpoints, std::string lost = "", std::optional<Manifest> initial = {});
   // Servers under whose name there is another process now: its slices are that one's, in new epochs.
   void Replace(const std::vector<Task*>& servers, std::vector<Manifest> checkpoints);
   void Tick();
@@ -94,7 +95,7 @@ class Assignment {
   struct Home {
     uint32_t server = 0;
     bool held = false;  // its ps is to go on with what it has
-    size_t source = 0;  // else: so many of sources_ are still to be tried, the last of them now; 0: initial values
+    size_t source = 0;  // else: so many of sources_ are still to be tried, the last of them now; 0: what it begins with
     enum class Stage { kWaiting, kReading, kSending, kReported } stage = Stage::kWaiting;
     int failed_reads = 0;         // of this source's record
     Time next_read{};             // as in to_read
@@ -103,11 +104,12 @@ class Assignment {
     std::string passed_over;  // why the newest checkpoint's record cannot be used
   };
   Home& HomeOf(SliceId slice) { return homes_[ToNumber(slice)]; }
-  static SliceSource KindOf(const Home& home) {
+  static bool Begins(const Home& home) { return !home.held && home.source == 0; }
+  SliceSource KindOf(const Home& home) const {
     if (home.held) return SliceSource::kHeld;
-    return home.source == 0 ? SliceSource::kInitialValues : SliceSource::kCheckpoint;
+    return Begins(home) && !initial_ ? SliceSource::kInitialValues : SliceSource::kCheckpoint;
   }
-  const Manifest& SourceOf(const Home& home) const { return sources_[home.source - 1]; }
+  const Manifest& SourceOf(const Home& home) const { return home.source == 0 ? *initial_ : sources_[home.source - 1]; }
   void Learn(std::vector<Manifest> checkpoints);
   void Seat(Server& server, const Task& task);
   void Renew(SliceId slice, bool held, size_t source);
@@ -132,8 +134,9 @@ class Assignment {
 
   uint32_t term_ = 0;  // of every epoch that is given out here (A11)
   uint64_t train_examples_ = 0;
-  std::vector<Manifest> sources_;      // oldest first, so that newer ones change no index; while any slice needs them
-  std::string lost_;                   // as Place was told
+  std::vector<Manifest> sources_;    // oldest first, so that newer ones change no index; while any slice needs them
+  std::optional<Manifest> initial_;  // as Place was told, as is the next
+  std::string lost_;
   std::set<std::string> tried_again_;  // files of which some record could not be read, and somebody was told
   std::set<std::string> given_up_;     // those of which one stayed unreadable: the others are tried once
   std::vector<Server> servers_;        // by place: a successor takes over its predecessor's row

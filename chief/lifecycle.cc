@@ -44,6 +44,7 @@ void Lifecycle::Ready(const Startup::Outcome& outcome) {
     if (chief_.journal.record().data) chief_.recovery.Expect();
   }
   sources_ = outcome.sources;
+  initial_ = outcome.initial;
   lost_ = outcome.lost;
   if (!lost_.empty()) chief_.rounds.NoteLoss(lost_);
   if (sources_.empty()) {
@@ -73,7 +74,7 @@ void Lifecycle::Prepare() {
   // Conversation 11: the journal has the data before slices are placed for them.
   if (servers_here && !chief_.assignment.placed() && chief_.data.fixed() && chief_.journal.durable()) {
     chief_.assignment.Place(chief_.term, chief_.members.Alive(TaskRole::kPs), chief_.data.shape().train_examples,
-                            std::exchange(sources_, {}), lost_);
+                            std::exchange(sources_, {}), lost_, std::exchange(initial_, std::nullopt));
     chief_.recovery.Placed();
   }
   const std::vector<Task*> workers = chief_.members.Alive(TaskRole::kWorker);

@@ -77,7 +77,8 @@ class Lifecycle {
   Farewell& farewell_;
 
   std::vector<Manifest> sources_;         // what is resumed; empty once placed
-  std::string lost_;                      // why there is none, though there was
+  std::optional<Manifest> initial_;       // what the job begins with, if the user gave it that; likewise
+  std::string lost_;                      // why there is no checkpoint, though there was
   uint32_t rounds_begun_ = 0;             // in this term: the n of (term, n) (A5)
   uint32_t rounds_before_reopening_ = 0;  // what they hold is not relied on at the end
   Time next_last_round_{};                // when the round that ends the job may be tried again

@@ -13,6 +13,7 @@
 #include "runtime/descriptor_need.h"
 #include "runtime/driver/glog_setup.h"
 #include "runtime/driver/posix_cluster.h"
+#include "runtime/driver/posix_initial_values.h"
 #include "runtime/driver/posix_job_file.h"
 #include "runtime/driver/posix_keys.h"
 #include "runtime/driver/posix_main.h"
@@ -95,6 +96,10 @@ int main(int argc, char** argv) {
   if (absl::GetFlag(FLAGS_log_dir).empty()) {  // members' lines come here too: one folder has the logs of all
     if (const absl::Status status = AlsoLogTo(folder + "/logs", "chief"); !status.ok()) return EndMain(status);
   }
+
+  const absl::StatusOr<std::string> staged = StageInitialValues(job.job, folder);
+  if (!staged.ok()) return EndMain(staged.status());
+  if (!staged->empty()) LogInfo(*staged);
 
   const std::string command = absl::GetFlag(FLAGS_command);
   using Starts = ChiefOptions::Starts;

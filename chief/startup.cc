@@ -94,7 +94,7 @@ void Startup::ReadCheckpoints() {
       if (!damage.empty()) outcome_.findings.push_back(damage);
     }
     highest_ = std::max(highest_, checkpoints_.highest_term());
-    Judge();
+    ReadInitialValues();
   });
 }
 
@@ -114,10 +114,28 @@ void Startup::TakeEnd(nlohmann::json summary) {
 void Startup::JudgeLostTerm() {
   storage_.Run({ReadFile(kChiefFile, 0, 1)}, [this](const StorageDone& done) {
     const bool journalled = journal_.found() || !journal_.damage().empty();
-    if (absl::IsNotFound(done.status) && !journalled && checkpoints_.highest_term() == 0) return Judge();
+    if (absl::IsNotFound(done.status) && !journalled && checkpoints_.highest_term() == 0) {
+      return ReadInitialValues();
+    }
     Refuse(kExitFailed, absl::StrCat(term_damage_,
                                      ", and no other copy is whole: how often this job was started is lost. "
                                      "Begin in another job folder, or copy its checkpoints there"));
+  });
+}
+
+// Whoever started this chief has put them there. Without them slices would begin with other values, in silence.
+void Startup::ReadInitialValues() {
+  if (options_.job.model.initialize_from.empty()) return Judge();
+  storage_.Run({ReadFile(ManifestPath(Round()), 0, kMaxManifestBytes)}, [this](const StorageDone& done) {
+    absl::StatusOr<Manifest> manifest =
+        done.status.ok() ? DecodeManifest(ToString(done.data)) : absl::StatusOr<Manifest>(done.status);
+    if (!manifest.ok()) {
+      return Refuse(kExitFailed, absl::StrCat("the copy of model.initializeFrom's values cannot be used: ",
+                                              ManifestPath(Round()), ": ", Words(manifest.status()),
+                                              ". Bring its files back, or name another job folder to begin anew"));
+    }
+    outcome_.initial = *std::move(manifest);
+    Judge();
   });
 }
 
@@ -156,6 +174,7 @@ void Startup::Judge() {
                   is_over);
   }
   if (outcome_.goes_on && !AcceptPlan(record.job, "the job of this folder, which is not over,")) return;
+  if (outcome_.initial && !AcceptPlan(outcome_.initial->job, absl::StrCat(kInitialDir, "/"))) return;
   if (is_whole) {
     const Manifest& newest = checkpoints_.valid().front();
     if (!AcceptPlan(newest.job, absl::StrCat("checkpoint ", ToString(newest.round)))) return;

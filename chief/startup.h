@@ -1,8 +1,8 @@
 // What a chief does before it answers anybody: finds out whether this job folder is its to use, and takes a new term.
 //
-//   1. reads term.a and term.b, the journal, summary.json, and every checkpoint's manifest. A chief writes the summary
-//      before it journals the end. So a summary of the last chief that led the job tells of its end, even if that
-//      chief was killed between the two;
+//   1. reads term.a and term.b, the journal, summary.json, every checkpoint's manifest, and that of the values to begin
+//      with, if the job has model.initializeFrom. A chief writes the summary before it journals the end. So a summary
+//      of the last chief that led the job tells of its end, even if that chief was killed between the two;
 //   2. goes on with a job that the journal does not call over. Else it refuses a folder that holds checkpoints unless
 //      told to resume. In both cases it refuses another plan. Where there was a checkpoint and none is whole any more,
 //      it begins anew only if told to give up the newest one by its name; a job that is not over may go on with what
@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,7 @@ class Startup {
     uint32_t term = 0;
     bool goes_on = false;                 // with a job that another chief began
     std::vector<Manifest> sources{};      // valid checkpoints of this plan, newest first
+    std::optional<Manifest> initial{};    // values that the user gave the job to begin with
     std::vector<std::string> findings{};  // that do not keep it from leading
     std::vector<std::string> changes{};   // settings that differ from those of the chief before
     std::string lost{};                   // why there is none, though there was: no slice may begin from initial values
@@ -61,6 +63,7 @@ class Startup {
   void ReadCheckpoints();
   void TakeEnd(nlohmann::json summary);
   void JudgeLostTerm();
+  void ReadInitialValues();
   void Judge();
   std::string WhyNothingIsKnown(bool has_checkpoint) const;
   bool AcceptPlan(const std::string& before, const std::string& whose);

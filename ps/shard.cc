@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "ps/initial_values.h"
+#include "runtime/initial_values.h"
 #include "tensor/apply_kernels.h"
 
 namespace downpour {

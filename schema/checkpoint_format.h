@@ -89,8 +89,10 @@ absl::StatusOr<Manifest> DecodeManifest(const std::string& text);
 // "3-17" and back; nothing else parses.
 absl::StatusOr<Round> ParseRound(const std::string& folder);
 
-// In the job folder.
+// In the job folder. Values that the user gave a job to begin with look like a checkpoint of round {0, 0}, in a folder
+// of their own: no chief numbers a round so.
 inline constexpr char kCheckpointsDir[] = "checkpoints";
+inline constexpr char kInitialDir[] = "initial";
 inline constexpr char kManifestName[] = "MANIFEST";
 std::string CheckpointDir(Round round);                       // checkpoints/3-17
 std::string ManifestPath(Round round);                        // checkpoints/3-17/MANIFEST

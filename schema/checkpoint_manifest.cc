@@ -221,7 +221,9 @@ absl::StatusOr<Round> ParseRound(const std::string& folder) {
       absl::StrCat("'", CleanText(folder, 64), "' names no checkpoint round; TERM-N does"));
 }
 
-std::string CheckpointDir(Round round) { return absl::StrCat(kCheckpointsDir, "/", ToString(round)); }
+std::string CheckpointDir(Round round) {
+  return round == Round() ? kInitialDir : absl::StrCat(kCheckpointsDir, "/", ToString(round));
+}
 std::string ManifestPath(Round round) { return absl::StrCat(CheckpointDir(round), "/", kManifestName); }
 std::string ShardPath(Round round, const std::string& file) { return absl::StrCat(CheckpointDir(round), "/", file); }
 

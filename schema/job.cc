@@ -33,7 +33,11 @@ std::vector<std::string> PlanDifferences(const JobSpec& job, const JobSpec& befo
   compare(job.training.staleness_method == before.training.staleness_method, "training.staleness.method");
   compare(job.training.optimizer.kind == before.training.optimizer.kind, "training.optimizer.name");
   compare(job.training.epochs >= before.training.epochs, "training.epochs (may be raised, not lowered)");
-  compare(job.model == before.model, "model");
+  // What counts is the copy in the job folder: the file may have moved since.
+  ModelSpec model = job.model;
+  model.initialize_from = before.model.initialize_from;
+  compare(model == before.model, "model");
+  compare(job.model.initialize_from.empty() == before.model.initialize_from.empty(), "model.initializeFrom");
   return keys;
 }
 

@@ -70,6 +70,7 @@ struct ModelSpec {
   Loss loss = Loss::kSoftmaxCrossEntropy;
   std::vector<OwnVariableSpec> variables;  // loss is kOwn then
   int64_t classes = 0;                     // likewise: that it tells apart; 0: it does not
+  std::string initialize_from;             // a safetensors file, by whose names variables begin; empty: none
   bool is_own() const { return !variables.empty(); }
   bool has_accuracy() const { return loss == Loss::kSoftmaxCrossEntropy || classes > 0; }
   bool operator==(const ModelSpec&) const = default;

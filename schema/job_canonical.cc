@@ -121,11 +121,13 @@ Json OfModel(const ModelSpec& model) {
     for (const OwnVariableSpec& variable : model.variables) {
       variables.push_back({{"name", variable.name}, {"shape", variable.shape}, {"trainable", variable.trainable}});
     }
-    return {{"variables", variables}, {"classes", model.classes}};
+    return {{"variables", variables}, {"classes", model.classes}, {"initializeFrom", model.initialize_from}};
   }
   Json layers = Json::array();
   for (const LayerSpec& layer : model.layers) layers.push_back(OfLayer(layer));
-  return {{"inputs", OfInputs(model.inputs)}, {"layers", layers}, {"loss", NameIn(kLosses, model.loss)}};
+  Json json = {{"inputs", OfInputs(model.inputs)}, {"layers", layers}, {"loss", NameIn(kLosses, model.loss)}};
+  if (!model.initialize_from.empty()) json["initializeFrom"] = model.initialize_from;
+  return json;
 }
 
 // In the largest unit that gives a whole number.

@@ -68,7 +68,8 @@ absl::StatusOr<JobSpec> ParseCanonicalJob(const std::string& text) {
 
 void ResolveDataPaths(const std::string& job_folder, const std::string& working_folder, JobFileResult* result) {
   DataSpec& data = result->job.data;
-  const std::pair<const char*, std::string*> paths[] = {{"data.train.images", &data.train.images},
+  const std::pair<const char*, std::string*> paths[] = {{"model.initializeFrom", &result->job.model.initialize_from},
+                                                        {"data.train.images", &data.train.images},
                                                         {"data.train.labels", &data.train.labels},
                                                         {"data.eval.images", &data.eval.images},
                                                         {"data.eval.labels", &data.eval.labels}};

@@ -142,7 +142,9 @@ class LayerReader {
 void ReadModel(const YamlNode& node, const std::string& path, JobErrors& errors, ModelSpec* model) {
   ModelFaults faults;
   MapReader reader(node, path, errors);
+  reader.Text("initializeFrom", &model->initialize_from);
   if (node.Find("variables") != nullptr) {
+    reader.Require("initializeFrom");  // nothing else says how they begin
     ReadOwnVariables(reader, errors, model);
     return reader.Finish();
   }

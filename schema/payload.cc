@@ -69,8 +69,8 @@ class BlockPool {
     const size_t bytes = std::max(capacity, kHugePage);
     // More addresses than needed, of which the aligned ones are kept.
     const size_t mapped = bytes + kHugePage;
-    char* begin = static_cast<char*>(
-        OrRunOut(mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)));
+    char* begin =
+        static_cast<char*>(OrRunOut(mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)));
     char* region = begin + (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
     if (region > begin) munmap(begin, static_cast<size_t>(region - begin));
     char* end = region + bytes;

@@ -21,7 +21,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ps/apply.h"
-#include "ps/initial_values.h"
+#include "runtime/initial_values.h"
 #include "runtime/plan.h"
 #include "schema/job_file.h"
 #include "tensor/host_backend.h"

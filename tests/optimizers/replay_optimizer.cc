@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "ps/apply.h"
-#include "ps/initial_values.h"
+#include "runtime/initial_values.h"
 #include "runtime/plan.h"
 #include "schema/job_file.h"
 #include "schema/slice_grid.h"

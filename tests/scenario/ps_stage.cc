@@ -10,7 +10,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "ps/initial_values.h"
+#include "runtime/initial_values.h"
 #include "ps/shard.h"
 #include "schema/job_file.h"
 #include "tests/scenario/tiny_job.h"

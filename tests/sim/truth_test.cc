@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "ps/initial_values.h"
+#include "runtime/initial_values.h"
 #include "tests/sim/draw.h"
 
 namespace downpour {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "chief/journal.h"
 #include "chief/sealed_copies.h"
-#include "ps/initial_values.h"
+#include "runtime/initial_values.h"
 #include "ps/shard.h"
 #include "tests/sim/watch.h"
 

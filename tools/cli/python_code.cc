@@ -94,6 +94,7 @@ absl::StatusOr<PythonJob> JobOf(const Json& description, const PythonCode& code,
                  Entry("data", {{"format", kPythonFormat},
                                 {"trainExamples", description.at("trainExamples")},
                                 {"evalExamples", description.at("evalExamples")}})};
+  job.defaults.push_back(Entry("model.initializeFrom", PythonFolder(job_dir) + "/initial.safetensors"));
   if (const Json& metrics = description.at("metrics"); !metrics.empty()) {
     job.defaults.push_back(Entry("training.metrics", metrics));
   }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ps/apply.h"
-#include "ps/initial_values.h"
+#include "runtime/initial_values.h"
 #include "tests/scenario/tiny_job.h"
 
 namespace downpour {

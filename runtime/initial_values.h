@@ -4,7 +4,7 @@
 //   the cut into slices nor on who asks, and has the same bits on every CPU (one product of floats, no libm beyond one
 //   correctly rounded sqrt).
 // Cost: about 2 ns per element.
-// Tests: tests/unit/ps/initial_values_test.cc.
+// Tests: tests/unit/runtime/initial_values_test.cc.
 #pragma once
 
 #include <cstdint>

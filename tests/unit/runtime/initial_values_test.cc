@@ -1,4 +1,4 @@
-#include "ps/initial_values.h"
+#include "runtime/initial_values.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,57 @@
+// The file of model.initializeFrom: held against the job, and staged in the job folder before its chief begins.
+//
+//   auto file = InitialValuesFile::Open(job);               // check and run look at it so
+//   absl::Status status = StageInitialValues(job, folder);  // the chief's main, which has the folder's lock
+//
+// Shapes: JOB_DIR/initial/ looks like a checkpoint's folder: records of slices that no push has touched, of version 0,
+//   and a MANIFEST, written last. What counts from then on is the copy: the file may change or go.
+// Order: a variable that the file lacks begins as without it, if it has an initializer.
+// Cost: one pass over the file's values, and a file with the optimizer's slots beside them; memory for one slice.
+// Errors: INVALID_ARGUMENT naming tensor and file: no safetensors file, a shape or a kind of number that does not fit,
+//   nothing of the model in it. NOT_FOUND and UNAVAILABLE of the disk.
+// Tests: tests/unit/runtime/driver/posix_initial_values_test.cc, tests/process/test_fine_tuning.py.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "runtime/driver/posix_fd.h"
+#include "schema/job.h"
+#include "schema/safetensors.h"
+#include "schema/slice_grid.h"
+
+namespace downpour {
+
+class InitialValuesFile {
+ public:
+  // Reads the header alone.
+  static absl::StatusOr<InitialValuesFile> Open(const JobSpec& job);
+
+  const std::vector<std::string>& unused() const { return unused_; }    // tensors that no variable is named like
+  const std::vector<std::string>& missing() const { return missing_; }  // variables that no tensor is named like
+  bool Has(const std::string& variable) const { return tensors_.contains(variable); }
+  // Elements `first` and on of that variable, which it has.
+  absl::Status Read(const std::string& variable, int64_t first, absl::Span<float> values) const;
+  // What a person is to know of a file that fits in part; empty: it fits.
+  std::string Note() const;
+
+ private:
+  absl::Status Fit(const std::vector<VariableSpec>& variables, std::vector<TensorEntry> tensors);
+
+  std::string path_;
+  UniqueFd file_;
+  uint64_t data_ = 0;                           // where the tensors' bytes begin
+  std::map<std::string, TensorEntry> tensors_;  // by the variable's name
+  std::vector<std::string> unused_;
+  std::vector<std::string> missing_;
+};
+
+// Nothing is done where a chief has begun with them already, or the job wants none. Returns the note.
+absl::StatusOr<std::string> StageInitialValues(const JobSpec& job, const std::string& job_dir);
+
+}  // namespace downpour

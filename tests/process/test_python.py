@@ -1,0 +1,215 @@
+"""Models of the user's own Python code, trained by the real binaries. PyTorch is Debian's python3-torch."""
+
+import importlib.util
+import json
+import os
+import pathlib
+import signal
+import sys
+import textwrap
+import unittest
+
+from cluster import ROOT, TOOL, Process, ProcessTest, complete, kill, task_of, wait_for_death
+
+os.environ["PYTHONPATH"] = str(ROOT / "python")
+os.environ["DOWNPOUR_PYTHON"] = sys.executable
+HAS_TORCH = importlib.util.find_spec("torch") is not None
+EXAMPLES, EVAL_EXAMPLES = 1000, 200
+
+# Classes around patterns of their own; `task` puts what it does with them below.
+DATA = f"""
+import random, sys
+import torch
+import downpour
+
+torch.manual_seed(7)
+patterns = torch.randn(10, 20)
+def draw(count, seed):
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.randint(10, (count,), generator=generator)
+    return torch.utils.data.TensorDataset(patterns[labels] + torch.randn(count, 20, generator=generator), labels)
+train, evaluation = draw({EXAMPLES}, 1), draw({EVAL_EXAMPLES}, 2)
+cross_entropy = torch.nn.functional.cross_entropy
+torch.manual_seed(3)
+model = torch.nn.Sequential(torch.nn.Linear(20, 32), torch.nn.BatchNorm1d(32), torch.nn.ReLU(), torch.nn.Linear(32, 10))
+"""
+FIT = """
+def top2(output, target):
+    return (output.topk(2).indices == target[:, None]).any(1).float().mean()
+
+print("built from", sys.argv[1:])
+downpour.fit(model, train=train, eval=evaluation, loss=cross_entropy, metrics={"top2": top2}, epochs=4, batch_size=16,
+             optimizer=torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9))
+"""
+
+
+@unittest.skipUnless(HAS_TORCH, "there is no torch for this Python")
+class PythonTest(ProcessTest):
+    def write_package(self, *parts, **changes):
+        package = self.folder / "trainer"
+        package.mkdir(exist_ok=True)
+        (package / "__init__.py").write_text("")
+        (package / "task.py").write_text("".join(map(textwrap.dedent, parts)))
+        self.job = {"name": "own", "cluster": {"workerCount": 2, "parameterServerCount": 2},
+                    "checkpoint": {"every": "200ms"}} | changes  # fmt: skip
+        self.job_file = self.folder / "job.yaml"
+        self.job_file.write_text(json.dumps(self.job))
+
+    def code(self, *args):
+        return ["--package-path", self.folder / "trainer", "--module-name", "trainer.task", *args]
+
+    def start_python_run(self, *words, args=()):
+        more = ["--", *args] if args else []
+        run = Process(self, [TOOL, "run", self.job_file, "--job-dir", self.job_dir, "--trace", *words, *self.code(*more)])
+        run.wait_for_line("chief at ")
+        return run
+
+    def refused(self, code, *words):
+        """What a run that ends before anything was started says last."""
+        run = Process(self, [TOOL, "run", self.job_file, "--job-dir", self.job_dir, *self.code(*words)])
+        self.assertEqual(run.finish()[0], code, run.said)
+        self.assertFalse((self.job_dir / "chief.json").exists(), "nothing was started")
+        return run.said
+
+    def child_of(self, worker):
+        """The Python process beside it."""
+        children = pathlib.Path(f"/proc/{worker['pid']}/task").glob("*/children")
+        return int("".join(file.read_text() for file in children).split()[0])
+
+    def export(self):
+        code, _, err = self.tool("export", "--job-dir", self.job_dir, "--out", self.folder / "model.safetensors")
+        self.assertEqual(code, 0, err)
+        sys.path.insert(0, str(ROOT / "python"))
+        from downpour.safetensors import read_safetensors
+
+        return read_safetensors(self.folder / "model.safetensors")
+
+    def test_a_model_of_torch_learns_with_its_metrics_and_its_statistics(self):
+        self.write_package(DATA, FIT)
+        run = self.start_python_run(args=["--width", "3"])
+        self.assertEqual(run.finish()[0], 0, run.said)
+        summary = self.summary()
+        self.assertEqual((summary["state"], summary["samplesCommitted"]), ("SUCCEEDED", 4 * EXAMPLES))
+        self.assertGreater(summary["evalAccuracy"], 0.9)
+        self.assertGreaterEqual(summary["evalMetrics"]["top2"], summary["evalAccuracy"])
+        self.check_ledger()
+        self.assertIn("built from ['--width', '3']", self.tool("logs", "--job-dir", self.job_dir)[1])
+        values = self.export()
+        self.assertIn("1.running_mean", values)
+        self.assertNotEqual(set(values["1.running_var"]), {1.0}, "the statistics of batches have moved")
+
+    def test_steps_are_those_of_plain_torch(self):
+        one = """
+        import json
+        steps, whole = 60, len(train)
+        optimizer = lambda: torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=0.01)
+        model = torch.nn.Sequential(torch.nn.Linear(20, 32), torch.nn.Tanh(), torch.nn.Linear(32, 10))
+        if sys.argv[1:] == ["plain"]:
+            stepping, (inputs, labels) = optimizer(), train.tensors
+            for step in range(steps):
+                stepping.zero_grad()
+                cross_entropy(model(inputs), labels).backward()
+                stepping.step()
+            json.dump({name: value.tolist() for name, value in model.state_dict().items()}, sys.stdout)
+        else:
+            downpour.fit(model, train=train, loss=cross_entropy, optimizer=optimizer(), epochs=steps, batch_size=whole)
+        """
+        self.write_package(DATA, one, cluster={"workerCount": 1, "parameterServerCount": 2})
+        run = self.start_python_run()
+        self.assertEqual(run.finish()[0], 0, run.said)
+        plain = Process(self, [sys.executable, self.folder / "trainer/task.py", "plain"])
+        code, text = plain.finish()
+        self.assertEqual(code, 0, plain.said)
+        import numpy
+
+        values = self.export()
+        for name, expected in json.loads(text).items():
+            difference = numpy.abs(numpy.asarray(expected) - numpy.asarray(values[name]).reshape(numpy.shape(expected)))
+            self.assertLess(difference.max(), 1e-5, name)
+
+    def test_whoever_dies_no_example_is_lost_or_counts_twice(self):
+        self.write_package(DATA, FIT)
+        run = self.start_python_run("--set", "training.epochs=60")
+        self.wait_until(complete)
+        for name in ("worker-0", "worker-1"):  # the user's process, and then the worker beside it
+            worker = task_of(self.wait_until(complete), name)
+            child = self.child_of(worker)
+            kill(child if name == "worker-0" else worker["pid"])
+            wait_for_death(child)
+        kill(task_of(self.wait_until(complete), "ps-0")["pid"])
+        self.assertEqual(run.finish()[0], 0, run.said)
+        self.assertEqual(self.summary()["samplesCommitted"], 60 * EXAMPLES)
+        self.check_ledger()
+        self.assertGreater(self.summary()["workersLost"], 0)
+
+    def test_an_exception_is_told_with_its_words(self):
+        self.write_package(DATA, """
+        def broken(output, target):
+            raise RuntimeError("the loss of " + str(tuple(output.shape)) + " has no meaning")
+        calls = 0
+        def loss(output, target):
+            global calls
+            calls += 1
+            return broken(output, target) if calls > 1 else cross_entropy(output, target)
+        downpour.fit(model, train=train, loss=loss, optimizer={"name": "sgd"}, epochs=2, batch_size=16)
+        """)
+        run = self.start_python_run()
+        self.assertEqual(run.finish()[0], 1, run.said)
+        self.assertIn("has no meaning", self.summary()["errorMessage"])
+        self.assertIn("RuntimeError", self.tool("logs", "--job-dir", self.job_dir)[1])
+
+    def test_what_is_no_model_is_refused_before_anything_starts(self):
+        self.write_package("print('done')\n")
+        self.assertIn("downpour.fit", self.refused(78))
+        (self.folder / "trainer/task.py").unlink()
+        self.assertIn("trainer.task", self.refused(78))
+        self.write_package("import nothing_of_this_name\n")
+        self.assertIn("nothing_of_this_name", self.refused(78))
+        self.write_package("raise ValueError('of the user')\n")
+        self.assertIn("of the user", self.refused(1))
+        code, _, err = self.tool("run", self.job_file, "--job-dir", self.job_dir, "--module-name", "other.task",
+                                 "--package-path", self.folder / "trainer")  # fmt: skip
+        self.assertEqual(code, 78, err)
+        self.assertIn("needs other/ or other.py", err)
+
+    def test_a_worker_that_makes_another_model_is_refused_by_name(self):
+        self.write_package(DATA, """
+        import pathlib
+        seen = pathlib.Path(sys.argv[1])
+        width = 33 if seen.exists() else 32
+        seen.touch()
+        model = torch.nn.Linear(20, 10) if width == 32 else torch.nn.Linear(20, 11)
+        downpour.fit(model, train=train, loss=cross_entropy, epochs=1, batch_size=16)
+        """)
+        run = self.start_python_run(args=[self.folder / "seen"])
+        self.assertEqual(run.finish()[0], 1, run.said)
+        self.assertRegex(self.summary()["errorMessage"], r"variable 0 is .*\[11,20\] here, and was .*\[10,20\] when")
+
+    def test_what_the_job_file_says_beats_the_code(self):
+        self.write_package(DATA, FIT, training={"epochs": 2})
+        run = self.start_python_run("--set", "training.optimizer.learningRate=0.01")
+        self.assertEqual(run.finish()[0], 0, run.said)
+        job = json.loads((self.job_dir / "python/job.json").read_text())
+        self.assertEqual((job["training"]["epochs"], job["training"]["batchSize"]), (2, 16))
+        optimizer = job["training"]["optimizer"]
+        self.assertEqual((optimizer["learningRate"], optimizer["momentum"]), (0.01, 0.9))
+
+    def test_a_job_goes_on_where_it_was_stopped(self):
+        self.write_package(DATA, FIT)
+        run = self.start_python_run("--set", "training.epochs=1000000")
+        self.wait_until(lambda status: status["progress"]["leasesCommitted"] > 20)
+        run.signal(signal.SIGINT)
+        run.finish()
+        self.check_cancelled()
+        self.assertIn("--module-name trainer.task", self.summary()["errorMessage"])
+        begun = self.summary()["samplesCommitted"]
+        run = self.start_python_run("--resume", "--set", "training.epochs=1000000")
+        status = self.wait_until(complete)
+        self.assertGreaterEqual(status["progress"]["examplesCommitted"], begun)
+        run.signal(signal.SIGINT)
+        run.finish()
+        self.check_cancelled()
+
+
+if __name__ == "__main__":
+    unittest.main()
