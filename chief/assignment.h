@@ -50,7 +50,7 @@ class Assignment {
       : turn_(turn), storage_(storage), members_(members), failures_(failures), grid_(grid), timing_(timing) {}
 
   // `checkpoints`: those of this plan, newest first. `lost`: why there are none, though there were; empty: there were
-  // none. `initial`: values that the user gave the job to begin with, as records that no push has touched; nothing: each
+  // none. `initial`: values that the user gave the job to begin with, as records that no push has touched; without, a
   // ps makes its own.
   void Place(uint32_t term, const std::vector<Task*>& servers, uint64_t train_examples,
              std::vector<Manifest> checkpoints, std::string lost = "", std::optional<Manifest> initial = {});

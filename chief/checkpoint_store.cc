@@ -27,7 +27,7 @@ void CheckpointStore::Load(std::function<void(const absl::Status&)> then) {
     for (const std::string& name : done.names) {
       if (name.empty() || name.back() != '/') continue;
       const absl::StatusOr<Round> round = ParseRound(name.substr(0, name.size() - 1));
-      if (!round.ok()) continue;
+      if (!round.ok() || *round == Round()) continue;  // {0, 0} stands for what the job began with
       unread_.push_back(*round);
       highest_term_ = std::max(highest_term_, round->term);
     }

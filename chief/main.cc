@@ -3,13 +3,18 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <iostream>
+#include <optional>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "chief/chief_role.h"
+#include "chief/journal.h"
+#include "chief/sealed_copies.h"
 #include "runtime/descriptor_need.h"
 #include "runtime/driver/glog_setup.h"
 #include "runtime/driver/posix_cluster.h"
@@ -42,6 +47,45 @@ std::string OwnCommand(int argc, char** argv, const std::string& keys) {
                 [](const std::string& word) { return word.starts_with("--resume") || word.starts_with("--give_up="); });
   if (!keys.empty() && absl::GetFlag(FLAGS_keys).empty()) words.push_back("--keys=" + keys);
   return downpour::ShellCommand(words);
+}
+
+// Whether the chief will begin another run in the folder, as Startup judges it: only then what slices begin with is
+// staged. A job that goes on keeps what it began with, though the file may have changed since.
+bool BeginsAnew(const std::string& folder) {
+  uint64_t newest = 0;
+  bool is_known = false;
+  for (const char* name : {"/journal.a", "/journal.b"}) {
+    std::ifstream file(folder + name, std::ios::binary);
+    std::ostringstream text;
+    text << file.rdbuf();
+    const absl::StatusOr<std::string> line = downpour::Unsealed(text.str());
+    const absl::StatusOr<downpour::JournalEntry> entry =
+        line.ok() ? downpour::DecodeEntry(*line) : absl::StatusOr<downpour::JournalEntry>(line.status());
+    if (!entry.ok()) is_known |= newest == 0 && file.is_open();  // Startup says so
+    if (!entry.ok() || entry->number <= newest) continue;
+    newest = entry->number;
+    is_known = entry->record.ended.empty();
+  }
+  std::error_code none;
+  for (const auto& round : std::filesystem::directory_iterator(folder + "/" + downpour::kCheckpointsDir, none)) {
+    is_known |= std::filesystem::exists(round.path() / downpour::kManifestName, none);
+  }
+  return !is_known;
+}
+
+// What the job begins with, if its file names that and it is to begin. Returns what to exit with: 78 where the job
+// file, or the file that it names, is to blame.
+std::optional<int> StageWhatItBeginsWith(const downpour::JobSpec& job, const std::string& folder) {
+  if (job.model.initialize_from.empty() || !BeginsAnew(folder)) return std::nullopt;
+  const absl::StatusOr<std::string> note = downpour::StageInitialValues(job, folder);
+  const absl::Status& status = note.status();
+  const auto sentence = [](const std::string& words) { return absl::StrCat("model.initializeFrom: ", words); };
+  if (!status.ok()) {
+    const int exit_code = downpour::EndMain(absl::Status(status.code(), sentence(std::string(status.message()))));
+    return absl::IsInvalidArgument(status) || absl::IsNotFound(status) ? downpour::kExitBadJobFile : exit_code;
+  }
+  downpour::LogInfo(sentence(*note));
+  return std::nullopt;
 }
 
 }  // namespace
@@ -88,7 +132,6 @@ int main(int argc, char** argv) {
   if (!keys.empty()) keys = std::filesystem::absolute(keys).lexically_normal();
   const std::string listen = absl::GetFlag(FLAGS_listen);
   if (const absl::Status status = CheckListenable(listen, !keys.empty()); !status.ok()) return EndMain(status);
-
   Mailbox mailbox;
   absl::StatusOr<std::unique_ptr<PosixStorage>> storage = PosixStorage::Open(folder, &mailbox);
   if (!storage.ok()) return EndMain(storage.status());
@@ -96,10 +139,7 @@ int main(int argc, char** argv) {
   if (absl::GetFlag(FLAGS_log_dir).empty()) {  // members' lines come here too: one folder has the logs of all
     if (const absl::Status status = AlsoLogTo(folder + "/logs", "chief"); !status.ok()) return EndMain(status);
   }
-
-  const absl::StatusOr<std::string> staged = StageInitialValues(job.job, folder);
-  if (!staged.ok()) return EndMain(staged.status());
-  if (!staged->empty()) LogInfo(*staged);
+  if (const std::optional<int> exit_code = StageWhatItBeginsWith(job.job, folder)) return *exit_code;
 
   const std::string command = absl::GetFlag(FLAGS_command);
   using Starts = ChiefOptions::Starts;

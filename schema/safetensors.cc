@@ -1,10 +1,13 @@
 #include "schema/safetensors.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "schema/text.h"
@@ -47,6 +50,56 @@ uint64_t BytesOf(const TensorEntry& entry) {
   return bytes;
 }
 
+absl::Status Fault(const std::string& tensor, const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat("its tensor ", CleanText(tensor, 128), " ", what));
+}
+
+std::string Extent(const TensorEntry& entry) {
+  return absl::StrCat("bytes ", entry.begin, " to ", entry.end, " of its data");
+}
+
+absl::StatusOr<TensorEntry> ReadEntry(const std::string& name, const Json& value, uint64_t data_bytes) {
+  TensorEntry entry{.name = name, .type = {}, .shape = {}};
+  std::vector<uint64_t> offsets;
+  const Json type = value.is_object() ? value.value("dtype", Json()) : Json();
+  if (!type.is_string()) return Fault(name, "has no dtype");
+  entry.type = CleanText(type.get<std::string>(), 16);
+  entry.number = NumberNamed(entry.type);
+  if (!ReadNumbers(value.value("shape", Json()), kMostDimensions, &entry.shape)) return Fault(name, "has no shape");
+  if (!ReadNumbers(value.value("data_offsets", Json()), 2, &offsets) || offsets.size() != 2) {
+    return Fault(name, "has no data_offsets");
+  }
+  entry.begin = offsets[0];
+  entry.end = offsets[1];
+  if (entry.begin > entry.end || entry.end > data_bytes) {
+    return Fault(name, absl::StrCat("is said to be ", Extent(entry), ", of which there are ", data_bytes,
+                                    ": it may be cut short"));
+  }
+  if (entry.number != TensorNumber::kOther && BytesOf(entry) != entry.end - entry.begin) {
+    return Fault(name, absl::StrCat("is ", Extent(entry), ", and its shape is of another size"));
+  }
+  return entry;
+}
+
+// Tensors lie one after the other: neither over each other nor with something else between them.
+absl::Status CheckExtents(const std::vector<TensorEntry>& entries, uint64_t data_bytes) {
+  std::vector<const TensorEntry*> by_place;
+  for (const TensorEntry& entry : entries) by_place.push_back(&entry);
+  std::sort(by_place.begin(), by_place.end(), [](const TensorEntry* a, const TensorEntry* b) {
+    return std::pair(a->begin, a->end) < std::pair(b->begin, b->end);
+  });
+  uint64_t end = 0;
+  for (const TensorEntry* entry : by_place) {
+    if (entry->begin != end) {
+      return Fault(entry->name, absl::StrCat("is ", Extent(*entry), ", and the one before it ends at ", end));
+    }
+    end = entry->end;
+  }
+  if (end == data_bytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("its tensors end at byte ", end, " of its data, which has ", data_bytes));
+}
+
 // IEEE 754 binary16.
 float FromHalf(uint16_t bits) {
   const int exponent = bits >> 10 & 31, fraction = bits & 1023;
@@ -83,33 +136,26 @@ size_t BytesOf(TensorNumber number) {
 }
 
 absl::StatusOr<std::vector<TensorEntry>> ParseSafetensors(const std::string& header, uint64_t data_bytes) {
-  const Json json = Json::parse(header, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || json.size() > kMostTensors)
-    return absl::InvalidArgumentError("its header is no JSON object");
+  std::set<std::string> names;
+  std::string doubled;
+  const auto note = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    const bool is_name = depth == 1 && event == Json::parse_event_t::key;
+    if (is_name && !names.insert(parsed.get<std::string>()).second) doubled = parsed.get<std::string>();
+    return true;
+  };
+  const Json json = Json::parse(header, note, /*allow_exceptions=*/false);
+  if (!json.is_object() || json.size() > kMostTensors) {
+    return absl::InvalidArgumentError("its header, from byte 8 on, is no JSON object");
+  }
+  if (!doubled.empty()) return Fault(doubled, "is there twice");
   std::vector<TensorEntry> entries;
   for (const auto& [name, value] : json.items()) {
     if (name == "__metadata__") continue;
-    const auto fail = [&, &name = name](const char* what) {
-      return absl::InvalidArgumentError(absl::StrCat("its tensor ", CleanText(name, 128), " ", what));
-    };
-    TensorEntry entry{.name = name, .type = {}, .shape = {}};
-    std::vector<uint64_t> offsets;
-    const Json type = value.is_object() ? value.value("dtype", Json()) : Json();
-    if (!type.is_string()) return fail("has no dtype");
-    entry.type = CleanText(type.get<std::string>(), 16);
-    entry.number = NumberNamed(entry.type);
-    if (!ReadNumbers(value.value("shape", Json()), kMostDimensions, &entry.shape)) return fail("has no shape");
-    if (!ReadNumbers(value.value("data_offsets", Json()), 2, &offsets) || offsets.size() != 2 ||
-        offsets[0] > offsets[1] || offsets[1] > data_bytes) {
-      return fail("lies beyond the file's end, which may be cut short");
-    }
-    entry.begin = offsets[0];
-    entry.end = offsets[1];
-    if (entry.number != TensorNumber::kOther && BytesOf(entry) != entry.end - entry.begin) {
-      return fail("has more or fewer bytes than its shape");
-    }
-    entries.push_back(std::move(entry));
+    absl::StatusOr<TensorEntry> entry = ReadEntry(name, value, data_bytes);
+    if (!entry.ok()) return entry.status();
+    entries.push_back(*std::move(entry));
   }
+  if (const absl::Status status = CheckExtents(entries, data_bytes); !status.ok()) return status;
   return entries;
 }
 

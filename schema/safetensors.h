@@ -3,8 +3,8 @@
 //   auto header = ParseSafetensors(header_text, data_bytes);
 //
 // Order: little-endian; offsets count from the first byte after the header. Tensors come back by name, ascending.
-// Errors: INVALID_ARGUMENT naming the tensor: no JSON, a kind of number that is not known, sizes that do not agree, or
-//   bytes beyond the file's end.
+// Errors: INVALID_ARGUMENT naming the tensor and its bytes: no JSON, a name that is there twice, sizes that do not
+//   agree, bytes beyond the file's end, of two tensors or of none. Input is hostile.
 // Source: the safetensors README (format section) and its Rust reader's checks.
 // Tests: tests/unit/schema/safetensors_test.cc.
 #pragma once

@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -63,9 +65,8 @@ absl::StatusOr<SliceState> StateOf(const JobSpec& job, const SliceGrid& grid, co
                                    const InitialValuesFile& from) {
   const std::string& variable = grid.variables[slice.variable].name;
   const auto bytes = static_cast<size_t>(slice.bytes());
-  SliceState state;
-  state.slice = slice.id;
-  state.values = Payload::Allocate(bytes);
+  SliceState state{
+      .slice = slice.id, .epoch = {}, .finished = {}, .counters = {}, .values = Payload::Allocate(bytes), .slots = {}};
   if (from.Has(variable)) {
     const absl::Status read = from.Read(variable, slice.offset, state.values.mutable_floats());
     if (!read.ok()) return read;
@@ -76,27 +77,64 @@ absl::StatusOr<SliceState> StateOf(const JobSpec& job, const SliceGrid& grid, co
   return state;
 }
 
+absl::StatusOr<Manifest> StageRecords(const JobSpec& job, const SliceGrid& grid, const InitialValuesFile& from,
+                                      const std::string& path) {
+  const auto failed = [&](const std::string& why) {
+    return absl::UnavailableError(absl::StrCat("cannot write ", path, ": ", why));
+  };
+  const UniqueFd shard(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644));
+  if (!shard.ok()) return failed(std::strerror(errno));
+  Manifest manifest{.round = Round(),
+                    .unix_ms = UnixMs(),
+                    .job = CanonicalJob(job),
+                    .committed = {},
+                    .files = {{kShard, 0}},
+                    .records = {}};
+  for (const Slice& slice : grid.slices) {
+    const absl::StatusOr<SliceState> state = StateOf(job, grid, slice, from);
+    if (!state.ok()) return state.status();
+    const std::vector<Payload> blocks = EncodeRecord(*state);
+    if (const absl::Status status = WriteBlocks(shard.get(), blocks); !status.ok()) {
+      return failed(std::string(status.message()));
+    }
+    uint64_t& end = manifest.files[0].bytes;
+    manifest.records.push_back({slice.id, 0, end, RecordBytes(blocks), RecordChecksum(blocks)});
+    end += RecordBytes(blocks);
+  }
+  if (fsync(shard.get()) != 0) return failed(std::strerror(errno));
+  return manifest;
+}
+
+std::error_code SyncFolder(const std::string& path) {
+  const UniqueFd folder(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.ok() && fsync(folder.get()) == 0) return {};
+  return {errno, std::generic_category()};
+}
+
 }  // namespace
 
 absl::StatusOr<InitialValuesFile> InitialValuesFile::Open(const JobSpec& job) {
   InitialValuesFile file;
   file.path_ = job.model.initialize_from;
   const auto fail = [&](const std::string& what) {
-    return absl::InvalidArgumentError(absl::StrCat("model.initializeFrom: ", file.path_, ": ", what));
+    return absl::InvalidArgumentError(absl::StrCat(file.path_, ": ", what));
   };
   file.file_ = UniqueFd(open(file.path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat about {};
   if (!file.file_.ok() || fstat(file.file_.get(), &about) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat("model.initializeFrom: ", file.path_));
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", file.path_));
   }
+  if (!S_ISREG(about.st_mode)) return fail("is no file");
   uint64_t length = 0;
   const auto size = static_cast<uint64_t>(about.st_size);
-  if (!S_ISREG(about.st_mode) || size < sizeof(length) || !ReadAt(file.file_.get(), 0, &length, sizeof(length)) ||
-      length > std::min(kMostSafetensorsHeader, size - sizeof(length))) {
-    return fail("is no safetensors file");
+  if (size < sizeof(length)) return fail(absl::StrCat("ends at byte ", size, ": it is no safetensors file"));
+  if (!ReadAt(file.file_.get(), 0, &length, sizeof(length))) return fail("cannot be read at byte 0");
+  if (length > std::min(kMostSafetensorsHeader, size - sizeof(length))) {
+    return fail(absl::StrCat("says at byte 0 that its header has ", length, " bytes, and has ", size,
+                             ": it is cut short, or no safetensors file"));
   }
   std::string header(length, '\0');
-  if (!ReadAt(file.file_.get(), sizeof(length), header.data(), header.size())) return fail("cannot be read");
+  if (!ReadAt(file.file_.get(), sizeof(length), header.data(), header.size())) return fail("cannot be read at byte 8");
   file.data_ = sizeof(length) + length;
   absl::StatusOr<std::vector<TensorEntry>> tensors = ParseSafetensors(header, size - file.data_);
   if (!tensors.ok()) return fail(std::string(tensors.status().message()));
@@ -144,52 +182,43 @@ absl::Status InitialValuesFile::Read(const std::string& variable, int64_t first,
     return absl::UnavailableError(absl::StrCat(path_, ": tensor ", variable, " cannot be read"));
   }
   ToFloats(tensor.number, bytes, values.data());
-  return absl::OkStatus();
+  const auto bad = std::find_if(values.begin(), values.end(), [](float value) { return !std::isfinite(value); });
+  if (bad == values.end()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      path_, ": its tensor ", variable, " is not finite as float32 at element ", first + (bad - values.begin())));
 }
 
 std::string InitialValuesFile::Note() const {
-  std::string note;
-  if (!missing_.empty()) absl::StrAppend(&note, "it lacks ", Some(missing_), ", which begin as without it");
-  if (!unused_.empty()) absl::StrAppend(&note, note.empty() ? "" : "; ", "nothing is named ", Some(unused_));
-  return note.empty() ? "" : absl::StrCat("model.initializeFrom: ", path_, ": ", note);
+  std::string note = absl::StrCat(Counted(tensors_.size(), "variable"), " from ", path_);
+  if (!missing_.empty()) absl::StrAppend(&note, "; it lacks ", Some(missing_), ", drawn as without it");
+  if (!unused_.empty()) absl::StrAppend(&note, "; no variable is named ", Some(unused_));
+  return note;
 }
 
 absl::StatusOr<std::string> StageInitialValues(const JobSpec& job, const std::string& job_dir) {
-  const Round none;
-  const std::string manifest_path = absl::StrCat(job_dir, "/", ManifestPath(none));
-  // A journal says that a chief has led the job: what it began with stays.
-  const bool has_begun = access(absl::StrCat(job_dir, "/journal.a").c_str(), F_OK) == 0;
-  if (job.model.initialize_from.empty() || (has_begun && access(manifest_path.c_str(), F_OK) == 0)) return "";
-  absl::StatusOr<InitialValuesFile> from = InitialValuesFile::Open(job);
+  const absl::StatusOr<InitialValuesFile> from = InitialValuesFile::Open(job);
   if (!from.ok()) return from.status();
   const absl::StatusOr<SliceGrid> grid = GridOf(job.model);
   if (!grid.ok()) return grid.status();
 
+  const std::string folder = absl::StrCat(job_dir, "/", kInitialDir);
+  const std::string manifest_path = absl::StrCat(job_dir, "/", ManifestPath(Round()));
   std::error_code error;
-  std::filesystem::create_directories(absl::StrCat(job_dir, "/", CheckpointDir(none)), error);
-  const std::string shard_path = absl::StrCat(job_dir, "/", ShardPath(none, kShard));
-  const auto failed = [&](const absl::Status& status) {
-    return absl::UnavailableError(absl::StrCat("cannot write ", shard_path, ": ", std::string(status.message())));
-  };
-  const UniqueFd shard(open(shard_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!shard.ok()) return failed(absl::ErrnoToStatus(errno, ""));
-  Manifest manifest;
-  manifest.unix_ms = UnixMs();
-  manifest.job = CanonicalJob(job);
-  manifest.files = {{kShard, 0}};
-  for (const Slice& slice : grid->slices) {
-    const absl::StatusOr<SliceState> state = StateOf(job, *grid, slice, *from);
-    if (!state.ok()) return state.status();
-    const std::vector<Payload> blocks = EncodeRecord(*state);
-    if (const absl::Status status = WriteBlocks(shard.get(), blocks); !status.ok()) return failed(status);
-    uint64_t& end = manifest.files[0].bytes;
-    manifest.records.push_back({slice.id, 0, end, RecordBytes(blocks), RecordChecksum(blocks)});
-    end += RecordBytes(blocks);
-  }
-  if (fsync(shard.get()) != 0) return failed(absl::ErrnoToStatus(errno, ""));
-  // Last: a folder without it is staged anew.
-  const absl::Status written = WriteWhole(manifest_path, EncodeManifest(manifest), 0644, WhereThere::kReplace);
+  std::filesystem::create_directories(folder, error);
+  // First, so that it never stands beside records of another run.
+  if (!error) std::filesystem::remove(manifest_path, error);
+  if (!error) error = SyncFolder(folder);
+  if (error) return absl::UnavailableError(absl::StrCat("cannot use ", folder, ": ", error.message()));
+  absl::StatusOr<Manifest> manifest = StageRecords(job, *grid, *from, absl::StrCat(folder, "/", kShard));
+  if (!manifest.ok()) return manifest.status();
+  // Last: values without it are staged again.
+  const absl::Status written = WriteWhole(manifest_path, EncodeManifest(*manifest), 0644, WhereThere::kReplace);
   if (!written.ok()) return written;
+  // The journal will say that the job began with them.
+  for (const std::string& synced : {folder, job_dir}) {
+    error = SyncFolder(synced);
+    if (error) return absl::UnavailableError(absl::StrCat("cannot sync ", synced, ": ", error.message()));
+  }
   return from->Note();
 }
 

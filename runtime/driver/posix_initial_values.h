@@ -1,4 +1,4 @@
-// The file of model.initializeFrom: held against the job, and staged in the job folder before its chief begins.
+// The file of model.initializeFrom: held against the job, and staged in the job folder before a chief begins a run.
 //
 //   auto file = InitialValuesFile::Open(job);               // check and run look at it so
 //   absl::Status status = StageInitialValues(job, folder);  // the chief's main, which has the folder's lock
@@ -7,8 +7,8 @@
 //   and a MANIFEST, written last. What counts from then on is the copy: the file may change or go.
 // Order: a variable that the file lacks begins as without it, if it has an initializer.
 // Cost: one pass over the file's values, and a file with the optimizer's slots beside them; memory for one slice.
-// Errors: INVALID_ARGUMENT naming tensor and file: no safetensors file, a shape or a kind of number that does not fit,
-//   nothing of the model in it. NOT_FOUND and UNAVAILABLE of the disk.
+// Errors: INVALID_ARGUMENT naming file, tensor and byte: no safetensors file, a shape or a kind of number that does not
+//   fit, a value that is not finite, nothing of the model in it. NOT_FOUND and UNAVAILABLE of the disk.
 // Tests: tests/unit/runtime/driver/posix_initial_values_test.cc, tests/process/test_fine_tuning.py.
 #pragma once
 
@@ -37,7 +37,7 @@ class InitialValuesFile {
   bool Has(const std::string& variable) const { return tensors_.contains(variable); }
   // Elements `first` and on of that variable, which it has.
   absl::Status Read(const std::string& variable, int64_t first, absl::Span<float> values) const;
-  // What a person is to know of a file that fits in part; empty: it fits.
+  // 3 variables from model.safetensors; and what of file and model has no counterpart.
   std::string Note() const;
 
  private:
@@ -51,7 +51,7 @@ class InitialValuesFile {
   std::vector<std::string> missing_;
 };
 
-// Nothing is done where a chief has begun with them already, or the job wants none. Returns the note.
+// Of a job that has model.initializeFrom: what was staged before is replaced. Returns the note.
 absl::StatusOr<std::string> StageInitialValues(const JobSpec& job, const std::string& job_dir);
 
 }  // namespace downpour

@@ -199,8 +199,9 @@ std::string Draw::ToString() const {
   return absl::StrCat(
       "seed ", seed, "\n  cluster: workers=", job.cluster.worker_count, " servers=", job.cluster.parameter_server_count,
       " steps_in_flight=", steps_in_flight, " leases_held=", leases_held, " window=", window.bytes,
-      "\n  job: layers=", job.model.layers.size(), " examples=", train_examples, " eval=", eval_examples,
-      " batch=", training.batch_size, " lease_batches=", training.lease_batches, " push_every=", training.push_every,
+      "\n  job: layers=", job.model.layers.size(), " from_file=", !job.model.initialize_from.empty(),
+      " examples=", train_examples, " eval=", eval_examples, " batch=", training.batch_size,
+      " lease_batches=", training.lease_batches, " push_every=", training.push_every,
       " pull_ahead=", training.pull_ahead, " wire_bf16=", training.wire == WireFormat::kBf16,
       " epochs=", training.epochs, " evaluate_every=", training.evaluate_every_epochs,
       " stop_early=", training.stop_early.has_value(), " optimizer=", NameIn(kOptimizers, training.optimizer.kind),

@@ -97,6 +97,7 @@ void DrawRare(Prng& prng, Draw& draw) {
   DrawConsistency(prng, draw);
   DrawOptimizer(prng, draw);
   if (prng.Chance(0.1)) draw.faults.move = DrawTime(prng, 300ms, 5s);
+  if (prng.Chance(0.2)) draw.job.model.initialize_from = "/models/m.safetensors";
 }
 
 }  // namespace downpour

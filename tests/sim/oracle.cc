@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "runtime/initial_values.h"
 #include "runtime/prng.h"
 #include "tensor/apply_kernels.h"
 
@@ -45,6 +46,14 @@ Payload Oracle::Gradient(LeaseId lease, Step step, SliceId slice) const {
   const bool is_nan = job_.training.consistency == Consistency::kSync || Mix(name) % 2 == 0;
   if (kind == Kind::kNotFinite) out[name % out.size()] = is_nan ? Limits::quiet_NaN() : Limits::max();
   return gradient;
+}
+
+Payload Oracle::Initial(SliceId slice) const {
+  Payload values = Payload::Allocate(static_cast<size_t>(grid_.at(slice).bytes()));
+  InitialValues(job_.seed, grid_, slice, values.mutable_floats().data());
+  if (job_.model.initialize_from.empty()) return values;
+  for (float& value : values.mutable_floats()) value += 0.25f;  // other ones, biases too
+  return values;
 }
 
 Payload Oracle::OnWire(const Payload& floats) const {

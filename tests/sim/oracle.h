@@ -39,6 +39,8 @@ class Oracle {
   uint64_t Skips() const;  // of the whole job, once each
   // Empty, not finite or made so by any update, or integers between -3 and 3.
   Payload Gradient(LeaseId lease, Step step, SliceId slice) const;
+  // What the slice begins with: as its ps makes it, or as the file of model.initializeFrom would have it.
+  Payload Initial(SliceId slice) const;
   // Floats as they travel. A gradient's are exact as bfloat16, too.
   Payload OnWire(const Payload& floats) const;
 

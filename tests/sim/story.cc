@@ -84,6 +84,7 @@ void Story::Begin() {
 void Story::StartChiefSoon() {
   world_.agenda().After(Duration(prng_.Below(draw_.start_within.count())), [this, boot = boot_] {
     if (boot != boot_ || !running_) return;
+    StageInitialValues();
     chief_ = world_.StartChief(job_, /*resume=*/boot > 1, give_up_);
     chief_began_ = world_.now();
   });
@@ -274,7 +275,8 @@ void Story::DamageOne() {
     const std::string stem = file.substr(0, file.size() - 1);
     const bool has_other =
         std::count(all.begin(), all.end(), stem + "a") + std::count(all.begin(), all.end(), stem + "b") == 2;
-    if (!is_copy || (has_other && !copy_damaged_)) files.push_back(file);
+    const bool is_staged = absl::StartsWith(file, CheckpointDir(Round()));  // without it no chief starts
+    if (!is_staged && (!is_copy || (has_other && !copy_damaged_))) files.push_back(file);
   }
   if (files.empty()) return;
   const std::string& file = files[prng_.Below(files.size())];

@@ -65,6 +65,7 @@ class Story {
   // Supervising.
   void Begin();  // starts every process
   void StartChiefSoon();
+  void StageInitialValues();  // as the chief's main does
   void StartTask(const std::string& name, int boot);
   void StartTaskSoon(const std::string& name);
   void StartAgain(Life ended);

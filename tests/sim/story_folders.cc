@@ -1,4 +1,10 @@
 // Job folders that come and go while the tasks live: another run at the same address, and one put back to what it was.
+#include <string>
+#include <vector>
+
+#include "chief/storage.h"
+#include "schema/checkpoint_format.h"
+#include "schema/job_file.h"
 #include "tests/sim/story.h"
 
 namespace downpour {
@@ -63,6 +69,32 @@ void Story::PutBackFolder() {
     watch().OnPutBack();
   }
   StartChiefSoon();
+}
+
+// Whole and durable before the chief begins; no disk fails meanwhile.
+void Story::StageInitialValues() {
+  const bool is_there = world_.disk().ReadSeen(ManifestPath(Round())).ok();
+  if (draw_.job.model.initialize_from.empty() || is_there) return;
+  ++faults_["initial values from a file"];
+  Manifest manifest;
+  manifest.job = CanonicalJob(job_);
+  std::string shard;
+  for (const Slice& slice : oracle_.grid().slices) {
+    const std::vector<Payload> blocks = EncodeRecord(truth().Born(slice.id));
+    manifest.records.push_back({slice.id, 0, shard.size(), RecordBytes(blocks), RecordChecksum(blocks)});
+    for (const Payload& block : blocks) shard += downpour::ToString(block);
+  }
+  manifest.files = {{"initial.shard", shard.size()}};
+  std::vector<StorageOp> ops = {MakeDir(CheckpointDir(Round())), SyncDir("")};
+  for (const auto& [path, text] : {std::pair(ShardPath(Round(), "initial.shard"), shard),
+                                   std::pair(ManifestPath(Round()), EncodeManifest(manifest))}) {
+    for (StorageOp& op : ReplaceFile(path, text)) ops.push_back(std::move(op));
+  }
+  for (const StorageOp& op : ops) {
+    if (const absl::Status status = world_.disk().Carry(op, /*may_fail=*/false).status; !status.ok()) {
+      findings_.Add("initial values cannot be staged: " + std::string(status.message()));
+    }
+  }
 }
 
 }  // namespace downpour

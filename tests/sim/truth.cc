@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "ps/apply.h"
-#include "runtime/initial_values.h"
 #include "ps/learning_rate.h"
 #include "tensor/apply_kernels.h"
 
@@ -126,11 +125,9 @@ void Truth::Record(const TraceRecord& record, const Version& computed_from) {
 SliceState Truth::Born(SliceId slice) const {
   SliceState state;
   state.slice = slice;
-  const size_t bytes = static_cast<size_t>(oracle_->grid().at(slice).bytes());
-  state.values = Payload::Allocate(bytes);
-  InitialValues(oracle_->job().seed, oracle_->grid(), slice, state.values.mutable_floats().data());
+  state.values = oracle_->Initial(slice);
   const int slots = SlotCount(oracle_->job().training);
-  for (int i = 0; i < slots; ++i) state.slots.push_back(Payload::Zeros(bytes));
+  for (int i = 0; i < slots; ++i) state.slots.push_back(Payload::Zeros(state.values.size()));
   return state;
 }
 

@@ -49,6 +49,8 @@ class Truth {
   uint64_t skips() const { return skips_; }        // by whichever process, again after a loss too
   uint64_t restored() const { return restored_; }  // pairs that were found to be those of a checkpoint
 
+  SliceState Born(SliceId slice) const;  // before any push
+
  private:
   struct Lineage {
     Incarnation actor{};
@@ -70,7 +72,6 @@ class Truth {
   void Settle(Lineage& lineage, const SliceState& shown, const std::string& where);
   Lineage* Owned(const TraceRecord& record);
   const Lineage* Find(SliceId slice, SliceEpoch epoch) const;
-  SliceState Born(SliceId slice) const;
   uint32_t Checksum(const SliceState& state) const;
   void Add(const TraceRecord& record, const std::string& what);
 

@@ -96,6 +96,8 @@ class Watch final : public Observer {
   void OnCompute(const Process& process, const Compute& compute);
   void Check(const Process& process, PeerId to, const Welcome& welcome);
   void Check(const Process& process, PeerId to, const Assign& assign);
+  void Check(const Process& process, PeerId to, const RestoreSlice& restore);
+  void AddBegun(const Process& process, SliceId slice);
   void Check(const Process& process, PeerId to, const JobEnd& end);
   void Check(const Process& process, PeerId to, const Grant& grant);
   void Check(const Process& process, PeerId to, const SnapshotRequest& request);

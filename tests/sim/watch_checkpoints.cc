@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "chief/journal.h"
 #include "chief/sealed_copies.h"
-#include "runtime/initial_values.h"
 #include "ps/shard.h"
 #include "tests/sim/watch.h"
 
@@ -152,8 +151,8 @@ void Watch::CheckEnd() {
                            training.staleness_method == StalenessMethod::kNone &&
                            training.consistency != Consistency::kSync;
     if (!only_adds) continue;
-    std::vector<float> initial(state->values.floats().size());
-    InitialValues(oracle_->job().seed, oracle_->grid(), slice, initial.data());
+    const Payload begun = oracle_->Initial(slice);
+    const absl::Span<const float> initial = begun.floats();
     std::vector<int64_t> sums;  // rounding is below a half: initial values are small and the sums far below 2^24
     for (size_t e = 0; e < initial.size(); ++e) {
       sums.push_back(std::llround(static_cast<double>(initial[e]) - static_cast<double>(state->values.floats()[e])));

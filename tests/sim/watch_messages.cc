@@ -68,10 +68,20 @@ void Watch::Check(const Process& process, PeerId to, const Welcome& welcome) {
 
 void Watch::Check(const Process& process, PeerId, const Assign& assign) {
   for (const Assign::Item& item : assign.slices) {
-    if (item.source != SliceSource::kInitialValues || journalled_ <= given_up_) continue;
-    Add(process, absl::StrCat("begins slice ", ToNumber(item.slice), " anew, though there was checkpoint ",
-                              ToString(journalled_)));
+    if (item.source != SliceSource::kInitialValues) continue;
+    const std::string& file = oracle_->job().model.initialize_from;
+    if (!file.empty()) Add(process, absl::StrCat("leaves the values of slice ", ToNumber(item.slice), " to its ps"));
+    if (journalled_ > given_up_) AddBegun(process, item.slice);
   }
+}
+
+void Watch::Check(const Process& process, PeerId, const RestoreSlice& restore) {
+  if (restore.round == Round() && journalled_ > given_up_) AddBegun(process, restore.slice);
+}
+
+void Watch::AddBegun(const Process& process, SliceId slice) {
+  Add(process,
+      absl::StrCat("begins slice ", ToNumber(slice), " anew, though there was checkpoint ", ToString(journalled_)));
 }
 
 void Watch::Check(const Process& process, PeerId, const JobEnd& end) {

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/driver/posix_initial_values.h"
 #include "schema/variables.h"
 #include "worker/data/idx.h"
 
@@ -26,7 +27,8 @@ class DataLook {
   }
 
   DataFacts Take() {
-    if (IsWrong("data.format")) return {};
+    if (!IsWrong("model") && !job_.model.initialize_from.empty()) LookAtInitialValues();
+    if (IsWrong("data.format")) return std::move(facts_);
     facts_.train_examples = LookAtPair(job_.data.train, "data.train");
     facts_.eval_examples = LookAtPair(job_.data.eval, "data.eval");
     return std::move(facts_);
@@ -52,6 +54,20 @@ class DataLook {
 
   void Fail(const std::string& key, const std::string& what) {
     facts_.errors.push_back(PlacedAt(read_, key, what, kRemedy));
+  }
+
+  void LookAtInitialValues() {
+    const absl::StatusOr<InitialValuesFile> file = InitialValuesFile::Open(job_);
+    if (file.ok()) {
+      facts_.initial_values = file->Note();
+    } else if (absl::IsNotFound(file.status())) {
+      const std::string what = job_.model.initialize_from + " is not on this machine";
+      facts_.initial_values = what + "; the chief's must have it";
+      facts_.absences.push_back(At(kInitializeFrom, what, kRemedyOfAbsence));
+    } else {
+      facts_.errors.push_back(At(kInitializeFrom, std::string(file.status().message()),
+                                 "name a whole file whose tensors have names and shapes of this model's variables"));
+    }
   }
 
   // The examples of one pair of files, which stand under `key`.

@@ -1,5 +1,5 @@
-// What the headers of a job's data files and their labels say, against the job, as far as they can be read on this
-// machine.
+// What the headers of a job's data files, their labels and the file of model.initializeFrom say, against the job, as
+// far as they can be read on this machine.
 //
 // Cost: reads the files of labels, and of the images what their headers say (of gzipped ones everything).
 // Tests: tests/unit/tools/cli/verb_check_test.cc.
@@ -15,9 +15,12 @@
 
 namespace downpour {
 
+inline constexpr char kInitializeFrom[] = "model.initializeFrom";  // of a folder that has a job nobody reads it again
+
 struct DataFacts {
   std::optional<uint64_t> train_examples;
   std::optional<uint64_t> eval_examples;
+  std::string initial_values;       // what begins with the file's values; empty: the job names none
   std::vector<JobError> errors;     // of files that are here, but not whole, or do not fit each other or the model
   std::vector<JobError> warnings;   // of what can be trained, and is hardly meant
   std::vector<std::string> absent;  // files that are not here: no error, since only the workers need them

@@ -149,6 +149,7 @@ std::string JobSummary(const JobSpec& job, const DataFacts& facts) {
       "\n", ModelText(grid), ServersText(job, grid), TrainingText(job, grid, facts), EvaluationText(job, facts),
       "Checkpoints   ", CheckpointTimes(checkpoint), ", keeping ", checkpoint.keep, ", written by ",
       checkpoint.via == CheckpointVia::kChief ? "the chief" : "the servers into a shared folder", "\n");
+  if (!facts.initial_values.empty()) absl::StrAppend(&text, "Begins with   ", facts.initial_values, "\n");
   for (const std::string& file : facts.absent) {
     absl::StrAppend(&text, "Not here      ", file, "; the workers' hosts must have it\n");
   }
@@ -170,6 +171,7 @@ nlohmann::json JobSummaryJson(const JobSpec& job, const DataFacts& facts) {
                             {"servers", std::move(servers)},
                             {"residualBytes", ResidualBytes(grid)},
                             {"absentFiles", facts.absent}};
+  if (!facts.initial_values.empty()) summary["initialValues"] = facts.initial_values;
   if (facts.eval_examples) summary["evalExamples"] = *facts.eval_examples;
   if (facts.train_examples) {
     const Plan plan(job, *facts.train_examples);

@@ -147,16 +147,22 @@ absl::Status Secure(const Options& options, const PrivateFolder& sockets, LocalC
   return WriteNewKeys(cluster->keys);
 }
 
-// Every task runs here, so what a worker would find wrong with the data is found before anything starts.
-bool HasItsData(const JobFileResult& job, Streams streams) {
+// Every task runs here, so what they would find wrong with their files is found before anything starts. Not where the
+// job `has_begun`, with a copy of what it began with. Nor where the user's Python code has just made that.
+bool HasItsData(const JobFileResult& job, bool has_begun, Streams streams) {
   const DataFacts facts = LookAtData(job);
   for (const JobError& warning : facts.warnings) {
     streams.err << "downpour run: warning: " << ToString(warning) << "\n";
   }
+  bool is_good = true;
   for (const auto* errors : {&facts.absences, &facts.errors}) {
-    for (const JobError& error : *errors) streams.err << ToString(error) << "\n";
+    for (const JobError& error : *errors) {
+      if (has_begun && error.key == kInitializeFrom) continue;
+      streams.err << ToString(error) << "\n";
+      is_good = false;
+    }
   }
-  return facts.absences.empty() && facts.errors.empty();
+  return is_good;
 }
 
 // The job's folder, before the job is known: the code in it is part of the job.
@@ -195,13 +201,15 @@ int Run(Options options, Streams streams) {
   }
   const ChosenJob chosen = LoadChosenJob(options.job, "run", streams);
   const JobFileResult& parsed = chosen.parsed;
-  if (!parsed.ok() || !HasItsData(parsed, streams)) return kExitBadJobFile;
+  if (!parsed.ok()) return kExitBadJobFile;
+  if (options.job_dir.empty()) options.job_dir = chosen.job_dir;
+  const bool has_begun = parsed.job.model.is_own() || (!options.job_dir.empty() && HoldsJob(options.job_dir));
+  if (!HasItsData(parsed, has_begun, streams)) return kExitBadJobFile;
   LocalCluster cluster;
   const std::string own_folder = fs::read_symlink("/proc/self/exe").parent_path();
   if (const absl::Status found = FindPrograms(own_folder, &cluster); !found.ok()) {
     return Complain(streams, "run", std::string(found.message()), kExitFailed);
   }
-  if (options.job_dir.empty()) options.job_dir = chosen.job_dir;
   if (options.job_dir.empty()) options.job_dir = FreshJobDir(parsed.job.name);
   const absl::Status readable = options.resume ? CheckJobFolder(options.job_dir) : absl::OkStatus();
   if (!readable.ok() && !absl::IsNotFound(readable)) {

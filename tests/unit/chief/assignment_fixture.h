@@ -1,6 +1,7 @@
 // An assignment of all slices of a grid to one ps, for tests of it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,8 +27,8 @@ class AssignmentFixture : public PartsFixture {
     ps->bulk = kBulk;
   }
 
-  void Place(std::vector<Manifest> sources = {}) {
-    assignment.Place(3, {ps}, 12, std::move(sources));
+  void Place(std::vector<Manifest> sources = {}, std::optional<Manifest> initial = {}) {
+    assignment.Place(3, {ps}, 12, std::move(sources), "", std::move(initial));
     effects = Settle();
   }
   void Tick(Duration after) {

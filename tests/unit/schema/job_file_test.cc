@@ -341,6 +341,11 @@ TEST(JobFile, DataPathsAreResolvedAgainstWhereTheyWereWritten) {
   EXPECT_EQ(result.job.data.train.images, "/jobs/a");
   EXPECT_EQ(result.job.data.train.labels, "/home/ada/mine");
   EXPECT_TRUE(result.job.data.eval.empty());
+  EXPECT_EQ(result.job.model.initialize_from, "") << "no path is no folder";
+  result = ParseJob(kJob, "j.yaml", {"model.initializeFrom=m.safetensors"});
+  ResolveDataPaths("/jobs", "/home/ada", &result);
+  EXPECT_EQ(result.job.model.initialize_from, "/home/ada/m.safetensors");
+  EXPECT_EQ(*ParseCanonicalJob(CanonicalJob(result.job)), result.job);
   result = ParseJob(With("images: a", "images: /data/a"), "j.yaml");
   ResolveDataPaths("/jobs", "/home/ada", &result);
   EXPECT_EQ(result.job.data.train.images, "/data/a");

@@ -104,6 +104,29 @@ TEST(Check, WarnsOfAWarmUpThatOutlastsTheJob) {
                                  HasSubstr("raise training.epochs")));
 }
 
+TEST(Check, SaysWhatBeginsWithAFilesValues) {
+  const std::string dir = FreshFolder("check_initial");
+  PutFile(dir + "/job.yaml", kJob);
+  WritePair(dir + "/images", dir + "/labels", 1000, 28, 1000);
+  const auto check = [&] {
+    return RunDownpour({"check", dir + "/job.yaml", "--set", "model.initializeFrom=" + dir + "/m.safetensors"});
+  };
+  EXPECT_THAT(check().out, HasSubstr("Begins with   " + dir + "/m.safetensors is not on this machine; the chief's"));
+  const auto put = [&](const std::string& shape, size_t bytes) {
+    std::string header = R"({"dense_2/bias": {"dtype": "F32", "shape": )" + shape + R"(, "data_offsets": [0, )" +
+                         std::to_string(bytes) + "]}}";
+    header.insert(0, {static_cast<char>(header.size()), 0, 0, 0, 0, 0, 0, 0});
+    PutFile(dir + "/m.safetensors", header + std::string(bytes, '\0'));
+  };
+  put("[10]", 40);
+  EXPECT_THAT(check().out,
+              HasSubstr("Begins with   1 variable from " + dir + "/m.safetensors; it lacks dense_0/kernel"));
+  put("[9]", 36);
+  const ToolOutcome outcome = check();
+  EXPECT_EQ(outcome.code, kExitBadJobFile);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("--set: model.initializeFrom: "), HasSubstr("has the shape [9]")));
+}
+
 TEST(Check, SaysHowOftenIsPushedAndInWhat) {
   const std::string dir = FreshFolder("check_push");
   PutFile(dir + "/job.yaml", kJob);
