@@ -150,7 +150,14 @@ void ReadData(const YamlNode& node, JobErrors& errors, DataSpec* data) {
   MapReader reader(node, "data", errors);
   const std::vector<std::string> formats = {kIdxFormat, kPythonFormat};
   if (const int chosen = reader.Choose("format", formats); chosen >= 0) data->format = formats[chosen];
-  if (data->format == kPythonFormat) {
+  const bool is_python = data->format == kPythonFormat;
+  for (const char* key : {"trainExamples", "evalExamples"}) {
+    if (!is_python) reader.FailOnlyWith(key, "format: python", "that is idx");
+  }
+  for (const char* key : {"train", "eval"}) {
+    if (is_python) reader.FailOnlyWith(key, "format: idx", "that is python");
+  }
+  if (is_python) {
     if (reader.Require("trainExamples") != nullptr)
       reader.Integer("trainExamples", 1, kMostCount, &data->train_examples);
     reader.Integer("evalExamples", 0, kMostCount, &data->eval_examples);

@@ -143,11 +143,11 @@ void ReadModel(const YamlNode& node, const std::string& path, JobErrors& errors,
   ModelFaults faults;
   MapReader reader(node, path, errors);
   reader.Text("initializeFrom", &model->initialize_from);
-  if (node.Find("variables") != nullptr) {
-    reader.Require("initializeFrom");  // nothing else says how they begin
+  if (reader.Find("variables") != nullptr) {
     ReadOwnVariables(reader, errors, model);
     return reader.Finish();
   }
+  reader.FailOnlyWith("classes", "variables", "this model has layers");
   const YamlNode* inputs = reader.Require("inputs");
   for (const YamlNode& item : ItemsOf(inputs, reader.PathOf("inputs"), kMostInputs, errors)) {
     const size_t before = errors.count();

@@ -73,6 +73,10 @@ void ReadPython(const YamlNode& node, JobErrors& errors, PythonSpec* python) {
 
 void ReadOwnVariables(MapReader& model, JobErrors& errors, ModelSpec* own) {
   own->loss = Loss::kOwn;
+  model.Require("initializeFrom");  // nothing else says how they begin
+  for (const char* key : {"inputs", "layers", "loss"}) {
+    model.FailOnlyWith(key, "layers", "this model has variables, which the user's Python code computes");
+  }
   const YamlNode* node = model.Find("variables");
   const std::string path = model.PathOf("variables");
   std::set<std::string> names;

@@ -6,7 +6,7 @@
 //   kernel when the thread that started it ends. No signal is blocked in it, whatever its caller had blocked.
 // Errors: NOT_FOUND and such for a program that cannot be started, by its name. Nothing is left running.
 // Threads: any.
-// Tests: tests/unit/tools/cluster/supervisor_test.cc, tests/unit/worker/python_child_test.cc.
+// Tests: tests/unit/tools/cluster/supervisor_test.cc.
 #pragma once
 
 #include <sys/types.h>

@@ -89,8 +89,8 @@ absl::StatusOr<PythonJob> JobOf(const Json& description, const PythonCode& code,
   }
   const Json python = {{"module", code.module}, {"package", PythonFolder(job_dir) + "/package"}, {"args", code.args}};
   PythonJob job;
-  job.entries = {Entry("python", python),
-                 Entry("model", {{"variables", description.at("variables")}, {"classes", description.at("classes")}}),
+  job.entries = {Entry("python", python), Entry("model.variables", description.at("variables")),
+                 Entry("model.classes", description.at("classes")),
                  Entry("data", {{"format", kPythonFormat},
                                 {"trainExamples", description.at("trainExamples")},
                                 {"evalExamples", description.at("evalExamples")}})};

@@ -8,7 +8,7 @@
 //   python/downpour/child.py writes it), and job.json (the job with all of that in it, as the chief reads it).
 // Errors: INVALID_ARGUMENT for a package that is none, or where the code refuses; ABORTED where it fails. It has said
 //   why on stderr then.
-// Tests: tests/unit/tools/cli/python_code_test.cc, tests/process/test_python.py.
+// Tests: tests/process/test_python.py.
 #pragma once
 
 #include <string>

@@ -168,7 +168,7 @@ std::string LocalRun::WhyNoMore(const std::string& task) {
   return absl::StrCat(task, " ended ", account.ends,
                       " times without progress of the job in between, the first time by ", account.first_end,
                       account.last_end == account.first_end ? "" : ", the last time by " + account.last_end, "; see ",
-                      LogPath(cluster_.job_dir, task));
+                      LogPath(cluster_.job_dir, task), ", which ends: ", LastWordIn(cluster_.job_dir, task));
 }
 
 // None runs, and each that could be started again has spent its budget.
