@@ -68,9 +68,9 @@ struct ModelSpec {
   std::vector<InputSpec> inputs;
   std::vector<LayerSpec> layers;  // in topological order; the last one is the output
   Loss loss = Loss::kSoftmaxCrossEntropy;
-  std::vector<OwnVariableSpec> variables;  // loss is kOwn then
-  int64_t classes = 0;                     // likewise: that it tells apart; 0: it does not
-  std::string initialize_from;             // a safetensors file, by whose names variables begin; empty: none
+  std::vector<OwnVariableSpec> variables = {};  // loss is kOwn then
+  int64_t classes = 0;                          // likewise: that it tells apart; 0: it does not
+  std::string initialize_from = {};             // a safetensors file, by whose names variables begin; empty: none
   bool is_own() const { return !variables.empty(); }
   bool has_accuracy() const { return loss == Loss::kSoftmaxCrossEntropy || classes > 0; }
   bool operator==(const ModelSpec&) const = default;

@@ -154,7 +154,7 @@ const YamlNode* MapReader::Require(const std::string& key) {
 }
 
 void MapReader::FailOnlyWith(const std::string& key, const std::string& needed, const std::string& actual) {
-  const YamlNode* value = node_.Find(key);
+  const YamlNode* value = Find(key);
   if (value != nullptr) Fail(*value, key, absl::StrCat("means something only with ", needed, ", but ", actual));
 }
 

@@ -60,7 +60,8 @@ class PythonTest(ProcessTest):
 
     def start_python_run(self, *words, args=()):
         more = ["--", *args] if args else []
-        run = Process(self, [TOOL, "run", self.job_file, "--job-dir", self.job_dir, "--trace", *words, *self.code(*more)])
+        command = [TOOL, "run", self.job_file, "--job-dir", self.job_dir, "--trace", *words, *self.code(*more)]
+        run = Process(self, command)
         run.wait_for_line("chief at ")
         return run
 

@@ -1,6 +1,7 @@
 // Options by which several verbs are told which job: its file, AI Platform's config.yaml, a tier, single entries.
 //
-// Order: --set beats --scale-tier, which beats --config, which beats the job file, which beats what downpour.fit was told.
+// Order: --set beats --scale-tier, which beats --config, which beats the job file, which beats what downpour.fit was
+//   told.
 // Tests: tests/unit/tools/cli/job_options_test.cc.
 #pragma once
 

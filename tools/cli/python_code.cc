@@ -132,7 +132,7 @@ void AddPythonOptions(CLI::App& app, PythonCode* code) {
       ->envname("DOWNPOUR_PYTHON")
       ->type_name("PROGRAM")
       ->capture_default_str();
-  app.add_option("args", code->args, "After --: the arguments of the module's own")->needs(module);
+  app.add_option("args", code->args, "After --: the arguments of the module's own");
 }
 
 absl::StatusOr<PythonJob> DescribePythonCode(const PythonCode& code, const std::string& folder,

@@ -70,7 +70,8 @@ int RunVerb(const Verb& verb, std::vector<std::string> args, Streams streams) {
   CLI::App app(verb.summary + ".\n\nExamples:\n" + verb.examples, "downpour " + verb.name);
   app.footer("Exit codes: " + verb.exit_codes + ", " + kCommonExitCodes + ".");  // before subcommands, which inherit it
   const std::function<int()> run = verb.set_up(app, streams);
-  std::transform(args.begin(), args.end(), args.begin(), WithDashes);
+  const auto others = std::find(args.begin(), args.end(), "--");  // what follows is not ours to write otherwise
+  std::transform(args.begin(), others, args.begin(), WithDashes);
   try {
     app.parse(std::vector<std::string>(args.rbegin(), args.rend()));  // as CLI11 wants them
   } catch (const CLI::CallForHelp&) {

@@ -174,6 +174,27 @@ std::string JobDirOf(const Options& options) {
   return named.empty() ? FreshJobDir(file.job.name) : named;
 }
 
+// Runs the user's Python code, if there is some, up to the model that it makes. Returns an exit code.
+int DescribeCode(const std::string& folder, Options* options, Streams streams) {
+  const PythonCode& code = options->code;
+  if (code.module.empty() && !code.args.empty()) {
+    return Complain(streams, "run",
+                    absl::StrCat(code.args[0],
+                                 " has no meaning here: what follows -- goes to the Python module that "
+                                 "--module-name names"),
+                    kExitBadCommandLine);
+  }
+  if (code.module.empty()) return kExitDone;
+  options->job_dir = fs::absolute(JobDirOf(*options)).lexically_normal();
+  absl::StatusOr<PythonJob> python = DescribePythonCode(code, folder, options->job_dir);
+  if (!python.ok()) {
+    return Complain(streams, "run", std::string(python.status().message()),
+                    absl::IsInvalidArgument(python.status()) ? kExitBadJobFile : kExitFailed);
+  }
+  options->job.of_code = *std::move(python);
+  return kExitDone;
+}
+
 // Copies the user's Python code into the job folder, with the job that it made.
 absl::Status Stage(const Options& options, const JobSpec& job, const std::string& description, LocalCluster* cluster) {
   if (options.code.module.empty()) return absl::OkStatus();
@@ -190,15 +211,7 @@ int Run(Options options, Streams streams) {
   std::signal(SIGPIPE, SIG_IGN);  // whoever read our words may go away; the job goes on
   const absl::StatusOr<PrivateFolder> sockets = PrivateFolder::Make();  // and the model's description, for a moment
   if (!sockets.ok()) return Complain(streams, "run", std::string(sockets.status().message()), kExitFailed);
-  if (!options.code.module.empty()) {
-    options.job_dir = fs::absolute(JobDirOf(options)).lexically_normal();
-    absl::StatusOr<PythonJob> python = DescribePythonCode(options.code, sockets->path(), options.job_dir);
-    if (!python.ok()) {
-      return Complain(streams, "run", std::string(python.status().message()),
-                      absl::IsInvalidArgument(python.status()) ? kExitBadJobFile : kExitFailed);
-    }
-    options.job.of_code = *std::move(python);
-  }
+  if (const int code = DescribeCode(sockets->path(), &options, streams); code != kExitDone) return code;
   const ChosenJob chosen = LoadChosenJob(options.job, "run", streams);
   const JobFileResult& parsed = chosen.parsed;
   if (!parsed.ok()) return kExitBadJobFile;

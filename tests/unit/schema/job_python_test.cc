@@ -15,7 +15,10 @@ constexpr char kOwnJob[] = R"(
 name: own
 python: {module: trainer.task, package: /job/python/package, args: ["--width", "3"]}
 model:
-  variables: [{name: conv.weight, shape: [8, 1, 3, 3]}, {name: scale, shape: []}, {name: mean, shape: [8], trainable: false}]
+  variables:
+    - {name: conv.weight, shape: [8, 1, 3, 3]}
+    - {name: scale, shape: []}
+    - {name: mean, shape: [8], trainable: false}
   classes: 10
   initializeFrom: /job/python/initial.safetensors
 training: {metrics: [f1, accuracy]}

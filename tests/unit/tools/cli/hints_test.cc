@@ -59,6 +59,15 @@ TEST(HintsTest, AFlagOfOtherTrainersLeadsToAnEntryOfTheJobFile) {
   EXPECT_THAT(Said({"run", "job.yaml", "--push-every=7"}), HasSubstr("--set training.pushEvery=7?"));
 }
 
+TEST(HintsTest, WhatFollowsDashesNeedsAModule) {
+  EXPECT_THAT(Said({"run", "job.yaml", "3"}), HasSubstr("3 has no meaning here: what follows -- goes to the Python"));
+  EXPECT_THAT(Said({"run", "job.yaml", "--", "--learning_rate", "3"}), HasSubstr("--learning_rate has no meaning here"))
+      << "its own flags keep their underscores";
+  EXPECT_THAT(Said({"run", "job.yaml", "--module_name", "trainer.task", "--epochs", "3"}),
+              HasSubstr("there is no option --epochs"))
+      << "without -- it is not the module's";
+}
+
 TEST(HintsTest, AFlagThatTheVerbHasUnderAnotherNameComesFirst) {
   EXPECT_THAT(Said({"run", "job.yaml", "--output-dir", "x"}), HasSubstr("did you mean --job-dir?"));
   EXPECT_THAT(Said({"run", "job.yaml", "--jobdirr", "x"}), HasSubstr("did you mean --job-dir?"));
