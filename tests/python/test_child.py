@@ -197,6 +197,7 @@ options["loss"] = fails
         error = worker.ask({"evaluate": {"batches": [[0]]}})["error"]
         self.assertEqual(error["refused"], True)
         self.assertIn("there are no data for it: give eval=", error["message"])
+        self.assertIsNone(worker.hear())  # else the worker's death might end it first
         self.assertEqual(worker.end()[0], 1)
 
     def test_the_users_code_ends_the_process(self):

@@ -63,10 +63,11 @@ class DataLook {
     } else if (absl::IsNotFound(file.status())) {
       const std::string what = job_.model.initialize_from + " is not on this machine";
       facts_.initial_values = what + "; the chief's must have it";
-      facts_.absences.push_back(At(kInitializeFrom, what, kRemedyOfAbsence));
+      facts_.absences.push_back(PlacedAt(read_, kInitializeFrom, what, kRemedyOfAbsence));
     } else {
-      facts_.errors.push_back(At(kInitializeFrom, std::string(file.status().message()),
-                                 "name a whole file whose tensors have names and shapes of this model's variables"));
+      facts_.errors.push_back(
+          PlacedAt(read_, kInitializeFrom, std::string(file.status().message()),
+                   "name a whole file whose tensors have names and shapes of this model's variables"));
     }
   }
 

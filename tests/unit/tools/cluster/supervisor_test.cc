@@ -12,6 +12,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "runtime/driver/posix_child.h"
+
 namespace downpour {
 namespace {
 
