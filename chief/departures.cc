@@ -11,13 +11,14 @@ namespace downpour {
 
 void Departures::Tick() {
   const auto& durable = chief_.rounds.durable();
+  const bool others_wait = waiting_;
   any_ = waiting_ = under_way_ = false;
   std::vector<Task*> kept;
   for (Task* server : chief_.members.Alive(TaskRole::kPs)) {
     if (server->leaving.empty()) continue;
     any_ |= !server->may_leave() || chief_.turn.now < *server->let_go + chief_.options.timing.dead_after;
     if (server->may_leave()) continue;
-    if (!server->leaves_after) Hear(*server);
+    if (!server->leaves_after) Hear(*server, others_wait);
     if (HasNothing(*server)) {
       LetGo(*server);
     } else if (durable && durable->round > *server->leaves_after) {
@@ -53,11 +54,12 @@ void Departures::LetGo(Task& server) {
   chief_.turn.out.SendTo(server.control, HeartbeatReply{.may_leave = true, .to = server.incarnation});
 }
 
-// The words of those that are told at once are all here within a heartbeat.
-void Departures::Hear(Task& server) {
+// The words of those that are told at once are all here within a heartbeat. A round that is due for others is not put
+// off by one more word.
+void Departures::Hear(Task& server, bool others_wait) {
   server.leaves_after = chief_.rounds.newest();
   const Time soon = chief_.turn.now + chief_.options.timing.heartbeat;
-  if (next_round_ <= chief_.turn.now || next_round_ > soon) next_round_ = soon;
+  if ((next_round_ <= chief_.turn.now && !others_wait) || next_round_ > soon) next_round_ = soon;
 }
 
 // A round needs the ps of every slice.

@@ -36,7 +36,7 @@ class Departures {
   void RoundBegins();
 
  private:
-  void Hear(Task& server);
+  void Hear(Task& server, bool others_wait);
   void LetGo(Task& server);
   bool HasNothing(const Task& server) const;
   bool HasTime(const Task& server) const;

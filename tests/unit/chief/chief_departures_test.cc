@@ -67,6 +67,16 @@ TEST_F(ChiefDeparturesTest, ThoseToldAtOnceShareARound) {
   EXPECT_EQ(RoundsAsked(), 1u);
 }
 
+// A ps is told just as the round for another is due.
+TEST_F(ChiefDeparturesTest, OneMoreWordDoesNotPutOffARoundThatIsDue) {
+  StartRunning();
+  Tell(0);
+  cluster->Wait(Timing{}.heartbeat);
+  Tell(1);
+  cluster->Wait(50ms);
+  EXPECT_EQ(RoundsAsked(), 1u);
+}
+
 // A round needs the ps of every slice: one that left would keep the other's from its end.
 TEST_F(ChiefDeparturesTest, NoneGoesBeforeAnotherThatWaits) {
   StartRunning();
