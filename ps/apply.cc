@@ -1,5 +1,6 @@
 #include "ps/apply.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -37,11 +38,43 @@ AdamUpdate AdamFor(const OptimizerSpec& spec, double rate, uint64_t version) {
   return update;
 }
 
+// The most square matrix that the variable's dimensions make, in their order. With dimensions of inputs on one side and
+// of outputs on the other it is the matrix that multiplies, whichever side they are on.
+size_t ColumnsOf(const VariableSpec& variable) {
+  const int64_t elements = variable.elements();
+  int64_t columns = 1, best = 1;
+  for (size_t i = variable.shape.size(); i-- > 0;) {
+    columns *= variable.shape[i];
+    if (std::min(columns, elements / columns) > std::min(best, elements / best)) best = columns;
+  }
+  return static_cast<size_t>(best);
+}
+
+// Of fewer rows or columns the part along one direction is most of the step.
+constexpr size_t kLeastDirections = 8;
+
 }  // namespace
+
+MatrixRun RunOf(const VariableSpec& variable, const Slice& slice) {
+  const size_t columns = ColumnsOf(variable);
+  return {.columns = columns, .lead = static_cast<size_t>(slice.offset) % columns};
+}
+
+void Lessen(const Damping& damping, const MatrixRun& run, GradientSpan gradient, absl::Span<const UpdatedArray> arrays,
+            Update* update, std::vector<float>* step) {
+  auto* momentum = std::get_if<MomentumUpdate>(update);
+  if (momentum == nullptr || damping.steep == 1) return;
+  if (std::min(run.columns, (run.lead + gradient.size()) / run.columns) < kLeastDirections) return;
+  step->resize(gradient.size());
+  FindStep(*momentum, gradient, arrays, step->data());
+  Deflate(run, static_cast<float>(damping.steep), absl::MakeSpan(*step));
+  momentum->step = step->data();
+  momentum->most_step = LargestMagnitude(absl::MakeConstSpan(*step));
+}
 
 Update UpdateFor(const OptimizerSpec& spec, const Damping& damping, uint64_t version, double share) {
   const double scheduled = spec.learning_rate * share;
-  const double rate = scheduled * damping.share;
+  const double rate = scheduled * damping.share / damping.memory;  // of those that remember no gradient
   const auto decay = static_cast<float>(spec.weight_decay);
   switch (spec.kind) {
     case OptimizerKind::kSgd:
@@ -73,18 +106,21 @@ Update UpdateFor(const OptimizerSpec& spec, const Damping& damping, uint64_t ver
   return SgdUpdate{};
 }
 
-Optimizer::Optimizer(const TrainingSpec& training, const SliceGrid& grid, const Plan& plan)
-    : job_steps_(plan.total_steps()), staleness_rule_(training) {
+Optimizer::Optimizer(const JobSpec& job, const SliceGrid& grid, const Plan& plan)
+    : job_steps_(plan.total_steps()), staleness_rule_(job.training, job.cluster.worker_count) {
   for (const VariableSpec& variable : grid.variables) {
     // What is not trained is no parameter: its gradient is the change itself, whose sign alone differs.
     const OptimizerSpec sum = {.kind = OptimizerKind::kSgd, .learning_rate = 1};
-    specs_.push_back(variable.trainable ? OfVariable(training.optimizer, variable.name) : sum);
+    specs_.push_back(variable.trainable ? OfVariable(job.training.optimizer, variable.name) : sum);
   }
-  for (const Slice& slice : grid.slices) variable_of_.push_back(slice.variable);
+  for (const Slice& slice : grid.slices) {
+    variable_of_.push_back(slice.variable);
+    run_of_.push_back(RunOf(grid.variables[slice.variable], slice));
+  }
 }
 
 bool Optimizer::Apply(SliceId id, GradientSpan gradient, std::optional<uint64_t> staleness, ServedSlice& slice) const {
-  const uint64_t usual = staleness ? UsualStaleness(slice.usual_staleness, *staleness) : slice.usual_staleness;
+  const uint64_t usual = staleness_rule_.UsualAfter({slice.version, slice.usual_staleness}, staleness);
   if (!Step(id, gradient, staleness_rule_.Of(staleness.value_or(0), usual), slice)) return false;
   slice.usual_staleness = usual;
   return true;
@@ -100,8 +136,10 @@ bool Optimizer::Step(SliceId id, GradientSpan gradient, const Damping& damping, 
     targets[i] = Target(array);
     arrays[i] = Bind(array, targets[i]);
   }
-  const Update rule = UpdateFor(spec, damping, slice.version + 1, RateShare(spec.schedule, slice.consumed, job_steps_));
-  if (!ApplyUpdate(rule, gradient, absl::MakeConstSpan(arrays.data(), count), &slice.bounds)) return false;
+  Update rule = UpdateFor(spec, damping, slice.version + 1, RateShare(spec.schedule, slice.consumed, job_steps_));
+  const auto bound = absl::MakeConstSpan(arrays.data(), count);
+  Lessen(damping, run_of_[ToNumber(id)], gradient, bound, &rule, &step_);
+  if (!ApplyUpdate(rule, gradient, bound, &slice.bounds)) return false;
   for (size_t i = 0; i < count; ++i) {
     if (!targets[i].empty()) (i == 0 ? slice.values : slice.slots[i - 1]) = std::move(targets[i]);
   }

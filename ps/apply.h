@@ -16,15 +16,24 @@
 #include "schema/job.h"
 #include "schema/slice_grid.h"
 #include "tensor/apply_kernels.h"
+#include "tensor/deflation.h"
 
 namespace downpour {
 
 // The update number `version` of some values, counted from 1. `spec`: of their variable; `share`: RateShare's.
 Update UpdateFor(const OptimizerSpec& spec, const Damping& damping, uint64_t version, double share);
 
+// How a slice lies in the matrix that its variable is.
+MatrixRun RunOf(const VariableSpec& variable, const Slice& slice);
+
+// Gives a stale update of momentum the step that its damping asks for, which `step` then holds. `arrays` as ApplyUpdate
+// takes them. Leaves alone what is no matrix of some rows and columns.
+void Lessen(const Damping& damping, const MatrixRun& run, GradientSpan gradient, absl::Span<const UpdatedArray> arrays,
+            Update* update, std::vector<float>* step);
+
 class Optimizer {
  public:
-  Optimizer(const TrainingSpec& training, const SliceGrid& grid, const Plan& plan);
+  Optimizer(const JobSpec& job, const SliceGrid& grid, const Plan& plan);
 
   // `staleness`: how many updates the gradient lacks; nothing where that is unknown, which counts as the usual one.
   // Raises the slice's version. False, and nothing has changed, for a gradient that is not finite or that would make
@@ -42,8 +51,10 @@ class Optimizer {
 
   std::vector<OptimizerSpec> specs_;   // by variable
   std::vector<uint32_t> variable_of_;  // by slice
+  std::vector<MatrixRun> run_of_;      // likewise
   uint64_t job_steps_;
   StalenessRule staleness_rule_;
+  mutable std::vector<float> step_;  // room for Lessen, so that it is not taken for each push
 };
 
 }  // namespace downpour

@@ -46,9 +46,9 @@ class DataPlane {
   void ServeAs(Incarnation incarnation) { as_ = incarnation; }
 
   // Of pushes from now on.
-  void Use(const TrainingSpec& training, const SliceGrid& grid, const Plan& plan) {
-    optimizer_.emplace(training, grid, plan);
-    policy_ = ConsistencyPolicy(training);
+  void Use(const JobSpec& job, const SliceGrid& grid, const Plan& plan) {
+    optimizer_.emplace(job, grid, plan);
+    policy_ = ConsistencyPolicy(job.training);
   }
 
   // Whether it broke the protocol before: whatever it says is refused.

@@ -195,7 +195,7 @@ void PsRole::Machine::OnRejoined() {
   snapshots_ = {};
   if (!shard_) return;
   shard_->Extend(Plan(job_, shard_->plan().train_examples()));
-  plane_->Use(job_.training, *grid_, shard_->plan());
+  plane_->Use(job_, *grid_, shard_->plan());
 }
 
 // False: the process ends.
@@ -229,7 +229,7 @@ void PsRole::Machine::FromChief(PeerId, Assign& assign) {
   if (!shard_) {
     const Plan plan(job_, assign.train_examples);
     shard_.emplace(job_.seed, SlotCount(job_.training), *grid_, plan);
-    plane_->Use(job_.training, *grid_, plan);
+    plane_->Use(job_, *grid_, plan);
   }
   if (assign.train_examples != shard_->plan().train_examples()) return Reject();  // one job has one plan
   plane_->ServeAs(session_.incarnation());

@@ -29,9 +29,21 @@ StalenessMethod MethodFor(const TrainingSpec& training) {
   return StalenessMethod::kRate;
 }
 
+// Each of the others pushes once while one computes, and once more if it computes with what it pulled ahead.
+uint64_t ExpectedStaleness(const TrainingSpec& training, int64_t workers) {
+  if (training.consistency == Consistency::kSync) return 0;
+  return static_cast<uint64_t>(training.pull_ahead ? 2 * workers - 1 : workers - 1) * kStalenessOne;
+}
+
 }  // namespace
 
-StalenessRule::StalenessRule(const TrainingSpec& training) : method_(MethodFor(training)) {}
+StalenessRule::StalenessRule(const TrainingSpec& training, int64_t workers)
+    : method_(MethodFor(training)), expected_(ExpectedStaleness(training, workers)) {}
+
+uint64_t StalenessRule::UsualAfter(const Pushes& before, std::optional<uint64_t> staleness) const {
+  const uint64_t usual = before.version == 0 ? expected_ : before.usual;
+  return staleness ? UsualStaleness(usual, *staleness) : usual;
+}
 
 Damping StalenessRule::Of(uint64_t staleness, uint64_t usual) const {
   const double stale =
@@ -39,8 +51,7 @@ Damping StalenessRule::Of(uint64_t staleness, uint64_t usual) const {
   if (method_ == StalenessMethod::kNone || stale == 0) return {};
   const double s = 1 + stale;
   if (method_ == StalenessMethod::kRate) return {.share = 1 / s};
-  const double half = std::sqrt(s), quarter = std::sqrt(half), eighth = std::sqrt(quarter);  // s to that power
-  return {.share = 1 / (half * eighth), .memory = s * quarter, .fresh = (1 - 1 / s) / (quarter * eighth)};
+  return {.share = 1, .memory = s, .fresh = (1 - 1 / s) / std::sqrt(std::sqrt(s)), .steep = 1 / (s * s)};
 }
 
 uint64_t UsualStaleness(uint64_t usual, uint64_t staleness) {

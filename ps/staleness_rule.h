@@ -1,31 +1,40 @@
 // What a stale push is worth: how an update changes with the staleness of its gradient.
 //
-//   const Damping damping = StalenessRule(training).Of(staleness, usual);   // Damping() where nothing is stale
+//   const StalenessRule rule(training, workers);
+//   const uint64_t usual = rule.UsualAfter({slice.version, slice.usual_staleness}, staleness);
+//   const Damping damping = rule.Of(staleness, usual);   // Damping() where nothing is stale
 //
 // A gradient that was computed s - 1 updates ago pulls the values back to where they were. Where s workers push at
 // once, each of s such gradients corrects the same error: together they overshoot, and the more momentum there is, the
 // sooner that grows without bound. So a push counts less the staler it is; and since the momentum's memory then spans
-// the same number of each worker's own pushes, it filters what the delay makes swing.
+// the same number of each worker's own pushes, it filters what the delay makes swing. What swings first is where the
+// loss is steepest, and how steep it is there no staleness tells. So of each step, the part along the direction in
+// which it is largest counts less still.
 //
 // With s = 1 + max(staleness, usual staleness), rate r and momentum m:
 //
 //   rate:          r is divided by s
-//   slowMomentum:  v = (1 - (1 - m) / s^(5/4)) * v + s^(-5/4 - 5/8) * g
-//                  w -= r * (v + (1 - 1/s) * s^(-3/8) * g)
+//   slowMomentum:  v = (1 - (1 - m) / s) * v + g / s
+//                  d = v + (1 - 1/s) * s^(-1/4) * g
+//                  w -= r * (d - (1 - 1/s^2) * p), where p is d's part along its largest direction, of a matrix
 //   auto:          slowMomentum for momentum and nesterov, none for adagrad and ftrl, else rate
 //
-// Nesterov's looks ahead: in the last line, (1 - (1 - m) / s^(5/4)) * v + s^(-5/4 - 5/8) * g stands for v.
+// Nesterov's looks ahead: in d, (1 - (1 - m) / s) * v + g / s stands for v. A rule without momentum, such as that of
+// variables which are not trained, has 1/s of the rate with slowMomentum too.
 // At s = 1 each is the plain optimizer, bit for bit.
 //
-// Source: rate is of Zhang et al., "Staleness-Aware Async-SGD", IJCAI 2016. The exponents of slowMomentum were found by
-//   trials (docs/LEARNING.md). Mitliagkas et al., "Asynchrony begets Momentum", 2016, say why memory must change. none
-//   for Adagrad and FTRL: Dean et al., "Large Scale Distributed Deep Networks", NIPS 2012; their rates fall with every
-//   gradient, those of other workers too.
-// Cost: a few roots for each push. Order: the same bits on every CPU, since only IEEE operations are used.
+// Source: rate is of Zhang et al., "Staleness-Aware Async-SGD", IJCAI 2016. slowMomentum was found by trials
+//   (docs/LEARNING.md). Mitliagkas et al., "Asynchrony begets Momentum", 2016, say why memory must change. LeCun et
+//   al., "Efficient BackProp", 1998, section 4.3, say why inputs with a mean make the loss steep. none for Adagrad and
+//   FTRL: Dean et al., "Large Scale Distributed Deep Networks", NIPS 2012; their rates fall with every gradient, those
+//   of other workers too.
+// Cost: a few roots for each push; tensor/deflation.h says what p costs. Order: the same bits on every CPU, since only
+//   IEEE operations are used.
 // Tests: tests/unit/ps/staleness_rule_test.cc.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "schema/job.h"
 
@@ -36,18 +45,31 @@ struct Damping {
   double share = 1;   // of the learning rate
   double memory = 1;  // the momentum's, in multiples of what the job says
   double fresh = 0;   // of this gradient, applied at once beside the momentum
+  double steep = 1;   // of the step's part along the direction in which it is largest (tensor/deflation.h)
   bool operator==(const Damping&) const = default;
+};
+
+// Of a slice, before the push at hand.
+struct Pushes {
+  uint64_t version = 0;  // those that changed it
+  uint64_t usual = 0;    // their usual staleness
 };
 
 class StalenessRule {
  public:
-  explicit StalenessRule(const TrainingSpec& training);
+  // `workers`: of the whole job.
+  StalenessRule(const TrainingSpec& training, int64_t workers);
+
+  // Of a slice that no push has changed yet the usual staleness is what so many workers will make it. Else the first
+  // pushes would count as if each worker were alone, when gradients are at their largest.
+  uint64_t UsualAfter(const Pushes& before, std::optional<uint64_t> staleness) const;
 
   // `staleness` in updates; `usual` as UsualStaleness keeps it.
   Damping Of(uint64_t staleness, uint64_t usual) const;
 
  private:
   StalenessMethod method_;  // never kAuto
+  uint64_t expected_;       // in units of 1/kStalenessOne
 };
 
 // How stale the pushes of a slice usually are, in units of 1/kStalenessOne: a mean over about 64 of them. One push that

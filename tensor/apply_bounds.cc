@@ -32,7 +32,8 @@ struct Reach {
   void operator()(const MomentumUpdate& u) {
     const double g = Penalized(u.decay);
     now[1] = Sum(Product(u.momentum, now[1]), Product(u.gain, g));
-    now[0] = Sum(now[0], Product(u.learning_rate, Sum(Product(u.carry, now[1]), Product(u.fresh, g))));
+    const double found = Sum(Product(u.carry, now[1]), Product(u.fresh, g));
+    now[0] = Sum(now[0], Product(u.learning_rate, u.step == nullptr ? found : u.most_step));
   }
   void operator()(const SquaresUpdate& u) {
     const double g = Penalized(u.decay);

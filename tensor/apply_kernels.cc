@@ -127,6 +127,24 @@ int32_t Sgd(const SgdUpdate& update, const GradientSpan& gradient, const Updated
   });
 }
 
+template <class D>
+HWY_INLINE hn::Vec<D> Velocity(D d, const MomentumUpdate& u, hn::Vec<D> before, hn::Vec<D> g) {
+  return hn::Add(hn::Mul(hn::Set(d, u.momentum), before), hn::Mul(hn::Set(d, u.gain), g));
+}
+template <class D>
+HWY_INLINE hn::Vec<D> Step(D d, const MomentumUpdate& u, hn::Vec<D> velocity, hn::Vec<D> g) {
+  return hn::Add(hn::Mul(hn::Set(d, u.carry), velocity), hn::Mul(hn::Set(d, u.fresh), g));
+}
+
+void MomentumStep(const MomentumUpdate& update, const GradientSpan& gradient, const UpdatedArray* arrays, float* step) {
+  const MomentumUpdate u = update;
+  const UpdatedArray w = arrays[0], v = arrays[1];
+  ForEachVector(gradient, /*look=*/false, [=](auto d, size_t i, auto pushed) HWY_ATTR {
+    const auto g = Penalized(d, pushed, hn::LoadU(d, w.in + i), u.decay);
+    hn::StoreU(Step(d, u, Velocity(d, u, hn::LoadU(d, v.in + i), g), g), d, step + i);
+  });
+}
+
 // Below, all loads stand before the first store: arrays that lie a multiple of 4 KiB apart look alike to a CPU that
 // lets a load overtake a store.
 int32_t Momentum(const MomentumUpdate& update, const GradientSpan& gradient, const UpdatedArray* arrays, bool look) {
@@ -135,9 +153,8 @@ int32_t Momentum(const MomentumUpdate& update, const GradientSpan& gradient, con
   return ForEachVector(gradient, look, [=](auto d, size_t i, auto pushed) HWY_ATTR {
     const auto value = hn::LoadU(d, w.in + i);
     const auto g = Penalized(d, pushed, value, u.decay);
-    const auto velocity =
-        hn::Add(hn::Mul(hn::Set(d, u.momentum), hn::LoadU(d, v.in + i)), hn::Mul(hn::Set(d, u.gain), g));
-    const auto step = hn::Add(hn::Mul(hn::Set(d, u.carry), velocity), hn::Mul(hn::Set(d, u.fresh), g));
+    const auto velocity = Velocity(d, u, hn::LoadU(d, v.in + i), g);
+    const auto step = u.step != nullptr ? hn::LoadU(d, u.step + i) : Step(d, u, velocity, g);
     hn::StoreU(velocity, d, v.out + i);
     hn::StoreU(hn::Sub(value, hn::Mul(hn::Set(d, u.learning_rate), step)), d, w.out + i);
   });
@@ -211,6 +228,7 @@ HWY_EXPORT(Widen);
 HWY_EXPORT(RoundFed);
 HWY_EXPORT(Sgd);
 HWY_EXPORT(Momentum);
+HWY_EXPORT(MomentumStep);
 HWY_EXPORT(Squares);
 HWY_EXPORT(Adam);
 HWY_EXPORT(Ftrl);
@@ -247,6 +265,14 @@ struct Dispatch {
     return HWY_DYNAMIC_DISPATCH(Ftrl)(update, gradient, arrays, look);
   }
 };
+
+// For what begins `begin` elements later.
+Update Beginning(Update update, size_t begin) {
+  if (auto* momentum = std::get_if<MomentumUpdate>(&update); momentum != nullptr && momentum->step != nullptr) {
+    momentum->step += begin;
+  }
+  return update;
+}
 
 int32_t LargestBits(GradientSpan x) { return HWY_DYNAMIC_DISPATCH(Largest)(x); }
 
@@ -328,12 +354,17 @@ bool ApplyUpdate(const Update& update, GradientSpan gradient, absl::Span<const U
       return UpdatedArray{array.in + begin, array.out + begin};
     });
     const GradientSpan part = gradient.subspan(begin, end - begin);
-    std::visit(Dispatch{part, parts.data(), /*look=*/false}, update);
+    std::visit(Dispatch{part, parts.data(), /*look=*/false}, Beginning(update, begin));
     end = begin;
   }
   return true;
 }
 
+void FindStep(const MomentumUpdate& update, GradientSpan gradient, absl::Span<const UpdatedArray> arrays, float* step) {
+  HWY_DYNAMIC_DISPATCH(MomentumStep)(update, gradient, arrays.data(), step);
+}
+
+float LargestMagnitude(GradientSpan x) { return std::bit_cast<float>(LargestBits(x)); }
 bool AllFinite(GradientSpan x) { return LargestBits(x) < kInfinity; }
 
 void RoundToBf16(absl::Span<const float> from, Bf16* to) { HWY_DYNAMIC_DISPATCH(Round)(from, to); }

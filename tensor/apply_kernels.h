@@ -43,7 +43,8 @@ struct SgdUpdate {
 
 // v = momentum * v + gain * g;  w -= learning_rate * (carry * v + fresh * g)
 // Source: Sutskever et al., ICML 2013, in the form that keeps the rate out of v (as PyTorch has it). With gain 1 it has
-// carry 1 and fresh 0 for the classical rule, and carry momentum and fresh 1 for Nesterov's.
+// carry 1 and fresh 0 for the classical rule, and carry momentum and fresh 1 for Nesterov's. What stands in brackets is
+// FindStep's; another step may be given in its place.
 struct MomentumUpdate {
   static constexpr size_t kSlots = 1;
   float learning_rate = 0;
@@ -52,6 +53,8 @@ struct MomentumUpdate {
   float fresh = 0;
   float carry = 1;
   float decay = 0;
+  const float* step = nullptr;  // as many numbers as the gradient has
+  float most_step = 0;          // their largest magnitude
 };
 
 // s = keep * s + (gain * g) * g;  w -= (learning_rate * g) / (sqrt(s + start) + epsilon)
@@ -154,7 +157,11 @@ inline constexpr Magnitudes kUnknownMagnitudes = {std::numeric_limits<double>::i
   return ApplyUpdate(update, gradient, arrays, &unknown);
 }
 
+// What `update` would subtract from the values, before the learning rate: as many numbers as the gradient has.
+void FindStep(const MomentumUpdate& update, GradientSpan gradient, absl::Span<const UpdatedArray> arrays, float* step);
+
 bool AllFinite(GradientSpan x);
+float LargestMagnitude(GradientSpan x);  // infinity or NaN where it holds such
 
 // bf16.h says how. `to` has as many elements, and does not overlap.
 void RoundToBf16(absl::Span<const float> from, Bf16* to);

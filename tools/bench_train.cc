@@ -56,7 +56,7 @@ class OneProcess {
     trainer_.Run(Prepare{job}, [&](absl::Status status, ComputeResult result) {
       CHECK(status.ok()) << status;
       plan_ = Plan(job, std::get<Prepared>(result).train_examples);
-      optimizer_.emplace(job.training, grid_, plan_);
+      optimizer_.emplace(job, grid_, plan_);
     });
     for (const Slice& slice : grid_.slices) {
       ServedSlice& served = slices_.emplace_back();

@@ -55,7 +55,7 @@ int Main(const std::string& text, uint64_t steps) {
       served.slots.push_back(Payload::Zeros(static_cast<size_t>(slice.bytes())));
     }
   }
-  const Optimizer optimizer(training, grid, plan);
+  const Optimizer optimizer(parsed.job, grid, plan);
   const GradientClip clip(training.optimizer);
   Write(slices);
   for (uint64_t step = 0; step < steps; ++step) {

@@ -239,11 +239,13 @@ void Truth::Gather(const TraceRecord& record, SliceState& state) const {
 }
 
 void Truth::Apply(const TraceRecord& record, const Version& computed_from, SliceState& state) const {
-  const TrainingSpec& training = oracle_->job().training;
+  const JobSpec& job = oracle_->job();
   const bool known = computed_from.epoch == record.epoch && computed_from.n <= state.version;
   const uint64_t staleness = known ? state.version - computed_from.n : 0;
-  if (known) state.usual_staleness = UsualStaleness(state.usual_staleness, staleness);
-  const Damping damping = StalenessRule(training).Of(staleness, state.usual_staleness);
+  const StalenessRule rule(job.training, job.cluster.worker_count);
+  state.usual_staleness =
+      rule.UsualAfter({state.version, state.usual_staleness}, known ? std::optional(staleness) : std::nullopt);
+  const Damping damping = rule.Of(staleness, state.usual_staleness);
   Update(oracle_->Gradient(record.lease, record.step, record.slice), damping, Done(state), state);
 }
 
@@ -256,8 +258,9 @@ uint64_t Truth::Done(const SliceState& state) const {
 
 // `done`: pushes before the one at hand.
 void Truth::Update(const Payload& gradient, const Damping& damping, uint64_t done, SliceState& state) const {
-  const std::string& variable = oracle_->grid().variables[oracle_->grid().at(state.slice).variable].name;
-  const OptimizerSpec spec = OfVariable(oracle_->job().training.optimizer, variable);
+  const Slice& slice = oracle_->grid().at(state.slice);
+  const VariableSpec& variable = oracle_->grid().variables[slice.variable];
+  const OptimizerSpec spec = OfVariable(oracle_->job().training.optimizer, variable.name);
   std::vector<Payload> fresh;
   std::vector<UpdatedArray> arrays;
   const auto renew = [&](const Payload& old) {
@@ -269,8 +272,10 @@ void Truth::Update(const Payload& gradient, const Damping& damping, uint64_t don
   for (int i = 0; i < slots; ++i) renew(state.slots[i]);
   ++state.version;
   const Plan& plan = oracle_->plan();
-  if (!ApplyUpdate(UpdateFor(spec, damping, state.version, RateShare(spec.schedule, done, plan.total_steps())),
-                   gradient.floats(), arrays)) {
+  downpour::Update rule = UpdateFor(spec, damping, state.version, RateShare(spec.schedule, done, plan.total_steps()));
+  std::vector<float> step;
+  Lessen(damping, RunOf(variable, slice), gradient.floats(), arrays, &rule, &step);
+  if (!ApplyUpdate(rule, gradient.floats(), arrays)) {
     findings_->Add("the oracle's gradient is not finite");
   }
   state.values = fresh[0];

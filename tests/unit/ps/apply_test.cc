@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 namespace downpour {
@@ -20,13 +21,14 @@ TrainingSpec Spec(OptimizerKind kind) {
 }
 
 // Of a job of one step for each of 100 examples, whose slice 0 is of y/kernel and 1 of y/bias.
-Optimizer MakeOptimizer(const TrainingSpec& training) {
+Optimizer MakeOptimizer(const TrainingSpec& training, int64_t workers = 1) {
   JobSpec job;
+  job.cluster.worker_count = workers;
   job.model.inputs = {{"x", {2}}};
   job.model.layers = {{"y", {"x"}, DenseSpec{.units = 2}}};
   job.training = training;
   job.training.batch_size = 1;
-  return Optimizer(job.training, *GridOf(job.model), Plan(job, 100));
+  return Optimizer(job, *GridOf(job.model), Plan(job, 100));
 }
 
 constexpr OptimizerKind kAllKinds[] = {OptimizerKind::kSgd,     OptimizerKind::kMomentum, OptimizerKind::kNesterov,
@@ -96,9 +98,9 @@ TEST(OptimizerTest, AStalePushCountsLessAndStaysLongerInTheMomentum) {
   ServedSlice slice = SliceWith(OptimizerKind::kMomentum, {0});
   slice.slots[0] = Floats({8});
   ASSERT_TRUE(MakeOptimizer(spec).Apply(kKernelSlice, Floats({1}).floats(), 15, slice));
-  const double v = (1 - 0.25 / 32) * 8 + 1.0 / 32 / std::pow(16, 0.625);
+  const double v = (1 - 0.25 / 16) * 8 + 1.0 / 16;
   EXPECT_NEAR(slice.slots[0].floats()[0], v, 1e-6);
-  EXPECT_NEAR(slice.values.floats()[0], -0.5 * (v + 15.0 / 16 / std::pow(16, 0.375)), 1e-6);
+  EXPECT_NEAR(slice.values.floats()[0], -0.5 * (v + 15.0 / 16 / 2), 1e-6);
 
   for (const OptimizerKind kind : {OptimizerKind::kSgd, OptimizerKind::kAdam}) {
     ServedSlice fresh = SliceWith(kind, {0}), stale = SliceWith(kind, {0});
@@ -116,6 +118,56 @@ TEST(OptimizerTest, TheUsualStalenessIsThatOfPushesThatHadAnEffect) {
   EXPECT_FALSE(sgd.Apply(kKernelSlice, Floats({NAN}).floats(), 1000, slice));
   ASSERT_TRUE(sgd.Apply(kKernelSlice, Floats({1}).floats(), std::nullopt, slice));
   EXPECT_EQ(slice.usual_staleness, UsualStaleness(0, 64)) << "and where it is not known it stays";
+}
+
+TEST(OptimizerTest, TheFirstPushesOfManyWorkersAreTakenForStale) {
+  ServedSlice slice = SliceWith(OptimizerKind::kSgd, {0});
+  const Optimizer sgd = MakeOptimizer(Spec(OptimizerKind::kSgd), 16);
+  ASSERT_TRUE(sgd.Apply(kKernelSlice, Floats({1}).floats(), 0, slice));
+  EXPECT_EQ(slice.usual_staleness, UsualStaleness(15 * kStalenessOne, 0));
+  EXPECT_NEAR(slice.values.floats()[0], -0.5 / 16, 0.001);
+}
+
+// Rows of inputs whose mean is not 0: all that is left of the step is what they do not share, and 1/256 of the rest.
+TEST(OptimizerTest, AStaleStepCountsLessWhereItIsSteepest) {
+  JobSpec job;
+  job.model.inputs = {{"x", {16}}};
+  job.model.layers = {{"y", {"x"}, DenseSpec{.units = 8}}};
+  job.training = Spec(OptimizerKind::kMomentum);
+  job.training.batch_size = 1;
+  const Optimizer optimizer(job, *GridOf(job.model), Plan(job, 100));
+  std::vector<float> shared(16 * 8, 3), gradient = shared;
+  gradient[5] += 0.5f;
+  gradient[13] -= 0.5f;  // beside the shared direction
+  ServedSlice slice = SliceWith(OptimizerKind::kMomentum, std::vector<float>(16 * 8));
+  ASSERT_TRUE(optimizer.Apply(kKernelSlice, absl::MakeConstSpan(gradient), 15, slice));
+  const double share = 0.5 * (1.0 / 16 + 15.0 / 16 / 2);  // of a gradient, in the first step
+  const absl::Span<const float> values = slice.values.floats();
+  EXPECT_LT(std::abs(std::accumulate(values.begin(), values.end(), 0.0) / 128), 0.02 * share * 3) << "1/256, or so";
+  EXPECT_NEAR(values[5] - values[13], -share, 0.2 * share);
+  EXPECT_NEAR(slice.slots[0].floats()[0], 3.0 / 16, 1e-6) << "the momentum keeps all of it";
+
+  ServedSlice fresh = SliceWith(OptimizerKind::kMomentum, std::vector<float>(16 * 8));
+  ASSERT_TRUE(optimizer.Apply(kKernelSlice, absl::MakeConstSpan(gradient), 0, fresh));
+  EXPECT_EQ(fresh.values.floats()[5], -0.5f * 3.5f) << "where nothing is stale it is the plain optimizer";
+}
+
+TEST(OptimizerTest, AStepOfFewRowsKeepsItsLargestPart) {
+  ServedSlice slice = SliceWith(OptimizerKind::kMomentum, {0, 0, 0, 0});
+  ASSERT_TRUE(
+      MakeOptimizer(Spec(OptimizerKind::kMomentum)).Apply(kKernelSlice, Floats({1, 1, 1, 1}).floats(), 15, slice));
+  EXPECT_NEAR(slice.values.floats()[0], -0.5 * (1.0 / 16 + 15.0 / 16 / 2), 1e-6);
+}
+
+TEST(RunOfTest, IsTheMostSquareMatrixOfTheDimensions) {
+  const auto run_of = [](std::vector<int64_t> shape, int64_t offset) {
+    const MatrixRun run = RunOf({.name = "v", .shape = std::move(shape)}, {.offset = offset, .elements = 1});
+    return std::pair(run.columns, run.lead);
+  };
+  EXPECT_EQ(run_of({784, 256}, 300), std::pair(size_t{256}, size_t{44}));
+  EXPECT_EQ(run_of({32, 16, 3, 3}, 0), std::pair(size_t{144}, size_t{0})) << "outputs first, as PyTorch has it";
+  EXPECT_EQ(run_of({3, 3, 16, 32}, 0), std::pair(size_t{32}, size_t{0})) << "outputs last, as Keras has it";
+  EXPECT_EQ(run_of({}, 0), std::pair(size_t{1}, size_t{0}));
 }
 
 TEST(OptimizerTest, LeavesAloneWhatOthersHold) {
@@ -189,10 +241,10 @@ TEST(OptimizerTest, NesterovLooksAheadAlongItsVelocity) {
   slice.slots[0] = Floats({8});
   slice.values = Floats({0});
   ASSERT_TRUE(MakeOptimizer(spec).Apply(kKernelSlice, Floats({1}).floats(), 15, slice));
-  const double memory = 1 - 0.5 / 32, gain = 1.0 / 32 / std::pow(16, 0.625);
+  const double memory = 1 - 0.5 / 16, gain = 1.0 / 16;
   const double v = memory * 8 + gain;
   EXPECT_NEAR(slice.slots[0].floats()[0], v, 1e-6);
-  EXPECT_NEAR(slice.values.floats()[0], -0.5 * (memory * v + gain + 15.0 / 16 / std::pow(16, 0.375)), 1e-6);
+  EXPECT_NEAR(slice.values.floats()[0], -0.5 * (memory * v + gain + 15.0 / 16 / 2), 1e-6);
 }
 
 TEST(OptimizerTest, WeightDecayIsAddedToTheGradientAndOfAdamWDecoupledFromIt) {

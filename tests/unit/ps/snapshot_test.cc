@@ -27,7 +27,7 @@ class SnapshotTest : public testing::Test {
   void Push(SliceId id, LeaseId lease, Step step) {
     ServedSlice& slice = *shard_.Find(id);
     const std::vector<float> ones(slice.values.floats().size(), 1);
-    ASSERT_TRUE(Optimizer(TinyJob().training, TinyGrid(), TinyPlan()).Apply(id, absl::MakeConstSpan(ones), 0, slice));
+    ASSERT_TRUE(Optimizer(TinyJob(), TinyGrid(), TinyPlan()).Apply(id, absl::MakeConstSpan(ones), 0, slice));
     slice.counters.Consume(lease, step, 3);
     ++slice.consumed;
   }

@@ -16,7 +16,7 @@ StalenessRule RuleOf(StalenessMethod method, OptimizerKind optimizer = Optimizer
   TrainingSpec training;
   training.staleness_method = method;
   training.optimizer.kind = optimizer;
-  return StalenessRule(training);
+  return StalenessRule(training, 1);
 }
 
 constexpr StalenessMethod kAllMethods[] = {StalenessMethod::kAuto, StalenessMethod::kNone, StalenessMethod::kRate,
@@ -33,7 +33,7 @@ TEST(StalenessRuleTest, NoneIsThePlainOptimizerWhateverIsStale) {
 TEST(StalenessRuleTest, TheExponentsAreThoseOfTheHeader) {
   EXPECT_EQ(RuleOf(StalenessMethod::kRate).Of(15, 0), (Damping{.share = 1.0 / 16}));
   EXPECT_EQ(RuleOf(StalenessMethod::kSlowMomentum).Of(255, 0),
-            (Damping{.share = 1.0 / 32, .memory = 1024, .fresh = (1 - 1.0 / 256) / 8}));
+            (Damping{.share = 1, .memory = 256, .fresh = (1 - 1.0 / 256) / 4, .steep = 1.0 / 65536}));
 }
 
 TEST(StalenessRuleTest, AutoGoesByTheOptimizer) {
@@ -61,6 +61,19 @@ TEST(StalenessRuleTest, ThereIsAnAnswerForWhateverAWorkerSays) {
     const Damping damping = RuleOf(method).Of(std::numeric_limits<uint64_t>::max(), kMostUsualStaleness);
     EXPECT_TRUE(std::isfinite(damping.memory) && damping.share > 0 && damping.share <= 1);
   }
+}
+
+TEST(StalenessRuleTest, BeforeTheFirstPushTheUsualStalenessIsThatOfAllWorkers) {
+  TrainingSpec training;
+  EXPECT_EQ(StalenessRule(training, 16).UsualAfter({0, 0}, std::nullopt), 15 * kStalenessOne);
+  EXPECT_EQ(StalenessRule(training, 16).UsualAfter({0, 0}, 0), UsualStaleness(15 * kStalenessOne, 0));
+  EXPECT_EQ(StalenessRule(training, 16).UsualAfter({1, 7}, std::nullopt), 7u) << "then its own";
+  EXPECT_EQ(StalenessRule(training, 1).UsualAfter({0, 0}, 0), 0u) << "one worker is never stale";
+  training.pull_ahead = true;
+  EXPECT_EQ(StalenessRule(training, 16).UsualAfter({0, 0}, std::nullopt), 31 * kStalenessOne);
+  training.pull_ahead = false;
+  training.consistency = Consistency::kSync;
+  EXPECT_EQ(StalenessRule(training, 16).UsualAfter({0, 0}, std::nullopt), 0u);
 }
 
 TEST(UsualStalenessTest, IsTheMeanOfTheLastPushes) {

@@ -1,0 +1,36 @@
+// Less of a step along the direction in which it is largest.
+//
+//   std::vector<float> step(gradient.size());
+//   FindStep(update, gradient, arrays, step.data());                         // what the rule is to subtract
+//   Deflate({.columns = 256, .lead = 16}, /*keep=*/1.0f / 16, absl::MakeSpan(step));
+//   update.step = step.data();                                               // and now subtracts this
+//
+// Where the inputs of a layer have a mean that is not 0, the loss is far steeper along that mean than along anything
+// else, and the gradients of a layer's kernel are large along it: input times error. Of a sum of gradients it is the
+// part of rank one that is closest. No layout is asked for: with inputs in rows or in columns it is the same part.
+//
+// Result: A - (1 - keep) u (u^T A) / |u|^2, where u = A c, and c comes by power iteration from the row of A that is
+//   largest (Golub and Van Loan, "Matrix Computations", section 8.2). As it is where that is 0, or no finite number.
+// Shapes: A is a run of a matrix's row-major elements, so that its first and its last row may be parts of rows.
+// Order: the same bits on every CPU: sums have 16 parts, by the place modulo 16, that are added pairwise at last;
+//   products are rounded before they are added.
+// Cost: linear, 2 + 2 kRounds passes over A, which lies in cache; (rows + 2 columns) floats of memory.
+// Threads: pure.
+// Tests: tests/unit/tensor/deflation_test.cc.
+#pragma once
+
+#include <cstddef>
+
+#include "absl/types/span.h"
+
+namespace downpour {
+
+// How a slice lies in a matrix.
+struct MatrixRun {
+  size_t columns = 1;
+  size_t lead = 0;  // the first element's column
+};
+
+void Deflate(const MatrixRun& run, float keep, absl::Span<float> step);
+
+}  // namespace downpour

@@ -1,0 +1,116 @@
+#include "tensor/deflation.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "tests/unit/tensor/cpu_targets.h"
+
+namespace downpour {
+namespace {
+
+// What deflation.h states, one number after the other.
+float DotByParts(const float* a, const float* b, size_t n) {
+  float parts[16] = {};
+  for (size_t i = 0; i < n; ++i) parts[i % 16] = parts[i % 16] + a[i] * b[i];
+  for (size_t half = 8; half > 0; half /= 2) {
+    for (size_t part = 0; part < half; ++part) parts[part] = parts[part] + parts[part + half];
+  }
+  return parts[0];
+}
+
+// Of whole rows.
+std::vector<float> Expected(size_t columns, float keep, std::vector<float> a) {
+  const size_t rows = a.size() / columns;
+  size_t largest = 0;
+  for (size_t r = 1; r < rows; ++r) {
+    const auto square = [&](size_t row) { return DotByParts(&a[row * columns], &a[row * columns], columns); };
+    if (square(r) > square(largest)) largest = r;
+  }
+  std::vector<float> right(a.begin() + largest * columns, a.begin() + (largest + 1) * columns), left(rows);
+  float square = 1;
+  for (int round = 0; round < 2; ++round) {
+    std::vector<float> sums(columns);
+    for (size_t r = 0; r < rows; ++r) {
+      left[r] = DotByParts(&a[r * columns], right.data(), columns) / square;
+      for (size_t c = 0; c < columns; ++c) sums[c] = sums[c] + left[r] * a[r * columns + c];
+    }
+    right = sums;
+    square = DotByParts(left.data(), left.data(), rows);
+  }
+  for (size_t r = 0; r < rows; ++r) {
+    const float factor = (keep - 1) / square * left[r];
+    for (size_t c = 0; c < columns; ++c) a[r * columns + c] = a[r * columns + c] + factor * right[c];
+  }
+  return a;
+}
+
+std::vector<float> Numbers(size_t n, uint32_t seed) {
+  std::vector<float> numbers(n);
+  for (float& number : numbers) {
+    seed = seed * 1664525u + 1013904223u;
+    number = static_cast<float>(seed >> 8) * 0x1p-24f + 0.1f;
+  }
+  return numbers;
+}
+
+double Norm(const std::vector<float>& a) {
+  double sum = 0;
+  for (const float x : a) sum += static_cast<double>(x) * x;
+  return std::sqrt(sum);
+}
+
+class DeflationTest : public CpuTargetTest {};
+INSTANTIATE_TEST_SUITE_P(Targets, DeflationTest, testing::ValuesIn(CpuTargets()), NameOfCpuTarget);
+
+TEST_P(DeflationTest, HasTheBitsOfTheLoopThatTheHeaderStates) {
+  for (const size_t columns : {8, 16, 31, 100}) {
+    std::vector<float> a = Numbers(columns * 23, static_cast<uint32_t>(columns));
+    const std::vector<float> expected = Expected(columns, 0.25f, a);
+    Deflate({.columns = columns}, 0.25f, absl::MakeSpan(a));
+    EXPECT_EQ(std::memcmp(a.data(), expected.data(), 4 * a.size()), 0) << columns;
+  }
+}
+
+TEST_P(DeflationTest, OfRankOneTheShareIsLeftAndOfTheRestAll) {
+  constexpr size_t kRows = 20, kColumns = 40;
+  std::vector<float> a(kRows * kColumns), rest(kRows * kColumns);
+  for (size_t i = 0; i < a.size(); ++i) {
+    const size_t r = i / kColumns, c = i % kColumns;
+    a[i] = 5 * static_cast<float>(1 + r % 3) * (c % 2 == 0 ? 1.0f : -0.5f);
+    rest[i] = r == c ? 0.01f : 0;
+  }
+  std::vector<float> sum = a;
+  for (size_t i = 0; i < a.size(); ++i) sum[i] += rest[i];
+  Deflate({.columns = kColumns}, 0, absl::MakeSpan(a));
+  EXPECT_LT(Norm(a), 1e-3);
+  Deflate({.columns = kColumns}, 0, absl::MakeSpan(sum));
+  EXPECT_NEAR(Norm(sum), Norm(rest), 0.1 * Norm(rest));
+}
+
+// The part of a run that ends within rows is that of the same run with zeros around it.
+TEST_P(DeflationTest, PartsOfRowsAreRowsWithZeros) {
+  constexpr size_t kColumns = 32, kLead = 16;
+  std::vector<float> whole = Numbers(kColumns * 12, 5);
+  std::fill_n(whole.begin(), kLead, 0.0f);
+  std::fill_n(whole.end() - kLead, kLead, 0.0f);
+  std::vector<float> run(whole.begin() + kLead, whole.end() - kLead);
+  Deflate({.columns = kColumns}, 0.5f, absl::MakeSpan(whole));
+  Deflate({.columns = kColumns, .lead = kLead}, 0.5f, absl::MakeSpan(run));
+  for (size_t i = 0; i < run.size(); ++i) ASSERT_NEAR(run[i], whole[i + kLead], 1e-5) << i;
+}
+
+TEST_P(DeflationTest, LeavesAloneWhatHasNoDirectionThatFloatsHold) {
+  constexpr float kMost = std::numeric_limits<float>::max();
+  for (const float number : {0.0f, 1e-30f, 1e25f, kMost, std::numeric_limits<float>::infinity()}) {
+    std::vector<float> a(64, number);
+    Deflate({.columns = 8}, 0.5f, absl::MakeSpan(a));
+    EXPECT_EQ(a, std::vector<float>(64, number));
+  }
+}
+
+}  // namespace
+}  // namespace downpour
