@@ -29,10 +29,9 @@ StalenessMethod MethodFor(const TrainingSpec& training) {
   return StalenessMethod::kRate;
 }
 
-// Each of the others pushes once while one computes, and once more if it computes with what it pulled ahead.
+// Each of the others pushes once while one computes.
 uint64_t ExpectedStaleness(const TrainingSpec& training, int64_t workers) {
-  if (training.consistency == Consistency::kSync) return 0;
-  return static_cast<uint64_t>(training.pull_ahead ? 2 * workers - 1 : workers - 1) * kStalenessOne;
+  return training.consistency == Consistency::kSync ? 0 : static_cast<uint64_t>(workers - 1) * kStalenessOne;
 }
 
 }  // namespace

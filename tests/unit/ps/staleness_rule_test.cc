@@ -69,9 +69,6 @@ TEST(StalenessRuleTest, BeforeTheFirstPushTheUsualStalenessIsThatOfAllWorkers) {
   EXPECT_EQ(StalenessRule(training, 16).UsualAfter({0, 0}, 0), UsualStaleness(15 * kStalenessOne, 0));
   EXPECT_EQ(StalenessRule(training, 16).UsualAfter({1, 7}, std::nullopt), 7u) << "then its own";
   EXPECT_EQ(StalenessRule(training, 1).UsualAfter({0, 0}, 0), 0u) << "one worker is never stale";
-  training.pull_ahead = true;
-  EXPECT_EQ(StalenessRule(training, 16).UsualAfter({0, 0}, std::nullopt), 31 * kStalenessOne);
-  training.pull_ahead = false;
   training.consistency = Consistency::kSync;
   EXPECT_EQ(StalenessRule(training, 16).UsualAfter({0, 0}, std::nullopt), 0u);
 }
