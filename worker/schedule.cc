@@ -24,7 +24,7 @@ void Schedule::BeginNext(Time now, Effects& effects) {
     needed_pull_ = exchange_.pulls_begun() + 1;
     Running evaluating;
     evaluating.evaluates = true;
-    return Begin(eval_.Next(device_), std::move(evaluating), effects);
+    return Begin(eval_.Next(device_), std::move(evaluating), now, effects);
   }
   HeldLease* lease = LeaseToCompute();
   if (lease == nullptr) {
@@ -50,7 +50,6 @@ void Schedule::PullAhead(Time now, Effects& effects) {
 // is for a pull that takes longer.
 void Schedule::PlanPull(Time now, Running& training, Effects& effects) {
   const Duration wait = std::max(Duration::zero(), steps_.longer() - pulls_.longer() * 5 / 4);
-  training.began = now;
   training.pull_at = now + wait;
   if (pull_ahead_ && wait > Duration::zero()) effects.Add(Wake{wait});
 }
@@ -87,14 +86,26 @@ void Schedule::Train(HeldLease& lease, Time now, Effects& effects) {
   training.delivered.resize(grid_.size());
   PlanPull(now, training, effects);
   TrainStep request{lease.id, training.step, device_.Load(parameters), StepAfter(lease, training.step)};
-  Begin(std::move(request), std::move(training), effects);
+  Begin(std::move(request), std::move(training), now, effects);
 }
 
 template <typename Request>
-void Schedule::Begin(Request request, Running running, Effects& effects) {
+void Schedule::Begin(Request request, Running running, Time now, Effects& effects) {
   running.ticket = Ticket{next_ticket_++};
+  running.began = now;
   effects.Add(Compute{running.ticket, std::move(request)});
   running_ = std::move(running);
+}
+
+void Schedule::End(Time now) {
+  longest_ = std::max(longest_, now - running_->began);
+  running_.reset();
+}
+
+std::string Schedule::Late(Time now) const {
+  if (idle() || now - running_->began < std::max(kMayTake, 10 * longest_)) return "";
+  if (running_->evaluates) return "an evaluation";
+  return absl::StrCat("step ", running_->step, " of lease ", ToNumber(running_->lease));
 }
 
 absl::Status Schedule::Receive(ComputeDone& done, Time now, Effects& effects) {
@@ -106,7 +117,7 @@ absl::Status Schedule::Receive(ComputeDone& done, Time now, Effects& effects) {
     absl::Status received = Receive(*gradients, now, effects);
     if (gradients->last) {
       steps_.Add(now - running_->began);
-      running_.reset();
+      End(now);
     }
     return received;
   }
@@ -115,7 +126,7 @@ absl::Status Schedule::Receive(ComputeDone& done, Time now, Effects& effects) {
     return absl::InternalError("the device answered another question than it was asked");
   }
   eval_.Finish(*evaluated, session_.incarnation(), now);
-  running_.reset();
+  End(now);
   Tick(now, effects);
   return absl::OkStatus();
 }

@@ -7,6 +7,7 @@
 // Order: a training step begins when every slice has said how far the lease is, the parameters were pulled after the
 //   step before was pushed, and fewer than steps_in_flight steps of the lease are unacknowledged. Where the job pulls
 //   ahead they are pulled while the step before is computed: after the one before that was pushed.
+//   A request to the user's Python code is late after kMayTake, and after 10 times what the longest one took.
 // Errors: a device that fails or computes other shapes than the model's is a Status; the worker ends.
 // Tests: tests/scenario/worker_*.txt.
 #pragma once
@@ -57,6 +58,9 @@ class Schedule {
   }
 
   bool idle() const { return !running_.has_value(); }
+  static constexpr Duration kMayTake = 30s;
+  // The request that the device is at, where that is late; else empty.
+  std::string Late(Time now) const;
   Ticket next_ticket() const { return Ticket{next_ticket_}; }
 
  private:
@@ -86,7 +90,8 @@ class Schedule {
   void PlanPull(Time now, Running& training, Effects& effects);
   void Train(HeldLease& lease, Time now, Effects& effects);
   template <typename Request>  // one of those of ComputeRequest
-  void Begin(Request request, Running running, Effects& effects);
+  void Begin(Request request, Running running, Time now, Effects& effects);
+  void End(Time now);  // the device has answered
   absl::Status Receive(Gradients& gradients, Time now, Effects& effects);
   void Conclude(HeldLease& lease, const Gradients& last);
 
@@ -102,6 +107,7 @@ class Schedule {
   uint64_t needed_pull_ = 0;  // a step's parameters are of this pull or a later one
   std::optional<Time> pulling_since_;
   LastTwo pulls_, steps_;
+  Duration longest_{};  // of the requests to the device that are answered
 };
 
 }  // namespace downpour

@@ -266,8 +266,11 @@ void WorkerRole::Machine::ReportData() {
 std::string WorkerRole::Machine::WaitingFor() const {
   if (!session_.member()) return "";
   if (session_.leaving()) return "its last answers, to leave";
-  if (!data_) return "its data to be indexed";
+  const bool is_python = !job_.python.module.empty();
+  if (!data_) return is_python ? "its Python code to call downpour.fit" : "its data to be indexed";
   if (!ready()) return "the placement of the parameters";
+  const std::string late = is_python ? schedule_->Late(now_) : "";  // other devices may be slow, but do not hang
+  if (!late.empty()) return absl::StrCat("its Python code to compute ", late);
   if (!schedule_->idle()) return "";
   if (exchange_->leases().empty()) return "work";
   const std::string by = exchange_->Owing();

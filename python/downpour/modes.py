@@ -9,6 +9,8 @@ import select
 import socket
 import sys
 import threading
+import time
+import traceback
 from typing import TYPE_CHECKING, Any, Iterator, NoReturn, Optional
 
 from downpour.errors import TrainingError
@@ -55,6 +57,10 @@ class Describe(Mode):
 class Work(Mode):
     """Serves a worker: what it asks comes by `channel`, and the numbers lie in the file `memory` that both have."""
 
+    # Seconds that a call may take before a warning says where the code is, if 10 times the longest are not more. The
+    # worker calls a step late after 30 s. Of warnings since then its status takes the last one as the reason.
+    patience = 40.0
+
     has_begun = False  # whether the user's code has come to its model
 
     def __init__(self, channel: int, memory: int) -> None:
@@ -62,22 +68,40 @@ class Work(Mode):
             os.set_inheritable(file, False)  # a process of the user's must not keep them open
         self._channel = socket.socket(fileno=channel)
         self._memory = memory
-        threading.Thread(target=self._end_with_the_worker, daemon=True).start()
+        self._saying = threading.Lock()
+        self._called: Optional[float] = time.monotonic()  # when the user's code was called; None: it is not at work
+        self._longest = 0.0  # call that is over, in seconds
+        self._warned = 0.0  # how old the call was at the last warning
+        threading.Thread(target=self._watch, daemon=True).start()
 
-    def _end_with_the_worker(self) -> None:
+    def _watch(self) -> None:
+        """Ends with the worker. Says meanwhile where the user's code is when it lingers."""
         poll = select.poll()
         poll.register(self._channel, select.POLLRDHUP)
-        while not poll.poll():
-            pass
+        while not poll.poll(1000):
+            called = self._called
+            age = 0.0 if called is None else time.monotonic() - called
+            if age >= max(self.patience, 10 * self._longest, 2 * self._warned):
+                self._warned = age
+                self._warn(age)
         os._exit(0)
+
+    def _warn(self, age: float) -> None:
+        frame = sys._current_frames().get(threading.main_thread().ident)
+        stack = traceback.extract_stack(frame)
+        own = [entry for entry in stack if entry.filename.startswith(sys.path[0])]
+        at = (own or stack)[-1]
+        where = f"{os.path.relpath(at.filename, sys.path[0])}:{at.lineno}, in {at.name}: {at.line}"
+        sys.stderr.write("".join(traceback.format_list(stack)))
+        self.say({"warning": f"the Python code has been in one call for {age:.0f} s, at {where}"})
 
     def begin(self, run: Run) -> Memory:
         from downpour.variables import Memory
 
         size = os.fstat(self._memory).st_size
         memory = Memory(run.model.variables, mmap.mmap(self._memory, size) if size else b"")
+        self._answer({"ready": {**description(run), "arithmetic": run.model.arithmetic}})
         self.has_begun = True
-        self.say({"ready": {**description(run), "arithmetic": run.model.arithmetic}})
         return memory
 
     def steps(self, run: Run) -> Iterator[list[Batch]]:
@@ -85,12 +109,13 @@ class Work(Mode):
 
         while True:
             request = self._heard()
+            self._called = time.monotonic()
             if "train" in request:
                 yield [Batch(batch["examples"], batch["seed"]) for batch in request["train"]["batches"]]
             elif "evaluate" in request:
                 sums = run.evaluated(request["evaluate"]["batches"])
                 answer = {"lossSum": finite(sums.loss), "correct": sums.correct, "examples": sums.examples}
-                self.say({"evaluated": {**answer, "metricSums": [finite(value) for value in sums.metrics or []]}})
+                self._answer({"evaluated": {**answer, "metricSums": [finite(value) for value in sums.metrics or []]}})
             else:
                 what = ", ".join(request) or "nothing"
                 raise TrainingError(f"the worker asks for {what}: install the package of its version")
@@ -98,11 +123,18 @@ class Work(Mode):
     def trained(self, sums: Sums) -> None:
         from downpour.run import finite
 
-        self.say({"trained": {"lossSum": finite(sums.loss), "examples": sums.examples}})
+        self._answer({"trained": {"lossSum": finite(sums.loss), "examples": sums.examples}})
+
+    def _answer(self, message: Any) -> None:
+        if self.has_begun:  # what came before takes a time of its own
+            self._longest = max(self._longest, time.monotonic() - self._called)
+        self._called, self._warned = None, 0.0
+        self.say(message)
 
     def say(self, message: Any) -> None:
         data = json.dumps(message, allow_nan=False).encode()
-        self._channel.sendall(len(data).to_bytes(4, "little") + data)
+        with self._saying:
+            self._channel.sendall(len(data).to_bytes(4, "little") + data)
 
     def _heard(self) -> dict:
         length = int.from_bytes(self._read(4), "little")

@@ -159,6 +159,34 @@ class PythonTest(ProcessTest):
         self.assertIn("has no meaning", self.summary()["errorMessage"])
         self.assertIn("RuntimeError", self.tool("logs", "--job-dir", self.job_dir)[1])
 
+    def test_code_that_hangs_is_named_while_others_go_on(self):
+        self.write_package(DATA, """
+        import pathlib, threading
+        def loss(output, target):
+            try:
+                pathlib.Path(sys.argv[1]).unlink()
+            except FileNotFoundError:
+                return cross_entropy(output, target)
+            threading.Event().wait()
+        downpour.fit(model, train=train, loss=loss, optimizer={"name": "sgd"}, epochs=10**6, batch_size=16)
+        """)
+        run = self.start_python_run(args=[self.folder / "hang"])
+        begun = self.wait_until(lambda s: complete(s) and s["progress"]["leasesCommitted"] > 10)
+        (self.folder / "hang").touch()
+        named = lambda wait: "its Python code to compute step" in wait["for"] and "task.py" in wait["why"]
+        status = self.wait_until(lambda s: any(map(named, s["waits"])))
+        (wait,) = filter(named, status["waits"])
+        self.assertRegex(wait["why"], r"in one call for \d+ s, at trainer/task.py:\d+, in loss: threading.Event")
+        self.assertEqual(status["stalled"], "")
+        self.assertGreater(status["progress"]["leasesCommitted"], begun["progress"]["leasesCommitted"])
+        code, out, _ = self.tool("doctor", "--job-dir", self.job_dir)
+        self.assertRegex(out, f"{wait['task']} has waited for .* in loss: (?s:.*)see what it does: downpour logs")
+        kill(self.child_of(task_of(status, wait["task"])))
+        self.wait_until(lambda s: complete(s) and not any(map(named, s["waits"])))
+        run.signal(signal.SIGINT)
+        run.finish()
+        self.check_cancelled()
+
     def test_what_is_no_model_is_refused_before_anything_starts(self):
         self.write_package("print('done')\n")
         self.assertIn("downpour.fit", self.refused(78))

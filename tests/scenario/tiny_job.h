@@ -46,6 +46,15 @@ inline JobSpec TinyJobOf(const Command& command) {
     job.training.lease_batches = 1;
   }
   job.data.train.images = command.Text("images", job.data.train.images);
+  if (command.Has("python")) {  // of the same slices
+    job.python = {.module = "task", .package = ".", .args = {}};
+    job.model = {.inputs = {},
+                 .layers = {},
+                 .loss = Loss::kOwn,
+                 .variables = {{"kernel", {2, 2}}, {"bias", {2}}},
+                 .initialize_from = "initial"};
+    job.data = {.format = kPythonFormat, .train = {}, .eval = {}, .train_examples = kTinyExamples, .eval_examples = 4};
+  }
   return job;
 }
 

@@ -22,6 +22,8 @@
 namespace downpour {
 namespace {
 
+constexpr double kLongWait = 10;  // seconds; shorter ones are how things go
+
 Finding LookAtAddress(const std::string& role, const std::string& endpoint) {
   const std::string about = "address";
   const std::string name = absl::StrCat(role, " at ", endpoint);
@@ -75,6 +77,20 @@ Finding JudgePending(const StatusView& status, const PendingView& pending) {
   const bool to_start = !is_here && start != status.next.end();
   return Warning("job", absl::StrCat(pending.task, " ", pending.why),
                  to_start ? *start : "wait for it, or look why it lingers: " + LogsOf(status, pending.task));
+}
+
+// Of workers that wait for longer than anything but work takes, while others get on.
+Findings JudgeWaits(const StatusView& status) {
+  Findings findings;
+  for (const WaitView& wait : status.waits) {
+    if (!wait.task.starts_with("worker-") || wait.on == "work" || wait.seconds.value_or(0) < kLongWait) continue;
+    findings.push_back(Warning("job",
+                               absl::StrFormat("%s has waited for %.0f s for %s%s", wait.task, *wait.seconds, wait.on,
+                                               wait.why.empty() ? "" : ": " + wait.why),
+                               absl::StrCat("see what it does: ", LogsOf(status, wait.task),
+                                            "; a process that hangs is started again once it is killed")));
+  }
+  return findings;
 }
 
 Finding Diverging(const std::string& why) { return Warning("job", "it is DIVERGING: " + why, "go on as it says"); }
@@ -218,6 +234,8 @@ Findings JudgeStatus(const StatusView& status) {
   }
   if (!status.stalled.empty()) {
     findings.push_back(Problem("job", status.stalled, "mend what its tasks wait for, as named there"));
+  } else {
+    for (Finding& wait : JudgeWaits(status)) findings.push_back(std::move(wait));
   }
   if (!status.diverging.empty()) findings.push_back(Diverging(status.diverging));
   if (!status.checkpoint_error.empty()) findings.push_back(JudgeCheckpoint(status));

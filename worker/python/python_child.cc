@@ -1,6 +1,7 @@
 #include "worker/python/python_child.h"
 
 #include <fcntl.h>
+#include <glog/logging.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -108,7 +109,7 @@ absl::Status PythonChild::HowItEnded() {
   return absl::UnavailableError(absl::StrCat("the Python process ended: ", DescribeEnd(status)));
 }
 
-absl::StatusOr<Json> PythonChild::Receive(const std::string& kind) {
+absl::StatusOr<Json> PythonChild::ReceiveMessage() {
   std::array<unsigned char, 4> head{};
   if (pid_ <= 0) return absl::FailedPreconditionError("the Python process has ended");
   if (!ReadAll(head.data(), head.size())) return HowItEnded();
@@ -116,16 +117,25 @@ absl::StatusOr<Json> PythonChild::Receive(const std::string& kind) {
   if (length > kMostMessage) return absl::InvalidArgumentError("the Python process says what is too long");
   std::string text(length, '\0');
   if (!ReadAll(text.data(), text.size())) return HowItEnded();
-  const Json message = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Json message = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!message.is_object()) return absl::InvalidArgumentError("the Python process says what is no JSON object");
-  if (const auto error = message.find("error"); error != message.end() && error->is_object()) {
+  return message;
+}
+
+absl::StatusOr<Json> PythonChild::Receive(const std::string& kind) {
+  absl::StatusOr<Json> message = ReceiveMessage();
+  for (; message.ok() && message->contains("warning"); message = ReceiveMessage()) {
+    LOG(WARNING) << CleanText(TextOf(*message, "warning"), kMostWords);
+  }
+  if (!message.ok()) return message.status();
+  if (const auto error = message->find("error"); error != message->end() && error->is_object()) {
     const std::string what = CleanText(TextOf(*error, "message"), kMostWords);
     const auto refused = error->find("refused");
     const bool is_refused = refused != error->end() && *refused == true;
     return is_refused ? absl::InvalidArgumentError(what) : absl::AbortedError(absl::StrCat("the Python code: ", what));
   }
-  const auto found = message.find(kind);
-  if (found == message.end() || !found->is_object()) {
+  const auto found = message->find(kind);
+  if (found == message->end() || !found->is_object()) {
     return absl::InvalidArgumentError(absl::StrCat("the Python process does not answer with ", kind));
   }
   return *found;

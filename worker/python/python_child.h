@@ -49,7 +49,7 @@ class PythonChild {
   PythonChild& operator=(const PythonChild&) = delete;
 
   absl::Span<std::byte> memory() const { return memory_; }
-  // What it says unasked: the value of `kind`.
+  // What it says unasked: the value of `kind`. Its warnings, which may come before that, go into the log.
   absl::StatusOr<nlohmann::json> Receive(const std::string& kind);
   absl::StatusOr<nlohmann::json> Ask(const nlohmann::json& question, const std::string& kind);
 
@@ -59,6 +59,7 @@ class PythonChild {
   bool ReadAll(void* to, size_t bytes) const;
   bool WriteAll(const void* from, size_t bytes) const;
   absl::Status HowItEnded();
+  absl::StatusOr<nlohmann::json> ReceiveMessage();
 
   UniqueFd channel_;
   absl::Span<std::byte> memory_;

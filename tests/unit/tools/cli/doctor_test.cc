@@ -322,6 +322,20 @@ TEST(DoctorStatus, FailuresAndWhoIsMissingAreNamed) {
   EXPECT_THAT(Bad(JudgeStatus(status)), ElementsAre(HasSubstr("job: j is CANCELLED and over: because -> go on")));
 }
 
+TEST(DoctorStatus, AWorkerThatWaitsForLongIsNamedThoughOthersGetOn) {
+  StatusView status = InState("RUNNING");
+  status.job_dir = "/jobs/j";
+  status.waits = {{"worker-0", "its Python code to compute step 4 of lease 3", "at task.py:11", 61},
+                  {"worker-1", "parameters", "", 3},
+                  {"worker-2", "work", "", 500},
+                  {"chief", "ps-1", "is gone", 60}};
+  EXPECT_THAT(Bad(JudgeStatus(status)),
+              ElementsAre(HasSubstr("job: worker-0 has waited for 61 s for its Python code to compute step 4 of lease "
+                                    "3: at task.py:11 -> see what it does: downpour logs worker-0 --job-dir /jobs/j")));
+  status.stalled = "nothing has moved";
+  EXPECT_THAT(Bad(JudgeStatus(status)), ElementsAre(HasSubstr("job: nothing has moved")));
+}
+
 TEST(DoctorStatus, WhatDivergesIsNamedThoughTheJobSucceeded) {
   StatusView status = InState("RUNNING");
   status.diverging = "the loss is not finite";
