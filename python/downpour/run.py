@@ -134,7 +134,7 @@ class Run:
         """The batch's mean loss; and its gradients, if the model does not have them by itself."""
         self.model.check_loss(loss)
         self.model.collect(gradients)
-        self._pushed = float(loss)
+        self._pushed = float(loss.detach() if hasattr(loss, "detach") else loss)
 
     def evaluated(self, batches: Sequence[Sequence[int]]) -> Sums:
         """The sums over these batches of the evaluation data."""

@@ -8,6 +8,7 @@ import signal
 import sys
 import textwrap
 import unittest
+import unittest.mock
 
 from cluster import ROOT, TOOL, Process, ProcessTest, complete, kill, task_of, wait_for_death
 
@@ -213,6 +214,44 @@ class PythonTest(ProcessTest):
         run = self.start_python_run(args=[self.folder / "seen"])
         self.assertEqual(run.finish()[0], 1, run.said)
         self.assertRegex(self.summary()["errorMessage"], r"variable 0 is .*\[11,20\] here, and was .*\[10,20\] when")
+
+    def test_a_host_that_has_something_else_is_told(self):
+        self.write_package(DATA, """
+        import pathlib
+        seen = pathlib.Path(sys.argv[1])
+        if seen.exists():
+            exec(sys.argv[2])
+        seen.touch()
+        downpour.fit(model, train=train, loss=cross_entropy, epochs=1, batch_size=16)
+        """)
+        for number, (change, sentence) in enumerate([
+            ("train = train.tensors[0][:900], train.tensors[1][:900]",
+             "have 900 trainExamples here, and had 1000 when .*; every host with workers has to have the same data"),
+            ("downpour.__version__ = '9.9'", 'is of version "9.9" here, this worker of .*: install the one of this'),
+            ("sys.exit(3)", "exit code 3 before it called downpour.fit; this worker's log says why"),
+        ]):  # fmt: skip
+            with self.subTest(change=change):
+                self.job_dir = self.folder / f"job{number}"
+                run = self.start_python_run(args=[self.folder / f"seen{number}", change])
+                self.assertEqual(run.finish()[0], 1, run.said)
+                self.assertRegex(self.summary()["errorMessage"], sentence)
+
+    def test_a_python_without_the_package_is_told_how_to_get_it(self):
+        self.write_package(DATA, FIT)
+        with unittest.mock.patch.dict(os.environ, PYTHONPATH=""):
+            self.assertIn(f"{sys.executable} -m pip install", self.refused(78))
+
+    def test_gradients_that_are_no_numbers_change_nothing_and_are_told(self):
+        self.write_package(DATA, "train.tensors[0][5] = float('nan')\n", FIT)
+        run = self.start_python_run()
+        self.assertEqual(run.finish()[0], 0, run.said)
+        self.assertGreater(self.summary()["pushesSkipped"], 0)
+        self.assertGreater(self.summary()["evalAccuracy"], 0.9, "the other batches trained it")
+        self.write_package(DATA, "cross_entropy = lambda *given: float('nan') * given[0].mean()\n", FIT)
+        self.job_dir = self.folder / "hopeless"
+        run = self.start_python_run()
+        self.assertEqual(run.finish()[0], 1, run.said)
+        self.assertIn("they were not finite, the model diverged: try a lower", self.summary()["errorMessage"])
 
     def test_what_the_job_file_says_beats_the_code(self):
         self.write_package(DATA, FIT, training={"epochs": 2})

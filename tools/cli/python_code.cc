@@ -102,10 +102,8 @@ absl::StatusOr<PythonJob> JobOf(const Json& description, const PythonCode& code,
   return job;
 }
 
-absl::Status RunToItsModel(const PythonCode& code, const Package& package, const std::string& folder) {
-  ChildSpec spec{.argv = {code.interpreter, "-m", "downpour.child", "describe", "--out", folder, "--package",
-                          package.root.string(), "--module", code.module, "--"}};
-  spec.argv.insert(spec.argv.end(), code.args.begin(), code.args.end());
+// As waitpid tells it.
+absl::StatusOr<int> RunToItsEnd(const ChildSpec& spec) {
   const absl::StatusOr<pid_t> pid = StartChild(spec);
   if (!pid.ok()) {
     return absl::InvalidArgumentError(
@@ -114,9 +112,25 @@ absl::Status RunToItsModel(const PythonCode& code, const Package& package, const
   int status = 0;
   while (waitpid(*pid, &status, 0) < 0 && errno == EINTR) {
   }
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return absl::OkStatus();
-  const std::string what = absl::StrCat("the Python code ", code.module, " came to no model: ", DescribeEnd(status));
-  const bool refused = WIFEXITED(status) && WEXITSTATUS(status) == kExitBadJobFile;
+  return status;
+}
+
+absl::Status RunToItsModel(const PythonCode& code, const Package& package, const std::string& folder) {
+  ChildSpec spec{.argv = {code.interpreter, "-m", "downpour.child", "describe", "--out", folder, "--package",
+                          package.root.string(), "--module", code.module, "--"}};
+  spec.argv.insert(spec.argv.end(), code.args.begin(), code.args.end());
+  const absl::StatusOr<int> status = RunToItsEnd(spec);
+  if (!status.ok()) return status.status();
+  if (*status == 0) return absl::OkStatus();
+  const std::string find = "import importlib.util, sys; sys.exit(importlib.util.find_spec('downpour') is None)";
+  const absl::StatusOr<int> found = RunToItsEnd({.argv = {code.interpreter, "-c", find}});
+  if (!found.ok() || *found != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(code.interpreter, " has no package downpour: ", code.interpreter,
+                     " -m pip install this release's folder python/, or name another program by --python"));
+  }
+  const std::string what = absl::StrCat("the Python code ", code.module, " came to no model: ", DescribeEnd(*status));
+  const bool refused = WIFEXITED(*status) && WEXITSTATUS(*status) == kExitBadJobFile;
   return refused ? absl::InvalidArgumentError(what) : absl::AbortedError(what);
 }
 

@@ -62,6 +62,11 @@ std::vector<size_t> PlacesOf(const std::vector<MetricSpec>& metrics, const Json&
 
 // The same code with the same arguments must have come to the same model and data as where the job was submitted.
 absl::Status CheckIsAsSubmitted(const Json& ready, const JobSpec& job) {
+  if (const Json version = ready.value("version", Json()); version != DOWNPOUR_VERSION) {
+    return absl::InvalidArgumentError(absl::StrCat("the Python package downpour is of version ",
+                                                   CleanText(version.dump(), 64), " here, this worker of ",
+                                                   DOWNPOUR_VERSION ": install the one of this release"));
+  }
   const Json found = ready.value("variables", Json::array());
   const std::vector<OwnVariableSpec>& wanted = job.model.variables;
   const char* remedy = "; the package and its arguments have to make the same model wherever they run";
@@ -85,7 +90,8 @@ absl::Status CheckIsAsSubmitted(const Json& ready, const JobSpec& job) {
     const uint64_t here = CountOf(ready, key);
     if (here == static_cast<uint64_t>(submitted)) continue;
     return absl::InvalidArgumentError(absl::StrCat("the Python code's data have ", here, " ", key, " here, and had ",
-                                                   submitted, " when the job was submitted"));
+                                                   submitted, " when the job was submitted; every host with workers ",
+                                                   "has to have the same data"));
   }
   return absl::OkStatus();
 }
@@ -102,6 +108,10 @@ class PythonComputer::Session {
     if (!child.ok()) return child.status();
     session->child_ = *std::move(child);
     const absl::StatusOr<Json> ready = session->child_->Receive("ready");
+    if (absl::IsUnavailable(ready.status())) {
+      return absl::UnavailableError(absl::StrCat(std::string(ready.status().message()),
+                                                 " before it called downpour.fit; this worker's log says why"));
+    }
     if (!ready.ok()) return ready.status();
     if (const absl::Status status = CheckIsAsSubmitted(*ready, job); !status.ok()) return status;
     session->metric_places_ = PlacesOf(job.training.metrics, *ready);
