@@ -1,44 +1,20 @@
 """Models of Python code as jobs of the real tool: they learn, and what they learned comes back."""
 
-import os
-import pathlib
-import subprocess
 import sys
-import tempfile
 import unittest
 import unittest.mock
 
-from package import PACKAGE, ROOT, is_there  # first: it says where the others are
+from package import is_there  # first: it says where the others are
 
 import downpour
-from cluster import LONG, TOOL
+from cluster import TOOL
+from own_job import SAMPLES, OwnJobTest
 
 TORCH = is_there("torch")
-SAMPLES = ROOT / "deploy/python"
-JOB = "name: own\ncluster: {workerCount: 2, parameterServerCount: 2}\n"
-HELP = subprocess.run([TOOL, "run", "--help"], capture_output=True, text=True).stdout
 
 
-@unittest.skipUnless("--module-name" in HELP, "this tool runs no Python code")
 @unittest.skipUnless(is_there("numpy"), "python3-numpy is not there")
-class OwnModelTest(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="downpour-python-")
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        (self.folder / "job.yaml").write_text(JOB)
-        saved = os.environ.get("PYTHONPATH")
-        os.environ["PYTHONPATH"] = str(PACKAGE)
-        self.addCleanup(lambda: os.environ.update(PYTHONPATH=saved) if saved else os.environ.pop("PYTHONPATH"))
-
-    def train(self, sample, **settings):
-        job = downpour.run(
-            self.folder / "job.yaml", self.folder / "job", tool=TOOL, module="trainer.task", package=SAMPLES / sample,
-            set=settings,
-        )
-        self.addCleanup(job.cancel)
-        return job, job.wait(LONG)
-
+class OwnModelTest(OwnJobTest):
     def test_numpy(self):
         job, summary = self.train("numpy_linear", **{"training.epochs": 4})
         self.assertEqual(summary["examples"], 4 * 4000)
@@ -67,6 +43,12 @@ class OwnModelTest(unittest.TestCase):
         with torch.no_grad():
             right = (model(torch.stack(images)).argmax(1) == torch.tensor(labels)).float().mean()
         self.assertAlmostEqual(float(right), summary["evalAccuracy"], delta=0.005)
+
+    @unittest.skipUnless(TORCH, "python3-torch is not there")
+    def test_resnet20(self):
+        _, summary = self.train("resnet20", "--examples", "640", **{"training.epochs": 3})
+        self.assertEqual(summary["examples"], 3 * 640)
+        self.assertGreater(summary["evalAccuracy"], 0.3)  # chance has 0.1
 
     def test_code_that_is_wrong_is_told_at_submission(self):
         (self.folder / "task.py").write_text("import downpour\ndowndour.fit()")

@@ -1,6 +1,7 @@
 """The samples of deploy/python: each trains by itself and is described."""
 
 import json
+import math
 import struct
 import subprocess
 import unittest
@@ -50,6 +51,16 @@ class SampleTest(ChildTest):
         self.assertEqual((optimizer["name"], optimizer["weightDecay"]), ("adamw", 0))
         self.assertEqual({override["weightDecay"] for override in optimizer["overrides"]}, {0.01})
         self.assertEqual((len(optimizer["overrides"]), description["metrics"]), (10, ["crosses"]))
+
+    @unittest.skipUnless(is_there("torch"), "python3-torch is not there")
+    def test_resnet20(self):
+        description = self.described("resnet20", "--examples", "64")
+        count = {True: 0, False: 0}
+        for variable in description["variables"]:
+            count[variable["trainable"]] += math.prod(variable["shape"])
+        self.assertEqual(count[True], 269_722)  # the paper has 0.27 million
+        self.assertEqual(count[False], 2 * (7 * 16 + 6 * 32 + 6 * 64))  # a mean and a variance for each map
+        self.assertEqual((description["classes"], description["trainExamples"]), (10, 64))
 
     def test_numpy_linear(self):
         self.assertEqual(self.described("numpy_linear")["trainExamples"], 4000)
