@@ -9,10 +9,11 @@ def draw_digits(tool, folder):
 
 
 class TriedRun:
-    def __init__(self, tool, job, job_dir, settings, *flags, **process):
-        """`process`: as subprocess.Popen takes it."""
+    def __init__(self, tool, job, job_dir, settings, *flags, args=(), **process):
+        """`args`: of the user's module; `process`: as subprocess.Popen takes it."""
         self.tool, self.job_dir = tool, job_dir
         command = [tool, "run", job, "--job-dir", job_dir, *flags, *(f"--set={setting}" for setting in settings)]
+        command += ["--", *args] if args else []
         self.process = subprocess.Popen(command, **process)
 
     def status(self):
