@@ -14,7 +14,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
 from mutation_lists import read_lists  # noqa: E402
 from prose import ProseRulesCatch, dead_links, hard_prose, lines  # noqa: E402, F401 (the first: --self-test)
 
-FOLDERS = {"schema", "runtime", "tensor", "ps", "worker", "chief", "tools", "python", "tests"}
+FOLDERS = {"schema", "runtime", "tensor", "ps", "worker", "chief", "tools", "service", "python", "tests"}
 SOURCES = {".cc", ".h", ".cu", ".cuh", ".fbs", ".py", ".sh", ""}
 MOST_LINES = 400
 MOST_FUNCTION_LINES = 70
@@ -31,6 +31,7 @@ MAY_INCLUDE = {
     "chief": {"schema", "seam", "chief"},
     "python_child": {"schema", "seam", "driver", "tensor", "worker", "python_child"},
     "cluster": {"schema", "seam", "driver", "cluster"},
+    "service": {"schema", "seam", "driver", "cluster", "service"},
 }
 
 # Roles are state machines: the same inputs give the same effects, on every run and every machine.

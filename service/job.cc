@@ -1,0 +1,194 @@
+#include "service/job.h"
+
+#include <algorithm>
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "schema/job_file.h"
+#include "schema/text.h"
+
+namespace downpour {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kMostLevels = 32;
+constexpr size_t kMostPackages = 100, kMostLabels = 64, kMostLabelBytes = 63, kMostNameBytes = 128;
+// Of trainingInput: what `downpour run` gets by its command line, not by the job file.
+constexpr const char* kOfTheProgram[] = {"args", "jobDir", "packageUris", "pythonModule"};
+
+constexpr const char* kStates[] = {"QUEUED", "PREPARING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLING", "CANCELLED"};
+
+// Of gcloud's client as well: a letter, then letters, digits and _.
+bool IsJobName(const std::string& name) {
+  const auto is_word = [](char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  return !name.empty() && name.size() <= kMostNameBytes && absl::ascii_isalpha(static_cast<unsigned char>(name[0])) &&
+         std::all_of(name.begin(), name.end(), is_word);
+}
+
+absl::Status Wrong(const std::string& key, const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat(key, " ", what));
+}
+
+absl::Status CheckText(const json& object, const std::string& key) {
+  if (!object.contains(key)) return absl::OkStatus();
+  if (!object[key].is_string()) return Wrong(absl::StrCat("trainingInput.", key), "must be text");
+  return absl::OkStatus();
+}
+
+absl::Status CheckTexts(const json& object, const std::string& key, size_t most) {
+  if (!object.contains(key)) return absl::OkStatus();
+  const json& list = object[key];
+  const auto is_text = [](const json& item) { return item.is_string(); };
+  if (!list.is_array() || list.size() > most || !std::all_of(list.begin(), list.end(), is_text)) {
+    return Wrong(absl::StrCat("trainingInput.", key), absl::StrCat("must be a list of at most ", most, " texts"));
+  }
+  // A text with a NUL in it ends early where it becomes an argument of a program.
+  for (const json& item : list) {
+    if (item.get_ref<const std::string&>().find('\0') != std::string::npos) {
+      return Wrong(absl::StrCat("trainingInput.", key), "must hold no NUL");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckInput(const json& input, bool has_file) {
+  if (!input.is_object()) return Wrong("trainingInput", "must be an object");
+  for (const char* key : {"pythonModule", "jobDir", "scaleTier", "region"}) {
+    if (const absl::Status status = CheckText(input, key); !status.ok()) return status;
+  }
+  if (const absl::Status status = CheckTexts(input, "args", 10'000); !status.ok()) return status;
+  if (const absl::Status status = CheckTexts(input, "packageUris", kMostPackages); !status.ok()) return status;
+  if (has_file) return absl::OkStatus();
+  if (input.value("pythonModule", "").empty()) {
+    return Wrong("trainingInput.pythonModule", "is missing: name the module to run, such as trainer.task");
+  }
+  if (!input.contains("packageUris") || input["packageUris"].empty()) {
+    return Wrong("trainingInput.packageUris", "is missing: name the uploaded package, such as gs://BUCKET/p.tar.gz");
+  }
+  if (input.contains("hyperparameters")) {
+    return Wrong("trainingInput.hyperparameters", "is not offered: submit one job for each setting");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string NameOf(JobState state) { return kStates[static_cast<int>(state)]; }
+
+std::optional<JobState> StateNamed(std::string_view name) {
+  const auto found = std::find(std::begin(kStates), std::end(kStates), name);
+  if (found == std::end(kStates)) return std::nullopt;
+  return static_cast<JobState>(found - std::begin(kStates));
+}
+
+bool IsOver(JobState state) {
+  return state == JobState::kSucceeded || state == JobState::kFailed || state == JobState::kCancelled;
+}
+
+absl::StatusOr<json> ParseJson(std::string_view text) {
+  bool too_deep = false;
+  const auto callback = [&](int depth, json::parse_event_t, json&) {
+    too_deep = too_deep || depth > kMostLevels;
+    return !too_deep;
+  };
+  json parsed = json::parse(text, callback, /*allow_exceptions=*/false);
+  if (too_deep) return absl::InvalidArgumentError(absl::StrCat("the JSON has more than ", kMostLevels, " levels"));
+  if (parsed.is_discarded()) return absl::InvalidArgumentError("the request's body is no JSON");
+  return parsed;
+}
+
+absl::StatusOr<Labels> ReadLabels(const json& labels) {
+  if (!labels.is_object() || labels.size() > kMostLabels) {
+    return Wrong("labels", absl::StrCat("must be an object of at most ", kMostLabels, " texts"));
+  }
+  Labels read;
+  for (const auto& [key, value] : labels.items()) {
+    if (!value.is_string()) return Wrong(absl::StrCat("labels.", key), "must be text");
+    const std::string& text = value.get_ref<const std::string&>();
+    if (key.empty() || key.size() > kMostLabelBytes || text.size() > kMostLabelBytes) {
+      return Wrong("labels", absl::StrCat("must have keys of 1 to ", kMostLabelBytes, " bytes and values of at most ",
+                                          kMostLabelBytes));
+    }
+    read[key] = text;
+  }
+  return read;
+}
+
+absl::StatusOr<Job> ReadJob(std::string_view body) {
+  const absl::StatusOr<json> parsed = ParseJson(body);
+  if (!parsed.ok()) return parsed.status();
+  if (!parsed->is_object()) return absl::InvalidArgumentError("a job must be an object");
+  Job job;
+  for (const auto& [key, value] : parsed->items()) {
+    if (key == "jobId" && value.is_string()) {
+      job.name = value.get<std::string>();
+    } else if (key == "labels") {
+      absl::StatusOr<Labels> labels = ReadLabels(value);
+      if (!labels.ok()) return labels.status();
+      job.labels = *std::move(labels);
+    } else if (key == "jobFile" && value.is_string() && value.get_ref<const std::string&>().size() < kMaxJobTextBytes) {
+      job.job_file = value.get<std::string>();
+    } else if (key == "trainingInput") {
+      job.training_input = value.dump(-1, ' ', false, json::error_handler_t::replace);
+    } else {
+      return Wrong(OneLine(key, 100), "is not understood here: a job has jobId, labels and trainingInput");
+    }
+  }
+  if (!IsJobName(job.name)) {
+    return Wrong("jobId", absl::StrCat("must be a letter, then letters, digits and _, of at most ", kMostNameBytes));
+  }
+  const absl::Status input = CheckInput(json::parse(job.training_input), !job.job_file.empty());
+  if (!input.ok()) return input;
+  const JobFileResult size = ParseJob(JobFileOf(job), "trainingInput");
+  for (const JobError& error : size.errors) {
+    // The model and its data come from the Python code, later.
+    if (!job.job_file.empty() || error.key.starts_with("trainingInput")) {
+      return absl::InvalidArgumentError(ToString(error));
+    }
+  }
+  return job;
+}
+
+json ResourceOf(const Job& job) {
+  json resource = {{"jobId", job.name},
+                   {"state", NameOf(job.state)},
+                   {"createTime", TimeText(job.created_ms)},
+                   {"etag", absl::Base64Escape(absl::StrCat(job.revision))},
+                   {"trainingInput", json::parse(job.training_input)},
+                   {"trainingOutput", json::object()}};
+  if (!job.labels.empty()) resource["labels"] = job.labels;
+  if (!job.job_file.empty()) resource["jobFile"] = job.job_file;
+  if (job.started_ms != 0) resource["startTime"] = TimeText(job.started_ms);
+  if (job.ended_ms != 0) resource["endTime"] = TimeText(job.ended_ms);
+  if (!job.error.empty()) resource["errorMessage"] = job.error;
+  return resource;
+}
+
+std::string TimeText(int64_t unix_ms) {
+  const std::time_t seconds = unix_ms / 1000;
+  std::tm utc{};
+  gmtime_r(&seconds, &utc);
+  char text[32];
+  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
+  return absl::StrFormat("%s.%03dZ", text, unix_ms % 1000);
+}
+
+std::string JobFileOf(const Job& job) {
+  if (!job.job_file.empty()) return job.job_file;
+  json input = json::parse(job.training_input);
+  for (const char* key : kOfTheProgram) input.erase(key);
+  return json{{"jobId", job.name}, {"trainingInput", input}}.dump();
+}
+
+int CoresOf(const Job& job) {
+  const JobFileResult size = ParseJob(JobFileOf(job), "job");
+  return static_cast<int>(size.job.cluster.worker_count + size.job.cluster.parameter_server_count);
+}
+
+}  // namespace downpour

@@ -1,0 +1,59 @@
+// Job: one training job of the service, as it is kept and as ml v1 shows it.
+//
+//   absl::StatusOr<Job> job = ReadJob(body);      // what a client posted
+//   std::string answer = ResourceOf(*job).dump();  // {"jobId": ..., "state": "QUEUED", ...}
+//
+// Shapes: `training_input` is a JSON object, as it was given. Times are milliseconds since 1970, 0: not yet.
+// Errors: INVALID_ARGUMENT with the field and what is allowed.
+// Source: the Google Cloud SDK's ml_v1_messages.py (GoogleCloudMlV1__Job).
+// Tests: tests/unit/service/job_test.cc.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace downpour {
+
+enum class JobState { kQueued, kPreparing, kRunning, kSucceeded, kFailed, kCancelling, kCancelled };
+std::string NameOf(JobState state);
+std::optional<JobState> StateNamed(std::string_view name);
+bool IsOver(JobState state);
+
+using Labels = std::map<std::string, std::string>;
+
+struct Job {
+  std::string name;
+  Labels labels = {};
+  std::string training_input = "{}";
+  std::string job_file = {};  // our own field jobFile: the text of a job file; empty: a Python module is trained
+  JobState state = JobState::kQueued;
+  std::string error = {};  // why it failed or was cancelled
+  int64_t created_ms = 0, started_ms = 0, ended_ms = 0;
+  uint64_t revision = 1;  // rises with each change
+};
+
+// JSON from outside. Errors: also for more than 32 levels, which would cost the stack later.
+absl::StatusOr<nlohmann::json> ParseJson(std::string_view text);
+
+absl::StatusOr<Job> ReadJob(std::string_view body);
+absl::StatusOr<Labels> ReadLabels(const nlohmann::json& labels);
+
+nlohmann::json ResourceOf(const Job& job);
+
+// 2026-01-31T23:59:59.123Z
+std::string TimeText(int64_t unix_ms);
+
+// The tasks that compute at a time: what the job takes from the machine's cores.
+int CoresOf(const Job& job);
+
+// What `downpour run` is given as its job file: the job's own one, or its name and its size.
+std::string JobFileOf(const Job& job);
+
+}  // namespace downpour

@@ -1,0 +1,146 @@
+#include "service/job_store.h"
+
+#include <sqlite3.h>
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace downpour {
+namespace {
+
+// The version of the tables stands in user_version, so that a later service knows an older file.
+constexpr const char* kTables =
+    "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL;"
+    "CREATE TABLE IF NOT EXISTS jobs (sequence INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE,"
+    " labels TEXT NOT NULL, training_input TEXT NOT NULL, job_file TEXT NOT NULL, state TEXT NOT NULL,"
+    " error TEXT NOT NULL, created_ms INTEGER NOT NULL, started_ms INTEGER NOT NULL, ended_ms INTEGER NOT NULL,"
+    " revision INTEGER NOT NULL);"
+    "CREATE INDEX IF NOT EXISTS unfinished ON jobs (sequence) WHERE ended_ms = 0;"
+    "PRAGMA user_version=1;";
+constexpr const char* kColumns =
+    "name, labels, training_input, job_file, state, error, created_ms, started_ms, ended_ms, revision";
+
+// One statement: its values are bound in order, its rows are read in order.
+class Statement {
+ public:
+  Statement(sqlite3* database, const std::string& text) : database_(database) {
+    sqlite3_prepare_v2(database, text.c_str(), -1, &statement_, nullptr);
+  }
+  ~Statement() { sqlite3_finalize(statement_); }
+  Statement(const Statement&) = delete;
+  Statement& operator=(const Statement&) = delete;
+
+  void Bind(const std::string& value) {
+    sqlite3_bind_text(statement_, ++bound_, value.data(), static_cast<int>(value.size()), SQLITE_TRANSIENT);
+  }
+  void Bind(int64_t value) { sqlite3_bind_int64(statement_, ++bound_, value); }
+  void Bind(const Job& job) {
+    Bind(job.name);
+    Bind(nlohmann::json(job.labels).dump());
+    for (const std::string& text : {job.training_input, job.job_file, NameOf(job.state), job.error}) Bind(text);
+    for (const int64_t time : {job.created_ms, job.started_ms, job.ended_ms}) Bind(time);
+    Bind(static_cast<int64_t>(job.revision));
+  }
+
+  int Step() { return statement_ == nullptr ? SQLITE_ERROR : sqlite3_step(statement_); }
+
+  absl::Status Run() {
+    const int result = Step();
+    if (result == SQLITE_DONE) return absl::OkStatus();
+    if (result == SQLITE_CONSTRAINT) return absl::AlreadyExistsError("");
+    return absl::InternalError(absl::StrCat("the store of jobs: ", sqlite3_errmsg(database_)));
+  }
+
+  std::string Text() {
+    const int bytes = sqlite3_column_bytes(statement_, read_);
+    const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement_, read_++));
+    return text == nullptr ? std::string() : std::string(text, static_cast<size_t>(bytes));
+  }
+  int64_t Integer() { return sqlite3_column_int64(statement_, read_++); }
+  Job ReadRow() {
+    read_ = 0;
+    Job job;
+    job.name = Text();
+    job.labels = nlohmann::json::parse(Text()).get<Labels>();
+    job.training_input = Text();
+    job.job_file = Text();
+    job.state = StateNamed(Text()).value_or(JobState::kFailed);
+    job.error = Text();
+    for (int64_t* time : {&job.created_ms, &job.started_ms, &job.ended_ms}) *time = Integer();
+    job.revision = static_cast<uint64_t>(Integer());
+    return job;
+  }
+
+ private:
+  sqlite3* database_;
+  sqlite3_stmt* statement_ = nullptr;
+  int bound_ = 0, read_ = 0;
+};
+
+absl::Status Missing(const std::string& name) {
+  return absl::NotFoundError(absl::StrCat("there is no job ", name, ": `jobs list` names them all"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<JobStore>> JobStore::Open(const std::string& path) {
+  sqlite3* database = nullptr;
+  const int opened = sqlite3_open(path.c_str(), &database);
+  std::unique_ptr<JobStore> store(new JobStore(database));
+  constexpr int kWaitMs = 10'000;
+  sqlite3_busy_timeout(database, kWaitMs);
+  if (opened != SQLITE_OK || sqlite3_exec(database, kTables, nullptr, nullptr, nullptr) != SQLITE_OK) {
+    return absl::InternalError(absl::StrCat("cannot open the store of jobs ", path, ": ", sqlite3_errmsg(database)));
+  }
+  return store;
+}
+
+JobStore::~JobStore() { sqlite3_close(database_); }
+
+absl::Status JobStore::Insert(const Job& job) {
+  Statement statement(database_, absl::StrCat("INSERT INTO jobs (", kColumns, ") VALUES (?,?,?,?,?,?,?,?,?,?)"));
+  statement.Bind(job);
+  const absl::Status status = statement.Run();
+  if (!absl::IsAlreadyExists(status)) return status;
+  return absl::AlreadyExistsError(absl::StrCat("there is a job ", job.name, " already: choose another name"));
+}
+
+absl::Status JobStore::Update(const Job& job) {
+  Statement statement(database_,
+                      absl::StrCat("UPDATE jobs SET (", kColumns, ") = (?,?,?,?,?,?,?,?,?,?) WHERE name = ?"));
+  statement.Bind(job);
+  statement.Bind(job.name);
+  if (const absl::Status status = statement.Run(); !status.ok()) return status;
+  return sqlite3_changes(database_) == 1 ? absl::OkStatus() : Missing(job.name);
+}
+
+absl::Status JobStore::Remove(const std::string& name) {
+  Statement statement(database_, "DELETE FROM jobs WHERE name = ?");
+  statement.Bind(name);
+  if (const absl::Status status = statement.Run(); !status.ok()) return status;
+  return sqlite3_changes(database_) == 1 ? absl::OkStatus() : Missing(name);
+}
+
+absl::StatusOr<Job> JobStore::Find(const std::string& name) {
+  absl::StatusOr<std::vector<Job>> found = Select("WHERE name = ?", name);
+  if (!found.ok()) return found.status();
+  if (found->empty()) return Missing(name);
+  return std::move(found->front());
+}
+
+absl::StatusOr<std::vector<Job>> JobStore::All() { return Select("", ""); }
+absl::StatusOr<std::vector<Job>> JobStore::Unfinished() { return Select("WHERE ended_ms = 0", ""); }
+
+absl::StatusOr<std::vector<Job>> JobStore::Select(const std::string& where, const std::string& name) {
+  Statement statement(database_, absl::StrCat("SELECT ", kColumns, " FROM jobs ", where, " ORDER BY sequence"));
+  if (!name.empty()) statement.Bind(name);
+  std::vector<Job> jobs;
+  int result = SQLITE_ROW;
+  while ((result = statement.Step()) == SQLITE_ROW) jobs.push_back(statement.ReadRow());
+  if (result == SQLITE_DONE) return jobs;
+  return absl::InternalError(absl::StrCat("the store of jobs: ", sqlite3_errmsg(database_)));
+}
+
+}  // namespace downpour

@@ -1,0 +1,50 @@
+// Lifecycle: how a job of the service goes from one state to the next, without I/O.
+//
+//   for (const std::string& name : Admissible(unfinished, cores)) Admit(now, &job);   // and store it
+//   const RunSeen seen = ...;                        // what is there of the job's run
+//   if (Observe(seen, now, &job)) ...store it...
+//   switch (ActFor(job, seen)) ...
+//
+//   QUEUED --Admit--> PREPARING --Observe--> RUNNING --Observe--> SUCCEEDED or FAILED
+//   QUEUED --Cancel--> CANCELLED;  PREPARING, RUNNING --Cancel--> CANCELLING --Observe--> CANCELLED
+//
+// Order: a state is stored before what it stands for is done. So a service that was killed finds what it meant to do,
+//   and what is there of the run says whether it was done.
+// Errors: FAILED_PRECONDITION for a job that is over.
+// Tests: tests/unit/service/lifecycle_test.cc.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "service/job.h"
+
+namespace downpour {
+
+// What is there of a job's run. A run is started by a keeper, which leaves a mark that only one can leave, and then an
+// exit code. Whatever belongs to the run holds the run's lock.
+struct RunSeen {
+  bool alive = false;    // looked at first: what a dead run left does not change
+  bool started = false;  // a keeper left its mark, so nobody may start the run again
+  std::optional<int> exit_code = {};
+  std::string error = {};  // what the run said last
+};
+
+// Which of the unfinished jobs, oldest first, begin now: the first that waits, while its cores are free. A job that
+// wants more than the machine has gets all of them.
+std::vector<std::string> Admissible(const std::vector<Job>& unfinished, int cores);
+
+void Admit(int64_t now_ms, Job* job);
+absl::Status Cancel(int64_t now_ms, Job* job);
+// The job cannot begin, for this reason.
+void Refuse(const std::string& why, int64_t now_ms, Job* job);
+// Returns whether the job has changed.
+bool Observe(const RunSeen& seen, int64_t now_ms, Job* job);
+
+enum class Act { kNone, kStart, kStop };
+Act ActFor(const Job& job, const RunSeen& seen);
+
+}  // namespace downpour

@@ -1,0 +1,83 @@
+#include "service/job_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/unit/tools/scratch_folder.h"
+
+namespace downpour {
+namespace {
+
+class JobStoreTest : public testing::Test {
+ protected:
+  JobStoreTest() { Reopen(); }
+  void Reopen() {
+    store_.reset();
+    store_ = JobStore::Open(folder_.path() + "/jobs.sqlite").value();
+  }
+  ScratchFolder folder_;
+  std::unique_ptr<JobStore> store_;
+};
+
+Job Filled() {
+  return {.name = "first",
+          .labels = {{"team", "it's \"ours\""}},
+          .training_input = R"({"pythonModule":"a.b"})",
+          .job_file = "name: x",
+          .state = JobState::kCancelling,
+          .error = "because",
+          .created_ms = 1,
+          .started_ms = 2,
+          .ended_ms = 0,
+          .revision = 7};
+}
+
+TEST_F(JobStoreTest, KeepsEveryFieldOverARestart) {
+  ASSERT_TRUE(store_->Insert(Filled()).ok());
+  Reopen();
+  const Job job = store_->Find("first").value(), filled = Filled();
+  EXPECT_EQ(ResourceOf(job), ResourceOf(filled));
+  EXPECT_EQ(job.job_file, filled.job_file);
+  EXPECT_EQ(job.revision, filled.revision);
+}
+
+TEST_F(JobStoreTest, NamesAreUnique) {
+  ASSERT_TRUE(store_->Insert(Filled()).ok());
+  EXPECT_EQ(store_->Insert(Filled()).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(store_->All()->size(), 1u);
+  ASSERT_TRUE(store_->Remove("first").ok());
+  EXPECT_TRUE(store_->Insert(Filled()).ok());
+}
+
+TEST_F(JobStoreTest, ListsInTheOrderOfSubmission) {
+  for (const char* name : {"b", "a", "c"}) ASSERT_TRUE(store_->Insert({.name = name}).ok());
+  Job over = store_->Find("a").value();
+  over.state = JobState::kFailed;
+  over.ended_ms = 5;
+  ASSERT_TRUE(store_->Update(over).ok());
+  const auto names = [](const std::vector<Job>& jobs) {
+    std::vector<std::string> found;
+    for (const Job& job : jobs) found.push_back(job.name);
+    return found;
+  };
+  EXPECT_THAT(names(store_->All().value()), testing::ElementsAre("b", "a", "c"));
+  EXPECT_THAT(names(store_->Unfinished().value()), testing::ElementsAre("b", "c"));
+}
+
+TEST_F(JobStoreTest, WhatIsNotThereIsNotFound) {
+  EXPECT_EQ(store_->Find("none").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(store_->Update({.name = "none"}).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(store_->Remove("none").code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(JobStoreTest, AFileThatIsNoStoreIsRefusedByName) {
+  const std::string path = folder_.Write("other", std::string(5000, 'x'));
+  const absl::Status status = JobStore::Open(path).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr(path));
+}
+
+}  // namespace
+}  // namespace downpour

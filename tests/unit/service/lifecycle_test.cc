@@ -1,0 +1,183 @@
+#include "service/lifecycle.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+
+namespace downpour {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+Job Sized(const std::string& name, const std::string& tier, JobState state = JobState::kQueued) {
+  return {.name = name, .training_input = absl::StrCat(R"({"scaleTier":")", tier, "\"}"), .state = state};
+}
+
+TEST(LifecycleTest, FirstCome) {
+  const std::vector<Job> jobs = {Sized("a", "BASIC"), Sized("b", "STANDARD_1"), Sized("c", "BASIC")};
+  EXPECT_THAT(Admissible(jobs, 16), ElementsAre("a", "b", "c"));
+  EXPECT_THAT(Admissible(jobs, 8), ElementsAre("a")) << "c does not overtake b";
+}
+
+TEST(LifecycleTest, AJobLargerThanTheMachineRunsAlone) {
+  EXPECT_THAT(Admissible({Sized("a", "PREMIUM_1"), Sized("b", "BASIC")}, 2), ElementsAre("a"));
+  EXPECT_THAT(Admissible({Sized("a", "PREMIUM_1", JobState::kRunning), Sized("b", "BASIC")}, 2), ElementsAre());
+}
+
+TEST(LifecycleTest, WhatHoldsCoresIsWhateverMayRun) {
+  for (const JobState state : {JobState::kPreparing, JobState::kRunning, JobState::kCancelling}) {
+    EXPECT_THAT(Admissible({Sized("a", "BASIC", state), Sized("b", "BASIC")}, 2), ElementsAre()) << NameOf(state);
+    EXPECT_THAT(Admissible({Sized("a", "BASIC", state), Sized("b", "BASIC")}, 4), ElementsAre("b"));
+  }
+}
+
+Job In(JobState state) { return {.name = "a", .state = state}; }
+
+TEST(LifecycleTest, ARunIsStartedOnlyWhereNobodyLeftAMark) {
+  const Job job = In(JobState::kPreparing);
+  EXPECT_EQ(ActFor(job, {}), Act::kStart);
+  EXPECT_EQ(ActFor(job, {.alive = true}), Act::kNone) << "a keeper is about to leave its mark";
+  EXPECT_EQ(ActFor(job, {.started = true}), Act::kNone);
+  EXPECT_EQ(ActFor(In(JobState::kQueued), {}), Act::kNone);
+  EXPECT_EQ(ActFor(In(JobState::kCancelling), {}), Act::kNone);
+}
+
+TEST(LifecycleTest, HowItEnded) {
+  struct Case {
+    JobState state;
+    RunSeen seen;
+    JobState after;
+    std::string error;
+  };
+  const Case cases[] = {
+      {JobState::kRunning, {.started = true, .exit_code = 0}, JobState::kSucceeded, ""},
+      {JobState::kRunning, {.started = true, .exit_code = 3}, JobState::kFailed, "exit code 3"},
+      {JobState::kRunning, {.started = true, .exit_code = 1, .error = "no data"}, JobState::kFailed, "no data"},
+      {JobState::kRunning, {.started = true}, JobState::kFailed, "was killed"},
+      {JobState::kRunning, {}, JobState::kFailed, "was killed"},
+      {JobState::kPreparing, {.started = true, .exit_code = 0}, JobState::kSucceeded, ""},
+      {JobState::kCancelling, {}, JobState::kCancelled, ""},
+      {JobState::kCancelling, {.started = true, .exit_code = 143}, JobState::kCancelled, ""},
+      {JobState::kCancelling, {.started = true, .exit_code = 0}, JobState::kSucceeded, ""},
+  };
+  for (const Case& c : cases) {
+    Job job = In(c.state);
+    EXPECT_TRUE(Observe(c.seen, 9, &job));
+    EXPECT_EQ(NameOf(job.state), NameOf(c.after));
+    EXPECT_THAT(job.error, HasSubstr(c.error));
+    EXPECT_EQ(job.ended_ms, 9);
+    EXPECT_GT(job.revision, 1u);
+    EXPECT_FALSE(Observe(c.seen, 10, &job)) << "it is over";
+  }
+}
+
+TEST(LifecycleTest, Cancelling) {
+  Job waiting = In(JobState::kQueued);
+  EXPECT_TRUE(Cancel(5, &waiting).ok());
+  EXPECT_EQ(waiting.state, JobState::kCancelled);
+  EXPECT_EQ(waiting.ended_ms, 5);
+  Job running = In(JobState::kRunning);
+  EXPECT_TRUE(Cancel(5, &running).ok());
+  EXPECT_TRUE(Cancel(6, &running).ok()) << "asked twice";
+  EXPECT_EQ(running.state, JobState::kCancelling);
+  EXPECT_EQ(ActFor(running, {.alive = true, .started = true}), Act::kStop);
+  Job over = In(JobState::kSucceeded);
+  EXPECT_EQ(Cancel(5, &over).code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(LifecycleTest, WhatCannotBeginFails) {
+  Job job = In(JobState::kPreparing);
+  Refuse("no package", 4, &job);
+  EXPECT_EQ(job.state, JobState::kFailed);
+  EXPECT_EQ(job.error, "no package");
+  Job cancelling = In(JobState::kCancelling);
+  Refuse("no package", 4, &cancelling);
+  EXPECT_EQ(cancelling.state, JobState::kCancelling) << "it will be CANCELLED";
+}
+
+// A machine on which runs are started and end while a service looks on, is killed and comes back at any moment.
+class Walk {
+ public:
+  explicit Walk(unsigned seed) : random_(seed) {}
+
+  // Returns the state after at most `steps`.
+  JobState Run(int steps) {
+    for (int i = 0; i < steps && !IsOver(stored_.state); ++i) {
+      if (Draw(40) == 0) (void)CancelStored();
+      MoveTheWorld();
+      Serve();
+    }
+    return stored_.state;
+  }
+  int starts() const { return starts_; }
+  bool alive() const { return seen_.alive; }
+
+ private:
+  unsigned Draw(unsigned n) { return random_() % n; }
+  bool Killed() { return Draw(5) == 0; }  // the service, here
+
+  absl::Status CancelStored() {
+    Job job = stored_;
+    const absl::Status status = Cancel(1, &job);
+    if (!Killed()) stored_ = job;
+    return status;
+  }
+
+  void MoveTheWorld() {
+    if (!seen_.alive) return;
+    if (!seen_.started) {
+      if (Draw(2) == 0) seen_.started = true, ++starts_;
+    } else if (Draw(stopping_ ? 3 : 12) == 0) {
+      seen_.alive = false;
+      if (Draw(3) != 0) seen_.exit_code = stopping_ ? 143 : Draw(2);
+    }
+  }
+
+  // One round of the service: what it decided is stored, or it was killed before that.
+  void Serve() {
+    Job job = stored_;
+    if (job.state == JobState::kQueued) {
+      Admit(2, &job);
+      if (Killed()) return;
+      stored_ = job;
+    }
+    if (Observe(seen_, 3, &job)) {
+      if (Killed()) return;
+      stored_ = job;
+    }
+    const Act act = ActFor(job, seen_);
+    if (Killed()) return;
+    if (act == Act::kStart) seen_.alive = true;  // the keeper holds the lock from its first moment
+    if (act == Act::kStop) stopping_ = true;
+  }
+
+  std::mt19937 random_;
+  Job stored_{.name = "a"};
+  RunSeen seen_;
+  bool stopping_ = false;
+  int starts_ = 0;
+};
+
+TEST(LifecycleTest, NoJobIsLostOrStartedTwiceWheneverTheServiceIsKilled) {
+  std::map<std::string, int> ends;
+  for (unsigned seed = 0; seed < 5000; ++seed) {
+    Walk walk(seed);
+    const JobState end = walk.Run(1000);
+    ASSERT_TRUE(IsOver(end)) << "seed " << seed << ": " << NameOf(end);
+    ASSERT_LE(walk.starts(), 1) << "seed " << seed;
+    ASSERT_FALSE(walk.alive()) << "seed " << seed << ": " << NameOf(end) << " with a run that lives";
+    if (end != JobState::kCancelled) {
+      ASSERT_EQ(walk.starts(), 1) << "seed " << seed;
+    }
+    ++ends[NameOf(end)];
+  }
+  EXPECT_EQ(ends.size(), 3u) << "each end was reached";
+}
+
+}  // namespace
+}  // namespace downpour
