@@ -21,6 +21,8 @@ constexpr int kMostLevels = 32;
 constexpr size_t kMostPackages = 100, kMostLabels = 64, kMostLabelBytes = 63, kMostNameBytes = 128;
 // Of trainingInput: what `downpour run` gets by its command line, not by the job file.
 constexpr const char* kOfTheProgram[] = {"args", "jobDir", "packageUris", "pythonModule"};
+// And what the job file has of it.
+constexpr const char* kSize[] = {"scaleTier", "workerCount", "parameterServerCount", "scheduling"};
 
 constexpr const char* kStates[] = {"QUEUED", "PREPARING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLING", "CANCELLED"};
 
@@ -145,7 +147,7 @@ absl::StatusOr<Job> ReadJob(std::string_view body) {
   }
   const absl::Status input = CheckInput(json::parse(job.training_input), !job.job_file.empty());
   if (!input.ok()) return input;
-  const JobFileResult size = ParseJob(JobFileOf(job), "trainingInput");
+  const JobFileResult size = ReadInput(job);
   for (const JobError& error : size.errors) {
     // The model and its data come from the Python code, later.
     if (!job.job_file.empty() || error.key.starts_with("trainingInput")) {
@@ -181,13 +183,23 @@ std::string TimeText(int64_t unix_ms) {
 
 std::string JobFileOf(const Job& job) {
   if (!job.job_file.empty()) return job.job_file;
+  const json input = json::parse(job.training_input);
+  json size = json::object();
+  for (const char* key : kSize) {
+    if (input.contains(key)) size[key] = input[key];
+  }
+  return json{{"jobId", job.name}, {"trainingInput", size}}.dump();
+}
+
+JobFileResult ReadInput(const Job& job) {
+  if (!job.job_file.empty()) return ParseJob(job.job_file, "jobFile");
   json input = json::parse(job.training_input);
   for (const char* key : kOfTheProgram) input.erase(key);
-  return json{{"jobId", job.name}, {"trainingInput", input}}.dump();
+  return ParseJob(json{{"jobId", job.name}, {"trainingInput", input}}.dump(), "trainingInput");
 }
 
 int CoresOf(const Job& job) {
-  const JobFileResult size = ParseJob(JobFileOf(job), "job");
+  const JobFileResult size = ReadInput(job);
   return static_cast<int>(size.job.cluster.worker_count + size.job.cluster.parameter_server_count);
 }
 

@@ -18,6 +18,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "schema/job_file.h"
 
 namespace downpour {
 
@@ -55,5 +56,8 @@ int CoresOf(const Job& job);
 
 // What `downpour run` is given as its job file: the job's own one, or its name and its size.
 std::string JobFileOf(const Job& job);
+
+// All that the job says of its run, with a warning for each thing that has no meaning here.
+JobFileResult ReadInput(const Job& job);
 
 }  // namespace downpour

@@ -3,10 +3,10 @@
 namespace downpour {
 
 const std::vector<const Verb*>& AllVerbs() {
-  static const std::vector<const Verb*> verbs = {&kCheckVerb,    &kConfigVerb,      &kDoctorVerb,     &kRunVerb,
-                                                 &kStatusVerb,   &kWatchVerb,       &kLogsVerb,       &kScaleVerb,
-                                                 &kStopVerb,     &kExperimentsVerb, &kCheckpointVerb, &kLedgerVerb,
-                                                 &kEvaluateVerb, &kExportVerb,      &kDataVerb,       &kKeysVerb};
+  static const std::vector<const Verb*> verbs = {
+      &kCheckVerb,    &kConfigVerb, &kDoctorVerb, &kRunVerb,         &kStatusVerb,     &kWatchVerb,
+      &kLogsVerb,     &kScaleVerb,  &kStopVerb,   &kExperimentsVerb, &kCheckpointVerb, &kLedgerVerb,
+      &kEvaluateVerb, &kExportVerb, &kDataVerb,   &kKeysVerb,        &kServeVerb};
   return verbs;
 }
 

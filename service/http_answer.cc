@@ -1,0 +1,61 @@
+#include "service/http_answer.h"
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+
+namespace downpour {
+namespace {
+
+using nlohmann::json;
+
+struct Code {
+  absl::StatusCode status;
+  int http;
+  const char* name;
+};
+constexpr Code kCodes[] = {{absl::StatusCode::kInvalidArgument, 400, "INVALID_ARGUMENT"},
+                           {absl::StatusCode::kFailedPrecondition, 400, "FAILED_PRECONDITION"},
+                           {absl::StatusCode::kOutOfRange, 413, "OUT_OF_RANGE"},
+                           {absl::StatusCode::kUnauthenticated, 401, "UNAUTHENTICATED"},
+                           {absl::StatusCode::kPermissionDenied, 403, "PERMISSION_DENIED"},
+                           {absl::StatusCode::kNotFound, 404, "NOT_FOUND"},
+                           {absl::StatusCode::kAlreadyExists, 409, "ALREADY_EXISTS"},
+                           {absl::StatusCode::kAborted, 409, "ABORTED"},
+                           {absl::StatusCode::kUnavailable, 503, "UNAVAILABLE"}};
+
+}  // namespace
+
+void Answer(const json& body, httplib::Response& response) {
+  response.set_content(body.dump(-1, ' ', false, json::error_handler_t::replace), "application/json");
+}
+
+json ErrorBody(int code, const std::string& message, const std::string& status) {
+  return {{"error", {{"code", code}, {"message", message}, {"status", status}}}};
+}
+
+void AnswerError(const absl::Status& status, httplib::Response& response) {
+  Code code{absl::StatusCode::kInternal, 500, "INTERNAL"};
+  for (const Code& known : kCodes) {
+    if (known.status == status.code()) code = known;
+  }
+  response.status = code.http;
+  Answer(ErrorBody(code.http, std::string(status.message()), code.name), response);
+}
+
+absl::StatusOr<std::string> ReadBody(const httplib::Request& request, const httplib::ContentReader& reader,
+                                     size_t most) {
+  std::string body;
+  // Without a length the library would wait for the connection's end.
+  if (!request.has_header("Content-Length") && !request.has_header("Transfer-Encoding")) return body;
+  bool too_long = false;
+  reader([&](const char* data, size_t size) {
+    too_long = body.size() + size > most;
+    if (!too_long) body.append(data, size);
+    return !too_long;
+  });
+  if (too_long) return absl::OutOfRangeError(absl::StrCat("a request like this has at most ", most, " bytes"));
+  return body;
+}
+
+}  // namespace downpour

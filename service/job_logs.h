@@ -1,0 +1,35 @@
+// Job logs: what the tasks of a job, and the service, wrote, as entries of Cloud Logging.
+//
+//   for (const LogEntry& entry : ReadLogs(job, job_dir)) ...   // by time
+//
+// Shapes: tasks have AI Platform's names: master-replica-0 is the chief, ps-replica-N and worker-replica-N the others.
+// Order: a line without a time takes that of the next one that has one, so no entry ever appears before one that was
+//   shown. Behind the last of them it waits, until the job is over.
+// Cost: reads the last kMostLogBytesRead bytes of each log.
+// Tests: tests/unit/service/job_logs_test.cc.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "service/job.h"
+
+namespace downpour {
+
+inline constexpr int64_t kMostLogBytesRead = int64_t{16} << 20;
+
+struct LogEntry {
+  std::string time;  // RFC 3339
+  std::string task;
+  std::string severity;  // DEFAULT, INFO, WARNING, ERROR, CRITICAL
+  std::string message;
+  std::string id;  // unique in the job
+};
+
+std::vector<LogEntry> ReadLogs(const Job& job, const std::string& job_dir);
+
+nlohmann::json ResourceOf(const LogEntry& entry, const std::string& job);
+
+}  // namespace downpour

@@ -1,0 +1,181 @@
+#include "service/job_routes.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "service/filter.h"
+#include "service/http_answer.h"
+#include "service/job_logs.h"
+
+namespace downpour {
+namespace {
+
+using httplib::ContentReader;
+using httplib::Request;
+using httplib::Response;
+using nlohmann::json;
+
+constexpr const char* kJobs = R"(/v1/projects/[^/]+/jobs)";
+constexpr const char* kJob = R"(/v1/projects/[^/]+/jobs/([A-Za-z0-9_]+))";
+constexpr const char* kCancel = R"(/v1/projects/[^/]+/jobs/([A-Za-z0-9_]+):cancel)";
+
+absl::StatusOr<int> PageSize(const std::string& said, int usual, int most) {
+  int size = 0;
+  if (said.empty() || said == "0") return usual;
+  if (!absl::SimpleAtoi(said, &size) || size < 0) return absl::InvalidArgumentError("pageSize must be a number from 0");
+  return std::min(size, most);
+}
+
+// The newest first. A page's token is the name of its last job.
+absl::StatusOr<json> List(const Request& request, JobService& service) {
+  const absl::StatusOr<Filter> filter = Filter::Parse(request.get_param_value("filter"));
+  if (!filter.ok()) return filter.status();
+  const absl::StatusOr<int> size = PageSize(request.get_param_value("pageSize"), 20, 100);
+  if (!size.ok()) return size.status();
+  absl::StatusOr<std::vector<Job>> jobs = service.All();
+  if (!jobs.ok()) return jobs.status();
+  std::reverse(jobs->begin(), jobs->end());
+  auto from = jobs->begin();
+  if (const std::string token = request.get_param_value("pageToken"); !token.empty()) {
+    from = std::find_if(jobs->begin(), jobs->end(), [&](const Job& job) { return job.name == token; });
+    if (from == jobs->end())
+      return absl::InvalidArgumentError("the pageToken is of a job that was deleted: list again");
+    ++from;
+  }
+  json answer = json::object();
+  for (; from != jobs->end(); ++from) {
+    json resource = ResourceOf(*from);
+    if (!filter->Holds(resource)) continue;
+    if (answer.contains("jobs") && static_cast<int>(answer["jobs"].size()) == *size) {
+      answer["nextPageToken"] = answer["jobs"].back()["jobId"];
+      break;
+    }
+    answer["jobs"].push_back(std::move(resource));
+  }
+  return answer;
+}
+
+absl::StatusOr<json> Patch(const Request& request, const std::string& body, JobService& service) {
+  for (const absl::string_view field : absl::StrSplit(request.get_param_value("updateMask"), ',')) {
+    if (field != "labels" && field != "etag") {
+      return absl::InvalidArgumentError("updateMask must be labels: nothing else of a job can be changed");
+    }
+  }
+  const absl::StatusOr<json> job = ParseJson(body);
+  if (!job.ok()) return job.status();
+  if (!job->is_object() || (job->contains("etag") && !(*job)["etag"].is_string())) {
+    return absl::InvalidArgumentError("a job must be an object, its etag text");
+  }
+  const absl::StatusOr<Labels> labels = ReadLabels(job->value("labels", json::object()));
+  if (!labels.ok()) return labels.status();
+  const absl::StatusOr<Job> changed = service.SetLabels(request.matches[1], *labels, job->value("etag", ""));
+  if (!changed.ok()) return changed.status();
+  return ResourceOf(*changed);
+}
+
+void AnswerOr(const absl::StatusOr<json>& answer, Response& response) {
+  if (answer.ok()) return Answer(*answer, response);
+  AnswerError(answer.status(), response);
+}
+
+absl::StatusOr<json> ResourceOr(const absl::StatusOr<Job>& job) {
+  if (!job.ok()) return job.status();
+  return ResourceOf(*job);
+}
+
+// Entries of one job, which the filter has to name. A page's token is the number of entries before it.
+absl::StatusOr<json> ListEntries(const std::string& body, JobService& service) {
+  const absl::StatusOr<json> asked = ParseJson(body);
+  if (!asked.ok()) return asked.status();
+  const auto text = [&](const char* key) {
+    const auto found = asked->is_object() ? asked->find(key) : asked->end();
+    if (!asked->is_object() || found == asked->end()) return std::string();
+    return found->is_string() ? found->get<std::string>() : found->dump();
+  };
+  const std::string said = text("filter");
+  const absl::StatusOr<Filter> filter = Filter::Parse(said);
+  if (!filter.ok()) return filter.status();
+  std::smatch named;
+  if (!std::regex_search(said, named, std::regex(R"(resource\.labels\.job_id="?([A-Za-z0-9_]+))"))) {
+    return absl::InvalidArgumentError("the filter must name a job: resource.labels.job_id=\"NAME\"");
+  }
+  const absl::StatusOr<int> size = PageSize(text("pageSize"), 1000, 1000);
+  int64_t begin = 0;
+  if (!size.ok()) return size.status();
+  if (!text("pageToken").empty() && !absl::SimpleAtoi(text("pageToken"), &begin)) {
+    return absl::InvalidArgumentError("the pageToken is none of this service's");
+  }
+  const absl::StatusOr<Job> job = service.Find(named[1]);
+  if (!job.ok()) return job.status();
+  std::vector<json> entries;
+  for (const LogEntry& entry : ReadLogs(*job, service.FolderOf(job->name).job_dir())) {
+    json resource = ResourceOf(entry, job->name);
+    if (filter->Holds(resource)) entries.push_back(std::move(resource));
+  }
+  if (text("orderBy") == "timestamp desc") std::reverse(entries.begin(), entries.end());
+  const auto count = static_cast<int64_t>(entries.size());
+  begin = std::clamp<int64_t>(begin, 0, count);
+  const int64_t end = std::min<int64_t>(count, begin + *size);
+  json answer = json::object();
+  for (int64_t i = begin; i < end; ++i) answer["entries"].push_back(std::move(entries[static_cast<size_t>(i)]));
+  if (end < count) answer["nextPageToken"] = absl::StrCat(end);
+  return answer;
+}
+
+using BodyHandler = std::function<absl::StatusOr<json>(const Request&, const std::string&)>;
+httplib::Server::HandlerWithContentReader WithBody(BodyHandler handler) {
+  return [handler](const Request& request, Response& response, const ContentReader& reader) {
+    const absl::StatusOr<std::string> body = ReadBody(request, reader, kMostRequestBytes);
+    AnswerOr(body.ok() ? handler(request, *body) : body.status(), response);
+  };
+}
+
+}  // namespace
+
+void AddJobRoutes(httplib::Server& server, JobService& service) {
+  server.Post(kJobs,
+              WithBody([&](const Request&, const std::string& body) { return ResourceOr(service.Submit(body)); }));
+  server.Get(kJobs, [&](const Request& request, Response& response) { AnswerOr(List(request, service), response); });
+  server.Get(kJob, [&](const Request& request, Response& response) {
+    AnswerOr(ResourceOr(service.Find(request.matches[1])), response);
+  });
+  server.Post(kCancel, WithBody([&](const Request& request, const std::string&) -> absl::StatusOr<json> {
+                const absl::Status status = service.Cancel(request.matches[1]);
+                if (!status.ok()) return status;
+                return json::object();
+              }));
+  server.Patch(
+      kJob, WithBody([&](const Request& request, const std::string& body) { return Patch(request, body, service); }));
+  server.Delete(kJob, WithBody([&](const Request& request, const std::string&) -> absl::StatusOr<json> {
+                  const absl::Status status = service.Delete(request.matches[1]);
+                  if (!status.ok()) return status;
+                  return json::object();
+                }));
+}
+
+void AddLogRoutes(httplib::Server& server, JobService& service) {
+  server.Post("/v2/entries:list",
+              WithBody([&](const Request&, const std::string& body) { return ListEntries(body, service); }));
+}
+
+void AddMetricsRoute(httplib::Server& server, JobService& service) {
+  server.Get("/metrics", [&](const Request&, Response& response) {
+    const absl::StatusOr<std::vector<Job>> jobs = service.All();
+    if (!jobs.ok()) return AnswerError(jobs.status(), response);
+    std::map<JobState, int> counts;
+    for (const Job& job : *jobs) ++counts[job.state];
+    std::string text = "# HELP downpour_jobs Jobs of this service, by their state.\n# TYPE downpour_jobs gauge\n";
+    for (int i = 0; i <= static_cast<int>(JobState::kCancelled); ++i) {
+      const auto state = static_cast<JobState>(i);
+      absl::StrAppend(&text, "downpour_jobs{state=\"", NameOf(state), "\"} ", counts[state], "\n");
+    }
+    response.set_content(text, "text/plain; version=0.0.4");
+  });
+}
+
+}  // namespace downpour

@@ -1,0 +1,217 @@
+#include "service/job_service.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/driver/posix_process.h"
+#include "runtime/driver/posix_whole_file.h"
+#include "service/package.h"
+
+namespace downpour {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<JobService>> JobService::Open(ServiceSettings settings) {
+  std::error_code error;
+  settings.root = fs::absolute(settings.root).lexically_normal();
+  fs::create_directories(fs::path(settings.root) / "jobs", error);
+  fs::permissions(settings.root, fs::perms::owner_all, error);  // code, data and logs of this user's
+  const std::string path = settings.root + "/lock";
+  UniqueFd lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!lock.ok()) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write in ", settings.root));
+  if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    return absl::AlreadyExistsError(absl::StrCat("a service is at work in ", settings.root));
+  }
+  absl::StatusOr<std::unique_ptr<JobStore>> store = JobStore::Open(settings.root + "/jobs.sqlite");
+  if (!store.ok()) return store.status();
+  return std::unique_ptr<JobService>(new JobService(std::move(settings), std::move(lock), *std::move(store)));
+}
+
+RunFolder JobService::FolderOf(const std::string& name) const {
+  return RunFolder(absl::StrCat(settings_.root, "/jobs/", name));
+}
+
+absl::StatusOr<Job> JobService::Submit(std::string_view body) {
+  absl::StatusOr<Job> job = ReadJob(body);
+  if (!job.ok()) return job.status();
+  const json input = json::parse(job->training_input);
+  for (const json& uri : input.value("packageUris", json::array())) {
+    if (const auto path = objects_.PathOf(uri.get<std::string>()); !path.ok()) return path.status();
+  }
+  if (const std::string uri = input.value("jobDir", ""); !uri.empty()) {
+    if (const auto path = objects_.PathOf(uri); !path.ok()) return path.status();
+  }
+  job->created_ms = UnixMs();
+  const std::lock_guard hold(mutex_);
+  if (const absl::Status status = store_->Insert(*job); !status.ok()) return status;
+  return job;
+}
+
+absl::StatusOr<Job> JobService::Find(const std::string& name) {
+  const std::lock_guard hold(mutex_);
+  return store_->Find(name);
+}
+
+absl::StatusOr<std::vector<Job>> JobService::All() {
+  const std::lock_guard hold(mutex_);
+  return store_->All();
+}
+
+absl::Status JobService::Cancel(const std::string& name) {
+  const std::lock_guard hold(mutex_);
+  absl::StatusOr<Job> job = store_->Find(name);
+  if (!job.ok()) return job.status();
+  if (const absl::Status status = downpour::Cancel(UnixMs(), &*job); !status.ok()) return status;
+  return store_->Update(*job);
+}
+
+absl::StatusOr<Job> JobService::SetLabels(const std::string& name, const Labels& labels, const std::string& etag) {
+  const std::lock_guard hold(mutex_);
+  absl::StatusOr<Job> job = store_->Find(name);
+  if (!job.ok()) return job.status();
+  if (!etag.empty() && ResourceOf(*job)["etag"] != etag) {
+    return absl::AbortedError(absl::StrCat("the job ", name, " has changed since it was read: read it again"));
+  }
+  job->labels = labels;
+  ++job->revision;
+  if (const absl::Status status = store_->Update(*job); !status.ok()) return status;
+  return job;
+}
+
+absl::Status JobService::Delete(const std::string& name) {
+  const std::lock_guard hold(mutex_);
+  const absl::StatusOr<Job> job = store_->Find(name);
+  if (!job.ok()) return job.status();
+  if (!IsOver(job->state)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the job ", name, " is ", NameOf(job->state), ": cancel it first"));
+  }
+  // The folder first: were the name free with a mark in its folder, a job of that name could never start.
+  std::error_code error;
+  fs::remove_all(FolderOf(name).job_dir(), error);
+  if (error) return absl::UnavailableError(absl::StrCat("cannot remove the job's folder: ", error.message()));
+  return store_->Remove(name);
+}
+
+absl::Status JobService::Work() {
+  if (const absl::Status status = AdmitThoseWhoseTurnItIs(); !status.ok()) return status;
+  absl::StatusOr<std::vector<Job>> jobs;
+  {
+    const std::lock_guard hold(mutex_);
+    jobs = store_->Unfinished();
+  }
+  if (!jobs.ok()) return jobs.status();
+  for (const Job& job : *jobs) {
+    if (const absl::Status status = WorkOn(job.name); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status JobService::AdmitThoseWhoseTurnItIs() {
+  const std::lock_guard hold(mutex_);
+  absl::StatusOr<std::vector<Job>> jobs = store_->Unfinished();
+  if (!jobs.ok()) return jobs.status();
+  for (const std::string& name : Admissible(*jobs, settings_.cores)) {
+    absl::StatusOr<Job> job = store_->Find(name);
+    if (!job.ok()) return job.status();
+    Admit(UnixMs(), &*job);
+    if (const absl::Status status = store_->Update(*job); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status JobService::WorkOn(const std::string& name) {
+  const RunFolder folder = FolderOf(name);
+  absl::StatusOr<Job> job;
+  Act act = Act::kNone;
+  {
+    const std::lock_guard hold(mutex_);
+    const RunSeen seen = folder.Look();
+    job = store_->Find(name);
+    if (!job.ok()) return absl::OkStatus();
+    if (Observe(seen, UnixMs(), &*job)) {
+      if (const absl::Status status = store_->Update(*job); !status.ok()) return status;
+      if (IsOver(job->state)) stopped_.erase(name);
+    }
+    act = ActFor(*job, seen);
+  }
+  if (act == Act::kStart) return Start(*job);
+  if (act == Act::kStop && !stopped_.contains(name) && folder.Stop().ok()) stopped_.insert(name);
+  return absl::OkStatus();
+}
+
+absl::Status JobService::Start(const Job& job) {
+  absl::Status begun = Stage(job);  // may take long, so clients are not kept from the store
+  const std::lock_guard hold(mutex_);
+  absl::StatusOr<Job> now = store_->Find(job.name);
+  if (!now.ok() || now->state != JobState::kPreparing) return absl::OkStatus();  // cancelled meanwhile
+  const RunFolder folder = FolderOf(job.name);
+  if (begun.ok()) {
+    const absl::StatusOr<std::vector<std::string>> command = CommandOf(job);
+    begun = command.ok() ? folder.Start(*command) : command.status();
+  }
+  if (begun.ok()) return absl::OkStatus();
+  folder.Note('E', std::string(begun.message()));
+  Refuse(std::string(begun.message()), UnixMs(), &*now);
+  return store_->Update(*now);
+}
+
+// May be done twice, as by a service that was killed on the way.
+absl::Status JobService::Stage(const Job& job) const {
+  const RunFolder folder = FolderOf(job.name);
+  if (const absl::Status made = folder.Make(); !made.ok()) return made;
+  std::error_code ignored;
+  fs::remove_all(folder.Own("package"), ignored);
+  for (const json& uri : json::parse(job.training_input).value("packageUris", json::array())) {
+    const absl::StatusOr<std::string> archive = objects_.PathOf(uri.get<std::string>());
+    if (!archive.ok()) return archive.status();
+    if (!fs::is_regular_file(*archive)) {
+      return absl::NotFoundError(
+          absl::StrCat("there is no package ", uri.get<std::string>(), " in the service's store"));
+    }
+    if (const absl::Status unpacked = UnpackPackage(*archive, folder.Own("package")); !unpacked.ok()) return unpacked;
+  }
+  SayWhatIsNotHonoured(job);
+  return WriteWhole(folder.Own("job.json"), JobFileOf(job), 0644, WhereThere::kReplace);
+}
+
+void JobService::SayWhatIsNotHonoured(const Job& job) const {
+  const RunFolder folder = FolderOf(job.name);
+  for (const JobError& warning : ReadInput(job).warnings) {
+    folder.Note('W', absl::StrCat(warning.key, " ", warning.what));
+  }
+}
+
+absl::StatusOr<std::vector<std::string>> JobService::CommandOf(const Job& job) const {
+  const RunFolder folder = FolderOf(job.name);
+  const json input = json::parse(job.training_input);
+  std::vector<std::string> command = {settings_.program, "run", folder.Own("job.json"), "--job-dir", folder.job_dir()};
+  const std::string module = input.value("pythonModule", "");
+  if (module.empty()) return command;
+  for (const std::string& word :
+       {std::string("--package-path"), folder.Own("package"), std::string("--module-name"), module}) {
+    command.push_back(word);
+  }
+  command.push_back("--");
+  for (const json& word : input.value("args", json::array())) command.push_back(word.get<std::string>());
+  if (const std::string uri = input.value("jobDir", ""); !uri.empty()) {
+    const absl::StatusOr<std::string> path = objects_.PathOf(uri);
+    if (!path.ok()) return path.status();
+    std::error_code ignored;
+    fs::create_directories(*path, ignored);
+    command.insert(command.end(), {"--job-dir", *path});
+  }
+  return command;
+}
+
+}  // namespace downpour

@@ -1,0 +1,71 @@
+// JobService: the jobs under one root, and the rounds in which they are started, watched and stopped.
+//
+//   absl::StatusOr<std::unique_ptr<JobService>> service = JobService::Open({.root = "/srv/jobs", .cores = 8, ...});
+//   (*service)->Submit(body);
+//   for (;;) (*service)->Work();   // on a thread of its own, or now and then
+//
+// Shapes: ROOT/jobs.sqlite, ROOT/jobs/NAME (a job folder), ROOT/storage (gs://), ROOT/lock (held by one service).
+// Order: a job's state is on the disk before what it stands for is done (lifecycle.h).
+// Errors: ALREADY_EXISTS of Open where another process has the root. Of the others: those of Job, JobStore, Lifecycle.
+// Threads: any; Work on one at a time.
+// Tests: tests/process/test_job_service.py.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "runtime/driver/posix_fd.h"
+#include "service/job_store.h"
+#include "service/object_store.h"
+#include "service/run_folder.h"
+
+namespace downpour {
+
+struct ServiceSettings {
+  std::string root;
+  int cores = 1;
+  std::string program;  // that `run` is a verb of
+};
+
+class JobService {
+ public:
+  static absl::StatusOr<std::unique_ptr<JobService>> Open(ServiceSettings settings);
+
+  absl::StatusOr<Job> Submit(std::string_view body);
+  absl::StatusOr<Job> Find(const std::string& name);
+  absl::StatusOr<std::vector<Job>> All();  // in the order of their submission
+  absl::Status Cancel(const std::string& name);
+  absl::StatusOr<Job> SetLabels(const std::string& name, const Labels& labels, const std::string& etag);
+  // Of a job that is over, with its folder.
+  absl::Status Delete(const std::string& name);
+
+  // One round: admits what has its turn, starts and stops runs, and takes note of those that ended.
+  absl::Status Work();
+
+  const ObjectStore& objects() const { return objects_; }
+  RunFolder FolderOf(const std::string& name) const;
+
+ private:
+  JobService(ServiceSettings settings, UniqueFd lock, std::unique_ptr<JobStore> store)
+      : settings_(std::move(settings)), lock_(std::move(lock)), store_(std::move(store)), objects_(settings_.root) {}
+  absl::Status AdmitThoseWhoseTurnItIs();
+  absl::Status WorkOn(const std::string& name);
+  absl::Status Start(const Job& job);
+  absl::Status Stage(const Job& job) const;
+  absl::StatusOr<std::vector<std::string>> CommandOf(const Job& job) const;
+  void SayWhatIsNotHonoured(const Job& job) const;
+
+  const ServiceSettings settings_;
+  const UniqueFd lock_;
+  std::mutex mutex_;  // of the store
+  std::unique_ptr<JobStore> store_;
+  const ObjectStore objects_;
+  std::set<std::string> stopped_;  // runs that this process has told to stop: twice would end them at once
+};
+
+}  // namespace downpour

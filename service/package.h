@@ -1,0 +1,23 @@
+// Packages: a Python package as it was uploaded, an sdist (.tar.gz) or a wheel (.whl, .zip), laid out for import.
+//
+//   absl::Status status = UnpackPackage("trainer-0.0.0.tar.gz", job + "/package");   // package/trainer/task.py
+//
+// Shapes: an sdist's first folder, NAME-VERSION, is left out. Several packages may be put into one folder.
+// Errors: INVALID_ARGUMENT for what is no such archive, and for a file in it that would leave the folder, is a link or
+//   a device, or is beyond kMostPackageFiles and kMostPackageBytes. Part of it may be there then.
+// Tests: tests/unit/service/package_test.cc.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace downpour {
+
+inline constexpr int64_t kMostPackageBytes = int64_t{1} << 30;
+inline constexpr int kMostPackageFiles = 20'000;
+
+absl::Status UnpackPackage(const std::string& archive, const std::string& folder);
+
+}  // namespace downpour

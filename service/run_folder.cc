@@ -1,0 +1,146 @@
+#include "service/run_folder.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "runtime/driver/posix_fd.h"
+#include "runtime/driver/posix_process.h"
+#include "runtime/log_line.h"
+#include "schema/text.h"
+#include "tools/cluster/job_folder.h"
+#include "tools/cluster/status_view.h"
+
+namespace downpour {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kLockFd = 3;
+// $1: the folder of the mark. set -C makes the redirection an O_EXCL: a second keeper finds the mark and ends. The
+// run's SIGTERM reaches this shell too, which waits for the run's end all the same.
+constexpr const char* kKeeper = R"(
+set -C
+folder=$1
+shift
+{ echo $$ > "$folder/started"; } 2> /dev/null || exit 97
+set +C
+trap : TERM INT HUP
+"$@"
+code=$?
+echo "I $(date -u '+%Y-%m-%d %H:%M:%S.%3N') the run ended with exit code $code" >&2
+echo $code > "$folder/exit.new" && mv "$folder/exit.new" "$folder/exit"
+)";
+
+std::string Trimmed(const std::string& path) {
+  const absl::StatusOr<std::string> text = ReadTextFile(path);
+  return text.ok() ? std::string(absl::StripAsciiWhitespace(*text)) : std::string();
+}
+
+// The run's lock, if nobody has it.
+UniqueFd TakeLock(const std::string& path) {
+  UniqueFd lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!lock.ok() || flock(lock.get(), LOCK_EX | LOCK_NB) != 0) return UniqueFd();
+  return lock;
+}
+
+}  // namespace
+
+absl::Status RunFolder::Make() const {
+  std::error_code error;
+  fs::create_directories(Own(""), error);
+  if (!error) fs::create_directories(fs::path(LogFile()).parent_path(), error);
+  if (!error) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("cannot make the job folder ", job_dir_, ": ", error.message()));
+}
+
+RunSeen RunFolder::Look() const {
+  RunSeen seen;
+  if (!fs::exists(Own(""))) return seen;
+  seen.alive = !TakeLock(Own("lock")).ok();
+  seen.started = fs::exists(Own("started"));
+  if (seen.alive) return seen;
+  int code = 0;
+  if (absl::SimpleAtoi(Trimmed(Own("exit")), &code)) seen.exit_code = code;
+  if (seen.started && seen.exit_code != 0) seen.error = WhyItFailed();
+  return seen;
+}
+
+absl::Status RunFolder::Start(const std::vector<std::string>& command) const {
+  const UniqueFd lock = TakeLock(Own("lock"));
+  if (!lock.ok()) return absl::UnavailableError("the run's lock is taken");
+  std::vector<std::string> words = {"/bin/sh", "-c", kKeeper, "downpour-keeper", Own("")};
+  words.insert(words.end(), command.begin(), command.end());
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_adddup2(&files, lock.get(), kLockFd);
+  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&files, STDERR_FILENO, LogFile().c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
+  posix_spawn_file_actions_adddup2(&files, STDERR_FILENO, STDOUT_FILENO);
+  posix_spawn_file_actions_addchdir_np(&files, job_dir_.c_str());
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t none, all;
+  sigemptyset(&none);
+  sigfillset(&all);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &all);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  pid_t pid = 0;
+  const int error = posix_spawn(&pid, argv[0], &files, &attributes, argv.data(), environ);
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&files);
+  return error == 0 ? absl::OkStatus() : absl::ErrnoToStatus(error, "cannot start the run");
+}
+
+absl::Status RunFolder::Stop() const {
+  pid_t group = 0;
+  if (!absl::SimpleAtoi(Trimmed(Own("started")), &group) || group <= 1) {
+    return absl::UnavailableError("the keeper has not told its pid yet");
+  }
+  return kill(-group, SIGTERM) == 0 ? absl::OkStatus() : absl::ErrnoToStatus(errno, "cannot stop the run");
+}
+
+void RunFolder::Note(char severity, const std::string& words) const {
+  std::ofstream(LogFile(), std::ios::app)
+      << LogPrefix(severity, UnixMs()) << " " << OneLine(words, kMaxLogBytes) << "\n";
+}
+
+std::string RunFolder::LogFile() const { return LogPath(job_dir_, "service"); }
+
+// The chief's summary says it, or else what `downpour run`, or the user's program, said last.
+std::string RunFolder::WhyItFailed() const {
+  const absl::StatusOr<std::string> json = ReadTextFile(job_dir_ + "/summary.json");
+  const absl::StatusOr<SummaryView> summary = json.ok() ? ParseSummary(*json) : json.status();
+  if (summary.ok() && !summary->error.empty()) return summary->error;
+  const std::string log = Trimmed(LogFile());
+  constexpr size_t kEnd = 16384;
+  std::string words, last;
+  const std::string end = log.substr(log.size() - std::min(kEnd, log.size()));
+  for (absl::string_view line : absl::StrSplit(end, '\n')) {
+    if (!TimeOfLine(std::string(line)).empty()) continue;  // the service's own
+    last = std::string(line);
+    for (const char* prefix : {"downpour run: ", "downpour: "}) {
+      if (absl::ConsumePrefix(&line, prefix)) words = std::string(line);
+    }
+  }
+  if (words.empty()) words = last;
+  return OneLine(words, kMaxLogBytes);
+}
+
+}  // namespace downpour

@@ -1,0 +1,48 @@
+// RunFolder: how a job's run is started so that it outlives the service, and what is there of it later.
+//
+//   RunFolder folder(root + "/jobs/wd1");
+//   folder.Start({"/opt/downpour", "run", ...});   // returns at once
+//   RunSeen seen = folder.Look();                  // also after the service was killed, by another one
+//   folder.Stop();                                 // SIGTERM: one last checkpoint, and the end
+//
+// Shapes: JOB_DIR/service holds
+//   lock      held by the keeper and by all that it started, as long as one of them lives
+//   started   the keeper's mark and pid. It can be made only once, and nothing runs without it
+//   exit      the run's exit code
+//   job.json, package/   what the run is given
+// Order: the keeper is a shell in a session of its own. It has the lock from its first moment, since the service took
+//   it before: whoever sees the lock free and no mark knows that nothing was started.
+// Errors: of Start, where no process can be made; of Stop, where there is nobody to tell.
+// Tests: tests/unit/service/run_folder_test.cc, tests/process/test_job_service.py.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "service/lifecycle.h"
+
+namespace downpour {
+
+class RunFolder {
+ public:
+  explicit RunFolder(std::string job_dir) : job_dir_(std::move(job_dir)) {}
+
+  const std::string& job_dir() const { return job_dir_; }
+  std::string Own(const std::string& name) const { return job_dir_ + "/service/" + name; }
+
+  absl::Status Make() const;
+  RunSeen Look() const;
+  absl::Status Start(const std::vector<std::string>& command) const;
+  absl::Status Stop() const;
+  // A line in the job's log, as the service's words.
+  void Note(char severity, const std::string& words) const;
+
+ private:
+  std::string LogFile() const;
+  std::string WhyItFailed() const;
+
+  std::string job_dir_;
+};
+
+}  // namespace downpour

@@ -1,0 +1,49 @@
+#include "service/job_logs.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/tools/scratch_folder.h"
+
+namespace downpour {
+namespace {
+
+using testing::ElementsAre;
+
+std::vector<std::string> Shown(const std::vector<LogEntry>& entries) {
+  std::vector<std::string> lines;
+  for (const LogEntry& entry : entries) {
+    lines.push_back(entry.time.substr(11) + " " + entry.task + " " + entry.severity + " " + entry.message);
+  }
+  return lines;
+}
+
+TEST(JobLogsTest, AreOneStreamByTimeUnderAiPlatformsNames) {
+  const ScratchFolder folder;
+  folder.Write("logs/chief.log", "I 2026-01-31 10:00:00.001 one\nW 2026-01-31 10:00:00.003 three\n");
+  folder.Write("logs/worker-0.log", "E 2026-01-31 10:00:00.002 two\n");
+  folder.Write("logs/ps-12.log", "F 2026-01-31 10:00:00.004 four\n");
+  EXPECT_THAT(Shown(ReadLogs({}, folder.path())),
+              ElementsAre("10:00:00.001Z master-replica-0 INFO one", "10:00:00.002Z worker-replica-0 ERROR two",
+                          "10:00:00.003Z master-replica-0 WARNING three", "10:00:00.004Z ps-replica-12 CRITICAL four"));
+}
+
+TEST(JobLogsTest, ALineWithoutATimeNeverComesBeforeOneThatWasShown) {
+  const ScratchFolder folder;
+  folder.Write("logs/service.log",
+               "I 2026-01-31 10:00:00.001 begins\nuser's words\nI 2026-01-31 10:00:09.000 goes on\n"
+               "more words\nhalf a li");
+  EXPECT_THAT(Shown(ReadLogs({}, folder.path())),
+              ElementsAre("10:00:00.001Z service INFO begins", "10:00:09.000Z service DEFAULT user's words",
+                          "10:00:09.000Z service INFO goes on"));
+  const Job over{.name = "over", .state = JobState::kFailed, .ended_ms = 1'769'853'610'000};
+  const std::vector<LogEntry> entries = ReadLogs(over, folder.path());
+  ASSERT_EQ(entries.size(), 5u);
+  EXPECT_EQ(entries[4].message, "half a li");
+  EXPECT_EQ(entries[4].time, "2026-01-31T10:00:10.000Z");
+}
+
+TEST(JobLogsTest, AJobWithoutAFolderHasNone) { EXPECT_TRUE(ReadLogs({}, "/none").empty()); }
+
+}  // namespace
+}  // namespace downpour

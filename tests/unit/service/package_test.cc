@@ -1,0 +1,102 @@
+#include "service/package.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/unit/tools/scratch_folder.h"
+
+namespace downpour {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+struct Packed {
+  std::string path, content;
+  std::string link = {};  // a symbolic one
+  std::string hard = {};
+};
+
+class PackageTest : public testing::Test {
+ protected:
+  std::string Pack(const std::vector<Packed>& files, const std::string& name = "t-1.0.tar.gz") {
+    const std::string path = folder_.path() + "/" + name;
+    archive* out = archive_write_new();
+    archive_write_add_filter_gzip(out);
+    archive_write_set_format_ustar(out);
+    archive_write_open_filename(out, path.c_str());
+    for (const Packed& file : files) {
+      archive_entry* entry = archive_entry_new();
+      archive_entry_set_pathname(entry, file.path.c_str());
+      archive_entry_set_filetype(entry, file.link.empty() ? AE_IFREG : AE_IFLNK);
+      if (!file.link.empty()) archive_entry_set_symlink(entry, file.link.c_str());
+      if (!file.hard.empty()) archive_entry_set_hardlink(entry, file.hard.c_str());
+      archive_entry_set_perm(entry, 0644);
+      archive_entry_set_size(entry, static_cast<la_int64_t>(file.content.size()));
+      archive_write_header(out, entry);
+      archive_write_data(out, file.content.data(), file.content.size());
+      archive_entry_free(entry);
+    }
+    archive_write_free(out);
+    return path;
+  }
+  std::string Refusal(const std::string& archive) { return std::string(UnpackPackage(archive, Target()).message()); }
+  std::string Target() const { return folder_.path() + "/deep/er/package"; }
+  std::string Read(const std::string& name) const {
+    std::ifstream file(Target() + "/" + name);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  ScratchFolder folder_;
+};
+
+TEST_F(PackageTest, IsLaidOutForImportWithoutItsFirstFolder) {
+  ASSERT_TRUE(UnpackPackage(Pack({{"t-1.0/setup.py", "x"}, {"./t-1.0/t/task.py", "print(1)"}}), Target()).ok());
+  EXPECT_EQ(Read("t/task.py"), "print(1)");
+  EXPECT_EQ(Read("setup.py"), "x");
+}
+
+TEST_F(PackageTest, WhatWouldLeaveTheFolderIsRefused) {
+  for (const char* path : {"t/../../x", "/etc/x", "../x", "t/a/../../../../x"}) {
+    EXPECT_THAT(Refusal(Pack({{path, "x"}})), HasSubstr("outside its folder")) << path;
+  }
+  EXPECT_FALSE(fs::exists(folder_.path() + "/deep/x"));
+  EXPECT_FALSE(fs::exists(folder_.path() + "/deep/er/x"));
+}
+
+TEST_F(PackageTest, LinksAreRefused) {
+  EXPECT_THAT(Refusal(Pack({{.path = "t/a", .content = "", .link = "/etc"}, {"t/a/x", "x"}})), HasSubstr("plain file"));
+  EXPECT_THAT(Refusal(Pack({{"t/b", "x"}, {.path = "t/a", .content = "", .hard = "/etc/passwd"}})),
+              HasSubstr("plain file"));
+}
+
+TEST_F(PackageTest, CountsAndDepthsHaveBounds) {
+  std::vector<Packed> many;
+  for (int i = 0; i <= kMostPackageFiles; ++i) many.push_back({absl::StrCat("t/", i), ""});
+  EXPECT_THAT(Refusal(Pack(many)), HasSubstr("more than"));
+  std::string deep = "t";
+  for (int i = 0; i < 40; ++i) deep += "/a";
+  EXPECT_THAT(Refusal(Pack({{deep, ""}})), HasSubstr("outside"));
+}
+
+TEST_F(PackageTest, WhatIsNoArchiveIsRefused) {
+  EXPECT_THAT(Refusal(folder_.Write("x.tar.gz", "no archive at all")), HasSubstr("x.tar.gz"));
+  EXPECT_THAT(Refusal(folder_.path() + "/none.tar.gz"), HasSubstr("none.tar.gz"));
+  std::mt19937 random(1);
+  std::string noise(200'000, ' ');
+  for (char& c : noise) c = static_cast<char>(random());
+  const std::string whole = Pack({{"t/a", noise}});
+  fs::resize_file(whole, fs::file_size(whole) / 2);
+  EXPECT_THAT(Refusal(whole), HasSubstr("damaged"));
+}
+
+}  // namespace
+}  // namespace downpour

@@ -1,0 +1,83 @@
+#include "service/run_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/unit/tools/scratch_folder.h"
+
+namespace downpour {
+namespace {
+
+class RunFolderTest : public testing::Test {
+ protected:
+  RunFolderTest() { EXPECT_TRUE(run_.Make().ok()); }
+  RunSeen WaitForEnd() const {
+    for (;;) {
+      const RunSeen seen = run_.Look();
+      if (seen.started && !seen.alive) return seen;
+      poll(nullptr, 0, 5);
+    }
+  }
+  std::string Read(const std::string& name) const {
+    std::ifstream file(run_.job_dir() + "/" + name);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  ScratchFolder folder_;
+  const RunFolder run_{folder_.path() + "/job"};
+};
+
+TEST_F(RunFolderTest, NothingIsThereOfAJobThatWasNeverStarted) {
+  for (const RunSeen& seen : {run_.Look(), RunFolder(folder_.path() + "/none").Look()}) {
+    EXPECT_FALSE(seen.alive || seen.started || seen.exit_code.has_value());
+  }
+}
+
+TEST_F(RunFolderTest, ARunLeavesItsExitCodeAndItsWords) {
+  ASSERT_TRUE(run_.Start({"/bin/sh", "-c", "echo hello; echo 'downpour run: no data' >&2; exit 3"}).ok());
+  const RunSeen seen = WaitForEnd();
+  EXPECT_EQ(seen.exit_code, 3);
+  EXPECT_EQ(seen.error, "no data");
+  EXPECT_THAT(Read("logs/service.log"), testing::HasSubstr("hello\n"));
+}
+
+TEST_F(RunFolderTest, IsAliveUntilTheLastOfItsProcessesEnds) {
+  const std::string fifo = folder_.path() + "/go";
+  ASSERT_TRUE(run_.Start({"/bin/sh", "-c", "mkfifo " + fifo + "; (read word < " + fifo + ") & exit 0"}).ok());
+  while (!std::filesystem::exists(run_.Own("exit"))) poll(nullptr, 0, 5);
+  EXPECT_TRUE(run_.Look().alive) << "a child of the run holds the lock";
+  EXPECT_FALSE(run_.Start({"/bin/true"}).ok());
+  std::ofstream(fifo) << "on\n";
+  EXPECT_EQ(WaitForEnd().exit_code, 0);
+}
+
+TEST_F(RunFolderTest, IsStartedOnlyOnce) {
+  const std::string file = folder_.path() + "/runs";
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(run_.Start({"/bin/sh", "-c", "echo run >> " + file}).ok());
+    EXPECT_EQ(WaitForEnd().exit_code, 0);
+  }
+  while (run_.Look().alive) poll(nullptr, 0, 5);
+  std::ifstream runs(file);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(runs), {}), "run\n");
+}
+
+TEST_F(RunFolderTest, IsToldToStopAndTellsItsExitCodeStill) {
+  ASSERT_TRUE(run_.Start({"/bin/sh", "-c", "trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done"}).ok());
+  while (Read("logs/service.log").find("ready") == std::string::npos) poll(nullptr, 0, 5);
+  ASSERT_TRUE(run_.Stop().ok());
+  EXPECT_EQ(WaitForEnd().exit_code, 7);
+}
+
+TEST_F(RunFolderTest, AProgramThatIsNotThereFails) {
+  ASSERT_TRUE(run_.Start({"/none/downpour"}).ok());
+  const RunSeen seen = WaitForEnd();
+  EXPECT_EQ(seen.exit_code, 127);
+  EXPECT_THAT(seen.error, testing::HasSubstr("/none/downpour"));
+}
+
+}  // namespace
+}  // namespace downpour
