@@ -1,0 +1,77 @@
+"""A `downpour serve` of a test's own, asked by HTTP as gcloud asks it."""
+
+import fcntl
+import json
+import os
+import signal
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+
+from cluster import LONG, ROOT, TOOL, Process, ProcessTest, free_port
+
+OVER = ("SUCCEEDED", "FAILED", "CANCELLED")
+os.environ["PYTHONPATH"] = str(ROOT / "python")
+os.environ["DOWNPOUR_PYTHON"] = sys.executable
+
+
+class ServiceTest(ProcessTest):
+    def setUp(self):
+        super().setUp()
+        self.root = self.folder / "root"
+        self.address = f"127.0.0.1:{free_port()}"
+        self.addCleanup(self.end_runs)
+
+    def start_service(self, *words):
+        self.service = Process(self, [TOOL, "serve", "--root", self.root, "--listen", self.address, *words])
+        self.service.wait_for_line("Serving jobs at ")
+
+    def end_runs(self):
+        """They outlive their service, but not the test."""
+        for mark in self.root.glob("jobs/*/service/started"):
+            try:
+                os.killpg(int(mark.read_text()), signal.SIGKILL)
+            except (ProcessLookupError, ValueError):
+                continue
+            with open(mark.with_name("lock")) as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)  # until the last of them is gone
+
+    def ask(self, method, path, body=None, headers=None):
+        """(status, answer), whatever the status is."""
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        request = urllib.request.Request(f"http://{self.address}{path}", data, headers or {}, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=LONG) as response:
+                status, text = response.status, response.read()
+        except urllib.error.HTTPError as error:
+            status, text = error.code, error.read()
+        return status, json.loads(text) if text.startswith(b"{") else text
+
+    def submit(self, name, **changes):
+        """A job of the C++ model on the test's digits, in a BASIC cluster unless told otherwise."""
+        self.write_job(**{"cluster": {"workerCount": 1, "parameterServerCount": 1}} | changes)
+        data = {part: {key: str(self.folder / name) for key, name in files.items()}
+                for part, files in self.job["data"].items()}  # fmt: skip
+        self.job |= {"data": data}
+        return self.ask("POST", "/v1/projects/p/jobs", {"jobId": name, "jobFile": json.dumps(self.job)})
+
+    def job_of(self, name):
+        return self.ask("GET", f"/v1/projects/p/jobs/{name}")[1]
+
+    def wait_for(self, name, *states):
+        """The job, once it is in one of the states; looked at again and again, since ml v1 has nothing that waits."""
+        until = time.monotonic() + LONG
+        while time.monotonic() < until:
+            job = self.job_of(name)
+            if job.get("state") in states:
+                return job
+            self.assertNotIn(job.get("state"), OVER, job)
+            threading.Event().wait(0.05)
+        raise AssertionError(f"not {states} within {LONG} s: {job}")
+
+    def starts_of(self, name):
+        """How many chiefs the job has had."""
+        log = self.root / f"jobs/{name}/logs/chief.log"
+        return log.read_text().count(" waits for its tasks at ") if log.exists() else 0

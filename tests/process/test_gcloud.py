@@ -1,0 +1,104 @@
+"""gcloud drives the job service: the client of AI Platform, which nobody here wrote."""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import textwrap
+import unittest
+
+from cluster import LONG
+from job_service import ServiceTest
+
+GCLOUD = shutil.which("gcloud")
+HAS_TORCH = importlib.util.find_spec("torch") is not None
+TASK = """
+    import argparse
+    import torch
+    import downpour
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--epochs", type=int, required=True)
+    parser.add_argument("--job-dir", required=True)
+    options = parser.parse_args()
+    print("writes into", options.job_dir)
+    torch.manual_seed(7)
+    patterns = torch.randn(10, 20)
+
+    def draw(count, seed):
+        generator = torch.Generator().manual_seed(seed)
+        labels = torch.randint(10, (count,), generator=generator)
+        return torch.utils.data.TensorDataset(patterns[labels] + torch.randn(count, 20, generator=generator), labels)
+
+    model = torch.nn.Sequential(torch.nn.Linear(20, 32), torch.nn.ReLU(), torch.nn.Linear(32, 10))
+    downpour.fit(model, train=draw(1000, 1), eval=draw(200, 2), loss=torch.nn.functional.cross_entropy,
+                 epochs=options.epochs, batch_size=16, optimizer=torch.optim.SGD(model.parameters(), lr=0.05))
+"""
+
+
+@unittest.skipUnless(GCLOUD, "there is no gcloud here")
+@unittest.skipUnless(HAS_TORCH, "there is no torch for this Python")
+class GcloudTest(ServiceTest):
+    def setUp(self):
+        super().setUp()
+        package = self.folder / "trainer"
+        package.mkdir()
+        (package / "__init__.py").touch()
+        (package / "task.py").write_text(textwrap.dedent(TASK))
+        self.start_service()
+        self.environment = os.environ | {
+            "CLOUDSDK_CONFIG": str(self.folder / "gcloud"),
+            "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "true",
+            "CLOUDSDK_CORE_PROJECT": "p",
+            "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",
+        }
+        for api in ("ML", "STORAGE", "LOGGING"):
+            self.environment[f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api}"] = f"http://{self.address}/"
+
+    def jobs(self, words, expected=0):
+        """What `gcloud ai-platform jobs WORDS` says on stdout and stderr."""
+        command = [GCLOUD, "ai-platform", "jobs", *words.split()]
+        done = subprocess.run(command, env=self.environment, cwd=self.folder, capture_output=True, text=True,
+                              timeout=LONG)  # fmt: skip
+        self.assertEqual(done.returncode, expected, done.stdout + done.stderr)
+        return done.stdout + done.stderr
+
+    def submit_package(self, name, epochs):
+        return self.jobs(
+            f"submit training {name} --package-path trainer/ --module-name trainer.task --region us-central1"
+            f" --python-version 3.7 --runtime-version 2.1 --job-dir gs://models/{name} --staging-bucket gs://models"
+            f" --scale-tier STANDARD_1 -- --epochs {epochs}"
+        )
+
+    def test_a_package_of_torch_runs_to_its_end(self):
+        self.assertIn("submitted successfully", self.submit_package("wd1", 2))
+        self.wait_for("wd1", "SUCCEEDED")
+        self.assertRegex(self.jobs("list"), r"wd1 +SUCCEEDED")
+        described = self.jobs("describe wd1")
+        self.assertIn("state: SUCCEEDED", described)
+        self.assertIn("jobDir: gs://models/wd1", described)
+        logs = self.jobs("stream-logs wd1 --polling-interval 1")
+        self.assertRegex(logs, r"WARNING.*service.*region has no meaning here")
+        self.assertRegex(logs, r"service.*writes into .*/storage/models/wd1")
+        for task in ("master-replica-0", "worker-replica-4", "ps-replica-2"):
+            self.assertIn(task, logs)
+        self.jobs("update wd1 --update-labels team=a,stage=test")
+        self.jobs("update wd1 --remove-labels stage")
+        self.assertEqual(self.job_of("wd1")["labels"], {"team": "a"})
+        self.assertIn("choose another name", self.refused_submit("wd1"))
+
+    def refused_submit(self, name):
+        words = f"submit training {name} --package-path trainer/ --module-name trainer.task --region us-central1"
+        return self.jobs(f"{words} --staging-bucket gs://models", expected=1)
+
+    def test_a_job_is_cancelled(self):
+        self.submit_package("long", 1_000_000)
+        self.wait_for("long", "RUNNING")
+        self.jobs("cancel long")
+        self.assertIn("request", self.wait_for("long", "CANCELLED")["errorMessage"])
+        self.assertIn("it is CANCELLED", self.jobs("cancel long", expected=1))
+        self.assertIn("there is no job none", self.jobs("describe none", expected=1))
+
+
+if __name__ == "__main__":
+    unittest.main()

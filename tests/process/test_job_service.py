@@ -1,0 +1,206 @@
+"""The job service: its states and its bounds. No job is lost or started twice, whenever the service is killed."""
+
+import io
+import json
+import random
+import socket
+import tarfile
+import threading
+import unittest
+import urllib.request
+
+from cluster import TOOL, Process, kill
+from job_service import OVER, ServiceTest
+
+ENDLESS = {"training": {"epochs": 1_000_000}}
+
+
+class JobServiceTest(ServiceTest):
+    def test_a_job_runs_to_its_end_and_is_shown(self):
+        self.start_service()
+        self.assertEqual(self.ask("GET", "/v1/projects/p/jobs"), (200, {}))
+        status, job = self.submit("first")
+        self.assertEqual((status, job["state"]), (200, "QUEUED"))
+        job = self.wait_for("first", "SUCCEEDED")
+        self.assertLessEqual(job["createTime"], job["startTime"])
+        self.assertLessEqual(job["startTime"], job["endTime"])
+        self.assertEqual(self.ask("GET", "/v1/projects/p/jobs")[1]["jobs"], [job])
+        asked = {"resourceNames": ["projects/p"], "filter": 'resource.labels.job_id="first"', "pageSize": 7}
+        entries = []
+        while True:
+            status, page = self.ask("POST", "/v2/entries:list", asked)
+            self.assertEqual(status, 200, page)
+            entries += page["entries"]
+            if "nextPageToken" not in page:
+                break
+            asked["pageToken"] = page["nextPageToken"]
+        self.assertEqual(len({entry["insertId"] for entry in entries}), len(entries))
+        self.assertEqual([e["timestamp"] for e in entries], sorted(e["timestamp"] for e in entries))
+        tasks = {entry["resource"]["labels"]["task_name"] for entry in entries}
+        self.assertEqual(tasks, {"service", "master-replica-0", "worker-replica-0", "ps-replica-0"})
+        self.assertIn(b'downpour_jobs{state="SUCCEEDED"} 1\n', self.ask("GET", "/metrics")[1])
+
+    def test_jobs_wait_their_turn_and_names_are_unique(self):
+        self.start_service("--cores", "2")
+        self.submit("one", **ENDLESS)
+        self.wait_for("one", "RUNNING")
+        self.submit("two")
+        status, answer = self.submit("one")
+        self.assertEqual((status, answer["error"]["status"]), (409, "ALREADY_EXISTS"))
+        found = self.ask("GET", "/v1/projects/p/jobs?filter=state:RUNNING%20OR%20jobId%3Dtwo&pageSize=1")[1]
+        self.assertEqual(([job["jobId"] for job in found["jobs"]], found["nextPageToken"]), (["two"], "two"))
+        found = self.ask("GET", "/v1/projects/p/jobs?pageToken=two")[1]
+        self.assertEqual([job["jobId"] for job in found["jobs"]], ["one"])
+        self.assertEqual(self.job_of("two")["state"], "QUEUED")
+        self.assertEqual(self.ask("DELETE", "/v1/projects/p/jobs/one")[0], 400, "it runs")
+        self.assertEqual(self.ask("POST", "/v1/projects/p/jobs/one:cancel", {}), (200, {}))
+        self.assertIn("request", self.wait_for("one", "CANCELLED")["errorMessage"])
+        self.wait_for("two", "SUCCEEDED")
+        self.assertEqual(self.ask("POST", "/v1/projects/p/jobs/one:cancel", {})[0], 400, "it is over")
+        self.assertEqual(self.ask("DELETE", "/v1/projects/p/jobs/one"), (200, {}))
+        self.assertFalse((self.root / "jobs/one").exists())
+
+    def test_a_running_job_continues_while_the_service_is_dead(self):
+        self.start_service()
+        self.submit("long", **ENDLESS)
+        self.wait_for("long", "RUNNING")
+        kill(self.service.pid)
+        self.service.end()
+        self.start_service()
+        self.assertEqual(self.job_of("long")["state"], "RUNNING")
+        self.ask("POST", "/v1/projects/p/jobs/long:cancel", {})
+        self.wait_for("long", "CANCELLED")
+        self.assertEqual(self.starts_of("long"), 1)
+
+    def test_what_ended_while_the_service_was_dead_is_found(self):
+        self.start_service()
+        self.submit("short", training={"epochs": 30})
+        self.wait_for("short", "RUNNING")
+        kill(self.service.pid)
+        self.service.end()
+        mark = self.root / "jobs/short/service/exit"
+        while not mark.exists():
+            threading.Event().wait(0.05)
+        self.start_service()
+        self.wait_for("short", "SUCCEEDED")
+
+    def test_one_root_has_one_service(self):
+        self.start_service()
+        other = Process(self, [TOOL, "serve", "--root", self.root])
+        self.assertEqual(other.finish()[0], 1, other.said)
+        self.assertIn("a service is at work", other.said)
+
+    def test_others_are_refused_unless_there_are_a_token_and_tls(self):
+        other = Process(self, [TOOL, "serve", "--root", self.root, "--listen", "0.0.0.0:7000"])
+        self.assertEqual(other.finish()[0], 2, other.said)
+        self.assertIn("--token-file", other.said)
+
+    def test_pages_of_other_sites_are_refused(self):
+        self.start_service()
+        for headers in ({"Origin": "http://evil.example"}, {"Host": "evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
+            status, answer = self.ask("GET", "/v1/projects/p/jobs", headers=headers)
+            self.assertEqual((status, answer["error"]["status"]), (403, "PERMISSION_DENIED"), headers)
+        # What a refused request's body says is no request.
+        inner = f"GET /v1/projects/p/jobs HTTP/1.1\r\nHost: {self.address}\r\n\r\n"
+        text = f"POST /x HTTP/1.1\r\nHost: {self.address}\r\nOrigin: http://evil.example\r\n"
+        with socket.create_connection(("127.0.0.1", int(self.address.split(":")[1]))) as connection:
+            connection.sendall(f"{text}Content-Length: {len(inner)}\r\n\r\n{inner}".encode())
+            answer = b""
+            try:
+                while part := connection.recv(65536):
+                    answer += part
+            except ConnectionResetError:
+                pass
+        self.assertLessEqual(answer.count(b"HTTP/1.1"), 1)
+        self.assertNotIn(b"200 OK", answer)
+
+    def test_hostile_requests_cost_nothing(self):
+        self.start_service()
+        jobs = "/v1/projects/p/jobs"
+        for method, path, body, status in [
+            ("POST", jobs, b"[" * 100_000, 400),
+            ("POST", jobs, b"{", 400),
+            ("POST", jobs, {"jobId": "../x", "jobFile": "name: x"}, 400),
+            ("POST", jobs, b'{"jobId": "' + b"x" * 3_000_000 + b'"}', 413),
+            ("GET", jobs + "/none", None, 404),
+            ("GET", jobs + "?filter=%28", None, 400),
+            ("GET", jobs + "?pageSize=-1", None, 400),
+            ("GET", "/" + "a" * 7000, None, 404),
+            ("PATCH", jobs + "/none?updateMask=state", {}, 400),
+            ("POST", "/v2/entries:list", {"filter": ""}, 400),
+            ("GET", "/b/models/o/..%2F..%2Fjobs.sqlite?alt=media", None, 400),
+            ("POST", "/upload/storage/v1/b/models/o?uploadType=media&name=..%2Fx", b"x", 400),
+            ("POST", "/upload/storage/v1/b/models/o?uploadType=media&name=%2Fetc%2Fx", b"x", 400),
+            ("POST", "/upload/storage/v1/b/..%2Fx/o?uploadType=media&name=x", b"x", 404),
+            ("PUT", "/upload/storage/v1/b/models/o?upload_id=..%2Fx", b"x", 404),
+        ]:
+            try:
+                answered, answer = self.ask(method, path, body)
+            except OSError:  # it was cut off while it still wrote
+                self.assertEqual(status, 413, path)
+                continue
+            self.assertEqual(answered, status, (path, answer))
+            self.assertEqual(answer["error"]["code"], status)
+        self.assertEqual(self.ask("GET", jobs), (200, {}), "it serves as before")
+
+    def test_an_object_comes_in_parts_and_goes_whole(self):
+        self.start_service()
+        content = random.Random(1).randbytes(300_000)
+        at = f"http://{self.address}"
+        path = "/resumable/upload/storage/v1/b/models/o?uploadType=resumable&name=a%2Fb"
+        request = urllib.request.Request(at + path, b"{}", method="POST")
+        with urllib.request.urlopen(request) as response:
+            upload = response.headers["Location"].removeprefix(at)
+        part = {"Content-Range": "bytes 0-99999/300000"}
+        self.assertEqual(self.ask("PUT", upload, content[:100_000], part)[0], 308)
+        self.assertEqual(self.ask("GET", "/b/models/o/a%2Fb")[0], 404, "half an object is none")
+        self.assertEqual(self.ask("PUT", upload, b"", {"Content-Range": "bytes */300000"})[0], 308)
+        part = {"Content-Range": "bytes 50000-299999/300000"}
+        status, answer = self.ask("PUT", upload, content[50_000:], part)
+        self.assertEqual((status, answer["size"]), (200, "300000"))
+        self.assertEqual(self.ask("GET", "/download/storage/v1/b/models/o/a%2Fb?alt=media"), (200, content))
+        self.assertEqual(self.ask("GET", "/storage/v1/b/models/o?prefix=a")[1]["items"][0]["name"], "a/b")
+
+    def test_a_package_that_would_leave_its_folder_fails_the_job_by_name(self):
+        self.start_service()
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+            archive.addfile(tarfile.TarInfo("t-0/../../../../stolen"), io.BytesIO())
+        self.ask("POST", "/upload/storage/v1/b/models/o?uploadType=media&name=t.tar.gz", packed.getvalue())
+        body = {"jobId": "bad", "trainingInput": {"scaleTier": "BASIC", "pythonModule": "t.task",
+                                                  "packageUris": ["gs://models/t.tar.gz"]}}  # fmt: skip
+        self.assertEqual(self.ask("POST", "/v1/projects/p/jobs", body)[0], 200)
+        self.assertIn("outside its folder", self.wait_for("bad", "FAILED")["errorMessage"])
+
+    def test_whenever_it_is_killed_no_job_is_lost_or_started_twice(self):
+        seed = random.randrange(1 << 30)
+        rng = random.Random(seed)
+        accepted, cancelled = set(), set()
+        for number in range(25):
+            self.start_service("--cores", "4")
+            if number < 8:
+                name = f"job{number}"
+                status, answer = self.submit(name, training={"epochs": rng.choice([1, 4, 12])})
+                self.assertEqual(status, 200, answer)
+                accepted.add(name)
+            if number % 4 == 3:
+                name = rng.choice(sorted(accepted))
+                if self.ask("POST", f"/v1/projects/p/jobs/{name}:cancel", {})[0] == 200:
+                    cancelled.add(name)
+            threading.Event().wait(rng.uniform(0, 0.4))
+            kill(self.service.pid)
+            self.service.end()
+        self.start_service("--cores", "4")
+        listed = self.ask("GET", "/v1/projects/p/jobs")[1]["jobs"]
+        self.assertEqual({job["jobId"] for job in listed}, accepted, f"seed {seed}")
+        for name in sorted(accepted):
+            state = self.wait_for(name, *OVER)["state"]
+            self.assertIn(state, ("SUCCEEDED", "CANCELLED") if name in cancelled else ("SUCCEEDED",),
+                          f"seed {seed}: {self.job_of(name)}")  # fmt: skip
+            starts = self.starts_of(name)
+            self.assertEqual(starts, 1) if state == "SUCCEEDED" else self.assertLessEqual(starts, 1)
+            self.assertNotIn("exit code 97", json.dumps(self.job_of(name)))
+
+
+if __name__ == "__main__":
+    unittest.main()
