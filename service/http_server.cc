@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -98,6 +99,12 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Open(const HttpSettings&
   server->address_ = absl::StrCat(has_tls ? "https" : "http", "://", ToString(HostPort{host, server->port_}));
   server->Prepare(service);
   return server;
+}
+
+// The library's stop has no effect on a server that does not run yet.
+void HttpServer::Stop() {
+  while (!server_->is_running()) std::this_thread::yield();
+  server_->stop();
 }
 
 void HttpServer::Prepare(JobService& service) {

@@ -40,7 +40,7 @@ class HttpServer {
   static absl::StatusOr<std::unique_ptr<HttpServer>> Open(const HttpSettings& settings, JobService& service);
   const std::string& address() const { return address_; }  // http://127.0.0.1:7000
   void Run() { server_->listen_after_bind(); }
-  void Stop() { server_->stop(); }
+  void Stop();  // also of one that is about to run
 
  private:
   HttpServer(std::unique_ptr<httplib::Server> server, std::string token)

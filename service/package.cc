@@ -109,4 +109,32 @@ absl::Status UnpackPackage(const std::string& archive, const std::string& folder
   return Unpacker(archive, folder).Run();
 }
 
+absl::StatusOr<std::string> PackFolder(const std::string& folder, const std::string& prefix) {
+  constexpr size_t kMostPacked = size_t{64} << 20;
+  std::string packed(kMostPacked, '\0');
+  size_t used = 0;
+  const std::unique_ptr<archive, int (*)(archive*)> out(archive_write_new(), archive_write_free);
+  archive_write_add_filter_gzip(out.get());
+  archive_write_set_format_pax_restricted(out.get());
+  bool is_good = archive_write_open_memory(out.get(), packed.data(), packed.size(), &used) == ARCHIVE_OK;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(folder, error), end; is_good && !error && it != end; it.increment(error)) {
+    if (it->is_symlink() || !it->is_regular_file() || it->path().extension() == ".pyc") continue;
+    std::ifstream file(it->path(), std::ios::binary);
+    const std::string content{std::istreambuf_iterator<char>(file), {}};
+    const std::unique_ptr<archive_entry, void (*)(archive_entry*)> entry(archive_entry_new(), archive_entry_free);
+    archive_entry_set_pathname(entry.get(), (fs::path(prefix) / it->path().lexically_relative(folder)).c_str());
+    archive_entry_set_filetype(entry.get(), AE_IFREG);
+    archive_entry_set_perm(entry.get(), 0644);
+    archive_entry_set_size(entry.get(), static_cast<la_int64_t>(content.size()));
+    is_good = archive_write_header(out.get(), entry.get()) == ARCHIVE_OK &&
+              archive_write_data(out.get(), content.data(), content.size()) >= 0;
+  }
+  is_good = is_good && !error && archive_write_close(out.get()) == ARCHIVE_OK;
+  if (!is_good)
+    return absl::InvalidArgumentError(absl::StrCat("cannot pack ", folder, ": is it a folder of at most 64 MiB?"));
+  packed.resize(used);
+  return packed;
+}
+
 }  // namespace downpour

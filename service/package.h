@@ -12,6 +12,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace downpour {
 
@@ -19,5 +20,9 @@ inline constexpr int64_t kMostPackageBytes = int64_t{1} << 30;
 inline constexpr int kMostPackageFiles = 20'000;
 
 absl::Status UnpackPackage(const std::string& archive, const std::string& folder);
+
+// The text of a .tar.gz of the plain files below `folder`, under `prefix`: package-0/trainer.
+// Errors: INVALID_ARGUMENT where the folder cannot be read, or has more than a package may.
+absl::StatusOr<std::string> PackFolder(const std::string& folder, const std::string& prefix);
 
 }  // namespace downpour

@@ -91,6 +91,13 @@ class GcloudTest(ServiceTest):
         words = f"submit training {name} --package-path trainer/ --module-name trainer.task --region us-central1"
         return self.jobs(f"{words} --staging-bucket gs://models", expected=1)
 
+    def test_our_own_verb_submits_the_package_as_well(self):
+        where = ["--root", self.root, "--job-dir", "gs://models/own", "--package-path", self.folder / "trainer"]
+        words = ["jobs", "submit", "own", *where, "--module-name", "trainer.task", "--", "--epochs", "2"]
+        code, _, err = self.tool(*words)
+        self.assertEqual(code, 0, err)
+        self.wait_for("own", "SUCCEEDED")
+
     def test_a_job_is_cancelled(self):
         self.submit_package("long", 1_000_000)
         self.wait_for("long", "RUNNING")

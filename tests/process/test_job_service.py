@@ -84,6 +84,34 @@ class JobServiceTest(ServiceTest):
         self.start_service()
         self.wait_for("short", "SUCCEEDED")
 
+    def jobs(self, verb, *words, expected=0):
+        """What `downpour jobs` says on stdout and stderr."""
+        code, out, err = self.tool("jobs", verb, *words, "--root", self.root)
+        self.assertEqual(code, expected, out + err)
+        return out + err
+
+    def test_the_verbs_do_it_all_with_or_without_a_service(self):
+        self.write_job(cluster={"workerCount": 1, "parameterServerCount": 1})
+        submit = ("submit", "--file", self.job_file)
+        for served in (False, True):
+            if served:
+                self.start_service()
+            name = f"served{served}"
+            self.assertIn(f"Job {name} is QUEUED", self.jobs(*submit, name, "--labels", "team=a,stage=b"))
+            self.jobs("wait", name)
+            self.assertRegex(self.jobs("list", "--filter", "labels.team=a AND state=SUCCEEDED"), f"{name} +SUCCEEDED")
+            self.assertEqual(json.loads(self.jobs("describe", name))["labels"], {"team": "a", "stage": "b"})
+            self.assertIn("master-replica-0", self.jobs("stream-logs", name))
+            self.assertIn("it is SUCCEEDED", self.jobs("cancel", name, expected=1))
+            self.assertIn("already", self.jobs(*submit, name, expected=1))
+            self.assertEqual(self.starts_of(name), 1)
+            self.jobs("delete", name)
+            self.assertIn("there is no job", self.jobs("describe", name, expected=1))
+        self.write_endless_job(cluster={"workerCount": 1, "parameterServerCount": 1})
+        self.jobs(*submit, "long")
+        self.jobs("cancel", "long")
+        self.assertIn("CANCELLED", self.jobs("wait", "long", expected=1))
+
     def test_one_root_has_one_service(self):
         self.start_service()
         other = Process(self, [TOOL, "serve", "--root", self.root])

@@ -1,20 +1,12 @@
 #include <signal.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <condition_variable>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <thread>
 
-#include "absl/strings/str_cat.h"
-#include "runtime/driver/posix_whole_file.h"
-#include "service/http_server.h"
-#include "service/job_service.h"
+#include "service/running_service.h"
 #include "tools/cli/verbs.h"
 
 namespace downpour {
@@ -28,72 +20,29 @@ struct Options {
   HttpSettings http;
 };
 
-// Works every fifth of a second on a thread of its own, until it is destroyed.
-class Rounds {
- public:
-  Rounds(JobService& service, Streams streams)
-      : thread_([this, &service, streams] {
-          constexpr auto kPause = std::chrono::milliseconds(200);
-          std::unique_lock hold(mutex_);
-          while (!ends_) {
-            hold.unlock();
-            if (const absl::Status status = service.Work(); !status.ok()) {
-              streams.err << "downpour serve: " << status.message() << "; it is tried again" << std::endl;
-            }
-            hold.lock();
-            wake_.wait_for(hold, kPause, [this] { return ends_; });
-          }
-        }) {}
-  ~Rounds() {
-    {
-      const std::lock_guard hold(mutex_);
-      ends_ = true;
-    }
-    wake_.notify_all();
-    thread_.join();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool ends_ = false;
-  std::thread thread_;  // last: it uses the others
-};
-
 int Serve(const Options& options, Streams streams) {
-  signal(SIGPIPE, SIG_IGN);
-  signal(SIGCHLD, SIG_IGN);  // what is known of a run is in its folder, not in its wait status
   sigset_t ends;
   sigemptyset(&ends);
   sigaddset(&ends, SIGINT);
   sigaddset(&ends, SIGTERM);
-  pthread_sigmask(SIG_BLOCK, &ends, nullptr);  // before any thread, so that one alone takes them
-  absl::StatusOr<std::unique_ptr<JobService>> service = JobService::Open(
-      {.root = options.root, .cores = options.cores, .program = fs::read_symlink("/proc/self/exe").string()});
-  if (!service.ok()) return Complain(streams, "serve", std::string(service.status().message()), kExitFailed);
-  absl::StatusOr<std::unique_ptr<HttpServer>> http = HttpServer::Open(options.http, **service);
-  if (!http.ok()) {
-    return Complain(streams, "serve", std::string(http.status().message()),
-                    absl::IsInvalidArgument(http.status()) ? kExitBadCommandLine : kExitFailed);
-  }
-  const absl::Status told = WriteWhole(options.root + "/address", (*http)->address(), 0600, WhereThere::kReplace);
-  if (!told.ok()) return Complain(streams, "serve", std::string(told.message()), kExitFailed);
+  pthread_sigmask(SIG_BLOCK, &ends, nullptr);  // before any thread, so that this one alone takes them
   int ended_by = 0;
-  std::thread waiter([&] {
-    sigwait(&ends, &ended_by);
-    (*http)->Stop();
-  });
   {
-    const Rounds rounds(**service, streams);
-    const std::string& address = (*http)->address();
+    const absl::StatusOr<std::unique_ptr<RunningService>> service = RunningService::Open(
+        {.root = options.root, .cores = options.cores, .program = fs::read_symlink("/proc/self/exe").string()},
+        options.http);
+    if (!service.ok()) {
+      return Complain(streams, "serve", std::string(service.status().message()),
+                      absl::IsInvalidArgument(service.status()) ? kExitBadCommandLine : kExitFailed);
+    }
+    const std::string& address = (*service)->address();
     streams.err << "Serving jobs at " << address << "\nWith gcloud:\n"
                 << "  export CLOUDSDK_API_ENDPOINT_OVERRIDES_ML=" << address << "/\n"
                 << "  export CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE=" << address << "/\n"
                 << "  export CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING=" << address << "/\n"
                 << "  export CLOUDSDK_AUTH_DISABLE_CREDENTIALS=true CLOUDSDK_CORE_PROJECT=p" << std::endl;
-    (*http)->Run();
+    sigwait(&ends, &ended_by);
   }
-  waiter.join();
   streams.err << "Running jobs continue; downpour serve finds them again" << std::endl;
   return kExitSignalled + ended_by;
 }

@@ -46,6 +46,7 @@ extern const Verb kDoctorVerb;
 extern const Verb kEvaluateVerb;
 extern const Verb kExperimentsVerb;
 extern const Verb kExportVerb;
+extern const Verb kJobsVerb;
 extern const Verb kKeysVerb;
 extern const Verb kLedgerVerb;
 extern const Verb kLogsVerb;

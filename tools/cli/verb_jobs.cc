@@ -1,0 +1,220 @@
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "schema/job_file.h"
+#include "service/package.h"
+#include "service/service_door.h"
+#include "tools/cli/job_options.h"
+#include "tools/cli/verbs.h"
+#include "tools/cluster/human_units.h"
+#include "tools/cluster/text_table.h"
+
+namespace downpour {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* kJobs = "/v1/projects/p/jobs";
+constexpr auto kPause = std::chrono::milliseconds(500);
+
+struct Options {
+  ServiceSettings service;
+  std::string name, bucket_folder, filter;
+  std::vector<std::string> labels;
+  JobOptions job;
+  PythonCode code;
+};
+
+std::string PathOf(const Options& options) { return absl::StrCat(kJobs, "/", options.name); }
+
+// The package in the service's store, by its URI. Its name is new each time, so no job's code ever changes.
+absl::StatusOr<std::string> Upload(const Options& options, const ServiceDoor& door) {
+  const fs::path given = fs::absolute(options.code.package_path.empty() ? "." : options.code.package_path);
+  const fs::path folder = given.lexically_normal().has_filename() ? given.lexically_normal() : given.parent_path();
+  const std::string top = options.code.module.substr(0, options.code.module.find('.'));
+  const bool is_package = folder.filename() == top;
+  const absl::StatusOr<std::string> packed = PackFolder(folder, is_package ? "package-0/" + top : "package-0");
+  if (!packed.ok()) return packed.status();
+  const auto now = std::chrono::system_clock::now().time_since_epoch().count();
+  const std::string name = absl::StrCat(options.name, "/", now, "/package-0.tar.gz");
+  const absl::StatusOr<json> stored =
+      door.Ask("POST", absl::StrCat("/upload/storage/v1/b/packages/o?uploadType=media&name=", name), *packed);
+  if (!stored.ok()) return stored.status();
+  return absl::StrCat("gs://packages/", name);
+}
+
+// What the service is sent. A job of the user's Python code is one of AI Platform's, any other is a job file.
+absl::StatusOr<json> BodyOf(const Options& options, const ServiceDoor& door, Streams streams) {
+  json body = {{"jobId", options.name}};
+  for (const std::string& label : options.labels) {
+    const std::pair<std::string, std::string> pair = absl::StrSplit(label, absl::MaxSplits('=', 1));
+    body["labels"][pair.first] = pair.second;
+  }
+  if (options.code.module.empty()) {
+    const ChosenJob chosen = LoadChosenJob(options.job, "jobs submit", streams);
+    if (!chosen.parsed.ok()) return absl::InvalidArgumentError("the job file has errors: mend it first");
+    body["jobFile"] = CanonicalJob(chosen.parsed.job);
+    return body;
+  }
+  const absl::StatusOr<std::string> package = Upload(options, door);
+  if (!package.ok()) return package.status();
+  std::string tier = options.job.scale_tier.empty() ? "BASIC" : options.job.scale_tier;
+  std::transform(tier.begin(), tier.end(), tier.begin(),
+                 [](unsigned char c) { return c == '-' ? '_' : std::toupper(c); });
+  body["trainingInput"] = {{"scaleTier", tier},
+                           {"pythonModule", options.code.module},
+                           {"packageUris", {*package}},
+                           {"args", options.code.args}};
+  if (!options.bucket_folder.empty()) body["trainingInput"]["jobDir"] = options.bucket_folder;
+  return body;
+}
+
+int Fail(const absl::Status& status, Streams streams) {
+  return Complain(streams, "jobs", std::string(status.message()), kExitFailed);
+}
+
+int Submit(const Options& options, const ServiceDoor& door, Streams streams) {
+  const absl::StatusOr<json> body = BodyOf(options, door, streams);
+  if (!body.ok()) return Fail(body.status(), streams);
+  const absl::StatusOr<json> job = door.Ask("POST", kJobs, body->dump());
+  if (!job.ok()) return Fail(job.status(), streams);
+  const std::string rest = absl::StrCat(" ", options.name, " --root ", options.service.root, "\n");
+  streams.out << "Job " << options.name << " is " << (*job)["state"].get<std::string>() << "\n";
+  streams.err << "Next: downpour jobs describe" << rest << "      downpour jobs stream-logs" << rest;
+  return kExitDone;
+}
+
+int List(const Options& options, const ServiceDoor& door, Streams streams) {
+  std::vector<std::vector<std::string>> rows = {{"JOB_ID", "STATUS", "CREATED"}};
+  std::string token;
+  do {
+    const std::string asked = httplib::detail::encode_query_param(options.filter);
+    const absl::StatusOr<json> page =
+        door.Ask("GET", absl::StrCat(kJobs, "?pageSize=100&filter=", asked, "&pageToken=", token));
+    if (!page.ok()) return Fail(page.status(), streams);
+    for (const json& job : page->value("jobs", json::array())) {
+      rows.push_back({job["jobId"], job["state"], job["createTime"].get<std::string>().substr(0, 19)});
+    }
+    token = page->value("nextPageToken", "");
+  } while (!token.empty());
+  streams.out << TextTable(rows, rows[0].size(), rows[0].size());
+  return kExitDone;
+}
+
+int Describe(const Options& options, const ServiceDoor& door, Streams streams) {
+  const absl::StatusOr<json> job = door.Ask("GET", PathOf(options));
+  if (!job.ok()) return Fail(job.status(), streams);
+  streams.out << job->dump(2) << "\n";
+  return kExitDone;
+}
+
+int CancelOrDelete(const char* method, const std::string& path, const ServiceDoor& door, Streams streams) {
+  const absl::StatusOr<json> done = door.Ask(method, path, "{}");
+  return done.ok() ? kExitDone : Fail(done.status(), streams);
+}
+
+// Lines that were not shown yet. A task's line may come a moment after a later one of another's.
+absl::Status ShowNews(const Options& options, const ServiceDoor& door, std::set<std::string>* shown, Streams streams) {
+  json asked = {{"filter", absl::StrCat("resource.labels.job_id=\"", options.name, "\"")}};
+  do {
+    const absl::StatusOr<json> page = door.Ask("POST", "/v2/entries:list", asked.dump());
+    if (!page.ok()) return page.status();
+    for (const json& entry : page->value("entries", json::array())) {
+      if (!shown->insert(entry["insertId"]).second) continue;
+      const std::string task = entry["labels"]["task_name"], text = entry["textPayload"];
+      streams.out << entry["severity"].get<std::string>() << "\t" << entry["timestamp"].get<std::string>() << "\t"
+                  << task << "\t" << Printable(text, text.size()) << "\n";
+    }
+    asked["pageToken"] = page->value("nextPageToken", "");
+  } while (!asked["pageToken"].get<std::string>().empty());
+  streams.out.flush();
+  return absl::OkStatus();
+}
+
+// Until the job is over; its end is the exit code.
+int Follow(const Options& options, const ServiceDoor& door, bool with_logs, Streams streams) {
+  std::set<std::string> shown;
+  for (;;) {
+    const absl::StatusOr<json> job = door.Ask("GET", PathOf(options));  // before its log, whose end is the job's then
+    if (!job.ok()) return Fail(job.status(), streams);
+    if (with_logs) {
+      if (const absl::Status status = ShowNews(options, door, &shown, streams); !status.ok())
+        return Fail(status, streams);
+    }
+    const std::string state = (*job)["state"];
+    if (state == "SUCCEEDED") return kExitDone;
+    if (IsOver(StateNamed(state).value_or(JobState::kRunning))) {
+      return Complain(streams, "jobs", absl::StrCat("the job is ", state, ": ", job->value("errorMessage", "")),
+                      kExitFailed);
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+std::function<int()> SetUp(CLI::App& app, Streams streams) {
+  auto options = std::make_shared<Options>();
+  options->service.cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  options->service.program = fs::read_symlink("/proc/self/exe").string();
+  using Action = std::function<int(const ServiceDoor&)>;
+  auto chosen = std::make_shared<Action>();
+  const auto add = [&](const char* name, const char* summary, Action action) {
+    CLI::App* verb = app.add_subcommand(name, summary);
+    verb->add_option("--root", options->service.root, "The service's folder")
+        ->required()
+        ->envname("DOWNPOUR_JOBS")
+        ->type_name("DIR");
+    if (std::string(name) != "list") verb->add_option("JOB", options->name, "The job's name")->required();
+    verb->callback([chosen, action = std::move(action)] { *chosen = action; });
+    return verb;
+  };
+  CLI::App* submit = add("submit", "Submit a job file, or a module of your own Python code",
+                         [=](const ServiceDoor& door) { return Submit(*options, door, streams); });
+  submit->add_option("--file", options->job.job_file, "A job file, for a model without Python code")
+      ->type_name("JOB.yaml");
+  submit->add_option("--set", options->job.settings, "Of the job file: training.epochs=3")->type_name("KEY=VALUE");
+  submit->add_option("--scale-tier", options->job.scale_tier, "BASIC, STANDARD_1 or PREMIUM_1")->type_name("TIER");
+  submit->add_option("--labels", options->labels, "team=a")->delimiter(',')->type_name("KEY=VALUE");
+  submit->add_option("--job-dir", options->bucket_folder, "What the module gets as --job-dir")
+      ->type_name("gs://BUCKET/NAME");
+  submit->add_option("--module-name", options->code.module, "The Python module that makes the model: trainer.task");
+  submit->add_option("--package-path", options->code.package_path, "The folder of its package")->type_name("DIR");
+  submit->add_option("args", options->code.args, "After --: the arguments of the module's own");
+  add("list", "All jobs, the newest first", [=](const ServiceDoor& door) {
+    return List(*options, door, streams);
+  })->add_option("--filter", options->filter, "state=RUNNING AND labels.team:a");
+  add("describe", "All of one job, as JSON",
+      [=](const ServiceDoor& door) { return Describe(*options, door, streams); });
+  add("stream-logs", "Its log as it comes, to its end",
+      [=](const ServiceDoor& door) { return Follow(*options, door, /*with_logs=*/true, streams); });
+  add("wait", "Wait for its end", [=](const ServiceDoor& door) { return Follow(*options, door, false, streams); });
+  add("cancel", "End it, after one last checkpoint",
+      [=](const ServiceDoor& door) { return CancelOrDelete("POST", PathOf(*options) + ":cancel", door, streams); });
+  add("delete", "Delete one that is over, with its folder",
+      [=](const ServiceDoor& door) { return CancelOrDelete("DELETE", PathOf(*options), door, streams); });
+  app.require_subcommand(1);
+  return [=] {
+    const absl::StatusOr<ServiceDoor> door = ServiceDoor::Open(options->service);
+    return door.ok() ? (*chosen)(*door) : Fail(door.status(), streams);
+  };
+}
+
+}  // namespace
+
+const Verb kJobsVerb = {
+    "jobs", "Submit, list, describe, follow, cancel and delete jobs, with or without a service",
+    "  downpour jobs submit first --file job.yaml --root ~/jobs\n"
+    "  downpour jobs submit wd1 --module-name trainer.task --package-path trainer --root ~/jobs -- --epochs 2\n"
+    "  downpour jobs stream-logs wd1 --root ~/jobs\n"
+    "  downpour jobs list --root ~/jobs\n",
+    "0 done, and what was waited for succeeded; 1 refused, or the job did not succeed", SetUp};
+
+}  // namespace downpour
