@@ -68,6 +68,6 @@ const Verb kServeVerb = {"serve", "Run the job service: jobs that wait their tur
                          "  downpour serve --root ~/jobs --listen 127.0.0.1:7000\n"
                          "  downpour serve --root ~/jobs --listen 10.0.0.5:7000 --token-file token \\\n"
                          "      --certificate cert.pem --private-key key.pem\n",
-                         "1 its root or its address is taken", SetUp};
+                         "0 help was shown, 1 its root or its address is taken", SetUp};
 
 }  // namespace downpour
