@@ -15,6 +15,8 @@
 #include "schema/slice_grid.h"
 #include "schema/text.h"
 #include "tensor/apply_kernels.h"
+#include "tensor/host_backend.h"
+#include "worker/model/frame_pool.h"
 #include "worker/model/gradient_cutter.h"
 
 namespace downpour {
@@ -147,7 +149,10 @@ class PythonComputer::Session {
     VariableGradients gradients;
     for (size_t i = 0; i < grid_.variables.size(); ++i) {
       const auto bytes = static_cast<size_t>(grid_.variables[i].elements()) * sizeof(float);
-      gradients.emplace_back(i, Payload::CopyOf(child_->memory().data() + region_ + offsets_[i], bytes));
+      auto frame = frames_->Get(*host_, bytes);
+      if (!frame.ok()) return frame.status();
+      std::memcpy(frame->data, child_->memory().data() + region_ + offsets_[i], bytes);
+      gradients.emplace_back(i, std::move(frame->payload));
     }
     return Gradients{.slices = cutter_.Cut(std::move(gradients)),
                      .last = true,
@@ -230,6 +235,8 @@ class PythonComputer::Session {
   std::vector<size_t> offsets_;  // of variables in either half of the memory, in bytes
   size_t region_ = 0;            // the size of a half
   std::set<SliceId> missing_;    // never loaded
+  const std::unique_ptr<Backend> host_ = MakeHostBackend({});
+  const std::shared_ptr<FramePool> frames_ = FramePool::Create();  // new memory costs as much as two copies
   std::unique_ptr<PythonChild> child_;
 };
 
