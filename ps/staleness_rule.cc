@@ -29,9 +29,10 @@ StalenessMethod MethodFor(const TrainingSpec& training) {
   return StalenessMethod::kRate;
 }
 
-// Each of the others pushes once while one computes.
+// Each of the others pushes once while one computes, and once more if they pull ahead. That is no part of the plan, so
+// the larger number stands for both: the first pushes soon say what is so.
 uint64_t ExpectedStaleness(const TrainingSpec& training, int64_t workers) {
-  return training.consistency == Consistency::kSync ? 0 : static_cast<uint64_t>(workers - 1) * kStalenessOne;
+  return training.consistency == Consistency::kSync ? 0 : static_cast<uint64_t>(2 * (workers - 1)) * kStalenessOne;
 }
 
 }  // namespace

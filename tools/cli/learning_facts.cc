@@ -12,7 +12,7 @@ namespace {
 // The rows of docs/LEARNING.md.
 constexpr double kMeasuredMomentum = 0.9;
 constexpr int64_t kUndamped = 8;       // with `none` they lose a point, and 16 of them most runs
-constexpr int64_t kPullingAhead = 16;  // lose more than a point
+constexpr int64_t kPullingAhead = 32;  // are as stale as twice as many, which nobody measured
 constexpr int64_t kSlowed = 16;        // with `rate` lose more than a point
 
 }  // namespace

@@ -124,8 +124,8 @@ TEST(OptimizerTest, TheFirstPushesOfManyWorkersAreTakenForStale) {
   ServedSlice slice = SliceWith(OptimizerKind::kSgd, {0});
   const Optimizer sgd = MakeOptimizer(Spec(OptimizerKind::kSgd), 16);
   ASSERT_TRUE(sgd.Apply(kKernelSlice, Floats({1}).floats(), 0, slice));
-  EXPECT_EQ(slice.usual_staleness, UsualStaleness(15 * kStalenessOne, 0));
-  EXPECT_NEAR(slice.values.floats()[0], -0.5 / 16, 0.001);
+  EXPECT_EQ(slice.usual_staleness, UsualStaleness(30 * kStalenessOne, 0));
+  EXPECT_NEAR(slice.values.floats()[0], -0.5 / 31, 0.001);
 }
 
 // Rows of inputs whose mean is not 0: all that is left of the step is what they do not share, and 1/256 of the rest.

@@ -65,8 +65,8 @@ TEST(StalenessRuleTest, ThereIsAnAnswerForWhateverAWorkerSays) {
 
 TEST(StalenessRuleTest, BeforeTheFirstPushTheUsualStalenessIsThatOfAllWorkers) {
   TrainingSpec training;
-  EXPECT_EQ(StalenessRule(training, 16).UsualAfter({0, 0}, std::nullopt), 15 * kStalenessOne);
-  EXPECT_EQ(StalenessRule(training, 16).UsualAfter({0, 0}, 0), UsualStaleness(15 * kStalenessOne, 0));
+  EXPECT_EQ(StalenessRule(training, 16).UsualAfter({0, 0}, std::nullopt), 30 * kStalenessOne);
+  EXPECT_EQ(StalenessRule(training, 16).UsualAfter({0, 0}, 0), UsualStaleness(30 * kStalenessOne, 0));
   EXPECT_EQ(StalenessRule(training, 16).UsualAfter({1, 7}, std::nullopt), 7u) << "then its own";
   EXPECT_EQ(StalenessRule(training, 1).UsualAfter({0, 0}, 0), 0u) << "one worker is never stale";
   training.consistency = Consistency::kSync;

@@ -84,8 +84,8 @@ TEST(Check, WarnsOfSettingsThatWereMeasuredToBeUnstable) {
   EXPECT_THAT(warned({none, "cluster.workerCount=8", "training.optimizer.momentum=0.8"}), IsEmpty());
   EXPECT_THAT(warned({none, "cluster.workerCount=8", "training.optimizer={name: sgd}"}), IsEmpty());
   EXPECT_THAT(warned({"cluster.workerCount=16"}), IsEmpty());
-  EXPECT_THAT(warned({"cluster.workerCount=16", "training.pullAhead=true"}), HasSubstr("training.pullAhead=false"));
-  EXPECT_THAT(warned({"cluster.workerCount=8", "training.pullAhead=true"}), IsEmpty());
+  EXPECT_THAT(warned({"cluster.workerCount=32", "training.pullAhead=true"}), HasSubstr("training.pullAhead=false"));
+  EXPECT_THAT(warned({"cluster.workerCount=16", "training.pullAhead=true"}), IsEmpty());
   EXPECT_THAT(warned({"cluster.workerCount=16", "training.staleness.method=rate"}), HasSubstr("learns less"));
 }
 
