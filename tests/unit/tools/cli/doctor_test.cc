@@ -350,7 +350,7 @@ TEST(DoctorStatus, WhatDivergesIsNamedThoughTheJobSucceeded) {
 TEST_F(DoctorJobTest, WarnsOfSettingsThatWereMeasuredToBeUnstable) {
   PutFile(folder_ + "/job.yaml", kJob);
   EXPECT_THAT(
-      Doctor({"--set", "cluster.workerCount=16", "--set", "training.pullAhead=true"}).out,
+      Doctor({"--set", "cluster.workerCount=32", "--set", "training.pullAhead=true"}).out,
       AllOf(HasSubstr("warning  learning   training.pullAhead: "), HasSubstr("-> --set training.pullAhead=false")));
 }
 
