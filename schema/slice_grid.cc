@@ -6,8 +6,6 @@
 namespace downpour {
 namespace {
 
-constexpr int64_t kMinSliceElements = 1024;
-constexpr int64_t kSmallModelSlices = 16;
 constexpr int64_t kCacheLineElements = 16;  // cuts fall between cache lines
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -17,14 +15,10 @@ int64_t RoundUp(int64_t a) { return CeilDiv(a, kCacheLineElements) * kCacheLineE
 
 SliceGrid MakeSliceGrid(std::vector<VariableSpec> variables) {
   SliceGrid grid{std::move(variables), {}, WireFormat::kFp32};
-  int64_t total = 0;
-  for (const VariableSpec& variable : grid.variables) total += variable.elements();
-  const int64_t limit = RoundUp(std::clamp(CeilDiv(total, kSmallModelSlices), kMinSliceElements, kMaxSliceElements));
-
   for (size_t v = 0; v < grid.variables.size(); ++v) {
     const int64_t elements = grid.variables[v].elements();
     // Pieces of like size rather than full ones and a rest: they are easier to balance.
-    const int64_t piece = RoundUp(CeilDiv(elements, std::max<int64_t>(1, CeilDiv(elements, limit))));
+    const int64_t piece = RoundUp(CeilDiv(elements, std::max<int64_t>(1, CeilDiv(elements, kMaxSliceElements))));
     for (int64_t offset = 0; offset < elements; offset += piece) {
       grid.slices.push_back({static_cast<SliceId>(grid.slices.size()), static_cast<uint32_t>(v), offset,
                              std::min(piece, elements - offset)});

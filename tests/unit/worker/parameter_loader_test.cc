@@ -236,7 +236,7 @@ TEST(ParameterLoaderOnHostTest, NothingIsStaged) {
 
 // Bit for bit what rounding them as they go up would give, also of a NaN that no rounding would write.
 TEST(ParameterLoaderFormTest, FramesHoldNumbersAsTheDeviceKeepsThem) {
-  const ModelSpec model = Model({Layer("a", {"x"}, Dense(20000)), Layer("b", {"a"}, Dense(3))});
+  const ModelSpec model = Model({Layer("a", {"x"}, Dense(100000)), Layer("b", {"a"}, Dense(3))});
   for (WireFormat wire : {WireFormat::kFp32, WireFormat::kBf16}) {
     Fixture<RoundingBackend> f(model, wire);
     ASSERT_TRUE(f.Open().ok());
