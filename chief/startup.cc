@@ -14,6 +14,7 @@
 #include "chief/status.h"
 #include "runtime/exit_code.h"
 #include "schema/job_file.h"
+#include "schema/slice_grid.h"
 #include "schema/text.h"
 
 namespace downpour {
@@ -178,6 +179,7 @@ void Startup::Judge() {
   if (is_whole) {
     const Manifest& newest = checkpoints_.valid().front();
     if (!AcceptPlan(newest.job, absl::StrCat("checkpoint ", ToString(newest.round)))) return;
+    if (!AcceptSlices(newest)) return;
     outcome_.sources = OfPlan(checkpoints_.valid(), options_.job, DataOf(newest), record.given_up);
   }
   if (highest_ == UINT32_MAX) return Refuse(kExitFailed, "the job folder's term cannot rise any more");
@@ -213,6 +215,18 @@ bool Startup::AcceptPlan(const std::string& before, const std::string& whose) {
     return false;
   }
   return true;
+}
+
+// Another release may cut the same variables elsewhere. Its checkpoint would be passed over, and with it what was learnt.
+bool Startup::AcceptSlices(const Manifest& newest) {
+  const absl::StatusOr<SliceGrid> grid = GridOf(options_.job.model);
+  if (grid.ok() && grid->size() == newest.records.size()) return true;
+  Refuse(kExitFailed, absl::StrCat("checkpoint ", ToString(newest.round), " holds ", newest.records.size(),
+                                   " slices, and this job has ", grid.ok() ? grid->size() : 0,
+                                   ": another release wrote it. Go on with that release, or write its ",
+                                   "values with that release's downpour export and begin in another job folder with ",
+                                   "model.initializeFrom"));
+  return false;
 }
 
 void Startup::BeginTerm() {

@@ -67,6 +67,7 @@ class Startup {
   void Judge();
   std::string WhyNothingIsKnown(bool has_checkpoint) const;
   bool AcceptPlan(const std::string& before, const std::string& whose);
+  bool AcceptSlices(const Manifest& newest);
   void BeginTerm();
   void Announce();
   void BeginJournal();

@@ -34,10 +34,17 @@ class StartupTest : public PartsFixture {
     Settle();
   }
   void PutCheckpoint(Round round, uint64_t train_examples = 12, const std::vector<std::string>& overrides = {}) {
+    const JobSpec job = SmallJob(overrides);
+    PutCheckpointOf(round, job, GridOf(job.model)->size(), train_examples);
+  }
+  void PutCheckpointOf(Round round, const JobSpec& job, size_t slices, uint64_t train_examples = 12) {
     Manifest manifest;
     manifest.round = round;
-    manifest.job = CanonicalJob(SmallJob(overrides));
+    manifest.job = CanonicalJob(job);
     manifest.train_examples = train_examples;
+    manifest.files = {{"ps-0.shard", slices}};
+    for (uint32_t i = 0; i < slices; ++i) manifest.records.push_back({SliceId{i}, 0, i, 1, 0});
+    disk.Put(ShardPath(round, "ps-0.shard"), std::string(slices, '.'));
     disk.Put(ManifestPath(round), EncodeManifest(manifest));
   }
   std::unique_ptr<CheckpointStore> store;

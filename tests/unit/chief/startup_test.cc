@@ -350,6 +350,14 @@ TEST_F(StartupTest, AnotherPlanIsRefused) {
   EXPECT_EQ(Run(true, {"seed=9", "training.epochs=5", "cluster.workerCount=3"}).exit_code, 0);
 }
 
+// Passed over, it would be a job that begins anew in silence.
+TEST_F(StartupTest, ACheckpointWithOtherSlicesIsRefused) {
+  PutCheckpointOf({1, 2}, SmallJob(), 23);
+  const Startup::Outcome outcome = Run(/*resume=*/true);
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.why, HasSubstr("checkpoint 1-2 holds 23 slices, and this job has 2: another release wrote it"));
+}
+
 TEST_F(StartupTest, WhatIsResumedWithoutACheckpointIsAnotherRun) {
   Run();
   EndJob();
