@@ -217,7 +217,8 @@ bool Startup::AcceptPlan(const std::string& before, const std::string& whose) {
   return true;
 }
 
-// Another release may cut the same variables elsewhere. Its checkpoint would be passed over, and with it what was learnt.
+// Another release may cut the same variables elsewhere. Its checkpoint
+// would be passed over, and what was learnt with it.
 bool Startup::AcceptSlices(const Manifest& newest) {
   const absl::StatusOr<SliceGrid> grid = GridOf(options_.job.model);
   if (grid.ok() && grid->size() == newest.records.size()) return true;
