@@ -94,6 +94,7 @@ class ChiefRole::Core {
   void Hear(PeerId from, const SliceRecord& record);
   void Hear(PeerId from, const ShardWritten& written);
   void Hear(PeerId from, const Violation& violation);
+  void Hear(PeerId from, const CodeRequest& request);
   void Hear(PeerId from, const StatusRequest& question) {
     chief_.watchers.Asked(chief_.turn.now, from, question);
     if (!question.knows_end) chief_.turn.out.SendTo(from, StatusReply{StatusText(chief_)});
@@ -247,6 +248,19 @@ void ChiefRole::Core::Hear(PeerId from, const Violation& violation) {
   ++culprit->rejected;
   lifecycle_.RefuseForGood(*culprit, RefusalCode::kEjected,
                            absl::StrCat("it broke the protocol: ", CleanText(violation.what, kMaxWords)));
+}
+
+// Late words of a worker that an earlier chief told of other code are answered by nothing: this one's Welcome tells it.
+void ChiefRole::Core::Hear(PeerId from, const CodeRequest& request) {
+  Task* task = Member(from, request.from, TaskRole::kWorker, "CodeRequest");
+  if (task == nullptr || chief_.ended()) return;
+  if (request.sha256 != chief_.options.job.python.sha256 || request.block >= chief_.code.size()) {
+    return Reject(from, task, "it asks for code that this job does not have");
+  }
+  chief_.turn.out.SendTo(from, CodeBlock{.to = task->incarnation,
+                                         .sha256 = request.sha256,
+                                         .block = request.block,
+                                         .bytes = chief_.code[request.block]});
 }
 
 // ---- Work and state -------------------------------------------------------------------------------------------------

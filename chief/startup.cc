@@ -13,7 +13,9 @@
 #include "chief/sealed_copies.h"
 #include "chief/status.h"
 #include "runtime/exit_code.h"
+#include "schema/codec.h"
 #include "schema/job_file.h"
+#include "schema/sha256.h"
 #include "schema/slice_grid.h"
 #include "schema/text.h"
 
@@ -95,7 +97,7 @@ void Startup::ReadCheckpoints() {
       if (!damage.empty()) outcome_.findings.push_back(damage);
     }
     highest_ = std::max(highest_, checkpoints_.highest_term());
-    ReadInitialValues();
+    ReadCode();
   });
 }
 
@@ -116,12 +118,34 @@ void Startup::JudgeLostTerm() {
   storage_.Run({ReadFile(kChiefFile, 0, 1)}, [this](const StorageDone& done) {
     const bool journalled = journal_.found() || !journal_.damage().empty();
     if (absl::IsNotFound(done.status) && !journalled && checkpoints_.highest_term() == 0) {
-      return ReadInitialValues();
+      return ReadCode();
     }
     Refuse(kExitFailed, absl::StrCat(term_damage_,
                                      ", and no other copy is whole: how often this job was started is lost. "
                                      "Begin in another job folder, or copy its checkpoints there"));
   });
+}
+
+// Whoever started this chief has put it there, block for block as workers ask for it.
+void Startup::ReadCode() {
+  const auto bytes = static_cast<uint64_t>(options_.job.python.bytes);
+  const uint64_t offset = outcome_.code.size() * kCodeBlockBytes;
+  if (offset >= bytes) return CheckCode(absl::OkStatus());
+  storage_.Run({ReadFile(kCodeFile, offset, std::min<uint64_t>(kCodeBlockBytes, bytes - offset))},
+               [this](const StorageDone& done) {
+                 if (!done.status.ok() || done.data.empty()) return CheckCode(done.status);
+                 outcome_.code.push_back(done.data);
+                 ReadCode();
+               });
+}
+
+void Startup::CheckCode(const absl::Status& read) {
+  if (!read.ok()) {
+    code_damage_ = Words(read);
+  } else if (!options_.job.python.sha256.empty() && Sha256Of(outcome_.code) != options_.job.python.sha256) {
+    code_damage_ = absl::StrCat(kCodeFile, " is not what the job file names");
+  }
+  ReadInitialValues();
 }
 
 // Whoever started this chief has put them there. Without them slices would begin with other values, in silence.
@@ -181,6 +205,10 @@ void Startup::Judge() {
     if (!AcceptPlan(newest.job, absl::StrCat("checkpoint ", ToString(newest.round)))) return;
     if (!AcceptSlices(newest)) return;
     outcome_.sources = OfPlan(checkpoints_.valid(), options_.job, DataOf(newest), record.given_up);
+  }
+  if (!code_damage_.empty()) {
+    return Refuse(kExitFailed, absl::StrCat("the job's Python code cannot be used: ", code_damage_,
+                                            ". Bring the file back, or start the job by downpour run --module-name"));
   }
   if (highest_ == UINT32_MAX) return Refuse(kExitFailed, "the job folder's term cannot rise any more");
   BeginTerm();

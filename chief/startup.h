@@ -46,6 +46,7 @@ class Startup {
     bool goes_on = false;                 // with a job that another chief began
     std::vector<Manifest> sources{};      // valid checkpoints of this plan, newest first
     std::optional<Manifest> initial{};    // values that the user gave the job to begin with
+    std::vector<Payload> code{};          // the user's Python code, in blocks of kCodeBlockBytes
     std::vector<std::string> findings{};  // that do not keep it from leading
     std::vector<std::string> changes{};   // settings that differ from those of the chief before
     std::string lost{};                   // why there is none, though there was: no slice may begin from initial values
@@ -63,6 +64,8 @@ class Startup {
   void ReadCheckpoints();
   void TakeEnd(nlohmann::json summary);
   void JudgeLostTerm();
+  void ReadCode();
+  void CheckCode(const absl::Status& read);
   void ReadInitialValues();
   void Judge();
   std::string WhyNothingIsKnown(bool has_checkpoint) const;
@@ -84,6 +87,7 @@ class Startup {
   Outcome outcome_;
   uint32_t highest_ = 0;
   std::string term_damage_;
+  std::string code_damage_;
 };
 
 // To a person whose checkpoints are lost.

@@ -22,6 +22,7 @@ namespace downpour {
 // Opens and fingerprints the data, builds the model. Comes first.
 struct Prepare {
   JobSpec job;
+  std::vector<Payload> code = {};  // the archive of job.python, one after the other; empty: see Prepared::needs_code
 };
 
 using SliceValues = std::vector<std::pair<SliceId, Payload>>;  // as they travel: SliceGrid::WireBytes each
@@ -47,6 +48,7 @@ struct Prepared {
   uint64_t eval_examples = 0;
   uint64_t fingerprint = 0;
   std::string arithmetic = {};  // for people: what is computed in what precision; may be empty
+  bool needs_code = false;      // the device lacks the code of job.python: it is to be prepared anew, with the code
 };
 
 // One or several per TrainStep: slices leave as soon as their gradient is ready, the last one has `last`.

@@ -192,6 +192,26 @@ EvalDoneReply Read(const wire::EvalDoneReply& t, Reader&) {
   return {.round = t.round(), .first_batch = t.first_batch()};
 }
 
+flatbuffers::Offset<wire::CodeRequest> Write(const CodeRequest& m, Writer& out) {
+  return wire::CreateCodeRequest(out.fbb, ToNumber(m.from), out.Text(m.sha256), m.block);
+}
+
+CodeRequest Read(const wire::CodeRequest& t, Reader& in) {
+  return {.from = Incarnation{t.from()}, .sha256 = in.Text(t.sha256(), "sha256"), .block = t.block()};
+}
+
+flatbuffers::Offset<wire::CodeBlock> Write(const CodeBlock& m, Writer& out) {
+  return wire::CreateCodeBlock(out.fbb, ToNumber(m.to), out.Text(m.sha256), m.block,
+                               out.Frame(m.bytes, kCodeBlockBytes));
+}
+
+CodeBlock Read(const wire::CodeBlock& t, Reader& in) {
+  return {.to = Incarnation{t.to()},
+          .sha256 = in.Text(t.sha256(), "sha256"),
+          .block = t.block(),
+          .bytes = in.Frame(t.bytes(), kCodeBlockBytes)};
+}
+
 flatbuffers::Offset<wire::Violation> Write(const Violation& m, Writer& out) {
   return wire::CreateViolation(out.fbb, ToNumber(m.from), ToNumber(m.by), out.Text(m.what));
 }

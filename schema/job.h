@@ -180,10 +180,14 @@ struct ClusterSpec {
   bool operator==(const ClusterSpec&) const = default;
 };
 
+inline constexpr int64_t kMostCodeBytes = int64_t{64} << 20;
+inline constexpr char kCodeFile[] = "python/code.tar.gz";  // in the job folder
+
 // The user's Python code, that each worker runs beside itself: docs/PYTHON.md.
 struct PythonSpec {
   std::string module;             // trainer.task; empty: the job has none
-  std::string package;            // the folder or zip file that it is imported from
+  std::string sha256;             // of the archive that holds it (runtime/driver/package.h)
+  int64_t bytes = 0;              // likewise, at most kMostCodeBytes
   std::vector<std::string> args;  // its own, as sys.argv has them
   bool operator==(const PythonSpec&) const = default;
 };

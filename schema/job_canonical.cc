@@ -157,7 +157,8 @@ std::string CanonicalJob(const JobSpec& job) {
        {{"serverWait", OfDuration(job.timing.server_wait)}, {"chiefWait", OfDuration(job.timing.chief_wait)}}}};
   const PythonSpec& python = job.python;
   if (!python.module.empty()) {
-    json["python"] = {{"module", python.module}, {"package", python.package}, {"args", python.args}};
+    json["python"] = {
+        {"module", python.module}, {"sha256", python.sha256}, {"bytes", python.bytes}, {"args", python.args}};
   }
   return json.dump();
 }

@@ -29,6 +29,10 @@ bool IsModuleName(const std::string& name) {
          });
 }
 
+bool IsSha256(const std::string& text) {
+  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
 // Of a list that may be empty.
 const std::vector<YamlNode>& MaybeItemsOf(const YamlNode* node, const std::string& path, size_t most,
                                           JobErrors& errors) {
@@ -62,7 +66,10 @@ void ReadPython(const YamlNode& node, JobErrors& errors, PythonSpec* python) {
   if (reader.Require("module") != nullptr && reader.Text("module", &python->module) && !IsModuleName(python->module)) {
     reader.Fail(*node.Find("module"), "module", "is no name of a Python module, such as trainer.task");
   }
-  if (reader.Require("package") != nullptr) reader.Text("package", &python->package);
+  if (reader.Require("sha256") != nullptr && reader.Text("sha256", &python->sha256) && !IsSha256(python->sha256)) {
+    reader.Fail(*node.Find("sha256"), "sha256", "is no SHA-256 in 64 hexadecimal digits");
+  }
+  if (reader.Require("bytes") != nullptr) reader.Integer("bytes", 1, kMostCodeBytes, &python->bytes);
   const std::string args = reader.PathOf("args");
   for (const YamlNode& item : MaybeItemsOf(reader.Find("args"), args, kMostArguments, errors)) {
     std::string word;

@@ -132,6 +132,19 @@ struct EvalDoneReply {
   uint64_t first_batch = 0;
 };
 
+// The user's Python code, a piece at a time: worker -> chief, as long as the worker lacks the code.
+struct CodeRequest {
+  Incarnation from = Incarnation::kNone;
+  std::string sha256;  // of the whole, as the job names it
+  uint64_t block = 0;  // kCodeBlockBytes each, but for the last
+};
+struct CodeBlock {
+  Incarnation to = Incarnation::kNone;
+  std::string sha256;
+  uint64_t block = 0;
+  Payload bytes;
+};
+
 // A peer broke the protocol: who saw it, who did it.
 struct Violation {
   Incarnation from = Incarnation::kNone;

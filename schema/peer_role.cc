@@ -49,7 +49,7 @@ constexpr Row kTable[] = {
     Says<Pull>(kWorker),          Says<PullReply>(kPs),         Says<SnapshotRequest>(kChief),
     Says<SliceRecord>(kPs),       Says<WriteShard>(kChief),     Says<ShardWritten>(kPs),
     Says<StatusRequest>(kClient), Says<StatusReply>(kChief),    Says<Control>(kClient),
-    Says<ControlReply>(kChief),
+    Says<ControlReply>(kChief),   Says<CodeRequest>(kWorker),   Says<CodeBlock>(kChief),
 };
 constexpr bool IsComplete() {
   for (size_t i = 0; i < std::size(kTable); ++i) {

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/driver/posix_process.h"
 #include "runtime/driver/posix_whole_file.h"
-#include "service/package.h"
+#include "runtime/driver/package.h"
 
 namespace downpour {
 namespace {

@@ -17,6 +17,8 @@
 #include <vector>
 
 #include "runtime/compute.h"
+#include "runtime/driver/package.h"
+#include "schema/sha256.h"
 #include "schema/slice_grid.h"
 #include "tools/bench_series.h"
 #include "worker/python/python_computer.h"
@@ -39,7 +41,7 @@ double Milliseconds(const auto& what) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began).count();
 }
 
-JobSpec MakeJob(const std::string& package, int64_t elements) {
+JobSpec MakeJob(const Payload& archive, int64_t elements) {
   JobSpec job;
   job.model.loss = Loss::kOwn;
   job.model.variables = {{"weight", {elements}}};
@@ -47,15 +49,19 @@ JobSpec MakeJob(const std::string& package, int64_t elements) {
   job.training.lease_batches = 1024;
   job.data.format = kPythonFormat;
   job.data.train_examples = 1024;
-  job.python = {.module = "task", .package = package, .args = {std::to_string(elements)}};
+  job.python = {.module = "task",
+                .sha256 = Sha256Of({archive}),
+                .bytes = static_cast<int64_t>(archive.size()),
+                .args = {std::to_string(elements)}};
   return job;
 }
 
-void Measure(const std::string& package, const PythonOptions& options, int64_t mib, int runs, int steps) {
-  const JobSpec job = MakeJob(package, (mib << 20) / static_cast<int64_t>(sizeof(float)));
+void Measure(const Payload& archive, const PythonOptions& options, int64_t mib, int runs, int steps) {
+  const JobSpec job = MakeJob(archive, (mib << 20) / static_cast<int64_t>(sizeof(float)));
   const SliceGrid grid = GridOf(job.model).value();
   PythonComputer computer(options);
-  computer.Run(Prepare{job}, [](const absl::Status& status, const ComputeResult&) { CHECK(status.ok()) << status; });
+  computer.Run(Prepare{job, {archive}},
+               [](const absl::Status& status, const ComputeResult&) { CHECK(status.ok()) << status; });
   TrainStep step{.lease = LeaseId{0}, .step = 0, .updates = {}};
   for (const Slice& slice : grid.slices) step.updates.emplace_back(slice.id, Payload::Zeros(grid.WireBytes(slice.id)));
   const auto bytes = static_cast<size_t>(2 * mib << 20);
@@ -85,7 +91,7 @@ void Measure(const std::string& package, const PythonOptions& options, int64_t m
 int Main(int argc, char** argv) {
   CLI::App app("The cost of a Python process beside a worker");
   int runs = 5, steps = 20;
-  PythonOptions options;
+  PythonOptions options{.code_folder = fs::temp_directory_path() / ("bench-python-code-" + std::to_string(getpid()))};
   app.add_option("--runs", runs)->capture_default_str()->check(CLI::PositiveNumber);
   app.add_option("--steps", steps, "in a run")->capture_default_str()->check(CLI::PositiveNumber);
   app.add_option("--python", options.interpreter)->capture_default_str();
@@ -93,8 +99,10 @@ int Main(int argc, char** argv) {
   const fs::path package = fs::temp_directory_path() / ("bench-python-" + std::to_string(getpid()));
   fs::create_directories(package);
   std::ofstream(package / "task.py") << kTask;
-  for (const int64_t mib : {1, 256}) Measure(package, options, mib, runs, steps);
-  fs::remove_all(package);
+  const std::string packed = PackFolder(package, "code").value();
+  const Payload archive = Payload::CopyOf(packed.data(), packed.size());
+  for (const int64_t mib : {1, 256}) Measure(archive, options, mib, runs, steps);
+  for (const std::string& folder : {package.string(), options.code_folder}) fs::remove_all(folder);
   return 0;
 }
 

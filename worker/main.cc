@@ -13,6 +13,7 @@
 #include "runtime/driver/posix_member.h"
 #include "tensor/device.h"
 #include "worker/job_computer.h"
+#include "worker/python/code_cache.h"
 #include "worker/python/python_computer.h"
 #include "worker/trainer.h"
 #include "worker/worker_role.h"
@@ -23,6 +24,9 @@ ABSL_FLAG(std::string, device, "auto",
 
 ABSL_FLAG(std::string, python, "python3",
           "the Python that runs the code of a job that has some: a path, or a name that PATH finds");
+
+ABSL_FLAG(std::string, code_folder, "",
+          "where the Python code of jobs is unpacked, for all workers of this user here; default: below ~/.cache");
 
 namespace {
 
@@ -57,8 +61,11 @@ int main(int argc, char** argv) {
   Mailbox mailbox;
   auto trainer = std::make_unique<Trainer>(std::move(device->backend));
   options.member.join.device = trainer->device();
+  const std::string code_folder = absl::GetFlag(FLAGS_code_folder);
   auto python = std::make_unique<PythonComputer>(
-      PythonOptions{absl::GetFlag(FLAGS_python), VisibleGpus(absl::GetFlag(FLAGS_device))});
+      PythonOptions{.interpreter = absl::GetFlag(FLAGS_python),
+                    .code_folder = code_folder.empty() ? DefaultCodeFolder() : code_folder,
+                    .environment = VisibleGpus(absl::GetFlag(FLAGS_device))});
   ComputeThread computer(std::make_unique<JobComputer>(std::move(trainer), std::move(python)), &mailbox);
   WorkerRole role(std::move(options));
   const int exit_code =

@@ -10,6 +10,7 @@
 #include "runtime/plan.h"
 #include "schema/job_file.h"
 #include "schema/text.h"
+#include "worker/code_fetch.h"
 #include "worker/exchange.h"
 #include "worker/schedule.h"
 
@@ -60,6 +61,7 @@ class WorkerRole::Machine {
   void FromChief(LeaseDoneReply& reply);
   void FromChief(EvalGrant& grant);
   void FromChief(EvalDoneReply& reply);
+  void FromChief(CodeBlock& block);
   void FromChief(auto&) { Reject(); }
 
   absl::Status FromPs(PeerId ps, PushReply& reply) { return exchange_->Receive(ps, reply, now_, *out_); }
@@ -92,6 +94,7 @@ class WorkerRole::Machine {
   JobSpec job_;
   SliceGrid grid_;
   uint64_t preparations_ = 0;       // asked of the device so far: the answer to the last one counts
+  CodeFetch code_;                  // since the device lacks it
   std::optional<DataReport> data_;  // since the device has prepared it
   std::optional<Exchange> exchange_;
   std::optional<Schedule> schedule_;
@@ -111,6 +114,7 @@ void WorkerRole::Machine::Step(Time now, Input input, Effects& effects) {
   if (session_.ended()) return;
   if (session_.leaving() && MayLeave()) return session_.Depart(Unacknowledged(), *out_);
   if (!session_.member()) return;
+  if (code_.wants()) code_.Advance(now_, session_, *out_);
   if (!placed()) ReportData();
   if (!ready()) return;
   ReportDone();
@@ -212,6 +216,7 @@ bool WorkerRole::Machine::AdoptJob() {
   schedule_->UsePullAhead(job_.training.pull_ahead);
   if (plan_) plan_.emplace(job_, plan_->train_examples());
   data_.reset();
+  code_.Forget();
   schedule_->ForgetDevice();
   out_->Add(Compute{Ticket{++preparations_}, Prepare{job_}});
   return true;
@@ -243,8 +248,10 @@ void WorkerRole::Machine::On(ComputeDone& done) {
     if (!status.ok()) session_.End(kExitFailed, std::string(status.message()), *out_);
     return;
   }
+  const auto* prepared = std::get_if<Prepared>(&done.result);
+  if (prepared != nullptr && done.status.ok() && prepared->needs_code) return code_.Begin(job_.python);
   data_.emplace();
-  if (const auto* prepared = std::get_if<Prepared>(&done.result); prepared != nullptr && done.status.ok()) {
+  if (prepared != nullptr && done.status.ok()) {
     data_->train_examples = prepared->train_examples;
     data_->eval_examples = prepared->eval_examples;
     data_->fingerprint = prepared->fingerprint;
@@ -254,6 +261,15 @@ void WorkerRole::Machine::On(ComputeDone& done) {
   } else {
     data_->error = done.status.ok() ? "the device did not prepare the data" : std::string(done.status.message());
   }
+}
+
+void WorkerRole::Machine::FromChief(CodeBlock& block) {
+  if (block.to != session_.incarnation()) return Reject();
+  if (const absl::Status status = code_.Receive(block); !status.ok()) {
+    if (absl::IsDataLoss(status)) session_.Say(Severity::kWarning, std::string(status.message()), *out_);
+    return Reject();
+  }
+  if (code_.complete()) out_->Add(Compute{Ticket{++preparations_}, Prepare{job_, code_.Take()}});
 }
 
 void WorkerRole::Machine::ReportData() {
@@ -267,6 +283,7 @@ std::string WorkerRole::Machine::WaitingFor() const {
   if (!session_.member()) return "";
   if (session_.leaving()) return "its last answers, to leave";
   const bool is_python = !job_.python.module.empty();
+  if (code_.wants()) return "its Python code from the chief";
   if (!data_) return is_python ? "its Python code to call downpour.fit" : "its data to be indexed";
   if (!ready()) return "the placement of the parameters";
   const std::string late = is_python ? schedule_->Late(now_) : "";  // other devices may be slow, but do not hang

@@ -10,8 +10,8 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/initial_values.h"
 #include "ps/shard.h"
+#include "runtime/initial_values.h"
 #include "schema/job_file.h"
 #include "tests/scenario/tiny_job.h"
 #include "tests/scenario/wording.h"

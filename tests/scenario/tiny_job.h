@@ -5,7 +5,9 @@
 #include <cstdint>
 
 #include "runtime/plan.h"
+#include "schema/codec.h"
 #include "schema/job.h"
+#include "schema/sha256.h"
 #include "schema/slice_grid.h"
 #include "tests/scenario/script.h"
 
@@ -14,6 +16,9 @@ namespace downpour {
 inline constexpr uint64_t kTinyExamples = 6;
 inline constexpr SliceId kKernel{0};
 inline constexpr SliceId kBias{1};
+
+// The Python code of its python=1, two blocks.
+inline Payload TinyCode() { return Payload::Zeros(kCodeBlockBytes + 5); }
 
 inline JobSpec TinyJob(OptimizerKind optimizer = OptimizerKind::kSgd) {
   JobSpec job;
@@ -47,7 +52,7 @@ inline JobSpec TinyJobOf(const Command& command) {
   }
   job.data.train.images = command.Text("images", job.data.train.images);
   if (command.Has("python")) {  // of the same slices
-    job.python = {.module = "task", .package = ".", .args = {}};
+    job.python = {.module = "task", .sha256 = Sha256Of({TinyCode()}), .bytes = kCodeBlockBytes + 5, .args = {}};
     job.model = {.inputs = {},
                  .layers = {},
                  .loss = Loss::kOwn,

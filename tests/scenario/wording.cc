@@ -51,6 +51,7 @@ struct MessageWords {
   std::string operator()(const DataReport& m) const {
     return absl::StrCat(" examples=", m.train_examples, " ", m.error);
   }
+  std::string operator()(const CodeRequest& m) const { return absl::StrCat(" block=", m.block); }
   std::string operator()(const LeaseDone& m) const {
     return absl::StrCat(" lease=", ToNumber(m.lease), Places(m.evidence), " examples=", m.examples);
   }
@@ -137,7 +138,10 @@ struct EffectWords {
     if (const auto* step = std::get_if<EvalStep>(&e.request)) {
       return absl::StrCat("device: evaluate ", step->first_batch, "+", step->batches, Loads(step->updates));
     }
-    return "device: prepare";
+    const std::vector<Payload>& code = std::get<Prepare>(e.request).code;
+    size_t bytes = 0;
+    for (const Payload& block : code) bytes += block.size();
+    return code.empty() ? "device: prepare" : absl::StrCat("device: prepare with ", bytes, " bytes of code");
   }
   std::string operator()(const LoadAhead&) const { return ""; }  // says no more than the answer to the pull
   std::string operator()(const Wake& e) const { return absl::StrCat("wake in ", e.in / 1ms, "ms"); }

@@ -122,6 +122,14 @@ std::vector<std::string> WorkerStage::Do(const Command& command) {
     return FromChief(
         EvalGrant{role_.incarnation(), command.Number("round"), command.Number("first"), command.Number("batches")});
   }
+  if (name == "code") {
+    const uint64_t block = std::stoull(word(0));
+    const size_t bytes = command.Number("bytes", block == 0 ? kCodeBlockBytes : 5);
+    Payload content = Payload::Zeros(bytes);
+    if (command.Has("spoilt")) content.mutable_data()[0] = std::byte{1};
+    return FromChief(CodeBlock{Incarnation{command.Number("to", ToNumber(role_.incarnation()))},
+                               command.Text("of", Sha256Of({TinyCode()})), block, content});
+  }
   if (name == "evaluated") return FromChief(EvalDoneReply{command.Number("round"), command.Number("first")});
   if (name == "unknown") {
     return FromChief(
@@ -182,6 +190,8 @@ std::vector<std::string> WorkerStage::Computed(const Command& command) {
   }
   (late ? before_ : computing_).reset();
   if (command.Has("error")) return Give(ComputeDone{compute.ticket, absl::InternalError(command.Text("error")), {}});
+  if (command.Has("needs-code"))
+    return Give(ComputeDone{compute.ticket, absl::OkStatus(), Prepared{.needs_code = true}});
   if (std::holds_alternative<Prepare>(compute.request)) {
     return Give(ComputeDone{compute.ticket, absl::OkStatus(), Prepared{kTinyExamples, 4, 99}});
   }

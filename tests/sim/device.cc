@@ -16,7 +16,8 @@ Device::Device(const Oracle* oracle, const Draw* draw, int worker, uint64_t seed
       prng_(seed),
       agenda_(agenda),
       findings_(findings),
-      done_(std::move(done)) {}
+      done_(std::move(done)),
+      has_code_(draw->code.empty() || prng_.Chance(0.5)) {}
 
 void Device::Run(Compute compute) {
   waiting_.push_back(std::move(compute));
@@ -59,12 +60,22 @@ void Device::Carry(Ticket ticket, const Prepare& request) {
   loaded_.clear();
   const bool no_room = agenda_->now().time_since_epoch() < draw_->device.no_room_for && prng_.Chance(0.8);
   if (no_room) return Finish(TimeOfOne(), {ticket, absl::UnavailableError("drawn to have no room"), Prepared{}});
+  if (!request.code.empty()) TakeCode(request.code);
+  if (!has_code_) return Finish(TimeOfOne(), {ticket, absl::OkStatus(), Prepared{.needs_code = true}});
   const bool odd = draw_->odd_data && worker_ + 1 == draw_->job.cluster.worker_count;
   const uint64_t fingerprint = MixAll(request.job.seed, draw_->train_examples, draw_->eval_examples, odd);
   Finish(TimeOfOne(), {ticket, absl::OkStatus(), Prepared{draw_->train_examples, draw_->eval_examples, fingerprint}});
 }
 
+void Device::TakeCode(const std::vector<Payload>& blocks) {
+  std::string code;
+  for (const Payload& block : blocks) code.append(reinterpret_cast<const char*>(block.data()), block.size());
+  if (code != draw_->code) findings_->Add("a device is given code that is not the job's");
+  has_code_ = true;
+}
+
 void Device::Carry(Ticket ticket, const TrainStep& request) {
+  if (!has_code_) findings_->Add("a device computes without the job's code");
   Load(request.updates);
   computed_on_[{request.lease, request.step}].push_back(loaded_);
   // As backward does: the last slices leave first, in some number of parts.

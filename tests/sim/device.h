@@ -4,7 +4,8 @@
 //   device.Run(compute);      // done(ComputeDone) comes later, once or several times
 //
 // Order: one request at a time, in the order in which they came.
-// Findings: a step computed before every slice had values; values of the wrong size.
+// Findings: a step computed before every slice had values; values of the wrong size; a step computed without the job's
+//   Python code, or other code than the job's. Half of the devices have it already.
 #pragma once
 
 #include <cstdint>
@@ -39,6 +40,7 @@ class Device {
   void Begin();
   void Finish(Duration after, ComputeDone last);
   void Load(const SliceValues& updates);
+  void TakeCode(const std::vector<Payload>& blocks);
   Duration TimeOfOne();
   void Carry(Ticket ticket, const Prepare& request);
   void Carry(Ticket ticket, const TrainStep& request);
@@ -51,6 +53,7 @@ class Device {
   Agenda* agenda_;
   Findings* findings_;
   Done done_;
+  bool has_code_;
   std::deque<Compute> waiting_;
   bool busy_ = false;
   std::map<SliceId, uint32_t> loaded_;  // checksum of the values

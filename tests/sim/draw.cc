@@ -200,7 +200,7 @@ std::string Draw::ToString() const {
       "seed ", seed, "\n  cluster: workers=", job.cluster.worker_count, " servers=", job.cluster.parameter_server_count,
       " steps_in_flight=", steps_in_flight, " leases_held=", leases_held, " window=", window.bytes,
       "\n  job: layers=", job.model.layers.size(), " from_file=", !job.model.initialize_from.empty(),
-      " examples=", train_examples, " eval=", eval_examples, " batch=", training.batch_size,
+      " code=", code.size(), " examples=", train_examples, " eval=", eval_examples, " batch=", training.batch_size,
       " lease_batches=", training.lease_batches, " push_every=", training.push_every,
       " pull_ahead=", training.pull_ahead, " wire_bf16=", training.wire == WireFormat::kBf16,
       " epochs=", training.epochs, " evaluate_every=", training.evaluate_every_epochs,

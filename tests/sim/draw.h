@@ -84,6 +84,7 @@ struct Draw {
   Duration start_within = 1s;   // of a process, from the end of the one before
   bool other_text = false;      // each start of all has another job text, of the same plan
   bool end_trouble = false;     // a ps dies when all leases are committed, and once more when a checkpoint holds them
+  std::string code;             // the archive of the user's Python code; empty: the job has none
   bool rot = false;             // and its file of the newest checkpoint is damaged then
   std::string ToString() const;
 };

@@ -3,7 +3,9 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "schema/codec.h"
 #include "schema/job_names.h"
+#include "schema/sha256.h"
 #include "tests/sim/draw.h"
 
 namespace downpour {
@@ -58,6 +60,16 @@ void DrawConsistency(Prng& prng, Draw& draw) {
   training.pull_ahead = false;
 }
 
+// Of one block, of several, and of blocks without a rest.
+void DrawCode(Prng& prng, Draw& draw) {
+  const size_t blocks = prng.Below(3), rest = prng.Below(3) * 1000;
+  draw.code.assign(std::max<size_t>(1, blocks * kCodeBlockBytes + rest), static_cast<char>('a' + prng.Below(26)));
+  draw.job.python = {.module = "task",
+                     .sha256 = Sha256Of({Payload::CopyOf(draw.code.data(), draw.code.size())}),
+                     .bytes = static_cast<int64_t>(draw.code.size()),
+                     .args = {}};
+}
+
 void DrawOptimizer(Prng& prng, Draw& draw) {
   OptimizerSpec& optimizer = draw.job.training.optimizer;
   if (prng.Chance(0.4)) optimizer.kind = kOptimizers[prng.Below(std::size(kOptimizers))].value;
@@ -98,6 +110,7 @@ void DrawRare(Prng& prng, Draw& draw) {
   DrawOptimizer(prng, draw);
   if (prng.Chance(0.1)) draw.faults.move = DrawTime(prng, 300ms, 5s);
   if (prng.Chance(0.2)) draw.job.model.initialize_from = "/models/m.safetensors";
+  if (prng.Chance(0.1)) DrawCode(prng, draw);
 }
 
 }  // namespace downpour

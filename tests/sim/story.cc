@@ -85,6 +85,7 @@ void Story::StartChiefSoon() {
   world_.agenda().After(Duration(prng_.Below(draw_.start_within.count())), [this, boot = boot_] {
     if (boot != boot_ || !running_) return;
     StageInitialValues();
+    StageCode();
     chief_ = world_.StartChief(job_, /*resume=*/boot > 1, give_up_);
     chief_began_ = world_.now();
   });

@@ -66,6 +66,8 @@ class Story {
   void Begin();  // starts every process
   void StartChiefSoon();
   void StageInitialValues();  // as the chief's main does
+  void StageCode();           // as downpour run does
+  void Stage(const std::string& folder, const std::vector<std::pair<std::string, std::string>>& files);
   void StartTask(const std::string& name, int boot);
   void StartTaskSoon(const std::string& name);
   void StartAgain(Life ended);

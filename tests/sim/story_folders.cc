@@ -85,14 +85,25 @@ void Story::StageInitialValues() {
     for (const Payload& block : blocks) shard += downpour::ToString(block);
   }
   manifest.files = {{"initial.shard", shard.size()}};
-  std::vector<StorageOp> ops = {MakeDir(CheckpointDir(Round())), SyncDir("")};
-  for (const auto& [path, text] : {std::pair(ShardPath(Round(), "initial.shard"), shard),
-                                   std::pair(ManifestPath(Round()), EncodeManifest(manifest))}) {
+  Stage(CheckpointDir(Round()),
+        {{ShardPath(Round(), "initial.shard"), shard}, {ManifestPath(Round()), EncodeManifest(manifest)}});
+}
+
+// Likewise.
+void Story::StageCode() {
+  if (draw_.code.empty() || world_.disk().ReadSeen(kCodeFile).ok()) return;
+  ++faults_["code of the user's own"];
+  Stage("python", {{kCodeFile, draw_.code}});
+}
+
+void Story::Stage(const std::string& folder, const std::vector<std::pair<std::string, std::string>>& files) {
+  std::vector<StorageOp> ops = {MakeDir(folder), SyncDir("")};
+  for (const auto& [path, text] : files) {
     for (StorageOp& op : ReplaceFile(path, text)) ops.push_back(std::move(op));
   }
   for (const StorageOp& op : ops) {
     if (const absl::Status status = world_.disk().Carry(op, /*may_fail=*/false).status; !status.ok()) {
-      findings_.Add("initial values cannot be staged: " + std::string(status.message()));
+      findings_.Add("a file cannot be staged: " + std::string(status.message()));
     }
   }
 }

@@ -10,9 +10,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "runtime/driver/package.h"
 #include "runtime/driver/posix_child.h"
+#include "runtime/driver/posix_whole_file.h"
 #include "runtime/exit_code.h"
 #include "schema/job_file.h"
+#include "schema/sha256.h"
 #include "schema/text.h"
 #include "tools/cluster/job_folder.h"
 
@@ -21,8 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
-
-constexpr uint64_t kMostCodeBytes = uint64_t{256} << 20;  // data do not belong into a package
 
 // A package, and the folder that Python is to import it from.
 struct Package {
@@ -47,31 +48,6 @@ absl::StatusOr<Package> FindPackage(const PythonCode& code) {
                                                  given.string(), ": correct it, or --package-path"));
 }
 
-bool IsLeftOut(const fs::path& path) {
-  const std::string name = path.filename();
-  return name == "__pycache__" || name.starts_with(".");
-}
-
-// Files and folders below; links are followed to files alone, so that no circle is walked.
-absl::Status CopyTree(const fs::path& from, const fs::path& to, uint64_t* bytes) {
-  fs::create_directories(to);
-  for (const fs::directory_entry& entry : fs::directory_iterator(from)) {
-    const fs::path target = to / entry.path().filename();
-    if (IsLeftOut(entry.path())) continue;
-    if (entry.is_directory() && !entry.is_symlink()) {
-      if (const absl::Status status = CopyTree(entry.path(), target, bytes); !status.ok()) return status;
-    } else if (entry.is_regular_file()) {
-      if ((*bytes += entry.file_size()) > kMostCodeBytes) {
-        return absl::InvalidArgumentError(absl::StrCat("the package's folder ", from.string(), " holds more than ",
-                                                       kMostCodeBytes >> 20,
-                                                       " MiB: name by --package-path a folder with code alone"));
-      }
-      fs::copy_file(entry.path(), target, fs::copy_options::overwrite_existing);
-    }
-  }
-  return absl::OkStatus();
-}
-
 std::string Entry(const std::string& key, const Json& value) { return absl::StrCat(key, "=", value.dump()); }
 
 // What downpour.fit was told, a number each, so that a file that says one of them leaves the others.
@@ -80,15 +56,28 @@ void AddDefaults(const std::string& key, const Json& value, std::vector<std::str
   for (const auto& [name, inner] : value.items()) AddDefaults(absl::StrCat(key, ".", name), inner, entries);
 }
 
-absl::StatusOr<PythonJob> JobOf(const Json& description, const PythonCode& code, const std::string& job_dir) {
+// The archive that workers get, in one block.
+absl::StatusOr<Payload> Pack(const Package& package) {
+  const std::string prefix = "code";
+  const bool is_whole = package.copied == package.root;
+  const absl::StatusOr<std::string> packed =
+      PackFolder(package.copied, is_whole ? prefix : absl::StrCat(prefix, "/", package.copied.filename().string()));
+  if (!packed.ok()) return packed.status();
+  return Payload::CopyOf(packed->data(), packed->size());
+}
+
+absl::StatusOr<PythonJob> JobOf(const Json& description, const PythonCode& code, const Payload& archive,
+                                const std::string& job_dir) {
   const std::string version = description.value("version", "");
   if (version != DOWNPOUR_VERSION) {
     return absl::InvalidArgumentError(absl::StrCat("the Python package downpour is of version ", CleanText(version, 64),
                                                    ", this program of " DOWNPOUR_VERSION,
                                                    ": install the one of this release"));
   }
-  const Json python = {{"module", code.module}, {"package", PythonFolder(job_dir) + "/package"}, {"args", code.args}};
+  const Json python = {
+      {"module", code.module}, {"sha256", Sha256Of({archive})}, {"bytes", archive.size()}, {"args", code.args}};
   PythonJob job;
+  job.archive = archive;
   job.entries = {Entry("python", python), Entry("model.variables", description.at("variables")),
                  Entry("model.classes", description.at("classes")),
                  Entry("data", {{"format", kPythonFormat},
@@ -153,11 +142,13 @@ absl::StatusOr<PythonJob> DescribePythonCode(const PythonCode& code, const std::
                                              const std::string& job_dir) {
   const absl::StatusOr<Package> package = FindPackage(code);
   if (!package.ok()) return package.status();
+  const absl::StatusOr<Payload> archive = Pack(*package);
+  if (!archive.ok()) return archive.status();
   if (const absl::Status status = RunToItsModel(code, *package, folder); !status.ok()) return status;
   const absl::StatusOr<std::string> text = ReadTextFile(folder + "/description.json");
   if (!text.ok()) return text.status();
   try {
-    return JobOf(Json::parse(*text), code, job_dir);
+    return JobOf(Json::parse(*text), code, *archive, job_dir);
   } catch (const Json::exception& error) {
     return absl::InvalidArgumentError(
         absl::StrCat("the Python package downpour wrote no description of the model: ", CleanText(error.what(), 200)));
@@ -166,22 +157,18 @@ absl::StatusOr<PythonJob> DescribePythonCode(const PythonCode& code, const std::
 
 std::string PythonFolder(const std::string& job_dir) { return job_dir + "/python"; }
 
-absl::Status StagePythonCode(const PythonCode& code, const std::string& folder, const std::string& job_dir) {
-  const absl::StatusOr<Package> package = FindPackage(code);
-  if (!package.ok()) return package.status();
+absl::Status StagePythonCode(const Payload& archive, const std::string& folder, const std::string& job_dir) {
   try {
     const fs::path to = PythonFolder(job_dir);
-    fs::remove_all(to);
-    const bool is_whole = package->copied == package->root;
-    uint64_t bytes = 0;
-    const fs::path code_goes_to = to / "package" / (is_whole ? fs::path() : package->copied.filename());
-    if (const absl::Status status = CopyTree(package->copied, code_goes_to, &bytes); !status.ok()) return status;
-    for (const char* file : {"description.json", "initial.safetensors"})
-      fs::copy_file(fs::path(folder) / file, to / file);
-    return absl::OkStatus();
+    fs::create_directories(to);
+    for (const char* file : {"description.json", "initial.safetensors"}) {
+      fs::copy_file(fs::path(folder) / file, to / file, fs::copy_options::overwrite_existing);
+    }
   } catch (const fs::filesystem_error& error) {
-    return absl::UnavailableError(absl::StrCat("cannot copy the Python package into the job folder: ", error.what()));
+    return absl::UnavailableError(absl::StrCat("cannot copy the model into the job folder: ", error.what()));
   }
+  const std::string text(reinterpret_cast<const char*>(archive.data()), archive.size());
+  return WriteWhole(absl::StrCat(job_dir, "/", kCodeFile), text, 0644, WhereThere::kReplace);
 }
 
 }  // namespace downpour

@@ -2,9 +2,9 @@
 //
 //   absl::StatusOr<PythonJob> python = DescribePythonCode(code, scratch);   // runs it up to downpour.fit
 //   options.of_code = python->entries; options.defaults_of_code = python->defaults;
-//   StagePythonCode(code, job_dir);                                         // JOB_DIR/python
+//   StagePythonCode(python->archive, scratch, job_dir);                    // JOB_DIR/python
 //
-// Shapes: JOB_DIR/python holds package/ (what is imported), description.json and initial.safetensors (the model, as
+// Shapes: JOB_DIR/python holds code.tar.gz (what workers import), description.json and initial.safetensors (the model, as
 //   python/downpour/child.py writes it), and job.json (the job with all of that in it, as the chief reads it).
 // Errors: INVALID_ARGUMENT for a package that is none, or where the code refuses; ABORTED where it fails. It has said
 //   why on stderr then.
@@ -17,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "schema/payload.h"
 
 namespace CLI {
 class App;
@@ -37,6 +38,7 @@ void AddPythonOptions(CLI::App& app, PythonCode* code);
 struct PythonJob {
   std::vector<std::string> entries;   // that beat the file: the model, its data, the code
   std::vector<std::string> defaults;  // that the file beats: what downpour.fit was told
+  Payload archive = {};               // of the code, as PackFolder makes it
 };
 
 // `folder` gets description.json and initial.safetensors. `job_dir`: where the code will lie.
@@ -46,6 +48,6 @@ absl::StatusOr<PythonJob> DescribePythonCode(const PythonCode& code, const std::
 std::string PythonFolder(const std::string& job_dir);
 
 // Replaces what an earlier start of the job put there. `folder`: as above.
-absl::Status StagePythonCode(const PythonCode& code, const std::string& folder, const std::string& job_dir);
+absl::Status StagePythonCode(const Payload& archive, const std::string& folder, const std::string& job_dir);
 
 }  // namespace downpour

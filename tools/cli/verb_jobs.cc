@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "schema/job_file.h"
-#include "service/package.h"
+#include "runtime/driver/package.h"
 #include "service/service_door.h"
 #include "tools/cli/job_options.h"
 #include "tools/cli/verbs.h"

@@ -198,7 +198,8 @@ int DescribeCode(const std::string& folder, Options* options, Streams streams) {
 // Copies the user's Python code into the job folder, with the job that it made.
 absl::Status Stage(const Options& options, const JobSpec& job, const std::string& description, LocalCluster* cluster) {
   if (options.code.module.empty()) return absl::OkStatus();
-  if (const absl::Status staged = StagePythonCode(options.code, description, options.job_dir); !staged.ok()) {
+  if (const absl::Status staged = StagePythonCode(options.job.of_code.archive, description, options.job_dir);
+      !staged.ok()) {
     return staged;
   }
   cluster->job_file = PythonFolder(options.job_dir) + "/job.json";

@@ -40,7 +40,7 @@ std::string TextOf(const Json& object, const char* key) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<PythonChild>> PythonChild::Start(const PythonOptions& options, const PythonSpec& code,
-                                                                size_t bytes) {
+                                                                const std::string& folder, size_t bytes) {
   const UniqueFd file(memfd_create("downpour", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   int ends[2];
   if (!file.ok() || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
@@ -51,11 +51,10 @@ absl::StatusOr<std::unique_ptr<PythonChild>> PythonChild::Start(const PythonOpti
   void* memory = MapShared(file, bytes);
   if (memory == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat("cannot share ", bytes, " bytes"));
 
-  ChildSpec spec{
-      .argv = {options.interpreter, "-m", "downpour.child", "work", "--channel", absl::StrCat(theirs.get()), "--memory",
-               absl::StrCat(file.get()), "--package", code.package, "--module", code.module, "--"},
-      .environment = options.environment,
-      .kept = {theirs.get(), file.get()}};
+  ChildSpec spec{.argv = {options.interpreter, "-m", "downpour.child", "work", "--channel", absl::StrCat(theirs.get()),
+                          "--memory", absl::StrCat(file.get()), "--package", folder, "--module", code.module, "--"},
+                 .environment = options.environment,
+                 .kept = {theirs.get(), file.get()}};
   spec.environment.emplace_back("PYTHONUNBUFFERED", "1");  // what it prints is in the log when it dies
   spec.argv.insert(spec.argv.end(), code.args.begin(), code.args.end());
   const absl::StatusOr<pid_t> pid = StartChild(spec);

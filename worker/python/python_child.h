@@ -1,6 +1,6 @@
 // The user's Python code in a process of its own: `python3 -m downpour.child work`, which computes and nothing else.
 //
-//   auto child = PythonChild::Start("python3", job.python, bytes);
+//   auto child = PythonChild::Start({.interpreter = "python3"}, job.python, "/tmp/code", bytes);
 //   absl::StatusOr<nlohmann::json> ready = (*child)->Receive();
 //   std::memcpy((*child)->memory().data(), ...);          // which it sees too
 //   absl::StatusOr<nlohmann::json> answer = (*child)->Ask({{"train", ...}});
@@ -34,6 +34,7 @@ namespace downpour {
 
 struct PythonOptions {
   std::string interpreter = "python3";                                // a path, or a name that PATH finds
+  std::string code_folder = "";                                       // of CodeCache
   std::vector<std::pair<std::string, std::string>> environment = {};  // of its own, beside this process's
 };
 
@@ -41,9 +42,9 @@ class PythonChild {
  public:
   static constexpr uint32_t kMostMessage = uint32_t{16} << 20;
 
-  // `bytes`: of the shared memory, all zero at first.
+  // `folder`: that the module is imported from. `bytes`: of the shared memory, all zero at first.
   static absl::StatusOr<std::unique_ptr<PythonChild>> Start(const PythonOptions& options, const PythonSpec& code,
-                                                            size_t bytes);
+                                                            const std::string& folder, size_t bytes);
   ~PythonChild();
   PythonChild(const PythonChild&) = delete;
   PythonChild& operator=(const PythonChild&) = delete;

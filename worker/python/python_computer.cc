@@ -18,6 +18,7 @@
 #include "tensor/host_backend.h"
 #include "worker/model/frame_pool.h"
 #include "worker/model/gradient_cutter.h"
+#include "worker/python/code_cache.h"
 
 namespace downpour {
 namespace {
@@ -102,11 +103,12 @@ absl::Status CheckIsAsSubmitted(const Json& ready, const JobSpec& job) {
 
 class PythonComputer::Session {
  public:
-  static absl::StatusOr<std::unique_ptr<Session>> Open(const JobSpec& job, const PythonOptions& options) {
+  static absl::StatusOr<std::unique_ptr<Session>> Open(const JobSpec& job, const std::string& folder,
+                                                       const PythonOptions& options) {
     auto grid = GridOf(job.model, job.training.wire);
     if (!grid.ok()) return grid.status();
     std::unique_ptr<Session> session(new Session(job, *std::move(grid)));
-    auto child = PythonChild::Start(options, job.python, 2 * session->region_);
+    auto child = PythonChild::Start(options, job.python, folder, 2 * session->region_);
     if (!child.ok()) return child.status();
     session->child_ = *std::move(child);
     const absl::StatusOr<Json> ready = session->child_->Receive("ready");
@@ -246,7 +248,12 @@ PythonComputer::~PythonComputer() = default;
 void PythonComputer::Run(const ComputeRequest& request, const Done& done) {
   if (const auto* prepare = std::get_if<Prepare>(&request)) {
     session_.reset();
-    auto session = Session::Open(prepare->job, options_);
+    const CodeCache cache(options_.code_folder);
+    const PythonSpec& code = prepare->job.python;
+    const auto folder = prepare->code.empty() ? cache.Find(code) : cache.Keep(code, prepare->code);
+    if (absl::IsNotFound(folder.status())) return done(absl::OkStatus(), Prepared{.needs_code = true});
+    if (!folder.ok()) return done(folder.status(), {});
+    auto session = Session::Open(prepare->job, *folder, options_);
     if (!session.ok()) return done(session.status(), {});
     session_ = *std::move(session);
     return done(absl::OkStatus(), session_->prepared());

@@ -13,7 +13,7 @@ using ::testing::IsEmpty;
 
 constexpr char kOwnJob[] = R"(
 name: own
-python: {module: trainer.task, package: /job/python/package, args: ["--width", "3"]}
+python: {module: trainer.task, sha256: ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad, bytes: 3, args: ["--width", "3"]}
 model:
   variables:
     - {name: conv.weight, shape: [8, 1, 3, 3]}
@@ -57,7 +57,7 @@ TEST(JobPythonTest, TheCanonicalTextIsTheSameJob) {
 TEST(JobPythonTest, OtherVariablesAreAnotherPlanAndAnotherPathIsNot) {
   const JobSpec job = Parse().job;
   EXPECT_THAT(PlanDifferences(job, Parse({"model.variables.1.shape=[2]"}).job), ::testing::ElementsAre("model"));
-  EXPECT_THAT(PlanDifferences(job, Parse({"model.initializeFrom=/moved", "python.package=/moved"}).job), IsEmpty());
+  EXPECT_THAT(PlanDifferences(job, Parse({"model.initializeFrom=/moved", "python.bytes=4"}).job), IsEmpty());
 }
 
 TEST(JobPythonTest, WhatDoesNotFitIsRefusedByName) {

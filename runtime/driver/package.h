@@ -5,7 +5,7 @@
 // Shapes: an sdist's first folder, NAME-VERSION, is left out. Several packages may be put into one folder.
 // Errors: INVALID_ARGUMENT for what is no such archive, and for a file in it that would leave the folder, is a link or
 //   a device, or is beyond kMostPackageFiles and kMostPackageBytes. Part of it may be there then.
-// Tests: tests/unit/service/package_test.cc.
+// Tests: tests/unit/runtime/driver/package_test.cc.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,9 @@ inline constexpr int kMostPackageFiles = 20'000;
 
 absl::Status UnpackPackage(const std::string& archive, const std::string& folder);
 
-// The text of a .tar.gz of the plain files below `folder`, under `prefix`: package-0/trainer.
-// Errors: INVALID_ARGUMENT where the folder cannot be read, or has more than a package may.
+// The text of a .tar.gz of the files below `folder`, under `prefix`: package-0/trainer. The same files make the same text.
+// Left out is what begins with a dot, __pycache__ and compiled files. Links to files are followed, those to folders not.
+// Errors: INVALID_ARGUMENT where the folder cannot be read, or has more than a package may; more than kMostCodeBytes.
 absl::StatusOr<std::string> PackFolder(const std::string& folder, const std::string& prefix);
 
 }  // namespace downpour

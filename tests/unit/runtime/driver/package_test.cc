@@ -1,4 +1,4 @@
-#include "service/package.h"
+#include "runtime/driver/package.h"
 
 #include <archive.h>
 #include <archive_entry.h>

@@ -1,4 +1,4 @@
-#include "service/package.h"
+#include "runtime/driver/package.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -7,9 +7,11 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "schema/job.h"
 #include "schema/text.h"
 
 namespace downpour {
@@ -103,6 +105,32 @@ class Unpacker {
   int64_t bytes_ = 0;
 };
 
+// In the order of their names, and never the same folder twice.
+absl::Status ListFiles(const fs::path& folder, int depth, std::vector<fs::path>* files) {
+  std::error_code error;
+  std::vector<fs::directory_entry> entries;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) entries.push_back(*it);
+  if (error || depth > kMostFolders) {
+    return absl::InvalidArgumentError(absl::StrCat("cannot pack ", folder.string(), ": ",
+                                                   error ? error.message() : "its folders lie too deep in each other"));
+  }
+  std::sort(entries.begin(), entries.end());
+  for (const fs::directory_entry& entry : entries) {
+    const std::string name = entry.path().filename();
+    if (name == "__pycache__" || name.starts_with(".") || entry.path().extension() == ".pyc") continue;
+    if (entry.is_directory(error) && !entry.is_symlink(error)) {
+      if (const absl::Status status = ListFiles(entry.path(), depth + 1, files); !status.ok()) return status;
+    } else if (entry.is_regular_file(error)) {
+      files->push_back(entry.path());
+    }
+    if (files->size() > static_cast<size_t>(kMostPackageFiles)) {
+      return absl::InvalidArgumentError(absl::StrCat("the package's folder ", folder.string(), " has more than ",
+                                                     kMostPackageFiles, " files: name a folder with code alone"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status UnpackPackage(const std::string& archive, const std::string& folder) {
@@ -110,29 +138,31 @@ absl::Status UnpackPackage(const std::string& archive, const std::string& folder
 }
 
 absl::StatusOr<std::string> PackFolder(const std::string& folder, const std::string& prefix) {
-  constexpr size_t kMostPacked = size_t{64} << 20;
-  std::string packed(kMostPacked, '\0');
+  std::vector<fs::path> files;
+  if (const absl::Status status = ListFiles(folder, 0, &files); !status.ok()) return status;
+  std::string packed(static_cast<size_t>(kMostCodeBytes), '\0');
   size_t used = 0;
   const std::unique_ptr<archive, int (*)(archive*)> out(archive_write_new(), archive_write_free);
   archive_write_add_filter_gzip(out.get());
   archive_write_set_format_pax_restricted(out.get());
-  bool is_good = archive_write_open_memory(out.get(), packed.data(), packed.size(), &used) == ARCHIVE_OK;
-  std::error_code error;
-  for (fs::recursive_directory_iterator it(folder, error), end; is_good && !error && it != end; it.increment(error)) {
-    if (it->is_symlink() || !it->is_regular_file() || it->path().extension() == ".pyc") continue;
-    std::ifstream file(it->path(), std::ios::binary);
+  bool is_good = archive_write_set_options(out.get(), "!timestamp") == ARCHIVE_OK &&
+                 archive_write_open_memory(out.get(), packed.data(), packed.size(), &used) == ARCHIVE_OK;
+  for (size_t i = 0; is_good && i < files.size(); ++i) {
+    std::ifstream file(files[i], std::ios::binary);
+    if (!file) return absl::InvalidArgumentError(absl::StrCat("cannot read ", files[i].string()));
     const std::string content{std::istreambuf_iterator<char>(file), {}};
     const std::unique_ptr<archive_entry, void (*)(archive_entry*)> entry(archive_entry_new(), archive_entry_free);
-    archive_entry_set_pathname(entry.get(), (fs::path(prefix) / it->path().lexically_relative(folder)).c_str());
+    archive_entry_set_pathname(entry.get(), (fs::path(prefix) / files[i].lexically_relative(folder)).c_str());
     archive_entry_set_filetype(entry.get(), AE_IFREG);
     archive_entry_set_perm(entry.get(), 0644);
     archive_entry_set_size(entry.get(), static_cast<la_int64_t>(content.size()));
     is_good = archive_write_header(out.get(), entry.get()) == ARCHIVE_OK &&
               archive_write_data(out.get(), content.data(), content.size()) >= 0;
   }
-  is_good = is_good && !error && archive_write_close(out.get()) == ARCHIVE_OK;
-  if (!is_good)
-    return absl::InvalidArgumentError(absl::StrCat("cannot pack ", folder, ": is it a folder of at most 64 MiB?"));
+  if (!is_good || archive_write_close(out.get()) != ARCHIVE_OK) {
+    return absl::InvalidArgumentError(absl::StrCat("the package's folder ", folder, " holds more than ",
+                                                   kMostCodeBytes >> 20, " MiB packed: name a folder with code alone"));
+  }
   packed.resize(used);
   return packed;
 }

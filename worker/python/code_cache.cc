@@ -1,0 +1,96 @@
+#include "worker/python/code_cache.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "runtime/driver/package.h"
+#include "runtime/driver/posix_fd.h"
+
+namespace downpour {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::chrono::hours kKeptFor{30 * 24};
+
+absl::Status Unavailable(const std::string& path, const std::string& why) {
+  return absl::UnavailableError(absl::StrCat("the job's Python code cannot be unpacked: ", path, ": ", why));
+}
+
+}  // namespace
+
+std::string DefaultCodeFolder() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  if (cache != nullptr && *cache == '/') return absl::StrCat(cache, "/downpour/code");
+  const char* home = std::getenv("HOME");
+  if (home != nullptr && *home == '/') return absl::StrCat(home, "/.cache/downpour/code");
+  return absl::StrCat("/tmp/downpour-code-", getuid());
+}
+
+// Whoever else may write there could have this user run any code.
+absl::Status CodeCache::MakeOwn() const {
+  std::error_code error;
+  fs::create_directories(fs::path(folder_).parent_path(), error);
+  if (mkdir(folder_.c_str(), 0700) != 0 && errno != EEXIST) return Unavailable(folder_, strerror(errno));
+  struct stat found {};
+  if (lstat(folder_.c_str(), &found) != 0) return Unavailable(folder_, strerror(errno));
+  if (!S_ISDIR(found.st_mode) || found.st_uid != geteuid() || (found.st_mode & 022) != 0) {
+    return absl::PermissionDeniedError(absl::StrCat(
+        folder_, " is no folder that this user alone may write to: remove it, or name another by --code_folder"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> CodeCache::Find(const PythonSpec& code) const {
+  if (const absl::Status status = MakeOwn(); !status.ok()) return status;
+  const std::string path = absl::StrCat(folder_, "/", code.sha256);
+  // Its time tells when it was last of use.
+  if (utimensat(AT_FDCWD, path.c_str(), nullptr, 0) != 0) return absl::NotFoundError(path);
+  return path;
+}
+
+absl::StatusOr<std::string> CodeCache::Keep(const PythonSpec& code, const std::vector<Payload>& blocks) const {
+  if (const absl::Status status = MakeOwn(); !status.ok()) return status;
+  RemoveOld();
+  const std::string path = absl::StrCat(folder_, "/", code.sha256), own = absl::StrCat(path, ".", getpid());
+  const std::string archive = own + ".tar.gz";
+  std::error_code error;
+  fs::remove_all(own, error);
+  std::ofstream file(archive, std::ios::binary | std::ios::trunc);
+  for (const Payload& block : blocks) {
+    file.write(reinterpret_cast<const char*>(block.data()), static_cast<std::streamsize>(block.size()));
+  }
+  file.close();
+  absl::Status status = file.fail() ? Unavailable(archive, "the disk refuses") : UnpackPackage(archive, own);
+  // Synced before it has its name: after a power failure half a package would pass for one.
+  const UniqueFd folder(open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (status.ok() && (!folder.ok() || syncfs(folder.get()) != 0)) status = Unavailable(folder_, strerror(errno));
+  if (status.ok() && rename(own.c_str(), path.c_str()) != 0 && !fs::is_directory(path, error)) {
+    status = Unavailable(path, strerror(errno));
+  }
+  fs::remove(archive, error);
+  fs::remove_all(own, error);
+  if (!status.ok()) return status;
+  return path;
+}
+
+void CodeCache::RemoveOld() const {
+  std::error_code error;
+  const auto now = fs::file_time_type::clock::now();
+  for (fs::directory_iterator it(folder_, error), end; !error && it != end; it.increment(error)) {
+    std::error_code gone;
+    if (now - it->last_write_time(gone) > kKeptFor && !gone) fs::remove_all(it->path(), gone);
+  }
+}
+
+}  // namespace downpour

@@ -1,0 +1,42 @@
+// CodeCache: the user's Python code as workers of this host have unpacked it, each archive once.
+//
+//   CodeCache cache("/var/cache/downpour");
+//   absl::StatusOr<std::string> folder = cache.Find(job.python);        // NOT_FOUND: it has to be fetched
+//   folder = cache.Keep(job.python, blocks);                            // from which Python is to import it
+//
+// Shapes: FOLDER/SHA256 holds the archive's files. It appears as a whole, so a worker that is killed leaves nothing that
+//   passes for one, and workers beside each other do no harm.
+// Errors: PERMISSION_DENIED for a folder that others may write to. Of Keep those of UnpackPackage, and UNAVAILABLE where
+//   the disk refuses.
+// Cost: what nobody asked for in 30 days is removed by Keep.
+// Tests: tests/unit/worker/code_cache_test.cc, tests/process/test_python.py.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "schema/job.h"
+#include "schema/payload.h"
+
+namespace downpour {
+
+class CodeCache {
+ public:
+  explicit CodeCache(std::string folder) : folder_(std::move(folder)) {}
+
+  absl::StatusOr<std::string> Find(const PythonSpec& code) const;
+  absl::StatusOr<std::string> Keep(const PythonSpec& code, const std::vector<Payload>& blocks) const;
+
+ private:
+  absl::Status MakeOwn() const;
+  void RemoveOld() const;
+
+  std::string folder_;
+};
+
+// Where users keep such things: $XDG_CACHE_HOME/downpour/code, or ~/.cache/downpour/code; without a home below /tmp.
+std::string DefaultCodeFolder();
+
+}  // namespace downpour
