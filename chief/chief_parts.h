@@ -65,7 +65,6 @@ struct ChiefParts {
   const LeaseLedger& known() const { return ledger.is_open() ? ledger : resumed; }
 
   std::vector<std::string> changes;  // of settings, by this start
-  std::vector<Payload> code;         // the user's Python code, as workers ask for it
   JobState state = JobState::kQueued;
   std::string error;         // why it failed or was cancelled
   int exit_code = 0;         // this chief's, once the job has ended

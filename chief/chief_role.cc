@@ -254,13 +254,13 @@ void ChiefRole::Core::Hear(PeerId from, const Violation& violation) {
 void ChiefRole::Core::Hear(PeerId from, const CodeRequest& request) {
   Task* task = Member(from, request.from, TaskRole::kWorker, "CodeRequest");
   if (task == nullptr || chief_.ended()) return;
-  if (request.sha256 != chief_.options.job.python.sha256 || request.block >= chief_.code.size()) {
+  if (request.sha256 != chief_.options.job.python.sha256 || request.block >= chief_.startup.code().size()) {
     return Reject(from, task, "it asks for code that this job does not have");
   }
   chief_.turn.out.SendTo(from, CodeBlock{.to = task->incarnation,
                                          .sha256 = request.sha256,
                                          .block = request.block,
-                                         .bytes = chief_.code[request.block]});
+                                         .bytes = chief_.startup.code()[request.block]});
 }
 
 // ---- Work and state -------------------------------------------------------------------------------------------------

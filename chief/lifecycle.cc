@@ -45,7 +45,6 @@ void Lifecycle::Ready(const Startup::Outcome& outcome) {
   }
   sources_ = outcome.sources;
   initial_ = outcome.initial;
-  chief_.code = outcome.code;
   lost_ = outcome.lost;
   if (!lost_.empty()) chief_.rounds.NoteLoss(lost_);
   if (sources_.empty()) {

@@ -129,12 +129,12 @@ void Startup::JudgeLostTerm() {
 // Whoever started this chief has put it there, block for block as workers ask for it.
 void Startup::ReadCode() {
   const auto bytes = static_cast<uint64_t>(options_.job.python.bytes);
-  const uint64_t offset = outcome_.code.size() * kCodeBlockBytes;
+  const uint64_t offset = code_.size() * kCodeBlockBytes;
   if (offset >= bytes) return CheckCode(absl::OkStatus());
   storage_.Run({ReadFile(kCodeFile, offset, std::min<uint64_t>(kCodeBlockBytes, bytes - offset))},
                [this](const StorageDone& done) {
                  if (!done.status.ok() || done.data.empty()) return CheckCode(done.status);
-                 outcome_.code.push_back(done.data);
+                 code_.push_back(done.data);
                  ReadCode();
                });
 }
@@ -142,7 +142,7 @@ void Startup::ReadCode() {
 void Startup::CheckCode(const absl::Status& read) {
   if (!read.ok()) {
     code_damage_ = Words(read);
-  } else if (!options_.job.python.sha256.empty() && Sha256Of(outcome_.code) != options_.job.python.sha256) {
+  } else if (!options_.job.python.sha256.empty() && Sha256Of(code_) != options_.job.python.sha256) {
     code_damage_ = absl::StrCat(kCodeFile, " is not what the job file names");
   }
   ReadInitialValues();

@@ -46,7 +46,6 @@ class Startup {
     bool goes_on = false;                 // with a job that another chief began
     std::vector<Manifest> sources{};      // valid checkpoints of this plan, newest first
     std::optional<Manifest> initial{};    // values that the user gave the job to begin with
-    std::vector<Payload> code{};          // the user's Python code, in blocks of kCodeBlockBytes
     std::vector<std::string> findings{};  // that do not keep it from leading
     std::vector<std::string> changes{};   // settings that differ from those of the chief before
     std::string lost{};                   // why there is none, though there was: no slice may begin from initial values
@@ -57,6 +56,9 @@ class Startup {
       : storage_(storage), checkpoints_(checkpoints), journal_(journal), options_(options) {}
 
   void Run(const Started& started, std::function<void(const Outcome&)> then);
+
+  // The user's Python code, in blocks of kCodeBlockBytes, once it has run.
+  const std::vector<Payload>& code() const { return code_; }
 
  private:
   void ReadJob();
@@ -87,6 +89,7 @@ class Startup {
   Outcome outcome_;
   uint32_t highest_ = 0;
   std::string term_damage_;
+  std::vector<Payload> code_;
   std::string code_damage_;
 };
 

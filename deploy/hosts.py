@@ -179,11 +179,11 @@ def status_of(chief, text):
 
 
 def pack(files):
-    """As one archive, without their folders."""
+    """As one archive, without their folders. Of a folder all that is in it, but for what Python compiled."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w:gz", compresslevel=1) as tar:
         for file in files:
-            tar.add(file.resolve(), arcname=file.name)
+            tar.add(file.resolve(), file.name, filter=lambda it: None if "__pycache__" in it.name else it)
     return out.getvalue()
 
 

@@ -1,18 +1,23 @@
 """What hosts are given: the programs, the keys of their roles, the job."""
 
+import atexit
 import functools
 import hashlib
 import json
+import pathlib
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+import tempfile
 
 from hosts import ROLES, HostError, complain, fail, pack
 
 PROGRAMS = ("downpour", *(f"downpour-{role}" for role in ROLES))
 CUDA_MODULE = "downpour-cuda.so"  # only there where the programs were built with a CUDA toolkit; found beside them
 HAS_GPU = "test -e /proc/driver/nvidia/version"
+PYTHON = pathlib.Path(__file__).resolve().parents[1] / "python"  # with the package that Python code imports
 LIBRARY = re.compile(r"[A-Za-z0-9._+-]+")
 
 
@@ -31,7 +36,9 @@ class Install:
         installed = [*prefix.glob("lib*/downpour"), *prefix.glob("lib*/*/downpour")]
         modules = [place / CUDA_MODULE for place in (folder, folder / "tensor", *installed)]
         self.files += [module for module in modules if module.is_file()][:1]
-        self.digest = hashlib.sha256(b"".join(file.read_bytes() for file in self.files)).hexdigest()[:16]
+        content = [file.read_bytes() for file in (*self.files, *sorted(PYTHON.glob("*/*.py")))]
+        self.files.append(PYTHON)
+        self.digest = hashlib.sha256(b"".join(content)).hexdigest()[:16]
         self.folder = f"install-{self.digest}"
 
     @functools.cached_property
@@ -98,10 +105,21 @@ class Job:
     """The job as this machine reads it, with every path absolute and every override applied."""
 
     def __init__(self, install, options):
+        tool = install.files[0]
+        self.folder = None  # with the user's Python code, which is a part of the job
         words = [options.job, *(f"--set={pair}" for pair in options.set)]
         words += [f"--scale-tier={options.scale_tier}"] if options.scale_tier else []
         words += [f"--config={options.config}"] if options.config else []
-        tool = install.files[0]
+        if options.module_name:
+            self.folder = pathlib.Path(tempfile.mkdtemp(prefix="downpour-"))
+            atexit.register(shutil.rmtree, self.folder, ignore_errors=True)
+            code = [f"--module-name={options.module_name}", f"--package-path={options.package_path or '.'}"]
+            code += [f"--python={options.python}"] if options.python else []
+            stage = [tool, "stage", *words, f"--job-dir={self.folder}", *code, "--", *options.args]
+            staged = subprocess.run(stage, stdout=subprocess.PIPE, text=True)
+            if staged.returncode:
+                sys.exit(staged.returncode)
+            words = [staged.stdout.strip()]
         said = subprocess.run([tool, "check", *words], stdout=subprocess.PIPE, text=True)
         if said.returncode:
             sys.exit(said.returncode)
@@ -110,18 +128,28 @@ class Job:
         self.show = [tool, "config", "show", "--cluster=none", "-o", "json"]
         self.text = subprocess.run([*self.show, *words], stdout=subprocess.PIPE, check=True).stdout
         self.spec = json.loads(self.text)
+        if self.folder:  # on the chief's host it lies in the job folder, which no other task needs to see
+            self.spec["model"]["initializeFrom"] = "run/python/initial.safetensors"
+            self.text = json.dumps(self.spec).encode()
+            self.spec = self.read(self.text.decode())
 
-    def differences(self, text):
-        """Where another job is not this one. It is read likewise, so that what its release did not know has its
-        default. ValueError, with every reason, if it cannot be read."""
+    def read(self, text):
+        """As `config show` of this release has it. ValueError, with every reason, if it cannot be read."""
         read = subprocess.run([*self.show, "/dev/stdin"], input=text, capture_output=True, text=True)
         if read.returncode:
             raise ValueError(read.stderr.strip().replace("/dev/stdin:", "").replace("\n", "; "))
-        there, here = dict(entries(json.loads(read.stdout))), dict(entries(self.spec))
+        return json.loads(read.stdout)
+
+    def differences(self, text):
+        """Where another job is not this one. It is read likewise, so that what its release did not know has its
+        default. ValueError as of `read`."""
+        there, here = dict(entries(self.read(text))), dict(entries(self.spec))
         return [f"{key} ({json.dumps(there.get(key))} there, {json.dumps(here.get(key))} here)"
                 for key in sorted({**there, **here}) if there.get(key) != here.get(key)]  # fmt: skip
 
     def put_on(self, host):
+        if "chief" in host.slots and self.folder:
+            host.run("mkdir -p run && tar -xzf - -C run", pack([self.folder / "python"]))
         if "chief" in host.slots:
             host.run("cat > job.json.part && mv job.json.part job.json", self.text)
         files = [path for pair in ("train", "eval") for path in self.spec["data"].get(pair, {}).values()]

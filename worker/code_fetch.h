@@ -1,7 +1,7 @@
 // CodeFetch: a worker's way to the user's Python code that its device lacks, piece by piece from the chief.
 //
 //   fetch.Begin(job.python);
-//   if (fetch.wants()) fetch.Advance(now, session, effects);        // asks for the next block, and again where none comes
+//   if (fetch.wants()) fetch.Advance(now, session, effects);   // asks for a block, and again where none comes
 //   if (fetch.Receive(block, &why) && fetch.complete()) ...fetch.Take()...
 //
 // Shapes: at most kMostCodeBytes, in blocks of kCodeBlockBytes, one under way at a time.

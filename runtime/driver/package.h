@@ -21,8 +21,9 @@ inline constexpr int kMostPackageFiles = 20'000;
 
 absl::Status UnpackPackage(const std::string& archive, const std::string& folder);
 
-// The text of a .tar.gz of the files below `folder`, under `prefix`: package-0/trainer. The same files make the same text.
-// Left out is what begins with a dot, __pycache__ and compiled files. Links to files are followed, those to folders not.
+// The text of a .tar.gz of the files below `folder`, under `prefix`: package-0/trainer. The same files make the same
+// text. Left out is what begins with a dot, __pycache__ and compiled files. Links to files are followed, those to
+// folders not.
 // Errors: INVALID_ARGUMENT where the folder cannot be read, or has more than a package may; more than kMostCodeBytes.
 absl::StatusOr<std::string> PackFolder(const std::string& folder, const std::string& prefix);
 

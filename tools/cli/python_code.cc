@@ -157,9 +157,10 @@ absl::StatusOr<PythonJob> DescribePythonCode(const PythonCode& code, const std::
 
 std::string PythonFolder(const std::string& job_dir) { return job_dir + "/python"; }
 
-absl::Status StagePythonCode(const Payload& archive, const std::string& folder, const std::string& job_dir) {
+absl::StatusOr<std::string> StagePythonCode(const Payload& archive, const JobSpec& job, const std::string& folder,
+                                            const std::string& job_dir) {
+  const fs::path to = PythonFolder(job_dir);
   try {
-    const fs::path to = PythonFolder(job_dir);
     fs::create_directories(to);
     for (const char* file : {"description.json", "initial.safetensors"}) {
       fs::copy_file(fs::path(folder) / file, to / file, fs::copy_options::overwrite_existing);
@@ -167,8 +168,11 @@ absl::Status StagePythonCode(const Payload& archive, const std::string& folder, 
   } catch (const fs::filesystem_error& error) {
     return absl::UnavailableError(absl::StrCat("cannot copy the model into the job folder: ", error.what()));
   }
-  const std::string text(reinterpret_cast<const char*>(archive.data()), archive.size());
-  return WriteWhole(absl::StrCat(job_dir, "/", kCodeFile), text, 0644, WhereThere::kReplace);
+  const std::string code(reinterpret_cast<const char*>(archive.data()), archive.size());
+  absl::Status status = WriteWhole(absl::StrCat(job_dir, "/", kCodeFile), code, 0644, WhereThere::kReplace);
+  if (status.ok()) status = WriteWhole(to / "job.json", CanonicalJob(job), 0644, WhereThere::kReplace);
+  if (!status.ok()) return status;
+  return to / "job.json";
 }
 
 }  // namespace downpour

@@ -2,10 +2,10 @@
 //
 //   absl::StatusOr<PythonJob> python = DescribePythonCode(code, scratch);   // runs it up to downpour.fit
 //   options.of_code = python->entries; options.defaults_of_code = python->defaults;
-//   StagePythonCode(python->archive, scratch, job_dir);                    // JOB_DIR/python
+//   StagePythonCode(python->archive, job, scratch, job_dir);               // JOB_DIR/python/job.json
 //
-// Shapes: JOB_DIR/python holds code.tar.gz (what workers import), description.json and initial.safetensors (the model, as
-//   python/downpour/child.py writes it), and job.json (the job with all of that in it, as the chief reads it).
+// Shapes: JOB_DIR/python holds code.tar.gz (what workers import), description.json and initial.safetensors (the model,
+//   as python/downpour/child.py writes it), and job.json (the job with all of that in it, as the chief reads it).
 // Errors: INVALID_ARGUMENT for a package that is none, or where the code refuses; ABORTED where it fails. It has said
 //   why on stderr then.
 // Tests: tests/process/test_python.py.
@@ -17,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "schema/job.h"
 #include "schema/payload.h"
 
 namespace CLI {
@@ -47,7 +48,8 @@ absl::StatusOr<PythonJob> DescribePythonCode(const PythonCode& code, const std::
 
 std::string PythonFolder(const std::string& job_dir);
 
-// Replaces what an earlier start of the job put there. `folder`: as above.
-absl::Status StagePythonCode(const Payload& archive, const std::string& folder, const std::string& job_dir);
+// Replaces what an earlier start of the job put there. The path of the job's file. `folder`: as above.
+absl::StatusOr<std::string> StagePythonCode(const Payload& archive, const JobSpec& job, const std::string& folder,
+                                            const std::string& job_dir);
 
 }  // namespace downpour

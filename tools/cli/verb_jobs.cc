@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "schema/job_file.h"
 #include "runtime/driver/package.h"
+#include "schema/job_file.h"
 #include "service/service_door.h"
 #include "tools/cli/job_options.h"
 #include "tools/cli/verbs.h"

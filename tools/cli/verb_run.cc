@@ -198,14 +198,12 @@ int DescribeCode(const std::string& folder, Options* options, Streams streams) {
 // Copies the user's Python code into the job folder, with the job that it made.
 absl::Status Stage(const Options& options, const JobSpec& job, const std::string& description, LocalCluster* cluster) {
   if (options.code.module.empty()) return absl::OkStatus();
-  if (const absl::Status staged = StagePythonCode(options.job.of_code.archive, description, options.job_dir);
-      !staged.ok()) {
-    return staged;
-  }
-  cluster->job_file = PythonFolder(options.job_dir) + "/job.json";
+  const auto staged = StagePythonCode(options.job.of_code.archive, job, description, options.job_dir);
+  if (!staged.ok()) return staged.status();
+  cluster->job_file = *staged;
   cluster->overrides.clear();
   cluster->python = options.code.interpreter;
-  return WriteWhole(cluster->job_file, CanonicalJob(job), 0644, WhereThere::kReplace);
+  return absl::OkStatus();
 }
 
 int Run(Options options, Streams streams) {

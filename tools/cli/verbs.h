@@ -53,6 +53,7 @@ extern const Verb kLogsVerb;
 extern const Verb kRunVerb;
 extern const Verb kScaleVerb;
 extern const Verb kServeVerb;
+extern const Verb kStageVerb;
 extern const Verb kStatusVerb;
 extern const Verb kStopVerb;
 extern const Verb kWatchVerb;

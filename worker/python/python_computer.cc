@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/driver/code_cache.h"
 #include "runtime/plan.h"
 #include "runtime/prng.h"
 #include "schema/slice_grid.h"
@@ -18,7 +19,6 @@
 #include "tensor/host_backend.h"
 #include "worker/model/frame_pool.h"
 #include "worker/model/gradient_cutter.h"
-#include "worker/python/code_cache.h"
 
 namespace downpour {
 namespace {

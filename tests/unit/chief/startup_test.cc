@@ -5,7 +5,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/str_cat.h"
 #include "chief/sealed_copies.h"
+#include "schema/codec.h"
+#include "schema/sha256.h"
 #include "tests/unit/chief/startup_fixture.h"
 
 namespace downpour {
@@ -356,6 +359,21 @@ TEST_F(StartupTest, ACheckpointWithOtherSlicesIsRefused) {
   const Startup::Outcome outcome = Run(/*resume=*/true);
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.why, HasSubstr("checkpoint 1-2 holds 23 slices, and this job has 2: another release wrote it"));
+}
+
+// Of 1.5 blocks, so that what workers ask for is there as they count it.
+TEST_F(StartupTest, TheUsersCodeIsWholeBeforeAnybodyAsksForIt) {
+  const std::string code(kCodeBlockBytes * 3 / 2, 'c');
+  const std::string sha256 = Sha256Of({Payload::CopyOf(code.data(), code.size())});
+  const std::vector<std::string> job = {
+      absl::StrCat("python={module: task, sha256: ", sha256, ", bytes: ", code.size(), "}")};
+  EXPECT_THAT(Run(false, job).why, HasSubstr("Python code cannot be used: python/code.tar.gz"));
+  disk.Put(kCodeFile, code.substr(1) + "x");
+  EXPECT_THAT(Run(false, job).why, HasSubstr("python/code.tar.gz is not what the job file names"));
+  disk.Put(kCodeFile, code.substr(0, 7));
+  EXPECT_EQ(Run(false, job).exit_code, 1);
+  disk.Put(kCodeFile, code);
+  EXPECT_EQ(Run(false, job).exit_code, 0);
 }
 
 TEST_F(StartupTest, WhatIsResumedWithoutACheckpointIsAnotherRun) {

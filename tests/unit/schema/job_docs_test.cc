@@ -49,7 +49,7 @@ data:
   train: {images: a, labels: b}
 )";
 constexpr char kLeastOfPython[] = R"(name: least
-python: {module: trainer.task, package: p}
+python: {module: t, sha256: ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad, bytes: 3}
 model: {variables: [{name: v, shape: []}], initializeFrom: f}
 data: {format: python, trainExamples: 1}
 )";

@@ -13,7 +13,11 @@ using ::testing::IsEmpty;
 
 constexpr char kOwnJob[] = R"(
 name: own
-python: {module: trainer.task, sha256: ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad, bytes: 3, args: ["--width", "3"]}
+python:
+  module: trainer.task
+  sha256: ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad
+  bytes: 3
+  args: ["--width", "3"]
 model:
   variables:
     - {name: conv.weight, shape: [8, 1, 3, 3]}
@@ -67,6 +71,8 @@ TEST(JobPythonTest, WhatDoesNotFitIsRefusedByName) {
   EXPECT_THAT(FirstError({"model.variables.0.shape=[0]"}), HasSubstr("model.variables.0.shape.0"));
   EXPECT_THAT(FirstError({"model.initializeFrom="}), HasSubstr("model.initializeFrom: is missing"));
   EXPECT_THAT(FirstError({"model.layers=[{dense: {units: 2}}]"}), HasSubstr("model.layers"));
+  EXPECT_THAT(FirstError({"python.sha256=BA78"}), HasSubstr("no SHA-256 in 64 hexadecimal digits"));
+  EXPECT_THAT(FirstError({"python.bytes=67108865"}), HasSubstr("python.bytes"));
   EXPECT_THAT(FirstError({"python="}), HasSubstr("start the job by downpour run --module-name"));
   EXPECT_THAT(FirstError({"python.module=../task"}), HasSubstr("is no name of a Python module"));
   EXPECT_THAT(FirstError({"data={format: idx, train: {images: a, labels: b}}"}),

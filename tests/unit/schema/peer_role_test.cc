@@ -39,7 +39,7 @@ TEST(PeerRoleTest, EachRoleSaysItsOwn) {
   EXPECT_THAT(WhatMaySay(PeerRole::kClient), UnorderedElementsAre("StatusRequest", "Control"));
   EXPECT_THAT(WhatMaySay(PeerRole::kWorker),
               UnorderedElementsAre("Join", "Heartbeat", "Leave", "DataReport", "WorkRequest", "LeaseDone", "EvalDone",
-                                   "Push", "Probe", "Pull"));
+                                   "Push", "Probe", "Pull", "CodeRequest"));
   EXPECT_THAT(WhatMaySay(PeerRole::kPs, TaskRole::kPs),
               UnorderedElementsAre("Join", "Heartbeat", "OpenBulk", "Leave", "SliceReport", "Violation", "PushReply",
                                    "PullReply", "SliceRecord", "ShardWritten"));

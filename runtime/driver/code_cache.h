@@ -4,12 +4,12 @@
 //   absl::StatusOr<std::string> folder = cache.Find(job.python);        // NOT_FOUND: it has to be fetched
 //   folder = cache.Keep(job.python, blocks);                            // from which Python is to import it
 //
-// Shapes: FOLDER/SHA256 holds the archive's files. It appears as a whole, so a worker that is killed leaves nothing that
-//   passes for one, and workers beside each other do no harm.
-// Errors: PERMISSION_DENIED for a folder that others may write to. Of Keep those of UnpackPackage, and UNAVAILABLE where
-//   the disk refuses.
+// Shapes: FOLDER/SHA256 holds the archive's files. It appears as a whole, so a worker that is killed leaves nothing
+//   that passes for one, and workers beside each other do no harm.
+// Errors: PERMISSION_DENIED for a folder that others may write to. Of Keep those of UnpackPackage, and UNAVAILABLE
+//   where the disk refuses.
 // Cost: what nobody asked for in 30 days is removed by Keep.
-// Tests: tests/unit/worker/code_cache_test.cc, tests/process/test_python.py.
+// Tests: tests/unit/runtime/driver/code_cache_test.cc, tests/process/test_python.py.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-#include "worker/python/code_cache.h"
+#include "runtime/driver/code_cache.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,0 +1,57 @@
+"""deploy/cluster with Python code of the user's own, which workers' hosts do not see."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import unittest
+import unittest.mock
+
+from cluster import ROOT, kill
+from ssh_hosts import SSHD, SshHostsTest
+
+PYTHON = "/usr/bin/python3"
+HAS_NUMPY = subprocess.run([PYTHON, "-c", "import numpy"], capture_output=True).returncode == 0
+NUMPY_TASK = """
+import pathlib, sys, threading
+import numpy
+import downpour
+here = pathlib.Path(__file__).resolve().parent
+print("runs in", here, sys.argv[1:], (here / "words.txt").read_text())
+values = {"weight": numpy.zeros(8, numpy.float32)}
+def step(model, batch):
+    threading.Event().wait(0.01)
+    return 0.5, {"weight": numpy.ones(8, numpy.float32)}
+downpour.fit(values, train=numpy.zeros((2000, 1)), step=step, epochs=2, batch_size=10)
+"""
+
+
+@unittest.skipUnless(SSHD and shutil.which("ssh"), "sshd or ssh is not there: clusters are not brought up")
+class PythonOnHostsTest(SshHostsTest):
+    @unittest.skipUnless(HAS_NUMPY, "there is no python3-numpy: Python code cannot run")
+    def test_python_code_reaches_hosts_that_do_not_see_it(self):
+        package = self.folder / "only here" / "trainer"
+        package.mkdir(parents=True)
+        (package / "__init__.py").write_text("")
+        (package / "words.txt").write_text("not code, but needed")
+        (package / "task.py").write_text(NUMPY_TASK)
+        self.job_file.write_text(json.dumps({"name": "own", "cluster": {"workerCount": 3, "parameterServerCount": 2},
+                                             "checkpoint": {"every": "1h"}}))  # fmt: skip
+        code = ("--module-name", "trainer.task", "--package-path", package, "--python", PYTHON)
+        with unittest.mock.patch.dict(os.environ, PYTHONPATH=str(ROOT / "python")):
+            code, out, err = self.up(*code, "--", "--scale", "2")
+        self.assertEqual(code, 0, err)
+        shutil.rmtree(package)
+        self.job_dir = self.folder / "h0/run"
+        kill(self.tasks()["worker-0"], signal.SIGKILL)  # the others go on
+        self.wait_until(lambda s: s["state"] == "SUCCEEDED")
+        self.assertIn("each exactly once", self.tool("ledger", "--job-dir", self.job_dir)[1])
+        for host in ("h1", "h2"):
+            for file in (self.folder / host / "logs").glob("worker-*.out"):
+                said = rf"runs in {self.folder}/{host}/code/\w+/trainer \['--scale', '2'\] not code, but needed"
+                self.assertRegex(file.read_text(), said)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,56 @@
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include "tools/cli/job_options.h"
+#include "tools/cli/python_code.h"
+#include "tools/cli/verbs.h"
+#include "tools/cluster/private_folder.h"
+
+namespace downpour {
+namespace {
+
+struct Options {
+  JobOptions job;
+  PythonCode code;
+  std::string out;
+};
+
+int Stage(Options options, Streams streams) {
+  const auto complain = [&](const absl::Status& status) {
+    return Complain(streams, "stage", std::string(status.message()),
+                    absl::IsInvalidArgument(status) ? kExitBadJobFile : kExitFailed);
+  };
+  const absl::StatusOr<PrivateFolder> scratch = PrivateFolder::Make();
+  if (!scratch.ok()) return complain(scratch.status());
+  const std::string out = std::filesystem::absolute(options.out).lexically_normal();
+  absl::StatusOr<PythonJob> python = DescribePythonCode(options.code, scratch->path(), out);
+  if (!python.ok()) return complain(python.status());
+  options.job.of_code = *std::move(python);
+  const ChosenJob chosen = LoadChosenJob(options.job, "stage", streams);
+  if (!chosen.parsed.ok()) return kExitBadJobFile;
+  const auto staged = StagePythonCode(options.job.of_code.archive, chosen.parsed.job, scratch->path(), out);
+  if (!staged.ok()) return complain(staged.status());
+  streams.out << *staged << "\n";
+  return kExitDone;
+}
+
+std::function<int()> SetUp(CLI::App& app, Streams streams) {
+  auto options = std::make_shared<Options>();
+  AddJobOptions(app, &options->job);
+  AddPythonOptions(app, &options->code);
+  app.get_option("--module-name")->required();
+  app.add_option("--job-dir", options->out, "The job folder of the chief that will lead it")->required();
+  return [options, streams] { return Stage(*options, streams); };
+}
+
+}  // namespace
+
+const Verb kStageVerb = {
+    "stage", "Put a job with Python code into a job folder, for a chief started by hand",
+    "  downpour stage job.yaml --job-dir /jobs/a --package-path trainer --module-name trainer.task\n"
+    "  downpour-chief --job=/jobs/a/python/job.json --job_dir=/jobs/a --listen=10.0.0.1:7000\n",
+    "0 done, 1 the code failed, 78 bad job file or code", SetUp};
+
+}  // namespace downpour
