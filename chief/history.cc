@@ -80,7 +80,7 @@ Json OfTask(const Task& task, Time now) {
 }  // namespace
 
 void History::Observe() {
-  if (is_over_ || chief_.term == 0) return;
+  if (chief_.term == 0) return;
   if (!is_ready_) {
     if (!std::exchange(is_reading_, true)) Read(0);
     return;
@@ -90,7 +90,7 @@ void History::Observe() {
   step_ = std::max(step_, chief_.ledger.steps_committed());
   NoteEpoch();
   NoteEvaluation();
-  is_over_ = chief_.ended();
+  if (std::exchange(is_over_, chief_.ended())) return;
   if (is_over_ || chief_.turn.now >= next_) AddPoint();
 }
 
