@@ -7,6 +7,7 @@
 #include "chief/chief_parts.h"
 #include "chief/commands.h"
 #include "chief/farewell.h"
+#include "chief/history.h"
 #include "chief/lifecycle.h"
 #include "chief/status.h"
 #include "chief/work.h"
@@ -29,7 +30,8 @@ class ChiefRole::Core {
         work_(chief_),
         farewell_(chief_),
         lifecycle_(chief_, work_, farewell_),
-        commands_(chief_, lifecycle_) {}
+        commands_(chief_, lifecycle_),
+        history_(chief_) {}
 
   void Step(Time now, Input& input, Effects& effects) {
     if (farewell_.exited()) return;
@@ -38,6 +40,7 @@ class ChiefRole::Core {
     std::visit([this](auto& in) { On(in); }, input);
     lifecycle_.Advance();
     commands_.Advance();
+    history_.Observe();
     for (Effect& effect : chief_.turn.out.Take()) effects.Add(std::move(effect));
     effects.SayIn(run());
   }
@@ -116,6 +119,7 @@ class ChiefRole::Core {
   Farewell farewell_;
   Lifecycle lifecycle_;
   Commands commands_;
+  History history_;
 };
 
 // ---- Membership -----------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <memory>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -15,6 +16,7 @@
 #include "chief/chief_role.h"
 #include "chief/journal.h"
 #include "chief/sealed_copies.h"
+#include "chief/status_metrics.h"
 #include "runtime/descriptor_need.h"
 #include "runtime/driver/glog_setup.h"
 #include "runtime/driver/posix_cluster.h"
@@ -23,6 +25,7 @@
 #include "runtime/driver/posix_keys.h"
 #include "runtime/driver/posix_main.h"
 #include "runtime/driver/posix_process.h"
+#include "runtime/driver/status_server.h"
 #include "runtime/driver/zmq_sockets.h"
 #include "runtime/exit_code.h"
 #include "schema/checkpoint_format.h"
@@ -36,6 +39,13 @@ ABSL_FLAG(std::string, give_up, "",
           "TERM-N, the newest checkpoint of the job folder, which cannot be used: begin anew");
 ABSL_FLAG(downpour::Settings, set, {}, "KEY=VALUE, an entry of the job file to override; may be given several times");
 ABSL_FLAG(bool, supervised, false, "whoever starts this also starts tasks that end: nobody is told to type how");
+ABSL_FLAG(
+    std::string, metrics, "",
+    "serve /metrics for Prometheus at ADDRESS:PORT, or at 127.0.0.1:PORT if only PORT is given; port 0: the kernel "
+    "chooses. Any address but 127.0.0.1 needs the next three");
+ABSL_FLAG(std::string, metrics_token_file, "", "a file of mode 0600 with the token that whoever scrapes sends");
+ABSL_FLAG(std::string, metrics_certificate, "", "a PEM file, for TLS");
+ABSL_FLAG(std::string, metrics_private_key, "", "the certificate's, a PEM file");
 ABSL_FLAG(std::string, command, "", "what people are told to type to start the job again; without, this command line");
 
 namespace {
@@ -47,6 +57,27 @@ std::string OwnCommand(int argc, char** argv, const std::string& keys) {
                 [](const std::string& word) { return word.starts_with("--resume") || word.starts_with("--give_up="); });
   if (!keys.empty() && absl::GetFlag(FLAGS_keys).empty()) words.push_back("--keys=" + keys);
   return downpour::ShellCommand(words);
+}
+
+// Null where nobody asked for it. A job does not end because its metrics cannot be had: the chief that takes another
+// one's place may find the port taken.
+absl::StatusOr<std::unique_ptr<downpour::StatusServer>> ServeMetrics(downpour::Mailbox* mailbox) {
+  std::string listen = absl::GetFlag(FLAGS_metrics);
+  if (listen.empty()) return nullptr;
+  if (listen.find(':') == std::string::npos) listen = "127.0.0.1:" + listen;
+  auto metrics = std::make_shared<downpour::StatusMetrics>();
+  auto server =
+      downpour::StatusServer::Open({.listen = listen,
+                                    .token_file = absl::GetFlag(FLAGS_metrics_token_file),
+                                    .certificate = absl::GetFlag(FLAGS_metrics_certificate),
+                                    .key = absl::GetFlag(FLAGS_metrics_private_key)},
+                                   mailbox, [metrics](const std::string& status) { return metrics->TextOf(status); });
+  if (server.ok()) downpour::LogInfo(absl::StrCat("metrics at ", (*server)->address(), "/metrics"));
+  if (server.ok()) return server;
+  const std::string why = absl::StrCat("--metrics: ", std::string(server.status().message()));
+  if (!absl::IsUnavailable(server.status())) return absl::InvalidArgumentError(why);
+  downpour::LogWarning(absl::StrCat(why, "; the job runs without"));
+  return nullptr;
 }
 
 // Whether the chief will begin another run in the folder, as Startup judges it: only then what slices begin with is
@@ -114,12 +145,9 @@ int main(int argc, char** argv) {
   // Absolute, since others are told of it whose working folder is another.
   const std::string folder = std::filesystem::absolute(named).lexically_normal();
 
-  Round give_up;
-  if (const std::string given = absl::GetFlag(FLAGS_give_up); !given.empty()) {
-    const absl::StatusOr<Round> round = ParseRound(given);
-    if (!round.ok()) return complain(absl::StrCat("--give_up: ", std::string(round.status().message())));
-    give_up = *round;
-  }
+  const std::string given_up = absl::GetFlag(FLAGS_give_up);
+  const absl::StatusOr<Round> give_up = given_up.empty() ? Round() : ParseRound(given_up);
+  if (!give_up.ok()) return complain(absl::StrCat("--give_up: ", std::string(give_up.status().message())));
 
   const uint64_t descriptors = RaiseDescriptorLimit();
   const absl::Status enough = CheckDescriptors(TaskRole::kChief, job.job.cluster, descriptors);
@@ -141,6 +169,8 @@ int main(int argc, char** argv) {
   }
   if (const std::optional<int> exit_code = StageWhatItBeginsWith(job.job, folder)) return *exit_code;
 
+  const absl::StatusOr<std::unique_ptr<StatusServer>> metrics = ServeMetrics(&mailbox);
+  if (!metrics.ok()) return EndMain(metrics.status());
   const std::string command = absl::GetFlag(FLAGS_command);
   using Starts = ChiefOptions::Starts;
   ChiefRole role({.job = job.job,
@@ -155,8 +185,9 @@ int main(int argc, char** argv) {
                                                             : Starts::kByCommand,
                   .descriptors = descriptors,
                   .resume = absl::GetFlag(FLAGS_resume),
-                  .give_up = give_up,
+                  .give_up = *give_up,
                   .nonce = RandomNonce(),
                   .timing = {}});
-  return RunRole(role, PeerRole::kChief, listen, {.mailbox = &mailbox, .storage = storage->get()}, folder);
+  return RunRole(role, PeerRole::kChief, listen,
+                 {.mailbox = &mailbox, .storage = storage->get(), .status_server = metrics->get()}, folder);
 }

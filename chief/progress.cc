@@ -1,6 +1,7 @@
 #include "chief/progress.h"
 
 #include <cmath>
+#include <limits>
 
 namespace downpour {
 
@@ -19,9 +20,21 @@ void Progress::Commit(Time now, uint64_t examples_committed) {
 }
 
 void Progress::ReportLoss(double loss_sum, uint64_t examples) {
-  if (examples == 0 || !std::isfinite(loss_sum)) return;
+  if (examples == 0) return;
+  if (!std::isfinite(loss_sum)) {
+    ++loss_totals_.not_finite;
+    return;
+  }
+  loss_totals_.sum += loss_sum;
+  loss_totals_.examples += examples;
   losses_.push_back({loss_sum, examples});
   if (losses_.size() > kLossReports) losses_.pop_front();
+}
+
+std::optional<double> Progress::LossTotals::MeanSince(const LossTotals& before) const {
+  if (not_finite > before.not_finite) return std::numeric_limits<double>::quiet_NaN();
+  if (examples <= before.examples) return std::nullopt;
+  return (sum - before.sum) / static_cast<double>(examples - before.examples);
 }
 
 std::optional<double> Progress::MeanExamplesPerSecond() const {

@@ -39,6 +39,16 @@ class Progress {
   std::optional<double> RemainingSeconds(Time now, uint64_t examples_left) const;
   std::optional<double> Loss() const;
 
+  // Of all leases reported so far. Two of them, one taken later, tell of the leases between.
+  struct LossTotals {
+    double sum = 0;
+    uint64_t examples = 0;
+    uint64_t not_finite = 0;  // reports
+    // Per example. Nothing: no report came since. No number: one was not finite.
+    std::optional<double> MeanSince(const LossTotals& before) const;
+  };
+  const LossTotals& loss_totals() const { return loss_totals_; }
+
  private:
   struct LossReport {
     double sum = 0;
@@ -46,6 +56,7 @@ class Progress {
   };
   RateWindow rate_;
   std::deque<LossReport> losses_;
+  LossTotals loss_totals_;
   std::optional<Time> began_;
   uint64_t began_with_ = 0;
   Time last_{};

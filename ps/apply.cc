@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "ps/learning_rate.h"
+#include "runtime/learning_rate.h"
 
 namespace downpour {
 namespace {

@@ -17,7 +17,7 @@ namespace downpour {
 enum class OptimizerKind { kSgd, kMomentum, kNesterov, kAdagrad, kRmsProp, kAdam, kAdamW, kFtrl };
 enum class ScheduleKind { kConstant, kStep, kCosine, kInverseSquareRoot };
 
-// What share of the learning rate is used, by the steps done (ps/learning_rate.h).
+// What share of the learning rate is used, by the steps done (runtime/learning_rate.h).
 struct ScheduleSpec {
   ScheduleKind kind = ScheduleKind::kConstant;
   int64_t warmup_steps = 0;

@@ -1,125 +1,32 @@
 #include "service/http_server.h"
 
-#include <arpa/inet.h>
-#include <openssl/crypto.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
-#include <thread>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
-#include "schema/host_port.h"
 #include "schema/text.h"
 #include "service/http_answer.h"
 #include "service/job_routes.h"
-#include "tools/cluster/job_folder.h"
 
 namespace downpour {
-namespace {
-
-constexpr const char* kLoopback = "127.0.0.1";
-constexpr time_t kSilenceSeconds = 5;
-constexpr size_t kLeastTokenBytes = 16;
-
-absl::StatusOr<std::string> ReadToken(const std::string& path) {
-  if (path.empty()) return std::string();
-  struct stat at {};
-  if (lstat(path.c_str(), &at) != 0 || !S_ISREG(at.st_mode)) {
-    return absl::InvalidArgumentError(absl::StrCat("the token file ", path, " is no file"));
-  }
-  if ((at.st_mode & 077) != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("others may read the token file: chmod 600 ", ShellWord(path)));
-  }
-  absl::StatusOr<std::string> token = ReadTextFile(path);
-  if (!token.ok()) return token.status();
-  absl::StripAsciiWhitespace(&*token);
-  if (token->size() >= kLeastTokenBytes) return token;
-  return absl::InvalidArgumentError(absl::StrCat("the token in ", path, " is too short: at least ", kLeastTokenBytes,
-                                                 " bytes, such as of openssl rand -hex 32"));
-}
-
-// In constant time, so that no one learns it letter by letter.
-bool IsToken(const std::string& said, const std::string& token) {
-  const std::string expected = "Bearer " + token;
-  return !token.empty() && said.size() == expected.size() &&
-         CRYPTO_memcmp(said.data(), expected.data(), expected.size()) == 0;
-}
-
-}  // namespace
-
-int64_t UserOfConnection(const std::string& table, const std::string& peer_address, int peer_port, int own_port) {
-  in_addr address{};
-  if (inet_pton(AF_INET, peer_address.c_str(), &address) != 1) return -1;
-  const std::string peer = absl::StrFormat("%08X:%04X", address.s_addr, peer_port);
-  const std::string own = absl::StrFormat(":%04X", own_port);
-  constexpr const char* kEstablished = "01";
-  std::istringstream lines(table);
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    std::string number, local, remote, state, queues, timer, retries;
-    int64_t user = -1, timeout = 0, inode = 0;
-    words >> number >> local >> remote >> state >> queues >> timer >> retries >> user >> timeout >> inode;
-    if (words && local == peer && absl::EndsWith(remote, own) && state == kEstablished && inode != 0) return user;
-  }
-  return -1;
-}
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Open(const HttpSettings& settings, JobService& service) {
-  const std::optional<HostPort> listen = ParseHostPort(settings.listen);
-  if (!listen) return absl::InvalidArgumentError(absl::StrCat("--listen is HOST:PORT, not ", settings.listen));
-  const std::string host = listen->host == "localhost" ? kLoopback : listen->host;
-  const bool has_tls = !settings.certificate.empty() && !settings.key.empty();
-  if (host != kLoopback && (settings.token_file.empty() || !has_tls)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("others can reach ", settings.listen,
-                     ": give --token-file, --certificate and --private-key, or listen at 127.0.0.1:PORT"));
-  }
-  const absl::StatusOr<std::string> token = ReadToken(settings.token_file);
-  if (!token.ok()) return token.status();
-  std::unique_ptr<httplib::Server> http;
-  if (has_tls) {
-    http = std::make_unique<httplib::SSLServer>(settings.certificate.c_str(), settings.key.c_str());
-  } else {
-    http = std::make_unique<httplib::Server>();
-  }
-  if (!http->is_valid()) return absl::InvalidArgumentError("the certificate or its private key cannot be used");
-  std::unique_ptr<HttpServer> server(new HttpServer(std::move(http), *token));
-  server->port_ = listen->port == 0 ? server->server_->bind_to_any_port(host) : listen->port;
-  const bool bound = listen->port == 0 ? server->port_ > 0 : server->server_->bind_to_port(host, listen->port);
-  if (!bound) return absl::UnavailableError(absl::StrCat("cannot listen at ", settings.listen, ": is it taken?"));
-  server->host_ = host;
-  server->is_loopback_ = host == kLoopback;
-  server->address_ = absl::StrCat(has_tls ? "https" : "http", "://", ToString(HostPort{host, server->port_}));
+  absl::StatusOr<std::unique_ptr<HttpDoor>> door = HttpDoor::Open(settings, kMostConnections);
+  if (!door.ok()) return door.status();
+  std::unique_ptr<HttpServer> server(new HttpServer(*std::move(door)));
   server->Prepare(service);
   return server;
 }
 
-// The library's stop has no effect on a server that does not run yet.
-void HttpServer::Stop() {
-  while (!server_->is_running()) std::this_thread::yield();
-  server_->stop();
-}
-
 void HttpServer::Prepare(JobService& service) {
-  server_->new_task_queue = [] { return new httplib::ThreadPool(kMostConnections); };
-  server_->set_keep_alive_max_count(1);
-  server_->set_read_timeout(kSilenceSeconds);
-  server_->set_write_timeout(kSilenceSeconds);
-  server_->set_payload_max_length(static_cast<size_t>(kMostObjectBytes));
-  server_->set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
+  httplib::Server& http = door_->http();
+  http.set_payload_max_length(static_cast<size_t>(kMostObjectBytes));
+  http.set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
     const absl::Status status = MayAsk(request);
     if (status.ok()) return httplib::Server::HandlerResponse::Unhandled;
     AnswerError(status, response);
     return httplib::Server::HandlerResponse::Handled;
   });
-  server_->set_error_handler([](const httplib::Request& request, httplib::Response& response) {
+  http.set_error_handler([](const httplib::Request& request, httplib::Response& response) {
     if (!response.body.empty() || response.status < 400) return;
     if (response.status == 404) {
       return AnswerError(absl::NotFoundError(absl::StrCat("there is nothing at ", OneLine(request.path, 200),
@@ -128,33 +35,18 @@ void HttpServer::Prepare(JobService& service) {
     }
     Answer(ErrorBody(response.status, "the request is not understood", "INVALID_ARGUMENT"), response);
   });
-  server_->set_exception_handler([](const httplib::Request&, httplib::Response& response, std::exception_ptr) {
+  http.set_exception_handler([](const httplib::Request&, httplib::Response& response, std::exception_ptr) {
     AnswerError(absl::InternalError("the service failed at this request"), response);
   });
-  AddJobRoutes(*server_, service);
-  AddLogRoutes(*server_, service);
-  AddStorageRoutes(*server_, service.objects());
-  AddMetricsRoute(*server_, service);
+  AddJobRoutes(http, service);
+  AddLogRoutes(http, service);
+  AddStorageRoutes(http, service.objects());
+  AddMetricsRoute(http, service);
 }
 
 absl::Status HttpServer::MayAsk(const httplib::Request& request) const {
-  const std::string host = request.get_header_value("Host"), origin = request.get_header_value("Origin");
-  const std::string port = absl::StrCat(":", port_);
-  if (is_loopback_ && host != kLoopback + port && host != "localhost" + port) {
-    return absl::PermissionDeniedError(absl::StrCat("this server is ", address_, ", not ", OneLine(host, 100)));
-  }
-  const bool is_cross_site = absl::StrContains(request.get_header_value("Sec-Fetch-Site"), "cross-site");
-  if (is_cross_site || (!origin.empty() && origin != "http://" + host && origin != "https://" + host)) {
-    return absl::PermissionDeniedError("a page of another site may not ask this server");
-  }
-  if (IsToken(request.get_header_value("Authorization"), token_)) return absl::OkStatus();
-  if (is_loopback_) {
-    const std::string table = ReadTextFile("/proc/net/tcp").value_or("");
-    if (UserOfConnection(table, request.remote_addr, request.remote_port, port_) == static_cast<int64_t>(getuid())) {
-      return absl::OkStatus();
-    }
-  }
-  return absl::UnauthenticatedError("say who you are by Authorization: Bearer TOKEN, of the service's token file");
+  if (absl::Status status = door_->CheckHost(request); !status.ok()) return status;
+  return door_->CheckCaller(request);
 }
 
 }  // namespace downpour

@@ -1,58 +1,39 @@
-// HttpServer: the service's HTTP, and who may speak to it.
+// HttpServer: the service's HTTP. Who may speak to it and what bounds it has: runtime/driver/http_door.h.
 //
 //   absl::StatusOr<std::unique_ptr<HttpServer>> server = HttpServer::Open({.listen = "127.0.0.1:7000"}, service);
 //   (*server)->Run();    // until Stop, from any thread
 //
-// Who may: on loopback a process of the same user, as the kernel's table of connections tells it. Elsewhere, and for
-//   other users, whoever has the token. Requests that a web page of another site makes are refused: by their Origin,
-//   and by their Host, which names this server and nothing else.
-// Bounds: kMostConnections at a time, 5 s of silence, one request for each connection. So what a refused request's body
-//   says is never taken for another request.
-// Errors: INVALID_ARGUMENT for an address that needs a token and TLS; UNAVAILABLE where it cannot be bound.
-// Tests: tests/unit/service/http_peer_test.cc, tests/process/test_job_service.py.
+// Tests: tests/process/test_job_service.py.
 #pragma once
 
 #include <httplib.h>
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "runtime/driver/http_door.h"
 #include "service/job_service.h"
 
 namespace downpour {
 
 inline constexpr int kMostConnections = 64;
 
-struct HttpSettings {
-  std::string listen = "127.0.0.1:0";
-  std::string token_file = {};             // of mode 0600
-  std::string certificate = {}, key = {};  // files, PEM
-};
-
-// The user of the TCP connection's other end on this machine, of a text like /proc/net/tcp; -1: not told. A connection
-// that its owner has closed is nobody's, and the kernel says 0 for nobody: only one that stands counts.
-int64_t UserOfConnection(const std::string& table, const std::string& peer_address, int peer_port, int own_port);
-
 class HttpServer {
  public:
   static absl::StatusOr<std::unique_ptr<HttpServer>> Open(const HttpSettings& settings, JobService& service);
-  const std::string& address() const { return address_; }  // http://127.0.0.1:7000
-  void Run() { server_->listen_after_bind(); }
-  void Stop();  // also of one that is about to run
+  const std::string& address() const { return door_->address(); }
+  void Run() { door_->Run(); }
+  void Stop() { door_->Stop(); }
 
  private:
-  HttpServer(std::unique_ptr<httplib::Server> server, std::string token)
-      : server_(std::move(server)), token_(std::move(token)) {}
+  explicit HttpServer(std::unique_ptr<HttpDoor> door) : door_(std::move(door)) {}
   void Prepare(JobService& service);
   absl::Status MayAsk(const httplib::Request& request) const;
 
-  std::unique_ptr<httplib::Server> server_;
-  const std::string token_;
-  std::string address_, host_;
-  int port_ = 0;
-  bool is_loopback_ = true;
+  const std::unique_ptr<HttpDoor> door_;
 };
 
 }  // namespace downpour

@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "runtime/prometheus_text.h"
 #include "service/filter.h"
 #include "service/http_answer.h"
 #include "service/job_logs.h"
@@ -169,12 +170,13 @@ void AddMetricsRoute(httplib::Server& server, JobService& service) {
     if (!jobs.ok()) return AnswerError(jobs.status(), response);
     std::map<JobState, int> counts;
     for (const Job& job : *jobs) ++counts[job.state];
-    std::string text = "# HELP downpour_jobs Jobs of this service, by their state.\n# TYPE downpour_jobs gauge\n";
+    PrometheusText text;
+    text.Begin("downpour_jobs", "gauge", "Jobs of this service, by their state.");
     for (int i = 0; i <= static_cast<int>(JobState::kCancelled); ++i) {
       const auto state = static_cast<JobState>(i);
-      absl::StrAppend(&text, "downpour_jobs{state=\"", NameOf(state), "\"} ", counts[state], "\n");
+      text.Add(counts[state], {{"state", NameOf(state)}});
     }
-    response.set_content(text, "text/plain; version=0.0.4");
+    response.set_content(text.text(), PrometheusText::kType);
   });
 }
 

@@ -313,8 +313,7 @@ bool ApplyWithCare(const Update& update, const GradientSpan& gradient, absl::Spa
   return true;
 }
 
-}  // namespace
-
+// Without libm's pow, whose last bit depends on the CPU.
 double Power(double base, uint64_t exponent) {
   double power = 1;
   for (; exponent > 0; exponent >>= 1, base *= base) {
@@ -322,6 +321,8 @@ double Power(double base, uint64_t exponent) {
   }
   return power;
 }
+
+}  // namespace
 
 AdamUpdate MakeAdamUpdate(double learning_rate, double beta1, double beta2, double epsilon, uint64_t step) {
   const double second_correction = std::sqrt(1 - Power(beta2, step));

@@ -99,9 +99,6 @@ struct FtrlUpdate {
   float decay = 0;
 };
 
-// Computed without libm's pow, whose last bit depends on the CPU.
-double Power(double base, uint64_t exponent);
-
 // `step` counts the updates of these values from 1, this one included. Computed in double, rounded once.
 AdamUpdate MakeAdamUpdate(double learning_rate, double beta1, double beta2, double epsilon, uint64_t step);
 

@@ -10,6 +10,7 @@
 
 #include "runtime/driver/glog_warnings.h"
 #include "runtime/driver/posix_process.h"
+#include "runtime/driver/status_server.h"
 #include "runtime/exit_code.h"
 #include "runtime/log_line.h"
 #include "schema/codec.h"
@@ -227,6 +228,10 @@ void ZmqDriver::Do(HangUp& hang_up) {
 }
 
 void ZmqDriver::Do(Send& send) {
+  if (send.to == kStatusServer) {
+    if (world_.status_server != nullptr) world_.status_server->Answer(std::get<StatusReply>(send.message).json);
+    return;
+  }
   if (world_.trace != nullptr) world_.trace->Flush();
   if (auto* join = std::get_if<Join>(&send.message)) join->endpoint = endpoint();
   if (door_ && send.to == speaking_) door_->NoteAnswer(listener_->speaker(), send.message);

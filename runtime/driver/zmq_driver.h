@@ -51,6 +51,8 @@
 
 namespace downpour {
 
+class StatusServer;
+
 struct DriverOptions {
   std::string listen;  // endpoint; empty: listens nowhere
   // Where the chief is. Of a process that listens on all addresses others are told the one from which it reaches that.
@@ -71,6 +73,7 @@ struct DriverWorld {
   TraceFile* trace = nullptr;
   ServiceManager* service = nullptr;
   NvmlMonitor* gpu = nullptr;
+  StatusServer* status_server = nullptr;
 };
 
 class ZmqDriver {

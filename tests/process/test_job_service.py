@@ -121,7 +121,7 @@ class JobServiceTest(ServiceTest):
     def test_others_are_refused_unless_there_are_a_token_and_tls(self):
         other = Process(self, [TOOL, "serve", "--root", self.root, "--listen", "0.0.0.0:7000"])
         self.assertEqual(other.finish()[0], 2, other.said)
-        self.assertIn("--token-file", other.said)
+        self.assertIn("give a token file", other.said)
 
     def test_pages_of_other_sites_are_refused(self):
         self.start_service()

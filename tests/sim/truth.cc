@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "ps/apply.h"
-#include "ps/learning_rate.h"
+#include "runtime/learning_rate.h"
 #include "tensor/apply_kernels.h"
 
 namespace downpour {

@@ -9,6 +9,7 @@
 #include "runtime/exit_code.h"
 #include "tests/sim/chief_rules.h"
 #include "tests/sim/end_rules.h"
+#include "tests/sim/history_rules.h"
 #include "tests/sim/join_rules.h"
 #include "tests/sim/member_rules.h"
 #include "tests/sim/worker_rules.h"
@@ -36,6 +37,7 @@ Watch::Watch(World* world, const Oracle* oracle, Truth* truth)
     : world_(world), oracle_(oracle), truth_(truth), folder_(&world->disk()) {
   parts_.push_back(std::make_unique<ChiefRules>(world, oracle));
   parts_.push_back(std::make_unique<EndRules>(world, oracle));
+  parts_.push_back(std::make_unique<HistoryRules>(world));
   parts_.push_back(std::make_unique<WorkerRules>(world, oracle));
   parts_.push_back(std::make_unique<MemberRules>(world));
   parts_.push_back(std::make_unique<JoinRules>(world));

@@ -4,7 +4,8 @@
 //   Watch watch(&world, &oracle, &truth);
 //   world.set_watch([&](const Process&) -> Watch& { return watch; });
 //
-// Rules that one process keeps by itself are watched by parts of their own: chief_rules.h, worker_rules.h, end_rules.h.
+// Rules that one process keeps by itself are watched by parts of their own: chief_rules.h, worker_rules.h, end_rules.h,
+// history_rules.h.
 //
 // Findings, beside the truth log's own:
 //   all     says something in a run that it is not of; answers, takes or counts what was said in another one

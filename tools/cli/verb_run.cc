@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "runtime/driver/posix_child.h"
 #include "runtime/driver/posix_job_file.h"
 #include "runtime/driver/posix_keys.h"
@@ -49,6 +50,9 @@ struct Options {
   std::string keys;
   bool resume = false;
   std::string give_up;
+  // As the chief's flags, which have underscores for hyphens.
+  std::vector<std::pair<std::string, std::string>> metrics = {
+      {"metrics", ""}, {"metrics-token-file", ""}, {"metrics-certificate", ""}, {"metrics-private-key", ""}};
   bool trace = false;
   bool quiet = false;
   ColorChoice color = ColorChoice::kAuto;
@@ -73,6 +77,9 @@ std::string CommandOf(const Options& options) {
   const auto add = [&](std::initializer_list<std::string> more) { words.insert(words.end(), more); };
   if (options.listen != kHere) add({"--listen", options.listen});
   if (!options.keys.empty()) add({"--keys", options.keys});
+  for (const auto& [name, value] : options.metrics) {
+    if (!value.empty()) add({"--" + name, value});
+  }
   if (options.trace) add({"--trace"});
   if (!options.job.config_file.empty()) add({"--config", options.job.config_file});
   if (!options.job.scale_tier.empty()) add({"--scale-tier", options.job.scale_tier});
@@ -244,6 +251,10 @@ int Run(Options options, Streams streams) {
   cluster.command = CommandOf(options);
   cluster.resume = options.resume;
   cluster.give_up = options.give_up;
+  for (const auto& [name, value] : options.metrics) {
+    if (value.empty()) continue;
+    cluster.chief_flags.push_back(absl::StrCat("--", absl::StrReplaceAll(name, {{"-", "_"}}), "=", value));
+  }
   cluster.trace = options.trace;
   cluster.servers = static_cast<int>(parsed.job.cluster.parameter_server_count);
   cluster.workers = static_cast<int>(parsed.job.cluster.worker_count);
@@ -286,6 +297,15 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
       ->needs(job_dir)
       ->type_name("TERM-N")
       ->check(CheckRound);
+  constexpr const char* kMetricsHelp[] = {
+      "Where the chief serves /metrics for Prometheus; port 0: the kernel chooses, and the chief's log says which",
+      "A file of mode 0600 with the token that whoever scrapes sends; any address but 127.0.0.1 needs it",
+      "A PEM file, for TLS; any address but 127.0.0.1 needs it", "The certificate's, a PEM file"};
+  constexpr const char* kMetricsTypes[] = {"[HOST:]PORT", "FILE", "FILE", "FILE"};
+  for (size_t i = 0; i < options->metrics.size(); ++i) {
+    auto& [name, value] = options->metrics[i];
+    app.add_option("--" + name, value, kMetricsHelp[i])->type_name(kMetricsTypes[i]);
+  }
   app.add_flag("--trace", options->trace, "Write who applied which push into JOB_DIR/trace");
   app.add_flag("-q,--quiet", options->quiet, "No progress line");
   app.footer(

@@ -64,6 +64,7 @@ ProcessSpec ChiefProcess(const LocalCluster& cluster, const std::string& before)
   if (cluster.resume) spec.argv.push_back("--resume");
   if (!cluster.give_up.empty()) spec.argv.push_back("--give_up=" + cluster.give_up);
   for (const std::string& pair : cluster.overrides) spec.argv.push_back("--set=" + pair);
+  spec.argv.insert(spec.argv.end(), cluster.chief_flags.begin(), cluster.chief_flags.end());
   return spec;
 }
 

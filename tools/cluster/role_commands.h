@@ -24,15 +24,16 @@ struct LocalCluster {
   std::vector<std::string> overrides;  // KEY=VALUE
   std::string command = {};            // that people type to start it again
   bool resume = false;
-  std::string give_up = {};  // as the chief's flag; empty: nothing
-  bool trace = false;        // into JOB_DIR/trace
+  std::string give_up = {};                   // as the chief's flag; empty: nothing
+  bool trace = false;                         // into JOB_DIR/trace
+  std::vector<std::string> chief_flags = {};  // others of the chief's alone
   int servers = 1;
   int workers = 1;
   std::string listen = "127.0.0.1:0";  // of the chief
   std::string sockets = {};            // the folder of the servers' sockets; empty: they listen beside the chief
   std::string keys = {};               // their folder; empty: none
   std::chrono::nanoseconds server_wait = std::chrono::minutes(10);  // how long the job stands for want of a ps
-  std::string python = {};  // the workers' Python; empty: their own default
+  std::string python = {};                                          // the workers' Python; empty: their own default
   std::string launcher;  // the same for all tasks of this run, and for no other run
 };
 

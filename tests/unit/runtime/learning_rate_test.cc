@@ -1,4 +1,4 @@
-#include "ps/learning_rate.h"
+#include "runtime/learning_rate.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,8 @@
-#include "ps/learning_rate.h"
+#include "runtime/learning_rate.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numbers>
-
-#include "tensor/apply_kernels.h"
 
 namespace downpour {
 namespace {
@@ -22,6 +20,15 @@ double CosOfPi(double x) {
   return sum;
 }
 
+// decay^times, without libm's pow for the same reason.
+double Decayed(double decay, uint64_t times) {
+  double share = 1;
+  for (; times > 0; times >>= 1, decay *= decay) {
+    if (times & 1) share *= decay;
+  }
+  return share;
+}
+
 }  // namespace
 
 double RateShare(const ScheduleSpec& schedule, uint64_t step, uint64_t job_steps) {
@@ -32,7 +39,7 @@ double RateShare(const ScheduleSpec& schedule, uint64_t step, uint64_t job_steps
     case ScheduleKind::kConstant:
       return 1;
     case ScheduleKind::kStep:
-      return Power(schedule.decay, after / static_cast<uint64_t>(schedule.step_every));
+      return Decayed(schedule.decay, after / static_cast<uint64_t>(schedule.step_every));
     case ScheduleKind::kCosine: {
       const uint64_t total = schedule.total_steps > 0 ? static_cast<uint64_t>(schedule.total_steps) : job_steps;
       if (step >= total) return schedule.final_share;

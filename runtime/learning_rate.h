@@ -16,7 +16,7 @@
 //   2017. inverseSquareRoot: Vaswani et al., "Attention Is All You Need", 2017, with its peak at the learning rate.
 // Order: the same bits on every CPU, since only IEEE operations are used.
 // Cost: some 20 operations for each push.
-// Tests: tests/unit/ps/learning_rate_test.cc.
+// Tests: tests/unit/runtime/learning_rate_test.cc.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-#include <gtest/gtest.h>
+#include "runtime/driver/http_door.h"
 
-#include "service/http_server.h"
+#include <gtest/gtest.h>
 
 namespace downpour {
 namespace {
@@ -15,11 +15,11 @@ constexpr const char* kTable =
     "   5: 0100007F:C005 0100007F:1B58 01 00000000:00000000 00:00000000 00000000     0        0 0 1 0 20 4 30\n"
     "   6: 0100007F:1B58 0100007F:C006 01 00000000:00000000 00:00000000 00000000  1000        0 15 1 0 20 4 30\n";
 
-TEST(HttpPeerTest, TheUserOfAStandingConnection) {
+TEST(HttpDoorTest, TheUserOfAStandingConnection) {
   EXPECT_EQ(UserOfConnection(kTable, "127.0.0.1", 0xC001, 7000), 1000);
 }
 
-TEST(HttpPeerTest, NobodyElseIsTakenForOne) {
+TEST(HttpDoorTest, NobodyElseIsTakenForOne) {
   EXPECT_EQ(UserOfConnection(kTable, "127.0.0.1", 0xC002, 7000), -1) << "closed by its owner";
   EXPECT_EQ(UserOfConnection(kTable, "127.0.0.1", 0xC003, 7000), -1) << "of which the kernel says 0, as of root";
   EXPECT_EQ(UserOfConnection(kTable, "127.0.0.1", 0xC004, 7000), -1) << "to another server";

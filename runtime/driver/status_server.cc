@@ -1,0 +1,67 @@
+#include "runtime/driver/status_server.h"
+
+#include <utility>
+
+#include "runtime/prometheus_text.h"
+
+namespace downpour {
+namespace {
+
+void Refuse(int code, const std::string& why, httplib::Response& response) {
+  response.status = code;
+  response.set_content(why + "\n", "text/plain");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<StatusServer>> StatusServer::Open(const HttpSettings& settings, Mailbox* mailbox,
+                                                                 TextOf text_of) {
+  absl::StatusOr<std::unique_ptr<HttpDoor>> door = HttpDoor::Open(settings, kMostConnections);
+  if (!door.ok()) return door.status();
+  return std::unique_ptr<StatusServer>(new StatusServer(*std::move(door), mailbox, std::move(text_of)));
+}
+
+StatusServer::StatusServer(std::unique_ptr<HttpDoor> door, Mailbox* mailbox, TextOf text_of)
+    : door_(std::move(door)), mailbox_(mailbox), text_of_(std::move(text_of)) {
+  httplib::Server& http = door_->http();
+  http.set_payload_max_length(0);
+  http.set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
+    absl::Status status = door_->CheckHost(request);
+    if (status.ok()) status = door_->CheckCaller(request);
+    if (status.ok()) return httplib::Server::HandlerResponse::Unhandled;
+    Refuse(absl::IsUnauthenticated(status) ? 401 : 403, std::string(status.message()), response);
+    return httplib::Server::HandlerResponse::Handled;
+  });
+  http.Get("/metrics", [this](const httplib::Request&, httplib::Response& response) { Serve(response); });
+  thread_ = std::thread([this] { door_->Run(); });
+}
+
+StatusServer::~StatusServer() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  changed_.notify_all();
+  door_->Stop();
+  thread_.join();
+}
+
+void StatusServer::Answer(std::string status) {
+  {
+    const std::lock_guard lock(mutex_);
+    ++answers_;
+    status_ = std::move(status);
+  }
+  changed_.notify_all();
+}
+
+void StatusServer::Serve(httplib::Response& response) {
+  std::unique_lock lock(mutex_);
+  const uint64_t before = answers_;
+  mailbox_->Post(Received{kStatusServer, StatusRequest{}});
+  changed_.wait_for(lock, kPatience, [&] { return answers_ > before || ends_; });
+  if (answers_ == before) return Refuse(503, "no answer from the process that this server is part of", response);
+  response.set_content(text_of_(status_), PrometheusText::kType);
+}
+
+}  // namespace downpour
