@@ -19,6 +19,8 @@
 #include "schema/text.h"
 #include "service/http_answer.h"
 #include "service/job_routes.h"
+#include "service/page_routes.h"
+#include "service/watch_routes.h"
 #include "tools/cluster/job_folder.h"
 
 namespace downpour {
@@ -113,6 +115,7 @@ void HttpServer::Prepare(JobService& service) {
   server_->set_read_timeout(kSilenceSeconds);
   server_->set_write_timeout(kSilenceSeconds);
   server_->set_payload_max_length(static_cast<size_t>(kMostObjectBytes));
+  server_->set_default_headers(PageHeaders());
   server_->set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
     const absl::Status status = MayAsk(request);
     if (status.ok()) return httplib::Server::HandlerResponse::Unhandled;
@@ -126,7 +129,7 @@ void HttpServer::Prepare(JobService& service) {
                                                           ": the service has /v1/projects/P/jobs")),
                          response);
     }
-    Answer(ErrorBody(response.status, "the request is not understood", "INVALID_ARGUMENT"), response);
+    AnswerJson(ErrorBody(response.status, "the request is not understood", "INVALID_ARGUMENT"), response);
   });
   server_->set_exception_handler([](const httplib::Request&, httplib::Response& response, std::exception_ptr) {
     AnswerError(absl::InternalError("the service failed at this request"), response);
@@ -135,6 +138,8 @@ void HttpServer::Prepare(JobService& service) {
   AddLogRoutes(*server_, service);
   AddStorageRoutes(*server_, service.objects());
   AddMetricsRoute(*server_, service);
+  AddWatchRoutes(*server_, service);
+  AddPageRoutes(*server_);
 }
 
 absl::Status HttpServer::MayAsk(const httplib::Request& request) const {
@@ -143,6 +148,8 @@ absl::Status HttpServer::MayAsk(const httplib::Request& request) const {
   if (is_loopback_ && host != kLoopback + port && host != "localhost" + port) {
     return absl::PermissionDeniedError(absl::StrCat("this server is ", address_, ", not ", OneLine(host, 100)));
   }
+  // Whoever follows a link to the page, or has no token yet, gets the page and no job.
+  if (request.method == "GET" && IsPageFile(request.path)) return absl::OkStatus();
   const bool is_cross_site = absl::StrContains(request.get_header_value("Sec-Fetch-Site"), "cross-site");
   if (is_cross_site || (!origin.empty() && origin != "http://" + host && origin != "https://" + host)) {
     return absl::PermissionDeniedError("a page of another site may not ask this server");
