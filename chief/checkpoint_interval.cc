@@ -79,6 +79,7 @@ CheckpointInterval::Sum CheckpointInterval::Close(std::optional<Span>& span, con
 void CheckpointInterval::RoundBegins(Time now, bool urgent) {
   began_ = now;
   in_round_ = true;
+  answers_ = std::exchange(wanted_, false);
   measured_ = !urgent;
   if (urgent) between_.reset();
   collecting_.reset();
@@ -87,6 +88,7 @@ void CheckpointInterval::RoundBegins(Time now, bool urgent) {
 
 void CheckpointInterval::RoundEnds(Time now, End end) {
   in_round_ = false;
+  wanted_ = wanted_ || (answers_ && end != End::kDurable);
   settling_.reset();
   if (end == End::kDurable) pause_ = kLeast;
   if (end == End::kDiskFailed) not_before_ = now + kAfterDiskFailed;
@@ -136,6 +138,7 @@ std::optional<Duration> CheckpointInterval::Interval() const {
 }
 
 bool CheckpointInterval::IsDue(Time now) const {
+  if (wanted_) return now >= not_before_;
   if (!every_ && (now < began_ + kLeast || now < not_before_)) return false;  // as most often, without reckoning
   const std::optional<Duration> interval = Interval();
   return interval && now >= began_ + *interval;

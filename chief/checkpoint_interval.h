@@ -83,6 +83,9 @@ class CheckpointInterval {
   enum class End { kDurable, kStopped, kAbandoned, kDiskFailed };  // stopped: it made room, and nothing is wrong
   void RoundEnds(Time now, End end);
 
+  // Somebody wants a round now, whatever the interval is: of all that is committed by now, so one under way is followed
+  // by another. Wanted until one that began after this is durable.
+  void WantRound() { wanted_ = true; }
   bool IsDue(Time now) const;
   // Between the beginnings of rounds; nothing: only the job's end begins one.
   std::optional<Duration> Interval() const;
@@ -114,7 +117,9 @@ class CheckpointInterval {
   Time not_before_{};        // after a round that failed
   Duration pause_ = kLeast;  // after the next one that is abandoned
 
+  bool wanted_ = false;
   bool in_round_ = false;
+  bool answers_ = false;              // that round, to WantRound
   bool measured_ = false;             // that round
   std::optional<Span> between_;       // collecting and collecting, while all is steady
   std::optional<uint64_t> settling_;  // commits when it became steady: the next one begins that span

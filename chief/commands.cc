@@ -23,6 +23,9 @@ void Commands::Receive(PeerId from, const Control& command) {
   if (command.kind == ControlKind::kStop) {
     lifecycle_.Stop({SIGTERM, "downpour stop"});
     Accept(from, command, "the job ends as CANCELLED after one last checkpoint");
+  } else if (command.kind == ControlKind::kCheckpoint) {
+    chief_.interval.WantRound();
+    Accept(from, command, "a checkpoint of all that is committed by now begins");
   } else {
     scaling_ = {command, from};
     chief_.journal.record().workers = command.workers;
@@ -58,6 +61,9 @@ std::string Commands::WhyNot(const Control& command) const {
   if (chief_.ended()) return absl::StrCat("the job is over: ", NameOf(chief_.state));
   if (command.kind == ControlKind::kStop) return "";
   if (chief_.state == JobState::kCancelling) return "the job is being stopped";
+  if (command.kind == ControlKind::kCheckpoint) {
+    return chief_.state == JobState::kRunning ? "" : "the job does not run yet, and has nothing to write";
+  }
   if (command.workers < 1 || command.workers > kMostTasks) {
     return absl::StrCat("a job has 1 to ", kMostTasks, " workers, not ", command.workers);
   }

@@ -1,5 +1,5 @@
-// What people tell the chief by their tools while it leads: to stop the job, or how many workers it is to have
-// (PROTOCOL.md, conversation 12).
+// What people tell the chief by their tools while it leads: to stop the job, to write a checkpoint now, or how many
+// workers it is to have (PROTOCOL.md, conversation 12).
 //
 //   commands.Receive(peer, control);   // answered at once, or once the journal has it
 //   commands.Advance();                // after each input
@@ -8,7 +8,7 @@
 //   tool that heard no answer may number it anew. A number of workers is in the journal before it is answered, and
 //   before anybody joins or is told to leave for it. So no later chief has another one. A stop meanwhile does not take
 //   it back, and it is answered as soon as the journal has it. A stop is in no journal: if the chief dies before the
-//   end, the next one leads on until it is told too.
+//   end, the next one leads on until it is told too. Nor is a checkpoint.
 // Errors: none; what cannot be done is answered with one sentence.
 // Tests: tests/unit/chief/commands_test.cc.
 #pragma once

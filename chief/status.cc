@@ -352,7 +352,9 @@ std::string SummaryText(const ChiefParts& chief) {
                {"examples", chief.known().examples_committed()},
                {"samplesCommitted", chief.known().examples_committed()},
                {"wallSeconds", chief.progress.SecondsSinceBegin(chief.turn.now)},
+               {"startTimeUnixMs", BeganUnixMs(chief)},
                {"elapsedSeconds", ElapsedSeconds(chief)},
+               {"failures", OfFailures(chief)},
                {"staleness", OfStaleness(chief.members.Totals(TaskRole::kPs).staleness)}};
   json.update(OfPushes(chief, &PushCount::in_summary));
   json.update(OfRecovery(chief));

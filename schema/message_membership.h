@@ -146,8 +146,9 @@ struct StatusReply {
 };
 
 enum class ControlKind : uint8_t {
-  kStop,   // end the job as CANCELLED after one last checkpoint
-  kScale,  // to `workers`
+  kStop,        // end the job as CANCELLED after one last checkpoint
+  kScale,       // to `workers`
+  kCheckpoint,  // begin a round at once
 };
 // A command, named (term, number): a copy that comes late finds another chief, or another command in its place.
 struct Control {        // tool -> chief; repeated until its ControlReply arrives

@@ -26,7 +26,7 @@ constexpr Code kCodes[] = {{absl::StatusCode::kInvalidArgument, 400, "INVALID_AR
 
 }  // namespace
 
-void Answer(const json& body, httplib::Response& response) {
+void AnswerJson(const json& body, httplib::Response& response) {
   response.set_content(body.dump(-1, ' ', false, json::error_handler_t::replace), "application/json");
 }
 
@@ -40,7 +40,11 @@ void AnswerError(const absl::Status& status, httplib::Response& response) {
     if (known.status == status.code()) code = known;
   }
   response.status = code.http;
-  Answer(ErrorBody(code.http, std::string(status.message()), code.name), response);
+  AnswerJson(ErrorBody(code.http, std::string(status.message()), code.name), response);
+}
+
+void AnswerOr(const absl::StatusOr<json>& answer, httplib::Response& response) {
+  return answer.ok() ? AnswerJson(*answer, response) : AnswerError(answer.status(), response);
 }
 
 absl::StatusOr<std::string> ReadBody(const httplib::Request& request, const httplib::ContentReader& reader,
@@ -56,6 +60,13 @@ absl::StatusOr<std::string> ReadBody(const httplib::Request& request, const http
   });
   if (too_long) return absl::OutOfRangeError(absl::StrCat("a request like this has at most ", most, " bytes"));
   return body;
+}
+
+httplib::Server::HandlerWithContentReader WithBody(BodyHandler handler) {
+  return [handler](const httplib::Request& request, httplib::Response& response, const httplib::ContentReader& reader) {
+    const absl::StatusOr<std::string> body = ReadBody(request, reader, kMostRequestBytes);
+    AnswerOr(body.ok() ? handler(request, *body) : body.status(), response);
+  };
 }
 
 }  // namespace downpour

@@ -1,11 +1,12 @@
 // What every route of the service's HTTP answers with: JSON, and Google's errors.
 //
-//   Answer(resource, response);
+//   AnswerJson(resource, response);
 //   AnswerError(absl::NotFoundError("there is no job wd1"), response);   // 404 {"error": {"code": 404, ...}}
 #pragma once
 
 #include <httplib.h>
 
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
@@ -16,12 +17,18 @@ namespace downpour {
 
 inline constexpr size_t kMostRequestBytes = size_t{2} << 20;
 
-void Answer(const nlohmann::json& body, httplib::Response& response);
+void AnswerJson(const nlohmann::json& body, httplib::Response& response);
 void AnswerError(const absl::Status& status, httplib::Response& response);
 nlohmann::json ErrorBody(int code, const std::string& message, const std::string& status);
+
+void AnswerOr(const absl::StatusOr<nlohmann::json>& answer, httplib::Response& response);
 
 // Errors: OUT_OF_RANGE beyond `most` bytes, of which no more are read.
 absl::StatusOr<std::string> ReadBody(const httplib::Request& request, const httplib::ContentReader& reader,
                                      size_t most);
+
+// A route that is given its request's body, of at most kMostRequestBytes.
+using BodyHandler = std::function<absl::StatusOr<nlohmann::json>(const httplib::Request&, const std::string&)>;
+httplib::Server::HandlerWithContentReader WithBody(BodyHandler handler);
 
 }  // namespace downpour

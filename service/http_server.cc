@@ -6,6 +6,8 @@
 #include "schema/text.h"
 #include "service/http_answer.h"
 #include "service/job_routes.h"
+#include "service/page_routes.h"
+#include "service/watch_routes.h"
 
 namespace downpour {
 
@@ -20,6 +22,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Open(const HttpSettings&
 void HttpServer::Prepare(JobService& service) {
   httplib::Server& http = door_->http();
   http.set_payload_max_length(static_cast<size_t>(kMostObjectBytes));
+  http.set_default_headers(PageHeaders());
   http.set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
     const absl::Status status = MayAsk(request);
     if (status.ok()) return httplib::Server::HandlerResponse::Unhandled;
@@ -33,7 +36,7 @@ void HttpServer::Prepare(JobService& service) {
                                                           ": the service has /v1/projects/P/jobs")),
                          response);
     }
-    Answer(ErrorBody(response.status, "the request is not understood", "INVALID_ARGUMENT"), response);
+    AnswerJson(ErrorBody(response.status, "the request is not understood", "INVALID_ARGUMENT"), response);
   });
   http.set_exception_handler([](const httplib::Request&, httplib::Response& response, std::exception_ptr) {
     AnswerError(absl::InternalError("the service failed at this request"), response);
@@ -42,10 +45,14 @@ void HttpServer::Prepare(JobService& service) {
   AddLogRoutes(http, service);
   AddStorageRoutes(http, service.objects());
   AddMetricsRoute(http, service);
+  AddWatchRoutes(http, service);
+  AddPageRoutes(http);
 }
 
 absl::Status HttpServer::MayAsk(const httplib::Request& request) const {
   if (absl::Status status = door_->CheckHost(request); !status.ok()) return status;
+  // Whoever follows a link to the page, or has no token yet, gets the page and no job.
+  if (request.method == "GET" && IsPageFile(request.path)) return absl::OkStatus();
   return door_->CheckCaller(request);
 }
 

@@ -19,21 +19,23 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-std::string TaskName(const std::string& task) {
-  if (task == "chief") return "master-replica-0";
-  for (const char* role : {"ps-", "worker-"}) {
-    if (absl::StartsWith(task, role)) return absl::StrCat(role, "replica-", absl::StripPrefix(task, role));
+// From the least to the most severe.
+constexpr std::pair<char, const char*> kSeverities[] = {
+    {' ', "DEFAULT"}, {'I', "INFO"}, {'W', "WARNING"}, {'E', "ERROR"}, {'F', "CRITICAL"}};
+
+size_t RankOf(char letter) {
+  for (size_t i = 0; i < std::size(kSeverities); ++i) {
+    if (kSeverities[i].first == letter) return i;
   }
-  return task;
+  return 0;
 }
 
-std::string SeverityOf(const std::string& line) {
-  constexpr std::pair<char, const char*> kSeverities[] = {
-      {'I', "INFO"}, {'W', "WARNING"}, {'E', "ERROR"}, {'F', "CRITICAL"}};
-  for (const auto& [letter, name] : kSeverities) {
-    if (line[0] == letter) return name;
+// 0, of all, where it is none.
+size_t RankOf(const std::string& severity) {
+  for (size_t i = 0; i < std::size(kSeverities); ++i) {
+    if (kSeverities[i].second == severity) return i;
   }
-  return "DEFAULT";
+  return 0;
 }
 
 // TimeOfLine's "2024-11-20 10:43:05.123" as RFC 3339.
@@ -42,43 +44,93 @@ std::string Rfc3339(std::string time) {
   return time + "Z";
 }
 
-void ReadLog(const fs::path& path, const Job& job, std::vector<LogEntry>* entries) {
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  const int64_t size = file.tellg();
-  int64_t at = std::max<int64_t>(0, size - kMostLogBytesRead);
-  file.seekg(at);
+// Returns where the lines begin that are yet to come, or to get a time.
+int64_t ReadLog(const fs::path& path, const Job& job, int64_t from, size_t least, std::vector<LogEntry>* entries) {
+  std::ifstream file(path, std::ios::binary);
+  file.seekg(from);
+  int64_t at = from, told = from;
   const std::string task = TaskName(path.stem());
   std::vector<LogEntry> waiting;
   std::string line;
   while (std::getline(file, line)) {
     if (file.eof() && !IsOver(job.state)) break;  // half a line
     const std::string time = TimeOfLine(line);
-    waiting.push_back({.time = {},
-                       .task = task,
-                       .severity = time.empty() ? "DEFAULT" : SeverityOf(line),
-                       .message = CleanText(time.empty() ? line : WordsOfLine(line), kMaxLogBytes),
-                       .id = absl::StrFormat("%s-%012d", task, at)});
+    const size_t rank = time.empty() ? 0 : RankOf(line[0]);
+    if (rank >= least) {
+      waiting.push_back({.time = {},
+                         .task = task,
+                         .severity = kSeverities[rank].second,
+                         .message = CleanText(time.empty() ? line : WordsOfLine(line), kMaxLogBytes),
+                         .id = absl::StrFormat("%s-%012d", task, at)});
+    }
     at += static_cast<int64_t>(line.size()) + 1;
     if (time.empty()) continue;
     for (LogEntry& entry : waiting) entry.time = Rfc3339(time);
     std::move(waiting.begin(), waiting.end(), std::back_inserter(*entries));
     waiting.clear();
+    told = at;
   }
-  if (!IsOver(job.state)) return;
+  if (!IsOver(job.state)) return told;
   for (LogEntry& entry : waiting) entry.time = TimeText(job.ended_ms);
   std::move(waiting.begin(), waiting.end(), std::back_inserter(*entries));
+  return at;
+}
+
+void SortByTime(std::vector<LogEntry>* entries) {
+  std::sort(entries->begin(), entries->end(),
+            [](const LogEntry& a, const LogEntry& b) { return std::tie(a.time, a.id) < std::tie(b.time, b.id); });
+}
+
+int64_t SizeOf(const fs::path& path) {
+  std::error_code error;
+  const uintmax_t size = fs::file_size(path, error);
+  return error ? 0 : static_cast<int64_t>(size);
+}
+
+std::vector<fs::path> LogFiles(const std::string& job_dir) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (fs::directory_iterator it(fs::path(job_dir) / "logs", error), end; !error && it != end; it.increment(error)) {
+    if (it->path().extension() == ".log") files.push_back(it->path());
+  }
+  return files;
 }
 
 }  // namespace
 
+std::string TaskName(const std::string& task) {
+  if (task == "chief") return "master-replica-0";
+  for (const char* role : {"ps-", "worker-"}) {
+    if (absl::StartsWith(task, role)) return absl::StrCat(role, "replica-", absl::StripPrefix(task, role));
+  }
+  return task;
+}
+
 std::vector<LogEntry> ReadLogs(const Job& job, const std::string& job_dir) {
   std::vector<LogEntry> entries;
-  std::error_code error;
-  for (fs::directory_iterator it(fs::path(job_dir) / "logs", error), end; !error && it != end; it.increment(error)) {
-    if (it->path().extension() == ".log") ReadLog(it->path(), job, &entries);
+  for (const fs::path& file : LogFiles(job_dir)) {
+    ReadLog(file, job, std::max<int64_t>(0, SizeOf(file) - kMostLogBytesRead), /*least=*/0, &entries);
   }
-  std::sort(entries.begin(), entries.end(),
-            [](const LogEntry& a, const LogEntry& b) { return std::tie(a.time, a.id) < std::tie(b.time, b.id); });
+  SortByTime(&entries);
+  return entries;
+}
+
+std::vector<LogEntry> ReadNewLogs(const Job& job, const std::string& job_dir, const LogChoice& choice,
+                                  LogMarks* marks) {
+  // Of one task, or of severe words, much is read to find them.
+  const bool is_choosy = !choice.task.empty() || !choice.severity.empty();
+  const int64_t most_bytes = is_choosy ? kMostLogBytesRead : kMostUnchosenLogBytes;
+  const size_t least = RankOf(choice.severity);
+  std::vector<LogEntry> entries;
+  for (const fs::path& file : LogFiles(job_dir)) {
+    const int64_t size = SizeOf(file);
+    int64_t& mark = (*marks)[file.stem()];
+    if (!choice.task.empty() && choice.task != TaskName(file.stem())) continue;
+    if (mark < 0 || mark > size) mark = 0;  // of another file of that name
+    // The last line may lack its end.
+    mark = std::min(ReadLog(file, job, std::max(mark, size - most_bytes), least, &entries), SizeOf(file));
+  }
+  SortByTime(&entries);
   return entries;
 }
 

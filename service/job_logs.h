@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@
 namespace downpour {
 
 inline constexpr int64_t kMostLogBytesRead = int64_t{16} << 20;
+inline constexpr int64_t kMostUnchosenLogBytes = int64_t{256} << 10;
 
 struct LogEntry {
   std::string time;  // RFC 3339
@@ -28,7 +30,20 @@ struct LogEntry {
   std::string id;  // unique in the job
 };
 
+// AI Platform's name of one of our tasks.
+std::string TaskName(const std::string& task);
+
 std::vector<LogEntry> ReadLogs(const Job& job, const std::string& job_dir);
+
+// How far each log was read, in bytes, by its file's name without its end.
+using LogMarks = std::map<std::string, int64_t>;
+// Of one task (by AI Platform's name), at least so severe; empty: all.
+struct LogChoice {
+  std::string task = {}, severity = {};
+};
+// What came since the marks, but of each log at most its last kMostLogBytesRead, or where nothing is chosen its last
+// kMostUnchosenLogBytes. The marks of what was read move on. They are of one choice.
+std::vector<LogEntry> ReadNewLogs(const Job& job, const std::string& job_dir, const LogChoice& choice, LogMarks* marks);
 
 nlohmann::json ResourceOf(const LogEntry& entry, const std::string& job);
 

@@ -16,7 +16,6 @@
 namespace downpour {
 namespace {
 
-using httplib::ContentReader;
 using httplib::Request;
 using httplib::Response;
 using nlohmann::json;
@@ -79,11 +78,6 @@ absl::StatusOr<json> Patch(const Request& request, const std::string& body, JobS
   return ResourceOf(*changed);
 }
 
-void AnswerOr(const absl::StatusOr<json>& answer, Response& response) {
-  if (answer.ok()) return Answer(*answer, response);
-  AnswerError(answer.status(), response);
-}
-
 absl::StatusOr<json> ResourceOr(const absl::StatusOr<Job>& job) {
   if (!job.ok()) return job.status();
   return ResourceOf(*job);
@@ -126,14 +120,6 @@ absl::StatusOr<json> ListEntries(const std::string& body, JobService& service) {
   for (int64_t i = begin; i < end; ++i) answer["entries"].push_back(std::move(entries[static_cast<size_t>(i)]));
   if (end < count) answer["nextPageToken"] = absl::StrCat(end);
   return answer;
-}
-
-using BodyHandler = std::function<absl::StatusOr<json>(const Request&, const std::string&)>;
-httplib::Server::HandlerWithContentReader WithBody(BodyHandler handler) {
-  return [handler](const Request& request, Response& response, const ContentReader& reader) {
-    const absl::StatusOr<std::string> body = ReadBody(request, reader, kMostRequestBytes);
-    AnswerOr(body.ok() ? handler(request, *body) : body.status(), response);
-  };
 }
 
 }  // namespace

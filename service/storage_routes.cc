@@ -40,7 +40,7 @@ json ResourceOf(const StoredObject& object) {
 
 void AnswerObject(const absl::StatusOr<StoredObject>& object, Response& response) {
   if (!object.ok()) return AnswerError(object.status(), response);
-  Answer(ResourceOf(*object), response);
+  AnswerJson(ResourceOf(*object), response);
 }
 
 struct Part {
@@ -114,7 +114,7 @@ void Insert(const ObjectStore& objects, const Request& request, Response& respon
   const char* scheme = request.ssl == nullptr ? "http" : "https";
   response.set_header("Location", absl::StrCat(scheme, "://", request.get_header_value("Host"), request.path,
                                                "?uploadType=resumable&upload_id=", *upload));
-  Answer(json::object(), response);
+  AnswerJson(json::object(), response);
 }
 
 struct ByteRange {
@@ -165,7 +165,7 @@ void Continue(const ObjectStore& objects, const Request& request, Response& resp
 void Get(const ObjectStore& objects, const Request& request, Response& response) {
   const absl::StatusOr<StoredObject> object = objects.Find(request.matches[1], request.matches[2]);
   if (!object.ok()) return AnswerError(object.status(), response);
-  if (request.get_param_value("alt") != "media") return Answer(ResourceOf(*object), response);
+  if (request.get_param_value("alt") != "media") return AnswerJson(ResourceOf(*object), response);
   auto file = std::make_shared<std::ifstream>(objects.PathOf(object->bucket, object->name).value(), std::ios::binary);
   response.set_content_provider(static_cast<size_t>(object->bytes), "application/octet-stream",
                                 [file](size_t offset, size_t length, httplib::DataSink& sink) {
@@ -192,14 +192,14 @@ void AddStorageRoutes(httplib::Server& server, const ObjectStore& objects) {
   server.Get(R"((?:/storage/v1)?/b/([^/]+))", [&](const Request& request, Response& response) {
     const std::string bucket = request.matches[1];
     if (const absl::Status status = objects.CheckBucket(bucket); !status.ok()) return AnswerError(status, response);
-    Answer({{"kind", "storage#bucket"}, {"id", bucket}, {"name", bucket}, {"location", "HERE"}}, response);
+    AnswerJson({{"kind", "storage#bucket"}, {"id", bucket}, {"name", bucket}, {"location", "HERE"}}, response);
   });
   server.Get(R"((?:/storage/v1)?/b/([^/]+)/o)", [&](const Request& request, Response& response) {
     const auto found = objects.List(request.matches[1], request.get_param_value("prefix"), kMostListed);
     if (!found.ok()) return AnswerError(found.status(), response);
     json answer = {{"kind", "storage#objects"}};
     for (const StoredObject& object : *found) answer["items"].push_back(ResourceOf(object));
-    Answer(answer, response);
+    AnswerJson(answer, response);
   });
   server.Get(R"((?:/download)?(?:/storage/v1)?/b/([^/]+)/o/(.+))",
              [&](const Request& request, Response& response) { Get(objects, request, response); });

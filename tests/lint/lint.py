@@ -15,7 +15,7 @@ from mutation_lists import read_lists  # noqa: E402
 from prose import ProseRulesCatch, dead_links, hard_prose, lines  # noqa: E402, F401 (the first: --self-test)
 
 FOLDERS = {"schema", "runtime", "tensor", "ps", "worker", "chief", "tools", "service", "python", "tests"}
-SOURCES = {".cc", ".h", ".cu", ".cuh", ".fbs", ".py", ".sh", ""}
+SOURCES = {".cc", ".h", ".cu", ".cuh", ".fbs", ".py", ".sh", ".js", ".css", ".html", ""}
 MOST_LINES = 400
 MOST_FUNCTION_LINES = 70
 MOST_COLUMNS = 120

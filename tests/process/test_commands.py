@@ -54,6 +54,19 @@ class CommandsTest(ProcessTest):
         run.signal(signal.SIGINT)
         run.finish()
 
+    def test_a_checkpoint_is_written_when_somebody_wants_one(self):
+        self.write_endless_job(checkpoint={"every": "0s"})
+        run = self.start_run()
+        self.assertNotIn("round", self.wait_until(complete)["checkpoint"])
+        code, out, err = self.tool("checkpoint", "now", "--job-dir", self.job_dir)
+        self.assertEqual((code, out), (0, "a checkpoint of all that is committed by now begins\n"), err)
+        self.wait_until(lambda s: s["checkpoint"].get("round"))
+        self.assertEqual(len(self.checkpoints()), 1)
+        run.signal(signal.SIGINT)
+        run.finish()
+        code, _, err = self.tool("checkpoint", "now", "--job-dir", self.job_dir)
+        self.assertEqual((code, "the job is over" in err), (1, True), err)
+
     def test_run_starts_more_workers_and_lets_others_go(self):
         run = self.start_endless_run()
         self.assertIn("the job wants 4 workers now, and wanted 2; 2 more may join", self.scale(4))

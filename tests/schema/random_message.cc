@@ -22,7 +22,7 @@ constexpr int LastOf(TaskRole) { return static_cast<int>(TaskRole::kWorker); }
 constexpr int LastOf(RefusalCode) { return static_cast<int>(RefusalCode::kEjected); }
 constexpr int LastOf(SliceSource) { return static_cast<int>(SliceSource::kHeld); }
 constexpr int LastOf(SliceRefusal) { return static_cast<int>(SliceRefusal::kTooEarly); }
-constexpr int LastOf(ControlKind) { return static_cast<int>(ControlKind::kScale); }
+constexpr int LastOf(ControlKind) { return static_cast<int>(ControlKind::kCheckpoint); }
 constexpr int LastOf(ControlVerdict) { return static_cast<int>(ControlVerdict::kAccepted); }
 
 // ---- Filling --------------------------------------------------------------------------------------------------------

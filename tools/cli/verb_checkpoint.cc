@@ -11,8 +11,10 @@
 #include "tools/cli/checkpoint_view.h"
 #include "tools/cli/verbs.h"
 #include "tools/cluster/human_units.h"
+#include "tools/cluster/job_command.h"
 #include "tools/cluster/job_folder.h"
 #include "tools/cluster/output_options.h"
+#include "tools/cluster/status_source.h"
 #include "tools/cluster/text_table.h"
 
 namespace downpour {
@@ -20,6 +22,7 @@ namespace {
 
 struct Options {
   CheckpointOption checkpoint;
+  StatusSource source;  // of `now`
   bool json = false;
   bool each_slice = false;
   bool verbose = false;
@@ -166,6 +169,17 @@ int Inspect(const Options& options, Streams streams) {
   return kExitDone;
 }
 
+int WriteNow(const Options& options, Streams streams) {
+  StatusAsker asker(options.source);
+  const absl::StatusOr<CommandOutcome> told = CommandJob(asker, ControlKind::kCheckpoint);
+  if (!told.ok()) {
+    return Complain(streams, "checkpoint now", std::string(told.status().message()), ExitCodeOf(told.status()));
+  }
+  if (told->was_over) return Complain(streams, "checkpoint now", "the job is over", kExitFailed);
+  streams.out << told->words << "\n";
+  return kExitDone;
+}
+
 std::function<int()> SetUp(CLI::App& app, Streams streams) {
   auto options = std::make_shared<Options>();
   const auto add = [&](const char* name, const char* summary) {
@@ -183,8 +197,11 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
   CLI::App* inspect = add("inspect", "Its plan, how far the data are, variables, slots and versions");
   AddCheckpointOption(*inspect, &options->checkpoint, "Which one; without it the newest valid one");
   inspect->add_flag("--slices", options->each_slice, "Each slice too");
+  CLI::App* now = app.add_subcommand("now", "Tell a running job to write one, whatever checkpoint.every says");
+  AddSourceOptions(*now, &options->source);
   app.require_subcommand(1);
   return [=] {
+    if (now->parsed()) return WriteNow(*options, streams);
     if (list->parsed()) return List(*options, streams);
     return verify->parsed() ? Verify(*options, streams) : Inspect(*options, streams);
   };
@@ -192,10 +209,13 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
 
 }  // namespace
 
-const Verb kCheckpointVerb = {"checkpoint", "List, verify or inspect the checkpoints of a job",
+const Verb kCheckpointVerb = {"checkpoint", "List, verify or inspect the checkpoints of a job, or write one now",
                               "  downpour checkpoint list --job-dir runs/first\n"
                               "  downpour checkpoint verify --job-dir runs/first\n"
-                              "  downpour checkpoint inspect --job-dir runs/first --checkpoint 1-4 -o json\n",
-                              "0 done, 1 there is none, or what was to be verified or inspected is damaged", SetUp};
+                              "  downpour checkpoint inspect --job-dir runs/first --checkpoint 1-4 -o json\n"
+                              "  downpour checkpoint now --job-dir runs/first\n",
+                              "0 done, 1 there is none, or what was to be verified or inspected is damaged, or the "
+                              "job is to write none, 69 its chief cannot be reached",
+                              SetUp};
 
 }  // namespace downpour

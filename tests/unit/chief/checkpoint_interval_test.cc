@@ -281,6 +281,25 @@ TEST_F(CheckpointIntervalTest, AJobFileThatSaysHowOftenIsObeyed) {
   EXPECT_EQ(never.Interval(), std::nullopt);
 }
 
+TEST_F(CheckpointIntervalTest, ARoundThatSomebodyWantsIsDueUntilOneThatBeganThenIsDurable) {
+  CheckpointInterval never{Every(0s)};
+  never.Begin(now, {});
+  never.WantRound();
+  EXPECT_TRUE(never.IsDue(now));
+  never.RoundBegins(now, false);
+  EXPECT_FALSE(never.IsDue(now));
+  never.RoundEnds(now, End::kAbandoned);
+  EXPECT_FALSE(never.IsDue(now)) << "what failed is left alone for a while";
+  EXPECT_TRUE(never.IsDue(now + CheckpointInterval::kLeast));
+  never.RoundBegins(now, false);
+  never.RoundEnds(now, End::kDurable);
+  EXPECT_FALSE(never.IsDue(now + std::chrono::hours(1)));
+  never.RoundBegins(now, false);
+  never.WantRound();  // what was committed since is not in that one
+  never.RoundEnds(now, End::kDurable);
+  EXPECT_TRUE(never.IsDue(now + CheckpointInterval::kLeast));
+}
+
 // Whatever a round leaves to workers, and lasts: up to 4 s, since 10 minutes pay for 6.
 TEST_F(CheckpointIntervalTest, RoundsTakeAHundredthOfTheThroughputAtMost) {
   Prng prng(1);

@@ -89,6 +89,23 @@ TEST_F(CommandsTest, AJobThatStillWaitsForItsTasksCanBeStopped) {
   EXPECT_EQ(cluster->role->state(), JobState::kCancelled);
 }
 
+TEST_F(CommandsTest, ACheckpointIsWrittenWhenSomebodyWantsOne) {
+  cluster = std::make_unique<ChiefHarness>(SmallJob({"checkpoint.every=0s"}));
+  cluster->Start();
+  const ControlReply early = Tell(Next(ControlKind::kCheckpoint));
+  EXPECT_EQ(early.verdict, ControlVerdict::kRefused);
+  EXPECT_THAT(early.why, HasSubstr("does not run yet"));
+  cluster->RunToRunning();
+  cluster->Wait(3s);
+  EXPECT_FALSE(cluster->Status()["checkpoint"].contains("round")) << "the file wants none before the end";
+  EXPECT_THAT(Tell(Next(ControlKind::kCheckpoint)).why, HasSubstr("a checkpoint of all that is committed by now"));
+  cluster->Wait(3s);
+  EXPECT_EQ(cluster->Status()["checkpoint"]["round"], "1-1");
+  EXPECT_EQ(cluster->role->state(), JobState::kRunning);
+  cluster->Wait(3s);
+  EXPECT_EQ(cluster->Status()["checkpoint"]["round"], "1-1") << "one was wanted";
+}
+
 TEST_F(CommandsTest, AChiefThatStillReadsItsFolderSaysNothing) {
   cluster = std::make_unique<ChiefHarness>(SmallJob());
   cluster->disk_hangs = true;
@@ -301,6 +318,7 @@ TEST_F(CommandsTest, WhatCannotBeIsRefusedAndCountsForNothing) {
   cluster->ps[0].answers_snapshots = false;
   EXPECT_TRUE(Accepts(Next(ControlKind::kStop)));
   EXPECT_THAT(Tell(Next(ControlKind::kScale, 1)).why, HasSubstr("the job is being stopped"));
+  EXPECT_THAT(Tell(Next(ControlKind::kCheckpoint)).why, HasSubstr("the job is being stopped"));
   EXPECT_TRUE(Accepts(Next(ControlKind::kStop))) << "it is, already";
   const Control after = Next(ControlKind::kStop);
   cluster->Wait(3 * Timing{}.dead_after + 1s);  // then the last round is given up

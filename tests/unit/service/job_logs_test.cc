@@ -43,6 +43,42 @@ TEST(JobLogsTest, ALineWithoutATimeNeverComesBeforeOneThatWasShown) {
   EXPECT_EQ(entries[4].time, "2026-01-31T10:00:10.000Z");
 }
 
+TEST(JobLogsTest, ReadsOnWhereItEnded) {
+  const ScratchFolder folder;
+  const std::string path = folder.Write("logs/ps-0.log", "I 2026-01-31 10:00:00.001 one\nuser's words\nhalf");
+  LogMarks marks;
+  EXPECT_EQ(Shown(ReadNewLogs({}, folder.path(), {}, &marks)).size(), 1u);
+  std::ofstream(path, std::ios::app) << " a line\nI 2026-01-31 10:00:00.002 two\n";
+  EXPECT_THAT(Shown(ReadNewLogs({}, folder.path(), {}, &marks)),
+              ElementsAre("10:00:00.002Z ps-replica-0 DEFAULT user's words",
+                          "10:00:00.002Z ps-replica-0 DEFAULT half a line", "10:00:00.002Z ps-replica-0 INFO two"));
+  EXPECT_TRUE(ReadNewLogs({}, folder.path(), {}, &marks).empty());
+  std::ofstream(path, std::ios::app) << "its last words";
+  const Job over{.name = "over", .state = JobState::kFailed, .ended_ms = 1'769'853'610'000};
+  EXPECT_EQ(ReadNewLogs(over, folder.path(), {}, &marks).size(), 1u);
+  EXPECT_TRUE(ReadNewLogs(over, folder.path(), {}, &marks).empty());
+  marks["ps-0"] = 1'000'000;  // of another file of that name
+  EXPECT_EQ(ReadNewLogs(over, folder.path(), {}, &marks).size(), 5u);
+}
+
+TEST(JobLogsTest, OneTaskOrSevereWordsAreFoundInWhatIsLong) {
+  const ScratchFolder folder;
+  std::string words = "E 2026-01-31 10:00:00.001 early\n";
+  while (words.size() < kMostUnchosenLogBytes) words += "I 2026-01-31 10:00:00.002 chatter\n";
+  folder.Write("logs/ps-0.log", words);
+  folder.Write("logs/worker-0.log", "W 2026-01-31 10:00:00.000 a warning\nwords\nE 2026-01-31 10:00:00.003 late\n");
+  const auto read = [&](const LogChoice& choice) {
+    LogMarks marks;
+    return ReadNewLogs({}, folder.path(), choice, &marks);
+  };
+  EXPECT_NE(read({}).front().message, "early");
+  EXPECT_EQ(read({.task = "ps-replica-0"}).front().message, "early");
+  EXPECT_THAT(Shown(read({.severity = "ERROR"})),
+              ElementsAre("10:00:00.001Z ps-replica-0 ERROR early", "10:00:00.003Z worker-replica-0 ERROR late"));
+  EXPECT_EQ(read({.task = "worker-replica-0", .severity = "WARNING"}).size(), 2u);
+  EXPECT_EQ(read({.task = "worker-replica-0", .severity = "no severity"}).size(), 3u);
+}
+
 TEST(JobLogsTest, AJobWithoutAFolderHasNone) { EXPECT_TRUE(ReadLogs({}, "/none").empty()); }
 
 }  // namespace

@@ -1,0 +1,101 @@
+// What the page asks of the service, and how it bears that the service is gone.
+
+const JOBS = "/v1/projects/page/jobs";
+const TOKEN = "downpour-token";
+
+export class ServiceError extends Error {
+  constructor(code, message) {
+    super(message);
+    this.code = code; // of HTTP; 0: nobody answers
+  }
+}
+
+export function setToken(token) {
+  sessionStorage.setItem(TOKEN, token);
+}
+
+async function ask(method, path, body) {
+  const headers = {};
+  const token = sessionStorage.getItem(TOKEN);
+  if (token) headers.Authorization = `Bearer ${token}`;
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  let response;
+  let text;
+  try {
+    response = await fetch(path, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
+    text = await response.text();
+  } catch {
+    throw new ServiceError(0, "the service does not answer");
+  }
+  let answer = null;
+  try {
+    answer = JSON.parse(text);
+  } catch {
+    throw new ServiceError(response.status, `the service's answer (${response.status}) is not understood`);
+  }
+  if (!response.ok) throw new ServiceError(response.status, answer?.error?.message ?? `error ${response.status}`);
+  return answer;
+}
+
+const query = (words) => {
+  const said = Object.entries(words).filter(([, value]) => value !== "" && value !== undefined);
+  return said.length === 0 ? "" : `?${new URLSearchParams(said)}`;
+};
+const path = (name, rest = "") => `${JOBS}/${encodeURIComponent(name)}${rest}`;
+
+export const api = {
+  overview: (words) => ask("GET", `${JOBS}:overview${query(words)}`),
+  job: (name) => ask("GET", path(name)),
+  status: (name) => ask("GET", path(name, "/status")),
+  history: (name, after) => ask("GET", path(name, `/history${query({ after })}`)),
+  checkpoints: (name) => ask("GET", path(name, "/checkpoints")),
+  logs: (name, words) => ask("GET", path(name, `/logs${query(words)}`)),
+  submit: (job) => ask("POST", JOBS, job),
+  cancel: (name) => ask("POST", path(name, ":cancel"), {}),
+  checkpoint: (name) => ask("POST", path(name, ":checkpoint"), {}),
+  remove: (name) => ask("DELETE", path(name)),
+};
+
+/** Whoever wants to know whether the service answers. */
+export const link = {
+  listener: () => {},
+  tell(error) {
+    this.listener(error);
+  },
+};
+
+/**
+ * Calls `act` again and again, `seconds` after each time that it is done. Slower while the page is hidden. Ends when
+ * `act` returns false. A service that does not answer is asked again; any other error goes to `fail`, and ends it.
+ * Returns what calls it at once.
+ */
+export function repeat(act, seconds, fail = () => {}) {
+  let timer = 0;
+  let busy = false;
+  let ended = false;
+  const again = async () => {
+    if (busy || ended) return;
+    busy = true;
+    clearTimeout(timer);
+    let wait = document.hidden ? Math.max(seconds, 10) : seconds;
+    try {
+      ended = (await act()) === false;
+      link.tell(null);
+    } catch (error) {
+      if (!(error instanceof ServiceError)) throw error;
+      link.tell(error);
+      if (error.code === 0 || error.code >= 500) {
+        wait = Math.max(seconds, 2);
+      } else {
+        ended = true;
+        fail(error);
+      }
+    } finally {
+      busy = false;
+      if (!ended) timer = setTimeout(again, 1000 * wait);
+    }
+  };
+  document.addEventListener("visibilitychange", () => document.hidden || again());
+  again();
+  return again;
+}

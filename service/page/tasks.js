@@ -1,0 +1,119 @@
+// The tasks of a job: how each is, who waits for whom and why, and what failed.
+
+import { spark } from "./chart.js";
+import { byName } from "./curves.js";
+import { el, keep, say, section, show, svg, table } from "./dom.js";
+import { bytes, clock, cores, DASH, duration, number, percent, rate } from "./format.js";
+import { badge } from "./list.js";
+
+const FIRST_ROWS = 40;
+
+function withSpark(column, text) {
+  return {
+    number: true,
+    make: () => [svg("svg", { class: "spark", "aria-hidden": "true" }), el("span", {})],
+    update: (cell, task) => {
+      const value = text(task);
+      say(cell.lastChild, value);
+      show(cell.firstChild, value !== DASH);
+      spark(cell.firstChild, task.history?.taskSeries(task.name, column));
+    },
+  };
+}
+
+const remark = (task) => [task.waitingFor && `waits for ${task.waitingFor}`, task.leaving && `leaves: ${task.leaving}`,
+  task.spare && "spare: others hold all leases", task.warning].filter(Boolean).join("; ");
+
+const COLUMNS = [
+  { name: "Task", text: (t) => t.name },
+  { name: "State", make: () => el("span"), update: (cell, t) => badge(cell.firstChild, t.state) },
+  { name: "Where", text: (t) => [t.host, t.gpu?.name ?? t.device].filter(Boolean).join(", ") || DASH },
+  { name: "Step", number: true, text: (t) => number(t.step) },
+  { name: "Examples", number: true, text: (t) => (t.role === "worker" ? rate(t.examplesPerSecond) : DASH) },
+  { name: "Staleness", number: true, text: (t) => number(t.staleness?.mean) },
+  { name: "CPU", ...withSpark("cpu", (t) => cores(t.cpuShare)) },
+  { name: "Memory", ...withSpark("memoryBytes", (t) => bytes(t.residentBytes)) },
+  { name: "GPU", ...withSpark("gpu", (t) => percent(t.gpu?.utilisation)) },
+  { name: "Waiting, warning", text: (t) => remark(t) || DASH },
+];
+const ORDER = { LOST: 0, REFUSED: 1, PENDING: 2, PREPARING: 3, LEFT: 5 };
+
+export function taskTable(curves) {
+  const rows = table("Tasks", COLUMNS);
+  const none = el("p", { class: "empty" });
+  const more = el("button", { type: "button", hidden: true, onclick: () => { all = true; again(); } });
+  const node = section("tasks", "Tasks", none, el("div", { class: "wide" }, rows.node), more, curves);
+  let all = false;
+  let again = () => {};
+  const update = (status, history, why) => {
+    again = () => update(status, history, why);
+    const tasks = (status?.tasks ?? []).map((task) => ({ ...task, history }));
+    tasks.sort((a, b) => (ORDER[a.state] ?? 4) - (ORDER[b.state] ?? 4) || byName(a.name, b.name));
+    rows.update(all ? tasks : tasks.slice(0, FIRST_ROWS), (task) => task.name);
+    show(rows.node, tasks.length > 0);
+    show(none, tasks.length === 0);
+    say(none, why);
+    show(more, !all && tasks.length > FIRST_ROWS);
+    say(more, `Show all ${tasks.length} tasks`);
+  };
+  return { node, update };
+}
+
+/** One sentence for each group of tasks that wait for the same. */
+function sentences(status) {
+  const groups = new Map();
+  for (const wait of status?.waits ?? []) {
+    const key = JSON.stringify([wait.for, wait.why]);
+    if (!groups.has(key)) groups.set(key, { ...wait, tasks: [] });
+    const group = groups.get(key);
+    group.tasks.push(wait.task);
+    group.seconds = Math.max(group.seconds ?? 0, wait.seconds ?? 0);
+  }
+  const names = (tasks) =>
+    tasks.length <= 4 ? tasks.join(", ") : `${tasks.slice(0, 3).join(", ")} and ${tasks.length - 3} more`;
+  const waits = [...groups.values()].map((w) =>
+    ({ who: names(w.tasks), words: `waits for ${w.for}${w.why ? `: ${w.why}` : ""}`, seconds: w.seconds }));
+  const pending = (status?.pending ?? []).map((p) => ({ who: p.task, words: p.why }));
+  const spares = (status?.spares ?? []).map((s) => ({ who: `a spare ${s.role} on ${s.host}`, words: s.why }));
+  return [...waits, ...pending, ...spares].slice(0, 50);
+}
+
+export function waitList() {
+  const list = el("ul", { class: "lines" });
+  const none = el("p", { class: "empty" });
+  const node = section("waits", "Who waits for whom", none, list);
+  const update = (status, over) => {
+    const items = sentences(status);
+    keep(list, items.map((item, i) => ({ ...item, i })), (item) => item.i,
+      () => el("li", {}, el("strong"), " ", el("span"), " ", el("span", { class: "dim" })),
+      (line, item) => {
+        say(line.children[0], item.who);
+        say(line.children[1], item.words);
+        say(line.children[2], item.seconds ? `(${duration(item.seconds)})` : "");
+      });
+    show(list, items.length > 0);
+    show(none, items.length === 0);
+    say(none, over ? "The job is over." : "Nobody waits.");
+  };
+  return { node, update };
+}
+
+export function failureList() {
+  const list = el("ul", { class: "lines" });
+  const none = el("p", { class: "empty" }, "Nothing has failed.");
+  const tolls = el("p", { class: "dim" });
+  const node = section("failures", "Failures", none, list, tolls);
+  const update = (failures, recovery) => {
+    const newest = [...failures].reverse();
+    keep(list, newest, (f) => `${f.unixMs} ${f.task} ${f.what}`,
+      (f) => el("li", {}, el("time", { datetime: new Date(f.unixMs).toISOString() }, clock(f.unixMs)), " ",
+        el("strong", {}, f.task), " ", f.what), () => {});
+    show(list, newest.length > 0);
+    show(none, newest.length === 0);
+    const counted = [["workersLost", "workers lost"], ["psLost", "ps replaced"], ["leasesHandedOn", "leases handed on"],
+      ["batchesRecomputed", "batches computed again"], ["chiefRestarts", "chief restarts"]];
+    const lost = counted.filter(([key]) => recovery?.[key] > 0);
+    say(tolls, lost.map(([key, words]) => `${number(recovery[key])} ${words}`).join(" · "));
+  };
+  return { node, update };
+}

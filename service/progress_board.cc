@@ -1,0 +1,115 @@
+#include "service/progress_board.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "tools/cluster/job_folder.h"
+
+namespace downpour {
+namespace {
+
+bool Runs(const Job& job) { return job.state == JobState::kRunning || job.state == JobState::kCancelling; }
+
+}  // namespace
+
+JobProgress ProgressIn(const StatusView& status) {
+  JobProgress progress{.elapsed = status.elapsed, .remaining = status.remaining, .loss = status.loss};
+  const MaybeNumber epochs = EpochsDone(status);
+  if (epochs && status.epochs.value_or(0) > 0) progress.done = std::clamp(*epochs / *status.epochs, 0.0, 1.0);
+  if (status.evaluation_loss) progress.loss = status.evaluation_loss;
+  progress.accuracy = status.evaluation_accuracy;
+  return progress;
+}
+
+JobProgress ProgressIn(const SummaryView& summary) {
+  JobProgress progress{.elapsed = summary.elapsed, .loss = summary.eval_loss, .accuracy = summary.eval_accuracy};
+  if (summary.state == "SUCCEEDED") progress.done = 1;
+  return progress;
+}
+
+ProgressBoard::~ProgressBoard() {
+  {
+    const std::lock_guard hold(mutex_);
+    ends_ = true;
+  }
+  changed_.notify_all();
+  asks_.join();
+}
+
+std::string ProgressBoard::KeyOf(const Job& job) {
+  return absl::StrCat(job.name, " ", job.created_ms, IsOver(job.state) ? " over" : "");
+}
+
+void ProgressBoard::Want(const std::vector<Job>& jobs, const std::function<std::string(const Job&)>& job_dir_of) {
+  std::vector<std::string> running;
+  std::unique_lock hold(mutex_);
+  for (const Job& job : jobs) {
+    const std::string key = KeyOf(job);
+    if (Runs(job)) {
+      Entry& entry = entries_[key];
+      entry.wanted_until = Clock::now() + kWantedFor;
+      if (!entry.asker)
+        entry.asker = std::make_shared<StatusAsker>(StatusSource{.chief = "", .job_dir = job_dir_of(job)});
+      running.push_back(key);
+    } else if (IsOver(job.state) && !entries_[key].known) {
+      Entry& entry = entries_[key];
+      entry.known = true;
+      const absl::StatusOr<std::string> json = ReadTextFile(job_dir_of(job) + "/summary.json");
+      const absl::StatusOr<SummaryView> summary = json.ok() ? ParseSummary(*json) : json.status();
+      if (summary.ok()) entry.progress = ProgressIn(*summary);
+    }
+  }
+  changed_.notify_all();
+  changed_.wait_for(hold, kFirstLook, [&] { return AllKnown(running) || ends_; });
+}
+
+bool ProgressBoard::AllKnown(const std::vector<std::string>& keys) const {
+  return std::all_of(keys.begin(), keys.end(), [&](const std::string& key) {
+    const auto found = entries_.find(key);
+    return found == entries_.end() || found->second.known;
+  });
+}
+
+JobProgress ProgressBoard::Of(const Job& job) const {
+  const std::lock_guard hold(mutex_);
+  const auto found = entries_.find(KeyOf(job));
+  return found == entries_.end() ? JobProgress{} : found->second.progress;
+}
+
+bool ProgressBoard::HasWork() const {
+  return std::any_of(entries_.begin(), entries_.end(), [](const auto& entry) { return entry.second.asker != nullptr; });
+}
+
+void ProgressBoard::Ask() {
+  std::unique_lock hold(mutex_);
+  while (true) {
+    changed_.wait(hold, [this] { return ends_ || HasWork(); });
+    if (ends_) return;
+    std::erase_if(entries_, [](const auto& entry) {
+      return entry.second.asker != nullptr && entry.second.wanted_until < Clock::now();
+    });
+    std::vector<std::pair<std::string, std::shared_ptr<StatusAsker>>> round;
+    for (const auto& [key, entry] : entries_) {
+      if (entry.asker) round.emplace_back(key, entry.asker);
+    }
+    for (const auto& [key, asker] : round) {
+      hold.unlock();
+      const absl::StatusOr<Answer> answer = asker->Ask();
+      hold.lock();
+      if (ends_) return;
+      const auto found = entries_.find(key);
+      if (found == entries_.end()) continue;
+      found->second.known = true;
+      if (answer.ok() && answer->status) found->second.progress = ProgressIn(*answer->status);
+      changed_.notify_all();
+    }
+    // A job that has just begun to run is asked at once.
+    changed_.wait_for(hold, kAskEvery, [this] {
+      return ends_ || std::any_of(entries_.begin(), entries_.end(),
+                                  [](const auto& entry) { return entry.second.asker && !entry.second.known; });
+    });
+  }
+}
+
+}  // namespace downpour

@@ -1,0 +1,70 @@
+// ProgressBoard: how far each job of a list is, without keeping whoever reads the list waiting.
+//
+//   ProgressBoard board;
+//   board.Want(jobs_of_the_page, job_dir_of);          // waits kFirstLook at most
+//   const JobProgress progress = board.Of(job);
+//
+// Shapes: of a job that is over, what its summary.json holds, read once. Of one that runs, what its chief said last. A
+//   thread asks the chiefs in turn while somebody wants to know, and sleeps otherwise.
+// Cost: a chief that does not answer keeps the others' news back for some seconds, and no reader.
+// Threads: any.
+// Tests: tests/unit/service/progress_board_test.cc, tests/process/test_page.py.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "service/job.h"
+#include "tools/cluster/status_source.h"
+
+namespace downpour {
+
+struct JobProgress {
+  MaybeNumber done = {};                     // of 1
+  MaybeNumber elapsed = {}, remaining = {};  // seconds
+  MaybeNumber loss = {}, accuracy = {};      // of the newest evaluation; without one, the training loss
+};
+JobProgress ProgressIn(const StatusView& status);
+JobProgress ProgressIn(const SummaryView& summary);
+
+class ProgressBoard {
+ public:
+  static constexpr auto kAskEvery = std::chrono::seconds(1);
+  static constexpr auto kWantedFor = std::chrono::seconds(10);
+  static constexpr auto kFirstLook = std::chrono::milliseconds(200);
+
+  ProgressBoard() : asks_([this] { Ask(); }) {}
+  ~ProgressBoard();
+
+  void Want(const std::vector<Job>& jobs, const std::function<std::string(const Job&)>& job_dir_of);
+  JobProgress Of(const Job& job) const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Entry {
+    JobProgress progress;
+    bool known = false;
+    Clock::time_point wanted_until{};         // of one that runs
+    std::shared_ptr<StatusAsker> asker = {};  // of the thread alone
+  };
+  // A name may be used again once its job is deleted.
+  static std::string KeyOf(const Job& job);
+  void Ask();
+  bool HasWork() const;
+  bool AllKnown(const std::vector<std::string>& keys) const;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool ends_ = false;
+  std::map<std::string, Entry> entries_;
+  std::thread asks_;
+};
+
+}  // namespace downpour

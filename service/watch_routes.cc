@@ -1,0 +1,179 @@
+#include "service/watch_routes.h"
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "service/filter.h"
+#include "service/http_answer.h"
+#include "service/job_checkpoints.h"
+#include "service/job_history.h"
+#include "service/job_logs.h"
+#include "service/progress_board.h"
+#include "tools/cluster/job_command.h"
+#include "tools/cluster/job_folder.h"
+
+namespace downpour {
+namespace {
+
+using httplib::Request;
+using httplib::Response;
+using nlohmann::json;
+
+constexpr int kUsualRows = 50, kMostRows = 1000;
+constexpr size_t kMostLogLines = 2000;
+
+absl::StatusOr<int64_t> NumberOf(const Request& request, const char* name, int64_t usual) {
+  const std::string said = request.get_param_value(name);
+  int64_t number = 0;
+  if (said.empty()) return usual;
+  if (absl::SimpleAtoi(said, &number)) return number;
+  return absl::InvalidArgumentError(absl::StrCat(name, " must be a whole number"));
+}
+
+json RowOf(const Job& job, const JobProgress& progress) {
+  json row = {{"jobId", job.name}, {"state", NameOf(job.state)}, {"createTime", TimeText(job.created_ms)}};
+  if (job.started_ms != 0) row["startTime"] = TimeText(job.started_ms);
+  if (job.ended_ms != 0) row["endTime"] = TimeText(job.ended_ms);
+  if (!job.error.empty()) row["errorMessage"] = job.error;
+  const std::pair<const char*, MaybeNumber> numbers[] = {{"done", progress.done},
+                                                         {"elapsedSeconds", progress.elapsed},
+                                                         {"remainingSeconds", progress.remaining},
+                                                         {"loss", progress.loss},
+                                                         {"accuracy", progress.accuracy}};
+  for (const auto& [name, number] : numbers) {
+    if (number) row[name] = *number;
+  }
+  return row;
+}
+
+// The newest first; `states` counts the jobs that the filter holds for without regard to `state`.
+absl::StatusOr<json> Overview(const Request& request, JobService& service, ProgressBoard& board) {
+  const absl::StatusOr<Filter> filter = Filter::Parse(request.get_param_value("filter"));
+  const absl::StatusOr<int64_t> from = NumberOf(request, "from", 0);
+  const absl::StatusOr<int64_t> most = NumberOf(request, "count", kUsualRows);
+  const absl::StatusOr<std::vector<Job>> jobs = service.All();
+  for (const absl::Status& status : {filter.status(), from.status(), most.status(), jobs.status()}) {
+    if (!status.ok()) return status;
+  }
+  const std::string state = request.get_param_value("state");
+  std::vector<Job> found;
+  json states = json::object();
+  for (auto job = jobs->rbegin(); job != jobs->rend(); ++job) {
+    if (!filter->Holds(RowOf(*job, {}))) continue;
+    states[NameOf(job->state)] = states.value(NameOf(job->state), 0) + 1;
+    if (state.empty() || state == NameOf(job->state)) found.push_back(*job);
+  }
+  const auto size = static_cast<int64_t>(found.size());
+  const int64_t begin = std::clamp<int64_t>(*from, 0, size);
+  const int64_t end = std::min(size, begin + std::clamp<int64_t>(*most, 1, kMostRows));
+  const std::vector<Job> shown(found.begin() + begin, found.begin() + end);
+  board.Want(shown, [&](const Job& job) { return service.FolderOf(job.name).job_dir(); });
+  json answer = {{"jobs", json::array()}, {"states", states}, {"from", begin}, {"total", size}};
+  for (const Job& job : shown) answer["jobs"].push_back(RowOf(job, board.Of(job)));
+  return answer;
+}
+
+// Whichever there is: the status of a chief that leads the job, or the summary of one that has ended it.
+absl::StatusOr<std::string> StatusOf(const Job& job, const std::string& job_dir) {
+  // No chief has ever been there, as while a Python program builds its model.
+  if (absl::IsNotFound(ReadChiefLocation(job_dir).status())) return std::string("{}");
+  const absl::StatusOr<Answer> answer = StatusAsker({.chief = "", .job_dir = job_dir}).Ask();
+  // A job that never had a chief, or whose chief was killed, has left nothing to show.
+  if (!answer.ok() && IsOver(job.state)) return std::string("{}");
+  if (!answer.ok()) return answer.status();
+  return absl::StrCat("{\"", answer->status ? "status" : "summary", "\":", answer->json, "}");
+}
+
+// "chief=120,ps-0=77" and back.
+std::string TextOf(const LogMarks& marks) {
+  std::string text;
+  for (const auto& [log, mark] : marks) absl::StrAppend(&text, text.empty() ? "" : ",", log, "=", mark);
+  return text;
+}
+LogMarks MarksIn(const std::string& text) {
+  LogMarks marks;
+  for (const absl::string_view part : absl::StrSplit(text, ',', absl::SkipEmpty())) {
+    const std::pair<std::string, std::string> words = absl::StrSplit(part, absl::MaxSplits('=', 1));
+    int64_t mark = 0;
+    if (absl::SimpleAtoi(words.second, &mark)) marks[words.first] = mark;
+  }
+  return marks;
+}
+
+json Logs(const Request& request, const Job& job, const std::string& job_dir) {
+  const LogChoice choice{.task = request.get_param_value("task"), .severity = request.get_param_value("severity")};
+  LogMarks marks = MarksIn(request.get_param_value("after"));
+  const std::vector<LogEntry> entries = ReadNewLogs(job, job_dir, choice, &marks);
+  const size_t skipped = entries.size() - std::min(entries.size(), kMostLogLines);
+  json answer = {{"mark", TextOf(marks)}, {"entries", json::array()}, {"skipped", skipped}, {"tasks", json::array()}};
+  for (const auto& [log, mark] : marks) answer["tasks"].push_back(TaskName(log));
+  for (size_t i = skipped; i < entries.size(); ++i) {
+    answer["entries"].push_back({{"time", entries[i].time},
+                                 {"task", entries[i].task},
+                                 {"severity", entries[i].severity},
+                                 {"message", entries[i].message}});
+  }
+  return answer;
+}
+
+// Of the job that the path names.
+using JobHandler = std::function<absl::StatusOr<json>(const Request&, const Job&, const std::string& job_dir)>;
+httplib::Server::Handler OfJob(JobService& service, JobHandler handler) {
+  return [&service, handler](const Request& request, Response& response) {
+    const absl::StatusOr<Job> job = service.Find(request.matches[1]);
+    if (!job.ok()) return AnswerError(job.status(), response);
+    AnswerOr(handler(request, *job, service.FolderOf(job->name).job_dir()), response);
+  };
+}
+
+absl::StatusOr<json> WriteCheckpoint(const std::string& name, JobService& service) {
+  const absl::StatusOr<Job> job = service.Find(name);
+  if (!job.ok()) return job.status();
+  if (job->state != JobState::kRunning) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the job ", name, " is ", NameOf(job->state), ": only one that runs can write a checkpoint"));
+  }
+  StatusAsker asker({.chief = "", .job_dir = service.FolderOf(name).job_dir()});
+  const absl::StatusOr<CommandOutcome> told = CommandJob(asker, ControlKind::kCheckpoint);
+  if (!told.ok()) return told.status();
+  if (told->was_over) return absl::FailedPreconditionError(absl::StrCat("the job ", name, " is over"));
+  return json{{"message", told->words}};
+}
+
+}  // namespace
+
+void AddWatchRoutes(httplib::Server& server, JobService& service) {
+  const std::string jobs = "/v1/projects/[^/]+/jobs", job = jobs + "/([A-Za-z0-9_]+)";
+  const auto board = std::make_shared<ProgressBoard>();
+  server.Get(jobs + ":overview", [&service, board](const Request& request, Response& response) {
+    AnswerOr(Overview(request, service, *board), response);
+  });
+  server.Get(job + "/status", [&service](const Request& request, Response& response) {
+    const absl::StatusOr<Job> found = service.Find(request.matches[1]);
+    if (!found.ok()) return AnswerError(found.status(), response);
+    const absl::StatusOr<std::string> status = StatusOf(*found, service.FolderOf(found->name).job_dir());
+    if (!status.ok()) return AnswerError(status.status(), response);
+    response.set_content(*status, "application/json");
+  });
+  server.Get(job + "/history",
+             OfJob(service, [](const Request& request, const Job&, const std::string& dir) -> absl::StatusOr<json> {
+               const absl::StatusOr<int64_t> after = NumberOf(request, "after", 0);
+               if (!after.ok()) return after.status();
+               return ReadHistory(dir + "/metrics.jsonl", *after);
+             }));
+  server.Get(job + "/checkpoints", OfJob(service, [](const Request&, const Job&, const std::string& dir) {
+               return json{{"checkpoints", ListCheckpoints(dir)}};
+             }));
+  server.Get(job + "/logs", OfJob(service, Logs));
+  server.Post(job + ":checkpoint", WithBody([&service](const Request& request, const std::string&) {
+                return WriteCheckpoint(request.matches[1], service);
+              }));
+}
+
+}  // namespace downpour

@@ -1,0 +1,107 @@
+"""A browser without a screen, driven as a person would: Debian's chromium by python3-selenium.
+
+DOWNPOUR_AXE names axe-core's axe.min.js (npm: axe-core), where accessibility faults are to be looked for.
+"""
+
+import os
+import pathlib
+import shutil
+
+from cluster import BUILD, LONG
+
+try:
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.ui import WebDriverWait
+except ImportError:
+    webdriver = None
+
+WHY_NOT = next((why for missing, why in [
+    (webdriver is None, "there is no selenium for this Python (python3-selenium)"),
+    (shutil.which("chromium") is None, "there is no chromium"),
+    (shutil.which("chromedriver") is None, "there is no chromedriver (chromium-driver)"),
+] if missing), None)  # fmt: skip
+AXE = pathlib.Path(os.environ.get("DOWNPOUR_AXE", "/usr/share/javascript/axe-core/axe.min.js"))
+SCREENS = BUILD / "meson-logs/page"  # kept, to be looked at
+PHONE, DESK = 360, 1280
+FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-dev-shm-usage",
+         "--ignore-certificate-errors")  # fmt: skip
+
+
+class Browser:
+    def __init__(self, test, address, scheme="http"):
+        options = webdriver.ChromeOptions()
+        options.binary_location = shutil.which("chromium")
+        for flag in FLAGS:
+            options.add_argument(flag)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        self.driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+        test.addCleanup(self.driver.quit)
+        self.test = test
+        self.address = f"{scheme}://{address}"
+        self.look(DESK)
+
+    def look(self, width, scheme="light", height=900):
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width == PHONE}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+    def open(self, path="/"):
+        self.driver.get(self.address + path)
+
+    def run(self, script, *words):
+        return self.driver.execute_script(script, *words)
+
+    def find(self, selector):
+        return self.driver.find_element(By.CSS_SELECTOR, selector)
+
+    def button(self, name):
+        """One that can be seen and pressed."""
+        path = f"//button[normalize-space()='{name}' and not(@disabled)]"
+
+        def shown():
+            return next((b for b in self.driver.find_elements(By.XPATH, path) if b.is_displayed()), None)
+
+        return self.until(shown, f"no button {name}")
+
+    def until(self, condition, why):
+        """What the condition gives, once it is something."""
+        return WebDriverWait(self.driver, LONG, poll_frequency=0.1).until(lambda _: condition(), why)
+
+    def wait_for_text(self, selector, *words):
+        """Until the element has one of the words in it."""
+        def text():
+            return self.run("return document.querySelector(arguments[0])?.textContent ?? ''", selector)
+
+        self.until(lambda: any(word in text() for word in words), f"not {words} in {selector}, but {text()!r}")
+
+    def check(self, name):
+        """How it looks is kept: wide and narrow, light and dark. It is accessible, and says nothing of errors."""
+        SCREENS.mkdir(parents=True, exist_ok=True)
+        for width, scheme in ((DESK, "light"), (DESK, "dark"), (PHONE, "light"), (PHONE, "dark")):
+            self.look(width, scheme)
+            wide = self.run("return document.documentElement.scrollWidth")
+            self.test.assertLessEqual(wide, width, f"{name} must be scrolled sideways")
+            height = self.run("return document.documentElement.scrollHeight")
+            self.look(width, scheme, height)
+            self.driver.save_screenshot(str(SCREENS / f"{name}-{width}-{scheme}.png"))
+            self.check_accessible(f"{name}, {width} pixels, {scheme}")
+        self.look(DESK)
+        said = [entry["message"] for entry in self.driver.get_log("browser")]
+        self.test.assertEqual([line for line in said if "Failed to load resource" not in line], [], name)
+
+    def check_accessible(self, where):
+        if not AXE.is_file():
+            return
+        # By the debugger: the page's own policy lets no other script in.
+        self.driver.execute_cdp_cmd("Runtime.evaluate", {"expression": AXE.read_text()})
+        found = self.driver.execute_async_script(
+            "const done = arguments[arguments.length - 1];"
+            "axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']}).then(done);"
+        )
+        faults = [f"{fault['id']}: {fault['help']}: {[node['html'][:200] for node in fault['nodes']][:3]}"
+                  for fault in found["violations"]]  # fmt: skip
+        self.test.assertEqual(faults, [], where)
+        self.test.assertGreater(len(found["passes"]), 10, "nothing was looked at")

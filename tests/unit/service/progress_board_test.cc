@@ -1,0 +1,50 @@
+#include "service/progress_board.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/tools/scratch_folder.h"
+
+namespace downpour {
+namespace {
+
+TEST(ProgressBoardTest, OfAJobThatIsOverItHasTheSummary) {
+  const ScratchFolder folder;
+  folder.Write("summary.json", R"({"job":"x","state":"SUCCEEDED","elapsedSeconds":12.5,"evalAccuracy":0.75})");
+  const Job over{.name = "x", .state = JobState::kSucceeded, .created_ms = 5};
+  Job again = over;  // of a job of that name that was deleted
+  again.created_ms = 6;
+  ProgressBoard board;
+  board.Want({over}, [&](const Job&) { return folder.path(); });
+  EXPECT_EQ(board.Of(over).done, 1);
+  EXPECT_EQ(board.Of(over).elapsed, 12.5);
+  EXPECT_EQ(board.Of(over).accuracy, 0.75);
+  EXPECT_EQ(board.Of(over).remaining, std::nullopt);
+  EXPECT_EQ(board.Of(again).done, std::nullopt);
+}
+
+TEST(ProgressBoardTest, AChiefThatIsNotThereKeepsNobodyWaiting) {
+  const ScratchFolder folder;
+  const Job job{.name = "x", .state = JobState::kRunning};
+  ProgressBoard board;
+  board.Want({job}, [&](const Job&) { return folder.path(); });
+  EXPECT_EQ(board.Of(job).done, std::nullopt);
+}
+
+TEST(ProgressBoardTest, ProgressIsInEpochsAndTheLossOfAnEvaluationGoesFirst) {
+  StatusView status;
+  status.epoch = 2;
+  status.epochs = 4;
+  status.leases = 40;
+  status.leases_committed = 20;
+  status.examples_committed = 200;
+  status.train_examples = 100;
+  status.loss = 0.5;
+  EXPECT_EQ(ProgressIn(status).done, 0.5);
+  EXPECT_EQ(ProgressIn(status).loss, 0.5);
+  status.evaluation_loss = 0.75;
+  EXPECT_EQ(ProgressIn(status).loss, 0.75);
+  EXPECT_EQ(ProgressIn(StatusView{}).done, std::nullopt);
+}
+
+}  // namespace
+}  // namespace downpour
