@@ -26,6 +26,7 @@ struct LogEntry {
   std::string severity;  // DEFAULT, INFO, WARNING, ERROR, CRITICAL
   std::string message;
   std::string id;  // unique in the job
+  int trial = 0;   // of a tuning job, whose entries are those of its trials too; 0: its own
 };
 
 std::vector<LogEntry> ReadLogs(const Job& job, const std::string& job_dir);
