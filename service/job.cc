@@ -7,10 +7,13 @@
 #include <vector>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "schema/job_file.h"
 #include "schema/text.h"
+#include "service/tuning_spec.h"
 
 namespace downpour {
 namespace {
@@ -20,7 +23,7 @@ using nlohmann::json;
 constexpr int kMostLevels = 32;
 constexpr size_t kMostPackages = 100, kMostLabels = 64, kMostLabelBytes = 63, kMostNameBytes = 128;
 // Of trainingInput: what `downpour run` gets by its command line, not by the job file.
-constexpr const char* kOfTheProgram[] = {"args", "jobDir", "packageUris", "pythonModule"};
+constexpr const char* kOfTheProgram[] = {"args", "hyperparameters", "jobDir", "packageUris", "pythonModule"};
 // And what the job file has of it.
 constexpr const char* kSize[] = {"scaleTier", "workerCount", "parameterServerCount", "scheduling"};
 
@@ -31,6 +34,14 @@ bool IsJobName(const std::string& name) {
   const auto is_word = [](char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_'; };
   return !name.empty() && name.size() <= kMostNameBytes && absl::ascii_isalpha(static_cast<unsigned char>(name[0])) &&
          std::all_of(name.begin(), name.end(), is_word);
+}
+
+// As job files allow it: of at most 64 letters, without a trial's slash.
+std::string RunName(const Job& job) {
+  constexpr size_t kMost = 64;
+  std::string name = job.name;
+  std::replace(name.begin(), name.end(), '/', '.');
+  return name.size() <= kMost ? name : name.substr(name.size() - kMost);
 }
 
 absl::Status Wrong(const std::string& key, const std::string& what) {
@@ -66,6 +77,10 @@ absl::Status CheckInput(const json& input, bool has_file) {
   }
   if (const absl::Status status = CheckTexts(input, "args", 10'000); !status.ok()) return status;
   if (const absl::Status status = CheckTexts(input, "packageUris", kMostPackages); !status.ok()) return status;
+  if (input.contains("hyperparameters")) {
+    const absl::StatusOr<TuningSpec> spec = ReadTuningSpec(input["hyperparameters"]);
+    if (!spec.ok()) return spec.status();
+  }
   if (has_file) return absl::OkStatus();
   if (input.value("pythonModule", "").empty()) {
     return Wrong("trainingInput.pythonModule", "is missing: name the module to run, such as trainer.task");
@@ -73,10 +88,24 @@ absl::Status CheckInput(const json& input, bool has_file) {
   if (!input.contains("packageUris") || input["packageUris"].empty()) {
     return Wrong("trainingInput.packageUris", "is missing: name the uploaded package, such as gs://BUCKET/p.tar.gz");
   }
-  if (input.contains("hyperparameters")) {
-    return Wrong("trainingInput.hyperparameters", "is not offered: submit one job for each setting");
-  }
   return absl::OkStatus();
+}
+
+// A job file says which settings and metrics there are. Of Python code that is known when a trial has run.
+absl::Status CheckTuning(const Job& job) {
+  if (!IsTuning(job) || job.job_file.empty()) return absl::OkStatus();
+  const TuningSpec spec = ReadTuningSpec(json::parse(job.training_input)["hyperparameters"]).value();
+  for (const double unit : {0.0, 1.0}) {
+    Job trial = job;
+    trial.trial = Trial{.values = ValuesAt(spec, std::vector<double>(spec.parameters.size(), unit))};
+    const JobFileResult read = ReadInput(trial);
+    if (!read.ok()) return absl::InvalidArgumentError(ToString(read.errors.front()));
+  }
+  std::vector<std::string> metrics = {"accuracy", "loss"};
+  for (const MetricSpec& metric : ReadInput(job).job.training.metrics) metrics.push_back(NameOf(metric));
+  if (std::find(metrics.begin(), metrics.end(), spec.metric) != metrics.end()) return absl::OkStatus();
+  return Wrong("trainingInput.hyperparameters.hyperparameterMetricTag",
+               absl::StrCat("is ", OneLine(spec.metric, 100), ", but the job has ", absl::StrJoin(metrics, ", ")));
 }
 
 }  // namespace
@@ -154,6 +183,7 @@ absl::StatusOr<Job> ReadJob(std::string_view body) {
       return absl::InvalidArgumentError(ToString(error));
     }
   }
+  if (const absl::Status tuning = CheckTuning(job); !tuning.ok()) return tuning;
   return job;
 }
 
@@ -172,6 +202,39 @@ json ResourceOf(const Job& job) {
   return resource;
 }
 
+bool IsTuning(const Job& job) { return json::parse(job.training_input).contains("hyperparameters"); }
+
+std::string TrialName(const std::string& job, int number) { return absl::StrCat(job, "/", number); }
+
+int TrialNumber(const std::string& name) {
+  const size_t slash = name.find('/');
+  int number = 0;
+  return slash != std::string::npos && absl::SimpleAtoi(name.substr(slash + 1), &number) ? number : 0;
+}
+
+std::string TextOf(const std::optional<Trial>& trial) {
+  if (!trial) return "";
+  json text = {{"values", trial->values},
+               {"units", trial->units},
+               {"metric", trial->metric},
+               {"step", trial->step},
+               {"stoppedEarly", trial->stopped_early}};
+  if (trial->objective) text["objective"] = *trial->objective;
+  return text.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::optional<Trial> TrialOf(const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  const json said = json::parse(text);
+  Trial trial{.values = said["values"].get<std::map<std::string, std::string>>(),
+              .units = said["units"].get<std::vector<double>>(),
+              .metric = said["metric"],
+              .step = said["step"],
+              .stopped_early = said["stoppedEarly"]};
+  if (said.contains("objective")) trial.objective = said["objective"].get<double>();
+  return trial;
+}
+
 std::string TimeText(int64_t unix_ms) {
   const std::time_t seconds = unix_ms / 1000;
   std::tm utc{};
@@ -188,17 +251,25 @@ std::string JobFileOf(const Job& job) {
   for (const char* key : kSize) {
     if (input.contains(key)) size[key] = input[key];
   }
-  return json{{"jobId", job.name}, {"trainingInput", size}}.dump();
+  return json{{"jobId", RunName(job)}, {"trainingInput", size}}.dump();
+}
+
+std::vector<std::string> OverridesOf(const Job& job) {
+  std::vector<std::string> overrides;
+  if (!job.trial) return overrides;
+  for (const auto& [name, value] : job.trial->values) overrides.push_back(absl::StrCat(name, "=", value));
+  return overrides;
 }
 
 JobFileResult ReadInput(const Job& job) {
-  if (!job.job_file.empty()) return ParseJob(job.job_file, "jobFile");
+  if (!job.job_file.empty()) return ParseJob(job.job_file, "jobFile", OverridesOf(job));
   json input = json::parse(job.training_input);
   for (const char* key : kOfTheProgram) input.erase(key);
-  return ParseJob(json{{"jobId", job.name}, {"trainingInput", input}}.dump(), "trainingInput");
+  return ParseJob(json{{"jobId", RunName(job)}, {"trainingInput", input}}.dump(), "trainingInput");
 }
 
 int CoresOf(const Job& job) {
+  if (IsTuning(job)) return 0;
   const JobFileResult size = ReadInput(job);
   return static_cast<int>(size.job.cluster.worker_count + size.job.cluster.parameter_server_count);
 }

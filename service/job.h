@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -29,6 +30,16 @@ bool IsOver(JobState state);
 
 using Labels = std::map<std::string, std::string>;
 
+// What a trial of a tuning job has beyond a job. Its name is its job's, a slash and its number from 1: wd1/3.
+struct Trial {
+  std::map<std::string, std::string> values = {};  // of each parameter
+  std::vector<double> units = {};                  // the same as a point of the unit cube (tuning_spec.h)
+  std::string metric = {};                         // the objective's name
+  std::optional<double> objective = {};            // once it is over and has one
+  int64_t step = 0;                                // at which that was evaluated
+  bool stopped_early = false;
+};
+
 struct Job {
   std::string name;
   Labels labels = {};
@@ -38,6 +49,7 @@ struct Job {
   std::string error = {};  // why it failed or was cancelled
   int64_t created_ms = 0, started_ms = 0, ended_ms = 0;
   uint64_t revision = 1;  // rises with each change
+  std::optional<Trial> trial = {};
 };
 
 // JSON from outside. Errors: also for more than 32 levels, which would cost the stack later.
@@ -48,14 +60,26 @@ absl::StatusOr<Labels> ReadLabels(const nlohmann::json& labels);
 
 nlohmann::json ResourceOf(const Job& job);
 
+// Whether it has trials, which train in its place.
+bool IsTuning(const Job& job);
+std::string TrialName(const std::string& job, int number);
+// 0 of what is no trial.
+int TrialNumber(const std::string& name);
+// As JobStore keeps it; nothing for no trial.
+std::string TextOf(const std::optional<Trial>& trial);
+std::optional<Trial> TrialOf(const std::string& text);
+
 // 2026-01-31T23:59:59.123Z
 std::string TimeText(int64_t unix_ms);
 
-// The tasks that compute at a time: what the job takes from the machine's cores.
+// The tasks that compute at a time: what the job takes from the machine's cores. A tuning job's trials take theirs.
 int CoresOf(const Job& job);
 
 // What `downpour run` is given as its job file: the job's own one, or its name and its size.
 std::string JobFileOf(const Job& job);
+
+// The values of a trial, as overrides of its job file.
+std::vector<std::string> OverridesOf(const Job& job);
 
 // All that the job says of its run, with a warning for each thing that has no meaning here.
 JobFileResult ReadInput(const Job& job);

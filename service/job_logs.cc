@@ -135,13 +135,15 @@ std::vector<LogEntry> ReadNewLogs(const Job& job, const std::string& job_dir, co
 }
 
 json ResourceOf(const LogEntry& entry, const std::string& job) {
-  return {{"logName", absl::StrCat("projects/-/logs/", entry.task)},
-          {"resource", {{"type", "ml_job"}, {"labels", {{"job_id", job}, {"task_name", entry.task}}}}},
-          {"labels", {{"task_name", entry.task}}},
-          {"timestamp", entry.time},
-          {"severity", entry.severity},
-          {"insertId", entry.id},
-          {"textPayload", entry.message}};
+  json resource = {{"logName", absl::StrCat("projects/-/logs/", entry.task)},
+                   {"resource", {{"type", "ml_job"}, {"labels", {{"job_id", job}, {"task_name", entry.task}}}}},
+                   {"labels", {{"task_name", entry.task}}},
+                   {"timestamp", entry.time},
+                   {"severity", entry.severity},
+                   {"insertId", entry.id},
+                   {"textPayload", entry.message}};
+  if (entry.trial != 0) resource["labels"]["ml.googleapis.com/trial_id"] = absl::StrCat(entry.trial);
+  return resource;
 }
 
 }  // namespace downpour

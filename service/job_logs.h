@@ -28,6 +28,7 @@ struct LogEntry {
   std::string severity;  // DEFAULT, INFO, WARNING, ERROR, CRITICAL
   std::string message;
   std::string id;  // unique in the job
+  int trial = 0;   // of a tuning job, whose entries are those of its trials too; 0: its own
 };
 
 // AI Platform's name of one of our tasks.

@@ -78,6 +78,35 @@ absl::StatusOr<json> Patch(const Request& request, const std::string& body, JobS
   return ResourceOf(*changed);
 }
 
+// One job, and of a tuning job its trials.
+absl::StatusOr<json> Describe(const std::string& name, JobService& service) {
+  const absl::StatusOr<Job> job = service.Find(name);
+  if (!job.ok()) return job.status();
+  json resource = ResourceOf(*job);
+  if (!IsTuning(*job)) return resource;
+  const absl::StatusOr<std::vector<Job>> trials = service.Trials(name);
+  if (!trials.ok()) return trials.status();
+  resource["trainingOutput"] = OutputOf(SpecOf(*job), *trials, service.FolderOf(name).job_dir());
+  return resource;
+}
+
+// Of the job, and of a tuning job's trials as well, by time.
+absl::StatusOr<std::vector<LogEntry>> ReadAllLogs(const Job& job, JobService& service) {
+  std::vector<LogEntry> entries = ReadLogs(job, service.FolderOf(job.name).job_dir());
+  const absl::StatusOr<std::vector<Job>> trials = service.Trials(job.name);
+  if (!trials.ok()) return trials.status();
+  for (const Job& trial : *trials) {
+    for (LogEntry& entry : ReadLogs(trial, service.FolderOf(trial.name).job_dir())) {
+      entry.trial = TrialNumber(trial.name);
+      entry.id = absl::StrCat("trial-", entry.trial, "-", entry.id);
+      entries.push_back(std::move(entry));
+    }
+  }
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const LogEntry& a, const LogEntry& b) { return a.time < b.time; });
+  return entries;
+}
+
 absl::StatusOr<json> ResourceOr(const absl::StatusOr<Job>& job) {
   if (!job.ok()) return job.status();
   return ResourceOf(*job);
@@ -108,7 +137,9 @@ absl::StatusOr<json> ListEntries(const std::string& body, JobService& service) {
   const absl::StatusOr<Job> job = service.Find(named[1]);
   if (!job.ok()) return job.status();
   std::vector<json> entries;
-  for (const LogEntry& entry : ReadLogs(*job, service.FolderOf(job->name).job_dir())) {
+  const absl::StatusOr<std::vector<LogEntry>> read = ReadAllLogs(*job, service);
+  if (!read.ok()) return read.status();
+  for (const LogEntry& entry : *read) {
     json resource = ResourceOf(entry, job->name);
     if (filter->Holds(resource)) entries.push_back(std::move(resource));
   }
@@ -129,7 +160,7 @@ void AddJobRoutes(httplib::Server& server, JobService& service) {
               WithBody([&](const Request&, const std::string& body) { return ResourceOr(service.Submit(body)); }));
   server.Get(kJobs, [&](const Request& request, Response& response) { AnswerOr(List(request, service), response); });
   server.Get(kJob, [&](const Request& request, Response& response) {
-    AnswerOr(ResourceOr(service.Find(request.matches[1])), response);
+    AnswerOr(Describe(request.matches[1], service), response);
   });
   server.Post(kCancel, WithBody([&](const Request& request, const std::string&) -> absl::StatusOr<json> {
                 const absl::Status status = service.Cancel(request.matches[1]);

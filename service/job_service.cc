@@ -37,9 +37,7 @@ absl::StatusOr<std::unique_ptr<JobService>> JobService::Open(ServiceSettings set
   return std::unique_ptr<JobService>(new JobService(std::move(settings), std::move(lock), *std::move(store)));
 }
 
-RunFolder JobService::FolderOf(const std::string& name) const {
-  return RunFolder(absl::StrCat(settings_.root, "/jobs/", name));
-}
+RunFolder JobService::FolderOf(const std::string& name) const { return RunFolder(JobFolderOf(settings_.root, name)); }
 
 absl::StatusOr<Job> JobService::Submit(std::string_view body) {
   absl::StatusOr<Job> job = ReadJob(body);
@@ -65,6 +63,11 @@ absl::StatusOr<Job> JobService::Find(const std::string& name) {
 absl::StatusOr<std::vector<Job>> JobService::All() {
   const std::lock_guard hold(mutex_);
   return store_->All();
+}
+
+absl::StatusOr<std::vector<Job>> JobService::Trials(const std::string& tuning) {
+  const std::lock_guard hold(mutex_);
+  return store_->Trials(tuning);
 }
 
 absl::Status JobService::Cancel(const std::string& name) {
@@ -112,7 +115,8 @@ absl::Status JobService::Work() {
   }
   if (!jobs.ok()) return jobs.status();
   for (const Job& job : *jobs) {
-    if (const absl::Status status = WorkOn(job.name); !status.ok()) return status;
+    const bool has_trials = IsTuning(job) && job.state != JobState::kQueued;
+    if (const absl::Status status = has_trials ? tuner_.Work(job.name) : WorkOn(job.name); !status.ok()) return status;
   }
   return absl::OkStatus();
 }
@@ -136,9 +140,10 @@ absl::Status JobService::WorkOn(const std::string& name) {
   Act act = Act::kNone;
   {
     const std::lock_guard hold(mutex_);
-    const RunSeen seen = folder.Look();
+    RunSeen seen = folder.Look();
     job = store_->Find(name);
     if (!job.ok()) return absl::OkStatus();
+    if (job->trial && seen.started && !seen.alive) ReadObjective(folder.job_dir(), job->trial->metric, &seen);
     if (Observe(seen, UnixMs(), &*job)) {
       if (const absl::Status status = store_->Update(*job); !status.ok()) return status;
       if (IsOver(job->state)) stopped_.erase(name);
@@ -197,6 +202,11 @@ absl::StatusOr<std::vector<std::string>> JobService::CommandOf(const Job& job) c
   const json input = json::parse(job.training_input);
   std::vector<std::string> command = {settings_.program, "run", folder.Own("job.json"), "--job-dir", folder.job_dir()};
   const std::string module = input.value("pythonModule", "");
+  const std::string number = absl::StrCat(TrialNumber(job.name));
+  if (job.trial) command.insert(command.begin(), {"/usr/bin/env", "CLOUD_ML_TRIAL_ID=" + number});
+  if (!job.job_file.empty()) {
+    for (const std::string& setting : OverridesOf(job)) command.insert(command.end(), {"--set", setting});
+  }
   if (module.empty()) return command;
   for (const std::string& word :
        {std::string("--package-path"), folder.Own("package"), std::string("--module-name"), module}) {
@@ -205,12 +215,15 @@ absl::StatusOr<std::vector<std::string>> JobService::CommandOf(const Job& job) c
   command.push_back("--");
   for (const json& word : input.value("args", json::array())) command.push_back(word.get<std::string>());
   if (const std::string uri = input.value("jobDir", ""); !uri.empty()) {
-    const absl::StatusOr<std::string> path = objects_.PathOf(uri);
+    absl::StatusOr<std::string> path = objects_.PathOf(uri);
     if (!path.ok()) return path.status();
+    if (job.trial) absl::StrAppend(&*path, "/", number);  // as on AI Platform: each trial has its own
     std::error_code ignored;
     fs::create_directories(*path, ignored);
     command.insert(command.end(), {"--job-dir", *path});
   }
+  if (!job.job_file.empty()) return command;
+  for (const std::string& setting : OverridesOf(job)) command.push_back("--" + setting);
   return command;
 }
 

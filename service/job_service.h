@@ -4,7 +4,8 @@
 //   (*service)->Submit(body);
 //   for (;;) (*service)->Work();   // on a thread of its own, or now and then
 //
-// Shapes: ROOT/jobs.sqlite, ROOT/jobs/NAME (a job folder), ROOT/storage (gs://), ROOT/lock (held by one service).
+// Shapes: ROOT/jobs.sqlite, ROOT/storage (gs://), ROOT/lock (held by one service). ROOT/jobs/NAME is a job folder; a
+//   tuning job's has those of its trials, trials/1, trials/2, ...
 // Order: a job's state is on the disk before what it stands for is done (lifecycle.h).
 // Errors: ALREADY_EXISTS of Open where another process has the root. Of the others: those of Job, JobStore, Lifecycle.
 // Threads: any; Work on one at a time.
@@ -23,6 +24,7 @@
 #include "service/job_store.h"
 #include "service/object_store.h"
 #include "service/run_folder.h"
+#include "service/tuner.h"
 
 namespace downpour {
 
@@ -38,7 +40,8 @@ class JobService {
 
   absl::StatusOr<Job> Submit(std::string_view body);
   absl::StatusOr<Job> Find(const std::string& name);
-  absl::StatusOr<std::vector<Job>> All();  // in the order of their submission
+  absl::StatusOr<std::vector<Job>> All();  // in the order of their submission, without trials
+  absl::StatusOr<std::vector<Job>> Trials(const std::string& tuning);
   absl::Status Cancel(const std::string& name);
   absl::StatusOr<Job> SetLabels(const std::string& name, const Labels& labels, const std::string& etag);
   // Of a job that is over, with its folder.
@@ -52,7 +55,11 @@ class JobService {
 
  private:
   JobService(ServiceSettings settings, UniqueFd lock, std::unique_ptr<JobStore> store)
-      : settings_(std::move(settings)), lock_(std::move(lock)), store_(std::move(store)), objects_(settings_.root) {}
+      : settings_(std::move(settings)),
+        lock_(std::move(lock)),
+        store_(std::move(store)),
+        objects_(settings_.root),
+        tuner_(settings_.root, store_.get(), &mutex_) {}
   absl::Status AdmitThoseWhoseTurnItIs();
   absl::Status WorkOn(const std::string& name);
   absl::Status Start(const Job& job);
@@ -65,6 +72,7 @@ class JobService {
   std::mutex mutex_;  // of the store
   std::unique_ptr<JobStore> store_;
   const ObjectStore objects_;
+  Tuner tuner_;
   std::set<std::string> stopped_;  // runs that this process has told to stop: twice would end them at once
 };
 

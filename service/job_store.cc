@@ -16,11 +16,13 @@ constexpr const char* kTables =
     "CREATE TABLE IF NOT EXISTS jobs (sequence INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE,"
     " labels TEXT NOT NULL, training_input TEXT NOT NULL, job_file TEXT NOT NULL, state TEXT NOT NULL,"
     " error TEXT NOT NULL, created_ms INTEGER NOT NULL, started_ms INTEGER NOT NULL, ended_ms INTEGER NOT NULL,"
-    " revision INTEGER NOT NULL);"
+    " revision INTEGER NOT NULL, trial TEXT NOT NULL DEFAULT '');"
     "CREATE INDEX IF NOT EXISTS unfinished ON jobs (sequence) WHERE ended_ms = 0;"
-    "PRAGMA user_version=1;";
+    "PRAGMA user_version=2;";
+// What a store of version 1 lacks.
+constexpr const char* kSinceVersion1 = "ALTER TABLE jobs ADD COLUMN trial TEXT NOT NULL DEFAULT ''";
 constexpr const char* kColumns =
-    "name, labels, training_input, job_file, state, error, created_ms, started_ms, ended_ms, revision";
+    "name, labels, training_input, job_file, state, error, created_ms, started_ms, ended_ms, revision, trial";
 
 // One statement: its values are bound in order, its rows are read in order.
 class Statement {
@@ -42,6 +44,7 @@ class Statement {
     for (const std::string& text : {job.training_input, job.job_file, NameOf(job.state), job.error}) Bind(text);
     for (const int64_t time : {job.created_ms, job.started_ms, job.ended_ms}) Bind(time);
     Bind(static_cast<int64_t>(job.revision));
+    Bind(TextOf(job.trial));
   }
 
   int Step() { return statement_ == nullptr ? SQLITE_ERROR : sqlite3_step(statement_); }
@@ -58,6 +61,7 @@ class Statement {
     const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement_, read_++));
     return text == nullptr ? std::string() : std::string(text, static_cast<size_t>(bytes));
   }
+  void Reset() { sqlite3_reset(statement_); }
   int64_t Integer() { return sqlite3_column_int64(statement_, read_++); }
   Job ReadRow() {
     read_ = 0;
@@ -70,6 +74,7 @@ class Statement {
     job.error = Text();
     for (int64_t* time : {&job.created_ms, &job.started_ms, &job.ended_ms}) *time = Integer();
     job.revision = static_cast<uint64_t>(Integer());
+    job.trial = TrialOf(Text());
     return job;
   }
 
@@ -91,6 +96,10 @@ absl::StatusOr<std::unique_ptr<JobStore>> JobStore::Open(const std::string& path
   std::unique_ptr<JobStore> store(new JobStore(database));
   constexpr int kWaitMs = 10'000;
   sqlite3_busy_timeout(database, kWaitMs);
+  Statement version(database, "PRAGMA user_version");
+  const bool is_version_1 = version.Step() == SQLITE_ROW && version.Integer() == 1;
+  version.Reset();
+  if (is_version_1) sqlite3_exec(database, kSinceVersion1, nullptr, nullptr, nullptr);
   if (opened != SQLITE_OK || sqlite3_exec(database, kTables, nullptr, nullptr, nullptr) != SQLITE_OK) {
     return absl::InternalError(absl::StrCat("cannot open the store of jobs ", path, ": ", sqlite3_errmsg(database)));
   }
@@ -100,7 +109,7 @@ absl::StatusOr<std::unique_ptr<JobStore>> JobStore::Open(const std::string& path
 JobStore::~JobStore() { sqlite3_close(database_); }
 
 absl::Status JobStore::Insert(const Job& job) {
-  Statement statement(database_, absl::StrCat("INSERT INTO jobs (", kColumns, ") VALUES (?,?,?,?,?,?,?,?,?,?)"));
+  Statement statement(database_, absl::StrCat("INSERT INTO jobs (", kColumns, ") VALUES (?,?,?,?,?,?,?,?,?,?,?)"));
   statement.Bind(job);
   const absl::Status status = statement.Run();
   if (!absl::IsAlreadyExists(status)) return status;
@@ -109,7 +118,7 @@ absl::Status JobStore::Insert(const Job& job) {
 
 absl::Status JobStore::Update(const Job& job) {
   Statement statement(database_,
-                      absl::StrCat("UPDATE jobs SET (", kColumns, ") = (?,?,?,?,?,?,?,?,?,?) WHERE name = ?"));
+                      absl::StrCat("UPDATE jobs SET (", kColumns, ") = (?,?,?,?,?,?,?,?,?,?,?) WHERE name = ?"));
   statement.Bind(job);
   statement.Bind(job.name);
   if (const absl::Status status = statement.Run(); !status.ok()) return status;
@@ -117,10 +126,10 @@ absl::Status JobStore::Update(const Job& job) {
 }
 
 absl::Status JobStore::Remove(const std::string& name) {
-  Statement statement(database_, "DELETE FROM jobs WHERE name = ?");
-  statement.Bind(name);
+  Statement statement(database_, "DELETE FROM jobs WHERE name = ? OR (name > ? || '/' AND name < ? || '0')");
+  for (int i = 0; i < 3; ++i) statement.Bind(name);
   if (const absl::Status status = statement.Run(); !status.ok()) return status;
-  return sqlite3_changes(database_) == 1 ? absl::OkStatus() : Missing(name);
+  return sqlite3_changes(database_) >= 1 ? absl::OkStatus() : Missing(name);
 }
 
 absl::StatusOr<Job> JobStore::Find(const std::string& name) {
@@ -130,8 +139,13 @@ absl::StatusOr<Job> JobStore::Find(const std::string& name) {
   return std::move(found->front());
 }
 
-absl::StatusOr<std::vector<Job>> JobStore::All() { return Select("", ""); }
+absl::StatusOr<std::vector<Job>> JobStore::All() { return Select("WHERE trial = ''", ""); }
 absl::StatusOr<std::vector<Job>> JobStore::Unfinished() { return Select("WHERE ended_ms = 0", ""); }
+
+// '0' is the byte behind '/'.
+absl::StatusOr<std::vector<Job>> JobStore::Trials(const std::string& job) {
+  return Select("WHERE name > ?1 || '/' AND name < ?1 || '0'", job);
+}
 
 absl::StatusOr<std::vector<Job>> JobStore::Select(const std::string& where, const std::string& name) {
   Statement statement(database_, absl::StrCat("SELECT ", kColumns, " FROM jobs ", where, " ORDER BY sequence"));

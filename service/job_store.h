@@ -32,10 +32,11 @@ class JobStore {
 
   absl::Status Insert(const Job& job);
   absl::Status Update(const Job& job);
-  absl::Status Remove(const std::string& name);
+  absl::Status Remove(const std::string& name);  // with its trials
   absl::StatusOr<Job> Find(const std::string& name);
-  absl::StatusOr<std::vector<Job>> All();
+  absl::StatusOr<std::vector<Job>> All();  // without trials
   absl::StatusOr<std::vector<Job>> Unfinished();
+  absl::StatusOr<std::vector<Job>> Trials(const std::string& job);
 
  private:
   explicit JobStore(sqlite3* database) : database_(database) {}

@@ -16,7 +16,16 @@ void Enter(JobState state, const std::string& error, int64_t now_ms, Job* job) {
 }
 
 void End(const RunSeen& seen, int64_t now_ms, Job* job) {
-  if (seen.exit_code == 0) {
+  if (job->trial) {
+    job->trial->objective = seen.objective;
+    job->trial->step = seen.step;
+    if (seen.exit_code == 0) job->trial->stopped_early = false;  // it was at its end already
+  }
+  if (job->trial && seen.exit_code == 0 && !seen.objective) {
+    Enter(JobState::kFailed, seen.error, now_ms, job);
+  } else if (job->trial && job->trial->stopped_early && seen.objective) {
+    Enter(JobState::kSucceeded, "", now_ms, job);
+  } else if (seen.exit_code == 0) {
     Enter(JobState::kSucceeded, "", now_ms, job);
   } else if (job->state == JobState::kCancelling) {
     Enter(JobState::kCancelled, job->error, now_ms, job);
@@ -87,6 +96,50 @@ bool Observe(const RunSeen& seen, int64_t now_ms, Job* job) {
     default:
       return false;
   }
+}
+
+void StopEarly(int64_t now_ms, Job* trial) {
+  if (!trial->trial || trial->state != JobState::kRunning) return;
+  trial->trial->stopped_early = true;
+  Enter(JobState::kCancelling, "", now_ms, trial);
+}
+
+TuningAct Tune(const TuningSpec& spec, const std::vector<Job>& trials, int64_t now_ms, Job* job) {
+  TuningAct act;
+  int unfinished = 0, failed = 0, succeeded = 0;
+  const Job* first_failed = nullptr;
+  for (const Job& trial : trials) {
+    unfinished += IsOver(trial.state) ? 0 : 1;
+    succeeded += trial.state == JobState::kSucceeded ? 1 : 0;
+    if (trial.state != JobState::kFailed) continue;
+    if (failed++ == 0) first_failed = &trial;
+  }
+  const auto enter = [&](JobState state, const std::string& error) {
+    Enter(state, error, now_ms, job);
+    act.changed = true;
+  };
+  const auto fail = [&] {
+    enter(JobState::kFailed, first_failed == nullptr
+                                 ? "no trial succeeded"
+                                 : absl::StrCat(failed, " of ", trials.size(), " trials failed; trial ",
+                                                TrialNumber(first_failed->name), ": ", first_failed->error));
+  };
+  const bool is_hopeless =
+      spec.most_failed > 0 ? failed >= spec.most_failed : succeeded == 0 && failed >= kMostFailedAtFirst;
+  const bool is_cancelled = job->state == JobState::kCancelling;
+  if (job->state == JobState::kPreparing) {
+    enter(JobState::kRunning, "");
+  } else if (is_cancelled || (job->state == JobState::kRunning && is_hopeless)) {
+    for (const Job& trial : trials) {
+      if (!IsOver(trial.state) && trial.state != JobState::kCancelling) act.cancelled.push_back(trial.name);
+    }
+    if (unfinished == 0) is_cancelled ? enter(JobState::kCancelled, job->error) : fail();
+  } else if (job->state == JobState::kRunning && static_cast<int>(trials.size()) < spec.TrialCount()) {
+    act.proposes = unfinished < spec.most_parallel;
+  } else if (job->state == JobState::kRunning && unfinished == 0) {
+    succeeded > 0 ? enter(JobState::kSucceeded, "") : fail();
+  }
+  return act;
 }
 
 Act ActFor(const Job& job, const RunSeen& seen) {

@@ -7,6 +7,8 @@
 //
 //   QUEUED --Admit--> PREPARING --Observe--> RUNNING --Observe--> SUCCEEDED or FAILED
 //   QUEUED --Cancel--> CANCELLED;  PREPARING, RUNNING --Cancel--> CANCELLING --Observe--> CANCELLED
+//   RUNNING --StopEarly--> CANCELLING --Observe--> SUCCEEDED, of a trial
+//   A tuning job has no run: Tune moves it, by its trials, where Observe moves others.
 //
 // Order: a state is stored before what it stands for is done. So a service that was killed finds what it meant to do,
 //   and what is there of the run says whether it was done.
@@ -21,6 +23,7 @@
 
 #include "absl/status/status.h"
 #include "service/job.h"
+#include "service/tuning_spec.h"
 
 namespace downpour {
 
@@ -31,6 +34,9 @@ struct RunSeen {
   bool started = false;  // a keeper left its mark, so nobody may start the run again
   std::optional<int> exit_code = {};
   std::string error = {};  // what the run said last
+  // Of a trial that is dead:
+  std::optional<double> objective = {};
+  int64_t step = 0;
 };
 
 // Which of the unfinished jobs, oldest first, begin now: the first that waits, while its cores are free. A job that
@@ -43,6 +49,18 @@ absl::Status Cancel(int64_t now_ms, Job* job);
 void Refuse(const std::string& why, int64_t now_ms, Job* job);
 // Returns whether the job has changed.
 bool Observe(const RunSeen& seen, int64_t now_ms, Job* job);
+
+// A trial that is not worth its time.
+void StopEarly(int64_t now_ms, Job* trial);
+
+// What a tuning job does next. Its trials are in the order of their numbers.
+struct TuningAct {
+  bool changed = false;                // the job
+  bool proposes = false;               // one more trial, whose number is the next
+  std::vector<std::string> cancelled;  // trials to cancel
+};
+inline constexpr int kMostFailedAtFirst = 3;
+TuningAct Tune(const TuningSpec& spec, const std::vector<Job>& trials, int64_t now_ms, Job* job);
 
 enum class Act { kNone, kStart, kStop };
 Act ActFor(const Job& job, const RunSeen& seen);

@@ -30,7 +30,7 @@ class ServiceTest(ProcessTest):
 
     def end_runs(self):
         """They outlive their service, but not the test."""
-        for mark in self.root.glob("jobs/*/service/started"):
+        for mark in self.root.glob("jobs/**/service/started"):
             try:
                 os.killpg(int(mark.read_text()), signal.SIGKILL)
             except (ProcessLookupError, ValueError):

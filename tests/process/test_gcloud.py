@@ -20,6 +20,7 @@ TASK = """
     parser = argparse.ArgumentParser()
     parser.add_argument("--epochs", type=int, required=True)
     parser.add_argument("--job-dir", required=True)
+    parser.add_argument("--rate", type=float, default=0.05)
     options = parser.parse_args()
     print("writes into", options.job_dir)
     torch.manual_seed(7)
@@ -32,7 +33,7 @@ TASK = """
 
     model = torch.nn.Sequential(torch.nn.Linear(20, 32), torch.nn.ReLU(), torch.nn.Linear(32, 10))
     downpour.fit(model, train=draw(1000, 1), eval=draw(200, 2), loss=torch.nn.functional.cross_entropy,
-                 epochs=options.epochs, batch_size=16, optimizer=torch.optim.SGD(model.parameters(), lr=0.05))
+                 epochs=options.epochs, batch_size=16, optimizer=torch.optim.SGD(model.parameters(), lr=options.rate))
 """
 
 
@@ -90,6 +91,30 @@ class GcloudTest(ServiceTest):
     def refused_submit(self, name):
         words = f"submit training {name} --package-path trainer/ --module-name trainer.task --region us-central1"
         return self.jobs(f"{words} --staging-bucket gs://models", expected=1)
+
+    def test_a_search_finds_the_best_rate(self):
+        (self.folder / "search.yaml").write_text(textwrap.dedent("""
+            trainingInput:
+              hyperparameters:
+                goal: MAXIMIZE
+                hyperparameterMetricTag: accuracy
+                algorithm: GRID_SEARCH
+                maxTrials: 2
+                params:
+                - parameterName: rate
+                  type: DISCRETE
+                  discreteValues: [0.0000001, 0.05]
+        """))
+        self.jobs("submit training tuned --package-path trainer/ --module-name trainer.task --region us-central1"
+                  " --job-dir gs://models/tuned --staging-bucket gs://models --config search.yaml -- --epochs 2")  # fmt: skip
+        self.wait_for("tuned", "SUCCEEDED")
+        described = self.jobs("describe tuned")
+        self.assertIn("isHyperparameterTuningJob: true", described)
+        self.assertIn("completedTrialCount: '2'", described)
+        self.assertLess(described.index("rate: '0.05'"), described.index("rate: '1e-07'"), described)
+        logs = self.jobs("stream-logs tuned --polling-interval 1")
+        self.assertRegex(logs, r"service.*the best trial is 2: accuracy .* by rate=0.05, in .*/jobs/tuned/trials/2")
+        self.assertRegex(logs, r"service.*writes into .*/storage/models/tuned/1")
 
     def test_our_own_verb_submits_the_package_as_well(self):
         where = ["--root", self.root, "--job-dir", "gs://models/own", "--package-path", self.folder / "trainer"]

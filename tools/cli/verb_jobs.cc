@@ -7,14 +7,17 @@
 #include <set>
 #include <thread>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "runtime/driver/package.h"
 #include "schema/job_file.h"
+#include "schema/yaml_tree.h"
 #include "service/service_door.h"
 #include "tools/cli/job_options.h"
 #include "tools/cli/verbs.h"
 #include "tools/cluster/human_units.h"
+#include "tools/cluster/job_folder.h"
 #include "tools/cluster/text_table.h"
 
 namespace downpour {
@@ -28,7 +31,7 @@ constexpr auto kPause = std::chrono::milliseconds(500);
 
 struct Options {
   ServiceSettings service;
-  std::string name, bucket_folder, filter;
+  std::string name, bucket_folder, filter, config;
   std::vector<std::string> labels;
   JobOptions job;
   PythonCode code;
@@ -52,6 +55,41 @@ absl::StatusOr<std::string> Upload(const Options& options, const ServiceDoor& do
   return absl::StrCat("gs://packages/", name);
 }
 
+json JsonOf(const YamlNode& node) {
+  json value;
+  if (node.Is(YamlNode::Kind::kSequence)) {
+    value = json::array();
+    for (const YamlNode& item : node.items) value.push_back(JsonOf(item));
+  } else if (node.Is(YamlNode::Kind::kMap)) {
+    value = json::object();
+    for (const YamlEntry& entry : node.entries) value[entry.key] = JsonOf(entry.value);
+  } else if (node.Is(YamlNode::Kind::kScalar)) {
+    int64_t whole = 0;
+    double number = 0;
+    value = node.text;
+    if (node.quoted) return value;
+    if (node.text == "true" || node.text == "false") return node.text == "true";
+    if (absl::SimpleAtoi(node.text, &whole)) return whole;
+    if (absl::SimpleAtod(node.text, &number)) return number;
+  }
+  return value;
+}
+
+// The trainingInput of gcloud's --config.
+absl::StatusOr<json> ReadConfig(const std::string& path) {
+  if (path.empty()) return json::object();
+  const absl::StatusOr<std::string> text = ReadTextFile(path);
+  if (!text.ok()) return text.status();
+  const YamlTree tree = ReadYaml(*text);
+  if (!tree.errors.empty()) {
+    const YamlError& error = tree.errors.front();
+    return absl::InvalidArgumentError(absl::StrCat(path, ":", error.line, ":", error.column, ": ", error.what));
+  }
+  const YamlNode* input = tree.root.Find("trainingInput");
+  if (input != nullptr && input->Is(YamlNode::Kind::kMap)) return JsonOf(*input);
+  return absl::InvalidArgumentError(absl::StrCat(path, ": trainingInput is missing, or no map"));
+}
+
 // What the service is sent. A job of the user's Python code is one of AI Platform's, any other is a job file.
 absl::StatusOr<json> BodyOf(const Options& options, const ServiceDoor& door, Streams streams) {
   json body = {{"jobId", options.name}};
@@ -59,6 +97,9 @@ absl::StatusOr<json> BodyOf(const Options& options, const ServiceDoor& door, Str
     const std::pair<std::string, std::string> pair = absl::StrSplit(label, absl::MaxSplits('=', 1));
     body["labels"][pair.first] = pair.second;
   }
+  absl::StatusOr<json> input = ReadConfig(options.config);
+  if (!input.ok()) return input.status();
+  if (!input->empty()) body["trainingInput"] = *input;
   if (options.code.module.empty()) {
     const ChosenJob chosen = LoadChosenJob(options.job, "jobs submit", streams);
     if (!chosen.parsed.ok()) return absl::InvalidArgumentError("the job file has errors: mend it first");
@@ -67,13 +108,14 @@ absl::StatusOr<json> BodyOf(const Options& options, const ServiceDoor& door, Str
   }
   const absl::StatusOr<std::string> package = Upload(options, door);
   if (!package.ok()) return package.status();
-  std::string tier = options.job.scale_tier.empty() ? "BASIC" : options.job.scale_tier;
+  std::string tier = options.job.scale_tier;
+  if (tier.empty()) tier = input->contains("scaleTier") ? (*input)["scaleTier"].dump() : "BASIC";
+  std::erase(tier, '"');
   std::transform(tier.begin(), tier.end(), tier.begin(),
                  [](unsigned char c) { return c == '-' ? '_' : std::toupper(c); });
-  body["trainingInput"] = {{"scaleTier", tier},
-                           {"pythonModule", options.code.module},
-                           {"packageUris", {*package}},
-                           {"args", options.code.args}};
+  body["trainingInput"].update(
+      {{"scaleTier", tier}, {"pythonModule", options.code.module}, {"packageUris", {*package}}});
+  if (!options.code.args.empty()) body["trainingInput"]["args"] = options.code.args;
   if (!options.bucket_folder.empty()) body["trainingInput"]["jobDir"] = options.bucket_folder;
   return body;
 }
@@ -185,6 +227,8 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
   submit->add_option("--labels", options->labels, "team=a")->delimiter(',')->type_name("KEY=VALUE");
   submit->add_option("--job-dir", options->bucket_folder, "What the module gets as --job-dir")
       ->type_name("gs://BUCKET/NAME");
+  submit->add_option("--config", options->config, "trainingInput as of gcloud's --config: hyperparameters, workerCount")
+      ->type_name("CONFIG.yaml");
   submit->add_option("--module-name", options->code.module, "The Python module that makes the model: trainer.task");
   submit->add_option("--package-path", options->code.package_path, "The folder of its package")->type_name("DIR");
   submit->add_option("args", options->code.args, "After --: the arguments of the module's own");
@@ -213,6 +257,7 @@ const Verb kJobsVerb = {
     "jobs", "Submit, list, describe, follow, cancel and delete jobs, with or without a service",
     "  downpour jobs submit first --file job.yaml --root ~/jobs\n"
     "  downpour jobs submit wd1 --module-name trainer.task --package-path trainer --root ~/jobs -- --epochs 2\n"
+    "  downpour jobs submit tuned --file job.yaml --config search.yaml --root ~/jobs\n"
     "  downpour jobs stream-logs wd1 --root ~/jobs\n"
     "  downpour jobs list --root ~/jobs\n",
     "0 done, and what was waited for succeeded; 1 refused, or the job did not succeed", SetUp};

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sqlite3.h>
 
 #include <nlohmann/json.hpp>
 
@@ -32,6 +33,43 @@ Job Filled() {
           .started_ms = 2,
           .ended_ms = 0,
           .revision = 7};
+}
+
+TEST_F(JobStoreTest, ATrialIsKeptByItsJobAndGoesWithIt) {
+  for (const char* name : {"t", "t1", "t/1", "t0"}) {
+    Job job = Filled();
+    job.name = name;
+    if (TrialNumber(name) != 0) {
+      job.trial = Trial{.values = {{"rate", "0.1"}},
+                        .units = {0.25},
+                        .metric = "auc",
+                        .objective = 0.5,
+                        .step = 9,
+                        .stopped_early = true};
+    }
+    ASSERT_TRUE(store_->Insert(job).ok());
+  }
+  Reopen();
+  const std::vector<Job> trials = store_->Trials("t").value();
+  ASSERT_EQ(trials.size(), 1u);
+  EXPECT_EQ(TextOf(trials[0].trial),
+            R"({"metric":"auc","objective":0.5,"step":9,"stoppedEarly":true,"units":[0.25],"values":{"rate":"0.1"}})");
+  EXPECT_EQ(store_->All()->size(), 3u) << "a list shows no trials";
+  EXPECT_EQ(store_->Unfinished()->size(), 4u);
+  ASSERT_TRUE(store_->Remove("t").ok());
+  EXPECT_TRUE(store_->Trials("t")->empty());
+  EXPECT_EQ(store_->All()->size(), 2u);
+}
+
+TEST_F(JobStoreTest, AStoreOfTheVersionBeforeHasNoTrials) {
+  ASSERT_TRUE(store_->Insert(Filled()).ok());
+  store_.reset();
+  sqlite3* database = nullptr;
+  ASSERT_EQ(sqlite3_open((folder_.path() + "/jobs.sqlite").c_str(), &database), SQLITE_OK);
+  sqlite3_exec(database, "ALTER TABLE jobs DROP COLUMN trial; PRAGMA user_version=1", nullptr, nullptr, nullptr);
+  sqlite3_close(database);
+  Reopen();
+  EXPECT_EQ(store_->Find("first")->error, "because");
 }
 
 TEST_F(JobStoreTest, KeepsEveryFieldOverARestart) {

@@ -92,6 +92,11 @@ TEST(JobTest, WhatItCannotBeIsRefusedByItsKey) {
   EXPECT_THAT(WhyRefused(json::array()), HasSubstr("object"));
 }
 
+TEST(JobTest, ARunHasANameThatJobFilesAllow) {
+  Job job{.name = std::string(120, 'a') + "/12", .training_input = R"({"scaleTier":"BASIC"})"};
+  EXPECT_EQ(json::parse(JobFileOf(job))["jobId"], std::string(61, 'a') + ".12");
+}
+
 TEST(JobTest, LabelsHaveBounds) {
   for (const json& labels : {json{{"a", 1}}, json{{"", "x"}}, json{{"a", std::string(64, 'x')}}, json("x")}) {
     EXPECT_FALSE(ReadLabels(labels).ok()) << labels;

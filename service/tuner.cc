@@ -1,0 +1,123 @@
+#include "service/tuner.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "runtime/driver/posix_process.h"
+#include "service/optuna.h"
+#include "service/run_folder.h"
+
+namespace downpour {
+
+using nlohmann::json;
+
+std::string JobFolderOf(const std::string& root, const std::string& name) {
+  const size_t slash = name.find('/');
+  if (slash == std::string::npos) return absl::StrCat(root, "/jobs/", name);
+  return absl::StrCat(root, "/jobs/", name.substr(0, slash), "/trials/", name.substr(slash + 1));
+}
+
+TuningSpec SpecOf(const Job& tuning) {
+  return ReadTuningSpec(json::parse(tuning.training_input)["hyperparameters"]).value_or(TuningSpec());
+}
+
+absl::Status Tuner::Work(const std::string& name) {
+  for (;;) {
+    std::unique_lock hold(*mutex_);
+    absl::StatusOr<Job> job = store_->Find(name);
+    if (!job.ok()) return absl::OkStatus();  // deleted
+    const absl::StatusOr<std::vector<Job>> trials = store_->Trials(name);
+    if (!trials.ok()) return trials.status();
+    const TuningSpec spec = SpecOf(*job);
+    const TuningAct act = Tune(spec, *trials, UnixMs(), &*job);
+    // In the log before in the store: a client that sees the end finds the best one named.
+    if (act.changed && IsOver(job->state)) SayTheBest(*job, spec, *trials);
+    if (act.changed) {
+      if (const absl::Status status = store_->Update(*job); !status.ok()) return status;
+    }
+    for (Job trial : *trials) {
+      if (std::find(act.cancelled.begin(), act.cancelled.end(), trial.name) == act.cancelled.end()) continue;
+      if (const absl::Status status = Cancel(UnixMs(), &trial); !status.ok()) return status;
+      if (const absl::Status status = store_->Update(trial); !status.ok()) return status;
+    }
+    hold.unlock();
+    if (act.proposes) {
+      if (const absl::Status status = Begin(*job, spec, *trials); !status.ok()) return status;
+    } else if (!act.changed || IsOver(job->state)) {
+      return spec.stops_early && !IsOver(job->state) ? StopHopeless(spec, *trials) : absl::OkStatus();
+    }
+  }
+}
+
+absl::Status Tuner::Begin(const Job& job, const TuningSpec& spec, const std::vector<Job>& trials) {
+  const RunFolder folder(JobFolderOf(root_, job.name));
+  if (const absl::Status made = folder.Make(); !made.ok()) return made;
+  const int number = static_cast<int>(trials.size()) + 1;
+  Job trial{.name = TrialName(job.name, number), .labels = job.labels, .job_file = job.job_file};
+  json input = json::parse(job.training_input);
+  input.erase("hyperparameters");
+  trial.training_input = input.dump();
+  trial.trial = Trial{.units = Propose(job, spec, trials), .metric = spec.metric};
+  trial.trial->values = ValuesAt(spec, trial.trial->units);
+  trial.created_ms = UnixMs();
+  const std::lock_guard hold(*mutex_);
+  const absl::StatusOr<Job> now = store_->Find(job.name);
+  if (!now.ok() || now->state != JobState::kRunning) return absl::OkStatus();  // cancelled meanwhile
+  folder.Note(
+      'I', absl::StrCat("trial ", number, " has ", absl::StrJoin(trial.trial->values, ", ", absl::PairFormatter("="))));
+  return store_->Insert(trial);
+}
+
+std::vector<double> Tuner::Propose(const Job& job, const TuningSpec& spec, const std::vector<Job>& trials) {
+  const int number = static_cast<int>(trials.size()) + 1;
+  if (spec.method == SearchMethod::kGrid) return GridUnits(spec, number);
+  if (spec.method == SearchMethod::kBayesian && !without_optuna_.contains(job.name)) {
+    const RunFolder folder(JobFolderOf(root_, job.name));
+    const absl::StatusOr<std::vector<double>> asked = AskOptuna(spec, Seed(job.name), trials, folder.Own(""));
+    if (asked.ok()) return *asked;
+    without_optuna_.insert(job.name);
+    folder.Note('W',
+                absl::StrCat("random search is used instead of Bayesian: ", std::string(asked.status().message())));
+  }
+  return RandomUnits(spec, Seed(job.name), number);
+}
+
+absl::Status Tuner::StopHopeless(const TuningSpec& spec, const std::vector<Job>& trials) {
+  std::vector<Curve> finished;
+  for (const Job& trial : trials) {
+    if (trial.state != JobState::kSucceeded || trial.trial->stopped_early) continue;
+    if (!finished_.contains(trial.name)) {
+      finished_[trial.name] = ReadCurve(JobFolderOf(root_, trial.name), spec.metric);
+    }
+    finished.push_back(finished_[trial.name]);
+  }
+  if (finished.size() < kLeastFinished) return absl::OkStatus();
+  for (const Job& trial : trials) {
+    if (trial.state != JobState::kRunning) continue;
+    if (!IsHopeless(spec.maximize, ReadCurve(JobFolderOf(root_, trial.name), spec.metric), finished)) continue;
+    const std::lock_guard hold(*mutex_);
+    absl::StatusOr<Job> now = store_->Find(trial.name);
+    if (!now.ok()) continue;
+    StopEarly(UnixMs(), &*now);
+    if (const absl::Status status = store_->Update(*now); !status.ok()) return status;
+    RunFolder(JobFolderOf(root_, trial.name)).Note('I', "is stopped early: others were better by the same step");
+  }
+  return absl::OkStatus();
+}
+
+void Tuner::SayTheBest(const Job& job, const TuningSpec& spec, std::vector<Job> trials) {
+  std::erase_if(finished_, [&](const auto& known) { return known.first.starts_with(job.name + "/"); });
+  SortBestFirst(spec.maximize, &trials);
+  if (trials.empty() || !trials.front().trial->objective) return;
+  const Job& best = trials.front();
+  RunFolder(JobFolderOf(root_, job.name))
+      .Note('I',
+            absl::StrCat("the best trial is ", TrialNumber(best.name), ": ", spec.metric, " ", *best.trial->objective,
+                         " by ", absl::StrJoin(best.trial->values, ", ", absl::PairFormatter("=")), ", in ",
+                         JobFolderOf(root_, best.name)));
+}
+
+}  // namespace downpour

@@ -1,0 +1,49 @@
+// Tuner: proposes the trials of tuning jobs, stops those that are not worth their time, and ends the job.
+//
+//   Tuner tuner(root, &store, &mutex);
+//   tuner.Work("wd1");   // one round
+//
+// Shapes: a trial is a job of the store, wd1/3, whose folder is ROOT/jobs/wd1/trials/3.
+// Order: a trial is on the disk, with its values, before it can start. Its number is the count of those before it. So a
+//   service that was killed proposes none twice.
+// Errors: those of JobStore.
+// Threads: one at a time. `mutex` is held where the store is used, and not while Optuna is asked.
+// Tests: tests/unit/service/tuner_test.cc, tests/process/test_tuning.py.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "service/job_store.h"
+#include "service/trial_metrics.h"
+
+namespace downpour {
+
+// ROOT/jobs/wd1, and of a trial ROOT/jobs/wd1/trials/3.
+std::string JobFolderOf(const std::string& root, const std::string& name);
+
+TuningSpec SpecOf(const Job& tuning);
+
+class Tuner {
+ public:
+  Tuner(std::string root, JobStore* store, std::mutex* mutex) : root_(std::move(root)), store_(store), mutex_(mutex) {}
+  absl::Status Work(const std::string& name);
+
+ private:
+  absl::Status Begin(const Job& job, const TuningSpec& spec, const std::vector<Job>& trials);
+  std::vector<double> Propose(const Job& job, const TuningSpec& spec, const std::vector<Job>& trials);
+  absl::Status StopHopeless(const TuningSpec& spec, const std::vector<Job>& trials);
+  void SayTheBest(const Job& job, const TuningSpec& spec, std::vector<Job> trials);
+
+  const std::string root_;
+  JobStore* const store_;
+  std::mutex* const mutex_;
+  std::set<std::string> without_optuna_;   // jobs whose log says so
+  std::map<std::string, Curve> finished_;  // curves of trials that are over: they do not change
+};
+
+}  // namespace downpour
