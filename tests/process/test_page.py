@@ -139,8 +139,7 @@ class PageTest(ServiceTest):
         kill(server["pid"])
         page.wait_for_text("#failures .lines", "ps-1")
         page.wait_for_text("#failures .dim", "1 ps replaced")
-        write_history(self.root / "jobs/watched", 120, ["ps-0", "ps-1", "worker-0", "worker-1"])
-        page.wait_for_text("#curves", "top5")
+        page.until(lambda: page.run("return document.querySelectorAll('#curves .line-0').length >= 3"), "its curves")
         page.wait_for_text("#tasks .legend", "worker-1")
 
         page.run("document.querySelector('#log-task').value = 'ps-replica-1'")
@@ -165,7 +164,7 @@ class PageTest(ServiceTest):
         page.open("/?job=watched")  # late
         page.wait_for_text("#failures .lines", "ps-1")
         page.wait_for_text("#log", "the run ended with exit code")
-        page.wait_for_text("#curves", "top5")
+        page.until(lambda: page.run("return document.querySelectorAll('#curves .line-0').length >= 3"), "its curves")
         page.check("cancelled")
         page.button("Delete").click()
         page.button("Delete the job").click()
