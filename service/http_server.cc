@@ -135,6 +135,7 @@ void HttpServer::Prepare(JobService& service) {
   AddLogRoutes(*server_, service);
   AddStorageRoutes(*server_, service.objects());
   AddMetricsRoute(*server_, service);
+  AddOpenApiRoute(*server_);
 }
 
 absl::Status HttpServer::MayAsk(const httplib::Request& request) const {

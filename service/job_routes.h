@@ -16,5 +16,6 @@ void AddJobRoutes(httplib::Server& server, JobService& service);
 void AddLogRoutes(httplib::Server& server, JobService& service);
 void AddStorageRoutes(httplib::Server& server, const ObjectStore& objects);
 void AddMetricsRoute(httplib::Server& server, JobService& service);
+void AddOpenApiRoute(httplib::Server& server);  // all routes, with their errors, as OpenAPI
 
 }  // namespace downpour
