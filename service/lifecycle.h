@@ -13,7 +13,7 @@
 // Order: a state is stored before what it stands for is done. So a service that was killed finds what it meant to do,
 //   and what is there of the run says whether it was done.
 // Errors: FAILED_PRECONDITION for a job that is over.
-// Tests: tests/unit/service/lifecycle_test.cc.
+// Tests: tests/unit/service/lifecycle_test.cc, tuning_lifecycle_test.cc.
 #pragma once
 
 #include <cstdint>

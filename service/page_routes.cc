@@ -6,6 +6,7 @@ namespace downpour {
 namespace {
 
 std::string PathOf(const PageFile& file) {
+  if (file.name == "openapi.json") return "/openapi.json";
   return file.name == "index.html" ? "/" : absl::StrCat("/page/", std::string(file.name));
 }
 

@@ -8,7 +8,7 @@
 //   service that was killed proposes none twice.
 // Errors: those of JobStore.
 // Threads: one at a time. `mutex` is held where the store is used, and not while Optuna is asked.
-// Tests: tests/unit/service/tuner_test.cc, tests/process/test_tuning.py.
+// Tests: tests/process/test_tuning.py.
 #pragma once
 
 #include <map>

@@ -105,8 +105,8 @@ class GcloudTest(ServiceTest):
                   type: DISCRETE
                   discreteValues: [0.0000001, 0.05]
         """))
-        self.jobs("submit training tuned --package-path trainer/ --module-name trainer.task --region us-central1"
-                  " --job-dir gs://models/tuned --staging-bucket gs://models --config search.yaml"
+        words = "submit training tuned --package-path trainer/ --module-name trainer.task --region us-central1"
+        self.jobs(f"{words} --job-dir gs://models/tuned --staging-bucket gs://models --config search.yaml"
                   " -- --epochs 2")  # fmt: skip
         self.wait_for("tuned", "SUCCEEDED")
         described = self.jobs("describe tuned")
