@@ -1,4 +1,4 @@
-// The web page: its files, which are part of the program, at / and /page/NAME.
+// The web page: its files, which are part of the program, at / and /page/NAME; and /openapi.json, served likewise.
 //
 //   AddPageRoutes(server);
 //   if (IsPageFile(path)) ...      // of these anyone may have a copy: they say nothing of any job

@@ -6,7 +6,8 @@
 import pathlib
 import sys
 
-TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".json": "application/json", ".svg": "image/svg+xml"}
+TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".json": "application/json",
+         ".svg": "image/svg+xml"}  # fmt: skip
 
 
 def literal(text):
