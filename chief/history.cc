@@ -67,9 +67,11 @@ std::string EventsOf(Json line) {
 }
 
 Json OfTask(const Task& task, Time now) {
-  Json json = {{"cpu", task.cpu_seconds.PerSecond(now)},
-               {"memoryBytes", task.stats.resident_bytes},
-               {"stepsPerSecond", task.steps.PerSecond(now)}};
+  Json json = {{"stepsPerSecond", task.steps.PerSecond(now)}};
+  if (task.stats.resident_bytes > 0) {  // else no heartbeat of it has said so far what it uses
+    json["cpu"] = task.cpu_seconds.PerSecond(now);
+    json["memoryBytes"] = task.stats.resident_bytes;
+  }
   if (task.role == TaskRole::kWorker) json["examplesPerSecond"] = task.examples.PerSecond(now);
   const GpuStats& gpu = task.stats.gpu;
   if (gpu.utilisation >= 0) json["gpu"] = gpu.utilisation / 100.0;

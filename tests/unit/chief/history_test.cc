@@ -173,6 +173,7 @@ TEST_F(HistoryTest, AJobThatEndsHasEveryEpochEveryEvaluationAndALastPoint) {
 
 TEST_F(HistoryTest, TensorBoardIsToldTheSame) {
   StartRunning();
+  cluster->worker[0].stats.resident_bytes = 1000;
   Finish(3);
   cluster->Wait(2s);
   ASSERT_THAT(EventFiles(),
@@ -188,6 +189,7 @@ TEST_F(HistoryTest, TensorBoardIsToldTheSame) {
   EXPECT_EQ(newest.at("train/examples"), std::pair(uint64_t{6}, 12.0f));
   EXPECT_EQ(newest.at("epoch/loss"), std::pair(uint64_t{1}, 0.5f)) << "by its epoch";
   EXPECT_TRUE(newest.contains("tasks/worker-0/cpu"));
+  EXPECT_FALSE(newest.contains("tasks/ps-0/cpu")) << "it has not said what it uses";
   EXPECT_FALSE(newest.contains("train/time"));
   EXPECT_FALSE(newest.contains("tasks/epoch"));
 }
