@@ -89,9 +89,9 @@ void Story::StageInitialValues() {
         {{ShardPath(Round(), "initial.shard"), shard}, {ManifestPath(Round()), EncodeManifest(manifest)}});
 }
 
-// Likewise.
+// Likewise. What was damaged is brought back.
 void Story::StageCode() {
-  if (draw_.code.empty() || world_.disk().ReadSeen(kCodeFile).ok()) return;
+  if (draw_.code.empty() || world_.disk().ReadSeen(kCodeFile).value_or("") == draw_.code) return;
   ++faults_["code of the user's own"];
   Stage("python", {{kCodeFile, draw_.code}});
 }
