@@ -234,9 +234,10 @@ TEST_F(LocalRunTest, AServerThatAlwaysDiesEndsTheJobThoughWorkersRun) {
 }
 
 TEST_F(LocalRunTest, AServerThatEndsByItselfLeavesTheWordToTheChief) {
-  cluster_.ps_program = Script("ps", EndChief(1) + "; exit 1");
+  // Not by 1, which is a refusal of one that has led nothing yet, if it comes before the ps has ended.
+  cluster_.ps_program = Script("ps", EndChief(3) + "; exit 1");
   const RunResult result = Run();
-  EXPECT_EQ(result.chief_exit, 1);
+  EXPECT_EQ(result.chief_exit, 3);
   EXPECT_EQ(result.cause, "");
 }
 
