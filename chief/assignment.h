@@ -31,8 +31,8 @@
 #include "chief/membership.h"
 #include "chief/storage.h"
 #include "chief/toll.h"
+#include "job/slice_grid.h"
 #include "schema/checkpoint_format.h"
-#include "schema/slice_grid.h"
 
 namespace downpour {
 

@@ -26,8 +26,8 @@
 #include <optional>
 #include <string>
 
+#include "job/job.h"
 #include "runtime/world_time.h"
-#include "schema/job.h"
 
 namespace downpour {
 

@@ -32,7 +32,7 @@
 #include "chief/data_plan.h"
 #include "chief/membership.h"
 #include "chief/toll.h"
-#include "schema/job.h"
+#include "job/job.h"
 
 namespace downpour {
 

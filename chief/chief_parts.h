@@ -29,7 +29,7 @@
 #include "chief/toll.h"
 #include "chief/turn.h"
 #include "chief/watchers.h"
-#include "schema/slice_grid.h"
+#include "job/slice_grid.h"
 
 namespace downpour {
 

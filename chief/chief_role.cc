@@ -11,8 +11,8 @@
 #include "chief/lifecycle.h"
 #include "chief/status.h"
 #include "chief/work.h"
+#include "job/job_file.h"
 #include "runtime/log_line.h"
-#include "schema/job_file.h"
 #include "schema/text.h"
 
 namespace downpour {

@@ -17,9 +17,9 @@
 #include <string>
 #include <vector>
 
+#include "job/job.h"
 #include "runtime/options.h"
 #include "runtime/role.h"
-#include "schema/job.h"
 #include "schema/peer_role.h"
 
 namespace downpour {

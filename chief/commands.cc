@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "job/job_reader.h"
 #include "runtime/descriptor_need.h"
-#include "schema/job_reader.h"
 #include "schema/text.h"
 
 namespace downpour {

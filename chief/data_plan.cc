@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "chief/turn.h"
-#include "schema/job_file.h"
+#include "job/job_file.h"
 #include "schema/text.h"
 
 namespace downpour {

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "job/job.h"
 #include "runtime/plan.h"
 #include "schema/checkpoint_format.h"
-#include "schema/job.h"
 #include "schema/message.h"
 
 namespace downpour {

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "schema/job.h"
+#include "job/job.h"
 #include "schema/message.h"
 
 namespace downpour {

@@ -10,8 +10,8 @@
 #include "absl/strings/str_split.h"
 #include "chief/event_records.h"
 #include "chief/status.h"
+#include "job/job_file.h"
 #include "runtime/learning_rate.h"
-#include "schema/job_file.h"
 
 namespace downpour {
 namespace {

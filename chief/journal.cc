@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "chief/sealed_copies.h"
+#include "job/job_reader.h"
 #include "schema/checkpoint_format.h"
-#include "schema/job_reader.h"
 #include "schema/text.h"
 
 namespace downpour {

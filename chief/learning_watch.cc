@@ -9,9 +9,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "chief/chief_parts.h"
+#include "job/job_names.h"
+#include "job/variables.h"
 #include "runtime/staleness.h"
-#include "schema/job_names.h"
-#include "schema/variables.h"
 
 namespace downpour {
 namespace {

@@ -19,7 +19,7 @@
 #include <optional>
 #include <string>
 
-#include "schema/job.h"
+#include "job/job.h"
 
 namespace downpour {
 

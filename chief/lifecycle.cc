@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "job/job_file.h"
 #include "runtime/exit_code.h"
-#include "schema/job_file.h"
 #include "schema/text.h"
 
 namespace downpour {

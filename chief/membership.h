@@ -18,9 +18,9 @@
 
 #include "absl/status/status.h"
 #include "chief/rate_window.h"
+#include "job/job.h"
 #include "runtime/options.h"
 #include "runtime/role.h"
-#include "schema/job.h"
 
 namespace downpour {
 

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "schema/slice_grid.h"
+#include "job/slice_grid.h"
 
 namespace downpour {
 

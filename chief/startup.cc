@@ -12,11 +12,11 @@
 #include "chief/data_plan.h"
 #include "chief/sealed_copies.h"
 #include "chief/status.h"
+#include "job/job_file.h"
+#include "job/slice_grid.h"
 #include "runtime/exit_code.h"
 #include "schema/codec.h"
-#include "schema/job_file.h"
 #include "schema/sha256.h"
-#include "schema/slice_grid.h"
 #include "schema/text.h"
 
 namespace downpour {

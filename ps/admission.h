@@ -10,10 +10,10 @@
 #include <deque>
 
 #include "absl/status/status.h"
+#include "job/slice_grid.h"
 #include "runtime/plan.h"
 #include "runtime/role.h"
 #include "schema/message.h"
-#include "schema/slice_grid.h"
 
 namespace downpour {
 

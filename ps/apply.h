@@ -11,10 +11,10 @@
 #include <optional>
 #include <vector>
 
+#include "job/job.h"
+#include "job/slice_grid.h"
 #include "ps/shard.h"
 #include "ps/staleness_rule.h"
-#include "schema/job.h"
-#include "schema/slice_grid.h"
 #include "tensor/apply_kernels.h"
 #include "tensor/deflation.h"
 

@@ -21,9 +21,9 @@
 #include <cstdint>
 #include <optional>
 
+#include "job/job.h"
 #include "ps/counters.h"
 #include "runtime/plan.h"
-#include "schema/job.h"
 #include "schema/message.h"
 
 namespace downpour {

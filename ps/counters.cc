@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "job/job_reader.h"
 #include "runtime/options.h"
 #include "schema/codec.h"
-#include "schema/job_reader.h"
 
 namespace downpour {
 namespace {

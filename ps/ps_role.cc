@@ -5,13 +5,13 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "job/job_file.h"
 #include "ps/data_plane.h"
 #include "ps/quarantine.h"
 #include "ps/shard.h"
 #include "ps/snapshot.h"
 #include "runtime/exit_code.h"
 #include "schema/codec.h"
-#include "schema/job_file.h"
 
 namespace downpour {
 namespace {

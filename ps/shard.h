@@ -21,11 +21,11 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "job/slice_grid.h"
 #include "ps/counters.h"
 #include "runtime/plan.h"
 #include "schema/checkpoint_format.h"
 #include "schema/message.h"
-#include "schema/slice_grid.h"
 #include "tensor/apply_kernels.h"
 
 namespace downpour {

@@ -36,7 +36,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "schema/job.h"
+#include "job/job.h"
 
 namespace downpour {
 

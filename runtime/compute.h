@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "job/job.h"
 #include "schema/ids.h"
-#include "schema/job.h"
 #include "schema/payload.h"
 
 namespace downpour {

@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "schema/job.h"
+#include "job/job.h"
 #include "schema/message.h"
 
 namespace downpour {

@@ -21,7 +21,7 @@
 
 #include <cstdint>
 
-#include "schema/optimizer_spec.h"
+#include "job/optimizer_spec.h"
 
 namespace downpour {
 

@@ -9,10 +9,10 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "job/job_file.h"
 #include "runtime/descriptor_need.h"
 #include "runtime/exit_code.h"
 #include "runtime/log_line.h"
-#include "schema/job_file.h"
 
 namespace downpour {
 namespace {

@@ -23,10 +23,10 @@
 #include <optional>
 #include <string>
 
+#include "job/job.h"
+#include "job/slice_grid.h"
 #include "runtime/options.h"
 #include "runtime/role.h"
-#include "schema/job.h"
-#include "schema/slice_grid.h"
 
 namespace downpour {
 
@@ -56,7 +56,7 @@ class MemberSession {
   void Sample(const ResourceSample& sample);
   void Reject(const Malformed& malformed, Effects& effects);  // counted, and said now and then
   enum class News {
-    kNotMine,   // not about membership: the owner's business
+    kNotMine,  // not about membership: the owner's business
     kHandled,
     kJoined,    // incarnation(), term(), name(), the job and perhaps run() are new; what was held before is others'
     kRejoined,  // likewise, with a later chief of the same run; what was held may go on

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "absl/strings/match.h"
-#include "schema/job_names.h"
+#include "job/job_names.h"
 
 namespace downpour {
 namespace {

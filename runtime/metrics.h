@@ -33,7 +33,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "schema/job.h"
+#include "job/job.h"
 
 namespace downpour {
 

@@ -15,9 +15,9 @@
 #include <optional>
 #include <vector>
 
+#include "job/job.h"
 #include "schema/ids.h"
 #include "schema/interval_set.h"
-#include "schema/job.h"
 
 namespace downpour {
 

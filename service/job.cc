@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "schema/job_file.h"
+#include "job/job_file.h"
 #include "schema/text.h"
 #include "service/tuning_spec.h"
 

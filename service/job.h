@@ -19,7 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "schema/job_file.h"
+#include "job/job_file.h"
 
 namespace downpour {
 

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "job/job.h"
 #include "runtime/member_session.h"
-#include "schema/job.h"
 #include "schema/message_work.h"
 
 namespace downpour {

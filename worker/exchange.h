@@ -20,10 +20,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "job/slice_grid.h"
 #include "runtime/member_session.h"
 #include "runtime/role.h"
 #include "schema/message.h"
-#include "schema/slice_grid.h"
 #include "worker/in_flight.h"
 #include "worker/lease_progress.h"
 #include "worker/parameters.h"

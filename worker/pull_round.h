@@ -16,9 +16,9 @@
 #include <optional>
 #include <vector>
 
+#include "job/slice_grid.h"
 #include "runtime/world_time.h"
 #include "schema/message.h"
-#include "schema/slice_grid.h"
 #include "worker/placement_map.h"
 
 namespace downpour {

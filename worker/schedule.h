@@ -21,9 +21,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "job/slice_grid.h"
 #include "runtime/member_session.h"
 #include "runtime/role.h"
-#include "schema/slice_grid.h"
 #include "worker/eval_work.h"
 #include "worker/exchange.h"
 #include "worker/parameters.h"

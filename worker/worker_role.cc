@@ -6,9 +6,9 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "job/job_file.h"
 #include "runtime/exit_code.h"
 #include "runtime/plan.h"
-#include "schema/job_file.h"
 #include "schema/text.h"
 #include "worker/code_fetch.h"
 #include "worker/exchange.h"

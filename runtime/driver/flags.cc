@@ -13,9 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "job/nearest_name.h"
 #include "runtime/exit_code.h"
 #include "schema/message.h"
-#include "schema/nearest_name.h"
 
 namespace downpour {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "schema/job.h"
+#include "job/job.h"
 #include "schema/text.h"
 
 namespace downpour {

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "job/cluster_config.h"
 #include "runtime/driver/flags.h"
-#include "schema/cluster_config.h"
 
 namespace downpour {
 

@@ -14,11 +14,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "job/job_file.h"
 #include "runtime/driver/posix_process.h"
 #include "runtime/driver/posix_whole_file.h"
 #include "runtime/initial_values.h"
 #include "schema/checkpoint_format.h"
-#include "schema/job_file.h"
 #include "schema/text.h"
 
 namespace downpour {

@@ -20,10 +20,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "job/job.h"
+#include "job/slice_grid.h"
 #include "runtime/driver/posix_fd.h"
-#include "schema/job.h"
 #include "schema/safetensors.h"
-#include "schema/slice_grid.h"
 
 namespace downpour {
 

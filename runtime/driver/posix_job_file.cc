@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "schema/job_training_input.h"
+#include "job/job_training_input.h"
 
 namespace downpour {
 namespace {

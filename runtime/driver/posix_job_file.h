@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "schema/job_file.h"
-#include "schema/job_training_input.h"
+#include "job/job_file.h"
+#include "job/job_training_input.h"
 
 namespace downpour {
 

@@ -27,7 +27,7 @@ ABSL_FLAG(
     std::string, keys, "",
     "the folder of this cluster's keys; else DOWNPOUR_KEYS in the environment, else keys in the chief's job folder, "
     "else none");
-ABSL_FLAG(std::string, trace_dir, "", "write FOLDER/TASK.trace: what took effect where, for tools/ledger_check");
+ABSL_FLAG(std::string, trace_dir, "", "write FOLDER/TASK.trace: what took effect where, for tools/dev/ledger_check");
 
 namespace downpour {
 namespace {

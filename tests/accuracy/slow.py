@@ -1,10 +1,10 @@
-"""Workers whose steps take as long as one says (tools/slow_worker), for what is measured on few cores."""
+"""Workers whose steps take as long as one says (tools/dev/slow_worker), for what is measured on few cores."""
 
 import os
 import pathlib
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools/dev"))
 
 import oracle_check  # noqa: E402
 

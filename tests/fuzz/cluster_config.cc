@@ -1,6 +1,6 @@
 // What other launchers say of a cluster: the input as TF_CONFIG, and its lines as environment variables. What is
 // refused says why; what is not comes to flags for each role, or to a reason against them.
-#include "schema/cluster_config.h"
+#include "job/cluster_config.h"
 
 #include <glog/logging.h>
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "schema/job_file.h"
+#include "job/job_file.h"
 #include "tests/fuzz/target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

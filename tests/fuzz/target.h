@@ -1,4 +1,4 @@
-// A fuzz target: one decoder fed with whatever bytes. Built twice: with libFuzzer (tools/fuzz), and with
+// A fuzz target: one decoder fed with whatever bytes. Built twice: with libFuzzer (tools/dev/fuzz), and with
 // replay_main.cc, which runs the kept corpus as a test in every build.
 //
 // Adding one: NAME.cc that defines LLVMFuzzerTestOneInput, its name in meson.build, and inputs worth starting from in

@@ -25,7 +25,7 @@ def numbers(values, tag):
             yield name, value
 
 
-@unittest.skipUnless(TENSORBOARD, "tensorboard is not there: tools/keras_environment makes a Python that has it")
+@unittest.skipUnless(TENSORBOARD, "tensorboard is not there: tools/dev/keras_environment makes a Python that has it")
 class HistoryTest(ProcessTest):
     def test_every_scalar_of_the_history_is_read(self):
         from tensorboard.backend.event_processing.event_accumulator import EventAccumulator

@@ -61,7 +61,7 @@ REFUSALS = [
 ]
 
 
-@unittest.skipUnless(KERAS and BACKENDS, "Keras is not there: tools/keras_environment makes a Python that has it")
+@unittest.skipUnless(KERAS and BACKENDS, "Keras is not there: tools/dev/keras_environment makes a Python that has it")
 class KerasTest(ChildTest):
     def setUp(self):
         super().setUp()

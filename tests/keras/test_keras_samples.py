@@ -19,7 +19,7 @@ else:
     OwnJobTest = unittest.TestCase
 
 TRAIN, EVAL = 600, 200
-ABSENT = "is not there: tools/keras_environment makes a Python that has it"
+ABSENT = "is not there: tools/dev/keras_environment makes a Python that has it"
 
 
 def draw(count, seed, shape):

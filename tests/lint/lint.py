@@ -10,11 +10,11 @@ import sys
 import tempfile
 import unittest
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tools/dev"))
 from mutation_lists import read_lists  # noqa: E402
 from prose import ProseRulesCatch, dead_links, hard_prose, lines  # noqa: E402, F401 (the first: --self-test)
 
-FOLDERS = {"schema", "runtime", "tensor", "ps", "worker", "chief", "tools", "service", "python", "tests"}
+FOLDERS = {"schema", "job", "runtime", "tensor", "ps", "worker", "chief", "tools", "bench", "service", "python", "tests"}
 SOURCES = {".cc", ".h", ".cu", ".cuh", ".fbs", ".py", ".sh", ".js", ".css", ".html", ""}
 MOST_LINES = 400
 MOST_FUNCTION_LINES = 70
@@ -23,15 +23,16 @@ MOST_COLUMNS = 120
 # What each part may include of ours. A main.cc and the rest of tools may include everything but tests.
 MAY_INCLUDE = {
     "schema": {"schema"},
+    "job": {"schema", "job"},
     "tensor": {"tensor"},
-    "seam": {"schema", "seam"},
-    "driver": {"schema", "seam", "driver"},
-    "ps": {"schema", "seam", "tensor", "ps"},
-    "worker": {"schema", "seam", "tensor", "worker"},
-    "chief": {"schema", "seam", "chief"},
-    "python_child": {"schema", "seam", "driver", "tensor", "worker", "python_child"},
-    "cluster": {"schema", "seam", "driver", "cluster"},
-    "service": {"schema", "seam", "driver", "cluster", "service"},
+    "seam": {"schema", "job", "seam"},
+    "driver": {"schema", "job", "seam", "driver"},
+    "ps": {"schema", "job", "seam", "tensor", "ps"},
+    "worker": {"schema", "job", "seam", "tensor", "worker"},
+    "chief": {"schema", "job", "seam", "chief"},
+    "python_child": {"schema", "job", "seam", "driver", "tensor", "worker", "python_child"},
+    "cluster": {"schema", "job", "seam", "driver", "cluster"},
+    "service": {"schema", "job", "seam", "driver", "cluster", "service"},
 }
 
 # Roles are state machines: the same inputs give the same effects, on every run and every machine.
@@ -58,7 +59,7 @@ def part_of(path):
         return "cluster"
     if path.startswith("worker/python/"):
         return "python_child"
-    if path.endswith("main.cc") or top in ("tools", "tests"):
+    if path.endswith("main.cc") or top in ("tools", "bench", "tests"):
         return None
     if top == "runtime":
         return "driver" if path.startswith("runtime/driver/") else "seam"
@@ -145,7 +146,7 @@ def tree(root):
 
 
 def stale_mutations(root):
-    """A mutation names its place by a text; while one is not there, tools/mutate tries none."""
+    """A mutation names its place by a text; while one is not there, tools/dev/mutate tries none."""
     for file, mutation in read_lists(root / "tests/sim/mutations"):
         count = (root / mutation["file"]).read_text().count(mutation["find"])
         if count != 1:

@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
+#include "job/job_file.h"
+#include "job/slice_grid.h"
 #include "ps/apply.h"
 #include "runtime/initial_values.h"
 #include "runtime/plan.h"
-#include "schema/job_file.h"
-#include "schema/slice_grid.h"
 #include "worker/model/gradient_clip.h"
 
 namespace downpour {

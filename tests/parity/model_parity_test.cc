@@ -9,8 +9,8 @@
 #include <tuple>
 #include <vector>
 
+#include "job/slice_grid.h"
 #include "runtime/compute.h"
-#include "schema/slice_grid.h"
 #include "tensor/apply_kernels.h"
 #include "tensor/host_backend.h"
 #include "tests/parity/devices.h"

@@ -234,7 +234,7 @@ class ProcessTest(unittest.TestCase):
         """Every sample took effect once on every slice, says a program that shares no code with ours."""
         manifest = self.job_dir / self.summary()["checkpoint"] / "MANIFEST"
         files = ["--traces", self.job_dir / "trace", "--manifest", manifest]
-        command = [sys.executable, ROOT / "tools/ledger_check", *files, *flags]
+        command = [sys.executable, ROOT / "tools/dev/ledger_check", *files, *flags]
         done = subprocess.run(command, capture_output=True, text=True, timeout=LONG)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done.stdout

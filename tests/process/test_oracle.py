@@ -10,7 +10,7 @@ import faults
 
 from cluster import BUILD, ROOT, ProcessTest, complete, kill, merged, task_of
 
-sys.path.append(str(ROOT / "tools"))
+sys.path.append(str(ROOT / "tools/dev"))
 import oracle_check
 
 # Each push adds its whole gradient, however stale it is.

@@ -46,7 +46,8 @@ class RunsTest(ProcessTest):
     def check_ledger(self, *flags):
         """Of this run's records alone."""
         manifest = self.job_dir / self.summary()["checkpoint"] / "MANIFEST"
-        command = [sys.executable, ROOT / "tools/ledger_check", "--traces", self.traces, "--manifest", manifest, *flags]
+        checker = ROOT / "tools/dev/ledger_check"
+        command = [sys.executable, checker, "--traces", self.traces, "--manifest", manifest, *flags]
         done = subprocess.run(command, capture_output=True, text=True, timeout=LONG)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 

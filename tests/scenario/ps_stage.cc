@@ -10,9 +10,9 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "job/job_file.h"
 #include "ps/shard.h"
 #include "runtime/initial_values.h"
-#include "schema/job_file.h"
 #include "tests/scenario/tiny_job.h"
 #include "tests/scenario/wording.h"
 

@@ -4,11 +4,11 @@
 
 #include <cstdint>
 
+#include "job/job.h"
+#include "job/slice_grid.h"
 #include "runtime/plan.h"
 #include "schema/codec.h"
-#include "schema/job.h"
 #include "schema/sha256.h"
-#include "schema/slice_grid.h"
 #include "tests/scenario/script.h"
 
 namespace downpour {

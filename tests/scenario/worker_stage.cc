@@ -7,7 +7,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "schema/job_file.h"
+#include "job/job_file.h"
 #include "tests/scenario/tiny_job.h"
 #include "tests/scenario/wording.h"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "schema/job_names.h"
-#include "schema/slice_grid.h"
+#include "job/job_names.h"
+#include "job/slice_grid.h"
 
 namespace downpour {
 namespace {

@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <string>
 
+#include "job/job.h"
 #include "runtime/options.h"
 #include "runtime/prng.h"
-#include "schema/job.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/network.h"
 #include "tests/sim/oracle.h"

@@ -3,8 +3,8 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "job/job_names.h"
 #include "schema/codec.h"
-#include "schema/job_names.h"
 #include "schema/sha256.h"
 #include "tests/sim/draw.h"
 

@@ -12,8 +12,8 @@
 #include "chief/journal.h"
 #include "chief/sealed_copies.h"
 #include "chief/status.h"
+#include "job/job_file.h"
 #include "ps/shard.h"
-#include "schema/job_file.h"
 
 namespace downpour {
 namespace {

@@ -1,4 +1,4 @@
-"""Hand-made traces, whole and broken, through tools/ledger_check; with --sim also traces of simulated runs.
+"""Hand-made traces, whole and broken, through tools/dev/ledger_check; with --sim also traces of simulated runs.
 
     ledger_check_test.py LEDGER_CHECK [--sim SIM]
 """

@@ -10,12 +10,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "job/job.h"
+#include "job/slice_grid.h"
 #include "runtime/plan.h"
 #include "schema/ids.h"
 #include "schema/interval_set.h"
-#include "schema/job.h"
 #include "schema/payload.h"
-#include "schema/slice_grid.h"
 
 namespace downpour {
 

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "chief/storage.h"
+#include "job/job_file.h"
 #include "schema/checkpoint_format.h"
-#include "schema/job_file.h"
 #include "tests/sim/story.h"
 
 namespace downpour {

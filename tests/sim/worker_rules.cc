@@ -5,7 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "schema/job_file.h"
+#include "job/job_file.h"
 
 namespace downpour {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "chief/sealed_copies.h"
-#include "schema/job_file.h"
+#include "job/job_file.h"
 #include "tools/cluster/job_folder.h"
 
 namespace downpour {

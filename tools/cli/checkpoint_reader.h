@@ -17,9 +17,9 @@
 
 #include "absl/status/statusor.h"
 #include "chief/journal.h"
+#include "job/job.h"
+#include "job/slice_grid.h"
 #include "schema/checkpoint_format.h"
-#include "schema/job.h"
-#include "schema/slice_grid.h"
 
 namespace downpour {
 

@@ -6,8 +6,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "job/variables.h"
 #include "runtime/driver/posix_initial_values.h"
-#include "schema/variables.h"
 #include "worker/data/idx.h"
 
 namespace downpour {

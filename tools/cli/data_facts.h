@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "schema/job_file.h"
+#include "job/job_file.h"
 
 namespace downpour {
 

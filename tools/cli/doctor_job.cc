@@ -9,12 +9,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "job/slice_grid.h"
 #include "runtime/descriptor_need.h"
 #include "runtime/driver/posix_own_address.h"
 #include "runtime/driver/posix_tcp_probe.h"
 #include "runtime/driver/zmq_sockets.h"
 #include "schema/host_port.h"
-#include "schema/slice_grid.h"
 #include "schema/text.h"
 #include "tools/cluster/human_units.h"
 #include "worker/data/dataset.h"

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "schema/cluster_config.h"
-#include "schema/job.h"
+#include "job/cluster_config.h"
+#include "job/job.h"
 #include "tools/cli/data_facts.h"
 #include "tools/cli/doctor_host.h"
 #include "tools/cli/findings.h"

@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
-#include "schema/job_file.h"
+#include "job/job_file.h"
 #include "tools/cli/checkpoint_reader.h"
 #include "tools/cluster/human_units.h"
 #include "tools/cluster/job_folder.h"

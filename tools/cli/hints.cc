@@ -8,9 +8,9 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "schema/job_file.h"
-#include "schema/job_names.h"
-#include "schema/nearest_name.h"
+#include "job/job_file.h"
+#include "job/job_names.h"
+#include "job/nearest_name.h"
 
 namespace downpour {
 namespace {

@@ -7,9 +7,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "job/job_names.h"
+#include "job/nearest_name.h"
 #include "runtime/driver/posix_job_file.h"
-#include "schema/job_names.h"
-#include "schema/nearest_name.h"
 
 namespace downpour {
 namespace {

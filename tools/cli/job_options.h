@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "schema/job_file.h"
+#include "job/job_file.h"
 #include "tools/cli/python_code.h"
 #include "tools/cli/verbs.h"
 

@@ -7,10 +7,10 @@
 #include "absl/strings/str_join.h"
 #include "chief/checkpoint_interval.h"
 #include "chief/placement.h"
+#include "job/job_names.h"
+#include "job/slice_grid.h"
 #include "runtime/plan.h"
 #include "runtime/world_time.h"
-#include "schema/job_names.h"
-#include "schema/slice_grid.h"
 #include "tools/cluster/human_units.h"
 
 namespace downpour {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "schema/job.h"
+#include "job/job.h"
 #include "tools/cli/data_facts.h"
 
 namespace downpour {

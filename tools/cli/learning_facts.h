@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "schema/job_file.h"
+#include "job/job_file.h"
 
 namespace downpour {
 

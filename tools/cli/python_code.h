@@ -17,7 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "schema/job.h"
+#include "job/job.h"
 #include "schema/payload.h"
 
 namespace CLI {

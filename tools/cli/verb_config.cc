@@ -8,9 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "job/job_names.h"
 #include "runtime/driver/posix_cluster.h"
 #include "runtime/driver/posix_keys.h"
-#include "schema/job_names.h"
 #include "tools/cli/job_options.h"
 #include "tools/cli/verbs.h"
 #include "tools/cluster/output_options.h"

@@ -7,10 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "job/job_reader.h"
 #include "runtime/driver/posix_cluster.h"
 #include "runtime/driver/posix_keys.h"
 #include "runtime/driver/zmq_sockets.h"
-#include "schema/job_reader.h"
 #include "schema/message.h"
 #include "tools/cli/doctor_host.h"
 #include "tools/cli/doctor_job.h"

@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "job/job_file.h"
 #include "runtime/metrics.h"
-#include "schema/job_file.h"
 #include "tensor/host_backend.h"
 #include "tools/cli/checkpoint_option.h"
 #include "tools/cli/verbs.h"

@@ -10,7 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "schema/nearest_name.h"
+#include "job/nearest_name.h"
 #include "tools/cli/experiments.h"
 #include "tools/cli/verbs.h"
 #include "tools/cluster/text_table.h"

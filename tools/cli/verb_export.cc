@@ -2,7 +2,7 @@
 #include <memory>
 #include <utility>
 
-#include "schema/job_file.h"
+#include "job/job_file.h"
 #include "tools/cli/checkpoint_option.h"
 #include "tools/cli/safetensors.h"
 #include "tools/cli/verbs.h"

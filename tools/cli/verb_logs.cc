@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "schema/nearest_name.h"
+#include "job/nearest_name.h"
 #include "tools/cli/verbs.h"
 #include "tools/cluster/folder_watch.h"
 #include "tools/cluster/job_folder.h"

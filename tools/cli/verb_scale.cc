@@ -2,9 +2,9 @@
 #include <memory>
 #include <string>
 
+#include "job/job_file.h"
+#include "job/job_reader.h"
 #include "runtime/driver/posix_process.h"
-#include "schema/job_file.h"
-#include "schema/job_reader.h"
 #include "tools/cli/checkpoint_reader.h"
 #include "tools/cli/doctor_job.h"
 #include "tools/cli/verbs.h"

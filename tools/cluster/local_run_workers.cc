@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "schema/job_reader.h"
+#include "job/job_reader.h"
 #include "schema/text.h"
 #include "tools/cluster/local_run.h"
 

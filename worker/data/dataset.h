@@ -16,7 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "schema/job.h"
+#include "job/job.h"
 
 namespace downpour {
 

@@ -10,7 +10,7 @@
 // Tests: tests/unit/worker/gradient_clip_test.cc.
 #pragma once
 
-#include "schema/optimizer_spec.h"
+#include "job/optimizer_spec.h"
 #include "worker/model/graph.h"
 
 namespace downpour {

@@ -13,8 +13,8 @@
 
 #include <vector>
 
+#include "job/slice_grid.h"
 #include "runtime/compute.h"
-#include "schema/slice_grid.h"
 #include "worker/model/gradient_clip.h"
 
 namespace downpour {

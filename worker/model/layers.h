@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "schema/job.h"
-#include "schema/variables.h"
+#include "job/job.h"
+#include "job/variables.h"
 #include "tensor/backend.h"
 
 namespace downpour {

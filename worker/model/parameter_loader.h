@@ -19,8 +19,8 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "job/slice_grid.h"
 #include "schema/payload.h"
-#include "schema/slice_grid.h"
 #include "tensor/backend.h"
 #include "worker/model/graph.h"
 #include "worker/model/slice_frames.h"

@@ -24,8 +24,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "job/slice_grid.h"
 #include "schema/payload.h"
-#include "schema/slice_grid.h"
 
 namespace downpour {
 

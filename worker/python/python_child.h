@@ -27,8 +27,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "job/job.h"
 #include "runtime/driver/posix_fd.h"
-#include "schema/job.h"
 
 namespace downpour {
 

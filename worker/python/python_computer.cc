@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "job/slice_grid.h"
 #include "runtime/driver/code_cache.h"
 #include "runtime/plan.h"
 #include "runtime/prng.h"
-#include "schema/slice_grid.h"
 #include "schema/text.h"
 #include "tensor/apply_kernels.h"
 #include "tensor/host_backend.h"

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "chief/chief_role.h"
+#include "job/slice_grid.h"
 #include "schema/checkpoint_format.h"
-#include "schema/slice_grid.h"
 #include "tests/unit/chief/memory_disk.h"
 #include "tests/unit/chief/parts_fixture.h"
 

@@ -9,7 +9,7 @@
 
 #include "chief/storage.h"
 #include "chief/turn.h"
-#include "schema/job_file.h"
+#include "job/job_file.h"
 #include "tests/unit/chief/memory_disk.h"
 
 namespace downpour {

@@ -10,10 +10,10 @@
 #include <variant>
 #include <vector>
 
+#include "job/job_file.h"
+#include "job/slice_grid.h"
 #include "ps/shard.h"
 #include "schema/codec.h"
-#include "schema/job_file.h"
-#include "schema/slice_grid.h"
 #include "tensor/apply_kernels.h"
 #include "tests/scenario/tiny_job.h"
 

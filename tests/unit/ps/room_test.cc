@@ -6,10 +6,10 @@
 #include <variant>
 #include <vector>
 
+#include "job/job_file.h"
 #include "ps/ps_role.h"
 #include "ps/shard.h"
 #include "schema/codec.h"
-#include "schema/job_file.h"
 #include "tests/scenario/tiny_job.h"
 
 namespace downpour {

@@ -9,8 +9,8 @@
 #include <variant>
 #include <vector>
 
+#include "job/job_file.h"
 #include "runtime/member_session.h"
-#include "schema/job_file.h"
 
 namespace downpour {
 

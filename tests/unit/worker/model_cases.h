@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "job/job.h"
 #include "runtime/prng.h"
-#include "schema/job.h"
 #include "tests/unit/worker/reference_model.h"
 #include "worker/model/graph.h"
 

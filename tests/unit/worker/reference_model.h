@@ -10,9 +10,9 @@
 #include <variant>
 #include <vector>
 
+#include "job/job.h"
+#include "job/variables.h"
 #include "runtime/prng.h"
-#include "schema/job.h"
-#include "schema/variables.h"
 #include "tensor/host_backend.h"
 
 namespace downpour {

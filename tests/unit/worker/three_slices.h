@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
+#include "job/slice_grid.h"
 #include "schema/ids.h"
-#include "schema/slice_grid.h"
 
 namespace downpour {
 

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "job/slice_grid.h"
 #include "runtime/plan.h"
 #include "runtime/prng.h"
-#include "schema/slice_grid.h"
 #include "tensor/host_backend.h"
 #include "tests/unit/tools/scratch_folder.h"
 #include "worker/data/idx.h"

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "job/slice_grid.h"
 #include "runtime/metrics.h"
 #include "runtime/plan.h"
-#include "schema/slice_grid.h"
 #include "tensor/apply_kernels.h"
 #include "tensor/host_backend.h"
 #include "tests/parity/deferred_backend.h"

@@ -12,9 +12,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "job/job_file.h"
 #include "runtime/initial_values.h"
 #include "schema/checkpoint_format.h"
-#include "schema/job_file.h"
 
 namespace downpour {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "job/job_reader.h"
 #include "runtime/descriptor_need.h"
 #include "runtime/driver/posix_process.h"
-#include "schema/job_reader.h"
 #include "tests/unit/runtime/driver/few_descriptors.h"
 #include "tests/unit/runtime/driver/zmq_test_keys.h"
 #include "tests/unit/runtime/driver/zmq_test_peer.h"

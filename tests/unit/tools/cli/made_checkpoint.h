@@ -9,9 +9,9 @@
 #include <fstream>
 #include <string>
 
+#include "job/job_file.h"
+#include "job/slice_grid.h"
 #include "schema/checkpoint_format.h"
-#include "schema/job_file.h"
-#include "schema/slice_grid.h"
 
 namespace downpour {
 

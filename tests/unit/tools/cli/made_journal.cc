@@ -2,7 +2,7 @@
 
 #include "chief/journal.h"
 #include "chief/sealed_copies.h"
-#include "schema/job_file.h"
+#include "job/job_file.h"
 
 namespace downpour {
 

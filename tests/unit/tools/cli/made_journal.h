@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "job/job.h"
 #include "schema/ids.h"
-#include "schema/job.h"
 
 namespace downpour {
 

@@ -9,8 +9,8 @@
 
 #include "chief/journal.h"
 #include "chief/sealed_copies.h"
+#include "job/job_file.h"
 #include "runtime/driver/posix_process.h"
-#include "schema/job_file.h"
 #include "tests/unit/tools/cli/made_checkpoint.h"
 #include "tests/unit/tools/cli/run_tool.h"
 #include "tests/unit/tools/cluster/fake_chief.h"

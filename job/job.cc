@@ -1,0 +1,44 @@
+#include "job/job.h"
+
+#include "absl/strings/str_cat.h"
+#include "job/job_names.h"
+
+namespace downpour {
+
+std::string NameOf(const MetricSpec& metric) {
+  if (metric.kind == MetricKind::kOwn) return metric.name;
+  return metric.kind == MetricKind::kTopK ? absl::StrCat(kTop, metric.k) : NameIn(kMetrics, metric.kind);
+}
+
+int SlotCount(const TrainingSpec& training) { return static_cast<int>(SlotNames(training).size()); }
+
+std::vector<std::string> SlotNames(const TrainingSpec& training) {
+  std::vector<std::string> names = SlotNames(training.optimizer.kind);
+  if (training.consistency == Consistency::kSync) names.push_back("sum of the group's gradients");
+  return names;
+}
+
+std::vector<std::string> PlanDifferences(const JobSpec& job, const JobSpec& before) {
+  std::vector<std::string> keys;
+  const auto compare = [&keys](bool same, const char* key) {
+    if (!same) keys.push_back(key);
+  };
+  compare(job.seed == before.seed, "seed");
+  compare(job.training.consistency == before.training.consistency, "training.consistency");
+  compare(job.training.group_size == before.training.group_size, "training.groupSize");
+  compare(job.training.batch_size == before.training.batch_size, "training.batchSize");
+  compare(job.training.lease_batches == before.training.lease_batches, "training.leaseBatches");
+  compare(job.training.push_every == before.training.push_every, "training.pushEvery");
+  compare(job.training.wire == before.training.wire, "training.wire");
+  compare(job.training.staleness_method == before.training.staleness_method, "training.staleness.method");
+  compare(job.training.optimizer.kind == before.training.optimizer.kind, "training.optimizer.name");
+  compare(job.training.epochs >= before.training.epochs, "training.epochs (may be raised, not lowered)");
+  // What counts is the copy in the job folder: the file may have moved since.
+  ModelSpec model = job.model;
+  model.initialize_from = before.model.initialize_from;
+  compare(model == before.model, "model");
+  compare(job.model.initialize_from.empty() == before.model.initialize_from.empty(), "model.initializeFrom");
+  return keys;
+}
+
+}  // namespace downpour

@@ -1,0 +1,186 @@
+#include <nlohmann/json.hpp>
+#include <set>
+#include <type_traits>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "job/job_file.h"
+#include "job/job_names.h"
+
+namespace downpour {
+namespace {
+
+using Json = nlohmann::json;  // its objects are sorted by key
+
+Json OfInputs(const std::vector<InputSpec>& inputs) {
+  Json list = Json::array();
+  for (const InputSpec& input : inputs) list.push_back({{"name", input.name}, {"shape", input.shape}});
+  return list;
+}
+
+Json OfLayer(const LayerSpec& layer) {
+  Json json = {{"name", layer.name}, {"from", layer.from}};
+  std::visit(
+      [&json](const auto& op) {
+        using Op = std::decay_t<decltype(op)>;
+        if constexpr (std::is_same_v<Op, DenseSpec>) {
+          json["dense"] = {{"units", op.units}, {"activation", NameIn(kActivations, op.activation)}, {"bias", op.bias}};
+        } else if constexpr (std::is_same_v<Op, ActivationSpec>) {
+          json["activation"] = {{"function", NameIn(kActivationFunctions, op.function)}};
+        } else if constexpr (std::is_same_v<Op, DropoutSpec>) {
+          json["dropout"] = {{"rate", op.rate}};
+        } else if constexpr (std::is_same_v<Op, AddSpec>) {
+          json["add"] = Json::object();
+        } else {
+          json["concat"] = Json::object();
+        }
+      },
+      layer.op);
+  return json;
+}
+
+Json OfSchedule(const ScheduleSpec& schedule) {
+  Json json = {{"name", NameIn(kSchedules, schedule.kind)}, {"warmupSteps", schedule.warmup_steps}};
+  switch (schedule.kind) {
+    case ScheduleKind::kConstant:
+    case ScheduleKind::kInverseSquareRoot:
+      break;
+    case ScheduleKind::kStep:
+      json["stepEvery"] = schedule.step_every;
+      json["decay"] = schedule.decay;
+      break;
+    case ScheduleKind::kCosine:
+      json["finalShare"] = schedule.final_share;
+      json["totalSteps"] = schedule.total_steps;
+      break;
+  }
+  return json;
+}
+
+Json OfOptimizer(const OptimizerSpec& optimizer) {
+  Json json = {{"name", NameIn(kOptimizers, optimizer.kind)}, {"schedule", OfSchedule(optimizer.schedule)}};
+  for (const OptimizerNumber& number : CommonNumbers()) json[number.key] = optimizer.*number.at;
+  for (const OptimizerNumber& number : NumbersOf(optimizer.kind)) json[number.key] = optimizer.*number.at;
+  for (const OptimizerOverride& its : optimizer.overrides) {
+    Json entry = {{"variables", its.variables}};
+    if (its.learning_rate) entry["learningRate"] = *its.learning_rate;
+    if (its.weight_decay) entry["weightDecay"] = *its.weight_decay;
+    json["overrides"].push_back(entry);
+  }
+  return json;
+}
+
+// Of the settings of one consistency those of the others are absent: the parser would refuse them.
+Json OfTraining(const TrainingSpec& training) {
+  Json json = {{"consistency", NameIn(kConsistencies, training.consistency)},
+               {"replicas", training.replicas},
+               {"batchSize", training.batch_size},
+               {"epochs", training.epochs},
+               {"leaseBatches", training.lease_batches},
+               {"pushEvery", training.push_every},
+               {"pullAhead", training.pull_ahead},
+               {"evaluateEveryEpochs", training.evaluate_every_epochs},
+               {"maxSkippedPushes", training.max_skipped_pushes},
+               {"precision", NameIn(kPrecisions, training.precision)},
+               {"wire", NameIn(kWireFormats, training.wire)},
+               {"staleness", {{"method", NameIn(kStalenessMethods, training.staleness_method)}}},
+               {"optimizer", OfOptimizer(training.optimizer)}};
+  if (const auto& stop = training.stop_early) {
+    json["stopEarly"] = {{"metric", stop->metric}, {"patience", stop->patience}, {"minDelta", stop->min_delta}};
+  }
+  for (const MetricSpec& metric : training.metrics) json["metrics"].push_back(NameOf(metric));
+  if (training.consistency != Consistency::kAsync) json["groupSize"] = training.group_size;
+  if (training.consistency == Consistency::kSsp) json["sspBound"] = training.ssp_bound;
+  if (training.consistency == Consistency::kSync) json["backupWorkers"] = training.backup_workers;
+  if (training.max_staleness) json["maxStaleness"] = *training.max_staleness;
+  return json;
+}
+
+Json OfCluster(const ClusterSpec& cluster) {
+  Json json = {{"scaleTier", cluster.scale_tier}};
+  if (cluster.scale_tier == kCustomTier) {
+    json["workerCount"] = cluster.worker_count;
+    json["parameterServerCount"] = cluster.parameter_server_count;
+  }
+  return json;
+}
+
+Json OfData(const DataSpec& data) {
+  const auto pair = [](const FilePair& files) { return Json{{"images", files.images}, {"labels", files.labels}}; };
+  if (data.format == kPythonFormat) {
+    return {{"format", data.format}, {"trainExamples", data.train_examples}, {"evalExamples", data.eval_examples}};
+  }
+  Json json = {{"format", data.format}, {"train", pair(data.train)}};
+  if (!data.eval.empty()) json["eval"] = pair(data.eval);
+  return json;
+}
+
+Json OfModel(const ModelSpec& model) {
+  if (model.is_own()) {
+    Json variables = Json::array();
+    for (const OwnVariableSpec& variable : model.variables) {
+      variables.push_back({{"name", variable.name}, {"shape", variable.shape}, {"trainable", variable.trainable}});
+    }
+    return {{"variables", variables}, {"classes", model.classes}, {"initializeFrom", model.initialize_from}};
+  }
+  Json layers = Json::array();
+  for (const LayerSpec& layer : model.layers) layers.push_back(OfLayer(layer));
+  Json json = {{"inputs", OfInputs(model.inputs)}, {"layers", layers}, {"loss", NameIn(kLosses, model.loss)}};
+  if (!model.initialize_from.empty()) json["initializeFrom"] = model.initialize_from;
+  return json;
+}
+
+// In the largest unit that gives a whole number.
+std::string OfDuration(std::chrono::nanoseconds duration) {
+  const int64_t n = duration.count();
+  if (n % 1'000'000'000 == 0) return std::to_string(n / 1'000'000'000) + "s";
+  if (n % 1'000'000 == 0) return std::to_string(n / 1'000'000) + "ms";
+  return std::to_string(n) + "ns";
+}
+
+}  // namespace
+
+std::string CanonicalJob(const JobSpec& job) {
+  Json json = {
+      {"name", job.name},
+      {"seed", job.seed},
+      {"cluster", OfCluster(job.cluster)},
+      {"model", OfModel(job.model)},
+      {"training", OfTraining(job.training)},
+      {"data", OfData(job.data)},
+      {"checkpoint",
+       {{"every", job.checkpoint.every ? OfDuration(*job.checkpoint.every) : kAuto},
+        {"keep", job.checkpoint.keep},
+        {"via", NameIn(kCheckpointVias, job.checkpoint.via)}}},
+      {"scheduling", {{"maxRunningTime", OfDuration(job.scheduling.max_running_time)}}},
+      {"timing",
+       {{"serverWait", OfDuration(job.timing.server_wait)}, {"chiefWait", OfDuration(job.timing.chief_wait)}}}};
+  const PythonSpec& python = job.python;
+  if (!python.module.empty()) {
+    json["python"] = {
+        {"module", python.module}, {"sha256", python.sha256}, {"bytes", python.bytes}, {"args", python.args}};
+  }
+  return json.dump();
+}
+
+std::vector<std::string> JobChanges(const JobSpec& before, const JobSpec& now) {
+  const Json old_values = Json::parse(CanonicalJob(before)).flatten(),
+             new_values = Json::parse(CanonicalJob(now)).flatten();
+  std::set<std::string> places;
+  for (const Json* values : {&old_values, &new_values}) {
+    for (const auto& [place, value] : values->items()) places.insert(place);
+  }
+  const auto show = [](const Json& values, const std::string& place) {
+    const auto found = values.find(place);
+    return found == values.end() ? std::string("none") : found->dump();
+  };
+  std::vector<std::string> changes;
+  for (const std::string& place : places) {
+    const std::string from = show(old_values, place), to = show(new_values, place);
+    if (from == to) continue;
+    changes.push_back(absl::StrCat(absl::StrReplaceAll(place.substr(1), {{"/", "."}}), " ", from, " -> ", to));
+  }
+  return changes;
+}
+
+}  // namespace downpour

@@ -1,0 +1,92 @@
+#include "job/job_file.h"
+
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "job/job_parse.h"
+#include "job/job_training_input.h"
+#include "schema/codec.h"
+#include "schema/text.h"
+
+namespace downpour {
+
+namespace {
+
+void AddOrigins(const YamlNode& node, const std::string& path, const std::string& file, JobFileResult* result) {
+  if (node.items.empty() && node.entries.empty()) {
+    result->origins[path] = node.overridden ? kSetByHand : absl::StrCat(file, ":", node.line);
+  }
+  const std::string prefix = path.empty() ? "" : path + ".";
+  for (size_t i = 0; i < node.items.size(); ++i) AddOrigins(node.items[i], absl::StrCat(prefix, i), file, result);
+  for (const YamlEntry& entry : node.entries) AddOrigins(entry.value, prefix + entry.key, file, result);
+}
+
+}  // namespace
+
+std::string PlaceOf(const JobError& error) {
+  return error.line > 0 ? absl::StrCat(error.file, ":", error.line, ":", error.column) : error.file;
+}
+
+std::string ToString(const JobError& error) {
+  std::string text = PlaceOf(error);
+  if (!error.key.empty()) absl::StrAppend(&text, ": ", error.key);
+  return absl::StrCat(text, ": ", error.what, error.remedy.empty() ? "" : "; ", error.remedy);
+}
+
+JobFileResult ParseJob(const std::string& text, const std::string& file, const std::vector<std::string>& overrides) {
+  JobFileResult result;
+  JobErrors errors(file);
+  YamlTree tree = ReadYaml(text);
+  for (const YamlError& error : tree.errors) errors.Add(error);
+  const bool readable = tree.errors.empty() || !tree.root.Is(YamlNode::Kind::kNull);
+  if (readable) {
+    std::vector<std::string> settings;
+    if (tree.root.Find("trainingInput") != nullptr) {
+      TrainingInput input = ReplaceTrainingInput(tree.root, file, errors);
+      for (PlacedEntry& argument : input.arguments) settings.push_back(std::move(argument.entry));
+      result.warnings = std::move(input.warnings);
+      result.job_dir = std::move(input.job_dir);
+    }
+    settings.insert(settings.end(), overrides.begin(), overrides.end());
+    ApplyOverrides(settings, tree.root, errors);
+    AddOrigins(tree.root, "", file, &result);
+    ReadJob(tree.root, errors, &result.job);
+  }
+  if (errors.count() == 0 && CanonicalJob(result.job).size() > kMaxJobTextBytes) {
+    errors.Add(tree.root, "",
+               absl::StrCat("with every default filled in the job exceeds ", kMaxJobTextBytes, " bytes"));
+  }
+  result.errors = errors.Take();
+  return result;
+}
+
+absl::StatusOr<JobSpec> ParseCanonicalJob(const std::string& text) {
+  JobFileResult result = ParseJob(text, "job");
+  if (!result.ok()) return absl::InvalidArgumentError(ToString(result.errors.front()));
+  return std::move(result.job);
+}
+
+void ResolveDataPaths(const std::string& job_folder, const std::string& working_folder, JobFileResult* result) {
+  DataSpec& data = result->job.data;
+  const std::pair<const char*, std::string*> paths[] = {{"model.initializeFrom", &result->job.model.initialize_from},
+                                                        {"data.train.images", &data.train.images},
+                                                        {"data.train.labels", &data.train.labels},
+                                                        {"data.eval.images", &data.eval.images},
+                                                        {"data.eval.labels", &data.eval.labels}};
+  for (const auto& [key, path] : paths) {
+    if (path->empty()) continue;
+    const auto origin = result->origins.find(key);
+    const bool by_hand = origin != result->origins.end() && origin->second == kSetByHand;
+    const std::filesystem::path base = by_hand ? working_folder : job_folder;
+    *path = (base / *path).lexically_normal().string();
+    if (IsText(*path) && path->size() <= kMaxStringBytes) continue;
+    const std::string fault =
+        IsText(*path) ? absl::StrCat("longer than ", kMaxStringBytes, " bytes") : "not valid UTF-8";
+    result->errors.push_back({.file = CleanText(base.string(), kMaxStringBytes),
+                              .key = key,
+                              .what = absl::StrCat("begins in this folder and so becomes a path that is ", fault,
+                                                   ": use a folder of another name")});
+  }
+}
+
+}  // namespace downpour

@@ -1,0 +1,74 @@
+// The words of job files for the enums of job.h, read and written by the same tables.
+//
+// Tests: tests/unit/job/job_canonical_test.cc: what is written is read.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "job/job.h"
+
+namespace downpour {
+
+template <typename T>
+struct Named {
+  T value;
+  const char* name;
+};
+
+inline constexpr Named<Activation> kActivationFunctions[] = {
+    {Activation::kRelu, "relu"}, {Activation::kSigmoid, "sigmoid"}, {Activation::kTanh, "tanh"}};
+inline constexpr Named<Activation> kActivations[] = {{Activation::kNone, "none"},
+                                                     {Activation::kRelu, "relu"},
+                                                     {Activation::kSigmoid, "sigmoid"},
+                                                     {Activation::kTanh, "tanh"}};
+inline constexpr Named<Loss> kLosses[] = {{Loss::kSoftmaxCrossEntropy, "softmaxCrossEntropy"},
+                                          {Loss::kMeanSquaredError, "meanSquaredError"}};
+inline constexpr const char* kAuto = "auto";
+inline constexpr Named<StalenessMethod> kStalenessMethods[] = {{StalenessMethod::kAuto, kAuto},
+                                                               {StalenessMethod::kNone, "none"},
+                                                               {StalenessMethod::kRate, "rate"},
+                                                               {StalenessMethod::kSlowMomentum, "slowMomentum"}};
+inline constexpr Named<OptimizerKind> kOptimizers[] = {
+    {OptimizerKind::kSgd, "sgd"},           {OptimizerKind::kMomentum, "momentum"},
+    {OptimizerKind::kNesterov, "nesterov"}, {OptimizerKind::kAdagrad, "adagrad"},
+    {OptimizerKind::kRmsProp, "rmsprop"},   {OptimizerKind::kAdam, "adam"},
+    {OptimizerKind::kAdamW, "adamw"},       {OptimizerKind::kFtrl, "ftrl"}};
+inline constexpr Named<ScheduleKind> kSchedules[] = {{ScheduleKind::kConstant, "constant"},
+                                                     {ScheduleKind::kStep, "step"},
+                                                     {ScheduleKind::kCosine, "cosine"},
+                                                     {ScheduleKind::kInverseSquareRoot, "inverseSquareRoot"}};
+inline constexpr Named<Consistency> kConsistencies[] = {
+    {Consistency::kAsync, "async"}, {Consistency::kSsp, "ssp"}, {Consistency::kSync, "sync"}};
+inline constexpr Named<ProductPrecision> kPrecisions[] = {
+    {ProductPrecision::kFp32, "fp32"}, {ProductPrecision::kTf32, "tf32"}, {ProductPrecision::kBf16, "bf16"}};
+inline constexpr const char* kTop = "top";  // and a number: topK
+inline constexpr Named<MetricKind> kMetrics[] = {{MetricKind::kLogLoss, "logLoss"},
+                                                 {MetricKind::kRmse, "rmse"},
+                                                 {MetricKind::kAuc, "auc"},
+                                                 {MetricKind::kCalibration, "calibration"},
+                                                 {MetricKind::kCalibrationError, "calibrationError"}};
+inline constexpr Named<WireFormat> kWireFormats[] = {{WireFormat::kFp32, "fp32"}, {WireFormat::kBf16, "bf16"}};
+inline constexpr Named<CheckpointVia> kCheckpointVias[] = {{CheckpointVia::kChief, "chief"},
+                                                           {CheckpointVia::kShared, "shared"}};
+
+// In the place of a duration, where the chief is to find one.
+
+// AI Platform's tiers. Its master trains too, so the master counts as a worker beside our chief.
+struct ScaleTier {
+  const char* name;
+  int64_t workers;
+  int64_t parameter_servers;
+};
+inline constexpr const char* kCustomTier = "CUSTOM";
+inline constexpr ScaleTier kScaleTiers[] = {{"BASIC", 1, 1}, {"STANDARD_1", 5, 3}, {"PREMIUM_1", 20, 11}};
+
+template <typename T, size_t N>
+const char* NameIn(const Named<T> (&names)[N], T value) {
+  for (const Named<T>& named : names) {
+    if (named.value == value) return named.name;
+  }
+  return "";
+}
+
+}  // namespace downpour

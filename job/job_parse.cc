@@ -1,0 +1,217 @@
+#include "job/job_parse.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+
+namespace downpour {
+namespace {
+
+constexpr int64_t kMostCount = int64_t{1} << 40;
+
+const YamlNode& EmptyMap() {
+  static const YamlNode* const empty = [] {
+    auto* node = new YamlNode;
+    node->kind = YamlNode::Kind::kMap;
+    return node;
+  }();
+  return *empty;
+}
+
+// The map under a key, or an empty one, so that defaults come from one place.
+const YamlNode& Section(MapReader& parent, const std::string& key) {
+  const YamlNode* node = parent.Find(key);
+  return node == nullptr ? EmptyMap() : *node;
+}
+
+void ReadCluster(const YamlNode& node, JobErrors& errors, ClusterSpec* cluster) {
+  MapReader reader(node, "cluster", errors);
+  std::vector<std::string> tiers;
+  for (const ScaleTier& tier : kScaleTiers) tiers.push_back(tier.name);
+  tiers.push_back(kCustomTier);
+  const int chosen = reader.Choose("scaleTier", tiers);
+  if (chosen >= 0) cluster->scale_tier = tiers[chosen];
+  reader.Integer("workerCount", 1, kMostTasks, &cluster->worker_count);
+  reader.Integer("parameterServerCount", 1, kMostTasks, &cluster->parameter_server_count);
+  reader.Finish();
+  if (cluster->scale_tier == kCustomTier) return;
+
+  for (const std::string key : {"workerCount", "parameterServerCount"}) {
+    const YamlNode* count = node.Find(key);
+    if (count != nullptr)
+      reader.Fail(*count, key, absl::StrCat("is fixed by scaleTier ", cluster->scale_tier),
+                  "leave it out or take scaleTier CUSTOM");
+  }
+  cluster->worker_count = kScaleTiers[chosen].workers;
+  cluster->parameter_server_count = kScaleTiers[chosen].parameter_servers;
+}
+
+void ReadStaleness(const YamlNode& node, JobErrors& errors, TrainingSpec* training) {
+  MapReader reader(node, "training.staleness", errors);
+  reader.Choice("method", kStalenessMethods, &training->staleness_method);
+  const OptimizerKind kind = training->optimizer.kind;
+  if (training->staleness_method == StalenessMethod::kSlowMomentum && kind != OptimizerKind::kMomentum &&
+      kind != OptimizerKind::kNesterov) {
+    reader.Fail(*node.Find("method"), "method",
+                absl::StrCat("slowMomentum needs an optimizer with momentum, but training.optimizer.name is ",
+                             NameIn(kOptimizers, kind)),
+                "use auto, rate or none, or the optimizer momentum or nesterov");
+  }
+  reader.Finish();
+}
+
+// How many pushes one group has follows from the cluster, unless it is given: it belongs to the plan.
+// False: what it is to be is not known, so that nothing is wrong with what has a meaning only with one of them.
+bool ReadConsistency(MapReader& reader, const YamlNode& node, int64_t workers, TrainingSpec* training) {
+  const bool is_known =
+      reader.Choice("consistency", kConsistencies, &training->consistency) || node.Find("consistency") == nullptr;
+  const Consistency consistency = training->consistency;
+  const auto only_with = [&](const char* key, bool is_so, const char* needed) {
+    const std::string actual = absl::StrCat("that is ", NameIn(kConsistencies, consistency));
+    if (is_known && !is_so) reader.FailOnlyWith(key, absl::StrCat("consistency: ", needed), actual);
+  };
+  only_with("sspBound", consistency == Consistency::kSsp, "ssp");
+  only_with("backupWorkers", consistency == Consistency::kSync, "sync");
+  only_with("groupSize", consistency != Consistency::kAsync, "ssp or sync");
+  reader.Integer("sspBound", 1, 1'000'000, &training->ssp_bound);
+  if (reader.Integer("backupWorkers", 0, kMostTasks, &training->backup_workers) &&
+      training->backup_workers >= workers) {
+    reader.Fail(*node.Find("backupWorkers"), "backupWorkers",
+                absl::StrCat("must be fewer than the job's workers, of which there are ", workers));
+  }
+  training->group_size = std::max<int64_t>(1, workers - training->backup_workers);
+  reader.Integer("groupSize", 1, kMostTasks, &training->group_size);
+  int64_t most = 0;
+  if (reader.Integer("maxStaleness", 0, kMostCount, &most)) training->max_staleness = most;
+  if (consistency == Consistency::kAsync) training->group_size = 1;
+  reader.Flag("pullAhead", &training->pull_ahead);
+  if (consistency != Consistency::kSync) return is_known;
+  if (const YamlNode* value = node.Find("maxStaleness")) {
+    reader.Fail(*value, "maxStaleness", "with consistency: sync no gradient is stale", "leave it out");
+  }
+  if (training->pull_ahead) {
+    reader.Fail(*node.Find("pullAhead"), "pullAhead",
+                "what is pulled ahead is stale, and with consistency: sync nothing is",
+                "leave it out, or use ssp or async");
+  }
+  return is_known;
+}
+
+// With ssp and sync leases of one step each, so that whoever is free takes the next one of a group.
+void ReadLease(MapReader& reader, const YamlNode& node, bool consistency_is_known, TrainingSpec* training) {
+  const bool pushes = reader.Integer("pushEvery", 1, int64_t{1} << 20, &training->push_every);
+  const bool in_groups = training->consistency != Consistency::kAsync;
+  if (in_groups) training->lease_batches = training->push_every;
+  const bool leases = reader.Integer("leaseBatches", 1, int64_t{1} << 20, &training->lease_batches);
+  if (in_groups && leases && training->lease_batches != training->push_every) {
+    reader.Fail(*node.Find("leaseBatches"), "leaseBatches",
+                absl::StrCat("is pushEvery, ", training->push_every,
+                             ", with consistency: ", NameIn(kConsistencies, training->consistency)),
+                "leave it out");
+  } else if (pushes && consistency_is_known && training->push_every > training->lease_batches) {
+    reader.Fail(*node.Find("pushEvery"), "pushEvery",
+                absl::StrCat("a push holds batches of one lease, which has ", training->lease_batches),
+                "take that at most, or raise leaseBatches");
+  }
+}
+
+// `job`: its cluster and its model.
+void ReadTraining(const YamlNode& node, const JobSpec& job, JobErrors& errors, TrainingSpec* training) {
+  MapReader reader(node, "training", errors);
+  const bool consistency_is_known = ReadConsistency(reader, node, job.cluster.worker_count, training);
+  int64_t replicas = training->replicas;
+  if (reader.Integer("replicas", 1, 2, &replicas) && replicas != 1) {
+    reader.Fail(*node.Find("replicas"), "replicas", "2 replicas are not available in this version", "use 1");
+  }
+  training->replicas = static_cast<int>(replicas);
+  reader.Integer("batchSize", 1, int64_t{1} << 20, &training->batch_size);
+  reader.Integer("epochs", 1, 1'000'000, &training->epochs);
+  ReadLease(reader, node, consistency_is_known, training);
+  reader.Integer("evaluateEveryEpochs", 0, 1'000'000, &training->evaluate_every_epochs);
+  reader.Find("stopEarly");  // read when all that it rests on is
+  reader.Integer("maxSkippedPushes", 0, kMostCount, &training->max_skipped_pushes);
+  reader.Choice("precision", kPrecisions, &training->precision);
+  reader.Choice("wire", kWireFormats, &training->wire);
+  ReadOptimizer(Section(reader, "optimizer"), job.model, errors, &training->optimizer);
+  ReadStaleness(Section(reader, "staleness"), errors, training);
+  ReadMetrics(reader.Find("metrics"), reader.PathOf("metrics"), job.model, errors, &training->metrics);
+  reader.Finish();
+}
+
+void ReadFilePair(const YamlNode& node, const std::string& path, JobErrors& errors, FilePair* pair) {
+  MapReader reader(node, path, errors);
+  if (reader.Require("images") != nullptr) reader.Text("images", &pair->images);
+  if (reader.Require("labels") != nullptr) reader.Text("labels", &pair->labels);
+  reader.Finish();
+}
+
+void ReadData(const YamlNode& node, JobErrors& errors, DataSpec* data) {
+  MapReader reader(node, "data", errors);
+  const std::vector<std::string> formats = {kIdxFormat, kPythonFormat};
+  if (const int chosen = reader.Choose("format", formats); chosen >= 0) data->format = formats[chosen];
+  const bool is_python = data->format == kPythonFormat;
+  for (const char* key : {"trainExamples", "evalExamples"}) {
+    if (!is_python) reader.FailOnlyWith(key, "format: python", "that is idx");
+  }
+  for (const char* key : {"train", "eval"}) {
+    if (is_python) reader.FailOnlyWith(key, "format: idx", "that is python");
+  }
+  if (is_python) {
+    if (reader.Require("trainExamples") != nullptr)
+      reader.Integer("trainExamples", 1, kMostCount, &data->train_examples);
+    reader.Integer("evalExamples", 0, kMostCount, &data->eval_examples);
+    return reader.Finish();
+  }
+  if (const YamlNode* train = reader.Require("train")) ReadFilePair(*train, "data.train", errors, &data->train);
+  if (const YamlNode* eval = reader.Find("eval")) ReadFilePair(*eval, "data.eval", errors, &data->eval);
+  reader.Finish();
+}
+
+void ReadCheckpoint(const YamlNode& node, JobErrors& errors, CheckpointSpec* checkpoint) {
+  MapReader reader(node, "checkpoint", errors);
+  reader.DurationOrAuto("every", &checkpoint->every);
+  reader.Integer("keep", 1, 1'000, &checkpoint->keep);
+  reader.Choice("via", kCheckpointVias, &checkpoint->via);
+  reader.Finish();
+}
+
+void ReadScheduling(const YamlNode& node, JobErrors& errors, SchedulingSpec* scheduling) {
+  MapReader reader(node, "scheduling", errors);
+  reader.Duration("maxRunningTime", &scheduling->max_running_time);
+  reader.Finish();
+}
+
+void ReadTiming(const YamlNode& node, JobErrors& errors, TimingSpec* timing) {
+  MapReader reader(node, "timing", errors);
+  reader.Duration("serverWait", &timing->server_wait);
+  reader.Duration("chiefWait", &timing->chief_wait);
+  reader.Finish();
+}
+
+}  // namespace
+
+void ReadJob(const YamlNode& root, JobErrors& errors, JobSpec* job) {
+  MapReader reader(root, "", errors);
+  if (reader.Require("name") != nullptr) reader.Name("name", &job->name);
+  reader.Seed("seed", &job->seed);
+  ReadCluster(Section(reader, "cluster"), errors, &job->cluster);
+  if (const YamlNode* python = reader.Find("python")) ReadPython(*python, errors, &job->python);
+  const YamlNode* model = reader.Require("model");
+  if (model != nullptr) ReadModel(*model, "model", errors, &job->model);
+  ReadTraining(Section(reader, "training"), *job, errors, &job->training);
+  if (const YamlNode* data = reader.Require("data")) ReadData(*data, errors, &job->data);
+  const YamlNode* training = root.Find("training");
+  const YamlNode* stop = training == nullptr ? nullptr : training->Find("stopEarly");
+  if (stop != nullptr) ReadStopEarly(*stop, *job, errors, &job->training.stop_early);
+  ReadCheckpoint(Section(reader, "checkpoint"), errors, &job->checkpoint);
+  ReadScheduling(Section(reader, "scheduling"), errors, &job->scheduling);
+  ReadTiming(Section(reader, "timing"), errors, &job->timing);
+  reader.Finish();
+  CheckOwnModel(root, *job, errors);
+  if (job->model.inputs.size() > 1) {
+    errors.Add(*model->Find("inputs"), "model.inputs", "has several inputs, but data of format idx feed one");
+  }
+}
+
+}  // namespace downpour

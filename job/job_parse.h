@@ -1,0 +1,35 @@
+// The steps of ParseJob, between the tree of a YAML text and a JobSpec.
+//
+// Errors: all at once, in JobErrors, each with its place; what is wrong stays as it was.
+// Tests: tests/unit/job/job_file_test.cc.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "job/job.h"
+#include "job/job_reader.h"
+#include "job/yaml_tree.h"
+
+namespace downpour {
+
+// Sets dotted.key=value pairs in the tree, each in turn; keys and maps on the way are made where they are absent, a
+// number goes into a list, and an empty value takes the key away.
+void ApplyOverrides(const std::vector<std::string>& overrides, YamlNode& root, JobErrors& errors);
+
+void ReadJob(const YamlNode& root, JobErrors& errors, JobSpec* job);
+// Overrides are held against the variables of `model`, unless that has errors of its own.
+void ReadOptimizer(const YamlNode& node, const ModelSpec& model, JobErrors& errors, OptimizerSpec* optimizer);
+// Each is held against `model`, unless that has errors of its own.
+void ReadMetrics(const YamlNode* node, const std::string& path, const ModelSpec& model, JobErrors& errors,
+                 std::vector<MetricSpec>* metrics);
+// `job`: all else of it.
+void ReadStopEarly(const YamlNode& node, const JobSpec& job, JobErrors& errors, std::optional<StopEarlySpec>* stop);
+void ReadPython(const YamlNode& node, JobErrors& errors, PythonSpec* python);
+void ReadOwnVariables(MapReader& model, JobErrors& errors, ModelSpec* own);
+// A job has a module of its own, variables of its own and data of its own, or none of them.
+void CheckOwnModel(const YamlNode& root, const JobSpec& job, JobErrors& errors);
+void ReadModel(const YamlNode& node, const std::string& path, JobErrors& errors, ModelSpec* model);
+
+}  // namespace downpour

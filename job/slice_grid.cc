@@ -1,0 +1,38 @@
+#include "job/slice_grid.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace downpour {
+namespace {
+
+constexpr int64_t kCacheLineElements = 16;  // cuts fall between cache lines
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t RoundUp(int64_t a) { return CeilDiv(a, kCacheLineElements) * kCacheLineElements; }
+
+}  // namespace
+
+SliceGrid MakeSliceGrid(std::vector<VariableSpec> variables) {
+  SliceGrid grid{std::move(variables), {}, WireFormat::kFp32};
+  for (size_t v = 0; v < grid.variables.size(); ++v) {
+    const int64_t elements = grid.variables[v].elements();
+    // Pieces of like size rather than full ones and a rest: they are easier to balance.
+    const int64_t piece = RoundUp(CeilDiv(elements, std::max<int64_t>(1, CeilDiv(elements, kMaxSliceElements))));
+    for (int64_t offset = 0; offset < elements; offset += piece) {
+      grid.slices.push_back({static_cast<SliceId>(grid.slices.size()), static_cast<uint32_t>(v), offset,
+                             std::min(piece, elements - offset)});
+    }
+  }
+  return grid;
+}
+
+absl::StatusOr<SliceGrid> GridOf(const ModelSpec& model, WireFormat wire) {
+  absl::StatusOr<std::vector<VariableSpec>> variables = InferVariables(model);
+  if (!variables.ok()) return variables.status();
+  SliceGrid grid = MakeSliceGrid(*std::move(variables));
+  grid.wire = wire;
+  return grid;
+}
+
+}  // namespace downpour

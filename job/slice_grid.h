@@ -1,0 +1,46 @@
+// The slice grid: every variable cut into slices, by the model alone and never by the number of servers.
+//
+// Shapes: a slice is a run of a variable's row-major elements, at most 1 MiB (262,144 floats). A variable that fits is
+//   one slice, in small models too: a server that sees the whole matrix damps stale steps better (docs/LEARNING.md).
+// Units: bytes() are a slice's as it is kept, WireBytes() those of its gradient and its values on their way.
+// Order: slice ids are dense, by variable, then by offset.
+// Tests: tests/unit/job/slice_grid_test.cc.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "job/variables.h"
+#include "schema/ids.h"
+
+namespace downpour {
+
+inline constexpr int64_t kMaxSliceElements = 262144;
+
+struct Slice {
+  SliceId id{};
+  uint32_t variable = 0;  // index into the grid's variables
+  int64_t offset = 0;     // first element, in the variable
+  int64_t elements = 0;
+  int64_t bytes() const { return elements * 4; }
+};
+
+struct SliceGrid {
+  std::vector<VariableSpec> variables;
+  std::vector<Slice> slices;  // slices[i].id == i
+  WireFormat wire = WireFormat::kFp32;
+  const Slice& at(SliceId id) const { return slices[ToNumber(id)]; }
+  size_t size() const { return slices.size(); }
+  size_t WireBytes(SliceId id) const {
+    return static_cast<size_t>(at(id).elements) * (wire == WireFormat::kBf16 ? 2 : 4);
+  }
+  bool Contains(SliceId id) const { return ToNumber(id) < slices.size(); }
+};
+
+SliceGrid MakeSliceGrid(std::vector<VariableSpec> variables);
+
+// Of the model's variables. Errors: as InferVariables.
+absl::StatusOr<SliceGrid> GridOf(const ModelSpec& model, WireFormat wire = WireFormat::kFp32);
+
+}  // namespace downpour

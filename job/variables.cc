@@ -1,0 +1,226 @@
+#include "job/variables.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "job/nearest_name.h"
+
+namespace downpour {
+namespace {
+
+std::string ShapeText(const std::vector<int64_t>& shape) { return absl::StrCat("[", absl::StrJoin(shape, ", "), "]"); }
+
+// The product of a shape, or -1 where a dimension is not positive or the product exceeds kMaxModelElements.
+int64_t BoundedProduct(const std::vector<int64_t>& shape) {
+  int64_t product = 1;
+  for (int64_t dimension : shape) {
+    if (dimension < 1 || dimension > kMaxModelElements / product) return -1;
+    product *= dimension;
+  }
+  return product;
+}
+
+// Whether what the layer yields goes through a relu, in itself or in an activation that reads it.
+bool FeedsRelu(const ModelSpec& model, const LayerSpec& layer) {
+  const Activation own = std::get<DenseSpec>(layer.op).activation;
+  if (own != Activation::kNone) return own == Activation::kRelu;
+  return std::any_of(model.layers.begin(), model.layers.end(), [&](const LayerSpec& reader) {
+    const auto* activation = std::get_if<ActivationSpec>(&reader.op);
+    return activation != nullptr && activation->function == Activation::kRelu && reader.from.size() == 1 &&
+           reader.from[0] == layer.name;
+  });
+}
+
+using Shape = std::vector<int64_t>;
+constexpr size_t kHints = 16;
+
+// Walks the layers once. An empty shape stands for "unknown, and reported already".
+class Inference {
+ public:
+  Inference(const ModelSpec& model, const ModelFaults& known) : model_(model), known_(known) {}
+
+  ModelShapes Run() {
+    for (size_t i = 0; i < model_.inputs.size(); ++i) {
+      const InputSpec& input = model_.inputs[i];
+      const bool faulty = known_.inputs.contains(i);
+      const bool fits = !faulty && !input.shape.empty() && BoundedProduct(input.shape) > 0;
+      if (!fits && !faulty) FailWhole("input ", input.name, " has an empty shape, a size below 1 or is too large");
+      if (!shapes_.emplace(input.name, fits ? input.shape : Shape()).second && !faulty)
+        FailWhole("two inputs are named ", input.name);
+    }
+    for (; layer_ < model_.layers.size(); ++layer_) {
+      const LayerSpec& layer = model_.layers[layer_];
+      result_.outputs.push_back(Output(layer));
+      if (!shapes_.emplace(layer.name, result_.outputs.back()).second) Fail("another input or layer has the same name");
+    }
+    CheckWhole();
+    return std::move(result_);
+  }
+
+ private:
+  template <typename... Parts>
+  void Fail(const Parts&... parts) {
+    result_.errors.push_back({layer_, absl::StrCat(parts...)});
+  }
+  template <typename... Parts>
+  void FailWhole(const Parts&... parts) {
+    result_.errors.push_back({model_.layers.size(), absl::StrCat(parts...)});
+  }
+
+  Shape Output(const LayerSpec& layer) {
+    std::vector<Shape> from;
+    bool known = true;
+    for (const std::string& name : layer.from) {
+      read_.insert(name);
+      const auto it = shapes_.find(name);
+      if (it == shapes_.end() && !known_.names)
+        result_.errors.push_back(
+            {layer_, absl::StrCat("reads ", name, ", which is no input and no earlier layer"), Hint(name)});
+      known = known && it != shapes_.end() && !it->second.empty();
+      if (known) from.push_back(it->second);
+    }
+    if (known_.layers.contains(layer_)) return {};
+    const bool joins = std::holds_alternative<AddSpec>(layer.op) || std::holds_alternative<ConcatSpec>(layer.op);
+    if (joins && layer.from.size() < 2) Fail("needs two or more layers to read in from: [...]");
+    if (!joins && layer.from.size() != 1) {
+      result_.errors.push_back({layer_, "reads exactly one layer", "join several with concat or add first"});
+    }
+    if (!known || (joins ? from.size() < 2 : from.size() != 1)) return {};
+    if (const auto* dense = std::get_if<DenseSpec>(&layer.op)) return Dense(layer, *dense, from[0]);
+    if (std::holds_alternative<AddSpec>(layer.op)) return Add(layer, from);
+    if (std::holds_alternative<ConcatSpec>(layer.op)) return Concat(from);
+    return from[0];
+  }
+
+  // Costs a walk over all names, so only the first errors have one.
+  std::string Hint(const std::string& name) const {
+    if (result_.errors.size() >= kHints) return "";
+    std::vector<std::string> known;
+    for (const auto& [other, shape] : shapes_) known.push_back(other);
+    return WhatWasMeant(name, known);
+  }
+
+  Shape Dense(const LayerSpec& layer, const DenseSpec& dense, const Shape& from) {
+    VariableSpec kernel;
+    kernel.name = layer.name + "/kernel";
+    kernel.fan_in = BoundedProduct(from);
+    kernel.fan_out = dense.units;
+    kernel.shape = {kernel.fan_in, dense.units};
+    kernel.initializer = FeedsRelu(model_, layer) ? Initializer::kHeUniform : Initializer::kGlorotUniform;
+    const int64_t weights = BoundedProduct(kernel.shape);
+    if (weights < 0 || weights + dense.units > kMaxModelElements - elements_) {
+      Fail("with ", dense.units, " units on ", kernel.fan_in, " inputs the model leaves the range of 1 to ",
+           kMaxModelElements, " parameters");
+      return {};
+    }
+    elements_ += weights + (dense.bias ? dense.units : 0);
+    result_.variables.push_back(std::move(kernel));
+    if (dense.bias) result_.variables.push_back({layer.name + "/bias", {dense.units}, Initializer::kZeros, 0, 0});
+    return {dense.units};
+  }
+
+  Shape Add(const LayerSpec& layer, const std::vector<Shape>& from) {
+    for (size_t i = 1; i < from.size(); ++i) {
+      if (from[i] == from[0]) continue;
+      Fail("adds ", layer.from[0], " of shape ", ShapeText(from[0]), " and ", layer.from[i], " of shape ",
+           ShapeText(from[i]));
+      return {};
+    }
+    return from[0];
+  }
+
+  Shape Concat(const std::vector<Shape>& from) {
+    int64_t width = 0;
+    for (const Shape& shape : from) {
+      width += BoundedProduct(shape);
+      if (width <= kMaxModelElements) continue;
+      Fail("is more than ", kMaxModelElements, " values wide");
+      return {};
+    }
+    return {width};
+  }
+
+  void CheckWhole() {
+    if (model_.layers.empty()) return FailWhole("the model has no layers");
+    const bool readers_known = !known_.names && !known_.reads;
+    for (const InputSpec& input : model_.inputs) {
+      if (readers_known && !read_.contains(input.name)) FailWhole("no layer reads input ", input.name);
+    }
+    for (layer_ = 0; layer_ + 1 < model_.layers.size(); ++layer_) {
+      if (readers_known && !read_.contains(model_.layers[layer_].name))
+        Fail("no later layer reads it, and only the last one is the output");
+    }
+    const bool all_known = result_.errors.empty() && known_.inputs.empty() && known_.layers.empty();
+    if (all_known && result_.variables.empty()) FailWhole("no layer has parameters to train");
+    const Shape& output = result_.outputs.back();
+    if (!known_.loss && model_.loss == Loss::kSoftmaxCrossEntropy && !output.empty() && BoundedProduct(output) < 2) {
+      FailWhole("softmaxCrossEntropy needs an output of two values or more");
+    }
+  }
+
+  const ModelSpec& model_;
+  const ModelFaults& known_;
+  size_t layer_ = 0;
+  int64_t elements_ = 0;
+  std::map<std::string, Shape> shapes_;  // of inputs and earlier layers
+  std::set<std::string> read_;           // names that some layer reads
+  ModelShapes result_;
+};
+
+absl::StatusOr<std::vector<VariableSpec>> OwnVariables(const std::vector<OwnVariableSpec>& own) {
+  if (CountElements(own) < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the model leaves the range of 1 to ", kMaxModelElements, " parameters"));
+  }
+  std::vector<VariableSpec> variables;
+  for (const OwnVariableSpec& variable : own) {
+    variables.push_back({.name = variable.name, .shape = variable.shape, .trainable = variable.trainable});
+  }
+  return variables;
+}
+
+absl::Status FirstError(const ModelSpec& model, const ModelShapes& shapes) {
+  if (shapes.errors.empty()) return absl::OkStatus();
+  const ModelShapes::Error& error = shapes.errors.front();
+  const std::string place = error.layer < model.layers.size() ? "layer " + model.layers[error.layer].name : "model";
+  return absl::InvalidArgumentError(absl::StrCat(place, ": ", error.what));
+}
+
+}  // namespace
+
+int64_t VariableSpec::elements() const {
+  int64_t product = 1;
+  for (int64_t dimension : shape) product *= dimension;
+  return product;
+}
+
+ModelShapes InferShapes(const ModelSpec& model, const ModelFaults& known) { return Inference(model, known).Run(); }
+
+int64_t CountElements(const std::vector<OwnVariableSpec>& variables) {
+  int64_t total = 0;
+  for (const OwnVariableSpec& variable : variables) {
+    const int64_t elements = BoundedProduct(variable.shape);
+    if (elements < 0 || elements > kMaxModelElements - total) return -1;
+    total += elements;
+  }
+  return total;
+}
+
+absl::StatusOr<std::vector<VariableSpec>> InferVariables(const ModelSpec& model) {
+  if (model.is_own()) return OwnVariables(model.variables);
+  ModelShapes shapes = InferShapes(model);
+  if (absl::Status status = FirstError(model, shapes); !status.ok()) return status;
+  return std::move(shapes.variables);
+}
+
+absl::StatusOr<int64_t> InferOutputWidth(const ModelSpec& model) {
+  const ModelShapes shapes = InferShapes(model);
+  if (absl::Status status = FirstError(model, shapes); !status.ok()) return status;
+  return BoundedProduct(shapes.outputs.back());
+}
+
+}  // namespace downpour

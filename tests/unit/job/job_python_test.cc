@@ -1,0 +1,87 @@
+// What a job file says of a model in the user's Python code.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "job/job_file.h"
+#include "job/variables.h"
+
+namespace downpour {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr char kOwnJob[] = R"(
+name: own
+python:
+  module: trainer.task
+  sha256: ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad
+  bytes: 3
+  args: ["--width", "3"]
+model:
+  variables:
+    - {name: conv.weight, shape: [8, 1, 3, 3]}
+    - {name: scale, shape: []}
+    - {name: mean, shape: [8], trainable: false}
+  classes: 10
+  initializeFrom: /job/python/initial.safetensors
+training: {metrics: [f1, accuracy]}
+data: {format: python, trainExamples: 60000, evalExamples: 10000}
+)";
+
+JobFileResult Parse(const std::vector<std::string>& overrides = {}) { return ParseJob(kOwnJob, "own.yaml", overrides); }
+
+std::string FirstError(const std::vector<std::string>& overrides) {
+  const JobFileResult result = Parse(overrides);
+  return result.errors.empty() ? "" : ToString(result.errors[0]);
+}
+
+TEST(JobPythonTest, ItsVariablesAreTheModels) {
+  const JobFileResult result = Parse();
+  ASSERT_THAT(result.errors, IsEmpty()) << ToString(result.errors[0]);
+  const auto variables = InferVariables(result.job.model).value();
+  ASSERT_EQ(variables.size(), 3u);
+  EXPECT_EQ(variables[0].elements(), 72);
+  EXPECT_EQ(variables[1].elements(), 1);
+  EXPECT_TRUE(variables[0].trainable);
+  EXPECT_FALSE(variables[2].trainable);
+  EXPECT_TRUE(result.job.model.has_accuracy());
+  EXPECT_TRUE(result.job.data.has_eval());
+  EXPECT_EQ(NameOf(result.job.training.metrics[0]), "f1");
+}
+
+TEST(JobPythonTest, TheCanonicalTextIsTheSameJob) {
+  const JobSpec job = Parse().job;
+  const auto again = ParseCanonicalJob(CanonicalJob(job));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(*again, job);
+  EXPECT_THAT(PlanDifferences(job, *again), IsEmpty());
+}
+
+TEST(JobPythonTest, OtherVariablesAreAnotherPlanAndAnotherPathIsNot) {
+  const JobSpec job = Parse().job;
+  EXPECT_THAT(PlanDifferences(job, Parse({"model.variables.1.shape=[2]"}).job), ::testing::ElementsAre("model"));
+  EXPECT_THAT(PlanDifferences(job, Parse({"model.initializeFrom=/moved", "python.bytes=4"}).job), IsEmpty());
+}
+
+TEST(JobPythonTest, WhatDoesNotFitIsRefusedByName) {
+  EXPECT_THAT(FirstError({"model.variables.1.name=conv.weight"}), HasSubstr("another variable has the same name"));
+  EXPECT_THAT(FirstError({"model.variables.0.shape=[17179869184, 2]"}),
+              HasSubstr("hold more than 17179869184 numbers"));
+  EXPECT_THAT(FirstError({"model.variables.0.shape=[0]"}), HasSubstr("model.variables.0.shape.0"));
+  EXPECT_THAT(FirstError({"model.initializeFrom="}), HasSubstr("model.initializeFrom: is missing"));
+  EXPECT_THAT(FirstError({"model.layers=[{dense: {units: 2}}]"}), HasSubstr("model.layers"));
+  EXPECT_THAT(FirstError({"python.sha256=BA78"}), HasSubstr("no SHA-256 in 64 hexadecimal digits"));
+  EXPECT_THAT(FirstError({"python.bytes=67108865"}), HasSubstr("python.bytes"));
+  EXPECT_THAT(FirstError({"python="}), HasSubstr("start the job by downpour run --module-name"));
+  EXPECT_THAT(FirstError({"python.module=../task"}), HasSubstr("is no name of a Python module"));
+  EXPECT_THAT(FirstError({"data={format: idx, train: {images: a, labels: b}}"}),
+              HasSubstr("data.format: is not python"));
+  EXPECT_THAT(FirstError({"data.train={images: a, labels: b}"}), HasSubstr("data.train"));
+  EXPECT_THAT(FirstError({"training.metrics=[loss]"}), HasSubstr("the loss is always told"));
+  EXPECT_THAT(FirstError({"training.metrics=[f1, f1]"}), HasSubstr("f1 stands there twice"));
+  EXPECT_THAT(FirstError({"training.stopEarly={metric: f1}"}), HasSubstr("training.stopEarly.metric"));
+}
+
+}  // namespace
+}  // namespace downpour
