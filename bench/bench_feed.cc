@@ -139,7 +139,7 @@ void MeasureParameters(int runs) {
       }
     });
     const double staging_ahead = Milliseconds([&] {
-      for (const Slice& slice : grid.slices) frames.Stage(slice.id, values[ToNumber(slice.id)]);
+      for (const Slice& slice : grid.slices) frames.Pack(slice.id, values[ToNumber(slice.id)]);
     });
     const double taking = Milliseconds([&] {
       for (const Slice& slice : grid.slices) CHECK(frames.Take(slice.id, values[ToNumber(slice.id)]) != nullptr);

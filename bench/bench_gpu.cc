@@ -150,7 +150,7 @@ void MeasureParameters(const CudaModule& module, const Options& options) {
   for (int run = -1; run < options.runs; ++run) {
     if (run == 0) by_step_asked = by_step = ahead_asked = ahead = ratio = {};  // the first one touched all memory
     load(&by_step_asked, &by_step);
-    for (const Slice& slice : grid.slices) loader.Stage(slice.id, values[ToNumber(slice.id)]);
+    for (const Slice& slice : grid.slices) loader.Pack(slice.id, values[ToNumber(slice.id)]);
     load(&ahead_asked, &ahead);
     loader.EndStep(/*awaited=*/true);
     const double copied = 1e3 * OrDie(module.time_copy(options.device, CopyPath::kToDevice, kept, 5));

@@ -22,7 +22,7 @@
 #include "absl/strings/str_cat.h"
 #include "bench/bench_series.h"
 #include "job/job_file.h"
-#include "ps/apply.h"
+#include "ps/optimizer.h"
 #include "runtime/initial_values.h"
 #include "runtime/plan.h"
 #include "tensor/host_backend.h"

@@ -121,7 +121,7 @@ int Main(int argc, char** argv) {
                 between(c, DownpourSides(), DownpourCurveSides()), ipc, 4);
       }
       measure(transport + cases[0].first + ", strangers at the door, 4 in flight",
-              between(cases[0].second, DownpourCurveSides(), BesiegedSides()), ipc, 4);
+              between(cases[0].second, DownpourCurveSides(), FloodedSides()), ipc, 4);
     }
     for (const size_t in_flight : {1, 64}) {
       measure(transport + "small requests, " + std::to_string(in_flight) + " in flight", probes, ipc, in_flight);

@@ -9,8 +9,8 @@
 #include <variant>
 #include <vector>
 
+#include "bench/wire_flood.h"
 #include "bench/wire_sides.h"
-#include "bench/wire_siege.h"
 #include "job/job_file.h"
 #include "job/slice_grid.h"
 #include "ps/ps_role.h"
@@ -160,7 +160,7 @@ class PushPullClient final : public WireClient {
     const Message pulled = end_.Receive();
     const PullReply::Item& values = std::get<PullReply>(pulled).slices.at(0);
     CHECK(answer.refusal == SliceRefusal::kNone && values.values.size() == load_.slice_bytes);
-    CHECK_EQ(answer.applied, std::get<PullReply>(pulled).request) << "a push was lost or came twice";
+    CHECK_EQ(answer.consumed, std::get<PullReply>(pulled).request) << "a push was lost or came twice";
   }
 
  private:
@@ -170,23 +170,23 @@ class PushPullClient final : public WireClient {
   std::vector<Step> steps_;  // begun, by slice
 };
 
-class BesiegedClient final : public WireClient {
+class FloodedClient final : public WireClient {
  public:
-  BesiegedClient(const WireLoad& load, const std::string& endpoint)
+  FloodedClient(const WireLoad& load, const std::string& endpoint)
       : client_(load, endpoint, &Keys().worker), endpoint_(endpoint) {}
   void Begin(size_t slice) override {
-    if (open_++ == 0) siege_.emplace(endpoint_, Keys().worker);
+    if (open_++ == 0) flood_.emplace(endpoint_, Keys().worker);
     client_.Begin(slice);
   }
   void End() override {
     client_.End();
-    if (--open_ == 0) siege_.reset();
+    if (--open_ == 0) flood_.reset();
   }
 
  private:
   PushPullClient client_;
   const std::string endpoint_;
-  std::optional<WireSiege> siege_;
+  std::optional<WireFlood> flood_;
   size_t open_ = 0;
 };
 
@@ -222,11 +222,11 @@ WireSides DownpourCurveSides() {
           }};
 }
 
-WireSides BesiegedSides() {
+WireSides FloodedSides() {
   Keys();
-  return {"besieged", ServePs<true>,
+  return {"flooded", ServePs<true>,
           [](const WireLoad& load, const std::string& endpoint) -> std::unique_ptr<WireClient> {
-            return std::make_unique<BesiegedClient>(load, endpoint);
+            return std::make_unique<FloodedClient>(load, endpoint);
           }};
 }
 

@@ -42,7 +42,7 @@ WireSides DownpourSides();
 // The same with keys: what CURVE costs. And while strangers knock at the ps's door all the time; in units of several in
 // flight, since they knock only while some are.
 WireSides DownpourCurveSides();
-WireSides BesiegedSides();
+WireSides FloodedSides();
 // One message per slice over the same sockets, lent on sending: what ZeroMQ itself can do.
 WireSides BareZmqSides();
 // One stream, a fixed header before each slice: what the kernel can do.

@@ -12,7 +12,7 @@ namespace downpour {
 namespace {
 
 // The longest wait for a report, before records are sent again: so many times dead_after.
-constexpr int kMostPatience = 3;
+constexpr int kMaxBackoff = 3;
 
 std::vector<Payload> CutIntoFrames(const Payload& bytes) {
   std::vector<Payload> frames;
@@ -25,7 +25,7 @@ std::vector<Payload> CutIntoFrames(const Payload& bytes) {
 absl::Status CheckRecord(const Manifest::Record& record, const StorageDone& read) {
   if (absl::IsNotFound(read.status)) return read.status;
   // Whatever else kept it from being read, the disk may get over it.
-  if (!read.status.ok()) return absl::UnavailableError(Words(read.status));
+  if (!read.status.ok()) return absl::UnavailableError(MessageOf(read.status));
   if (read.data.size() != record.bytes) {
     return absl::DataLossError(absl::StrCat("the file ends ", record.bytes - read.data.size(), " bytes too early"));
   }
@@ -61,7 +61,7 @@ void Assignment::Place(uint32_t term, const std::vector<Task*>& servers, uint64_
   Tick();
 }
 
-void Assignment::Replace(const std::vector<Task*>& servers, std::vector<Manifest> checkpoints) {
+void Assignment::TakeOver(const std::vector<Task*>& servers, std::vector<Manifest> checkpoints) {
   Learn(std::move(checkpoints));
   for (const Task* task : servers) {
     const auto server = std::find_if(servers_.begin(), servers_.end(),
@@ -75,7 +75,7 @@ void Assignment::Replace(const std::vector<Task*>& servers, std::vector<Manifest
 }
 
 void Assignment::Learn(std::vector<Manifest> checkpoints) {
-  given_up_.clear();
+  abandoned_.clear();
   tried_again_.clear();
   if (complete()) sources_.clear();
   for (auto manifest = checkpoints.rbegin(); manifest != checkpoints.rend(); ++manifest) {
@@ -90,16 +90,17 @@ void Assignment::Seat(Server& server, const Task& task) {
   server.name = task.name;
   server.endpoint = task.process.endpoint;
   server.holds = task.holds;
-  server.next_assign = turn_.now;
-  server.progressed = turn_.now;
+  server.next_assign = context_.now;
+  server.progressed = context_.now;
   server.next_resend = {};
-  server.patience = timing_.data_retry;
+  server.backoff = timing_.data_retry;
 }
 
 void Assignment::Follow(const Task& task) {
   for (Server& server : servers_) {
     if (server.incarnation != task.incarnation || server.endpoint == task.process.endpoint) continue;
-    turn_.out.Info(absl::StrCat(server.name, " is at ", task.process.endpoint, " now, and was at ", server.endpoint));
+    context_.out.Info(
+        absl::StrCat(server.name, " is at ", task.process.endpoint, " now, and was at ", server.endpoint));
     server.endpoint = task.process.endpoint;
     ++placement_number_;
   }
@@ -115,19 +116,19 @@ void Assignment::Renew(SliceId slice, bool held, size_t source) {
     ++server.unreported;
   }
   home = Home{.server = home.server, .held = held, .source = source, .record = {}, .passed_over = {}};
-  if (KindOf(home) == SliceSource::kCheckpoint) ReadFrom(slice, turn_.now);
+  if (KindOf(home) == SliceSource::kCheckpoint) ReadFrom(slice, context_.now);
   if (Begins(home) && !lost_.empty()) failure_ = absl::DataLossError(lost_);
   // core 4: before any message names the new source.
   ++epochs_[ToNumber(slice)].n;
   ++placement_number_;
-  server.next_assign = turn_.now;
+  server.next_assign = context_.now;
 }
 
 void Assignment::Tick() {
   if (complete() || !failure_.ok()) return;
   for (Server& server : servers_) {
     if (server.unreported == 0) continue;
-    if (turn_.now >= server.next_assign) SendAssign(server);
+    if (context_.now >= server.next_assign) SendAssign(server);
     Restore(server);
   }
 }
@@ -139,12 +140,12 @@ void Assignment::SendAssign(Server& server) {
     if (home.stage == Home::Stage::kReported) continue;
     assign.slices.push_back({slice, epochs_[ToNumber(slice)], KindOf(home)});
   }
-  if (const Task* task = members_.Find(server.incarnation)) turn_.out.SendTo(task->control, std::move(assign));
-  server.next_assign = turn_.now + timing_.control_retry;
+  if (const Task* task = members_.Find(server.incarnation)) context_.out.SendTo(task->control, std::move(assign));
+  server.next_assign = context_.now + timing_.control_retry;
 }
 
 void Assignment::Restore(Server& server) {
-  const bool overdue = turn_.now >= server.next_resend;
+  const bool overdue = context_.now >= server.next_resend;
   bool resent = false;
   uint64_t in_flight = 0;
   for (const SliceId slice : server.on_their_way) {
@@ -156,12 +157,12 @@ void Assignment::Restore(Server& server) {
     }
   }
   if (resent) {
-    server.patience = std::min(2 * server.patience, kMostPatience * timing_.dead_after);
-    server.next_resend = turn_.now + server.patience;
+    server.backoff = std::min(2 * server.backoff, kMaxBackoff * timing_.dead_after);
+    server.next_resend = context_.now + server.backoff;
   }
   while (in_flight < kRestoreWindow && !server.to_read.empty()) {
     const auto [when, slice] = *server.to_read.begin();
-    if (turn_.now < when) return;
+    if (context_.now < when) return;
     Read(slice);
     in_flight += ShareOfWindow(slice);
   }
@@ -216,18 +217,18 @@ void Assignment::ReadFailed(SliceId slice, const absl::Status& status) {
   const std::string path = ShardPath(manifest.round, manifest.files[record.file].name);
   const std::string which = absl::StrCat(path, ": the record at byte ", record.offset);
   if (absl::IsNotFound(status) || absl::IsDataLoss(status)) {
-    FallBack(slice, absl::StrCat(which, " is damaged: ", Words(status)));
+    FallBack(slice, absl::StrCat(which, " is damaged: ", MessageOf(status)));
     return Tick();
   }
-  const std::string why = absl::StrCat(which, " cannot be read, and may be whole: ", Words(status));
-  if (++home.failed_reads == kReads || given_up_.contains(path)) {
-    given_up_.insert(path);
+  const std::string why = absl::StrCat(which, " cannot be read, and may be whole: ", MessageOf(status));
+  if (++home.failed_reads == kReads || abandoned_.contains(path)) {
+    abandoned_.insert(path);
     FallBack(slice, why);
     return Tick();
   }
   if (tried_again_.insert(path).second) failures_.Add("chief", absl::StrCat(why, "; it is tried again"));
   StopRestoring(slice);
-  ReadFrom(slice, turn_.now + std::min(timing_.control_retry * (1 << home.failed_reads), timing_.dead_after));
+  ReadFrom(slice, context_.now + std::min(timing_.control_retry * (1 << home.failed_reads), timing_.dead_after));
 }
 
 void Assignment::Send(SliceId slice) {
@@ -235,13 +236,13 @@ void Assignment::Send(SliceId slice) {
   Server& server = servers_[home.server];
   const Task* task = members_.Find(server.incarnation);
   if (task == nullptr || task->bulk == PeerId::kNone) return;  // with the next Tick: it opens that link as it beats
-  turn_.out.SendTo(task->bulk, RestoreSlice{.to = task->incarnation,
-                                            .slice = slice,
-                                            .epoch = epochs_[ToNumber(slice)],
-                                            .blocks = home.record,
-                                            .round = SourceOf(home).round});
+  context_.out.SendTo(task->bulk, RestoreSlice{.to = task->incarnation,
+                                               .slice = slice,
+                                               .epoch = epochs_[ToNumber(slice)],
+                                               .blocks = home.record,
+                                               .round = SourceOf(home).round});
   home.sent = true;
-  server.next_resend = turn_.now + server.patience;
+  server.next_resend = context_.now + server.backoff;
 }
 
 void Assignment::FallBack(SliceId slice, const std::string& why) {
@@ -268,7 +269,7 @@ void Assignment::FallBack(SliceId slice, const std::string& why) {
 void Assignment::SendAgain(Incarnation incarnation) {
   for (Server& server : servers_) {
     if (server.incarnation != incarnation) continue;
-    server.patience = timing_.data_retry;
+    server.backoff = timing_.data_retry;
     for (const SliceId slice : server.on_their_way) HomeOf(slice).sent = false;
   }
 }
@@ -311,10 +312,10 @@ absl::Status Assignment::ReceiveItem(const SliceReport& report, const SliceRepor
   home.record.clear();
   ++reported_;
   --server.unreported;
-  server.progressed = turn_.now;
-  server.next_resend = turn_.now + server.patience;
+  server.progressed = context_.now;
+  server.next_resend = context_.now + server.backoff;
   // The other parts of its report are on their way. A new epoch, due now, waits for none of them.
-  if (server.next_assign > turn_.now) server.next_assign = turn_.now + timing_.control_retry;
+  if (server.next_assign > context_.now) server.next_assign = context_.now + timing_.control_retry;
   return absl::OkStatus();
 }
 

@@ -4,7 +4,7 @@
 //   assignment.Place(term, servers, train_examples, checkpoints);
 //   ...Tick, Receive(report) until complete()...
 //   ledger.Open(plan, assignment.TakeFinished());
-//   assignment.Replace(servers, checkpoints);      // other processes came in the place of some; then again as above
+//   assignment.TakeOver(servers, checkpoints);      // other processes came in the place of some; then again as above
 //
 // Order: a slice's epoch rises before anything is said about its new source. What a ps held counts only if it has all
 //   that the newest checkpoint says is committed: a process that stood still while another one was in its place has
@@ -28,9 +28,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "chief/job_costs.h"
 #include "chief/membership.h"
 #include "chief/storage.h"
-#include "chief/toll.h"
 #include "job/slice_grid.h"
 #include "schema/checkpoint_format.h"
 
@@ -45,9 +45,9 @@ class Assignment {
   // Of one record that cannot be read: 22 s by default, in which a disk or a mount may come back.
   static constexpr int kReads = 7;
 
-  Assignment(Turn& turn, Storage& storage, const Membership& members, FailureList& failures, const SliceGrid& grid,
-             const Timing& timing)
-      : turn_(turn), storage_(storage), members_(members), failures_(failures), grid_(grid), timing_(timing) {}
+  Assignment(StepContext& context, Storage& storage, const Membership& members, FailureLog& failures,
+             const SliceGrid& grid, const Timing& timing)
+      : context_(context), storage_(storage), members_(members), failures_(failures), grid_(grid), timing_(timing) {}
 
   // `checkpoints`: those of this plan, newest first. `lost`: why there are none, though there were; empty: there were
   // none. `initial`: values that the user gave the job to begin with, as records that no push has touched; without, a
@@ -55,7 +55,7 @@ class Assignment {
   void Place(uint32_t term, const std::vector<Task*>& servers, uint64_t train_examples,
              std::vector<Manifest> checkpoints, std::string lost = "", std::optional<Manifest> initial = {});
   // Servers under whose name there is another process now: its slices are that one's, in new epochs.
-  void Replace(const std::vector<Task*>& servers, std::vector<Manifest> checkpoints);
+  void TakeOver(const std::vector<Task*>& servers, std::vector<Manifest> checkpoints);
   void Tick();
   absl::Status Receive(const SliceReport& report);
   // The same process, perhaps at another address now: workers learn it with the next placement.
@@ -86,7 +86,7 @@ class Assignment {
     Time next_assign{};
     Time progressed{};
     Time next_resend{};
-    Duration patience{};  // without a report, before records are sent again; doubled each time
+    Duration backoff{};  // without a report, before records are sent again; doubled each time
   };
   const std::vector<Server>& servers() const { return servers_; }
   bool IsServer(Incarnation incarnation) const;
@@ -125,10 +125,10 @@ class Assignment {
   void FallBack(SliceId slice, const std::string& why);
   absl::Status ReceiveItem(const SliceReport& report, const SliceReport::Item& item);
 
-  Turn& turn_;
+  StepContext& context_;
   Storage& storage_;
   const Membership& members_;
-  FailureList& failures_;
+  FailureLog& failures_;
   const SliceGrid& grid_;
   const Timing timing_;
 
@@ -138,7 +138,7 @@ class Assignment {
   std::optional<Manifest> initial_;  // as Place was told, as is the next
   std::string lost_;
   std::set<std::string> tried_again_;  // files of which some record could not be read, and somebody was told
-  std::set<std::string> given_up_;     // those of which one stayed unreadable: the others are tried once
+  std::set<std::string> abandoned_;    // those of which one stayed unreadable: the others are tried once
   std::vector<Server> servers_;        // by place: a successor takes over its predecessor's row
   std::vector<Home> homes_;            // by slice
   std::vector<SliceEpoch> epochs_;

@@ -57,7 +57,7 @@ void CheckpointStore::ReadNext() {
     if (manifest.ok()) {
       valid_.push_back(*std::move(manifest));
     } else {
-      damaged_.push_back({round, absl::StrCat(ManifestPath(round), ": ", Words(manifest.status()))});
+      damaged_.push_back({round, absl::StrCat(ManifestPath(round), ": ", MessageOf(manifest.status()))});
     }
     ReadNext();
   });

@@ -10,24 +10,24 @@
 
 #include "chief/assignment.h"
 #include "chief/checkpoint_interval.h"
-#include "chief/checkpoint_round.h"
+#include "chief/checkpoint_rounds.h"
 #include "chief/checkpoint_store.h"
 #include "chief/chief_role.h"
 #include "chief/data_plan.h"
 #include "chief/departures.h"
 #include "chief/evaluation.h"
+#include "chief/job_costs.h"
 #include "chief/journal.h"
 #include "chief/learning_watch.h"
-#include "chief/leases.h"
+#include "chief/lease_ledger.h"
 #include "chief/membership.h"
 #include "chief/progress.h"
 #include "chief/recovery.h"
 #include "chief/spares.h"
 #include "chief/startup.h"
+#include "chief/step_context.h"
 #include "chief/storage.h"
 #include "chief/task_logs.h"
-#include "chief/toll.h"
-#include "chief/turn.h"
 #include "chief/watchers.h"
 #include "job/slice_grid.h"
 
@@ -40,10 +40,10 @@ struct ChiefParts {
   const JobSpec& job;
   const SliceGrid grid;
 
-  Turn turn;
+  StepContext context;
   Storage storage;
   Journal journal;
-  FailureList failures;
+  FailureLog failures;
   CheckpointStore store;
   Startup startup;
   TaskLogs logs;

@@ -71,8 +71,8 @@ class ChiefRole final : public Role {
   std::string StatusJson(Time now) const;               // docs/STATUS.md
 
  private:
-  class Core;
-  std::unique_ptr<Core> core_;
+  class Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace downpour

@@ -15,7 +15,7 @@ void Commands::Receive(PeerId from, const Control& command) {
   if (!lifecycle_.ready()) return;  // it does not know its number yet, and whoever needs an answer asks again
   if (command.term == chief_.term && AnswerAgain(from, command)) return;
   const auto decline = [&](ControlVerdict verdict, std::string why) {
-    chief_.turn.out.SendTo(from, ControlReply{command.nonce, verdict, std::move(why)});
+    chief_.context.out.SendTo(from, ControlReply{command.nonce, verdict, std::move(why)});
   };
   if (std::string why = WhyOutdated(command); !why.empty()) return decline(ControlVerdict::kOutdated, std::move(why));
   if (std::string why = WhyNot(command); !why.empty()) return decline(ControlVerdict::kRefused, std::move(why));
@@ -42,7 +42,7 @@ bool Commands::AnswerAgain(PeerId from, const Control& command) {
   const auto known = std::find_if(accepted_.begin(), accepted_.end(),
                                   [&](const ControlReply& reply) { return reply.nonce == command.nonce; });
   if (known == accepted_.end()) return false;
-  chief_.turn.out.SendTo(from, *known);
+  chief_.context.out.SendTo(from, *known);
   return true;
 }
 
@@ -78,7 +78,7 @@ std::string Commands::WhyTooMany(uint32_t workers) const {
   for (const TaskRole role : {TaskRole::kChief, TaskRole::kPs}) {
     if (role == TaskRole::kPs && !same_limit) continue;
     const absl::Status enough = CheckDescriptors(role, cluster, chief_.options.descriptors);
-    if (!enough.ok()) return absl::StrCat("of the ", NameOf(role), ": ", Words(enough));
+    if (!enough.ok()) return absl::StrCat("of the ", NameOf(role), ": ", MessageOf(enough));
   }
   return "";
 }
@@ -93,7 +93,7 @@ void Commands::Advance() {
 void Commands::Accept(PeerId asker, const Control& command, std::string why) {
   if (accepted_.size() == kMostAnswers) accepted_.pop_front();
   accepted_.push_back({command.nonce, ControlVerdict::kAccepted, std::move(why)});
-  chief_.turn.out.SendTo(asker, accepted_.back());
+  chief_.context.out.SendTo(asker, accepted_.back());
 }
 
 // What to tell of it.
@@ -101,7 +101,7 @@ std::string Commands::Scale(uint32_t workers) {
   const int64_t before = chief_.members.worker_count();
   chief_.members.SetWorkerCount(int64_t{workers});
   const std::string what = absl::StrCat("the job wants ", Counted(workers, "worker"), " now, and wanted ", before);
-  chief_.turn.out.Info(what);
+  chief_.context.out.Info(what);
   int missing = 0, retired = 0;
   for (const Task& task : chief_.members.tasks()) {
     if (task.role != TaskRole::kWorker) continue;

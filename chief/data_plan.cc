@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "chief/turn.h"
+#include "chief/step_context.h"
 #include "job/job_file.h"
 #include "schema/text.h"
 
@@ -59,7 +59,7 @@ absl::Status DataPlan::Check(const std::string& task, const DataReport& report) 
   return absl::OkStatus();
 }
 
-absl::Status DataPlan::Judge(const std::string& task, const DataReport& report) {
+absl::Status DataPlan::Validate(const std::string& task, const DataReport& report) {
   if (absl::Status status = Check(task, report); !status.ok()) {
     refused_[task] = status;
     return status;
@@ -70,12 +70,12 @@ absl::Status DataPlan::Judge(const std::string& task, const DataReport& report) 
 }
 
 std::vector<Manifest> OfPlan(const std::vector<Manifest>& checkpoints, const JobSpec& job, const DataShape& data,
-                             Round given_up) {
+                             Round abandoned) {
   std::vector<Manifest> same;
   for (const Manifest& manifest : checkpoints) {
     const absl::StatusOr<JobSpec> before = ParseCanonicalJob(manifest.job);
     const bool is_same = before.ok() && PlanDifferences(job, *before).empty() && DataOf(manifest) == data;
-    if (is_same && manifest.round > given_up) same.push_back(manifest);
+    if (is_same && manifest.round > abandoned) same.push_back(manifest);
   }
   return same;
 }

@@ -1,9 +1,9 @@
 // What is computed: the job file's plan and the data that workers found. Fixed once, by the first report or by the
 // checkpoint that is resumed; whoever differs is refused.
 //
-//   if (absl::Status status = data.Judge("worker-2", report); !status.ok()) ...refuse worker-2...
+//   if (absl::Status status = data.Validate("worker-2", report); !status.ok()) ...refuse worker-2...
 //
-// Errors: Judge gives one sentence that names the task: FAILED_PRECONDITION for other data than was fixed, with both
+// Errors: Validate gives one sentence that names the task: FAILED_PRECONDITION for other data than was fixed, with both
 //   sides; UNAVAILABLE where a worker cannot prepare; INVALID_ARGUMENT for data that no job can have.
 // Tests: tests/unit/chief/data_plan_test.cc.
 #pragma once
@@ -35,7 +35,7 @@ class DataPlan {
 
   // As it was fixed before; `source` says where, for people.
   void Recall(const DataShape& shape, const std::string& source);
-  absl::Status Judge(const std::string& task, const DataReport& report);
+  absl::Status Validate(const std::string& task, const DataReport& report);
 
   bool fixed() const { return !source_.empty(); }
   const Plan& plan() const { return plan_; }
@@ -55,8 +55,8 @@ class DataPlan {
   std::map<std::string, absl::Status> refused_;
 };
 
-// Those of the checkpoints after `given_up` that are of this plan, in their order.
+// Those of the checkpoints after `abandoned` that are of this plan, in their order.
 std::vector<Manifest> OfPlan(const std::vector<Manifest>& checkpoints, const JobSpec& job, const DataShape& data,
-                             Round given_up);
+                             Round abandoned);
 
 }  // namespace downpour

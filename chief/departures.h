@@ -31,23 +31,23 @@ class Departures {
 
   bool any() const { return any_; }  // leaving, or about to: only rounds for them are begun, and these are urgent
   // Why none can be begun, though somebody waits for one; empty: one can.
-  const std::string& hindrance() const { return hindrance_; }
+  const std::string& blocked_by() const { return blocked_by_; }
   bool round_due() const;
   void RoundBegins();
 
  private:
-  void Hear(Task& server, bool others_wait);
+  void NoteLeaving(Task& server, bool others_wait);
   void LetGo(Task& server);
   bool HasNothing(const Task& server) const;
   bool HasTime(const Task& server) const;
-  std::string Hindrance() const;
+  std::string BlockedBy() const;
 
   ChiefParts& chief_;
   bool any_ = false;
   bool waiting_ = false;    // for a round to be durable
   bool under_way_ = false;  // a round that some of them wait for
   Time next_round_{};
-  std::string hindrance_;
+  std::string blocked_by_;
 };
 
 }  // namespace downpour

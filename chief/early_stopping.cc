@@ -48,7 +48,7 @@ void ConsiderStopping(ChiefParts& chief) {
   if (epochs >= static_cast<uint64_t>(chief.job.training.epochs)) return;
   early.epochs = epochs;
   chief.ledger.EndAfter(epochs);
-  chief.turn.out.Info("stops early: " + WhyItStopsEarly(chief));
+  chief.context.out.Info("stops early: " + WhyItStopsEarly(chief));
 }
 
 std::string WhyItStopsEarly(const ChiefParts& chief) {

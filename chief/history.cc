@@ -93,7 +93,7 @@ void History::Observe() {
   NoteEpoch();
   NoteEvaluation();
   if (std::exchange(is_over_, chief_.ended())) return;
-  if (is_over_ || chief_.turn.now >= next_) AddPoint();
+  if (is_over_ || chief_.context.now >= next_) AddPoint();
 }
 
 void History::Read(uint64_t from) {
@@ -114,19 +114,19 @@ void History::Begin() {
   lines_.Open(kHistoryFile);
   if (!tail_.empty() && tail_.back() != '\n') lines_.Add("\n");  // behind what a kill cut short
   tail_ = std::string();
-  const double time = static_cast<double>(chief_.turn.UnixMs()) / 1000;
+  const double time = static_cast<double>(chief_.context.UnixMs()) / 1000;
   const Json values = Hyperparameters(chief_.job);
   const Json line = {
       {"kind", "job"}, {"time", time}, {"run", NameOfRun(run)}, {"name", chief_.job.name}, {"hyperparameters", values}};
   lines_.Add(line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
   // As TensorFlow names them. Each life of a chief has one: a record cut short ends what is read of its file.
-  events_.Open(absl::StrCat("events.out.tfevents.", chief_.turn.started_unix_ms / 1000, ".chief.", chief_.term));
+  events_.Open(absl::StrCat("events.out.tfevents.", chief_.context.started_unix_ms / 1000, ".chief.", chief_.term));
   events_.Add(EventFileHead(time) + HyperparametersRecord(time, chief_.job.name, values));
 }
 
 void History::Measure() {
   epoch_ = chief_.ledger.EpochsCommitted();
-  next_ = chief_.turn.now + kLeastPause;
+  next_ = chief_.context.now + kLeastPause;
 }
 
 void History::NoteEpoch() {
@@ -156,7 +156,7 @@ void History::AddPoint() {
   Json line = Line("train");
   line["epoch"] = chief_.ledger.EpochsCommitted();
   line["examples"] = chief_.ledger.examples_committed();
-  line["examplesPerSecond"] = chief_.progress.ExamplesPerSecond(chief_.turn.now);
+  line["examplesPerSecond"] = chief_.progress.ExamplesPerSecond(chief_.context.now);
   const Progress::LossTotals& totals = chief_.progress.loss_totals();
   if (const auto loss = totals.MeanSince(loss_)) line["loss"] = *loss;
   loss_ = totals;
@@ -171,13 +171,13 @@ void History::AddPoint() {
                                                              chief_.ledger.plan().total_steps());
   Write(line);
   AddTasks();
-  next_ = chief_.turn.now + Pause();
+  next_ = chief_.context.now + Pause();
 }
 
 void History::AddTasks() {
   Json tasks = Json::object();
   for (const Task& task : chief_.members.tasks()) {
-    if (task.alive()) tasks[task.name] = OfTask(task, chief_.turn.now);
+    if (task.alive()) tasks[task.name] = OfTask(task, chief_.context.now);
   }
   if (tasks.empty()) return;
   Json line = Line("tasks");
@@ -186,7 +186,7 @@ void History::AddTasks() {
 }
 
 Json History::Line(const char* kind) const {
-  const int64_t now = chief_.turn.UnixMs();
+  const int64_t now = chief_.context.UnixMs();
   const int64_t began = chief_.journal.record().began_unix_ms;
   return {{"kind", kind},
           {"time", static_cast<double>(now) / 1000},

@@ -29,7 +29,7 @@ class History {
   static constexpr uint64_t kEpochsInFull = 1000;  // beyond, each epoch's line is so many times as far as the next one
 
   explicit History(ChiefParts& chief)
-      : chief_(chief), lines_(chief.turn, chief.storage, "\n"), events_(chief.turn, chief.storage, "") {}
+      : chief_(chief), lines_(chief.context, chief.storage, "\n"), events_(chief.context, chief.storage, "") {}
 
   void Observe();
 

@@ -23,7 +23,7 @@ void HistoryFile::Write() {
     }
     pending_ = (bytes.starts_with(mend_) ? "" : mend_) + bytes + pending_;
     if (std::exchange(has_warned_, true)) return;
-    turn_.out.Warn(absl::StrCat(Words(done.status), "; training continues, and this is tried again"));
+    context_.out.Warn(absl::StrCat(MessageOf(done.status), "; training continues, and this is tried again"));
   });
 }
 

@@ -1,7 +1,7 @@
 // HistoryFile: a file that only grows, for people to read. Losing some of it harms nobody, so it never keeps anything
 // waiting.
 //
-//   HistoryFile file(turn, storage, /*mend=*/"\n");
+//   HistoryFile file(context, storage, /*mend=*/"\n");
 //   file.Open("metrics.jsonl");
 //   file.Add(line);
 //
@@ -25,8 +25,8 @@ class HistoryFile {
  public:
   static constexpr size_t kMostPending = size_t{1} << 20;
 
-  HistoryFile(Turn& turn, Storage& storage, std::string mend)
-      : turn_(turn), storage_(storage), mend_(std::move(mend)) {}
+  HistoryFile(StepContext& context, Storage& storage, std::string mend)
+      : context_(context), storage_(storage), mend_(std::move(mend)) {}
 
   void Open(const std::string& path) { path_ = path; }
   void Add(const std::string& bytes);
@@ -34,7 +34,7 @@ class HistoryFile {
  private:
   void Write();
 
-  Turn& turn_;
+  StepContext& context_;
   Storage& storage_;
   const std::string mend_;
   std::string path_;

@@ -17,14 +17,14 @@ using Json = nlohmann::json;
 constexpr char kName[] = "journal";
 constexpr uint64_t kMaxJournalFile = uint64_t{4} << 20;  // a job's text is at most 1 MiB, quoted twice as much
 
-Json OfToll(const Toll& toll) {
+Json OfCosts(const JobCosts& costs) {
   Json failures = Json::array();
-  for (const Failure& failure : toll.failures) {
+  for (const Failure& failure : costs.failures) {
     failures.push_back({{"unixMs", failure.unix_ms}, {"task", failure.task}, {"what", failure.what}});
   }
-  return {{"workersLost", toll.workers_lost},        {"psLost", toll.servers_lost},
-          {"leasesHandedOn", toll.leases_handed_on}, {"batchesRecomputed", toll.batches_recomputed},
-          {"failures", std::move(failures)},         {"skipsListed", toll.skips_listed}};
+  return {{"workersLost", costs.workers_lost},        {"psLost", costs.servers_lost},
+          {"leasesHandedOn", costs.leases_handed_on}, {"batchesRecomputed", costs.batches_recomputed},
+          {"failures", std::move(failures)},          {"skipsListed", costs.skips_listed}};
 }
 
 // What is whole was written by a chief, but perhaps by one of another release: a field may be missing.
@@ -50,22 +50,22 @@ Round RoundOf(const Json& object, const char* key) {
   return ParseRound(Get<std::string>(object, key)).value_or(Round());
 }
 
-Toll TollOf(const Json& json) {
-  Toll toll{.workers_lost = Get<uint64_t>(json, "workersLost"),
-            .servers_lost = Get<uint64_t>(json, "psLost"),
-            .leases_handed_on = Get<uint64_t>(json, "leasesHandedOn"),
-            .batches_recomputed = Get<uint64_t>(json, "batchesRecomputed"),
-            .failures = {},
-            .skips_listed = {}};
+JobCosts CostsOf(const Json& json) {
+  JobCosts costs{.workers_lost = Get<uint64_t>(json, "workersLost"),
+                 .servers_lost = Get<uint64_t>(json, "psLost"),
+                 .leases_handed_on = Get<uint64_t>(json, "leasesHandedOn"),
+                 .batches_recomputed = Get<uint64_t>(json, "batchesRecomputed"),
+                 .failures = {},
+                 .skips_listed = {}};
   for (const Json& failure : Part(json, "failures", Json::value_t::array)) {
     if (!failure.is_object()) continue;
-    toll.failures.push_back({Get<int64_t>(failure, "unixMs"), Get<std::string>(failure, "task"),
-                             CleanText(Get<std::string>(failure, "what"), FailureList::kWords)});
-    if (toll.failures.size() > FailureList::kKept) toll.failures.pop_front();
+    costs.failures.push_back({Get<int64_t>(failure, "unixMs"), Get<std::string>(failure, "task"),
+                              CleanText(Get<std::string>(failure, "what"), FailureLog::kMaxLength)});
+    if (costs.failures.size() > FailureLog::kMost) costs.failures.pop_front();
   }
   const Json skips = Part(json, "skipsListed", Json::value_t::object);
-  for (const auto& [task, skipped] : skips.items()) toll.skips_listed[task] = Get<uint64_t>(skips, task.c_str());
-  return toll;
+  for (const auto& [task, skipped] : skips.items()) costs.skips_listed[task] = Get<uint64_t>(skips, task.c_str());
+  return costs;
 }
 
 Json OfCheckpoints(const CheckpointHistory& history) {
@@ -114,7 +114,7 @@ std::string EncodeEntry(const JournalEntry& entry) {
                {"job", record.job},
                {"ended", record.ended},
                {"why", record.why},
-               {"toll", OfToll(entry.toll)},
+               {"toll", OfCosts(entry.costs)},
                {"batchesCommitted", entry.batches_committed},
                {"checkpoints", OfCheckpoints(entry.checkpoints)}};
   if (record.data) {
@@ -125,7 +125,7 @@ std::string EncodeEntry(const JournalEntry& entry) {
   if (record.early != EarlyStop()) json["earlyStop"] = OfEarlyStop(record.early);
   if (record.workers != 0) json["workers"] = record.workers;
   if (record.newest != Round()) json["newestCheckpoint"] = ToString(record.newest);
-  if (record.given_up != Round()) json["givenUp"] = ToString(record.given_up);
+  if (record.abandoned != Round()) json["givenUp"] = ToString(record.abandoned);
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -144,8 +144,8 @@ absl::StatusOr<JournalEntry> DecodeEntry(const std::string& text) {
                                 .ended = Get<std::string>(json, "ended"),
                                 .why = Get<std::string>(json, "why"),
                                 .newest = RoundOf(json, "newestCheckpoint"),
-                                .given_up = RoundOf(json, "givenUp")},
-                     .toll = TollOf(Part(json, "toll", Json::value_t::object)),
+                                .abandoned = RoundOf(json, "givenUp")},
+                     .costs = CostsOf(Part(json, "toll", Json::value_t::object)),
                      .batches_committed = Get<uint64_t>(json, "batchesCommitted"),
                      .checkpoints = CheckpointsOf(Part(json, "checkpoints", Json::value_t::object))};
   if (const Json data = Part(json, "data", Json::value_t::object); !data.empty()) {
@@ -170,15 +170,15 @@ void Journal::Load(std::function<void()> then) {
 
 void Journal::BeginRun(JobRecord record) {
   entry_.record = std::move(record);
-  entry_.toll = Toll();
+  entry_.costs = JobCosts();
   entry_.batches_committed = 0;
   entry_.checkpoints = CheckpointHistory();
 }
 
 void Journal::Save(std::function<void(const absl::Status&)> then) {
   writing_ = true;
-  next_toll_ = turn_.now + kTollEvery;
-  if (durable_ && durable_->batches_committed != entry_.batches_committed) next_commits_ = turn_.now + kCommitsEvery;
+  next_costs_ = context_.now + kCostsEvery;
+  if (durable_ && durable_->batches_committed != entry_.batches_committed) next_commits_ = context_.now + kCommitsEvery;
   ++entry_.number;
   storage_.Run(WriteCopies(kName, EncodeEntry(entry_)),
                [this, saved = entry_, then = std::move(then)](const StorageDone& done) {
@@ -187,19 +187,19 @@ void Journal::Save(std::function<void(const absl::Status&)> then) {
                    error_.clear();
                    durable_ = saved;
                  } else {
-                   error_ = Words(done.status);
-                   next_try_ = turn_.now + timing_.control_retry;
+                   error_ = MessageOf(done.status);
+                   next_try_ = context_.now + timing_.control_retry;
                  }
                  then(done.status);
                });
 }
 
 void Journal::Advance() {
-  if (writing_ || turn_.now < next_try_) return;
-  const bool toll_rose = turn_.now >= next_toll_ && durable_ && durable_->toll != entry_.toll;
+  if (writing_ || context_.now < next_try_) return;
+  const bool costs_rose = context_.now >= next_costs_ && durable_ && durable_->costs != entry_.costs;
   const bool commits_changed =
-      turn_.now >= next_commits_ && durable_ && durable_->batches_committed != entry_.batches_committed;
-  if (!durable() || toll_rose || commits_changed) Save([](const absl::Status&) {});
+      context_.now >= next_commits_ && durable_ && durable_->batches_committed != entry_.batches_committed;
+  if (!durable() || costs_rose || commits_changed) Save([](const absl::Status&) {});
 }
 
 }  // namespace downpour

@@ -8,7 +8,7 @@
 //   ...Advance until journal.durable()...     // before anything is said that rests on it
 //
 // Order: an entry is written whole, in two copies (sealed_copies.h); the newer one that is whole counts.
-// Cost: an entry for each change of the record, and one a second while only the toll rises. Of commits there is one at
+// Cost: an entry for each change of the record, and one a second while only the costs rise. Of commits there is one at
 //   once for the first, and one every 5 s after it.
 // Errors: error() while it cannot be written; it is tried again every control_retry. damage() of what was found.
 // Tests: tests/unit/chief/journal_test.cc.
@@ -23,8 +23,8 @@
 #include "chief/checkpoint_interval.h"
 #include "chief/data_plan.h"
 #include "chief/early_stopping.h"
+#include "chief/job_costs.h"
 #include "chief/storage.h"
-#include "chief/toll.h"
 #include "runtime/options.h"
 #include "schema/ids.h"
 
@@ -43,15 +43,15 @@ struct JobRecord {
   std::string why;                // it ended
   // Of the folder, whichever run wrote them. Checkpoints are found by reading; this tells that there was something to
   // find.
-  Round newest;    // of all that became durable here; {0, 0}: none did
-  Round given_up;  // a person said to begin anew without this one and those before it
+  Round newest;     // of all that became durable here; {0, 0}: none did
+  Round abandoned;  // a person said to begin anew without this one and those before it
   bool operator==(const JobRecord&) const = default;
 };
 
 struct JournalEntry {
   uint64_t number = 0;  // rises with each entry of a folder; 0: none yet
   JobRecord record;
-  Toll toll;
+  JobCosts costs;
   uint64_t batches_committed = 0;      // some seconds ago: what is fewer in the next term is computed again
   CheckpointHistory checkpoints = {};  // when this entry was written, for whatever reason
   bool operator==(const JournalEntry&) const = default;
@@ -63,10 +63,11 @@ absl::StatusOr<JournalEntry> DecodeEntry(const std::string& text);
 
 class Journal {
  public:
-  static constexpr Duration kTollEvery = 1s;
+  static constexpr Duration kCostsEvery = 1s;
   static constexpr Duration kCommitsEvery = 5s;
 
-  Journal(Turn& turn, Storage& storage, const Timing& timing) : turn_(turn), storage_(storage), timing_(timing) {}
+  Journal(StepContext& context, Storage& storage, const Timing& timing)
+      : context_(context), storage_(storage), timing_(timing) {}
 
   void Load(std::function<void()> then);
   bool found() const { return entry_.number > 0; }
@@ -74,8 +75,8 @@ class Journal {
 
   JobRecord& record() { return entry_.record; }
   const JobRecord& record() const { return entry_.record; }
-  Toll& toll() { return entry_.toll; }
-  const Toll& toll() const { return entry_.toll; }
+  JobCosts& costs() { return entry_.costs; }
+  const JobCosts& costs() const { return entry_.costs; }
   uint64_t batches_committed() const { return entry_.batches_committed; }
   void NoteCommitted(uint64_t batches) { entry_.batches_committed = batches; }
   const CheckpointHistory& checkpoint_history() const { return entry_.checkpoints; }
@@ -85,19 +86,19 @@ class Journal {
 
   // Writes what changed.
   void Advance();
-  bool durable() const { return durable_ && durable_->record == entry_.record; }  // not speaking of the toll
+  bool durable() const { return durable_ && durable_->record == entry_.record; }  // the costs apart
   uint32_t durable_workers() const { return durable_ ? durable_->record.workers : 0; }
   const std::string& error() const { return error_; }
 
  private:
-  Turn& turn_;
+  StepContext& context_;
   Storage& storage_;
   const Timing timing_;
   JournalEntry entry_;
   std::optional<JournalEntry> durable_;
   bool writing_ = false;
   Time next_try_{};
-  Time next_toll_{};
+  Time next_costs_{};
   Time next_commits_{};
   std::string damage_;
   std::string error_;

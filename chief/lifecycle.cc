@@ -15,29 +15,29 @@ namespace downpour {
 // ---- Beginning ------------------------------------------------------------------------------------------------------
 
 void Lifecycle::Begin(const Started& started) {
-  chief_.turn.started = chief_.turn.now;
-  chief_.turn.started_unix_ms = started.unix_ms;
+  chief_.context.started = chief_.context.now;
+  chief_.context.started_unix_ms = started.unix_ms;
   chief_.endpoint = started.endpoint;
   chief_.startup.Run(started, [this](const Startup::Outcome& outcome) { Ready(outcome); });
 }
 
 void Lifecycle::Ready(const Startup::Outcome& outcome) {
-  if (!outcome.why.empty()) return farewell_.Decline(outcome);
+  if (!outcome.why.empty()) return shutdown_.Decline(outcome);
   // It is durable by now: what is named by it is new (conversation 11).
   chief_.term = outcome.term;
-  chief_.members.Begin(chief_.turn.now, outcome.term, chief_.journal.record().run);
+  chief_.members.Begin(chief_.context.now, outcome.term, chief_.journal.record().run);
   for (const CheckpointStore::Damaged& damaged : chief_.store.damaged()) chief_.failures.Add("chief", damaged.why);
-  chief_.turn.out.Info(
+  chief_.context.out.Info(
       absl::StrCat("job ", chief_.job.name, " waits for its tasks at ", chief_.endpoint, " (term ", chief_.term, ")"));
   for (const std::string& finding : outcome.findings) chief_.failures.Add("chief", finding);
   chief_.changes = outcome.changes;
   for (const std::string& change : outcome.changes)
-    chief_.turn.out.Info("changed since the job was last led: " + change);
+    chief_.context.out.Info("changed since the job was last led: " + change);
   if (const uint32_t scaled = chief_.journal.record().workers; scaled != 0) {
     chief_.members.SetWorkerCount(scaled);
     chief_.members.DropRetired();
-    chief_.turn.out.Info(absl::StrCat("the job was scaled to ", Counted(scaled, "worker"), "; its file says ",
-                                      chief_.job.cluster.worker_count));
+    chief_.context.out.Info(absl::StrCat("the job was scaled to ", Counted(scaled, "worker"), "; its file says ",
+                                         chief_.job.cluster.worker_count));
   }
   if (outcome.goes_on) {
     chief_.failures.Add("chief", "it was started again; slices that a ps still holds go on");
@@ -50,7 +50,7 @@ void Lifecycle::Ready(const Startup::Outcome& outcome) {
   if (sources_.empty()) {
     if (chief_.journal.record().data) chief_.data.Recall(*chief_.journal.record().data, "the journal");
     if (chief_.options.resume && !outcome.goes_on) {
-      chief_.turn.out.Info("there is no checkpoint to go on from: the job begins anew");
+      chief_.context.out.Info("there is no checkpoint to go on from: the job begins anew");
     }
     return;
   }
@@ -62,7 +62,7 @@ void Lifecycle::Ready(const Startup::Outcome& outcome) {
   chief_.data.Recall(DataOf(newest), absl::StrCat("checkpoint ", ToString(newest.round)));
   chief_.resumed.Open(chief_.data.plan(), newest.committed);
   chief_.rounds.Resume(newest);
-  chief_.turn.out.Info(absl::StrCat("the newest checkpoint is ", CheckpointDir(newest.round)));
+  chief_.context.out.Info(absl::StrCat("the newest checkpoint is ", CheckpointDir(newest.round)));
 }
 
 void Lifecycle::Prepare() {
@@ -94,12 +94,12 @@ void Lifecycle::FailIfNobodyHasData() {
   auto why = std::find_if(refused.begin(), refused.end(),
                           [](const auto& task) { return !absl::IsFailedPrecondition(task.second); });
   if (why == refused.end()) why = refused.begin();
-  Fail(absl::Status(why->second.code(), "no worker can prepare for the job: " + Words(why->second)));
+  Fail(absl::Status(why->second.code(), "no worker can prepare for the job: " + MessageOf(why->second)));
 }
 
 void Lifecycle::Run() {
   chief_.state = JobState::kRunning;
-  const Time now = running_since_ = chief_.turn.now;
+  const Time now = running_since_ = chief_.context.now;
   const uint64_t eval_examples = chief_.job.data.has_eval() ? chief_.data.shape().eval_examples : 0;
   // core 1: the ledger begins with what slices report, and with nothing else.
   chief_.ledger.Open(chief_.data.plan(), chief_.assignment.TakeFinished(),
@@ -118,7 +118,7 @@ void Lifecycle::Run() {
   evaluated_epochs_ = chief_.ledger.EpochsCommitted();
   chief_.interval.Begin(now, chief_.journal.checkpoint_history());
   for (const Task* worker : chief_.members.Alive(TaskRole::kWorker)) SendPlacement(*worker);
-  chief_.turn.out.Info(
+  chief_.context.out.Info(
       absl::StrCat("runs: ", chief_.ledger.committed().Count(), " of ", chief_.ledger.goal(), " leases are committed"));
 }
 
@@ -127,18 +127,18 @@ void Lifecycle::SendPlacement(const Task& worker) {
   // Conversation 5: not before every slice has reported where it is now.
   if (!runs || !ledger_current_ || !worker.data_good || worker.placement_number >= chief_.assignment.placement_number())
     return;
-  chief_.turn.out.SendTo(worker.control, chief_.assignment.ToPlacement(worker.incarnation));
+  chief_.context.out.SendTo(worker.control, chief_.assignment.ToPlacement(worker.incarnation));
 }
 
 // ---- Running --------------------------------------------------------------------------------------------------------
 
 void Lifecycle::Tick() {
   if (!ready() || chief_.ended()) return;
-  for (const Task* task : chief_.members.TakeSilent(chief_.turn.now)) {
-    Lost(*task, absl::StrFormat("no heartbeat for %.1f s", Seconds(chief_.turn.now - task->heard)));
+  for (const Task* task : chief_.members.TakeSilent(chief_.context.now)) {
+    Lost(*task, absl::StrFormat("no heartbeat for %.1f s", Seconds(chief_.context.now - task->heard)));
   }
   UpdateTaskStates();
-  if (!chief_.HasWork()) chief_.progress.Move(chief_.turn.now);  // nobody stands still who has nothing to do
+  if (!chief_.HasWork()) chief_.progress.Move(chief_.context.now);  // nobody stands still who has nothing to do
   if (chief_.state != JobState::kCancelling) chief_.recovery.Tick();
   FailIfTooManySkips();
   CancelIfOutOfTime();
@@ -149,9 +149,9 @@ void Lifecycle::Tick() {
 }
 
 void Lifecycle::Advance() {
-  if (farewell_.exited()) return;
+  if (shutdown_.exited()) return;
   if (!ready()) {
-    if (chief_.ended()) farewell_.Advance();
+    if (chief_.ended()) shutdown_.Advance();
     return;
   }
   Round& newest = chief_.journal.record().newest;
@@ -159,7 +159,7 @@ void Lifecycle::Advance() {
   if (ledger_current_) chief_.journal.NoteCommitted(chief_.ledger.batches_committed());
   if (chief_.ledger.is_open()) ObserveCheckpoints();
   chief_.journal.Advance();
-  if (chief_.ended()) return farewell_.Advance();
+  if (chief_.ended()) return shutdown_.Advance();
   if (!chief_.assignment.failure().ok()) return Fail(chief_.assignment.failure());
   if (chief_.state != JobState::kCancelling) chief_.recovery.Advance();
   if (!chief_.recovery.failure().ok()) return Fail(chief_.recovery.failure());
@@ -191,7 +191,7 @@ void Lifecycle::FollowReports() {
   if (!runs || std::exchange(ledger_current_, chief_.assignment.complete()) || !ledger_current_) return;
   Reopen(chief_.assignment.TakeFinished());
   for (const Task* worker : chief_.members.Alive(TaskRole::kWorker)) SendPlacement(*worker);
-  work_.HandOut();
+  work_.Dispatch();
 }
 
 void Lifecycle::Reopen(const IntervalSet& finished) {
@@ -202,11 +202,11 @@ void Lifecycle::Reopen(const IntervalSet& finished) {
   chief_.evaluation.Abandon();
   final_evaluation_ = false;
   rounds_before_reopening_ = rounds_begun_;
-  work_.HandOut();
+  work_.Dispatch();
 }
 
 void Lifecycle::Recompute(uint64_t batches) {
-  chief_.journal.toll().batches_recomputed += batches;
+  chief_.journal.costs().batches_recomputed += batches;
   chief_.failures.Add(
       "chief", absl::StrCat(batches, " batches that were committed are computed again, since a slice lacks them"));
 }
@@ -243,7 +243,7 @@ void Lifecycle::Train() {
         " training.optimizer.learningRate, in another job folder if the last checkpoint already holds every lease"));
   }
   // A12: workers are let go only now, since a lost slice would need them until then.
-  if (evaluated && AllDurable()) farewell_.Begin(JobState::kSucceeded, "the job has succeeded", 0);
+  if (evaluated && AllDurable()) shutdown_.Begin(JobState::kSucceeded, "the job has succeeded", 0);
 }
 
 void Lifecycle::Evaluate() {
@@ -252,13 +252,13 @@ void Lifecycle::Evaluate() {
     if (final_evaluation_) return;
     final_evaluation_ = true;
     chief_.evaluation.Begin(epochs, /*values_frozen=*/true);
-    return work_.HandOut();
+    return work_.Dispatch();
   }
   const auto every = static_cast<uint64_t>(chief_.job.training.evaluate_every_epochs);
   if (every == 0 || chief_.evaluation.active() || epochs / every * every <= evaluated_epochs_) return;
   evaluated_epochs_ = epochs;
   chief_.evaluation.Begin(epochs, /*values_frozen=*/false);
-  work_.HandOut();
+  work_.Dispatch();
 }
 
 // A round of before leases were opened again held them by a record that could not be had when it was needed.
@@ -271,16 +271,16 @@ bool Lifecycle::AllDurable() const {
 void Lifecycle::ObserveCheckpoints() {
   using End = CheckpointInterval::End;
   const bool steady = ledger_current_ && chief_.recovery.here();
-  chief_.interval.Observe({chief_.turn.now, chief_.ledger.commits(), chief_.journal.toll().servers_lost, steady,
+  chief_.interval.Observe({chief_.context.now, chief_.ledger.commits(), chief_.journal.costs().servers_lost, steady,
                            chief_.rounds.collecting()});
   if (chief_.interval.in_round() && !chief_.rounds.active()) {
     const auto& durable = chief_.rounds.durable();
     const bool succeeded = durable && durable->round == chief_.rounds.newest();
     const bool of_disk = chief_.rounds.last_error_cause() == CheckpointRounds::Cause::kDisk;
-    chief_.interval.RoundEnds(chief_.turn.now, succeeded                 ? End::kDurable
-                                               : !chief_.rounds.failed() ? End::kStopped
-                                               : of_disk                 ? End::kDiskFailed
-                                                                         : End::kAbandoned);
+    chief_.interval.RoundEnds(chief_.context.now, succeeded                 ? End::kDurable
+                                                  : !chief_.rounds.failed() ? End::kStopped
+                                                  : of_disk                 ? End::kDiskFailed
+                                                                            : End::kAbandoned);
   }
   chief_.journal.NoteCheckpoints(chief_.interval.history());
 }
@@ -291,12 +291,12 @@ void Lifecycle::Checkpoint() {
   if (chief_.departures.any()) return CheckpointForDepartures();
   if (chief_.rounds.active() || AllDurable()) return;
   const bool is_last = chief_.ledger.AllCommitted();
-  if (is_last && !last_round_begun_) next_last_round_ = chief_.turn.now;
-  if (is_last ? chief_.turn.now < next_last_round_ : !chief_.interval.IsDue(chief_.turn.now)) return;
+  if (is_last && !last_round_begun_) next_last_round_ = chief_.context.now;
+  if (is_last ? chief_.context.now < next_last_round_ : !chief_.interval.IsDue(chief_.context.now)) return;
   last_round_begun_ = is_last;
   StartRound();
   // The round that ends the job is tried again soon, whatever `every` says.
-  next_last_round_ = chief_.turn.now + chief_.options.timing.dead_after;
+  next_last_round_ = chief_.context.now + chief_.options.timing.dead_after;
 }
 
 void Lifecycle::CheckpointForDepartures() {
@@ -312,7 +312,7 @@ void Lifecycle::CheckpointForDepartures() {
 void Lifecycle::StartRound() {
   const bool ends_job = chief_.state == JobState::kCancelling || chief_.ledger.AllCommitted();
   const bool urgent = ends_job || chief_.departures.any();
-  chief_.interval.RoundBegins(chief_.turn.now, urgent);
+  chief_.interval.RoundBegins(chief_.context.now, urgent);
   // A5: the name is used up now, whatever becomes of the round.
   chief_.rounds.Start({chief_.term, ++rounds_begun_},
                       {CanonicalJob(chief_.job), chief_.data.shape(), chief_.ledger.committed(), MostSkipped()},
@@ -332,7 +332,7 @@ void Lifecycle::Lost(const Task& task, const std::string& how) {
       task.name,
       absl::StrCat(why, handed_on == 0 ? "" : absl::StrCat("; ", Counted(handed_on, "lease"), " handed on")));
   if (task.role == TaskRole::kWorker) {
-    ++chief_.journal.toll().workers_lost;
+    ++chief_.journal.costs().workers_lost;
   } else {
     chief_.recovery.Lost(task, why);
   }
@@ -341,9 +341,9 @@ void Lifecycle::Lost(const Task& task, const std::string& how) {
 void Lifecycle::RefuseForGood(Task& task, RefusalCode code, const std::string& why) {
   task.refusal = {code, true, why, task.incarnation, chief_.journal.record().run};
   task.state = TaskState::kRefused;
-  chief_.turn.out.SendTo(task.control, task.refusal);
+  chief_.context.out.SendTo(task.control, task.refusal);
   // An exit must leave the process time to read why.
-  farewell_.AwaitHearing();
+  shutdown_.GrantRefusalGrace();
   chief_.failures.Add(task.name, absl::StrCat("refused: ", why));
   work_.Release(task.incarnation);
 }
@@ -356,21 +356,21 @@ std::string Lifecycle::HowToGoOn() const {
 
 void Lifecycle::Fail(const absl::Status& why) {
   const std::string remedy = absl::IsDataLoss(why) ? RemedyOfLoss(chief_.journal.record().newest) : HowToGoOn();
-  farewell_.Begin(JobState::kFailed, absl::StrCat(Words(why), ". ", remedy),
+  shutdown_.Begin(JobState::kFailed, absl::StrCat(MessageOf(why), ". ", remedy),
                   absl::IsFailedPrecondition(why) ? kExitBadJobFile : kExitFailed);
 }
 
 void Lifecycle::Stop(const StopRequested& stop) {
   const std::string why = "ended by " + Reason(stop);
   const int exit_code = kExitSignalled + stop.signal;
-  if (!ready()) return farewell_.Interrupt(why, exit_code);
+  if (!ready()) return shutdown_.Interrupt(why, exit_code);
   BeginCancel(why, exit_code);
 }
 
 void Lifecycle::CancelIfOutOfTime() {
   const Duration limit = chief_.job.scheduling.max_running_time;
   if (chief_.state != JobState::kRunning || limit == Duration::zero()) return;
-  if (chief_.turn.now - running_since_ < limit) return;
+  if (chief_.context.now - running_since_ < limit) return;
   BeginCancel(absl::StrFormat("it has run for the %.10g s of scheduling.maxRunningTime, which each start counts anew",
                               Seconds(limit)),
               kExitOutOfTime);
@@ -378,8 +378,8 @@ void Lifecycle::CancelIfOutOfTime() {
 
 void Lifecycle::BeginCancel(const std::string& why, int exit_code) {
   if (chief_.ended() || chief_.state == JobState::kCancelling) return;
-  chief_.turn.out.Warn(absl::StrCat("the job is cancelled after one last checkpoint: ", why));
-  cancel_by_ = chief_.state == JobState::kRunning ? chief_.turn.now + kLastRound : chief_.turn.now;
+  chief_.context.out.Warn(absl::StrCat("the job is cancelled after one last checkpoint: ", why));
+  cancel_by_ = chief_.state == JobState::kRunning ? chief_.context.now + kLastRound : chief_.context.now;
   chief_.rounds.Stop();  // the last one holds all that this one would, and has little time
   chief_.departures.Clear();
   last_round_begun_ = false;
@@ -390,11 +390,11 @@ void Lifecycle::BeginCancel(const std::string& why, int exit_code) {
 
 void Lifecycle::Cancel() {
   // A round that cannot become whole in time is not waited for.
-  if (chief_.turn.now < cancel_by_ && ledger_current_ && chief_.recovery.here()) {
+  if (chief_.context.now < cancel_by_ && ledger_current_ && chief_.recovery.here()) {
     if (chief_.rounds.active()) return;
     if (!std::exchange(last_round_begun_, true)) return StartRound();
   }
-  farewell_.Begin(JobState::kCancelled, absl::StrCat(cancel_why_, ". ", HowToGoOn()), cancel_exit_code_);
+  shutdown_.Begin(JobState::kCancelled, absl::StrCat(cancel_why_, ". ", HowToGoOn()), cancel_exit_code_);
 }
 
 }  // namespace downpour

@@ -6,7 +6,7 @@
 //
 // Order: Advance after each input moves the job on as far as it can go. It has SUCCEEDED when a checkpoint of this term
 //   is durable that holds every lease, and the last evaluation is in: only then may workers leave (protocol rule A12,
-//   schema/PROTOCOL.md). What follows is chief/farewell.h.
+//   schema/PROTOCOL.md). What follows is chief/shutdown.h.
 // Errors: none; what goes wrong is the job's end, with one sentence.
 // Tests: tests/unit/chief/chief_role_test.cc, chief_crash_test.cc, chief_restart_test.cc, chief_resume_test.cc,
 //   chief_departures_test.cc, chief_departures_loss_test.cc.
@@ -18,7 +18,7 @@
 
 #include "absl/status/status.h"
 #include "chief/chief_parts.h"
-#include "chief/farewell.h"
+#include "chief/shutdown.h"
 #include "chief/work.h"
 
 namespace downpour {
@@ -29,7 +29,7 @@ class Lifecycle {
   // the goodbyes.
   static constexpr Duration kLastRound = 20s;
 
-  Lifecycle(ChiefParts& chief, Work& work, Farewell& farewell) : chief_(chief), work_(work), farewell_(farewell) {}
+  Lifecycle(ChiefParts& chief, Work& work, Shutdown& shutdown) : chief_(chief), work_(work), shutdown_(shutdown) {}
 
   void Begin(const Started& started);
   bool ready() const { return chief_.term != 0; }
@@ -74,7 +74,7 @@ class Lifecycle {
 
   ChiefParts& chief_;
   Work& work_;
-  Farewell& farewell_;
+  Shutdown& shutdown_;
 
   std::vector<Manifest> sources_;         // what is resumed; empty once placed
   std::optional<Manifest> initial_;       // what the job begins with, if the user gave it that; likewise

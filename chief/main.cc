@@ -145,8 +145,8 @@ int main(int argc, char** argv) {
   // Absolute, since others are told of it whose working folder is another.
   const std::string folder = std::filesystem::absolute(named).lexically_normal();
 
-  const std::string given_up = absl::GetFlag(FLAGS_give_up);
-  const absl::StatusOr<Round> give_up = given_up.empty() ? Round() : ParseRound(given_up);
+  const std::string abandoned = absl::GetFlag(FLAGS_give_up);
+  const absl::StatusOr<Round> give_up = abandoned.empty() ? Round() : ParseRound(abandoned);
   if (!give_up.ok()) return complain(absl::StrCat("--give_up: ", std::string(give_up.status().message())));
 
   const uint64_t descriptors = RaiseDescriptorLimit();

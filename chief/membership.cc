@@ -225,7 +225,7 @@ Membership::Verdict Membership::Admit(Time now, PeerId from, const Join& join) {
   }
   Verdict verdict{.task = task, .is_new = true};
   if (task->alive()) verdict.replaced = *task;
-  Replace(now, from, join, *task);
+  TakeOver(now, from, join, *task);
   return verdict;
 }
 
@@ -233,7 +233,7 @@ bool Membership::Holds(const Join& join) const {
   return join.run == run_ && ToNumber(join.was) >> 32 < term_ && Issued(join.was);
 }
 
-void Membership::Replace(Time now, PeerId from, const Join& join, Task& task) {
+void Membership::TakeOver(Time now, PeerId from, const Join& join, Task& task) {
   AddStats(task.stats, departed_[static_cast<size_t>(task.role)]);
   Task fresh;
   fresh.role = task.role;
@@ -290,7 +290,7 @@ bool Membership::Revive(Task& task) {
   return true;
 }
 
-absl::Status Membership::Hear(Time now, PeerId from, const Heartbeat& heartbeat, Task& task) {
+absl::Status Membership::Receive(Time now, PeerId from, const Heartbeat& heartbeat, Task& task) {
   task.control = from;
   task.heard = now;
   task.placement_number = std::max(task.placement_number, heartbeat.placement);

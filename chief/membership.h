@@ -94,7 +94,7 @@ class Membership {
   // A ps that was held for dead and whose place nobody took since is back: what it holds is nobody else's.
   bool Revive(Task& task);
   // INVALID_ARGUMENT: numbers that cannot be; the heartbeat still counts as a sign of life.
-  absl::Status Hear(Time now, PeerId from, const Heartbeat& heartbeat, Task& task);
+  absl::Status Receive(Time now, PeerId from, const Heartbeat& heartbeat, Task& task);
   // Before each input: time in which the chief itself stood still counts as nobody's silence, nor as a stay of one that
   // it had let go, whose Leave may be the first thing that it hears.
   // Returns that time.
@@ -121,7 +121,7 @@ class Membership {
   Task* FindProcess(const Join& join);
   Task* ChooseTask(const Join& join, Refused* refusal);
   bool Holds(const Join& join) const;  // it kept what it had under an earlier chief of this run
-  void Replace(Time now, PeerId from, const Join& join, Task& task);
+  void TakeOver(Time now, PeerId from, const Join& join, Task& task);
 
   const Timing timing_;
   uint32_t term_ = 0;

@@ -22,7 +22,7 @@ void Recovery::Placed() {
   if (!ran_before) return;
   for (const Task* server : chief_.members.Alive(TaskRole::kPs)) {
     if (server->holds) continue;
-    ++chief_.journal.toll().servers_lost;
+    ++chief_.journal.costs().servers_lost;
     chief_.failures.Add(server->name, "its process ended while no chief was there; another one is in its place");
   }
 }
@@ -64,7 +64,7 @@ void Recovery::Tick() {
   const Duration patience = std::max(chief_.job.timing.server_wait, chief_.options.timing.dead_after);
   // By name: who came in its place may have left again before the slices were its own.
   for (const Task& task : chief_.members.tasks()) {
-    const Duration away = chief_.turn.now - task.heard;
+    const Duration away = chief_.context.now - task.heard;
     // B11: silence alone only ends the job at last; it takes no slice away.
     if (task.role != TaskRole::kPs || task.alive() || away < patience) continue;
     failure_ = absl::UnavailableError(
@@ -82,36 +82,36 @@ void Recovery::Advance() {
     return;
   }
   // A manifest being written may become the newest checkpoint: its end is waited for.
-  if (loading_ || chief_.rounds.active() || chief_.turn.now < next_load_) return;
+  if (loading_ || chief_.rounds.active() || chief_.context.now < next_load_) return;
   loading_ = true;
-  chief_.store.Load([this](const absl::Status& status) { Replace(status); });
+  chief_.store.Load([this](const absl::Status& status) { TakeOver(status); });
 }
 
 // A checkpoint that cannot be read may be whole, and newer than those that can.
-void Recovery::Replace(const absl::Status& checkpoints_loaded) {
+void Recovery::TakeOver(const absl::Status& checkpoints_loaded) {
   loading_ = false;
-  if (!checkpoints_loaded.ok()) return LoadAgain(Words(checkpoints_loaded));
+  if (!checkpoints_loaded.ok()) return LoadAgain(MessageOf(checkpoints_loaded));
   std::vector<Manifest> checkpoints =
-      OfPlan(chief_.store.valid(), chief_.job, chief_.data.shape(), chief_.journal.record().given_up);
-  if (const absl::Status status = Judge(checkpoints); !status.ok()) return LoadAgain(Words(status));
+      OfPlan(chief_.store.valid(), chief_.job, chief_.data.shape(), chief_.journal.record().abandoned);
+  if (const absl::Status status = Validate(checkpoints); !status.ok()) return LoadAgain(MessageOf(status));
   for (const CheckpointStore::Damaged& damaged : chief_.store.damaged()) chief_.failures.Add("chief", damaged.why);
   const std::vector<Task*> servers = chief_.members.Alive(TaskRole::kPs);
   for (const Task* task : servers) {
     if (!chief_.assignment.IsServer(task->incarnation)) Count(*task);
   }
-  chief_.assignment.Replace(servers, std::move(checkpoints));
+  chief_.assignment.TakeOver(servers, std::move(checkpoints));
 }
 
 // Initial values where a checkpoint is known to be would lose the training in silence.
-absl::Status Recovery::Judge(const std::vector<Manifest>& checkpoints) const {
+absl::Status Recovery::Validate(const std::vector<Manifest>& checkpoints) const {
   const JobRecord& record = chief_.journal.record();
   const Round newest = std::max(record.newest, chief_.store.newest());
-  if (!checkpoints.empty() || newest <= record.given_up) return absl::OkStatus();
+  if (!checkpoints.empty() || newest <= record.abandoned) return absl::OkStatus();
   return absl::DataLossError(chief_.store.WhyNot(newest));
 }
 
 void Recovery::LoadAgain(const std::string& why) {
-  const Time now = chief_.turn.now;
+  const Time now = chief_.context.now;
   next_load_ = now + chief_.options.timing.dead_after;
   if (!unusable_since_) {
     unusable_since_ = now;
@@ -124,10 +124,10 @@ void Recovery::LoadAgain(const std::string& why) {
 
 void Recovery::Count(const Task& successor) {
   const Gone& gone = gone_[successor.name];
-  chief_.turn.out.Info(absl::StrCat(successor.name, " (process ", successor.process.pid, " on ", successor.process.host,
-                                    ") takes over its slices; ", gone.why));
+  chief_.context.out.Info(absl::StrCat(successor.name, " (process ", successor.process.pid, " on ",
+                                       successor.process.host, ") takes over its slices; ", gone.why));
   if (gone.in_order) return;
-  ++chief_.journal.toll().servers_lost;
+  ++chief_.journal.costs().servers_lost;
   Losses& losses = losses_[successor.name];
   if (const uint64_t commits = chief_.ledger.commits(); losses.commits != commits) {
     losses = {};

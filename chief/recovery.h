@@ -57,8 +57,8 @@ class Recovery {
   bool ReplacementsWait() const;
   std::vector<Incarnation> Servers() const;       // whom slices were given to, ascending
   std::vector<Incarnation> AliveServers() const;  // every ps that is there, ascending
-  void Replace(const absl::Status& checkpoints_loaded);
-  absl::Status Judge(const std::vector<Manifest>& checkpoints) const;
+  void TakeOver(const absl::Status& checkpoints_loaded);
+  absl::Status Validate(const std::vector<Manifest>& checkpoints) const;
   void LoadAgain(const std::string& why);
   void Count(const Task& successor);
 

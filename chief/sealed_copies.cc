@@ -19,10 +19,10 @@ std::string Seal(const std::string& text) {
 std::string DamageOf(const std::string& file, const StorageDone& read,
                      const std::function<absl::Status(const std::string&)>& take) {
   if (absl::IsNotFound(read.status)) return "";
-  if (!read.status.ok()) return Words(read.status);  // which begin with the path
+  if (!read.status.ok()) return MessageOf(read.status);  // which begin with the path
   const absl::StatusOr<std::string> text = Unsealed(ToString(read.data));
   const absl::Status status = text.ok() ? take(*text) : text.status();
-  return status.ok() ? "" : absl::StrCat(file, ": ", Words(status));
+  return status.ok() ? "" : absl::StrCat(file, ": ", MessageOf(status));
 }
 
 }  // namespace

@@ -78,11 +78,11 @@ void Startup::ReadJob() {
 }
 
 // Journalled as that chief would have done: members are told of an end that is on disk. Where that fails they are told
-// at last (chief/farewell.h).
+// at last (chief/shutdown.h).
 void Startup::ReadEnd() {
   if (!journal_.found() || !journal_.record().ended.empty()) return ReadCheckpoints();
   storage_.Run({ReadFile(kSummaryFile, 0, kMaxSummary)}, [this](const StorageDone& done) {
-    if (!done.status.ok() && !absl::IsNotFound(done.status)) outcome_.findings.push_back(Words(done.status));
+    if (!done.status.ok() && !absl::IsNotFound(done.status)) outcome_.findings.push_back(MessageOf(done.status));
     TakeEnd(nlohmann::json::parse(ToString(done.data), nullptr, /*allow_exceptions=*/false));
     if (journal_.record().ended.empty()) return ReadCheckpoints();
     journal_.Save([this](const absl::Status&) { ReadCheckpoints(); });
@@ -91,7 +91,7 @@ void Startup::ReadEnd() {
 
 void Startup::ReadCheckpoints() {
   checkpoints_.Load([this](const absl::Status& status) {
-    if (!status.ok()) return Refuse(kExitFailed, absl::StrCat("the job folder cannot be used: ", Words(status)));
+    if (!status.ok()) return Refuse(kExitFailed, absl::StrCat("the job folder cannot be used: ", MessageOf(status)));
     if (highest_ == 0 && !term_damage_.empty()) return JudgeLostTerm();
     for (const std::string& damage : {term_damage_, journal_.damage()}) {
       if (!damage.empty()) outcome_.findings.push_back(damage);
@@ -141,7 +141,7 @@ void Startup::ReadCode() {
 
 void Startup::CheckCode(const absl::Status& read) {
   if (!read.ok()) {
-    code_damage_ = Words(read);
+    code_damage_ = MessageOf(read);
   } else if (!options_.job.python.sha256.empty() && Sha256Of(code_) != options_.job.python.sha256) {
     code_damage_ = absl::StrCat(kCodeFile, " is not what the job file names");
   }
@@ -150,31 +150,31 @@ void Startup::CheckCode(const absl::Status& read) {
 
 // Whoever started this chief has put them there. Without them slices would begin with other values, in silence.
 void Startup::ReadInitialValues() {
-  if (options_.job.model.initialize_from.empty()) return Judge();
+  if (options_.job.model.initialize_from.empty()) return Decide();
   storage_.Run({ReadFile(ManifestPath(Round()), 0, kMaxManifestBytes)}, [this](const StorageDone& done) {
     absl::StatusOr<Manifest> manifest =
         done.status.ok() ? DecodeManifest(ToString(done.data)) : absl::StatusOr<Manifest>(done.status);
     if (!manifest.ok()) {
       return Refuse(kExitFailed, absl::StrCat("the copy of model.initializeFrom's values cannot be used: ",
-                                              ManifestPath(Round()), ": ", Words(manifest.status()),
+                                              ManifestPath(Round()), ": ", MessageOf(manifest.status()),
                                               ". Bring its files back, or name another job folder to begin anew"));
     }
     outcome_.initial = *std::move(manifest);
-    Judge();
+    Decide();
   });
 }
 
-void Startup::Judge() {
+void Startup::Decide() {
   JobRecord& record = journal_.record();
   record.newest = std::max(record.newest, checkpoints_.newest());
   // Not of what can be used: the word may be one of yesterday, left in some script.
-  if (options_.give_up == record.newest && checkpoints_.valid().empty()) record.given_up = options_.give_up;
-  if (options_.give_up != record.given_up && options_.give_up != Round()) {
+  if (options_.give_up == record.newest && checkpoints_.valid().empty()) record.abandoned = options_.give_up;
+  if (options_.give_up != record.abandoned && options_.give_up != Round()) {
     outcome_.findings.push_back(absl::StrCat("--give_up=", ToString(options_.give_up),
-                                             " is not heeded: it is not the newest checkpoint that was here, or one "
+                                             " is ignored: it is not the newest checkpoint that was here, or one "
                                              "that is here is whole"));
   }
-  const bool is_whole = !checkpoints_.valid().empty() && checkpoints_.valid().front().round > record.given_up;
+  const bool is_whole = !checkpoints_.valid().empty() && checkpoints_.valid().front().round > record.abandoned;
   const bool is_same = IsSame(record.job, options_.job);
   const bool is_over = journal_.found() && is_same && !options_.resume;
   outcome_.goes_on = journal_.found() && record.ended.empty();
@@ -184,7 +184,7 @@ void Startup::Judge() {
                   "the job of this folder has succeeded: to train it further, raise training.epochs and add --resume",
                   /*over=*/true);
   }
-  if (!is_whole && record.newest > record.given_up) {
+  if (!is_whole && record.newest > record.abandoned) {
     outcome_.lost = absl::StrCat(
         "checkpoint ", ToString(record.newest),
         ", the newest that was here, cannot be used, nor can an older one: ", checkpoints_.WhyNot(record.newest));
@@ -204,7 +204,7 @@ void Startup::Judge() {
     const Manifest& newest = checkpoints_.valid().front();
     if (!AcceptPlan(newest.job, absl::StrCat("checkpoint ", ToString(newest.round)))) return;
     if (!AcceptSlices(newest)) return;
-    outcome_.sources = OfPlan(checkpoints_.valid(), options_.job, DataOf(newest), record.given_up);
+    outcome_.sources = OfPlan(checkpoints_.valid(), options_.job, DataOf(newest), record.abandoned);
   }
   if (!code_damage_.empty()) {
     return Refuse(kExitFailed, absl::StrCat("the job's Python code cannot be used: ", code_damage_,
@@ -231,7 +231,7 @@ bool Startup::AcceptPlan(const std::string& before, const std::string& whose) {
   const absl::StatusOr<JobSpec> job = ParseCanonicalJob(before);
   if (!job.ok()) {
     Refuse(kExitBadJobFile,
-           absl::StrCat(whose, " is one that this release does not understand: ", Words(job.status())));
+           absl::StrCat(whose, " is one that this release does not understand: ", MessageOf(job.status())));
     return false;
   }
   std::vector<std::string> differences = PlanDifferences(options_.job, *job);
@@ -294,7 +294,7 @@ void Startup::BeginJournal() {
     fresh.run = options_.nonce;
     fresh.began_unix_ms = started_.unix_ms;
     fresh.newest = record.newest;
-    fresh.given_up = record.given_up;
+    fresh.abandoned = record.abandoned;
     journal_.BeginRun(std::move(fresh));
   }
   CompareSettings(is_known);
@@ -320,7 +320,7 @@ void Startup::CompareSettings(bool is_known) {
 }
 
 void Startup::RefuseToWrite(const absl::Status& status) {
-  Refuse(kExitFailed, absl::StrCat("the job folder cannot be written: ", Words(status)));
+  Refuse(kExitFailed, absl::StrCat("the job folder cannot be written: ", MessageOf(status)));
 }
 
 // `over`: this very job is, as its journal says. Who changed it means to go on, and its members are to wait for that.

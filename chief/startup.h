@@ -69,7 +69,7 @@ class Startup {
   void ReadCode();
   void CheckCode(const absl::Status& read);
   void ReadInitialValues();
-  void Judge();
+  void Decide();
   std::string WhyNothingIsKnown(bool has_checkpoint) const;
   bool AcceptPlan(const std::string& before, const std::string& whose);
   bool AcceptSlices(const Manifest& newest);

@@ -66,7 +66,7 @@ Json OfGpu(const GpuStats& gpu, int workers) {
 }
 
 Json OfTask(const ChiefParts& chief, const Task& task, const GpuSharers& sharers) {
-  const Time now = chief.turn.now;
+  const Time now = chief.context.now;
   Json json = {{"name", task.name},
                {"role", NameOf(task.role)},
                {"state", NameOf(task.state)},
@@ -121,7 +121,7 @@ Json OfProgress(const ChiefParts& chief) {
     json["trainExamples"] = plan.train_examples();
     json["examples"] = plan.train_examples() * chief.Epochs();
   }
-  Set(json, "examplesPerSecond", chief.progress.ExamplesPerSecond(chief.turn.now));
+  Set(json, "examplesPerSecond", chief.progress.ExamplesPerSecond(chief.context.now));
   Set(json, "loss", chief.progress.Loss());
   return json;
 }
@@ -129,14 +129,14 @@ Json OfProgress(const ChiefParts& chief) {
 std::optional<double> RemainingSeconds(const ChiefParts& chief) {
   if (chief.state != JobState::kRunning) return std::nullopt;
   const uint64_t all = chief.data.plan().train_examples() * chief.Epochs();
-  return chief.progress.RemainingSeconds(chief.turn.now, all - chief.ledger.examples_committed());
+  return chief.progress.RemainingSeconds(chief.context.now, all - chief.ledger.examples_committed());
 }
 
 // Until scheduling.maxRunningTime ends it.
 std::optional<double> AllowedSeconds(const ChiefParts& chief) {
   const Duration limit = chief.job.scheduling.max_running_time;
   if (chief.state != JobState::kRunning || limit == Duration::zero()) return std::nullopt;
-  return std::max(0.0, Seconds(limit) - chief.progress.SecondsSinceBegin(chief.turn.now));
+  return std::max(0.0, Seconds(limit) - chief.progress.SecondsSinceBegin(chief.context.now));
 }
 
 bool HasAccuracy(const ChiefParts& chief) { return chief.job.model.has_accuracy(); }
@@ -161,7 +161,7 @@ Json OfEvaluation(const ChiefParts& chief, const Evaluation::Result& result) {
 }
 
 double AgeSeconds(const ChiefParts& chief, int64_t unix_ms) {
-  return static_cast<double>(std::max<int64_t>(0, chief.turn.UnixMs() - unix_ms)) / 1000;
+  return static_cast<double>(std::max<int64_t>(0, chief.context.UnixMs() - unix_ms)) / 1000;
 }
 
 Json OfCheckpoint(const ChiefParts& chief) {
@@ -213,7 +213,7 @@ Json OfPushes(const ChiefParts& chief, const char* PushCount::*key) {
 
 // Since the job began in its folder, whichever chief led it then.
 int64_t BeganUnixMs(const ChiefParts& chief) {
-  return chief.term == 0 ? chief.turn.started_unix_ms : chief.journal.record().began_unix_ms;
+  return chief.term == 0 ? chief.context.started_unix_ms : chief.journal.record().began_unix_ms;
 }
 
 double ElapsedSeconds(const ChiefParts& chief) { return AgeSeconds(chief, BeganUnixMs(chief)); }
@@ -227,12 +227,12 @@ std::string RunOf(const ChiefParts& chief) {
 
 Json OfRecovery(const ChiefParts& chief) {
   const uint64_t chiefs = chief.journal.record().chiefs;
-  const Toll& toll = chief.journal.toll();
+  const JobCosts& costs = chief.journal.costs();
   return {{"chiefRestarts", chiefs - std::min<uint64_t>(1, chiefs)},
-          {"workersLost", toll.workers_lost},
-          {"psLost", toll.servers_lost},
-          {"leasesHandedOn", toll.leases_handed_on},
-          {"batchesRecomputed", toll.batches_recomputed}};
+          {"workersLost", costs.workers_lost},
+          {"psLost", costs.servers_lost},
+          {"leasesHandedOn", costs.leases_handed_on},
+          {"batchesRecomputed", costs.batches_recomputed}};
 }
 
 Json OfPending(const ChiefParts& chief) {
@@ -253,7 +253,7 @@ Json OfWaits(const ChiefParts& chief) {
 
 Json OfSpares(const ChiefParts& chief) {
   Json spares = Json::array();
-  for (const Spare& spare : chief.spares.Waiting(chief.turn.now)) {
+  for (const Spare& spare : chief.spares.Waiting(chief.context.now)) {
     spares.push_back({{"role", NameOf(spare.role)}, {"host", spare.host}, {"pid", spare.pid}, {"why", spare.why}});
   }
   return spares;
@@ -277,9 +277,9 @@ std::string Fitted(Json json) {
     Json& rows = json[list];
     Json& omitted = json[list + "Omitted"];
     while (text.size() > kMaxStatusBytes && !rows.empty()) {
-      const size_t kept = rows.size() / 2;
-      omitted = omitted.get<size_t>() + rows.size() - kept;
-      rows.erase(rows.begin() + static_cast<ptrdiff_t>(kept), rows.end());
+      const size_t retained = rows.size() / 2;
+      omitted = omitted.get<size_t>() + rows.size() - retained;
+      rows.erase(rows.begin() + static_cast<ptrdiff_t>(retained), rows.end());
       text = Dump(json, -1);
     }
   }
@@ -351,7 +351,7 @@ std::string SummaryText(const ChiefParts& chief) {
                {"steps", chief.known().steps_committed()},
                {"examples", chief.known().examples_committed()},
                {"samplesCommitted", chief.known().examples_committed()},
-               {"wallSeconds", chief.progress.SecondsSinceBegin(chief.turn.now)},
+               {"wallSeconds", chief.progress.SecondsSinceBegin(chief.context.now)},
                {"startTimeUnixMs", BeganUnixMs(chief)},
                {"elapsedSeconds", ElapsedSeconds(chief)},
                {"failures", OfFailures(chief)},

@@ -64,7 +64,7 @@ constexpr Metric kOfLists[] = {
 };
 
 constexpr Metric kOfTask[] = {
-    {"task_steps_total", kCounter, "/step", "Steps of a worker, pushes applied by a parameter server."},
+    {"task_steps_total", kCounter, "/step", "Steps of a worker, pushes consumed by a parameter server."},
     {"task_steps_per_second", kGauge, "/stepsPerSecond", "Rate of the last seconds."},
     {"task_examples_per_second", kGauge, "/examplesPerSecond", "Rate of the last seconds."},
     {"task_cpu_ratio", kGauge, "/cpuShare", "Cores that the task keeps busy."},

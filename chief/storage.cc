@@ -42,7 +42,7 @@ void Storage::Issue(Sequence sequence) {
   const Ticket ticket{++last_ticket_};
   StorageOp op = sequence.rest.front();
   op.ticket = ticket;
-  turn_.out.Add(std::move(op));
+  context_.out.Add(std::move(op));
   under_way_.emplace(ticket, std::move(sequence));
 }
 

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "chief/turn.h"
+#include "chief/step_context.h"
 
 namespace downpour {
 
@@ -23,7 +23,7 @@ class Storage {
  public:
   using Then = std::function<void(const StorageDone&)>;
 
-  explicit Storage(Turn& turn) : turn_(turn) {}
+  explicit Storage(StepContext& context) : context_(context) {}
 
   void Run(std::vector<StorageOp> ops, Then then);
   void Complete(const StorageDone& done);
@@ -35,7 +35,7 @@ class Storage {
   };
   void Issue(Sequence sequence);
 
-  Turn& turn_;
+  StepContext& context_;
   uint64_t last_ticket_ = 0;
   std::map<Ticket, Sequence> under_way_;
 };

@@ -25,44 +25,44 @@ void TaskLogs::Append(const std::string& task, uint64_t from, const std::vector<
   Log& log = found->second;
   if (!log.numbered) {
     log.numbered = true;
-    log.kept = from;
+    log.retained = from;
   }
   std::string text;
   if (!log.greeted) text = absl::StrCat("---- ", log.greeting, " ----\n");
-  if (from > log.kept) absl::StrAppend(&text, "---- ", from - log.kept, " lines lost ----\n");
-  uint64_t kept = std::max(log.kept, from);
-  const size_t first = static_cast<size_t>(std::min<uint64_t>(kept - from, lines.size()));
+  if (from > log.retained) absl::StrAppend(&text, "---- ", from - log.retained, " lines lost ----\n");
+  uint64_t retained = std::max(log.retained, from);
+  const size_t first = static_cast<size_t>(std::min<uint64_t>(retained - from, lines.size()));
   const size_t end = std::min(lines.size(), first + kMaxLines);
-  for (size_t i = first; i < end; ++i, ++kept) {
+  for (size_t i = first; i < end; ++i, ++retained) {
     absl::StrAppend(&text, OneLine(lines[i], kMaxLineBytes), "\n");
   }
-  if (kept == log.kept) return;
+  if (retained == log.retained) return;
   if (log.bytes >= kMaxFileBytes) {
-    log.kept = kept;
+    log.retained = retained;
   } else {
-    Append(task, text, kept);
+    Append(task, text, retained);
   }
 }
 
-void TaskLogs::Append(const std::string& task, const std::string& text, uint64_t kept) {
+void TaskLogs::Append(const std::string& task, const std::string& text, uint64_t retained) {
   Log& log = logs_[task];
   const bool full = log.bytes + text.size() >= kMaxFileBytes;
   const std::string written = full ? text + "---- log full: further lines are dropped ----\n" : text;
   log.writing = true;
   storage_.Run({AppendTo(absl::StrCat("logs/", task, ".log"), {Payload::CopyOf(written.data(), written.size())})},
-               [this, task, kept, nonce = log.nonce, size = written.size()](const StorageDone& done) {
+               [this, task, retained, nonce = log.nonce, size = written.size()](const StorageDone& done) {
                  Log& same = logs_[task];
                  same.writing = false;
                  if (!done.status.ok() || same.nonce != nonce) return;
                  same.greeted = true;
-                 same.kept = kept;
+                 same.retained = retained;
                  same.bytes += size;
                });
 }
 
-uint64_t TaskLogs::Kept(const std::string& task) const {
+uint64_t TaskLogs::Retained(const std::string& task) const {
   const auto log = logs_.find(task);
-  return log == logs_.end() ? 0 : log->second.kept;
+  return log == logs_.end() ? 0 : log->second.retained;
 }
 
 }  // namespace downpour

@@ -28,7 +28,7 @@ class TaskLogs {
   void Begin(const std::string& task, uint64_t nonce, const std::string& greeting);
   void Append(const std::string& task, uint64_t from, const std::vector<std::string>& lines);
   // Lines below this number need not be sent again.
-  uint64_t Kept(const std::string& task) const;
+  uint64_t Retained(const std::string& task) const;
 
  private:
   struct Log {
@@ -36,11 +36,11 @@ class TaskLogs {
     std::string greeting;  // written before the first line
     bool greeted = false;
     bool numbered = false;
-    uint64_t kept = 0;
+    uint64_t retained = 0;
     bool writing = false;
     uint64_t bytes = 0;
   };
-  void Append(const std::string& task, const std::string& text, uint64_t kept);
+  void Append(const std::string& task, const std::string& text, uint64_t retained);
 
   Storage& storage_;
   std::map<std::string, Log> logs_;

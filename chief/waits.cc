@@ -63,7 +63,7 @@ std::string WhoHoldsItUp(const ChiefParts& chief, const Task& task) {
 // Waits of tasks that are there.
 void AddOfTasks(const ChiefParts& chief, std::vector<Wait>* waits) {
   const auto add = [&](const Task& task, std::string why, Time since) {
-    const Duration waited = chief.turn.now - since;
+    const Duration waited = chief.context.now - since;
     if (waited >= kWorthTelling) {
       waits->push_back({task.name, task.stats.waiting_for, std::move(why), Seconds(waited)});
     }
@@ -71,9 +71,9 @@ void AddOfTasks(const ChiefParts& chief, std::vector<Wait>* waits) {
   for (const Task& task : chief.members.tasks()) {
     if (!task.alive() || task.stats.waiting_for.empty()) continue;
     if (!task.leaving.empty()) {
-      const std::string& hindrance = chief.departures.hindrance();
-      const bool hinders = task.role == TaskRole::kPs && !task.may_leave() && !hindrance.empty();
-      add(task, absl::StrCat("was told to stop: ", task.leaving, hinders ? "; " + hindrance : ""), task.leaving_since);
+      const std::string& blocked_by = chief.departures.blocked_by();
+      const bool blocks = task.role == TaskRole::kPs && !task.may_leave() && !blocked_by.empty();
+      add(task, absl::StrCat("was told to stop: ", task.leaving, blocks ? "; " + blocked_by : ""), task.leaving_since);
     } else if (task.state == TaskState::kRunning) {
       const std::string held_up = WhoHoldsItUp(chief, task);
       add(task, held_up.empty() ? WarnedMeanwhile(task) : held_up, task.waiting_since);
@@ -84,7 +84,7 @@ void AddOfTasks(const ChiefParts& chief, std::vector<Wait>* waits) {
 // Waits of the chief, for tasks.
 void AddOfChief(const ChiefParts& chief, std::vector<Wait>* waits) {
   const auto add = [&](const std::string& on, std::string why, Time since) {
-    const Duration waited = chief.turn.now - since;
+    const Duration waited = chief.context.now - since;
     if (waited >= kWorthTelling) waits->push_back({"chief", on, std::move(why), Seconds(waited)});
   };
   for (const Assignment::Server& server : chief.assignment.servers()) {
@@ -129,7 +129,7 @@ std::vector<Wait> WaitsOf(const ChiefParts& chief) {
 }
 
 std::string WhyItStandsStill(const ChiefParts& chief) {
-  if (!chief.HasWork() || !chief.progress.StandsStill(chief.turn.now)) return "";
+  if (!chief.HasWork() || !chief.progress.StandsStill(chief.context.now)) return "";
   // Whoever has no work waits for those who cannot do theirs.
   std::map<std::string, std::vector<std::string>> waiting;
   for (const Task& task : chief.members.tasks()) {
@@ -139,7 +139,7 @@ std::string WhyItStandsStill(const ChiefParts& chief) {
     waiting[absl::StrCat(task.stats.waiting_for, warned.empty() ? "" : ": " + warned)].push_back(task.name);
   }
   std::vector<std::string> sentences = {
-      absl::StrFormat("nothing has moved for %.0f s", Seconds(chief.progress.StillFor(chief.turn.now)))};
+      absl::StrFormat("nothing has moved for %.0f s", Seconds(chief.progress.StillFor(chief.context.now)))};
   for (const auto& [reason, tasks] : waiting) {
     sentences.push_back(absl::StrCat(Names(tasks), tasks.size() == 1 ? " waits for " : " wait for ", reason));
   }

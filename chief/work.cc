@@ -19,28 +19,28 @@ absl::Status Work::Receive(Task& worker, const WorkRequest& request) {
   if (!lost_grants.ok()) return lost_grants.status();
   for (const LeaseId lease : *lost_grants) Send(worker.incarnation, lease);
   if (request.wanted > 0) Offer(worker);
-  HandOut();
+  Dispatch();
   return absl::OkStatus();
 }
 
 void Work::Send(Incarnation worker, LeaseId lease) {
-  if (const Task* task = chief_.members.Find(worker)) chief_.turn.out.SendTo(task->control, Grant{worker, lease});
+  if (const Task* task = chief_.members.Find(worker)) chief_.context.out.SendTo(task->control, Grant{worker, lease});
 }
 
 void Work::Offer(const Task& worker) {
   for (const EvalGrant& grant : chief_.evaluation.Offer(worker.incarnation)) {
-    chief_.turn.out.SendTo(worker.control, grant);
+    chief_.context.out.SendTo(worker.control, grant);
   }
 }
 
-void Work::HandOut() {
+void Work::Dispatch() {
   if (chief_.state != JobState::kRunning || !chief_.assignment.complete()) return;
   for (const LeaseLedger::Granted& granted : chief_.ledger.Distribute()) {
     TraceRecord trace;
     trace.kind = TraceRecord::Kind::kGranted;
     trace.lease = granted.lease;
     trace.peer = granted.worker;
-    chief_.turn.out.Add(trace);
+    chief_.context.out.Add(trace);
     Send(granted.worker, granted.lease);
   }
   if (!chief_.evaluation.active()) return;
@@ -50,18 +50,18 @@ void Work::HandOut() {
 }
 
 void Work::Tick() {
-  if (chief_.turn.now < next_repeat_) return;
-  next_repeat_ = chief_.turn.now + chief_.options.timing.control_retry;
+  if (chief_.context.now < next_repeat_) return;
+  next_repeat_ = chief_.context.now + chief_.options.timing.control_retry;
   for (const EvalGrant& grant : chief_.evaluation.Outstanding()) {
-    if (const Task* task = chief_.members.Find(grant.to)) chief_.turn.out.SendTo(task->control, grant);
+    if (const Task* task = chief_.members.Find(grant.to)) chief_.context.out.SendTo(task->control, grant);
   }
 }
 
 uint64_t Work::Release(Incarnation worker) {
   const uint64_t handed_on = chief_.ledger.Release(worker).size();
-  chief_.journal.toll().leases_handed_on += handed_on;
+  chief_.journal.costs().leases_handed_on += handed_on;
   chief_.evaluation.Release(worker);
-  HandOut();
+  Dispatch();
   return handed_on;
 }
 
@@ -69,9 +69,9 @@ void Work::Commit(LeaseId lease) {
   TraceRecord trace;
   trace.kind = TraceRecord::Kind::kCommitted;
   trace.lease = lease;
-  chief_.turn.out.Add(trace);
-  chief_.progress.Commit(chief_.turn.now, chief_.ledger.examples_committed());
-  HandOut();  // further leases may be within reach now
+  chief_.context.out.Add(trace);
+  chief_.progress.Commit(chief_.context.now, chief_.ledger.examples_committed());
+  Dispatch();  // further leases may be within reach now
 }
 
 // Evidence counts whoever brings it: a lease that was handed on may still be ended by the one that had it before.
@@ -83,9 +83,9 @@ absl::Status Work::Receive(PeerId from, const LeaseDone& done) {
   // The last round's records may lack it: the next start would count it as computed again. JobEnd lets the worker go.
   if (chief_.state == JobState::kCancelling && chief_.rounds.active()) return absl::OkStatus();
   const bool was_committed = chief_.ledger.committed().Contains(ToNumber(done.lease));
-  const absl::StatusOr<bool> committed = chief_.ledger.Judge(done, chief_.assignment.epochs());
+  const absl::StatusOr<bool> committed = chief_.ledger.Decide(done, chief_.assignment.epochs());
   if (!committed.ok()) return committed.status();
-  chief_.turn.out.SendTo(from, LeaseDoneReply{done.lease, *committed});
+  chief_.context.out.SendTo(from, LeaseDoneReply{done.lease, *committed});
   if (!*committed || was_committed) return absl::OkStatus();
   Commit(done.lease);
   if (done.examples > chief_.ledger.plan().ExamplesOf(done.lease)) {
@@ -100,19 +100,19 @@ absl::Status Work::Receive(PeerId from, const LeaseDone& done) {
 void Work::WarnOfTrouble() {
   const LearningWatch::Trouble trouble = chief_.learning.trouble();
   if (trouble == std::exchange(warned_of_, trouble) || trouble == LearningWatch::Trouble::kNone) return;
-  chief_.turn.out.Warn("training diverges: " + WhyItDiverges(chief_));
+  chief_.context.out.Warn("training diverges: " + WhyItDiverges(chief_));
 }
 
 absl::Status Work::Receive(PeerId from, const EvalDone& done) {
   const bool was_active = chief_.evaluation.active();
   if (absl::Status status = chief_.evaluation.Accept(done); !status.ok()) return status;
-  chief_.turn.out.SendTo(from, EvalDoneReply{done.round, done.first_batch});
-  chief_.progress.Move(chief_.turn.now);
+  chief_.context.out.SendTo(from, EvalDoneReply{done.round, done.first_batch});
+  chief_.progress.Move(chief_.context.now);
   if (was_active && !chief_.evaluation.active()) {
     const Evaluation::Result& result = *chief_.evaluation.result();
-    chief_.turn.out.Info(absl::StrFormat("evaluation after %s: loss %.4f, accuracy %.4f on %d examples",
-                                         Counted(result.epoch, "epoch"), result.loss, result.accuracy,
-                                         result.examples));
+    chief_.context.out.Info(absl::StrFormat("evaluation after %s: loss %.4f, accuracy %.4f on %d examples",
+                                            Counted(result.epoch, "epoch"), result.loss, result.accuracy,
+                                            result.examples));
     chief_.learning.ReportEvaluation(
         result.loss, result.accuracy,
         static_cast<double>(result.epoch) / static_cast<double>(chief_.job.training.epochs));

@@ -25,7 +25,7 @@ class Work {
   void Tick();
 
   // What is open, to those who wait for it.
-  void HandOut();
+  void Dispatch();
   // The worker is gone: the number of leases handed on.
   uint64_t Release(Incarnation worker);
 

@@ -156,8 +156,8 @@ class Reader {
     }
     if (const YamlNode* old = reader.Find("maxRunningTime")) {
       Warn(*old, reader.PathOf("maxRunningTime"),
-           limited != nullptr ? "is not heeded beside scheduling.maxRunningTime"
-                              : "is heeded; its place is scheduling.maxRunningTime");
+           limited != nullptr ? "is ignored beside scheduling.maxRunningTime"
+                              : "is obeyed; its place is scheduling.maxRunningTime");
       if (limited == nullptr && reader.Duration("maxRunningTime", &limit)) limited = old;
     }
     if (limited != nullptr) Set(*limited, absl::StrCat("scheduling={maxRunningTime: ", limit.count(), "ns}"));

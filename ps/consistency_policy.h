@@ -22,7 +22,7 @@
 #include <optional>
 
 #include "job/job.h"
-#include "ps/counters.h"
+#include "ps/lease_counters.h"
 #include "runtime/plan.h"
 #include "schema/message.h"
 

@@ -22,20 +22,20 @@ PushReply::Item Refuse(SliceRefusal refusal, const Shard* shard, SliceId id) {
   PushReply::Item item;
   item.slice = id;
   item.refusal = refusal;
-  // A6: neither applied nor acked is set, so no worker takes a refusal for an acknowledgement.
+  // A6: neither consumed nor acked is set, so no worker takes a refusal for an acknowledgement.
   const bool is_here = refusal != SliceRefusal::kNotHere && refusal != SliceRefusal::kWrongShape;
   if (is_here) item.epoch = shard->Find(id)->epoch;
   return item;
 }
 
-// With one replica, what is applied is acknowledged.
+// With one replica, what is consumed is acknowledged.
 PushReply::Item Answer(const Shard& shard, LeaseId lease, SliceId id, const ServedSlice& slice) {
   PushReply::Item item;
   item.slice = id;
   item.epoch = slice.epoch;
-  item.applied = slice.counters.Applied(lease, shard.plan().StepsOf(lease));
+  item.consumed = slice.counters.ConsumedTo(lease, shard.plan().StepsOf(lease));
   // core 3: two numbers, though they are equal here; a worker drops gradients by `acked` alone.
-  item.acked = item.applied;
+  item.acked = item.consumed;
   return item;
 }
 
@@ -70,7 +70,7 @@ bool DataPlane::Admits(PeerId worker, const Request& request, const Shard* shard
   if (ejected_.Contains(worker, request.from)) return false;
   // Before the first Assign there is no grid to hold it against (conversation 7).
   if (shard == nullptr) return true;
-  // All or nothing, before anything is applied: a message half obeyed would be a torn push.
+  // All or nothing, before anything is consumed: a message half obeyed would be a torn push.
   const absl::Status status = Admit(request, shard->grid(), shard->plan());
   if (status.ok()) return true;
   ejected_.Add(worker, request.from);
@@ -93,7 +93,7 @@ size_t DataPlane::Serve(PeerId worker, const Push& push, Shard* shard, Effects& 
   for (const Push::Item& item : push.slices) {
     const SliceRefusal refusal = admitted ? RefusalOf(shard, item.slice, item.epoch) : SliceRefusal::kWrongShape;
     if (refusal == SliceRefusal::kNone) {
-      reply.slices.push_back(Judge(push, item, *shard, effects));
+      reply.slices.push_back(ServeItem(push, item, *shard, effects));
     } else {
       reply.slices.push_back(Refuse(refusal, shard, item.slice));
       ++session_.stats().pushes_refused;
@@ -132,11 +132,11 @@ size_t DataPlane::Serve(PeerId worker, const Pull& pull, Shard* shard, Effects& 
   return bytes;
 }
 
-PushReply::Item DataPlane::Judge(const Push& push, const Push::Item& item, Shard& shard, Effects& effects) {
+PushReply::Item DataPlane::ServeItem(const Push& push, const Push::Item& item, Shard& shard, Effects& effects) {
   ServedSlice& slice = *shard.Find(item.slice);
   const std::optional<uint64_t> staleness = StalenessOf(item, slice);
   bool counts = false;
-  switch (slice.counters.Judge(push.lease, push.step)) {
+  switch (slice.counters.Classify(push.lease, push.step)) {
     case LeaseCounters::Verdict::kNext:
       if (const SliceRefusal why = policy_.RefusalOf(push.lease, staleness, slice.counters, shard.plan());
           why != SliceRefusal::kNone) {

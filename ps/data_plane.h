@@ -1,7 +1,7 @@
 // The answers that workers get: push, probe and pull against one shard.
 //
 //   DataPlane plane(training, window, &session, &quarantine, &applying);
-//   plane.Use(training, grid, plan);                // before the first push to a slice
+//   plane.Configure(training, grid, plan);                // before the first push to a slice
 //   plane.Serve(worker, push, shard, effects);      // sends one PushReply
 //
 // Order: a message is admitted whole or refused whole (admission.h); each of its slices is then judged, applied and
@@ -18,8 +18,8 @@
 #include <utility>
 
 #include "ps/admission.h"
-#include "ps/apply.h"
 #include "ps/consistency_policy.h"
+#include "ps/optimizer.h"
 #include "ps/quarantine.h"
 #include "ps/shard.h"
 #include "runtime/member_session.h"
@@ -46,7 +46,7 @@ class DataPlane {
   void ServeAs(Incarnation incarnation) { as_ = incarnation; }
 
   // Of pushes from now on.
-  void Use(const JobSpec& job, const SliceGrid& grid, const Plan& plan) {
+  void Configure(const JobSpec& job, const SliceGrid& grid, const Plan& plan) {
     optimizer_.emplace(job, grid, plan);
     policy_ = ConsistencyPolicy(job.training);
   }
@@ -63,7 +63,7 @@ class DataPlane {
  private:
   template <typename Request>
   bool Admits(PeerId worker, const Request& request, const Shard* shard, Effects& effects);
-  PushReply::Item Judge(const Push& push, const Push::Item& item, Shard& shard, Effects& effects);
+  PushReply::Item ServeItem(const Push& push, const Push::Item& item, Shard& shard, Effects& effects);
   // What is next; whether its gradient counts.
   bool Consume(const Push& push, const Push::Item& item, std::optional<uint64_t> staleness, const Shard& shard,
                ServedSlice& slice, Effects& effects);

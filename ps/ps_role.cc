@@ -25,9 +25,9 @@ constexpr size_t kInstallBytes = 16 * kMaxMessagePayload;
 }  // namespace
 
 // What it holds outlives its chief: the next one of the same run may let it go on with that (SliceSource::kHeld).
-class PsRole::Machine {
+class PsRole::Impl {
  public:
-  explicit Machine(PsOptions options)
+  explicit Impl(PsOptions options)
       : chief_(options.member.chief),
         has_job_dir_(options.has_job_dir),
         window_(options.window),
@@ -109,7 +109,7 @@ class PsRole::Machine {
   ShardWriter writer_;
 };
 
-void PsRole::Machine::Step(Time now, Input input, Effects& effects) {
+void PsRole::Impl::Step(Time now, Input input, Effects& effects) {
   if (session_.ended()) return;
   now_ = now;
   out_ = &effects;
@@ -124,7 +124,7 @@ void PsRole::Machine::Step(Time now, Input input, Effects& effects) {
 }
 
 // Told to stop it serves on until a checkpoint holds what it had then, which its chief sees to and tells it.
-void PsRole::Machine::LeaveIfItMay() {
+void PsRole::Impl::LeaveIfItMay() {
   if (!shard_) return session_.Depart("", *out_);
   if (session_.may_leave()) return session_.Depart("; its chief let it go", *out_);
   if (now_ >= session_.leave_by()) {
@@ -132,18 +132,18 @@ void PsRole::Machine::LeaveIfItMay() {
   }
 }
 
-void PsRole::Machine::On(Started& started) {
+void PsRole::Impl::On(Started& started) {
   session_.Start(now_, started, *out_);
   out_->Add(Dial{kBulk, chief_});
 }
 
-void PsRole::Machine::On(Tick&) {
+void PsRole::Impl::On(Tick&) {
   pace_.Tick();
   session_.stats().waiting_for = WaitingFor();
   if (session_.Tick(now_, /*placement=*/0, *out_)) out_->SendTo(kBulk, OpenBulk{session_.incarnation()});
 }
 
-void PsRole::Machine::On(Received& received) {
+void PsRole::Impl::On(Received& received) {
   if (session_.IsForeign(received)) return Reject();
   const PeerId from = received.from;
   if (from == MemberSession::kChief) {
@@ -166,11 +166,11 @@ void PsRole::Machine::On(Received& received) {
   }
 }
 
-void PsRole::Machine::On(StorageDone& done) {
+void PsRole::Impl::On(StorageDone& done) {
   if (shard_) writer_.Done(done, *out_);
 }
 
-void PsRole::Machine::OnJoined() {
+void PsRole::Impl::OnJoined() {
   shard_.reset();
   snapshots_ = {};
   writer_.Abandon();
@@ -188,18 +188,18 @@ void PsRole::Machine::OnJoined() {
 }
 
 // A later chief of the same run. What is held goes on, unless the job now means other slices, states or batches by it.
-void PsRole::Machine::OnRejoined() {
+void PsRole::Impl::OnRejoined() {
   const JobSpec before = job_;
   if (session_.job_changed() && !AdoptJob()) return;
   if (!PlanDifferences(job_, before).empty()) return OnJoined();
   snapshots_ = {};
   if (!shard_) return;
   shard_->Extend(Plan(job_, shard_->plan().train_examples()));
-  plane_->Use(job_, *grid_, shard_->plan());
+  plane_->Configure(job_, *grid_, shard_->plan());
 }
 
 // False: the process ends.
-bool PsRole::Machine::AdoptJob() {
+bool PsRole::Impl::AdoptJob() {
   std::optional<MemberSession::Job> job = session_.ReadJob(*out_);
   if (!job) return false;
   if (job->spec.checkpoint.via == CheckpointVia::kShared && !has_job_dir_) {
@@ -214,7 +214,7 @@ bool PsRole::Machine::AdoptJob() {
   return true;
 }
 
-std::string PsRole::Machine::WaitingFor() const {
+std::string PsRole::Impl::WaitingFor() const {
   if (!session_.member()) return "";
   if (session_.leaving()) return "a checkpoint of what it holds, to leave";
   if (!shard_) return "slices to be assigned";
@@ -224,12 +224,12 @@ std::string PsRole::Machine::WaitingFor() const {
 
 // ---- The chief ------------------------------------------------------------------------------------------------------
 
-void PsRole::Machine::FromChief(PeerId, Assign& assign) {
+void PsRole::Impl::FromChief(PeerId, Assign& assign) {
   if (assign.to != session_.incarnation() || !session_.member()) return Reject();
   if (!shard_) {
     const Plan plan(job_, assign.train_examples);
     shard_.emplace(job_.seed, SlotCount(job_.training), *grid_, plan);
-    plane_->Use(job_, *grid_, plan);
+    plane_->Configure(job_, *grid_, plan);
   }
   if (assign.train_examples != shard_->plan().train_examples()) return Reject();  // one job has one plan
   plane_->ServeAs(session_.incarnation());
@@ -250,7 +250,7 @@ void PsRole::Machine::FromChief(PeerId, Assign& assign) {
   Report(settled);
 }
 
-void PsRole::Machine::FromChief(PeerId, RestoreSlice& restore) {
+void PsRole::Impl::FromChief(PeerId, RestoreSlice& restore) {
   if (!ForMe(restore.to) || !grid_->Contains(restore.slice)) return Reject();
   if (!shard_->Restore(restore.slice, restore.epoch, restore.blocks)) return;
   if (shard_->Find(restore.slice) != nullptr) {
@@ -259,23 +259,23 @@ void PsRole::Machine::FromChief(PeerId, RestoreSlice& restore) {
   Report({restore.slice});
 }
 
-void PsRole::Machine::FromChief(PeerId, SnapshotRequest& request) {
+void PsRole::Impl::FromChief(PeerId, SnapshotRequest& request) {
   if (!ForMe(request.to)) return Reject();
   snapshots_.Add(request);
 }
 
-void PsRole::Machine::FromChief(PeerId from, WriteShard& request) {
+void PsRole::Impl::FromChief(PeerId from, WriteShard& request) {
   if (!ForMe(request.to)) return Reject();
   writer_.Begin(request, from, *out_);
 }
 
-void PsRole::Machine::Install() {
+void PsRole::Impl::Install() {
   const std::vector<SliceId> installed = shard_->InstallNext(kInstallBytes);
   for (const SliceId slice : installed) TraceBegin(TraceRecord::Kind::kInstalled, slice, LeaseId{0});
   Report(installed);
 }
 
-void PsRole::Machine::Report(const std::vector<SliceId>& slices) {
+void PsRole::Impl::Report(const std::vector<SliceId>& slices) {
   if (slices.empty()) return;
   SliceReport report{.from = session_.incarnation(), .slices = {}};
   for (const SliceId slice : slices) {
@@ -286,7 +286,7 @@ void PsRole::Machine::Report(const std::vector<SliceId>& slices) {
   SendInParts(std::move(report), report_part_bytes_, MemberSession::kChief, *out_);
 }
 
-void PsRole::Machine::TraceBegin(TraceRecord::Kind kind, SliceId slice, LeaseId from) {
+void PsRole::Impl::TraceBegin(TraceRecord::Kind kind, SliceId slice, LeaseId from) {
   const ServedSlice& served = *shard_->Find(slice);
   out_->Add(TraceRecord{.kind = kind,
                         .actor = session_.incarnation(),
@@ -300,21 +300,21 @@ void PsRole::Machine::TraceBegin(TraceRecord::Kind kind, SliceId slice, LeaseId 
 
 // ---- The role -------------------------------------------------------------------------------------------------------
 
-PsRole::PsRole(PsOptions options) : machine_(std::make_unique<Machine>(std::move(options))) {}
+PsRole::PsRole(PsOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 PsRole::~PsRole() = default;
 
 void PsRole::Step(Time now, Input input, Effects& effects) {
-  machine_->Step(now, std::move(input), effects);
+  impl_->Step(now, std::move(input), effects);
   effects.SayIn(run());
 }
 
-Incarnation PsRole::incarnation() const { return machine_->session().incarnation(); }
-const TaskStats& PsRole::stats() const { return machine_->session().stats(); }
-uint64_t PsRole::run() const { return machine_->session().run(); }
-const Applying& PsRole::applying() const { return machine_->applying(); }
+Incarnation PsRole::incarnation() const { return impl_->session().incarnation(); }
+const TaskStats& PsRole::stats() const { return impl_->session().stats(); }
+uint64_t PsRole::run() const { return impl_->session().run(); }
+const Applying& PsRole::applying() const { return impl_->applying(); }
 
 const ServedSlice* PsRole::Find(SliceId slice) const {
-  const Shard* shard = machine_->shard();
+  const Shard* shard = impl_->shard();
   return shard == nullptr || !shard->grid().Contains(slice) ? nullptr : shard->Find(slice);
 }
 

@@ -42,8 +42,8 @@ class PsRole final : public Role {
   const Applying& applying() const;  // for whoever notes crashes
 
  private:
-  class Machine;
-  std::unique_ptr<Machine> machine_;
+  class Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace downpour

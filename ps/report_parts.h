@@ -3,8 +3,8 @@
 //   SendInParts(report, part_bytes, MemberSession::kChief, effects);
 //
 // A slice's finished set has an interval for each lease that ended out of order, and a ps may hold tens of thousands of
-// slices: one list of all of them outgrows codec.h. One slice's set never does (ps/counters.h), so a part holds whole
-// slices. Each part stands for itself: parts may be lost, doubled and overtaken like any message.
+// slices: one list of all of them outgrows codec.h. One slice's set never does (ps/lease_counters.h), so a part holds
+// whole slices. Each part stands for itself: parts may be lost, doubled and overtaken like any message.
 // Units: bytes as they travel, roughly.
 // Tests: tests/unit/ps/report_parts_test.cc.
 #pragma once

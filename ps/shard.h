@@ -22,7 +22,7 @@
 
 #include "absl/types/span.h"
 #include "job/slice_grid.h"
-#include "ps/counters.h"
+#include "ps/lease_counters.h"
 #include "runtime/plan.h"
 #include "schema/checkpoint_format.h"
 #include "schema/message.h"

@@ -76,12 +76,12 @@ class Computer {
   virtual ~Computer() = default;
   virtual void Run(const ComputeRequest& request, const Done& done) = 0;
 
-  // Whether it gains by LoadAhead; always the same.
+  // Whether it gains by PrefetchParameters; always the same.
   virtual bool loads_ahead() const { return false; }
   // Values that the next request will most likely bring, in the same payloads: they may be taken up meanwhile, instead
   // of what was given for those slices before. Results do not depend on it, nor may Run wait for it. One call at a
   // time, from another thread than Run's and beside it, whatever Run is at.
-  virtual void LoadAhead(const SliceValues&) {}
+  virtual void PrefetchParameters(const SliceValues&) {}
 };
 
 }  // namespace downpour

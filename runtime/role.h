@@ -20,7 +20,7 @@
 
 #include "absl/status/status.h"
 #include "runtime/compute.h"
-#include "runtime/trace.h"
+#include "runtime/trace_record.h"
 #include "runtime/world_time.h"
 #include "schema/message.h"
 #include "schema/peer_role.h"
@@ -146,8 +146,8 @@ struct Compute {
   ComputeRequest request;
 };
 
-// Parameters have come that the next request will most likely bring: Computer::LoadAhead.
-struct LoadAhead {
+// Parameters have come that the next request will most likely bring: Computer::PrefetchParameters.
+struct PrefetchParameters {
   SliceValues values;
 };
 
@@ -168,7 +168,8 @@ struct Exit {  // after everything before it was sent
   bool as_told = false;  // by a person, or by the chief's last word: no error of this process, whatever its code
 };
 
-using EffectKinds = std::variant<Dial, HangUp, Send, StorageOp, Compute, LoadAhead, Wake, Log, TraceRecord, Exit>;
+using EffectKinds =
+    std::variant<Dial, HangUp, Send, StorageOp, Compute, PrefetchParameters, Wake, Log, TraceRecord, Exit>;
 
 // One of them; compiled once, as a Message is (message.h).
 struct Effect : EffectKinds {

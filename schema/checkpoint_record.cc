@@ -152,10 +152,10 @@ absl::Status ReadCounters(const Head& head, const std::byte* from, SliceState* s
   }
   for (uint32_t i = 0; i < head.counters; ++i) {
     const auto lease = Get<uint64_t>(from);
-    const auto applied = Get<uint32_t>(from);
+    const auto consumed = Get<uint32_t>(from);
     if (i > 0 && lease <= ToNumber(state->counters.back().lease)) return wrong("the open leases are not ascending");
     if (state->finished.Contains(lease)) return wrong(absl::StrCat("lease ", lease, " is both open and finished"));
-    state->counters.push_back({LeaseId{lease}, applied});
+    state->counters.push_back({LeaseId{lease}, consumed});
   }
   if (head.header_bytes == HeaderBytes(head)) return absl::OkStatus();
   state->skipped = Get<uint64_t>(from);
@@ -210,7 +210,7 @@ std::vector<Payload> EncodeRecord(const SliceState& state) {
   }
   for (const LeaseCounter& counter : state.counters) {
     Put(to, ToNumber(counter.lease));
-    Put(to, counter.applied);
+    Put(to, counter.consumed);
   }
   if (TailBytes(state) > 0) Put(to, state.skipped);
   if (state.usual_staleness > 0) Put(to, state.usual_staleness);

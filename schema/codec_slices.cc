@@ -24,7 +24,7 @@ Push Read(const wire::Push& t, Reader& in) {
 
 flatbuffers::Offset<wire::PushReply> Write(const PushReply& m, Writer& out) {
   const auto slices = out.Structs(m.slices, [](const PushReply::Item& i) {
-    return wire::PushReplyItem(ToNumber(i.slice), ToWire(i.epoch), i.applied, i.acked,
+    return wire::PushReplyItem(ToNumber(i.slice), ToWire(i.epoch), i.consumed, i.acked,
                                static_cast<wire::SliceRefusal>(i.refusal), i.staleness);
   });
   return wire::CreatePushReply(out.fbb, ToNumber(m.from), ToNumber(m.lease), slices, m.window);
@@ -38,7 +38,7 @@ PushReply Read(const wire::PushReply& t, Reader& in) {
                              return PushReply::Item{.slice = SliceId{i.slice()},
                                                     .epoch = FromWire(i.epoch()),
                                                     .refusal = in.Known<SliceRefusal>(i.refusal(), "refusal"),
-                                                    .applied = i.applied(),
+                                                    .consumed = i.consumed(),
                                                     .acked = i.acked(),
                                                     .staleness = i.staleness()};
                            }),

@@ -16,7 +16,7 @@ enum class SliceId : uint32_t {};
 // (epoch, split) as one dense number: epoch * splits per epoch + split (runtime/plan.h).
 enum class LeaseId : uint64_t {};
 
-// A step of a lease, counted from 1; 0 means "none yet". So `applied` is both a count and the last step.
+// A step of a lease, counted from 1; 0 means "none yet". So `consumed` is both a count and the last step.
 using Step = uint32_t;
 
 // One life of one process, given out by the chief at Join and never reused within a run; it is never a name.
@@ -45,7 +45,7 @@ struct Version {
 // How far a slice is with a lease that it has not finished.
 struct LeaseCounter {
   LeaseId lease{};
-  Step applied = 0;
+  Step consumed = 0;
   bool operator==(const LeaseCounter&) const = default;
 };
 

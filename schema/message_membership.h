@@ -82,7 +82,7 @@ struct GpuStats {
 
 // Its counts begin with the process, and stand once more in membership.cc, which checks and adds them up.
 struct TaskStats {
-  uint64_t steps = 0;  // worker: computed, of one batch or several each; ps: pushes applied, per slice
+  uint64_t steps = 0;  // worker: computed, of one batch or several each; ps: pushes consumed and not skipped, per slice
   uint64_t examples = 0;
   uint64_t pushes_acknowledged = 0;  // per slice; worker, as is the next
   uint64_t pushes_resent = 0;        // copies beyond the first: unanswered, refused, or to a new epoch

@@ -37,7 +37,7 @@ enum class SliceRefusal : uint8_t {
   kTooEarly,    // of a push: leases before its own are unfinished here, and its worker gives it back
 };
 
-// The one answer to push, duplicate, refusal and probe. `applied` steers the sender and may point behind what was
+// The one answer to push, duplicate, refusal and probe. `consumed` steers the sender and may point behind what was
 // acknowledged; only `acked` acknowledges.
 struct PushReply {
   Incarnation from = Incarnation::kNone;
@@ -46,7 +46,7 @@ struct PushReply {
     SliceId slice{};
     SliceEpoch epoch;  // the answering slice's own
     SliceRefusal refusal = SliceRefusal::kNone;
-    Step applied = 0;
+    Step consumed = 0;
     Step acked = 0;
     uint64_t staleness = 0;  // of this push, where it was applied now
   };

@@ -12,15 +12,15 @@
 namespace downpour {
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Open(const HttpSettings& settings, JobService& service) {
-  absl::StatusOr<std::unique_ptr<HttpDoor>> door = HttpDoor::Open(settings, kMostConnections);
-  if (!door.ok()) return door.status();
-  std::unique_ptr<HttpServer> server(new HttpServer(*std::move(door)));
+  absl::StatusOr<std::unique_ptr<HttpListener>> listener = HttpListener::Open(settings, kMostConnections);
+  if (!listener.ok()) return listener.status();
+  std::unique_ptr<HttpServer> server(new HttpServer(*std::move(listener)));
   server->Prepare(service);
   return server;
 }
 
 void HttpServer::Prepare(JobService& service) {
-  httplib::Server& http = door_->http();
+  httplib::Server& http = listener_->http();
   http.set_payload_max_length(static_cast<size_t>(kMostObjectBytes));
   http.set_default_headers(PageHeaders());
   http.set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
@@ -50,10 +50,10 @@ void HttpServer::Prepare(JobService& service) {
 }
 
 absl::Status HttpServer::MayAsk(const httplib::Request& request) const {
-  if (absl::Status status = door_->CheckHost(request); !status.ok()) return status;
+  if (absl::Status status = listener_->CheckHost(request); !status.ok()) return status;
   // Whoever follows a link to the page, or has no token yet, gets the page and no job.
   if (request.method == "GET" && IsPageFile(request.path)) return absl::OkStatus();
-  return door_->CheckCaller(request);
+  return listener_->CheckCaller(request);
 }
 
 }  // namespace downpour

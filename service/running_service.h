@@ -3,7 +3,7 @@
 //   auto service = RunningService::Open({.root = "/srv/jobs", ...}, {.listen = "127.0.0.1:7000"});
 //   ...(*service)->address()...   // its end ends the service, after one last round, and no job
 //
-// Shapes: ROOT/address holds the address, for ServiceDoor.
+// Shapes: ROOT/address holds the address, for ServiceClient.
 // Errors: those of JobService and HttpServer.
 // Tests: tests/process/test_job_service.py.
 #pragma once

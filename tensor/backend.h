@@ -30,8 +30,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "tensor/matrix_view.h"
 #include "tensor/operands.h"
-#include "tensor/view.h"
 
 namespace downpour {
 

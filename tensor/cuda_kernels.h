@@ -13,8 +13,8 @@
 #include <type_traits>
 
 #include "tensor/bf16.h"
+#include "tensor/matrix_view.h"
 #include "tensor/operands.h"
-#include "tensor/view.h"
 
 namespace downpour {
 

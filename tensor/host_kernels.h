@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "tensor/backend.h"
-#include "tensor/view.h"
+#include "tensor/matrix_view.h"
 
 namespace downpour {
 

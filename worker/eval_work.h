@@ -18,7 +18,7 @@
 #include "runtime/compute.h"
 #include "runtime/role.h"
 #include "schema/message.h"
-#include "worker/parameters.h"
+#include "worker/parameter_set.h"
 
 namespace downpour {
 

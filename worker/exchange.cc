@@ -31,7 +31,7 @@ absl::Status Exchange::Place(const Placement& placement, Time now, Effects& effe
     for (const SliceId slice : *moved) {
       pull_.Forget(map_.link_of(slice), slice);
       for (HeldLease& lease : leases_) {
-        lease.in_flight.ForEach(slice, [&](InFlight::Kept& kept) { Withhold(slice, kept, now); });
+        lease.in_flight.ForEach(slice, [&](InFlight::RetainedGradient& retained) { Block(slice, retained, now); });
       }
     }
   }
@@ -69,7 +69,8 @@ void Exchange::Release(LeaseId lease) {
   const auto held = std::find_if(leases_.begin(), leases_.end(), [&](const HeldLease& l) { return l.id == lease; });
   if (held == leases_.end()) return;
   for (const Slice& slice : grid_.slices) {
-    held->in_flight.ForEach(slice.id, [&](const InFlight::Kept& kept) { GiveBackWindow(slice.id, kept); });
+    held->in_flight.ForEach(slice.id,
+                            [&](const InFlight::RetainedGradient& retained) { GiveBackWindow(slice.id, retained); });
   }
   leases_.erase(held);
 }
@@ -96,22 +97,22 @@ void Exchange::Probe(HeldLease& lease, Time now, Effects& effects) {
 
 // ---- Pushes ---------------------------------------------------------------------------------------------------------
 
-void Exchange::Keep(HeldLease& lease, Step step, SliceId slice, Payload gradient, const Version& computed_from) {
+void Exchange::Retain(HeldLease& lease, Step step, SliceId slice, Payload gradient, const Version& computed_from) {
   // Another worker, or an earlier epoch, may have brought the slice further than the others.
   if (!lease.progress.Lacks(slice, step)) return;
-  lease.progress.Keep(slice, step);
-  lease.in_flight.Keep(step, slice, std::move(gradient), computed_from,
-                       lease.progress.Known(slice) ? State::kReady : State::kWithheld);
+  lease.progress.MarkComputed(slice, step);
+  lease.in_flight.Add(step, slice, std::move(gradient), computed_from,
+                      lease.progress.Known(slice) ? State::kReady : State::kBlocked);
 }
 
-void Exchange::GiveBackWindow(SliceId slice, const InFlight::Kept& kept) {
-  if (kept.state == State::kSent) map_.link_of(slice).unanswered -= kept.gradient.size();
+void Exchange::GiveBackWindow(SliceId slice, const InFlight::RetainedGradient& retained) {
+  if (retained.state == State::kSent) map_.link_of(slice).unanswered -= retained.gradient.size();
 }
 
-void Exchange::Withhold(SliceId slice, InFlight::Kept& kept, Time until) {
-  GiveBackWindow(slice, kept);
-  kept.state = State::kWithheld;
-  kept.at = until;
+void Exchange::Block(SliceId slice, InFlight::RetainedGradient& retained, Time until) {
+  GiveBackWindow(slice, retained);
+  retained.state = State::kBlocked;
+  retained.at = until;
 }
 
 void Exchange::Flush(Time now, Effects& effects) {
@@ -146,25 +147,25 @@ void Exchange::FlushStep(HeldLease& lease, InFlight::StepEntry& entry, PsLink& l
     bytes = 0;
   };
   for (const SliceId slice : link.slices) {
-    InFlight::Kept& kept = entry.slices[ToNumber(slice)];
-    const uint64_t more = kept.gradient.size();
-    if (kept.state == State::kReady) {
+    InFlight::RetainedGradient& retained = entry.slices[ToNumber(slice)];
+    const uint64_t more = retained.gradient.size();
+    if (retained.state == State::kReady) {
       // Once one push has no room none after it goes: a slice takes its steps in order.
-      flushed.full = flushed.full || !link.HasRoom(more);
+      flushed.full = flushed.full || !link.HasCredit(more);
       if (flushed.full) continue;
       link.unanswered += more;
-    } else if (kept.state == State::kSent && link.Overdue(kept.at, now, timing().data_retry)) {
-      flushed.again = kept.resent = true;
+    } else if (retained.state == State::kSent && link.Overdue(retained.at, now, timing().data_retry)) {
+      flushed.again = retained.resent = true;
     } else {
       continue;
     }
     // No receiver takes more in one message ("Limits").
     if (bytes + more > kMaxMessagePayload || push.slices.size() == kMaxFrames - 1) send();
-    if (std::exchange(kept.sent, true)) ++session_.stats().pushes_resent;
-    push.slices.push_back({slice, map_.epoch(slice), kept.computed_from, kept.gradient});
+    if (std::exchange(retained.sent, true)) ++session_.stats().pushes_resent;
+    push.slices.push_back({slice, map_.epoch(slice), retained.computed_from, retained.gradient});
     bytes += more;
-    kept.state = State::kSent;
-    kept.at = now;
+    retained.state = State::kSent;
+    retained.at = now;
   }
   send();
 }
@@ -180,7 +181,7 @@ PsLink* Exchange::LinkTo(PeerId peer, Incarnation incarnation) {
 absl::Status Exchange::Receive(PeerId from, const PushReply& reply, Time now, Effects& effects) {
   PsLink* link = LinkTo(from, reply.from);
   if (link == nullptr) return absl::OkStatus();
-  link->Hear(reply.window, now);
+  link->OnReply(reply.window, now);
   HeldLease* lease = Find(reply.lease);
   for (const PushReply::Item& item : reply.slices) {
     if (item.refusal == SliceRefusal::kWrongShape) return Ejected(*link);
@@ -193,46 +194,49 @@ absl::Status Exchange::Receive(PeerId from, const PushReply& reply, Time now, Ef
       Release(reply.lease);
       lease = nullptr;
     } else if (item.refusal != SliceRefusal::kNone) {
-      HearRefusal(*lease, item, now);
+      OnRefusal(*lease, item, now);
     } else {
-      Hear(*lease, item, effects);
+      OnReply(*lease, item, effects);
     }
   }
   FlushTo(*link, now, effects);
   return absl::OkStatus();
 }
 
-void Exchange::HearRefusal(HeldLease& lease, const PushReply::Item& item, Time now) {
+void Exchange::OnRefusal(HeldLease& lease, const PushReply::Item& item, Time now) {
   if (item.refusal == SliceRefusal::kTooStale) {
     if (item.epoch != lease.progress.epoch(item.slice)) return;
     lease.progress.GiveUp(item.slice);
-    lease.in_flight.Retain(item.slice, lease.progress.kept_from(item.slice), lease.progress.covered(item.slice),
-                           [&](Step, const InFlight::Kept& kept) { GiveBackWindow(item.slice, kept); });
+    lease.in_flight.RetainOnly(
+        item.slice, lease.progress.retained_from(item.slice), lease.progress.computed_to(item.slice),
+        [&](Step, const InFlight::RetainedGradient& retained) { GiveBackWindow(item.slice, retained); });
     return;
   }
   // A6: a refusal acknowledges nothing, so the gradients stay and go again.
   const Time until = now + timing().control_retry;
-  lease.in_flight.ForEach(item.slice, [&](InFlight::Kept& kept) { Withhold(item.slice, kept, until); });
+  lease.in_flight.ForEach(item.slice,
+                          [&](InFlight::RetainedGradient& retained) { Block(item.slice, retained, until); });
   if (!lease.progress.Known(item.slice)) lease.next_probe = std::min(lease.next_probe, until);
 }
 
-void Exchange::Hear(HeldLease& lease, const PushReply::Item& item, Effects& effects) {
-  const LeaseProgress::Heard heard = lease.progress.Hear(item.slice, item.epoch, item.applied, item.acked);
-  if (heard == LeaseProgress::Heard::kIgnored) return;
-  lease.in_flight.Retain(item.slice, lease.progress.kept_from(item.slice), lease.progress.covered(item.slice),
-                         [&](Step step, const InFlight::Kept& kept) {
-                           GiveBackWindow(item.slice, kept);
-                           if (step <= item.acked) Acknowledge(lease, step, kept, item, effects);
-                         });
-  if (heard == LeaseProgress::Heard::kFirst) {
-    lease.in_flight.ForEach(item.slice, [](InFlight::Kept& kept) {
-      if (kept.state == State::kWithheld) kept.state = State::kReady;
+void Exchange::OnReply(HeldLease& lease, const PushReply::Item& item, Effects& effects) {
+  const LeaseProgress::ReplyEffect effect = lease.progress.OnReply(item.slice, item.epoch, item.consumed, item.acked);
+  if (effect == LeaseProgress::ReplyEffect::kIgnored) return;
+  lease.in_flight.RetainOnly(item.slice, lease.progress.retained_from(item.slice),
+                             lease.progress.computed_to(item.slice),
+                             [&](Step step, const InFlight::RetainedGradient& retained) {
+                               GiveBackWindow(item.slice, retained);
+                               if (step <= item.acked) Acknowledge(lease, step, retained, item, effects);
+                             });
+  if (effect == LeaseProgress::ReplyEffect::kFirstInEpoch) {
+    lease.in_flight.ForEach(item.slice, [](InFlight::RetainedGradient& retained) {
+      if (retained.state == State::kBlocked) retained.state = State::kReady;
     });
   }
 }
 
-void Exchange::Acknowledge(const HeldLease& lease, Step step, const InFlight::Kept& kept, const PushReply::Item& item,
-                           Effects& effects) {
+void Exchange::Acknowledge(const HeldLease& lease, Step step, const InFlight::RetainedGradient& retained,
+                           const PushReply::Item& item, Effects& effects) {
   TaskStats& stats = session_.stats();
   ++stats.pushes_acknowledged;
   effects.Add(TraceRecord{.kind = TraceRecord::Kind::kAcked,
@@ -244,8 +248,8 @@ void Exchange::Acknowledge(const HeldLease& lease, Step step, const InFlight::Ke
                           .count = 0,
                           .peer = {}});
   // An answer tells the staleness of the push that it answers, once.
-  if (step != item.applied || kept.resent || kept.gradient.empty()) return;
-  if (kept.computed_from.epoch == item.epoch) {
+  if (step != item.consumed || retained.resent || retained.gradient.empty()) return;
+  if (retained.computed_from.epoch == item.epoch) {
     CountStaleness(item.staleness, stats.staleness);
   } else {
     CountUnknownStaleness(stats.staleness);
@@ -263,9 +267,9 @@ void Exchange::BeginPull(Time now, Effects& effects) {
 absl::Status Exchange::Receive(PeerId from, const PullReply& reply, Time now, Effects& effects) {
   PsLink* link = LinkTo(from, reply.from);
   if (link == nullptr) return absl::OkStatus();
-  link->Hear(reply.window, now);
+  link->OnReply(reply.window, now);
   bool ejected = false;
-  LoadAhead ahead;
+  PrefetchParameters ahead;
   pull_.Receive(reply, *link, now + timing().control_retry, [&](const PullReply::Item& item) {
     ejected |= item.refusal == SliceRefusal::kWrongShape;
     return Store(item, ahead.values);
@@ -300,18 +304,18 @@ void Exchange::SendAgain(PeerId peer, Time now, Effects& effects) {
   PsLink* link = map_.Find(peer);
   if (link == nullptr) return;
   // What was sent over the broken connection may be lost: all of it is overdue at once.
-  const Time long_ago = now - PsLink::kMostPatience * timing().data_retry;
+  const Time long_ago = now - PsLink::kMaxBackoff * timing().data_retry;
   for (HeldLease& lease : leases_) {
     for (const SliceId slice : link->slices) {
-      lease.in_flight.ForEach(slice, [&](InFlight::Kept& kept) {
-        if (kept.state == State::kSent) kept.at = long_ago;
+      lease.in_flight.ForEach(slice, [&](InFlight::RetainedGradient& retained) {
+        if (retained.state == State::kSent) retained.at = long_ago;
       });
     }
     Probe(lease, now, effects);
   }
   pull_.SendAgain(*link, now);
   FlushTo(*link, now, effects);
-  link->patience = 1;
+  link->backoff = 1;
 }
 
 // ---- Time -----------------------------------------------------------------------------------------------------------
@@ -321,10 +325,10 @@ void Exchange::Tick(Time now, Effects& effects) {
     if (now >= lease.next_probe) Probe(lease, now, effects);
     for (InFlight::StepEntry& entry : lease.in_flight.steps()) {
       for (const Slice& slice : grid_.slices) {
-        InFlight::Kept& kept = entry.slices[ToNumber(slice.id)];
-        if (kept.state != State::kWithheld || kept.at > now || !lease.progress.Known(slice.id)) continue;
-        kept.state = State::kReady;
-        kept.resent = kept.sent;
+        InFlight::RetainedGradient& retained = entry.slices[ToNumber(slice.id)];
+        if (retained.state != State::kBlocked || retained.at > now || !lease.progress.Known(slice.id)) continue;
+        retained.state = State::kReady;
+        retained.resent = retained.sent;
       }
     }
   }

@@ -2,8 +2,8 @@
 //
 //   exchange.Hold(lease, steps, now, effects);          // asks every slice how far it is
 //   exchange.BeginPull(now, effects);
-//   if (exchange.fresh()) ...compute lease.progress.Next() on exchange.Use()...
-//   exchange.Keep(lease, step, slice, gradient, version);
+//   if (exchange.fresh()) ...compute lease.progress.Next() on exchange.TakePulled()...
+//   exchange.Retain(lease, step, slice, gradient, version);
 //   exchange.Flush(now, effects);                       // pushes first, then pulls: so they hold what was pushed
 //
 // Order: to one ps pushes leave by lease, then step; a pull leaves behind all pushes that are ready. Leases are held in
@@ -26,7 +26,7 @@
 #include "schema/message.h"
 #include "worker/in_flight.h"
 #include "worker/lease_progress.h"
-#include "worker/parameters.h"
+#include "worker/parameter_set.h"
 #include "worker/placement_map.h"
 #include "worker/pull_round.h"
 
@@ -66,15 +66,15 @@ class Exchange {
   void Probe(HeldLease& lease, Time now, Effects& effects);
 
   // Takes a gradient if the slice lacks that step.
-  void Keep(HeldLease& lease, Step step, SliceId slice, Payload gradient, const Version& computed_from);
+  void Retain(HeldLease& lease, Step step, SliceId slice, Payload gradient, const Version& computed_from);
   void Flush(Time now, Effects& effects);
 
   // Asks for all slices, unless that is under way.
   void BeginPull(Time now, Effects& effects);
   bool fresh() const { return pull_.fresh(); }
   uint64_t pulls_begun() const { return pull_.begun(); }
-  const ParameterSet& Use() {
-    pull_.Use();
+  const ParameterSet& TakePulled() {
+    pull_.TakePulled();
     return parameters_;
   }
 
@@ -91,12 +91,12 @@ class Exchange {
   void Clear(Effects& effects);
 
  private:
-  void HearRefusal(HeldLease& lease, const PushReply::Item& item, Time now);
-  void Hear(HeldLease& lease, const PushReply::Item& item, Effects& effects);
-  void Acknowledge(const HeldLease& lease, Step step, const InFlight::Kept& kept, const PushReply::Item& item,
-                   Effects& effects);
-  void GiveBackWindow(SliceId slice, const InFlight::Kept& kept);
-  void Withhold(SliceId slice, InFlight::Kept& kept, Time until);
+  void OnRefusal(HeldLease& lease, const PushReply::Item& item, Time now);
+  void OnReply(HeldLease& lease, const PushReply::Item& item, Effects& effects);
+  void Acknowledge(const HeldLease& lease, Step step, const InFlight::RetainedGradient& retained,
+                   const PushReply::Item& item, Effects& effects);
+  void GiveBackWindow(SliceId slice, const InFlight::RetainedGradient& retained);
+  void Block(SliceId slice, InFlight::RetainedGradient& retained, Time until);
   void FlushTo(PsLink& link, Time now, Effects& effects);
   // What happened to the pushes of one flush.
   struct Flushed {

@@ -1,7 +1,7 @@
 // Gradients of one lease that are kept until their slices acknowledge them.
 //
-//   in_flight.Keep(step, slice, gradient, version, State::kReady);
-//   in_flight.Retain(slice, kept_from, covered, [](Step, const Kept&) {...});   // drops the others
+//   in_flight.Add(step, slice, gradient, version, State::kReady);
+//   in_flight.RetainOnly(slice, retained_from, computed_to, [](Step, const RetainedGradient&) {...});   // drops others
 //
 // Cost: one array of slices per step that is on its way; there are few (WorkerOptions::steps_in_flight).
 // Tests: tests/unit/worker/in_flight_test.cc.
@@ -22,12 +22,12 @@ namespace downpour {
 class InFlight {
  public:
   enum class State : uint8_t {
-    kNone,      // no gradient is kept
-    kWithheld,  // not to be sent before `at`, or before its slice has answered in its epoch
-    kReady,     // to be sent
-    kSent,      // at `at`, and unanswered since
+    kNone,     // no gradient is kept
+    kBlocked,  // not to be sent before `at`, or before its slice has answered in its epoch
+    kReady,    // to be sent
+    kSent,     // at `at`, and unanswered since
   };
-  struct Kept {
+  struct RetainedGradient {
     Payload gradient;  // empty for an empty push
     Version computed_from;
     State state = State::kNone;
@@ -37,8 +37,8 @@ class InFlight {
   };
   struct StepEntry {
     Step step = 0;
-    size_t kept = 0;
-    std::vector<Kept> slices;  // by SliceId
+    size_t retained = 0;
+    std::vector<RetainedGradient> slices;  // by SliceId
   };
 
   explicit InFlight(size_t slices) : slices_(slices) {}
@@ -47,36 +47,36 @@ class InFlight {
   std::vector<StepEntry>& steps() { return steps_; }
   size_t step_count() const { return steps_.size(); }
 
-  void Keep(Step step, SliceId slice, Payload gradient, Version computed_from, State state) {
+  void Add(Step step, SliceId slice, Payload gradient, Version computed_from, State state) {
     auto entry =
         std::lower_bound(steps_.begin(), steps_.end(), step, [](const StepEntry& e, Step s) { return e.step < s; });
     if (entry == steps_.end() || entry->step != step) {
-      entry = steps_.insert(entry, StepEntry{step, 0, std::vector<Kept>(slices_)});
+      entry = steps_.insert(entry, StepEntry{step, 0, std::vector<RetainedGradient>(slices_)});
     }
     entry->slices[ToNumber(slice)] =
-        Kept{.gradient = std::move(gradient), .computed_from = computed_from, .state = state};
-    ++entry->kept;
+        RetainedGradient{.gradient = std::move(gradient), .computed_from = computed_from, .state = state};
+    ++entry->retained;
   }
 
   // Drops the slice's gradients outside of (from, to], calling dropped(step, kept) before.
   template <typename Dropped>
-  void Retain(SliceId slice, Step from, Step to, const Dropped& dropped) {
+  void RetainOnly(SliceId slice, Step from, Step to, const Dropped& dropped) {
     for (StepEntry& entry : steps_) {
-      Kept& kept = entry.slices[ToNumber(slice)];
-      if (kept.state == State::kNone || (entry.step > from && entry.step <= to)) continue;
-      dropped(entry.step, kept);
-      kept = Kept();
-      --entry.kept;
+      RetainedGradient& retained = entry.slices[ToNumber(slice)];
+      if (retained.state == State::kNone || (entry.step > from && entry.step <= to)) continue;
+      dropped(entry.step, retained);
+      retained = RetainedGradient();
+      --entry.retained;
     }
-    std::erase_if(steps_, [](const StepEntry& entry) { return entry.kept == 0; });
+    std::erase_if(steps_, [](const StepEntry& entry) { return entry.retained == 0; });
   }
 
   // Calls visit(kept) for each of the slice's gradients.
   template <typename Visit>
   void ForEach(SliceId slice, const Visit& visit) {
     for (StepEntry& entry : steps_) {
-      Kept& kept = entry.slices[ToNumber(slice)];
-      if (kept.state != State::kNone) visit(kept);
+      RetainedGradient& retained = entry.slices[ToNumber(slice)];
+      if (retained.state != State::kNone) visit(retained);
     }
   }
 

@@ -22,7 +22,7 @@ class JobComputer final : public Computer {
     (is_python_ ? python_ : layers_)->Run(request, done);
   }
   bool loads_ahead() const override { return layers_->loads_ahead(); }
-  void LoadAhead(const SliceValues& values) override { layers_->LoadAhead(values); }  // beside Run
+  void PrefetchParameters(const SliceValues& values) override { layers_->PrefetchParameters(values); }  // beside Run
 
  private:
   const std::unique_ptr<Computer> layers_;

@@ -16,7 +16,7 @@ void LeaseProgress::ForgetAnswer(Slice& slice) {
   // core 5: evidence is of a slice's current epoch alone.
   done_ -= slice.acked == steps_;
   slice.known = false;
-  slice.applied = 0;
+  slice.consumed = 0;
   slice.acked = 0;
 }
 
@@ -32,45 +32,45 @@ void LeaseProgress::ForgetAnswers() {
   for (Slice& slice : slices_) ForgetAnswer(slice);
 }
 
-LeaseProgress::Heard LeaseProgress::Hear(SliceId slice, SliceEpoch epoch, Step applied, Step acked) {
+LeaseProgress::ReplyEffect LeaseProgress::OnReply(SliceId slice, SliceEpoch epoch, Step consumed, Step acked) {
   Slice& s = slices_[ToNumber(slice)];
   // core 4: an answer of another epoch tells nothing of this one. The other two no honest ps sends.
-  if (epoch != s.epoch || applied > steps_ || acked > applied) return Heard::kIgnored;
+  if (epoch != s.epoch || consumed > steps_ || acked > consumed) return ReplyEffect::kIgnored;
   const bool first = !s.known;
   known_ += first;
   s.known = true;
   // Within an epoch a slice only moves on: an answer that says less was overtaken.
-  s.applied = std::max(s.applied, applied);
-  // A6: only `acked` acknowledges. What is merely applied stays kept.
+  s.consumed = std::max(s.consumed, consumed);
+  // A6: only `acked` acknowledges. What is merely consumed stays kept.
   if (acked > s.acked) {
     s.acked = acked;
     done_ += acked == steps_;
   }
-  s.kept_from = std::max(s.kept_from, s.acked);
+  s.retained_from = std::max(s.retained_from, s.acked);
   // The new place is behind what is kept: those steps are computed again, for this slice alone.
-  if (s.applied < s.kept_from) {
-    s.kept_from = s.covered = s.applied;
+  if (s.consumed < s.retained_from) {
+    s.retained_from = s.computed_to = s.consumed;
   } else {
-    s.covered = std::max(s.covered, s.applied);
+    s.computed_to = std::max(s.computed_to, s.consumed);
   }
-  return first ? Heard::kFirst : Heard::kNews;
+  return first ? ReplyEffect::kFirstInEpoch : ReplyEffect::kProgress;
 }
 
 void LeaseProgress::GiveUp(SliceId slice) {
   Slice& s = slices_[ToNumber(slice)];
-  if (s.known) s.covered = std::max(s.applied, s.kept_from);
+  if (s.known) s.computed_to = std::max(s.consumed, s.retained_from);
 }
 
 Step LeaseProgress::Next() const {
   // The slowest slice decides; the others do not take the step a second time (Lacks).
-  Step covered = steps_;
-  for (const Slice& slice : slices_) covered = std::min(covered, slice.covered);
-  return covered == steps_ ? 0 : covered + 1;
+  Step computed_to = steps_;
+  for (const Slice& slice : slices_) computed_to = std::min(computed_to, slice.computed_to);
+  return computed_to == steps_ ? 0 : computed_to + 1;
 }
 
-void LeaseProgress::Keep(SliceId slice, Step step) {
+void LeaseProgress::MarkComputed(SliceId slice, Step step) {
   CHECK(Lacks(slice, step)) << "slice " << ToNumber(slice) << " step " << step;
-  slices_[ToNumber(slice)].covered = step;
+  slices_[ToNumber(slice)].computed_to = step;
 }
 
 }  // namespace downpour

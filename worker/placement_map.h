@@ -34,23 +34,23 @@ struct PsLink {
   uint64_t window = kMaxMessagePayload;  // as it last announced; before, one message
   uint64_t unanswered = 0;               // bytes of pushes and of awaited values
 
-  static constexpr int kMostPatience = 8;
-  int patience = 1;  // in data_retry: doubled when something is sent again, 1 with each answer
-  Time heard;        // the last answer
+  static constexpr int kMaxBackoff = 8;
+  int backoff = 1;  // in data_retry: doubled when something is sent again, 1 with each answer
+  Time heard;       // the last answer
 
   // Whether so many more may go: a message that nothing else waits for always may.
-  bool HasRoom(uint64_t bytes) const { return unanswered == 0 || unanswered + bytes <= window; }
+  bool HasCredit(uint64_t bytes) const { return unanswered == 0 || unanswered + bytes <= window; }
 
   // Whether what left at `sent` is to be sent again: not while the ps answers other things, since it may stand in a
   // queue behind them; but at last, since it may be lost.
   bool Overdue(Time sent, Time now, Duration data_retry) const {
-    return now - std::max(sent, heard) >= patience * data_retry || now - sent >= kMostPatience * data_retry;
+    return now - std::max(sent, heard) >= backoff * data_retry || now - sent >= kMaxBackoff * data_retry;
   }
-  void BackOff() { patience = std::min(2 * patience, kMostPatience); }
-  void Hear(uint64_t announced, Time now) {
+  void BackOff() { backoff = std::min(2 * backoff, kMaxBackoff); }
+  void OnReply(uint64_t announced, Time now) {
     window = announced;
     heard = now;
-    patience = 1;
+    backoff = 1;
   }
 };
 

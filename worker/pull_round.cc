@@ -35,7 +35,7 @@ std::optional<Pull> PullRound::Next(Time now, Incarnation from, PsLink& link, co
     const uint64_t more = grid_.WireBytes(slice);
     // A ps answers in one message: more than it may hold ejects the asker ("Limits").
     if (bytes > 0 && bytes + more > kMaxMessagePayload) break;
-    if (request.slices.size() == kMaxFrames - 1 || !link.HasRoom(more)) break;
+    if (request.slices.size() == kMaxFrames - 1 || !link.HasCredit(more)) break;
     wanted_[ToNumber(slice)] = false;
     request.slices.push_back(slice);
     bytes += more;
@@ -65,7 +65,7 @@ PullRound::Again PullRound::AskAgain(Time now, Duration data_retry, Incarnation 
 void PullRound::SendAgain(const PsLink& link, Time now) {
   for (Request& request : requests_) {
     if (request.server != link.incarnation) continue;
-    // Due at once, whatever the patience: what was on the broken connection is lost.
+    // Due at once, whatever the backoff: what was on the broken connection is lost.
     request.refused = true;
     request.at = now;
   }

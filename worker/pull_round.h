@@ -3,7 +3,7 @@
 //   round.Begin();
 //   while (auto pull = round.Next(now, from, link, map, have)) effects.SendTo(link.peer, *pull);
 //   round.Receive(reply, link, now + pause, [&](const PullReply::Item& item) {...});
-//   if (round.fresh()) { ...compute on them...; round.Use(); }
+//   if (round.fresh()) { ...compute on them...; round.TakePulled(); }
 //
 // Order: values that a computation uses were all asked for after Begin, so they hold what this worker pushed before it.
 //   An answer counts for the request that it names, however late, and there for each slice once.
@@ -32,7 +32,7 @@ class PullRound {
   uint64_t begun() const { return begun_; }  // rounds so far
 
   void Begin();  // not while one is under way
-  void Use() { fresh_ = false; }
+  void TakePulled() { fresh_ = false; }
   void Abandon(PlacementMap& map);
 
   // The next message for that ps, as far as its window allows; none if nothing is wanted from it or no room is left.

@@ -18,7 +18,7 @@ void Schedule::Advance(Time now, Effects& effects) {
 void Schedule::BeginNext(Time now, Effects& effects) {
   if (eval_.NeedsParameters()) {
     if (!exchange_.fresh() || exchange_.pulls_begun() < eval_.needed_pull()) return Pull(now, effects);
-    eval_.Start(exchange_.Use());
+    eval_.Start(exchange_.TakePulled());
   }
   if (eval_.HasWork()) {
     needed_pull_ = exchange_.pulls_begun() + 1;
@@ -78,7 +78,7 @@ std::optional<std::pair<LeaseId, Step>> Schedule::StepAfter(const HeldLease& lea
 }
 
 void Schedule::Train(HeldLease& lease, Time now, Effects& effects) {
-  const ParameterSet& parameters = exchange_.Use();
+  const ParameterSet& parameters = exchange_.TakePulled();
   Running training;
   training.lease = lease.id;
   training.step = lease.progress.Next();
@@ -140,7 +140,7 @@ absl::Status Schedule::Receive(Gradients& gradients, Time now, Effects& effects)
     }
     running_->delivered[ToNumber(slice)] = true;
     if (lease == nullptr) continue;
-    exchange_.Keep(*lease, running_->step, slice, std::move(gradient), running_->computed_from[ToNumber(slice)]);
+    exchange_.Retain(*lease, running_->step, slice, std::move(gradient), running_->computed_from[ToNumber(slice)]);
   }
   if (gradients.last) {
     ++session_.stats().steps;
@@ -156,7 +156,7 @@ absl::Status Schedule::Receive(Gradients& gradients, Time now, Effects& effects)
 void Schedule::Conclude(HeldLease& lease, const Gradients& last) {
   for (const Slice& slice : grid_.slices) {
     if (running_->delivered[ToNumber(slice.id)]) continue;
-    exchange_.Keep(lease, running_->step, slice.id, Payload(), running_->computed_from[ToNumber(slice.id)]);
+    exchange_.Retain(lease, running_->step, slice.id, Payload(), running_->computed_from[ToNumber(slice.id)]);
   }
   if (running_->step <= lease.last_counted) return;  // computed again
   lease.last_counted = running_->step;

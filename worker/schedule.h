@@ -26,7 +26,7 @@
 #include "runtime/role.h"
 #include "worker/eval_work.h"
 #include "worker/exchange.h"
-#include "worker/parameters.h"
+#include "worker/parameter_set.h"
 
 namespace downpour {
 

@@ -17,7 +17,7 @@
 #include "runtime/plan.h"
 #include "runtime/prng.h"
 #include "worker/data/dataset.h"
-#include "worker/model/gradient_cutter.h"
+#include "worker/model/gradient_slicer.h"
 #include "worker/model/graph.h"
 
 namespace downpour {
@@ -124,7 +124,7 @@ class Trainer::Session {
       if (absl::Status status = LoadBatch(*eval_, ids_); !status.ok()) return status;
       const std::vector<int32_t> labels = metrics_.empty() ? std::vector<int32_t>() : labels_;  // before the next ones
       auto totals = graph_->Evaluate([&] {
-        if (batch + 1 < end) LoadAhead(*eval_, EvalBatch(batch + 1));
+        if (batch + 1 < end) PrefetchBatch(*eval_, EvalBatch(batch + 1));
       });
       if (!totals.ok()) return totals.status();
       evaluated.loss_sum += totals->loss;
@@ -156,7 +156,7 @@ class Trainer::Session {
     if (!grid.ok()) return grid.status();
     grid_ = *std::move(grid);
     for (const Slice& slice : grid_.slices) missing_.insert(slice.id);
-    cutter_ = GradientCutter(&grid_, job.training.optimizer);
+    slicer_ = GradientSlicer(&grid_, job.training.optimizer);
 
     auto graph = Graph::Create(job.model, job.training.batch_size, backend, InputType::kBytes);
     if (!graph.ok()) return graph.status();
@@ -189,16 +189,16 @@ class Trainer::Session {
   absl::Status LoadBatch(const Dataset& data, absl::Span<const uint64_t> ids) {
     const bool is_there = ahead_of_ == &data && absl::MakeConstSpan(ahead_) == ids;
     ahead_of_ = nullptr;
-    return is_there ? absl::OkStatus() : BringUp(data, ids);
+    return is_there ? absl::OkStatus() : Upload(data, ids);
   }
 
   // The batch that will most likely be asked for next. If it cannot be had, that is told when it is: it is read again.
-  void LoadAhead(const Dataset& data, std::vector<uint64_t> ids) {
+  void PrefetchBatch(const Dataset& data, std::vector<uint64_t> ids) {
     ahead_ = std::move(ids);
-    ahead_of_ = BringUp(data, ahead_).ok() ? &data : nullptr;
+    ahead_of_ = Upload(data, ahead_).ok() ? &data : nullptr;
   }
 
-  absl::Status BringUp(const Dataset& data, absl::Span<const uint64_t> ids) {
+  absl::Status Upload(const Dataset& data, absl::Span<const uint64_t> ids) {
     inputs_.resize(ids.size() * static_cast<size_t>(data.input_width()));
     labels_.resize(ids.size());
     if (absl::Status status = data.ReadBatch(ids, inputs_.data(), labels_.data()); !status.ok()) return status;
@@ -218,14 +218,14 @@ class Trainer::Session {
     };
     const auto hand_out = [&](VariableGradients gradients) {
       take(std::move(gradients));
-      if (!cutter_.needs_all()) done(absl::OkStatus(), Gradients{cutter_.Cut(std::exchange(ready, {}))});
+      if (!slicer_.needs_all()) done(absl::OkStatus(), Gradients{slicer_.SliceGradients(std::exchange(ready, {}))});
     };
-    const auto load_ahead = [&] {
+    const auto prefetch = [&] {
       if (!request.next || !InPlan(request.next->first, request.next->second)) return;
       std::vector<uint64_t> next;
       plan_.Examples(request.next->first, request.next->second, &next);
       next.resize(std::min(next.size(), batch_size_));
-      LoadAhead(*train_, std::move(next));
+      PrefetchBatch(*train_, std::move(next));
     };
     BatchInStep place{.before = 0, .examples = static_cast<int64_t>(ids_.size())};
     Graph::TrainResult result;
@@ -234,14 +234,16 @@ class Trainer::Session {
       // The batch first: the first layer may begin once its parameters follow, while those of the others still come.
       if (absl::Status status = LoadBatch(*train_, ids); !status.ok()) return status;
       if (absl::Status status = batch == 0 ? Load(request.updates) : absl::OkStatus(); !status.ok()) return status;
-      auto trained = graph_->Train(plan_.DrawSeed(request.lease, request.step, batch), hand_out, place, load_ahead);
+      auto trained = graph_->Train(plan_.DrawSeed(request.lease, request.step, batch), hand_out, place, prefetch);
       if (!trained.ok()) return trained.status();
       result = *std::move(trained);
       place.before += static_cast<int64_t>(ids.size());
     }
     take(std::move(result.last));
-    return Gradients{
-        .slices = cutter_.Cut(std::move(ready)), .last = true, .loss_sum = result.loss, .examples = ids_.size()};
+    return Gradients{.slices = slicer_.SliceGradients(std::move(ready)),
+                     .last = true,
+                     .loss_sum = result.loss,
+                     .examples = ids_.size()};
   }
 
   ParameterLoader& parameters_;
@@ -252,7 +254,7 @@ class Trainer::Session {
   size_t batch_size_ = 1;
   SliceGrid grid_;
   std::set<SliceId> missing_;  // never loaded
-  GradientCutter cutter_;
+  GradientSlicer slicer_;
   std::vector<MetricSpec> metrics_;
   Loss loss_ = Loss::kSoftmaxCrossEntropy;
   std::vector<float> outputs_;  // of the evaluation's batch, where there are metrics
@@ -281,8 +283,8 @@ void Trainer::Run(const ComputeRequest& request, const Done& done) {
   evaluated.ok() ? done(absl::OkStatus(), *evaluated) : done(evaluated.status(), {});
 }
 
-void Trainer::LoadAhead(const SliceValues& values) {
-  for (const auto& [id, payload] : values) parameters_.Stage(id, payload);
+void Trainer::PrefetchParameters(const SliceValues& values) {
+  for (const auto& [id, payload] : values) parameters_.Pack(id, payload);
 }
 
 }  // namespace downpour

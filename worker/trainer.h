@@ -6,13 +6,13 @@
 //   must have come in some request's updates.
 // Cost: while a device computes a step, the first batch of the one that is said to be next is read and comes up;
 //   without that, and where the host computes, a batch is read when it is asked for. A step copies each updated slice
-//   once into its variable; from those that LoadAhead was given a device copies without a pass on the CPU. Results
-//   depend on neither. Gradients are cut into slices (model/gradient_cutter.h), not copied.
+//   once into its variable; from those that PrefetchParameters was given a device copies without a pass on the CPU.
+//   Results depend on neither. Gradients are cut into slices (model/gradient_slicer.h), not copied.
 // Errors: of Prepare: the data set's, with file and offset; INVALID_ARGUMENT naming both sides where data and model
 //   differ. Of steps: INVALID_ARGUMENT or OUT_OF_RANGE for what is not the plan's or the grid's, FAILED_PRECONDITION
 //   where Prepare or a slice is missing. A failed step may be asked for again. What keeps a batch from being read ahead
 //   is told when that batch is asked for.
-// Threads: one at a time; LoadAhead another one, beside it; device() any.
+// Threads: one at a time; PrefetchParameters another one, beside it; device() any.
 // Tests: tests/unit/worker/trainer_test.cc, trainer_ahead_test.cc, trainer_parameters_test.cc.
 #pragma once
 
@@ -34,13 +34,13 @@ class Trainer final : public Computer {
   std::string device() const { return backend_->name(); }  // for people
   void Run(const ComputeRequest& request, const Done& done) override;
   bool loads_ahead() const override { return !backend_->memory_is_host(); }
-  void LoadAhead(const SliceValues& values) override;
+  void PrefetchParameters(const SliceValues& values) override;
 
  private:
   class Session;  // what Prepare made
 
   std::unique_ptr<Backend> backend_;
-  ParameterLoader parameters_;  // outlives sessions: LoadAhead comes whatever Run is at
+  ParameterLoader parameters_;  // outlives sessions: PrefetchParameters comes whatever Run is at
   std::unique_ptr<Session> session_;
 };
 

@@ -22,9 +22,9 @@ constexpr Ticket kFirstStep{uint64_t{1} << 32};  // below: preparations
 
 }  // namespace
 
-class WorkerRole::Machine {
+class WorkerRole::Impl {
  public:
-  explicit Machine(WorkerOptions options)
+  explicit Impl(WorkerOptions options)
       : session_(TaskRole::kWorker, std::move(options.member)),
         leases_held_(options.leases_held),
         steps_in_flight_(options.steps_in_flight) {}
@@ -106,7 +106,7 @@ class WorkerRole::Machine {
   uint64_t work_requests_ = 0;
 };
 
-void WorkerRole::Machine::Step(Time now, Input input, Effects& effects) {
+void WorkerRole::Impl::Step(Time now, Input input, Effects& effects) {
   if (session_.ended()) return;
   now_ = now;
   out_ = &effects;
@@ -121,7 +121,7 @@ void WorkerRole::Machine::Step(Time now, Input input, Effects& effects) {
   if (!session_.leaving()) schedule_->Advance(now_, *out_);
 }
 
-void WorkerRole::Machine::On(Tick&) {
+void WorkerRole::Impl::On(Tick&) {
   session_.stats().waiting_for = WaitingFor();
   session_.Tick(now_, placed() ? exchange_->placement() : 0, *out_);
   if (session_.ended() || !ready()) return;
@@ -130,7 +130,7 @@ void WorkerRole::Machine::On(Tick&) {
   if (placed() && now_ >= next_work_request_) AskForWork();
 }
 
-void WorkerRole::Machine::On(Received& received) {
+void WorkerRole::Impl::On(Received& received) {
   if (session_.IsForeign(received)) return Reject();
   if (received.from == MemberSession::kChief) {
     switch (session_.Receive(now_, received.message, *out_)) {
@@ -156,13 +156,13 @@ void WorkerRole::Machine::On(Received& received) {
 }
 
 // The chief is asked again within control_retry anyway.
-void WorkerRole::Machine::On(Reconnected& link) {
+void WorkerRole::Impl::On(Reconnected& link) {
   if (ready()) exchange_->SendAgain(link.peer, now_, *out_);
 }
 
 // Told to stop it begins nothing new, and hands back what it holds by leaving: once nothing that it computed, or knows
 // to be done, is still on its way to where it counts.
-bool WorkerRole::Machine::MayLeave() const {
+bool WorkerRole::Impl::MayLeave() const {
   if (!ready() || now_ >= session_.leave_by()) return true;
   const bool hears = session_.member();  // else nobody takes a report
   return schedule_->idle() &&
@@ -172,7 +172,7 @@ bool WorkerRole::Machine::MayLeave() const {
 }
 
 // Of what it leaves behind, for people; empty: nothing.
-std::string WorkerRole::Machine::Unacknowledged() const {
+std::string WorkerRole::Impl::Unacknowledged() const {
   if (!exchange_) return "";
   size_t steps = 0, leases = 0;
   for (const HeldLease& lease : exchange_->leases()) {
@@ -187,21 +187,21 @@ std::string WorkerRole::Machine::Unacknowledged() const {
 
 // ---- Membership -----------------------------------------------------------------------------------------------------
 
-void WorkerRole::Machine::OnJoined() {
+void WorkerRole::Impl::OnJoined() {
   if (exchange_) Drop();
   if (!AdoptJob()) return;
   next_data_report_ = now_;
 }
 
 // A later chief of the same run: leases go on, and are told to it; evaluation begins anew.
-void WorkerRole::Machine::OnRejoined() {
+void WorkerRole::Impl::OnRejoined() {
   if (!AdoptJob()) return;
   schedule_->Clear();
   next_data_report_ = now_;
 }
 
 // False: the process ends. Of a job that has changed the device is told again, and forgets what it had loaded.
-bool WorkerRole::Machine::AdoptJob() {
+bool WorkerRole::Impl::AdoptJob() {
   const bool other_run = run_ != session_.run();
   if (exchange_ && !other_run && !session_.job_changed()) return true;
   std::optional<MemberSession::Job> job = session_.ReadJob(*out_);
@@ -224,7 +224,7 @@ bool WorkerRole::Machine::AdoptJob() {
 
 // In another run: versions, gradients and what the device holds of the one before say nothing there. What the device is
 // still at comes under a ticket that nobody waits for, before it has prepared.
-void WorkerRole::Machine::BeginAfresh(SliceGrid grid) {
+void WorkerRole::Impl::BeginAfresh(SliceGrid grid) {
   const PeerId first_peer = exchange_ ? exchange_->next_peer() : kFirstPs;
   const Ticket first_ticket = schedule_ ? schedule_->next_ticket() : kFirstStep;
   schedule_.reset();
@@ -234,13 +234,13 @@ void WorkerRole::Machine::BeginAfresh(SliceGrid grid) {
   schedule_.emplace(&session_, &grid_, &*exchange_, steps_in_flight_, first_ticket);
 }
 
-void WorkerRole::Machine::Drop() {
+void WorkerRole::Impl::Drop() {
   exchange_->Clear(*out_);
   schedule_->Clear();
   plan_.reset();
 }
 
-void WorkerRole::Machine::On(ComputeDone& done) {
+void WorkerRole::Impl::On(ComputeDone& done) {
   if (!schedule_) return;
   if (done.ticket < kFirstStep && done.ticket != Ticket{preparations_}) return;  // of a job before
   if (done.ticket >= kFirstStep) {
@@ -263,7 +263,7 @@ void WorkerRole::Machine::On(ComputeDone& done) {
   }
 }
 
-void WorkerRole::Machine::FromChief(CodeBlock& block) {
+void WorkerRole::Impl::FromChief(CodeBlock& block) {
   if (block.to != session_.incarnation()) return Reject();
   if (const absl::Status status = code_.Receive(block); !status.ok()) {
     if (absl::IsDataLoss(status)) session_.Say(Severity::kWarning, std::string(status.message()), *out_);
@@ -272,14 +272,14 @@ void WorkerRole::Machine::FromChief(CodeBlock& block) {
   if (code_.complete()) out_->Add(Compute{Ticket{++preparations_}, Prepare{job_, code_.Take()}});
 }
 
-void WorkerRole::Machine::ReportData() {
+void WorkerRole::Impl::ReportData() {
   if (!data_ || now_ < next_data_report_) return;
   data_->from = session_.incarnation();
   out_->SendTo(MemberSession::kChief, *data_);
   next_data_report_ = now_ + session_.timing().control_retry;
 }
 
-std::string WorkerRole::Machine::WaitingFor() const {
+std::string WorkerRole::Impl::WaitingFor() const {
   if (!session_.member()) return "";
   if (session_.leaving()) return "its last answers, to leave";
   const bool is_python = !job_.python.module.empty();
@@ -297,7 +297,7 @@ std::string WorkerRole::Machine::WaitingFor() const {
 
 // ---- Work -----------------------------------------------------------------------------------------------------------
 
-void WorkerRole::Machine::FromChief(Placement& placement) {
+void WorkerRole::Impl::FromChief(Placement& placement) {
   if (placement.to != session_.incarnation() || !data_) return Reject();
   const bool was_placed = placed();
   const absl::Status status = placement.train_examples == data_->train_examples
@@ -311,7 +311,7 @@ void WorkerRole::Machine::FromChief(Placement& placement) {
   if (!was_placed && placed()) AskForWork();
 }
 
-void WorkerRole::Machine::AskForWork() {
+void WorkerRole::Impl::AskForWork() {
   const std::vector<LeaseId> holding = Holding();
   if (session_.leaving() || holding.size() >= LeasesHeld()) return;
   out_->SendTo(MemberSession::kChief, WorkRequest{.from = session_.incarnation(),
@@ -321,14 +321,14 @@ void WorkerRole::Machine::AskForWork() {
   next_work_request_ = now_ + session_.timing().control_retry;
 }
 
-std::vector<LeaseId> WorkerRole::Machine::Holding() const {
+std::vector<LeaseId> WorkerRole::Impl::Holding() const {
   std::vector<LeaseId> holding;
   if (!exchange_) return holding;
   for (const HeldLease& lease : exchange_->leases()) holding.push_back(lease.id);
   return holding;
 }
 
-void WorkerRole::Machine::FromChief(Grant& grant) {
+void WorkerRole::Impl::FromChief(Grant& grant) {
   if (grant.to != session_.incarnation() || !placed() || !plan_->Contains(grant.lease)) return Reject();
   // One that does not fit comes again: the chief sees in the next request that it is not held.
   if (exchange_->Find(grant.lease) != nullptr || exchange_->leases().size() >= LeasesHeld()) return;
@@ -336,7 +336,7 @@ void WorkerRole::Machine::FromChief(Grant& grant) {
   exchange_->Hold(grant.lease, plan_->StepsOf(grant.lease), now_, *out_);
 }
 
-void WorkerRole::Machine::ReportDone() {
+void WorkerRole::Impl::ReportDone() {
   for (HeldLease& lease : exchange_->leases()) {
     if (!lease.progress.Done() || now_ < lease.next_report) continue;
     LeaseDone done{.from = session_.incarnation(),
@@ -351,7 +351,7 @@ void WorkerRole::Machine::ReportDone() {
   }
 }
 
-void WorkerRole::Machine::FromChief(LeaseDoneReply& reply) {
+void WorkerRole::Impl::FromChief(LeaseDoneReply& reply) {
   HeldLease* lease = ready() ? exchange_->Find(reply.lease) : nullptr;
   if (lease == nullptr) return;  // doubled
   if (reply.committed) {
@@ -365,28 +365,28 @@ void WorkerRole::Machine::FromChief(LeaseDoneReply& reply) {
   lease->next_report = now_;
 }
 
-void WorkerRole::Machine::FromChief(EvalGrant& grant) {
+void WorkerRole::Impl::FromChief(EvalGrant& grant) {
   if (grant.to != session_.incarnation() || !placed()) return Reject();
   if (!session_.leaving()) schedule_->Grant(grant);
 }
 
-void WorkerRole::Machine::FromChief(EvalDoneReply& reply) {
+void WorkerRole::Impl::FromChief(EvalDoneReply& reply) {
   if (ready()) schedule_->Receive(reply);
 }
 
 // ---- The role -------------------------------------------------------------------------------------------------------
 
-WorkerRole::WorkerRole(WorkerOptions options) : machine_(std::make_unique<Machine>(std::move(options))) {}
+WorkerRole::WorkerRole(WorkerOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 WorkerRole::~WorkerRole() = default;
 
 void WorkerRole::Step(Time now, Input input, Effects& effects) {
-  machine_->Step(now, std::move(input), effects);
+  impl_->Step(now, std::move(input), effects);
   effects.SayIn(run());
 }
 
-uint64_t WorkerRole::run() const { return machine_->session().run(); }
-Incarnation WorkerRole::incarnation() const { return machine_->session().incarnation(); }
-std::vector<LeaseId> WorkerRole::holding() const { return machine_->Holding(); }
-const TaskStats& WorkerRole::stats() const { return machine_->session().stats(); }
+uint64_t WorkerRole::run() const { return impl_->session().run(); }
+Incarnation WorkerRole::incarnation() const { return impl_->session().incarnation(); }
+std::vector<LeaseId> WorkerRole::holding() const { return impl_->Holding(); }
+const TaskStats& WorkerRole::stats() const { return impl_->session().stats(); }
 
 }  // namespace downpour

@@ -34,8 +34,8 @@ class WorkerRole final : public Role {
   const TaskStats& stats() const;
 
  private:
-  class Machine;
-  std::unique_ptr<Machine> machine_;
+  class Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace downpour

@@ -3,7 +3,7 @@
 //
 // Order: requests one after the other, as submitted; every completion becomes a ComputeDone in the mailbox. What is
 //   loaded ahead likewise, beside the requests, unless it waits until the request after it was submitted.
-// Threads: Submit and LoadAhead from one thread. The destructor waits for what is at hand and drops the rest.
+// Threads: Submit and PrefetchParameters from one thread. The destructor waits for what is at hand and drops the rest.
 // Tests: tests/unit/runtime/driver/compute_thread_test.cc.
 #pragma once
 
@@ -31,14 +31,14 @@ class ComputeThread {
         }) {
     if (!computer_->loads_ahead()) return;
     loader_.emplace(AtEnd::kAbandon, [this](const Ahead& ahead) {
-      if (ahead.requests == requests_) computer_->LoadAhead(ahead.values);
+      if (ahead.requests == requests_) computer_->PrefetchParameters(ahead.values);
     });
   }
   void Submit(Compute compute) {
     ++requests_;
     thread_.Submit(std::move(compute));
   }
-  void LoadAhead(SliceValues values) {
+  void PrefetchParameters(SliceValues values) {
     if (loader_) loader_->Submit({requests_, std::move(values)});
   }
 

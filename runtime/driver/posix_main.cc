@@ -16,10 +16,10 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/driver/glog_setup.h"
-#include "runtime/driver/glog_warnings.h"
+#include "runtime/driver/glog_warning_tap.h"
 #include "runtime/driver/posix_process.h"
-#include "runtime/driver/posix_signals.h"
 #include "runtime/driver/posix_spot_notice.h"
+#include "runtime/driver/posix_stop_signals.h"
 #include "runtime/exit_code.h"
 
 ABSL_FLAG(std::string, log_dir, "", "log to FOLDER/TASK.log instead of to stderr and to the chief");

@@ -16,24 +16,24 @@ void Refuse(int code, const std::string& why, httplib::Response& response) {
 
 absl::StatusOr<std::unique_ptr<StatusServer>> StatusServer::Open(const HttpSettings& settings, Mailbox* mailbox,
                                                                  TextOf text_of) {
-  absl::StatusOr<std::unique_ptr<HttpDoor>> door = HttpDoor::Open(settings, kMostConnections);
-  if (!door.ok()) return door.status();
-  return std::unique_ptr<StatusServer>(new StatusServer(*std::move(door), mailbox, std::move(text_of)));
+  absl::StatusOr<std::unique_ptr<HttpListener>> listener = HttpListener::Open(settings, kMostConnections);
+  if (!listener.ok()) return listener.status();
+  return std::unique_ptr<StatusServer>(new StatusServer(*std::move(listener), mailbox, std::move(text_of)));
 }
 
-StatusServer::StatusServer(std::unique_ptr<HttpDoor> door, Mailbox* mailbox, TextOf text_of)
-    : door_(std::move(door)), mailbox_(mailbox), text_of_(std::move(text_of)) {
-  httplib::Server& http = door_->http();
+StatusServer::StatusServer(std::unique_ptr<HttpListener> listener, Mailbox* mailbox, TextOf text_of)
+    : listener_(std::move(listener)), mailbox_(mailbox), text_of_(std::move(text_of)) {
+  httplib::Server& http = listener_->http();
   http.set_payload_max_length(0);
   http.set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
-    absl::Status status = door_->CheckHost(request);
-    if (status.ok()) status = door_->CheckCaller(request);
+    absl::Status status = listener_->CheckHost(request);
+    if (status.ok()) status = listener_->CheckCaller(request);
     if (status.ok()) return httplib::Server::HandlerResponse::Unhandled;
     Refuse(absl::IsUnauthenticated(status) ? 401 : 403, std::string(status.message()), response);
     return httplib::Server::HandlerResponse::Handled;
   });
   http.Get("/metrics", [this](const httplib::Request&, httplib::Response& response) { Serve(response); });
-  thread_ = std::thread([this] { door_->Run(); });
+  thread_ = std::thread([this] { listener_->Run(); });
 }
 
 StatusServer::~StatusServer() {
@@ -42,7 +42,7 @@ StatusServer::~StatusServer() {
     ends_ = true;
   }
   changed_.notify_all();
-  door_->Stop();
+  listener_->Stop();
   thread_.join();
 }
 

@@ -6,7 +6,7 @@
 // Order: a request asks the role as `watch` does, by a StatusRequest of kStatusServer. The driver hands the reply to
 //   Answer. All that wait then get the same one.
 // Cost: one status for each scrape on the role's thread. `text_of` runs on a thread of this server, one at a time.
-// Errors: those of HttpDoor. A role that does not answer for kPatience is 503 to who asked.
+// Errors: those of HttpListener. A role that does not answer for kPatience is 503 to who asked.
 // Threads: Open and the destructor on one thread, Answer from any.
 // Tests: tests/unit/runtime/driver/status_server_test.cc, tests/process/test_metrics.py.
 #pragma once
@@ -21,7 +21,7 @@
 #include <thread>
 
 #include "absl/status/statusor.h"
-#include "runtime/driver/http_door.h"
+#include "runtime/driver/http_listener.h"
 #include "runtime/driver/mailbox.h"
 #include "runtime/role.h"
 
@@ -41,14 +41,14 @@ class StatusServer {
                                                             TextOf text_of);
   ~StatusServer();
 
-  const std::string& address() const { return door_->address(); }
+  const std::string& address() const { return listener_->address(); }
   void Answer(std::string status);
 
  private:
-  StatusServer(std::unique_ptr<HttpDoor> door, Mailbox* mailbox, TextOf text_of);
+  StatusServer(std::unique_ptr<HttpListener> listener, Mailbox* mailbox, TextOf text_of);
   void Serve(httplib::Response& response);
 
-  const std::unique_ptr<HttpDoor> door_;
+  const std::unique_ptr<HttpListener> listener_;
   Mailbox* const mailbox_;
   const TextOf text_of_;
   std::mutex mutex_;

@@ -1,4 +1,4 @@
-// Appends trace records (trace.h) to a file, one line each.
+// Appends trace records (trace_record.h) to a file, one line each.
 //
 // Order: Append gathers, Flush writes what was gathered with one write: a process that is killed loses at most the
 //   batch at hand. The driver flushes before it sends, so that no peer knows more than the trace.
@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "runtime/driver/posix_fd.h"
-#include "runtime/trace.h"
+#include "runtime/trace_record.h"
 
 namespace downpour {
 

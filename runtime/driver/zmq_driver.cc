@@ -8,7 +8,7 @@
 #include <chrono>
 #include <utility>
 
-#include "runtime/driver/glog_warnings.h"
+#include "runtime/driver/glog_warning_tap.h"
 #include "runtime/driver/posix_process.h"
 #include "runtime/driver/status_server.h"
 #include "runtime/exit_code.h"
@@ -38,14 +38,14 @@ absl::StatusOr<std::unique_ptr<ZmqDriver>> ZmqDriver::Open(const DriverOptions& 
 
 absl::Status ZmqDriver::StartListening() {
   if (options_.keys && !IsIpc(options_.listen)) {
-    absl::StatusOr<std::unique_ptr<ZmqDoor>> door = ZmqDoor::Open(context_, *options_.keys);
-    if (!door.ok()) return door.status();
-    door_ = *std::move(door);
+    absl::StatusOr<std::unique_ptr<ZmqAuthenticator>> authenticator = ZmqAuthenticator::Open(context_, *options_.keys);
+    if (!authenticator.ok()) return authenticator.status();
+    authenticator_ = *std::move(authenticator);
   }
   absl::StatusOr<ZmqSocket> socket = Listen(context_, options_.listen, options_.keys ? &*options_.keys : nullptr);
   if (!socket.ok()) return socket.status();
-  if (door_) {
-    if (absl::Status status = door_->Watch(context_, *socket); !status.ok()) return status;
+  if (authenticator_) {
+    if (absl::Status status = authenticator_->Watch(context_, *socket); !status.ok()) return status;
   }
   listener_.emplace(std::move(*socket), ZmqChannel::Side::kListener);
   return absl::OkStatus();
@@ -64,7 +64,7 @@ int ZmqDriver::Run(Role& role) {
   if (world_.service != nullptr) world_.service->Ready();
   while (!exit_code_) {
     ServeMail();
-    ServeDoor();
+    ServeAuthenticator();
     ServeListener();
     ServeLinks();
     ServeClock();
@@ -95,8 +95,8 @@ void ZmqDriver::ServeListener() {
   for (int i = 0; i < kBurst && !exit_code_; ++i) {
     const ZmqChannel::Receipt receipt = listener_->Receive(&sender_, &frames_);
     if (receipt == ZmqChannel::Receipt::kNothing) return;
-    if (door_) door_->Heard(listener_->speaker_fd());
-    if (door_ && !door_->RoleOf(listener_->speaker())) {
+    if (authenticator_) authenticator_->Heard(listener_->speaker_fd());
+    if (authenticator_ && !authenticator_->RoleOf(listener_->speaker())) {
       listener_->CutOffSpeaker();
       continue;
     }
@@ -106,14 +106,14 @@ void ZmqDriver::ServeListener() {
       continue;
     }
     Deliver(speaking_, receipt, [this](const Message& message, uint64_t run) {
-      return door_ ? door_->Judge(listener_->speaker(), message, run) : absl::OkStatus();
+      return authenticator_ ? authenticator_->Validate(listener_->speaker(), message, run) : absl::OkStatus();
     });
     speaking_ = PeerId::kNone;
   }
 }
 
-void ZmqDriver::ServeDoor() {
-  if (door_) door_quiet_ = door_->Serve();
+void ZmqDriver::ServeAuthenticator() {
+  if (authenticator_) authenticator_idle_ = authenticator_->Serve();
 }
 
 void ZmqDriver::ServeLinks() {
@@ -125,7 +125,7 @@ void ZmqDriver::ServeLink(PeerId id, Time now) {
   for (int i = 0; i < kBurst && !exit_code_; ++i) {
     const ZmqChannel::Receipt receipt = links_.Receive(id, now, &frames_);
     if (receipt == ZmqChannel::Receipt::kNothing) return;
-    Deliver(id, receipt, [this, id](const Message& message, uint64_t) { return links_.Judge(id, message); });
+    Deliver(id, receipt, [this, id](const Message& message, uint64_t) { return links_.Validate(id, message); });
   }
 }
 
@@ -157,7 +157,7 @@ void ZmqDriver::ServeClock() {
     next_tick_ += options_.tick;
     if (next_tick_ < now)
       next_tick_ = now + options_.tick;  // who was stopped for a minute gets one tick, not thousands
-    if (door_) door_->LimitBacklog();
+    if (authenticator_) authenticator_->LimitBacklog();
     HeedNewKeys();
     if (const absl::Status status = links_.Tend(now); !status.ok()) {
       Exit exit{kExitFailed, std::string(status.message())};
@@ -172,9 +172,9 @@ void ZmqDriver::SampleAndReport() {
   ResourceSample sample = SampleResources();
   sample.bytes_in = links_.bytes_in();
   sample.bytes_out = links_.bytes_out();
-  if (door_) {
-    sample.refused = door_->refused();
-    sample.refused_from = door_->refused_from();
+  if (authenticator_) {
+    sample.refused = authenticator_->refused();
+    sample.refused_from = authenticator_->refused_from();
   }
   if (world_.gpu != nullptr) sample.gpu = world_.gpu->Latest();
   if (listener_) {
@@ -190,18 +190,18 @@ void ZmqDriver::HeedNewKeys() {
   if (!keys_watch_) return;
   std::optional<KeyRing> changed = keys_watch_->Take();
   if (!changed) return;
-  if (door_) door_->LetIn(*changed);
+  if (authenticator_) authenticator_->LetIn(*changed);
   links_.DialWith(*changed);
 }
 
 // Whether nothing can be done before a descriptor becomes readable.
-bool ZmqDriver::Drained() { return door_quiet_ && (!listener_ || listener_->drained()) && links_.Drained(); }
+bool ZmqDriver::Drained() { return authenticator_idle_ && (!listener_ || listener_->drained()) && links_.Drained(); }
 
 // On the sockets' own descriptors: zmq_poll would ask each socket twice more, at a system call each.
 void ZmqDriver::Wait() {
   waited_on_.clear();
   if (listener_) waited_on_.push_back({listener_->fd(), POLLIN, 0});
-  if (door_) door_->AddTo(&waited_on_);
+  if (authenticator_) authenticator_->AddTo(&waited_on_);
   links_.AddTo(&waited_on_);
   waited_on_.push_back({world_.mailbox->fd(), POLLIN, 0});
   const Duration left = std::max(Duration::zero(), next_tick_ - Now());
@@ -212,7 +212,7 @@ void ZmqDriver::Wait() {
 void ZmqDriver::Close() {
   if (world_.service != nullptr) world_.service->Stopping();
   links_.Close();
-  door_.reset();
+  authenticator_.reset();
   if (listener_) listener_->socket().Close(ZmqLinks::kLastWords);
   listener_.reset();
 }
@@ -234,7 +234,7 @@ void ZmqDriver::Do(Send& send) {
   }
   if (world_.trace != nullptr) world_.trace->Flush();
   if (auto* join = std::get_if<Join>(&send.message)) join->endpoint = endpoint();
-  if (door_ && send.to == speaking_) door_->NoteAnswer(listener_->speaker(), send.message);
+  if (authenticator_ && send.to == speaking_) authenticator_->NoteAnswer(listener_->speaker(), send.message);
   absl::StatusOr<std::vector<Payload>> frames = EncodeWithinLimits(send.message, send.run);
   if (!frames.ok()) {  // its receiver would drop it, and nobody here would hear of it
     const uint64_t count = ++unsendable_;
@@ -264,9 +264,9 @@ void ZmqDriver::Do(Compute& compute) {
   world_.computer->Submit(std::move(compute));
 }
 
-void ZmqDriver::Do(LoadAhead& load) {
+void ZmqDriver::Do(PrefetchParameters& load) {
   CHECK(world_.computer != nullptr) << "this role has no device";
-  world_.computer->LoadAhead(std::move(load.values));
+  world_.computer->PrefetchParameters(std::move(load.values));
 }
 
 void ZmqDriver::Do(Wake& wake) { next_tick_ = std::min(next_tick_, Now() + wake.in); }

@@ -10,10 +10,10 @@
 //   tick. It waits only when every connection is drained.
 // Address: each Join names endpoint() as of when it is sent. A host's address may change while its link is cut, and a
 //   ps that joins again under the old one would be dialled in vain.
-// Keys: with them a listener on TCP has a ZmqDoor, which has proved in Open that a stranger is refused. What a peer
-//   says that its key may not say (schema/peer_role.h, zmq_door.h) is Malformed; one whose key was taken out of the
-//   folder is cut off when it speaks next. Refused handshakes are counted in the ResourceSample; where this process is
-//   refused itself (zmq_links.h), it tries again ever more seldom, with what its folder says by then.
+// Keys: with them a listener on TCP has a ZmqAuthenticator, which has proved in Open that a stranger is refused. What a
+//   peer says that its key may not say (schema/peer_role.h, zmq_authenticator.h) is Malformed; one whose key was taken
+//   out of the folder is cut off when it speaks next. Refused handshakes are counted in the ResourceSample; where this
+//   process is refused itself (zmq_links.h), it tries again ever more seldom, with what its folder says by then.
 // Errors: what a peer sends is Received or Malformed or nothing; one that was hung up on is heard no more, and where
 //   there are keys cut off when it speaks again. A Dial that fails is tried again; where it fails for dial_patience,
 //   Run ends with kExitFailed and a sentence, unless it is a ps whose address is wrong (zmq_links.h). A message to a
@@ -38,13 +38,13 @@
 #include "runtime/driver/nvml_monitor.h"
 #include "runtime/driver/posix_keys_watch.h"
 #include "runtime/driver/posix_own_address.h"
-#include "runtime/driver/posix_service.h"
+#include "runtime/driver/posix_service_manager.h"
 #include "runtime/driver/posix_storage.h"
 #include "runtime/driver/trace_file.h"
-#include "runtime/driver/zmq_door.h"
+#include "runtime/driver/zmq_authenticator.h"
 #include "runtime/driver/zmq_frames.h"
 #include "runtime/driver/zmq_links.h"
-#include "runtime/driver/zmq_peers.h"
+#include "runtime/driver/zmq_peer_table.h"
 #include "runtime/driver/zmq_sockets.h"
 #include "runtime/options.h"
 #include "runtime/role.h"
@@ -103,7 +103,7 @@ class ZmqDriver {
   void ServeListener();
   void ServeLinks();
   void ServeLink(PeerId id, Time now);
-  void ServeDoor();
+  void ServeAuthenticator();
   using Check = std::function<absl::Status(const Message&, uint64_t run)>;  // whether its sender may say it
   void Deliver(PeerId from, ZmqChannel::Receipt receipt, const Check& check);
   void ServeClock();
@@ -118,7 +118,7 @@ class ZmqDriver {
   void Do(Send& send);
   void Do(StorageOp& op);
   void Do(Compute& compute);
-  void Do(LoadAhead& load);
+  void Do(PrefetchParameters& load);
   void Do(Wake& wake);
   void Do(Log& log);
   void Do(TraceRecord& record);
@@ -131,9 +131,9 @@ class ZmqDriver {
   std::optional<ZmqChannel> listener_;
   PeerTable peers_;
   ZmqLinks links_;
-  std::unique_ptr<ZmqDoor> door_;    // of a listener with keys
-  bool door_quiet_ = true;           // nobody waits there
-  PeerId speaking_ = PeerId::kNone;  // at the listener, while its message is delivered
+  std::unique_ptr<ZmqAuthenticator> authenticator_;  // of a listener with keys
+  bool authenticator_idle_ = true;                   // nobody waits there
+  PeerId speaking_ = PeerId::kNone;                  // at the listener, while its message is delivered
 
   Role* role_ = nullptr;
   std::optional<int> exit_code_;

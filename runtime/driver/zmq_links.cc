@@ -96,7 +96,7 @@ ZmqChannel::Receipt ZmqLinks::Receive(PeerId from, Time now, std::vector<Payload
   return link->second.channel().Receive(&nobody, frames);
 }
 
-absl::Status ZmqLinks::Judge(PeerId from, const Message& message) const {
+absl::Status ZmqLinks::Validate(PeerId from, const Message& message) const {
   return keys_ ? CheckSpeaker(links_.at(from).to(), message) : absl::OkStatus();
 }
 

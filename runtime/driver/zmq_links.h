@@ -68,7 +68,7 @@ class ZmqLinks {
   // As ZmqChannel's, of one of them; what waits to be sent goes first.
   ZmqChannel::Receipt Receive(PeerId from, Time now, std::vector<Payload>* frames);
   // Whether it may say that, as far as there are keys.
-  absl::Status Judge(PeerId from, const Message& message) const;
+  absl::Status Validate(PeerId from, const Message& message) const;
 
   // Says what has become of handshakes, and dials again. Errors, after which the process is of no use, where a number
   // could not be dialled for dial_patience: RESOURCE_EXHAUSTED, since this process may have too few sockets or open

@@ -205,11 +205,11 @@ class EachRuleCatches(unittest.TestCase):
             ("tensor/a.cc", '#include "schema/payload.h"'),
             ("runtime/role.h", '#include "runtime/driver/zmq_driver.h"'),
             ("ps/shard.cc", '#include "worker/worker_role.h"'),
-            ("chief/leases.cc", '#include "tensor/backend.h"'),
-            ("chief/leases.cc", '#include "runtime/driver/posix_storage.h"'),
+            ("chief/lease_ledger.cc", '#include "tensor/backend.h"'),
+            ("chief/lease_ledger.cc", '#include "runtime/driver/posix_storage.h"'),
             ("tools/run.cc", '#include "tests/sim/world.h"'),
             ("tools/cluster/run.cc", '#include "tools/cli/verbs.h"'),
-            ("chief/leases.cc", '#include "flatbuffers/flatbuffers.h"'),
+            ("chief/lease_ledger.cc", '#include "flatbuffers/flatbuffers.h"'),
         ]:
             self.assertTrue(list(breaches(path, line)), (path, line))
         for path, line in [
@@ -222,7 +222,7 @@ class EachRuleCatches(unittest.TestCase):
 
     def test_purity(self):
         for line in ["auto t = std::chrono::steady_clock::now();", "absl::flat_hash_map<int, int> m;", "std::mutex m;"]:
-            self.assertTrue(list(breaches("chief/leases.cc", line)), line)
+            self.assertTrue(list(breaches("chief/lease_ledger.cc", line)), line)
             self.assertEqual(list(breaches("runtime/driver/zmq_driver.cc", line)), [], line)
 
     def test_words(self):

@@ -14,7 +14,7 @@
 
 #include "job/job_file.h"
 #include "job/slice_grid.h"
-#include "ps/apply.h"
+#include "ps/optimizer.h"
 #include "runtime/initial_values.h"
 #include "runtime/plan.h"
 #include "worker/model/gradient_clip.h"

@@ -103,7 +103,7 @@ absl::Status TrainOnce(const SliceGrid& grid, Graph& graph, ParameterLoader& loa
   absl::Status status;
   for (const Slice& slice : grid.slices) {
     const Payload values = Payload::Zeros(grid.WireBytes(slice.id));
-    if (ToNumber(slice.id) != 1) loader.Stage(slice.id, values);
+    if (ToNumber(slice.id) != 1) loader.Pack(slice.id, values);
     status.Update(loader.Load(slice.id, values));
   }
   status.Update(graph.LoadBatch(std::vector<uint8_t>(static_cast<size_t>(graph.input_width()), 127), {0}));
@@ -185,7 +185,7 @@ TEST(CudaFailureTest, WithoutMemoryForFramesParametersAreStagedByTheStep) {
   ParameterLoader loader;
   ASSERT_TRUE(loader.Open(grid, *graph, *backend).ok());
   const Payload values = Payload::Zeros(grid.WireBytes(SliceId{0}));
-  loader.Stage(SliceId{0}, values);
+  loader.Pack(SliceId{0}, values);
   EXPECT_TRUE(values.unique()) << "there was room for frames";
   EXPECT_TRUE(TrainOnce(grid, *graph, loader).ok());
 }

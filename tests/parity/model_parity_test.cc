@@ -231,7 +231,7 @@ std::vector<VariableGradients> TrainSteps(const std::vector<SliceValues>& steps,
     const auto stage_next = [&] {
       if (!staged || step + 1 == steps.size()) return;
       for (const auto& [id, values] : steps[step + 1]) {
-        if ((ToNumber(id) + step) % 4 != 0) loader.Stage(id, values);
+        if ((ToNumber(id) + step) % 4 != 0) loader.Pack(id, values);
       }
     };
     auto result = graph->Train(kDrawSeed, keep, {}, stage_next);

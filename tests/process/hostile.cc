@@ -1,4 +1,4 @@
-// A peer with bad intentions, for tests/process/test_keys.py and bench/bench_siege. It says what came of it on stdout.
+// A peer with bad intentions, for tests/process/test_keys.py and bench/bench_flood. It says what came of it on stdout.
 //
 //   hostile knock ENDPOINT KEYS ROLE DOOR     shakes hands with a key that nobody knows
 //   hostile say ENDPOINT KEYS ROLE DOOR       says one of each kind of message, then asks to join under odd names

@@ -182,7 +182,7 @@ class KeysTest(ProcessTest):
         doors = ((chief, self.chief_at, None), (ps, self.ps_at[0], 0))
         before = [resident_bytes(process.pid) for process, *_ in doors]
         for _, at, which in doors:
-            self.besiege(port_of(at), which)
+            self.flood_door(port_of(at), which)
         rejected = lambda s: s["chief"]["rejected"] and task_of(s, "ps-0")["rejected"]
         status = self.wait_until(lambda s: s["state"] == "RUNNING" and rejected(s))
         self.assertEqual(chief.pid, status["chief"]["pid"])
@@ -192,7 +192,7 @@ class KeysTest(ProcessTest):
         step = task_of(status, "worker-0")["step"]
         self.wait_until(lambda s: task_of(s, "worker-0").get("step", 0) > step)  # who was there goes on
 
-    def besiege(self, port, ps):
+    def flood_door(self, port, ps):
         self.assertEqual(self.hostile("oversize", ps=ps), "sent\n")
         half_open = [zmtp.dial(port) for _ in range(500)]
         for link in half_open:

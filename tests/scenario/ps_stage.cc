@@ -92,7 +92,7 @@ std::vector<std::string> PsStage::Give(Input input) {
   return lines;
 }
 
-std::vector<std::string> PsStage::Hear(PeerId from, Message message, const Command& command) {
+std::vector<std::string> PsStage::Deliver(PeerId from, Message message, const Command& command) {
   return Give(Received{from, std::move(message), command.Number("run", role_.run())});
 }
 
@@ -100,7 +100,7 @@ std::vector<std::string> PsStage::Pass(Duration duration) {
   std::vector<std::string> lines;
   for (const Time end = now_ + duration; now_ < end;) {
     now_ += 100ms;
-    for (std::string& line : Hear(kControl, HeartbeatReply{.to = role_.incarnation()}, Command("beat")))
+    for (std::string& line : Deliver(kControl, HeartbeatReply{.to = role_.incarnation()}, Command("beat")))
       lines.push_back(std::move(line));
     for (std::string& line : Give(Tick())) lines.push_back(std::move(line));
   }
@@ -112,11 +112,11 @@ std::vector<std::string> PsStage::Do(const Command& command) {
   if (name == "show") return Show(SliceId{static_cast<uint32_t>(std::stoul(command.words().at(0)))});
   if (name == "stats") return {Stats()};
   if (name == "stop") return Give(StopRequested{15});
-  if (name == "let_go") return Hear(kControl, HeartbeatReply{.may_leave = true, .to = role_.incarnation()}, command);
+  if (name == "let_go") return Deliver(kControl, HeartbeatReply{.may_leave = true, .to = role_.incarnation()}, command);
   if (name == "pass") return Pass(std::chrono::milliseconds(std::stoul(command.words().at(0))));
   if (name == "push" || name == "probe" || name == "pull")
-    return Hear(ConnectionOf(command), FromWorker(command), command);
-  return Hear(kControl, FromChief(command), command);
+    return Deliver(ConnectionOf(command), FromWorker(command), command);
+  return Deliver(kControl, FromChief(command), command);
 }
 
 Message PsStage::FromWorker(const Command& command) const {
@@ -167,7 +167,7 @@ std::vector<std::string> PsStage::Show(SliceId id) const {
   InitialValues(TinyJob().seed, TinyGrid(), id, initial.data());
   std::string open;
   for (const LeaseCounter& counter : slice->counters.open()) {
-    absl::StrAppend(&open, ToNumber(counter.lease), ":", counter.applied, ";");
+    absl::StrAppend(&open, ToNumber(counter.lease), ":", counter.consumed, ";");
   }
   // Gradients are whole numbers and the rate is 1, so that the way from the initial value is their sum.
   return {absl::StrCat("epoch=", ToString(slice->epoch), " v", slice->version,
@@ -177,8 +177,8 @@ std::vector<std::string> PsStage::Show(SliceId id) const {
 
 std::string PsStage::Stats() const {
   const TaskStats& stats = role_.stats();
-  return absl::StrCat("applied=", stats.steps, " duplicate=", stats.pushes_duplicate, " refused=", stats.pushes_refused,
-                      " skipped=", stats.pushes_skipped,
+  return absl::StrCat("consumed=", stats.steps, " duplicate=", stats.pushes_duplicate,
+                      " refused=", stats.pushes_refused, " skipped=", stats.pushes_skipped,
                       stats.pushes_dropped > 0 ? absl::StrCat(" dropped=", stats.pushes_dropped) : "",
                       " rejected=", stats.messages_rejected, " staleness: pushes=", stats.staleness.pushes,
                       " sum=", stats.staleness.sum, " unknown=", stats.staleness.unknown);

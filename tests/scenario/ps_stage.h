@@ -31,7 +31,7 @@ class PsStage : public Stage {
   std::vector<std::string> Show(SliceId slice) const;
   std::string Stats() const;
   std::vector<std::string> Give(Input input);
-  std::vector<std::string> Hear(PeerId from, Message message, const Command& command);
+  std::vector<std::string> Deliver(PeerId from, Message message, const Command& command);
   std::vector<std::string> Pass(Duration duration);
 
   PsRole role_;

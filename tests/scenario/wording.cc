@@ -74,7 +74,7 @@ struct MessageWords {
     for (const auto& item : m.slices) {
       absl::StrAppend(&text, " ", Place(item.slice, item.epoch));
       if (item.refusal == SliceRefusal::kNone) {
-        absl::StrAppend(&text, " applied=", item.applied, " acked=", item.acked);
+        absl::StrAppend(&text, " consumed=", item.consumed, " acked=", item.acked);
       } else {
         absl::StrAppend(&text, " refused=", Word(item.refusal));
       }
@@ -143,7 +143,7 @@ struct EffectWords {
     for (const Payload& block : code) bytes += block.size();
     return code.empty() ? "device: prepare" : absl::StrCat("device: prepare with ", bytes, " bytes of code");
   }
-  std::string operator()(const LoadAhead&) const { return ""; }  // says no more than the answer to the pull
+  std::string operator()(const PrefetchParameters&) const { return ""; }  // says no more than the answer to the pull
   std::string operator()(const Wake& e) const { return absl::StrCat("wake in ", e.in / 1ms, "ms"); }
   std::string operator()(const Log& e) const { return absl::StrCat("log ", e.text); }
   std::string operator()(const TraceRecord& e) const {

@@ -164,14 +164,14 @@ std::vector<std::string> WorkerStage::FromPs(const Command& command) {
   constexpr uint64_t kWindow = 1 << 20;
   PushReply answer{IncarnationOf(server), LeaseId{command.Number("lease")}, {}, kWindow};
   PullReply values{IncarnationOf(server), command.Number("request"), {}, kWindow};
-  const auto applied = static_cast<Step>(command.Number("applied"));
+  const auto consumed = static_cast<Step>(command.Number("consumed"));
   for (size_t i = 1; i < command.words().size(); ++i) {
     if (command.words()[i] == "refused") continue;
     const auto [slice, epoch, version] = ParsePlace(command.words()[i]);
     const bool refused = command.name() == "refuse" || command.words().back() == "refused";
     const SliceRefusal refusal = refused ? ParseRefusal(command.Text("because", "not-here")) : SliceRefusal::kNone;
-    answer.slices.push_back({slice, epoch, refusal, refused ? 0 : applied,
-                             refused ? 0 : static_cast<Step>(command.Number("acked", applied)),
+    answer.slices.push_back({slice, epoch, refusal, refused ? 0 : consumed,
+                             refused ? 0 : static_cast<Step>(command.Number("acked", consumed)),
                              command.Number("staleness")});
     values.slices.push_back(
         {slice, refusal, {epoch, version.empty() ? 0 : std::stoull(version)}, refused ? Payload() : Zeros(slice)});

@@ -3,7 +3,7 @@
 //
 //   place number=1 0@1.1/ps-0 1@1.1/ps-1      pass 500ms
 //   grant 0                                   committed 0 [not]
-//   answer ps-0 lease=0 0@1.1 applied=1       evaluate round=1 first=0 batches=2
+//   answer ps-0 lease=0 0@1.1 consumed=1       evaluate round=1 first=0 batches=2
 //        [acked=1] [staleness=0]              evaluated first=0 round=1       (EvalDoneReply)
 //   refuse ps-0 lease=0 0@1.1 because=other-epoch|not-here|wrong-shape
 //   values ps-0 request=1 0@1.1v3 [refused]   unknown | welcome incarnation=6

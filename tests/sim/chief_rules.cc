@@ -41,10 +41,10 @@ void ChiefRules::Before(const Process& process, const Input& input) {
       if (!leaving.after) leaving.after = begun_.empty() ? Round() : begun_.rbegin()->first;
     }
   }
-  if (const auto* received = std::get_if<Received>(&input)) Hear(process, *received);
+  if (const auto* received = std::get_if<Received>(&input)) OnReceived(process, *received);
 }
 
-void ChiefRules::Hear(const Process& chief, const Received& received) {
+void ChiefRules::OnReceived(const Process& chief, const Received& received) {
   if (const auto* report = std::get_if<SliceReport>(&received.message)) {
     for (const SliceReport::Item& item : report->slices) restoring_[report->from].erase(item.slice);
   }
@@ -151,7 +151,7 @@ void ChiefRules::Begins(const Process& chief, Round round) {
 
 // While a ps waits to be let go only the rounds begin that let it go; while one that was stays, none.
 void ChiefRules::CheckBegin(const Process& chief) {
-  const Timing& timing = world_->draw().timing;
+  const Timing& timing = world_->plan().timing;
   const Time now = world_->now();
   bool waits = false, heard_long_ago = false, heard_since = false, stays = false;
   for (const auto& [server, leaving] : leaving_) {
@@ -195,7 +195,7 @@ void ChiefRules::LetsGo(const Process& chief, PeerId to) {
   if (mine.let_go) return;
   mine.let_go = world_->now();
   if (chief.chief->state() == JobState::kCancelling) Add(chief, "lets a ps go that its last round needs");
-  const bool has_time = world_->now() + world_->draw().timing.dead_after < mine.heard + kPsLeavesWithin;
+  const bool has_time = world_->now() + world_->plan().timing.dead_after < mine.heard + kPsLeavesWithin;
   if (!has_time || chief.chief->state() != JobState::kRunning || !HasSomething(chief, found->first)) return;
   for (const auto& [server, other] : leaving_) {
     const bool waits = other.counted && !other.let_go && !other.safe && IsThere(chief, server);
@@ -224,7 +224,7 @@ void ChiefRules::CheckOverdue(const Process& chief) {
   bool makes_room = false, is_needed = false;
   for (const auto& [server, leaving] : leaving_) {
     if (!leaving.counted || leaving.let_go || leaving.safe || !IsThere(chief, server)) continue;
-    const bool due = *leaving.counted + world_->draw().timing.heartbeat < world_->now();
+    const bool due = *leaving.counted + world_->plan().timing.heartbeat < world_->now();
     const bool serves = round > *leaving.after;
     makes_room |= due && !serves && HasSomething(chief, server);
     is_needed |= serves;
@@ -254,7 +254,7 @@ void ChiefRules::CheckPeriod(const Process& chief) {
   const Time last = begun_.empty() ? *may_begin_since_ : std::max(begun_.rbegin()->second.at, *may_begin_since_);
   // One that was to end the job is tried again by another clock.
   const bool was_last = !begun_.empty() && begun_.rbegin()->second.is_urgent;
-  const Duration period = was_last ? std::max<Duration>(every, world_->draw().timing.dead_after) : every;
+  const Duration period = was_last ? std::max<Duration>(every, world_->plan().timing.dead_after) : every;
   if (world_->now() > last + period) Add(chief, "does not begin a checkpoint round that is due");
 }
 

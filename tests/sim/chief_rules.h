@@ -37,7 +37,7 @@ class ChiefRules final : public Observer {
     Time at;
     bool is_urgent = false;  // ought to be
   };
-  void Hear(const Process& chief, const Received& received);
+  void OnReceived(const Process& chief, const Received& received);
   void Says(const Process& chief, const Send& send);
   void Begins(const Process& chief, Round round);
   void CheckBegin(const Process& chief);

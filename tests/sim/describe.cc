@@ -88,7 +88,7 @@ struct Fields {
   std::string operator()(const PushReply& m) const {
     std::string text = absl::StrCat(" lease=", ToNumber(m.lease), " window=", m.window);
     for (const auto& item : m.slices) {
-      absl::StrAppend(&text, " ", ToNumber(item.slice), "@", ToString(item.epoch), " applied=", item.applied,
+      absl::StrAppend(&text, " ", ToNumber(item.slice), "@", ToString(item.epoch), " consumed=", item.consumed,
                       " acked=", item.acked);
       if (item.refusal != SliceRefusal::kNone) absl::StrAppend(&text, " refused ", static_cast<int>(item.refusal));
     }
@@ -177,7 +177,9 @@ struct EffectText {
     }
     return text;
   }
-  std::string operator()(const LoadAhead& e) const { return absl::StrCat("LoadAhead ", e.values.size()); }
+  std::string operator()(const PrefetchParameters& e) const {
+    return absl::StrCat("PrefetchParameters ", e.values.size());
+  }
   std::string operator()(const Wake& e) const { return absl::StrCat("Wake in ", e.in.count(), " ns"); }
   std::string operator()(const Log& e) const { return absl::StrCat("log: ", e.text); }
   std::string operator()(const TraceRecord& e) const {

@@ -8,16 +8,16 @@
 
 namespace downpour {
 
-Device::Device(const Oracle* oracle, const Draw* draw, int worker, uint64_t seed, Agenda* agenda, Findings* findings,
-               Done done)
+Device::Device(const Oracle* oracle, const FaultPlan* plan, int worker, uint64_t seed, EventQueue* events,
+               Findings* findings, Done done)
     : oracle_(oracle),
-      draw_(draw),
+      plan_(plan),
       worker_(worker),
       prng_(seed),
-      agenda_(agenda),
+      events_(events),
       findings_(findings),
       done_(std::move(done)),
-      has_code_(draw->code.empty() || prng_.Chance(0.5)) {}
+      has_code_(plan->code.empty() || prng_.Chance(0.5)) {}
 
 void Device::Run(Compute compute) {
   waiting_.push_back(std::move(compute));
@@ -34,12 +34,12 @@ void Device::Begin() {
 
 Duration Device::TimeOfOne() {
   const Duration time =
-      draw_->device.least + Duration(prng_.Below(static_cast<uint64_t>(draw_->device.spread.count()) + 1));
-  return worker_ == 0 ? std::chrono::duration_cast<Duration>(time * draw_->device.slow_worker) : time;
+      plan_->device.least + Duration(prng_.Below(static_cast<uint64_t>(plan_->device.spread.count()) + 1));
+  return worker_ == 0 ? std::chrono::duration_cast<Duration>(time * plan_->device.slow_worker) : time;
 }
 
 void Device::Finish(Duration after, ComputeDone last) {
-  agenda_->After(after, [this, last = std::move(last)] {
+  events_->After(after, [this, last = std::move(last)] {
     busy_ = false;
     done_(last);
     if (!busy_) Begin();
@@ -58,19 +58,19 @@ void Device::Load(const SliceValues& updates) {
 
 void Device::Carry(Ticket ticket, const Prepare& request) {
   loaded_.clear();
-  const bool no_room = agenda_->now().time_since_epoch() < draw_->device.no_room_for && prng_.Chance(0.8);
+  const bool no_room = events_->now().time_since_epoch() < plan_->device.no_room_for && prng_.Chance(0.8);
   if (no_room) return Finish(TimeOfOne(), {ticket, absl::UnavailableError("drawn to have no room"), Prepared{}});
   if (!request.code.empty()) TakeCode(request.code);
   if (!has_code_) return Finish(TimeOfOne(), {ticket, absl::OkStatus(), Prepared{.needs_code = true}});
-  const bool odd = draw_->odd_data && worker_ + 1 == draw_->job.cluster.worker_count;
-  const uint64_t fingerprint = MixAll(request.job.seed, draw_->train_examples, draw_->eval_examples, odd);
-  Finish(TimeOfOne(), {ticket, absl::OkStatus(), Prepared{draw_->train_examples, draw_->eval_examples, fingerprint}});
+  const bool odd = plan_->odd_data && worker_ + 1 == plan_->job.cluster.worker_count;
+  const uint64_t fingerprint = MixAll(request.job.seed, plan_->train_examples, plan_->eval_examples, odd);
+  Finish(TimeOfOne(), {ticket, absl::OkStatus(), Prepared{plan_->train_examples, plan_->eval_examples, fingerprint}});
 }
 
 void Device::TakeCode(const std::vector<Payload>& blocks) {
   std::string code;
   for (const Payload& block : blocks) code.append(reinterpret_cast<const char*>(block.data()), block.size());
-  if (code != draw_->code) findings_->Add("a device is given code that is not the job's");
+  if (code != plan_->code) findings_->Add("a device is given code that is not the job's");
   has_code_ = true;
 }
 
@@ -79,7 +79,7 @@ void Device::Carry(Ticket ticket, const TrainStep& request) {
   Load(request.updates);
   computed_on_[{request.lease, request.step}].push_back(loaded_);
   // As backward does: the last slices leave first, in some number of parts.
-  std::vector<Gradients> parts(static_cast<size_t>(draw_->device.parts));
+  std::vector<Gradients> parts(static_cast<size_t>(plan_->device.parts));
   const size_t slices = oracle_->grid().size();
   for (size_t i = 0; i < slices; ++i) {
     const SliceId slice{static_cast<uint32_t>(slices - 1 - i)};
@@ -92,7 +92,7 @@ void Device::Carry(Ticket ticket, const TrainStep& request) {
   parts.back().loss_sum = static_cast<double>(parts.back().examples);
   const Duration time = TimeOfOne();
   for (size_t i = 0; i + 1 < parts.size(); ++i) {
-    agenda_->After(time * static_cast<int64_t>(i + 1) / static_cast<int64_t>(parts.size()),
+    events_->After(time * static_cast<int64_t>(i + 1) / static_cast<int64_t>(parts.size()),
                    [this, ticket, part = std::move(parts[i])] {
                      done_({ticket, absl::OkStatus(), part});
                    });
@@ -105,9 +105,9 @@ void Device::Carry(Ticket ticket, const EvalStep& request) {
   uint32_t values = 0;
   for (const auto& [slice, checksum] : loaded_) values = static_cast<uint32_t>(MixAll(values, checksum));
   evaluated_on_[request.first_batch] = values;
-  const uint64_t batch = static_cast<uint64_t>(draw_->job.training.batch_size);
-  const uint64_t first = std::min(request.first_batch * batch, draw_->eval_examples);
-  const uint64_t examples = std::min(request.batches * batch, draw_->eval_examples - first);
+  const uint64_t batch = static_cast<uint64_t>(plan_->job.training.batch_size);
+  const uint64_t first = std::min(request.first_batch * batch, plan_->eval_examples);
+  const uint64_t examples = std::min(request.batches * batch, plan_->eval_examples - first);
   Finish(TimeOfOne(), {ticket, absl::OkStatus(), Evaluated{static_cast<double>(examples), examples / 2, examples}});
 }
 

@@ -1,6 +1,6 @@
 // A worker's simulated device: takes its time, answers with the oracle's gradients.
 //
-//   Device device(&oracle, draw, seed, &agenda, &findings, done);
+//   Device device(&oracle, plan, seed, &events, &findings, done);
 //   device.Run(compute);      // done(ComputeDone) comes later, once or several times
 //
 // Order: one request at a time, in the order in which they came.
@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "runtime/role.h"
-#include "tests/sim/agenda.h"
-#include "tests/sim/draw.h"
+#include "tests/sim/event_queue.h"
+#include "tests/sim/fault_plan.h"
 #include "tests/sim/findings.h"
 #include "tests/sim/oracle.h"
 
@@ -26,7 +26,7 @@ namespace downpour {
 class Device {
  public:
   using Done = std::function<void(ComputeDone)>;
-  Device(const Oracle* oracle, const Draw* draw, int worker, uint64_t seed, Agenda* agenda, Findings* findings,
+  Device(const Oracle* oracle, const FaultPlan* plan, int worker, uint64_t seed, EventQueue* events, Findings* findings,
          Done done);
 
   void Run(Compute compute);
@@ -47,10 +47,10 @@ class Device {
   void Carry(Ticket ticket, const EvalStep& request);
 
   const Oracle* oracle_;
-  const Draw* draw_;
+  const FaultPlan* plan_;
   int worker_;  // the first one may be slow, the last one may have other data
   Prng prng_;
-  Agenda* agenda_;
+  EventQueue* events_;
   Findings* findings_;
   Done done_;
   bool has_code_;

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "chief/farewell.h"
 #include "chief/journal.h"
 #include "chief/sealed_copies.h"
+#include "chief/shutdown.h"
 #include "chief/status.h"
 #include "job/job_file.h"
 #include "ps/shard.h"
@@ -64,19 +64,19 @@ void EndRules::Before(const Process& process, const Input& input) {
     *this = std::move(next);
   }
   life_ = process.life;
-  if (const auto* received = std::get_if<Received>(&input)) Hear(process, *received);
+  if (const auto* received = std::get_if<Received>(&input)) OnReceived(process, *received);
 }
 
 // As it stands before the chief's first Step.
 bool EndRules::FindsSuccess(const Process& chief) const {
-  if (world_->draw().disk.io_error > 0 || !success_ || success_->second != CanonicalJob(chief.job)) return false;
+  if (world_->plan().disk.io_error > 0 || !success_ || success_->second != CanonicalJob(chief.job)) return false;
   const std::string text = chief.disk->ReadSeen(kSummaryFile).value_or("");
   const nlohmann::json said = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   return said.is_object() && said.value("state", "") == NameOf(JobState::kSucceeded) &&
          said.value("term", 0u) == success_->first;
 }
 
-void EndRules::Hear(const Process& chief, const Received& received) {
+void EndRules::OnReceived(const Process& chief, const Received& received) {
   if (const auto* request = std::get_if<WorkRequest>(&received.message)) {
     const std::vector<Incarnation> alive = chief.chief->alive(TaskRole::kWorker);
     const bool counts = request->wanted > 0 && request->number > asked_[request->from] &&
@@ -125,7 +125,7 @@ void EndRules::CheckPlacing(const Process& chief) {
 
 void EndRules::CheckEnd(const Process& chief, const JobEnd& end) {
   if (chief.chief->term() == 0) return;  // of an end that it found
-  const Duration waits = Farewell::kGoodbye - world_->draw().timing.control_retry;
+  const Duration waits = Shutdown::kGoodbye - world_->plan().timing.control_retry;
   const bool had_to_wait = ended_ && world_->now() >= *ended_ + waits;
   if (!had_to_wait && !Journalled(*chief.disk, [](const JobRecord& record) { return !record.ended.empty(); })) {
     Add(chief, "tells of an end that is not on its disk");
@@ -150,12 +150,12 @@ void EndRules::CheckStopsEarly(const Process& chief) {
 bool EndRules::CoverAll(const std::set<std::pair<uint64_t, uint64_t>>& parts) const {
   uint64_t covered = 0;
   for (const auto& [first, batches] : parts) covered = first == covered ? first + batches : covered;
-  return covered * static_cast<uint64_t>(oracle_->job().training.batch_size) >= world_->draw().eval_examples;
+  return covered * static_cast<uint64_t>(oracle_->job().training.batch_size) >= world_->plan().eval_examples;
 }
 
 // By parts that cover the whole split and used the same parameters, all of them since the last lease was committed.
 void EndRules::CheckEvaluated(const Process& chief) {
-  if (world_->draw().eval_examples == 0) return;
+  if (world_->plan().eval_examples == 0) return;
   if (std::ranges::any_of(parts_, [this](const auto& parts) { return CoverAll(parts.second); })) return;
   Add(chief, "ends the job without an evaluation of its last parameters");
 }
@@ -164,7 +164,7 @@ void EndRules::CheckEvaluated(const Process& chief) {
 void EndRules::LookForEpochs(const Process& chief) {
   const auto every = static_cast<uint64_t>(chief.job.training.evaluate_every_epochs);
   const bool running = chief.chief->state() == JobState::kRunning && chief.chief->all_reported();
-  if (!running || every == 0 || world_->draw().eval_examples == 0) return asked_since_.reset();
+  if (!running || every == 0 || world_->plan().eval_examples == 0) return asked_since_.reset();
   const auto runs = chief.chief->committed().Intervals();
   const bool from_first = !runs.empty() && runs.front().begin == 0;
   const uint64_t epochs = from_first ? runs.front().end / oracle_->plan().leases_per_epoch() : 0;

@@ -36,7 +36,7 @@ class EndRules final : public Observer {
   void CheckStopsEarly(const Process& chief);
   void CheckPlacing(const Process& chief);
   bool FindsSuccess(const Process& chief) const;
-  void Hear(const Process& chief, const Received& received);
+  void OnReceived(const Process& chief, const Received& received);
   void LookForEpochs(const Process& chief);
   bool CoverAll(const std::set<std::pair<uint64_t, uint64_t>>& parts) const;
   bool AllCommitted(const Process& chief) const;

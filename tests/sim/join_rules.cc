@@ -30,15 +30,15 @@ void JoinRules::Before(const Process& process, const Input& input) {
     holders_.clear();
     nonces_.clear();
     gone_.clear();
-    const Draw& draw = world_->draw();
-    const bool may_forget = draw.damage || draw.lose || draw.rot || draw.faults.put_back > Duration::zero();
+    const FaultPlan& plan = world_->plan();
+    const bool may_forget = plan.damage || plan.lose || plan.rot || plan.faults.put_back > Duration::zero();
     if (may_forget) fingerprint_.reset();  // what tells of the data may be gone
   }
   life_ = process.life;
-  if (const auto* received = std::get_if<Received>(&input)) Hear(process, *received);
+  if (const auto* received = std::get_if<Received>(&input)) OnReceived(process, *received);
 }
 
-void JoinRules::Hear(const Process& chief, const Received& received) {
+void JoinRules::OnReceived(const Process& chief, const Received& received) {
   if (const auto* report = std::get_if<DataReport>(&received.message); report != nullptr && report->error.empty()) {
     fingerprints_[report->from] = report->fingerprint;
   }

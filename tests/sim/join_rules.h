@@ -23,7 +23,7 @@ class JoinRules final : public Observer {
   void After(const Process& process) override;
 
  private:
-  void Hear(const Process& chief, const Received& received);
+  void OnReceived(const Process& chief, const Received& received);
   void Welcomes(const Process& chief, PeerId to, const Welcome& welcome);
   bool IsThere(const Process& chief, Incarnation one) const;
   void Add(const Process& process, const std::string& what);

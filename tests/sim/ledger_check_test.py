@@ -148,7 +148,7 @@ class Canaries(unittest.TestCase):
         acked = "acked 200 0 3 0 1.1 0 0"
         status, output = check({"ps": whole_slice(0)[:-1] + whole_slice(1), "w": [acked]}, "--unfinished")
         self.assertEqual(status, 1, output)
-        self.assertIn("acknowledged but never applied", output)
+        self.assertIn("acknowledged but never consumed", output)
 
     def test_a_restore_that_forgets_what_it_had(self):
         before = whole_slice(0) + [snapshot(0, 4)] + whole_slice(1)

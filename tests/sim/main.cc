@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "tests/sim/draw.h"
-#include "tests/sim/story.h"
+#include "tests/sim/crash_scenario.h"
+#include "tests/sim/fault_plan.h"
 
 namespace downpour {
 namespace {
@@ -24,22 +24,22 @@ uint64_t seed_under_way = 0;
 // A CHECK of a role is a finding too: say what to run again.
 void SayWhereItFailed(int) {
   std::cerr << "a check failed; repeat with: sim --seed " << seed_under_way << " --verbose\n"
-            << DrawFrom(seed_under_way).ToString() << std::endl;
+            << FaultPlanOf(seed_under_way).ToString() << std::endl;
 }
 
 RunResult RunSeed(uint64_t seed, const RunOptions& options) {
   seed_under_way = seed;
-  return Story(DrawFrom(seed), options).Run();
+  return CrashScenario(FaultPlanOf(seed), options).Run();
 }
 
 void PrintFinding(uint64_t seed, const RunResult& result) {
   std::cerr << "FINDING: " << result.finding << "\n"
-            << DrawFrom(seed).ToString() << "\n"
+            << FaultPlanOf(seed).ToString() << "\n"
             << "repeat with: sim --seed " << seed << " --verbose" << std::endl;
 }
 
 int RunOne(uint64_t seed, bool verbose, const std::string& traces) {
-  if (verbose) std::cerr << DrawFrom(seed).ToString() << "\n";
+  if (verbose) std::cerr << FaultPlanOf(seed).ToString() << "\n";
   const RunResult result = RunSeed(seed, {verbose ? &std::cerr : nullptr, traces});
   std::cout << absl::StreamFormat(
       "seed %d digest %016x steps %d faults %d pushes %d duplicates %d stops %d failures %d "

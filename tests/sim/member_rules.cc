@@ -47,11 +47,11 @@ void MemberRules::Before(const Process& process, const Input& input) {
   if (const Incarnation me = NameOf(process); me != Incarnation::kNone) {
     members_.try_emplace(process.life, Member{me, me, false, RunOf(process)});  // it came from another run
   }
-  if (const auto* received = std::get_if<Received>(&input)) Hear(process, *received);
+  if (const auto* received = std::get_if<Received>(&input)) OnReceived(process, *received);
   may_go_ = process.ps != nullptr && std::holds_alternative<StopRequested>(input) && !members_[process.life].assigned;
 }
 
-void MemberRules::Hear(const Process& process, const Received& received) {
+void MemberRules::OnReceived(const Process& process, const Received& received) {
   const Incarnation me = NameOf(process);
   if (const auto* refused = std::get_if<Refused>(&received.message)) {
     refused_before_ = refused->code == RefusalCode::kUnknown && !refused->for_good && refused->member != me;

@@ -29,7 +29,7 @@ class MemberRules final : public Observer {
     bool assigned = false;                        // likewise: slices, since it joined with nothing
     uint64_t run = 0;
   };
-  void Hear(const Process& process, const Received& received);
+  void OnReceived(const Process& process, const Received& received);
   void CheckName(const Process& ps, Incarnation from);
   void Add(const Process& process, const std::string& what);
 

@@ -32,8 +32,8 @@ std::string NetworkFaults::ToString() const {
                       " outlive=", outlive);
 }
 
-Network::Network(NetworkFaults faults, uint64_t seed, Agenda* agenda, Findings* findings, Deliver deliver)
-    : faults_(faults), prng_(seed), agenda_(agenda), findings_(findings), deliver_(std::move(deliver)) {}
+Network::Network(NetworkFaults faults, uint64_t seed, EventQueue* events, Findings* findings, Deliver deliver)
+    : faults_(faults), prng_(seed), events_(events), findings_(findings), deliver_(std::move(deliver)) {}
 
 bool Network::Deal(double chance, const char* kind) {
   if (!prng_.Chance(chance)) return false;
@@ -119,15 +119,15 @@ void Network::Send(Life from, PeerId to, Message message, uint64_t run) {
   if (!Deal(faults_.loss, "lost")) Post(parcel, from, other);
   if (Deal(faults_.duplicate, "doubled")) Post(parcel, from, other);
   if (!parcel.to_server && Deal(faults_.echo, "echoed")) {
-    agenda_->After(Duration(prng_.Below(Duration(10s).count())), [this, parcel] { Arrive(parcel); });
+    events_->After(Duration(prng_.Below(Duration(10s).count())), [this, parcel] { Arrive(parcel); });
   }
 }
 
 void Network::Post(const Parcel& parcel, Life from, Life to) {
   Duration way = faults_.delay + Duration(prng_.Below(static_cast<uint64_t>(faults_.spread.count()) + 1));
   if (Deal(faults_.straggle, "late")) way *= 1 + prng_.Below(100);
-  Time arrival = agenda_->now() + way;
-  if (const auto cut = cuts_.find({from, to}); cut != cuts_.end() && cut->second.until > agenda_->now()) {
+  Time arrival = events_->now() + way;
+  if (const auto cut = cuts_.find({from, to}); cut != cuts_.end() && cut->second.until > events_->now()) {
     ++faults_dealt_[cut->second.loses ? "lost in a cut" : "held by a cut"];
     if (cut->second.loses) return;
     arrival = cut->second.until + way;
@@ -139,7 +139,7 @@ void Network::Post(const Parcel& parcel, Life from, Life to) {
     ++faults_dealt_["overtaken"];
   }
   last = std::max(arrival, last);
-  agenda_->At(arrival, [this, parcel] { Arrive(parcel); });
+  events_->At(arrival, [this, parcel] { Arrive(parcel); });
 }
 
 void Network::Arrive(const Parcel& parcel) {
@@ -160,7 +160,7 @@ void Network::Arrive(const Parcel& parcel) {
 }
 
 void Network::Cut(Life from, Life to, Duration length, bool loses) {
-  cuts_[{from, to}] = {agenda_->now() + length, loses};
+  cuts_[{from, to}] = {events_->now() + length, loses};
 }
 
 void Network::Move(Life server, const std::string& endpoint) {
@@ -178,7 +178,7 @@ void Network::Reset(ConnectionId id) {
   ++connection.generation;
   connection.server = Life::kNone;
   connection.accepted = PeerId::kNone;
-  agenda_->After(faults_.delay, [this, id] {
+  events_->After(faults_.delay, [this, id] {
     const Connection& again = connections_[id];
     if (again.open) deliver_(again.dialer, Reconnected{again.dialed});
   });

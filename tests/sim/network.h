@@ -22,7 +22,7 @@
 
 #include "runtime/prng.h"
 #include "runtime/role.h"
-#include "tests/sim/agenda.h"
+#include "tests/sim/event_queue.h"
 #include "tests/sim/fault_counts.h"
 #include "tests/sim/findings.h"
 
@@ -47,7 +47,7 @@ struct NetworkFaults {
 class Network {
  public:
   using Deliver = std::function<void(Life, Input)>;  // Received, or Reconnected to a dialler
-  Network(NetworkFaults faults, uint64_t seed, Agenda* agenda, Findings* findings, Deliver deliver);
+  Network(NetworkFaults faults, uint64_t seed, EventQueue* events, Findings* findings, Deliver deliver);
 
   void Listen(Life server, const std::string& endpoint);
   // Its host has another address: nobody reaches it at the old one, and what it dialled is reset.
@@ -101,7 +101,7 @@ class Network {
 
   NetworkFaults faults_;
   Prng prng_;
-  Agenda* agenda_;
+  EventQueue* events_;
   Findings* findings_;
   Deliver deliver_;
   std::vector<Connection> connections_;

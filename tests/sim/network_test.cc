@@ -22,7 +22,7 @@ class NetworkTest : public testing::Test {
   };
 
   void Make(NetworkFaults faults) {
-    network_.emplace(faults, /*seed=*/1, &agenda_, &findings_, [this](Life at, Input input) {
+    network_.emplace(faults, /*seed=*/1, &events_, &findings_, [this](Life at, Input input) {
       if (const auto* received = std::get_if<Received>(&input)) {
         arrivals_.push_back({at, received->from, NumberOf(received->message)});
       } else {
@@ -33,7 +33,7 @@ class NetworkTest : public testing::Test {
     network_->Dial(kClient, kDialled, "h:1");
   }
   void RunAll() {
-    while (agenda_.RunNext()) {
+    while (events_.RunNext()) {
     }
   }
   std::vector<uint64_t> Numbers() const {
@@ -42,7 +42,7 @@ class NetworkTest : public testing::Test {
     return numbers;
   }
 
-  Agenda agenda_;
+  EventQueue events_;
   Findings findings_;
   std::optional<Network> network_;
   std::vector<Arrival> arrivals_;
@@ -145,13 +145,13 @@ TEST_F(NetworkTest, ACutLosesOrHoldsBackOneDirection) {
     Make({});
     network_->Send(kClient, kDialled, Numbered(1));
     RunAll();
-    const Time healed = agenda_.now() + 3s;
+    const Time healed = events_.now() + 3s;
     network_->Cut(kClient, kServer, 3s, loses);
     network_->Send(kClient, kDialled, Numbered(2));
     network_->Send(kServer, arrivals_[0].from, Numbered(3));
     RunAll();
     EXPECT_EQ(Numbers(), loses ? (std::vector<uint64_t>{1, 3}) : (std::vector<uint64_t>{1, 3, 2}));
-    EXPECT_EQ(agenda_.now() >= healed, !loses);
+    EXPECT_EQ(events_.now() >= healed, !loses);
   }
 }
 

@@ -9,10 +9,10 @@
 
 namespace downpour {
 
-void WriteTraces(const std::string& dir, const World& world, const Watch& watch, const Oracle& oracle) {
+void WriteTraces(const std::string& dir, const World& world, const InvariantChecker& checker, const Oracle& oracle) {
   world.ForEach([&](const Process& process) {
-    const auto records = watch.traces().find(process.life);
-    if (records == watch.traces().end()) return;
+    const auto records = checker.traces().find(process.life);
+    if (records == checker.traces().end()) return;
     absl::StatusOr<TraceFile> file =
         TraceFile::Open(absl::StrCat(dir, "/", process.name, "-", static_cast<uint32_t>(process.life), ".trace"));
     CHECK(file.ok()) << file.status();
@@ -23,7 +23,7 @@ void WriteTraces(const std::string& dir, const World& world, const Watch& watch,
   std::ofstream(dir + "/plan") << "--examples=" << oracle.plan().train_examples()
                                << "\n--batch-size=" << training.batch_size
                                << "\n--lease-batches=" << training.lease_batches
-                               << "\n--epochs=" << watch.goal() / oracle.plan().leases_per_epoch()
+                               << "\n--epochs=" << checker.goal() / oracle.plan().leases_per_epoch()
                                << "\n--push-every=" << training.push_every << "\n--slices=" << oracle.grid().size()
                                << "\n--sync-group="
                                << (training.consistency == Consistency::kSync ? training.group_size : 0) << "\n";

@@ -3,13 +3,13 @@
 
 #include <string>
 
+#include "tests/sim/invariant_checker.h"
 #include "tests/sim/oracle.h"
-#include "tests/sim/watch.h"
 #include "tests/sim/world.h"
 
 namespace downpour {
 
 // Writes DIR/NAME-LIFE.trace and DIR/plan.
-void WriteTraces(const std::string& dir, const World& world, const Watch& watch, const Oracle& oracle);
+void WriteTraces(const std::string& dir, const World& world, const InvariantChecker& checker, const Oracle& oracle);
 
 }  // namespace downpour

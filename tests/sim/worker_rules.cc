@@ -22,7 +22,7 @@ void WorkerRules::Add(const Process& process, const std::string& what) {
 void WorkerRules::Before(const Process& process, const Input& input) {
   if (process.worker == nullptr) return;
   Worker& worker = workers_[process.life];
-  if (const auto* received = std::get_if<Received>(&input)) Hear(process, worker, received->message);
+  if (const auto* received = std::get_if<Received>(&input)) OnReceived(process, worker, received->message);
   if (std::holds_alternative<StopRequested>(input) && !worker.told_to_stop) worker.told_to_stop = world_->now();
   const auto* done = std::get_if<ComputeDone>(&input);
   if (done == nullptr || done->ticket != worker.ticket) return;
@@ -30,7 +30,7 @@ void WorkerRules::Before(const Process& process, const Input& input) {
   if (gradients == nullptr || gradients->last) worker.at = At::kRest;
 }
 
-void WorkerRules::Hear(const Process& process, Worker& worker, const Message& message) {
+void WorkerRules::OnReceived(const Process& process, Worker& worker, const Message& message) {
   const auto* grant = std::get_if<EvalGrant>(&message);
   if (grant != nullptr && grant->to == process.worker->incarnation() && grant->round > worker.evaluation) {
     worker.evaluation = grant->round;
@@ -40,7 +40,7 @@ void WorkerRules::Hear(const Process& process, Worker& worker, const Message& me
     for (const PushReply::Item& item : reply->slices) {
       std::erase_if(worker.owed, [&](const auto& push) {
         const auto& [lease, step, slice] = push;
-        const bool is_answered = item.refusal != SliceRefusal::kNone || item.applied >= step;
+        const bool is_answered = item.refusal != SliceRefusal::kNone || item.consumed >= step;
         return lease == reply->lease && slice == item.slice && is_answered;
       });
     }
@@ -66,7 +66,7 @@ void WorkerRules::OnEffect(const Process& process, const Effect& effect) {
   if (process.worker == nullptr) return;
   Worker& worker = workers_[process.life];
   if (const auto* compute = std::get_if<Compute>(&effect)) Begin(process, *compute);
-  if (const auto* ahead = std::get_if<LoadAhead>(&effect)) {
+  if (const auto* ahead = std::get_if<PrefetchParameters>(&effect)) {
     for (const auto& [slice, values] : ahead->values) worker.announced.insert({slice, values.data()});
   }
   const auto* exit = std::get_if<Exit>(&effect);

@@ -54,7 +54,7 @@ class WorkerRules final : public Observer {
     std::set<std::tuple<LeaseId, Step, SliceId>> owed;  // pushes without an answer: they may fill a window
     bool owed_when_it_evaluated = false;
   };
-  void Hear(const Process& process, Worker& worker, const Message& message);
+  void OnReceived(const Process& process, Worker& worker, const Message& message);
   void Begin(const Process& process, const Compute& compute);
   void BeginStep(const Process& process, Worker& worker, const TrainStep& step);
   void CheckAnnounced(const Process& process, const Worker& worker, const SliceValues& values);

@@ -8,7 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "schema/checkpoint_format.h"
 #include "tests/sim/describe.h"
-#include "tests/sim/watch.h"
+#include "tests/sim/invariant_checker.h"
 
 namespace downpour {
 namespace {
@@ -28,14 +28,14 @@ uint64_t RunOf(const Process& process) {
   return process.ps != nullptr ? process.ps->run() : process.worker->run();
 }
 
-World::World(const Draw& draw, const Oracle* oracle, Findings* findings)
-    : draw_(draw),
+World::World(const FaultPlan& plan, const Oracle* oracle, Findings* findings)
+    : plan_(plan),
       oracle_(oracle),
       findings_(findings),
-      prng_(MixAll(draw.seed, 2)),
-      network_(draw.network, MixAll(draw.seed, 3), &agenda_, findings,
+      prng_(MixAll(plan.seed, 2)),
+      network_(plan.network, MixAll(plan.seed, 3), &events_, findings,
                [this](Life to, Input input) { Give(to, std::move(input)); }) {
-  disks_.emplace_back(MixAll(draw.seed, 4));
+  disks_.emplace_back(MixAll(plan.seed, 4));
   processes_.push_back(nullptr);
 }
 
@@ -43,7 +43,7 @@ World::~World() = default;
 
 void World::BeginFolder() {
   const Disk::Faults faults = disk().faults();
-  disks_.emplace_back(MixAll(draw_.seed, 4, disks_.size()));
+  disks_.emplace_back(MixAll(plan_.seed, 4, disks_.size()));
   disk().set_faults(faults);
 }
 
@@ -78,9 +78,9 @@ Life World::Add(TaskRole kind, const std::string& name, const std::string& endpo
   make(process);
   if (!endpoint.empty()) network_.Listen(life, endpoint);
   int64_t unix_ms = 1700000000000 + static_cast<int64_t>(prng_.Below(200000000)) - 100000000;
-  if (draw_.clock_is_right) unix_ms = kRightTime + now().time_since_epoch() / 1ms;
-  agenda_.After(Duration::zero(), [this, life, unix_ms, endpoint] { Give(life, Started{unix_ms, endpoint}); });
-  agenda_.After(Duration(prng_.Below(draw_.timing.tick.count())), [this, life] { ScheduleTick(life); });
+  if (plan_.clock_is_right) unix_ms = kRightTime + now().time_since_epoch() / 1ms;
+  events_.After(Duration::zero(), [this, life, unix_ms, endpoint] { Give(life, Started{unix_ms, endpoint}); });
+  events_.After(Duration(prng_.Below(plan_.timing.tick.count())), [this, life] { ScheduleTick(life); });
   return life;
 }
 
@@ -93,7 +93,7 @@ Life World::StartChief(const JobSpec& job, bool resume, Round give_up) {
                                                          .resume = resume,
                                                          .give_up = give_up,
                                                          .nonce = process.nonce,
-                                                         .timing = draw_.timing});
+                                                         .timing = plan_.timing});
     process.chief = role.get();
     process.role = std::move(role);
     process.job = job;
@@ -121,7 +121,7 @@ MemberOptions World::Member(const TaskStart& start, const Process& process) {
   options.join.nonce = process.nonce;
   options.join.device = process.kind == TaskRole::kWorker ? "simulated" : "";
   options.forward_logs = prng_.Chance(0.5);
-  options.timing = draw_.timing;
+  options.timing = plan_.timing;
   return options;
 }
 
@@ -129,7 +129,7 @@ Life World::StartPs(const TaskStart& start) {
   return Add(TaskRole::kPs, start.name, start.endpoint, [&](Process& process) {
     auto role = std::make_unique<PsRole>(PsOptions{.member = Member(start, process),
                                                    .has_job_dir = true,
-                                                   .window = draw_.window,
+                                                   .window = plan_.window,
                                                    .crashes = crashes_[start.name],
                                                    .report_part_bytes = prng_.Chance(0.5) ? kReportPartBytes : 1});
     process.ps = role.get();
@@ -140,11 +140,11 @@ Life World::StartPs(const TaskStart& start) {
 Life World::StartWorker(const TaskStart& start) {
   return Add(TaskRole::kWorker, start.name, "", [&](Process& process) {
     auto role = std::make_unique<WorkerRole>(WorkerOptions{
-        .member = Member(start, process), .steps_in_flight = draw_.steps_in_flight, .leases_held = draw_.leases_held});
+        .member = Member(start, process), .steps_in_flight = plan_.steps_in_flight, .leases_held = plan_.leases_held});
     process.worker = role.get();
     process.role = std::move(role);
     const Life life = process.life;
-    process.device = std::make_unique<Device>(oracle_, &draw_, start.number, prng_.Next(), &agenda_, findings_,
+    process.device = std::make_unique<Device>(oracle_, &plan_, start.number, prng_.Next(), &events_, findings_,
                                               [this, life](ComputeDone done) { Give(life, std::move(done)); });
   });
 }
@@ -173,12 +173,12 @@ void World::ScheduleTick(Life life) {
   Process& process = *processes_[static_cast<size_t>(life)];
   if (!process.alive) return;
   const uint64_t second = static_cast<uint64_t>(now().time_since_epoch() / 1s);
-  const uint64_t last = static_cast<uint64_t>((now().time_since_epoch() - draw_.timing.tick) / 1s);
+  const uint64_t last = static_cast<uint64_t>((now().time_since_epoch() - plan_.timing.tick) / 1s);
   if (!process.paused) {  // a stopped process finds one Tick due when it wakes, see Pause
     if (second != last) Give(life, ResourceSample{static_cast<double>(second), 1 << 20, 0, 0});
     Give(life, Tick{});
   }
-  agenda_.After(draw_.timing.tick, [this, life] { ScheduleTick(life); });
+  events_.After(plan_.timing.tick, [this, life] { ScheduleTick(life); });
 }
 
 void World::Give(Life life, Input input) {
@@ -194,8 +194,8 @@ void World::Give(Life life, Input input) {
 void World::Step(Process& process, Input input) {
   ++steps_;
   if (!std::holds_alternative<Tick>(input)) Digest(process, Describe(input));
-  watch_ = &watch_of_(process);
-  watch_->Before(process, input);
+  checker_ = &checker_of_(process);
+  checker_->Before(process, input);
   Effects out;
   process.role->Step(now() + process.clock, std::move(input), out);
   std::vector<Effect> effects = out.Take();
@@ -210,13 +210,13 @@ void World::Step(Process& process, Input input) {
     Carry(process, effect);
     if (!process.alive) break;
   }
-  watch_->After(process);
+  checker_->After(process);
   if (process.crash_after.has_value() && process.alive) Kill(process.life);
 }
 
 void World::DieSoon(Process& process) {
   process.crash_after = 0;
-  agenda_.After(Duration::zero(), [this, life = process.life] { on_crash_(life); });
+  events_.After(Duration::zero(), [this, life = process.life] { on_crash_(life); });
 }
 
 int64_t World::DeathsOf(const Process& process, const TraceRecord& push) const {
@@ -238,7 +238,7 @@ bool World::DiesOf(const Process& process, const std::vector<Effect>& effects) {
 }
 
 void World::Carry(Process& process, Effect& effect) {
-  watch_->OnEffect(process, effect);
+  checker_->OnEffect(process, effect);
   if (auto* send = std::get_if<Send>(&effect)) {
     if (auto* join = std::get_if<Join>(&send->message)) join->endpoint = process.endpoint;
     network_.Send(process.life, send->to, std::move(send->message), send->run);
@@ -248,7 +248,7 @@ void World::Carry(Process& process, Effect& effect) {
     if (process.device == nullptr) return findings_->Add(absl::StrCat(process.name, " has no device to compute on"));
     process.device->Run(std::move(*compute));
   } else if (const auto* wake = std::get_if<Wake>(&effect)) {
-    agenda_.After(wake->in, [this, life = process.life] {
+    events_.After(wake->in, [this, life = process.life] {
       const Process& woken = *processes_[static_cast<size_t>(life)];
       if (woken.alive && !woken.paused) Give(life, Tick{});
     });
@@ -263,22 +263,22 @@ void World::Carry(Process& process, Effect& effect) {
 }
 
 bool World::DiskFails(const Process& process) const {
-  if (draw_.failing == DiskOf::kAll) return true;
-  return (draw_.failing == DiskOf::kChief) == (process.kind == TaskRole::kChief);
+  if (plan_.failing == DiskOf::kAll) return true;
+  return (plan_.failing == DiskOf::kChief) == (process.kind == TaskRole::kChief);
 }
 
 void World::CarryStorage(Process& process, StorageOp op) {
-  Duration took = Duration(prng_.Below(static_cast<uint64_t>(draw_.disk_delay.count()) + 1));
-  if (draw_.stalls > 0 && DiskFails(process) && prng_.Chance(draw_.stalls)) {
+  Duration took = Duration(prng_.Below(static_cast<uint64_t>(plan_.disk_delay.count()) + 1));
+  if (plan_.stalls > 0 && DiskFails(process) && prng_.Chance(plan_.stalls)) {
     process.disk->NoteStall();
-    took += Duration(prng_.Below(static_cast<uint64_t>(3 * draw_.timing.dead_after.count())));
+    took += Duration(prng_.Below(static_cast<uint64_t>(3 * plan_.timing.dead_after.count())));
   }
   process.disk_free = std::max(process.disk_free, now()) + took;
-  agenda_.At(process.disk_free, [this, life = process.life, op = std::move(op)] {
+  events_.At(process.disk_free, [this, life = process.life, op = std::move(op)] {
     const Process& owner = *processes_[static_cast<size_t>(life)];
     if (!owner.alive) return;
     StorageDone done = owner.disk->Carry(op, DiskFails(owner));
-    if (done.status.ok()) watch_of_(owner).OnStored(op);
+    if (done.status.ok()) checker_of_(owner).OnStored(op);
     if (absl::IsInvalidArgument(done.status)) findings_->Add(std::string(done.status.message()));
     Give(life, std::move(done));
   });
@@ -314,12 +314,12 @@ void World::Pause(Life life, Duration length) {
   if (!target.alive || target.paused) return;
   Digest(target, "stopped");
   target.paused = true;
-  agenda_.After(length, [this, life, length] {
+  events_.After(length, [this, life, length] {
     Process& woken = process(life);
     if (!woken.alive) return;
     Digest(woken, "continued");
     woken.paused = false;
-    if (length > draw_.timing.dead_after / kLongPause) woken.away += length;
+    if (length > plan_.timing.dead_after / kLongPause) woken.away += length;
     std::deque<Input> held = std::move(woken.held);
     woken.held.clear();
     // What was due during the pause: the timer or the messages first, as it comes.

@@ -1,9 +1,9 @@
 // The simulated world: processes with their roles, and everything a role's effects reach.
 //
-//   World world(draw, &oracle, &truth, &findings);
+//   World world(plan, &oracle, &reference, &findings);
 //   Life chief = world.StartChief(job, /*resume=*/false);
 //   Life ps = world.StartPs({.index = 0}); ...
-//   while (world.ok()) world.agenda().RunNext();
+//   while (world.ok()) world.events().RunNext();
 //
 // Order: one Step at a time; its effects are carried out in their order, then the watch looks at the roles. A crash may
 //   fall between any two effects.
@@ -23,17 +23,17 @@
 #include "chief/chief_role.h"
 #include "ps/ps_role.h"
 #include "runtime/role.h"
-#include "tests/sim/agenda.h"
 #include "tests/sim/device.h"
 #include "tests/sim/disk.h"
-#include "tests/sim/draw.h"
+#include "tests/sim/event_queue.h"
+#include "tests/sim/fault_plan.h"
 #include "tests/sim/findings.h"
 #include "tests/sim/network.h"
 #include "worker/worker_role.h"
 
 namespace downpour {
 
-class Watch;
+class InvariantChecker;
 
 inline constexpr char kChiefEndpoint[] = "chief-host:7000";
 
@@ -74,10 +74,11 @@ struct TaskStart {
 
 class World {
  public:
-  World(const Draw& draw, const Oracle* oracle, Findings* findings);
+  World(const FaultPlan& plan, const Oracle* oracle, Findings* findings);
   ~World();
-  using WatchOf = std::function<Watch&(const Process&)>;  // who watches over that process, in the run that it is in
-  void set_watch(WatchOf watch_of) { watch_of_ = std::move(watch_of); }
+  using CheckerOf =
+      std::function<InvariantChecker&(const Process&)>;  // who watches over that process, in the run that it is in
+  void set_checker(CheckerOf checker_of) { checker_of_ = std::move(checker_of); }
   void set_log(std::ostream* log) { log_ = log; }  // every event, for people
   // Called when a process ends by itself.
   using OnExit = std::function<void(Life, int code, const std::string& why)>;
@@ -107,7 +108,7 @@ class World {
   std::vector<Life> Alive(TaskRole kind) const;
   std::vector<Life> Alive() const;
 
-  Agenda& agenda() { return agenda_; }
+  EventQueue& events() { return events_; }
   Network& network() { return network_; }
   const Network& network() const { return network_; }
   // How often processes of that name died of that push.
@@ -117,10 +118,10 @@ class World {
   Disk& disk() { return disks_.back(); }
   void BeginFolder();                     // an empty one, as reliable as the one before
   FaultCounts disk_faults_dealt() const;  // of all of them
-  void set_stalls(double stalls) { draw_.stalls = stalls; }
-  const Draw& draw() const { return draw_; }
+  void set_stalls(double stalls) { plan_.stalls = stalls; }
+  const FaultPlan& plan() const { return plan_; }
   Findings& findings() { return *findings_; }
-  Time now() const { return agenda_.now(); }
+  Time now() const { return events_.now(); }
   uint64_t digest() const { return digest_; }
   uint64_t steps() const { return steps_; }
   uint64_t effects() const { return effects_; }
@@ -141,15 +142,15 @@ class World {
   bool DiskFails(const Process& process) const;
   void Digest(const Process& process, const std::string& what);
 
-  Draw draw_;
+  FaultPlan plan_;
   const Oracle* oracle_;
   Findings* findings_;
   Prng prng_;
-  Agenda agenda_;
+  EventQueue events_;
   Network network_;
   std::deque<Disk> disks_;  // the newest is last
-  WatchOf watch_of_;
-  Watch* watch_ = nullptr;  // of the step at hand
+  CheckerOf checker_of_;
+  InvariantChecker* checker_ = nullptr;  // of the step at hand
   std::ostream* log_ = nullptr;
   OnExit on_exit_;
   std::vector<std::unique_ptr<Process>> processes_;  // by Life; the first is none

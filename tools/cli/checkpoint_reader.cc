@@ -198,7 +198,7 @@ JournalEntry NewestJournalEntry(const std::string& job_dir) {
 
 std::optional<Round> LostCheckpoint(const std::string& job_dir) {
   const JobRecord record = NewestJournalEntry(job_dir).record;
-  if (record.newest <= record.given_up) return std::nullopt;
+  if (record.newest <= record.abandoned) return std::nullopt;
   for (int look = 0; look < 2; ++look) {  // a chief may write the next and remove this one while the first is taken
     if (NewestRound(job_dir) >= record.newest) return std::nullopt;
   }

@@ -116,7 +116,7 @@ Json SliceJson(const LoadedCheckpoint& checkpoint, const Slice& slice) {
   const Manifest::Record& record = checkpoint.manifest.records[ToNumber(slice.id)];
   Json begun = Json::array();
   for (const LeaseCounter& counter : state.counters) {
-    begun.push_back({{"lease", ToNumber(counter.lease)}, {"applied", counter.applied}});
+    begun.push_back({{"lease", ToNumber(counter.lease)}, {"applied", counter.consumed}});
   }
   return {{"slice", ToNumber(slice.id)},
           {"variable", checkpoint.grid.variables[slice.variable].name},

@@ -22,7 +22,7 @@ IntervalSet FinishedEverywhere(const LoadedCheckpoint& checkpoint) {
 Step Held(const SliceState& slice, LeaseId lease, const Plan& plan) {
   if (slice.finished.Contains(ToNumber(lease))) return plan.StepsOf(lease);
   for (const LeaseCounter& counter : slice.counters) {
-    if (counter.lease == lease) return std::min(counter.applied, plan.StepsOf(lease));
+    if (counter.lease == lease) return std::min(counter.consumed, plan.StepsOf(lease));
   }
   return 0;
 }
@@ -73,7 +73,7 @@ uint64_t UpdatesOf(const SliceState& slice, const Plan& plan, Consistency consis
     steps += plan.StepsBefore(std::min(interval.end, plan.total_leases())) -
              plan.StepsBefore(std::min(interval.begin, plan.total_leases()));
   }
-  for (const LeaseCounter& counter : slice.counters) steps += counter.applied;
+  for (const LeaseCounter& counter : slice.counters) steps += counter.consumed;
   return steps;
 }
 

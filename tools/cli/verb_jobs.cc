@@ -13,7 +13,7 @@
 #include "job/job_file.h"
 #include "job/yaml_tree.h"
 #include "runtime/driver/package.h"
-#include "service/service_door.h"
+#include "service/service_client.h"
 #include "tools/cli/job_options.h"
 #include "tools/cli/verbs.h"
 #include "tools/cluster/human_units.h"
@@ -40,7 +40,7 @@ struct Options {
 std::string PathOf(const Options& options) { return absl::StrCat(kJobs, "/", options.name); }
 
 // The package in the service's store, by its URI. Its name is new each time, so no job's code ever changes.
-absl::StatusOr<std::string> Upload(const Options& options, const ServiceDoor& door) {
+absl::StatusOr<std::string> Upload(const Options& options, const ServiceClient& service) {
   const fs::path given = fs::absolute(options.code.package_path.empty() ? "." : options.code.package_path);
   const fs::path folder = given.lexically_normal().has_filename() ? given.lexically_normal() : given.parent_path();
   const std::string top = options.code.module.substr(0, options.code.module.find('.'));
@@ -50,7 +50,7 @@ absl::StatusOr<std::string> Upload(const Options& options, const ServiceDoor& do
   const auto now = std::chrono::system_clock::now().time_since_epoch().count();
   const std::string name = absl::StrCat(options.name, "/", now, "/package-0.tar.gz");
   const absl::StatusOr<json> stored =
-      door.Ask("POST", absl::StrCat("/upload/storage/v1/b/packages/o?uploadType=media&name=", name), *packed);
+      service.Ask("POST", absl::StrCat("/upload/storage/v1/b/packages/o?uploadType=media&name=", name), *packed);
   if (!stored.ok()) return stored.status();
   return absl::StrCat("gs://packages/", name);
 }
@@ -91,7 +91,7 @@ absl::StatusOr<json> ReadConfig(const std::string& path) {
 }
 
 // What the service is sent. A job of the user's Python code is one of AI Platform's, any other is a job file.
-absl::StatusOr<json> BodyOf(const Options& options, const ServiceDoor& door, Streams streams) {
+absl::StatusOr<json> BodyOf(const Options& options, const ServiceClient& service, Streams streams) {
   json body = {{"jobId", options.name}};
   for (const std::string& label : options.labels) {
     const std::pair<std::string, std::string> pair = absl::StrSplit(label, absl::MaxSplits('=', 1));
@@ -106,7 +106,7 @@ absl::StatusOr<json> BodyOf(const Options& options, const ServiceDoor& door, Str
     body["jobFile"] = CanonicalJob(chosen.parsed.job);
     return body;
   }
-  const absl::StatusOr<std::string> package = Upload(options, door);
+  const absl::StatusOr<std::string> package = Upload(options, service);
   if (!package.ok()) return package.status();
   std::string tier = options.job.scale_tier;
   if (tier.empty()) tier = input->contains("scaleTier") ? (*input)["scaleTier"].dump() : "BASIC";
@@ -124,10 +124,10 @@ int Fail(const absl::Status& status, Streams streams) {
   return Complain(streams, "jobs", std::string(status.message()), kExitFailed);
 }
 
-int Submit(const Options& options, const ServiceDoor& door, Streams streams) {
-  const absl::StatusOr<json> body = BodyOf(options, door, streams);
+int Submit(const Options& options, const ServiceClient& service, Streams streams) {
+  const absl::StatusOr<json> body = BodyOf(options, service, streams);
   if (!body.ok()) return Fail(body.status(), streams);
-  const absl::StatusOr<json> job = door.Ask("POST", kJobs, body->dump());
+  const absl::StatusOr<json> job = service.Ask("POST", kJobs, body->dump());
   if (!job.ok()) return Fail(job.status(), streams);
   const std::string rest = absl::StrCat(" ", options.name, " --root ", options.service.root, "\n");
   streams.out << "Job " << options.name << " is " << (*job)["state"].get<std::string>() << "\n";
@@ -135,13 +135,13 @@ int Submit(const Options& options, const ServiceDoor& door, Streams streams) {
   return kExitDone;
 }
 
-int List(const Options& options, const ServiceDoor& door, Streams streams) {
+int List(const Options& options, const ServiceClient& service, Streams streams) {
   std::vector<std::vector<std::string>> rows = {{"JOB_ID", "STATUS", "CREATED"}};
   std::string token;
   do {
     const std::string asked = httplib::detail::encode_query_param(options.filter);
     const absl::StatusOr<json> page =
-        door.Ask("GET", absl::StrCat(kJobs, "?pageSize=100&filter=", asked, "&pageToken=", token));
+        service.Ask("GET", absl::StrCat(kJobs, "?pageSize=100&filter=", asked, "&pageToken=", token));
     if (!page.ok()) return Fail(page.status(), streams);
     for (const json& job : page->value("jobs", json::array())) {
       rows.push_back({job["jobId"], job["state"], job["createTime"].get<std::string>().substr(0, 19)});
@@ -152,23 +152,24 @@ int List(const Options& options, const ServiceDoor& door, Streams streams) {
   return kExitDone;
 }
 
-int Describe(const Options& options, const ServiceDoor& door, Streams streams) {
-  const absl::StatusOr<json> job = door.Ask("GET", PathOf(options));
+int Describe(const Options& options, const ServiceClient& service, Streams streams) {
+  const absl::StatusOr<json> job = service.Ask("GET", PathOf(options));
   if (!job.ok()) return Fail(job.status(), streams);
   streams.out << job->dump(2) << "\n";
   return kExitDone;
 }
 
-int CancelOrDelete(const char* method, const std::string& path, const ServiceDoor& door, Streams streams) {
-  const absl::StatusOr<json> done = door.Ask(method, path, "{}");
+int CancelOrDelete(const char* method, const std::string& path, const ServiceClient& service, Streams streams) {
+  const absl::StatusOr<json> done = service.Ask(method, path, "{}");
   return done.ok() ? kExitDone : Fail(done.status(), streams);
 }
 
 // Lines that were not shown yet. A task's line may come a moment after a later one of another's.
-absl::Status ShowNews(const Options& options, const ServiceDoor& door, std::set<std::string>* shown, Streams streams) {
+absl::Status ShowNews(const Options& options, const ServiceClient& service, std::set<std::string>* shown,
+                      Streams streams) {
   json asked = {{"filter", absl::StrCat("resource.labels.job_id=\"", options.name, "\"")}};
   do {
-    const absl::StatusOr<json> page = door.Ask("POST", "/v2/entries:list", asked.dump());
+    const absl::StatusOr<json> page = service.Ask("POST", "/v2/entries:list", asked.dump());
     if (!page.ok()) return page.status();
     for (const json& entry : page->value("entries", json::array())) {
       if (!shown->insert(entry["insertId"]).second) continue;
@@ -183,13 +184,14 @@ absl::Status ShowNews(const Options& options, const ServiceDoor& door, std::set<
 }
 
 // Until the job is over; its end is the exit code.
-int Follow(const Options& options, const ServiceDoor& door, bool with_logs, Streams streams) {
+int Follow(const Options& options, const ServiceClient& service, bool with_logs, Streams streams) {
   std::set<std::string> shown;
   for (;;) {
-    const absl::StatusOr<json> job = door.Ask("GET", PathOf(options));  // before its log, whose end is the job's then
+    const absl::StatusOr<json> job =
+        service.Ask("GET", PathOf(options));  // before its log, whose end is the job's then
     if (!job.ok()) return Fail(job.status(), streams);
     if (with_logs) {
-      if (const absl::Status status = ShowNews(options, door, &shown, streams); !status.ok())
+      if (const absl::Status status = ShowNews(options, service, &shown, streams); !status.ok())
         return Fail(status, streams);
     }
     const std::string state = (*job)["state"];
@@ -206,7 +208,7 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
   auto options = std::make_shared<Options>();
   options->service.cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   options->service.program = fs::read_symlink("/proc/self/exe").string();
-  using Action = std::function<int(const ServiceDoor&)>;
+  using Action = std::function<int(const ServiceClient&)>;
   auto chosen = std::make_shared<Action>();
   const auto add = [&](const char* name, const char* summary, Action action) {
     CLI::App* verb = app.add_subcommand(name, summary);
@@ -219,7 +221,7 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
     return verb;
   };
   CLI::App* submit = add("submit", "Submit a job file, or a module of your own Python code",
-                         [=](const ServiceDoor& door) { return Submit(*options, door, streams); });
+                         [=](const ServiceClient& service) { return Submit(*options, service, streams); });
   submit->add_option("--file", options->job.job_file, "A job file, for a model without Python code")
       ->type_name("JOB.yaml");
   submit->add_option("--set", options->job.settings, "Of the job file: training.epochs=3")->type_name("KEY=VALUE");
@@ -232,22 +234,24 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
   submit->add_option("--module-name", options->code.module, "The Python module that makes the model: trainer.task");
   submit->add_option("--package-path", options->code.package_path, "The folder of its package")->type_name("DIR");
   submit->add_option("args", options->code.args, "After --: the arguments of the module's own");
-  add("list", "All jobs, the newest first", [=](const ServiceDoor& door) {
-    return List(*options, door, streams);
+  add("list", "All jobs, the newest first", [=](const ServiceClient& service) {
+    return List(*options, service, streams);
   })->add_option("--filter", options->filter, "state=RUNNING AND labels.team:a");
   add("describe", "All of one job, as JSON",
-      [=](const ServiceDoor& door) { return Describe(*options, door, streams); });
+      [=](const ServiceClient& service) { return Describe(*options, service, streams); });
   add("stream-logs", "Its log as it comes, to its end",
-      [=](const ServiceDoor& door) { return Follow(*options, door, /*with_logs=*/true, streams); });
-  add("wait", "Wait for its end", [=](const ServiceDoor& door) { return Follow(*options, door, false, streams); });
-  add("cancel", "End it, after one last checkpoint",
-      [=](const ServiceDoor& door) { return CancelOrDelete("POST", PathOf(*options) + ":cancel", door, streams); });
+      [=](const ServiceClient& service) { return Follow(*options, service, /*with_logs=*/true, streams); });
+  add("wait", "Wait for its end",
+      [=](const ServiceClient& service) { return Follow(*options, service, false, streams); });
+  add("cancel", "End it, after one last checkpoint", [=](const ServiceClient& service) {
+    return CancelOrDelete("POST", PathOf(*options) + ":cancel", service, streams);
+  });
   add("delete", "Delete one that is over, with its folder",
-      [=](const ServiceDoor& door) { return CancelOrDelete("DELETE", PathOf(*options), door, streams); });
+      [=](const ServiceClient& service) { return CancelOrDelete("DELETE", PathOf(*options), service, streams); });
   app.require_subcommand(1);
   return [=] {
-    const absl::StatusOr<ServiceDoor> door = ServiceDoor::Open(options->service);
-    return door.ok() ? (*chosen)(*door) : Fail(door.status(), streams);
+    const absl::StatusOr<ServiceClient> service = ServiceClient::Open(options->service);
+    return service.ok() ? (*chosen)(*service) : Fail(service.status(), streams);
   };
 }
 

@@ -31,12 +31,12 @@ struct Tally {
   const char* words;
 };
 // Of the processes that the last chief has seen.
-constexpr Tally kPushTallies[] = {{"pushesApplied", "/pushes/applied", "took effect"},
-                                  {"pushesResent", "/pushes/resent", "sent again"},
-                                  {"pushesRefused", "/pushes/refused", "put off"},
+constexpr Tally kPushTallies[] = {{"pushesApplied", "/pushes/applied", "consumed"},
+                                  {"pushesResent", "/pushes/resent", "retried"},
+                                  {"pushesRefused", "/pushes/refused", "rejected for now"},
                                   {"pushesDuplicate", "/pushes/duplicate", "duplicates, without effect"}};
 // Of the whole job.
-constexpr Tally kJobTallies[] = {{"leasesHandedOn", "/recovery/leasesHandedOn", "leases handed on"},
+constexpr Tally kJobTallies[] = {{"leasesHandedOn", "/recovery/leasesHandedOn", "leases reassigned"},
                                  {"batchesRecomputed", "/recovery/batchesRecomputed", "batches computed again"}};
 
 // Those that the chief or its summary knows of, by name.

@@ -100,11 +100,11 @@ std::vector<std::string> RecoveryLines(const RecoveryView& recovery) {
   const auto add = [&](const MaybeNumber& count, const char* one, const char* many) {
     if (count.value_or(0) > 0) parts.push_back(absl::StrCat(HumanCount(*count), " ", *count == 1 ? one : many));
   };
-  add(recovery.chief_restarts, "later start of the chief", "later starts of the chief");
+  add(recovery.chief_restarts, "chief restart", "chief restarts");
   add(recovery.workers_lost, "worker lost", "workers lost");
   add(recovery.ps_lost, "ps lost", "ps lost");
-  add(recovery.leases_handed_on, "lease handed on", "leases handed on");
-  add(recovery.batches_recomputed, "batch computed again", "batches computed again");
+  add(recovery.leases_handed_on, "lease reassigned", "leases reassigned");
+  add(recovery.batches_recomputed, "batch recomputed", "batches recomputed");
   if (parts.empty()) return {};
   return {absl::StrJoin(parts, ", ")};
 }
@@ -120,16 +120,16 @@ std::string PushLine(const StatusView& status) {
   const auto add = [&](const MaybeNumber& count, const char* what) {
     if (count) parts.push_back(absl::StrCat(HumanCount(*count), " ", what));
   };
-  add(status.pushes_applied, "applied");
+  add(status.pushes_consumed, "consumed");
   add(status.pushes_acknowledged, "acknowledged");
-  add(status.pushes_resent, "sent again");
-  add(status.pushes_refused, "put off");
+  add(status.pushes_resent, "retried");
+  add(status.pushes_refused, "rejected for now");
   add(status.pushes_duplicate, "duplicate");
   if (status.pushes_dropped.value_or(0) > 0) add(status.pushes_dropped, "dropped");
   add(status.pushes_skipped, "skipped");
   double rejected = status.chief_rejected.value_or(0);
   for (const TaskView& task : status.tasks) rejected += task.rejected.value_or(0);
-  if (rejected > 0) parts.push_back(HumanCount(rejected) + (rejected == 1 ? " message" : " messages") + " not heeded");
+  if (rejected > 0) parts.push_back(HumanCount(rejected) + (rejected == 1 ? " message" : " messages") + " ignored");
   return parts.empty() ? kUnknown : absl::StrJoin(parts, ", ");
 }
 

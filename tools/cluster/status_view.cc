@@ -105,7 +105,7 @@ void ReadProgress(const Json& json, StatusView* view) {
   view->evaluation_metrics = MetricsOf(At(evaluation, "metrics"));
   const Json& pushes = At(json, "pushes");
   view->pushes_acknowledged = Number(pushes, "acknowledged");
-  view->pushes_applied = Number(pushes, "applied");
+  view->pushes_consumed = Number(pushes, "applied");
   view->pushes_resent = Number(pushes, "resent");
   view->pushes_refused = Number(pushes, "refused");
   view->pushes_duplicate = Number(pushes, "duplicate");

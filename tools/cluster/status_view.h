@@ -79,7 +79,7 @@ struct StatusView {
   std::string checkpoint_error, checkpoint_error_cause;
   std::string checkpoint_interval_why;
   MaybeNumber checkpoint_interval, checkpoint_age, checkpoint_bytes, checkpoint_leases;
-  MaybeNumber pushes_acknowledged, pushes_applied, pushes_resent, pushes_refused, pushes_duplicate, pushes_dropped,
+  MaybeNumber pushes_acknowledged, pushes_consumed, pushes_resent, pushes_refused, pushes_duplicate, pushes_dropped,
       pushes_skipped;
   RecoveryView recovery;
   StalenessView staleness;

@@ -35,10 +35,10 @@ absl::StatusOr<std::unique_ptr<Graph>> Graph::Create(const ModelSpec& model, int
   std::unique_ptr<Graph> graph(new Graph(max_batch, backend, input_type));
   const std::optional<uint64_t> available = backend.free_memory();
   absl::Status status = graph->Build(model);
-  if (status.ok() && !backend.memory_is_host()) status = graph->Rehearse();
+  if (status.ok() && !backend.memory_is_host()) status = graph->WarmUp();
   if (status.ok()) return graph;
   if (!absl::IsResourceExhausted(status) || !available) return status;
-  return graph->NoRoom(model, *available, status);
+  return graph->OutOfMemoryError(model, *available, status);
 }
 
 absl::Status Graph::Build(const ModelSpec& model) {
@@ -298,32 +298,32 @@ absl::Status Graph::BackwardInputs(const Pass& pass, const Node& node) {
                                     TargetsOf(node));
 }
 
-absl::Status Graph::Compute(const Pass& pass, const Stretch& stretch) {
+absl::Status Graph::Compute(const Pass& pass, const GraphSegment& segment) {
   absl::Status status;
-  if (stretch.after == nodes_.size()) {
+  if (segment.after == nodes_.size()) {
     const Node& output = nodes_.back();
     status = Forward(pass);
     status.Update(ComputeLoss(pass.examples, output.trainable ? output.gradient.Rows(batches_.size()) : Matrix()));
   } else {
-    status = BackwardInputs(pass, nodes_[stretch.after]);
+    status = BackwardInputs(pass, nodes_[segment.after]);
   }
-  for (size_t i = stretch.after; i-- > stretch.until && status.ok();) {
+  for (size_t i = segment.after; i-- > segment.until && status.ok();) {
     if (!nodes_[i].trainable) continue;
     status = BackwardParameters(pass, nodes_[i]);
-    if (status.ok() && i > stretch.until) status = BackwardInputs(pass, nodes_[i]);
+    if (status.ok() && i > segment.until) status = BackwardInputs(pass, nodes_[i]);
   }
   return status;
 }
 
 absl::Status Graph::ForwardAndBackward(const Pass& pass, const Ready& ready, VariableGradients* last) {
   const bool on_host = backend_.memory_is_host();
-  Stretch stretch{nodes_.size(), nodes_.size()};
+  GraphSegment segment{nodes_.size(), nodes_.size()};
   for (size_t i = on_host || ready ? 0 : stops_.size() - 1; i < stops_.size(); ++i) {
-    stretch = {stretch.until, stops_[i]};
-    const Node& node = nodes_[stretch.until];
+    segment = {segment.until, stops_[i]};
+    const Node& node = nodes_[segment.until];
     if (on_host && !pass.accumulate) PlaceGradients(node);
-    const StepRecordings::Key key{stretch, batches_.at_hand(), batches_.size(), pass.examples, pass.accumulate};
-    absl::Status status = recordings_.Repeat(key, [&] { return Compute(pass, stretch); });
+    const StepRecordings::Key key{segment, batches_.at_hand(), batches_.size(), pass.examples, pass.accumulate};
+    absl::Status status = recordings_.Repeat(key, [&] { return Compute(pass, segment); });
     if (status.ok() && !on_host && ready) status = BeginDownloads(node);
     if (!status.ok()) return status;
     if (on_host && ready) HandOut(TakeGradients(node), ready, last);

@@ -96,12 +96,12 @@ class Graph {
   Graph(int64_t max_batch, Backend& backend, InputType input_type)
       : max_batch_(max_batch), input_type_(input_type), backend_(backend), batches_(backend), recordings_(backend) {}
   absl::StatusOr<uint64_t> BytesNeeded(const ModelSpec& model, int64_t batch) const;
-  absl::Status NoRoom(const ModelSpec& model, uint64_t available, const absl::Status& why) const;
+  absl::Status OutOfMemoryError(const ModelSpec& model, uint64_t available, const absl::Status& why) const;
   absl::Status Build(const ModelSpec& model);
   absl::Status AddTotals();
   absl::Status AddSeeds(const ModelSpec& model);
   void PlanBackward();
-  absl::Status Rehearse();
+  absl::Status WarmUp();
   absl::Status AddParameters(std::vector<VariableSpec> variables);
   absl::StatusOr<float*> PlaceOf(size_t variable, int64_t offset, int64_t count) const;
   absl::Status AddLayer(const LayerSpec& spec, int64_t width, FloatFormat output_format, std::vector<size_t> from,
@@ -117,7 +117,7 @@ class Graph {
   absl::Status BeginTotals(const Meanwhile& meanwhile);
   absl::StatusOr<BatchTotals> AwaitTotals();
   absl::Status ForwardAndBackward(const Pass& pass, const Ready& ready, VariableGradients* last);
-  absl::Status Compute(const Pass& pass, const Stretch& stretch);
+  absl::Status Compute(const Pass& pass, const GraphSegment& segment);
   absl::Status BackwardParameters(const Pass& pass, const Node& node);
   absl::Status BackwardInputs(const Pass& pass, const Node& node);
   void PlaceGradients(const Node& node);

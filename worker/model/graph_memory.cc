@@ -14,7 +14,7 @@ absl::StatusOr<uint64_t> Graph::BytesNeeded(const ModelSpec& model, int64_t batc
 }
 
 // What a graph takes is a share for the model and one for each example.
-absl::Status Graph::NoRoom(const ModelSpec& model, uint64_t available, const absl::Status& why) const {
+absl::Status Graph::OutOfMemoryError(const ModelSpec& model, uint64_t available, const absl::Status& why) const {
   const auto of_one = BytesNeeded(model, 1), of_two = BytesNeeded(model, 2);
   if (!of_one.ok() || !of_two.ok()) return why;
   const uint64_t examples = static_cast<uint64_t>(max_batch_);
@@ -31,7 +31,7 @@ absl::Status Graph::NoRoom(const ModelSpec& model, uint64_t available, const abs
 
 // A device takes some memory only when it is first used: what is too little is to show before the job begins. So is the
 // host's for gradients made then, as much as two steps on their way hold: to pin it takes longer than a step.
-absl::Status Graph::Rehearse() {
+absl::Status Graph::WarmUp() {
   absl::Status status;
   std::vector<VariableGradients> held;
   const auto hold = [&](VariableGradients gradients) { held.push_back(std::move(gradients)); };

@@ -19,7 +19,7 @@ absl::Status ParameterLoader::Open(const SliceGrid& grid, Graph& graph, Backend&
   const auto pin = [&](size_t bytes) { return backend.AllocateHost(pinned = bytes); };
   const absl::Status status = frames_.Open(grid, std::move(rounded), pin);
   if (!absl::IsUnavailable(status)) return status;
-  LOG(WARNING) << "parameters are staged as each step begins, none ahead, for which " << (pinned >> 20)
+  LOG(WARNING) << "parameters are packed as each step begins, none ahead, for which " << (pinned >> 20)
                << " MiB more would have to be pinned: " << status.message();
   return absl::OkStatus();
 }
@@ -35,8 +35,8 @@ absl::Status ParameterLoader::Load(SliceId id, const Payload& values) {
         absl::StrCat("values of ", values.size(), " bytes are no slice ", ToNumber(id), " of this model"));
   }
   const Slice& slice = grid_->at(id);
-  if (const void* staged = frames_.Take(id, values); staged != nullptr) {
-    return graph_->BeginParameters(slice.variable, slice.offset, slice.elements, staged);
+  if (const void* packed = frames_.Take(id, values); packed != nullptr) {
+    return graph_->BeginParameters(slice.variable, slice.offset, slice.elements, packed);
   }
   return graph_->SetParameters(slice.variable, slice.offset, Widened(values));
 }

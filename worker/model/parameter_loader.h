@@ -1,16 +1,16 @@
 // Slices of parameters on their way into a graph's variables. While others of a pull still arrive, or the step before
-// is computed, they are staged in memory that the device's transfers reach, so that a step begins with plain copies.
+// is computed, they are packed in memory that the device's transfers reach, so that a step begins with plain copies.
 //
 //   loader.Open(grid, *graph, backend);
-//   loader.Stage(id, values);                // as values arrive, on a thread of its own: a hint
+//   loader.Pack(id, values);                // as values arrive, on a thread of its own: a hint
 //   status = loader.Load(id, values);        // as the step begins: for each slice that changed
 //   loader.EndStep(totals.ok());             // behind everything that uses them
 //
-// Order: a graph gets the same bits whether something was staged or not; slice_frames.h says when it counts.
-// Cost: Stage takes one pass on the CPU, and then Load none. Twice what the parameters take on the device is pinned;
-//   where memory_is_host(), or the host can pin no more, nothing is staged.
+// Order: a graph gets the same bits whether something was packed or not; slice_frames.h says when it counts.
+// Cost: Pack takes one pass on the CPU, and then Load none. Twice what the parameters take on the device is pinned;
+//   where memory_is_host(), or the host can pin no more, nothing is packed.
 // Errors: of Open: the backend's. Of Load: INVALID_ARGUMENT for what is no slice of the grid; else the backend's.
-// Threads: Stage on one; the others, which alone call the backend, on another one, beside it.
+// Threads: Pack on one; the others, which alone call the backend, on another one, beside it.
 // Tests: tests/unit/worker/parameter_loader_test.cc, trainer_parameters_test.cc; across devices
 //   tests/parity/model_parity_test.cc: the same bits.
 #pragma once
@@ -33,7 +33,7 @@ class ParameterLoader {
   absl::Status Open(const SliceGrid& grid, Graph& graph, Backend& backend);
   void Close();
 
-  void Stage(SliceId id, const Payload& values) { frames_.Stage(id, values); }
+  void Pack(SliceId id, const Payload& values) { frames_.Pack(id, values); }
   absl::Status Load(SliceId id, const Payload& values);
   // `awaited`: operations that read every variable were, since the last Load.
   void EndStep(bool awaited);

@@ -14,7 +14,7 @@ bool Same(const Payload& a, const Payload& b) { return a.data() == b.data() && a
 
 // The bits that an upload of the floats would leave on the device. So what came as bfloat16 is not just copied: a NaN
 // may come in a way in which no rounding writes it.
-void Lay(const Payload& values, WireFormat wire, bool rounded, std::byte* to) {
+void Convert(const Payload& values, WireFormat wire, bool rounded, std::byte* to) {
   if (wire == WireFormat::kFp32 && !rounded) {
     std::memcpy(to, values.data(), values.size());
   } else if (wire == WireFormat::kFp32) {
@@ -67,16 +67,16 @@ void SliceFrames::Close() {
   memory_.reset();
 }
 
-// Rather a free one: until the new values are there, those that are staged may be loaded.
+// Rather a free one: until the new values are there, those that are packed may be loaded.
 SliceFrames::Frame* SliceFrames::FrameToWrite(Frames& frames) {
   Frame* to = nullptr;
   for (Frame& frame : frames) {
-    if (frame.state == State::kFree || (frame.state == State::kStaged && to == nullptr)) to = &frame;
+    if (frame.state == State::kFree || (frame.state == State::kPacked && to == nullptr)) to = &frame;
   }
   return to;
 }
 
-void SliceFrames::Stage(SliceId id, const Payload& values) {
+void SliceFrames::Pack(SliceId id, const Payload& values) {
   std::unique_lock lock(mutex_);
   if (!open_ || !grid_->Contains(id) || values.size() != grid_->WireBytes(id)) return;
   Frames& frames = frames_[ToNumber(id)];
@@ -88,13 +88,13 @@ void SliceFrames::Stage(SliceId id, const Payload& values) {
   writing_ = true;
   lock.unlock();
 
-  Lay(values, wire, rounded, to->memory);
+  Convert(values, wire, rounded, to->memory);
 
   lock.lock();
   for (Frame& frame : frames) {
-    if (frame.state == State::kStaged) frame = {frame.memory};
+    if (frame.state == State::kPacked) frame = {frame.memory};
   }
-  to->state = State::kStaged;
+  to->state = State::kPacked;
   to->values = values;
   writing_ = false;
   written_.notify_all();
@@ -104,7 +104,7 @@ const void* SliceFrames::Take(SliceId id, const Payload& values) {
   std::lock_guard lock(mutex_);
   if (!open_) return nullptr;
   for (Frame& frame : frames_[ToNumber(id)]) {
-    if (frame.state != State::kStaged || !Same(frame.values, values)) continue;
+    if (frame.state != State::kPacked || !Same(frame.values, values)) continue;
     frame = {frame.memory, State::kTaken};
     taken_.push_back(&frame);
     return frame.memory;

@@ -2,15 +2,15 @@
 // they are for.
 //
 //   frames.Open(grid, rounded, allocate);
-//   frames.Stage(id, values);                          // on a thread of its own
-//   if (const void* from = frames.Take(id, values))    // when they are wanted; null: they are not staged
+//   frames.Pack(id, values);                          // on a thread of its own
+//   if (const void* from = frames.Take(id, values))    // when they are wanted; null: they are not packed
 //   frames.FreeTaken();                                // when nothing reads them any more
 //
-// Order: what was staged is given for the very payload that it was made of, which is held so long, and once. Of each
+// Order: what was packed is given for the very payload that it was made of, which is held so long, and once. Of each
 //   slice the newest stays.
-// Cost: Stage takes one pass on the CPU. Of each slice there are two frames: one is read while the next values come.
-// Errors: of Open: those of `allocate`. Stage passes over what is no slice of the grid and over what finds no frame.
-// Threads: Stage on one, the others on another one, beside it. Close waits for the slice that is being staged.
+// Cost: Pack takes one pass on the CPU. Of each slice there are two frames: one is read while the next values come.
+// Errors: of Open: those of `allocate`. Pack passes over what is no slice of the grid and over what finds no frame.
+// Threads: Pack on one, the others on another one, beside it. Close waits for the slice that is being packed.
 // Tests: tests/unit/worker/parameter_loader_test.cc.
 #pragma once
 
@@ -33,21 +33,21 @@ class SliceFrames {
  public:
   using Allocator = std::function<absl::StatusOr<std::shared_ptr<void>>(size_t bytes)>;
 
-  // `rounded`, by variable: it is kept as bfloat16. The grid stays until Close, with which goes all that was staged.
+  // `rounded`, by variable: it is kept as bfloat16. The grid stays until Close, with which goes all that was packed.
   absl::Status Open(const SliceGrid& grid, std::vector<bool> rounded, const Allocator& allocate);
   void Close();
 
-  void Stage(SliceId id, const Payload& values);
+  void Pack(SliceId id, const Payload& values);
   const void* Take(SliceId id, const Payload& values);
   bool any_taken() const { return !taken_.empty(); }
   void FreeTaken();
 
  private:
-  enum class State { kFree, kWritten, kStaged, kTaken };
+  enum class State { kFree, kWritten, kPacked, kTaken };
   struct Frame {
     std::byte* memory = nullptr;
     State state = State::kFree;
-    Payload values = {};  // of which it was made, while kStaged
+    Payload values = {};  // of which it was made, while kPacked
   };
   using Frames = std::array<Frame, 2>;  // of a slice
 

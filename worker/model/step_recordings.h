@@ -26,20 +26,20 @@ namespace downpour {
 
 // What is computed in one go: from behind the parameters' gradients of node `after`, or from the step's begin where
 // that is the count of nodes, until those of node `until`.
-struct Stretch {
+struct GraphSegment {
   size_t after = 0;
   size_t until = 0;
-  auto operator<=>(const Stretch&) const = default;
+  auto operator<=>(const GraphSegment&) const = default;
 };
 
 class StepRecordings {
  public:
   static constexpr double kLaunchBound = 1e9;  // operations of a product; reckoned, not measured
-  static constexpr size_t kMost = 64;          // stretches times places of batches times sizes
+  static constexpr size_t kMost = 64;          // segmentes times places of batches times sizes
 
-  // All that the addresses and numbers of a stretch's operations depend on.
+  // All that the addresses and numbers of a segment's operations depend on.
   struct Key {
-    Stretch stretch;
+    GraphSegment segment;
     size_t batch_at = 0;
     int64_t batch = 0;
     int64_t examples = 0;

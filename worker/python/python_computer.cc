@@ -18,7 +18,7 @@
 #include "tensor/apply_kernels.h"
 #include "tensor/host_backend.h"
 #include "worker/model/frame_pool.h"
-#include "worker/model/gradient_cutter.h"
+#include "worker/model/gradient_slicer.h"
 
 namespace downpour {
 namespace {
@@ -156,7 +156,7 @@ class PythonComputer::Session {
       std::memcpy(frame->data, child_->memory().data() + region_ + offsets_[i], bytes);
       gradients.emplace_back(i, std::move(frame->payload));
     }
-    return Gradients{.slices = cutter_.Cut(std::move(gradients)),
+    return Gradients{.slices = slicer_.SliceGradients(std::move(gradients)),
                      .last = true,
                      .loss_sum = NumberOf(trained->value("lossSum", Json())),
                      .examples = ids.size()};
@@ -195,7 +195,7 @@ class PythonComputer::Session {
         plan_(job, static_cast<uint64_t>(job.data.train_examples)),
         batch_size_(static_cast<size_t>(job.training.batch_size)),
         grid_(std::move(grid)),
-        cutter_(&grid_, job.training.optimizer) {
+        slicer_(&grid_, job.training.optimizer) {
     size_t end = 0;
     for (const VariableSpec& variable : grid_.variables) {
       offsets_.push_back(end);
@@ -231,7 +231,7 @@ class PythonComputer::Session {
   const Plan plan_;
   const size_t batch_size_;
   const SliceGrid grid_;
-  GradientCutter cutter_;
+  GradientSlicer slicer_;
   std::vector<size_t> metric_places_;  // of the job's metrics, among those of the code
   std::string arithmetic_;
   std::vector<size_t> offsets_;  // of variables in either half of the memory, in bytes

@@ -19,11 +19,11 @@ class AssignmentFixture : public PartsFixture {
   explicit AssignmentFixture(SliceGrid its_grid)
       : grid(std::move(its_grid)),
         members({.scale_tier = "CUSTOM", .worker_count = 1, .parameter_server_count = 1}, Timing{}) {
-    members.Begin(turn.now, 3, /*run=*/1);
+    members.Begin(context.now, 3, /*run=*/1);
     Join join;
     join.role = TaskRole::kPs;
     join.endpoint = "h1:1";
-    ps = members.Admit(turn.now, kControl, join).task;
+    ps = members.Admit(context.now, kControl, join).task;
     ps->bulk = kBulk;
   }
 
@@ -32,7 +32,7 @@ class AssignmentFixture : public PartsFixture {
     effects = Settle();
   }
   void Tick(Duration after) {
-    turn.now += after;
+    context.now += after;
     assignment.Tick();
     effects = Settle();
   }
@@ -53,9 +53,9 @@ class AssignmentFixture : public PartsFixture {
 
   const SliceGrid grid;
   Membership members;
-  Toll toll;
-  FailureList failures{turn, toll};
-  Assignment assignment{turn, storage, members, failures, grid, Timing{}};
+  JobCosts costs;
+  FailureLog failures{context, costs};
+  Assignment assignment{context, storage, members, failures, grid, Timing{}};
   Task* ps = nullptr;
   std::vector<Effect> effects;
 };

@@ -180,7 +180,7 @@ TEST_F(AssignmentTest, EveryFlippedByteOfARecordCostsThatSliceAnOlderState) {
   const std::string file = disk.At(ShardPath({1, 2}, "ps-0.shard"));
   for (size_t i = 0; i < file.size(); i += 7) {
     disk.At(ShardPath({1, 2}, "ps-0.shard"))[i] = static_cast<char>(file[i] ^ 0x10);
-    Assignment other(turn, storage, members, failures, grid, Timing{});
+    Assignment other(context, storage, members, failures, grid, Timing{});
     other.Place(3, {ps}, 12, {newer, older});
     effects = Settle();
     const uint32_t damaged = i < newer.records[1].offset ? 0 : 1;
@@ -239,8 +239,8 @@ TEST_F(AssignmentTest, IfNoRecordCanBeReadItNamesTheNewest) {
   Place({newer, older});
   for (int i = 0; i < Assignment::kReads; ++i) Tick(Timing{}.dead_after);
   EXPECT_TRUE(absl::IsDataLoss(assignment.failure()));
-  EXPECT_THAT(Words(assignment.failure()), HasSubstr("record of slice 0 can be used: checkpoints/1-2/ps-0.shard"));
-  EXPECT_THAT(Words(assignment.failure()), HasSubstr("permission denied"));
+  EXPECT_THAT(MessageOf(assignment.failure()), HasSubstr("record of slice 0 can be used: checkpoints/1-2/ps-0.shard"));
+  EXPECT_THAT(MessageOf(assignment.failure()), HasSubstr("permission denied"));
 }
 
 TEST_F(AssignmentTest, ARecordThatThePsCannotInstallFallsBackToo) {
@@ -252,13 +252,13 @@ TEST_F(AssignmentTest, ARecordThatThePsCannotInstallFallsBackToo) {
   EXPECT_EQ(Restores()[0].round, (Round{1, 1}));
   ASSERT_TRUE(assignment.failure().ok());
   ASSERT_TRUE(Report(SliceId{0}, {}, "no slots there either").ok());
-  EXPECT_EQ(Words(assignment.failure()), "no checkpoint's record of slice 0 can be used: no slots");
+  EXPECT_EQ(MessageOf(assignment.failure()), "no checkpoint's record of slice 0 can be used: no slots");
 }
 
 TEST_F(AssignmentTest, APsThatCannotMakeInitialValuesEndsTheJob) {
   Place({});
   ASSERT_TRUE(Report(SliceId{0}, {}, "no memory").ok());
-  EXPECT_THAT(Words(assignment.failure()), HasSubstr("ps-0 cannot make slice 0: no memory"));
+  EXPECT_THAT(MessageOf(assignment.failure()), HasSubstr("ps-0 cannot make slice 0: no memory"));
 }
 
 // Protocol rule core 6: any consistent pair may become primary; what the ps still holds spares computing again.
@@ -295,18 +295,18 @@ TEST_F(AssignmentTest, WhatAPsHeldCountsOnlyIfItHasAllThatTheNewestCheckpointHas
 
 TEST_F(AssignmentTest, AReplacedServersSlicesAreRenewedAndNoOthers) {
   Membership both({.scale_tier = "CUSTOM", .worker_count = 1, .parameter_server_count = 2}, Timing{});
-  both.Begin(turn.now, 3, 1);
+  both.Begin(context.now, 3, 1);
   const auto admit = [&](int32_t index, uint64_t nonce) {
     Join join;
     join.role = TaskRole::kPs;
     join.index = index;
     join.nonce = nonce;
     join.endpoint = "h1:1";
-    Task* task = both.Admit(turn.now, kControl, join).task;
+    Task* task = both.Admit(context.now, kControl, join).task;
     task->bulk = kBulk;
     return task;
   };
-  Assignment two(turn, storage, both, failures, grid, Timing{});
+  Assignment two(context, storage, both, failures, grid, Timing{});
   const auto report = [&](const Task* task, SliceId slice, const IntervalSet& finished) {
     SliceReport said{.from = task->incarnation, .slices = {}};
     said.slices.push_back({slice, two.epochs()[ToNumber(slice)], "", finished});
@@ -322,7 +322,7 @@ TEST_F(AssignmentTest, AReplacedServersSlicesAreRenewedAndNoOthers) {
   const SliceId kept = two.servers()[0].slices[0], lost = two.servers()[1].slices[0];
   servers[1]->state = TaskState::kLost;
   admit(1, 3);
-  two.Replace(servers, {PutCheckpoint({3, 1}, {{0}, {0}})});
+  two.TakeOver(servers, {PutCheckpoint({3, 1}, {{0}, {0}})});
   effects = Settle();
   EXPECT_FALSE(two.complete());
   EXPECT_EQ(two.epochs()[ToNumber(kept)], (SliceEpoch{3, 1}));
@@ -349,7 +349,7 @@ TEST_F(AssignmentTest, AReportOfAnEpochThatIsOverChangesNothing) {
 
 TEST_F(AssignmentTest, AReadThatEndsAfterItsEpochIsIgnored) {
   assignment.Place(3, {ps}, 12, {PutCheckpoint({1, 2}, {{0, 1}, {0, 1}}), PutCheckpoint({1, 1}, {{0}, {0}})});
-  std::vector<Effect> reads = turn.out.Take();
+  std::vector<Effect> reads = context.out.Take();
   SliceReport report{.from = ps->incarnation, .slices = {}};
   report.slices.push_back({SliceId{0}, assignment.epochs()[0], "bad", {}});
   ASSERT_TRUE(assignment.Receive(report).ok());

@@ -39,7 +39,7 @@ class RestoreWindowTest : public AssignmentFixture {
   // None of them is carried out.
   uint64_t TakeReads() {
     reads_.clear();
-    for (const Effect& effect : turn.out.Take()) {
+    for (const Effect& effect : context.out.Take()) {
       const auto* op = std::get_if<StorageOp>(&effect);
       if (op != nullptr && op->kind == StorageOp::Kind::kRead) reads_.push_back(*op);
     }
@@ -69,7 +69,7 @@ class RestoreWindowTest : public AssignmentFixture {
 TEST_F(RestoreWindowTest, IsCountedInBytes) {
   constexpr uint64_t kMib = uint64_t{1} << 20;
   EXPECT_EQ(BeginWith(kMib), Assignment::kRestoreWindow / kMib);
-  turn.now += Timing{}.tick;
+  context.now += Timing{}.tick;
   assignment.Tick();
   EXPECT_EQ(TakeReads(), 0u) << "it is full";
   EXPECT_EQ(ReadsAfterReportOf(1), 1u) << "in any order";
@@ -86,7 +86,7 @@ TEST_F(RestoreWindowTest, HoldsNoneThatWaitsForItsDisk) {
   constexpr uint64_t kAtOnce = Assignment::kRestoreWindow / kMaxRecordBytes;
   ASSERT_EQ(BeginWith(kMaxRecordBytes), kAtOnce);
   FailReads();
-  turn.now += Timing{}.tick;
+  context.now += Timing{}.tick;
   assignment.Tick();
   EXPECT_EQ(TakeReads(), kAtOnce) << "others, which lie elsewhere on it";
 }
@@ -95,7 +95,7 @@ TEST_F(RestoreWindowTest, OneToBeTriedAgainComesBehindThoseThatWereNotTriedYet) 
   const uint64_t at_once = BeginWith(kMaxRecordBytes);
   ASSERT_EQ(FirstRead(), 0u);
   FailReads();
-  turn.now += Timing{}.dead_after;
+  context.now += Timing{}.dead_after;
   assignment.Tick();
   ASSERT_EQ(TakeReads(), at_once);
   EXPECT_EQ(FirstRead(), at_once);

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/unit/chief/rounds_fixture.h"
+#include "tests/unit/chief/checkpoint_rounds_fixture.h"
 
 namespace downpour {
 namespace {
@@ -60,7 +60,7 @@ TEST_F(SharedCheckpointTest, ARequestIsRepeatedUntilItIsAnswered) {
   PutFiles();
   ASSERT_TRUE(Receive(WrittenOf(0, {1, 1})).ok());
   effects.clear();
-  turn.now += 1s;
+  context.now += 1s;
   rounds->Tick();
   effects = Settle();
   EXPECT_THAT(SentOf<WriteShard>(effects, Control(0)), IsEmpty());

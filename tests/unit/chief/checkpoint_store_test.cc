@@ -101,7 +101,7 @@ TEST_F(CheckpointStoreTest, AManifestThatCannotBeReadAtAllMayBeWholeAndFailsTheL
   store.Load([&](const absl::Status& end) { status = end; });
   Settle();
   EXPECT_TRUE(absl::IsPermissionDenied(status));
-  EXPECT_THAT(Words(status), ::testing::HasSubstr("checkpoints/1-2/MANIFEST"));
+  EXPECT_THAT(MessageOf(status), ::testing::HasSubstr("checkpoints/1-2/MANIFEST"));
 }
 
 TEST_F(CheckpointStoreTest, KeepsTheNewestAndWhatItCannotRead) {
@@ -160,7 +160,7 @@ TEST_F(CheckpointStoreTest, TheManifestGoesFirst) {
   Put({1, 1});
   Load();
   store.Prune({2, 1}, 0, {.keep = 1}, [](const absl::Status&) {});
-  const std::vector<Effect> effects = turn.out.Take();
+  const std::vector<Effect> effects = context.out.Take();
   ASSERT_THAT(effects, SizeIs(1));
   EXPECT_EQ(std::get<StorageOp>(effects[0]).path, "checkpoints/1-1/MANIFEST");
 }

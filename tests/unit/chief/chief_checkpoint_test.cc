@@ -5,7 +5,7 @@
 #include <set>
 
 #include "absl/strings/match.h"
-#include "chief/checkpoint_round.h"
+#include "chief/checkpoint_rounds.h"
 #include "schema/checkpoint_format.h"
 #include "tests/unit/chief/chief_role_fixture.h"
 

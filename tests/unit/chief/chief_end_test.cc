@@ -1,7 +1,7 @@
 // Those who look on are told how the job ended before its chief exits.
 #include <gmock/gmock.h>
 
-#include "chief/farewell.h"
+#include "chief/shutdown.h"
 #include "chief/watchers.h"
 #include "tests/unit/chief/chief_role_fixture.h"
 
@@ -43,7 +43,7 @@ TEST_F(ChiefEndTest, AWatcherOutOfReachIsWaitedForFiveSeconds) {
   StartRunning();
   AskAsWatcher();
   EndWithMembersGone();
-  cluster->Wait(Farewell::kWatchersHear - 200ms);
+  cluster->Wait(Shutdown::kWatchersHear - 200ms);
   EXPECT_FALSE(cluster->exit().has_value());
   cluster->Wait(400ms);
   EXPECT_TRUE(cluster->exit().has_value());

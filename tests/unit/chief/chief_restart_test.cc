@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <string>
 
-#include "chief/farewell.h"
+#include "chief/shutdown.h"
 #include "schema/checkpoint_format.h"
 #include "tests/unit/chief/chief_role_fixture.h"
 
@@ -361,11 +361,11 @@ TEST_F(ChiefRestartTest, TheLastSummaryWaitsForTheFirstOneOnASlowDisk) {
     return absl::OkStatus();
   };
   TrainAndEvaluate();
-  cluster->Wait(2 * Farewell::kGoodbye);
+  cluster->Wait(2 * Shutdown::kGoodbye);
   ASSERT_EQ(cluster->HangingOn("summary.json.tmp"), 1) << "two at once would spoil each other";
   cluster->disk->fate = nullptr;
   cluster->LetDiskGoOn();
-  cluster->Wait(2 * Farewell::kGoodbye);
+  cluster->Wait(2 * Shutdown::kGoodbye);
   ASSERT_TRUE(cluster->exit().has_value());
   EXPECT_EQ(Summary()["state"], "SUCCEEDED");
 }

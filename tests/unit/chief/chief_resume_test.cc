@@ -7,7 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "chief/checkpoint_store.h"
-#include "chief/farewell.h"
+#include "chief/shutdown.h"
 #include "tests/unit/chief/chief_harness.h"
 
 namespace downpour {
@@ -142,9 +142,9 @@ TEST_F(ChiefResumeTest, WorkersThatCannotPrepareAreNoFaultOfTheJobFile) {
     cluster->Say(worker.control, DataReport{worker.id, 0, 0, 0, "the GPU has no room"});
   }
   for (FakeMember& ps : cluster->ps) cluster->Say(ps.control, Leave{.from = ps.id, .why = "told so"});
-  cluster->Wait(Farewell::kHearing / 2);
+  cluster->Wait(Shutdown::kRefusalGrace / 2);
   EXPECT_FALSE(cluster->exit().has_value()) << "the workers may not have read yet why they are refused";
-  cluster->Wait(Farewell::kHearing);
+  cluster->Wait(Shutdown::kRefusalGrace);
   ASSERT_TRUE(cluster->exit().has_value());
   EXPECT_EQ(cluster->exit()->code, 1) << "with 78 nobody would try again";
   EXPECT_THAT(cluster->exit()->why, HasSubstr("the GPU has no room. The last checkpoint is checkpoints/1-2 with 4"));

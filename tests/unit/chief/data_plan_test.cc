@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "chief/turn.h"
+#include "chief/step_context.h"
 #include "tests/unit/chief/parts_fixture.h"
 
 namespace downpour {
@@ -18,10 +18,10 @@ DataReport ReportOf(uint64_t train, uint64_t eval, uint64_t fingerprint, std::st
 TEST(DataPlanTest, TheFirstGoodReportFixesThePlan) {
   const JobSpec job = SmallJob();
   DataPlan data(job);
-  EXPECT_FALSE(data.Judge("worker-1", ReportOf(0, 10, 7)).ok());
+  EXPECT_FALSE(data.Validate("worker-1", ReportOf(0, 10, 7)).ok());
   EXPECT_FALSE(data.fixed());
-  ASSERT_TRUE(data.Judge("worker-0", ReportOf(12, 10, 7)).ok());
-  ASSERT_TRUE(data.Judge("worker-1", ReportOf(12, 10, 7)).ok());
+  ASSERT_TRUE(data.Validate("worker-0", ReportOf(12, 10, 7)).ok());
+  ASSERT_TRUE(data.Validate("worker-1", ReportOf(12, 10, 7)).ok());
   EXPECT_EQ(data.plan().total_leases(), 6u);
   EXPECT_EQ(data.shape().eval_examples, 10u);
 }
@@ -29,27 +29,27 @@ TEST(DataPlanTest, TheFirstGoodReportFixesThePlan) {
 TEST(DataPlanTest, ADifferingCopyIsRefusedByName) {
   const JobSpec job = SmallJob();
   DataPlan data(job);
-  ASSERT_TRUE(data.Judge("worker-0", ReportOf(12, 10, 7)).ok());
+  ASSERT_TRUE(data.Validate("worker-0", ReportOf(12, 10, 7)).ok());
   for (const DataReport& other : {ReportOf(11, 10, 7), ReportOf(12, 9, 7), ReportOf(12, 10, 8)}) {
-    const absl::Status status = data.Judge("worker-1", other);
+    const absl::Status status = data.Validate("worker-1", other);
     EXPECT_TRUE(absl::IsFailedPrecondition(status));
-    EXPECT_THAT(Words(status), HasSubstr("worker-1 has other data than worker-0"));
+    EXPECT_THAT(MessageOf(status), HasSubstr("worker-1 has other data than worker-0"));
   }
   EXPECT_EQ(data.plan().train_examples(), 12u);
   EXPECT_EQ(data.refused().count("worker-1"), 1u);
-  ASSERT_TRUE(data.Judge("worker-1", ReportOf(12, 10, 7)).ok());
+  ASSERT_TRUE(data.Validate("worker-1", ReportOf(12, 10, 7)).ok());
   EXPECT_TRUE(data.refused().empty());
 }
 
 TEST(DataPlanTest, UnreadableOrImpossibleDataIsRefused) {
   const JobSpec job = SmallJob();
   DataPlan data(job);
-  const absl::Status unreadable = data.Judge("worker-0", ReportOf(0, 0, 0, "a: truncated at byte 16"));
+  const absl::Status unreadable = data.Validate("worker-0", ReportOf(0, 0, 0, "a: truncated at byte 16"));
   EXPECT_TRUE(absl::IsUnavailable(unreadable));
-  EXPECT_THAT(Words(unreadable), HasSubstr("a: truncated at byte 16"));
-  EXPECT_FALSE(data.Judge("worker-0", ReportOf(12, 0, 7)).ok()) << "the job names evaluation data";
-  EXPECT_FALSE(data.Judge("worker-0", ReportOf(UINT64_MAX, 10, 7)).ok());
-  EXPECT_FALSE(data.Judge("worker-0", ReportOf(12, UINT64_MAX, 7)).ok());
+  EXPECT_THAT(MessageOf(unreadable), HasSubstr("a: truncated at byte 16"));
+  EXPECT_FALSE(data.Validate("worker-0", ReportOf(12, 0, 7)).ok()) << "the job names evaluation data";
+  EXPECT_FALSE(data.Validate("worker-0", ReportOf(UINT64_MAX, 10, 7)).ok());
+  EXPECT_FALSE(data.Validate("worker-0", ReportOf(12, UINT64_MAX, 7)).ok());
   EXPECT_FALSE(data.fixed());
 }
 
@@ -63,8 +63,8 @@ TEST(DataPlanTest, ACheckpointFixesThePlanBeforeAnyWorker) {
   manifest.data_fingerprint = 7;
   data.Recall(DataOf(manifest), absl::StrCat("checkpoint ", ToString(manifest.round)));
   EXPECT_TRUE(data.fixed());
-  EXPECT_THAT(Words(data.Judge("worker-0", ReportOf(12, 10, 8))), HasSubstr("other data than checkpoint 2-5"));
-  EXPECT_TRUE(data.Judge("worker-0", ReportOf(12, 10, 7)).ok());
+  EXPECT_THAT(MessageOf(data.Validate("worker-0", ReportOf(12, 10, 8))), HasSubstr("other data than checkpoint 2-5"));
+  EXPECT_TRUE(data.Validate("worker-0", ReportOf(12, 10, 7)).ok());
 }
 
 }  // namespace

@@ -21,12 +21,12 @@ class HistoryFileTest : public PartsFixture {
     }
     return warnings;
   }
-  HistoryFile file{turn, storage, "\n"};
+  HistoryFile file{context, storage, "\n"};
 };
 
 TEST_F(HistoryFileTest, OneAppendIsUnderWayAndTheRestFollows) {
   for (const char* line : {"one\n", "two\n", "three\n"}) file.Add(line);
-  std::vector<Effect> effects = turn.out.Take();
+  std::vector<Effect> effects = context.out.Take();
   ASSERT_EQ(effects.size(), 1u);
   storage.Complete(disk.Carry(std::get<StorageOp>(effects[0])));
   EXPECT_EQ(Written(), "one\n");

@@ -24,33 +24,33 @@ class JournalTest : public PartsFixture {
                         .ended = "",
                         .why = "",
                         .newest = {2, 3},
-                        .given_up = {1, UINT32_MAX}};
+                        .abandoned = {1, UINT32_MAX}};
   }
   void Advance(Duration after = {}) {
-    turn.now += after;
+    context.now += after;
     journal.Advance();
     Settle();
   }
   std::unique_ptr<Journal> Load() {
-    auto next = std::make_unique<Journal>(turn, storage, Timing{});
+    auto next = std::make_unique<Journal>(context, storage, Timing{});
     bool loaded = false;
     next->Load([&] { loaded = true; });
     Settle();
     EXPECT_TRUE(loaded);
     return next;
   }
-  Journal journal{turn, storage, Timing{}};
+  Journal journal{context, storage, Timing{}};
 };
 
 TEST_F(JournalTest, AnEntryComesBackAsItWas) {
   JournalEntry entry{.number = 7,
                      .record = journal.record(),
-                     .toll = {.workers_lost = 1,
-                              .servers_lost = 2,
-                              .leases_handed_on = 3,
-                              .batches_recomputed = 4,
-                              .failures = {},
-                              .skips_listed = {{"ps-0", 2}, {"ps-1", UINT64_MAX}}},
+                     .costs = {.workers_lost = 1,
+                               .servers_lost = 2,
+                               .leases_handed_on = 3,
+                               .batches_recomputed = 4,
+                               .failures = {},
+                               .skips_listed = {{"ps-0", 2}, {"ps-1", UINT64_MAX}}},
                      .batches_committed = 5,
                      .checkpoints = {.servers_lost = 6,
                                      .lived = 1.0 / 3,
@@ -60,7 +60,7 @@ TEST_F(JournalTest, AnEntryComesBackAsItWas) {
                                      .inside_commits = 10,
                                      .outside = 11.5,
                                      .outside_commits = 12}};
-  entry.toll.failures.push_back({1700000000123, "ps-1", "no heartbeat for 5.0 s"});
+  entry.costs.failures.push_back({1700000000123, "ps-1", "no heartbeat for 5.0 s"});
   const auto read = DecodeEntry(EncodeEntry(entry));
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(*read, entry);
@@ -72,10 +72,10 @@ TEST_F(JournalTest, WhatNoChiefWroteIsRefusedAndFieldsOfOtherReleasesAreLeftOut)
     EXPECT_FALSE(DecodeEntry(text).ok()) << text;
   }
   const auto read =
-      DecodeEntry(R"({"number":3,"job":7,"toll":[],"data":{},"failures":1,"checkpoints":{"lived":"1"},"later":{}})");
+      DecodeEntry(R"({"number":3,"job":7,"costs":[],"data":{},"failures":1,"checkpoints":{"lived":"1"},"later":{}})");
   ASSERT_TRUE(read.ok()) << read.status();
-  EXPECT_EQ(*read, (JournalEntry{.number = 3, .record = {}, .toll = {}}));
-  EXPECT_THAT(DecodeEntry(R"({"number":3,"toll":{"failures":[1,{"task":2}]}})")->toll.failures, SizeIs(1));
+  EXPECT_EQ(*read, (JournalEntry{.number = 3, .record = {}, .costs = {}}));
+  EXPECT_THAT(DecodeEntry(R"({"number":3,"costs":{"failures":[1,{"task":2}]}})")->costs.failures, SizeIs(1));
 }
 
 TEST_F(JournalTest, WhatIsSavedIsFoundByTheNext) {
@@ -107,16 +107,16 @@ TEST_F(JournalTest, TheTollIsWrittenAtOnceThenOnceASecond) {
   int saves = 0;
   disk.fate = [&](const StorageOp& op) { return saves += op.target == "journal.b", absl::OkStatus(); };
   for (int i = 0; i < 10; ++i) {
-    ++journal.toll().workers_lost;
+    ++journal.costs().workers_lost;
     Advance();
     EXPECT_TRUE(journal.durable()) << "nothing that is said rests on it";
   }
   EXPECT_EQ(saves, 1);
-  EXPECT_EQ(Load()->toll().workers_lost, 1u);
-  Advance(Journal::kTollEvery);
-  Advance(Journal::kTollEvery);
+  EXPECT_EQ(Load()->costs().workers_lost, 1u);
+  Advance(Journal::kCostsEvery);
+  Advance(Journal::kCostsEvery);
   EXPECT_EQ(saves, 2);
-  EXPECT_EQ(Load()->toll().workers_lost, 10u);
+  EXPECT_EQ(Load()->costs().workers_lost, 10u);
 }
 
 TEST_F(JournalTest, WhatIsKnownOfRoundsIsWrittenAlong) {
@@ -164,7 +164,7 @@ TEST_F(JournalTest, WhatIsCommittedFirstIsWrittenAtOnce) {
 TEST_F(JournalTest, ACrashAtAnyStepLeavesAWholeRecord) {
   for (int survived = 0;; ++survived) {
     disk = MemoryDisk();
-    Journal first(turn, storage, Timing{});
+    Journal first(context, storage, Timing{});
     first.record() = journal.record();
     first.Save([](const absl::Status&) {});
     Settle();

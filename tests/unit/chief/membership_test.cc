@@ -36,7 +36,7 @@ class MembershipTest : public ::testing::Test {
     return members.Admit(now, kPeer, JoinOf(TaskRole::kWorker, index, nonce));
   }
   absl::Status Beat(Task& task, const TaskStats& stats) {
-    return members.Hear(now, kPeer, {.from = task.incarnation, .stats = stats, .log_lines = {}}, task);
+    return members.Receive(now, kPeer, {.from = task.incarnation, .stats = stats, .log_lines = {}}, task);
   }
   // At a tick, as the role does.
   std::vector<Task*> Look() {

@@ -7,8 +7,8 @@
 #include <variant>
 #include <vector>
 
+#include "chief/step_context.h"
 #include "chief/storage.h"
-#include "chief/turn.h"
 #include "job/job_file.h"
 #include "tests/unit/chief/memory_disk.h"
 
@@ -37,7 +37,7 @@ class PartsFixture : public ::testing::Test {
   // Carries out storage effects until there are none; returns the other effects.
   std::vector<Effect> Settle() {
     std::vector<Effect> others;
-    for (std::vector<Effect> effects = turn.out.Take(); !effects.empty(); effects = turn.out.Take()) {
+    for (std::vector<Effect> effects = context.out.Take(); !effects.empty(); effects = context.out.Take()) {
       for (Effect& effect : effects) {
         if (const auto* op = std::get_if<StorageOp>(&effect)) {
           storage.Complete(disk.Carry(*op));
@@ -49,8 +49,8 @@ class PartsFixture : public ::testing::Test {
     return others;
   }
 
-  Turn turn;
-  Storage storage{turn};
+  StepContext context;
+  Storage storage{context};
   MemoryDisk disk;
 };
 

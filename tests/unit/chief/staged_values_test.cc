@@ -51,7 +51,7 @@ class StagedValuesTest : public AssignmentFixture {
     ChiefOptions options{.job = job, .job_dir = {}, .host = "h0", .pid = 9, .nonce = 70, .timing = {}};
     options.resume = resume;
     CheckpointStore store(storage);
-    Journal journal(turn, storage, Timing{});
+    Journal journal(context, storage, Timing{});
     Startup startup(storage, store, journal, options);
     Startup::Outcome outcome{.exit_code = -1, .why = {}};
     startup.Run({/*unix_ms=*/5000, "h0:1"}, [&](const Startup::Outcome& end) { outcome = end; });
@@ -152,11 +152,11 @@ TEST_F(StagedValuesTest, TheyAreThereForAProcessThatComesLater) {
   join.nonce = 77;
   join.attempt = 1;
   ps->state = TaskState::kLost;
-  Task* other = members.Admit(turn.now, PeerId{(uint64_t{2} << 32)}, join).task;
+  Task* other = members.Admit(context.now, PeerId{(uint64_t{2} << 32)}, join).task;
   ASSERT_NE(other, nullptr);
   other->bulk = kBulk;
   ps = other;
-  assignment.Replace({other}, {});
+  assignment.TakeOver({other}, {});
   effects = Settle();
   ASSERT_THAT(Restores(), SizeIs(2));
   EXPECT_EQ(Restores()[0].round, Round());
@@ -178,8 +178,9 @@ TEST_F(StagedValuesTest, ADamagedOneEndsTheJobAndNeverBecomesThePssOwn) {
   const Manifest initial = Put({});
   disk.At("initial/0.shard")[60] ^= 1;
   Place({}, initial);
-  EXPECT_THAT(Words(assignment.failure()), AllOf(HasSubstr("slice 0"), HasSubstr("initial/0.shard: the record at byte "
-                                                                                 "0 is damaged")));
+  EXPECT_THAT(MessageOf(assignment.failure()),
+              AllOf(HasSubstr("slice 0"), HasSubstr("initial/0.shard: the record at byte "
+                                                    "0 is damaged")));
   for (const Assign& assign : Assigns()) {
     for (const Assign::Item& item : assign.slices) EXPECT_NE(item.source, SliceSource::kInitialValues);
   }
@@ -190,19 +191,19 @@ TEST_F(StagedValuesTest, TheyAreNoSubstituteForADamagedCheckpoint) {
   const Manifest initial = Put({}), newest = Put({1, 2}, {0});
   disk.At(ShardPath({1, 2}, "0.shard"))[60] ^= 1;
   Place({newest}, initial);
-  EXPECT_THAT(Words(assignment.failure()), HasSubstr("no checkpoint's record of slice 0 can be used"));
+  EXPECT_THAT(MessageOf(assignment.failure()), HasSubstr("no checkpoint's record of slice 0 can be used"));
 }
 
 TEST_F(StagedValuesTest, NorForAllCheckpointsThatAreLost) {
   assignment.Place(3, {ps}, 12, {}, "checkpoint 1-2 is gone", Put({}));
-  EXPECT_EQ(Words(assignment.failure()), "checkpoint 1-2 is gone");
+  EXPECT_EQ(MessageOf(assignment.failure()), "checkpoint 1-2 is gone");
 }
 
 TEST_F(StagedValuesTest, OfAnotherModelTheyAreNoSource) {
   Manifest initial = Put({});
   initial.records.pop_back();
   Place({}, initial);
-  EXPECT_THAT(Words(assignment.failure()), HasSubstr("initial/MANIFEST is of another model"));
+  EXPECT_THAT(MessageOf(assignment.failure()), HasSubstr("initial/MANIFEST is of another model"));
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ class StartupTest : public PartsFixture {
     options.resume = resume;
     options.give_up = give_up;
     store = std::make_unique<CheckpointStore>(storage);
-    journal = std::make_unique<Journal>(turn, storage, Timing{});
+    journal = std::make_unique<Journal>(context, storage, Timing{});
     Startup startup(storage, *store, *journal, options);
     Startup::Outcome outcome{.exit_code = -1, .why = {}};
     startup.Run({/*unix_ms=*/5000, "h0:1"}, [&](const Startup::Outcome& end) { outcome = end; });

@@ -181,15 +181,15 @@ TEST_F(StartupTest, AChiefThatCannotSayWhereItIsHasNotLedTheJob) {
 
 TEST_F(StartupTest, WhatTheJobHasCostIsOfAllItsChiefsAndOfNoOtherRun) {
   Run();
-  journal->toll().workers_lost = 3;
+  journal->costs().workers_lost = 3;
   EndJob();
   Run();
-  EXPECT_EQ(journal->toll().workers_lost, 0u) << "the job began anew";
-  journal->toll().workers_lost = 4;
+  EXPECT_EQ(journal->costs().workers_lost, 0u) << "the job began anew";
+  journal->costs().workers_lost = 4;
   PutCheckpoint({2, 1});
   EndJob();
   Run(/*resume=*/true);
-  EXPECT_EQ(journal->toll().workers_lost, 4u);
+  EXPECT_EQ(journal->costs().workers_lost, 4u);
 }
 
 TEST_F(StartupTest, AFailedJobWithoutCheckpointsBeginsAnewAsAnotherRun) {
@@ -257,7 +257,7 @@ TEST_F(StartupTest, WhatCanBeUsedIsNotGivenUp) {
   for (const Round round : {Round{1, 2}, Round{1, 3}}) {
     const Startup::Outcome outcome = Run(/*resume=*/true, {}, round);
     EXPECT_THAT(outcome.sources, SizeIs(1));
-    EXPECT_THAT(outcome.findings, ElementsAre(HasSubstr("--give_up=" + ToString(round) + " is not heeded")));
+    EXPECT_THAT(outcome.findings, ElementsAre(HasSubstr("--give_up=" + ToString(round) + " is ignored")));
   }
 }
 

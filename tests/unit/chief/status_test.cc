@@ -7,8 +7,8 @@
 #include <limits>
 #include <sstream>
 
-#include "chief/farewell.h"
 #include "chief/lifecycle.h"
+#include "chief/shutdown.h"
 #include "schema/codec.h"
 #include "tests/source_tree.h"
 #include "tests/unit/chief/chief_harness.h"
@@ -110,7 +110,7 @@ TEST_F(StatusTest, TheSummaryHasTheFieldsOfItsPageAndNoOthers) {
   LiveFully();
   cluster.ps[0].answers_snapshots = true;
   cluster.Stop(15);
-  cluster.Wait(Lifecycle::kLastRound + 2 * Farewell::kGoodbye);
+  cluster.Wait(Lifecycle::kLastRound + 2 * Shutdown::kGoodbye);
   ExpectSameShape(SampleOf(1), json::parse(cluster.disk->At("summary.json")), "summary");
 }
 
@@ -330,7 +330,7 @@ TEST_F(StatusTest, FailuresAreBounded) {
     cluster.ps[0].stats.pushes_skipped = i;
     cluster.Beat(cluster.ps[0]);
   }
-  EXPECT_THAT(cluster.Status()["failures"], SizeIs(FailureList::kKept));
+  EXPECT_THAT(cluster.Status()["failures"], SizeIs(FailureLog::kMost));
 }
 
 }  // namespace

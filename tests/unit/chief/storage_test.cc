@@ -16,12 +16,12 @@ using StorageTest = PartsFixture;
 
 TEST_F(StorageTest, ASequenceWaitsForEachOperation) {
   storage.Run({MakeDir("a"), WriteFile("a/b", "text"), SyncFile("a/b")}, [](const StorageDone&) {});
-  const std::vector<Effect> first = turn.out.Take();
+  const std::vector<Effect> first = context.out.Take();
   ASSERT_EQ(first.size(), 1u);
   const auto& op = std::get<StorageOp>(first[0]);
   EXPECT_EQ(op.kind, StorageOp::Kind::kMakeDir);
   storage.Complete({op.ticket, absl::OkStatus(), {}, {}});
-  const std::vector<Effect> second = turn.out.Take();
+  const std::vector<Effect> second = context.out.Take();
   ASSERT_EQ(second.size(), 1u);
   EXPECT_EQ(std::get<StorageOp>(second[0]).kind, StorageOp::Kind::kWrite);
 }
@@ -36,13 +36,13 @@ TEST_F(StorageTest, AFailureEndsTheSequenceAndNamesThePath) {
   Settle();
   ASSERT_EQ(ends.size(), 1u);
   EXPECT_TRUE(absl::IsResourceExhausted(ends[0]));
-  EXPECT_EQ(Words(ends[0]), "b: no space left");
+  EXPECT_EQ(MessageOf(ends[0]), "b: no space left");
   EXPECT_FALSE(disk.Has("c"));
 }
 
 TEST_F(StorageTest, APathIsNotNamedTwice) {
   std::string why;
-  storage.Run({ReadFile("gone", 0, 1)}, [&](const StorageDone& done) { why = Words(done.status); });
+  storage.Run({ReadFile("gone", 0, 1)}, [&](const StorageDone& done) { why = MessageOf(done.status); });
   Settle();
   EXPECT_EQ(why, "gone: no such file");
 }
@@ -54,7 +54,7 @@ TEST_F(StorageTest, SequencesDoNotMixUpTheirEnds) {
   for (const char* path : {"a", "b"}) {
     storage.Run({ReadFile(path, 0, 10)}, [&](const StorageDone& done) { read.push_back(ToString(done.data)); });
   }
-  std::vector<Effect> ops = turn.out.Take();
+  std::vector<Effect> ops = context.out.Take();
   for (auto op = ops.rbegin(); op != ops.rend(); ++op) storage.Complete(disk.Carry(std::get<StorageOp>(*op)));
   EXPECT_THAT(read, ElementsAre("2", "1"));
 }
@@ -62,7 +62,7 @@ TEST_F(StorageTest, SequencesDoNotMixUpTheirEnds) {
 TEST_F(StorageTest, ACompletionIsTakenOnce) {
   int ends = 0;
   storage.Run({MakeDir("a")}, [&](const StorageDone&) { ++ends; });
-  const StorageDone done{std::get<StorageOp>(turn.out.Take()[0]).ticket, absl::OkStatus(), {}, {}};
+  const StorageDone done{std::get<StorageOp>(context.out.Take()[0]).ticket, absl::OkStatus(), {}, {}};
   storage.Complete(done);
   storage.Complete(done);
   storage.Complete({Ticket{99}, absl::OkStatus(), {}, {}});

@@ -16,9 +16,9 @@ class TaskLogsTest : public PartsFixture {
 
 TEST_F(TaskLogsTest, LinesAreKeptOnceTheirAppendIsDone) {
   logs.Append("worker-2", 0, {"one", "two"});
-  EXPECT_EQ(logs.Kept("worker-2"), 0u) << "not yet on disk";
+  EXPECT_EQ(logs.Retained("worker-2"), 0u) << "not yet on disk";
   Settle();
-  EXPECT_EQ(logs.Kept("worker-2"), 2u);
+  EXPECT_EQ(logs.Retained("worker-2"), 2u);
   EXPECT_EQ(File(), "---- process 7 ----\none\ntwo\n");
 }
 
@@ -37,7 +37,7 @@ TEST_F(TaskLogsTest, AFailedAppendIsTriedAgain) {
   disk.fate = [](const StorageOp&) { return absl::ResourceExhaustedError("no space"); };
   logs.Append("worker-2", 0, {"one"});
   Settle();
-  EXPECT_EQ(logs.Kept("worker-2"), 0u);
+  EXPECT_EQ(logs.Retained("worker-2"), 0u);
   disk.fate = nullptr;
   logs.Append("worker-2", 0, {"one"});
   Settle();
@@ -50,7 +50,7 @@ TEST_F(TaskLogsTest, MissingLinesAreCounted) {
   logs.Append("worker-2", 5, {"six"});
   Settle();
   EXPECT_EQ(File(), "---- process 7 ----\none\n---- 4 lines lost ----\nsix\n");
-  EXPECT_EQ(logs.Kept("worker-2"), 6u);
+  EXPECT_EQ(logs.Retained("worker-2"), 6u);
 }
 
 TEST_F(TaskLogsTest, AProcessThatJoinsAgainGoesOnCounting) {
@@ -75,11 +75,11 @@ TEST_F(TaskLogsTest, LinesCannotForgeLines) {
 TEST_F(TaskLogsTest, FloodsAndNonsenseAreBounded) {
   logs.Append("worker-2", 0, std::vector<std::string>(1000, "x"));
   Settle();
-  EXPECT_EQ(logs.Kept("worker-2"), TaskLogs::kMaxLines);
+  EXPECT_EQ(logs.Retained("worker-2"), TaskLogs::kMaxLines);
   logs.Append("worker-2", UINT64_MAX, {"x"});
   logs.Append("nobody", 0, {"x"});
   Settle();
-  EXPECT_EQ(logs.Kept("worker-2"), TaskLogs::kMaxLines);
+  EXPECT_EQ(logs.Retained("worker-2"), TaskLogs::kMaxLines);
   EXPECT_EQ(disk.Paths().size(), 1u);
 }
 
@@ -88,7 +88,7 @@ TEST_F(TaskLogsTest, AFullLogDropsLinesAndSaysSo) {
   for (uint64_t from = 0; from < 100 * block.size(); from += block.size()) {
     logs.Append("worker-2", from, block);
     Settle();
-    EXPECT_EQ(logs.Kept("worker-2"), from + block.size());
+    EXPECT_EQ(logs.Retained("worker-2"), from + block.size());
   }
   EXPECT_LT(File().size(), TaskLogs::kMaxFileBytes + 2 * block.size() * TaskLogs::kMaxLineBytes);
   EXPECT_NE(File().find("log full"), std::string::npos);

@@ -189,7 +189,7 @@ class ServingTest : public testing::Test {
     push.slices.push_back({kKernel, kEpoch, {kEpoch, 0}, std::move(gradient)});
     return Answer<PushReply>(push).slices.at(0);
   }
-  std::vector<float> Kept() const {
+  std::vector<float> Held() const {
     const absl::Span<const float> values = role_->Find(kKernel)->values.floats();
     return {values.begin(), values.end()};
   }
@@ -200,7 +200,7 @@ class ServingTest : public testing::Test {
 // Another run of the same job gives out the same numbers: incarnations, slice epochs, leases.
 TEST_F(ServingTest, WhatAnotherRunSaysChangesNothingAndIsNotAnswered) {
   Serve(WireFormat::kFp32);
-  const std::vector<float> before = Kept();
+  const std::vector<float> before = Held();
   const float ones[] = {1, 1, 1, 1};
   const Incarnation worker{5};
   const Message foreign[] = {
@@ -219,7 +219,7 @@ TEST_F(ServingTest, WhatAnotherRunSaysChangesNothingAndIsNotAnswered) {
   role_->Step(Time(), Received{kChief, Assign{kMe, kTinyExamples, {{kKernel, {1, 2}, SliceSource::kInitialValues}}}, 1},
               effects);
   EXPECT_EQ(role_->Find(kKernel)->epoch, kEpoch) << "of another chief";
-  EXPECT_EQ(Kept(), before);
+  EXPECT_EQ(Held(), before);
 }
 
 TEST_F(ServingTest, AllThatItSaysIsSaidInItsRun) {
@@ -267,29 +267,29 @@ TEST_F(WireTest, ValuesAreRoundedOnceForEachVersion) {
   ASSERT_EQ(first.size(), 8u) << "four numbers";
   EXPECT_EQ(PulledKernel().data(), first.data()) << "the same bytes, not others alike";
   std::vector<Bf16> expected(4);
-  RoundToBf16(Kept(), expected.data());
+  RoundToBf16(Held(), expected.data());
   EXPECT_EQ(std::memcmp(first.data(), expected.data(), 8), 0);
 
   const Bf16 ones[] = {{0x3f80}, {0x3f80}, {0x3f80}, {0x3f80}};
-  EXPECT_EQ(Pushed(1, Payload::CopyOf(ones, 8)).applied, 1u);
+  EXPECT_EQ(Pushed(1, Payload::CopyOf(ones, 8)).consumed, 1u);
   const Payload second = PulledKernel();
   EXPECT_NE(second.data(), first.data());
-  RoundToBf16(Kept(), expected.data());
+  RoundToBf16(Held(), expected.data());
   EXPECT_EQ(std::memcmp(second.data(), expected.data(), 8), 0);
 }
 
 TEST_F(WireTest, WhatIsKeptIsOfAllItsBits) {
-  const std::vector<float> before = Kept();
+  const std::vector<float> before = Held();
   const Bf16 tiny[] = {{0x3580}, {0x3580}, {0x3580}, {0x3580}};  // 2^-20, with rate 1
-  EXPECT_EQ(Pushed(1, Payload::CopyOf(tiny, 8)).applied, 1u);
+  EXPECT_EQ(Pushed(1, Payload::CopyOf(tiny, 8)).consumed, 1u);
   for (size_t i = 0; i < before.size(); ++i) {
-    EXPECT_EQ(Kept()[i], before[i] - 0x1p-20f);
-    EXPECT_NE(Kept()[i], before[i]);
+    EXPECT_EQ(Held()[i], before[i] - 0x1p-20f);
+    EXPECT_NE(Held()[i], before[i]);
   }
   const Bf16 nan[] = {{0x3580}, {0x7fc0}, {0x3580}, {0x3580}};
-  const std::vector<float> then = Kept();
-  EXPECT_EQ(Pushed(2, Payload::CopyOf(nan, 8)).applied, 2u) << "consumed, without effect";
-  EXPECT_EQ(Kept(), then);
+  const std::vector<float> then = Held();
+  EXPECT_EQ(Pushed(2, Payload::CopyOf(nan, 8)).consumed, 2u) << "consumed, without effect";
+  EXPECT_EQ(Held(), then);
 }
 
 TEST_F(WireTest, AGradientOfFloatsHasTheWrongShape) {
@@ -307,9 +307,9 @@ TEST_F(ServingTest, WhatCrashedItTwiceIsLeftOut) {
   for (const bool twice : {false, true}) {
     if (twice) crashes.push_back(name);
     Serve(WireFormat::kFp32, crashes);
-    const std::vector<float> before = Kept();
-    EXPECT_EQ(Pushed(1, Payload::CopyOf(ones, sizeof ones)).applied, 1u);
-    EXPECT_EQ(Kept() == before, twice) << "the first crash may have had any cause";
+    const std::vector<float> before = Held();
+    EXPECT_EQ(Pushed(1, Payload::CopyOf(ones, sizeof ones)).consumed, 1u);
+    EXPECT_EQ(Held() == before, twice) << "the first crash may have had any cause";
     EXPECT_EQ(role_->stats().pushes_skipped, twice ? 1u : 0u);
     EXPECT_EQ(role_->Find(kKernel)->version, twice ? 0u : 1u);
     EXPECT_FALSE(role_->applying().Now().has_value()) << "it is done with it";

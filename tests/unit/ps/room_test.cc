@@ -65,18 +65,18 @@ class RoomTest : public ::testing::Test {
 
 TEST_F(RoomTest, WhoBeginsEveryLeaseFillsNoRecordAndKeepsNobodyOut) {
   uint64_t taken = 0;
-  for (uint64_t lease = kLeases - 100000; lease < kLeases; ++lease) taken += Push(lease, 1).applied;
+  for (uint64_t lease = kLeases - 100000; lease < kLeases; ++lease) taken += Push(lease, 1).consumed;
   EXPECT_EQ(taken, kMost);
   const PushReply::Item refused = Push(kLeases - 1, 1);
   EXPECT_EQ(refused.refusal, SliceRefusal::kNotHere) << "not for good: its sender asks again";
   EXPECT_TRUE(Record().ok()) << Record().status();
 
-  EXPECT_EQ(Push(kLeases - 100000, 2, kHonest).applied, 2u) << "what is begun goes on, whoever began it";
-  for (uint64_t lease = 0; lease < kTaken; ++lease) ASSERT_EQ(Push(lease, 1, kHonest).applied, 1u) << lease;
+  EXPECT_EQ(Push(kLeases - 100000, 2, kHonest).consumed, 2u) << "what is begun goes on, whoever began it";
+  for (uint64_t lease = 0; lease < kTaken; ++lease) ASSERT_EQ(Push(lease, 1, kHonest).consumed, 1u) << lease;
   EXPECT_EQ(Push(kTaken, 1, kHonest).refusal, SliceRefusal::kNotHere);
   EXPECT_TRUE(Record().ok()) << Record().status();
-  EXPECT_EQ(Push(0, 2, kHonest).applied, 2u);
-  EXPECT_EQ(Push(kTaken, 1, kHonest).applied, 1u) << "the first that the slice lacks are others now";
+  EXPECT_EQ(Push(0, 2, kHonest).consumed, 2u);
+  EXPECT_EQ(Push(kTaken, 1, kHonest).consumed, 1u) << "the first that the slice lacks are others now";
 }
 
 TEST_F(RoomTest, ARefusedLeaseIsNotCounted) {
@@ -85,7 +85,7 @@ TEST_F(RoomTest, ARefusedLeaseIsNotCounted) {
   const uint64_t consumed = slice.consumed;
   Push(kTaken, 1);
   EXPECT_EQ(slice.consumed, consumed);
-  EXPECT_EQ(slice.counters.Applied(LeaseId{kTaken}, 2), 0u);
+  EXPECT_EQ(slice.counters.ConsumedTo(LeaseId{kTaken}, 2), 0u);
   EXPECT_EQ(role_.stats().pushes_refused, 1u);
 }
 
@@ -105,12 +105,12 @@ TEST_F(RoomTest, WhatASliceTakesItTakesWhereItIsRestored) {
   absl::StatusOr<LeaseCounters> counters = LeaseCounters::Restore(finished, open, plan);
   ASSERT_TRUE(counters.ok()) << counters.status();
   using Verdict = LeaseCounters::Verdict;
-  EXPECT_EQ(counters->Judge(LeaseId{kTaken + 19}, 1), Verdict::kNext);
-  EXPECT_EQ(counters->Judge(LeaseId{kTaken + 25}, 1), Verdict::kNoRoom);
-  EXPECT_EQ(counters->Judge(LeaseId{kTaken + 25}, 2), Verdict::kGap);
+  EXPECT_EQ(counters->Classify(LeaseId{kTaken + 19}, 1), Verdict::kNext);
+  EXPECT_EQ(counters->Classify(LeaseId{kTaken + 25}, 1), Verdict::kNoRoom);
+  EXPECT_EQ(counters->Classify(LeaseId{kTaken + 25}, 2), Verdict::kGap);
   for (const downpour::Step step : {1, 2, 3}) counters->Consume(LeaseId{15}, step, 3);
-  EXPECT_EQ(counters->Judge(LeaseId{kTaken + 25}, 1), Verdict::kNext);
-  EXPECT_EQ(counters->Judge(LeaseId{kTaken + 26}, 1), Verdict::kNoRoom);
+  EXPECT_EQ(counters->Classify(LeaseId{kTaken + 25}, 1), Verdict::kNext);
+  EXPECT_EQ(counters->Classify(LeaseId{kTaken + 26}, 1), Verdict::kNoRoom);
 }
 
 // Leases of one step are never open: every other one of them leaves an interval.
@@ -121,10 +121,10 @@ class IntervalRoomTest : public RoomTest {
 
 TEST_F(IntervalRoomTest, WhoFinishesEveryOtherLeaseFillsNoRecordAndKeepsNobodyOut) {
   uint64_t taken = 0;
-  for (uint64_t lease = 1; lease < kLeases; lease += 2) taken += Push(lease, 1).applied;
+  for (uint64_t lease = 1; lease < kLeases; lease += 2) taken += Push(lease, 1).consumed;
   EXPECT_EQ(taken, kMost);
   EXPECT_TRUE(Record().ok()) << Record().status();
-  for (uint64_t lease = 0; lease < 2 * kMost; lease += 2) ASSERT_EQ(Push(lease, 1, kHonest).applied, 1u) << lease;
+  for (uint64_t lease = 0; lease < 2 * kMost; lease += 2) ASSERT_EQ(Push(lease, 1, kHonest).consumed, 1u) << lease;
   EXPECT_EQ(role_.Find(kBias)->counters.finished().IntervalCount(), 1u);
 }
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "ps/apply.h"
+#include "ps/optimizer.h"
 #include "runtime/initial_values.h"
 #include "tests/scenario/tiny_job.h"
 

@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include "ps/apply.h"
+#include "ps/optimizer.h"
 #include "tests/scenario/tiny_job.h"
 
 namespace downpour {

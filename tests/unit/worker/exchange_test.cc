@@ -35,10 +35,10 @@ class ExchangeTest : public testing::Test {
             {{SliceId{0}, epoch, 0}, {SliceId{1}, {1, 1}, 0}, {SliceId{2}, {1, 1}, 0}}};
   }
   // The ps answers for these slices.
-  void Answer(const std::vector<uint32_t>& slices, Step applied) {
+  void Answer(const std::vector<uint32_t>& slices, Step consumed) {
     PushReply reply{kPs, kLease, {}, window_};
     for (const uint32_t slice : slices) {
-      reply.slices.push_back({SliceId{slice}, {1, 1}, SliceRefusal::kNone, applied, applied, 0});
+      reply.slices.push_back({SliceId{slice}, {1, 1}, SliceRefusal::kNone, consumed, consumed, 0});
     }
     EXPECT_TRUE(exchange_.Receive(kFirstPeer, reply, now_, effects_).ok());
   }
@@ -47,9 +47,9 @@ class ExchangeTest : public testing::Test {
     const PullReply reply{kPs, request, {{SliceId{slice}, SliceRefusal::kNone, {{1, 1}, 7}, values}}, window_};
     EXPECT_TRUE(exchange_.Receive(kFirstPeer, reply, now_, effects_).ok());
   }
-  void Keep(Step step) {
+  void Retain(Step step) {
     for (const Slice& slice : grid_.slices) {
-      exchange_.Keep(*exchange_.Find(kLease), step, slice.id, Payload::Zeros(static_cast<size_t>(slice.bytes())), {});
+      exchange_.Retain(*exchange_.Find(kLease), step, slice.id, Payload::Zeros(static_cast<size_t>(slice.bytes())), {});
     }
     exchange_.Flush(now_, effects_);
   }
@@ -90,7 +90,7 @@ class ExchangeTest : public testing::Test {
 };
 
 TEST_F(ExchangeTest, BundlesAMegabyteAndPullsBehindThePushes) {
-  Keep(1);
+  Retain(1);
   EXPECT_EQ(Take(), (std::vector<Sent>{{'P', 1, {0}}, {'P', 1, {1}}, {'P', 1, {2}}}));
   exchange_.BeginPull(now_, effects_);
   EXPECT_EQ(Take(), (std::vector<Sent>{{'L', 0, {0}}, {'L', 0, {1}}, {'L', 0, {2}}}));
@@ -101,7 +101,7 @@ TEST_F(ExchangeTest, StaysWithinTheWindowWhichPushesEnterFirst) {
   Answer({0}, 0);
   exchange_.BeginPull(now_, effects_);  // takes the window
   EXPECT_EQ(Take(), (std::vector<Sent>{{'L', 0, {0}}}));
-  Keep(1);
+  Retain(1);
   EXPECT_EQ(Take(), std::vector<Sent>{});
   AnswerPull(1, 0);
   EXPECT_EQ(Take(), (std::vector<Sent>{{'P', 1, {0}}})) << "before the other pulls";
@@ -113,7 +113,7 @@ TEST_F(ExchangeTest, StaysWithinTheWindowWhichPushesEnterFirst) {
 
 // What was on its way to the address before is lost, and so is what came from there.
 TEST_F(ExchangeTest, WhatIsOwedIsAskedOfThePsAgainWhereItIsNow) {
-  Keep(1);
+  Retain(1);
   exchange_.BeginPull(now_, effects_);
   const std::vector<Sent> owed = Take();
   Placement moved = PlacedAt(2, {1, 1});
@@ -126,7 +126,7 @@ TEST_F(ExchangeTest, WhatIsOwedIsAskedOfThePsAgainWhereItIsNow) {
 
 TEST_F(ExchangeTest, SaysWhoOwesAnAnswer) {
   EXPECT_EQ(exchange_.Owing(), "");
-  Keep(1);
+  Retain(1);
   EXPECT_EQ(exchange_.Owing(), "ps-0");
   Answer({0, 1, 2}, 1);
   EXPECT_EQ(exchange_.Owing(), "");
@@ -140,7 +140,7 @@ TEST_F(ExchangeTest, NewValuesAreLoadedAhead) {
   const auto loaded = [this] {
     std::vector<std::pair<SliceId, const std::byte*>> all;
     for (const Effect& effect : effects_.Take()) {
-      const auto* load = std::get_if<LoadAhead>(&effect);
+      const auto* load = std::get_if<PrefetchParameters>(&effect);
       if (load == nullptr) continue;
       for (const auto& [slice, values] : load->values) all.emplace_back(slice, values.bytes().data());
     }
@@ -155,7 +155,7 @@ TEST_F(ExchangeTest, NewValuesAreLoadedAhead) {
   EXPECT_EQ(loaded().size(), 1u);
   AnswerPull(3, 2);
   ASSERT_TRUE(exchange_.fresh());
-  const ParameterSet& used = exchange_.Use();
+  const ParameterSet& used = exchange_.TakePulled();
   EXPECT_EQ(first[0], std::pair(SliceId{0}, used.values[0].bytes().data())) << "what a request will bring";
   effects_.Take();
   exchange_.BeginPull(now_, effects_);
@@ -168,7 +168,7 @@ TEST_F(ExchangeTest, NewValuesAreLoadedAhead) {
 TEST_F(ExchangeTest, NoByteOfTheWindowIsLost) {
   window_ = kMiB;
   Answer({0, 1, 2}, 0);
-  Keep(1);
+  Retain(1);
   EXPECT_EQ(Take(), (std::vector<Sent>{{'P', 1, {0}}}));
   Pass(session_.timing().data_retry);  // lost
   EXPECT_EQ(Take(), (std::vector<Sent>{{'P', 1, {0}}}));
@@ -178,7 +178,7 @@ TEST_F(ExchangeTest, NoByteOfTheWindowIsLost) {
   Answer({1}, 1);
   EXPECT_EQ(Take(), (std::vector<Sent>{{'P', 1, {2}}}));
   Answer({0, 2}, 1);
-  Keep(2);
+  Retain(2);
   EXPECT_EQ(Take(), (std::vector<Sent>{{'P', 2, {0}}}));
   exchange_.Release(kLease);
   exchange_.BeginPull(now_, effects_);
@@ -189,7 +189,7 @@ TEST_F(ExchangeTest, NoByteOfTheWindowIsLost) {
 TEST_F(ExchangeTest, WhatGoesAgainKeepsItsShareOfTheWindow) {
   window_ = 2 * kMiB;
   Answer({0, 1, 2}, 0);
-  Keep(1);
+  Retain(1);
   EXPECT_EQ(Take(), (std::vector<Sent>{{'P', 1, {0}}, {'P', 1, {1}}}));
   EXPECT_EQ(session_.stats().pushes_resent, 0u);
   Pass(session_.timing().data_retry);
@@ -202,7 +202,7 @@ TEST_F(ExchangeTest, WhatGoesAgainKeepsItsShareOfTheWindow) {
 TEST_F(ExchangeTest, ASilentPsIsAskedEverMoreRarely) {
   const Duration retry = session_.timing().data_retry;
   const std::vector<Sent> push = {{'P', 1, {2}}};
-  exchange_.Keep(*exchange_.Find(kLease), 1, SliceId{2}, Payload::Zeros(32), {});
+  exchange_.Retain(*exchange_.Find(kLease), 1, SliceId{2}, Payload::Zeros(32), {});
   exchange_.Flush(now_, effects_);
   EXPECT_EQ(Take(), push);
   for (const int pause : {1, 2, 4, 8, 8}) {
@@ -220,7 +220,7 @@ TEST_F(ExchangeTest, ASilentPsIsAskedEverMoreRarely) {
 
 TEST_F(ExchangeTest, APushLostAmongAnswersGoesAgainAtLast) {
   const Duration retry = session_.timing().data_retry;
-  Keep(1);
+  Retain(1);
   Take();
   for (int i = 0; i < 15; ++i) {
     Pass(retry / 2);
@@ -236,7 +236,7 @@ TEST_F(ExchangeTest, APushLostAmongAnswersGoesAgainAtLast) {
 TEST_F(ExchangeTest, AskingAgainLeavesWhatWasSentOnItsWay) {
   window_ = kMiB;
   Answer({0, 1, 2}, 0);
-  Keep(1);
+  Retain(1);
   EXPECT_EQ(Take(), (std::vector<Sent>{{'P', 1, {0}}}));
   exchange_.Find(kLease)->progress.ForgetAnswers();
   Answer({0, 1, 2}, 0);
@@ -248,7 +248,7 @@ TEST_F(ExchangeTest, AskingAgainLeavesWhatWasSentOnItsWay) {
 TEST_F(ExchangeTest, AMovedSliceGivesItsShareOfTheWindowBack) {
   window_ = kMiB;
   Answer({0, 1, 2}, 0);
-  Keep(1);
+  Retain(1);
   EXPECT_EQ(Take(), (std::vector<Sent>{{'P', 1, {0}}}));
   EXPECT_TRUE(exchange_.Place(PlacedAt(2, {1, 2}), now_, effects_).ok());
   EXPECT_EQ(Take(), (std::vector<Sent>{{' ', 0, {}}, {'P', 1, {1}}})) << "probed; then there is room for the next one";
@@ -262,7 +262,7 @@ TEST_F(ExchangeTest, AMovedSliceGivesItsShareOfTheWindowBack) {
 TEST_F(ExchangeTest, WhatWasWithheldBeforeItWasSentHasItsStalenessCounted) {
   window_ = kMiB;
   Answer({0, 1, 2}, 0);
-  Keep(1);
+  Retain(1);
   EXPECT_EQ(Take(), (std::vector<Sent>{{'P', 1, {0}}}));
   PushReply refusal{kPs, kLease, {{SliceId{1}, {}, SliceRefusal::kNotHere, 0, 0, 0}}, window_};
   EXPECT_TRUE(exchange_.Receive(kFirstPeer, refusal, now_, effects_).ok());
@@ -287,7 +287,7 @@ TEST_F(ExchangeTest, ValuesOfAnotherSizeOrEpochAreNotTaken) {
   EXPECT_FALSE(exchange_.fresh());
   AnswerPull(3, 2);
   EXPECT_TRUE(exchange_.fresh());
-  EXPECT_EQ(exchange_.Use().versions[2], (Version{{1, 1}, 7}));
+  EXPECT_EQ(exchange_.TakePulled().versions[2], (Version{{1, 1}, 7}));
 }
 
 TEST_F(ExchangeTest, OnlyThePsThatHoldsTheSliceIsHeard) {

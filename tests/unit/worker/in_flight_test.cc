@@ -17,31 +17,31 @@ std::vector<Step> StepsOf(InFlight& in_flight) {
 
 TEST(InFlightTest, KeepsStepsInOrderUntilEverySliceLetsGo) {
   InFlight in_flight(2);
-  in_flight.Keep(3, kX, Payload::Zeros(4), {}, InFlight::State::kReady);
-  in_flight.Keep(1, kY, Payload::Zeros(4), {}, InFlight::State::kReady);  // computed again
-  in_flight.Keep(3, kY, Payload::Zeros(4), {}, InFlight::State::kReady);
+  in_flight.Add(3, kX, Payload::Zeros(4), {}, InFlight::State::kReady);
+  in_flight.Add(1, kY, Payload::Zeros(4), {}, InFlight::State::kReady);  // computed again
+  in_flight.Add(3, kY, Payload::Zeros(4), {}, InFlight::State::kReady);
   EXPECT_EQ(StepsOf(in_flight), (std::vector<Step>{1, 3}));
 
   std::vector<Step> dropped;
-  const auto note = [&](Step step, const InFlight::Kept&) { dropped.push_back(step); };
-  in_flight.Retain(kX, 3, 3, note);
+  const auto note = [&](Step step, const InFlight::RetainedGradient&) { dropped.push_back(step); };
+  in_flight.RetainOnly(kX, 3, 3, note);
   EXPECT_EQ(dropped, std::vector<Step>{3});
   EXPECT_EQ(StepsOf(in_flight), (std::vector<Step>{1, 3})) << "Y still has both";
-  in_flight.Retain(kY, 1, 3, note);
+  in_flight.RetainOnly(kY, 1, 3, note);
   EXPECT_EQ(StepsOf(in_flight), std::vector<Step>{3});
-  in_flight.Retain(kY, 0, 2, note);  // sent back to step 2: what lies behind is of no use
+  in_flight.RetainOnly(kY, 0, 2, note);  // sent back to step 2: what lies behind is of no use
   EXPECT_TRUE(in_flight.steps().empty());
 }
 
 TEST(InFlightTest, VisitsWhatIsKeptOfOneSlice) {
   InFlight in_flight(2);
-  in_flight.Keep(1, kX, Payload(), {}, InFlight::State::kWithheld);  // an empty push is kept like any other
-  in_flight.Keep(2, kX, Payload::Zeros(4), {}, InFlight::State::kSent);
-  in_flight.Keep(1, kY, Payload::Zeros(4), {}, InFlight::State::kSent);
+  in_flight.Add(1, kX, Payload(), {}, InFlight::State::kBlocked);  // an empty push is kept like any other
+  in_flight.Add(2, kX, Payload::Zeros(4), {}, InFlight::State::kSent);
+  in_flight.Add(1, kY, Payload::Zeros(4), {}, InFlight::State::kSent);
   int visited = 0;
-  in_flight.ForEach(kX, [&](InFlight::Kept& kept) {
+  in_flight.ForEach(kX, [&](InFlight::RetainedGradient& retained) {
     ++visited;
-    kept.state = InFlight::State::kReady;
+    retained.state = InFlight::State::kReady;
   });
   EXPECT_EQ(visited, 2);
   EXPECT_EQ(in_flight.steps()[0].slices[ToNumber(kY)].state, InFlight::State::kSent);

@@ -12,7 +12,7 @@
 namespace downpour {
 namespace {
 
-using Heard = LeaseProgress::Heard;
+using ReplyEffect = LeaseProgress::ReplyEffect;
 
 constexpr Step kSteps = 3;
 constexpr SliceEpoch kOld{1, 1}, kNew{1, 2};
@@ -22,16 +22,16 @@ LeaseProgress TwoSlices() { return LeaseProgress(kSteps, {kOld, kOld}); }
 
 // Each slice lacks nothing from the start, pushes the step and hears it acknowledged.
 void Advance(LeaseProgress& progress, SliceId slice, Step to) {
-  for (Step step = progress.covered(slice) + 1; step <= to; ++step) progress.Keep(slice, step);
-  progress.Hear(slice, progress.epoch(slice), to, to);
+  for (Step step = progress.computed_to(slice) + 1; step <= to; ++step) progress.MarkComputed(slice, step);
+  progress.OnReply(slice, progress.epoch(slice), to, to);
 }
 
 TEST(LeaseProgressTest, StartsAtTheSmallestStepThatASliceLacks) {
   LeaseProgress progress = TwoSlices();
   EXPECT_FALSE(progress.AllKnown());
-  EXPECT_EQ(progress.Hear(kX, kOld, 2, 2), Heard::kFirst);
+  EXPECT_EQ(progress.OnReply(kX, kOld, 2, 2), ReplyEffect::kFirstInEpoch);
   EXPECT_FALSE(progress.AllKnown());
-  EXPECT_EQ(progress.Hear(kY, kOld, 1, 1), Heard::kFirst);
+  EXPECT_EQ(progress.OnReply(kY, kOld, 1, 1), ReplyEffect::kFirstInEpoch);
   EXPECT_TRUE(progress.AllKnown());
   EXPECT_EQ(progress.Next(), 2u);
   EXPECT_FALSE(progress.Lacks(kX, 2)) << "X has it already";
@@ -47,27 +47,27 @@ TEST(LeaseProgressTest, IsDoneWhenEverySliceAcknowledgedTheLastStep) {
   EXPECT_EQ(progress.Next(), 0u);
 }
 
-// With a backup: applied runs ahead, and does not acknowledge.
+// With a backup: consumed runs ahead, and does not acknowledge.
 TEST(LeaseProgressTest, OnlyAckedAcknowledges) {
   LeaseProgress progress(kSteps, {kOld});
-  progress.Hear(kX, kOld, kSteps, 1);
+  progress.OnReply(kX, kOld, kSteps, 1);
   EXPECT_EQ(progress.Next(), 0u);
   EXPECT_FALSE(progress.Done());
-  EXPECT_EQ(progress.kept_from(kX), 1u);
-  progress.Hear(kX, kOld, kSteps, kSteps);
+  EXPECT_EQ(progress.retained_from(kX), 1u);
+  progress.OnReply(kX, kOld, kSteps, kSteps);
   EXPECT_TRUE(progress.Done());
 }
 
 TEST(LeaseProgressTest, LateAndImpossibleAnswersChangeNothing) {
   LeaseProgress progress(kSteps, {kOld});
   Advance(progress, kX, 2);
-  EXPECT_EQ(progress.Hear(kX, kOld, 1, 1), Heard::kNews);
+  EXPECT_EQ(progress.OnReply(kX, kOld, 1, 1), ReplyEffect::kProgress);
   EXPECT_EQ(progress.Next(), 3u) << "an answer from before does not send it back";
-  EXPECT_EQ(progress.Hear(kX, kNew, 0, 0), Heard::kIgnored);
-  EXPECT_EQ(progress.Hear(kX, kOld, kSteps + 1, 0), Heard::kIgnored);
-  EXPECT_EQ(progress.Hear(kX, kOld, 1, 2), Heard::kIgnored);
+  EXPECT_EQ(progress.OnReply(kX, kNew, 0, 0), ReplyEffect::kIgnored);
+  EXPECT_EQ(progress.OnReply(kX, kOld, kSteps + 1, 0), ReplyEffect::kIgnored);
+  EXPECT_EQ(progress.OnReply(kX, kOld, 1, 2), ReplyEffect::kIgnored);
   EXPECT_EQ(progress.Next(), 3u);
-  EXPECT_EQ(progress.kept_from(kX), 2u);
+  EXPECT_EQ(progress.retained_from(kX), 2u);
 }
 
 TEST(LeaseProgressTest, ANewEpochDropsAcknowledgements) {
@@ -77,9 +77,10 @@ TEST(LeaseProgressTest, ANewEpochDropsAcknowledgements) {
   progress.Renew(kX, kNew);
   EXPECT_FALSE(progress.Done());
   EXPECT_FALSE(progress.Known(kX));
-  EXPECT_EQ(progress.Hear(kX, kOld, kSteps, kSteps), Heard::kIgnored) << "the old epoch's word counts no longer";
+  EXPECT_EQ(progress.OnReply(kX, kOld, kSteps, kSteps), ReplyEffect::kIgnored)
+      << "the old epoch's word counts no longer";
   EXPECT_FALSE(progress.Done());
-  EXPECT_EQ(progress.Hear(kX, kNew, kSteps, kSteps), Heard::kFirst);
+  EXPECT_EQ(progress.OnReply(kX, kNew, kSteps, kSteps), ReplyEffect::kFirstInEpoch);
   EXPECT_TRUE(progress.Done());
 }
 
@@ -87,27 +88,27 @@ TEST(LeaseProgressTest, ASliceThatLostWhatIsNoLongerKeptIsComputedAgain) {
   LeaseProgress progress = TwoSlices();
   Advance(progress, kX, 2);
   Advance(progress, kY, 2);
-  progress.Keep(kX, 3);
-  progress.Keep(kY, 3);
+  progress.MarkComputed(kX, 3);
+  progress.MarkComputed(kY, 3);
   progress.Renew(kX, kNew);
-  progress.Hear(kX, kNew, 1, 1);
+  progress.OnReply(kX, kNew, 1, 1);
   EXPECT_EQ(progress.Next(), 2u);
   EXPECT_TRUE(progress.Lacks(kX, 2));
   EXPECT_FALSE(progress.Lacks(kY, 2));
-  EXPECT_EQ(progress.covered(kX), 1u) << "step 3 without step 2 is of no use";
-  EXPECT_EQ(progress.covered(kY), 3u);
+  EXPECT_EQ(progress.computed_to(kX), 1u) << "step 3 without step 2 is of no use";
+  EXPECT_EQ(progress.computed_to(kY), 3u);
 }
 
 TEST(LeaseProgressTest, ASliceThatLostWhatIsStillKeptIsNot) {
   LeaseProgress progress(kSteps, {kOld});
-  progress.Hear(kX, kOld, 0, 0);
-  progress.Keep(kX, 1);
-  progress.Keep(kX, 2);
+  progress.OnReply(kX, kOld, 0, 0);
+  progress.MarkComputed(kX, 1);
+  progress.MarkComputed(kX, 2);
   progress.Renew(kX, kNew);
-  progress.Hear(kX, kNew, 0, 0);
+  progress.OnReply(kX, kNew, 0, 0);
   EXPECT_EQ(progress.Next(), 3u);
-  EXPECT_EQ(progress.kept_from(kX), 0u);
-  EXPECT_EQ(progress.covered(kX), 2u);
+  EXPECT_EQ(progress.retained_from(kX), 0u);
+  EXPECT_EQ(progress.computed_to(kX), 2u);
 }
 
 TEST(LeaseProgressTest, AsksAllAgainWhenTheChiefDoesNotBelieve) {
@@ -117,8 +118,8 @@ TEST(LeaseProgressTest, AsksAllAgainWhenTheChiefDoesNotBelieve) {
   progress.ForgetAnswers();
   EXPECT_FALSE(progress.Done());
   EXPECT_FALSE(progress.AllKnown());
-  progress.Hear(kX, kOld, kSteps, kSteps);
-  progress.Hear(kY, kOld, 0, 0);  // after all
+  progress.OnReply(kX, kOld, kSteps, kSteps);
+  progress.OnReply(kY, kOld, 0, 0);  // after all
   EXPECT_EQ(progress.Next(), 1u);
   EXPECT_FALSE(progress.Lacks(kX, 1));
 }
@@ -127,7 +128,7 @@ TEST(LeaseProgressTest, AsksAllAgainWhenTheChiefDoesNotBelieve) {
 // in any order. The lease must still end with every step consumed once, in order, in each slice's last epoch.
 struct ModelSlice {
   SliceEpoch epoch = kOld;
-  Step applied = 0;
+  Step consumed = 0;
 };
 
 class Model {
@@ -145,14 +146,14 @@ class Model {
 
   void Check() {
     ASSERT_TRUE(progress_.Done());
-    for (const ModelSlice& slice : slices_) EXPECT_EQ(slice.applied, steps_);
+    for (const ModelSlice& slice : slices_) EXPECT_EQ(slice.consumed, steps_);
   }
 
  private:
   struct Answer {
     SliceId slice{};
     SliceEpoch epoch;
-    Step applied = 0;
+    Step consumed = 0;
   };
 
   void Event(bool calm) {
@@ -172,18 +173,19 @@ class Model {
   }
   void Answers(SliceId id) {
     const ModelSlice& slice = slices_[ToNumber(id)];
-    answers_.push_back({id, slice.epoch, slice.applied});
+    answers_.push_back({id, slice.epoch, slice.consumed});
   }
   void Deliver() {
     if (answers_.empty()) return;
     const Answer answer = answers_[prng_.Below(answers_.size())];  // may come again
-    progress_.Hear(answer.slice, answer.epoch, answer.applied, answer.applied);
+    progress_.OnReply(answer.slice, answer.epoch, answer.consumed, answer.consumed);
     std::set<Step>& kept = kept_[ToNumber(answer.slice)];
-    std::erase_if(
-        kept, [&](Step s) { return s <= progress_.kept_from(answer.slice) || s > progress_.covered(answer.slice); });
-    for (Step s = progress_.kept_from(answer.slice) + 1; s <= progress_.covered(answer.slice); ++s) {
-      // Either kept here, or known to be applied already (by another worker).
-      ASSERT_TRUE(kept.contains(s) || s <= slices_[ToNumber(answer.slice)].applied);
+    std::erase_if(kept, [&](Step s) {
+      return s <= progress_.retained_from(answer.slice) || s > progress_.computed_to(answer.slice);
+    });
+    for (Step s = progress_.retained_from(answer.slice) + 1; s <= progress_.computed_to(answer.slice); ++s) {
+      // Either kept here, or known to be consumed already (by another worker).
+      ASSERT_TRUE(kept.contains(s) || s <= slices_[ToNumber(answer.slice)].consumed);
     }
   }
   void Compute() {
@@ -191,18 +193,18 @@ class Model {
     if (next == 0 || !progress_.AllKnown()) return;
     for (uint32_t i = 0; i < slices_.size(); ++i) {
       if (!progress_.Lacks(SliceId{i}, next)) continue;
-      progress_.Keep(SliceId{i}, next);
+      progress_.MarkComputed(SliceId{i}, next);
       kept_[i].insert(next);
     }
   }
   void Push(SliceId id) {
     ModelSlice& slice = slices_[ToNumber(id)];
-    if (progress_.Known(id) && kept_[ToNumber(id)].contains(slice.applied + 1)) ++slice.applied;
+    if (progress_.Known(id) && kept_[ToNumber(id)].contains(slice.consumed + 1)) ++slice.consumed;
   }
   void Restore(SliceId id) {
     if (!prng_.Chance(0.1)) return;
     ModelSlice& slice = slices_[ToNumber(id)];
-    slice.applied = static_cast<Step>(prng_.Below(slice.applied + 1));
+    slice.consumed = static_cast<Step>(prng_.Below(slice.consumed + 1));
     ++slice.epoch.n;
     progress_.Renew(id, slice.epoch);
   }

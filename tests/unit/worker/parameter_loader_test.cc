@@ -87,7 +87,7 @@ class Fixture {
     return all;
   }
   void StageAll(const std::vector<Payload>& values) {
-    for (const Slice& slice : grid.slices) loader.Stage(slice.id, values[ToNumber(slice.id)]);
+    for (const Slice& slice : grid.slices) loader.Pack(slice.id, values[ToNumber(slice.id)]);
   }
   void LoadAll(const std::vector<Payload>& values) {
     for (const Slice& slice : grid.slices) EXPECT_TRUE(loader.Load(slice.id, values[ToNumber(slice.id)]).ok());
@@ -106,7 +106,7 @@ class ParameterLoaderTest : public testing::Test, protected Fixture<CountingBack
     Reset();
   }
   void Reset() { backend.copied = backend.begun = backend.synchronized = 0; }
-  // How many slices were staged in time, of a step that loads these and ends well.
+  // How many slices were packed in time, of a step that loads these and ends well.
   int Step(const std::vector<Payload>& values) {
     Reset();
     LoadAll(values);
@@ -124,7 +124,7 @@ TEST_F(ParameterLoaderTest, WhatWasStagedIsOnlyCopiedStepAfterStep) {
     StageAll(values);
     EXPECT_EQ(Step(values), all) << step;
   }
-  EXPECT_EQ(Step(All(5)), 0) << "what was not staged goes up all the same";
+  EXPECT_EQ(Step(All(5)), 0) << "what was not packed goes up all the same";
   EXPECT_EQ(backend.synchronized, 0);
 }
 
@@ -195,7 +195,7 @@ TEST_F(ParameterLoaderTest, FramesOfStepsThatFailedAreUsedAgainOnceTheDeviceWasA
 TEST_F(ParameterLoaderTest, WhatIsNoSliceIsRefusedAndNotStaged) {
   const Payload four = Payload::Zeros(4), most = Payload::Zeros(1 << 20);
   for (const auto& [id, values] : {std::pair(SliceId{0}, &four), {SliceId{0}, &most}, {SliceId{99}, &four}}) {
-    loader.Stage(id, *values);
+    loader.Pack(id, *values);
     EXPECT_TRUE(values->unique());
     EXPECT_EQ(loader.Load(id, *values).code(), absl::StatusCode::kInvalidArgument);
   }
@@ -229,7 +229,7 @@ TEST(ParameterLoaderOnHostTest, NothingIsStaged) {
   ParameterLoader loader;
   ASSERT_TRUE(loader.Open(grid, *graph, *backend).ok());
   const Payload values = Values(grid, SliceId{0}, 1);
-  loader.Stage(SliceId{0}, values);
+  loader.Pack(SliceId{0}, values);
   EXPECT_TRUE(values.unique());
   EXPECT_TRUE(loader.Load(SliceId{0}, values).ok());
 }

@@ -1,8 +1,8 @@
-#include "worker/parameters.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "worker/parameter_set.h"
 
 namespace downpour {
 namespace {

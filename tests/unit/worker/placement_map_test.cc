@@ -124,12 +124,12 @@ TEST_F(PlacementMapTest, TheFirstPlacementToo) {
 TEST(PsLinkTest, OneMessageMayAlwaysGo) {
   PsLink link;
   link.window = 50;
-  EXPECT_TRUE(link.HasRoom(100)) << "else it never could";
+  EXPECT_TRUE(link.HasCredit(100)) << "else it never could";
   link.unanswered = 100;
-  EXPECT_FALSE(link.HasRoom(1));
+  EXPECT_FALSE(link.HasCredit(1));
   link.window = 150;
-  EXPECT_TRUE(link.HasRoom(50));
-  EXPECT_FALSE(link.HasRoom(51));
+  EXPECT_TRUE(link.HasCredit(50));
+  EXPECT_FALSE(link.HasCredit(51));
 }
 
 }  // namespace

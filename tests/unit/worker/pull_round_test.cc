@@ -56,7 +56,7 @@ TEST_F(PullRoundTest, AsksForAMegabyteAtATimeAndIsFreshWhenAllIsHere) {
   Receive(2, {1});
   EXPECT_TRUE(round_.fresh());
   EXPECT_EQ(link().unanswered, 0u);
-  round_.Use();
+  round_.TakePulled();
   EXPECT_FALSE(round_.fresh());
   EXPECT_FALSE(round_.under_way());
 }
@@ -87,7 +87,7 @@ TEST_F(PullRoundTest, AnAnswerOfAnEarlierRoundIsNoNews) {
   while (Next()) {
   }
   for (uint32_t i = 0; i < 3; ++i) Receive(i + 1, {i});
-  round_.Use();
+  round_.TakePulled();
   round_.Begin();
   while (Next()) {
   }
@@ -171,7 +171,7 @@ TEST_F(PullRoundTest, ASliceThatMovesIsAskedAnewThoughItsValuesCame) {
   Receive(5, {2});
   EXPECT_TRUE(round_.fresh());
   EXPECT_EQ(link().unanswered, 0u);
-  round_.Use();
+  round_.TakePulled();
   round_.Forget(link(), SliceId{1});
   EXPECT_FALSE(round_.under_way()) << "they were used";
 }

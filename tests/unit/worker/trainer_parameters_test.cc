@@ -59,7 +59,7 @@ class TrainerParametersTest : public TrainerTest {
   }
   // Whatever frames are free are written to, those of every slice twice.
   void Disturb() {
-    for (uint64_t seed : {71, 72}) device_.LoadAhead(AllSlices(seed));
+    for (uint64_t seed : {71, 72}) device_.PrefetchParameters(AllSlices(seed));
   }
 
   const int all_ = static_cast<int>(grid_.size());
@@ -99,10 +99,10 @@ TEST_F(TrainerParametersTest, HintsChangeNoBit) {
           for (size_t i = 0; i < updates.size(); ++i) {
             if (step % 4 == 0 || i % 4 < step % 4 - 1) ahead.push_back(updates[i]);
           }
-          hinted.LoadAhead(ahead);
+          hinted.PrefetchParameters(ahead);
           const TrainStep request{LeaseId{0}, 1 + step % 3, updates};
           ExpectSame(Run(hinted, request), Run(plain, request));
-          hinted.LoadAhead(updates);
+          hinted.PrefetchParameters(updates);
           const Answer got = Run(hinted, EvalStep{0, 4, updates}), want = Run(plain, EvalStep{0, 4, updates});
           EXPECT_EQ(std::get<Evaluated>(got.last).loss_sum, std::get<Evaluated>(want.last).loss_sum);
         }
@@ -114,7 +114,7 @@ TEST_F(TrainerParametersTest, HintsChangeNoBit) {
 TEST_F(TrainerParametersTest, AStepTakesWhatWasStagedForIt) {
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     const SliceValues updates = AllSlices(seed);
-    device_.LoadAhead(updates);
+    device_.PrefetchParameters(updates);
     ExpectSame(Train(updates), Plain(updates));
     EXPECT_EQ(backend_->begun, all_);
     ASSERT_TRUE(Run(device_, EvalStep{0, 1, {}}).status.ok());
@@ -127,7 +127,7 @@ TEST_F(TrainerParametersTest, NothingIsWrittenToAFrameThatIsBeingCopied) {
   };
   for (uint64_t seed = 1; seed <= 3; ++seed) {
     const SliceValues updates = AllSlices(seed);
-    device_.LoadAhead(updates);
+    device_.PrefetchParameters(updates);
     ExpectSame(Train(updates), Plain(updates));
     EXPECT_EQ(backend_->begun, all_);
   }
@@ -135,7 +135,7 @@ TEST_F(TrainerParametersTest, NothingIsWrittenToAFrameThatIsBeingCopied) {
 
 TEST_F(TrainerParametersTest, NorAfterAStepThatFailed) {
   const SliceValues updates = AllSlices(1);
-  device_.LoadAhead(updates);
+  device_.PrefetchParameters(updates);
   backend_->fails = true;
   EXPECT_EQ(Train(updates).status.code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(backend_->begun, all_);
@@ -146,7 +146,7 @@ TEST_F(TrainerParametersTest, NorAfterAStepThatFailed) {
 
 TEST_F(TrainerParametersTest, NorBehindAnEvaluationOfNothing) {
   const SliceValues updates = AllSlices(1);
-  device_.LoadAhead(updates);
+  device_.PrefetchParameters(updates);
   ASSERT_TRUE(Run(device_, EvalStep{0, 0, updates}).status.ok());
   EXPECT_EQ(backend_->begun, all_);
   Disturb();
@@ -160,7 +160,7 @@ TEST_F(TrainerParametersTest, OfAStepOfSeveralBatchesTheFirstLoadsThem) {
   ASSERT_TRUE(Run(device_, Prepare{job}).status.ok());
   ASSERT_TRUE(Run(plain, Prepare{job}).status.ok());
   const SliceValues updates = AllSlices(1);
-  device_.LoadAhead(updates);
+  device_.PrefetchParameters(updates);
   backend_->meanwhile = [this] {
     if (backend_->begun == all_) Disturb();
   };
@@ -176,19 +176,19 @@ TEST_F(TrainerParametersTest, OnlyADeviceGainsByHints) {
 TEST_F(TrainerParametersTest, AHintWithoutAPlaceIsPassedOver) {
   Trainer trainer(std::make_unique<DeferredBackend>());
   const SliceValues updates = AllSlices(1);
-  trainer.LoadAhead(updates);
+  trainer.PrefetchParameters(updates);
   JobSpec wrong = job_;
   wrong.data.eval.images = "nowhere";
   EXPECT_FALSE(Run(trainer, Prepare{wrong}).status.ok());
-  trainer.LoadAhead(updates);
+  trainer.PrefetchParameters(updates);
   ASSERT_TRUE(Run(trainer, Prepare{job_}).status.ok());
-  trainer.LoadAhead({{SliceId{99}, updates[0].second}, {SliceId{0}, Payload::Zeros(4)}});
+  trainer.PrefetchParameters({{SliceId{99}, updates[0].second}, {SliceId{0}, Payload::Zeros(4)}});
   ExpectSame(Run(trainer, TrainStep{LeaseId{0}, 1, updates}), Plain(updates));
 }
 
 TEST_F(TrainerParametersTest, NothingIsKeptOfAJobWhenTheNextIsToBePrepared) {
   const SliceValues updates = AllSlices(1);
-  device_.LoadAhead(updates);
+  device_.PrefetchParameters(updates);
   EXPECT_FALSE(updates[0].second.unique());
   JobSpec wrong = job_;
   wrong.data.eval.images = "nowhere";
@@ -201,7 +201,7 @@ TEST_F(TrainerParametersTest, AJobMayBePreparedWhileParametersOfTheOneBeforeStil
   const Answer want = Plain(rounds[1]);
   std::atomic<bool> over = false;
   std::thread arrives([&] {
-    for (size_t i = 0; !over; ++i) device_.LoadAhead(rounds[i % rounds.size()]);
+    for (size_t i = 0; !over; ++i) device_.PrefetchParameters(rounds[i % rounds.size()]);
   });
   for (int job = 0; job < 20; ++job) {
     EXPECT_TRUE(Run(device_, Prepare{job_}).status.ok());

@@ -92,7 +92,7 @@ class LoadingComputer final : public Computer {
   LoadingComputer(bool loads_ahead, std::shared_ptr<Loaded> loaded)
       : loads_ahead_(loads_ahead), loaded_(std::move(loaded)) {}
   bool loads_ahead() const override { return loads_ahead_; }
-  void LoadAhead(const SliceValues& values) override {
+  void PrefetchParameters(const SliceValues& values) override {
     const std::lock_guard lock(loaded_->mutex);
     loaded_->calls.emplace_back(values, std::this_thread::get_id());
     if (loaded_->calls.size() > 1) return;
@@ -114,11 +114,11 @@ TEST_F(ComputeThreadTest, WhatIsLoadedAheadComesBesideRequestsOrNotAtAll) {
   auto loaded = std::make_shared<LoadingComputer::Loaded>();
   thread_ = std::make_unique<ComputeThread>(std::make_unique<LoadingComputer>(true, loaded), &mailbox_);
   const Payload values = Payload::Zeros(4);
-  thread_->LoadAhead({{SliceId{3}, values}});
+  thread_->PrefetchParameters({{SliceId{3}, values}});
   loaded->first.get_future().wait();
-  thread_->LoadAhead({{SliceId{4}, values}});  // waits, until a request was submitted that brings it
+  thread_->PrefetchParameters({{SliceId{4}, values}});  // waits, until a request was submitted that brings it
   thread_->Submit(Train(1, 1));
-  thread_->LoadAhead({{SliceId{5}, values}});
+  thread_->PrefetchParameters({{SliceId{5}, values}});
   EXPECT_EQ(WaitForDone(1).size(), 1u) << "a request does not wait for what is loaded";
   loaded->go_on.set_value();
   const auto calls = [&] {
@@ -135,7 +135,7 @@ TEST_F(ComputeThreadTest, WhatIsLoadedAheadComesBesideRequestsOrNotAtAll) {
 TEST_F(ComputeThreadTest, NothingIsLoadedAheadForWhomItGainsNothing) {
   auto loaded = std::make_shared<LoadingComputer::Loaded>();
   thread_ = std::make_unique<ComputeThread>(std::make_unique<LoadingComputer>(false, loaded), &mailbox_);
-  thread_->LoadAhead({{SliceId{3}, Payload::Zeros(4)}});
+  thread_->PrefetchParameters({{SliceId{3}, Payload::Zeros(4)}});
   thread_->Submit(Train(1, 1));
   EXPECT_EQ(WaitForDone(1).size(), 1u);
   thread_.reset();

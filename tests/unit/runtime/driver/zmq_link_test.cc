@@ -11,7 +11,7 @@
 #include <optional>
 #include <string>
 
-#include "runtime/driver/zmq_zap.h"
+#include "runtime/driver/zmq_zap_handler.h"
 #include "tests/unit/runtime/driver/zmq_test_keys.h"
 #include "tests/unit/runtime/driver/zmq_test_peer.h"
 

@@ -113,9 +113,9 @@ TEST_F(ZmqLinksTest, WithKeysWhoeverWasDialledSaysWhatItsRoleMaySay) {
   for (ZmqLinks* both : {&links, &open}) {
     ASSERT_TRUE(both->Connect({.peer = kFirst, .endpoint = At("a"), .to = PeerRole::kPs}, now_).ok());
   }
-  EXPECT_TRUE(links.Judge(kFirst, PushReply{}).ok());
-  EXPECT_THAT(std::string(links.Judge(kFirst, Welcome{}).message()), HasSubstr("Welcome"));
-  EXPECT_TRUE(open.Judge(kFirst, Welcome{}).ok());
+  EXPECT_TRUE(links.Validate(kFirst, PushReply{}).ok());
+  EXPECT_THAT(std::string(links.Validate(kFirst, Welcome{}).message()), HasSubstr("Welcome"));
+  EXPECT_TRUE(open.Validate(kFirst, Welcome{}).ok());
 }
 
 TEST_F(ZmqLinksTest, AsManyAreDialledAsAJobMayHavePs) {

@@ -33,9 +33,9 @@ class LedgerTest : public ::testing::Test {
       slice.version += 2 * (end - begin);
     }
   }
-  void Begin(uint32_t slice, uint64_t lease, Step applied) {
-    checkpoint_.slices[slice].counters.push_back({LeaseId{lease}, applied});
-    checkpoint_.slices[slice].version += applied;
+  void Begin(uint32_t slice, uint64_t lease, Step consumed) {
+    checkpoint_.slices[slice].counters.push_back({LeaseId{lease}, consumed});
+    checkpoint_.slices[slice].version += consumed;
   }
   LoadedCheckpoint checkpoint_;
 };
@@ -104,9 +104,9 @@ TEST(VerbLedger, ReadsTheFolderAndTheSummaryOfItsChief) {
   EXPECT_EQ(json["counts"],
             nlohmann::json({{"pushesResent", 5}, {"pushesRefused", 3}, {"pushesDuplicate", 4}, {"leasesHandedOn", 2}}));
   EXPECT_THAT(RunDownpour({"ledger", "--job-dir", dir}).out,
-              HasSubstr("pushes of the processes that its last chief has seen: 5 sent again, 3 put off, 4 duplicates, "
-                        "without effect\n"
-                        "in the whole job: 2 leases handed on\nLOST"));
+              HasSubstr("pushes of the processes that its last chief has seen: 5 retried, "
+                        "3 rejected for now, 4 duplicates, without effect\n"
+                        "in the whole job: 2 leases reassigned\nLOST"));
 }
 
 }  // namespace

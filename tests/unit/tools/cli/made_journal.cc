@@ -6,15 +6,15 @@
 
 namespace downpour {
 
-std::string MadeJournal(uint64_t number, Round newest, Round given_up) {
-  JournalEntry entry{.number = number, .record = {}, .toll = {}};
+std::string MadeJournal(uint64_t number, Round newest, Round abandoned) {
+  JournalEntry entry{.number = number, .record = {}, .costs = {}};
   entry.record.newest = newest;
-  entry.record.given_up = given_up;
+  entry.record.abandoned = abandoned;
   return Sealed(EncodeEntry(entry));
 }
 
 std::string MadeJournalOf(const JobSpec& job, const std::string& ended, uint64_t number) {
-  JournalEntry entry{.number = number, .record = {}, .toll = {}};
+  JournalEntry entry{.number = number, .record = {}, .costs = {}};
   entry.record.run = 7;
   entry.record.began_unix_ms = 1'700'000'000'000;
   entry.record.job = CanonicalJob(job);

@@ -9,7 +9,7 @@
 
 namespace downpour {
 
-std::string MadeJournal(uint64_t number, Round newest, Round given_up = {});
+std::string MadeJournal(uint64_t number, Round newest, Round abandoned = {});
 // Of a job that began on 2023-11-14 at 22:13:20 UTC; `ended` is empty where it goes on.
 std::string MadeJournalOf(const JobSpec& job, const std::string& ended, uint64_t number = 1);
 

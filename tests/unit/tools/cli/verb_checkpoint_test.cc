@@ -97,7 +97,7 @@ TEST_F(VerbCheckpointTest, TheNewestIsMissedWhereItIsGone) {
   std::filesystem::remove_all(Path("1-1"));
   EXPECT_THAT(Checkpoint({"inspect"}).err, HasSubstr(": 1-2, which was, is gone"));
 
-  PutFile(dir_ + "/journal.a", MadeJournal(4, {1, 2}, /*given_up=*/{1, 2}));
+  PutFile(dir_ + "/journal.a", MadeJournal(4, {1, 2}, /*abandoned=*/{1, 2}));
   EXPECT_EQ(CheckpointJson({"list"})[1]["state"], "unfinished") << "somebody gave it up";
 }
 

@@ -34,7 +34,7 @@ class VerbScaleTest : public ::testing::Test {
   }
   // How many examples each worker is to hold.
   void PutData(uint64_t train_examples) {
-    JournalEntry entry{.number = 1, .record = {}, .toll = {}};
+    JournalEntry entry{.number = 1, .record = {}, .costs = {}};
     entry.record.job = CanonicalJob(SmallJob());
     entry.record.data = {train_examples, 0, 77};
     PutFile(dir_ + "/journal.a", Sealed(EncodeEntry(entry)));

@@ -17,7 +17,7 @@ TEST(StatusTableTest, TheDocumentedSample) {
   EXPECT_EQ(StatusTable(Sample(), /*color=*/false),
             "Health:     degraded\n"
             "Pending:    worker-3 has not joined yet\n"
-            "Failures:   worker-2: no heartbeat for 5.0 s; 2 leases handed on, 9.5 s ago\n"
+            "Failures:   worker-2: no heartbeat for 5.0 s; 2 leases reassigned, 9.5 s ago\n"
             "Waiting:    chief for ps-1: has not reported slice 4, for 1.5 s\n"
             "Spare:      a worker on h7 (process 815) asks to join: the job file asks for 2 tasks of kind worker, and "
             "all of them are there\n"
@@ -27,8 +27,8 @@ TEST(StatusTableTest, TheDocumentedSample) {
             "Evaluation: accuracy 96.90 %, loss 0.1000, calibrationError 0.0123, top5 0.9991, after epoch 2\n"
             "Scaled:     to 6 workers; the job file says 4\n"
             "Changed:    training.optimizer.learningRate 0.1 -> 0.05\n"
-            "Recovered:  1 worker lost, 2 leases handed on\n"
-            "Pushes:     0 applied, 0 acknowledged, 0 sent again, 0 put off, 0 duplicate, 0 skipped\n"
+            "Recovered:  1 worker lost, 2 leases reassigned\n"
+            "Pushes:     0 consumed, 0 acknowledged, 0 retried, 0 rejected for now, 0 duplicate, 0 skipped\n"
             "Staleness:  mean/p99/max 2.9/7/11\n"
             "\n"
             "TASK      STATE    HOST   PID  STEP  EXAMPLES/S  STALENESS  CPU    MEMORY   IN  OUT  HEARTBEAT  "
@@ -160,7 +160,7 @@ TEST(StatusTableTest, MessagesRejectedAreCountedOverAllTasks) {
   status.tasks[0].rejected = 2;
   status.tasks[1].rejected = 3;
   status.chief_rejected = 4;
-  EXPECT_THAT(StatusTable(status, false), HasSubstr("9 messages not heeded"));
+  EXPECT_THAT(StatusTable(status, false), HasSubstr("9 messages ignored"));
 }
 
 TEST(StatusTableTest, WhoHasNoKeyIsShown) {
@@ -202,8 +202,8 @@ TEST(SummaryTableTest, WhatTheJobHasOutlivedIsTold) {
               HasSubstr("Trained:    10 epochs, 600,000 examples, over 10 min 00 s\n"
                         "            under its last chief: 13 s, 48,000 examples/s\n"
                         "Staleness:  mean/p99/max 3.0/6/9\n"
-                        "Recovered:  2 later starts of the chief, 3 workers lost, 1 ps lost, 5 leases handed on, "
-                        "1,200 batches computed again\n"
+                        "Recovered:  2 chief restarts, 3 workers lost, 1 ps lost, 5 leases reassigned, "
+                        "1,200 batches recomputed\n"
                         "Skipped:    1,200 pushes, which changed nothing\n"));
 }
 

@@ -1,0 +1,52 @@
+// What the job has cost so far, whichever chief led it: counts and the newest failures, for people.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+
+#include "chief/step_context.h"
+#include "schema/text.h"
+
+namespace downpour {
+
+struct Failure {
+  int64_t unix_ms = 0;
+  std::string task;
+  std::string what;
+  bool operator==(const Failure&) const = default;
+};
+
+struct JobCosts {
+  uint64_t workers_lost = 0;
+  uint64_t servers_lost = 0;                     // whose place another process took
+  uint64_t leases_handed_on = 0;                 // by workers that died or left
+  uint64_t batches_recomputed = 0;               // of leases that were opened again
+  std::deque<Failure> failures;                  // oldest first
+  std::map<std::string, uint64_t> skips_listed;  // by ps: those that its process counts and a failure told
+  bool operator==(const JobCosts&) const = default;
+};
+
+class FailureLog {
+ public:
+  static constexpr size_t kMost = 50;
+  static constexpr size_t kMaxLength = 512;
+
+  // Adds to the failures of `costs`.
+  FailureLog(StepContext& context, JobCosts& costs) : context_(context), costs_(costs) {}
+
+  void Add(const std::string& task, const std::string& what) {
+    costs_.failures.push_back({context_.UnixMs(), task, CleanText(what, kMaxLength)});
+    if (costs_.failures.size() > kMost) costs_.failures.pop_front();
+    context_.out.Warn(task + ": " + costs_.failures.back().what);
+  }
+  const std::deque<Failure>& list() const { return costs_.failures; }
+
+ private:
+  StepContext& context_;
+  JobCosts& costs_;
+};
+
+}  // namespace downpour

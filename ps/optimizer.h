@@ -1,0 +1,60 @@
+// The job's optimizer, applied to one slice.
+//
+// Shapes: the gradient has as many elements as the slice, of either kind; the slice has SlotCount() slots.
+// Order: copy on write. Values and slots that nobody else holds are updated in place; what a pull on its way or a
+//   snapshot still holds is left as it is, and the update goes into a fresh payload.
+// Cost: one pass over memory (tensor/apply_kernels.h).
+// Tests: tests/unit/ps/optimizer_test.cc.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "job/job.h"
+#include "job/slice_grid.h"
+#include "ps/shard.h"
+#include "ps/staleness_rule.h"
+#include "tensor/apply_kernels.h"
+#include "tensor/deflation.h"
+
+namespace downpour {
+
+// The update number `version` of some values, counted from 1. `spec`: of their variable; `share`: RateShare's.
+Update UpdateFor(const OptimizerSpec& spec, const Damping& damping, uint64_t version, double share);
+
+// How a slice lies in the matrix that its variable is.
+MatrixRun RunOf(const VariableSpec& variable, const Slice& slice);
+
+// Gives a stale update of momentum the step that its damping asks for, which `step` then holds. `arrays` as ApplyUpdate
+// takes them. Leaves alone what is no matrix of some rows and columns.
+void Lessen(const Damping& damping, const MatrixRun& run, GradientSpan gradient, absl::Span<const UpdatedArray> arrays,
+            Update* update, std::vector<float>* step);
+
+class Optimizer {
+ public:
+  Optimizer(const JobSpec& job, const SliceGrid& grid, const Plan& plan);
+
+  // `staleness`: how many updates the gradient lacks; nothing where that is unknown, which counts as the usual one.
+  // Raises the slice's version. False, and nothing has changed, for a gradient that is not finite or that would make
+  // some number of the slice so.
+  [[nodiscard]] bool Apply(SliceId id, GradientSpan gradient, std::optional<uint64_t> staleness,
+                           ServedSlice& slice) const;
+
+  // The same in two steps, for slices whose last slot sums up a group's gradients. Gather adds `share` of one to the
+  // sum and changes no values. ApplyGathered applies the sum as a gradient that is not stale, and begins the next one.
+  [[nodiscard]] bool Gather(GradientSpan gradient, double share, ServedSlice& slice) const;
+  [[nodiscard]] bool ApplyGathered(SliceId id, ServedSlice& slice) const;
+
+ private:
+  bool Step(SliceId id, GradientSpan gradient, const Damping& damping, ServedSlice& slice) const;
+
+  std::vector<OptimizerSpec> specs_;   // by variable
+  std::vector<uint32_t> variable_of_;  // by slice
+  std::vector<MatrixRun> run_of_;      // likewise
+  uint64_t job_steps_;
+  StalenessRule staleness_rule_;
+  mutable std::vector<float> step_;  // room for Lessen, so that it is not taken for each push
+};
+
+}  // namespace downpour

@@ -1,0 +1,76 @@
+#include "runtime/driver/posix_stop_signals.h"
+
+#include <glog/logging.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+
+namespace downpour {
+namespace {
+
+sigset_t StopSet() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  return set;
+}
+
+void SetMask(int how, const sigset_t& set) {
+  errno = pthread_sigmask(how, &set, nullptr);
+  PCHECK(errno == 0) << "pthread_sigmask";
+}
+
+// Whether the first of the descriptors became readable, rather than the second.
+bool Await(int first, int second) {
+  pollfd either[] = {{first, POLLIN, 0}, {second, POLLIN, 0}};
+  while (poll(either, 2, -1) < 0) PCHECK(errno == EINTR) << "poll";
+  return either[1].revents == 0;
+}
+
+}  // namespace
+
+StopSignals::StopSignals() : ending_(eventfd(0, EFD_CLOEXEC)) {
+  const sigset_t set = StopSet();
+  SetMask(SIG_BLOCK, set);
+  PCHECK(std::signal(SIGPIPE, SIG_IGN) != SIG_ERR) << "signal";
+  signals_ = UniqueFd(signalfd(-1, &set, SFD_CLOEXEC));
+  PCHECK(ending_.ok() && signals_.ok()) << "signalfd";
+  thread_ = std::thread([this] { Listen(); });
+}
+
+StopSignals::~StopSignals() {
+  const uint64_t one = 1;
+  PCHECK(write(ending_.get(), &one, sizeof(one)) == sizeof(one)) << "eventfd";
+  thread_.join();
+}
+
+void StopSignals::DeliverTo(Mailbox* mailbox) {
+  std::lock_guard lock(mutex_);
+  mailbox_ = mailbox;
+}
+
+void StopSignals::Listen() {
+  if (!Await(signals_.get(), ending_.get())) return;
+  signalfd_siginfo first;
+  PCHECK(read(signals_.get(), &first, sizeof(first)) == sizeof(first)) << "signalfd";
+  // The next one finds this thread: so it ends the process even where the others are stuck.
+  const sigset_t set = StopSet();
+  std::signal(SIGTERM, SIG_DFL);
+  std::signal(SIGINT, SIG_DFL);
+  SetMask(SIG_UNBLOCK, set);
+  const int signal = static_cast<int>(first.ssi_signo);
+  {
+    std::lock_guard lock(mutex_);
+    if (mailbox_ == nullptr) raise(signal);
+    mailbox_->Post(StopRequested{signal});
+  }
+  Await(ending_.get(), ending_.get());
+}
+
+}  // namespace downpour

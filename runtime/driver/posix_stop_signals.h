@@ -1,0 +1,37 @@
+// SIGTERM and SIGINT as inputs: the first becomes StopRequested in a mailbox, the second ends the process at once.
+//
+//   StopSignals signals;            // first of all: whoever is told to stop now ends at once
+//   ...
+//   signals.DeliverTo(&mailbox);    // from here on it is the role's to end
+//
+// Order: what comes after the destructor is left aside: the process is about to end.
+// Threads: a signal interrupts no call of any thread: they block it all but this one's own, which does nothing else. So
+//   make it before all other threads. DeliverTo from any.
+// Tests: tests/unit/runtime/driver/posix_stop_signals_test.cc.
+#pragma once
+
+#include <mutex>
+#include <thread>
+
+#include "runtime/driver/mailbox.h"
+#include "runtime/driver/posix_fd.h"
+
+namespace downpour {
+
+class StopSignals {
+ public:
+  StopSignals();  // SIGPIPE is ignored as well
+  ~StopSignals();
+  void DeliverTo(Mailbox* mailbox);  // which outlives this
+
+ private:
+  void Listen();
+
+  UniqueFd signals_;
+  UniqueFd ending_;
+  std::mutex mutex_;
+  Mailbox* mailbox_ = nullptr;
+  std::thread thread_;  // last: it uses the others
+};
+
+}  // namespace downpour

@@ -1,0 +1,116 @@
+// Draws beyond one undisturbed folder, one job text, small models and few workers.
+#include <algorithm>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+#include "job/job_names.h"
+#include "schema/codec.h"
+#include "schema/sha256.h"
+#include "tests/sim/fault_plan.h"
+
+namespace downpour {
+namespace {
+
+// Big ones are few: a thousand seeds are to take seconds.
+constexpr double kBig = 0.01;
+
+void DrawManySlices(Prng& prng, FaultPlan& plan) {
+  JobSpec& job = plan.job;
+  job.model.inputs = {{"x", {2}}};
+  job.model.layers.clear();
+  std::string from = "x";
+  const int64_t layers = DrawNumber(prng, 50, 150);  // two slices each
+  for (int64_t i = 0; i < layers; ++i) {
+    const DenseSpec dense{.units = DrawNumber(prng, 1, 2), .activation = Activation::kRelu};
+    job.model.layers.push_back({absl::StrCat("dense_", i), {from}, dense});
+    from = job.model.layers.back().name;
+  }
+  job.training.epochs = std::min<int64_t>(job.training.epochs, 2);
+  plan.train_examples = std::min<uint64_t>(plan.train_examples, 8 * static_cast<uint64_t>(job.training.batch_size));
+  plan.disk_delay = std::min<Duration>(plan.disk_delay, 5ms);  // records are written one after the other
+}
+
+void DrawManyWorkers(Prng& prng, FaultPlan& plan) {
+  plan.job.cluster.worker_count = DrawNumber(prng, 12, 48);
+  plan.job.training.epochs = std::min<int64_t>(plan.job.training.epochs, 2);
+  plan.job.training.lease_batches = std::min<int64_t>(plan.job.training.lease_batches, 2);
+  plan.job.training.push_every = std::min(plan.job.training.push_every, plan.job.training.lease_batches);
+  plan.timing.tick = std::max<Duration>(plan.timing.tick, 20ms);
+}
+
+void DrawDisks(Prng& prng, FaultPlan& plan) {
+  const bool is_shared = plan.job.checkpoint.via == CheckpointVia::kShared;
+  if (prng.Chance(is_shared ? 0.3 : 0.05)) plan.disk = {prng.Chance(0.5) ? 0.02 : 0.2, prng.Chance(0.5) ? 0.02 : 0.2};
+  if (prng.Chance(0.5)) plan.failing = prng.Chance(0.5) ? DiskOf::kChief : DiskOf::kPs;
+  if (prng.Chance(is_shared ? 0.2 : 0.05)) plan.stalls = prng.Chance(0.5) ? 0.005 : 0.05;
+}
+
+void DrawConsistency(Prng& prng, FaultPlan& plan) {
+  TrainingSpec& training = plan.job.training;
+  if (prng.Chance(0.25)) training.max_staleness = DrawNumber(prng, 0, 6);
+  if (!prng.Chance(0.3)) return;
+  training.consistency = prng.Chance(0.5) ? Consistency::kSsp : Consistency::kSync;
+  training.group_size = DrawNumber(prng, 1, std::min<int64_t>(8, plan.job.cluster.worker_count + 1));
+  training.ssp_bound = DrawNumber(prng, 1, 4);
+  training.push_every = std::min<int64_t>(training.push_every, 2);
+  training.lease_batches = training.push_every;
+  if (training.consistency == Consistency::kSsp) return;
+  training.backup_workers = DrawNumber(prng, 0, plan.job.cluster.worker_count - 1);
+  training.max_staleness.reset();
+  training.pull_ahead = false;
+}
+
+// Of one block, of several, and of blocks without a rest.
+void DrawCode(Prng& prng, FaultPlan& plan) {
+  const size_t blocks = prng.Below(3), rest = prng.Below(3) * 1000;
+  plan.code.assign(std::max<size_t>(1, blocks * kCodeBlockBytes + rest), static_cast<char>('a' + prng.Below(26)));
+  plan.job.python = {.module = "task",
+                     .sha256 = Sha256Of({Payload::CopyOf(plan.code.data(), plan.code.size())}),
+                     .bytes = static_cast<int64_t>(plan.code.size()),
+                     .args = {}};
+}
+
+void DrawOptimizer(Prng& prng, FaultPlan& plan) {
+  OptimizerSpec& optimizer = plan.job.training.optimizer;
+  if (prng.Chance(0.4)) optimizer.kind = kOptimizers[prng.Below(std::size(kOptimizers))].value;
+  if (plan.oracle.not_finite > 0) return;  // what overflows, as the oracle has it, does so at the whole rate
+  if (prng.Chance(0.3)) optimizer.weight_decay = 0.01;
+  if (prng.Chance(0.2)) optimizer.overrides = {{.variables = "dense_0/*", .learning_rate = 0.5, .weight_decay = {}}};
+  if (!prng.Chance(0.4)) return;
+  const int64_t warmup = DrawNumber(prng, 0, 20);
+  optimizer.schedule = {.kind = kSchedules[prng.Below(std::size(kSchedules))].value,
+                        .warmup_steps = warmup,
+                        .step_every = DrawNumber(prng, 1, 20),
+                        .decay = 0.5,
+                        .final_share = 0.125,
+                        .total_steps = prng.Chance(0.5) ? 0 : warmup + DrawNumber(prng, 1, 100)};
+}
+
+}  // namespace
+
+void PlanRareFaults(Prng& prng, FaultPlan& plan) {
+  if (prng.Chance(kBig)) DrawManySlices(prng, plan);
+  if (prng.Chance(kBig)) DrawManyWorkers(prng, plan);
+  DrawDisks(prng, plan);
+  plan.other_text = plan.generations > 1 && prng.Chance(0.4);
+  if (prng.Chance(0.05)) plan.start_within = 30s;
+  plan.end_trouble = prng.Chance(0.12);
+  plan.rot = plan.end_trouble && !plan.power_failure && prng.Chance(0.5);
+  if (plan.rot) plan.job.timing.server_wait = 20s + 2 * plan.start_within;  // for checkpoints that cannot be used
+  if (prng.Chance(0.03)) plan.faults.lie = DrawTime(prng, 50ms, 1s);
+  if (prng.Chance(0.03)) plan.device.no_room_for = DrawTime(prng, 2s, 10s);
+  // The loss never becomes better: see the device.
+  const TrainingSpec& training = plan.job.training;
+  if (plan.eval_examples > 0 && training.evaluate_every_epochs == 1 && training.epochs > 2 && prng.Chance(0.5)) {
+    plan.job.training.stop_early = {.metric = "loss", .patience = 1, .min_delta = 0};
+  }
+  // By the optimizer, so each rule. What overflows, as the oracle has it, does so at the whole rate.
+  if (prng.Chance(0.5) && plan.oracle.not_finite == 0) plan.job.training.staleness_method = StalenessMethod::kAuto;
+  DrawConsistency(prng, plan);
+  DrawOptimizer(prng, plan);
+  if (prng.Chance(0.1)) plan.faults.move = DrawTime(prng, 300ms, 5s);
+  if (prng.Chance(0.2)) plan.job.model.initialize_from = "/models/m.safetensors";
+  if (prng.Chance(0.1)) DrawCode(prng, plan);
+}
+
+}  // namespace downpour

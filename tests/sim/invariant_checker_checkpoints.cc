@@ -1,0 +1,166 @@
+// Checkpoints on the disk, held against what was promised of them, and the end of a job.
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "chief/journal.h"
+#include "chief/sealed_copies.h"
+#include "ps/shard.h"
+#include "tests/sim/invariant_checker.h"
+
+namespace downpour {
+namespace {
+
+// Of checkpoints/TERM-N/FILE.
+Round RoundOfPath(const std::string& path) {
+  const size_t begin = path.find('/') + 1;
+  return ParseRound(path.substr(begin, path.find('/', begin) - begin)).value_or(Round());
+}
+
+std::string FolderOf(Round round) { return absl::StrCat("checkpoints/", ToString(round)); }
+
+}  // namespace
+
+// From the moment at which a manifest has its name, until its loss is synced, it may survive alone.
+void InvariantChecker::OnStored(const StorageOp& op) {
+  if (op.kind == StorageOp::Kind::kRename && absl::EndsWith(op.target, "/MANIFEST")) CheckNamed(op.target);
+  if (op.kind == StorageOp::Kind::kRemove && folder_->MaySurvive(op.path + "/MANIFEST")) {
+    world_->findings().Add(absl::StrCat("the manifest of ", op.path, " may outlive what it names, which is removed"));
+  }
+  if (op.kind == StorageOp::Kind::kRemove && absl::EndsWith(op.path, "/MANIFEST")) CheckKeeps(op.path);
+  if (op.kind == StorageOp::Kind::kRename && op.target == "journal.b") {  // after journal.a
+    const auto entry = DecodeEntry(Unsealed(folder_->ReadSeen(op.target).value_or("")).value_or(""));
+    if (entry.ok()) journalled_ = entry->record.newest;
+    if (entry.ok()) OnJournalled(entry->record);
+  }
+}
+
+// Its newest checkpoints and the journal of them are gone with the rest.
+void InvariantChecker::OnPutBack() {
+  durable_ = before_ = std::nullopt;
+  const auto entry = DecodeEntry(Unsealed(folder_->ReadSeen("journal.b").value_or("")).value_or(""));
+  journalled_ = entry.ok() ? entry->record.newest : Round();
+}
+
+// Of a checkpoint that counted until now: as many newer ones stay as the job keeps.
+void InvariantChecker::CheckKeeps(const std::string& removed) {
+  const FaultPlan& plan = world_->plan();
+  const bool may_lack = plan.damage || plan.lose || plan.rot || plan.power_failure ||
+                        plan.faults.put_back > Duration::zero() || !oracle_->job().checkpoint.every.has_value();
+  if (!durable_ || plan.other_text || may_lack) return;
+  int64_t newer = 0;
+  for (const std::string& file : folder_->Files("checkpoints/")) {
+    newer += absl::EndsWith(file, "/MANIFEST") && RoundOfPath(file) > RoundOfPath(removed);
+  }
+  const bool counted = RoundOfPath(removed) <= durable_->round && kept_.contains(RoundOfPath(removed));
+  if (counted && newer < oracle_->job().checkpoint.keep) {
+    world_->findings().Add(absl::StrCat(removed, " is removed, and only ", newer, " newer ones stay"));
+  }
+}
+
+void InvariantChecker::OnPowerFailure() {
+  const FaultPlan& plan = world_->plan();
+  if (plan.damage || plan.lose || plan.rot) return;  // an earlier stop may have
+  for (const std::string& file : folder_->Files("checkpoints/")) {
+    if (absl::EndsWith(file, "/MANIFEST")) CheckNamed(file);
+  }
+}
+
+void InvariantChecker::CheckNamed(const std::string& manifest) {
+  Findings& findings = world_->findings();
+  const absl::StatusOr<Manifest> read = DecodeManifest(folder_->ReadSeen(manifest).value_or(""));
+  if (!read.ok()) return findings.Add(absl::StrCat(manifest, " is none: ", std::string(read.status().message())));
+  for (size_t i = 0; i < read->records.size(); ++i) {
+    const absl::Status record = ReadRecord(*read, i).status();
+    if (!record.ok()) {
+      return findings.Add(absl::StrCat(manifest, " may outlive what it names: ", std::string(record.message())));
+    }
+  }
+}
+
+absl::StatusOr<SliceState> InvariantChecker::ReadRecord(const Manifest& manifest, size_t index) const {
+  const Manifest::Record& record = manifest.records[index];
+  if (ToNumber(record.slice) != index) return absl::DataLossError("records are not one per slice");
+  if (record.file >= manifest.files.size()) return absl::DataLossError("a record in no file");
+  const Manifest::File& file = manifest.files[record.file];
+  absl::StatusOr<std::string> bytes = folder_->ReadDurable(absl::StrCat(FolderOf(manifest.round), "/", file.name));
+  if (!bytes.ok()) return bytes.status();
+  if (bytes->size() != file.bytes || record.offset > bytes->size() || record.bytes > bytes->size() - record.offset) {
+    return absl::DataLossError(absl::StrCat(file.name, " has ", bytes->size(), " bytes"));
+  }
+  const Payload piece = Payload::CopyOf(bytes->data() + record.offset, record.bytes);
+  if (Crc32c(piece.bytes()) != record.crc32c) return absl::DataLossError(absl::StrCat(file.name, ": checksum"));
+  return DecodeRecord({&piece, 1});
+}
+
+void InvariantChecker::CheckManifest(Round round) {
+  const std::string where = absl::StrCat("checkpoint ", ToString(round));
+  Findings& findings = world_->findings();
+  const absl::StatusOr<std::string> text = folder_->ReadDurable(absl::StrCat(FolderOf(round), "/MANIFEST"));
+  if (!text.ok()) return findings.Add(absl::StrCat(where, " is not durable: ", std::string(text.status().ToString())));
+  absl::StatusOr<Manifest> manifest = DecodeManifest(*text);
+  if (!manifest.ok()) return findings.Add(absl::StrCat(where, ": ", std::string(manifest.status().ToString())));
+  if (manifest->round != round || manifest->records.size() != oracle_->grid().size() ||
+      manifest->train_examples != oracle_->plan().train_examples()) {
+    return findings.Add(absl::StrCat(where, ": the manifest is of another round, grid or plan"));
+  }
+  for (size_t i = 0; i < manifest->records.size(); ++i) {
+    const absl::StatusOr<SliceState> state = ReadRecord(*manifest, i);
+    if (!state.ok()) return findings.Add(absl::StrCat(where, ": ", std::string(state.status().ToString())));
+    reference_->CheckRecord(round, *state, where);
+    const bool lied_to = world_->plan().faults.lie != Duration::zero();  // between the round's start and its words
+    if (!state->finished.Covers(manifest->committed) ||
+        (!lied_to && !state->finished.Covers(committed_at_start_[round]))) {
+      findings.Add(absl::StrCat(where, ": the record of slice ", i, " lacks a committed lease"));
+    }
+  }
+  durable_ = *std::move(manifest);
+  kept_.insert(round);
+}
+
+void InvariantChecker::CheckSummary() {
+  const Disk::Faults& faults = world_->plan().disk;
+  if (faults.no_space + faults.io_error > 0)
+    return;  // a job whose summary cannot be written has succeeded all the same
+  const std::string text = folder_->ReadDurable("summary.json").value_or("");
+  const nlohmann::json said = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Plan& plan = oracle_->plan();
+  const uint64_t samples = plan.train_examples() * (goal() / plan.leases_per_epoch());
+  if (!said.is_object() || said.value("state", "") != "SUCCEEDED" || said.value("samplesCommitted", 0u) != samples) {
+    world_->findings().Add(absl::StrCat("the summary does not tell of ", samples, " samples: ", text));
+  }
+}
+
+void InvariantChecker::CheckEnd() {
+  IntervalSet all;
+  all.InsertRange(0, goal());
+  Findings& findings = world_->findings();
+  if (!durable_.has_value() || durable_->committed != all) return findings.Add("the last checkpoint lacks leases");
+  CheckSummary();
+  if (damaged_.contains(durable_->round)) return;
+  for (size_t i = 0; i < durable_->records.size(); ++i) {
+    const SliceId slice{static_cast<uint32_t>(i)};
+    const absl::StatusOr<SliceState> state = ReadRecord(*durable_, i);
+    if (!state.ok()) return findings.Add(absl::StrCat("the last checkpoint: ", std::string(state.status().ToString())));
+    if (state->finished != all || !state->counters.empty()) findings.Add("the last checkpoint has open leases");
+    const TrainingSpec& training = oracle_->job().training;
+    // Else what a push does depends on those before it, or on its staleness.
+    const bool only_adds = training.optimizer == OptimizerSpec{.kind = OptimizerKind::kSgd, .learning_rate = 1} &&
+                           training.staleness_method == StalenessMethod::kNone &&
+                           training.consistency != Consistency::kSync;
+    if (!only_adds) continue;
+    const Payload begun = oracle_->Initial(slice);
+    const absl::Span<const float> initial = begun.floats();
+    std::vector<int64_t> sums;  // rounding is below a half: initial values are small and the sums far below 2^24
+    for (size_t e = 0; e < initial.size(); ++e) {
+      sums.push_back(std::llround(static_cast<double>(initial[e]) - static_cast<double>(state->values.floats()[e])));
+    }
+    if (Oracle::Checksum(sums) != Oracle::Checksum(oracle_->Sums(all, slice))) {
+      findings.Add(absl::StrCat("slice ", i, " is not the sum of the plan's gradients"));
+    }
+  }
+}
+
+}  // namespace downpour

@@ -1,0 +1,165 @@
+// What roles say to each other, held against the reference state.
+#include <algorithm>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "ps/shard.h"
+#include "tests/sim/invariant_checker.h"
+
+namespace downpour {
+
+// As a worker keeps it: a push weighs once, however often it is sent, and until its answer. An empty one weighs
+// nothing; it may go again while others fill the window.
+void InvariantChecker::CheckWindow(const Process& process, PeerId to, const Push& push) {
+  InFlight& in_flight = in_flight_[{process.life, to}];
+  for (const Push::Item& item : push.slices) {
+    if (item.gradient.empty()) continue;
+    if (!in_flight.sent.try_emplace({push.lease, push.step, item.slice}, item.gradient.size()).second) continue;
+    uint64_t unanswered = 0;
+    for (const auto& [name, bytes] : in_flight.sent) unanswered += bytes;
+    if (unanswered > item.gradient.size() && unanswered > in_flight.window) {
+      Add(process, absl::StrCat("has ", unanswered, " bytes unanswered, where ", in_flight.window, " may be"));
+    }
+  }
+}
+
+void InvariantChecker::Answered(Life worker, PeerId ps, const PushReply& reply) {
+  InFlight& in_flight = in_flight_[{worker, ps}];
+  windows_[{worker, reply.from}] = in_flight.window = reply.window;
+  std::erase_if(in_flight.sent, [&reply](const auto& item) {
+    const auto& [lease, step, slice] = item.first;
+    return lease == reply.lease &&
+           std::any_of(reply.slices.begin(), reply.slices.end(), [&, s = slice, n = step](const auto& answer) {
+             return answer.slice == s && (answer.refusal != SliceRefusal::kNone || answer.consumed >= n);
+           });
+  });
+}
+
+// A lease that comes too early is given back, and what was pushed of it, to whichever ps, is nobody's any more.
+void InvariantChecker::GivenBack(Life worker, const PushReply& reply) {
+  const auto is_early = [](const PushReply::Item& item) { return item.refusal == SliceRefusal::kTooEarly; };
+  if (std::ranges::none_of(reply.slices, is_early)) return;
+  for (auto& [link, in_flight] : in_flight_) {
+    if (link.first != worker) continue;
+    std::erase_if(in_flight.sent, [&](const auto& item) { return std::get<LeaseId>(item.first) == reply.lease; });
+  }
+}
+
+void InvariantChecker::Tell(Life worker, const PushReply& reply) {
+  for (const PushReply::Item& item : reply.slices) {
+    if (item.refusal != SliceRefusal::kNone) continue;
+    Told& told = told_[{worker, reply.lease}][item.slice];
+    if (told.epoch < item.epoch) told = {item.epoch, 0};
+    if (told.epoch == item.epoch) told.consumed = std::max(told.consumed, item.consumed);
+  }
+}
+
+void InvariantChecker::Check(const Process& process, PeerId to, const Welcome& welcome) {
+  heard_[welcome.you] = {process.life, world_->now(), process.away};
+  const uint64_t nonce = joiners_[{process.life, to}];
+  const auto [given, fresh] = given_.emplace(welcome.you, nonce);
+  if (!fresh && given->second != nonce) Add(process, "one incarnation for two processes");
+  if (!fresh && names_[welcome.name] != welcome.you)
+    Add(process, absl::StrCat(welcome.name, ": welcomed after its successor"));
+  names_[welcome.name] = welcome.you;
+  if (welcome.term != process.chief->term() || welcome.term == 0)
+    Add(process, "welcomes in a term that is not durable");
+}
+
+void InvariantChecker::Check(const Process& process, PeerId, const Assign& assign) {
+  for (const Assign::Item& item : assign.slices) {
+    if (item.source != SliceSource::kInitialValues) continue;
+    const std::string& file = oracle_->job().model.initialize_from;
+    if (!file.empty()) Add(process, absl::StrCat("leaves the values of slice ", ToNumber(item.slice), " to its ps"));
+    if (journalled_ > abandoned_) AddBegun(process, item.slice);
+  }
+}
+
+void InvariantChecker::Check(const Process& process, PeerId, const RestoreSlice& restore) {
+  if (restore.round == Round() && journalled_ > abandoned_) AddBegun(process, restore.slice);
+}
+
+void InvariantChecker::AddBegun(const Process& process, SliceId slice) {
+  Add(process,
+      absl::StrCat("begins slice ", ToNumber(slice), " anew, though there was checkpoint ", ToString(journalled_)));
+}
+
+void InvariantChecker::Check(const Process& process, PeerId, const JobEnd& end) {
+  if (!end.succeeded) return;
+  if (process.chief->term() == 0) Recall();
+  told_success_ = true;
+  const uint64_t leases = process.chief->term() == 0 ? goal() : process.chief->goal();
+  if (!durable_.has_value() || !durable_->committed.CoversRange(0, leases)) {
+    Add(process, "ends the job before a durable checkpoint holds every lease");
+  }
+}
+
+void InvariantChecker::Check(const Process& process, PeerId, const Grant& grant) {
+  if (grant.to == overtaken_) Add(process, "grants a lease to a request that a later one has overtaken");
+}
+
+void InvariantChecker::Check(const Process& process, PeerId, const SnapshotRequest& request) {
+  committed_at_start_.try_emplace(request.round, process.chief->committed());
+}
+
+void InvariantChecker::Check(const Process& process, PeerId, const WriteShard& request) {
+  committed_at_start_.try_emplace(request.round, process.chief->committed());
+}
+
+void InvariantChecker::Check(const Process& process, PeerId to, const Push& push) {
+  CheckWindow(process, to, push);
+  for (const Push::Item& item : push.slices) {
+    const std::string name =
+        absl::StrCat("pushes lease ", ToNumber(push.lease), " step ", push.step, " slice ", ToNumber(item.slice), " ");
+    const Payload gradient = oracle_->OnWire(oracle_->Gradient(push.lease, push.step, item.slice));
+    if (item.gradient.bytes() != gradient.bytes()) {
+      Add(process, absl::StrCat(name, "with another gradient"));
+    }
+    const std::optional<uint32_t> checksum = reference_->ChecksumAt(item.slice, item.computed_from);
+    if (!checksum.has_value() || !process.device->ComputedOn(push.lease, push.step, item.slice, *checksum)) {
+      Add(process, absl::StrCat(name, "computed from other values than ", ToString(item.computed_from.epoch), " v",
+                                item.computed_from.n));
+    }
+  }
+}
+
+void InvariantChecker::Check(const Process& process, PeerId, const PushReply& reply) {
+  for (const PushReply::Item& item : reply.slices) {
+    if (item.refusal != SliceRefusal::kNone) continue;
+    const Step consumed = reference_->ConsumedTo(item.slice, item.epoch, reply.lease);
+    if (item.consumed != consumed || item.acked > consumed) {
+      Add(process,
+          absl::StrCat("answers consumed=", item.consumed, " acked=", item.acked, " of lease ", ToNumber(reply.lease),
+                       " slice ", ToNumber(item.slice), " where ", consumed, " is true"));
+    }
+  }
+}
+
+void InvariantChecker::Check(const Process& process, PeerId, const PullReply& reply) {
+  for (const PullReply::Item& item : reply.slices) {
+    if (item.refusal != SliceRefusal::kNone || item.values.empty()) continue;
+    if (reference_->ChecksumAt(item.slice, item.version) != Crc32c(item.values.bytes())) {
+      Add(process, absl::StrCat("slice ", ToNumber(item.slice), " never had these values at ",
+                                ToString(item.version.epoch), " v", item.version.n));
+    }
+  }
+}
+
+void InvariantChecker::Check(const Process& process, PeerId, const SliceRecord& record) {
+  const absl::StatusOr<SliceState> state = DecodeRecord(record.blocks);
+  if (!state.ok()) return Add(process, std::string(state.status().ToString()));
+  const bool same = state->slice == record.slice && state->epoch == record.epoch &&
+                    state->finished == record.finished && state->skipped == record.skipped;
+  if (!same) {
+    Add(process, "a record that is not what its message says");
+  }
+  reference_->CheckRecord(record.round, *state, process.name);
+}
+
+void InvariantChecker::Check(const Process& process, PeerId, const EvalDone& done) {
+  const uint32_t values = process.device->EvaluatedOn(done.first_batch);
+  const auto [known, fresh] = evaluated_.emplace(done.versions_digest, values);
+  if (!fresh && known->second != values) Add(process, "one versions digest for two sets of values");
+}
+
+}  // namespace downpour

@@ -1,0 +1,91 @@
+// The reference state: what every slice must hold, kept from trace records alone and checked as they come.
+//
+//   reference.Record(record);                   // of any process, in the order in which things happened
+//   reference.CheckSlice(shown, "ps-0");        // is what a ps holds what its records make?
+//
+// A lineage is one slice in one epoch: where it began (initial values, a checkpoint's record, or what the same ps held
+//   in an earlier epoch) and every push it counted since. Its values are those pushes applied in that order.
+// Findings: a step that is not the next one of its lease, an effect of a push that has none, a version that does not
+//   count effects, an acknowledgement of what the lineage lacks, two lives in one epoch, a pair that is not consistent.
+// Tests: tests/sim/reference_state_test.cc shows that each of these is noticed.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ps/staleness_rule.h"
+#include "runtime/trace_record.h"
+#include "schema/checkpoint_format.h"
+#include "tests/sim/findings.h"
+#include "tests/sim/oracle.h"
+
+namespace downpour {
+
+class ReferenceState {
+ public:
+  ReferenceState(const Oracle* oracle, Findings* findings) : oracle_(oracle), findings_(findings) {}
+
+  // `computed_from`: of the gradient, if it is the record of a push that counts.
+  void Record(const TraceRecord& record, const Version& computed_from = {});
+
+  // Compares with the lineage of shown.slice and shown.epoch, bit for bit: version, counters, values, slots.
+  void CheckSlice(const SliceState& shown, const std::string& where);
+  // Compares with the snapshots that were handed out of that slice for that round.
+  void CheckRecord(Round round, const SliceState& read, const std::string& where);
+  // Of the values that the slice had at that version; none if it never was at it.
+  std::optional<uint32_t> ChecksumAt(SliceId slice, Version version) const;
+
+  // How far the lineage is with the lease: all its steps if finished; 0 if there is no such lineage.
+  Step ConsumedTo(SliceId slice, SliceEpoch epoch, LeaseId lease) const;
+  // What the lineage has finished; empty if there is no such lineage.
+  IntervalSet Finished(SliceId slice, SliceEpoch epoch) const;
+
+  uint64_t pushes_counted() const { return pushes_counted_; }
+  uint64_t duplicates() const { return duplicates_; }
+  uint64_t skips() const { return skips_; }        // by whichever process, again after a loss too
+  uint64_t restored() const { return restored_; }  // pairs that were found to be those of a checkpoint
+
+  SliceState Born(SliceId slice) const;  // before any push
+
+ private:
+  struct Lineage {
+    Incarnation actor{};
+    uint64_t from_round = 0;  // 0: initial values
+    bool settled = false;     // false until CheckSlice has seen which of the round's snapshots it began with
+    SliceState state;
+    std::map<uint64_t, uint32_t> checksums;  // of the values as they travel, by version
+  };
+
+  void Install(const TraceRecord& record);
+  void GoOn(const TraceRecord& record);
+  void Consume(const TraceRecord& record, const Version& computed_from);
+  void CheckMayCount(const TraceRecord& record, const Version& computed_from, const SliceState& state);
+  void Gather(const TraceRecord& record, SliceState& state) const;
+  void Apply(const TraceRecord& record, const Version& computed_from, SliceState& state) const;
+  uint64_t Done(const SliceState& state) const;
+  void Update(const Payload& gradient, const Damping& damping, uint64_t done, SliceState& state) const;
+  bool Gathers() const { return oracle_->job().training.consistency == Consistency::kSync; }
+  void Settle(Lineage& lineage, const SliceState& shown, const std::string& where);
+  Lineage* Owned(const TraceRecord& record);
+  const Lineage* Find(SliceId slice, SliceEpoch epoch) const;
+  uint32_t Checksum(const SliceState& state) const;
+  void Add(const TraceRecord& record, const std::string& what);
+
+  const Oracle* oracle_;
+  Findings* findings_;
+  std::map<std::pair<SliceId, SliceEpoch>, Lineage> lineages_;
+  std::map<std::pair<uint64_t, SliceId>, std::vector<SliceState>> snapshots_;  // by round and slice
+  uint64_t pushes_counted_ = 0;
+  uint64_t duplicates_ = 0;
+  uint64_t restored_ = 0;
+  uint64_t skips_ = 0;
+};
+
+// Field by field, the epoch apart; empty if the pairs are equal, else what differs.
+std::string Difference(const SliceState& expected, const SliceState& actual);
+
+}  // namespace downpour
