@@ -17,10 +17,21 @@ absl::Status Work::Receive(Task& worker, const WorkRequest& request) {
   const absl::StatusOr<std::vector<LeaseId>> lost_grants =
       chief_.ledger.Ask(worker.incarnation, request.holding, request.wanted);
   if (!lost_grants.ok()) return lost_grants.status();
+  NoteGivenBack(lost_grants->size());
   for (const LeaseId lease : *lost_grants) Send(worker.incarnation, lease);
   if (request.wanted > 0) Offer(worker);
   Dispatch();
   return absl::OkStatus();
+}
+
+// With ssp and sync all leases wait for the lowest that a slice lacks. If somebody called that one done falsely, the
+// ledger grants it to nobody. Slices refuse all others as too early, so workers give them back, which looks like grants
+// that were lost. A round's records say what slices lack. In async that can wait for the round which ends the job.
+void Work::NoteGivenBack(size_t leases) {
+  const bool suspected = given_back_ >= kSuspect;
+  given_back_ += leases;
+  const bool waits = chief_.job.training.consistency != Consistency::kAsync;
+  if (waits && !suspected && given_back_ >= kSuspect) chief_.interval.WantRound();
 }
 
 void Work::Send(Incarnation worker, LeaseId lease) {
@@ -66,6 +77,7 @@ uint64_t Work::Release(Incarnation worker) {
 }
 
 void Work::Commit(LeaseId lease) {
+  given_back_ = 0;
   TraceRecord trace;
   trace.kind = TraceRecord::Kind::kCommitted;
   trace.lease = lease;

@@ -8,6 +8,7 @@
 // Tests: tests/unit/chief/chief_work_test.cc, and those of leases and evaluation.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/status/status.h"
@@ -29,14 +30,19 @@ class Work {
   // The worker is gone: the number of leases handed on.
   uint64_t Release(Incarnation worker);
 
+  // Losses of grants alone come to so many in a row hardly ever.
+  static constexpr size_t kSuspect = 16;
+
  private:
   void Send(Incarnation worker, LeaseId lease);
   void Offer(const Task& worker);
   void Commit(LeaseId lease);
   void WarnOfTrouble();
+  void NoteGivenBack(size_t leases);
 
   ChiefParts& chief_;
   Time next_repeat_{};
+  size_t given_back_ = 0;               // grants that were lost or given back since a lease was committed last
   LearningWatch::Trouble warned_of_{};  // what the log says of training already
 };
 

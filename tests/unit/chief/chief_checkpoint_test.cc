@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "chief/checkpoint_rounds.h"
+#include "chief/work.h"
 #include "schema/checkpoint_format.h"
 #include "tests/unit/chief/chief_role_fixture.h"
 
@@ -240,6 +241,23 @@ TEST_F(ChiefRoleTest, ALeaseThatSlicesLackIsOpenAgain) {
   TrainAndEvaluate();
   cluster->Wait(10s);
   EXPECT_EQ(cluster->role->state(), JobState::kSucceeded);
+}
+
+// With sync nothing goes on without it, so the chief asks the slices, although no checkpoint is due.
+TEST_F(ChiefRoleTest, LeasesGivenBackAgainAndAgainHaveSlicesAsked) {
+  StartRunning({"training.leaseBatches=", "training.consistency=sync", "training.groupSize=1", "checkpoint.every=0s"});
+  FakeMember& worker = cluster->worker[0];
+  const LeaseId lease = cluster->Ask(worker, 1)[0];
+  cluster->Say(worker.control, cluster->Evidence(worker, lease));
+  ASSERT_TRUE(cluster->role->committed().Contains(ToNumber(lease)));
+  // Its slices refuse the next one as too early, each time that it is granted.
+  for (size_t i = 0; i < Work::kSuspect; ++i) {
+    cluster->Ask(worker, 1);
+    ASSERT_TRUE(cluster->role->committed().Contains(ToNumber(lease))) << i;
+  }
+  cluster->Ask(worker, 1);
+  cluster->Wait(1s);
+  EXPECT_FALSE(cluster->role->committed().Contains(ToNumber(lease)));
 }
 
 }  // namespace
