@@ -28,7 +28,7 @@ void WorkerRules::Before(const Process& process, const Input& input) {
   const auto* gradients = done == nullptr ? nullptr : std::get_if<Gradients>(&done->result);
   if (gradients != nullptr && done->ticket == worker.training && oracle_->grid().wire == WireFormat::kBf16) {
     for (const auto& [slice, values] : gradients->slices) {
-      worker.computed.insert({worker.step.first, worker.step.second, slice});
+      ++worker.computed[{worker.step.first, worker.step.second, slice}];
     }
   }
   if (done == nullptr || done->ticket != worker.ticket) return;
@@ -143,8 +143,11 @@ void WorkerRules::Settle(const Process& process, Worker& worker, const std::vect
   for (const Settled& one : settled) {
     const std::string name =
         absl::StrCat("of lease ", ToNumber(one.lease), " step ", one.step, " slice ", ToNumber(one.slice));
-    if (worker.computed.erase({one.lease, one.step, one.slice}) == 0) {
+    const auto computed = worker.computed.find({one.lease, one.step, one.slice});
+    if (computed == worker.computed.end()) {
       Add(process, absl::StrCat("settles a gradient twice, or one that it did not compute: ", name));
+    } else if (--computed->second == 0) {
+      worker.computed.erase(computed);
     }
     const bool was_consumed = std::ranges::any_of(worker.names, [&](Incarnation as) {
       return consumed_.contains({as, one.lease, one.step, one.slice});
@@ -152,7 +155,8 @@ void WorkerRules::Settle(const Process& process, Worker& worker, const std::vect
     if (one.consumed && !was_consumed) Add(process, absl::StrCat("calls a gradient consumed that was not: ", name));
   }
   std::set<std::pair<LeaseId, Step>> in_flight;
-  for (const auto& [lease, step, slice] : worker.computed) in_flight.insert({lease, step});
+  for (const auto& [computed, times] : worker.computed)
+    in_flight.insert({std::get<0>(computed), std::get<1>(computed)});
   const FaultPlan& plan = world_->plan();
   if (in_flight.size() > static_cast<size_t>(plan.steps_in_flight * plan.leases_held)) {
     Add(process, absl::StrCat(in_flight.size(), " steps are not settled, more than can be in flight"));

@@ -38,13 +38,12 @@ SliceValues GradientSlicer::SliceGradients(const StepName& step, VariableGradien
 
 Payload GradientSlicer::OnWire(const StepName& step, SliceId id, Payload gradient) {
   if (grid_->wire == WireFormat::kFp32) return gradient;
-  Settle(step, id, /*consumed=*/false);
   std::vector<float>& residual = residuals_[ToNumber(id)];
   std::vector<float> move = residual;
   Payload rounded = Payload::Allocate(grid_->WireBytes(id));
   RoundWithFeedback(gradient.floats(), residual.data(), rounded.mutable_as<Bf16>().data());
   for (size_t i = 0; i < move.size(); ++i) move[i] -= residual[i];
-  moves_[{step, id}] = std::move(move);
+  moves_[{step, id}].push_back(std::move(move));
   return rounded;
 }
 
@@ -52,13 +51,16 @@ void GradientSlicer::Settle(const std::vector<Settled>& settled) {
   for (const Settled& gradient : settled) Settle({gradient.lease, gradient.step}, gradient.slice, gradient.consumed);
 }
 
+// A step may be computed again for other slices while this one's gradient is on its way: the newer one goes nowhere.
 void GradientSlicer::Settle(const StepName& step, SliceId id, bool consumed) {
-  const auto move = moves_.find({step, id});
-  if (move == moves_.end()) return;
+  const auto moves = moves_.find({step, id});
+  if (moves == moves_.end()) return;
+  const auto move = consumed ? moves->second.begin() : moves->second.end() - 1;
   // Others may have moved it since: what is taken back is this one's share.
   std::vector<float>& residual = residuals_[ToNumber(id)];
-  for (size_t i = 0; !consumed && i < residual.size(); ++i) residual[i] += move->second[i];
-  moves_.erase(move);
+  for (size_t i = 0; !consumed && i < residual.size(); ++i) residual[i] += (*move)[i];
+  moves->second.erase(move);
+  if (moves->second.empty()) moves_.erase(moves);
 }
 
 }  // namespace downpour

@@ -32,9 +32,8 @@ class GradientSlicer {
 
   bool needs_all() const { return clip_.needs_all(); }
   using StepName = std::pair<LeaseId, Step>;
-  // A slice that is cut again for the same step was in vain before.
   SliceValues SliceGradients(const StepName& step, VariableGradients gradients);
-  // Of gradients that were cut here or not.
+  // Of gradients that were cut here or not. Of two of one step that which is in vain is the newer one.
   void Settle(const std::vector<Settled>& settled);
 
  private:
@@ -43,9 +42,10 @@ class GradientSlicer {
 
   const SliceGrid* grid_ = nullptr;
   GradientClip clip_;
-  std::vector<std::vector<SliceId>> slices_of_;                       // by variable
-  std::vector<std::vector<float>> residuals_;                         // by slice, where gradients are rounded
-  std::map<std::pair<StepName, SliceId>, std::vector<float>> moves_;  // before less after, of what is not settled
+  std::vector<std::vector<SliceId>> slices_of_;  // by variable
+  std::vector<std::vector<float>> residuals_;    // by slice, where gradients are rounded
+  // Before less after, of what is not settled; of one step the oldest is first.
+  std::map<std::pair<StepName, SliceId>, std::vector<std::vector<float>>> moves_;
 };
 
 }  // namespace downpour

@@ -35,7 +35,6 @@ class ChiefCrashTest : public ChiefRoleTest {
     cluster->Wait(100ms);
     cluster->Evaluate(worker);
     cluster->Wait(11s);
-    cluster->Forget();
     cluster->evaluated_loss = 0.25;
     TrainAndEvaluate();
     cluster->Wait(12s);
