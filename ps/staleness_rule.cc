@@ -53,7 +53,9 @@ Damping StalenessRule::Of(uint64_t staleness, uint64_t usual) const {
   const double s = 1 + stale;
   if (method_ == StalenessMethod::kRate) return {.share = 1 / s};
   const double known = std::min(s, kTried);
-  return {.share = known / s, .memory = s, .fresh = (1 - 1 / s) / std::sqrt(std::sqrt(known)), .steep = 1 / (s * s)};
+  const double pace = known / s;
+  const double fresh = pace * (1 - 1 / s) / std::sqrt(std::sqrt(known));
+  return {.share = pace, .memory = s, .fresh = fresh, .steep = 1 / (s * s)};
 }
 
 uint64_t UsualStaleness(uint64_t usual, uint64_t staleness) {

@@ -16,7 +16,8 @@
 //   rate:          r is divided by s
 //   slowMomentum:  v = (1 - (1 - m) / s) * v + g / s
 //                  d = v + (1 - 1/s) * b^(-1/4) * g, where b is the smaller of s and 16
-//                  w -= r * b / s * (d - (1 - 1/s^2) * p), where p is d's part along its largest direction, of a matrix
+//                  w -= r * b / s * (d - (1 - 1/s^2) * p), where p is d's part along its largest direction, of a
+//                                                          matrix
 //   auto:          slowMomentum for momentum and nesterov, none for adagrad and ftrl, else rate
 //
 // Nesterov's looks ahead: in d, (1 - (1 - m) / s) * v + g / s stands for v. A rule without momentum, such as that of
@@ -44,7 +45,7 @@ namespace downpour {
 
 // Factors of one update; as they stand here, of the plain optimizer.
 struct Damping {
-  double share = 1;   // of the learning rate
+  double share = 1;   // of the learning rate; where memory is another, of what a gradient adds to the momentum
   double memory = 1;  // the momentum's, in multiples of what the job says
   double fresh = 0;   // of this gradient, applied at once beside the momentum
   double steep = 1;   // of the step's part along the direction in which it is largest (tensor/deflation.h)
