@@ -16,15 +16,14 @@
 //   rate:          r is divided by s
 //   slowMomentum:  v = (1 - (1 - m) / s) * v + g / s
 //                  d = v + (1 - 1/s) * b^(-1/4) * g, where b is the smaller of s and 16
-//                  w -= r * b / s * (d - (1 - 1/s^2) * p), where p is d's part along its largest direction, of a
-//                                                          matrix
+//                  w -= r * b / s * (d - (1 - 1/s^2) * p), where p is d's part along its largest direction
 //   auto:          slowMomentum for momentum and nesterov, none for adagrad and ftrl, else rate
 //
 // Nesterov's looks ahead: in d, (1 - (1 - m) / s) * v + g / s stands for v. A rule without momentum, such as that of
 // variables which are not trained, has 1/s of the rate with slowMomentum too.
-// At s = 1 each is the plain optimizer, bit for bit. The factors were tried up to s = 16. Beyond that the same happens in
-// slower time: in s updates the values move as far as they do in 16 of s = 16. A loop with a delay is stable as long as
-// gain times delay is small, so no other law can be as stable for any s.
+// At s = 1 each is the plain optimizer, bit for bit. The factors were tried up to s = 16. Beyond that the same happens
+// in slower time: in s updates the values move as far as in 16 at s = 16. A loop with a delay is stable only while gain
+// times delay is small, and so b / s keeps that product from growing.
 //
 // Source: rate is of Zhang et al., "Staleness-Aware Async-SGD", IJCAI 2016. slowMomentum was found by trials
 //   (docs/LEARNING.md). Mitliagkas et al., "Asynchrony begets Momentum", 2016, say why memory must change. LeCun et
