@@ -138,7 +138,7 @@ std::optional<Duration> CheckpointInterval::Interval() const {
 }
 
 bool CheckpointInterval::IsDue(Time now) const {
-  if (wanted_) return now >= not_before_;
+  if (wanted_ && now >= not_before_) return true;
   if (!every_ && (now < began_ + kLeast || now < not_before_)) return false;  // as most often, without reckoning
   const std::optional<Duration> interval = Interval();
   return interval && now >= began_ + *interval;

@@ -328,9 +328,17 @@ void CheckpointRounds::BecomeDurable(const Manifest& manifest) {
                                    Counted(durable_->committed.Count(), "lease")));
   }
   const CheckpointStore::Retention retention{spec_.keep, spec_.every ? 0ms : kApart};
-  store_.Prune(round_, manifest.unix_ms, retention, [this](const absl::Status& status) {
+  store_.Prune(round_, manifest.unix_ms, retention, NoteRemoval());
+}
+
+std::function<void(const absl::Status&)> CheckpointRounds::NoteRemoval() {
+  return [this](const absl::Status& status) {
     if (!status.ok()) failures_.Add("chief", absl::StrCat("an old checkpoint cannot be removed: ", MessageOf(status)));
-  });
+  };
+}
+
+void CheckpointRounds::Pin(const std::set<Round>& rounds) {
+  if (std::exchange(pinned_, rounds) != rounds) store_.Pin(rounds, NoteRemoval());
 }
 
 void CheckpointRounds::Resume(const Manifest& manifest) {

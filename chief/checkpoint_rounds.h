@@ -92,6 +92,8 @@ class CheckpointRounds {
     IntervalSet committed;
   };
   const std::optional<Durable>& durable() const { return durable_; }
+  // Checkpoints that stay though retention would have them go, until this is said again with others.
+  void Pin(const std::set<Round>& rounds);
   void Resume(const Manifest& manifest);  // durable() is this one, until there is a newer one
   void NoteLoss(const std::string& why);  // of all that were durable: last_error(), until there is a new one
 
@@ -148,6 +150,7 @@ class CheckpointRounds {
   void CheckShared(ShardFile& file);
   void CommitIfComplete();
   bool SkippedTooMany();
+  std::function<void(const absl::Status&)> NoteRemoval();
   void BecomeDurable(const Manifest& manifest);
   void Abandon(const std::string& why, Cause cause = Cause::kPs);  // as GiveUp, and at any stage
   bool IsCurrent(Round round) const { return active_ && round == round_; }
@@ -172,6 +175,7 @@ class CheckpointRounds {
   std::optional<Cause> last_error_cause_;  // of that error, and no longer than it
   bool failed_ = false;                    // the newest round was abandoned; a later one clears it
   Time next_word_{};                       // that a round is durable
+  std::set<Round> pinned_;                 // as the store has them
   std::optional<Durable> durable_;         // of a manifest whose rename is synced, or that was read from disk
   std::optional<IntervalSet> lacking_;     // what a slice has finished that lacked committed leases; until it is taken
   std::optional<uint64_t> too_many_skipped_;

@@ -1,6 +1,7 @@
 #include "chief/checkpoint_store.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -22,6 +23,7 @@ void CheckpointStore::Load(std::function<void(const absl::Status&)> then) {
   damaged_.clear();
   rubbish_.clear();
   durable_.clear();
+  spared_.clear();
   storage_.Run({MakeDir(kCheckpointsDir), ListDir(kCheckpointsDir)}, [this](const StorageDone& done) {
     if (!done.status.ok()) return loaded_(done.status);
     for (const std::string& name : done.names) {
@@ -90,11 +92,28 @@ void CheckpointStore::Prune(Round round, int64_t unix_ms, const Retention& reten
   std::vector<Round> doomed = std::exchange(rubbish_, {});
   while (durable_.size() > static_cast<size_t>(std::max<int64_t>(retention.keep, 1))) {
     const auto least = durable_.begin() + static_cast<ptrdiff_t>(LeastWanted(retention));
-    doomed.push_back(least->round);
+    if (pinned_.contains(least->round)) {
+      spared_.insert(least->round);
+    } else {
+      doomed.push_back(least->round);
+    }
     durable_.erase(least);
   }
-  for (const Round& old : doomed) {
-    std::vector<StorageOp> ops = RemoveCheckpoint(old);
+  RemoveAll(doomed, then);
+}
+
+void CheckpointStore::Pin(std::set<Round> rounds, const std::function<void(const absl::Status&)>& then) {
+  pinned_ = std::move(rounds);
+  std::vector<Round> doomed;
+  std::set_difference(spared_.begin(), spared_.end(), pinned_.begin(), pinned_.end(), std::back_inserter(doomed));
+  for (const Round round : doomed) spared_.erase(round);
+  RemoveAll(doomed, then);
+}
+
+void CheckpointStore::RemoveAll(const std::vector<Round>& rounds,
+                                const std::function<void(const absl::Status&)>& then) {
+  for (const Round round : rounds) {
+    std::vector<StorageOp> ops = RemoveCheckpoint(round);
     ops.push_back(SyncDir(kCheckpointsDir));
     // An abandoned round may have been listed while Discard was about to remove it.
     storage_.Run(std::move(ops), [then](const StorageDone& done) {

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,8 @@ class CheckpointStore {
   // `round`, written at `unix_ms`, is durable. Removes rubbish and the valid checkpoints that do not stay; `then` sees
   // what came of each.
   void Prune(Round round, int64_t unix_ms, const Retention& retention, std::function<void(const absl::Status&)> then);
+  // These stay whatever retention says, until this is said again with others. Those that stayed only for that go then.
+  void Pin(std::set<Round> rounds, const std::function<void(const absl::Status&)>& then);
   // An abandoned round's folder, at leisure.
   void Discard(Round round);
 
@@ -60,6 +63,7 @@ class CheckpointStore {
     int64_t unix_ms = 0;
   };
   void ReadNext();
+  void RemoveAll(const std::vector<Round>& rounds, const std::function<void(const absl::Status&)>& then);
   size_t LeastWanted(const Retention& retention) const;  // of durable_, which has more than stay
 
   Storage& storage_;
@@ -68,7 +72,9 @@ class CheckpointStore {
   std::vector<Manifest> valid_;
   std::vector<Damaged> damaged_;
   std::vector<Round> rubbish_;
-  std::vector<Durable> durable_;  // ascending
+  std::vector<Durable> durable_;  // ascending; those that retention has not sorted out
+  std::set<Round> pinned_;
+  std::set<Round> spared_;  // that retention has sorted out, and that are pinned
   uint32_t highest_term_ = 0;
 };
 

@@ -35,6 +35,7 @@ ChiefParts::ChiefParts(ChiefOptions given)
       assignment(context, storage, members, failures, grid, options.timing),
       rounds(context, storage, members, assignment, store, failures, job.checkpoint, options.timing),
       interval(job.checkpoint),
+      best(*this),
       recovery(*this),
       departures(*this) {}
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "chief/assignment.h"
+#include "chief/best_checkpoint.h"
 #include "chief/checkpoint_interval.h"
 #include "chief/checkpoint_rounds.h"
 #include "chief/checkpoint_store.h"
@@ -54,6 +55,7 @@ struct ChiefParts {
   Evaluation evaluation;
   CheckpointRounds rounds;
   CheckpointInterval interval;
+  BestCheckpoint best;
   Recovery recovery;
   Departures departures;
   Progress progress;
@@ -78,6 +80,7 @@ struct ChiefParts {
 
   // Leases to commit, or a model to evaluate.
   bool HasWork() const { return state == JobState::kRunning && (!ledger.AllCommitted() || evaluation.active()); }
+  bool runs() const { return state == JobState::kRunning || state == JobState::kCancelling; }
   uint64_t Epochs() const;             // with which the job ends: those of its file, unless it stops early
   std::string LastCheckpoint() const;  // in words; empty: there is none
   std::string CommandToStart() const;  // that people type to start the job again, but for --resume

@@ -25,18 +25,6 @@ bool CountsAgainst(const StopEarlySpec& spec, double value, uint64_t epoch, Earl
   return early->without_gain >= static_cast<uint64_t>(spec.patience);
 }
 
-namespace {
-
-double ValueOf(const std::string& metric, const Evaluation::Result& result) {
-  if (metric == "loss") return result.loss;
-  for (const auto& [name, value] : result.metrics) {
-    if (name == metric) return value;
-  }
-  return result.accuracy;
-}
-
-}  // namespace
-
 void ConsiderStopping(ChiefParts& chief) {
   const auto& spec = chief.job.training.stop_early;
   EarlyStop& early = chief.journal.record().early;

@@ -148,4 +148,12 @@ void Evaluation::Finish() {
   active_ = false;
 }
 
+double ValueOf(const std::string& metric, const Evaluation::Result& result) {
+  if (metric == "loss") return result.loss;
+  for (const auto& [name, value] : result.metrics) {
+    if (name == metric) return value;
+  }
+  return result.accuracy;
+}
+
 }  // namespace downpour

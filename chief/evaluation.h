@@ -56,6 +56,11 @@ class Evaluation {
   absl::Status Accept(const EvalDone& done);
 
   bool active() const { return active_; }
+  uint64_t round() const { return round_; }  // the one that is active, or was last
+  uint64_t epoch() const { return epoch_; }  // likewise, as in its Result
+  bool frozen() const { return frozen_; }    // likewise: values stand still
+  // It is known which values it is of, or will be within moments: they stand still, or a worker was told to pull them.
+  bool on_values() const { return active_ && (frozen_ || evaluator_ != Incarnation::kNone); }
   uint64_t parts() const { return parts_.size(); }
   uint64_t parts_done() const;
   const std::optional<Result>& result() const { return result_; }  // of the last round that was finished
@@ -83,5 +88,8 @@ class Evaluation {
   std::vector<Part> parts_;
   std::optional<Result> result_;
 };
+
+// Its loss, its accuracy, or the value of that metric.
+double ValueOf(const std::string& metric, const Evaluation::Result& result);
 
 }  // namespace downpour

@@ -92,6 +92,18 @@ EarlyStop EarlyStopOf(const Json& json) {
           .epochs = Get<uint64_t>(json, "epochs")};
 }
 
+Json OfBest(const BestRecord& best) {
+  return {{"round", ToString(best.round)}, {"metric", best.metric}, {"value", best.value}, {"epoch", best.epoch}};
+}
+
+BestRecord BestOf(const Json& json) {
+  const BestRecord best = {.round = RoundOf(json, "round"),
+                           .metric = Get<std::string>(json, "metric"),
+                           .value = Get<double>(json, "value"),
+                           .epoch = Get<uint64_t>(json, "epoch")};
+  return best.round == Round() || best.metric.empty() ? BestRecord() : best;
+}
+
 CheckpointHistory CheckpointsOf(const Json& json) {
   return {.servers_lost = Get<uint64_t>(json, "psLost"),
           .lived = Get<double>(json, "lived"),
@@ -123,6 +135,7 @@ std::string EncodeEntry(const JournalEntry& entry) {
                     {"fingerprint", record.data->fingerprint}};
   }
   if (record.early != EarlyStop()) json["earlyStop"] = OfEarlyStop(record.early);
+  if (record.best != BestRecord()) json["bestCheckpoint"] = OfBest(record.best);
   if (record.workers != 0) json["workers"] = record.workers;
   if (record.newest != Round()) json["newestCheckpoint"] = ToString(record.newest);
   if (record.abandoned != Round()) json["givenUp"] = ToString(record.abandoned);
@@ -141,6 +154,7 @@ absl::StatusOr<JournalEntry> DecodeEntry(const std::string& text) {
                                 .data = {},
                                 .workers = std::min(Get<uint32_t>(json, "workers"), uint32_t{kMostTasks}),
                                 .early = EarlyStopOf(Part(json, "earlyStop", Json::value_t::object)),
+                                .best = BestOf(Part(json, "bestCheckpoint", Json::value_t::object)),
                                 .ended = Get<std::string>(json, "ended"),
                                 .why = Get<std::string>(json, "why"),
                                 .newest = RoundOf(json, "newestCheckpoint"),

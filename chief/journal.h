@@ -20,6 +20,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "chief/best_checkpoint.h"
 #include "chief/checkpoint_interval.h"
 #include "chief/data_plan.h"
 #include "chief/early_stopping.h"
@@ -39,6 +40,7 @@ struct JobRecord {
   std::optional<DataShape> data;  // since some worker found it
   uint32_t workers = 0;           // as many as it was scaled to; 0: as its text says
   EarlyStop early;                // what evaluations said of when to end
+  BestRecord best;                // the checkpoint that is kept since its evaluation was the best
   std::string ended;              // as `state` in docs/STATUS.md; empty: it goes on
   std::string why;                // it ended
   // Of the folder, whichever run wrote them. Checkpoints are found by reading; this tells that there was something to
@@ -87,6 +89,7 @@ class Journal {
   // Writes what changed.
   void Advance();
   bool durable() const { return durable_ && durable_->record == entry_.record; }  // the costs apart
+  Round durable_best() const { return durable_ ? durable_->record.best.round : Round(); }
   uint32_t durable_workers() const { return durable_ ? durable_->record.workers : 0; }
   const std::string& error() const { return error_; }
 

@@ -123,10 +123,9 @@ void Lifecycle::Run() {
 }
 
 void Lifecycle::SendPlacement(const Task& worker) {
-  const bool runs = chief_.state == JobState::kRunning || chief_.state == JobState::kCancelling;
   // Conversation 5: not before every slice has reported where it is now.
-  if (!runs || !ledger_current_ || !worker.data_good || worker.placement_number >= chief_.assignment.placement_number())
-    return;
+  const bool is_new = worker.placement_number < chief_.assignment.placement_number();
+  if (!chief_.runs() || !ledger_current_ || !worker.data_good || !is_new) return;
   chief_.context.out.SendTo(worker.control, chief_.assignment.ToPlacement(worker.incarnation));
 }
 
@@ -156,6 +155,7 @@ void Lifecycle::Advance() {
   }
   Round& newest = chief_.journal.record().newest;
   if (const auto& durable = chief_.rounds.durable()) newest = std::max(newest, durable->round);
+  chief_.best.Observe();
   if (ledger_current_) chief_.journal.NoteCommitted(chief_.ledger.batches_committed());
   if (chief_.ledger.is_open()) ObserveCheckpoints();
   chief_.journal.Advance();
@@ -187,8 +187,7 @@ void Lifecycle::UpdateTaskStates() {
 // state; and one about whose steps somebody vouched for what he had not seen.
 void Lifecycle::FollowReports() {
   if (const std::optional<IntervalSet> finished = chief_.rounds.TakeLacking()) Reopen(*finished);
-  const bool runs = chief_.state == JobState::kRunning || chief_.state == JobState::kCancelling;
-  if (!runs || std::exchange(ledger_current_, chief_.assignment.complete()) || !ledger_current_) return;
+  if (!chief_.runs() || std::exchange(ledger_current_, chief_.assignment.complete()) || !ledger_current_) return;
   Reopen(chief_.assignment.TakeFinished());
   for (const Task* worker : chief_.members.Alive(TaskRole::kWorker)) SendPlacement(*worker);
   work_.Dispatch();
@@ -234,6 +233,7 @@ bool Lifecycle::Diverged() const {
 void Lifecycle::Train() {
   if (!ledger_current_) return;
   Evaluate();
+  chief_.best.Observe();  // before the round of the values that are evaluated begins
   Checkpoint();
   const bool evaluated = final_evaluation_ && !chief_.evaluation.active();
   if (evaluated && Diverged()) {

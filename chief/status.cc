@@ -164,6 +164,17 @@ double AgeSeconds(const ChiefParts& chief, int64_t unix_ms) {
   return static_cast<double>(std::max<int64_t>(0, chief.context.UnixMs() - unix_ms)) / 1000;
 }
 
+// As in the status and in summary.json; null: none was named yet.
+Json OfBest(const ChiefParts& chief) {
+  const BestRecord& best = chief.journal.record().best;
+  if (best == BestRecord()) return nullptr;
+  return {{"round", ToString(best.round)},
+          {"path", CheckpointDir(best.round)},
+          {"metric", best.metric},
+          {"value", best.value},
+          {"epoch", best.epoch}};
+}
+
 Json OfCheckpoint(const ChiefParts& chief) {
   const auto cause = chief.rounds.last_error_cause();
   Json json = {{"lastError", chief.rounds.last_error()},
@@ -176,6 +187,7 @@ Json OfCheckpoint(const ChiefParts& chief) {
   if (const auto length = interval.Interval()) json["intervalSeconds"] = Seconds(*length);
   Set(json, "roundSeconds", interval.RoundSeconds());
   Set(json, "roundCostSeconds", interval.CostSeconds());
+  if (Json best = OfBest(chief); !best.is_null()) json["best"] = std::move(best);
   const auto& durable = chief.rounds.durable();
   if (!durable) return json;
   json["round"] = ToString(durable->round);
@@ -366,6 +378,7 @@ std::string SummaryText(const ChiefParts& chief) {
     if (!result->metrics.empty()) json["evalMetrics"] = OfMetrics(*result);
   }
   if (const auto& durable = chief.rounds.durable()) json["checkpoint"] = CheckpointDir(durable->round);
+  if (Json best = OfBest(chief); !best.is_null()) json["bestCheckpoint"] = std::move(best);
   return Dump(json, 1) + "\n";
 }
 

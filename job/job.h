@@ -154,9 +154,12 @@ struct DataSpec {
 
 enum class CheckpointVia { kChief, kShared };
 
+inline constexpr char kNoBest[] = "none";
+
 struct CheckpointSpec {
   std::optional<std::chrono::nanoseconds> every;  // 0: only the one that ends the job; nothing: as the chief finds best
   int64_t keep = 3;
+  std::string best = "loss";  // the value that chooses it: of training.stopEarly too; kNoBest: none is kept apart
   CheckpointVia via = CheckpointVia::kChief;
   bool operator==(const CheckpointSpec&) const = default;
 };

@@ -151,6 +151,7 @@ std::string CanonicalJob(const JobSpec& job) {
       {"checkpoint",
        {{"every", job.checkpoint.every ? OfDuration(*job.checkpoint.every) : kAuto},
         {"keep", job.checkpoint.keep},
+        {"best", job.checkpoint.best},
         {"via", NameIn(kCheckpointVias, job.checkpoint.via)}}},
       {"scheduling", {{"maxRunningTime", OfDuration(job.scheduling.max_running_time)}}},
       {"timing",

@@ -168,11 +168,15 @@ void ReadData(const YamlNode& node, JobErrors& errors, DataSpec* data) {
   reader.Finish();
 }
 
-void ReadCheckpoint(const YamlNode& node, JobErrors& errors, CheckpointSpec* checkpoint) {
+void ReadCheckpoint(const YamlNode& node, const JobSpec& job, JobErrors& errors, CheckpointSpec* checkpoint) {
   MapReader reader(node, "checkpoint", errors);
   reader.DurationOrAuto("every", &checkpoint->every);
   reader.Integer("keep", 1, 1'000, &checkpoint->keep);
   reader.Choice("via", kCheckpointVias, &checkpoint->via);
+  if (job.training.stop_early) checkpoint->best = job.training.stop_early->metric;
+  std::vector<std::string> names = ComparableMetrics(job);
+  names.push_back(kNoBest);
+  if (const int chosen = reader.Choose("best", names); chosen >= 0) checkpoint->best = names[chosen];
   reader.Finish();
 }
 
@@ -204,7 +208,7 @@ void ReadJob(const YamlNode& root, JobErrors& errors, JobSpec* job) {
   const YamlNode* training = root.Find("training");
   const YamlNode* stop = training == nullptr ? nullptr : training->Find("stopEarly");
   if (stop != nullptr) ReadStopEarly(*stop, *job, errors, &job->training.stop_early);
-  ReadCheckpoint(Section(reader, "checkpoint"), errors, &job->checkpoint);
+  ReadCheckpoint(Section(reader, "checkpoint"), *job, errors, &job->checkpoint);
   ReadScheduling(Section(reader, "scheduling"), errors, &job->scheduling);
   ReadTiming(Section(reader, "timing"), errors, &job->timing);
   reader.Finish();

@@ -24,6 +24,8 @@ void ReadOptimizer(const YamlNode& node, const ModelSpec& model, JobErrors& erro
 // Each is held against `model`, unless that has errors of its own.
 void ReadMetrics(const YamlNode* node, const std::string& path, const ModelSpec& model, JobErrors& errors,
                  std::vector<MetricSpec>* metrics);
+// By which evaluations can be compared: which way is better is known.
+std::vector<std::string> ComparableMetrics(const JobSpec& job);
 // `job`: all else of it.
 void ReadStopEarly(const YamlNode& node, const JobSpec& job, JobErrors& errors, std::optional<StopEarlySpec>* stop);
 void ReadPython(const YamlNode& node, JobErrors& errors, PythonSpec* python);

@@ -103,14 +103,19 @@ void ReadMetrics(const YamlNode* node, const std::string& path, const ModelSpec&
   }
 }
 
-void ReadStopEarly(const YamlNode& node, const JobSpec& job, JobErrors& errors, std::optional<StopEarlySpec>* stop) {
-  StopEarlySpec spec;
-  MapReader reader(node, "training.stopEarly", errors);
+std::vector<std::string> ComparableMetrics(const JobSpec& job) {
   std::vector<std::string> names = {"loss"};
   if (job.model.has_accuracy()) names.push_back("accuracy");
   for (const MetricSpec& metric : job.training.metrics) {
     if (metric.kind != MetricKind::kOwn) names.push_back(NameOf(metric));  // whether more of it is better is not known
   }
+  return names;
+}
+
+void ReadStopEarly(const YamlNode& node, const JobSpec& job, JobErrors& errors, std::optional<StopEarlySpec>* stop) {
+  StopEarlySpec spec;
+  MapReader reader(node, "training.stopEarly", errors);
+  const std::vector<std::string> names = ComparableMetrics(job);
   if (const int chosen = reader.Choose("metric", names); chosen >= 0) spec.metric = names[chosen];
   reader.Integer("patience", 1, 1'000'000, &spec.patience);
   reader.Number(

@@ -135,7 +135,7 @@ size_t DataPlane::Serve(PeerId worker, const Pull& pull, Shard* shard, Effects& 
 PushReply::Item DataPlane::ServeItem(const Push& push, const Push::Item& item, Shard& shard, Effects& effects) {
   ServedSlice& slice = *shard.Find(item.slice);
   const std::optional<uint64_t> staleness = StalenessOf(item, slice);
-  bool counts = false;
+  bool consumed = false, counts = false;
   switch (slice.counters.Classify(push.lease, push.step)) {
     case LeaseCounters::Verdict::kNext:
       if (const SliceRefusal why = policy_.RefusalOf(push.lease, staleness, slice.counters, shard.plan());
@@ -144,6 +144,7 @@ PushReply::Item DataPlane::ServeItem(const Push& push, const Push::Item& item, S
         return Refuse(why, &shard, item.slice);
       }
       counts = Consume(push, item, staleness, shard, slice, effects);
+      consumed = true;
       break;
     case LeaseCounters::Verdict::kDuplicate:
       // A1: also one of a lease that was finished long ago.
@@ -158,6 +159,7 @@ PushReply::Item DataPlane::ServeItem(const Push& push, const Push::Item& item, S
       return Refuse(SliceRefusal::kNotHere, &shard, item.slice);
   }
   PushReply::Item answer = Answer(shard, push.lease, item.slice, slice);
+  answer.consumed = consumed;
   if (counts) answer.staleness = staleness.value_or(0);
   return answer;
 }

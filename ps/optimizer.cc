@@ -74,7 +74,8 @@ void Lessen(const Damping& damping, const MatrixRun& run, GradientSpan gradient,
 
 Update UpdateFor(const OptimizerSpec& spec, const Damping& damping, uint64_t version, double share) {
   const double scheduled = spec.learning_rate * share;
-  const double rate = scheduled * damping.share / damping.memory;  // of those that remember no gradient
+  const double rate =
+      scheduled * (damping.memory == 1 ? damping.share : 1 / damping.memory);  // where none is remembered
   const auto decay = static_cast<float>(spec.weight_decay);
   switch (spec.kind) {
     case OptimizerKind::kSgd:

@@ -8,10 +8,19 @@
 namespace downpour {
 namespace {
 
+constexpr double kTried = 16;          // the largest s at which factors were tried
 constexpr int64_t kPushesOfMean = 64;  // a power of two: its division is exact
 constexpr uint64_t kMostCounted = kMostUsualStaleness / kStalenessOne;
 
-StalenessMethod MethodFor(const TrainingSpec& training) {
+// Each of the others pushes once while one computes, and once more if they pull ahead. That is no part of the plan, so
+// the larger number stands for both: the first pushes soon say what is so.
+uint64_t ExpectedStaleness(const TrainingSpec& training, int64_t workers) {
+  return training.consistency == Consistency::kSync ? 0 : static_cast<uint64_t>(2 * (workers - 1)) * kStalenessOne;
+}
+
+}  // namespace
+
+StalenessMethod MethodOf(const TrainingSpec& training) {
   if (training.staleness_method != StalenessMethod::kAuto) return training.staleness_method;
   switch (training.optimizer.kind) {
     case OptimizerKind::kMomentum:
@@ -29,16 +38,8 @@ StalenessMethod MethodFor(const TrainingSpec& training) {
   return StalenessMethod::kRate;
 }
 
-// Each of the others pushes once while one computes, and once more if they pull ahead. That is no part of the plan, so
-// the larger number stands for both: the first pushes soon say what is so.
-uint64_t ExpectedStaleness(const TrainingSpec& training, int64_t workers) {
-  return training.consistency == Consistency::kSync ? 0 : static_cast<uint64_t>(2 * (workers - 1)) * kStalenessOne;
-}
-
-}  // namespace
-
 StalenessRule::StalenessRule(const TrainingSpec& training, int64_t workers)
-    : method_(MethodFor(training)), expected_(ExpectedStaleness(training, workers)) {}
+    : method_(MethodOf(training)), expected_(ExpectedStaleness(training, workers)) {}
 
 uint64_t StalenessRule::UsualAfter(const Pushes& before, std::optional<uint64_t> staleness) const {
   const uint64_t usual = before.version == 0 ? expected_ : before.usual;
@@ -51,7 +52,10 @@ Damping StalenessRule::Of(uint64_t staleness, uint64_t usual) const {
   if (method_ == StalenessMethod::kNone || stale == 0) return {};
   const double s = 1 + stale;
   if (method_ == StalenessMethod::kRate) return {.share = 1 / s};
-  return {.share = 1, .memory = s, .fresh = (1 - 1 / s) / std::sqrt(std::sqrt(s)), .steep = 1 / (s * s)};
+  const double known = std::min(s, kTried);
+  const double pace = known / s;
+  const double fresh = pace * (1 - 1 / s) / std::sqrt(std::sqrt(known));
+  return {.share = pace, .memory = s, .fresh = fresh, .steep = 1 / (s * s)};
 }
 
 uint64_t UsualStaleness(uint64_t usual, uint64_t staleness) {

@@ -15,13 +15,15 @@
 //
 //   rate:          r is divided by s
 //   slowMomentum:  v = (1 - (1 - m) / s) * v + g / s
-//                  d = v + (1 - 1/s) * s^(-1/4) * g
-//                  w -= r * (d - (1 - 1/s^2) * p), where p is d's part along its largest direction, of a matrix
+//                  d = v + (1 - 1/s) * b^(-1/4) * g, where b is the smaller of s and 16
+//                  w -= r * b / s * (d - (1 - 1/s^2) * p), where p is d's part along its largest direction
 //   auto:          slowMomentum for momentum and nesterov, none for adagrad and ftrl, else rate
 //
 // Nesterov's looks ahead: in d, (1 - (1 - m) / s) * v + g / s stands for v. A rule without momentum, such as that of
 // variables which are not trained, has 1/s of the rate with slowMomentum too.
-// At s = 1 each is the plain optimizer, bit for bit.
+// At s = 1 each is the plain optimizer, bit for bit. The factors were tried up to s = 16. Beyond that the same happens
+// in slower time: in s updates the values move as far as in 16 at s = 16. A loop with a delay is stable only while gain
+// times delay is small, and so b / s keeps that product from growing.
 //
 // Source: rate is of Zhang et al., "Staleness-Aware Async-SGD", IJCAI 2016. slowMomentum was found by trials
 //   (docs/LEARNING.md). Mitliagkas et al., "Asynchrony begets Momentum", 2016, say why memory must change. LeCun et
@@ -42,7 +44,7 @@ namespace downpour {
 
 // Factors of one update; as they stand here, of the plain optimizer.
 struct Damping {
-  double share = 1;   // of the learning rate
+  double share = 1;   // of the learning rate; where memory is another, of what a gradient adds to the momentum
   double memory = 1;  // the momentum's, in multiples of what the job says
   double fresh = 0;   // of this gradient, applied at once beside the momentum
   double steep = 1;   // of the step's part along the direction in which it is largest (tensor/deflation.h)
@@ -54,6 +56,9 @@ struct Pushes {
   uint64_t version = 0;  // those that changed it
   uint64_t usual = 0;    // their usual staleness
 };
+
+// The job's method, or what auto is for its optimizer: never kAuto.
+StalenessMethod MethodOf(const TrainingSpec& training);
 
 class StalenessRule {
  public:

@@ -27,12 +27,23 @@ struct Prepare {
 
 using SliceValues = std::vector<std::pair<SliceId, Payload>>;  // as they travel: SliceGrid::WireBytes each
 
+// What became of a gradient that the device computed: a ps consumed it as this worker's, or it was in vain.
+struct Settled {
+  LeaseId lease{};
+  Step step = 0;
+  SliceId slice{};
+  bool consumed = false;
+  bool operator==(const Settled&) const = default;
+};
+
 struct TrainStep {
   LeaseId lease{};
   Step step = 0;
   SliceValues updates;  // new values of slices, loaded before the step
   // What will be asked for next, as far as can be told: a device may read its examples meanwhile.
   std::optional<std::pair<LeaseId, Step>> next = {};
+  // Of gradients that were rounded on their way, each once; for what goes with the next ones.
+  std::vector<Settled> settled = {};
 };
 
 struct EvalStep {

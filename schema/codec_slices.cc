@@ -25,7 +25,7 @@ Push Read(const wire::Push& t, Reader& in) {
 flatbuffers::Offset<wire::PushReply> Write(const PushReply& m, Writer& out) {
   const auto slices = out.Structs(m.slices, [](const PushReply::Item& i) {
     return wire::PushReplyItem(ToNumber(i.slice), ToWire(i.epoch), i.consumed, i.acked,
-                               static_cast<wire::SliceRefusal>(i.refusal), i.staleness);
+                               static_cast<wire::SliceRefusal>(i.refusal), i.consumed, i.staleness);
   });
   return wire::CreatePushReply(out.fbb, ToNumber(m.from), ToNumber(m.lease), slices, m.window);
 }
@@ -40,7 +40,8 @@ PushReply Read(const wire::PushReply& t, Reader& in) {
                                                     .refusal = in.Known<SliceRefusal>(i.refusal(), "refusal"),
                                                     .consumed = i.consumed(),
                                                     .acked = i.acked(),
-                                                    .staleness = i.staleness()};
+                                                    .staleness = i.staleness(),
+                                                    .consumed = i.consumed()};
                            }),
           .window = t.window()};
 }

@@ -48,7 +48,7 @@ absl::Status Exchange::Place(const Placement& placement, Time now, Effects& effe
 }
 
 void Exchange::Clear(Effects& effects) {
-  leases_.clear();
+  while (!leases_.empty()) Release(leases_.back().id);
   pull_.Abandon(map_);
   map_.Clear(effects);
 }
@@ -69,8 +69,9 @@ void Exchange::Release(LeaseId lease) {
   const auto held = std::find_if(leases_.begin(), leases_.end(), [&](const HeldLease& l) { return l.id == lease; });
   if (held == leases_.end()) return;
   for (const Slice& slice : grid_.slices) {
-    held->in_flight.ForEach(slice.id,
-                            [&](const InFlight::RetainedGradient& retained) { GiveBackWindow(slice.id, retained); });
+    held->in_flight.RetainOnly(slice.id, 0, 0, [&](Step step, const InFlight::RetainedGradient& retained) {
+      Drop(*held, step, slice.id, retained, /*consumed=*/false);
+    });
   }
   leases_.erase(held);
 }
@@ -99,10 +100,24 @@ void Exchange::Probe(HeldLease& lease, Time now, Effects& effects) {
 
 void Exchange::Retain(HeldLease& lease, Step step, SliceId slice, Payload gradient, const Version& computed_from) {
   // Another worker, or an earlier epoch, may have brought the slice further than the others.
-  if (!lease.progress.Lacks(slice, step)) return;
+  if (!lease.progress.Lacks(slice, step)) {
+    if (!gradient.empty()) Forgo(lease.id, step, slice);
+    return;
+  }
   lease.progress.MarkComputed(slice, step);
   lease.in_flight.Add(step, slice, std::move(gradient), computed_from,
                       lease.progress.Known(slice) ? State::kReady : State::kBlocked);
+}
+
+void Exchange::Settle(LeaseId lease, Step step, SliceId slice, bool consumed) {
+  if (grid_.wire == WireFormat::kBf16) settled_.push_back({lease, step, slice, consumed});
+}
+
+// It is kept no longer.
+void Exchange::Drop(const HeldLease& lease, Step step, SliceId slice, const InFlight::RetainedGradient& retained,
+                    bool consumed) {
+  GiveBackWindow(slice, retained);
+  if (!retained.gradient.empty()) Settle(lease.id, step, slice, consumed);
 }
 
 void Exchange::GiveBackWindow(SliceId slice, const InFlight::RetainedGradient& retained) {
@@ -207,9 +222,11 @@ void Exchange::OnRefusal(HeldLease& lease, const PushReply::Item& item, Time now
   if (item.refusal == SliceRefusal::kTooStale) {
     if (item.epoch != lease.progress.epoch(item.slice)) return;
     lease.progress.GiveUp(item.slice);
-    lease.in_flight.RetainOnly(
-        item.slice, lease.progress.retained_from(item.slice), lease.progress.computed_to(item.slice),
-        [&](Step, const InFlight::RetainedGradient& retained) { GiveBackWindow(item.slice, retained); });
+    lease.in_flight.RetainOnly(item.slice, lease.progress.retained_from(item.slice),
+                               lease.progress.computed_to(item.slice),
+                               [&](Step step, const InFlight::RetainedGradient& retained) {
+                                 Drop(lease, step, item.slice, retained, /*consumed=*/false);
+                               });
     return;
   }
   // A6: a refusal acknowledges nothing, so the gradients stay and go again.
@@ -225,7 +242,7 @@ void Exchange::OnReply(HeldLease& lease, const PushReply::Item& item, Effects& e
   lease.in_flight.RetainOnly(item.slice, lease.progress.retained_from(item.slice),
                              lease.progress.computed_to(item.slice),
                              [&](Step step, const InFlight::RetainedGradient& retained) {
-                               GiveBackWindow(item.slice, retained);
+                               Drop(lease, step, item.slice, retained, item.consumed && step == item.consumed);
                                if (step <= item.acked) Acknowledge(lease, step, retained, item, effects);
                              });
   if (effect == LeaseProgress::ReplyEffect::kFirstInEpoch) {

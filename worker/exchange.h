@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <deque>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -67,6 +68,11 @@ class Exchange {
 
   // Takes a gradient if the slice lacks that step.
   void Retain(HeldLease& lease, Step step, SliceId slice, Payload gradient, const Version& computed_from);
+  // A gradient that goes nowhere, since its lease is held no more.
+  void Forgo(LeaseId lease, Step step, SliceId slice) { Settle(lease, step, slice, /*consumed=*/false); }
+  // What became of gradients that were rounded, since this was last asked: of each that Keep or Forgo was given, once.
+  // One whose answer was lost counts as in vain: what a worker alone has moves on only with what a ps surely consumed.
+  std::vector<Settled> TakeSettled() { return std::exchange(settled_, {}); }
   void Flush(Time now, Effects& effects);
 
   // Asks for all slices, unless that is under way.
@@ -95,6 +101,9 @@ class Exchange {
   void OnReply(HeldLease& lease, const PushReply::Item& item, Effects& effects);
   void Acknowledge(const HeldLease& lease, Step step, const InFlight::RetainedGradient& retained,
                    const PushReply::Item& item, Effects& effects);
+  void Settle(LeaseId lease, Step step, SliceId slice, bool consumed);
+  void Drop(const HeldLease& lease, Step step, SliceId slice, const InFlight::RetainedGradient& retained,
+            bool consumed);
   void GiveBackWindow(SliceId slice, const InFlight::RetainedGradient& retained);
   void Block(SliceId slice, InFlight::RetainedGradient& retained, Time until);
   void FlushTo(PsLink& link, Time now, Effects& effects);
@@ -116,6 +125,7 @@ class Exchange {
   PullRound pull_;
   ParameterSet parameters_;       // versions name values (B6), so both outlive a membership
   std::deque<HeldLease> leases_;  // ascending: the order of computing and of pushing
+  std::vector<Settled> settled_;  // empty where gradients are not rounded
 };
 
 }  // namespace downpour

@@ -85,7 +85,8 @@ void Schedule::Train(HeldLease& lease, Time now, Effects& effects) {
   training.computed_from = parameters.versions;
   training.delivered.resize(grid_.size());
   PlanPull(now, training, effects);
-  TrainStep request{lease.id, training.step, device_.Load(parameters), StepAfter(lease, training.step)};
+  TrainStep request{lease.id, training.step, device_.Load(parameters), StepAfter(lease, training.step),
+                    exchange_.TakeSettled()};
   Begin(std::move(request), std::move(training), now, effects);
 }
 
@@ -139,8 +140,11 @@ absl::Status Schedule::Receive(Gradients& gradients, Time now, Effects& effects)
           absl::StrCat("the device computed ", gradient.size(), " bytes for slice ", ToNumber(slice)));
     }
     running_->delivered[ToNumber(slice)] = true;
-    if (lease == nullptr) continue;
-    exchange_.Retain(*lease, running_->step, slice, std::move(gradient), running_->computed_from[ToNumber(slice)]);
+    if (lease == nullptr) {
+      exchange_.Forgo(running_->lease, running_->step, slice);
+    } else {
+      exchange_.Retain(*lease, running_->step, slice, std::move(gradient), running_->computed_from[ToNumber(slice)]);
+    }
   }
   if (gradients.last) {
     ++session_.stats().steps;

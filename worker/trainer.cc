@@ -211,14 +211,17 @@ class Trainer::Session {
       return absl::InvalidArgumentError(
           absl::StrCat("step ", request.step, " of lease ", ToNumber(request.lease), " is not in the plan"));
     }
+    slicer_.Settle(request.settled);
     plan_.Examples(request.lease, request.step, &ids_);
+    const GradientSlicer::StepName name = {request.lease, request.step};
     VariableGradients ready;  // and not handed out
     const auto take = [&](VariableGradients gradients) {
       std::move(gradients.begin(), gradients.end(), std::back_inserter(ready));
     };
     const auto hand_out = [&](VariableGradients gradients) {
       take(std::move(gradients));
-      if (!slicer_.needs_all()) done(absl::OkStatus(), Gradients{slicer_.SliceGradients(std::exchange(ready, {}))});
+      if (!slicer_.needs_all())
+        done(absl::OkStatus(), Gradients{slicer_.SliceGradients(name, std::exchange(ready, {}))});
     };
     const auto prefetch = [&] {
       if (!request.next || !InPlan(request.next->first, request.next->second)) return;
@@ -240,7 +243,7 @@ class Trainer::Session {
       place.before += static_cast<int64_t>(ids.size());
     }
     take(std::move(result.last));
-    return Gradients{.slices = slicer_.SliceGradients(std::move(ready)),
+    return Gradients{.slices = slicer_.SliceGradients(name, std::move(ready)),
                      .last = true,
                      .loss_sum = result.loss,
                      .examples = ids_.size()};

@@ -100,7 +100,7 @@ class Job:
         """The job's checkpoints, newest first; empty if there is none yet.
 
         Each has `round` (its name), `path`, `state` ("complete" if it can be used) and, if complete, `unixMs`, `bytes`,
-        `leases` and `leasesCommitted`.
+        `leases` and `leasesCommitted`. The best one also has `best`: its `metric`, `value` and `epoch`.
 
         Raises ToolError, also if there is no job in the folder.
         """
@@ -134,8 +134,8 @@ class Job:
         """The parameters of a checkpoint by name, as float32 arrays: `LAYER/kernel` [in, out] and `LAYER/bias` [out].
         Those of a model of the user's own have its names and shapes.
 
-        `checkpoint` is a `round`, such as "1-4"; without it, the newest valid one. The arrays are copies. All of the
-        model is held in memory, and for a moment in a file in the temporary folder. Needs NumPy.
+        `checkpoint` is a `round`, such as "1-4", or "best"; without it, the newest valid one. The arrays are copies.
+        All of the model is held in memory, and for a moment in a file in the temporary folder. Needs NumPy.
 
         Raises ToolError if there is no valid checkpoint, ModelFileError if what the tool wrote cannot be read.
         """

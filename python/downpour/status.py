@@ -55,6 +55,7 @@ class Status(dict):
             ("Eval loss", self._first("evaluation.loss", "evalLoss")),
             ("Accuracy", self._first("evaluation.accuracy", "evalAccuracy")),
             ("Checkpoint", None if isinstance(checkpoint, dict) else checkpoint),
+            ("Best", self._first("checkpoint.best.path", "bestCheckpoint.path")),
             ("Tasks", ", ".join(f"{states[state]} {state}" for state in sorted(states)) or None),
             ("Stalled", self._first("stalled")),
             ("Diverging", self._first("diverging")),

@@ -16,6 +16,9 @@ const COLUMNS = [
   { name: "Leases", number: true, text: (c) => number(c.leasesCommitted) },
 ];
 
+const theBest = ({ round, metric, value, epoch }) =>
+  `The best: ${round}, ${metric} ${Number(value.toPrecision(4))} after ${epoch} epochs.`;
+
 export function checkpointList(name) {
   const rows = table("Checkpoints", COLUMNS);
   const none = el("p", { class: "empty" }, "There is none yet.");
@@ -34,6 +37,7 @@ export function checkpointList(name) {
     newest = said;
     say(how, [
       checkpoint?.writing && `Writing ${checkpoint.writing}.`,
+      checkpoint?.best && theBest(checkpoint.best),
       checkpoint?.lastError && `The last round: ${checkpoint.lastError}.`,
       checkpoint?.intervalSeconds && `One every ${number(checkpoint.intervalSeconds)} s (${checkpoint.intervalWhy}).`]
       .filter(Boolean).join(" "));

@@ -108,7 +108,9 @@ void Device::Carry(Ticket ticket, const EvalStep& request) {
   const uint64_t batch = static_cast<uint64_t>(plan_->job.training.batch_size);
   const uint64_t first = std::min(request.first_batch * batch, plan_->eval_examples);
   const uint64_t examples = std::min(request.batches * batch, plan_->eval_examples - first);
-  Finish(TimeOfOne(), {ticket, absl::OkStatus(), Evaluated{static_cast<double>(examples), examples / 2, examples}});
+  const double loss = 0.5 + values % 64 / 64.0;  // another one for other values
+  Finish(TimeOfOne(),
+         {ticket, absl::OkStatus(), Evaluated{loss * static_cast<double>(examples), examples / 2, examples}});
 }
 
 bool Device::ComputedOn(LeaseId lease, Step step, SliceId slice, uint32_t checksum) const {

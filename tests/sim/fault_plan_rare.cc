@@ -99,7 +99,7 @@ void PlanRareFaults(Prng& prng, FaultPlan& plan) {
   if (plan.rot) plan.job.timing.server_wait = 20s + 2 * plan.start_within;  // for checkpoints that cannot be used
   if (prng.Chance(0.03)) plan.faults.lie = DrawTime(prng, 50ms, 1s);
   if (prng.Chance(0.03)) plan.device.no_room_for = DrawTime(prng, 2s, 10s);
-  // The loss never becomes better: see the device.
+  // Every other loss, or so, becomes no better: see the device.
   const TrainingSpec& training = plan.job.training;
   if (plan.eval_examples > 0 && training.evaluate_every_epochs == 1 && training.epochs > 2 && prng.Chance(0.5)) {
     plan.job.training.stop_early = {.metric = "loss", .patience = 1, .min_delta = 0};
@@ -111,6 +111,7 @@ void PlanRareFaults(Prng& prng, FaultPlan& plan) {
   if (prng.Chance(0.1)) plan.faults.move = DrawTime(prng, 300ms, 5s);
   if (prng.Chance(0.2)) plan.job.model.initialize_from = "/models/m.safetensors";
   if (prng.Chance(0.1)) DrawCode(prng, plan);
+  if (prng.Chance(0.1)) plan.job.checkpoint.best = kNoBest;
 }
 
 }  // namespace downpour

@@ -19,8 +19,9 @@
 //           one has overtaken; a slice begun from initial values where its journal knows of a checkpoint that nobody
 //           gave up; a number of workers that its journal does not have; a command obeyed that is for another chief, or
 //           out of its place, or twice, or that it declines; a manifest that is not durable, does not cover what it
-//           says or holds no consistent pairs, or that may outlive what it names; an end with success before a durable
-//           checkpoint holds every lease
+//           says or holds no consistent pairs, or that may outlive what it names; a best checkpoint that its journal or
+//           its summary names and that is not whole, or goes while the journal names it, or is worse than the one
+//           before; an end with success before a durable checkpoint holds every lease
 #pragma once
 
 #include <cstdint>
@@ -33,6 +34,7 @@
 #include <utility>
 #include <vector>
 
+#include "chief/best_checkpoint.h"
 #include "schema/checkpoint_format.h"
 #include "tests/sim/observer.h"
 #include "tests/sim/reference_state.h"
@@ -136,6 +138,9 @@ class InvariantChecker final : public Observer {
   void CheckWorkers(const Process& process);
   void OnJournalled(const JobRecord& record);
   void CheckManifest(Round round);
+  void OnBest(const BestRecord& best);
+  void CheckBestIsThere(Round round, const std::string& where);
+  bool MayBeDamaged() const;
   void CheckNamed(const std::string& manifest);
   void CheckKeeps(const std::string& removed);
   void CheckSummary();
@@ -155,6 +160,7 @@ class InvariantChecker final : public Observer {
   std::optional<Manifest> durable_;
   std::optional<Manifest> before_;  // of the generation before
   Round journalled_;                // the newest checkpoint, as both copies of the journal have it
+  BestRecord best_;                 // as the journal that is on the disk has it
   Round abandoned_;
   std::set<Round> damaged_;
   std::set<Round> kept_;  // that became durable, whatever became of them since

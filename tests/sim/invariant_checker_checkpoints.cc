@@ -29,11 +29,22 @@ void InvariantChecker::OnStored(const StorageOp& op) {
   if (op.kind == StorageOp::Kind::kRemove && folder_->MaySurvive(op.path + "/MANIFEST")) {
     world_->findings().Add(absl::StrCat("the manifest of ", op.path, " may outlive what it names, which is removed"));
   }
-  if (op.kind == StorageOp::Kind::kRemove && absl::EndsWith(op.path, "/MANIFEST")) CheckKeeps(op.path);
+  if (op.kind == StorageOp::Kind::kRemove && absl::EndsWith(op.path, "/MANIFEST")) {
+    CheckKeeps(op.path);
+    if (RoundOfPath(op.path) == best_.round) {
+      world_->findings().Add(absl::StrCat(op.path, " is removed, and the journal names it as the best"));
+    }
+  }
   if (op.kind == StorageOp::Kind::kRename && op.target == "journal.b") {  // after journal.a
     const auto entry = DecodeEntry(Unsealed(folder_->ReadSeen(op.target).value_or("")).value_or(""));
     if (entry.ok()) journalled_ = entry->record.newest;
     if (entry.ok()) OnJournalled(entry->record);
+    if (entry.ok()) OnBest(entry->record.best);
+  }
+  if (op.kind == StorageOp::Kind::kRename && op.target == "summary.json") {
+    const nlohmann::json said = nlohmann::json::parse(folder_->ReadSeen(op.target).value_or(""), nullptr, false);
+    if (!said.is_object() || !said.contains("bestCheckpoint")) return;
+    CheckBestIsThere(ParseRound(said["bestCheckpoint"].value("round", "")).value_or(Round()), "the summary");
   }
 }
 
@@ -42,6 +53,7 @@ void InvariantChecker::OnPutBack() {
   durable_ = before_ = std::nullopt;
   const auto entry = DecodeEntry(Unsealed(folder_->ReadSeen("journal.b").value_or("")).value_or(""));
   journalled_ = entry.ok() ? entry->record.newest : Round();
+  best_ = entry.ok() ? entry->record.best : BestRecord();
 }
 
 // Of a checkpoint that counted until now: as many newer ones stay as the job keeps.
@@ -61,11 +73,37 @@ void InvariantChecker::CheckKeeps(const std::string& removed) {
 }
 
 void InvariantChecker::OnPowerFailure() {
-  const FaultPlan& plan = world_->plan();
-  if (plan.damage || plan.lose || plan.rot) return;  // an earlier stop may have
+  if (MayBeDamaged()) return;  // by an earlier stop
+  if (best_.round != Round()) CheckBestIsThere(best_.round, "after a power failure the journal");
   for (const std::string& file : folder_->Files("checkpoints/")) {
     if (absl::EndsWith(file, "/MANIFEST")) CheckNamed(file);
   }
+}
+
+bool InvariantChecker::MayBeDamaged() const {
+  const FaultPlan& plan = world_->plan();
+  return plan.damage || plan.lose || plan.rot;
+}
+
+// The better one is named in the place of the one before, or none where that was lost.
+void InvariantChecker::OnBest(const BestRecord& best) {
+  const BestRecord before = std::exchange(best_, best);
+  if (best == before || best.round == Round()) return;
+  CheckBestIsThere(best.round, "the journal");
+  const bool may_follow = before.round == Round() || best.value < before.value || MayBeDamaged();
+  if (!may_follow) {
+    world_->findings().Add(
+        absl::StrCat("the best checkpoint is one of loss ", best.value, ", after one of ", before.value));
+  }
+}
+
+void InvariantChecker::CheckBestIsThere(Round round, const std::string& where) {
+  if (MayBeDamaged()) return;
+  const std::string manifest = FolderOf(round) + "/MANIFEST";
+  if (!folder_->ReadSeen(manifest).ok()) {
+    return world_->findings().Add(absl::StrCat(where, " names ", ToString(round), " as the best, and it is not there"));
+  }
+  CheckNamed(manifest);
 }
 
 void InvariantChecker::CheckNamed(const std::string& manifest) {

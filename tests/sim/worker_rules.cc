@@ -25,8 +25,13 @@ void WorkerRules::Before(const Process& process, const Input& input) {
   if (const auto* received = std::get_if<Received>(&input)) OnReceived(process, worker, received->message);
   if (std::holds_alternative<StopRequested>(input) && !worker.told_to_stop) worker.told_to_stop = world_->now();
   const auto* done = std::get_if<ComputeDone>(&input);
+  const auto* gradients = done == nullptr ? nullptr : std::get_if<Gradients>(&done->result);
+  if (gradients != nullptr && done->ticket == worker.training && oracle_->grid().wire == WireFormat::kBf16) {
+    for (const auto& [slice, values] : gradients->slices) {
+      ++worker.computed[{worker.step.first, worker.step.second, slice}];
+    }
+  }
   if (done == nullptr || done->ticket != worker.ticket) return;
-  const auto* gradients = std::get_if<Gradients>(&done->result);
   if (gradients == nullptr || gradients->last) worker.at = At::kRest;
 }
 
@@ -63,6 +68,11 @@ void WorkerRules::OnReceived(const Process& process, Worker& worker, const Messa
 }
 
 void WorkerRules::OnEffect(const Process& process, const Effect& effect) {
+  const auto* record = process.ps == nullptr ? nullptr : std::get_if<TraceRecord>(&effect);
+  if (record != nullptr &&
+      (record->kind == TraceRecord::Kind::kApplied || record->kind == TraceRecord::Kind::kSkipped)) {
+    consumed_.insert({record->peer, record->lease, record->step, record->slice});
+  }
   if (process.worker == nullptr) return;
   Worker& worker = workers_[process.life];
   if (const auto* compute = std::get_if<Compute>(&effect)) Begin(process, *compute);
@@ -95,7 +105,15 @@ void WorkerRules::Learn(Worker& worker, SliceId slice, SliceEpoch epoch) {
 void WorkerRules::Begin(const Process& process, const Compute& compute) {
   Worker& worker = workers_[process.life];
   worker.ticket = compute.ticket;
-  if (const auto* step = std::get_if<TrainStep>(&compute.request)) return BeginStep(process, worker, *step);
+  if (std::holds_alternative<Prepare>(compute.request) && std::exchange(worker.run, RunOf(process)) != RunOf(process)) {
+    worker.computed.clear();
+    worker.training = {};
+  }
+  if (const auto* step = std::get_if<TrainStep>(&compute.request)) {
+    Settle(process, worker, step->settled);
+    worker.training = compute.ticket;
+    return BeginStep(process, worker, *step);
+  }
   if (const auto* evaluation = std::get_if<EvalStep>(&compute.request)) {
     worker.at = At::kEvaluation;
     worker.evaluated = world_->steps();
@@ -117,6 +135,31 @@ void WorkerRules::BeginStep(const Process& process, Worker& worker, const TrainS
   worker.step = {step.lease, step.step};
   if (worker.steps_to_pull_in >= kStepsWithoutPull && worker.pulled_ahead == 0) {
     Add(process, absl::StrCat("pulls ahead in none of ", kStepsWithoutPull, " steps"));
+  }
+}
+
+// What a worker alone has, as the rest of its roundings, moves on only with what a ps consumed of it.
+void WorkerRules::Settle(const Process& process, Worker& worker, const std::vector<Settled>& settled) {
+  for (const Settled& one : settled) {
+    const std::string name =
+        absl::StrCat("of lease ", ToNumber(one.lease), " step ", one.step, " slice ", ToNumber(one.slice));
+    const auto computed = worker.computed.find({one.lease, one.step, one.slice});
+    if (computed == worker.computed.end()) {
+      Add(process, absl::StrCat("settles a gradient twice, or one that it did not compute: ", name));
+    } else if (--computed->second == 0) {
+      worker.computed.erase(computed);
+    }
+    const bool was_consumed = std::ranges::any_of(worker.names, [&](Incarnation as) {
+      return consumed_.contains({as, one.lease, one.step, one.slice});
+    });
+    if (one.consumed && !was_consumed) Add(process, absl::StrCat("calls a gradient consumed that was not: ", name));
+  }
+  std::set<std::pair<LeaseId, Step>> in_flight;
+  for (const auto& [computed, times] : worker.computed)
+    in_flight.insert({std::get<0>(computed), std::get<1>(computed)});
+  const FaultPlan& plan = world_->plan();
+  if (in_flight.size() > static_cast<size_t>(plan.steps_in_flight * plan.leases_held)) {
+    Add(process, absl::StrCat(in_flight.size(), " steps are not settled, more than can be in flight"));
   }
 }
 
@@ -150,6 +193,7 @@ void WorkerRules::OnPull(const Process& process, Worker& worker, const Pull& pul
 }
 
 void WorkerRules::OnPush(const Process& process, Worker& worker, const Push& push) {
+  worker.names.insert(push.from);
   for (const Push::Item& item : push.slices) {
     Learn(worker, item.slice, item.epoch);
     worker.owed.insert({push.lease, push.step, item.slice});

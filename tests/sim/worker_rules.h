@@ -3,7 +3,9 @@
 // Findings: a pull begun while a step is computed without `pullAhead`, or while an evaluation is; with it, none in so
 //   many steps; a step on what was pulled before an evaluation, before a time without work, or of an epoch that was
 //   known to be over; an evaluation of what was pulled before it was granted; values that its device was not told of
-//   before; work that begins, or answers that are not awaited, after it was told to stop.
+//   before; a gradient that is settled twice, or was not computed, or is never settled, or counts as consumed though no
+//   ps consumed a push of it by this worker; work that begins, or answers that are not awaited, after it was told to
+//   stop.
 #pragma once
 
 #include <cstdint>
@@ -53,10 +55,15 @@ class WorkerRules final : public Observer {
     std::set<std::pair<SliceId, const void*>> announced;
     std::set<std::tuple<LeaseId, Step, SliceId>> owed;  // pushes without an answer: they may fill a window
     bool owed_when_it_evaluated = false;
+    uint64_t run = 0;                                            // that its device was last prepared for
+    Ticket training{};                                           // the newest step's
+    std::set<Incarnation> names;                                 // that it has pushed under
+    std::map<std::tuple<LeaseId, Step, SliceId>, int> computed;  // and not settled, where gradients are rounded
   };
   void OnReceived(const Process& process, Worker& worker, const Message& message);
   void Begin(const Process& process, const Compute& compute);
   void BeginStep(const Process& process, Worker& worker, const TrainStep& step);
+  void Settle(const Process& process, Worker& worker, const std::vector<Settled>& settled);
   void CheckAnnounced(const Process& process, const Worker& worker, const SliceValues& values);
   void OnPull(const Process& process, Worker& worker, const Pull& pull);
   void OnPush(const Process& process, Worker& worker, const Push& push);
@@ -66,6 +73,7 @@ class WorkerRules final : public Observer {
   World* world_;
   const Oracle* oracle_;
   std::map<Life, Worker> workers_;
+  std::set<std::tuple<Incarnation, LeaseId, Step, SliceId>> consumed_;  // by whichever ps, of whichever epoch
 };
 
 }  // namespace downpour

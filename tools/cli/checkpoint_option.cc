@@ -5,11 +5,13 @@
 
 namespace downpour {
 
-std::string CheckRound(const std::string& name) { return std::string(ParseRound(name).status().message()); }
+std::string CheckRound(const std::string& name) {
+  return name == kBestCheckpoint ? "" : std::string(ParseRound(name).status().message());
+}
 
 void AddCheckpointOption(CLI::App& app, CheckpointOption* option, const std::string& help) {
   app.add_option("--job-dir", option->job_dir, "The job's folder")->required()->type_name("DIR");
-  app.add_option("--checkpoint", option->round, help)->type_name("TERM-N")->check(CheckRound);
+  app.add_option("--checkpoint", option->round, help)->type_name("TERM-N|best")->check(CheckRound);
 }
 
 std::optional<LoadedCheckpoint> LoadChosen(const CheckpointOption& option, const std::string& verb, Streams streams) {

@@ -11,14 +11,14 @@ namespace downpour {
 
 struct CheckpointOption {
   std::string job_dir;
-  std::string round;  // TERM-N, or empty for the newest valid one
+  std::string round;  // TERM-N, kBestCheckpoint, or empty for the newest valid one
 };
 
 // What is wrong with a checkpoint's name; empty: nothing.
 std::string CheckRound(const std::string& name);
 
 void AddCheckpointOption(CLI::App& app, CheckpointOption* option,
-                         const std::string& help = "Which one; without it the newest valid one");
+                         const std::string& help = "Which one, or best; without it the newest valid one");
 
 // Tells on stderr, in the name of the verb, what was passed over and why there is nothing.
 std::optional<LoadedCheckpoint> LoadChosen(const CheckpointOption& option, const std::string& verb, Streams streams);

@@ -205,9 +205,29 @@ std::optional<Round> LostCheckpoint(const std::string& job_dir) {
   return record.newest;
 }
 
+namespace {
+
+// A chief may name a better one and remove this one while it is read.
+absl::StatusOr<LoadedCheckpoint> LoadBest(const std::string& job_dir) {
+  for (Round tried;;) {
+    const BestRecord best = NewestJournalEntry(job_dir).record.best;
+    if (best == BestRecord()) {
+      return absl::NotFoundError(absl::StrCat(
+          job_dir, " names no best checkpoint: there is one once an evaluation is over and its checkpoint is written, ",
+          "unless checkpoint.best is none or there is no data.eval"));
+    }
+    absl::StatusOr<LoadedCheckpoint> loaded = LoadRound(job_dir, best.round);
+    if (loaded.ok() || best.round == tried) return loaded;
+    tried = best.round;
+  }
+}
+
+}  // namespace
+
 absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(const std::string& job_dir, const std::string& round,
                                                 std::vector<std::string>* passed_over) {
   const std::string checkpoints = absl::StrCat(job_dir, "/", kCheckpointsDir);
+  if (round == kBestCheckpoint) return LoadBest(job_dir);
   if (!round.empty()) {
     const absl::StatusOr<Round> parsed = ParseRound(round);
     if (!parsed.ok()) return parsed.status();

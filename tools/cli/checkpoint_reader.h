@@ -50,8 +50,11 @@ JournalEntry NewestJournalEntry(const std::string& job_dir);
 // The newest one, as the journal has it, if its manifest and those of all newer ones are gone and nobody gave it up.
 std::optional<Round> LostCheckpoint(const std::string& job_dir);
 
-// `round` is TERM-N; if it is empty, the newest valid one is taken and `passed_over` gets a sentence for each newer
-// one.
+// The word for the best one, as the journal names it (chief/best_checkpoint.h), where a round's name may stand.
+inline constexpr char kBestCheckpoint[] = "best";
+
+// `round` is TERM-N or kBestCheckpoint. If it is empty, the newest valid one is taken and `passed_over` gets a sentence
+// for each newer one.
 absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(const std::string& job_dir, const std::string& round,
                                                 std::vector<std::string>* passed_over);
 

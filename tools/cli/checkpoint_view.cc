@@ -141,11 +141,21 @@ std::string HumanTime(int64_t unix_ms) {
                          utc.tm_hour, utc.tm_min, utc.tm_sec);
 }
 
-std::string CheckpointTable(const LoadedCheckpoint& checkpoint, bool each_slice) {
+std::string DescribeBest(const BestRecord& best) {
+  return absl::StrFormat("the best: %s %.4g after %s", Printable(best.metric), best.value,
+                         Counted(best.epoch, "epoch"));
+}
+
+Json BestJson(const BestRecord& best) {
+  return {{"metric", best.metric}, {"value", best.value}, {"epoch", best.epoch}};
+}
+
+std::string CheckpointTable(const LoadedCheckpoint& checkpoint, const BestRecord& best, bool each_slice) {
   const OptimizerKind optimizer = checkpoint.job.training.optimizer.kind;
   const std::vector<std::string> slots = SlotNames(checkpoint.job.training);
   std::string out;
   AddSection("Checkpoint", {checkpoint.path}, &out);
+  if (best != BestRecord()) AddSection("Is", {DescribeBest(best)}, &out);
   AddSection("Written", {HumanTime(checkpoint.manifest.unix_ms)}, &out);
   AddSection("Job", {Printable(checkpoint.job.name)}, &out);
   AddSection("Plan", {PlanLine(checkpoint)}, &out);
@@ -159,7 +169,7 @@ std::string CheckpointTable(const LoadedCheckpoint& checkpoint, bool each_slice)
   return out;
 }
 
-std::string CheckpointJson(const LoadedCheckpoint& checkpoint) {
+std::string CheckpointJson(const LoadedCheckpoint& checkpoint, const BestRecord& best) {
   const Manifest& manifest = checkpoint.manifest;
   const Plan plan = PlanOf(checkpoint);
   const Position position = PositionOf(checkpoint, plan);
@@ -170,24 +180,25 @@ std::string CheckpointJson(const LoadedCheckpoint& checkpoint) {
   }
   Json slices = Json::array();
   for (const Slice& slice : checkpoint.grid.slices) slices.push_back(SliceJson(checkpoint, slice));
-  const Json json = {{"round", ToString(manifest.round)},
-                     {"path", checkpoint.path},
-                     {"unixMs", manifest.unix_ms},
-                     {"job", Json::parse(manifest.job)},
-                     {"plan",
-                      {{"trainExamples", manifest.train_examples},
-                       {"evalExamples", manifest.eval_examples},
-                       {"dataFingerprint", absl::StrFormat("%016x", manifest.data_fingerprint)},
-                       {"leases", plan.total_leases()},
-                       {"steps", plan.total_steps()}}},
-                     {"position",
-                      {{"finished", IntervalsJson(position.finished)},
-                       {"leases", position.finished.Count()},
-                       {"examples", position.examples},
-                       {"begun", position.open}}},
-                     {"optimizer", {{"name", OptimizerName(optimizer)}, {"slots", SlotNames(checkpoint.job.training)}}},
-                     {"variables", std::move(variables)},
-                     {"slices", std::move(slices)}};
+  Json json = {{"round", ToString(manifest.round)},
+               {"path", checkpoint.path},
+               {"unixMs", manifest.unix_ms},
+               {"job", Json::parse(manifest.job)},
+               {"plan",
+                {{"trainExamples", manifest.train_examples},
+                 {"evalExamples", manifest.eval_examples},
+                 {"dataFingerprint", absl::StrFormat("%016x", manifest.data_fingerprint)},
+                 {"leases", plan.total_leases()},
+                 {"steps", plan.total_steps()}}},
+               {"position",
+                {{"finished", IntervalsJson(position.finished)},
+                 {"leases", position.finished.Count()},
+                 {"examples", position.examples},
+                 {"begun", position.open}}},
+               {"optimizer", {{"name", OptimizerName(optimizer)}, {"slots", SlotNames(checkpoint.job.training)}}},
+               {"variables", std::move(variables)},
+               {"slices", std::move(slices)}};
+  if (best != BestRecord()) json["best"] = BestJson(best);
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

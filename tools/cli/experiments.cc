@@ -60,7 +60,7 @@ class Search {
         }
       }
     }
-    all.columns.insert(all.columns.end(), {"epochs", "examplesPerSecond", "seconds", "began"});
+    all.columns.insert(all.columns.end(), {"best", "epochs", "examplesPerSecond", "seconds", "began"});
     for (FoundJob& job : jobs_) {
       for (const std::string& key : differing) {
         if (const auto set = job.settings.find(key); set != job.settings.end()) {
@@ -142,6 +142,7 @@ class Search {
     };
     take("accuracy", summary.eval_accuracy);
     take("loss", summary.eval_loss);
+    take("best", summary.best.value);
     take("epochs", summary.epochs);
     take("examplesPerSecond", summary.examples_per_second);
     take("seconds", summary.elapsed);

@@ -129,6 +129,11 @@ std::string EvaluationText(const JobSpec& job, const DataFacts& facts) {
       every == 0 ? "at the end" : "after every " + (every == 1 ? "epoch" : Count(every, "epoch")), "\n");
 }
 
+std::string KeptText(const JobSpec& job) {
+  const bool has_best = job.data.has_eval() && job.checkpoint.best != kNoBest;
+  return absl::StrCat("keeping ", job.checkpoint.keep, has_best ? " and the best by " + job.checkpoint.best : "");
+}
+
 std::string CheckpointTimes(const CheckpointSpec& checkpoint) {
   if (!checkpoint.every) {
     return absl::StrFormat("as often as they take %.0f %% of the throughput at most, %s to %s apart",
@@ -147,7 +152,7 @@ std::string JobSummary(const JobSpec& job, const DataFacts& facts) {
       "Job           ", job.name, ", seed ", job.seed, "\nCluster       ", job.cluster.scale_tier, ": 1 chief, ",
       Count(job.cluster.parameter_server_count, "parameter server"), ", ", Count(job.cluster.worker_count, "worker"),
       "\n", ModelText(grid), ServersText(job, grid), TrainingText(job, grid, facts), EvaluationText(job, facts),
-      "Checkpoints   ", CheckpointTimes(checkpoint), ", keeping ", checkpoint.keep, ", written by ",
+      "Checkpoints   ", CheckpointTimes(checkpoint), ", ", KeptText(job), ", written by ",
       checkpoint.via == CheckpointVia::kChief ? "the chief" : "the servers into a shared folder", "\n");
   if (!facts.initial_values.empty()) absl::StrAppend(&text, "Begins with   ", facts.initial_values, "\n");
   for (const std::string& file : facts.absent) {

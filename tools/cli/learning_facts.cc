@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "ps/staleness_rule.h"
 #include "runtime/plan.h"
 #include "tools/cli/data_facts.h"
 
@@ -33,8 +34,11 @@ std::vector<JobError> UnstableSettings(const JobFileResult& read) {
     warn("training.staleness.method", absl::StrCat("none and a momentum of 0.9 or more", crowd, " is unstable"),
          "--set training.staleness.method=auto");
   }
-  if (training.staleness_method == StalenessMethod::kRate && workers >= kSlowed) {
-    warn("training.staleness.method", absl::StrCat("rate", crowd, " learns less in the same epochs"),
+  if (MethodOf(training) == StalenessMethod::kRate && workers >= kSlowed) {
+    const bool is_auto = training.staleness_method == StalenessMethod::kAuto;
+    warn("training.staleness.method",
+         absl::StrCat("rate", is_auto ? ", which auto is with this optimizer," : "", crowd,
+                      " learns less in the same epochs"),
          "train for more epochs, or with fewer workers");
   }
   if (training.pull_ahead && workers >= kPullingAhead) {

@@ -36,6 +36,7 @@ struct Entry {
   std::optional<Checkpoint> checkpoint;  // nothing: no manifest that can be read
   std::string state;                     // complete, damaged, unreadable, unfinished or gone
   std::string why;
+  BestRecord best = {};  // of this one, if the journal names it
   uint64_t bytes() const {
     uint64_t sum = 0;
     for (const Manifest::File& file : checkpoint->manifest.files) sum += file.bytes;
@@ -71,6 +72,7 @@ std::string ListTable(const std::vector<Entry>& entries) {
                             HumanCount(static_cast<double>(entry.leases())));
     }
     if (!entry.why.empty()) absl::StrAppend(&row[4], ": ", Printable(entry.why));
+    if (entry.best != BestRecord()) absl::StrAppend(&row[4], ", ", DescribeBest(entry.best));
     rows.push_back(std::move(row));
   }
   return TextTable(rows, /*first_number=*/2, /*last_number=*/3);
@@ -81,6 +83,7 @@ std::string ListJson(const std::vector<Entry>& entries) {
   for (const Entry& entry : entries) {
     nlohmann::json item = {{"round", ToString(entry.round)}, {"state", entry.state}};
     if (!entry.why.empty()) item["why"] = entry.why;
+    if (entry.best != BestRecord()) item["best"] = BestJson(entry.best);
     if (entry.checkpoint) {
       item["path"] = entry.checkpoint->path;
       item["unixMs"] = entry.checkpoint->manifest.unix_ms;
@@ -94,7 +97,14 @@ std::string ListJson(const std::vector<Entry>& entries) {
 }
 
 absl::StatusOr<std::vector<Entry>> ChosenEntries(const CheckpointOption& option) {
-  if (!option.round.empty()) return std::vector<Entry>{LookAt(option.job_dir, *ParseRound(option.round))};
+  const BestRecord best = NewestJournalEntry(option.job_dir).record.best;
+  if (option.round == kBestCheckpoint && best == BestRecord()) {
+    return absl::NotFoundError(absl::StrCat(option.job_dir, " names no best checkpoint"));
+  }
+  if (!option.round.empty()) {
+    const Round round = option.round == kBestCheckpoint ? best.round : *ParseRound(option.round);
+    return std::vector<Entry>{LookAt(option.job_dir, round)};
+  }
   const std::string folder = absl::StrCat(option.job_dir, "/", kCheckpointsDir);
   if (absl::Status readable = CheckJobFolder(option.job_dir); !readable.ok()) return readable;
   std::vector<Entry> entries;
@@ -103,6 +113,9 @@ absl::StatusOr<std::vector<Entry>> ChosenEntries(const CheckpointOption& option)
     std::erase_if(entries, [&](const Entry& entry) { return entry.round == *lost; });
     entries.push_back({*lost, std::nullopt, "gone", "the job wrote it; bring its files back"});
     std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.round > b.round; });
+  }
+  for (Entry& entry : entries) {
+    if (entry.round == best.round) entry.best = best;
   }
   return entries;
 }
@@ -165,7 +178,10 @@ int Verify(const Options& options, Streams streams) {
 int Inspect(const Options& options, Streams streams) {
   const std::optional<LoadedCheckpoint> checkpoint = LoadChosen(options.checkpoint, "checkpoint inspect", streams);
   if (!checkpoint) return kExitFailed;
-  streams.out << (options.json ? CheckpointJson(*checkpoint) : CheckpointTable(*checkpoint, options.each_slice));
+  BestRecord best = NewestJournalEntry(options.checkpoint.job_dir).record.best;
+  if (best.round != checkpoint->manifest.round) best = {};
+  streams.out << (options.json ? CheckpointJson(*checkpoint, best)
+                               : CheckpointTable(*checkpoint, best, options.each_slice));
   return kExitDone;
 }
 
@@ -192,10 +208,10 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
       "Newest first: when it was written, what it holds; complete: its files are there, each as long as it should be");
   list->add_option("--job-dir", options->checkpoint.job_dir, "The job's folder")->required()->type_name("DIR");
   CLI::App* verify = add("verify", "Read every byte of the complete ones against its checksum");
-  AddCheckpointOption(*verify, &options->checkpoint, "Which one; without it all of them");
+  AddCheckpointOption(*verify, &options->checkpoint, "Which one, or best; without it all of them");
   verify->add_flag("-v,--verbose", options->verbose, "All that is wrong, not only the first of each checkpoint");
   CLI::App* inspect = add("inspect", "Its plan, how far the data are, variables, slots and versions");
-  AddCheckpointOption(*inspect, &options->checkpoint, "Which one; without it the newest valid one");
+  AddCheckpointOption(*inspect, &options->checkpoint, "Which one, or best; without it the newest valid one");
   inspect->add_flag("--slices", options->each_slice, "Each slice too");
   CLI::App* now = app.add_subcommand("now", "Tell a running job to write one, whatever checkpoint.every says");
   AddSourceOptions(*now, &options->source);
@@ -213,6 +229,7 @@ const Verb kCheckpointVerb = {"checkpoint", "List, verify or inspect the checkpo
                               "  downpour checkpoint list --job-dir runs/first\n"
                               "  downpour checkpoint verify --job-dir runs/first\n"
                               "  downpour checkpoint inspect --job-dir runs/first --checkpoint 1-4 -o json\n"
+                              "  downpour checkpoint inspect --job-dir runs/first --checkpoint best\n"
                               "  downpour checkpoint now --job-dir runs/first\n",
                               "0 done, 1 there is none, or what was to be verified or inspected is damaged, or the "
                               "job is to write none, 69 its chief cannot be reached",

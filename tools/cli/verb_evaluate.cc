@@ -127,7 +127,7 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
 const Verb kEvaluateVerb = {
     "evaluate", "Evaluate the parameters of a checkpoint on this machine",
     "  downpour evaluate --job-dir runs/first\n"
-    "  downpour evaluate --job-dir runs/first --checkpoint 1-4 -o json\n"
+    "  downpour evaluate --job-dir runs/first --checkpoint best -o json\n"
     "  downpour evaluate --job-dir runs/first --set data.eval.images=mine/images-idx3-ubyte \\\n"
     "                    --set data.eval.labels=mine/labels-idx1-ubyte\n",
     "0 done, 1 there is no valid checkpoint, or the data cannot be read, 78 what --set gives does not fit", SetUp};

@@ -56,7 +56,7 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
 
 const Verb kExportVerb = {"export", "Write the parameters of a checkpoint for other programs",
                           "  downpour export --job-dir runs/first --out model.safetensors\n"
-                          "  downpour export --job-dir runs/first --checkpoint 1-4 --out model.safetensors\n",
+                          "  downpour export --job-dir runs/first --checkpoint best --out model.safetensors\n",
                           "0 done, 1 there is no valid checkpoint, or the file cannot be written", SetUp};
 
 }  // namespace downpour

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "schema/text.h"
 #include "tools/cluster/human_units.h"
 #include "tools/cluster/text_table.h"
 
@@ -133,6 +134,14 @@ std::string PushLine(const StatusView& status) {
   return parts.empty() ? kUnknown : absl::StrJoin(parts, ", ");
 }
 
+// "the best: checkpoints/1-4, loss 0.0712 after 3 epochs"; nothing where there is none.
+void AddBest(const BestView& best, std::vector<std::string>* lines) {
+  if (best.path.empty() || !best.value) return;
+  const std::string when =
+      best.epoch ? absl::StrCat(" after ", Counted(static_cast<uint64_t>(*best.epoch), "epoch")) : "";
+  lines->push_back(absl::StrFormat("the best: %s, %s %.4g%s", best.path, best.metric, *best.value, when));
+}
+
 std::vector<std::string> CheckpointLines(const StatusView& status) {
   std::vector<std::string> lines;
   if (status.checkpoint_round.empty()) {
@@ -147,6 +156,7 @@ std::vector<std::string> CheckpointLines(const StatusView& status) {
     }
     lines.push_back(absl::StrCat(absl::StrJoin(parts, ", "), " (", status.checkpoint_path, ")"));
   }
+  AddBest(status.best, &lines);
   if (status.checkpoint_interval) {
     lines.push_back(
         absl::StrCat("every ", HumanSeconds(*status.checkpoint_interval), " (", status.checkpoint_interval_why, ")"));
@@ -318,7 +328,10 @@ std::string SummaryTable(const SummaryView& summary, bool color) {
   if (summary.pushes_skipped.value_or(0) > 0) {
     AddSection("Skipped", {HumanCount(*summary.pushes_skipped) + " pushes, which changed nothing"}, &out);
   }
-  if (!summary.checkpoint.empty()) AddSection("Checkpoint", {summary.checkpoint}, &out);
+  std::vector<std::string> checkpoints;
+  if (!summary.checkpoint.empty()) checkpoints.push_back(summary.checkpoint);
+  AddBest(summary.best, &checkpoints);
+  if (!checkpoints.empty()) AddSection("Checkpoint", checkpoints, &out);
   return out;
 }
 

@@ -113,6 +113,10 @@ void ReadProgress(const Json& json, StatusView* view) {
   view->pushes_skipped = Number(pushes, "skipped");
 }
 
+BestView ReadBest(const Json& best) {
+  return {Words(best, "path"), Words(best, "metric"), Number(best, "value"), Number(best, "epoch")};
+}
+
 void ReadCheckpoint(const Json& checkpoint, StatusView* view) {
   view->checkpoint_round = Words(checkpoint, "round");
   view->checkpoint_path = Words(checkpoint, "path");
@@ -124,6 +128,7 @@ void ReadCheckpoint(const Json& checkpoint, StatusView* view) {
   view->checkpoint_age = Number(checkpoint, "ageSeconds");
   view->checkpoint_bytes = Number(checkpoint, "bytes");
   view->checkpoint_leases = Number(checkpoint, "leasesCommitted");
+  view->best = ReadBest(At(checkpoint, "best"));
 }
 
 absl::StatusOr<Json> ParseObject(std::string_view text) {
@@ -194,6 +199,7 @@ absl::StatusOr<SummaryView> ParseSummary(std::string_view text) {
   view.state = Words(json, "state");
   view.error = Words(json, "errorMessage");
   view.checkpoint = Words(json, "checkpoint");
+  view.best = ReadBest(At(json, "bestCheckpoint"));
   view.diverging = Words(json, "diverging");
   view.stopped_early = Words(json, "stoppedEarly");
   view.term = Number(json, "term");

@@ -61,6 +61,12 @@ struct RecoveryView {
 
 using MetricViews = std::vector<std::pair<std::string, double>>;  // by name
 
+// The checkpoint that is kept since its evaluation was the best; without a path: none was named yet.
+struct BestView {
+  std::string path, metric;
+  MaybeNumber value, epoch;
+};
+
 struct StatusView {
   std::string job, run, state, error;
   std::string chief_endpoint, chief_host, job_dir;
@@ -78,6 +84,7 @@ struct StatusView {
   std::string checkpoint_round, checkpoint_path, checkpoint_writing;
   std::string checkpoint_error, checkpoint_error_cause;
   std::string checkpoint_interval_why;
+  BestView best;
   MaybeNumber checkpoint_interval, checkpoint_age, checkpoint_bytes, checkpoint_leases;
   MaybeNumber pushes_acknowledged, pushes_consumed, pushes_resent, pushes_refused, pushes_duplicate, pushes_dropped,
       pushes_skipped;
@@ -103,6 +110,7 @@ struct SummaryView {
   MaybeNumber term;  // of the chief that wrote it
   MaybeNumber epochs, examples, eval_loss, eval_accuracy;
   MetricViews eval_metrics;
+  BestView best;
   MaybeNumber wall_seconds, examples_per_second;  // while its last chief ran
   MaybeNumber elapsed;                            // seconds since the job began
   MaybeNumber pushes_skipped;

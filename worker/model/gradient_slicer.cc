@@ -16,7 +16,7 @@ GradientSlicer::GradientSlicer(const SliceGrid* grid, const OptimizerSpec& optim
   }
 }
 
-SliceValues GradientSlicer::SliceGradients(VariableGradients gradients) {
+SliceValues GradientSlicer::SliceGradients(const StepName& step, VariableGradients gradients) {
   const auto others = std::stable_partition(gradients.begin(), gradients.end(), [this](const auto& gradient) {
     return grid_->variables[gradient.first].trainable;
   });
@@ -29,18 +29,38 @@ SliceValues GradientSlicer::SliceGradients(VariableGradients gradients) {
       for (const SliceId id : slices_of_[variable]) {
         const Slice& slice = grid_->at(id);
         const size_t offset = static_cast<size_t>(slice.offset) * sizeof(float);
-        cut.emplace_back(id, OnWire(id, values.Sub(offset, static_cast<size_t>(slice.bytes()))));
+        cut.emplace_back(id, OnWire(step, id, values.Sub(offset, static_cast<size_t>(slice.bytes()))));
       }
     }
   }
   return cut;
 }
 
-Payload GradientSlicer::OnWire(SliceId id, Payload gradient) {
+Payload GradientSlicer::OnWire(const StepName& step, SliceId id, Payload gradient) {
   if (grid_->wire == WireFormat::kFp32) return gradient;
+  std::vector<float>& residual = residuals_[ToNumber(id)];
+  std::vector<float> move = residual;
   Payload rounded = Payload::Allocate(grid_->WireBytes(id));
-  RoundWithFeedback(gradient.floats(), residuals_[ToNumber(id)].data(), rounded.mutable_as<Bf16>().data());
+  RoundWithFeedback(gradient.floats(), residual.data(), rounded.mutable_as<Bf16>().data());
+  for (size_t i = 0; i < move.size(); ++i) move[i] -= residual[i];
+  moves_[{step, id}].push_back(std::move(move));
   return rounded;
+}
+
+void GradientSlicer::Settle(const std::vector<Settled>& settled) {
+  for (const Settled& gradient : settled) Settle({gradient.lease, gradient.step}, gradient.slice, gradient.consumed);
+}
+
+// A step may be computed again for other slices while this one's gradient is on its way: the newer one goes nowhere.
+void GradientSlicer::Settle(const StepName& step, SliceId id, bool consumed) {
+  const auto moves = moves_.find({step, id});
+  if (moves == moves_.end()) return;
+  const auto move = consumed ? moves->second.begin() : moves->second.end() - 1;
+  // Others may have moved it since: what is taken back is this one's share.
+  std::vector<float>& residual = residuals_[ToNumber(id)];
+  for (size_t i = 0; !consumed && i < residual.size(); ++i) residual[i] += (*move)[i];
+  moves->second.erase(move);
+  if (moves->second.empty()) moves_.erase(moves);
 }
 
 }  // namespace downpour

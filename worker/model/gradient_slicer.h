@@ -1,16 +1,21 @@
 // GradientSlicer: the gradients of a step, from whole variables to slices as they travel.
 //
 //   GradientSlicer slicer(&grid, job.training.optimizer);
-//   Gradients{.slices = slicer.SliceGradients(std::move(ready)), ...};
+//   slicer.Settle(request.settled);
+//   Gradients{.slices = slicer.SliceGradients({request.lease, request.step}, std::move(ready)), ...};
 //
 // Order: clipped first (gradient_clip.h), all together where clipping needs_all(). What is not trained is not clipped:
 //   it is no gradient.
-// Cost: slices share the variables' bytes. Where they travel as bfloat16 each is rounded with what the rounding of its
-//   slice left out before: one pass, and a float for each parameter. Those residuals move with each call, pushed or
-//   not, and die with the slicer.
+// Residuals: where slices travel as bfloat16, each is rounded with what the rounding of its slice left out before. That
+//   moves the slice's residual, and Settle takes the move back if the gradient was in vain. So of what is settled the
+//   consumed gradients as they travelled, and the residual, sum up to the exact ones. Residuals die with the slicer.
+// Cost: slices share the variables' bytes. As bfloat16: three passes, a float for each parameter, and another one for
+//   each that is not settled.
 // Tests: tests/unit/worker/gradient_slicer_test.cc, trainer_test.cc.
 #pragma once
 
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "job/slice_grid.h"
@@ -26,15 +31,21 @@ class GradientSlicer {
   GradientSlicer(const SliceGrid* grid, const OptimizerSpec& optimizer);
 
   bool needs_all() const { return clip_.needs_all(); }
-  SliceValues SliceGradients(VariableGradients gradients);
+  using StepName = std::pair<LeaseId, Step>;
+  SliceValues SliceGradients(const StepName& step, VariableGradients gradients);
+  // Of gradients that were cut here or not. Of two of one step that which is in vain is the newer one.
+  void Settle(const std::vector<Settled>& settled);
 
  private:
-  Payload OnWire(SliceId id, Payload gradient);
+  Payload OnWire(const StepName& step, SliceId id, Payload gradient);
+  void Settle(const StepName& step, SliceId id, bool consumed);
 
   const SliceGrid* grid_ = nullptr;
   GradientClip clip_;
   std::vector<std::vector<SliceId>> slices_of_;  // by variable
   std::vector<std::vector<float>> residuals_;    // by slice, where gradients are rounded
+  // Before less after, of what is not settled; of one step the oldest is first.
+  std::map<std::pair<StepName, SliceId>, std::vector<std::vector<float>>> moves_;
 };
 
 }  // namespace downpour

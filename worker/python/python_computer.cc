@@ -134,6 +134,7 @@ class PythonComputer::Session {
           absl::StrCat("step ", request.step, " of lease ", ToNumber(request.lease), " is not in the plan"));
     }
     if (const absl::Status status = Load(request.updates); !status.ok()) return status;
+    slicer_.Settle(request.settled);
     std::vector<uint64_t> ids;
     plan_.Examples(request.lease, request.step, &ids);
     Json batches = Json::array();
@@ -156,7 +157,7 @@ class PythonComputer::Session {
       std::memcpy(frame->data, child_->memory().data() + region_ + offsets_[i], bytes);
       gradients.emplace_back(i, std::move(frame->payload));
     }
-    return Gradients{.slices = slicer_.SliceGradients(std::move(gradients)),
+    return Gradients{.slices = slicer_.SliceGradients({request.lease, request.step}, std::move(gradients)),
                      .last = true,
                      .loss_sum = NumberOf(trained->value("lossSum", Json())),
                      .examples = ids.size()};

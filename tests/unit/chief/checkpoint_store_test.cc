@@ -5,6 +5,7 @@
 
 #include <limits>
 #include <map>
+#include <set>
 
 #include "tests/unit/chief/parts_fixture.h"
 
@@ -117,6 +118,27 @@ TEST_F(CheckpointStoreTest, KeepsTheNewestAndWhatItCannotRead) {
   Put({2, 2});
   ASSERT_TRUE(Prune({2, 2}, 2).ok());
   EXPECT_FALSE(disk.Has("checkpoints/1-3/MANIFEST"));
+}
+
+TEST_F(CheckpointStoreTest, OneThatIsPinnedStaysBesideTheNewestUntilItIsPinnedNoMore) {
+  const auto pin = [this](std::set<Round> rounds) {
+    store.Pin(std::move(rounds), [](const absl::Status& status) { EXPECT_TRUE(status.ok()) << status; });
+    Settle();
+  };
+  for (uint32_t n = 1; n <= 4; ++n) {
+    Put({1, n});
+    if (n == 2) pin({{1, 1}});
+    ASSERT_TRUE(Prune({1, n}, 2).ok());
+  }
+  EXPECT_THAT(store.valid(), SizeIs(0)) << "as it was loaded";
+  EXPECT_TRUE(disk.Has("checkpoints/1-1/MANIFEST"));
+  EXPECT_FALSE(disk.Has("checkpoints/1-2/MANIFEST"));
+  EXPECT_TRUE(disk.Has("checkpoints/1-3/MANIFEST")) << "what is pinned is none of the newest two";
+  pin({{1, 3}});
+  EXPECT_FALSE(disk.Has("checkpoints/1-1/MANIFEST"));
+  EXPECT_TRUE(disk.Has("checkpoints/1-3/MANIFEST"));
+  pin({});
+  EXPECT_TRUE(disk.Has("checkpoints/1-3/MANIFEST")) << "it is one of the newest two";
 }
 
 // Were rounds a second apart and only the newest kept, what spoiled one would soon have spoiled them all.

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "chief/journal.h"
+#include "chief/sealed_copies.h"
 #include "tests/unit/chief/chief_role_fixture.h"
 
 namespace downpour {
@@ -17,15 +19,23 @@ class ChiefCrashTest : public ChiefRoleTest {
 
   void Begin(std::shared_ptr<MemoryDisk> disk) { cluster = std::make_unique<ChiefHarness>(SmallJob(), false, disk); }
 
-  // As far as it gets: two leases, a checkpoint, the others, the evaluation, the last checkpoint, the goodbyes.
+  // As far as it gets: an epoch and its evaluation with a checkpoint, the others, the last evaluation, which is better,
+  // and the last checkpoint, the goodbyes.
   void Drive() {
     cluster->Start();
     for (int i = 0; i < 2; ++i) cluster->JoinPs(i);
     cluster->ReportData(cluster->JoinWorker(0));
     cluster->Wait(1s);
     FakeMember& worker = cluster->worker[0];
-    for (const LeaseId lease : cluster->Ask(worker, 2)) cluster->Finish(worker, lease);
+    for (const uint32_t leases : {2, 1}) {
+      for (const LeaseId lease : cluster->Ask(worker, leases)) cluster->Finish(worker, lease);
+    }
+    cluster->evaluated_loss = 0.5;
+    cluster->Ask(worker, 1);
+    cluster->Wait(100ms);
+    cluster->Evaluate(worker);
     cluster->Wait(11s);
+    cluster->evaluated_loss = 0.25;
     TrainAndEvaluate();
     cluster->Wait(12s);
     if (cluster->role->state() == JobState::kSucceeded) SayGoodbye();
@@ -62,6 +72,19 @@ class ChiefCrashTest : public ChiefRoleTest {
     ASSERT_TRUE(manifest.ok()) << where << ": " << manifest.status();
     EXPECT_TRUE(manifest->committed.CoversRange(0, 6)) << where;
   }
+  // What the journal names as the best is there whenever it can be read, also of a chief that was just killed.
+  void ExpectBest(const MemoryDisk& disk, const std::string& where) {
+    JournalEntry newest;
+    for (const char* copy : {"journal.a", "journal.b"}) {
+      const absl::StatusOr<std::string> text = Unsealed(disk.Has(copy) ? disk.Read(copy) : "");
+      const absl::StatusOr<JournalEntry> entry = text.ok() ? DecodeEntry(*text) : text.status();
+      if (entry.ok() && entry->number > newest.number) newest = *entry;
+    }
+    const Round best = newest.record.best.round;
+    if (best != Round()) EXPECT_TRUE(disk.Has(ManifestPath(best))) << where << ": the best, " << ToString(best);
+    named_best_ |= best != Round();
+  }
+  bool named_best_ = false;
   void TryCrash(int survived, bool servers_live, bool* crashed) {
     int ops = 0;
     *crashed = false;
@@ -71,9 +94,13 @@ class ChiefCrashTest : public ChiefRoleTest {
     };
     Drive();
     if (!*crashed) return;
+    const std::string where = "killed after operation " + std::to_string(survived);
+    ExpectBest(*cluster->disk, where);
     Restart(servers_live);
     Drive();
-    ExpectWholeJob("killed after operation " + std::to_string(survived));
+    ExpectWholeJob(where);
+    ExpectBest(*cluster->disk, where + ", at the end");
+    EXPECT_EQ(Summary()["bestCheckpoint"]["value"], 0.25) << where << ": the better of two";
   }
 };
 
@@ -85,7 +112,8 @@ TEST_F(ChiefCrashTest, AChiefThatIsKilledAtAnyOperationLosesNothing) {
       Begin(std::make_shared<MemoryDisk>());
       TryCrash(survived, servers_live, &crashed);
     }
-    EXPECT_GT(survived, 60) << "start, two checkpoints, the end";
+    EXPECT_GT(survived, 60) << "start, three checkpoints, the end";
+    EXPECT_TRUE(named_best_);
   }
 }
 

@@ -21,6 +21,7 @@ class JournalTest : public PartsFixture {
                         .data = DataShape{12, 10, UINT64_MAX - 1},
                         .workers = 1024,
                         .early = {.evaluated = 9, .best = 1.0 / 3, .best_epoch = 7, .without_gain = 2, .epochs = 10},
+                        .best = {.round = {2, 1}, .metric = "auc", .value = 1.0 / 3, .epoch = 7},
                         .ended = "",
                         .why = "",
                         .newest = {2, 3},

@@ -28,6 +28,7 @@ class MemoryDisk {
 
   bool Has(const std::string& path) const { return files_.contains(path); }
   std::string& At(const std::string& path) { return files_.at(path); }
+  const std::string& Read(const std::string& path) const { return files_.at(path); }
   void Put(const std::string& path, std::string text) { files_[path] = std::move(text); }
   std::vector<std::string> Paths() const {
     std::vector<std::string> paths;

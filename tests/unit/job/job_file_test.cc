@@ -251,6 +251,22 @@ TEST(JobFile, StoppingEarlyNeedsEvaluationsOfItsMetric) {
   EXPECT_THAT(ToString(blind.errors[0]), HasSubstr("but there is no data.eval"));
 }
 
+TEST(JobFile, TheBestCheckpointIsChosenByWhatEvaluationsTell) {
+  const auto best_of = [](std::vector<std::string> settings) {
+    settings.push_back("data.eval={images: c, labels: d}");
+    return ParseJob(kJob, "j.yaml", settings).job.checkpoint.best;
+  };
+  EXPECT_EQ(best_of({}), "loss");
+  EXPECT_EQ(best_of({"training.stopEarly={metric: accuracy}"}), "accuracy");
+  EXPECT_EQ(best_of({"training.stopEarly={metric: accuracy}", "checkpoint.best=loss"}), "loss");
+  EXPECT_EQ(best_of({"training.metrics=[top5]", "checkpoint.best=top5"}), "top5");
+  EXPECT_EQ(best_of({"checkpoint.best=none"}), kNoBest);
+  const JobFileResult wrong = ParseJob(kJob, "j.yaml", {"checkpoint.best=top5"});
+  ASSERT_EQ(wrong.errors.size(), 1u);
+  EXPECT_THAT(ToString(wrong.errors[0]), HasSubstr("checkpoint.best"));
+  EXPECT_THAT(ToString(wrong.errors[0]), HasSubstr("none"));
+}
+
 TEST(JobFile, OverridesBeatTheFile) {
   const JobFileResult result =
       ParseJob(kJob, "j.yaml",

@@ -33,7 +33,9 @@ TEST(StalenessRuleTest, NoneIsThePlainOptimizerWhateverIsStale) {
 TEST(StalenessRuleTest, TheExponentsAreThoseOfTheHeader) {
   EXPECT_EQ(RuleOf(StalenessMethod::kRate).Of(15, 0), (Damping{.share = 1.0 / 16}));
   EXPECT_EQ(RuleOf(StalenessMethod::kSlowMomentum).Of(255, 0),
-            (Damping{.share = 1, .memory = 256, .fresh = (1 - 1.0 / 256) / 4, .steep = 1.0 / 65536}));
+            (Damping{.share = 1.0 / 16, .memory = 256, .fresh = (1 - 1.0 / 256) / 32, .steep = 1.0 / 65536}));
+  EXPECT_EQ(RuleOf(StalenessMethod::kSlowMomentum).Of(15, 0),
+            (Damping{.share = 1, .memory = 16, .fresh = (1 - 1.0 / 16) / 2, .steep = 1.0 / 256}));
 }
 
 TEST(StalenessRuleTest, AutoGoesByTheOptimizer) {

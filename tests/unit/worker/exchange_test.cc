@@ -298,5 +298,54 @@ TEST_F(ExchangeTest, OnlyThePsThatHoldsTheSliceIsHeard) {
   EXPECT_EQ(exchange_.Find(kLease)->progress.Next(), 1u);
 }
 
+class SettledTest : public ExchangeTest {
+ protected:
+  SettledTest() { grid_.wire = WireFormat::kBf16; }
+  void AnswerPush(uint32_t slice, Step consumed, bool consumed, SliceRefusal refusal = SliceRefusal::kNone) {
+    const PushReply reply{kPs, kLease, {{SliceId{slice}, {1, 1}, refusal, consumed, consumed, 0, consumed}}, window_};
+    EXPECT_TRUE(exchange_.Receive(kFirstPeer, reply, now_, effects_).ok());
+  }
+  static Settled Of(Step step, uint32_t slice, bool consumed) { return {kLease, step, SliceId{slice}, consumed}; }
+};
+
+TEST_F(SettledTest, AGradientIsSettledByTheAnswerToIt) {
+  Retain(1);
+  EXPECT_EQ(exchange_.TakeSettled(), std::vector<Settled>{}) << "all are in flight";
+  AnswerPush(0, 1, /*consumed=*/true);
+  AnswerPush(1, 1, /*consumed=*/false);  // another worker's came first
+  EXPECT_EQ(exchange_.TakeSettled(), (std::vector<Settled>{Of(1, 0, true), Of(1, 1, false)}));
+  AnswerPush(0, 1, true);  // said twice
+  EXPECT_EQ(exchange_.TakeSettled(), std::vector<Settled>{});
+}
+
+TEST_F(SettledTest, OneWhoseOwnAnswerWasLostCountsAsInVain) {
+  Retain(1);
+  Retain(2);
+  AnswerPush(0, 2, /*consumed=*/true);
+  EXPECT_EQ(exchange_.TakeSettled(), (std::vector<Settled>{Of(1, 0, false), Of(2, 0, true)}));
+}
+
+TEST_F(SettledTest, WhatIsTooStaleOrCameTooLateOrIsHeldNoMoreIsInVain) {
+  Retain(1);
+  AnswerPush(0, 0, false, SliceRefusal::kTooStale);
+  EXPECT_EQ(exchange_.TakeSettled(), (std::vector<Settled>{Of(1, 0, false)}));
+  AnswerPush(1, 2, false);  // far ahead
+  EXPECT_EQ(exchange_.TakeSettled(), (std::vector<Settled>{Of(1, 1, false)}));
+  exchange_.Retain(*exchange_.Find(kLease), 2, SliceId{1}, Payload::Zeros(8), {});
+  EXPECT_EQ(exchange_.TakeSettled(), (std::vector<Settled>{Of(2, 1, false)}));
+  exchange_.Clear(effects_);
+  EXPECT_EQ(exchange_.TakeSettled(), (std::vector<Settled>{Of(1, 2, false)}));
+}
+
+TEST_F(SettledTest, WhatIsNotRoundedOrEmptyNeedsNone) {
+  exchange_.Retain(*exchange_.Find(kLease), 1, SliceId{0}, Payload(), {});
+  AnswerPush(0, 1, true);
+  EXPECT_EQ(exchange_.TakeSettled(), std::vector<Settled>{});
+  grid_.wire = WireFormat::kFp32;
+  exchange_.Retain(*exchange_.Find(kLease), 1, SliceId{1}, Payload::Zeros(8), {});
+  AnswerPush(1, 1, true);
+  EXPECT_EQ(exchange_.TakeSettled(), std::vector<Settled>{});
+}
+
 }  // namespace
 }  // namespace downpour

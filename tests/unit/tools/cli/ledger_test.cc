@@ -96,7 +96,7 @@ TEST(VerbLedger, ReadsTheFolderAndTheSummaryOfItsChief) {
 
   PutFile(dir + "/chief.json", R"({"endpoint": "127.0.0.1:1", "pid": 1, "term": 1})");
   PutFile(dir + "/summary.json",
-            R"({"state": "SUCCEEDED", "term": 1, "pushesResent": 5, "pushesRefused": 3, "pushesDuplicate": 4,
+          R"({"state": "SUCCEEDED", "term": 1, "pushesResent": 5, "pushesRefused": 3, "pushesDuplicate": 4,
                 "leasesHandedOn": 2})");
   const auto json = nlohmann::json::parse(RunDownpour({"ledger", "--job-dir", dir, "-o", "json"}).out);
   EXPECT_EQ(json["lost"], true);

@@ -13,6 +13,13 @@ std::string MadeJournal(uint64_t number, Round newest, Round abandoned) {
   return Sealed(EncodeEntry(entry));
 }
 
+std::string MadeJournalOfBest(uint64_t number, Round newest, Round best) {
+  JournalEntry entry{.number = number, .record = {}, .costs = {}};
+  entry.record.newest = newest;
+  entry.record.best = {.round = best, .metric = "loss", .value = 0.25, .epoch = 3};
+  return Sealed(EncodeEntry(entry));
+}
+
 std::string MadeJournalOf(const JobSpec& job, const std::string& ended, uint64_t number) {
   JournalEntry entry{.number = number, .record = {}, .costs = {}};
   entry.record.run = 7;

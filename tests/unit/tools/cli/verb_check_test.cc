@@ -87,6 +87,9 @@ TEST(Check, WarnsOfSettingsThatWereMeasuredToBeUnstable) {
   EXPECT_THAT(warned({"cluster.workerCount=32", "training.pullAhead=true"}), HasSubstr("training.pullAhead=false"));
   EXPECT_THAT(warned({"cluster.workerCount=16", "training.pullAhead=true"}), IsEmpty());
   EXPECT_THAT(warned({"cluster.workerCount=16", "training.staleness.method=rate"}), HasSubstr("learns less"));
+  EXPECT_THAT(warned({"cluster.workerCount=16", "training.optimizer={name: adam}"}),
+              HasSubstr("rate, which auto is with this optimizer, with 16 workers learns less"));
+  EXPECT_THAT(warned({"cluster.workerCount=16", "training.optimizer={name: adagrad}"}), IsEmpty());
 }
 
 TEST(Check, WarnsOfAWarmUpThatOutlastsTheJob) {

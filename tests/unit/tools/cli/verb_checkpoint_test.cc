@@ -101,6 +101,27 @@ TEST_F(VerbCheckpointTest, TheNewestIsMissedWhereItIsGone) {
   EXPECT_EQ(CheckpointJson({"list"})[1]["state"], "unfinished") << "somebody gave it up";
 }
 
+TEST_F(VerbCheckpointTest, TheBestIsMarkedAndFoundByThatWord) {
+  EXPECT_THAT(Checkpoint({"inspect", "--checkpoint", "best"}).err, HasSubstr("names no best checkpoint"));
+  PutFile(dir_ + "/journal.a", MadeJournalOfBest(3, {1, 2}, {1, 1}));
+  const json list = CheckpointJson({"list"});
+  EXPECT_FALSE(list[0].contains("best"));
+  EXPECT_EQ(list[1]["best"], (json{{"metric", "loss"}, {"value", 0.25}, {"epoch", 3}}));
+  EXPECT_THAT(Checkpoint({"list"}).out, HasSubstr("complete, the best: loss 0.25 after 3 epochs"));
+  EXPECT_EQ(CheckpointJson({"inspect", "--checkpoint", "best"})["round"], "1-1");
+  EXPECT_EQ(CheckpointJson({"inspect", "--checkpoint", "best"})["best"]["value"], 0.25);
+  EXPECT_THAT(Checkpoint({"inspect", "--checkpoint", "1-1"}).out, HasSubstr("the best: loss 0.25 after 3 epochs"));
+  EXPECT_THAT(Checkpoint({"inspect"}).out, Not(HasSubstr("the best")));
+  EXPECT_EQ(CheckpointJson({"verify", "--checkpoint", "best"})[0]["round"], "1-1");
+  const std::string out = dir_ + "/best.safetensors";
+  EXPECT_EQ(RunDownpour({"export", "--job-dir", dir_, "--checkpoint", "best", "--out", out}).code, kExitDone);
+  EXPECT_THAT(ReadFile(out), HasSubstr("\"checkpoint\":\"1-1\""));
+  Flip("1-1/ps-0.shard", 100);
+  EXPECT_THAT(RunDownpour({"export", "--job-dir", dir_, "--checkpoint", "best", "--out", out}).err,
+              HasSubstr("1-1/ps-0.shard"));
+  EXPECT_EQ(RunDownpour({"export", "--job-dir", dir_, "--checkpoint", "worst", "--out", out}).code, 2);
+}
+
 TEST_F(VerbCheckpointTest, VerifyNamesFileAndBytesOfWhatIsDamaged) {
   std::filesystem::create_directories(Path("1-3"));  // unfinished: no checkpoint
   ToolOutcome outcome = Checkpoint({"verify"});

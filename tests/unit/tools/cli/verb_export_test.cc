@@ -99,13 +99,13 @@ TEST(Export, TheReferenceReaderReadsIt) {
   MakeCheckpoint(dir, SmallJob(), {1, 1}, Simple);
   ASSERT_EQ(RunDownpour({"export", "--job-dir", dir, "--out", dir + "/m"}).code, kExitDone);
   PutFile(dir + "/read.py",
-            "import safetensors, struct, sys\n"
-            "found = dict(safetensors.deserialize(open(sys.argv[1], 'rb').read()))\n"
-            "assert found['out/kernel']['shape'] == [4, 3], found\n"
-            "assert found['out/kernel']['dtype'] == 'F32', found\n"
-            "assert bytes(found['out/kernel']['data']) == struct.pack('<12f', *range(12)), found\n"
-            "assert bytes(found['out/bias']['data']) == struct.pack('<3f', 1000, 1001, 1002), found\n"
-            "assert len(found) == 2, found\n");
+          "import safetensors, struct, sys\n"
+          "found = dict(safetensors.deserialize(open(sys.argv[1], 'rb').read()))\n"
+          "assert found['out/kernel']['shape'] == [4, 3], found\n"
+          "assert found['out/kernel']['dtype'] == 'F32', found\n"
+          "assert bytes(found['out/kernel']['data']) == struct.pack('<12f', *range(12)), found\n"
+          "assert bytes(found['out/bias']['data']) == struct.pack('<3f', 1000, 1001, 1002), found\n"
+          "assert len(found) == 2, found\n");
   EXPECT_EQ(std::system(("python3 " + dir + "/read.py " + dir + "/m").c_str()), 0);
 }
 
