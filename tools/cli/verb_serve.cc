@@ -56,6 +56,9 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
   app.add_option("--cores", options->cores, "How many cores jobs may take at a time")
       ->check(CLI::Range(1, 65536))
       ->capture_default_str();
+  app.add_option("--python", options->python, "The Python that runs the code of jobs")
+      ->envname("DOWNPOUR_PYTHON")
+      ->type_name("PROGRAM");
   app.add_option("--token-file", options->http.token_file, "A file of mode 0600 with the token that clients send");
   app.add_option("--certificate", options->http.certificate, "A PEM file, for TLS");
   app.add_option("--private-key", options->http.key, "The certificate's, a PEM file");
