@@ -167,7 +167,7 @@ class Reader {
   void ReadCode(MapReader& reader) {
     if (reader.Text("pythonModule", &input_.code.module)) has_module_ = true;
     const YamlNode* uris = reader.Find("packageUris");
-    if (uris == nullptr) return;
+    if (uris == nullptr || (uris->Is(YamlNode::Kind::kSequence) && uris->items.empty())) return;
     const std::string path = reader.PathOf("packageUris");
     for (const YamlNode& item : ItemsOf(uris, path, kMostPackages, errors_)) {
       std::string uri;

@@ -46,7 +46,8 @@ LINES_SHOWN = 3
 LINE_BYTES = 110
 # What pip says last of a package that fails is not about that package.
 IDLE_WORDS = ("note:", "hint:", "[notice]", "[end of output]", "See above", "Encountered error", "WARNING:",
-              "error: metadata-generation-failed", "error: subprocess-exited-with-error")  # fmt: skip
+              "exit code:", "pip subprocess", "error: metadata-generation-failed",
+              "error: subprocess-exited-with-error")  # fmt: skip
 
 Tell = Callable[[str, str], None]  # what is done now, and what is waited for
 
@@ -79,10 +80,10 @@ class Needs:
         for name in ("requirements.txt", f"{top}/requirements.txt"):
             if (package / name).is_file():
                 self._add(name, "-r", name)
-        if name := _project_in(package):
+        if (name := _project_in(package)) and not _lacks_nothing(package, name):
             self._add(name, ".")
         for path in sorted((package / ARCHIVES).glob("*")):
-            if path.suffix == ".whl" or _project_in(path) or (path / "PKG-INFO").is_file():
+            if path.suffix == ".whl" or _project_in(path):  # it is not imported from there
                 self._add(path.name, f"./{ARCHIVES}/{path.name}")
 
     def _add(self, name: str, *sources: str) -> None:
@@ -94,17 +95,20 @@ class Needs:
 
 
 def _project_in(folder: pathlib.Path) -> Optional[str]:
-    """The file that makes the folder a project for pip to install; None: there is nothing that an import lacks."""
+    """The file that makes the folder a project for pip to install."""
     project, setup = folder / "pyproject.toml", folder / "setup.py"
     if project.is_file() and PROJECT_TABLE.search(project.read_text(encoding="utf-8", errors="replace")):
         return project.name
-    if not setup.is_file():
-        return None
-    # What setuptools packed says what it requires: what gcloud makes of a package alone requires nothing.
+    return setup.name if setup.is_file() else None
+
+
+def _lacks_nothing(folder: pathlib.Path, project: str) -> bool:
+    """Of a folder that is imported from. What setuptools packed says what it requires: what gcloud makes of a package
+    without a setup.py requires nothing."""
     packed = [*folder.glob("*.egg-info/SOURCES.txt")]
-    lacks_nothing = packed and not any((file.parent / "requires.txt").is_file() for file in packed)
+    requires = any((file.parent / "requires.txt").is_file() for file in packed)
     is_compiled = any(path.suffix in COMPILED for path in folder.rglob("*"))
-    return None if lacks_nothing and not is_compiled and folder.name != ARCHIVES else setup.name
+    return project == "setup.py" and bool(packed) and not requires and not is_compiled
 
 
 def _made(home: pathlib.Path, needs: Needs, tell: Tell) -> pathlib.Path:
@@ -153,8 +157,8 @@ def _locked(path: pathlib.Path, before_waiting: Callable[[], None]) -> Iterator[
 def _make(attempt: pathlib.Path, needs: Needs) -> pathlib.Path:
     has_pip = importlib.util.find_spec("pip") is not None
     if not has_pip and importlib.util.find_spec("ensurepip") is None:
-        raise TrainingError(f"{sys.executable} cannot install {needs}, since it has neither pip nor ensurepip: install "
-                            "python3-venv, as by apt-get install python3-venv, or name another by --python")  # fmt: skip
+        raise TrainingError(f"{sys.executable} cannot install {needs}, since it has neither pip nor ensurepip: "
+                            "install python3-venv, as by apt-get install python3-venv, or name another Python")
     place, source, scratch = attempt / "venv", attempt / "source", attempt / "tmp"
     venv.EnvBuilder(system_site_packages=True, with_pip=not has_pip, symlinks=True).create(place)
     python = str(place / "bin/python")

@@ -276,9 +276,9 @@ def run(
     `resume` continues from the newest checkpoint in `job_dir`, which else must hold no job. `listen` (HOST:PORT) and
     `keys` are for workers on other machines (docs/DEPLOY.md). `tool` is as for Job.
 
-    `module` names a Python module that calls fit(), such as "trainer.task", in the folder `package` (the working folder)
-    or in one of the wheels and sdists `packages`, which are installed for the job. `args` are its own. This process's
-    Python runs it, or `python`.
+    `module` names a Python module that calls fit(), such as "trainer.task". It is in the folder `package`, or in one of
+    `packages`: wheels and sdists, which are installed for the job. Without either it is in the working folder. `args`
+    are its own. This process's Python runs it, or `python`.
 
     The job outlives this process, and an interrupt of the notebook does not reach it. Job(job_dir) finds it again from
     any other process, and cancel() ends it. Only a Ctrl-C in run() itself ends what it was about to start.

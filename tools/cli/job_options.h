@@ -32,7 +32,7 @@ void AddJobOptions(CLI::App& app, JobOptions* options);
 struct CodeOfFiles {
   PythonCode code;
   bool has_job_dir = false;  // so the module gets --job-dir
-  std::string job_dir;  // as LoadConfigFile has it
+  std::string job_dir;       // as LoadConfigFile has it
 };
 enum class Store { kNone, kOfService };  // that gs:// names
 absl::StatusOr<CodeOfFiles> AddCodeOfFiles(const JobOptions& options, PythonCode code, Store store);

@@ -5,8 +5,8 @@
 // Shapes: the archive unpacks into the folder that Python imports from. It has
 //   trainer/                      the package that --package-path names, or all that its folder holds
 //   setup.py, requirements.txt    and the like, which stand beside it, with the packages beside it of a setup.py
-//   downpour_packages/            each of --packages: a wheel as it is, an sdist unpacked; the sdist that has the module
-//                                 lies at the top instead, if no folder was named
+//   downpour_packages/            each of --packages: a wheel as it is, an sdist unpacked; if no folder is named, the
+//                                 sdist that has the module lies at the top instead
 //   python/downpour/environment.py says what of it is installed.
 // Errors: INVALID_ARGUMENT for a folder or an archive that cannot be had, or is hostile (runtime/driver/package.h).
 // Tests: tests/unit/tools/cli/python_packages_test.cc.

@@ -40,7 +40,8 @@ int DescribeCode(const std::string& scratch, Options* options, Streams streams) 
   absl::StatusOr<CodeOfFiles> of_files = AddCodeOfFiles(options->job, options->code, Store::kNone);
   if (!of_files.ok()) return Complain(streams, "check", std::string(of_files.status().message()), kExitBadJobFile);
   PythonCode& code = of_files->code;
-  if (const std::string why = WhyNoCode(code); !why.empty()) return Complain(streams, "check", why, kExitBadCommandLine);
+  if (const std::string why = WhyNoCode(code); !why.empty())
+    return Complain(streams, "check", why, kExitBadCommandLine);
   if (code.module.empty()) return kExitDone;
   if (of_files->has_job_dir) code.args.insert(code.args.end(), {"--job-dir", of_files->job_dir});
   const std::string folder = PythonFolder(scratch);

@@ -30,7 +30,8 @@ int Stage(Options options, Streams streams) {
   absl::StatusOr<CodeOfFiles> of_files = AddCodeOfFiles(options.job, options.code, Store::kNone);
   if (!of_files.ok()) return complain(of_files.status());
   PythonCode& code = of_files->code;
-  if (const std::string why = WhyNoCode(code); !why.empty()) return Complain(streams, "stage", why, kExitBadCommandLine);
+  if (const std::string why = WhyNoCode(code); !why.empty())
+    return Complain(streams, "stage", why, kExitBadCommandLine);
   if (of_files->has_job_dir && !of_files->job_dir.empty()) {
     code.args.insert(code.args.end(), {"--job-dir", fs::absolute(of_files->job_dir).lexically_normal()});
   }
@@ -41,7 +42,9 @@ int Stage(Options options, Streams streams) {
   }
   const ChosenJob chosen = LoadChosenJob(options.job, "stage", streams);
   if (!chosen.parsed.ok()) return kExitBadJobFile;
-  const auto staged = code.module.empty() ? StageJob(chosen.parsed.job, out) : StagePythonCode(options.job.of_code.archive, chosen.parsed.job, scratch->path(), out);
+  const auto staged = code.module.empty()
+                          ? StageJob(chosen.parsed.job, out)
+                          : StagePythonCode(options.job.of_code.archive, chosen.parsed.job, scratch->path(), out);
   if (!staged.ok()) return complain(staged.status());
   streams.out << *staged << "\n";
   return kExitDone;

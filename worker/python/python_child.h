@@ -45,7 +45,8 @@ class PythonChild {
  public:
   static constexpr uint32_t kMostMessage = uint32_t{16} << 20;
 
-  // `folder`: that the module is imported from; what its packages need is installed beside it. `bytes`: of the shared memory, all zero at first.
+  // `folder`: that the module is imported from; what it needs is installed beside it. `bytes`: of the shared memory,
+  // all zero at first.
   static absl::StatusOr<std::unique_ptr<PythonChild>> Start(const PythonOptions& options, const PythonSpec& code,
                                                             const std::string& folder, size_t bytes);
   ~PythonChild();

@@ -31,7 +31,7 @@ using Json = nlohmann::json;
 
 constexpr size_t kAlignment = 64;
 constexpr size_t kPage = 4096;
-constexpr size_t kMostWords = 400;
+constexpr size_t kMostToTell = 400;  // bytes of what a child is at
 
 constexpr size_t RoundUp(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
@@ -130,8 +130,8 @@ class PythonComputer::Session {
     if (!child.ok()) return child.status();
     session->child_ = *std::move(child);
     const absl::StatusOr<Json> ready = session->child_->Receive("ready", [&](const Json& preparing) {
-      tell({.what = CleanText(preparing.value("what", ""), kMostWords),
-            .waiting_for = CleanText(preparing.value("waitingFor", ""), kMostWords)});
+      tell({.what = CleanText(preparing.value("what", ""), kMostToTell),
+            .waiting_for = CleanText(preparing.value("waitingFor", ""), kMostToTell)});
     });
     if (absl::IsUnavailable(ready.status())) {
       return absl::UnavailableError(absl::StrCat(std::string(ready.status().message()),
