@@ -2,7 +2,8 @@
 
     enter(options, words, mode)    # returns if there is nothing to install
 
-Its folder belongs to one version of the code and one interpreter, on this host and of this user. It holds
+Its folder belongs to one version of the code and one interpreter, on this host and of this user. Where the code has
+plain requirements alone it belongs to those, whatever else changes in the code. It holds
 
     lock        held by the process that installs
     made        the name of the attempt that is complete; written last, so that nothing half made is ever used
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 ARCHIVES = "downpour_packages"  # beside the code: wheels, and packages that were unpacked (tools/cli/python_code.h)
 PROJECT_TABLE = re.compile(r"^\[(project|build-system|tool\.poetry)\b", re.MULTILINE)
+PLAIN = re.compile(r"[A-Za-z0-9][\w.-]+(\[[\w,. -]*\])?\s*([<>=!~;][^/\\]*)?", re.ASCII)  # name[extra]>=1,<2; markers
 COMPILED = {".c", ".cc", ".cpp", ".cxx", ".cu", ".pyx", ".rs"}
 MOST_SECONDS = 1800  # that pip may take; DOWNPOUR_INSTALL_SECONDS says otherwise
 LINES_SHOWN = 3
@@ -57,8 +59,11 @@ def enter(options: argparse.Namespace, words: list[str], mode: Mode) -> None:
     needs = Needs(pathlib.Path(options.package), options.module.split(".")[0])
     if not needs.sources:
         return
-    key = "\0".join((sys.executable, sys.prefix, sys.version))
-    home = pathlib.Path(f"{options.environment}-{hashlib.sha256(key.encode()).hexdigest()[:12]}")
+    folder, requirements = pathlib.Path(options.environment), needs.plain_requirements()
+    if requirements is not None:
+        folder = folder.with_name("requirements")
+    key = "\0".join((sys.executable, sys.prefix, sys.version, requirements or ""))
+    home = pathlib.Path(f"{folder}-{hashlib.sha256(key.encode()).hexdigest()[:16]}")
     try:
         place = _made(home, needs, mode.tell)
     except OSError as error:
@@ -90,6 +95,14 @@ class Needs:
         self.names.append(name)
         self.sources += sources
 
+    def plain_requirements(self) -> Optional[str]:
+        """The text of requirements that refer to nothing else of the code, if they are all there is."""
+        if self.sources[::2].count("-r") * 2 != len(self.sources):
+            return None
+        texts = [(self.package / name).read_text(encoding="utf-8", errors="replace") for name in self.sources[1::2]]
+        lines = [line.partition("#")[0].strip() for text in texts for line in text.splitlines()]
+        return "\n".join(lines) if all(not line or PLAIN.fullmatch(line) for line in lines) else None
+
     def __str__(self) -> str:
         return ", ".join(self.names)
 
@@ -115,9 +128,12 @@ def _made(home: pathlib.Path, needs: Needs, tell: Tell) -> pathlib.Path:
     """The environment, which may have to be made."""
     home.mkdir(mode=0o700, exist_ok=True)
     os.utime(home)  # it is of use: the cache removes what was not for a month
+    done = ("has the packages installed", "its Python code to call downpour.fit")
     with _locked(home / "lock", lambda: tell(f"waits until another process here has installed {needs}", "packages "
-                                             "that another process of its host installs")):  # fmt: skip
+                                             "that another process of its host installs")) as waited:  # fmt: skip
         if place := _complete(home):
+            if waited:
+                tell(*done)
             return place
         for old in home.glob("attempt-*"):
             shutil.rmtree(old, ignore_errors=True)
@@ -131,7 +147,7 @@ def _made(home: pathlib.Path, needs: Needs, tell: Tell) -> pathlib.Path:
         except BaseException:
             shutil.rmtree(attempt, ignore_errors=True)
             raise
-        tell("has installed the packages", "its Python code to call downpour.fit")
+        tell(*done)
         return place
 
 
@@ -144,14 +160,16 @@ def _complete(home: pathlib.Path) -> Optional[pathlib.Path]:
 
 
 @contextlib.contextmanager
-def _locked(path: pathlib.Path, before_waiting: Callable[[], None]) -> Iterator[None]:
+def _locked(path: pathlib.Path, before_waiting: Callable[[], None]) -> Iterator[bool]:
     with open(path, "a", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            waited = False
         except BlockingIOError:
             before_waiting()
             fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+            waited = True
+        yield waited
 
 
 def _make(attempt: pathlib.Path, needs: Needs) -> pathlib.Path:

@@ -77,7 +77,7 @@ class PythonPackagesTest(ProcessTest):
         return self.tool("logs", "--job-dir", self.job_dir)[1]
 
     def environments(self):
-        return [*(self.folder / "cache").glob("downpour/code/*.packages-*/made")]
+        return [*(self.folder / "cache").glob("downpour/code/*/made")]
 
     def test_requirements_are_installed_once_for_a_host(self):
         self.write({"requirements.txt": "needed==1.5\n"})

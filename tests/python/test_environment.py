@@ -66,6 +66,7 @@ class EnvironmentTest(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
         self.wheels, self.code = self.folder / "wheels", self.folder / "code"
         self.wheels.mkdir()
+        self.home = self.folder / "packages"
         self.environment = {**os.environ, "PYTHONPATH": str(PACKAGE), "PYTHONDONTWRITEBYTECODE": "1",
                             "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.wheels)}  # fmt: skip
         self.write({"trainer/__init__.py": "", "trainer/task.py": FIT})
@@ -86,10 +87,6 @@ class EnvironmentTest(unittest.TestCase):
         self.addCleanup(child.kill)
         return child
 
-    @property
-    def home(self):
-        return self.folder / "packages"
-
     def describe(self, code=0, **options):
         child = self.start(**options)
         said = child.communicate(timeout=LONG)[1]
@@ -98,10 +95,10 @@ class EnvironmentTest(unittest.TestCase):
 
     def made(self):
         """The environments that are complete, by their marks."""
-        return [*self.folder.glob("packages-*/made")]
+        return [*self.folder.glob("*/made")]
 
     def check_nothing_is_left(self):
-        self.assertEqual([*self.folder.glob("packages-*/made"), *self.folder.glob("packages-*/attempt-*")], [])
+        self.assertEqual([*self.made(), *self.folder.glob("*/attempt-*")], [])
 
     def test_requirements_are_installed_once_for_the_same_code(self):
         write_wheel(self.wheels, "beside", "1.0")
@@ -112,11 +109,26 @@ class EnvironmentTest(unittest.TestCase):
                     "trainer/task.py": check + FIT})  # fmt: skip
         said = self.describe()
         self.assertIn("installs the packages of requirements.txt, trainer/requirements.txt", said)
-        self.assertRegex(said, f"has 3.0 {self.home}-[0-9a-f]+/attempt-")
+        self.assertRegex(said, f"has 3.0 {self.folder}/requirements-[0-9a-f]+/attempt-")
         said = self.describe()
         self.assertNotIn("installs", said)
         self.assertIn("has 3.0", said)
         self.assertEqual(len(self.made()), 1)
+
+    def test_plain_requirements_outlive_other_changes_of_the_code(self):
+        write_wheel(self.wheels, "needed", "1.0")
+        self.write({"requirements.txt": "needed  # of ours\n", "trainer/task.py": "import needed\n" + FIT})
+        self.describe()
+        for text, is_plain in [("needed\n\n", True), ("needed[x]>=1,<2; python_version > '3'", True),
+                               ("./x.whl", False), ("-e .", False), ("needed @ file:///x.whl", False), ("--no-index", False)]:  # fmt: skip
+            self.write({"requirements.txt": text})
+            plain = environment.Needs(self.code, "trainer").plain_requirements()
+            self.assertEqual(plain is not None, is_plain, text)
+        self.home = self.folder / "other"  # as of other code
+        self.write({"requirements.txt": "needed\n"})
+        self.assertNotIn("installs", self.describe())
+        self.write({"setup.py": SETUP.format("")})
+        self.assertIn("installs the packages of requirements.txt, setup.py", self.describe())
 
     def test_without_needs_nothing_is_made(self):
         self.write({"pyproject.toml": "[tool.ruff]\nline-length = 120\n"})

@@ -104,6 +104,11 @@ class Archives {
     const fs::path root = RootOf(unpacked);
     const bool is_main = needs_module_ && HasModule(root, TopOf(code_.module));
     if (is_main) needs_module_ = false;
+    if (!is_main && !IsProject(root)) {
+      return absl::InvalidArgumentError(absl::StrCat("--packages ", path,
+                                                     ": it has no setup.py and no pyproject.toml, so pip cannot ",
+                                                     "install it: give a wheel, or an sdist as setup.py makes it"));
+    }
     parts_.push_back({root, is_main ? kTop : to});
     return absl::OkStatus();
   }

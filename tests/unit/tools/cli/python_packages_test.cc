@@ -103,12 +103,14 @@ TEST_F(PythonPackagesTest, AProjectMayHaveItsModuleElsewhere) {
 
 TEST_F(PythonPackagesTest, TheSdistWithTheModuleIsImportedAndOthersAreInstalled) {
   const std::string common = Pack("common-1.0.tar.gz", {{"common-1.0/common.py", ""}, {"common-1.0/setup.py", ""}});
-  const std::string trainer = Pack("trainer-1.0.tar.gz", {{"trainer-1.0/trainer/task.py", ""}});
+  const std::string trainer =
+      Pack("trainer-1.0.tar.gz", {{"trainer-1.0/trainer/task.py", ""}, {"trainer-1.0/setup.py", ""}});
   const std::string wheel = Pack("deps-1.0-py3-none-any.whl", {{"deps.py", ""}});
   const PythonCode code = {.module = "trainer.task", .packages = {common, trainer, wheel}};
-  EXPECT_THAT(Gathered(code), ElementsAre("downpour_packages/common-1.0.tar.gz/common.py",
-                                          "downpour_packages/common-1.0.tar.gz/setup.py",
-                                          "downpour_packages/deps-1.0-py3-none-any.whl", "trainer/task.py"));
+  EXPECT_THAT(
+      Gathered(code),
+      ElementsAre("downpour_packages/common-1.0.tar.gz/common.py", "downpour_packages/common-1.0.tar.gz/setup.py",
+                  "downpour_packages/deps-1.0-py3-none-any.whl", "setup.py", "trainer/task.py"));
   EXPECT_FALSE(fs::exists(scratch_.path() + "/packages")) << "nothing is left of the way there";
   folder_.Write("own/trainer/task.py", "");
   PythonCode with_folder = code;
@@ -145,6 +147,8 @@ TEST_F(PythonPackagesTest, HostileArchivesAreRefusedAndLeaveNothing) {
   PythonCode twice = code;
   twice.packages = {Pack("a-1.0.tar.gz", {{"a-1.0/a.py", ""}}), folder_.path() + "/./a-1.0.tar.gz"};
   EXPECT_THAT(Refusal(twice), HasSubstr("another package has the name a-1.0.tar.gz"));
+  EXPECT_THAT(Refusal({.module = "t", .packages = {Pack("b-1.0.tar.gz", {{"b-1.0/b.py", ""}})}}),
+              HasSubstr("it has no setup.py and no pyproject.toml"));
   EXPECT_THAT(Refusal({.module = "t", .packages = {folder_.path() + "/none.whl"}}), HasSubstr("there is no such file"));
   EXPECT_THAT(Refusal({.module = "t", .packages = {folder_.Write("x.whl", "no archive")}}), HasSubstr("x.whl"));
 }
