@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 ARCHIVES = "downpour_packages"  # beside the code: wheels, and packages that were unpacked (tools/cli/python_code.h)
 PROJECT_TABLE = re.compile(r"^\[(project|build-system|tool\.poetry)\b", re.MULTILINE)
-PLAIN = re.compile(r"[A-Za-z0-9][\w.-]+(\[[\w,. -]*\])?\s*([<>=!~;][^/\\]*)?", re.ASCII)  # name[extra]>=1,<2; markers
+PLAIN = re.compile(r"[A-Za-z0-9][\w.-]*(\[[\w,. -]*\])?\s*([<>=!~;][^/\\]*)?", re.ASCII)  # name[extra]>=1,<2; markers
 COMPILED = {".c", ".cc", ".cpp", ".cxx", ".cu", ".pyx", ".rs"}
 MOST_SECONDS = 1800  # that pip may take; DOWNPOUR_INSTALL_SECONDS says otherwise
 LINES_SHOWN = 3

@@ -119,11 +119,11 @@ class EnvironmentTest(unittest.TestCase):
         write_wheel(self.wheels, "needed", "1.0")
         self.write({"requirements.txt": "needed  # of ours\n", "trainer/task.py": "import needed\n" + FIT})
         self.describe()
-        for text, is_plain in [("needed\n\n", True), ("needed[x]>=1,<2; python_version > '3'", True),
-                               ("./x.whl", False), ("-e .", False), ("needed @ file:///x.whl", False), ("--no-index", False)]:  # fmt: skip
+        plain = ("needed\n\n", "needed[x]>=1,<2; python_version > '3'", "a==1.0 # words\nb")
+        for text in (*plain, "./x.whl", "-e .", "needed @ file:///x.whl", "--no-index", "-r other.txt"):
             self.write({"requirements.txt": text})
-            plain = environment.Needs(self.code, "trainer").plain_requirements()
-            self.assertEqual(plain is not None, is_plain, text)
+            found = environment.Needs(self.code, "trainer").plain_requirements()
+            self.assertEqual(found is not None, text in plain, text)
         self.home = self.folder / "other"  # as of other code
         self.write({"requirements.txt": "needed\n"})
         self.assertNotIn("installs", self.describe())
