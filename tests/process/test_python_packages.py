@@ -125,6 +125,12 @@ class PythonPackagesTest(ProcessTest):
         self.job_dir = root / "jobs/one"
         self.assertEqual(code, 0, err + self.logs())
         self.assertIn("needed 1.5 in worker 0 ['--epochs', '2']", self.logs())
+        self.write({"requirements.txt": "no-such-thing-here\n"})
+        code, _, err = self.tool("jobs", "submit", "two", *self.code(), "--root", root)
+        self.assertEqual(code, 0, err)
+        code, _, err = self.tool("jobs", "wait", "two", "--root", root)
+        self.assertEqual(code, 1, err)
+        self.assertRegex(err, "pip cannot install requirements.txt: .*no-such-thing-here")
 
     def test_what_cannot_be_had_is_refused_before_anything_starts(self):
         bad = self.write_sdist("bad-1.0", {"../../../stolen": "x"})

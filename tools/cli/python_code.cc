@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -76,7 +77,8 @@ absl::Status RunToItsModel(const PythonCode& code, const JobSpec& job, const std
                            const std::string& folder) {
   ChildSpec spec{.argv = {code.interpreter, "-m", "downpour.child", "describe", "--out", folder, "--package", unpacked,
                           "--module", code.module, "--environment", unpacked + kPackagesSuffix, "--"}};
-  const std::string text = TfConfigOf(job, {.type = TaskType::kChief});
+  const char* trial = std::getenv("CLOUD_ML_TRIAL_ID");
+  const std::string text = TfConfigOf(job, {.type = TaskType::kChief, .trial = trial == nullptr ? "" : trial});
   for (const char* name : {"TF_CONFIG", "CLUSTER_SPEC"}) spec.environment.emplace_back(name, text);
   spec.argv.insert(spec.argv.end(), code.args.begin(), code.args.end());
   const absl::StatusOr<int> status = RunToItsEnd(spec);
