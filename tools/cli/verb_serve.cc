@@ -17,6 +17,7 @@ namespace fs = std::filesystem;
 struct Options {
   std::string root;
   int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  std::string python;
   HttpSettings http;
 };
 
@@ -28,9 +29,12 @@ int Serve(const Options& options, Streams streams) {
   pthread_sigmask(SIG_BLOCK, &ends, nullptr);  // before any thread, so that this one alone takes them
   int ended_by = 0;
   {
-    const absl::StatusOr<std::unique_ptr<RunningService>> service = RunningService::Open(
-        {.root = options.root, .cores = options.cores, .program = fs::read_symlink("/proc/self/exe").string()},
-        options.http);
+    const absl::StatusOr<std::unique_ptr<RunningService>> service =
+        RunningService::Open({.root = options.root,
+                              .cores = options.cores,
+                              .program = fs::read_symlink("/proc/self/exe").string(),
+                              .python = options.python},
+                             options.http);
     if (!service.ok()) {
       return Complain(streams, "serve", std::string(service.status().message()),
                       absl::IsInvalidArgument(service.status()) ? kExitBadCommandLine : kExitFailed);
