@@ -110,10 +110,12 @@ class Job:
         words = [options.job, *(f"--set={pair}" for pair in options.set)]
         words += [f"--scale-tier={options.scale_tier}"] if options.scale_tier else []
         words += [f"--config={options.config}"] if options.config else []
-        if options.module_name:
+        if options.module_name or options.config:  # which may name a module
             self.folder = pathlib.Path(tempfile.mkdtemp(prefix="downpour-"))
             atexit.register(shutil.rmtree, self.folder, ignore_errors=True)
-            code = [f"--module-name={options.module_name}", f"--package-path={options.package_path or '.'}"]
+            code = [f"--module-name={options.module_name}"] if options.module_name else []
+            code += [f"--package-path={options.package_path}"] if options.package_path else []
+            code += [f"--packages={package}" for package in options.packages]
             code += [f"--python={options.python}"] if options.python else []
             stage = [tool, "stage", *words, f"--job-dir={self.folder}", *code, "--", *options.args]
             staged = subprocess.run(stage, stdout=subprocess.PIPE, text=True)
@@ -128,6 +130,8 @@ class Job:
         self.show = [tool, "config", "show", "--cluster=none", "-o", "json"]
         self.text = subprocess.run([*self.show, *words], stdout=subprocess.PIPE, check=True).stdout
         self.spec = json.loads(self.text)
+        if "variables" not in self.spec["model"]:
+            self.folder = None  # no module was named
         if self.folder:  # on the chief's host it lies in the job folder, which no other task needs to see
             self.spec["model"]["initializeFrom"] = "run/python/initial.safetensors"
             self.text = json.dumps(self.spec).encode()

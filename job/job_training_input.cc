@@ -15,6 +15,7 @@ namespace downpour {
 namespace {
 
 constexpr const char* kSection = "trainingInput";
+constexpr size_t kMostPackages = 100;  // as AI Platform has it
 
 struct Meaningless {
   const char* key;
@@ -35,8 +36,6 @@ constexpr Meaningless kMeaningless[] = {
     {"evaluatorCount", "the workers evaluate"},
     {"runtimeVersion", kProgram},
     {"pythonVersion", kProgram},
-    {"pythonModule", kProgram},
-    {"packageUris", kProgram},
     {"region", kService},
     {"network", kService},
     {"serviceAccount", kService},
@@ -57,7 +56,8 @@ constexpr Meaningless kMachinesOfTier[] = {{"BASIC_GPU", "runs as BASIC, whose w
 
 class Reader {
  public:
-  Reader(const std::string& file, JobErrors& errors) : file_(file), errors_(errors) {}
+  Reader(const std::string& file, JobErrors& errors, bool has_module)
+      : file_(file), errors_(errors), has_module_(has_module) {}
 
   TrainingInput Read(const YamlNode& root) {
     if (const YamlNode* labels = root.Find("labels")) WarnOfNothing(*labels, "labels", kService);
@@ -69,7 +69,8 @@ class Reader {
     MapReader reader(*node, kSection, errors_);
     ReadSize(reader);
     ReadScheduling(reader);
-    reader.Text("jobDir", &input_.job_dir);
+    ReadCode(reader);
+    input_.code.has_job_dir = reader.Text("jobDir", &input_.job_dir);
     if (absl::StrContains(input_.job_dir, "://")) {
       WarnOfNothing(*node->Find("jobDir"), "trainingInput.jobDir", "only folders can be job folders", "use --job-dir");
       input_.job_dir.clear();
@@ -163,6 +164,19 @@ class Reader {
     if (limited != nullptr) Set(*limited, absl::StrCat("scheduling={maxRunningTime: ", limit.count(), "ns}"));
   }
 
+  void ReadCode(MapReader& reader) {
+    if (reader.Text("pythonModule", &input_.code.module)) has_module_ = true;
+    const YamlNode* uris = reader.Find("packageUris");
+    if (uris == nullptr || (uris->Is(YamlNode::Kind::kSequence) && uris->items.empty())) return;
+    const std::string path = reader.PathOf("packageUris");
+    for (const YamlNode& item : ItemsOf(uris, path, kMostPackages, errors_)) {
+      std::string uri;
+      if (ReadText(item, absl::StrCat(path, ".", input_.code.packages.size()), errors_, &uri)) {
+        input_.code.packages.push_back({uri, item.line});
+      }
+    }
+  }
+
   void ReadArguments(const YamlNode& node) {
     const std::string path = absl::StrCat(kSection, ".args");
     if (!node.Is(YamlNode::Kind::kSequence)) {
@@ -174,6 +188,8 @@ class Reader {
       const std::string place = absl::StrCat(path, ".", i);
       if (!item.Is(YamlNode::Kind::kScalar)) {
         errors_.Add(item, place, absl::StrCat("must be a word, but is ", Describe(item)));
+      } else if (has_module_) {
+        input_.code.args.push_back(item.text);
       } else if (std::exchange(value_follows, false)) {
         input_.arguments.push_back({item.text, item.line});
       } else if (item.text == "--set") {
@@ -189,6 +205,7 @@ class Reader {
 
   const std::string& file_;
   JobErrors& errors_;
+  bool has_module_;
   TrainingInput input_;
 };
 
@@ -220,8 +237,8 @@ TierHere WhatTierIsHere(const std::string& tier) {
   return {tier, ""};
 }
 
-TrainingInput ReadTrainingInput(const YamlNode& root, const std::string& file, JobErrors& errors) {
-  return Reader(file, errors).Read(root);
+TrainingInput ReadTrainingInput(const YamlNode& root, const std::string& file, JobErrors& errors, bool has_module) {
+  return Reader(file, errors, has_module).Read(root);
 }
 
 TrainingInput ReplaceTrainingInput(YamlNode& root, const std::string& file, JobErrors& errors) {

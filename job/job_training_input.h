@@ -21,10 +21,19 @@ struct PlacedEntry {
   int line = 0;
 };
 
+// The user's Python code, as it says. Each with the line that says so.
+struct TrainingCode {
+  std::string module;                 // pythonModule; empty: it names none
+  std::vector<PlacedEntry> packages;  // packageUris, as they stand there
+  std::vector<std::string> args;      // all of `args`
+  bool has_job_dir = false;           // so the module gets --job-dir behind them
+};
+
 struct TrainingInput {
   // What it comes to. AI Platform's master trains, so there is one worker more than its workerCount.
   std::vector<PlacedEntry> cluster_and_scheduling;
-  std::vector<PlacedEntry> arguments;  // those of its `args` that are a --set
+  std::vector<PlacedEntry> arguments;  // those of its `args` that are a --set; of a Python module all are its own
+  TrainingCode code;
   std::string job_dir;
   std::vector<JobError> warnings;
 };
@@ -37,7 +46,9 @@ struct TierHere {
 };
 TierHere WhatTierIsHere(const std::string& tier);
 
-TrainingInput ReadTrainingInput(const YamlNode& root, const std::string& file, JobErrors& errors);
+// `has_module`: the command line names the Python module, so that `args` are its own.
+TrainingInput ReadTrainingInput(const YamlNode& root, const std::string& file, JobErrors& errors,
+                                bool has_module = false);
 
 // Takes it out of the tree of a job file that holds it, and puts what it comes to in its place. jobId becomes the name.
 TrainingInput ReplaceTrainingInput(YamlNode& root, const std::string& file, JobErrors& errors);

@@ -23,6 +23,7 @@ namespace downpour {
 struct Prepare {
   JobSpec job;
   std::vector<Payload> code = {};  // the archive of job.python, one after the other; empty: see Prepared::needs_code
+  std::string task = {};           // which one prepares: worker-2
 };
 
 using SliceValues = std::vector<std::pair<SliceId, Payload>>;  // as they travel: SliceGrid::WireBytes each
@@ -62,6 +63,12 @@ struct Prepared {
   bool needs_code = false;      // the device lacks the code of job.python: it is to be prepared anew, with the code
 };
 
+// Before a Prepared that takes long, any number of times: what the device is at. Nothing is prepared yet.
+struct Preparing {
+  std::string what = {};         // for people: "installs the packages of requirements.txt"
+  std::string waiting_for = {};  // likewise: "the packages of its Python code"
+};
+
 // One or several per TrainStep: slices leave as soon as their gradient is ready, the last one has `last`.
 struct Gradients {
   SliceValues slices;  // mean over the step
@@ -77,7 +84,7 @@ struct Evaluated {
   std::vector<double> metric_sums = {};  // of the job's metrics, in their order: runtime/metrics.h
 };
 
-using ComputeResult = std::variant<std::monostate, Prepared, Gradients, Evaluated>;
+using ComputeResult = std::variant<std::monostate, Prepared, Gradients, Evaluated, Preparing>;
 
 // Order: Run has one request at a time, from one thread. It calls `done` at least once; the last call is the request's
 //   end (an error, Prepared, Evaluated, or Gradients with `last`).

@@ -11,7 +11,6 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/driver/posix_process.h"
 #include "runtime/driver/posix_whole_file.h"
-#include "runtime/driver/package.h"
 
 namespace downpour {
 namespace {
@@ -175,8 +174,6 @@ absl::Status JobService::Start(const Job& job) {
 absl::Status JobService::Stage(const Job& job) const {
   const RunFolder folder = FolderOf(job.name);
   if (const absl::Status made = folder.Make(); !made.ok()) return made;
-  std::error_code ignored;
-  fs::remove_all(folder.Own("package"), ignored);
   for (const json& uri : json::parse(job.training_input).value("packageUris", json::array())) {
     const absl::StatusOr<std::string> archive = objects_.PathOf(uri.get<std::string>());
     if (!archive.ok()) return archive.status();
@@ -184,7 +181,6 @@ absl::Status JobService::Stage(const Job& job) const {
       return absl::NotFoundError(
           absl::StrCat("there is no package ", uri.get<std::string>(), " in the service's store"));
     }
-    if (const absl::Status unpacked = UnpackPackage(*archive, folder.Own("package")); !unpacked.ok()) return unpacked;
   }
   SayWhatIsNotHonoured(job);
   return WriteWhole(folder.Own("job.json"), JobFileOf(job), 0644, WhereThere::kReplace);
@@ -208,10 +204,13 @@ absl::StatusOr<std::vector<std::string>> JobService::CommandOf(const Job& job) c
     for (const std::string& setting : OverridesOf(job)) command.insert(command.end(), {"--set", setting});
   }
   if (module.empty()) return command;
-  for (const std::string& word :
-       {std::string("--package-path"), folder.Own("package"), std::string("--module-name"), module}) {
-    command.push_back(word);
+  command.insert(command.end(), {"--module-name", module});
+  for (const json& uri : input.value("packageUris", json::array())) {
+    const absl::StatusOr<std::string> archive = objects_.PathOf(uri.get<std::string>());
+    if (!archive.ok()) return archive.status();
+    command.insert(command.end(), {"--packages", *archive});
   }
+  if (!settings_.python.empty()) command.insert(command.end(), {"--python", settings_.python});
   command.push_back("--");
   for (const json& word : input.value("args", json::array())) command.push_back(word.get<std::string>());
   if (const std::string uri = input.value("jobDir", ""); !uri.empty()) {

@@ -31,7 +31,8 @@ namespace downpour {
 struct ServiceSettings {
   std::string root;
   int cores = 1;
-  std::string program;  // that `run` is a verb of
+  std::string program;      // that `run` is a verb of
+  std::string python = {};  // that jobs' Python code runs in; empty: as that verb has it
 };
 
 class JobService {

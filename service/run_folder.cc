@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -28,6 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kLockFd = 3;
+constexpr const char* kNoModel = "came to no model";  // tools/cli/python_code.cc
 // $1: the folder of the mark. set -C makes the redirection an O_EXCL: a second keeper finds the mark and ends. The
 // run's SIGTERM reaches this shell too, which waits for the run's end all the same.
 constexpr const char* kKeeper = R"(
@@ -123,22 +125,22 @@ void RunFolder::Note(char severity, const std::string& words) const {
 
 std::string RunFolder::LogFile() const { return LogPath(job_dir_, "service"); }
 
-// The chief's summary says it, or else what `downpour run`, or the user's program, said last.
+// The chief's summary says it, or else what `downpour run` said last, or the user's program where that came to no model.
 std::string RunFolder::WhyItFailed() const {
   const absl::StatusOr<std::string> json = ReadTextFile(job_dir_ + "/summary.json");
   const absl::StatusOr<SummaryView> summary = json.ok() ? ParseSummary(*json) : json.status();
   if (summary.ok() && !summary->error.empty()) return summary->error;
   const std::string log = Trimmed(LogFile());
   constexpr size_t kEnd = 16384;
-  std::string words, last;
+  std::string words, told, last;
   const std::string end = log.substr(log.size() - std::min(kEnd, log.size()));
   for (absl::string_view line : absl::StrSplit(end, '\n')) {
     if (!TimeOfLine(std::string(line)).empty()) continue;  // the service's own
     last = std::string(line);
-    for (const char* prefix : {"downpour run: ", "downpour: "}) {
-      if (absl::ConsumePrefix(&line, prefix)) words = std::string(line);
-    }
+    if (absl::ConsumePrefix(&line, "downpour run: ")) words = std::string(line);
+    if (absl::ConsumePrefix(&line, "downpour: ")) told = std::string(line);
   }
+  if (words.empty() || (absl::StrContains(words, kNoModel) && !told.empty())) words = told;
   if (words.empty()) words = last;
   return OneLine(words, kMaxLogBytes);
 }

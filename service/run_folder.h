@@ -9,7 +9,7 @@
 //   lock      held by the keeper and by all that it started, as long as one of them lives
 //   started   the keeper's mark and pid. It can be made only once, and nothing runs without it
 //   exit      the run's exit code
-//   job.json, package/   what the run is given
+//   job.json  what the run is given
 // Order: the keeper is a shell in a session of its own. It has the lock from its first moment, since the service took
 //   it before: whoever sees the lock free and no mark knows that nothing was started.
 // Errors: of Start, where no process can be made; of Stop, where there is nobody to tell.

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/flags/declare.h"
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "runtime/driver/code_cache.h"
@@ -24,6 +25,8 @@ ABSL_FLAG(std::string, device, "auto",
 
 ABSL_FLAG(std::string, python, "python3",
           "the Python that runs the code of a job that has some: a path, or a name that PATH finds");
+
+ABSL_DECLARE_FLAG(std::string, cluster);
 
 ABSL_FLAG(std::string, code_folder, "",
           "where the Python code of jobs is unpacked, for all workers of this user here; default: below ~/.cache");
@@ -62,10 +65,13 @@ int main(int argc, char** argv) {
   auto trainer = std::make_unique<Trainer>(std::move(device->backend));
   options.member.join.device = trainer->device();
   const std::string code_folder = absl::GetFlag(FLAGS_code_folder);
+  const bool is_launched = absl::GetFlag(FLAGS_cluster) != "none" && std::getenv("TF_CONFIG") != nullptr;
   auto python = std::make_unique<PythonComputer>(
       PythonOptions{.interpreter = absl::GetFlag(FLAGS_python),
                     .code_folder = code_folder.empty() ? DefaultCodeFolder() : code_folder,
-                    .environment = VisibleGpus(absl::GetFlag(FLAGS_device))});
+                    .environment = VisibleGpus(absl::GetFlag(FLAGS_device)),
+                    .chief = options.member.chief,
+                    .has_tf_config = is_launched});
   ComputeThread computer(std::make_unique<JobComputer>(std::move(trainer), std::move(python)), &mailbox);
   WorkerRole role(std::move(options));
   const int exit_code =

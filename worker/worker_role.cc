@@ -53,6 +53,7 @@ class WorkerRole::Impl {
   void OnJoined();
   void OnRejoined();
   bool AdoptJob();
+  void PrepareDevice(std::vector<Payload> code);
   void BeginAfresh(SliceGrid grid);
   void Drop();
 
@@ -95,6 +96,7 @@ class WorkerRole::Impl {
   SliceGrid grid_;
   uint64_t preparations_ = 0;       // asked of the device so far: the answer to the last one counts
   CodeFetch code_;                  // since the device lacks it
+  std::string preparing_;           // what is waited for until then
   std::optional<DataReport> data_;  // since the device has prepared it
   std::optional<Exchange> exchange_;
   std::optional<Schedule> schedule_;
@@ -218,8 +220,13 @@ bool WorkerRole::Impl::AdoptJob() {
   data_.reset();
   code_.Forget();
   schedule_->ForgetDevice();
-  out_->Add(Compute{Ticket{++preparations_}, Prepare{job_}});
+  PrepareDevice({});
   return true;
+}
+
+void WorkerRole::Impl::PrepareDevice(std::vector<Payload> code) {
+  preparing_ = job_.python.module.empty() ? "its data to be indexed" : "its Python code to call downpour.fit";
+  out_->Add(Compute{Ticket{++preparations_}, Prepare{job_, std::move(code), session_.name()}});
 }
 
 // In another run: versions, gradients and what the device holds of the one before say nothing there. What the device is
@@ -248,6 +255,10 @@ void WorkerRole::Impl::On(ComputeDone& done) {
     if (!status.ok()) session_.End(kExitFailed, std::string(status.message()), *out_);
     return;
   }
+  if (const auto* at = std::get_if<Preparing>(&done.result)) {
+    preparing_ = at->waiting_for;
+    return session_.Say(Severity::kInfo, at->what, *out_);
+  }
   const auto* prepared = std::get_if<Prepared>(&done.result);
   if (prepared != nullptr && done.status.ok() && prepared->needs_code) return code_.Begin(job_.python);
   data_.emplace();
@@ -255,9 +266,7 @@ void WorkerRole::Impl::On(ComputeDone& done) {
     data_->train_examples = prepared->train_examples;
     data_->eval_examples = prepared->eval_examples;
     data_->fingerprint = prepared->fingerprint;
-    if (!prepared->arithmetic.empty()) {
-      session_.Say(Severity::kInfo, "computes " + prepared->arithmetic, *out_);
-    }
+    if (!prepared->arithmetic.empty()) session_.Say(Severity::kInfo, "computes " + prepared->arithmetic, *out_);
   } else {
     data_->error = done.status.ok() ? "the device did not prepare the data" : std::string(done.status.message());
   }
@@ -269,7 +278,7 @@ void WorkerRole::Impl::FromChief(CodeBlock& block) {
     if (absl::IsDataLoss(status)) session_.Say(Severity::kWarning, std::string(status.message()), *out_);
     return Reject();
   }
-  if (code_.complete()) out_->Add(Compute{Ticket{++preparations_}, Prepare{job_, code_.Take()}});
+  if (code_.complete()) PrepareDevice(code_.Take());
 }
 
 void WorkerRole::Impl::ReportData() {
@@ -282,11 +291,10 @@ void WorkerRole::Impl::ReportData() {
 std::string WorkerRole::Impl::WaitingFor() const {
   if (!session_.member()) return "";
   if (session_.leaving()) return "its last answers, to leave";
-  const bool is_python = !job_.python.module.empty();
   if (code_.wants()) return "its Python code from the chief";
-  if (!data_) return is_python ? "its Python code to call downpour.fit" : "its data to be indexed";
+  if (!data_) return preparing_;
   if (!ready()) return "the placement of the parameters";
-  const std::string late = is_python ? schedule_->Late(now_) : "";  // other devices may be slow, but do not hang
+  const std::string late = job_.python.module.empty() ? "" : schedule_->Late(now_);  // others are slow, but never hang
   if (!late.empty()) return absl::StrCat("its Python code to compute ", late);
   if (!schedule_->idle()) return "";
   if (exchange_->leases().empty()) return "work";

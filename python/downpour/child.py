@@ -3,8 +3,9 @@
     python3 -m downpour.child describe --out DIR --package PATH --module NAME -- ARGS...
     python3 -m downpour.child work --channel FD --memory FD --package PATH --module NAME -- ARGS...
 
-PATH is the folder or the zip file that NAME is imported from. What the module prints goes to the error output. It ends
-with 78 if what it was given can never work, with 1 if the user's code raised, and the last line says why.
+PATH is the folder or the zip file that NAME is imported from. With --environment FOLDER, what the package needs is
+installed there first (environment.py). What the module prints goes to the error output. It ends with 78 if what it was
+given can never work, with 1 if the user's code raised, and the last line says why.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import sys
 import traceback
 from typing import NoReturn, Optional
 
-from downpour import modes
+from downpour import environment, modes
 from downpour.errors import TrainingError
 
 REFUSED = 78
@@ -33,8 +34,11 @@ def main(words: list[str]) -> NoReturn:
     if options.verb == "work":
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is the worker's
         work = modes.Work(options.channel, options.memory)
-    modes.current = work or modes.Describe(options.out)
+    mode = modes.current = work or modes.Describe(options.out)
     try:
+        if options.environment:
+            at = words.index("--environment")  # once: it is not entered again from within
+            environment.enter(options, words[:at] + words[at + 2 :], mode)
         _set_threads()
         _run(options)
         after = "ended before its job did: let fit() be its last call" if work and work.has_begun else None
@@ -57,6 +61,7 @@ def _options(words: list[str]) -> argparse.Namespace:
     for verb in (describe, work):
         verb.add_argument("--package", required=True)
         verb.add_argument("--module", required=True)
+        verb.add_argument("--environment")
     end = words.index("--") if "--" in words else len(words)
     options = parser.parse_args(words[:end])
     options.args = words[end + 1 :]

@@ -265,7 +265,9 @@ def run(
     keys: Optional[Path] = None,
     tool: Optional[Path] = None,
     module: Optional[str] = None,
-    package: Path = ".",
+    package: Optional[Path] = None,
+    packages: Sequence[Path] = (),
+    python: Optional[Path] = None,
     args: Sequence[str] = (),
 ) -> Job:
     """Starts a whole cluster for the job on this machine, and returns once its chief listens.
@@ -274,8 +276,9 @@ def run(
     `resume` continues from the newest checkpoint in `job_dir`, which else must hold no job. `listen` (HOST:PORT) and
     `keys` are for workers on other machines (docs/DEPLOY.md). `tool` is as for Job.
 
-    `module` names a Python module that calls fit(), such as "trainer.task", in the folder `package`. `args` are its
-    own. This process's Python runs it.
+    `module` names a Python module that calls fit(), such as "trainer.task". It is in the folder `package`, or in one of
+    `packages`: wheels and sdists, which are installed for the job. Without either it is in the working folder. `args`
+    are its own. This process's Python runs it, or `python`.
 
     The job outlives this process, and an interrupt of the notebook does not reach it. Job(job_dir) finds it again from
     any other process, and cancel() ends it. Only a Ctrl-C in run() itself ends what it was about to start.
@@ -289,7 +292,10 @@ def run(
     for key, value in (set or {}).items():
         words.append(f"--set={key}={value if isinstance(value, str) else json.dumps(value)}")
     if module is not None:
-        words += [f"--module-name={module}", f"--package-path={_absolute(package)}", f"--python={sys.executable}"]
+        words += [f"--module-name={module}", f"--python={sys.executable if python is None else os.fspath(python)}"]
+        if package is not None or not packages:
+            words.append(f"--package-path={_absolute('.' if package is None else package)}")
+        words += [f"--packages={_absolute(path)}" for path in packages]
         words += ["--", *args] if args else []
     with tempfile.TemporaryFile() as err:  # no pipe: it would fill, or break when this process ends
         child = job._tool.start(words, subprocess.DEVNULL, err)

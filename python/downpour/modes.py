@@ -27,6 +27,11 @@ class Mode:
     """What a run asks of it, in this order: begin() once, then steps(), and trained() behind each step."""
 
     history: list = []  # what is known of each epoch here, where training goes on here
+    files: tuple[int, ...] = ()  # that this process was given
+
+    def tell(self, what: str, waiting_for: str) -> None:
+        """What is done before the user's code is run, and what waits for that."""
+        raise NotImplementedError
 
     def begin(self, run: Run) -> Memory:
         """The memory that the model is to be bound to."""
@@ -47,6 +52,10 @@ class Describe(Mode):
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
+    def tell(self, what: str, waiting_for: str) -> None:
+        sys.stderr.write(f"downpour {what}\n")
+        sys.stderr.flush()
+
     def begin(self, run: Run) -> Memory:
         write_safetensors(os.path.join(self._folder, "initial.safetensors"), run.model.values())
         with open(os.path.join(self._folder, "description.json"), "w", encoding="utf-8") as file:
@@ -64,7 +73,8 @@ class Work(Mode):
     has_begun = False  # whether the user's code has come to its model
 
     def __init__(self, channel: int, memory: int) -> None:
-        for file in (channel, memory):
+        self.files = (channel, memory)
+        for file in self.files:
             os.set_inheritable(file, False)  # a process of the user's must not keep them open
         self._channel = socket.socket(fileno=channel)
         self._memory = memory
@@ -94,6 +104,10 @@ class Work(Mode):
         where = f"{os.path.relpath(at.filename, sys.path[0])}:{at.lineno}, in {at.name}: {at.line}"
         sys.stderr.write("".join(traceback.format_list(stack)))
         self.say({"warning": f"the Python code has been in one call for {age:.0f} s, at {where}"})
+
+    def tell(self, what: str, waiting_for: str) -> None:
+        self._called = None  # it is not the user's code that takes its time
+        self.say({"preparing": {"what": what, "waitingFor": waiting_for}})
 
     def begin(self, run: Run) -> Memory:
         from downpour.variables import Memory

@@ -6,6 +6,8 @@
 //
 // Shapes: FOLDER/SHA256 holds the archive's files. It appears as a whole, so a worker that is killed leaves nothing
 //   that passes for one, and workers beside each other do no harm.
+//   FOLDER/SHA256.packages-* and requirements-* are environments with what the code needs, one for each interpreter, as
+//   python/downpour/environment.py makes them.
 // Errors: PERMISSION_DENIED for a folder that others may write to. Of Keep those of UnpackPackage, and UNAVAILABLE
 //   where the disk refuses.
 // Cost: what nobody asked for in 30 days is removed by Keep.
@@ -35,6 +37,8 @@ class CodeCache {
 
   std::string folder_;
 };
+
+inline constexpr char kPackagesSuffix[] = ".packages";
 
 // Where users keep such things: $XDG_CACHE_HOME/downpour/code, or ~/.cache/downpour/code; without a home below /tmp.
 std::string DefaultCodeFolder();

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -138,8 +139,21 @@ absl::Status UnpackPackage(const std::string& archive, const std::string& folder
 }
 
 absl::StatusOr<std::string> PackFolder(const std::string& folder, const std::string& prefix) {
-  std::vector<fs::path> files;
-  if (const absl::Status status = ListFiles(folder, 0, &files); !status.ok()) return status;
+  return PackParts({{folder, prefix}});
+}
+
+absl::StatusOr<std::string> PackParts(const std::vector<PackedPart>& parts) {
+  std::vector<std::pair<fs::path, fs::path>> files;  // and where they go
+  for (const auto& [from, to] : parts) {
+    std::error_code error;
+    std::vector<fs::path> found;
+    if (fs::is_regular_file(from, error)) {
+      files.emplace_back(from, to);
+    } else if (const absl::Status status = ListFiles(from, 0, &found); !status.ok()) {
+      return status;
+    }
+    for (const fs::path& file : found) files.emplace_back(file, fs::path(to) / file.lexically_relative(from));
+  }
   std::string packed(static_cast<size_t>(kMostCodeBytes), '\0');
   size_t used = 0;
   const std::unique_ptr<archive, int (*)(archive*)> out(archive_write_new(), archive_write_free);
@@ -148,11 +162,12 @@ absl::StatusOr<std::string> PackFolder(const std::string& folder, const std::str
   bool is_good = archive_write_set_options(out.get(), "!timestamp") == ARCHIVE_OK &&
                  archive_write_open_memory(out.get(), packed.data(), packed.size(), &used) == ARCHIVE_OK;
   for (size_t i = 0; is_good && i < files.size(); ++i) {
-    std::ifstream file(files[i], std::ios::binary);
-    if (!file) return absl::InvalidArgumentError(absl::StrCat("cannot read ", files[i].string()));
+    const auto& [from, to] = files[i];
+    std::ifstream file(from, std::ios::binary);
+    if (!file) return absl::InvalidArgumentError(absl::StrCat("cannot read ", from.string()));
     const std::string content{std::istreambuf_iterator<char>(file), {}};
     const std::unique_ptr<archive_entry, void (*)(archive_entry*)> entry(archive_entry_new(), archive_entry_free);
-    archive_entry_set_pathname(entry.get(), (fs::path(prefix) / files[i].lexically_relative(folder)).c_str());
+    archive_entry_set_pathname(entry.get(), to.c_str());
     archive_entry_set_filetype(entry.get(), AE_IFREG);
     archive_entry_set_perm(entry.get(), 0644);
     archive_entry_set_size(entry.get(), static_cast<la_int64_t>(content.size()));
@@ -160,8 +175,9 @@ absl::StatusOr<std::string> PackFolder(const std::string& folder, const std::str
               archive_write_data(out.get(), content.data(), content.size()) >= 0;
   }
   if (!is_good || archive_write_close(out.get()) != ARCHIVE_OK) {
-    return absl::InvalidArgumentError(absl::StrCat("the package's folder ", folder, " holds more than ",
-                                                   kMostCodeBytes >> 20, " MiB packed: name a folder with code alone"));
+    return absl::InvalidArgumentError(absl::StrCat("the package's folder ", parts.empty() ? "" : parts[0].from,
+                                                   " holds more than ", kMostCodeBytes >> 20,
+                                                   " MiB packed: name a folder with code alone"));
   }
   packed.resize(used);
   return packed;

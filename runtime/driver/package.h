@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -21,10 +22,16 @@ inline constexpr int kMostPackageFiles = 20'000;
 
 absl::Status UnpackPackage(const std::string& archive, const std::string& folder);
 
-// The text of a .tar.gz of the files below `folder`, under `prefix`: package-0/trainer. The same files make the same
-// text. Left out is what begins with a dot, __pycache__ and compiled files. Links to files are followed, those to
-// folders not.
-// Errors: INVALID_ARGUMENT where the folder cannot be read, or has more than a package may; more than kMostCodeBytes.
+// What is packed, and where it lies in the archive: a file by its own name, of a folder the files below it.
+struct PackedPart {
+  std::string from;
+  std::string to;  // package-0/trainer
+};
+
+// The text of a .tar.gz. The same files make the same text. Left out of folders is what begins with a dot, __pycache__
+// and compiled files. Links to files are followed, those to folders not.
+// Errors: INVALID_ARGUMENT where a part cannot be read, or has more than a package may; more than kMostCodeBytes.
+absl::StatusOr<std::string> PackParts(const std::vector<PackedPart>& parts);
 absl::StatusOr<std::string> PackFolder(const std::string& folder, const std::string& prefix);
 
 }  // namespace downpour

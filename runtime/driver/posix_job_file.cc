@@ -50,7 +50,7 @@ JobFileResult LoadJobFile(const std::string& path, const std::vector<std::string
   return result;
 }
 
-ConfigFileResult LoadConfigFile(const std::string& path) {
+ConfigFileResult LoadConfigFile(const std::string& path, bool has_module) {
   ConfigFileResult result;
   const absl::StatusOr<std::string> text = ReadJobText(path);
   if (!text.ok()) {
@@ -65,13 +65,23 @@ ConfigFileResult LoadConfigFile(const std::string& path) {
     for (const char* key : kJobFields) reader.Find(key);
     reader.Finish();
   }
-  TrainingInput input = ReadTrainingInput(tree.root, path, errors);
+  TrainingInput input = ReadTrainingInput(tree.root, path, errors, has_module);
   result.overrides = std::move(input.cluster_and_scheduling);
   result.overrides.insert(result.overrides.end(), input.arguments.begin(), input.arguments.end());
+  result.code = std::move(input.code);
   result.job_dir = std::move(input.job_dir);
   result.warnings = std::move(input.warnings);
   result.errors = errors.Take();
   return result;
+}
+
+TrainingCode LoadCodeOfJobFile(const std::string& path, bool has_module) {
+  const absl::StatusOr<std::string> text = ReadJobText(path);
+  if (!text.ok()) return {};
+  const YamlTree tree = ReadYaml(*text);
+  JobErrors errors(path);  // which ParseJob tells
+  if (!tree.errors.empty() || tree.root.Find("trainingInput") == nullptr) return {};
+  return ReadTrainingInput(tree.root, path, errors, has_module).code;
 }
 
 }  // namespace downpour

@@ -22,10 +22,15 @@ JobFileResult LoadJobFile(const std::string& path, const std::vector<std::string
 // AI Platform's config.yaml beside a job file.
 struct ConfigFileResult {
   std::vector<PlacedEntry> overrides;  // what its trainingInput means for the job
+  TrainingCode code;
   std::string job_dir;
   std::vector<JobError> warnings;
   std::vector<JobError> errors;
 };
-ConfigFileResult LoadConfigFile(const std::string& path);
+// `has_module`: as of ReadTrainingInput.
+ConfigFileResult LoadConfigFile(const std::string& path, bool has_module = false);
+
+// What a job file's own trainingInput says of Python code; nothing where it has none, or cannot be read.
+TrainingCode LoadCodeOfJobFile(const std::string& path, bool has_module);
 
 }  // namespace downpour

@@ -188,6 +188,9 @@ std::vector<std::string> WorkerStage::Computed(const Command& command) {
     const SliceId slice{static_cast<uint32_t>(command.Number("part"))};
     return Give(ComputeDone{compute.ticket, absl::OkStatus(), Gradients{{{slice, Zeros(slice)}}, false, 0, 0}});
   }
+  if (command.Has("preparing")) {
+    return Give(ComputeDone{compute.ticket, absl::OkStatus(), Preparing{"installs packages", "its packages"}});
+  }
   (late ? before_ : computing_).reset();
   if (command.Has("error")) return Give(ComputeDone{compute.ticket, absl::InternalError(command.Text("error")), {}});
   if (command.Has("needs-code"))

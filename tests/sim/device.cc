@@ -62,9 +62,15 @@ void Device::Carry(Ticket ticket, const Prepare& request) {
   if (no_room) return Finish(TimeOfOne(), {ticket, absl::UnavailableError("drawn to have no room"), Prepared{}});
   if (!request.code.empty()) TakeCode(request.code);
   if (!has_code_) return Finish(TimeOfOne(), {ticket, absl::OkStatus(), Prepared{.needs_code = true}});
+  const Duration time = TimeOfOne();
+  for (uint64_t i = plan_->code.empty() ? 0 : prng_.Below(3); i > 0; --i) {  // what the code needs is installed
+    events_->After(time / static_cast<int64_t>(i + 1), [this, ticket] {
+      done_({ticket, absl::OkStatus(), Preparing{"installs packages", "packages"}});
+    });
+  }
   const bool odd = plan_->odd_data && worker_ + 1 == plan_->job.cluster.worker_count;
   const uint64_t fingerprint = MixAll(request.job.seed, plan_->train_examples, plan_->eval_examples, odd);
-  Finish(TimeOfOne(), {ticket, absl::OkStatus(), Prepared{plan_->train_examples, plan_->eval_examples, fingerprint}});
+  Finish(time, {ticket, absl::OkStatus(), Prepared{plan_->train_examples, plan_->eval_examples, fingerprint}});
 }
 
 void Device::TakeCode(const std::vector<Payload>& blocks) {

@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -10,6 +12,7 @@
 #include "job/job_names.h"
 #include "job/nearest_name.h"
 #include "runtime/driver/posix_job_file.h"
+#include "schema/text.h"
 
 namespace downpour {
 namespace {
@@ -68,6 +71,25 @@ std::string OriginOf(const std::string& key, const std::vector<Override>& overri
   return last == overrides.rend() ? kSetByHand : last->origin;
 }
 
+// A relative path is one from the folder of the file that names it.
+absl::StatusOr<std::string> PathOfPackage(const std::string& uri, const std::string& file, Store store) {
+  namespace fs = std::filesystem;
+  const std::string scheme = "://";
+  const size_t end = uri.find(scheme);
+  const std::string kind = end == std::string::npos ? "file" : uri.substr(0, end);
+  if (kind == "gs" && store == Store::kOfService) return uri;
+  if (kind != "file") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        CleanText(uri, 200), " cannot be had here: name a file of this machine, or submit the job to a service, whose ",
+        "store gs:// is"));
+  }
+  const std::string named = end == std::string::npos ? uri : uri.substr(end + scheme.size());
+  std::error_code error;
+  const fs::path path = (fs::absolute(file, error).parent_path() / named).lexically_normal();
+  if (fs::is_regular_file(path, error)) return path.string();
+  return absl::InvalidArgumentError(absl::StrCat("there is no file ", CleanText(path.string(), 400)));
+}
+
 // Those that nobody else says. A kind of optimizer brings its own numbers.
 std::vector<Override> DefaultsOfCode(const JobOptions& options, const std::vector<Override>& overrides) {
   std::vector<Override> defaults;
@@ -101,10 +123,49 @@ void AddJobOptions(CLI::App& app, JobOptions* options) {
       ->type_name("FILE");
 }
 
+absl::StatusOr<CodeOfFiles> AddCodeOfFiles(const JobOptions& options, PythonCode code, Store store) {
+  CodeOfFiles result;
+  const bool has_module = !code.module.empty();
+  const std::string file = options.config_file.empty() ? options.job_file : options.config_file;
+  TrainingCode said;
+  if (options.config_file.empty()) {
+    said = LoadCodeOfJobFile(options.job_file, has_module);
+    if (said.has_job_dir) result.job_dir = LoadJobFile(options.job_file).job_dir;
+  } else {
+    ConfigFileResult config = LoadConfigFile(options.config_file, has_module);
+    if (!config.errors.empty()) return absl::InvalidArgumentError(ToString(config.errors.front()));
+    said = std::move(config.code);
+    result.job_dir = std::move(config.job_dir);
+  }
+  if (!has_module) code.module = said.module;
+  if (!code.module.empty() && code.args.empty()) code.args = said.args;
+  if (!code.module.empty() && code.package_path.empty() && code.packages.empty()) {
+    for (const auto& [uri, line] : said.packages) {
+      absl::StatusOr<std::string> path = PathOfPackage(uri, file, store);
+      if (!path.ok()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(file, ":", line, ": trainingInput.packageUris: ", std::string(path.status().message())));
+      }
+      code.packages.push_back(*std::move(path));
+    }
+  }
+  result.has_job_dir = said.has_job_dir && !code.module.empty();
+  result.code = std::move(code);
+  return result;
+}
+
+JobSpec KnownOf(const JobOptions& options) {
+  std::vector<std::string> entries;
+  const auto config = options.config_file.empty() ? ConfigFileResult() : LoadConfigFile(options.config_file, true);
+  for (const Override& override : OverridesOf(options, config.overrides)) entries.push_back(override.entry);
+  return LoadJobFile(options.job_file, entries).job;
+}
+
 ChosenJob LoadChosenJob(const JobOptions& options, const std::string& verb, Streams streams) {
   ChosenJob chosen;
   ConfigFileResult config;
-  if (!options.config_file.empty()) config = LoadConfigFile(options.config_file);
+  const bool has_module = !options.of_code.entries.empty();
+  if (!options.config_file.empty()) config = LoadConfigFile(options.config_file, has_module);
   std::vector<Override> overrides = OverridesOf(options, config.overrides);
   const std::vector<Override> defaults = DefaultsOfCode(options, overrides);
   overrides.insert(overrides.begin(), defaults.begin(), defaults.end());

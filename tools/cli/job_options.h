@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "job/job_file.h"
 #include "tools/cli/python_code.h"
 #include "tools/cli/verbs.h"
@@ -24,6 +25,20 @@ struct JobOptions {
 };
 
 void AddJobOptions(CLI::App& app, JobOptions* options);
+
+// What --config, or the job file's own trainingInput, says of Python code, where the command line does not. Of each
+// package the path, or of a service's store the gs:// URI.
+// Errors: INVALID_ARGUMENT with FILE:LINE for a package that cannot be had.
+struct CodeOfFiles {
+  PythonCode code;
+  bool has_job_dir = false;  // so the module gets --job-dir
+  std::string job_dir;       // as LoadConfigFile has it
+};
+enum class Store { kNone, kOfService };  // that gs:// names
+absl::StatusOr<CodeOfFiles> AddCodeOfFiles(const JobOptions& options, PythonCode code, Store store);
+
+// The job without what its Python code will say, as far as it can be read.
+JobSpec KnownOf(const JobOptions& options);
 
 struct ChosenJob {
   JobFileResult parsed;                // its origins name --config's file and --scale-tier, too

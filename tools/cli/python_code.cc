@@ -4,19 +4,20 @@
 
 #include <CLI/CLI.hpp>
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "job/job_file.h"
-#include "runtime/driver/package.h"
+#include "job/tf_config.h"
+#include "runtime/driver/code_cache.h"
 #include "runtime/driver/posix_child.h"
 #include "runtime/driver/posix_whole_file.h"
 #include "runtime/exit_code.h"
 #include "schema/sha256.h"
 #include "schema/text.h"
+#include "tools/cli/python_packages.h"
 #include "tools/cluster/job_folder.h"
 
 namespace downpour {
@@ -25,45 +26,12 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-// A package, and the folder that Python is to import it from.
-struct Package {
-  fs::path root;
-  fs::path copied;  // the whole root, or the package in it
-};
-
-// `--package-path trainer --module-name trainer.task` means trainer/task.py; so does `--package-path .`.
-absl::StatusOr<Package> FindPackage(const PythonCode& code) {
-  const std::string top = code.module.substr(0, code.module.find('.'));
-  std::error_code error;
-  const fs::path given = fs::canonical(code.package_path.empty() ? "." : code.package_path, error);
-  if (error || !fs::is_directory(given)) {
-    return absl::InvalidArgumentError(absl::StrCat("--package-path ", code.package_path,
-                                                   " is no folder that can be read: name the one of the package"));
-  }
-  for (const fs::path& candidate : {given / top, given / (top + ".py")}) {
-    if (fs::exists(candidate)) return Package{given, given};
-  }
-  if (given.filename() == top) return Package{given.parent_path(), given};
-  return absl::InvalidArgumentError(absl::StrCat("--module-name ", code.module, " needs ", top, "/ or ", top, ".py in ",
-                                                 given.string(), ": correct it, or --package-path"));
-}
-
 std::string Entry(const std::string& key, const Json& value) { return absl::StrCat(key, "=", value.dump()); }
 
 // What downpour.fit was told, a number each, so that a file that says one of them leaves the others.
 void AddDefaults(const std::string& key, const Json& value, std::vector<std::string>* entries) {
   if (!value.is_object()) return entries->push_back(Entry(key, value));
   for (const auto& [name, inner] : value.items()) AddDefaults(absl::StrCat(key, ".", name), inner, entries);
-}
-
-// The archive that workers get, in one block.
-absl::StatusOr<Payload> Pack(const Package& package) {
-  const std::string prefix = "code";
-  const bool is_whole = package.copied == package.root;
-  const absl::StatusOr<std::string> packed =
-      PackFolder(package.copied, is_whole ? prefix : absl::StrCat(prefix, "/", package.copied.filename().string()));
-  if (!packed.ok()) return packed.status();
-  return Payload::CopyOf(packed->data(), packed->size());
 }
 
 absl::StatusOr<PythonJob> JobOf(const Json& description, const PythonCode& code, const Payload& archive,
@@ -104,9 +72,14 @@ absl::StatusOr<int> RunToItsEnd(const ChildSpec& spec) {
   return status;
 }
 
-absl::Status RunToItsModel(const PythonCode& code, const Package& package, const std::string& folder) {
-  ChildSpec spec{.argv = {code.interpreter, "-m", "downpour.child", "describe", "--out", folder, "--package",
-                          package.root.string(), "--module", code.module, "--"}};
+// Of what workers get, so that what is left out of it is missed here. TF_CONFIG says that this is the chief.
+absl::Status RunToItsModel(const PythonCode& code, const JobSpec& job, const std::string& unpacked,
+                           const std::string& folder) {
+  ChildSpec spec{.argv = {code.interpreter, "-m", "downpour.child", "describe", "--out", folder, "--package", unpacked,
+                          "--module", code.module, "--environment", unpacked + kPackagesSuffix, "--"}};
+  const char* trial = std::getenv("CLOUD_ML_TRIAL_ID");
+  const std::string text = TfConfigOf(job, {.type = TaskType::kChief, .trial = trial == nullptr ? "" : trial});
+  for (const char* name : {"TF_CONFIG", "CLUSTER_SPEC"}) spec.environment.emplace_back(name, text);
   spec.argv.insert(spec.argv.end(), code.args.begin(), code.args.end());
   const absl::StatusOr<int> status = RunToItsEnd(spec);
   if (!status.ok()) return status.status();
@@ -126,11 +99,13 @@ absl::Status RunToItsModel(const PythonCode& code, const Package& package, const
 }  // namespace
 
 void AddPythonOptions(CLI::App& app, PythonCode* code) {
-  CLI::Option* module =
-      app.add_option("--module-name", code->module, "The Python module that makes the model: trainer.task");
+  app.add_option("--module-name", code->module, "The Python module that makes the model: trainer.task");
   app.add_option("--package-path", code->package_path, "The folder of its package (default: the working folder)")
-      ->type_name("DIR")
-      ->needs(module);
+      ->type_name("DIR");
+  app.add_option("--packages", code->packages, "Wheels and sdists that are installed too; one may have the module")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("FILE,...");
   app.add_option("--python", code->interpreter, "The Python that runs it")
       ->envname("DOWNPOUR_PYTHON")
       ->type_name("PROGRAM")
@@ -138,13 +113,30 @@ void AddPythonOptions(CLI::App& app, PythonCode* code) {
   app.add_option("args", code->args, "After --: the arguments of the module's own");
 }
 
-absl::StatusOr<PythonJob> DescribePythonCode(const PythonCode& code, const std::string& folder,
+std::string WhyNoCode(const PythonCode& code) {
+  const std::string lost = !code.args.empty()           ? code.args[0]
+                           : !code.package_path.empty() ? "--package-path"
+                           : !code.packages.empty()     ? "--packages"
+                                                        : "";
+  if (!code.module.empty() || lost.empty()) return "";
+  return absl::StrCat(lost, " has no meaning here: it goes with the Python module that --module-name names");
+}
+
+absl::StatusOr<PythonJob> DescribePythonCode(const PythonCode& code, const JobSpec& job, const std::string& folder,
                                              const std::string& job_dir) {
-  const absl::StatusOr<Package> package = FindPackage(code);
-  if (!package.ok()) return package.status();
-  const absl::StatusOr<Payload> archive = Pack(*package);
+  const absl::StatusOr<Payload> archive = GatherCode(code, folder);
   if (!archive.ok()) return archive.status();
-  if (const absl::Status status = RunToItsModel(code, *package, folder); !status.ok()) return status;
+  const PythonSpec spec = {.module = code.module,
+                           .sha256 = Sha256Of({*archive}),
+                           .bytes = static_cast<int64_t>(archive->size()),
+                           .args = code.args};
+  const CodeCache cache(DefaultCodeFolder());
+  absl::StatusOr<std::string> unpacked = cache.Find(spec);
+  if (absl::IsNotFound(unpacked.status())) unpacked = cache.Keep(spec, {*archive});
+  if (!unpacked.ok()) return unpacked.status();
+  JobSpec known = job;
+  known.python = spec;
+  if (const absl::Status status = RunToItsModel(code, known, *unpacked, folder); !status.ok()) return status;
   const absl::StatusOr<std::string> text = ReadTextFile(folder + "/description.json");
   if (!text.ok()) return text.status();
   try {
@@ -169,8 +161,17 @@ absl::StatusOr<std::string> StagePythonCode(const Payload& archive, const JobSpe
     return absl::UnavailableError(absl::StrCat("cannot copy the model into the job folder: ", error.what()));
   }
   const std::string code(reinterpret_cast<const char*>(archive.data()), archive.size());
-  absl::Status status = WriteWhole(absl::StrCat(job_dir, "/", kCodeFile), code, 0644, WhereThere::kReplace);
-  if (status.ok()) status = WriteWhole(to / "job.json", CanonicalJob(job), 0644, WhereThere::kReplace);
+  const absl::Status status = WriteWhole(absl::StrCat(job_dir, "/", kCodeFile), code, 0644, WhereThere::kReplace);
+  if (!status.ok()) return status;
+  return StageJob(job, job_dir);
+}
+
+absl::StatusOr<std::string> StageJob(const JobSpec& job, const std::string& job_dir) {
+  const fs::path to = PythonFolder(job_dir);
+  std::error_code error;
+  fs::create_directories(to, error);
+  if (error) return absl::UnavailableError(absl::StrCat("cannot make ", to.string(), ": ", error.message()));
+  const absl::Status status = WriteWhole(to / "job.json", CanonicalJob(job), 0644, WhereThere::kReplace);
   if (!status.ok()) return status;
   return to / "job.json";
 }

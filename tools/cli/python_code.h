@@ -1,6 +1,6 @@
 // The user's Python code, as a job is submitted: what model it makes, and a copy of it for the workers.
 //
-//   absl::StatusOr<PythonJob> python = DescribePythonCode(code, scratch);   // runs it up to downpour.fit
+//   absl::StatusOr<PythonJob> python = DescribePythonCode(code, job, scratch, job_dir);   // runs it up to downpour.fit
 //   options.of_code = python->entries; options.defaults_of_code = python->defaults;
 //   StagePythonCode(python->archive, job, scratch, job_dir);               // JOB_DIR/python/job.json
 //
@@ -31,22 +31,30 @@ struct PythonCode {
   std::string module;                   // trainer.task; empty: the job has no code of its own
   std::string interpreter = "python3";  // a path, or a name that PATH finds
   std::vector<std::string> args;        // its own, after --
+  std::vector<std::string> packages;    // wheels and sdists that are installed too; one may have the module
 };
 
 void AddPythonOptions(CLI::App& app, PythonCode* code);
+
+// What is said of a module that is not named; empty: nothing.
+std::string WhyNoCode(const PythonCode& code);
 
 // Entries of a job file, KEY=VALUE.
 struct PythonJob {
   std::vector<std::string> entries;   // that beat the file: the model, its data, the code
   std::vector<std::string> defaults;  // that the file beats: what downpour.fit was told
-  Payload archive = {};               // of the code, as PackFolder makes it
+  Payload archive = {};               // of the code, as GatherCode makes it
 };
 
-// `folder` gets description.json and initial.safetensors. `job_dir`: where the code will lie.
-absl::StatusOr<PythonJob> DescribePythonCode(const PythonCode& code, const std::string& folder,
+// `job`: as far as it is known, for TF_CONFIG. `folder` gets description.json and initial.safetensors, and what is made
+// on the way. `job_dir`: where the code will lie.
+absl::StatusOr<PythonJob> DescribePythonCode(const PythonCode& code, const JobSpec& job, const std::string& folder,
                                              const std::string& job_dir);
 
 std::string PythonFolder(const std::string& job_dir);
+
+// The job's file alone, as the chief reads it. Its path: JOB_DIR/python/job.json.
+absl::StatusOr<std::string> StageJob(const JobSpec& job, const std::string& job_dir);
 
 // Replaces what an earlier start of the job put there. The path of the job's file. `folder`: as above.
 absl::StatusOr<std::string> StagePythonCode(const Payload& archive, const JobSpec& job, const std::string& folder,

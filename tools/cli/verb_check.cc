@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -10,6 +11,7 @@
 #include "tools/cli/learning_facts.h"
 #include "tools/cli/verbs.h"
 #include "tools/cluster/output_options.h"
+#include "tools/cluster/private_folder.h"
 
 namespace downpour {
 namespace {
@@ -18,6 +20,7 @@ using nlohmann::json;
 
 struct Options {
   JobOptions job;
+  PythonCode code;
   bool json = false;
 };
 
@@ -32,7 +35,27 @@ json ErrorsJson(const std::vector<JobError>& errors) {
   return list;
 }
 
-int Run(const Options& options, Streams streams) {
+// Runs the user's Python code, if there is some, up to the model that it makes. Returns an exit code.
+int DescribeCode(const std::string& scratch, Options* options, Streams streams) {
+  absl::StatusOr<CodeOfFiles> of_files = AddCodeOfFiles(options->job, options->code, Store::kNone);
+  if (!of_files.ok()) return Complain(streams, "check", std::string(of_files.status().message()), kExitBadJobFile);
+  PythonCode& code = of_files->code;
+  if (const std::string why = WhyNoCode(code); !why.empty())
+    return Complain(streams, "check", why, kExitBadCommandLine);
+  if (code.module.empty()) return kExitDone;
+  if (of_files->has_job_dir) code.args.insert(code.args.end(), {"--job-dir", of_files->job_dir});
+  const std::string folder = PythonFolder(scratch);
+  std::filesystem::create_directory(folder);
+  absl::StatusOr<PythonJob> python = DescribePythonCode(code, KnownOf(options->job), folder, scratch);
+  if (!python.ok()) return Complain(streams, "check", std::string(python.status().message()), kExitBadJobFile);
+  options->job.of_code = *std::move(python);
+  return kExitDone;
+}
+
+int Run(Options options, Streams streams) {
+  const absl::StatusOr<PrivateFolder> scratch = PrivateFolder::Make();
+  if (!scratch.ok()) return Complain(streams, "check", std::string(scratch.status().message()), kExitFailed);
+  if (const int code = DescribeCode(scratch->path(), &options, streams); code != kExitDone) return code;
   JobFileResult result = LoadChosenJob(options.job, "check", streams).parsed;
   const DataFacts facts = LookAtData(result);
   std::vector<JobError> warnings = facts.warnings;
@@ -67,6 +90,7 @@ int Run(const Options& options, Streams streams) {
 std::function<int()> SetUp(CLI::App& app, Streams streams) {
   auto options = std::make_shared<Options>();
   AddJobOptions(app, &options->job);
+  AddPythonOptions(app, &options->code);
   AddFormatOption(app, "table, or json as docs/JOB_FILE.md has it", &options->json);
   return [options, streams] { return Run(*options, streams); };
 }
@@ -76,7 +100,8 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
 const Verb kCheckVerb = {"check", "Say what a job file would run, or everything that is wrong with it",
                          "  downpour check job.yaml\n"
                          "  downpour check job.yaml --set training.epochs=3 --set cluster.workerCount=8\n"
-                         "  downpour check job.yaml --config config.yaml --scale-tier premium-1\n",
+                         "  downpour check job.yaml --config config.yaml --scale-tier premium-1\n"
+                         "  downpour check job.yaml --package-path trainer --module-name trainer.task\n",
                          "0 the job can run, 78 it cannot", SetUp};
 
 }  // namespace downpour

@@ -7,17 +7,19 @@
 #include <set>
 #include <thread>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "job/job_file.h"
 #include "job/yaml_tree.h"
-#include "runtime/driver/package.h"
 #include "service/service_client.h"
 #include "tools/cli/job_options.h"
+#include "tools/cli/python_packages.h"
 #include "tools/cli/verbs.h"
 #include "tools/cluster/human_units.h"
 #include "tools/cluster/job_folder.h"
+#include "tools/cluster/private_folder.h"
 #include "tools/cluster/text_table.h"
 
 namespace downpour {
@@ -39,20 +41,27 @@ struct Options {
 
 std::string PathOf(const Options& options) { return absl::StrCat(kJobs, "/", options.name); }
 
-// The package in the service's store, by its URI. Its name is new each time, so no job's code ever changes.
-absl::StatusOr<std::string> Upload(const Options& options, const ServiceClient& service) {
-  const fs::path given = fs::absolute(options.code.package_path.empty() ? "." : options.code.package_path);
-  const fs::path folder = given.lexically_normal().has_filename() ? given.lexically_normal() : given.parent_path();
-  const std::string top = options.code.module.substr(0, options.code.module.find('.'));
-  const bool is_package = folder.filename() == top;
-  const absl::StatusOr<std::string> packed = PackFolder(folder, is_package ? "package-0/" + top : "package-0");
+// The code in the service's store, as URIs: what lies there already, and one archive of the rest. Its name is new each
+// time, so no job's code ever changes.
+absl::StatusOr<json> Upload(const Options& options, PythonCode code, const ServiceClient& service) {
+  json uris = json::array();
+  for (const std::string& package : code.packages) {
+    if (absl::StartsWith(package, "gs://")) uris.push_back(package);
+  }
+  std::erase_if(code.packages, [](const std::string& package) { return absl::StartsWith(package, "gs://"); });
+  if (!uris.empty() && code.packages.empty() && code.package_path.empty()) return uris;
+  const absl::StatusOr<PrivateFolder> scratch = PrivateFolder::Make();
+  if (!scratch.ok()) return scratch.status();
+  const absl::StatusOr<Payload> packed = GatherCode(code, scratch->path());
   if (!packed.ok()) return packed.status();
   const auto now = std::chrono::system_clock::now().time_since_epoch().count();
   const std::string name = absl::StrCat(options.name, "/", now, "/package-0.tar.gz");
+  const std::string text(reinterpret_cast<const char*>(packed->data()), packed->size());
   const absl::StatusOr<json> stored =
-      service.Ask("POST", absl::StrCat("/upload/storage/v1/b/packages/o?uploadType=media&name=", name), *packed);
+      service.Ask("POST", absl::StrCat("/upload/storage/v1/b/packages/o?uploadType=media&name=", name), text);
   if (!stored.ok()) return stored.status();
-  return absl::StrCat("gs://packages/", name);
+  uris.push_back(absl::StrCat("gs://packages/", name));
+  return uris;
 }
 
 json JsonOf(const YamlNode& node) {
@@ -100,22 +109,27 @@ absl::StatusOr<json> BodyOf(const Options& options, const ServiceClient& service
   absl::StatusOr<json> input = ReadConfig(options.config);
   if (!input.ok()) return input.status();
   if (!input->empty()) body["trainingInput"] = *input;
-  if (options.code.module.empty()) {
+  JobOptions said = options.job;
+  said.config_file = options.config;
+  const absl::StatusOr<CodeOfFiles> of_files = AddCodeOfFiles(said, options.code, Store::kOfService);
+  if (!of_files.ok()) return of_files.status();
+  const PythonCode& code = of_files->code;
+  if (const std::string why = WhyNoCode(code); !why.empty()) return absl::InvalidArgumentError(why);
+  if (code.module.empty()) {
     const ChosenJob chosen = LoadChosenJob(options.job, "jobs submit", streams);
     if (!chosen.parsed.ok()) return absl::InvalidArgumentError("the job file has errors: mend it first");
     body["jobFile"] = CanonicalJob(chosen.parsed.job);
     return body;
   }
-  const absl::StatusOr<std::string> package = Upload(options, service);
-  if (!package.ok()) return package.status();
+  const absl::StatusOr<json> packages = Upload(options, code, service);
+  if (!packages.ok()) return packages.status();
   std::string tier = options.job.scale_tier;
   if (tier.empty()) tier = input->contains("scaleTier") ? (*input)["scaleTier"].dump() : "BASIC";
   std::erase(tier, '"');
   std::transform(tier.begin(), tier.end(), tier.begin(),
                  [](unsigned char c) { return c == '-' ? '_' : std::toupper(c); });
-  body["trainingInput"].update(
-      {{"scaleTier", tier}, {"pythonModule", options.code.module}, {"packageUris", {*package}}});
-  if (!options.code.args.empty()) body["trainingInput"]["args"] = options.code.args;
+  body["trainingInput"].update({{"scaleTier", tier}, {"pythonModule", code.module}, {"packageUris", *packages}});
+  if (!code.args.empty()) body["trainingInput"]["args"] = code.args;
   if (!options.bucket_folder.empty()) body["trainingInput"]["jobDir"] = options.bucket_folder;
   return body;
 }
@@ -216,6 +230,9 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
         ->required()
         ->envname("DOWNPOUR_JOBS")
         ->type_name("DIR");
+    verb->add_option("--python", options->service.python, "The Python of jobs that start where no service runs")
+        ->envname("DOWNPOUR_PYTHON")
+        ->type_name("PROGRAM");
     if (std::string(name) != "list") verb->add_option("JOB", options->name, "The job's name")->required();
     verb->callback([chosen, action = std::move(action)] { *chosen = action; });
     return verb;
@@ -233,6 +250,10 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
       ->type_name("CONFIG.yaml");
   submit->add_option("--module-name", options->code.module, "The Python module that makes the model: trainer.task");
   submit->add_option("--package-path", options->code.package_path, "The folder of its package")->type_name("DIR");
+  submit->add_option("--packages", options->code.packages, "Wheels and sdists, or gs:// of the service's store")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("FILE,...");
   submit->add_option("args", options->code.args, "After --: the arguments of the module's own");
   add("list", "All jobs, the newest first", [=](const ServiceClient& service) {
     return List(*options, service, streams);

@@ -44,7 +44,8 @@ constexpr const char* kHere = "127.0.0.1:0";  // where this machine alone takes 
 
 struct Options {
   JobOptions job;
-  PythonCode code;
+  PythonCode code;   // as the command line says it
+  PythonCode whole;  // with what files say of it
   std::string job_dir;
   std::string listen = kHere;
   std::string keys;
@@ -84,10 +85,11 @@ std::string CommandOf(const Options& options) {
   if (!options.job.config_file.empty()) add({"--config", options.job.config_file});
   if (!options.job.scale_tier.empty()) add({"--scale-tier", options.job.scale_tier});
   for (const std::string& pair : options.job.settings) add({"--set", pair});
-  if (const PythonCode& code = options.code; !code.module.empty()) {
+  if (const PythonCode& code = options.code; !options.whole.module.empty()) {
     if (!code.package_path.empty()) add({"--package-path", code.package_path});
+    for (const std::string& package : code.packages) add({"--packages", package});
+    if (!code.module.empty()) add({"--module-name", code.module});
     if (code.interpreter != PythonCode().interpreter) add({"--python", code.interpreter});
-    add({"--module-name", code.module});
     if (!code.args.empty()) add({"--"});
     words.insert(words.end(), code.args.begin(), code.args.end());
   }
@@ -183,17 +185,17 @@ std::string JobDirOf(const Options& options) {
 
 // Runs the user's Python code, if there is some, up to the model that it makes. Returns an exit code.
 int DescribeCode(const std::string& folder, Options* options, Streams streams) {
-  const PythonCode& code = options->code;
-  if (code.module.empty() && !code.args.empty()) {
-    return Complain(streams, "run",
-                    absl::StrCat(code.args[0],
-                                 " has no meaning here: what follows -- goes to the Python module that "
-                                 "--module-name names"),
-                    kExitBadCommandLine);
+  absl::StatusOr<CodeOfFiles> of_files = AddCodeOfFiles(options->job, options->code, Store::kNone);
+  if (!of_files.ok()) {
+    streams.err << of_files.status().message() << "\n";
+    return kExitBadJobFile;
   }
+  PythonCode& code = options->whole = std::move(of_files->code);
+  if (const std::string why = WhyNoCode(code); !why.empty()) return Complain(streams, "run", why, kExitBadCommandLine);
   if (code.module.empty()) return kExitDone;
   options->job_dir = fs::absolute(JobDirOf(*options)).lexically_normal();
-  absl::StatusOr<PythonJob> python = DescribePythonCode(code, folder, options->job_dir);
+  if (of_files->has_job_dir) code.args.insert(code.args.end(), {"--job-dir", options->job_dir});
+  absl::StatusOr<PythonJob> python = DescribePythonCode(code, KnownOf(options->job), folder, options->job_dir);
   if (!python.ok()) {
     return Complain(streams, "run", std::string(python.status().message()),
                     absl::IsInvalidArgument(python.status()) ? kExitBadJobFile : kExitFailed);
@@ -204,12 +206,12 @@ int DescribeCode(const std::string& folder, Options* options, Streams streams) {
 
 // Copies the user's Python code into the job folder, with the job that it made.
 absl::Status Stage(const Options& options, const JobSpec& job, const std::string& description, LocalCluster* cluster) {
-  if (options.code.module.empty()) return absl::OkStatus();
+  if (options.whole.module.empty()) return absl::OkStatus();
   const auto staged = StagePythonCode(options.job.of_code.archive, job, description, options.job_dir);
   if (!staged.ok()) return staged.status();
   cluster->job_file = *staged;
   cluster->overrides.clear();
-  cluster->python = options.code.interpreter;
+  cluster->python = options.whole.interpreter;
   return absl::OkStatus();
 }
 

@@ -17,6 +17,7 @@ namespace fs = std::filesystem;
 struct Options {
   std::string root;
   int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  std::string python;
   HttpSettings http;
 };
 
@@ -28,9 +29,12 @@ int Serve(const Options& options, Streams streams) {
   pthread_sigmask(SIG_BLOCK, &ends, nullptr);  // before any thread, so that this one alone takes them
   int ended_by = 0;
   {
-    const absl::StatusOr<std::unique_ptr<RunningService>> service = RunningService::Open(
-        {.root = options.root, .cores = options.cores, .program = fs::read_symlink("/proc/self/exe").string()},
-        options.http);
+    const absl::StatusOr<std::unique_ptr<RunningService>> service =
+        RunningService::Open({.root = options.root,
+                              .cores = options.cores,
+                              .program = fs::read_symlink("/proc/self/exe").string(),
+                              .python = options.python},
+                             options.http);
     if (!service.ok()) {
       return Complain(streams, "serve", std::string(service.status().message()),
                       absl::IsInvalidArgument(service.status()) ? kExitBadCommandLine : kExitFailed);
@@ -56,6 +60,9 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
   app.add_option("--cores", options->cores, "How many cores jobs may take at a time")
       ->check(CLI::Range(1, 65536))
       ->capture_default_str();
+  app.add_option("--python", options->python, "The Python that runs the code of jobs")
+      ->envname("DOWNPOUR_PYTHON")
+      ->type_name("PROGRAM");
   app.add_option("--token-file", options->http.token_file, "A file of mode 0600 with the token that clients send");
   app.add_option("--certificate", options->http.certificate, "A PEM file, for TLS");
   app.add_option("--private-key", options->http.key, "The certificate's, a PEM file");

@@ -11,6 +11,8 @@
 namespace downpour {
 namespace {
 
+namespace fs = std::filesystem;
+
 struct Options {
   JobOptions job;
   PythonCode code;
@@ -24,13 +26,25 @@ int Stage(Options options, Streams streams) {
   };
   const absl::StatusOr<PrivateFolder> scratch = PrivateFolder::Make();
   if (!scratch.ok()) return complain(scratch.status());
-  const std::string out = std::filesystem::absolute(options.out).lexically_normal();
-  absl::StatusOr<PythonJob> python = DescribePythonCode(options.code, scratch->path(), out);
-  if (!python.ok()) return complain(python.status());
-  options.job.of_code = *std::move(python);
+  const std::string out = fs::absolute(options.out).lexically_normal();
+  absl::StatusOr<CodeOfFiles> of_files = AddCodeOfFiles(options.job, options.code, Store::kNone);
+  if (!of_files.ok()) return complain(of_files.status());
+  PythonCode& code = of_files->code;
+  if (const std::string why = WhyNoCode(code); !why.empty())
+    return Complain(streams, "stage", why, kExitBadCommandLine);
+  if (of_files->has_job_dir && !of_files->job_dir.empty()) {
+    code.args.insert(code.args.end(), {"--job-dir", fs::absolute(of_files->job_dir).lexically_normal()});
+  }
+  if (!code.module.empty()) {
+    absl::StatusOr<PythonJob> python = DescribePythonCode(code, KnownOf(options.job), scratch->path(), out);
+    if (!python.ok()) return complain(python.status());
+    options.job.of_code = *std::move(python);
+  }
   const ChosenJob chosen = LoadChosenJob(options.job, "stage", streams);
   if (!chosen.parsed.ok()) return kExitBadJobFile;
-  const auto staged = StagePythonCode(options.job.of_code.archive, chosen.parsed.job, scratch->path(), out);
+  const auto staged = code.module.empty()
+                          ? StageJob(chosen.parsed.job, out)
+                          : StagePythonCode(options.job.of_code.archive, chosen.parsed.job, scratch->path(), out);
   if (!staged.ok()) return complain(staged.status());
   streams.out << *staged << "\n";
   return kExitDone;
@@ -40,7 +54,6 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
   auto options = std::make_shared<Options>();
   AddJobOptions(app, &options->job);
   AddPythonOptions(app, &options->code);
-  app.get_option("--module-name")->required();
   app.add_option("--job-dir", options->out, "The job folder of the chief that will lead it")->required();
   return [options, streams] { return Stage(*options, streams); };
 }
@@ -48,7 +61,7 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
 }  // namespace
 
 const Verb kStageVerb = {
-    "stage", "Put a job with Python code into a job folder, for a chief started by hand",
+    "stage", "Put a job and its Python code, if it has some, into a job folder, for a chief started by hand",
     "  downpour stage job.yaml --job-dir /jobs/a --package-path trainer --module-name trainer.task\n"
     "  downpour-chief --job=/jobs/a/python/job.json --job_dir=/jobs/a --listen=10.0.0.1:7000\n",
     "0 done, 1 the code failed, 78 bad job file or code", SetUp};

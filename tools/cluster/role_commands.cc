@@ -79,10 +79,7 @@ ProcessSpec MemberProcess(const LocalCluster& cluster, const std::string& task, 
     spec.argv.insert(spec.argv.end(), {"--listen=" + ServerListen(cluster, task), "--job_dir=" + cluster.job_dir,
                                        absl::StrCat("--crash_notes=", cluster.job_dir, "/logs/", task, ".crashes")});
   }
-  if (!server && !cluster.python.empty()) {
-    spec.argv.insert(spec.argv.end(), {"--python=" + cluster.python,
-                                       absl::StrCat("--code_folder=", cluster.job_dir, "/python/unpacked")});
-  }
+  if (!server && !cluster.python.empty()) spec.argv.push_back("--python=" + cluster.python);
   spec.environment = {{"DOWNPOUR_METADATA_SERVER", ""}};  // the chief alone ends the job of a machine that goes
   if (!server && std::getenv("OMP_NUM_THREADS") == nullptr) spec.environment.push_back({"OMP_NUM_THREADS", "1"});
   return spec;

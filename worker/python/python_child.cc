@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/driver/code_cache.h"
 #include "runtime/driver/posix_child.h"
 #include "schema/text.h"
 
@@ -52,7 +53,8 @@ absl::StatusOr<std::unique_ptr<PythonChild>> PythonChild::Start(const PythonOpti
   if (memory == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat("cannot share ", bytes, " bytes"));
 
   ChildSpec spec{.argv = {options.interpreter, "-m", "downpour.child", "work", "--channel", absl::StrCat(theirs.get()),
-                          "--memory", absl::StrCat(file.get()), "--package", folder, "--module", code.module, "--"},
+                          "--memory", absl::StrCat(file.get()), "--package", folder, "--module", code.module,
+                          "--environment", folder + kPackagesSuffix, "--"},
                  .environment = options.environment,
                  .kept = {theirs.get(), file.get()}};
   spec.environment.emplace_back("PYTHONUNBUFFERED", "1");  // what it prints is in the log when it dies
@@ -121,10 +123,17 @@ absl::StatusOr<Json> PythonChild::ReceiveMessage() {
   return message;
 }
 
-absl::StatusOr<Json> PythonChild::Receive(const std::string& kind) {
+absl::StatusOr<Json> PythonChild::Receive(const std::string& kind, const OnPreparing& on_preparing) {
   absl::StatusOr<Json> message = ReceiveMessage();
-  for (; message.ok() && message->contains("warning"); message = ReceiveMessage()) {
-    LOG(WARNING) << CleanText(TextOf(*message, "warning"), kMostWords);
+  for (; message.ok(); message = ReceiveMessage()) {
+    const auto preparing = message->find("preparing");
+    if (on_preparing && preparing != message->end() && preparing->is_object()) {
+      on_preparing(*preparing);
+    } else if (message->contains("warning")) {
+      LOG(WARNING) << CleanText(TextOf(*message, "warning"), kMostWords);
+    } else {
+      break;
+    }
   }
   if (!message.ok()) return message.status();
   if (const auto error = message->find("error"); error != message->end() && error->is_object()) {

@@ -18,6 +18,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -36,13 +37,16 @@ struct PythonOptions {
   std::string interpreter = "python3";                                // a path, or a name that PATH finds
   std::string code_folder = "";                                       // of CodeCache
   std::vector<std::pair<std::string, std::string>> environment = {};  // of its own, beside this process's
+  std::string chief = "";                                             // HOST:PORT, for TF_CONFIG
+  bool has_tf_config = false;                                         // this process's own, which it keeps
 };
 
 class PythonChild {
  public:
   static constexpr uint32_t kMostMessage = uint32_t{16} << 20;
 
-  // `folder`: that the module is imported from. `bytes`: of the shared memory, all zero at first.
+  // `folder`: that the module is imported from; what it needs is installed beside it. `bytes`: of the shared memory,
+  // all zero at first.
   static absl::StatusOr<std::unique_ptr<PythonChild>> Start(const PythonOptions& options, const PythonSpec& code,
                                                             const std::string& folder, size_t bytes);
   ~PythonChild();
@@ -50,8 +54,10 @@ class PythonChild {
   PythonChild& operator=(const PythonChild&) = delete;
 
   absl::Span<std::byte> memory() const { return memory_; }
-  // What it says unasked: the value of `kind`. Its warnings, which may come before that, go into the log.
-  absl::StatusOr<nlohmann::json> Receive(const std::string& kind);
+  // What it says unasked: the value of `kind`. Its warnings, which may come before that, go into the log. So may words
+  // on what it is at before the user's code runs, which `on_preparing` gets.
+  using OnPreparing = std::function<void(const nlohmann::json&)>;
+  absl::StatusOr<nlohmann::json> Receive(const std::string& kind, const OnPreparing& on_preparing = {});
   absl::StatusOr<nlohmann::json> Ask(const nlohmann::json& question, const std::string& kind);
 
  private:

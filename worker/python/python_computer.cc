@@ -2,15 +2,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "job/slice_grid.h"
+#include "job/tf_config.h"
 #include "runtime/driver/code_cache.h"
 #include "runtime/plan.h"
 #include "runtime/prng.h"
@@ -27,6 +31,7 @@ using Json = nlohmann::json;
 
 constexpr size_t kAlignment = 64;
 constexpr size_t kPage = 4096;
+constexpr size_t kMostToTell = 400;  // bytes of what a child is at
 
 constexpr size_t RoundUp(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
@@ -99,19 +104,35 @@ absl::Status CheckIsAsSubmitted(const Json& ready, const JobSpec& job) {
   return absl::OkStatus();
 }
 
+// Its environment, with what other launchers tell their tasks.
+PythonOptions OptionsOf(PythonOptions options, const Prepare& prepare) {
+  if (options.has_tf_config) return options;
+  TfTask task{.type = TaskType::kWorker, .chief = options.chief};
+  if (!absl::SimpleAtoi(prepare.task.substr(prepare.task.rfind('-') + 1), &task.index)) task.index = 0;
+  if (const char* trial = std::getenv("CLOUD_ML_TRIAL_ID"); trial != nullptr) task.trial = trial;
+  const std::string text = TfConfigOf(prepare.job, task);
+  for (const char* name : {"TF_CONFIG", "CLUSTER_SPEC"}) options.environment.emplace_back(name, text);
+  return options;
+}
+
 }  // namespace
 
 class PythonComputer::Session {
  public:
+  using Tell = std::function<void(Preparing)>;
+
   static absl::StatusOr<std::unique_ptr<Session>> Open(const JobSpec& job, const std::string& folder,
-                                                       const PythonOptions& options) {
+                                                       const PythonOptions& options, const Tell& tell) {
     auto grid = GridOf(job.model, job.training.wire);
     if (!grid.ok()) return grid.status();
     std::unique_ptr<Session> session(new Session(job, *std::move(grid)));
     auto child = PythonChild::Start(options, job.python, folder, 2 * session->region_);
     if (!child.ok()) return child.status();
     session->child_ = *std::move(child);
-    const absl::StatusOr<Json> ready = session->child_->Receive("ready");
+    const absl::StatusOr<Json> ready = session->child_->Receive("ready", [&](const Json& preparing) {
+      tell({.what = CleanText(preparing.value("what", ""), kMostToTell),
+            .waiting_for = CleanText(preparing.value("waitingFor", ""), kMostToTell)});
+    });
     if (absl::IsUnavailable(ready.status())) {
       return absl::UnavailableError(absl::StrCat(std::string(ready.status().message()),
                                                  " before it called downpour.fit; this worker's log says why"));
@@ -254,7 +275,8 @@ void PythonComputer::Run(const ComputeRequest& request, const Done& done) {
     const auto folder = prepare->code.empty() ? cache.Find(code) : cache.Keep(code, prepare->code);
     if (absl::IsNotFound(folder.status())) return done(absl::OkStatus(), Prepared{.needs_code = true});
     if (!folder.ok()) return done(folder.status(), {});
-    auto session = Session::Open(prepare->job, *folder, options_);
+    const auto tell = [&](Preparing preparing) { done(absl::OkStatus(), std::move(preparing)); };
+    auto session = Session::Open(prepare->job, *folder, OptionsOf(options_, *prepare), tell);
     if (!session.ok()) return done(session.status(), {});
     session_ = *std::move(session);
     return done(absl::OkStatus(), session_->prepared());

@@ -117,6 +117,42 @@ TEST(TrainingInput, ArgumentsOfOtherProgramsAndBucketsAreWarnedOf) {
   EXPECT_EQ(outcome.input.job_dir, "");
 }
 
+TEST(TrainingInput, APythonModuleHasItsPackagesAndArguments) {
+  const Outcome outcome = Read(R"(trainingInput:
+  pythonModule: trainer.task
+  packageUris:
+  - dist/trainer-1.0.tar.gz
+  - file:///wheels/common-1.0-py3-none-any.whl
+  args: [--epochs, 2, --set, x=3]
+  jobDir: out
+)");
+  EXPECT_THAT(outcome.errors, IsEmpty());
+  EXPECT_THAT(outcome.warnings, IsEmpty());
+  const TrainingCode& code = outcome.input.code;
+  EXPECT_EQ(code.module, "trainer.task");
+  EXPECT_THAT(EntriesOf(code.packages),
+              ElementsAre("dist/trainer-1.0.tar.gz", "file:///wheels/common-1.0-py3-none-any.whl"));
+  EXPECT_EQ(code.packages[1].line, 5);
+  EXPECT_THAT(code.args, ElementsAre("--epochs", "2", "--set", "x=3"));
+  EXPECT_THAT(outcome.input.arguments, IsEmpty()) << "they are the module's own";
+  EXPECT_TRUE(code.has_job_dir);
+  EXPECT_EQ(outcome.input.job_dir, "out");
+  EXPECT_FALSE(Read("trainingInput: {packageUris: []}").input.code.has_job_dir);
+}
+
+TEST(TrainingInput, ArgumentsAreTheModulesThatTheCommandLineNames) {
+  JobErrors errors("config.yaml");
+  const std::string text = "trainingInput: {args: [--set, a=b]}";
+  const TrainingInput input = ReadTrainingInput(ReadYaml(text).root, "config.yaml", errors, /*has_module=*/true);
+  EXPECT_THAT(input.code.args, ElementsAre("--set", "a=b"));
+  EXPECT_THAT(input.arguments, IsEmpty());
+}
+
+TEST(TrainingInput, PackagesThatAreNoListOfTextAreErrors) {
+  EXPECT_THAT(Read("trainingInput: {packageUris: a.whl}").errors, ElementsAre(HasSubstr("packageUris")));
+  EXPECT_THAT(Read("trainingInput: {packageUris: [[a]]}").errors, ElementsAre(HasSubstr("packageUris.0")));
+}
+
 TEST(TrainingInput, EveryErrorIsReportedAtOnceWithItsPlace) {
   EXPECT_THAT(
       Read(R"(trainingInput:
