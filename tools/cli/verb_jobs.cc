@@ -15,6 +15,7 @@
 #include "runtime/driver/package.h"
 #include "service/service_client.h"
 #include "tools/cli/job_options.h"
+#include "tools/cli/service_options.h"
 #include "tools/cli/verbs.h"
 #include "tools/cluster/human_units.h"
 #include "tools/cluster/job_folder.h"
@@ -136,7 +137,7 @@ int Submit(const Options& options, const ServiceClient& service, Streams streams
 }
 
 int List(const Options& options, const ServiceClient& service, Streams streams) {
-  std::vector<std::vector<std::string>> rows = {{"JOB_ID", "STATUS", "CREATED"}};
+  std::vector<std::vector<std::string>> rows = {{"JOB_ID", "STATUS", "CREATED", "WHY"}};
   std::string token;
   do {
     const std::string asked = httplib::detail::encode_query_param(options.filter);
@@ -144,7 +145,8 @@ int List(const Options& options, const ServiceClient& service, Streams streams) 
         service.Ask("GET", absl::StrCat(kJobs, "?pageSize=100&filter=", asked, "&pageToken=", token));
     if (!page.ok()) return Fail(page.status(), streams);
     for (const json& job : page->value("jobs", json::array())) {
-      rows.push_back({job["jobId"], job["state"], job["createTime"].get<std::string>().substr(0, 19)});
+      const std::string why = job.value("stateMessage", job.value("errorMessage", ""));
+      rows.push_back({job["jobId"], job["state"], job["createTime"].get<std::string>().substr(0, 19), Printable(why)});
     }
     token = page->value("nextPageToken", "");
   } while (!token.empty());
@@ -206,8 +208,8 @@ int Follow(const Options& options, const ServiceClient& service, bool with_logs,
 
 std::function<int()> SetUp(CLI::App& app, Streams streams) {
   auto options = std::make_shared<Options>();
-  options->service.cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  options->service.program = fs::read_symlink("/proc/self/exe").string();
+  options->service.backend = UsualBackend();
+  options->service.recalls_backend = true;
   using Action = std::function<int(const ServiceClient&)>;
   auto chosen = std::make_shared<Action>();
   const auto add = [&](const char* name, const char* summary, Action action) {
