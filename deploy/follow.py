@@ -259,8 +259,8 @@ class Follower:
             return False
 
     def clear(self):
-        """The programs stay, for the next job."""
-        on_all(self.hosts, lambda host: host.run('here=$PWD; cd ..; rm -rf "$here"'), self.report)
+        """The programs stay, for the next job. A host that does not answer keeps its folder."""
+        on_all(self.hosts, lambda host: host.run('here=$PWD; cd ..; rm -rf "$here"'), lambda error: None)
 
 
 def follow_to_end(hosts, options):
@@ -282,6 +282,8 @@ def follow_to_end(hosts, options):
         except HostError as error:
             complain(error)
             code = 1
+        if INTERRUPTS.number:  # it also ended what this call was waiting for
+            code, INTERRUPTS.number = 128 + INTERRUPTS.number, None
         if follower.begun.exists():
             follower.insist(follower.end)
             follower.insist(follower.bring_home)

@@ -122,6 +122,7 @@ RunSeen SlurmBackend::Look(const Job& job, const RunFolder& folder) {
     absent_.erase(job.name);
     return {.alive = true, .queued = true, .message = "is being submitted to Slurm"};
   }
+  if (queue_.round() == 0) return {.unknown = "Slurm has not been asked yet"};
   if (!queue_.answers()) {
     RunSeen seen{.unknown = absl::StrCat("Slurm does not answer: ", queue_.words())};
     seen.message = seen.unknown;

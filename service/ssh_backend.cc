@@ -1,6 +1,7 @@
 #include "service/ssh_backend.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "absl/strings/str_cat.h"
 
@@ -66,6 +67,7 @@ std::vector<std::string> SshBackend::CommandOf(const RunOrder& order, const RunF
   if (order.module.empty()) return command;
   add("--module-name", order.module);
   add("--package-path", order.package);
+  if (const char* python = std::getenv("DOWNPOUR_PYTHON")) add("--python", python);
   command.push_back("--");
   command.insert(command.end(), order.arguments.begin(), order.arguments.end());
   return command;

@@ -3,12 +3,17 @@
 import random
 import shutil
 import signal
+import sys
+import tarfile
 import threading
 import unittest
 
 from cluster import ROOT, kill, wait_for_death
 from job_service import OVER, ServiceTest
 from ssh_hosts import SSHD, SshHostsTest, is_alive
+
+sys.path.insert(0, str(ROOT / "deploy"))
+import follow  # noqa: E402
 
 ENDLESS = {"training": {"epochs": 1_000_000}}
 
@@ -144,6 +149,35 @@ class SshServiceTest(SshHostsTest, ServiceTest):
             self.assertEqual(job["state"], "SUCCEEDED", f"seed {seed}: {job}")
             self.assertEqual(self.starts_of(f"job{number}"), 1, f"seed {seed}")
         self.assertEqual(self.tasks(), {})
+
+
+class HostileHostTest(unittest.TestCase):
+    """What a host sends that went bad, as deploy/follow.py takes it."""
+
+    def member(self, name, kind=tarfile.REGTYPE):
+        member = tarfile.TarInfo(name)
+        member.type = kind
+        return member
+
+    def test_only_results_come_into_the_job_folder(self):
+        for name in ("checkpoints/1-2/MANIFEST", "./summary.json", "logs/chief.log", "checkpoints"):
+            self.assertTrue(follow.is_result(self.member(name)), name)
+        for name in ("/etc/passwd", "../x", "a/../../x", "service/exit", "./service/started", "keys/client.secret",
+                     "cluster.ended", "chief.json", "trials/1/x", "logs/service.log"):  # fmt: skip
+            self.assertFalse(follow.is_result(self.member(name)), name)
+        for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE):
+            self.assertFalse(follow.is_result(self.member("checkpoints/x", kind)), kind)
+
+    def test_only_logs_and_numbers_come_while_it_runs(self):
+        for name in ("logs/chief.log", "logs/worker-12.log", "metrics.jsonl", "chief.json"):
+            self.assertTrue(follow.is_wanted(name), name)
+        for name in ("logs/service.log", "logs/../x.log", "service/exit", "x/logs/chief.log", "logs/chief.log/x", ""):
+            self.assertFalse(follow.is_wanted(name), name)
+
+    def test_pieces_that_do_not_keep_to_the_form_end_the_rest(self):
+        self.assertEqual(list(follow.pieces(b"a 2\nxyb 0\nc 3\n123")), [("a", b"xy"), ("b", b""), ("c", b"123")])
+        for out in (b"a 9\nxy", b"a -1\nxy", b"a 99999999999999\nxy", b"xy", b""):
+            self.assertEqual(list(follow.pieces(out)), [])
 
 
 if __name__ == "__main__":
