@@ -71,13 +71,13 @@ void AddBackendOptions(CLI::App& app, BackendSettings* settings) {
       {"local", BackendKind::kLocal}, {"ssh", BackendKind::kSsh}, {"slurm", BackendKind::kSlurm}};
   app.add_option("--backend", settings->kind,
                  "Where jobs run: local (this machine), ssh (hosts, by deploy/cluster) or slurm; all jobs of a service")
-      ->transform(CLI::CheckedTransformer(kinds))
+      ->transform(CLI::CheckedTransformer(kinds).description(""))
       ->type_name("local|ssh|slurm")
       ->default_str("local");
   CLI::Option_group* local = app.add_option_group("local", "This machine: what jobs may take of it at a time");
   local->add_option("--cores", settings->room.cores, "Cores")->check(CLI::Range(1, 65536))->capture_default_str();
   local->add_option("--memory", settings->room.memory, "Memory, such as 64GiB (default: nine tenths of what is there)")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false).description(""))
       ->type_name("SIZE");
   local->add_option("--gpus", settings->room.gpus, "GPUs")->check(CLI::Range(0, 1024))->capture_default_str();
   CLI::Option_group* ssh = app.add_option_group("ssh", "Hosts: one job at a time has all of them");
@@ -100,6 +100,7 @@ void AddBackendOptions(CLI::App& app, BackendSettings* settings) {
       ->add_option("--sbatch-option", settings->sbatch_options,
                    "More for sbatch, such as --sbatch-option=--time=12:00:00; may be repeated")
       ->check(CheckSbatchOption, "")
+      ->allow_extra_args(false)
       ->type_name("OPTION");
   app.callback([&app, settings] { Check(app, settings); });
 }
