@@ -222,7 +222,13 @@ absl::Status JobService::Start(const Job& job) {
 absl::Status JobService::Attend(const Job& job) {
   const absl::StatusOr<RunOrder> order = OrderOf(job);
   if (!order.ok()) return order.status();
-  if (backend_->Start(*order, FolderOf(job.name)).ok()) stopped_.erase(job.name);  // who follows now is told again
+  if (!backend_->Start(*order, FolderOf(job.name)).ok()) return absl::OkStatus();
+  // Who follows a job that is to end knows it from his order. A signal as he begins would end him before he hears it.
+  if (job.state == JobState::kCancelling) {
+    stopped_.insert(job.name);
+  } else {
+    stopped_.erase(job.name);
+  }
   return absl::OkStatus();
 }
 

@@ -2,11 +2,16 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "tools/cluster/job_folder.h"
 
 namespace downpour {
 namespace {
+
+namespace fs = std::filesystem;
 
 // Of the job's folder on the hosts: a later job of the same name has another one.
 std::string FolderNameOf(const Job& job) {
@@ -39,9 +44,15 @@ Turns SshBackend::Queue(const std::vector<Job>& unfinished) {
 
 RunSeen SshBackend::Look(const Job&, const RunFolder& folder) {
   RunSeen seen = folder.Look();
-  seen.unattended = seen.started && !seen.alive && !seen.exit_code;
+  // Whoever follows may end at any point: what counts is what he has left.
+  const bool begun = fs::exists(folder.job_dir() + "/cluster.begun");
+  const absl::StatusOr<std::string> ended = ReadTextFile(folder.job_dir() + "/cluster.ended");
+  seen.unattended = seen.started && !seen.alive && (!seen.exit_code || (begun && !ended.ok()));
+  int code = 0;
+  if (ended.ok() && seen.exit_code && absl::SimpleAtoi(*ended, &code)) seen.exit_code = code;
   if (!seen.unattended) return seen;
   seen.alive = true;
+  seen.exit_code.reset();
   seen.error.clear();
   seen.message = "who followed its run on the hosts was killed; another one begins to";
   return seen;

@@ -5,6 +5,7 @@
 #include <poll.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "tests/unit/tools/scratch_folder.h"
 
@@ -64,6 +65,22 @@ TEST(SshBackendTest, ARunWhoseKeeperWasKilledLivesAndIsAttended) {
   seen = backend.Look(job, folder);
   EXPECT_FALSE(seen.alive || seen.unattended);
   EXPECT_EQ(seen.exit_code, 0);
+}
+
+TEST(SshBackendTest, AnExitCodeCountsOnceNothingRunsOnTheHosts) {
+  const ScratchFolder scratch;
+  const RunFolder folder(scratch.path() + "/job");
+  ASSERT_TRUE(folder.Make().ok());
+  SshBackend backend({});
+  const Job job = In("a", JobState::kCancelling);
+  const auto leave = [&](const std::string& path, const char* text) { std::ofstream(path) << text; };
+  leave(folder.Own("started"), "1");
+  leave(folder.Own("exit"), "143");
+  EXPECT_EQ(backend.Look(job, folder).exit_code, 143) << "nothing had begun";
+  leave(folder.job_dir() + "/cluster.begun", "");
+  EXPECT_EQ(ActFor(job, backend.Look(job, folder)), Act::kAttend) << "its follower was ended before it heard why";
+  leave(folder.job_dir() + "/cluster.ended", "0");
+  EXPECT_EQ(backend.Look(job, folder).exit_code, 0) << "what is there of an earlier follower does not count";
 }
 
 }  // namespace
