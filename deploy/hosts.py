@@ -21,7 +21,7 @@ UNREACHABLE = 255  # as ssh says it
 USE_KEYS = '[ -d keys ] && export DOWNPOUR_KEYS="$PWD/keys"'
 
 # Functions of the other side's shell. A task is a process with a number and a start time, so that a number that was
-# given again is not taken for it.
+# given again is not taken for it. Of two calls that start the same one at a time, one does.
 REMOTE = r"""
 set -u
 born() { awk '{ sub(/.*\) /, ""); if ($1 != "Z") print $20 }' "/proc/$1/stat" 2>/dev/null; }
@@ -29,10 +29,13 @@ alive() { [ -s "pids/$1" ] && read -r pid when < "pids/$1" && [ -n "$when" ] && 
 running() { for file in pids/*; do alive "${file#pids/}" && echo "${file#pids/}"; done; true; }
 start() {
   task=$1; shift
-  alive "$task" && return
   mkdir -p logs pids
-  setsid "$@" >> "logs/$task.out" 2>&1 < /dev/null &
-  echo "$! $(born $!)" > "pids/$task"
+  exec 9> start.lock && flock 9
+  if ! alive "$task"; then
+    setsid "$@" >> "logs/$task.out" 2>&1 < /dev/null 9>&- &
+    echo "$! $(born $!)" > "pids/$task"
+  fi
+  exec 9>&-
 }
 stop() {
   for task in "$@"; do alive "$task" && kill "$pid"; done
@@ -79,6 +82,11 @@ class Host:
         return command
 
     def run(self, script, data=b"", check=True):
+        """As `run_raw`, with its stdout as text."""
+        code, out = self.run_raw(script, data, check)
+        return code, out.decode(errors="replace")
+
+    def run_raw(self, script, data=b"", check=True):
         """Runs a script in the host's folder; (exit code, stdout). `data` is its standard input. With `check` any exit
         code but 0 is an error; that of a host that does not answer always is, since the script said nothing then.
         Interrupted, before it or once it has ended."""
@@ -91,10 +99,11 @@ class Host:
         ssh = [*self.ssh, self.name, command]
         done = subprocess.run(ssh, input=text + data, capture_output=True, start_new_session=True)
         INTERRUPTS.check()
-        out, err = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace").strip()
+        out, err = done.stdout, done.stderr.decode(errors="replace").strip()
         unreachable = done.returncode == UNREACHABLE
         if unreachable or (done.returncode and check):
-            raise HostError(self, err or out.strip() or f"exit code {done.returncode}", unreachable)
+            words = err or out.decode(errors="replace").strip() or f"exit code {done.returncode}"
+            raise HostError(self, words, unreachable)
         return done.returncode, out
 
     def command(self, script, terminal=False):
@@ -164,6 +173,8 @@ def read_hosts(options):
         errors.append(" there must be one chief, and a ps and a worker at least")
     if errors:
         fail("\n".join(f"{options.hosts}:{error}" for error in errors), 2)
+    for host in hosts.values():
+        host.dir += options.below
     return list(hosts.values())
 
 
@@ -187,14 +198,14 @@ def pack(files):
     return out.getvalue()
 
 
-def on_all(hosts, work):
-    """Results of the hosts that answered; the others are named."""
+def on_all(hosts, work, report=complain):
+    """Results of the hosts that answered; the others are named by `report`."""
     results = {}
     with concurrent.futures.ThreadPoolExecutor(max_workers=16) as pool:
         for host, future in [(host, pool.submit(work, host)) for host in hosts]:
             try:
                 results[host] = future.result()
             except HostError as error:
-                complain(error)
+                report(error)
     INTERRUPTS.check()  # which this thread alone may do: a script's own may have come too early
     return results

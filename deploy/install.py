@@ -22,9 +22,9 @@ LIBRARY = re.compile(r"[A-Za-z0-9._+-]+")
 
 
 class Install:
-    """The programs as one archive, named by what is in it."""
+    """The programs as one archive, named by what is in it. `there`: the folder for it on a host, from the cluster's."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, there=""):
         places = [folder, folder / "bin", folder / "tools", *(folder / role for role in ROLES)]
         self.files = []
         for program in PROGRAMS:
@@ -39,7 +39,7 @@ class Install:
         content = [file.read_bytes() for file in (*self.files, *sorted(PYTHON.glob("*/*.py")))]
         self.files.append(PYTHON)
         self.digest = hashlib.sha256(b"".join(content)).hexdigest()[:16]
-        self.folder = f"install-{self.digest}"
+        self.folder = f"{there}install-{self.digest}"
 
     @functools.cached_property
     def archive(self):

@@ -27,6 +27,10 @@ constexpr const char* kOfTheProgram[] = {"args", "hyperparameters", "jobDir", "p
 // And what the job file has of it.
 constexpr const char* kSize[] = {"scaleTier", "workerCount", "parameterServerCount", "scheduling"};
 
+// The parts of trainingInput whose machines compute, so that their accelerators count.
+constexpr const char* kMachines[] = {"masterConfig", "workerConfig"};
+constexpr int64_t kMostAccelerators = 1024;
+
 constexpr const char* kStates[] = {"QUEUED", "PREPARING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLING", "CANCELLED"};
 
 // Of gcloud's client as well: a letter, then letters, digits and _.
@@ -70,6 +74,37 @@ absl::Status CheckTexts(const json& object, const std::string& key, size_t most)
   return absl::OkStatus();
 }
 
+// 64-bit numbers are text in AI Platform's JSON. Nothing for what is no number from 0.
+std::optional<int64_t> CountIn(const json& value) {
+  int64_t count = -1;
+  const bool is_number = value.is_number_integer() || value.is_string();
+  if (!is_number || !absl::SimpleAtoi(value.is_string() ? value.get<std::string>() : value.dump(), &count)) {
+    return std::nullopt;
+  }
+  return count < 0 ? std::nullopt : std::optional(count);
+}
+
+// The acceleratorConfig of masterConfig or workerConfig; null where there is none, or it asks for TPUs.
+json AcceleratorsOf(const json& input, const std::string& machine) {
+  const json config = input.value(machine, json());
+  const json accelerators = config.is_object() ? config.value("acceleratorConfig", json()) : json();
+  if (!accelerators.is_object()) return json();
+  const json type = accelerators.value("type", json());
+  return type.is_string() && type.get<std::string>().starts_with("TPU") ? json() : accelerators;
+}
+
+absl::Status CheckAccelerators(const json& input) {
+  for (const char* machine : kMachines) {
+    const json accelerators = AcceleratorsOf(input, machine);
+    if (accelerators.is_null()) continue;
+    const std::optional<int64_t> count = CountIn(accelerators.value("count", json(0)));
+    if (count && *count <= kMostAccelerators) continue;
+    return Wrong(absl::StrCat("trainingInput.", machine, ".acceleratorConfig.count"),
+                 absl::StrCat("must be a number from 0 to ", kMostAccelerators));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckInput(const json& input, bool has_file) {
   if (!input.is_object()) return Wrong("trainingInput", "must be an object");
   for (const char* key : {"pythonModule", "jobDir", "scaleTier", "region"}) {
@@ -77,6 +112,7 @@ absl::Status CheckInput(const json& input, bool has_file) {
   }
   if (const absl::Status status = CheckTexts(input, "args", 10'000); !status.ok()) return status;
   if (const absl::Status status = CheckTexts(input, "packageUris", kMostPackages); !status.ok()) return status;
+  if (const absl::Status status = CheckAccelerators(input); !status.ok()) return status;
   if (input.contains("hyperparameters")) {
     const absl::StatusOr<TuningSpec> spec = ReadTuningSpec(input["hyperparameters"]);
     if (!spec.ok()) return spec.status();
@@ -199,6 +235,7 @@ json ResourceOf(const Job& job) {
   if (job.started_ms != 0) resource["startTime"] = TimeText(job.started_ms);
   if (job.ended_ms != 0) resource["endTime"] = TimeText(job.ended_ms);
   if (!job.error.empty()) resource["errorMessage"] = job.error;
+  if (!job.state_message.empty()) resource["stateMessage"] = job.state_message;
   return resource;
 }
 
@@ -265,6 +302,11 @@ JobFileResult ReadInput(const Job& job) {
   if (!job.job_file.empty()) return ParseJob(job.job_file, "jobFile", OverridesOf(job));
   json input = json::parse(job.training_input);
   for (const char* key : kOfTheProgram) input.erase(key);
+  for (const char* machine : kMachines) {  // what counts here is not warned of
+    if (AcceleratorsOf(input, machine).is_null()) continue;
+    input[machine].erase("acceleratorConfig");
+    if (input[machine].empty()) input.erase(machine);
+  }
   return ParseJob(json{{"jobId", RunName(job)}, {"trainingInput", input}}.dump(), "trainingInput");
 }
 
@@ -272,6 +314,19 @@ int CoresOf(const Job& job) {
   if (IsTuning(job)) return 0;
   const JobFileResult size = ReadInput(job);
   return static_cast<int>(size.job.cluster.worker_count + size.job.cluster.parameter_server_count);
+}
+
+int GpusOf(const Job& job) {
+  const json input = json::parse(job.training_input);
+  if (IsTuning(job)) return 0;
+  if (input.value("scaleTier", "") == "BASIC_GPU") return 1;
+  const auto count = [&](const char* machine) {
+    const json accelerators = AcceleratorsOf(input, machine);
+    return accelerators.is_null() ? 0 : CountIn(accelerators.value("count", json(0))).value_or(0);
+  };
+  // AI Platform's master trains, and its workers are those beside it.
+  const int64_t workers = ReadInput(job).job.cluster.worker_count - 1;
+  return static_cast<int>(count("masterConfig") + std::max<int64_t>(workers, 0) * count("workerConfig"));
 }
 
 }  // namespace downpour

@@ -50,6 +50,7 @@ struct Job {
   int64_t created_ms = 0, started_ms = 0, ended_ms = 0;
   uint64_t revision = 1;  // rises with each change
   std::optional<Trial> trial = {};
+  std::string state_message = {};  // why it is not further, as its backend sees it now; not stored
 };
 
 // JSON from outside. Errors: also for more than 32 levels, which would cost the stack later.
@@ -74,6 +75,9 @@ std::string TimeText(int64_t unix_ms);
 
 // The tasks that compute at a time: what the job takes from the machine's cores. A tuning job's trials take theirs.
 int CoresOf(const Job& job);
+
+// The GPUs that its masterConfig and its workers' workerConfig ask for by acceleratorConfig; 1 of BASIC_GPU.
+int GpusOf(const Job& job);
 
 // What `downpour run` is given as its job file: the job's own one, or its name and its size.
 std::string JobFileOf(const Job& job);

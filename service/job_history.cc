@@ -14,8 +14,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kMostColumns = 100, kMostNameBytes = 100;
-constexpr int kMostLevels = 4;
+constexpr size_t kMostColumns = 100, kMostKeyBytes = 100;
+constexpr int kMostHistoryLevels = 4;
 
 // Some lines of many, evenly spread, and the last. A line weighs as much as it has points.
 class ThinnedLines {
@@ -62,7 +62,7 @@ json ColumnsOf(const std::vector<json>& lines) {
   for (const json& line : lines) {
     for (const auto& [name, value] : line.items()) {
       const bool is_numeric = value.is_number() || value.is_null();
-      if (is_numeric && name.size() <= kMostNameBytes && names.size() < kMostColumns) names.insert(name);
+      if (is_numeric && name.size() <= kMostKeyBytes && names.size() < kMostColumns) names.insert(name);
     }
   }
   json columns = json::object();
@@ -81,7 +81,7 @@ json TaskColumns(const std::vector<json>& lines) {
   std::map<std::string, std::vector<json>> by_task;
   for (const json& line : lines) {
     for (const auto& [name, numbers] : line["tasks"].items()) {
-      if (!numbers.is_object() || name.size() > kMostNameBytes) continue;
+      if (!numbers.is_object() || name.size() > kMostKeyBytes) continue;
       by_task[name].push_back(numbers);
       by_task[name].back()["elapsed"] = line.value("elapsed", json());
     }
@@ -96,7 +96,7 @@ json ParseLine(const std::string& line) {
   json parsed = json::parse(
       line,
       [&](int depth, json::parse_event_t, json&) {
-        too_deep = too_deep || depth > kMostLevels;
+        too_deep = too_deep || depth > kMostHistoryLevels;
         return !too_deep;
       },
       /*allow_exceptions=*/false);

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/driver/package.h"
 #include "runtime/driver/posix_process.h"
 #include "runtime/driver/posix_whole_file.h"
 
@@ -17,6 +18,11 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+
+void AddMessage(const std::map<std::string, std::string>& messages, Job* job) {
+  const auto found = messages.find(job->name);
+  if (found != messages.end() && !IsOver(job->state)) job->state_message = found->second;
+}
 
 }  // namespace
 
@@ -33,6 +39,12 @@ absl::StatusOr<std::unique_ptr<JobService>> JobService::Open(ServiceSettings set
   }
   absl::StatusOr<std::unique_ptr<JobStore>> store = JobStore::Open(settings.root + "/jobs.sqlite");
   if (!store.ok()) return store.status();
+  const absl::StatusOr<std::vector<Job>> unfinished = (*store)->Unfinished();
+  if (!unfinished.ok()) return unfinished.status();
+  const absl::Status known = settings.recalls_backend
+                                 ? RecallBackend(settings.root, &settings.backend)
+                                 : RememberBackend(settings.root, settings.backend, !unfinished->empty());
+  if (!known.ok()) return known;
   return std::unique_ptr<JobService>(new JobService(std::move(settings), std::move(lock), *std::move(store)));
 }
 
@@ -56,12 +68,17 @@ absl::StatusOr<Job> JobService::Submit(std::string_view body) {
 
 absl::StatusOr<Job> JobService::Find(const std::string& name) {
   const std::lock_guard hold(mutex_);
-  return store_->Find(name);
+  absl::StatusOr<Job> job = store_->Find(name);
+  if (job.ok()) AddMessage(messages_, &*job);
+  return job;
 }
 
 absl::StatusOr<std::vector<Job>> JobService::All() {
   const std::lock_guard hold(mutex_);
-  return store_->All();
+  absl::StatusOr<std::vector<Job>> jobs = store_->All();
+  if (!jobs.ok()) return jobs.status();
+  for (Job& job : *jobs) AddMessage(messages_, &job);
+  return jobs;
 }
 
 absl::StatusOr<std::vector<Job>> JobService::Trials(const std::string& tuning) {
@@ -106,6 +123,7 @@ absl::Status JobService::Delete(const std::string& name) {
 }
 
 absl::Status JobService::Work() {
+  backend_->Refresh();
   if (const absl::Status status = AdmitThoseWhoseTurnItIs(); !status.ok()) return status;
   absl::StatusOr<std::vector<Job>> jobs;
   {
@@ -114,8 +132,9 @@ absl::Status JobService::Work() {
   }
   if (!jobs.ok()) return jobs.status();
   for (const Job& job : *jobs) {
-    const bool has_trials = IsTuning(job) && job.state != JobState::kQueued;
-    if (const absl::Status status = has_trials ? tuner_.Work(job.name) : WorkOn(job.name); !status.ok()) return status;
+    if (job.state == JobState::kQueued) continue;
+    const absl::Status status = IsTuning(job) ? tuner_.Work(job.name) : WorkOn(job.name);
+    if (!status.ok()) return status;
   }
   return absl::OkStatus();
 }
@@ -124,7 +143,17 @@ absl::Status JobService::AdmitThoseWhoseTurnItIs() {
   const std::lock_guard hold(mutex_);
   absl::StatusOr<std::vector<Job>> jobs = store_->Unfinished();
   if (!jobs.ok()) return jobs.status();
-  for (const std::string& name : Admissible(*jobs, settings_.cores)) {
+  Turns turns = backend_->Queue(*jobs);
+  std::map<std::string, std::string> messages;
+  for (const Job& job : *jobs) {
+    if (job.state != JobState::kQueued && messages_.contains(job.name)) messages[job.name] = messages_[job.name];
+  }
+  messages.merge(turns.waits);
+  messages_ = std::move(messages);
+  for (const auto& [name, why] : turns.refused) {
+    if (const absl::Status status = RefuseInQueue(name, why); !status.ok()) return status;
+  }
+  for (const std::string& name : turns.admitted) {
     absl::StatusOr<Job> job = store_->Find(name);
     if (!job.ok()) return job.status();
     Admit(UnixMs(), &*job);
@@ -133,24 +162,43 @@ absl::Status JobService::AdmitThoseWhoseTurnItIs() {
   return absl::OkStatus();
 }
 
+absl::Status JobService::RefuseInQueue(const std::string& name, const std::string& why) {
+  absl::StatusOr<Job> job = store_->Find(name);
+  if (!job.ok()) return job.status();
+  const RunFolder folder = FolderOf(name);
+  if (folder.Make().ok()) folder.Note('E', why);
+  Refuse(why, UnixMs(), &*job);
+  return store_->Update(*job);
+}
+
+// What is new of a job that its client cannot see otherwise.
+void JobService::Remark(const Job& job, const std::string& message) {
+  std::string& before = messages_[job.name];
+  if (before == message) return;
+  before = message;
+  if (!message.empty()) FolderOf(job.name).Note('I', message);
+}
+
 absl::Status JobService::WorkOn(const std::string& name) {
   const RunFolder folder = FolderOf(name);
   absl::StatusOr<Job> job;
   Act act = Act::kNone;
   {
     const std::lock_guard hold(mutex_);
-    RunSeen seen = folder.Look();
     job = store_->Find(name);
-    if (!job.ok()) return absl::OkStatus();
+    if (!job.ok() || IsOver(job->state)) return absl::OkStatus();
+    RunSeen seen = backend_->Look(*job, folder);
     if (job->trial && seen.started && !seen.alive) ReadObjective(folder.job_dir(), job->trial->metric, &seen);
     if (Observe(seen, UnixMs(), &*job)) {
       if (const absl::Status status = store_->Update(*job); !status.ok()) return status;
       if (IsOver(job->state)) stopped_.erase(name);
     }
+    Remark(*job, seen.message);
     act = ActFor(*job, seen);
   }
   if (act == Act::kStart) return Start(*job);
-  if (act == Act::kStop && !stopped_.contains(name) && folder.Stop().ok()) stopped_.insert(name);
+  if (act == Act::kAttend) return Attend(*job);
+  if (act == Act::kStop && !stopped_.contains(name) && backend_->Stop(*job, folder).ok()) stopped_.insert(name);
   return absl::OkStatus();
 }
 
@@ -161,13 +209,27 @@ absl::Status JobService::Start(const Job& job) {
   if (!now.ok() || now->state != JobState::kPreparing) return absl::OkStatus();  // cancelled meanwhile
   const RunFolder folder = FolderOf(job.name);
   if (begun.ok()) {
-    const absl::StatusOr<std::vector<std::string>> command = CommandOf(job);
-    begun = command.ok() ? folder.Start(*command) : command.status();
+    const absl::StatusOr<RunOrder> order = OrderOf(*now);
+    begun = order.ok() ? backend_->Start(*order, folder) : order.status();
   }
   if (begun.ok()) return absl::OkStatus();
   folder.Note('E', std::string(begun.message()));
   Refuse(std::string(begun.message()), UnixMs(), &*now);
   return store_->Update(*now);
+}
+
+// A run that lives and has nobody who follows it. One who cannot be started now is started in a later round.
+absl::Status JobService::Attend(const Job& job) {
+  const absl::StatusOr<RunOrder> order = OrderOf(job);
+  if (!order.ok()) return order.status();
+  if (!backend_->Start(*order, FolderOf(job.name)).ok()) return absl::OkStatus();
+  // Who follows a job that is to end knows it from his order. A signal as he begins would end him before he hears it.
+  if (job.state == JobState::kCancelling) {
+    stopped_.insert(job.name);
+  } else {
+    stopped_.erase(job.name);
+  }
+  return absl::OkStatus();
 }
 
 // May be done twice, as by a service that was killed on the way.
@@ -193,37 +255,29 @@ void JobService::SayWhatIsNotHonoured(const Job& job) const {
   }
 }
 
-absl::StatusOr<std::vector<std::string>> JobService::CommandOf(const Job& job) const {
+absl::StatusOr<RunOrder> JobService::OrderOf(const Job& job) const {
   const RunFolder folder = FolderOf(job.name);
   const json input = json::parse(job.training_input);
-  std::vector<std::string> command = {settings_.program, "run", folder.Own("job.json"), "--job-dir", folder.job_dir()};
-  const std::string module = input.value("pythonModule", "");
-  const std::string number = absl::StrCat(TrialNumber(job.name));
-  if (job.trial) command.insert(command.begin(), {"/usr/bin/env", "CLOUD_ML_TRIAL_ID=" + number});
-  if (!job.job_file.empty()) {
-    for (const std::string& setting : OverridesOf(job)) command.insert(command.end(), {"--set", setting});
-  }
-  if (module.empty()) return command;
-  command.insert(command.end(), {"--module-name", module});
+  RunOrder order{.job = job, .job_file = folder.Own("job.json"), .module = input.value("pythonModule", "")};
+  if (!job.job_file.empty()) order.overrides = OverridesOf(job);
+  if (order.module.empty()) return order;
   for (const json& uri : input.value("packageUris", json::array())) {
-    const absl::StatusOr<std::string> archive = objects_.PathOf(uri.get<std::string>());
+    absl::StatusOr<std::string> archive = objects_.PathOf(uri.get<std::string>());
     if (!archive.ok()) return archive.status();
-    command.insert(command.end(), {"--packages", *archive});
+    order.packages.push_back(*std::move(archive));
   }
-  if (!settings_.python.empty()) command.insert(command.end(), {"--python", settings_.python});
-  command.push_back("--");
-  for (const json& word : input.value("args", json::array())) command.push_back(word.get<std::string>());
+  for (const json& word : input.value("args", json::array())) order.arguments.push_back(word.get<std::string>());
   if (const std::string uri = input.value("jobDir", ""); !uri.empty()) {
     absl::StatusOr<std::string> path = objects_.PathOf(uri);
     if (!path.ok()) return path.status();
-    if (job.trial) absl::StrAppend(&*path, "/", number);  // as on AI Platform: each trial has its own
+    if (job.trial) absl::StrAppend(&*path, "/", TrialNumber(job.name));  // as on AI Platform: each trial has its own
     std::error_code ignored;
     fs::create_directories(*path, ignored);
-    command.insert(command.end(), {"--job-dir", *path});
+    order.arguments.insert(order.arguments.end(), {"--job-dir", *path});
   }
-  if (!job.job_file.empty()) return command;
-  for (const std::string& setting : OverridesOf(job)) command.push_back("--" + setting);
-  return command;
+  if (!job.job_file.empty()) return order;
+  for (const std::string& setting : OverridesOf(job)) order.arguments.push_back("--" + setting);
+  return order;
 }
 
 }  // namespace downpour

@@ -1,6 +1,6 @@
 // JobService: the jobs under one root, and the rounds in which they are started, watched and stopped.
 //
-//   absl::StatusOr<std::unique_ptr<JobService>> service = JobService::Open({.root = "/srv/jobs", .cores = 8, ...});
+//   absl::StatusOr<std::unique_ptr<JobService>> service = JobService::Open({.root = "/srv/jobs", ...});
 //   (*service)->Submit(body);
 //   for (;;) (*service)->Work();   // on a thread of its own, or now and then
 //
@@ -12,6 +12,7 @@
 // Tests: tests/process/test_job_service.py.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -21,6 +22,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "runtime/driver/posix_fd.h"
+#include "service/backend.h"
 #include "service/job_store.h"
 #include "service/object_store.h"
 #include "service/run_folder.h"
@@ -30,9 +32,9 @@ namespace downpour {
 
 struct ServiceSettings {
   std::string root;
-  int cores = 1;
-  std::string program;      // that `run` is a verb of
-  std::string python = {};  // that jobs' Python code runs in; empty: as that verb has it
+  BackendSettings backend = {};
+  // The root's last service says by which backend its jobs run. Where there was none, these settings do.
+  bool recalls_backend = false;
 };
 
 class JobService {
@@ -60,12 +62,16 @@ class JobService {
         lock_(std::move(lock)),
         store_(std::move(store)),
         objects_(settings_.root),
+        backend_(OpenBackend(settings_.backend)),
         tuner_(settings_.root, store_.get(), &mutex_) {}
   absl::Status AdmitThoseWhoseTurnItIs();
+  absl::Status RefuseInQueue(const std::string& name, const std::string& why);
+  void Remark(const Job& job, const std::string& message);
   absl::Status WorkOn(const std::string& name);
   absl::Status Start(const Job& job);
+  absl::Status Attend(const Job& job);
   absl::Status Stage(const Job& job) const;
-  absl::StatusOr<std::vector<std::string>> CommandOf(const Job& job) const;
+  absl::StatusOr<RunOrder> OrderOf(const Job& job) const;
   void SayWhatIsNotHonoured(const Job& job) const;
 
   const ServiceSettings settings_;
@@ -73,7 +79,9 @@ class JobService {
   std::mutex mutex_;  // of the store
   std::unique_ptr<JobStore> store_;
   const ObjectStore objects_;
+  const std::unique_ptr<Backend> backend_;  // of the thread that works
   Tuner tuner_;
+  std::map<std::string, std::string> messages_;  // Job::state_message of unfinished jobs; guarded by mutex_
   std::set<std::string> stopped_;  // runs that this process has told to stop: twice would end them at once
 };
 

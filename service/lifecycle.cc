@@ -1,7 +1,5 @@
 #include "service/lifecycle.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 
 namespace downpour {
@@ -27,8 +25,8 @@ void End(const RunSeen& seen, int64_t now_ms, Job* job) {
     Enter(JobState::kSucceeded, "", now_ms, job);
   } else if (seen.exit_code == 0) {
     Enter(JobState::kSucceeded, "", now_ms, job);
-  } else if (job->state == JobState::kCancelling) {
-    Enter(JobState::kCancelled, job->error, now_ms, job);
+  } else if (job->state == JobState::kCancelling || seen.cancelled) {
+    Enter(JobState::kCancelled, job->state == JobState::kCancelling ? job->error : seen.error, now_ms, job);
   } else if (!seen.error.empty()) {
     Enter(JobState::kFailed, seen.error, now_ms, job);
   } else if (seen.exit_code) {
@@ -39,22 +37,6 @@ void End(const RunSeen& seen, int64_t now_ms, Job* job) {
 }
 
 }  // namespace
-
-std::vector<std::string> Admissible(const std::vector<Job>& unfinished, int cores) {
-  const auto need = [&](const Job& job) { return std::min(CoresOf(job), cores); };
-  int free = cores;
-  for (const Job& job : unfinished) {
-    if (job.state != JobState::kQueued) free -= need(job);
-  }
-  std::vector<std::string> names;
-  for (const Job& job : unfinished) {
-    if (job.state != JobState::kQueued) continue;
-    if (need(job) > free) break;  // a small job does not overtake a large one, which would wait for ever
-    free -= need(job);
-    names.push_back(job.name);
-  }
-  return names;
-}
 
 void Admit(int64_t now_ms, Job* job) {
   if (job->state == JobState::kQueued) Enter(JobState::kPreparing, "", now_ms, job);
@@ -74,13 +56,15 @@ absl::Status Cancel(int64_t now_ms, Job* job) {
 }
 
 void Refuse(const std::string& why, int64_t now_ms, Job* job) {
-  if (job->state == JobState::kPreparing) Enter(JobState::kFailed, why, now_ms, job);
+  const bool has_no_run = job->state == JobState::kQueued || job->state == JobState::kPreparing;
+  if (has_no_run) Enter(JobState::kFailed, why, now_ms, job);
 }
 
 bool Observe(const RunSeen& seen, int64_t now_ms, Job* job) {
+  if (!seen.unknown.empty()) return false;
   switch (job->state) {
     case JobState::kPreparing:
-      if (!seen.started) return false;
+      if (!seen.started || seen.queued) return false;
       if (seen.alive) {
         Enter(JobState::kRunning, "", now_ms, job);
       } else {
@@ -143,7 +127,9 @@ TuningAct Tune(const TuningSpec& spec, const std::vector<Job>& trials, int64_t n
 }
 
 Act ActFor(const Job& job, const RunSeen& seen) {
+  if (!seen.unknown.empty()) return Act::kNone;
   if (job.state == JobState::kPreparing && !seen.started && !seen.alive) return Act::kStart;
+  if (seen.alive && seen.unattended && !IsOver(job.state)) return Act::kAttend;
   if (job.state == JobState::kCancelling && seen.started && seen.alive) return Act::kStop;
   return Act::kNone;
 }

@@ -1,6 +1,6 @@
 // Lifecycle: how a job of the service goes from one state to the next, without I/O.
 //
-//   for (const std::string& name : Admissible(unfinished, cores)) Admit(now, &job);   // and store it
+//   for (const std::string& name : turns.admitted) Admit(now, &job);   // and store it
 //   const RunSeen seen = ...;                        // what is there of the job's run
 //   if (Observe(seen, now, &job)) ...store it...
 //   switch (ActFor(job, seen)) ...
@@ -27,21 +27,22 @@
 
 namespace downpour {
 
-// What is there of a job's run. A run is started by a keeper, which leaves a mark that only one can leave, and then an
-// exit code. Whatever belongs to the run holds the run's lock.
+// What is there of a job's run, as its backend sees it (backend.h). On this machine a run is started by a keeper, which
+// leaves a mark that only one can leave, and then an exit code. Whatever belongs to the run holds the run's lock.
 struct RunSeen {
-  bool alive = false;    // looked at first: what a dead run left does not change
-  bool started = false;  // a keeper left its mark, so nobody may start the run again
+  bool alive = false;        // looked at first: what a dead run left does not change
+  bool started = false;      // a keeper left its mark, so nobody may start the run again
+  bool queued = false;       // alive in the queue of another scheduler, which has not begun it
+  bool unattended = false;   // alive on its hosts, but its keeper is dead: another one may attend it
+  bool cancelled = false;    // ended by somebody who was asked to end it, though not by this service
+  std::string unknown = {};  // who knows of it does not answer, with its words: nothing is decided
+  std::string message = {};  // why a living one is not further
   std::optional<int> exit_code = {};
   std::string error = {};  // what the run said last
   // Of a trial that is dead:
   std::optional<double> objective = {};
   int64_t step = 0;
 };
-
-// Which of the unfinished jobs, oldest first, begin now: the first that waits, while its cores are free. A job that
-// wants more than the machine has gets all of them.
-std::vector<std::string> Admissible(const std::vector<Job>& unfinished, int cores);
 
 void Admit(int64_t now_ms, Job* job);
 absl::Status Cancel(int64_t now_ms, Job* job);
@@ -62,7 +63,7 @@ struct TuningAct {
 inline constexpr int kMostFailedAtFirst = 3;
 TuningAct Tune(const TuningSpec& spec, const std::vector<Job>& trials, int64_t now_ms, Job* job);
 
-enum class Act { kNone, kStart, kStop };
+enum class Act { kNone, kStart, kAttend, kStop };
 Act ActFor(const Job& job, const RunSeen& seen);
 
 }  // namespace downpour

@@ -1,15 +1,13 @@
 #include "service/optuna.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
-#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/driver/posix_whole_file.h"
 #include "runtime/prng.h"
-#include "schema/text.h"
+#include "service/ask_program.h"
 
 namespace downpour {
 namespace {
@@ -66,15 +64,10 @@ absl::StatusOr<std::vector<double>> AskOptuna(const TuningSpec& spec, uint64_t s
     const absl::Status written = WriteWhole(path, text, 0600, WhereThere::kReplace);
     if (!written.ok()) return written;
   }
+  constexpr int kSeconds = 60;
   const char* python = std::getenv("DOWNPOUR_PYTHON");
-  // By SIGKILL, since the service's threads, and so their children, have SIGTERM blocked.
-  const std::string command = absl::StrCat("timeout -s KILL 60 ", ShellWord(python == nullptr ? "python3" : python),
-                                           " ", ShellWord(script), " ", ShellWord(question), " 2>/dev/null </dev/null");
-  const std::unique_ptr<FILE, int (*)(FILE*)> child(popen(command.c_str(), "re"), pclose);
-  std::string said;
-  char block[4096];
-  for (size_t read = 0; child && (read = fread(block, 1, sizeof(block), child.get())) > 0;) said.append(block, read);
-  const absl::StatusOr<json> answer = ParseJson(said);
+  const std::vector<std::string> command = {python == nullptr ? "python3" : python, script, question};
+  const absl::StatusOr<json> answer = ParseJson(AskProgram(command, kSeconds, Errors::kDropped).out);
   const auto is_unit = [](const json& unit) {
     return unit.is_number() && unit.get<double>() >= 0 && unit.get<double>() <= 1;
   };

@@ -30,12 +30,13 @@ namespace fs = std::filesystem;
 
 constexpr int kLockFd = 3;
 constexpr const char* kNoModel = "came to no model";  // tools/cli/python_code.cc
-// $1: the folder of the mark. set -C makes the redirection an O_EXCL: a second keeper finds the mark and ends. The
-// run's SIGTERM reaches this shell too, which waits for the run's end all the same.
+// $1: the folder of the mark. set -C makes the redirection an O_EXCL: a second keeper finds the mark and ends, unless
+// $2 is "again". The run's SIGTERM reaches this shell too, which waits for the run's end all the same.
 constexpr const char* kKeeper = R"(
 set -C
 folder=$1
-shift
+[ "$2" = again ] && set +C
+shift 2
 { echo $$ > "$folder/started"; } 2> /dev/null || exit 97
 set +C
 trap : TERM INT HUP
@@ -79,11 +80,17 @@ RunSeen RunFolder::Look() const {
   return seen;
 }
 
-absl::Status RunFolder::Start(const std::vector<std::string>& command) const {
+absl::Status RunFolder::Start(const std::vector<std::string>& command, bool again) const {
+  std::vector<std::string> words = {again ? "again" : "once"};
+  words.insert(words.end(), command.begin(), command.end());
+  return Spawn(kKeeper, words);
+}
+
+absl::Status RunFolder::Spawn(const char* script, const std::vector<std::string>& given) const {
   const UniqueFd lock = TakeLock(Own("lock"));
   if (!lock.ok()) return absl::UnavailableError("the run's lock is taken");
-  std::vector<std::string> words = {"/bin/sh", "-c", kKeeper, "downpour-keeper", Own("")};
-  words.insert(words.end(), command.begin(), command.end());
+  std::vector<std::string> words = {"/bin/sh", "-c", script, "downpour-keeper", Own("")};
+  words.insert(words.end(), given.begin(), given.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
@@ -137,7 +144,9 @@ std::string RunFolder::WhyItFailed() const {
   for (absl::string_view line : absl::StrSplit(end, '\n')) {
     if (!TimeOfLine(std::string(line)).empty()) continue;  // the service's own
     last = std::string(line);
-    if (absl::ConsumePrefix(&line, "downpour run: ")) words = std::string(line);
+    for (const char* prefix : {"downpour run: ", "cluster: "}) {
+      if (absl::ConsumePrefix(&line, prefix)) words = std::string(line);
+    }
     if (absl::ConsumePrefix(&line, "downpour: ")) told = std::string(line);
   }
   if (words.empty() || (absl::StrContains(words, kNoModel) && !told.empty())) words = told;

@@ -33,14 +33,18 @@ class RunFolder {
 
   absl::Status Make() const;
   RunSeen Look() const;
-  absl::Status Start(const std::vector<std::string>& command) const;
+  // `again`: though another keeper has left its mark, which this one replaces: for what may be done twice.
+  absl::Status Start(const std::vector<std::string>& command, bool again = false) const;
+  // A shell that runs `script` with the lock held, this run's own folder as $1 and the words behind it.
+  absl::Status Spawn(const char* script, const std::vector<std::string>& words) const;
   absl::Status Stop() const;
+  // Why the run failed, in its own last words.
+  std::string WhyItFailed() const;
   // A line in the job's log, as the service's words.
   void Note(char severity, const std::string& words) const;
 
  private:
   std::string LogFile() const;
-  std::string WhyItFailed() const;
 
   std::string job_dir_;
 };

@@ -41,6 +41,7 @@ json RowOf(const Job& job, const JobProgress& progress) {
   if (job.started_ms != 0) row["startTime"] = TimeText(job.started_ms);
   if (job.ended_ms != 0) row["endTime"] = TimeText(job.ended_ms);
   if (!job.error.empty()) row["errorMessage"] = job.error;
+  if (!job.state_message.empty()) row["stateMessage"] = job.state_message;
   const std::pair<const char*, MaybeNumber> numbers[] = {{"done", progress.done},
                                                          {"elapsedSeconds", progress.elapsed},
                                                          {"remainingSeconds", progress.remaining},

@@ -59,11 +59,11 @@ function progressView() {
 /** Why the job is as it is, for whoever has to do something about it. */
 function troubles(job, { status, summary }, unanswered) {
   const said = status ?? summary ?? {};
-  return [job.errorMessage || said.errorMessage, said.stalled && `It stands still: ${said.stalled}`,
+  return [job.errorMessage || said.errorMessage, job.stateMessage, said.stalled && `It stands still: ${said.stalled}`,
     said.diverging && `It does not learn: ${said.diverging}`, unanswered].filter(Boolean);
 }
 
-const WITHOUT_STATUS = { QUEUED: "It waits for its turn: other jobs have the cores.", PREPARING: "It is being started.",
+const WITHOUT_STATUS = { QUEUED: "It waits for its turn.", PREPARING: "It is being started.",
   FAILED: "It left no status.", CANCELLED: "It left no status." };
 
 function buttons(name, refresh, tell) {

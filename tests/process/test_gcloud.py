@@ -7,7 +7,9 @@ import subprocess
 import textwrap
 import unittest
 
-from cluster import LONG
+import slurm_cluster
+import ssh_hosts
+from cluster import LONG, ROOT
 from job_service import ServiceTest
 
 GCLOUD = shutil.which("gcloud")
@@ -37,16 +39,15 @@ TASK = """
 """
 
 
-@unittest.skipUnless(GCLOUD, "there is no gcloud here")
-@unittest.skipUnless(HAS_TORCH, "there is no torch for this Python")
-class GcloudTest(ServiceTest):
+class GcloudCase(ServiceTest):
+    """A service with a package of torch beside it, and gcloud to submit it."""
+
     def setUp(self):
         super().setUp()
         package = self.folder / "trainer"
         package.mkdir()
         (package / "__init__.py").touch()
         (package / "task.py").write_text(textwrap.dedent(TASK))
-        self.start_service()
         self.environment = os.environ | {
             "CLOUDSDK_CONFIG": str(self.folder / "gcloud"),
             "CLOUDSDK_AUTH_DISABLE_CREDENTIALS": "true",
@@ -64,12 +65,65 @@ class GcloudTest(ServiceTest):
         self.assertEqual(done.returncode, expected, done.stdout + done.stderr)
         return done.stdout + done.stderr
 
-    def submit_package(self, name, epochs):
+    def submit_package(self, name, epochs, size="--scale-tier STANDARD_1"):
         return self.jobs(
             f"submit training {name} --package-path trainer/ --module-name trainer.task --region us-central1"
             f" --python-version 3.7 --runtime-version 2.1 --job-dir gs://models/{name} --staging-bucket gs://models"
-            f" --scale-tier STANDARD_1 -- --epochs {epochs}"
+            f" {size} -- --epochs {epochs}"
         )
+
+
+class Elsewhere:
+    """The same commands against another backend."""
+
+    def test_submit_list_describe_stream_logs_and_cancel(self):
+        self.assertIn("submitted successfully", self.submit_package("wd1", 2, "--scale-tier BASIC"))
+        self.wait_for("wd1", "SUCCEEDED")
+        self.assertRegex(self.jobs("list"), r"wd1 +SUCCEEDED")
+        self.assertIn("state: SUCCEEDED", self.jobs("describe wd1"))
+        logs = self.jobs("stream-logs wd1 --polling-interval 1")
+        self.assertRegex(logs, r"WARNING.*service.*region has no meaning here")
+        for task in ("master-replica-0", "worker-replica-0", "ps-replica-0"):
+            self.assertIn(task, logs)
+        self.submit_package("long", 1_000_000, "--scale-tier BASIC")
+        self.wait_for("long", "RUNNING")
+        self.jobs("cancel long")
+        self.assertIn("request", self.wait_for("long", "CANCELLED")["errorMessage"])
+
+
+@unittest.skipUnless(GCLOUD, "there is no gcloud here")
+@unittest.skipUnless(HAS_TORCH, "there is no torch for this Python")
+@unittest.skipIf(slurm_cluster.MISSING, f"there is no {', '.join(slurm_cluster.MISSING)} here")
+class GcloudSlurmTest(Elsewhere, GcloudCase):
+    def setUp(self):
+        super().setUp()
+        slurm_cluster.SlurmCluster(self, self.folder / "slurm", cores=8)
+        self.start_service("--backend", "slurm")
+
+    def end_runs(self):
+        """The cluster does."""
+
+
+@unittest.skipUnless(GCLOUD, "there is no gcloud here")
+@unittest.skipUnless(HAS_TORCH, "there is no torch for this Python")
+@unittest.skipUnless(ssh_hosts.SSHD and shutil.which("ssh"), "sshd or ssh is not there")
+class GcloudSshTest(Elsewhere, ssh_hosts.SshHostsTest, GcloudCase):
+    def setUp(self):
+        super().setUp()
+        self.start_service("--backend", "ssh", "--hosts", self.hosts, "--ssh-config", self.folder / "ssh_config",
+                           "--chief-port", self.port, "--launcher", ROOT / "deploy/cluster",
+                           tool=f"{self.install}/downpour")  # fmt: skip
+
+    def tasks(self):
+        return {file: int(file.read_text().split()[0]) for file in self.folder.glob("h*/*/pids/*")}
+
+
+@unittest.skipUnless(GCLOUD, "there is no gcloud here")
+@unittest.skipUnless(HAS_TORCH, "there is no torch for this Python")
+class GcloudTest(GcloudCase):
+    def setUp(self):
+        super().setUp()
+        self.start_service()
 
     def test_a_package_of_torch_runs_to_its_end(self):
         self.assertIn("submitted successfully", self.submit_package("wd1", 2))

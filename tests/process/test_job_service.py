@@ -60,6 +60,27 @@ class JobServiceTest(ServiceTest):
         self.assertEqual(self.ask("DELETE", "/v1/projects/p/jobs/one"), (200, {}))
         self.assertFalse((self.root / "jobs/one").exists())
 
+    def test_what_is_short_is_said_of_jobs_that_wait_and_of_those_that_never_fit(self):
+        self.start_service("--cores", "8", "--memory", "200MiB", "--gpus", "0")
+        self.submit("one", **ENDLESS)
+        self.wait_for("one", "RUNNING")
+        self.submit("two", **ENDLESS)  # three processes and a small model: more than half of it
+        self.submit("three")
+        while "stateMessage" not in (job := self.job_of("three")):
+            threading.Event().wait(0.05)
+        self.assertEqual((job["state"], job["stateMessage"]), ("QUEUED", "waits behind two, which came before it"))
+        waits = r"waits for about 12\d\.\d MiB of memory, 7\d\.\d MiB of 200\.0 MiB free"
+        self.assertRegex(self.job_of("two")["stateMessage"], waits)
+        self.assertRegex(self.jobs("list"), f"two +QUEUED .* {waits}")
+        self.assertRegex(self.jobs("describe", "two"), waits)
+        self.write_job(cluster={"workerCount": 9, "parameterServerCount": 1})
+        self.jobs("submit", "--file", self.job_file, "large")
+        self.assertIn("of memory, and jobs may have 200.0 MiB here", self.wait_for("large", "FAILED")["errorMessage"])
+        body = {"jobId": "gpus", "jobFile": json.dumps(self.job | {"cluster": {"workerCount": 1}}),
+                "trainingInput": {"masterConfig": {"acceleratorConfig": {"count": "2"}}}}  # fmt: skip
+        self.assertEqual(self.ask("POST", "/v1/projects/p/jobs", body)[0], 200)
+        self.assertIn("it asks for 2 GPUs, and jobs may have 0", self.wait_for("gpus", "FAILED")["errorMessage"])
+
     def test_a_running_job_continues_while_the_service_is_dead(self):
         self.start_service()
         self.submit("long", **ENDLESS)

@@ -16,6 +16,7 @@
 #include "service/service_client.h"
 #include "tools/cli/job_options.h"
 #include "tools/cli/python_packages.h"
+#include "tools/cli/service_options.h"
 #include "tools/cli/verbs.h"
 #include "tools/cluster/human_units.h"
 #include "tools/cluster/job_folder.h"
@@ -150,7 +151,7 @@ int Submit(const Options& options, const ServiceClient& service, Streams streams
 }
 
 int List(const Options& options, const ServiceClient& service, Streams streams) {
-  std::vector<std::vector<std::string>> rows = {{"JOB_ID", "STATUS", "CREATED"}};
+  std::vector<std::vector<std::string>> rows = {{"JOB_ID", "STATUS", "CREATED", "WHY"}};
   std::string token;
   do {
     const std::string asked = httplib::detail::encode_query_param(options.filter);
@@ -158,7 +159,8 @@ int List(const Options& options, const ServiceClient& service, Streams streams) 
         service.Ask("GET", absl::StrCat(kJobs, "?pageSize=100&filter=", asked, "&pageToken=", token));
     if (!page.ok()) return Fail(page.status(), streams);
     for (const json& job : page->value("jobs", json::array())) {
-      rows.push_back({job["jobId"], job["state"], job["createTime"].get<std::string>().substr(0, 19)});
+      const std::string why = job.value("stateMessage", job.value("errorMessage", ""));
+      rows.push_back({job["jobId"], job["state"], job["createTime"].get<std::string>().substr(0, 19), Printable(why)});
     }
     token = page->value("nextPageToken", "");
   } while (!token.empty());
@@ -220,8 +222,8 @@ int Follow(const Options& options, const ServiceClient& service, bool with_logs,
 
 std::function<int()> SetUp(CLI::App& app, Streams streams) {
   auto options = std::make_shared<Options>();
-  options->service.cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  options->service.program = fs::read_symlink("/proc/self/exe").string();
+  options->service.backend = UsualBackend();
+  options->service.recalls_backend = true;
   using Action = std::function<int(const ServiceClient&)>;
   auto chosen = std::make_shared<Action>();
   const auto add = [&](const char* name, const char* summary, Action action) {
@@ -230,7 +232,7 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
         ->required()
         ->envname("DOWNPOUR_JOBS")
         ->type_name("DIR");
-    verb->add_option("--python", options->service.python, "The Python of jobs that start where no service runs")
+    verb->add_option("--python", options->service.backend.python, "The Python of jobs that start where no service runs")
         ->envname("DOWNPOUR_PYTHON")
         ->type_name("PROGRAM");
     if (std::string(name) != "list") verb->add_option("JOB", options->name, "The job's name")->required();

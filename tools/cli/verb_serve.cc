@@ -1,23 +1,18 @@
 #include <signal.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <filesystem>
 #include <memory>
-#include <thread>
 
 #include "service/running_service.h"
+#include "tools/cli/service_options.h"
 #include "tools/cli/verbs.h"
 
 namespace downpour {
 namespace {
 
-namespace fs = std::filesystem;
-
 struct Options {
   std::string root;
-  int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  std::string python;
+  BackendSettings backend = UsualBackend();
   HttpSettings http;
 };
 
@@ -30,11 +25,7 @@ int Serve(const Options& options, Streams streams) {
   int ended_by = 0;
   {
     const absl::StatusOr<std::unique_ptr<RunningService>> service =
-        RunningService::Open({.root = options.root,
-                              .cores = options.cores,
-                              .program = fs::read_symlink("/proc/self/exe").string(),
-                              .python = options.python},
-                             options.http);
+        RunningService::Open({.root = options.root, .backend = options.backend}, options.http);
     if (!service.ok()) {
       return Complain(streams, "serve", std::string(service.status().message()),
                       absl::IsInvalidArgument(service.status()) ? kExitBadCommandLine : kExitFailed);
@@ -57,24 +48,25 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
   app.add_option("--listen", options->http.listen, "Where it listens; others than this user need a token")
       ->type_name("HOST:PORT")
       ->capture_default_str();
-  app.add_option("--cores", options->cores, "How many cores jobs may take at a time")
-      ->check(CLI::Range(1, 65536))
-      ->capture_default_str();
-  app.add_option("--python", options->python, "The Python that runs the code of jobs")
+  app.add_option("--python", options->backend.python, "The Python that runs the code of jobs")
       ->envname("DOWNPOUR_PYTHON")
       ->type_name("PROGRAM");
   app.add_option("--token-file", options->http.token_file, "A file of mode 0600 with the token that clients send");
   app.add_option("--certificate", options->http.certificate, "A PEM file, for TLS");
   app.add_option("--private-key", options->http.key, "The certificate's, a PEM file");
+  AddBackendOptions(app, &options->backend);
   return [options, streams] { return Serve(*options, streams); };
 }
 
 }  // namespace
 
-const Verb kServeVerb = {"serve", "Run the job service: jobs that wait their turn on this machine, by HTTP",
+const Verb kServeVerb = {"serve", "Run the job service: jobs that wait their turn, by HTTP",
                          "  downpour serve --root ~/jobs --listen 127.0.0.1:7000\n"
                          "  downpour serve --root ~/jobs --listen 10.0.0.5:7000 --token-file token \\\n"
-                         "      --certificate cert.pem --private-key key.pem\n",
+                         "      --certificate cert.pem --private-key key.pem\n"
+                         "  downpour serve --root ~/jobs --backend ssh --hosts lab.hosts\n"
+                         "  downpour serve --root /shared/jobs --backend slurm --partition main \\\n"
+                         "      --sbatch-option=--time=12:00:00\n",
                          "0 help was shown, 1 its root or its address is taken", SetUp};
 
 }  // namespace downpour

@@ -11,30 +11,7 @@
 namespace downpour {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
-
-Job Sized(const std::string& name, const std::string& tier, JobState state = JobState::kQueued) {
-  return {.name = name, .training_input = absl::StrCat(R"({"scaleTier":")", tier, "\"}"), .state = state};
-}
-
-TEST(LifecycleTest, FirstCome) {
-  const std::vector<Job> jobs = {Sized("a", "BASIC"), Sized("b", "STANDARD_1"), Sized("c", "BASIC")};
-  EXPECT_THAT(Admissible(jobs, 16), ElementsAre("a", "b", "c"));
-  EXPECT_THAT(Admissible(jobs, 8), ElementsAre("a")) << "c does not overtake b";
-}
-
-TEST(LifecycleTest, AJobLargerThanTheMachineRunsAlone) {
-  EXPECT_THAT(Admissible({Sized("a", "PREMIUM_1"), Sized("b", "BASIC")}, 2), ElementsAre("a"));
-  EXPECT_THAT(Admissible({Sized("a", "PREMIUM_1", JobState::kRunning), Sized("b", "BASIC")}, 2), ElementsAre());
-}
-
-TEST(LifecycleTest, WhatHoldsCoresIsWhateverMayRun) {
-  for (const JobState state : {JobState::kPreparing, JobState::kRunning, JobState::kCancelling}) {
-    EXPECT_THAT(Admissible({Sized("a", "BASIC", state), Sized("b", "BASIC")}, 2), ElementsAre()) << NameOf(state);
-    EXPECT_THAT(Admissible({Sized("a", "BASIC", state), Sized("b", "BASIC")}, 4), ElementsAre("b"));
-  }
-}
 
 Job In(JobState state) { return {.name = "a", .state = state}; }
 
@@ -45,6 +22,36 @@ TEST(LifecycleTest, ARunIsStartedOnlyWhereNobodyLeftAMark) {
   EXPECT_EQ(ActFor(job, {.started = true}), Act::kNone);
   EXPECT_EQ(ActFor(In(JobState::kQueued), {}), Act::kNone);
   EXPECT_EQ(ActFor(In(JobState::kCancelling), {}), Act::kNone);
+}
+
+TEST(LifecycleTest, WhileWhoKnowsDoesNotAnswerNothingIsDecided) {
+  for (const JobState state : {JobState::kPreparing, JobState::kRunning, JobState::kCancelling}) {
+    for (const RunSeen& seen :
+         {RunSeen{.unknown = "no answer"}, RunSeen{.alive = true, .started = true, .unknown = "x"}}) {
+      Job job = In(state);
+      EXPECT_FALSE(Observe(seen, 9, &job)) << NameOf(state);
+      EXPECT_EQ(job.state, state);
+      EXPECT_EQ(ActFor(job, seen), Act::kNone) << NameOf(state);
+    }
+  }
+}
+
+TEST(LifecycleTest, WhatWaitsInAnotherSchedulerIsNotRunning) {
+  const RunSeen waits{.alive = true, .started = true, .queued = true};
+  Job job = In(JobState::kPreparing);
+  EXPECT_FALSE(Observe(waits, 9, &job));
+  EXPECT_EQ(ActFor(job, waits), Act::kNone);
+  EXPECT_EQ(ActFor(In(JobState::kCancelling), waits), Act::kStop) << "it is taken out of that queue";
+  EXPECT_TRUE(Observe({.alive = true, .started = true}, 9, &job));
+  EXPECT_EQ(job.state, JobState::kRunning);
+}
+
+TEST(LifecycleTest, ARunThatNobodyAttendsIsAttendedAndNotStarted) {
+  const RunSeen seen{.alive = true, .started = true, .unattended = true};
+  for (const JobState state : {JobState::kRunning, JobState::kCancelling}) {
+    EXPECT_EQ(ActFor(In(state), seen), Act::kAttend) << NameOf(state);
+  }
+  EXPECT_EQ(ActFor(In(JobState::kSucceeded), seen), Act::kNone);
 }
 
 TEST(LifecycleTest, HowItEnded) {
@@ -61,6 +68,8 @@ TEST(LifecycleTest, HowItEnded) {
       {JobState::kRunning, {.started = true}, JobState::kFailed, "was killed"},
       {JobState::kRunning, {}, JobState::kFailed, "was killed"},
       {JobState::kPreparing, {.started = true, .exit_code = 0}, JobState::kSucceeded, ""},
+      {JobState::kRunning, {.started = true, .cancelled = true, .error = "scancel"}, JobState::kCancelled, "scancel"},
+      {JobState::kPreparing, {.started = true, .cancelled = true}, JobState::kCancelled, ""},
       {JobState::kCancelling, {}, JobState::kCancelled, ""},
       {JobState::kCancelling, {.started = true, .exit_code = 143}, JobState::kCancelled, ""},
       {JobState::kCancelling, {.started = true, .exit_code = 0}, JobState::kSucceeded, ""},
@@ -98,6 +107,9 @@ TEST(LifecycleTest, WhatCannotBeginFails) {
   Job cancelling = In(JobState::kCancelling);
   Refuse("no package", 4, &cancelling);
   EXPECT_EQ(cancelling.state, JobState::kCancelling) << "it will be CANCELLED";
+  Job waiting = In(JobState::kQueued);
+  Refuse("too large", 4, &waiting);
+  EXPECT_EQ(waiting.state, JobState::kFailed);
 }
 
 // A machine on which runs are started and end while a service looks on, is killed and comes back at any moment.

@@ -1,0 +1,292 @@
+"""One job on hosts, from its start to its end, with all that it leaves brought into a job folder here.
+
+It may be killed at any point and called again: what runs on the hosts is left alone, and what is over is not started
+again. Files in the job folder say how far it came, each made before what it stands for:
+
+    cluster.begun    something may run on the hosts
+    cluster.ended    nothing does, all is here; the exit code
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+
+from answers import TASK, endpoint_at, one_line, read_object, words_of
+from hosts import UNREACHABLE, HostError, complain, find_chief, on_all
+from install import Install
+from interrupts import INTERRUPTS, Interrupted
+from tasks import JobIsOver, end_tasks, start_tasks, tasks_of
+
+PAUSE = 1  # seconds between looks
+LOOKS = 5  # between looks at the members
+MOST_CHIEFS = 5  # that are started after the first one
+LONGEST_PAUSE = 60  # before what is missing is started once more
+LAST_TRIES = 3  # to end what hosts hold that do not answer
+PIECE = 1 << 22  # bytes of a file in one look
+NEWS = re.compile(rb"(\S+) ([0-9]+)\n")
+CANCELLED = 143
+
+# How the job stands, then each file with what came since it was last looked at.
+LOOK = """
+alive chief && life=alive || life=dead
+[ -e run/summary.json ] && end=over || end=open
+echo "$life $end"
+cd run 2> /dev/null || exit 0
+for file in chief.json metrics.jsonl logs/*.log; do
+  [ -f "$file" ] || continue
+  case " $known " in *" $file="*) from=${known#*" $file="}; from=${from%% *} ;; *) from=0 ;; esac
+  size=$(($(stat -c %s "$file") - from))
+  [ "$size" -gt 0 ] || continue
+  [ "$size" -le "$piece" ] || size=$piece
+  echo "$file $size"
+  tail -c "+$((from + 1))" "$file" | head -c "$size"
+done
+"""
+
+
+# Of the job folder here: what a host does not get to write.
+OURS = ("service", "keys", "keys.part", "trials", "chief.json", "cluster.begun", "cluster.ended")
+
+
+def is_wanted(name):
+    folder, _, file = name.rpartition("/")
+    if folder == "logs":
+        return file.endswith(".log") and bool(TASK.fullmatch(file.removesuffix(".log")))
+    return name in ("chief.json", "metrics.jsonl")
+
+
+def pieces(out):
+    """(name, content) of what a host said after its first line, as far as it keeps to the form."""
+    while head := NEWS.match(out):
+        size = int(head[2])
+        out = out[head.end():]
+        if size > PIECE or len(out) < size:
+            return
+        yield head[1].decode(errors="replace"), out[:size]
+        out = out[size:]
+
+
+def is_result(member):
+    """Whether a file or folder of the chief's job folder may come here, under its own name."""
+    path = pathlib.PurePosixPath(member.name)
+    within = not path.is_absolute() and ".." not in path.parts and path.parts[:1] not in [(name,) for name in OURS]
+    return within and (member.isfile() or member.isdir()) and path.parts != ("logs", "service.log")
+
+
+def write_whole(path, text):
+    part = path.with_name(path.name + ".part")
+    part.write_text(text)
+    os.replace(part, path)
+
+
+class Follower:
+    def __init__(self, hosts, options):
+        self.hosts, self.options = hosts, options
+        self.chief = find_chief(hosts)
+        self.folder = options.job_dir
+        self.begun = self.folder / "cluster.begun"
+        self.counts = None  # of tasks, once they were started
+        self.complaint = None
+        self.missing = set()
+        self.next_start, self.patience = 0, PAUSE
+
+    # ---- What it takes to say a thing once, and to try until a host answers ------------------------------------------
+
+    def report(self, error):
+        if str(error) != self.complaint:
+            complain(error)
+        self.complaint = str(error)
+
+    def insist(self, work):
+        """What `work` returns, once the hosts that it needs answer."""
+        while True:
+            try:
+                result = work()
+                self.complaint = None
+                return result
+            except HostError as error:
+                self.report(error)
+            self.pause()
+
+    def pause(self):
+        threading.Event().wait(PAUSE)
+        INTERRUPTS.check()
+
+    # ---- The job ---------------------------------------------------------------------------------------------------
+
+    def make_keys(self):
+        """The job's own, unless some are given: hosts that reach each other are not all that reach them."""
+        keys = self.folder / "keys"
+        self.options.keys = self.options.keys or keys
+        if self.options.keys != keys or keys.is_dir():
+            return
+        part = self.folder / "keys.part"
+        shutil.rmtree(part, ignore_errors=True)
+        tool = Install(self.options.install).files[0]
+        made = subprocess.run([tool, "keys", "new", "--out", part], stdout=subprocess.DEVNULL)
+        if made.returncode:
+            sys.exit(made.returncode)
+        os.replace(part, keys)
+
+    def start(self):
+        chief_at, place = start_tasks(self.hosts, self.options, {}, self.begun.touch)
+        self.counts = {role: sum(task.startswith(f"{role}-") for task in place) for role in ("ps", "worker")}
+        print(f"chief at {chief_at} on {self.chief.name}, {len(place) - 1} members", flush=True)
+
+    def look(self):
+        """How the job stands, as (whether its chief lives, whether it is over); what is new of its files is here."""
+        known = {name: (self.folder / name).stat().st_size for name in self.names() if (self.folder / name).is_file()}
+        words = " ".join(f"{name}={size}" for name, size in known.items())
+        out = self.chief.run_raw(f"known=' {words}' piece={PIECE}\n{LOOK}")[1]
+        first, _, rest = out.partition(b"\n")
+        for name, content in pieces(rest):
+            if name == "chief.json":
+                self.keep_chief(content)
+            elif is_wanted(name):
+                path = self.folder / name
+                path.parent.mkdir(exist_ok=True)
+                with open(path, "ab") as file:
+                    file.write(content)
+        state = first.split()
+        if len(state) != 2:
+            words = one_line(first.decode(errors="replace"))
+            raise HostError(self.chief, f"it does not tell how the job stands: {words}")
+        return state[0] == b"alive", state[1] == b"over"
+
+    def names(self):
+        logs = [f"logs/{path.name}" for path in (self.folder / "logs").glob("*.log")]
+        return ["metrics.jsonl", *filter(is_wanted, logs)]
+
+    def keep_chief(self, content):
+        """Where the job's status is to be had. Its host is left out, since this folder is not the chief's own."""
+        try:
+            said = read_object(content.decode(errors="replace"))
+        except ValueError:
+            return
+        at = endpoint_at(self.chief.address(), words_of(said, "endpoint"))
+        numbers = {key: said[key] for key in ("pid", "term") if type(said.get(key)) is int and said[key] >= 0}
+        text = json.dumps({"endpoint": at, **numbers})
+        file = self.folder / "chief.json"
+        if at and (not file.is_file() or file.read_text() != text):
+            write_whole(file, text)
+
+    def look_at_members(self):
+        """Whether some are missing now that were missing before."""
+        if self.counts is None:
+            return True  # this call does not know yet which there are
+        answered = on_all(self.hosts, lambda host: host.run("running")[1].split(), self.report)
+        running = {task for tasks in answered.values() for task in tasks}
+        missing = {task for role in self.counts for task in tasks_of(role, self.counts)} - running
+        again, self.missing = missing & self.missing, missing
+        return bool(again)
+
+    def start_again(self):
+        """What is missing, unless that was tried a moment ago."""
+        if time.monotonic() < self.next_start:
+            return
+        self.patience = min(2 * self.patience, LONGEST_PAUSE)
+        self.next_start = time.monotonic() + self.patience
+        self.missing = set()
+        with contextlib.suppress(SystemExit, HostError):  # which has been told
+            self.start()
+
+    def train(self):
+        """The job's exit code."""
+        if self.options.end:
+            return CANCELLED
+        if not self.begun.exists():
+            self.start()
+        chiefs = looks = 0
+        while True:
+            lives, over = self.insist(self.look)
+            if over and not lives:
+                return 0
+            if not lives:
+                if chiefs == MOST_CHIEFS:
+                    complain(f"the chief on {self.chief.name} ended {chiefs + 1} times and did not say why")
+                    return 1
+                chiefs += time.monotonic() >= self.next_start
+                self.start_again()
+            elif looks % LOOKS == 0 and not over and self.look_at_members():
+                self.start_again()
+            looks += 1
+            self.pause()
+
+    # ---- Its end -----------------------------------------------------------------------------------------------------
+
+    def end(self):
+        for attempt in range(LAST_TRIES):
+            words, left, lost = end_tasks(self.hosts, self.report)
+            if self.chief in lost:
+                raise HostError(self.chief, "its chief may still run", unreachable=True)
+            if words:
+                print(words, end="", flush=True)
+            if not left and not lost:
+                return
+            self.pause()
+        names = ", ".join([*left, *(host.name for host in lost)])
+        complain(f"what runs on {names} could not be ended: it ends by itself, once it has no chief for long enough")
+
+    def bring_home(self):
+        """All of the job folder on the chief's host. Nothing else is taken from an archive than files and folders."""
+        if self.chief.run("test -d run", check=False)[0]:
+            return
+        skip = "--exclude=./keys --exclude=./chief.json --exclude='./*.lock'"
+        command = self.chief.command(f"tar -C run {skip} -cf - .")
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as child:
+            try:
+                with tarfile.open(fileobj=child.stdout, mode="r|") as archive:
+                    for member in filter(is_result, archive):
+                        archive.extract(member, self.folder, set_attrs=False)
+            except (tarfile.TarError, OSError) as error:
+                child.kill()
+                raise HostError(self.chief, f"its job folder did not come whole: {error}") from error
+        if child.returncode:
+            raise HostError(self.chief, "its job folder did not come whole", child.returncode == UNREACHABLE)
+
+    def succeeded(self):
+        try:
+            return read_object((self.folder / "summary.json").read_text()).get("state") == "SUCCEEDED"
+        except (OSError, ValueError):
+            return False
+
+    def clear(self):
+        """The programs stay, for the next job. A host that does not answer keeps its folder."""
+        on_all(self.hosts, lambda host: host.run('here=$PWD; cd ..; rm -rf "$here"'), lambda error: None)
+
+
+def follow_to_end(hosts, options):
+    follower = Follower(hosts, options)
+    options.job_dir.mkdir(parents=True, exist_ok=True)
+    ended = options.job_dir / "cluster.ended"
+    if not ended.exists():
+        try:
+            follower.make_keys()
+            code = follower.train()
+        except JobIsOver:
+            code = 0
+        except Interrupted as interruption:
+            INTERRUPTS.number = None  # a second signal ends this at once
+            complain("the job is cancelled: its chief writes a last checkpoint, then all tasks end")
+            code = 128 + interruption.args[0]
+        except SystemExit as refusal:
+            code = refusal.code or 1
+        except HostError as error:
+            complain(error)
+            code = 1
+        if INTERRUPTS.number:  # it also ended what this call was waiting for
+            code, INTERRUPTS.number = 128 + INTERRUPTS.number, None
+        if follower.begun.exists():
+            follower.insist(follower.end)
+            follower.insist(follower.bring_home)
+        write_whole(ended, str(0 if follower.succeeded() else code or 1))
+    follower.clear()
+    return int(ended.read_text())

@@ -1,0 +1,102 @@
+#include "service/backend.h"
+
+#include <algorithm>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/driver/posix_whole_file.h"
+#include "service/local_backend.h"
+#include "service/slurm_backend.h"
+#include "service/ssh_backend.h"
+#include "tools/cluster/job_folder.h"
+
+namespace downpour {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kKinds[] = {"local", "ssh", "slurm"};
+
+const char* NameOf(BackendKind kind) { return kKinds[static_cast<int>(kind)]; }
+
+// All that finding a run again takes.
+json TextOf(const BackendSettings& settings) {
+  return {
+      {"backend", NameOf(settings.kind)},        {"launcher", settings.launcher},    {"hosts", settings.hosts},
+      {"sshConfig", settings.ssh_config},        {"chiefPort", settings.chief_port}, {"partition", settings.partition},
+      {"sbatchOptions", settings.sbatch_options}};
+}
+
+std::string PathIn(const std::string& root) { return root + "/backend.json"; }
+
+}  // namespace
+
+std::unique_ptr<Backend> OpenBackend(const BackendSettings& settings) {
+  switch (settings.kind) {
+    case BackendKind::kLocal:
+      return std::make_unique<LocalBackend>(settings);
+    case BackendKind::kSsh:
+      return std::make_unique<SshBackend>(settings);
+    case BackendKind::kSlurm:
+      return std::make_unique<SlurmBackend>(settings);
+  }
+  return nullptr;
+}
+
+absl::Status RememberBackend(const std::string& root, const BackendSettings& settings, bool unfinished) {
+  BackendSettings before{.kind = settings.kind};
+  if (const absl::Status recalled = RecallBackend(root, &before); !recalled.ok()) return recalled;
+  if (unfinished && before.kind != settings.kind) {
+    return absl::FailedPreconditionError(absl::StrCat("jobs in ", root, " run by the backend ", NameOf(before.kind),
+                                                      ": start the service with ", "--backend ", NameOf(before.kind),
+                                                      ", and change it once they are over"));
+  }
+  return WriteWhole(PathIn(root), TextOf(settings).dump(), 0600, WhereThere::kReplace);
+}
+
+absl::Status RecallBackend(const std::string& root, BackendSettings* settings) {
+  const absl::StatusOr<std::string> text = ReadTextFile(PathIn(root));
+  if (absl::IsNotFound(text.status())) return absl::OkStatus();
+  if (!text.ok()) return text.status();
+  try {
+    const json said = json::parse(*text);
+    const auto kind = std::find(std::begin(kKinds), std::end(kKinds), said.at("backend").get<std::string>());
+    if (kind != std::end(kKinds)) {
+      settings->kind = static_cast<BackendKind>(kind - std::begin(kKinds));
+      said.at("launcher").get_to(settings->launcher);
+      said.at("hosts").get_to(settings->hosts);
+      said.at("sshConfig").get_to(settings->ssh_config);
+      said.at("chiefPort").get_to(settings->chief_port);
+      said.at("partition").get_to(settings->partition);
+      said.at("sbatchOptions").get_to(settings->sbatch_options);
+      return absl::OkStatus();
+    }
+  } catch (const json::exception&) {
+  }
+  return absl::DataLossError(absl::StrCat(PathIn(root), " names no backend: start `downpour serve` with --backend"));
+}
+
+Room NeedOf(const Job& job, const BackendSettings& settings) {
+  if (IsTuning(job)) return {};
+  const JobFileResult read = ReadInput(job);
+  const uint64_t memory = job.job_file.empty() || !settings.memory_of ? 0 : settings.memory_of(read);
+  return {.cores = CoresOf(job), .memory = memory, .gpus = GpusOf(job)};
+}
+
+std::vector<std::string> RunCommand(const BackendSettings& settings, const RunOrder& order, const RunFolder& folder,
+                                    const std::vector<std::string>& more) {
+  std::vector<std::string> command = {settings.program, "run", order.job_file, "--job-dir", folder.job_dir()};
+  command.insert(command.end(), more.begin(), more.end());
+  for (const std::string& setting : order.overrides) command.insert(command.end(), {"--set", setting});
+  if (order.module.empty()) return command;
+  command.insert(command.end(), {"--module-name", order.module});
+  for (const std::string& package : order.packages) command.insert(command.end(), {"--packages", package});
+  if (!settings.python.empty()) command.insert(command.end(), {"--python", settings.python});
+  command.push_back("--");
+  command.insert(command.end(), order.arguments.begin(), order.arguments.end());
+  return command;
+}
+
+}  // namespace downpour
