@@ -134,7 +134,10 @@ absl::Status ListFiles(const fs::path& folder, int depth, std::vector<fs::path>*
 }  // namespace
 
 absl::Status UnpackPackage(const std::string& archive, const std::string& folder) {
-  return Unpacker(archive, folder).Run();
+  const absl::Status unpacked = Unpacker(archive, folder).Run();
+  std::error_code ignored;
+  if (!unpacked.ok()) fs::remove_all(folder, ignored);  // what is refused takes no room
+  return unpacked;
 }
 
 absl::StatusOr<std::string> PackFolder(const std::string& folder, const std::string& prefix) {

@@ -31,6 +31,7 @@ constexpr auto kPause = std::chrono::milliseconds(500);
 
 struct Options {
   ServiceSettings service;
+  ServiceAddress elsewhere;
   std::string name, bucket_folder, filter, config;
   std::vector<std::string> labels;
   JobOptions job;
@@ -129,7 +130,9 @@ int Submit(const Options& options, const ServiceClient& service, Streams streams
   if (!body.ok()) return Fail(body.status(), streams);
   const absl::StatusOr<json> job = service.Ask("POST", kJobs, body->dump());
   if (!job.ok()) return Fail(job.status(), streams);
-  const std::string rest = absl::StrCat(" ", options.name, " --root ", options.service.root, "\n");
+  const bool is_elsewhere = !options.elsewhere.address.empty();
+  const std::string rest = absl::StrCat(" ", options.name, is_elsewhere ? " --service " : " --root ",
+                                        is_elsewhere ? options.elsewhere.address : options.service.root, "\n");
   streams.out << "Job " << options.name << " is " << (*job)["state"].get<std::string>() << "\n";
   streams.err << "Next: downpour jobs describe" << rest << "      downpour jobs stream-logs" << rest;
   return kExitDone;
@@ -165,8 +168,7 @@ int CancelOrDelete(const char* method, const std::string& path, const ServiceCli
 }
 
 // Lines that were not shown yet. A task's line may come a moment after a later one of another's.
-absl::Status ShowNews(const Options& options, const ServiceClient& service, std::set<std::string>* shown,
-                      Streams streams) {
+absl::Status ShowNews(const Options& options, const ServiceClient& service, std::set<std::string>* shown, Streams streams) {
   json asked = {{"filter", absl::StrCat("resource.labels.job_id=\"", options.name, "\"")}};
   do {
     const absl::StatusOr<json> page = service.Ask("POST", "/v2/entries:list", asked.dump());
@@ -187,8 +189,7 @@ absl::Status ShowNews(const Options& options, const ServiceClient& service, std:
 int Follow(const Options& options, const ServiceClient& service, bool with_logs, Streams streams) {
   std::set<std::string> shown;
   for (;;) {
-    const absl::StatusOr<json> job =
-        service.Ask("GET", PathOf(options));  // before its log, whose end is the job's then
+    const absl::StatusOr<json> job = service.Ask("GET", PathOf(options));  // before its log, whose end is the job's then
     if (!job.ok()) return Fail(job.status(), streams);
     if (with_logs) {
       if (const absl::Status status = ShowNews(options, service, &shown, streams); !status.ok())
@@ -213,9 +214,17 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
   const auto add = [&](const char* name, const char* summary, Action action) {
     CLI::App* verb = app.add_subcommand(name, summary);
     verb->add_option("--root", options->service.root, "The service's folder")
-        ->required()
         ->envname("DOWNPOUR_JOBS")
         ->type_name("DIR");
+    verb->add_option("--service", options->elsewhere.address, "The address of a service, before --root")
+        ->envname("DOWNPOUR_SERVICE")
+        ->type_name("https://HOST:PORT");
+    verb->add_option("--token-file", options->elsewhere.token_file, "The service's token, in a file of mode 0600")
+        ->envname("DOWNPOUR_TOKEN_FILE")
+        ->type_name("FILE");
+    verb->add_option("--ca-certificate", options->elsewhere.ca, "Whose word proves the service's certificate, PEM")
+        ->envname("DOWNPOUR_CA_CERTIFICATE")
+        ->type_name("FILE");
     if (std::string(name) != "list") verb->add_option("JOB", options->name, "The job's name")->required();
     verb->callback([chosen, action = std::move(action)] { *chosen = action; });
     return verb;
@@ -241,16 +250,21 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
       [=](const ServiceClient& service) { return Describe(*options, service, streams); });
   add("stream-logs", "Its log as it comes, to its end",
       [=](const ServiceClient& service) { return Follow(*options, service, /*with_logs=*/true, streams); });
-  add("wait", "Wait for its end",
-      [=](const ServiceClient& service) { return Follow(*options, service, false, streams); });
-  add("cancel", "End it, after one last checkpoint", [=](const ServiceClient& service) {
-    return CancelOrDelete("POST", PathOf(*options) + ":cancel", service, streams);
-  });
+  add("wait", "Wait for its end", [=](const ServiceClient& service) { return Follow(*options, service, false, streams); });
+  add("cancel", "End it, after one last checkpoint",
+      [=](const ServiceClient& service) { return CancelOrDelete("POST", PathOf(*options) + ":cancel", service, streams); });
   add("delete", "Delete one that is over, with its folder",
       [=](const ServiceClient& service) { return CancelOrDelete("DELETE", PathOf(*options), service, streams); });
   app.require_subcommand(1);
   return [=] {
-    const absl::StatusOr<ServiceClient> service = ServiceClient::Open(options->service);
+    const bool is_elsewhere = !options->elsewhere.address.empty();
+    if (!is_elsewhere && options->service.root.empty()) {
+      return Complain(streams, "jobs", "say where the jobs are: --root DIR, or --service https://HOST:PORT",
+                      kExitBadCommandLine);
+    }
+    const absl::StatusOr<ServiceClient> service = is_elsewhere
+                                                 ? ServiceClient::Dial(options->elsewhere)
+                                                 : ServiceClient::Open(options->service, options->elsewhere);
     return service.ok() ? (*chosen)(*service) : Fail(service.status(), streams);
   };
 }
@@ -263,7 +277,8 @@ const Verb kJobsVerb = {
     "  downpour jobs submit wd1 --module-name trainer.task --package-path trainer --root ~/jobs -- --epochs 2\n"
     "  downpour jobs submit tuned --file job.yaml --config search.yaml --root ~/jobs\n"
     "  downpour jobs stream-logs wd1 --root ~/jobs\n"
-    "  downpour jobs list --root ~/jobs\n",
+    "  downpour jobs list --root ~/jobs\n"
+    "  downpour jobs list --service https://h0:7000 --token-file token --ca-certificate h0.pem\n",
     "0 done, and what was waited for succeeded; 1 refused, or the job did not succeed", SetUp};
 
 }  // namespace downpour

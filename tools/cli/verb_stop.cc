@@ -115,6 +115,6 @@ const Verb kStopVerb = {"stop", "End a running job after one last checkpoint, an
                         "  downpour stop --chief h0:7000 --keys keys\n",
                         "0 the job has ended and has not failed, 1 it failed or goes on, 69 the chief cannot be "
                         "reached, or went before it said how the job ended",
-                        SetUp};
+                        SetUp, "cancel"};
 
 }  // namespace downpour
