@@ -24,8 +24,8 @@ class ServiceTest(ProcessTest):
         self.address = f"127.0.0.1:{free_port()}"
         self.addCleanup(self.end_runs)
 
-    def start_service(self, *words):
-        self.service = Process(self, [TOOL, "serve", "--root", self.root, "--listen", self.address, *words])
+    def start_service(self, *words, around=lambda command: command):
+        self.service = Process(self, around([TOOL, "serve", "--root", self.root, "--listen", self.address, *words]))
         self.service.wait_for_line("Serving jobs at ")
 
     def end_runs(self):
