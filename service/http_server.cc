@@ -46,7 +46,8 @@ void HttpServer::Prepare(JobService& service) {
     if (!response.body.empty() || response.status < 400) return;
     if (response.status == 404) return AnswerError(NothingAt(request), response);
     if (response.status == 413) {
-      const absl::Status why = absl::OutOfRangeError(absl::StrCat("an object has at most ", kMostObjectBytes, " bytes"));
+      const absl::Status why =
+          absl::OutOfRangeError(absl::StrCat("an object has at most ", kMostObjectBytes, " bytes"));
       return AnswerError(why, response);
     }
     const char* why = response.status == 414 ? "an address has at most 8192 bytes: send a shorter filter or name"

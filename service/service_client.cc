@@ -58,7 +58,7 @@ absl::StatusOr<ServiceClient> ServiceClient::Open(const ServiceSettings& setting
 }
 
 absl::StatusOr<json> ServiceClient::Ask(const std::string& method, const std::string& path,
-                                      const std::string& body) const {
+                                        const std::string& body) const {
   constexpr time_t kSeconds = 60;
   httplib::Client client(address_);
   if (!client.is_valid()) return absl::InvalidArgumentError(absl::StrCat(address_, " is no service's address"));
@@ -71,8 +71,8 @@ absl::StatusOr<json> ServiceClient::Ask(const std::string& method, const std::st
   request.body = body;
   if (method != "GET") request.set_header("Content-Length", absl::StrCat(body.size()));
   const httplib::Result result = client.send(request);
-  const bool is_trusted = result.error() != httplib::Error::SSLServerVerification &&
-                          result.error() != httplib::Error::SSLLoadingCerts;
+  const bool is_trusted =
+      result.error() != httplib::Error::SSLServerVerification && result.error() != httplib::Error::SSLLoadingCerts;
   if (!result && !is_trusted) {
     return absl::UnauthenticatedError(
         absl::StrCat("nobody vouches for the certificate of ", address_, ", or it has another name: give the ",

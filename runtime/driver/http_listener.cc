@@ -1,79 +1,157 @@
 #include "runtime/driver/http_listener.h"
 
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <openssl/crypto.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-#include <cstdlib>
-#include <utility>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <thread>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "runtime/driver/http_stream.h"
+#include "absl/strings/str_format.h"
+#include "runtime/driver/http_listener.h"
+#include "runtime/driver/posix_socket_diag.h"
+#include "schema/host_port.h"
 #include "schema/text.h"
 
 namespace downpour {
 namespace {
 
-// The library's threads: none. A connection is handed on by the thread that accepted it.
-class HandOver final : public httplib::TaskQueue {
- public:
-  explicit HandOver(std::function<void()> end) : end_(std::move(end)) {}
-  void enqueue(std::function<void()> connection) override { connection(); }
-  void shutdown() override { end_(); }
+constexpr const char* kLoopback = "127.0.0.1";
+constexpr size_t kLeastTokenBytes = 16;
 
- private:
-  const std::function<void()> end_;
-};
+std::string TextIn(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
 
-// A passphrase is asked of nobody: a service has no terminal.
-int NoPassphrase(char*, int, int, void*) { return 0; }
+// In constant time, so that no one learns it letter by letter.
+bool IsToken(const std::string& said, const std::string& token) {
+  const std::string expected = "Bearer " + token;
+  return !token.empty() && said.size() == expected.size() &&
+         CRYPTO_memcmp(said.data(), expected.data(), expected.size()) == 0;
+}
 
-int64_t BodyBytes(const httplib::Request& request) {
-  if (request.has_header("Transfer-Encoding")) return -1;
-  return static_cast<int64_t>(request.get_header_value<uint64_t>("Content-Length"));
+int64_t UserOfPeer(const std::string& address, int port, int own_port) {
+  const std::optional<int64_t> told = UserBySocketDiag(address, port, own_port);
+  return told ? *told : UserOfConnection(TextIn("/proc/net/tcp"), address, port, own_port);
 }
 
 }  // namespace
 
-absl::StatusOr<TlsContext> OpenTls(const std::string& certificate, const std::string& key) {
+absl::StatusOr<std::string> ReadToken(const std::string& path) {
+  if (path.empty()) return std::string();
   struct stat at {};
-  if (stat(key.c_str(), &at) == 0 && (at.st_mode & 07) != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("others may read the private key: chmod 600 ", ShellWord(key)));
+  if (lstat(path.c_str(), &at) != 0 || !S_ISREG(at.st_mode)) {
+    return absl::InvalidArgumentError(absl::StrCat("the token file ", path, " is no file"));
   }
-  TlsContext tls(SSL_CTX_new(TLS_server_method()));
-  SSL_CTX_set_default_passwd_cb(tls.get(), NoPassphrase);
-  if (SSL_CTX_set_min_proto_version(tls.get(), TLS1_2_VERSION) == 1 &&
-      SSL_CTX_use_certificate_chain_file(tls.get(), certificate.c_str()) == 1 &&
-      SSL_CTX_use_PrivateKey_file(tls.get(), key.c_str(), SSL_FILETYPE_PEM) == 1 &&
-      SSL_CTX_check_private_key(tls.get()) == 1) {
-    return tls;
+  if ((at.st_mode & 077) != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("others may read the token file: chmod 600 ", ShellWord(path)));
   }
-  return absl::InvalidArgumentError(absl::StrCat("the certificate ", certificate, " and its private key ", key,
-                                                 " cannot be used: they must be PEM files that belong together"));
+  std::string token = TextIn(path);
+  absl::StripAsciiWhitespace(&token);
+  if (token.size() >= kLeastTokenBytes) return token;
+  return absl::InvalidArgumentError(absl::StrCat("the token in ", path, " is too short: at least ", kLeastTokenBytes,
+                                                 " bytes, such as of openssl rand -hex 32"));
 }
 
-HttpListener::HttpListener(int most, TlsContext tls, PeerOf peer_of)
-    : tls_(std::move(tls)), peer_of_(std::move(peer_of)) {
-  new_task_queue = [this, most] {
-    connections_.emplace(most, [this](int fd) { Serve(fd); });
-    return new HandOver([this] { connections_->End(); });
-  };
+int64_t UserOfConnection(const std::string& table, const std::string& peer_address, int peer_port, int own_port) {
+  in_addr address{};
+  if (inet_pton(AF_INET, peer_address.c_str(), &address) != 1) return -1;
+  const std::string peer = absl::StrFormat("%08X:%04X", address.s_addr, peer_port);
+  const std::string own = absl::StrFormat(":%04X", own_port);
+  constexpr const char* kEstablished = "01";
+  std::istringstream lines(table);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string number, local, remote, state, queues, timer, retries;
+    int64_t user = -1, timeout = 0, inode = 0;
+    words >> number >> local >> remote >> state >> queues >> timer >> retries >> user >> timeout >> inode;
+    if (words && local == peer && absl::EndsWith(remote, own) && state == kEstablished && inode != 0) return user;
+  }
+  return -1;
 }
 
-bool HttpListener::process_and_close_socket(socket_t fd) {
-  UniqueFd owned(fd);
-  std::string peer = peer_of_(fd);
-  connections_->Add(std::move(owned), peer);
-  return true;
+absl::StatusOr<std::unique_ptr<HttpListener>> HttpListener::Open(const HttpSettings& settings, int most) {
+  const std::optional<HostPort> listen = ParseHostPort(settings.listen);
+  if (!listen)
+    return absl::InvalidArgumentError(absl::StrCat("HOST:PORT is needed to listen at, not ", settings.listen));
+  const std::string host = listen->host == "localhost" ? kLoopback : listen->host;
+  const bool has_tls = !settings.certificate.empty() && !settings.key.empty();
+  if (host != kLoopback && (settings.token_file.empty() || !has_tls)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("others can reach ", settings.listen,
+                     ": give a token file, a certificate and its private key, or listen at 127.0.0.1:PORT"));
+  }
+  const absl::StatusOr<std::string> token = ReadToken(settings.token_file);
+  if (!token.ok()) return token.status();
+  const absl::StatusOr<std::string> viewer_token = ReadToken(settings.viewer_token_file);
+  if (!viewer_token.ok()) return viewer_token.status();
+  absl::StatusOr<TlsContext> tls = has_tls ? OpenTls(settings.certificate, settings.key) : TlsContext();
+  if (!tls.ok()) return tls.status();
+  std::unique_ptr<HttpListener> listener(new HttpListener(*token, *viewer_token));
+  const auto peer_of = [listener = listener.get()](int fd) { return listener->PeerOf(fd); };
+  listener->server_ = std::make_unique<HttpListener>(most, *std::move(tls), peer_of);
+  httplib::Server& server = listener->http();
+  listener->port_ = listen->port == 0 ? server.bind_to_any_port(host) : listen->port;
+  const bool bound = listen->port == 0 ? listener->port_ > 0 : server.bind_to_port(host, listen->port);
+  if (!bound) return absl::UnavailableError(absl::StrCat("cannot listen at ", settings.listen, ": is it taken?"));
+  listener->is_loopback_ = host == kLoopback;
+  listener->address_ = absl::StrCat(has_tls ? "https" : "http", "://", ToString(HostPort{host, listener->port_}));
+  return listener;
 }
 
-void HttpListener::Serve(int fd) {
-  HttpStream stream(fd, tls_.get());
-  if (!stream.ShakeHands()) return;
-  bool closed = false;
-  process_request(stream, /*close_connection=*/true, closed, [&](httplib::Request& request) {
-    request.ssl = stream.tls();
-    stream.HeadIsRead(BodyBytes(request));
-  });
-  stream.Finish();
+// The library's stop has no effect on a server that does not run yet.
+void HttpListener::Stop() {
+  while (!server_->is_running()) std::this_thread::yield();
+  server_->stop();
+}
+
+// On loopback all have one address, and their users tell them apart.
+std::string HttpListener::PeerOf(int fd) const {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return "";
+  char host[NI_MAXHOST] = "", port[NI_MAXSERV] = "";
+  getnameinfo(reinterpret_cast<sockaddr*>(&address), size, host, sizeof(host), port, sizeof(port),
+              NI_NUMERICHOST | NI_NUMERICSERV);
+  if (!is_loopback_) return host;
+  return absl::StrCat("user ", UserOfPeer(host, std::atoi(port), port_));
+}
+
+absl::Status HttpListener::CheckHost(const httplib::Request& request) const {
+  const std::string host = request.get_header_value("Host"), port = absl::StrCat(":", port_);
+  if (!is_loopback_ || host == kLoopback + port || host == "localhost" + port) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat("this server is ", address_, ", not ", OneLine(host, 100)));
+}
+
+absl::Status HttpListener::CheckCaller(const httplib::Request& request, bool reads) const {
+  const std::string host = request.get_header_value("Host"), origin = request.get_header_value("Origin");
+  const bool is_cross_site = absl::StrContains(request.get_header_value("Sec-Fetch-Site"), "cross-site");
+  if (is_cross_site || (!origin.empty() && origin != "http://" + host && origin != "https://" + host)) {
+    return absl::PermissionDeniedError("a page of another site may not ask this server");
+  }
+  const std::string said = request.get_header_value("Authorization");
+  if (IsToken(said, token_)) return absl::OkStatus();
+  if (IsToken(said, viewer_token_)) {
+    if (reads) return absl::OkStatus();
+    return absl::PermissionDeniedError("this token is a viewer's, who may only read: it takes the service's own token");
+  }
+  if (is_loopback_) {
+    if (UserOfPeer(request.remote_addr, request.remote_port, port_) == static_cast<int64_t>(getuid())) {
+      return absl::OkStatus();
+    }
+  }
+  return absl::UnauthenticatedError("say who you are by Authorization: Bearer TOKEN, of this server's token file");
 }
 
 }  // namespace downpour

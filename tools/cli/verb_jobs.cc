@@ -168,7 +168,8 @@ int CancelOrDelete(const char* method, const std::string& path, const ServiceCli
 }
 
 // Lines that were not shown yet. A task's line may come a moment after a later one of another's.
-absl::Status ShowNews(const Options& options, const ServiceClient& service, std::set<std::string>* shown, Streams streams) {
+absl::Status ShowNews(const Options& options, const ServiceClient& service, std::set<std::string>* shown,
+                      Streams streams) {
   json asked = {{"filter", absl::StrCat("resource.labels.job_id=\"", options.name, "\"")}};
   do {
     const absl::StatusOr<json> page = service.Ask("POST", "/v2/entries:list", asked.dump());
@@ -189,7 +190,8 @@ absl::Status ShowNews(const Options& options, const ServiceClient& service, std:
 int Follow(const Options& options, const ServiceClient& service, bool with_logs, Streams streams) {
   std::set<std::string> shown;
   for (;;) {
-    const absl::StatusOr<json> job = service.Ask("GET", PathOf(options));  // before its log, whose end is the job's then
+    const absl::StatusOr<json> job =
+        service.Ask("GET", PathOf(options));  // before its log, whose end is the job's then
     if (!job.ok()) return Fail(job.status(), streams);
     if (with_logs) {
       if (const absl::Status status = ShowNews(options, service, &shown, streams); !status.ok())
@@ -250,9 +252,11 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
       [=](const ServiceClient& service) { return Describe(*options, service, streams); });
   add("stream-logs", "Its log as it comes, to its end",
       [=](const ServiceClient& service) { return Follow(*options, service, /*with_logs=*/true, streams); });
-  add("wait", "Wait for its end", [=](const ServiceClient& service) { return Follow(*options, service, false, streams); });
-  add("cancel", "End it, after one last checkpoint",
-      [=](const ServiceClient& service) { return CancelOrDelete("POST", PathOf(*options) + ":cancel", service, streams); });
+  add("wait", "Wait for its end",
+      [=](const ServiceClient& service) { return Follow(*options, service, false, streams); });
+  add("cancel", "End it, after one last checkpoint", [=](const ServiceClient& service) {
+    return CancelOrDelete("POST", PathOf(*options) + ":cancel", service, streams);
+  });
   add("delete", "Delete one that is over, with its folder",
       [=](const ServiceClient& service) { return CancelOrDelete("DELETE", PathOf(*options), service, streams); });
   app.require_subcommand(1);
@@ -263,8 +267,8 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
                       kExitBadCommandLine);
     }
     const absl::StatusOr<ServiceClient> service = is_elsewhere
-                                                 ? ServiceClient::Dial(options->elsewhere)
-                                                 : ServiceClient::Open(options->service, options->elsewhere);
+                                                      ? ServiceClient::Dial(options->elsewhere)
+                                                      : ServiceClient::Open(options->service, options->elsewhere);
     return service.ok() ? (*chosen)(*service) : Fail(service.status(), streams);
   };
 }

@@ -44,9 +44,9 @@ TEST(HttpListenerTest, AViewersTokenReadsAndChangesNothing) {
     chmod(path.c_str(), 0600);
     return path;
   };
-  const auto door = HttpListener::Open({.token_file = file("token", "0123456789abcdef"),
-                                    .viewer_token_file = file("viewer", "fedcba9876543210")},
-                                   /*most=*/1);
+  const auto door = HttpListener::Open(
+      {.token_file = file("token", "0123456789abcdef"), .viewer_token_file = file("viewer", "fedcba9876543210")},
+      /*most=*/1);
   ASSERT_TRUE(door.ok()) << door.status();
   const auto code = [&](const std::string& token, bool reads) {
     httplib::Request request;

@@ -24,7 +24,9 @@ class HttpStreamTest : public testing::Test {
     ours_ = UniqueFd(ends[0]);
     theirs_ = UniqueFd(ends[1]);
   }
-  void Say(const std::string& text) { EXPECT_EQ(send(theirs_.get(), text.data(), text.size(), 0), ssize_t(text.size())); }
+  void Say(const std::string& text) {
+    EXPECT_EQ(send(theirs_.get(), text.data(), text.size(), 0), ssize_t(text.size()));
+  }
   // How many bytes can be read, to the end or to a bound.
   static size_t ReadAll(HttpStream& stream) {
     char block[1000];
