@@ -3,8 +3,8 @@
 //   HttpConnections connections(/*most=*/64, [](int fd) {...});   // on threads of its own
 //   connections.Add(std::move(fd), "10.0.0.7");
 //
-// Bounds: `most` are served at a time, of one peer half of them. As many again as kWaiting times that wait; further ones
-//   are closed at once.
+// Bounds: `most` are served at a time, of one peer half of them. kWaiting times as many may wait. Further ones are
+//   closed at once.
 // Threads: Add and End on one.
 // Tests: tests/unit/runtime/driver/http_connections_test.cc.
 #pragma once

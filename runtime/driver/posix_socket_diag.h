@@ -12,8 +12,8 @@
 
 namespace downpour {
 
-// Of the connection from `peer_address`:`peer_port` to `own_port` of 127.0.0.1. Nothing: there is no such connection that
-// stands, or this kernel does not tell.
+// Of the connection from `peer_address`:`peer_port` to `own_port` of 127.0.0.1. Nothing: no such connection stands, or
+// this kernel does not tell.
 std::optional<int64_t> UserBySocketDiag(const std::string& peer_address, int peer_port, int own_port);
 
 }  // namespace downpour

@@ -32,7 +32,8 @@ class GoogleClientTest(ServiceTest):
         return {"jobId": name, "jobFile": self.job_text(**changes)}
 
     def create(self, name, labels=None, **changes):
-        return self.jobs.create(parent="projects/p", body=self.body(name, **changes) | {"labels": labels or {}}).execute()
+        body = self.body(name, **changes) | {"labels": labels or {}}
+        return self.jobs.create(parent="projects/p", body=body).execute()
 
     def get(self, name):
         return self.jobs.get(name=f"projects/p/jobs/{name}").execute()
@@ -61,8 +62,8 @@ class GoogleClientTest(ServiceTest):
             pages += 1
         self.assertEqual((found, pages), (["third", "second", "first"], 2))
 
-        changed = self.jobs.patch(name="projects/p/jobs/first", updateMask="labels",
-                                  body={"labels": {"team": "b"}, "etag": self.get("first")["etag"]}).execute()  # fmt: skip
+        body = {"labels": {"team": "b"}, "etag": self.get("first")["etag"]}
+        changed = self.jobs.patch(name="projects/p/jobs/first", updateMask="labels", body=body).execute()
         self.assertEqual(changed["labels"], {"team": "b"})
         self.assertEqual(self.jobs.cancel(name="projects/p/jobs/first", body={}).execute(), {})
         self.assertIn("request", self.wait_for("first", "CANCELLED")["errorMessage"])

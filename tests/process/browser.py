@@ -1,7 +1,7 @@
 """A browser without a screen, driven as a person would: Debian's chromium by python3-selenium.
 
-Accessibility faults are looked for by axe-core, where tools/dev/clients_environment has put it or DOWNPOUR_AXE names its
-axe.min.js.
+Accessibility faults are looked for by axe-core, where tools/dev/clients_environment has put it or DOWNPOUR_AXE names
+its axe.min.js.
 """
 
 import os

@@ -231,7 +231,8 @@ class PageTest(ServiceTest):
 
 
 @unittest.skipIf(browser.WHY_NOT, browser.WHY_NOT)
-@unittest.skipUnless(browser.AXE.is_file(), "there is no axe-core: tools/dev/clients_environment gets it, or DOWNPOUR_AXE names it")
+@unittest.skipUnless(browser.AXE.is_file(), "there is no axe-core: tools/dev/clients_environment gets it, or"
+                     " DOWNPOUR_AXE names it")  # fmt: skip
 class AxeTest(ServiceTest):
     def test_a_fault_of_accessibility_would_be_found(self):
         self.start_service()

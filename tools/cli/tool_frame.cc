@@ -110,7 +110,8 @@ int RunTool(const std::vector<const Verb*>& verbs, std::vector<std::string> args
     args.erase(args.begin());
     args.push_back("--help");
   }
-  const auto verb = std::find_if(verbs.begin(), verbs.end(), [&](const Verb* v) { return v->name == args[0] || v->also_called == args[0]; });
+  const auto verb = std::find_if(verbs.begin(), verbs.end(),
+                                 [&](const Verb* v) { return v->name == args[0] || v->also_called == args[0]; });
   if (verb == verbs.end()) {
     const std::string meant = VerbMeant(args[0], NamesOf(verbs));
     streams.err << "downpour: there is no verb '" << args[0] << "'"

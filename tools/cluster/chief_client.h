@@ -27,7 +27,8 @@ class ChiefClient {
  public:
   // Null keys: there are none.
   static absl::StatusOr<ChiefClient> Dial(const std::string& endpoint, const KeyRing* keys = nullptr);
-  // With a client's keys of a folder, else a viewer's; empty: there are none. Errors: those of KeysIn (posix_keys.h) besides.
+  // With a client's keys of a folder, else a viewer's; empty: there are none. Errors: those of KeysIn (posix_keys.h)
+  // besides.
   static absl::StatusOr<ChiefClient> DialWithKeysIn(const std::string& folder, const std::string& endpoint);
 
   // Whoever asks again after so long is a watcher: the chief tells it unasked how the job ended. 0: it asks once.
