@@ -55,7 +55,7 @@ absl::StatusOr<KeyFile> ParseKeyFile(const std::string& text) {
     } else if (word == "role" && !has_role) {
       const auto named = [&](PeerRole role) { return value == NameOf(role); };
       const auto* role = std::find_if(std::begin(kAllPeerRoles), std::end(kAllPeerRoles), named);
-      if (role == std::end(kAllPeerRoles)) return refuse("the role is chief, ps, worker or client");
+      if (role == std::end(kAllPeerRoles)) return refuse("the role is chief, ps, worker, client or viewer");
       file.role = *role;
       has_role = true;
     } else if (word == "public" && IsKey(value)) {

@@ -17,6 +17,7 @@ constexpr Roles kPs = Only(PeerRole::kPs);
 constexpr Roles kWorker = Only(PeerRole::kWorker);
 constexpr Roles kClient = Only(PeerRole::kClient);
 constexpr Roles kMembers = kPs | kWorker;
+constexpr Roles kAskers = kClient | Only(PeerRole::kViewer);
 
 template <typename Kind, size_t i = 0>
 constexpr size_t IndexOf() {
@@ -48,7 +49,7 @@ constexpr Row kTable[] = {
     Says<Push>(kWorker),          Says<PushReply>(kPs),         Says<Probe>(kWorker),
     Says<Pull>(kWorker),          Says<PullReply>(kPs),         Says<SnapshotRequest>(kChief),
     Says<SliceRecord>(kPs),       Says<WriteShard>(kChief),     Says<ShardWritten>(kPs),
-    Says<StatusRequest>(kClient), Says<StatusReply>(kChief),    Says<Control>(kClient),
+    Says<StatusRequest>(kAskers), Says<StatusReply>(kChief),    Says<Control>(kClient),
     Says<ControlReply>(kChief),   Says<CodeRequest>(kWorker),   Says<CodeBlock>(kChief),
 };
 constexpr bool IsComplete() {
@@ -75,7 +76,7 @@ bool JoinsAsWhatItIs(PeerRole role, const Join& join) {
 }  // namespace
 
 const char* NameOf(PeerRole role) {
-  constexpr const char* kNames[] = {"chief", "ps", "worker", "client"};
+  constexpr const char* kNames[] = {"chief", "ps", "worker", "client", "viewer"};
   static_assert(std::size(kNames) == std::size(kAllPeerRoles));
   return kNames[static_cast<size_t>(role)];
 }

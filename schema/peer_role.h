@@ -11,8 +11,10 @@
 
 namespace downpour {
 
-enum class PeerRole : uint8_t { kChief, kPs, kWorker, kClient };  // kClient: a person's tool, which asks the chief
-inline constexpr PeerRole kAllPeerRoles[] = {PeerRole::kChief, PeerRole::kPs, PeerRole::kWorker, PeerRole::kClient};
+// kClient: a person's tool, which asks the chief for the status and gives it commands. kViewer: one that only asks.
+enum class PeerRole : uint8_t { kChief, kPs, kWorker, kClient, kViewer };
+inline constexpr PeerRole kAllPeerRoles[] = {PeerRole::kChief, PeerRole::kPs, PeerRole::kWorker, PeerRole::kClient,
+                                             PeerRole::kViewer};
 
 const char* NameOf(PeerRole role);  // chief, ps and so on
 

@@ -177,7 +177,7 @@ void AddJobRoutes(httplib::Server& server, JobService& service) {
 }
 
 void AddLogRoutes(httplib::Server& server, JobService& service) {
-  server.Post("/v2/entries:list",
+  server.Post(kEntriesPath,
               WithBody([&](const Request&, const std::string& body) { return ListEntries(body, service); }));
 }
 

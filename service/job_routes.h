@@ -12,6 +12,8 @@
 
 namespace downpour {
 
+inline constexpr const char* kEntriesPath = "/v2/entries:list";  // a POST that only reads
+
 void AddJobRoutes(httplib::Server& server, JobService& service);
 void AddLogRoutes(httplib::Server& server, JobService& service);
 void AddStorageRoutes(httplib::Server& server, const ObjectStore& objects);

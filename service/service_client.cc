@@ -1,9 +1,12 @@
 #include "service/service_client.h"
 
+#include <unistd.h>
+
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "service/job.h"
 #include "tools/cluster/job_folder.h"
 
@@ -11,7 +14,25 @@ namespace downpour {
 
 using nlohmann::json;
 
-absl::StatusOr<ServiceClient> ServiceClient::Open(const ServiceSettings& settings) {
+absl::StatusOr<ServiceClient> ServiceClient::Dial(const ServiceAddress& service) {
+  absl::StatusOr<std::string> token = ReadToken(service.token_file);
+  if (!token.ok()) return token.status();
+  const bool is_address = service.address.starts_with("http://") || service.address.starts_with("https://");
+  if (!is_address) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the service's address is like https://h0:7000, and not ", service.address));
+  }
+  if (!service.ca.empty() && access(service.ca.c_str(), R_OK) != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("cannot read the certificates in ", service.ca));
+  }
+  ServiceClient service;
+  service.address_ = std::string(absl::StripSuffix(service.address, "/"));
+  service.token_ = *std::move(token);
+  service.ca_ = service.ca;
+  return service;
+}
+
+absl::StatusOr<ServiceClient> ServiceClient::Open(const ServiceSettings& settings, ServiceAddress other) {
   constexpr int kTries = 100;
   constexpr auto kPause = std::chrono::milliseconds(50);
   absl::Status last;
@@ -19,13 +40,18 @@ absl::StatusOr<ServiceClient> ServiceClient::Open(const ServiceSettings& setting
   for (int i = 0; i < kTries; ++i) {
     absl::StatusOr<std::unique_ptr<RunningService>> own = RunningService::Open(settings, {});
     if (own.ok()) {
-      const std::string address = (*own)->address();
-      return ServiceClient(*std::move(own), address);
+      ServiceClient service;
+      service.address_ = (*own)->address();
+      service.own_ = *std::move(own);
+      return service;
     }
     if (!absl::IsAlreadyExists(own.status())) return own.status();
-    ServiceClient other(nullptr, ReadTextFile(settings.root + "/address").value_or("http://127.0.0.1:1"));
-    last = other.Ask("GET", "/v1/projects/p/jobs?pageSize=1").status();
-    if (!absl::IsUnavailable(last)) return other;
+    other.address = ReadTextFile(settings.root + "/address").value_or("http://127.0.0.1:1");
+    absl::StatusOr<ServiceClient> service = Dial(other);
+    if (!service.ok()) return service;
+    last = service->Ask("GET", "/v1/projects/p/jobs?pageSize=1").status();
+    if (absl::IsUnauthenticated(last)) return last;
+    if (!absl::IsUnavailable(last)) return service;
     std::this_thread::sleep_for(kPause);
   }
   return last;
@@ -35,6 +61,9 @@ absl::StatusOr<json> ServiceClient::Ask(const std::string& method, const std::st
                                         const std::string& body) const {
   constexpr time_t kSeconds = 60;
   httplib::Client client(address_);
+  if (!client.is_valid()) return absl::InvalidArgumentError(absl::StrCat(address_, " is no service's address"));
+  if (!ca_.empty()) client.set_ca_cert_path(ca_.c_str());
+  if (!token_.empty()) client.set_bearer_token_auth(token_);
   client.set_read_timeout(kSeconds);
   httplib::Request request;
   request.method = method;
@@ -42,12 +71,22 @@ absl::StatusOr<json> ServiceClient::Ask(const std::string& method, const std::st
   request.body = body;
   if (method != "GET") request.set_header("Content-Length", absl::StrCat(body.size()));
   const httplib::Result result = client.send(request);
+  const bool is_trusted =
+      result.error() != httplib::Error::SSLServerVerification && result.error() != httplib::Error::SSLLoadingCerts;
+  if (!result && !is_trusted) {
+    return absl::UnauthenticatedError(
+        absl::StrCat("nobody vouches for the certificate of ", address_, ", or it has another name: give the ",
+                     "certificate, or that of its issuer, by --ca-certificate, and the name that stands in it"));
+  }
   if (!result) return absl::UnavailableError(absl::StrCat("the service at ", address_, " does not answer"));
   const absl::StatusOr<json> answer = ParseJson(result->body);
   if (!answer.ok()) return answer.status();
   if (result->status < 300) return answer;
   const json& error = answer->is_object() ? answer->value("error", json::object()) : json::object();
   const std::string message = error.value("message", absl::StrCat("the service answered ", result->status));
+  if (result->status == 401) {
+    return absl::UnauthenticatedError(absl::StrCat("the service at ", address_, " wants its token: --token-file FILE"));
+  }
   return result->status == 404 ? absl::NotFoundError(message) : absl::InvalidArgumentError(message);
 }
 

@@ -1,7 +1,9 @@
 #include "runtime/driver/http_listener.h"
 
 #include <arpa/inet.h>
+#include <netdb.h>
 #include <openssl/crypto.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +16,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "runtime/driver/http_listener.h"
+#include "runtime/driver/posix_socket_diag.h"
 #include "schema/host_port.h"
 #include "schema/text.h"
 
@@ -21,7 +25,6 @@ namespace downpour {
 namespace {
 
 constexpr const char* kLoopback = "127.0.0.1";
-constexpr time_t kSilenceSeconds = 5;
 constexpr size_t kLeastTokenBytes = 16;
 
 std::string TextIn(const std::string& path) {
@@ -30,6 +33,20 @@ std::string TextIn(const std::string& path) {
   text << file.rdbuf();
   return text.str();
 }
+
+// In constant time, so that no one learns it letter by letter.
+bool IsToken(const std::string& said, const std::string& token) {
+  const std::string expected = "Bearer " + token;
+  return !token.empty() && said.size() == expected.size() &&
+         CRYPTO_memcmp(said.data(), expected.data(), expected.size()) == 0;
+}
+
+int64_t UserOfPeer(const std::string& address, int port, int own_port) {
+  const std::optional<int64_t> told = UserBySocketDiag(address, port, own_port);
+  return told ? *told : UserOfConnection(TextIn("/proc/net/tcp"), address, port, own_port);
+}
+
+}  // namespace
 
 absl::StatusOr<std::string> ReadToken(const std::string& path) {
   if (path.empty()) return std::string();
@@ -46,15 +63,6 @@ absl::StatusOr<std::string> ReadToken(const std::string& path) {
   return absl::InvalidArgumentError(absl::StrCat("the token in ", path, " is too short: at least ", kLeastTokenBytes,
                                                  " bytes, such as of openssl rand -hex 32"));
 }
-
-// In constant time, so that no one learns it letter by letter.
-bool IsToken(const std::string& said, const std::string& token) {
-  const std::string expected = "Bearer " + token;
-  return !token.empty() && said.size() == expected.size() &&
-         CRYPTO_memcmp(said.data(), expected.data(), expected.size()) == 0;
-}
-
-}  // namespace
 
 int64_t UserOfConnection(const std::string& table, const std::string& peer_address, int peer_port, int own_port) {
   in_addr address{};
@@ -86,24 +94,19 @@ absl::StatusOr<std::unique_ptr<HttpListener>> HttpListener::Open(const HttpSetti
   }
   const absl::StatusOr<std::string> token = ReadToken(settings.token_file);
   if (!token.ok()) return token.status();
-  std::unique_ptr<httplib::Server> http;
-  if (has_tls) {
-    http = std::make_unique<httplib::SSLServer>(settings.certificate.c_str(), settings.key.c_str());
-  } else {
-    http = std::make_unique<httplib::Server>();
-  }
-  if (!http->is_valid()) return absl::InvalidArgumentError("the certificate or its private key cannot be used");
-  std::unique_ptr<HttpListener> listener(new HttpListener(std::move(http), *token));
+  const absl::StatusOr<std::string> viewer_token = ReadToken(settings.viewer_token_file);
+  if (!viewer_token.ok()) return viewer_token.status();
+  absl::StatusOr<TlsContext> tls = has_tls ? OpenTls(settings.certificate, settings.key) : TlsContext();
+  if (!tls.ok()) return tls.status();
+  std::unique_ptr<HttpListener> listener(new HttpListener(*token, *viewer_token));
+  const auto peer_of = [listener = listener.get()](int fd) { return listener->PeerOf(fd); };
+  listener->server_ = std::make_unique<HttpListener>(most, *std::move(tls), peer_of);
   httplib::Server& server = listener->http();
   listener->port_ = listen->port == 0 ? server.bind_to_any_port(host) : listen->port;
   const bool bound = listen->port == 0 ? listener->port_ > 0 : server.bind_to_port(host, listen->port);
   if (!bound) return absl::UnavailableError(absl::StrCat("cannot listen at ", settings.listen, ": is it taken?"));
   listener->is_loopback_ = host == kLoopback;
   listener->address_ = absl::StrCat(has_tls ? "https" : "http", "://", ToString(HostPort{host, listener->port_}));
-  server.new_task_queue = [most] { return new httplib::ThreadPool(static_cast<size_t>(most)); };
-  server.set_keep_alive_max_count(1);
-  server.set_read_timeout(kSilenceSeconds);
-  server.set_write_timeout(kSilenceSeconds);
   return listener;
 }
 
@@ -113,22 +116,38 @@ void HttpListener::Stop() {
   server_->stop();
 }
 
+// On loopback all have one address, and their users tell them apart.
+std::string HttpListener::PeerOf(int fd) const {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) return "";
+  char host[NI_MAXHOST] = "", port[NI_MAXSERV] = "";
+  getnameinfo(reinterpret_cast<sockaddr*>(&address), size, host, sizeof(host), port, sizeof(port),
+              NI_NUMERICHOST | NI_NUMERICSERV);
+  if (!is_loopback_) return host;
+  return absl::StrCat("user ", UserOfPeer(host, std::atoi(port), port_));
+}
+
 absl::Status HttpListener::CheckHost(const httplib::Request& request) const {
   const std::string host = request.get_header_value("Host"), port = absl::StrCat(":", port_);
   if (!is_loopback_ || host == kLoopback + port || host == "localhost" + port) return absl::OkStatus();
   return absl::PermissionDeniedError(absl::StrCat("this server is ", address_, ", not ", OneLine(host, 100)));
 }
 
-absl::Status HttpListener::CheckCaller(const httplib::Request& request) const {
+absl::Status HttpListener::CheckCaller(const httplib::Request& request, bool reads) const {
   const std::string host = request.get_header_value("Host"), origin = request.get_header_value("Origin");
   const bool is_cross_site = absl::StrContains(request.get_header_value("Sec-Fetch-Site"), "cross-site");
   if (is_cross_site || (!origin.empty() && origin != "http://" + host && origin != "https://" + host)) {
     return absl::PermissionDeniedError("a page of another site may not ask this server");
   }
-  if (IsToken(request.get_header_value("Authorization"), token_)) return absl::OkStatus();
+  const std::string said = request.get_header_value("Authorization");
+  if (IsToken(said, token_)) return absl::OkStatus();
+  if (IsToken(said, viewer_token_)) {
+    if (reads) return absl::OkStatus();
+    return absl::PermissionDeniedError("this token is a viewer's, who may only read: it takes the service's own token");
+  }
   if (is_loopback_) {
-    const std::string table = TextIn("/proc/net/tcp");
-    if (UserOfConnection(table, request.remote_addr, request.remote_port, port_) == static_cast<int64_t>(getuid())) {
+    if (UserOfPeer(request.remote_addr, request.remote_port, port_) == static_cast<int64_t>(getuid())) {
       return absl::OkStatus();
     }
   }

@@ -72,8 +72,13 @@ class Unpacker {
       if (depth > skipped_) inside /= part;
     }
     if (inside.empty()) return absl::OkStatus();
-    return type == AE_IFDIR ? MakeFolder(folder_ / inside) : Write(folder_ / inside);
+    if (type == AE_IFDIR) return MakeFolder(folder_ / inside);
+    // What an archive says of itself is believed if it is too much: a bomb is not unpacked first.
+    if (archive_entry_size(entry) > kMostPackageBytes - bytes_) return TooLarge();
+    return Write(folder_ / inside);
   }
+
+  absl::Status TooLarge() const { return Wrong(absl::StrCat("is larger than ", kMostPackageBytes, " bytes unpacked")); }
 
   absl::Status MakeFolder(const fs::path& path) const {
     std::error_code error;
@@ -88,8 +93,7 @@ class Unpacker {
     la_ssize_t read = 0;
     while ((read = archive_read_data(archive_.get(), block, sizeof(block))) > 0) {
       bytes_ += read;
-      if (bytes_ > kMostPackageBytes)
-        return Wrong(absl::StrCat("is larger than ", kMostPackageBytes, " bytes unpacked"));
+      if (bytes_ > kMostPackageBytes) return TooLarge();
       file.write(block, read);
     }
     file.close();
@@ -135,7 +139,10 @@ absl::Status ListFiles(const fs::path& folder, int depth, std::vector<fs::path>*
 }  // namespace
 
 absl::Status UnpackPackage(const std::string& archive, const std::string& folder) {
-  return Unpacker(archive, folder).Run();
+  const absl::Status unpacked = Unpacker(archive, folder).Run();
+  std::error_code ignored;
+  if (!unpacked.ok()) fs::remove_all(folder, ignored);  // what is refused takes no room
+  return unpacked;
 }
 
 absl::StatusOr<std::string> PackFolder(const std::string& folder, const std::string& prefix) {

@@ -4,7 +4,7 @@
 //
 // Shapes: an sdist's first folder, NAME-VERSION, is left out. Several packages may be put into one folder.
 // Errors: INVALID_ARGUMENT for what is no such archive, and for a file in it that would leave the folder, is a link or
-//   a device, or is beyond kMostPackageFiles and kMostPackageBytes. Part of it may be there then.
+//   a device, or is beyond kMostPackageFiles and kMostPackageBytes. The folder is gone then.
 // Tests: tests/unit/runtime/driver/package_test.cc.
 #pragma once
 

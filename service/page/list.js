@@ -30,7 +30,7 @@ function updateProgress(cell, job) {
   const { done } = job;
   show(bar, done !== undefined);
   if (done !== undefined) bar.value = done;
-  say(cell.querySelector(".percent"), done === undefined ? DASH : percent(Math.floor(done * 100) / 100));
+  say(cell.querySelector(".percent"), done === undefined ? DASH : percent(Math.floor(done * 1000) / 1000, 1));
 }
 
 const COLUMNS = [

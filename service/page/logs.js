@@ -91,10 +91,14 @@ export function logView(name, stateOf) {
     tell();
   });
   follow.addEventListener("change", scroll);
-  // Whoever scrolls back reads, and the log stays where it is.
+  // Whoever scrolls back reads, and the log stays where it is. A window that changes its size scrolls it as well.
+  let place = 0;
   lines.addEventListener("scroll", () => {
-    follow.checked = lines.scrollTop + lines.clientHeight >= lines.scrollHeight - 4;
+    const atEnd = lines.scrollTop + lines.clientHeight >= lines.scrollHeight - 4;
+    if (atEnd || lines.scrollTop < place) follow.checked = atEnd;
+    place = lines.scrollTop;
   });
+  new ResizeObserver(scroll).observe(lines);
   listTasks();
   return { node };
 }

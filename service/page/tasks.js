@@ -93,7 +93,7 @@ export function waitList() {
       });
     show(list, items.length > 0);
     show(none, items.length === 0);
-    say(none, over ? "The job is over." : "Nobody waits.");
+    say(none, over ? "The job is over." : "Nobody waits for long.");
   };
   return { node, update };
 }

@@ -1,6 +1,7 @@
 """A browser without a screen, driven as a person would: Debian's chromium by python3-selenium.
 
-DOWNPOUR_AXE names axe-core's axe.min.js (npm: axe-core), where accessibility faults are to be looked for.
+Accessibility faults are looked for by axe-core, where tools/dev/clients_environment has put it or DOWNPOUR_AXE names
+its axe.min.js.
 """
 
 import os
@@ -22,7 +23,8 @@ WHY_NOT = next((why for missing, why in [
     (shutil.which("chromium") is None, "there is no chromium"),
     (shutil.which("chromedriver") is None, "there is no chromedriver (chromium-driver)"),
 ] if missing), None)  # fmt: skip
-AXE = pathlib.Path(os.environ.get("DOWNPOUR_AXE", "/usr/share/javascript/axe-core/axe.min.js"))
+INSTALLED = sorted(BUILD.glob("clients/lib/python3*/site-packages/axe_playwright_python/axe.min.js"))
+AXE = pathlib.Path(os.environ.get("DOWNPOUR_AXE", INSTALLED[0] if INSTALLED else "axe.min.js"))
 SCREENS = BUILD / "meson-logs/page"  # kept, to be looked at
 PHONE, DESK = 360, 1280
 FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-dev-shm-usage",

@@ -6,6 +6,8 @@
 //                            its last byte
 //     die N PART             SIGKILL before the Nth of such calls, of any kind; the file goes, so that a successor
 //                            lives
+//     die-at CALL N PART     likewise before the Nth of that CALL alone, which may also be spawn or signal, or spawned
+//                            or signalled, when it is just done; PART is then of the program, or anything
 //     clock SECONDS          what the calendar says is shifted; the clock that only goes forward is left alone
 //   DOWNPOUR_TRAP_OVERFLOW=1              arithmetic that overflows ends the process by SIGFPE
 #include <dlfcn.h>
@@ -13,6 +15,7 @@
 #include <fenv.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <spawn.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -56,7 +59,7 @@ void DieAtLast(long nth) {
   static std::atomic<long> calls = 0;
   if (++calls < nth) return;
   unlink(getenv("DOWNPOUR_FAULTS"));
-  kill(getpid(), SIGKILL);
+  syscall(SYS_kill, getpid(), SIGKILL);
 }
 
 // The error that the call is to end with, or 0.
@@ -64,10 +67,11 @@ int Trouble(const std::string& call, const std::string& path) {
   std::istringstream order(Order());
   std::string verb, of, error, part;
   order >> verb >> of;
-  if (verb == "fail") order >> error;
+  if (verb == "fail" || verb == "die-at") order >> error;
   order >> part;
   if (part.empty() || path.find(part) == std::string::npos) return 0;
   if (verb == "die") DieAtLast(std::atol(of.c_str()));
+  if (verb == "die-at" && of == call) DieAtLast(std::atol(error.c_str()));
   if (verb != "fail" || of != call) return 0;
   return error == "ENOSPC" ? ENOSPC : EIO;
 }
@@ -115,9 +119,36 @@ ssize_t write(int fd, const void* data, size_t size) {
 
 int fsync(int fd) { return Fails("sync", Named(fd, "")) ? -1 : static_cast<int>(syscall(SYS_fsync, fd)); }
 
+int fdatasync(int fd) { return Fails("sync", Named(fd, "")) ? -1 : static_cast<int>(syscall(SYS_fdatasync, fd)); }
+
+int posix_spawn(pid_t* pid, const char* path, const posix_spawn_file_actions_t* files,
+                const posix_spawnattr_t* attributes, char* const argv[], char* const envp[]) {
+  static auto* const real = Real<decltype(posix_spawn)>("posix_spawn");
+  const std::string name = std::string(program_invocation_short_name) + ":" + path;
+  Trouble("spawn", name);
+  const int result = real(pid, path, files, attributes, argv, envp);
+  Trouble("spawned", name);
+  return result;
+}
+
+int kill(pid_t pid, int number) noexcept {
+  const std::string name = std::string(program_invocation_short_name) + ":" + std::to_string(number);
+  Trouble("signal", name);
+  const auto result = static_cast<int>(syscall(SYS_kill, pid, number));
+  const int error = errno;
+  Trouble("signalled", name);
+  errno = error;
+  return result;
+}
+
 int renameat(int from_folder, const char* from, int to_folder, const char* to) noexcept {
   if (Fails("rename", Named(to_folder, to))) return -1;
   return static_cast<int>(syscall(SYS_renameat2, from_folder, from, to_folder, to, 0));
+}
+
+int rename(const char* from, const char* to) noexcept {
+  if (Fails("rename", std::string(program_invocation_short_name) + ":" + to)) return -1;
+  return static_cast<int>(syscall(SYS_rename, from, to));
 }
 
 int connect(int fd, const sockaddr* address, socklen_t size) {

@@ -4,6 +4,7 @@
 //   hostile say ENDPOINT KEYS ROLE DOOR       says one of each kind of message, then asks to join under odd names
 //   hostile oversize ENDPOINT KEYS ROLE DOOR  sends a frame above the limit, and a message of too many frames
 //   hostile endless ENDPOINT KEYS ROLE DOOR   sends a message of a million frames until it is cut off
+//   hostile stop ENDPOINT KEYS ROLE DOOR RUN TERM   tells the chief to end the job, as `downpour stop` does
 //   hostile flood-WHAT ENDPOINT KEYS ROLE DOOR RUN TERM   over four connections, as fast as it can, until it is killed:
 //     knocks as above, messages without end, or joins, heartbeats, statuses, probes, pulls, pushes of the wrong shape
 //     or repeats of right ones, which are of no use to anybody
@@ -99,6 +100,25 @@ void Oversize(Target& target) {
   std::cout << "sent\n";
 }
 
+// What is said over one connection is heard in its order. So a status tells that the command had no answer.
+void Stop(Target& target) {
+  ZmqChannel channel = target.Dial(target.keys);
+  Send(channel, Encode(Control{.term = target.term, .number = 1, .nonce = 7, .kind = ControlKind::kStop}));
+  Send(channel, Encode(StatusRequest{}));
+  while (true) {
+    std::string peer;
+    std::vector<Payload> answer;
+    if (channel.Receive(&peer, &answer) == ZmqChannel::Receipt::kNothing) {
+      zmq::pollitem_t item{channel.socket().get(), 0, ZMQ_POLLIN, 0};
+      zmq_poll(&item, 1, -1);
+      continue;
+    }
+    const absl::StatusOr<Message> message = Decode(answer);
+    if (message.ok() && std::holds_alternative<ControlReply>(*message)) return void(std::cout << "answered\n");
+    if (message.ok() && std::holds_alternative<StatusReply>(*message)) return void(std::cout << "unanswered\n");
+  }
+}
+
 // The frames are all one array, so that it is the other side whose memory they fill.
 void Endless(Target& target) {
   static char kilobyte[1024];
@@ -183,6 +203,7 @@ int Main(const std::vector<std::string>& args) {
       {"say", Say},
       {"oversize", Oversize},
       {"endless", Endless},
+      {"stop", Stop},
       {"flood-knocks", FloodKnocks},
       {"flood-endless", FloodEndless},
       {"flood-joins", FloodJoins},
@@ -194,13 +215,13 @@ int Main(const std::vector<std::string>& args) {
       {"flood-repeats", FloodRepeats},
   };
   for (const auto& [name, deed] : kDeeds) {
-    const bool is_flood = args.size() == 7;
-    if ((args.size() != 5 && !is_flood) || args[0] != name) continue;
+    const bool has_run = args.size() == 7;
+    if ((args.size() != 5 && !has_run) || args[0] != name) continue;
     for (const PeerRole role : kAllPeerRoles) {
       if (args[3] != NameOf(role)) continue;
       const PeerRole door = args[4] == NameOf(PeerRole::kPs) ? PeerRole::kPs : PeerRole::kChief;
       Target target{args[1], LoadKeys(args[2], role).value(), door};
-      if (is_flood) {
+      if (has_run) {
         target.run = std::stoull(args[5], nullptr, 16);
         target.term = static_cast<uint32_t>(std::stoul(args[6]));
       }

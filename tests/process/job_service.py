@@ -24,8 +24,8 @@ class ServiceTest(ProcessTest):
         self.address = f"127.0.0.1:{free_port()}"
         self.addCleanup(self.end_runs)
 
-    def start_service(self, *words, tool=TOOL):
-        self.service = Process(self, [tool, "serve", "--root", self.root, "--listen", self.address, *words])
+    def start_service(self, *words, tool=TOOL, around=lambda command: command):
+        self.service = Process(self, around([tool, "serve", "--root", self.root, "--listen", self.address, *words]))
         self.service.wait_for_line("Serving jobs at ")
 
     def end_runs(self):
@@ -49,13 +49,16 @@ class ServiceTest(ProcessTest):
             status, text = error.code, error.read()
         return status, json.loads(text) if text.startswith(b"{") else text
 
-    def submit(self, name, **changes):
-        """A job of the C++ model on the test's digits, in a BASIC cluster unless told otherwise."""
+    def job_text(self, **changes):
+        """A job file of the C++ model on the test's digits, in a BASIC cluster unless told otherwise."""
         self.write_job(**{"cluster": {"workerCount": 1, "parameterServerCount": 1}} | changes)
         data = {part: {key: str(self.folder / name) for key, name in files.items()}
                 for part, files in self.job["data"].items()}  # fmt: skip
-        self.job |= {"data": data}
-        return self.ask("POST", "/v1/projects/p/jobs", {"jobId": name, "jobFile": json.dumps(self.job)})
+        return json.dumps(self.job | {"data": data}, indent=2)
+
+    def submit(self, name, **changes):
+        """A job as job_text has it."""
+        return self.ask("POST", "/v1/projects/p/jobs", {"jobId": name, "jobFile": self.job_text(**changes)})
 
     def job_of(self, name):
         return self.ask("GET", f"/v1/projects/p/jobs/{name}")[1]

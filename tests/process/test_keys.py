@@ -60,10 +60,10 @@ class KeysTest(ProcessTest):
         self.wait_until(complete)
         return cluster
 
-    def hostile(self, deed, role="worker", ps=None):
+    def hostile(self, deed, role="worker", ps=None, run=()):
         """Does it at the chief's door, or at that of a ps."""
         at, door = (self.chief_at, "chief") if ps is None else (self.ps_at[ps], "ps")
-        command = [HOSTILE, deed, at, self.keys, role, door]
+        command = [HOSTILE, deed, at, self.keys, role, door, *map(str, run)]
         return subprocess.run(command, capture_output=True, text=True, timeout=LONG, check=True).stdout
 
     def test_a_cluster_with_keys_trains(self):
@@ -151,8 +151,10 @@ class KeysTest(ProcessTest):
         self.start_endless_cluster()
         other = self.folder / "other"
         self.assertEqual(self.tool("keys", "new", "--out", other)[0], 0)
-        for role, peers in (("worker", ("chief", "ps")), ("ps", ("chief", "worker")), ("client", ("chief",))):
-            let_in = r"small is [A-Z]+" if role == "client" else rf"chief +lets in a {role} with these keys"
+        for role, peers in (("worker", ("chief", "ps")), ("ps", ("chief", "worker")), ("client", ("chief",)),
+                            ("viewer", ("chief",))):  # fmt: skip
+            asks = role in ("client", "viewer")
+            let_in = r"small is [A-Z]+" if asks else rf"chief +lets in a {role} with these keys"
             for keys, said in ((self.keys, let_in), (other, "PROBLEM  chief ")):
                 folder = self.folder / f"{keys.name}-of-{role}"
                 folder.mkdir(mode=0o700)
@@ -164,13 +166,44 @@ class KeysTest(ProcessTest):
                 self.assertNotIn("PROBLEM  keys", out)
                 self.assertRegex(out, said)
 
+    def test_a_viewer_looks_and_a_client_commands(self):
+        [chief, *_] = self.start_endless_cluster()
+        ann = self.folder / "ann"
+        self.assertEqual(self.tool("keys", "issue", "--keys", self.keys, "viewer", "--out", ann)[0], 0)
+        self.assertEqual({file.name for file in ann.iterdir()}, {"viewer.secret", "chief.public"})
+        where = ("--chief", self.chief_at, "--keys", ann)
+        self.wait_until(lambda _: self.tool("status", *where)[0] == 0)  # once the chief has read the new key
+        self.assertRegex(self.tool("doctor", "--cluster=none", *where)[1], r"ok +chief +answers")
+        before = self.status()["chief"]
+        for command in (["stop"], ["cancel"], ["scale", "--workers", "1"], ["checkpoint", "now"]):
+            code, _, err = self.tool(*command, *where)
+            self.assertEqual(code, 1, err)
+            self.assertIn("these keys are a viewer's, who may only look", err)
+        run = (self.status()["run"], before["term"])
+        self.assertEqual(self.hostile("stop", "viewer", run=run), "unanswered\n")
+        after = self.wait_until(lambda s: s["chief"]["rejected"] > before["rejected"])
+        self.assertEqual((after["state"], after["commands"]), ("RUNNING", 0))
+        mine = ("--chief", self.chief_at, *self.key_flags)
+        code, out, err = self.tool("checkpoint", "now", *mine)
+        self.assertEqual(code, 0, out + err)
+        code, out, err = self.tool("cancel", *mine)
+        self.assertEqual(code, 0, out + err)
+        self.assertEqual(chief.finish()[0], 143, chief.said)
+
+    def test_a_client_that_speaks_for_itself_is_heard(self):
+        """So what a viewer's deed came to was its key's doing."""
+        [chief, *_] = self.start_endless_cluster()
+        self.assertEqual(self.hostile("stop", "client", run=(self.status()["run"], self.status()["chief"]["term"])),
+                         "answered\n")  # fmt: skip
+        self.assertEqual(chief.finish()[0], 143, chief.said)
+
     def test_a_right_key_does_not_help_in_the_wrong_role(self):
         self.start_endless_cluster()
         before = self.status()["chief"]["rejected"]
-        for role in ("client", "worker", "ps"):
+        for role in ("client", "viewer", "worker", "ps"):
             self.assertEqual(self.hostile("say", role), "said\n")
         # Of 32 kinds of message no role may say more than a dozen.
-        status = self.wait_until(lambda s: s["chief"]["rejected"] >= before + 3 * 20)
+        status = self.wait_until(lambda s: s["chief"]["rejected"] >= before + 4 * 20)
         self.assertEqual(status["state"], "RUNNING")
         for name in ("ps-0", "ps-1", "worker-0", "worker-1"):
             self.assertTrue(alive(status, name))

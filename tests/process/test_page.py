@@ -108,12 +108,6 @@ class PageTest(ServiceTest):
         self.start_service()
         self.browser = Browser(self, self.address)
 
-    def job_text(self, **changes):
-        self.write_job(**merged({"cluster": {"workerCount": 2, "parameterServerCount": 2}}, changes))
-        data = {part: {key: str(self.folder / name) for key, name in files.items()}
-                for part, files in self.job["data"].items()}  # fmt: skip
-        return json.dumps(self.job | {"data": data}, indent=2)
-
     def status_of(self, name):
         return self.ask("GET", f"/v1/projects/p/jobs/{name}/status")[1].get("status", {})
 
@@ -129,7 +123,8 @@ class PageTest(ServiceTest):
         page.find("form .primary").click()
         page.wait_for_text(".form .trouble", "jobFile:1")
         page.check("submit")
-        page.run("arguments[0].value = arguments[1]", text, self.job_text(**ENDLESS))
+        wide = self.job_text(cluster={"workerCount": 2, "parameterServerCount": 2}, **ENDLESS)
+        page.run("arguments[0].value = arguments[1]", text, wide)
         page.find("form .primary").click()
 
         page.wait_for_text(".badge", "Running")
@@ -236,7 +231,8 @@ class PageTest(ServiceTest):
 
 
 @unittest.skipIf(browser.WHY_NOT, browser.WHY_NOT)
-@unittest.skipUnless(browser.AXE.is_file(), f"there is no axe-core at {browser.AXE} (DOWNPOUR_AXE names it)")
+@unittest.skipUnless(browser.AXE.is_file(), "there is no axe-core: tools/dev/clients_environment gets it, or"
+                     " DOWNPOUR_AXE names it")  # fmt: skip
 class AxeTest(ServiceTest):
     def test_a_fault_of_accessibility_would_be_found(self):
         self.start_service()

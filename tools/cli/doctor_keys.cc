@@ -20,9 +20,12 @@ bool Holds(const std::vector<PeerRole>& secrets, PeerRole role) {
   return std::find(secrets.begin(), secrets.end(), role) != secrets.end();
 }
 
-// Whose secrets may lie on a host for that role. Who runs the chief may ask it there how it goes.
+// Whose secrets may lie on a host for that role. Who runs the chief may ask it there how it goes, and a client may do
+// all that a viewer may.
 bool MayHold(std::optional<PeerRole> role, PeerRole secret) {
-  return !role || secret == role || (role == PeerRole::kChief && secret == PeerRole::kClient);
+  if (!role || secret == role) return true;
+  if (secret == PeerRole::kViewer) return role == PeerRole::kChief || role == PeerRole::kClient;
+  return secret == PeerRole::kClient && role == PeerRole::kChief;
 }
 
 // `said`: what cures one file; the remedies for a folder cure all.
@@ -79,7 +82,7 @@ std::vector<PeerRole> VisitorsOf(const std::string& folder, std::optional<PeerRo
   if (folder.empty()) return {PeerRole::kClient};
   const std::vector<PeerRole> secrets = SecretsIn(folder);
   std::vector<PeerRole> visitors;
-  for (const PeerRole visitor : {PeerRole::kClient, PeerRole::kWorker, PeerRole::kPs}) {
+  for (const PeerRole visitor : {PeerRole::kClient, PeerRole::kViewer, PeerRole::kWorker, PeerRole::kPs}) {
     const bool is_sent = visitor == PeerRole::kClient || !role || visitor == role;
     if (is_sent && Holds(secrets, visitor)) visitors.push_back(visitor);
   }

@@ -17,8 +17,9 @@ namespace downpour {
 // are no keys, which is well on one machine.
 Findings LookAtKeys(const std::string& folder, std::optional<PeerRole> role);
 
-// As whom this host, for that role, can go to a chief: as a client, who may ask it how it goes; as a worker or a ps,
-// who sees by the handshake whether it is let in. Each has its secret there; without keys a client needs none.
+// As whom this host, for that role, can go to a chief: as a client or a viewer, who may ask it how it goes; as a
+// worker or a ps, who sees by the handshake whether it is let in. Each has its secret there; without keys a client
+// needs none.
 std::vector<PeerRole> VisitorsOf(const std::string& folder, std::optional<PeerRole> role);
 
 }  // namespace downpour

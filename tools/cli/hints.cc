@@ -32,7 +32,6 @@ constexpr Synonym kVerbs[] = {
     {"continue", "run"},
     {"restart", "run"},
     {"kill", "stop"},
-    {"cancel", "stop"},
     {"end", "stop"},
     {"abort", "stop"},
     {"halt", "stop"},

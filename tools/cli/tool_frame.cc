@@ -20,7 +20,8 @@ void PrintHelp(const std::vector<const Verb*>& verbs, std::ostream& out) {
   size_t width = 0;
   for (const Verb* verb : verbs) width = std::max(width, verb->name.size());
   for (const Verb* verb : verbs) {
-    out << "  " << verb->name << std::string(width - verb->name.size() + 2, ' ') << verb->summary << "\n";
+    out << "  " << verb->name << std::string(width - verb->name.size() + 2, ' ') << verb->summary
+        << (verb->also_called.empty() ? "" : "; also: " + verb->also_called) << "\n";
   }
   out << "\n`downpour help VERB` tells more; --version names this build.\n"
          "Exit codes: 0 done, 1 the job failed, 69 chief unreachable, 78 bad job file, 124 out of time, "
@@ -109,7 +110,8 @@ int RunTool(const std::vector<const Verb*>& verbs, std::vector<std::string> args
     args.erase(args.begin());
     args.push_back("--help");
   }
-  const auto verb = std::find_if(verbs.begin(), verbs.end(), [&](const Verb* v) { return v->name == args[0]; });
+  const auto verb = std::find_if(verbs.begin(), verbs.end(),
+                                 [&](const Verb* v) { return v->name == args[0] || v->also_called == args[0]; });
   if (verb == verbs.end()) {
     const std::string meant = VerbMeant(args[0], NamesOf(verbs));
     streams.err << "downpour: there is no verb '" << args[0] << "'"

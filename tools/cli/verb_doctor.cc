@@ -56,7 +56,7 @@ std::optional<TaskType> TaskOf(const std::string& role) {
   return RoleIn({TaskType::kChief, TaskType::kPs, TaskType::kWorker}, role);
 }
 std::optional<PeerRole> PeerOf(const std::string& role) {
-  return RoleIn({PeerRole::kChief, PeerRole::kPs, PeerRole::kWorker, PeerRole::kClient}, role);
+  return RoleIn({PeerRole::kChief, PeerRole::kPs, PeerRole::kWorker, PeerRole::kClient, PeerRole::kViewer}, role);
 }
 
 // The job's start by the chief's clock, and how long ago that was by any: what its clock says now.
@@ -119,8 +119,10 @@ Findings LookAtStartedJob(const StatusSource& source, const std::string& keys, s
     if (Findings end = LookForEnd(source.job_dir); !end.empty()) return end;
   }
   Findings findings;
-  for (const PeerRole visitor : VisitorsOf(keys, role)) {
-    if (visitor == PeerRole::kClient) {
+  const std::vector<PeerRole> visitors = VisitorsOf(keys, role);
+  for (const PeerRole visitor : visitors) {
+    const bool asks = visitor == PeerRole::kClient || visitor == PeerRole::kViewer;
+    if (asks && visitor == visitors.front()) {
       Append(AskChief(source, !keys.empty()), &findings);
     } else {
       Append({KnockAtChief(ChiefOf(source), keys, visitor)}, &findings);
@@ -193,8 +195,9 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
   AddJobOptions(app, &options->job);
   app.get_option("job")->required(false);
   app.add_option("--role", options->role,
-                 "What this host is for: chief, ps, worker, or client, who asks for a status; else for a whole cluster")
-      ->check(CLI::IsMember({"chief", "ps", "worker", "client"}));
+                 "What this host is for: chief, ps, worker; client, who asks for a status and commands; viewer, who "
+                 "asks alone; else for a whole cluster")
+      ->check(CLI::IsMember({"chief", "ps", "worker", "client", "viewer"}));
   app.add_option("--tasks", options->tasks, "How many tasks of that role")->check(CLI::Range(int64_t{1}, kMostTasks));
   app.add_option("--listen", options->listen, "Where a task of this host is to listen, HOST:PORT");
   app.add_option("--keys", options->running.keys,

@@ -34,6 +34,7 @@ constexpr auto kPause = std::chrono::milliseconds(500);
 
 struct Options {
   ServiceSettings service;
+  ServiceAddress elsewhere;
   std::string name, bucket_folder, filter, config;
   std::vector<std::string> labels;
   JobOptions job;
@@ -144,7 +145,9 @@ int Submit(const Options& options, const ServiceClient& service, Streams streams
   if (!body.ok()) return Fail(body.status(), streams);
   const absl::StatusOr<json> job = service.Ask("POST", kJobs, body->dump());
   if (!job.ok()) return Fail(job.status(), streams);
-  const std::string rest = absl::StrCat(" ", options.name, " --root ", options.service.root, "\n");
+  const bool is_elsewhere = !options.elsewhere.address.empty();
+  const std::string rest = absl::StrCat(" ", options.name, is_elsewhere ? " --service " : " --root ",
+                                        is_elsewhere ? options.elsewhere.address : options.service.root, "\n");
   streams.out << "Job " << options.name << " is " << (*job)["state"].get<std::string>() << "\n";
   streams.err << "Next: downpour jobs describe" << rest << "      downpour jobs stream-logs" << rest;
   return kExitDone;
@@ -229,12 +232,20 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
   const auto add = [&](const char* name, const char* summary, Action action) {
     CLI::App* verb = app.add_subcommand(name, summary);
     verb->add_option("--root", options->service.root, "The service's folder")
-        ->required()
         ->envname("DOWNPOUR_JOBS")
         ->type_name("DIR");
     verb->add_option("--python", options->service.backend.python, "The Python of jobs that start where no service runs")
         ->envname("DOWNPOUR_PYTHON")
         ->type_name("PROGRAM");
+    verb->add_option("--service", options->elsewhere.address, "The address of a service, before --root")
+        ->envname("DOWNPOUR_SERVICE")
+        ->type_name("https://HOST:PORT");
+    verb->add_option("--token-file", options->elsewhere.token_file, "The service's token, in a file of mode 0600")
+        ->envname("DOWNPOUR_TOKEN_FILE")
+        ->type_name("FILE");
+    verb->add_option("--ca-certificate", options->elsewhere.ca, "Whose word proves the service's certificate, PEM")
+        ->envname("DOWNPOUR_CA_CERTIFICATE")
+        ->type_name("FILE");
     if (std::string(name) != "list") verb->add_option("JOB", options->name, "The job's name")->required();
     verb->callback([chosen, action = std::move(action)] { *chosen = action; });
     return verb;
@@ -273,7 +284,14 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
       [=](const ServiceClient& service) { return CancelOrDelete("DELETE", PathOf(*options), service, streams); });
   app.require_subcommand(1);
   return [=] {
-    const absl::StatusOr<ServiceClient> service = ServiceClient::Open(options->service);
+    const bool is_elsewhere = !options->elsewhere.address.empty();
+    if (!is_elsewhere && options->service.root.empty()) {
+      return Complain(streams, "jobs", "say where the jobs are: --root DIR, or --service https://HOST:PORT",
+                      kExitBadCommandLine);
+    }
+    const absl::StatusOr<ServiceClient> service = is_elsewhere
+                                                      ? ServiceClient::Dial(options->elsewhere)
+                                                      : ServiceClient::Open(options->service, options->elsewhere);
     return service.ok() ? (*chosen)(*service) : Fail(service.status(), streams);
   };
 }
@@ -286,7 +304,8 @@ const Verb kJobsVerb = {
     "  downpour jobs submit wd1 --module-name trainer.task --package-path trainer --root ~/jobs -- --epochs 2\n"
     "  downpour jobs submit tuned --file job.yaml --config search.yaml --root ~/jobs\n"
     "  downpour jobs stream-logs wd1 --root ~/jobs\n"
-    "  downpour jobs list --root ~/jobs\n",
+    "  downpour jobs list --root ~/jobs\n"
+    "  downpour jobs list --service https://h0:7000 --token-file token --ca-certificate h0.pem\n",
     "0 done, and what was waited for succeeded; 1 refused, or the job did not succeed", SetUp};
 
 }  // namespace downpour

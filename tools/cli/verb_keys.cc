@@ -27,10 +27,11 @@ int New(const Options& options, Streams streams) {
   }
   const std::string dir = ShellWord(options.out);
   streams.out << "Keys of a new cluster: " << options.out
-              << "\n\nThe chief's host needs  chief.secret, ps.public, worker.public, client.public"
+              << "\n\nThe chief's host needs  chief.secret, ps.public, worker.public, client.public, viewer.public"
                  "\na ps's host             ps.secret, chief.public, worker.public"
                  "\na worker's host         worker.secret, chief.public, ps.public"
-                 "\nwho asks for a status   client.secret, chief.public"
+                 "\nwho stops or scales it  client.secret, chief.public"
+                 "\nwho looks at it alone   viewer.secret, chief.public"
                  "\n\nin a folder of their own (mode 700, its files 600), and no other secret. Next:\n\n"
                  "  downpour-chief --keys="
               << dir << " --listen=0.0.0.0:7000 --job=JOB.yaml --job_dir=DIR\n  downpour status --keys " << dir
@@ -64,13 +65,15 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
   fresh->add_option("--out", options->out, "The folder to make")->required()->type_name("DIR");
   CLI::App* renew = app.add_subcommand("renew", "Replace the pair of one role");
   renew->add_option("--keys", options->folder, "The folder of the cluster's keys")->required()->type_name("DIR");
-  renew->add_option("role", options->role, "chief, ps, worker or client")
+  renew->add_option("role", options->role, "chief, ps, worker, client or viewer")
       ->required()
-      ->check(CLI::IsMember({"chief", "ps", "worker", "client"}));
+      ->check(CLI::IsMember({"chief", "ps", "worker", "client", "viewer"}));
   CLI::App* issue = app.add_subcommand("issue", "Make a folder for one more host, with a pair of its own");
   issue->add_option("--keys", options->folder, "The folder of the cluster's keys")->required()->type_name("DIR");
   issue->add_option("--out", options->out, "The folder to make for that host")->required()->type_name("DIR");
-  issue->add_option("role", options->role, "worker or client")->required()->check(CLI::IsMember({"worker", "client"}));
+  issue->add_option("role", options->role, "worker, client or viewer")
+      ->required()
+      ->check(CLI::IsMember({"worker", "client", "viewer"}));
   app.require_subcommand(1);
   return [=] {
     return fresh->parsed()   ? New(*options, streams)
@@ -84,6 +87,7 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
 const Verb kKeysVerb = {"keys", "Make the keys by which the processes of a cluster know each other",
                         "  downpour keys new --out keys\n"
                         "  downpour keys issue --keys keys worker --out keys-of-h3\n"
+                        "  downpour keys issue --keys keys viewer --out keys-of-ann\n"
                         "  downpour keys renew --keys keys worker\n",
                         "0 done, 1 the folder cannot be read or written", SetUp};
 

@@ -52,6 +52,8 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
       ->envname("DOWNPOUR_PYTHON")
       ->type_name("PROGRAM");
   app.add_option("--token-file", options->http.token_file, "A file of mode 0600 with the token that clients send");
+  app.add_option("--viewer-token-file", options->http.viewer_token_file,
+                 "Likewise, the token of those who may only read, such as Prometheus");
   app.add_option("--certificate", options->http.certificate, "A PEM file, for TLS");
   app.add_option("--private-key", options->http.key, "The certificate's, a PEM file");
   AddBackendOptions(app, &options->backend);

@@ -110,11 +110,13 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
 
 }  // namespace
 
-const Verb kStopVerb = {"stop", "End a running job after one last checkpoint, and say how to go on",
+const Verb kStopVerb = {"stop",
+                        "End a running job after one last checkpoint, and say how to go on",
                         "  downpour stop --job-dir runs/first\n"
                         "  downpour stop --chief h0:7000 --keys keys\n",
                         "0 the job has ended and has not failed, 1 it failed or goes on, 69 the chief cannot be "
                         "reached, or went before it said how the job ended",
-                        SetUp};
+                        SetUp,
+                        "cancel"};
 
 }  // namespace downpour

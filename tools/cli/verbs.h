@@ -36,6 +36,7 @@ struct Verb {
   // Declares options and arguments (a verb of two words declares subcommands); the frame then parses the command line
   // and calls what was returned, whose result is the exit code.
   std::function<int()> (*set_up)(CLI::App& app, Streams streams);
+  std::string also_called = {};  // another word for the verb
 };
 
 extern const Verb kCheckVerb;

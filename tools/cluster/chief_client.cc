@@ -26,14 +26,22 @@ Duration Left(std::chrono::steady_clock::time_point deadline) {
 
 constexpr int kLastWordsMs = 1000;  // to get out
 
+// As whom a person's tool goes by these keys. Whoever holds both kinds may do what a client may.
+PeerRole AskerOf(const std::string& folder) {
+  const std::vector<PeerRole> secrets = SecretsIn(folder);
+  const auto holds = [&](PeerRole role) { return std::find(secrets.begin(), secrets.end(), role) != secrets.end(); };
+  return !holds(PeerRole::kClient) && holds(PeerRole::kViewer) ? PeerRole::kViewer : PeerRole::kClient;
+}
+
 int64_t WholeSeconds(Duration d) { return std::chrono::duration_cast<std::chrono::seconds>(d).count(); }
 
 }  // namespace
 
-ChiefClient::ChiefClient(std::string endpoint, ZmqContext context, ZmqSocket socket, ZmqMonitor monitor, bool has_keys)
+ChiefClient::ChiefClient(std::string endpoint, ZmqContext context, ZmqSocket socket, ZmqMonitor monitor,
+                         std::optional<PeerRole> self)
     : endpoint_(std::move(endpoint)),
       context_(std::move(context)),
-      has_keys_(has_keys),
+      self_(self),
       channel_(std::move(socket), ZmqChannel::Side::kDialler),
       monitor_(std::move(monitor)) {}
 
@@ -42,11 +50,12 @@ absl::StatusOr<ChiefClient> ChiefClient::Dial(const std::string& endpoint, const
   if (!context.ok()) return context.status();
   absl::StatusOr<WatchedSocket> link = ConnectWatched(*context, endpoint, keys);
   if (!link.ok()) return link.status();
-  return ChiefClient(endpoint, *std::move(context), std::move(link->socket), std::move(link->monitor), keys != nullptr);
+  const std::optional<PeerRole> self = keys != nullptr ? std::optional(keys->self) : std::nullopt;
+  return ChiefClient(endpoint, *std::move(context), std::move(link->socket), std::move(link->monitor), self);
 }
 
 absl::StatusOr<ChiefClient> ChiefClient::DialWithKeysIn(const std::string& folder, const std::string& endpoint) {
-  const absl::StatusOr<std::optional<KeyRing>> keys = KeysIn(folder, PeerRole::kClient);
+  const absl::StatusOr<std::optional<KeyRing>> keys = KeysIn(folder, AskerOf(folder));
   if (!keys.ok()) return keys.status();
   return Dial(endpoint, keys->has_value() ? &**keys : nullptr);
 }
@@ -101,7 +110,7 @@ ChiefClient::NoAnswer ChiefClient::WhySilent(bool connected, Duration timeout) c
 
 ChiefClient::NoAnswer ChiefClient::HungUp() const {
   const std::string why = "somebody listens there, and hangs up";
-  if (has_keys_) return {why, "It has no keys, or those of another cluster than --keys, or is no chief"};
+  if (self_) return {why, "It has no keys, or those of another cluster than --keys, or is no chief"};
   return {why, "A chief that wants keys does that: add --keys=DIR, the folder of its cluster's keys"};
 }
 
@@ -169,6 +178,10 @@ void ChiefClient::TakeLeave() {
 }
 
 absl::StatusOr<ControlReply> ChiefClient::Tell(const Control& command, Duration timeout) {
+  if (self_ == PeerRole::kViewer) {  // else the chief would drop it unanswered
+    return absl::PermissionDeniedError(
+        "these keys are a viewer's, who may only look; a command needs a client's: downpour keys issue client");
+  }
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   auto next_copy = std::chrono::steady_clock::now();
   bool said = false;

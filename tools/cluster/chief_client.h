@@ -27,7 +27,8 @@ class ChiefClient {
  public:
   // Null keys: there are none.
   static absl::StatusOr<ChiefClient> Dial(const std::string& endpoint, const KeyRing* keys = nullptr);
-  // With the client's keys of a folder; empty: there are none. Errors: those of KeysIn (posix_keys.h) besides.
+  // With a client's keys of a folder, else a viewer's; empty: there are none. Errors: those of KeysIn (posix_keys.h)
+  // besides.
   static absl::StatusOr<ChiefClient> DialWithKeysIn(const std::string& folder, const std::string& endpoint);
 
   // Whoever asks again after so long is a watcher: the chief tells it unasked how the job ended. 0: it asks once.
@@ -41,7 +42,7 @@ class ChiefClient {
   void TakeLeave();
 
   // Says it again and again until it is answered. Errors: as AskStatus; UNAVAILABLE too where the chief answers all but
-  // commands, as one of an earlier release does.
+  // commands, as one of an earlier release does; PERMISSION_DENIED where our keys are a viewer's.
   absl::StatusOr<ControlReply> Tell(const Control& command, Duration timeout);
 
   // For whoever may not ask, since its keys are another role's: OK if it is let in.
@@ -61,7 +62,8 @@ class ChiefClient {
   absl::StatusOr<std::optional<Reply>> Take();
   bool Say(const Message& message);  // false: not connected
   void KeepLastWord();
-  ChiefClient(std::string endpoint, ZmqContext context, ZmqSocket socket, ZmqMonitor monitor, bool has_keys);
+  ChiefClient(std::string endpoint, ZmqContext context, ZmqSocket socket, ZmqMonitor monitor,
+              std::optional<PeerRole> self);
   struct NoAnswer {
     std::string why;
     std::string advice = {};  // empty: start one
@@ -78,7 +80,7 @@ class ChiefClient {
   Duration again_in_{};
   std::optional<std::string> last_word_;  // said unasked, and not given out yet
   ZmqContext context_;                    // before its sockets, which must be closed first
-  bool has_keys_;
+  std::optional<PeerRole> self_;          // whose keys we have; none: we have no keys
   ZmqChannel channel_;
   ZmqMonitor monitor_;  // says when an attempt to connect has failed
   int hang_ups_ = 0;

@@ -49,6 +49,7 @@ absl::StatusOr<CommandOutcome> CommandJob(StatusAsker& asker, ControlKind kind, 
     command.number = Count(answer->status->commands, kMostCommands) + 1;
     if (command.term != 0) {  // else it still reads its folder
       absl::StatusOr<ControlReply> reply = asker.Tell(command);
+      if (absl::IsPermissionDenied(reply.status())) return reply.status();
       if (!reply.ok()) {
         was_said = true;
         why = std::string(reply.status().message());

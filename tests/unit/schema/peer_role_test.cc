@@ -37,6 +37,7 @@ std::set<std::string> WhatMaySay(PeerRole role, TaskRole joiner = TaskRole::kWor
 
 TEST(PeerRoleTest, EachRoleSaysItsOwn) {
   EXPECT_THAT(WhatMaySay(PeerRole::kClient), UnorderedElementsAre("StatusRequest", "Control"));
+  EXPECT_THAT(WhatMaySay(PeerRole::kViewer), UnorderedElementsAre("StatusRequest"));
   EXPECT_THAT(WhatMaySay(PeerRole::kWorker),
               UnorderedElementsAre("Join", "Heartbeat", "Leave", "DataReport", "WorkRequest", "LeaseDone", "EvalDone",
                                    "Push", "Probe", "Pull", "CodeRequest"));

@@ -1,6 +1,11 @@
 #include "runtime/driver/http_listener.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include "tests/unit/tools/scratch_folder.h"
 
 namespace downpour {
 namespace {
@@ -29,6 +34,31 @@ TEST(HttpListenerTest, NobodyElseIsTakenForOne) {
   EXPECT_EQ(UserOfConnection(kTable, "::1", 0xC001, 7000), -1);
   EXPECT_EQ(UserOfConnection("", "127.0.0.1", 0xC001, 7000), -1);
   EXPECT_EQ(UserOfConnection("no table\n", "127.0.0.1", 0xC001, 7000), -1);
+}
+
+TEST(HttpListenerTest, AViewersTokenReadsAndChangesNothing) {
+  const ScratchFolder folder;
+  const auto file = [&](const std::string& name, const std::string& token) {
+    const std::string path = folder.path() + "/" + name;
+    std::ofstream(path) << token << "\n";
+    chmod(path.c_str(), 0600);
+    return path;
+  };
+  const auto door = HttpListener::Open(
+      {.token_file = file("token", "0123456789abcdef"), .viewer_token_file = file("viewer", "fedcba9876543210")},
+      /*most=*/1);
+  ASSERT_TRUE(door.ok()) << door.status();
+  const auto code = [&](const std::string& token, bool reads) {
+    httplib::Request request;
+    request.remote_addr = "127.0.0.1";  // of no connection that stands
+    if (!token.empty()) request.set_header("Authorization", "Bearer " + token);
+    return (*door)->CheckCaller(request, reads).code();
+  };
+  EXPECT_EQ(code("0123456789abcdef", false), absl::StatusCode::kOk);
+  EXPECT_EQ(code("fedcba9876543210", true), absl::StatusCode::kOk);
+  EXPECT_EQ(code("fedcba9876543210", false), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(code("fedcba987654321", true), absl::StatusCode::kUnauthenticated);
+  EXPECT_EQ(code("", true), absl::StatusCode::kUnauthenticated);
 }
 
 }  // namespace

@@ -48,7 +48,11 @@ class PackageTest : public testing::Test {
     archive_write_free(out);
     return path;
   }
-  std::string Refusal(const std::string& archive) { return std::string(UnpackPackage(archive, Target()).message()); }
+  std::string Refusal(const std::string& archive) {
+    const absl::Status status = UnpackPackage(archive, Target());
+    EXPECT_FALSE(!status.ok() && fs::exists(Target())) << "what is refused takes no room";
+    return std::string(status.message());
+  }
   std::string Target() const { return folder_.path() + "/deep/er/package"; }
   std::string Read(const std::string& name) const {
     std::ifstream file(Target() + "/" + name);

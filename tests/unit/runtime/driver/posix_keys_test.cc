@@ -40,6 +40,9 @@ TEST_F(PosixKeysTest, EachRoleKnowsThoseWithWhomItTalks) {
   EXPECT_EQ(chief.RoleOf(client.own.public_key), PeerRole::kClient);
   EXPECT_EQ(ps.RoleOf(worker.own.public_key), PeerRole::kWorker);
   EXPECT_EQ(ps.RoleOf(client.own.public_key), std::nullopt);
+  const KeyRing viewer = LoadKeys(keys_, PeerRole::kViewer).value();
+  EXPECT_EQ(chief.RoleOf(viewer.own.public_key), PeerRole::kViewer);
+  for (const KeyRing& member : {ps, worker}) EXPECT_EQ(member.RoleOf(viewer.own.public_key), std::nullopt);
   EXPECT_EQ(chief.RoleOf(MakeCurvePair().public_key), std::nullopt);
   EXPECT_THAT(worker.Of(PeerRole::kPs), ElementsAre(ps.own.public_key));
   EXPECT_EQ(chief.cluster, worker.cluster);
@@ -144,6 +147,17 @@ TEST_F(PosixKeysTest, AHostMayHaveAPairOfItsOwn) {
   EXPECT_THAT(chief.Of(PeerRole::kWorker), ElementsAre(shared.own.public_key, key));
   EXPECT_FALSE(LoadKeys(out, PeerRole::kChief).ok());  // no secrets but its own
   EXPECT_EQ(IssueKeys(keys_, PeerRole::kWorker, out).status().code(), absl::StatusCode::kAlreadyExists);
+}
+
+TEST_F(PosixKeysTest, KeysOfAReleaseWithoutViewersServeAsBeforeAndGetViewersWhenWanted) {
+  fs::remove(keys_ + "/viewer.public");
+  fs::remove(keys_ + "/viewer.secret");
+  EXPECT_THAT(LoadKeys(keys_, PeerRole::kChief).value().Of(PeerRole::kViewer), ElementsAre());
+  const std::string out = dir_ / "ann";
+  const std::string key = IssueKeys(keys_, PeerRole::kViewer, out).value();
+  EXPECT_THAT(LoadKeys(keys_, PeerRole::kChief).value().Of(PeerRole::kViewer), ElementsAre(key));
+  EXPECT_EQ(LoadKeys(out, PeerRole::kViewer).value().own.public_key, key);
+  EXPECT_FALSE(LoadKeys(out, PeerRole::kClient).ok());
 }
 
 TEST_F(PosixKeysTest, NoKeysAreIssuedThatNobodyLetsIn) {

@@ -44,6 +44,20 @@ TEST_F(ZmqDriverKeysTest, WhatAKeysRoleMayNotSayIsMalformed) {
   EXPECT_EQ(chief.join(), 7);
 }
 
+TEST_F(ZmqDriverKeysTest, AViewerLooksAndCommandsNothing) {
+  std::atomic<int> commands = 0;
+  Running chief("127.0.0.1:0", std::make_unique<FunctionRole>([&](Input& input, Effects& effects) {
+                  commands += As<Control>(input) != nullptr;
+                  if (std::holds_alternative<Malformed>(input)) effects.Add(Exit{3, "seen"});
+                }),
+                {}, keys_.chief);
+  TestPeer viewer(chief.endpoint(), &keys_.viewer);
+  viewer.Send(StatusRequest{});
+  viewer.Send(Control{.kind = ControlKind::kStop});
+  EXPECT_EQ(chief.join(), 3);
+  EXPECT_EQ(commands, 0);
+}
+
 TEST_F(ZmqDriverKeysTest, OverIpcTheFolderSaysWhoMaySpeak) {
   Running chief("ipc://" + keys_.dir / "socket", std::make_unique<EchoRole>(), {}, keys_.chief);
   TestPeer anybody(chief.endpoint());

@@ -47,6 +47,7 @@ struct TestKeys {
   const KeyRing ps = LoadKeys(folder, PeerRole::kPs).value();
   const KeyRing worker = LoadKeys(folder, PeerRole::kWorker).value();
   const KeyRing client = LoadKeys(folder, PeerRole::kClient).value();
+  const KeyRing viewer = LoadKeys(folder, PeerRole::kViewer).value();
 };
 
 }  // namespace downpour

@@ -18,6 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
+using testing::AnyOf;
 using testing::ContainsRegex;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -29,7 +30,8 @@ const std::map<std::string, std::vector<std::string>> kTable = {
     {"chief", {"chief.secret", "ps.public", "worker.public", "client.public"}},
     {"ps", {"ps.secret", "chief.public", "worker.public"}},
     {"worker", {"worker.secret", "chief.public", "ps.public"}},
-    {"client", {"client.secret", "chief.public"}}};
+    {"client", {"client.secret", "chief.public"}},
+    {"viewer", {"viewer.secret", "chief.public"}}};
 
 PeerRole RoleNamed(const std::string& name) {
   return *std::find_if(std::begin(kAllPeerRoles), std::end(kAllPeerRoles),
@@ -57,7 +59,7 @@ class DoctorKeysTest : public testing::Test {
 
 TEST_F(DoctorKeysTest, NamesWhoseTheyAreAndTheirCluster) {
   const std::string out = Doctor().out;
-  for (const char* role : {"chief", "ps", "worker", "client"}) {
+  for (const char* role : {"chief", "ps", "worker", "client", "viewer"}) {
     EXPECT_THAT(out, ContainsRegex(std::string("ok +keys +those of a ") + role + ", of cluster [0-9a-f]{8}\n"));
   }
 }
@@ -91,18 +93,20 @@ TEST_F(DoctorKeysTest, WhoGoesToTheChiefHasASecretThere) {
   EXPECT_THAT(VisitorsOf("", std::nullopt), ElementsAre(PeerRole::kClient));
   EXPECT_THAT(VisitorsOf(keys_, PeerRole::kPs), ElementsAre(PeerRole::kClient, PeerRole::kPs));
   EXPECT_THAT(VisitorsOf(FolderFor("worker"), PeerRole::kWorker), ElementsAre(PeerRole::kWorker));
+  EXPECT_THAT(VisitorsOf(FolderFor("viewer"), std::nullopt), ElementsAre(PeerRole::kViewer));
   EXPECT_THAT(VisitorsOf(FolderFor("chief"), PeerRole::kChief), IsEmpty());
 }
 
 TEST_F(DoctorKeysTest, SecretsThatAHostDoesNotNeedAreNamed) {
   const std::string out = Doctor({"--role=worker"}).out;
   EXPECT_THAT(out, AllOf(HasSubstr("those of a worker"), Not(HasSubstr("those of a chief"))));
-  for (const char* role : {"chief", "ps", "client"}) {
+  for (const char* role : {"chief", "ps", "client", "viewer"}) {
     const std::string secret = keys_ + "/" + role + ".secret";
     EXPECT_THAT(out, HasSubstr(secret + " is here too"));
     EXPECT_THAT(out, HasSubstr("-> unless a " + std::string(role) + " runs here as well: rm " + secret));
   }
-  EXPECT_THAT(Doctor({"--role=chief"}).out, Not(HasSubstr("client.secret is here")));
+  EXPECT_THAT(Doctor({"--role=chief"}).out, Not(AnyOf(HasSubstr("client.secret is"), HasSubstr("viewer.secret is"))));
+  EXPECT_THAT(Doctor({"--role=viewer"}).out, HasSubstr("client.secret is here too"));
 }
 
 TEST_F(DoctorKeysTest, WhatKeepsThemFromServingIsAProblemWithItsRemedy) {

@@ -24,7 +24,6 @@ TEST(HintsTest, AVerbOfOtherToolsLeadsToOurs) {
                                    {"fit", "run"},
                                    {"launch", "run"},
                                    {"kill", "stop"},
-                                   {"cancel", "stop"},
                                    {"resize", "scale"},
                                    {"ps", "status"}}) {
     EXPECT_THAT(Said({word, "job.yaml"}),

@@ -36,7 +36,7 @@ std::function<int()> SetUpData(CLI::App& app, Streams streams) {
 }
 
 const Verb kGreet = {"greet", "Greet somebody", "  downpour greet Ada\n", "0 said", SetUpGreet};
-const Verb kData = {"data", "Make data", "  downpour data digits\n", "0 drawn", SetUpData};
+const Verb kData = {"data", "Make data", "  downpour data digits\n", "0 drawn", SetUpData, "draw"};
 
 struct Outcome {
   int code;
@@ -54,6 +54,12 @@ TEST(ToolFrame, RunsTheVerbAndPassesItsExitCodeOn) {
   EXPECT_EQ(outcome.code, 69);
   EXPECT_EQ(outcome.out, "hello Ada\n");
   EXPECT_THAT(outcome.err, IsEmpty());
+}
+
+TEST(ToolFrame, AVerbMayHaveTwoNames) {
+  EXPECT_EQ(Tool({"draw", "digits"}).out, "drawn\n");
+  EXPECT_THAT(Tool({"help", "draw"}).out, HasSubstr("downpour data digits"));
+  EXPECT_THAT(Tool({"help"}).out, HasSubstr("Make data; also: draw\n"));
 }
 
 TEST(ToolFrame, OptionsMayBeSpeltWithUnderscoresButValuesAreKept) {
