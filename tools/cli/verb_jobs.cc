@@ -223,6 +223,23 @@ int Follow(const Options& options, const ServiceClient& service, bool with_logs,
   }
 }
 
+// Where the jobs are: a service that is asked, or its folder.
+void AddPlaceOptions(CLI::App& verb, Options* options) {
+  verb.add_option("--root", options->service.root, "The service's folder")->envname("DOWNPOUR_JOBS")->type_name("DIR");
+  verb.add_option("--python", options->service.backend.python, "The Python of jobs that start where no service runs")
+      ->envname("DOWNPOUR_PYTHON")
+      ->type_name("PROGRAM");
+  verb.add_option("--service", options->elsewhere.address, "The address of a service, before --root")
+      ->envname("DOWNPOUR_SERVICE")
+      ->type_name("https://HOST:PORT");
+  verb.add_option("--token-file", options->elsewhere.token_file, "The service's token, in a file of mode 0600")
+      ->envname("DOWNPOUR_TOKEN_FILE")
+      ->type_name("FILE");
+  verb.add_option("--ca-certificate", options->elsewhere.ca, "Whose word proves the service's certificate, PEM")
+      ->envname("DOWNPOUR_CA_CERTIFICATE")
+      ->type_name("FILE");
+}
+
 std::function<int()> SetUp(CLI::App& app, Streams streams) {
   auto options = std::make_shared<Options>();
   options->service.backend = UsualBackend();
@@ -231,21 +248,7 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
   auto chosen = std::make_shared<Action>();
   const auto add = [&](const char* name, const char* summary, Action action) {
     CLI::App* verb = app.add_subcommand(name, summary);
-    verb->add_option("--root", options->service.root, "The service's folder")
-        ->envname("DOWNPOUR_JOBS")
-        ->type_name("DIR");
-    verb->add_option("--python", options->service.backend.python, "The Python of jobs that start where no service runs")
-        ->envname("DOWNPOUR_PYTHON")
-        ->type_name("PROGRAM");
-    verb->add_option("--service", options->elsewhere.address, "The address of a service, before --root")
-        ->envname("DOWNPOUR_SERVICE")
-        ->type_name("https://HOST:PORT");
-    verb->add_option("--token-file", options->elsewhere.token_file, "The service's token, in a file of mode 0600")
-        ->envname("DOWNPOUR_TOKEN_FILE")
-        ->type_name("FILE");
-    verb->add_option("--ca-certificate", options->elsewhere.ca, "Whose word proves the service's certificate, PEM")
-        ->envname("DOWNPOUR_CA_CERTIFICATE")
-        ->type_name("FILE");
+    AddPlaceOptions(*verb, options.get());
     if (std::string(name) != "list") verb->add_option("JOB", options->name, "The job's name")->required();
     verb->callback([chosen, action = std::move(action)] { *chosen = action; });
     return verb;
