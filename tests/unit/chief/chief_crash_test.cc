@@ -30,7 +30,8 @@ class ChiefCrashTest : public ChiefRoleTest {
     for (const uint32_t leases : {2, 1}) {
       for (const LeaseId lease : cluster->Ask(worker, leases)) cluster->Finish(worker, lease);
     }
-    cluster->evaluated_loss = 0.5;
+    // Of a chief that takes over it may be the last one already.
+    cluster->evaluated_loss = cluster->role->committed().Count() == 6 ? 0.25 : 0.5;
     cluster->Ask(worker, 1);
     cluster->Wait(100ms);
     cluster->Evaluate(worker);
