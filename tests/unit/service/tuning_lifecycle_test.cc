@@ -3,11 +3,13 @@
 
 #include <random>
 
+#include "service/backend.h"
 #include "service/lifecycle.h"
 
 namespace downpour {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -22,8 +24,12 @@ TuningSpec Wanted(int trials, int parallel, int failed = 0) {
 
 TEST(TuningLifecycleTest, ATuningJobTakesNoCoresAndWaitsItsTurnAllTheSame) {
   Job large{.name = "large", .training_input = R"({"scaleTier":"STANDARD_1"})"};
-  EXPECT_THAT(Admissible({TuningIn(JobState::kQueued), large}, 8), ElementsAre("t", "large"));
-  EXPECT_THAT(Admissible({TuningIn(JobState::kRunning), large}, 8), ElementsAre("large"));
+  for (const JobState state : {JobState::kQueued, JobState::kRunning}) {
+    const std::vector<Job> jobs = {TuningIn(state), large};
+    const std::vector<Room> needs = {NeedOf(jobs[0], {}), NeedOf(jobs[1], {})};
+    EXPECT_EQ(needs[0].cores, 0);
+    EXPECT_THAT(TakeTurns(jobs, needs, {.cores = 8}).admitted, Contains("large")) << NameOf(state);
+  }
 }
 
 TEST(TuningLifecycleTest, TrialsAreProposedUpToTheirNumberAndNotMoreAtATime) {
