@@ -23,8 +23,8 @@ from job_service import ServiceTest
 JOBS = "/v1/projects/p/jobs"
 TOKEN, VIEWERS = "0123456789abcdef", "fedcba9876543210"
 CURL, GCLOUD = shutil.which("curl"), shutil.which("gcloud")
-MEMORY_BUDGET = 64 << 20  # bytes by which what is refused may make the service grow
-MUCH = 256 << 20  # which nobody may be read for
+MEMORY_BUDGET = 192 << 20  # bytes by which what is refused may make the service grow
+MUCH = 512 << 20  # which nobody may be read for
 
 
 def resident_bytes(pid):
