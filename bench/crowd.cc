@@ -33,15 +33,17 @@ struct Worker {
 
 // As much as a worker's heartbeat has.
 TaskStats SomeStats() {
-  TaskStats stats{.steps = 1000,
-                  .examples = 32'000,
-                  .pushes_acknowledged = 8000,
-                  .cpu_seconds = 12.5,
-                  .resident_bytes = 100 << 20,
-                  .bytes_in = 1 << 30,
-                  .bytes_out = 1 << 30,
-                  .staleness = {}};
-  stats.staleness = {.pushes = 8000, .sum = 16'000, .max = 40, .histogram = std::vector<uint64_t>(32, 250)};
+  TaskStats stats;
+  stats.steps = 1000;
+  stats.examples = 32'000;
+  stats.pushes_acknowledged = 8000;
+  stats.cpu_seconds = 12.5;
+  stats.resident_bytes = 100 << 20;
+  stats.bytes_in = stats.bytes_out = 1 << 30;
+  stats.staleness.pushes = 8000;
+  stats.staleness.sum = 16'000;
+  stats.staleness.max = 40;
+  stats.staleness.histogram.assign(32, 250);
   stats.waiting_for = "parameters from ps-0";
   return stats;
 }
@@ -66,10 +68,15 @@ size_t Beat(std::vector<Worker>& workers, uint64_t round) {
       if (welcome != nullptr) std::tie(worker.self, worker.run) = std::pair(welcome->you, welcome->run);
     });
     if (worker.self == Incarnation::kNone) {
-      worker.channel.Send("",
-                          Encode(Join{.host = "crowd", .pid = 1, .nonce = i + 1, .device = "none", .number = round}));
+      Join join;
+      join.host = "crowd";
+      join.nonce = i + 1;
+      join.number = round;
+      worker.channel.Send("", Encode(join));
     } else {
-      Heartbeat beat{.from = worker.self, .stats = SomeStats(), .log_lines = {}};
+      Heartbeat beat;
+      beat.from = worker.self;
+      beat.stats = SomeStats();
       worker.channel.Send("", Encode(beat, worker.run));
       ++members;
     }

@@ -153,6 +153,8 @@ class ElsewhereTest(ServiceTest):
             "CLOUDSDK_CORE_DISABLE_PROMPTS": "1", "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE": str(self.certificate),
             "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": str(self.token), "CLOUDSDK_API_ENDPOINT_OVERRIDES_ML": f"{self.at}/",
         }  # fmt: skip
+        for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):  # which would be heard before gcloud's own setting
+            environment.pop(name, None)
         command = [GCLOUD, "ai-platform", "jobs", "describe", "first"]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LONG)
         self.assertEqual(done.returncode, 0, done.stderr)
