@@ -15,9 +15,9 @@ import textwrap
 import threading
 import unittest
 import unittest.mock
-import zipfile
 
 from package import PACKAGE, is_there  # first: it says where the others are
+from wheels import WAITING, write_wheel
 
 from cluster import LONG, wait_for_death
 from downpour import environment, modes
@@ -30,32 +30,6 @@ step = lambda values, batch: (0.5, {"w": numpy.ones(3, numpy.float32)})
 downpour.fit({"w": numpy.zeros(3, numpy.float32)}, train=numpy.zeros((20, 1)), step=step, epochs=1, batch_size=10)
 """
 SETUP = "from setuptools import setup\nsetup(name='trainer', version='1.0', packages=['trainer'], {})\n"
-# A setup.py that tells that it runs, and then waits to be let go on: both by opening a pipe.
-WAITING = """
-import os
-begun, go = os.environ.get("BEGUN"), os.environ.get("GO")
-if begun and "egg_info" in sys.argv:
-    open(begun, "w").close()
-    open(go).close()
-"""
-
-
-def write_wheel(folder, name, version, files=None, requires=()):
-    """As pip takes one; `files` are those of the module of its name."""
-    about = f"{name}-{version}.dist-info"
-    needed = [f"Requires-Dist: {requirement}" for requirement in requires]
-    lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}", *needed]
-    contents = {
-        **(files or {f"{name}.py": f"VERSION = {version!r}\n"}),
-        f"{about}/METADATA": "\n".join(lines) + "\n",
-        f"{about}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    path = folder / f"{name}-{version}-py3-none-any.whl"
-    with zipfile.ZipFile(path, "w") as archive:
-        for file, text in contents.items():
-            archive.writestr(file, text)
-        archive.writestr(f"{about}/RECORD", "".join(f"{file},,\n" for file in (*contents, f"{about}/RECORD")))
-    return path
 
 
 @unittest.skipIf(ABSENT, f"{', '.join(ABSENT)}: not there, so nothing is installed")

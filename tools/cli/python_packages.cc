@@ -102,7 +102,8 @@ class Archives {
       return absl::OkStatus();
     }
     const fs::path root = RootOf(unpacked);
-    const bool is_main = needs_module_ && HasModule(root, TopOf(code_.module));
+    // What GatherCode made of packages alone has no module of its own.
+    const bool is_main = needs_module_ && (HasModule(root, TopOf(code_.module)) || fs::exists(root / kPackagesFolder));
     if (is_main) needs_module_ = false;
     if (!is_main && !IsProject(root)) {
       return absl::InvalidArgumentError(absl::StrCat("--packages ", path,
