@@ -30,7 +30,7 @@ struct TraceRecord {
   LeaseId lease{};
   Step step = 0;
   SliceId slice{};
-  SliceEpoch epoch;
+  SliceEpoch epoch = {};
   uint64_t count = 0;
   Incarnation peer{};
   Round round = {};        // {0, 0}: initial values, not a checkpoint's
