@@ -19,6 +19,7 @@
 #include "chief/status_metrics.h"
 #include "runtime/descriptor_need.h"
 #include "runtime/driver/glog_setup.h"
+#include "runtime/driver/job_storage.h"
 #include "runtime/driver/posix_cluster.h"
 #include "runtime/driver/posix_initial_values.h"
 #include "runtime/driver/posix_job_file.h"
@@ -161,7 +162,7 @@ int main(int argc, char** argv) {
   const std::string listen = absl::GetFlag(FLAGS_listen);
   if (const absl::Status status = CheckListenable(listen, !keys.empty()); !status.ok()) return EndMain(status);
   Mailbox mailbox;
-  absl::StatusOr<std::unique_ptr<PosixStorage>> storage = PosixStorage::Open(folder, &mailbox);
+  absl::StatusOr<std::unique_ptr<JobStorage>> storage = JobStorage::Open(folder, &mailbox);
   if (!storage.ok()) return EndMain(storage.status());
   if (const absl::Status status = (*storage)->Lock(); !status.ok()) return EndMain(status);
   if (absl::GetFlag(FLAGS_log_dir).empty()) {  // members' lines come here too: one folder has the logs of all

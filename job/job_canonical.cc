@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
-#include <type_traits>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -18,24 +18,20 @@ Json OfInputs(const std::vector<InputSpec>& inputs) {
   return list;
 }
 
+// The settings of each kind of layer. A kind that is missing here does not compile.
+Json OfSettings(const DenseSpec& dense) {
+  return {{"units", dense.units}, {"activation", NameIn(kActivations, dense.activation)}, {"bias", dense.bias}};
+}
+Json OfSettings(const ActivationSpec& activation) {
+  return {{"function", NameIn(kActivationFunctions, activation.function)}};
+}
+Json OfSettings(const DropoutSpec& dropout) { return {{"rate", dropout.rate}}; }
+Json OfSettings(const AddSpec&) { return Json::object(); }
+Json OfSettings(const ConcatSpec&) { return Json::object(); }
+
 Json OfLayer(const LayerSpec& layer) {
   Json json = {{"name", layer.name}, {"from", layer.from}};
-  std::visit(
-      [&json](const auto& op) {
-        using Op = std::decay_t<decltype(op)>;
-        if constexpr (std::is_same_v<Op, DenseSpec>) {
-          json["dense"] = {{"units", op.units}, {"activation", NameIn(kActivations, op.activation)}, {"bias", op.bias}};
-        } else if constexpr (std::is_same_v<Op, ActivationSpec>) {
-          json["activation"] = {{"function", NameIn(kActivationFunctions, op.function)}};
-        } else if constexpr (std::is_same_v<Op, DropoutSpec>) {
-          json["dropout"] = {{"rate", op.rate}};
-        } else if constexpr (std::is_same_v<Op, AddSpec>) {
-          json["add"] = Json::object();
-        } else {
-          json["concat"] = Json::object();
-        }
-      },
-      layer.op);
+  std::visit([&json](const auto& op) { json[KeyOf(op)] = OfSettings(op); }, layer.op);
   return json;
 }
 

@@ -16,6 +16,13 @@ struct Named {
   const char* name;
 };
 
+// The key of each kind of layer. One without a key does not compile where jobs are read and written.
+constexpr const char* KeyOf(const DenseSpec&) { return "dense"; }
+constexpr const char* KeyOf(const ActivationSpec&) { return "activation"; }
+constexpr const char* KeyOf(const DropoutSpec&) { return "dropout"; }
+constexpr const char* KeyOf(const AddSpec&) { return "add"; }
+constexpr const char* KeyOf(const ConcatSpec&) { return "concat"; }
+
 inline constexpr Named<Activation> kActivationFunctions[] = {
     {Activation::kRelu, "relu"}, {Activation::kSigmoid, "sigmoid"}, {Activation::kTanh, "tanh"}};
 inline constexpr Named<Activation> kActivations[] = {{Activation::kNone, "none"},
@@ -34,6 +41,18 @@ inline constexpr Named<OptimizerKind> kOptimizers[] = {
     {OptimizerKind::kNesterov, "nesterov"}, {OptimizerKind::kAdagrad, "adagrad"},
     {OptimizerKind::kRmsProp, "rmsprop"},   {OptimizerKind::kAdam, "adam"},
     {OptimizerKind::kAdamW, "adamw"},       {OptimizerKind::kFtrl, "ftrl"}};
+// A kind of optimizer without a word could be neither read nor written.
+template <size_t N>
+constexpr bool NamesEveryKind(const Named<OptimizerKind> (&names)[N]) {
+  for (int number = 0; number < 256; ++number) {
+    const auto kind = static_cast<OptimizerKind>(number);
+    bool is_named = false;
+    for (const Named<OptimizerKind>& named : names) is_named = is_named || named.value == kind;
+    if (SlotsOf(kind).has_value() && !is_named) return false;
+  }
+  return true;
+}
+static_assert(NamesEveryKind(kOptimizers), "a kind of optimizer has no word in kOptimizers");
 inline constexpr Named<ScheduleKind> kSchedules[] = {{ScheduleKind::kConstant, "constant"},
                                                      {ScheduleKind::kStep, "step"},
                                                      {ScheduleKind::kCosine, "cosine"},
@@ -51,8 +70,6 @@ inline constexpr Named<MetricKind> kMetrics[] = {{MetricKind::kLogLoss, "logLoss
 inline constexpr Named<WireFormat> kWireFormats[] = {{WireFormat::kFp32, "fp32"}, {WireFormat::kBf16, "bf16"}};
 inline constexpr Named<CheckpointVia> kCheckpointVias[] = {{CheckpointVia::kChief, "chief"},
                                                            {CheckpointVia::kShared, "shared"}};
-
-// In the place of a duration, where the chief is to find one.
 
 // AI Platform's tiers. Its master trains too, so the master counts as a worker beside our chief.
 struct ScaleTier {

@@ -1,6 +1,8 @@
+#include <array>
 #include <iterator>
 #include <map>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -27,6 +29,11 @@ InputSpec ReadInput(const YamlNode& node, const std::string& path, JobErrors& er
   }
   reader.Finish();
   return input;
+}
+
+template <typename... Kinds>
+constexpr std::array<const char*, sizeof...(Kinds)> KeysOf(std::variant<Kinds...>*) {
+  return {KeyOf(Kinds())...};
 }
 
 class LayerReader {
@@ -80,7 +87,7 @@ class LayerReader {
 
   // Reads the one key that says what the layer does; returns it, or kNoKind.
   std::string ReadKind(MapReader& reader, LayerSpec* layer) {
-    static constexpr const char* kKinds[] = {"dense", "activation", "dropout", "add", "concat"};
+    static constexpr auto kKinds = KeysOf(static_cast<decltype(LayerSpec::op)*>(nullptr));
     std::string kind;
     const YamlNode* settings = nullptr;
     for (const char* candidate : kKinds) {
@@ -99,7 +106,7 @@ class LayerReader {
       return kNoKind;
     }
     MapReader inner(*settings, reader.PathOf(kind), errors_);
-    ReadSettings(kind, inner, layer);
+    ReadSettings(kind, inner, &layer->op);
     inner.Finish();
     return kind;
   }
@@ -108,28 +115,31 @@ class LayerReader {
     return (node.Find("name") != nullptr) + (node.Find("from") != nullptr);
   }
 
-  static void ReadSettings(const std::string& kind, MapReader& reader, LayerSpec* layer) {
-    if (kind == "dense") {
-      DenseSpec dense;
-      if (reader.Require("units") != nullptr) reader.Integer("units", 1, kMaxModelElements, &dense.units);
-      reader.Choice("activation", kActivations, &dense.activation);
-      reader.Flag("bias", &dense.bias);
-      layer->op = dense;
-    } else if (kind == "activation") {
-      ActivationSpec activation;
-      if (reader.Require("function") != nullptr) reader.Choice("function", kActivationFunctions, &activation.function);
-      layer->op = activation;
-    } else if (kind == "dropout") {
-      DropoutSpec dropout;
-      const auto good = [](double v) { return v >= 0 && v < 1; };
-      if (reader.Require("rate") != nullptr) reader.Number("rate", good, "at least 0 and below 1", &dropout.rate);
-      layer->op = dropout;
-    } else if (kind == "add") {
-      layer->op = AddSpec{};
-    } else {
-      layer->op = ConcatSpec{};
-    }
+  // Every kind that a LayerSpec may be of. One whose settings nothing reads does not compile.
+  template <typename... Kinds>
+  static void ReadSettings(const std::string& key, MapReader& reader, std::variant<Kinds...>* op) {
+    const auto read_if_it_is = [&](auto settings) {
+      if (key != KeyOf(settings)) return;
+      Read(reader, &settings);
+      *op = settings;
+    };
+    (read_if_it_is(Kinds()), ...);
   }
+
+  static void Read(MapReader& reader, DenseSpec* dense) {
+    if (reader.Require("units") != nullptr) reader.Integer("units", 1, kMaxModelElements, &dense->units);
+    reader.Choice("activation", kActivations, &dense->activation);
+    reader.Flag("bias", &dense->bias);
+  }
+  static void Read(MapReader& reader, ActivationSpec* activation) {
+    if (reader.Require("function") != nullptr) reader.Choice("function", kActivationFunctions, &activation->function);
+  }
+  static void Read(MapReader& reader, DropoutSpec* dropout) {
+    const auto good = [](double v) { return v >= 0 && v < 1; };
+    if (reader.Require("rate") != nullptr) reader.Number("rate", good, "at least 0 and below 1", &dropout->rate);
+  }
+  static void Read(MapReader&, AddSpec*) {}
+  static void Read(MapReader&, ConcatSpec*) {}
 
   const ModelSpec& model_;
   ModelFaults* const faults_;

@@ -45,26 +45,9 @@ OptimizerSpec DefaultsOf(OptimizerKind kind) {
 }
 
 std::vector<std::string> SlotNames(OptimizerKind kind) {
-  switch (kind) {
-    case OptimizerKind::kSgd:
-      return {};
-    case OptimizerKind::kMomentum:
-    case OptimizerKind::kNesterov:
-      return {"velocity"};
-    case OptimizerKind::kAdagrad:
-      return {"sum of squares"};
-    case OptimizerKind::kRmsProp:
-      return {"mean of squares"};
-    case OptimizerKind::kAdam:
-    case OptimizerKind::kAdamW:
-      return {"m", "v"};
-    case OptimizerKind::kFtrl:
-      return {"z", "n"};
-  }
-  return {};
+  const SlotWords words = SlotsOf(kind).value_or(SlotWords{});
+  return {words.begin(), words.begin() + SlotCount(kind)};
 }
-
-int SlotCount(OptimizerKind kind) { return static_cast<int>(SlotNames(kind).size()); }
 
 bool Matches(const std::string& pattern, const std::string& variable) {
   return fnmatch(pattern.c_str(), variable.c_str(), 0) == 0;

@@ -7,6 +7,8 @@
 // Tests: tests/unit/job/optimizer_spec_test.cc.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -74,9 +76,38 @@ std::vector<OptimizerNumber> NumbersOf(OptimizerKind kind);
 // With the defaults of its kind.
 OptimizerSpec DefaultsOf(OptimizerKind kind);
 
-// The value-shaped float arrays that the optimizer keeps beside the values, in their order: at most two.
+// The value-shaped float arrays that the optimizer keeps beside the values, in their order; null behind the last one.
+inline constexpr size_t kMostSlots = 2;
+using SlotWords = std::array<const char*, kMostSlots>;
+
+// Nothing for a number that is no kind. By this switch the compiler knows all kinds, so that the tables of job_names.h
+// and ps/optimizer.cc are held against it.
+constexpr std::optional<SlotWords> SlotsOf(OptimizerKind kind) {
+  switch (kind) {
+    case OptimizerKind::kSgd:
+      return SlotWords{};
+    case OptimizerKind::kMomentum:
+    case OptimizerKind::kNesterov:
+      return SlotWords{"velocity"};
+    case OptimizerKind::kAdagrad:
+      return SlotWords{"sum of squares"};
+    case OptimizerKind::kRmsProp:
+      return SlotWords{"mean of squares"};
+    case OptimizerKind::kAdam:
+    case OptimizerKind::kAdamW:
+      return SlotWords{"m", "v"};
+    case OptimizerKind::kFtrl:
+      return SlotWords{"z", "n"};
+  }
+  return std::nullopt;
+}
+
+constexpr int SlotCount(OptimizerKind kind) {
+  int count = 0;
+  for (const char* name : SlotsOf(kind).value_or(SlotWords{})) count += name != nullptr;
+  return count;
+}
 std::vector<std::string> SlotNames(OptimizerKind kind);
-int SlotCount(OptimizerKind kind);
 
 // `pattern` has * for any characters, / too, ? for one and [abc] for one of these (POSIX fnmatch).
 bool Matches(const std::string& pattern, const std::string& variable);

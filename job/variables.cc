@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -54,7 +55,9 @@ class Inference {
     }
     for (; layer_ < model_.layers.size(); ++layer_) {
       const LayerSpec& layer = model_.layers[layer_];
+      const size_t before = result_.variables.size();
       result_.outputs.push_back(Output(layer));
+      result_.variable_counts.push_back(result_.variables.size() - before);
       if (!shapes_.emplace(layer.name, result_.outputs.back()).second) Fail("another input or layer has the same name");
     }
     CheckWhole();
@@ -84,17 +87,29 @@ class Inference {
       if (known) from.push_back(it->second);
     }
     if (known_.layers.contains(layer_)) return {};
-    const bool joins = std::holds_alternative<AddSpec>(layer.op) || std::holds_alternative<ConcatSpec>(layer.op);
+    const bool joins = std::visit([](const auto& op) { return Joins(op); }, layer.op);
     if (joins && layer.from.size() < 2) Fail("needs two or more layers to read in from: [...]");
     if (!joins && layer.from.size() != 1) {
       result_.errors.push_back({layer_, "reads exactly one layer", "join several with concat or add first"});
     }
     if (!known || (joins ? from.size() < 2 : from.size() != 1)) return {};
-    if (const auto* dense = std::get_if<DenseSpec>(&layer.op)) return Dense(layer, *dense, from[0]);
-    if (std::holds_alternative<AddSpec>(layer.op)) return Add(layer, from);
-    if (std::holds_alternative<ConcatSpec>(layer.op)) return Concat(from);
-    return from[0];
+    return std::visit([&](const auto& op) { return Yield(layer, op, from); }, layer.op);
   }
+
+  // Each kind of layer: whether it reads two or more, and what it yields of what it reads. A kind that is missing here
+  // does not compile.
+  static bool Joins(const DenseSpec&) { return false; }
+  static bool Joins(const ActivationSpec&) { return false; }
+  static bool Joins(const DropoutSpec&) { return false; }
+  static bool Joins(const AddSpec&) { return true; }
+  static bool Joins(const ConcatSpec&) { return true; }
+  Shape Yield(const LayerSpec& layer, const DenseSpec& dense, const std::vector<Shape>& from) {
+    return Dense(layer, dense, from[0]);
+  }
+  Shape Yield(const LayerSpec&, const ActivationSpec&, const std::vector<Shape>& from) { return from[0]; }
+  Shape Yield(const LayerSpec&, const DropoutSpec&, const std::vector<Shape>& from) { return from[0]; }
+  Shape Yield(const LayerSpec& layer, const AddSpec&, const std::vector<Shape>& from) { return Add(layer, from); }
+  Shape Yield(const LayerSpec&, const ConcatSpec&, const std::vector<Shape>& from) { return Concat(from); }
 
   // Costs a walk over all names, so only the first errors have one.
   std::string Hint(const std::string& name) const {

@@ -45,6 +45,7 @@ struct ModelShapes {
   };
   std::vector<std::vector<int64_t>> outputs;  // by layer; empty where it cannot be told
   std::vector<VariableSpec> variables;        // as of InferVariables
+  std::vector<size_t> variable_counts;        // by layer: how many of these are its own
   std::vector<Error> errors;
 };
 

@@ -5,6 +5,7 @@
 #include "absl/flags/declare.h"
 #include "absl/flags/flag.h"
 #include "ps/ps_role.h"
+#include "runtime/driver/job_storage.h"
 #include "runtime/driver/posix_crash_notes.h"
 #include "runtime/driver/posix_main.h"
 #include "runtime/driver/posix_member.h"
@@ -26,9 +27,9 @@ int main(int argc, char** argv) {
   WarnIfOutOfReach(absl::GetFlag(FLAGS_listen));
 
   Mailbox mailbox;
-  std::unique_ptr<PosixStorage> storage;
+  std::unique_ptr<JobStorage> storage;
   if (const std::string folder = absl::GetFlag(FLAGS_job_dir); !folder.empty()) {
-    absl::StatusOr<std::unique_ptr<PosixStorage>> opened = PosixStorage::Open(folder, &mailbox);
+    absl::StatusOr<std::unique_ptr<JobStorage>> opened = JobStorage::Open(folder, &mailbox);
     if (!opened.ok()) return EndMain(opened.status());
     storage = *std::move(opened);
   }

@@ -38,6 +38,15 @@ AdamUpdate AdamFor(const OptimizerSpec& spec, double rate, uint64_t version) {
   return update;
 }
 
+static_assert(1 + kMostSlots == kMostArrays, "ApplyUpdate takes the values and every slot");
+
+// The rule of that kind. With another number of slots than the kind's slices have it does not compile.
+template <OptimizerKind kind, typename Rule>
+Update RuleOf(const Rule& rule) {
+  static_assert(Rule::kSlots == SlotCount(kind));
+  return rule;
+}
+
 // The most square matrix that the variable's dimensions make, in their order. With dimensions of inputs on one side and
 // of outputs on the other it is the matrix that multiplies, whichever side they are on.
 size_t ColumnsOf(const VariableSpec& variable) {
@@ -79,30 +88,30 @@ Update UpdateFor(const OptimizerSpec& spec, const Damping& damping, uint64_t ver
   const auto decay = static_cast<float>(spec.weight_decay);
   switch (spec.kind) {
     case OptimizerKind::kSgd:
-      return SgdUpdate{static_cast<float>(rate), decay};
+      return RuleOf<OptimizerKind::kSgd>(SgdUpdate{static_cast<float>(rate), decay});
     case OptimizerKind::kMomentum:
     case OptimizerKind::kNesterov:
-      return MomentumFor(spec, damping, scheduled);
+      return RuleOf<OptimizerKind::kMomentum>(MomentumFor(spec, damping, scheduled));
     case OptimizerKind::kAdagrad:
-      return SquaresUpdate{.learning_rate = static_cast<float>(rate),
-                           .start = static_cast<float>(spec.initial_accumulator),
-                           .epsilon = static_cast<float>(spec.epsilon),
-                           .decay = decay};
+      return RuleOf<OptimizerKind::kAdagrad>(SquaresUpdate{.learning_rate = static_cast<float>(rate),
+                                                           .start = static_cast<float>(spec.initial_accumulator),
+                                                           .epsilon = static_cast<float>(spec.epsilon),
+                                                           .decay = decay});
     case OptimizerKind::kRmsProp:
-      return SquaresUpdate{.learning_rate = static_cast<float>(rate),
-                           .keep = static_cast<float>(spec.alpha),
-                           .gain = static_cast<float>(1 - spec.alpha),
-                           .epsilon = static_cast<float>(spec.epsilon),
-                           .decay = decay};
+      return RuleOf<OptimizerKind::kRmsProp>(SquaresUpdate{.learning_rate = static_cast<float>(rate),
+                                                           .keep = static_cast<float>(spec.alpha),
+                                                           .gain = static_cast<float>(1 - spec.alpha),
+                                                           .epsilon = static_cast<float>(spec.epsilon),
+                                                           .decay = decay});
     case OptimizerKind::kAdam:
     case OptimizerKind::kAdamW:
-      return AdamFor(spec, rate, version);
+      return RuleOf<OptimizerKind::kAdam>(AdamFor(spec, rate, version));
     case OptimizerKind::kFtrl:
-      return FtrlUpdate{.learning_rate = static_cast<float>(rate),
-                        .beta = static_cast<float>(spec.beta),
-                        .l1 = static_cast<float>(spec.learning_rate * spec.l1),
-                        .l2 = static_cast<float>(spec.learning_rate * spec.l2),
-                        .decay = decay};
+      return RuleOf<OptimizerKind::kFtrl>(FtrlUpdate{.learning_rate = static_cast<float>(rate),
+                                                     .beta = static_cast<float>(spec.beta),
+                                                     .l1 = static_cast<float>(spec.learning_rate * spec.l1),
+                                                     .l2 = static_cast<float>(spec.learning_rate * spec.l2),
+                                                     .decay = decay});
   }
   return SgdUpdate{};
 }

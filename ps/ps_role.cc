@@ -83,7 +83,7 @@ class PsRole::Impl {
   bool AdoptJob();
   void Install();
   void Report(const std::vector<SliceId>& slices);
-  void TraceBegin(TraceRecord::Kind kind, SliceId slice, LeaseId from);
+  void TraceBegin(TraceRecord begins);
   std::string WaitingFor() const;
 
   bool ForMe(Incarnation to) { return to == session_.incarnation() && shard_.has_value(); }
@@ -245,7 +245,7 @@ void PsRole::Impl::FromChief(PeerId, Assign& assign) {
     settled.push_back(item.slice);
     const ServedSlice* served = shard_->Find(item.slice);
     if (served != nullptr && served->epoch != before)
-      TraceBegin(TraceRecord::Kind::kKept, item.slice, LeaseOfEpoch(before));
+      TraceBegin({.kind = TraceRecord::Kind::kKept, .slice = item.slice, .before = before});
   }
   Report(settled);
 }
@@ -254,7 +254,7 @@ void PsRole::Impl::FromChief(PeerId, RestoreSlice& restore) {
   if (!ForMe(restore.to) || !grid_->Contains(restore.slice)) return Reject();
   if (!shard_->Restore(restore.slice, restore.epoch, restore.blocks)) return;
   if (shard_->Find(restore.slice) != nullptr) {
-    TraceBegin(TraceRecord::Kind::kInstalled, restore.slice, LeaseOfRound(restore.round));
+    TraceBegin({.kind = TraceRecord::Kind::kInstalled, .slice = restore.slice, .round = restore.round});
   }
   Report({restore.slice});
 }
@@ -271,7 +271,7 @@ void PsRole::Impl::FromChief(PeerId from, WriteShard& request) {
 
 void PsRole::Impl::Install() {
   const std::vector<SliceId> installed = shard_->InstallNext(kInstallBytes);
-  for (const SliceId slice : installed) TraceBegin(TraceRecord::Kind::kInstalled, slice, LeaseId{0});
+  for (const SliceId slice : installed) TraceBegin({.kind = TraceRecord::Kind::kInstalled, .slice = slice});
   Report(installed);
 }
 
@@ -286,16 +286,13 @@ void PsRole::Impl::Report(const std::vector<SliceId>& slices) {
   SendInParts(std::move(report), report_part_bytes_, MemberSession::kChief, *out_);
 }
 
-void PsRole::Impl::TraceBegin(TraceRecord::Kind kind, SliceId slice, LeaseId from) {
-  const ServedSlice& served = *shard_->Find(slice);
-  out_->Add(TraceRecord{.kind = kind,
-                        .actor = session_.incarnation(),
-                        .lease = from,
-                        .step = 0,
-                        .slice = slice,
-                        .epoch = served.epoch,
-                        .count = served.version,
-                        .peer = {}});
+// Of a slice that begins to serve: `begins` says which, and with what.
+void PsRole::Impl::TraceBegin(TraceRecord begins) {
+  const ServedSlice& served = *shard_->Find(begins.slice);
+  begins.actor = session_.incarnation();
+  begins.epoch = served.epoch;
+  begins.count = served.version;
+  out_->Add(std::move(begins));
 }
 
 // ---- The role -------------------------------------------------------------------------------------------------------

@@ -19,12 +19,10 @@ std::optional<SliceRecord> MakeRecord(const Shard& shard, Incarnation from, Roun
   shard.CheckCounts(*slice);
   effects.Add(TraceRecord{.kind = TraceRecord::Kind::kSnapshot,
                           .actor = from,
-                          .lease = LeaseOfRound(round),
-                          .step = 0,
                           .slice = item.slice,
                           .epoch = item.epoch,
                           .count = slice->version,
-                          .peer = {}});
+                          .round = round});
   return SliceRecord{.from = from,
                      .round = round,
                      .slice = item.slice,

@@ -18,4 +18,24 @@ const char* NameOf(TraceRecord::Kind kind) {
   return "unknown";
 }
 
+uint64_t LeaseField(const TraceRecord& record) {
+  const auto packed = [](uint64_t term, uint32_t n) { return term << 32 | n; };
+  switch (record.kind) {
+    case TraceRecord::Kind::kInstalled:
+    case TraceRecord::Kind::kSnapshot:
+      return packed(record.round.term, record.round.n);
+    case TraceRecord::Kind::kKept:
+      return packed(record.before.term, record.before.n);
+    case TraceRecord::Kind::kApplied:
+    case TraceRecord::Kind::kSkipped:
+    case TraceRecord::Kind::kDuplicate:
+    case TraceRecord::Kind::kAcked:
+    case TraceRecord::Kind::kCommitted:
+    case TraceRecord::Kind::kDurable:
+    case TraceRecord::Kind::kGranted:
+      break;
+  }
+  return ToNumber(record.lease);
+}
+
 }  // namespace downpour

@@ -16,7 +16,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "runtime/driver/http_listener.h"
+#include "runtime/driver/bounded_http_server.h"
 #include "runtime/driver/posix_socket_diag.h"
 #include "schema/host_port.h"
 #include "schema/text.h"
@@ -100,7 +100,7 @@ absl::StatusOr<std::unique_ptr<HttpListener>> HttpListener::Open(const HttpSetti
   if (!tls.ok()) return tls.status();
   std::unique_ptr<HttpListener> listener(new HttpListener(*token, *viewer_token));
   const auto peer_of = [listener = listener.get()](int fd) { return listener->PeerOf(fd); };
-  listener->server_ = std::make_unique<HttpListener>(most, *std::move(tls), peer_of);
+  listener->server_ = std::make_unique<BoundedHttpServer>(most, *std::move(tls), peer_of);
   httplib::Server& server = listener->http();
   listener->port_ = listen->port == 0 ? server.bind_to_any_port(host) : listen->port;
   const bool bound = listen->port == 0 ? listener->port_ > 0 : server.bind_to_port(host, listen->port);

@@ -18,7 +18,7 @@ absl::StatusOr<TraceFile> TraceFile::Open(const std::string& path) {
 }
 
 void TraceFile::Append(const TraceRecord& r) {
-  absl::StrAppend(&lines_, NameOf(r.kind), " ", ToNumber(r.actor), " ", ToNumber(r.lease), " ", r.step, " ");
+  absl::StrAppend(&lines_, NameOf(r.kind), " ", ToNumber(r.actor), " ", LeaseField(r), " ", r.step, " ");
   absl::StrAppend(&lines_, ToNumber(r.slice), " ", ToString(r.epoch), " ", r.count, " ", ToNumber(r.peer), "\n");
 }
 

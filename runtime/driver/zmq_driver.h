@@ -34,12 +34,12 @@
 
 #include "absl/status/statusor.h"
 #include "runtime/driver/compute_thread.h"
+#include "runtime/driver/job_storage.h"
 #include "runtime/driver/mailbox.h"
 #include "runtime/driver/nvml_monitor.h"
 #include "runtime/driver/posix_keys_watch.h"
 #include "runtime/driver/posix_own_address.h"
 #include "runtime/driver/posix_service_manager.h"
-#include "runtime/driver/posix_storage.h"
 #include "runtime/driver/trace_file.h"
 #include "runtime/driver/zmq_authenticator.h"
 #include "runtime/driver/zmq_frames.h"
@@ -68,7 +68,7 @@ struct DriverOptions {
 // The rest of the world; all outlive the driver. Null: there is none.
 struct DriverWorld {
   Mailbox* mailbox = nullptr;  // never null
-  PosixStorage* storage = nullptr;
+  JobStorage* storage = nullptr;
   ComputeThread* computer = nullptr;
   TraceFile* trace = nullptr;
   ServiceManager* service = nullptr;

@@ -147,7 +147,7 @@ struct EffectWords {
   std::string operator()(const Wake& e) const { return absl::StrCat("wake in ", e.in / 1ms, "ms"); }
   std::string operator()(const Log& e) const { return absl::StrCat("log ", e.text); }
   std::string operator()(const TraceRecord& e) const {
-    return absl::StrCat("trace ", NameOf(e.kind), " lease=", ToNumber(e.lease), " step=", e.step, " ",
+    return absl::StrCat("trace ", NameOf(e.kind), " lease=", LeaseField(e), " step=", e.step, " ",
                         Place(e.slice, e.epoch), " v", e.count);
   }
   std::string operator()(const Exit& e) const { return absl::StrCat("exit ", e.code, ": ", e.why); }

@@ -183,7 +183,7 @@ struct EffectText {
   std::string operator()(const Wake& e) const { return absl::StrCat("Wake in ", e.in.count(), " ns"); }
   std::string operator()(const Log& e) const { return absl::StrCat("log: ", e.text); }
   std::string operator()(const TraceRecord& e) const {
-    return absl::StrCat("trace: ", NameOf(e.kind), " lease=", ToNumber(e.lease), " step=", e.step,
+    return absl::StrCat("trace: ", NameOf(e.kind), " lease=", LeaseField(e), " step=", e.step,
                         " slice=", ToNumber(e.slice), "@", ToString(e.epoch), " count=", e.count);
   }
   std::string operator()(const Exit& e) const { return absl::StrCat("Exit ", e.code, " ", e.why); }

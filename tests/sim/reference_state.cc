@@ -109,7 +109,7 @@ void ReferenceState::Record(const TraceRecord& record, const Version& computed_f
     case Kind::kSnapshot:
       if (const Lineage* lineage = Owned(record); lineage != nullptr) {
         if (lineage->state.version != record.count) Add(record, "of another version than the slice has");
-        snapshots_[{ToNumber(record.lease), record.slice}].push_back(lineage->state);
+        snapshots_[{record.round, record.slice}].push_back(lineage->state);
       }
       return;
     case Kind::kAcked:
@@ -142,17 +142,15 @@ void ReferenceState::Install(const TraceRecord& record) {
   if (!fresh) return Add(record, "installed twice in one epoch");
   Lineage& lineage = at->second;
   lineage.actor = record.actor;
-  lineage.from_round = ToNumber(record.lease);
-  if (lineage.from_round == 0) lineage.state = Born(record.slice);
+  lineage.from_round = record.round;
+  if (lineage.from_round == Round()) lineage.state = Born(record.slice);
   lineage.state.slice = record.slice;
   lineage.state.epoch = record.epoch;
 }
 
 // The same pair under a new fence: nothing may come or go with it.
 void ReferenceState::GoOn(const TraceRecord& record) {
-  const uint64_t before = ToNumber(record.lease);
-  const auto held =
-      lineages_.find({record.slice, {static_cast<uint32_t>(before >> 32), static_cast<uint32_t>(before)}});
+  const auto held = lineages_.find({record.slice, record.before});
   if (held == lineages_.end()) return Add(record, "it goes on with an epoch that never was");
   Lineage lineage = held->second;
   if (lineage.state.version != record.count) Add(record, "of another version than the slice had");
@@ -165,9 +163,8 @@ void ReferenceState::GoOn(const TraceRecord& record) {
 
 void ReferenceState::Settle(Lineage& lineage, const SliceState& shown, const std::string& where) {
   lineage.settled = true;
-  if (lineage.from_round != 0) {
-    CheckRecord({static_cast<uint32_t>(lineage.from_round >> 32), static_cast<uint32_t>(lineage.from_round)}, shown,
-                absl::StrCat(where, ": restored ", Place(shown.slice, shown.epoch)));
+  if (lineage.from_round != Round()) {
+    CheckRecord(lineage.from_round, shown, absl::StrCat(where, ": restored ", Place(shown.slice, shown.epoch)));
     lineage.state = shown;
     ++restored_;
   }
@@ -176,7 +173,7 @@ void ReferenceState::Settle(Lineage& lineage, const SliceState& shown, const std
 
 void ReferenceState::CheckRecord(Round round, const SliceState& read, const std::string& where) {
   std::string nearest = "no record was handed out for this round";
-  for (const SliceState& snapshot : snapshots_[{uint64_t{round.term} << 32 | round.n, read.slice}]) {
+  for (const SliceState& snapshot : snapshots_[{round, read.slice}]) {
     nearest = Difference(snapshot, read);
     if (nearest.empty()) return;
   }

@@ -54,8 +54,8 @@ class ReferenceState {
  private:
   struct Lineage {
     Incarnation actor{};
-    uint64_t from_round = 0;  // 0: initial values
-    bool settled = false;     // false until CheckSlice has seen which of the round's snapshots it began with
+    Round from_round = {};  // {0, 0}: initial values
+    bool settled = false;   // false until CheckSlice has seen which of the round's snapshots it began with
     SliceState state;
     std::map<uint64_t, uint32_t> checksums;  // of the values as they travel, by version
   };
@@ -78,7 +78,7 @@ class ReferenceState {
   const Oracle* oracle_;
   Findings* findings_;
   std::map<std::pair<SliceId, SliceEpoch>, Lineage> lineages_;
-  std::map<std::pair<uint64_t, SliceId>, std::vector<SliceState>> snapshots_;  // by round and slice
+  std::map<std::pair<Round, SliceId>, std::vector<SliceState>> snapshots_;  // by round and slice
   uint64_t pushes_counted_ = 0;
   uint64_t duplicates_ = 0;
   uint64_t restored_ = 0;

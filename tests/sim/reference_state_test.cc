@@ -111,11 +111,21 @@ TEST_F(ReferenceStateTest, NoticesAStrangerWhoApplies) {
 TEST_F(ReferenceStateTest, AcceptsThePairThatGoesOnInALaterEpochAndNoOther) {
   Apply(1, 1);
   reference_.CheckSlice(After(1), "test");
-  Say({Kind::kKept, Incarnation{101}, LeaseOfEpoch(kEpoch), 0, kSlice, kNextEpoch, 1});
+  Say({.kind = Kind::kKept,
+       .actor = Incarnation{101},
+       .slice = kSlice,
+       .epoch = kNextEpoch,
+       .count = 1,
+       .before = kEpoch});
   Say({Kind::kApplied, Incarnation{101}, kLease, 2, kSlice, kNextEpoch, 2, kWorker});
   EXPECT_EQ(reference_.ConsumedTo(kSlice, kNextEpoch, kLease), 2u);
   EXPECT_EQ(findings_.first(), "");
-  Say({Kind::kKept, Incarnation{101}, LeaseOfEpoch(kNextEpoch), 0, kSlice, {3, 1}, 1});
+  Say({.kind = Kind::kKept,
+       .actor = Incarnation{101},
+       .slice = kSlice,
+       .epoch = {3, 1},
+       .count = 1,
+       .before = kNextEpoch});
   EXPECT_TRUE(Found()) << "it had version 2";
 }
 
@@ -156,13 +166,18 @@ TEST_F(ReferenceStateTest, NoticesOneLostAndOneDoubledPushThatCancel) {
 TEST_F(ReferenceStateTest, FollowsARestore) {
   constexpr Round kRound{1, 4};
   Apply(1, 1);
-  Say({Kind::kSnapshot, kPs, LeaseOfRound(kRound), 0, kSlice, kEpoch, 1});
+  Say({.kind = Kind::kSnapshot, .actor = kPs, .slice = kSlice, .epoch = kEpoch, .count = 1, .round = kRound});
   Apply(2, 2);
   SliceState record = After(1);
   reference_.CheckRecord(kRound, record, "test");
   ASSERT_EQ(findings_.first(), "");
 
-  Say({Kind::kInstalled, Incarnation{101}, LeaseOfRound(kRound), 0, kSlice, kNextEpoch, 1});
+  Say({.kind = Kind::kInstalled,
+       .actor = Incarnation{101},
+       .slice = kSlice,
+       .epoch = kNextEpoch,
+       .count = 1,
+       .round = kRound});
   record.epoch = kNextEpoch;
   reference_.CheckSlice(record, "test");
   Say({Kind::kApplied, Incarnation{101}, kLease, 2, kSlice, kNextEpoch, 2, kWorker});
@@ -175,9 +190,14 @@ TEST_F(ReferenceStateTest, FollowsARestore) {
 TEST_F(ReferenceStateTest, NoticesARestoreOfAnotherState) {
   constexpr Round kRound{1, 4};
   Apply(1, 1);
-  Say({Kind::kSnapshot, kPs, LeaseOfRound(kRound), 0, kSlice, kEpoch, 1});
+  Say({.kind = Kind::kSnapshot, .actor = kPs, .slice = kSlice, .epoch = kEpoch, .count = 1, .round = kRound});
   Apply(2, 2);
-  Say({Kind::kInstalled, Incarnation{101}, LeaseOfRound(kRound), 0, kSlice, kNextEpoch, 2});
+  Say({.kind = Kind::kInstalled,
+       .actor = Incarnation{101},
+       .slice = kSlice,
+       .epoch = kNextEpoch,
+       .count = 2,
+       .round = kRound});
   SliceState later = After(2);
   later.epoch = kNextEpoch;
   reference_.CheckSlice(later, "test");

@@ -62,7 +62,9 @@ absl::Status Graph::Build(const ModelSpec& model) {
     by_name[layer.name] = nodes_.size();
     // The last one's output goes into the loss, with all bits.
     const FloatFormat output = i + 1 == model.layers.size() ? FloatFormat::kFp32 : FloatFormat::kFactor;
-    absl::Status status = AddLayer(layer, WidthOf(shapes.outputs[i]), output, std::move(from), &next_variable);
+    std::vector<size_t> own(shapes.variable_counts[i]);
+    for (size_t& variable : own) variable = next_variable++;
+    absl::Status status = AddLayer(layer, WidthOf(shapes.outputs[i]), output, std::move(from), std::move(own));
     if (!status.ok()) return status;
   }
 
@@ -75,8 +77,7 @@ absl::Status Graph::Build(const ModelSpec& model) {
 }
 
 absl::Status Graph::AddSeeds(const ModelSpec& model) {
-  const auto draws = [](const LayerSpec& layer) { return std::holds_alternative<DropoutSpec>(layer.op); };
-  const bool any = std::any_of(model.layers.begin(), model.layers.end(), draws);
+  const bool any = std::any_of(model.layers.begin(), model.layers.end(), Draws);
   const int64_t seeds = any ? static_cast<int64_t>(nodes_.size()) : 0;
   auto memory = AllocateMatrix(seeds, sizeof(uint64_t) / sizeof(float), FloatFormat::kFp32);
   if (memory.ok()) seeds_ = *memory;
@@ -138,17 +139,15 @@ absl::Status Graph::AddParameters(std::vector<VariableSpec> variables) {
 }
 
 absl::Status Graph::AddLayer(const LayerSpec& spec, int64_t width, FloatFormat output_format, std::vector<size_t> from,
-                             size_t* next_variable) {
+                             std::vector<size_t> variables) {
   Node node;
   std::vector<Parameter*> parameters;
-  if (const auto* dense = std::get_if<DenseSpec>(&spec.op)) {
-    const Matrix& kernel = parameters_[*next_variable]->value;
-    recordings_.AddProduct(max_batch_, kernel.cols, kernel.rows);
-    for (int i = 0; i < (dense->bias ? 2 : 1); ++i) {
-      node.variables.push_back(*next_variable);
-      parameters.push_back(parameters_[(*next_variable)++].get());
-    }
+  for (const size_t variable : variables) {
+    const Parameter& parameter = *parameters_[variable];
+    if (parameter.spec.shape.size() > 1) recordings_.AddProduct(max_batch_, parameter.value.cols, parameter.value.rows);
+    parameters.push_back(parameters_[variable].get());
   }
+  node.variables = std::move(variables);
   node.from = std::move(from);
   node.trainable = !node.variables.empty() ||
                    std::any_of(node.from.begin(), node.from.end(), [this](size_t i) { return nodes_[i].trainable; });

@@ -105,7 +105,7 @@ class Graph {
   absl::Status AddParameters(std::vector<VariableSpec> variables);
   absl::StatusOr<float*> PlaceOf(size_t variable, int64_t offset, int64_t count) const;
   absl::Status AddLayer(const LayerSpec& spec, int64_t width, FloatFormat output_format, std::vector<size_t> from,
-                        size_t* next_variable);
+                        std::vector<size_t> variables);
   absl::StatusOr<Matrix> AllocateMatrix(int64_t rows, int64_t cols, FloatFormat format);
 
   std::vector<ConstMatrix> InputsOf(const Node& node) const;

@@ -146,7 +146,18 @@ class ConcatLayer final : public Layer {
   }
 };
 
+// A kind of layer that is missing here does not compile.
+bool DrawsOf(const DenseSpec&) { return false; }
+bool DrawsOf(const ActivationSpec&) { return false; }
+bool DrawsOf(const DropoutSpec&) { return true; }
+bool DrawsOf(const AddSpec&) { return false; }
+bool DrawsOf(const ConcatSpec&) { return false; }
+
 }  // namespace
+
+bool Draws(const LayerSpec& spec) {
+  return std::visit([](const auto& op) { return DrawsOf(op); }, spec.op);
+}
 
 absl::Status Layer::BackwardParameters(const Pass&, absl::Span<const ConstMatrix>, ConstMatrix, Matrix) {
   return absl::OkStatus();

@@ -51,7 +51,11 @@ class Layer {
                                       absl::Span<const GradientTarget> d_inputs) = 0;
 };
 
-// `parameters`: a dense layer's kernel and, with it, bias; none for the others. They outlive the layer.
+// Whether the layer reads its seed: it draws anew for each batch.
+bool Draws(const LayerSpec& spec);
+
+// `parameters`: the layer's own variables, in the order of ModelShapes: a dense layer's kernel and, with it, bias; none
+// for the others. They outlive the layer.
 // `number`: which of the pass's seeds is its own.
 std::unique_ptr<Layer> MakeLayer(const LayerSpec& spec, absl::Span<Parameter* const> parameters, size_t number);
 

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "runtime/driver/posix_stop_signals.h"
+#include "runtime/driver/posix_storage.h"
 #include "runtime/driver/zmq_driver.h"
 #include "tests/unit/runtime/driver/zmq_test_peer.h"
 #include "tests/unit/runtime/driver/zmq_test_roles.h"

@@ -1,0 +1,79 @@
+#include "runtime/driver/bounded_http_server.h"
+
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "runtime/driver/http_stream.h"
+#include "schema/text.h"
+
+namespace downpour {
+namespace {
+
+// The library's threads: none. A connection is handed on by the thread that accepted it.
+class HandOver final : public httplib::TaskQueue {
+ public:
+  explicit HandOver(std::function<void()> end) : end_(std::move(end)) {}
+  void enqueue(std::function<void()> connection) override { connection(); }
+  void shutdown() override { end_(); }
+
+ private:
+  const std::function<void()> end_;
+};
+
+// A passphrase is asked of nobody: a service has no terminal.
+int NoPassphrase(char*, int, int, void*) { return 0; }
+
+int64_t BodyBytes(const httplib::Request& request) {
+  if (request.has_header("Transfer-Encoding")) return -1;
+  return static_cast<int64_t>(request.get_header_value<uint64_t>("Content-Length"));
+}
+
+}  // namespace
+
+absl::StatusOr<TlsContext> OpenTls(const std::string& certificate, const std::string& key) {
+  struct stat at {};
+  if (stat(key.c_str(), &at) == 0 && (at.st_mode & 07) != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("others may read the private key: chmod 600 ", ShellWord(key)));
+  }
+  TlsContext tls(SSL_CTX_new(TLS_server_method()));
+  SSL_CTX_set_default_passwd_cb(tls.get(), NoPassphrase);
+  if (SSL_CTX_set_min_proto_version(tls.get(), TLS1_2_VERSION) == 1 &&
+      SSL_CTX_use_certificate_chain_file(tls.get(), certificate.c_str()) == 1 &&
+      SSL_CTX_use_PrivateKey_file(tls.get(), key.c_str(), SSL_FILETYPE_PEM) == 1 &&
+      SSL_CTX_check_private_key(tls.get()) == 1) {
+    return tls;
+  }
+  return absl::InvalidArgumentError(absl::StrCat("the certificate ", certificate, " and its private key ", key,
+                                                 " cannot be used: they must be PEM files that belong together"));
+}
+
+BoundedHttpServer::BoundedHttpServer(int most, TlsContext tls, PeerOf peer_of)
+    : tls_(std::move(tls)), peer_of_(std::move(peer_of)) {
+  new_task_queue = [this, most] {
+    connections_.emplace(most, [this](int fd) { Serve(fd); });
+    return new HandOver([this] { connections_->End(); });
+  };
+}
+
+bool BoundedHttpServer::process_and_close_socket(socket_t fd) {
+  UniqueFd owned(fd);
+  std::string peer = peer_of_(fd);
+  connections_->Add(std::move(owned), peer);
+  return true;
+}
+
+void BoundedHttpServer::Serve(int fd) {
+  HttpStream stream(fd, tls_.get());
+  if (!stream.ShakeHands()) return;
+  bool closed = false;
+  process_request(stream, /*close_connection=*/true, closed, [&](httplib::Request& request) {
+    request.ssl = stream.tls();
+    stream.HeadIsRead(BodyBytes(request));
+  });
+  stream.Finish();
+}
+
+}  // namespace downpour
