@@ -132,8 +132,11 @@ RunSeen SlurmBackend::Look(const Job& job, const RunFolder& folder) {
   if (known != nullptr) {
     absent_.erase(job.name);
   } else {
-    const auto [first, is_new] = absent_.try_emplace(job.name, queue_.round());
-    if (is_new || first->second == queue_.round()) return {.unknown = "Slurm is asked again"};
+    // A mark that was not there before may be of a submission that is younger than the answer.
+    const bool marked = left.started || fs::exists(folder.Own("submitted"));
+    const auto [first, is_new] = absent_.try_emplace(job.name, Absence{queue_.round(), marked});
+    if (first->second.marked != marked) first->second = {queue_.round(), marked};
+    if (is_new || first->second.round == queue_.round()) return {.unknown = "Slurm is asked again"};
   }
   return SeenInSlurm(known, left, folder);
 }

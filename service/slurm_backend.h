@@ -34,8 +34,13 @@ class SlurmBackend : public Backend {
  private:
   const BackendSettings settings_;
   SlurmQueue queue_;
-  bool has_jobs_ = false;                  // without any Slurm is not asked
-  std::map<std::string, int64_t> absent_;  // by name: the round in which a job was first seen to be absent
+  bool has_jobs_ = false;  // without any Slurm is not asked
+  // The answer in which a job was first seen to be absent, with or without a mark in its folder.
+  struct Absence {
+    int64_t round;
+    bool marked;
+  };
+  std::map<std::string, Absence> absent_;  // by name
 };
 
 // What Slurm's queue, and what lies in the folder, say of a run that nobody submits just now. `job`: null where the
