@@ -1,5 +1,5 @@
-// BoundedHttpServer: the HTTP library's server, with bounds of our own around each connection (http_stream.h) and around
-// those of one peer (http_connections.h). Each connection takes one request.
+// BoundedHttpServer: the HTTP library's server, with bounds of our own around each connection (http_stream.h), and
+// around those of one peer (http_connections.h). Each connection takes one request.
 //
 // Errors: of OpenTls, INVALID_ARGUMENT for a certificate or private key that cannot be used, and for a private key that
 //   every user may read.
