@@ -24,8 +24,8 @@ class SchemathesisTest(ServiceTest):
     def check(self, *words, config=""):
         (self.folder / "schemathesis.toml").write_text(config)
         program = pathlib.Path(sys.executable).with_name("schemathesis")
-        command = [program, "run", f"http://{self.address}/openapi.json", "--checks", CHECKS, "--seed", "1",
-                   "--generation-database", "none", "--generation-deterministic", *words]  # fmt: skip
+        command = [program, "run", f"http://{self.address}/openapi.json", "--checks", CHECKS,
+                   "--generation-deterministic", *words]  # fmt: skip
         done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=5 * LONG)
         self.assertEqual(done.returncode, 0, done.stdout[-8000:] + done.stderr[-2000:])
         return done.stdout

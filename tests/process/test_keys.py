@@ -182,7 +182,7 @@ class KeysTest(ProcessTest):
         run = (self.status()["run"], before["term"])
         self.assertEqual(self.hostile("stop", "viewer", run=run), "unanswered\n")
         after = self.wait_until(lambda s: s["chief"]["rejected"] > before["rejected"])
-        self.assertEqual((after["state"], after["commands"]), ("RUNNING", 0))
+        self.assertEqual((after["state"], after["chief"]["commands"]), ("RUNNING", 0))
         mine = ("--chief", self.chief_at, *self.key_flags)
         code, out, err = self.tool("checkpoint", "now", *mine)
         self.assertEqual(code, 0, out + err)
