@@ -135,7 +135,7 @@ size_t DataPlane::Serve(PeerId worker, const Pull& pull, Shard* shard, Effects& 
 PushReply::Item DataPlane::ServeItem(const Push& push, const Push::Item& item, Shard& shard, Effects& effects) {
   ServedSlice& slice = *shard.Find(item.slice);
   const std::optional<uint64_t> staleness = StalenessOf(item, slice);
-  bool consumed = false, counts = false;
+  bool counted = false, has_effect = false;
   switch (slice.counters.Classify(push.lease, push.step)) {
     case LeaseCounters::Verdict::kNext:
       if (const SliceRefusal why = policy_.RefusalOf(push.lease, staleness, slice.counters, shard.plan());
@@ -143,8 +143,8 @@ PushReply::Item DataPlane::ServeItem(const Push& push, const Push::Item& item, S
         ++session_.stats().pushes_dropped;
         return Refuse(why, &shard, item.slice);
       }
-      counts = Consume(push, item, staleness, shard, slice, effects);
-      consumed = true;
+      has_effect = Consume(push, item, staleness, shard, slice, effects);
+      counted = has_effect || item.gradient.empty();
       break;
     case LeaseCounters::Verdict::kDuplicate:
       // A1: also one of a lease that was finished long ago.
@@ -159,8 +159,8 @@ PushReply::Item DataPlane::ServeItem(const Push& push, const Push::Item& item, S
       return Refuse(SliceRefusal::kNotHere, &shard, item.slice);
   }
   PushReply::Item answer = Answer(shard, push.lease, item.slice, slice);
-  answer.consumed = consumed;
-  if (counts) answer.staleness = staleness.value_or(0);
+  answer.counted = counted;
+  if (has_effect) answer.staleness = staleness.value_or(0);
   return answer;
 }
 

@@ -64,7 +64,7 @@ class DataPlane {
   template <typename Request>
   bool Admits(PeerId worker, const Request& request, const Shard* shard, Effects& effects);
   PushReply::Item ServeItem(const Push& push, const Push::Item& item, Shard& shard, Effects& effects);
-  // What is next; whether its gradient counts.
+  // What is next; whether its gradient had an effect.
   bool Consume(const Push& push, const Push::Item& item, std::optional<uint64_t> staleness, const Shard& shard,
                ServedSlice& slice, Effects& effects);
   bool Apply(const PushName& name, const Payload& gradient, std::optional<uint64_t> staleness, const Shard& shard,

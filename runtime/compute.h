@@ -28,12 +28,13 @@ struct Prepare {
 
 using SliceValues = std::vector<std::pair<SliceId, Payload>>;  // as they travel: SliceGrid::WireBytes each
 
-// What became of a gradient that the device computed: a ps consumed it as this worker's, or it was in vain.
+// What became of a gradient that the device computed: its slice took it from this worker and did not skip it, or it was
+// in vain.
 struct Settled {
   LeaseId lease{};
   Step step = 0;
   SliceId slice{};
-  bool consumed = false;
+  bool counted = false;
   bool operator==(const Settled&) const = default;
 };
 

@@ -25,7 +25,7 @@ Push Read(const wire::Push& t, Reader& in) {
 flatbuffers::Offset<wire::PushReply> Write(const PushReply& m, Writer& out) {
   const auto slices = out.Structs(m.slices, [](const PushReply::Item& i) {
     return wire::PushReplyItem(ToNumber(i.slice), ToWire(i.epoch), i.consumed, i.acked,
-                               static_cast<wire::SliceRefusal>(i.refusal), i.consumed, i.staleness);
+                               static_cast<wire::SliceRefusal>(i.refusal), i.counted, i.staleness);
   });
   return wire::CreatePushReply(out.fbb, ToNumber(m.from), ToNumber(m.lease), slices, m.window);
 }
@@ -41,7 +41,7 @@ PushReply Read(const wire::PushReply& t, Reader& in) {
                                                     .consumed = i.consumed(),
                                                     .acked = i.acked(),
                                                     .staleness = i.staleness(),
-                                                    .consumed = i.consumed()};
+                                                    .counted = i.counted()};
                            }),
           .window = t.window()};
 }

@@ -49,7 +49,7 @@ struct PushReply {
     Step consumed = 0;
     Step acked = 0;
     uint64_t staleness = 0;  // of this push, where it was applied now
-    bool consumed = false;   // this very copy of the push: no other took its step's place
+    bool counted = false;    // the slice took this very copy of the push now, and did not skip it
   };
   std::vector<Item> slices;
   uint64_t window = 0;  // bytes this worker may have unanswered at this ps

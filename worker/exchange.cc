@@ -70,7 +70,7 @@ void Exchange::Release(LeaseId lease) {
   if (held == leases_.end()) return;
   for (const Slice& slice : grid_.slices) {
     held->in_flight.RetainOnly(slice.id, 0, 0, [&](Step step, const InFlight::RetainedGradient& retained) {
-      Drop(*held, step, slice.id, retained, /*consumed=*/false);
+      Drop(*held, step, slice.id, retained, /*counted=*/false);
     });
   }
   leases_.erase(held);
@@ -109,15 +109,15 @@ void Exchange::Retain(HeldLease& lease, Step step, SliceId slice, Payload gradie
                       lease.progress.Known(slice) ? State::kReady : State::kBlocked);
 }
 
-void Exchange::Settle(LeaseId lease, Step step, SliceId slice, bool consumed) {
-  if (grid_.wire == WireFormat::kBf16) settled_.push_back({lease, step, slice, consumed});
+void Exchange::Settle(LeaseId lease, Step step, SliceId slice, bool counted) {
+  if (grid_.wire == WireFormat::kBf16) settled_.push_back({lease, step, slice, counted});
 }
 
 // It is kept no longer.
 void Exchange::Drop(const HeldLease& lease, Step step, SliceId slice, const InFlight::RetainedGradient& retained,
-                    bool consumed) {
+                    bool counted) {
   GiveBackWindow(slice, retained);
-  if (!retained.gradient.empty()) Settle(lease.id, step, slice, consumed);
+  if (!retained.gradient.empty()) Settle(lease.id, step, slice, counted);
 }
 
 void Exchange::GiveBackWindow(SliceId slice, const InFlight::RetainedGradient& retained) {
@@ -225,7 +225,7 @@ void Exchange::OnRefusal(HeldLease& lease, const PushReply::Item& item, Time now
     lease.in_flight.RetainOnly(item.slice, lease.progress.retained_from(item.slice),
                                lease.progress.computed_to(item.slice),
                                [&](Step step, const InFlight::RetainedGradient& retained) {
-                                 Drop(lease, step, item.slice, retained, /*consumed=*/false);
+                                 Drop(lease, step, item.slice, retained, /*counted=*/false);
                                });
     return;
   }
@@ -242,7 +242,7 @@ void Exchange::OnReply(HeldLease& lease, const PushReply::Item& item, Effects& e
   lease.in_flight.RetainOnly(item.slice, lease.progress.retained_from(item.slice),
                              lease.progress.computed_to(item.slice),
                              [&](Step step, const InFlight::RetainedGradient& retained) {
-                               Drop(lease, step, item.slice, retained, item.consumed && step == item.consumed);
+                               Drop(lease, step, item.slice, retained, item.counted && step == item.consumed);
                                if (step <= item.acked) Acknowledge(lease, step, retained, item, effects);
                              });
   if (effect == LeaseProgress::ReplyEffect::kFirstInEpoch) {

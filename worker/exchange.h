@@ -69,9 +69,9 @@ class Exchange {
   // Takes a gradient if the slice lacks that step.
   void Retain(HeldLease& lease, Step step, SliceId slice, Payload gradient, const Version& computed_from);
   // A gradient that goes nowhere, since its lease is held no more.
-  void Forgo(LeaseId lease, Step step, SliceId slice) { Settle(lease, step, slice, /*consumed=*/false); }
-  // What became of gradients that were rounded, since this was last asked: of each that Keep or Forgo was given, once.
-  // One whose answer was lost counts as in vain: what a worker alone has moves on only with what a ps surely consumed.
+  void Forgo(LeaseId lease, Step step, SliceId slice) { Settle(lease, step, slice, /*counted=*/false); }
+  // What became of gradients that were rounded, since this was last asked: of each that Retain or Forgo was given, once.
+  // One whose answer was lost counts as in vain: what a worker alone has moves on only with what surely counted.
   std::vector<Settled> TakeSettled() { return std::exchange(settled_, {}); }
   void Flush(Time now, Effects& effects);
 
@@ -101,9 +101,9 @@ class Exchange {
   void OnReply(HeldLease& lease, const PushReply::Item& item, Effects& effects);
   void Acknowledge(const HeldLease& lease, Step step, const InFlight::RetainedGradient& retained,
                    const PushReply::Item& item, Effects& effects);
-  void Settle(LeaseId lease, Step step, SliceId slice, bool consumed);
+  void Settle(LeaseId lease, Step step, SliceId slice, bool counted);
   void Drop(const HeldLease& lease, Step step, SliceId slice, const InFlight::RetainedGradient& retained,
-            bool consumed);
+            bool counted);
   void GiveBackWindow(SliceId slice, const InFlight::RetainedGradient& retained);
   void Block(SliceId slice, InFlight::RetainedGradient& retained, Time until);
   void FlushTo(PsLink& link, Time now, Effects& effects);

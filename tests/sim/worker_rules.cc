@@ -69,9 +69,8 @@ void WorkerRules::OnReceived(const Process& process, Worker& worker, const Messa
 
 void WorkerRules::OnEffect(const Process& process, const Effect& effect) {
   const auto* record = process.ps == nullptr ? nullptr : std::get_if<TraceRecord>(&effect);
-  if (record != nullptr &&
-      (record->kind == TraceRecord::Kind::kApplied || record->kind == TraceRecord::Kind::kSkipped)) {
-    consumed_.insert({record->peer, record->lease, record->step, record->slice});
+  if (record != nullptr && record->kind == TraceRecord::Kind::kApplied) {
+    counted_.insert({record->peer, record->lease, record->step, record->slice});
   }
   if (process.worker == nullptr) return;
   Worker& worker = workers_[process.life];
@@ -138,7 +137,7 @@ void WorkerRules::BeginStep(const Process& process, Worker& worker, const TrainS
   }
 }
 
-// What a worker alone has, as the rest of its roundings, moves on only with what a ps consumed of it.
+// What a worker alone has, as the rest of its roundings, moves on only with what counted of it.
 void WorkerRules::Settle(const Process& process, Worker& worker, const std::vector<Settled>& settled) {
   for (const Settled& one : settled) {
     const std::string name =
@@ -149,10 +148,10 @@ void WorkerRules::Settle(const Process& process, Worker& worker, const std::vect
     } else if (--computed->second == 0) {
       worker.computed.erase(computed);
     }
-    const bool was_consumed = std::ranges::any_of(worker.names, [&](Incarnation as) {
-      return consumed_.contains({as, one.lease, one.step, one.slice});
+    const bool has_counted = std::ranges::any_of(worker.names, [&](Incarnation as) {
+      return counted_.contains({as, one.lease, one.step, one.slice});
     });
-    if (one.consumed && !was_consumed) Add(process, absl::StrCat("calls a gradient consumed that was not: ", name));
+    if (one.counted && !has_counted) Add(process, absl::StrCat("says that a gradient counted, and it did not: ", name));
   }
   std::set<std::pair<LeaseId, Step>> in_flight;
   for (const auto& [computed, times] : worker.computed)

@@ -3,8 +3,8 @@
 // Findings: a pull begun while a step is computed without `pullAhead`, or while an evaluation is; with it, none in so
 //   many steps; a step on what was pulled before an evaluation, before a time without work, or of an epoch that was
 //   known to be over; an evaluation of what was pulled before it was granted; values that its device was not told of
-//   before; a gradient that is settled twice, or was not computed, or is never settled, or counts as consumed though no
-//   ps consumed a push of it by this worker; work that begins, or answers that are not awaited, after it was told to
+//   before; a gradient that is settled twice, or was not computed, or is never settled, or counts though no slice
+//   took a push of it from this worker, or the slice skipped it; work that begins, or answers that are not awaited, after it was told to
 //   stop.
 #pragma once
 
@@ -73,7 +73,7 @@ class WorkerRules final : public Observer {
   World* world_;
   const Oracle* oracle_;
   std::map<Life, Worker> workers_;
-  std::set<std::tuple<Incarnation, LeaseId, Step, SliceId>> consumed_;  // by whichever ps, of whichever epoch
+  std::set<std::tuple<Incarnation, LeaseId, Step, SliceId>> counted_;  // by whichever ps, of whichever epoch
 };
 
 }  // namespace downpour

@@ -48,17 +48,17 @@ Payload GradientSlicer::OnWire(const StepName& step, SliceId id, Payload gradien
 }
 
 void GradientSlicer::Settle(const std::vector<Settled>& settled) {
-  for (const Settled& gradient : settled) Settle({gradient.lease, gradient.step}, gradient.slice, gradient.consumed);
+  for (const Settled& gradient : settled) Settle({gradient.lease, gradient.step}, gradient.slice, gradient.counted);
 }
 
 // A step may be computed again for other slices while this one's gradient is on its way: the newer one goes nowhere.
-void GradientSlicer::Settle(const StepName& step, SliceId id, bool consumed) {
+void GradientSlicer::Settle(const StepName& step, SliceId id, bool counted) {
   const auto moves = moves_.find({step, id});
   if (moves == moves_.end()) return;
-  const auto move = consumed ? moves->second.begin() : moves->second.end() - 1;
+  const auto move = counted ? moves->second.begin() : moves->second.end() - 1;
   // Others may have moved it since: what is taken back is this one's share.
   std::vector<float>& residual = residuals_[ToNumber(id)];
-  for (size_t i = 0; !consumed && i < residual.size(); ++i) residual[i] += (*move)[i];
+  for (size_t i = 0; !counted && i < residual.size(); ++i) residual[i] += (*move)[i];
   moves->second.erase(move);
   if (moves->second.empty()) moves_.erase(moves);
 }

@@ -8,7 +8,7 @@
 //   it is no gradient.
 // Residuals: where slices travel as bfloat16, each is rounded with what the rounding of its slice left out before. That
 //   moves the slice's residual, and Settle takes the move back if the gradient was in vain. So of what is settled the
-//   consumed gradients as they travelled, and the residual, sum up to the exact ones. Residuals die with the slicer.
+//   counted gradients as they travelled, and the residual, sum up to the exact ones. Residuals die with the slicer.
 // Cost: slices share the variables' bytes. As bfloat16: three passes, a float for each parameter, and another one for
 //   each that is not settled.
 // Tests: tests/unit/worker/gradient_slicer_test.cc, trainer_test.cc.
@@ -38,7 +38,7 @@ class GradientSlicer {
 
  private:
   Payload OnWire(const StepName& step, SliceId id, Payload gradient);
-  void Settle(const StepName& step, SliceId id, bool consumed);
+  void Settle(const StepName& step, SliceId id, bool counted);
 
   const SliceGrid* grid_ = nullptr;
   GradientClip clip_;

@@ -301,18 +301,18 @@ TEST_F(ExchangeTest, OnlyThePsThatHoldsTheSliceIsHeard) {
 class SettledTest : public ExchangeTest {
  protected:
   SettledTest() { grid_.wire = WireFormat::kBf16; }
-  void AnswerPush(uint32_t slice, Step consumed, bool consumed, SliceRefusal refusal = SliceRefusal::kNone) {
-    const PushReply reply{kPs, kLease, {{SliceId{slice}, {1, 1}, refusal, consumed, consumed, 0, consumed}}, window_};
+  void AnswerPush(uint32_t slice, Step consumed, bool counted, SliceRefusal refusal = SliceRefusal::kNone) {
+    const PushReply reply{kPs, kLease, {{SliceId{slice}, {1, 1}, refusal, consumed, consumed, 0, counted}}, window_};
     EXPECT_TRUE(exchange_.Receive(kFirstPeer, reply, now_, effects_).ok());
   }
-  static Settled Of(Step step, uint32_t slice, bool consumed) { return {kLease, step, SliceId{slice}, consumed}; }
+  static Settled Of(Step step, uint32_t slice, bool counted) { return {kLease, step, SliceId{slice}, counted}; }
 };
 
 TEST_F(SettledTest, AGradientIsSettledByTheAnswerToIt) {
   Retain(1);
   EXPECT_EQ(exchange_.TakeSettled(), std::vector<Settled>{}) << "all are in flight";
-  AnswerPush(0, 1, /*consumed=*/true);
-  AnswerPush(1, 1, /*consumed=*/false);  // another worker's came first
+  AnswerPush(0, 1, /*counted=*/true);
+  AnswerPush(1, 1, /*counted=*/false);  // another worker's came first
   EXPECT_EQ(exchange_.TakeSettled(), (std::vector<Settled>{Of(1, 0, true), Of(1, 1, false)}));
   AnswerPush(0, 1, true);  // said twice
   EXPECT_EQ(exchange_.TakeSettled(), std::vector<Settled>{});
@@ -321,7 +321,7 @@ TEST_F(SettledTest, AGradientIsSettledByTheAnswerToIt) {
 TEST_F(SettledTest, OneWhoseOwnAnswerWasLostCountsAsInVain) {
   Retain(1);
   Retain(2);
-  AnswerPush(0, 2, /*consumed=*/true);
+  AnswerPush(0, 2, /*counted=*/true);
   EXPECT_EQ(exchange_.TakeSettled(), (std::vector<Settled>{Of(1, 0, false), Of(2, 0, true)}));
 }
 

@@ -61,7 +61,7 @@ class ResidualTest : public ::testing::Test {
     WidenBf16(cut.front().second.as<Bf16>(), widened.data());
     return widened;
   }
-  void Settle(Step step, bool consumed) { slicer.Settle({{LeaseId{7}, step, SliceId{0}, consumed}}); }
+  void Settle(Step step, bool counted) { slicer.Settle({{LeaseId{7}, step, SliceId{0}, counted}}); }
   // What is left of all that was settled: it goes with the next one, of 0.
   std::vector<float> Residual() { return Cut(1000, {0, 0}); }
 
@@ -75,7 +75,7 @@ TEST_F(ResidualTest, WhatRoundingLeavesOutGoesWithTheNextOne) {
   EXPECT_NEAR(Residual()[0], 1.001f - sent[0], 1e-5);
 }
 
-TEST_F(ResidualTest, MovesOnlyWithWhatIsConsumed) {
+TEST_F(ResidualTest, MovesOnlyWithWhatCounted) {
   const std::vector<float> sent = Cut(1, {1.001f, 2});
   Settle(1, true);
   Cut(2, {1.003f, 3});
@@ -84,18 +84,18 @@ TEST_F(ResidualTest, MovesOnlyWithWhatIsConsumed) {
 }
 
 TEST_F(ResidualTest, WhatIsSettledLateTakesItsOwnShareBackAlone) {
-  double exact = 0, consumed = 0;
+  double exact = 0, counted = 0;
   for (Step step = 1; step <= 100; ++step) {
     const float gradient = 1 + 0.001f * static_cast<float>(step);
     const std::vector<float> sent = Cut(step, {gradient, 0});
     const bool counts = step % 3 != 0;
     exact += counts ? gradient : 0;
-    consumed += counts ? sent[0] : 0;
+    counted += counts ? sent[0] : 0;
     if (step > 2) Settle(step - 2, (step - 2) % 3 != 0);  // two are in flight
   }
   Settle(99, false);
   Settle(100, true);
-  EXPECT_NEAR(consumed + Residual()[0], exact, 1e-3) << "each rounding alone may leave out 0.004";
+  EXPECT_NEAR(counted + Residual()[0], exact, 1e-3) << "each rounding alone may leave out 0.004";
 }
 
 TEST_F(ResidualTest, OfAStepThatIsComputedForOtherSlicesTheNewerOneIsInVain) {

@@ -190,7 +190,7 @@ TEST_F(TrainerTest, NumbersMayTravelAsBf16) {
   constexpr int kTimes = 50;
   for (int time = 0; time < kTimes; ++time) {
     TrainStep step{LeaseId{0}, 1, time == 0 ? rounded : SliceValues()};
-    for (const auto& [id, sum] : sums) step.settled.push_back({step.lease, step.step, id, /*consumed=*/true});
+    for (const auto& [id, sum] : sums) step.settled.push_back({step.lease, step.step, id, /*counted=*/true});
     const Answer answer = Run(step);
     ASSERT_TRUE(answer.status.ok()) << answer.status;
     for (const auto& [id, gradient] : BySlice(answer)) {
