@@ -87,17 +87,20 @@ bool DataPlane::Admits(PeerId worker, const Request& request, const Shard* shard
 
 size_t DataPlane::Serve(PeerId worker, const Push& push, Shard* shard, Effects& effects) {
   const bool admitted = Admits(worker, push, shard, effects);
-  PushReply reply{.from = as_, .lease = push.lease, .slices = {}, .window = window_.bytes};
+  PushReply reply{
+      .from = as_, .lease = push.lease, .slices = {}, .window = window_.bytes, .counted = !push.slices.empty()};
   reply.slices.reserve(push.slices.size());
   size_t bytes = 0;
   for (const Push::Item& item : push.slices) {
     const SliceRefusal refusal = admitted ? RefusalOf(shard, item.slice, item.epoch) : SliceRefusal::kWrongShape;
+    bool counted = false;
     if (refusal == SliceRefusal::kNone) {
-      reply.slices.push_back(ServeItem(push, item, *shard, effects));
+      reply.slices.push_back(ServeItem(push, item, *shard, effects, &counted));
     } else {
       reply.slices.push_back(Refuse(refusal, shard, item.slice));
       ++session_.stats().pushes_refused;
     }
+    reply.counted = reply.counted && counted;
     bytes += item.gradient.size();
   }
   effects.SendTo(worker, std::move(reply));
@@ -132,10 +135,11 @@ size_t DataPlane::Serve(PeerId worker, const Pull& pull, Shard* shard, Effects& 
   return bytes;
 }
 
-PushReply::Item DataPlane::ServeItem(const Push& push, const Push::Item& item, Shard& shard, Effects& effects) {
+PushReply::Item DataPlane::ServeItem(const Push& push, const Push::Item& item, Shard& shard, Effects& effects,
+                                     bool* counted) {
   ServedSlice& slice = *shard.Find(item.slice);
   const std::optional<uint64_t> staleness = StalenessOf(item, slice);
-  bool counts = false;
+  bool has_effect = false;
   switch (slice.counters.Classify(push.lease, push.step)) {
     case LeaseCounters::Verdict::kNext:
       if (const SliceRefusal why = policy_.RefusalOf(push.lease, staleness, slice.counters, shard.plan());
@@ -143,7 +147,8 @@ PushReply::Item DataPlane::ServeItem(const Push& push, const Push::Item& item, S
         ++session_.stats().pushes_dropped;
         return Refuse(why, &shard, item.slice);
       }
-      counts = Consume(push, item, staleness, shard, slice, effects);
+      has_effect = Consume(push, item, staleness, shard, slice, effects);
+      *counted = has_effect || item.gradient.empty();
       break;
     case LeaseCounters::Verdict::kDuplicate:
       // A1: also one of a lease that was finished long ago.
@@ -158,7 +163,7 @@ PushReply::Item DataPlane::ServeItem(const Push& push, const Push::Item& item, S
       return Refuse(SliceRefusal::kNotHere, &shard, item.slice);
   }
   PushReply::Item answer = Answer(shard, push.lease, item.slice, slice);
-  if (counts) answer.staleness = staleness.value_or(0);
+  if (has_effect) answer.staleness = staleness.value_or(0);
   return answer;
 }
 

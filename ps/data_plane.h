@@ -63,7 +63,8 @@ class DataPlane {
  private:
   template <typename Request>
   bool Admits(PeerId worker, const Request& request, const Shard* shard, Effects& effects);
-  PushReply::Item ServeItem(const Push& push, const Push::Item& item, Shard& shard, Effects& effects);
+  // *counted: the slice took it now, and did not skip it.
+  PushReply::Item ServeItem(const Push& push, const Push::Item& item, Shard& shard, Effects& effects, bool* counted);
   // What is next; whether its gradient counts.
   bool Consume(const Push& push, const Push::Item& item, std::optional<uint64_t> staleness, const Shard& shard,
                ServedSlice& slice, Effects& effects);

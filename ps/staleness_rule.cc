@@ -13,7 +13,7 @@ constexpr uint64_t kMostCounted = kMostUsualStaleness / kStalenessOne;
 
 StalenessMethod MethodFor(const TrainingSpec& training) {
   if (training.staleness_method != StalenessMethod::kAuto) return training.staleness_method;
-  switch (training.optimizer.kind) {
+  switch (training.servers_optimizer().kind) {
     case OptimizerKind::kMomentum:
     case OptimizerKind::kNesterov:
       return StalenessMethod::kSlowMomentum;

@@ -17,7 +17,8 @@
 //   slowMomentum:  v = (1 - (1 - m) / s) * v + g / s
 //                  d = v + (1 - 1/s) * s^(-1/4) * g
 //                  w -= r * (d - (1 - 1/s^2) * p), where p is d's part along its largest direction, of a matrix
-//   auto:          slowMomentum for momentum and nesterov, none for adagrad and ftrl, else rate
+//   auto:          slowMomentum for momentum and nesterov, none for adagrad and ftrl, else rate; of training.outer where
+//                  that is what servers apply
 //
 // Nesterov's looks ahead: in d, (1 - (1 - m) / s) * v + g / s stands for v. A rule without momentum, such as that of
 // variables which are not trained, has 1/s of the rate with slowMomentum too.
@@ -37,17 +38,9 @@
 #include <optional>
 
 #include "job/job.h"
+#include "optimizer/update_rule.h"
 
 namespace downpour {
-
-// Factors of one update; as they stand here, of the plain optimizer.
-struct Damping {
-  double share = 1;   // of the learning rate
-  double memory = 1;  // the momentum's, in multiples of what the job says
-  double fresh = 0;   // of this gradient, applied at once beside the momentum
-  double steep = 1;   // of the step's part along the direction in which it is largest (tensor/deflation.h)
-  bool operator==(const Damping&) const = default;
-};
 
 // Of a slice, before the push at hand.
 struct Pushes {

@@ -27,12 +27,22 @@ struct Prepare {
 
 using SliceValues = std::vector<std::pair<SliceId, Payload>>;  // as they travel: SliceGrid::WireBytes each
 
+// What became of a step that the device computed: whether each slice took it from this worker, and none skipped it.
+struct StepOutcome {
+  LeaseId lease{};
+  Step step = 0;
+  bool counted = false;
+  bool operator==(const StepOutcome&) const = default;
+};
+
 struct TrainStep {
   LeaseId lease{};
   Step step = 0;
   SliceValues updates;  // new values of slices, loaded before the step
   // What will be asked for next, as far as can be told: a device may read its examples meanwhile.
   std::optional<std::pair<LeaseId, Step>> next = {};
+  std::vector<StepOutcome> outcomes =
+      {};  // known since the last step began; those of a computation that ended early too
 };
 
 struct EvalStep {
@@ -53,7 +63,7 @@ struct Prepared {
 
 // One or several per TrainStep: slices leave as soon as their gradient is ready, the last one has `last`.
 struct Gradients {
-  SliceValues slices;  // mean over the step
+  SliceValues slices;  // mean over the step; with training.localSteps what it took from the parameters
   bool last = false;
   double loss_sum = 0;  // over the step, in the last one
   uint64_t examples = 0;

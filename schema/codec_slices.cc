@@ -27,7 +27,7 @@ flatbuffers::Offset<wire::PushReply> Write(const PushReply& m, Writer& out) {
     return wire::PushReplyItem(ToNumber(i.slice), ToWire(i.epoch), i.consumed, i.acked,
                                static_cast<wire::SliceRefusal>(i.refusal), i.staleness);
   });
-  return wire::CreatePushReply(out.fbb, ToNumber(m.from), ToNumber(m.lease), slices, m.window);
+  return wire::CreatePushReply(out.fbb, ToNumber(m.from), ToNumber(m.lease), slices, m.window, m.counted);
 }
 
 PushReply Read(const wire::PushReply& t, Reader& in) {
@@ -42,7 +42,8 @@ PushReply Read(const wire::PushReply& t, Reader& in) {
                                                     .acked = i.acked(),
                                                     .staleness = i.staleness()};
                            }),
-          .window = t.window()};
+          .window = t.window(),
+          .counted = t.counted()};
 }
 
 flatbuffers::Offset<wire::Probe> Write(const Probe& m, Writer& out) {

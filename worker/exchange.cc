@@ -48,6 +48,7 @@ absl::Status Exchange::Place(const Placement& placement, Time now, Effects& effe
 }
 
 void Exchange::Clear(Effects& effects) {
+  for (HeldLease& lease : leases_) Abandon(lease);
   leases_.clear();
   pull_.Abandon(map_);
   map_.Clear(effects);
@@ -72,7 +73,13 @@ void Exchange::Release(LeaseId lease) {
     held->in_flight.ForEach(slice.id,
                             [&](const InFlight::RetainedGradient& retained) { GiveBackWindow(slice.id, retained); });
   }
+  Abandon(*held);
   leases_.erase(held);
+}
+
+// What is on its way of a lease that is held no more may count, but nobody will hear of it.
+void Exchange::Abandon(HeldLease& lease) {
+  for (const InFlight::StepEntry& entry : lease.in_flight.steps()) Abandon(lease.id, entry.step);
 }
 
 HeldLease* Exchange::Find(LeaseId lease) {
@@ -97,12 +104,13 @@ void Exchange::Probe(HeldLease& lease, Time now, Effects& effects) {
 
 // ---- Pushes ---------------------------------------------------------------------------------------------------------
 
-void Exchange::Retain(HeldLease& lease, Step step, SliceId slice, Payload gradient, const Version& computed_from) {
+bool Exchange::Retain(HeldLease& lease, Step step, SliceId slice, Payload gradient, const Version& computed_from) {
   // Another worker, or an earlier epoch, may have brought the slice further than the others.
-  if (!lease.progress.Lacks(slice, step)) return;
+  if (!lease.progress.Lacks(slice, step)) return false;
   lease.progress.MarkComputed(slice, step);
   lease.in_flight.Add(step, slice, std::move(gradient), computed_from,
                       lease.progress.Known(slice) ? State::kReady : State::kBlocked);
+  return true;
 }
 
 void Exchange::GiveBackWindow(SliceId slice, const InFlight::RetainedGradient& retained) {
@@ -196,7 +204,7 @@ absl::Status Exchange::Receive(PeerId from, const PushReply& reply, Time now, Ef
     } else if (item.refusal != SliceRefusal::kNone) {
       OnRefusal(*lease, item, now);
     } else {
-      OnReply(*lease, item, effects);
+      OnReply(*lease, item, reply.counted, effects);
     }
   }
   FlushTo(*link, now, effects);
@@ -207,9 +215,7 @@ void Exchange::OnRefusal(HeldLease& lease, const PushReply::Item& item, Time now
   if (item.refusal == SliceRefusal::kTooStale) {
     if (item.epoch != lease.progress.epoch(item.slice)) return;
     lease.progress.GiveUp(item.slice);
-    lease.in_flight.RetainOnly(
-        item.slice, lease.progress.retained_from(item.slice), lease.progress.computed_to(item.slice),
-        [&](Step, const InFlight::RetainedGradient& retained) { GiveBackWindow(item.slice, retained); });
+    Retain(lease, item.slice, [](Step, const InFlight::RetainedGradient&) {});
     return;
   }
   // A6: a refusal acknowledges nothing, so the gradients stay and go again.
@@ -219,15 +225,24 @@ void Exchange::OnRefusal(HeldLease& lease, const PushReply::Item& item, Time now
   if (!lease.progress.Known(item.slice)) lease.next_probe = std::min(lease.next_probe, until);
 }
 
-void Exchange::OnReply(HeldLease& lease, const PushReply::Item& item, Effects& effects) {
+// Drops what the slice needs no more.
+template <typename Dropped>
+void Exchange::Retain(HeldLease& lease, SliceId slice, const Dropped& dropped) {
+  lease.in_flight.RetainOnly(slice, lease.progress.retained_from(slice), lease.progress.computed_to(slice),
+                             [&](Step step, const InFlight::RetainedGradient& retained) {
+                               GiveBackWindow(slice, retained);
+                               dropped(step, retained);
+                             });
+  for (const auto& [step, counted] : lease.in_flight.TakeConcluded()) outcomes_.push_back({lease.id, step, counted});
+}
+
+void Exchange::OnReply(HeldLease& lease, const PushReply::Item& item, bool counted, Effects& effects) {
   const LeaseProgress::ReplyEffect effect = lease.progress.OnReply(item.slice, item.epoch, item.consumed, item.acked);
   if (effect == LeaseProgress::ReplyEffect::kIgnored) return;
-  lease.in_flight.RetainOnly(item.slice, lease.progress.retained_from(item.slice),
-                             lease.progress.computed_to(item.slice),
-                             [&](Step step, const InFlight::RetainedGradient& retained) {
-                               GiveBackWindow(item.slice, retained);
-                               if (step <= item.acked) Acknowledge(lease, step, retained, item, effects);
-                             });
+  if (counted) lease.in_flight.Count(item.consumed, item.slice);
+  Retain(lease, item.slice, [&](Step step, const InFlight::RetainedGradient& retained) {
+    if (step <= item.acked) Acknowledge(lease, step, retained, item, effects);
+  });
   if (effect == LeaseProgress::ReplyEffect::kFirstInEpoch) {
     lease.in_flight.ForEach(item.slice, [](InFlight::RetainedGradient& retained) {
       if (retained.state == State::kBlocked) retained.state = State::kReady;

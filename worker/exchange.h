@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <deque>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -65,8 +66,8 @@ class Exchange {
   // Asks those slices that have not answered in their epoch.
   void Probe(HeldLease& lease, Time now, Effects& effects);
 
-  // Takes a gradient if the slice lacks that step.
-  void Retain(HeldLease& lease, Step step, SliceId slice, Payload gradient, const Version& computed_from);
+  // Takes a gradient if the slice lacks that step; false if it does not.
+  bool Keep(HeldLease& lease, Step step, SliceId slice, Payload gradient, const Version& computed_from);
   void Flush(Time now, Effects& effects);
 
   // Asks for all slices, unless that is under way.
@@ -77,6 +78,13 @@ class Exchange {
     pull_.TakePulled();
     return parameters_;
   }
+
+  // What became of the steps that were computed, since it was last asked. One that was computed again may be named more
+  // than once.
+  std::vector<StepOutcome> TakeOutcomes() { return std::exchange(outcomes_, {}); }
+
+  // Not all of its gradients were taken.
+  void Abandon(LeaseId lease, Step step) { outcomes_.push_back({lease, step, false}); }
 
   absl::Status Receive(PeerId from, const PushReply& reply, Time now, Effects& effects);
   absl::Status Receive(PeerId from, const PullReply& reply, Time now, Effects& effects);
@@ -92,7 +100,10 @@ class Exchange {
 
  private:
   void OnRefusal(HeldLease& lease, const PushReply::Item& item, Time now);
-  void OnReply(HeldLease& lease, const PushReply::Item& item, Effects& effects);
+  void OnReply(HeldLease& lease, const PushReply::Item& item, bool counted, Effects& effects);
+  void Abandon(HeldLease& lease);
+  template <typename Dropped>
+  void Retain(HeldLease& lease, SliceId slice, const Dropped& dropped);
   void Acknowledge(const HeldLease& lease, Step step, const InFlight::RetainedGradient& retained,
                    const PushReply::Item& item, Effects& effects);
   void GiveBackWindow(SliceId slice, const InFlight::RetainedGradient& retained);
@@ -116,6 +127,7 @@ class Exchange {
   PullRound pull_;
   ParameterSet parameters_;       // versions name values (B6), so both outlive a membership
   std::deque<HeldLease> leases_;  // ascending: the order of computing and of pushing
+  std::vector<StepOutcome> outcomes_;
 };
 
 }  // namespace downpour

@@ -85,7 +85,8 @@ void Schedule::Train(HeldLease& lease, Time now, Effects& effects) {
   training.computed_from = parameters.versions;
   training.delivered.resize(grid_.size());
   PlanPull(now, training, effects);
-  TrainStep request{lease.id, training.step, device_.Load(parameters), StepAfter(lease, training.step)};
+  TrainStep request{lease.id, training.step, device_.Load(parameters), StepAfter(lease, training.step),
+                    exchange_.TakeOutcomes()};
   Begin(std::move(request), std::move(training), now, effects);
 }
 
@@ -140,12 +141,14 @@ absl::Status Schedule::Receive(Gradients& gradients, Time now, Effects& effects)
     }
     running_->delivered[ToNumber(slice)] = true;
     if (lease == nullptr) continue;
-    exchange_.Retain(*lease, running_->step, slice, std::move(gradient), running_->computed_from[ToNumber(slice)]);
+    running_->kept +=
+        exchange_.Retain(*lease, running_->step, slice, std::move(gradient), running_->computed_from[ToNumber(slice)]);
   }
   if (gradients.last) {
     ++session_.stats().steps;
     session_.stats().examples += gradients.examples;
     if (lease != nullptr) Conclude(*lease, gradients);
+    if (running_->kept < grid_.size()) exchange_.Abandon(running_->lease, running_->step);
   }
   if (lease != nullptr) exchange_.Flush(now, effects);
   return absl::OkStatus();
@@ -156,7 +159,8 @@ absl::Status Schedule::Receive(Gradients& gradients, Time now, Effects& effects)
 void Schedule::Conclude(HeldLease& lease, const Gradients& last) {
   for (const Slice& slice : grid_.slices) {
     if (running_->delivered[ToNumber(slice.id)]) continue;
-    exchange_.Retain(lease, running_->step, slice.id, Payload(), running_->computed_from[ToNumber(slice.id)]);
+    running_->kept +=
+        exchange_.Retain(lease, running_->step, slice.id, Payload(), running_->computed_from[ToNumber(slice.id)]);
   }
   if (running_->step <= lease.last_counted) return;  // computed again
   lease.last_counted = running_->step;

@@ -72,6 +72,7 @@ class Schedule {
     Step step = 0;
     std::vector<Version> computed_from;
     std::vector<bool> delivered;  // slices whose gradients came
+    size_t kept = 0;              // slices that lacked the step
     Time began;
     Time pull_at;  // for the step after it, where the job pulls ahead
   };

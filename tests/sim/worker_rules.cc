@@ -63,6 +63,7 @@ void WorkerRules::OnReceived(const Process& process, Worker& worker, const Messa
 }
 
 void WorkerRules::OnEffect(const Process& process, const Effect& effect) {
+  if (const auto* record = std::get_if<TraceRecord>(&effect)) OnCounted(*record);
   if (process.worker == nullptr) return;
   Worker& worker = workers_[process.life];
   if (const auto* compute = std::get_if<Compute>(&effect)) Begin(process, *compute);
@@ -111,12 +112,35 @@ void WorkerRules::BeginStep(const Process& process, Worker& worker, const TrainS
   if (worker.pull_began < worker.evaluated) Add(process, "trains on what it pulled before an evaluation");
   if (worker.pull_began < worker.without_work) Add(process, "trains on what it pulled before it was without work");
   CheckAnnounced(process, worker, step.updates);
+  CheckOutcomes(process, step.outcomes);
   worker.epochs.resize(oracle_->grid().size());
   worker.known_at.try_emplace({step.lease, step.step}, worker.epochs);  // what is kept of it may be older
   if (worker.pulls_ahead && worker.step == std::pair(step.lease, step.step - 1)) ++worker.steps_to_pull_in;
   worker.step = {step.lease, step.step};
   if (worker.steps_to_pull_in >= kStepsWithoutPull && worker.pulled_ahead == 0) {
     Add(process, absl::StrCat("pulls ahead in none of ", kStepsWithoutPull, " steps"));
+  }
+}
+
+void WorkerRules::OnCounted(const TraceRecord& record) {
+  const bool is_empty = record.kind == TraceRecord::Kind::kSkipped &&
+                        oracle_->KindOf(record.lease, record.step, record.slice) == Oracle::Kind::kEmpty;
+  if (record.kind != TraceRecord::Kind::kApplied && !is_empty) return;
+  ++counted_of_[{life_of_[record.peer], record.lease, record.step, record.slice}];
+}
+
+void WorkerRules::CheckOutcomes(const Process& process, const std::vector<StepOutcome>& outcomes) {
+  for (const StepOutcome& outcome : outcomes) {
+    if (!outcome.counted) continue;
+    for (const Slice& slice : oracle_->grid().slices) {
+      uint64_t& counted = counted_of_[{process.life, outcome.lease, outcome.step, slice.id}];
+      if (counted == 0) {
+        Add(process, absl::StrCat("tells its device that step ", outcome.step, " of lease ", ToNumber(outcome.lease),
+                                  " counted, which slice ", ToNumber(slice.id), " did not take from it"));
+      } else {
+        --counted;
+      }
+    }
   }
 }
 
@@ -150,6 +174,7 @@ void WorkerRules::OnPull(const Process& process, Worker& worker, const Pull& pul
 }
 
 void WorkerRules::OnPush(const Process& process, Worker& worker, const Push& push) {
+  life_of_[push.from] = process.life;
   for (const Push::Item& item : push.slices) {
     Learn(worker, item.slice, item.epoch);
     worker.owed.insert({push.lease, push.step, item.slice});

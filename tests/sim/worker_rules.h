@@ -3,7 +3,8 @@
 // Findings: a pull begun while a step is computed without `pullAhead`, or while an evaluation is; with it, none in so
 //   many steps; a step on what was pulled before an evaluation, before a time without work, or of an epoch that was
 //   known to be over; an evaluation of what was pulled before it was granted; values that its device was not told of
-//   before; work that begins, or answers that are not awaited, after it was told to stop.
+//   before; a step that it tells its device counted, though some slice did not take it from it, once for each time;
+//   work that begins, or answers that are not awaited, after it was told to stop.
 #pragma once
 
 #include <cstdint>
@@ -57,6 +58,8 @@ class WorkerRules final : public Observer {
   void OnReceived(const Process& process, Worker& worker, const Message& message);
   void Begin(const Process& process, const Compute& compute);
   void BeginStep(const Process& process, Worker& worker, const TrainStep& step);
+  void CheckOutcomes(const Process& process, const std::vector<StepOutcome>& outcomes);
+  void OnCounted(const TraceRecord& record);
   void CheckAnnounced(const Process& process, const Worker& worker, const SliceValues& values);
   void OnPull(const Process& process, Worker& worker, const Pull& pull);
   void OnPush(const Process& process, Worker& worker, const Push& push);
@@ -66,6 +69,8 @@ class WorkerRules final : public Observer {
   World* world_;
   const Oracle* oracle_;
   std::map<Life, Worker> workers_;
+  std::map<Incarnation, Life> life_of_;                                      // of workers that pushed
+  std::map<std::tuple<Life, LeaseId, Step, SliceId>, uint64_t> counted_of_;  // pushes that a slice counted
 };
 
 }  // namespace downpour

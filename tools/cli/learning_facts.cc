@@ -27,8 +27,8 @@ std::vector<JobError> UnstableSettings(const JobFileResult& read) {
   if (training.consistency == Consistency::kSync) return warnings;  // nothing is stale
   const int64_t workers = read.job.cluster.worker_count;
   const std::string crowd = absl::StrCat(" with ", workers, " workers");
-  const bool heavy =
-      training.optimizer.kind == OptimizerKind::kMomentum && training.optimizer.momentum >= kMeasuredMomentum;
+  const OptimizerSpec& applied = training.servers_optimizer();
+  const bool heavy = applied.kind == OptimizerKind::kMomentum && applied.momentum >= kMeasuredMomentum;
   if (training.staleness_method == StalenessMethod::kNone && heavy && workers >= kUndamped) {
     warn("training.staleness.method", absl::StrCat("none and a momentum of 0.9 or more", crowd, " is unstable"),
          "--set training.staleness.method=auto");
@@ -46,7 +46,8 @@ std::vector<JobError> UnstableSettings(const JobFileResult& read) {
 
 std::optional<JobError> WarmupBeyondTheEnd(const JobFileResult& read, uint64_t train_examples) {
   const auto warmup = static_cast<uint64_t>(read.job.training.optimizer.schedule.warmup_steps);
-  const uint64_t steps = Plan(read.job, train_examples).total_steps();
+  const Plan plan(read.job, train_examples);
+  const uint64_t steps = read.job.training.local_steps > 0 ? plan.total_batches() : plan.total_steps();
   if (warmup <= steps) return std::nullopt;
   return PlacedAt(read, "training.optimizer.schedule.warmupSteps",
                   absl::StrCat("the job has ", steps, " steps and the warm-up ", warmup,
