@@ -1,6 +1,6 @@
-// UpdateRule: from an optimizer of the job to the update of its kernel, for servers and for workers that take steps alone.
+// UpdateRule: from the job's optimizer to the update of its kernel, for servers and for workers that take steps alone.
 //
-//   const std::vector<OptimizerSpec> specs = SpecsOf(grid.variables, job.training.servers_optimizer());   // by variable
+//   const std::vector<OptimizerSpec> specs = SpecsOf(grid.variables, job.training.servers_optimizer());
 //   const Update update = UpdateFor(specs[v], damping, version + 1, RateShare(specs[v].schedule, step, job_steps));
 //
 // Order: the same bits on every CPU: computed in double, rounded once (tensor/apply_kernels.h).

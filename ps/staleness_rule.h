@@ -17,8 +17,8 @@
 //   slowMomentum:  v = (1 - (1 - m) / s) * v + g / s
 //                  d = v + (1 - 1/s) * s^(-1/4) * g
 //                  w -= r * (d - (1 - 1/s^2) * p), where p is d's part along its largest direction, of a matrix
-//   auto:          slowMomentum for momentum and nesterov, none for adagrad and ftrl, else rate; of training.outer where
-//                  that is what servers apply
+//   auto:          slowMomentum for momentum and nesterov, none for adagrad and ftrl, else rate; by training.outer
+//                  where servers apply that
 //
 // Nesterov's looks ahead: in d, (1 - (1 - m) / s) * v + g / s stands for v. A rule without momentum, such as that of
 // variables which are not trained, has 1/s of the rate with slowMomentum too.

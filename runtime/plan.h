@@ -4,9 +4,9 @@
 //   plan.Examples(lease, step, &ids);     // the ids of that step, batch after batch
 //
 // Order: an epoch is a seeded permutation of all examples, cut into batches of batchSize (the last one may be short)
-//   and those into leases of leaseBatches batches (the last one may be short). A step is pushEvery batches of its lease,
-//   or localSteps where the job has those (the last one may be fewer). Leases of one epoch are numbered before those of the next. Nothing depends on who
-//   computes, or when.
+//   and those into leases of leaseBatches batches (the last may be short). A step is pushEvery batches of its lease, or
+//   localSteps where the job has those (the last may be fewer). Leases of one epoch are numbered before those of the
+//   next. Nothing depends on who computes, or when.
 // Cost: O(1) memory: the permutation is a Feistel network with cycle walking (Black and Rogaway 2002), not a table.
 // Tests: tests/unit/runtime/plan_test.cc.
 #pragma once

@@ -52,7 +52,7 @@ struct PushReply {
   };
   std::vector<Item> slices;
   uint64_t window = 0;  // bytes this worker may have unanswered at this ps
-  // Each slice counted this very push now, and none skipped it. What a worker keeps for itself moves on with such steps.
+  // Each slice counted this very push now, and none skipped it: a worker's own memory moves on with such steps.
   bool counted = false;
 };
 

@@ -96,6 +96,7 @@ void WorkerRules::Learn(Worker& worker, SliceId slice, SliceEpoch epoch) {
 void WorkerRules::Begin(const Process& process, const Compute& compute) {
   Worker& worker = workers_[process.life];
   worker.ticket = compute.ticket;
+  if (std::holds_alternative<Prepare>(compute.request)) worker.untold.clear();  // it forgets all that it computed
   if (const auto* step = std::get_if<TrainStep>(&compute.request)) return BeginStep(process, worker, *step);
   if (const auto* evaluation = std::get_if<EvalStep>(&compute.request)) {
     worker.at = At::kEvaluation;
@@ -112,7 +113,8 @@ void WorkerRules::BeginStep(const Process& process, Worker& worker, const TrainS
   if (worker.pull_began < worker.evaluated) Add(process, "trains on what it pulled before an evaluation");
   if (worker.pull_began < worker.without_work) Add(process, "trains on what it pulled before it was without work");
   CheckAnnounced(process, worker, step.updates);
-  CheckOutcomes(process, step.outcomes);
+  CheckOutcomes(process, worker, step.outcomes);
+  worker.untold.insert({step.lease, step.step});
   worker.epochs.resize(oracle_->grid().size());
   worker.known_at.try_emplace({step.lease, step.step}, worker.epochs);  // what is kept of it may be older
   if (worker.pulls_ahead && worker.step == std::pair(step.lease, step.step - 1)) ++worker.steps_to_pull_in;
@@ -129,8 +131,9 @@ void WorkerRules::OnCounted(const TraceRecord& record) {
   ++counted_of_[{life_of_[record.peer], record.lease, record.step, record.slice}];
 }
 
-void WorkerRules::CheckOutcomes(const Process& process, const std::vector<StepOutcome>& outcomes) {
+void WorkerRules::CheckOutcomes(const Process& process, Worker& worker, const std::vector<StepOutcome>& outcomes) {
   for (const StepOutcome& outcome : outcomes) {
+    worker.untold.erase({outcome.lease, outcome.step});
     if (!outcome.counted) continue;
     for (const Slice& slice : oracle_->grid().slices) {
       uint64_t& counted = counted_of_[{process.life, outcome.lease, outcome.step, slice.id}];
@@ -141,6 +144,11 @@ void WorkerRules::CheckOutcomes(const Process& process, const std::vector<StepOu
         --counted;
       }
     }
+  }
+  const std::vector<LeaseId> held = process.worker->holding();
+  for (const auto& [lease, step] : worker.untold) {
+    if (std::find(held.begin(), held.end(), lease) != held.end()) continue;
+    Add(process, absl::StrCat("does not tell its device what became of step ", step, " of lease ", ToNumber(lease)));
   }
 }
 

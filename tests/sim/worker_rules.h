@@ -3,7 +3,8 @@
 // Findings: a pull begun while a step is computed without `pullAhead`, or while an evaluation is; with it, none in so
 //   many steps; a step on what was pulled before an evaluation, before a time without work, or of an epoch that was
 //   known to be over; an evaluation of what was pulled before it was granted; values that its device was not told of
-//   before; a step that it tells its device counted, though some slice did not take it from it, once for each time;
+//   before; a step that it tells its device counted, though some slice did not take it from it, once for each time; one
+//   of a lease that it gave back, of which it has told nothing when it begins the next;
 //   work that begins, or answers that are not awaited, after it was told to stop.
 #pragma once
 
@@ -54,11 +55,12 @@ class WorkerRules final : public Observer {
     std::set<std::pair<SliceId, const void*>> announced;
     std::set<std::tuple<LeaseId, Step, SliceId>> owed;  // pushes without an answer: they may fill a window
     bool owed_when_it_evaluated = false;
+    std::set<std::pair<LeaseId, Step>> untold;  // steps computed, whose outcome its device does not know
   };
   void OnReceived(const Process& process, Worker& worker, const Message& message);
   void Begin(const Process& process, const Compute& compute);
   void BeginStep(const Process& process, Worker& worker, const TrainStep& step);
-  void CheckOutcomes(const Process& process, const std::vector<StepOutcome>& outcomes);
+  void CheckOutcomes(const Process& process, Worker& worker, const std::vector<StepOutcome>& outcomes);
   void OnCounted(const TraceRecord& record);
   void CheckAnnounced(const Process& process, const Worker& worker, const SliceValues& values);
   void OnPull(const Process& process, Worker& worker, const Pull& pull);

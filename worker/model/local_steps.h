@@ -8,8 +8,8 @@
 //   }
 //   VariableGradients pushed = local.End();
 //
-// Shapes: each Take brings the gradients of all variables, of the batch's mean loss. End gives as many numbers: what was
-//   pulled less what became of it.
+// Shapes: each Take brings the gradients of all variables, of the batch's mean loss. End gives as many numbers: what
+//   was pulled less what became of it.
 // Order: gradients are clipped as they are without local steps (gradient_clip.h). The learning rate's schedule goes by
 //   the batch's number in the plan, so a step computed again takes the same rates.
 //   What the optimizer remembers (momentum, sums of squares) goes on from step to step. It moves on with steps that
@@ -22,7 +22,7 @@
 //   that no slice applies the step. What the optimizer remembers does not move then.
 // Source: Stich, "Local SGD Converges Fast and Communicates Little", ICLR 2019; Douillard et al., "DiLoCo", 2023,
 //   Algorithm 1.
-// Tests: tests/unit/worker/local_steps_test.cc; against torch tests/optimizers/local_test.py.
+// Tests: tests/unit/worker/local_steps_test.cc; against torch tests/optimizers/torch_test.py.
 #pragma once
 
 #include <cstddef>

@@ -57,6 +57,20 @@ TEST(OptimizerTest, AppliesTheJobsRule) {
   EXPECT_EQ(ValuesOf(momentum.values), std::vector<float>{-(0.5f + 0.75f)});
 }
 
+TEST(OptimizerTest, AppliesTheOuterRuleToWhatLocalStepsBrought) {
+  TrainingSpec spec = Spec(OptimizerKind::kAdam);
+  spec.local_steps = 4;
+  EXPECT_EQ(SlotCount(spec), 1);
+  ServedSlice slice = SliceWith(OptimizerKind::kNesterov, {1});
+  ASSERT_TRUE(MakeOptimizer(spec).Apply(kKernelSlice, Floats({1}).floats(), 0, slice));
+  EXPECT_NEAR(ValuesOf(slice.values)[0], 1 - 0.7 * 1.9, 1e-6);
+  spec.outer = OuterDefaultsOf(OptimizerKind::kSgd);
+  EXPECT_EQ(SlotCount(spec), 0);
+  ServedSlice averaged = SliceWith(OptimizerKind::kSgd, {1});
+  ASSERT_TRUE(MakeOptimizer(spec).Apply(kKernelSlice, Floats({0.25}).floats(), 0, averaged));
+  EXPECT_EQ(ValuesOf(averaged.values)[0], 0.75f);
+}
+
 // Adam's correction of its bias depends on how often the slice was updated, restores included.
 TEST(OptimizerTest, AdamCountsUpdatesFromTheSlicesVersion) {
   ServedSlice young = SliceWith(OptimizerKind::kAdam, {0});

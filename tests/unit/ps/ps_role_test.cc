@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -184,11 +185,12 @@ class ServingTest : public testing::Test {
     const Pull pull{.from = Incarnation{5}, .request = 1, .slices = {{kKernel, kEpoch, {}}}};
     return Answer<PullReply>(pull).slices.at(0).values;
   }
-  PushReply::Item Pushed(Step step, Payload gradient) {
+  PushReply Reply(Step step, Payload gradient) {
     Push push{.from = Incarnation{5}, .lease = LeaseId{0}, .step = step, .slices = {}};
     push.slices.push_back({kKernel, kEpoch, {kEpoch, 0}, std::move(gradient)});
-    return Answer<PushReply>(push).slices.at(0);
+    return Answer<PushReply>(push);
   }
+  PushReply::Item Pushed(Step step, Payload gradient) { return Reply(step, std::move(gradient)).slices.at(0); }
   std::vector<float> Held() const {
     const absl::Span<const float> values = role_->Find(kKernel)->values.floats();
     return {values.begin(), values.end()};
@@ -196,6 +198,27 @@ class ServingTest : public testing::Test {
 
   std::unique_ptr<PsRole> role_;
 };
+
+// A worker's own memory moves on with such steps alone.
+TEST_F(ServingTest, SaysWhetherItCountedThisVeryPushNow) {
+  Serve(WireFormat::kFp32);
+  const std::vector<float> ones(4, 1), bad(4, std::numeric_limits<float>::quiet_NaN());
+  const auto floats = [](const std::vector<float>& numbers) { return Payload::CopyOf(numbers.data(), 16); };
+  EXPECT_TRUE(Reply(1, floats(ones)).counted);
+  EXPECT_FALSE(Reply(1, floats(ones)).counted) << "it had it already";
+  EXPECT_FALSE(Reply(3, floats(ones)).counted) << "it lacks the one before";
+  EXPECT_TRUE(Reply(2, Payload()).counted) << "there was nothing to take";
+  EXPECT_FALSE(Reply(3, floats(bad)).counted) << "it skipped it";
+  const Probe probe{Incarnation{5}, LeaseId{0}, {{kKernel, kEpoch}}};
+  EXPECT_FALSE(Answer<PushReply>(probe).counted);
+  Push push{.from = Incarnation{5}, .lease = LeaseId{1}, .step = 1, .slices = {}};
+  push.slices.push_back({kKernel, kEpoch, {kEpoch, 0}, floats(ones)});
+  EXPECT_TRUE(Answer<PushReply>(push).counted);
+  push.slices.push_back({kBias, kEpoch, {kEpoch, 0}, Payload::Zeros(8)});
+  const PushReply mixed = Answer<PushReply>(push);
+  EXPECT_FALSE(mixed.counted) << "one of the two was a duplicate";
+  EXPECT_EQ(mixed.slices.at(1).consumed, 1u);
+}
 
 // Another run of the same job gives out the same numbers: incarnations, slice epochs, leases.
 TEST_F(ServingTest, WhatAnotherRunSaysChangesNothingAndIsNotAnswered) {

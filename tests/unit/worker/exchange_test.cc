@@ -35,8 +35,8 @@ class ExchangeTest : public testing::Test {
             {{SliceId{0}, epoch, 0}, {SliceId{1}, {1, 1}, 0}, {SliceId{2}, {1, 1}, 0}}};
   }
   // The ps answers for these slices.
-  void Answer(const std::vector<uint32_t>& slices, Step consumed) {
-    PushReply reply{kPs, kLease, {}, window_};
+  void Answer(const std::vector<uint32_t>& slices, Step consumed, bool counted = false) {
+    PushReply reply{kPs, kLease, {}, window_, counted};
     for (const uint32_t slice : slices) {
       reply.slices.push_back({SliceId{slice}, {1, 1}, SliceRefusal::kNone, consumed, consumed, 0});
     }
@@ -88,6 +88,28 @@ class ExchangeTest : public testing::Test {
   MemberSession session_{TaskRole::kWorker, MemberOptions()};
   Exchange exchange_{&session_, &grid_, kFirstPeer};
 };
+
+TEST_F(ExchangeTest, TellsWhatBecameOfSteps) {
+  Retain(1), Retain(2), Retain(3);
+  Answer({0, 1}, 1, /*counted=*/true);
+  EXPECT_TRUE(exchange_.TakeOutcomes().empty()) << "slice 2 may still refuse it";
+  Answer({2}, 1, true);
+  EXPECT_EQ(exchange_.TakeOutcomes(), (std::vector<StepOutcome>{{kLease, 1, true}}));
+  Answer({0, 1}, 2, true);
+  Answer({2}, 2);  // it had it of another worker
+  EXPECT_EQ(exchange_.TakeOutcomes(), (std::vector<StepOutcome>{{kLease, 2, false}}));
+  exchange_.Release(kLease);
+  EXPECT_EQ(exchange_.TakeOutcomes(), (std::vector<StepOutcome>{{kLease, 3, false}})) << "nobody hears of it any more";
+}
+
+TEST_F(ExchangeTest, ALaterAnswerDoesNotTellOfEarlierSteps) {
+  Retain(1), Retain(2);
+  Answer({0, 1, 2}, 2, true);
+  EXPECT_EQ(exchange_.TakeOutcomes(), (std::vector<StepOutcome>{{kLease, 1, false}, {kLease, 2, true}}));
+  Retain(3);
+  exchange_.Clear(effects_);
+  EXPECT_EQ(exchange_.TakeOutcomes(), (std::vector<StepOutcome>{{kLease, 3, false}}));
+}
 
 TEST_F(ExchangeTest, BundlesAMegabyteAndPullsBehindThePushes) {
   Retain(1);

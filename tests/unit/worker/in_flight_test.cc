@@ -47,5 +47,52 @@ TEST(InFlightTest, VisitsWhatIsKeptOfOneSlice) {
   EXPECT_EQ(in_flight.steps()[0].slices[ToNumber(kY)].state, InFlight::State::kSent);
 }
 
+bool Concludes(InFlight& in_flight, Step step, bool counted) {
+  const std::vector<InFlight::Concluded> concluded = in_flight.TakeConcluded();
+  return concluded.size() == 1 && concluded[0].step == step && concluded[0].counted == counted;
+}
+
+TEST(InFlightTest, AStepCountedWhereEachSliceTookItOutOfOneComputation) {
+  InFlight in_flight(2);
+  const auto keep = [&](SliceId slice) { in_flight.Add(1, slice, Payload::Zeros(4), {}, InFlight::State::kSent); };
+  const auto drop = [&](SliceId slice) {
+    in_flight.RetainOnly(slice, 1, 1, [](Step, const InFlight::RetainedGradient&) {});
+  };
+  for (const bool both : {true, false}) {
+    keep(kX), keep(kY);
+    in_flight.Count(1, kX);
+    drop(kX);
+    EXPECT_TRUE(in_flight.TakeConcluded().empty()) << "Y has not answered";
+    if (both) in_flight.Count(1, kY);
+    in_flight.Count(2, kY);
+    drop(kY);
+    EXPECT_TRUE(Concludes(in_flight, 1, both));
+  }
+  keep(kX), keep(kY);
+  in_flight.Count(1, kX);
+  drop(kX);
+  drop(kY), keep(kX);  // Y had it already, X went back and lacks it
+  in_flight.Count(1, kX);
+  drop(kX);
+  const std::vector<InFlight::Concluded> concluded = in_flight.TakeConcluded();
+  for (const InFlight::Concluded& one : concluded) EXPECT_FALSE(one.counted);
+  EXPECT_EQ(concluded.size(), 2u);
+}
+
+TEST(InFlightTest, AStepThatWasComputedTwiceForSomeSlicesDidNotCount) {
+  InFlight in_flight(2);
+  const auto keep = [&](SliceId slice) { in_flight.Add(1, slice, Payload::Zeros(4), {}, InFlight::State::kSent); };
+  const auto drop = [&](SliceId slice) {
+    in_flight.RetainOnly(slice, 1, 1, [](Step, const InFlight::RetainedGradient&) {});
+  };
+  keep(kX), keep(kY);
+  in_flight.Count(1, kX);
+  drop(kX);
+  keep(kX);  // its slice went back, while Y's gradient is still on its way
+  in_flight.Count(1, kX), in_flight.Count(1, kY);
+  drop(kX), drop(kY);
+  EXPECT_TRUE(Concludes(in_flight, 1, false));
+}
+
 }  // namespace
 }  // namespace downpour
