@@ -1,11 +1,13 @@
 #include "optimizer/update_rule.h"
 
+#include <algorithm>
+
 namespace downpour {
 namespace {
 
 MomentumUpdate MomentumFor(const OptimizerSpec& spec, const Damping& damping, double rate) {
-  const bool is_plain = damping.memory == 1;  // slowMomentum keeps what a stale push counts less out of the rate
-  const double memory = is_plain ? spec.momentum : 1 - (1 - spec.momentum) / damping.memory;
+  const bool is_plain = damping.memory == 1;  // else what a stale push counts less is kept out of the rate
+  const double memory = is_plain ? spec.momentum : std::max(0.0, 1 - (1 - spec.momentum) / damping.memory);
   const double gain = is_plain ? 1 : damping.share / damping.memory;
   const double fresh = is_plain ? 0 : damping.fresh;
   const bool looks_ahead = spec.kind == OptimizerKind::kNesterov;

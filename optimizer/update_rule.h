@@ -19,8 +19,8 @@ namespace downpour {
 
 // Factors of one update; as they stand here, of the plain optimizer.
 struct Damping {
-  double share = 1;   // of the learning rate
-  double memory = 1;  // the momentum's, in multiples of what the job says
+  double share = 1;   // of the whole effect that a gradient has, while it is remembered
+  double memory = 1;  // the momentum's, in multiples of what the job says, but at least one update
   double fresh = 0;   // of this gradient, applied at once beside the momentum
   double steep = 1;   // of the step's part along the direction in which it is largest (tensor/deflation.h)
   bool operator==(const Damping&) const = default;

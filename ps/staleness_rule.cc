@@ -13,7 +13,8 @@ constexpr uint64_t kMostCounted = kMostUsualStaleness / kStalenessOne;
 
 StalenessMethod MethodFor(const TrainingSpec& training) {
   if (training.staleness_method != StalenessMethod::kAuto) return training.staleness_method;
-  switch (training.servers_optimizer().kind) {
+  if (training.local_steps > 0) return StalenessMethod::kRate;
+  switch (training.optimizer.kind) {
     case OptimizerKind::kMomentum:
     case OptimizerKind::kNesterov:
       return StalenessMethod::kSlowMomentum;
@@ -38,7 +39,9 @@ uint64_t ExpectedStaleness(const TrainingSpec& training, int64_t workers) {
 }  // namespace
 
 StalenessRule::StalenessRule(const TrainingSpec& training, int64_t workers)
-    : method_(MethodFor(training)), expected_(ExpectedStaleness(training, workers)) {}
+    : method_(MethodFor(training)),
+      has_local_steps_(training.local_steps > 0),
+      expected_(ExpectedStaleness(training, workers)) {}
 
 uint64_t StalenessRule::UsualAfter(const Pushes& before, std::optional<uint64_t> staleness) const {
   const uint64_t usual = before.version == 0 ? expected_ : before.usual;
@@ -50,6 +53,8 @@ Damping StalenessRule::Of(uint64_t staleness, uint64_t usual) const {
       std::max(static_cast<double>(staleness), static_cast<double>(usual) / static_cast<double>(kStalenessOne));
   if (method_ == StalenessMethod::kNone || stale == 0) return {};
   const double s = 1 + stale;
+  // Of a memory of 1/s a gradient that counts 1/s at once has 1/s^2 of its whole effect.
+  if (method_ == StalenessMethod::kRate && has_local_steps_) return {.share = 1 / (s * s), .memory = 1 / s};
   if (method_ == StalenessMethod::kRate) return {.share = 1 / s};
   return {.share = 1, .memory = s, .fresh = (1 - 1 / s) / std::sqrt(std::sqrt(s)), .steep = 1 / (s * s)};
 }

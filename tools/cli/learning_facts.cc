@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "job/job_names.h"
 #include "runtime/plan.h"
 #include "tools/cli/data_facts.h"
 
@@ -12,6 +13,7 @@ namespace {
 // The rows of docs/LEARNING.md.
 constexpr double kMeasuredMomentum = 0.9;
 constexpr int64_t kUndamped = 8;       // with `none` they lose a point, and 16 of them most runs
+constexpr int64_t kOverlapping = 4;    // with local steps and `none` or `slowMomentum` they learn little or nothing
 constexpr int64_t kPullingAhead = 32;  // are as stale as twice as many, which nobody measured
 constexpr int64_t kSlowed = 16;        // with `rate` lose more than a point
 
@@ -27,8 +29,18 @@ std::vector<JobError> UnstableSettings(const JobFileResult& read) {
   if (training.consistency == Consistency::kSync) return warnings;  // nothing is stale
   const int64_t workers = read.job.cluster.worker_count;
   const std::string crowd = absl::StrCat(" with ", workers, " workers");
-  const OptimizerSpec& applied = training.servers_optimizer();
-  const bool heavy = applied.kind == OptimizerKind::kMomentum && applied.momentum >= kMeasuredMomentum;
+  if (training.local_steps > 0) {
+    if (training.staleness_method != StalenessMethod::kAuto && training.staleness_method != StalenessMethod::kRate &&
+        workers >= kOverlapping) {
+      warn("training.staleness.method",
+           absl::StrCat(NameIn(kStalenessMethods, training.staleness_method), " and local steps", crowd,
+                        " are unstable"),
+           "--set training.staleness.method=auto");
+    }
+    return warnings;
+  }
+  const bool heavy =
+      training.optimizer.kind == OptimizerKind::kMomentum && training.optimizer.momentum >= kMeasuredMomentum;
   if (training.staleness_method == StalenessMethod::kNone && heavy && workers >= kUndamped) {
     warn("training.staleness.method", absl::StrCat("none and a momentum of 0.9 or more", crowd, " is unstable"),
          "--set training.staleness.method=auto");
