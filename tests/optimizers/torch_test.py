@@ -290,7 +290,11 @@ class Ftrl(unittest.TestCase):
         """For each value by itself. Its first w is the initial one; the paper computes it from z = 0, n = 0. Where that
         `fits`, z is such that it does give the initial one."""
         w = [list(v) for v in initial]
-        z = [[-(x * (beta / RATE + lambda2) + math.copysign(lambda1, x)) if fits else 0.0 for x in v] for v in initial]
+
+        def first(x):
+            return -(x * (beta / RATE + lambda2) + math.copysign(lambda1, x)) if fits and x != 0 else 0.0
+
+        z = [[first(x) for x in v] for v in initial]
         n = [[0.0] * len(v) for v in initial]
         states = [initial]
         for gradients in GRADIENTS:
