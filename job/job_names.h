@@ -34,6 +34,8 @@ inline constexpr Named<OptimizerKind> kOptimizers[] = {
     {OptimizerKind::kNesterov, "nesterov"}, {OptimizerKind::kAdagrad, "adagrad"},
     {OptimizerKind::kRmsProp, "rmsprop"},   {OptimizerKind::kAdam, "adam"},
     {OptimizerKind::kAdamW, "adamw"},       {OptimizerKind::kFtrl, "ftrl"}};
+inline constexpr Named<OptimizerKind> kOuterOptimizers[] = {
+    {OptimizerKind::kSgd, "sgd"}, {OptimizerKind::kMomentum, "momentum"}, {OptimizerKind::kNesterov, "nesterov"}};
 inline constexpr Named<ScheduleKind> kSchedules[] = {{ScheduleKind::kConstant, "constant"},
                                                      {ScheduleKind::kStep, "step"},
                                                      {ScheduleKind::kCosine, "cosine"},

@@ -125,7 +125,8 @@ void RunFolder::Note(char severity, const std::string& words) const {
 
 std::string RunFolder::LogFile() const { return LogPath(job_dir_, "service"); }
 
-// The chief's summary says it, or else what `downpour run` said last, or the user's program where that came to no model.
+// The chief's summary says it, or else what `downpour run` said last, or the user's program where that came to no
+// model.
 std::string RunFolder::WhyItFailed() const {
   const absl::StatusOr<std::string> json = ReadTextFile(job_dir_ + "/summary.json");
   const absl::StatusOr<SummaryView> summary = json.ok() ? ParseSummary(*json) : json.status();
