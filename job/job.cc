@@ -13,7 +13,7 @@ std::string NameOf(const MetricSpec& metric) {
 int SlotCount(const TrainingSpec& training) { return static_cast<int>(SlotNames(training).size()); }
 
 std::vector<std::string> SlotNames(const TrainingSpec& training) {
-  std::vector<std::string> names = SlotNames(training.optimizer.kind);
+  std::vector<std::string> names = SlotNames(training.servers_optimizer().kind);
   if (training.consistency == Consistency::kSync) names.push_back("sum of the group's gradients");
   return names;
 }
@@ -29,6 +29,8 @@ std::vector<std::string> PlanDifferences(const JobSpec& job, const JobSpec& befo
   compare(job.training.batch_size == before.training.batch_size, "training.batchSize");
   compare(job.training.lease_batches == before.training.lease_batches, "training.leaseBatches");
   compare(job.training.push_every == before.training.push_every, "training.pushEvery");
+  compare(job.training.local_steps == before.training.local_steps, "training.localSteps");
+  compare(job.training.outer.kind == before.training.outer.kind, "training.outer.name");
   compare(job.training.wire == before.training.wire, "training.wire");
   compare(job.training.staleness_method == before.training.staleness_method, "training.staleness.method");
   compare(job.training.optimizer.kind == before.training.optimizer.kind, "training.optimizer.name");

@@ -114,8 +114,11 @@ struct TrainingSpec {
   int replicas = 1;                      // only 1 is accepted so far
   int64_t batch_size = 64;
   int64_t epochs = 1;
-  int64_t lease_batches = 16;         // batches of one lease, see runtime/plan.h
-  int64_t push_every = 1;             // batches of one step; at most lease_batches
+  int64_t lease_batches = 16;  // batches of one lease, see runtime/plan.h
+  int64_t push_every = 1;      // batches of one step, as is the next; at most lease_batches
+  // If any, a worker takes an optimizer step for each of them alone, and pushes what became of the parameters: their
+  // values before less those behind. push_every is 1 then.
+  int64_t local_steps = 0;
   bool pull_ahead = false;            // parameters are pulled while the step before is computed: they lack its push
   int64_t evaluate_every_epochs = 1;  // 0: only at the end
   std::optional<StopEarlySpec> stop_early;
@@ -124,11 +127,18 @@ struct TrainingSpec {
   WireFormat wire = WireFormat::kFp32;
   StalenessMethod staleness_method = StalenessMethod::kAuto;
   OptimizerSpec optimizer;
-  std::vector<MetricSpec> metrics;  // no two alike; each fits the model
+  OptimizerSpec outer = OuterDefaultsOf(OptimizerKind::kNesterov);  // what servers do with what local_steps brought
+  std::vector<MetricSpec> metrics;                                  // no two alike; each fits the model
+
+  // Whether a worker keeps something that moves on only with gradients that counted.
+  bool has_worker_state() const { return wire == WireFormat::kBf16 || local_steps > 0; }
+  int64_t step_batches() const { return local_steps > 0 ? local_steps : push_every; }
+  // With local steps a worker has `optimizer`, and the servers another one.
+  const OptimizerSpec& servers_optimizer() const { return local_steps > 0 ? outer : optimizer; }
   bool operator==(const TrainingSpec&) const = default;
 };
 
-// Those of the optimizer; with sync one more, the last, that sums up a group's gradients.
+// Those of the servers' optimizer; with sync one more, the last, that sums up a group's gradients.
 std::vector<std::string> SlotNames(const TrainingSpec& training);
 int SlotCount(const TrainingSpec& training);
 

@@ -66,6 +66,12 @@ Json OfOptimizer(const OptimizerSpec& optimizer) {
   return json;
 }
 
+Json OfOuter(const OptimizerSpec& outer) {
+  Json json = {{"name", NameIn(kOuterOptimizers, outer.kind)}, {"learningRate", outer.learning_rate}};
+  for (const OptimizerNumber& number : NumbersOf(outer.kind)) json[number.key] = outer.*number.at;
+  return json;
+}
+
 // Of the settings of one consistency those of the others are absent: the parser would refuse them.
 Json OfTraining(const TrainingSpec& training) {
   Json json = {{"consistency", NameIn(kConsistencies, training.consistency)},
@@ -73,7 +79,6 @@ Json OfTraining(const TrainingSpec& training) {
                {"batchSize", training.batch_size},
                {"epochs", training.epochs},
                {"leaseBatches", training.lease_batches},
-               {"pushEvery", training.push_every},
                {"pullAhead", training.pull_ahead},
                {"evaluateEveryEpochs", training.evaluate_every_epochs},
                {"maxSkippedPushes", training.max_skipped_pushes},
@@ -81,6 +86,12 @@ Json OfTraining(const TrainingSpec& training) {
                {"wire", NameIn(kWireFormats, training.wire)},
                {"staleness", {{"method", NameIn(kStalenessMethods, training.staleness_method)}}},
                {"optimizer", OfOptimizer(training.optimizer)}};
+  if (training.local_steps > 0) {
+    json["localSteps"] = training.local_steps;
+    json["outer"] = OfOuter(training.outer);
+  } else {
+    json["pushEvery"] = training.push_every;
+  }
   if (const auto& stop = training.stop_early) {
     json["stopEarly"] = {{"metric", stop->metric}, {"patience", stop->patience}, {"minDelta", stop->min_delta}};
   }

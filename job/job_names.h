@@ -53,6 +53,8 @@ constexpr bool NamesEveryKind(const Named<OptimizerKind> (&names)[N]) {
   return true;
 }
 static_assert(NamesEveryKind(kOptimizers), "a kind of optimizer has no word in kOptimizers");
+inline constexpr Named<OptimizerKind> kOuterOptimizers[] = {
+    {OptimizerKind::kSgd, "sgd"}, {OptimizerKind::kMomentum, "momentum"}, {OptimizerKind::kNesterov, "nesterov"}};
 inline constexpr Named<ScheduleKind> kSchedules[] = {{ScheduleKind::kConstant, "constant"},
                                                      {ScheduleKind::kStep, "step"},
                                                      {ScheduleKind::kCosine, "cosine"},

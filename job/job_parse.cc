@@ -50,12 +50,12 @@ void ReadCluster(const YamlNode& node, JobErrors& errors, ClusterSpec* cluster) 
 void ReadStaleness(const YamlNode& node, JobErrors& errors, TrainingSpec* training) {
   MapReader reader(node, "training.staleness", errors);
   reader.Choice("method", kStalenessMethods, &training->staleness_method);
-  const OptimizerKind kind = training->optimizer.kind;
+  const OptimizerKind kind = training->servers_optimizer().kind;
   if (training->staleness_method == StalenessMethod::kSlowMomentum && kind != OptimizerKind::kMomentum &&
       kind != OptimizerKind::kNesterov) {
     reader.Fail(*node.Find("method"), "method",
-                absl::StrCat("slowMomentum needs an optimizer with momentum, but training.optimizer.name is ",
-                             NameIn(kOptimizers, kind)),
+                absl::StrCat("slowMomentum needs an optimizer with momentum, but training.",
+                             training->local_steps > 0 ? "outer" : "optimizer", ".name is ", NameIn(kOptimizers, kind)),
                 "use auto, rate or none, or the optimizer momentum or nesterov");
   }
   reader.Finish();
@@ -98,22 +98,50 @@ bool ReadConsistency(MapReader& reader, const YamlNode& node, int64_t workers, T
   return is_known;
 }
 
+// How many batches one step has. Returns the key that says so, if any does.
+const char* ReadStep(MapReader& reader, const YamlNode& node, bool consistency_is_known, TrainingSpec* training) {
+  const bool is_pushed = reader.Integer("pushEvery", 1, int64_t{1} << 20, &training->push_every);
+  reader.Integer("localSteps", 0, int64_t{1} << 20, &training->local_steps);
+  if (training->local_steps == 0) return is_pushed ? "pushEvery" : nullptr;
+  if (const YamlNode* value = node.Find("pushEvery")) {
+    reader.Fail(*value, "pushEvery",
+                absl::StrCat("with localSteps a push is for ", training->local_steps, " batches already"),
+                "leave one of the two out: pushEvery sums gradients up, localSteps takes steps with them");
+    training->push_every = 1;
+  }
+  if (consistency_is_known && training->consistency == Consistency::kSync) {
+    reader.Fail(*node.Find("localSteps"), "localSteps",
+                "with consistency: sync each gradient is of the same parameters, and local steps move away from them",
+                "use async or ssp, or pushEvery in its place");
+  }
+  return "localSteps";
+}
+
 // With ssp and sync leases of one step each, so that whoever is free takes the next one of a group.
 void ReadLease(MapReader& reader, const YamlNode& node, bool consistency_is_known, TrainingSpec* training) {
-  const bool pushes = reader.Integer("pushEvery", 1, int64_t{1} << 20, &training->push_every);
+  const char* step = ReadStep(reader, node, consistency_is_known, training);
   const bool in_groups = training->consistency != Consistency::kAsync;
-  if (in_groups) training->lease_batches = training->push_every;
+  if (in_groups) training->lease_batches = training->step_batches();
   const bool leases = reader.Integer("leaseBatches", 1, int64_t{1} << 20, &training->lease_batches);
-  if (in_groups && leases && training->lease_batches != training->push_every) {
+  if (in_groups && leases && training->lease_batches != training->step_batches()) {
     reader.Fail(*node.Find("leaseBatches"), "leaseBatches",
-                absl::StrCat("is pushEvery, ", training->push_every,
+                absl::StrCat("is ", step == nullptr ? "pushEvery" : step, ", ", training->step_batches(),
                              ", with consistency: ", NameIn(kConsistencies, training->consistency)),
                 "leave it out");
-  } else if (pushes && consistency_is_known && training->push_every > training->lease_batches) {
-    reader.Fail(*node.Find("pushEvery"), "pushEvery",
+  } else if (step != nullptr && consistency_is_known && training->step_batches() > training->lease_batches) {
+    reader.Fail(*node.Find(step), step,
                 absl::StrCat("a push holds batches of one lease, which has ", training->lease_batches),
                 "take that at most, or raise leaseBatches");
   }
+}
+
+void ReadOuterOf(MapReader& reader, JobErrors& errors, TrainingSpec* training) {
+  const YamlNode* outer = reader.Find("outer");
+  if (outer == nullptr) return;
+  ReadOuter(*outer, errors, &training->outer);
+  if (training->local_steps > 0) return;
+  reader.FailOnlyWith("outer", "localSteps", "there are none");
+  training->outer = OuterDefaultsOf(OptimizerKind::kNesterov);
 }
 
 // `job`: its cluster and its model.
@@ -134,6 +162,7 @@ void ReadTraining(const YamlNode& node, const JobSpec& job, JobErrors& errors, T
   reader.Choice("precision", kPrecisions, &training->precision);
   reader.Choice("wire", kWireFormats, &training->wire);
   ReadOptimizer(Section(reader, "optimizer"), job.model, errors, &training->optimizer);
+  ReadOuterOf(reader, errors, training);
   ReadStaleness(Section(reader, "staleness"), errors, training);
   ReadMetrics(reader.Find("metrics"), reader.PathOf("metrics"), job.model, errors, &training->metrics);
   reader.Finish();

@@ -21,6 +21,7 @@ void ApplyOverrides(const std::vector<std::string>& overrides, YamlNode& root, J
 void ReadJob(const YamlNode& root, JobErrors& errors, JobSpec* job);
 // Overrides are held against the variables of `model`, unless that has errors of its own.
 void ReadOptimizer(const YamlNode& node, const ModelSpec& model, JobErrors& errors, OptimizerSpec* optimizer);
+void ReadOuter(const YamlNode& node, JobErrors& errors, OptimizerSpec* outer);
 // Each is held against `model`, unless that has errors of its own.
 void ReadMetrics(const YamlNode* node, const std::string& path, const ModelSpec& model, JobErrors& errors,
                  std::vector<MetricSpec>* metrics);

@@ -177,4 +177,16 @@ void ReadOptimizer(const YamlNode& node, const ModelSpec& model, JobErrors& erro
   reader.Finish();
 }
 
+void ReadOuter(const YamlNode& node, JobErrors& errors, OptimizerSpec* outer) {
+  MapReader reader(node, "training.outer", errors);
+  const bool kind_is_known = reader.Choice("name", kOuterOptimizers, &outer->kind) || node.Find("name") == nullptr;
+  *outer = OuterDefaultsOf(outer->kind);
+  ReadNumber(reader, "learningRate", NumberRange::kRate, &outer->learning_rate);
+  const bool has_momentum = outer->kind != OptimizerKind::kSgd;
+  double ignored = 0;
+  ReadNumber(reader, "momentum", NumberRange::kDecay, has_momentum ? &outer->momentum : &ignored);
+  if (kind_is_known && !has_momentum) reader.FailOnlyWith("momentum", "name: momentum or nesterov", "name is sgd");
+  reader.Finish();
+}
+
 }  // namespace downpour

@@ -44,6 +44,12 @@ OptimizerSpec DefaultsOf(OptimizerKind kind) {
   return spec;
 }
 
+OptimizerSpec OuterDefaultsOf(OptimizerKind kind) {
+  OptimizerSpec spec = DefaultsOf(kind);
+  spec.learning_rate = kind == OptimizerKind::kSgd ? 1 : 0.7;
+  return spec;
+}
+
 std::vector<std::string> SlotNames(OptimizerKind kind) {
   const SlotWords words = SlotsOf(kind).value_or(SlotWords{});
   return {words.begin(), words.begin() + SlotCount(kind)};

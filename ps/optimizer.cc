@@ -16,37 +16,6 @@ UpdatedArray Bind(Payload& array, Payload& target) {
   return {array.floats().data(), target.empty() ? array.mutable_floats().data() : target.mutable_floats().data()};
 }
 
-MomentumUpdate MomentumFor(const OptimizerSpec& spec, const Damping& damping, double rate) {
-  const bool is_plain = damping.memory == 1;  // slowMomentum keeps what a stale push counts less out of the rate
-  const double memory = is_plain ? spec.momentum : 1 - (1 - spec.momentum) / damping.memory;
-  const double gain = is_plain ? 1 : damping.share / damping.memory;
-  const double fresh = is_plain ? 0 : damping.fresh;
-  const bool looks_ahead = spec.kind == OptimizerKind::kNesterov;
-  return {.learning_rate = static_cast<float>(is_plain ? rate * damping.share : rate),
-          .momentum = static_cast<float>(memory),
-          .gain = static_cast<float>(gain),
-          .fresh = static_cast<float>(looks_ahead ? gain + fresh : fresh),
-          .carry = looks_ahead ? static_cast<float>(memory) : 1,
-          .decay = static_cast<float>(spec.weight_decay)};
-}
-
-AdamUpdate AdamFor(const OptimizerSpec& spec, double rate, uint64_t version) {
-  AdamUpdate update = MakeAdamUpdate(rate, spec.beta1, spec.beta2, spec.epsilon, version);
-  const bool is_decoupled = spec.kind == OptimizerKind::kAdamW;
-  (is_decoupled ? update.shrink : update.decay) =
-      static_cast<float>(is_decoupled ? rate * spec.weight_decay : spec.weight_decay);
-  return update;
-}
-
-static_assert(1 + kMostSlots == kMostArrays, "ApplyUpdate takes the values and every slot");
-
-// The rule of that kind. With another number of slots than the kind's slices have it does not compile.
-template <OptimizerKind kind, typename Rule>
-Update RuleOf(const Rule& rule) {
-  static_assert(Rule::kSlots == SlotCount(kind));
-  return rule;
-}
-
 // The most square matrix that the variable's dimensions make, in their order. With dimensions of inputs on one side and
 // of outputs on the other it is the matrix that multiplies, whichever side they are on.
 size_t ColumnsOf(const VariableSpec& variable) {
@@ -81,48 +50,10 @@ void Lessen(const Damping& damping, const MatrixRun& run, GradientSpan gradient,
   momentum->most_step = LargestMagnitude(absl::MakeConstSpan(*step));
 }
 
-Update UpdateFor(const OptimizerSpec& spec, const Damping& damping, uint64_t version, double share) {
-  const double scheduled = spec.learning_rate * share;
-  const double rate =
-      scheduled * (damping.memory == 1 ? damping.share : 1 / damping.memory);  // where none is remembered
-  const auto decay = static_cast<float>(spec.weight_decay);
-  switch (spec.kind) {
-    case OptimizerKind::kSgd:
-      return RuleOf<OptimizerKind::kSgd>(SgdUpdate{static_cast<float>(rate), decay});
-    case OptimizerKind::kMomentum:
-    case OptimizerKind::kNesterov:
-      return RuleOf<OptimizerKind::kMomentum>(MomentumFor(spec, damping, scheduled));
-    case OptimizerKind::kAdagrad:
-      return RuleOf<OptimizerKind::kAdagrad>(SquaresUpdate{.learning_rate = static_cast<float>(rate),
-                                                           .start = static_cast<float>(spec.initial_accumulator),
-                                                           .epsilon = static_cast<float>(spec.epsilon),
-                                                           .decay = decay});
-    case OptimizerKind::kRmsProp:
-      return RuleOf<OptimizerKind::kRmsProp>(SquaresUpdate{.learning_rate = static_cast<float>(rate),
-                                                           .keep = static_cast<float>(spec.alpha),
-                                                           .gain = static_cast<float>(1 - spec.alpha),
-                                                           .epsilon = static_cast<float>(spec.epsilon),
-                                                           .decay = decay});
-    case OptimizerKind::kAdam:
-    case OptimizerKind::kAdamW:
-      return RuleOf<OptimizerKind::kAdam>(AdamFor(spec, rate, version));
-    case OptimizerKind::kFtrl:
-      return RuleOf<OptimizerKind::kFtrl>(FtrlUpdate{.learning_rate = static_cast<float>(rate),
-                                                     .beta = static_cast<float>(spec.beta),
-                                                     .l1 = static_cast<float>(spec.learning_rate * spec.l1),
-                                                     .l2 = static_cast<float>(spec.learning_rate * spec.l2),
-                                                     .decay = decay});
-  }
-  return SgdUpdate{};
-}
-
 Optimizer::Optimizer(const JobSpec& job, const SliceGrid& grid, const Plan& plan)
-    : job_steps_(plan.total_steps()), staleness_rule_(job.training, job.cluster.worker_count) {
-  for (const VariableSpec& variable : grid.variables) {
-    // What is not trained is no parameter: its gradient is the change itself, whose sign alone differs.
-    const OptimizerSpec sum = {.kind = OptimizerKind::kSgd, .learning_rate = 1};
-    specs_.push_back(variable.trainable ? OfVariable(job.training.optimizer, variable.name) : sum);
-  }
+    : specs_(SpecsOf(grid.variables, job.training.servers_optimizer())),
+      job_steps_(plan.total_steps()),
+      staleness_rule_(job.training, job.cluster.worker_count) {
   for (const Slice& slice : grid.slices) {
     variable_of_.push_back(slice.variable);
     run_of_.push_back(RunOf(grid.variables[slice.variable], slice));

@@ -1,4 +1,4 @@
-// The job's optimizer, applied to one slice.
+// The optimizer of the job's servers, applied to one slice: training.optimizer, or training.outer with local steps.
 //
 // Shapes: the gradient has as many elements as the slice, of either kind; the slice has SlotCount() slots.
 // Order: copy on write. Values and slots that nobody else holds are updated in place; what a pull on its way or a
@@ -13,15 +13,13 @@
 
 #include "job/job.h"
 #include "job/slice_grid.h"
+#include "optimizer/update_rule.h"
 #include "ps/shard.h"
 #include "ps/staleness_rule.h"
 #include "tensor/apply_kernels.h"
 #include "tensor/deflation.h"
 
 namespace downpour {
-
-// The update number `version` of some values, counted from 1. `spec`: of their variable; `share`: RateShare's.
-Update UpdateFor(const OptimizerSpec& spec, const Damping& damping, uint64_t version, double share);
 
 // How a slice lies in the matrix that its variable is.
 MatrixRun RunOf(const VariableSpec& variable, const Slice& slice);

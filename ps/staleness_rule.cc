@@ -22,6 +22,7 @@ uint64_t ExpectedStaleness(const TrainingSpec& training, int64_t workers) {
 
 StalenessMethod MethodOf(const TrainingSpec& training) {
   if (training.staleness_method != StalenessMethod::kAuto) return training.staleness_method;
+  if (training.local_steps > 0) return StalenessMethod::kRate;
   switch (training.optimizer.kind) {
     case OptimizerKind::kMomentum:
     case OptimizerKind::kNesterov:
@@ -39,7 +40,9 @@ StalenessMethod MethodOf(const TrainingSpec& training) {
 }
 
 StalenessRule::StalenessRule(const TrainingSpec& training, int64_t workers)
-    : method_(MethodOf(training)), expected_(ExpectedStaleness(training, workers)) {}
+    : method_(MethodOf(training)),
+      has_local_steps_(training.local_steps > 0),
+      expected_(ExpectedStaleness(training, workers)) {}
 
 uint64_t StalenessRule::UsualAfter(const Pushes& before, std::optional<uint64_t> staleness) const {
   const uint64_t usual = before.version == 0 ? expected_ : before.usual;
@@ -51,6 +54,8 @@ Damping StalenessRule::Of(uint64_t staleness, uint64_t usual) const {
       std::max(static_cast<double>(staleness), static_cast<double>(usual) / static_cast<double>(kStalenessOne));
   if (method_ == StalenessMethod::kNone || stale == 0) return {};
   const double s = 1 + stale;
+  // Of a memory of 1/s a gradient that counts 1/s at once has 1/s^2 of its whole effect.
+  if (method_ == StalenessMethod::kRate && has_local_steps_) return {.share = 1 / (s * s), .memory = 1 / s};
   if (method_ == StalenessMethod::kRate) return {.share = 1 / s};
   const double known = std::min(s, kTried);
   const double pace = known / s;

@@ -19,6 +19,10 @@
 //                  w -= r * b / s * (d - (1 - 1/s^2) * p), where p is d's part along its largest direction
 //   auto:          slowMomentum for momentum and nesterov, none for adagrad and ftrl, else rate
 //
+// With local steps, auto is rate. A difference of parameters is no slope: damped or not, it is as long a way as its
+// worker went. There a momentum is shortened too, to max(0, 1 - (1 - m) * s) of the one before. So it spans as many
+// pushes as without staleness, of which stale ones are a kind of momentum themselves.
+//
 // Nesterov's looks ahead: in d, (1 - (1 - m) / s) * v + g / s stands for v. A rule without momentum, such as that of
 // variables which are not trained, has 1/s of the rate with slowMomentum too.
 // At s = 1 each is the plain optimizer, bit for bit. The factors were tried up to s = 16. Beyond that the same happens
@@ -27,9 +31,10 @@
 //
 // Source: rate is of Zhang et al., "Staleness-Aware Async-SGD", IJCAI 2016. slowMomentum was found by trials
 //   (docs/LEARNING.md). Mitliagkas et al., "Asynchrony begets Momentum", 2016, say why memory must change. LeCun et
-//   al., "Efficient BackProp", 1998, section 4.3, say why inputs with a mean make the loss steep. none for Adagrad and
-//   FTRL: Dean et al., "Large Scale Distributed Deep Networks", NIPS 2012; their rates fall with every gradient, those
-//   of other workers too.
+//   al., "Efficient BackProp", 1998, section 4.3, say why inputs with a mean make the loss steep. That momentum hurts
+//   where what local steps bring is stale: Liu et al., "Asynchronous Local-SGD Training for Language Modeling", 2024.
+//   none for Adagrad and FTRL: Dean et al., "Large Scale Distributed Deep Networks", NIPS 2012; their rates fall with
+//   every gradient, those of other workers too.
 // Cost: a few roots for each push; tensor/deflation.h says what p costs. Order: the same bits on every CPU, since only
 //   IEEE operations are used.
 // Tests: tests/unit/ps/staleness_rule_test.cc.
@@ -39,17 +44,9 @@
 #include <optional>
 
 #include "job/job.h"
+#include "optimizer/update_rule.h"
 
 namespace downpour {
-
-// Factors of one update; as they stand here, of the plain optimizer.
-struct Damping {
-  double share = 1;   // of the learning rate; where memory is another, of what a gradient adds to the momentum
-  double memory = 1;  // the momentum's, in multiples of what the job says
-  double fresh = 0;   // of this gradient, applied at once beside the momentum
-  double steep = 1;   // of the step's part along the direction in which it is largest (tensor/deflation.h)
-  bool operator==(const Damping&) const = default;
-};
 
 // Of a slice, before the push at hand.
 struct Pushes {
@@ -74,7 +71,8 @@ class StalenessRule {
 
  private:
   StalenessMethod method_;  // never kAuto
-  uint64_t expected_;       // in units of 1/kStalenessOne
+  bool has_local_steps_;
+  uint64_t expected_;  // in units of 1/kStalenessOne
 };
 
 // How stale the pushes of a slice usually are, in units of 1/kStalenessOne: a mean over about 64 of them. One push that

@@ -44,7 +44,7 @@ struct TrainStep {
   SliceValues updates;  // new values of slices, loaded before the step
   // What will be asked for next, as far as can be told: a device may read its examples meanwhile.
   std::optional<std::pair<LeaseId, Step>> next = {};
-  // Of gradients that were rounded on their way, each once; for what goes with the next ones.
+  // Of gradients of this device, each once, where it keeps something that moves on only with those that counted.
   std::vector<Settled> settled = {};
 };
 
@@ -72,7 +72,7 @@ struct Preparing {
 
 // One or several per TrainStep: slices leave as soon as their gradient is ready, the last one has `last`.
 struct Gradients {
-  SliceValues slices;  // mean over the step
+  SliceValues slices;  // mean over the step; with training.localSteps what it took from the parameters
   bool last = false;
   double loss_sum = 0;  // over the step, in the last one
   uint64_t examples = 0;

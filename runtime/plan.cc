@@ -72,7 +72,7 @@ Plan::Plan(const JobSpec& job, uint64_t train_examples)
       examples_(train_examples),
       batch_size_(job.training.batch_size),
       lease_batches_(job.training.lease_batches),
-      push_every_(job.training.push_every),
+      step_batches_(job.training.step_batches()),
       group_size_(job.training.group_size),
       groups_ahead_(GroupsAhead(job.training)),
       batches_(CeilDiv(train_examples, job.training.batch_size)),
@@ -81,22 +81,24 @@ Plan::Plan(const JobSpec& job, uint64_t train_examples)
 
 uint64_t Plan::FirstBatch(LeaseId lease) const { return ToNumber(lease) % leases_ * lease_batches_; }
 
-uint64_t Plan::FirstExample(LeaseId lease, Step step) const {
-  return (FirstBatch(lease) + (step - 1) * push_every_) * batch_size_;
-}
+uint64_t Plan::FirstExample(LeaseId lease, Step step) const { return (FirstBatch(lease) + Passed(step)) * batch_size_; }
 
 uint64_t Plan::BatchesOf(LeaseId lease) const {
   CHECK(Contains(lease)) << ToNumber(lease);
   return std::min(lease_batches_, batches_ - FirstBatch(lease));
 }
 
-Step Plan::StepsOf(LeaseId lease) const { return static_cast<Step>(CeilDiv(BatchesOf(lease), push_every_)); }
+Step Plan::StepsOf(LeaseId lease) const { return static_cast<Step>(CeilDiv(BatchesOf(lease), step_batches_)); }
 
 // Only an epoch's last lease may be short.
 uint64_t Plan::StepsBefore(uint64_t lease) const {
-  const uint64_t of_lease = CeilDiv(lease_batches_, push_every_);
-  const uint64_t of_last = CeilDiv(batches_ - (leases_ - 1) * lease_batches_, push_every_);
+  const uint64_t of_lease = CeilDiv(lease_batches_, step_batches_);
+  const uint64_t of_last = CeilDiv(batches_ - (leases_ - 1) * lease_batches_, step_batches_);
   return lease / leases_ * ((leases_ - 1) * of_lease + of_last) + lease % leases_ * of_lease;
+}
+
+uint64_t Plan::BatchesBefore(uint64_t lease) const {
+  return lease / leases_ * batches_ + lease % leases_ * lease_batches_;
 }
 
 uint64_t Plan::ExamplesOf(LeaseId lease) const {
@@ -107,12 +109,12 @@ uint64_t Plan::ExamplesOf(LeaseId lease) const {
 
 uint64_t Plan::ExamplesOf(LeaseId lease, Step step) const {
   CHECK(step >= 1 && step <= StepsOf(lease)) << step;
-  const uint64_t in_step = push_every_ * batch_size_;
+  const uint64_t in_step = step_batches_ * batch_size_;
   return std::min(in_step, ExamplesOf(lease) - (step - 1) * in_step);
 }
 
 uint64_t Plan::BatchesIn(const IntervalSet& leases) const {
-  return Sum(leases, [this](uint64_t lease) { return lease / leases_ * batches_ + lease % leases_ * lease_batches_; });
+  return Sum(leases, [this](uint64_t lease) { return BatchesBefore(lease); });
 }
 
 uint64_t Plan::StepsIn(const IntervalSet& leases) const {

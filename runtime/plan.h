@@ -4,9 +4,9 @@
 //   plan.Examples(lease, step, &ids);     // the ids of that step, batch after batch
 //
 // Order: an epoch is a seeded permutation of all examples, cut into batches of batchSize (the last one may be short)
-//   and those into leases of leaseBatches batches (the last one may be short). A step is pushEvery batches of its lease
-//   (the last one may be fewer). Leases of one epoch are numbered before those of the next. Nothing depends on who
-//   computes, or when.
+//   and those into leases of leaseBatches batches (the last may be short). A step is pushEvery batches of its lease, or
+//   localSteps where the job has those (the last may be fewer). Leases of one epoch are numbered before those of the
+//   next. Nothing depends on who computes, or when.
 // Cost: O(1) memory: the permutation is a Feistel network with cycle walking (Black and Rogaway 2002), not a table.
 // Tests: tests/unit/runtime/plan_test.cc.
 #pragma once
@@ -29,15 +29,19 @@ class Plan {
   uint64_t train_examples() const { return examples_; }
   uint64_t leases_per_epoch() const { return leases_; }
   uint64_t total_leases() const { return leases_ * epochs_; }
+  uint64_t total_batches() const { return BatchesBefore(total_leases()); }
   uint64_t steps_per_epoch() const { return StepsBefore(leases_); }
   uint64_t total_steps() const { return StepsBefore(total_leases()); }
 
   bool Contains(LeaseId lease) const { return ToNumber(lease) < total_leases(); }
   uint64_t EpochOf(LeaseId lease) const { return ToNumber(lease) / leases_; }
+
   uint64_t BatchesOf(LeaseId lease) const;  // CHECKs Contains(lease), as do those below
   Step StepsOf(LeaseId lease) const;
-  uint64_t StepsBefore(uint64_t lease) const;  // of all leases with lower numbers; lease <= total_leases()
-  uint64_t ExamplesOf(LeaseId lease) const;    // over all its steps
+  uint64_t StepsBefore(uint64_t lease) const;    // of all leases with lower numbers; lease <= total_leases()
+  uint64_t BatchesBefore(uint64_t lease) const;  // likewise
+  uint64_t BatchesBefore(LeaseId lease, Step step) const { return BatchesBefore(ToNumber(lease)) + Passed(step); }
+  uint64_t ExamplesOf(LeaseId lease) const;  // over all its steps
   uint64_t ExamplesOf(LeaseId lease, Step step) const;
   // Of a set of leases, all of them of the plan. Cost: that of its intervals.
   uint64_t BatchesIn(const IntervalSet& leases) const;
@@ -60,13 +64,14 @@ class Plan {
   uint64_t DrawSeed(LeaseId lease, Step step, uint64_t batch) const;
 
  private:
-  uint64_t FirstBatch(LeaseId lease) const;               // within its epoch
-  uint64_t FirstExample(LeaseId lease, Step step) const;  // within its epoch's order
+  uint64_t Passed(Step step) const { return (step - 1) * step_batches_; }  // batches of its lease that come before
+  uint64_t FirstBatch(LeaseId lease) const;                                // within its epoch
+  uint64_t FirstExample(LeaseId lease, Step step) const;                   // within its epoch's order
   uint64_t seed_ = 0;
   uint64_t examples_ = 0;
   uint64_t batch_size_ = 1;
   uint64_t lease_batches_ = 1;
-  uint64_t push_every_ = 1;
+  uint64_t step_batches_ = 1;  // but for a lease's last step
   uint64_t group_size_ = 1;
   std::optional<uint64_t> groups_ahead_;  // nothing: any number
   uint64_t batches_ = 0;

@@ -110,7 +110,7 @@ void Exchange::Retain(HeldLease& lease, Step step, SliceId slice, Payload gradie
 }
 
 void Exchange::Settle(LeaseId lease, Step step, SliceId slice, bool counted) {
-  if (grid_.wire == WireFormat::kBf16) settled_.push_back({lease, step, slice, counted});
+  if (settles_) settled_.push_back({lease, step, slice, counted});
 }
 
 // It is kept no longer.

@@ -47,9 +47,15 @@ struct HeldLease {
 
 class Exchange {
  public:
-  // `session` and `grid` outlive this. Connections are numbered from `first_peer`.
-  Exchange(MemberSession* session, const SliceGrid* grid, PeerId first_peer)
-      : session_(*session), grid_(*grid), map_(grid->size(), first_peer), pull_(grid), parameters_(grid->size()) {}
+  // `session` and `grid` outlive this. Connections are numbered from `first_peer`. `settles`: the device needs to know
+  // what becomes of its gradients.
+  Exchange(MemberSession* session, const SliceGrid* grid, PeerId first_peer, bool settles)
+      : session_(*session),
+        grid_(*grid),
+        settles_(settles),
+        map_(grid->size(), first_peer),
+        pull_(grid),
+        parameters_(grid->size()) {}
 
   // What moved is probed, and pushed and pulled where it is now, as far as that is still to come.
   // Errors: INVALID_ARGUMENT, and nothing has changed.
@@ -70,7 +76,7 @@ class Exchange {
   void Retain(HeldLease& lease, Step step, SliceId slice, Payload gradient, const Version& computed_from);
   // A gradient that goes nowhere, since its lease is held no more.
   void Forgo(LeaseId lease, Step step, SliceId slice) { Settle(lease, step, slice, /*counted=*/false); }
-  // What became of gradients that were rounded, since this was last asked: of each that Retain or Forgo was given, once.
+  // What became of gradients, since this was last asked: of each that Retain or Forgo was given, once.
   // One whose answer was lost counts as in vain: what a worker alone has moves on only with what surely counted.
   std::vector<Settled> TakeSettled() { return std::exchange(settled_, {}); }
   void Flush(Time now, Effects& effects);
@@ -102,8 +108,7 @@ class Exchange {
   void Acknowledge(const HeldLease& lease, Step step, const InFlight::RetainedGradient& retained,
                    const PushReply::Item& item, Effects& effects);
   void Settle(LeaseId lease, Step step, SliceId slice, bool counted);
-  void Drop(const HeldLease& lease, Step step, SliceId slice, const InFlight::RetainedGradient& retained,
-            bool counted);
+  void Drop(const HeldLease& lease, Step step, SliceId slice, const InFlight::RetainedGradient& retained, bool counted);
   void GiveBackWindow(SliceId slice, const InFlight::RetainedGradient& retained);
   void Block(SliceId slice, InFlight::RetainedGradient& retained, Time until);
   void FlushTo(PsLink& link, Time now, Effects& effects);
@@ -121,11 +126,12 @@ class Exchange {
 
   MemberSession& session_;  // whose incarnation each message names (A9)
   const SliceGrid& grid_;
+  const bool settles_;
   PlacementMap map_;  // each slice's link and epoch; of a link, `unanswered` counts what kSent and pull_ have there
   PullRound pull_;
   ParameterSet parameters_;       // versions name values (B6), so both outlive a membership
   std::deque<HeldLease> leases_;  // ascending: the order of computing and of pushing
-  std::vector<Settled> settled_;  // empty where gradients are not rounded
+  std::vector<Settled> settled_;
 };
 
 }  // namespace downpour

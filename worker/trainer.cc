@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "worker/data/dataset.h"
 #include "worker/model/gradient_slicer.h"
 #include "worker/model/graph.h"
+#include "worker/model/local_steps.h"
 
 namespace downpour {
 namespace {
@@ -82,6 +84,7 @@ class Trainer::Session {
     if (!status.ok()) return status;
     session->arithmetic_ = Arithmetic(job.training, backend);
     session->plan_ = Plan(job, session->train_->size());
+    if (job.training.local_steps > 0) session->local_.emplace(job, &session->grid_, session->plan_);
     session->batch_size_ = static_cast<size_t>(job.training.batch_size);
     session->metrics_ = job.training.metrics;
     session->loss_ = job.model.loss;
@@ -95,7 +98,7 @@ class Trainer::Session {
   }
 
   void Train(const TrainStep& request, const Done& done) {
-    auto last = ComputeStep(request, done);
+    auto last = local_ ? ComputeLocalSteps(request) : ComputeStep(request, done);
     parameters_.EndStep(last.ok());
     last.ok() ? done(absl::OkStatus(), *std::move(last)) : done(last.status(), {});
   }
@@ -111,6 +114,10 @@ class Trainer::Session {
 
   absl::StatusOr<Evaluated> ComputeEvaluation(const EvalStep& request) {
     if (absl::Status status = Load(request.updates); !status.ok()) return status;
+    if (local_) {
+      local_->Reset();
+      if (absl::Status status = SetParameters(); !status.ok()) return status;
+    }
     const uint64_t total = eval_examples() / batch_size_ + (eval_examples() % batch_size_ != 0);
     if (request.first_batch > total || request.batches > total - request.first_batch) {
       return absl::OutOfRangeError(absl::StrCat("eval batches ", request.first_batch, " to ",
@@ -156,23 +163,36 @@ class Trainer::Session {
     if (!grid.ok()) return grid.status();
     grid_ = *std::move(grid);
     for (const Slice& slice : grid_.slices) missing_.insert(slice.id);
-    slicer_ = GradientSlicer(&grid_, job.training.optimizer);
+    slicer_ = GradientSlicer(&grid_, job.training.servers_optimizer());
 
     auto graph = Graph::Create(job.model, job.training.batch_size, backend, InputType::kBytes);
     if (!graph.ok()) return graph.status();
     graph_ = *std::move(graph);
     absl::Status status = CheckModelFits("data.train", *train_, job.model, *graph_);
     if (status.ok() && eval_ != nullptr) status = CheckModelFits("data.eval", *eval_, job.model, *graph_);
-    return status.ok() ? parameters_.Open(grid_, *graph_, backend) : status;
+    // What local steps begin with is laid out again for each of them, so there is nothing to stage ahead.
+    if (!status.ok() || job.training.local_steps > 0) return status;
+    return parameters_.Open(grid_, *graph_, backend);
   }
 
   absl::Status Load(const SliceValues& updates) {
     for (const auto& [id, values] : updates) {
-      if (absl::Status status = parameters_.Load(id, values); !status.ok()) return status;
+      absl::Status status = local_ ? CheckValues(grid_, id, values) : parameters_.Load(id, values);
+      if (!status.ok()) return status;
+      if (local_) local_->Set(id, values);
       missing_.erase(id);
     }
     if (missing_.empty()) return absl::OkStatus();
     return absl::FailedPreconditionError(absl::StrCat("a step before ", missing_.size(), " slices were loaded"));
+  }
+
+  // To the graph, as local steps left them.
+  absl::Status SetParameters() {
+    for (size_t variable = 0; variable < grid_.variables.size(); ++variable) {
+      const absl::Status status = graph_->SetParameters(variable, 0, local_->values(variable));
+      if (!status.ok()) return status;
+    }
+    return absl::OkStatus();
   }
 
   std::vector<uint64_t> EvalBatch(uint64_t batch) const {
@@ -205,14 +225,61 @@ class Trainer::Session {
     return graph_->LoadBatch(inputs_, labels_);
   }
 
-  // Hands out all gradients but the last ones, which it returns: all of them where their norm is to be known first.
-  absl::StatusOr<Gradients> ComputeStep(const TrainStep& request, const Done& done) {
+  absl::Status FindExamples(const TrainStep& request) {
     if (!InPlan(request.lease, request.step)) {
       return absl::InvalidArgumentError(
           absl::StrCat("step ", request.step, " of lease ", ToNumber(request.lease), " is not in the plan"));
     }
     slicer_.Settle(request.settled);
     plan_.Examples(request.lease, request.step, &ids_);
+    return absl::OkStatus();
+  }
+
+  // The first batch of what is said to be next.
+  void LoadNextStep(const TrainStep& request) {
+    if (!request.next || !InPlan(request.next->first, request.next->second)) return;
+    std::vector<uint64_t> next;
+    plan_.Examples(request.next->first, request.next->second, &next);
+    next.resize(std::min(next.size(), batch_size_));
+    PrefetchBatch(*train_, std::move(next));
+  }
+
+  // Each batch by itself, on what the ones before it made of the parameters. Nothing leaves before the last one.
+  absl::StatusOr<Gradients> ComputeLocalSteps(const TrainStep& request) {
+    if (absl::Status status = FindExamples(request); !status.ok()) return status;
+    if (absl::Status status = Load(request.updates); !status.ok()) return status;
+    local_->Begin(request);
+    const auto all = absl::MakeConstSpan(ids_);
+    double loss_sum = 0;
+    uint64_t batch = 0;
+    for (size_t before = 0; before < all.size(); before += batch_size_, ++batch) {
+      if (absl::Status status = LoadBatch(*train_, all.subspan(before, batch_size_)); !status.ok()) return status;
+      if (absl::Status status = SetParameters(); !status.ok()) return status;
+      VariableGradients gradients;
+      const auto take = [&](VariableGradients ready) {
+        std::move(ready.begin(), ready.end(), std::back_inserter(gradients));
+      };
+      const auto prefetch = [&] {
+        const auto next = all.subspan(std::min(before + batch_size_, all.size()));
+        if (next.empty()) return LoadNextStep(request);
+        const auto some = next.subspan(0, batch_size_);
+        PrefetchBatch(*train_, {some.begin(), some.end()});
+      };
+      auto trained = graph_->Train(plan_.DrawSeed(request.lease, request.step, batch), take, BatchInStep(), prefetch);
+      if (!trained.ok()) return trained.status();
+      loss_sum += trained->loss;
+      take(std::move(trained->last));
+      local_->Take(std::move(gradients));
+    }
+    return Gradients{.slices = slicer_.SliceGradients({request.lease, request.step}, local_->End()),
+                     .last = true,
+                     .loss_sum = loss_sum,
+                     .examples = ids_.size()};
+  }
+
+  // Hands out all gradients but the last ones, which it returns: all of them where their norm is to be known first.
+  absl::StatusOr<Gradients> ComputeStep(const TrainStep& request, const Done& done) {
+    if (absl::Status status = FindExamples(request); !status.ok()) return status;
     const GradientSlicer::StepName name = {request.lease, request.step};
     VariableGradients ready;  // and not handed out
     const auto take = [&](VariableGradients gradients) {
@@ -220,16 +287,10 @@ class Trainer::Session {
     };
     const auto hand_out = [&](VariableGradients gradients) {
       take(std::move(gradients));
-      if (!slicer_.needs_all())
-        done(absl::OkStatus(), Gradients{slicer_.SliceGradients(name, std::exchange(ready, {}))});
+      if (slicer_.needs_all()) return;
+      done(absl::OkStatus(), Gradients{slicer_.SliceGradients(name, std::exchange(ready, {}))});
     };
-    const auto prefetch = [&] {
-      if (!request.next || !InPlan(request.next->first, request.next->second)) return;
-      std::vector<uint64_t> next;
-      plan_.Examples(request.next->first, request.next->second, &next);
-      next.resize(std::min(next.size(), batch_size_));
-      PrefetchBatch(*train_, std::move(next));
-    };
+    const auto prefetch = [&] { LoadNextStep(request); };
     BatchInStep place{.before = 0, .examples = static_cast<int64_t>(ids_.size())};
     Graph::TrainResult result;
     for (uint64_t batch = 0; place.before < place.examples; ++batch) {
@@ -258,6 +319,7 @@ class Trainer::Session {
   SliceGrid grid_;
   std::set<SliceId> missing_;  // never loaded
   GradientSlicer slicer_;
+  std::optional<LocalSteps> local_;  // where the job has them
   std::vector<MetricSpec> metrics_;
   Loss loss_ = Loss::kSoftmaxCrossEntropy;
   std::vector<float> outputs_;  // of the evaluation's batch, where there are metrics

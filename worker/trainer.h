@@ -13,7 +13,7 @@
 //   where Prepare or a slice is missing. A failed step may be asked for again. What keeps a batch from being read ahead
 //   is told when that batch is asked for.
 // Threads: one at a time; PrefetchParameters another one, beside it; device() any.
-// Tests: tests/unit/worker/trainer_test.cc, trainer_ahead_test.cc, trainer_parameters_test.cc.
+// Tests: tests/unit/worker/trainer*_test.cc.
 #pragma once
 
 #include <cstdint>

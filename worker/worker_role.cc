@@ -237,7 +237,7 @@ void WorkerRole::Impl::BeginAfresh(SliceGrid grid) {
   schedule_.reset();
   run_ = session_.run();
   grid_ = std::move(grid);
-  exchange_.emplace(&session_, &grid_, first_peer);
+  exchange_.emplace(&session_, &grid_, first_peer, job_.training.has_worker_state());
   schedule_.emplace(&session_, &grid_, &*exchange_, steps_in_flight_, first_ticket);
 }
 

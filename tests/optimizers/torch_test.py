@@ -36,7 +36,7 @@ def drawn_gradients():
 GRADIENTS = drawn_gradients()
 
 
-def replay(optimizer):
+def replay(optimizer, **training):
     """The initial values, and those after each step, by variable."""
     job = {
         "name": "replay",
@@ -44,14 +44,14 @@ def replay(optimizer):
             "inputs": [{"name": "x", "shape": [13]}],
             "layers": [{"dense": {"units": 7}}, {"dense": {"units": 3}}],
         },
-        "training": {"batchSize": 1, "optimizer": {"learningRate": RATE, **optimizer}},
+        "training": {"batchSize": 1, "optimizer": {"learningRate": RATE, **optimizer}, **training},
         "data": {"train": {"images": "a", "labels": "b"}},
     }
     pushed = b"".join(variable.tobytes() for step in GRADIENTS for variable in step)
     done = subprocess.run([REPLAY, json.dumps(job), str(STEPS)], input=pushed, stdout=subprocess.PIPE, check=True)
     floats = array.array("f", done.stdout)
     per_step = sum(SHAPES.values())
-    if len(floats) != per_step * (STEPS + 1):
+    if len(floats) != per_step * (STEPS // training.get("localSteps", 1) + 1):
         raise ValueError(f"{len(floats)} values came back")
     states = []
     for at in range(0, len(floats), per_step):
@@ -73,13 +73,21 @@ def apart(ours, theirs):
     return worst
 
 
+COSINE = {"name": "cosine"}
+
+
+def local(steps, **outer):
+    """Of a job whose worker takes so many steps alone."""
+    return {"localSteps": steps, "leaseBatches": 20, "outer": outer}
+
+
 class Torch(unittest.TestCase):
-    def of_torch(self, initial, make, schedule=None, clip=None, groups=lambda variables: variables):
+    def of_torch(self, initial, make, schedule=None, clip=None, groups=lambda variables: variables, between=None):
         variables = [torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in initial]
         optimizer = make(groups(variables))
         scheduler = schedule(optimizer) if schedule else None
         states = [initial]
-        for gradients in GRADIENTS:
+        for step, gradients in enumerate(GRADIENTS, 1):
             for variable, gradient in zip(variables, gradients, strict=True):
                 variable.grad = torch.tensor(list(gradient), dtype=torch.float64)
             if clip:
@@ -87,13 +95,75 @@ class Torch(unittest.TestCase):
             optimizer.step()
             if scheduler:
                 scheduler.step()
+            if between:
+                between(step, variables)
             states.append([v.tolist() for v in variables])
         return states
 
-    def assert_equal(self, optimizer, make, **more):
-        ours = replay(optimizer)
-        theirs = self.of_torch(ours[0], make, **more)
-        self.assertLess(apart(ours, theirs), MOST_APART, optimizer)
+    def assert_equal(self, optimizer, make, training=None, every=1, **more):
+        ours = replay(optimizer, **(training or {}))
+        theirs = self.of_torch(ours[0], make, **more)[::every]
+        self.assertLess(apart(ours, theirs), MOST_APART, (optimizer, training))
+
+    def test_local_steps_that_are_applied_as_they_are_are_plain_steps(self):
+        optim = torch.optim
+        kinds = (
+            ({"name": "sgd"}, lambda v: optim.SGD(v, RATE)),
+            ({"name": "momentum"}, lambda v: optim.SGD(v, RATE, momentum=0.9)),
+            ({"name": "nesterov"}, lambda v: optim.SGD(v, RATE, momentum=0.9, nesterov=True)),
+            ({"name": "adagrad"}, lambda v: optim.Adagrad(v, RATE)),
+            ({"name": "rmsprop"}, lambda v: optim.RMSprop(v, RATE)),
+            ({"name": "adam"}, lambda v: optim.Adam(v, RATE)),
+            ({"name": "adamw"}, lambda v: optim.AdamW(v, RATE)),
+        )
+        for settings, make in kinds:
+            for steps in (1, 5):
+                with self.subTest(steps=steps, **settings):
+                    self.assert_equal(settings, make, local(steps, name="sgd"), steps)
+
+    def test_local_steps_are_scheduled_and_clipped_as_plain_steps(self):
+        self.assert_equal(
+            {"name": "momentum", "clipValue": 0.4, "clipNorm": 1.5, "weightDecay": 0.03, "schedule": COSINE},
+            lambda v: torch.optim.SGD(v, RATE, 0.9, weight_decay=0.03),
+            local(4, name="sgd"),
+            every=4,
+            schedule=lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, STEPS),
+            clip=lambda v: (torch.nn.utils.clip_grad_value_(v, 0.4), torch.nn.utils.clip_grad_norm_(v, 1.5)),
+        )
+
+    def diloco(self, initial, steps, make_outer):
+        """Algorithm 1 of Douillard et al. 2023 with one worker, as what is done between its inner steps."""
+        shared = [torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in initial]
+        outer = make_outer(shared)
+
+        def between(step, variables):
+            if step % steps:
+                return
+            for own, kept in zip(variables, shared, strict=True):
+                kept.grad = (kept - own).detach()
+            outer.step()
+            with torch.no_grad():
+                for own, kept in zip(variables, shared, strict=True):
+                    own.copy_(kept)
+
+        return between
+
+    def test_what_servers_do_with_local_steps_is_diloco(self):
+        sgd = torch.optim.SGD
+        for outer, make_outer in (
+            ({}, lambda v: sgd(v, 0.7, momentum=0.9, nesterov=True)),
+            ({"name": "momentum", "learningRate": 0.3, "momentum": 0.5}, lambda v: sgd(v, 0.3, momentum=0.5)),
+            ({"name": "sgd", "learningRate": 0.5}, lambda v: sgd(v, 0.5)),
+        ):
+            for settings, make in (
+                ({"name": "adamw"}, lambda v: torch.optim.AdamW(v, RATE)),
+                ({"name": "momentum"}, lambda v: sgd(v, RATE, 0.9)),
+            ):
+                with self.subTest(outer=outer, **settings):
+                    training = local(10, **outer)
+                    initial = replay(settings, **training)[0]
+                    between = self.diloco(initial, 10, make_outer)
+                    self.assert_equal(settings, make, training, every=10, between=between)
 
     def test_each_kind_with_torchs_defaults(self):
         optim = torch.optim
@@ -210,13 +280,21 @@ class Torch(unittest.TestCase):
             ours = replay(settings)
             theirs = self.of_torch(ours[0], lambda v: torch.optim.SGD(v, RATE, 0.9))
             self.assertGreater(apart(ours, theirs), MOST_APART, settings)
+        ours = replay({"name": "momentum"}, **local(5, name="sgd", learningRate=0.999))
+        theirs = self.of_torch(ours[0], lambda v: torch.optim.SGD(v, RATE, 0.9))[::5]
+        self.assertGreater(apart(ours, theirs), MOST_APART)
 
 
 class Ftrl(unittest.TestCase):
-    def algorithm_1(self, initial, beta=1.0, lambda1=0.0, lambda2=0.0, decay=0.0):
-        """For each value by itself. Its first w is the initial one; the paper computes it from z = 0, n = 0."""
+    def algorithm_1(self, initial, beta=1.0, lambda1=0.0, lambda2=0.0, decay=0.0, fits=False):
+        """For each value by itself. Its first w is the initial one; the paper computes it from z = 0, n = 0. Where that
+        `fits`, z is such that it does give the initial one."""
         w = [list(v) for v in initial]
-        z = [[0.0] * len(v) for v in initial]
+
+        def first(x):
+            return -(x * (beta / RATE + lambda2) + math.copysign(lambda1, x)) if fits and x != 0 else 0.0
+
+        z = [[first(x) for x in v] for v in initial]
         n = [[0.0] * len(v) for v in initial]
         states = [initial]
         for gradients in GRADIENTS:
@@ -248,6 +326,17 @@ class Ftrl(unittest.TestCase):
             with self.subTest(**settings):
                 ours = replay({"name": "ftrl", **settings})
                 self.assertLess(apart(ours, self.algorithm_1(ours[0], **theirs)), MOST_APART)
+
+    def test_local_steps_begin_with_the_values_that_there_are(self):
+        for settings, theirs in (
+            ({}, {}),
+            ({"beta": 0.5, "l1": 0.1, "l2": 0.3}, {"beta": 0.5, "lambda1": 0.1, "lambda2": 0.3}),
+        ):
+            for steps in (1, 5):
+                with self.subTest(steps=steps, **settings):
+                    ours = replay({"name": "ftrl", **settings}, **local(steps, name="sgd"))
+                    wanted = self.algorithm_1(ours[0], **theirs, fits=True)[::steps]
+                    self.assertLess(apart(ours, wanted), MOST_APART)
 
     def test_l1_makes_values_zero(self):
         count = [sum(x == 0 for v in replay({"name": "ftrl", "l1": l1})[-1] for x in v) for l1 in (0, 3)]

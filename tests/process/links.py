@@ -19,6 +19,7 @@ class Link:
         self.never = threading.Event()
         self.delay = 0.0  # seconds, each way
         self.bytes_per_second = float("inf")
+        self.moved = {"out": 0, "in": 0}  # bytes; of one connection at a time
         self.sockets = []
         self.heal()
         test.addCleanup(self.close)
@@ -74,6 +75,7 @@ class Link:
             while data := source.recv(CHUNK):
                 if self.keep and way == "out":
                     self.heard += data
+                self.moved[way] += len(data)
                 self.never.wait(self.delay + len(data) / self.bytes_per_second)
                 self.open[way].wait()
                 sink.sendall(data)

@@ -28,6 +28,24 @@ class NumbersTest(ProcessTest):
         steps = sum(-(-min(8, batches - first) // 3) for first in range(0, batches, 8))
         self.assertEqual(self.summary()["steps"], self.job["training"]["epochs"] * steps)
 
+    def test_local_steps_learn_as_well(self):
+        few = {"leaseBatches": 8, "localSteps": 3, "optimizer": {"learningRate": 0.01}}
+        for more in ({}, {"wire": "bf16", "pullAhead": True}, {"consistency": "ssp", "leaseBatches": 3}):
+            self.job_dir = self.folder / f"run{len(more)}"
+            with self.subTest(**more):
+                self.assertGreater(self.accuracy(**few | more), 0.95)
+
+    def test_local_steps_of_one_worker_that_count_in_full_are_plain_steps(self):
+        losses = []
+        for training in ({}, {"localSteps": 3, "outer": {"name": "sgd"}}, {"localSteps": 1, "outer": {"name": "sgd"}}):
+            self.job_dir = self.folder / f"run{len(losses)}"
+            self.write_job(cluster={"workerCount": 1}, training=training | {"epochs": 2, "leaseBatches": 8})
+            run = self.start_run()
+            self.assertEqual(run.finish()[0], 0, run.said)
+            losses.append(self.check_success()["evalLoss"])
+        for loss in losses[1:]:
+            self.assertAlmostEqual(loss, losses[0], places=4)
+
     def test_parameters_that_are_pulled_ahead_lack_the_own_last_push(self):
         alone = {"workerCount": 1}
         self.write_job(cluster=alone, training={"epochs": 4})
@@ -84,7 +102,14 @@ class NumbersTest(ProcessTest):
         self.assertEqual(job["top3"], summary["evalMetrics"]["top3"])
 
     def test_what_workers_and_servers_held_may_die_with_them(self):
-        self.write_endless_job(training=FEW_BYTES | {"batchSize": 50})
+        self.whoever_dies(FEW_BYTES, "training.wire", "fp32")
+
+    def test_local_steps_of_whoever_dies_are_computed_again(self):
+        self.whoever_dies({"wire": "bf16", "leaseBatches": 8, "localSteps": 3}, "training.localSteps", "4")
+
+    def whoever_dies(self, training, key, other):
+        """Workers and servers, one after the other; then the job is resumed, but not as another plan."""
+        self.write_endless_job(training=training | {"batchSize": 50})
         run = self.start_run()
         status = self.wait_until(lambda s: complete(s) and s["checkpoint"].get("leasesCommitted", 0) > 0)
         for name in ("worker-0", "ps-1", "worker-1", "ps-0"):
@@ -96,10 +121,10 @@ class NumbersTest(ProcessTest):
         self.assertEqual(run.finish()[0], 130, run.said)
         done = self.check_cancelled()["samplesCommitted"]
 
-        changed = ["--resume", "--set", "training.wire=fp32"]
+        changed = ["--resume", "--set", f"{key}={other}"]
         code, _, err = self.tool("run", self.job_file, "--job-dir", self.job_dir, *changed)
         self.assertEqual(code, 78)
-        self.assertIn("it differs in training.wire", err)
+        self.assertIn(f"it differs in {key}", err)
         run = self.start_run("--resume")
         self.wait_until(lambda s: complete(s) and s["progress"]["examplesCommitted"] > done)
         run.signal(signal.SIGINT)

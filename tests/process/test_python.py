@@ -100,6 +100,23 @@ class PythonTest(ProcessTest):
         self.assertIn("1.running_mean", values)
         self.assertNotEqual(set(values["1.running_var"]), {1.0}, "the statistics of batches have moved")
 
+    def test_local_steps_of_one_worker_that_count_in_full_are_plain_steps(self):
+        import numpy
+
+        models = []
+        for training in ({}, {"localSteps": 4, "outer": {"name": "sgd"}}):
+            self.job_dir = self.folder / f"run{len(models)}"
+            self.write_package(DATA, FIT, cluster={"workerCount": 1, "parameterServerCount": 2}, training=training)
+            run = self.start_python_run()
+            self.assertEqual(run.finish()[0], 0, run.said)
+            self.assertEqual(self.summary()["samplesCommitted"], 4 * EXAMPLES)
+            self.check_ledger()
+            models.append(self.export())
+        plain, local = models
+        for name, values in plain.items():
+            difference = numpy.abs(numpy.asarray(values) - numpy.asarray(local[name]))
+            self.assertLess(difference.max(), 1e-4, name)
+
     def test_steps_are_those_of_plain_torch(self):
         one = """
         import json

@@ -202,6 +202,7 @@ std::string FaultPlan::ToString() const {
       "\n  job: layers=", job.model.layers.size(), " from_file=", !job.model.initialize_from.empty(),
       " code=", code.size(), " examples=", train_examples, " eval=", eval_examples, " batch=", training.batch_size,
       " lease_batches=", training.lease_batches, " push_every=", training.push_every,
+      " local_steps=", training.local_steps, " outer=", NameIn(kOuterOptimizers, training.outer.kind),
       " pull_ahead=", training.pull_ahead, " wire_bf16=", training.wire == WireFormat::kBf16,
       " epochs=", training.epochs, " evaluate_every=", training.evaluate_every_epochs,
       " stop_early=", training.stop_early.has_value(), " optimizer=", NameIn(kOptimizers, training.optimizer.kind),

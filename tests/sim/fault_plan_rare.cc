@@ -1,6 +1,7 @@
 // Draws beyond one undisturbed folder, one job text, small models and few workers.
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "job/job_names.h"
@@ -86,6 +87,15 @@ void DrawOptimizer(Prng& prng, FaultPlan& plan) {
                         .total_steps = prng.Chance(0.5) ? 0 : warmup + DrawNumber(prng, 1, 100)};
 }
 
+// Behind what decides how many batches a step has.
+void DrawLocalSteps(Prng& prng, FaultPlan& plan) {
+  TrainingSpec& training = plan.job.training;
+  if (training.consistency == Consistency::kSync || !prng.Chance(0.25)) return;
+  training.local_steps = std::exchange(training.push_every, 1);
+  training.outer = OuterDefaultsOf(kOuterOptimizers[prng.Below(std::size(kOuterOptimizers))].value);
+  if (plan.oracle.not_finite > 0) training.outer.learning_rate = 1;  // as above
+}
+
 }  // namespace
 
 void PlanRareFaults(Prng& prng, FaultPlan& plan) {
@@ -112,6 +122,7 @@ void PlanRareFaults(Prng& prng, FaultPlan& plan) {
   if (prng.Chance(0.2)) plan.job.model.initialize_from = "/models/m.safetensors";
   if (prng.Chance(0.1)) DrawCode(prng, plan);
   if (prng.Chance(0.1)) plan.job.checkpoint.best = kNoBest;
+  DrawLocalSteps(prng, plan);
 }
 
 }  // namespace downpour

@@ -185,9 +185,9 @@ void InvariantChecker::CheckEnd() {
     if (state->finished != all || !state->counters.empty()) findings.Add("the last checkpoint has open leases");
     const TrainingSpec& training = oracle_->job().training;
     // Else what a push does depends on those before it, or on its staleness.
-    const bool only_adds = training.optimizer == OptimizerSpec{.kind = OptimizerKind::kSgd, .learning_rate = 1} &&
-                           training.staleness_method == StalenessMethod::kNone &&
-                           training.consistency != Consistency::kSync;
+    const bool only_adds =
+        training.servers_optimizer() == OptimizerSpec{.kind = OptimizerKind::kSgd, .learning_rate = 1} &&
+        training.staleness_method == StalenessMethod::kNone && training.consistency != Consistency::kSync;
     if (!only_adds) continue;
     const Payload begun = oracle_->Initial(slice);
     const absl::Span<const float> initial = begun.floats();

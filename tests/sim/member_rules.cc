@@ -45,7 +45,7 @@ void MemberRules::Before(const Process& process, const Input& input) {
   breach_ = hung_up_ = refused_before_ = placed_before_ = may_go_ = false;
   if (process.kind == TaskRole::kChief) return;
   if (const Incarnation me = NameOf(process); me != Incarnation::kNone) {
-    members_.try_emplace(process.life, Member{me, me, false, RunOf(process)});  // it came from another run
+    members_.try_emplace(process.life, Member{me, me, false, RunOf(process), false});  // it came from another run
   }
   if (const auto* received = std::get_if<Received>(&input)) OnReceived(process, *received);
   may_go_ = process.ps != nullptr && std::holds_alternative<StopRequested>(input) && !members_[process.life].assigned;
@@ -54,13 +54,20 @@ void MemberRules::Before(const Process& process, const Input& input) {
 void MemberRules::OnReceived(const Process& process, const Received& received) {
   const Incarnation me = NameOf(process);
   if (const auto* refused = std::get_if<Refused>(&received.message)) {
-    refused_before_ = refused->code == RefusalCode::kUnknown && !refused->for_good && refused->member != me;
+    const bool is_unknown = refused->code == RefusalCode::kUnknown && !refused->for_good;
+    refused_before_ = is_unknown && refused->member != me;
+    if (is_unknown && refused->member == me) members_[process.life].refused = true;
+  }
+  if (const auto* welcome = std::get_if<Welcome>(&received.message); welcome != nullptr && welcome->you == me) {
+    members_[process.life].refused = false;
   }
   if (const auto* placement = std::get_if<Placement>(&received.message)) placed_before_ = placement->to != me;
   if (process.ps == nullptr) return;
-  if (const auto* assign = std::get_if<Assign>(&received.message); assign != nullptr && assign->to == me) {
-    members_[process.life].answers_as = me;
-    members_[process.life].assigned = true;
+  Member& member = members_[process.life];
+  const auto* assign = std::get_if<Assign>(&received.message);
+  if (assign != nullptr && assign->to == me && !member.refused) {
+    member.answers_as = me;
+    member.assigned = true;
   }
   asks_for_slices_ = NamesSlices<Push>(received.message) || NamesSlices<Probe>(received.message) ||
                      NamesSlices<Pull>(received.message);
@@ -112,10 +119,11 @@ void MemberRules::After(const Process& process) {
   const bool same_run = std::exchange(member.run, RunOf(process)) == RunOf(process);
   const bool goes_on = same_run && member.incarnation != Incarnation::kNone && TermOf(now) > TermOf(member.incarnation);
   if (!goes_on) {
-    member = {now, now, false, RunOf(process)};
+    member = {now, now, false, RunOf(process), false};
     std::erase_if(told_wrong_, [&](const auto& peer) { return peer.first == process.life; });
   }
   member.incarnation = now;
+  member.refused = false;
 }
 
 }  // namespace downpour

@@ -28,6 +28,7 @@ class MemberRules final : public Observer {
     Incarnation answers_as = Incarnation::kNone;  // a ps
     bool assigned = false;                        // likewise: slices, since it joined with nothing
     uint64_t run = 0;
+    bool refused = false;  // it is no member until it is welcomed
   };
   void OnReceived(const Process& process, const Received& received);
   void CheckName(const Process& ps, Incarnation from);

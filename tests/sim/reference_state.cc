@@ -260,7 +260,8 @@ uint64_t ReferenceState::Done(const SliceState& state) const {
 void ReferenceState::Update(const Payload& gradient, const Damping& damping, uint64_t done, SliceState& state) const {
   const Slice& slice = oracle_->grid().at(state.slice);
   const VariableSpec& variable = oracle_->grid().variables[slice.variable];
-  const OptimizerSpec spec = OfVariable(oracle_->job().training.optimizer, variable.name);
+  const TrainingSpec& training = oracle_->job().training;
+  const OptimizerSpec spec = OfVariable(training.local_steps > 0 ? training.outer : training.optimizer, variable.name);
   std::vector<Payload> fresh;
   std::vector<UpdatedArray> arrays;
   const auto renew = [&](const Payload& old) {

@@ -24,7 +24,7 @@ void WriteTraces(const std::string& dir, const World& world, const InvariantChec
                                << "\n--batch-size=" << training.batch_size
                                << "\n--lease-batches=" << training.lease_batches
                                << "\n--epochs=" << checker.goal() / oracle.plan().leases_per_epoch()
-                               << "\n--push-every=" << training.push_every << "\n--slices=" << oracle.grid().size()
+                               << "\n--push-every=" << training.step_batches() << "\n--slices=" << oracle.grid().size()
                                << "\n--sync-group="
                                << (training.consistency == Consistency::kSync ? training.group_size : 0) << "\n";
 }

@@ -26,7 +26,8 @@ void WorkerRules::Before(const Process& process, const Input& input) {
   if (std::holds_alternative<StopRequested>(input) && !worker.told_to_stop) worker.told_to_stop = world_->now();
   const auto* done = std::get_if<ComputeDone>(&input);
   const auto* gradients = done == nullptr ? nullptr : std::get_if<Gradients>(&done->result);
-  if (gradients != nullptr && done->ticket == worker.training && oracle_->grid().wire == WireFormat::kBf16) {
+  const bool settles = oracle_->job().training.has_worker_state();
+  if (gradients != nullptr && done->ticket == worker.training && settles) {
     for (const auto& [slice, values] : gradients->slices) {
       ++worker.computed[{worker.step.first, worker.step.second, slice}];
     }
@@ -137,7 +138,7 @@ void WorkerRules::BeginStep(const Process& process, Worker& worker, const TrainS
   }
 }
 
-// What a worker alone has, as the rest of its roundings, moves on only with what counted of it.
+// What a worker alone has, as the rest of its roundings and its optimizer's memory, moves on only with what counted.
 void WorkerRules::Settle(const Process& process, Worker& worker, const std::vector<Settled>& settled) {
   for (const Settled& one : settled) {
     const std::string name =
@@ -153,9 +154,14 @@ void WorkerRules::Settle(const Process& process, Worker& worker, const std::vect
     });
     if (one.counted && !has_counted) Add(process, absl::StrCat("says that a gradient counted, and it did not: ", name));
   }
+  const std::vector<LeaseId> held = process.worker->holding();
   std::set<std::pair<LeaseId, Step>> in_flight;
-  for (const auto& [computed, times] : worker.computed)
-    in_flight.insert({std::get<0>(computed), std::get<1>(computed)});
+  for (const auto& [computed, times] : worker.computed) {
+    const auto& [lease, step, slice] = computed;
+    in_flight.insert({lease, step});
+    if (std::ranges::find(held, lease) != held.end()) continue;
+    Add(process, absl::StrCat("holds lease ", ToNumber(lease), " no more, and does not settle step ", step));
+  }
   const FaultPlan& plan = world_->plan();
   if (in_flight.size() > static_cast<size_t>(plan.steps_in_flight * plan.leases_held)) {
     Add(process, absl::StrCat(in_flight.size(), " steps are not settled, more than can be in flight"));

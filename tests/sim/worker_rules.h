@@ -3,9 +3,10 @@
 // Findings: a pull begun while a step is computed without `pullAhead`, or while an evaluation is; with it, none in so
 //   many steps; a step on what was pulled before an evaluation, before a time without work, or of an epoch that was
 //   known to be over; an evaluation of what was pulled before it was granted; values that its device was not told of
-//   before; a gradient that is settled twice, or was not computed, or is never settled, or counts though no slice
-//   took a push of it from this worker, or the slice skipped it; work that begins, or answers that are not awaited, after it was told to
-//   stop.
+//   before; where its device keeps something that moves on only with gradients that counted: one that is settled twice,
+//   or was not computed, or is never settled, or is not settled though its lease was given back, or counts though its
+//   slice took no push of it from this worker, or skipped it; work that begins, or answers that are not awaited, after
+//   it was told to stop.
 #pragma once
 
 #include <cstdint>
@@ -58,7 +59,7 @@ class WorkerRules final : public Observer {
     uint64_t run = 0;                                            // that its device was last prepared for
     Ticket training{};                                           // the newest step's
     std::set<Incarnation> names;                                 // that it has pushed under
-    std::map<std::tuple<LeaseId, Step, SliceId>, int> computed;  // and not settled, where gradients are rounded
+    std::map<std::tuple<LeaseId, Step, SliceId>, int> computed;  // and not settled, where that is needed
   };
   void OnReceived(const Process& process, Worker& worker, const Message& message);
   void Begin(const Process& process, const Compute& compute);

@@ -56,9 +56,10 @@ std::string OptimizerName(OptimizerKind kind) {
 std::string PlanLine(const Checkpoint& checkpoint) {
   const TrainingSpec& training = checkpoint.job.training;
   return absl::StrFormat(
-      "seed %d, %s examples (fingerprint %016x), batches of %d, leases of %d batches, pushEvery %d, wire %s, %s",
+      "seed %d, %s examples (fingerprint %016x), batches of %d, leases of %d batches, %s %d, wire %s, %s",
       checkpoint.job.seed, Count(checkpoint.manifest.train_examples), checkpoint.manifest.data_fingerprint,
-      training.batch_size, training.lease_batches, training.push_every, NameIn(kWireFormats, training.wire),
+      training.batch_size, training.lease_batches, training.local_steps > 0 ? "localSteps" : "pushEvery",
+      training.step_batches(), NameIn(kWireFormats, training.wire),
       Counted(static_cast<uint64_t>(training.epochs), "epoch"));
 }
 

@@ -121,6 +121,8 @@ constexpr Synonym kEntries[] = {
     {"randomseed", "seed"},
     {"accumulate", "training.pushEvery"},
     {"gradientaccumulationsteps", "training.pushEvery"},
+    {"innersteps", "training.localSteps"},
+    {"syncevery", "training.localSteps"},
     {"trainimages", "data.train.images"},
     {"trainlabels", "data.train.labels"},
 };

@@ -84,6 +84,11 @@ std::string TrainingText(const JobSpec& job, const SliceGrid& grid, const DataFa
                    NameIn(kOptimizers, training.optimizer.kind), " at ", training.optimizer.learning_rate,
                    is_constant ? "" : absl::StrCat(" by schedule ", NameIn(kSchedules, schedule.kind)), ", batches of ",
                    training.batch_size, ", ", Count(training.epochs, "epoch"), "\n");
+  if (training.local_steps > 0) {
+    absl::StrAppend(&text, "              of which a worker takes ", training.local_steps,
+                    " alone and pushes what they changed;\n              servers apply that by ",
+                    NameIn(kOuterOptimizers, training.outer.kind), " at ", training.outer.learning_rate, "\n");
+  }
   if (training.push_every > 1) {
     absl::StrAppend(&text, "              a push for every ", training.push_every, " batches\n");
   }

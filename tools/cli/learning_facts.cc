@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "job/job_names.h"
 #include "ps/staleness_rule.h"
 #include "runtime/plan.h"
 #include "tools/cli/data_facts.h"
@@ -13,6 +14,7 @@ namespace {
 // The rows of docs/LEARNING.md.
 constexpr double kMeasuredMomentum = 0.9;
 constexpr int64_t kUndamped = 8;       // with `none` they lose a point, and 16 of them most runs
+constexpr int64_t kOverlapping = 4;    // with local steps and `none` or `slowMomentum` they learn little or nothing
 constexpr int64_t kPullingAhead = 32;  // are as stale as twice as many, which nobody measured
 constexpr int64_t kSlowed = 16;        // with `rate` lose more than a point
 
@@ -28,6 +30,16 @@ std::vector<JobError> UnstableSettings(const JobFileResult& read) {
   if (training.consistency == Consistency::kSync) return warnings;  // nothing is stale
   const int64_t workers = read.job.cluster.worker_count;
   const std::string crowd = absl::StrCat(" with ", workers, " workers");
+  if (training.local_steps > 0) {
+    if (training.staleness_method != StalenessMethod::kAuto && training.staleness_method != StalenessMethod::kRate &&
+        workers >= kOverlapping) {
+      warn("training.staleness.method",
+           absl::StrCat(NameIn(kStalenessMethods, training.staleness_method), " and local steps", crowd,
+                        " are unstable"),
+           "--set training.staleness.method=auto");
+    }
+    return warnings;
+  }
   const bool heavy =
       training.optimizer.kind == OptimizerKind::kMomentum && training.optimizer.momentum >= kMeasuredMomentum;
   if (training.staleness_method == StalenessMethod::kNone && heavy && workers >= kUndamped) {
@@ -50,7 +62,8 @@ std::vector<JobError> UnstableSettings(const JobFileResult& read) {
 
 std::optional<JobError> WarmupBeyondTheEnd(const JobFileResult& read, uint64_t train_examples) {
   const auto warmup = static_cast<uint64_t>(read.job.training.optimizer.schedule.warmup_steps);
-  const uint64_t steps = Plan(read.job, train_examples).total_steps();
+  const Plan plan(read.job, train_examples);
+  const uint64_t steps = read.job.training.local_steps > 0 ? plan.total_batches() : plan.total_steps();
   if (warmup <= steps) return std::nullopt;
   return PlacedAt(read, "training.optimizer.schedule.warmupSteps",
                   absl::StrCat("the job has ", steps, " steps and the warm-up ", warmup,

@@ -57,6 +57,6 @@ class Plan:
         training = json.loads(manifest["job"])["training"]
         return Plan(
             manifest["trainExamples"], training["batchSize"], training["leaseBatches"], training["epochs"],
-            len(manifest["records"]), training.get("pushEvery", 1),
+            len(manifest["records"]), training.get("localSteps", 0) or training.get("pushEvery", 1),
             training["groupSize"] if training["consistency"] == "sync" else 0,
         )

@@ -7,6 +7,12 @@
 
 namespace downpour {
 
+absl::Status CheckValues(const SliceGrid& grid, SliceId id, const Payload& values) {
+  if (grid.Contains(id) && values.size() == grid.WireBytes(id)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("values of ", values.size(), " bytes are no slice ", ToNumber(id), " of this model"));
+}
+
 absl::Status ParameterLoader::Open(const SliceGrid& grid, Graph& graph, Backend& backend) {
   Close();
   grid_ = &grid;
@@ -30,10 +36,7 @@ void ParameterLoader::Close() {
 }
 
 absl::Status ParameterLoader::Load(SliceId id, const Payload& values) {
-  if (!grid_->Contains(id) || values.size() != grid_->WireBytes(id)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("values of ", values.size(), " bytes are no slice ", ToNumber(id), " of this model"));
-  }
+  if (absl::Status status = CheckValues(*grid_, id, values); !status.ok()) return status;
   const Slice& slice = grid_->at(id);
   if (const void* packed = frames_.Take(id, values); packed != nullptr) {
     return graph_->BeginParameters(slice.variable, slice.offset, slice.elements, packed);

@@ -27,6 +27,9 @@
 
 namespace downpour {
 
+// INVALID_ARGUMENT for what is no slice of the grid as it travels.
+absl::Status CheckValues(const SliceGrid& grid, SliceId id, const Payload& values);
+
 class ParameterLoader {
  public:
   // Grid, graph and backend stay until Close.

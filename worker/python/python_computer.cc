@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -23,6 +24,8 @@
 #include "tensor/host_backend.h"
 #include "worker/model/frame_pool.h"
 #include "worker/model/gradient_slicer.h"
+#include "worker/model/local_steps.h"
+#include "worker/model/parameter_loader.h"
 
 namespace downpour {
 namespace {
@@ -164,28 +167,24 @@ class PythonComputer::Session {
       batches.push_back({{"examples", Json(std::vector<uint64_t>(batch.begin(), batch.end()))},
                          {"seed", plan_.DrawSeed(request.lease, request.step, batches.size())}});
     }
-    const auto trained = child_->Ask({{"train", {{"batches", std::move(batches)}}}}, "trained");
+    absl::StatusOr<Trained> trained = local_ ? ComputeLocalSteps(request, batches) : Compute(std::move(batches));
     if (!trained.ok()) return trained.status();
-    if (CountOf(*trained, "examples") != ids.size()) {
+    if (trained->examples != ids.size()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("the Python process trained ", CountOf(*trained, "examples"), " examples of ", ids.size()));
+          absl::StrCat("the Python process trained ", trained->examples, " examples of ", ids.size()));
     }
-    VariableGradients gradients;
-    for (size_t i = 0; i < grid_.variables.size(); ++i) {
-      const auto bytes = static_cast<size_t>(grid_.variables[i].elements()) * sizeof(float);
-      auto frame = frames_->Get(*host_, bytes);
-      if (!frame.ok()) return frame.status();
-      std::memcpy(frame->data, child_->memory().data() + region_ + offsets_[i], bytes);
-      gradients.emplace_back(i, std::move(frame->payload));
-    }
-    return Gradients{.slices = slicer_.SliceGradients({request.lease, request.step}, std::move(gradients)),
+    return Gradients{.slices = slicer_.SliceGradients({request.lease, request.step}, std::move(trained->gradients)),
                      .last = true,
-                     .loss_sum = NumberOf(trained->value("lossSum", Json())),
+                     .loss_sum = trained->loss_sum,
                      .examples = ids.size()};
   }
 
   absl::StatusOr<Evaluated> Evaluate(const EvalStep& request) {
     if (const absl::Status status = Load(request.updates); !status.ok()) return status;
+    if (local_) {
+      local_->Reset();
+      LayParameters();
+    }
     const uint64_t total = eval_examples() / batch_size_ + (eval_examples() % batch_size_ != 0);
     if (request.first_batch > total || request.batches > total - request.first_batch) {
       return absl::OutOfRangeError(absl::StrCat("eval batches ", request.first_batch, " to ",
@@ -217,7 +216,8 @@ class PythonComputer::Session {
         plan_(job, static_cast<uint64_t>(job.data.train_examples)),
         batch_size_(static_cast<size_t>(job.training.batch_size)),
         grid_(std::move(grid)),
-        slicer_(&grid_, job.training.optimizer) {
+        slicer_(&grid_, job.training.servers_optimizer()) {
+    if (job.training.local_steps > 0) local_.emplace(job, &grid_, plan_);
     size_t end = 0;
     for (const VariableSpec& variable : grid_.variables) {
       offsets_.push_back(end);
@@ -229,11 +229,59 @@ class PythonComputer::Session {
 
   uint64_t eval_examples() const { return static_cast<uint64_t>(job_.data.eval_examples); }
 
+  struct Trained {
+    VariableGradients gradients;
+    double loss_sum = 0;
+    uint64_t examples = 0;
+  };
+
+  // The mean gradient over these batches.
+  absl::StatusOr<Trained> Compute(Json batches) {
+    const auto said = child_->Ask({{"train", {{"batches", std::move(batches)}}}}, "trained");
+    if (!said.ok()) return said.status();
+    Trained trained = {
+        .gradients = {}, .loss_sum = NumberOf(said->value("lossSum", Json())), .examples = CountOf(*said, "examples")};
+    for (size_t i = 0; i < grid_.variables.size(); ++i) {
+      const auto bytes = static_cast<size_t>(grid_.variables[i].elements()) * sizeof(float);
+      auto frame = frames_->Get(*host_, bytes);
+      if (!frame.ok()) return frame.status();
+      std::memcpy(frame->data, child_->memory().data() + region_ + offsets_[i], bytes);
+      trained.gradients.emplace_back(i, std::move(frame->payload));
+    }
+    return trained;
+  }
+
+  // Each of them by itself, on what the ones before it made of the parameters.
+  absl::StatusOr<Trained> ComputeLocalSteps(const TrainStep& request, const Json& batches) {
+    local_->Begin(request);
+    Trained all;
+    for (const Json& batch : batches) {
+      LayParameters();
+      auto trained = Compute(Json::array({batch}));
+      if (!trained.ok()) return trained.status();
+      all.loss_sum += trained->loss_sum;
+      all.examples += trained->examples;
+      local_->Take(std::move(trained->gradients));
+    }
+    all.gradients = local_->End();
+    return all;
+  }
+
+  // Before the child, as local steps left them.
+  void LayParameters() {
+    for (size_t i = 0; i < grid_.variables.size(); ++i) {
+      const absl::Span<const float> values = local_->values(i);
+      std::memcpy(child_->memory().data() + offsets_[i], values.data(), values.size() * sizeof(float));
+    }
+  }
+
   absl::Status Load(const SliceValues& updates) {
     for (const auto& [id, values] : updates) {
-      if (!grid_.Contains(id) || values.size() != grid_.WireBytes(id)) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("values of ", values.size(), " bytes are no slice ", ToNumber(id), " of this model"));
+      if (absl::Status status = CheckValues(grid_, id, values); !status.ok()) return status;
+      missing_.erase(id);
+      if (local_) {
+        local_->Set(id, values);
+        continue;
       }
       const Slice& slice = grid_.at(id);
       std::byte* to =
@@ -243,7 +291,6 @@ class PythonComputer::Session {
       } else {
         std::memcpy(to, values.data(), values.size());
       }
-      missing_.erase(id);
     }
     if (missing_.empty()) return absl::OkStatus();
     return absl::FailedPreconditionError(absl::StrCat("a step before ", missing_.size(), " slices were loaded"));
@@ -254,6 +301,7 @@ class PythonComputer::Session {
   const size_t batch_size_;
   const SliceGrid grid_;
   GradientSlicer slicer_;
+  std::optional<LocalSteps> local_;    // where the job has them
   std::vector<size_t> metric_places_;  // of the job's metrics, among those of the code
   std::string arithmetic_;
   std::vector<size_t> offsets_;  // of variables in either half of the memory, in bytes

@@ -7,7 +7,7 @@
 //   user's data set, and the seed of its random draws (runtime/plan.h).
 // Order: as of Trainer: Prepare first, which starts a child anew; every slice comes in some request before a step.
 // Cost: beyond the C++ trainer one copy of the parameters and one of the gradients a step, and two short messages. No
-//   gradient leaves before all are there.
+//   gradient leaves before all are there. With training.localSteps each batch takes these copies and messages.
 // Errors: of Prepare: INVALID_ARGUMENT where the code differs from what it was when the job was submitted (variables,
 //   examples, metrics), or refuses; of all: those of PythonChild. A failed step ends the child.
 // Threads: one.

@@ -27,16 +27,17 @@ class JobDraw {
     job.training.batch_size = Between(1, 1 << 20);
     job.training.epochs = Between(1, 1000000);
     job.training.lease_batches = Between(1, 1 << 20);
-    job.training.push_every = Between(1, job.training.lease_batches);
+    (prng_.Chance(0.3) ? job.training.local_steps : job.training.push_every) = Between(1, job.training.lease_batches);
     job.training.pull_ahead = Between(0, 1) == 1;
     job.training.precision = kPrecisions[prng_.Below(3)].value;
     job.training.wire = kWireFormats[prng_.Below(2)].value;
     job.training.evaluate_every_epochs = Between(1, 1000000);
     job.training.max_skipped_pushes = Between(0, int64_t{1} << 40);
     DrawOptimizer(job.training.optimizer);
-    const bool has_velocity = SlotNames(job.training.optimizer.kind) == SlotNames(OptimizerKind::kMomentum);
-    job.training.staleness_method = kStalenessMethods[prng_.Below(has_velocity ? 4 : 3)].value;
     DrawConsistency(job);
+    if (job.training.local_steps > 0) DrawOuter(job.training.outer);
+    const bool has_velocity = SlotNames(job.training.servers_optimizer().kind) == SlotNames(OptimizerKind::kMomentum);
+    job.training.staleness_method = kStalenessMethods[prng_.Below(has_velocity ? 4 : 3)].value;
     job.data.train = {Path(), Path()};
     if (prng_.Chance(0.5)) job.data.eval = {Path(), Path()};
     if (!job.data.eval.empty() && prng_.Chance(0.5)) {
@@ -58,12 +59,12 @@ class JobDraw {
 
   void DrawConsistency(JobSpec& job) {
     TrainingSpec& training = job.training;
-    training.consistency = kConsistencies[prng_.Below(3)].value;
+    training.consistency = kConsistencies[prng_.Below(training.local_steps > 0 ? 2 : 3)].value;
     if (training.consistency == Consistency::kAsync) {
       if (prng_.Chance(0.5)) training.max_staleness = Between(0, int64_t{1} << 40);
       return;
     }
-    training.lease_batches = training.push_every;
+    training.lease_batches = training.step_batches();
     training.group_size = Between(1, 1024);
     if (training.consistency == Consistency::kSsp) {
       training.ssp_bound = Between(1, 1000000);
@@ -116,6 +117,12 @@ class JobDraw {
   double DrawNumber(NumberRange range) {
     if (range == NumberRange::kDecay) return prng_.Uniform();
     return range == NumberRange::kAmount && prng_.Chance(0.3) ? 0 : 1e-12 + prng_.Uniform() * 1e-3;
+  }
+
+  void DrawOuter(OptimizerSpec& outer) {
+    outer = OuterDefaultsOf(kOuterOptimizers[prng_.Below(std::size(kOuterOptimizers))].value);
+    outer.learning_rate = DrawNumber(NumberRange::kRate);
+    if (outer.kind != OptimizerKind::kSgd) outer.momentum = DrawNumber(NumberRange::kDecay);
   }
 
   void DrawOptimizer(OptimizerSpec& optimizer) {

@@ -32,6 +32,12 @@ TEST(PlanDifferencesTest, NamesWhatMakesAnotherPlan) {
   EXPECT_THAT(differences("seed=2"), ElementsAre("seed"));
   EXPECT_THAT(differences("training.batchSize=3"), ElementsAre("training.batchSize"));
   EXPECT_THAT(differences("training.pushEvery=2"), ElementsAre("training.pushEvery"));
+  EXPECT_THAT(differences("training.localSteps=1"), ElementsAre("training.localSteps"));
+  const JobSpec local = Job({"training.localSteps=1"});
+  EXPECT_THAT(PlanDifferences(Job({"training.localSteps=2"}), local), ElementsAre("training.localSteps"));
+  EXPECT_THAT(PlanDifferences(Job({"training.localSteps=1", "training.outer.name=sgd"}), local),
+              ElementsAre("training.outer.name"));
+  EXPECT_THAT(PlanDifferences(Job({"training.localSteps=1", "training.outer.learningRate=1"}), local), IsEmpty());
   EXPECT_THAT(differences("training.wire=bf16"), ElementsAre("training.wire"));
   EXPECT_THAT(differences("training.staleness.method=rate"), ElementsAre("training.staleness.method"));
   EXPECT_THAT(PlanDifferences(Job({"training.leaseBatches=", "training.consistency=ssp"}), job),

@@ -57,6 +57,42 @@ TEST(OptimizerTest, AppliesTheJobsRule) {
   EXPECT_EQ(ValuesOf(momentum.values), std::vector<float>{-(0.5f + 0.75f)});
 }
 
+TEST(OptimizerTest, AppliesTheOuterRuleToWhatLocalStepsBrought) {
+  TrainingSpec spec = Spec(OptimizerKind::kAdam);
+  spec.local_steps = 4;
+  EXPECT_EQ(SlotCount(spec), 1);
+  ServedSlice slice = SliceWith(OptimizerKind::kNesterov, {1});
+  ASSERT_TRUE(MakeOptimizer(spec).Apply(kKernelSlice, Floats({1}).floats(), 0, slice));
+  EXPECT_NEAR(ValuesOf(slice.values)[0], 1 - 0.7 * 1.9, 1e-6);
+  spec.outer = OuterDefaultsOf(OptimizerKind::kSgd);
+  EXPECT_EQ(SlotCount(spec), 0);
+  ServedSlice averaged = SliceWith(OptimizerKind::kSgd, {1});
+  ASSERT_TRUE(MakeOptimizer(spec).Apply(kKernelSlice, Floats({0.25}).floats(), 0, averaged));
+  EXPECT_EQ(ValuesOf(averaged.values)[0], 0.75f);
+}
+
+// At staleness 3 each counts a quarter, and a momentum of 0.9 becomes 0.6; beyond 9 there is none.
+TEST(OptimizerTest, StaleDifferencesCountLessAndAreSoonerForgotten) {
+  TrainingSpec spec = Spec(OptimizerKind::kAdam);
+  spec.local_steps = 4;
+  ServedSlice slice = SliceWith(OptimizerKind::kNesterov, {0});
+  slice.version = 100;
+  slice.usual_staleness = 3 * kStalenessOne;
+  const Optimizer optimizer = MakeOptimizer(spec);
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(optimizer.Apply(kKernelSlice, Floats({1}).floats(), 3, slice));
+  EXPECT_NEAR(ValuesOf(slice.slots[0])[0], 0.25 * 1.6, 1e-6);
+  EXPECT_NEAR(ValuesOf(slice.values)[0], -0.7 * 0.25 * (1 + 0.6 + 1 + 0.6 * 1.6), 1e-6);
+  ServedSlice stale = SliceWith(OptimizerKind::kNesterov, {0});
+  stale.slots[0] = Floats({8});
+  stale.version = 100;
+  ASSERT_TRUE(optimizer.Apply(kKernelSlice, Floats({1}).floats(), 19, stale));
+  EXPECT_NEAR(ValuesOf(stale.slots[0])[0], 1.0 / 20, 1e-6) << "what was there is forgotten";
+  spec.outer = OuterDefaultsOf(OptimizerKind::kSgd);
+  ServedSlice averaged = SliceWith(OptimizerKind::kSgd, {0});
+  ASSERT_TRUE(MakeOptimizer(spec).Apply(kKernelSlice, Floats({1}).floats(), 3, averaged));
+  EXPECT_NEAR(ValuesOf(averaged.values)[0], -0.25, 1e-6);
+}
+
 // Adam's correction of its bias depends on how often the slice was updated, restores included.
 TEST(OptimizerTest, AdamCountsUpdatesFromTheSlicesVersion) {
   ServedSlice young = SliceWith(OptimizerKind::kAdam, {0});

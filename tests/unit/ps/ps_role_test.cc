@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -196,6 +197,27 @@ class ServingTest : public testing::Test {
 
   std::unique_ptr<PsRole> role_;
 };
+
+// What a worker alone has moves on with such pushes only.
+TEST_F(ServingTest, SaysOfEachSliceWhetherItCountedThisVeryPushNow) {
+  Serve(WireFormat::kFp32);
+  const std::vector<float> ones(4, 1), bad(4, std::numeric_limits<float>::quiet_NaN());
+  const auto floats = [](const std::vector<float>& numbers) { return Payload::CopyOf(numbers.data(), 16); };
+  EXPECT_TRUE(Pushed(1, floats(ones)).counted);
+  EXPECT_FALSE(Pushed(1, floats(ones)).counted) << "it had it already";
+  EXPECT_FALSE(Pushed(3, floats(ones)).counted) << "it lacks the one before";
+  EXPECT_TRUE(Pushed(2, Payload()).counted) << "there was nothing to take";
+  EXPECT_FALSE(Pushed(3, floats(bad)).counted) << "it skipped it";
+  const Probe probe{Incarnation{5}, LeaseId{0}, {{kKernel, kEpoch}}};
+  EXPECT_FALSE(Answer<PushReply>(probe).slices.at(0).counted);
+  Push push{.from = Incarnation{5}, .lease = LeaseId{1}, .step = 1, .slices = {}};
+  push.slices.push_back({kKernel, kEpoch, {kEpoch, 0}, floats(ones)});
+  EXPECT_TRUE(Answer<PushReply>(push).slices.at(0).counted);
+  push.slices.push_back({kBias, kEpoch, {kEpoch, 0}, Payload::Zeros(8)});
+  const PushReply mixed = Answer<PushReply>(push);
+  EXPECT_FALSE(mixed.slices.at(0).counted) << "a duplicate";
+  EXPECT_TRUE(mixed.slices.at(1).counted);
+}
 
 // Another run of the same job gives out the same numbers: incarnations, slice epochs, leases.
 TEST_F(ServingTest, WhatAnotherRunSaysChangesNothingAndIsNotAnswered) {

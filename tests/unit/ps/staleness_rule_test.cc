@@ -51,6 +51,17 @@ TEST(StalenessRuleTest, AutoGoesByTheOptimizer) {
   }
 }
 
+TEST(StalenessRuleTest, WithLocalStepsTheRateShortensTheMomentumToo) {
+  TrainingSpec training;
+  training.local_steps = 4;
+  for (const OptimizerKind outer : {OptimizerKind::kSgd, OptimizerKind::kMomentum, OptimizerKind::kNesterov}) {
+    training.outer = OuterDefaultsOf(outer);
+    const StalenessRule rule(training, 1);
+    EXPECT_EQ(rule.Of(0, 0), Damping());
+    EXPECT_EQ(rule.Of(3, 0), (Damping{.share = 1.0 / 16, .memory = 1.0 / 4}));
+  }
+}
+
 TEST(StalenessRuleTest, APushThatHappensToBeFreshCountsAsItsNeighboursDo) {
   for (const StalenessMethod method : kAllMethods) {
     EXPECT_EQ(RuleOf(method).Of(0, 7 * kStalenessOne), RuleOf(method).Of(7, 0));

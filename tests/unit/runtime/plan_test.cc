@@ -57,6 +57,29 @@ TEST(PlanTest, EveryEpochHoldsEveryExampleOnce) {
   }
 }
 
+// So leases, ledger and probes of local steps are those of steps of several batches.
+TEST(PlanTest, LocalStepsMakeAStepOfAsManyBatchesAsPushEvery) {
+  JobSpec job;
+  job.training.batch_size = 3;
+  job.training.lease_batches = 8;
+  job.training.local_steps = 3;
+  job.training.epochs = 2;
+  const Plan local(job, 100), plain = MakePlan(100, 3, 8, 2, 1, 3);
+  EXPECT_EQ(local.total_batches(), 2u * 34u);
+  EXPECT_EQ(local.total_steps(), plain.total_steps());
+  uint64_t before = 0;
+  for (uint64_t number = 0; number < local.total_leases(); ++number) {
+    const LeaseId lease{number};
+    ASSERT_EQ(local.StepsOf(lease), plain.StepsOf(lease));
+    for (Step step = 1; step <= local.StepsOf(lease); ++step) {
+      EXPECT_EQ(Examples(local, lease, step), Examples(plain, lease, step));
+      EXPECT_EQ(local.BatchesBefore(lease, step), before);
+      before += (local.ExamplesOf(lease, step) + 2) / 3;
+    }
+  }
+  EXPECT_EQ(before, local.total_batches());
+}
+
 TEST(PlanTest, CountsTheStepsBeforeALease) {
   for (int64_t push_every : {1, 2, 3, 4}) {
     const Plan plan = MakePlan(100, 3, 4, 3, 1, push_every);

@@ -57,7 +57,7 @@ TEST(HostileHeaderTest, NamesOutsideAnEnumerationAreRefused) {
   EXPECT_EQ(Why(c, wire::CreateAssign(c, 1, 1, Vector<wire::AssignItem>(c, {{1, {1, 1}, wire::SliceSource{3}}}))),
             "Assign: source is 3, which this build does not know");
   EXPECT_EQ(Why(d, wire::CreatePushReply(
-                       d, 1, 1, Vector<wire::PushReplyItem>(d, {{1, {1, 1}, 0, 0, wire::SliceRefusal{6}, 0}}))),
+                       d, 1, 1, Vector<wire::PushReplyItem>(d, {{1, {1, 1}, 0, 0, wire::SliceRefusal{6}, false, 0}}))),
             "PushReply: refusal is 6, which this build does not know");
   EXPECT_EQ(Why(e, wire::CreatePullReply(
                        e, 1, 1, Vector<wire::PullReplyItem>(e, {{1, 0, {{1, 1}, 0}, wire::SliceRefusal{255}}}))),

@@ -86,7 +86,7 @@ class ExchangeTest : public testing::Test {
   uint64_t window_ = 8 * kMiB;
   SliceGrid grid_ = ThreeSlices();
   MemberSession session_{TaskRole::kWorker, MemberOptions()};
-  Exchange exchange_{&session_, &grid_, kFirstPeer};
+  Exchange exchange_{&session_, &grid_, kFirstPeer, /*settles=*/true};
 };
 
 TEST_F(ExchangeTest, BundlesAMegabyteAndPullsBehindThePushes) {
@@ -300,7 +300,6 @@ TEST_F(ExchangeTest, OnlyThePsThatHoldsTheSliceIsHeard) {
 
 class SettledTest : public ExchangeTest {
  protected:
-  SettledTest() { grid_.wire = WireFormat::kBf16; }
   void AnswerPush(uint32_t slice, Step consumed, bool counted, SliceRefusal refusal = SliceRefusal::kNone) {
     const PushReply reply{kPs, kLease, {{SliceId{slice}, {1, 1}, refusal, consumed, consumed, 0, counted}}, window_};
     EXPECT_TRUE(exchange_.Receive(kFirstPeer, reply, now_, effects_).ok());
@@ -337,14 +336,20 @@ TEST_F(SettledTest, WhatIsTooStaleOrCameTooLateOrIsHeldNoMoreIsInVain) {
   EXPECT_EQ(exchange_.TakeSettled(), (std::vector<Settled>{Of(1, 2, false)}));
 }
 
-TEST_F(SettledTest, WhatIsNotRoundedOrEmptyNeedsNone) {
+TEST_F(SettledTest, AnEmptyPushNeedsNone) {
   exchange_.Retain(*exchange_.Find(kLease), 1, SliceId{0}, Payload(), {});
   AnswerPush(0, 1, true);
   EXPECT_EQ(exchange_.TakeSettled(), std::vector<Settled>{});
-  grid_.wire = WireFormat::kFp32;
-  exchange_.Retain(*exchange_.Find(kLease), 1, SliceId{1}, Payload::Zeros(8), {});
-  AnswerPush(1, 1, true);
-  EXPECT_EQ(exchange_.TakeSettled(), std::vector<Settled>{});
+}
+
+TEST_F(SettledTest, NoneIsNeededWhereTheDeviceKeepsNothing) {
+  Exchange plain(&session_, &grid_, PeerId{9}, /*settles=*/false);
+  EXPECT_TRUE(plain.Place(PlacedAt(1, {1, 1}), now_, effects_).ok());
+  plain.Hold(kLease, kSteps, now_, effects_);
+  plain.Retain(*plain.Find(kLease), 1, SliceId{1}, Payload::Zeros(8), {});
+  plain.Forgo(kLease, 1, SliceId{2});
+  plain.Release(kLease);
+  EXPECT_EQ(plain.TakeSettled(), std::vector<Settled>{});
 }
 
 }  // namespace
