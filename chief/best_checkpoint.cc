@@ -106,9 +106,10 @@ void BestCheckpoint::Choose() {
   }
 }
 
-// The journal on disk may name another one than the record does, until it is written.
+// The journal on disk may name others than the record does, until it is written.
 void BestCheckpoint::Pin() {
-  std::set<Round> pinned = {chief_.journal.record().best.round, chief_.journal.durable_best()};
+  std::set<Round> pinned = chief_.journal.best_on_disk();
+  pinned.insert(chief_.journal.record().best.round);
   for (const Candidate& candidate : candidates_) {
     if (candidate.round && !candidate.value) pinned.insert(*candidate.round);
   }

@@ -12,7 +12,8 @@
 //
 // Order: a checkpoint is named once it is durable and its value is known. The journal names it then, and the one
 //   before is kept until that is on disk. So what the newest journal names is there, whatever the chief dies of.
-// Errors: none. What is named and found damaged when a chief starts is named no more, and said so.
+// Errors: none. Where its manifest is missing or damaged when a chief starts, the journal forgets it, and the failures
+//   say so.
 // Tests: tests/unit/chief/best_checkpoint_test.cc, chief_crash_test.cc.
 #pragma once
 
@@ -40,6 +41,8 @@ class BestCheckpoint {
   explicit BestCheckpoint(ChiefParts& chief) : chief_(chief) {}
 
   void Observe();
+  // Slices went back to an older state: no later round is near an evaluation of before.
+  void ForgetEvaluations() { candidates_.clear(); }
 
  private:
   struct Candidate {

@@ -178,6 +178,7 @@ void Journal::Load(std::function<void()> then) {
   ReadCopies(storage_, kName, kMaxJournalFile, take, [this, then = std::move(then)](const std::string& damage) {
     damage_ = damage;
     if (found()) durable_ = entry_;
+    if (found()) best_on_disk_ = {entry_.record.best.round};
     then();
   });
 }
@@ -194,12 +195,14 @@ void Journal::Save(std::function<void(const absl::Status&)> then) {
   next_costs_ = context_.now + kCostsEvery;
   if (durable_ && durable_->batches_committed != entry_.batches_committed) next_commits_ = context_.now + kCommitsEvery;
   ++entry_.number;
+  best_on_disk_.insert(entry_.record.best.round);
   storage_.Run(WriteCopies(kName, EncodeEntry(entry_)),
                [this, saved = entry_, then = std::move(then)](const StorageDone& done) {
                  writing_ = false;
                  if (done.status.ok()) {
                    error_.clear();
                    durable_ = saved;
+                   best_on_disk_ = {saved.record.best.round};
                  } else {
                    error_ = MessageOf(done.status);
                    next_try_ = context_.now + timing_.control_retry;

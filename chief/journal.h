@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -89,7 +90,8 @@ class Journal {
   // Writes what changed.
   void Advance();
   bool durable() const { return durable_ && durable_->record == entry_.record; }  // the costs apart
-  Round durable_best() const { return durable_ ? durable_->record.best.round : Round(); }
+  // The best checkpoints that a copy on disk may name: a write under way, or a failed one, may have changed one copy.
+  const std::set<Round>& best_on_disk() const { return best_on_disk_; }
   uint32_t durable_workers() const { return durable_ ? durable_->record.workers : 0; }
   const std::string& error() const { return error_; }
 
@@ -99,6 +101,7 @@ class Journal {
   const Timing timing_;
   JournalEntry entry_;
   std::optional<JournalEntry> durable_;
+  std::set<Round> best_on_disk_;  // of the last whole write, and of all that were begun since
   bool writing_ = false;
   Time next_try_{};
   Time next_costs_{};

@@ -183,11 +183,11 @@ void Lifecycle::UpdateTaskStates() {
   }
 }
 
-// The ledger is a cache of what slices say, and they may come to say less: one that was placed anew, from an older
-// state; and one about whose steps somebody vouched for what he had not seen.
+// The ledger is a cache of what slices say. That becomes less by a restore, or if a worker reported what was not so.
 void Lifecycle::FollowReports() {
   if (const std::optional<IntervalSet> finished = chief_.rounds.TakeLacking()) Reopen(*finished);
   if (!chief_.runs() || std::exchange(ledger_current_, chief_.assignment.complete()) || !ledger_current_) return;
+  chief_.best.ForgetEvaluations();
   Reopen(chief_.assignment.TakeFinished());
   for (const Task* worker : chief_.members.Alive(TaskRole::kWorker)) SendPlacement(*worker);
   work_.Dispatch();

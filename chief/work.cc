@@ -24,9 +24,9 @@ absl::Status Work::Receive(Task& worker, const WorkRequest& request) {
   return absl::OkStatus();
 }
 
-// With ssp and sync all leases wait for the lowest that a slice lacks. If somebody called that one done falsely, the
-// ledger grants it to nobody. Slices refuse all others as too early, so workers give them back, which looks like grants
-// that were lost. A round's records say what slices lack. In async that can wait for the round which ends the job.
+// With ssp and sync all leases wait for the lowest that a slice lacks. If a worker falsely reported that one as done,
+// the ledger grants it to no worker. Slices refuse all others as too early, so workers give them back, which looks like
+// grants that were lost. A round's records say what slices lack. In async the round which ends the job is soon enough.
 void Work::NoteGivenBack(size_t leases) {
   const bool suspected = given_back_ >= kSuspect;
   given_back_ += leases;

@@ -53,7 +53,8 @@ done
 
 
 # Of the job folder here: what a host does not get to write.
-OURS = ("service", "keys", "keys.part", "trials", "chief.json", "cluster.begun", "cluster.ended")
+OURS = ("service", "keys", "keys.part", "trials", "chief.json", "cluster.begun", "cluster.ended",
+        "cluster.ended.part")
 
 
 def is_wanted(name):

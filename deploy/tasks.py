@@ -1,5 +1,6 @@
 """Starts and ends the tasks of a cluster on its hosts."""
 
+import os
 import shlex
 
 from answers import Status, endpoint, endpoint_at, one_line, printable, read_object, tasks_in, words_of
@@ -80,7 +81,9 @@ def start_members(host, tasks, chief_at, job, python):
             command += f" --listen={shlex.quote(endpoint(host.address(), 0))} --crash_notes=logs/{task}.crashes"
             command += " --job_dir=run" if job.spec["checkpoint"]["via"] == "shared" else ""
         else:
-            command = f"env OMP_NUM_THREADS=1 PYTHONPATH=\"$PWD/install/python\" {command} --code_folder=code"
+            trial = os.environ.get("CLOUD_ML_TRIAL_ID")
+            known = f"CLOUD_ML_TRIAL_ID={shlex.quote(trial)} " if trial else ""
+            command = f"env {known}OMP_NUM_THREADS=1 PYTHONPATH=\"$PWD/install/python\" {command} --code_folder=code"
             command += f" --python={shlex.quote(python)}" if python else ""
         lines.append(f"start {task} {command}")
     host.run("\n".join(lines))

@@ -14,17 +14,17 @@
 // With s = 1 + max(staleness, usual staleness), rate r and momentum m:
 //
 //   rate:          r is divided by s
-//   slowMomentum:  v = (1 - (1 - m) / s) * v + g / s
-//                  d = v + (1 - 1/s) * b^(-1/4) * g, where b is the smaller of s and 16
-//                  w -= r * b / s * (d - (1 - 1/s^2) * p), where p is d's part along its largest direction
+//   slowMomentum:  v = (1 - (1 - m) / s) * v + b/s * g / s, where b is the smaller of s and 16
+//                  d = v + b/s * (1 - 1/s) * b^(-1/4) * g
+//                  w -= r * (d - (1 - 1/s^2) * p), where p is d's part along its largest direction
 //   auto:          slowMomentum for momentum and nesterov, none for adagrad and ftrl, else rate
 //
 // With local steps, auto is rate. A difference of parameters is no slope: damped or not, it is as long a way as its
 // worker went. There a momentum is shortened too, to max(0, 1 - (1 - m) * s) of the one before. So it spans as many
 // pushes as without staleness, of which stale ones are a kind of momentum themselves.
 //
-// Nesterov's looks ahead: in d, (1 - (1 - m) / s) * v + g / s stands for v. A rule without momentum, such as that of
-// variables which are not trained, has 1/s of the rate with slowMomentum too.
+// Nesterov's looks ahead: in d, (1 - (1 - m) / s) * v + b/s * g / s stands for v. A rule without momentum, such as that
+// of variables which are not trained, has 1/s of the rate with slowMomentum too.
 // At s = 1 each is the plain optimizer, bit for bit. The factors were tried up to s = 16. Beyond that the same happens
 // in slower time: in s updates the values move as far as in 16 at s = 16. A loop with a delay is stable only while gain
 // times delay is small, and so b / s keeps that product from growing.

@@ -46,7 +46,7 @@ std::unique_ptr<Backend> OpenBackend(const BackendSettings& settings) {
 }
 
 absl::Status RememberBackend(const std::string& root, const BackendSettings& settings, bool unfinished) {
-  BackendSettings before{.kind = settings.kind};
+  BackendSettings before;  // a root without that file is of a release that had this machine alone
   if (const absl::Status recalled = RecallBackend(root, &before); !recalled.ok()) return recalled;
   if (unfinished && before.kind != settings.kind) {
     return absl::FailedPreconditionError(absl::StrCat("jobs in ", root, " run by the backend ", NameOf(before.kind),
@@ -75,7 +75,9 @@ absl::Status RecallBackend(const std::string& root, BackendSettings* settings) {
     }
   } catch (const json::exception&) {
   }
-  return absl::DataLossError(absl::StrCat(PathIn(root), " names no backend: start `downpour serve` with --backend"));
+  return absl::DataLossError(absl::StrCat(PathIn(root),
+                                          " names no backend: remove it, and start `downpour serve` with "
+                                          "the --backend that its jobs run by"));
 }
 
 Room NeedOf(const Job& job, const BackendSettings& settings) {

@@ -218,12 +218,11 @@ absl::Status JobService::Start(const Job& job) {
   return store_->Update(*now);
 }
 
-// A run that lives and has nobody who follows it. One who cannot be started now is started in a later round.
+// A run that lives and has no follower. One that cannot be started now is started in a later round.
 absl::Status JobService::Attend(const Job& job) {
   const absl::StatusOr<RunOrder> order = OrderOf(job);
-  if (!order.ok()) return order.status();
-  if (!backend_->Start(*order, FolderOf(job.name)).ok()) return absl::OkStatus();
-  // Who follows a job that is to end knows it from his order. A signal as he begins would end him before he hears it.
+  if (!order.ok() || !backend_->Start(*order, FolderOf(job.name)).ok()) return absl::OkStatus();
+  // A follower knows from its order that the job is to end. A signal as it begins would end it before it hears that.
   if (job.state == JobState::kCancelling) {
     stopped_.insert(job.name);
   } else {

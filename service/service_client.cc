@@ -14,21 +14,25 @@ namespace downpour {
 
 using nlohmann::json;
 
-absl::StatusOr<ServiceClient> ServiceClient::Dial(const ServiceAddress& service) {
-  absl::StatusOr<std::string> token = ReadToken(service.token_file);
+absl::StatusOr<ServiceClient> ServiceClient::Dial(const ServiceAddress& where) {
+  absl::StatusOr<std::string> token = ReadToken(where.token_file);
   if (!token.ok()) return token.status();
-  const bool is_address = service.address.starts_with("http://") || service.address.starts_with("https://");
+  const bool is_address = where.address.starts_with("http://") || where.address.starts_with("https://");
   if (!is_address) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the service's address is like https://h0:7000, and not ", service.address));
+        absl::StrCat("the service's address is like https://h0:7000, and not ", where.address));
   }
-  if (!service.ca.empty() && access(service.ca.c_str(), R_OK) != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("cannot read the certificates in ", service.ca));
+  const bool is_here = where.address.starts_with("http://127.0.0.1:") || where.address.starts_with("http://localhost:");
+  if (!token->empty() && !is_here && where.address.starts_with("http://")) {
+    return absl::InvalidArgumentError("a token is sent by https:// alone: correct --service");
+  }
+  if (!where.ca.empty() && access(where.ca.c_str(), R_OK) != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("cannot read the certificates in ", where.ca));
   }
   ServiceClient service;
-  service.address_ = std::string(absl::StripSuffix(service.address, "/"));
+  service.address_ = std::string(absl::StripSuffix(where.address, "/"));
   service.token_ = *std::move(token);
-  service.ca_ = service.ca;
+  service.ca_ = where.ca;
   return service;
 }
 

@@ -2,10 +2,11 @@
 // there or not.
 //
 //   absl::StatusOr<ServiceClient> service = ServiceClient::Open({.root = "~/jobs", ...});
-//   absl::StatusOr<ServiceClient> service = ServiceClient::Dial({.address = "https://h0:7000", .token_file = "token",
-//   ...}); absl::StatusOr<nlohmann::json> jobs = service->Ask("GET", "/v1/projects/p/jobs");
+//   absl::StatusOr<ServiceClient> service = ServiceClient::Dial({.address = "https://h0:7000", ...});
+//   absl::StatusOr<nlohmann::json> jobs = service->Ask("GET", "/v1/projects/p/jobs");
 //
-// Shapes: where no service holds the root this process is the service, until the door's end. What it started continues.
+// Shapes: where no service holds the root this process is the service, as long as the object lives. What it started
+//   continues.
 // Errors: of Open, UNAVAILABLE where the service that holds the root does not answer, and those of Dial; of Dial,
 //   INVALID_ARGUMENT for an address that is none, a token file that others may read, or no file of certificates. Of
 //   Ask, what the service said; UNAUTHENTICATED where it wants a token, or is not who its certificate says.
@@ -31,7 +32,7 @@ class ServiceClient {
  public:
   // `other`: the token and certificates for a service that holds the root and listens where others reach it.
   static absl::StatusOr<ServiceClient> Open(const ServiceSettings& settings, ServiceAddress other = {});
-  static absl::StatusOr<ServiceClient> Dial(const ServiceAddress& service);
+  static absl::StatusOr<ServiceClient> Dial(const ServiceAddress& where);
   absl::StatusOr<nlohmann::json> Ask(const std::string& method, const std::string& path,
                                      const std::string& body = "") const;
 

@@ -163,6 +163,7 @@ absl::Status SlurmBackend::Stop(const Job& job, const RunFolder& folder) {
   if (known == nullptr) return absl::UnavailableError("Slurm does not say which job it is");
   // A script that begins just now finds the file, whatever becomes of the signal.
   if (const absl::Status marked = MarkStop(folder); !marked.ok()) return marked;
+  if (known->state == "SUSPENDED") return absl::UnavailableError("Slurm has suspended its job, which hears no signal");
   constexpr int kSeconds = 30;
   // The one that has its turn between the two is running by the second.
   for (const std::vector<std::string>& command :

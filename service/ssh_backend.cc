@@ -69,6 +69,9 @@ std::vector<std::string> SshBackend::CommandOf(const RunOrder& order, const RunF
                                       "--job-dir",        folder.job_dir(),
                                       "--install",        programs,
                                       "--port",           absl::StrCat(settings_.chief_port)};
+  if (order.job.trial) {
+    command.insert(command.begin() + 1, absl::StrCat("CLOUD_ML_TRIAL_ID=", TrialNumber(order.job.name)));
+  }
   const auto add = [&](const std::string& option, const std::string& value) {
     command.insert(command.end(), {option, value});
   };

@@ -256,7 +256,7 @@ void WorkerRole::Impl::On(ComputeDone& done) {
     return;
   }
   if (const auto* at = std::get_if<Preparing>(&done.result)) {
-    preparing_ = at->waiting_for;
+    if (!at->waiting_for.empty()) preparing_ = at->waiting_for;
     return session_.Say(Severity::kInfo, at->what, *out_);
   }
   const auto* prepared = std::get_if<Prepared>(&done.result);

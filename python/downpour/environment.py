@@ -39,7 +39,7 @@ from downpour.errors import TrainingError
 if TYPE_CHECKING:
     from downpour.modes import Mode
 
-ARCHIVES = "downpour_packages"  # beside the code: wheels, and packages that were unpacked (tools/cli/python_code.h)
+ARCHIVES = "downpour_packages"  # beside the code: wheels, and packages that were unpacked (tools/cli/python_packages.h)
 PROJECT_TABLE = re.compile(r"^\[(project|build-system|tool\.poetry)\b", re.MULTILINE)
 PLAIN = re.compile(r"[A-Za-z0-9][\w.-]*(\[[\w,. -]*\])?\s*([<>=!~;][^/\\]*)?", re.ASCII)  # name[extra]>=1,<2; markers
 COMPILED = {".c", ".cc", ".cpp", ".cxx", ".cu", ".pyx", ".rs"}

@@ -1,8 +1,8 @@
 // Packages: a Python package as it was uploaded, an sdist (.tar.gz) or a wheel (.whl, .zip), laid out for import.
 //
-//   absl::Status status = UnpackPackage("trainer-0.0.0.tar.gz", job + "/package");   // package/trainer/task.py
+//   absl::Status status = UnpackPackage("trainer-0.0.0.tar.gz", folder + "/package-1");   // trainer/task.py in it
 //
-// Shapes: an sdist's first folder, NAME-VERSION, is left out. Several packages may be put into one folder.
+// Shapes: an sdist's first folder, NAME-VERSION, is left out.
 // Errors: INVALID_ARGUMENT for what is no such archive, and for a file in it that would leave the folder, is a link or
 //   a device, or is beyond kMostPackageFiles and kMostPackageBytes. The folder is gone then.
 // Tests: tests/unit/runtime/driver/package_test.cc.

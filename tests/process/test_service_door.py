@@ -15,6 +15,7 @@ import subprocess
 import tarfile
 import threading
 import unittest
+import unittest.mock
 import zipfile
 
 from cluster import LONG, free_port
@@ -93,7 +94,7 @@ class ElsewhereTest(ServiceTest):
         self.assertIn("nobody vouches for the certificate", self.jobs("list", code=1, ca=""))
         other, _ = self.certify("other", "IP:127.0.0.2")
         self.assertIn("nobody vouches for the certificate", self.jobs("list", code=1, ca=other))
-        self.assertIn("does not answer", self.jobs("list", code=1, service=self.at.replace("https", "http")))
+        self.assertIn("by https:// alone", self.jobs("list", code=1, service=self.at.replace("https", "http")))
         self.assertIn("is like https://h0:7000", self.jobs("list", code=1, service=self.address))
         self.token.chmod(0o640)
         self.assertIn("chmod 600", self.jobs("list", code=1))
@@ -197,6 +198,9 @@ class DoorTest(ServiceTest):
 
     def setUp(self):
         super().setUp()
+        self.scratch = self.folder / "scratch"
+        self.scratch.mkdir()
+        self.enterContext(unittest.mock.patch.dict(os.environ, TMPDIR=str(self.scratch)))
         self.start_service()
         self.port = int(self.address.split(":")[1])
         self.before = resident_bytes(self.service.pid)
@@ -294,7 +298,7 @@ class DoorTest(ServiceTest):
                                                 "packageUris": [f"gs://models/{name}"]}}  # fmt: skip
         self.assertEqual(self.ask("POST", JOBS, body)[0], 200)
         why = self.wait_for(job, "FAILED")["errorMessage"]
-        self.assertFalse((self.root / f"jobs/{job}/service/package").exists(), "what is refused takes no room")
+        self.assertEqual([*self.scratch.glob("downpour-*/**/packages")], [], "what is refused takes no room")
         return why
 
     def tar(self, member):

@@ -20,19 +20,25 @@ namespace fs = std::filesystem;
 // Of a chief, ps or worker with a model of nearly no size: code, threads, buffers of sockets.
 constexpr uint64_t kProcessBytes = uint64_t{40} << 20;
 
-// deploy/cluster beside these programs' build, or where it is installed.
+// deploy/cluster beside these programs' build.
 std::string FindLauncher(const fs::path& program) {
-  const fs::path folder = program.parent_path().parent_path();
-  for (const fs::path& path : {folder.parent_path() / "deploy/cluster", folder / "share/downpour/deploy/cluster"}) {
-    std::error_code ignored;
-    if (fs::exists(path, ignored)) return path;
-  }
-  return "";
+  const fs::path path = program.parent_path().parent_path().parent_path() / "deploy/cluster";
+  std::error_code ignored;
+  return fs::exists(path, ignored) ? path.string() : "";
 }
 
+// By these the service finds its job again, ends it, and has one of it.
+constexpr const char* kOwnOptions[] = {"--job-name", "--chdir", "--array", "--nodes",     "--ntasks",   "--signal",
+                                       "--parsable", "--wrap",  "--wait",  "--test-only", "--clusters", "--no-requeue"};
+
 std::string CheckSbatchOption(const std::string& option) {
-  const bool is_option = option.starts_with("--") && option.size() > 2;
-  return is_option ? "" : absl::StrCat(option, " is no long option of sbatch, such as --time=12:00:00");
+  if (!option.starts_with("--") || option.size() == 2) {
+    return absl::StrCat(option, " is no long option of sbatch, such as --time=12:00:00");
+  }
+  const std::string name = option.substr(0, option.find('='));  // sbatch also takes its beginning
+  const bool is_own = std::any_of(std::begin(kOwnOptions), std::end(kOwnOptions),
+                                  [&](const std::string& own) { return own.starts_with(name); });
+  return is_own ? absl::StrCat(name, " is the service's own to say") : "";
 }
 
 void Check(const CLI::App& app, BackendSettings* settings) {
@@ -106,6 +112,11 @@ void AddBackendOptions(CLI::App& app, BackendSettings* settings) {
 }
 
 uint64_t MemoryOf(const JobFileResult& read) {
+  const DataConfig& data = read.job.data;
+  for (const std::string& path : {data.train.images, data.train.labels, data.eval.images, data.eval.labels}) {
+    std::error_code ignored;  // a pipe in a file's place would hold up the whole service
+    if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored)) return 0;
+  }
   const HostNeeds needs = NeedsOf(read.job, LookAtData(read), std::nullopt, /*on_gpu=*/false);
   const int64_t processes = 1 + read.job.cluster.worker_count + read.job.cluster.parameter_server_count;
   return needs.memory + static_cast<uint64_t>(processes) * kProcessBytes;

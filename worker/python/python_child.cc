@@ -128,7 +128,7 @@ absl::StatusOr<Json> PythonChild::Receive(const std::string& kind, const OnPrepa
   for (; message.ok(); message = ReceiveMessage()) {
     const auto preparing = message->find("preparing");
     if (on_preparing && preparing != message->end() && preparing->is_object()) {
-      on_preparing(*preparing);
+      on_preparing(TextOf(*preparing, "what"), TextOf(*preparing, "waitingFor"));
     } else if (message->contains("warning")) {
       LOG(WARNING) << CleanText(TextOf(*message, "warning"), kMostWords);
     } else {

@@ -56,7 +56,7 @@ class PythonChild {
   absl::Span<std::byte> memory() const { return memory_; }
   // What it says unasked: the value of `kind`. Its warnings, which may come before that, go into the log. So may words
   // on what it is at before the user's code runs, which `on_preparing` gets.
-  using OnPreparing = std::function<void(const nlohmann::json&)>;
+  using OnPreparing = std::function<void(const std::string& what, const std::string& waiting_for)>;
   absl::StatusOr<nlohmann::json> Receive(const std::string& kind, const OnPreparing& on_preparing = {});
   absl::StatusOr<nlohmann::json> Ask(const nlohmann::json& question, const std::string& kind);
 

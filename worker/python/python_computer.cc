@@ -132,10 +132,10 @@ class PythonComputer::Session {
     auto child = PythonChild::Start(options, job.python, folder, 2 * session->region_);
     if (!child.ok()) return child.status();
     session->child_ = *std::move(child);
-    const absl::StatusOr<Json> ready = session->child_->Receive("ready", [&](const Json& preparing) {
-      tell({.what = CleanText(preparing.value("what", ""), kMostToTell),
-            .waiting_for = CleanText(preparing.value("waitingFor", ""), kMostToTell)});
-    });
+    const auto on_preparing = [&](const std::string& what, const std::string& waiting_for) {
+      tell({.what = CleanText(what, kMostToTell), .waiting_for = CleanText(waiting_for, kMostToTell)});
+    };
+    const absl::StatusOr<Json> ready = session->child_->Receive("ready", on_preparing);
     if (absl::IsUnavailable(ready.status())) {
       return absl::UnavailableError(absl::StrCat(std::string(ready.status().message()),
                                                  " before it called downpour.fit; this worker's log says why"));

@@ -108,6 +108,46 @@ TEST_F(BestCheckpointTest, TheOneBeforeStaysUntilTheJournalNamesTheBetter) {
   EXPECT_FALSE(IsThere(first));
 }
 
+// One copy of the journal has the new name already, and then the write fails. Whichever copy is read, what it names is
+// there.
+TEST_F(BestCheckpointTest, WhatEitherCopyOfTheJournalNamesStays) {
+  StartRunning(Settings());
+  TrainOneEpoch(0.5);
+  cluster->Wait(10s);
+  cluster->disk->fate = [](const StorageOp& op) {
+    const bool second = op.path.starts_with("journal.b") || op.target.starts_with("journal.b");
+    return second ? absl::UnknownError("drawn to fail") : absl::OkStatus();
+  };
+  TrainOneEpoch(0.4);
+  cluster->Wait(5s);
+  TrainOneEpoch(0.3);
+  cluster->Wait(5s);
+  for (const char* copy : {"journal.a", "journal.b"}) {
+    const auto text = Unsealed(cluster->disk->At(copy));
+    ASSERT_TRUE(text.ok()) << copy;
+    EXPECT_TRUE(IsThere(ToString(DecodeEntry(*text)->record.best.round))) << copy;
+  }
+}
+
+// A round after that would hold values which nobody evaluated.
+TEST_F(BestCheckpointTest, AnEvaluationOfBeforeSlicesWentBackGetsNoRound) {
+  StartRunning(Settings("checkpoint.every=1h"));
+  cluster->disk->fate = [](const StorageOp& op) {
+    return op.path.ends_with(".shard") ? absl::UnknownError("drawn to fail") : absl::OkStatus();
+  };
+  TrainOneEpoch(0.5);
+  FakeMember& restarted = cluster->ps[0];
+  restarted.alive = false;
+  cluster->Wait(6s);
+  cluster->disk->fate = nullptr;
+  restarted.alive = true;
+  restarted.slices.clear();
+  ++restarted.join.nonce;
+  cluster->JoinPs(0);
+  cluster->Wait(15s);
+  EXPECT_TRUE(Best().is_null()) << Best();
+}
+
 TEST_F(BestCheckpointTest, OfTheEndItIsTheLastRoundAndTheSummaryNamesIt) {
   StartRunning({"training.evaluateEveryEpochs=0"});
   cluster->evaluated_loss = 0.25;

@@ -41,6 +41,13 @@ TEST(SshBackendTest, TheCommandIsThatOfDeployCluster) {
       backend.CommandOf(order, folder),
       ElementsAre("/usr/bin/env", "python3", "/deploy/cluster", "run", "/lab.hosts", "/r/job.json", "--name", "a.2-17",
                   "--job-dir", "/r/jobs/a", "--install", "/build", "--port", "7000", "--set", "seed=2"));
+  order.job.trial.emplace();
+  EXPECT_THAT(backend.CommandOf(order, folder), Contains("CLOUD_ML_TRIAL_ID=2"));
+  order.module = "t.task";
+  order.packages = {"/a.whl", "/b.tar.gz"};
+  order.arguments = {"--x"};
+  EXPECT_THAT(backend.CommandOf(order, folder),
+              testing::IsSupersetOf({"--module-name", "t.task", "/a.whl", "/b.tar.gz", "--x"}));
   order.job.state = JobState::kCancelling;
   EXPECT_THAT(backend.CommandOf(order, folder), Contains("--end"));
 }
