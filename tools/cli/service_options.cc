@@ -112,7 +112,7 @@ void AddBackendOptions(CLI::App& app, BackendSettings* settings) {
 }
 
 uint64_t MemoryOf(const JobFileResult& read) {
-  const DataConfig& data = read.job.data;
+  const DataSpec& data = read.job.data;
   for (const std::string& path : {data.train.images, data.train.labels, data.eval.images, data.eval.labels}) {
     std::error_code ignored;  // a pipe in a file's place would hold up the whole service
     if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored)) return 0;
