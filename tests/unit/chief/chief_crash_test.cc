@@ -82,8 +82,9 @@ class ChiefCrashTest : public ChiefRoleTest {
       if (entry.ok() && entry->number > newest.number) newest = *entry;
     }
     const Round best = newest.record.best.round;
-    if (best != Round()) EXPECT_TRUE(disk.Has(ManifestPath(best))) << where << ": the best, " << ToString(best);
-    named_best_ |= best != Round();
+    if (best == Round()) return;
+    EXPECT_TRUE(disk.Has(ManifestPath(best))) << where << ": the best, " << ToString(best);
+    named_best_ = true;
   }
   bool named_best_ = false;
   void TryCrash(int survived, bool servers_live, bool* crashed) {

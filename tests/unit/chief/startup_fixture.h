@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "chief/startup.h"
+#include "job/slice_grid.h"
 #include "tests/unit/chief/parts_fixture.h"
 
 namespace downpour {

@@ -17,7 +17,7 @@ using ::testing::ElementsAre;
 
 constexpr LeaseId kLease{0};
 
-Payload Numbers(const std::vector<float>& numbers) { return Payload::CopyOf(numbers.data(), numbers.size() * 4); }
+Payload Values(const std::vector<float>& numbers) { return Payload::CopyOf(numbers.data(), numbers.size() * 4); }
 
 // Two variables of one slice each: w is trained, s is a statistic. Leases of four batches, steps of two.
 class LocalStepsTest : public testing::Test {
@@ -34,8 +34,8 @@ class LocalStepsTest : public testing::Test {
     local_.emplace(job, &grid_, Plan(job, 16));
   }
   void Pull(const std::vector<float>& w, float s) {
-    local_->Set(SliceId{0}, Numbers(w));
-    local_->Set(SliceId{1}, Numbers({s}));
+    local_->Set(SliceId{0}, Values(w));
+    local_->Set(SliceId{1}, Values({s}));
   }
   // What became of a whole step.
   struct Outcome {
@@ -54,7 +54,7 @@ class LocalStepsTest : public testing::Test {
   void Begin(Step step, std::vector<Settled> settled, LeaseId lease) {
     local_->Begin({.lease = lease, .step = step, .updates = {}, .settled = std::move(settled)});
   }
-  void Take(const std::vector<float>& w, float s = 0) { local_->Take({{0, Numbers(w)}, {1, Numbers({s})}}); }
+  void Take(const std::vector<float>& w, float s = 0) { local_->Take({{0, Values(w)}, {1, Values({s})}}); }
   std::vector<std::vector<float>> End() {
     std::vector<std::vector<float>> all;
     for (const auto& [variable, values] : local_->End()) {
@@ -102,7 +102,7 @@ TEST_F(LocalStepsTest, BeginsWithWhatWasPulledWhateverItMadeOfItBefore) {
   Begin(1);
   Take({1, 1});
   End();
-  local_->Set(SliceId{1}, Numbers({7}));  // the other slice has not changed meanwhile
+  local_->Set(SliceId{1}, Values({7}));  // the other slice has not changed meanwhile
   Begin(2);
   EXPECT_THAT(local_->values(0), ElementsAre(10, 20));
   EXPECT_THAT(local_->values(1), ElementsAre(7));
