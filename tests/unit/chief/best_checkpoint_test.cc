@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 class BestCheckpointTest : public ChiefRoleTest {
  protected:
   static std::vector<std::string> Settings(const std::string& more = "checkpoint.keep=1") {
-    return {"training.epochs=8", "checkpoint.keep=1", "checkpoint.every=2s", more};
+    return {"training.epochs=8", "checkpoint.keep=1", "checkpoint.every=2s", "checkpoint.best=loss", more};
   }
   // All of an epoch, and its evaluation. A lease more is held at the end.
   void TrainOneEpoch(double loss) {
@@ -149,7 +149,7 @@ TEST_F(BestCheckpointTest, AnEvaluationOfBeforeSlicesWentBackGetsNoRound) {
 }
 
 TEST_F(BestCheckpointTest, OfTheEndItIsTheLastRoundAndTheSummaryNamesIt) {
-  StartRunning({"training.evaluateEveryEpochs=0"});
+  StartRunning({"training.evaluateEveryEpochs=0", "checkpoint.best=loss"});
   cluster->evaluated_loss = 0.25;
   TrainAndEvaluate();
   cluster->Wait(1s);
@@ -242,7 +242,7 @@ TEST_F(BestCheckpointTest, ALossThatIsNotFiniteIsNeverTheBest) {
 }
 
 TEST_F(BestCheckpointTest, WithoutRoundsThereIsTheLastOne) {
-  StartRunning({"checkpoint.every=0s", "training.epochs=2"});
+  StartRunning({"checkpoint.every=0s", "training.epochs=2", "checkpoint.best=loss"});
   TrainOneEpoch(0.1);
   EXPECT_TRUE(Best().is_null()) << "the file wants no other round than the last";
   for (const LeaseId lease : Held()) cluster->Finish(cluster->worker[0], lease);

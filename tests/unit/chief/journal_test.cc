@@ -73,10 +73,10 @@ TEST_F(JournalTest, WhatNoChiefWroteIsRefusedAndFieldsOfOtherReleasesAreLeftOut)
     EXPECT_FALSE(DecodeEntry(text).ok()) << text;
   }
   const auto read =
-      DecodeEntry(R"({"number":3,"job":7,"costs":[],"data":{},"failures":1,"checkpoints":{"lived":"1"},"later":{}})");
+      DecodeEntry(R"({"number":3,"job":7,"toll":[],"data":{},"failures":1,"checkpoints":{"lived":"1"},"later":{}})");
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(*read, (JournalEntry{.number = 3, .record = {}, .costs = {}}));
-  EXPECT_THAT(DecodeEntry(R"({"number":3,"costs":{"failures":[1,{"task":2}]}})")->costs.failures, SizeIs(1));
+  EXPECT_THAT(DecodeEntry(R"({"number":3,"toll":{"failures":[1,{"task":2}]}})")->costs.failures, SizeIs(1));
 }
 
 TEST_F(JournalTest, WhatIsSavedIsFoundByTheNext) {

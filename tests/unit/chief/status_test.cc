@@ -56,7 +56,7 @@ class StatusTest : public ::testing::Test {
  protected:
   StatusTest()
       : cluster(SmallJob({"scheduling.maxRunningTime=1h", "model.layers.0.dense.units=9",
-                          "training.metrics=[top5, calibrationError]"})) {
+                          "training.metrics=[top5, calibrationError]", "checkpoint.best=loss"})) {
     cluster.Start();
   }
 
