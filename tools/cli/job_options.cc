@@ -133,7 +133,7 @@ absl::StatusOr<CodeOfFiles> AddCodeOfFiles(const JobOptions& options, PythonCode
     if (said.has_job_dir) result.job_dir = LoadJobFile(options.job_file).job_dir;
   } else {
     ConfigFileResult config = LoadConfigFile(options.config_file, has_module);
-    if (!config.errors.empty()) return absl::InvalidArgumentError(ToString(config.errors.front()));
+    if (!config.errors.empty()) return CodeOfFiles{.code = std::move(code)};  // LoadChosenJob tells them all
     said = std::move(config.code);
     result.job_dir = std::move(config.job_dir);
   }

@@ -30,9 +30,9 @@ void AddJobOptions(CLI::App& app, JobOptions* options);
 // package the path, or of a service's store the gs:// URI.
 // Errors: INVALID_ARGUMENT with FILE:LINE for a package that cannot be had.
 struct CodeOfFiles {
-  PythonCode code;
+  PythonCode code = {};
   bool has_job_dir = false;  // so the module gets --job-dir
-  std::string job_dir;       // as LoadConfigFile has it
+  std::string job_dir = {};  // as LoadConfigFile has it
 };
 enum class Store { kNone, kOfService };  // that gs:// names
 absl::StatusOr<CodeOfFiles> AddCodeOfFiles(const JobOptions& options, PythonCode code, Store store);

@@ -114,12 +114,11 @@ void AddPythonOptions(CLI::App& app, PythonCode* code) {
 }
 
 std::string WhyNoCode(const PythonCode& code) {
-  const std::string lost = !code.args.empty()           ? code.args[0]
-                           : !code.package_path.empty() ? "--package-path"
-                           : !code.packages.empty()     ? "--packages"
-                                                        : "";
-  if (!code.module.empty() || lost.empty()) return "";
-  return absl::StrCat(lost, " has no meaning here: it goes with the Python module that --module-name names");
+  const std::string lost = !code.package_path.empty() ? "--package-path" : !code.packages.empty() ? "--packages" : "";
+  if (!code.module.empty() || (code.args.empty() && lost.empty())) return "";
+  const std::string what = code.args.empty() ? lost + " has no meaning here: it goes with"
+                                             : code.args[0] + " has no meaning here: what follows -- goes to";
+  return what + " the Python module that --module-name names";
 }
 
 absl::StatusOr<PythonJob> DescribePythonCode(const PythonCode& code, const JobSpec& job, const std::string& folder,

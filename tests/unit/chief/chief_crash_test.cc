@@ -17,7 +17,9 @@ class ChiefCrashTest : public ChiefRoleTest {
  protected:
   ChiefCrashTest() { Begin(std::make_shared<MemoryDisk>()); }
 
-  void Begin(std::shared_ptr<MemoryDisk> disk) { cluster = std::make_unique<ChiefHarness>(SmallJob({"checkpoint.best=loss"}), false, disk); }
+  void Begin(std::shared_ptr<MemoryDisk> disk) {
+    cluster = std::make_unique<ChiefHarness>(SmallJob({"checkpoint.best=loss"}), false, disk);
+  }
 
   // As far as it gets: an epoch and its evaluation with a checkpoint, the others, the last evaluation, which is better,
   // and the last checkpoint, the goodbyes.

@@ -145,7 +145,7 @@ TEST_F(PythonPackagesTest, HostileArchivesAreRefusedAndLeaveNothing) {
     EXPECT_FALSE(fs::exists(scratch_.path() + "/packages"));
   }
   PythonCode twice = code;
-  twice.packages = {Pack("a-1.0.tar.gz", {{"a-1.0/a.py", ""}}), folder_.path() + "/./a-1.0.tar.gz"};
+  twice.packages = {Pack("a-1.0.tar.gz", {{"a-1.0/setup.py", ""}}), folder_.path() + "/./a-1.0.tar.gz"};
   EXPECT_THAT(Refusal(twice), HasSubstr("another package has the name a-1.0.tar.gz"));
   EXPECT_THAT(Refusal({.module = "t", .packages = {Pack("b-1.0.tar.gz", {{"b-1.0/b.py", ""}})}}),
               HasSubstr("it has no setup.py and no pyproject.toml"));

@@ -17,7 +17,7 @@ TEST(StatusTableTest, TheDocumentedSample) {
   EXPECT_EQ(StatusTable(Sample(), /*color=*/false),
             "Health:     degraded\n"
             "Pending:    worker-3 has not joined yet\n"
-            "Failures:   worker-2: no heartbeat for 5.0 s; 2 leases reassigned, 9.5 s ago\n"
+            "Failures:   worker-2: no heartbeat for 5.0 s; 2 leases handed on, 9.5 s ago\n"
             "Waiting:    chief for ps-1: has not reported slice 4, for 1.5 s\n"
             "Spare:      a worker on h7 (process 815) asks to join: the job file asks for 2 tasks of kind worker, and "
             "all of them are there\n"
@@ -37,6 +37,7 @@ TEST(StatusTableTest, TheDocumentedSample) {
             "\n"
             "GPUs:       worker-0: NVIDIA H200, 87 % busy, 4.0 GiB of 140.4 GiB, 61 °C, shared by 2 workers\n"
             "Checkpoint: 1-4, 3.2 s ago, 1.8 MiB, 180 of 590 leases (checkpoints/1-4)\n"
+            "            the best: checkpoints/1-3, loss 0.071 after 8 epochs\n"
             "            every 1.1 s (auto: a round costs 0.01 s of work; the loss of a ps is expected every 64 s)\n"
             "Next:       downpour logs worker-2 --job-dir /jobs/mnist\n");
 }
