@@ -29,7 +29,7 @@ class AddressTest(ProcessTest):
     def address(self, line, *numbers):
         """Where the first host of a file is reached, its name meaning these."""
         self.hosts.write_text(f"{line} role=chief\nh1 role=ps\nh1 role=worker\n")
-        options = types.SimpleNamespace(hosts=self.hosts, name="lab", ssh_config="/dev/null")
+        options = types.SimpleNamespace(hosts=self.hosts, name="lab", ssh_config="/dev/null", below="")
         found = [(0, 0, 0, "", (number, 0)) for number in numbers]
         with unittest.mock.patch("socket.getaddrinfo", return_value=found):
             return hosts.read_hosts(options)[0].address()
@@ -45,7 +45,8 @@ class AddressTest(ProcessTest):
         config = self.folder / "ssh_config"
         config.write_text("Host h0\n  ConnectTimeout 77\n  HostName 10.0.0.5\n")
         self.hosts.write_text("h0 role=chief\nh1 role=ps\nh1 role=worker\n")
-        first, second = hosts.read_hosts(types.SimpleNamespace(hosts=self.hosts, name="lab", ssh_config=str(config)))
+        options = types.SimpleNamespace(hosts=self.hosts, name="lab", ssh_config=str(config), below="")
+        first, second = hosts.read_hosts(options)
         self.assertEqual(first.address(), "10.0.0.5")
         self.assertEqual(first.ssh[-3:], ["BatchMode=yes", "-o", "ServerAliveInterval=10"])
         self.assertEqual(second.ssh[-4:], ["-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=10"])
@@ -53,7 +54,7 @@ class AddressTest(ProcessTest):
     def test_a_folder_at_home_may_be_written_as_shells_have_it(self):
         for word, folder in (("~/lab", "lab"), ("~", "."), ("/x/~y", "/x/~y")):
             self.hosts.write_text(f"h0 role=chief dir={word}\nh1 role=ps\nh1 role=worker\n")
-            options = types.SimpleNamespace(hosts=self.hosts, name="lab", ssh_config=None)
+            options = types.SimpleNamespace(hosts=self.hosts, name="lab", ssh_config=None, below="")
             self.assertEqual(hosts.read_hosts(options)[0].dir, folder)
 
 
@@ -64,7 +65,7 @@ class InterruptTest(unittest.TestCase):
         handler = signal.signal(signal.SIGINT, interrupts.INTERRUPTS.come)
         self.addCleanup(signal.signal, signal.SIGINT, handler)
         self.addCleanup(setattr, interrupts.INTERRUPTS, "number", None)
-        self.host = hosts.Host("h0", types.SimpleNamespace(name="lab", ssh_config=None))
+        self.host = hosts.Host("h0", types.SimpleNamespace(name="lab", ssh_config=None, below=""))
         self.host.dir = self.enterContext(tempfile.TemporaryDirectory())
         self.host.ssh = ["sh", "-c", 'eval "$2"', "sh"]
 
