@@ -185,7 +185,8 @@ TEST(SummaryTableTest, TheDocumentedSample) {
             "Metrics:    calibrationError 0.0098, top5 0.9995\n"
             "Trained:    10 epochs, 600,000 examples, in 13 s, 48,000 examples/s\n"
             "Staleness:  mean/p99/max 3.0/6/9\n"
-            "Checkpoint: checkpoints/1-5\n");
+            "Checkpoint: checkpoints/1-5\n"
+            "            the best: checkpoints/1-4, loss 0.068 after 9 epochs\n");
 }
 
 TEST(SummaryTableTest, WhatTheJobDidNotLearnIsTold) {
