@@ -96,9 +96,8 @@ class HostileToolTest(FolderTest):
             downpour.run("job.yaml", self.folder, tool=tool, **own)._run.wait()
             asked = (self.folder / "words").read_text().splitlines()
             package = f"--package-path={os.path.abspath('trainer')}"
-            self.assertEqual(
-                asked[-3 - len(last) :], ["--module-name=trainer.task", package, f"--python={sys.executable}", *last]
-            )
+            said = ["--module-name=trainer.task", f"--python={sys.executable}", package]
+            self.assertEqual(asked[-3 - len(last) :], [*said, *last])
 
     def test_which_tool_is_called(self):
         saved = dict(os.environ)
