@@ -47,9 +47,9 @@ while :; do
 done
 say "the run ended with exit code $code"
 if [ -n "$out_of_time" ] && [ "$code" != 0 ] && [ ! -e "$folder/stop" ]; then
-  if [ "$(newest)" != "$before" ] && scontrol requeue "$SLURM_JOB_ID"; then
-    say "the time limit of Slurm is near: the job is in its queue again, and continues from its last checkpoint"
-    exec sleep 600
+  if [ "$(newest)" != "$before" ]; then  # what is said after the requeue may be too late: it ends this script
+    say "the time limit of Slurm is near: the job goes back into its queue, to continue from its last checkpoint"
+    scontrol requeue "$SLURM_JOB_ID" && exec sleep 600
   fi
   : > "$folder/out_of_time"
 fi
