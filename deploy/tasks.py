@@ -83,7 +83,8 @@ def start_members(host, tasks, chief_at, job, python):
         else:
             trial = os.environ.get("CLOUD_ML_TRIAL_ID")
             known = f"CLOUD_ML_TRIAL_ID={shlex.quote(trial)} " if trial else ""
-            command = f"env {known}OMP_NUM_THREADS=1 PYTHONPATH=\"$PWD/install/python\" {command} --code_folder=\"$PWD/code\""
+            command = f"env {known}OMP_NUM_THREADS=1 PYTHONPATH=\"$PWD/install/python\" {command}"
+            command += " --code_folder=\"$PWD/code\""
             command += f" --python={shlex.quote(python)}" if python else ""
         lines.append(f"start {task} {command}")
     host.run("\n".join(lines))
