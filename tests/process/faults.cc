@@ -7,7 +7,8 @@
 //     die N PART             SIGKILL before the Nth of such calls, of any kind; the file goes, so that a successor
 //                            lives
 //     die-at CALL N PART     likewise before the Nth of that CALL alone, which may also be spawn or signal, or spawned
-//                            or signalled, when it is just done; PART is then of the program, or anything
+//                            or signalled, when it is just done; PART is then of the program, or of
+//                            PROGRAM:SIGNAL, behind which /group stands where a whole group is told
 //     clock SECONDS          what the calendar says is shifted; the clock that only goes forward is left alone
 //   DOWNPOUR_TRAP_OVERFLOW=1              arithmetic that overflows ends the process by SIGFPE
 #include <dlfcn.h>
@@ -132,7 +133,8 @@ int posix_spawn(pid_t* pid, const char* path, const posix_spawn_file_actions_t* 
 }
 
 int kill(pid_t pid, int number) noexcept {
-  const std::string name = std::string(program_invocation_short_name) + ":" + std::to_string(number);
+  const std::string name =
+      std::string(program_invocation_short_name) + ":" + std::to_string(number) + (pid < 0 ? "/group" : "");
   Trouble("signal", name);
   const auto result = static_cast<int>(syscall(SYS_kill, pid, number));
   const int error = errno;

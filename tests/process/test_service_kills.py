@@ -97,6 +97,8 @@ class ServiceKillsTest(ServiceTest):
     def start_endless(self):
         self.submit("one", **ENDLESS)
         self.wait_for("one", "RUNNING")
+        while self.starts_of("one") == 0:  # its chief is there a moment later
+            threading.Event().wait(0.05)
 
     def cancel(self):
         return self.asked_for_the_last_time("POST", f"{JOBS}/one:cancel", {})
@@ -111,14 +113,14 @@ class ServiceKillsTest(ServiceTest):
 
     def test_before_a_cancelled_run_is_told(self):
         self.start_endless()
-        self.order_death("signal", "downpour:15")
+        self.order_death("signal", "downpour:15/group")
         self.assertTrue(self.cancel())
         self.dies_and_comes_back()
         self.check_one_start("one", "CANCELLED")
 
     def test_when_a_cancelled_run_was_just_told(self):
         self.start_endless()
-        self.order_death("signalled", "downpour:15")
+        self.order_death("signalled", "downpour:15/group")
         self.assertTrue(self.cancel())
         self.dies_and_comes_back()
         self.check_one_start("one", "CANCELLED")
