@@ -87,17 +87,24 @@ Room NeedOf(const Job& job, const BackendSettings& settings) {
   return {.cores = CoresOf(job), .memory = memory, .gpus = GpusOf(job)};
 }
 
+void AppendOrder(const BackendSettings& settings, const RunOrder& order, std::vector<std::string>* command) {
+  const auto add = [&](const std::string& option, const std::string& value) {
+    command->insert(command->end(), {option, value});
+  };
+  for (const std::string& setting : order.overrides) add("--set", setting);
+  if (order.module.empty()) return;
+  add("--module-name", order.module);
+  for (const std::string& package : order.packages) add("--packages", package);
+  if (!settings.python.empty()) add("--python", settings.python);
+  command->push_back("--");
+  command->insert(command->end(), order.arguments.begin(), order.arguments.end());
+}
+
 std::vector<std::string> RunCommand(const BackendSettings& settings, const RunOrder& order, const RunFolder& folder,
                                     const std::vector<std::string>& more) {
   std::vector<std::string> command = {settings.program, "run", order.job_file, "--job-dir", folder.job_dir()};
   command.insert(command.end(), more.begin(), more.end());
-  for (const std::string& setting : order.overrides) command.insert(command.end(), {"--set", setting});
-  if (order.module.empty()) return command;
-  command.insert(command.end(), {"--module-name", order.module});
-  for (const std::string& package : order.packages) command.insert(command.end(), {"--packages", package});
-  if (!settings.python.empty()) command.insert(command.end(), {"--python", settings.python});
-  command.push_back("--");
-  command.insert(command.end(), order.arguments.begin(), order.arguments.end());
+  AppendOrder(settings, order, &command);
   return command;
 }
 

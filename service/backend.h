@@ -78,6 +78,9 @@ absl::Status RecallBackend(const std::string& root, BackendSettings* settings);
 // tuning job takes nothing, its trials take theirs.
 Room NeedOf(const Job& job, const BackendSettings& settings);
 
+// What an order changes of its job file, and its Python code: at a command's end, of `downpour run` or deploy/cluster.
+void AppendOrder(const BackendSettings& settings, const RunOrder& order, std::vector<std::string>* command);
+
 // `downpour run` for an order. `more`: options of its own.
 std::vector<std::string> RunCommand(const BackendSettings& settings, const RunOrder& order, const RunFolder& folder,
                                     const std::vector<std::string>& more = {});

@@ -72,18 +72,9 @@ std::vector<std::string> SshBackend::CommandOf(const RunOrder& order, const RunF
   if (order.job.trial) {
     command.insert(command.begin() + 1, absl::StrCat("CLOUD_ML_TRIAL_ID=", TrialNumber(order.job.name)));
   }
-  const auto add = [&](const std::string& option, const std::string& value) {
-    command.insert(command.end(), {option, value});
-  };
-  if (!settings_.ssh_config.empty()) add("--ssh-config", settings_.ssh_config);
+  if (!settings_.ssh_config.empty()) command.insert(command.end(), {"--ssh-config", settings_.ssh_config});
   if (order.job.state == JobState::kCancelling) command.push_back("--end");
-  for (const std::string& setting : order.overrides) add("--set", setting);
-  if (order.module.empty()) return command;
-  add("--module-name", order.module);
-  for (const std::string& package : order.packages) add("--packages", package);
-  if (!settings_.python.empty()) add("--python", settings_.python);
-  command.push_back("--");
-  command.insert(command.end(), order.arguments.begin(), order.arguments.end());
+  AppendOrder(settings_, order, &command);
   return command;
 }
 
