@@ -81,6 +81,18 @@ def local(steps, **outer):
     return {"localSteps": steps, "leaseBatches": 20, "outer": outer}
 
 
+# As torch has each kind without further settings.
+PLAIN_KINDS = (
+    ({"name": "sgd"}, lambda v: torch.optim.SGD(v, RATE)),
+    ({"name": "momentum"}, lambda v: torch.optim.SGD(v, RATE, momentum=0.9)),
+    ({"name": "nesterov"}, lambda v: torch.optim.SGD(v, RATE, momentum=0.9, nesterov=True)),
+    ({"name": "adagrad"}, lambda v: torch.optim.Adagrad(v, RATE)),
+    ({"name": "rmsprop"}, lambda v: torch.optim.RMSprop(v, RATE)),
+    ({"name": "adam"}, lambda v: torch.optim.Adam(v, RATE)),
+    ({"name": "adamw"}, lambda v: torch.optim.AdamW(v, RATE)),
+)
+
+
 class Torch(unittest.TestCase):
     def of_torch(self, initial, make, schedule=None, clip=None, groups=lambda variables: variables, between=None):
         variables = [torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in initial]
@@ -106,17 +118,7 @@ class Torch(unittest.TestCase):
         self.assertLess(apart(ours, theirs), MOST_APART, (optimizer, training))
 
     def test_local_steps_that_are_applied_as_they_are_are_plain_steps(self):
-        optim = torch.optim
-        kinds = (
-            ({"name": "sgd"}, lambda v: optim.SGD(v, RATE)),
-            ({"name": "momentum"}, lambda v: optim.SGD(v, RATE, momentum=0.9)),
-            ({"name": "nesterov"}, lambda v: optim.SGD(v, RATE, momentum=0.9, nesterov=True)),
-            ({"name": "adagrad"}, lambda v: optim.Adagrad(v, RATE)),
-            ({"name": "rmsprop"}, lambda v: optim.RMSprop(v, RATE)),
-            ({"name": "adam"}, lambda v: optim.Adam(v, RATE)),
-            ({"name": "adamw"}, lambda v: optim.AdamW(v, RATE)),
-        )
-        for settings, make in kinds:
+        for settings, make in PLAIN_KINDS:
             for steps in (1, 5):
                 with self.subTest(steps=steps, **settings):
                     self.assert_equal(settings, make, local(steps, name="sgd"), steps)
@@ -166,16 +168,7 @@ class Torch(unittest.TestCase):
                     self.assert_equal(settings, make, training, every=10, between=between)
 
     def test_each_kind_with_torchs_defaults(self):
-        optim = torch.optim
-        for settings, make in (
-            ({"name": "sgd"}, lambda v: optim.SGD(v, RATE)),
-            ({"name": "momentum"}, lambda v: optim.SGD(v, RATE, momentum=0.9)),
-            ({"name": "nesterov"}, lambda v: optim.SGD(v, RATE, momentum=0.9, nesterov=True)),
-            ({"name": "adagrad"}, lambda v: optim.Adagrad(v, RATE)),
-            ({"name": "rmsprop"}, lambda v: optim.RMSprop(v, RATE)),
-            ({"name": "adam"}, lambda v: optim.Adam(v, RATE)),
-            ({"name": "adamw"}, lambda v: optim.AdamW(v, RATE)),
-        ):
+        for settings, make in PLAIN_KINDS:
             with self.subTest(**settings):
                 self.assert_equal(settings, make)
 

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import random
 import signal
 import sys
 import threading
@@ -10,7 +11,7 @@ import time
 import urllib.error
 import urllib.request
 
-from cluster import LONG, ROOT, TOOL, Process, ProcessTest, free_port
+from cluster import LONG, ROOT, TOOL, Process, ProcessTest, free_port, kill
 
 OVER = ("SUCCEEDED", "FAILED", "CANCELLED")
 os.environ["PYTHONPATH"] = str(ROOT / "python")
@@ -78,3 +79,36 @@ class ServiceTest(ProcessTest):
         """How many chiefs the job has had."""
         log = self.root / f"jobs/{name}/logs/chief.log"
         return log.read_text().count(" waits for its tasks at ") if log.exists() else 0
+
+    def kill_by_chance(self, begin, kills, jobs, epochs, most_wait):
+        """The service gets SIGKILL again and again, while jobs are submitted and cancelled. No job is lost or started
+        twice. `begin` starts the service; a kill comes within `most_wait` seconds after that."""
+        seed = random.randrange(1 << 30)
+        rng = random.Random(seed)
+        accepted, cancelled = set(), set()
+        for number in range(kills):
+            begin()
+            if number < jobs:
+                name = f"job{number}"
+                status, answer = self.submit(name, training={"epochs": rng.choice(epochs)})
+                self.assertEqual(status, 200, answer)
+                accepted.add(name)
+            if number % 4 == 3:
+                name = rng.choice(sorted(accepted))
+                if self.ask("POST", f"/v1/projects/p/jobs/{name}:cancel", {})[0] == 200:
+                    cancelled.add(name)
+            threading.Event().wait(rng.uniform(0, most_wait))
+            kill(self.service.pid)
+            self.service.end()
+        begin()
+        listed = self.ask("GET", "/v1/projects/p/jobs")[1]["jobs"]
+        self.assertEqual({job["jobId"] for job in listed}, accepted, f"seed {seed}")
+        for name in sorted(accepted):
+            job = self.wait_for(name, *OVER)
+            allowed = ("SUCCEEDED", "CANCELLED") if name in cancelled else ("SUCCEEDED",)
+            self.assertIn(job["state"], allowed, f"seed {seed}: {job}")
+            starts = self.starts_of(name)
+            self.assertLessEqual(starts, 1, f"seed {seed}")
+            if job["state"] == "SUCCEEDED":
+                self.assertEqual(starts, 1, f"seed {seed}")
+            self.assertNotIn("exit code 97", json.dumps(self.job_of(name)))

@@ -1,5 +1,6 @@
 """The job service: its states and its bounds. No job is lost or started twice, whenever the service is killed."""
 
+import functools
 import io
 import json
 import random
@@ -10,7 +11,7 @@ import unittest
 import urllib.request
 
 from cluster import TOOL, Process, kill
-from job_service import OVER, ServiceTest
+from job_service import ServiceTest
 
 ENDLESS = {"training": {"epochs": 1_000_000}}
 
@@ -222,33 +223,8 @@ class JobServiceTest(ServiceTest):
         self.assertIn("outside its folder", self.wait_for("bad", "FAILED")["errorMessage"])
 
     def test_whenever_it_is_killed_no_job_is_lost_or_started_twice(self):
-        seed = random.randrange(1 << 30)
-        rng = random.Random(seed)
-        accepted, cancelled = set(), set()
-        for number in range(25):
-            self.start_service("--cores", "4")
-            if number < 8:
-                name = f"job{number}"
-                status, answer = self.submit(name, training={"epochs": rng.choice([1, 4, 12])})
-                self.assertEqual(status, 200, answer)
-                accepted.add(name)
-            if number % 4 == 3:
-                name = rng.choice(sorted(accepted))
-                if self.ask("POST", f"/v1/projects/p/jobs/{name}:cancel", {})[0] == 200:
-                    cancelled.add(name)
-            threading.Event().wait(rng.uniform(0, 0.4))
-            kill(self.service.pid)
-            self.service.end()
-        self.start_service("--cores", "4")
-        listed = self.ask("GET", "/v1/projects/p/jobs")[1]["jobs"]
-        self.assertEqual({job["jobId"] for job in listed}, accepted, f"seed {seed}")
-        for name in sorted(accepted):
-            state = self.wait_for(name, *OVER)["state"]
-            self.assertIn(state, ("SUCCEEDED", "CANCELLED") if name in cancelled else ("SUCCEEDED",),
-                          f"seed {seed}: {self.job_of(name)}")  # fmt: skip
-            starts = self.starts_of(name)
-            self.assertEqual(starts, 1) if state == "SUCCEEDED" else self.assertLessEqual(starts, 1)
-            self.assertNotIn("exit code 97", json.dumps(self.job_of(name)))
+        begin = functools.partial(self.start_service, "--cores", "4")
+        self.kill_by_chance(begin, kills=25, jobs=8, epochs=(1, 4, 12), most_wait=0.4)
 
 
 if __name__ == "__main__":

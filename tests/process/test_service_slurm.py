@@ -1,6 +1,5 @@
 """The job service with Slurm: real daemons, and jobs that wait, end, are cancelled, put back and killed there."""
 
-import random
 import threading
 import unittest
 
@@ -145,33 +144,7 @@ class SlurmTest(ServiceTest):
         self.assertIn("CANCELLED", out + err)
 
     def test_whenever_the_service_is_killed_no_job_is_lost_or_started_twice(self):
-        seed = random.randrange(1 << 30)
-        rng = random.Random(seed)
-        accepted, cancelled = set(), set()
-        for number in range(12):
-            self.start()
-            if number < 6:
-                name = f"job{number}"
-                status, answer = self.submit(name, training={"epochs": rng.choice([1, 4])})
-                self.assertEqual(status, 200, answer)
-                accepted.add(name)
-            if number % 4 == 3:
-                name = rng.choice(sorted(accepted))
-                if self.ask("POST", f"/v1/projects/p/jobs/{name}:cancel", {})[0] == 200:
-                    cancelled.add(name)
-            threading.Event().wait(rng.uniform(0, 1.5))
-            kill(self.service.pid)
-            self.service.end()
-        self.start()
-        listed = self.ask("GET", "/v1/projects/p/jobs")[1]["jobs"]
-        self.assertEqual({job["jobId"] for job in listed}, accepted, f"seed {seed}")
-        for name in sorted(accepted):
-            job = self.wait_for(name, *OVER)
-            allowed = ("SUCCEEDED", "CANCELLED") if name in cancelled else ("SUCCEEDED",)
-            self.assertIn(job["state"], allowed, f"seed {seed}: {job}")
-            self.assertLessEqual(self.starts_of(name), 1, f"seed {seed}")
-            if job["state"] == "SUCCEEDED":
-                self.assertEqual(self.starts_of(name), 1, f"seed {seed}")
+        self.kill_by_chance(self.start, kills=12, jobs=6, epochs=(1, 4), most_wait=1.5)
 
 
 if __name__ == "__main__":
