@@ -75,6 +75,11 @@ class SlurmCluster:
         self.controller = Process(self.test, [find("slurmctld"), "-D", *words])
         self.wait_for("UP", "scontrol", "ping")
 
+    def start_another_controller(self):
+        """In place of one that has ended."""
+        self.start_controller()
+        self.test.addCleanup(self.end_jobs)  # while this one lives: what is left of a run would go on writing
+
     def end_jobs(self):
         """No run outlives its test."""
         self.ask("scancel", "--signal=KILL", "--full", f"--user={getpass.getuser()}")

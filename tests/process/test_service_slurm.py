@@ -124,7 +124,7 @@ class SlurmTest(ServiceTest):
         self.assertEqual(self.job_of("long")["state"], "RUNNING")
         self.ask("POST", "/v1/projects/p/jobs/long:cancel", {})
         self.assertEqual(self.job_of("long")["state"], "CANCELLING")
-        self.slurm.start_controller()
+        self.slurm.start_another_controller()
         self.wait_for("long", "CANCELLED")
         self.wait_for("later", "SUCCEEDED")
         self.assertEqual((self.starts_of("long"), self.starts_of("later")), (1, 1))
