@@ -111,6 +111,7 @@ Turns SlurmBackend::Queue(const std::vector<Job>& unfinished) {
   }
   has_jobs_ = !unfinished.empty();
   std::erase_if(absent_, [&](const auto& absent) { return !names.contains(absent.first); });
+  std::erase_if(begun_, [&](const auto& begun) { return !names.contains(begun.first); });
   return turns;
 }
 
@@ -138,11 +139,15 @@ RunSeen SlurmBackend::Look(const Job& job, const RunFolder& folder) {
     if (first->second.marked != marked) first->second = {queue_.round(), marked};
     if (is_new || first->second.round == queue_.round()) return {.unknown = "Slurm is asked again"};
   }
-  return SeenInSlurm(known, left, folder);
+  RunSeen seen = SeenInSlurm(known, left, folder);
+  // The answer may be older than the script's mark: what waits in it has begun since, and was not put back.
+  if (left.started && begun_.try_emplace(job.name, queue_.round()).first->second == queue_.round()) seen.message.clear();
+  return seen;
 }
 
 absl::Status SlurmBackend::Start(const RunOrder& order, const RunFolder& folder) {
   absent_.erase(order.job.name);
+  begun_.erase(order.job.name);
   const std::vector<std::string> reachable = {"--listen", "0.0.0.0:0"};  // by the service, for the status
   std::vector<std::string> begin = RunCommand(settings_, order, folder, reachable);
   std::vector<std::string> resume = RunCommand(settings_, order, folder, {"--listen", "0.0.0.0:0", "--resume"});

@@ -41,6 +41,7 @@ class SlurmBackend : public Backend {
     bool marked;
   };
   std::map<std::string, Absence> absent_;  // by name
+  std::map<std::string, int64_t> begun_;   // by name: the answer in which its script was first seen to have begun
 };
 
 // What Slurm's queue, and what lies in the folder, say of a run that nobody submits just now. `job`: null where the

@@ -181,7 +181,9 @@ class PythonPackagesTest(ProcessTest):
         kill(first.pid)
         open(begun).close()  # the second begins again, in a place of its own
         third = self.start("worker", "--index=0", *flags)
-        open(go, "w").close()
+        theirs = lambda s: [wait["why"] for wait in s["waits"] + s["pending"] if wait["task"] == "worker-0"]
+        self.wait_until(lambda s: any("that another process of its host installs" in why for why in theirs(s)))
+        open(go, "w").close()  # only now: who has not joined when the job ends waits for another chief
         self.assertEqual(chief.finish()[0], 0, chief.said)
         self.assertEqual((second.finish()[0], third.finish()[0]), (0, 0), second.said + third.said)
         (mark,) = (self.folder / "host").glob("*.packages-*/made")

@@ -97,6 +97,24 @@ TEST_F(SeenInSlurmTest, WhatSlurmForgotBeforeItBeganIsNotSubmittedAgain) {
   EXPECT_THAT(job.error, HasSubstr("never began"));
 }
 
+TEST(SlurmBackendTest, WhatHasBegunSinceTheAnswerWasNotPutBack) {
+  ScratchFolder scratch;
+  const RunFolder folder{scratch.path() + "/job"};
+  ASSERT_TRUE(folder.Make().ok());
+  const Job job{.name = "a", .state = JobState::kRunning, .created_ms = 17};
+  const std::string waits = absl::StrCat("7|PENDING|", SlurmNameOf(job), "|None|", folder.job_dir(), "\n");
+  SlurmBackend backend({}, SlurmQueue([&] { return Said{.out = waits, .code = 0}; }, {}));
+  const auto message = [&](bool asks) {
+    backend.Queue({job});
+    if (asks) backend.Refresh();
+    return backend.Look(job, folder).message;
+  };
+  EXPECT_THAT(message(true), HasSubstr("waits in the queue"));
+  std::ofstream(folder.Own("started")) << "7";
+  EXPECT_EQ(message(false), "");
+  EXPECT_THAT(message(true), HasSubstr("put back into the queue"));
+}
+
 // A cluster and a service that may be killed at any moment. Files are real; what the script does with them is told here
 // again, step by step.
 class SlurmWalk {
