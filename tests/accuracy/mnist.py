@@ -2,9 +2,9 @@
 
     mnist.py BUILD_DIR [KEY=VALUE ...]       exits 77 (skipped) unless DOWNPOUR_DATA names a folder with mnist/
 
-784-256-128-10, 10 epochs, 2 ps, 3 seeds: 4 workers reach at least 97.5 % on the mean, within 0.5 points of 1 worker,
-and no run of theirs is below 97 %. 16 workers reach 96 % in each run; without a rule for staleness they do not learn at
-all. The order of pushes is chance, and where the last of them leaves the model too:
+784-256-128-10, 10 epochs, 2 ps, 2 seeds: 4 workers reach at least 97.5 % on the mean, within 0.5 points of 1 worker,
+and no run of theirs is below 97 %. 16 workers reach 96 % in one run; without a rule for staleness they do not learn at
+all. learning.py has more workers and seeds. The order of pushes is chance, and where the last of them leaves the model too:
 single runs spread by 0.13 points about 97.95 %, and one of 51 had 97.30. KEY=VALUE is set for every run, such as
 training.wire=bf16.
 """
@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 
-SEEDS = (1, 2, 3)
+SEEDS = {1: (1, 2), 4: (1, 2), 16: (1,)}  # by workers
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
@@ -54,7 +54,7 @@ def main(build, more):
     mnist = pathlib.Path(data) / "mnist"
     failures = []
     with tempfile.TemporaryDirectory() as folder:
-        runs = {w: [train(build, mnist, pathlib.Path(folder), w, seed, more) for seed in SEEDS] for w in (1, 4, 16)}
+        runs = {w: [train(build, mnist, pathlib.Path(folder), w, seed, more) for seed in SEEDS[w]] for w in SEEDS}
     for run in runs[4]:
         if run["evalAccuracy"] < 0.97:
             failures.append(f"accuracy {run['evalAccuracy']} is below 0.97")
