@@ -2,7 +2,9 @@
 
 import getpass
 import os
+import pathlib
 import shutil
+import signal
 import socket
 import subprocess
 import threading
@@ -66,6 +68,7 @@ class SlurmCluster:
                                         ctld_port=free_port(), slurmd_port=free_port()))  # fmt: skip
         os.environ["SLURM_CONF"] = str(config)
         test.addCleanup(os.environ.pop, "SLURM_CONF", None)
+        test.addCleanup(self.kill_what_is_left, f"SLURM_CONF={config}".encode())
         self.start_controller("-c")
         self.slurmd = Process(test, [find("slurmd"), "-D"])
         test.addCleanup(self.end_jobs)
@@ -74,6 +77,11 @@ class SlurmCluster:
     def start_controller(self, *words):
         self.controller = Process(self.test, [find("slurmctld"), "-D", *words])
         self.wait_for("UP", "scontrol", "ping")
+
+    def stop_controller(self):
+        """It writes down what it knows: one that is killed may forget jobs, which the next one ends only by and by."""
+        self.controller.child.terminate()
+        self.controller.child.wait(timeout=LONG)
 
     def start_another_controller(self):
         """In place of one that has ended."""
@@ -85,6 +93,15 @@ class SlurmCluster:
         self.ask("scancel", "--signal=KILL", "--full", f"--user={getpass.getuser()}")
         self.ask("scancel", f"--user={getpass.getuser()}")
         self.wait_for_none("squeue", "--noheader")
+
+    def kill_what_is_left(self, mark):
+        """Jobs that no controller knows, once slurmd has ended: whatever has the mark in its environment."""
+        for process in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                if mark in (process / "environ").read_bytes().split(b"\0"):
+                    os.kill(int(process.name), signal.SIGKILL)
+            except OSError:
+                pass  # it has just ended, or is somebody else's
 
     def ask(self, *command):
         """What it says on stdout; empty where the controller does not answer."""

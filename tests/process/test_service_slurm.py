@@ -117,7 +117,7 @@ class SlurmTest(ServiceTest):
         self.start()
         self.submit("long", **ENDLESS)
         self.wait_for("long", "RUNNING")
-        self.slurm.controller.end()
+        self.slurm.stop_controller()
         self.wait_for_message("long", "Slurm does not answer: ")
         self.submit("later")
         self.wait_for_message("later", "Slurm does not answer: ")
