@@ -141,7 +141,10 @@ RunSeen SlurmBackend::Look(const Job& job, const RunFolder& folder) {
   }
   RunSeen seen = SeenInSlurm(known, left, folder);
   // The answer may be older than the script's mark: what waits in it has begun since, and was not put back.
-  if (left.started && begun_.try_emplace(job.name, queue_.round()).first->second == queue_.round()) seen.message.clear();
+  if (left.started) {
+    const auto first = begun_.try_emplace(job.name, queue_.round()).first;
+    if (first->second == queue_.round()) seen.message.clear();
+  }
   return seen;
 }
 
