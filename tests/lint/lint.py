@@ -12,6 +12,7 @@ import unittest
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tools/dev"))
 from mutation_lists import read_lists  # noqa: E402
+from examples import ExampleRulesCatch, stale_examples  # noqa: E402, F401 (the first: --self-test)
 from prose import ProseRulesCatch, dead_links, hard_prose, lines  # noqa: E402, F401 (the first: --self-test)
 
 FOLDERS = {"schema", "job", "runtime", "tensor", "optimizer", "ps", "worker", "chief", "tools", "bench", "service", "python", "tests"}
@@ -189,7 +190,7 @@ def wide_prose(root):
 
 def lint(root):
     found = [*stale_mutations(root), *unnamed_tests(root), *unknown_rules(root), *wide_prose(root)]
-    found += [*hard_prose(root), *dead_links(root)]
+    found += [*hard_prose(root), *dead_links(root), *stale_examples(root)]
     for path, file in tree(root):
         try:
             found += breaches(path, file.read_text())
