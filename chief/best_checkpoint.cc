@@ -6,7 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "chief/chief_parts.h"
+#include "chief/checkpoint_rounds.h"
+#include "chief/evaluation.h"
+#include "chief/job_life.h"
+#include "chief/journal.h"
 #include "runtime/metrics.h"
 #include "schema/text.h"
 
@@ -24,13 +27,13 @@ void BestCheckpoint::Begin() {
     chief_.failures.Add("chief", absl::StrCat("the best checkpoint, ", ToString(best.round),
                                               ", is lost: ", chief_.store.WhyNot(best.round)));
   }
-  if (!is_there || best.metric != chief_.job.checkpoint.best) best = BestRecord();
+  if (!is_there || best.metric != chief_.spec.best) best = BestRecord();
 }
 
 void BestCheckpoint::Observe() {
-  if (chief_.term == 0) return;
+  if (!chief_.life.ready()) return;
   if (!begun_) Begin();
-  if (chief_.job.checkpoint.best != kNoBest) {
+  if (chief_.spec.best != kNoBest) {
     TakeEvaluation();
     TakeRound();
     Choose();
@@ -44,7 +47,7 @@ void BestCheckpoint::TakeEvaluation() {
   if (!candidates_.empty() && !candidates_.back().value) {
     Candidate& last = candidates_.back();
     if (!evaluation.active() && result && result->round == last.evaluation) {
-      last.value = ValueOf(chief_.job.checkpoint.best, *result);
+      last.value = ValueOf(chief_.spec.best, *result);
     } else if (evaluation.active() && evaluation.frozen() && last.frozen) {
       last.evaluation = evaluation.round();  // begun again: values stand still meanwhile
     } else if (evaluation.round() != last.evaluation || !evaluation.active()) {
@@ -59,7 +62,7 @@ void BestCheckpoint::TakeEvaluation() {
                          .after = chief_.rounds.newest(),
                          .value = {},
                          .round = {}});
-  const auto every = chief_.job.checkpoint.every;
+  const auto every = chief_.spec.every;
   const bool wants_rounds = !every || *every > Duration::zero();
   if (wants_rounds && !evaluation.frozen()) chief_.interval.WantRound();  // at the end there is one anyway
 }
@@ -91,7 +94,7 @@ void BestCheckpoint::Choose() {
     const Candidate& candidate = candidates_[i];
     const bool is_over = candidate.value && (candidate.round || !IsBetter(*candidate.value));
     if (is_over && candidate.round && IsBetter(*candidate.value)) {
-      const std::string& metric = chief_.job.checkpoint.best;
+      const std::string& metric = chief_.spec.best;
       chief_.journal.record().best = {*candidate.round, metric, *candidate.value, candidate.epoch};
       chief_.context.out.Info(absl::StrFormat("checkpoint %s is the best so far: %s %.4g after %s",
                                               ToString(*candidate.round), metric, *candidate.value,

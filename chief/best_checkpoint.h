@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "job/job.h"
 #include "schema/ids.h"
 
 namespace downpour {
@@ -34,11 +35,29 @@ struct BestRecord {
   bool operator==(const BestRecord&) const = default;
 };
 
-struct ChiefParts;
+class CheckpointInterval;
+class CheckpointRounds;
+class CheckpointStore;
+class Evaluation;
+class FailureLog;
+class Journal;
+struct JobLife;
+struct StepContext;
 
 class BestCheckpoint {
  public:
-  explicit BestCheckpoint(ChiefParts& chief) : chief_(chief) {}
+  struct Parts {
+    StepContext& context;
+    const CheckpointSpec& spec;
+    const JobLife& life;
+    Journal& journal;
+    FailureLog& failures;
+    const CheckpointStore& store;
+    const Evaluation& evaluation;
+    CheckpointRounds& rounds;
+    CheckpointInterval& interval;
+  };
+  explicit BestCheckpoint(const Parts& chief) : chief_(chief) {}
 
   void Observe();
   // Slices went back to an older state: no later round is near an evaluation of before.
@@ -62,7 +81,7 @@ class BestCheckpoint {
   bool IsBetter(double value) const;
   bool MayGetRound(size_t candidate) const;
 
-  ChiefParts& chief_;
+  const Parts chief_;
   bool begun_ = false;
   std::vector<Candidate> candidates_;  // ascending: the last one's evaluation, and those whose rounds are under way
   Round seen_;                         // the newest durable round that was looked at

@@ -92,6 +92,8 @@ class CheckpointRounds {
     IntervalSet committed;
   };
   const std::optional<Durable>& durable() const { return durable_; }
+  // That one, for people; empty: there is none.
+  std::string DescribeLast() const { return durable_ ? DescribeCheckpoint(durable_->round, durable_->committed) : ""; }
   // Checkpoints that stay though retention would have them go, until this is said again with others.
   void Pin(const std::set<Round>& rounds);
   void Resume(const Manifest& manifest);  // durable() is this one, until there is a newer one

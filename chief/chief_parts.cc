@@ -2,15 +2,10 @@
 
 #include <glog/logging.h>
 
-#include <algorithm>
 #include <utility>
-
-#include "absl/strings/str_format.h"
 
 namespace downpour {
 namespace {
-
-constexpr double kLowerRate = 10;  // by as much, where the model diverged
 
 SliceGrid CheckedGrid(const JobSpec& job) {
   absl::StatusOr<SliceGrid> grid = GridOf(job.model);
@@ -23,57 +18,36 @@ SliceGrid CheckedGrid(const JobSpec& job) {
 ChiefParts::ChiefParts(ChiefOptions given)
     : options(std::move(given)),
       job(options.job),
+      timing(options.timing),
       grid(CheckedGrid(job)),
       storage(context),
-      journal(context, storage, options.timing),
+      journal(context, storage, timing),
       failures(context, journal.costs()),
       store(storage),
       startup(storage, store, journal, options),
       logs(storage),
-      members(job.cluster, options.timing),
+      members(job.cluster, timing),
       data(job),
-      assignment(context, storage, members, failures, grid, options.timing),
-      rounds(context, storage, members, assignment, store, failures, job.checkpoint, options.timing),
+      assignment(context, storage, members, failures, grid, timing),
+      rounds(context, storage, members, assignment, store, failures, job.checkpoint, timing),
       interval(job.checkpoint),
-      best(*this),
-      recovery(*this),
-      departures(*this) {}
-
-uint64_t ChiefParts::Epochs() const {
-  const auto all = static_cast<uint64_t>(job.training.epochs);
-  const uint64_t fewer = journal.record().early.epochs;
-  return fewer == 0 ? all : std::min(fewer, all);
-}
-
-std::string ChiefParts::LastCheckpoint() const {
-  const auto& durable = rounds.durable();
-  return durable ? DescribeCheckpoint(durable->round, durable->committed) : "";
-}
-
-std::string ChiefParts::CommandToStart() const {
-  if (!diverged) return options.command;
-  return absl::StrFormat("%s --set training.optimizer.learningRate=%.3g", options.command,
-                         job.training.optimizer.learning_rate / kLowerRate);
-}
-
-const char* NameOf(JobState state) {
-  switch (state) {
-    case JobState::kQueued:
-      return "QUEUED";
-    case JobState::kPreparing:
-      return "PREPARING";
-    case JobState::kRunning:
-      return "RUNNING";
-    case JobState::kSucceeded:
-      return "SUCCEEDED";
-    case JobState::kFailed:
-      return "FAILED";
-    case JobState::kCancelling:
-      return "CANCELLING";
-    case JobState::kCancelled:
-      return "CANCELLED";
-  }
-  return "?";
-}
+      best({context, job.checkpoint, life, journal, failures, store, evaluation, rounds, interval}),
+      recovery({context, job, timing, journal, failures, store, members, data, assignment, ledger, rounds}),
+      departures({context, timing, members, assignment, ledger, rounds}),
+      work({context, job, timing, life, journal, members, assignment, ledger, evaluation, rounds, interval, progress,
+            learning}),
+      view{options, job,     context,    life,   counts,   journal,    failures, members,  data,   assignment,
+           ledger,  resumed, evaluation, rounds, interval, departures, progress, learning, spares, work},
+      shutdown({context, options, life, storage, journal, members, rounds, watchers}, view),
+      preparation({context, options, life, startup, journal, failures, store, members, data, assignment, rounds,
+                   resumed, recovery}),
+      evaluations({job, ledger, evaluation, work}),
+      checkpoints({context, job, timing, life, journal, data, ledger, rounds, interval, best, departures, recovery}),
+      training({context, job, life, journal, failures, members, data, assignment, ledger, rounds, best, progress,
+                learning, work, evaluations, checkpoints}),
+      losses({context, journal, failures, members, recovery, work, shutdown}),
+      lifecycle({context, job, life, preparation, training, checkpoints, recovery, shutdown}),
+      commands({context, options, life, counts, journal, members, interval, lifecycle}),
+      history({context, job, storage, life, journal, members, ledger, evaluation, progress}) {}
 
 }  // namespace downpour

@@ -1,35 +1,43 @@
-// The parts of the chief and the few facts they share: what routing, work, lifecycle and status work on.
+// ChiefParts: all parts of the chief, and which of them each part is given. Only chief/chief_role.cc knows it, which
+// routes inputs to them. Each other part has what it uses in a struct Parts of its own, and nothing else.
 //
-// Order: parts refer to those declared before them. What stands by itself is given these one by one; what moves the
-//   whole job along is given all.
+// Order: parts are made in this order, so one that is used when another is made stands before it.
 #pragma once
-
-#include <cstdint>
-#include <string>
-#include <vector>
 
 #include "chief/assignment.h"
 #include "chief/best_checkpoint.h"
 #include "chief/checkpoint_interval.h"
 #include "chief/checkpoint_rounds.h"
+#include "chief/checkpoint_schedule.h"
 #include "chief/checkpoint_store.h"
 #include "chief/chief_role.h"
+#include "chief/chief_view.h"
+#include "chief/commands.h"
 #include "chief/data_plan.h"
 #include "chief/departures.h"
 #include "chief/evaluation.h"
+#include "chief/evaluation_schedule.h"
+#include "chief/history.h"
 #include "chief/job_costs.h"
+#include "chief/job_life.h"
 #include "chief/journal.h"
 #include "chief/learning_watch.h"
 #include "chief/lease_ledger.h"
+#include "chief/lifecycle.h"
 #include "chief/membership.h"
+#include "chief/preparation.h"
 #include "chief/progress.h"
 #include "chief/recovery.h"
+#include "chief/shutdown.h"
 #include "chief/spares.h"
 #include "chief/startup.h"
 #include "chief/step_context.h"
 #include "chief/storage.h"
 #include "chief/task_logs.h"
+#include "chief/task_losses.h"
+#include "chief/training.h"
 #include "chief/watchers.h"
+#include "chief/work.h"
 #include "job/slice_grid.h"
 
 namespace downpour {
@@ -39,9 +47,13 @@ struct ChiefParts {
 
   const ChiefOptions options;
   const JobSpec& job;
+  const Timing& timing;
   const SliceGrid grid;
 
+  // What the chief knows and keeps.
   StepContext context;
+  JobLife life;
+  ChiefCounts counts;
   Storage storage;
   Journal journal;
   FailureLog failures;
@@ -52,41 +64,30 @@ struct ChiefParts {
   DataPlan data;
   Assignment assignment;
   LeaseLedger ledger;
+  LeaseLedger resumed;  // by the checkpoint that is gone on from
   Evaluation evaluation;
   CheckpointRounds rounds;
   CheckpointInterval interval;
-  BestCheckpoint best;
-  Recovery recovery;
-  Departures departures;
   Progress progress;
   LearningWatch learning;
   Watchers watchers;
   Spares spares;
 
-  LeaseLedger resumed;  // by the checkpoint that is gone on from: what people are told until the slices have reported
-  const LeaseLedger& known() const { return ledger.is_open() ? ledger : resumed; }
-
-  std::vector<std::string> changes;  // of settings, by this start
-  JobState state = JobState::kQueued;
-  std::string error;         // why it failed or was cancelled
-  int exit_code = 0;         // this chief's, once the job has ended
-  bool diverged = false;     // and would do so again with the same learning rate
-  std::string endpoint;      // of this chief
-  uint32_t term = 0;         // 0 until it is durable
-  uint64_t commands = 0;     // of people, heeded by this chief
-  uint64_t rejected = 0;     // messages of strangers
-  uint64_t refused = 0;      // handshakes without a key of this cluster
-  std::string refused_from;  // where the last unknown key came from
-
-  // Leases to commit, or a model to evaluate.
-  bool HasWork() const { return state == JobState::kRunning && (!ledger.AllCommitted() || evaluation.active()); }
-  bool runs() const { return state == JobState::kRunning || state == JobState::kCancelling; }
-  uint64_t Epochs() const;             // with which the job ends: those of its file, unless it stops early
-  std::string LastCheckpoint() const;  // in words; empty: there is none
-  std::string CommandToStart() const;  // that people type to start the job again, but for --resume
-  bool ended() const {
-    return state == JobState::kSucceeded || state == JobState::kFailed || state == JobState::kCancelled;
-  }
+  // What moves the job along.
+  BestCheckpoint best;
+  Recovery recovery;
+  Departures departures;
+  Work work;
+  const ChiefView view;
+  Shutdown shutdown;
+  Preparation preparation;
+  EvaluationSchedule evaluations;
+  CheckpointSchedule checkpoints;
+  Training training;
+  TaskLosses losses;
+  Lifecycle lifecycle;
+  Commands commands;
+  History history;
 };
 
 }  // namespace downpour

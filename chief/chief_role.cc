@@ -5,12 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "chief/chief_parts.h"
-#include "chief/commands.h"
-#include "chief/history.h"
-#include "chief/lifecycle.h"
-#include "chief/shutdown.h"
 #include "chief/status.h"
-#include "chief/work.h"
 #include "job/job_file.h"
 #include "runtime/log_line.h"
 #include "schema/text.h"
@@ -25,22 +20,16 @@ constexpr size_t kMaxWords = 512;  // of what a member says in its own words
 // Routes inputs to the parts, after checking that whoever speaks may say it.
 class ChiefRole::Impl {
  public:
-  explicit Impl(ChiefOptions options)
-      : chief_(std::move(options)),
-        work_(chief_),
-        shutdown_(chief_),
-        lifecycle_(chief_, work_, shutdown_),
-        commands_(chief_, lifecycle_),
-        history_(chief_) {}
+  explicit Impl(ChiefOptions options) : chief_(std::move(options)) {}
 
   void Step(Time now, Input& input, Effects& effects) {
-    if (shutdown_.exited()) return;
+    if (chief_.shutdown.exited()) return;
     chief_.context.now = now;
     chief_.progress.Discount(chief_.members.DiscountOwnPause(now));
     std::visit([this](auto& in) { On(in); }, input);
-    lifecycle_.Advance();
-    commands_.Advance();
-    history_.Observe();
+    chief_.lifecycle.Advance();
+    chief_.commands.Advance();
+    chief_.history.Observe();
     for (Effect& effect : chief_.context.out.Take()) effects.Add(std::move(effect));
     effects.SayIn(run());
   }
@@ -49,17 +38,17 @@ class ChiefRole::Impl {
   uint64_t run() const { return chief_.journal.record().run; }
 
  private:
-  void On(Started& started) { lifecycle_.Begin(started); }
-  void On(Tick&) { lifecycle_.Tick(); }
+  void On(Started& started) { chief_.lifecycle.Begin(started); }
+  void On(Tick&);
   void On(StorageDone& done) { chief_.storage.Complete(done); }
   void On(ComputeDone&) {}
   void On(Reconnected&) {}  // it dials nobody
   void On(Warned&) {}       // its log is in the job folder
   void On(ResourceSample& sample) {
-    chief_.refused = sample.refused;
-    chief_.refused_from = std::move(sample.refused_from);
+    chief_.counts.refused = sample.refused;
+    chief_.counts.refused_from = std::move(sample.refused_from);
   }
-  void On(StopRequested& stop) { lifecycle_.Stop(stop); }
+  void On(StopRequested& stop) { chief_.lifecycle.Stop(stop); }
   void On(Malformed& malformed) {
     Task* task = chief_.members.FindByPeer(malformed.from);
     Reject(malformed.from, task, malformed.why);
@@ -68,21 +57,21 @@ class ChiefRole::Impl {
   void On(Received& received) {
     if (const auto* question = std::get_if<StatusRequest>(&received.message)) return Receive(received.from, *question);
     if (const auto* command = std::get_if<Control>(&received.message)) return Receive(received.from, *command);
-    if (!lifecycle_.ready() && !HearsOfTheEnd(received.message)) return;  // whoever needs an answer asks again
+    if (!chief_.life.ready() && !HearsOfTheEnd(received.message)) return;  // whoever needs an answer asks again
     if (IsForeign(received)) return RefuseForeign(received);
     std::visit([&](auto& message) { Receive(received.from, message); }, received.message);
   }
 
   // Of a job that was over before this chief was started.
   bool HearsOfTheEnd(const Message& message) const {
-    return chief_.ended() && (std::holds_alternative<Join>(message) || std::holds_alternative<Heartbeat>(message));
+    return chief_.life.ended() && (std::holds_alternative<Join>(message) || std::holds_alternative<Heartbeat>(message));
   }
 
   // Whether it is of another run. A Join is of the one that its process was in, and welcome here all the same, unless
   // this job is over: that says nothing of the other one.
   bool IsForeign(const Received& received) const {
     const bool is_join = std::holds_alternative<Join>(received.message);
-    return received.run != run() && (!is_join || (chief_.ended() && received.run != 0));
+    return received.run != run() && (!is_join || (chief_.life.ended() && received.run != 0));
   }
   void RefuseForeign(const Received& received);
   void Receive(PeerId from, const Join& join);
@@ -100,9 +89,9 @@ class ChiefRole::Impl {
   void Receive(PeerId from, const CodeRequest& request);
   void Receive(PeerId from, const StatusRequest& question) {
     chief_.watchers.Asked(chief_.context.now, from, question);
-    if (!question.knows_end) chief_.context.out.SendTo(from, StatusReply{StatusText(chief_)});
+    if (!question.knows_end) chief_.context.out.SendTo(from, StatusReply{StatusText(chief_.view)});
   }
-  void Receive(PeerId from, const Control& command) { commands_.Receive(from, command); }
+  void Receive(PeerId from, const Control& command) { chief_.commands.Receive(from, command); }
   template <typename NotForTheChief>
   void Receive(PeerId from, const NotForTheChief& message) {
     Reject(from, chief_.members.FindByPeer(from), absl::StrCat(NameOf(Message(message)), " is not for the chief"));
@@ -115,12 +104,18 @@ class ChiefRole::Impl {
   void Reject(PeerId from, Task* task, const std::string& why);
 
   ChiefParts chief_;
-  Work work_;
-  Shutdown shutdown_;
-  Lifecycle lifecycle_;
-  Commands commands_;
-  History history_;
 };
+
+// Each part does what is due by now, in this order.
+void ChiefRole::Impl::On(Tick&) {
+  if (!chief_.life.ready() || chief_.life.ended()) return;
+  chief_.losses.Tick();
+  chief_.lifecycle.Tick();
+  chief_.assignment.Tick();
+  chief_.rounds.Tick();
+  if (chief_.life.state != JobState::kCancelling) chief_.departures.Tick();  // else the job's end lets all go
+  chief_.work.Tick();
+}
 
 // ---- Membership -----------------------------------------------------------------------------------------------------
 
@@ -129,14 +124,14 @@ class ChiefRole::Impl {
 void ChiefRole::Impl::RefuseForeign(const Received& received) {
   Reject(received.from, nullptr, absl::StrCat(NameOf(received.message), " of another run"));
   const auto* beat = std::get_if<Heartbeat>(&received.message);
-  if (beat == nullptr || chief_.ended()) return;
+  if (beat == nullptr || chief_.life.ended()) return;
   chief_.context.out.SendTo(
       received.from,
       Refused{.code = RefusalCode::kUnknown, .why = "it leads another run", .member = beat->from, .run = received.run});
 }
 
 void ChiefRole::Impl::Receive(PeerId from, const Join& join) {
-  if (chief_.ended()) return shutdown_.Tell(from);
+  if (chief_.life.ended()) return chief_.shutdown.Tell(from);
   const Membership::Verdict verdict = chief_.members.Admit(chief_.context.now, from, join);
   if (verdict.task == nullptr) {
     NoteRefusal(from, join, verdict.refusal);
@@ -158,11 +153,11 @@ void ChiefRole::Impl::Receive(PeerId from, const Join& join) {
   if (verdict.is_back) chief_.context.out.Info(absl::StrCat(task.name, " is back"));
   chief_.assignment.Follow(task);
   if (verdict.replaced) {
-    lifecycle_.Lost(*verdict.replaced, task.holds ? "who had its place after it is back" : "it was started again");
+    chief_.losses.Lost(*verdict.replaced, task.holds ? "who had its place after it is back" : "it was started again");
   }
-  if (chief_.ended()) return;
+  if (chief_.life.ended()) return;
   chief_.context.out.SendTo(from, Welcome{.you = task.incarnation,
-                                          .term = chief_.term,
+                                          .term = chief_.life.term,
                                           .name = task.name,
                                           .job = chief_.journal.record().job,
                                           .run = run(),
@@ -186,7 +181,7 @@ void ChiefRole::Impl::Receive(PeerId from, const Heartbeat& heartbeat) {
   if (task != nullptr && chief_.members.Revive(*task)) chief_.context.out.Info(absl::StrCat(task->name, " is back"));
   if (task == nullptr || !task->alive()) {
     if (task != nullptr && task->state == TaskState::kRefused) return chief_.context.out.SendTo(from, task->refusal);
-    if (chief_.ended()) return shutdown_.Tell(from);
+    if (chief_.life.ended()) return chief_.shutdown.Tell(from);
     return chief_.context.out.SendTo(from, Refused{.code = RefusalCode::kUnknown,
                                                    .why = "it was silent for too long, or is of an earlier chief",
                                                    .member = heartbeat.from,
@@ -200,7 +195,7 @@ void ChiefRole::Impl::Receive(PeerId from, const Heartbeat& heartbeat) {
                                                  .may_leave = task->may_leave(),
                                                  .retired = chief_.members.IsRetired(*task),
                                                  .to = task->incarnation});
-  lifecycle_.SendPlacement(*task);
+  chief_.training.SendPlacement(*task);
 }
 
 // A process counts on when another chief leads, and the list outlives chiefs: each skip is listed once.
@@ -229,35 +224,35 @@ void ChiefRole::Impl::Receive(PeerId, const Leave& leave) {
   const std::string why = CleanText(leave.why, kMaxWords);
   task->state = TaskState::kLeft;
   chief_.context.out.Info(absl::StrCat(task->name, " left: ", why));
-  if (chief_.ended()) return;
-  if (task->role == TaskRole::kPs) return lifecycle_.Lost(*task, absl::StrCat("it left: ", why));
-  work_.Release(leave.from);
+  if (chief_.life.ended()) return;
+  if (task->role == TaskRole::kPs) return chief_.losses.Lost(*task, absl::StrCat("it left: ", why));
+  chief_.work.Release(leave.from);
 }
 
 void ChiefRole::Impl::Receive(PeerId from, const DataReport& report) {
   Task* task = Member(from, report.from, TaskRole::kWorker, "DataReport");
-  if (task == nullptr || chief_.ended()) return;
+  if (task == nullptr || chief_.life.ended()) return;
   if (const absl::Status status = chief_.data.Validate(task->name, report); !status.ok()) {
-    return lifecycle_.RefuseForGood(*task, RefusalCode::kDataDiffers, MessageOf(status));
+    return chief_.losses.RefuseForGood(*task, RefusalCode::kDataDiffers, MessageOf(status));
   }
   const bool was_good = std::exchange(task->data_good, true);
   if (!was_good) task->stats.waiting_for.clear();  // its last heartbeat may still wait for them
-  lifecycle_.SendPlacement(*task);
+  chief_.training.SendPlacement(*task);
 }
 
 void ChiefRole::Impl::Receive(PeerId from, const Violation& violation) {
   if (Member(from, violation.from, TaskRole::kPs, "Violation") == nullptr) return;
   Task* culprit = chief_.members.FindAlive(violation.by);
-  if (culprit == nullptr || culprit->role != TaskRole::kWorker || chief_.ended()) return;
+  if (culprit == nullptr || culprit->role != TaskRole::kWorker || chief_.life.ended()) return;
   ++culprit->rejected;
-  lifecycle_.RefuseForGood(*culprit, RefusalCode::kEjected,
-                           absl::StrCat("it broke the protocol: ", CleanText(violation.what, kMaxWords)));
+  chief_.losses.RefuseForGood(*culprit, RefusalCode::kEjected,
+                              absl::StrCat("it broke the protocol: ", CleanText(violation.what, kMaxWords)));
 }
 
 // Late words of a worker that an earlier chief told of other code are answered by nothing: this one's Welcome tells it.
 void ChiefRole::Impl::Receive(PeerId from, const CodeRequest& request) {
   Task* task = Member(from, request.from, TaskRole::kWorker, "CodeRequest");
-  if (task == nullptr || chief_.ended()) return;
+  if (task == nullptr || chief_.life.ended()) return;
   if (request.sha256 != chief_.options.job.python.sha256 || request.block >= chief_.startup.code().size()) {
     return Reject(from, task, "it asks for code that this job does not have");
   }
@@ -271,15 +266,15 @@ void ChiefRole::Impl::Receive(PeerId from, const CodeRequest& request) {
 
 void ChiefRole::Impl::Receive(PeerId from, const WorkRequest& request) {
   Task* task = Member(from, request.from, TaskRole::kWorker, "WorkRequest");
-  if (task != nullptr) RejectUnlessOk(from, task, work_.Receive(*task, request));
+  if (task != nullptr) RejectUnlessOk(from, task, chief_.work.Receive(*task, request));
 }
 
 void ChiefRole::Impl::Receive(PeerId from, const LeaseDone& done) {
-  RejectUnlessOk(from, chief_.members.Find(done.from), work_.Receive(from, done));
+  RejectUnlessOk(from, chief_.members.Find(done.from), chief_.work.Receive(from, done));
 }
 
 void ChiefRole::Impl::Receive(PeerId from, const EvalDone& done) {
-  RejectUnlessOk(from, chief_.members.Find(done.from), work_.Receive(from, done));
+  RejectUnlessOk(from, chief_.members.Find(done.from), chief_.work.Receive(from, done));
 }
 
 void ChiefRole::Impl::Receive(PeerId from, const SliceReport& report) {
@@ -317,7 +312,7 @@ void ChiefRole::Impl::RejectUnlessOk(PeerId from, Task* task, const absl::Status
 }
 
 void ChiefRole::Impl::Reject(PeerId from, Task* task, const std::string& why) {
-  const uint64_t count = task != nullptr ? ++task->rejected : ++chief_.rejected;
+  const uint64_t count = task != nullptr ? ++task->rejected : ++chief_.counts.rejected;
   if (!WorthALine(count)) return;
   chief_.context.out.Warn(
       absl::StrCat("rejected from ", task != nullptr ? task->name : absl::StrCat("peer ", static_cast<uint64_t>(from)),
@@ -331,8 +326,8 @@ ChiefRole::~ChiefRole() = default;
 
 void ChiefRole::Step(Time now, Input input, Effects& effects) { impl_->Step(now, input, effects); }
 
-JobState ChiefRole::state() const { return impl_->chief().state; }
-uint32_t ChiefRole::term() const { return impl_->chief().term; }
+JobState ChiefRole::state() const { return impl_->chief().life.state; }
+uint32_t ChiefRole::term() const { return impl_->chief().life.term; }
 uint64_t ChiefRole::run() const { return impl_->run(); }
 const IntervalSet& ChiefRole::committed() const { return impl_->chief().ledger.committed(); }
 uint64_t ChiefRole::goal() const {
@@ -343,7 +338,7 @@ bool ChiefRole::all_reported() const { return impl_->chief().assignment.complete
 std::map<LeaseId, Incarnation> ChiefRole::holders() const { return impl_->chief().ledger.holders(); }
 std::vector<SliceEpoch> ChiefRole::epochs() const { return impl_->chief().assignment.epochs(); }
 int64_t ChiefRole::worker_count() const { return impl_->chief().members.worker_count(); }
-uint64_t ChiefRole::commands() const { return impl_->chief().commands; }
+uint64_t ChiefRole::commands() const { return impl_->chief().counts.commands; }
 
 std::vector<Incarnation> ChiefRole::lost() const {
   std::vector<Incarnation> lost;
@@ -363,7 +358,7 @@ std::vector<Incarnation> ChiefRole::alive(TaskRole role) const {
 
 std::string ChiefRole::StatusJson(Time now) const {
   impl_->chief().context.now = now;
-  return StatusText(impl_->chief());
+  return StatusText(impl_->chief().view);
 }
 
 }  // namespace downpour

@@ -12,16 +12,16 @@
 namespace downpour {
 
 void Commands::Receive(PeerId from, const Control& command) {
-  if (!lifecycle_.ready()) return;  // it does not know its number yet, and whoever needs an answer asks again
-  if (command.term == chief_.term && AnswerAgain(from, command)) return;
+  if (!chief_.life.ready()) return;  // it does not know its number yet, and whoever needs an answer asks again
+  if (command.term == chief_.life.term && AnswerAgain(from, command)) return;
   const auto decline = [&](ControlVerdict verdict, std::string why) {
     chief_.context.out.SendTo(from, ControlReply{command.nonce, verdict, std::move(why)});
   };
   if (std::string why = WhyOutdated(command); !why.empty()) return decline(ControlVerdict::kOutdated, std::move(why));
   if (std::string why = WhyNot(command); !why.empty()) return decline(ControlVerdict::kRefused, std::move(why));
-  ++chief_.commands;
+  ++chief_.counts.commands;
   if (command.kind == ControlKind::kStop) {
-    lifecycle_.Stop({SIGTERM, "downpour stop"});
+    chief_.lifecycle.Stop({SIGTERM, "downpour stop"});
     Accept(from, command, "the job ends as CANCELLED after one last checkpoint");
   } else if (command.kind == ControlKind::kCheckpoint) {
     chief_.interval.WantRound();
@@ -47,8 +47,8 @@ bool Commands::AnswerAgain(PeerId from, const Control& command) {
 }
 
 std::string Commands::WhyOutdated(const Control& command) const {
-  if (command.term != chief_.term) return absl::StrCat("another chief leads now, of term ", chief_.term);
-  if (command.number != chief_.commands + 1) return "another command came first";
+  if (command.term != chief_.life.term) return absl::StrCat("another chief leads now, of term ", chief_.life.term);
+  if (command.number != chief_.counts.commands + 1) return "another command came first";
   // Two at once could not be told apart by what the journal has.
   if (command.kind == ControlKind::kScale && scaling_) {
     const std::string& error = chief_.journal.error();
@@ -58,11 +58,11 @@ std::string Commands::WhyOutdated(const Control& command) const {
 }
 
 std::string Commands::WhyNot(const Control& command) const {
-  if (chief_.ended()) return absl::StrCat("the job is over: ", NameOf(chief_.state));
+  if (chief_.life.ended()) return absl::StrCat("the job is over: ", NameOf(chief_.life.state));
   if (command.kind == ControlKind::kStop) return "";
-  if (chief_.state == JobState::kCancelling) return "the job is being stopped";
+  if (chief_.life.state == JobState::kCancelling) return "the job is being stopped";
   if (command.kind == ControlKind::kCheckpoint) {
-    return chief_.state == JobState::kRunning ? "" : "the job does not run yet, and has nothing to write";
+    return chief_.life.state == JobState::kRunning ? "" : "the job does not run yet, and has nothing to write";
   }
   if (command.workers < 1 || command.workers > kMostTasks) {
     return absl::StrCat("a job has 1 to ", kMostTasks, " workers, not ", command.workers);
@@ -72,7 +72,7 @@ std::string Commands::WhyNot(const Control& command) const {
 
 // As at a start. Where one process starts all tasks, a ps may have as many open files as the chief.
 std::string Commands::WhyTooMany(uint32_t workers) const {
-  ClusterSpec cluster = chief_.job.cluster;
+  ClusterSpec cluster = chief_.options.job.cluster;
   cluster.worker_count = workers;
   const bool same_limit = chief_.options.starts == ChiefOptions::Starts::kBySupervisor;
   for (const TaskRole role : {TaskRole::kChief, TaskRole::kPs}) {

@@ -19,14 +19,29 @@
 #include <optional>
 #include <string>
 
-#include "chief/chief_parts.h"
+#include "chief/checkpoint_interval.h"
+#include "chief/chief_view.h"
+#include "chief/job_life.h"
+#include "chief/journal.h"
 #include "chief/lifecycle.h"
+#include "chief/membership.h"
+#include "chief/step_context.h"
 
 namespace downpour {
 
 class Commands {
  public:
-  Commands(ChiefParts& chief, Lifecycle& lifecycle) : chief_(chief), lifecycle_(lifecycle) {}
+  struct Parts {
+    StepContext& context;
+    const ChiefOptions& options;
+    const JobLife& life;
+    ChiefCounts& counts;
+    Journal& journal;
+    Membership& members;
+    CheckpointInterval& interval;
+    Lifecycle& lifecycle;
+  };
+  explicit Commands(const Parts& chief) : chief_(chief) {}
 
   // Answers that are known. A tool repeats its command for 30 s at most.
   static constexpr size_t kMostAnswers = 256;
@@ -46,8 +61,7 @@ class Commands {
   void Accept(PeerId asker, const Control& command, std::string why);
   std::string Scale(uint32_t workers);
 
-  ChiefParts& chief_;
-  Lifecycle& lifecycle_;
+  const Parts chief_;
   std::optional<Scaling> scaling_;     // that waits for the journal: one at a time
   std::deque<ControlReply> accepted_;  // of the newest commands that were obeyed, oldest first
 };

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "chief/chief_parts.h"
 
 namespace downpour {
 
@@ -16,7 +15,7 @@ void Departures::Tick() {
   std::vector<Task*> retained;
   for (Task* server : chief_.members.Alive(TaskRole::kPs)) {
     if (server->leaving.empty()) continue;
-    any_ |= !server->may_leave() || chief_.context.now < *server->let_go + chief_.options.timing.dead_after;
+    any_ |= !server->may_leave() || chief_.context.now < *server->let_go + chief_.timing.dead_after;
     if (server->may_leave()) continue;
     if (!server->leaves_after) NoteLeaving(*server, others_wait);
     if (HasNothing(*server)) {
@@ -45,7 +44,7 @@ void Departures::Clear() {
 
 // To stay for others: a round of theirs.
 bool Departures::HasTime(const Task& server) const {
-  return chief_.context.now + chief_.options.timing.dead_after < server.leaving_since + kPsLeavesWithin;
+  return chief_.context.now + chief_.timing.dead_after < server.leaving_since + kPsLeavesWithin;
 }
 
 // At once: what it counts from now on is computed again.
@@ -58,7 +57,7 @@ void Departures::LetGo(Task& server) {
 // off by one more word.
 void Departures::NoteLeaving(Task& server, bool others_wait) {
   server.leaves_after = chief_.rounds.newest();
-  const Time soon = chief_.context.now + chief_.options.timing.heartbeat;
+  const Time soon = chief_.context.now + chief_.timing.heartbeat;
   if ((next_round_ <= chief_.context.now && !others_wait) || next_round_ > soon) next_round_ = soon;
 }
 
@@ -78,7 +77,7 @@ bool Departures::round_due() const { return waiting_ && !under_way_ && chief_.co
 
 void Departures::RoundBegins() {
   under_way_ = true;
-  next_round_ = chief_.context.now + chief_.options.timing.dead_after;
+  next_round_ = chief_.context.now + chief_.timing.dead_after;
 }
 
 // That was trained since a checkpoint: it came with nothing, and has no slice, or no worker was told of any yet.

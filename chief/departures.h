@@ -15,16 +15,26 @@
 
 #include <string>
 
+#include "chief/assignment.h"
+#include "chief/checkpoint_rounds.h"
+#include "chief/lease_ledger.h"
 #include "chief/membership.h"
+#include "chief/step_context.h"
 #include "runtime/world_time.h"
 
 namespace downpour {
 
-struct ChiefParts;
-
 class Departures {
  public:
-  explicit Departures(ChiefParts& chief) : chief_(chief) {}
+  struct Parts {
+    StepContext& context;
+    const Timing& timing;
+    Membership& members;
+    const Assignment& assignment;
+    const LeaseLedger& ledger;
+    const CheckpointRounds& rounds;
+  };
+  explicit Departures(const Parts& chief) : chief_(chief) {}
 
   void Tick();
   void Clear();
@@ -42,7 +52,7 @@ class Departures {
   bool HasTime(const Task& server) const;
   std::string BlockedBy() const;
 
-  ChiefParts& chief_;
+  const Parts chief_;
   bool any_ = false;
   bool waiting_ = false;    // for a round to be durable
   bool under_way_ = false;  // a round that some of them wait for

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "chief/chief_parts.h"
 #include "runtime/metrics.h"
 #include "schema/text.h"
 
@@ -25,29 +24,14 @@ bool CountsAgainst(const StopEarlySpec& spec, double value, uint64_t epoch, Earl
   return early->without_gain >= static_cast<uint64_t>(spec.patience);
 }
 
-void ConsiderStopping(ChiefParts& chief) {
-  const auto& spec = chief.job.training.stop_early;
-  EarlyStop& early = chief.journal.record().early;
-  if (!spec || early.epochs != 0 || chief.ledger.AllCommitted()) return;
-  const Evaluation::Result& result = *chief.evaluation.result();
-  if (!CountsAgainst(*spec, ValueOf(spec->metric, result), result.epoch, &early)) return;
-  // Whole epochs: no lease that somebody computes is in vain, and all that ends a job of fewer epochs ends this one.
-  const uint64_t epochs = chief.ledger.EpochsBegun();
-  if (epochs >= static_cast<uint64_t>(chief.job.training.epochs)) return;
-  early.epochs = epochs;
-  chief.ledger.EndAfter(epochs);
-  chief.context.out.Info("stops early: " + WhyItStopsEarly(chief));
-}
-
-std::string WhyItStopsEarly(const ChiefParts& chief) {
-  const auto& spec = chief.job.training.stop_early;
-  const EarlyStop& early = chief.journal.record().early;
+std::string WhyItStopsEarly(const TrainingSpec& training, const EarlyStop& early) {
+  const auto& spec = training.stop_early;
   if (!spec || early.epochs == 0) return "";
   const std::string best =
       early.best ? absl::StrFormat("%.4g after %s", *early.best, Counted(early.best_epoch, "epoch")) : "not finite";
   return absl::StrFormat("%s, the best %s was %s; the job ends with %s of %d",
                          absl::StrCat(Counted(early.without_gain, "evaluation"), " brought no better ", spec->metric),
-                         spec->metric, best, Counted(early.epochs, "epoch"), chief.job.training.epochs);
+                         spec->metric, best, Counted(early.epochs, "epoch"), training.epochs);
 }
 
 }  // namespace downpour

@@ -29,11 +29,7 @@ struct EarlyStop {
 // Takes an evaluation in. True: patience is at its end. A value that is not finite is never the best.
 bool CountsAgainst(const StopEarlySpec& spec, double value, uint64_t epoch, EarlyStop* early);
 
-struct ChiefParts;
-
-// The last evaluation is in. Ends the job with the epochs that have begun, if its file says so.
-void ConsiderStopping(ChiefParts& chief);
 // Why the job ends before the epochs of its file, in one sentence; empty: it does not.
-std::string WhyItStopsEarly(const ChiefParts& chief);
+std::string WhyItStopsEarly(const TrainingSpec& training, const EarlyStop& early);
 
 }  // namespace downpour

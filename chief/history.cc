@@ -82,7 +82,7 @@ Json OfTask(const Task& task, Time now) {
 }  // namespace
 
 void History::Observe() {
-  if (chief_.term == 0) return;
+  if (!chief_.life.ready()) return;
   if (!is_ready_) {
     if (!std::exchange(is_reading_, true)) Read(0);
     return;
@@ -92,7 +92,7 @@ void History::Observe() {
   step_ = std::max(step_, chief_.ledger.steps_committed());
   NoteEpoch();
   NoteEvaluation();
-  if (std::exchange(is_over_, chief_.ended())) return;
+  if (std::exchange(is_over_, chief_.life.ended())) return;
   if (is_over_ || chief_.context.now >= next_) AddPoint();
 }
 
@@ -120,7 +120,8 @@ void History::Begin() {
       {"kind", "job"}, {"time", time}, {"run", NameOfRun(run)}, {"name", chief_.job.name}, {"hyperparameters", values}};
   lines_.Add(line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
   // As TensorFlow names them. Each life of a chief has one: a record cut short ends what is read of its file.
-  events_.Open(absl::StrCat("events.out.tfevents.", chief_.context.started_unix_ms / 1000, ".chief.", chief_.term));
+  events_.Open(
+      absl::StrCat("events.out.tfevents.", chief_.context.started_unix_ms / 1000, ".chief.", chief_.life.term));
   events_.Add(EventFileHead(time) + HyperparametersRecord(time, chief_.job.name, values));
 }
 

@@ -15,8 +15,14 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "chief/chief_parts.h"
+#include "chief/evaluation.h"
 #include "chief/history_file.h"
+#include "chief/job_life.h"
+#include "chief/journal.h"
+#include "chief/lease_ledger.h"
+#include "chief/membership.h"
+#include "chief/progress.h"
+#include "chief/storage.h"
 
 namespace downpour {
 
@@ -28,7 +34,18 @@ class History {
   static constexpr uint64_t kDoubling = uint64_t{2} << 20;
   static constexpr uint64_t kEpochsInFull = 1000;  // beyond, each epoch's line is so many times as far as the next one
 
-  explicit History(ChiefParts& chief)
+  struct Parts {
+    StepContext& context;
+    const JobSpec& job;
+    Storage& storage;
+    const JobLife& life;
+    const Journal& journal;
+    const Membership& members;
+    const LeaseLedger& ledger;
+    const Evaluation& evaluation;
+    const Progress& progress;
+  };
+  explicit History(const Parts& chief)
       : chief_(chief), lines_(chief.context, chief.storage, "\n"), events_(chief.context, chief.storage, "") {}
 
   void Observe();
@@ -45,7 +62,7 @@ class History {
   void Write(const nlohmann::json& line);
   Duration Pause() const;
 
-  ChiefParts& chief_;
+  const Parts chief_;
   HistoryFile lines_;
   HistoryFile events_;
 

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "chief/chief_parts.h"
 #include "job/job_names.h"
 #include "job/variables.h"
 #include "runtime/staleness.h"
@@ -105,19 +104,19 @@ std::string WhatIsWrong(const LearningWatch& learning) {
 
 }  // namespace
 
-std::string WhyItDiverges(const ChiefParts& chief) {
-  const std::string what = WhatIsWrong(chief.learning);
+std::string WhyItDiverges(const LearningWatch& learning, const JobSpec& job, const Staleness& staleness) {
+  const std::string what = WhatIsWrong(learning);
   if (what.empty()) return "";
-  const TrainingSpec& training = chief.job.training;
-  const double mean = MeanStaleness(chief.members.Totals(TaskRole::kPs).staleness);
+  const TrainingSpec& training = job.training;
+  const double mean = MeanStaleness(staleness);
   const bool stale = mean >= kStale;
   std::vector<std::string> remedies;
   if (stale && training.staleness_method == StalenessMethod::kNone) {
     remedies.push_back("--set training.staleness.method=auto");
   }
   if (stale && training.pull_ahead) remedies.push_back("--set training.pullAhead=false");
-  if (stale && chief.job.cluster.scale_tier == kCustomTier && chief.job.cluster.worker_count > 1) {
-    remedies.push_back(absl::StrCat("--set cluster.workerCount=", chief.job.cluster.worker_count / 2));
+  if (stale && job.cluster.scale_tier == kCustomTier && job.cluster.worker_count > 1) {
+    remedies.push_back(absl::StrCat("--set cluster.workerCount=", job.cluster.worker_count / 2));
   }
   remedies.push_back(
       absl::StrFormat("--set training.optimizer.learningRate=%.3g", training.optimizer.learning_rate / kLowerRate));

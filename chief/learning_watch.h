@@ -20,6 +20,7 @@
 #include <string>
 
 #include "job/job.h"
+#include "schema/message.h"
 
 namespace downpour {
 
@@ -62,9 +63,8 @@ class LearningWatch {
   Trouble evaluated_ = Trouble::kNone;  // by the last evaluation
 };
 
-struct ChiefParts;
-
 // The trouble, its likely cause and what to type, in one paragraph; empty: training gets on as far as can be told.
-std::string WhyItDiverges(const ChiefParts& chief);
+// `staleness`: of all ps, which may be the cause.
+std::string WhyItDiverges(const LearningWatch& learning, const JobSpec& job, const Staleness& staleness);
 
 }  // namespace downpour

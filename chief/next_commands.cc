@@ -18,9 +18,9 @@ std::string KeysFlag(const ChiefOptions& options, PeerRole role) {
 }
 
 // Whether somebody has to start a task of that role: not one that its supervisor starts again.
-bool IsWanted(const ChiefParts& chief, TaskRole role) {
+bool IsWanted(const ChiefView& chief, TaskRole role) {
   const auto& tasks = chief.members.tasks();
-  if (chief.ended() || chief.state == JobState::kCancelling || chief.options.starts == Starts::kBySupervisor)
+  if (chief.life.ended() || chief.life.state == JobState::kCancelling || chief.options.starts == Starts::kBySupervisor)
     return false;
   return std::any_of(tasks.begin(), tasks.end(), [role](const Task& task) {
     return task.role == role && !task.alive() && task.process.launcher.empty();
@@ -28,14 +28,14 @@ bool IsWanted(const ChiefParts& chief, TaskRole role) {
 }
 
 // What starts those who are missing.
-void AddStarts(const ChiefParts& chief, std::vector<std::string>* next) {
+void AddStarts(const ChiefView& chief, std::vector<std::string>* next) {
   const ChiefOptions& options = chief.options;
   const bool needs_ps = IsWanted(chief, TaskRole::kPs), needs_worker = IsWanted(chief, TaskRole::kWorker);
   if (options.starts == Starts::kByCommand) {
     if (needs_ps || needs_worker) next->push_back(options.command);
     return;
   }
-  const std::string at = " --chief=" + chief.endpoint;
+  const std::string at = " --chief=" + chief.life.endpoint;
   // Others are to reach a ps, and it may have to write beside the chief.
   const bool shared = chief.job.checkpoint.via == CheckpointVia::kShared;
   const std::string of_ps = absl::StrCat(options.keys.empty() ? "" : " --listen=0.0.0.0:0",
@@ -46,22 +46,22 @@ void AddStarts(const ChiefParts& chief, std::vector<std::string>* next) {
 
 }  // namespace
 
-std::vector<std::string> NextCommands(const ChiefParts& chief) {
+std::vector<std::string> NextCommands(const ChiefView& chief) {
   const std::string dir = absl::StrCat(" --job-dir ", ShellWord(chief.options.job_dir));
   std::vector<std::string> next;
   AddStarts(chief, &next);
   if (!chief.failures.list().empty()) {
     next.push_back(absl::StrCat("downpour logs ", chief.failures.list().back().task, dir));
   }
-  if (chief.state == JobState::kSucceeded) {
+  if (chief.life.state == JobState::kSucceeded) {
     next.push_back(absl::StrCat("downpour evaluate", dir));
     next.push_back(absl::StrCat("downpour export", dir, " --out model.safetensors"));
-  } else if (chief.ended()) {
-    next.push_back(CommandToGoOn(chief.LastCheckpoint(), chief.CommandToStart()));
+  } else if (chief.life.ended()) {
+    next.push_back(CommandToGoOn(chief.rounds.DescribeLast(), CommandToStart(chief.options, chief.life.diverged)));
   } else if (chief.options.starts != Starts::kByCommand) {
     // Who started all did so elsewhere, and has no use for this host's folders.
     next.push_back(
-        absl::StrCat("downpour watch", KeysFlag(chief.options, PeerRole::kClient), " --chief ", chief.endpoint));
+        absl::StrCat("downpour watch", KeysFlag(chief.options, PeerRole::kClient), " --chief ", chief.life.endpoint));
   }
   return next;
 }

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "chief/chief_parts.h"
+#include "chief/chief_view.h"
 
 namespace downpour {
 
-std::vector<std::string> NextCommands(const ChiefParts& chief);
+std::vector<std::string> NextCommands(const ChiefView& chief);
 
 }  // namespace downpour

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "chief/chief_parts.h"
 
 namespace downpour {
 
@@ -31,7 +30,7 @@ void Recovery::Placed() {
 void Recovery::Lost(const Task& server, const std::string& why) {
   gone_[server.name] = {
       absl::StrCat(server.name, " (host ", server.process.host, ", process ", server.process.pid, ") is gone: ", why),
-      server.may_leave() && server.heard < *server.let_go + chief_.options.timing.dead_after};
+      server.may_leave() && server.heard < *server.let_go + chief_.timing.dead_after};
 }
 
 // Both are asked with each message: with 600 ps a look for each of them among all would be all that a chief does.
@@ -61,7 +60,7 @@ std::vector<Incarnation> Recovery::AliveServers() const {
 
 void Recovery::Tick() {
   if (!expecting_ && !chief_.assignment.placed()) return;
-  const Duration patience = std::max(chief_.job.timing.server_wait, chief_.options.timing.dead_after);
+  const Duration patience = std::max(chief_.job.timing.server_wait, chief_.timing.dead_after);
   // By name: who came in its place may have left again before the slices were its own.
   for (const Task& task : chief_.members.tasks()) {
     const Duration away = chief_.context.now - task.heard;
@@ -112,7 +111,7 @@ absl::Status Recovery::Validate(const std::vector<Manifest>& checkpoints) const 
 
 void Recovery::LoadAgain(const std::string& why) {
   const Time now = chief_.context.now;
-  next_load_ = now + chief_.options.timing.dead_after;
+  next_load_ = now + chief_.timing.dead_after;
   if (!unusable_since_) {
     unusable_since_ = now;
     chief_.failures.Add("chief", absl::StrCat("slices wait for checkpoints: ", why));

@@ -24,19 +24,39 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "chief/assignment.h"
+#include "chief/checkpoint_rounds.h"
+#include "chief/checkpoint_store.h"
+#include "chief/data_plan.h"
+#include "chief/job_costs.h"
+#include "chief/journal.h"
+#include "chief/lease_ledger.h"
 #include "chief/membership.h"
+#include "chief/step_context.h"
+#include "job/job.h"
 #include "schema/checkpoint_format.h"
 
 namespace downpour {
-
-struct ChiefParts;
 
 class Recovery {
  public:
   // Processes in one place without a lease committed in between: what kills them will kill the next one too.
   static constexpr int kMostLosses = 6;
 
-  explicit Recovery(ChiefParts& chief) : chief_(chief) {}
+  struct Parts {
+    StepContext& context;
+    const JobSpec& job;
+    const Timing& timing;
+    Journal& journal;
+    FailureLog& failures;
+    CheckpointStore& store;
+    Membership& members;
+    const DataPlan& data;
+    Assignment& assignment;
+    const LeaseLedger& ledger;
+    CheckpointRounds& rounds;
+  };
+  explicit Recovery(const Parts& chief) : chief_(chief) {}
 
   void Expect();
   void Placed();  // slices are, for the first time in this term
@@ -62,7 +82,7 @@ class Recovery {
   void LoadAgain(const std::string& why);
   void Count(const Task& successor);
 
-  ChiefParts& chief_;
+  const Parts chief_;
 
   struct Gone {
     std::string why;

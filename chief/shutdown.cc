@@ -3,23 +3,39 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "chief/status.h"
 #include "runtime/exit_code.h"
+#include "schema/text.h"
 
 namespace downpour {
 
+std::string Shutdown::HowToGoOn() const {
+  return downpour::HowToGoOn(chief_.rounds.DescribeLast(), CommandToStart(chief_.options, chief_.life.diverged));
+}
+
+void Shutdown::Fail(const absl::Status& why) {
+  const std::string remedy = absl::IsDataLoss(why) ? RemedyOfLoss(chief_.journal.record().newest) : HowToGoOn();
+  Begin(JobState::kFailed, absl::StrCat(MessageOf(why), ". ", remedy),
+        absl::IsFailedPrecondition(why) ? kExitBadJobFile : kExitFailed);
+}
+
+void Shutdown::Cancel(const std::string& why, int exit_code) {
+  Begin(JobState::kCancelled, absl::StrCat(why, ". ", HowToGoOn()), exit_code);
+}
+
 void Shutdown::Begin(JobState state, const std::string& why, int exit_code) {
-  if (chief_.ended()) return;
+  if (chief_.life.ended()) return;
   const bool succeeded = state == JobState::kSucceeded;
-  chief_.state = state;
-  chief_.error = succeeded ? "" : why;
-  chief_.exit_code = exit_code;
+  chief_.life.state = state;
+  chief_.life.error = succeeded ? "" : why;
+  chief_.life.exit_code = exit_code;
   why_ = why;
   words_ = {succeeded, why};
   chief_.rounds.Stop();
   // Whoever reads of the end in the journal finds the summary too, if only with the counts so far.
-  chief_.storage.Run(ReplaceFile(kSummaryFile, SummaryText(chief_)), [this](const StorageDone&) {
-    chief_.journal.record().ended = NameOf(chief_.state);
+  chief_.storage.Run(ReplaceFile(kSummaryFile, SummaryText(view_)), [this](const StorageDone&) {
+    chief_.journal.record().ended = NameOf(chief_.life.state);
     chief_.journal.record().why = why_;
     chief_.journal.Advance();
   });
@@ -31,24 +47,24 @@ void Shutdown::Begin(JobState state, const std::string& why, int exit_code) {
 }
 
 void Shutdown::Decline(const Startup::Outcome& outcome) {
-  chief_.state = outcome.exit_code == kExitDone ? JobState::kSucceeded : JobState::kFailed;
-  chief_.error = why_ = outcome.why;
-  chief_.exit_code = outcome.exit_code;
+  chief_.life.state = outcome.exit_code == kExitDone ? JobState::kSucceeded : JobState::kFailed;
+  chief_.life.error = why_ = outcome.why;
+  chief_.life.exit_code = outcome.exit_code;
   const JobRecord& record = chief_.journal.record();
   words_ = {record.ended == NameOf(JobState::kSucceeded), record.why};
   goodbye_by_ = chief_.context.now + (outcome.over ? kGoodbye : Duration::zero());
 }
 
 void Shutdown::Interrupt(const std::string& why, int exit_code) {
-  if (!chief_.ended()) {
+  if (!chief_.life.ended()) {
     why_ = why;
-    chief_.exit_code = exit_code;
+    chief_.life.exit_code = exit_code;
   }
   Quit();
 }
 
 void Shutdown::Advance() {
-  if (chief_.term == 0) {  // nothing was led: there is nobody to count, and nothing to write
+  if (!chief_.life.ready()) {  // nothing was led: there is nobody to count, and nothing to write
     if (chief_.context.now >= goodbye_by_) Quit();
     return;
   }
@@ -84,7 +100,7 @@ void Shutdown::GrantRefusalGrace() { refusal_grace_until_ = chief_.context.now +
 
 void Shutdown::WriteSummary() {
   summary_begun_ = true;
-  chief_.storage.Run(ReplaceFile(kSummaryFile, SummaryText(chief_)), [this](const StorageDone& done) {
+  chief_.storage.Run(ReplaceFile(kSummaryFile, SummaryText(view_)), [this](const StorageDone& done) {
     if (!done.status.ok())
       chief_.context.out.Error(absl::StrCat(kSummaryFile, " cannot be written: ", done.status.ToString()));
     summary_done_ = true;
@@ -98,7 +114,7 @@ void Shutdown::TellWatchers() {
   const std::vector<PeerId> watchers = chief_.watchers.Waiting(chief_.context.now);
   if (watchers.empty()) return;
   next_telling_ = chief_.context.now + chief_.options.timing.control_retry;
-  const std::string status = StatusText(chief_);
+  const std::string status = StatusText(view_);
   for (const PeerId watcher : watchers) chief_.context.out.SendTo(watcher, StatusReply{status});
 }
 
@@ -109,7 +125,7 @@ void Shutdown::QuitOnceWatchersKnow() {
 
 void Shutdown::Quit() {
   if (std::exchange(exited_, true)) return;
-  chief_.context.out.Add(Exit{chief_.exit_code, why_, chief_.state == JobState::kCancelled});
+  chief_.context.out.Add(Exit{chief_.life.exit_code, why_, chief_.life.state == JobState::kCancelled});
 }
 
 }  // namespace downpour

@@ -1,7 +1,7 @@
 // From the job's end to the last member let go.
 //
-//   shutdown.Begin(JobState::kSucceeded, "the job has succeeded", 0);   // or Decline: there is nothing to lead
-//   if (chief.ended()) shutdown.Advance();                              // after each input
+//   shutdown.Succeed();                     // or Fail, or Cancel; or Decline: there is nothing to lead
+//   if (life.ended()) shutdown.Advance();   // after each input
 //   if (shutdown.exited()) ...the chief is gone...
 //
 // Order: the end is on disk, first in summary.json, then in the journal, before anybody is told; if that cannot be,
@@ -16,7 +16,16 @@
 
 #include <string>
 
-#include "chief/chief_parts.h"
+#include "absl/status/status.h"
+#include "chief/checkpoint_rounds.h"
+#include "chief/chief_view.h"
+#include "chief/job_life.h"
+#include "chief/journal.h"
+#include "chief/membership.h"
+#include "chief/startup.h"
+#include "chief/step_context.h"
+#include "chief/storage.h"
+#include "chief/watchers.h"
 
 namespace downpour {
 
@@ -29,11 +38,25 @@ class Shutdown {
   // the last checkpoint has 20.
   static constexpr Duration kWatchersHear = 5s;
 
-  explicit Shutdown(ChiefParts& chief) : chief_(chief) {}
+  struct Parts {
+    StepContext& context;
+    const ChiefOptions& options;
+    JobLife& life;
+    Storage& storage;
+    Journal& journal;
+    Membership& members;
+    CheckpointRounds& rounds;
+    Watchers& watchers;
+  };
+  // `view`: of which the summary and the last status are made.
+  Shutdown(const Parts& chief, const ChiefView& view) : chief_(chief), view_(view) {}
 
-  // Several things may go wrong in one step; the first is the reason.
-  void Begin(JobState state, const std::string& why, int exit_code);
-  // At the start, instead of Begin. Members of a job that is over may not have heard of it yet, and ask.
+  // The end. Several things may go wrong in one step; the first is the reason.
+  void Succeed() { Begin(JobState::kSucceeded, "the job has succeeded", 0); }
+  // FAILED_PRECONDITION: the job has to be another; DATA_LOSS: no checkpoint of it can be used.
+  void Fail(const absl::Status& why);
+  void Cancel(const std::string& why, int exit_code);
+  // At the start, instead of all of these. Members of a job that is over may not have heard of it yet, and ask.
   void Decline(const Startup::Outcome& outcome);
   // Before there is anything to lead: at once. A job that was over keeps its own end.
   void Interrupt(const std::string& why, int exit_code);
@@ -45,6 +68,8 @@ class Shutdown {
   bool exited() const { return exited_; }
 
  private:
+  void Begin(JobState state, const std::string& why, int exit_code);
+  std::string HowToGoOn() const;
   bool FirstSummaryDone() const;
   bool EndIsOnDisk() const;
   bool MayTellOfTheEnd() const;
@@ -53,7 +78,8 @@ class Shutdown {
   void QuitOnceWatchersKnow();
   void Quit();
 
-  ChiefParts& chief_;
+  const Parts chief_;
+  const ChiefView& view_;
   std::string why_;
   JobEnd words_;  // to members
   Time goodbye_by_{};

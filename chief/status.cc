@@ -45,7 +45,7 @@ Json OfStaleness(const Staleness& staleness) {
 // Living workers by GPU: its host and its address there.
 using GpuSharers = std::map<std::pair<std::string, std::string>, int>;
 
-GpuSharers CountGpuSharers(const ChiefParts& chief) {
+GpuSharers CountGpuSharers(const ChiefView& chief) {
   GpuSharers sharers;
   for (const Task& task : chief.members.tasks()) {
     if (task.alive() && !task.stats.gpu.address.empty()) ++sharers[{task.process.host, task.stats.gpu.address}];
@@ -65,7 +65,7 @@ Json OfGpu(const GpuStats& gpu, int workers) {
   return json;
 }
 
-Json OfTask(const ChiefParts& chief, const Task& task, const GpuSharers& sharers) {
+Json OfTask(const ChiefView& chief, const Task& task, const GpuSharers& sharers) {
   const Time now = chief.context.now;
   Json json = {{"name", task.name},
                {"role", NameOf(task.role)},
@@ -108,7 +108,7 @@ Json OfTask(const ChiefParts& chief, const Task& task, const GpuSharers& sharers
   return json;
 }
 
-Json OfProgress(const ChiefParts& chief) {
+Json OfProgress(const ChiefView& chief) {
   const Plan& plan = chief.data.plan();
   const LeaseLedger& ledger = chief.known();
   Json json = {{"epochs", chief.Epochs()},
@@ -126,20 +126,20 @@ Json OfProgress(const ChiefParts& chief) {
   return json;
 }
 
-std::optional<double> RemainingSeconds(const ChiefParts& chief) {
-  if (chief.state != JobState::kRunning) return std::nullopt;
+std::optional<double> RemainingSeconds(const ChiefView& chief) {
+  if (chief.life.state != JobState::kRunning) return std::nullopt;
   const uint64_t all = chief.data.plan().train_examples() * chief.Epochs();
   return chief.progress.RemainingSeconds(chief.context.now, all - chief.ledger.examples_committed());
 }
 
 // Until scheduling.maxRunningTime ends it.
-std::optional<double> AllowedSeconds(const ChiefParts& chief) {
+std::optional<double> AllowedSeconds(const ChiefView& chief) {
   const Duration limit = chief.job.scheduling.max_running_time;
-  if (chief.state != JobState::kRunning || limit == Duration::zero()) return std::nullopt;
+  if (chief.life.state != JobState::kRunning || limit == Duration::zero()) return std::nullopt;
   return std::max(0.0, Seconds(limit) - chief.progress.SecondsSinceBegin(chief.context.now));
 }
 
-bool HasAccuracy(const ChiefParts& chief) { return chief.job.model.has_accuracy(); }
+bool HasAccuracy(const ChiefView& chief) { return chief.job.model.has_accuracy(); }
 
 // One that is not defined, such as the AUC of a single class, is absent.
 Json OfMetrics(const Evaluation::Result& result) {
@@ -148,7 +148,7 @@ Json OfMetrics(const Evaluation::Result& result) {
   return json;
 }
 
-Json OfEvaluation(const ChiefParts& chief, const Evaluation::Result& result) {
+Json OfEvaluation(const ChiefView& chief, const Evaluation::Result& result) {
   Json json = {{"round", result.round},
                {"epoch", result.epoch},
                {"examples", result.examples},
@@ -160,12 +160,16 @@ Json OfEvaluation(const ChiefParts& chief, const Evaluation::Result& result) {
   return json;
 }
 
-double AgeSeconds(const ChiefParts& chief, int64_t unix_ms) {
+std::string Divergence(const ChiefView& chief) {
+  return WhyItDiverges(chief.learning, chief.job, chief.members.Totals(TaskRole::kPs).staleness);
+}
+
+double AgeSeconds(const ChiefView& chief, int64_t unix_ms) {
   return static_cast<double>(std::max<int64_t>(0, chief.context.UnixMs() - unix_ms)) / 1000;
 }
 
 // As in the status and in summary.json; null: none was named yet.
-Json OfBest(const ChiefParts& chief) {
+Json OfBest(const ChiefView& chief) {
   const BestRecord& best = chief.journal.record().best;
   if (best == BestRecord()) return nullptr;
   return {{"round", ToString(best.round)},
@@ -175,7 +179,7 @@ Json OfBest(const ChiefParts& chief) {
           {"epoch", best.epoch}};
 }
 
-Json OfCheckpoint(const ChiefParts& chief) {
+Json OfCheckpoint(const ChiefView& chief) {
   const auto cause = chief.rounds.last_error_cause();
   Json json = {{"lastError", chief.rounds.last_error()},
                {"lastErrorCause", !cause                                    ? ""
@@ -215,7 +219,7 @@ constexpr PushCount kPushCounts[] = {
     {TaskRole::kPs, &TaskStats::pushes_dropped, "dropped", "pushesDropped"},
 };
 
-Json OfPushes(const ChiefParts& chief, const char* PushCount::*key) {
+Json OfPushes(const ChiefView& chief, const char* PushCount::*key) {
   const TaskStats servers = chief.members.Totals(TaskRole::kPs);
   const TaskStats workers = chief.members.Totals(TaskRole::kWorker);
   Json json;
@@ -224,20 +228,20 @@ Json OfPushes(const ChiefParts& chief, const char* PushCount::*key) {
 }
 
 // Since the job began in its folder, whichever chief led it then.
-int64_t BeganUnixMs(const ChiefParts& chief) {
-  return chief.term == 0 ? chief.context.started_unix_ms : chief.journal.record().began_unix_ms;
+int64_t BeganUnixMs(const ChiefView& chief) {
+  return chief.life.term == 0 ? chief.context.started_unix_ms : chief.journal.record().began_unix_ms;
 }
 
-double ElapsedSeconds(const ChiefParts& chief) { return AgeSeconds(chief, BeganUnixMs(chief)); }
+double ElapsedSeconds(const ChiefView& chief) { return AgeSeconds(chief, BeganUnixMs(chief)); }
 
 // What names the job's run in every message; empty: it still reads its folder, and may begin another one.
-std::string RunOf(const ChiefParts& chief) {
+std::string RunOf(const ChiefView& chief) {
   const uint64_t run = chief.journal.record().run;
-  const bool is_known = run != 0 && (chief.term != 0 || chief.ended());
+  const bool is_known = run != 0 && (chief.life.term != 0 || chief.life.ended());
   return is_known ? NameOfRun(run) : "";
 }
 
-Json OfRecovery(const ChiefParts& chief) {
+Json OfRecovery(const ChiefView& chief) {
   const uint64_t chiefs = chief.journal.record().chiefs;
   const JobCosts& costs = chief.journal.costs();
   return {{"chiefRestarts", chiefs - std::min<uint64_t>(1, chiefs)},
@@ -247,13 +251,13 @@ Json OfRecovery(const ChiefParts& chief) {
           {"batchesRecomputed", costs.batches_recomputed}};
 }
 
-Json OfPending(const ChiefParts& chief) {
+Json OfPending(const ChiefView& chief) {
   Json pending = Json::array();
   for (const Pending& one : PendingOf(chief)) pending.push_back({{"task", one.task}, {"why", one.why}});
   return pending;
 }
 
-Json OfWaits(const ChiefParts& chief) {
+Json OfWaits(const ChiefView& chief) {
   Json waits = Json::array();
   for (const Wait& wait : WaitsOf(chief)) {
     Json json = {{"task", wait.task}, {"for", wait.on}, {"why", wait.why}};
@@ -263,7 +267,7 @@ Json OfWaits(const ChiefParts& chief) {
   return waits;
 }
 
-Json OfSpares(const ChiefParts& chief) {
+Json OfSpares(const ChiefView& chief) {
   Json spares = Json::array();
   for (const Spare& spare : chief.spares.Waiting(chief.context.now)) {
     spares.push_back({{"role", NameOf(spare.role)}, {"host", spare.host}, {"pid", spare.pid}, {"why", spare.why}});
@@ -271,7 +275,7 @@ Json OfSpares(const ChiefParts& chief) {
   return spares;
 }
 
-Json OfFailures(const ChiefParts& chief) {
+Json OfFailures(const ChiefView& chief) {
   Json failures = Json::array();
   for (const Failure& failure : chief.failures.list()) {
     failures.push_back({{"unixMs", failure.unix_ms},
@@ -302,28 +306,28 @@ std::string Fitted(Json json) {
 
 std::string NameOfRun(uint64_t run) { return absl::StrFormat("%016x", run); }
 
-std::string StatusText(const ChiefParts& chief) {
+std::string StatusText(const ChiefView& chief) {
   Json json = {{"schemaVersion", 1},
                {"job", chief.job.name},
                {"run", RunOf(chief)},
-               {"state", NameOf(chief.state)},
-               {"errorMessage", chief.error},
+               {"state", NameOf(chief.life.state)},
+               {"errorMessage", chief.life.error},
                {"chief",
-                {{"endpoint", chief.endpoint},
+                {{"endpoint", chief.life.endpoint},
                  {"host", chief.options.host},
                  {"pid", chief.options.pid},
-                 {"term", chief.term},
+                 {"term", chief.life.term},
                  {"protocol", kProtocolVersion},
                  {"jobDir", chief.options.job_dir},
-                 {"commands", chief.commands},
-                 {"rejected", chief.rejected},
-                 {"refused", chief.refused},
-                 {"refusedFrom", chief.refused_from}}},
+                 {"commands", chief.counts.commands},
+                 {"rejected", chief.counts.rejected},
+                 {"refused", chief.counts.refused},
+                 {"refusedFrom", chief.counts.refused_from}}},
                {"startTimeUnixMs", BeganUnixMs(chief)},
                {"elapsedSeconds", ElapsedSeconds(chief)},
                {"progress", OfProgress(chief)},
                {"workers", {{"wanted", chief.members.worker_count()}, {"jobFile", chief.job.cluster.worker_count}}},
-               {"changes", chief.changes},
+               {"changes", chief.life.changes},
                {"recovery", OfRecovery(chief)},
                {"checkpoint", OfCheckpoint(chief)},
                {"pushes", OfPushes(chief, &PushCount::in_status)},
@@ -334,12 +338,12 @@ std::string StatusText(const ChiefParts& chief) {
                {"waits", OfWaits(chief)},
                {"waitsOmitted", 0},
                {"stalled", WhyItStandsStill(chief)},
-               {"diverging", WhyItDiverges(chief)},
-               {"stoppedEarly", WhyItStopsEarly(chief)},
+               {"diverging", Divergence(chief)},
+               {"stoppedEarly", WhyItStopsEarly(chief.job.training, chief.journal.record().early)},
                {"spares", OfSpares(chief)},
                {"failures", OfFailures(chief)},
                {"next", NextCommands(chief)}};
-  if (chief.ended()) json["exitCode"] = chief.exit_code;
+  if (chief.life.ended()) json["exitCode"] = chief.life.exit_code;
   Set(json, "remainingSeconds", RemainingSeconds(chief));
   Set(json, "allowedSeconds", AllowedSeconds(chief));
   if (const auto& result = chief.evaluation.result()) json["evaluation"] = OfEvaluation(chief, *result);
@@ -350,15 +354,15 @@ std::string StatusText(const ChiefParts& chief) {
   return Fitted(std::move(json));
 }
 
-std::string SummaryText(const ChiefParts& chief) {
+std::string SummaryText(const ChiefView& chief) {
   Json json = {{"job", chief.job.name},
                {"run", RunOf(chief)},
-               {"state", NameOf(chief.state)},
-               {"term", chief.term},
-               {"errorMessage", chief.error},
-               {"diverging", WhyItDiverges(chief)},
-               {"stoppedEarly", WhyItStopsEarly(chief)},
-               {"exitCode", chief.exit_code},
+               {"state", NameOf(chief.life.state)},
+               {"term", chief.life.term},
+               {"errorMessage", chief.life.error},
+               {"diverging", Divergence(chief)},
+               {"stoppedEarly", WhyItStopsEarly(chief.job.training, chief.journal.record().early)},
+               {"exitCode", chief.life.exit_code},
                {"epochs", chief.known().EpochsCommitted()},
                {"steps", chief.known().steps_committed()},
                {"examples", chief.known().examples_committed()},

@@ -8,14 +8,14 @@
 #include <cstdint>
 #include <string>
 
-#include "chief/chief_parts.h"
+#include "chief/chief_view.h"
 
 namespace downpour {
 
 inline constexpr char kSummaryFile[] = "summary.json";
 
 std::string NameOfRun(uint64_t run);  // as `run` in both
-std::string StatusText(const ChiefParts& chief);
-std::string SummaryText(const ChiefParts& chief);
+std::string StatusText(const ChiefView& chief);
+std::string SummaryText(const ChiefView& chief);
 
 }  // namespace downpour

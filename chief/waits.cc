@@ -18,7 +18,7 @@ constexpr Duration kWorthTelling = 1s;
 constexpr size_t kMostReasons = 3;
 constexpr size_t kMostNames = 4;
 
-std::string WhyPending(const ChiefParts& chief, const Task& task) {
+std::string WhyPending(const ChiefView& chief, const Task& task) {
   switch (task.state) {
     case TaskState::kPending:
       return "has not joined yet";
@@ -48,20 +48,20 @@ std::string WhyPending(const ChiefParts& chief, const Task& task) {
 // What it warned of since it waits, which most likely is why.
 std::string WarnedMeanwhile(const Task& task) { return task.warned_at >= task.waiting_since ? task.warning : ""; }
 
-bool LacksWork(const ChiefParts& chief, const Task& task) {
-  return task.role == TaskRole::kWorker && task.state == TaskState::kRunning && chief.HasWork() &&
+bool LacksWork(const ChiefView& chief, const Task& task) {
+  return task.role == TaskRole::kWorker && task.state == TaskState::kRunning && chief.work.any() &&
          chief.ledger.Wants(task.incarnation) && chief.ledger.HeldBy(task.incarnation).empty();
 }
 
 // With ssp and sync, of a worker without work: whose lease its group waits for.
-std::string WhoHoldsItUp(const ChiefParts& chief, const Task& task) {
+std::string WhoHoldsItUp(const ChiefView& chief, const Task& task) {
   const std::optional<LeaseLedger::Granted> by = chief.ledger.HeldUpBy();
   const Task* holder = by && LacksWork(chief, task) ? chief.members.Find(by->worker) : nullptr;
   return holder == nullptr ? "" : absl::StrCat(holder->name, " has not finished lease ", ToNumber(by->lease));
 }
 
 // Waits of tasks that are there.
-void AddOfTasks(const ChiefParts& chief, std::vector<Wait>* waits) {
+void AddOfTasks(const ChiefView& chief, std::vector<Wait>* waits) {
   const auto add = [&](const Task& task, std::string why, Time since) {
     const Duration waited = chief.context.now - since;
     if (waited >= kWorthTelling) {
@@ -82,7 +82,7 @@ void AddOfTasks(const ChiefParts& chief, std::vector<Wait>* waits) {
 }
 
 // Waits of the chief, for tasks.
-void AddOfChief(const ChiefParts& chief, std::vector<Wait>* waits) {
+void AddOfChief(const ChiefView& chief, std::vector<Wait>* waits) {
   const auto add = [&](const std::string& on, std::string why, Time since) {
     const Duration waited = chief.context.now - since;
     if (waited >= kWorthTelling) waits->push_back({"chief", on, std::move(why), Seconds(waited)});
@@ -109,9 +109,9 @@ std::string Names(std::vector<std::string> names) {
 
 }  // namespace
 
-std::vector<Pending> PendingOf(const ChiefParts& chief) {
+std::vector<Pending> PendingOf(const ChiefView& chief) {
   std::vector<Pending> pending;
-  if (chief.ended()) return pending;
+  if (chief.life.ended()) return pending;
   for (const Task& task : chief.members.tasks()) {
     if (chief.members.IsRetired(task)) continue;
     if (std::string why = WhyPending(chief, task); !why.empty()) pending.push_back({task.name, std::move(why)});
@@ -119,17 +119,17 @@ std::vector<Pending> PendingOf(const ChiefParts& chief) {
   return pending;
 }
 
-std::vector<Wait> WaitsOf(const ChiefParts& chief) {
+std::vector<Wait> WaitsOf(const ChiefView& chief) {
   std::vector<Wait> waits;
   if (!chief.journal.error().empty()) waits.push_back({"chief", "its disk", chief.journal.error(), std::nullopt});
-  if (chief.ended()) return waits;
+  if (chief.life.ended()) return waits;
   AddOfChief(chief, &waits);
   AddOfTasks(chief, &waits);
   return waits;
 }
 
-std::string WhyItStandsStill(const ChiefParts& chief) {
-  if (!chief.HasWork() || !chief.progress.StandsStill(chief.context.now)) return "";
+std::string WhyItStandsStill(const ChiefView& chief) {
+  if (!chief.work.any() || !chief.progress.StandsStill(chief.context.now)) return "";
   // Whoever has no work waits for those who cannot do theirs.
   std::map<std::string, std::vector<std::string>> waiting;
   for (const Task& task : chief.members.tasks()) {
@@ -148,6 +148,6 @@ std::string WhyItStandsStill(const ChiefParts& chief) {
   return absl::StrJoin(sentences, "; ");
 }
 
-bool IsSpare(const ChiefParts& chief, const Task& task) { return LacksWork(chief, task) && !chief.ledger.HeldUpBy(); }
+bool IsSpare(const ChiefView& chief, const Task& task) { return LacksWork(chief, task) && !chief.ledger.HeldUpBy(); }
 
 }  // namespace downpour

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "chief/chief_parts.h"
+#include "chief/chief_view.h"
 
 namespace downpour {
 
@@ -17,7 +17,7 @@ struct Pending {
   std::string why;
 };
 // Tasks that do not run yet, or not any more; none of a job that is over.
-std::vector<Pending> PendingOf(const ChiefParts& chief);
+std::vector<Pending> PendingOf(const ChiefView& chief);
 
 struct Wait {
   std::string task;
@@ -25,12 +25,12 @@ struct Wait {
   std::string why;  // empty: nothing more is known
   std::optional<double> seconds;
 };
-std::vector<Wait> WaitsOf(const ChiefParts& chief);
+std::vector<Wait> WaitsOf(const ChiefView& chief);
 
 // Why nothing has moved for Progress::kStandsStillAfter though there is work to do, in one sentence; empty: it moves.
-std::string WhyItStandsStill(const ChiefParts& chief);
+std::string WhyItStandsStill(const ChiefView& chief);
 
 // A worker that would work, and for which no lease is left: others hold all that are not committed.
-bool IsSpare(const ChiefParts& chief, const Task& task);
+bool IsSpare(const ChiefView& chief, const Task& task);
 
 }  // namespace downpour

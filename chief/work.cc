@@ -9,11 +9,15 @@
 
 namespace downpour {
 
+bool Work::any() const {
+  return chief_.life.state == JobState::kRunning && (!chief_.ledger.AllCommitted() || chief_.evaluation.active());
+}
+
 absl::Status Work::Receive(Task& worker, const WorkRequest& request) {
   if (request.number <= worker.work_request) return absl::OkStatus();
   worker.work_request = request.number;
   if (!worker.data_good) return absl::InvalidArgumentError("a request for work before its data was accepted");
-  if (chief_.state != JobState::kRunning) return absl::OkStatus();
+  if (chief_.life.state != JobState::kRunning) return absl::OkStatus();
   const absl::StatusOr<std::vector<LeaseId>> lost_grants =
       chief_.ledger.Ask(worker.incarnation, request.holding, request.wanted);
   if (!lost_grants.ok()) return lost_grants.status();
@@ -45,7 +49,7 @@ void Work::Offer(const Task& worker) {
 }
 
 void Work::Dispatch() {
-  if (chief_.state != JobState::kRunning || !chief_.assignment.complete()) return;
+  if (chief_.life.state != JobState::kRunning || !chief_.assignment.complete()) return;
   for (const LeaseLedger::Granted& granted : chief_.ledger.Distribute()) {
     TraceRecord trace;
     trace.kind = TraceRecord::Kind::kGranted;
@@ -62,7 +66,7 @@ void Work::Dispatch() {
 
 void Work::Tick() {
   if (chief_.context.now < next_repeat_) return;
-  next_repeat_ = chief_.context.now + chief_.options.timing.control_retry;
+  next_repeat_ = chief_.context.now + chief_.timing.control_retry;
   for (const EvalGrant& grant : chief_.evaluation.Outstanding()) {
     if (const Task* task = chief_.members.Find(grant.to)) chief_.context.out.SendTo(task->control, grant);
   }
@@ -91,9 +95,9 @@ absl::Status Work::Receive(PeerId from, const LeaseDone& done) {
   if (!chief_.members.Issued(done.from)) return absl::InvalidArgumentError("a lease done by a process unknown here");
   const Task* task = chief_.members.Find(done.from);
   if (task != nullptr && task->state == TaskState::kRefused) return absl::InvalidArgumentError("it was ejected");
-  if (!chief_.assignment.complete() || chief_.ended()) return absl::OkStatus();
+  if (!chief_.assignment.complete() || chief_.life.ended()) return absl::OkStatus();
   // The last round's records may lack it: the next start would count it as computed again. JobEnd lets the worker go.
-  if (chief_.state == JobState::kCancelling && chief_.rounds.active()) return absl::OkStatus();
+  if (chief_.life.state == JobState::kCancelling && chief_.rounds.active()) return absl::OkStatus();
   const bool was_committed = chief_.ledger.committed().Contains(ToNumber(done.lease));
   const absl::StatusOr<bool> committed = chief_.ledger.Decide(done, chief_.assignment.epochs());
   if (!committed.ok()) return committed.status();
@@ -112,7 +116,23 @@ absl::Status Work::Receive(PeerId from, const LeaseDone& done) {
 void Work::WarnOfTrouble() {
   const LearningWatch::Trouble trouble = chief_.learning.trouble();
   if (trouble == std::exchange(warned_of_, trouble) || trouble == LearningWatch::Trouble::kNone) return;
-  chief_.context.out.Warn("training diverges: " + WhyItDiverges(chief_));
+  const Staleness staleness = chief_.members.Totals(TaskRole::kPs).staleness;
+  chief_.context.out.Warn("training diverges: " + WhyItDiverges(chief_.learning, chief_.job, staleness));
+}
+
+// The last evaluation is in. Ends the job with the epochs that have begun, if its file says so.
+void Work::ConsiderStopping() {
+  const auto& spec = chief_.job.training.stop_early;
+  EarlyStop& early = chief_.journal.record().early;
+  if (!spec || early.epochs != 0 || chief_.ledger.AllCommitted()) return;
+  const Evaluation::Result& result = *chief_.evaluation.result();
+  if (!CountsAgainst(*spec, ValueOf(spec->metric, result), result.epoch, &early)) return;
+  // Whole epochs: no lease that somebody computes is in vain, and all that ends a job of fewer epochs ends this one.
+  const uint64_t epochs = chief_.ledger.EpochsBegun();
+  if (epochs >= static_cast<uint64_t>(chief_.job.training.epochs)) return;
+  early.epochs = epochs;
+  chief_.ledger.EndAfter(epochs);
+  chief_.context.out.Info("stops early: " + WhyItStopsEarly(chief_.job.training, early));
 }
 
 absl::Status Work::Receive(PeerId from, const EvalDone& done) {
@@ -129,10 +149,10 @@ absl::Status Work::Receive(PeerId from, const EvalDone& done) {
         result.loss, result.accuracy,
         static_cast<double>(result.epoch) / static_cast<double>(chief_.job.training.epochs));
     WarnOfTrouble();
-    ConsiderStopping(chief_);
+    ConsiderStopping();
   }
   if (const Task* worker = chief_.members.FindAlive(done.from);
-      worker != nullptr && chief_.state == JobState::kRunning) {
+      worker != nullptr && chief_.life.state == JobState::kRunning) {
     Offer(*worker);
   }
   return absl::OkStatus();

@@ -12,13 +12,41 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "chief/chief_parts.h"
+#include "chief/assignment.h"
+#include "chief/checkpoint_interval.h"
+#include "chief/checkpoint_rounds.h"
+#include "chief/evaluation.h"
+#include "chief/job_life.h"
+#include "chief/journal.h"
+#include "chief/learning_watch.h"
+#include "chief/lease_ledger.h"
+#include "chief/membership.h"
+#include "chief/progress.h"
+#include "chief/step_context.h"
 
 namespace downpour {
 
 class Work {
  public:
-  explicit Work(ChiefParts& chief) : chief_(chief) {}
+  struct Parts {
+    StepContext& context;
+    const JobSpec& job;
+    const Timing& timing;
+    const JobLife& life;
+    Journal& journal;
+    Membership& members;
+    const Assignment& assignment;
+    LeaseLedger& ledger;
+    Evaluation& evaluation;
+    const CheckpointRounds& rounds;
+    CheckpointInterval& interval;
+    Progress& progress;
+    LearningWatch& learning;
+  };
+  explicit Work(const Parts& chief) : chief_(chief) {}
+
+  // Leases to commit, or a model to evaluate.
+  bool any() const;
 
   absl::Status Receive(Task& worker, const WorkRequest& request);
   absl::Status Receive(PeerId from, const LeaseDone& done);
@@ -38,9 +66,10 @@ class Work {
   void Offer(const Task& worker);
   void Commit(LeaseId lease);
   void WarnOfTrouble();
+  void ConsiderStopping();
   void NoteGivenBack(size_t leases);
 
-  ChiefParts& chief_;
+  const Parts chief_;
   Time next_repeat_{};
   size_t given_back_ = 0;               // grants that were lost or given back since a lease was committed last
   LearningWatch::Trouble warned_of_{};  // what the log says of training already

@@ -2,11 +2,12 @@
 //
 //   fetch.Begin(job.python);
 //   if (fetch.wants()) fetch.Advance(now, session, effects);   // asks for a block, and again where none comes
-//   if (fetch.Receive(block, &why) && fetch.complete()) ...fetch.Take()...
+//   if (fetch.Receive(block).ok() && fetch.complete()) ...fetch.Take()...
 //
 // Shapes: at most kMostCodeBytes, in blocks of kCodeBlockBytes, one under way at a time.
 // Order: what Take gives has the job's SHA-256. What has not is forgotten, and asked for anew.
-// Errors: `why` of a block that nobody asked for, or of the wrong size. One that comes twice is no error.
+// Errors: INVALID_ARGUMENT for a block that nobody asked for, or of the wrong size; DATA_LOSS where all of them are
+//   other code together. A block that comes twice is no error.
 // Tests: tests/scenario/worker_fetches_code.txt, tests/sim.
 #pragma once
 

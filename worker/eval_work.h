@@ -2,7 +2,7 @@
 //
 //   work.Grant(grant, exchange.pulls_begun());
 //   if (work.NeedsParameters()) ...once a later pull is here: work.Start(parameters)...
-//   if (work.HasWork()) Compute(work.Next(device));
+//   if (work.HasWork()) ...compute work.Next(device)...
 //   work.Finish(result, from, next_report);
 //
 // Order: all parts of a round are computed on one set of parameters, asked for after its first grant arrived. A newer

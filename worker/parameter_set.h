@@ -1,6 +1,6 @@
 // Parameters as a worker holds them: values of every slice and which version they are, and what its device has of them.
 //
-//   Compute(EvalStep{..., device.Load(parameters)});   // brings the slices that differ
+//   const EvalStep step{..., device.Load(parameters)};   // brings the slices that differ
 //
 // Cost: payloads are shared, never copied; a version names its values, so nothing is compared by value.
 // Tests: tests/unit/worker/parameters_test.cc.

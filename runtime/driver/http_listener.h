@@ -1,6 +1,7 @@
 // HttpListener: an HTTP server of this machine's user, and who may speak to it (docs/SECURITY.md).
 //
-//   absl::StatusOr<std::unique_ptr<HttpListener>> listener = HttpListener::Open({.listen = "127.0.0.1:7000"});
+//   absl::StatusOr<std::unique_ptr<HttpListener>> listener =
+//       HttpListener::Open({.listen = "127.0.0.1:7000"}, /*most=*/64);
 //   (*listener)->http().Get("/metrics", ...);
 //   (*listener)->http().set_pre_routing_handler(...CheckHost, CheckCaller...);
 //   (*listener)->Run();    // until Stop, from any thread

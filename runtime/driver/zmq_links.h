@@ -2,7 +2,7 @@
 // are any.
 //
 //   ZmqLinks links(context, keys, "keys");
-//   links.Connect({.peer = PeerId{1}, .endpoint = "h0:7000"});
+//   links.Connect({.peer = PeerId{1}, .endpoint = "h0:7000"}, now);
 //   links.Send(PeerId{1}, now, frames);
 //   links.Tend(now);                                            // each tick
 //   for (auto id = links.After(PeerId::kNone); id != PeerId::kNone; id = links.After(id)) ...links.Receive(id, ...)...

@@ -1,6 +1,6 @@
 // A worker's simulated device: takes its time, answers with the oracle's gradients.
 //
-//   Device device(&oracle, plan, seed, &events, &findings, done);
+//   Device device(&oracle, &plan, worker, seed, &events, &findings, done);
 //   device.Run(compute);      // done(ComputeDone) comes later, once or several times
 //
 // Order: one request at a time, in the order in which they came.

@@ -1,6 +1,6 @@
 // The simulated world: processes with their roles, and everything a role's effects reach.
 //
-//   World world(plan, &oracle, &reference, &findings);
+//   World world(plan, &oracle, &findings);
 //   Life chief = world.StartChief(job, /*resume=*/false);
 //   Life ps = world.StartPs({.index = 0}); ...
 //   while (world.ok()) world.events().RunNext();

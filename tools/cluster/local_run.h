@@ -1,7 +1,7 @@
 // A cluster on this machine, from its start to its end: starts chief, ps and workers, starts the dead again, says
 // how it goes, and knows in the end what it was that ended it.
 //
-//   LocalRun run(cluster, *supervisor, talk);
+//   LocalRun run(cluster, *supervisor, talk, /*show_progress=*/true, journalled);
 //   const RunResult result = run.UntilEnd();
 //
 // Order: the chief first; the others once it says where it listens, where a chief in its place listens too; the run is

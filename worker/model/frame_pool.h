@@ -3,7 +3,7 @@
 //
 //   auto frame = pool->Get(backend, bytes);
 //   backend.BeginDownload(from, bytes, frame->data);   // written before the payload is handed on
-//   ready(frame->payload);                             // the memory comes back when its last holder lets go
+//   ...hand on frame->payload...                       // the memory comes back when its last holder lets go
 //
 // Cost: after some steps no memory is made any more: of each size there is as much as was ever held at once.
 // Errors: those of Backend::AllocateHost.

@@ -1,9 +1,9 @@
 // The user's Python code in a process of its own: `python3 -m downpour.child work`, which computes and nothing else.
 //
 //   auto child = PythonChild::Start({.interpreter = "python3"}, job.python, "/tmp/code", bytes);
-//   absl::StatusOr<nlohmann::json> ready = (*child)->Receive();
+//   absl::StatusOr<nlohmann::json> ready = (*child)->Receive("ready");
 //   std::memcpy((*child)->memory().data(), ...);          // which it sees too
-//   absl::StatusOr<nlohmann::json> answer = (*child)->Ask({{"train", ...}});
+//   absl::StatusOr<nlohmann::json> answer = (*child)->Ask({{"train", ...}}, "trained");
 //
 // Shapes: each message is its length in 4 bytes, little-endian, and then so much JSON, at most kMostMessage bytes. The
 //   memory can neither grow nor shrink, whatever the child does with it.

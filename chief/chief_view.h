@@ -1,0 +1,70 @@
+// ChiefView: what status, summary and what is made of them read of the chief. None of it can be changed through here.
+//
+// Order: valid between Steps and within them; each answer is of the moment in which it is given.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "chief/assignment.h"
+#include "chief/checkpoint_interval.h"
+#include "chief/checkpoint_rounds.h"
+#include "chief/chief_role.h"
+#include "chief/data_plan.h"
+#include "chief/departures.h"
+#include "chief/evaluation.h"
+#include "chief/job_costs.h"
+#include "chief/job_life.h"
+#include "chief/journal.h"
+#include "chief/learning_watch.h"
+#include "chief/lease_ledger.h"
+#include "chief/membership.h"
+#include "chief/progress.h"
+#include "chief/spares.h"
+#include "chief/step_context.h"
+#include "chief/work.h"
+
+namespace downpour {
+
+// Of others than members.
+struct ChiefCounts {
+  uint64_t commands = 0;     // of people, heeded by this chief
+  uint64_t rejected = 0;     // messages of strangers
+  uint64_t refused = 0;      // handshakes without a key of this cluster
+  std::string refused_from;  // where the last unknown key came from
+};
+
+struct ChiefView {
+  const ChiefOptions& options;
+  const JobSpec& job;
+  const StepContext& context;
+  const JobLife& life;
+  const ChiefCounts& counts;
+  const Journal& journal;
+  const FailureLog& failures;
+  const Membership& members;
+  const DataPlan& data;
+  const Assignment& assignment;
+  const LeaseLedger& ledger;
+  const LeaseLedger& resumed;
+  const Evaluation& evaluation;
+  const CheckpointRounds& rounds;
+  const CheckpointInterval& interval;
+  const Departures& departures;
+  const Progress& progress;
+  const LearningWatch& learning;
+  const Spares& spares;
+  const Work& work;
+
+  // What people are told of leases: of the checkpoint that is gone on from, until the slices have reported.
+  const LeaseLedger& known() const { return ledger.is_open() ? ledger : resumed; }
+  // With which the job ends: those of its file, unless it stops early.
+  uint64_t Epochs() const {
+    const auto all = static_cast<uint64_t>(job.training.epochs);
+    const uint64_t fewer = journal.record().early.epochs;
+    return fewer == 0 ? all : std::min(fewer, all);
+  }
+};
+
+}  // namespace downpour

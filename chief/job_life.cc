@@ -1,0 +1,38 @@
+#include "chief/job_life.h"
+
+#include "absl/strings/str_format.h"
+
+namespace downpour {
+namespace {
+
+constexpr double kLowerRate = 10;  // by as much, where the model diverged
+
+}  // namespace
+
+std::string CommandToStart(const ChiefOptions& options, bool diverged) {
+  if (!diverged) return options.command;
+  return absl::StrFormat("%s --set training.optimizer.learningRate=%.3g", options.command,
+                         options.job.training.optimizer.learning_rate / kLowerRate);
+}
+
+const char* NameOf(JobState state) {
+  switch (state) {
+    case JobState::kQueued:
+      return "QUEUED";
+    case JobState::kPreparing:
+      return "PREPARING";
+    case JobState::kRunning:
+      return "RUNNING";
+    case JobState::kSucceeded:
+      return "SUCCEEDED";
+    case JobState::kFailed:
+      return "FAILED";
+    case JobState::kCancelling:
+      return "CANCELLING";
+    case JobState::kCancelled:
+      return "CANCELLED";
+  }
+  return "?";
+}
+
+}  // namespace downpour

@@ -1,0 +1,69 @@
+// Preparation: from the first look into the job folder until every slice is in place and some worker has its data.
+//
+//   preparation.Begin(started, decline);   // decline: there is nothing to lead
+//   const absl::StatusOr<bool> prepared = preparation.Advance();   // after each input, once this chief leads
+//   if (prepared.ok() && *prepared) ...train...
+//
+// Order: the journal has the data before slices are placed for them (conversation 11). Slices are placed once, when all
+//   ps are there.
+// Errors: Advance: why no worker can prepare, once all that may have the data were refused: FAILED_PRECONDITION where
+//   the data differ, else the code of a worker's refusal.
+// Tests: tests/unit/chief/chief_role_test.cc, chief_restart_test.cc, chief_resume_test.cc.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "chief/assignment.h"
+#include "chief/checkpoint_rounds.h"
+#include "chief/checkpoint_store.h"
+#include "chief/data_plan.h"
+#include "chief/job_costs.h"
+#include "chief/job_life.h"
+#include "chief/journal.h"
+#include "chief/lease_ledger.h"
+#include "chief/membership.h"
+#include "chief/recovery.h"
+#include "chief/startup.h"
+#include "chief/step_context.h"
+
+namespace downpour {
+
+class Preparation {
+ public:
+  struct Parts {
+    StepContext& context;
+    const ChiefOptions& options;
+    JobLife& life;
+    Startup& startup;
+    Journal& journal;
+    FailureLog& failures;
+    const CheckpointStore& store;
+    Membership& members;
+    DataPlan& data;
+    Assignment& assignment;
+    CheckpointRounds& rounds;
+    LeaseLedger& resumed;
+    Recovery& recovery;
+  };
+  explicit Preparation(const Parts& chief) : chief_(chief) {}
+
+  void Begin(const Started& started, std::function<void(const Startup::Outcome&)> decline);
+  // Moves the job between QUEUED and PREPARING. True: it can run.
+  absl::StatusOr<bool> Advance();
+
+ private:
+  void Lead(const Startup::Outcome& outcome);
+  void Resume();
+  absl::Status CheckSomebodyMayHaveData() const;
+
+  const Parts chief_;
+  std::vector<Manifest> sources_;    // what is resumed; empty once placed
+  std::optional<Manifest> initial_;  // what the job begins with, if the user gave it that; likewise
+  std::string lost_;                 // why there is no checkpoint, though there was
+};
+
+}  // namespace downpour

@@ -1,0 +1,83 @@
+#include "chief/training.h"
+
+#include <cstddef>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace downpour {
+
+void Training::Begin() {
+  const Time now = chief_.context.now;
+  // core 1: the ledger begins with what slices report, and with nothing else.
+  chief_.ledger.Open(chief_.data.plan(), chief_.assignment.TakeFinished(),
+                     static_cast<size_t>(chief_.job.training.backup_workers));
+  chief_.ledger.EndAfter(chief_.journal.record().early.epochs);
+  ledger_current_ = true;
+  const uint64_t before = chief_.journal.batches_committed();  // under another chief
+  if (const uint64_t now_held = chief_.ledger.batches_committed(); before > now_held) Recompute(before - now_held);
+  chief_.evaluations.Begin(chief_.job.data.has_eval() ? chief_.data.shape().eval_examples : 0);
+  chief_.progress.Begin(now, chief_.ledger.examples_committed());
+  chief_.learning = LearningWatch::OfJob(chief_.job, chief_.data.plan().train_examples());
+  chief_.checkpoints.Begin();
+  for (const Task* worker : chief_.members.Alive(TaskRole::kWorker)) SendPlacement(*worker);
+  chief_.context.out.Info(
+      absl::StrCat("runs: ", chief_.ledger.committed().Count(), " of ", chief_.ledger.goal(), " leases are committed"));
+}
+
+void Training::SendPlacement(const Task& worker) {
+  // Conversation 5: not before every slice has reported where it is now.
+  const bool is_new = worker.placement_number < chief_.assignment.placement_number();
+  if (!chief_.life.runs() || !ledger_current_ || !worker.data_good || !is_new) return;
+  chief_.context.out.SendTo(worker.control, chief_.assignment.ToPlacement(worker.incarnation));
+}
+
+void Training::Tick() {
+  UpdateTaskStates();
+  if (!chief_.work.any()) chief_.progress.Move(chief_.context.now);  // nobody stands still who has nothing to do
+}
+
+void Training::UpdateTaskStates() {
+  for (const Assignment::Server& server : chief_.assignment.servers()) {
+    Task* task = chief_.members.FindAlive(server.incarnation);
+    if (task != nullptr && server.unreported == 0) task->state = TaskState::kRunning;
+  }
+  for (Task* worker : chief_.members.Alive(TaskRole::kWorker)) {
+    const bool placed =
+        chief_.assignment.complete() && worker->placement_number >= chief_.assignment.placement_number();
+    worker->state = worker->data_good && placed ? TaskState::kRunning : TaskState::kPreparing;
+  }
+}
+
+void Training::WriteJournal() {
+  if (ledger_current_) chief_.journal.NoteCommitted(chief_.ledger.batches_committed());
+  chief_.journal.Advance();
+}
+
+// The ledger is a cache of what slices say. That becomes less by a restore, or if a worker reported what was not so.
+void Training::FollowReports() {
+  if (const std::optional<IntervalSet> finished = chief_.rounds.TakeLacking()) Reopen(*finished);
+  if (!chief_.life.runs() || std::exchange(ledger_current_, chief_.assignment.complete()) || !ledger_current_) return;
+  chief_.best.ForgetEvaluations();
+  Reopen(chief_.assignment.TakeFinished());
+  for (const Task* worker : chief_.members.Alive(TaskRole::kWorker)) SendPlacement(*worker);
+  chief_.work.Dispatch();
+}
+
+void Training::Reopen(const IntervalSet& finished) {
+  const IntervalSet reopened = chief_.ledger.Restrict(finished);
+  if (reopened.empty()) return;
+  Recompute(chief_.ledger.plan().BatchesIn(reopened));
+  chief_.evaluations.Reopen();
+  chief_.checkpoints.Reopen();
+  chief_.work.Dispatch();
+}
+
+void Training::Recompute(uint64_t batches) {
+  chief_.journal.costs().batches_recomputed += batches;
+  chief_.failures.Add(
+      "chief", absl::StrCat(batches, " batches that were committed are computed again, since a slice lacks them"));
+}
+
+}  // namespace downpour
