@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/bench_series.h"
@@ -71,6 +72,7 @@ void Measure(const Payload& archive, const PythonOptions& options, int64_t mib, 
     const double stepping = Milliseconds([&] {
       for (int i = 0; i < steps; ++i) {
         step.step = step.step % 1024 + 1;
+        step.next = std::pair(step.lease, step.step % 1024 + 1);  // as a worker tells it
         computer.Run(step, [](const absl::Status& status, const ComputeResult&) { CHECK(status.ok()) << status; });
       }
     });

@@ -110,7 +110,8 @@ class Job:
         words = [options.job, *(f"--set={pair}" for pair in options.set)]
         words += [f"--scale-tier={options.scale_tier}"] if options.scale_tier else []
         words += [f"--config={options.config}"] if options.config else []
-        if options.module_name or options.config:  # which may name a module
+        # A config may name a module. Of code without one the tool says that it has no meaning.
+        if options.module_name or options.config or options.package_path or options.packages:
             self.folder = pathlib.Path(tempfile.mkdtemp(prefix="downpour-"))
             atexit.register(shutil.rmtree, self.folder, ignore_errors=True)
             code = [f"--module-name={options.module_name}"] if options.module_name else []

@@ -37,10 +37,9 @@ class ArrayModel:
 
     def bind(self, memory: Memory) -> None:
         """From now on the memory has the parameters and is given the gradients."""
-        self._gradients = {}
-        for variable, values, gradient in zip(self.variables, memory.parameters, memory.gradients):
+        self._memory = memory
+        for variable, values in zip(self.variables, memory.parameters):
             self.module[variable.name] = values
-            self._gradients[variable.name] = gradient
 
     def backward(self, outcome: Any) -> None:
         """Nothing: the step has returned the gradients."""
@@ -56,8 +55,8 @@ class ArrayModel:
     def collect(self, gradients: Mapping[str, Any]) -> None:
         """Writes the gradients that a step has returned; those that are not there are zero."""
         self.check_gradients(gradients)
-        for name, gradient in self._gradients.items():
-            gradient[...] = gradients.get(name, 0)
+        for variable, gradient in zip(self.variables, self._memory.gradients):
+            gradient[...] = gradients.get(variable.name, 0)
 
     def check_gradients(self, gradients: Any) -> None:
         """Raises TrainingError if they are not those of this model."""

@@ -65,12 +65,13 @@ def enter(options: argparse.Namespace, words: list[str], mode: Mode) -> None:
     key = "\0".join((sys.executable, sys.prefix, sys.version, requirements or ""))
     home = pathlib.Path(f"{folder}-{hashlib.sha256(key.encode()).hexdigest()[:16]}")
     try:
+        in_use = _in_use(home)
         place = _made(home, needs, mode.tell)
     except OSError as error:
         raise TrainingError(f"the packages of {needs} cannot be installed in {home}: {error.strerror}") from None
     scripts = str(place / "bin")
     os.environ.update(VIRTUAL_ENV=str(place), PATH=f"{scripts}{os.pathsep}{os.environ.get('PATH', os.defpath)}")
-    for file in mode.files:
+    for file in (*mode.files, in_use):
         os.set_inheritable(file, True)
     os.execv(f"{scripts}/python", [f"{scripts}/python", "-m", "downpour.child", *words])
 
@@ -124,10 +125,22 @@ def _lacks_nothing(folder: pathlib.Path, project: str) -> bool:
     return project == "setup.py" and bool(packed) and not requires and not is_compiled
 
 
+def _in_use(home: pathlib.Path) -> int:
+    """The folder, opened. Its lock keeps the cache (runtime/driver/code_cache.h) from removing it until it is closed:
+    by this process, or by what it becomes."""
+    while True:
+        home.mkdir(mode=0o700, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            file = os.open(home, os.O_RDONLY | os.O_DIRECTORY)
+            fcntl.flock(file, fcntl.LOCK_SH)
+            os.utime(file)  # it is of use: the cache removes what was not for a month
+            if os.fstat(file).st_nlink > 0:  # else it was removed a moment ago
+                return file
+            os.close(file)
+
+
 def _made(home: pathlib.Path, needs: Needs, tell: Tell) -> pathlib.Path:
     """The environment, which may have to be made."""
-    home.mkdir(mode=0o700, exist_ok=True)
-    os.utime(home)  # it is of use: the cache removes what was not for a month
     done = ("has the packages installed", "its Python code to call downpour.fit")
     with _locked(home / "lock", lambda: tell(f"waits until another process here has installed {needs}", "packages "
                                              "that another process of its host installs")) as waited:  # fmt: skip

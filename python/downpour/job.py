@@ -293,10 +293,11 @@ def run(
         words.append(f"--set={key}={value if isinstance(value, str) else json.dumps(value)}")
     if module is not None:
         words += [f"--module-name={module}", f"--python={sys.executable if python is None else os.fspath(python)}"]
-        if package is not None or not packages:
-            words.append(f"--package-path={_absolute('.' if package is None else package)}")
-        words += [f"--packages={_absolute(path)}" for path in packages]
-        words += ["--", *args] if args else []
+        package = "." if package is None and not packages else package
+    # Without a module the tool says that the rest has no meaning.
+    words += [] if package is None else [f"--package-path={_absolute(package)}"]
+    words += [f"--packages={_absolute(path)}" for path in packages]
+    words += ["--", *args] if args else []
     with tempfile.TemporaryFile() as err:  # no pipe: it would fill, or break when this process ends
         child = job._tool.start(words, subprocess.DEVNULL, err)
         try:

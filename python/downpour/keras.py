@@ -102,11 +102,11 @@ class KerasModel:
 
     def bind(self, memory: Memory) -> None:
         """From now on the memory has the parameters and is given the gradients."""
-        self._places = list(zip(self.variables, self._kept, memory.parameters, memory.gradients))
+        self._memory = memory
 
     def load(self) -> None:
         """Copies all from the memory."""
-        for _, kept, values, _ in self._places:
+        for kept, values in zip(self._kept, self._memory.parameters):
             kept.assign(values)
 
     def clear(self) -> None:
@@ -114,14 +114,15 @@ class KerasModel:
 
     def collect(self, gradients: Mapping[str, Any]) -> None:
         """Writes the gradients of a step; an unused variable's is zero."""
-        for variable, _, _, place in self._places:
+        for variable, place in zip(self.variables, self._memory.gradients):
             if variable.trainable:
                 found = gradients[variable.name]
                 place[...] = 0 if found is None else found
 
     def finish(self) -> None:
         """Writes what this step has changed all else by."""
-        for variable, kept, values, place in self._places:
+        memory = self._memory
+        for variable, kept, values, place in zip(self.variables, self._kept, memory.parameters, memory.gradients):
             if not variable.trainable:
                 numpy.subtract(values, keras.ops.convert_to_numpy(kept), out=place)
 

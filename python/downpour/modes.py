@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from downpour.variables import Memory
 
 MOST_MESSAGE_BYTES = 16 << 20
+_encode = json.JSONEncoder(allow_nan=False).encode  # json.dumps would make an encoder each time
 
 
 class Mode:
@@ -125,7 +126,13 @@ class Work(Mode):
             request = self._heard()
             self._called = time.monotonic()
             if "train" in request:
-                yield [Batch(batch["examples"], batch["seed"]) for batch in request["train"]["batches"]]
+                train = request["train"]
+                run.memory.use(train.get("set", 0))
+                yield [Batch(**batch) for batch in train["batches"]]
+                if "next" in train:
+                    self._called = time.monotonic()
+                    run.make_ahead(Batch(**train["next"]))
+                    self._returned()
             elif "evaluate" in request:
                 sums = run.evaluated(request["evaluate"]["batches"])
                 answer = {"lossSum": finite(sums.loss), "correct": sums.correct, "examples": sums.examples}
@@ -139,14 +146,18 @@ class Work(Mode):
 
         self._answer({"trained": {"lossSum": finite(sums.loss), "examples": sums.examples}})
 
-    def _answer(self, message: Any) -> None:
+    def _returned(self) -> None:
+        """From a call of the user's code."""
         if self.has_begun:  # what came before takes a time of its own
             self._longest = max(self._longest, time.monotonic() - self._called)
         self._called, self._warned = None, 0.0
+
+    def _answer(self, message: Any) -> None:
+        self._returned()
         self.say(message)
 
     def say(self, message: Any) -> None:
-        data = json.dumps(message, allow_nan=False).encode()
+        data = _encode(message).encode()
         with self._saying:
             self._channel.sendall(len(data).to_bytes(4, "little") + data)
 

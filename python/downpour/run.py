@@ -81,6 +81,7 @@ class Run:
         self._mode = mode
         self._evaluate = evaluate
         self._pushed: Optional[float] = None
+        self._ahead: Optional[tuple[Batch, Any]] = None  # a batch that was made before it was asked for
         for name in self.metrics:
             if not isinstance(name, str) or not _METRIC.fullmatch(name) or name in ("loss", "accuracy"):
                 raise TrainingError(
@@ -116,7 +117,7 @@ class Run:
             for batch in step:
                 self.model.clear()
                 self._pushed = None
-                yield self.train.batch(batch.examples, batch.seed)
+                yield self._made(batch)
                 if self._pushed is None:
                     raise TrainingError("a batch came without a push of the one before: call downpour.push for each")
                 count = len(batch.examples)
@@ -130,6 +131,23 @@ class Run:
             self._mode.trained(sums)
         self.model.load()  # what is no view: it is to have the last step's values
 
+    def make_ahead(self, batch: Batch) -> None:
+        """Makes a training batch that will probably be asked for next, while nothing else is to be done.
+
+        It counts only if nothing else is asked for first: what draws come behind it follow from its seed. What goes
+        wrong here is told when the batch is asked for, since it is made again then.
+        """
+        try:
+            self._ahead = batch, self.train.batch(batch.examples, batch.seed)
+        except Exception:  # noqa: BLE001 (whatever the user's data raise)
+            self._ahead = None
+
+    def _made(self, batch: Batch) -> Any:
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and ahead[0] == batch:
+            return ahead[1]
+        return self.train.batch(batch.examples, batch.seed)
+
     def pushed(self, loss: Any, gradients: Any) -> None:
         """The batch's mean loss; and its gradients, if the model does not have them by itself."""
         self.model.check_loss(loss)
@@ -140,6 +158,7 @@ class Run:
         """The sums over these batches of the evaluation data."""
         if self.evaluation is None:
             raise TrainingError("an evaluation is asked for, but there are no data for it: give eval=")
+        self._ahead = None  # its draws end here
         sums = Sums(metrics=[0.0] * len(self.metrics))
         self.model.load()
         with self.model.evaluating():

@@ -1,4 +1,4 @@
-"""TorchModel: a torch.nn.Module whose parameters and gradients lie in a Memory."""
+"""TorchModel: a torch.nn.Module whose parameters lie in a Memory, which gets their gradients."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from downpour.variables import Memory, Variable, check
 class TorchModel:
     """The variables are the module's parameters, in their order, and then its float buffers.
 
-    Parameters that are trained, on the CPU, are views of the memory, and so are their gradients. All else is copied:
-    what is on a GPU, buffers, and frozen parameters. Frozen are those without requires_grad, and those that a torch
+    Parameters that are trained, on the CPU, are views of the memory. All else is copied: gradients, what is on a GPU,
+    buffers, and frozen parameters. Frozen are those without requires_grad, and those that a torch
     optimizer was not given. Buffers of whole numbers are not variables.
     """
 
@@ -88,13 +88,15 @@ class TorchModel:
 
     def bind(self, memory: Memory) -> None:
         """From now on the memory has the parameters and is given the gradients."""
-        places = zip(self.variables, memory.parameters, memory.gradients)
-        self._places = [(v, torch.from_numpy(values), torch.from_numpy(g)) for v, values, g in places]
-        self._views = {}  # of gradients, where the parameter is one too
-        for variable, values, gradient in self._places:
+        self._memory = memory
+        self._values = [torch.from_numpy(values) for values in memory.parameters]
+        self._gradients = [[torch.from_numpy(gradient) for gradient in one] for one in memory.sets]
+        self._copied = []  # variables that are no view of the memory
+        for variable, values in zip(self.variables, self._values):
             if variable.trainable and self._is_shared(self.parameters[variable.name]):
                 self.parameters[variable.name].data = values
-                self._views[variable.name] = gradient
+            else:
+                self._copied.append((variable, values))
 
     def _is_shared(self, parameter: torch.nn.Parameter) -> bool:
         return parameter.device.type == "cpu"
@@ -102,34 +104,30 @@ class TorchModel:
     @torch.no_grad()
     def load(self) -> None:
         """Copies what is no view from the memory."""
-        for variable, values, _ in self._places:
-            if variable.name not in self._views:
-                self._tensor(variable).data.copy_(values)
+        for variable, values in self._copied:
+            self._tensor(variable).data.copy_(values)
 
     def clear(self) -> None:
-        """Sets all gradients to zero."""
-        for name, parameter in self.parameters.items():
-            view = self._views.get(name)
-            if view is not None:
-                view.zero_()
-            parameter.grad = view
+        """Takes all gradients away: autograd then hands over its own, where it would add to zeros."""
+        for parameter in self.parameters.values():
+            parameter.grad = None
 
     @torch.no_grad()
     def collect(self, gradients: None = None) -> None:
-        """Sees to it that the memory has the gradients that the module's parameters have."""
-        for variable, _, gradient in self._places:
+        """Copies the gradients of the module's parameters into the memory."""
+        for variable, gradient in zip(self.variables, self._gradients[self._memory.set]):
             if not variable.trainable:
                 continue
             found = self.parameters[variable.name].grad
             if found is None:  # unused in this batch
                 gradient.zero_()
-            elif found is not self._views.get(variable.name):
+            else:
                 gradient.copy_(found.to_dense() if found.is_sparse else found)
 
     @torch.no_grad()
     def finish(self) -> None:
         """Writes what this step has changed all else by, as a gradient of plain SGD at rate 1."""
-        for variable, values, gradient in self._places:
+        for variable, values, gradient in zip(self.variables, self._values, self._gradients[self._memory.set]):
             if not variable.trainable:
                 torch.sub(values, self._tensor(variable).detach().cpu(), out=gradient)
 

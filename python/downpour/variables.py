@@ -58,11 +58,11 @@ def check(variables: Sequence[Variable]) -> None:
 
 
 class Memory:
-    """The parameters and their gradients, each variable at the next multiple of 64 bytes.
+    """The parameters and sets of their gradients, each variable at the next multiple of 64 bytes.
 
     `parameters` and `gradients` are float32 arrays, one a variable, in the order of the variables. They are views of
-    `buffer`, which has `total` bytes: the parameters and then, from a page's begin on, the gradients. Without a buffer
-    there is one of zeros.
+    `buffer`, which has the parameters and then, each from a page's begin on, one or more sets of gradients. use() says
+    which set `gradients` are: others may be on their way to the servers. Without a buffer there is one of zeros.
     """
 
     def __init__(self, variables: Sequence[Variable], buffer: Optional[Any] = None) -> None:
@@ -71,18 +71,22 @@ class Memory:
             offsets.append(end)
             end += -(-variable.elements * ITEM_BYTES // ALIGNMENT) * ALIGNMENT
         region = -(-end // PAGE) * PAGE
-        self.total = 2 * region
-        buffer = numpy.zeros(self.total, numpy.uint8) if buffer is None else buffer
-        if len(buffer) != self.total:
+        buffer = numpy.zeros(2 * region, numpy.uint8) if buffer is None else buffer
+        if len(buffer) < 2 * region or len(buffer) % region:
             raise TrainingError(
-                f"the job's memory has {len(buffer)} bytes, but the model needs {self.total}: "
+                f"the job's memory has {len(buffer)} bytes, but the model needs regions of {region}: "
                 "the module must build the same model on every host and at every start"
             )
-        numbers = numpy.frombuffer(buffer, numpy.float32)
-        self.all_gradients = numbers[region // ITEM_BYTES :]
-        self.parameters = []
-        self.gradients = []
-        for variable, offset in zip(variables, offsets):
-            for begin, views in ((offset, self.parameters), (region + offset, self.gradients)):
-                first = begin // ITEM_BYTES
-                views.append(numbers[first : first + variable.elements].reshape(variable.shape))
+        self._regions = numpy.frombuffer(buffer, numpy.float32).reshape(-1, region // ITEM_BYTES)
+        begins = [offset // ITEM_BYTES for offset in offsets]
+        self.parameters, *self.sets = [
+            [numbers[first : first + v.elements].reshape(v.shape) for v, first in zip(variables, begins)]
+            for numbers in self._regions
+        ]
+        self.use(0)
+
+    def use(self, index: int) -> None:
+        """From now on the gradients are those of `sets[index]`."""
+        self.set = index
+        self.gradients = self.sets[index]
+        self.all_gradients = self._regions[1 + index]

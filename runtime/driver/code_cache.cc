@@ -1,6 +1,7 @@
 #include "runtime/driver/code_cache.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -51,15 +52,21 @@ absl::Status CodeCache::MakeOwn() const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> CodeCache::Find(const PythonSpec& code) const {
+absl::StatusOr<CachedCode> CodeCache::Find(const PythonSpec& code) const {
   if (const absl::Status status = MakeOwn(); !status.ok()) return status;
-  const std::string path = absl::StrCat(folder_, "/", code.sha256);
-  // Its time tells when it was last of use.
-  if (utimensat(AT_FDCWD, path.c_str(), nullptr, 0) != 0) return absl::NotFoundError(path);
-  return path;
+  CachedCode found{absl::StrCat(folder_, "/", code.sha256), UniqueFd()};
+  found.in_use = UniqueFd(open(found.path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!found.in_use.ok()) return absl::NotFoundError(found.path);
+  // Its time tells when it was last of use. Who is about to remove it holds the other lock, and leaves nothing to find.
+  if (flock(found.in_use.get(), LOCK_SH) != 0 || futimens(found.in_use.get(), nullptr) != 0) {
+    return Unavailable(found.path, strerror(errno));
+  }
+  struct stat there {};
+  if (fstat(found.in_use.get(), &there) != 0 || there.st_nlink == 0) return absl::NotFoundError(found.path);
+  return found;
 }
 
-absl::StatusOr<std::string> CodeCache::Keep(const PythonSpec& code, const std::vector<Payload>& blocks) const {
+absl::StatusOr<CachedCode> CodeCache::Keep(const PythonSpec& code, const std::vector<Payload>& blocks) const {
   if (const absl::Status status = MakeOwn(); !status.ok()) return status;
   RemoveOld();
   const std::string path = absl::StrCat(folder_, "/", code.sha256), own = absl::StrCat(path, ".", getpid());
@@ -81,15 +88,17 @@ absl::StatusOr<std::string> CodeCache::Keep(const PythonSpec& code, const std::v
   fs::remove(archive, error);
   fs::remove_all(own, error);
   if (!status.ok()) return status;
-  return path;
+  return Find(code);
 }
 
 void CodeCache::RemoveOld() const {
   std::error_code error;
-  const auto now = fs::file_time_type::clock::now();
   for (fs::directory_iterator it(folder_, error), end; !error && it != end; it.increment(error)) {
+    const UniqueFd entry(open(it->path().c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+    if (!entry.ok() || flock(entry.get(), LOCK_EX | LOCK_NB) != 0) continue;  // in use
     std::error_code gone;
-    if (now - it->last_write_time(gone) > kKeptFor && !gone) fs::remove_all(it->path(), gone);
+    const auto age = fs::file_time_type::clock::now() - it->last_write_time(gone);
+    if (!gone && age > kKeptFor) fs::remove_all(it->path(), gone);
   }
 }
 

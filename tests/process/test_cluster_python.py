@@ -52,6 +52,13 @@ class PythonOnHostsTest(SshHostsTest):
                 said = rf"runs in {self.folder}/{host}/code/\w+/trainer \['--scale', '2'\] not code, but needed"
                 self.assertRegex(file.read_text(), said)
 
+    def test_code_without_a_module_is_refused(self):
+        self.write_job()
+        for words in (("--package-path", self.folder), ("--packages", self.folder / "a.whl")):
+            code, _, err = self.up(*words)
+            self.assertEqual(code, 2, err)
+            self.assertIn(f"{words[0]} has no meaning here: it goes with the Python module that --module-name", err)
+
 
 if __name__ == "__main__":
     unittest.main()

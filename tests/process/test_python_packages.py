@@ -7,6 +7,7 @@ import pathlib
 import sys
 import tarfile
 import unittest
+import unittest.mock
 
 from cluster import ROOT, TOOL, Process, ProcessTest, kill, task_of
 
@@ -112,6 +113,39 @@ class PythonPackagesTest(ProcessTest):
         self.assertEqual(code, 0, err)
         job = json.loads(pathlib.Path(out.strip()).read_text())
         self.assertEqual(job["python"]["args"], ["--epochs", "2", "--job-dir", str(pathlib.Path.cwd() / "elsewhere")])
+
+    def test_a_package_whose_name_has_a_comma(self):
+        sdist = self.write_sdist("trainer,ours-1.0", {"trainer/__init__.py": "", "trainer/task.py": TASK})
+        packages = ["--packages", sdist, "--packages", self.wheels / "needed-1.5-py3-none-any.whl"]
+        module = ["--module-name", "trainer.task"]
+        self.assertIn("needed 1.5 in chief 0 []", self.run_to_its_end(*packages, *module))
+        root = self.folder / "root"
+        packages = ["--packages", f"{sdist},{packages[-1]}"]
+        code, _, err = self.tool("jobs", "submit", "one", *packages, *module, "--root", root)
+        self.assertEqual(code, 0, err)
+        code, _, err = self.tool("jobs", "wait", "one", "--root", root)
+        self.job_dir = root / "jobs/one"
+        self.assertEqual(code, 0, err + self.logs())
+
+    def test_a_worker_that_cannot_install_them_is_left_out(self):
+        self.write({"requirements.txt": "needed==1.5\n"})
+        code, job_json, err = self.tool("stage", self.job_file, "--job-dir", self.job_dir, *self.code(),
+                                        "--python", sys.executable)  # fmt: skip
+        self.assertEqual(code, 0, err)
+        chief = self.start("chief", f"--job={job_json.strip()}", f"--job_dir={self.job_dir}", "--listen=127.0.0.1:0")
+        at = chief.wait_for_line(r"at (127\.0\.0\.1:\d+)")[1]
+        flags = lambda host: (f"--chief={at}", f"--python={sys.executable}", f"--code_folder={self.folder / host}")
+        with unittest.mock.patch.dict(os.environ, PIP_FIND_LINKS=str(self.folder)):  # as on a host without the wheel
+            worker = self.start("worker", "--index=1", *flags("poor"))
+        status = self.wait_until(lambda s: task_of(s, "worker-1").get("state") == "REFUSED")
+        self.assertIn(status["state"], ("QUEUED", "PREPARING"), "another one may come that can")
+        self.assertRegex(json.dumps(status), "worker-1.*cannot prepare for the job: pip cannot install requirements")
+        self.assertEqual(worker.finish()[0], 1, worker.said)
+        self.start("ps", f"--chief={at}", "--index=0")
+        self.start("worker", "--index=0", *flags("rich"))
+        self.assertEqual(chief.finish()[0], 0, chief.said)
+        self.assertEqual(self.summary()["samplesCommitted"], 400)
+        self.assertIn("pip cannot install requirements.txt", json.dumps(self.summary()))
 
     def test_a_job_of_a_service_gets_them_too(self):
         config = self.write_config(pythonModule="trainer.task", args=["--epochs", "2"], scaleTier="BASIC",

@@ -1,6 +1,7 @@
 """What a package needs is installed once, by pip, for the code as it is. No network: wheels lie in a folder."""
 
 import argparse
+import fcntl
 import json
 import mmap
 import os
@@ -251,6 +252,13 @@ class EnvironmentTest(unittest.TestCase):
         self.assertEqual([message["preparing"]["waitingFor"] for message in heard[:-1]],
                          ["the packages of requirements.txt to be installed", "its Python code to call downpour.fit"])
         self.assertEqual(heard[-1]["ready"]["variables"], [{"name": "w", "shape": [3], "trainable": True}])
+        home = os.open(self.made()[0].parent, os.O_RDONLY)
+        self.addCleanup(os.close, home)
+        with self.assertRaises(BlockingIOError, msg="it is in use, so nobody removes it"):
+            fcntl.flock(home, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        child.kill()
+        child.wait()
+        fcntl.flock(home, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def test_it_is_entered_once(self):
         self.write({"requirements.txt": ""})

@@ -199,19 +199,19 @@ class FitTest(ChildTest):
         worker.train((range(16), 1))
         numpy.testing.assert_allclose(worker.gradient("norm.running_mean"), first + 0.025, atol=1e-6)
 
-    def test_nothing_is_copied(self):
+    def test_parameters_are_not_copied(self):
         self.write(TASK.replace("model, x, y = build()", """
 model, x, y = build()
 def seen(module, inputs):
     if module.training:
-        print("first weight", float(module.weight[0, 0]), "has grad", module.weight.grad is not None)
+        print("first weight", float(module.weight[0, 0]))
 model.hidden.register_forward_pre_hook(seen)
 """))
         worker = self.work("sgd")
         worker.parameter("hidden.weight")[0, 0] = 42
         worker.train((range(4), 1))
         worker.train((range(4), 1))
-        self.assertEqual(worker.end()[1].count("first weight 42.0 has grad True"), 2)
+        self.assertEqual(worker.end()[1].count("first weight 42.0"), 2)
 
     def test_what_the_optimizer_was_not_given_is_frozen(self):
         description, initial, _ = self.describe("part")

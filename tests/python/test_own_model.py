@@ -1,13 +1,16 @@
 """Models of Python code as jobs of the real tool: they learn, and what they learned comes back."""
 
+import os
+import subprocess
 import sys
 import unittest
 import unittest.mock
 
 from package import is_there  # first: it says where the others are
+from wheels import write_wheel
 
 import downpour
-from cluster import TOOL
+from cluster import LONG, TOOL
 from own_job import SAMPLES, OwnJobTest
 
 TORCH = is_there("torch")
@@ -49,6 +52,33 @@ class OwnModelTest(OwnJobTest):
         _, summary = self.train("resnet20", "--examples", "640", **{"training.epochs": 3})
         self.assertEqual(summary["examples"], 3 * 640)
         self.assertGreater(summary["evalAccuracy"], 0.3)  # chance has 0.1
+
+    @unittest.skipUnless(is_there("pip"), "python3-pip is not there")
+    def test_packages_and_another_python(self):
+        own, wheels = self.folder / "own", self.folder / "wheels, ours"
+        wheels.mkdir()
+        subprocess.run([sys.executable, "-m", "venv", "--system-site-packages", "--without-pip", own], check=True)
+        (packages,) = own.glob("lib/python*/site-packages")
+        (packages / "of_this_python.py").write_text("WORD = 'own'\n")
+        task = "import of_this_python, further\nprint('runs', of_this_python.WORD, further.VERSION)\n"
+        task += (SAMPLES / "numpy_linear/trainer/task.py").read_text()
+        given = [write_wheel(wheels, "trainer", "1.0", {"trainer/__init__.py": "", "trainer/task.py": task}),
+                 write_wheel(wheels, "further", "2.0")]  # fmt: skip
+        ours = {"XDG_CACHE_HOME": str(self.folder / "cache"), "PIP_NO_INDEX": "1"}
+        with unittest.mock.patch.dict(os.environ, ours):
+            job = downpour.run(
+                self.folder / "job.yaml", self.folder / "job", tool=TOOL, module="trainer.task", packages=given,
+                python=own / "bin/python", set={"training.epochs": 1},
+            )  # fmt: skip
+            self.addCleanup(job.cancel)
+            self.assertEqual(job.wait(LONG)["examples"], 4000)
+        self.assertIn("runs own 2.0", job.logs("worker-1"))
+
+    def test_code_without_a_module_is_refused(self):
+        for code in ({"package": self.folder}, {"packages": ["a.whl"]}, {"args": ["--x"]}):
+            with self.subTest(code), self.assertRaisesRegex(downpour.ToolError, "has no meaning here") as raised:
+                downpour.run(self.folder / "job.yaml", self.folder / "job", tool=TOOL, **code)
+            self.assertEqual(raised.exception.exit_code, 2)
 
     def test_code_that_is_wrong_is_told_at_submission(self):
         (self.folder / "task.py").write_text("import downpour\ndowndour.fit()")

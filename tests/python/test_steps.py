@@ -1,5 +1,6 @@
 """A loop of the user's own over downpour.steps; models of NumPy arrays; and draws, which are the plan's."""
 
+import os
 import subprocess
 import sys
 import unittest
@@ -30,6 +31,7 @@ for batch in steps:
     loss.backward()
     {after}
     downpour.push(model, loss=loss)
+    {end}
 print(list(steps.history))
 """
 # By default, items of NumPy; a step that needs no torch at all.
@@ -65,14 +67,15 @@ downpour.fit(model, train=Noise(), eval=Noise(), loss=torch.nn.CrossEntropyLoss(
 
 
 class StepsTest(ChildTest):
-    def loop(self, before="pass", after="pass"):
-        self.write(LOOP.replace("{before}", before).replace("{after}", after))
+    def loop(self, before="pass", after="pass", end="pass"):
+        self.write(LOOP.replace("{before}", before).replace("{after}", after).replace("{end}", end))
 
     @unittest.skipUnless(TORCH, "python3-torch is not there")
     def test_a_loop_of_ones_own_beside_a_worker(self):
         gradients = []
-        for before in ("pass", "optimizer.zero_grad()", "model.zero_grad(set_to_none=True)"):
-            self.loop(before)
+        zero = "model.zero_grad(set_to_none={})"
+        for place in ({}, {"before": zero.format(False)}, {"before": zero.format(True)}, {"end": zero.format(False)}):
+            self.loop(**place)
             worker = self.work()
             self.assertEqual(worker.first["ready"]["classes"], 3)
             answer = worker.train((range(8), 1), (range(8, 12), 2))["trained"]
@@ -84,8 +87,8 @@ class StepsTest(ChildTest):
             self.assertEqual(again, answer, "the evaluation has left train mode as it was")
         for name, value in gradients[0].items():
             self.assertTrue(value.any() or name == "0.bias", name)
-            numpy.testing.assert_array_equal(value, gradients[1][name], name)
-            numpy.testing.assert_array_equal(value, gradients[2][name], name)
+            for others in gradients[1:]:
+                numpy.testing.assert_array_equal(value, others[name], name)
 
     @unittest.skipUnless(TORCH, "python3-torch is not there")
     def test_a_loop_of_ones_own_by_itself(self):
@@ -144,6 +147,75 @@ class StepsTest(ChildTest):
         numpy.testing.assert_array_equal(other.gradient("0.weight"), gradient)
         for another in (seed - 1, seed >> 32, 1 << 32):
             self.assertNotEqual(other.train((range(8), another)), first)
+
+    @unittest.skipUnless(TORCH, "python3-torch is not there")
+    def test_a_batch_that_was_made_ahead_has_the_same_draws(self):
+        self.write(DRAWS)
+        worker, other = self.work(), self.work()
+        for name in worker.names:
+            other.parameter(name)[...] = worker.parameter(name)
+        batches = [(range(8), 1), (range(8, 16), 2), (range(3), 3)]
+        expected = [worker.train(batch) for batch in batches]
+        gradient = worker.gradient("0.weight").copy()
+        told = [other.train(batches[0], next=batches[1]), other.train(batches[1], next=batches[2])]
+        other.ask({"evaluate": {"batches": [[3, 4]]}})  # whose draws come between
+        self.assertEqual([*told, other.train(batches[2], next=(range(9), 4))], expected)
+        numpy.testing.assert_array_equal(other.gradient("0.weight"), gradient)
+        self.assertEqual(other.train(batches[1]), expected[1], "another batch than the one that was named")
+        self.assertEqual(other.train((range(8), 9), next=(range(8), 1)), worker.train((range(8), 9)))
+        self.assertEqual(other.train(batches[0], set=1), expected[0])
+
+
+AHEAD = """
+import os, sys
+import numpy, downpour
+class Items:
+    def __len__(self): return 40
+    def __getitem__(self, number):
+        if number == 20 and os.path.exists(sys.argv[1]):
+            open(sys.argv[1], "w").close()  # until somebody reads
+        if number == 30 and not os.path.exists(sys.argv[2]):
+            open(sys.argv[2], "w").close()
+            raise OSError("the disk was away")
+        print("item", number)
+        return numpy.float32([number])
+step = lambda values, batch: (float(batch.sum()), {"w": batch.sum(0)})
+downpour.fit({"w": numpy.zeros(1, numpy.float32)}, train=Items(), step=step)
+"""
+
+
+@unittest.skipUnless(NUMPY, "python3-numpy is not there")
+class AheadTest(ChildTest):
+    def setUp(self):
+        super().setUp()
+        self.write(AHEAD)
+        self.loads, self.failed = self.folder / "loads", self.folder / "failed"
+        self.failed.touch()
+        self.worker = self.work(str(self.loads), str(self.failed))
+
+    def test_the_next_batch_is_made_while_the_worker_does_something_else(self):
+        os.mkfifo(self.loads)
+        self.worker.train((range(4), 1), next=((20, 21), 2))
+        open(self.loads).close()  # it is at the data, and nobody has asked for them
+        self.loads.unlink()
+        self.assertEqual(self.worker.train(((20, 21), 2))["trained"]["lossSum"], 2 * 41.0)
+        self.assertEqual(self.worker.end()[1].count("item 20"), 1)
+
+    def test_data_that_fail_ahead_are_read_again_when_they_are_asked_for(self):
+        self.failed.unlink()
+        self.worker.train((range(4), 1), next=((30, 31), 2))
+        self.assertEqual(self.worker.train(((30, 31), 2))["trained"]["lossSum"], 2 * 61.0)
+        self.assertTrue(self.failed.exists())
+        self.failed.unlink()
+        self.assertEqual(self.worker.train(((30, 31), 2))["error"]["message"], "OSError: the disk was away")
+
+    def test_gradients_lie_in_the_set_that_was_asked_for(self):
+        self.worker.train((range(2), 1), set=1)
+        self.worker.train((range(4), 1), set=0)
+        self.assertEqual((self.worker.gradient("w", of=1)[0], self.worker.gradient("w")[0]), (1, 6))
+        self.worker.train((range(2), 1), (range(2, 4), 2), set=1)
+        self.assertEqual(self.worker.gradient("w", of=1)[0], 3, "the mean of both batches")
+        self.assertIn("IndexError", self.worker.train((range(2), 1), set=2)["error"]["message"])
 
 
 @unittest.skipUnless(NUMPY, "python3-numpy is not there")

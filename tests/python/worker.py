@@ -30,14 +30,17 @@ def layout(variables):
 
 
 class Worker:
-    """One that has started its child and has heard its first message, `first`."""
+    """One that has started its child and has heard its first message, `first`. The memory has two sets of gradients."""
+
+    SETS = 2
 
     def __init__(self, description, initial, words, environment, memory_bytes=None):
         self.begins, self.region = layout(description["variables"])
         self.names = [variable["name"] for variable in description["variables"]]
         self.shapes = [tuple(variable["shape"]) for variable in description["variables"]]
+        self.total = (1 + self.SETS) * self.region
         file = os.memfd_create("memory")
-        os.ftruncate(file, 2 * self.region if memory_bytes is None else memory_bytes)
+        os.ftruncate(file, self.total if memory_bytes is None else memory_bytes)
         self.channel, theirs = socket.socketpair()
         self.channel.settimeout(LONG)
         files = (theirs.fileno(), file)
@@ -46,7 +49,7 @@ class Worker:
             COMMAND + words, pass_fds=files, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE
         )
         theirs.close()
-        self.memory = mmap.mmap(file, 2 * self.region) if memory_bytes is None else None
+        self.memory = mmap.mmap(file, self.total) if memory_bytes is None else None
         os.close(file)
         self.first = self.hear()
         if "ready" in self.first:
@@ -62,8 +65,8 @@ class Worker:
     def parameter(self, name):
         return self.view(name, 0)
 
-    def gradient(self, name):
-        return self.view(name, self.region)
+    def gradient(self, name, of=0):
+        return self.view(name, (1 + of) * self.region)
 
     def say(self, data):
         self.channel.sendall(len(data).to_bytes(4, "little") + data)
@@ -86,10 +89,12 @@ class Worker:
         self.say(json.dumps(request).encode())
         return self.hear()
 
-    def train(self, *batches):
-        """Batches are (examples, seed)."""
+    def train(self, *batches, **more):
+        """Batches are (examples, seed); so is `next`."""
         listed = [{"examples": list(examples), "seed": seed} for examples, seed in batches]
-        return self.ask({"train": {"batches": listed}})
+        if "next" in more:
+            more["next"] = {"examples": list(more["next"][0]), "seed": more["next"][1]}
+        return self.ask({"train": {"batches": listed, **more}})
 
     def end(self):
         """(exit status, what it said) of the child, whose worker has died."""

@@ -3,12 +3,16 @@
 #include <sys/wait.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "job/job_file.h"
 #include "job/tf_config.h"
 #include "runtime/driver/code_cache.h"
@@ -25,6 +29,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
+
+constexpr const char* kPackageEndings[] = {".whl", ".tar.gz", ".zip"};
 
 std::string Entry(const std::string& key, const Json& value) { return absl::StrCat(key, "=", value.dump()); }
 
@@ -98,14 +104,36 @@ absl::Status RunToItsModel(const PythonCode& code, const JobSpec& job, const std
 
 }  // namespace
 
+std::vector<std::string> PackagesIn(const std::string& given) {
+  std::error_code error;
+  if (fs::is_regular_file(given, error)) return {given};
+  std::vector<std::string> packages;
+  std::string name;
+  for (const absl::string_view piece : absl::StrSplit(given, ',')) {
+    absl::StrAppend(&name, name.empty() ? "" : ",", piece);
+    const auto is_end = [&](const char* ending) { return absl::EndsWith(name, ending); };
+    if (std::ranges::any_of(kPackageEndings, is_end)) packages.push_back(std::exchange(name, ""));
+  }
+  if (!name.empty() || packages.empty()) packages.push_back(std::move(name));
+  return packages;
+}
+
+void AddPackagesOption(CLI::App& app, const std::string& help, std::vector<std::string>* packages) {
+  const auto add = [packages](const std::vector<std::string>& all) {
+    for (const std::string& given : all) {
+      for (std::string& package : PackagesIn(given)) packages->push_back(std::move(package));
+    }
+  };
+  app.add_option_function<std::vector<std::string>>("--packages", add, help)
+      ->allow_extra_args(false)
+      ->type_name("FILE,...");
+}
+
 void AddPythonOptions(CLI::App& app, PythonCode* code) {
   app.add_option("--module-name", code->module, "The Python module that makes the model: trainer.task");
   app.add_option("--package-path", code->package_path, "The folder of its package (default: the working folder)")
       ->type_name("DIR");
-  app.add_option("--packages", code->packages, "Wheels and sdists that are installed too; one may have the module")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("FILE,...");
+  AddPackagesOption(app, "Wheels and sdists that are installed too; one may have the module", &code->packages);
   app.add_option("--python", code->interpreter, "The Python that runs it")
       ->envname("DOWNPOUR_PYTHON")
       ->type_name("PROGRAM")
@@ -130,12 +158,12 @@ absl::StatusOr<PythonJob> DescribePythonCode(const PythonCode& code, const JobSp
                            .bytes = static_cast<int64_t>(archive->size()),
                            .args = code.args};
   const CodeCache cache(DefaultCodeFolder());
-  absl::StatusOr<std::string> unpacked = cache.Find(spec);
+  absl::StatusOr<CachedCode> unpacked = cache.Find(spec);
   if (absl::IsNotFound(unpacked.status())) unpacked = cache.Keep(spec, {*archive});
   if (!unpacked.ok()) return unpacked.status();
   JobSpec known = job;
   known.python = spec;
-  if (const absl::Status status = RunToItsModel(code, known, *unpacked, folder); !status.ok()) return status;
+  if (const absl::Status status = RunToItsModel(code, known, unpacked->path, folder); !status.ok()) return status;
   const absl::StatusOr<std::string> text = ReadTextFile(folder + "/description.json");
   if (!text.ok()) return text.status();
   try {

@@ -36,6 +36,13 @@ struct PythonCode {
 
 void AddPythonOptions(CLI::App& app, PythonCode* code);
 
+// --packages alone. It may be repeated, and each time name several.
+void AddPackagesOption(CLI::App& app, const std::string& help, std::vector<std::string>* packages);
+
+// Those that one --packages names: a file of just that name; else what stands between commas, each up to the ending of
+// a package. So a comma may be a part of a name.
+std::vector<std::string> PackagesIn(const std::string& given);
+
 // What is said of a module that is not named; empty: nothing.
 std::string WhyNoCode(const PythonCode& code);
 

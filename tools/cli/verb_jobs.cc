@@ -266,10 +266,7 @@ std::function<int()> SetUpJobs(CLI::App& app, Streams streams) {
       ->type_name("CONFIG.yaml");
   submit->add_option("--module-name", options->code.module, "The Python module that makes the model: trainer.task");
   submit->add_option("--package-path", options->code.package_path, "The folder of its package")->type_name("DIR");
-  submit->add_option("--packages", options->code.packages, "Wheels and sdists, or gs:// of the service's store")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->type_name("FILE,...");
+  AddPackagesOption(*submit, "Wheels and sdists, or gs:// of the service's store", &options->code.packages);
   submit->add_option("args", options->code.args, "After --: the arguments of the module's own");
   add("list", "All jobs, the newest first", [=](const ServiceClient& service) {
     return ListJobs(*options, service, streams);

@@ -26,11 +26,12 @@ using Json = nlohmann::json;
 constexpr size_t kMostWords = 400;  // of what the user's code raised, in a sentence for people
 
 // Null on failure; errno says why. Sealed: a file that shrinks would kill whoever looks at what is gone.
-void* MapShared(const UniqueFd& file, size_t bytes) {
+std::shared_ptr<std::byte> MapShared(const UniqueFd& file, size_t bytes) {
   if (ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) return nullptr;
   if (fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) return nullptr;
   void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
-  return mapped == MAP_FAILED ? nullptr : mapped;
+  if (mapped == MAP_FAILED) return nullptr;
+  return {static_cast<std::byte*>(mapped), [bytes](std::byte* memory) { munmap(memory, bytes); }};
 }
 
 std::string TextOf(const Json& object, const char* key) {
@@ -49,7 +50,7 @@ absl::StatusOr<std::unique_ptr<PythonChild>> PythonChild::Start(const PythonOpti
   }
   UniqueFd ours(ends[0]);
   const UniqueFd theirs(ends[1]);
-  void* memory = MapShared(file, bytes);
+  std::shared_ptr<std::byte> memory = MapShared(file, bytes);
   if (memory == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat("cannot share ", bytes, " bytes"));
 
   ChildSpec spec{.argv = {options.interpreter, "-m", "downpour.child", "work", "--channel", absl::StrCat(theirs.get()),
@@ -61,19 +62,16 @@ absl::StatusOr<std::unique_ptr<PythonChild>> PythonChild::Start(const PythonOpti
   spec.argv.insert(spec.argv.end(), code.args.begin(), code.args.end());
   const absl::StatusOr<pid_t> pid = StartChild(spec);
   if (!pid.ok()) {
-    munmap(memory, bytes);
     return absl::Status(pid.status().code(), absl::StrCat(std::string(pid.status().message()),
                                                           ": install Python 3, or name its program by --python"));
   }
-  return std::unique_ptr<PythonChild>(new PythonChild(std::move(ours), {static_cast<std::byte*>(memory), bytes}, *pid));
+  return std::unique_ptr<PythonChild>(new PythonChild(std::move(ours), std::move(memory), *pid));
 }
 
 PythonChild::~PythonChild() {
-  if (pid_ > 0) {
-    kill(-pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-  }
-  munmap(memory_.data(), memory_.size());
+  if (pid_ <= 0) return;
+  kill(-pid_, SIGKILL);
+  waitpid(pid_, nullptr, 0);
 }
 
 bool PythonChild::ReadAll(void* to, size_t bytes) const {
@@ -150,14 +148,13 @@ absl::StatusOr<Json> PythonChild::Receive(const std::string& kind, const OnPrepa
 }
 
 absl::StatusOr<Json> PythonChild::Ask(const Json& question, const std::string& kind) {
-  const std::string text = question.dump();
-  const auto size = static_cast<uint32_t>(text.size());
-  if (text.size() > kMostMessage) return absl::InvalidArgumentError("a step of too many examples for one question");
-  const std::array<unsigned char, 4> head = {static_cast<unsigned char>(size), static_cast<unsigned char>(size >> 8),
-                                             static_cast<unsigned char>(size >> 16),
-                                             static_cast<unsigned char>(size >> 24)};
+  std::string text(4, '\0');
+  text += question.dump();
+  const size_t size = text.size() - 4;
+  if (size > kMostMessage) return absl::InvalidArgumentError("a step of too many examples for one question");
+  for (size_t i = 0; i < 4; ++i) text[i] = static_cast<char>(size >> 8 * i);
   if (pid_ <= 0) return absl::FailedPreconditionError("the Python process has ended");
-  if (!WriteAll(head.data(), head.size()) || !WriteAll(text.data(), text.size())) return HowItEnded();
+  if (!WriteAll(text.data(), text.size())) return HowItEnded();  // in one piece, so that it is woken once
   return Receive(kind);
 }
 

@@ -2,11 +2,11 @@
 //
 //   auto child = PythonChild::Start({.interpreter = "python3"}, job.python, "/tmp/code", bytes);
 //   absl::StatusOr<nlohmann::json> ready = (*child)->Receive("ready");
-//   std::memcpy((*child)->memory().data(), ...);          // which it sees too
+//   std::memcpy((*child)->memory().get(), ...);          // which it sees too
 //   absl::StatusOr<nlohmann::json> answer = (*child)->Ask({{"train", ...}}, "trained");
 //
 // Shapes: each message is its length in 4 bytes, little-endian, and then so much JSON, at most kMostMessage bytes. The
-//   memory can neither grow nor shrink, whatever the child does with it.
+//   memory can neither grow nor shrink, whatever the child does with it. It lives on while somebody holds it.
 // Order: one question at a time. The child dies with this object and with this process, its own children with it.
 // Errors: what the user's code raised, with its last line first; how the process ended, where it did; INVALID_ARGUMENT
 //   for what the child should not say. After any the child is of no more use.
@@ -27,7 +27,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "job/job.h"
 #include "runtime/driver/posix_fd.h"
 
@@ -53,7 +52,7 @@ class PythonChild {
   PythonChild(const PythonChild&) = delete;
   PythonChild& operator=(const PythonChild&) = delete;
 
-  absl::Span<std::byte> memory() const { return memory_; }
+  const std::shared_ptr<std::byte>& memory() const { return memory_; }
   // What it says unasked: the value of `kind`. Its warnings, which may come before that, go into the log. So may words
   // on what it is at before the user's code runs, which `on_preparing` gets.
   using OnPreparing = std::function<void(const std::string& what, const std::string& waiting_for)>;
@@ -61,15 +60,15 @@ class PythonChild {
   absl::StatusOr<nlohmann::json> Ask(const nlohmann::json& question, const std::string& kind);
 
  private:
-  PythonChild(UniqueFd channel, absl::Span<std::byte> memory, pid_t pid)
-      : channel_(std::move(channel)), memory_(memory), pid_(pid) {}
+  PythonChild(UniqueFd channel, std::shared_ptr<std::byte> memory, pid_t pid)
+      : channel_(std::move(channel)), memory_(std::move(memory)), pid_(pid) {}
   bool ReadAll(void* to, size_t bytes) const;
   bool WriteAll(const void* from, size_t bytes) const;
   absl::Status HowItEnded();
   absl::StatusOr<nlohmann::json> ReceiveMessage();
 
   UniqueFd channel_;
-  absl::Span<std::byte> memory_;
+  std::shared_ptr<std::byte> memory_;
   pid_t pid_;
 };
 

@@ -21,11 +21,10 @@
 #include "runtime/prng.h"
 #include "schema/text.h"
 #include "tensor/apply_kernels.h"
-#include "tensor/host_backend.h"
-#include "worker/model/frame_pool.h"
 #include "worker/model/gradient_slicer.h"
 #include "worker/model/local_steps.h"
 #include "worker/model/parameter_loader.h"
+#include "worker/python/gradient_sets.h"
 
 namespace downpour {
 namespace {
@@ -35,6 +34,10 @@ using Json = nlohmann::json;
 constexpr size_t kAlignment = 64;
 constexpr size_t kPage = 4096;
 constexpr size_t kMostToTell = 400;  // bytes of what a child is at
+// Sets of gradients: one is written while those of two steps (WorkerOptions::steps_in_flight) are on their way. Where a
+// worker has more under way, they are copied.
+constexpr size_t kGradientSets = 3;
+constexpr size_t kMostAhead = size_t{1} << 16;  // examples of a batch that is named ahead, so that questions stay short
 
 constexpr size_t RoundUp(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
@@ -124,14 +127,17 @@ class PythonComputer::Session {
  public:
   using Tell = std::function<void(Preparing)>;
 
-  static absl::StatusOr<std::unique_ptr<Session>> Open(const JobSpec& job, const std::string& folder,
+  static absl::StatusOr<std::unique_ptr<Session>> Open(const JobSpec& job, CachedCode code,
                                                        const PythonOptions& options, const Tell& tell) {
     auto grid = GridOf(job.model, job.training.wire);
     if (!grid.ok()) return grid.status();
     std::unique_ptr<Session> session(new Session(job, *std::move(grid)));
-    auto child = PythonChild::Start(options, job.python, folder, 2 * session->region_);
+    session->code_ = std::move(code);
+    auto child = PythonChild::Start(options, job.python, session->code_.path, (1 + kGradientSets) * session->region_);
     if (!child.ok()) return child.status();
     session->child_ = *std::move(child);
+    const std::shared_ptr<std::byte>& memory = session->child_->memory();
+    session->sets_ = GradientSets({memory, memory.get() + session->region_}, session->region_, kGradientSets);
     const auto on_preparing = [&](const std::string& what, const std::string& waiting_for) {
       tell({.what = CleanText(what, kMostToTell), .waiting_for = CleanText(waiting_for, kMostToTell)});
     };
@@ -159,15 +165,10 @@ class PythonComputer::Session {
     }
     if (const absl::Status status = Load(request.updates); !status.ok()) return status;
     slicer_.Settle(request.settled);
-    std::vector<uint64_t> ids;
-    plan_.Examples(request.lease, request.step, &ids);
-    Json batches = Json::array();
-    for (size_t begin = 0; begin < ids.size(); begin += batch_size_) {
-      const auto batch = absl::MakeConstSpan(ids).subspan(begin, batch_size_);
-      batches.push_back({{"examples", Json(std::vector<uint64_t>(batch.begin(), batch.end()))},
-                         {"seed", plan_.DrawSeed(request.lease, request.step, batches.size())}});
-    }
-    absl::StatusOr<Trained> trained = local_ ? ComputeLocalSteps(request, batches) : Compute(std::move(batches));
+    const std::vector<uint64_t> ids = ExamplesOf(request.lease, request.step);
+    const Json batches = BatchesOf(request.lease, request.step, ids);
+    const Json next = BatchAfter(request);
+    absl::StatusOr<Trained> trained = local_ ? ComputeLocalSteps(request, batches, next) : Compute(batches, next);
     if (!trained.ok()) return trained.status();
     if (trained->examples != ids.size()) {
       return absl::InvalidArgumentError(
@@ -229,6 +230,31 @@ class PythonComputer::Session {
 
   uint64_t eval_examples() const { return static_cast<uint64_t>(job_.data.eval_examples); }
 
+  std::vector<uint64_t> ExamplesOf(LeaseId lease, Step step) const {
+    std::vector<uint64_t> ids;
+    plan_.Examples(lease, step, &ids);
+    return ids;
+  }
+
+  Json BatchesOf(LeaseId lease, Step step, absl::Span<const uint64_t> ids) const {
+    Json batches = Json::array();
+    for (size_t begin = 0; begin < ids.size(); begin += batch_size_) {
+      const auto batch = ids.subspan(begin, batch_size_);
+      batches.push_back({{"examples", Json(std::vector<uint64_t>(batch.begin(), batch.end()))},
+                         {"seed", plan_.DrawSeed(lease, step, batches.size())}});
+    }
+    return batches;
+  }
+
+  // What the child may make before it is asked for: the first batch of the next step. Null: it is told of none.
+  Json BatchAfter(const TrainStep& request) const {
+    if (!request.next || batch_size_ > kMostAhead) return Json();
+    const auto [lease, step] = *request.next;
+    if (!plan_.Contains(lease) || step < 1 || step > plan_.StepsOf(lease)) return Json();
+    const std::vector<uint64_t> ids = ExamplesOf(lease, step);
+    return BatchesOf(lease, step, absl::MakeConstSpan(ids).first(std::min(ids.size(), batch_size_)))[0];
+  }
+
   struct Trained {
     VariableGradients gradients;
     double loss_sum = 0;
@@ -236,28 +262,30 @@ class PythonComputer::Session {
   };
 
   // The mean gradient over these batches.
-  absl::StatusOr<Trained> Compute(Json batches) {
-    const auto said = child_->Ask({{"train", {{"batches", std::move(batches)}}}}, "trained");
+  absl::StatusOr<Trained> Compute(const Json& batches, const Json& next) {
+    const size_t set = sets_.Free();
+    Json train = {{"batches", batches}, {"set", set}};
+    if (!next.is_null()) train["next"] = next;
+    const auto said = child_->Ask({{"train", std::move(train)}}, "trained");
     if (!said.ok()) return said.status();
     Trained trained = {
         .gradients = {}, .loss_sum = NumberOf(said->value("lossSum", Json())), .examples = CountOf(*said, "examples")};
+    Payload all = sets_.Lend(set);
+    if (all.empty()) all = Payload::CopyOf(sets_.at(set), region_);
     for (size_t i = 0; i < grid_.variables.size(); ++i) {
       const auto bytes = static_cast<size_t>(grid_.variables[i].elements()) * sizeof(float);
-      auto frame = frames_->Get(*host_, bytes);
-      if (!frame.ok()) return frame.status();
-      std::memcpy(frame->data, child_->memory().data() + region_ + offsets_[i], bytes);
-      trained.gradients.emplace_back(i, std::move(frame->payload));
+      trained.gradients.emplace_back(i, all.Sub(offsets_[i], bytes));
     }
     return trained;
   }
 
   // Each of them by itself, on what the ones before it made of the parameters.
-  absl::StatusOr<Trained> ComputeLocalSteps(const TrainStep& request, const Json& batches) {
+  absl::StatusOr<Trained> ComputeLocalSteps(const TrainStep& request, const Json& batches, const Json& next) {
     local_->Begin(request);
     Trained all;
-    for (const Json& batch : batches) {
+    for (size_t i = 0; i < batches.size(); ++i) {
       LayParameters();
-      auto trained = Compute(Json::array({batch}));
+      auto trained = Compute(Json::array({batches[i]}), i + 1 < batches.size() ? batches[i + 1] : next);
       if (!trained.ok()) return trained.status();
       all.loss_sum += trained->loss_sum;
       all.examples += trained->examples;
@@ -271,7 +299,7 @@ class PythonComputer::Session {
   void LayParameters() {
     for (size_t i = 0; i < grid_.variables.size(); ++i) {
       const absl::Span<const float> values = local_->values(i);
-      std::memcpy(child_->memory().data() + offsets_[i], values.data(), values.size() * sizeof(float));
+      std::memcpy(child_->memory().get() + offsets_[i], values.data(), values.size() * sizeof(float));
     }
   }
 
@@ -285,7 +313,7 @@ class PythonComputer::Session {
       }
       const Slice& slice = grid_.at(id);
       std::byte* to =
-          child_->memory().data() + offsets_[slice.variable] + static_cast<size_t>(slice.offset) * sizeof(float);
+          child_->memory().get() + offsets_[slice.variable] + static_cast<size_t>(slice.offset) * sizeof(float);
       if (grid_.wire == WireFormat::kBf16) {
         WidenBf16(values.as<Bf16>(), reinterpret_cast<float*>(to));
       } else {
@@ -304,11 +332,11 @@ class PythonComputer::Session {
   std::optional<LocalSteps> local_;    // where the job has them
   std::vector<size_t> metric_places_;  // of the job's metrics, among those of the code
   std::string arithmetic_;
-  std::vector<size_t> offsets_;  // of variables in either half of the memory, in bytes
-  size_t region_ = 0;            // the size of a half
+  std::vector<size_t> offsets_;  // of variables in each region of the memory, in bytes
+  size_t region_ = 0;            // bytes of the parameters, and of a set of gradients
   std::set<SliceId> missing_;    // never loaded
-  const std::unique_ptr<Backend> host_ = MakeHostBackend({});
-  const std::shared_ptr<FramePool> frames_ = FramePool::Create();  // new memory costs as much as two copies
+  CachedCode code_;              // which stays as long as this
+  GradientSets sets_;
   std::unique_ptr<PythonChild> child_;
 };
 
@@ -320,11 +348,11 @@ void PythonComputer::Run(const ComputeRequest& request, const Done& done) {
     session_.reset();
     const CodeCache cache(options_.code_folder);
     const PythonSpec& code = prepare->job.python;
-    const auto folder = prepare->code.empty() ? cache.Find(code) : cache.Keep(code, prepare->code);
-    if (absl::IsNotFound(folder.status())) return done(absl::OkStatus(), Prepared{.needs_code = true});
-    if (!folder.ok()) return done(folder.status(), {});
+    auto cached = prepare->code.empty() ? cache.Find(code) : cache.Keep(code, prepare->code);
+    if (absl::IsNotFound(cached.status())) return done(absl::OkStatus(), Prepared{.needs_code = true});
+    if (!cached.ok()) return done(cached.status(), {});
     const auto tell = [&](Preparing preparing) { done(absl::OkStatus(), std::move(preparing)); };
-    auto session = Session::Open(prepare->job, *folder, OptionsOf(options_, *prepare), tell);
+    auto session = Session::Open(prepare->job, *std::move(cached), OptionsOf(options_, *prepare), tell);
     if (!session.ok()) return done(session.status(), {});
     session_ = *std::move(session);
     return done(absl::OkStatus(), session_->prepared());

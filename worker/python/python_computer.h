@@ -3,11 +3,14 @@
 //   PythonComputer computer({.interpreter = "python3"});
 //
 // Shapes: the child sees each variable as float32, row-major, at a multiple of 64 bytes; first all parameters, then,
-//   from the next multiple of 4,096, all gradients in the same order. A batch is the numbers of its examples in the
-//   user's data set, and the seed of its random draws (runtime/plan.h).
+//   each from the next multiple of 4,096, sets of all gradients in the same order. A step says which set is to be
+//   written. A batch is the numbers of its examples in the user's data set, and the seed of its random draws
+//   (runtime/plan.h). A step also names the batch that will probably come next.
 // Order: as of Trainer: Prepare first, which starts a child anew; every slice comes in some request before a step.
-// Cost: beyond the C++ trainer one copy of the parameters and one of the gradients a step, and two short messages. No
-//   gradient leaves before all are there. With training.localSteps each batch takes these copies and messages.
+// Cost: beyond the C++ trainer one copy of the parameters a step, one of the gradients within the child, and two short
+//   messages. Gradients leave from the shared memory (gradient_sets.h), but none before all are there. With
+//   training.localSteps each batch takes these copies and messages. The child makes the next batch once it has
+//   answered.
 // Errors: of Prepare: INVALID_ARGUMENT where the code differs from what it was when the job was submitted (variables,
 //   examples, metrics), or refuses; of all: those of PythonChild. A failed step ends the child.
 // Threads: one.

@@ -43,8 +43,8 @@ TEST_F(CodeCacheTest, WhatIsKeptIsFoundAndNothingElseStays) {
   EXPECT_TRUE(absl::IsNotFound(cache_.Find(code_).status()));
   const auto kept = cache_.Keep(code_, blocks_);
   ASSERT_TRUE(kept.ok()) << kept.status();
-  EXPECT_TRUE(fs::exists(*kept + "/trainer/task.py"));
-  EXPECT_EQ(cache_.Find(code_).value(), *kept);
+  EXPECT_TRUE(fs::exists(kept->path + "/trainer/task.py"));
+  EXPECT_EQ(cache_.Find(code_).value().path, kept->path);
   ASSERT_TRUE(cache_.Keep(code_, blocks_).ok()) << "another worker was quicker";
   EXPECT_EQ(Entries(), 1u);
 }
@@ -71,6 +71,26 @@ TEST_F(CodeCacheTest, WhatNobodyUsedForLongIsRemoved) {
   ASSERT_TRUE(cache_.Keep(code_, blocks_).ok());
   EXPECT_FALSE(fs::exists(old));
   EXPECT_TRUE(cache_.Find(code_).ok());
+}
+
+TEST_F(CodeCacheTest, WhatIsInUseStaysHoweverOldItIs) {
+  absl::StatusOr<CachedCode> used = cache_.Keep(code_, blocks_);
+  ASSERT_TRUE(used.ok()) << used.status();
+  std::ofstream(own_ + "/trainer/task.py") << "print(2)";
+  const std::string packed = PackFolder(own_, "code").value();
+  const std::vector<Payload> others = {Payload::CopyOf(packed.data(), packed.size())};
+  PythonSpec other = code_;
+  other.sha256 = Sha256Of(others);
+  const auto grow_old = [&] {
+    fs::last_write_time(used->path, fs::file_time_type::clock::now() - std::chrono::hours(31 * 24));
+  };
+  grow_old();
+  ASSERT_TRUE(cache_.Keep(other, others).ok());
+  EXPECT_TRUE(fs::exists(used->path + "/trainer/task.py"));
+  used->in_use = UniqueFd();
+  grow_old();
+  ASSERT_TRUE(cache_.Keep(other, others).ok());
+  EXPECT_FALSE(fs::exists(used->path));
 }
 
 // The same code is the same archive, whenever and wherever it is packed.

@@ -153,5 +153,16 @@ TEST_F(PythonPackagesTest, HostileArchivesAreRefusedAndLeaveNothing) {
   EXPECT_THAT(Refusal({.module = "t", .packages = {folder_.Write("x.whl", "no archive")}}), HasSubstr("x.whl"));
 }
 
+TEST_F(PythonPackagesTest, ACommaPartsNamesOrBelongsToOne) {
+  const auto in = [](const std::string& given) { return PackagesIn(given); };
+  EXPECT_THAT(in("a-1.0.tar.gz"), ElementsAre("a-1.0.tar.gz"));
+  EXPECT_THAT(in("a.whl,gs://b/c.zip,d.tar.gz"), ElementsAre("a.whl", "gs://b/c.zip", "d.tar.gz"));
+  EXPECT_THAT(in("gs://b/a,b-1.0.tar.gz,c.whl"), ElementsAre("gs://b/a,b-1.0.tar.gz", "c.whl"));
+  EXPECT_THAT(in("a.whl,b.txt"), ElementsAre("a.whl", "b.txt")) << "which is refused by its name";
+  EXPECT_THAT(in(""), ElementsAre(""));
+  const std::string both = folder_.Write("a.whl,b.whl", "");
+  EXPECT_THAT(in(both), ElementsAre(both)) << "there is a file of that name";
+}
+
 }  // namespace
 }  // namespace downpour

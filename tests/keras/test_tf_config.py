@@ -1,0 +1,82 @@
+"""TensorFlow itself, in a job's processes: it reads TF_CONFIG as we set it, and starts nothing because of it."""
+
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
+
+TENSORFLOW = all(importlib.util.find_spec(name) for name in ("tensorflow", "keras"))
+if TENSORFLOW:
+    import downpour
+    from cluster import LONG, TOOL
+    from own_job import OwnJobTest
+else:
+    OwnJobTest = unittest.TestCase
+
+TASK = """
+import json, os, re
+os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", KERAS_BACKEND="tensorflow", CUDA_VISIBLE_DEVICES="")
+import keras, numpy
+import tensorflow as tf
+import downpour.keras
+
+def listening():
+    "Sockets of this process that wait for connections."
+    links = [os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if
+             os.path.islink(f"/proc/self/fd/{fd}")]
+    own = {found[1] for link in links if (found := re.match(r"socket:.(\\\\d+)", link))}
+    rows = [line.split() for name in ("tcp", "tcp6") for line in open(f"/proc/self/net/{name}").readlines()[1:]]
+    return sum(row[3] == "0A" and row[9] in own for row in rows)
+
+def tell(when):
+    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    print("told", json.dumps({
+        "when": when, "cluster": resolver.cluster_spec().as_dict(), "type": resolver.task_type,
+        "index": resolver.task_id, "environment": resolver.environment, "listening": listening(),
+        "strategy": type(tf.distribute.get_strategy()).__name__, "hasStrategy": tf.distribute.has_strategy(),
+    }))
+
+tell("first")
+draws = numpy.random.default_rng(1)
+x = draws.standard_normal((400, 6)).astype("float32")
+y = (x[:, 0] > 0).astype("int64")
+keras.utils.set_random_seed(3)
+model = keras.Sequential([keras.layers.Input((6,)), keras.layers.Dense(8, "relu"), keras.layers.Dense(2)])
+model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
+before = model.count_params()
+model.fit(x[:50], y[:50], epochs=1, verbose=0)
+tell("after model.fit")
+downpour.keras.fit(model, x, y, validation_data=(x[:100], y[:100]), epochs=5, batch_size=20)
+"""
+
+
+@unittest.skipUnless(TENSORFLOW, "tensorflow is not there: tools/dev/keras_environment makes a Python that has it")
+class TfConfigTest(OwnJobTest):
+    def test_tensorflow_reads_the_cluster_and_starts_nothing(self):
+        (self.folder / "task.py").write_text(TASK.replace("\\\\", "\\"))
+        job = downpour.run(self.folder / "job.yaml", self.folder / "job", tool=TOOL, module="task", package=self.folder)
+        self.addCleanup(job.cancel)
+        summary = job.wait(LONG)
+        self.assertEqual((summary["state"], summary["samplesCommitted"]), ("SUCCEEDED", 5 * 400))
+        for index in range(2):
+            told = [json.loads(text) for text in re.findall(r"told (\{.*\})", job.logs(f"worker-{index}"))]
+            self.assertEqual([one["when"] for one in told], ["first", "after model.fit"])
+            for one in told:
+                self.assertEqual((one["type"], one["index"], one["environment"]), ("worker", index, "cloud"))
+                self.assertEqual({kind: len(tasks) for kind, tasks in one["cluster"].items()},
+                                 {"chief": 1, "worker": 2, "ps": 2})  # fmt: skip
+                self.assertRegex(one["cluster"]["chief"][0], r"^127\.0\.0\.1:\d+$")
+                self.assertEqual((one["strategy"], one["hasStrategy"]), ("_DefaultDistributionStrategy", False))
+                self.assertEqual(one["listening"], 0, "no server of TensorFlow's was started")
+
+
+if __name__ == "__main__":
+    other = pathlib.Path(os.environ.get("DOWNPOUR_BUILD", "build")) / "keras/bin/python3"
+    if not TENSORFLOW and other.exists():
+        os.execv(other, [str(other), *sys.argv])
+    unittest.main()

@@ -1,0 +1,164 @@
+// What a worker says to its Python process, and where it takes the gradients from. The process is a script that writes
+// down what it hears.
+#include "worker/python/python_computer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "job/slice_grid.h"
+#include "runtime/driver/package.h"
+#include "runtime/plan.h"
+#include "schema/sha256.h"
+#include "tests/unit/tools/scratch_folder.h"
+
+namespace downpour {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr int64_t kExamples = 40;
+// Its gradient is the sum of the numbers of the step's examples.
+constexpr char kScript[] = R"(#!/usr/bin/env python3
+import json, mmap, socket, struct, sys
+value = lambda name: sys.argv[sys.argv.index(name) + 1]
+channel = socket.socket(fileno=int(value("--channel")))
+memory = mmap.mmap(int(value("--memory")), 0)
+def say(message):
+    data = json.dumps(message).encode()
+    channel.sendall(struct.pack("<I", len(data)) + data)
+variables = [{"name": "w", "shape": [3], "trainable": True}]
+say({"ready": {"version": sys.argv[-1], "variables": variables, "trainExamples": 40, "evalExamples": 0, "metrics": []}})
+while head := channel.recv(4, socket.MSG_WAITALL):
+    text = channel.recv(struct.unpack("<I", head)[0], socket.MSG_WAITALL)
+    with open(sys.argv[-2], "ab") as heard:
+        heard.write(text + b"\n")
+    train = json.loads(text)["train"]
+    numbers = [number for batch in train["batches"] for number in batch["examples"]]
+    struct.pack_into("<3f", memory, 4096 * (1 + train["set"]), *[sum(numbers)] * 3)
+    say({"trained": {"lossSum": 1.0, "examples": len(numbers)}})
+)";
+
+class PythonComputerTest : public testing::Test {
+ protected:
+  PythonComputerTest() {
+    scratch_.Write("script", kScript);
+    fs::permissions(script_, fs::perms::owner_all);
+    fs::create_directory(scratch_.path() + "/code");
+    std::ofstream(scratch_.path() + "/code/task.py") << "";
+    const std::string packed = PackFolder(scratch_.path() + "/code", "code").value();
+    archive_ = Payload::CopyOf(packed.data(), packed.size());
+    job_.model.loss = Loss::kOwn;
+    job_.model.variables = {{"w", {3}}};
+    job_.training.batch_size = 4;
+    job_.training.lease_batches = 5;
+    job_.data.format = kPythonFormat;
+    job_.data.train_examples = kExamples;
+    job_.python = {.module = "task",
+                   .sha256 = Sha256Of({archive_}),
+                   .bytes = static_cast<int64_t>(archive_.size()),
+                   .args = {heard_, DOWNPOUR_VERSION}};
+  }
+
+  void Prepare() {
+    computer_.Run(downpour::Prepare{job_, {archive_}}, [](const absl::Status& status, const ComputeResult& result) {
+      ASSERT_TRUE(status.ok()) << status;
+      EXPECT_TRUE(std::holds_alternative<Prepared>(result));
+    });
+  }
+
+  // The gradient of one slice, from the first lease.
+  Payload Train(Step step, std::optional<Step> next) {
+    TrainStep request{.lease = LeaseId{0}, .step = step, .updates = {{SliceId{0}, Payload::Zeros(3 * sizeof(float))}}};
+    if (next) request.next = std::pair(LeaseId{0}, *next);
+    Payload gradient;
+    computer_.Run(request, [&](const absl::Status& status, ComputeResult result) {
+      ASSERT_TRUE(status.ok()) << status;
+      gradient = std::get<Gradients>(result).slices[0].second;
+    });
+    return gradient;
+  }
+
+  std::vector<Json> Heard() const {
+    std::ifstream file(heard_);
+    std::vector<Json> heard;
+    for (std::string line; std::getline(file, line);) heard.push_back(Json::parse(line)["train"]);
+    return heard;
+  }
+
+  float SumOf(Step step) const {
+    std::vector<uint64_t> ids;
+    Plan(job_, kExamples).Examples(LeaseId{0}, step, &ids);
+    float sum = 0;
+    for (const uint64_t id : ids) sum += static_cast<float>(id);
+    return sum;
+  }
+
+  ScratchFolder scratch_;
+  const std::string script_ = scratch_.path() + "/script", heard_ = scratch_.path() + "/heard";
+  Payload archive_;
+  JobSpec job_;
+  PythonComputer computer_{{.interpreter = script_, .code_folder = scratch_.path() + "/cache"}};
+};
+
+TEST_F(PythonComputerTest, AStepNamesTheBatchThatComesNext) {
+  Prepare();
+  Train(1, 2);
+  Train(2, 4);
+  Train(3, std::nullopt);
+  Train(4, 6);
+  const std::vector<Json> heard = Heard();
+  ASSERT_EQ(heard.size(), 4u);
+  EXPECT_EQ(heard[0]["next"], heard[1]["batches"][0]);
+  EXPECT_EQ(heard[1]["next"], heard[3]["batches"][0]);
+  EXPECT_FALSE(heard[2].contains("next"));
+  EXPECT_FALSE(heard[3].contains("next")) << "the lease has no sixth step";
+}
+
+TEST_F(PythonComputerTest, OfSeveralBatchesInAStepTheFirstIsNamed) {
+  job_.training.push_every = 2;
+  Prepare();
+  Train(1, 2);
+  Train(2, std::nullopt);
+  const std::vector<Json> heard = Heard();
+  EXPECT_EQ(heard[1]["batches"].size(), 2u);
+  EXPECT_EQ(heard[0]["next"], heard[1]["batches"][0]);
+}
+
+TEST_F(PythonComputerTest, EachLocalStepNamesTheNextOne) {
+  job_.training.local_steps = 2;
+  Prepare();
+  Train(1, 2);
+  Train(2, std::nullopt);
+  const std::vector<Json> heard = Heard();
+  ASSERT_EQ(heard.size(), 4u);
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(heard[i]["next"], heard[i + 1]["batches"][0]) << i;
+  EXPECT_FALSE(heard[3].contains("next"));
+}
+
+TEST_F(PythonComputerTest, GradientsStayWhatTheyAreHoweverLongTheyAreHeld) {
+  Prepare();
+  std::vector<Payload> held;
+  for (Step step = 1; step <= 5; ++step) held.push_back(Train(step, step + 1));
+  for (Step step = 1; step <= 5; ++step) {
+    EXPECT_THAT(held[step - 1].floats(), testing::Each(SumOf(step))) << "step " << step;
+  }
+  const std::vector<Json> heard = Heard();
+  EXPECT_EQ(heard[0]["set"], 0);
+  EXPECT_EQ(heard[1]["set"], 1);
+  for (size_t i = 2; i < 5; ++i) EXPECT_EQ(heard[i]["set"], 2) << "which is copied";
+  held.clear();
+  Train(1, 2);
+  EXPECT_EQ(Heard().back()["set"], 0) << "it is free again";
+}
+
+}  // namespace
+}  // namespace downpour
