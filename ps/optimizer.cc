@@ -32,7 +32,7 @@ size_t ColumnsOf(const VariableSpec& variable) {
 constexpr size_t kLeastDirections = 8;
 
 // Those that count less of what local steps brought (staleness_rule.h).
-constexpr size_t kSteepDirections = 4;
+constexpr size_t kSteepDirections = 8;
 
 void CopyNumbers(GradientSpan from, float* to) {
   if (from.rounded()) return WidenBf16(from.halves(), to);

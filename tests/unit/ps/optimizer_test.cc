@@ -97,14 +97,14 @@ TEST(OptimizerTest, StaleDifferencesCountLessAndAreSoonerForgotten) {
   EXPECT_NEAR(ValuesOf(averaged.values)[0], -0.25, 1e-6);
 }
 
-// At staleness 15 four directions count 1/16, and what is beside them 8/16.
+// At staleness 15 eight directions count 1/16, and what is beside them 8/16.
 TEST(OptimizerTest, AStaleDifferenceCountsMoreBesideItsLargestDirections) {
   constexpr size_t kN = 16;
   std::vector<float> difference(kN * kN), expected(kN * kN);
   std::vector<Bf16> rounded(kN * kN);
   for (size_t i = 0; i < kN; ++i) {
-    difference[i * kN + i] = i < 4 ? 128.0f - 16.0f * static_cast<float>(i) : 1.0f;
-    expected[i * kN + i] = i < 4 ? -difference[i * kN + i] / 16 : -0.5f;
+    difference[i * kN + i] = i < 8 ? 128.0f - 8.0f * static_cast<float>(i) : 1.0f;
+    expected[i * kN + i] = i < 8 ? -difference[i * kN + i] / 16 : -0.5f;
   }
   RoundToBf16(difference, rounded.data());
   const auto applied = [&](GradientSpan gradient, bool trainable, uint64_t staleness) {
