@@ -127,8 +127,8 @@ struct TrainingSpec {
   WireFormat wire = WireFormat::kFp32;
   StalenessMethod staleness_method = StalenessMethod::kAuto;
   OptimizerSpec optimizer;
-  OptimizerSpec outer = OuterDefaultsOf(OptimizerKind::kNesterov);  // what servers do with what local_steps brought
-  std::vector<MetricSpec> metrics;                                  // no two alike; each fits the model
+  OptimizerSpec outer = OuterDefaultsOf(OptimizerKind::kSgd);  // what servers do with what local_steps brought
+  std::vector<MetricSpec> metrics;                             // no two alike; each fits the model
 
   // Whether a worker keeps something that moves on only with gradients that counted.
   bool has_worker_state() const { return wire == WireFormat::kBf16 || local_steps > 0; }

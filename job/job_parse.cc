@@ -141,7 +141,7 @@ void ReadOuterOf(MapReader& reader, JobErrors& errors, TrainingSpec* training) {
   ReadOuter(*outer, errors, &training->outer);
   if (training->local_steps > 0) return;
   reader.FailOnlyWith("outer", "localSteps", "there are none");
-  training->outer = OuterDefaultsOf(OptimizerKind::kNesterov);
+  training->outer = TrainingSpec().outer;
 }
 
 // `job`: its cluster and its model.

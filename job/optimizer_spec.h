@@ -75,8 +75,8 @@ std::vector<OptimizerNumber> NumbersOf(OptimizerKind kind);
 
 // With the defaults of its kind.
 OptimizerSpec DefaultsOf(OptimizerKind kind);
-// The same of one that is applied to differences of parameters (training.outer). 0.7 and 0.9 are those of DiLoCo
-// (Douillard et al. 2023); without momentum the differences count in full, as in federated averaging.
+// The same of one that is applied to differences of parameters (training.outer). Without momentum the differences count
+// in full, as in federated averaging. With momentum 0.7 and 0.9 are those of DiLoCo (Douillard et al. 2023).
 OptimizerSpec OuterDefaultsOf(OptimizerKind kind);
 
 // The value-shaped float arrays that the optimizer keeps beside the values, in their order; null behind the last one.

@@ -23,6 +23,7 @@ struct Damping {
   double memory = 1;  // the momentum's, in multiples of what the job says, but at least one update
   double fresh = 0;   // of this gradient, applied at once beside the momentum
   double steep = 1;   // of the step's part along the direction in which it is largest (tensor/deflation.h)
+  double beside = 1;  // of all but its part along some such directions; only without momentum
   bool operator==(const Damping&) const = default;
 };
 

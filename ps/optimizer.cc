@@ -31,23 +31,39 @@ size_t ColumnsOf(const VariableSpec& variable) {
 // Of fewer rows or columns the part along one direction is most of the step.
 constexpr size_t kLeastDirections = 8;
 
+// Those that count less of what local steps brought (staleness_rule.h).
+constexpr size_t kSteepDirections = 8;
+
+void CopyNumbers(GradientSpan from, float* to) {
+  if (from.rounded()) return WidenBf16(from.halves(), to);
+  std::copy(from.floats().begin(), from.floats().end(), to);
+}
+
 }  // namespace
 
 MatrixRun RunOf(const VariableSpec& variable, const Slice& slice) {
-  const size_t columns = ColumnsOf(variable);
+  const size_t columns = variable.trainable ? ColumnsOf(variable) : 1;
   return {.columns = columns, .lead = static_cast<size_t>(slice.offset) % columns};
 }
 
-void Lessen(const Damping& damping, const MatrixRun& run, GradientSpan gradient, absl::Span<const UpdatedArray> arrays,
-            Update* update, std::vector<float>* step) {
+GradientSpan ShapeStep(const Damping& damping, const MatrixRun& run, GradientSpan gradient,
+                       absl::Span<const UpdatedArray> arrays, Update* update, std::vector<float>* step) {
   auto* momentum = std::get_if<MomentumUpdate>(update);
-  if (momentum == nullptr || damping.steep == 1) return;
-  if (std::min(run.columns, (run.lead + gradient.size()) / run.columns) < kLeastDirections) return;
+  const bool deflates = momentum != nullptr && damping.steep != 1;
+  const bool raises = std::holds_alternative<SgdUpdate>(*update) && damping.beside != 1;
+  if (!deflates && !raises) return gradient;
+  if (std::min(run.columns, (run.lead + gradient.size()) / run.columns) < kLeastDirections) return gradient;
   step->resize(gradient.size());
+  if (raises) {
+    CopyNumbers(gradient, step->data());
+    RaiseBeside(run, kSteepDirections, static_cast<float>(damping.beside), absl::MakeSpan(*step));
+    return absl::MakeConstSpan(*step);
+  }
   FindStep(*momentum, gradient, arrays, step->data());
   Deflate(run, static_cast<float>(damping.steep), absl::MakeSpan(*step));
   momentum->step = step->data();
   momentum->most_step = LargestMagnitude(absl::MakeConstSpan(*step));
+  return gradient;
 }
 
 Optimizer::Optimizer(const JobSpec& job, const SliceGrid& grid, const Plan& plan)
@@ -79,8 +95,8 @@ bool Optimizer::Step(SliceId id, GradientSpan gradient, const Damping& damping, 
   }
   Update rule = UpdateFor(spec, damping, slice.version + 1, RateShare(spec.schedule, slice.consumed, job_steps_));
   const auto bound = absl::MakeConstSpan(arrays.data(), count);
-  Lessen(damping, run_of_[ToNumber(id)], gradient, bound, &rule, &step_);
-  if (!ApplyUpdate(rule, gradient, bound, &slice.bounds)) return false;
+  const GradientSpan shaped = ShapeStep(damping, run_of_[ToNumber(id)], gradient, bound, &rule, &step_);
+  if (!ApplyUpdate(rule, shaped, bound, &slice.bounds)) return false;
   for (size_t i = 0; i < count; ++i) {
     if (!targets[i].empty()) (i == 0 ? slice.values : slice.slots[i - 1]) = std::move(targets[i]);
   }

@@ -21,13 +21,14 @@
 
 namespace downpour {
 
-// How a slice lies in the matrix that its variable is.
+// How a slice lies in the matrix that its variable is. What is not trained is none, but numbers side by side.
 MatrixRun RunOf(const VariableSpec& variable, const Slice& slice);
 
-// Gives a stale update of momentum the step that its damping asks for, which `step` then holds. `arrays` as ApplyUpdate
-// takes them. Leaves alone what is no matrix of some rows and columns.
-void Lessen(const Damping& damping, const MatrixRun& run, GradientSpan gradient, absl::Span<const UpdatedArray> arrays,
-            Update* update, std::vector<float>* step);
+// Gives a stale update the step that its damping asks for, which `step` then holds: one of momentum by `update`, one
+// without by the gradient that is returned. `arrays` as ApplyUpdate takes them. Leaves alone what is no matrix of some
+// rows and columns.
+[[nodiscard]] GradientSpan ShapeStep(const Damping& damping, const MatrixRun& run, GradientSpan gradient,
+                                     absl::Span<const UpdatedArray> arrays, Update* update, std::vector<float>* step);
 
 class Optimizer {
  public:
@@ -52,7 +53,7 @@ class Optimizer {
   std::vector<MatrixRun> run_of_;      // likewise
   uint64_t job_steps_;
   StalenessRule staleness_rule_;
-  mutable std::vector<float> step_;  // room for Lessen, so that it is not taken for each push
+  mutable std::vector<float> step_;  // room for ShapeStep, so that it is not taken for each push
 };
 
 }  // namespace downpour

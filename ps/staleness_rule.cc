@@ -54,10 +54,12 @@ Damping StalenessRule::Of(uint64_t staleness, uint64_t usual) const {
       std::max(static_cast<double>(staleness), static_cast<double>(usual) / static_cast<double>(kStalenessOne));
   if (method_ == StalenessMethod::kNone || stale == 0) return {};
   const double s = 1 + stale;
-  // Of a memory of 1/s a gradient that counts 1/s at once has 1/s^2 of its whole effect.
-  if (method_ == StalenessMethod::kRate && has_local_steps_) return {.share = 1 / (s * s), .memory = 1 / s};
-  if (method_ == StalenessMethod::kRate) return {.share = 1 / s};
   const double known = std::min(s, kTried);
+  if (method_ == StalenessMethod::kRate && has_local_steps_) {
+    // Of a memory of 1/s a gradient that counts 1/s at once has 1/s^2 of its whole effect.
+    return {.share = 1 / (s * s), .memory = 1 / s, .beside = std::sqrt(known) * std::sqrt(std::sqrt(known))};
+  }
+  if (method_ == StalenessMethod::kRate) return {.share = 1 / s};
   const double pace = known / s;
   const double fresh = pace * (1 - 1 / s) / std::sqrt(std::sqrt(known));
   return {.share = pace, .memory = s, .fresh = fresh, .steep = 1 / (s * s)};

@@ -20,8 +20,12 @@
 //   auto:          slowMomentum for momentum and nesterov, none for adagrad and ftrl, else rate
 //
 // With local steps, auto is rate. A difference of parameters is no slope: damped or not, it is as long a way as its
-// worker went. There a momentum is shortened too, to max(0, 1 - (1 - m) * s) of the one before. So it spans as many
-// pushes as without staleness, of which stale ones are a kind of momentum themselves.
+// worker went. Where the loss is steep each worker goes all of the way, and so the mean of s differences is the way.
+// Where it is flat each goes as far as its own batches tell, and so the way is nearer to their sum. So without momentum
+// only the part along the eight directions in which a difference is largest counts 1/s. What is beside them counts
+// b/s * b^(-1/4). Of what is no matrix all counts 1/s. A momentum is shortened instead, to max(0, 1 - (1 - m) * s) of
+// the one before. So it spans as many pushes as without staleness, of which stale ones are a kind of momentum
+// themselves.
 //
 // Nesterov's looks ahead: in d, (1 - (1 - m) / s) * v + b/s * g / s stands for v. A rule without momentum, such as that
 // of variables which are not trained, has 1/s of the rate with slowMomentum too.

@@ -117,5 +117,11 @@ void Deflate(const MatrixRun& run, float keep, absl::Span<float> step) {
   });
 }
 
+void RaiseBeside(const MatrixRun& run, size_t directions, float factor, absl::Span<float> step) {
+  std::vector<float> beside(step.begin(), step.end());
+  for (size_t i = 0; i < directions; ++i) Deflate(run, 0, absl::MakeSpan(beside));
+  HWY_DYNAMIC_DISPATCH(AddMultiple)(factor - 1, beside.data(), step.data(), step.size());
+}
+
 }  // namespace downpour
 #endif  // HWY_ONCE

@@ -1,9 +1,10 @@
-// Less of a step along the direction in which it is largest.
+// Less of a step along the direction in which it is largest, or more of it beside several of them.
 //
 //   std::vector<float> step(gradient.size());
 //   FindStep(update, gradient, arrays, step.data());                         // what the rule is to subtract
 //   Deflate({.columns = 256, .lead = 16}, /*keep=*/1.0f / 16, absl::MakeSpan(step));
 //   update.step = step.data();                                               // and now subtracts this
+//   RaiseBeside({.columns = 256}, /*directions=*/4, /*factor=*/8, absl::MakeSpan(difference));
 //
 // Where the inputs of a layer have a mean that is not 0, the loss is far steeper along that mean than along anything
 // else, and the gradients of a layer's kernel are large along it: input times error. Of a sum of gradients it is the
@@ -11,10 +12,13 @@
 //
 // Result: A - (1 - keep) u (u^T A) / |u|^2, where u = A c, and c comes by power iteration from the row of A that is
 //   largest (Golub and Van Loan, "Matrix Computations", section 8.2). As it is where that is 0, or no finite number.
+//   Of several directions each is the largest of what those before it leave, by the same iteration. RaiseBeside adds
+//   factor - 1 times what all of them leave.
 // Shapes: A is a run of a matrix's row-major elements, so that its first and its last row may be parts of rows.
 // Order: the same bits on every CPU: sums have 16 parts, by the place modulo 16, that are added pairwise at last;
 //   products are rounded before they are added.
-// Cost: linear, 2 + 2 kRounds passes over A, which lies in cache; (rows + 2 columns) floats of memory.
+// Cost: linear, 2 + 2 kRounds passes over A for each direction, which lies in cache; (rows + 2 columns) floats of
+//   memory, and as many more as A has to raise what is beside.
 // Threads: pure.
 // Tests: tests/unit/tensor/deflation_test.cc.
 #pragma once
@@ -32,5 +36,6 @@ struct MatrixRun {
 };
 
 void Deflate(const MatrixRun& run, float keep, absl::Span<float> step);
+void RaiseBeside(const MatrixRun& run, size_t directions, float factor, absl::Span<float> step);
 
 }  // namespace downpour

@@ -153,7 +153,7 @@ class Torch(unittest.TestCase):
     def test_what_servers_do_with_local_steps_is_diloco(self):
         sgd = torch.optim.SGD
         for outer, make_outer in (
-            ({}, lambda v: sgd(v, 0.7, momentum=0.9, nesterov=True)),
+            ({"name": "nesterov"}, lambda v: sgd(v, 0.7, momentum=0.9, nesterov=True)),
             ({"name": "momentum", "learningRate": 0.3, "momentum": 0.5}, lambda v: sgd(v, 0.3, momentum=0.5)),
             ({"name": "sgd", "learningRate": 0.5}, lambda v: sgd(v, 0.5)),
         ):

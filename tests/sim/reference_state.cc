@@ -275,8 +275,8 @@ void ReferenceState::Update(const Payload& gradient, const Damping& damping, uin
   const Plan& plan = oracle_->plan();
   downpour::Update rule = UpdateFor(spec, damping, state.version, RateShare(spec.schedule, done, plan.total_steps()));
   std::vector<float> step;
-  Lessen(damping, RunOf(variable, slice), gradient.floats(), arrays, &rule, &step);
-  if (!ApplyUpdate(rule, gradient.floats(), arrays)) {
+  const GradientSpan shaped = ShapeStep(damping, RunOf(variable, slice), gradient.floats(), arrays, &rule, &step);
+  if (!ApplyUpdate(rule, shaped, arrays)) {
     findings_->Add("the oracle's gradient is not finite");
   }
   state.values = fresh[0];

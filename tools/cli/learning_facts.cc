@@ -6,6 +6,7 @@
 #include "job/job_names.h"
 #include "ps/staleness_rule.h"
 #include "runtime/plan.h"
+#include "schema/text.h"
 #include "tools/cli/data_facts.h"
 
 namespace downpour {
@@ -15,6 +16,7 @@ namespace {
 constexpr double kMeasuredMomentum = 0.9;
 constexpr int64_t kUndamped = 8;       // with `none` they lose a point, and 16 of them most runs
 constexpr int64_t kOverlapping = 4;    // with local steps and `none` or `slowMomentum` they learn little or nothing
+constexpr int64_t kSmoothing = 4;      // fewer of them make an outer momentum of 0.9 count differences many times over
 constexpr int64_t kPullingAhead = 32;  // are as stale as twice as many, which nobody measured
 constexpr int64_t kSlowed = 16;        // with `rate` lose more than a point
 
@@ -29,7 +31,7 @@ std::vector<JobError> UnstableSettings(const JobFileResult& read) {
   const TrainingSpec& training = read.job.training;
   if (training.consistency == Consistency::kSync) return warnings;  // nothing is stale
   const int64_t workers = read.job.cluster.worker_count;
-  const std::string crowd = absl::StrCat(" with ", workers, " workers");
+  const std::string crowd = absl::StrCat(" with ", Counted(workers, "worker"));
   if (training.local_steps > 0) {
     if (training.staleness_method != StalenessMethod::kAuto && training.staleness_method != StalenessMethod::kRate &&
         workers >= kOverlapping) {
@@ -37,6 +39,12 @@ std::vector<JobError> UnstableSettings(const JobFileResult& read) {
            absl::StrCat(NameIn(kStalenessMethods, training.staleness_method), " and local steps", crowd,
                         " are unstable"),
            "--set training.staleness.method=auto");
+    }
+    if (training.outer.kind != OptimizerKind::kSgd && training.outer.momentum >= kMeasuredMomentum &&
+        workers < kSmoothing) {
+      warn("training.outer.momentum",
+           absl::StrCat("0.9 or more", crowd, " counts what local steps changed many times over, and is unstable"),
+           "--set training.outer.name=sgd, or a lower training.optimizer.learningRate");
     }
     return warnings;
   }

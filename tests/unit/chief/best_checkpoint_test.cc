@@ -43,6 +43,10 @@ class BestCheckpointTest : public ChiefRoleTest {
   bool IsThere(const nlohmann::json& round) {
     return cluster->disk->Has("checkpoints/" + round.get<std::string>() + "/MANIFEST");
   }
+  int64_t Kept() {
+    const std::vector<std::string> paths = cluster->disk->Paths();
+    return std::count_if(paths.begin(), paths.end(), [](const auto& path) { return path.ends_with("/MANIFEST"); });
+  }
   // Another chief in the folder; the servers kept what they held.
   void Restart(const std::vector<std::string>& settings) {
     auto next = std::make_unique<ChiefHarness>(SmallJob(settings), false, cluster->disk);
@@ -188,6 +192,29 @@ TEST_F(BestCheckpointTest, ItsRoundStaysUntilTheEvaluationIsOver) {
   EXPECT_TRUE(IsThere(Best()["round"]));
   EXPECT_LE(ParseRound(Best()["round"].get<std::string>())->n, 2u) << "the one that began with the evaluation";
   EXPECT_GT(ParseRound(cluster->Status()["checkpoint"]["round"].get<std::string>())->n, 10u) << "others followed";
+}
+
+// Its evaluator is lost. The next one evaluates later values, and the round of before is near neither.
+TEST_F(BestCheckpointTest, AnEvaluationThatBeginsAgainLetsItsFirstRoundGo) {
+  StartRunning(Settings("checkpoint.every=1s"));
+  FakeMember& lost = cluster->worker[0];
+  for (int i = 0; i < 3; ++i) {
+    for (const LeaseId lease : cluster->Ask(lost, 1)) cluster->Finish(lost, lease);
+  }
+  cluster->Ask(lost, 1, Held());
+  cluster->Wait(5s);
+  EXPECT_EQ(Kept(), 2) << "the round that began with it, and the newest";
+  lost.alive = false;
+  cluster->Wait(10s);
+  ASSERT_EQ(cluster->TaskStatus("worker-0")["state"], "LOST");
+  EXPECT_EQ(Kept(), 1) << "nobody will say what that round was worth";
+  const nlohmann::json before = cluster->Status()["checkpoint"]["round"];
+  cluster->Ask(cluster->worker[1], 1);
+  cluster->evaluated_loss = 0.5;
+  cluster->Evaluate(cluster->worker[1]);
+  cluster->Wait(5s);
+  ASSERT_EQ(Best()["value"], 0.5);
+  EXPECT_GT(ParseRound(Best()["round"].get<std::string>())->n, ParseRound(before.get<std::string>())->n);
 }
 
 TEST_F(BestCheckpointTest, ALaterChiefKeepsItAndComparesWithIt) {

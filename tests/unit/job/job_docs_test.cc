@@ -145,6 +145,7 @@ TEST(JobDocs, DocumentedDefaultsAreTheParsers) {
     if (absl::StrContains(row.key, "sspBound")) overrides = {"training.consistency=ssp"};
     if (absl::StrContains(row.key, "backupWorkers")) overrides = {"training.consistency=sync"};
     if (absl::StrContains(row.key, "training.outer")) overrides = {"training.localSteps=4"};
+    if (absl::StrContains(row.key, "outer.momentum")) overrides.push_back("training.outer.name=nesterov");
     if (absl::StrContains(row.key, "stopEarly")) {
       overrides = {"data.eval={images: c, labels: d}", "training.stopEarly={}"};
     }

@@ -17,11 +17,14 @@ TEST(JobFile, LocalStepsHaveAnOuterOptimizer) {
   };
   const TrainingSpec usual = training("localSteps: 8");
   EXPECT_EQ(usual.step_batches(), 8);
-  EXPECT_EQ(usual.outer.kind, OptimizerKind::kNesterov);
-  EXPECT_EQ(usual.outer.learning_rate, 0.7);
-  EXPECT_EQ(usual.outer.momentum, 0.9);
+  EXPECT_EQ(usual.outer.kind, OptimizerKind::kSgd) << "one worker learns as it does without local steps";
+  EXPECT_EQ(usual.outer.learning_rate, 1);
   EXPECT_EQ(usual.servers_optimizer(), usual.outer);
-  EXPECT_EQ(training("localSteps: 8\n  outer: {name: sgd}").outer.learning_rate, 1);
+  EXPECT_EQ(training("localSteps: 8\n  outer: {name: sgd}").outer, usual.outer);
+  EXPECT_EQ(training("localSteps: 8\n  outer: {learningRate: 0.5}").outer.learning_rate, 0.5);
+  const OptimizerSpec diloco = training("localSteps: 8\n  outer: {name: nesterov}").outer;
+  EXPECT_EQ(diloco.learning_rate, 0.7);
+  EXPECT_EQ(diloco.momentum, 0.9);
   EXPECT_EQ(training("localSteps: 8\n  consistency: ssp").lease_batches, 8);
   EXPECT_EQ(training("localSteps: 0\n  pushEvery: 2").step_batches(), 2);
   EXPECT_TRUE(training("localSteps: 4").has_worker_state());
@@ -40,7 +43,8 @@ TEST(JobFile, LocalStepsHaveAnOuterOptimizer) {
       {"outer: {name: sgd}", "training.outer: means something only with localSteps, but there are none"},
       {"localSteps: 4\n  outer: {name: adam}", "training.outer.name: "},
       {"localSteps: 4\n  outer: {name: sgd, momentum: 0.5}", "momentum: means something only with name: momentum or"},
-      {"localSteps: 4\n  outer: {momentum: 1}", "training.outer.momentum: is 1, but must be at least 0 and below 1"},
+      {"localSteps: 4\n  outer: {momentum: 0.5}", "training.outer.momentum: means something only with name: momentum"},
+      {"localSteps: 4\n  outer: {name: nesterov, momentum: 1}", "training.outer.momentum: is 1, but must be at least 0 and below 1"},
       {"localSteps: 4\n  outer: {learningRate: 0}", "training.outer.learningRate: is 0"},
       {"localSteps: 4\n  outer: {name: sgd}\n  staleness: {method: slowMomentum}", "but training.outer.name is sgd"},
   };

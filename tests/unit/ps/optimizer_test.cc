@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <vector>
@@ -60,6 +62,7 @@ TEST(OptimizerTest, AppliesTheJobsRule) {
 TEST(OptimizerTest, AppliesTheOuterRuleToWhatLocalStepsBrought) {
   TrainingSpec spec = Spec(OptimizerKind::kAdam);
   spec.local_steps = 4;
+  spec.outer = OuterDefaultsOf(OptimizerKind::kNesterov);
   EXPECT_EQ(SlotCount(spec), 1);
   ServedSlice slice = SliceWith(OptimizerKind::kNesterov, {1});
   ASSERT_TRUE(MakeOptimizer(spec).Apply(kKernelSlice, Floats({1}).floats(), 0, slice));
@@ -75,6 +78,7 @@ TEST(OptimizerTest, AppliesTheOuterRuleToWhatLocalStepsBrought) {
 TEST(OptimizerTest, StaleDifferencesCountLessAndAreSoonerForgotten) {
   TrainingSpec spec = Spec(OptimizerKind::kAdam);
   spec.local_steps = 4;
+  spec.outer = OuterDefaultsOf(OptimizerKind::kNesterov);
   ServedSlice slice = SliceWith(OptimizerKind::kNesterov, {0});
   slice.version = 100;
   slice.usual_staleness = 3 * kStalenessOne;
@@ -91,6 +95,34 @@ TEST(OptimizerTest, StaleDifferencesCountLessAndAreSoonerForgotten) {
   ServedSlice averaged = SliceWith(OptimizerKind::kSgd, {0});
   ASSERT_TRUE(MakeOptimizer(spec).Apply(kKernelSlice, Floats({1}).floats(), 3, averaged));
   EXPECT_NEAR(ValuesOf(averaged.values)[0], -0.25, 1e-6);
+}
+
+// At staleness 15 eight directions count 1/16, and what is beside them 8/16.
+TEST(OptimizerTest, AStaleDifferenceCountsMoreBesideItsLargestDirections) {
+  constexpr size_t kN = 16;
+  std::vector<float> difference(kN * kN), expected(kN * kN);
+  std::vector<Bf16> rounded(kN * kN);
+  for (size_t i = 0; i < kN; ++i) {
+    difference[i * kN + i] = i < 8 ? 128.0f - 8.0f * static_cast<float>(i) : 1.0f;
+    expected[i * kN + i] = i < 8 ? -difference[i * kN + i] / 16 : -0.5f;
+  }
+  RoundToBf16(difference, rounded.data());
+  const auto applied = [&](GradientSpan gradient, bool trainable, uint64_t staleness) {
+    JobSpec job;
+    job.model.variables = {{.name = "w", .shape = {kN, kN}, .trainable = trainable}};
+    job.training.batch_size = 1;
+    job.training.local_steps = 4;
+    ServedSlice slice = SliceWith(OptimizerKind::kSgd, std::vector<float>(kN * kN));
+    EXPECT_TRUE(Optimizer(job, *GridOf(job.model), Plan(job, 100)).Apply(SliceId{0}, gradient, staleness, slice));
+    return ValuesOf(slice.values);
+  };
+  EXPECT_EQ(applied(absl::MakeConstSpan(difference), true, 15), expected);
+  EXPECT_EQ(applied(absl::MakeConstSpan(rounded), true, 15), expected) << "as it travels";
+  std::vector<float> whole(kN * kN), mean(kN * kN);
+  std::transform(difference.begin(), difference.end(), whole.begin(), std::negate<>());
+  std::transform(difference.begin(), difference.end(), mean.begin(), [](float x) { return -x / 16; });
+  EXPECT_EQ(applied(absl::MakeConstSpan(difference), false, 15), mean) << "statistics have no directions";
+  EXPECT_EQ(applied(absl::MakeConstSpan(difference), true, 0), whole) << "where nothing is stale it counts in full";
 }
 
 // Adam's correction of its bias depends on how often the slice was updated, restores included.
@@ -144,6 +176,27 @@ TEST(OptimizerTest, AStalePushCountsLessAndStaysLongerInTheMomentum) {
     ASSERT_TRUE(MakeOptimizer(Spec(kind)).Apply(kKernelSlice, Floats({1}).floats(), 15, stale));
     EXPECT_NEAR(stale.values.floats()[0] / fresh.values.floats()[0], 1.0 / 16, 1e-6);
   }
+}
+
+// In 64 updates the values move as far as in 16 at a staleness of 15. What only sums up counts 1/s, there as before.
+TEST(OptimizerTest, BeyondWhatWasTriedAPushMovesTheMomentumLessAndASumByItsShare) {
+  TrainingSpec spec = Spec(OptimizerKind::kMomentum);
+  spec.optimizer.momentum = 0.75;
+  ServedSlice slice = SliceWith(OptimizerKind::kMomentum, {0});
+  slice.slots[0] = Floats({8});
+  ASSERT_TRUE(MakeOptimizer(spec).Apply(kKernelSlice, Floats({1}).floats(), 63, slice));
+  const double v = (1 - 0.25 / 64) * 8 + 0.25 / 64;
+  EXPECT_NEAR(slice.slots[0].floats()[0], v, 1e-6);
+  EXPECT_NEAR(slice.values.floats()[0], -0.5 * (v + 0.25 * 63 / 64 / 2), 1e-6);
+
+  JobSpec job;
+  job.model.variables = {{.name = "mean", .shape = {1}, .trainable = false}};
+  job.training = spec;
+  job.training.batch_size = 1;
+  ServedSlice sum = SliceWith(OptimizerKind::kSgd, {0});
+  ASSERT_TRUE(
+      Optimizer(job, *GridOf(job.model), Plan(job, 100)).Apply(SliceId{0}, Floats({1}).floats(), 63, sum));
+  EXPECT_NEAR(sum.values.floats()[0], -1.0 / 64, 1e-6);
 }
 
 TEST(OptimizerTest, TheUsualStalenessIsThatOfPushesThatHadAnEffect) {

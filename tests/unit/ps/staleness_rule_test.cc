@@ -51,14 +51,16 @@ TEST(StalenessRuleTest, AutoGoesByTheOptimizer) {
   }
 }
 
-TEST(StalenessRuleTest, WithLocalStepsTheRateShortensTheMomentumToo) {
+TEST(StalenessRuleTest, WithLocalStepsTheRateShortensTheMomentumAndRaisesWhatIsBeside) {
   TrainingSpec training;
   training.local_steps = 4;
   for (const OptimizerKind outer : {OptimizerKind::kSgd, OptimizerKind::kMomentum, OptimizerKind::kNesterov}) {
     training.outer = OuterDefaultsOf(outer);
     const StalenessRule rule(training, 1);
     EXPECT_EQ(rule.Of(0, 0), Damping());
-    EXPECT_EQ(rule.Of(3, 0), (Damping{.share = 1.0 / 16, .memory = 1.0 / 4}));
+    EXPECT_EQ(rule.Of(15, 0), (Damping{.share = 1.0 / 256, .memory = 1.0 / 16, .beside = 8}));
+    EXPECT_EQ(rule.Of(63, 0), (Damping{.share = 1.0 / 4096, .memory = 1.0 / 64, .beside = 8}))
+        << "beyond what was tried all of it counts 1/s of that";
   }
 }
 

@@ -75,6 +75,27 @@ TEST_P(DeflationTest, HasTheBitsOfTheLoopThatTheHeaderStates) {
   }
 }
 
+TEST_P(DeflationTest, BesideSeveralDirectionsTheBitsAreThoseOfTheLoopToo) {
+  constexpr size_t kColumns = 31;
+  std::vector<float> a = Numbers(kColumns * 23, 3), expected = a, beside = a;
+  for (int i = 0; i < 3; ++i) beside = Expected(kColumns, 0, beside);
+  for (size_t i = 0; i < a.size(); ++i) expected[i] = expected[i] + 7.0f * beside[i];
+  RaiseBeside({.columns = kColumns}, 3, 8, absl::MakeSpan(a));
+  EXPECT_EQ(std::memcmp(a.data(), expected.data(), 4 * a.size()), 0);
+}
+
+TEST_P(DeflationTest, TheLargestDirectionsStayAndTheOthersAreRaised) {
+  constexpr size_t kN = 16;
+  std::vector<float> a(kN * kN);
+  for (size_t i = 0; i < kN; ++i) a[i * kN + i] = i % 8 == 0 ? 100.0f - static_cast<float>(i) : 1.0f;
+  std::vector<float> expected = a;
+  for (size_t i = 0; i < kN; ++i) {
+    if (i % 8 != 0) expected[i * kN + i] = 4;
+  }
+  RaiseBeside({.columns = kN}, 2, 4, absl::MakeSpan(a));
+  EXPECT_EQ(a, expected);
+}
+
 TEST_P(DeflationTest, OfRankOneTheShareIsLeftAndOfTheRestAll) {
   constexpr size_t kRows = 20, kColumns = 40;
   std::vector<float> a(kRows * kColumns), rest(kRows * kColumns);

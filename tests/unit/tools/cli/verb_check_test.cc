@@ -89,6 +89,15 @@ TEST(Check, WarnsOfSettingsThatWereMeasuredToBeUnstable) {
   EXPECT_THAT(warned({"cluster.workerCount=16", "training.staleness.method=rate"}), HasSubstr("learns less"));
   EXPECT_THAT(warned({"cluster.workerCount=16", "training.optimizer={name: adam}"}),
               HasSubstr("rate, which auto is with this optimizer, with 16 workers learns less"));
+  const std::string local = "training.localSteps=8", diloco = "training.outer.name=nesterov";
+  EXPECT_THAT(warned({local, "cluster.workerCount=1"}), IsEmpty());
+  EXPECT_THAT(warned({local, "cluster.workerCount=8"}), IsEmpty());
+  EXPECT_THAT(warned({local, diloco, "cluster.workerCount=1"}),
+              AllOf(HasSubstr("training.outer.momentum: 0.9 or more with 1 worker counts what local steps changed"),
+                    HasSubstr("--set training.outer.name=sgd")));
+  EXPECT_THAT(warned({local, diloco, "cluster.workerCount=4"}), IsEmpty());
+  EXPECT_THAT(warned({local, diloco, "training.outer.momentum=0.8", "cluster.workerCount=1"}), IsEmpty());
+  EXPECT_THAT(warned({local, none, "cluster.workerCount=4"}), HasSubstr("none and local steps with 4 workers"));
   EXPECT_THAT(warned({"cluster.workerCount=16", "training.optimizer={name: adagrad}"}), IsEmpty());
 }
 
