@@ -1,6 +1,7 @@
 #include "chief/job_life.h"
 
 #include "absl/strings/str_format.h"
+#include "schema/typed_command.h"
 
 namespace downpour {
 namespace {
@@ -11,8 +12,8 @@ constexpr double kLowerRate = 10;  // by as much, where the model diverged
 
 std::string CommandToStart(const ChiefOptions& options, bool diverged) {
   if (!diverged) return options.command;
-  return absl::StrFormat("%s --set training.optimizer.learningRate=%.3g", options.command,
-                         options.job.training.optimizer.learning_rate / kLowerRate);
+  const double rate = options.job.training.optimizer.learning_rate / kLowerRate;
+  return WithFlag(options.command, absl::StrFormat("--set training.optimizer.learningRate=%.3g", rate));
 }
 
 const char* NameOf(JobState state) {

@@ -54,7 +54,8 @@ std::vector<std::string> NextCommands(const ChiefView& chief) {
     next.push_back(absl::StrCat("downpour logs ", chief.failures.list().back().task, dir));
   }
   if (chief.life.state == JobState::kSucceeded) {
-    next.push_back(absl::StrCat("downpour evaluate", dir));
+    // Only a worker can run the user's Python code.
+    if (chief.job.data.format != kPythonFormat) next.push_back(absl::StrCat("downpour evaluate", dir));
     next.push_back(absl::StrCat("downpour export", dir, " --out model.safetensors"));
   } else if (chief.life.ended()) {
     next.push_back(CommandToGoOn(chief.rounds.DescribeLast(), CommandToStart(chief.options, chief.life.diverged)));

@@ -124,7 +124,9 @@ void ReadStopEarly(const YamlNode& node, const JobSpec& job, JobErrors& errors, 
   if (job.training.evaluate_every_epochs == 0) {
     reader.Fail(node, "", "counts evaluations, but training.evaluateEveryEpochs is 0", "evaluate every epoch or so");
   }
-  if (job.data.eval.empty()) reader.Fail(node, "", "counts evaluations, but there is no data.eval", "name data.eval");
+  if (!job.data.has_eval()) {
+    reader.Fail(node, "", "counts evaluations, but there is no data.eval", "name data.eval, or give fit() eval=");
+  }
   *stop = spec;
 }
 

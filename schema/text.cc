@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "schema/typed_command.h"
+
 namespace downpour {
 namespace {
 
@@ -69,7 +71,7 @@ bool IsPlainName(std::string_view name) {
 }
 
 std::string CommandToGoOn(const std::string& checkpoint, const std::string& command) {
-  return command + (checkpoint.empty() ? "" : " --resume");
+  return checkpoint.empty() ? command : WithFlag(command, "--resume");
 }
 
 std::string HowToGoOn(const std::string& checkpoint, const std::string& command) {

@@ -21,7 +21,6 @@
 #include "runtime/log_line.h"
 #include "schema/text.h"
 #include "tools/cluster/job_folder.h"
-#include "tools/cluster/status_view.h"
 
 namespace downpour {
 namespace {
@@ -29,6 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kLockFd = 3;
+constexpr int kShellSays = 128;                       // and the number of the signal that ended a program
 constexpr const char* kNoModel = "came to no model";  // tools/cli/python_code.cc
 // $1: the folder of the mark. set -C makes the redirection an O_EXCL: a second keeper finds the mark and ends, unless
 // $2 is "again". The run's SIGTERM reaches this shell too, which waits for the run's end all the same.
@@ -76,8 +76,17 @@ RunSeen RunFolder::Look() const {
   if (seen.alive) return seen;
   int code = 0;
   if (absl::SimpleAtoi(Trimmed(Own("exit")), &code)) seen.exit_code = code;
-  if (seen.started && seen.exit_code != 0) seen.error = WhyItFailed();
+  if (!seen.started || seen.exit_code == 0) return seen;
+  const absl::StatusOr<SummaryView> summary = Summary();
+  // A keeper that was killed left no code, and the run went on without it.
+  if (!seen.exit_code && summary.ok() && summary->state == "SUCCEEDED") seen.exit_code = 0;
+  if (seen.exit_code != 0) seen.error = WhyItFailed(seen.exit_code);
   return seen;
+}
+
+absl::StatusOr<SummaryView> RunFolder::Summary() const {
+  const absl::StatusOr<std::string> json = ReadTextFile(job_dir_ + "/summary.json");
+  return json.ok() ? ParseSummary(*json) : json.status();
 }
 
 absl::Status RunFolder::Start(const std::vector<std::string>& command, bool again) const {
@@ -149,10 +158,12 @@ void RunFolder::Note(char severity, const std::string& words) const {
 std::string RunFolder::LogFile() const { return LogPath(job_dir_, "service"); }
 
 // The chief's summary says it, or else what `downpour run` said last; or the user's program, if that made no model.
-std::string RunFolder::WhyItFailed() const {
-  const absl::StatusOr<std::string> json = ReadTextFile(job_dir_ + "/summary.json");
-  const absl::StatusOr<SummaryView> summary = json.ok() ? ParseSummary(*json) : json.status();
+// One that was killed had no time for words, and its last ones are of something else.
+std::string RunFolder::WhyItFailed(std::optional<int> exit_code) const {
+  const absl::StatusOr<SummaryView> summary = Summary();
   if (summary.ok() && !summary->error.empty()) return summary->error;
+  if (!exit_code) return "";
+  if (*exit_code == kShellSays + SIGKILL) return absl::StrCat("its run was killed (exit code ", *exit_code, ")");
   const std::string log = Trimmed(LogFile());
   constexpr size_t kEnd = 16384;
   std::string words, told, last;

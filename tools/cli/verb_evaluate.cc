@@ -100,6 +100,12 @@ int RunEvaluate(const EvaluateOptions& options, Streams streams) {
   if (job.job.model != checkpoint->job.model) {
     return Complain(streams, "evaluate", "--set must not change the model that the checkpoint holds", kExitBadJobFile);
   }
+  if (job.job.data.format == kPythonFormat) {
+    return Complain(streams, "evaluate",
+                    "only workers run the job's Python code: its last evaluation stands in `downpour status`, and its "
+                    "values can be had by `downpour export`",
+                    kExitBadJobFile);
+  }
   if (job.job.data.eval.empty()) {
     return Complain(streams, "evaluate",
                     "the job names no data.eval; name one by --set data.eval.images=PATH --set data.eval.labels=PATH",

@@ -124,9 +124,11 @@ int Report(const RunOptions& options, const RunResult& result, Streams streams) 
   const bool color = ExamineTerminal(STDOUT_FILENO, options.color).color;
   const std::string job_dir = ShellWord(options.job_dir);
   streams.out << SummaryTable(*result.summary, color) << "Job folder: " << options.job_dir << "\n"
-              << "Next:       " << Self() << " status --job-dir " << job_dir << "\n"
-              << "            " << Self() << " evaluate --job-dir " << job_dir << "\n"
-              << "            " << Self() << " export --format safetensors --job-dir " << job_dir
+              << "Next:       " << Self() << " status --job-dir " << job_dir << "\n";
+  // Only a worker can run the user's Python code.
+  if (options.whole.module.empty())
+    streams.out << "            " << Self() << " evaluate --job-dir " << job_dir << "\n";
+  streams.out << "            " << Self() << " export --format safetensors --job-dir " << job_dir
               << " --out model.safetensors\n";
   return kExitDone;
 }

@@ -1,3 +1,5 @@
+#include <poll.h>
+
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <memory>
@@ -8,6 +10,7 @@
 #include "tools/cli/verbs.h"
 #include "tools/cluster/follow_job.h"
 #include "tools/cluster/job_command.h"
+#include "tools/cluster/job_folder.h"
 #include "tools/cluster/status_source.h"
 
 namespace downpour {
@@ -17,6 +20,7 @@ namespace {
 constexpr auto kEndsWithin = std::chrono::seconds(60);
 constexpr auto kRunsWithin = std::chrono::seconds(20);  // again, under the next chief
 constexpr auto kLookEvery = std::chrono::milliseconds(200);
+constexpr int kRunLookMs = 50;
 
 int ReportEnd(const Answer& end, Streams streams) {
   streams.out << EndLine(end) << "\n";
@@ -84,6 +88,12 @@ class Stopper {
   std::optional<std::chrono::steady_clock::time_point> runs_by_;
 };
 
+// A `downpour run` of this folder ends a moment after its chief: who resumes the job at once is to find it free.
+void AwaitRun(const std::string& job_dir) {
+  const auto until = std::chrono::steady_clock::now() + kEndsWithin;
+  while (!job_dir.empty() && HasRun(job_dir) && std::chrono::steady_clock::now() < until) poll(nullptr, 0, kRunLookMs);
+}
+
 int Stop(const StatusSource& source, Streams streams) {
   StatusAsker asker(source, kLookEvery);
   Stopper stopper(asker, streams);
@@ -91,7 +101,10 @@ int Stop(const StatusSource& source, Streams streams) {
     return Complain(streams, "stop", std::string(told.message()), ExitCodeOf(told));
   }
   const absl::StatusOr<Answer> end = stopper.AwaitEnd();
-  if (end.ok()) return ReportEnd(*end, streams);
+  if (end.ok()) {
+    AwaitRun(source.job_dir);
+    return ReportEnd(*end, streams);
+  }
   const int exit_code = ExitCodeOf(end.status());
   const char* unknown = exit_code == kExitUnreachable ? "how the job ended, or whether it did, is not known: " : "";
   return Complain(streams, "stop", unknown + std::string(end.status().message()), exit_code);

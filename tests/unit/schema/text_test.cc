@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "schema/typed_command.h"
+
 namespace downpour {
 namespace {
 
@@ -37,6 +39,13 @@ TEST(TextTest, AJobThatEndedGoesOnFromItsLastCheckpoint) {
   EXPECT_EQ(HowToGoOn("", "run it"), "There is no checkpoint yet: start it again with run it");
   EXPECT_EQ(HowToGoOn("checkpoints/1-2", "run it"),
             "The last checkpoint is checkpoints/1-2: go on from it with run it --resume");
+}
+
+TEST(TextTest, WhatIsAddedToACommandStandsBeforeTheUsersWords) {
+  EXPECT_EQ(HowToGoOn("c", "run it -- --epochs 3"),
+            "The last checkpoint is c: go on from it with run it --resume -- --epochs 3");
+  const std::string words = ShellCommand({"run", "it's -- one", "--", "--", "x"});
+  EXPECT_EQ(WithFlag(words, "--now"), R"(run 'it'\''s -- one' --now -- -- x)");
 }
 
 TEST(TextTest, OneLineStaysOne) {

@@ -80,6 +80,26 @@ TEST_F(RunFolderTest, IsToldToStopAndTellsItsExitCodeStill) {
   EXPECT_EQ(WaitForEnd().exit_code, 7);
 }
 
+TEST_F(RunFolderTest, ARunThatSucceededAfterItsKeeperWasKilledHasSucceeded) {
+  std::ofstream(run_.Own("started")) << "1\n";
+  std::ofstream(run_.job_dir() + "/logs/service.log") << "downpour run: chief at 127.0.0.1:1, 2 ps, 3 workers\n";
+  EXPECT_EQ(run_.Look().exit_code, std::nullopt);
+  EXPECT_EQ(run_.Look().error, "") << "what it said last is no reason";
+  std::ofstream(run_.job_dir() + "/summary.json")
+      << R"({"job": "j", "state": "FAILED", "errorMessage": "it diverged"})";
+  EXPECT_EQ(run_.Look().exit_code, std::nullopt);
+  EXPECT_EQ(run_.Look().error, "it diverged");
+  std::ofstream(run_.job_dir() + "/summary.json") << R"({"job": "j", "state": "SUCCEEDED"})";
+  EXPECT_EQ(run_.Look().exit_code, 0);
+}
+
+TEST_F(RunFolderTest, ARunThatWasKilledGivesNoOtherReason) {
+  ASSERT_TRUE(run_.Start({"/bin/sh", "-c", "echo 'downpour run: chief at 127.0.0.1:1' >&2; kill -9 $$"}).ok());
+  const RunSeen seen = WaitForEnd();
+  EXPECT_EQ(seen.exit_code, 137);
+  EXPECT_EQ(seen.error, "its run was killed (exit code 137)");
+}
+
 TEST_F(RunFolderTest, AStrangerWithTheKeepersPidIsNotSignalled) {
   const pid_t stranger = fork();
   if (stranger == 0) {
