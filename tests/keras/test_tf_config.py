@@ -12,14 +12,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
 
 TENSORFLOW = all(importlib.util.find_spec(name) for name in ("tensorflow", "keras"))
 if TENSORFLOW:
-    import downpour
-    from cluster import LONG, TOOL
-    from own_job import OwnJobTest
+    from own_job import LONG, TOOL, OwnJobTest, downpour
 else:
     OwnJobTest = unittest.TestCase
 
 TASK = """
-import json, os, re
+import json, os, pathlib, re, sys, threading
 os.environ.update(TF_CPP_MIN_LOG_LEVEL="3", KERAS_BACKEND="tensorflow", CUDA_VISIBLE_DEVICES="")
 import keras, numpy
 import tensorflow as tf
@@ -37,7 +35,7 @@ def tell(when):
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     print("told", json.dumps({
         "when": when, "cluster": resolver.cluster_spec().as_dict(), "type": resolver.task_type,
-        "index": resolver.task_id, "environment": resolver.environment, "listening": listening(),
+        "index": resolver.task_id, "listening": listening(),
         "strategy": type(tf.distribute.get_strategy()).__name__, "hasStrategy": tf.distribute.has_strategy(),
     }))
 
@@ -51,6 +49,12 @@ model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True
 before = model.count_params()
 model.fit(x[:50], y[:50], epochs=1, verbose=0)
 tell("after model.fit")
+task = json.loads(os.environ["TF_CONFIG"])["task"]
+if task["type"] == "worker":  # else one could train all of it before the other is there
+    here = pathlib.Path(sys.argv[1])
+    (here / str(task["index"])).touch()
+    while len(os.listdir(here)) < 2:
+        threading.Event().wait(0.1)
 downpour.keras.fit(model, x, y, validation_data=(x[:100], y[:100]), epochs=5, batch_size=20)
 """
 
@@ -59,7 +63,10 @@ downpour.keras.fit(model, x, y, validation_data=(x[:100], y[:100]), epochs=5, ba
 class TfConfigTest(OwnJobTest):
     def test_tensorflow_reads_the_cluster_and_starts_nothing(self):
         (self.folder / "task.py").write_text(TASK.replace("\\\\", "\\"))
-        job = downpour.run(self.folder / "job.yaml", self.folder / "job", tool=TOOL, module="task", package=self.folder)
+        here = self.folder / "here"
+        here.mkdir()
+        job = downpour.run(self.folder / "job.yaml", self.folder / "job", tool=TOOL, module="task", package=self.folder,
+                           args=[here])  # fmt: skip
         self.addCleanup(job.cancel)
         summary = job.wait(LONG)
         self.assertEqual((summary["state"], summary["samplesCommitted"]), ("SUCCEEDED", 5 * 400))
@@ -67,7 +74,7 @@ class TfConfigTest(OwnJobTest):
             told = [json.loads(text) for text in re.findall(r"told (\{.*\})", job.logs(f"worker-{index}"))]
             self.assertEqual([one["when"] for one in told], ["first", "after model.fit"])
             for one in told:
-                self.assertEqual((one["type"], one["index"], one["environment"]), ("worker", index, "cloud"))
+                self.assertEqual((one["type"], one["index"]), ("worker", index))
                 self.assertEqual({kind: len(tasks) for kind, tasks in one["cluster"].items()},
                                  {"chief": 1, "worker": 2, "ps": 2})  # fmt: skip
                 self.assertRegex(one["cluster"]["chief"][0], r"^127\.0\.0\.1:\d+$")

@@ -199,7 +199,7 @@ class AheadTest(ChildTest):
         open(self.loads).close()  # it is at the data, and nobody has asked for them
         self.loads.unlink()
         self.assertEqual(self.worker.train(((20, 21), 2))["trained"]["lossSum"], 2 * 41.0)
-        self.assertEqual(self.worker.end()[1].count("item 20"), 1)
+        self.assertEqual(self.worker.end()[1].count("item 20"), 2, "once ahead, and once in the probe")
 
     def test_data_that_fail_ahead_are_read_again_when_they_are_asked_for(self):
         self.failed.unlink()
