@@ -77,6 +77,7 @@ class Work(Mode):
         self.files = (channel, memory)
         for file in self.files:
             os.set_inheritable(file, False)  # a process of the user's must not keep them open
+        os.register_at_fork(after_in_child=self._let_go)
         self._channel = socket.socket(fileno=channel)
         self._memory = memory
         self._saying = threading.Lock()
@@ -84,6 +85,13 @@ class Work(Mode):
         self._longest = 0.0  # call that is over, in seconds
         self._warned = 0.0  # how old the call was at the last warning
         threading.Thread(target=self._watch, daemon=True).start()
+
+    def _let_go(self) -> None:
+        """In a process that the user's code has forked."""
+        files, self.files = self.files, ()
+        self._channel.detach()
+        for file in files:
+            os.close(file)
 
     def _watch(self) -> None:
         """Ends with the worker. Says meanwhile where the user's code is when it lingers."""

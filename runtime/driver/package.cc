@@ -170,6 +170,10 @@ absl::StatusOr<std::string> PackParts(const std::vector<PackedPart>& parts) {
                  archive_write_open_memory(out.get(), packed.data(), packed.size(), &used) == ARCHIVE_OK;
   for (size_t i = 0; is_good && i < files.size(); ++i) {
     const auto& [from, to] = files[i];
+    std::error_code error;
+    const uintmax_t bytes = fs::file_size(from, error);
+    is_good = error || bytes <= static_cast<uintmax_t>(kMostPackageBytes);  // before it is in memory
+    if (!is_good) break;
     std::ifstream file(from, std::ios::binary);
     if (!file) return absl::InvalidArgumentError(absl::StrCat("cannot read ", from.string()));
     const std::string content{std::istreambuf_iterator<char>(file), {}};

@@ -161,6 +161,28 @@ class PythonTest(ProcessTest):
         self.check_ledger()
         self.assertGreater(self.summary()["workersLost"], 0)
 
+    def test_processes_that_the_code_started_keep_nobody_waiting(self):
+        helpers = self.folder / "helpers"
+        self.write_package(DATA, """
+        import multiprocessing, os, threading
+        def help():
+            with open(sys.argv[1], "a") as file:
+                file.write(f"{os.getpid()}\\n")
+            threading.Event().wait()
+        multiprocessing.get_context("fork").Process(target=help, daemon=True).start()
+        """, FIT)
+        run = self.start_python_run("--set", "training.epochs=200", args=[helpers])
+        self.wait_until(complete)
+        for name in ("worker-0", "worker-1"):  # the user's process, and then the worker beside it
+            worker = task_of(self.wait_until(complete), name)
+            child = self.child_of(worker)
+            kill(child if name == "worker-0" else worker["pid"])
+            wait_for_death(child)
+        self.assertEqual(run.finish()[0], 0, run.said)
+        self.check_ledger()
+        for helper in map(int, helpers.read_text().split()):
+            wait_for_death(helper)  # that of the process which described the model, too
+
     def test_an_exception_is_told_with_its_words(self):
         self.write_package(DATA, """
         def broken(output, target):

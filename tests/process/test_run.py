@@ -1,5 +1,7 @@
 """`downpour run`: a whole cluster, its end, the ends of its parts, and going on from a checkpoint."""
 
+import os
+import pathlib
 import re
 import shlex
 import signal
@@ -51,6 +53,21 @@ class RunTest(ProcessTest):
         self.assertEqual((code, out), (0, ""))
         self.assertRegex(err, r"\Adownpour run: the job of this folder has succeeded: .* raise training.epochs")
         self.assertEqual(self.summary(), summary)
+
+    def test_tasks_inherit_nothing(self):
+        """A job service knows by a lock among it whether a run lives."""
+        self.write_job(training={"epochs": 1_000_000})
+        lock = self.folder / "lock"
+        command = [TOOL, "run", self.job_file, "--job-dir", self.job_dir]
+        run = Process(self, ["/bin/sh", "-c", 'exec 9> "$1"; shift; exec "$@"', "sh", lock, *command])
+        run.wait_for_line("chief at ")
+        status = self.wait_until(complete)
+        held = lambda pid: [os.readlink(file) for file in pathlib.Path(f"/proc/{pid}/fd").iterdir()]
+        self.assertIn(str(lock), held(run.pid))
+        for pid in (status["chief"]["pid"], *(task["pid"] for task in status["tasks"])):
+            self.assertNotIn(str(lock), held(pid))
+        run.signal(signal.SIGTERM)
+        run.finish()
 
     def test_resume_needs_a_job_to_go_on_with(self):
         self.write_job()

@@ -266,6 +266,18 @@ options["loss"] = fails
         self.assertIn("/dev/null", said)
         self.assertNotIn("memfd", said)
 
+    def test_a_forked_process_of_the_user_keeps_nothing_open(self):
+        worker = self.work_with("if os.fork() == 0:\n"
+                                "    for fd in os.listdir('/proc/self/fd'):\n"
+                                "        try: print('open', os.readlink('/proc/self/fd/' + fd))\n"
+                                "        except OSError: pass\n"
+                                "    os._exit(0)\n"
+                                "os.wait()")  # fmt: skip
+        self.assertEqual(worker.train((range(4), 1))["trained"]["examples"], 4)
+        said = worker.end()[1]
+        self.assertIn("open /dev/null", said)
+        self.assertNotRegex(said, "open .*(memfd|socket)")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -1,5 +1,6 @@
 #include "tools/cli/python_code.h"
 
+#include <signal.h>
 #include <sys/wait.h>
 
 #include <CLI/CLI.hpp>
@@ -17,6 +18,7 @@
 #include "job/tf_config.h"
 #include "runtime/driver/code_cache.h"
 #include "runtime/driver/posix_child.h"
+#include "runtime/driver/posix_group_guard.h"
 #include "runtime/driver/posix_whole_file.h"
 #include "runtime/exit_code.h"
 #include "schema/sha256.h"
@@ -72,9 +74,14 @@ absl::StatusOr<int> RunToItsEnd(const ChildSpec& spec) {
     return absl::InvalidArgumentError(
         absl::StrCat(std::string(pid.status().message()), ": install Python 3, or name its program by --python"));
   }
-  int status = 0;
-  while (waitpid(*pid, &status, 0) < 0 && errno == EINTR) {
+  GroupGuard guard;
+  guard.Watch(*pid);
+  siginfo_t ended{};
+  while (waitid(P_PID, static_cast<id_t>(*pid), &ended, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
   }
+  kill(-*pid, SIGKILL);  // what the user's code left, while the number is still its group's
+  int status = 0;
+  waitpid(*pid, &status, 0);
   return status;
 }
 

@@ -2,8 +2,10 @@
 
 #include <fcntl.h>
 #include <glog/logging.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,6 +25,7 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr int kTimeToEndMs = 1000;
 constexpr size_t kMostWords = 400;  // of what the user's code raised, in a sentence for people
 
 // Null on failure; errno says why. Sealed: a file that shrinks would kill whoever looks at what is gone.
@@ -68,15 +71,29 @@ absl::StatusOr<std::unique_ptr<PythonChild>> PythonChild::Start(const PythonOpti
   return std::unique_ptr<PythonChild>(new PythonChild(std::move(ours), std::move(memory), *pid));
 }
 
+PythonChild::PythonChild(UniqueFd channel, std::shared_ptr<std::byte> memory, pid_t pid)
+    : channel_(std::move(channel)), memory_(std::move(memory)), pid_(pid), life_(pidfd_open(pid, 0)) {
+  guard_.Watch(pid);
+}
+
 PythonChild::~PythonChild() {
   if (pid_ <= 0) return;
   kill(-pid_, SIGKILL);
   waitpid(pid_, nullptr, 0);
 }
 
+// Until the channel can be used. False: the process has ended, and there is nothing more to read.
+bool PythonChild::Await(short events) const {
+  pollfd on[2] = {{channel_.get(), events, 0}, {life_.get(), POLLIN, 0}};
+  while (poll(on, 2, -1) < 0 && errno == EINTR) {
+  }
+  return on[0].revents != 0;
+}
+
 bool PythonChild::ReadAll(void* to, size_t bytes) const {
   auto* at = static_cast<std::byte*>(to);
   while (bytes > 0) {
+    if (!Await(POLLIN)) return false;
     const ssize_t got = recv(channel_.get(), at, bytes, 0);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return false;
@@ -89,8 +106,9 @@ bool PythonChild::ReadAll(void* to, size_t bytes) const {
 bool PythonChild::WriteAll(const void* from, size_t bytes) const {
   const auto* at = static_cast<const std::byte*>(from);
   while (bytes > 0) {
-    const ssize_t put = send(channel_.get(), at, bytes, MSG_NOSIGNAL);
-    if (put < 0 && errno == EINTR) continue;
+    if (!Await(POLLOUT)) return false;
+    const ssize_t put = send(channel_.get(), at, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (put < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (put <= 0) return false;
     at += put;
     bytes -= static_cast<size_t>(put);
@@ -101,10 +119,13 @@ bool PythonChild::WriteAll(const void* from, size_t bytes) const {
 // Of a child that has closed its channel: it has ended, or is told to.
 absl::Status PythonChild::HowItEnded() {
   int status = 0;
+  pollfd on_end = {life_.get(), POLLIN, 0};
   kill(pid_, SIGTERM);
+  poll(&on_end, 1, kTimeToEndMs);
+  kill(-pid_, SIGKILL);  // its group too, while the number is still its own
   if (waitpid(pid_, &status, 0) != pid_) status = 0;
-  kill(-pid_, SIGKILL);
   pid_ = 0;
+  guard_.Dismiss();
   return absl::UnavailableError(absl::StrCat("the Python process ended: ", DescribeEnd(status)));
 }
 

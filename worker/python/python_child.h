@@ -7,7 +7,7 @@
 //
 // Shapes: each message is its length in 4 bytes, little-endian, and then so much JSON, at most kMostMessage bytes. The
 //   memory can neither grow nor shrink, whatever the child does with it. It lives on while somebody holds it.
-// Order: one question at a time. The child dies with this object and with this process, its own children with it.
+// Order: one question at a time. The child dies with this object and with this process, and all of its group with it.
 // Errors: what the user's code raised, with its last line first; how the process ended, where it did; INVALID_ARGUMENT
 //   for what the child should not say. After any the child is of no more use.
 // Threads: one.
@@ -29,6 +29,7 @@
 #include "absl/status/statusor.h"
 #include "job/job.h"
 #include "runtime/driver/posix_fd.h"
+#include "runtime/driver/posix_group_guard.h"
 
 namespace downpour {
 
@@ -60,8 +61,8 @@ class PythonChild {
   absl::StatusOr<nlohmann::json> Ask(const nlohmann::json& question, const std::string& kind);
 
  private:
-  PythonChild(UniqueFd channel, std::shared_ptr<std::byte> memory, pid_t pid)
-      : channel_(std::move(channel)), memory_(std::move(memory)), pid_(pid) {}
+  PythonChild(UniqueFd channel, std::shared_ptr<std::byte> memory, pid_t pid);
+  bool Await(short events) const;
   bool ReadAll(void* to, size_t bytes) const;
   bool WriteAll(const void* from, size_t bytes) const;
   absl::Status HowItEnded();
@@ -70,6 +71,8 @@ class PythonChild {
   UniqueFd channel_;
   std::shared_ptr<std::byte> memory_;
   pid_t pid_;
+  UniqueFd life_;     // readable once the process has ended: others may have its end of the channel
+  GroupGuard guard_;  // of what its code starts
 };
 
 }  // namespace downpour

@@ -91,6 +91,13 @@ TEST_F(PackageTest, CountsAndDepthsHaveBounds) {
   EXPECT_THAT(Refusal(Pack({{deep, ""}})), HasSubstr("outside"));
 }
 
+TEST_F(PackageTest, AFileThatIsTooLargeIsNotRead) {
+  folder_.Write("large/a.py", "x");
+  fs::resize_file(folder_.path() + "/large/a.py", uint64_t{1} << 45);  // all of it a hole
+  const auto packed = PackFolder(folder_.path() + "/large", "t");
+  EXPECT_THAT(std::string(packed.status().message()), HasSubstr("MiB packed"));
+}
+
 TEST_F(PackageTest, WhatIsNoArchiveIsRefused) {
   EXPECT_THAT(Refusal(folder_.Write("x.tar.gz", "no archive at all")), HasSubstr("x.tar.gz"));
   EXPECT_THAT(Refusal(folder_.path() + "/none.tar.gz"), HasSubstr("none.tar.gz"));
