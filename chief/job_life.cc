@@ -5,14 +5,14 @@
 namespace downpour {
 namespace {
 
-constexpr double kLowerRate = 10;  // by as much, where the model diverged
+constexpr double kRateDivisor = 10;  // by as much, where the model diverged
 
 }  // namespace
 
 std::string CommandToStart(const ChiefOptions& options, bool diverged) {
   if (!diverged) return options.command;
   return absl::StrFormat("%s --set training.optimizer.learningRate=%.3g", options.command,
-                         options.job.training.optimizer.learning_rate / kLowerRate);
+                         options.job.training.optimizer.learning_rate / kRateDivisor);
 }
 
 const char* NameOf(JobState state) {

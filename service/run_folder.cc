@@ -135,7 +135,7 @@ std::string RunFolder::LogFile() const { return LogPath(job_dir_, "service"); }
 // The chief's summary says it, or else what `downpour run` said last; or the user's program, if that made no model.
 std::string RunFolder::WhyItFailed() const {
   const absl::StatusOr<std::string> json = ReadTextFile(job_dir_ + "/summary.json");
-  const absl::StatusOr<SummaryView> summary = json.ok() ? ParseSummary(*json) : json.status();
+  const absl::StatusOr<SummaryReport> summary = json.ok() ? ParseSummary(*json) : json.status();
   if (summary.ok() && !summary->error.empty()) return summary->error;
   const std::string log = Trimmed(LogFile());
   constexpr size_t kEnd = 16384;
