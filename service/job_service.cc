@@ -191,14 +191,13 @@ absl::Status JobService::WorkOn(const std::string& name) {
     if (job->trial && seen.started && !seen.alive) ReadObjective(folder.job_dir(), job->trial->metric, &seen);
     if (Observe(seen, UnixMs(), &*job)) {
       if (const absl::Status status = store_->Update(*job); !status.ok()) return status;
-      if (IsOver(job->state)) stopped_.erase(name);
     }
     Remark(*job, seen.message);
     act = ActFor(*job, seen);
   }
   if (act == Act::kStart) return Start(*job);
   if (act == Act::kAttend) return Attend(*job);
-  if (act == Act::kStop && !stopped_.contains(name) && backend_->Stop(*job, folder).ok()) stopped_.insert(name);
+  if (act == Act::kStop && !folder.WasTold() && backend_->Stop(*job, folder).ok()) folder.RememberTold(true);
   return absl::OkStatus();
 }
 
@@ -223,11 +222,7 @@ absl::Status JobService::Attend(const Job& job) {
   const absl::StatusOr<RunOrder> order = OrderOf(job);
   if (!order.ok() || !backend_->Start(*order, FolderOf(job.name)).ok()) return absl::OkStatus();
   // A follower knows from its order that the job is to end. A signal as it begins would end it before it hears that.
-  if (job.state == JobState::kCancelling) {
-    stopped_.insert(job.name);
-  } else {
-    stopped_.erase(job.name);
-  }
+  FolderOf(job.name).RememberTold(job.state == JobState::kCancelling);
   return absl::OkStatus();
 }
 

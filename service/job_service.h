@@ -15,7 +15,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -82,7 +81,6 @@ class JobService {
   const std::unique_ptr<Backend> backend_;  // of the thread that works
   Tuner tuner_;
   std::map<std::string, std::string> messages_;  // Job::state_message of unfinished jobs; guarded by mutex_
-  std::set<std::string> stopped_;  // runs that this process has told to stop: twice would end them at once
 };
 
 }  // namespace downpour

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "tools/cluster/job_folder.h"
 
 namespace downpour {
@@ -38,20 +37,13 @@ ProgressBoard::~ProgressBoard() {
   asks_.join();
 }
 
-std::string ProgressBoard::KeyOf(const Job& job) {
-  return absl::StrCat(job.name, " ", job.created_ms, IsOver(job.state) ? " over" : "");
-}
-
 void ProgressBoard::Want(const std::vector<Job>& jobs, const std::function<std::string(const Job&)>& job_dir_of) {
   std::vector<std::string> running;
   std::unique_lock hold(mutex_);
   for (const Job& job : jobs) {
-    const std::string key = KeyOf(job);
+    const std::string key = RunKey(job);
     if (Runs(job)) {
-      Entry& entry = entries_[key];
-      entry.wanted_until = Clock::now() + kWantedFor;
-      if (!entry.asker)
-        entry.asker = std::make_shared<StatusAsker>(StatusSource{.chief = "", .job_dir = job_dir_of(job)});
+      entries_[key].run = Entry::Run{job, job_dir_of(job), Clock::now() + kWantedFor};
       running.push_back(key);
     } else if (IsOver(job.state) && !entries_[key].known) {
       Entry& entry = entries_[key];
@@ -74,12 +66,12 @@ bool ProgressBoard::AllKnown(const std::vector<std::string>& keys) const {
 
 JobProgress ProgressBoard::Of(const Job& job) const {
   const std::lock_guard hold(mutex_);
-  const auto found = entries_.find(KeyOf(job));
+  const auto found = entries_.find(RunKey(job));
   return found == entries_.end() ? JobProgress{} : found->second.progress;
 }
 
 bool ProgressBoard::HasWork() const {
-  return std::any_of(entries_.begin(), entries_.end(), [](const auto& entry) { return entry.second.asker != nullptr; });
+  return std::any_of(entries_.begin(), entries_.end(), [](const auto& entry) { return entry.second.run.has_value(); });
 }
 
 void ProgressBoard::Ask() {
@@ -87,28 +79,27 @@ void ProgressBoard::Ask() {
   while (true) {
     changed_.wait(hold, [this] { return ends_ || HasWork(); });
     if (ends_) return;
-    std::erase_if(entries_, [](const auto& entry) {
-      return entry.second.asker != nullptr && entry.second.wanted_until < Clock::now();
-    });
-    std::vector<std::pair<std::string, std::shared_ptr<StatusAsker>>> round;
+    std::erase_if(entries_,
+                  [](const auto& entry) { return entry.second.run && entry.second.run->wanted_until < Clock::now(); });
+    std::vector<Entry::Run> round;
     for (const auto& [key, entry] : entries_) {
-      if (entry.asker) round.emplace_back(key, entry.asker);
+      if (entry.run) round.push_back(*entry.run);
     }
-    for (const auto& [key, asker] : round) {
+    for (const Entry::Run& run : round) {
       hold.unlock();
-      const absl::StatusOr<Answer> answer = asker->Ask();
+      const absl::StatusOr<SharedAnswer> answer = statuses_.Of(run.job, run.job_dir);
       hold.lock();
       if (ends_) return;
-      const auto found = entries_.find(key);
+      const auto found = entries_.find(RunKey(run.job));
       if (found == entries_.end()) continue;
       found->second.known = true;
-      if (answer.ok() && answer->status) found->second.progress = ProgressIn(*answer->status);
+      if (answer.ok() && (*answer)->status) found->second.progress = ProgressIn(*(*answer)->status);
       changed_.notify_all();
     }
     // A job that has just begun to run is asked at once.
     changed_.wait_for(hold, kAskEvery, [this] {
       return ends_ || std::any_of(entries_.begin(), entries_.end(),
-                                  [](const auto& entry) { return entry.second.asker && !entry.second.known; });
+                                  [](const auto& entry) { return entry.second.run && !entry.second.known; });
     });
   }
 }

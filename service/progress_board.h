@@ -1,6 +1,6 @@
 // ProgressBoard: how far each job of a list is, without keeping whoever reads the list waiting.
 //
-//   ProgressBoard board;
+//   ProgressBoard board(statuses);
 //   board.Want(jobs_of_the_page, job_dir_of);          // waits kFirstLook at most
 //   const JobProgress progress = board.Of(job);
 //
@@ -15,14 +15,14 @@
 #include <condition_variable>
 #include <functional>
 #include <map>
-#include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "service/chief_statuses.h"
 #include "service/job.h"
-#include "tools/cluster/status_source.h"
 
 namespace downpour {
 
@@ -40,7 +40,7 @@ class ProgressBoard {
   static constexpr auto kWantedFor = std::chrono::seconds(10);
   static constexpr auto kFirstLook = std::chrono::milliseconds(200);
 
-  ProgressBoard() : asks_([this] { Ask(); }) {}
+  explicit ProgressBoard(ChiefStatuses& statuses) : statuses_(statuses), asks_([this] { Ask(); }) {}
   ~ProgressBoard();
 
   void Want(const std::vector<Job>& jobs, const std::function<std::string(const Job&)>& job_dir_of);
@@ -51,19 +51,22 @@ class ProgressBoard {
   struct Entry {
     JobProgress progress;
     bool known = false;
-    Clock::time_point wanted_until{};         // of one that runs
-    std::shared_ptr<StatusAsker> asker = {};  // of the thread alone
+    struct Run {
+      Job job;
+      std::string job_dir;
+      Clock::time_point wanted_until;
+    };
+    std::optional<Run> run;  // of one that runs
   };
-  // A name may be used again once its job is deleted.
-  static std::string KeyOf(const Job& job);
   void Ask();
   bool HasWork() const;
   bool AllKnown(const std::vector<std::string>& keys) const;
 
+  ChiefStatuses& statuses_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool ends_ = false;
-  std::map<std::string, Entry> entries_;
+  std::map<std::string, Entry> entries_;  // by RunKey
   std::thread asks_;
 };
 

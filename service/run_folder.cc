@@ -122,7 +122,23 @@ absl::Status RunFolder::Stop() const {
   if (!absl::SimpleAtoi(Trimmed(Own("started")), &group) || group <= 1) {
     return absl::UnavailableError("the keeper has not told its pid yet");
   }
+  // While anybody of the group lives its number is not given anew. So its leader is the keeper, or nobody.
+  const absl::StatusOr<std::string> leader = ReadTextFile(absl::StrCat("/proc/", group, "/cmdline"));
+  if (leader.ok() && !leader->empty() && !absl::StrContains(*leader, Own(""))) {
+    return absl::UnavailableError("the keeper has gone, and all that it started");
+  }
   return kill(-group, SIGTERM) == 0 ? absl::OkStatus() : absl::ErrnoToStatus(errno, "cannot stop the run");
+}
+
+bool RunFolder::WasTold() const { return fs::exists(Own("told")); }
+
+void RunFolder::RememberTold(bool told) const {
+  std::error_code ignored;
+  if (told) {
+    std::ofstream(Own("told"));
+  } else {
+    fs::remove(Own("told"), ignored);
+  }
 }
 
 void RunFolder::Note(char severity, const std::string& words) const {

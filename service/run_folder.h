@@ -9,10 +9,13 @@
 //   lock      held by the keeper and by all that it started, as long as one of them lives
 //   started   the keeper's mark and pid. It can be made only once, and nothing runs without it
 //   exit      the run's exit code
+//   told      that the run was told to stop: twice would end it at once, without a last checkpoint. A service that is
+//             killed right after the signal has not left it yet, and tells the run again
 //   job.json  what the run is given
 // Order: the keeper is a shell in a session of its own. It has the lock from its first moment, since the service took
 //   it before: whoever sees the lock free and no mark knows that nothing was started.
-// Errors: of Start, where no process can be made; of Stop, where there is nobody to tell.
+// Errors: of Start, where no process can be made; of Stop, where there is nobody to tell, or a stranger has the
+//   keeper's pid by now.
 // Tests: tests/unit/service/run_folder_test.cc, tests/process/test_job_service.py.
 #pragma once
 
@@ -38,6 +41,8 @@ class RunFolder {
   // A shell that runs `script` with the lock held, this run's own folder as $1 and the words behind it.
   absl::Status Spawn(const char* script, const std::vector<std::string>& words) const;
   absl::Status Stop() const;
+  bool WasTold() const;
+  void RememberTold(bool told) const;
   // Why the run failed, in its own last words.
   std::string WhyItFailed() const;
   // A line in the job's log, as the service's words.

@@ -81,14 +81,14 @@ absl::StatusOr<json> Overview(const Request& request, JobService& service, Progr
 }
 
 // Whichever there is: the status of a chief that leads the job, or the summary of one that has ended it.
-absl::StatusOr<std::string> StatusOf(const Job& job, const std::string& job_dir) {
+absl::StatusOr<std::string> StatusOf(const Job& job, const std::string& job_dir, ChiefStatuses& statuses) {
   // No chief has ever been there, as while a Python program builds its model.
   if (absl::IsNotFound(ReadChiefLocation(job_dir).status())) return std::string("{}");
-  const absl::StatusOr<Answer> answer = StatusAsker({.chief = "", .job_dir = job_dir}).Ask();
+  const absl::StatusOr<SharedAnswer> answer = statuses.Of(job, job_dir);
   // A job that never had a chief, or whose chief was killed, has left nothing to show.
   if (!answer.ok() && IsOver(job.state)) return std::string("{}");
   if (!answer.ok()) return answer.status();
-  return absl::StrCat("{\"", answer->status ? "status" : "summary", "\":", answer->json, "}");
+  return absl::StrCat("{\"", (*answer)->status ? "status" : "summary", "\":", (*answer)->json, "}");
 }
 
 // "chief=120,ps-0=77" and back.
@@ -151,14 +151,19 @@ absl::StatusOr<json> WriteCheckpoint(const std::string& name, JobService& servic
 
 void AddWatchRoutes(httplib::Server& server, JobService& service) {
   const std::string jobs = "/v1/projects/[^/]+/jobs", job = jobs + "/([A-Za-z0-9_]+)";
-  const auto board = std::make_shared<ProgressBoard>();
-  server.Get(jobs + ":overview", [&service, board](const Request& request, Response& response) {
-    AnswerOr(Overview(request, service, *board), response);
+  struct Eyes {
+    ChiefStatuses statuses;
+    ProgressBoard board{statuses};
+  };
+  const auto eyes = std::make_shared<Eyes>();
+  server.Get(jobs + ":overview", [&service, eyes](const Request& request, Response& response) {
+    AnswerOr(Overview(request, service, eyes->board), response);
   });
-  server.Get(job + "/status", [&service](const Request& request, Response& response) {
+  server.Get(job + "/status", [&service, eyes](const Request& request, Response& response) {
     const absl::StatusOr<Job> found = service.Find(request.matches[1]);
     if (!found.ok()) return AnswerError(found.status(), response);
-    const absl::StatusOr<std::string> status = StatusOf(*found, service.FolderOf(found->name).job_dir());
+    const std::string job_dir = service.FolderOf(found->name).job_dir();
+    const absl::StatusOr<std::string> status = StatusOf(*found, job_dir, eyes->statuses);
     if (!status.ok()) return AnswerError(status.status(), response);
     response.set_content(*status, "application/json");
   });

@@ -40,7 +40,8 @@ const shortTime = (seconds) => {
   return `${Number((seconds / 86400).toFixed(1))} d`;
 };
 
-function nearest(xs, x) {
+/** Where the value is that is nearest to `x`; `xs` rises. */
+export function nearest(xs, x) {
   let low = 0;
   let high = xs.length - 1;
   while (high - low > 1) {

@@ -1,12 +1,14 @@
 // Which curves a job has: of training, and of each task.
 
-import { Chart } from "./chart.js";
+import { Chart, nearest } from "./chart.js";
 import { el, keep, say, section, show } from "./dom.js";
 import { accuracy, bytes, cores, percent } from "./format.js";
 
 const KNOWN = new Set(["kind", "time", "elapsed", "step", "epoch", "examples", "loss", "accuracy", "examplesPerSecond",
   "staleness", "learningRate"]);
 const MOST_OTHERS = 12;
+const MOST_LINES = 24; // of tasks in a chart; of more, nobody could follow one
+const SPAN_POINTS = 120;
 
 const all = (...series) => series.filter((s) => s);
 const named = (points, name, color = 0, more = {}) => points && { name, color, ...points, ...more };
@@ -52,6 +54,30 @@ export function trainingCurves() {
 
 export const byName = new Intl.Collator("en", { numeric: true }).compare;
 
+/** The lowest, the mean and the highest of many curves, at points of the one that has most. */
+function span(series) {
+  const longest = series.reduce((a, b) => (b.x.length > a.x.length ? b : a)).x;
+  const step = Math.max(1, Math.ceil(longest.length / SPAN_POINTS));
+  const x = longest.filter((_, i) => i % step === 0 || i === longest.length - 1);
+  const [low, mean, high] = [[], [], []];
+  for (const time of x) {
+    let [sum, count, least, most] = [0, 0, Infinity, -Infinity];
+    for (const one of series) {
+      if (time < one.x[0] || time > one.x.at(-1)) continue;
+      const y = one.y[nearest(one.x, time)];
+      if (y === null) continue;
+      sum += y;
+      ++count;
+      if (y < least) least = y;
+      if (y > most) most = y;
+    }
+    low.push(count ? least : null);
+    mean.push(count ? sum / count : null);
+    high.push(count ? most : null);
+  }
+  return [["highest", high, 2], ["mean", mean, 0], ["lowest", low, 1]].map(([name, y, color]) => ({ name, x, y, color }));
+}
+
 export function taskCurves() {
   const choice = el("select", { id: "curves-of" }, el("option", { value: "" }, "all tasks"));
   const charts = [
@@ -73,8 +99,10 @@ export function taskCurves() {
     keep(choice, ["", ...tasks], (task) => task, (task) => el("option", { value: task }),
       (option, task) => say(option, task || "all tasks"));
     const chosen = choice.value ? [choice.value] : tasks;
+    const colors = new Map(tasks.map((task, i) => [task, i]));
     for (const [column, chart] of charts) {
-      chart.update(all(...chosen.map((task) => named(history.taskSeries(task, column), task, tasks.indexOf(task)))));
+      const lines = all(...chosen.map((task) => named(history.taskSeries(task, column), task, colors.get(task))));
+      chart.update(lines.length > MOST_LINES ? span(lines) : lines);
     }
   };
   choice.addEventListener("change", () => last && update(last));

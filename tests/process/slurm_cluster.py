@@ -72,7 +72,13 @@ class SlurmCluster:
         self.start_controller("-c")
         self.slurmd = Process(test, [find("slurmd"), "-D"])
         test.addCleanup(self.end_jobs)
-        self.wait_for("idle", "sinfo", "--noheader", "--format=%T")
+        self._wait(lambda said: "idle" in said or self.slurmd_has_ended(), "sinfo", "--noheader", "--format=%T")
+        if self.slurmd_has_ended():
+            test.skipTest(f"slurmd does not run here: {self.slurmd.said[-300:]}")
+
+    def slurmd_has_ended(self):
+        """As where no cgroup file system is mounted."""
+        return self.slurmd.child.poll() is not None
 
     def start_controller(self, *words):
         self.controller = Process(self.test, [find("slurmctld"), "-D", *words])

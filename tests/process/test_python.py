@@ -148,7 +148,7 @@ class PythonTest(ProcessTest):
 
     def test_whoever_dies_no_example_is_lost_or_counts_twice(self):
         self.write_package(DATA, FIT)
-        run = self.start_python_run("--set", "training.epochs=60")
+        run = self.start_python_run("--set", "training.epochs=200")  # long enough for three recoveries
         self.wait_until(complete)
         for name in ("worker-0", "worker-1"):  # the user's process, and then the worker beside it
             worker = task_of(self.wait_until(complete), name)
@@ -157,7 +157,7 @@ class PythonTest(ProcessTest):
             wait_for_death(child)
         kill(task_of(self.wait_until(complete), "ps-0")["pid"])
         self.assertEqual(run.finish()[0], 0, run.said)
-        self.assertEqual(self.summary()["samplesCommitted"], 60 * EXAMPLES)
+        self.assertEqual(self.summary()["samplesCommitted"], 200 * EXAMPLES)
         self.check_ledger()
         self.assertGreater(self.summary()["workersLost"], 0)
 

@@ -6,6 +6,7 @@ random moments as well.
 
 import http.client
 import json
+import signal
 import threading
 import unittest
 
@@ -124,6 +125,24 @@ class ServiceKillsTest(ServiceTest):
         self.assertTrue(self.cancel())
         self.dies_and_comes_back()
         self.check_one_start("one", "CANCELLED")
+
+    def test_while_a_cancelled_run_takes_its_time(self):
+        self.start_endless()
+        chief = json.loads((self.root / "jobs/one/chief.json").read_text())["pid"]
+        kill(chief, signal.SIGSTOP)
+        self.assertTrue(self.cancel())
+        while not (self.root / "jobs/one/service/told").exists():
+            threading.Event().wait(0.05)
+        kill(self.service.pid)
+        self.service.end()
+        self.start_service("--cores", "4")
+        self.submit("two", **ENDLESS)
+        self.wait_for("two", "RUNNING")  # so it has had a look at the first as well
+        kill(chief, signal.SIGCONT)
+        self.wait_for("one", "CANCELLED")
+        log = (self.root / "jobs/one/logs/service.log").read_text()
+        self.assertIn("stopping; once more to stop at once", log)
+        self.assertNotIn("stopped at once", log)
 
     def test_a_run_ends_while_nobody_watches(self):
         self.start_endless()

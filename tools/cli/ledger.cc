@@ -10,7 +10,7 @@
 namespace downpour {
 namespace {
 
-std::string Count(uint64_t n) { return HumanCount(static_cast<double>(n)); }
+std::string CountText(uint64_t n) { return HumanCount(static_cast<double>(n)); }
 
 IntervalSet FinishedEverywhere(const LoadedCheckpoint& checkpoint) {
   IntervalSet finished = checkpoint.slices.front().finished;
@@ -87,10 +87,10 @@ void CompareVersion(const SliceState& slice, uint64_t updates, Ledger* ledger) {
 }
 
 std::string EpochLine(uint64_t first, uint64_t last, uint64_t samples, const Ledger& ledger) {
-  const std::string epochs = first == last ? absl::StrCat("epoch ", Count(first + 1))
-                                           : absl::StrCat("epochs ", Count(first + 1), " to ", Count(last + 1));
+  const std::string epochs = first == last ? absl::StrCat("epoch ", CountText(first + 1))
+                                           : absl::StrCat("epochs ", CountText(first + 1), " to ", CountText(last + 1));
   if (samples == 0) return epochs + ": open\n";
-  return absl::StrCat(epochs, ": ", Count(samples), " of ", Count(ledger.samples),
+  return absl::StrCat(epochs, ": ", CountText(samples), " of ", CountText(ledger.samples),
                       " samples took effect, each exactly once on every slice",
                       samples == ledger.samples ? "" : "; the others are open", "\n");
 }
@@ -134,7 +134,7 @@ std::string LedgerLines(const Ledger& ledger) {
   }
   if (next < ledger.epochs) absl::StrAppend(&lines, EpochLine(next, ledger.epochs - 1, 0, ledger));
   for (const auto& [slice, pushes] : ledger.doubled) {
-    absl::StrAppend(&lines, "slice ", slice, ": DOUBLED, ", Count(pushes),
+    absl::StrAppend(&lines, "slice ", slice, ": DOUBLED, ", CountText(pushes),
                     " more pushes changed it than it has counted steps\n");
   }
   return lines;

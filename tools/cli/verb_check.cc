@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Options {
+struct CheckOptions {
   JobOptions job;
   PythonCode code;
   bool json = false;
@@ -36,7 +36,7 @@ json ErrorsJson(const std::vector<JobError>& errors) {
 }
 
 // Runs the user's Python code, if there is some, up to the model that it makes. Returns an exit code.
-int DescribeCode(const std::string& scratch, Options* options, Streams streams) {
+int DescribeCode(const std::string& scratch, CheckOptions* options, Streams streams) {
   absl::StatusOr<CodeOfFiles> of_files = AddCodeOfFiles(options->job, options->code, Store::kNone);
   if (!of_files.ok()) return Complain(streams, "check", std::string(of_files.status().message()), kExitBadJobFile);
   PythonCode& code = of_files->code;
@@ -52,7 +52,7 @@ int DescribeCode(const std::string& scratch, Options* options, Streams streams) 
   return kExitDone;
 }
 
-int Run(Options options, Streams streams) {
+int RunCheck(CheckOptions options, Streams streams) {
   const absl::StatusOr<PrivateFolder> scratch = PrivateFolder::Make();
   if (!scratch.ok()) return Complain(streams, "check", std::string(scratch.status().message()), kExitFailed);
   if (const int code = DescribeCode(scratch->path(), &options, streams); code != kExitDone) return code;
@@ -87,12 +87,12 @@ int Run(Options options, Streams streams) {
   return kExitDone;
 }
 
-std::function<int()> SetUp(CLI::App& app, Streams streams) {
-  auto options = std::make_shared<Options>();
+std::function<int()> SetUpCheck(CLI::App& app, Streams streams) {
+  auto options = std::make_shared<CheckOptions>();
   AddJobOptions(app, &options->job);
   AddPythonOptions(app, &options->code);
   AddFormatOption(app, "table, or json as docs/JOB_FILE.md has it", &options->json);
-  return [options, streams] { return Run(*options, streams); };
+  return [options, streams] { return RunCheck(*options, streams); };
 }
 
 }  // namespace
@@ -102,6 +102,6 @@ const Verb kCheckVerb = {"check", "Say what a job file would run, or everything 
                          "  downpour check job.yaml --set training.epochs=3 --set cluster.workerCount=8\n"
                          "  downpour check job.yaml --config config.yaml --scale-tier premium-1\n"
                          "  downpour check job.yaml --package-path trainer --module-name trainer.task\n",
-                         "0 the job can run, 78 it cannot", SetUp};
+                         "0 the job can run, 78 it cannot", SetUpCheck};
 
 }  // namespace downpour

@@ -20,7 +20,7 @@
 namespace downpour {
 namespace {
 
-struct Options {
+struct CheckpointOptions {
   CheckpointOption checkpoint;
   StatusSource source;  // of `now`
   bool json = false;
@@ -120,12 +120,12 @@ absl::StatusOr<std::vector<Entry>> ChosenEntries(const CheckpointOption& option)
   return entries;
 }
 
-int ComplainOfNone(const Options& options, const std::string& verb, Streams streams) {
+int ComplainOfNone(const CheckpointOptions& options, const std::string& verb, Streams streams) {
   const std::string none = absl::StrCat("there is no checkpoint in ", options.checkpoint.job_dir, "/", kCheckpointsDir);
   return Complain(streams, verb, none, kExitFailed);
 }
 
-int List(const Options& options, Streams streams) {
+int ListRounds(const CheckpointOptions& options, Streams streams) {
   const absl::StatusOr<std::vector<Entry>> entries = ChosenEntries(options.checkpoint);
   if (!entries.ok()) return Complain(streams, "checkpoint list", std::string(entries.status().message()), kExitFailed);
   if (entries->empty() && !options.json) return ComplainOfNone(options, "checkpoint list", streams);
@@ -145,7 +145,7 @@ std::vector<std::string> DamageOf(const std::string& job_dir, const Entry& entry
   return sentences;
 }
 
-int Verify(const Options& options, Streams streams) {
+int Verify(const CheckpointOptions& options, Streams streams) {
   const absl::StatusOr<std::vector<Entry>> entries = ChosenEntries(options.checkpoint);
   if (!entries.ok()) {
     return Complain(streams, "checkpoint verify", std::string(entries.status().message()), kExitFailed);
@@ -175,7 +175,7 @@ int Verify(const Options& options, Streams streams) {
   return all_valid ? kExitDone : kExitFailed;
 }
 
-int Inspect(const Options& options, Streams streams) {
+int Inspect(const CheckpointOptions& options, Streams streams) {
   const std::optional<LoadedCheckpoint> checkpoint = LoadChosen(options.checkpoint, "checkpoint inspect", streams);
   if (!checkpoint) return kExitFailed;
   BestRecord best = NewestJournalEntry(options.checkpoint.job_dir).record.best;
@@ -185,7 +185,7 @@ int Inspect(const Options& options, Streams streams) {
   return kExitDone;
 }
 
-int WriteNow(const Options& options, Streams streams) {
+int WriteNow(const CheckpointOptions& options, Streams streams) {
   StatusAsker asker(options.source);
   const absl::StatusOr<CommandOutcome> told = CommandJob(asker, ControlKind::kCheckpoint);
   if (!told.ok()) {
@@ -196,8 +196,8 @@ int WriteNow(const Options& options, Streams streams) {
   return kExitDone;
 }
 
-std::function<int()> SetUp(CLI::App& app, Streams streams) {
-  auto options = std::make_shared<Options>();
+std::function<int()> SetUpCheckpoint(CLI::App& app, Streams streams) {
+  auto options = std::make_shared<CheckpointOptions>();
   const auto add = [&](const char* name, const char* summary) {
     CLI::App* verb = app.add_subcommand(name, summary);
     AddFormatOption(*verb, "table, or json as docs/CHECKPOINT_FORMAT.md has it", &options->json);
@@ -218,7 +218,7 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
   app.require_subcommand(1);
   return [=] {
     if (now->parsed()) return WriteNow(*options, streams);
-    if (list->parsed()) return List(*options, streams);
+    if (list->parsed()) return ListRounds(*options, streams);
     return verify->parsed() ? Verify(*options, streams) : Inspect(*options, streams);
   };
 }
@@ -233,6 +233,6 @@ const Verb kCheckpointVerb = {"checkpoint", "List, verify or inspect the checkpo
                               "  downpour checkpoint now --job-dir runs/first\n",
                               "0 done, 1 there is none, or what was to be verified or inspected is damaged, or the "
                               "job is to write none, 69 its chief cannot be reached",
-                              SetUp};
+                              SetUpCheckpoint};
 
 }  // namespace downpour

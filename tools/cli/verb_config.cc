@@ -18,7 +18,7 @@
 namespace downpour {
 namespace {
 
-struct Options {
+struct ConfigOptions {
   JobOptions job;
   std::string role;
   std::string cluster;
@@ -32,7 +32,7 @@ struct Row {
 };
 constexpr const char* kDefault = "default";
 
-void Print(const std::vector<Row>& rows, bool origin, std::ostream& out) {
+void PrintRows(const std::vector<Row>& rows, bool origin, std::ostream& out) {
   size_t name_width = 0, value_width = 0;
   for (const Row& row : rows) {
     name_width = std::max(name_width, row.name.size());
@@ -46,7 +46,7 @@ void Print(const std::vector<Row>& rows, bool origin, std::ostream& out) {
 }
 
 // The role that was asked for, or the one that a source says this task has.
-std::pair<TaskType, std::string> RoleOf(const Options& options, const std::vector<ClusterConfig>& sources) {
+std::pair<TaskType, std::string> RoleOf(const ConfigOptions& options, const std::vector<ClusterConfig>& sources) {
   for (TaskType role : {TaskType::kChief, TaskType::kPs, TaskType::kWorker}) {
     if (options.role == NameOf(role)) return {role, "--role"};
   }
@@ -57,7 +57,7 @@ std::pair<TaskType, std::string> RoleOf(const Options& options, const std::vecto
 }
 
 // The flags of a role binary that say where it stands.
-std::vector<Row> FlagRows(TaskType role, const Options& options, const LaunchSettings& settings) {
+std::vector<Row> FlagRows(TaskType role, const ConfigOptions& options, const LaunchSettings& settings) {
   std::vector<Row> rows = {{"chief", "", kDefault}, {"index", "-1", kDefault}};
   if (role == TaskType::kChief) rows = {{"resume", "false", kDefault}};
   if (role != TaskType::kWorker) rows.push_back({"listen", "127.0.0.1:0", kDefault});
@@ -94,7 +94,7 @@ std::vector<Row> JobRows(const JobFileResult& parsed, const std::string& sized_b
   return rows;
 }
 
-int Show(Options options, Streams streams) {
+int Show(ConfigOptions options, Streams streams) {
   const LaunchSources sources = ReadLaunchSources(options.cluster, ProcessEnvironment());
   for (const JobError& warning : sources.warnings) streams.err << "warning: " << ToString(warning) << "\n";
   for (const JobError& error : sources.errors) streams.err << ToString(error) << "\n";
@@ -128,12 +128,12 @@ int Show(Options options, Streams streams) {
     }
     for (Row& row : JobRows(parsed, sized_by, given)) rows.push_back(std::move(row));
   }
-  Print(rows, options.origin, streams.out);
+  PrintRows(rows, options.origin, streams.out);
   return kExitDone;
 }
 
-std::function<int()> SetUp(CLI::App& app, Streams streams) {
-  auto options = std::make_shared<Options>();
+std::function<int()> SetUpConfig(CLI::App& app, Streams streams) {
+  auto options = std::make_shared<ConfigOptions>();
   CLI::App* show = app.add_subcommand("show", "Show what a role binary started here, and its job, would go by");
   app.require_subcommand(1);
   AddJobOptions(*show, &options->job);
@@ -160,6 +160,6 @@ const Verb kConfigVerb = {"config", "Show the settings in force, and where each 
                           "  downpour config show --origin\n"
                           "  TF_CONFIG='{...}' downpour config show --role ps --origin\n"
                           "  downpour config show job.yaml --set training.epochs=3 --origin\n",
-                          "0 done, 78 bad job file", SetUp};
+                          "0 done, 78 bad job file", SetUpConfig};
 
 }  // namespace downpour

@@ -7,14 +7,14 @@
 namespace downpour {
 namespace {
 
-struct Options {
+struct DataOptions {
   std::string out;
   uint64_t seed = 1;
   bool hard = false;
 };
 
-std::function<int()> SetUp(CLI::App& app, Streams streams) {
-  auto options = std::make_shared<Options>();
+std::function<int()> SetUpData(CLI::App& app, Streams streams) {
+  auto options = std::make_shared<DataOptions>();
   CLI::App* digits = app.add_subcommand("digits", "Draw 60,000 + 10,000 images of digits as IDX files");
   digits->add_option("--out", options->out, "Folder for the four files; made if need be")->required();
   digits->add_option("--seed", options->seed, "Another seed draws another set; the same one the same bytes")
@@ -35,6 +35,6 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
 }  // namespace
 
 const Verb kDataVerb = {"data", "Draw a data set, so that nothing need be downloaded",
-                        "  downpour data digits --out digits\n", "0 done, 1 it cannot be written", SetUp};
+                        "  downpour data digits --out digits\n", "0 done, 1 it cannot be written", SetUpData};
 
 }  // namespace downpour

@@ -25,7 +25,7 @@
 namespace downpour {
 namespace {
 
-struct Options {
+struct DoctorOptions {
   JobOptions job;
   StatusSource running;
   std::string role;
@@ -128,7 +128,7 @@ Findings LookAtStartedJob(const StatusSource& source, const std::string& keys, s
   return findings;
 }
 
-Findings LookAtJob(const Options& options, Streams streams, bool on_gpu, HostNeeds* needs) {
+Findings LookAtJob(const DoctorOptions& options, Streams streams, bool on_gpu, HostNeeds* needs) {
   const ChosenJob chosen = LoadChosenJob(options.job, "doctor", streams);
   if (!chosen.parsed.ok()) {
     return {Problem("job file", absl::StrCat(options.job.job_file, " has errors"), "mend what is named above")};
@@ -145,7 +145,7 @@ Findings LookAtJob(const Options& options, Streams streams, bool on_gpu, HostNee
   return findings;
 }
 
-int Print(const Findings& findings, std::ostream& out) {
+int PrintFindings(const Findings& findings, std::ostream& out) {
   int warnings = 0, problems = 0;
   for (const Finding& finding : findings) {
     warnings += finding.grade == Finding::Grade::kWarning;
@@ -161,7 +161,7 @@ int Print(const Findings& findings, std::ostream& out) {
   return problems == 0 ? kExitDone : kExitFailed;
 }
 
-int Examine(const Options& options, Streams streams) {
+int Examine(const DoctorOptions& options, Streams streams) {
   Findings findings;
   HostNeeds needs;
   const std::string folder = options.running.job_dir.empty() ? "." : options.running.job_dir;
@@ -184,11 +184,11 @@ int Examine(const Options& options, Streams streams) {
   if (!options.running.chief.empty() || to_be_there || ReadChiefLocation(options.running.job_dir).ok()) {
     Append(LookAtStartedJob(options.running, keys, PeerOf(options.role)), &findings);
   }
-  return Print(findings, streams.out);
+  return PrintFindings(findings, streams.out);
 }
 
-std::function<int()> SetUp(CLI::App& app, Streams streams) {
-  auto options = std::make_shared<Options>();
+std::function<int()> SetUpDoctor(CLI::App& app, Streams streams) {
+  auto options = std::make_shared<DoctorOptions>();
   AddJobOptions(app, &options->job);
   app.get_option("job")->required(false);
   app.add_option("--role", options->role,
@@ -214,6 +214,6 @@ const Verb kDoctorVerb = {"doctor", "Find what would keep a job from running wel
                           "  downpour doctor job.yaml\n"
                           "  downpour doctor job.yaml --role worker --chief h0:7000 --keys keys\n"
                           "  downpour doctor --job-dir runs/first\n",
-                          "0 no problem, though there may be warnings, 1 problems", SetUp};
+                          "0 no problem, though there may be warnings, 1 problems", SetUpDoctor};
 
 }  // namespace downpour

@@ -20,7 +20,7 @@
 namespace downpour {
 namespace {
 
-struct Options {
+struct EvaluateOptions {
   CheckpointOption checkpoint;
   std::vector<std::string> overrides;
   bool json = false;
@@ -57,8 +57,8 @@ absl::StatusOr<Evaluated> Evaluate(const JobSpec& job, LoadedCheckpoint& checkpo
   return Ask<Evaluated>(trainer, step);
 }
 
-void Print(const JobSpec& job, const LoadedCheckpoint& checkpoint, const Evaluated& result, bool as_json,
-           std::ostream& out) {
+void PrintEvaluated(const JobSpec& job, const LoadedCheckpoint& checkpoint, const Evaluated& result, bool as_json,
+                    std::ostream& out) {
   const auto [oldest, newest] =
       std::minmax_element(checkpoint.slices.begin(), checkpoint.slices.end(),
                           [](const SliceState& a, const SliceState& b) { return a.version < b.version; });
@@ -88,7 +88,7 @@ void Print(const JobSpec& job, const LoadedCheckpoint& checkpoint, const Evaluat
       << HumanCount(static_cast<double>(newest->version)) << "\n";
 }
 
-int Run(const Options& options, Streams streams) {
+int RunEvaluate(const EvaluateOptions& options, Streams streams) {
   std::optional<LoadedCheckpoint> checkpoint = LoadChosen(options.checkpoint, "evaluate", streams);
   if (!checkpoint) return kExitFailed;
   JobFileResult job =
@@ -108,18 +108,18 @@ int Run(const Options& options, Streams streams) {
   const absl::StatusOr<Evaluated> result = Evaluate(job.job, *checkpoint);
   if (!result.ok()) return Complain(streams, "evaluate", std::string(result.status().message()), kExitFailed);
   if (result->examples == 0) return Complain(streams, "evaluate", "the evaluation data hold no examples", kExitFailed);
-  Print(job.job, *checkpoint, *result, options.json, streams.out);
+  PrintEvaluated(job.job, *checkpoint, *result, options.json, streams.out);
   return kExitDone;
 }
 
-std::function<int()> SetUp(CLI::App& app, Streams streams) {
-  auto options = std::make_shared<Options>();
+std::function<int()> SetUpEvaluate(CLI::App& app, Streams streams) {
+  auto options = std::make_shared<EvaluateOptions>();
   AddCheckpointOption(app, &options->checkpoint);
   app.add_option("--set", options->overrides, "Override an entry of the job: data.eval.images=PATH")
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE");
   AddFormatOption(app, "table or json", &options->json);
-  return [options, streams] { return Run(*options, streams); };
+  return [options, streams] { return RunEvaluate(*options, streams); };
 }
 
 }  // namespace
@@ -130,6 +130,7 @@ const Verb kEvaluateVerb = {
     "  downpour evaluate --job-dir runs/first --checkpoint best -o json\n"
     "  downpour evaluate --job-dir runs/first --set data.eval.images=mine/images-idx3-ubyte \\\n"
     "                    --set data.eval.labels=mine/labels-idx1-ubyte\n",
-    "0 done, 1 there is no valid checkpoint, or the data cannot be read, 78 what --set gives does not fit", SetUp};
+    "0 done, 1 there is no valid checkpoint, or the data cannot be read, 78 what --set gives does not fit",
+    SetUpEvaluate};
 
 }  // namespace downpour

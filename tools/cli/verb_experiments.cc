@@ -18,7 +18,7 @@
 namespace downpour {
 namespace {
 
-struct Options {
+struct ExperimentsOptions {
   std::string folder;
   std::string sort;
   bool reverse = false;
@@ -86,7 +86,7 @@ std::string Document(const Experiments& found) {
   return list.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-int Run(const Options& options, Streams streams) {
+int RunExperiments(const ExperimentsOptions& options, Streams streams) {
   Experiments found = FindExperiments(options.folder);
   for (const std::string& trouble : found.troubles) Complain(streams, "experiments", trouble, kExitFailed);
   if (found.experiments.empty()) {
@@ -109,8 +109,8 @@ int Run(const Options& options, Streams streams) {
   return found.troubles.empty() ? kExitDone : kExitFailed;
 }
 
-std::function<int()> SetUp(CLI::App& app, Streams streams) {
-  auto options = std::make_shared<Options>();
+std::function<int()> SetUpExperiments(CLI::App& app, Streams streams) {
+  auto options = std::make_shared<ExperimentsOptions>();
   app.add_option("DIR", options->folder, "Folder under which the jobs have theirs")
       ->required()
       ->check(CLI::ExistingDirectory);
@@ -119,7 +119,7 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
   app.add_option("-o,--output", options->format, "table, json or csv")
       ->check(CLI::IsMember({"table", "json", "csv"}))
       ->default_str("table");
-  return [options, streams] { return Run(*options, streams); };
+  return [options, streams] { return RunExperiments(*options, streams); };
 }
 
 }  // namespace
@@ -127,6 +127,6 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
 const Verb kExperimentsVerb = {"experiments", "Compare the jobs under a folder: settings, results, times",
                                "  downpour experiments runs --sort accuracy --reverse\n"
                                "  downpour experiments runs -o csv > runs.csv\n",
-                               "0 done, 1 there is no job, or one that cannot be read", SetUp};
+                               "0 done, 1 there is no job, or one that cannot be read", SetUpExperiments};
 
 }  // namespace downpour

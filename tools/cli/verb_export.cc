@@ -10,7 +10,7 @@
 namespace downpour {
 namespace {
 
-struct Options {
+struct ExportOptions {
   std::string format = "safetensors";
   CheckpointOption checkpoint;
   std::string out;
@@ -27,7 +27,7 @@ std::vector<SafeTensor> TensorsOf(LoadedCheckpoint& checkpoint) {
   return tensors;
 }
 
-int Run(const Options& options, Streams streams) {
+int RunExport(const ExportOptions& options, Streams streams) {
   std::optional<LoadedCheckpoint> checkpoint = LoadChosen(options.checkpoint, "export", streams);
   if (!checkpoint) return kExitFailed;
   const std::map<std::string, std::string> metadata = {{"format", "downpour"},
@@ -42,14 +42,14 @@ int Run(const Options& options, Streams streams) {
   return kExitDone;
 }
 
-std::function<int()> SetUp(CLI::App& app, Streams streams) {
-  auto options = std::make_shared<Options>();
+std::function<int()> SetUpExport(CLI::App& app, Streams streams) {
+  auto options = std::make_shared<ExportOptions>();
   app.add_option("--format", options->format, "File format")
       ->check(CLI::IsMember({"safetensors"}))
       ->capture_default_str();
   AddCheckpointOption(app, &options->checkpoint);
   app.add_option("--out", options->out, "The file to write; replaced in one piece")->required()->type_name("FILE");
-  return [options, streams] { return Run(*options, streams); };
+  return [options, streams] { return RunExport(*options, streams); };
 }
 
 }  // namespace
@@ -57,6 +57,6 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
 const Verb kExportVerb = {"export", "Write the parameters of a checkpoint for other programs",
                           "  downpour export --job-dir runs/first --out model.safetensors\n"
                           "  downpour export --job-dir runs/first --checkpoint best --out model.safetensors\n",
-                          "0 done, 1 there is no valid checkpoint, or the file cannot be written", SetUp};
+                          "0 done, 1 there is no valid checkpoint, or the file cannot be written", SetUpExport};
 
 }  // namespace downpour

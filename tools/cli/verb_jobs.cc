@@ -32,7 +32,7 @@ using nlohmann::json;
 constexpr const char* kJobs = "/v1/projects/p/jobs";
 constexpr auto kPause = std::chrono::milliseconds(500);
 
-struct Options {
+struct JobsOptions {
   ServiceSettings service;
   ServiceAddress elsewhere;
   std::string name, bucket_folder, filter, config;
@@ -41,11 +41,11 @@ struct Options {
   PythonCode code;
 };
 
-std::string PathOf(const Options& options) { return absl::StrCat(kJobs, "/", options.name); }
+std::string PathOf(const JobsOptions& options) { return absl::StrCat(kJobs, "/", options.name); }
 
 // The code in the service's store, as URIs: what lies there already, and one archive of the rest. Its name is new each
 // time, so no job's code ever changes.
-absl::StatusOr<json> Upload(const Options& options, PythonCode code, const ServiceClient& service) {
+absl::StatusOr<json> Upload(const JobsOptions& options, PythonCode code, const ServiceClient& service) {
   json uris = json::array();
   for (const std::string& package : code.packages) {
     if (absl::StartsWith(package, "gs://")) uris.push_back(package);
@@ -102,7 +102,7 @@ absl::StatusOr<json> ReadConfig(const std::string& path) {
 }
 
 // What the service is sent. A job of the user's Python code is one of AI Platform's, any other is a job file.
-absl::StatusOr<json> BodyOf(const Options& options, const ServiceClient& service, Streams streams) {
+absl::StatusOr<json> BodyOf(const JobsOptions& options, const ServiceClient& service, Streams streams) {
   json body = {{"jobId", options.name}};
   for (const std::string& label : options.labels) {
     const std::pair<std::string, std::string> pair = absl::StrSplit(label, absl::MaxSplits('=', 1));
@@ -140,7 +140,7 @@ int Fail(const absl::Status& status, Streams streams) {
   return Complain(streams, "jobs", std::string(status.message()), kExitFailed);
 }
 
-int Submit(const Options& options, const ServiceClient& service, Streams streams) {
+int Submit(const JobsOptions& options, const ServiceClient& service, Streams streams) {
   const absl::StatusOr<json> body = BodyOf(options, service, streams);
   if (!body.ok()) return Fail(body.status(), streams);
   const absl::StatusOr<json> job = service.Ask("POST", kJobs, body->dump());
@@ -153,7 +153,7 @@ int Submit(const Options& options, const ServiceClient& service, Streams streams
   return kExitDone;
 }
 
-int List(const Options& options, const ServiceClient& service, Streams streams) {
+int ListJobs(const JobsOptions& options, const ServiceClient& service, Streams streams) {
   std::vector<std::vector<std::string>> rows = {{"JOB_ID", "STATUS", "CREATED", "WHY"}};
   std::string token;
   do {
@@ -171,7 +171,7 @@ int List(const Options& options, const ServiceClient& service, Streams streams) 
   return kExitDone;
 }
 
-int Describe(const Options& options, const ServiceClient& service, Streams streams) {
+int Describe(const JobsOptions& options, const ServiceClient& service, Streams streams) {
   const absl::StatusOr<json> job = service.Ask("GET", PathOf(options));
   if (!job.ok()) return Fail(job.status(), streams);
   streams.out << job->dump(2) << "\n";
@@ -184,7 +184,7 @@ int CancelOrDelete(const char* method, const std::string& path, const ServiceCli
 }
 
 // Lines that were not shown yet. A task's line may come a moment after a later one of another's.
-absl::Status ShowNews(const Options& options, const ServiceClient& service, std::set<std::string>* shown,
+absl::Status ShowNews(const JobsOptions& options, const ServiceClient& service, std::set<std::string>* shown,
                       Streams streams) {
   json asked = {{"filter", absl::StrCat("resource.labels.job_id=\"", options.name, "\"")}};
   do {
@@ -203,7 +203,7 @@ absl::Status ShowNews(const Options& options, const ServiceClient& service, std:
 }
 
 // Until the job is over; its end is the exit code.
-int Follow(const Options& options, const ServiceClient& service, bool with_logs, Streams streams) {
+int Follow(const JobsOptions& options, const ServiceClient& service, bool with_logs, Streams streams) {
   std::set<std::string> shown;
   for (;;) {
     const absl::StatusOr<json> job =
@@ -224,7 +224,7 @@ int Follow(const Options& options, const ServiceClient& service, bool with_logs,
 }
 
 // Where the jobs are: a service that is asked, or its folder.
-void AddPlaceOptions(CLI::App& verb, Options* options) {
+void AddPlaceOptions(CLI::App& verb, JobsOptions* options) {
   verb.add_option("--root", options->service.root, "The service's folder")->envname("DOWNPOUR_JOBS")->type_name("DIR");
   verb.add_option("--python", options->service.backend.python, "The Python of jobs that start where no service runs")
       ->envname("DOWNPOUR_PYTHON")
@@ -240,8 +240,8 @@ void AddPlaceOptions(CLI::App& verb, Options* options) {
       ->type_name("FILE");
 }
 
-std::function<int()> SetUp(CLI::App& app, Streams streams) {
-  auto options = std::make_shared<Options>();
+std::function<int()> SetUpJobs(CLI::App& app, Streams streams) {
+  auto options = std::make_shared<JobsOptions>();
   options->service.backend = UsualBackend();
   options->service.recalls_backend = true;
   using Action = std::function<int(const ServiceClient&)>;
@@ -272,7 +272,7 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
       ->type_name("FILE,...");
   submit->add_option("args", options->code.args, "After --: the arguments of the module's own");
   add("list", "All jobs, the newest first", [=](const ServiceClient& service) {
-    return List(*options, service, streams);
+    return ListJobs(*options, service, streams);
   })->add_option("--filter", options->filter, "state=RUNNING AND labels.team:a");
   add("describe", "All of one job, as JSON",
       [=](const ServiceClient& service) { return Describe(*options, service, streams); });
@@ -309,6 +309,6 @@ const Verb kJobsVerb = {
     "  downpour jobs stream-logs wd1 --root ~/jobs\n"
     "  downpour jobs list --root ~/jobs\n"
     "  downpour jobs list --service https://h0:7000 --token-file token --ca-certificate h0.pem\n",
-    "0 done, and what was waited for succeeded; 1 refused, or the job did not succeed", SetUp};
+    "0 done, and what was waited for succeeded; 1 refused, or the job did not succeed", SetUpJobs};
 
 }  // namespace downpour

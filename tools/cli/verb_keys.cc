@@ -10,7 +10,7 @@
 namespace downpour {
 namespace {
 
-struct Options {
+struct KeysOptions {
   std::string out;
   std::string folder;
   std::string role;
@@ -21,7 +21,7 @@ PeerRole RoleNamed(const std::string& name) {
   return *std::find_if(std::begin(kAllPeerRoles), std::end(kAllPeerRoles), named);
 }
 
-int New(const Options& options, Streams streams) {
+int New(const KeysOptions& options, Streams streams) {
   if (const absl::Status status = WriteNewKeys(options.out); !status.ok()) {
     return Complain(streams, "keys", std::string(status.message()), kExitFailed);
   }
@@ -39,7 +39,7 @@ int New(const Options& options, Streams streams) {
   return kExitDone;
 }
 
-int Renew(const Options& options, Streams streams) {
+int Renew(const KeysOptions& options, Streams streams) {
   if (const absl::Status status = RenewKeys(options.folder, RoleNamed(options.role)); !status.ok()) {
     return Complain(streams, "keys", std::string(status.message()), kExitFailed);
   }
@@ -50,7 +50,7 @@ int Renew(const Options& options, Streams streams) {
   return kExitDone;
 }
 
-int Issue(const Options& options, Streams streams) {
+int Issue(const KeysOptions& options, Streams streams) {
   const absl::StatusOr<std::string> key = IssueKeys(options.folder, RoleNamed(options.role), options.out);
   if (!key.ok()) return Complain(streams, "keys", std::string(key.status().message()), kExitFailed);
   streams.out << "Keys of one " << options.role << "'s host: " << options.out << "\nCopy " << options.folder << "/"
@@ -59,8 +59,8 @@ int Issue(const Options& options, Streams streams) {
   return kExitDone;
 }
 
-std::function<int()> SetUp(CLI::App& app, Streams streams) {
-  auto options = std::make_shared<Options>();
+std::function<int()> SetUpKeys(CLI::App& app, Streams streams) {
+  auto options = std::make_shared<KeysOptions>();
   CLI::App* fresh = app.add_subcommand("new", "Make the keys of a new cluster: a pair for each role");
   fresh->add_option("--out", options->out, "The folder to make")->required()->type_name("DIR");
   CLI::App* renew = app.add_subcommand("renew", "Replace the pair of one role");
@@ -89,6 +89,6 @@ const Verb kKeysVerb = {"keys", "Make the keys by which the processes of a clust
                         "  downpour keys issue --keys keys worker --out keys-of-h3\n"
                         "  downpour keys issue --keys keys viewer --out keys-of-ann\n"
                         "  downpour keys renew --keys keys worker\n",
-                        "0 done, 1 the folder cannot be read or written", SetUp};
+                        "0 done, 1 the folder cannot be read or written", SetUpKeys};
 
 }  // namespace downpour

@@ -20,7 +20,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-struct Options {
+struct LedgerOptions {
   StatusSource source;
   bool json = false;
 };
@@ -109,7 +109,7 @@ std::string Document(const Findings& found) {
   return json.dump(2) + "\n";
 }
 
-int Run(const Options& options, Streams streams) {
+int RunLedger(const LedgerOptions& options, Streams streams) {
   std::string job_dir = options.source.job_dir;
   const absl::StatusOr<Answer> answer = StatusAsker(options.source).Ask();
   if (!answer.ok() && job_dir.empty()) {
@@ -136,13 +136,13 @@ int Run(const Options& options, Streams streams) {
   return found.lost || !found.ledger.doubled.empty() ? kExitFailed : kExitDone;
 }
 
-std::function<int()> SetUp(CLI::App& app, Streams streams) {
-  auto options = std::make_shared<Options>();
+std::function<int()> SetUpLedger(CLI::App& app, Streams streams) {
+  auto options = std::make_shared<LedgerOptions>();
   AddSourceOptions(app, &options->source);
   AddFormatOption(app, "table or json", &options->json);
   app.footer("Reads the newest valid checkpoint: with --chief the job folder has to be seen from here too.\n" +
              app.get_footer());
-  return [options, streams] { return Run(*options, streams); };
+  return [options, streams] { return RunLedger(*options, streams); };
 }
 
 }  // namespace
@@ -150,6 +150,6 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
 const Verb kLedgerVerb = {"ledger", "Show that every sample took effect exactly once on every slice",
                           "  downpour ledger --job-dir runs/first\n"
                           "  downpour ledger --chief h0:7000 -o json\n",
-                          "0 nothing is lost or doubled, 1 something is, 69 the chief cannot be reached", SetUp};
+                          "0 nothing is lost or doubled, 1 something is, 69 the chief cannot be reached", SetUpLedger};
 
 }  // namespace downpour

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct LogsOptions {
   std::string task;
   std::string job_dir;
   bool follow = false;
@@ -66,7 +66,7 @@ void WaitForNews(FolderWatch* watch) {
   watch->Drain();
 }
 
-int Logs(const Options& options, Streams streams) {
+int Logs(const LogsOptions& options, Streams streams) {
   // Watched before it is read, so that nothing is missed in between.
   absl::StatusOr<FolderWatch> watch = FolderWatch::Open(options.job_dir + "/logs");
   std::vector<std::string> tasks = LoggedTasks(options.job_dir);
@@ -94,8 +94,8 @@ int Logs(const Options& options, Streams streams) {
   }
 }
 
-std::function<int()> SetUp(CLI::App& app, Streams streams) {
-  auto options = std::make_shared<Options>();
+std::function<int()> SetUpLogs(CLI::App& app, Streams streams) {
+  auto options = std::make_shared<LogsOptions>();
   app.add_option("task", options->task, "chief, ps-0, worker-3, ...; all of them if none is named")->type_name("TASK");
   app.add_option("--job-dir", options->job_dir, "The job folder")->required();
   app.add_flag("-f,--follow", options->follow,
@@ -108,6 +108,6 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
 const Verb kLogsVerb = {"logs", "Show what the tasks of a job logged, one of them or all in order of time",
                         "  downpour logs --job-dir runs/first\n"
                         "  downpour logs worker-0 --follow --job-dir runs/first\n",
-                        "0 done, 1 there are no logs", SetUp};
+                        "0 done, 1 there are no logs", SetUpLogs};
 
 }  // namespace downpour

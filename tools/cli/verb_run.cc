@@ -42,7 +42,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kHere = "127.0.0.1:0";  // where this machine alone takes part
 
-struct Options {
+struct RunOptions {
   JobOptions job;
   PythonCode code;   // as the command line says it
   PythonCode whole;  // with what files say of it
@@ -73,7 +73,7 @@ std::string FreshJobDir(const std::string& job_name) {
 }
 
 // What starts this job again; with --resume it goes on.
-std::string CommandOf(const Options& options) {
+std::string CommandOf(const RunOptions& options) {
   std::vector<std::string> words = {program_invocation_name, "run", options.job.job_file, "--job-dir", options.job_dir};
   const auto add = [&](std::initializer_list<std::string> more) { words.insert(words.end(), more); };
   if (options.listen != kHere) add({"--listen", options.listen});
@@ -97,7 +97,7 @@ std::string CommandOf(const Options& options) {
 }
 
 // Why the job did not succeed, and how to go on. The chief's summary says both; its log, why it refused to begin.
-std::string WhyItFailed(const Options& options, const RunResult& result) {
+std::string WhyItFailed(const RunOptions& options, const RunResult& result) {
   const std::string how_to_go_on = HowToGoOn(NewestCheckpoint(options.job_dir), CommandOf(options));
   if (result.summary) {
     const bool cancelled = result.summary->state == "CANCELLED";
@@ -108,7 +108,7 @@ std::string WhyItFailed(const Options& options, const RunResult& result) {
   return absl::StrCat("stopped by ", DescribeSignal(result.stop_signal), ". ", how_to_go_on);
 }
 
-int ReportFailure(const Options& options, const RunResult& result, Streams streams) {
+int ReportFailure(const RunOptions& options, const RunResult& result, Streams streams) {
   streams.err << "downpour run: " << Printable(WhyItFailed(options, result), kMaxJobTextBytes) << "\n";
   if (result.chief_exit == kExitBadJobFile) return kExitBadJobFile;
   streams.err << "Logs: " << Self() << " logs --job-dir " << ShellWord(options.job_dir) << "\n";
@@ -117,7 +117,7 @@ int ReportFailure(const Options& options, const RunResult& result, Streams strea
   return cancelled ? result.chief_exit.value_or(kExitFailed) : kExitFailed;
 }
 
-int Report(const Options& options, const RunResult& result, Streams streams) {
+int Report(const RunOptions& options, const RunResult& result, Streams streams) {
   if (result.chief_exit != kExitDone) return ReportFailure(options, result, streams);
   if (!result.summary)
     return Complain(streams, "run", LastWordIn(options.job_dir, kChiefTask), kExitDone);  // it was done before
@@ -132,7 +132,7 @@ int Report(const Options& options, const RunResult& result, Streams streams) {
 }
 
 // Whether the folder may take this run.
-absl::Status CheckJobDir(const Options& options) {
+absl::Status CheckJobDir(const RunOptions& options) {
   const std::string checkpoint = NewestCheckpoint(options.job_dir);
   if (!checkpoint.empty() && !options.resume && options.give_up.empty()) {
     return absl::AlreadyExistsError(absl::StrCat(options.job_dir, " already holds a job (", checkpoint,
@@ -143,7 +143,7 @@ absl::Status CheckJobDir(const Options& options) {
 
 // Who is let in: on this machine alone its user; where others can reach the chief, whoever has the cluster's
 // keys, which are made where none are named.
-absl::Status Secure(const Options& options, const PrivateFolder& sockets, LocalCluster* cluster) {
+absl::Status Secure(const RunOptions& options, const PrivateFolder& sockets, LocalCluster* cluster) {
   cluster->listen = options.listen;
   cluster->keys = KeysFolder(options.keys, options.job_dir);
   if (CheckListenable(options.listen).ok()) {
@@ -175,7 +175,7 @@ bool HasItsData(const JobFileResult& job, bool has_begun, Streams streams) {
 }
 
 // The job's folder, before the job is known: the code in it is part of the job.
-std::string JobDirOf(const Options& options) {
+std::string JobDirOf(const RunOptions& options) {
   if (!options.job_dir.empty()) return options.job_dir;
   const JobFileResult file = LoadJobFile(options.job.job_file);
   const std::string named =
@@ -184,7 +184,7 @@ std::string JobDirOf(const Options& options) {
 }
 
 // Runs the user's Python code, if there is some, up to the model that it makes. Returns an exit code.
-int DescribeCode(const std::string& folder, Options* options, Streams streams) {
+int DescribeCode(const std::string& folder, RunOptions* options, Streams streams) {
   absl::StatusOr<CodeOfFiles> of_files = AddCodeOfFiles(options->job, options->code, Store::kNone);
   if (!of_files.ok()) {
     streams.err << of_files.status().message() << "\n";
@@ -205,7 +205,8 @@ int DescribeCode(const std::string& folder, Options* options, Streams streams) {
 }
 
 // Copies the user's Python code into the job folder, with the job that it made.
-absl::Status Stage(const Options& options, const JobSpec& job, const std::string& description, LocalCluster* cluster) {
+absl::Status Stage(const RunOptions& options, const JobSpec& job, const std::string& description,
+                   LocalCluster* cluster) {
   if (options.whole.module.empty()) return absl::OkStatus();
   const auto staged = StagePythonCode(options.job.of_code.archive, job, description, options.job_dir);
   if (!staged.ok()) return staged.status();
@@ -215,7 +216,7 @@ absl::Status Stage(const Options& options, const JobSpec& job, const std::string
   return absl::OkStatus();
 }
 
-int Run(Options options, Streams streams) {
+int RunRun(RunOptions options, Streams streams) {
   std::signal(SIGPIPE, SIG_IGN);  // whoever read our words may go away; the job goes on
   const absl::StatusOr<PrivateFolder> sockets = PrivateFolder::Make();  // and the model's description, for a moment
   if (!sockets.ok()) return Complain(streams, "run", std::string(sockets.status().message()), kExitFailed);
@@ -279,8 +280,8 @@ int Run(Options options, Streams streams) {
   return Report(options, result, streams);
 }
 
-std::function<int()> SetUp(CLI::App& app, Streams streams) {
-  auto options = std::make_shared<Options>();
+std::function<int()> SetUpRun(CLI::App& app, Streams streams) {
+  auto options = std::make_shared<RunOptions>();
   AddJobOptions(app, &options->job);
   AddPythonOptions(app, &options->code);
   CLI::Option* job_dir =
@@ -315,7 +316,7 @@ std::function<int()> SetUp(CLI::App& app, Streams streams) {
       "it puts into the background with Ctrl-C ignored, and so it stays: stop that by SIGTERM.\n" +
       app.get_footer());
   AddColorOption(app, &options->color);
-  return [options, streams] { return Run(*options, streams); };
+  return [options, streams] { return RunRun(*options, streams); };
 }
 
 }  // namespace
@@ -327,6 +328,6 @@ const Verb kRunVerb = {
     "  downpour run job.yaml --job-dir runs/first --resume\n"
     "  downpour run job.yaml --package-path trainer --module-name trainer.task -- --my-flag 3\n",
     "0 the job succeeded, 1 it failed, 78 bad job file, or of another plan than the checkpoints, 124 out of time",
-    SetUp};
+    SetUpRun};
 
 }  // namespace downpour

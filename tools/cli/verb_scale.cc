@@ -15,14 +15,14 @@
 namespace downpour {
 namespace {
 
-struct Options {
+struct ScaleOptions {
   StatusSource source;
   uint32_t workers = 0;
 };
 
 // Of new workers that `downpour run` would start on this host, beside those that the job wants already. Empty: they
 // have room, or are started elsewhere.
-std::string WhyNoRoom(const Options& options, StatusAsker& asker) {
+std::string WhyNoRoom(const ScaleOptions& options, StatusAsker& asker) {
   const std::string& job_dir = options.source.job_dir;
   if (job_dir.empty() || !HasRun(job_dir)) return "";
   const absl::StatusOr<ChiefLocation> chief = ReadChiefLocation(job_dir);
@@ -39,7 +39,7 @@ std::string WhyNoRoom(const Options& options, StatusAsker& asker) {
   return WhyNoRoomFor(static_cast<uint32_t>(options.workers - wanted), *job, facts, LookAtHost(job_dir));
 }
 
-int Scale(const Options& options, Streams streams) {
+int Scale(const ScaleOptions& options, Streams streams) {
   StatusAsker asker(options.source);
   if (const std::string why = WhyNoRoom(options, asker); !why.empty()) {
     return Complain(streams, "scale", why, kExitFailed);
@@ -64,8 +64,8 @@ int Scale(const Options& options, Streams streams) {
   return kExitDone;
 }
 
-std::function<int()> SetUp(CLI::App& app, Streams streams) {
-  auto options = std::make_shared<Options>();
+std::function<int()> SetUpScale(CLI::App& app, Streams streams) {
+  auto options = std::make_shared<ScaleOptions>();
   AddSourceOptions(app, &options->source);
   app.add_option("--workers", options->workers, "How many workers the job is to have from now on")
       ->required()
@@ -87,6 +87,6 @@ const Verb kScaleVerb = {"scale", "Give a running job more workers, or fewer",
                          "  downpour scale --workers 2 --chief h0:7000 --keys keys\n",
                          "0 the chief has accepted it, 1 it refuses, this host lacks memory or the job is over, 69 the "
                          "chief cannot be reached",
-                         SetUp};
+                         SetUpScale};
 
 }  // namespace downpour

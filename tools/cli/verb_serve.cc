@@ -10,13 +10,13 @@
 namespace downpour {
 namespace {
 
-struct Options {
+struct ServeOptions {
   std::string root;
   BackendSettings backend = UsualBackend();
   HttpSettings http;
 };
 
-int Serve(const Options& options, Streams streams) {
+int Serve(const ServeOptions& options, Streams streams) {
   sigset_t ends;
   sigemptyset(&ends);
   sigaddset(&ends, SIGINT);
@@ -42,8 +42,8 @@ int Serve(const Options& options, Streams streams) {
   return kExitSignalled + ended_by;
 }
 
-std::function<int()> SetUp(CLI::App& app, Streams streams) {
-  auto options = std::make_shared<Options>();
+std::function<int()> SetUpServe(CLI::App& app, Streams streams) {
+  auto options = std::make_shared<ServeOptions>();
   app.add_option("--root", options->root, "The service's folder: its jobs and its gs://")->required()->type_name("DIR");
   app.add_option("--listen", options->http.listen, "Where it listens; others than this user need a token")
       ->type_name("HOST:PORT")
@@ -69,6 +69,6 @@ const Verb kServeVerb = {"serve", "Run the job service: jobs that wait their tur
                          "  downpour serve --root ~/jobs --backend ssh --hosts lab.hosts\n"
                          "  downpour serve --root /shared/jobs --backend slurm --partition main \\\n"
                          "      --sbatch-option=--time=12:00:00\n",
-                         "0 help was shown, 1 its root or its address is taken", SetUp};
+                         "0 help was shown, 1 its root or its address is taken", SetUpServe};
 
 }  // namespace downpour

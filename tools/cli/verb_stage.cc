@@ -13,13 +13,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct StageOptions {
   JobOptions job;
   PythonCode code;
   std::string out;
 };
 
-int Stage(Options options, Streams streams) {
+int Stage(StageOptions options, Streams streams) {
   const auto complain = [&](const absl::Status& status) {
     return Complain(streams, "stage", std::string(status.message()),
                     absl::IsInvalidArgument(status) ? kExitBadJobFile : kExitFailed);
@@ -50,8 +50,8 @@ int Stage(Options options, Streams streams) {
   return kExitDone;
 }
 
-std::function<int()> SetUp(CLI::App& app, Streams streams) {
-  auto options = std::make_shared<Options>();
+std::function<int()> SetUpStage(CLI::App& app, Streams streams) {
+  auto options = std::make_shared<StageOptions>();
   AddJobOptions(app, &options->job);
   AddPythonOptions(app, &options->code);
   app.add_option("--job-dir", options->out, "The job folder of the chief that will lead it")->required();
@@ -64,6 +64,6 @@ const Verb kStageVerb = {
     "stage", "Put a job and its Python code, if it has some, into a job folder, for a chief started by hand",
     "  downpour stage job.yaml --job-dir /jobs/a --package-path trainer --module-name trainer.task\n"
     "  downpour-chief --job=/jobs/a/python/job.json --job_dir=/jobs/a --listen=10.0.0.1:7000\n",
-    "0 done, 1 the code failed, 78 bad job file or code", SetUp};
+    "0 done, 1 the code failed, 78 bad job file or code", SetUpStage};
 
 }  // namespace downpour

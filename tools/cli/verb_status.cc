@@ -13,13 +13,13 @@
 namespace downpour {
 namespace {
 
-struct Options {
+struct StatusOptions {
   StatusSource source;
   bool json = false;
   ColorChoice color = ColorChoice::kAuto;
 };
 
-int Status(const Options& options, Streams streams) {
+int Status(const StatusOptions& options, Streams streams) {
   const absl::StatusOr<Answer> answer = StatusAsker(options.source).Ask();
   if (!answer.ok()) {
     return Complain(streams, "status", std::string(answer.status().message()), ExitCodeOf(answer.status()));
@@ -35,8 +35,8 @@ int Status(const Options& options, Streams streams) {
   return IsHealthy(*answer->status) ? kExitDone : kExitFailed;
 }
 
-std::function<int()> SetUp(CLI::App& app, Streams streams) {
-  auto options = std::make_shared<Options>();
+std::function<int()> SetUpStatus(CLI::App& app, Streams streams) {
+  auto options = std::make_shared<StatusOptions>();
   AddSourceOptions(app, &options->source);
   AddFormatOption(app, "table, or json as docs/STATUS.md has it", &options->json);
   AddColorOption(app, &options->color);
@@ -50,6 +50,6 @@ const Verb kStatusVerb = {"status", "Say how a job goes: who is healthy, who is 
                           "  downpour status --chief h0:7000 -o json\n",
                           "0 healthy, 1 degraded or failed, 124 its scheduling.maxRunningTime was over, 69 the chief "
                           "cannot be reached",
-                          SetUp};
+                          SetUpStatus};
 
 }  // namespace downpour

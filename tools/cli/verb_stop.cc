@@ -97,7 +97,7 @@ int Stop(const StatusSource& source, Streams streams) {
   return Complain(streams, "stop", unknown + std::string(end.status().message()), exit_code);
 }
 
-std::function<int()> SetUp(CLI::App& app, Streams streams) {
+std::function<int()> SetUpStop(CLI::App& app, Streams streams) {
   auto source = std::make_shared<StatusSource>();
   AddSourceOptions(app, source.get());
   app.footer(
@@ -116,7 +116,7 @@ const Verb kStopVerb = {"stop",
                         "  downpour stop --chief h0:7000 --keys keys\n",
                         "0 the job has ended and has not failed, 1 it failed or goes on, 69 the chief cannot be "
                         "reached, or went before it said how the job ended",
-                        SetUp,
+                        SetUpStop,
                         "cancel"};
 
 }  // namespace downpour

@@ -17,7 +17,7 @@
 namespace downpour {
 namespace {
 
-struct Options {
+struct WatchOptions {
   StatusSource source;
   double interval = 1;  // seconds
   bool json = false;
@@ -42,7 +42,7 @@ std::string OneLine(std::string json) {
 }
 
 // What there is to see of one answer.
-absl::Status Show(const Answer& answer, const Options& options, Streams streams) {
+absl::Status Show(const Answer& answer, const WatchOptions& options, Streams streams) {
   const TerminalTraits terminal = ExamineTerminal(STDOUT_FILENO, options.color);
   if (options.json) {
     streams.out << OneLine(answer.json) << std::flush;
@@ -58,7 +58,7 @@ absl::Status Show(const Answer& answer, const Options& options, Streams streams)
   return streams.out ? absl::OkStatus() : absl::CancelledError("whoever read has gone");
 }
 
-int Watch(const Options& options, Streams streams) {
+int Watch(const WatchOptions& options, Streams streams) {
   StatusAsker asker(options.source, std::chrono::milliseconds(static_cast<int64_t>(1000 * options.interval)));
   if (!options.json && ExamineTerminal(STDOUT_FILENO, options.color).redraws) streams.out << "\x1b[2J";
   const absl::StatusOr<Answer> end = FollowToEnd(asker, {.verb = "watch", .err = streams.err},
@@ -68,8 +68,8 @@ int Watch(const Options& options, Streams streams) {
   return ExitCodeOfEnd(EndingOf(*end).state, EndingOf(*end).exit_code);
 }
 
-std::function<int()> SetUp(CLI::App& app, Streams streams) {
-  auto options = std::make_shared<Options>();
+std::function<int()> SetUpWatch(CLI::App& app, Streams streams) {
+  auto options = std::make_shared<WatchOptions>();
   AddSourceOptions(app, &options->source);
   app.add_option("-n,--interval", options->interval, "Seconds between looks")
       ->check(CLI::Range(0.05, 3600.0))
@@ -87,6 +87,6 @@ const Verb kWatchVerb = {
     "  downpour watch --chief h0:7000 --interval 5 | tee progress.log\n",
     "0 the job succeeded, 1 it did not, 124 its scheduling.maxRunningTime was over, 69 the chief cannot be reached, "
     "has not answered for 30 s, or another run is there in its place",
-    SetUp};
+    SetUpWatch};
 
 }  // namespace downpour

@@ -13,7 +13,8 @@ TEST(ProgressBoardTest, OfAJobThatIsOverItHasTheSummary) {
   const Job over{.name = "x", .state = JobState::kSucceeded, .created_ms = 5};
   Job again = over;  // of a job of that name that was deleted
   again.created_ms = 6;
-  ProgressBoard board;
+  ChiefStatuses statuses;
+  ProgressBoard board(statuses);
   board.Want({over}, [&](const Job&) { return folder.path(); });
   EXPECT_EQ(board.Of(over).done, 1);
   EXPECT_EQ(board.Of(over).elapsed, 12.5);
@@ -25,7 +26,8 @@ TEST(ProgressBoardTest, OfAJobThatIsOverItHasTheSummary) {
 TEST(ProgressBoardTest, AChiefThatIsNotThereKeepsNobodyWaiting) {
   const ScratchFolder folder;
   const Job job{.name = "x", .state = JobState::kRunning};
-  ProgressBoard board;
+  ChiefStatuses statuses;
+  ProgressBoard board(statuses);
   board.Want({job}, [&](const Job&) { return folder.path(); });
   EXPECT_EQ(board.Of(job).done, std::nullopt);
 }

@@ -3,9 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <string>
 
 #include "tests/unit/tools/scratch_folder.h"
 
@@ -24,6 +28,10 @@ class RunFolderTest : public testing::Test {
   }
   std::string Read(const std::string& name) const {
     std::ifstream file(run_.job_dir() + "/" + name);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  static std::string Named(pid_t pid) {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/cmdline");
     return {std::istreambuf_iterator<char>(file), {}};
   }
   ScratchFolder folder_;
@@ -70,6 +78,31 @@ TEST_F(RunFolderTest, IsToldToStopAndTellsItsExitCodeStill) {
   while (Read("logs/service.log").find("ready") == std::string::npos) poll(nullptr, 0, 5);
   ASSERT_TRUE(run_.Stop().ok());
   EXPECT_EQ(WaitForEnd().exit_code, 7);
+}
+
+TEST_F(RunFolderTest, AStrangerWithTheKeepersPidIsNotSignalled) {
+  const pid_t stranger = fork();
+  if (stranger == 0) {
+    setpgid(0, 0);
+    execl("/bin/sleep", "sleep", "1000", nullptr);
+    _exit(127);
+  }
+  setpgid(stranger, stranger);  // whoever comes first
+  while (Named(stranger).find("sleep") == std::string::npos) poll(nullptr, 0, 1);
+  std::ofstream(run_.Own("started")) << stranger << "\n";
+  EXPECT_FALSE(run_.Stop().ok());
+  EXPECT_EQ(kill(stranger, SIGKILL), 0);
+  int how = 0;
+  waitpid(stranger, &how, 0);
+  EXPECT_EQ(WTERMSIG(how), SIGKILL) << "it was told to stop";
+}
+
+TEST_F(RunFolderTest, ThatARunWasToldOutlivesTheService) {
+  EXPECT_FALSE(run_.WasTold());
+  run_.RememberTold(true);
+  EXPECT_TRUE(RunFolder(run_.job_dir()).WasTold());
+  run_.RememberTold(false);
+  EXPECT_FALSE(run_.WasTold());
 }
 
 TEST_F(RunFolderTest, AProgramThatIsNotThereFails) {
