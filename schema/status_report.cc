@@ -70,6 +70,14 @@ class JsonWriter {
   Json json_ = Json::object();
 };
 
+// A chief may write any number where a count belongs.
+uint64_t NearestCount(const Json& number) {
+  if (number.is_number_unsigned()) return number.get<uint64_t>();
+  const double value = number.get<double>();
+  if (!(value > 0)) return 0;
+  return value < 0x1p64 ? static_cast<uint64_t>(value) : UINT64_MAX;
+}
+
 class JsonReader {
  public:
   static constexpr bool kWrites = false;
@@ -95,7 +103,7 @@ class JsonReader {
     if (json.is_boolean()) value = json.get<bool>();
   }
   static void Read(const Json& json, MaybeCount& count) {
-    count = json.is_number_unsigned() ? MaybeCount(json.get<uint64_t>()) : std::nullopt;
+    count = json.is_number() ? MaybeCount(NearestCount(json)) : std::nullopt;
   }
   static void Read(const Json& json, MaybeNumber& number) {
     number = json.is_number() ? MaybeNumber(json.get<double>()) : std::nullopt;

@@ -9,13 +9,13 @@
 // Each struct lists its members once, with their keys. Writing and reading both go by that list. Members that the list
 // calls UnlessEmpty are absent where they are empty, as an object without members is.
 //
-// Units: seconds, bytes, and shares of 1; counts are exact up to 2^53.
+// Units: seconds, bytes, and shares of 1.
 // Order: an object's members are written in the order of their keys.
 // Errors: Parse gives INVALID_ARGUMENT where the text is no JSON object. All else is read leniently, so that a newer or
-//   older chief can be asked: a member that is absent or of another type is unknown. Words that are read are one line
-//   each and safe for a terminal, since a task, or a chief, may say anything. No number that is written is infinite.
-// Tests: tests/unit/schema/status_report_test.cc, tests/unit/chief/status_test.cc,
-//   tests/unit/tools/cluster/status_view_test.cc.
+//   older chief can be asked: a member that is absent or of another type is unknown, and a number that is no count is
+//   the nearest one. Words that are read are one line each and safe for a terminal, since a task, or a chief, may say
+//   anything. No number that is written is infinite.
+// Tests: tests/unit/schema/status_report_test.cc, tests/unit/chief/status_test.cc.
 #pragma once
 
 #include <algorithm>

@@ -51,12 +51,16 @@ TEST(StatusReportTest, WhatIsUnknownEmptyOrNotFiniteIsAbsent) {
   EXPECT_EQ(json::parse(ToJson(report))["evaluation"], json::parse(R"({"round": 1, "metrics": {"top5": 0.5}})"));
 }
 
-TEST(StatusReportTest, ANumberThatIsNoCountIsUnknown) {
+TEST(StatusReportTest, ANumberThatIsNoCountIsTheNearestOne) {
   const auto pid_of = [](const std::string& number) {
     return ParseStatus(R"({"chief": {"pid": )" + number + "}}").value().chief.pid;
   };
-  EXPECT_EQ(pid_of("18446744073709551615"), UINT64_MAX);
-  for (const char* none : {"-1", "1.5", "1e300", "18446744073709551616", "\"7\"", "true", "null", "[7]", "{}"}) {
+  EXPECT_EQ(pid_of("1.5"), 1u);
+  for (const char* none : {"0", "-1", "-1e300"}) EXPECT_EQ(pid_of(none), 0u) << none;
+  for (const char* many : {"18446744073709551615", "18446744073709551616", "1e300"}) {
+    EXPECT_EQ(pid_of(many), UINT64_MAX) << many;
+  }
+  for (const char* none : {"\"7\"", "true", "null", "[7]", "{}"}) {
     EXPECT_EQ(pid_of(none), std::nullopt) << none;
   }
   EXPECT_EQ(ParseStatus(R"({"elapsedSeconds": 7})").value().elapsed, 7.0);
