@@ -8,6 +8,7 @@
 #include <string>
 
 #include "chief/step_context.h"
+#include "schema/status_report.h"
 #include "schema/text.h"
 
 namespace downpour {
@@ -27,6 +28,19 @@ struct JobCosts {
   std::deque<Failure> failures;                  // oldest first
   std::map<std::string, uint64_t> skips_listed;  // by ps: those that its process counts and a failure told
   bool operator==(const JobCosts&) const = default;
+};
+
+// Its counts, where the status has them, and their keys in the journal.
+struct JobCostCount {
+  uint64_t JobCosts::*count;
+  MaybeCount RecoveryReport::*in_status;
+  const char* in_journal;
+};
+inline constexpr JobCostCount kJobCostCounts[] = {
+    {&JobCosts::workers_lost, &RecoveryReport::workers_lost, "workersLost"},
+    {&JobCosts::servers_lost, &RecoveryReport::ps_lost, "psLost"},
+    {&JobCosts::leases_handed_on, &RecoveryReport::leases_handed_on, "leasesHandedOn"},
+    {&JobCosts::batches_recomputed, &RecoveryReport::batches_recomputed, "batchesRecomputed"},
 };
 
 class FailureLog {

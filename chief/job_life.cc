@@ -6,13 +6,13 @@
 namespace downpour {
 namespace {
 
-constexpr double kLowerRate = 10;  // by as much, where the model diverged
+constexpr double kRateDivisor = 10;  // by as much, where the model diverged
 
 }  // namespace
 
 std::string CommandToStart(const ChiefOptions& options, bool diverged) {
   if (!diverged) return options.command;
-  const double rate = options.job.training.optimizer.learning_rate / kLowerRate;
+  const double rate = options.job.training.optimizer.learning_rate / kRateDivisor;
   return WithFlag(options.command, absl::StrFormat("--set training.optimizer.learningRate=%.3g", rate));
 }
 

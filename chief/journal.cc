@@ -22,9 +22,9 @@ Json OfCosts(const JobCosts& costs) {
   for (const Failure& failure : costs.failures) {
     failures.push_back({{"unixMs", failure.unix_ms}, {"task", failure.task}, {"what", failure.what}});
   }
-  return {{"workersLost", costs.workers_lost},        {"psLost", costs.servers_lost},
-          {"leasesHandedOn", costs.leases_handed_on}, {"batchesRecomputed", costs.batches_recomputed},
-          {"failures", std::move(failures)},          {"skipsListed", costs.skips_listed}};
+  Json json = {{"failures", std::move(failures)}, {"skipsListed", costs.skips_listed}};
+  for (const JobCostCount& row : kJobCostCounts) json[row.in_journal] = costs.*row.count;
+  return json;
 }
 
 // What is whole was written by a chief, but perhaps by one of another release: a field may be missing.
@@ -51,12 +51,8 @@ Round RoundOf(const Json& object, const char* key) {
 }
 
 JobCosts CostsOf(const Json& json) {
-  JobCosts costs{.workers_lost = Get<uint64_t>(json, "workersLost"),
-                 .servers_lost = Get<uint64_t>(json, "psLost"),
-                 .leases_handed_on = Get<uint64_t>(json, "leasesHandedOn"),
-                 .batches_recomputed = Get<uint64_t>(json, "batchesRecomputed"),
-                 .failures = {},
-                 .skips_listed = {}};
+  JobCosts costs;
+  for (const JobCostCount& row : kJobCostCounts) costs.*row.count = Get<uint64_t>(json, row.in_journal);
   for (const Json& failure : Part(json, "failures", Json::value_t::array)) {
     if (!failure.is_object()) continue;
     costs.failures.push_back({Get<int64_t>(failure, "unixMs"), Get<std::string>(failure, "task"),

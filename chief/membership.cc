@@ -24,25 +24,16 @@ constexpr uint64_t kSomeParameters = uint64_t{64} << 10;
 // A pause of the chief itself, after which it believes nobody dead before having listened again: a share of dead_after.
 constexpr int kOwnPauseShare = 4;
 
-// Those that add up, over processes and their successors.
-constexpr uint64_t TaskStats::*kCounts[] = {&TaskStats::steps,
-                                            &TaskStats::examples,
-                                            &TaskStats::pushes_acknowledged,
-                                            &TaskStats::pushes_resent,
-                                            &TaskStats::pushes_duplicate,
-                                            &TaskStats::pushes_refused,
-                                            &TaskStats::pushes_skipped,
-                                            &TaskStats::pushes_dropped,
-                                            &TaskStats::messages_rejected,
-                                            &TaskStats::handshakes_refused,
-                                            &TaskStats::resident_bytes,
-                                            &TaskStats::bytes_in,
-                                            &TaskStats::bytes_out};
+// Those that add up over processes and their successors, beside kPushCounts.
+constexpr uint64_t TaskStats::*kOtherCounts[] = {&TaskStats::examples,           &TaskStats::messages_rejected,
+                                                 &TaskStats::handshakes_refused, &TaskStats::resident_bytes,
+                                                 &TaskStats::bytes_in,           &TaskStats::bytes_out};
 
 uint64_t LargestCount(const TaskStats& s) {
   const Staleness& d = s.staleness;
   uint64_t largest = std::max({s.gpu.memory_used, s.gpu.memory_total, d.pushes, d.unknown, d.sum, d.max});
-  for (const auto count : kCounts) largest = std::max(largest, s.*count);
+  for (const PushCount& row : kPushCounts) largest = std::max(largest, s.*row.count);
+  for (const auto count : kOtherCounts) largest = std::max(largest, s.*count);
   return largest;
 }
 
@@ -364,7 +355,8 @@ TaskStats Membership::Totals(TaskRole role) const {
 }
 
 void AddStats(const TaskStats& from, TaskStats& to) {
-  for (const auto count : kCounts) to.*count += from.*count;
+  for (const PushCount& row : kPushCounts) to.*row.count += from.*row.count;
+  for (const auto count : kOtherCounts) to.*count += from.*count;
   to.cpu_seconds += from.cpu_seconds;
   to.staleness.pushes += from.staleness.pushes;
   to.staleness.unknown += from.staleness.unknown;

@@ -93,7 +93,7 @@ absl::Status Preparation::CheckSomebodyMayHaveData() const {
   auto why = std::find_if(refused.begin(), refused.end(),
                           [](const auto& task) { return !absl::IsFailedPrecondition(task.second); });
   if (why == refused.end()) why = refused.begin();
-  return {why->second.code(), "no worker can prepare for the job: " + MessageOf(why->second)};
+  return absl::Status(why->second.code(), "no worker can prepare for the job: " + MessageOf(why->second));
 }
 
 }  // namespace downpour

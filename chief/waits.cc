@@ -61,7 +61,7 @@ std::string WhoHoldsItUp(const ChiefView& chief, const Task& task) {
 }
 
 // Waits of tasks that are there.
-void AddOfTasks(const ChiefView& chief, std::vector<Wait>* waits) {
+void AddOfTasks(const ChiefView& chief, std::vector<WaitReport>* waits) {
   const auto add = [&](const Task& task, std::string why, Time since) {
     const Duration waited = chief.context.now - since;
     if (waited >= kWorthTelling) {
@@ -82,7 +82,7 @@ void AddOfTasks(const ChiefView& chief, std::vector<Wait>* waits) {
 }
 
 // Waits of the chief, for tasks.
-void AddOfChief(const ChiefView& chief, std::vector<Wait>* waits) {
+void AddOfChief(const ChiefView& chief, std::vector<WaitReport>* waits) {
   const auto add = [&](const std::string& on, std::string why, Time since) {
     const Duration waited = chief.context.now - since;
     if (waited >= kWorthTelling) waits->push_back({"chief", on, std::move(why), Seconds(waited)});
@@ -109,8 +109,8 @@ std::string Names(std::vector<std::string> names) {
 
 }  // namespace
 
-std::vector<Pending> PendingOf(const ChiefView& chief) {
-  std::vector<Pending> pending;
+std::vector<PendingReport> PendingOf(const ChiefView& chief) {
+  std::vector<PendingReport> pending;
   if (chief.life.ended()) return pending;
   for (const Task& task : chief.members.tasks()) {
     if (chief.members.IsRetired(task)) continue;
@@ -119,8 +119,8 @@ std::vector<Pending> PendingOf(const ChiefView& chief) {
   return pending;
 }
 
-std::vector<Wait> WaitsOf(const ChiefView& chief) {
-  std::vector<Wait> waits;
+std::vector<WaitReport> WaitsOf(const ChiefView& chief) {
+  std::vector<WaitReport> waits;
   if (!chief.journal.error().empty()) waits.push_back({"chief", "its disk", chief.journal.error(), std::nullopt});
   if (chief.life.ended()) return waits;
   AddOfChief(chief, &waits);
@@ -143,7 +143,8 @@ std::string WhyItStandsStill(const ChiefView& chief) {
   for (const auto& [reason, tasks] : waiting) {
     sentences.push_back(absl::StrCat(Names(tasks), tasks.size() == 1 ? " waits for " : " wait for ", reason));
   }
-  for (const Pending& pending : PendingOf(chief)) sentences.push_back(absl::StrCat(pending.task, " ", pending.why));
+  for (const PendingReport& pending : PendingOf(chief))
+    sentences.push_back(absl::StrCat(pending.task, " ", pending.why));
   sentences.resize(std::min(sentences.size(), 1 + kMostReasons));
   return absl::StrJoin(sentences, "; ");
 }

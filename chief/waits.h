@@ -4,28 +4,18 @@
 // Tests: tests/unit/chief/status_test.cc, stall_test.cc.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "chief/chief_view.h"
+#include "schema/status_report.h"
 
 namespace downpour {
 
-struct Pending {
-  std::string task;
-  std::string why;
-};
 // Tasks that do not run yet, or not any more; none of a job that is over.
-std::vector<Pending> PendingOf(const ChiefView& chief);
+std::vector<PendingReport> PendingOf(const ChiefView& chief);
 
-struct Wait {
-  std::string task;
-  std::string on;
-  std::string why;  // empty: nothing more is known
-  std::optional<double> seconds;
-};
-std::vector<Wait> WaitsOf(const ChiefView& chief);
+std::vector<WaitReport> WaitsOf(const ChiefView& chief);
 
 // Why nothing has moved for Progress::kStandsStillAfter though there is work to do, in one sentence; empty: it moves.
 std::string WhyItStandsStill(const ChiefView& chief);

@@ -80,7 +80,8 @@ struct GpuStats {
   uint64_t memory_total = 0;  // 0: both are unknown
 };
 
-// Its counts begin with the process, and stand once more in membership.cc, which checks and adds them up.
+// Its counts begin with the process. Those of pushes stand once more in kPushCounts, the others in
+// chief/membership.cc, which checks and adds up all of them.
 struct TaskStats {
   uint64_t steps = 0;  // worker: computed, of one batch or several each; ps: pushes consumed and not skipped, per slice
   uint64_t examples = 0;
@@ -102,6 +103,26 @@ struct TaskStats {
   std::string warning = {};     // the newest one that the process logged; empty: none
   uint32_t warned_ms_ago = 0;   // when it logged that
   uint64_t pushes_dropped = 0;  // ps: not consumed, since too stale or too early; to be computed again
+};
+
+// What people read of pushes: counts that the chief adds up over the tasks of one role. Status, summary.json and tables
+// go by these rows, tables in their order.
+struct PushCount {
+  TaskRole role;
+  uint64_t TaskStats::*count;
+  const char* in_status;      // its key in `pushes` (docs/STATUS.md)
+  const char* in_summary;     // and in summary.json
+  const char* words;          // after the number, in tables
+  bool shown_if_any = false;  // tables leave out 0
+};
+inline constexpr PushCount kPushCounts[] = {
+    {TaskRole::kPs, &TaskStats::steps, "applied", "pushesApplied", "consumed"},
+    {TaskRole::kWorker, &TaskStats::pushes_acknowledged, "acknowledged", "pushesAcknowledged", "acknowledged"},
+    {TaskRole::kWorker, &TaskStats::pushes_resent, "resent", "pushesResent", "retried"},
+    {TaskRole::kPs, &TaskStats::pushes_refused, "refused", "pushesRefused", "rejected for now"},
+    {TaskRole::kPs, &TaskStats::pushes_duplicate, "duplicate", "pushesDuplicate", "duplicate"},
+    {TaskRole::kPs, &TaskStats::pushes_dropped, "dropped", "pushesDropped", "dropped", /*shown_if_any=*/true},
+    {TaskRole::kPs, &TaskStats::pushes_skipped, "skipped", "pushesSkipped", "skipped"},
 };
 
 struct Heartbeat {

@@ -12,16 +12,17 @@ bool Runs(const Job& job) { return job.state == JobState::kRunning || job.state 
 
 }  // namespace
 
-JobProgress ProgressIn(const StatusView& status) {
-  JobProgress progress{.elapsed = status.elapsed, .remaining = status.remaining, .loss = status.loss};
+JobProgress ProgressIn(const StatusReport& status) {
+  JobProgress progress{.elapsed = status.elapsed, .remaining = status.remaining, .loss = status.progress.loss};
   const MaybeNumber epochs = EpochsDone(status);
-  if (epochs && status.epochs.value_or(0) > 0) progress.done = std::clamp(*epochs / *status.epochs, 0.0, 1.0);
-  if (status.evaluation_loss) progress.loss = status.evaluation_loss;
-  progress.accuracy = status.evaluation_accuracy;
+  if (epochs && status.progress.epochs.value_or(0) > 0)
+    progress.done = std::clamp(*epochs / *status.progress.epochs, 0.0, 1.0);
+  if (status.evaluation.loss) progress.loss = status.evaluation.loss;
+  progress.accuracy = status.evaluation.accuracy;
   return progress;
 }
 
-JobProgress ProgressIn(const SummaryView& summary) {
+JobProgress ProgressIn(const SummaryReport& summary) {
   JobProgress progress{.elapsed = summary.elapsed, .loss = summary.eval_loss, .accuracy = summary.eval_accuracy};
   if (summary.state == "SUCCEEDED") progress.done = 1;
   return progress;
@@ -48,7 +49,7 @@ void ProgressBoard::Want(const std::vector<Job>& jobs, const std::function<std::
       Entry& entry = entries_[key];
       entry.known = true;
       const absl::StatusOr<std::string> json = ReadTextFile(job_dir_of(job) + "/summary.json");
-      const absl::StatusOr<SummaryView> summary = json.ok() ? ParseSummary(*json) : json.status();
+      const absl::StatusOr<SummaryReport> summary = json.ok() ? ParseSummary(*json) : json.status();
       if (summary.ok()) entry.progress = ProgressIn(*summary);
     }
   }

@@ -31,8 +31,8 @@ struct JobProgress {
   MaybeNumber elapsed = {}, remaining = {};  // seconds
   MaybeNumber loss = {}, accuracy = {};      // of the newest evaluation; without one, the training loss
 };
-JobProgress ProgressIn(const StatusView& status);
-JobProgress ProgressIn(const SummaryView& summary);
+JobProgress ProgressIn(const StatusReport& status);
+JobProgress ProgressIn(const SummaryReport& summary);
 
 class ProgressBoard {
  public:

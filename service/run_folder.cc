@@ -77,14 +77,14 @@ RunSeen RunFolder::Look() const {
   int code = 0;
   if (absl::SimpleAtoi(Trimmed(Own("exit")), &code)) seen.exit_code = code;
   if (!seen.started || seen.exit_code == 0) return seen;
-  const absl::StatusOr<SummaryView> summary = Summary();
+  const absl::StatusOr<SummaryReport> summary = Summary();
   // A keeper that was killed left no code, and the run went on without it.
   if (!seen.exit_code && summary.ok() && summary->state == "SUCCEEDED") seen.exit_code = 0;
   if (seen.exit_code != 0) seen.error = WhyItFailed(seen.exit_code);
   return seen;
 }
 
-absl::StatusOr<SummaryView> RunFolder::Summary() const {
+absl::StatusOr<SummaryReport> RunFolder::Summary() const {
   const absl::StatusOr<std::string> json = ReadTextFile(job_dir_ + "/summary.json");
   return json.ok() ? ParseSummary(*json) : json.status();
 }
@@ -160,7 +160,7 @@ std::string RunFolder::LogFile() const { return LogPath(job_dir_, "service"); }
 // The chief's summary says it, or else what `downpour run` said last; or the user's program, if that made no model.
 // One that was killed had no time for words, and its last ones are of something else.
 std::string RunFolder::WhyItFailed(std::optional<int> exit_code) const {
-  const absl::StatusOr<SummaryView> summary = Summary();
+  const absl::StatusOr<SummaryReport> summary = Summary();
   if (summary.ok() && !summary->error.empty()) return summary->error;
   if (!exit_code) return "";
   if (*exit_code == kShellSays + SIGKILL) return absl::StrCat("its run was killed (exit code ", *exit_code, ")");

@@ -25,8 +25,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "schema/status_report.h"
 #include "service/lifecycle.h"
-#include "tools/cluster/status_view.h"
 
 namespace downpour {
 
@@ -52,7 +52,7 @@ class RunFolder {
   void Note(char severity, const std::string& words) const;
 
  private:
-  absl::StatusOr<SummaryView> Summary() const;
+  absl::StatusOr<SummaryReport> Summary() const;
   std::string LogFile() const;
 
   std::string job_dir_;

@@ -16,8 +16,8 @@ namespace {
 
 using nlohmann::json;
 
-MetricViews MetricsOf(const SummaryView& summary) {
-  MetricViews metrics = summary.eval_metrics;
+MetricValueList MetricsOf(const SummaryReport& summary) {
+  MetricValueList metrics = summary.eval_metrics;
   if (summary.eval_loss) metrics.emplace_back("loss", *summary.eval_loss);
   if (summary.eval_accuracy) metrics.emplace_back("accuracy", *summary.eval_accuracy);
   return metrics;
@@ -56,8 +56,8 @@ Curve ReadCurve(const std::string& job_dir, const std::string& metric) {
 
 void ReadObjective(const std::string& job_dir, const std::string& metric, RunSeen* seen) {
   const absl::StatusOr<std::string> text = ReadTextFile(job_dir + "/summary.json");
-  const absl::StatusOr<SummaryView> summary = text.ok() ? ParseSummary(*text) : text.status();
-  const MetricViews metrics = summary.ok() ? MetricsOf(*summary) : MetricViews();
+  const absl::StatusOr<SummaryReport> summary = text.ok() ? ParseSummary(*text) : text.status();
+  const MetricValueList metrics = summary.ok() ? MetricsOf(*summary) : MetricValueList();
   const Curve curve = ReadCurve(job_dir, metric);
   std::vector<std::string> names;
   if (!curve.empty()) {

@@ -61,17 +61,17 @@ Finding JudgeState(const std::string& job, const std::string& state, const std::
               what + (succeeded ? " and over; to train it further, raise training.epochs and add --resume" : ""));
 }
 
-std::string LogsOf(const StatusView& status, const std::string& task) {
-  return absl::StrCat("downpour logs ", task, " --job-dir ", ShellWord(status.job_dir));
+std::string LogsOf(const StatusReport& status, const std::string& task) {
+  return absl::StrCat("downpour logs ", task, " --job-dir ", ShellWord(status.chief.job_dir));
 }
 
 // The chief knows the command that starts a task which nobody else starts, or all; one that is there only needs time.
-Finding JudgePending(const StatusView& status, const PendingView& pending) {
+Finding JudgePending(const StatusReport& status, const PendingReport& pending) {
   const std::string program = absl::StrCat("downpour-", pending.task.substr(0, pending.task.rfind('-')), " ");
   const auto start = std::find_if(status.next.begin(), status.next.end(), [&](const std::string& command) {
     return command.starts_with(program) || !command.starts_with("downpour");
   });
-  const bool is_here = std::any_of(status.tasks.begin(), status.tasks.end(), [&](const TaskView& task) {
+  const bool is_here = std::any_of(status.tasks.begin(), status.tasks.end(), [&](const TaskReport& task) {
     return task.name == pending.task && (task.state == "PREPARING" || task.state == "RUNNING");
   });
   const bool to_start = !is_here && start != status.next.end();
@@ -80,9 +80,9 @@ Finding JudgePending(const StatusView& status, const PendingView& pending) {
 }
 
 // Of workers that wait for longer than anything but work takes, while others get on.
-Findings JudgeWaits(const StatusView& status) {
+Findings JudgeWaits(const StatusReport& status) {
   Findings findings;
-  for (const WaitView& wait : status.waits) {
+  for (const WaitReport& wait : status.waits) {
     if (!wait.task.starts_with("worker-") || wait.on == "work" || wait.seconds.value_or(0) < kLongWait) continue;
     findings.push_back(Warning("job",
                                absl::StrFormat("%s has waited for %.0f s for %s%s", wait.task, *wait.seconds, wait.on,
@@ -96,16 +96,16 @@ Findings JudgeWaits(const StatusView& status) {
 Finding Diverging(const std::string& why) { return Warning("job", "it is DIVERGING: " + why, "go on as it says"); }
 
 // A round that failed for a ps's sake is followed by others; a disk is mended by nobody else.
-Finding JudgeCheckpoint(const StatusView& status) {
+Finding JudgeCheckpoint(const StatusReport& status) {
   const std::string about = "checkpoint";
-  if (status.checkpoint_error_cause != "ps") {
-    return Problem(about, status.checkpoint_error, "make room or mend the folder");
+  if (status.checkpoint.error_cause != "ps") {
+    return Problem(about, status.checkpoint.error, "make room or mend the folder");
   }
   std::vector<std::string> gone;
-  for (const TaskView& task : status.tasks) {
+  for (const TaskReport& task : status.tasks) {
     if (task.role == "ps" && task.state != "RUNNING") gone.push_back(task.name);
   }
-  return Warning(about, status.checkpoint_error,
+  return Warning(about, status.checkpoint.error,
                  gone.empty()
                      ? "wait for the next one, which is on its way"
                      : absl::StrCat("see that ", HumanNames(gone), " comes back; the next one follows by itself"));
@@ -181,10 +181,10 @@ Findings LookAtAddresses(const std::vector<ClusterConfig>& sources) {
   return findings;
 }
 
-Findings LookAtServers(const StatusView& status) {
+Findings LookAtServers(const StatusReport& status) {
   constexpr size_t kMost = 16;  // each may cost a second
   Findings findings;
-  for (const TaskView& task : status.tasks) {
+  for (const TaskReport& task : status.tasks) {
     const std::optional<HostPort> address = ParseHostPort(task.endpoint);
     const bool is_there = task.state == "RUNNING" || task.state == "PREPARING";
     if (!is_there || !address || IsLoopback(address->host) || findings.size() == kMost) continue;
@@ -225,10 +225,10 @@ Finding LookAtOwnAddress(const std::string& endpoint, bool has_keys, const std::
                              : Problem("listen", what, "listen on an address that this host has");
 }
 
-Findings JudgeStatus(const StatusView& status) {
+Findings JudgeStatus(const StatusReport& status) {
   Findings findings = {JudgeState(status.job, status.state, status.error)};
-  for (const PendingView& pending : status.pending) findings.push_back(JudgePending(status, pending));
-  for (const FailureView& failure : status.failures) {
+  for (const PendingReport& pending : status.pending) findings.push_back(JudgePending(status, pending));
+  for (const FailureReport& failure : status.failures) {
     if (failure.age.value_or(0) > kLately) continue;
     findings.push_back(Problem("job", absl::StrCat(failure.task, ": ", failure.what), LogsOf(status, failure.task)));
   }
@@ -238,11 +238,11 @@ Findings JudgeStatus(const StatusView& status) {
     for (Finding& wait : JudgeWaits(status)) findings.push_back(std::move(wait));
   }
   if (!status.diverging.empty()) findings.push_back(Diverging(status.diverging));
-  if (!status.checkpoint_error.empty()) findings.push_back(JudgeCheckpoint(status));
+  if (!status.checkpoint.error.empty()) findings.push_back(JudgeCheckpoint(status));
   return findings;
 }
 
-Findings JudgeEnd(const SummaryView& summary) {
+Findings JudgeEnd(const SummaryReport& summary) {
   Findings findings = {JudgeState(summary.job, summary.state, summary.error)};
   if (!summary.diverging.empty()) findings.push_back(Diverging(summary.diverging));
   return findings;

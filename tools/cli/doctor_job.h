@@ -33,7 +33,7 @@ std::string WhyNoRoomFor(uint32_t more, const JobSpec& job, const DataFacts& fac
 Findings LookAtAddresses(const std::vector<ClusterConfig>& sources);
 
 // Whether the ps of a running job can be reached where they say, from here as from a worker's host.
-Findings LookAtServers(const StatusView& status);
+Findings LookAtServers(const StatusReport& status);
 
 // Whether a task could listen there, and may: without keys nothing that others reach is listened on. Of a task that is
 // to listen on all addresses, which one others are told; `chief`: where its chief is, if that is known.
@@ -42,8 +42,8 @@ Finding LookAtOwnAddress(const std::string& endpoint, bool has_keys, const std::
 // A chief that gave no answer: `why`, and what mends it, which depends on how far one gets towards it.
 Finding SilentChief(const std::string& endpoint, const std::string& why, bool has_keys);
 
-Findings JudgeStatus(const StatusView& status);
+Findings JudgeStatus(const StatusReport& status);
 // A job that is over keeps nothing from running: how it goes on is told.
-Findings JudgeEnd(const SummaryView& summary);
+Findings JudgeEnd(const SummaryReport& summary);
 
 }  // namespace downpour

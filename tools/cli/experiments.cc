@@ -97,7 +97,7 @@ class Search {
     const JobRecord record = NewestJournalEntry(folder.string()).record;
     if (record.run != 0) TakeRecord(folder, record, &job);
     const absl::StatusOr<std::string> text = ReadTextFile((folder / "summary.json").string());
-    absl::StatusOr<SummaryView> summary = text.ok() ? ParseSummary(*text) : text.status();
+    absl::StatusOr<SummaryReport> summary = text.ok() ? ParseSummary(*text) : text.status();
     const bool is_its_own = record.run == 0 || !record.ended.empty();  // else of an end that was resumed from
     if (summary.ok() && is_its_own) {
       TakeSummary(*summary, &job);
@@ -132,7 +132,7 @@ class Search {
     if (record.workers != 0) job->settings["cluster.workerCount"] = static_cast<double>(record.workers);
   }
 
-  static void TakeSummary(const SummaryView& summary, FoundJob* job) {
+  static void TakeSummary(const SummaryReport& summary, FoundJob* job) {
     auto& values = job->experiment.values;
     values["job"] = summary.job;
     values["state"] = absl::StrCat(summary.state, summary.diverging.empty() ? "" : " DIVERGING",

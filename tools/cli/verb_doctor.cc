@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <ctime>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -60,22 +59,20 @@ std::optional<PeerRole> PeerOf(const std::string& role) {
 }
 
 // The job's start by the chief's clock, and how long ago that was by any: what its clock says now.
-Findings CompareClocks(const std::string& status_json, const StatusView& status) {
-  const nlohmann::json json = nlohmann::json::parse(status_json, nullptr, /*allow_exceptions=*/false);
-  const auto started = json.find("startTimeUnixMs");
-  if (started == json.end() || !started->is_number() || !status.elapsed) return {};
+Findings CompareClocks(const StatusReport& status) {
+  if (!status.start_unix_ms || !status.elapsed) return {};
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
   const double here = static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-  const double skew = here - (started->get<double>() / 1000 + *status.elapsed);
+  const double skew = here - (static_cast<double>(*status.start_unix_ms) / 1000 + *status.elapsed);
   const std::string what = absl::StrFormat("%.1f s off the chief's", skew);
   if (skew < kSkew && skew > -kSkew) return {Good("clock", what)};
   return {Warning("clock", what + ": logs will not line up", "let both hosts take the time from one server")};
 }
 
-Finding CompareProtocols(const StatusView& status) {
-  const std::string what = absl::StrFormat("answers, and speaks protocol %.0f", status.chief_protocol.value_or(0));
-  if (status.chief_protocol == kProtocolVersion) return Good("chief", what + ", as this program does");
+Finding CompareProtocols(const StatusReport& status) {
+  const std::string what = absl::StrCat("answers, and speaks protocol ", status.chief.protocol.value_or(0));
+  if (status.chief.protocol == kProtocolVersion) return Good("chief", what + ", as this program does");
   return Problem("chief", absl::StrCat(what, ", this program ", kProtocolVersion), "install one release on all hosts");
 }
 
@@ -99,7 +96,7 @@ Findings AskChief(const StatusSource& source, bool has_keys) {
   if (!answer.ok()) return {SilentChief(ChiefOf(source), std::string(answer.status().message()), has_keys)};
   if (answer->summary) return JudgeEnd(*answer->summary);
   Findings findings = {CompareProtocols(*answer->status)};
-  Append(CompareClocks(answer->json, *answer->status), &findings);
+  Append(CompareClocks(*answer->status), &findings);
   Append(JudgeStatus(*answer->status), &findings);
   Append(LookAtServers(*answer->status), &findings);
   return findings;

@@ -3,6 +3,7 @@
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -24,28 +25,38 @@ struct LedgerOptions {
   bool json = false;
 };
 
-// What the job did over and above its plan: where the status and where the summary has it, and in words.
+// What the job did over and above its plan, as summary.json calls it, and in words.
 struct Tally {
   const char* name;
-  const char* in_status;
   const char* words;
 };
 // Of the processes that the last chief has seen.
-constexpr Tally kPushTallies[] = {{"pushesApplied", "/pushes/applied", "consumed"},
-                                  {"pushesResent", "/pushes/resent", "retried"},
-                                  {"pushesRefused", "/pushes/refused", "rejected for now"},
-                                  {"pushesDuplicate", "/pushes/duplicate", "duplicates, without effect"}};
+constexpr Tally kPushTallies[] = {{"pushesApplied", "consumed"},
+                                  {"pushesResent", "retried"},
+                                  {"pushesRefused", "rejected for now"},
+                                  {"pushesDuplicate", "duplicates, without effect"}};
 // Of the whole job.
-constexpr Tally kJobTallies[] = {{"leasesHandedOn", "/recovery/leasesHandedOn", "leases reassigned"},
-                                 {"batchesRecomputed", "/recovery/batchesRecomputed", "batches computed again"}};
+constexpr Tally kJobTallies[] = {{"leasesHandedOn", "leases reassigned"},
+                                 {"batchesRecomputed", "batches computed again"}};
+
+// Of a status or a summary.
+MaybeCount CountNamed(std::string_view name, const auto& report) {
+  for (size_t row = 0; row < report.pushes.counts.size(); ++row) {
+    if (name == kPushCounts[row].in_summary) return report.pushes.counts[row];
+  }
+  for (const RecoveryCount& row : kRecoveryCounts) {
+    if (name == row.key) return report.recovery.*row.count;
+  }
+  return std::nullopt;
+}
 
 // Those that the chief or its summary knows of, by name.
 Json TalliesOf(const Answer& answer) {
-  const Json from = Json::parse(answer.json, nullptr, /*allow_exceptions=*/false);
   Json tallies = Json::object();
   const auto take = [&](const Tally& tally) {
-    const Json::json_pointer place(answer.status ? tally.in_status : absl::StrCat("/", tally.name));
-    if (from.contains(place) && from[place].is_number()) tallies[tally.name] = from[place];
+    const MaybeCount count =
+        answer.status ? CountNamed(tally.name, *answer.status) : CountNamed(tally.name, *answer.summary);
+    if (count) tallies[tally.name] = *count;
   };
   std::for_each(std::begin(kPushTallies), std::end(kPushTallies), take);
   std::for_each(std::begin(kJobTallies), std::end(kJobTallies), take);
@@ -104,13 +115,14 @@ int RunLedger(const LedgerOptions& options, Streams streams) {
   if (!answer.ok() && job_dir.empty()) {
     return Complain(streams, "ledger", std::string(answer.status().message()), ExitCodeOf(answer.status()));
   }
-  if (job_dir.empty()) job_dir = answer->status->job_dir;
+  if (job_dir.empty()) job_dir = answer->status->chief.job_dir;
   std::vector<std::string> passed_over;
   absl::StatusOr<LoadedCheckpoint> checkpoint = LoadCheckpoint(job_dir, "", &passed_over);
   for (const std::string& sentence : passed_over) Complain(streams, "ledger", sentence, kExitDone);
   if (!checkpoint.ok()) return Complain(streams, "ledger", std::string(checkpoint.status().message()), kExitFailed);
   if (answer.ok() && answer->summary && !answer->summary->stopped_early.empty()) {
-    checkpoint->job.training.epochs = static_cast<int64_t>(answer->summary->epochs.value_or(0));
+    const auto planned = static_cast<uint64_t>(checkpoint->job.training.epochs);
+    checkpoint->job.training.epochs = static_cast<int64_t>(std::min(answer->summary->epochs.value_or(0), planned));
   }
   Ledger ledger = MakeLedger(*checkpoint);
   Findings found{*std::move(checkpoint), std::move(ledger), Json::object()};

@@ -29,14 +29,14 @@ std::string WhyNoRoom(const ScaleOptions& options, StatusAsker& asker) {
   if (!chief.ok() || chief->host != HostName()) return "";
   const absl::StatusOr<Answer> now = asker.Ask();
   if (!now.ok() || !now->status) return "";
-  const double more = options.workers - now->status->workers.value_or(options.workers);
+  const uint64_t wanted = now->status->workers.wanted.value_or(options.workers);
   const JobRecord record = NewestJournalEntry(job_dir).record;
   const absl::StatusOr<JobSpec> job = ParseCanonicalJob(record.job);
-  if (more <= 0 || !job.ok() || !record.data) return "";
+  if (wanted >= options.workers || !job.ok() || !record.data) return "";
   DataFacts facts;
   facts.train_examples = record.data->train_examples;
   facts.eval_examples = record.data->eval_examples;
-  return WhyNoRoomFor(static_cast<uint32_t>(more), *job, facts, LookAtHost(job_dir));
+  return WhyNoRoomFor(static_cast<uint32_t>(options.workers - wanted), *job, facts, LookAtHost(job_dir));
 }
 
 int Scale(const ScaleOptions& options, Streams streams) {
@@ -53,7 +53,8 @@ int Scale(const ScaleOptions& options, Streams streams) {
                     kExitFailed);
   }
   streams.out << told->words << "\n";
-  if (told->before.status->workers.value_or(0) >= options.workers) return kExitDone;  // no new one is to be started
+  if (told->before.status->workers.wanted.value_or(0) >= options.workers)
+    return kExitDone;  // no new one is to be started
   // Where nobody starts them, the chief knows what to type.
   const absl::StatusOr<Answer> now = asker.Ask();
   if (!now.ok() || !now->status) return kExitDone;

@@ -28,7 +28,8 @@ int Status(const StatusOptions& options, Streams streams) {
   if (options.json) {
     streams.out << answer->json << (answer->json.ends_with('\n') ? "" : "\n");
   } else {
-    streams.out << (answer->status ? StatusTable(*answer->status, color) : SummaryTable(*answer->summary, color));
+    streams.out << (answer->status ? StatusTable(*answer->status, color, answer->is_elsewhere)
+                                   : SummaryTable(*answer->summary, color));
   }
   if (IsOver(*answer)) return ExitCodeOfEnd(EndingOf(*answer).state, EndingOf(*answer).exit_code);
   return IsHealthy(*answer->status) ? kExitDone : kExitFailed;

@@ -60,7 +60,7 @@ class Stopper {
  private:
   absl::Status Look(const Answer& answer) {
     if (IsOver(answer)) return absl::OkStatus();
-    const double term = answer.status->chief_term.value_or(0);  // 0: it still reads its folder
+    const uint64_t term = answer.status->chief.term.value_or(0);  // 0: it still reads its folder
     if (term != 0 && term != term_ && !IsStarting(*answer.status)) {
       streams_.err << "downpour stop: another chief leads the job now, and is told too" << std::endl;
       const absl::Status told = Tell();
@@ -74,7 +74,7 @@ class Stopper {
 
   // A chief that is told before the job runs again takes no last checkpoint. One that waits for a task that died, too,
   // would wait for long.
-  bool IsStarting(const StatusView& status) {
+  bool IsStarting(const StatusReport& status) {
     if (status.state != "QUEUED" && status.state != "PREPARING") return false;
     if (!runs_by_) runs_by_ = std::chrono::steady_clock::now() + kRunsWithin;
     return std::chrono::steady_clock::now() < *runs_by_;

@@ -49,7 +49,7 @@ absl::Status Show(const Answer& answer, const WatchOptions& options, Streams str
   } else if (answer.summary) {
     streams.out << SummaryTable(*answer.summary, terminal.color);
   } else if (terminal.redraws) {
-    Redraw(StatusTable(*answer.status, terminal.color), terminal, streams.out);
+    Redraw(StatusTable(*answer.status, terminal.color, answer.is_elsewhere), terminal, streams.out);
   } else {
     streams.out << ProgressLine(*answer.status) << "\n";
     if (IsOver(answer)) streams.out << EndLine(answer) << "\n";  // which says why

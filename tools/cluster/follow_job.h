@@ -34,7 +34,7 @@ bool IsOver(const Answer& answer);
 // How it ended, by whoever tells: its chief, or its summary. Lives as long as the answer.
 struct JobEnding {
   const std::string &job, &state, &error;
-  const MaybeNumber& exit_code;  // of its chief
+  const MaybeCount& exit_code;  // of its chief
 };
 JobEnding EndingOf(const Answer& end);
 // "digits CANCELLED: ended by downpour stop. ...", of a job that is over.

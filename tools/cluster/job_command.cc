@@ -20,9 +20,7 @@ constexpr int kLookAgainMs = 100;
 constexpr uint64_t kMostCommands = uint64_t{1} << 53;  // that JSON tells exactly
 
 // As a status says it, which may say anything.
-uint64_t Count(const MaybeNumber& number, uint64_t most) {
-  return static_cast<uint64_t>(std::clamp(number.value_or(0), 0.0, static_cast<double>(most)));
-}
+uint64_t AtMost(uint64_t most, const MaybeCount& count) { return std::min(count.value_or(0), most); }
 
 }  // namespace
 
@@ -42,11 +40,11 @@ absl::StatusOr<CommandOutcome> CommandJob(StatusAsker& asker, ControlKind kind, 
     if (IsOver(*answer)) {
       return CommandOutcome{.words = "", .before = *std::move(answer), .was_over = true, .was_said = was_said};
     }
-    command.term = static_cast<uint32_t>(Count(answer->status->chief_term, UINT32_MAX));
-    if (!answer->status->commands) {
+    command.term = static_cast<uint32_t>(AtMost(UINT32_MAX, answer->status->chief.term));
+    if (!answer->status->chief.commands) {
       return absl::FailedPreconditionError("the chief takes no commands: it is of an earlier release");
     }
-    command.number = Count(answer->status->commands, kMostCommands) + 1;
+    command.number = AtMost(kMostCommands, answer->status->chief.commands) + 1;
     if (command.term != 0) {  // else it still reads its folder
       absl::StatusOr<ControlReply> reply = asker.Tell(command);
       if (absl::IsPermissionDenied(reply.status())) return reply.status();

@@ -84,10 +84,10 @@ absl::StatusOr<FoundSummary> ReadSummaryOf(const std::string& job_dir, uint64_t 
   const std::string path = SummaryPath(job_dir);
   absl::StatusOr<std::string> json = ReadTextFile(path);
   if (!json.ok()) return json.status();
-  absl::StatusOr<SummaryView> summary = ParseSummary(*json);
+  absl::StatusOr<SummaryReport> summary = ParseSummary(*json);
   if (!summary.ok())
     return absl::InvalidArgumentError(absl::StrCat(path, ": ", std::string(summary.status().message())));
-  if (summary->term != static_cast<double>(term)) {
+  if (summary->term != term) {
     return absl::NotFoundError(absl::StrCat(path, " is not of the chief of term ", term));
   }
   return FoundSummary{*std::move(json), *std::move(summary)};

@@ -56,7 +56,7 @@ class ChiefAnnouncement {
 
 struct FoundSummary {
   std::string json;
-  SummaryView summary;
+  SummaryReport summary;
 };
 // Errors: NOT_FOUND too where summary.json is of another chief.
 absl::StatusOr<FoundSummary> ReadSummaryOf(const std::string& job_dir, uint64_t term);

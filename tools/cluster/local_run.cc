@@ -27,7 +27,7 @@ constexpr Duration kLineEvery = 5s;  // in a pipe
 constexpr Duration kRestartNoSooner = 1s;
 
 // As the chief sees it. One that is away is LOST, or PENDING to a chief that came after it.
-bool IsHere(const TaskView& task) { return task.state == "PREPARING" || task.state == "RUNNING"; }
+bool IsHere(const TaskReport& task) { return task.state == "PREPARING" || task.state == "RUNNING"; }
 
 std::string Who(const Exited& exited) { return absl::StrCat(exited.name, " (pid ", exited.pid, ")"); }
 
@@ -152,7 +152,7 @@ bool LocalRun::HasRefused(const Exited& chief) const {
 }
 
 void LocalRun::StartAgain(const std::string& task, const Setback& after) {
-  const double progress = task == kChiefTask ? journalled_() : status_.leases_committed.value_or(0);
+  const double progress = task == kChiefTask ? journalled_() : status_.progress.leases_committed.value_or(0);
   const RestartBudget::Restart restart = budget_.Spend(task, progress, after.lived, after.how);
   due_[task] = {Clock::now() + std::max(restart.delay, after.no_sooner), restart.attempt, after.what};
   if (IsBeyondHope(task)) GiveUp(WhyNoMore(task));
@@ -198,7 +198,7 @@ void LocalRun::LookForChief() {
 void LocalRun::TalkToChief() {
   const absl::StatusOr<std::optional<std::string>> answer = chief_->TryTake();
   if (answer.ok() && answer->has_value()) {
-    if (const absl::StatusOr<StatusView> status = ParseStatus(**answer); status.ok()) OnStatus(*status);
+    if (const absl::StatusOr<StatusReport> status = ParseStatus(**answer); status.ok()) OnStatus(*status);
   }
   if (absl::IsPermissionDenied(answer.status())) DialAgain();
   if (Clock::now() < next_question_) return;
@@ -214,15 +214,15 @@ void LocalRun::DialAgain() {
   if (client.ok()) chief_.emplace(*std::move(client));
 }
 
-void LocalRun::TellNews(const StatusView& status) {
+void LocalRun::TellNews(const StatusReport& status) {
   for (const std::string& change : status.changes) {
     const std::string told = "changed since the job was last led: " + change;
     if (failures_told_.insert(told).second) talk_.Say("downpour run: " + Printable(told));
   }
-  for (const FailureView& failure : status.failures) {
+  for (const FailureReport& failure : status.failures) {
     const std::string told = absl::StrCat(failure.task, ": ", failure.what);
     if (!failures_told_.insert(absl::StrCat(failure.unix_ms.value_or(0), told)).second) continue;
-    if (failure.unix_ms && *failure.unix_ms < static_cast<double>(began_unix_ms_)) continue;  // in an earlier run
+    if (failure.unix_ms && *failure.unix_ms < static_cast<uint64_t>(began_unix_ms_)) continue;  // in an earlier run
     const bool is_old = failure.age && *failure.age > Seconds(kLineEvery);
     talk_.Say(
         absl::StrCat("downpour run: ", Printable(told), is_old ? ", " + HumanSeconds(*failure.age) + " ago" : ""));
@@ -230,7 +230,7 @@ void LocalRun::TellNews(const StatusView& status) {
 }
 
 // Its own chief has died then, and another job's took the port. Nothing that it says is of this job.
-bool LocalRun::IsForeign(const StatusView& status) {
+bool LocalRun::IsForeign(const StatusReport& status) {
   const bool is_foreign = IsAnotherRun(status_.run, status.run);
   if (is_foreign && failures_told_.insert("run " + status.run).second) {
     talk_.Say(absl::StrCat("downpour run: at ", chief_->endpoint(),
@@ -240,20 +240,20 @@ bool LocalRun::IsForeign(const StatusView& status) {
   return is_foreign;
 }
 
-void LocalRun::OnStatus(const StatusView& status) {
+void LocalRun::OnStatus(const StatusReport& status) {
   answered_ = true;
   if (IsForeign(status)) return;
   TellNews(status);
-  for (const TaskView& task : status.tasks) {
+  for (const TaskReport& task : status.tasks) {
     const pid_t pid = supervisor_.PidOf(task.name);
-    const bool same_process = task.pid == pid;
+    const bool same_process = task.pid == static_cast<uint64_t>(pid);
     if (same_process && task.step.value_or(0) > 0) budget_.Refill(task.name);
     if (same_process && IsHere(task)) pulses_[task.name] = {pid, /*joined=*/true};
   }
-  if (const pid_t chief = supervisor_.PidOf(kChiefTask); status.chief_pid == chief) {
-    if (status.commits.value_or(0) > 0) budget_.Refill(kChiefTask);
+  if (const pid_t chief = supervisor_.PidOf(kChiefTask); status.chief.pid == static_cast<uint64_t>(chief)) {
+    if (status.progress.commits.value_or(0) > 0) budget_.Refill(kChiefTask);
     pulses_[kChiefTask] = {chief, /*joined=*/true};
-    if (status.chief_term.value_or(0) > 0) leader_ = chief;
+    if (status.chief.term.value_or(0) > 0) leader_ = chief;
   }
   const bool changed = status.state != status_.state;
   status_ = status;
@@ -269,8 +269,8 @@ void LocalRun::OnStatus(const StatusView& status) {
 // away does not tell of many looks at once.
 void LocalRun::CountLooks() {
   if (!std::exchange(answered_, false)) return MissSignOfLife(kChiefTask);
-  if (IsOver() || status_.chief_term == 0) return;  // 0: it still reads its folder, and takes nobody in yet
-  for (const TaskView& task : status_.tasks) {
+  if (IsOver() || status_.chief.term == 0) return;  // 0: it still reads its folder, and takes nobody in yet
+  for (const TaskReport& task : status_.tasks) {
     if (!IsHere(task)) MissSignOfLife(task.name);
   }
 }

@@ -38,10 +38,10 @@
 namespace downpour {
 
 struct RunResult {
-  std::optional<int> chief_exit;       // its exit code; nothing if it was killed
-  int stop_signal = 0;                 // that asked this process to stop; 0: none
-  std::string cause;                   // what ended the job, if that is known here: a process that died
-  std::optional<SummaryView> summary;  // that the chief wrote
+  std::optional<int> chief_exit;         // its exit code; nothing if it was killed
+  int stop_signal = 0;                   // that asked this process to stop; 0: none
+  std::string cause;                     // what ended the job, if that is known here: a process that died
+  std::optional<SummaryReport> summary;  // that the chief wrote
 };
 
 struct RunPace {
@@ -93,9 +93,9 @@ class LocalRun {
   void LookForChief();
   void TalkToChief();
   void DialAgain();
-  void OnStatus(const StatusView& status);
-  void TellNews(const StatusView& status);
-  bool IsForeign(const StatusView& status);
+  void OnStatus(const StatusReport& status);
+  void TellNews(const StatusReport& status);
+  bool IsForeign(const StatusReport& status);
   void FollowWorkerCount();
   void BringBackThoseWhoLeft();
   bool IsWanted(const std::string& task) const;
@@ -125,7 +125,7 @@ class LocalRun {
   RestartBudget budget_;
   std::map<std::string, DueStart> due_;
   std::map<std::string, int> left_;  // members that ended with 0, and answers of the chief since
-  StatusView status_;                // the last one
+  StatusReport status_;              // the last one
   bool answered_ = false;            // since the last question
   struct Pulse {
     pid_t pid = 0;

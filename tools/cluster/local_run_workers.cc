@@ -16,8 +16,10 @@ bool LocalRun::IsWanted(const std::string& task) const {
 // Those beyond the number are told to leave by the chief itself.
 void LocalRun::FollowWorkerCount() {
   const int before = cluster_.workers;
-  if (IsOver() || status_.chief_term.value_or(0) == 0 || !status_.workers || *status_.workers == before) return;
-  cluster_.workers = static_cast<int>(std::clamp(*status_.workers, 1.0, static_cast<double>(kMostTasks)));
+  const MaybeCount& wanted = status_.workers.wanted;
+  if (IsOver() || status_.chief.term.value_or(0) == 0 || wanted.value_or(before) == static_cast<uint64_t>(before))
+    return;
+  cluster_.workers = static_cast<int>(std::clamp<uint64_t>(*wanted, 1, kMostTasks));
   std::erase_if(due_, [this](const auto& due) { return !IsWanted(due.first); });
   for (const std::string& task : MemberTasks(cluster_)) {
     const bool is_new = !IsServerTask(task) && std::stoi(task.substr(task.rfind('-') + 1)) >= before;
@@ -32,7 +34,7 @@ void LocalRun::FollowWorkerCount() {
 void LocalRun::BringBackThoseWhoLeft() {
   for (auto left = left_.begin(); left != left_.end();) {
     const std::string& task = left->first;
-    const bool goes_on = status_.chief_term.value_or(0) > 0 && !IsOver();
+    const bool goes_on = status_.chief.term.value_or(0) > 0 && !IsOver();
     const bool is_gone = goes_on && IsWanted(task) && !supervisor_.IsRunning(task) && !due_.contains(task);
     if (is_gone && ++left->second < 2) {
       ++left;

@@ -12,35 +12,35 @@
 namespace downpour {
 namespace {
 
-std::string Epochs(const StatusView& status) {
+std::string Epochs(const StatusReport& status) {
   const MaybeNumber done = EpochsDone(status);
-  if (!done || status.epochs.value_or(0) <= 0) return status.state;
-  const double share = std::min(1.0, *done / *status.epochs);
-  return absl::StrFormat("epoch %.1f/%.0f (%.0f %%)", *done, *status.epochs, 100 * share);
+  if (!done || status.progress.epochs.value_or(0) == 0) return status.state;
+  const double share = std::min(1.0, *done / *status.progress.epochs);
+  return absl::StrFormat("epoch %.1f/%.0f (%.0f %%)", *done, *status.progress.epochs, 100 * share);
 }
 
-std::string Workers(const StatusView& status) {
+std::string Workers(const StatusReport& status) {
   std::set<std::string> alive, all;
-  for (const TaskView& task : status.tasks) {
+  for (const TaskReport& task : status.tasks) {
     if (task.role != "worker") continue;
     all.insert(task.name);
     if (task.state == "RUNNING" || task.state == "PREPARING") alive.insert(task.name);
   }
-  for (const PendingView& pending : status.pending) {
+  for (const PendingReport& pending : status.pending) {
     if (pending.task.starts_with("worker")) all.insert(pending.task);
   }
   return absl::StrCat(alive.size(), "/", all.size(), " workers");
 }
 
 // Who waits, and who is waited for. Last who has nothing to do, since that follows from somebody else's wait.
-std::vector<std::string> Reasons(const StatusView& status) {
+std::vector<std::string> Reasons(const StatusReport& status) {
   std::vector<std::string> reasons, idle;
   for (const WaitGroup& wait : GroupWaits(status.waits)) {
     std::vector<std::string>& list = wait.on == "work" ? idle : reasons;
     list.push_back(absl::StrCat(HumanNames(wait.tasks), wait.tasks.size() == 1 ? " waits for " : " wait for ", wait.on,
                                 wait.why.empty() ? "" : ": " + wait.why));
   }
-  for (const PendingView& pending : status.pending) {
+  for (const PendingReport& pending : status.pending) {
     reasons.push_back(absl::StrCat(pending.task, " ", pending.why));
   }
   reasons.insert(reasons.end(), idle.begin(), idle.end());
@@ -49,15 +49,16 @@ std::vector<std::string> Reasons(const StatusView& status) {
 
 }  // namespace
 
-std::string ProgressLine(const StatusView& status) {
+std::string ProgressLine(const StatusReport& status) {
   const std::vector<std::string> reasons = Reasons(status);
   if (status.state == "QUEUED" || status.state == "PREPARING") {
     return absl::StrCat(status.state, reasons.empty() ? "" : ": ", absl::StrJoin(reasons, "; "));
   }
   std::vector<std::string> parts = {Epochs(status)};
   if (status.state != "RUNNING") parts.insert(parts.begin(), status.state);
-  if (status.examples_per_second) parts.push_back(HumanCount(*status.examples_per_second) + " examples/s");
-  if (status.loss) parts.push_back("loss " + HumanLoss(*status.loss));
+  if (status.progress.examples_per_second)
+    parts.push_back(HumanCount(*status.progress.examples_per_second) + " examples/s");
+  if (status.progress.loss) parts.push_back("loss " + HumanLoss(*status.progress.loss));
   if (status.staleness.mean) parts.push_back(absl::StrFormat("staleness %.1f", *status.staleness.mean));
   parts.push_back(Workers(status));
   if (status.remaining) parts.push_back(HumanSeconds(*status.remaining) + " left");

@@ -13,7 +13,7 @@ namespace downpour {
 //     chief waits for ps-1: has not reported slice 4 (and 2 more)
 //
 // Before it runs: the state and all who wait or are waited for. What the chief did not say is left out.
-std::string ProgressLine(const StatusView& status);
+std::string ProgressLine(const StatusReport& status);
 
 // Cut to `columns` characters, so that a terminal does not wrap it and the next one can be drawn over it. UTF-8 is
 // never cut within a character; colors take no column and end with the line.

@@ -44,11 +44,11 @@ absl::Status WithProcess(const absl::Status& status, const std::string& job_dir,
 }
 
 // Whether this is the chief of the folder: the one that chief.json names, or one that is about to name itself there.
-bool Leads(const StatusView& status, const ChiefLocation& location, const std::string& job_dir) {
-  if (!status.chief_pid || *status.chief_pid == location.pid) return true;
+bool Leads(const StatusReport& status, const ChiefLocation& location, const std::string& job_dir) {
+  if (!status.chief.pid || *status.chief.pid == static_cast<uint64_t>(location.pid)) return true;
   std::error_code ignored;
-  return status.chief_host == HostName() &&
-         std::filesystem::equivalent(std::filesystem::path(status.job_dir), job_dir, ignored);
+  return status.chief.host == HostName() &&
+         std::filesystem::equivalent(std::filesystem::path(status.chief.job_dir), job_dir, ignored);
 }
 
 }  // namespace
@@ -94,7 +94,7 @@ absl::StatusOr<ControlReply> StatusAsker::Tell(const Control& command) {
 
 absl::StatusOr<Answer> StatusAsker::AskOnce() {
   absl::StatusOr<Answer> answer = AskChief();
-  if (answer.ok() && answer->status->chief_host == HostName()) job_dir_ = answer->status->job_dir;
+  if (answer.ok() && answer->status->chief.host == HostName()) job_dir_ = answer->status->chief.job_dir;
   if (answer.ok() || job_dir_.empty()) return answer;
   chief_.reset();
   absl::StatusOr<Answer> summary = ReadSummary(job_dir_);
@@ -129,7 +129,7 @@ absl::StatusOr<Answer> StatusAsker::AskChief() {
   }
   absl::StatusOr<std::string> json = chief_->AskStatus(kStatusTimeout);
   if (!json.ok()) return location ? WithProcess(json.status(), source_.job_dir, *location) : json.status();
-  absl::StatusOr<StatusView> status = ParseStatus(*json);
+  absl::StatusOr<StatusReport> status = ParseStatus(*json);
   if (!status.ok()) return NotOfTheCommandLine("the chief at " + endpoint, status.status());
   // The port may serve another job by now.
   if (location && !Leads(*status, *location, source_.job_dir)) {
@@ -138,13 +138,13 @@ absl::StatusOr<Answer> StatusAsker::AskChief() {
   }
   if (const absl::Status same = CheckRun(*status, endpoint); !same.ok()) return same;
   knows_end_ = HasEnded(*status) && again_in_ > Duration::zero();
-  status->is_elsewhere = location == std::nullopt && status->chief_host != HostName();
-  return Answer{*std::move(json), *std::move(status), std::nullopt};
+  const bool is_elsewhere = location == std::nullopt && status->chief.host != HostName();
+  return Answer{*std::move(json), *std::move(status), std::nullopt, is_elsewhere};
 }
 
 // Whoever asks for one job must not be told of another, nor end it: a port, or a folder, may serve another run by now.
 // A chief that still reads its folder does not know its run, but has its job's name.
-absl::Status StatusAsker::CheckRun(const StatusView& status, const std::string& endpoint) {
+absl::Status StatusAsker::CheckRun(const StatusReport& status, const std::string& endpoint) {
   if (!heard_) heard_ = Heard{status.job, status.run};
   const bool either_unknown = heard_->run.empty() || status.run.empty();
   if (either_unknown ? heard_->job != status.job : IsAnotherRun(heard_->run, status.run)) {
@@ -155,7 +155,7 @@ absl::Status StatusAsker::CheckRun(const StatusView& status, const std::string& 
   return absl::OkStatus();
 }
 
-int ExitCodeOfEnd(const std::string& state, const MaybeNumber& chiefs) {
+int ExitCodeOfEnd(const std::string& state, const MaybeCount& chiefs) {
   if (state == "SUCCEEDED") return kExitDone;
   return chiefs == kExitOutOfTime ? kExitOutOfTime : kExitFailed;
 }

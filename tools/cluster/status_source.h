@@ -28,8 +28,9 @@ void AddSourceOptions(CLI::App& app, StatusSource* source);
 
 struct Answer {
   std::string json;
-  std::optional<StatusView> status;    // the chief spoke; or
-  std::optional<SummaryView> summary;  // the job is over, and this is how it ended
+  std::optional<StatusReport> status;    // the chief spoke; or
+  std::optional<SummaryReport> summary;  // the job is over, and this is how it ended
+  bool is_elsewhere = false;             // the chief's host is another one, with its folders
 };
 
 // Asks again and again over one connection, over which the chief also says unasked how the job ended. Having heard from
@@ -58,7 +59,7 @@ class StatusAsker {
  private:
   absl::StatusOr<Answer> AskOnce();
   absl::StatusOr<Answer> AskChief();
-  absl::Status CheckRun(const StatusView& status, const std::string& endpoint);
+  absl::Status CheckRun(const StatusReport& status, const std::string& endpoint);
 
   const StatusSource source_;
   const Duration again_in_;
@@ -74,7 +75,7 @@ class StatusAsker {
 
 // Of who looked on until a job was over: 0 where it succeeded, 124 where it was out of time, else 1. `chiefs`: the exit
 // code of its chief, as far as it was told.
-int ExitCodeOfEnd(const std::string& state, const MaybeNumber& chiefs);
+int ExitCodeOfEnd(const std::string& state, const MaybeCount& chiefs);
 
 // 69 where the chief cannot be reached or another run answers, 2 for a bad address, 1 for the rest.
 int ExitCodeOf(const absl::Status& status);

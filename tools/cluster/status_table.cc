@@ -28,13 +28,13 @@ std::string OrUnknown(const MaybeNumber& value, Show show) {
   return value ? std::string(show(*value)) : std::string(kUnknown);
 }
 
-std::string StalenessCell(const StalenessView& s) {
+std::string StalenessCell(const StalenessReport& s) {
   if (!s.mean) return kUnknown;
   return absl::StrCat(absl::StrFormat("%.1f", *s.mean), "/", OrUnknown(s.p99, HumanCount), "/",
                       OrUnknown(s.max, HumanCount));
 }
 
-std::vector<std::string> TaskRow(const TaskView& task) {
+std::vector<std::string> TaskRow(const TaskReport& task) {
   const auto words = [](const std::string& w) { return w.empty() ? std::string(kUnknown) : w; };
   const auto number = [](double n) { return absl::StrFormat("%.0f", n); };
   const auto percent = [](double share) { return absl::StrFormat("%.0f%%", 100 * share); };
@@ -54,19 +54,19 @@ std::vector<std::string> TaskRow(const TaskView& task) {
           task.waiting_for + (task.is_spare ? " (spare: others hold all leases)" : "")};
 }
 
-std::string TaskTable(const StatusView& status) {
+std::string TaskTable(const StatusReport& status) {
   std::vector<std::vector<std::string>> rows = {{"TASK", "STATE", "HOST", "PID", "STEP", "EXAMPLES/S", "STALENESS",
                                                  "CPU", "MEMORY", "IN", "OUT", "HEARTBEAT", "WAITING FOR"}};
-  for (const TaskView& task : status.tasks) rows.push_back(TaskRow(task));
+  for (const TaskReport& task : status.tasks) rows.push_back(TaskRow(task));
   const double omitted = status.tasks_omitted.value_or(0);
   return TextTable(rows, /*first_number=*/3, /*last_number=*/11) +
          (omitted > 0 ? absl::StrFormat("and %.0f more tasks\n", omitted) : "");
 }
 
-std::vector<std::string> GpuLines(const StatusView& status) {
+std::vector<std::string> GpuLines(const StatusReport& status) {
   std::vector<std::string> lines;
-  for (const TaskView& task : status.tasks) {
-    const GpuView& gpu = task.gpu;
+  for (const TaskReport& task : status.tasks) {
+    const GpuReport& gpu = task.gpu;
     if (gpu.address.empty()) continue;
     std::vector<std::string> parts = {gpu.name.empty() ? gpu.address : gpu.name};
     if (gpu.utilisation) parts.push_back(HumanPercent(*gpu.utilisation, 0) + " busy");
@@ -80,15 +80,16 @@ std::vector<std::string> GpuLines(const StatusView& status) {
   return lines;
 }
 
-std::string JobLine(const StatusView& status) {
+std::string JobLine(const StatusReport& status) {
   std::vector<std::string> parts = {absl::StrCat(status.job, " ", status.state)};
   const MaybeNumber done = EpochsDone(status);
-  if (done && status.epochs.value_or(0) > 0) {
-    parts.push_back(absl::StrFormat("epoch %.1f of %.0f (%s)", *done, *status.epochs,
-                                    HumanPercent(std::min(1.0, *done / *status.epochs))));
+  if (done && status.progress.epochs.value_or(0) > 0) {
+    parts.push_back(absl::StrFormat("epoch %.1f of %.0f (%s)", *done, *status.progress.epochs,
+                                    HumanPercent(std::min(1.0, *done / *status.progress.epochs))));
   }
-  if (status.loss) parts.push_back("loss " + HumanLoss(*status.loss));
-  if (status.examples_per_second) parts.push_back(HumanCount(*status.examples_per_second) + " examples/s");
+  if (status.progress.loss) parts.push_back("loss " + HumanLoss(*status.progress.loss));
+  if (status.progress.examples_per_second)
+    parts.push_back(HumanCount(*status.progress.examples_per_second) + " examples/s");
   if (status.elapsed) parts.push_back(HumanSeconds(*status.elapsed) + " elapsed");
   if (status.remaining) parts.push_back(HumanSeconds(*status.remaining) + " left");
   if (status.allowed) parts.push_back(HumanSeconds(*status.allowed) + " until scheduling.maxRunningTime ends it");
@@ -96,94 +97,85 @@ std::string JobLine(const StatusView& status) {
 }
 
 // What the job has outlived; nothing where there was nothing.
-std::vector<std::string> RecoveryLines(const RecoveryView& recovery) {
+std::vector<std::string> RecoveryLines(const RecoveryReport& recovery) {
   std::vector<std::string> parts;
-  const auto add = [&](const MaybeNumber& count, const char* one, const char* many) {
-    if (count.value_or(0) > 0) parts.push_back(absl::StrCat(HumanCount(*count), " ", *count == 1 ? one : many));
-  };
-  add(recovery.chief_restarts, "chief restart", "chief restarts");
-  add(recovery.workers_lost, "worker lost", "workers lost");
-  add(recovery.ps_lost, "ps lost", "ps lost");
-  add(recovery.leases_handed_on, "lease reassigned", "leases reassigned");
-  add(recovery.batches_recomputed, "batch recomputed", "batches recomputed");
+  for (const RecoveryCount& row : kRecoveryCounts) {
+    const uint64_t count = (recovery.*row.count).value_or(0);
+    if (count > 0) parts.push_back(absl::StrCat(HumanCount(count), " ", count == 1 ? row.one : row.many));
+  }
   if (parts.empty()) return {};
   return {absl::StrJoin(parts, ", ")};
 }
 
-std::vector<std::string> ScaledLines(const StatusView& status) {
-  if (!status.workers || status.workers == status.workers_in_file) return {};
-  return {absl::StrFormat("to %.0f worker%s; the job file says %s", *status.workers, *status.workers == 1 ? "" : "s",
-                          OrUnknown(status.workers_in_file, HumanCount))};
+std::vector<std::string> ScaledLines(const StatusReport& status) {
+  if (!status.workers.wanted || status.workers.wanted == status.workers.in_file) return {};
+  return {absl::StrFormat("to %.0f worker%s; the job file says %s", *status.workers.wanted,
+                          *status.workers.wanted == 1 ? "" : "s", OrUnknown(status.workers.in_file, HumanCount))};
 }
 
-std::string PushLine(const StatusView& status) {
+std::string PushLine(const StatusReport& status) {
   std::vector<std::string> parts;
-  const auto add = [&](const MaybeNumber& count, const char* what) {
-    if (count) parts.push_back(absl::StrCat(HumanCount(*count), " ", what));
-  };
-  add(status.pushes_consumed, "consumed");
-  add(status.pushes_acknowledged, "acknowledged");
-  add(status.pushes_resent, "retried");
-  add(status.pushes_refused, "rejected for now");
-  add(status.pushes_duplicate, "duplicate");
-  if (status.pushes_dropped.value_or(0) > 0) add(status.pushes_dropped, "dropped");
-  add(status.pushes_skipped, "skipped");
-  double rejected = status.chief_rejected.value_or(0);
-  for (const TaskView& task : status.tasks) rejected += task.rejected.value_or(0);
+  for (size_t row = 0; row < status.pushes.counts.size(); ++row) {
+    const MaybeCount& count = status.pushes.counts[row];
+    const bool is_shown = count && (*count > 0 || !kPushCounts[row].shown_if_any);
+    if (is_shown) parts.push_back(absl::StrCat(HumanCount(*count), " ", kPushCounts[row].words));
+  }
+  uint64_t rejected = status.chief.rejected.value_or(0);
+  for (const TaskReport& task : status.tasks) rejected += task.rejected.value_or(0);
   if (rejected > 0) parts.push_back(HumanCount(rejected) + (rejected == 1 ? " message" : " messages") + " ignored");
   return parts.empty() ? kUnknown : absl::StrJoin(parts, ", ");
 }
 
 // "the best: checkpoints/1-4, loss 0.0712 after 3 epochs"; nothing where there is none.
-void AddBest(const BestView& best, std::vector<std::string>* lines) {
+void AddBest(const BestReport& best, std::vector<std::string>* lines) {
   if (best.path.empty() || !best.value) return;
   const std::string when =
       best.epoch ? absl::StrCat(" after ", Counted(static_cast<uint64_t>(*best.epoch), "epoch")) : "";
   lines->push_back(absl::StrFormat("the best: %s, %s %.4g%s", best.path, best.metric, *best.value, when));
 }
 
-std::vector<std::string> CheckpointLines(const StatusView& status) {
+std::vector<std::string> CheckpointLines(const StatusReport& status) {
   std::vector<std::string> lines;
-  if (status.checkpoint_round.empty()) {
+  if (status.checkpoint.round.empty()) {
     lines.push_back("none yet");
   } else {
-    std::vector<std::string> parts = {status.checkpoint_round};
-    if (status.checkpoint_age) parts.push_back(HumanSeconds(*status.checkpoint_age) + " ago");
-    if (status.checkpoint_bytes) parts.push_back(HumanBytes(*status.checkpoint_bytes));
-    if (status.checkpoint_leases && status.leases) {
-      parts.push_back(
-          absl::StrCat(HumanCount(*status.checkpoint_leases), " of ", HumanCount(*status.leases), " leases"));
+    std::vector<std::string> parts = {status.checkpoint.round};
+    if (status.checkpoint.age) parts.push_back(HumanSeconds(*status.checkpoint.age) + " ago");
+    if (status.checkpoint.bytes) parts.push_back(HumanBytes(*status.checkpoint.bytes));
+    if (status.checkpoint.leases_committed && status.progress.leases) {
+      parts.push_back(absl::StrCat(HumanCount(*status.checkpoint.leases_committed), " of ",
+                                   HumanCount(*status.progress.leases), " leases"));
     }
-    lines.push_back(absl::StrCat(absl::StrJoin(parts, ", "), " (", status.checkpoint_path, ")"));
+    lines.push_back(absl::StrCat(absl::StrJoin(parts, ", "), " (", status.checkpoint.path, ")"));
   }
-  AddBest(status.best, &lines);
-  if (status.checkpoint_interval) {
+  AddBest(status.checkpoint.best, &lines);
+  if (status.checkpoint.interval) {
     lines.push_back(
-        absl::StrCat("every ", HumanSeconds(*status.checkpoint_interval), " (", status.checkpoint_interval_why, ")"));
+        absl::StrCat("every ", HumanSeconds(*status.checkpoint.interval), " (", status.checkpoint.interval_why, ")"));
   }
-  if (!status.checkpoint_writing.empty()) lines.push_back("writing " + status.checkpoint_writing);
-  if (!status.checkpoint_error.empty()) lines.push_back("last error: " + status.checkpoint_error);
+  if (!status.checkpoint.writing.empty()) lines.push_back("writing " + status.checkpoint.writing);
+  if (!status.checkpoint.error.empty()) lines.push_back("last error: " + status.checkpoint.error);
   return lines;
 }
 
-std::vector<std::string> RefusedLines(const StatusView& status) {
+std::vector<std::string> RefusedLines(const StatusReport& status) {
   std::vector<std::string> lines;
-  const auto add = [&](const std::string& door, const MaybeNumber& count, const std::string& from) {
+  const auto add = [&](const std::string& door, const MaybeCount& count, const std::string& from) {
     if (count.value_or(0) == 0) return;
     lines.push_back(absl::StrCat(HumanCount(*count), *count == 1 ? " handshake at " : " handshakes at ", door,
                                  " without a key of this cluster", from.empty() ? "" : ", the last from " + from));
   };
-  add("the chief", status.chief_refused, status.refused_from);
-  for (const TaskView& task : status.tasks) add(task.name, task.refused, task.refused_from);
+  add("the chief", status.chief.refused, status.chief.refused_from);
+  for (const TaskReport& task : status.tasks) add(task.name, task.refused, task.refused_from);
   if (!lines.empty()) {
     lines.push_back(absl::StrCat("if it is to take part: downpour doctor --keys DIR --role ROLE --chief ",
-                                 status.chief_endpoint, " on that host tells what its keys lack"));
+                                 status.chief.endpoint, " on that host tells what its keys lack"));
   }
   return lines;
 }
 
 // Time and rate are of the last chief: of a job that had several they stand on a line of their own.
-std::vector<std::string> TrainedLines(const SummaryView& summary) {
+std::vector<std::string> TrainedLines(const SummaryReport& summary) {
   const bool had_several = summary.recovery.chief_restarts.value_or(0) > 0;
   std::vector<std::string> all, last;
   if (summary.epochs) all.push_back(absl::StrFormat("%.10g epoch%s", *summary.epochs, *summary.epochs == 1 ? "" : "s"));
@@ -199,11 +191,11 @@ std::vector<std::string> TrainedLines(const SummaryView& summary) {
 }
 
 // Those of long ago are only counted: what is wrong now shall be seen.
-std::vector<std::string> FailureLines(const std::vector<FailureView>& failures) {
+std::vector<std::string> FailureLines(const std::vector<FailureReport>& failures) {
   std::vector<std::string> lines;
-  const FailureView* last_before = nullptr;
+  const FailureReport* last_before = nullptr;
   size_t before = 0;
-  for (const FailureView& f : failures) {
+  for (const FailureReport& f : failures) {
     if (f.age.value_or(0) > kLately) {
       last_before = &f;
       ++before;
@@ -219,9 +211,9 @@ std::vector<std::string> FailureLines(const std::vector<FailureView>& failures) 
   return lines;
 }
 
-std::vector<std::string> WarningLines(const StatusView& status) {
+std::vector<std::string> WarningLines(const StatusReport& status) {
   std::vector<std::string> lines;
-  for (const TaskView& task : status.tasks) {
+  for (const TaskReport& task : status.tasks) {
     if (task.warning.empty() || task.warning_age.value_or(0) > kLately) continue;
     lines.push_back(
         absl::StrCat(task.name, ": ", task.warning, ", ", HumanSeconds(task.warning_age.value_or(0)), " ago"));
@@ -229,9 +221,9 @@ std::vector<std::string> WarningLines(const StatusView& status) {
   return lines;
 }
 
-std::vector<std::string> SpareLines(const StatusView& status) {
+std::vector<std::string> SpareLines(const StatusReport& status) {
   std::vector<std::string> lines;
-  for (const SpareView& spare : status.spares) {
+  for (const SpareReport& spare : status.spares) {
     lines.push_back(absl::StrCat("a ", spare.role, " on ", spare.host, " (process ",
                                  absl::StrFormat("%.0f", spare.pid.value_or(0)), ") asks to join: ", spare.why));
   }
@@ -239,19 +231,19 @@ std::vector<std::string> SpareLines(const StatusView& status) {
 }
 
 // The chief's folders are on its host: a reader elsewhere is told to type there what names one.
-std::vector<std::string> NextLines(const StatusView& status) {
+std::vector<std::string> NextLines(const StatusReport& status, bool is_elsewhere) {
   std::vector<std::string> lines;
   for (const std::string& command : status.next) {
     const bool of_its_host =
         command.find("--job-dir ") != std::string::npos || command.find("--job_dir=") != std::string::npos ||
         (command.find("--keys=") != std::string::npos && command.find("--keys=DIR") == std::string::npos);
-    const std::string where = status.is_elsewhere && of_its_host ? "on " + status.chief_host + ": " : "";
+    const std::string where = is_elsewhere && of_its_host ? "on " + status.chief.host + ": " : "";
     lines.push_back(where + command);
   }
   return lines;
 }
 
-void AddHealth(const StatusView& status, bool color, std::string* out) {
+void AddHealth(const StatusReport& status, bool color, std::string* out) {
   const bool healthy = IsHealthy(status);
   const bool ended_badly = HasEnded(status) && status.state != "SUCCEEDED";
   const std::string verdict = healthy ? "healthy" : ended_badly ? status.state : "degraded";
@@ -262,7 +254,7 @@ void AddHealth(const StatusView& status, bool color, std::string* out) {
   if (!status.diverging.empty()) AddSection("DIVERGING", {Paint(color, kBad, status.diverging)}, out);
 
   std::vector<std::string> pending, waits;
-  for (const PendingView& p : status.pending) pending.push_back(p.task + " " + p.why);
+  for (const PendingReport& p : status.pending) pending.push_back(p.task + " " + p.why);
   for (const WaitGroup& w : GroupWaits(status.waits)) {
     waits.push_back(absl::StrCat(HumanNames(w.tasks), " for ", w.on, w.why.empty() ? "" : ": " + w.why,
                                  w.seconds ? absl::StrCat(", for ", HumanSeconds(*w.seconds)) : ""));
@@ -277,17 +269,17 @@ void AddHealth(const StatusView& status, bool color, std::string* out) {
 
 }  // namespace
 
-std::string StatusTable(const StatusView& status, bool color) {
+std::string StatusTable(const StatusReport& status, bool color, bool is_elsewhere) {
   std::string out;
   AddHealth(status, color, &out);
   absl::StrAppend(&out, "\n");
   AddSection("Job", {JobLine(status)}, &out);
-  if (status.evaluation_accuracy || status.evaluation_loss) {
+  if (status.evaluation.accuracy || status.evaluation.loss) {
     std::vector<std::string> parts;
-    if (status.evaluation_accuracy) parts.push_back("accuracy " + HumanPercent(*status.evaluation_accuracy, 2));
-    if (status.evaluation_loss) parts.push_back("loss " + HumanLoss(*status.evaluation_loss));
-    for (const auto& metric : status.evaluation_metrics) parts.push_back(HumanMetric(metric));
-    if (status.evaluation_epoch) parts.push_back(absl::StrFormat("after epoch %.0f", *status.evaluation_epoch));
+    if (status.evaluation.accuracy) parts.push_back("accuracy " + HumanPercent(*status.evaluation.accuracy, 2));
+    if (status.evaluation.loss) parts.push_back("loss " + HumanLoss(*status.evaluation.loss));
+    for (const auto& metric : status.evaluation.metrics) parts.push_back(HumanMetric(metric));
+    if (status.evaluation.epoch) parts.push_back(absl::StrFormat("after epoch %.0f", *status.evaluation.epoch));
     AddSection("Evaluation", {absl::StrJoin(parts, ", ")}, &out);
   }
   if (!status.stopped_early.empty()) AddSection("Stops", {"early: " + status.stopped_early}, &out);
@@ -299,11 +291,11 @@ std::string StatusTable(const StatusView& status, bool color) {
   absl::StrAppend(&out, "\n", TaskTable(status), "\n");
   AddSection("GPUs", GpuLines(status), &out);
   AddSection("Checkpoint", CheckpointLines(status), &out);
-  AddSection("Next", NextLines(status), &out);
+  AddSection("Next", NextLines(status, is_elsewhere), &out);
   return out;
 }
 
-std::string SummaryTable(const SummaryView& summary, bool color) {
+std::string SummaryTable(const SummaryReport& summary, bool color) {
   std::string out;
   const bool good = summary.state == "SUCCEEDED";
   AddSection(
@@ -325,8 +317,8 @@ std::string SummaryTable(const SummaryView& summary, bool color) {
   AddSection("Trained", TrainedLines(summary), &out);
   AddSection("Staleness", {"mean/p99/max " + StalenessCell(summary.staleness)}, &out);
   AddSection("Recovered", RecoveryLines(summary.recovery), &out);
-  if (summary.pushes_skipped.value_or(0) > 0) {
-    AddSection("Skipped", {HumanCount(*summary.pushes_skipped) + " pushes, which changed nothing"}, &out);
+  if (const uint64_t skipped = summary.pushes.Of(&TaskStats::pushes_skipped).value_or(0); skipped > 0) {
+    AddSection("Skipped", {HumanCount(skipped) + " pushes, which changed nothing"}, &out);
   }
   std::vector<std::string> checkpoints;
   if (!summary.checkpoint.empty()) checkpoints.push_back(summary.checkpoint);

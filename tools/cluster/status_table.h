@@ -12,7 +12,8 @@
 
 namespace downpour {
 
-std::string StatusTable(const StatusView& status, bool color);
-std::string SummaryTable(const SummaryView& summary, bool color);
+// `is_elsewhere`: the chief's host is another one, with its folders.
+std::string StatusTable(const StatusReport& status, bool color, bool is_elsewhere = false);
+std::string SummaryTable(const SummaryReport& summary, bool color);
 
 }  // namespace downpour

@@ -3,15 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <limits>
-#include <sstream>
-
 #include "chief/lifecycle.h"
 #include "chief/shutdown.h"
 #include "schema/codec.h"
-#include "tests/source_tree.h"
 #include "tests/unit/chief/chief_harness.h"
+#include "tests/unit/tools/cluster/sample_status.h"
 
 namespace downpour {
 namespace {
@@ -23,16 +19,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-json SampleOf(int block) {
-  std::ifstream file(SourcePath("docs/STATUS.md"));
-  std::stringstream text;
-  text << file.rdbuf();
-  const std::string page = text.str();
-  const std::string fence = "```json\n";
-  size_t begin = 0;
-  for (int i = 0; i <= block; ++i) begin = page.find(fence, begin) + fence.size();
-  return json::parse(page.substr(begin, page.find("```", begin) - begin));
-}
+json SampleOf(int block) { return json::parse(JsonBlockOfStatusPage(block)); }
 
 // Every field of the sample is there, of the same kind; and there is none that the sample lacks.
 void ExpectSameShape(const json& sample, const json& actual, const std::string& place) {

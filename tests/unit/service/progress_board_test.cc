@@ -33,19 +33,19 @@ TEST(ProgressBoardTest, AChiefThatIsNotThereKeepsNobodyWaiting) {
 }
 
 TEST(ProgressBoardTest, ProgressIsInEpochsAndTheLossOfAnEvaluationGoesFirst) {
-  StatusView status;
-  status.epoch = 2;
-  status.epochs = 4;
-  status.leases = 40;
-  status.leases_committed = 20;
-  status.examples_committed = 200;
-  status.train_examples = 100;
-  status.loss = 0.5;
+  StatusReport status;
+  status.progress.epoch = 2;
+  status.progress.epochs = 4;
+  status.progress.leases = 40;
+  status.progress.leases_committed = 20;
+  status.progress.examples_committed = 200;
+  status.progress.train_examples = 100;
+  status.progress.loss = 0.5;
   EXPECT_EQ(ProgressIn(status).done, 0.5);
   EXPECT_EQ(ProgressIn(status).loss, 0.5);
-  status.evaluation_loss = 0.75;
+  status.evaluation.loss = 0.75;
   EXPECT_EQ(ProgressIn(status).loss, 0.75);
-  EXPECT_EQ(ProgressIn(StatusView{}).done, std::nullopt);
+  EXPECT_EQ(ProgressIn(StatusReport{}).done, std::nullopt);
 }
 
 }  // namespace

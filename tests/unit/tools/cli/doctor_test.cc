@@ -288,25 +288,25 @@ TEST_F(DoctorJobTest, AnAddressWithoutAPortIsAMistakeOfTheCommandLine) {
   EXPECT_THAT(outcome.err, HasSubstr("127.0.0.1"));
 }
 
-StatusView InState(const std::string& state) {
-  StatusView status;
+StatusReport InState(const std::string& state) {
+  StatusReport status;
   status.job = "j";
   status.state = state;
   return status;
 }
 
 TEST(DoctorStatus, FailuresAndWhoIsMissingAreNamed) {
-  StatusView status = InState("RUNNING");
+  StatusReport status = InState("RUNNING");
   EXPECT_THAT(Bad(JudgeStatus(status)), IsEmpty());
   status.pending = {{"ps-1", "has not joined yet"}, {"ps-0", "installs its slices"}, {"worker-2", "is dead"}};
   status.next = {"downpour logs ps-1", "downpour-ps --chief=h0:1"};
-  TaskView server;
+  TaskReport server;
   server.name = "ps-0";
   server.state = "PREPARING";
   status.tasks = {server};
   status.failures = {{"worker-1", "has other data", 5, {}}, {"worker-2", "long ago", 500, {}}};
-  status.checkpoint_error = "no space";
-  status.job_dir = "/jobs/my job";
+  status.checkpoint.error = "no space";
+  status.chief.job_dir = "/jobs/my job";
   EXPECT_THAT(
       Bad(JudgeStatus(status)),
       ElementsAre(HasSubstr("job: ps-1 has not joined yet -> downpour-ps --chief=h0:1"),
@@ -323,8 +323,8 @@ TEST(DoctorStatus, FailuresAndWhoIsMissingAreNamed) {
 }
 
 TEST(DoctorStatus, AWorkerThatWaitsForLongIsNamedThoughOthersGetOn) {
-  StatusView status = InState("RUNNING");
-  status.job_dir = "/jobs/j";
+  StatusReport status = InState("RUNNING");
+  status.chief.job_dir = "/jobs/j";
   status.waits = {{"worker-0", "its Python code to compute step 4 of lease 3", "at task.py:11", 61},
                   {"worker-1", "parameters", "", 3},
                   {"worker-2", "work", "", 500},
@@ -337,10 +337,10 @@ TEST(DoctorStatus, AWorkerThatWaitsForLongIsNamedThoughOthersGetOn) {
 }
 
 TEST(DoctorStatus, WhatDivergesIsNamedThoughTheJobSucceeded) {
-  StatusView status = InState("RUNNING");
+  StatusReport status = InState("RUNNING");
   status.diverging = "the loss is not finite";
   EXPECT_THAT(Bad(JudgeStatus(status)), ElementsAre(HasSubstr("job: it is DIVERGING: the loss is not finite -> ")));
-  SummaryView summary;
+  SummaryReport summary;
   summary.state = "SUCCEEDED";
   EXPECT_THAT(Bad(JudgeEnd(summary)), IsEmpty());
   summary.diverging = "the loss is not finite";
@@ -355,11 +355,11 @@ TEST_F(DoctorJobTest, WarnsOfSettingsThatWereMeasuredToBeUnstable) {
 }
 
 TEST(DoctorStatus, ACheckpointWithoutItsServerIsNoMatterOfTheDisk) {
-  StatusView status = InState("RUNNING");
-  status.checkpoint_error = "a ps is gone";
-  status.checkpoint_error_cause = "ps";
+  StatusReport status = InState("RUNNING");
+  status.checkpoint.error = "a ps is gone";
+  status.checkpoint.error_cause = "ps";
   EXPECT_THAT(Bad(JudgeStatus(status)), ElementsAre(HasSubstr("checkpoint: a ps is gone -> wait for the next one")));
-  TaskView server;
+  TaskReport server;
   server.name = "ps-1";
   server.role = "ps";
   server.state = "LOST";

@@ -15,7 +15,7 @@ TEST(ProgressTest, TheDocumentedSample) {
 }
 
 TEST(ProgressTest, BeforeItRunsItSaysWhatIsWaitedFor) {
-  StatusView status;
+  StatusReport status;
   status.state = "QUEUED";
   EXPECT_EQ(ProgressLine(status), "QUEUED");
   status.pending = {{"ps-0", "has not joined yet"}, {"worker-0", "has not joined yet"}};
@@ -27,7 +27,7 @@ TEST(ProgressTest, BeforeItRunsItSaysWhatIsWaitedFor) {
 }
 
 TEST(ProgressTest, WhileItRunsItSaysWhoWaitsFirst) {
-  StatusView status;
+  StatusReport status;
   status.state = "RUNNING";
   for (int i = 0; i < 6; ++i) status.waits.push_back({absl::StrCat("worker-", i), "parameters from ps-0", "", 2.0});
   EXPECT_EQ(ProgressLine(status),
@@ -35,7 +35,7 @@ TEST(ProgressTest, WhileItRunsItSaysWhoWaitsFirst) {
 }
 
 TEST(ProgressTest, WhoHasNothingToDoIsToldLast) {
-  StatusView status;
+  StatusReport status;
   status.state = "RUNNING";
   status.waits = {{"worker-0", "work", "", 2.0}};
   EXPECT_EQ(ProgressLine(status), "RUNNING | 0/0 workers | worker-0 waits for work");
@@ -45,33 +45,33 @@ TEST(ProgressTest, WhoHasNothingToDoIsToldLast) {
 }
 
 TEST(ProgressTest, WhatDivergesIsNamed) {
-  StatusView status;
+  StatusReport status;
   status.state = "RUNNING";
   status.diverging = "the loss is not finite";
   EXPECT_EQ(ProgressLine(status), "RUNNING | 0/0 workers | DIVERGING: the loss is not finite");
 }
 
 TEST(ProgressTest, UnknownThingsAreLeftOutAndTheEndIsNamed) {
-  StatusView status;
+  StatusReport status;
   status.state = "RUNNING";
   EXPECT_EQ(ProgressLine(status), "RUNNING | 0/0 workers");
   status.state = "CANCELLING";
-  status.epoch = 2;
-  status.epochs = 4;
+  status.progress.epoch = 2;
+  status.progress.epochs = 4;
   EXPECT_EQ(ProgressLine(status), "CANCELLING | epoch 2.0/4 (50 %) | 0/0 workers");
 }
 
 TEST(ProgressTest, LostWorkersAreNotAlive) {
-  StatusView status;
+  StatusReport status;
   status.state = "RUNNING";
   for (const char* state : {"RUNNING", "PREPARING", "LOST", "PENDING"}) {
-    TaskView task;
+    TaskReport task;
     task.name = std::string("worker-") + state;
     task.role = "worker";
     task.state = state;
     status.tasks.push_back(task);
   }
-  TaskView server;
+  TaskReport server;
   server.role = "ps";
   server.state = "RUNNING";
   status.tasks.push_back(server);

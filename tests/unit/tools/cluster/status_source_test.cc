@@ -69,7 +69,7 @@ TEST_F(StatusSourceTest, ARunIsGivenTimeToStartItsChiefAgain) {
   WriteChiefJson(before.endpoint(), 7);
   const auto answer = StatusAsker(Folder()).Ask();
   ASSERT_TRUE(answer.ok()) << answer.status();
-  EXPECT_EQ(answer->status->chief_pid, 9);
+  EXPECT_EQ(answer->status->chief.pid, 9);
 }
 
 TEST_F(StatusSourceTest, TheSummaryOfAnotherRunIsNotItsOwn) {
@@ -156,7 +156,7 @@ TEST_F(StatusSourceTest, AWatcherHearsTheEndUnaskedAndTakesLeave) {
     StatusAsker asker({.chief = chief.endpoint(), .job_dir = ""}, /*again_in=*/std::chrono::hours(1));
     const auto before = asker.Ask();
     ASSERT_TRUE(before.ok()) << before.status();
-    EXPECT_TRUE(before->status->is_elsewhere);
+    EXPECT_TRUE(before->is_elsewhere);
     EXPECT_EQ(chief.last_request().again_in_ms, 3'600'000u);
     chief.Say(StateOf("SUCCEEDED", 0));
     asker.Pause();

@@ -11,7 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-StatusView Sample() { return ParseStatus(SampleStatus()).value(); }
+StatusReport Sample() { return ParseStatus(SampleStatus()).value(); }
 
 TEST(StatusTableTest, TheDocumentedSample) {
   EXPECT_EQ(StatusTable(Sample(), /*color=*/false),
@@ -43,14 +43,14 @@ TEST(StatusTableTest, TheDocumentedSample) {
 }
 
 TEST(StatusTableTest, AStandstillIsToldBeforeAllElse) {
-  StatusView status = Sample();
+  StatusReport status = Sample();
   status.stalled = "nothing has moved for 28 s";
   EXPECT_THAT(StatusTable(status, false),
               HasSubstr("Health:     degraded\nStalled:    nothing has moved for 28 s\nPending:"));
 }
 
 TEST(StatusTableTest, AJobThatSucceededAndLearnedNothingIsCalledSo) {
-  StatusView status = Sample();
+  StatusReport status = Sample();
   status.state = "SUCCEEDED";
   status.diverging = "the loss stays at that of a guess";
   EXPECT_THAT(StatusTable(status, false),
@@ -58,7 +58,7 @@ TEST(StatusTableTest, AJobThatSucceededAndLearnedNothingIsCalledSo) {
 }
 
 TEST(StatusTableTest, FailuresOfLongAgoAreOnlyCounted) {
-  StatusView status = Sample();
+  StatusReport status = Sample();
   status.failures.clear();
   for (const double age : {600.0, 300.0, 5.0}) status.failures.push_back({"ps-0", "it left", age, {}});
   EXPECT_THAT(
@@ -68,7 +68,7 @@ TEST(StatusTableTest, FailuresOfLongAgoAreOnlyCounted) {
 }
 
 TEST(StatusTableTest, WhatATaskWarnedOfLatelyIsShown) {
-  StatusView status = Sample();
+  StatusReport status = Sample();
   EXPECT_THAT(StatusTable(status, false), Not(HasSubstr("Warnings:"))) << "long ago";
   status.tasks[0].warning_age = 3;
   EXPECT_THAT(StatusTable(status, false),
@@ -77,26 +77,25 @@ TEST(StatusTableTest, WhatATaskWarnedOfLatelyIsShown) {
 }
 
 TEST(StatusTableTest, ASpareWorkerIsCalledSo) {
-  StatusView status = Sample();
+  StatusReport status = Sample();
   status.tasks[0].waiting_for = "work";
   status.tasks[0].is_spare = true;
   EXPECT_THAT(StatusTable(status, false), HasSubstr("work (spare: others hold all leases)"));
 }
 
 TEST(StatusTableTest, WhoeverReadsElsewhereIsToldWhereTheFoldersAre) {
-  StatusView status = Sample();
-  status.is_elsewhere = true;
-  status.chief_host = "h0";
+  StatusReport status = Sample();
+  status.chief.host = "h0";
   status.next = {"downpour-ps --keys='my keys' --chief=10.0.0.1:7000",
                  "downpour-worker --keys=DIR --chief=10.0.0.1:7000", "downpour logs ps-0 --job-dir /jobs/mnist"};
-  EXPECT_THAT(StatusTable(status, false),
+  EXPECT_THAT(StatusTable(status, false, /*is_elsewhere=*/true),
               HasSubstr("Next:       on h0: downpour-ps --keys='my keys' --chief=10.0.0.1:7000\n"
                         "            downpour-worker --keys=DIR --chief=10.0.0.1:7000\n"
                         "            on h0: downpour logs ps-0 --job-dir /jobs/mnist\n"));
 }
 
 TEST(StatusTableTest, AnEmptyStatusSaysWhatIsUnknownAndThatNothingIsWrong) {
-  StatusView status;
+  StatusReport status;
   status.job = "j";
   status.state = "QUEUED";
   status.tasks.resize(1);
@@ -109,21 +108,17 @@ TEST(StatusTableTest, AnEmptyStatusSaysWhatIsUnknownAndThatNothingIsWrong) {
 }
 
 TEST(StatusTableTest, OfAGpuOnlyWhatIsKnownIsTold) {
-  StatusView status = Sample();
-  status.tasks[0].gpu = {.address = "0000:3B:00.0",
-                         .name = {},
-                         .utilisation = {},
-                         .celsius = {},
-                         .memory_used = {},
-                         .memory_total = {},
-                         .workers = 1};
+  StatusReport status = Sample();
+  status.tasks[0].gpu = {};
+  status.tasks[0].gpu.address = "0000:3B:00.0";
+  status.tasks[0].gpu.workers = 1;
   EXPECT_THAT(StatusTable(status, false), HasSubstr("GPUs:       worker-0: 0000:3B:00.0\n"));
   status.tasks[0].gpu = {};
   EXPECT_THAT(StatusTable(status, false), Not(HasSubstr("GPUs:")));
 }
 
 TEST(StatusTableTest, AFailedJobNamesItsErrorAtTheTop) {
-  StatusView status = Sample();
+  StatusReport status = Sample();
   status.state = "FAILED";
   status.error = "ps-1 died";
   EXPECT_THAT(StatusTable(status, false), HasSubstr("Health:     FAILED\nError:      ps-1 died\n"));
@@ -135,40 +130,40 @@ TEST(StatusTableTest, ColorsOnlyWhenAsked) {
 }
 
 TEST(StatusTableTest, SaysHowManyTasksAreNotShown) {
-  StatusView status = Sample();
+  StatusReport status = Sample();
   EXPECT_THAT(StatusTable(status, false), Not(HasSubstr("more tasks")));
   status.tasks_omitted = 2002;
   EXPECT_THAT(StatusTable(status, false), HasSubstr("\nand 2002 more tasks\n"));
 }
 
 TEST(StatusTableTest, AStepIsAWorkersMatter) {
-  StatusView status = Sample();
+  StatusReport status = Sample();
   EXPECT_THAT(StatusTable(status, false), HasSubstr("  812  "));
   status.tasks[0].role = "ps";
   EXPECT_THAT(StatusTable(status, false), Not(HasSubstr("812")));
 }
 
 TEST(StatusTableTest, WhoWaitsForTheSameIsOneLine) {
-  StatusView status = Sample();
+  StatusReport status = Sample();
   for (const char* name : {"worker-0", "worker-1"}) status.waits.push_back({name, "parameters from ps-1", "", 2.0});
   EXPECT_THAT(StatusTable(status, false),
               HasSubstr("            worker-0, worker-1 for parameters from ps-1, for 2.0 s\n"));
 }
 
 TEST(StatusTableTest, MessagesRejectedAreCountedOverAllTasks) {
-  StatusView status = Sample();
+  StatusReport status = Sample();
   status.tasks.resize(2);
   status.tasks[0].rejected = 2;
   status.tasks[1].rejected = 3;
-  status.chief_rejected = 4;
+  status.chief.rejected = 4;
   EXPECT_THAT(StatusTable(status, false), HasSubstr("9 messages ignored"));
 }
 
 TEST(StatusTableTest, WhoHasNoKeyIsShown) {
-  StatusView status = Sample();
+  StatusReport status = Sample();
   EXPECT_THAT(StatusTable(status, false), Not(HasSubstr("Refused:")));
-  status.chief_refused = 3;
-  status.refused_from = "10.0.0.7";
+  status.chief.refused = 3;
+  status.chief.refused_from = "10.0.0.7";
   status.tasks[0].name = "ps-0";
   status.tasks[0].refused = 1;
   EXPECT_THAT(
@@ -190,15 +185,15 @@ TEST(SummaryTableTest, TheDocumentedSample) {
 }
 
 TEST(SummaryTableTest, WhatTheJobDidNotLearnIsTold) {
-  SummaryView summary = ParseSummary(SampleSummary()).value();
+  SummaryReport summary = ParseSummary(SampleSummary()).value();
   summary.diverging = "the loss is not finite";
   EXPECT_THAT(SummaryTable(summary, false), HasSubstr("SUCCEEDED\nDIVERGING:  the loss is not finite\n"));
 }
 
 TEST(SummaryTableTest, WhatTheJobHasOutlivedIsTold) {
-  SummaryView summary = ParseSummary(SampleSummary()).value();
+  SummaryReport summary = ParseSummary(SampleSummary()).value();
   summary.recovery = {2, 3, 1, 5, 1200};
-  summary.pushes_skipped = 1200;
+  summary.pushes.Of(&TaskStats::pushes_skipped) = 1200;
   summary.elapsed = 600;
   EXPECT_THAT(SummaryTable(summary, false),
               HasSubstr("Trained:    10 epochs, 600,000 examples, over 10 min 00 s\n"

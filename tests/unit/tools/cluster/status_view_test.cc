@@ -16,13 +16,13 @@ using testing::HasSubstr;
 using testing::Not;
 
 TEST(StatusViewTest, ReadsTheDocumentedSample) {
-  const absl::StatusOr<StatusView> status = ParseStatus(SampleStatus());
+  const absl::StatusOr<StatusReport> status = ParseStatus(SampleStatus());
   ASSERT_TRUE(status.ok()) << status.status();
   EXPECT_EQ(status->job, "mnist-mlp");
   EXPECT_EQ(status->state, "RUNNING");
-  EXPECT_EQ(status->chief_pid, 4711);
-  EXPECT_EQ(status->chief_term, 1);
-  EXPECT_EQ(status->examples_committed, 194560);
+  EXPECT_EQ(status->chief.pid, 4711);
+  EXPECT_EQ(status->chief.term, 1);
+  EXPECT_EQ(status->progress.examples_committed, 194560);
   EXPECT_EQ(status->staleness.max, 11);
   ASSERT_EQ(status->tasks.size(), 1u);
   EXPECT_EQ(status->tasks[0].name, "worker-0");
@@ -39,7 +39,7 @@ TEST(StatusViewTest, ReadsTheDocumentedSample) {
 }
 
 TEST(StatusViewTest, ReadsTheDocumentedSummary) {
-  const absl::StatusOr<SummaryView> summary = ParseSummary(SampleSummary());
+  const absl::StatusOr<SummaryReport> summary = ParseSummary(SampleSummary());
   ASSERT_TRUE(summary.ok()) << summary.status();
   EXPECT_EQ(summary->state, "SUCCEEDED");
   EXPECT_EQ(summary->eval_accuracy, 0.981);
@@ -53,11 +53,11 @@ TEST(StatusViewTest, ReadsTheDocumentedSummary) {
 }
 
 TEST(StatusViewTest, WhatIsAbsentOrOfAnotherTypeIsUnknown) {
-  const absl::StatusOr<StatusView> status =
+  const absl::StatusOr<StatusReport> status =
       ParseStatus(R"({"job": 7, "state": "RUNNING", "progress": [], "tasks": {"a": 1}, "pending": null, "next": [1]})");
   ASSERT_TRUE(status.ok());
   EXPECT_EQ(status->job, "");
-  EXPECT_EQ(status->epochs, std::nullopt);
+  EXPECT_EQ(status->progress.epochs, std::nullopt);
   EXPECT_EQ(EpochsDone(*status), std::nullopt);
   EXPECT_TRUE(status->next.empty());
   for (const char* text : {"", "[]", "{", "null", "\"x\"", "{\"a\": }"}) {
@@ -76,10 +76,10 @@ std::string Hostile(const std::string& document) {
 }
 
 TEST(StatusViewTest, WordsCannotDriveATerminalNorBeginALine) {
-  const StatusView status = ParseStatus(Hostile(SampleStatus())).value();
+  const StatusReport status = ParseStatus(Hostile(SampleStatus())).value();
   EXPECT_EQ(status.tasks.at(0).host, "?[2J? ??H");
   EXPECT_EQ(status.next.at(0), "?[2J? ??H");
-  const SummaryView summary = ParseSummary(Hostile(SampleSummary())).value();
+  const SummaryReport summary = ParseSummary(Hostile(SampleSummary())).value();
   for (const std::string& shown : {StatusTable(status, false), SummaryTable(summary, false), ProgressLine(status)}) {
     EXPECT_THAT(shown, HasSubstr("?[2J? ??H"));
     for (const char* driving : {"\x1b", "\r", "\xc2\x9b", "\nH"}) EXPECT_THAT(shown, Not(HasSubstr(driving)));
@@ -96,7 +96,7 @@ TEST(StatusViewTest, GroupsWhoWaitsForTheSame) {
 }
 
 TEST(StatusViewTest, HealthyMeansAllThereAndNoFailureLately) {
-  StatusView status;
+  StatusReport status;
   for (const char* state : {"QUEUED", "PREPARING", "RUNNING", "SUCCEEDED"}) {
     status.state = state;
     EXPECT_TRUE(IsHealthy(status)) << state;
@@ -127,7 +127,7 @@ TEST(StatusViewTest, HealthyMeansAllThereAndNoFailureLately) {
 }
 
 TEST(StatusViewTest, OnlyTheThreeLastStatesEndAJob) {
-  StatusView status;
+  StatusReport status;
   for (const char* state : {"QUEUED", "PREPARING", "RUNNING", "CANCELLING"}) {
     status.state = state;
     EXPECT_FALSE(HasEnded(status)) << state;
