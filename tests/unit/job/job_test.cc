@@ -35,7 +35,7 @@ TEST(PlanDifferencesTest, NamesWhatMakesAnotherPlan) {
   EXPECT_THAT(differences("training.localSteps=1"), ElementsAre("training.localSteps"));
   const JobSpec local = Job({"training.localSteps=1"});
   EXPECT_THAT(PlanDifferences(Job({"training.localSteps=2"}), local), ElementsAre("training.localSteps"));
-  EXPECT_THAT(PlanDifferences(Job({"training.localSteps=1", "training.outer.name=sgd"}), local),
+  EXPECT_THAT(PlanDifferences(Job({"training.localSteps=1", "training.outer.name=nesterov"}), local),
               ElementsAre("training.outer.name"));
   EXPECT_THAT(PlanDifferences(Job({"training.localSteps=1", "training.outer.learningRate=1"}), local), IsEmpty());
   EXPECT_THAT(differences("training.wire=bf16"), ElementsAre("training.wire"));
