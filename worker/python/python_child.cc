@@ -5,8 +5,8 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/pidfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -72,7 +72,10 @@ absl::StatusOr<std::unique_ptr<PythonChild>> PythonChild::Start(const PythonOpti
 }
 
 PythonChild::PythonChild(UniqueFd channel, std::shared_ptr<std::byte> memory, pid_t pid)
-    : channel_(std::move(channel)), memory_(std::move(memory)), pid_(pid), life_(pidfd_open(pid, 0)) {
+    : channel_(std::move(channel)),
+      memory_(std::move(memory)),
+      pid_(pid),
+      life_(static_cast<int>(syscall(SYS_pidfd_open, pid, 0))) {
   guard_.Watch(pid);
 }
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/pidfd.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,7 +29,7 @@ std::pair<pid_t, pid_t> StartGroup() {
 }
 
 void AwaitEnd(pid_t pid) {
-  const UniqueFd life(pidfd_open(pid, 0));
+  const UniqueFd life(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   pollfd on_end = {life.get(), POLLIN, 0};
   if (life.ok()) poll(&on_end, 1, -1);  // else it has gone
 }
