@@ -12,7 +12,7 @@ namespace downpour {
 namespace {
 
 // A word means that there is nothing left to kill; the number may be another group's by then.
-constexpr char kGuard[] = "read word && exit 0; kill -KILL -- -$1";
+constexpr char kGuard[] = "read word && exit 0; kill -KILL -$1";
 
 }  // namespace
 
