@@ -227,7 +227,7 @@ json ResourceOf(const Job& job) {
   json resource = {{"jobId", job.name},
                    {"state", NameOf(job.state)},
                    {"createTime", TimeText(job.created_ms)},
-                   {"etag", absl::Base64Escape(absl::StrCat(job.revision))},
+                   {"etag", absl::Base64Escape(absl::StrCat(job.created_ms, " ", job.revision))},
                    {"trainingInput", json::parse(job.training_input)},
                    {"trainingOutput", json::object()}};
   if (!job.labels.empty()) resource["labels"] = job.labels;

@@ -112,8 +112,15 @@ absl::StatusOr<StoredObject> ObjectStore::Finish(const std::string& upload) cons
   std::error_code error;
   fs::create_directories(fs::path(*path).parent_path(), error);
   fs::rename(folder / "data", *path, error);
-  if (error) return DiskRefuses(*path);
+  const bool is_taken = error == std::errc::not_a_directory || error == std::errc::is_a_directory;
+  if (error && !is_taken) return DiskRefuses(*path);
   fs::remove_all(folder, error);
+  if (is_taken) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("gs://", OneLine(*said, kMostObjectName),
+                     " cannot be kept: objects are files here, and of an object and one below its name ",
+                     "only one can be there. Delete the other one, or choose another name"));
+  }
   return Find(name.first, name.second);
 }
 

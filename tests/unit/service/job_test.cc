@@ -42,6 +42,9 @@ TEST(JobTest, IsShownAsItWasPosted) {
   const json before = shown["etag"];
   ++job.revision;
   EXPECT_NE(ResourceOf(job)["etag"], before);
+  --job.revision;
+  ++job.created_ms;
+  EXPECT_NE(ResourceOf(job)["etag"], before) << "another job of its name";
 }
 
 TEST(JobTest, ARunIsGivenNameAndSizeAlone) {

@@ -38,6 +38,14 @@ TEST_F(ObjectStoreTest, AnObjectIsThereOnceItIsWhole) {
   EXPECT_FALSE(store_.Finish(upload).ok()) << "it is finished";
 }
 
+TEST_F(ObjectStoreTest, OfAnObjectAndOneBelowItsNameOnlyOneIsKept) {
+  ASSERT_TRUE(Store("models", "d/e", "x").ok());
+  EXPECT_EQ(Store("models", "d", "x").status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Store("models", "d/e/f", "x").status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(fs::is_empty(folder_.path() + "/uploads")) << "what was refused is gone";
+  EXPECT_EQ(store_.Find("models", "d/e")->bytes, 1);
+}
+
 TEST_F(ObjectStoreTest, ListsByPrefix) {
   for (const char* name : {"b/2", "a/1", "b/1"}) ASSERT_TRUE(Store("models", name, "x").ok());
   EXPECT_EQ(store_.List("models", "", 10)->size(), 3u);
