@@ -4,8 +4,8 @@
 
 784-256-128-10, 10 epochs, 2 ps, 2 seeds: 4 workers reach at least 97.5 % on the mean, within 0.5 points of 1 worker,
 and no run of theirs is below 97 %. 16 workers reach 96 % in one run; without a rule for staleness they do not learn at
-all. learning.py has more workers and seeds. The order of pushes is chance, and where the last of them leaves the model too:
-single runs spread by 0.13 points about 97.95 %, and one of 51 had 97.30. KEY=VALUE is set for every run, such as
+all. learning.py has more workers and seeds. The order of pushes is chance, and where the last of them leaves the model
+too: single runs spread by 0.13 points about 97.95 %, and one of 51 had 97.30. KEY=VALUE is set for every run, such as
 training.wire=bf16.
 """
 
