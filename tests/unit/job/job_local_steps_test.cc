@@ -44,7 +44,8 @@ TEST(JobFile, LocalStepsHaveAnOuterOptimizer) {
       {"localSteps: 4\n  outer: {name: adam}", "training.outer.name: "},
       {"localSteps: 4\n  outer: {name: sgd, momentum: 0.5}", "momentum: means something only with name: momentum or"},
       {"localSteps: 4\n  outer: {momentum: 0.5}", "training.outer.momentum: means something only with name: momentum"},
-      {"localSteps: 4\n  outer: {name: nesterov, momentum: 1}", "training.outer.momentum: is 1, but must be at least 0 and below 1"},
+      {"localSteps: 4\n  outer: {name: nesterov, momentum: 1}",
+       "training.outer.momentum: is 1, but must be at least 0 and below 1"},
       {"localSteps: 4\n  outer: {learningRate: 0}", "training.outer.learningRate: is 0"},
       {"localSteps: 4\n  outer: {name: sgd}\n  staleness: {method: slowMomentum}", "but training.outer.name is sgd"},
   };

@@ -37,7 +37,7 @@ TEST(PlanDifferencesTest, NamesWhatMakesAnotherPlan) {
   EXPECT_THAT(PlanDifferences(Job({"training.localSteps=2"}), local), ElementsAre("training.localSteps"));
   EXPECT_THAT(PlanDifferences(Job({"training.localSteps=1", "training.outer.name=nesterov"}), local),
               ElementsAre("training.outer.name"));
-  EXPECT_THAT(PlanDifferences(Job({"training.localSteps=1", "training.outer.learningRate=1"}), local), IsEmpty());
+  EXPECT_THAT(PlanDifferences(Job({"training.localSteps=1", "training.outer.learningRate=0.5"}), local), IsEmpty());
   EXPECT_THAT(differences("training.wire=bf16"), ElementsAre("training.wire"));
   EXPECT_THAT(differences("training.staleness.method=rate"), ElementsAre("training.staleness.method"));
   EXPECT_THAT(PlanDifferences(Job({"training.leaseBatches=", "training.consistency=ssp"}), job),
