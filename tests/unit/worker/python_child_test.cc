@@ -1,0 +1,47 @@
+// How a worker sees its Python process end. The process is a shell script.
+#include "worker/python/python_child.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "tests/unit/tools/scratch_folder.h"
+
+namespace downpour {
+namespace {
+
+namespace fs = std::filesystem;
+
+class PythonChildTest : public testing::Test {
+ protected:
+  // How a process ends that runs this; $channel is its end of the channel.
+  std::string EndOf(const std::string& script) {
+    folder_.Write("script", "#!/bin/bash\nwhile [ \"$1\" != --channel ]; do shift; done\nchannel=$2\n" + script);
+    fs::permissions(folder_.path() + "/script", fs::perms::owner_all);
+    PythonSpec code;
+    code.module = "task";
+    auto child = PythonChild::Start({.interpreter = folder_.path() + "/script"}, code, folder_.path(), 64);
+    EXPECT_TRUE(child.ok()) << child.status();
+    return std::string((*child)->Receive("ready").status().message());
+  }
+  ScratchFolder folder_;
+};
+
+TEST_F(PythonChildTest, EndsThoughAProcessThatItStartedHasItsChannel) {
+  EXPECT_THAT(EndOf("sleep 1000 & kill -9 $$\n"), testing::HasSubstr("signal 9 (SIGKILL)"));
+}
+
+TEST_F(PythonChildTest, WhatItSaidBeforeItsEndIsHeard) {
+  const std::string word = "printf '\\x1f\\0\\0\\0{\"error\":{\"message\":\"no luck\"}}' >&$channel\n";
+  EXPECT_THAT(EndOf("sleep 1000 &\n" + word + "exit 0\n"), testing::HasSubstr("no luck"));
+}
+
+TEST_F(PythonChildTest, OneThatClosesItsChannelAndHearsNoSignalIsKilled) {
+  EXPECT_THAT(EndOf("trap '' TERM\neval \"exec $channel>&-\"\nwhile :; do sleep 0.1; done\n"),
+              testing::HasSubstr("signal 9 (SIGKILL)"));
+}
+
+}  // namespace
+}  // namespace downpour
