@@ -99,7 +99,8 @@ class Headers:
 
     @functools.cache
     def all(self):
-        return sorted(file.relative_to(self.root).as_posix() for file in self.root.rglob("*.h"))
+        paths = (file.relative_to(self.root).as_posix() for file in self.root.rglob("*.h"))
+        return sorted(path for path in paths if not path.startswith("build"))
 
     @functools.cache
     def counts(self, path, name):
@@ -133,11 +134,8 @@ def stale(headers, path, text):
 
 def stale_examples(root):
     headers = Headers(root)
-    for file in sorted(root.rglob("*.h")):
-        path = file.relative_to(root).as_posix()
-        if path.startswith("build"):
-            continue
-        for line, what in stale(headers, path, file.read_text()):
+    for path in headers.all():
+        for line, what in stale(headers, path, (root / path).read_text()):
             yield f"{path}:{line}: {what}"
 
 
