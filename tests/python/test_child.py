@@ -221,7 +221,7 @@ options["loss"] = fails
             worker = self.work_with(change + "; options['optimizer'] = None")
             error = worker.first["error"]
             self.assertTrue(error["refused"])
-            self.assertRegex(error["message"], "the job's memory has 8192 bytes, but the model needs .* same model on")
+            self.assertRegex(error["message"], "the job's memory has 12288 bytes, but the model needs .* same model on")
         self.assertIn("has 0 bytes", self.work_with("pass", memory_bytes=0).first["error"]["message"])
 
     def test_messages_that_are_none(self):
