@@ -30,7 +30,9 @@ class PythonChildTest : public testing::Test {
 };
 
 TEST_F(PythonChildTest, EndsThoughAProcessThatItStartedHasItsChannel) {
-  EXPECT_THAT(EndOf("sleep 1000 & kill -9 $$\n"), testing::HasSubstr("signal 9 (SIGKILL)"));
+  const std::string late = folder_.path() + "/late";
+  EXPECT_THAT(EndOf("(sleep 60; touch " + late + ") & kill -9 $$\n"), testing::HasSubstr("signal 9 (SIGKILL)"));
+  EXPECT_FALSE(fs::exists(late)) << "it was waited for";
 }
 
 TEST_F(PythonChildTest, WhatItSaidBeforeItsEndIsHeard) {
