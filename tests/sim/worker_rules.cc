@@ -106,6 +106,7 @@ void WorkerRules::Begin(const Process& process, const Compute& compute) {
   Worker& worker = workers_[process.life];
   worker.ticket = compute.ticket;
   if (std::holds_alternative<Prepare>(compute.request) && std::exchange(worker.run, RunOf(process)) != RunOf(process)) {
+    worker.forgotten.merge(worker.computed);
     worker.computed.clear();
     worker.training = {};
   }
@@ -144,6 +145,8 @@ void WorkerRules::Settle(const Process& process, Worker& worker, const std::vect
     const std::string name =
         absl::StrCat("of lease ", ToNumber(one.lease), " step ", one.step, " slice ", ToNumber(one.slice));
     const auto computed = worker.computed.find({one.lease, one.step, one.slice});
+    // The device has begun anew since, and passes over it.
+    if (computed == worker.computed.end() && worker.forgotten.erase({one.lease, one.step, one.slice}) != 0) continue;
     if (computed == worker.computed.end()) {
       Add(process, absl::StrCat("settles a gradient twice, or one that it did not compute: ", name));
     } else if (--computed->second == 0) {

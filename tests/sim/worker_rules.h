@@ -56,10 +56,11 @@ class WorkerRules final : public Observer {
     std::set<std::pair<SliceId, const void*>> announced;
     std::set<std::tuple<LeaseId, Step, SliceId>> owed;  // pushes without an answer: they may fill a window
     bool owed_when_it_evaluated = false;
-    uint64_t run = 0;                                            // that its device was last prepared for
-    Ticket training{};                                           // the newest step's
-    std::set<Incarnation> names;                                 // that it has pushed under
-    std::map<std::tuple<LeaseId, Step, SliceId>, int> computed;  // and not settled, where that is needed
+    uint64_t run = 0;                                             // that its device was last prepared for
+    Ticket training{};                                            // the newest step's
+    std::set<Incarnation> names;                                  // that it has pushed under
+    std::map<std::tuple<LeaseId, Step, SliceId>, int> computed;   // and not settled, where that is needed
+    std::map<std::tuple<LeaseId, Step, SliceId>, int> forgotten;  // of before it prepared for another run
   };
   void OnReceived(const Process& process, Worker& worker, const Message& message);
   void Begin(const Process& process, const Compute& compute);
