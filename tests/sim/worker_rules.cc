@@ -144,13 +144,15 @@ void WorkerRules::Settle(const Process& process, Worker& worker, const std::vect
   for (const Settled& one : settled) {
     const std::string name =
         absl::StrCat("of lease ", ToNumber(one.lease), " step ", one.step, " slice ", ToNumber(one.slice));
-    const auto computed = worker.computed.find({one.lease, one.step, one.slice});
-    // The device has begun anew since, and passes over it.
-    if (computed == worker.computed.end() && worker.forgotten.erase({one.lease, one.step, one.slice}) != 0) continue;
-    if (computed == worker.computed.end()) {
+    const auto take_from = [&one](auto& gradients) {
+      const auto found = gradients.find({one.lease, one.step, one.slice});
+      if (found == gradients.end()) return false;
+      if (--found->second == 0) gradients.erase(found);
+      return true;
+    };
+    // The device passes over what it computed before it began anew.
+    if (!take_from(worker.computed) && !take_from(worker.forgotten)) {
       Add(process, absl::StrCat("settles a gradient twice, or one that it did not compute: ", name));
-    } else if (--computed->second == 0) {
-      worker.computed.erase(computed);
     }
     const bool has_counted = std::ranges::any_of(worker.names, [&](Incarnation as) {
       return counted_.contains({as, one.lease, one.step, one.slice});
