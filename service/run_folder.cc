@@ -19,6 +19,7 @@
 #include "runtime/driver/posix_fd.h"
 #include "runtime/driver/posix_process.h"
 #include "runtime/log_line.h"
+#include "schema/status_report.h"
 #include "schema/text.h"
 #include "tools/cluster/job_folder.h"
 
@@ -77,16 +78,14 @@ RunSeen RunFolder::Look() const {
   int code = 0;
   if (absl::SimpleAtoi(Trimmed(Own("exit")), &code)) seen.exit_code = code;
   if (!seen.started || seen.exit_code == 0) return seen;
-  const absl::StatusOr<SummaryReport> summary = Summary();
+  const absl::StatusOr<std::string> json = ReadTextFile(job_dir_ + "/summary.json");
+  const absl::StatusOr<SummaryReport> summary = json.ok() ? ParseSummary(*json) : json.status();
   // A keeper that was killed left no code, and the run went on without it.
   if (!seen.exit_code && summary.ok() && summary->state == "SUCCEEDED") seen.exit_code = 0;
-  if (seen.exit_code != 0) seen.error = WhyItFailed(seen.exit_code);
+  if (seen.exit_code == 0) return seen;
+  if (summary.ok()) seen.error = summary->error;
+  if (seen.error.empty() && seen.exit_code) seen.error = LastWords(*seen.exit_code);
   return seen;
-}
-
-absl::StatusOr<SummaryReport> RunFolder::Summary() const {
-  const absl::StatusOr<std::string> json = ReadTextFile(job_dir_ + "/summary.json");
-  return json.ok() ? ParseSummary(*json) : json.status();
 }
 
 absl::Status RunFolder::Start(const std::vector<std::string>& command, bool again) const {
@@ -157,13 +156,10 @@ void RunFolder::Note(char severity, const std::string& words) const {
 
 std::string RunFolder::LogFile() const { return LogPath(job_dir_, "service"); }
 
-// The chief's summary says it, or else what `downpour run` said last; or the user's program, if that made no model.
-// One that was killed had no time for words, and its last ones are of something else.
-std::string RunFolder::WhyItFailed(std::optional<int> exit_code) const {
-  const absl::StatusOr<SummaryReport> summary = Summary();
-  if (summary.ok() && !summary->error.empty()) return summary->error;
-  if (!exit_code) return "";
-  if (*exit_code == kShellSays + SIGKILL) return absl::StrCat("its run was killed (exit code ", *exit_code, ")");
+// What `downpour run` said last; or the user's program, if that made no model. One that was killed had no time for
+// words, and its last ones are of something else.
+std::string RunFolder::LastWords(int exit_code) const {
+  if (exit_code == kShellSays + SIGKILL) return absl::StrCat("its run was killed (exit code ", exit_code, ")");
   const std::string log = Trimmed(LogFile());
   constexpr size_t kEnd = 16384;
   std::string words, told, last;

@@ -19,13 +19,10 @@
 // Tests: tests/unit/service/run_folder_test.cc, tests/process/test_job_service.py.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "schema/status_report.h"
 #include "service/lifecycle.h"
 
 namespace downpour {
@@ -46,13 +43,12 @@ class RunFolder {
   absl::Status Stop() const;
   bool WasTold() const;
   void RememberTold(bool told) const;
-  // Why the run failed, in its own last words; empty where it left no exit code, and so none that count.
-  std::string WhyItFailed(std::optional<int> exit_code) const;
   // A line in the job's log, as the service's words.
   void Note(char severity, const std::string& words) const;
 
  private:
-  absl::StatusOr<SummaryReport> Summary() const;
+  // Why a run failed of which no summary tells.
+  std::string LastWords(int exit_code) const;
   std::string LogFile() const;
 
   std::string job_dir_;
