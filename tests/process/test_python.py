@@ -78,6 +78,14 @@ class PythonTest(ProcessTest):
         children = pathlib.Path(f"/proc/{worker['pid']}/task").glob("*/children")
         return int("".join(file.read_text() for file in children).split()[0])
 
+    def kill_a_process_of_the_user_and_a_worker(self):
+        self.wait_until(complete)
+        for name in ("worker-0", "worker-1"):
+            worker = task_of(self.wait_until(complete), name)
+            child = self.child_of(worker)
+            kill(child if name == "worker-0" else worker["pid"])
+            wait_for_death(child)
+
     def export(self):
         code, _, err = self.tool("export", "--job-dir", self.job_dir, "--out", self.folder / "model.safetensors")
         self.assertEqual(code, 0, err)
@@ -149,12 +157,7 @@ class PythonTest(ProcessTest):
     def test_whoever_dies_no_example_is_lost_or_counts_twice(self):
         self.write_package(DATA, FIT)
         run = self.start_python_run("--set", "training.epochs=200")  # long enough for three recoveries
-        self.wait_until(complete)
-        for name in ("worker-0", "worker-1"):  # the user's process, and then the worker beside it
-            worker = task_of(self.wait_until(complete), name)
-            child = self.child_of(worker)
-            kill(child if name == "worker-0" else worker["pid"])
-            wait_for_death(child)
+        self.kill_a_process_of_the_user_and_a_worker()
         kill(task_of(self.wait_until(complete), "ps-0")["pid"])
         self.assertEqual(run.finish()[0], 0, run.said)
         self.assertEqual(self.summary()["samplesCommitted"], 200 * EXAMPLES)
@@ -172,12 +175,7 @@ class PythonTest(ProcessTest):
         multiprocessing.get_context("fork").Process(target=help, daemon=True).start()
         """, FIT)
         run = self.start_python_run("--set", "training.epochs=200", args=[helpers])
-        self.wait_until(complete)
-        for name in ("worker-0", "worker-1"):  # the user's process, and then the worker beside it
-            worker = task_of(self.wait_until(complete), name)
-            child = self.child_of(worker)
-            kill(child if name == "worker-0" else worker["pid"])
-            wait_for_death(child)
+        self.kill_a_process_of_the_user_and_a_worker()
         self.assertEqual(run.finish()[0], 0, run.said)
         self.check_ledger()
         for helper in map(int, helpers.read_text().split()):
