@@ -218,7 +218,7 @@ absl::Status Stage(const RunOptions& options, const JobSpec& job, const std::str
   return absl::OkStatus();
 }
 
-int RunRun(RunOptions options, Streams streams) {
+int RunCluster(RunOptions options, Streams streams) {
   std::signal(SIGPIPE, SIG_IGN);  // whoever read our words may go away; the job goes on
   const absl::StatusOr<PrivateFolder> sockets = PrivateFolder::Make();  // and the model's description, for a moment
   if (!sockets.ok()) return Complain(streams, "run", std::string(sockets.status().message()), kExitFailed);
@@ -318,7 +318,7 @@ std::function<int()> SetUpRun(CLI::App& app, Streams streams) {
       "it puts into the background with Ctrl-C ignored, and so it stays: stop that by SIGTERM.\n" +
       app.get_footer());
   AddColorOption(app, &options->color);
-  return [options, streams] { return RunRun(*options, streams); };
+  return [options, streams] { return RunCluster(*options, streams); };
 }
 
 }  // namespace
