@@ -143,24 +143,23 @@ void ChiefRules::Begins(const Process& chief, Round round) {
   begun.is_urgent = state == JobState::kCancelling;
   if (state != JobState::kRunning) return;
   begun.is_urgent |= chief.chief->committed().CoversRange(0, chief.chief->goal());
-  CheckBegin(chief);
+  CheckBegin(chief, round);
   for (const auto& [server, leaving] : leaving_) {
     begun.is_urgent |= leaving.counted && !leaving.let_go && IsThere(chief, server);
   }
 }
 
 // While a ps waits to be let go only the rounds begin that let it go; while one that was stays, none.
-void ChiefRules::CheckBegin(const Process& chief) {
+void ChiefRules::CheckBegin(const Process& chief, Round round) {
   const Timing& timing = world_->plan().timing;
   const Time now = world_->now();
   bool waits = false, heard_long_ago = false, heard_since = false, stays = false;
   for (const auto& [server, leaving] : leaving_) {
     // It may have left since it gave its word; or this is when another round may be tried, as was planned before that.
-    const Time again = departure_round_ ? *departure_round_ + timing.dead_after : now;
+    const Time again = departure_round_ ? departure_round_->at + timing.dead_after : now;
     heard_long_ago |= leaving.heard + timing.heartbeat <= now || (departure_round_ && leaving.heard < again);
-    // The chief reckons with a word from its next Tick on.
-    heard_since |= departure_round_ &&
-                   (leaving.heard >= *departure_round_ || leaving.counted.value_or(leaving.heard) > *departure_round_);
+    // The chief reckons with a word from its next Tick on, which may be at the very time at which a round began.
+    heard_since |= departure_round_ && leaving.after && *leaving.after >= departure_round_->round;
     if (!leaving.counted || !IsThere(chief, server)) continue;
     stays |= leaving.let_go && now < *leaving.let_go + timing.dead_after;
     if (leaving.let_go) continue;
@@ -169,10 +168,10 @@ void ChiefRules::CheckBegin(const Process& chief) {
   if (!waits && stays) Add(chief, "begins a round while a ps that it has let go is about to leave");
   if (!waits) return;
   if (!heard_long_ago) Add(chief, "begins a round at once for a ps that is to stop: those told with it would share it");
-  if (departure_round_ && !heard_since && now < *departure_round_ + timing.dead_after) {
+  if (departure_round_ && !heard_since && now < departure_round_->at + timing.dead_after) {
     Add(chief, "begins another round at once for a ps that is to stop");
   }
-  departure_round_ = now;
+  departure_round_ = {round, now};
 }
 
 void ChiefRules::CheckWork(const Process& chief, Round round) {

@@ -37,10 +37,14 @@ class ChiefRules final : public Observer {
     Time at;
     bool is_urgent = false;  // ought to be
   };
+  struct Departure {
+    Round round;
+    Time at;
+  };
   void OnReceived(const Process& chief, const Received& received);
   void Says(const Process& chief, const Send& send);
   void Begins(const Process& chief, Round round);
-  void CheckBegin(const Process& chief);
+  void CheckBegin(const Process& chief, Round round);
   void CheckWork(const Process& chief, Round round);
   void CheckUrgent(const Process& chief, Round round, bool urgent);
   void CheckWindow(const Process& chief, const RestoreSlice& restore);
@@ -66,7 +70,7 @@ class ChiefRules final : public Observer {
   std::optional<Round> under_way_;
   std::optional<Time> may_begin_since_;
   std::set<Incarnation> servers_;        // that slices were assigned to
-  std::optional<Time> departure_round_;  // when the last one began
+  std::optional<Departure> departure_round_;  // the last one
   std::set<Round> overdue_;              // that ought to have made room
   bool was_cancelling_ = false;
   bool has_all_ = false;  // it runs, and every slice is where it belongs

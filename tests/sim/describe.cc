@@ -32,7 +32,7 @@ struct Fields {
     return absl::StrCat(" code=", static_cast<int>(m.code), " for_good=", m.for_good, " why=", m.why);
   }
   std::string operator()(const Heartbeat& m) const {
-    return absl::StrCat(" from=", ToNumber(m.from), " placement=", m.placement);
+    return absl::StrCat(" from=", ToNumber(m.from), " placement=", m.placement, m.leaving.empty() ? "" : " leaving");
   }
   std::string operator()(const JobEnd& m) const { return absl::StrCat(" succeeded=", m.succeeded, " why=", m.why); }
   std::string operator()(const Leave& m) const { return absl::StrCat(" from=", ToNumber(m.from), " why=", m.why); }
