@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "runtime/prng.h"
 
@@ -122,7 +123,7 @@ TEST_F(LeaseLedgerTest, WaitingWorkersAreServedWhenLeasesOpen) {
 class GroupsTest : public LeaseLedgerTest {
  protected:
   // Leases of one step each, in groups of two.
-  void Open(Consistency consistency, size_t copies = 0) {
+  void Open(Consistency consistency, std::optional<size_t> copies = 0) {
     job.training.consistency = consistency;
     job.training.group_size = 2;
     job.training.ssp_bound = 1;
@@ -202,6 +203,29 @@ TEST_F(GroupsTest, WhoHasACopyGoesOnWithItAlone) {
   EXPECT_THAT(Ask(kA, 1), ElementsAre(0));
   ledger.Release(kA);
   EXPECT_EQ(ledger.holders().at(LeaseId{0}), kB) << "who lost a mere copy";
+}
+
+// Else the job would wait for its slowest worker alone.
+TEST_F(GroupsTest, AtTheEndASlowWorkersLeaseIsCopiedToAFasterOne) {
+  Open(Consistency::kAsync, std::nullopt);
+  EXPECT_THAT(Ask(kB, 2), ElementsAre(0, 1));
+  EXPECT_THAT(Ask(kA, 6), ElementsAre(2, 3, 4, 5, 6, 7));
+  for (const uint64_t lease : {2, 3, 4}) ASSERT_TRUE(DoneBy(kA, lease));
+  ASSERT_TRUE(DoneBy(kB, 0));
+  EXPECT_THAT(Ask(kA, 2, {LeaseId{5}, LeaseId{6}, LeaseId{7}}), ElementsAre(8, 1)) << "1 of 3 is less than half";
+  EXPECT_THAT(Ask(kC, 1), IsEmpty()) << "it has committed none, and nobody fewer";
+  ASSERT_TRUE(DoneBy(kA, 1));
+  EXPECT_THAT(ledger.HeldBy(kB), IsEmpty());
+  EXPECT_TRUE(DoneBy(kB, 1)) << "late, and true";
+}
+
+TEST_F(GroupsTest, EqualWorkersCopyNothing) {
+  Open(Consistency::kAsync, std::nullopt);
+  EXPECT_THAT(Ask(kB, 2), ElementsAre(0, 1));
+  EXPECT_THAT(Ask(kA, 7), ElementsAre(2, 3, 4, 5, 6, 7, 8));
+  ASSERT_TRUE(DoneBy(kB, 0));
+  for (const uint64_t lease : {2, 3}) ASSERT_TRUE(DoneBy(kA, lease));
+  EXPECT_THAT(Ask(kA, 1, {LeaseId{4}, LeaseId{5}, LeaseId{6}, LeaseId{7}, LeaseId{8}}), IsEmpty()) << "1 of 2 is half";
 }
 
 TEST_F(LeaseLedgerTest, CommitsOnEvidenceOfEverySlicesCurrentEpoch) {
