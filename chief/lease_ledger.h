@@ -17,7 +17,7 @@
 //   names; memory in intervals and in leases held.
 // Errors: INVALID_ARGUMENT for what no honest worker sends; nothing is changed then.
 // Source: protocol rules core 1, core 5 and A2, A3 (schema/PROTOCOL.md).
-// Tests: tests/unit/chief/lease_ledger_test.cc.
+// Tests: tests/unit/chief/lease_ledger_test.cc, lease_ledger_groups_test.cc.
 #pragma once
 
 #include <cstdint>
