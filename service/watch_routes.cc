@@ -91,16 +91,16 @@ absl::StatusOr<std::string> StatusOf(const Job& job, const std::string& job_dir,
   return absl::StrCat("{\"", (*answer)->status ? "status" : "summary", "\":", (*answer)->json, "}");
 }
 
-// "chief=120,ps-0=77" and back.
+// "chief:120,ps-0:77" and back.
 std::string TextOf(const LogMarks& marks) {
   std::string text;
-  for (const auto& [log, mark] : marks) absl::StrAppend(&text, text.empty() ? "" : ",", log, "=", mark);
+  for (const auto& [log, mark] : marks) absl::StrAppend(&text, text.empty() ? "" : ",", log, ":", mark);
   return text;
 }
 LogMarks MarksIn(const std::string& text) {
   LogMarks marks;
   for (const absl::string_view part : absl::StrSplit(text, ',', absl::SkipEmpty())) {
-    const std::pair<std::string, std::string> words = absl::StrSplit(part, absl::MaxSplits('=', 1));
+    const std::pair<std::string, std::string> words = absl::StrSplit(part, absl::MaxSplits(':', 1));
     int64_t mark = 0;
     if (absl::SimpleAtoi(words.second, &mark)) marks[words.first] = mark;
   }
@@ -109,10 +109,16 @@ LogMarks MarksIn(const std::string& text) {
 
 json Logs(const Request& request, const Job& job, const std::string& job_dir) {
   const LogChoice choice{.task = request.get_param_value("task"), .severity = request.get_param_value("severity")};
-  LogMarks marks = MarksIn(request.get_param_value("after"));
+  const std::string after = request.get_param_value("after");
+  const std::optional<std::string> own = ReadMark(job, after);
+  LogMarks marks = MarksIn(own.value_or(""));
   const std::vector<LogEntry> entries = ReadNewLogs(job, job_dir, choice, &marks);
   const size_t skipped = entries.size() - std::min(entries.size(), kMostLogLines);
-  json answer = {{"mark", TextOf(marks)}, {"entries", json::array()}, {"skipped", skipped}, {"tasks", json::array()}};
+  json answer = {{"mark", MarkOf(job, TextOf(marks))},
+                 {"restarted", !after.empty() && !own},
+                 {"entries", json::array()},
+                 {"skipped", skipped},
+                 {"tasks", json::array()}};
   for (const auto& [log, mark] : marks) answer["tasks"].push_back(TaskName(log));
   for (size_t i = skipped; i < entries.size(); ++i) {
     answer["entries"].push_back({{"time", entries[i].time},
@@ -121,6 +127,16 @@ json Logs(const Request& request, const Job& job, const std::string& job_dir) {
                                  {"message", entries[i].message}});
   }
   return answer;
+}
+
+json History(const Request& request, const Job& job, const std::string& job_dir) {
+  const std::string said = request.get_param_value("after");
+  int64_t after = 0;
+  const bool is_own = said.empty() || absl::SimpleAtoi(ReadMark(job, said).value_or(""), &after);
+  json history = ReadHistory(job_dir + "/metrics.jsonl", is_own ? after : 0);
+  history["mark"] = MarkOf(job, absl::StrCat(history["mark"].get<int64_t>()));
+  if (!is_own) history["restarted"] = true;
+  return history;
 }
 
 // Of the job that the path names.
@@ -167,12 +183,7 @@ void AddWatchRoutes(httplib::Server& server, JobService& service) {
     if (!status.ok()) return AnswerError(status.status(), response);
     response.set_content(*status, "application/json");
   });
-  server.Get(job + "/history",
-             OfJob(service, [](const Request& request, const Job&, const std::string& dir) -> absl::StatusOr<json> {
-               const absl::StatusOr<int64_t> after = NumberOf(request, "after", 0);
-               if (!after.ok()) return after.status();
-               return ReadHistory(dir + "/metrics.jsonl", *after);
-             }));
+  server.Get(job + "/history", OfJob(service, History));
   server.Get(job + "/checkpoints", OfJob(service, [](const Request&, const Job&, const std::string& dir) {
                return json{{"checkpoints", ListCheckpoints(dir)}};
              }));
