@@ -15,6 +15,7 @@
 #include "service/job_history.h"
 #include "service/job_logs.h"
 #include "service/progress_board.h"
+#include "service/status_answer.h"
 #include "tools/cluster/job_command.h"
 #include "tools/cluster/job_folder.h"
 
@@ -81,14 +82,26 @@ absl::StatusOr<json> Overview(const Request& request, JobService& service, Progr
 }
 
 // Whichever there is: the status of a chief that leads the job, or the summary of one that has ended it.
-absl::StatusOr<std::string> StatusOf(const Job& job, const std::string& job_dir, ChiefStatuses& statuses) {
+absl::StatusOr<std::string> StatusOf(const Request& request, JobService& service, ChiefStatuses& statuses) {
+  const absl::StatusOr<int64_t> most = NumberOf(request, "tasks", -1);
+  if (!most.ok()) return most.status();
+  absl::StatusOr<Job> job = service.Find(request.matches[1]);
+  if (!job.ok()) return job.status();
+  const auto state_alone = [&] { return json{{"state", NameOf(job->state)}}.dump(); };
+  const std::string job_dir = service.FolderOf(job->name).job_dir();
   // No chief has ever been there, as while a Python program builds its model.
-  if (absl::IsNotFound(ReadChiefLocation(job_dir).status())) return std::string("{}");
-  const absl::StatusOr<SharedAnswer> answer = statuses.Of(job, job_dir);
-  // A job that never had a chief, or whose chief was killed, has left nothing to show.
-  if (!answer.ok() && IsOver(job.state)) return std::string("{}");
-  if (!answer.ok()) return answer.status();
-  return absl::StrCat("{\"", (*answer)->status ? "status" : "summary", "\":", (*answer)->json, "}");
+  if (absl::IsNotFound(ReadChiefLocation(job_dir).status())) return state_alone();
+  const absl::StatusOr<SharedAnswer> answer = statuses.Of(*job, job_dir);
+  if (answer.ok()) {
+    const std::optional<size_t> most_tasks = *most < 0 ? std::nullopt : std::optional(static_cast<size_t>(*most));
+    return StatusAnswer(NameOf(job->state), **answer, most_tasks);
+  }
+  // The answer may have been waited for, and the job have ended meanwhile.
+  job = service.Find(request.matches[1]);
+  if (!job.ok()) return job.status();
+  // A chief that was cancelled as it started, or was killed, has left nothing to show.
+  if (IsOver(job->state) || job->state == JobState::kCancelling) return state_alone();
+  return answer.status();
 }
 
 // "chief:120,ps-0:77" and back.
@@ -176,10 +189,7 @@ void AddWatchRoutes(httplib::Server& server, JobService& service) {
     AnswerOr(Overview(request, service, eyes->board), response);
   });
   server.Get(job + "/status", [&service, eyes](const Request& request, Response& response) {
-    const absl::StatusOr<Job> found = service.Find(request.matches[1]);
-    if (!found.ok()) return AnswerError(found.status(), response);
-    const std::string job_dir = service.FolderOf(found->name).job_dir();
-    const absl::StatusOr<std::string> status = StatusOf(*found, job_dir, eyes->statuses);
+    const absl::StatusOr<std::string> status = StatusOf(request, service, eyes->statuses);
     if (!status.ok()) return AnswerError(status.status(), response);
     response.set_content(*status, "application/json");
   });
