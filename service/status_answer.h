@@ -6,7 +6,7 @@
 // Shapes: docs/SERVICE.md. With `most_tasks` only what a page shows at first: so many tasks, of each group that waits
 //   for the same kWaitsOfAGroup, and kMostLines of what is pending or spare. `tasks` is how many there are, `moreWaits`
 //   how many of each group are left out.
-// Order: lost tasks first, then those that are not at work yet, and those that have left last; else as the chief has it.
+// Order: lost tasks first, then those that are not at work yet, and those that have left last; else the chief's.
 // Cost: without `most_tasks` the chief's text is taken as it is.
 // Tests: tests/unit/service/status_answer_test.cc.
 #pragma once
