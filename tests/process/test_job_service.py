@@ -96,6 +96,22 @@ class JobServiceTest(ServiceTest):
             self.assertEqual(status, 400, answer)
             self.assertIn("of a job that was deleted: list again", answer["error"]["message"])
 
+    def test_the_status_of_a_job_that_is_cancelled_while_it_starts_says_its_state(self):
+        self.start_service()
+        for number in range(4):
+            name = f"early{number}"
+            self.submit(name, **ENDLESS)
+            location = self.root / f"jobs/{name}/chief.json"
+            while number > 0 and not location.exists():
+                threading.Event().wait(0.005)
+            self.ask("POST", f"/v1/projects/p/jobs/{name}:cancel", {})
+            while True:
+                status, answer = self.ask("GET", f"/v1/projects/p/jobs/{name}/status")
+                self.assertEqual(status, 200, answer)
+                if answer["state"] == "CANCELLED":
+                    break
+                threading.Event().wait(0.01)
+
     def test_what_is_short_is_said_of_jobs_that_wait_and_of_those_that_never_fit(self):
         self.start_service("--cores", "8", "--memory", "200MiB", "--gpus", "0")
         self.submit("one", **ENDLESS)
