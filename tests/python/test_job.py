@@ -179,7 +179,8 @@ class JobTest(ProcessTest):
         keys = self.folder / "keys"
         self.assertEqual(self.tool("keys", "new", "--out", keys)[0], 0)
         local = self.begin(keys=keys)
-        chief = local.status()["chief"]["endpoint"]
+        process = local.status()["chief"]
+        chief = process["endpoint"]
         with self.assertRaises(downpour.ToolError):
             downpour.Job(chief=chief, tool=TOOL).status()
         job = downpour.Job(chief=chief, keys=keys, tool=TOOL)
@@ -190,9 +191,10 @@ class JobTest(ProcessTest):
         with self.assertRaises(TimeoutError):
             job.wait(0)
         self.assertIn("CANCELLED", job.cancel())
-        self.refused(69, "cannot reach the chief", job.status)
         with self.assertRaises(downpour.JobCancelled):
             local.wait(LONG)
+        wait_for_death(process["pid"])  # until then it answers how the job ended
+        self.refused(69, "cannot reach the chief", job.status)
 
     # As a notebook's kernel is interrupted: by a signal to its whole process group.
     def test_an_interrupted_wait_leaves_the_job_running(self):
