@@ -54,7 +54,7 @@ class ByHandTest(ProcessTest):
         return self.check_cancelled()
 
     def test_whose_chief_does_not_come_back_waits_no_longer_than_the_job_says(self):
-        self.write_endless_job(timing={"chiefWait": "1s"})
+        self.write_endless_job(timing={"chiefWait": "5s"})  # longer than a busy machine lets a living chief wait
         chief, *members = self.start_cluster()
         chief.signal(signal.SIGKILL)
         for member in members:
