@@ -161,11 +161,12 @@ class ByHandTest(ProcessTest):
     def test_a_server_whose_memory_runs_out_says_so_and_another_takes_its_place(self):
         wide = [{"dense": {"units": 200_000}}, {"dense": {"units": 10}}]  # 115 MiB of values and momentum
         self.write_endless_job(cluster={"parameterServerCount": 1}, model={"layers": wide})
-        chief = self.start_chief(f"--trace_dir={self.job_dir}/trace")
         poor = self.start_member("ps")
-        poor.wait_for_line("joined as ps-0")
-        room = address_space(poor.pid) + (48 << 20)
+        poor.wait_for_line("waiting for the chief")  # so it holds nothing of the job yet
+        room = address_space(poor.pid) + (64 << 20)
         resource.prlimit(poor.pid, resource.RLIMIT_AS, (room, room))
+        chief = self.start_chief(f"--trace_dir={self.job_dir}/trace")
+        poor.wait_for_line("joined as ps-0")
         workers = [self.start_member("worker") for _ in range(2)]
         self.assertEqual(poor.finish()[0], -signal.SIGABRT, poor.said)
         self.assertIn("out of memory: give this process more", poor.said)
