@@ -30,12 +30,17 @@ except KeyboardInterrupt:
 """
 
 
-def children(pid):
-    return pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-
-
-def verb(pid):
-    return pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\0")[1]
+def commands_of(pid):
+    """Its children: {verb: pid}, of those that are the tool by now."""
+    found = {}
+    for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        try:
+            program, verb = pathlib.Path(f"/proc/{child}/cmdline").read_text().split("\0")[:2]
+        except (OSError, ValueError):  # it has just ended
+            continue
+        if program == str(TOOL):
+            found[verb] = int(child)
+    return found
 
 
 def exported(file):
@@ -207,8 +212,9 @@ class JobTest(ProcessTest):
         self.assertEqual(waiter.stdout.readline(), "begun\n")
         job = downpour.Job(self.job_dir, tool=TOOL)
         self.addCleanup(self.end, job)
-        self.wait_until(lambda s: complete(s) and len(children(waiter.pid)) == 2)  # `run`, and what wait() looks by
-        commands = {verb(pid): int(pid) for pid in children(waiter.pid)}
+        both = {"run", "watch"}  # the latter is what wait() looks by
+        self.wait_until(lambda s: complete(s) and commands_of(waiter.pid).keys() == both)
+        commands = commands_of(waiter.pid)
         os.killpg(waiter.pid, signal.SIGINT)
         self.assertEqual(waiter.stdout.readline(), "interrupted\n")
         self.assertEqual(waiter.wait(LONG), 0)
