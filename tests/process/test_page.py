@@ -91,7 +91,8 @@ class AskedTest(ServiceTest):
             self.assertIn("does not run yet", answer["error"]["message"])
             threading.Event().wait(0.1)
         self.assertIn("a checkpoint of all that is committed by now begins", answer["message"])
-        while not self.ask("GET", f"{job}/status")[1]["status"]["checkpoint"].get("round"):
+        status = lambda: self.ask("GET", f"{job}/status")[1].get("status", {})
+        while not status().get("checkpoint", {}).get("round"):
             threading.Event().wait(0.1)
         [checkpoint] = self.ask("GET", f"{job}/checkpoints")[1]["checkpoints"]
         self.assertEqual(checkpoint["state"], "complete")
