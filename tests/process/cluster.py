@@ -72,7 +72,7 @@ GIVEN_PORTS = set()
 
 
 def hold(port):
-    """Whether this program may give it: as long as it lives, no other one may. The name of a socket says so, no file."""
+    """Whether this program may give it: as long as it lives, no other one may. A socket's name says so, no file."""
     with socket.socket(socket.AF_UNIX) as holder:
         try:
             holder.bind(f"\0downpour-test-port-{port}")

@@ -114,7 +114,8 @@ class PageTest(ServiceTest):
 
     def server_where_all_run(self, name, server):
         """Its pid; None while a task, or the chief's answer, is missing."""
-        pids = {task["name"]: task["pid"] for task in self.status_of(name).get("tasks", []) if task["state"] == "RUNNING"}
+        tasks = self.status_of(name).get("tasks", [])
+        pids = {task["name"]: task["pid"] for task in tasks if task["state"] == "RUNNING"}
         return pids[server] if len(pids) == 4 else None
 
     def test_submit_watch_a_ps_being_killed_follow_logs_cancel(self):
