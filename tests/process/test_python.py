@@ -48,7 +48,7 @@ import os, threading
 plainly = cross_entropy
 def cross_entropy(output, target):
     if not os.path.exists({mark!r}):
-        threading.Event().wait(0.03)
+        threading.Event().wait(0.1)
     return plainly(output, target)
 """
 
@@ -88,7 +88,7 @@ class PythonTest(ProcessTest):
         return int("".join(file.read_text() for file in children).split()[0])
 
     def start_run_to_kill_in(self, *parts, **options):
-        """A run that outlasts what is killed in it, on any machine: three minutes, or until haste is wanted."""
+        """A run that outlasts what is killed in it, on any machine: ten minutes, or until haste is wanted."""
         self.haste = self.folder / "haste"
         self.write_package(DATA, *parts, HOLD.format(mark=str(self.haste)), FIT)
         return self.start_python_run("--set", "training.epochs=200", **options)
