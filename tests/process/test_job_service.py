@@ -4,6 +4,7 @@ import functools
 import io
 import json
 import random
+import signal
 import socket
 import tarfile
 import threading
@@ -11,6 +12,7 @@ import unittest
 import urllib.request
 
 from cluster import TOOL, Process, kill
+from faults import Orders
 from job_service import ServiceTest
 
 ENDLESS = {"training": {"epochs": 1_000_000}}
@@ -146,16 +148,18 @@ class JobServiceTest(ServiceTest):
         self.assertEqual(self.starts_of("long"), 1)
 
     def test_what_ended_while_the_service_was_dead_is_found(self):
-        self.start_service()
-        self.submit("short", training={"epochs": 30})
-        self.wait_for("short", "RUNNING")
-        kill(self.service.pid)
-        self.service.end()
+        orders = Orders(self.folder)
+        self.start_service(around=orders.obeyed)
+        orders.give("die-at", "spawned", 1, "downpour:/bin/sh")
+        body = {"jobId": "short", "jobFile": self.job_text()}
+        self.asked_for_the_last_time("POST", "/v1/projects/p/jobs", body)
+        self.assertEqual(self.service.finish()[0], -signal.SIGKILL)
         mark = self.root / "jobs/short/service/exit"
         while not mark.exists():
             threading.Event().wait(0.05)
         self.start_service()
         self.wait_for("short", "SUCCEEDED")
+        self.assertEqual(self.starts_of("short"), 1)
 
     def jobs(self, verb, *words, expected=0):
         """What `downpour jobs` says on stdout and stderr."""
