@@ -229,15 +229,19 @@ TEST_F(ChiefRoleTest, AnOlderDurableCheckpointDoesNotEndTheJob) {
   EXPECT_EQ(cluster->role->state(), JobState::kSucceeded);
 }
 
-// A worker that vouches for what it never pushed: the slices' records say otherwise, and they are right.
+// A worker that vouches for what it never pushed: the slices' records say otherwise, and they are right. However often
+// it does so, checkpoints become durable.
 TEST_F(ChiefRoleTest, ALeaseThatSlicesLackIsOpenAgain) {
   StartRunning();
   const LeaseId lease = cluster->Ask(cluster->worker[0], 1)[0];
-  cluster->Say(cluster->worker[0].control, cluster->Evidence(cluster->worker[0], lease));
-  ASSERT_TRUE(cluster->role->committed().Contains(ToNumber(lease)));
-  cluster->Wait(11s);
-  EXPECT_FALSE(cluster->role->committed().Contains(ToNumber(lease)));
-  EXPECT_FALSE(cluster->disk->Has("checkpoints/1-1/MANIFEST"));
+  for (uint32_t n = 1; n < 4; ++n) {
+    cluster->Say(cluster->worker[0].control, cluster->Evidence(cluster->worker[0], lease));
+    ASSERT_TRUE(cluster->role->committed().Contains(ToNumber(lease)));
+    cluster->Wait(11s);
+    EXPECT_FALSE(cluster->role->committed().Contains(ToNumber(lease)));
+    ASSERT_TRUE(cluster->disk->Has(ManifestPath({1, n}))) << n;
+    EXPECT_TRUE(DecodeManifest(cluster->disk->At(ManifestPath({1, n})))->committed.empty());
+  }
   TrainAndEvaluate();
   cluster->Wait(10s);
   EXPECT_EQ(cluster->role->state(), JobState::kSucceeded);
