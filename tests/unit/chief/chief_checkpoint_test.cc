@@ -264,5 +264,19 @@ TEST_F(ChiefRoleTest, LeasesGivenBackAgainAndAgainHaveSlicesAsked) {
   EXPECT_FALSE(cluster->role->committed().Contains(ToNumber(lease)));
 }
 
+// A worker that vouches for one lease after the other meanwhile, to the end.
+TEST_F(ChiefRoleTest, FalseReportsDoNotPutOffThatSlicesAreAsked) {
+  StartRunning({"training.leaseBatches=", "training.consistency=sync", "training.groupSize=1", "checkpoint.every=0s"});
+  FakeMember& liar = cluster->worker[1];
+  cluster->Say(liar.control, cluster->Evidence(liar, LeaseId{0}));
+  for (uint64_t lease = cluster->role->goal() - 1; cluster->role->committed().Contains(0); --lease) {
+    ASSERT_GT(lease, 1u);
+    cluster->Say(liar.control, cluster->Evidence(liar, LeaseId{lease}));
+    for (size_t i = 0; i < Work::kSuspect / 2; ++i) cluster->Ask(cluster->worker[0], 1);
+    cluster->Wait(1s);
+  }
+  EXPECT_TRUE(cluster->role->committed().empty());
+}
+
 }  // namespace
 }  // namespace downpour
