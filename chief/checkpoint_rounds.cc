@@ -139,9 +139,16 @@ void CheckpointRounds::AskForRecords(ShardFile& file, bool again) {
   context_.out.SendTo(task->bulk, std::move(request));
 }
 
-absl::Status CheckpointRounds::CheckSlice(const ShardFile& file, SliceId slice) const {
-  if (std::binary_search(file.slices.begin(), file.slices.end(), slice)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("a record of slice ", ToNumber(slice), ", which is not its own"));
+absl::Status CheckpointRounds::CheckSlice(const ShardFile& file, SliceId slice, SliceEpoch epoch) const {
+  if (!std::binary_search(file.slices.begin(), file.slices.end(), slice)) {
+    return absl::InvalidArgumentError(absl::StrCat("a record of slice ", ToNumber(slice), ", which is not its own"));
+  }
+  // A4: it was asked for in that epoch. A slice that has moved since ends the round.
+  if (epoch != assignment_.epochs()[ToNumber(slice)]) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a record of slice ", ToNumber(slice), " in another epoch than it was asked for"));
+  }
+  return absl::OkStatus();
 }
 
 // A4: else the manifest would promise what the record lacks. The round continues. So it finds what every slice lacks,
@@ -156,10 +163,8 @@ absl::Status CheckpointRounds::Receive(const SliceRecord& record) {
   if (!IsCurrent(record.round) || Moved()) return absl::OkStatus();
   ShardFile* file = FindFile(record.from);
   if (file == nullptr) return absl::InvalidArgumentError("a record from a ps that holds no slices");
-  if (absl::Status status = CheckSlice(*file, record.slice); !status.ok()) return status;
+  if (absl::Status status = CheckSlice(*file, record.slice, record.epoch); !status.ok()) return status;
   if (absl::Status status = CheckRecordSize(record.blocks); !status.ok()) return status;
-  // A4: of an epoch that is over.
-  if (record.epoch != assignment_.epochs()[ToNumber(record.slice)]) return absl::OkStatus();
   if (file->awaited.erase(record.slice) == 0) return absl::OkStatus();
   PromiseOnly(record.finished);
   // Records come one soon after the other: what was asked for again had been lost, and not slow.
@@ -222,8 +227,7 @@ absl::Status CheckpointRounds::TakePart(ShardFile& file, const ShardWritten& par
   file.bytes = part.bytes;
   file.skipped = part.skipped;
   for (const ShardWritten::Item& item : part.slices) {
-    if (absl::Status status = CheckSlice(file, item.slice); !status.ok()) return status;
-    if (item.epoch != assignment_.epochs()[ToNumber(item.slice)]) return absl::OkStatus();
+    if (absl::Status status = CheckSlice(file, item.slice, item.epoch); !status.ok()) return status;
     if (item.bytes == 0) {
       Abandon(absl::StrCat(file.server_name, " lacks slice ", ToNumber(item.slice), " in its present epoch"));
       return absl::OkStatus();

@@ -145,7 +145,7 @@ class CheckpointRounds {
   void AskForFile(ShardFile& file);
   void AskForRecords(ShardFile& file, bool again);
   bool Moved();
-  absl::Status CheckSlice(const ShardFile& file, SliceId slice) const;
+  absl::Status CheckSlice(const ShardFile& file, SliceId slice, SliceEpoch epoch) const;
   void PromiseOnly(const IntervalSet& finished);
   void Write(ShardFile& file);
   absl::Status TakePart(ShardFile& file, const ShardWritten& part);

@@ -83,6 +83,7 @@ Json OfTask(const Task& task, Time now) {
 
 void History::Observe() {
   if (!chief_.life.ready()) return;
+  if (chief_.ledger.is_open()) NoteEvaluation();
   if (!is_ready_) {
     if (!std::exchange(is_reading_, true)) Read(0);
     return;
@@ -91,7 +92,7 @@ void History::Observe() {
   if (!std::exchange(is_measuring_, true)) Measure();
   step_ = std::max(step_, chief_.ledger.steps_committed());
   NoteEpoch();
-  NoteEvaluation();
+  WriteEvaluations();
   if (std::exchange(is_over_, chief_.life.ended())) return;
   if (is_over_ || chief_.context.now >= next_) AddPoint();
 }
@@ -145,12 +146,18 @@ void History::NoteEpoch() {
 void History::NoteEvaluation() {
   const auto& result = chief_.evaluation.result();
   if (!result || std::exchange(evaluation_, result->round) == result->round) return;
-  Json line = Line("eval");
-  line["epoch"] = result->epoch;
-  line["loss"] = result->loss;
-  if (chief_.job.model.has_accuracy()) line["accuracy"] = result->accuracy;
-  for (const auto& [name, value] : result->metrics) line["metrics"][name] = value;
-  Write(line);
+  evaluations_.push_back(*result);
+}
+
+void History::WriteEvaluations() {
+  for (const Evaluation::Result& result : std::exchange(evaluations_, {})) {
+    Json line = Line("eval");
+    line["epoch"] = result.epoch;
+    line["loss"] = result.loss;
+    if (chief_.job.model.has_accuracy()) line["accuracy"] = result.accuracy;
+    for (const auto& [name, value] : result.metrics) line["metrics"][name] = value;
+    Write(line);
+  }
 }
 
 void History::AddPoint() {

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "chief/evaluation.h"
 #include "chief/history_file.h"
@@ -55,6 +56,7 @@ class History {
   void Begin();
   void Measure();  // from here on
   void NoteEvaluation();
+  void WriteEvaluations();
   void NoteEpoch();
   void AddPoint();
   void AddTasks();
@@ -75,10 +77,11 @@ class History {
 
   uint64_t step_ = 0;  // the furthest of this run
   Time next_{};
-  Progress::LossTotals loss_, epoch_loss_;  // as of the last point, and of the last epoch's
-  uint64_t epoch_ = 0;                      // the last that was written, or that was there at the beginning
-  uint64_t evaluation_ = 0;                 // its round, of the last one that was written
-  Staleness staleness_;                     // as of the last point
+  Progress::LossTotals loss_, epoch_loss_;       // as of the last point, and of the last epoch's
+  uint64_t epoch_ = 0;                           // the last that was written, or that was there at the beginning
+  uint64_t evaluation_ = 0;                      // its round, of the last one that was noted
+  std::vector<Evaluation::Result> evaluations_;  // not yet written: more than one may end before the file is read
+  Staleness staleness_;                          // as of the last point
 };
 
 }  // namespace downpour

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <string>
 
 #include "absl/status/status.h"
@@ -16,7 +17,7 @@ absl::Status OutOfPlan(LeaseId lease) {
 
 }  // namespace
 
-void LeaseLedger::Open(const Plan& plan, const IntervalSet& finished_everywhere, size_t most_copies) {
+void LeaseLedger::Open(const Plan& plan, const IntervalSet& finished_everywhere, std::optional<size_t> most_copies) {
   plan_ = plan;
   most_copies_ = most_copies;
   goal_ = plan.total_leases();
@@ -81,18 +82,22 @@ std::optional<LeaseId> LeaseLedger::FirstOpen() {
   return InReach(lease) ? std::optional(lease) : std::nullopt;
 }
 
-// Of those within reach that one other worker holds.
-std::optional<LeaseId> LeaseLedger::Slowest(Incarnation but_of) const {
+uint64_t LeaseLedger::EndedBy(Incarnation worker) const {
+  const auto found = ended_.find(worker);
+  return found == ended_.end() ? 0 : found->second;
+}
+
+// The slowest worker's, of those within reach that one other worker holds. Without groups only where its holder has
+// committed less than half as many: then the waiting one may well end it first, and equal workers copy nothing.
+std::optional<LeaseId> LeaseLedger::ToCopyFor(Incarnation waiting) const {
   std::optional<LeaseId> slowest;
-  uint64_t least = 0;
-  if (copies_.size() >= most_copies_) return slowest;
+  if (most_copies_ && copies_.size() >= *most_copies_) return slowest;
+  uint64_t below = most_copies_ ? std::numeric_limits<uint64_t>::max() : (EndedBy(waiting) + 1) / 2;
   for (const auto& [lease, holder] : holders_) {
-    if (holder == but_of || copies_.contains(lease) || !InReach(lease)) continue;
-    const auto found = ended_.find(holder);
-    const uint64_t ended = found == ended_.end() ? 0 : found->second;
-    if (slowest && ended >= least) continue;
+    if (holder == waiting || copies_.contains(lease) || !InReach(lease)) continue;
+    if (EndedBy(holder) >= below) continue;
     slowest = lease;
-    least = ended;
+    below = EndedBy(holder);
   }
   return slowest;
 }
@@ -141,7 +146,7 @@ std::vector<LeaseLedger::Granted> LeaseLedger::Distribute() {
   }
   for (auto waiting = demand_.begin(); waiting != demand_.end();) {
     const auto at = waiting++;
-    const std::optional<LeaseId> lease = Slowest(at->first);
+    const std::optional<LeaseId> lease = ToCopyFor(at->first);
     if (!lease) continue;
     copies_[*lease] = at->first;
     held_[at->first].insert(*lease);

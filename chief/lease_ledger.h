@@ -7,14 +7,17 @@
 //
 // Order: leases are granted lowest number first, within the plan's reach of what is committed, to waiting workers in
 //   turn. A lease is never open and committed at once.
-// Copies: where the job has backup workers and no lease is open within reach, a waiting worker is granted one that
-//   another holds: that of the worker which has committed the fewest, and so is most likely the slowest. Whoever ends
-//   it first has its pushes counted (Chen et al., "Revisiting Distributed Synchronous SGD", 2016).
+// Copies: where no lease is open within reach, a waiting worker is granted one that another holds: that of the worker
+//   which has committed the fewest, and so is most likely the slowest. Whoever pushes first has its pushes counted. In
+//   groups, as many leases as the job has backup workers have a copy (Chen et al., "Revisiting Distributed Synchronous
+//   SGD", 2016). Without groups that is so at the job's end, for leases of workers that have committed less than half
+//   as many as the waiting one: else the job would wait for its slowest worker alone (Dean and Ghemawat, "MapReduce",
+//   2004, section 3.6).
 // Cost: Decide is linear in slices, Open and Restrict in intervals, a grant in the leases held, the rest in those it
 //   names; memory in intervals and in leases held.
 // Errors: INVALID_ARGUMENT for what no honest worker sends; nothing is changed then.
 // Source: protocol rules core 1, core 5 and A2, A3 (schema/PROTOCOL.md).
-// Tests: tests/unit/chief/lease_ledger_test.cc.
+// Tests: tests/unit/chief/lease_ledger_test.cc, lease_ledger_groups_test.cc.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +40,8 @@ class LeaseLedger {
  public:
   static constexpr size_t kMaxHeld = kMostLeasesHeld;
 
-  // `most_copies`: leases that two workers may hold at once.
-  void Open(const Plan& plan, const IntervalSet& finished_everywhere, size_t most_copies = 0);
+  // `most_copies`: of leases in groups that two workers may hold at once; nothing: the job has no groups.
+  void Open(const Plan& plan, const IntervalSet& finished_everywhere, std::optional<size_t> most_copies = {});
 
   // Notes what the worker has and could take; leases of `holding` that are open become its own again: they were
   // committed and re-opened before it heard of either. Returns the leases that it was granted and does not know of:
@@ -88,7 +91,8 @@ class LeaseLedger {
   uint64_t Reach() const;  // leases before it may be granted
   bool InReach(LeaseId lease) const { return ToNumber(lease) < Reach(); }
   std::optional<LeaseId> FirstOpen();
-  std::optional<LeaseId> Slowest(Incarnation but_of) const;
+  uint64_t EndedBy(Incarnation worker) const;
+  std::optional<LeaseId> ToCopyFor(Incarnation waiting) const;
   void Hold(Incarnation worker, LeaseId lease);
   void Drop(Incarnation worker, LeaseId lease);
 
@@ -100,7 +104,7 @@ class LeaseLedger {
   uint64_t batches_committed_ = 0;
   uint64_t commits_ = 0;
   std::map<LeaseId, Incarnation> holders_;
-  size_t most_copies_ = 0;
+  std::optional<size_t> most_copies_;
   std::map<LeaseId, Incarnation> copies_;  // who else holds a lease that is held
   std::map<Incarnation, uint64_t> ended_;  // how many leases each of those in held_ committed
   std::map<Incarnation, std::set<LeaseId>> held_;

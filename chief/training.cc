@@ -1,6 +1,7 @@
 #include "chief/training.h"
 
 #include <cstddef>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,9 +10,11 @@ namespace downpour {
 
 void Training::Begin() {
   const Time now = chief_.context.now;
+  const TrainingSpec& training = chief_.job.training;
+  std::optional<size_t> most_copies;
+  if (training.consistency != Consistency::kAsync) most_copies = static_cast<size_t>(training.backup_workers);
   // core 1: the ledger begins with what slices report, and with nothing else.
-  chief_.ledger.Open(chief_.data.plan(), chief_.assignment.TakeFinished(),
-                     static_cast<size_t>(chief_.job.training.backup_workers));
+  chief_.ledger.Open(chief_.data.plan(), chief_.assignment.TakeFinished(), most_copies);
   chief_.ledger.EndAfter(chief_.journal.record().early.epochs);
   ledger_current_ = true;
   const uint64_t before = chief_.journal.batches_committed();  // under another chief

@@ -239,6 +239,14 @@ json ResourceOf(const Job& job) {
   return resource;
 }
 
+std::string MarkOf(const Job& job, std::string_view mark) { return absl::StrFormat("%d.%s", job.created_ms, mark); }
+
+std::optional<std::string> ReadMark(const Job& job, std::string_view mark) {
+  const std::string own = MarkOf(job, "");
+  if (!mark.starts_with(own)) return std::nullopt;
+  return std::string(mark.substr(own.size()));
+}
+
 bool IsTuning(const Job& job) { return json::parse(job.training_input).contains("hyperparameters"); }
 
 std::string TrialName(const std::string& job, int number) { return absl::StrCat(job, "/", number); }

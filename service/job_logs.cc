@@ -61,7 +61,7 @@ int64_t ReadLog(const fs::path& path, const Job& job, int64_t from, size_t least
                          .task = task,
                          .severity = kSeverities[rank].second,
                          .message = CleanText(time.empty() ? line : WordsOfLine(line), kMaxLogBytes),
-                         .id = absl::StrFormat("%s-%012d", task, at)});
+                         .id = absl::StrFormat("%s-%012d-%d", task, at, job.created_ms)});
     }
     at += static_cast<int64_t>(line.size()) + 1;
     if (time.empty()) continue;

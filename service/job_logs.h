@@ -27,7 +27,7 @@ struct LogEntry {
   std::string task;
   std::string severity;  // DEFAULT, INFO, WARNING, ERROR, CRITICAL
   std::string message;
-  std::string id;  // unique in the job
+  std::string id;  // unique in the job, and none of a deleted job's of the same name
   int trial = 0;   // of a tuning job, whose entries are those of its trials too; 0: its own
 };
 

@@ -31,7 +31,9 @@ absl::StatusOr<int> PageSize(const std::string& said, int usual, int most) {
   return std::min(size, most);
 }
 
-// The newest first. A page's token is the name of its last job.
+constexpr const char* kDeletedToken = "the pageToken is of a job that was deleted: list again";
+
+// The newest first. A page's token names its last job.
 absl::StatusOr<json> List(const Request& request, JobService& service) {
   const absl::StatusOr<Filter> filter = Filter::Parse(request.get_param_value("filter"));
   if (!filter.ok()) return filter.status();
@@ -42,19 +44,20 @@ absl::StatusOr<json> List(const Request& request, JobService& service) {
   std::reverse(jobs->begin(), jobs->end());
   auto from = jobs->begin();
   if (const std::string token = request.get_param_value("pageToken"); !token.empty()) {
-    from = std::find_if(jobs->begin(), jobs->end(), [&](const Job& job) { return job.name == token; });
-    if (from == jobs->end())
-      return absl::InvalidArgumentError("the pageToken is of a job that was deleted: list again");
+    from = std::find_if(jobs->begin(), jobs->end(), [&](const Job& job) { return MarkOf(job, job.name) == token; });
+    if (from == jobs->end()) return absl::InvalidArgumentError(kDeletedToken);
     ++from;
   }
   json answer = json::object();
+  std::string last;
   for (; from != jobs->end(); ++from) {
     json resource = ResourceOf(*from);
     if (!filter->Holds(resource)) continue;
     if (answer.contains("jobs") && static_cast<int>(answer["jobs"].size()) == *size) {
-      answer["nextPageToken"] = answer["jobs"].back()["jobId"];
+      answer["nextPageToken"] = last;
       break;
     }
+    last = MarkOf(*from, from->name);
     answer["jobs"].push_back(std::move(resource));
   }
   return answer;
@@ -112,7 +115,7 @@ absl::StatusOr<json> ResourceOr(const absl::StatusOr<Job>& job) {
   return ResourceOf(*job);
 }
 
-// Entries of one job, which the filter has to name. A page's token is the number of entries before it.
+// Entries of one job, which the filter has to name. A page's token has the number of entries before it.
 absl::StatusOr<json> ListEntries(const std::string& body, JobService& service) {
   const absl::StatusOr<json> asked = ParseJson(body);
   if (!asked.ok()) return asked.status();
@@ -129,13 +132,14 @@ absl::StatusOr<json> ListEntries(const std::string& body, JobService& service) {
     return absl::InvalidArgumentError("the filter must name a job: resource.labels.job_id=\"NAME\"");
   }
   const absl::StatusOr<int> size = PageSize(text("pageSize"), 1000, 1000);
-  int64_t begin = 0;
   if (!size.ok()) return size.status();
-  if (!text("pageToken").empty() && !absl::SimpleAtoi(text("pageToken"), &begin)) {
-    return absl::InvalidArgumentError("the pageToken is none of this service's");
-  }
   const absl::StatusOr<Job> job = service.Find(named[1]);
   if (!job.ok()) return job.status();
+  int64_t begin = 0;
+  if (const std::string token = text("pageToken"); !token.empty()) {
+    const std::optional<std::string> mark = ReadMark(*job, token);
+    if (!mark || !absl::SimpleAtoi(*mark, &begin)) return absl::InvalidArgumentError(kDeletedToken);
+  }
   std::vector<json> entries;
   const absl::StatusOr<std::vector<LogEntry>> read = ReadAllLogs(*job, service);
   if (!read.ok()) return read.status();
@@ -149,7 +153,7 @@ absl::StatusOr<json> ListEntries(const std::string& body, JobService& service) {
   const int64_t end = std::min<int64_t>(count, begin + *size);
   json answer = json::object();
   for (int64_t i = begin; i < end; ++i) answer["entries"].push_back(std::move(entries[static_cast<size_t>(i)]));
-  if (end < count) answer["nextPageToken"] = absl::StrCat(end);
+  if (end < count) answer["nextPageToken"] = MarkOf(*job, absl::StrCat(end));
   return answer;
 }
 

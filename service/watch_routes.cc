@@ -15,6 +15,7 @@
 #include "service/job_history.h"
 #include "service/job_logs.h"
 #include "service/progress_board.h"
+#include "service/status_answer.h"
 #include "tools/cluster/job_command.h"
 #include "tools/cluster/job_folder.h"
 
@@ -81,26 +82,38 @@ absl::StatusOr<json> Overview(const Request& request, JobService& service, Progr
 }
 
 // Whichever there is: the status of a chief that leads the job, or the summary of one that has ended it.
-absl::StatusOr<std::string> StatusOf(const Job& job, const std::string& job_dir, ChiefStatuses& statuses) {
+absl::StatusOr<std::string> StatusOf(const Request& request, JobService& service, ChiefStatuses& statuses) {
+  const absl::StatusOr<int64_t> most = NumberOf(request, "tasks", -1);
+  if (!most.ok()) return most.status();
+  absl::StatusOr<Job> job = service.Find(request.matches[1]);
+  if (!job.ok()) return job.status();
+  const auto state_alone = [&] { return json{{"state", NameOf(job->state)}}.dump(); };
+  const std::string job_dir = service.FolderOf(job->name).job_dir();
   // No chief has ever been there, as while a Python program builds its model.
-  if (absl::IsNotFound(ReadChiefLocation(job_dir).status())) return std::string("{}");
-  const absl::StatusOr<SharedAnswer> answer = statuses.Of(job, job_dir);
-  // A job that never had a chief, or whose chief was killed, has left nothing to show.
-  if (!answer.ok() && IsOver(job.state)) return std::string("{}");
-  if (!answer.ok()) return answer.status();
-  return absl::StrCat("{\"", (*answer)->status ? "status" : "summary", "\":", (*answer)->json, "}");
+  if (absl::IsNotFound(ReadChiefLocation(job_dir).status())) return state_alone();
+  const absl::StatusOr<SharedAnswer> answer = statuses.Of(*job, job_dir);
+  if (answer.ok()) {
+    const std::optional<size_t> most_tasks = *most < 0 ? std::nullopt : std::optional(static_cast<size_t>(*most));
+    return StatusAnswer(NameOf(job->state), **answer, most_tasks);
+  }
+  // The answer may have been waited for, and the job have ended meanwhile.
+  job = service.Find(request.matches[1]);
+  if (!job.ok()) return job.status();
+  // A chief that was cancelled as it started, or was killed, has left nothing to show.
+  if (IsOver(job->state) || job->state == JobState::kCancelling) return state_alone();
+  return answer.status();
 }
 
-// "chief=120,ps-0=77" and back.
+// "chief:120,ps-0:77" and back.
 std::string TextOf(const LogMarks& marks) {
   std::string text;
-  for (const auto& [log, mark] : marks) absl::StrAppend(&text, text.empty() ? "" : ",", log, "=", mark);
+  for (const auto& [log, mark] : marks) absl::StrAppend(&text, text.empty() ? "" : ",", log, ":", mark);
   return text;
 }
 LogMarks MarksIn(const std::string& text) {
   LogMarks marks;
   for (const absl::string_view part : absl::StrSplit(text, ',', absl::SkipEmpty())) {
-    const std::pair<std::string, std::string> words = absl::StrSplit(part, absl::MaxSplits('=', 1));
+    const std::pair<std::string, std::string> words = absl::StrSplit(part, absl::MaxSplits(':', 1));
     int64_t mark = 0;
     if (absl::SimpleAtoi(words.second, &mark)) marks[words.first] = mark;
   }
@@ -109,10 +122,16 @@ LogMarks MarksIn(const std::string& text) {
 
 json Logs(const Request& request, const Job& job, const std::string& job_dir) {
   const LogChoice choice{.task = request.get_param_value("task"), .severity = request.get_param_value("severity")};
-  LogMarks marks = MarksIn(request.get_param_value("after"));
+  const std::string after = request.get_param_value("after");
+  const std::optional<std::string> own = ReadMark(job, after);
+  LogMarks marks = MarksIn(own.value_or(""));
   const std::vector<LogEntry> entries = ReadNewLogs(job, job_dir, choice, &marks);
   const size_t skipped = entries.size() - std::min(entries.size(), kMostLogLines);
-  json answer = {{"mark", TextOf(marks)}, {"entries", json::array()}, {"skipped", skipped}, {"tasks", json::array()}};
+  json answer = {{"mark", MarkOf(job, TextOf(marks))},
+                 {"restarted", !after.empty() && !own},
+                 {"entries", json::array()},
+                 {"skipped", skipped},
+                 {"tasks", json::array()}};
   for (const auto& [log, mark] : marks) answer["tasks"].push_back(TaskName(log));
   for (size_t i = skipped; i < entries.size(); ++i) {
     answer["entries"].push_back({{"time", entries[i].time},
@@ -121,6 +140,16 @@ json Logs(const Request& request, const Job& job, const std::string& job_dir) {
                                  {"message", entries[i].message}});
   }
   return answer;
+}
+
+json History(const Request& request, const Job& job, const std::string& job_dir) {
+  const std::string said = request.get_param_value("after");
+  int64_t after = 0;
+  const bool is_own = said.empty() || absl::SimpleAtoi(ReadMark(job, said).value_or(""), &after);
+  json history = ReadHistory(job_dir + "/metrics.jsonl", is_own ? after : 0);
+  history["mark"] = MarkOf(job, absl::StrCat(history["mark"].get<int64_t>()));
+  if (!is_own) history["restarted"] = true;
+  return history;
 }
 
 // Of the job that the path names.
@@ -160,19 +189,11 @@ void AddWatchRoutes(httplib::Server& server, JobService& service) {
     AnswerOr(Overview(request, service, eyes->board), response);
   });
   server.Get(job + "/status", [&service, eyes](const Request& request, Response& response) {
-    const absl::StatusOr<Job> found = service.Find(request.matches[1]);
-    if (!found.ok()) return AnswerError(found.status(), response);
-    const std::string job_dir = service.FolderOf(found->name).job_dir();
-    const absl::StatusOr<std::string> status = StatusOf(*found, job_dir, eyes->statuses);
+    const absl::StatusOr<std::string> status = StatusOf(request, service, eyes->statuses);
     if (!status.ok()) return AnswerError(status.status(), response);
     response.set_content(*status, "application/json");
   });
-  server.Get(job + "/history",
-             OfJob(service, [](const Request& request, const Job&, const std::string& dir) -> absl::StatusOr<json> {
-               const absl::StatusOr<int64_t> after = NumberOf(request, "after", 0);
-               if (!after.ok()) return after.status();
-               return ReadHistory(dir + "/metrics.jsonl", *after);
-             }));
+  server.Get(job + "/history", OfJob(service, History));
   server.Get(job + "/checkpoints", OfJob(service, [](const Request&, const Job&, const std::string& dir) {
                return json{{"checkpoints", ListCheckpoints(dir)}};
              }));

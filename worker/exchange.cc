@@ -200,10 +200,10 @@ absl::Status Exchange::Receive(PeerId from, const PushReply& reply, Time now, Ef
   HeldLease* lease = Find(reply.lease);
   for (const PushReply::Item& item : reply.slices) {
     if (item.refusal == SliceRefusal::kWrongShape) return Ejected(*link);
-    if (!grid_.Contains(item.slice)) {
-      Reject();
-    } else if (lease == nullptr || &map_.link_of(item.slice) != link) {
-      continue;  // late: of a lease that is done, or from where the slice was before
+    if (!grid_.Contains(item.slice) || &map_.link_of(item.slice) != link) {
+      Reject();  // no ps speaks for another one's slice
+    } else if (lease == nullptr) {
+      continue;  // late: of a lease that is done
     } else if (item.refusal == SliceRefusal::kTooEarly && item.epoch == lease->progress.epoch(item.slice)) {
       // Its turn has not come. No longer held, it is granted again, to whoever asks when it has.
       Release(reply.lease);

@@ -46,7 +46,7 @@ const path = (name, rest = "") => `${JOBS}/${encodeURIComponent(name)}${rest}`;
 export const api = {
   overview: (words) => ask("GET", `${JOBS}:overview${query(words)}`),
   job: (name) => ask("GET", path(name)),
-  status: (name) => ask("GET", path(name, "/status")),
+  status: (name, words) => ask("GET", path(name, `/status${query(words)}`)),
   history: (name, after) => ask("GET", path(name, `/history${query({ after })}`)),
   checkpoints: (name) => ask("GET", path(name, "/checkpoints")),
   logs: (name, words) => ask("GET", path(name, `/logs${query(words)}`)),

@@ -28,7 +28,7 @@ export class History {
   }
 
   clear() {
-    this.mark = 0;
+    this.mark = "";
     this.lines = { train: {}, epoch: {}, eval: {} };
     this.tasks = {};
   }

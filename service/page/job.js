@@ -64,7 +64,7 @@ function troubles(job, { status, summary }, unanswered) {
 }
 
 const WITHOUT_STATUS = { QUEUED: "It waits for its turn.", PREPARING: "It is being started.",
-  FAILED: "It left no status.", CANCELLED: "It left no status." };
+  CANCELLING: "It is being cancelled.", FAILED: "It left no status.", CANCELLED: "It left no status." };
 
 function buttons(name, refresh, tell) {
   const run = async (act, words) => {
@@ -163,19 +163,21 @@ export function showJob(main, name) {
     keep(why, words, (text) => text, (text) => el("li", {}, text), () => {});
     show(why, words.length > 0);
     progress.update(figures(found, job), isOver(job.state));
-    parts.tasks.update(found.status, history, found.summary ? "The job is over, and its tasks have left."
+    parts.tasks.update(found, history, found.summary ? "The job is over, and its tasks have left."
       : WITHOUT_STATUS[job.state] ?? "No task has joined yet.");
-    parts.waits.update(found.status, isOver(job.state));
+    parts.waits.update(found, isOver(job.state));
     parts.failures.update(told().failures ?? [], found.status?.recovery ?? found.summary);
     parts.checkpoints.update(found.status?.checkpoint ?? (found.summary && { round: found.summary.checkpoint }));
   };
 
   const refresh = repeat(async () => {
     const before = job.state;
-    job = await api.job(name);
+    const now = await api.job(name);
+    if (job.createTime && job.createTime !== now.createTime) return location.reload(); // another job of that name
+    job = now;
     let unanswered = "";
     try {
-      found = await api.status(name);
+      found = await api.status(name, { tasks: parts.tasks.wanted() });
     } catch (error) {
       if (error.code !== 503) throw error;
       unanswered = `Its chief does not answer: ${error.message}`;

@@ -51,11 +51,17 @@ export function logView(name, stateOf) {
     if (follow.checked) lines.scrollTop = lines.scrollHeight;
   };
 
+  const clear = () => {
+    skipped = 0;
+    lines.replaceChildren();
+  };
+
   const refresh = repeat(async () => {
     const asked = chosen;
     const over = isOver(stateOf());
     const answer = await api.logs(name, { after: mark, task: task.value, severity: severity.value });
     if (asked !== chosen) return void setTimeout(refresh);
+    if (answer.restarted) clear();
     mark = answer.mark;
     skipped += answer.skipped;
     for (const entry of answer.entries) tasks.add(entry.task);
@@ -79,8 +85,7 @@ export function logView(name, stateOf) {
   const again = () => {
     ++chosen;
     mark = "";
-    skipped = 0;
-    lines.replaceChildren();
+    clear();
     refresh();
   };
   task.addEventListener("change", again);

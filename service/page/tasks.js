@@ -45,34 +45,40 @@ export function taskTable(curves) {
   const node = section("tasks", "Tasks", none, el("div", { class: "wide" }, rows.node), more, curves);
   let all = false;
   let again = () => {};
-  const update = (status, history, why) => {
-    again = () => update(status, history, why);
+  const update = ({ status, tasks: count }, history, why) => {
+    again = () => update({ status, tasks: count }, history, why);
     const tasks = (status?.tasks ?? []).map((task) => ({ ...task, history }));
     tasks.sort((a, b) => (ORDER[a.state] ?? 4) - (ORDER[b.state] ?? 4) || byName(a.name, b.name));
     rows.update(all ? tasks : tasks.slice(0, FIRST_ROWS), (task) => task.name);
     show(rows.node, tasks.length > 0);
     show(none, tasks.length === 0);
     say(none, why);
-    show(more, !all && tasks.length > FIRST_ROWS);
-    say(more, `Show all ${tasks.length} tasks`);
+    show(more, !all && (count ?? tasks.length) > FIRST_ROWS);
+    say(more, `Show all ${count ?? tasks.length} tasks`);
   };
-  return { node, update };
+  /** How many tasks are to be shown, for whoever asks the service for them; undefined: all. */
+  const wanted = () => (all ? undefined : FIRST_ROWS);
+  return { node, update, wanted };
 }
 
 /** One sentence for each group of tasks that wait for the same. */
-function sentences(status) {
+function sentences(status, moreWaits) {
   const groups = new Map();
-  for (const wait of status?.waits ?? []) {
-    const key = JSON.stringify([wait.for, wait.why]);
-    if (!groups.has(key)) groups.set(key, { ...wait, tasks: [] });
+  const groupOf = (wait) => {
+    const key = JSON.stringify([wait.for, wait.why ?? ""]);
+    if (!groups.has(key)) groups.set(key, { ...wait, seconds: 0, tasks: [], more: 0 });
     const group = groups.get(key);
-    group.tasks.push(wait.task);
-    group.seconds = Math.max(group.seconds ?? 0, wait.seconds ?? 0);
-  }
-  const names = (tasks) =>
-    tasks.length <= 4 ? tasks.join(", ") : `${tasks.slice(0, 3).join(", ")} and ${tasks.length - 3} more`;
+    group.seconds = Math.max(group.seconds, wait.seconds ?? 0);
+    return group;
+  };
+  for (const wait of status?.waits ?? []) groupOf(wait).tasks.push(wait.task);
+  for (const more of moreWaits ?? []) groupOf(more).more += more.count;
+  const names = ({ tasks, more }) => {
+    const count = tasks.length + more;
+    return count <= 4 ? tasks.join(", ") : `${tasks.slice(0, 3).join(", ")} and ${count - 3} more`;
+  };
   const waits = [...groups.values()].map((w) =>
-    ({ who: names(w.tasks), words: `waits for ${w.for}${w.why ? `: ${w.why}` : ""}`, seconds: w.seconds }));
+    ({ who: names(w), words: `waits for ${w.for}${w.why ? `: ${w.why}` : ""}`, seconds: w.seconds }));
   const pending = (status?.pending ?? []).map((p) => ({ who: p.task, words: p.why }));
   const spares = (status?.spares ?? []).map((s) => ({ who: `a spare ${s.role} on ${s.host}`, words: s.why }));
   return [...waits, ...pending, ...spares].slice(0, 50);
@@ -82,8 +88,8 @@ export function waitList() {
   const list = el("ul", { class: "lines" });
   const none = el("p", { class: "empty" });
   const node = section("waits", "Who waits for whom", none, list);
-  const update = (status, over) => {
-    const items = sentences(status);
+  const update = ({ status, moreWaits }, over) => {
+    const items = sentences(status, moreWaits);
     keep(list, items.map((item, i) => ({ ...item, i })), (item) => item.i,
       () => el("li", {}, el("strong"), " ", el("span"), " ", el("span", { class: "dim" })),
       (line, item) => {

@@ -12,7 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
 
 TENSORFLOW = all(importlib.util.find_spec(name) for name in ("tensorflow", "keras"))
 if TENSORFLOW:
-    from own_job import LONG, TOOL, OwnJobTest, downpour
+    from own_job import TOOL, TRAINED, OwnJobTest, downpour
 else:
     OwnJobTest = unittest.TestCase
 
@@ -68,7 +68,7 @@ class TfConfigTest(OwnJobTest):
         job = downpour.run(self.folder / "job.yaml", self.folder / "job", tool=TOOL, module="task", package=self.folder,
                            args=[here])  # fmt: skip
         self.addCleanup(job.cancel)
-        summary = job.wait(LONG)
+        summary = job.wait(TRAINED)
         self.assertEqual((summary["state"], summary["samplesCommitted"]), ("SUCCEEDED", 5 * 400))
         for index in range(2):
             told = [json.loads(text) for text in re.findall(r"told (\{.*\})", job.logs(f"worker-{index}"))]

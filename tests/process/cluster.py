@@ -35,7 +35,7 @@ for name in list(os.environ):  # nor is the cluster, or the service, that the te
     if name.startswith(("TF_CONFIG", "CLUSTER_SPEC", "DMLC_", "MASTER_", "RANK", "WORLD_SIZE", "SLURM", "DOWNPOUR_KEYS",
                         "NOTIFY_SOCKET", "WATCHDOG_")):  # fmt: skip
         del os.environ[name]
-LONG = 120  # seconds; no test expects anything to take as long: this is only where a hang ends
+LONG = 300  # seconds; no test expects anything to take as long: this is only where a hang ends
 JITTER = Jitter.from_environment()
 
 SIDE, CLASSES = 8, 10
@@ -71,18 +71,34 @@ ENDED = ("SUCCEEDED", "FAILED", "CANCELLED")
 GIVEN_PORTS = set()
 
 
+def hold(port):
+    """Whether this program may give it: as long as it lives, no other one may. A socket's name says so, no file."""
+    with socket.socket(socket.AF_UNIX) as holder:
+        try:
+            holder.bind(f"\0downpour-test-port-{port}")
+        except OSError:
+            return False
+        holder.detach()  # open to the end
+        return True
+
+
 def free_port():
-    """One that nobody had a moment ago, that no other call gave, and that the kernel gives to none who asks for any."""
+    """One that nobody had a moment ago, and that the kernel gives to none who asks for any.
+
+    No other call gives it, nor another test that runs beside this one: not even while nobody listens there, as between
+    two chiefs.
+    """
     while True:
         port = random.randrange(10000, 30000)
+        if port in GIVEN_PORTS or not hold(port):
+            continue
+        GIVEN_PORTS.add(port)
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
-        if port not in GIVEN_PORTS:
-            GIVEN_PORTS.add(port)
-            return port
+        return port
 
 
 def draw_digits(folder, name, count, seed):

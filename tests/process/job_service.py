@@ -1,6 +1,7 @@
 """A `downpour serve` of a test's own, asked by HTTP as gcloud asks it."""
 
 import fcntl
+import http.client
 import json
 import os
 import random
@@ -49,6 +50,13 @@ class ServiceTest(ProcessTest):
         except urllib.error.HTTPError as error:
             status, text = error.code, error.read()
         return status, json.loads(text) if text.startswith(b"{") else text
+
+    def asked_for_the_last_time(self, method, path, body=None):
+        """Of a service that dies meanwhile: whether it answered."""
+        try:
+            return self.ask(method, path, body)[0] == 200
+        except (OSError, http.client.HTTPException):
+            return False
 
     def job_text(self, **changes):
         """A job file of the C++ model on the test's digits, in a BASIC cluster unless told otherwise."""

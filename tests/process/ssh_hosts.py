@@ -89,8 +89,18 @@ exec sh -c "$SSH_ORIGINAL_COMMAND"
         daemon.wait_for_line("Server listening")
         return daemon
 
+    def pids(self, pattern):
+        """{file: pid} of those that were started; more may come and go meanwhile."""
+        found = {}
+        for file in self.folder.glob(pattern):
+            try:
+                found[file] = int(file.read_text().split()[0])
+            except (FileNotFoundError, IndexError):  # it has just gone, or is not written yet
+                continue
+        return found
+
     def tasks(self):
-        return {file.name: int(file.read_text().split()[0]) for file in self.folder.glob("h*/pids/*")}
+        return {file.name: pid for file, pid in self.pids("h*/pids/*").items()}
 
     def kill_tasks(self):
         for pid in self.tasks().values():

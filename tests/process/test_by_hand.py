@@ -54,7 +54,7 @@ class ByHandTest(ProcessTest):
         return self.check_cancelled()
 
     def test_whose_chief_does_not_come_back_waits_no_longer_than_the_job_says(self):
-        self.write_endless_job(timing={"chiefWait": "1s"})
+        self.write_endless_job(timing={"chiefWait": "5s"})  # longer than a busy machine lets a living chief wait
         chief, *members = self.start_cluster()
         chief.signal(signal.SIGKILL)
         for member in members:
@@ -161,11 +161,12 @@ class ByHandTest(ProcessTest):
     def test_a_server_whose_memory_runs_out_says_so_and_another_takes_its_place(self):
         wide = [{"dense": {"units": 200_000}}, {"dense": {"units": 10}}]  # 115 MiB of values and momentum
         self.write_endless_job(cluster={"parameterServerCount": 1}, model={"layers": wide})
-        chief = self.start_chief(f"--trace_dir={self.job_dir}/trace")
         poor = self.start_member("ps")
-        poor.wait_for_line("joined as ps-0")
-        room = address_space(poor.pid) + (48 << 20)
+        poor.wait_for_line("waiting for the chief")  # so it holds nothing of the job yet
+        room = address_space(poor.pid) + (64 << 20)
         resource.prlimit(poor.pid, resource.RLIMIT_AS, (room, room))
+        chief = self.start_chief(f"--trace_dir={self.job_dir}/trace")
+        poor.wait_for_line("joined as ps-0")
         workers = [self.start_member("worker") for _ in range(2)]
         self.assertEqual(poor.finish()[0], -signal.SIGABRT, poor.said)
         self.assertIn("out of memory: give this process more", poor.said)

@@ -11,7 +11,7 @@ from cluster import BUILD, LONG, ROOT, ProcessTest
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 KILLS = 6
-# Two workers hold back until there were enough kills, so that the job outlasts them on any machine: a minute at least.
+# Two workers hold back until there were enough kills, so that the job outlasts them. Three minutes at least.
 TASK = """
 import os, threading
 import torch, downpour
@@ -22,7 +22,7 @@ model = torch.nn.Sequential(torch.nn.Linear(20, 16), torch.nn.BatchNorm1d(16), t
 
 def loss(output, target):
     if not os.path.exists({mark!r}):
-        threading.Event().wait(0.03)
+        threading.Event().wait(0.1)
     return torch.nn.functional.cross_entropy(output, target)
 
 downpour.fit(model, train=(inputs, labels), loss=loss, epochs=40, batch_size=20,

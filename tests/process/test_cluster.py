@@ -163,9 +163,11 @@ class SshTest(SshHostsTest):
         return install, iter(Stream(os.fdopen(os.open(told, os.O_RDWR))))
 
     def test_what_a_task_said_that_never_joined_is_found_on_its_host(self):
-        install, _ = self.install_with_idle_workers()
+        install, told = self.install_with_idle_workers()
         code, _, err = self.cluster("up", self.job_file, "--install", install, "--port", self.port, "--wait", 1)
         self.assertEqual(code, 1, err)
+        for _ in range(3):  # each has spoken by then
+            next(told)
         code, out, err = self.cluster("logs", "worker-2")
         self.assertEqual((code, out), (0, "does not join\n"), err)
         self.assertIn("worker-2 did not join; this is what it said on h2", err)

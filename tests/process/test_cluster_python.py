@@ -8,21 +8,23 @@ import subprocess
 import unittest
 import unittest.mock
 
-from cluster import ROOT, kill
+from cluster import ROOT, complete, kill
 from ssh_hosts import SSHD, SshHostsTest
 
 PYTHON = "/usr/bin/python3"
 HAS_NUMPY = subprocess.run([PYTHON, "-c", "import numpy"], capture_output=True).returncode == 0
+# Each step takes a second until there was a kill, so that the job outlasts it on any machine: two minutes at least.
 NUMPY_TASK = """
-import pathlib, sys, threading
+import os, pathlib, sys, threading
 import numpy
 import downpour
 here = pathlib.Path(__file__).resolve().parent
 print("runs in", here, sys.argv[1:], (here / "words.txt").read_text())
-values = {"weight": numpy.zeros(8, numpy.float32)}
+values = dict(weight=numpy.zeros(8, numpy.float32))
 def step(model, batch):
-    threading.Event().wait(0.01)
-    return 0.5, {"weight": numpy.ones(8, numpy.float32)}
+    if not os.path.exists({mark!r}):
+        threading.Event().wait(1)
+    return 0.5, dict(weight=numpy.ones(8, numpy.float32))
 downpour.fit(values, train=numpy.zeros((2000, 1)), step=step, epochs=2, batch_size=10)
 """
 
@@ -31,11 +33,11 @@ downpour.fit(values, train=numpy.zeros((2000, 1)), step=step, epochs=2, batch_si
 class PythonOnHostsTest(SshHostsTest):
     @unittest.skipUnless(HAS_NUMPY, "there is no python3-numpy: Python code cannot run")
     def test_python_code_reaches_hosts_that_do_not_see_it(self):
-        package = self.folder / "only here" / "trainer"
+        package, mark = self.folder / "only here" / "trainer", self.folder / "killed"
         package.mkdir(parents=True)
         (package / "__init__.py").write_text("")
         (package / "words.txt").write_text("not code, but needed")
-        (package / "task.py").write_text(NUMPY_TASK)
+        (package / "task.py").write_text(NUMPY_TASK.format(mark=str(mark)))
         self.job_file.write_text(json.dumps({"name": "own", "cluster": {"workerCount": 3, "parameterServerCount": 2},
                                              "checkpoint": {"every": "1h"}}))  # fmt: skip
         code = ("--module-name", "trainer.task", "--package-path", package, "--python", PYTHON)
@@ -44,7 +46,9 @@ class PythonOnHostsTest(SshHostsTest):
         self.assertEqual(code, 0, err)
         shutil.rmtree(package)
         self.job_dir = self.folder / "h0/run"
+        self.wait_until(complete)  # each has said where it runs
         kill(self.tasks()["worker-0"], signal.SIGKILL)  # the others go on
+        mark.touch()
         self.wait_until(lambda s: s["state"] == "SUCCEEDED")
         self.assertIn("each exactly once", self.tool("ledger", "--job-dir", self.job_dir)[1])
         for host in ("h1", "h2"):

@@ -115,7 +115,7 @@ class GcloudSshTest(Elsewhere, ssh_hosts.SshHostsTest, GcloudCase):
                            tool=f"{self.install}/downpour")  # fmt: skip
 
     def tasks(self):
-        return {file: int(file.read_text().split()[0]) for file in self.folder.glob("h*/*/pids/*")}
+        return self.pids("h*/*/pids/*")
 
 
 @unittest.skipUnless(GCLOUD, "there is no gcloud here")

@@ -79,9 +79,9 @@ class GpuTest(ProcessTest):
         run = self.start_run()
         ended = run.wait_for_line(r"(worker-\d) \(pid \d+\) ended: exit code 1; started again as pid (\d+)")
         survivor = {"worker-0": "worker-1", "worker-1": "worker-0"}[ended[1]]
-        status = self.wait_until(complete)
-        committed = status["progress"]["leasesCommitted"]
-        status = self.wait_until(lambda s: s["progress"]["leasesCommitted"] > committed + 20)
+        replaced = lambda s: complete(s) and task_of(s, ended[1])["pid"] == int(ended[2])
+        committed = self.wait_until(replaced)["progress"]["leasesCommitted"]
+        status = self.wait_until(lambda s: replaced(s) and s["progress"]["leasesCommitted"] > committed + 20)
         self.assertEqual(task_of(status, survivor)["attempt"], 0)
         self.assertEqual(task_of(status, ended[1])["pid"], int(ended[2]))
         said = self.tool("logs", ended[1], "--job-dir", self.job_dir)[1]

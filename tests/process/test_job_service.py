@@ -4,6 +4,7 @@ import functools
 import io
 import json
 import random
+import signal
 import socket
 import tarfile
 import threading
@@ -11,6 +12,7 @@ import unittest
 import urllib.request
 
 from cluster import TOOL, Process, kill
+from faults import Orders
 from job_service import ServiceTest
 
 ENDLESS = {"training": {"epochs": 1_000_000}}
@@ -49,8 +51,8 @@ class JobServiceTest(ServiceTest):
         status, answer = self.submit("one")
         self.assertEqual((status, answer["error"]["status"]), (409, "ALREADY_EXISTS"))
         found = self.ask("GET", "/v1/projects/p/jobs?filter=state:RUNNING%20OR%20jobId%3Dtwo&pageSize=1")[1]
-        self.assertEqual(([job["jobId"] for job in found["jobs"]], found["nextPageToken"]), (["two"], "two"))
-        found = self.ask("GET", "/v1/projects/p/jobs?pageToken=two")[1]
+        self.assertEqual([job["jobId"] for job in found["jobs"]], ["two"])
+        found = self.ask("GET", f"/v1/projects/p/jobs?pageToken={found['nextPageToken']}")[1]
         self.assertEqual([job["jobId"] for job in found["jobs"]], ["one"])
         self.assertEqual(self.job_of("two")["state"], "QUEUED")
         self.assertEqual(self.ask("DELETE", "/v1/projects/p/jobs/one")[0], 400, "it runs")
@@ -60,6 +62,57 @@ class JobServiceTest(ServiceTest):
         self.assertEqual(self.ask("POST", "/v1/projects/p/jobs/one:cancel", {})[0], 400, "it is over")
         self.assertEqual(self.ask("DELETE", "/v1/projects/p/jobs/one"), (200, {}))
         self.assertFalse((self.root / "jobs/one").exists())
+
+    def test_a_deleted_jobs_marks_are_none_of_the_next_one_of_its_name(self):
+        self.start_service()
+        job = "/v1/projects/p/jobs/one"
+        entries = {"filter": 'resource.labels.job_id="one"', "pageSize": 1}
+
+        def run_one(losses):
+            """It fails at once; its numbers are as a chief's."""
+            self.submit("one", data={"train": {"images": "/nothing"}})
+            self.wait_for("one", "FAILED")
+            lines = [{"kind": "train", "elapsed": i, "loss": loss} for i, loss in enumerate(losses)]
+            (self.root / "jobs/one/metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+            log = self.ask("POST", "/v2/entries:list", entries | {"pageSize": 1000})[1]["entries"]
+            return {entry["insertId"] for entry in log}
+
+        self.submit("elder", data={"train": {"images": "/nothing"}})
+        old_ids = run_one([1])
+        history, logs = self.ask("GET", f"{job}/history")[1], self.ask("GET", f"{job}/logs")[1]
+        after = {"history": f"{job}/history?after={history['mark']}", "logs": f"{job}/logs?after={logs['mark']}"}
+        self.assertEqual(self.ask("GET", after["history"])[1]["train"], {})
+        self.assertEqual(self.ask("GET", after["logs"])[1]["entries"], [])
+        next_entries = self.ask("POST", "/v2/entries:list", entries)[1]["nextPageToken"]
+        next_jobs = self.ask("GET", "/v1/projects/p/jobs?pageSize=1")[1]["nextPageToken"]
+        self.ask("DELETE", job)
+
+        new_ids = run_one([2, 3])
+        self.assertFalse(old_ids & new_ids, "whoever follows a log would take them for shown ones")
+        history = self.ask("GET", after["history"])[1]
+        self.assertEqual((history["restarted"], history["train"].get("loss")), (True, [2, 3]))
+        answer = self.ask("GET", after["logs"])[1]
+        self.assertEqual((answer["restarted"], answer["entries"]), (True, self.ask("GET", f"{job}/logs")[1]["entries"]))
+        for status, answer in (self.ask("POST", "/v2/entries:list", entries | {"pageToken": next_entries}),
+                               self.ask("GET", f"/v1/projects/p/jobs?pageToken={next_jobs}")):  # fmt: skip
+            self.assertEqual(status, 400, answer)
+            self.assertIn("of a job that was deleted: list again", answer["error"]["message"])
+
+    def test_the_status_of_a_job_that_is_cancelled_while_it_starts_says_its_state(self):
+        self.start_service()
+        for number in range(4):
+            name = f"early{number}"
+            self.submit(name, **ENDLESS)
+            location = self.root / f"jobs/{name}/chief.json"
+            while number > 0 and not location.exists():
+                threading.Event().wait(0.005)
+            self.ask("POST", f"/v1/projects/p/jobs/{name}:cancel", {})
+            while True:
+                status, answer = self.ask("GET", f"/v1/projects/p/jobs/{name}/status")
+                self.assertEqual(status, 200, answer)
+                if answer["state"] == "CANCELLED":
+                    break
+                threading.Event().wait(0.01)
 
     def test_what_is_short_is_said_of_jobs_that_wait_and_of_those_that_never_fit(self):
         self.start_service("--cores", "8", "--memory", "200MiB", "--gpus", "0")
@@ -95,16 +148,18 @@ class JobServiceTest(ServiceTest):
         self.assertEqual(self.starts_of("long"), 1)
 
     def test_what_ended_while_the_service_was_dead_is_found(self):
-        self.start_service()
-        self.submit("short", training={"epochs": 30})
-        self.wait_for("short", "RUNNING")
-        kill(self.service.pid)
-        self.service.end()
+        orders = Orders(self.folder)
+        self.start_service(around=orders.obeyed)
+        orders.give("die-at", "spawned", 1, "downpour:/bin/sh")
+        body = {"jobId": "short", "jobFile": self.job_text()}
+        self.asked_for_the_last_time("POST", "/v1/projects/p/jobs", body)
+        self.assertEqual(self.service.finish()[0], -signal.SIGKILL)
         mark = self.root / "jobs/short/service/exit"
         while not mark.exists():
             threading.Event().wait(0.05)
         self.start_service()
         self.wait_for("short", "SUCCEEDED")
+        self.assertEqual(self.starts_of("short"), 1)
 
     def jobs(self, verb, *words, expected=0):
         """What `downpour jobs` says on stdout and stderr."""

@@ -87,6 +87,7 @@ class NumbersTest(ProcessTest):
         self.assertEqual(summary["samplesCommitted"], summary["epochs"] * TRAIN_EXAMPLES)
         code, ledger, err = self.tool("ledger", "--job-dir", self.job_dir, "-o", "json")
         self.assertEqual((code, json.loads(ledger)["complete"]), (0, True), err)
+        self.check_ledger()
 
         code, saved, err = self.tool("evaluate", "--job-dir", self.job_dir, "-o", "json")
         self.assertEqual(code, 0, err)

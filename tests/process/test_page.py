@@ -91,7 +91,8 @@ class AskedTest(ServiceTest):
             self.assertIn("does not run yet", answer["error"]["message"])
             threading.Event().wait(0.1)
         self.assertIn("a checkpoint of all that is committed by now begins", answer["message"])
-        while not self.ask("GET", f"{job}/status")[1]["status"]["checkpoint"].get("round"):
+        status = lambda: self.ask("GET", f"{job}/status")[1].get("status", {})
+        while not status().get("checkpoint", {}).get("round"):
             threading.Event().wait(0.1)
         [checkpoint] = self.ask("GET", f"{job}/checkpoints")[1]["checkpoints"]
         self.assertEqual(checkpoint["state"], "complete")
@@ -111,6 +112,12 @@ class PageTest(ServiceTest):
     def status_of(self, name):
         return self.ask("GET", f"/v1/projects/p/jobs/{name}/status")[1].get("status", {})
 
+    def server_where_all_run(self, name, server):
+        """Its pid; None while a task, or the chief's answer, is missing."""
+        tasks = self.status_of(name).get("tasks", [])
+        pids = {task["name"]: task["pid"] for task in tasks if task["state"] == "RUNNING"}
+        return pids[server] if len(pids) == 4 else None
+
     def test_submit_watch_a_ps_being_killed_follow_logs_cancel(self):
         page = self.browser
         page.open("/")
@@ -129,9 +136,7 @@ class PageTest(ServiceTest):
 
         page.wait_for_text(".badge", "Running")
         page.wait_for_text("#tasks tbody", "ps-1")
-        page.until(lambda: all(task["state"] == "RUNNING" for task in self.status_of("watched")["tasks"]), "all run")
-        server = next(t for t in self.status_of("watched")["tasks"] if t["name"] == "ps-1")
-        kill(server["pid"])
+        kill(page.until(lambda: self.server_where_all_run("watched", "ps-1"), "all run"))
         page.wait_for_text("#failures .lines", "ps-1")
         page.wait_for_text("#failures .dim", "1 ps replaced")
         page.until(lambda: page.run("return document.querySelectorAll('#curves .line-0').length >= 3"), "its curves")

@@ -42,6 +42,15 @@ print("built from", sys.argv[1:])
 downpour.fit(model, train=train, eval=evaluation, loss=cross_entropy, metrics={"top2": top2}, epochs=4, batch_size=16,
              optimizer=torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9))
 """
+# Holds each step back until haste is wanted.
+HOLD = """
+import os, threading
+plainly = cross_entropy
+def cross_entropy(output, target):
+    if not os.path.exists({mark!r}):
+        threading.Event().wait(0.1)
+    return plainly(output, target)
+"""
 
 
 @unittest.skipUnless(HAS_TORCH, "there is no torch for this Python")
@@ -78,13 +87,21 @@ class PythonTest(ProcessTest):
         children = pathlib.Path(f"/proc/{worker['pid']}/task").glob("*/children")
         return int("".join(file.read_text() for file in children).split()[0])
 
+    def start_run_to_kill_in(self, *parts, **options):
+        """A run that outlasts what is killed in it, on any machine: ten minutes, or until haste is wanted."""
+        self.haste = self.folder / "haste"
+        self.write_package(DATA, *parts, HOLD.format(mark=str(self.haste)), FIT)
+        return self.start_python_run("--set", "training.epochs=200", **options)
+
     def kill_a_process_of_the_user_and_a_worker(self):
-        self.wait_until(complete)
+        before = self.wait_until(complete)
         for name in ("worker-0", "worker-1"):
             worker = task_of(self.wait_until(complete), name)
             child = self.child_of(worker)
             kill(child if name == "worker-0" else worker["pid"])
             wait_for_death(child)
+        replaced = lambda s, name: task_of(s, name)["pid"] != task_of(before, name)["pid"]
+        self.wait_until(lambda s: complete(s) and replaced(s, "worker-0") and replaced(s, "worker-1"))
 
     def export(self):
         code, _, err = self.tool("export", "--job-dir", self.job_dir, "--out", self.folder / "model.safetensors")
@@ -155,10 +172,12 @@ class PythonTest(ProcessTest):
             self.assertLess(difference.max(), 1e-5, name)
 
     def test_whoever_dies_no_example_is_lost_or_counts_twice(self):
-        self.write_package(DATA, FIT)
-        run = self.start_python_run("--set", "training.epochs=200")  # long enough for three recoveries
+        run = self.start_run_to_kill_in()
         self.kill_a_process_of_the_user_and_a_worker()
-        kill(task_of(self.wait_until(complete), "ps-0")["pid"])
+        pid = task_of(self.wait_until(complete), "ps-0")["pid"]
+        kill(pid)
+        self.wait_until(lambda s: complete(s) and task_of(s, "ps-0")["pid"] != pid)
+        self.haste.touch()
         self.assertEqual(run.finish()[0], 0, run.said)
         self.assertEqual(self.summary()["samplesCommitted"], 200 * EXAMPLES)
         self.check_ledger()
@@ -166,16 +185,16 @@ class PythonTest(ProcessTest):
 
     def test_processes_that_the_code_started_keep_nobody_waiting(self):
         helpers = self.folder / "helpers"
-        self.write_package(DATA, """
+        run = self.start_run_to_kill_in("""
         import multiprocessing, os, threading
         def help():
             with open(sys.argv[1], "a") as file:
                 file.write(f"{os.getpid()}\\n")
             threading.Event().wait()
         multiprocessing.get_context("fork").Process(target=help, daemon=True).start()
-        """, FIT)
-        run = self.start_python_run("--set", "training.epochs=200", args=[helpers])
+        """, args=[helpers])
         self.kill_a_process_of_the_user_and_a_worker()
+        self.haste.touch()
         self.assertEqual(run.finish()[0], 0, run.said)
         self.check_ledger()
         for helper in map(int, helpers.read_text().split()):

@@ -4,7 +4,6 @@ The phases are calls of the operating system at which faults.cc ends it. tests/p
 random moments as well.
 """
 
-import http.client
 import json
 import signal
 import threading
@@ -33,13 +32,6 @@ class ServiceKillsTest(ServiceTest):
         self.assertEqual(code, -9, "it lives: the phase was not reached")
         self.assertFalse(self.orders.given)
         self.start_service(around=self.orders.obeyed)
-
-    def asked_for_the_last_time(self, method, path, body=None):
-        """Of a service that dies meanwhile: whether it answered."""
-        try:
-            return self.ask(method, path, body)[0] == 200
-        except (OSError, http.client.HTTPException):
-            return False
 
     def check_one_start(self, name, state="SUCCEEDED"):
         self.assertEqual(self.wait_for(name, state)["state"], state)
@@ -89,17 +81,21 @@ class ServiceKillsTest(ServiceTest):
         self.check_phase("sync", RECORDS, nth=3)
 
     def test_before_it_is_written_how_a_job_ended(self):
-        self.submit("one", training={"epochs": 200})
-        self.wait_for("one", "RUNNING")
+        self.start_endless()
         self.order_death("sync", RECORDS)
+        self.end_run()
         self.dies_and_comes_back()
-        self.check_one_start("one")
+        self.check_one_start("one", "FAILED")
 
     def start_endless(self):
         self.submit("one", **ENDLESS)
         self.wait_for("one", "RUNNING")
         while self.starts_of("one") == 0:  # its chief is there a moment later
             threading.Event().wait(0.05)
+
+    def end_run(self):
+        """As somebody may who is not its service."""
+        kill(-int((self.root / "jobs/one/service/started").read_text()), signal.SIGTERM)
 
     def cancel(self):
         return self.asked_for_the_last_time("POST", f"{JOBS}/one:cancel", {})
@@ -148,7 +144,7 @@ class ServiceKillsTest(ServiceTest):
         self.start_endless()
         kill(self.service.pid)
         self.service.end()
-        kill(-int((self.root / "jobs/one/service/started").read_text()), 15)
+        self.end_run()
         mark = self.root / "jobs/one/service/exit"
         while not mark.exists():
             threading.Event().wait(0.05)

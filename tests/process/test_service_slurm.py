@@ -57,10 +57,12 @@ class SlurmTest(ServiceTest):
         cluster = {"cluster": {"workerCount": 2, "parameterServerCount": 1}}
         self.submit("one", **ENDLESS, **cluster)
         self.wait_for("one", "RUNNING")
+        self.wait_for_checkpoint("one")  # so it trains, and its chief has long been there
         self.submit("two", **ENDLESS, **cluster)
         job = self.wait_for_message("two", "waits in the queue of Slurm")
         self.assertEqual(job["state"], "PREPARING")
-        self.assertIn("status", self.ask("GET", "/v1/projects/p/jobs/one/status")[1], "its chief can be asked")
+        while "status" not in self.ask("GET", "/v1/projects/p/jobs/one/status")[1]:  # its chief can be asked
+            threading.Event().wait(0.1)
         self.submit("three", **ENDLESS, **cluster)
         self.wait_for_message("three", "waits in the queue of Slurm")
         self.ask("POST", "/v1/projects/p/jobs/three:cancel", {})

@@ -13,7 +13,7 @@ class StopsTest(ProcessTest):
     def setUp(self):
         super().setUp()
         self.orders = Orders(self.folder)
-        self.write_endless_job(checkpoint={"every": "200ms", "keep": 100})
+        self.write_endless_job(checkpoint={"every": "200ms", "keep": 1000})
 
     def start(self, role, *flags):
         return Process(self, self.orders.obeyed([PROGRAMS[role], *flags]))

@@ -73,8 +73,9 @@ class WorkerTest(ProcessTest):
         self.check_cancelled()
 
     def test_four_equal_workers_are_three_pushes_apart(self):
-        # A worker's own push is in what it pulls next, so each push of the others falls between one pull and one push
-        # of its: whoever waits how long, the mean is three, but for those who come late.
+        # A worker's own push is in what it pulls next. So a push of the others falls at most once between a pull and a
+        # push of its, whoever waits how long: the mean is three at most. It is less by as much as workers wait between
+        # a push and a pull, which is up to the machine.
         self.write_endless_job(cluster={"workerCount": 4})
         run = self.start_run()
         at_work = self.wait_until(lambda s: all(task_of(s, f"worker-{i}").get("step") for i in range(4)))
@@ -83,8 +84,8 @@ class WorkerTest(ProcessTest):
         run.signal(signal.SIGINT)
         self.assertEqual(run.finish()[0], 130, run.said)
         staleness = self.check_cancelled()["staleness"]
-        self.assertGreaterEqual(staleness["mean"], 2)
-        self.assertLessEqual(staleness["mean"], 4)
+        self.assertGreaterEqual(staleness["mean"], 1)
+        self.assertLessEqual(staleness["mean"], 3)
         self.assertEqual(staleness["unknown"], 0)
 
 

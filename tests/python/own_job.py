@@ -13,6 +13,7 @@ from cluster import LONG, TOOL
 
 SAMPLES = ROOT / "deploy/python"
 JOB = "name: own\ncluster: {workerCount: 2, parameterServerCount: 2}\n"
+TRAINED = 4 * LONG  # seconds, in which any of them is: a model may take minutes where much else runs
 HELP = subprocess.run([TOOL, "run", "--help"], capture_output=True, text=True).stdout
 
 
@@ -33,4 +34,4 @@ class OwnJobTest(unittest.TestCase):
             args=args, set=settings,
         )  # fmt: skip
         self.addCleanup(job.cancel)
-        return job, job.wait(LONG)
+        return job, job.wait(TRAINED)

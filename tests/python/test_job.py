@@ -30,12 +30,17 @@ except KeyboardInterrupt:
 """
 
 
-def children(pid):
-    return pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-
-
-def verb(pid):
-    return pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\0")[1]
+def commands_of(pid):
+    """Its children: {verb: pid}, of those that are the tool by now."""
+    found = {}
+    for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        try:
+            program, verb = pathlib.Path(f"/proc/{child}/cmdline").read_text().split("\0")[:2]
+        except (OSError, ValueError):  # it has just ended
+            continue
+        if program == str(TOOL):
+            found[verb] = int(child)
+    return found
 
 
 def exported(file):
@@ -179,7 +184,8 @@ class JobTest(ProcessTest):
         keys = self.folder / "keys"
         self.assertEqual(self.tool("keys", "new", "--out", keys)[0], 0)
         local = self.begin(keys=keys)
-        chief = local.status()["chief"]["endpoint"]
+        process = local.status()["chief"]
+        chief = process["endpoint"]
         with self.assertRaises(downpour.ToolError):
             downpour.Job(chief=chief, tool=TOOL).status()
         job = downpour.Job(chief=chief, keys=keys, tool=TOOL)
@@ -190,9 +196,10 @@ class JobTest(ProcessTest):
         with self.assertRaises(TimeoutError):
             job.wait(0)
         self.assertIn("CANCELLED", job.cancel())
-        self.refused(69, "cannot reach the chief", job.status)
         with self.assertRaises(downpour.JobCancelled):
             local.wait(LONG)
+        wait_for_death(process["pid"])  # until then it answers how the job ended
+        self.refused(69, "cannot reach the chief", job.status)
 
     # As a notebook's kernel is interrupted: by a signal to its whole process group.
     def test_an_interrupted_wait_leaves_the_job_running(self):
@@ -205,8 +212,9 @@ class JobTest(ProcessTest):
         self.assertEqual(waiter.stdout.readline(), "begun\n")
         job = downpour.Job(self.job_dir, tool=TOOL)
         self.addCleanup(self.end, job)
-        self.wait_until(lambda s: complete(s) and len(children(waiter.pid)) == 2)  # `run`, and what wait() looks by
-        commands = {verb(pid): int(pid) for pid in children(waiter.pid)}
+        both = {"run", "watch"}  # the latter is what wait() looks by
+        self.wait_until(lambda s: complete(s) and commands_of(waiter.pid).keys() == both)
+        commands = commands_of(waiter.pid)
         os.killpg(waiter.pid, signal.SIGINT)
         self.assertEqual(waiter.stdout.readline(), "interrupted\n")
         self.assertEqual(waiter.wait(LONG), 0)

@@ -10,8 +10,8 @@ from package import is_there  # first: it says where the others are
 from wheels import write_wheel
 
 import downpour
-from cluster import LONG, TOOL
-from own_job import SAMPLES, OwnJobTest
+from cluster import TOOL
+from own_job import SAMPLES, TRAINED, OwnJobTest
 
 TORCH = is_there("torch")
 
@@ -71,7 +71,7 @@ class OwnModelTest(OwnJobTest):
                 python=own / "bin/python", set={"training.epochs": 1},
             )  # fmt: skip
             self.addCleanup(job.cancel)
-            self.assertEqual(job.wait(LONG)["examples"], 4000)
+            self.assertEqual(job.wait(TRAINED)["examples"], 4000)
         self.assertIn("runs own 2.0", job.logs("worker-1"))
 
     def test_code_without_a_module_is_refused(self):

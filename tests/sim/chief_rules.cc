@@ -140,6 +140,7 @@ void ChiefRules::Begins(const Process& chief, Round round) {
   begun.at = world_->now();
   under_way_ = round;
   const JobState state = chief.chief->state();
+  if (!chief.chief->all_reported()) Add(chief, "begins a round before every slice has reported where it is");
   begun.is_urgent = state == JobState::kCancelling;
   if (state != JobState::kRunning) return;
   begun.is_urgent |= chief.chief->committed().CoversRange(0, chief.chief->goal());

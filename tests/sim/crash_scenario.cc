@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "chief/recovery.h"
 #include "runtime/exit_code.h"
 #include "tests/sim/trace_files.h"
@@ -268,13 +269,18 @@ void CrashScenario::TellAll() {
   }
 }
 
-// What a chief keeps in two copies is lost only if both are; its first one may have died between the two.
+// What a chief keeps in two copies is lost only if both are; its first one may have died between the two. After a power
+// failure the name that a copy was written under may be the same file still.
 void CrashScenario::DamageOne() {
   const std::vector<std::string> all = world_.disk().Files("");
   std::vector<std::string> files;
+  const auto is_one_of_two = [](absl::string_view name) {
+    return absl::EndsWith(name, ".a") || absl::EndsWith(name, ".b");
+  };
   for (const std::string& file : all) {
-    const bool is_copy = absl::EndsWith(file, ".a") || absl::EndsWith(file, ".b");
-    const std::string stem = file.substr(0, file.size() - 1);
+    const absl::string_view name = absl::StripSuffix(file, ".tmp");
+    const bool is_copy = is_one_of_two(name);
+    const std::string stem(name.substr(0, name.size() - 1));
     const bool has_other =
         std::count(all.begin(), all.end(), stem + "a") + std::count(all.begin(), all.end(), stem + "b") == 2;
     const bool is_staged = absl::StartsWith(file, CheckpointDir(Round()));  // without it no chief starts
@@ -282,7 +288,7 @@ void CrashScenario::DamageOne() {
   }
   if (files.empty()) return;
   const std::string& file = files[prng_.Below(files.size())];
-  copy_damaged_ |= absl::EndsWith(file, ".a") || absl::EndsWith(file, ".b");
+  copy_damaged_ |= is_one_of_two(absl::StripSuffix(file, ".tmp"));
   world_.disk().Damage(file);
 }
 

@@ -120,6 +120,7 @@ class CrashScenario {
   void Garble();
   void Intrude();
   void LookForStop();
+  void StopAmidRestore(Time by);
   void Lie();
   void LookForTrouble();
   void TroubleAtTheEnd();

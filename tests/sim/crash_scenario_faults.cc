@@ -221,10 +221,26 @@ void CrashScenario::LookForStop() {
     if (running_ && !stop_planned_ && ripe) {
       stop_planned_ = true;
       world_.events().After(Around(plan_.stop_after), [this, boot = boot_] {
-        if (running_ && boot == boot_ && !calm_) StopEverything();
+        if (!running_ || boot != boot_ || calm_) return;
+        if (!plan_.amid_restore) return StopEverything();
+        Crash(TaskRole::kPs);
+        StopAmidRestore(world_.now() + plan_.start_within + 10s);
       });
     }
     LookForStop();
+  });
+}
+
+// Once a ps has taken a dead one's place, and before all slices have reported; at `by` in any case.
+void CrashScenario::StopAmidRestore(Time by) {
+  const ChiefRole* chief = Leader();
+  const bool restores = chief != nullptr && chief->state() == JobState::kRunning && !chief->all_reported();
+  if (restores || world_.now() >= by) {
+    faults_["told to stop amid a restore"] += restores;
+    return StopEverything();
+  }
+  world_.events().After(1ms, [this, by, boot = boot_] {
+    if (running_ && boot == boot_ && !calm_) StopAmidRestore(by);
   });
 }
 

@@ -53,6 +53,7 @@ void CrashScenario::BeginFolder() {
   }
   give_up_ = {};
   copy_damaged_ = false;
+  backup_.reset();  // of the folder before, whose run has a book of its own
   StartChiefSoon();
 }
 

@@ -65,6 +65,7 @@ TEST(CrashScenario, SeedsDealEveryKindOfFault) {
                            "stranger",
                            "sync error",
                            "to a successor",
+                           "told to stop amid a restore",
                            "trouble at the end",
                            "worker killed",
                            "worker paused",

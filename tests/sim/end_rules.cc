@@ -32,20 +32,6 @@ bool Journalled(const Disk& disk, const std::function<bool(const JobRecord&)>& s
 
 }  // namespace
 
-uint64_t SkipsOf(const World& world, const Process& chief) {
-  const std::vector<SliceEpoch> epochs = chief.chief->epochs();
-  uint64_t skips = 0;
-  for (const Life life : world.Alive(TaskRole::kPs)) {
-    const Process& ps = world.process(life);
-    for (size_t i = 0; i < epochs.size(); ++i) {
-      const ServedSlice* served = ps.ps->Find(SliceId{static_cast<uint32_t>(i)});
-      if (served == nullptr || served->epoch != epochs[i]) continue;
-      skips += served->skipped;
-    }
-  }
-  return skips;
-}
-
 void EndRules::Add(const Process& process, const std::string& what) {
   world_->findings().Add(absl::StrCat(process.name, "#", static_cast<uint32_t>(process.life), ": ", what));
 }

@@ -20,9 +20,6 @@
 
 namespace downpour {
 
-// Pushes without effect that the slices have counted.
-uint64_t SkipsOf(const World& world, const Process& chief);
-
 class EndRules final : public Observer {
  public:
   EndRules(World* world, const Oracle* oracle) : world_(world), oracle_(oracle) {}

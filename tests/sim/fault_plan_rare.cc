@@ -123,6 +123,7 @@ void PlanRareFaults(Prng& prng, FaultPlan& plan) {
   if (prng.Chance(0.1)) DrawCode(prng, plan);
   if (prng.Chance(0.1)) plan.job.checkpoint.best = kNoBest;
   DrawLocalSteps(prng, plan);
+  plan.amid_restore = plan.by_signal && !plan.all_told && prng.Chance(0.5);
 }
 
 }  // namespace downpour

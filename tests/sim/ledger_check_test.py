@@ -4,6 +4,7 @@
 """
 
 import argparse
+import json
 import pathlib
 import subprocess
 import sys
@@ -64,6 +65,39 @@ class WholeLedgers(unittest.TestCase):
         status, output = check({"ps": whole_slice(0) + whole_slice(1)})
         self.assertEqual(status, 0, output)
         self.assertIn("epoch 0: 7 of 7 samples exactly once on each of 2 slices; 0 torn steps", output)
+
+    def test_a_job_that_stopped_early_and_one_cancelled_after_that(self):
+        training = {"batchSize": 2, "leaseBatches": 3, "epochs": 9, "consistency": "async"}
+        manifest = {"job": json.dumps({"training": training}), "trainExamples": 7, "records": [0, 0]}
+        whole = whole_slice(0) + whole_slice(1)
+        with tempfile.TemporaryDirectory() as folder:
+            job_dir = pathlib.Path(folder)
+            round_dir = job_dir / "checkpoints/1-4"
+            round_dir.mkdir(parents=True)
+            (round_dir / "MANIFEST").write_text(json.dumps(manifest) + "\n")
+
+            def judge(traces, **journal):
+                (job_dir / "ps.trace").write_text("".join(line + "\n" for line in traces))
+                (job_dir / "journal.a").write_text(json.dumps({"number": 1}) + " crc32c 00000000\n")
+                (job_dir / "journal.b").write_text(json.dumps(journal | {"number": 2}) + " crc32c 00000000\n")
+                command = [LEDGER_CHECK, "--traces", folder, "--manifest", round_dir / "MANIFEST"]
+                done = subprocess.run(command, capture_output=True, text=True)
+                return done.returncode, done.stdout + done.stderr
+
+            early = {"earlyStop": {"epochs": 1}}
+            status, output = judge(whole, ended="SUCCEEDED")
+            self.assertEqual(status, 1, output)
+            self.assertIn("epochs 1 to 8: LOST", output)
+            status, output = judge(whole, ended="SUCCEEDED", **early)
+            self.assertEqual(status, 0, output)
+            status, output = judge(whole[:-1], ended="SUCCEEDED", **early)
+            self.assertEqual(status, 1, output)
+            status, output = judge(whole[:-1], ended="CANCELLED", **early)
+            self.assertEqual(status, 0, output)
+            beyond = [*whole, applied(0, 2, 1, 5)]
+            status, output = judge(beyond, ended="CANCELLED", **early)
+            self.assertEqual(status, 1, output)
+            self.assertIn("is not in the plan", output)
 
     def test_a_step_of_several_batches(self):
         lines = [[installed(s), applied(s, 0, 1, 1), applied(s, 0, 2, 2), applied(s, 1, 1, 3)] for s in (0, 1)]

@@ -15,6 +15,16 @@ Incarnation NameOf(const Process& member) {
 
 uint64_t TermOf(Incarnation incarnation) { return ToNumber(incarnation) >> 32; }
 
+uint64_t RejectedBy(const Process& member) {
+  return (member.ps != nullptr ? member.ps->stats() : member.worker->stats()).messages_rejected;
+}
+
+// Of messages that name whom they are for, the process may think otherwise than their run says.
+bool CountsInAnyRun(const Message& message, bool has_run) {
+  return std::holds_alternative<Welcome>(message) || std::holds_alternative<Refused>(message) ||
+         (!has_run && std::holds_alternative<JobEnd>(message));
+}
+
 bool IsFromWorker(const Message& message) {
   return std::holds_alternative<Push>(message) || std::holds_alternative<Probe>(message) ||
          std::holds_alternative<Pull>(message);
@@ -43,9 +53,10 @@ void MemberRules::Add(const Process& process, const std::string& what) {
 void MemberRules::Before(const Process& process, const Input& input) {
   breaks_again_ = PeerId::kNone;
   breach_ = hung_up_ = refused_before_ = placed_before_ = may_go_ = false;
+  rejects_from_.reset();
   if (process.kind == TaskRole::kChief) return;
   if (const Incarnation me = NameOf(process); me != Incarnation::kNone) {
-    members_.try_emplace(process.life, Member{me, me, false, RunOf(process), false});  // it came from another run
+    members_.try_emplace(process.life, Member{me, me, false, RunOf(process)});  // it came from another run
   }
   if (const auto* received = std::get_if<Received>(&input)) OnReceived(process, *received);
   may_go_ = process.ps != nullptr && std::holds_alternative<StopRequested>(input) && !members_[process.life].assigned;
@@ -53,10 +64,16 @@ void MemberRules::Before(const Process& process, const Input& input) {
 
 void MemberRules::OnReceived(const Process& process, const Received& received) {
   const Incarnation me = NameOf(process);
+  const uint64_t run = RunOf(process);
+  const auto* beat = std::get_if<HeartbeatReply>(&received.message);
+  const bool is_foreign =
+      (!CountsInAnyRun(received.message, run != 0) && received.run != run) || (beat != nullptr && beat->to != me);
+  if (is_foreign) rejects_from_ = RejectedBy(process);
   if (const auto* refused = std::get_if<Refused>(&received.message)) {
     const bool is_unknown = refused->code == RefusalCode::kUnknown && !refused->for_good;
-    refused_before_ = is_unknown && refused->member != me;
-    if (is_unknown && refused->member == me) members_[process.life].refused = true;
+    const bool is_mine = refused->member == me && refused->run == run;
+    refused_before_ = is_unknown && !is_mine;
+    if (is_unknown && is_mine) members_[process.life].refused = true;
   }
   if (const auto* welcome = std::get_if<Welcome>(&received.message); welcome != nullptr && welcome->you == me) {
     members_[process.life].refused = false;
@@ -110,6 +127,9 @@ void MemberRules::After(const Process& process) {
   if (process.kind == TaskRole::kChief) return;
   if (!process.crash_after.has_value() && process.alive) {
     if (breaks_again_ != PeerId::kNone && !hung_up_) Add(process, "listens to whom it has ejected");
+    if (rejects_from_ && RejectedBy(process) <= *rejects_from_) {
+      Add(process, "does not reject what another run said, or what was said to another life");
+    }
     if (may_go_) Add(process, "was told to stop, has nothing that could be lost, and stays");
   }
   const Incarnation now = NameOf(process);

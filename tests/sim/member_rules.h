@@ -2,10 +2,12 @@
 //
 // Findings: a ps answers workers under another name than the newest Assign gave it; it keeps a connection on which the
 //   protocol is broken again, or answers over it; it stays with nothing to keep when it is told to stop. A member joins
-//   again for a refusal that names a life before. A worker heeds a placement that is for another life.
+//   again for a refusal that names a life before or another run. It heeds what another run said, or a reply to a
+//   life before. A worker heeds a placement that is for another life.
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -45,6 +47,7 @@ class MemberRules final : public Observer {
   bool refused_before_ = false;
   bool placed_before_ = false;
   bool may_go_ = false;
+  std::optional<uint64_t> rejects_from_;  // what was said is not for it: messages that it had rejected before
 };
 
 }  // namespace downpour

@@ -16,6 +16,17 @@ def read_manifest(path):
     return json.loads(path.read_text().splitlines()[0])
 
 
+def read_journal(job_dir):
+    """The newest record of the job's chief; empty where there is none. Each copy ends with its checksum."""
+    records = []
+    for path in (job_dir / "journal.a", job_dir / "journal.b"):
+        try:
+            records.append(json.loads(path.read_text().rpartition(" crc32c ")[0]))
+        except (FileNotFoundError, ValueError):
+            continue
+    return max(records, key=lambda record: record["number"], default={})
+
+
 @dataclasses.dataclass
 class Plan:
     examples: int
@@ -53,10 +64,12 @@ class Plan:
         return min(batches * self.batch_size, self.examples - self.first_batch(lease) * self.batch_size)
 
     @staticmethod
-    def of_manifest(manifest):
+    def of_manifest(manifest, journal=None):
+        """`journal`: the chief's, which knows with how many epochs the job ends if it stops early."""
+        early = (journal or {}).get("earlyStop", {}).get("epochs", 0)
         training = json.loads(manifest["job"])["training"]
         return Plan(
-            manifest["trainExamples"], training["batchSize"], training["leaseBatches"], training["epochs"],
+            manifest["trainExamples"], training["batchSize"], training["leaseBatches"], early or training["epochs"],
             len(manifest["records"]), training.get("localSteps", 0) or training.get("pushEvery", 1),
             training["groupSize"] if training["consistency"] == "sync" else 0,
         )

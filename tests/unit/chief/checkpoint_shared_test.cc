@@ -162,7 +162,7 @@ TEST_F(SharedCheckpointTest, OnlyWhatIsLackingIsAskedForAgainAndNotWhilePartsCom
 
 // Nobody knows how long a file may take: without this nothing would end the round of a ps that lives.
 TEST_F(SharedCheckpointTest, AnAnswerThatIsRejectedEndsTheRound) {
-  for (uint32_t n = 2; n < 7; ++n) {
+  for (uint32_t n = 2; n < 8; ++n) {
     rounds->Stop();
     const Round round{1, n};
     Start(round);
@@ -171,6 +171,7 @@ TEST_F(SharedCheckpointTest, AnAnswerThatIsRejectedEndsTheRound) {
     if (n == 3) absurd.slices[1].offset = 0;
     if (n == 4) absurd.bytes = 21;
     if (n == 5) absurd.slices[1].slice = Server(1).slices[0];
+    if (n == 7) absurd.slices[1].epoch = {1, 9};
     if (n == 6) {
       ASSERT_TRUE(Receive(PartsOf(absurd)[0]).ok());
       absurd.bytes = 30;

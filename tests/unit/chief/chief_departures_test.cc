@@ -67,14 +67,19 @@ TEST_F(ChiefDeparturesTest, ThoseToldAtOnceShareARound) {
   EXPECT_EQ(RoundsAsked(), 1u);
 }
 
-// A ps is told just as the round for another is due.
+// A ps is told just as the round for another is due, so that the Tick that would begin it counts the word first.
+// Whether another message comes in between is up to when the members beat.
 TEST_F(ChiefDeparturesTest, OneMoreWordDoesNotPutOffARoundThatIsDue) {
-  StartRunning();
-  Tell(0);
-  cluster->Wait(Timing{}.heartbeat);
-  Tell(1);
-  cluster->Wait(50ms);
-  EXPECT_EQ(RoundsAsked(), 1u);
+  const Timing timing;
+  for (Duration since_beat{}; since_beat < timing.heartbeat; since_beat += timing.tick) {
+    StartRunning();
+    cluster->Wait(since_beat);
+    Tell(0);
+    cluster->Wait(timing.heartbeat);
+    Tell(1);
+    cluster->Wait(50ms);
+    EXPECT_EQ(RoundsAsked(), 1u);
+  }
 }
 
 // A round needs the ps of every slice: one that left would keep the other's from its end.

@@ -1,55 +1,16 @@
-#include "chief/lease_ledger.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
 #include "runtime/prng.h"
+#include "tests/unit/chief/lease_ledger_fixture.h"
 
 namespace downpour {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-
-constexpr Incarnation kA{11};
-constexpr Incarnation kB{12};
-
-std::vector<uint64_t> Numbers(const std::vector<LeaseId>& leases) {
-  std::vector<uint64_t> numbers;
-  for (const LeaseId lease : leases) numbers.push_back(ToNumber(lease));
-  return numbers;
-}
-
-class LeaseLedgerTest : public ::testing::Test {
- protected:
-  // `leases` of 2 batches of 4 examples, in one epoch; the last batch has 3.
-  void Open(uint64_t leases, const IntervalSet& finished = {}) {
-    job.training.batch_size = 4;
-    job.training.lease_batches = 2;
-    ledger.Open(Plan(job, leases * 8 - 1), finished);
-  }
-  std::vector<uint64_t> Ask(Incarnation worker, uint32_t wanted, std::vector<LeaseId> holding = {}) {
-    const auto repeats = ledger.Ask(worker, holding, wanted);
-    EXPECT_TRUE(repeats.ok()) << repeats.status();
-    last_repeats = Numbers(*repeats);
-    std::vector<uint64_t> granted;
-    for (const auto& grant : ledger.Distribute()) {
-      if (grant.worker == worker) granted.push_back(ToNumber(grant.lease));
-    }
-    return granted;
-  }
-  absl::StatusOr<bool> Done(uint64_t lease, std::vector<LeaseDone::Evidence> evidence) {
-    return ledger.Decide({.from = kA, .lease = LeaseId{lease}, .evidence = std::move(evidence)}, epochs);
-  }
-  absl::StatusOr<bool> Done(uint64_t lease) { return Done(lease, {{SliceId{0}, epochs[0]}, {SliceId{1}, epochs[1]}}); }
-
-  JobSpec job;
-  LeaseLedger ledger;
-  std::vector<SliceEpoch> epochs{{1, 1}, {1, 1}};
-  std::vector<uint64_t> last_repeats;
-};
 
 TEST_F(LeaseLedgerTest, GrantsTheLowestFirst) {
   Open(5);
@@ -117,91 +78,6 @@ TEST_F(LeaseLedgerTest, WaitingWorkersAreServedWhenLeasesOpen) {
   EXPECT_EQ(granted[0].worker, kB);
   EXPECT_FALSE(ledger.Wants(kB));
   EXPECT_EQ(ledger.holders().at(LeaseId{0}), kB);
-}
-
-class GroupsTest : public LeaseLedgerTest {
- protected:
-  // Leases of one step each, in groups of two.
-  void Open(Consistency consistency, size_t copies = 0) {
-    job.training.consistency = consistency;
-    job.training.group_size = 2;
-    job.training.ssp_bound = 1;
-    job.training.batch_size = job.training.lease_batches = 1;
-    ledger.Open(Plan(job, 9), {}, copies);
-  }
-  bool DoneBy(Incarnation worker, uint64_t lease) {
-    return *ledger.Decide(
-        {.from = worker, .lease = LeaseId{lease}, .evidence = {{SliceId{0}, epochs[0]}, {SliceId{1}, epochs[1]}}},
-        epochs);
-  }
-  static constexpr Incarnation kC{13};
-};
-
-TEST_F(GroupsTest, SyncGrantsTheNextGroupOnceAllOfThisOneIsCommitted) {
-  Open(Consistency::kSync);
-  EXPECT_THAT(Ask(kA, 3), ElementsAre(0, 1));
-  ASSERT_TRUE(DoneBy(kA, 1));
-  EXPECT_THAT(ledger.Distribute(), IsEmpty());
-  ASSERT_TRUE(ledger.HeldUpBy().has_value());
-  EXPECT_EQ(ledger.HeldUpBy()->lease, LeaseId{0});
-  ASSERT_TRUE(DoneBy(kA, 0));
-  EXPECT_FALSE(ledger.HeldUpBy().has_value());
-  EXPECT_EQ(ledger.Distribute().size(), 1u);
-  EXPECT_THAT(Numbers(ledger.HeldBy(kA)), ElementsAre(2));
-}
-
-TEST_F(GroupsTest, SspGrantsAsFarAsItsBoundReaches) {
-  Open(Consistency::kSsp);
-  EXPECT_THAT(Ask(kA, 9), ElementsAre(0, 1, 2, 3));
-  for (const uint64_t lease : {1, 2, 3}) ASSERT_TRUE(DoneBy(kA, lease));
-  EXPECT_THAT(ledger.Distribute(), IsEmpty());
-  ASSERT_TRUE(DoneBy(kA, 0));
-  EXPECT_EQ(ledger.Distribute().size(), 4u) << "groups 2 and 3";
-}
-
-// A slice went back to an older state: the worker says no more that it holds 2, for which it is too early.
-TEST_F(GroupsTest, WhatIsOutOfReachIsNotGrantedAgain) {
-  Open(Consistency::kSync);
-  Ask(kA, 2);
-  ASSERT_TRUE(DoneBy(kA, 0));
-  ASSERT_TRUE(DoneBy(kA, 1));
-  EXPECT_THAT(Ask(kA, 1), ElementsAre(2));
-  ledger.Restrict({});
-  EXPECT_THAT(Ask(kA, 1), ElementsAre(0));
-  EXPECT_THAT(last_repeats, IsEmpty());
-  EXPECT_THAT(Numbers(ledger.HeldBy(kA)), ElementsAre(0));
-}
-
-TEST_F(GroupsTest, ABackupTakesTheLeaseOfWhoCommittedTheFewest) {
-  Open(Consistency::kSync, 1);
-  EXPECT_THAT(Ask(kA, 1), ElementsAre(0));
-  EXPECT_THAT(Ask(kB, 1), ElementsAre(1));
-  ASSERT_TRUE(DoneBy(kA, 0));
-  EXPECT_THAT(Ask(kA, 1), ElementsAre(1)) << "which kB holds";
-  EXPECT_THAT(Ask(kC, 1), IsEmpty()) << "one copy is all there may be";
-  ASSERT_TRUE(DoneBy(kA, 1));
-  EXPECT_THAT(ledger.HeldBy(kB), IsEmpty());
-  EXPECT_THAT(Numbers(ledger.HeldBy(kC)), IsEmpty());
-  EXPECT_TRUE(DoneBy(kB, 1)) << "late, and true";
-  EXPECT_EQ(ledger.commits(), 2u);
-
-  EXPECT_EQ(ledger.Distribute().size(), 1u);
-  EXPECT_THAT(Numbers(ledger.HeldBy(kC)), ElementsAre(2));
-  EXPECT_THAT(Ask(kB, 1), ElementsAre(3));
-  EXPECT_THAT(Ask(kA, 1), ElementsAre(2)) << "kC committed none, as kB";
-}
-
-TEST_F(GroupsTest, WhoHasACopyGoesOnWithItAlone) {
-  Open(Consistency::kSync, 1);
-  EXPECT_THAT(Ask(kA, 2), ElementsAre(0, 1));
-  EXPECT_THAT(Ask(kB, 1), ElementsAre(0));
-  EXPECT_EQ(ledger.Release(kA).size(), 2u);
-  EXPECT_EQ(ledger.holders().at(LeaseId{0}), kB);
-  EXPECT_EQ(ledger.holders().count(LeaseId{1}), 0u);
-  EXPECT_THAT(Ask(kC, 1), ElementsAre(1));
-  EXPECT_THAT(Ask(kA, 1), ElementsAre(0));
-  ledger.Release(kA);
-  EXPECT_EQ(ledger.holders().at(LeaseId{0}), kB) << "who lost a mere copy";
 }
 
 TEST_F(LeaseLedgerTest, CommitsOnEvidenceOfEverySlicesCurrentEpoch) {

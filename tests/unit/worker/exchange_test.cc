@@ -298,6 +298,17 @@ TEST_F(ExchangeTest, OnlyThePsThatHoldsTheSliceIsHeard) {
   EXPECT_EQ(exchange_.Find(kLease)->progress.Next(), 1u);
 }
 
+TEST_F(ExchangeTest, NoPsSpeaksForAnotherOnesSlice) {
+  Placement moved = PlacedAt(2, {1, 2});
+  moved.servers.push_back({Incarnation{8}, "ps-1", "h:2"});
+  moved.slices[0].server = 1;
+  EXPECT_TRUE(exchange_.Place(moved, now_, effects_).ok());
+  const PushReply reply{kPs, kLease, {{SliceId{0}, {1, 2}, SliceRefusal::kNone, 4, 4, 0}}, window_};
+  EXPECT_TRUE(exchange_.Receive(kFirstPeer, reply, now_, effects_).ok());
+  EXPECT_EQ(session_.stats().messages_rejected, 1u);
+  EXPECT_FALSE(exchange_.Find(kLease)->progress.AllKnown());
+}
+
 class SettledTest : public ExchangeTest {
  protected:
   void AnswerPush(uint32_t slice, Step consumed, bool counted, SliceRefusal refusal = SliceRefusal::kNone) {

@@ -18,7 +18,7 @@ class HttpConnectionsTest : public testing::Test {
   UniqueFd Connect(const std::string& peer) {
     std::array<int, 2> ends{};
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data()), 0);
-    constexpr timeval kHangEnds = {.tv_sec = 5, .tv_usec = 0};
+    constexpr timeval kHangEnds = {.tv_sec = 30, .tv_usec = 0};
     setsockopt(ends[1], SOL_SOCKET, SO_RCVTIMEO, &kHangEnds, sizeof(kHangEnds));
     connections_.Add(UniqueFd(ends[0]), peer);
     return UniqueFd(ends[1]);
