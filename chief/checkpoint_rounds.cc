@@ -151,12 +151,12 @@ absl::Status CheckpointRounds::CheckSlice(const ShardFile& file, SliceId slice, 
   return absl::OkStatus();
 }
 
-bool CheckpointRounds::Covers(const ShardFile& file, SliceId slice, const IntervalSet& finished) {
-  // A4: else the manifest would promise what the record lacks.
-  if (finished.Covers(head_.committed)) return true;
-  lacking_ = finished;
-  Abandon(absl::StrCat(file.server_name, ": slice ", ToNumber(slice), " lacks leases that were committed"));
-  return false;
+// A4: else the manifest would promise what the record lacks. The round continues. So it finds what every slice lacks,
+// and a worker's false reports keep no checkpoint from becoming durable.
+void CheckpointRounds::PromiseOnly(const IntervalSet& finished) {
+  const IntervalSet lacking = head_.committed.Except(finished);
+  for (const IntervalSet::Interval& run : lacking.Intervals()) lacking_.InsertRange(run.begin, run.end);
+  head_.committed = head_.committed.Intersect(finished);
 }
 
 absl::Status CheckpointRounds::Receive(const SliceRecord& record) {
@@ -165,8 +165,8 @@ absl::Status CheckpointRounds::Receive(const SliceRecord& record) {
   if (file == nullptr) return absl::InvalidArgumentError("a record from a ps that holds no slices");
   if (absl::Status status = CheckSlice(*file, record.slice, record.epoch); !status.ok()) return status;
   if (absl::Status status = CheckRecordSize(record.blocks); !status.ok()) return status;
-  if (!file->awaited.contains(record.slice) || !Covers(*file, record.slice, record.finished)) return absl::OkStatus();
-  file->awaited.erase(record.slice);
+  if (file->awaited.erase(record.slice) == 0) return absl::OkStatus();
+  PromiseOnly(record.finished);
   // Records come one soon after the other: what was asked for again had been lost, and not slow.
   if (context_.now - file->progressed < timing_.data_retry) file->backoff = timing_.data_retry;
   file->progressed = context_.now;
@@ -237,7 +237,7 @@ absl::Status CheckpointRounds::TakePart(ShardFile& file, const ShardWritten& par
     if (const auto [at, is_new] = file.reported.emplace(item.slice, record); !is_new && at->second != record) {
       return absl::InvalidArgumentError(absl::StrCat("a shard file with two records of slice ", ToNumber(item.slice)));
     }
-    if (!Covers(file, item.slice, item.finished)) return absl::OkStatus();
+    PromiseOnly(item.finished);
   }
   file.progressed = context_.now;
   file.next_ask = context_.now + timing_.control_retry;  // other parts are on their way

@@ -8,10 +8,10 @@
 //   via shared a ps writes and syncs its file itself.
 // Cost: memory is that of kRecordsInFlight records per ps; a Step checksums at most one record.
 // Errors: whatever fails, the round is abandoned and the older checkpoints stay: a write, a silent ps, a slice's epoch
-//   that changes, a record that lacks a lease that was committed when the round began (see TakeLacking), records that
-//   skipped too many pushes (see too_many_skipped). last_error() says why. Receive gives INVALID_ARGUMENT for what no
-//   honest ps sends; via shared that ends the round too, since nobody knows how long a file may take and nothing else
-//   would.
+//   that changes, records that skipped too many pushes (see too_many_skipped). last_error() says why. Receive gives
+//   INVALID_ARGUMENT for what no honest ps sends; via shared that ends the round too, since nobody knows how long a
+//   file may take and nothing else would. A record that lacks a lease which was committed when the round began ends no
+//   round: the manifest does not promise that lease, and TakeLacking() names it.
 // Source: protocol rules A4, A5 (schema/PROTOCOL.md); docs/CHECKPOINT_FORMAT.md.
 // Tests: tests/unit/chief/checkpoint_rounds_test.cc.
 #pragma once
@@ -107,9 +107,9 @@ class CheckpointRounds {
   };
   std::vector<Wait> Waits() const;
 
-  // The finished set of a slice that lacked committed leases: the counters in slices are the truth, so the ledger was
-  // wrong. Empty if that did not happen since.
-  std::optional<IntervalSet> TakeLacking() { return std::exchange(lacking_, std::nullopt); }
+  // Leases that were committed when the round began, and that some record lacks: the counters in slices are the truth,
+  // so the ledger was wrong. Each is told once.
+  IntervalSet TakeLacking() { return std::exchange(lacking_, {}); }
 
   // How many pushes the slices skipped, once a round's records had more than Head::most_skipped. Slices keep this count
   // with their values, so it is exact where heartbeats lag behind, and whatever died meanwhile.
@@ -146,7 +146,7 @@ class CheckpointRounds {
   void AskForRecords(ShardFile& file, bool again);
   bool Moved();
   absl::Status CheckSlice(const ShardFile& file, SliceId slice, SliceEpoch epoch) const;
-  bool Covers(const ShardFile& file, SliceId slice, const IntervalSet& finished);
+  void PromiseOnly(const IntervalSet& finished);
   void Write(ShardFile& file);
   absl::Status TakePart(ShardFile& file, const ShardWritten& part);
   void CheckShared(ShardFile& file);
@@ -169,7 +169,7 @@ class CheckpointRounds {
   bool active_ = false;            // a round is under way; of an older one no completion counts
   bool committing_ = false;        // all records are in their files; the manifest is being written
   Round round_;                    // a name is used once, also where its round was abandoned (A5)
-  Head head_;                      // as of the round's beginning: each record must cover `committed` (A4)
+  Head head_;                      // as of the round's beginning; of `committed` what each record so far has (A4)
   bool urgent_ = false;            // the job, or a ps, ends with it
   uint64_t placement_number_ = 0;  // of the assignment, when the round began
   std::vector<ShardFile> files_;   // of each ps with slices; completions refer to them, so only Start changes the list
@@ -179,7 +179,7 @@ class CheckpointRounds {
   Time next_word_{};                       // that a round is durable
   std::set<Round> pinned_;                 // as the store has them
   std::optional<Durable> durable_;         // of a manifest whose rename is synced, or that was read from disk
-  std::optional<IntervalSet> lacking_;     // what a slice has finished that lacked committed leases; until it is taken
+  IntervalSet lacking_;                    // what was taken out of head_.committed; until it is taken
   std::optional<uint64_t> too_many_skipped_;
 };
 

@@ -59,7 +59,9 @@ void Training::WriteJournal() {
 
 // The ledger is a cache of what slices say. That becomes less by a restore, or if a worker reported what was not so.
 void Training::FollowReports() {
-  if (const std::optional<IntervalSet> finished = chief_.rounds.TakeLacking()) Reopen(*finished);
+  if (const IntervalSet lacking = chief_.rounds.TakeLacking(); !lacking.empty()) {
+    Reopen(chief_.ledger.committed().Except(lacking));
+  }
   if (!chief_.life.runs() || std::exchange(ledger_current_, chief_.assignment.complete()) || !ledger_current_) return;
   chief_.best.ForgetEvaluations();
   Reopen(chief_.assignment.TakeFinished());

@@ -32,10 +32,11 @@ absl::Status Work::Receive(Task& worker, const WorkRequest& request) {
 // the ledger grants it to no worker. Slices refuse all others as too early, so workers give them back, which looks like
 // grants that were lost. A round's records say what slices lack. In async the round which ends the job is soon enough.
 void Work::NoteGivenBack(size_t leases) {
-  const bool suspected = given_back_ >= kSuspect;
+  if (chief_.job.training.consistency == Consistency::kAsync) return;
   given_back_ += leases;
-  const bool waits = chief_.job.training.consistency != Consistency::kAsync;
-  if (waits && !suspected && given_back_ >= kSuspect) chief_.interval.WantRound();
+  if (given_back_ < kSuspect) return;
+  given_back_ = 0;
+  chief_.interval.WantRound();
 }
 
 void Work::Send(Incarnation worker, LeaseId lease) {
@@ -81,7 +82,7 @@ uint64_t Work::Release(Incarnation worker) {
 }
 
 void Work::Commit(LeaseId lease) {
-  given_back_ = 0;
+  if (given_back_ > 0) --given_back_;  // no more: this report may be false, too
   TraceRecord trace;
   trace.kind = TraceRecord::Kind::kCommitted;
   trace.lease = lease;

@@ -58,7 +58,7 @@ class Work {
   // The worker is gone: the number of leases handed on.
   uint64_t Release(Incarnation worker);
 
-  // Losses of grants alone come to so many in a row hardly ever.
+  // Losses of grants alone come to so many more than commits hardly ever.
   static constexpr size_t kSuspect = 16;
 
  private:
@@ -71,7 +71,7 @@ class Work {
 
   const Parts chief_;
   Time next_repeat_{};
-  size_t given_back_ = 0;               // grants that were lost or given back since a lease was committed last
+  size_t given_back_ = 0;               // grants that were lost or given back, less the leases committed meanwhile
   LearningWatch::Trouble warned_of_{};  // what the log says of training already
 };
 

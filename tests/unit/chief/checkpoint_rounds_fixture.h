@@ -78,6 +78,12 @@ class CheckpointRoundsTest : public PartsFixture {
       }
     }
   }
+  static IntervalSet LeasesOf(uint64_t lease) {
+    IntervalSet leases;
+    leases.Insert(lease);
+    return leases;
+  }
+  IntervalSet LeasesBut(uint64_t lease) const { return committed.Except(LeasesOf(lease)); }
   ShardWritten WrittenOf(size_t server, Round round) const {
     ShardWritten written{.from = Server(server).incarnation, .round = round, .error = {}, .bytes = 0, .slices = {}};
     for (const SliceId slice : Server(server).slices) {

@@ -284,18 +284,18 @@ TEST_F(CheckpointRoundsTest, AStopDropsARoundUnlessItsManifestIsBeingWritten) {
   EXPECT_TRUE(disk.Has(ManifestPath({1, 2})));
 }
 
-TEST_F(CheckpointRoundsTest, ARecordWithoutACommittedLeaseEndsTheRoundAndIsTold) {
+TEST_F(CheckpointRoundsTest, AManifestPromisesOnlyWhatEveryRecordHas) {  // A4
   Start({1, 1});
-  SliceRecord record = RecordOf(0, Server(0).slices[0], {1, 1});
-  record.finished = IntervalSet();
-  record.finished.InsertRange(0, 2);
-  EXPECT_TRUE(Receive(record).ok());
-  EXPECT_FALSE(rounds->active());
-  const std::optional<IntervalSet> lacking = rounds->TakeLacking();
-  ASSERT_TRUE(lacking.has_value());
-  EXPECT_FALSE(lacking->Contains(2));
-  EXPECT_FALSE(rounds->TakeLacking().has_value());
-  EXPECT_FALSE(disk.Has("checkpoints/1-1/MANIFEST"));
+  for (const auto& [server, lacks] : {std::pair(0, 2), std::pair(1, 0)}) {
+    SliceRecord record = RecordOf(server, Server(server).slices[0], {1, 1});
+    record.finished = LeasesBut(lacks);
+    EXPECT_TRUE(Receive(record).ok());
+    EXPECT_EQ(rounds->TakeLacking().Intervals(), LeasesOf(lacks).Intervals());
+    EXPECT_TRUE(rounds->TakeLacking().empty());
+  }
+  AnswerAll({1, 1});
+  ASSERT_TRUE(rounds->durable().has_value()) << rounds->last_error();
+  EXPECT_EQ(DecodeManifest(disk.At(ManifestPath({1, 1})))->committed, LeasesOf(1));
 }
 
 TEST_F(CheckpointRoundsTest, RefusesRecordsThatNoHonestPsSends) {

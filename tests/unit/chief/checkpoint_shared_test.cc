@@ -56,6 +56,19 @@ TEST_F(SharedCheckpointTest, RecordsThatSkippedTooManyPushesMakeNoCheckpoint) {
   EXPECT_FALSE(disk.Has(ManifestPath({1, 2})));
 }
 
+TEST_F(SharedCheckpointTest, AManifestPromisesOnlyWhatEveryRecordHas) {
+  PutFiles();
+  ShardWritten written = WrittenOf(0, {1, 1});
+  written.slices[0].finished = LeasesBut(0);
+  written.slices[1].finished = LeasesBut(2);
+  ASSERT_TRUE(Receive(written).ok());
+  EXPECT_EQ(rounds->TakeLacking(), LeasesBut(1));
+  ASSERT_TRUE(Receive(WrittenOf(1, {1, 1})).ok());
+  EXPECT_TRUE(rounds->TakeLacking().empty());
+  ASSERT_TRUE(rounds->durable().has_value()) << rounds->last_error();
+  EXPECT_EQ(DecodeManifest(disk.At(ManifestPath({1, 1})))->committed, LeasesOf(1));
+}
+
 TEST_F(SharedCheckpointTest, ARequestIsRepeatedUntilItIsAnswered) {
   PutFiles();
   ASSERT_TRUE(Receive(WrittenOf(0, {1, 1})).ok());
