@@ -135,7 +135,7 @@ void History::NoteEpoch() {
   const uint64_t epoch = chief_.ledger.EpochsCommitted();
   if (epoch < epoch_ + 1 + epoch_ / kEpochsInFull) return;
   epoch_ = epoch;
-  Json line = Line("epoch");
+  Json line = Line("epoch", chief_.context.UnixMs());
   line["epoch"] = epoch;
   const Progress::LossTotals& totals = chief_.progress.loss_totals();
   if (const auto loss = totals.MeanSince(epoch_loss_)) line["loss"] = *loss;
@@ -146,12 +146,12 @@ void History::NoteEpoch() {
 void History::NoteEvaluation() {
   const auto& result = chief_.evaluation.result();
   if (!result || std::exchange(evaluation_, result->round) == result->round) return;
-  evaluations_.push_back(*result);
+  evaluations_.emplace_back(*result, chief_.context.UnixMs());
 }
 
 void History::WriteEvaluations() {
-  for (const Evaluation::Result& result : std::exchange(evaluations_, {})) {
-    Json line = Line("eval");
+  for (const auto& [result, unix_ms] : std::exchange(evaluations_, {})) {
+    Json line = Line("eval", unix_ms);
     line["epoch"] = result.epoch;
     line["loss"] = result.loss;
     if (chief_.job.model.has_accuracy()) line["accuracy"] = result.accuracy;
@@ -161,7 +161,7 @@ void History::WriteEvaluations() {
 }
 
 void History::AddPoint() {
-  Json line = Line("train");
+  Json line = Line("train", chief_.context.UnixMs());
   line["epoch"] = chief_.ledger.EpochsCommitted();
   line["examples"] = chief_.ledger.examples_committed();
   line["examplesPerSecond"] = chief_.progress.ExamplesPerSecond(chief_.context.now);
@@ -188,13 +188,12 @@ void History::AddTasks() {
     if (task.alive()) tasks[task.name] = OfTask(task, chief_.context.now);
   }
   if (tasks.empty()) return;
-  Json line = Line("tasks");
+  Json line = Line("tasks", chief_.context.UnixMs());
   line["tasks"] = std::move(tasks);
   Write(line);
 }
 
-Json History::Line(const char* kind) const {
-  const int64_t now = chief_.context.UnixMs();
+Json History::Line(const char* kind, int64_t now) const {
   const int64_t began = chief_.journal.record().began_unix_ms;
   return {{"kind", kind},
           {"time", static_cast<double>(now) / 1000},

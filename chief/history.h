@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "chief/evaluation.h"
@@ -60,7 +61,7 @@ class History {
   void NoteEpoch();
   void AddPoint();
   void AddTasks();
-  nlohmann::json Line(const char* kind) const;
+  nlohmann::json Line(const char* kind, int64_t unix_ms) const;
   void Write(const nlohmann::json& line);
   Duration Pause() const;
 
@@ -77,11 +78,12 @@ class History {
 
   uint64_t step_ = 0;  // the furthest of this run
   Time next_{};
-  Progress::LossTotals loss_, epoch_loss_;       // as of the last point, and of the last epoch's
-  uint64_t epoch_ = 0;                           // the last that was written, or that was there at the beginning
-  uint64_t evaluation_ = 0;                      // its round, of the last one that was noted
-  std::vector<Evaluation::Result> evaluations_;  // not yet written: more than one may end before the file is read
-  Staleness staleness_;                          // as of the last point
+  Progress::LossTotals loss_, epoch_loss_;  // as of the last point, and of the last epoch's
+  uint64_t epoch_ = 0;                      // the last that was written, or that was there at the beginning
+  uint64_t evaluation_ = 0;                 // its round, of the last one that was noted
+  std::vector<std::pair<Evaluation::Result, int64_t>>
+      evaluations_;      // not yet written: more than one may end before the file is read
+  Staleness staleness_;  // as of the last point
 };
 
 }  // namespace downpour

@@ -87,17 +87,21 @@ uint64_t LeaseLedger::EndedBy(Incarnation worker) const {
   return found == ended_.end() ? 0 : found->second;
 }
 
-// The slowest worker's, of those within reach that one other worker holds. Without groups only where its holder has
-// committed less than half as many: then the waiting one may well end it first, and equal workers copy nothing.
+// The slowest worker's, of those within reach that one other worker holds. Of several that it holds in groups the first
+// one, for which the others wait; without groups the last one, which it has not begun. Without groups only where it has
+// committed less than half as many: then the waiting one may well end it first, and equal workers copy nothing. One
+// commit tells nothing of who is slower.
 std::optional<LeaseId> LeaseLedger::ToCopyFor(Incarnation waiting) const {
   std::optional<LeaseId> slowest;
   if (most_copies_ && copies_.size() >= *most_copies_) return slowest;
-  uint64_t below = most_copies_ ? std::numeric_limits<uint64_t>::max() : (EndedBy(waiting) + 1) / 2;
+  const uint64_t own = EndedBy(waiting);
+  if (!most_copies_ && own < 2) return slowest;
+  uint64_t most = most_copies_ ? std::numeric_limits<uint64_t>::max() : (own - 1) / 2;
   for (const auto& [lease, holder] : holders_) {
     if (holder == waiting || copies_.contains(lease) || !InReach(lease)) continue;
-    if (EndedBy(holder) >= below) continue;
+    if (EndedBy(holder) > most || (most_copies_ && slowest && EndedBy(holder) == most)) continue;
     slowest = lease;
-    below = EndedBy(holder);
+    most = EndedBy(holder);
   }
   return slowest;
 }
@@ -186,10 +190,11 @@ absl::StatusOr<bool> LeaseLedger::Decide(const LeaseDone& done, absl::Span<const
 
 std::vector<LeaseId> LeaseLedger::Release(Incarnation worker) {
   demand_.erase(worker);
-  const std::vector<LeaseId> released = HeldBy(worker);
+  std::vector<LeaseId> released = HeldBy(worker);
   held_.erase(worker);
   ended_.erase(worker);
   for (const LeaseId lease : released) Drop(worker, lease);
+  std::erase_if(released, [this](LeaseId lease) { return holders_.contains(lease); });
   return released;
 }
 

@@ -62,7 +62,7 @@ class LeaseLedger {
   uint64_t goal() const { return goal_; }  // as many leases, the first ones, have to be committed
   uint64_t EpochsBegun() const;            // of which a lease is held or committed, and those before
 
-  // The worker is gone: what it held is open again.
+  // The worker is gone: what it alone held is open again, and returned.
   std::vector<LeaseId> Release(Incarnation worker);
 
   // A slice turned out to have finished only these: what it lacks is open again, however it came to be committed.

@@ -58,7 +58,7 @@ class Work {
   // The worker is gone: the number of leases handed on.
   uint64_t Release(Incarnation worker);
 
-  // Losses of grants alone come to so many more than commits hardly ever.
+  // Lost grants alone hardly ever exceed commits by so many.
   static constexpr size_t kSuspect = 16;
 
  private:

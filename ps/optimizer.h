@@ -3,7 +3,8 @@
 // Shapes: the gradient has as many elements as the slice, of either kind; the slice has SlotCount() slots.
 // Order: copy on write. Values and slots that nobody else holds are updated in place; what a pull on its way or a
 //   snapshot still holds is left as it is, and the update goes into a fresh payload.
-// Cost: one pass over memory (tensor/apply_kernels.h).
+// Cost: one pass over memory (tensor/apply_kernels.h). A stale push costs also what its rule takes from the step
+//   (tensor/deflation.h).
 // Tests: tests/unit/ps/optimizer_test.cc.
 #pragma once
 

@@ -256,7 +256,7 @@ def _most_seconds() -> float:
 
 
 def _die_with_parent() -> None:
-    """Of pip: a group of its own, which ends with this process."""
+    """Of pip, which has a group of its own: it ends with this process. Compilers that it has started may outlive it."""
     os.setpgid(0, 0)
     if PRCTL is not None:
         PRCTL(1, signal.SIGKILL)  # PR_SET_PDEATHSIG

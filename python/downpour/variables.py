@@ -12,7 +12,7 @@ from downpour.errors import TrainingError
 
 ITEM_BYTES = 4
 ALIGNMENT = 64  # bytes; of each variable
-PAGE = 4096  # bytes; of each of the two regions
+PAGE = 4096  # bytes; of each region
 
 # What a job can have.
 MOST_VARIABLES = 20_000

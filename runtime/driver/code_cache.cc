@@ -69,23 +69,24 @@ absl::StatusOr<CachedCode> CodeCache::Find(const PythonSpec& code) const {
 absl::StatusOr<CachedCode> CodeCache::Keep(const PythonSpec& code, const std::vector<Payload>& blocks) const {
   if (const absl::Status status = MakeOwn(); !status.ok()) return status;
   RemoveOld();
-  const std::string path = absl::StrCat(folder_, "/", code.sha256), own = absl::StrCat(path, ".", getpid());
-  const std::string archive = own + ".tar.gz";
+  const std::string path = absl::StrCat(folder_, "/", code.sha256);
+  // Of nobody else: the folder may be shared by containers whose processes have the same numbers.
+  std::string own = path + ".XXXXXX";
+  if (mkdtemp(own.data()) == nullptr) return Unavailable(own, strerror(errno));
+  const std::string archive = own + "/archive.tar.gz", unpacked = own + "/code";
   std::error_code error;
-  fs::remove_all(own, error);
   std::ofstream file(archive, std::ios::binary | std::ios::trunc);
   for (const Payload& block : blocks) {
     file.write(reinterpret_cast<const char*>(block.data()), static_cast<std::streamsize>(block.size()));
   }
   file.close();
-  absl::Status status = file.fail() ? Unavailable(archive, "the disk refuses") : UnpackPackage(archive, own);
+  absl::Status status = file.fail() ? Unavailable(archive, "the disk refuses") : UnpackPackage(archive, unpacked);
   // Synced before it has its name: after a power failure half a package would pass for one.
   const UniqueFd folder(open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (status.ok() && (!folder.ok() || syncfs(folder.get()) != 0)) status = Unavailable(folder_, strerror(errno));
-  if (status.ok() && rename(own.c_str(), path.c_str()) != 0 && !fs::is_directory(path, error)) {
+  if (status.ok() && rename(unpacked.c_str(), path.c_str()) != 0 && !fs::is_directory(path, error)) {
     status = Unavailable(path, strerror(errno));
   }
-  fs::remove(archive, error);
   fs::remove_all(own, error);
   if (!status.ok()) return status;
   return Find(code);

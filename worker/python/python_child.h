@@ -11,7 +11,8 @@
 // Errors: what the user's code raised, with its last line first; how the process ended, where it did; INVALID_ARGUMENT
 //   for what the child should not say. After any the child is of no more use.
 // Threads: one.
-// Tests: tests/process/test_python.py; of the child itself: tests/python/test_child.py.
+// Tests: tests/unit/worker/python_child_test.cc, tests/process/test_python.py; of the child itself:
+//   tests/python/test_child.py.
 #pragma once
 
 #include <sys/types.h>

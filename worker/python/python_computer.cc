@@ -55,7 +55,14 @@ uint64_t CountOf(const Json& json, const char* key) {
   return found != json.end() && found->is_number_unsigned() ? found->get<uint64_t>() : 0;
 }
 
+// Of anything else than an array: an empty one. The child is the user's process, and may say what it likes.
+Json ArrayOf(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_array() ? *found : Json::array();
+}
+
 std::string Describe(const Json& variable) {
+  if (!variable.is_object()) return CleanText(variable.dump(), 128);
   return absl::StrCat(CleanText(variable.value("name", Json()).dump(), 128), " ",
                       CleanText(variable.value("shape", Json()).dump(), 128));
 }
@@ -66,7 +73,7 @@ Json AsSubmitted(const OwnVariableSpec& variable) {
 
 // Where each metric is among those of the code; of one that it lacks: their number.
 std::vector<size_t> PlacesOf(const std::vector<MetricSpec>& metrics, const Json& ready) {
-  const Json known = ready.value("metrics", Json::array());
+  const Json known = ArrayOf(ready, "metrics");
   std::vector<size_t> places;
   for (const MetricSpec& metric : metrics) {
     places.push_back(static_cast<size_t>(std::find(known.begin(), known.end(), NameOf(metric)) - known.begin()));
@@ -81,7 +88,7 @@ absl::Status CheckIsAsSubmitted(const Json& ready, const JobSpec& job) {
                                                    CleanText(version.dump(), 64), " here, this worker of ",
                                                    DOWNPOUR_VERSION ": install the one of this release"));
   }
-  const Json found = ready.value("variables", Json::array());
+  const Json found = ArrayOf(ready, "variables");
   const std::vector<OwnVariableSpec>& wanted = job.model.variables;
   const char* remedy = "; the package and its arguments have to make the same model wherever they run";
   for (size_t i = 0; i < std::max(found.size(), wanted.size()); ++i) {
@@ -94,7 +101,7 @@ absl::Status CheckIsAsSubmitted(const Json& ready, const JobSpec& job) {
   }
   const std::vector<size_t> places = PlacesOf(job.training.metrics, ready);
   for (size_t i = 0; i < places.size(); ++i) {
-    if (places[i] < ready.value("metrics", Json::array()).size()) continue;
+    if (places[i] < ArrayOf(ready, "metrics").size()) continue;
     return absl::InvalidArgumentError(absl::StrCat("the Python code computes no metric ",
                                                    NameOf(job.training.metrics[i]), ", as training.metrics has"));
   }
@@ -149,7 +156,8 @@ class PythonComputer::Session {
     if (!ready.ok()) return ready.status();
     if (const absl::Status status = CheckIsAsSubmitted(*ready, job); !status.ok()) return status;
     session->metric_places_ = PlacesOf(job.training.metrics, *ready);
-    session->arithmetic_ = CleanText(ready->value("arithmetic", ""), 256);
+    const Json arithmetic = ready->value("arithmetic", Json());
+    session->arithmetic_ = arithmetic.is_string() ? CleanText(arithmetic.get<std::string>(), 256) : "";
     return session;
   }
 
@@ -204,7 +212,7 @@ class PythonComputer::Session {
     Evaluated evaluated{.loss_sum = NumberOf(said->value("lossSum", Json())),
                         .correct = std::min(CountOf(*said, "correct"), examples),
                         .examples = examples};
-    const Json sums = said->value("metricSums", Json::array());
+    const Json sums = ArrayOf(*said, "metricSums");
     for (const size_t place : metric_places_) {
       evaluated.metric_sums.push_back(place < sums.size() ? NumberOf(sums[place]) : kUndefined);
     }

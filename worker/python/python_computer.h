@@ -14,7 +14,7 @@
 // Errors: of Prepare: INVALID_ARGUMENT where the code differs from what it was when the job was submitted (variables,
 //   examples, metrics), or refuses; of all: those of PythonChild. A failed step ends the child.
 // Threads: one.
-// Tests: tests/process/test_python.py.
+// Tests: tests/unit/worker/python_computer_test.cc, tests/process/test_python.py.
 #pragma once
 
 #include <memory>

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "job/slice_grid.h"
 #include "runtime/driver/package.h"
 #include "runtime/plan.h"
@@ -68,6 +69,17 @@ class PythonComputerTest : public testing::Test {
                    .args = {heard_, DOWNPOUR_VERSION}};
   }
 
+  // The status of a Prepare whose process says `ready` in place of what it ought to.
+  absl::Status PrepareWith(const std::string& ready) {
+    const std::string script = kScript;
+    const size_t begin = script.find("say({\"ready\""), end = script.find('\n', begin);
+    scratch_.Write("script", script.substr(0, begin) + "say({\"ready\": " + ready + "})" + script.substr(end));
+    absl::Status said;
+    computer_.Run(downpour::Prepare{job_, {archive_}},
+                  [&](const absl::Status& status, const ComputeResult&) { said = status; });
+    return said;
+  }
+
   void Prepare() {
     computer_.Run(downpour::Prepare{job_, {archive_}}, [](const absl::Status& status, const ComputeResult& result) {
       ASSERT_TRUE(status.ok()) << status;
@@ -108,6 +120,24 @@ class PythonComputerTest : public testing::Test {
   JobSpec job_;
   PythonComputer computer_{{.interpreter = script_, .code_folder = scratch_.path() + "/cache"}};
 };
+
+// The user's code shares the process that has the channel.
+TEST_F(PythonComputerTest, RefusesAReadyWhoseFieldsAreOfOtherKinds) {
+  for (const char* variables :
+       {"{'a': 1}", "'w'", "7", "[1]", "['w']", "[None]", "[[1]]", "[{'name': {}, 'shape': 'x'}]"}) {
+    const absl::Status status = PrepareWith(absl::StrCat("{'version': sys.argv[-1], 'variables': ", variables,
+                                                         ", 'trainExamples': 40, 'evalExamples': 0}"));
+    EXPECT_THAT(status.message(), testing::HasSubstr("variable 0")) << variables;
+  }
+  EXPECT_THAT(PrepareWith("{'version': []}").message(), testing::HasSubstr("is of version []"));
+}
+
+TEST_F(PythonComputerTest, WhatDescribesTheProcessMayBeOfAnyKind) {
+  const absl::Status status = PrepareWith(
+      "{'version': sys.argv[-1], 'variables': variables, 'trainExamples': 40, 'evalExamples': 0, 'arithmetic': 7,"
+      " 'metrics': {'a': 1}}");
+  EXPECT_TRUE(status.ok()) << status;
+}
 
 TEST_F(PythonComputerTest, AStepNamesTheBatchThatComesNext) {
   Prepare();
