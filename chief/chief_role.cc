@@ -13,7 +13,7 @@
 namespace downpour {
 namespace {
 
-constexpr size_t kMaxWords = 512;  // of what a member says in its own words
+constexpr size_t kMaxWords = 900;  // of what a member says in its own words, such as the Python code's traceback
 
 }  // namespace
 
@@ -225,7 +225,9 @@ void ChiefRole::Impl::Receive(PeerId, const Leave& leave) {
   task->state = TaskState::kLeft;
   chief_.context.out.Info(absl::StrCat(task->name, " left: ", why));
   if (chief_.life.ended()) return;
-  if (task->role == TaskRole::kPs) return chief_.losses.Lost(*task, absl::StrCat("it left: ", why));
+  // A worker that nobody told to leave has failed: a heartbeat that went before its Leave would say who told it.
+  const bool has_failed = task->leaving.empty();
+  if (task->role == TaskRole::kPs || has_failed) return chief_.losses.Lost(*task, absl::StrCat("it left: ", why));
   chief_.work.Release(leave.from);
 }
 

@@ -46,7 +46,7 @@ inline constexpr JobCostCount kJobCostCounts[] = {
 class FailureLog {
  public:
   static constexpr size_t kMost = 50;
-  static constexpr size_t kMaxLength = 512;
+  static constexpr size_t kMaxLength = 1024;
 
   // Adds to the failures of `costs`.
   FailureLog(StepContext& context, JobCosts& costs) : context_(context), costs_(costs) {}

@@ -7,8 +7,8 @@
 // Order: the end is on disk, first in summary.json, then in the journal, before anybody is told; if that cannot be,
 //   they are told at last. All members are told until each said goodbye or died, and so is who asks to join, for
 //   kGoodbye at most; then summary.json is written with the last counts. Watchers (chief/watchers.h) are told until
-//   they know it, for kWatchersHear at most; then the chief exits. One that finds the job over when it starts says so
-//   likewise, and leaves summary.json as it is.
+//   they know it, for kWatchersHear at most; then the chief exits. One that finds that the job has succeeded when it
+//   starts says so likewise, and leaves summary.json as it is.
 // Errors: none; a summary that cannot be written is a line in the log.
 // Tests: tests/unit/chief/chief_role_test.cc, chief_restart_test.cc, chief_resume_test.cc, status_test.cc,
 //   chief_end_test.cc.

@@ -176,7 +176,6 @@ void Startup::Decide() {
   }
   const bool is_whole = !checkpoints_.valid().empty() && checkpoints_.valid().front().round > record.abandoned;
   const bool is_same = IsSame(record.job, options_.job);
-  const bool is_over = journal_.found() && is_same && !options_.resume;
   outcome_.goes_on = journal_.found() && record.ended.empty();
   if (const std::string why = WhyNothingIsKnown(is_whole); !why.empty()) return Refuse(kExitFailed, why);
   if (is_same && record.ended == NameOf(JobState::kSucceeded)) {
@@ -189,14 +188,13 @@ void Startup::Decide() {
         "checkpoint ", ToString(record.newest),
         ", the newest that was here, cannot be used, nor can an older one: ", checkpoints_.WhyNot(record.newest));
     if (!outcome_.goes_on) {
-      return Refuse(kExitFailed, absl::StrCat(outcome_.lost, ". ", RemedyOfLoss(record.newest)), is_over);
+      return Refuse(kExitFailed, absl::StrCat(outcome_.lost, ". ", RemedyOfLoss(record.newest)));
     }
   }
   if (!options_.resume && !outcome_.goes_on && is_whole) {
     return Refuse(kExitFailed,
                   "the job folder already holds checkpoints: add --resume to go on from them, or name another "
-                  "job folder to begin anew",
-                  is_over);
+                  "job folder to begin anew");
   }
   if (outcome_.goes_on && !AcceptPlan(record.job, "the job of this folder, which is not over,")) return;
   if (outcome_.initial && !AcceptPlan(outcome_.initial->job, absl::StrCat(kInitialDir, "/"))) return;
@@ -323,7 +321,7 @@ void Startup::RefuseToWrite(const absl::Status& status) {
   Refuse(kExitFailed, absl::StrCat("the job folder cannot be written: ", MessageOf(status)));
 }
 
-// `over`: this very job is, as its journal says. Who changed it means to go on, and its members are to wait for that.
+// `over`: this very job has succeeded. All others may be led further, and their members are to wait for that.
 void Startup::Refuse(int exit_code, std::string why, bool over) {
   then_({.exit_code = exit_code, .why = std::move(why), .over = over});
 }

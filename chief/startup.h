@@ -41,7 +41,7 @@ class Startup {
   struct Outcome {
     int exit_code = 0;
     std::string why;    // not empty: there is nothing to lead, and the chief is to end
-    bool over = false;  // since the job is: who is still a member may be told
+    bool over = false;  // since the job has succeeded: who is still a member may be told
     uint32_t term = 0;
     bool goes_on = false;                 // with a job that another chief began
     std::vector<Manifest> sources{};      // valid checkpoints of this plan, newest first

@@ -1,5 +1,5 @@
 // TaskLosses: what follows when a process is lost to the job: it fell silent, or was replaced, or is a ps that left, or
-// is refused for good.
+// a worker that left though nobody told it to, or is refused for good.
 //
 //   losses.Tick();                                            // who fell silent
 //   losses.Lost(task, "it was started again");

@@ -79,7 +79,7 @@ def _set_threads() -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
-    package = os.path.abspath(options.package)
+    package = modes.package = os.path.abspath(options.package)
     if getattr(sys.flags, "safe_path", False):
         sys.path.insert(0, package)
     else:
@@ -111,7 +111,8 @@ def _report(error: BaseException, work: Optional[modes.Work]) -> NoReturn:
     sys.stderr.write(f"downpour: {message}\n")
     if work is not None:
         try:
-            work.say({"error": {"message": message, "traceback": lines, "refused": is_refused}})
+            where = "; called from ".join(modes.places(traceback.extract_tb(error.__traceback__)))
+            work.say({"error": {"message": message, "where": where, "refused": is_refused}})
         except OSError:
             pass  # the worker is dead
     modes.leave(REFUSED if is_refused and work is None else 1)

@@ -108,11 +108,8 @@ class Work(Mode):
     def _warn(self, age: float) -> None:
         frame = sys._current_frames().get(threading.main_thread().ident)
         stack = traceback.extract_stack(frame)
-        own = [entry for entry in stack if entry.filename.startswith(sys.path[0])]
-        at = (own or stack)[-1]
-        where = f"{os.path.relpath(at.filename, sys.path[0])}:{at.lineno}, in {at.name}: {at.line}"
         sys.stderr.write("".join(traceback.format_list(stack)))
-        self.say({"warning": f"the Python code has been in one call for {age:.0f} s, at {where}"})
+        self.say({"warning": f"the Python code has been in one call for {age:.0f} s, at {places(stack)[0]}"})
 
     def tell(self, what: str, waiting_for: str) -> None:
         self._called = None  # it is not the user's code that takes its time
@@ -185,6 +182,13 @@ class Work(Mode):
         return bytes(data)
 
 
+def places(stack: traceback.StackSummary) -> list[str]:
+    """Where it is, innermost first: in the user's own code, or in others' if that is not among it."""
+    own = [entry for entry in stack if entry.filename.startswith(package)]
+    calls = [(f"{os.path.relpath(at.filename, package)}:{at.lineno}, in {at.name}", at.line) for at in own or stack]
+    return [f"{call}: {line}" if at == 0 else call for at, (call, line) in enumerate(reversed(calls))]
+
+
 def description(run: Run) -> dict[str, Any]:
     """The model and its data, as a tool or a worker is told."""
     from downpour import __version__
@@ -206,4 +210,5 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
+package = "."  # that the user's module is imported from
 current: Optional[Mode] = None  # of this process; None: it trains here

@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -20,7 +22,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMostFolders = 32;
+constexpr int kMostFolders = 32;  // in each other
+
+// Adds `path` and what it lies in to `folders`. True: it was not there before.
+bool AddFolders(const fs::path& path, std::set<fs::path>* folders) {
+  if (path.empty() || !folders->insert(path).second) return false;
+  AddFolders(path.parent_path(), folders);
+  return true;
+}
 
 class Unpacker {
  public:
@@ -72,22 +81,27 @@ class Unpacker {
       if (depth > skipped_) inside /= part;
     }
     if (inside.empty()) return absl::OkStatus();
-    if (type == AE_IFDIR) return MakeFolder(folder_ / inside);
+    if (type == AE_IFDIR) return MakeFolder(inside);
     // What an archive says of itself is believed if it is too much: a bomb is not unpacked first.
     if (archive_entry_size(entry) > kMostPackageBytes - bytes_) return TooLarge();
-    return Write(folder_ / inside);
+    return Write(inside);
   }
 
   absl::Status TooLarge() const { return Wrong(absl::StrCat("is larger than ", kMostPackageBytes, " bytes unpacked")); }
 
-  absl::Status MakeFolder(const fs::path& path) const {
+  absl::Status MakeFolder(const fs::path& inside) {
+    if (!AddFolders(inside, &made_) && !inside.empty()) return absl::OkStatus();
+    if (made_.size() > kMostPackageFolders)
+      return Wrong(absl::StrCat("has more than ", kMostPackageFolders, " folders"));
+    const fs::path path = folder_ / inside;
     std::error_code error;
     fs::create_directories(path, error);
     return error ? Wrong(absl::StrCat("cannot be unpacked: ", path.string(), ": ", error.message())) : absl::OkStatus();
   }
 
-  absl::Status Write(const fs::path& path) {
-    if (const absl::Status status = MakeFolder(path.parent_path()); !status.ok()) return status;
+  absl::Status Write(const fs::path& inside) {
+    if (const absl::Status status = MakeFolder(inside.parent_path()); !status.ok()) return status;
+    const fs::path path = folder_ / inside;
     std::ofstream file(path, std::ios::binary | std::ios::trunc);
     char block[65536];
     la_ssize_t read = 0;
@@ -107,6 +121,7 @@ class Unpacker {
   const int skipped_;
   bool opened_ = false;
   int files_ = 0;
+  std::set<fs::path> made_;  // folders in folder_
   int64_t bytes_ = 0;
 };
 
@@ -160,6 +175,12 @@ absl::StatusOr<std::string> PackParts(const std::vector<PackedPart>& parts) {
       return status;
     }
     for (const fs::path& file : found) files.emplace_back(file, fs::path(to) / file.lexically_relative(from));
+  }
+  std::set<fs::path> folders;
+  for (const auto& [from, to] : files) AddFolders(to.parent_path(), &folders);
+  if (folders.size() > kMostPackageFolders) {  // else each host would refuse it
+    return absl::InvalidArgumentError(absl::StrCat("the package's folder ", parts[0].from, " has more than ",
+                                                   kMostPackageFolders, " folders: name a folder with code alone"));
   }
   std::string packed(static_cast<size_t>(kMostCodeBytes), '\0');
   size_t used = 0;

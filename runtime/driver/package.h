@@ -4,10 +4,12 @@
 //
 // Shapes: an sdist's first folder, NAME-VERSION, is left out.
 // Errors: INVALID_ARGUMENT for what is no such archive, and for a file in it that would leave the folder, is a link or
-//   a device, or is beyond kMostPackageFiles and kMostPackageBytes. The folder is gone then.
+//   a device, or is beyond kMostPackageFiles, kMostPackageFolders and kMostPackageBytes. The folder is gone then.
+// Cost: each file and each folder is made once, also a folder that only the names of files in it tell of.
 // Tests: tests/unit/runtime/driver/package_test.cc.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -19,6 +21,7 @@ namespace downpour {
 
 inline constexpr int64_t kMostPackageBytes = int64_t{1} << 30;
 inline constexpr int kMostPackageFiles = 20'000;
+inline constexpr size_t kMostPackageFolders = 5'000;
 
 absl::Status UnpackPackage(const std::string& archive, const std::string& folder);
 

@@ -102,6 +102,25 @@ class ByHandTest(ProcessTest):
         self.assertEqual((summary["chiefRestarts"], summary["psLost"], summary["workersLost"]), (1, 0, 0))
         self.assertEqual(summary["batchesRecomputed"], 0)
 
+    def test_a_chief_without_resume_sends_no_task_away_that_waits_for_it(self):
+        self.write_endless_job()
+        chief, *members = self.start_cluster()
+        self.wait_until(lambda s: s["progress"]["leasesCommitted"] > 0 and s["checkpoint"].get("round"))
+        self.cancel(chief, *members)
+        members = [self.start_member(role) for role in ("ps", "ps", "worker", "worker")]
+        for member in members:
+            member.wait_for_line(f"waiting for the chief at 127.0.0.1:{self.port}")
+        refused = self.start(
+            "chief", f"--job={self.job_file}", f"--listen=127.0.0.1:{self.port}", f"--job_dir={self.job_dir}"
+        )
+        self.assertEqual(refused.finish()[0], 1, refused.said)
+        self.assertRegex(refused.said, "already holds checkpoints: add --resume to go on from them")
+        self.assertEqual([member.child.poll() for member in members], [None] * 4, [member.said for member in members])
+        chief = self.start_chief("--resume", f"--trace_dir={self.job_dir}/trace")
+        status = self.wait_until(complete)
+        self.assertEqual({task["pid"] for task in status["tasks"]}, {member.pid for member in members})
+        self.cancel(chief, *members)
+
     def test_a_cluster_that_is_not_complete_says_who_is_missing(self):
         self.write_job()
         self.start_chief()

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import re
 import signal
 import sys
 import textwrap
@@ -212,8 +213,18 @@ class PythonTest(ProcessTest):
         downpour.fit(model, train=train, loss=loss, optimizer={"name": "sgd"}, epochs=2, batch_size=16)
         """)
         run = self.start_python_run()
+        told = (r"the Python code: RuntimeError: the loss of \(16, 10\) has no meaning, at trainer/task.py:\d+, in "
+                r"broken: raise RuntimeError.*; called from trainer/task.py:\d+, in loss; called from trainer/task.py")
+        raised = lambda told_of: [f for f in told_of["failures"] if re.search(told, f["what"])]
+        status = self.wait_until(raised)
+        self.assertIn("handed on", raised(status)[0]["what"])
+        code, out, _ = self.tool("status", "--job-dir", self.job_dir)
+        self.assertRegex(out, rf"Failures: +{raised(status)[0]['task']}: .*{told}")
+        self.assertEqual(code, 1, "degraded")
         self.assertEqual(run.finish()[0], 1, run.said)
-        self.assertIn("has no meaning", self.summary()["errorMessage"])
+        self.assertRegex(self.summary()["errorMessage"], told)
+        self.assertEqual({f["task"] for f in raised(self.summary())}, {"worker-0", "worker-1"})
+        self.assertGreater(self.summary()["workersLost"], 0)
         self.assertIn("RuntimeError", self.tool("logs", "--job-dir", self.job_dir)[1])
 
     def test_code_that_hangs_is_named_while_others_go_on(self):

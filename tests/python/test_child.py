@@ -186,7 +186,7 @@ options["loss"] = fails
         self.assertEqual(worker.train((range(4), 1))["trained"]["examples"], 4)
         error = worker.train((range(3), 1))["error"]
         self.assertEqual((error["message"], error["refused"]), ("ValueError: of three", False))
-        self.assertIn("in fails\n", error["traceback"])
+        self.assertRegex(error["where"], r"^task.py:\d+, in fails: raise ValueError.*; called from task.py:\d+, in <m")
         self.assertIsNone(worker.hear())
         code, said = worker.end()
         self.assertEqual(code, 1)

@@ -26,7 +26,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kTimeToEndMs = 1000;
-constexpr size_t kMostWords = 400;  // of what the user's code raised, in a sentence for people
+constexpr size_t kMostWords = 400;      // of what the user's code raised, in a sentence for people
+constexpr size_t kMostTraceback = 400;  // of where it did, the place itself first
 
 // Null on failure; errno says why. Sealed: a file that shrinks would kill whoever looks at what is gone.
 std::shared_ptr<std::byte> MapShared(const UniqueFd& file, size_t bytes) {
@@ -162,7 +163,9 @@ absl::StatusOr<Json> PythonChild::Receive(const std::string& kind, const OnPrepa
     const std::string what = CleanText(TextOf(*error, "message"), kMostWords);
     const auto refused = error->find("refused");
     const bool is_refused = refused != error->end() && *refused == true;
-    return is_refused ? absl::InvalidArgumentError(what) : absl::AbortedError(absl::StrCat("the Python code: ", what));
+    if (is_refused) return absl::InvalidArgumentError(what);
+    const std::string where = OneLine(TextOf(*error, "where"), kMostTraceback);
+    return absl::AbortedError(absl::StrCat("the Python code: ", what, where.empty() ? "" : ", at ", where));
   }
   const auto found = message->find(kind);
   if (found == message->end() || !found->is_object()) {

@@ -8,8 +8,8 @@
 // Shapes: each message is its length in 4 bytes, little-endian, and then so much JSON, at most kMostMessage bytes. The
 //   memory can neither grow nor shrink, whatever the child does with it. It lives on while somebody holds it.
 // Order: one question at a time. The child dies with this object and with this process, and all of its group with it.
-// Errors: what the user's code raised, with its last line first; how the process ended, where it did; INVALID_ARGUMENT
-//   for what the child should not say. After any the child is of no more use.
+// Errors: ABORTED with what the user's code raised, and where: the innermost call first, in one line; how the process
+//   ended, where it did; INVALID_ARGUMENT for what the child should not say. After any the child is of no more use.
 // Threads: one.
 // Tests: tests/unit/worker/python_child_test.cc, tests/process/test_python.py; of the child itself:
 //   tests/python/test_child.py.

@@ -210,6 +210,26 @@ TEST_F(ChiefWorkTest, AWorkerThatLeavesHandsItsLeasesBack) {
   EXPECT_EQ(cluster->TaskStatus("worker-0")["state"], "LEFT");
 }
 
+TEST_F(ChiefWorkTest, AWorkerThatLeavesUntoldHasFailedAndItsReasonIsListed) {
+  StartRunning();
+  cluster->Ask(*a, 2);
+  const std::string why = "the Python code: ValueError: of three, at trainer/task.py:9, in fails";
+  cluster->Say(a->control, Leave{a->id, why});
+  EXPECT_EQ(cluster->TaskStatus("worker-0")["state"], "LEFT");
+  ASSERT_THAT(cluster->Status()["failures"], SizeIs(1));
+  EXPECT_EQ(cluster->Status()["failures"][0]["task"], "worker-0");
+  EXPECT_EQ(cluster->Status()["failures"][0]["what"], "it left: " + why + "; 2 leases handed on");
+  EXPECT_EQ(cluster->Status()["recovery"]["workersLost"], 1);
+}
+
+TEST_F(ChiefWorkTest, AWorkerThatLeavesAsItWasToldIsNoFailure) {
+  StartRunning();
+  cluster->Say(a->control, Heartbeat{.from = a->id, .stats = {}, .log_lines = {}, .leaving = "SIGTERM"});
+  cluster->Say(a->control, Leave{a->id, "ended by SIGTERM"});
+  EXPECT_THAT(cluster->Status()["failures"], IsEmpty());
+  EXPECT_EQ(cluster->Status()["recovery"]["workersLost"], 0);
+}
+
 TEST_F(ChiefWorkTest, ARestartedWorkerReplacesItsFormerSelfAtOnce) {
   cluster = std::make_unique<ChiefHarness>(SmallJob());
   cluster->worker[0].join.launcher = "run-1";

@@ -34,7 +34,7 @@ TEST_F(StartupEndTest, AnEndThatOnlyTheSummaryTellsIsKnown) {
     PutSummary({{"state", state}, {"errorMessage", "ended by SIGTERM"}});
     const Startup::Outcome outcome = Run();
     EXPECT_THAT(outcome.why, HasSubstr("add --resume")) << state;
-    EXPECT_TRUE(outcome.over);
+    EXPECT_FALSE(outcome.over);
     EXPECT_EQ(journal->record().why, "ended by SIGTERM");
     EXPECT_TRUE(journal->durable() && journal->record().ended == state) << "before anybody is told";
     EXPECT_NE(Run(/*resume=*/true).term, 0u);

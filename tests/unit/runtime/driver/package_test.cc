@@ -76,6 +76,29 @@ TEST_F(PackageTest, WhatWouldLeaveTheFolderIsRefused) {
   EXPECT_FALSE(fs::exists(folder_.path() + "/deep/er/x"));
 }
 
+// Few files may lie in very many folders, each of which every host would have to make.
+TEST_F(PackageTest, TooManyFoldersAreRefusedWhereTheyArePackedAndUnpacked) {
+  const auto chain = [](size_t number) {
+    std::string path = "t";
+    for (int depth = 0; depth < 25; ++depth) absl::StrAppend(&path, "/", number);
+    return path;
+  };
+  std::vector<Packed> files;
+  for (size_t i = 0; i < kMostPackageFolders / 25; ++i) files.push_back({chain(i) + "/f.py", "x"});
+  EXPECT_EQ(Refusal(Pack(files)), "") << "as many as there may be";
+  for (const Packed& file : files) ASSERT_TRUE(fs::exists(Target() + file.path.substr(1)));
+  files.push_back({"t/one/more.py", "x"});
+  EXPECT_THAT(Refusal(Pack(files)), HasSubstr("has more than 5000 folders"));
+
+  const std::string named = folder_.path() + "/named";
+  for (const Packed& file : files) {
+    fs::create_directories(named + "/" + fs::path(file.path).parent_path().string());
+    std::ofstream(named + "/" + file.path) << file.content;
+  }
+  EXPECT_THAT(PackFolder(named, "package-0").status().message(),
+              HasSubstr("named has more than 5000 folders: name a folder with code alone"));
+}
+
 TEST_F(PackageTest, LinksAreRefused) {
   EXPECT_THAT(Refusal(Pack({{.path = "t/a", .content = "", .link = "/etc"}, {"t/a/x", "x"}})), HasSubstr("plain file"));
   EXPECT_THAT(Refusal(Pack({{"t/b", "x"}, {.path = "t/a", .content = "", .hard = "/etc/passwd"}})),
