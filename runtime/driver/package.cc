@@ -125,6 +125,21 @@ class Unpacker {
   int64_t bytes_ = 0;
 };
 
+// Of an earlier run beside the code: what it learned, and its keys, are nothing for every worker.
+bool IsJobFolder(const fs::path& folder) {
+  std::error_code error;
+  for (const char* sign : {"journal.a", "chief.json", "python/code.tar.gz"}) {
+    if (fs::exists(folder / sign, error)) return true;
+  }
+  return false;
+}
+
+// A secret belongs only where its role runs (docs/SECURITY.md).
+bool IsLeftOut(const fs::path& path) {
+  const std::string name = path.filename();
+  return name == "__pycache__" || name.starts_with(".") || path.extension() == ".pyc" || path.extension() == ".secret";
+}
+
 // In the order of their names, and never the same folder twice.
 absl::Status ListFiles(const fs::path& folder, int depth, std::vector<fs::path>* files) {
   std::error_code error;
@@ -136,9 +151,9 @@ absl::Status ListFiles(const fs::path& folder, int depth, std::vector<fs::path>*
   }
   std::sort(entries.begin(), entries.end());
   for (const fs::directory_entry& entry : entries) {
-    const std::string name = entry.path().filename();
-    if (name == "__pycache__" || name.starts_with(".") || entry.path().extension() == ".pyc") continue;
+    if (IsLeftOut(entry.path())) continue;
     if (entry.is_directory(error) && !entry.is_symlink(error)) {
+      if (IsJobFolder(entry.path())) continue;
       if (const absl::Status status = ListFiles(entry.path(), depth + 1, files); !status.ok()) return status;
     } else if (entry.is_regular_file(error)) {
       files->push_back(entry.path());

@@ -31,8 +31,8 @@ struct PackedPart {
   std::string to;  // package-0/trainer
 };
 
-// The text of a .tar.gz. The same files make the same text. Left out of folders is what begins with a dot, __pycache__
-// and compiled files. Links to files are followed, those to folders not.
+// The text of a .tar.gz. The same files make the same text. Left out of folders is what begins with a dot, __pycache__,
+// compiled files, keys (*.secret) and folders of jobs. Links to files are followed, those to folders not.
 // Errors: INVALID_ARGUMENT where a part cannot be read, or has more than a package may; more than kMostCodeBytes.
 absl::StatusOr<std::string> PackParts(const std::vector<PackedPart>& parts);
 absl::StatusOr<std::string> PackFolder(const std::string& folder, const std::string& prefix);

@@ -247,8 +247,9 @@ class PythonTest(ProcessTest):
         self.assertRegex(wait["why"], r"in one call for \d+ s, at trainer/task.py:\d+, in loss: threading.Event")
         self.assertEqual(status["stalled"], "")
         self.assertGreater(status["progress"]["leasesCommitted"], begun["progress"]["leasesCommitted"])
-        code, out, _ = self.tool("doctor", "--job-dir", self.job_dir)
-        self.assertRegex(out, f"{wait['task']} has waited for .* in loss: (?s:.*)see what it does: downpour logs")
+        # The doctor names it later than the status does, once it is long for any code.
+        named_so = f"{wait['task']} has waited for .* in loss: (?s:.*)see what it does: downpour logs"
+        self.wait_until(lambda _: re.search(named_so, self.tool("doctor", "--job-dir", self.job_dir)[1]))
         kill(self.child_of(task_of(status, wait["task"])))
         self.wait_until(lambda s: complete(s) and not any(map(named, s["waits"])))
         run.signal(signal.SIGINT)

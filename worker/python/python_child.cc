@@ -26,6 +26,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kTimeToEndMs = 1000;
+constexpr int kMostDepth = 32;          // levels of what it says
 constexpr size_t kMostWords = 400;      // of what the user's code raised, in a sentence for people
 constexpr size_t kMostTraceback = 400;  // of where it did, the place itself first
 
@@ -141,7 +142,13 @@ absl::StatusOr<Json> PythonChild::ReceiveMessage() {
   if (length > kMostMessage) return absl::InvalidArgumentError("the Python process says what is too long");
   std::string text(length, '\0');
   if (!ReadAll(text.data(), text.size())) return HowItEnded();
-  Json message = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  bool is_too_deep = false;  // copies of a Json, and its end, call themselves for each level
+  const auto bound = [&is_too_deep](int depth, Json::parse_event_t, const Json&) {
+    is_too_deep |= depth > kMostDepth;
+    return !is_too_deep;
+  };
+  Json message = Json::parse(text, bound, /*allow_exceptions=*/false);
+  if (is_too_deep) return absl::InvalidArgumentError("the Python process says what lies too deep in each other");
   if (!message.is_object()) return absl::InvalidArgumentError("the Python process says what is no JSON object");
   return message;
 }

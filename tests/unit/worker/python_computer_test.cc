@@ -130,6 +130,8 @@ TEST_F(PythonComputerTest, RefusesAReadyWhoseFieldsAreOfOtherKinds) {
     EXPECT_THAT(status.message(), testing::HasSubstr("variable 0")) << variables;
   }
   EXPECT_THAT(PrepareWith("{'version': []}").message(), testing::HasSubstr("is of version []"));
+  EXPECT_THAT(PrepareWith("0}) if 0 else say({'ready': eval('[' * 90 + ']' * 90)").message(),
+              testing::HasSubstr("lies too deep in each other"));
 }
 
 TEST_F(PythonComputerTest, WhatDescribesTheProcessMayBeOfAnyKind) {
