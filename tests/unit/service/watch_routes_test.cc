@@ -42,7 +42,7 @@ class WatchRoutesTest : public testing::Test {
 
 TEST_F(WatchRoutesTest, TheStateIsNoOlderThanWhatTheChiefSays) {
   const json job = {{"jobId", "one"},
-                    {"trainingInput", {{"pythonModule", "trainer.task"}, {"packageUris", {"gs://b/t.tar.gz"}}}}};
+                    {"trainingInput", {{"pythonModule", "trainer.task"}, {"packageUris", {"gs://models/t.tar.gz"}}}}};
   const absl::StatusOr<Job> submitted = service_->Submit(job.dump());
   ASSERT_TRUE(submitted.ok()) << submitted.status();
   const FakeChief chief([this] {
