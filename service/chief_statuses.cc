@@ -21,8 +21,11 @@ std::shared_ptr<ChiefStatuses::Chief> ChiefStatuses::Find(const std::string& key
 }
 
 absl::StatusOr<SharedAnswer> ChiefStatuses::Of(const Job& job, const std::string& job_dir) {
+  const auto came_at = Clock::now();
   const std::shared_ptr<Chief> chief = Find(RunKey(job));
   const std::lock_guard hold(chief->asking);
+  // Those that waited share what the question under way brought, an error too. One by one they would wait for ever.
+  if (came_at < chief->said_at) return chief->said;
   if (chief->asker && Clock::now() < chief->said_at + fresh_) return chief->said;
   if (!chief->asker) chief->asker.emplace(StatusSource{.chief = "", .job_dir = job_dir});
   absl::StatusOr<Answer> answer = chief->asker->Ask();

@@ -5,10 +5,11 @@
 //   if (answer.ok() && (*answer)->status) ...(*answer)->json...
 //
 // Shapes: an answer is at most `fresh` old when it is given.
-// Order: who asks for one job waits for the question that is under way. Nobody waits for another job's chief.
+// Order: who asks for one job waits for the question that is under way, and shares what it brings. Nobody waits for
+//   another job's chief.
 // Cost: one connection to each chief of whom somebody wanted to know within kKept. To dial, and to agree on keys, costs
 //   more than to ask.
-// Errors: those of StatusAsker. The next question after an error dials again.
+// Errors: those of StatusAsker. An error goes to those that wait for it. Who comes later dials again.
 // Threads: any.
 // Tests: tests/unit/service/chief_statuses_test.cc, tests/process/test_page.py.
 #pragma once

@@ -1,6 +1,7 @@
 #include "service/progress_board.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "tools/cluster/job_folder.h"
@@ -8,7 +9,18 @@
 namespace downpour {
 namespace {
 
+namespace fs = std::filesystem;
+
 bool Runs(const Job& job) { return job.state == JobState::kRunning || job.state == JobState::kCancelling; }
+
+// A file that is there and cannot be read, as where too many are open, leaves it unknown.
+void ReadSummary(const std::string& path, JobProgress* progress, bool* known) {
+  const absl::StatusOr<std::string> json = ReadTextFile(path);
+  const absl::StatusOr<SummaryReport> summary = json.ok() ? ParseSummary(*json) : json.status();
+  if (summary.ok()) *progress = ProgressIn(*summary);
+  std::error_code ignored;
+  *known = summary.ok() || fs::status(path, ignored).type() == fs::file_type::not_found;
+}
 
 }  // namespace
 
@@ -40,21 +52,25 @@ ProgressBoard::~ProgressBoard() {
 void ProgressBoard::Want(const std::vector<Job>& jobs, const std::function<std::string(const Job&)>& job_dir_of) {
   std::vector<std::string> running;
   std::unique_lock hold(mutex_);
+  ForgetTheUnwanted();
   for (const Job& job : jobs) {
+    if (!Runs(job) && !IsOver(job.state)) continue;
     const std::string key = RunKey(job);
+    Entry& entry = entries_[key];
+    entry.wanted_until = Clock::now() + wanted_for_;
     if (Runs(job)) {
-      entries_[key].run = Entry::Run{job, job_dir_of(job), Clock::now() + kWantedFor};
+      entry.run = Entry::Run{job, job_dir_of(job)};
       running.push_back(key);
-    } else if (IsOver(job.state) && !entries_[key].known) {
-      Entry& entry = entries_[key];
-      entry.known = true;
-      const absl::StatusOr<std::string> json = ReadTextFile(job_dir_of(job) + "/summary.json");
-      const absl::StatusOr<SummaryReport> summary = json.ok() ? ParseSummary(*json) : json.status();
-      if (summary.ok()) entry.progress = ProgressIn(*summary);
+    } else if (!entry.known) {
+      ReadSummary(job_dir_of(job) + "/summary.json", &entry.progress, &entry.known);
     }
   }
   changed_.notify_all();
   changed_.wait_for(hold, kFirstLook, [&] { return AllKnown(running) || ends_; });
+}
+
+void ProgressBoard::ForgetTheUnwanted() {
+  std::erase_if(entries_, [now = Clock::now()](const auto& entry) { return entry.second.wanted_until < now; });
 }
 
 bool ProgressBoard::AllKnown(const std::vector<std::string>& keys) const {
@@ -79,8 +95,7 @@ void ProgressBoard::Ask() {
   while (true) {
     changed_.wait(hold, [this] { return ends_ || HasWork(); });
     if (ends_) return;
-    std::erase_if(entries_,
-                  [](const auto& entry) { return entry.second.run && entry.second.run->wanted_until < Clock::now(); });
+    ForgetTheUnwanted();
     std::vector<Entry::Run> round;
     for (const auto& [key, entry] : entries_) {
       if (entry.run) round.push_back(*entry.run);

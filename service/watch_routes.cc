@@ -92,13 +92,13 @@ absl::StatusOr<std::string> StatusOf(const Request& request, JobService& service
   // No chief has ever been there, as while a Python program builds its model.
   if (absl::IsNotFound(ReadChiefLocation(job_dir).status())) return state_alone();
   const absl::StatusOr<SharedAnswer> answer = statuses.Of(*job, job_dir);
+  // The answer may have been waited for, and the job have ended meanwhile.
+  job = service.Find(request.matches[1]);
+  if (!job.ok()) return job.status();
   if (answer.ok()) {
     const std::optional<size_t> most_tasks = *most < 0 ? std::nullopt : std::optional(static_cast<size_t>(*most));
     return StatusAnswer(NameOf(job->state), **answer, most_tasks);
   }
-  // The answer may have been waited for, and the job have ended meanwhile.
-  job = service.Find(request.matches[1]);
-  if (!job.ok()) return job.status();
   // A chief that was cancelled as it started, or was killed, has left nothing to show.
   if (IsOver(job->state) || job->state == JobState::kCancelling) return state_alone();
   return answer.status();

@@ -2,7 +2,7 @@
 // and logs. And the one that a chief is told by: write a checkpoint now.
 //
 // Shapes: docs/SERVICE.md. Errors are Google's.
-// Tests: tests/process/test_page.py.
+// Tests: tests/unit/service/watch_routes_test.cc, tests/process/test_page.py.
 #pragma once
 
 #include <httplib.h>

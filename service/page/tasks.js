@@ -1,12 +1,12 @@
 // The tasks of a job: how each is, who waits for whom and why, and what failed.
 
 import { spark } from "./chart.js";
-import { byName } from "./curves.js";
 import { el, keep, say, section, show, svg, table } from "./dom.js";
 import { bytes, clock, cores, DASH, duration, number, percent, rate } from "./format.js";
 import { badge } from "./list.js";
 
 const FIRST_ROWS = 40;
+const ALL_ROWS = 1e6;
 
 function withSpark(column, text) {
   return {
@@ -36,7 +36,6 @@ const COLUMNS = [
   { name: "GPU", ...withSpark("gpu", (t) => percent(t.gpu?.utilisation)) },
   { name: "Waiting, warning", text: (t) => remark(t) || DASH },
 ];
-const ORDER = { LOST: 0, REFUSED: 1, PENDING: 2, PREPARING: 3, LEFT: 5 };
 
 export function taskTable(curves) {
   const rows = table("Tasks", COLUMNS);
@@ -48,16 +47,15 @@ export function taskTable(curves) {
   const update = ({ status, tasks: count }, history, why) => {
     again = () => update({ status, tasks: count }, history, why);
     const tasks = (status?.tasks ?? []).map((task) => ({ ...task, history }));
-    tasks.sort((a, b) => (ORDER[a.state] ?? 4) - (ORDER[b.state] ?? 4) || byName(a.name, b.name));
-    rows.update(all ? tasks : tasks.slice(0, FIRST_ROWS), (task) => task.name);
+    rows.update(tasks, (task) => task.name);
     show(rows.node, tasks.length > 0);
     show(none, tasks.length === 0);
     say(none, why);
     show(more, !all && (count ?? tasks.length) > FIRST_ROWS);
     say(more, `Show all ${count ?? tasks.length} tasks`);
   };
-  /** How many tasks are to be shown, for whoever asks the service for them; undefined: all. */
-  const wanted = () => (all ? undefined : FIRST_ROWS);
+  /** How many tasks to ask the service for. It puts those first that are lost or not at work yet. */
+  const wanted = () => (all ? ALL_ROWS : FIRST_ROWS);
   return { node, update, wanted };
 }
 
@@ -107,8 +105,8 @@ export function waitList() {
 export function failureList() {
   const list = el("ul", { class: "lines" });
   const none = el("p", { class: "empty" }, "Nothing has failed.");
-  const tolls = el("p", { class: "dim" });
-  const node = section("failures", "Failures", none, list, tolls);
+  const costs = el("p", { class: "dim" });
+  const node = section("failures", "Failures", none, list, costs);
   const update = (failures, recovery) => {
     const newest = [...failures].reverse();
     keep(list, newest, (f) => `${f.unixMs} ${f.task} ${f.what}`,
@@ -119,7 +117,7 @@ export function failureList() {
     const counted = [["workersLost", "workers lost"], ["psLost", "ps replaced"], ["leasesHandedOn", "leases handed on"],
       ["batchesRecomputed", "batches computed again"], ["chiefRestarts", "chief restarts"]];
     const lost = counted.filter(([key]) => recovery?.[key] > 0);
-    say(tolls, lost.map(([key, words]) => `${number(recovery[key])} ${words}`).join(" · "));
+    say(costs, lost.map(([key, words]) => `${number(recovery[key])} ${words}`).join(" · "));
   };
   return { node, update };
 }

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <barrier>
+#include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tests/unit/tools/cluster/fake_chief.h"
@@ -51,6 +54,29 @@ TEST_F(ChiefStatusesTest, AnErrorIsNotKept) {
   EXPECT_TRUE(absl::IsUnavailable(statuses.Of(job_, folder_.path()).status()));
   NameTheChief();
   EXPECT_TRUE(statuses.Of(job_, folder_.path()).ok());
+}
+
+TEST_F(ChiefStatusesTest, ThoseThatWaitForASilentChiefShareOneError) {
+  constexpr int kViewers = 8;
+  std::atomic<int> questions = 0;
+  const FakeChief silent([&questions] {
+    ++questions;
+    return std::vector<Payload>{};
+  });
+  folder_.Write("chief.json", absl::StrCat(R"({"endpoint": ")", silent.endpoint(), R"(", "pid": 7, "term": 3})"));
+  ChiefStatuses statuses;
+  std::barrier together(kViewers);
+  std::vector<absl::Status> errors(kViewers);
+  std::vector<std::thread> viewers;
+  for (absl::Status& error : errors) {
+    viewers.emplace_back([&] {
+      together.arrive_and_wait();
+      error = statuses.Of(job_, folder_.path()).status();
+    });
+  }
+  for (std::thread& viewer : viewers) viewer.join();
+  for (const absl::Status& error : errors) EXPECT_TRUE(absl::IsUnavailable(error)) << error;
+  EXPECT_EQ(questions, 1);
 }
 
 }  // namespace

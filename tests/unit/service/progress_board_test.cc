@@ -23,6 +23,39 @@ TEST(ProgressBoardTest, OfAJobThatIsOverItHasTheSummary) {
   EXPECT_EQ(board.Of(again).done, std::nullopt);
 }
 
+TEST(ProgressBoardTest, ASummaryThatCouldNotBeReadIsReadAgain) {
+  const ScratchFolder folder;
+  const Job over{.name = "x", .state = JobState::kSucceeded};
+  ChiefStatuses statuses;
+  ProgressBoard board(statuses);
+  const auto dir_of = [&](const Job&) { return folder.path(); };
+  folder.Write("summary.json", R"({"job":"x","sta)");
+  board.Want({over}, dir_of);
+  EXPECT_EQ(board.Of(over).done, std::nullopt);
+  folder.Write("summary.json", R"({"job":"x","state":"SUCCEEDED"})");
+  board.Want({over}, dir_of);
+  EXPECT_EQ(board.Of(over).done, 1);
+}
+
+TEST(ProgressBoardTest, ItForgetsAJobThatIsOverOnceNobodyWantsIt) {
+  const ScratchFolder folder;
+  folder.Write("summary.json", R"({"job":"x","state":"SUCCEEDED"})");
+  const Job first{.name = "x", .state = JobState::kSucceeded};
+  const Job second{.name = "y", .state = JobState::kSucceeded};
+  ChiefStatuses statuses;
+  const auto dir_of = [&](const Job&) { return folder.path(); };
+  ProgressBoard patient(statuses);
+  ProgressBoard forgetful(statuses, std::chrono::milliseconds(0));
+  for (ProgressBoard* board : {&patient, &forgetful}) {
+    board->Want({first}, dir_of);
+    EXPECT_EQ(board->Of(first).done, 1);
+    board->Want({second}, dir_of);
+    EXPECT_EQ(board->Of(second).done, 1);
+  }
+  EXPECT_EQ(patient.Of(first).done, 1);
+  EXPECT_EQ(forgetful.Of(first).done, std::nullopt);
+}
+
 TEST(ProgressBoardTest, AChiefThatIsNotThereKeepsNobodyWaiting) {
   const ScratchFolder folder;
   const Job job{.name = "x", .state = JobState::kRunning};

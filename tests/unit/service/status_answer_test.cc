@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -56,6 +58,20 @@ TEST(StatusAnswerTest, LeavesOutTasksAndTellsHowMany) {
   ASSERT_EQ(some["moreWaits"].size(), 2);
   EXPECT_EQ(some["moreWaits"][0]["for"], "ps-0");
   EXPECT_EQ(some["moreWaits"][0]["count"], 50 - kWaitsOfAGroup);
+}
+
+TEST(StatusAnswerTest, TheTasksThatNeedALookComeFirst) {
+  StatusReport status;
+  for (const char* state : {"LEFT", "RUNNING", "PREPARING", "PENDING", "REFUSED", "LOST", "RUNNING"}) {
+    status.tasks.emplace_back();
+    status.tasks.back().name = absl::StrCat("worker-", status.tasks.size());
+    status.tasks.back().state = state;
+  }
+  const json some = json::parse(StatusAnswer("RUNNING", AnswerOf(status), 1000000));
+  std::vector<std::string> names;
+  for (const json& task : some["status"]["tasks"]) names.push_back(task["name"]);
+  EXPECT_THAT(names,
+              testing::ElementsAre("worker-6", "worker-5", "worker-4", "worker-3", "worker-2", "worker-7", "worker-1"));
 }
 
 TEST(StatusAnswerTest, FewTasksAreAsTheyAre) {
