@@ -132,5 +132,23 @@ TEST_F(PackageTest, WhatIsNoArchiveIsRefused) {
   EXPECT_THAT(Refusal(whole), HasSubstr("damaged"));
 }
 
+// As `--package-path .` finds them in a folder where jobs were run before.
+TEST_F(PackageTest, JobFoldersAndKeysAreNotPacked) {
+  const fs::path code = folder_.path() + "/project";
+  for (const char* file : {"trainer/task.py", "runs/a/journal.a", "runs/a/keys/chief.secret", "runs/b/chief.json",
+                           "runs/c/python/code.tar.gz", "keys/worker.secret", "keys/worker.public"}) {
+    fs::create_directories((code / file).parent_path());
+    std::ofstream(code / file) << "x";
+  }
+  const std::string archive = folder_.Write("code.tar.gz", PackFolder(code, "code").value());
+  const fs::path unpacked = folder_.path() + "/unpacked";
+  ASSERT_TRUE(UnpackPackage(archive, unpacked).ok());
+  std::vector<std::string> found;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(unpacked)) {
+    if (entry.is_regular_file()) found.push_back(entry.path().lexically_relative(unpacked));
+  }
+  EXPECT_THAT(found, testing::UnorderedElementsAre("trainer/task.py", "keys/worker.public"));
+}
+
 }  // namespace
 }  // namespace downpour
