@@ -154,6 +154,7 @@ absl::Status CheckpointRounds::CheckSlice(const ShardFile& file, SliceId slice, 
 // A4: else the manifest would promise what the record lacks. The round continues. So it finds what every slice lacks,
 // and a worker's false reports keep no checkpoint from becoming durable.
 void CheckpointRounds::PromiseOnly(const IntervalSet& finished) {
+  if (finished.Covers(head_.committed)) return;
   const IntervalSet lacking = head_.committed.Except(finished);
   for (const IntervalSet::Interval& run : lacking.Intervals()) lacking_.InsertRange(run.begin, run.end);
   head_.committed = head_.committed.Intersect(finished);
