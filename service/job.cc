@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "job/job_file.h"
+#include "schema/bounded_json.h"
 #include "schema/text.h"
 #include "service/tuning_spec.h"
 
@@ -159,14 +160,9 @@ bool IsOver(JobState state) {
 }
 
 absl::StatusOr<json> ParseJson(std::string_view text) {
-  bool too_deep = false;
-  const auto callback = [&](int depth, json::parse_event_t, json&) {
-    too_deep = too_deep || depth > kMostLevels;
-    return !too_deep;
-  };
-  json parsed = json::parse(text, callback, /*allow_exceptions=*/false);
-  if (too_deep) return absl::InvalidArgumentError(absl::StrCat("the JSON has more than ", kMostLevels, " levels"));
-  if (parsed.is_discarded()) return absl::InvalidArgumentError("the request's body is no JSON");
+  absl::StatusOr<json> parsed = ParseBoundedJson(text, kMostLevels);
+  if (absl::IsOutOfRange(parsed.status())) return absl::InvalidArgumentError(parsed.status().message());
+  if (!parsed.ok()) return absl::InvalidArgumentError("the request's body is no JSON");
   return parsed;
 }
 

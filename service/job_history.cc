@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "schema/bounded_json.h"
+
 namespace downpour {
 namespace {
 
@@ -92,15 +94,8 @@ json TaskColumns(const std::vector<json>& lines) {
 }
 
 json ParseLine(const std::string& line) {
-  bool too_deep = false;
-  json parsed = json::parse(
-      line,
-      [&](int depth, json::parse_event_t, json&) {
-        too_deep = too_deep || depth > kMostHistoryLevels;
-        return !too_deep;
-      },
-      /*allow_exceptions=*/false);
-  return too_deep || !parsed.is_object() ? json() : parsed;
+  absl::StatusOr<json> parsed = ParseBoundedJson(line, kMostHistoryLevels);
+  return parsed.ok() && parsed->is_object() ? *std::move(parsed) : json();
 }
 
 // The lines of one run, by their kind.

@@ -128,7 +128,7 @@ class Unpacker {
 // Of an earlier run beside the code: what it learned, and its keys, are nothing for every worker.
 bool IsJobFolder(const fs::path& folder) {
   std::error_code error;
-  for (const char* sign : {"journal.a", "chief.json", "python/code.tar.gz"}) {
+  for (const char* sign : {"journal.a", "chief.json", kCodeFile}) {
     if (fs::exists(folder / sign, error)) return true;
   }
   return false;

@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/driver/code_cache.h"
 #include "runtime/driver/posix_child.h"
+#include "schema/bounded_json.h"
 #include "schema/text.h"
 
 namespace downpour {
@@ -142,14 +143,12 @@ absl::StatusOr<Json> PythonChild::ReceiveMessage() {
   if (length > kMostMessage) return absl::InvalidArgumentError("the Python process says what is too long");
   std::string text(length, '\0');
   if (!ReadAll(text.data(), text.size())) return HowItEnded();
-  bool is_too_deep = false;  // copies of a Json, and its end, call themselves for each level
-  const auto bound = [&is_too_deep](int depth, Json::parse_event_t, const Json&) {
-    is_too_deep |= depth > kMostDepth;
-    return !is_too_deep;
-  };
-  Json message = Json::parse(text, bound, /*allow_exceptions=*/false);
-  if (is_too_deep) return absl::InvalidArgumentError("the Python process says what lies too deep in each other");
-  if (!message.is_object()) return absl::InvalidArgumentError("the Python process says what is no JSON object");
+  absl::StatusOr<Json> message = ParseBoundedJson(text, kMostDepth);
+  if (absl::IsOutOfRange(message.status())) {
+    return absl::InvalidArgumentError("the Python process says what lies too deep in each other");
+  }
+  if (!message.ok() || !message->is_object())
+    return absl::InvalidArgumentError("the Python process says what is no JSON object");
   return message;
 }
 

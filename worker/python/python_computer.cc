@@ -100,8 +100,9 @@ absl::Status CheckIsAsSubmitted(const Json& ready, const JobSpec& job) {
         i < wanted.size() ? Describe(submitted) : "missing", " when the job was submitted", remedy));
   }
   const std::vector<size_t> places = PlacesOf(job.training.metrics, ready);
+  const size_t known = ArrayOf(ready, "metrics").size();
   for (size_t i = 0; i < places.size(); ++i) {
-    if (places[i] < ArrayOf(ready, "metrics").size()) continue;
+    if (places[i] < known) continue;
     return absl::InvalidArgumentError(absl::StrCat("the Python code computes no metric ",
                                                    NameOf(job.training.metrics[i]), ", as training.metrics has"));
   }
