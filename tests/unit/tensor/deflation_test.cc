@@ -77,11 +77,12 @@ TEST_P(DeflationTest, HasTheBitsOfTheLoopThatTheHeaderStates) {
   }
 }
 
-// The step is computed part after part, by memory that another step has used.
+// The step is computed part after part, by memory that another step has used. Its largest row is a part of one.
 TEST_P(DeflationTest, WhatIsFoundIsWhatDeflateAdds) {
   Deflation deflation;
   for (const MatrixRun& run : {MatrixRun{40, 7}, MatrixRun{8, 0}, MatrixRun{31, 30}}) {
-    const std::vector<float> given = Numbers(run.columns * 21 + 3, static_cast<uint32_t>(run.columns));
+    std::vector<float> given = Numbers(run.columns * 21 + 3, static_cast<uint32_t>(run.columns));
+    for (size_t i = 0; i < run.columns - run.lead; ++i) given[i] *= 100;
     std::vector<float> step(given.size(), 1000), expected = given;
     Deflate(run, 0.25f, absl::MakeSpan(expected));
     const auto compute = [&](size_t begin, absl::Span<float> part) {
