@@ -1,12 +1,13 @@
 // How fast a shard takes pushes, against how fast this core streams the same bytes.
 //
-//   bench_apply [--runs N]
+//   bench_apply [--runs N] [--only OPTIMIZER]
 //
 // What is timed is all that a push costs a ps after its frames have arrived: decode, checks, copy-on-write, apply,
 // counters and answer. The ceiling is measured in turn with it, in the same run: one addition per element over as many
 // arrays; for Adam also with a division and a square root per element.
 //   in place   nobody else holds the slice
 //   copied     a pull of each slice is on its way while the push comes, up to a worker's window of them
+//   stale      each push is computed from values of 7 updates ago, by the default method, and copied
 #include <glog/logging.h>
 #include <sched.h>
 
@@ -34,6 +35,7 @@ namespace {
 constexpr Incarnation kPs{1}, kWorker{2};
 constexpr PeerId kWorkerPeer = PeerId::kFirstAccepted;
 constexpr uint64_t kTrainExamples = 1'000'000;
+constexpr uint64_t kStale = 7;  // updates, as of eight workers
 
 // Of this thread on its core: what other processes take of it in between does not count.
 double SecondsNow() {
@@ -84,30 +86,34 @@ class LoadedShard {
   }
 
   // Seconds to push every slice once, in messages as full as a worker's.
-  double PushAll(bool held) {
+  double PushAll(bool held, uint64_t stale = 0) {
     ++step_;
     double seconds = 0;
     std::vector<Push::Item> slices;
     size_t bytes = 0;
+    uint64_t newest = 0;
     for (const Slice& slice : grid_.slices) {
       const Payload& gradient = gradients_[ToNumber(slice.id)];
       if (bytes + gradient.size() > kMaxMessagePayload) {
-        seconds += Deliver(std::exchange(slices, {}));
+        seconds += Deliver(std::exchange(slices, {}), newest);
         bytes = 0;
       }
       if (held) Hold(slice);
-      slices.push_back({slice.id, kEpoch, role_.Find(slice.id)->CurrentVersion(), gradient});
+      Version computed_from = role_.Find(slice.id)->CurrentVersion();
+      newest = computed_from.n;
+      computed_from.n -= std::min(stale, newest);
+      slices.push_back({slice.id, kEpoch, computed_from, gradient});
       bytes += gradient.size();
     }
-    return seconds + Deliver(std::move(slices));
+    return seconds + Deliver(std::move(slices), newest);
   }
 
  private:
   static constexpr SliceEpoch kEpoch{1, 1};
 
-  double Deliver(std::vector<Push::Item> slices) {
+  // `version`: of the last of them.
+  double Deliver(std::vector<Push::Item> slices, uint64_t version) {
     const SliceId last = slices.back().slice;
-    const uint64_t version = slices.back().computed_from.n;
     const std::vector<Payload> frames = Encode(Push{kWorker, LeaseId{0}, step_, std::move(slices)});
     const double begin = SecondsNow();
     absl::StatusOr<Message> message = Decode(frames);
@@ -182,7 +188,7 @@ void Print(const char* what, Series rate, Series ratio) {
 
 // `passes` over all slices make one measurement.
 void Measure(const char* name, const JobSpec& job, int runs, int passes) {
-  LoadedShard shard(job);
+  LoadedShard shard(job), stale_shard(job);  // a slice remembers how stale its pushes were
   const size_t arrays = 1 + static_cast<size_t>(SlotCount(job.training.optimizer.kind));
   Ceiling ceiling(shard.elements(), arrays);
   const double bytes = 4.0 * static_cast<double>((2 * arrays + 1) * shard.elements() * static_cast<size_t>(passes));
@@ -192,18 +198,21 @@ void Measure(const char* name, const JobSpec& job, int runs, int passes) {
     return bytes / seconds / 1e9;
   };
   const bool adam = job.training.optimizer.kind == OptimizerKind::kAdam;
-  Series streamed, in_place, copied, in_place_ratio, copied_ratio, roots, roots_ratio;
+  Series streamed, in_place, copied, in_place_ratio, copied_ratio, stale, stale_ratio, roots, roots_ratio;
   for (int run = -1; run < runs; ++run) {  // the first one warms up
     const double top = rate([&] { return ceiling.Stream(); });
     const double with_roots = adam ? rate([&] { return ceiling.StreamWithRoots(); }) : 0;
     const double own = rate([&] { return shard.PushAll(false); });
     const double shared = rate([&] { return shard.PushAll(true); });
+    const double old = rate([&] { return stale_shard.PushAll(true, kStale); });
     if (run < 0) continue;
     streamed.values.push_back(top);
     in_place.values.push_back(own);
     copied.values.push_back(shared);
     in_place_ratio.values.push_back(own / top);
     copied_ratio.values.push_back(shared / top);
+    stale.values.push_back(old);
+    stale_ratio.values.push_back(old / top);
     if (!adam) continue;
     roots.values.push_back(with_roots);
     roots_ratio.values.push_back(own / with_roots);
@@ -212,6 +221,7 @@ void Measure(const char* name, const JobSpec& job, int runs, int passes) {
   Print("ceiling", streamed, {});
   Print("in place", in_place, in_place_ratio);
   Print("copied", copied, copied_ratio);
+  Print("copied, stale", stale, stale_ratio);
   if (!adam) return;
   Print("ceiling with division and root", roots, {});
   Print("in place", in_place, roots_ratio);
@@ -229,14 +239,21 @@ int Main(int argc, char** argv) {
   int runs = 9;
   app.add_option("--runs", runs, "measurements of each; their median and range are printed")
       ->check(CLI::PositiveNumber);
+  std::string only;
+  app.add_option("--only", only, "one optimizer, such as momentum");
   CLI11_PARSE(app, argc, argv);
   StayOnThisCore();
 
   std::printf("kernels %s; medians of %d runs [smallest, largest]\n", CpuTargetName(), runs);
-  std::printf("784-256-128-10: 0.9 MB of values in 17 slices\n");
-  for (const auto& [kind, name] : kOptimizers) Measure(name, MakeJob(kind, 784, {256, 128, 10}), runs, 100);
+  const auto measure = [&](int64_t inputs, const std::vector<int64_t>& units, int passes) {
+    for (const auto& [kind, name] : kOptimizers) {
+      if (only.empty() || only == name) Measure(name, MakeJob(kind, inputs, units), runs, passes);
+    }
+  };
+  std::printf("784-256-128-10: 0.9 MB of values in 6 slices\n");
+  measure(784, {256, 128, 10}, 100);
   std::printf("64 MiB of values in slices of 1 MiB\n");
-  for (const auto& [kind, name] : kOptimizers) Measure(name, MakeJob(kind, 4095, {4096}), runs, 1);
+  measure(4095, {4096}, 1);
   return 0;
 }
 

@@ -47,22 +47,25 @@ MatrixRun RunOf(const VariableSpec& variable, const Slice& slice) {
 }
 
 GradientSpan ShapeStep(const Damping& damping, const MatrixRun& run, GradientSpan gradient,
-                       absl::Span<const UpdatedArray> arrays, Update* update, std::vector<float>* step) {
+                       absl::Span<const UpdatedArray> arrays, Update* update, StepBuffers* buffers) {
   auto* momentum = std::get_if<MomentumUpdate>(update);
   const bool deflates = momentum != nullptr && damping.steep != 1;
   const bool raises = std::holds_alternative<SgdUpdate>(*update) && damping.beside != 1;
   if (!deflates && !raises) return gradient;
   if (std::min(run.columns, (run.lead + gradient.size()) / run.columns) < kLeastDirections) return gradient;
-  step->resize(gradient.size());
+  // It only grows: what a vector gains by a resize is cleared, which would be a pass over memory.
+  if (buffers->step.size() < gradient.size()) buffers->step.resize(gradient.size());
+  const auto step = absl::MakeSpan(buffers->step.data(), gradient.size());
   if (raises) {
-    CopyNumbers(gradient, step->data());
-    RaiseBeside(run, kSteepDirections, static_cast<float>(damping.beside), absl::MakeSpan(*step));
-    return absl::MakeConstSpan(*step);
+    CopyNumbers(gradient, step.data());
+    RaiseBeside(run, kSteepDirections, static_cast<float>(damping.beside), step);
+    return absl::Span<const float>(step);
   }
-  FindStep(*momentum, gradient, arrays, step->data());
-  Deflate(run, static_cast<float>(damping.steep), absl::MakeSpan(*step));
-  momentum->step = step->data();
-  momentum->most_step = LargestMagnitude(absl::MakeConstSpan(*step));
+  const auto compute = [&](size_t begin, absl::Span<float> part) {
+    const std::array<UpdatedArray, 2> from = {arrays[0].From(begin), arrays[1].From(begin)};
+    FindStep(*momentum, gradient.subspan(begin, part.size()), from, part.data());
+  };
+  momentum->correction = buffers->deflation.Find(run, static_cast<float>(damping.steep), compute, step);
   return gradient;
 }
 
@@ -95,7 +98,7 @@ bool Optimizer::Step(SliceId id, GradientSpan gradient, const Damping& damping, 
   }
   Update rule = UpdateFor(spec, damping, slice.version + 1, RateShare(spec.schedule, slice.consumed, job_steps_));
   const auto bound = absl::MakeConstSpan(arrays.data(), count);
-  const GradientSpan shaped = ShapeStep(damping, run_of_[ToNumber(id)], gradient, bound, &rule, &step_);
+  const GradientSpan shaped = ShapeStep(damping, run_of_[ToNumber(id)], gradient, bound, &rule, &buffers_);
   if (!ApplyUpdate(rule, shaped, bound, &slice.bounds)) return false;
   for (size_t i = 0; i < count; ++i) {
     if (!targets[i].empty()) (i == 0 ? slice.values : slice.slots[i - 1]) = std::move(targets[i]);

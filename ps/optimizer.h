@@ -3,8 +3,8 @@
 // Shapes: the gradient has as many elements as the slice, of either kind; the slice has SlotCount() slots.
 // Order: copy on write. Values and slots that nobody else holds are updated in place; what a pull on its way or a
 //   snapshot still holds is left as it is, and the update goes into a fresh payload.
-// Cost: one pass over memory (tensor/apply_kernels.h). A stale push costs also what its rule takes from the step
-//   (tensor/deflation.h).
+// Cost: one pass over memory (tensor/apply_kernels.h). A stale push costs also what its rule asks of the step
+//   (tensor/deflation.h), and as much memory as the largest slice has.
 // Tests: tests/unit/ps/optimizer_test.cc.
 #pragma once
 
@@ -25,11 +25,17 @@ namespace downpour {
 // How a slice lies in the matrix that its variable is. What is not trained is none, but numbers side by side.
 MatrixRun RunOf(const VariableSpec& variable, const Slice& slice);
 
-// Gives a stale update the step that its damping asks for, which `step` then holds: one of momentum by `update`, one
-// without by the gradient that is returned. `arrays` as ApplyUpdate takes them. Leaves alone what is no matrix of some
-// rows and columns.
+// Memory for the steps of one push after the other.
+struct StepBuffers {
+  std::vector<float> step;
+  Deflation deflation;
+};
+
+// Gives a stale update the step that its damping asks for, which `buffers` then hold: one of momentum by the correction
+// in `update`, one without by the gradient that is returned. `arrays` as ApplyUpdate takes them. Leaves alone what is
+// no matrix of some rows and columns.
 [[nodiscard]] GradientSpan ShapeStep(const Damping& damping, const MatrixRun& run, GradientSpan gradient,
-                                     absl::Span<const UpdatedArray> arrays, Update* update, std::vector<float>* step);
+                                     absl::Span<const UpdatedArray> arrays, Update* update, StepBuffers* buffers);
 
 class Optimizer {
  public:
@@ -54,7 +60,7 @@ class Optimizer {
   std::vector<MatrixRun> run_of_;      // likewise
   uint64_t job_steps_;
   StalenessRule staleness_rule_;
-  mutable std::vector<float> step_;  // room for ShapeStep, so that it is not taken for each push
+  mutable StepBuffers buffers_;  // so that memory is not taken for each push
 };
 
 }  // namespace downpour

@@ -33,7 +33,7 @@ struct Reach {
     const double g = Penalized(u.decay);
     now[1] = Sum(Product(u.momentum, now[1]), Product(u.gain, g));
     const double found = Sum(Product(u.carry, now[1]), Product(u.fresh, g));
-    now[0] = Sum(now[0], Product(u.learning_rate, u.step == nullptr ? found : u.most_step));
+    now[0] = Sum(now[0], Product(u.learning_rate, Sum(found, Note(Rounded(u.correction.most)))));
   }
   void operator()(const SquaresUpdate& u) {
     const double g = Penalized(u.decay);

@@ -138,7 +138,8 @@ HWY_INLINE hn::Vec<D> Step(D d, const MomentumUpdate& u, hn::Vec<D> velocity, hn
 
 void MomentumStep(const MomentumUpdate& update, const GradientSpan& gradient, const UpdatedArray* arrays, float* step) {
   const MomentumUpdate u = update;
-  const UpdatedArray w = arrays[0], v = arrays[1];
+  const UpdatedArray v = arrays[1];
+  const UpdatedArray w = u.decay == 0 ? v : arrays[0];  // one array less to read; both are finite
   ForEachVector(gradient, /*look=*/false, [=](auto d, size_t i, auto pushed) HWY_ATTR {
     const auto g = Penalized(d, pushed, hn::LoadU(d, w.in + i), u.decay);
     hn::StoreU(Step(d, u, Velocity(d, u, hn::LoadU(d, v.in + i), g), g), d, step + i);
@@ -147,17 +148,35 @@ void MomentumStep(const MomentumUpdate& update, const GradientSpan& gradient, co
 
 // Below, all loads stand before the first store: arrays that lie a multiple of 4 KiB apart look alike to a CPU that
 // lets a load overtake a store.
-int32_t Momentum(const MomentumUpdate& update, const GradientSpan& gradient, const UpdatedArray* arrays, bool look) {
-  const MomentumUpdate u = update;
-  const UpdatedArray w = arrays[0], v = arrays[1];
+template <class Correct>
+HWY_INLINE int32_t CorrectedMomentum(const MomentumUpdate& u, const GradientSpan& gradient, UpdatedArray w,
+                                     UpdatedArray v, bool look, const Correct& correct) {
   return ForEachVector(gradient, look, [=](auto d, size_t i, auto pushed) HWY_ATTR {
     const auto value = hn::LoadU(d, w.in + i);
     const auto g = Penalized(d, pushed, value, u.decay);
     const auto velocity = Velocity(d, u, hn::LoadU(d, v.in + i), g);
-    const auto step = u.step != nullptr ? hn::LoadU(d, u.step + i) : Step(d, u, velocity, g);
+    const auto step = correct(d, i, Step(d, u, velocity, g));
     hn::StoreU(velocity, d, v.out + i);
     hn::StoreU(hn::Sub(value, hn::Mul(hn::Set(d, u.learning_rate), step)), d, w.out + i);
   });
+}
+
+int32_t Momentum(const MomentumUpdate& update, const GradientSpan& gradient, const UpdatedArray* arrays, bool look) {
+  const MomentumUpdate u = update;
+  const UpdatedArray w = arrays[0], v = arrays[1];
+  if (u.correction.left == nullptr) {
+    return CorrectedMomentum(u, gradient, w, v, look, [](auto, size_t, auto step) HWY_ATTR { return step; });
+  }
+  int32_t largest = 0;
+  ForEachRows(u.correction.run, gradient.size(), 1, [&](const Rows& row) HWY_ATTR {
+    const float left = u.correction.left[row.index];
+    const float* const right = u.correction.right + row.column;
+    const auto correct = [=](auto d, size_t i, auto step)
+                             HWY_ATTR { return hn::Add(step, hn::Mul(hn::Set(d, left), hn::LoadU(d, right + i))); };
+    const GradientSpan part = gradient.subspan(row.begin, row.size);
+    largest = std::max(largest, CorrectedMomentum(u, part, w.From(row.begin), v.From(row.begin), look, correct));
+  });
+  return largest;
 }
 
 int32_t Squares(const SquaresUpdate& update, const GradientSpan& gradient, const UpdatedArray* arrays, bool look) {
@@ -268,9 +287,7 @@ struct Dispatch {
 
 // For what begins `begin` elements later.
 Update Beginning(Update update, size_t begin) {
-  if (auto* momentum = std::get_if<MomentumUpdate>(&update); momentum != nullptr && momentum->step != nullptr) {
-    momentum->step += begin;
-  }
+  if (auto* momentum = std::get_if<MomentumUpdate>(&update)) momentum->correction = momentum->correction.From(begin);
   return update;
 }
 
@@ -351,9 +368,8 @@ bool ApplyUpdate(const Update& update, GradientSpan gradient, absl::Span<const U
   for (size_t end = gradient.size(); end > 0;) {
     const size_t begin = (end - 1) / block * block;
     std::array<UpdatedArray, kMostArrays> parts;
-    std::transform(arrays.begin(), arrays.end(), parts.begin(), [begin](const UpdatedArray& array) {
-      return UpdatedArray{array.in + begin, array.out + begin};
-    });
+    std::transform(arrays.begin(), arrays.end(), parts.begin(),
+                   [begin](const UpdatedArray& array) { return array.From(begin); });
     const GradientSpan part = gradient.subspan(begin, end - begin);
     std::visit(Dispatch{part, parts.data(), /*look=*/false}, Beginning(update, begin));
     end = begin;

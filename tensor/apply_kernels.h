@@ -29,6 +29,7 @@
 
 #include "absl/types/span.h"
 #include "tensor/bf16.h"
+#include "tensor/rank_one.h"
 
 namespace downpour {
 
@@ -44,7 +45,7 @@ struct SgdUpdate {
 // v = momentum * v + gain * g;  w -= learning_rate * (carry * v + fresh * g)
 // Source: Sutskever et al., ICML 2013, in the form that keeps the rate out of v (as PyTorch has it). With gain 1 it has
 // carry 1 and fresh 0 for the classical rule, and carry momentum and fresh 1 for Nesterov's. What stands in brackets is
-// FindStep's; another step may be given in its place.
+// the step, to which a correction may be added (tensor/deflation.h).
 struct MomentumUpdate {
   static constexpr size_t kSlots = 1;
   float learning_rate = 0;
@@ -53,8 +54,7 @@ struct MomentumUpdate {
   float fresh = 0;
   float carry = 1;
   float decay = 0;
-  const float* step = nullptr;  // as many numbers as the gradient has
-  float most_step = 0;          // their largest magnitude
+  RankOne correction = {};
 };
 
 // s = keep * s + (gain * g) * g;  w -= (learning_rate * g) / (sqrt(s + start) + epsilon)
@@ -112,6 +112,7 @@ inline size_t SlotsOf(const Update& update) {
 struct UpdatedArray {
   const float* in = nullptr;
   float* out = nullptr;
+  UpdatedArray From(size_t begin) const { return {in + begin, out + begin}; }
 };
 
 // A gradient as it came: floats or bfloat16.
@@ -154,7 +155,8 @@ inline constexpr Magnitudes kUnknownMagnitudes = {std::numeric_limits<double>::i
   return ApplyUpdate(update, gradient, arrays, &unknown);
 }
 
-// What `update` would subtract from the values, before the learning rate: as many numbers as the gradient has.
+// The step without its correction: as many numbers as the gradient has. Without decay no values are read. Then a zero
+// may have the other sign than in ApplyUpdate.
 void FindStep(const MomentumUpdate& update, GradientSpan gradient, absl::Span<const UpdatedArray> arrays, float* step);
 
 bool AllFinite(GradientSpan x);

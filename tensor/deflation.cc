@@ -4,6 +4,8 @@
 #include <limits>
 #include <vector>
 
+#include "tensor/apply_kernels.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tensor/deflation.cc"
 #include <hwy/foreach_target.h>
@@ -144,52 +146,33 @@ float DotOf(const float* a, const float* b, size_t n) {
   return product;
 }
 
-// Whole rows that follow each other, or a part of one.
-struct Rows {
-  size_t index;
-  float* begin;
-  size_t column;
-  size_t size;   // of each
-  size_t count;  // 1 or kAbreast
-};
-
-template <class Visit>
-void ForEachRows(const MatrixRun& run, absl::Span<float> step, const Visit& visit) {
-  size_t column = run.lead, index = 0;
-  for (size_t begin = 0; begin < step.size(); column = 0) {
-    const size_t size = std::min(run.columns - column, step.size() - begin);
-    const bool is_abreast = column == 0 && step.size() - begin >= kAbreast * run.columns;
-    const Rows rows = {index, step.data() + begin, column, size, is_abreast ? kAbreast : 1};
-    visit(rows);
-    begin += rows.count * size;
-    index += rows.count;
-  }
-}
-
-// products[r] = row r times `with`, whose rows lie `stride` apart.
-void Multiply(const Rows& rows, const float* with, size_t stride, float* products) {
+// products[r] = row r of `step` times `with`, whose rows lie `stride` apart.
+void Multiply(const Rows& rows, const float* step, const float* with, size_t stride, float* products) {
   if (rows.count == 1) {
-    *products = DotOf(rows.begin, with, rows.size);
+    *products = DotOf(step, with, rows.size);
   } else {
-    HWY_DYNAMIC_DISPATCH(DotAbreast)(rows.begin, rows.size, with, stride, rows.size, products);
+    HWY_DYNAMIC_DISPATCH(DotAbreast)(step, rows.size, with, stride, rows.size, products);
   }
 }
 
-std::vector<float> LargestRow(const MatrixRun& run, absl::Span<float> step) {
-  std::vector<float> row(run.columns);
+// Computes the step, and finds its largest row while it is at hand.
+void FindLargestRow(const MatrixRun& run, Deflation::Compute compute, absl::Span<float> step,
+                    std::vector<float>* largest) {
   float most = 0;
-  Rows largest{};
-  ForEachRows(run, step, [&](const Rows& rows) {
+  Rows found{};
+  ForEachRows(run, step.size(), kAbreast, [&](const Rows& rows) {
+    const absl::Span<float> part = step.subspan(rows.begin, rows.count * rows.size);
+    compute(rows.begin, part);
     float squares[kAbreast];
-    Multiply(rows, rows.begin, rows.size, squares);
+    Multiply(rows, part.data(), part.data(), rows.size, squares);
     for (size_t i = 0; i < rows.count; ++i) {
       if (squares[i] <= most || squares[i] != squares[i]) continue;
       most = squares[i];
-      largest = {rows.index + i, rows.begin + i * rows.size, rows.column, rows.size, 1};
+      found = {rows.index + i, rows.begin + i * rows.size, rows.column, rows.size, 1};
     }
   });
-  std::copy(largest.begin, largest.begin + largest.size, row.begin() + largest.column);
-  return row;
+  largest->assign(run.columns, 0);
+  std::copy_n(step.begin() + found.begin, found.size, largest->begin() + found.column);
 }
 
 // To divide by, and to multiply floats by.
@@ -199,32 +182,42 @@ bool IsUsable(float square) {
 
 }  // namespace
 
-void Deflate(const MatrixRun& run, float keep, absl::Span<float> step) {
-  std::vector<float> right = LargestRow(run, step);
-  std::vector<float> left((run.lead + step.size() + run.columns - 1) / run.columns);
+RankOne Deflation::Find(const MatrixRun& run, float keep, Compute compute, absl::Span<float> step) {
+  FindLargestRow(run, compute, step, &right_);
+  left_.resize(run.RowsOf(step.size()));
   float square = 1;
   for (int round = 0; round < kRounds; ++round) {
-    std::vector<float> sums(run.columns);
-    ForEachRows(run, step, [&](const Rows& rows) {
-      float* const products = left.data() + rows.index;
-      Multiply(rows, right.data() + rows.column, 0, products);
+    sums_.assign(run.columns, 0);
+    ForEachRows(run, step.size(), kAbreast, [&](const Rows& rows) {
+      const float* const part = step.data() + rows.begin;
+      float* const products = left_.data() + rows.index;
+      Multiply(rows, part, right_.data() + rows.column, 0, products);
       for (size_t i = 0; i < rows.count; ++i) products[i] /= square;
       if (rows.count == 1) {
-        HWY_DYNAMIC_DISPATCH(AddMultiple)(*products, rows.begin, sums.data() + rows.column, rows.size);
+        HWY_DYNAMIC_DISPATCH(AddMultiple)(*products, part, sums_.data() + rows.column, rows.size);
       } else {
-        HWY_DYNAMIC_DISPATCH(AddAbreast)(products, rows.begin, sums.data(), rows.size);
+        HWY_DYNAMIC_DISPATCH(AddAbreast)(products, part, sums_.data(), rows.size);
       }
     });
-    right = std::move(sums);
-    square = DotOf(left.data(), left.data(), left.size());
-    if (!IsUsable(square) || !IsUsable(DotOf(right.data(), right.data(), right.size()))) return;
+    right_.swap(sums_);
+    square = DotOf(left_.data(), left_.data(), left_.size());
+    if (!IsUsable(square) || !IsUsable(DotOf(right_.data(), right_.data(), right_.size()))) return {};
   }
   const float less = (keep - 1) / square;
-  ForEachRows(run, step, [&](const Rows& rows) {
-    for (size_t i = 0; i < rows.count; ++i) {
-      HWY_DYNAMIC_DISPATCH(AddMultiple)
-      (less * left[rows.index + i], right.data() + rows.column, rows.begin + i * rows.size, rows.size);
-    }
+  for (float& row : left_) row *= less;
+  const double most = static_cast<double>(LargestMagnitude({left_.data(), left_.size()})) *
+                      LargestMagnitude({right_.data(), right_.size()});
+  return {run, left_.data(), right_.data(), most};
+}
+
+void Deflate(const MatrixRun& run, float keep, absl::Span<float> step) {
+  Deflation deflation;
+  const RankOne added = deflation.Find(
+      run, keep, [](size_t, absl::Span<float>) {}, step);
+  if (added.left == nullptr) return;
+  ForEachRows(run, step.size(), 1, [&](const Rows& row) {
+    HWY_DYNAMIC_DISPATCH(AddMultiple)
+    (added.left[row.index], added.right + row.column, step.data() + row.begin, row.size);
   });
 }
 

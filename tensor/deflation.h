@@ -1,9 +1,8 @@
 // Less of a step along the direction in which it is largest, or more of it beside several of them.
 //
-//   std::vector<float> step(gradient.size());
-//   FindStep(update, gradient, arrays, step.data());                         // what the rule is to subtract
-//   Deflate({.columns = 256, .lead = 16}, /*keep=*/1.0f / 16, absl::MakeSpan(step));
-//   update.step = step.data();                                               // and now subtracts this
+//   Deflation deflation;
+//   const auto compute = [&](size_t begin, absl::Span<float> part) { ... };  // what the rule is to subtract
+//   update.correction = deflation.Find({.columns = 256, .lead = 16}, /*keep=*/1.0f / 16, compute, room_for_step);
 //   RaiseBeside({.columns = 256}, /*directions=*/4, /*factor=*/8, absl::MakeSpan(difference));
 //
 // Where the inputs of a layer have a mean that is not 0, the loss is far steeper along that mean than along anything
@@ -12,27 +11,38 @@
 //
 // Result: A - (1 - keep) u (u^T A) / |u|^2, where u = A c, and c comes by power iteration from the row of A that is
 //   largest (Golub and Van Loan, "Matrix Computations", section 8.2). As it is where that is 0, or no finite number.
-//   Of several directions each is the largest of what those before it leave, by the same iteration. RaiseBeside adds
-//   factor - 1 times what all of them leave.
+//   Find returns what is to be added to A for that. Of several directions each is the largest of what those before it
+//   leave, by the same iteration. RaiseBeside adds factor - 1 times what all of them leave.
 // Shapes: A is a run of a matrix's row-major elements, so that its first and its last row may be parts of rows.
 // Order: the same bits on every CPU: sums have 16 parts, by the place modulo 16, that are added pairwise at last;
 //   products are rounded before they are added.
-// Cost: linear, 2 + 2 kRounds passes over A for each direction, which lies in cache; (rows + 2 columns) floats of
-//   memory, and as many more as A has to raise what is beside.
+// Cost: Find takes kRounds passes over A beside that which computes it, four rows at a time. RaiseBeside takes two more
+//   for each direction. A slice lies in cache. (rows + 2 columns) floats of memory, and as many more as A has to raise
+//   what is beside.
 // Threads: pure.
 // Tests: tests/unit/tensor/deflation_test.cc.
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
+#include "tensor/rank_one.h"
 
 namespace downpour {
 
-// How a slice lies in a matrix.
-struct MatrixRun {
-  size_t columns = 1;
-  size_t lead = 0;  // the first element's column
+// Keeps its memory from one step to the next.
+class Deflation {
+ public:
+  // Computes A's elements from `begin` on.
+  using Compute = absl::FunctionRef<void(size_t begin, absl::Span<float> part)>;
+
+  // What Deflate adds to the step, which `compute` fills. Valid until the next call.
+  RankOne Find(const MatrixRun& run, float keep, Compute compute, absl::Span<float> step);
+
+ private:
+  std::vector<float> left_, right_, sums_;
 };
 
 void Deflate(const MatrixRun& run, float keep, absl::Span<float> step);

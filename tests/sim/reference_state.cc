@@ -274,8 +274,8 @@ void ReferenceState::Update(const Payload& gradient, const Damping& damping, uin
   ++state.version;
   const Plan& plan = oracle_->plan();
   downpour::Update rule = UpdateFor(spec, damping, state.version, RateShare(spec.schedule, done, plan.total_steps()));
-  std::vector<float> step;
-  const GradientSpan shaped = ShapeStep(damping, RunOf(variable, slice), gradient.floats(), arrays, &rule, &step);
+  StepBuffers buffers;
+  const GradientSpan shaped = ShapeStep(damping, RunOf(variable, slice), gradient.floats(), arrays, &rule, &buffers);
   if (!ApplyUpdate(rule, shaped, arrays)) {
     findings_->Add("the oracle's gradient is not finite");
   }

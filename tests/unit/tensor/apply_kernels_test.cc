@@ -238,41 +238,34 @@ TEST_P(ApplyKernelsTest, AnUpdateThatWouldNotBeFiniteChangesNothing) {
   }
 }
 
-// Over several blocks, in place and apart; of FindStep's numbers the result is that of the rule alone.
-TEST_P(ApplyKernelsTest, AGivenStepStandsInPlaceOfTheRules) {
-  constexpr size_t kN = 10'000;
+// Over several blocks and parts of rows, in place and apart, of floats and of bfloat16.
+TEST_P(ApplyKernelsTest, ACorrectionIsAddedToTheStepThatTheRuleFinds) {
+  constexpr size_t kN = 10'000, kColumns = 37, kLead = 5;
   Guarded gradient(kN, 3, 1), step(kN, 1, 2);
+  Guarded left(kN / kColumns + 2, 1, 5), right(kColumns, 2, 6);
   const Arrays state = {Guarded(kN, 0, 3).values(), Guarded(kN, 0, 4).values()};
-  for (const bool is_own : {false, true}) {
+  std::vector<Bf16> halves(kN);
+  RoundToBf16({gradient.data(), kN}, halves.data());
+  for (const GradientSpan numbers : {GradientSpan(gradient.data(), kN), GradientSpan(absl::MakeConstSpan(halves))}) {
     MomentumUpdate update{0.02f, 0.99f, 0.3f, 0.6f, 0.9f, 0.01f};
-    Arrays plain = state, given = state, out = state;
-    const GradientSpan numbers(gradient.data(), kN);
-    const std::vector<UpdatedArray> in_place = {{given[0].data(), given[0].data()}, {given[1].data(), given[1].data()}};
-    if (is_own) FindStep(update, numbers, in_place, step.data());
+    Arrays plain = state, corrected = state, out = state;
+    const std::vector<UpdatedArray> in_place = {{corrected[0].data(), corrected[0].data()},
+                                                {corrected[1].data(), corrected[1].data()}};
+    FindStep(update, numbers, in_place, step.data());
     ASSERT_TRUE(ApplyUpdate(update, numbers, {{plain[0].data(), plain[0].data()}, {plain[1].data(), plain[1].data()}}));
-    update.step = step.data();
-    update.most_step = LargestMagnitude({step.data(), kN});
-    ASSERT_TRUE(ApplyUpdate(update, numbers, {{given[0].data(), out[0].data()}, {given[1].data(), out[1].data()}}));
+    for (size_t i = 0; i < kN; ++i) ASSERT_EQ(plain[0][i], state[0][i] - 0.02f * step.data()[i]) << i;
+    update.correction = {{.columns = kColumns, .lead = kLead}, left.data(), right.data(), 4};
+    ASSERT_TRUE(
+        ApplyUpdate(update, numbers, {{corrected[0].data(), out[0].data()}, {corrected[1].data(), out[1].data()}}));
     Magnitudes known = {4, 4, 4};
     ASSERT_TRUE(ApplyUpdate(update, numbers, in_place, &known));
-    EXPECT_TRUE(SameBits(given[0], out[0]));
-    EXPECT_TRUE(SameBits(given[1], plain[1])) << "the velocity is the rule's";
-    EXPECT_EQ(SameBits(given[0], plain[0]), is_own);
-    for (size_t i = 0; i < kN; ++i) ASSERT_EQ(out[0][i], state[0][i] - 0.02f * step.data()[i]) << i;
+    EXPECT_TRUE(SameBits(corrected[0], out[0]));
+    EXPECT_TRUE(SameBits(corrected[1], plain[1])) << "the velocity is the rule's";
+    for (size_t i = 0; i < kN; ++i) {
+      const float added = left.data()[(kLead + i) / kColumns] * right.data()[(kLead + i) % kColumns];
+      ASSERT_EQ(out[0][i], state[0][i] - 0.02f * (step.data()[i] + added)) << i;
+    }
   }
-}
-
-TEST_P(ApplyKernelsTest, AGivenStepThatOverflowsChangesNothing) {
-  std::vector<float> values = {1, 2}, velocity = {0, 0}, step = {1, 3e38f};
-  MomentumUpdate update{4, 0.9f};
-  update.step = step.data();
-  update.most_step = 3e38f;
-  Magnitudes bounds = {2, 1, 1};
-  const std::vector<float> gradient = {1, 1};
-  EXPECT_FALSE(ApplyUpdate(update, absl::MakeConstSpan(gradient),
-                           {{values.data(), values.data()}, {velocity.data(), velocity.data()}}, &bounds));
-  EXPECT_EQ(values, (std::vector<float>{1, 2}));
-  EXPECT_EQ(velocity, (std::vector<float>{0, 0}));
 }
 
 // Numbers of all sizes, in one life: what is applied, and to what, is as without any bounds.

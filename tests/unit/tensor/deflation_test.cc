@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <vector>
 
+#include "tensor/apply_kernels.h"
 #include "tests/unit/tensor/cpu_targets.h"
 
 namespace downpour {
@@ -75,6 +77,28 @@ TEST_P(DeflationTest, HasTheBitsOfTheLoopThatTheHeaderStates) {
   }
 }
 
+// The step is computed part after part, by memory that another step has used. Its largest row is a part of one.
+TEST_P(DeflationTest, WhatIsFoundIsWhatDeflateAdds) {
+  Deflation deflation;
+  for (const MatrixRun& run : {MatrixRun{40, 7}, MatrixRun{8, 0}, MatrixRun{31, 30}}) {
+    std::vector<float> given = Numbers(run.columns * 21 + 3, static_cast<uint32_t>(run.columns));
+    for (size_t i = 0; i < run.columns - run.lead; ++i) given[i] *= 100;
+    std::vector<float> step(given.size(), 1000), expected = given;
+    Deflate(run, 0.25f, absl::MakeSpan(expected));
+    const auto compute = [&](size_t begin, absl::Span<float> part) {
+      std::copy_n(given.begin() + static_cast<ptrdiff_t>(begin), part.size(), part.begin());
+    };
+    const RankOne added = deflation.Find(run, 0.25f, compute, absl::MakeSpan(step));
+    EXPECT_EQ(step, given);
+    for (size_t i = 0; i < step.size(); ++i) {
+      const size_t place = run.lead + i;
+      const float left = added.left[place / run.columns], right = added.right[place % run.columns];
+      ASSERT_EQ(step[i] + left * right, expected[i]) << i;
+      ASSERT_LE(std::fabs(static_cast<double>(left) * right), added.most);
+    }
+  }
+}
+
 TEST_P(DeflationTest, BesideSeveralDirectionsTheBitsAreThoseOfTheLoopToo) {
   constexpr size_t kColumns = 31;
   std::vector<float> a = Numbers(kColumns * 23, 3), expected = a, beside = a;
@@ -131,6 +155,28 @@ TEST_P(DeflationTest, LeavesAloneWhatHasNoDirectionThatFloatsHold) {
     Deflate({.columns = 8}, 0.5f, absl::MakeSpan(a));
     EXPECT_EQ(a, std::vector<float>(64, number));
   }
+}
+
+TEST_P(DeflationTest, WithoutDecayAStepIsFoundWithoutTheValues) {
+  constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> values(40, kNone), velocity(40, 2), gradient(40, 3);
+  std::vector<float> step(40);
+  FindStep({.momentum = 0.5f}, absl::MakeConstSpan(gradient), {{values.data(), nullptr}, {velocity.data(), nullptr}},
+           step.data());
+  EXPECT_EQ(step, std::vector<float>(40, 4));
+}
+
+TEST_P(DeflationTest, ACorrectionThatOverflowsChangesNothing) {
+  std::vector<float> values = {1, 2}, velocity = {0, 0};
+  const std::vector<float> left = {1}, right = {1, 3e38f};
+  MomentumUpdate update{4, 0.9f};
+  update.correction = {{.columns = 2}, left.data(), right.data(), 3e38};
+  Magnitudes bounds = {2, 1, 1};
+  const std::vector<float> gradient = {1, 1};
+  EXPECT_FALSE(ApplyUpdate(update, absl::MakeConstSpan(gradient),
+                           {{values.data(), values.data()}, {velocity.data(), velocity.data()}}, &bounds));
+  EXPECT_EQ(values, (std::vector<float>{1, 2}));
+  EXPECT_EQ(velocity, (std::vector<float>{0, 0}));
 }
 
 }  // namespace
