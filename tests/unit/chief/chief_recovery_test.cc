@@ -154,6 +154,21 @@ TEST_F(ChiefRecoveryTest, NoRoundSpansALoss) {
   EXPECT_EQ(cluster->Status()["checkpoint"]["round"], "1-1");
 }
 
+// Were each of them taken for a round that cannot succeed, the next one would be a minute away.
+TEST_F(ChiefRecoveryTest, RoundsThatALostPsEndedPutOffNone) {
+  StartRunning({"checkpoint.every=auto"});
+  for (int loss = 1; loss < Recovery::kMostLosses; ++loss) {
+    cluster->ps[0].answers_snapshots = false;
+    cluster->Wait(2s);
+    ASSERT_NE(cluster->Status()["checkpoint"]["writing"], "") << loss;
+    Die(1);
+    cluster->Wait(6s);
+    ASSERT_THAT(cluster->Status()["checkpoint"]["lastError"], HasSubstr("a ps is gone"));
+    Restart(1);
+    cluster->Wait(1s);
+  }
+}
+
 TEST_F(ChiefRecoveryTest, APsThatDiesWhileItIsRestoredIsReplacedAsWell) {
   RunAhead();
   Die(1);
