@@ -289,6 +289,24 @@ TEST_F(ChiefRecoveryTest, ARoundWhoseRecordWasDamagedDoesNotEndTheJob) {
   EXPECT_EQ(cluster->Status()["checkpoint"]["round"], "1-4") << "no record of 1-2 has what was computed again";
 }
 
+// Where no round begins before all is committed again, the one of before holds all leases, by a record that is damaged.
+TEST_F(ChiefRecoveryTest, ARoundOfBeforeLeasesWereOpenedAgainDoesNotEndTheJob) {
+  StartRunning({"checkpoint.every=100s"});
+  worker = &cluster->worker[0];
+  Commit(2);
+  cluster->Wait(101s);
+  cluster->FinishAll(*worker);
+  cluster->Wait(6s);
+  ASSERT_EQ(cluster->Status()["checkpoint"]["round"], "1-2");
+  ASSERT_EQ(cluster->Status()["checkpoint"]["leasesCommitted"], 6);
+  RestartOnDamagedRecord("1-2");
+  ASSERT_EQ(cluster->role->committed().Count(), 2u);
+  TrainAndEvaluate();
+  cluster->Wait(6s);
+  EXPECT_EQ(cluster->role->state(), JobState::kSucceeded);
+  EXPECT_EQ(cluster->Status()["checkpoint"]["round"], "1-3");
+}
+
 TEST_F(ChiefRecoveryTest, ProcessesThatDieOneAfterTheOtherFailTheJobUnlessLeasesAreCommitted) {
   cluster = std::make_unique<ChiefHarness>(SmallJob());
   Supervised();
