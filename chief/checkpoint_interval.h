@@ -80,7 +80,9 @@ class CheckpointInterval {
   // An urgent round is not measured: workers have nothing to do meanwhile, or are about to leave.
   void RoundBegins(Time now, bool urgent);
   bool in_round() const { return in_round_; }
-  enum class End { kDurable, kStopped, kAbandoned, kDiskFailed };  // stopped: it made room, and nothing is wrong
+  // Stopped: it made room for another, or a ps of it is gone. That says nothing of the next one, which begins when it
+  // is due and every slice is served.
+  enum class End { kDurable, kStopped, kAbandoned, kDiskFailed };
   void RoundEnds(Time now, End end);
 
   // Somebody wants a round now, whatever the interval is: of all that is committed by now, so one under way is followed

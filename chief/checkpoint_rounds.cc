@@ -39,7 +39,6 @@ void CheckpointRounds::Start(Round round, Head head, bool urgent) {
   round_ = round;
   head_ = std::move(head);
   urgent_ = urgent;
-  placement_number_ = assignment_.placement_number();
   files_.clear();
   for (const Assignment::Server& server : assignment_.servers()) {
     if (server.slices.empty()) continue;
@@ -68,7 +67,7 @@ Storage::Then CheckpointRounds::InRound(std::function<void(const StorageDone&)> 
 }
 
 void CheckpointRounds::Tick() {
-  if (!active_ || Moved()) return;
+  if (!active_) return;
   for (ShardFile& file : files_) {
     const bool silent = context_.now - file.progressed >= kSilences * timing_.dead_after;
     if (!file.awaited.empty() && silent) {
@@ -83,14 +82,6 @@ void CheckpointRounds::AskAgain(Incarnation server) {
   if (file == nullptr || file->next_ask == Time{}) return;  // it was not asked yet
   file->backoff = timing_.data_retry;
   file->next_ask = context_.now;
-}
-
-// A round is for the epochs at its start: after a change, a repeated request could bring another life's state. One
-// whose records are all here asks for none any more.
-bool CheckpointRounds::Moved() {
-  if (committing_ || assignment_.placement_number() == placement_number_) return false;
-  Abandon("slices moved meanwhile");
-  return true;
 }
 
 CheckpointRounds::ShardFile* CheckpointRounds::FindFile(Incarnation server) {
@@ -143,7 +134,7 @@ absl::Status CheckpointRounds::CheckSlice(const ShardFile& file, SliceId slice, 
   if (!std::binary_search(file.slices.begin(), file.slices.end(), slice)) {
     return absl::InvalidArgumentError(absl::StrCat("a record of slice ", ToNumber(slice), ", which is not its own"));
   }
-  // A4: it was asked for in that epoch. A slice that has moved since ends the round.
+  // A4: it was asked for in that epoch, and a slice gets another one only once its ps is gone, which ends the round.
   if (epoch != assignment_.epochs()[ToNumber(slice)]) {
     return absl::InvalidArgumentError(
         absl::StrCat("a record of slice ", ToNumber(slice), " in another epoch than it was asked for"));
@@ -161,7 +152,7 @@ void CheckpointRounds::PromiseOnly(const IntervalSet& finished) {
 }
 
 absl::Status CheckpointRounds::Receive(const SliceRecord& record) {
-  if (!IsCurrent(record.round) || Moved()) return absl::OkStatus();
+  if (!IsCurrent(record.round)) return absl::OkStatus();
   ShardFile* file = FindFile(record.from);
   if (file == nullptr) return absl::InvalidArgumentError("a record from a ps that holds no slices");
   if (absl::Status status = CheckSlice(*file, record.slice, record.epoch); !status.ok()) return status;
@@ -206,7 +197,7 @@ void CheckpointRounds::Write(ShardFile& file) {
 }
 
 absl::Status CheckpointRounds::Receive(const ShardWritten& written) {
-  if (!IsCurrent(written.round) || Moved()) return absl::OkStatus();
+  if (!IsCurrent(written.round)) return absl::OkStatus();
   ShardFile* file = FindFile(written.from);
   if (file == nullptr) return absl::InvalidArgumentError("a shard file from a ps that holds no slices");
   if (spec_.via != CheckpointVia::kShared) return absl::InvalidArgumentError("a shard file that nobody asked for");
@@ -366,8 +357,8 @@ void CheckpointRounds::Abandon(const std::string& why, Cause cause) {
   store_.Discard(round_);
 }
 
-void CheckpointRounds::GiveUp(const std::string& why) {
-  if (active_ && !committing_) Abandon(why);
+void CheckpointRounds::LoseAPs() {
+  if (active_ && !committing_) Abandon("a ps is gone", Cause::kPsGone);
 }
 
 void CheckpointRounds::Stop() {

@@ -7,8 +7,8 @@
 //   written beside, synced, renamed, the folder synced: from then on the round is durable, and only then older ones go.
 //   via shared a ps writes and syncs its file itself.
 // Cost: memory is that of kRecordsInFlight records per ps; a Step checksums at most one record.
-// Errors: whatever fails, the round is abandoned and the older checkpoints stay: a write, a silent ps, a slice's epoch
-//   that changes, records that skipped too many pushes (see too_many_skipped). last_error() says why. Receive gives
+// Errors: whatever fails, the round is abandoned and the older checkpoints stay: a write, a silent ps, records that
+//   skipped too many pushes (see too_many_skipped). last_error() says why. Receive gives
 //   INVALID_ARGUMENT for what no honest ps sends; via shared that ends the round too, since nobody knows how long a
 //   file may take and nothing else would. A record that lacks a lease which was committed when the round began ends no
 //   round: the manifest does not promise that lease, and TakeLacking() names it.
@@ -71,15 +71,16 @@ class CheckpointRounds {
   // What the server said was no message. It may have been the report that a round via shared waits for.
   void Rejected(Incarnation server, const std::string& why);
   // Both drop a round under way, unless its manifest is being written; then it stays active() until that is done.
-  void Stop();                          // nobody is told: it is not wanted any more
-  void GiveUp(const std::string& why);  // last_error() and the failures say why
+  void Stop();     // nobody is told: it is not wanted any more
+  void LoseAPs();  // of which it is: last_error() and the failures say so. Another process gets other epochs (A4)
 
   bool active() const { return active_; }
   // Of a round: the ps are asked for records, and not all of them are in their files.
   bool collecting() const { return active_ && !committing_ && files_.front().next_ask != Time{}; }
   // The last that began; before the first, the one that is gone on from. {0, 0}: there is none.
   Round newest() const { return std::max(round_, durable_ ? durable_->round : Round()); }
-  enum class Cause { kDisk, kPs };  // of an error: what has to be mended; a ps alone comes and goes
+  // Of an error: what has to be mended; a ps alone comes and goes, and of one that is gone its slices come back.
+  enum class Cause { kDisk, kPs, kPsGone };
   const std::string& last_error() const { return last_error_; }
   std::optional<Cause> last_error_cause() const { return last_error_cause_; }  // none: there is no last_error()
   bool failed() const { return failed_; }  // the newest round was abandoned, and not only stopped
@@ -144,7 +145,6 @@ class CheckpointRounds {
   void Ask(ShardFile& file, bool again);
   void AskForFile(ShardFile& file);
   void AskForRecords(ShardFile& file, bool again);
-  bool Moved();
   absl::Status CheckSlice(const ShardFile& file, SliceId slice, SliceEpoch epoch) const;
   void PromiseOnly(const IntervalSet& finished);
   void Write(ShardFile& file);
@@ -154,7 +154,7 @@ class CheckpointRounds {
   bool SkippedTooMany();
   std::function<void(const absl::Status&)> NoteRemoval();
   void BecomeDurable(const Manifest& manifest);
-  void Abandon(const std::string& why, Cause cause = Cause::kPs);  // as GiveUp, and at any stage
+  void Abandon(const std::string& why, Cause cause = Cause::kPs);  // at any stage
   bool IsCurrent(Round round) const { return active_ && round == round_; }
 
   StepContext& context_;
@@ -166,14 +166,13 @@ class CheckpointRounds {
   const CheckpointSpec spec_;
   const Timing timing_;
 
-  bool active_ = false;            // a round is under way; of an older one no completion counts
-  bool committing_ = false;        // all records are in their files; the manifest is being written
-  Round round_;                    // a name is used once, also where its round was abandoned (A5)
-  Head head_;                      // as of the round's beginning; of `committed` what each record so far has (A4)
-  bool urgent_ = false;            // the job, or a ps, ends with it
-  uint64_t placement_number_ = 0;  // of the assignment, when the round began
-  std::vector<ShardFile> files_;   // of each ps with slices; completions refer to them, so only Start changes the list
-  std::string last_error_;         // empty again once a round is durable
+  bool active_ = false;           // a round is under way; of an older one no completion counts
+  bool committing_ = false;       // all records are in their files; the manifest is being written
+  Round round_;                   // a name is used once, also where its round was abandoned (A5)
+  Head head_;                     // as of the round's beginning; of `committed` what each record so far has (A4)
+  bool urgent_ = false;           // the job, or a ps, ends with it
+  std::vector<ShardFile> files_;  // of each ps with slices; completions refer to them, so only Start changes the list
+  std::string last_error_;        // empty again once a round is durable
   std::optional<Cause> last_error_cause_;  // of that error, and no longer than it
   bool failed_ = false;                    // the newest round was abandoned; a later one clears it
   Time next_word_{};                       // that a round is durable

@@ -24,11 +24,12 @@ void CheckpointSchedule::ObserveRounds(bool ledger_current) {
   if (chief_.interval.in_round() && !chief_.rounds.active()) {
     const auto& durable = chief_.rounds.durable();
     const bool succeeded = durable && durable->round == chief_.rounds.newest();
-    const bool of_disk = chief_.rounds.last_error_cause() == CheckpointRounds::Cause::kDisk;
-    chief_.interval.RoundEnds(chief_.context.now, succeeded                 ? End::kDurable
-                                                  : !chief_.rounds.failed() ? End::kStopped
-                                                  : of_disk                 ? End::kDiskFailed
-                                                                            : End::kAbandoned);
+    const auto cause = chief_.rounds.last_error_cause();
+    const bool stopped = !chief_.rounds.failed() || cause == CheckpointRounds::Cause::kPsGone;
+    chief_.interval.RoundEnds(chief_.context.now, succeeded                                 ? End::kDurable
+                                                  : stopped                                 ? End::kStopped
+                                                  : cause == CheckpointRounds::Cause::kDisk ? End::kDiskFailed
+                                                                                            : End::kAbandoned);
   }
   chief_.journal.NoteCheckpoints(chief_.interval.history());
 }

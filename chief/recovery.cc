@@ -75,7 +75,7 @@ void Recovery::Tick() {
 void Recovery::Advance() {
   if (!chief_.assignment.placed()) return;
   // A4: the slices that come back may lack what the round calls committed.
-  if (!here()) chief_.rounds.GiveUp("a ps is gone");
+  if (!here()) chief_.rounds.LoseAPs();
   if (!ReplacementsWait()) {
     unusable_since_.reset();
     return;

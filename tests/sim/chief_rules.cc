@@ -29,6 +29,7 @@ void ChiefRules::Add(const Process& process, const std::string& what) {
 
 void ChiefRules::Before(const Process& process, const Input& input) {
   ticks_ = false;
+  behind_.clear();
   due_to_go_ = Incarnation::kNone;
   if (process.chief == nullptr) return;
   if (life_ != process.life) *this = ChiefRules(world_, oracle_);
@@ -47,6 +48,7 @@ void ChiefRules::Before(const Process& process, const Input& input) {
 void ChiefRules::OnReceived(const Process& chief, const Received& received) {
   if (const auto* report = std::get_if<SliceReport>(&received.message)) {
     for (const SliceReport::Item& item : report->slices) restoring_[report->from].erase(item.slice);
+    OnReport(chief, *report);
   }
   if (const auto* join = std::get_if<Join>(&received.message); join != nullptr && join->was == Incarnation::kNone) {
     join_with_nothing_.insert(received.from);
@@ -61,6 +63,24 @@ void ChiefRules::OnReceived(const Process& chief, const Received& received) {
   if (known->second.let_go) due_to_go_ = beat->from;  // the first word may have been lost
   const bool has_nothing = fresh_.contains(beat->from) && chief.chief->state() < JobState::kRunning;
   if (!is_new && known->second.counted && has_nothing) due_to_go_ = beat->from;
+}
+
+// What its process held may be of before another one had its place (A2).
+void ChiefRules::OnReport(const Process& chief, const SliceReport& report) {
+  const FaultPlan& plan = world_->plan();
+  if (plan.damage || plan.lose || plan.rot) return;  // other checkpoints may count
+  std::optional<Manifest> newest;
+  for (const std::string& file : chief.disk->Files("checkpoints/")) {
+    if (!absl::EndsWith(file, "/MANIFEST")) continue;
+    absl::StatusOr<Manifest> manifest = DecodeManifest(chief.disk->ReadSeen(file).value_or(""));
+    if (manifest.ok() && (!newest || manifest->round > newest->round)) newest = *std::move(manifest);
+  }
+  if (!newest) return;
+  for (const SliceReport::Item& item : report.slices) {
+    const bool is_first = held_.erase({report.from, item.slice, item.epoch}) > 0;
+    if (is_first && IsThere(chief, report.from) && item.error.empty() && !item.finished.Covers(newest->committed))
+      behind_.push_back({item.slice, item.epoch});
+  }
 }
 
 bool ChiefRules::IsThere(const Process& chief, Incarnation server) const {
@@ -124,7 +144,12 @@ void ChiefRules::Says(const Process& process, const Send& effect) {
     if (ToNumber(grant->lease) >= reach) Add(process, "grants a lease out of reach of what is committed");
   }
   if (const auto* restore = std::get_if<RestoreSlice>(&send->message)) CheckWindow(process, *restore);
-  if (const auto* assign = std::get_if<Assign>(&send->message)) servers_.insert(assign->to);
+  if (const auto* assign = std::get_if<Assign>(&send->message)) {
+    servers_.insert(assign->to);
+    for (const Assign::Item& item : assign->slices) {
+      if (item.source == SliceSource::kHeld) held_.insert({assign->to, item.slice, item.epoch});
+    }
+  }
 }
 
 void ChiefRules::CheckWindow(const Process& chief, const RestoreSlice& restore) {
@@ -138,6 +163,7 @@ void ChiefRules::CheckWindow(const Process& chief, const RestoreSlice& restore) 
 void ChiefRules::Begins(const Process& chief, Round round) {
   Begun& begun = begun_[round];
   begun.at = world_->now();
+  begun.epochs = chief.chief->epochs();
   under_way_ = round;
   const JobState state = chief.chief->state();
   if (!chief.chief->all_reported()) Add(chief, "begins a round before every slice has reported where it is");
@@ -178,6 +204,10 @@ void ChiefRules::CheckBegin(const Process& chief, Round round) {
 void ChiefRules::CheckWork(const Process& chief, Round round) {
   if (overdue_.contains(round)) {
     Add(chief, absl::StrCat("goes on with round ", ToString(round), ", which has to make room"));
+  }
+  const auto begun = begun_.find(round);
+  if (begun != begun_.end() && begun->second.epochs != chief.chief->epochs()) {
+    Add(chief, absl::StrCat("goes on with round ", ToString(round), ", though slices have other epochs by now"));
   }
 }
 
@@ -265,6 +295,10 @@ void ChiefRules::After(const Process& process) {
     for (auto& [server, leaving] : leaving_) {
       if (!IsThere(process, server)) leaving.counted.reset();  // lost in this Tick; it may be back before the next one
     }
+  }
+  for (const auto& [slice, epoch] : behind_) {
+    if (process.chief->epochs()[ToNumber(slice)] != epoch || process.chief->state() > JobState::kRunning) continue;
+    Add(process, absl::StrCat("takes slice ", ToNumber(slice), " as its ps kept it, behind the newest manifest"));
   }
   CheckOverdue(process);
   CheckPeriod(process);

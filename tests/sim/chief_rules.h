@@ -12,6 +12,9 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "tests/sim/observer.h"
 #include "tests/sim/world.h"
@@ -36,12 +39,14 @@ class ChiefRules final : public Observer {
   struct Begun {
     Time at;
     bool is_urgent = false;  // ought to be
+    std::vector<SliceEpoch> epochs;
   };
   struct Departure {
     Round round;
     Time at;
   };
   void OnReceived(const Process& chief, const Received& received);
+  void OnReport(const Process& chief, const SliceReport& report);
   void Says(const Process& chief, const Send& send);
   void Begins(const Process& chief, Round round);
   void CheckBegin(const Process& chief, Round round);
@@ -69,15 +74,18 @@ class ChiefRules final : public Observer {
   std::map<Round, Begun> begun_;
   std::optional<Round> under_way_;
   std::optional<Time> may_begin_since_;
-  std::set<Incarnation> servers_;        // that slices were assigned to
+  std::set<Incarnation> servers_;             // that slices were assigned to
   std::optional<Departure> departure_round_;  // the last one
-  std::set<Round> overdue_;              // that ought to have made room
+  std::set<Round> overdue_;                   // that ought to have made room
   bool was_cancelling_ = false;
   bool has_all_ = false;  // it runs, and every slice is where it belongs
   std::optional<Time> cancelled_;
   bool saves_ = false;                                  // a last round can be made
   std::map<Incarnation, std::set<SliceId>> restoring_;  // records sent and not reported
+  // Assigned so, and not reported yet: its ps is to continue with what it has.
+  std::set<std::tuple<Incarnation, SliceId, SliceEpoch>> held_;
   // Of the Step at hand.
+  std::vector<std::pair<SliceId, SliceEpoch>> behind_;  // reported as held, and lacks what the newest manifest promises
   bool ticks_ = false;
   Incarnation due_to_go_{};
 };

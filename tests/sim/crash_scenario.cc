@@ -130,6 +130,7 @@ void CrashScenario::OnExit(Life life, int code, const std::string& why) {
   if (code == 0 && !checker().told_success() && !CheckerOf(process).IsRetired(life)) {
     findings_.Add(absl::StrCat(process.name, " leaves as if the job had succeeded: ", why));
   }
+  CheckRetired(process, code, why);
   if (state >= JobState::kSucceeded || (stopping_ && plan_.all_told)) return;
   const auto task = std::ranges::find_if(tasks_, [life](const auto& item) { return item.second.life == life; });
   if (task != tasks_.end() && !IsWanted(task->second)) return;  // it left, or was not let in any more
@@ -264,7 +265,11 @@ void CrashScenario::StopEverything() {
 // In any order.
 void CrashScenario::TellAll() {
   for (const Life life : world_.Alive()) {
-    world_.events().After(Duration(prng_.Below(100000000)), [this, life] { world_.Stop(life); });
+    // The chief now and then while it writes the checkpoint by which it lets the ps go.
+    const bool later = life == chief_ && prng_.Chance(0.5);
+    const Duration after =
+        later ? plan_.timing.heartbeat + Duration(prng_.Below(1 + 16 * plan_.disk_delay.count())) : 0s;
+    world_.events().After(after + Duration(prng_.Below(100000000)), [this, life] { world_.Stop(life); });
     if (life != chief_) ExpectGone(life, 25s);
   }
 }

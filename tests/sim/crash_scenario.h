@@ -97,6 +97,7 @@ class CrashScenario {
   void FollowWorkerCount();
   void StartWorkerIfAway(int number);
   void LookForUnwanted();
+  void CheckRetired(const Process& worker, int code, const std::string& why);
 
   // Disturbing.
   void Disturb();
@@ -114,6 +115,7 @@ class CrashScenario {
   void CutTwo();
   void ResetOne();
   void MoveOne();
+  void StartRival();
   bool MayLoseFolder() const;
   void BeginFolder();
   void PutBackFolder();

@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "runtime/exit_code.h"
 #include "tests/sim/crash_scenario.h"
 
 namespace downpour {
@@ -74,6 +76,15 @@ void CrashScenario::StartWorkerIfAway(int number) {
   if (task.life == Life::kNone) task.start = {name, number, number, "supervisor", 0, ""};
   ++task.start.attempt;
   StartTaskSoon(name);
+}
+
+// What people asked for is no failure: its supervisor would start the worker again.
+void CrashScenario::CheckRetired(const Process& worker, int code, const std::string& why) {
+  const bool was_told = CheckerOf(worker).IsRetired(worker.life) && code == kExitSignalled;
+  const bool had_place = plan_.faults.scale > Duration::zero() && worker.worker != nullptr && RunOf(worker) != 0;
+  const bool lacks_place = had_place && code == kExitFailed && absl::StrContains(why, "there is no worker-");
+  if (was_told || lacks_place)
+    findings_.Add(absl::StrCat(worker.name, " calls it a failure that it is retired: ", why));
 }
 
 // A worker that the job does without is told so, sooner or later.

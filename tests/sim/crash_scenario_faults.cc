@@ -32,6 +32,7 @@ void CrashScenario::Disturb() {
   Repeat(plan_.faults.cut, &CrashScenario::CutTwo);
   Repeat(plan_.faults.reset, &CrashScenario::ResetOne);
   Repeat(plan_.faults.move, &CrashScenario::MoveOne);
+  Repeat(plan_.faults.rival, &CrashScenario::StartRival);
   Repeat(plan_.faults.malformed, &CrashScenario::Garble);
   Repeat(plan_.faults.stranger, &CrashScenario::Intrude);
   Repeat(plan_.faults.new_folder, &CrashScenario::BeginFolder);
@@ -133,6 +134,29 @@ void CrashScenario::MoveOne() {
     if (task.life == life) task.start.endpoint = endpoint;
   }
   world_.Move(life, endpoint);
+}
+
+// As where a host is cut off, and its supervisor starts the task on another one. When it comes back, the chief may have
+// been killed as well, and the other process too: the next chief meets either of them first.
+void CrashScenario::StartRival() {
+  const Life life = OneOf(world_.Alive(TaskRole::kPs));
+  const auto at = std::ranges::find_if(tasks_, [life](const auto& item) { return item.second.life == life; });
+  if (life == Life::kNone || at == tasks_.end() || at->second.due || world_.process(life).paused) return;
+  ++faults_["ps stood still while another one took its place"];
+  const Duration length = plan_.timing.dead_after + std::min(Around(3s), 12 * plan_.timing.dead_after);
+  world_.Pause(life, length);
+  TaskStart& start = at->second.start;
+  ++start.attempt;
+  start.endpoint = absl::StrCat("rival-host:", 20000 + moves_++);
+  StartTaskSoon(at->first);
+  world_.events().After(length, [this, name = at->first] {
+    if (!running_ || calm_ || !prng_.Chance(0.5)) return;
+    CrashChief();
+    const Life rival = tasks_[name].life;
+    if (!prng_.Chance(0.5) || rival == Life::kNone || !world_.process(rival).alive) return;
+    world_.Kill(rival);
+    StartAgain(rival);
+  });
 }
 
 void CrashScenario::Garble() {

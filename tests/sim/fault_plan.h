@@ -44,6 +44,7 @@ struct FaultRates {
   Duration put_back{};    // the chief's folder is copied, or put back to its last copy; both while the tasks live
   Duration scale{};       // a person wants another number of workers
   Duration move{};        // the host of a ps gets another address
+  Duration rival{};       // a ps stands still for long, and another process is started in its place meanwhile
   Duration lie{};         // somebody reports a lease done that no slice has finished
   bool nameless = false;  // workers come without index and supervisor: a new one is not known to replace a dead one
 };

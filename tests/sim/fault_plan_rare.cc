@@ -124,6 +124,7 @@ void PlanRareFaults(Prng& prng, FaultPlan& plan) {
   if (prng.Chance(0.1)) plan.job.checkpoint.best = kNoBest;
   DrawLocalSteps(prng, plan);
   plan.amid_restore = plan.by_signal && !plan.all_told && prng.Chance(0.5);
+  if (!plan.faults.nameless && prng.Chance(0.12)) plan.faults.rival = DrawTime(prng, 500ms, 4s);
 }
 
 }  // namespace downpour

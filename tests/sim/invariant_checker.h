@@ -14,7 +14,8 @@
 //           over
 //   worker  pushes a gradient under another name, from other values than it says, beyond the ps's window; computes a
 //           step before every slice has told it how far the lease is, or one that none lacks; holds too much
-//   chief   an incarnation given twice; an epoch or version going back; a lease committed that some slice's current
+//   chief   an incarnation given twice; a worker taken in beyond the number that the job
+//           wants, or retired within it; an epoch or version going back; a lease committed that some slice's current
 //           epoch lacks; somebody held dead whom it did not listen to for so long; a grant to a request that a later
 //           one has overtaken; a slice begun from initial values where its journal knows of a checkpoint that nobody
 //           gave up; a number of workers that its journal does not have; a command obeyed that is for another chief, or
@@ -34,6 +35,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "chief/best_checkpoint.h"
 #include "schema/checkpoint_format.h"
 #include "tests/sim/observer.h"
@@ -99,9 +101,11 @@ class InvariantChecker final : public Observer {
   void OnTrace(const Process& process, const TraceRecord& record);
   void OnCompute(const Process& process, const Compute& compute);
   void Check(const Process& process, PeerId to, const Welcome& welcome);
+  void Check(const Process& process, PeerId to, const HeartbeatReply& reply);
   void Check(const Process& process, PeerId to, const Assign& assign);
   void Check(const Process& process, PeerId to, const RestoreSlice& restore);
   void AddBegun(const Process& process, SliceId slice);
+  bool IsBeyond(const Process& chief, absl::string_view name) const;
   void Check(const Process& process, PeerId to, const JobEnd& end);
   void Check(const Process& process, PeerId to, const Grant& grant);
   void Check(const Process& process, PeerId to, const SnapshotRequest& request);

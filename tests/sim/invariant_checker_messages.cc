@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <variant>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "ps/shard.h"
 #include "tests/sim/invariant_checker.h"
 
@@ -62,8 +64,24 @@ void InvariantChecker::Check(const Process& process, PeerId to, const Welcome& w
   if (!fresh && names_[welcome.name] != welcome.you)
     Add(process, absl::StrCat(welcome.name, ": welcomed after its successor"));
   names_[welcome.name] = welcome.you;
+  if (fresh && IsBeyond(process, welcome.name))
+    Add(process, absl::StrCat("takes ", welcome.name, " in, which the job lacks"));
   if (welcome.term != process.chief->term() || welcome.term == 0)
     Add(process, "welcomes in a term that is not durable");
+}
+
+void InvariantChecker::Check(const Process& process, PeerId, const HeartbeatReply& reply) {
+  for (const auto& [name, incarnation] : names_) {
+    if (!reply.retired || incarnation != reply.to || IsBeyond(process, name)) continue;
+    Add(process, absl::StrCat("retires ", name, ", and wants ", process.chief->worker_count(), " workers"));
+  }
+}
+
+// A worker whose number the job has no place for.
+bool InvariantChecker::IsBeyond(const Process& chief, absl::string_view name) const {
+  int64_t number = 0;
+  return absl::ConsumePrefix(&name, "worker-") && absl::SimpleAtoi(name, &number) &&
+         number >= chief.chief->worker_count();
 }
 
 void InvariantChecker::Check(const Process& process, PeerId, const Assign& assign) {

@@ -1,6 +1,7 @@
 #include "tests/sim/member_rules.h"
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -30,6 +31,16 @@ bool IsFromWorker(const Message& message) {
          std::holds_alternative<Pull>(message);
 }
 
+// To a worker: whom it is for is named beside the link that it comes over.
+bool IsToAnother(const Message& message, Incarnation me) {
+  const auto is_other = [me, &message](const auto* kind) {
+    const auto* one = std::get_if<std::decay_t<decltype(*kind)>>(&message);
+    return one != nullptr && one->to != me;
+  };
+  return is_other(static_cast<const Placement*>(nullptr)) || is_other(static_cast<const Grant*>(nullptr)) ||
+         is_other(static_cast<const EvalGrant*>(nullptr)) || is_other(static_cast<const HeartbeatReply*>(nullptr));
+}
+
 template <typename Request>
 bool NamesSlices(const Message& message) {
   const auto* request = std::get_if<Request>(&message);
@@ -54,6 +65,7 @@ void MemberRules::Before(const Process& process, const Input& input) {
   breaks_again_ = PeerId::kNone;
   breach_ = hung_up_ = refused_before_ = placed_before_ = may_go_ = false;
   rejects_from_.reset();
+  unasked_.reset();
   if (process.kind == TaskRole::kChief) return;
   if (const Incarnation me = NameOf(process); me != Incarnation::kNone) {
     members_.try_emplace(process.life, Member{me, me, false, RunOf(process)});  // it came from another run
@@ -65,18 +77,20 @@ void MemberRules::Before(const Process& process, const Input& input) {
 void MemberRules::OnReceived(const Process& process, const Received& received) {
   const Incarnation me = NameOf(process);
   const uint64_t run = RunOf(process);
-  const auto* beat = std::get_if<HeartbeatReply>(&received.message);
   const bool is_foreign =
-      (!CountsInAnyRun(received.message, run != 0) && received.run != run) || (beat != nullptr && beat->to != me);
+      (!CountsInAnyRun(received.message, run != 0) && received.run != run) || IsToAnother(received.message, me);
   if (is_foreign) rejects_from_ = RejectedBy(process);
   if (const auto* refused = std::get_if<Refused>(&received.message)) {
     const bool is_unknown = refused->code == RefusalCode::kUnknown && !refused->for_good;
     const bool is_mine = refused->member == me && refused->run == run;
     refused_before_ = is_unknown && !is_mine;
-    if (is_unknown && is_mine) members_[process.life].refused = true;
+    Member& member = members_[process.life];
+    if (is_unknown && is_mine && !std::exchange(member.refused, true)) member.first_join = member.joins;
   }
-  if (const auto* welcome = std::get_if<Welcome>(&received.message); welcome != nullptr && welcome->you == me) {
-    members_[process.life].refused = false;
+  if (const auto* welcome = std::get_if<Welcome>(&received.message); welcome != nullptr) {
+    const bool is_late = welcome->number < members_[process.life].first_join;
+    if (welcome->nonce != process.nonce || is_late) unasked_ = me;
+    if (welcome->you == me && !is_late) members_[process.life].refused = false;
   }
   if (const auto* placement = std::get_if<Placement>(&received.message)) placed_before_ = placement->to != me;
   if (process.ps == nullptr) return;
@@ -105,6 +119,7 @@ void MemberRules::OnEffect(const Process& process, const Effect& effect) {
   if (placed_before_ && std::holds_alternative<Dial>(effect)) Add(process, "heeds a placement of a life before");
   const auto* send = std::get_if<Send>(&effect);
   if (send == nullptr) return;
+  if (const auto* join = std::get_if<Join>(&send->message)) members_[process.life].joins = join->number + 1;
   if (refused_before_ && std::holds_alternative<Join>(send->message)) {
     Add(process, "joins again, though it was another life that was refused");
   }
@@ -133,13 +148,14 @@ void MemberRules::After(const Process& process) {
     if (may_go_) Add(process, "was told to stop, has nothing that could be lost, and stays");
   }
   const Incarnation now = NameOf(process);
+  if (unasked_.value_or(now) != now) Add(process, "is welcomed by an answer to another process, or to an older Join");
   Member& member = members_[process.life];
   if (member.incarnation == now) return;
   // In another run it begins with nothing, and nobody was told of it before.
   const bool same_run = std::exchange(member.run, RunOf(process)) == RunOf(process);
   const bool goes_on = same_run && member.incarnation != Incarnation::kNone && TermOf(now) > TermOf(member.incarnation);
   if (!goes_on) {
-    member = {now, now, false, RunOf(process), false};
+    member = {now, now, false, RunOf(process), false, member.joins, member.first_join};
     std::erase_if(told_wrong_, [&](const auto& peer) { return peer.first == process.life; });
   }
   member.incarnation = now;

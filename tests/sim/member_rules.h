@@ -30,7 +30,9 @@ class MemberRules final : public Observer {
     Incarnation answers_as = Incarnation::kNone;  // a ps
     bool assigned = false;                        // likewise: slices, since it joined with nothing
     uint64_t run = 0;
-    bool refused = false;  // it is no member until it is welcomed
+    bool refused = false;     // it is no member until it is welcomed
+    uint64_t joins = 0;       // that it has sent
+    uint64_t first_join = 0;  // since it was refused: an answer to an older one is late
   };
   void OnReceived(const Process& process, const Received& received);
   void CheckName(const Process& ps, Incarnation from);
@@ -47,6 +49,7 @@ class MemberRules final : public Observer {
   bool refused_before_ = false;
   bool placed_before_ = false;
   bool may_go_ = false;
+  std::optional<Incarnation> unasked_;    // it is given a Welcome that must not change this
   std::optional<uint64_t> rejects_from_;  // what was said is not for it: messages that it had rejected before
 };
 

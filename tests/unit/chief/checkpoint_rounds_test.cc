@@ -241,47 +241,41 @@ TEST_F(CheckpointRoundsTest, RecordsOfAnotherRoundAreLate) {
 }
 
 // Protocol hole A4: a round does not span a restore.
-TEST_F(CheckpointRoundsTest, ARoundEndsWhenASlicesEpochChanges) {
+TEST_F(CheckpointRoundsTest, ARoundContinuesWhenAPsHasAnotherAddress) {
   Start({1, 1});
   ASSERT_TRUE(Receive(RecordOf(0, Server(0).slices[0], {1, 1})).ok());
-  Assignment moved(context, storage, members, failures, grid, Timing{});
-  Manifest source;
-  source.records.resize(grid.size());
-  source.files.resize(1);
-  Manifest older = source;
-  source.round = {1, 1};
-  moved.Place(1, members.Alive(TaskRole::kPs), 12, {source, older});
-  context.out.Take();
-  rounds =
-      std::make_unique<CheckpointRounds>(context, storage, members, moved, store, failures, CheckpointSpec{}, Timing{});
-  Start({1, 2});
-  SliceReport bad{.from = Server(0).incarnation, .slices = {}};
-  bad.slices.push_back({Server(0).slices[0], {1, 1}, "cannot be installed", {}});
-  ASSERT_TRUE(moved.Receive(bad).ok());
-  EXPECT_TRUE(Receive(RecordOf(1, Server(1).slices[0], {1, 2})).ok());
-  EXPECT_FALSE(rounds->active());
-  EXPECT_THAT(rounds->last_error(), HasSubstr("moved"));
-  EXPECT_EQ(rounds->last_error_cause(), CheckpointRounds::Cause::kPs);
-  EXPECT_FALSE(disk.Has("checkpoints/1-2/ps-1.shard"));
+  Task moved = *members.Alive(TaskRole::kPs)[1];
+  moved.process.endpoint = "elsewhere:1";
+  const uint64_t before = assignment.placement_number();
+  assignment.Follow(moved);
+  ASSERT_GT(assignment.placement_number(), before) << "workers are told";
+  AnswerAll({1, 1});
+  EXPECT_TRUE(rounds->durable().has_value()) << rounds->last_error();
 }
 
-TEST_F(CheckpointRoundsTest, AStopDropsARoundUnlessItsManifestIsBeingWritten) {
-  Start({1, 1});
-  ASSERT_TRUE(Receive(RecordOf(0, Server(0).slices[0], {1, 1})).ok());
-  rounds->Stop();
-  Settle();
-  EXPECT_FALSE(rounds->active());
-  EXPECT_THAT(disk.Paths(), IsEmpty());
+TEST_F(CheckpointRoundsTest, AStopOrALostPsDropsARoundUnlessItsManifestIsBeingWritten) {  // A4
+  for (const bool stops : {true, false}) {
+    const auto drop = [&] { stops ? rounds->Stop() : rounds->LoseAPs(); };
+    const uint32_t n = stops ? 1 : 3;
+    Start({1, n});
+    ASSERT_TRUE(Receive(RecordOf(0, Server(0).slices[0], {1, n})).ok());
+    drop();
+    EXPECT_TRUE(Receive(RecordOf(1, Server(1).slices[0], {1, n})).ok()) << "it is late";
+    EXPECT_FALSE(rounds->active());
+    EXPECT_EQ(rounds->last_error(), stops ? "" : "a ps is gone");
+    EXPECT_FALSE(disk.Has(ShardPath({1, n}, "ps-0.shard")));
 
-  Start({1, 2});
-  disk.fate = [this](const StorageOp& op) {
-    if (op.kind == StorageOp::Kind::kRename) rounds->Stop();
-    return absl::OkStatus();
-  };
-  AnswerAll({1, 2});
-  ASSERT_TRUE(rounds->durable().has_value());
-  EXPECT_EQ(rounds->durable()->round, (Round{1, 2}));
-  EXPECT_TRUE(disk.Has(ManifestPath({1, 2})));
+    Start({1, n + 1});
+    disk.fate = [&](const StorageOp& op) {
+      if (op.kind == StorageOp::Kind::kRename) drop();
+      return absl::OkStatus();
+    };
+    AnswerAll({1, n + 1});
+    disk.fate = nullptr;
+    ASSERT_TRUE(rounds->durable().has_value());
+    EXPECT_EQ(rounds->durable()->round, (Round{1, n + 1}));
+    EXPECT_TRUE(disk.Has(ManifestPath({1, n + 1})));
+  }
 }
 
 TEST_F(CheckpointRoundsTest, AManifestPromisesOnlyWhatEveryRecordHas) {  // A4

@@ -154,6 +154,21 @@ TEST_F(ChiefRecoveryTest, NoRoundSpansALoss) {
   EXPECT_EQ(cluster->Status()["checkpoint"]["round"], "1-1");
 }
 
+// Were each of them taken for a round that cannot succeed, the next one would be a minute away.
+TEST_F(ChiefRecoveryTest, RoundsThatALostPsEndedPutOffNone) {
+  StartRunning({"checkpoint.every=auto"});
+  for (int loss = 1; loss < Recovery::kMostLosses; ++loss) {
+    cluster->ps[0].answers_snapshots = false;
+    cluster->Wait(2s);
+    ASSERT_NE(cluster->Status()["checkpoint"]["writing"], "") << loss;
+    Die(1);
+    cluster->Wait(6s);
+    ASSERT_THAT(cluster->Status()["checkpoint"]["lastError"], HasSubstr("a ps is gone"));
+    Restart(1);
+    cluster->Wait(1s);
+  }
+}
+
 TEST_F(ChiefRecoveryTest, APsThatDiesWhileItIsRestoredIsReplacedAsWell) {
   RunAhead();
   Die(1);
@@ -272,6 +287,24 @@ TEST_F(ChiefRecoveryTest, ARoundWhoseRecordWasDamagedDoesNotEndTheJob) {
   cluster->Wait(6s);
   EXPECT_EQ(cluster->role->state(), JobState::kSucceeded);
   EXPECT_EQ(cluster->Status()["checkpoint"]["round"], "1-4") << "no record of 1-2 has what was computed again";
+}
+
+// Where no round begins before all is committed again, the one of before holds all leases, by a record that is damaged.
+TEST_F(ChiefRecoveryTest, ARoundOfBeforeLeasesWereOpenedAgainDoesNotEndTheJob) {
+  StartRunning({"checkpoint.every=100s"});
+  worker = &cluster->worker[0];
+  Commit(2);
+  cluster->Wait(101s);
+  cluster->FinishAll(*worker);
+  cluster->Wait(6s);
+  ASSERT_EQ(cluster->Status()["checkpoint"]["round"], "1-2");
+  ASSERT_EQ(cluster->Status()["checkpoint"]["leasesCommitted"], 6);
+  RestartOnDamagedRecord("1-2");
+  ASSERT_EQ(cluster->role->committed().Count(), 2u);
+  TrainAndEvaluate();
+  cluster->Wait(6s);
+  EXPECT_EQ(cluster->role->state(), JobState::kSucceeded);
+  EXPECT_EQ(cluster->Status()["checkpoint"]["round"], "1-3");
 }
 
 TEST_F(ChiefRecoveryTest, ProcessesThatDieOneAfterTheOtherFailTheJobUnlessLeasesAreCommitted) {

@@ -141,6 +141,18 @@ TEST_F(LearningOfAJobTest, StaleGradientsAreNamedAsTheCauseWithWhatMakesThemFres
                                            "--set cluster.workerCount=1 or --set training.optimizer")));
 }
 
+// As with units that are never active, whatever the gradients are: fresh ones are not to blame.
+TEST_F(LearningOfAJobTest, FreshGradientsAreNotBlamed) {
+  StartRunning({"model.layers.0.dense.units=2", "cluster.workerCount=2", "training.staleness.method=none",
+                "training.pullAhead=true"});
+  cluster->evaluated_loss = 0.7;
+  cluster->ps[0].stats.staleness = {.pushes = 10, .unknown = 0, .sum = 9, .max = 3, .histogram = {}};
+  cluster->Beat(cluster->ps[0]);
+  TrainAndEvaluate();
+  EXPECT_THAT(Diverging(), AllOf(HasSubstr("the loss stays at that of a guess"), Not(HasSubstr("stale")),
+                                 Not(HasSubstr("pullAhead")), Not(HasSubstr("workerCount"))));
+}
+
 TEST_F(LearningOfAJobTest, ALeasesLossIsWatched) {
   StartRunning();
   const LeaseId lease = cluster->Ask(cluster->worker[0], 1)[0];

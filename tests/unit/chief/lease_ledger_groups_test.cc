@@ -85,6 +85,16 @@ TEST_F(GroupsTest, ABackupTakesTheLeaseOfWhoCommittedTheFewest) {
   EXPECT_THAT(Ask(kA, 1), ElementsAre(2)) << "kC committed none, as kB";
 }
 
+// Only a hostile worker asks for a second lease of a group. Of its own it would get a copy, and after its end both
+// would be held by nobody who lives.
+TEST_F(GroupsTest, NoWorkerGetsACopyOfItsOwnLease) {
+  Open(Consistency::kSync, /*copies=*/2);
+  EXPECT_THAT(Ask(kA, 5), ElementsAre(0, 1));
+  EXPECT_THAT(ledger.Distribute(), IsEmpty());
+  EXPECT_EQ(ledger.Release(kA).size(), 2u);
+  EXPECT_THAT(Ask(kB, 2), ElementsAre(0, 1));
+}
+
 TEST_F(GroupsTest, WhoHasACopyGoesOnWithItAlone) {
   Open(Consistency::kSync, 1);
   EXPECT_THAT(Ask(kA, 2), ElementsAre(0, 1));
