@@ -35,11 +35,12 @@ class ChiefCodeFailuresTest : public ::testing::Test {
     cluster.Start();
     cluster.RunToRunning();
   }
-  // Another process in its place, which holds the lowest open lease.
-  void Leave(Incarnation id, bool code_failed, LeaseId lease) {
+  // Then there is another process in its place, where the job goes on.
+  void Leave(bool code_failed, LeaseId lease) {
     cluster.Say(worker.control,
-                downpour::Leave{.from = id, .why = kRaised, .code_failed = code_failed, .lease = lease});
-    ++worker.join.nonce;
+                downpour::Leave{.from = worker.id, .why = kRaised, .code_failed = code_failed, .lease = lease});
+    if (Failed()) return;
+    worker.join.nonce += 1000;
     cluster.JoinWorker(0);
     cluster.ReportData(worker);
     cluster.Beat(worker);
@@ -54,12 +55,12 @@ class ChiefCodeFailuresTest : public ::testing::Test {
 TEST_F(ChiefCodeFailuresTest, CommitsOfOtherLeasesDoNotHideIt) {
   const LeaseId bad = cluster.Ask(worker, 1).at(0);
   for (int i = 1; i < CodeFailures::kMost; ++i) {
-    Leave(worker.id, true, bad);
+    Leave(true, bad);
     ASSERT_FALSE(Failed());
     ASSERT_EQ(cluster.Ask(worker, 1).at(0), bad) << "it is the lowest one";
     if (i <= 3) cluster.Finish(other, cluster.Ask(other, 1).at(0));
   }
-  Leave(worker.id, true, bad);
+  Leave(true, bad);
   ASSERT_TRUE(Failed());
   const std::string why = cluster.Status()["errorMessage"];
   EXPECT_THAT(why, AllOf(HasSubstr("failed 6 times in lease 0, the last time at worker-0: "), HasSubstr(kRaised)));
@@ -71,7 +72,7 @@ TEST_F(ChiefCodeFailuresTest, CommitsOfOtherLeasesDoNotHideIt) {
 TEST_F(ChiefCodeFailuresTest, ProcessesThatDieAreNoFailuresOfTheCode) {
   const LeaseId lease = cluster.Ask(worker, 1).at(0);
   for (int i = 0; i < 2 * CodeFailures::kMost; ++i) {
-    Leave(worker.id, false, lease);
+    Leave(false, lease);
     ASSERT_EQ(cluster.Ask(worker, 1).at(0), lease);
   }
   EXPECT_FALSE(Failed());
@@ -79,7 +80,7 @@ TEST_F(ChiefCodeFailuresTest, ProcessesThatDieAreNoFailuresOfTheCode) {
 
 TEST_F(ChiefCodeFailuresTest, OnlyWhoHoldsTheLeaseSaysSo) {
   const LeaseId lease = cluster.Ask(other, 1).at(0);
-  for (int i = 0; i < 2 * CodeFailures::kMost; ++i) Leave(worker.id, true, lease);
+  for (int i = 0; i < 2 * CodeFailures::kMost; ++i) Leave(true, lease);
   EXPECT_FALSE(Failed());
 }
 
