@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "chief/step_context.h"
 #include "job/job_file.h"
 #include "schema/text.h"
@@ -16,9 +17,24 @@ constexpr uint64_t kMaxExamples = uint64_t{1} << 53;
 
 constexpr size_t kMaxErrorWords = 512;  // of what a worker says is wrong
 
-std::string Describe(const DataShape& shape) {
-  return absl::StrFormat("%d training and %d evaluation examples, fingerprint %016x", shape.train_examples,
-                         shape.eval_examples, shape.fingerprint);
+// data.train (a, b): as the job file names it.
+std::string NameOf(const char* key, const FilePair& files) {
+  if (files.empty()) return absl::StrCat(key, " of downpour.fit");
+  return absl::StrCat("data.", key, " (", files.images, ", ", files.labels, ")");
+}
+
+// How `found` differs from what the job was begun with. The fingerprint is of all files together.
+std::string Difference(const DataSpec& data, const DataShape& found, const DataShape& begun) {
+  const std::string train = NameOf("train", data.train), eval = NameOf("eval", data.eval);
+  std::vector<std::string> parts;
+  const auto count = [&parts](const std::string& name, uint64_t here, uint64_t there) {
+    if (here != there) parts.push_back(absl::StrCat(name, " has ", here, " examples instead of ", there));
+  };
+  count(train, found.train_examples, begun.train_examples);
+  count(eval, found.eval_examples, begun.eval_examples);
+  if (!parts.empty()) return absl::StrJoin(parts, ", ");
+  return absl::StrFormat("the bytes of %s%s are others, with fingerprint %016x instead of %016x", train,
+                         data.has_eval() ? " or " + eval : "", found.fingerprint, begun.fingerprint);
 }
 
 }  // namespace
@@ -53,8 +69,9 @@ absl::Status DataPlan::Check(const std::string& task, const DataReport& report) 
   }
   const DataShape found{report.train_examples, report.eval_examples, report.fingerprint};
   if (fixed() && found != shape_) {
+    const std::string whose = source_ == task ? "it had when the job began" : source_;
     return absl::FailedPreconditionError(
-        absl::StrCat(task, " has other data than ", source_, ": ", Describe(found), " instead of ", Describe(shape_)));
+        absl::StrCat(task, " has other data than ", whose, ": ", Difference(job_.data, found, shape_)));
   }
   return absl::OkStatus();
 }

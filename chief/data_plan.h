@@ -3,8 +3,8 @@
 //
 //   if (absl::Status status = data.Validate("worker-2", report); !status.ok()) ...refuse worker-2...
 //
-// Errors: Validate gives one sentence that names the task: FAILED_PRECONDITION for other data than was fixed, with both
-//   sides; UNAVAILABLE where a worker cannot prepare; INVALID_ARGUMENT for data that no job can have.
+// Errors: Validate gives one sentence that names the task: FAILED_PRECONDITION for other data than was fixed, with the
+//   files and both sides; UNAVAILABLE where a worker cannot prepare; INVALID_ARGUMENT for data that no job can have.
 // Tests: tests/unit/chief/data_plan_test.cc.
 #pragma once
 

@@ -22,6 +22,7 @@
 #include "chief/shutdown.h"
 #include "chief/step_context.h"
 #include "chief/training.h"
+#include "chief/work.h"
 #include "job/job.h"
 
 namespace downpour {
@@ -40,6 +41,7 @@ class Lifecycle {
     Training& training;
     CheckpointSchedule& checkpoints;
     Recovery& recovery;
+    const Work& work;
     Shutdown& shutdown;
   };
   explicit Lifecycle(const Parts& chief) : chief_(chief) {}

@@ -45,7 +45,7 @@ void Preparation::Lead(const Startup::Outcome& outcome) {
   lost_ = outcome.lost;
   if (!lost_.empty()) chief_.rounds.NoteLoss(lost_);
   if (!sources_.empty()) return Resume();
-  if (chief_.journal.record().data) chief_.data.Recall(*chief_.journal.record().data, "the journal");
+  if (chief_.journal.record().data) chief_.data.Recall(*chief_.journal.record().data, "the job was begun with");
   if (chief_.options.resume && !outcome.goes_on) {
     chief_.context.out.Info("there is no checkpoint to go on from: the job begins anew");
   }

@@ -15,7 +15,13 @@ std::string Shutdown::HowToGoOn() const {
 }
 
 void Shutdown::Fail(const absl::Status& why) {
-  const std::string remedy = absl::IsDataLoss(why) ? RemedyOfLoss(chief_.journal.record().newest) : HowToGoOn();
+  std::string remedy = absl::IsDataLoss(why) ? RemedyOfLoss(chief_.journal.record().newest) : HowToGoOn();
+  // No start has those data again by itself.
+  if (absl::IsFailedPrecondition(why)) {
+    remedy =
+        absl::StrCat("Put these files back on each host as they were, or begin anew with the new ones in another ",
+                     "job folder; downpour doctor prints their fingerprints. With the files as they were: ", remedy);
+  }
   Begin(JobState::kFailed, absl::StrCat(MessageOf(why), ". ", remedy),
         absl::IsFailedPrecondition(why) ? kExitBadJobFile : kExitFailed);
 }
@@ -31,7 +37,7 @@ void Shutdown::Begin(JobState state, const std::string& why, int exit_code) {
   chief_.life.error = succeeded ? "" : why;
   chief_.life.exit_code = exit_code;
   why_ = why;
-  words_ = {succeeded, why};
+  words_ = {.succeeded = succeeded, .why = why, .cancelled = state == JobState::kCancelled};
   chief_.rounds.Stop();
   // Whoever reads of the end in the journal finds the summary too, if only with the counts so far.
   chief_.storage.Run(ReplaceFile(kSummaryFile, SummaryText(view_)), [this](const StorageDone&) {
@@ -51,7 +57,9 @@ void Shutdown::Decline(const Startup::Outcome& outcome) {
   chief_.life.error = why_ = outcome.why;
   chief_.life.exit_code = outcome.exit_code;
   const JobRecord& record = chief_.journal.record();
-  words_ = {record.ended == NameOf(JobState::kSucceeded), record.why};
+  words_ = {.succeeded = record.ended == NameOf(JobState::kSucceeded),
+            .why = record.why,
+            .cancelled = record.ended == NameOf(JobState::kCancelled)};
   goodbye_by_ = chief_.context.now + (outcome.over ? kGoodbye : Duration::zero());
 }
 

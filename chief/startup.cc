@@ -6,13 +6,12 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "chief/chief_role.h"
 #include "chief/data_plan.h"
 #include "chief/sealed_copies.h"
 #include "chief/status.h"
 #include "job/job_file.h"
+#include "job/plan_check.h"
 #include "job/slice_grid.h"
 #include "runtime/exit_code.h"
 #include "schema/codec.h"
@@ -43,17 +42,6 @@ uint32_t TermByClock(int64_t unix_ms) {
 bool IsSame(const std::string& before, const JobSpec& job) {
   const absl::StatusOr<JobSpec> read = ParseCanonicalJob(before);
   return read.ok() && CanonicalJob(*read) == CanonicalJob(job);
-}
-
-// training.batchSize (16 there, 32 here); of what is no single value the key alone.
-std::string WithValues(const std::string& difference, const JobSpec& there, const JobSpec& here) {
-  const size_t end = std::min(difference.find(' '), difference.size());
-  const nlohmann::json::json_pointer place("/" + absl::StrReplaceAll(difference.substr(0, end), {{".", "/"}}));
-  const nlohmann::json before = nlohmann::json::parse(CanonicalJob(there))[place];
-  const nlohmann::json now = nlohmann::json::parse(CanonicalJob(here))[place];
-  if (before.is_structured()) return difference;
-  return absl::StrCat(difference.substr(0, end), " (", before.dump(), " there, ", now.dump(), " here)",
-                      difference.substr(end));
 }
 
 }  // namespace
@@ -152,14 +140,13 @@ void Startup::CheckCode(const absl::Status& read) {
 void Startup::ReadInitialValues() {
   if (options_.job.model.initialize_from.empty()) return Decide();
   storage_.Run({ReadFile(ManifestPath(Round()), 0, kMaxManifestBytes)}, [this](const StorageDone& done) {
-    absl::StatusOr<Manifest> manifest =
-        done.status.ok() ? DecodeManifest(ToString(done.data)) : absl::StatusOr<Manifest>(done.status);
-    if (!manifest.ok()) {
-      return Refuse(kExitFailed, absl::StrCat("the copy of model.initializeFrom's values cannot be used: ",
-                                              ManifestPath(Round()), ": ", MessageOf(manifest.status()),
-                                              ". Bring its files back, or name another job folder to begin anew"));
+    absl::StatusOr<Manifest> manifest = done.status.ok() ? DecodeManifest(ToString(done.data)) : done.status;
+    if (manifest.ok()) {
+      outcome_.initial = *std::move(manifest);
+    } else {  // of a file that cannot be read the storage names the path
+      const std::string path = done.status.ok() ? ManifestPath(Round()) + ": " : "";
+      initial_damage_ = path + MessageOf(manifest.status());
     }
-    outcome_.initial = *std::move(manifest);
     Decide();
   });
 }
@@ -197,13 +184,19 @@ void Startup::Decide() {
                   "job folder to begin anew");
   }
   if (outcome_.goes_on && !AcceptPlan(record.job, "the job of this folder, which is not over,")) return;
-  if (outcome_.initial && !AcceptPlan(outcome_.initial->job, absl::StrCat(kInitialDir, "/"))) return;
   if (is_whole) {
     const Manifest& newest = checkpoints_.valid().front();
     if (!AcceptPlan(newest.job, absl::StrCat("checkpoint ", ToString(newest.round)))) return;
     if (!AcceptSlices(newest)) return;
     outcome_.sources = OfPlan(checkpoints_.valid(), options_.job, DataOf(newest), record.abandoned);
   }
+  // Behind those: a folder of another job lacks them because it is the wrong one.
+  if (!initial_damage_.empty()) {
+    return Refuse(kExitFailed,
+                  absl::StrCat("the copy of model.initializeFrom's values cannot be used: ", initial_damage_,
+                               ". Bring its files back, or name another job folder to begin anew"));
+  }
+  if (outcome_.initial && !AcceptPlan(outcome_.initial->job, absl::StrCat(kInitialDir, "/"))) return;
   if (!code_damage_.empty()) {
     return Refuse(kExitFailed, absl::StrCat("the job's Python code cannot be used: ", code_damage_,
                                             ". Bring the file back, or start the job by downpour run --module-name"));
@@ -226,21 +219,9 @@ std::string Startup::WhyNothingIsKnown(bool has_checkpoint) const {
 }
 
 bool Startup::AcceptPlan(const std::string& before, const std::string& whose) {
-  const absl::StatusOr<JobSpec> job = ParseCanonicalJob(before);
-  if (!job.ok()) {
-    Refuse(kExitBadJobFile,
-           absl::StrCat(whose, " is one that this release does not understand: ", MessageOf(job.status())));
-    return false;
-  }
-  std::vector<std::string> differences = PlanDifferences(options_.job, *job);
-  if (!differences.empty()) {
-    for (std::string& difference : differences) difference = WithValues(difference, *job, options_.job);
-    Refuse(kExitBadJobFile,
-           absl::StrCat(whose, " belongs to another plan; it differs in ", absl::StrJoin(differences, ", "),
-                        ": set these back, or name another job folder to begin anew"));
-    return false;
-  }
-  return true;
+  const absl::Status status = CheckSamePlan(options_.job, before, whose);
+  if (!status.ok()) Refuse(kExitBadJobFile, MessageOf(status));
+  return status.ok();
 }
 
 // Another release may cut the same variables elsewhere. Its checkpoint

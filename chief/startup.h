@@ -91,6 +91,7 @@ class Startup {
   std::string term_damage_;
   std::vector<Payload> code_;
   std::string code_damage_;
+  std::string initial_damage_;  // of the copy of what the job file names; empty: it is whole, or none is named
 };
 
 // To a person whose checkpoints are lost.

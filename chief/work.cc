@@ -1,5 +1,6 @@
 #include "chief/work.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -81,7 +82,14 @@ uint64_t Work::Release(Incarnation worker) {
   return handed_on;
 }
 
+// Of a lease that it holds: whoever held it before is late, and what is committed needs no more.
+void Work::NoteCodeFailure(const Task& worker, LeaseId lease, const std::string& why) {
+  const std::vector<LeaseId> held = chief_.ledger.HeldBy(worker.incarnation);
+  if (std::find(held.begin(), held.end(), lease) != held.end()) code_failures_.Note(lease, worker.name, why);
+}
+
 void Work::Commit(LeaseId lease) {
+  code_failures_.Committed(lease);
   if (given_back_ > 0) --given_back_;  // no more: this report may be false, too
   TraceRecord trace;
   trace.kind = TraceRecord::Kind::kCommitted;

@@ -10,11 +10,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "absl/status/status.h"
 #include "chief/assignment.h"
 #include "chief/checkpoint_interval.h"
 #include "chief/checkpoint_rounds.h"
+#include "chief/code_failures.h"
 #include "chief/evaluation.h"
 #include "chief/job_life.h"
 #include "chief/journal.h"
@@ -57,6 +59,10 @@ class Work {
   void Dispatch();
   // The worker is gone: the number of leases handed on.
   uint64_t Release(Incarnation worker);
+  // It leaves because the job's own code raised. Heard before Release, which forgets what it held.
+  void NoteCodeFailure(const Task& worker, LeaseId lease, const std::string& why);
+  // Why the job cannot be trained to its end; OK: it may be.
+  const absl::Status& failure() const { return code_failures_.failure(); }
 
   // Lost grants alone hardly ever exceed commits by so many.
   static constexpr size_t kSuspect = 16;
@@ -70,6 +76,7 @@ class Work {
   void NoteGivenBack(size_t leases);
 
   const Parts chief_;
+  CodeFailures code_failures_;
   Time next_repeat_{};
   size_t given_back_ = 0;               // grants that were lost or given back, less the leases committed meanwhile
   LearningWatch::Trouble warned_of_{};  // what the log says of training already

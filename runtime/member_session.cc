@@ -179,7 +179,7 @@ MemberSession::News MemberSession::Receive(Time now, const Message& message, Eff
     return reply->retired && !departure_ ? News::kRetired : News::kHandled;
   }
   if (const auto* end = std::get_if<JobEnd>(&message)) {
-    const int other_end = departure_ ? DepartureCode() : kExitFailed;
+    const int other_end = departure_ ? DepartureCode() : end->cancelled ? kExitDone : kExitFailed;
     End(end->succeeded ? kExitDone : other_end, end->why, effects, /*as_told=*/true);
     return News::kHandled;
   }
@@ -259,12 +259,16 @@ int MemberSession::CodeOf(const Refused& refused) const {
   return had_place && options_.join.role == TaskRole::kWorker ? kExitDone : kExitFailed;
 }
 
-void MemberSession::End(int code, const std::string& why, Effects& effects, bool as_told) {
+void MemberSession::End(int code, const std::string& why, Effects& effects, bool as_told,
+                        std::optional<LeaseId> code_failed_in) {
   if (ended_) return;
   ended_ = true;
   if (member()) {
     SendHeartbeat(effects);  // the last counts, so that the job's sums are whole
-    effects.SendTo(kChief, Leave{incarnation_, why});
+    effects.SendTo(kChief, Leave{.from = incarnation_,
+                                 .why = why,
+                                 .code_failed = code_failed_in.has_value(),
+                                 .lease = code_failed_in.value_or(LeaseId{})});
   }
   effects.Add(Exit{code, why, as_told});
 }

@@ -146,16 +146,23 @@ flatbuffers::Offset<wire::OpenBulk> Write(const OpenBulk& m, Writer& out) {
 OpenBulk Read(const wire::OpenBulk& t, Reader&) { return {.from = Incarnation{t.from()}}; }
 
 flatbuffers::Offset<wire::Leave> Write(const Leave& m, Writer& out) {
-  return wire::CreateLeave(out.fbb, ToNumber(m.from), out.Text(m.why));
+  return wire::CreateLeave(out.fbb, ToNumber(m.from), out.Text(m.why), m.code_failed, ToNumber(m.lease));
 }
 
-Leave Read(const wire::Leave& t, Reader& in) { return {.from = Incarnation{t.from()}, .why = in.Text(t.why(), "why")}; }
+Leave Read(const wire::Leave& t, Reader& in) {
+  return {.from = Incarnation{t.from()},
+          .why = in.Text(t.why(), "why"),
+          .code_failed = t.code_failed(),
+          .lease = LeaseId{t.lease()}};
+}
 
 flatbuffers::Offset<wire::JobEnd> Write(const JobEnd& m, Writer& out) {
-  return wire::CreateJobEnd(out.fbb, m.succeeded, out.Text(m.why));
+  return wire::CreateJobEnd(out.fbb, m.succeeded, out.Text(m.why), m.cancelled);
 }
 
-JobEnd Read(const wire::JobEnd& t, Reader& in) { return {.succeeded = t.succeeded(), .why = in.Text(t.why(), "why")}; }
+JobEnd Read(const wire::JobEnd& t, Reader& in) {
+  return {.succeeded = t.succeeded(), .why = in.Text(t.why(), "why"), .cancelled = t.cancelled()};
+}
 
 flatbuffers::Offset<wire::StatusRequest> Write(const StatusRequest& m, Writer& out) {
   return wire::CreateStatusRequest(out.fbb, m.protocol, m.again_in_ms, m.knows_end);

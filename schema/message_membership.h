@@ -147,11 +147,14 @@ struct OpenBulk {  // ps -> chief, with each heartbeat, on its second connection
 struct Leave {  // "my leases are handed back, do not wait for me"
   Incarnation from = Incarnation::kNone;
   std::string why;
+  bool code_failed = false;  // the job's own code raised, in a step of `lease`
+  LeaseId lease{};
 };
 
 struct JobEnd {  // also says: you may leave
   bool succeeded = false;
   std::string why;
+  bool cancelled = false;  // as somebody asked, or its time was over: nothing failed
 };
 
 // ---- Questions: command-line tool -> chief --------------------------------------------------------------------------

@@ -6,12 +6,14 @@
 #include <set>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "job/job_file.h"
+#include "job/nearest_name.h"
 #include "schema/bounded_json.h"
 #include "schema/text.h"
 #include "service/tuning_spec.h"
@@ -200,7 +202,10 @@ absl::StatusOr<Job> ReadJob(std::string_view body) {
     } else if (key == "trainingInput") {
       job.training_input = value.dump(-1, ' ', false, json::error_handler_t::replace);
     } else {
-      return Wrong(OneLine(key, 100), "is not understood here: a job has jobId, labels and trainingInput");
+      const std::vector<std::string> known = {"jobId", "labels", "trainingInput", "jobFile"};
+      const std::string hint = absl::c_linear_search(known, key) ? "" : DidYouMean(key, known);
+      return Wrong(OneLine(key, 100),
+                   "is not understood here: a job has jobId, labels, trainingInput and jobFile" + hint);
     }
   }
   if (!IsJobName(job.name)) {

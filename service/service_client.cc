@@ -82,7 +82,9 @@ absl::StatusOr<json> ServiceClient::Ask(const std::string& method, const std::st
         absl::StrCat("nobody vouches for the certificate of ", address_, ", or it has another name: give the ",
                      "certificate, or that of its issuer, by --ca-certificate, and the name that stands in it"));
   }
-  if (!result) return absl::UnavailableError(absl::StrCat("the service at ", address_, " does not answer"));
+  if (!result)
+    return absl::UnavailableError(absl::StrCat("the service at ", address_,
+                                               " does not answer: start it by downpour serve, or correct --service"));
   const absl::StatusOr<json> answer = ParseJson(result->body);
   if (!answer.ok()) return answer.status();
   if (result->status < 300) return answer;

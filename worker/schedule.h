@@ -43,6 +43,7 @@ class Schedule {
         device_(grid->size()) {}
 
   void Advance(Time now, Effects& effects);
+  // ABORTED where the job's own code raised.
   absl::Status Receive(ComputeDone& done, Time now, Effects& effects);
 
   void Grant(const EvalGrant& grant) { eval_.Grant(grant, exchange_.pulls_begun()); }
@@ -61,6 +62,10 @@ class Schedule {
   static constexpr Duration kMayTake = 30s;
   // The request that the device is at, where that is late; else empty.
   std::string Late(Time now) const;
+  // Of what Receive returned: the lease in whose step the job's own code raised; none: something else failed.
+  std::optional<LeaseId> RaisedIn(const absl::Status& status) const {
+    return !absl::IsAborted(status) || running_->evaluates ? std::nullopt : std::optional(running_->lease);
+  }
   Ticket next_ticket() const { return Ticket{next_ticket_}; }
 
  private:

@@ -252,8 +252,8 @@ void WorkerRole::Impl::On(ComputeDone& done) {
   if (done.ticket < kFirstStep && done.ticket != Ticket{preparations_}) return;  // of a job before
   if (done.ticket >= kFirstStep) {
     const absl::Status status = schedule_->Receive(done, now_, *out_);
-    if (!status.ok()) session_.End(kExitFailed, std::string(status.message()), *out_);
-    return;
+    if (status.ok()) return;
+    return session_.End(kExitFailed, std::string(status.message()), *out_, false, schedule_->RaisedIn(status));
   }
   if (const auto* at = std::get_if<Preparing>(&done.result)) {
     if (!at->waiting_for.empty()) preparing_ = at->waiting_for;

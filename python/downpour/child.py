@@ -98,13 +98,20 @@ def _run(options: argparse.Namespace) -> None:
     runpy.run_module(name, run_name="__main__", alter_sys=True)
 
 
+def _python() -> str:
+    """That of the system, where this is another one, such as one of pyenv that is first on the PATH."""
+    usual = "/usr/bin/python3"
+    is_other = os.path.exists(usual) and os.path.realpath(usual) != os.path.realpath(sys.executable)
+    return f"Python: --python {usual}" if is_other else "Python by --python"
+
+
 def _report(error: BaseException, work: Optional[modes.Work]) -> NoReturn:
     """Says what went wrong, and ends."""
     lines = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     is_refused = isinstance(error, (TrainingError, ModuleNotFoundError, SyntaxError))
     message = f"{error}" if isinstance(error, TrainingError) else f"{type(error).__name__}: {error}"
     if isinstance(error, ModuleNotFoundError):
-        message = f"there is no module {error.name} for {sys.executable}: install it there, or name another Python"
+        message = f"there is no module {error.name} for {sys.executable}: install it there, or name another {_python()}"
     message = " ".join(message.split())
     if not isinstance(error, TrainingError):
         sys.stderr.write(lines)

@@ -50,7 +50,7 @@ class ByHandTest(ProcessTest):
         chief.signal(signal.SIGTERM)
         self.assertEqual(chief.finish()[0], 143, chief.said)
         for member in members:
-            self.assertEqual(member.finish()[0], 1, (member.command, member.said))
+            self.assertEqual(member.finish()[0], 0, (member.command, member.said))
         return self.check_cancelled()
 
     def test_whose_chief_does_not_come_back_waits_no_longer_than_the_job_says(self):
@@ -173,6 +173,7 @@ class ByHandTest(ProcessTest):
         worker = self.start("worker", self.chief_at, "--index=0")
         self.assertEqual(worker.finish()[0], 1)
         self.assertIn("worker-0 has other data than worker-1", worker.said)
+        self.assertRegex(worker.said, r"the bytes of data.train \(\S*train-images, \S*train-labels\) or data.eval")
         code, out, _ = self.tool("status", "--job-dir", self.job_dir)
         self.assertEqual(code, 1)
         self.assertIn("worker-0 has other data than worker-1", out)

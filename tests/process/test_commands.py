@@ -123,7 +123,7 @@ class CommandsTest(ProcessTest):
         code, out, err = self.tool("stop", *where)
         self.assertEqual(code, 0, err)
         self.assertEqual(chief.finish()[0], 143, chief.said)
-        self.assertEqual(started[task_of(status, "worker-0")["pid"]].finish()[0], 1)
+        self.assertEqual(started[task_of(status, "worker-0")["pid"]].finish()[0], 0)
         self.check_cancelled()
 
     # A stop is in no journal: the chief that comes after the one that was told must be told too.

@@ -189,6 +189,13 @@ class JobServiceTest(ServiceTest):
         self.jobs("cancel", "long")
         self.assertIn("CANCELLED", self.jobs("wait", "long", expected=1))
 
+    def test_what_the_verbs_refuse_is_told_with_its_remedy(self):
+        bad = self.write_job(training={"batchSize": 0})
+        self.assertIn("training.batchSize", self.jobs("submit", "bad", "--file", bad, expected=78))
+        code, _, err = self.tool("jobs", "list", "--service", "http://127.0.0.1:1")
+        self.assertEqual(code, 1)
+        self.assertIn("does not answer: start it by downpour serve", err)
+
     def test_one_root_has_one_service(self):
         self.start_service()
         other = Process(self, [TOOL, "serve", "--root", self.root])

@@ -60,7 +60,9 @@ struct MessageWords {
                         "..", m.newest_version);
   }
   std::string operator()(const Violation& m) const { return absl::StrCat(" by=", ToNumber(m.by), " ", m.what); }
-  std::string operator()(const Leave& m) const { return absl::StrCat(" ", m.why); }
+  std::string operator()(const Leave& m) const {
+    return absl::StrCat(" ", m.why, m.code_failed ? absl::StrCat(" (the code, in lease ", ToNumber(m.lease), ")") : "");
+  }
   std::string operator()(const Push& m) const {
     std::string text = absl::StrCat(" lease=", ToNumber(m.lease), " step=", m.step);
     for (const auto& item : m.slices) {

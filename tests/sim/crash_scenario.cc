@@ -127,7 +127,8 @@ void CrashScenario::OnExit(Life life, int code, const std::string& why) {
   if (life == chief_) return OnChiefExit(code, why);
   const Process& process = world_.process(life);
   const JobState state = chief_ == Life::kNone ? JobState::kQueued : world_.process(chief_).chief->state();
-  if (code == 0 && !checker().told_success() && !CheckerOf(process).IsRetired(life)) {
+  const bool was_let_go = checker().told_success() || checker().told_cancelled() || CheckerOf(process).IsRetired(life);
+  if (code == 0 && !was_let_go) {
     findings_.Add(absl::StrCat(process.name, " leaves as if the job had succeeded: ", why));
   }
   CheckRetired(process, code, why);

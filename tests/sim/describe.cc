@@ -34,7 +34,9 @@ struct Fields {
   std::string operator()(const Heartbeat& m) const {
     return absl::StrCat(" from=", ToNumber(m.from), " placement=", m.placement, m.leaving.empty() ? "" : " leaving");
   }
-  std::string operator()(const JobEnd& m) const { return absl::StrCat(" succeeded=", m.succeeded, " why=", m.why); }
+  std::string operator()(const JobEnd& m) const {
+    return absl::StrCat(" succeeded=", m.succeeded, " cancelled=", m.cancelled, " why=", m.why);
+  }
   std::string operator()(const Leave& m) const { return absl::StrCat(" from=", ToNumber(m.from), " why=", m.why); }
   std::string operator()(const Assign& m) const {
     std::string text = absl::StrCat(" to=", ToNumber(m.to));

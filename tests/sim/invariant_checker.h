@@ -67,6 +67,7 @@ class InvariantChecker final : public Observer {
   std::vector<Life> TakeRetired() { return std::exchange(newly_retired_, {}); }
   // Whether a chief has told anybody of success.
   bool told_success() const { return told_success_; }
+  bool told_cancelled() const { return told_cancelled_; }
   // A person's word: what that checkpoint and older ones held may be trained anew.
   void GiveUp(Round round) { abandoned_ = round; }
   // Of that round a record was damaged, or may be, and nobody has noticed yet.
@@ -169,6 +170,7 @@ class InvariantChecker final : public Observer {
   std::set<Round> damaged_;
   std::set<Round> kept_;  // that became durable, whatever became of them since
   bool told_success_ = false;
+  bool told_cancelled_ = false;
 
   std::map<std::pair<Life, PeerId>, uint64_t> joiners_;  // nonce by the chief's connection
   std::map<Incarnation, uint64_t> given_;                // nonce by incarnation

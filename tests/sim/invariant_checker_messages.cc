@@ -103,6 +103,8 @@ void InvariantChecker::AddBegun(const Process& process, SliceId slice) {
 }
 
 void InvariantChecker::Check(const Process& process, PeerId, const JobEnd& end) {
+  told_cancelled_ |= end.cancelled;
+  if (end.succeeded && end.cancelled) Add(process, "tells of two ends");
   if (!end.succeeded) return;
   if (process.chief->term() == 0) Recall();
   told_success_ = true;

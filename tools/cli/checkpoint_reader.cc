@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "chief/sealed_copies.h"
 #include "job/job_file.h"
+#include "job/plan_check.h"
 #include "tools/cluster/job_folder.h"
 
 namespace downpour {
@@ -194,6 +195,21 @@ JournalEntry NewestJournalEntry(const std::string& job_dir) {
     if (entry.ok() && entry->number > newest.number) newest = *std::move(entry);
   }
   return newest;
+}
+
+absl::Status CheckPlanIn(const std::string& job_dir, const JobSpec& job) {
+  const JobRecord record = NewestJournalEntry(job_dir).record;
+  if (!record.job.empty() && record.ended.empty()) {
+    const absl::Status status = CheckSamePlan(job, record.job, "the job of this folder, which is not over,");
+    if (!status.ok()) return status;
+  }
+  for (const Round round : RoundsIn(absl::StrCat(job_dir, "/", kCheckpointsDir))) {
+    if (round <= record.abandoned) break;
+    const absl::StatusOr<Checkpoint> checkpoint = OpenCheckpoint(job_dir, round);
+    if (!checkpoint.ok() || !CheckFiles(*checkpoint).ok()) continue;
+    return CheckSamePlan(job, checkpoint->manifest.job, absl::StrCat("checkpoint ", ToString(round)));
+  }
+  return absl::OkStatus();
 }
 
 std::optional<Round> LostCheckpoint(const std::string& job_dir) {

@@ -47,6 +47,10 @@ struct LoadedCheckpoint : Checkpoint {
 // Of the chiefs' journal; number 0 where no copy is whole.
 JournalEntry NewestJournalEntry(const std::string& job_dir);
 
+// Whether `job` may go on with what the folder holds, as its chief will judge: of its journal and its newest checkpoint
+// that is whole. OK where there is neither. Errors: INVALID_ARGUMENT, with what differs (job/plan_check.h).
+absl::Status CheckPlanIn(const std::string& job_dir, const JobSpec& job);
+
 // The newest one, as the journal has it, if its manifest and those of all newer ones are gone and nobody gave it up.
 std::optional<Round> LostCheckpoint(const std::string& job_dir);
 

@@ -29,6 +29,11 @@ class DataLook {
   DataFacts Take() {
     if (!IsWrong("model") && !job_.model.initialize_from.empty()) LookAtInitialValues();
     if (IsWrong("data.format")) return std::move(facts_);
+    if (job_.data.format == kPythonFormat) {  // counted as the code was described
+      if (job_.data.train_examples > 0) facts_.train_examples = static_cast<uint64_t>(job_.data.train_examples);
+      if (job_.data.eval_examples > 0) facts_.eval_examples = static_cast<uint64_t>(job_.data.eval_examples);
+      return std::move(facts_);
+    }
     facts_.train_examples = LookAtPair(job_.data.train, "data.train");
     facts_.eval_examples = LookAtPair(job_.data.eval, "data.eval");
     return std::move(facts_);

@@ -127,7 +127,10 @@ std::string TrainingText(const JobSpec& job, const SliceGrid& grid, const DataFa
 }
 
 std::string EvaluationText(const JobSpec& job, const DataFacts& facts) {
-  if (job.data.eval.empty()) return "Evaluation    none: the job names no data.eval\n";
+  if (!job.data.has_eval()) {
+    return absl::StrCat("Evaluation    none: ",
+                        job.model.is_own() ? "downpour.fit is given no eval" : "the job names no data.eval", "\n");
+  }
   const int64_t every = job.training.evaluate_every_epochs;
   return absl::StrCat(
       "Evaluation    ", facts.eval_examples ? "on " + Count(*facts.eval_examples, "example") + ", " : "",

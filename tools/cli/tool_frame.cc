@@ -1,5 +1,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <iterator>
 
 #include "schema/message.h"
 #include "schema/text.h"
@@ -42,8 +43,12 @@ std::string WithDashes(std::string arg) {
 
 // CLI11 lists all that is left, in its own order: behind an unknown flag that may be what the verb does know.
 std::string WhyNotParsed(const CLI::ParseError& error, const CLI::App& app) {
+  const std::vector<std::string> all = app.remaining(true);
+  const bool lacks_verb = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && app.get_subcommands().empty() &&
+                          app.get_require_subcommand_min() > 0;
+  if (lacks_verb && !all.empty() && !all.front().starts_with("-")) return "there is no subcommand " + all.front();
   if (dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr) return error.what();
-  for (const std::string& unknown : app.remaining(true)) {
+  for (const std::string& unknown : all) {
     if (unknown.starts_with("-")) return "there is no option " + unknown.substr(0, unknown.find('='));
   }
   return error.what();
@@ -67,6 +72,15 @@ std::string Suggestion(const CLI::App& app, const std::vector<std::string>& args
   return FlagHint(unknown.front(), is_last ? "" : *std::next(place), known);
 }
 
+// What stands before -- is a whole command line: what follows takes no place of an argument that is missing.
+void ParseWithoutOthers(const Verb& verb, const std::vector<std::string>& args, Streams streams) {
+  const auto others = std::find(args.begin(), args.end(), "--");
+  if (others == args.end()) return;
+  CLI::App app("", "downpour " + verb.name);
+  verb.set_up(app, streams);
+  app.parse(std::vector<std::string>(std::make_reverse_iterator(others), args.rend()));
+}
+
 int RunVerb(const Verb& verb, std::vector<std::string> args, Streams streams) {
   CLI::App app(verb.summary + ".\n\nExamples:\n" + verb.examples, "downpour " + verb.name);
   app.footer("Exit codes: " + verb.exit_codes + ", " + kCommonExitCodes + ".");  // before subcommands, which inherit it
@@ -75,6 +89,7 @@ int RunVerb(const Verb& verb, std::vector<std::string> args, Streams streams) {
   std::transform(args.begin(), others, args.begin(), WithDashes);
   try {
     app.parse(std::vector<std::string>(args.rbegin(), args.rend()));  // as CLI11 wants them
+    ParseWithoutOthers(verb, args, streams);
   } catch (const CLI::CallForHelp&) {
     streams.out << app.help();
     return kExitDone;

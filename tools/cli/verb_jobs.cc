@@ -61,7 +61,7 @@ absl::StatusOr<json> Upload(const JobsOptions& options, PythonCode code, const S
   const std::string text(reinterpret_cast<const char*>(packed->data()), packed->size());
   const absl::StatusOr<json> stored =
       service.Ask("POST", absl::StrCat("/upload/storage/v1/b/packages/o?uploadType=media&name=", name), text);
-  if (!stored.ok()) return stored.status();
+  if (!stored.ok()) return absl::AbortedError(stored.status().message());  // the service's word, not the job's fault
   uris.push_back(absl::StrCat("gs://packages/", name));
   return uris;
 }
@@ -142,6 +142,9 @@ int Fail(const absl::Status& status, Streams streams) {
 
 int Submit(const JobsOptions& options, const ServiceClient& service, Streams streams) {
   const absl::StatusOr<json> body = BodyOf(options, service, streams);
+  if (absl::IsInvalidArgument(body.status())) {
+    return Complain(streams, "jobs", std::string(body.status().message()), kExitBadJobFile);
+  }
   if (!body.ok()) return Fail(body.status(), streams);
   const absl::StatusOr<json> job = service.Ask("POST", kJobs, body->dump());
   if (!job.ok()) return Fail(job.status(), streams);
@@ -306,6 +309,6 @@ const Verb kJobsVerb = {
     "  downpour jobs stream-logs wd1 --root ~/jobs\n"
     "  downpour jobs list --root ~/jobs\n"
     "  downpour jobs list --service https://h0:7000 --token-file token --ca-certificate h0.pem\n",
-    "0 done, and what was waited for succeeded; 1 refused, or the job did not succeed", SetUpJobs};
+    "0 done, and what was waited for succeeded; 1 refused, or the job did not succeed; 78 bad job file", SetUpJobs};
 
 }  // namespace downpour

@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -133,14 +134,14 @@ int Report(const RunOptions& options, const RunResult& result, Streams streams) 
   return kExitDone;
 }
 
-// Whether the folder may take this run.
-absl::Status CheckJobDir(const RunOptions& options) {
+// Whether the folder may take this run. Its chief will ask likewise; here nothing is written yet.
+absl::Status CheckJobDir(const RunOptions& options, const JobSpec& job) {
   const std::string checkpoint = NewestCheckpoint(options.job_dir);
   if (!checkpoint.empty() && !options.resume && options.give_up.empty()) {
     return absl::AlreadyExistsError(absl::StrCat(options.job_dir, " already holds a job (", checkpoint,
                                                  "): go on with it by --resume, or choose another --job-dir"));
   }
-  return absl::OkStatus();
+  return CheckPlanIn(options.job_dir, job);
 }
 
 // Who is let in: on this machine alone its user; where others can reach the chief, whoever has the cluster's
@@ -206,12 +207,31 @@ int DescribeCode(const std::string& folder, RunOptions* options, Streams streams
   return kExitDone;
 }
 
+// The Python code of a run in its job folder. That of an earlier start is put back where no chief of this one led.
+class StagedCode {
+ public:
+  explicit StagedCode(std::string job_dir) : job_dir_(std::move(job_dir)), before_(Term()) {}
+  ~StagedCode() { SettlePythonCode(job_dir_, Term() != before_); }
+  StagedCode(const StagedCode&) = delete;
+  StagedCode& operator=(const StagedCode&) = delete;
+
+ private:
+  uint64_t Term() const {
+    const absl::StatusOr<ChiefLocation> chief = ReadChiefLocation(job_dir_);
+    return chief.ok() ? chief->term : 0;
+  }
+
+  const std::string job_dir_;
+  const uint64_t before_;  // of the chief that led last
+};
+
 // Copies the user's Python code into the job folder, with the job that it made.
 absl::Status Stage(const RunOptions& options, const JobSpec& job, const std::string& description,
-                   LocalCluster* cluster) {
+                   std::optional<StagedCode>* code, LocalCluster* cluster) {
   if (options.whole.module.empty()) return absl::OkStatus();
   const auto staged = StagePythonCode(options.job.of_code.archive, job, description, options.job_dir);
   if (!staged.ok()) return staged.status();
+  code->emplace(options.job_dir);
   cluster->job_file = *staged;
   cluster->overrides.clear();
   cluster->python = options.whole.interpreter;
@@ -247,8 +267,9 @@ int RunCluster(RunOptions options, Streams streams) {
   }
   const absl::StatusOr<UniqueFd> claim = ClaimJobFolder(options.job_dir);
   if (!claim.ok()) return Complain(streams, "run", std::string(claim.status().message()), kExitFailed);
-  if (const absl::Status prepared = CheckJobDir(options); !prepared.ok()) {
-    return Complain(streams, "run", std::string(prepared.message()), kExitFailed);
+  if (const absl::Status prepared = CheckJobDir(options, parsed.job); !prepared.ok()) {
+    const int code = absl::IsInvalidArgument(prepared) ? kExitBadJobFile : kExitFailed;
+    return Complain(streams, "run", std::string(prepared.message()), code);
   }
   cluster.job_file = options.job.job_file;
   cluster.job_dir = options.job_dir;
@@ -264,7 +285,8 @@ int RunCluster(RunOptions options, Streams streams) {
   cluster.servers = static_cast<int>(parsed.job.cluster.parameter_server_count);
   cluster.workers = static_cast<int>(parsed.job.cluster.worker_count);
   cluster.server_wait = parsed.job.timing.server_wait;
-  if (const absl::Status staged = Stage(options, parsed.job, sockets->path(), &cluster); !staged.ok()) {
+  std::optional<StagedCode> code;
+  if (const absl::Status staged = Stage(options, parsed.job, sockets->path(), &code, &cluster); !staged.ok()) {
     return Complain(streams, "run", std::string(staged.message()), kExitFailed);
   }
   if (const absl::Status secured = Secure(options, *sockets, &cluster); !secured.ok()) {

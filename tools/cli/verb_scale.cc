@@ -2,6 +2,8 @@
 #include <memory>
 #include <string>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "job/job_file.h"
 #include "job/job_reader.h"
 #include "runtime/driver/posix_process.h"
@@ -64,12 +66,19 @@ int Scale(const ScaleOptions& options, Streams streams) {
   return kExitDone;
 }
 
+std::string WhyNoCount(const std::string& word) {
+  int64_t count = 0;
+  const bool is_one = absl::SimpleAtoi(word, &count) && count >= 1 && count <= kMostTasks;
+  return is_one ? ""
+                : absl::StrCat(word, " is no whole number from 1 to ", kMostTasks, ": how many workers are wanted");
+}
+
 std::function<int()> SetUpScale(CLI::App& app, Streams streams) {
   auto options = std::make_shared<ScaleOptions>();
   AddSourceOptions(app, &options->source);
   app.add_option("--workers", options->workers, "How many workers the job is to have from now on")
       ->required()
-      ->check(CLI::Range(int64_t{1}, kMostTasks))
+      ->check(WhyNoCount, "")
       ->type_name("N");
   app.footer(
       "`downpour run` starts the new ones itself. With fewer, those with the highest numbers leave in good order:\n"

@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "tools/cli/checkpoint_reader.h"
 #include "tools/cli/job_options.h"
 #include "tools/cli/python_code.h"
 #include "tools/cli/verbs.h"
@@ -42,10 +43,12 @@ int Stage(StageOptions options, Streams streams) {
   }
   const ChosenJob chosen = LoadChosenJob(options.job, "stage", streams);
   if (!chosen.parsed.ok()) return kExitBadJobFile;
+  if (const absl::Status same = CheckPlanIn(out, chosen.parsed.job); !same.ok()) return complain(same);
   const auto staged = code.module.empty()
                           ? StageJob(chosen.parsed.job, out)
                           : StagePythonCode(options.job.of_code.archive, chosen.parsed.job, scratch->path(), out);
   if (!staged.ok()) return complain(staged.status());
+  SettlePythonCode(out, /*accepted=*/true);
   streams.out << *staged << "\n";
   return kExitDone;
 }

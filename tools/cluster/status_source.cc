@@ -113,7 +113,13 @@ absl::StatusOr<Answer> StatusAsker::AskChief() {
   std::optional<ChiefLocation> location;
   if (endpoint.empty()) {
     const absl::StatusOr<ChiefLocation> found = ReadChiefLocation(source_.job_dir);
-    if (absl::IsNotFound(found.status())) return absl::UnavailableError(found.status().message());
+    if (absl::IsNotFound(found.status())) {
+      const bool starts = HasRun(source_.job_dir);
+      return absl::UnavailableError(starts ? absl::StrCat("the job of ", source_.job_dir,
+                                                          " is being started, and its chief has not said yet where ",
+                                                          "it listens: ask again in a moment")
+                                           : std::string(found.status().message()));
+    }
     if (!found.ok()) return NotOfTheCommandLine(source_.job_dir, found.status());
     location = *found;
     endpoint = location->endpoint;

@@ -14,6 +14,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "job/slice_grid.h"
 #include "job/tf_config.h"
 #include "runtime/driver/code_cache.h"
@@ -37,6 +38,7 @@ constexpr size_t kMostToTell = 400;  // bytes of what a child is at
 // Sets of gradients: one is written while those of two steps (WorkerOptions::steps_in_flight) are on their way. Where a
 // worker has more under way, they are copied.
 constexpr size_t kGradientSets = 3;
+constexpr size_t kMostNamed = 16;               // examples of a step in which the user's code raised
 constexpr size_t kMostAhead = size_t{1} << 16;  // examples of a batch that is named ahead, so that questions stay short
 
 constexpr size_t RoundUp(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
@@ -118,6 +120,15 @@ absl::Status CheckIsAsSubmitted(const Json& ready, const JobSpec& job) {
   return absl::OkStatus();
 }
 
+// What the user's code raised, with the examples that it was given.
+absl::Status RaisedIn(const TrainStep& request, absl::Span<const uint64_t> ids, const absl::Status& raised) {
+  const absl::Span<const uint64_t> named = ids.first(std::min(ids.size(), kMostNamed));
+  const size_t others = ids.size() - named.size();
+  return absl::AbortedError(absl::StrCat(
+      "step ", request.step, " of lease ", ToNumber(request.lease), " (examples ", absl::StrJoin(named, ", "),
+      others == 0 ? "" : absl::StrCat(" and ", Counted(others, "other")), "): ", std::string(raised.message())));
+}
+
 // Its environment, with what other launchers tell their tasks.
 PythonOptions OptionsOf(PythonOptions options, const Prepare& prepare) {
   if (options.has_tf_config) return options;
@@ -178,6 +189,7 @@ class PythonComputer::Session {
     const Json batches = BatchesOf(request.lease, request.step, ids);
     const Json next = BatchAfter(request);
     absl::StatusOr<Trained> trained = local_ ? ComputeLocalSteps(request, batches, next) : Compute(batches, next);
+    if (absl::IsAborted(trained.status())) return RaisedIn(request, ids, trained.status());
     if (!trained.ok()) return trained.status();
     if (trained->examples != ids.size()) {
       return absl::InvalidArgumentError(

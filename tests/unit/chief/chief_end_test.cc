@@ -1,6 +1,7 @@
 // Those who look on are told how the job ended before its chief exits.
 #include <gmock/gmock.h>
 
+#include "chief/lifecycle.h"
 #include "chief/shutdown.h"
 #include "chief/watchers.h"
 #include "tests/unit/chief/chief_role_fixture.h"
@@ -22,6 +23,17 @@ class ChiefEndTest : public ChiefRoleTest {
   }
   nlohmann::json LastStatus() { return nlohmann::json::parse(cluster->Sent<StatusReply>(kOnlooker).back().json); }
 };
+
+TEST_F(ChiefEndTest, MembersOfAStoppedJobAreToldThatNothingFailed) {
+  StartRunning();
+  cluster->Stop(15);
+  cluster->Wait(Lifecycle::kLastRound + 1s);
+  for (const FakeMember* member : {&cluster->ps[0], &cluster->worker[0]}) {
+    ASSERT_THAT(cluster->Sent<JobEnd>(*member), Not(IsEmpty()));
+    EXPECT_TRUE(cluster->Sent<JobEnd>(*member)[0].cancelled);
+    EXPECT_FALSE(cluster->Sent<JobEnd>(*member)[0].succeeded);
+  }
+}
 
 TEST_F(ChiefEndTest, AWatcherIsToldUnaskedUntilItKnows) {
   StartRunning();

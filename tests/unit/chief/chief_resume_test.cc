@@ -13,6 +13,7 @@
 namespace downpour {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -236,7 +237,8 @@ TEST_F(ChiefResumeTest, OtherDataIsRefusedWith78OnceNoWorkerHasTheOld) {
   for (int i = 0; i < 2; ++i) cluster->JoinPs(i);
   for (int i = 0; i < 2; ++i) cluster->ReportData(cluster->JoinWorker(i), ChiefHarness::kFingerprint + 1);
   EXPECT_EQ(cluster->role->state(), JobState::kFailed);
-  EXPECT_THAT(cluster->Status()["errorMessage"], HasSubstr("other data than checkpoint 1-2"));
+  EXPECT_THAT(cluster->Status()["errorMessage"],
+              AllOf(HasSubstr("other data than checkpoint 1-2"), HasSubstr(". Put these files back on each host as")));
   cluster->Wait(4s);
   EXPECT_EQ(cluster->exit()->code, 78);
 }

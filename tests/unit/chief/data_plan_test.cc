@@ -9,6 +9,7 @@
 namespace downpour {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 DataReport ReportOf(uint64_t train, uint64_t eval, uint64_t fingerprint, std::string error = "") {
@@ -39,6 +40,27 @@ TEST(DataPlanTest, ADifferingCopyIsRefusedByName) {
   EXPECT_EQ(data.refused().count("worker-1"), 1u);
   ASSERT_TRUE(data.Validate("worker-1", ReportOf(12, 10, 7)).ok());
   EXPECT_TRUE(data.refused().empty());
+}
+
+TEST(DataPlanTest, WhatDiffersIsNamedByItsFilesAndWithBothSides) {
+  const JobSpec job = SmallJob({"data.train={images: a, labels: b}", "data.eval={images: c, labels: d}"});
+  DataPlan data(job);
+  ASSERT_TRUE(data.Validate("worker-0", ReportOf(12, 10, 7)).ok());
+  const auto why = [&](const DataReport& report) { return MessageOf(data.Validate("worker-1", report)); };
+  EXPECT_THAT(why(ReportOf(11, 10, 8)), EndsWith("worker-0: data.train (a, b) has 11 examples instead of 12"));
+  EXPECT_THAT(why(ReportOf(12, 9, 8)), EndsWith("worker-0: data.eval (c, d) has 9 examples instead of 10"));
+  EXPECT_THAT(why(ReportOf(12, 10, 8)),
+              EndsWith("worker-0: the bytes of data.train (a, b) or data.eval (c, d) are others, with fingerprint "
+                       "0000000000000008 instead of 0000000000000007"));
+}
+
+// A process in the place of the one whose data were the first.
+TEST(DataPlanTest, ATaskIsNotComparedWithItself) {
+  const JobSpec job = SmallJob();
+  DataPlan data(job);
+  ASSERT_TRUE(data.Validate("worker-0", ReportOf(12, 10, 7)).ok());
+  EXPECT_THAT(MessageOf(data.Validate("worker-0", ReportOf(12, 10, 8))),
+              HasSubstr("worker-0 has other data than it had when the job began: "));
 }
 
 TEST(DataPlanTest, UnreadableOrImpossibleDataIsRefused) {

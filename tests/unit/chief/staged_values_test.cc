@@ -13,6 +13,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 class StagedValuesTest : public AssignmentFixture {
@@ -20,10 +21,10 @@ class StagedValuesTest : public AssignmentFixture {
   StagedValuesTest() : AssignmentFixture(*GridOf(SmallJob().model)) {}
 
   // Records of `round` on disk, in which every slice has finished `finished`.
-  Manifest Put(Round round, const std::vector<uint64_t>& finished = {}) {
+  Manifest Put(Round round, const std::vector<uint64_t>& finished = {}, const JobSpec& job = FineTuned({})) {
     Manifest manifest;
     manifest.round = round;
-    manifest.job = CanonicalJob(FineTuned());
+    manifest.job = CanonicalJob(job);
     manifest.train_examples = round == Round() ? 0 : 12;
     std::string file;
     for (const Slice& slice : grid.slices) {
@@ -109,6 +110,15 @@ TEST_F(StagedValuesTest, OfAnotherPlanTheyAreRefused) {
   const Startup::Outcome outcome = Start(FineTuned({"seed=9"}));
   EXPECT_EQ(outcome.exit_code, 78);
   EXPECT_THAT(outcome.why, AllOf(HasSubstr("initial/ belongs to another plan"), HasSubstr("seed")));
+}
+
+// The folder of another job has no such copy either. That it is the wrong folder comes first.
+TEST_F(StagedValuesTest, AFolderOfAnotherPlanIsNamedBeforeWhatItLacks) {
+  Put({1, 1}, {}, SmallJob({"seed=9"}));
+  const Startup::Outcome outcome = Start(FineTuned(), /*resume=*/true);
+  EXPECT_EQ(outcome.exit_code, 78);
+  EXPECT_THAT(outcome.why, AllOf(HasSubstr("checkpoint 1-1 belongs to another plan; it differs in seed (9 there, "),
+                                 HasSubstr("model.initializeFrom"), Not(HasSubstr("cannot be used"))));
 }
 
 // What counts is what was staged.

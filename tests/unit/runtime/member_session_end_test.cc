@@ -66,6 +66,16 @@ TEST_F(MemberSessionTest, AFailedJobEndsItWithOne) {
   EXPECT_TRUE(exit_->as_told) << "it is the job's failure, not this process's";
 }
 
+// Whoever supervises it would start it again, for a job that somebody has stopped.
+TEST_F(MemberSessionTest, ACancelledJobIsNoFailureOfItsMembers) {
+  Welcomed();
+  Receive(JobEnd{.why = "ended by downpour stop", .cancelled = true});
+  ASSERT_TRUE(exit_.has_value());
+  EXPECT_EQ(exit_->code, 0);
+  EXPECT_EQ(exit_->why, "ended by downpour stop");
+  EXPECT_TRUE(exit_->as_told);
+}
+
 TEST_F(MemberSessionTest, ToldToStopItSaysSoAtOnceAndWithEachHeartbeatToWhicheverChief) {
   Welcomed();
   Pass(100ms);
@@ -104,7 +114,7 @@ TEST_F(MemberSessionTest, ItsChiefsLeaveCountsOnceItWasToldToStop) {
 TEST_F(MemberSessionTest, ToldToStopItEndsSoWithACancelledJobToo) {
   Welcomed();
   session_.PrepareToLeave(now_, StopRequested{SIGINT}, 22s, "all is done", effects_);
-  Receive(JobEnd{false, "ended by SIGTERM"});
+  Receive(JobEnd{.why = "ended by SIGTERM", .cancelled = true});
   ASSERT_TRUE(exit_.has_value());
   EXPECT_EQ(exit_->code, 130);
 }

@@ -11,6 +11,7 @@ namespace downpour {
 namespace {
 
 using nlohmann::json;
+using testing::AllOf;
 using testing::HasSubstr;
 
 json Posted() {
@@ -93,6 +94,9 @@ TEST(JobTest, WhatItCannotBeIsRefusedByItsKey) {
     EXPECT_THAT(WhyRefused(changed), HasSubstr(key));
   }
   EXPECT_THAT(WhyRefused(json::array()), HasSubstr("object"));
+  json misspelt = Posted();
+  misspelt["jobfile"] = "name: a";
+  EXPECT_THAT(WhyRefused(misspelt), AllOf(HasSubstr("jobfile"), HasSubstr("did you mean jobFile?")));
 }
 
 TEST(JobTest, ARunHasANameThatJobFilesAllow) {

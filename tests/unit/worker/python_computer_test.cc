@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "job/slice_grid.h"
 #include "runtime/driver/package.h"
 #include "runtime/plan.h"
@@ -153,6 +154,22 @@ TEST_F(PythonComputerTest, AStepNamesTheBatchThatComesNext) {
   EXPECT_EQ(heard[1]["next"], heard[3]["batches"][0]);
   EXPECT_FALSE(heard[2].contains("next"));
   EXPECT_FALSE(heard[3].contains("next")) << "the lease has no sixth step";
+}
+
+TEST_F(PythonComputerTest, WhatTheCodeRaisesIsToldWithTheExamplesThatItWasGiven) {
+  std::string script = kScript;
+  const std::string answer = "say({\"trained\"";
+  script.insert(script.find(answer),
+                "say({\"error\": {\"message\": \"ValueError: of nine\", \"where\": \"task.py:9\"}})\n    ");
+  scratch_.Write("script", script);
+  Prepare();
+  absl::Status said;
+  computer_.Run(TrainStep{.lease = LeaseId{0}, .step = 2, .updates = {{SliceId{0}, Payload::Zeros(3 * sizeof(float))}}},
+                [&](const absl::Status& status, const ComputeResult&) { said = status; });
+  std::vector<uint64_t> ids;
+  Plan(job_, kExamples).Examples(LeaseId{0}, 2, &ids);
+  EXPECT_EQ(said, absl::AbortedError(absl::StrCat("step 2 of lease 0 (examples ", absl::StrJoin(ids, ", "),
+                                                  "): the Python code: ValueError: of nine, at task.py:9")));
 }
 
 TEST_F(PythonComputerTest, OfSeveralBatchesInAStepTheFirstIsNamed) {

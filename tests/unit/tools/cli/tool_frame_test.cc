@@ -94,7 +94,15 @@ TEST(ToolFrame, UnknownVerbsAndOptionsNameTheNearestRightOne) {
   EXPECT_THAT(Tool({"gret", "Ada"}).err, HasSubstr("did you mean greet?"));
   EXPECT_THAT(Tool({"help", "gret"}).err, HasSubstr("did you mean greet?"));
   EXPECT_THAT(Tool({"greet", "Ada", "--exit-cod=3"}).err, HasSubstr("did you mean --exit-code?"));
-  EXPECT_THAT(Tool({"data", "digit"}).err, HasSubstr("did you mean digits?"));
+  EXPECT_THAT(Tool({"data", "digit"}).err, HasSubstr("there is no subcommand digit; did you mean digits?"));
+}
+
+TEST(ToolFrame, WhatFollowsTwoDashesTakesNoPlaceOfAMissingArgument) {
+  EXPECT_EQ(Tool({"greet", "--", "Ada"}).code, kExitBadCommandLine);
+  EXPECT_THAT(Tool({"greet", "--", "Ada"}).err, HasSubstr("NAME is required"));
+  std::ostringstream out, err;
+  EXPECT_EQ(RunTool(AllVerbs(), {"run", "--module-name", "m", "--", "--flag"}, {out, err}), kExitBadCommandLine);
+  EXPECT_THAT(err.str(), HasSubstr("is required"));
 }
 
 TEST(ToolFrame, BadCommandLinesAreRefusedBeforeTheVerbRuns) {

@@ -80,5 +80,11 @@ TEST_F(VerbScaleTest, WhatIsStartedElsewhereNeedsNoRoomHere) {
   EXPECT_TRUE(Reaches(4)) << "no `run` is there to start them: " << outcome_.err;
 }
 
+TEST(VerbScaleNumberTest, WhatIsNoNumberIsNamedWithWhatIsWanted) {
+  const ToolOutcome outcome = RunDownpour({"scale", "--workers", "two", "--job-dir", "/nowhere"});
+  EXPECT_EQ(outcome.code, kExitBadCommandLine);
+  EXPECT_THAT(outcome.err, ::testing::HasSubstr("--workers: two is no whole number from 1 to "));
+}
+
 }  // namespace
 }  // namespace downpour

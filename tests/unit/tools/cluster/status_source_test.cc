@@ -214,5 +214,15 @@ TEST_F(StatusSourceTest, WhatChiefAndFolderSayIsNotTheCommandLinesFault) {
   EXPECT_THAT(std::string(status.message()), HasSubstr(chief.endpoint()));
 }
 
+// Before the first chief of the folder has said where it listens.
+TEST_F(StatusSourceTest, ARunThatStartsIsSaidToStart) {
+  EXPECT_THAT(std::string(StatusAsker(Folder()).Ask().status().message()), HasSubstr("no chief has listened for "));
+  const absl::StatusOr<UniqueFd> run = ClaimJobFolder(folder_.path());
+  ASSERT_TRUE(run.ok());
+  const absl::Status status = StatusAsker(Folder()).Ask().status();
+  EXPECT_TRUE(absl::IsUnavailable(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("is being started, and its chief has not said yet where"));
+}
+
 }  // namespace
 }  // namespace downpour

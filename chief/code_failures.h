@@ -1,0 +1,44 @@
+// CodeFailures: how often the job's own code raised in a lease, on whichever worker, and when that ends the job.
+//
+//   failures.Note(lease, "worker-2", leave.why);     // of a lease that this worker held
+//   failures.Committed(lease);
+//   if (!failures.failure().ok()) ...the job has failed...
+//
+// Order: a lease's count outlives its workers, and commits of other leases: code that raises at one example alone would
+//   restart workers for as long as the others last. Only a commit of the lease itself ends it. A chief begins at 0.
+// Cost: one entry for each lease that failed and is not committed.
+// Tests: tests/unit/chief/code_failures_test.cc.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "schema/ids.h"
+
+namespace downpour {
+
+class CodeFailures {
+ public:
+  // What is raised by chance, such as a disk or a server that code reads from, is seldom raised as often in a row.
+  static constexpr int kMost = 6;
+
+  void Note(LeaseId lease, const std::string& task, const std::string& why) {
+    const int count = ++failed_[lease];
+    if (count < kMost || !failure_.ok()) return;
+    failure_ = absl::AbortedError(absl::StrCat("the job's own code failed ", count, " times in lease ", ToNumber(lease),
+                                               ", the last time at ", task, ": ", why));
+  }
+  void Committed(LeaseId lease) { failed_.erase(lease); }
+
+  // ABORTED once some lease has failed kMost times.
+  const absl::Status& failure() const { return failure_; }
+
+ private:
+  std::map<LeaseId, int> failed_;
+  absl::Status failure_;
+};
+
+}  // namespace downpour

@@ -1,0 +1,44 @@
+#include "job/plan_check.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "job/job_file.h"
+
+namespace downpour {
+namespace {
+
+// training.batchSize (16 there, 32 here); of what is no single value the key alone.
+std::string WithValues(const std::string& difference, const JobSpec& there, const JobSpec& here) {
+  const size_t end = std::min(difference.find(' '), difference.size());
+  const nlohmann::json::json_pointer place("/" + absl::StrReplaceAll(difference.substr(0, end), {{".", "/"}}));
+  const nlohmann::json before = nlohmann::json::parse(CanonicalJob(there))[place];
+  const nlohmann::json now = nlohmann::json::parse(CanonicalJob(here))[place];
+  if (before.is_structured()) return difference;
+  return absl::StrCat(difference.substr(0, end), " (", before.dump(), " there, ", now.dump(), " here)",
+                      difference.substr(end));
+}
+
+}  // namespace
+
+absl::Status CheckSamePlan(const JobSpec& job, const std::string& before, const std::string& whose) {
+  const absl::StatusOr<JobSpec> there = ParseCanonicalJob(before);
+  if (!there.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(whose, " is one that this release does not understand: ", std::string(there.status().message())));
+  }
+  std::vector<std::string> differences = PlanDifferences(job, *there);
+  if (differences.empty()) return absl::OkStatus();
+  for (std::string& difference : differences) difference = WithValues(difference, *there, job);
+  const std::string of = there->name == job.name ? "" : absl::StrCat(", of the job ", there->name);
+  return absl::InvalidArgumentError(
+      absl::StrCat(whose, " belongs to another plan", of, "; it differs in ", absl::StrJoin(differences, ", "),
+                   ": set these back, or name the job folder of this plan, or one that is new, to begin anew"));
+}
+
+}  // namespace downpour

@@ -1,0 +1,88 @@
+"""How jobs of the user's own Python code end where they cannot go on: refused, or failed by what the code raises."""
+
+import json
+import unittest
+
+from cluster import JOB, PROGRAMS, TOOL, Process
+from own_code import DATA, EVAL_EXAMPLES, FIT, OwnCodeTest
+
+
+class PythonEndsTest(OwnCodeTest):
+    def staged(self):
+        return {file.name: file.read_bytes() for file in (self.job_dir / "python").iterdir()}
+
+    def test_a_refused_resume_leaves_the_folder_as_it_was(self):
+        self.write_package(DATA, FIT)
+        run = self.start_python_run()
+        self.assertEqual(run.finish()[0], 0, run.said)
+        before, chief = self.staged(), (self.job_dir / "chief.json").read_bytes()
+        whole = sorted(file.name for file in self.job_dir.iterdir())
+        resume = [TOOL, "run", self.job_file, "--job-dir", self.job_dir, "--resume", *self.code()]
+
+        def refused(code, says):
+            again = Process(self, resume)
+            self.assertEqual(again.finish()[0], code, again.said)
+            self.assertRegex(again.said, says)
+            self.assertNotIn("initializeFrom", again.said)
+            self.assertEqual(self.staged(), before)
+            self.assertEqual((self.job_dir / "chief.json").read_bytes(), chief)
+            self.assertEqual(sorted(file.name for file in self.job_dir.iterdir()), whole)
+
+        # Another model, which is refused before anything starts, and code that the chief need not lead any more.
+        self.write_package(DATA.replace("32", "16"), FIT)
+        refused(78, r"run: checkpoint \d+-\d+ belongs to another plan; it differs in model: .*job folder of this plan")
+        self.write_package(DATA, FIT)
+        refused(0, "the job of this folder has succeeded")
+
+    def test_check_says_what_a_python_job_is_evaluated_on(self):
+        self.write_package(DATA, FIT)
+        code, out, err = self.tool("check", self.job_file, *self.code())
+        self.assertEqual(code, 0, err)
+        self.assertRegex(out, rf"Evaluation +on {EVAL_EXAMPLES} examples, ")
+        self.write_package(DATA, FIT.replace("eval=evaluation, ", "").replace(' metrics={"top2": top2},', ""))
+        code, out, err = self.tool("check", self.job_file, *self.code())
+        self.assertEqual(code, 0, err)
+        self.assertRegex(out, "Evaluation +none: downpour.fit is given no eval\n")
+
+    def test_the_folder_of_another_job_is_named_as_such(self):
+        """One of a job of layers, which has no copy of initial values."""
+        self.write_package(DATA, FIT)
+        other = self.folder / "other.yaml"
+        other.write_text(json.dumps(JOB | {"checkpoint": {"every": "200ms"}}))
+        code, _, err = self.tool("run", other, "--job-dir", self.job_dir)
+        self.assertEqual(code, 0, err)
+        resume = Process(self, [TOOL, "run", self.job_file, "--job-dir", self.job_dir, "--resume", *self.code()])
+        self.assertEqual(resume.finish()[0], 78, resume.said)
+        self.assertRegex(resume.said, "belongs to another plan, of the job small; it differs in .*model, .*: set these")
+        self.assertFalse((self.job_dir / "python").exists())
+        # A chief that is started by hand says the same.
+        staged = self.folder / "staged"
+        code, out, err = self.tool("stage", self.job_file, "--job-dir", staged, *self.code())
+        self.assertEqual(code, 0, err)
+        (self.job_dir / "python").symlink_to(staged / "python")
+        chief = Process(self, [PROGRAMS["chief"], f"--job={out.strip()}", f"--job_dir={self.job_dir}", "--resume"])
+        self.assertEqual(chief.finish()[0], 78, chief.said)
+        self.assertRegex(chief.said, "belongs to another plan, of the job small; it differs in ")
+
+    def test_code_that_raises_at_one_example_ends_the_job_though_others_go_on(self):
+        self.write_package(DATA, """
+        class Bad(torch.utils.data.Dataset):
+            def __len__(self): return len(train)
+            def __getitem__(self, i):
+                if i == 777: raise ValueError("example 777 cannot be read")
+                return train[i]
+        downpour.fit(model, train=Bad(), loss=cross_entropy, optimizer={"name": "sgd"}, epochs=10**6, batch_size=16)
+        """)
+        run = self.start_python_run()
+        self.assertEqual(run.finish()[0], 1, run.said)
+        summary = self.summary()
+        self.assertEqual(summary["state"], "FAILED")
+        told = (r"the job's own code failed 6 times in lease \d+, the last time at worker-\d: step \d+ of lease \d+ "
+                r"\(examples [\d, ]*\b777\b[^)]*\): the Python code: ValueError: example 777 cannot be read, at "
+                r"trainer/task.py:\d+, in __getitem__")  # fmt: skip
+        self.assertRegex(summary["errorMessage"], told)
+        self.assertGreater(summary["samplesCommitted"], 0, "other leases were committed meanwhile")
+
+
+if __name__ == "__main__":
+    unittest.main()
