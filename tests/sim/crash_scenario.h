@@ -195,9 +195,10 @@ class CrashScenario {
   int64_t workers_ = 0;  // how many the job wants, as its supervisor last saw
   std::map<Life, Time> unwanted_since_;
   std::map<std::string, Time> due_since_;
-  Round newest_round_;  // that is durable, when it was last looked for
-  int troubles_ = 0;    // at the end
-  int moves_ = 0;       // so that no address comes again
+  Round newest_round_;         // that is durable, when it was last looked for
+  int troubles_ = 0;           // at the end
+  int moves_ = 0;              // so that no address comes again
+  std::vector<Life> cut_off_;  // by StartRival
 };
 
 }  // namespace downpour

@@ -145,6 +145,7 @@ void CrashScenario::StartRival() {
   ++faults_["ps stood still while another one took its place"];
   const Duration length = plan_.timing.dead_after + std::min(Around(3s), 12 * plan_.timing.dead_after);
   world_.Pause(life, length);
+  cut_off_.push_back(life);
   TaskStart& start = at->second.start;
   ++start.attempt;
   start.endpoint = absl::StrCat("rival-host:", 20000 + moves_++);
@@ -276,6 +277,7 @@ void CrashScenario::Calm() {
   world_.network().Calm();
   world_.disk().set_faults({});
   world_.set_stalls(0);
+  for (Life life : cut_off_) world_.Continue(life);  // else it may sleep beyond the job's end, and never hear of it
 }
 
 }  // namespace downpour

@@ -314,18 +314,24 @@ void World::Pause(Life life, Duration length) {
   if (!target.alive || target.paused) return;
   Digest(target, "stopped");
   target.paused = true;
-  events_.After(length, [this, life, length] {
-    Process& woken = process(life);
-    if (!woken.alive) return;
-    Digest(woken, "continued");
-    woken.paused = false;
-    if (length > plan_.timing.dead_after / kLongPause) woken.away += length;
-    std::deque<Input> held = std::move(woken.held);
-    woken.held.clear();
-    // What was due during the pause: the timer or the messages first, as it comes.
-    held.insert(prng_.Chance(0.5) ? held.begin() : held.end(), Tick{});
-    for (Input& input : held) Give(life, std::move(input));
+  target.paused_at = events_.now();
+  events_.After(length, [this, life, since = target.paused_at] {
+    if (process(life).paused_at == since) Continue(life);
   });
+}
+
+void World::Continue(Life life) {
+  Process& woken = process(life);
+  if (!woken.alive || !woken.paused) return;
+  Digest(woken, "continued");
+  woken.paused = false;
+  const Duration length = events_.now() - woken.paused_at;
+  if (length > plan_.timing.dead_after / kLongPause) woken.away += length;
+  std::deque<Input> held = std::move(woken.held);
+  woken.held.clear();
+  // What was due during the pause: the timer or the messages first, as it comes.
+  held.insert(prng_.Chance(0.5) ? held.begin() : held.end(), Tick{});
+  for (Input& input : held) Give(life, std::move(input));
 }
 
 void World::Stop(Life life) { Give(life, StopRequested{kSigterm}); }

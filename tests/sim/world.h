@@ -54,6 +54,7 @@ struct Process {
   Time disk_free;
   bool alive = true;
   bool paused = false;
+  Time paused_at;
   Duration away{};                 // in pauses so long that it must notice them
   std::deque<Input> held;          // what arrived during the pause
   std::optional<int> crash_after;  // effects that are still carried out
@@ -98,6 +99,7 @@ class World {
   void CrashBefore(uint64_t effect) { crash_before_ = effect; }
   void Kill(Life life);  // at once
   void Pause(Life life, Duration length);
+  void Continue(Life life);                           // a paused one, at once
   void Stop(Life life);                               // SIGTERM
   void Move(Life life, const std::string& endpoint);  // a ps, to another address
   void GiveMalformed(Life life);

@@ -25,9 +25,9 @@ TEST(PlanCheckTest, SaysWhatDiffersAndWhoseItIs) {
 }
 
 TEST(PlanCheckTest, NamesTheJobOfAnotherName) {
-  const std::string other = CanonicalJob(ChangedJob({"name=other", "training.batchSize=64"}));
+  const std::string other = CanonicalJob(ChangedJob({"name=other", "training.batchSize=32"}));
   EXPECT_THAT(std::string(CheckSamePlan(ChangedJob({}), other, "it").message()),
-              HasSubstr("it belongs to another plan, of the job other; it differs in training.batchSize (64 there, "));
+              HasSubstr("it belongs to another plan, of the job other; it differs in training.batchSize (32 there, "));
 }
 
 TEST(PlanCheckTest, ATextThatIsNoJobIsNamed) {
