@@ -1,17 +1,19 @@
 // CodeFailures: how often the job's own code raised in a lease, on whichever worker, and when that ends the job.
 //
-//   failures.Note(lease, "worker-2", leave.why);     // of a lease that this worker held
+//   failures.Note(lease, "worker-2", leave.why, /*alone=*/false);  // of a lease that it held, beside other workers
 //   failures.Committed(lease);
 //   if (!failures.failure().ok()) ...the job has failed...
 //
 // Order: a lease's count outlives its workers, and commits of other leases: code that raises at one example alone would
 //   restart workers for as long as the others last. Only a commit of the lease itself ends it. A chief begins at 0.
+//   One task that fails alone, beside others, says more of its host than of the code.
 // Cost: one entry for each lease that failed and is not committed.
 // Tests: tests/unit/chief/code_failures_test.cc.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 
 #include "absl/status/status.h"
@@ -25,19 +27,25 @@ class CodeFailures {
   // What is raised by chance, such as a disk or a server that code reads from, is seldom raised as often in a row.
   static constexpr int kMost = 6;
 
-  void Note(LeaseId lease, const std::string& task, const std::string& why) {
-    const int count = ++failed_[lease];
-    if (count < kMost || !failure_.ok()) return;
+  void Note(LeaseId lease, const std::string& task, const std::string& why, bool alone) {
+    Failures& failures = failed_[lease];
+    failures.tasks.insert(task);
+    const int count = ++failures.count;
+    if (count < kMost || (failures.tasks.size() < 2 && !alone) || !failure_.ok()) return;
     failure_ = absl::AbortedError(absl::StrCat("the job's own code failed ", count, " times in lease ", ToNumber(lease),
                                                ", the last time at ", task, ": ", why));
   }
   void Committed(LeaseId lease) { failed_.erase(lease); }
 
-  // ABORTED once some lease has failed kMost times.
+  // ABORTED once some lease has failed kMost times, on two tasks or on the only one.
   const absl::Status& failure() const { return failure_; }
 
  private:
-  std::map<LeaseId, int> failed_;
+  struct Failures {
+    int count = 0;
+    std::set<std::string> tasks;
+  };
+  std::map<LeaseId, Failures> failed_;
   absl::Status failure_;
 };
 

@@ -29,8 +29,10 @@ void Lifecycle::Advance() {
   chief_.training.WriteJournal();
   if (chief_.life.ended()) return chief_.shutdown.Advance();
   if (!chief_.training.failure().ok()) return chief_.shutdown.Fail(chief_.training.failure());
-  if (!chief_.work.failure().ok()) return chief_.shutdown.Fail(chief_.work.failure());
-  if (chief_.life.state != JobState::kCancelling) chief_.recovery.Advance();
+  if (chief_.life.state != JobState::kCancelling) {  // then its last checkpoint is all that counts
+    if (!chief_.work.failure().ok()) return chief_.shutdown.Fail(chief_.work.failure());
+    chief_.recovery.Advance();
+  }
   if (!chief_.recovery.failure().ok()) return chief_.shutdown.Fail(chief_.recovery.failure());
   if (const auto skipped = chief_.checkpoints.too_many_skipped()) return FailOfSkips(*skipped);
   // core 1: before the ledger grants or commits anything more.

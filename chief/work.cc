@@ -85,7 +85,8 @@ uint64_t Work::Release(Incarnation worker) {
 // Of a lease that it holds: whoever held it before is late, and what is committed needs no more.
 void Work::NoteCodeFailure(const Task& worker, LeaseId lease, const std::string& why) {
   const std::vector<LeaseId> held = chief_.ledger.HeldBy(worker.incarnation);
-  if (std::find(held.begin(), held.end(), lease) != held.end()) code_failures_.Note(lease, worker.name, why);
+  if (std::find(held.begin(), held.end(), lease) == held.end()) return;
+  code_failures_.Note(lease, worker.name, why, /*alone=*/chief_.job.cluster.worker_count == 1);
 }
 
 void Work::Commit(LeaseId lease) {
@@ -151,9 +152,10 @@ absl::Status Work::Receive(PeerId from, const EvalDone& done) {
   chief_.progress.Move(chief_.context.now);
   if (was_active && !chief_.evaluation.active()) {
     const Evaluation::Result& result = *chief_.evaluation.result();
-    chief_.context.out.Info(absl::StrFormat("evaluation after %s: loss %.4f, accuracy %.4f on %d examples",
-                                            Counted(result.epoch, "epoch"), result.loss, result.accuracy,
-                                            result.examples));
+    const bool has_accuracy = chief_.job.model.has_accuracy();
+    const std::string accuracy = has_accuracy ? absl::StrFormat(", accuracy %.4f", result.accuracy) : "";
+    chief_.context.out.Info(absl::StrFormat("evaluation after %s: loss %.4f%s on %d examples",
+                                            Counted(result.epoch, "epoch"), result.loss, accuracy, result.examples));
     chief_.learning.ReportEvaluation(
         result.loss, result.accuracy,
         static_cast<double>(result.epoch) / static_cast<double>(chief_.job.training.epochs));

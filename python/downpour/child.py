@@ -108,7 +108,8 @@ def _python() -> str:
 def _report(error: BaseException, work: Optional[modes.Work]) -> NoReturn:
     """Says what went wrong, and ends."""
     lines = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    is_refused = isinstance(error, (TrainingError, ModuleNotFoundError, SyntaxError))
+    # Before it has a model such code would raise wherever it runs. In a step it may do so for one example alone.
+    is_refused = isinstance(error, (TrainingError, ModuleNotFoundError, SyntaxError)) and not (work and work.has_begun)
     message = f"{error}" if isinstance(error, TrainingError) else f"{type(error).__name__}: {error}"
     if isinstance(error, ModuleNotFoundError):
         message = f"there is no module {error.name} for {sys.executable}: install it there, or name another {_python()}"

@@ -77,11 +77,23 @@ class PythonEndsTest(OwnCodeTest):
         self.assertEqual(run.finish()[0], 1, run.said)
         summary = self.summary()
         self.assertEqual(summary["state"], "FAILED")
-        told = (r"the job's own code failed 6 times in lease \d+, the last time at worker-\d: step \d+ of lease \d+ "
+        told = (r"the job's own code failed \d+ times in lease \d+, the last time at worker-\d: step \d+ of lease \d+ "
                 r"\(examples [\d, ]*\b777\b[^)]*\): the Python code: ValueError: example 777 cannot be read, at "
                 r"trainer/task.py:\d+, in __getitem__")  # fmt: skip
         self.assertRegex(summary["errorMessage"], told)
         self.assertGreater(summary["samplesCommitted"], 0, "other leases were committed meanwhile")
+
+
+    def test_an_example_of_another_shape_ends_the_job_as_well(self):
+        self.write_package(DATA, """
+        class Bad(torch.utils.data.Dataset):
+            def __len__(self): return len(train)
+            def __getitem__(self, i): return (train[i][0][:3] if i == 777 else train[i][0], train[i][1])
+        downpour.fit(model, train=Bad(), loss=cross_entropy, optimizer={"name": "sgd"}, epochs=10**6, batch_size=16)
+        """)
+        run = self.start_python_run()
+        self.assertEqual(run.finish()[0], 1, run.said)
+        self.assertRegex(self.summary()["errorMessage"], r"failed \d+ times in lease \d+, .* cannot be stacked")
 
 
 if __name__ == "__main__":

@@ -17,16 +17,28 @@ constexpr const char* kRaised = "step 1 of lease 0 (examples 5, 9): the Python c
 TEST(CodeFailuresTest, CountsEachLeaseByItself) {
   CodeFailures failures;
   for (int i = 1; i < CodeFailures::kMost; ++i) {
-    for (const uint64_t lease : {3, 4}) failures.Note(LeaseId{lease}, "worker-0", kRaised);
+    for (const uint64_t lease : {3, 4}) failures.Note(LeaseId{lease}, "worker-0", kRaised, /*alone=*/false);
   }
   EXPECT_TRUE(failures.failure().ok());
   failures.Committed(LeaseId{3});
-  failures.Note(LeaseId{3}, "worker-1", kRaised);
+  failures.Note(LeaseId{3}, "worker-1", kRaised, /*alone=*/false);
   EXPECT_TRUE(failures.failure().ok()) << "what raised by chance was computed since";
-  failures.Note(LeaseId{4}, "worker-1", kRaised);
+  failures.Note(LeaseId{4}, "worker-1", kRaised, /*alone=*/false);
   EXPECT_EQ(failures.failure().code(), absl::StatusCode::kAborted);
   EXPECT_THAT(std::string(failures.failure().message()),
               AllOf(HasSubstr("failed 6 times in lease 4, the last time at worker-1: "), HasSubstr(kRaised)));
+}
+
+TEST(CodeFailuresTest, BlamesTheHostOfOneThatFailsAlone) {
+  CodeFailures beside_others, alone;
+  for (int i = 0; i < 2 * CodeFailures::kMost; ++i) {
+    beside_others.Note(LeaseId{3}, "worker-0", kRaised, /*alone=*/false);
+    alone.Note(LeaseId{3}, "worker-0", kRaised, /*alone=*/true);
+  }
+  EXPECT_TRUE(beside_others.failure().ok());
+  EXPECT_FALSE(alone.failure().ok());
+  beside_others.Note(LeaseId{3}, "worker-1", kRaised, /*alone=*/false);
+  EXPECT_FALSE(beside_others.failure().ok());
 }
 
 class ChiefCodeFailuresTest : public ::testing::Test {
@@ -36,14 +48,14 @@ class ChiefCodeFailuresTest : public ::testing::Test {
     cluster.RunToRunning();
   }
   // Then there is another process in its place, where the job goes on.
-  void Leave(bool code_failed, LeaseId lease) {
-    cluster.Say(worker.control,
-                downpour::Leave{.from = worker.id, .why = kRaised, .code_failed = code_failed, .lease = lease});
-    if (Failed()) return;
-    worker.join.nonce += 1000;
-    cluster.JoinWorker(0);
-    cluster.ReportData(worker);
-    cluster.Beat(worker);
+  void Leave(FakeMember& member, bool code_failed, LeaseId lease) {
+    cluster.Say(member.control,
+                downpour::Leave{.from = member.id, .why = kRaised, .code_failed = code_failed, .lease = lease});
+    if (cluster.role->state() != JobState::kRunning) return;
+    member.join.nonce += 1000;
+    cluster.JoinWorker(&member == &worker ? 0 : 1);
+    cluster.ReportData(member);
+    cluster.Beat(member);
   }
   bool Failed() const { return cluster.role->state() == JobState::kFailed; }
 
@@ -55,24 +67,43 @@ class ChiefCodeFailuresTest : public ::testing::Test {
 TEST_F(ChiefCodeFailuresTest, CommitsOfOtherLeasesDoNotHideIt) {
   const LeaseId bad = cluster.Ask(worker, 1).at(0);
   for (int i = 1; i < CodeFailures::kMost; ++i) {
-    Leave(true, bad);
+    Leave(worker, true, bad);
     ASSERT_FALSE(Failed());
+    if (i == CodeFailures::kMost - 1) break;
     ASSERT_EQ(cluster.Ask(worker, 1).at(0), bad) << "it is the lowest one";
     if (i <= 3) cluster.Finish(other, cluster.Ask(other, 1).at(0));
   }
-  Leave(true, bad);
+  ASSERT_EQ(cluster.Ask(other, 1).at(0), bad);
+  Leave(other, true, bad);
   ASSERT_TRUE(Failed());
   const std::string why = cluster.Status()["errorMessage"];
-  EXPECT_THAT(why, AllOf(HasSubstr("failed 6 times in lease 0, the last time at worker-0: "), HasSubstr(kRaised)));
+  EXPECT_THAT(why, AllOf(HasSubstr("failed 6 times in lease 0, the last time at worker-1: "), HasSubstr(kRaised)));
   cluster.Wait(1s);
-  ASSERT_FALSE(cluster.Sent<JobEnd>(other).empty());
-  EXPECT_FALSE(cluster.Sent<JobEnd>(other)[0].cancelled);
+  ASSERT_FALSE(cluster.Sent<JobEnd>(worker).empty());
+  EXPECT_FALSE(cluster.Sent<JobEnd>(worker)[0].cancelled);
+}
+
+TEST_F(ChiefCodeFailuresTest, TheLastCheckpointOfACancelledJobIsWrittenAllTheSame) {
+  const LeaseId bad = cluster.Ask(worker, 1).at(0);
+  cluster.Finish(other, cluster.Ask(other, 1).at(0));
+  for (int i = 1; i < CodeFailures::kMost; ++i) {
+    Leave(worker, true, bad);
+    if (i < CodeFailures::kMost - 1) {
+      ASSERT_EQ(cluster.Ask(worker, 1).at(0), bad);
+    }
+  }
+  ASSERT_EQ(cluster.Ask(other, 1).at(0), bad);
+  cluster.ps[0].answers_snapshots = false;
+  cluster.Feed(StopRequested{15, "SIGTERM"});
+  ASSERT_EQ(cluster.role->state(), JobState::kCancelling);
+  Leave(other, true, bad);
+  EXPECT_EQ(cluster.role->state(), JobState::kCancelling);
 }
 
 TEST_F(ChiefCodeFailuresTest, ProcessesThatDieAreNoFailuresOfTheCode) {
   const LeaseId lease = cluster.Ask(worker, 1).at(0);
   for (int i = 0; i < 2 * CodeFailures::kMost; ++i) {
-    Leave(false, lease);
+    Leave(worker, false, lease);
     ASSERT_EQ(cluster.Ask(worker, 1).at(0), lease);
   }
   EXPECT_FALSE(Failed());
@@ -80,7 +111,7 @@ TEST_F(ChiefCodeFailuresTest, ProcessesThatDieAreNoFailuresOfTheCode) {
 
 TEST_F(ChiefCodeFailuresTest, OnlyWhoHoldsTheLeaseSaysSo) {
   const LeaseId lease = cluster.Ask(other, 1).at(0);
-  for (int i = 0; i < 2 * CodeFailures::kMost; ++i) Leave(true, lease);
+  for (int i = 0; i < 2 * CodeFailures::kMost; ++i) Leave(worker, true, lease);
   EXPECT_FALSE(Failed());
 }
 
