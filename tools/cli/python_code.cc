@@ -193,6 +193,7 @@ absl::StatusOr<std::string> StagePythonCode(const Payload& archive, const JobSpe
   const std::string code(reinterpret_cast<const char*>(archive.data()), archive.size());
   try {
     fs::remove_all(staged);  // of a start that was killed
+    if (!fs::exists(to) && fs::exists(before)) fs::rename(before, to);  // it was killed between the two renames
     fs::create_directories(staged);
     for (const char* file : {"description.json", "initial.safetensors"}) {
       fs::copy_file(fs::path(folder) / file, staged / file);
