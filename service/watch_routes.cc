@@ -169,7 +169,11 @@ absl::StatusOr<json> WriteCheckpoint(const std::string& name, JobService& servic
     return absl::FailedPreconditionError(
         absl::StrCat("the job ", name, " is ", NameOf(job->state), ": only one that runs can write a checkpoint"));
   }
-  StatusAsker asker({.chief = "", .job_dir = service.FolderOf(name).job_dir()});
+  const std::string job_dir = service.FolderOf(name).job_dir();
+  if (absl::IsNotFound(ReadChiefLocation(job_dir).status())) {
+    return absl::FailedPreconditionError(absl::StrCat("the job ", name, " does not run yet, and has nothing to write"));
+  }
+  StatusAsker asker({.chief = "", .job_dir = job_dir});
   const absl::StatusOr<CommandOutcome> told = CommandJob(asker, ControlKind::kCheckpoint);
   if (!told.ok()) return told.status();
   if (told->was_over) return absl::FailedPreconditionError(absl::StrCat("the job ", name, " is over"));
