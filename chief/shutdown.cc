@@ -18,9 +18,12 @@ void Shutdown::Fail(const absl::Status& why) {
   std::string remedy = absl::IsDataLoss(why) ? RemedyOfLoss(chief_.journal.record().newest) : HowToGoOn();
   // No start has those data again by itself.
   if (absl::IsFailedPrecondition(why)) {
-    remedy =
-        absl::StrCat("Put these files back on each host as they were, or begin anew with the new ones in another ",
-                     "job folder; downpour doctor prints their fingerprints. With the files as they were: ", remedy);
+    const bool of_code = chief_.job.data.format == kPythonFormat;
+    const std::string back = of_code ? "Have the Python code give downpour.fit as many examples as then"
+                                     : "Put these files back on each host as they were";
+    const std::string look = of_code ? "" : "; downpour doctor prints their fingerprints";
+    remedy = absl::StrCat(back, ", or begin anew with the new ones in another job folder", look,
+                          ". With the data as they were: ", remedy);
   }
   Begin(JobState::kFailed, absl::StrCat(MessageOf(why), ". ", remedy),
         absl::IsFailedPrecondition(why) ? kExitBadJobFile : kExitFailed);

@@ -41,6 +41,7 @@ class Shutdown {
   struct Parts {
     StepContext& context;
     const ChiefOptions& options;
+    const JobSpec& job;
     JobLife& life;
     Storage& storage;
     Journal& journal;

@@ -95,10 +95,10 @@ class SlurmTest(ServiceTest):
         number = self.slurm.jobs()[0][0]
         self.slurm.ask("scontrol", "requeue", number)
         self.wait_for_message("long", "was put back into the queue of Slurm")
-        self.assertEqual(self.job_of("long")["state"], "RUNNING")
+        self.assertEqual(self.job_of("long")["state"], "RUNNING", self.log_of("long"))
         self.slurm.ask("scontrol", "update", f"JobId={number}", "StartTime=now")
         while "continues after restart 1" not in self.log_of("long") or self.starts_of("long") < 2:
-            self.assertEqual(self.job_of("long")["state"], "RUNNING")
+            self.assertEqual(self.job_of("long")["state"], "RUNNING", self.log_of("long"))
             threading.Event().wait(0.1)
         self.ask("POST", "/v1/projects/p/jobs/long:cancel", {})
         self.wait_for("long", "CANCELLED")
