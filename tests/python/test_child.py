@@ -192,10 +192,10 @@ options["loss"] = fails
         self.assertEqual(code, 1)
         self.assertIn("in fails\n", said)
 
-    def test_the_users_code_refuses_in_an_evaluation(self):
+    def test_an_evaluation_lacks_its_data(self):
         worker = self.work_with("options['metrics'] = {}")
         error = worker.ask({"evaluate": {"batches": [[0]]}})["error"]
-        self.assertEqual(error["refused"], True)
+        self.assertEqual(error["refused"], False, "only what cannot begin is refused")
         self.assertIn("there are no data for it: give eval=", error["message"])
         self.assertIsNone(worker.hear())  # else the worker's death might end it first
         self.assertEqual(worker.end()[0], 1)
@@ -214,7 +214,9 @@ options["loss"] = fails
         self.write(TASK.replace("{change}", change + " ValueError: sys.exit(0)"))
         description, initial, _ = self.describe()
         worker = self.work()
-        self.assertTrue(worker.train((range(3), 1))["error"]["refused"])
+        error = worker.train((range(3), 1))["error"]
+        self.assertIn("ended by itself", error["message"])
+        self.assertFalse(error["refused"], "it has begun")
 
     def test_another_model_than_the_described_one(self):
         for change in ("model = nn.Linear(4, 3000)", "model = nn.Linear(4, 5000)"):
