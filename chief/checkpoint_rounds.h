@@ -8,8 +8,8 @@
 //   via shared a ps writes and syncs its file itself.
 // Cost: memory is that of kRecordsInFlight records per ps; a Step checksums at most one record.
 // Errors: whatever fails, the round is abandoned and the older checkpoints stay: a write, a silent ps, records that
-//   skipped too many pushes (see too_many_skipped). last_error() says why. Receive gives
-//   INVALID_ARGUMENT for what no honest ps sends; via shared that ends the round too, since nobody knows how long a
+//   skipped too many pushes (see too_many_skipped). last_error() says why. Receive gives INVALID_ARGUMENT for what no
+//   honest ps sends; via shared that ends the round too, since nobody knows how long a
 //   file may take and nothing else would. A record that lacks a lease which was committed when the round began ends no
 //   round: the manifest does not promise that lease, and TakeLacking() names it.
 // Source: protocol rules A4, A5 (schema/PROTOCOL.md); docs/CHECKPOINT_FORMAT.md.

@@ -12,8 +12,8 @@
 //   training.localSteps each batch takes these copies and messages. The child makes the next batch once it has
 //   answered.
 // Errors: of Prepare: INVALID_ARGUMENT where the code differs from what it was when the job was submitted (variables,
-//   examples, metrics), or refuses; of all: those of PythonChild. Where the code
-//   raised in a step, its examples are named. A failed step ends the child.
+//   examples, metrics), or refuses; of all: those of PythonChild. Where the code raised in a step, its examples are
+//   named. A failed step ends the child.
 // Threads: one.
 // Tests: tests/unit/worker/python_computer_test.cc, tests/process/test_python.py.
 #pragma once

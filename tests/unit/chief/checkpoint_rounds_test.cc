@@ -240,7 +240,7 @@ TEST_F(CheckpointRoundsTest, RecordsOfAnotherRoundAreLate) {
   EXPECT_FALSE(disk.Has("checkpoints/1-2/ps-0.shard"));
 }
 
-// Protocol hole A4: a round does not span a restore.
+// It is the same process, and its slices keep their epochs.
 TEST_F(CheckpointRoundsTest, ARoundContinuesWhenAPsHasAnotherAddress) {
   Start({1, 1});
   ASSERT_TRUE(Receive(RecordOf(0, Server(0).slices[0], {1, 1})).ok());
