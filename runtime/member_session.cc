@@ -72,9 +72,9 @@ void MemberSession::SendJoin(Time now, Effects& effects) {
 }
 
 void MemberSession::Reintroduce(Time now, Effects& effects) {
-  if (!member() || ended_) return;
-  reintroduces_ = true;
-  first_join_ = joins_;
+  if (!started_ || ended_) return;
+  reintroduces_ = member();
+  first_join_ = joins_;  // what is under way says where it was
   SendJoin(now, effects);
 }
 

@@ -69,6 +69,11 @@ void ChiefRules::OnReceived(const Process& chief, const Received& received) {
 void ChiefRules::OnReport(const Process& chief, const SliceReport& report) {
   const FaultPlan& plan = world_->plan();
   if (plan.damage || plan.lose || plan.rot) return;  // other checkpoints may count
+  std::vector<const SliceReport::Item*> first;
+  for (const SliceReport::Item& item : report.slices) {
+    if (held_.erase({report.from, item.slice, item.epoch}) > 0) first.push_back(&item);
+  }
+  if (!IsThere(chief, report.from)) return;
   std::optional<Manifest> newest;
   for (const std::string& file : chief.disk->Files("checkpoints/")) {
     if (!absl::EndsWith(file, "/MANIFEST")) continue;
@@ -76,10 +81,8 @@ void ChiefRules::OnReport(const Process& chief, const SliceReport& report) {
     if (manifest.ok() && (!newest || manifest->round > newest->round)) newest = *std::move(manifest);
   }
   if (!newest) return;
-  for (const SliceReport::Item& item : report.slices) {
-    const bool is_first = held_.erase({report.from, item.slice, item.epoch}) > 0;
-    if (is_first && IsThere(chief, report.from) && item.error.empty() && !item.finished.Covers(newest->committed))
-      behind_.push_back({item.slice, item.epoch});
+  for (const SliceReport::Item* item : first) {
+    if (item->error.empty() && !item->finished.Covers(newest->committed)) behind_.push_back({item->slice, item->epoch});
   }
 }
 

@@ -86,6 +86,7 @@ class CrashScenario {
   void DamageOne();
   void LoseCheckpoints();
   void SetCheckpointsAside();
+  bool HasLostItsPlace(Life life) const;
   void EndOfStragglers();
 
   // People's commands.

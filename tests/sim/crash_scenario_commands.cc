@@ -81,7 +81,9 @@ void CrashScenario::StartWorkerIfAway(int number) {
 // What people asked for is no failure: its supervisor would start the worker again.
 void CrashScenario::CheckRetired(const Process& worker, int code, const std::string& why) {
   const bool was_told = CheckerOf(worker).IsRetired(worker.life) && code == kExitSignalled;
-  const bool had_place = plan_.faults.scale > Duration::zero() && worker.worker != nullptr && RunOf(worker) != 0;
+  const ChiefRole* leader = Leader();  // another run's job says nothing of its own
+  const bool had_place = plan_.faults.scale > Duration::zero() && worker.worker != nullptr && leader != nullptr &&
+                         RunOf(worker) == RunOf(world_.process(chief_));
   const bool lacks_place = had_place && code == kExitFailed && absl::StrContains(why, "there is no worker-");
   if (was_told || lacks_place)
     findings_.Add(absl::StrCat(worker.name, " calls it a failure that it is retired: ", why));

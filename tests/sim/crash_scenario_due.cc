@@ -18,7 +18,10 @@ Duration CrashScenario::LongestCalm() const {
   const Duration step =
       std::chrono::duration_cast<Duration>((plan_.device.least + plan_.device.spread) * plan_.device.slow_worker) +
       4 * way * oracle_.grid().size();
-  return Patience() + 2 * plan_.timing.dead_after + oracle_.plan().total_steps() * step;
+  const TrainingSpec& training = oracle_.job().training;
+  // What is pulled ahead may be too stale by then, each time.
+  const uint64_t computed = training.pull_ahead && training.max_staleness ? 2 : 1;
+  return Patience() + 2 * plan_.timing.dead_after + computed * oracle_.plan().total_steps() * step;
 }
 
 void CrashScenario::Due(const std::string& what, bool is_due, Duration patience) {

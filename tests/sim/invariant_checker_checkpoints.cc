@@ -31,7 +31,7 @@ void InvariantChecker::OnStored(const StorageOp& op) {
   }
   if (op.kind == StorageOp::Kind::kRemove && absl::EndsWith(op.path, "/MANIFEST")) {
     CheckKeeps(op.path);
-    if (RoundOfPath(op.path) == best_.round) {
+    if (RoundOfPath(op.path) == best_.round && !damaged_.contains(best_.round)) {
       world_->findings().Add(absl::StrCat(op.path, " is removed, and the journal names it as the best"));
     }
   }

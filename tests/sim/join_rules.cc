@@ -43,7 +43,9 @@ void JoinRules::OnReceived(const Process& chief, const Received& received) {
     fingerprints_[report->from] = report->fingerprint;
   }
   if (const auto* leave = std::get_if<Leave>(&received.message); leave != nullptr && IsThere(chief, leave->from)) {
-    gone_.insert(nonces_[leave->from]);
+    for (const auto& [name, join] : holders_) {
+      if (join.nonce == nonces_[leave->from]) gone_[name] = join.nonce;
+    }
   }
   const auto* join = std::get_if<Join>(&received.message);
   if (join == nullptr) return;
@@ -60,7 +62,9 @@ void JoinRules::OnReceived(const Process& chief, const Received& received) {
 void JoinRules::Welcomes(const Process& chief, PeerId to, const Welcome& welcome) {
   if (to == restarted_) restarted_ = PeerId::kNone;
   const Join& join = joins_[to];
-  if (gone_.contains(join.nonce)) Add(chief, absl::StrCat("takes ", welcome.name, " in after its goodbye"));
+  const bool said_goodbye = std::ranges::any_of(gone_, [&join](const auto& one) { return one.second == join.nonce; });
+  if (said_goodbye) Add(chief, absl::StrCat("takes ", welcome.name, " in after its goodbye"));
+  gone_.erase(welcome.name);
   holders_[welcome.name] = join;
   nonces_[welcome.you] = join.nonce;
 }

@@ -1,13 +1,12 @@
 // Whom a chief takes in, and who gets work: protocol, conversations 1 and 3.
 //
-// Findings: a process is taken in after its goodbye; one that its launcher has started again is kept waiting; workers
-//   of two copies of the data get work.
+// Findings: a process is taken in after its goodbye, before another one had its name; one that its launcher has started
+//   again is kept waiting; workers of two copies of the data get work.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 
 #include "tests/sim/observer.h"
@@ -38,7 +37,7 @@ class JoinRules final : public Observer {
   std::map<PeerId, Join> joins_;
   std::map<std::string, Join> holders_;  // of names
   std::map<Incarnation, uint64_t> nonces_;
-  std::set<uint64_t> gone_;  // nonces of those that said goodbye
+  std::map<std::string, uint64_t> gone_;  // nonces of those that had the names last, and said goodbye
   // Of the Step at hand.
   PeerId restarted_{};
 };

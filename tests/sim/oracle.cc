@@ -78,9 +78,9 @@ std::vector<int64_t> Oracle::Sums(const IntervalSet& leases, SliceId slice) cons
   return sums;
 }
 
-uint64_t Oracle::Skips() const {
+uint64_t Oracle::Skips(uint64_t leases) const {
   uint64_t skips = 0;
-  for (uint64_t lease = 0; lease < plan_.total_leases(); ++lease) {
+  for (uint64_t lease = 0; lease < leases; ++lease) {
     for (Step step = 1; step <= plan_.StepsOf(LeaseId{lease}); ++step) {
       for (uint32_t slice = 0; slice < grid_.size(); ++slice) skips += IsSkipped(LeaseId{lease}, step, SliceId{slice});
     }

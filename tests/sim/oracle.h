@@ -36,7 +36,7 @@ class Oracle {
     const Kind kind = KindOf(lease, step, slice);
     return kind == Kind::kNotFinite || kind == Kind::kPoison;
   }
-  uint64_t Skips() const;  // of the whole job, once each
+  uint64_t Skips(uint64_t leases) const;  // of the first so many leases, once each
   // Empty, not finite or made so by any update, or integers between -3 and 3.
   Payload Gradient(LeaseId lease, Step step, SliceId slice) const;
   // What the slice begins with: as its ps makes it, or as the file of model.initializeFrom would have it.

@@ -206,11 +206,15 @@ TEST_F(MemberSessionTest, AnotherChiefThatItMeetsAgainTakesItInAtOnce) {
   EXPECT_EQ(Welcomed(Incarnation{8}, /*term=*/4), News::kHandled) << "it is a member";
 }
 
-TEST_F(MemberSessionTest, OneThatHasNotJoinedYetJoinsAsBefore) {
+TEST_F(MemberSessionTest, OneThatIsJoiningTellsOfTheAddressThatItHasByThen) {
   Take<Join>();
+  const uint64_t before = last_join_;
   session_.Reintroduce(now_, effects_);
   Collect();
-  EXPECT_TRUE(Take<Join>().empty());
+  EXPECT_EQ(Take<Join>().size(), 1u);
+  EXPECT_EQ(Receive(AnswerTo(before, kMe, 3, 1)), News::kHandled) << "to a Join from the address before";
+  EXPECT_FALSE(session_.member());
+  EXPECT_EQ(Welcomed(), News::kJoined);
 }
 
 TEST_F(MemberSessionTest, WithALaterChiefOfTheSameRunItGoesOn) {
