@@ -96,7 +96,9 @@ class SlurmTest(ServiceTest):
         self.slurm.ask("scontrol", "requeue", number)
         self.wait_for_message("long", "was put back into the queue of Slurm")
         self.assertEqual(self.job_of("long")["state"], "RUNNING", self.log_of("long"))
-        self.slurm.ask("scontrol", "update", f"JobId={number}", "StartTime=now")
+        # Slurm gives jobs two minutes, since a node kills what begins in the second in which it ended the run before.
+        self.slurm.wait_for("PENDING", "squeue", "--noheader", "--format=%T")
+        self.slurm.ask("scontrol", "update", f"JobId={number}", "StartTime=now+2")
         while "continues after restart 1" not in self.log_of("long") or self.starts_of("long") < 2:
             self.assertEqual(self.job_of("long")["state"], "RUNNING", self.log_of("long"))
             threading.Event().wait(0.1)
