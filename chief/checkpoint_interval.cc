@@ -78,8 +78,8 @@ CheckpointInterval::Sum CheckpointInterval::Close(std::optional<Span>& span, con
 
 void CheckpointInterval::RoundBegins(Time now, bool urgent) {
   began_ = now;
+  answers_ = std::exchange(wanted_, false) || (in_round_ && answers_);  // of one too whose place it takes
   in_round_ = true;
-  answers_ = std::exchange(wanted_, false);
   measured_ = !urgent;
   if (urgent) between_.reset();
   collecting_.reset();

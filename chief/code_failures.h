@@ -1,12 +1,16 @@
-// CodeFailures: how often the job's own code raised in a lease, on whichever worker, and when that ends the job.
+// CodeFailures: how often the job's own code raised in a lease, or workers failed in an evaluation, whichever workers,
+// and when that ends the job.
 //
 //   failures.Note(lease, "worker-2", leave.why, /*alone=*/false);  // of a lease that it held, beside other workers
 //   failures.Committed(lease);
+//   failures.NoteInEvaluation("worker-2", leave.why, /*alone=*/false);
+//   failures.Evaluated();
 //   if (!failures.failure().ok()) ...the job has failed...
 //
 // Order: a lease's count outlives its workers, and commits of other leases: code that raises at one example alone would
 //   restart workers for as long as the others last. Only a commit of the lease itself ends it. A chief begins at 0.
-//   One task that fails alone, beside others, says more of its host than of the code.
+//   One task that fails alone, beside others, says more of its host than of the code. All evaluations have one count,
+//   since the next one fails likewise; one that is in ends it.
 // Cost: one entry for each lease that failed and is not committed.
 // Tests: tests/unit/chief/code_failures_test.cc.
 #pragma once
@@ -28,16 +32,15 @@ class CodeFailures {
   static constexpr int kMost = 6;
 
   void Note(LeaseId lease, const std::string& task, const std::string& why, bool alone) {
-    Failures& failures = failed_[lease];
-    failures.tasks.insert(task);
-    const int count = ++failures.count;
-    if (count < kMost || (failures.tasks.size() < 2 && !alone) || !failure_.ok()) return;
-    failure_ = absl::AbortedError(absl::StrCat("the job's own code failed ", count, " times in lease ", ToNumber(lease),
-                                               ", the last time at ", task, ": ", why));
+    Count(failed_[lease], "the job's own code", absl::StrCat("in lease ", ToNumber(lease)), task, why, alone);
+  }
+  void NoteInEvaluation(const std::string& task, const std::string& why, bool alone) {
+    Count(in_evaluation_, "workers", "while they evaluated", task, why, alone);
   }
   void Committed(LeaseId lease) { failed_.erase(lease); }
+  void Evaluated() { in_evaluation_ = {}; }
 
-  // ABORTED once some lease has failed kMost times, on two tasks or on the only one.
+  // ABORTED once some lease, or evaluations, failed kMost times, on two tasks or on the only one.
   const absl::Status& failure() const { return failure_; }
 
  private:
@@ -45,7 +48,17 @@ class CodeFailures {
     int count = 0;
     std::set<std::string> tasks;
   };
+  void Count(Failures& failures, const std::string& what, const std::string& where, const std::string& task,
+             const std::string& why, bool alone) {
+    failures.tasks.insert(task);
+    const int count = ++failures.count;
+    if (count < kMost || (failures.tasks.size() < 2 && !alone) || !failure_.ok()) return;
+    failure_ = absl::AbortedError(
+        absl::StrCat(what, " failed ", count, " times ", where, ", the last time at ", task, ": ", why));
+  }
+
   std::map<LeaseId, Failures> failed_;
+  Failures in_evaluation_;
   absl::Status failure_;
 };
 

@@ -52,6 +52,7 @@ class Evaluation {
   // All parts that are out: their grants are repeated until they are answered.
   std::vector<EvalGrant> Outstanding() const;
   void Release(Incarnation worker);
+  bool IsAt(Incarnation worker) const { return active_ && HeldBy(worker) > 0; }  // some of its parts are
 
   absl::Status Accept(const EvalDone& done);
 

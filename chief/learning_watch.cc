@@ -104,7 +104,8 @@ std::string WhatIsWrong(const LearningWatch& learning) {
 
 }  // namespace
 
-std::string WhyItDiverges(const LearningWatch& learning, const JobSpec& job, const Staleness& staleness) {
+std::string WhyItDiverges(const LearningWatch& learning, const JobSpec& job, int64_t workers,
+                          const Staleness& staleness) {
   const std::string what = WhatIsWrong(learning);
   if (what.empty()) return "";
   const TrainingSpec& training = job.training;
@@ -115,8 +116,8 @@ std::string WhyItDiverges(const LearningWatch& learning, const JobSpec& job, con
     remedies.push_back("--set training.staleness.method=auto");
   }
   if (stale && training.pull_ahead) remedies.push_back("--set training.pullAhead=false");
-  if (stale && job.cluster.scale_tier == kCustomTier && job.cluster.worker_count > 1) {
-    remedies.push_back(absl::StrCat("--set cluster.workerCount=", job.cluster.worker_count / 2));
+  if (stale && job.cluster.scale_tier == kCustomTier && workers > 1) {
+    remedies.push_back(absl::StrCat("--set cluster.workerCount=", workers / 2));
   }
   remedies.push_back(
       absl::StrFormat("--set training.optimizer.learningRate=%.3g", training.optimizer.learning_rate / kLowerRate));

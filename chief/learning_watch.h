@@ -65,6 +65,7 @@ class LearningWatch {
 
 // The trouble, its likely cause and what to type, in one paragraph; empty: training gets on as far as can be told.
 // `staleness`: of all ps, which may be the cause.
-std::string WhyItDiverges(const LearningWatch& learning, const JobSpec& job, const Staleness& staleness);
+std::string WhyItDiverges(const LearningWatch& learning, const JobSpec& job, int64_t workers,
+                          const Staleness& staleness);
 
 }  // namespace downpour

@@ -30,7 +30,11 @@ void LeaseLedger::Open(const Plan& plan, const IntervalSet& finished_everywhere,
 }
 
 void LeaseLedger::EndAfter(uint64_t epochs) {
-  if (epochs != 0) goal_ = std::min(plan_.total_leases(), epochs * plan_.leases_per_epoch());
+  if (epochs == 0) return;
+  goal_ = std::min(plan_.total_leases(), epochs * plan_.leases_per_epoch());
+  IntervalSet all;
+  all.InsertRange(0, goal_);
+  Restrict(all);  // a worker that the chief did not know of may have finished others
 }
 
 uint64_t LeaseLedger::EpochsBegun() const {
@@ -178,7 +182,7 @@ absl::Status LeaseLedger::CheckEvidence(const LeaseDone& done, size_t slices) co
 
 absl::StatusOr<bool> LeaseLedger::Decide(const LeaseDone& done, absl::Span<const SliceEpoch> current) {
   if (absl::Status status = CheckEvidence(done, current.size()); !status.ok()) return status;
-  if (committed_.Contains(ToNumber(done.lease))) return true;
+  if (committed_.Contains(ToNumber(done.lease)) || ToNumber(done.lease) >= goal_) return true;
   const bool is_current = std::all_of(done.evidence.begin(), done.evidence.end(), [&](const auto& evidence) {
     return evidence.epoch == current[ToNumber(evidence.slice)];
   });

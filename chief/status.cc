@@ -143,7 +143,8 @@ EvaluationReport OfEvaluation(const ChiefView& chief) {
 }
 
 std::string Divergence(const ChiefView& chief) {
-  return WhyItDiverges(chief.learning, chief.job, chief.members.Totals(TaskRole::kPs).staleness);
+  return WhyItDiverges(chief.learning, chief.job, chief.members.worker_count(),
+                       chief.members.Totals(TaskRole::kPs).staleness);
 }
 
 double AgeSeconds(const ChiefView& chief, int64_t unix_ms) {

@@ -86,7 +86,12 @@ uint64_t Work::Release(Incarnation worker) {
 void Work::NoteCodeFailure(const Task& worker, LeaseId lease, const std::string& why) {
   const std::vector<LeaseId> held = chief_.ledger.HeldBy(worker.incarnation);
   if (std::find(held.begin(), held.end(), lease) == held.end()) return;
-  code_failures_.Note(lease, worker.name, why, /*alone=*/chief_.job.cluster.worker_count == 1);
+  code_failures_.Note(lease, worker.name, why, /*alone=*/chief_.members.worker_count() == 1);
+}
+
+void Work::NoteFailure(const Task& worker, const std::string& why) {
+  if (!chief_.evaluation.IsAt(worker.incarnation)) return;
+  code_failures_.NoteInEvaluation(worker.name, why, /*alone=*/chief_.members.worker_count() == 1);
 }
 
 void Work::Commit(LeaseId lease) {
@@ -108,11 +113,11 @@ absl::Status Work::Receive(PeerId from, const LeaseDone& done) {
   if (!chief_.assignment.complete() || chief_.life.ended()) return absl::OkStatus();
   // The last round's records may lack it: the next start would count it as computed again. JobEnd lets the worker go.
   if (chief_.life.state == JobState::kCancelling && chief_.rounds.active()) return absl::OkStatus();
-  const bool was_committed = chief_.ledger.committed().Contains(ToNumber(done.lease));
+  const uint64_t commits = chief_.ledger.commits();
   const absl::StatusOr<bool> committed = chief_.ledger.Decide(done, chief_.assignment.epochs());
   if (!committed.ok()) return committed.status();
   chief_.context.out.SendTo(from, LeaseDoneReply{done.lease, *committed});
-  if (!*committed || was_committed) return absl::OkStatus();
+  if (chief_.ledger.commits() == commits) return absl::OkStatus();  // it was before, or is beyond the job's end
   Commit(done.lease);
   if (done.examples > chief_.ledger.plan().ExamplesOf(done.lease)) {
     return absl::InvalidArgumentError(absl::StrCat("a lease with a loss over ", done.examples, " examples"));
@@ -126,8 +131,9 @@ absl::Status Work::Receive(PeerId from, const LeaseDone& done) {
 void Work::WarnOfTrouble() {
   const LearningWatch::Trouble trouble = chief_.learning.trouble();
   if (trouble == std::exchange(warned_of_, trouble) || trouble == LearningWatch::Trouble::kNone) return;
-  const Staleness staleness = chief_.members.Totals(TaskRole::kPs).staleness;
-  chief_.context.out.Warn("training diverges: " + WhyItDiverges(chief_.learning, chief_.job, staleness));
+  chief_.context.out.Warn("training diverges: " + WhyItDiverges(chief_.learning, chief_.job,
+                                                                chief_.members.worker_count(),
+                                                                chief_.members.Totals(TaskRole::kPs).staleness));
 }
 
 // The last evaluation is in. Ends the job with the epochs that have begun, if its file says so.
@@ -151,6 +157,7 @@ absl::Status Work::Receive(PeerId from, const EvalDone& done) {
   chief_.context.out.SendTo(from, EvalDoneReply{done.round, done.first_batch});
   chief_.progress.Move(chief_.context.now);
   if (was_active && !chief_.evaluation.active()) {
+    code_failures_.Evaluated();
     const Evaluation::Result& result = *chief_.evaluation.result();
     const bool has_accuracy = chief_.job.model.has_accuracy();
     const std::string accuracy = has_accuracy ? absl::StrFormat(", accuracy %.4f", result.accuracy) : "";

@@ -35,7 +35,7 @@ struct SliceEpoch {
   auto operator<=>(const SliceEpoch&) const = default;
 };
 
-// A slice's state within one epoch: n counts the pushes that changed it. Versions of different epochs do not compare.
+// A slice's state: n counts the updates of its values, on across epochs. Versions of different epochs do not compare.
 struct Version {
   SliceEpoch epoch;
   uint64_t n = 0;

@@ -74,7 +74,7 @@ class WorkerRole::Impl {
 
   void ReportData();
   void ReportDone();
-  void AskForWork();
+  void AskForWork(bool tells = false);  // tells: what it holds, though it has no room
   bool MayLeave() const;
   std::string Unacknowledged() const;
   std::string WaitingFor() const;
@@ -316,15 +316,16 @@ void WorkerRole::Impl::FromChief(Placement& placement) {
     return Reject();
   }
   if (!plan_) plan_.emplace(job_, placement.train_examples);
-  if (!was_placed && placed()) AskForWork();
+  if (!was_placed && placed()) AskForWork(/*tells=*/true);
 }
 
-void WorkerRole::Impl::AskForWork() {
+void WorkerRole::Impl::AskForWork(bool tells) {
   const std::vector<LeaseId> holding = Holding();
-  if (session_.leaving() || holding.size() >= LeasesHeld()) return;
+  const size_t room = LeasesHeld() - std::min(holding.size(), LeasesHeld());
+  if (session_.leaving() || (room == 0 && !tells)) return;
   out_->SendTo(MemberSession::kChief, WorkRequest{.from = session_.incarnation(),
                                                   .holding = holding,
-                                                  .wanted = static_cast<uint32_t>(LeasesHeld() - holding.size()),
+                                                  .wanted = static_cast<uint32_t>(room),
                                                   .number = ++work_requests_});
   next_work_request_ = now_ + session_.timing().control_retry;
 }
@@ -339,8 +340,7 @@ std::vector<LeaseId> WorkerRole::Impl::Holding() const {
 void WorkerRole::Impl::FromChief(Grant& grant) {
   if (grant.to != session_.incarnation() || !placed() || !plan_->Contains(grant.lease)) return Reject();
   // One that does not fit comes again: the chief sees in the next request that it is not held.
-  if (exchange_->Find(grant.lease) != nullptr || exchange_->leases().size() >= LeasesHeld()) return;
-  if (session_.leaving()) return;
+  if (session_.leaving() || exchange_->Find(grant.lease) != nullptr || Holding().size() >= LeasesHeld()) return;
   exchange_->Hold(grant.lease, plan_->StepsOf(grant.lease), now_, *out_);
 }
 

@@ -92,6 +92,7 @@ class CrashScenario {
   // People's commands.
   const ChiefRole* Leader() const;
   void TellChief(ControlKind kind, uint32_t workers);
+  void AskForCheckpoint();
   void ScaleJob();
   void StopByCommand();
   bool IsWanted(const Task& task) const;

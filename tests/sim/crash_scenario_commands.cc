@@ -38,6 +38,11 @@ void CrashScenario::TellChief(ControlKind kind, uint32_t workers) {
   }
 }
 
+void CrashScenario::AskForCheckpoint() {
+  ++faults_["checkpoint asked for"];
+  TellChief(ControlKind::kCheckpoint, 0);
+}
+
 void CrashScenario::ScaleJob() {
   ++faults_["scaled"];
   TellChief(ControlKind::kScale, static_cast<uint32_t>(1 + prng_.Below(plan_.job.cluster.worker_count + 2)));

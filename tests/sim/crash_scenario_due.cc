@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "chief/checkpoint_interval.h"
 #include "tests/sim/crash_scenario.h"
 
 namespace downpour {
@@ -107,6 +108,9 @@ void CrashScenario::LookForRounds(const Process& process) {
                         !chief.committed().CoversRange(0, chief.goal());
   Due("no checkpoint becomes durable", periodic && !is_new,
       every + Patience() + 4 * plan_.disk_delay * oracle_.grid().size());
+  const bool owes = chief.state() == JobState::kRunning && chief.all_reported() && checker().OwesCheckpoint(chief_);
+  Due("a checkpoint that a person asked for is not written", owes,
+      CheckpointInterval::kMostAfterAbandoned + Patience() + 4 * plan_.disk_delay * oracle_.grid().size());
 }
 
 // By what its members count while they live, which heartbeats tell; a link that was cut is made anew once its end is

@@ -38,6 +38,7 @@ void CrashScenario::Disturb() {
   Repeat(plan_.faults.new_folder, &CrashScenario::BeginFolder);
   Repeat(plan_.faults.put_back, &CrashScenario::PutBackFolder);
   Repeat(plan_.faults.lie, &CrashScenario::Lie);
+  Repeat(plan_.faults.ask, &CrashScenario::AskForCheckpoint);
   if (plan_.end_trouble) LookForTrouble();
   LookForStop();
   LookForProgress();

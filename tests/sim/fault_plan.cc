@@ -226,14 +226,14 @@ std::string FaultPlan::ToString() const {
       "ms worker_stop=", Ms(faults.worker_stop), "ms ps_stop=", Ms(faults.ps_stop), "ms pause=", Ms(faults.pause),
       "ms cut=", Ms(faults.cut), "ms reset=", Ms(faults.reset), "ms malformed=", Ms(faults.malformed),
       "ms stranger=", Ms(faults.stranger), "ms new_folder=", Ms(faults.new_folder), "ms put_back=", Ms(faults.put_back),
-      "ms scale=", Ms(faults.scale), "ms move=", Ms(faults.move), "ms rival=", Ms(faults.rival),
-      "ms nameless=", faults.nameless, "\n  story: calm_after=", Ms(calm_after), "ms generations=", generations,
-      " stop_after=", Ms(stop_after), "ms power_failure=", power_failure, " damage=", damage, " lose=", lose,
-      " by_signal=", by_signal, " all_told=", all_told, " by_command=", by_command, " same_servers=", same_servers,
-      " odd_data=", odd_data, " clock_is_right=", clock_is_right, "\n  rare: start_within=", Ms(start_within),
-      "ms other_text=", other_text, " end_trouble=", end_trouble, " rot=", rot, " lie=", Ms(faults.lie),
-      "ms stalls=", stalls, " failing=", static_cast<int>(failing), " no_room_for=", Ms(device.no_room_for),
-      "ms slices=", GridOf(job.model)->size(), " amid_restore=", amid_restore);
+      "ms scale=", Ms(faults.scale), "ms ask=", Ms(faults.ask), "ms move=", Ms(faults.move),
+      "ms rival=", Ms(faults.rival), "ms nameless=", faults.nameless, "\n  story: calm_after=", Ms(calm_after),
+      "ms generations=", generations, " stop_after=", Ms(stop_after), "ms power_failure=", power_failure,
+      " damage=", damage, " lose=", lose, " by_signal=", by_signal, " all_told=", all_told, " by_command=", by_command,
+      " same_servers=", same_servers, " odd_data=", odd_data, " clock_is_right=", clock_is_right,
+      "\n  rare: start_within=", Ms(start_within), "ms other_text=", other_text, " end_trouble=", end_trouble,
+      " rot=", rot, " lie=", Ms(faults.lie), "ms stalls=", stalls, " failing=", static_cast<int>(failing),
+      " no_room_for=", Ms(device.no_room_for), "ms slices=", GridOf(job.model)->size(), " amid_restore=", amid_restore);
 }
 
 }  // namespace downpour

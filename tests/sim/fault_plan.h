@@ -43,6 +43,7 @@ struct FaultRates {
   Duration new_folder{};  // the chief dies, and another one begins another run at its address
   Duration put_back{};    // the chief's folder is copied, or put back to its last copy; both while the tasks live
   Duration scale{};       // a person wants another number of workers
+  Duration ask{};         // a person asks for a checkpoint
   Duration move{};        // the host of a ps gets another address
   Duration rival{};       // a ps stands still for long, and another process is started in its place meanwhile
   Duration lie{};         // somebody reports a lease done that no slice has finished

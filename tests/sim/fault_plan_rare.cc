@@ -125,6 +125,7 @@ void PlanRareFaults(Prng& prng, FaultPlan& plan) {
   DrawLocalSteps(prng, plan);
   plan.amid_restore = plan.by_signal && !plan.all_told && prng.Chance(0.5);
   if (!plan.faults.nameless && prng.Chance(0.12)) plan.faults.rival = DrawTime(prng, 500ms, 4s);
+  if (prng.Chance(0.15)) plan.faults.ask = DrawTime(prng, 100ms, 3s);
 }
 
 }  // namespace downpour

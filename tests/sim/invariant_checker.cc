@@ -75,7 +75,10 @@ void InvariantChecker::OnReceived(const Process& process, const Received& receiv
   if (const auto* beat = std::get_if<Heartbeat>(&received.message)) {
     heard_[beat->from] = {process.life, world_->now(), process.away};
   }
-  if (const auto* command = std::get_if<Control>(&received.message)) command_ = *command;
+  if (const auto* command = std::get_if<Control>(&received.message)) {
+    command_ = *command;
+    asked_for_[command->nonce] = command->kind;
+  }
   if (const auto* join = std::get_if<Join>(&received.message)) {
     joiners_[{process.life, received.from}] = join->nonce;
   } else if (const auto* request = std::get_if<WorkRequest>(&received.message)) {
@@ -277,6 +280,8 @@ void InvariantChecker::CheckChief(const Process& process) {
     }
   }
   epochs_ = std::move(epochs);
+  const auto runs = chief.committed().Intervals();
+  if (!runs.empty() && runs.back().end > chief.goal()) Add(process, "commits a lease that the job ends without");
 
   std::map<Incarnation, int> held;
   for (const auto& [lease, holder] : chief.holders()) {

@@ -87,6 +87,8 @@ class InvariantChecker final : public Observer {
     };
     return holds(durable_) || holds(before_);
   }
+  // That chief has promised a checkpoint, and none is durable that it began since.
+  bool OwesCheckpoint(Life chief) const { return owed_ && owed_->chief == chief; }
   // As many leases, the first ones, end the job, by the newest journal on disk.
   uint64_t goal() const;
   // After success: the summary, and the durable checkpoint against what the whole plan sums to, without the reference
@@ -200,9 +202,15 @@ class InvariantChecker final : public Observer {
   std::set<Life> retired_;                   // workers that were told so
   std::vector<Life> newly_retired_;
   std::optional<Control> command_;                // that the chief at hand steps on
+  std::map<uint64_t, ControlKind> asked_for_;     // by the nonces of commands
   std::map<Life, uint64_t> commands_;             // that each chief has obeyed
   std::set<std::pair<Life, uint64_t>> obeyed_;    // their nonces
   std::set<std::pair<Life, uint64_t>> answered_;  // likewise, with kAccepted
+  struct Owed {
+    Life chief{};
+    Round after;  // the newest that it had begun by then
+  };
+  std::optional<Owed> owed_;                      // a checkpoint, to a person
   uint32_t workers_ = 0;                          // as the journal has it
   uint64_t ends_after_ = 0;                       // likewise, with which it ends early; 0: it does not
   uint32_t workers_before_ = 0;                   // likewise, the number before that under this chief

@@ -54,6 +54,11 @@ void InvariantChecker::Check(const Process& process, PeerId, const ControlReply&
   // A first answer tells of what the journal has now. One that is said again may come while the next number is on its
   // way into the chief, which goes by the one before until then.
   const bool again = !answered_.emplace(process.life, reply.nonce).second;
+  if (asked_for_[reply.nonce] == ControlKind::kCheckpoint) {
+    const Round newest = committed_at_start_.empty() ? Round() : committed_at_start_.rbegin()->first;
+    if (!again) owed_ = {process.life, newest};
+    return;
+  }
   const int64_t wanted = process.chief->worker_count();
   if (again && wanted == int64_t{workers_before_}) return;
   if (workers_ == 0 || wanted != int64_t{workers_}) {

@@ -300,6 +300,16 @@ TEST_F(CheckpointIntervalTest, ARoundThatSomebodyWantsIsDueUntilOneThatBeganThen
   EXPECT_TRUE(never.IsDue(now + CheckpointInterval::kLeast));
 }
 
+TEST_F(CheckpointIntervalTest, AWishGoesOnToTheRoundThatTakesTheFirstOnesPlace) {
+  CheckpointInterval never{Every(0s)};
+  never.Begin(now, {});
+  never.WantRound();
+  never.RoundBegins(now, false);
+  never.RoundBegins(now, true);  // for a ps that is to stop
+  never.RoundEnds(now, End::kAbandoned);
+  EXPECT_TRUE(never.IsDue(now + CheckpointInterval::kLeast));
+}
+
 // Whatever a round leaves to workers, and lasts: up to 4 s, since 10 minutes pay for 6.
 TEST_F(CheckpointIntervalTest, RoundsTakeAHundredthOfTheThroughputAtMost) {
   Prng prng(1);

@@ -41,6 +41,17 @@ TEST(CodeFailuresTest, BlamesTheHostOfOneThatFailsAlone) {
   EXPECT_FALSE(beside_others.failure().ok());
 }
 
+TEST(CodeFailuresTest, CountsEvaluationsTogether) {
+  CodeFailures failures;
+  for (int i = 1; i < CodeFailures::kMost; ++i) failures.NoteInEvaluation("worker-0", kRaised, /*alone=*/true);
+  failures.Evaluated();
+  failures.NoteInEvaluation("worker-0", kRaised, /*alone=*/true);
+  EXPECT_TRUE(failures.failure().ok()) << "one was finished since";
+  for (int i = 1; i < CodeFailures::kMost; ++i) failures.NoteInEvaluation("worker-1", kRaised, /*alone=*/false);
+  EXPECT_THAT(std::string(failures.failure().message()),
+              HasSubstr("workers failed 6 times while they evaluated, the last time at worker-1: "));
+}
+
 class ChiefCodeFailuresTest : public ::testing::Test {
  protected:
   ChiefCodeFailuresTest() : cluster(SmallJob()) {
@@ -107,6 +118,34 @@ TEST_F(ChiefCodeFailuresTest, ProcessesThatDieAreNoFailuresOfTheCode) {
     ASSERT_EQ(cluster.Ask(worker, 1).at(0), lease);
   }
   EXPECT_FALSE(Failed());
+}
+
+TEST_F(ChiefCodeFailuresTest, TheOnlyWorkerIsTheOneThatPeopleLeftToTheJob) {
+  cluster.Say(PeerId{99}, Control{cluster.role->term(), 1, 1, ControlKind::kScale, 1});
+  cluster.Wait(1s);
+  cluster.Say(other.control, downpour::Leave{.from = other.id, .why = "retired"});
+  const LeaseId bad = cluster.Ask(worker, 1).at(0);
+  for (int i = 0; i < CodeFailures::kMost; ++i) {
+    ASSERT_FALSE(Failed());
+    ASSERT_TRUE(i == 0 || cluster.Ask(worker, 1).at(0) == bad);
+    Leave(worker, true, bad);
+  }
+  EXPECT_TRUE(Failed());
+}
+
+TEST_F(ChiefCodeFailuresTest, WorkersThatFailWhileTheyEvaluateEndTheJobToo) {
+  for (int i = 0; i < 3; ++i) cluster.Finish(worker, cluster.Ask(worker, 1).at(0));
+  for (int i = 0; i < CodeFailures::kMost; ++i) {
+    ASSERT_FALSE(Failed());
+    FakeMember& one = i % 2 == 0 ? worker : other;
+    cluster.Forget();
+    cluster.Ask(one, 1);
+    ASSERT_FALSE(cluster.Sent<EvalGrant>(one).empty());
+    Leave(one, false, LeaseId{});
+  }
+  EXPECT_TRUE(Failed());
+  const std::string why = cluster.Status()["errorMessage"];
+  EXPECT_THAT(why, HasSubstr("workers failed 6 times while they evaluated, the last time at worker-1: "));
 }
 
 TEST_F(ChiefCodeFailuresTest, OnlyWhoHoldsTheLeaseSaysSo) {

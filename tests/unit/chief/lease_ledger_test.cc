@@ -261,5 +261,20 @@ TEST_F(LeaseLedgerTest, AnEarlierEndIsThatOfAllItsLeases) {
   EXPECT_EQ(ledger.EpochsBegun(), 2u);
 }
 
+// Of a worker that an earlier chief had granted it, and that this one had not heard when it fixed the end.
+TEST_F(LeaseLedgerTest, WhatIsBeyondAnEarlierEndIsNotCommitted) {
+  job.training.epochs = 3;
+  Open(2);
+  ledger.EndAfter(2);
+  EXPECT_TRUE(Done(4).value()) << "its worker need not say so again";
+  EXPECT_TRUE(ledger.committed().empty());
+  Open(2);
+  ASSERT_TRUE(Done(0).value());
+  ASSERT_TRUE(Done(5).value());
+  ledger.EndAfter(2);
+  EXPECT_EQ(ledger.committed().Count(), 1u);
+  EXPECT_EQ(ledger.batches_committed(), ledger.plan().BatchesIn(ledger.committed()));
+}
+
 }  // namespace
 }  // namespace downpour
