@@ -13,7 +13,7 @@ import urllib.request
 
 from cluster import TOOL, Process, kill
 from faults import Orders
-from job_service import ServiceTest
+from job_service import OVER, ServiceTest
 
 ENDLESS = {"training": {"epochs": 1_000_000}}
 
@@ -120,6 +120,24 @@ class JobServiceTest(ServiceTest):
         self.wait_for("one", "RUNNING")
         self.submit("two", **ENDLESS)  # three processes and a small model: more than half of it
         self.submit("three")
+    def test_its_own_log_is_streamed_and_keeps_its_times(self):
+        self.start_service()
+        self.submit("long", **ENDLESS)
+
+        def said():
+            """What `downpour run` said, whose lines have no times of their own."""
+            asked = {"filter": 'resource.labels.job_id="long" AND labels.task_name="service" AND severity=DEFAULT'}
+            entries = self.ask("POST", "/v2/entries:list", asked)[1].get("entries", [])
+            return [(entry["timestamp"], entry["textPayload"]) for entry in entries]
+
+        while not (first := said()):
+            self.assertNotIn(self.job_of("long").get("state"), OVER)
+            threading.Event().wait(0.05)
+        self.ask("POST", "/v1/projects/p/jobs/long:cancel", {})
+        job = self.wait_for("long", "CANCELLED")
+        self.assertLess(first[0][0], job["endTime"])
+        self.assertEqual(said()[:len(first)], first)
+
         while "stateMessage" not in (job := self.job_of("three")):
             threading.Event().wait(0.05)
         self.assertEqual((job["state"], job["stateMessage"]), ("QUEUED", "waits behind two, which came before it"))
