@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "runtime/prometheus_text.h"
-#include "service/filter.h"
 #include "service/http_answer.h"
+#include "service/job_filter.h"
 #include "service/job_logs.h"
 
 namespace downpour {
@@ -35,7 +35,7 @@ constexpr const char* kDeletedToken = "the pageToken is of a job that was delete
 
 // The newest first. A page's token names its last job.
 absl::StatusOr<json> List(const Request& request, JobService& service) {
-  const absl::StatusOr<Filter> filter = Filter::Parse(request.get_param_value("filter"));
+  const absl::StatusOr<Filter> filter = ReadJobFilter(request.get_param_value("filter"));
   if (!filter.ok()) return filter.status();
   const absl::StatusOr<int> size = PageSize(request.get_param_value("pageSize"), 20, 100);
   if (!size.ok()) return size.status();

@@ -9,9 +9,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "service/filter.h"
 #include "service/http_answer.h"
 #include "service/job_checkpoints.h"
+#include "service/job_filter.h"
 #include "service/job_history.h"
 #include "service/job_logs.h"
 #include "service/progress_board.h"
@@ -56,7 +56,8 @@ json RowOf(const Job& job, const JobProgress& progress) {
 
 // The newest first; `states` counts the jobs that the filter holds for without regard to `state`.
 absl::StatusOr<json> Overview(const Request& request, JobService& service, ProgressBoard& board) {
-  const absl::StatusOr<Filter> filter = Filter::Parse(request.get_param_value("filter"));
+  const std::string said = request.get_param_value("filter");
+  const absl::StatusOr<Filter> filter = ReadJobFilter(said);
   const absl::StatusOr<int64_t> from = NumberOf(request, "from", 0);
   const absl::StatusOr<int64_t> most = NumberOf(request, "count", kUsualRows);
   const absl::StatusOr<std::vector<Job>> jobs = service.All();
@@ -67,7 +68,7 @@ absl::StatusOr<json> Overview(const Request& request, JobService& service, Progr
   std::vector<Job> found;
   json states = json::object();
   for (auto job = jobs->rbegin(); job != jobs->rend(); ++job) {
-    if (!filter->Holds(RowOf(*job, {}))) continue;
+    if (!said.empty() && !filter->Holds(ResourceOf(*job))) continue;
     states[NameOf(job->state)] = states.value(NameOf(job->state), 0) + 1;
     if (state.empty() || state == NameOf(job->state)) found.push_back(*job);
   }
