@@ -5,9 +5,9 @@
 //   const LogTimes times(job_dir);
 //   std::optional<int64_t> when = times.Of(end_of_line);
 //
-// Shapes: JOB_DIR/service/log_times holds records of kBytes: how many bytes the log had, and when that was seen.
+// Shapes: JOB_DIR/service/log_times holds lines of one length: how many bytes the log had, and when that was seen.
 // Order: a line's time is that of the first look that found it. So it is later than all that was shown before.
-// Errors: what cannot be written or read leaves the time unknown.
+// Errors: what cannot be written or read leaves the time unknown, until a later look is written.
 // Tests: tests/unit/service/job_logs_test.cc.
 #pragma once
 

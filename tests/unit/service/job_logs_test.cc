@@ -70,6 +70,24 @@ TEST(JobLogsTest, ALineOfTheServicesLogHasTheTimeAtWhichItWasSeen) {
   EXPECT_EQ(Shown(ReadLogs(over, folder.path())), all) << "the times are those that were shown";
 }
 
+TEST(LogTimesTest, ARecordThatAFullDiskHasCutCostsNothingElse) {
+  const ScratchFolder folder;
+  const std::string times = folder.Write("service/log_times", "");
+  const std::string log = folder.Write("logs/service.log", "one\n");
+  NoteLogTime(folder.path(), 1000);
+  std::ofstream(times, std::ios::app) << "00000000000000";
+  std::ofstream(log, std::ios::app) << "two\n";
+  NoteLogTime(folder.path(), 2000);  // spoilt by what stands before it
+  NoteLogTime(folder.path(), 3000);
+  NoteLogTime(folder.path(), 4000);
+  EXPECT_EQ(LogTimes(folder.path()).Of(4), 1000);
+  EXPECT_EQ(LogTimes(folder.path()).Of(8), std::nullopt);
+  std::ofstream(log, std::ios::app) << "three\n";
+  NoteLogTime(folder.path(), 5000);
+  EXPECT_EQ(LogTimes(folder.path()).Of(8), 5000);
+  EXPECT_EQ(LogTimes(folder.path()).Of(15), std::nullopt);
+}
+
 TEST(JobLogsTest, ReadsOnWhereItEnded) {
   const ScratchFolder folder;
   const std::string path = folder.Write("logs/ps-0.log", "I 2026-01-31 10:00:00.001 one\nuser's words\nhalf");
