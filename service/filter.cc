@@ -73,6 +73,14 @@ bool HoldsFor(const Node& node, const json& object) {
   return Compare(at->is_string() ? at->get<std::string>() : at->dump(), node.op, node.value);
 }
 
+absl::Status CheckNode(const Node& node, const Filter::Check& check) {
+  if (node.kind == Node::Kind::kCompare) return check(node.field, node.op, node.value);
+  for (const NodePtr& part : node.parts) {
+    if (const absl::Status status = CheckNode(*part, check); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
 class Parser {
  public:
   explicit Parser(const std::string& text) : text_(text) {}
@@ -193,6 +201,10 @@ absl::StatusOr<Filter> Filter::Parse(const std::string& text) {
   absl::StatusOr<NodePtr> root = Parser(text).Parse();
   if (!root.ok()) return root.status();
   return Filter(*std::move(root));
+}
+
+absl::Status Filter::CheckEach(const Check& check) const {
+  return root_ == nullptr ? absl::OkStatus() : CheckNode(*root_, check);
 }
 
 bool Filter::Holds(const json& object) const { return root_ == nullptr || HoldsFor(*root_, object); }

@@ -11,6 +11,7 @@
 // Tests: tests/unit/service/filter_test.cc.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -23,6 +24,9 @@ class Filter {
  public:
   static absl::StatusOr<Filter> Parse(const std::string& text);
   bool Holds(const nlohmann::json& object) const;
+  // The first error that `check` has for one of its comparisons, in their order.
+  using Check = std::function<absl::Status(const std::string& field, const std::string& op, const std::string& value)>;
+  absl::Status CheckEach(const Check& check) const;
 
   struct Node;
 

@@ -242,6 +242,12 @@ json ResourceOf(const Job& job) {
 
 std::string MarkOf(const Job& job, std::string_view mark) { return absl::StrFormat("%d.%s", job.created_ms, mark); }
 
+bool IsMark(std::string_view text) {
+  const size_t digits = std::min(text.find('.'), text.size());
+  int64_t created_ms = 0;
+  return digits < text.size() && absl::SimpleAtoi(absl::string_view(text.data(), digits), &created_ms);
+}
+
 std::optional<std::string> ReadMark(const Job& job, std::string_view mark) {
   const std::string own = MarkOf(job, "");
   if (!mark.starts_with(own)) return std::nullopt;

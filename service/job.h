@@ -64,6 +64,7 @@ nlohmann::json ResourceOf(const Job& job);
 // A mark by which a client continues to read, as it is given out and as it comes back. It is the job's own: that of a
 // deleted job of the same name gives nothing. A client may leave its characters as they are in an address.
 std::string MarkOf(const Job& job, std::string_view mark);
+bool IsMark(std::string_view text);  // of any job
 std::optional<std::string> ReadMark(const Job& job, std::string_view mark);
 
 // Whether it has trials, which train in its place.

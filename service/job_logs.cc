@@ -4,7 +4,9 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <tuple>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -12,6 +14,7 @@
 #include "absl/strings/strip.h"
 #include "runtime/log_line.h"
 #include "schema/text.h"
+#include "service/log_times.h"
 
 namespace downpour {
 namespace {
@@ -44,35 +47,79 @@ std::string Rfc3339(std::string time) {
   return time + "Z";
 }
 
+// The lines of one log, as they get their times.
+class LinesOfLog {
+ public:
+  LinesOfLog(LogTimes times, std::vector<LogEntry>* entries) : times_(std::move(times)), entries_(entries) {}
+
+  // One that ends before `end`. Without a time of its own it waits for one.
+  void Add(LogEntry entry, int64_t end) { waiting_.push_back({std::move(entry), end}); }
+  // All that wait came by this time.
+  void TellAll(const std::string& by) {
+    for (Line& line : waiting_) Tell(&line, by);
+    waiting_.clear();
+  }
+  // Those that somebody saw come. Returns where the last of them ends, or `told` if there are none.
+  int64_t TellSeen(int64_t told) {
+    for (Line& line : waiting_) {
+      const std::optional<int64_t> seen = times_.Of(line.end);
+      if (!seen) break;
+      Tell(&line, TimeText(*seen));
+      told = line.end;
+    }
+    return told;
+  }
+
+ private:
+  struct Line {
+    LogEntry entry;
+    int64_t end = 0;
+  };
+  void Tell(Line* line, const std::string& by) {
+    std::string& time = line->entry.time;
+    if (time.empty()) {
+      const std::optional<int64_t> seen = times_.Of(line->end);
+      time = std::max(seen ? std::min(TimeText(*seen), by) : by, last_);
+    }
+    last_ = time;
+    entries_->push_back(std::move(line->entry));
+  }
+
+  const LogTimes times_;
+  std::vector<LogEntry>* const entries_;
+  std::vector<Line> waiting_;
+  std::string last_;
+};
+
 // Returns where the lines begin that are yet to come, or to get a time.
 int64_t ReadLog(const fs::path& path, const Job& job, int64_t from, size_t least, std::vector<LogEntry>* entries) {
   std::ifstream file(path, std::ios::binary);
   file.seekg(from);
   int64_t at = from, told = from;
   const std::string task = TaskName(path.stem());
-  std::vector<LogEntry> waiting;
+  const std::string job_dir = path.parent_path().parent_path();
+  LinesOfLog lines(task == "service" ? LogTimes(job_dir) : LogTimes(), entries);
   std::string line;
   while (std::getline(file, line)) {
     if (file.eof() && !IsOver(job.state)) break;  // half a line
     const std::string time = TimeOfLine(line);
     const size_t rank = time.empty() ? 0 : RankOf(line[0]);
+    const int64_t end = at + static_cast<int64_t>(line.size()) + 1;
     if (rank >= least) {
-      waiting.push_back({.time = {},
-                         .task = task,
-                         .severity = kSeverities[rank].second,
-                         .message = CleanText(time.empty() ? line : WordsOfLine(line), kMaxLogBytes),
-                         .id = absl::StrFormat("%s-%012d-%d", task, at, job.created_ms)});
+      lines.Add({.time = time.empty() ? "" : Rfc3339(time),
+                 .task = task,
+                 .severity = kSeverities[rank].second,
+                 .message = CleanText(time.empty() ? line : WordsOfLine(line), kMaxLogBytes),
+                 .id = absl::StrFormat("%s-%012d-%d", task, at, job.created_ms)},
+                end);
     }
-    at += static_cast<int64_t>(line.size()) + 1;
+    at = end;
     if (time.empty()) continue;
-    for (LogEntry& entry : waiting) entry.time = Rfc3339(time);
-    std::move(waiting.begin(), waiting.end(), std::back_inserter(*entries));
-    waiting.clear();
+    lines.TellAll(Rfc3339(time));
     told = at;
   }
-  if (!IsOver(job.state)) return told;
-  for (LogEntry& entry : waiting) entry.time = TimeText(job.ended_ms);
-  std::move(waiting.begin(), waiting.end(), std::back_inserter(*entries));
+  if (!IsOver(job.state)) return lines.TellSeen(told);
+  lines.TellAll(TimeText(job.ended_ms));
   return at;
 }
 

@@ -3,8 +3,9 @@
 //   for (const LogEntry& entry : ReadLogs(job, job_dir)) ...   // by time
 //
 // Shapes: tasks have AI Platform's names: master-replica-0 is the chief, ps-replica-N and worker-replica-N the others.
-// Order: a line without a time takes that of the next one that has one, so no entry ever appears before one that was
-//   shown. Behind the last of them it waits, until the job is over.
+// Order: a line of the service's log without a time has that at which the service saw it (log_times.h). Any other one
+//   takes that of the next one that has one, so no entry ever appears before one that was shown. Behind the last of
+//   them it waits, until the job is over.
 // Cost: reads the last kMostLogBytesRead bytes of each log.
 // Tests: tests/unit/service/job_logs_test.cc.
 #pragma once

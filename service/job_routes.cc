@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "runtime/prometheus_text.h"
-#include "service/filter.h"
 #include "service/http_answer.h"
+#include "service/job_filter.h"
 #include "service/job_logs.h"
 
 namespace downpour {
@@ -31,11 +31,16 @@ absl::StatusOr<int> PageSize(const std::string& said, int usual, int most) {
   return std::min(size, most);
 }
 
-constexpr const char* kDeletedToken = "the pageToken is of a job that was deleted: list again";
+// Of a token by which no page is found.
+absl::Status WrongToken(const std::string& token) {
+  return absl::InvalidArgumentError(
+      IsMark(token) ? "the pageToken is of a job that was deleted: list again"
+                    : "the pageToken is none of this service's: give the nextPageToken of an answer as it came");
+}
 
 // The newest first. A page's token names its last job.
 absl::StatusOr<json> List(const Request& request, JobService& service) {
-  const absl::StatusOr<Filter> filter = Filter::Parse(request.get_param_value("filter"));
+  const absl::StatusOr<Filter> filter = ReadJobFilter(request.get_param_value("filter"));
   if (!filter.ok()) return filter.status();
   const absl::StatusOr<int> size = PageSize(request.get_param_value("pageSize"), 20, 100);
   if (!size.ok()) return size.status();
@@ -45,7 +50,7 @@ absl::StatusOr<json> List(const Request& request, JobService& service) {
   auto from = jobs->begin();
   if (const std::string token = request.get_param_value("pageToken"); !token.empty()) {
     from = std::find_if(jobs->begin(), jobs->end(), [&](const Job& job) { return MarkOf(job, job.name) == token; });
-    if (from == jobs->end()) return absl::InvalidArgumentError(kDeletedToken);
+    if (from == jobs->end()) return WrongToken(token);
     ++from;
   }
   json answer = json::object();
@@ -138,7 +143,8 @@ absl::StatusOr<json> ListEntries(const std::string& body, JobService& service) {
   int64_t begin = 0;
   if (const std::string token = text("pageToken"); !token.empty()) {
     const std::optional<std::string> mark = ReadMark(*job, token);
-    if (!mark || !absl::SimpleAtoi(*mark, &begin)) return absl::InvalidArgumentError(kDeletedToken);
+    if (!mark) return WrongToken(token);
+    if (!absl::SimpleAtoi(*mark, &begin)) return WrongToken(*mark);
   }
   std::vector<json> entries;
   const absl::StatusOr<std::vector<LogEntry>> read = ReadAllLogs(*job, service);

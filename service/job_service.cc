@@ -12,6 +12,7 @@
 #include "runtime/driver/package.h"
 #include "runtime/driver/posix_process.h"
 #include "runtime/driver/posix_whole_file.h"
+#include "service/log_times.h"
 
 namespace downpour {
 namespace {
@@ -193,6 +194,7 @@ absl::Status JobService::WorkOn(const std::string& name) {
       if (const absl::Status status = store_->Update(*job); !status.ok()) return status;
     }
     Remark(*job, seen.message);
+    NoteLogTime(folder.job_dir(), UnixMs());
     act = ActFor(*job, seen);
   }
   if (act == Act::kStart) return Start(*job);

@@ -105,6 +105,18 @@ void SortBestFirst(bool maximize, std::vector<Job>* trials) {
   });
 }
 
+json SearchProgress(const TuningSpec& spec, std::vector<Job> trials) {
+  const auto count = [&](auto is) { return std::count_if(trials.begin(), trials.end(), is); };
+  json progress = {{"over", count([](const Job& trial) { return IsOver(trial.state); })},
+                   {"wanted", spec.TrialCount()},
+                   {"running", count([](const Job& trial) { return trial.state == JobState::kRunning; })},
+                   {"failed", count([](const Job& trial) { return trial.state == JobState::kFailed; })},
+                   {"metric", spec.metric}};
+  SortBestFirst(spec.maximize, &trials);
+  if (!trials.empty() && trials.front().trial->objective) progress["best"] = *trials.front().trial->objective;
+  return progress;
+}
+
 json OutputOf(const TuningSpec& spec, std::vector<Job> trials, const std::string& job_dir) {
   SortBestFirst(spec.maximize, &trials);
   int completed = 0;

@@ -9,13 +9,15 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "service/filter.h"
 #include "service/http_answer.h"
 #include "service/job_checkpoints.h"
+#include "service/job_filter.h"
 #include "service/job_history.h"
 #include "service/job_logs.h"
 #include "service/progress_board.h"
 #include "service/status_answer.h"
+#include "service/trial_metrics.h"
+#include "service/tuner.h"
 #include "tools/cluster/job_command.h"
 #include "tools/cluster/job_folder.h"
 
@@ -54,9 +56,28 @@ json RowOf(const Job& job, const JobProgress& progress) {
   return row;
 }
 
+// Of a tuning job, whose trials train in its place.
+absl::StatusOr<json> SearchOf(const Job& job, JobService& service) {
+  const absl::StatusOr<std::vector<Job>> trials = service.Trials(job.name);
+  if (!trials.ok()) return trials.status();
+  return SearchProgress(SpecOf(job), *trials);
+}
+
+absl::Status AddSearch(const Job& job, JobService& service, json* row) {
+  const absl::StatusOr<json> search = SearchOf(job, service);
+  if (!search.ok()) return search.status();
+  const auto over = (*search)["over"].get<double>(), wanted = (*search)["wanted"].get<double>();
+  (*row)["trials"] = *search;
+  (*row)["done"] = job.state == JobState::kSucceeded ? 1 : std::min(1.0, over / std::max(1.0, wanted));
+  const std::string metric = (*search)["metric"];
+  if (search->contains("best") && (metric == "loss" || metric == "accuracy")) (*row)[metric] = (*search)["best"];
+  return absl::OkStatus();
+}
+
 // The newest first; `states` counts the jobs that the filter holds for without regard to `state`.
 absl::StatusOr<json> Overview(const Request& request, JobService& service, ProgressBoard& board) {
-  const absl::StatusOr<Filter> filter = Filter::Parse(request.get_param_value("filter"));
+  const std::string said = request.get_param_value("filter");
+  const absl::StatusOr<Filter> filter = ReadJobFilter(said);
   const absl::StatusOr<int64_t> from = NumberOf(request, "from", 0);
   const absl::StatusOr<int64_t> most = NumberOf(request, "count", kUsualRows);
   const absl::StatusOr<std::vector<Job>> jobs = service.All();
@@ -67,7 +88,7 @@ absl::StatusOr<json> Overview(const Request& request, JobService& service, Progr
   std::vector<Job> found;
   json states = json::object();
   for (auto job = jobs->rbegin(); job != jobs->rend(); ++job) {
-    if (!filter->Holds(RowOf(*job, {}))) continue;
+    if (!said.empty() && !filter->Holds(ResourceOf(*job))) continue;
     states[NameOf(job->state)] = states.value(NameOf(job->state), 0) + 1;
     if (state.empty() || state == NameOf(job->state)) found.push_back(*job);
   }
@@ -77,17 +98,30 @@ absl::StatusOr<json> Overview(const Request& request, JobService& service, Progr
   const std::vector<Job> shown(found.begin() + begin, found.begin() + end);
   board.Want(shown, [&](const Job& job) { return service.FolderOf(job.name).job_dir(); });
   json answer = {{"jobs", json::array()}, {"states", states}, {"from", begin}, {"total", size}};
-  for (const Job& job : shown) answer["jobs"].push_back(RowOf(job, board.Of(job)));
+  for (const Job& job : shown) {
+    json row = RowOf(job, board.Of(job));
+    if (const absl::Status added = IsTuning(job) ? AddSearch(job, service, &row) : absl::OkStatus(); !added.ok()) {
+      return added;
+    }
+    answer["jobs"].push_back(std::move(row));
+  }
   return answer;
 }
 
-// Whichever there is: the status of a chief that leads the job, or the summary of one that has ended it.
+// Of a tuning job its trials. Of another one whichever there is: the status of a chief that leads the job, or the
+// summary of one that has ended it.
 absl::StatusOr<std::string> StatusOf(const Request& request, JobService& service, ChiefStatuses& statuses) {
   const absl::StatusOr<int64_t> most = NumberOf(request, "tasks", -1);
   if (!most.ok()) return most.status();
   absl::StatusOr<Job> job = service.Find(request.matches[1]);
   if (!job.ok()) return job.status();
   const auto state_alone = [&] { return json{{"state", NameOf(job->state)}}.dump(); };
+  if (IsTuning(*job)) {
+    const absl::StatusOr<json> search = SearchOf(*job, service);
+    if (!search.ok()) return search.status();
+    return json{{"state", NameOf(job->state)}, {"trials", *search}}.dump(-1, ' ', false,
+                                                                         json::error_handler_t::replace);
+  }
   const std::string job_dir = service.FolderOf(job->name).job_dir();
   // No chief has ever been there, as while a Python program builds its model.
   if (absl::IsNotFound(ReadChiefLocation(job_dir).status())) return state_alone();

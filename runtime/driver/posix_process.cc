@@ -7,23 +7,8 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <fstream>
 
 namespace downpour {
-
-ResourceSample SampleResources() {
-  ResourceSample sample;
-  rusage usage{};
-  PCHECK(getrusage(RUSAGE_SELF, &usage) == 0) << "getrusage";
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  sample.cpu_seconds = seconds(usage.ru_utime) + seconds(usage.ru_stime);
-  uint64_t total_pages = 0, resident_pages = 0;
-  std::ifstream("/proc/self/statm") >> total_pages >> resident_pages;
-  sample.resident_bytes = resident_pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  return sample;
-}
 
 std::string HostName() {
   char name[256] = {};

@@ -4,12 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "runtime/role.h"
-
 namespace downpour {
 
-// CPU time and resident memory of this process; the byte counts are left to the caller.
-ResourceSample SampleResources();
 std::string HostName();
 uint64_t RandomNonce();
 int64_t UnixMs();  // by the calendar, which may jump: for people to read

@@ -169,7 +169,7 @@ void ZmqDriver::ServeClock() {
 }
 
 void ZmqDriver::SampleAndReport() {
-  ResourceSample sample = SampleResources();
+  ResourceSample sample = resources_.Sample();
   sample.bytes_in = links_.bytes_in();
   sample.bytes_out = links_.bytes_out();
   if (authenticator_) {

@@ -39,6 +39,7 @@
 #include "runtime/driver/nvml_monitor.h"
 #include "runtime/driver/posix_keys_watch.h"
 #include "runtime/driver/posix_own_address.h"
+#include "runtime/driver/posix_resources.h"
 #include "runtime/driver/posix_service_manager.h"
 #include "runtime/driver/trace_file.h"
 #include "runtime/driver/zmq_authenticator.h"
@@ -131,6 +132,7 @@ class ZmqDriver {
   std::optional<ZmqChannel> listener_;
   PeerTable peers_;
   ZmqLinks links_;
+  ResourceMeter resources_;
   std::unique_ptr<ZmqAuthenticator> authenticator_;  // of a listener with keys
   bool authenticator_idle_ = true;                   // nobody waits there
   PeerId speaking_ = PeerId::kNone;                  // at the listener, while its message is delivered

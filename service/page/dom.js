@@ -76,6 +76,13 @@ export function table(label, columns) {
   return { node, update: (items, keyOf) => keep(body, items, keyOf, makeRow, updateRow) };
 }
 
+/** A row of figures; each `update` gives the values in order. */
+export function tiles(names) {
+  const values = names.map(() => el("dd", {}, DASH));
+  const node = el("dl", { class: "tiles" }, names.map((name, i) => el("div", {}, el("dt", {}, name), values[i])));
+  return { node, update: (texts) => texts.forEach((text, i) => say(values[i], text)) };
+}
+
 /** Said once to a screen reader, when what it would not find by itself has changed. */
 export function announce(words) {
   document.getElementById("announce").textContent = words;

@@ -18,6 +18,8 @@ export const counted = (x) => (known(x) ? Math.round(x).toLocaleString("en-US") 
 export const percent = (x, digits = 0) => (known(x) ? `${(100 * x).toFixed(digits)} %` : DASH);
 export const accuracy = (x) => percent(x, 1);
 export const cores = (x) => (known(x) ? `${Math.round(100 * x)} %` : DASH);
+export const metricText = (name, x) => (name === "accuracy" ? accuracy(x) : number(x));
+export const trialCount = ({ over, wanted }) => `${counted(over)} of ${counted(wanted)} trials`;
 export const rate = (x) => (known(x) ? `${number(x)}/s` : DASH);
 
 export function bytes(x) {
@@ -39,6 +41,11 @@ export function duration(seconds) {
   if (s < 3600) return `${Math.floor(s / 60)} min ${s % 60} s`;
   if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
   return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
+}
+
+/** Seconds that a job, or a trial, has run, by the service's times. */
+export function elapsedOf({ startTime, endTime }) {
+  return startTime && (new Date(endTime ?? Date.now()) - new Date(startTime)) / 1000;
 }
 
 const two = (x) => String(x).padStart(2, "0");

@@ -4,22 +4,16 @@ import { api, repeat } from "./api.js";
 import { checkpointList } from "./checkpoints.js";
 import { taskCurves, trainingCurves } from "./curves.js";
 import { confirm } from "./dialog.js";
-import { announce, el, keep, say, section, show } from "./dom.js";
-import { accuracy, counted, DASH, duration, isOver, number, percent, rate, word } from "./format.js";
+import { announce, el, keep, say, section, show, tiles } from "./dom.js";
+import { accuracy, counted, DASH, duration, elapsedOf, isOver, number, percent, rate, word } from "./format.js";
 import { History } from "./history.js";
 import { badge } from "./list.js";
 import { logView } from "./logs.js";
 import { failureList, taskTable, waitList } from "./tasks.js";
+import { searchView, trialTable } from "./trials.js";
 
 const STATUS_SECONDS = 1;
 const HISTORY_SECONDS = 2;
-
-/** A row of figures; each `update` gives the values in order. */
-function tiles(names) {
-  const values = names.map(() => el("dd", {}, DASH));
-  const node = el("dl", { class: "tiles" }, names.map((name, i) => el("div", {}, el("dt", {}, name), values[i])));
-  return { node, update: (texts) => texts.forEach((text, i) => say(values[i], text)) };
-}
 
 /** What the status of a running job and the summary of one that is over both tell, by one name. */
 function figures({ status, summary }, job) {
@@ -29,9 +23,8 @@ function figures({ status, summary }, job) {
       epoch: summary.epochs, done: summary.state === "SUCCEEDED" ? 1 : undefined };
   }
   const p = status?.progress ?? {};
-  const started = job.startTime && (new Date(job.endTime ?? Date.now()) - new Date(job.startTime)) / 1000;
-  return { elapsed: status?.elapsedSeconds ?? started, remaining: status?.remainingSeconds, rate: p.examplesPerSecond,
-    loss: p.loss, evalLoss: status?.evaluation?.loss, accuracy: status?.evaluation?.accuracy,
+  return { elapsed: status?.elapsedSeconds ?? elapsedOf(job), remaining: status?.remainingSeconds,
+    rate: p.examplesPerSecond, loss: p.loss, evalLoss: status?.evaluation?.loss, accuracy: status?.evaluation?.accuracy,
     staleness: status?.staleness?.mean, epoch: p.epoch, epochs: p.epochs,
     done: p.examples > 0 ? p.examplesCommitted / p.examples : undefined };
 }
@@ -90,14 +83,14 @@ function buttons(name, refresh, tell) {
           tell(error.message);
         }
       }) }, "Delete");
-  const update = (state) => {
-    show(checkpoint, !isOver(state));
+  const update = (state, isSearch) => {
+    show(checkpoint, !isOver(state) && !isSearch);
     checkpoint.disabled = state !== "RUNNING";
     show(cancel, !isOver(state));
     cancel.disabled = state === "CANCELLING";
     show(remove, isOver(state));
   };
-  update("QUEUED");
+  update("QUEUED", false);
   return { node: el("div", { class: "actions" }, checkpoint, cancel, remove), update };
 }
 
@@ -108,12 +101,16 @@ function jobFile() {
   return { node, update };
 }
 
-const NEARBY = [["curves", "Curves"], ["tasks", "Tasks"], ["waits", "Waits"], ["failures", "Failures"],
-  ["checkpoints", "Checkpoints"], ["log", "Log"], ["file", "Job file"]];
+const NEARBY = [["trials", "Trials"], ["curves", "Curves"], ["tasks", "Tasks"], ["waits", "Waits"],
+  ["failures", "Failures"], ["checkpoints", "Checkpoints"], ["log", "Log"], ["file", "Job file"]];
+
+// What a search has, whose trials train in its place, and what any other job has.
+const OF_SEARCH = ["trials", "log", "file"];
+const isShown = (id, isSearch) => (isSearch ? OF_SEARCH.includes(id) : id !== "trials");
 
 function makeSections(name, stateOf) {
   const perTask = taskCurves();
-  return { perTask, curves: trainingCurves(), tasks: taskTable(perTask.node), waits: waitList(),
+  return { perTask, trials: trialTable(), curves: trainingCurves(), tasks: taskTable(perTask.node), waits: waitList(),
     failures: failureList(), checkpoints: checkpointList(name), log: logView(name, stateOf), file: jobFile() };
 }
 
@@ -134,6 +131,7 @@ export function showJob(main, name) {
   };
   const why = el("ul", { class: "troubles", hidden: true });
   const progress = progressView();
+  const search = searchView();
   const history = new History(name);
   let job = { jobId: name, state: "" };
   let found = {};
@@ -145,7 +143,7 @@ export function showJob(main, name) {
   main.replaceChildren(
     el("p", { class: "back" }, el("a", { href: "/" }, "All jobs")),
     el("div", { class: "head" }, el("h1", {}, name), state, actions.node),
-    answered, why, ...progress.nodes, nearby, ...NEARBY.map(([id]) => parts[id].node));
+    answered, why, ...progress.nodes, ...search.nodes, nearby, ...NEARBY.map(([id]) => parts[id].node));
 
   const deleted = (error) => {
     if (error.code !== 404) return;
@@ -153,15 +151,33 @@ export function showJob(main, name) {
     showNone(main, name, error.message);
   };
 
+  const isSearch = () => Boolean(job.trainingInput?.hyperparameters);
+
+  /** What belongs to a job of this kind. */
+  const arrange = () => {
+    for (const node of progress.nodes) show(node, !isSearch());
+    for (const node of search.nodes) show(node, isSearch());
+    NEARBY.forEach(([id], i) => {
+      for (const node of [parts[id].node, nearby.children[i]]) show(node, isShown(id, isSearch()));
+    });
+  };
+  arrange();
+
   const told = () => found.status ?? found.summary ?? {};
 
   const update = (unanswered) => {
     badge(state, job.state);
-    actions.update(job.state);
+    arrange();
+    actions.update(job.state, isSearch());
     parts.file.update(job);
     const words = troubles(job, found, unanswered);
     keep(why, words, (text) => text, (text) => el("li", {}, text), () => {});
     show(why, words.length > 0);
+    if (isSearch()) {
+      search.update(job, found.trials);
+      parts.trials.update(job);
+      return;
+    }
     progress.update(figures(found, job), isOver(job.state));
     parts.tasks.update(found, history, found.summary ? "The job is over, and its tasks have left."
       : WITHOUT_STATUS[job.state] ?? "No task has joined yet.");
@@ -184,13 +200,13 @@ export function showJob(main, name) {
     }
     if (before && before !== job.state) announce(`${name} is ${word(job.state)}`);
     update(unanswered);
-    const share = job.state === "RUNNING" && progress.share();
+    const share = job.state === "RUNNING" && (isSearch() ? search : progress).share();
     document.title = `${share || word(job.state)} · ${name} · Downpour`;
   }, STATUS_SECONDS, deleted);
 
   repeat(async () => {
     const moved = await history.update();
-    if (gone) return false;
+    if (gone || isSearch()) return false;
     const { startTimeUnixMs: began, failures = [] } = told();
     const marks = began ? failures.map((f) => ({ x: (f.unixMs - began) / 1000 })) : [];
     parts.curves.update(history, marks, isOver(job.state));

@@ -2,7 +2,8 @@
 
 import { api, repeat } from "./api.js";
 import { announce, el, keep, say, show, table } from "./dom.js";
-import { accuracy, clock, DASH, duration, isOver, number, percent, word } from "./format.js";
+import { accuracy, clock, DASH, duration, elapsedOf, isOver, metricText, number, percent, trialCount,
+  word } from "./format.js";
 
 const STATES = ["RUNNING", "PREPARING", "QUEUED", "CANCELLING", "SUCCEEDED", "FAILED", "CANCELLED"];
 const ROWS = 50;
@@ -14,11 +15,11 @@ export function badge(node, state) {
   say(node, word(state));
 }
 
-/** Seconds that a job has run, by the service's times where its chief has not told them. */
-function elapsed(job) {
-  if (job.elapsedSeconds !== undefined) return job.elapsedSeconds;
-  if (!job.startTime) return undefined;
-  return (new Date(job.endTime ?? Date.now()) - new Date(job.startTime)) / 1000;
+/** Of a search. Accuracy and loss have columns of their own. */
+function searchProgress(trials) {
+  const { metric, best } = trials;
+  const isElsewhere = best === undefined || metric === "accuracy" || metric === "loss";
+  return trialCount(trials) + (isElsewhere ? "" : `, best ${metric} ${metricText(metric, best)}`);
 }
 
 function makeProgress(job) {
@@ -27,17 +28,18 @@ function makeProgress(job) {
 
 function updateProgress(cell, job) {
   const bar = cell.querySelector("progress");
-  const { done } = job;
+  const { done, trials } = job;
   show(bar, done !== undefined);
   if (done !== undefined) bar.value = done;
-  say(cell.querySelector(".percent"), done === undefined ? DASH : percent(Math.floor(done * 1000) / 1000, 1));
+  say(cell.querySelector(".percent"), trials ? searchProgress(trials)
+    : done === undefined ? DASH : percent(Math.floor(done * 1000) / 1000, 1));
 }
 
 const COLUMNS = [
   { name: "Job", make: (job) => el("a", { href: jobLink(job.jobId) }, job.jobId) },
   { name: "State", make: () => el("span"), update: (cell, job) => badge(cell.firstChild, job.state) },
   { name: "Progress", make: makeProgress, update: updateProgress },
-  { name: "Elapsed", number: true, text: (job) => duration(elapsed(job)) },
+  { name: "Elapsed", number: true, text: (job) => duration(job.elapsedSeconds ?? elapsedOf(job)) },
   { name: "Remaining", number: true, text: (job) => (isOver(job.state) ? DASH : duration(job.remainingSeconds)) },
   { name: "Accuracy", number: true, text: (job) => accuracy(job.accuracy) },
   { name: "Loss", number: true, text: (job) => number(job.loss) },

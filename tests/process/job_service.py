@@ -15,6 +15,10 @@ import urllib.request
 from cluster import LONG, ROOT, TOOL, Process, ProcessTest, free_port, kill
 
 OVER = ("SUCCEEDED", "FAILED", "CANCELLED")
+# Parameters of a search.
+RATE = {"parameterName": "training.optimizer.learningRate", "type": "DOUBLE", "minValue": 0.001, "maxValue": 1,
+        "scaleType": "UNIT_LOG_SCALE"}  # fmt: skip
+BATCH = {"parameterName": "training.batchSize", "type": "DISCRETE", "discreteValues": [32, 64]}
 os.environ["PYTHONPATH"] = str(ROOT / "python")
 os.environ["DOWNPOUR_PYTHON"] = sys.executable
 
@@ -68,6 +72,16 @@ class ServiceTest(ProcessTest):
     def submit(self, name, **changes):
         """A job as job_text has it."""
         return self.ask("POST", "/v1/projects/p/jobs", {"jobId": name, "jobFile": self.job_text(**changes)})
+
+    def submit_tuning(self, name, params, epochs=1, **search):
+        """A tuning job of the C++ model on the test's digits."""
+        self.write_job(cluster={"workerCount": 1, "parameterServerCount": 1}, training={"epochs": epochs})
+        data = {part: {key: str(self.folder / file) for key, file in files.items()}
+                for part, files in self.job["data"].items()}  # fmt: skip
+        search = {"goal": "MAXIMIZE", "params": params} | search
+        body = {"jobId": name, "jobFile": json.dumps(self.job | {"data": data}),
+                "trainingInput": {"hyperparameters": search}}  # fmt: skip
+        return self.ask("POST", "/v1/projects/p/jobs", body)
 
     def job_of(self, name):
         return self.ask("GET", f"/v1/projects/p/jobs/{name}")[1]

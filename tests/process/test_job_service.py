@@ -13,7 +13,7 @@ import urllib.request
 
 from cluster import TOOL, Process, kill
 from faults import Orders
-from job_service import ServiceTest
+from job_service import OVER, ServiceTest
 
 ENDLESS = {"training": {"epochs": 1_000_000}}
 
@@ -97,6 +97,12 @@ class JobServiceTest(ServiceTest):
                                self.ask("GET", f"/v1/projects/p/jobs?pageToken={next_jobs}")):  # fmt: skip
             self.assertEqual(status, 400, answer)
             self.assertIn("of a job that was deleted: list again", answer["error"]["message"])
+        mark = new_ids.pop().rsplit("-")[-1]  # the job's own, with what is no place in its log
+        for token in ("1", "x.y", "none", f"{mark}.x"):
+            for status, answer in (self.ask("POST", "/v2/entries:list", entries | {"pageToken": token}),
+                                   self.ask("GET", f"/v1/projects/p/jobs?pageToken={token}")):  # fmt: skip
+                if token != f"{mark}.x":  # a list of jobs
+                    self.assertEqual((status, answer["error"]["status"]), (400, "INVALID_ARGUMENT"), token)
 
     def test_the_status_of_a_job_that_is_cancelled_while_it_starts_says_its_state(self):
         self.start_service()
@@ -113,6 +119,24 @@ class JobServiceTest(ServiceTest):
                 if answer["state"] == "CANCELLED":
                     break
                 threading.Event().wait(0.01)
+
+    def test_its_own_log_is_streamed_and_keeps_its_times(self):
+        self.start_service()
+        self.submit("long", **ENDLESS)
+
+        def said():
+            """What `downpour run` said, whose lines have no times of their own."""
+            asked = {"filter": 'resource.labels.job_id="long" AND labels.task_name="service" AND severity=DEFAULT'}
+            entries = self.ask("POST", "/v2/entries:list", asked)[1].get("entries", [])
+            return [(entry["timestamp"], entry["textPayload"]) for entry in entries]
+
+        while not (first := said()):
+            self.assertNotIn(self.job_of("long").get("state"), OVER)
+            threading.Event().wait(0.05)
+        self.ask("POST", "/v1/projects/p/jobs/long:cancel", {})
+        job = self.wait_for("long", "CANCELLED")
+        self.assertLess(first[0][0], job["endTime"])
+        self.assertEqual(said()[:len(first)], first)
 
     def test_what_is_short_is_said_of_jobs_that_wait_and_of_those_that_never_fit(self):
         self.start_service("--cores", "8", "--memory", "200MiB", "--gpus", "0")
@@ -182,11 +206,11 @@ class JobServiceTest(ServiceTest):
             self.assertIn("it is SUCCEEDED", self.jobs("cancel", name, expected=1))
             self.assertIn("already", self.jobs(*submit, name, expected=1))
             self.assertEqual(self.starts_of(name), 1)
-            self.jobs("delete", name)
+            self.assertEqual(self.jobs("delete", name), f"Job {name} is deleted, with its folder\n")
             self.assertIn("there is no job", self.jobs("describe", name, expected=1))
         self.write_endless_job(cluster={"workerCount": 1, "parameterServerCount": 1})
         self.jobs(*submit, "long")
-        self.jobs("cancel", "long")
+        self.assertRegex(self.jobs("cancel", "long"), r"^Job long is CANCELL(ED|ING)\n$")
         self.assertIn("CANCELLED", self.jobs("wait", "long", expected=1))
 
     def test_what_the_verbs_refuse_is_told_with_its_remedy(self):

@@ -8,7 +8,7 @@ import unittest
 import browser
 from browser import Browser
 from cluster import ENDLESS, free_port, kill, merged
-from job_service import ServiceTest
+from job_service import BATCH, RATE, ServiceTest
 
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 
@@ -169,6 +169,42 @@ class PageTest(ServiceTest):
         page.button("Delete").click()
         page.button("Delete the job").click()
         page.wait_for_text(".empty", "There is no job yet")
+
+    def test_a_search_shows_its_trials_best_first(self):
+        page = self.browser
+        status, answer = self.submit_tuning("grid", [RATE, BATCH], algorithm="GRID_SEARCH", maxTrials=4)
+        self.assertEqual(status, 200, answer)
+        page.open("/")
+        page.wait_for_text("tbody .percent", "4 of 4 trials")
+        page.wait_for_text("tbody", "Succeeded")
+        self.assertIn(" %", page.find("tbody td[data-label=Accuracy]").text)
+        page.check("search-list")
+        page.find("tbody a").click()
+        page.wait_for_text("#trials tbody", "best")
+        cells = [[cell.text for cell in row.find_elements("css selector", "th, td")]
+                 for row in page.driver.find_elements("css selector", "#trials tbody tr")]  # fmt: skip
+        trials = self.job_of("grid")["trainingOutput"]["trials"]
+        self.assertEqual([row[0] for row in cells], [trial["trialId"] for trial in trials])
+        self.assertEqual([row[1] for row in cells], ["Succeeded"] * 4)
+        self.assertEqual([float(row[2].removesuffix(" %")) for row in cells],
+                         [round(100 * trial["finalMetric"]["objectiveValue"], 1) for trial in trials])  # fmt: skip
+        self.assertEqual([row[4] for row in cells],
+                         [trial["hyperparameters"][BATCH["parameterName"]] for trial in trials])  # fmt: skip
+        self.assertEqual(page.find(".whole:not([hidden])").text, "4 of 4 trials")
+        for part in ("curves", "tasks", "waits", "failures", "checkpoints"):
+            self.assertFalse(page.find(f"#{part}").is_displayed(), part)
+            self.assertFalse(page.find(f".nearby a[href='#{part}']").is_displayed(), part)
+        page.wait_for_text("#log", "the best trial is ")
+        page.check("search")
+
+        self.submit_tuning("long", [RATE], epochs=1_000_000, maxTrials=3, algorithm="RANDOM_SEARCH")
+        page.open("/?job=long")
+        page.wait_for_text("#trials tbody", "Running")
+        page.wait_for_text(".tiles:not([hidden])", "Running1")
+        page.check("search-running")
+        page.button("Cancel").click()
+        page.button("Cancel the job").click()
+        page.wait_for_text("#trials tbody", "Cancelled")
 
     def test_what_a_job_says_stays_text(self):
         self.submit("hostile", data={"train": {"images": f"/{HOSTILE}"}})

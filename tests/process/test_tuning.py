@@ -7,25 +7,12 @@ import threading
 import unittest
 
 from cluster import kill
-from job_service import OVER, ServiceTest
+from job_service import BATCH, OVER, RATE, ServiceTest
 
 ENDLESS = 1_000_000
-RATE = {"parameterName": "training.optimizer.learningRate", "type": "DOUBLE", "minValue": 0.001, "maxValue": 1,
-        "scaleType": "UNIT_LOG_SCALE"}  # fmt: skip
-BATCH = {"parameterName": "training.batchSize", "type": "DISCRETE", "discreteValues": [32, 64]}
 
 
 class TuningTest(ServiceTest):
-    def submit_tuning(self, name, params, epochs=1, **search):
-        """A tuning job of the C++ model on the test's digits."""
-        self.write_job(cluster={"workerCount": 1, "parameterServerCount": 1}, training={"epochs": epochs})
-        data = {part: {key: str(self.folder / file) for key, file in files.items()}
-                for part, files in self.job["data"].items()}  # fmt: skip
-        search = {"goal": "MAXIMIZE", "params": params} | search
-        body = {"jobId": name, "jobFile": json.dumps(self.job | {"data": data}),
-                "trainingInput": {"hyperparameters": search}}  # fmt: skip
-        return self.ask("POST", "/v1/projects/p/jobs", body)
-
     def output_of(self, name):
         return self.job_of(name)["trainingOutput"]
 
@@ -53,6 +40,11 @@ class TuningTest(ServiceTest):
         self.assertEqual(output["bestTrialFolder"], str(best))
         summary = json.loads((best / "summary.json").read_text())
         self.assertEqual(summary["evalAccuracy"], reached[0])
+        search = {"over": 4, "wanted": 4, "running": 0, "failed": 0, "metric": "accuracy", "best": reached[0]}
+        status = self.ask("GET", "/v1/projects/p/jobs/grid/status")[1]
+        self.assertEqual(status, {"state": "SUCCEEDED", "trials": search})
+        [row] = self.ask("GET", "/v1/projects/p/jobs:overview")[1]["jobs"]
+        self.assertEqual((row["done"], row["accuracy"], row["trials"]), (1, reached[0], search))
         logs = self.ask("POST", "/v2/entries:list", {"filter": 'resource.labels.job_id="grid"'})[1]["entries"]
         shown = {entry["labels"].get("ml.googleapis.com/trial_id") for entry in logs}
         self.assertEqual(shown, {None, "1", "2", "3", "4"})
@@ -96,6 +88,9 @@ class TuningTest(ServiceTest):
         self.start_service("--cores", "4")
         self.submit_tuning("long", [RATE], epochs=ENDLESS, maxTrials=5, maxParallelTrials=2, algorithm="RANDOM_SEARCH")
         self.wait_for_trials("long", lambda trials: [trial["state"] for trial in trials] == ["RUNNING"] * 2)
+        [row] = self.ask("GET", "/v1/projects/p/jobs:overview")[1]["jobs"]
+        self.assertEqual((row["done"], row["trials"]["over"], row["trials"]["wanted"]), (0, 0, 5))
+        self.assertEqual(row["trials"]["running"], 2)
         self.assertEqual(self.ask("DELETE", "/v1/projects/p/jobs/long")[0], 400, "it runs")
         self.ask("POST", "/v1/projects/p/jobs/long:cancel", {})
         self.wait_for("long", "CANCELLED")

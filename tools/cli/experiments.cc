@@ -10,10 +10,12 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/time/time.h"
 #include "job/job_file.h"
+#include "service/job_history.h"
 #include "tools/cli/checkpoint_reader.h"
 #include "tools/cluster/human_units.h"
 #include "tools/cluster/job_folder.h"
@@ -99,6 +101,7 @@ class Search {
     const absl::StatusOr<std::string> text = ReadTextFile((folder / "summary.json").string());
     absl::StatusOr<SummaryReport> summary = text.ok() ? ParseSummary(*text) : text.status();
     const bool is_its_own = record.run == 0 || !record.ended.empty();  // else of an end that was resumed from
+    if (!is_its_own) TakeHistory(folder, record, &job);
     if (summary.ok() && is_its_own) {
       TakeSummary(*summary, &job);
     } else if (record.run == 0 || (text.ok() && !summary.ok())) {
@@ -130,6 +133,38 @@ class Search {
       }
     }
     if (record.workers != 0) job->settings["cluster.workerCount"] = static_cast<double>(record.workers);
+  }
+
+  // Of a job that goes on: what its chief has noted by now.
+  static void TakeHistory(const fs::path& folder, const JobRecord& record, FoundJob* job) {
+    const fs::path path = folder / "metrics.jsonl";
+    std::error_code ignored;
+    if (!fs::is_regular_file(path, ignored)) return;
+    const Json history = ReadHistory(path.string(), /*after=*/0);
+    uint64_t run = 0;
+    if (!absl::SimpleHexAtoi(history.value("run", ""), &run) || run != record.run) return;  // of one before
+    auto& values = job->experiment.values;
+    const auto take = [&](const char* kind, const char* key, const char* column) {
+      if (const MaybeNumber number = LastOf(history[kind], key)) values[column] = *number;
+    };
+    take("train", "examplesPerSecond", "examplesPerSecond");
+    take("train", "elapsed", "seconds");
+    take("train", "epoch", "epochs");
+    take("eval", "accuracy", "accuracy");
+    take("eval", "loss", "loss");
+    static const std::set<std::string> kOfEachLine = {"time", "elapsed", "step", "epoch", "loss", "accuracy"};
+    for (const auto& [name, column] : history["eval"].items()) {
+      const MaybeNumber number = LastOf(history["eval"], name);
+      if (kOfEachLine.contains(name) || !number) continue;
+      job->metrics.push_back(Printable(name));
+      values.emplace(job->metrics.back(), *number);
+    }
+  }
+
+  static MaybeNumber LastOf(const Json& columns, const std::string& key) {
+    const auto column = columns.find(key);
+    if (column == columns.end() || column->empty() || !column->back().is_number()) return std::nullopt;
+    return column->back().get<double>();
   }
 
   static void TakeSummary(const SummaryReport& summary, FoundJob* job) {

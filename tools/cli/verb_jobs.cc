@@ -140,6 +140,12 @@ int Fail(const absl::Status& status, Streams streams) {
   return Complain(streams, "jobs", std::string(status.message()), kExitFailed);
 }
 
+int SayState(const JobsOptions& options, const absl::StatusOr<json>& job, Streams streams) {
+  if (!job.ok()) return Fail(job.status(), streams);
+  streams.out << "Job " << options.name << " is " << (*job)["state"].get<std::string>() << "\n";
+  return kExitDone;
+}
+
 int Submit(const JobsOptions& options, const ServiceClient& service, Streams streams) {
   const absl::StatusOr<json> body = BodyOf(options, service, streams);
   if (absl::IsInvalidArgument(body.status())) {
@@ -147,11 +153,10 @@ int Submit(const JobsOptions& options, const ServiceClient& service, Streams str
   }
   if (!body.ok()) return Fail(body.status(), streams);
   const absl::StatusOr<json> job = service.Ask("POST", kJobs, body->dump());
-  if (!job.ok()) return Fail(job.status(), streams);
+  if (const int code = SayState(options, job, streams); code != kExitDone) return code;
   const bool is_elsewhere = !options.elsewhere.address.empty();
   const std::string rest = absl::StrCat(" ", options.name, is_elsewhere ? " --service " : " --root ",
                                         is_elsewhere ? options.elsewhere.address : options.service.root, "\n");
-  streams.out << "Job " << options.name << " is " << (*job)["state"].get<std::string>() << "\n";
   streams.err << "Next: downpour jobs describe" << rest << "      downpour jobs stream-logs" << rest;
   return kExitDone;
 }
@@ -181,9 +186,16 @@ int Describe(const JobsOptions& options, const ServiceClient& service, Streams s
   return kExitDone;
 }
 
-int CancelOrDelete(const char* method, const std::string& path, const ServiceClient& service, Streams streams) {
-  const absl::StatusOr<json> done = service.Ask(method, path, "{}");
-  return done.ok() ? kExitDone : Fail(done.status(), streams);
+int Cancel(const JobsOptions& options, const ServiceClient& service, Streams streams) {
+  const absl::StatusOr<json> done = service.Ask("POST", PathOf(options) + ":cancel", "{}");
+  return done.ok() ? SayState(options, service.Ask("GET", PathOf(options)), streams) : Fail(done.status(), streams);
+}
+
+int Delete(const JobsOptions& options, const ServiceClient& service, Streams streams) {
+  const absl::StatusOr<json> done = service.Ask("DELETE", PathOf(options), "{}");
+  if (!done.ok()) return Fail(done.status(), streams);
+  streams.out << "Job " << options.name << " is deleted, with its folder\n";
+  return kExitDone;
 }
 
 // Lines that were not shown yet. A task's line may come a moment after a later one of another's.
@@ -280,11 +292,10 @@ std::function<int()> SetUpJobs(CLI::App& app, Streams streams) {
       [=](const ServiceClient& service) { return Follow(*options, service, /*with_logs=*/true, streams); });
   add("wait", "Wait for its end",
       [=](const ServiceClient& service) { return Follow(*options, service, false, streams); });
-  add("cancel", "End it, after one last checkpoint", [=](const ServiceClient& service) {
-    return CancelOrDelete("POST", PathOf(*options) + ":cancel", service, streams);
-  });
+  add("cancel", "End it, after one last checkpoint",
+      [=](const ServiceClient& service) { return Cancel(*options, service, streams); });
   add("delete", "Delete one that is over, with its folder",
-      [=](const ServiceClient& service) { return CancelOrDelete("DELETE", PathOf(*options), service, streams); });
+      [=](const ServiceClient& service) { return Delete(*options, service, streams); });
   app.require_subcommand(1);
   return [=] {
     const bool is_elsewhere = !options->elsewhere.address.empty();

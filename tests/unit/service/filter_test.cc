@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "service/job_filter.h"
+
 namespace downpour {
 namespace {
 
@@ -44,6 +46,29 @@ TEST(FilterTest, WhatIsNoneIsRefused) {
                                   std::string("a=b)"), std::string("a=b OR"), std::string("a=b AND"),
                                   std::string("NOT"), std::string("a=\"b"), nested, std::string(5000, 'a')}) {
     EXPECT_EQ(Filter::Parse(text).status().code(), absl::StatusCode::kInvalidArgument) << text;
+  }
+}
+
+TEST(FilterTest, OfAJobAsksForWhatAJobHas) {
+  for (const char* text :
+       {"", "state=RUNNING AND NOT state=FAILED", "state:RUN", "jobId:wd", "labels.team:a", "labels:team",
+        "createTime>2026-01-31", "endTime<\"2026-01-31T10:00:00Z\"", "trainingInput.workerCount>4", "errorMessage:*"}) {
+    EXPECT_TRUE(ReadJobFilter(text).ok()) << text << ": " << ReadJobFilter(text).status();
+  }
+  const std::pair<const char*, const char*> wrong[] = {
+      {"jobid=wd1", "the filter's field jobid is none of a job: there are state, jobId, "},
+      {"jobid=wd1", "labels.KEY, trainingInput.KEY; did you mean jobId?"},
+      {"state=RUNNING AND (jobId=x OR NOT team=a)", "the filter's field team is none of a job"},
+      {"labels=a", "the filter's field labels is none of a job"},
+      {"jobId.name=a", "the filter's field jobId.name is none of a job"},
+      {"state=running",
+       "the filter's state running is none: there are QUEUED, PREPARING, RUNNING, SUCCEEDED, FAILED, "},
+      {"createTime>yesterday", "the filter's createTime yesterday is no time"},
+      {"state==RUNNING", "the filter is not understood at '=RUNNING'"}};
+  for (const auto& [text, words] : wrong) {
+    const absl::Status status = ReadJobFilter(text).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
+    EXPECT_THAT(std::string(status.message()), testing::HasSubstr(words)) << text;
   }
 }
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "service/log_times.h"
 #include "tests/unit/tools/scratch_folder.h"
 
 namespace downpour {
@@ -41,6 +42,50 @@ TEST(JobLogsTest, ALineWithoutATimeNeverComesBeforeOneThatWasShown) {
   ASSERT_EQ(entries.size(), 5u);
   EXPECT_EQ(entries[4].message, "half a li");
   EXPECT_EQ(entries[4].time, "2026-01-31T10:00:10.000Z");
+}
+
+TEST(JobLogsTest, ALineOfTheServicesLogHasTheTimeAtWhichItWasSeen) {
+  constexpr int64_t kTen = 1'769'853'600'000;  // 2026-01-31 10:00
+  const ScratchFolder folder;
+  folder.Write("service/job.json", "{}");
+  const std::string path = folder.Write("logs/service.log", "I 2026-01-31 10:00:00.001 begins\nuser's words\n");
+  NoteLogTime(folder.path(), kTen + 1000);
+  LogMarks marks;
+  EXPECT_THAT(Shown(ReadNewLogs({}, folder.path(), {}, &marks)),
+              ElementsAre("10:00:00.001Z service INFO begins", "10:00:01.000Z service DEFAULT user's words"));
+  NoteLogTime(folder.path(), kTen + 2000);
+  std::ofstream(path, std::ios::app) << "more\nhalf";
+  EXPECT_TRUE(ReadNewLogs({}, folder.path(), {}, &marks).empty()) << "nobody has seen it come";
+  NoteLogTime(folder.path(), kTen + 3000);
+  std::ofstream(path, std::ios::app) << " a line\n";
+  EXPECT_THAT(Shown(ReadNewLogs({}, folder.path(), {}, &marks)), ElementsAre("10:00:03.000Z service DEFAULT more"));
+  std::ofstream(path, std::ios::app) << "I 2026-01-31 10:00:03.500 ends\nlast words\n";
+  NoteLogTime(folder.path(), kTen + 4000);
+  const std::vector<std::string> all = {
+      "10:00:00.001Z service INFO begins",  "10:00:01.000Z service DEFAULT user's words",
+      "10:00:03.000Z service DEFAULT more", "10:00:03.500Z service DEFAULT half a line",
+      "10:00:03.500Z service INFO ends",    "10:00:04.000Z service DEFAULT last words"};
+  EXPECT_EQ(Shown(ReadLogs({}, folder.path())), all);
+  const Job over{.name = "over", .state = JobState::kFailed, .ended_ms = kTen + 10'000};
+  EXPECT_EQ(Shown(ReadLogs(over, folder.path())), all) << "the times are those that were shown";
+}
+
+TEST(LogTimesTest, ARecordThatAFullDiskHasCutCostsNothingElse) {
+  const ScratchFolder folder;
+  const std::string times = folder.Write("service/log_times", "");
+  const std::string log = folder.Write("logs/service.log", "one\n");
+  NoteLogTime(folder.path(), 1000);
+  std::ofstream(times, std::ios::app) << "00000000000000";
+  std::ofstream(log, std::ios::app) << "two\n";
+  NoteLogTime(folder.path(), 2000);  // spoilt by what stands before it
+  NoteLogTime(folder.path(), 3000);
+  NoteLogTime(folder.path(), 4000);
+  EXPECT_EQ(LogTimes(folder.path()).Of(4), 1000);
+  EXPECT_EQ(LogTimes(folder.path()).Of(8), std::nullopt);
+  std::ofstream(log, std::ios::app) << "three\n";
+  NoteLogTime(folder.path(), 5000);
+  EXPECT_EQ(LogTimes(folder.path()).Of(8), 5000);
+  EXPECT_EQ(LogTimes(folder.path()).Of(15), std::nullopt);
 }
 
 TEST(JobLogsTest, ReadsOnWhereItEnded) {

@@ -93,7 +93,23 @@ TEST(BestTrialTest, StandsFirstAndItsFolderIsNamed) {
                             : (std::vector<std::string>{"1", "4", "3", "2"}));
     EXPECT_EQ(output["bestTrialFolder"], maximize ? "/jobs/t/trials/3" : "/jobs/t/trials/1");
     EXPECT_EQ(output["completedTrialCount"], "4");
+    EXPECT_EQ(SearchProgress({.maximize = maximize, .metric = "auc", .most_trials = 9}, trials),
+              nlohmann::json({{"over", 4},
+                              {"wanted", 9},
+                              {"running", 0},
+                              {"failed", 0},
+                              {"metric", "auc"},
+                              {"best", maximize ? 0.9 : 0.3}}));
   }
+}
+
+TEST(SearchProgressTest, CountsWhatIsOverAndHasNoBestBeforeATrialHasOne) {
+  const Trial untold{.metric = "auc"};
+  const std::vector<Job> trials = {{.name = "t/1", .state = JobState::kFailed, .trial = untold},
+                                   {.name = "t/2", .state = JobState::kRunning, .trial = untold},
+                                   {.name = "t/3", .state = JobState::kQueued, .trial = untold}};
+  EXPECT_EQ(SearchProgress({.metric = "auc", .most_trials = 5}, trials),
+            nlohmann::json({{"over", 1}, {"wanted", 5}, {"running", 1}, {"failed", 1}, {"metric", "auc"}}));
 }
 
 }  // namespace

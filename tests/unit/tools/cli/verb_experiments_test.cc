@@ -120,6 +120,29 @@ TEST_F(ExperimentsTest, AJobThatGoesOnHasNoResultsOfAnEndBefore) {
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("UNFINISHED"), Not(HasSubstr("0.25"))));
 }
 
+TEST_F(ExperimentsTest, AJobThatGoesOnShowsWhatItsChiefHasNoted) {
+  Put("over", 0.5, "0.25");
+  PutFile(FolderOf("runs") + "journal.a", MadeJournalOf(SmallJob(), ""));
+  const std::string lines = R"({"kind": "train", "elapsed": 2, "epoch": 1, "loss": 9, "examplesPerSecond": 100}
+{"kind": "eval", "elapsed": 3, "epoch": 1, "loss": 0.75, "accuracy": 0.5, "metrics": {"top2": 0.625}}
+{"kind": "train", "elapsed": 4, "epoch": 2, "loss": 8, "examplesPerSecond": 200}
+)";
+  PutFile(FolderOf("runs") + "metrics.jsonl", R"({"kind": "job", "run": "0000000000000007"})"
+                                              "\n" +
+                                                  lines);
+  const auto shown = [&] { return nlohmann::json::parse(Experiments({"-o", "json"}).out)[1]; };
+  nlohmann::json job = shown();
+  EXPECT_EQ(job["folder"], "runs");
+  const std::pair<const char*, double> numbers[] = {{"accuracy", 0.5}, {"loss", 0.75}, {"top2", 0.625},
+                                                    {"epochs", 2},     {"seconds", 4}, {"examplesPerSecond", 200}};
+  for (const auto& [name, number] : numbers) EXPECT_EQ(job[name], number) << name;
+  EXPECT_THAT(Experiments().out, HasSubstr("top2"));
+  PutFile(FolderOf("runs") + "metrics.jsonl", R"({"kind": "job", "run": "0000000000000006"})"
+                                              "\n" +
+                                                  lines);
+  EXPECT_FALSE(shown().contains("accuracy")) << "that is of a run before";
+}
+
 TEST_F(ExperimentsTest, LinksAreNotFollowedNorWordsObeyed) {
   Put("a\033[2Jb", 0.5, "0.25");
   std::filesystem::create_directory_symlink(dir_, dir_ + "/again");

@@ -1,0 +1,35 @@
+// LogTimes: when the lines of a job's service.log came that have no time of their own, such as those of `downpour run`
+// and of the user's program.
+//
+//   NoteLogTime(job_dir, UnixMs());   // now and then while the job's run may write
+//   const LogTimes times(job_dir);
+//   std::optional<int64_t> when = times.Of(end_of_line);
+//
+// Shapes: JOB_DIR/service/log_times holds lines of one length: how many bytes the log had, and when that was seen.
+// Order: a line's time is that of the first look that found it. So it is later than all that was shown before.
+// Errors: what cannot be written or read leaves the time unknown, until a later look is written.
+// Tests: tests/unit/service/job_logs_test.cc.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace downpour {
+
+void NoteLogTime(const std::string& job_dir, int64_t now_ms);
+
+class LogTimes {
+ public:
+  LogTimes() = default;  // of no log
+  explicit LogTimes(const std::string& job_dir);
+  // Of the line that ends before this byte; nothing: nobody has looked since it came.
+  std::optional<int64_t> Of(int64_t end) const;
+
+ private:
+  std::vector<std::pair<int64_t, int64_t>> looks_;  // bytes, milliseconds since 1970
+};
+
+}  // namespace downpour
