@@ -68,9 +68,11 @@ void Startup::ReadJob() {
 // Journalled as that chief would have done: members are told of an end that is on disk. Where that fails they are told
 // at last (chief/shutdown.h).
 void Startup::ReadEnd() {
-  if (!journal_.found() || !journal_.record().ended.empty()) return ReadCheckpoints();
+  if (!journal_.record().ended.empty()) return ReadCheckpoints();
   storage_.Run({ReadFile(kSummaryFile, 0, kMaxSummary)}, [this](const StorageDone& done) {
     if (!done.status.ok() && !absl::IsNotFound(done.status)) outcome_.findings.push_back(MessageOf(done.status));
+    has_summary_ = done.status.ok();
+    if (!journal_.found()) return ReadCheckpoints();
     TakeEnd(nlohmann::json::parse(ToString(done.data), nullptr, /*allow_exceptions=*/false));
     if (journal_.record().ended.empty()) return ReadCheckpoints();
     journal_.Save([this](const absl::Status&) { ReadCheckpoints(); });
@@ -201,12 +203,21 @@ void Startup::Decide() {
     return Refuse(kExitFailed, absl::StrCat("the job's Python code cannot be used: ", code_damage_,
                                             ". Bring the file back, or start the job by downpour run --module-name"));
   }
-  if (highest_ == UINT32_MAX) return Refuse(kExitFailed, "the job folder's term cannot rise any more");
+  if (highest_ == UINT32_MAX) {
+    return Refuse(kExitFailed, absl::StrCat("the job folder's term cannot rise any more: ", kTerm, ".a, ", kTerm,
+                                            ".b or the name of a folder in ", kCheckpointsDir, "/ has ", highest_,
+                                            ", which no chief wrote. Set that aside"));
+  }
   BeginTerm();
 }
 
-// Of the journal, which was there and cannot be read.
+// Of the journal, which was there and cannot be read, or is gone.
 std::string Startup::WhyNothingIsKnown(bool has_checkpoint) const {
+  if (!journal_.found() && journal_.damage().empty() && has_summary_ && !has_checkpoint) {
+    return absl::StrCat(kSummaryFile, " tells of a job that was trained here, and neither its journal nor ",
+                        "a checkpoint is left. Bring its files back, or begin anew: in another job folder, or in ",
+                        "this one with ", kSummaryFile, " set aside");
+  }
   if (journal_.found() || journal_.damage().empty()) return "";
   const std::string damage = absl::StrCat(journal_.damage(), ", and no other copy is whole: ");
   if (!has_checkpoint) {

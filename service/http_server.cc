@@ -50,8 +50,9 @@ void HttpServer::Prepare(JobService& service) {
           absl::OutOfRangeError(absl::StrCat("an object has at most ", kMostObjectBytes, " bytes"));
       return AnswerError(why, response);
     }
-    const char* why = response.status == 414 ? "an address has at most 8192 bytes: send a shorter filter or name"
-                                             : "the request is not understood: send HTTP/1.1, and a head below 64 KiB";
+    const char* why = response.status == 414   ? "an address has at most 8192 bytes: send a shorter filter or name"
+                      : response.status == 416 ? "the Range is outside of the answer: send another one, or none"
+                                               : "the request is not understood: send HTTP/1.1, a head below 64 KiB";
     AnswerJson(ErrorBody(response.status, why, "INVALID_ARGUMENT"), response);
   });
   http.set_exception_handler([](const Request&, Response& response, std::exception_ptr) {

@@ -217,7 +217,8 @@ absl::StatusOr<KeyRing> LoadKeys(const std::string& folder, PeerRole self) {
 absl::StatusOr<KeyRing> LoadKeysAgain(const std::string& folder, const KeyRing& before) {
   absl::StatusOr<KeyRing> now = LoadKeys(folder, before.self);
   if (now.ok() && now->cluster != before.cluster) {
-    return absl::InvalidArgumentError(absl::StrCat(folder, " is of another cluster now"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(folder, " is of another cluster now: start this task again to use it"));
   }
   return now;
 }

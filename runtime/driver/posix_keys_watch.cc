@@ -35,7 +35,7 @@ void KeysWatch::State::ReadAgain() {
   const absl::StatusOr<KeyRing> now = LoadKeysAgain(folder, last);
   const std::string why(now.status().message());
   if (std::exchange(trouble, why) != why && !now.ok()) {
-    LOG(WARNING) << "the keys that are known stay known, since they cannot be read again: " << why;
+    LOG(WARNING) << "the keys that are known stay known, since those in the folder cannot take their place: " << why;
   }
   if (!now.ok() || *now == last) return;
   LOG(INFO) << "the keys in " << folder << " have changed: whose is not there any more is not heard any more";

@@ -26,6 +26,7 @@ absl::Status At(const std::string& path, const absl::Status& status) {
 absl::StatusOr<std::ifstream> OpenFile(const std::string& path) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) return absl::FailedPreconditionError("is a folder");
+  if (fs::is_fifo(path, ignored)) return absl::FailedPreconditionError("is a pipe, which may have no other end");
   std::ifstream file(path, std::ios::binary);
   if (!file) return absl::ErrnoToStatus(errno == 0 ? EIO : errno, "cannot be read");
   return file;
@@ -250,11 +251,16 @@ absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(const std::string& job_dir, cons
     return LoadRound(job_dir, *parsed);
   }
   if (absl::Status readable = CheckJobFolder(job_dir); !readable.ok()) return readable;
-  for (Round candidate : RoundsIn(checkpoints)) {
-    absl::StatusOr<LoadedCheckpoint> loaded = LoadRound(job_dir, candidate);
-    if (loaded.ok()) return loaded;
-    passed_over->push_back(
-        absl::StrCat("passing over checkpoint ", ToString(candidate), ": ", std::string(loaded.status().message())));
+  // A chief may write the next ones and remove these while they are read.
+  for (std::vector<Round> tried, rounds = RoundsIn(checkpoints); rounds != tried; rounds = RoundsIn(checkpoints)) {
+    passed_over->clear();
+    for (const Round candidate : rounds) {
+      absl::StatusOr<LoadedCheckpoint> loaded = LoadRound(job_dir, candidate);
+      if (loaded.ok()) return loaded;
+      passed_over->push_back(
+          absl::StrCat("passing over checkpoint ", ToString(candidate), ": ", std::string(loaded.status().message())));
+    }
+    tried = std::move(rounds);
   }
   const std::optional<Round> lost = LostCheckpoint(job_dir);
   return absl::NotFoundError(absl::StrCat("there is no ", passed_over->empty() ? "" : "valid ", "checkpoint in ",

@@ -46,6 +46,18 @@ TEST_F(StartupEndTest, AnEndThatOnlyTheSummaryTellsIsKnown) {
   EXPECT_THAT(succeeded.why, HasSubstr("has succeeded"));
 }
 
+// As after a restore of some files alone.
+TEST_F(StartupEndTest, ASummaryAloneTellsThatTheRestWasLost) {
+  disk.Put("summary.json", "{}");
+  for (const bool resume : {false, true}) {
+    const Startup::Outcome outcome = Run(resume);
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_THAT(outcome.why, HasSubstr("neither its journal nor a checkpoint is left. Bring its files back, or begin"));
+  }
+  PutCheckpoint({1, 2});
+  EXPECT_EQ(Run(/*resume=*/true).exit_code, 0);
+}
+
 TEST_F(StartupEndTest, ASummaryThatIsNotOfTheLastChiefTellsNothing) {
   Run();
   const nlohmann::json others[] = {{{"state", "RUNNING"}},  {{"state", 3}},         {{"run", "0000000000000001"}},
