@@ -89,6 +89,7 @@ TEST_F(AssignmentTest, RestoresRecordsAndTakesTheSlicesWord) {
   ASSERT_TRUE(Report(SliceId{0}, SetOf({0, 1, 2})).ok());
   ASSERT_TRUE(Report(SliceId{1}, SetOf({0, 2})).ok());
   EXPECT_EQ(assignment.TakeFinished(), SetOf({0, 2}));
+  EXPECT_EQ(assignment.leases_begun(), 3u);
   EXPECT_THAT(failures.list(), IsEmpty());
 }
 
