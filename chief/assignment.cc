@@ -307,6 +307,7 @@ absl::Status Assignment::ReceiveItem(const SliceReport& report, const SliceRepor
   }
   // A3: committed is what every slice has finished; manifests do not decide.
   finished_ = finished_ ? finished_->Intersect(item.finished) : item.finished;
+  if (!item.finished.empty()) leases_begun_ = std::max(leases_begun_, item.finished.Intervals().back().end);
   StopRestoring(item.slice);
   home.stage = Home::Stage::kReported;
   home.record.clear();

@@ -72,6 +72,9 @@ class Assignment {
   // Leases that each slice which was placed since the last call holds; once complete().
   IntervalSet TakeFinished() { return std::exchange(finished_, std::nullopt).value_or(IntervalSet()); }
 
+  // As many leases, the first ones, of which some slice has said that it finished the last: it may be the only one.
+  uint64_t leases_begun() const { return leases_begun_; }
+
   Placement ToPlacement(Incarnation worker) const;
 
   struct Server {
@@ -145,7 +148,8 @@ class Assignment {
   uint64_t placement_number_ = 0;        // rises with every epoch: a worker with an older placement gets this one
   size_t reported_ = 0;                  // slices in stage kReported
   std::optional<IntervalSet> finished_;  // what all have finished that reported since TakeFinished (A3)
-  absl::Status failure_;                 // once it is not OK nothing is asked any more
+  uint64_t leases_begun_ = 0;
+  absl::Status failure_;  // once it is not OK nothing is asked any more
 };
 
 }  // namespace downpour

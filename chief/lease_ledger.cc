@@ -27,6 +27,7 @@ void LeaseLedger::Open(const Plan& plan, const IntervalSet& finished_everywhere,
   examples_committed_ = plan.ExamplesIn(committed_);
   steps_committed_ = plan.StepsIn(committed_);
   batches_committed_ = plan.BatchesIn(committed_);
+  if (!committed_.empty()) NoteBegun(committed_.Intervals().back().end);
 }
 
 void LeaseLedger::EndAfter(uint64_t epochs) {
@@ -37,13 +38,12 @@ void LeaseLedger::EndAfter(uint64_t epochs) {
   Restrict(all);  // a worker that the chief did not know of may have finished others
 }
 
-uint64_t LeaseLedger::EpochsBegun() const {
-  uint64_t leases = holders_.empty() ? 0 : ToNumber(holders_.rbegin()->first) + 1;
-  if (!committed_.empty()) leases = std::max(leases, committed_.Intervals().back().end);
-  return leases == 0 ? 0 : plan_.EpochOf(LeaseId{leases - 1}) + 1;
-}
+uint64_t LeaseLedger::EpochsBegun() const { return begun_ == 0 ? 0 : plan_.EpochOf(LeaseId{begun_ - 1}) + 1; }
+
+void LeaseLedger::NoteBegun(uint64_t leases) { begun_ = std::max(begun_, std::min(leases, plan_.total_leases())); }
 
 void LeaseLedger::Commit(LeaseId lease) {
+  NoteBegun(ToNumber(lease) + 1);
   committed_.Insert(ToNumber(lease));
   examples_committed_ += plan_.ExamplesOf(lease);
   steps_committed_ += plan_.StepsOf(lease);
@@ -64,6 +64,7 @@ bool LeaseLedger::IsOpen(LeaseId lease) const {
 }
 
 void LeaseLedger::Hold(Incarnation worker, LeaseId lease) {
+  NoteBegun(ToNumber(lease) + 1);
   holders_[lease] = worker;
   held_[worker].insert(lease);
 }

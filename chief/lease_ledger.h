@@ -60,7 +60,10 @@ class LeaseLedger {
   // The job ends with so many epochs, if its plan has more; 0: with all of them. Leases beyond them are not granted.
   void EndAfter(uint64_t epochs);
   uint64_t goal() const { return goal_; }  // as many leases, the first ones, have to be committed
-  uint64_t EpochsBegun() const;            // of which a lease is held or committed, and those before
+  // Those of which a slice may have a part of a lease, and those before: a lease of them was held, or committed, or
+  // finished by some slice, whatever became of it.
+  uint64_t EpochsBegun() const;
+  void NoteBegun(uint64_t leases);  // as many, the first ones
 
   // The worker is gone: what it alone held is open again, and returned.
   std::vector<LeaseId> Release(Incarnation worker);
@@ -98,6 +101,7 @@ class LeaseLedger {
 
   Plan plan_;
   uint64_t goal_ = 0;
+  uint64_t begun_ = 0;
   IntervalSet committed_;
   uint64_t examples_committed_ = 0;
   uint64_t steps_committed_ = 0;

@@ -15,6 +15,7 @@ void Training::Begin() {
   if (training.consistency != Consistency::kAsync) most_copies = static_cast<size_t>(training.backup_workers);
   // core 1: the ledger begins with what slices report, and with nothing else.
   chief_.ledger.Open(chief_.data.plan(), chief_.assignment.TakeFinished(), most_copies);
+  chief_.ledger.NoteBegun(chief_.assignment.leases_begun());
   chief_.ledger.EndAfter(chief_.journal.record().early.epochs);
   ledger_current_ = true;
   const uint64_t before = chief_.journal.batches_committed();  // under another chief

@@ -144,6 +144,7 @@ void Work::ConsiderStopping() {
   const Evaluation::Result& result = *chief_.evaluation.result();
   if (!CountsAgainst(*spec, ValueOf(spec->metric, result), result.epoch, &early)) return;
   // Whole epochs: no lease that somebody computes is in vain, and all that ends a job of fewer epochs ends this one.
+  // Those begun include leases that were lost since: some slice may have them, and then the others need them too.
   const uint64_t epochs = chief_.ledger.EpochsBegun();
   if (epochs >= static_cast<uint64_t>(chief_.job.training.epochs)) return;
   early.epochs = epochs;

@@ -121,7 +121,7 @@ void LocalRun::OnChiefExit(const Exited& exited, const std::string& how) {
   Setback setback{.what = EndOf(exited, how), .how = how, .lived = exited.lived};
   if (refused) {
     absl::StrAppend(&setback.how, ", its log ends with: ", Printable(LastWordIn(cluster_.job_dir, kChiefTask)));
-    setback.no_sooner = pace_.restarts.longest;  // for people to mend what it refuses for
+    setback.no_sooner = pace_.after_refusal;  // for people to mend what it refuses for
     talk_.Say(absl::StrCat("downpour run: ", EndOf(exited, setback.how)));
   }
   StartAgain(kChiefTask, setback);
@@ -153,7 +153,9 @@ bool LocalRun::HasRefused(const Exited& chief) const {
 
 void LocalRun::StartAgain(const std::string& task, const Setback& after) {
   const double progress = task == kChiefTask ? journalled_() : status_.progress.leases_committed.value_or(0);
-  const RestartBudget::Restart restart = budget_.Spend(task, progress, after.lived, after.how);
+  // A chief that refuses is tried at one pace: a person who mends its disk does not wait ever longer.
+  const Duration least = task == kChiefTask ? Duration::zero() : after.no_sooner;
+  const RestartBudget::Restart restart = budget_.Spend(task, progress, after.lived, after.how, least);
   due_[task] = {Clock::now() + std::max(restart.delay, after.no_sooner), restart.attempt, after.what};
   if (IsBeyondHope(task)) GiveUp(WhyNoMore(task));
 }

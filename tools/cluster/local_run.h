@@ -46,6 +46,7 @@ struct RunResult {
 
 struct RunPace {
   RestartDelays restarts;
+  Duration after_refusal = 10s;     // of a chief that does not take the place of the one before
   Duration question_every = 500ms;  // fast enough for a line that people watch
   Duration members_leave_within = 3s;
   // From when the chief holds a process dead that still runs, or from a chief's own last answer, to its end by

@@ -5,7 +5,7 @@
 namespace downpour {
 
 RestartBudget::Restart RestartBudget::Spend(const std::string& name, double progress, Duration lived,
-                                            const std::string& how) {
+                                            const std::string& how, Duration least) {
   Task& task = tasks_[name];
   if (progress > task.progress) task.account = {};  // but not the delay: others may have made it
   task.progress = std::max(task.progress, progress);
@@ -13,7 +13,7 @@ RestartBudget::Restart RestartBudget::Spend(const std::string& name, double prog
   task.account.last_end = how;
   Restart restart{.attempt = ++task.attempts, .delay = Duration::zero()};
   if (lived < kShortLife) {
-    restart.delay = std::max(task.next_delay, delays_.shortest);
+    restart.delay = std::max({task.next_delay, delays_.shortest, least});
     task.next_delay = std::min(2 * restart.delay, delays_.longest);
   } else {
     task.next_delay = {};

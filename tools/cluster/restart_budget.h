@@ -1,9 +1,9 @@
 // How a task that ends again and again is started again.
 //
 // Order: a task that lived shortly waits before it is started again, twice as long each time until it has lived long
-//   once or done some work, so that a broken worker does not spend the machine on starting. Its budget is kMaxRestarts
-//   without progress in between, of its own or of the job; a task that has spent it is a reason to give up only where
-//   nobody else gets on.
+//   once or done some work, so that a broken worker does not spend the machine on starting. Short is what loading a
+//   large program and its data may take. Its budget is kMaxRestarts without progress in between, of its own or of the
+//   job; a task that has spent it is a reason to give up only where nobody else gets on.
 // Tests: tests/unit/tools/cluster/restart_budget_test.cc.
 #pragma once
 
@@ -16,14 +16,14 @@ namespace downpour {
 
 struct RestartDelays {
   std::chrono::nanoseconds shortest = std::chrono::milliseconds(100);
-  std::chrono::nanoseconds longest = std::chrono::seconds(10);
+  std::chrono::nanoseconds longest = std::chrono::seconds(30);
 };
 
 class RestartBudget {
  public:
   using Duration = std::chrono::nanoseconds;
   static constexpr int kMaxRestarts = 5;
-  static constexpr Duration kShortLife = std::chrono::seconds(2);
+  static constexpr Duration kShortLife = std::chrono::minutes(1);
 
   explicit RestartBudget(RestartDelays delays = {}) : delays_(delays) {}
 
@@ -31,8 +31,9 @@ class RestartBudget {
     uint32_t attempt = 0;  // how often the task was started before
     Duration delay{};
   };
-  // `progress` is anything that only rises while the job gets on; `how` tells the task's end.
-  Restart Spend(const std::string& task, double progress, Duration lived, const std::string& how);
+  // `progress` is anything that only rises while the job gets on; `how` tells the task's end. The first delay is
+  // `least` where that is longer than the shortest.
+  Restart Spend(const std::string& task, double progress, Duration lived, const std::string& how, Duration least = {});
 
   // The task itself has done some of the job's work since it was started.
   void Refill(const std::string& task);

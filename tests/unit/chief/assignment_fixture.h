@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "chief/assignment.h"
+#include "chief/checkpoint_store.h"
 #include "tests/unit/chief/parts_fixture.h"
 
 namespace downpour {
@@ -58,6 +59,48 @@ class AssignmentFixture : public PartsFixture {
   Assignment assignment{context, storage, members, failures, grid, Timing{}};
   Task* ps = nullptr;
   std::vector<Effect> effects;
+};
+
+// One ps with both slices of the small job.
+class AssignmentTest : public AssignmentFixture {
+ protected:
+  AssignmentTest() : AssignmentFixture(*GridOf(SmallJob().model)) {}
+
+  // A checkpoint on disk in which slice i has finished `finished[i]`.
+  Manifest PutCheckpoint(Round round, const std::vector<std::vector<uint64_t>>& finished) {
+    Manifest manifest;
+    manifest.round = round;
+    std::string file;
+    for (const Slice& slice : grid.slices) {
+      const auto bytes = static_cast<size_t>(slice.bytes());
+      SliceState state{.slice = slice.id,
+                       .epoch = {1, 1},
+                       .finished = {},
+                       .counters = {},
+                       .values = Payload::Zeros(bytes),
+                       .slots = {}};
+      for (const uint64_t lease : finished[ToNumber(slice.id)]) state.finished.Insert(lease);
+      Manifest::Record record{.slice = slice.id, .offset = file.size()};
+      for (const Payload& block : EncodeRecord(state)) {
+        record.crc32c = Crc32c(block.bytes(), record.crc32c);
+        record.bytes += block.size();
+        file += ToString(block);
+      }
+      manifest.records.push_back(record);
+    }
+    manifest.files = {{"ps-0.shard", file.size()}};
+    disk.Put(ShardPath(round, "ps-0.shard"), file);
+    return manifest;
+  }
+  // Counts the `reads` of round 1-2, and fails them.
+  void Hide() {
+    disk.fate = [this](const StorageOp& op) {
+      const bool hidden = op.path == ShardPath({1, 2}, "ps-0.shard");
+      reads += hidden;
+      return hidden ? absl::PermissionDeniedError("permission denied") : absl::OkStatus();
+    };
+  }
+  int reads = 0;
 };
 
 }  // namespace downpour

@@ -13,48 +13,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// One ps with both slices of the small job.
-class AssignmentTest : public AssignmentFixture {
- protected:
-  AssignmentTest() : AssignmentFixture(*GridOf(SmallJob().model)) {}
-
-  // A checkpoint on disk in which slice i has finished `finished[i]`.
-  Manifest PutCheckpoint(Round round, const std::vector<std::vector<uint64_t>>& finished) {
-    Manifest manifest;
-    manifest.round = round;
-    std::string file;
-    for (const Slice& slice : grid.slices) {
-      const auto bytes = static_cast<size_t>(slice.bytes());
-      SliceState state{.slice = slice.id,
-                       .epoch = {1, 1},
-                       .finished = {},
-                       .counters = {},
-                       .values = Payload::Zeros(bytes),
-                       .slots = {}};
-      for (const uint64_t lease : finished[ToNumber(slice.id)]) state.finished.Insert(lease);
-      Manifest::Record record{.slice = slice.id, .offset = file.size()};
-      for (const Payload& block : EncodeRecord(state)) {
-        record.crc32c = Crc32c(block.bytes(), record.crc32c);
-        record.bytes += block.size();
-        file += ToString(block);
-      }
-      manifest.records.push_back(record);
-    }
-    manifest.files = {{"ps-0.shard", file.size()}};
-    disk.Put(ShardPath(round, "ps-0.shard"), file);
-    return manifest;
-  }
-  // Counts the `reads` of round 1-2, and fails them.
-  void Hide() {
-    disk.fate = [this](const StorageOp& op) {
-      const bool hidden = op.path == ShardPath({1, 2}, "ps-0.shard");
-      reads += hidden;
-      return hidden ? absl::PermissionDeniedError("permission denied") : absl::OkStatus();
-    };
-  }
-  int reads = 0;
-};
-
 TEST_F(AssignmentTest, AssignsInitialValuesUntilEverySliceReported) {
   Place();
   ASSERT_THAT(Assigns(), SizeIs(1));
@@ -131,6 +89,7 @@ TEST_F(AssignmentTest, RestoresRecordsAndTakesTheSlicesWord) {
   ASSERT_TRUE(Report(SliceId{0}, SetOf({0, 1, 2})).ok());
   ASSERT_TRUE(Report(SliceId{1}, SetOf({0, 2})).ok());
   EXPECT_EQ(assignment.TakeFinished(), SetOf({0, 2}));
+  EXPECT_EQ(assignment.leases_begun(), 3u);
   EXPECT_THAT(failures.list(), IsEmpty());
 }
 
@@ -201,46 +160,6 @@ TEST_F(AssignmentTest, ATruncatedFileCostsTheSlicesBehindItsEndAnOlderState) {
   Place({newer, PutCheckpoint({1, 1}, {{0}, {0}})});
   EXPECT_THAT(failures.list().back().what, HasSubstr("slice 1 restarts from checkpoint 1-1"));
   ASSERT_THAT(Assigns(), SizeIs(2)) << "at once, not with the next repetition";
-}
-
-// A disk that is not mounted, or not ours to read, says nothing about what is on it: that may pass.
-TEST_F(AssignmentTest, ARecordThatCannotBeReadIsTriedAgainEverMoreRarely) {
-  const Manifest newer = PutCheckpoint({1, 2}, {{0, 1}, {0, 1}});
-  Hide();
-  Place({newer});
-  for (int i = 0; i < 10; ++i) Tick(900ms);
-  EXPECT_EQ(reads, 2 * 4) << "at once, after 1, 2 and 4 s";
-  disk.fate = nullptr;
-  Tick(Timing{}.dead_after);
-  EXPECT_THAT(Restores(), SizeIs(2));
-  EXPECT_EQ(assignment.epochs()[0], (SliceEpoch{3, 1})) << "it cost no state";
-  EXPECT_THAT(failures.list().front().what, HasSubstr("checkpoints/1-2/ps-0.shard: the record at byte 0"));
-  EXPECT_THAT(failures.list().front().what, HasSubstr("permission denied; it is tried again"));
-  EXPECT_THAT(failures.list(), SizeIs(1)) << "one line for all records of a file";
-}
-
-TEST_F(AssignmentTest, ARecordThatStaysUnreadableCostsItsSliceAnOlderState) {
-  const Manifest older = PutCheckpoint({1, 1}, {{0}, {0}});
-  const Manifest newer = PutCheckpoint({1, 2}, {{0, 1}, {0, 1}});
-  Hide();
-  Place({newer, older});
-  for (int i = 0; i < Assignment::kReads && Restores().empty(); ++i) Tick(Timing{}.dead_after);
-  ASSERT_THAT(Restores(), SizeIs(2));
-  EXPECT_EQ(Restores()[0].round, (Round{1, 1}));
-  EXPECT_EQ(reads, 2 * Assignment::kReads);
-  EXPECT_TRUE(assignment.failure().ok());
-}
-
-TEST_F(AssignmentTest, IfNoRecordCanBeReadItNamesTheNewest) {
-  const Manifest older = PutCheckpoint({1, 1}, {{0}, {0}});
-  const Manifest newer = PutCheckpoint({1, 2}, {{0, 1}, {0, 1}});
-  disk.At(ShardPath({1, 1}, "ps-0.shard"))[5] ^= 1;  // the older one is damaged, the newer may be whole
-  Hide();
-  Place({newer, older});
-  for (int i = 0; i < Assignment::kReads; ++i) Tick(Timing{}.dead_after);
-  EXPECT_TRUE(absl::IsDataLoss(assignment.failure()));
-  EXPECT_THAT(MessageOf(assignment.failure()), HasSubstr("record of slice 0 can be used: checkpoints/1-2/ps-0.shard"));
-  EXPECT_THAT(MessageOf(assignment.failure()), HasSubstr("permission denied"));
 }
 
 TEST_F(AssignmentTest, ARecordThatThePsCannotInstallFallsBackToo) {
@@ -345,20 +264,6 @@ TEST_F(AssignmentTest, AReportOfAnEpochThatIsOverChangesNothing) {
   ASSERT_TRUE(Report(SliceId{0}, {}).ok());
   ASSERT_TRUE(assignment.complete());
   EXPECT_TRUE(assignment.TakeFinished().empty());
-}
-
-TEST_F(AssignmentTest, AReadThatEndsAfterItsEpochIsIgnored) {
-  assignment.Place(3, {ps}, 12, {PutCheckpoint({1, 2}, {{0, 1}, {0, 1}}), PutCheckpoint({1, 1}, {{0}, {0}})});
-  std::vector<Effect> reads = context.out.Take();
-  SliceReport report{.from = ps->incarnation, .slices = {}};
-  report.slices.push_back({SliceId{0}, assignment.epochs()[0], "bad", {}});
-  ASSERT_TRUE(assignment.Receive(report).ok());
-  for (const Effect& effect : reads) {
-    if (const auto* op = std::get_if<StorageOp>(&effect)) storage.Complete(disk.Carry(*op));
-  }
-  effects = Settle();
-  ASSERT_THAT(Restores(), SizeIs(2));
-  for (const RestoreSlice& r : Restores()) EXPECT_EQ(r.round, ToNumber(r.slice) == 0 ? (Round{1, 1}) : (Round{1, 2}));
 }
 
 TEST_F(AssignmentTest, RefusesReportsThatNoHonestPsMakes) {

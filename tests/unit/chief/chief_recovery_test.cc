@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "chief/recovery.h"
-#include "tests/unit/chief/chief_role_fixture.h"
+#include "tests/unit/chief/chief_recovery_fixture.h"
 
 namespace downpour {
 namespace {
@@ -12,69 +12,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
-
-class ChiefRecoveryTest : public ChiefRoleTest {
- protected:
-  // Two leases are committed and in checkpoint 1-1, two more only in the slices.
-  void RunAhead() {
-    StartRunning();
-    worker = &cluster->worker[0];
-    Commit(2);
-    cluster->Wait(11s);
-    ASSERT_EQ(cluster->Status()["checkpoint"]["leasesCommitted"], 2);
-    Commit(2);
-    ASSERT_EQ(cluster->role->committed().Count(), 4u);
-    cluster->Forget();
-  }
-  void Commit(int leases) {
-    for (int i = 0; i < leases; ++i) cluster->Finish(*worker, cluster->Ask(*worker, 1).at(0));
-  }
-  // The process is no more; another one of the same launcher, or of none, takes its place.
-  void Die(int index) {
-    FakeMember& server = cluster->ps[index];
-    server.alive = false;
-    server.slices.clear();
-  }
-  void Restart(int index) {
-    FakeMember& server = cluster->ps[index];
-    server.alive = true;
-    server.slices.clear();
-    server.join.nonce += 1000;
-    ++server.join.pid;
-    ++server.join.attempt;
-    cluster->JoinPs(index);
-  }
-  // Of ps-1, in that round.
-  void RestartOnDamagedRecord(const std::string& round) {
-    Die(1);
-    cluster->disk->At("checkpoints/" + round + "/ps-1.shard")[20] ^= 1;
-    cluster->Wait(6s);
-    Restart(1);
-    cluster->Wait(1s);
-  }
-  // Round 1-2 holds all leases, by a record that is damaged, and the job ends once they are committed again.
-  void EndOnDamagedRecord() {
-    cluster->FinishAll(*worker);
-    cluster->Wait(6s);
-    ASSERT_EQ(cluster->Status()["checkpoint"]["round"], "1-2");
-    ASSERT_EQ(cluster->Status()["checkpoint"]["leasesCommitted"], 6);
-    RestartOnDamagedRecord("1-2");
-    ASSERT_EQ(cluster->role->committed().Count(), 2u);
-    TrainAndEvaluate();
-    cluster->Wait(6s);
-    EXPECT_EQ(cluster->role->state(), JobState::kSucceeded);
-  }
-  // Until the fate of the disk is set anew.
-  void HideCheckpoints() {
-    cluster->disk->fate = [](const StorageOp& op) {
-      return op.kind == StorageOp::Kind::kList ? absl::PermissionDeniedError("permission denied") : absl::OkStatus();
-    };
-  }
-  void Supervised() {
-    for (FakeMember& server : cluster->ps) server.join.launcher = "run-1";
-  }
-  FakeMember* worker = nullptr;
-};
 
 TEST_F(ChiefRecoveryTest, ASilentPsIsWaitedForAndGoesOnWhereItWas) {
   RunAhead();
@@ -150,35 +87,6 @@ TEST_F(ChiefRecoveryTest, EvidenceOfTheOldEpochCommitsNothing) {
   cluster->Say(worker->control, late);
   ASSERT_THAT(cluster->Sent<LeaseDoneReply>(*worker), SizeIs(1));
   EXPECT_FALSE(cluster->Sent<LeaseDoneReply>(*worker)[0].committed);
-}
-
-TEST_F(ChiefRecoveryTest, NoRoundSpansALoss) {
-  RunAhead();
-  cluster->ps[0].answers_snapshots = false;
-  cluster->Wait(10s);
-  ASSERT_THAT(cluster->Status()["checkpoint"]["writing"], HasSubstr("1-2"));
-  Die(1);
-  cluster->Wait(6s);
-  EXPECT_EQ(cluster->Status()["checkpoint"]["writing"], "");
-  EXPECT_THAT(cluster->Status()["checkpoint"]["lastError"], HasSubstr("a ps is gone"));
-  cluster->Wait(20s);
-  EXPECT_EQ(cluster->Status()["checkpoint"]["writing"], "") << "no round begins without it";
-  EXPECT_EQ(cluster->Status()["checkpoint"]["round"], "1-1");
-}
-
-// Were each of them taken for a round that cannot succeed, the next one would be a minute away.
-TEST_F(ChiefRecoveryTest, RoundsThatALostPsEndedPutOffNone) {
-  StartRunning({"checkpoint.every=auto"});
-  for (int loss = 1; loss < Recovery::kMostLosses; ++loss) {
-    cluster->ps[0].answers_snapshots = false;
-    cluster->Wait(2s);
-    ASSERT_NE(cluster->Status()["checkpoint"]["writing"], "") << loss;
-    Die(1);
-    cluster->Wait(6s);
-    ASSERT_THAT(cluster->Status()["checkpoint"]["lastError"], HasSubstr("a ps is gone"));
-    Restart(1);
-    cluster->Wait(1s);
-  }
 }
 
 TEST_F(ChiefRecoveryTest, APsThatDiesWhileItIsRestoredIsReplacedAsWell) {
@@ -285,22 +193,6 @@ TEST_F(ChiefRecoveryTest, OneThatLeavesBeforeItHasTheSlicesIsNotWaitedForLonger)
   EXPECT_THAT(cluster->Status()["waits"].dump(), HasSubstr("is gone, with 1 slice"));
   cluster->Wait(JobSpec().timing.server_wait + 1s);
   EXPECT_EQ(cluster->role->state(), JobState::kFailed);
-}
-
-TEST_F(ChiefRecoveryTest, ARoundWhoseRecordWasDamagedDoesNotEndTheJob) {
-  RunAhead();
-  EndOnDamagedRecord();
-  EXPECT_EQ(cluster->Status()["checkpoint"]["round"], "1-4") << "no record of 1-2 has what was computed again";
-}
-
-// Where no round begins before all is committed again, the one of before holds all leases, by a record that is damaged.
-TEST_F(ChiefRecoveryTest, ARoundOfBeforeLeasesWereOpenedAgainDoesNotEndTheJob) {
-  StartRunning({"checkpoint.every=100s"});
-  worker = &cluster->worker[0];
-  Commit(2);
-  cluster->Wait(101s);
-  EndOnDamagedRecord();
-  EXPECT_EQ(cluster->Status()["checkpoint"]["round"], "1-3");
 }
 
 TEST_F(ChiefRecoveryTest, ProcessesThatDieOneAfterTheOtherFailTheJobUnlessLeasesAreCommitted) {

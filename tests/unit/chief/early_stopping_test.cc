@@ -81,6 +81,24 @@ class StopEarlyTest : public ChiefRoleTest {
     TrainAndEvaluate();
     cluster->Wait(100ms);
   }
+  void RestartChief(const std::string& stop) {
+    cluster->Wait(100ms);
+    auto next = std::make_unique<ChiefHarness>(SmallJob(Settings(stop)), false, cluster->disk);
+    next->now = cluster->now;
+    const auto take = [](const FakeMember& before, FakeMember& after) {
+      after.join = before.join;
+      after.join.run = ChiefHarness::kRun;
+      after.join.was = before.id;
+      after.slices = before.slices;
+    };
+    for (int i = 0; i < 2; ++i) {
+      take(cluster->ps[i], next->ps[i]);
+      take(cluster->worker[i], next->worker[i]);
+    }
+    cluster = std::move(next);
+    cluster->Start();
+    cluster->RunToRunning();
+  }
   std::string Stopped() { return cluster->Status()["stoppedEarly"]; }
 };
 
@@ -121,38 +139,29 @@ TEST_F(StopEarlyTest, WhatBecomesBetterGoesOn) {
 
 TEST_F(StopEarlyTest, ALaterChiefCountsOnAndKnowsThatItIsOver) {
   StartRunning(Settings("{patience: 2}"));
-  const auto restart = [this] {
-    cluster->Wait(100ms);
-    auto next = std::make_unique<ChiefHarness>(SmallJob(Settings("{patience: 2}")), false, cluster->disk);
-    next->now = cluster->now;
-    const auto take = [](const FakeMember& before, FakeMember& after) {
-      after.join = before.join;
-      after.join.run = ChiefHarness::kRun;
-      after.join.was = before.id;
-      after.slices = before.slices;
-    };
-    for (int i = 0; i < 2; ++i) {
-      take(cluster->ps[i], next->ps[i]);
-      take(cluster->worker[i], next->worker[i]);
-    }
-    cluster = std::move(next);
-    cluster->Start();
-    cluster->RunToRunning();
-  };
   TrainOneEpoch();
   TrainOneEpoch();
-  restart();
+  RestartChief("{patience: 2}");
   EXPECT_EQ(Stopped(), "");
   TrainOneEpoch();
   EXPECT_THAT(Stopped(), HasSubstr("2 evaluations brought no better loss"));
   const uint64_t goal = cluster->role->goal();
   ASSERT_LT(goal, 18u);
-  restart();
+  RestartChief("{patience: 2}");
   EXPECT_EQ(cluster->role->goal(), goal);
   EXPECT_THAT(Stopped(), Not(IsEmpty()));
   FinishTheRest();
   EXPECT_EQ(cluster->role->state(), JobState::kSucceeded);
   EXPECT_EQ(cluster->role->committed().Count(), goal);
+}
+
+TEST_F(StopEarlyTest, AnEpochOfWhichOneSliceHasALeaseHasBegun) {
+  StartRunning(Settings("{patience: 1}"));
+  TrainOneEpoch();
+  cluster->ps[0].slices.at(SliceId{0}).finished.Insert(9);  // the first of the fourth, under an earlier chief
+  RestartChief("{patience: 1}");
+  TrainOneEpoch();
+  EXPECT_THAT(Stopped(), HasSubstr("the job ends with 4 epochs of 6"));
 }
 
 }  // namespace

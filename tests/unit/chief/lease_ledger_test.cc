@@ -276,5 +276,21 @@ TEST_F(LeaseLedgerTest, WhatIsBeyondAnEarlierEndIsNotCommitted) {
   EXPECT_EQ(ledger.batches_committed(), ledger.plan().BatchesIn(ledger.committed()));
 }
 
+// Some slice may have it, or a part of it.
+TEST_F(LeaseLedgerTest, WhatWasBegunStaysSoThoughItIsOpenAgain) {
+  job.training.epochs = 5;
+  Open(2);
+  Ask(kA, 3);
+  ledger.Release(kA);
+  EXPECT_EQ(ledger.EpochsBegun(), 2u) << "its worker died with it";
+  for (uint64_t lease = 0; lease < 5; ++lease) ASSERT_TRUE(Done(lease).value());
+  ledger.Restrict(IntervalSet());
+  EXPECT_EQ(ledger.EpochsBegun(), 3u) << "a slice lacks it now";
+  ledger.NoteBegun(7);
+  EXPECT_EQ(ledger.EpochsBegun(), 4u) << "a slice has it";
+  ledger.NoteBegun(UINT64_MAX);
+  EXPECT_EQ(ledger.EpochsBegun(), 5u) << "whoever says so says what it likes";
+}
+
 }  // namespace
 }  // namespace downpour

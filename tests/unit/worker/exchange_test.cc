@@ -347,6 +347,17 @@ TEST_F(SettledTest, WhatIsTooStaleOrCameTooLateOrIsHeldNoMoreIsInVain) {
   EXPECT_EQ(exchange_.TakeSettled(), (std::vector<Settled>{Of(1, 2, false)}));
 }
 
+// It answers a push to the place before: what is on its way to the new one is not computed again for that.
+TEST_F(SettledTest, ARefusalOfAnEpochThatIsOverGivesNothingUp) {
+  Retain(1);
+  EXPECT_TRUE(exchange_.Place(PlacedAt(2, {1, 2}), now_, effects_).ok());
+  const PushReply known{kPs, kLease, {{SliceId{0}, {1, 2}, SliceRefusal::kNone, 0, 0, 0}}, window_};
+  EXPECT_TRUE(exchange_.Receive(kFirstPeer, known, now_, effects_).ok());
+  AnswerPush(0, 0, false, SliceRefusal::kTooStale);
+  EXPECT_EQ(exchange_.TakeSettled(), std::vector<Settled>{});
+  EXPECT_EQ(exchange_.Find(kLease)->progress.Next(), 2u);
+}
+
 TEST_F(SettledTest, AnEmptyPushNeedsNone) {
   exchange_.Retain(*exchange_.Find(kLease), 1, SliceId{0}, Payload(), {});
   AnswerPush(0, 1, true);

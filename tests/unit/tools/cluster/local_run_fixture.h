@@ -65,8 +65,10 @@ class LocalRunTest : public ::testing::Test {
   }
   std::string EndChief(int code) const { return "echo " + std::to_string(code) + " >" + Path("fifo"); }
 
-  RunPace pace_ = {
-      .restarts = {.shortest = 1ms, .longest = 10ms}, .question_every = 10ms, .members_leave_within = 10ms};
+  RunPace pace_ = {.restarts = {.shortest = 1ms, .longest = 10ms},
+                   .after_refusal = 10ms,
+                   .question_every = 10ms,
+                   .members_leave_within = 10ms};
 
   RunResult Run(std::vector<ActingBuffer::Cue> cues = {}) {
     auto supervisor = std::move(Supervisor::Create()).value();
