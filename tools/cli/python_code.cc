@@ -14,12 +14,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "job/job_file.h"
 #include "job/tf_config.h"
 #include "runtime/driver/code_cache.h"
 #include "runtime/driver/posix_child.h"
 #include "runtime/driver/posix_group_guard.h"
-#include "runtime/driver/posix_whole_file.h"
 #include "runtime/exit_code.h"
 #include "schema/sha256.h"
 #include "schema/text.h"
@@ -54,15 +52,14 @@ absl::StatusOr<PythonJob> JobOf(const Json& description, const PythonCode& code,
       {"module", code.module}, {"sha256", Sha256Of({archive})}, {"bytes", archive.size()}, {"args", code.args}};
   PythonJob job;
   job.archive = archive;
+  job.metrics = description.at("metrics").get<std::vector<std::string>>();
   job.entries = {Entry("python", python), Entry("model.variables", description.at("variables")),
                  Entry("model.classes", description.at("classes")),
                  Entry("data", {{"format", kPythonFormat},
                                 {"trainExamples", description.at("trainExamples")},
                                 {"evalExamples", description.at("evalExamples")}})};
   job.defaults.push_back(Entry("model.initializeFrom", PythonFolder(job_dir) + "/initial.safetensors"));
-  if (const Json& metrics = description.at("metrics"); !metrics.empty()) {
-    job.defaults.push_back(Entry("training.metrics", metrics));
-  }
+  if (!job.metrics.empty()) job.defaults.push_back(Entry("training.metrics", job.metrics));
   for (const auto& [key, value] : description.at("settings").items()) AddDefaults(key, value, &job.defaults);
   return job;
 }
@@ -137,7 +134,7 @@ void AddPackagesOption(CLI::App& app, const std::string& help, std::vector<std::
 }
 
 void AddPythonOptions(CLI::App& app, PythonCode* code) {
-  app.add_option("--module-name", code->module, "The Python module that makes the model: trainer.task");
+  app.add_option(kModuleOption, code->module, "The Python module that makes the model: trainer.task");
   app.add_option("--package-path", code->package_path, "The folder of its package (default: the working folder)")
       ->type_name("DIR");
   AddPackagesOption(app, "Wheels and sdists that are installed too; one may have the module", &code->packages);

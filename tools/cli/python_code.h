@@ -25,6 +25,8 @@ class App;
 
 namespace downpour {
 
+inline constexpr char kModuleOption[] = "--module-name";
+
 struct PythonCode {
   std::string package_path = {};           // the package's folder, or the one that it is imported from
   std::string module = {};                 // trainer.task; empty: the job has no code of its own
@@ -49,6 +51,7 @@ std::string WhyNoCode(const PythonCode& code);
 struct PythonJob {
   std::vector<std::string> entries;   // that beat the file: the model, its data, the code
   std::vector<std::string> defaults;  // that the file beats: what downpour.fit was told
+  std::vector<std::string> metrics;   // that the code computes
   Payload archive = {};               // of the code, as GatherCode makes it
 };
 
