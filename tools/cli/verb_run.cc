@@ -77,7 +77,9 @@ std::string FreshJobDir(const std::string& job_name) {
 
 // What starts this job again; with --resume it goes on.
 std::string CommandOf(const RunOptions& options) {
-  std::vector<std::string> words = {program_invocation_name, "run", options.job.job_file, "--job-dir", options.job_dir};
+  const std::string& file = options.job.job_file;  // -odd.yaml would be taken for an option
+  std::vector<std::string> words = {program_invocation_name, "run", file.starts_with("-") ? "./" + file : file,
+                                    "--job-dir", options.job_dir};
   const auto add = [&](std::initializer_list<std::string> more) { words.insert(words.end(), more); };
   if (options.listen != kHere) add({"--listen", options.listen});
   if (!options.keys.empty()) add({"--keys", options.keys});
