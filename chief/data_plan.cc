@@ -23,8 +23,13 @@ std::string NameOf(const char* key, const FilePair& files) {
   return absl::StrCat("data.", key, " (", files.images, ", ", files.labels, ")");
 }
 
-// How `found` differs from what the job was begun with. The fingerprint is of all files together.
-std::string Difference(const DataSpec& data, const DataShape& found, const DataShape& begun) {
+}  // namespace
+
+DataShape DataOf(const Manifest& manifest) {
+  return {manifest.train_examples, manifest.eval_examples, manifest.data_fingerprint};
+}
+
+std::string DataDifference(const DataSpec& data, const DataShape& found, const DataShape& begun) {
   const std::string train = NameOf("train", data.train), eval = NameOf("eval", data.eval);
   std::vector<std::string> parts;
   const auto count = [&parts](const std::string& name, uint64_t here, uint64_t there) {
@@ -33,14 +38,9 @@ std::string Difference(const DataSpec& data, const DataShape& found, const DataS
   count(train, found.train_examples, begun.train_examples);
   count(eval, found.eval_examples, begun.eval_examples);
   if (!parts.empty()) return absl::StrJoin(parts, ", ");
+  // The fingerprint is of all files together.
   return absl::StrFormat("the bytes of %s%s are others, with fingerprint %016x instead of %016x", train,
                          data.has_eval() ? " or " + eval : "", found.fingerprint, begun.fingerprint);
-}
-
-}  // namespace
-
-DataShape DataOf(const Manifest& manifest) {
-  return {manifest.train_examples, manifest.eval_examples, manifest.data_fingerprint};
 }
 
 void DataPlan::Fix(const DataShape& shape, std::string source) {
@@ -71,7 +71,7 @@ absl::Status DataPlan::Check(const std::string& task, const DataReport& report) 
   if (fixed() && found != shape_) {
     const std::string whose = source_ == task ? "it had when the job began" : source_;
     return absl::FailedPreconditionError(
-        absl::StrCat(task, " has other data than ", whose, ": ", Difference(job_.data, found, shape_)));
+        absl::StrCat(task, " has other data than ", whose, ": ", DataDifference(job_.data, found, shape_)));
   }
   return absl::OkStatus();
 }

@@ -28,6 +28,8 @@ struct DataShape {
   bool operator==(const DataShape&) const = default;
 };
 DataShape DataOf(const Manifest& manifest);
+// How `found` differs from what the job was begun with, in words.
+std::string DataDifference(const DataSpec& data, const DataShape& found, const DataShape& begun);
 
 class DataPlan {
  public:

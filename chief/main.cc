@@ -111,7 +111,8 @@ std::optional<int> StageWhatItBeginsWith(const downpour::JobSpec& job, const std
   if (job.model.initialize_from.empty() || !BeginsAnew(folder)) return std::nullopt;
   const absl::StatusOr<std::string> note = downpour::StageInitialValues(job, folder);
   const absl::Status& status = note.status();
-  const auto sentence = [](const std::string& words) { return absl::StrCat("model.initializeFrom: ", words); };
+  const std::string whose = job.model.is_own() ? "initial values: " : "model.initializeFrom: ";
+  const auto sentence = [&whose](const std::string& words) { return whose + words; };
   if (!status.ok()) {
     const int exit_code = downpour::EndMain(absl::Status(status.code(), sentence(std::string(status.message()))));
     return absl::IsInvalidArgument(status) || absl::IsNotFound(status) ? downpour::kExitBadJobFile : exit_code;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "schema/text.h"
 
 namespace downpour {
@@ -27,7 +28,7 @@ std::string WhyPending(const ChiefView& chief, const Task& task) {
     case TaskState::kLeft:
       return "left; waiting for another process in its place";
     case TaskState::kRefused:
-      return task.refusal.why;
+      return std::string(absl::StripPrefix(task.refusal.why, task.name + " "));  // the name stands beside it
     case TaskState::kRunning:
       return "";
     case TaskState::kPreparing:

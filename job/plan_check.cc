@@ -9,17 +9,36 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "job/job_file.h"
+#include "job/variables.h"
 
 namespace downpour {
 namespace {
 
-// training.batchSize (16 there, 32 here); of what is no single value the key alone.
+// conv.weight [8, 1, 3, 3]
+std::string Describe(const VariableSpec& variable) {
+  return absl::StrCat(variable.name, " [", absl::StrJoin(variable.shape, ", "), "]",
+                      variable.trainable ? "" : ", not trained");
+}
+
+// The first variable that is another one; nothing where models differ in what they compute alone.
+std::string FirstOtherVariable(const ModelSpec& there, const ModelSpec& here) {
+  const std::vector<VariableSpec> before = InferVariables(there).value_or(std::vector<VariableSpec>());
+  const std::vector<VariableSpec> now = InferVariables(here).value_or(std::vector<VariableSpec>());
+  for (size_t i = 0; i < std::max(before.size(), now.size()); ++i) {
+    const std::string was = i < before.size() ? Describe(before[i]) : "no more variables";
+    const std::string is = i < now.size() ? Describe(now[i]) : "no more variables";
+    if (was != is) return absl::StrCat(" (", was, " there, ", is, " here)");
+  }
+  return "";
+}
+
+// training.batchSize (16 there, 32 here); of a model its first variable that differs.
 std::string WithValues(const std::string& difference, const JobSpec& there, const JobSpec& here) {
   const size_t end = std::min(difference.find(' '), difference.size());
   const nlohmann::json::json_pointer place("/" + absl::StrReplaceAll(difference.substr(0, end), {{".", "/"}}));
   const nlohmann::json before = nlohmann::json::parse(CanonicalJob(there))[place];
   const nlohmann::json now = nlohmann::json::parse(CanonicalJob(here))[place];
-  if (before.is_structured()) return difference;
+  if (before.is_structured()) return difference + FirstOtherVariable(there.model, here.model);
   return absl::StrCat(difference.substr(0, end), " (", before.dump(), " there, ", now.dump(), " here)",
                       difference.substr(end));
 }

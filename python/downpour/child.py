@@ -112,7 +112,8 @@ def _report(error: BaseException, work: Optional[modes.Work]) -> NoReturn:
     is_refused = isinstance(error, (TrainingError, ModuleNotFoundError, SyntaxError)) and not (work and work.has_begun)
     message = f"{error}" if isinstance(error, TrainingError) else f"{type(error).__name__}: {error}"
     if isinstance(error, ModuleNotFoundError):
-        message = f"there is no module {error.name} for {sys.executable}: install it there, or name another {_python()}"
+        remedy = f"install it there, name it in requirements.txt, or name another {_python()}"
+        message = f"there is no module {error.name} for {sys.executable}: {remedy}"
     message = " ".join(message.split())
     if not isinstance(error, TrainingError):
         sys.stderr.write(lines)

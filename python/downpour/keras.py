@@ -169,8 +169,8 @@ class KerasModel:
             for metric in getattr(group, "metrics", ()):
                 if type(metric).result is not keras.metrics.Mean.result:
                     raise TrainingError(
-                        f"the metric {metric.name} is no mean over examples: leave it out, "
-                        "or name it in training.metrics of the job file"
+                        f"the metric {metric.name} is no mean over examples, so workers cannot add up their parts: "
+                        "leave it out of compile()"
                     )
         if classes_of(outcome):
             names = [name for name in names if name != "accuracy"]

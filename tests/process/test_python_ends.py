@@ -4,7 +4,7 @@ import json
 import unittest
 
 from cluster import JOB, PROGRAMS, TOOL, Process
-from own_code import DATA, EVAL_EXAMPLES, FIT, OwnCodeTest
+from own_code import DATA, EVAL_EXAMPLES, EXAMPLES, FIT, OwnCodeTest
 
 
 class PythonEndsTest(OwnCodeTest):
@@ -30,7 +30,12 @@ class PythonEndsTest(OwnCodeTest):
 
         # Another model, which is refused before anything starts, and code that the chief need not lead any more.
         self.write_package(DATA.replace("32", "16"), FIT)
-        refused(78, r"run: checkpoint \d+-\d+ belongs to another plan; it differs in model: .*job folder of this plan")
+        refused(78, r"run: checkpoint \d+-\d+ belongs to another plan; it differs in "
+                r"model \(0.weight \[32, 20\] there, 0.weight \[16, 20\] here\): .*job folder of this plan")
+        # Data of another length, which each worker would be refused for.
+        self.write_package(DATA.replace(f"draw({EXAMPLES}, 1)", f"draw({EXAMPLES - 100}, 1)"), FIT)
+        refused(78, rf"run: checkpoint \d+-\d+ was begun with other data: train of downpour.fit has {EXAMPLES - 100} "
+                    rf"examples instead of {EXAMPLES}: bring those of before back")
         self.write_package(DATA, FIT)
         refused(0, "the job of this folder has succeeded")
 
@@ -43,6 +48,29 @@ class PythonEndsTest(OwnCodeTest):
         code, out, err = self.tool("check", self.job_file, *self.code())
         self.assertEqual(code, 0, err)
         self.assertRegex(out, "Evaluation +none: downpour.fit is given no eval\n")
+
+    def test_a_metric_that_the_code_does_not_compute_is_refused_before_anything_starts(self):
+        self.write_package(DATA, FIT, training={"metrics": ["top2", "auc"]})
+        says = r"job.yaml:1: training.metrics: the Python code computes no metric auc, only top2; leave it out, or give"
+        code, _, err = self.tool("check", self.job_file, *self.code())
+        self.assertEqual(code, 78, err)
+        self.assertRegex(err, says)
+        self.assertRegex(self.refused(78), says)
+
+    def test_a_model_without_an_accuracy_ends_with_its_loss(self):
+        self.write_package(DATA, """
+        square = torch.nn.functional.mse_loss
+        inputs = train.tensors[0]
+        model = torch.nn.Linear(20, 20)
+        downpour.fit(model, train=(inputs, inputs), eval=(inputs, inputs), loss=square, epochs=1, batch_size=50)
+        """)
+        run = self.start_python_run()
+        code, out = run.finish()
+        self.assertEqual(code, 0, run.said)
+        self.assertRegex(out, r"\nLoss: +\d+\.\d+ on the eval data\n")
+        logs = self.tool("logs", "--job-dir", self.job_dir)[1]
+        self.assertRegex(logs, "initial values: 2 variables from ")
+        self.assertNotIn("model.initializeFrom", logs)
 
     def test_the_folder_of_another_job_is_named_as_such(self):
         """One of a job of layers, which has no copy of initial values."""

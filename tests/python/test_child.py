@@ -118,7 +118,8 @@ for number, change in enumerate(__import__("json").load(open(sys.argv[1]))):
             ("", "task", 78, "downpour: the module task never called downpour.fit"),
             ("", "tusk", 78, "downpour: there is no module tusk in .*: give the package that has it"),
             ("", "task.deeper", 78, "downpour: there is no module task.deeper in"),
-            ("", "broken.task", 78, "downpour: there is no module nowhere for .*: install it there"),
+            ("", "broken.task", 78, "downpour: there is no module nowhere for .*: install it there, name it "
+             "in requirements.txt, or name another Python"),
             ("import nowhere", "task", 78, "downpour: there is no module nowhere for .*: install it there"),
             ("from torchh import nn", "task", 78, "downpour: there is no module torchh"),
             ("x = (", "task", 78, "downpour: SyntaxError: '\\(' was never closed"),

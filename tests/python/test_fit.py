@@ -223,6 +223,25 @@ model.hidden.register_forward_pre_hook(seen)
             moved = bool(worker.gradient(name).any())
             self.assertEqual(moved, name in trained + BUFFERS, name)
 
+    def test_a_sparse_gradient_is_made_dense(self):
+        self.write("""
+import sys, torch, downpour
+torch.manual_seed(1)
+words = torch.randint(0, 50, (40, 3))
+embedding = torch.nn.Embedding(50, 4, sparse=sys.argv[1] == "sparse")
+model = torch.nn.Sequential(embedding, torch.nn.Flatten(), torch.nn.Linear(12, 2))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+downpour.fit(model, train=(words, words[:, 0] % 2), loss=torch.nn.CrossEntropyLoss(), optimizer=optimizer)
+""")
+        gradients = []
+        for kind in ("sparse", "dense"):
+            worker = self.work(kind)
+            worker.train((range(8), 1))
+            gradients.append(worker.gradient("0.weight").copy())
+            self.assertEqual(worker.end()[0], 0)
+        numpy.testing.assert_array_equal(*gradients)
+        self.assertEqual(sorted(set(gradients[0].any(axis=1))), [False, True], "rows that no example of the batch has")
+
     def test_a_gradient_that_is_not_finite_is_handed_on(self):
         worker = self.work("sgd")
         worker.parameter("out.bias")[0] = numpy.nan

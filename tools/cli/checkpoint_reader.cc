@@ -198,17 +198,35 @@ JournalEntry NewestJournalEntry(const std::string& job_dir) {
   return newest;
 }
 
+namespace {
+
+// Of a job whose Python code has just said how many examples it has: its workers would be refused.
+absl::Status CheckSameData(const JobSpec& job, const DataShape& begun, const std::string& whose) {
+  const DataShape found = {static_cast<uint64_t>(job.data.train_examples),
+                           static_cast<uint64_t>(job.data.eval_examples), begun.fingerprint};
+  if (job.data.format != kPythonFormat || found == begun) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(whose, " was begun with other data: ", DataDifference(job.data, found, begun),
+                   ": bring those of before back, ", "or name a job folder that is new, to begin anew"));
+}
+
+}  // namespace
+
 absl::Status CheckPlanIn(const std::string& job_dir, const JobSpec& job) {
   const JobRecord record = NewestJournalEntry(job_dir).record;
   if (!record.job.empty() && record.ended.empty()) {
-    const absl::Status status = CheckSamePlan(job, record.job, "the job of this folder, which is not over,");
-    if (!status.ok()) return status;
+    const std::string whose = "the job of this folder, which is not over,";
+    if (const absl::Status status = CheckSamePlan(job, record.job, whose); !status.ok()) return status;
+    const absl::Status same = record.data ? CheckSameData(job, *record.data, whose) : absl::OkStatus();
+    if (!same.ok()) return same;
   }
   for (const Round round : RoundsIn(absl::StrCat(job_dir, "/", kCheckpointsDir))) {
     if (round <= record.abandoned) break;
     const absl::StatusOr<Checkpoint> checkpoint = OpenCheckpoint(job_dir, round);
     if (!checkpoint.ok() || !CheckFiles(*checkpoint).ok()) continue;
-    return CheckSamePlan(job, checkpoint->manifest.job, absl::StrCat("checkpoint ", ToString(round)));
+    const std::string whose = absl::StrCat("checkpoint ", ToString(round));
+    const absl::Status same = CheckSamePlan(job, checkpoint->manifest.job, whose);
+    return same.ok() ? CheckSameData(job, DataOf(checkpoint->manifest), whose) : same;
   }
   return absl::OkStatus();
 }

@@ -48,7 +48,8 @@ struct LoadedCheckpoint : Checkpoint {
 JournalEntry NewestJournalEntry(const std::string& job_dir);
 
 // Whether `job` may go on with what the folder holds, as its chief will judge: of its journal and its newest checkpoint
-// that is whole. OK where there is neither. Errors: INVALID_ARGUMENT, with what differs (job/plan_check.h).
+// that is whole, and of the examples of a Python job. OK where there is neither. Errors: INVALID_ARGUMENT, with what
+// differs (job/plan_check.h).
 absl::Status CheckPlanIn(const std::string& job_dir, const JobSpec& job);
 
 // The newest one, as the journal has it, if its manifest and those of all newer ones are gone and nobody gave it up.

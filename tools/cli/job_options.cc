@@ -18,7 +18,6 @@ namespace downpour {
 namespace {
 
 constexpr const char* kTierOption = "--scale-tier";
-constexpr const char* kModuleOption = "--module-name";
 
 std::string TierNamed(std::string tier) {
   std::replace(tier.begin(), tier.end(), '-', '_');
@@ -108,6 +107,21 @@ std::vector<Override> DefaultsOfCode(const JobOptions& options, const std::vecto
   return defaults;
 }
 
+// Metrics that the job names and its code does not compute.
+void CheckMetrics(const PythonJob& of_code, JobFileResult* parsed) {
+  const auto at = parsed->origins.lower_bound("training.metrics");
+  for (const MetricSpec& metric : parsed->job.training.metrics) {
+    if (std::ranges::find(of_code.metrics, metric.name) != of_code.metrics.end()) continue;
+    const std::string known =
+        of_code.metrics.empty() ? "and no other" : absl::StrCat("only ", absl::StrJoin(of_code.metrics, ", "));
+    parsed->errors.push_back(
+        {.file = at == parsed->origins.end() ? kModuleOption : at->second,
+         .key = "training.metrics",
+         .what = absl::StrCat("the Python code computes no metric ", metric.name, ", ", known),
+         .remedy = absl::StrCat("leave it out, or give downpour.fit a function for it in metrics=")});
+  }
+}
+
 }  // namespace
 
 void AddJobOptions(CLI::App& app, JobOptions* options) {
@@ -133,7 +147,8 @@ absl::StatusOr<CodeOfFiles> AddCodeOfFiles(const JobOptions& options, PythonCode
     if (said.has_job_dir) result.job_dir = LoadJobFile(options.job_file).job_dir;
   } else {
     ConfigFileResult config = LoadConfigFile(options.config_file, has_module);
-    if (!config.errors.empty()) return CodeOfFiles{.code = std::move(code)};  // LoadChosenJob tells them all
+    // LoadChosenJob tells them all. Whether the code has no module is not known.
+    if (!config.errors.empty()) return CodeOfFiles{.code = has_module ? std::move(code) : PythonCode()};
     said = std::move(config.code);
     result.job_dir = std::move(config.job_dir);
   }
@@ -178,6 +193,7 @@ ChosenJob LoadChosenJob(const JobOptions& options, const std::string& verb, Stre
   for (JobError& error : parsed.errors) {
     if (error.file == kSetByHand) error.file = OriginOf(error.key, overrides);
   }
+  if (has_module) CheckMetrics(options.of_code, &parsed);
   parsed.errors.insert(parsed.errors.begin(), config.errors.begin(), config.errors.end());
   parsed.warnings.insert(parsed.warnings.begin(), config.warnings.begin(), config.warnings.end());
   if (const std::string why = WhatTierIsHere(TierNamed(options.scale_tier)).why; !why.empty()) {

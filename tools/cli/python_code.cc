@@ -14,12 +14,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "job/job_file.h"
 #include "job/tf_config.h"
 #include "runtime/driver/code_cache.h"
 #include "runtime/driver/posix_child.h"
 #include "runtime/driver/posix_group_guard.h"
-#include "runtime/driver/posix_whole_file.h"
 #include "runtime/exit_code.h"
 #include "schema/sha256.h"
 #include "schema/text.h"
@@ -32,7 +30,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr const char* kJobFile = "job.json";
 constexpr const char* kPackageEndings[] = {".whl", ".tar.gz", ".zip"};
 
 std::string Entry(const std::string& key, const Json& value) { return absl::StrCat(key, "=", value.dump()); }
@@ -55,15 +52,14 @@ absl::StatusOr<PythonJob> JobOf(const Json& description, const PythonCode& code,
       {"module", code.module}, {"sha256", Sha256Of({archive})}, {"bytes", archive.size()}, {"args", code.args}};
   PythonJob job;
   job.archive = archive;
+  job.metrics = description.at("metrics").get<std::vector<std::string>>();
   job.entries = {Entry("python", python), Entry("model.variables", description.at("variables")),
                  Entry("model.classes", description.at("classes")),
                  Entry("data", {{"format", kPythonFormat},
                                 {"trainExamples", description.at("trainExamples")},
                                 {"evalExamples", description.at("evalExamples")}})};
   job.defaults.push_back(Entry("model.initializeFrom", PythonFolder(job_dir) + "/initial.safetensors"));
-  if (const Json& metrics = description.at("metrics"); !metrics.empty()) {
-    job.defaults.push_back(Entry("training.metrics", metrics));
-  }
+  if (!job.metrics.empty()) job.defaults.push_back(Entry("training.metrics", job.metrics));
   for (const auto& [key, value] : description.at("settings").items()) AddDefaults(key, value, &job.defaults);
   return job;
 }
@@ -110,9 +106,6 @@ absl::Status RunToItsModel(const PythonCode& code, const JobSpec& job, const std
   return refused ? absl::InvalidArgumentError(what) : absl::AbortedError(what);
 }
 
-std::string NewPythonFolder(const std::string& job_dir) { return PythonFolder(job_dir) + ".new"; }
-std::string OldPythonFolder(const std::string& job_dir) { return PythonFolder(job_dir) + ".old"; }
-
 }  // namespace
 
 std::vector<std::string> PackagesIn(const std::string& given) {
@@ -141,7 +134,7 @@ void AddPackagesOption(CLI::App& app, const std::string& help, std::vector<std::
 }
 
 void AddPythonOptions(CLI::App& app, PythonCode* code) {
-  app.add_option("--module-name", code->module, "The Python module that makes the model: trainer.task");
+  app.add_option(kModuleOption, code->module, "The Python module that makes the model: trainer.task");
   app.add_option("--package-path", code->package_path, "The folder of its package (default: the working folder)")
       ->type_name("DIR");
   AddPackagesOption(app, "Wheels and sdists that are installed too; one may have the module", &code->packages);
@@ -186,49 +179,5 @@ absl::StatusOr<PythonJob> DescribePythonCode(const PythonCode& code, const JobSp
 }
 
 std::string PythonFolder(const std::string& job_dir) { return job_dir + "/python"; }
-
-absl::StatusOr<std::string> StagePythonCode(const Payload& archive, const JobSpec& job, const std::string& folder,
-                                            const std::string& job_dir) {
-  const fs::path to = PythonFolder(job_dir), staged = NewPythonFolder(job_dir), before = OldPythonFolder(job_dir);
-  const std::string code(reinterpret_cast<const char*>(archive.data()), archive.size());
-  try {
-    fs::remove_all(staged);  // of a start that was killed
-    if (!fs::exists(to) && fs::exists(before)) fs::rename(before, to);  // it was killed between the two renames
-    fs::create_directories(staged);
-    for (const char* file : {"description.json", "initial.safetensors"}) {
-      fs::copy_file(fs::path(folder) / file, staged / file);
-    }
-    for (const auto& [name, text] :
-         {std::pair(fs::path(kCodeFile).filename(), code), std::pair(fs::path(kJobFile), CanonicalJob(job))}) {
-      const absl::Status status = WriteWhole(staged / name, text, 0644, WhereThere::kReplace);
-      if (!status.ok()) return status;
-    }
-    fs::remove_all(before);
-    if (fs::exists(to)) fs::rename(to, before);
-    fs::rename(staged, to);
-  } catch (const fs::filesystem_error& error) {
-    std::error_code ignored;
-    if (!fs::exists(to, ignored)) fs::rename(before, to, ignored);
-    return absl::UnavailableError(absl::StrCat("cannot copy the model into the job folder: ", error.what()));
-  }
-  return to / kJobFile;
-}
-
-void SettlePythonCode(const std::string& job_dir, bool accepted) {
-  const fs::path to = PythonFolder(job_dir), before = OldPythonFolder(job_dir);
-  std::error_code ignored;
-  fs::remove_all(accepted ? before : to, ignored);
-  if (!accepted && fs::exists(before, ignored)) fs::rename(before, to, ignored);
-}
-
-absl::StatusOr<std::string> StageJob(const JobSpec& job, const std::string& job_dir) {
-  const fs::path to = PythonFolder(job_dir);
-  std::error_code error;
-  fs::create_directories(to, error);
-  if (error) return absl::UnavailableError(absl::StrCat("cannot make ", to.string(), ": ", error.message()));
-  const absl::Status status = WriteWhole(to / kJobFile, CanonicalJob(job), 0644, WhereThere::kReplace);
-  if (!status.ok()) return status;
-  return to / kJobFile;
-}
 
 }  // namespace downpour

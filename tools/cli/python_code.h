@@ -1,9 +1,7 @@
-// The user's Python code, as a job is submitted: what model it makes, and a copy of it for the workers.
+// The user's Python code, as a job is submitted: what model it makes. staged_code.h puts it into the job folder.
 //
 //   absl::StatusOr<PythonJob> python = DescribePythonCode(code, job, scratch, job_dir);   // runs it up to downpour.fit
 //   options.of_code = python->entries; options.defaults_of_code = python->defaults;
-//   StagePythonCode(python->archive, job, scratch, job_dir);               // JOB_DIR/python/job.json
-//   SettlePythonCode(job_dir, accepted);
 //
 // Shapes: JOB_DIR/python holds code.tar.gz (what workers import), description.json and initial.safetensors (the model,
 //   as python/downpour/child.py writes it), and job.json (the job with all of that in it, as the chief reads it).
@@ -26,6 +24,8 @@ class App;
 }
 
 namespace downpour {
+
+inline constexpr char kModuleOption[] = "--module-name";
 
 struct PythonCode {
   std::string package_path = {};           // the package's folder, or the one that it is imported from
@@ -51,6 +51,7 @@ std::string WhyNoCode(const PythonCode& code);
 struct PythonJob {
   std::vector<std::string> entries;   // that beat the file: the model, its data, the code
   std::vector<std::string> defaults;  // that the file beats: what downpour.fit was told
+  std::vector<std::string> metrics;   // that the code computes
   Payload archive = {};               // of the code, as GatherCode makes it
 };
 
@@ -60,15 +61,5 @@ absl::StatusOr<PythonJob> DescribePythonCode(const PythonCode& code, const JobSp
                                              const std::string& job_dir);
 
 std::string PythonFolder(const std::string& job_dir);
-
-// The job's file alone, as the chief reads it. Its path: JOB_DIR/python/job.json.
-absl::StatusOr<std::string> StageJob(const JobSpec& job, const std::string& job_dir);
-
-// Replaces what an earlier start of the job put there, which is set aside until SettlePythonCode. The path of the job's
-// file. `folder`: as above. Where it fails what was there stays.
-absl::StatusOr<std::string> StagePythonCode(const Payload& archive, const JobSpec& job, const std::string& folder,
-                                            const std::string& job_dir);
-// What was set aside is removed where the new code was accepted, else put back.
-void SettlePythonCode(const std::string& job_dir, bool accepted);
 
 }  // namespace downpour

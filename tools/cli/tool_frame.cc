@@ -5,6 +5,7 @@
 #include "schema/message.h"
 #include "schema/text.h"
 #include "tools/cli/hints.h"
+#include "tools/cli/python_code.h"
 #include "tools/cli/verbs.h"
 
 namespace downpour {
@@ -54,10 +55,14 @@ std::string WhyNotParsed(const CLI::ParseError& error, const CLI::App& app) {
   return error.what();
 }
 
+const CLI::App& Active(const CLI::App& app) {
+  const std::vector<CLI::App*> chosen = app.get_subcommands();
+  return chosen.empty() ? app : *chosen.back();
+}
+
 // What was probably meant by the first argument that the verb does not know. `args` are all of them.
 std::string Suggestion(const CLI::App& app, const std::vector<std::string>& args) {
-  const std::vector<CLI::App*> chosen = app.get_subcommands();
-  const CLI::App& active = chosen.empty() ? app : *chosen.back();
+  const CLI::App& active = Active(app);
   std::vector<std::string> known;
   for (const CLI::Option* option : active.get_options()) {
     for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
@@ -72,10 +77,12 @@ std::string Suggestion(const CLI::App& app, const std::vector<std::string>& args
   return FlagHint(unknown.front(), is_last ? "" : *std::next(place), known);
 }
 
-// What stands before -- is a whole command line: what follows takes no place of an argument that is missing.
-void ParseWithoutOthers(const Verb& verb, const std::vector<std::string>& args, Streams streams) {
+// What follows -- goes to the Python module where one is `named`, and takes no place of an argument that is missing.
+void ParseWithoutOthers(const Verb& verb, const CLI::App& named, const std::vector<std::string>& args,
+                        Streams streams) {
+  const CLI::Option* module = Active(named).get_option_no_throw(kModuleOption);
   const auto others = std::find(args.begin(), args.end(), "--");
-  if (others == args.end()) return;
+  if (module == nullptr || module->count() == 0 || others == args.end()) return;
   CLI::App app("", "downpour " + verb.name);
   verb.set_up(app, streams);
   app.parse(std::vector<std::string>(std::make_reverse_iterator(others), args.rend()));
@@ -89,7 +96,7 @@ int RunVerb(const Verb& verb, std::vector<std::string> args, Streams streams) {
   std::transform(args.begin(), others, args.begin(), WithDashes);
   try {
     app.parse(std::vector<std::string>(args.rbegin(), args.rend()));  // as CLI11 wants them
-    ParseWithoutOthers(verb, args, streams);
+    ParseWithoutOthers(verb, app, args, streams);
   } catch (const CLI::CallForHelp&) {
     streams.out << app.help();
     return kExitDone;

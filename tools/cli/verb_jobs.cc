@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "job/job_file.h"
 #include "job/yaml_tree.h"
+#include "runtime/driver/posix_job_file.h"
 #include "service/service_client.h"
 #include "tools/cli/job_options.h"
 #include "tools/cli/python_packages.h"
@@ -89,8 +90,8 @@ json JsonOf(const YamlNode& node) {
 // The trainingInput of gcloud's --config.
 absl::StatusOr<json> ReadConfig(const std::string& path) {
   if (path.empty()) return json::object();
-  const absl::StatusOr<std::string> text = ReadTextFile(path);
-  if (!text.ok()) return text.status();
+  const absl::StatusOr<std::string> text = ReadJobText(path);
+  if (!text.ok()) return absl::InvalidArgumentError(absl::StrCat(path, ": ", std::string(text.status().message())));
   const YamlTree tree = ReadYaml(*text);
   if (!tree.errors.empty()) {
     const YamlError& error = tree.errors.front();
@@ -102,7 +103,8 @@ absl::StatusOr<json> ReadConfig(const std::string& path) {
 }
 
 // What the service is sent. A job of the user's Python code is one of AI Platform's, any other is a job file.
-absl::StatusOr<json> BodyOf(const JobsOptions& options, const ServiceClient& service, Streams streams) {
+absl::StatusOr<json> BodyOf(const JobsOptions& options, const PythonCode& code, const ServiceClient& service,
+                            Streams streams) {
   json body = {{"jobId", options.name}};
   for (const std::string& label : options.labels) {
     const std::pair<std::string, std::string> pair = absl::StrSplit(label, absl::MaxSplits('=', 1));
@@ -111,12 +113,6 @@ absl::StatusOr<json> BodyOf(const JobsOptions& options, const ServiceClient& ser
   absl::StatusOr<json> input = ReadConfig(options.config);
   if (!input.ok()) return input.status();
   if (!input->empty()) body["trainingInput"] = *input;
-  JobOptions said = options.job;
-  said.config_file = options.config;
-  const absl::StatusOr<CodeOfFiles> of_files = AddCodeOfFiles(said, options.code, Store::kOfService);
-  if (!of_files.ok()) return of_files.status();
-  const PythonCode& code = of_files->code;
-  if (const std::string why = WhyNoCode(code); !why.empty()) return absl::InvalidArgumentError(why);
   if (code.module.empty()) {
     const ChosenJob chosen = LoadChosenJob(options.job, "jobs submit", streams);
     if (!chosen.parsed.ok()) return absl::InvalidArgumentError("the job file has errors: mend it first");
@@ -147,7 +143,13 @@ int SayState(const JobsOptions& options, const absl::StatusOr<json>& job, Stream
 }
 
 int Submit(const JobsOptions& options, const ServiceClient& service, Streams streams) {
-  const absl::StatusOr<json> body = BodyOf(options, service, streams);
+  JobOptions said = options.job;
+  said.config_file = options.config;
+  const absl::StatusOr<CodeOfFiles> of_files = AddCodeOfFiles(said, options.code, Store::kOfService);
+  if (!of_files.ok()) return Complain(streams, "jobs", std::string(of_files.status().message()), kExitBadJobFile);
+  if (const std::string why = WhyNoCode(of_files->code); !why.empty())
+    return Complain(streams, "jobs", why, kExitBadCommandLine);
+  const absl::StatusOr<json> body = BodyOf(options, of_files->code, service, streams);
   if (absl::IsInvalidArgument(body.status())) {
     return Complain(streams, "jobs", std::string(body.status().message()), kExitBadJobFile);
   }
@@ -279,7 +281,7 @@ std::function<int()> SetUpJobs(CLI::App& app, Streams streams) {
       ->type_name("gs://BUCKET/NAME");
   submit->add_option("--config", options->config, "trainingInput as of gcloud's --config: hyperparameters, workerCount")
       ->type_name("CONFIG.yaml");
-  submit->add_option("--module-name", options->code.module, "The Python module that makes the model: trainer.task");
+  submit->add_option(kModuleOption, options->code.module, "The Python module that makes the model: trainer.task");
   submit->add_option("--package-path", options->code.package_path, "The folder of its package")->type_name("DIR");
   AddPackagesOption(*submit, "Wheels and sdists, or gs:// of the service's store", &options->code.packages);
   submit->add_option("args", options->code.args, "After --: the arguments of the module's own");
@@ -320,6 +322,7 @@ const Verb kJobsVerb = {
     "  downpour jobs stream-logs wd1 --root ~/jobs\n"
     "  downpour jobs list --root ~/jobs\n"
     "  downpour jobs list --service https://h0:7000 --token-file token --ca-certificate h0.pem\n",
-    "0 done, and what was waited for succeeded; 1 refused, or the job did not succeed; 78 bad job file", SetUpJobs};
+    "0 done, and what was waited for succeeded; 1 refused, or the job did not succeed; 78 bad job file or --config",
+    SetUpJobs};
 
 }  // namespace downpour

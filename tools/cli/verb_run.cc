@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
@@ -28,6 +29,7 @@
 #include "tools/cli/data_facts.h"
 #include "tools/cli/job_options.h"
 #include "tools/cli/python_code.h"
+#include "tools/cli/staged_code.h"
 #include "tools/cli/verbs.h"
 #include "tools/cluster/human_units.h"
 #include "tools/cluster/job_folder.h"
@@ -75,7 +77,9 @@ std::string FreshJobDir(const std::string& job_name) {
 
 // What starts this job again; with --resume it goes on.
 std::string CommandOf(const RunOptions& options) {
-  std::vector<std::string> words = {program_invocation_name, "run", options.job.job_file, "--job-dir", options.job_dir};
+  const std::string& file = options.job.job_file;  // -odd.yaml would be taken for an option
+  std::vector<std::string> words = {program_invocation_name, "run", file.starts_with("-") ? "./" + file : file,
+                                    "--job-dir", options.job_dir};
   const auto add = [&](std::initializer_list<std::string> more) { words.insert(words.end(), more); };
   if (options.listen != kHere) add({"--listen", options.listen});
   if (!options.keys.empty()) add({"--keys", options.keys});
@@ -153,7 +157,6 @@ absl::Status Secure(const RunOptions& options, const PrivateFolder& sockets, Loc
     cluster->sockets = sockets.path();
     return absl::OkStatus();
   }
-  if (const absl::Status status = CheckListenable(options.listen, /*with_keys=*/true); !status.ok()) return status;
   if (!cluster->keys.empty()) return absl::OkStatus();
   cluster->keys = KeysOfJob(options.job_dir);
   return WriteNewKeys(cluster->keys);
@@ -207,31 +210,13 @@ int DescribeCode(const std::string& folder, RunOptions* options, Streams streams
   return kExitDone;
 }
 
-// The Python code of a run in its job folder. That of an earlier start is put back where no chief of this one led.
-class StagedCode {
- public:
-  explicit StagedCode(std::string job_dir) : job_dir_(std::move(job_dir)), before_(Term()) {}
-  ~StagedCode() { SettlePythonCode(job_dir_, Term() != before_); }
-  StagedCode(const StagedCode&) = delete;
-  StagedCode& operator=(const StagedCode&) = delete;
-
- private:
-  uint64_t Term() const {
-    const absl::StatusOr<ChiefLocation> chief = ReadChiefLocation(job_dir_);
-    return chief.ok() ? chief->term : 0;
-  }
-
-  const std::string job_dir_;
-  const uint64_t before_;  // of the chief that led last
-};
-
 // Copies the user's Python code into the job folder, with the job that it made.
 absl::Status Stage(const RunOptions& options, const JobSpec& job, const std::string& description,
-                   std::optional<StagedCode>* code, LocalCluster* cluster) {
+                   LocalCluster* cluster) {
   if (options.whole.module.empty()) return absl::OkStatus();
-  const auto staged = StagePythonCode(options.job.of_code.archive, job, description, options.job_dir);
+  const auto staged =
+      StagePythonCode(options.job.of_code.archive, job, description, options.job_dir, Accepted::kOnceAChiefLeads);
   if (!staged.ok()) return staged.status();
-  code->emplace(options.job_dir);
   cluster->job_file = *staged;
   cluster->overrides.clear();
   cluster->python = options.whole.interpreter;
@@ -240,6 +225,9 @@ absl::Status Stage(const RunOptions& options, const JobSpec& job, const std::str
 
 int RunCluster(RunOptions options, Streams streams) {
   std::signal(SIGPIPE, SIG_IGN);  // whoever read our words may go away; the job goes on
+  if (const absl::Status status = CheckListenable(options.listen, /*with_keys=*/true); !status.ok()) {
+    return Complain(streams, "run", std::string(status.message()), kExitBadCommandLine);
+  }
   const absl::StatusOr<PrivateFolder> sockets = PrivateFolder::Make();  // and the model's description, for a moment
   if (!sockets.ok()) return Complain(streams, "run", std::string(sockets.status().message()), kExitFailed);
   if (const int code = DescribeCode(sockets->path(), &options, streams); code != kExitDone) return code;
@@ -285,12 +273,12 @@ int RunCluster(RunOptions options, Streams streams) {
   cluster.servers = static_cast<int>(parsed.job.cluster.parameter_server_count);
   cluster.workers = static_cast<int>(parsed.job.cluster.worker_count);
   cluster.server_wait = parsed.job.timing.server_wait;
-  std::optional<StagedCode> code;
-  if (const absl::Status staged = Stage(options, parsed.job, sockets->path(), &code, &cluster); !staged.ok()) {
-    return Complain(streams, "run", std::string(staged.message()), kExitFailed);
-  }
   if (const absl::Status secured = Secure(options, *sockets, &cluster); !secured.ok()) {
     return Complain(streams, "run", std::string(secured.message()), kExitBadCommandLine);
+  }
+  const absl::Cleanup settle = [&] { SettlePythonCode(options.job_dir); };
+  if (const absl::Status staged = Stage(options, parsed.job, sockets->path(), &cluster); !staged.ok()) {
+    return Complain(streams, "run", std::string(staged.message()), kExitFailed);
   }
   cluster.launcher = absl::StrFormat("%s-%d-%016x", HostName(), getpid(), RandomNonce());
 

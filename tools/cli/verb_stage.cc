@@ -6,7 +6,9 @@
 #include "tools/cli/checkpoint_reader.h"
 #include "tools/cli/job_options.h"
 #include "tools/cli/python_code.h"
+#include "tools/cli/staged_code.h"
 #include "tools/cli/verbs.h"
+#include "tools/cluster/job_folder.h"
 #include "tools/cluster/private_folder.h"
 
 namespace downpour {
@@ -43,12 +45,14 @@ int Stage(StageOptions options, Streams streams) {
   }
   const ChosenJob chosen = LoadChosenJob(options.job, "stage", streams);
   if (!chosen.parsed.ok()) return kExitBadJobFile;
+  const absl::StatusOr<UniqueFd> claim = ClaimJobFolder(out);
+  if (!claim.ok()) return complain(claim.status());
   if (const absl::Status same = CheckPlanIn(out, chosen.parsed.job); !same.ok()) return complain(same);
-  const auto staged = code.module.empty()
-                          ? StageJob(chosen.parsed.job, out)
-                          : StagePythonCode(options.job.of_code.archive, chosen.parsed.job, scratch->path(), out);
+  const auto staged = code.module.empty() ? StageJob(chosen.parsed.job, out)
+                                          : StagePythonCode(options.job.of_code.archive, chosen.parsed.job,
+                                                            scratch->path(), out, Accepted::kAtOnce);
   if (!staged.ok()) return complain(staged.status());
-  SettlePythonCode(out, /*accepted=*/true);
+  SettlePythonCode(out);
   streams.out << *staged << "\n";
   return kExitDone;
 }

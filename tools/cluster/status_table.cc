@@ -309,6 +309,8 @@ std::string SummaryTable(const SummaryReport& summary, bool color) {
                {absl::StrCat(HumanPercent(*summary.eval_accuracy, 2), " on the eval data",
                              summary.eval_loss ? ", loss " + HumanLoss(*summary.eval_loss) : "")},
                &out);
+  } else if (summary.eval_loss) {
+    AddSection("Loss", {HumanLoss(*summary.eval_loss) + " on the eval data"}, &out);
   }
   std::vector<std::string> metrics;
   for (const auto& metric : summary.eval_metrics) metrics.push_back(HumanMetric(metric));

@@ -108,6 +108,8 @@ TEST_F(ChiefWorkTest, DifferingDataIsRefusedByName) {
   cluster->Say(other.control, WorkRequest{other.id, {}, 2, 1});
   EXPECT_THAT(cluster->Sent<Grant>(other), IsEmpty());
   EXPECT_EQ(cluster->TaskStatus("worker-1")["state"], "REFUSED");
+  EXPECT_EQ(cluster->Status()["pending"].back()["task"], "worker-1");
+  EXPECT_THAT(cluster->Status()["pending"].back()["why"], testing::StartsWith("has other data than worker-0"));
   EXPECT_EQ(cluster->role->state(), JobState::kRunning) << "the others go on";
 }
 

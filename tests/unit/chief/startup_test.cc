@@ -208,7 +208,7 @@ TEST_F(StartupTest, AJobThatIsNotOverKeepsItsPlan) {
   EXPECT_THAT(outcome.why,
               HasSubstr("which is not over, belongs to another plan; it differs in seed (1 there, 9 here)"));
   EXPECT_THAT(Run(false, {"training.epochs=1"}).why, HasSubstr("here) (may be raised, not lowered): set these back"));
-  EXPECT_THAT(Run(false, {"model.layers.0.dense.units=9"}).why, HasSubstr("it differs in model: set"));
+  EXPECT_THAT(Run(false, {"model.layers.0.dense.units=9"}).why, HasSubstr("it differs in model ("));
   EXPECT_EQ(Run(false, {"training.epochs=5"}).exit_code, 0);
   EXPECT_EQ(*ParseCanonicalJob(journal->record().job), SmallJob({"training.epochs=5"}));
 }

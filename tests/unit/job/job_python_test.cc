@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "job/job_file.h"
+#include "job/plan_check.h"
 #include "job/variables.h"
 
 namespace downpour {
@@ -62,6 +63,17 @@ TEST(JobPythonTest, OtherVariablesAreAnotherPlanAndAnotherPathIsNot) {
   const JobSpec job = Parse().job;
   EXPECT_THAT(PlanDifferences(job, Parse({"model.variables.1.shape=[2]"}).job), ::testing::ElementsAre("model"));
   EXPECT_THAT(PlanDifferences(job, Parse({"model.initializeFrom=/moved", "python.bytes=4"}).job), IsEmpty());
+}
+
+TEST(JobPythonTest, ThePlanThatDiffersNamesAVariable) {
+  const auto difference = [](const std::vector<std::string>& before) {
+    return std::string(CheckSamePlan(Parse().job, CanonicalJob(Parse(before).job), "it").message());
+  };
+  EXPECT_THAT(difference({"model.variables.1.shape=[2]"}), HasSubstr("model (scale [2] there, scale [] here): set"));
+  EXPECT_THAT(difference({"model.variables.2.trainable=true"}),
+              HasSubstr("model (mean [8] there, mean [8], not trained here): set"));
+  EXPECT_THAT(difference({"model.variables=[{name: conv.weight, shape: [8, 1, 3, 3]}]"}),
+              HasSubstr("model (no more variables there, scale [] here): set"));
 }
 
 TEST(JobPythonTest, WhatDoesNotFitIsRefusedByName) {

@@ -24,6 +24,17 @@ TEST(PlanCheckTest, SaysWhatDiffersAndWhoseItIs) {
                                                   HasSubstr("seed (9 there, 1 here): set these back, or name ")));
 }
 
+TEST(PlanCheckTest, OfAModelItNamesTheFirstVariableThatDiffers) {
+  const auto difference = [](const std::vector<std::string>& before) {
+    return std::string(CheckSamePlan(ChangedJob({}), CanonicalJob(ChangedJob(before)), "it").message());
+  };
+  EXPECT_THAT(difference({"model.layers.0.dense.units=5"}),
+              HasSubstr("model (dense_0/kernel [784, 5] there, dense_0/kernel [784, 256] here): set"));
+  EXPECT_THAT(difference({"model.layers.0.name=first"}),
+              HasSubstr("model (first/kernel [784, 256] there, dense_0/kernel [784, 256] here): set"));
+  EXPECT_THAT(difference({"model.layers.0.dense.activation=tanh"}), HasSubstr("differs in model: set"));
+}
+
 TEST(PlanCheckTest, NamesTheJobOfAnotherName) {
   const std::string other = CanonicalJob(ChangedJob({"name=other", "training.batchSize=32"}));
   EXPECT_THAT(std::string(CheckSamePlan(ChangedJob({}), other, "it").message()),

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "chief/journal.h"
+#include "chief/sealed_copies.h"
 #include "tests/unit/tools/cli/made_checkpoint.h"
 
 namespace downpour {
@@ -163,6 +165,34 @@ TEST(CheckpointReader, ManifestsThatDoNotFitTheirJobOrFolderAreRefused) {
   std::swap(other.records[0].crc32c, other.records[1].crc32c);
   PutFile(path, EncodeManifest(other));
   EXPECT_THAT(Load(dir, "1-1").error(), HasSubstr("holds slice 1"));
+}
+
+TEST(CheckpointReader, CodeWithOtherDataThanItsCheckpointIsAnotherJob) {
+  const std::string dir = FreshFolder("other_data");
+  const auto own = [](int train, int eval) {
+    const std::string text =
+        absl::StrCat("name: own\npython: {module: m, bytes: 3, sha256: ", std::string(64, 'a'), "}\n",
+                     "model: {variables: [{name: v, shape: [2]}], initializeFrom: /f}\n",
+                     "data: {format: python, trainExamples: ", train, ", evalExamples: ", eval, "}\n");
+    return ParseJob(text, "own").job;
+  };
+  Manifest manifest = MakeCheckpoint(dir, own(1000, 10), {1, 1}, Simple);
+  manifest.train_examples = 1000, manifest.eval_examples = 10, manifest.data_fingerprint = 7;
+  PutFile(dir + "/checkpoints/1-1/MANIFEST", EncodeManifest(manifest));
+  EXPECT_TRUE(CheckPlanIn(dir, own(1000, 10)).ok()) << CheckPlanIn(dir, own(1000, 10));
+  const absl::Status other = CheckPlanIn(dir, own(900, 11));
+  EXPECT_EQ(other.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(other.message()),
+              HasSubstr("checkpoint 1-1 was begun with other data: train of downpour.fit has 900 examples instead of "
+                        "1000, eval of downpour.fit has 11 examples instead of 10: bring those of before back"));
+
+  JournalEntry entry{.number = 1, .record = {}, .costs = {}};
+  entry.record.job = CanonicalJob(own(1000, 10));
+  entry.record.data = DataShape{800, 10, 7};
+  PutFile(dir + "/journal.a", Sealed(EncodeEntry(entry)));
+  EXPECT_THAT(std::string(CheckPlanIn(dir, own(1000, 10)).message()),
+              HasSubstr("the job of this folder, which is not over, was begun with other data: train of downpour.fit "
+                        "has 1000 examples instead of 800"));
 }
 
 TEST(CheckpointReader, SaysWhenThereIsNone) {

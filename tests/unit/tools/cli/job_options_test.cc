@@ -52,6 +52,26 @@ class JobOptionsTest : public testing::Test {
   const std::string job_, config_;
 };
 
+TEST_F(JobOptionsTest, AMetricThatTheCodeDoesNotComputeIsRefused) {
+  const auto errors = [&](const std::string& metrics, const std::vector<std::string>& known) {
+    PutFile(job_, "name: own\ntraining:\n  metrics: " + metrics + "\n");
+    JobOptions options;
+    options.job_file = job_;
+    options.of_code.entries = {absl::StrCat("python={module: m, bytes: 3, sha256: ", std::string(64, 'a'), "}"),
+                               "model.variables=[{name: v, shape: [2]}]", "model.initializeFrom=/f",
+                               "data={format: python, trainExamples: 9}"};
+    options.of_code.metrics = known;
+    std::ostringstream out, err;
+    LoadChosenJob(options, "check", {out, err});
+    return err.str();
+  };
+  EXPECT_EQ(errors("[top2]", {"top2", "f1"}), "");
+  EXPECT_THAT(errors("[top2, auc]", {"top2", "f1"}),
+              HasSubstr("job.yaml:3: training.metrics: the Python code computes no metric auc, only top2, f1; leave it "
+                        "out, or give downpour.fit a function"));
+  EXPECT_THAT(errors("[auc]", {}), HasSubstr("the Python code computes no metric auc, and no other; leave it out"));
+}
+
 TEST_F(JobOptionsTest, TiersMayBeSpeltAsGcloudDoes) {
   EXPECT_THAT(Check({"--scale-tier", "standard-1"}), HasSubstr("STANDARD_1: 1 chief, 3 parameter servers, 5 workers"));
   EXPECT_THAT(Check({"--scale-tier=PREMIUM_1"}), HasSubstr("1 chief, 11 parameter servers, 20 workers"));

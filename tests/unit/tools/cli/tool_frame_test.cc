@@ -97,9 +97,14 @@ TEST(ToolFrame, UnknownVerbsAndOptionsNameTheNearestRightOne) {
   EXPECT_THAT(Tool({"data", "digit"}).err, HasSubstr("there is no subcommand digit; did you mean digits?"));
 }
 
-TEST(ToolFrame, WhatFollowsTwoDashesTakesNoPlaceOfAMissingArgument) {
-  EXPECT_EQ(Tool({"greet", "--", "Ada"}).code, kExitBadCommandLine);
-  EXPECT_THAT(Tool({"greet", "--", "Ada"}).err, HasSubstr("NAME is required"));
+TEST(ToolFrame, WhatFollowsTwoDashesIsNoOption) {
+  EXPECT_EQ(Tool({"greet", "--", "--exit_code"}).out, "hello --exit_code\n");
+  std::ostringstream out, err;
+  EXPECT_EQ(RunTool(AllVerbs(), {"check", "--", "-odd.yaml"}, {out, err}), kExitBadJobFile);
+  EXPECT_THAT(err.str(), HasSubstr("-odd.yaml: cannot be read: No such file"));
+}
+
+TEST(ToolFrame, WhatGoesToAModuleTakesNoPlaceOfAMissingArgument) {
   std::ostringstream out, err;
   EXPECT_EQ(RunTool(AllVerbs(), {"run", "--module-name", "m", "--", "--flag"}, {out, err}), kExitBadCommandLine);
   EXPECT_THAT(err.str(), HasSubstr("is required"));

@@ -184,6 +184,14 @@ TEST(SummaryTableTest, TheDocumentedSample) {
             "            the best: checkpoints/1-4, loss 0.068 after 9 epochs\n");
 }
 
+TEST(SummaryTableTest, OfAModelWithoutAnAccuracyTheLossIsTold) {
+  SummaryReport summary = ParseSummary(SampleSummary()).value();
+  summary.eval_accuracy.reset();
+  EXPECT_THAT(SummaryTable(summary, false), HasSubstr("SUCCEEDED\nLoss:       0.0700 on the eval data\nMetrics: "));
+  summary.eval_loss.reset();
+  EXPECT_THAT(SummaryTable(summary, false), Not(HasSubstr("Loss:")));
+}
+
 TEST(SummaryTableTest, WhatTheJobDidNotLearnIsTold) {
   SummaryReport summary = ParseSummary(SampleSummary()).value();
   summary.diverging = "the loss is not finite";
