@@ -1,5 +1,5 @@
-// CodeFailures: how often the job's own code raised in a lease, or workers failed in an evaluation, whichever workers,
-// and when that ends the job.
+// CodeFailures: how often the job's own code raised in a lease, or in evaluations, whichever workers computed them, and
+// when that ends the job.
 //
 //   failures.Note(lease, "worker-2", leave.why, /*alone=*/false);  // of a lease that it held, beside other workers
 //   failures.Committed(lease);
@@ -32,10 +32,10 @@ class CodeFailures {
   static constexpr int kMost = 6;
 
   void Note(LeaseId lease, const std::string& task, const std::string& why, bool alone) {
-    Count(failed_[lease], "the job's own code", absl::StrCat("in lease ", ToNumber(lease)), task, why, alone);
+    Count(failed_[lease], absl::StrCat("in lease ", ToNumber(lease)), task, why, alone);
   }
   void NoteInEvaluation(const std::string& task, const std::string& why, bool alone) {
-    Count(in_evaluation_, "workers", "while they evaluated", task, why, alone);
+    Count(in_evaluation_, "in evaluations", task, why, alone);
   }
   void Committed(LeaseId lease) { failed_.erase(lease); }
   void Evaluated() { in_evaluation_ = {}; }
@@ -48,13 +48,13 @@ class CodeFailures {
     int count = 0;
     std::set<std::string> tasks;
   };
-  void Count(Failures& failures, const std::string& what, const std::string& where, const std::string& task,
-             const std::string& why, bool alone) {
+  void Count(Failures& failures, const std::string& where, const std::string& task, const std::string& why,
+             bool alone) {
     failures.tasks.insert(task);
     const int count = ++failures.count;
     if (count < kMost || (failures.tasks.size() < 2 && !alone) || !failure_.ok()) return;
     failure_ = absl::AbortedError(
-        absl::StrCat(what, " failed ", count, " times ", where, ", the last time at ", task, ": ", why));
+        absl::StrCat("the job's own code failed ", count, " times ", where, ", the last time at ", task, ": ", why));
   }
 
   std::map<LeaseId, Failures> failed_;

@@ -60,8 +60,8 @@ class LeaseLedger {
   // The job ends with so many epochs, if its plan has more; 0: with all of them. Leases beyond them are not granted.
   void EndAfter(uint64_t epochs);
   uint64_t goal() const { return goal_; }  // as many leases, the first ones, have to be committed
-  // Those of which a slice may have a part of a lease, and those before: a lease of them was held, or committed, or
-  // finished by some slice, whatever became of it.
+  // Those of which this chief granted or committed a lease, or some slice finished one, and those before. It may be
+  // open again by now.
   uint64_t EpochsBegun() const;
   void NoteBegun(uint64_t leases);  // as many, the first ones
 

@@ -16,6 +16,7 @@
 #include "chief/chief_role.h"
 #include "chief/journal.h"
 #include "chief/sealed_copies.h"
+#include "chief/status.h"
 #include "chief/status_metrics.h"
 #include "runtime/descriptor_need.h"
 #include "runtime/driver/glog_setup.h"
@@ -99,6 +100,7 @@ bool BeginsAnew(const std::string& folder) {
     is_known = entry->record.ended.empty();
   }
   std::error_code none;
+  if (newest == 0) is_known |= std::filesystem::exists(absl::StrCat(folder, "/", downpour::kSummaryFile), none);
   for (const auto& round : std::filesystem::directory_iterator(folder + "/" + downpour::kCheckpointsDir, none)) {
     is_known |= std::filesystem::exists(round.path() / downpour::kManifestName, none);
   }

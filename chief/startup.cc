@@ -71,7 +71,7 @@ void Startup::ReadEnd() {
   if (!journal_.record().ended.empty()) return ReadCheckpoints();
   storage_.Run({ReadFile(kSummaryFile, 0, kMaxSummary)}, [this](const StorageDone& done) {
     if (!done.status.ok() && !absl::IsNotFound(done.status)) outcome_.findings.push_back(MessageOf(done.status));
-    has_summary_ = done.status.ok();
+    has_summary_ = !absl::IsNotFound(done.status);
     if (!journal_.found()) return ReadCheckpoints();
     TakeEnd(nlohmann::json::parse(ToString(done.data), nullptr, /*allow_exceptions=*/false));
     if (journal_.record().ended.empty()) return ReadCheckpoints();

@@ -89,7 +89,7 @@ class Startup {
   Outcome outcome_;
   uint32_t highest_ = 0;
   std::string term_damage_;
-  bool has_summary_ = false;  // one that can be read
+  bool has_summary_ = false;  // whether or not it can be read
   std::vector<Payload> code_;
   std::string code_damage_;
   std::string initial_damage_;  // of the copy of what the job file names; empty: it is whole, or none is named

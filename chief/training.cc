@@ -66,6 +66,7 @@ void Training::FollowReports() {
   if (!chief_.life.runs() || std::exchange(ledger_current_, chief_.assignment.complete()) || !ledger_current_) return;
   chief_.best.ForgetEvaluations();
   Reopen(chief_.assignment.TakeFinished());
+  chief_.ledger.NoteBegun(chief_.assignment.leases_begun());  // a record may have more than this chief knew of
   for (const Task* worker : chief_.members.Alive(TaskRole::kWorker)) SendPlacement(*worker);
   chief_.work.Dispatch();
 }

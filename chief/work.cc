@@ -82,16 +82,15 @@ uint64_t Work::Release(Incarnation worker) {
   return handed_on;
 }
 
-// Of a lease that it holds: whoever held it before is late, and what is committed needs no more.
+// Of a lease that it holds: one that held it before is late, and what is committed needs no more. Or in an evaluation.
 void Work::NoteCodeFailure(const Task& worker, LeaseId lease, const std::string& why) {
   const std::vector<LeaseId> held = chief_.ledger.HeldBy(worker.incarnation);
-  if (std::find(held.begin(), held.end(), lease) == held.end()) return;
-  code_failures_.Note(lease, worker.name, why, /*alone=*/chief_.members.worker_count() == 1);
-}
-
-void Work::NoteFailure(const Task& worker, const std::string& why) {
-  if (!chief_.evaluation.IsAt(worker.incarnation)) return;
-  code_failures_.NoteInEvaluation(worker.name, why, /*alone=*/chief_.members.worker_count() == 1);
+  const bool alone = chief_.members.worker_count() == 1;
+  if (std::find(held.begin(), held.end(), lease) != held.end()) {
+    code_failures_.Note(lease, worker.name, why, alone);
+  } else if (chief_.evaluation.IsAt(worker.incarnation)) {
+    code_failures_.NoteInEvaluation(worker.name, why, alone);
+  }
 }
 
 void Work::Commit(LeaseId lease) {

@@ -61,8 +61,6 @@ class Work {
   uint64_t Release(Incarnation worker);
   // It leaves because the job's own code raised. Heard before Release, which forgets what it held.
   void NoteCodeFailure(const Task& worker, LeaseId lease, const std::string& why);
-  // It leaves, and nobody told it to, for no lease's sake. Likewise.
-  void NoteFailure(const Task& worker, const std::string& why);
   // Why the job cannot be trained to its end; OK: it may be.
   const absl::Status& failure() const { return code_failures_.failure(); }
 

@@ -78,7 +78,7 @@ class MemberSession {
   std::optional<Job> ReadJob(Effects& effects);
 
   // Gives the last counts, says goodbye and ends the process. `code_failed_in`: the lease in whose step the job's own
-  // code raised.
+  // code raised; {} in an evaluation.
   void End(int code, const std::string& why, Effects& effects, bool as_told = false,
            std::optional<LeaseId> code_failed_in = {});
   // It was told to stop, and will Depart within that time; `once` is until when it stays. The first word counts.

@@ -147,7 +147,7 @@ struct OpenBulk {  // ps -> chief, with each heartbeat, on its second connection
 struct Leave {  // "my leases are handed back, do not wait for me"
   Incarnation from = Incarnation::kNone;
   std::string why;
-  bool code_failed = false;  // the job's own code raised, in a step of `lease`
+  bool code_failed = false;  // the job's own code raised, in a step of `lease` or, without one, in an evaluation
   LeaseId lease{};
 };
 

@@ -33,7 +33,7 @@ std::string PathIn(const std::string& root) { return root + "/backend.json"; }
 
 }  // namespace
 
-std::unique_ptr<Backend> OpenBackend(const BackendSettings& settings) {
+std::unique_ptr<RunBackend> OpenBackend(const BackendSettings& settings) {
   switch (settings.kind) {
     case BackendKind::kLocal:
       return std::make_unique<LocalBackend>(settings);

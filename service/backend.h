@@ -1,6 +1,6 @@
-// Backend: where the runs of a service's jobs are carried out, and how one is started, looked at and stopped there.
+// RunBackend: where the runs of a service's jobs are carried out, and how one is started, looked at and stopped there.
 //
-//   std::unique_ptr<Backend> backend = ...OpenBackend(settings)...;
+//   std::unique_ptr<RunBackend> backend = ...OpenBackend(settings)...;
 //   backend->Refresh();                                  // each round, without the service's lock
 //   const Turns turns = backend->Queue(unfinished);      // whose turn it is
 //   const RunSeen seen = backend->Look(job, folder);     // lifecycle.h decides what follows
@@ -38,9 +38,9 @@ struct RunOrder {
   std::vector<std::string> arguments = {};  // of the module
 };
 
-class Backend {
+class RunBackend {
  public:
-  virtual ~Backend() = default;
+  virtual ~RunBackend() = default;
   virtual void Refresh() {}
   virtual Turns Queue(const std::vector<Job>& unfinished) = 0;  // oldest first
   virtual RunSeen Look(const Job& job, const RunFolder& folder) = 0;
@@ -66,7 +66,7 @@ struct BackendSettings {
   std::vector<std::string> sbatch_options = {};
 };
 
-std::unique_ptr<Backend> OpenBackend(const BackendSettings& settings);
+std::unique_ptr<RunBackend> OpenBackend(const BackendSettings& settings);
 
 // A root's backend stands in ROOT/backend.json, so that whoever opens the root later looks for its runs in the right
 // place. Errors: of Remember, FAILED_PRECONDITION where jobs of another kind of backend are `unfinished` there.

@@ -52,7 +52,7 @@ void HttpServer::Prepare(JobService& service) {
     }
     const char* why = response.status == 414   ? "an address has at most 8192 bytes: send a shorter filter or name"
                       : response.status == 416 ? "the Range is outside of the answer: send another one, or none"
-                                               : "the request is not understood: send HTTP/1.1, a head below 64 KiB";
+                                               : "the request is not understood: send HTTP/1.1, head below 64 KiB";
     AnswerJson(ErrorBody(response.status, why, "INVALID_ARGUMENT"), response);
   });
   http.set_exception_handler([](const Request&, Response& response, std::exception_ptr) {

@@ -144,7 +144,7 @@ absl::StatusOr<json> ListEntries(const std::string& body, JobService& service) {
   if (const std::string token = text("pageToken"); !token.empty()) {
     const std::optional<std::string> mark = ReadMark(*job, token);
     if (!mark) return WrongToken(token);
-    if (!absl::SimpleAtoi(*mark, &begin)) return WrongToken(*mark);
+    if (!absl::SimpleAtoi(*mark, &begin)) return WrongToken("");  // of this job, but of no place in its log
   }
   std::vector<json> entries;
   const absl::StatusOr<std::vector<LogEntry>> read = ReadAllLogs(*job, service);

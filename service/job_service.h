@@ -78,7 +78,7 @@ class JobService {
   std::mutex mutex_;  // of the store
   std::unique_ptr<JobStore> store_;
   const ObjectStore objects_;
-  const std::unique_ptr<Backend> backend_;  // of the thread that works
+  const std::unique_ptr<RunBackend> backend_;  // of the thread that works
   Tuner tuner_;
   std::map<std::string, std::string> messages_;  // Job::state_message of unfinished jobs; guarded by mutex_
 };

@@ -18,7 +18,7 @@ namespace downpour {
 // What this machine has: cores, nine tenths of the memory that it, or its control group, has, and its NVIDIA GPUs.
 Room RoomOfThisMachine();
 
-class LocalBackend : public Backend {
+class LocalBackend : public RunBackend {
  public:
   explicit LocalBackend(BackendSettings settings);
   Turns Queue(const std::vector<Job>& unfinished) override;

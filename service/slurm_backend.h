@@ -21,7 +21,7 @@
 
 namespace downpour {
 
-class SlurmBackend : public Backend {
+class SlurmBackend : public RunBackend {
  public:
   explicit SlurmBackend(BackendSettings settings, SlurmQueue queue = SlurmQueue())
       : settings_(std::move(settings)), queue_(std::move(queue)) {}

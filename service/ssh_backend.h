@@ -16,7 +16,7 @@
 
 namespace downpour {
 
-class SshBackend : public Backend {
+class SshBackend : public RunBackend {
  public:
   explicit SshBackend(BackendSettings settings) : settings_(std::move(settings)) {}
   Turns Queue(const std::vector<Job>& unfinished) override;

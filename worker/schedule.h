@@ -62,9 +62,11 @@ class Schedule {
   static constexpr Duration kMayTake = 30s;
   // The request that the device is at, where that is late; else empty.
   std::string Late(Time now) const;
-  // Of what Receive returned: the lease in whose step the job's own code raised; none: something else failed.
+  // Of what Receive returned: the lease in whose step the job's own code raised, {} in an evaluation; none: something
+  // else failed.
   std::optional<LeaseId> RaisedIn(const absl::Status& status) const {
-    return !absl::IsAborted(status) || running_->evaluates ? std::nullopt : std::optional(running_->lease);
+    if (!absl::IsAborted(status)) return std::nullopt;
+    return running_->evaluates ? LeaseId{} : running_->lease;
   }
   Ticket next_ticket() const { return Ticket{next_ticket_}; }
 

@@ -74,7 +74,7 @@ class WorkerRole::Impl {
 
   void ReportData();
   void ReportDone();
-  void AskForWork(bool tells = false);  // tells: what it holds, though it has no room
+  void AskForWork(bool even_if_full = false);  // then it says what it holds
   bool MayLeave() const;
   std::string Unacknowledged() const;
   std::string WaitingFor() const;
@@ -316,13 +316,13 @@ void WorkerRole::Impl::FromChief(Placement& placement) {
     return Reject();
   }
   if (!plan_) plan_.emplace(job_, placement.train_examples);
-  if (!was_placed && placed()) AskForWork(/*tells=*/true);
+  if (!was_placed && placed()) AskForWork(/*even_if_full=*/true);
 }
 
-void WorkerRole::Impl::AskForWork(bool tells) {
+void WorkerRole::Impl::AskForWork(bool even_if_full) {
   const std::vector<LeaseId> holding = Holding();
   const size_t room = LeasesHeld() - std::min(holding.size(), LeasesHeld());
-  if (session_.leaving() || (room == 0 && !tells)) return;
+  if (session_.leaving() || (room == 0 && !even_if_full)) return;
   out_->SendTo(MemberSession::kChief, WorkRequest{.from = session_.incarnation(),
                                                   .holding = holding,
                                                   .wanted = static_cast<uint32_t>(room),

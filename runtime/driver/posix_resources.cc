@@ -15,6 +15,7 @@
 #include <system_error>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace downpour {
@@ -51,14 +52,26 @@ double SecondsOfChild(const std::string& proc) {
   return static_cast<double>(ticks) / kTicksPerSecond;
 }
 
-struct Pages {
-  uint64_t resident = 0, shared = 0;
-};
-Pages PagesOf(const std::string& proc) {
-  Pages pages;
-  uint64_t reserved = 0;
-  std::ifstream(proc + "/statm") >> reserved >> pages.resident >> pages.shared;
-  return pages;
+uint64_t OwnResidentBytes() {
+  uint64_t reserved = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> reserved >> resident;
+  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+// Of the pages that no other process has, clean and dirty.
+uint64_t PrivateBytesOf(const std::string& proc) {
+  constexpr uint64_t kKiB = 1024;
+  std::ifstream file(proc + "/smaps_rollup");
+  uint64_t bytes = 0;
+  for (std::string line; std::getline(file, line);) {
+    if (!absl::StartsWith(line, "Private_")) continue;
+    std::istringstream fields(line);
+    std::string name;
+    uint64_t kib = 0;
+    fields >> name >> kib;
+    bytes += kib * kKiB;
+  }
+  return bytes;
 }
 
 void AddChildren(const std::string& proc, std::vector<pid_t>* pids) {
@@ -75,12 +88,11 @@ ResourceSample ResourceMeter::Sample() {
   std::vector<pid_t> children;
   AddChildren("/proc/self", &children);
   double seconds = 0;
-  uint64_t pages = PagesOf("/proc/self").resident;
+  uint64_t bytes = OwnResidentBytes();
   for (size_t i = 0; i < children.size(); ++i) {
     const std::string proc = absl::StrCat("/proc/", children[i]);
     seconds += SecondsOfChild(proc);
-    const Pages its = PagesOf(proc);
-    pages += its.resident - std::min(its.resident, its.shared);
+    bytes += PrivateBytesOf(proc);
     AddChildren(proc, &children);
   }
   seconds += SecondsOf(RUSAGE_SELF) + SecondsOf(RUSAGE_CHILDREN);
@@ -88,7 +100,7 @@ ResourceSample ResourceMeter::Sample() {
   seen_seconds_ = seconds;
   ResourceSample sample;
   sample.cpu_seconds = seconds + gone_seconds_;
-  sample.resident_bytes = pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  sample.resident_bytes = bytes;
   return sample;
 }
 

@@ -49,7 +49,7 @@ TEST(CodeFailuresTest, CountsEvaluationsTogether) {
   EXPECT_TRUE(failures.failure().ok()) << "one was finished since";
   for (int i = 1; i < CodeFailures::kMost; ++i) failures.NoteInEvaluation("worker-1", kRaised, /*alone=*/false);
   EXPECT_THAT(std::string(failures.failure().message()),
-              HasSubstr("workers failed 6 times while they evaluated, the last time at worker-1: "));
+              HasSubstr("the job's own code failed 6 times in evaluations, the last time at worker-1: "));
 }
 
 class ChiefCodeFailuresTest : public ::testing::Test {
@@ -133,7 +133,7 @@ TEST_F(ChiefCodeFailuresTest, TheOnlyWorkerIsTheOneThatPeopleLeftToTheJob) {
   EXPECT_TRUE(Failed());
 }
 
-TEST_F(ChiefCodeFailuresTest, WorkersThatFailWhileTheyEvaluateEndTheJobToo) {
+TEST_F(ChiefCodeFailuresTest, CodeThatRaisesInEvaluationsEndsTheJobToo) {
   for (int i = 0; i < 3; ++i) cluster.Finish(worker, cluster.Ask(worker, 1).at(0));
   for (int i = 0; i < CodeFailures::kMost; ++i) {
     ASSERT_FALSE(Failed());
@@ -141,11 +141,11 @@ TEST_F(ChiefCodeFailuresTest, WorkersThatFailWhileTheyEvaluateEndTheJobToo) {
     cluster.Forget();
     cluster.Ask(one, 1);
     ASSERT_FALSE(cluster.Sent<EvalGrant>(one).empty());
-    Leave(one, false, LeaseId{});
+    Leave(one, true, LeaseId{});
   }
   EXPECT_TRUE(Failed());
   const std::string why = cluster.Status()["errorMessage"];
-  EXPECT_THAT(why, HasSubstr("workers failed 6 times while they evaluated, the last time at worker-1: "));
+  EXPECT_THAT(why, HasSubstr("the job's own code failed 6 times in evaluations, the last time at worker-1: "));
 }
 
 TEST_F(ChiefCodeFailuresTest, OnlyWhoHoldsTheLeaseSaysSo) {
