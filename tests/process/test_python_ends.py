@@ -81,7 +81,8 @@ class PythonEndsTest(OwnCodeTest):
         self.assertEqual(code, 0, err)
         resume = Process(self, [TOOL, "run", self.job_file, "--job-dir", self.job_dir, "--resume", *self.code()])
         self.assertEqual(resume.finish()[0], 78, resume.said)
-        self.assertRegex(resume.said, "belongs to another plan, of the job small; it differs in .*model \(dense_0/kernel .*: set these")
+        differs = r"belongs to another plan, of the job small; it differs in .*model \(dense_0/kernel .*: set these"
+        self.assertRegex(resume.said, differs)
         self.assertFalse((self.job_dir / "python").exists())
         # A chief that is started by hand says the same.
         staged = self.folder / "staged"
