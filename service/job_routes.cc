@@ -31,11 +31,15 @@ absl::StatusOr<int> PageSize(const std::string& said, int usual, int most) {
   return std::min(size, most);
 }
 
-// Of a token by which no page is found.
-absl::Status WrongToken(const std::string& token) {
+absl::Status ForeignToken() {
   return absl::InvalidArgumentError(
-      IsMark(token) ? "the pageToken is of a job that was deleted: list again"
-                    : "the pageToken is none of this service's: give the nextPageToken of an answer as it came");
+      "the pageToken is none of this service's: give the nextPageToken of an answer as it came");
+}
+
+// Of a token by which no job is found.
+absl::Status WrongToken(const std::string& token) {
+  if (!IsMark(token)) return ForeignToken();
+  return absl::InvalidArgumentError("the pageToken is of a job that was deleted: list again");
 }
 
 // The newest first. A page's token names its last job.
@@ -144,7 +148,7 @@ absl::StatusOr<json> ListEntries(const std::string& body, JobService& service) {
   if (const std::string token = text("pageToken"); !token.empty()) {
     const std::optional<std::string> mark = ReadMark(*job, token);
     if (!mark) return WrongToken(token);
-    if (!absl::SimpleAtoi(*mark, &begin)) return WrongToken("");  // of this job, but of no place in its log
+    if (!absl::SimpleAtoi(*mark, &begin)) return ForeignToken();  // of this job, but of no place in its log
   }
   std::vector<json> entries;
   const absl::StatusOr<std::vector<LogEntry>> read = ReadAllLogs(*job, service);

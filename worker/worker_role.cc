@@ -340,7 +340,7 @@ std::vector<LeaseId> WorkerRole::Impl::Holding() const {
 void WorkerRole::Impl::FromChief(Grant& grant) {
   if (grant.to != session_.incarnation() || !placed() || !plan_->Contains(grant.lease)) return Reject();
   // One that does not fit comes again: the chief sees in the next request that it is not held.
-  if (session_.leaving() || exchange_->Find(grant.lease) != nullptr || Holding().size() >= LeasesHeld()) return;
+  if (session_.leaving() || exchange_->Find(grant.lease) || exchange_->leases().size() >= LeasesHeld()) return;
   exchange_->Hold(grant.lease, plan_->StepsOf(grant.lease), now_, *out_);
 }
 

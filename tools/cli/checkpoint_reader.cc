@@ -207,7 +207,7 @@ absl::Status CheckSameData(const JobSpec& job, const DataShape& begun, const std
   if (job.data.format != kPythonFormat || found == begun) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(whose, " was begun with other data: ", DataDifference(job.data, found, begun),
-                   ": bring those of before back, ", "or name a job folder that is new, to begin anew"));
+                   ": bring those of before back, or name a job folder that is new, to begin anew"));
 }
 
 }  // namespace

@@ -100,6 +100,15 @@ class AssignmentTest : public AssignmentFixture {
       return hidden ? absl::PermissionDeniedError("permission denied") : absl::OkStatus();
     };
   }
+  // {older, newer}: the newer one cannot be read, until the older one is taken in its place.
+  std::pair<Manifest, Manifest> FallBack() {
+    const Manifest older = PutCheckpoint({1, 1}, {{0}, {0}});
+    const Manifest newer = PutCheckpoint({1, 2}, {{0, 1}, {0, 1}});
+    Hide();
+    Place({newer, older});
+    for (int i = 0; i < Assignment::kReads && Restores().empty(); ++i) Tick(Timing{}.dead_after);
+    return {older, newer};
+  }
   int reads = 0;
 };
 

@@ -29,11 +29,7 @@ TEST_F(AssignmentTest, ARecordThatCannotBeReadIsTriedAgainEverMoreRarely) {
 }
 
 TEST_F(AssignmentTest, ARecordThatStaysUnreadableCostsItsSliceAnOlderState) {
-  const Manifest older = PutCheckpoint({1, 1}, {{0}, {0}});
-  const Manifest newer = PutCheckpoint({1, 2}, {{0, 1}, {0, 1}});
-  Hide();
-  Place({newer, older});
-  for (int i = 0; i < Assignment::kReads && Restores().empty(); ++i) Tick(Timing{}.dead_after);
+  FallBack();
   ASSERT_THAT(Restores(), SizeIs(2));
   EXPECT_EQ(Restores()[0].round, (Round{1, 1}));
   EXPECT_EQ(reads, 2 * Assignment::kReads);
@@ -42,11 +38,7 @@ TEST_F(AssignmentTest, ARecordThatStaysUnreadableCostsItsSliceAnOlderState) {
 
 // The disk that hid it then may be back: each replacement gives it the same time.
 TEST_F(AssignmentTest, ARecordThatStayedUnreadableIsTriedAgainForTheNextProcess) {
-  const Manifest older = PutCheckpoint({1, 1}, {{0}, {0}});
-  const Manifest newer = PutCheckpoint({1, 2}, {{0, 1}, {0, 1}});
-  Hide();
-  Place({newer, older});
-  for (int i = 0; i < Assignment::kReads && Restores().empty(); ++i) Tick(Timing{}.dead_after);
+  const auto [older, newer] = FallBack();
   for (const Slice& slice : grid.slices) ASSERT_TRUE(Report(slice.id, SetOf({0})).ok());
   ps->state = TaskState::kLost;
   Join next;
