@@ -23,10 +23,6 @@ std::optional<Round> RoundOf(const std::string& path) {
 
 }  // namespace
 
-void ChiefRules::Add(const Process& process, const std::string& what) {
-  world_->findings().Add(absl::StrCat(process.name, "#", static_cast<uint32_t>(process.life), ": ", what));
-}
-
 void ChiefRules::Before(const Process& process, const Input& input) {
   ticks_ = false;
   behind_.clear();
@@ -37,7 +33,7 @@ void ChiefRules::Before(const Process& process, const Input& input) {
   ticks_ = std::holds_alternative<Tick>(input);
   if (ticks_) {
     for (auto& [server, leaving] : leaving_) {
-      if (leaving.counted || !IsThere(process, server)) continue;
+      if (leaving.counted || !IsThere(process, TaskRole::kPs, server)) continue;
       leaving.counted = world_->now();
       if (!leaving.after) leaving.after = begun_.empty() ? Round() : begun_.rbegin()->first;
     }
@@ -57,7 +53,7 @@ void ChiefRules::OnReceived(const Process& chief, const Received& received) {
   if (beat == nullptr) return;
   speakers_[received.from] = beat->from;
   const std::vector<Incarnation> lost = chief.chief->lost();  // this brings it back
-  const bool is_known = IsThere(chief, beat->from) || std::ranges::find(lost, beat->from) != lost.end();
+  const bool is_known = IsThere(chief, TaskRole::kPs, beat->from) || std::ranges::find(lost, beat->from) != lost.end();
   if (beat->leaving.empty() || !is_known) return;
   const auto [known, is_new] = leaving_.try_emplace(beat->from, Leaving{world_->now()});
   if (known->second.let_go) due_to_go_ = beat->from;  // the first word may have been lost
@@ -73,7 +69,7 @@ void ChiefRules::OnReport(const Process& chief, const SliceReport& report) {
   for (const SliceReport::Item& item : report.slices) {
     if (held_.erase({report.from, item.slice, item.epoch}) > 0) first.push_back(&item);
   }
-  if (!IsThere(chief, report.from)) return;
+  if (!IsThere(chief, TaskRole::kPs, report.from)) return;
   std::optional<Manifest> newest;
   for (const std::string& file : chief.disk->Files("checkpoints/")) {
     if (!absl::EndsWith(file, "/MANIFEST")) continue;
@@ -84,11 +80,6 @@ void ChiefRules::OnReport(const Process& chief, const SliceReport& report) {
   for (const SliceReport::Item* item : first) {
     if (item->error.empty() && !item->finished.Covers(newest->committed)) behind_.push_back({item->slice, item->epoch});
   }
-}
-
-bool ChiefRules::IsThere(const Process& chief, Incarnation server) const {
-  const std::vector<Incarnation> alive = chief.chief->alive(TaskRole::kPs);
-  return std::ranges::find(alive, server) != alive.end();
 }
 
 bool ChiefRules::HasSomething(const Process& chief, Incarnation server) const {
@@ -175,7 +166,7 @@ void ChiefRules::Begins(const Process& chief, Round round) {
   begun.is_urgent |= chief.chief->committed().CoversRange(0, chief.chief->goal());
   CheckBegin(chief, round);
   for (const auto& [server, leaving] : leaving_) {
-    begun.is_urgent |= leaving.counted && !leaving.let_go && IsThere(chief, server);
+    begun.is_urgent |= leaving.counted && !leaving.let_go && IsThere(chief, TaskRole::kPs, server);
   }
 }
 
@@ -190,7 +181,7 @@ void ChiefRules::CheckBegin(const Process& chief, Round round) {
     heard_long_ago |= leaving.heard + timing.heartbeat <= now || (departure_round_ && leaving.heard < again);
     // The chief reckons with a word from its next Tick on, which may be at the very time at which a round began.
     heard_since |= departure_round_ && leaving.after && *leaving.after >= departure_round_->round;
-    if (!leaving.counted || !IsThere(chief, server)) continue;
+    if (!leaving.counted || !IsThere(chief, TaskRole::kPs, server)) continue;
     stays |= leaving.let_go && now < *leaving.let_go + timing.dead_after;
     if (leaving.let_go) continue;
     waits = true;
@@ -231,7 +222,7 @@ void ChiefRules::LetsGo(const Process& chief, PeerId to) {
   const bool has_time = world_->now() + world_->plan().timing.dead_after < mine.heard + kPsLeavesWithin;
   if (!has_time || chief.chief->state() != JobState::kRunning || !HasSomething(chief, found->first)) return;
   for (const auto& [server, other] : leaving_) {
-    const bool waits = other.counted && !other.let_go && !other.safe && IsThere(chief, server);
+    const bool waits = other.counted && !other.let_go && !other.safe && IsThere(chief, TaskRole::kPs, server);
     if (waits && HasSomething(chief, server)) Add(chief, "lets a ps go that another one's round needs");
   }
 }
@@ -256,7 +247,7 @@ void ChiefRules::CheckOverdue(const Process& chief) {
   const Round round = begun_.rbegin()->first;
   bool makes_room = false, is_needed = false;
   for (const auto& [server, leaving] : leaving_) {
-    if (!leaving.counted || leaving.let_go || leaving.safe || !IsThere(chief, server)) continue;
+    if (!leaving.counted || leaving.let_go || leaving.safe || !IsThere(chief, TaskRole::kPs, server)) continue;
     const bool due = *leaving.counted + world_->plan().timing.heartbeat < world_->now();
     const bool serves = round > *leaving.after;
     makes_room |= due && !serves && HasSomething(chief, server);
@@ -296,7 +287,8 @@ void ChiefRules::After(const Process& process) {
   if (process.crash_after.has_value() || !process.alive) return;
   if (ticks_) {
     for (auto& [server, leaving] : leaving_) {
-      if (!IsThere(process, server)) leaving.counted.reset();  // lost in this Tick; it may be back before the next one
+      // Lost in this Tick; it may be back before the next one.
+      if (!IsThere(process, TaskRole::kPs, server)) leaving.counted.reset();
     }
   }
   for (const auto& [slice, epoch] : behind_) {
@@ -305,7 +297,7 @@ void ChiefRules::After(const Process& process) {
   }
   CheckOverdue(process);
   CheckPeriod(process);
-  if (due_to_go_ != Incarnation::kNone && IsThere(process, due_to_go_)) {
+  if (due_to_go_ != Incarnation::kNone && IsThere(process, TaskRole::kPs, due_to_go_)) {
     Add(process, absl::StrCat("does not tell ", ToNumber(due_to_go_), " that it may leave"));
   }
 }

@@ -16,14 +16,14 @@
 #include <utility>
 #include <vector>
 
-#include "tests/sim/observer.h"
+#include "tests/sim/rules.h"
 #include "tests/sim/world.h"
 
 namespace downpour {
 
-class ChiefRules final : public Observer {
+class ChiefRules final : public Rules {
  public:
-  ChiefRules(World* world, const Oracle* oracle) : world_(world), oracle_(oracle) {}
+  ChiefRules(World* world, const Oracle* oracle) : Rules(world), oracle_(oracle) {}
   void Before(const Process& process, const Input& input) override;
   void OnEffect(const Process& process, const Effect& effect) override;
   void After(const Process& process) override;
@@ -59,10 +59,7 @@ class ChiefRules final : public Observer {
   bool AllServersThere(const Process& chief) const;
   bool MayBegin(const Process& chief) const;
   bool HasSomething(const Process& chief, Incarnation server) const;
-  bool IsThere(const Process& chief, Incarnation server) const;
-  void Add(const Process& process, const std::string& what);
 
-  World* world_;
   const Oracle* oracle_;
 
   // Of one life of a chief.

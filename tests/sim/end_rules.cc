@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "chief/journal.h"
@@ -31,10 +30,6 @@ bool Journalled(const Disk& disk, const std::function<bool(const JobRecord&)>& s
 }
 
 }  // namespace
-
-void EndRules::Add(const Process& process, const std::string& what) {
-  world_->findings().Add(absl::StrCat(process.name, "#", static_cast<uint32_t>(process.life), ": ", what));
-}
 
 bool EndRules::AllCommitted(const Process& chief) const {
   return chief.chief->committed().CoversRange(0, chief.chief->goal());
@@ -64,9 +59,8 @@ bool EndRules::FindsSuccess(const Process& chief) const {
 
 void EndRules::OnReceived(const Process& chief, const Received& received) {
   if (const auto* request = std::get_if<WorkRequest>(&received.message)) {
-    const std::vector<Incarnation> alive = chief.chief->alive(TaskRole::kWorker);
     const bool counts = request->wanted > 0 && request->number > asked_[request->from] &&
-                        std::ranges::find(alive, request->from) != alive.end();
+                        IsThere(chief, TaskRole::kWorker, request->from);
     asked_[request->from] = std::max(asked_[request->from], request->number);
     if (counts && asked_since_) ++*asked_since_;
   }

@@ -15,14 +15,14 @@
 #include <string>
 #include <utility>
 
-#include "tests/sim/observer.h"
+#include "tests/sim/rules.h"
 #include "tests/sim/world.h"
 
 namespace downpour {
 
-class EndRules final : public Observer {
+class EndRules final : public Rules {
  public:
-  EndRules(World* world, const Oracle* oracle) : world_(world), oracle_(oracle) {}
+  EndRules(World* world, const Oracle* oracle) : Rules(world), oracle_(oracle) {}
   void Before(const Process& process, const Input& input) override;
   void OnEffect(const Process& process, const Effect& effect) override;
   void After(const Process& process) override;
@@ -37,9 +37,7 @@ class EndRules final : public Observer {
   void LookForEpochs(const Process& chief);
   bool CoverAll(const std::set<std::pair<uint64_t, uint64_t>>& parts) const;
   bool AllCommitted(const Process& chief) const;
-  void Add(const Process& process, const std::string& what);
 
-  World* world_;
   const Oracle* oracle_;
 
   // Of all chiefs.

@@ -10,10 +10,6 @@
 
 namespace downpour {
 
-void HistoryRules::Add(const Process& process, const std::string& what) {
-  world_->findings().Add(absl::StrCat(process.name, "#", static_cast<uint32_t>(process.life), ": ", what));
-}
-
 void HistoryRules::Before(const Process& process, const Input& input) {
   if (process.chief == nullptr) return;
   if (life_ != process.life) *this = HistoryRules(world_);

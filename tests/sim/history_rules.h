@@ -8,22 +8,20 @@
 #include <map>
 #include <string>
 
-#include "tests/sim/observer.h"
+#include "tests/sim/rules.h"
 #include "tests/sim/world.h"
 
 namespace downpour {
 
-class HistoryRules final : public Observer {
+class HistoryRules final : public Rules {
  public:
-  explicit HistoryRules(World* world) : world_(world) {}
+  explicit HistoryRules(World* world) : Rules(world) {}
   void Before(const Process& process, const Input& input) override;
   void OnEffect(const Process& process, const Effect& effect) override;
 
  private:
   void Read(const Process& chief, const std::string& text);
-  void Add(const Process& process, const std::string& what);
 
-  World* world_;
 
   // Of one life of a chief.
   Life life_{};

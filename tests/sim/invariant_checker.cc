@@ -29,12 +29,8 @@ bool IsForeign(const Process& process, const Received& received) {
 
 }  // namespace
 
-void InvariantChecker::Add(const Process& process, const std::string& what) {
-  world_->findings().Add(absl::StrCat(process.name, "#", static_cast<uint32_t>(process.life), ": ", what));
-}
-
 InvariantChecker::InvariantChecker(World* world, const Oracle* oracle, ReferenceState* reference)
-    : world_(world), oracle_(oracle), reference_(reference), folder_(&world->disk()) {
+    : Rules(world), oracle_(oracle), reference_(reference), folder_(&world->disk()) {
   parts_.push_back(std::make_unique<ChiefRules>(world, oracle));
   parts_.push_back(std::make_unique<EndRules>(world, oracle));
   parts_.push_back(std::make_unique<HistoryRules>(world));
@@ -65,6 +61,7 @@ void InvariantChecker::OnEffect(const Process& process, const Effect& effect) {
 void InvariantChecker::OnReceived(const Process& process, const Received& received) {
   if (IsForeign(process, received)) {
     foreign_ = received;
+    if (process.chief == nullptr) rejected_before_ = RejectedBy(process);
     if (process.worker != nullptr) held_before_ = process.worker->holding().size();
     return;
   }
@@ -131,7 +128,8 @@ void InvariantChecker::OnSend(const Process& process, const Send& send) {
   }
 }
 
-// What was said in another run changes nothing, and nobody answers it but to a heartbeat, that it is in vain.
+// What was said in another run changes nothing, and nobody answers it but to a heartbeat, that it is in vain. Members
+// count that they rejected it, also in the Step in which they die or end.
 void InvariantChecker::CheckForeign(const Process& process) {
   if (!foreign_) return;
   const std::string what = absl::StrCat(NameOf(foreign_->message), " of run ", foreign_->run, ", which is another one");
@@ -144,6 +142,9 @@ void InvariantChecker::CheckForeign(const Process& process) {
   }
   if (process.worker != nullptr && process.worker->holding().size() > held_before_) {
     Add(process, absl::StrCat("takes a ", what));
+  }
+  if (process.chief == nullptr && RejectedBy(process) <= rejected_before_) {
+    Add(process, absl::StrCat("does not reject a ", what));
   }
 }
 

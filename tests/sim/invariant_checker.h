@@ -8,7 +8,8 @@
 // history_rules.h.
 //
 // Findings, beside the reference state's own:
-//   all     says something in a run that it is not of; answers, takes or counts what was said in another one
+//   all     says something in a run that it is not of; answers, takes or counts what was said in another one,
+//           or does not count it as rejected
 //   ps      serves a pair that its records do not make; answers, values or snapshot records that are not its state;
 //           leaves, told to stop, before a checkpoint holds what it had counted by then, though neither time nor job is
 //           over
@@ -38,15 +39,15 @@
 #include "absl/strings/string_view.h"
 #include "chief/best_checkpoint.h"
 #include "schema/checkpoint_format.h"
-#include "tests/sim/observer.h"
 #include "tests/sim/reference_state.h"
+#include "tests/sim/rules.h"
 #include "tests/sim/world.h"
 
 namespace downpour {
 
 struct JobRecord;
 
-class InvariantChecker final : public Observer {
+class InvariantChecker final : public Rules {
  public:
   // Over the run of the world's folder, as it is now.
   InvariantChecker(World* world, const Oracle* oracle, ReferenceState* reference);
@@ -152,9 +153,7 @@ class InvariantChecker final : public Observer {
   void CheckKeeps(const std::string& removed);
   void CheckSummary();
   absl::StatusOr<SliceState> ReadRecord(const Manifest& manifest, size_t index) const;
-  void Add(const Process& process, const std::string& what);
 
-  World* world_;
   const Oracle* oracle_;
   ReferenceState* reference_;
   const Disk* folder_;
@@ -163,6 +162,7 @@ class InvariantChecker final : public Observer {
   std::vector<std::pair<PeerId, Message>> sent_;  // in this Step
   std::set<SliceId> touched_;                     // by this Step's records
   std::optional<Received> foreign_;               // that this Step is given
+  uint64_t rejected_before_ = 0;                  // messages, by the member that it is given to
   size_t held_before_ = 0;                        // leases, by the worker that it is given to
   std::optional<Manifest> durable_;
   std::optional<Manifest> before_;  // of the generation before

@@ -3,23 +3,14 @@
 #include <algorithm>
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "chief/membership.h"
 
 namespace downpour {
 
-void JoinRules::Add(const Process& process, const std::string& what) {
-  world_->findings().Add(absl::StrCat(process.name, "#", static_cast<uint32_t>(process.life), ": ", what));
-}
-
-bool JoinRules::IsThere(const Process& chief, Incarnation one) const {
-  for (const TaskRole role : {TaskRole::kPs, TaskRole::kWorker}) {
-    const std::vector<Incarnation> alive = chief.chief->alive(role);
-    if (std::ranges::find(alive, one) != alive.end()) return true;
-  }
-  return false;
+bool JoinRules::IsMember(const Process& chief, Incarnation one) {
+  return IsThere(chief, TaskRole::kPs, one) || IsThere(chief, TaskRole::kWorker, one);
 }
 
 void JoinRules::Before(const Process& process, const Input& input) {
@@ -42,7 +33,7 @@ void JoinRules::OnReceived(const Process& chief, const Received& received) {
   if (const auto* report = std::get_if<DataReport>(&received.message); report != nullptr && report->error.empty()) {
     fingerprints_[report->from] = report->fingerprint;
   }
-  if (const auto* leave = std::get_if<Leave>(&received.message); leave != nullptr && IsThere(chief, leave->from)) {
+  if (const auto* leave = std::get_if<Leave>(&received.message); leave != nullptr && IsMember(chief, leave->from)) {
     for (const auto& [name, join] : holders_) {
       if (join.nonce == nonces_[leave->from]) gone_[name] = join.nonce;
     }

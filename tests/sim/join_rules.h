@@ -9,25 +9,23 @@
 #include <optional>
 #include <string>
 
-#include "tests/sim/observer.h"
+#include "tests/sim/rules.h"
 #include "tests/sim/world.h"
 
 namespace downpour {
 
-class JoinRules final : public Observer {
+class JoinRules final : public Rules {
  public:
-  explicit JoinRules(World* world) : world_(world) {}
+  explicit JoinRules(World* world) : Rules(world) {}
   void Before(const Process& process, const Input& input) override;
   void OnEffect(const Process& process, const Effect& effect) override;
   void After(const Process& process) override;
 
  private:
+  static bool IsMember(const Process& chief, Incarnation one);
   void OnReceived(const Process& chief, const Received& received);
   void Welcomes(const Process& chief, PeerId to, const Welcome& welcome);
-  bool IsThere(const Process& chief, Incarnation one) const;
-  void Add(const Process& process, const std::string& what);
 
-  World* world_;
   std::map<Incarnation, uint64_t> fingerprints_;
   std::optional<uint64_t> fingerprint_;  // of the data of those that got work, in that run
   uint64_t run_ = 0;

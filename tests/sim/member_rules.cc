@@ -16,16 +16,6 @@ Incarnation NameOf(const Process& member) {
 
 uint64_t TermOf(Incarnation incarnation) { return ToNumber(incarnation) >> 32; }
 
-uint64_t RejectedBy(const Process& member) {
-  return (member.ps != nullptr ? member.ps->stats() : member.worker->stats()).messages_rejected;
-}
-
-// Of messages that name whom they are for, the process may think otherwise than their run says.
-bool CountsInAnyRun(const Message& message, bool has_run) {
-  return std::holds_alternative<Welcome>(message) || std::holds_alternative<Refused>(message) ||
-         (!has_run && std::holds_alternative<JobEnd>(message));
-}
-
 bool IsFromWorker(const Message& message) {
   return std::holds_alternative<Push>(message) || std::holds_alternative<Probe>(message) ||
          std::holds_alternative<Pull>(message);
@@ -57,10 +47,6 @@ bool SaysWrongShape(const Effect& effect) {
 
 }  // namespace
 
-void MemberRules::Add(const Process& process, const std::string& what) {
-  world_->findings().Add(absl::StrCat(process.name, "#", static_cast<uint32_t>(process.life), ": ", what));
-}
-
 void MemberRules::Before(const Process& process, const Input& input) {
   breaks_again_ = PeerId::kNone;
   breach_ = hung_up_ = refused_before_ = placed_before_ = may_go_ = false;
@@ -77,9 +63,7 @@ void MemberRules::Before(const Process& process, const Input& input) {
 void MemberRules::OnReceived(const Process& process, const Received& received) {
   const Incarnation me = NameOf(process);
   const uint64_t run = RunOf(process);
-  const bool is_foreign =
-      (!CountsInAnyRun(received.message, run != 0) && received.run != run) || IsToAnother(received.message, me);
-  if (is_foreign) rejects_from_ = RejectedBy(process);
+  if (IsToAnother(received.message, me)) rejects_from_ = RejectedBy(process);
   if (const auto* refused = std::get_if<Refused>(&received.message)) {
     const bool is_unknown = refused->code == RefusalCode::kUnknown && !refused->for_good;
     const bool is_mine = refused->member == me && refused->run == run;
@@ -143,7 +127,7 @@ void MemberRules::After(const Process& process) {
   if (!process.crash_after.has_value() && process.alive) {
     if (breaks_again_ != PeerId::kNone && !hung_up_) Add(process, "listens to whom it has ejected");
     if (rejects_from_ && RejectedBy(process) <= *rejects_from_) {
-      Add(process, "does not reject what another run said, or what was said to another life");
+      Add(process, "does not reject what was said to another life");
     }
     if (may_go_) Add(process, "was told to stop, has nothing that could be lost, and stays");
   }

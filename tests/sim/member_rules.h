@@ -2,8 +2,8 @@
 //
 // Findings: a ps answers workers under another name than the newest Assign gave it; it keeps a connection on which the
 //   protocol is broken again, or answers over it; it stays with nothing to keep when it is told to stop. A member joins
-//   again for a refusal that names a life before or another run. It heeds what another run said, or a reply to a
-//   life before. A worker heeds a placement that is for another life.
+//   again for a refusal that names a life before or another run. It heeds a reply to a life before. A worker
+//   heeds a placement that is for another life.
 #pragma once
 
 #include <map>
@@ -12,14 +12,14 @@
 #include <string>
 #include <utility>
 
-#include "tests/sim/observer.h"
+#include "tests/sim/rules.h"
 #include "tests/sim/world.h"
 
 namespace downpour {
 
-class MemberRules final : public Observer {
+class MemberRules final : public Rules {
  public:
-  explicit MemberRules(World* world) : world_(world) {}
+  explicit MemberRules(World* world) : Rules(world) {}
   void Before(const Process& process, const Input& input) override;
   void OnEffect(const Process& process, const Effect& effect) override;
   void After(const Process& process) override;
@@ -36,9 +36,7 @@ class MemberRules final : public Observer {
   };
   void OnReceived(const Process& process, const Received& received);
   void CheckName(const Process& ps, Incarnation from);
-  void Add(const Process& process, const std::string& what);
 
-  World* world_;
   std::map<Life, Member> members_;
   std::set<std::pair<Life, PeerId>> told_wrong_;  // who breaks the protocol
   // Of the Step at hand.

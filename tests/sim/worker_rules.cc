@@ -15,10 +15,6 @@ constexpr uint64_t kStepsWithoutPull = 80;
 
 }  // namespace
 
-void WorkerRules::Add(const Process& process, const std::string& what) {
-  world_->findings().Add(absl::StrCat(process.name, "#", static_cast<uint32_t>(process.life), ": ", what));
-}
-
 void WorkerRules::Before(const Process& process, const Input& input) {
   if (process.worker == nullptr) return;
   Worker& worker = workers_[process.life];

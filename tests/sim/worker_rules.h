@@ -18,14 +18,14 @@
 #include <utility>
 #include <vector>
 
-#include "tests/sim/observer.h"
+#include "tests/sim/rules.h"
 #include "tests/sim/world.h"
 
 namespace downpour {
 
-class WorkerRules final : public Observer {
+class WorkerRules final : public Rules {
  public:
-  WorkerRules(World* world, const Oracle* oracle) : world_(world), oracle_(oracle) {}
+  WorkerRules(World* world, const Oracle* oracle) : Rules(world), oracle_(oracle) {}
   void Before(const Process& process, const Input& input) override;
   void OnEffect(const Process& process, const Effect& effect) override;
   void After(const Process& process) override;
@@ -70,9 +70,7 @@ class WorkerRules final : public Observer {
   void OnPull(const Process& process, Worker& worker, const Pull& pull);
   void OnPush(const Process& process, Worker& worker, const Push& push);
   void Learn(Worker& worker, SliceId slice, SliceEpoch epoch);
-  void Add(const Process& process, const std::string& what);
 
-  World* world_;
   const Oracle* oracle_;
   std::map<Life, Worker> workers_;
   std::set<std::tuple<Incarnation, LeaseId, Step, SliceId>> counted_;  // by whichever ps, of whichever epoch
