@@ -22,7 +22,6 @@ class HistoryRules final : public Rules {
  private:
   void Read(const Process& chief, const std::string& text);
 
-
   // Of one life of a chief.
   Life life_{};
   std::map<Ticket, std::string> appends_;  // under way

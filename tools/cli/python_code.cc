@@ -32,11 +32,11 @@ using Json = nlohmann::json;
 
 constexpr const char* kPackageEndings[] = {".whl", ".tar.gz", ".zip"};
 
-std::string Entry(const std::string& key, const Json& value) { return absl::StrCat(key, "=", value.dump()); }
+std::string JobEntry(const std::string& key, const Json& value) { return absl::StrCat(key, "=", value.dump()); }
 
 // What downpour.fit was told, a number each, so that a file that says one of them leaves the others.
 void AddDefaults(const std::string& key, const Json& value, std::vector<std::string>* entries) {
-  if (!value.is_object()) return entries->push_back(Entry(key, value));
+  if (!value.is_object()) return entries->push_back(JobEntry(key, value));
   for (const auto& [name, inner] : value.items()) AddDefaults(absl::StrCat(key, ".", name), inner, entries);
 }
 
@@ -53,13 +53,13 @@ absl::StatusOr<PythonJob> JobOf(const Json& description, const PythonCode& code,
   PythonJob job;
   job.archive = archive;
   job.metrics = description.at("metrics").get<std::vector<std::string>>();
-  job.entries = {Entry("python", python), Entry("model.variables", description.at("variables")),
-                 Entry("model.classes", description.at("classes")),
-                 Entry("data", {{"format", kPythonFormat},
+  job.entries = {JobEntry("python", python), JobEntry("model.variables", description.at("variables")),
+                 JobEntry("model.classes", description.at("classes")),
+                 JobEntry("data", {{"format", kPythonFormat},
                                 {"trainExamples", description.at("trainExamples")},
                                 {"evalExamples", description.at("evalExamples")}})};
-  job.defaults.push_back(Entry("model.initializeFrom", PythonFolder(job_dir) + "/initial.safetensors"));
-  if (!job.metrics.empty()) job.defaults.push_back(Entry("training.metrics", job.metrics));
+  job.defaults.push_back(JobEntry("model.initializeFrom", PythonFolder(job_dir) + "/initial.safetensors"));
+  if (!job.metrics.empty()) job.defaults.push_back(JobEntry("training.metrics", job.metrics));
   for (const auto& [key, value] : description.at("settings").items()) AddDefaults(key, value, &job.defaults);
   return job;
 }

@@ -72,14 +72,14 @@ std::string TallyLine(const std::string& whose, absl::Span<const Tally> wanted, 
   return parts.empty() ? "" : absl::StrCat(whose, absl::StrJoin(parts, ", "), "\n");
 }
 
-struct Findings {
+struct LedgerFindings {
   LoadedCheckpoint checkpoint;
   Ledger ledger;
   Json tallies;
   bool lost = false;  // the job has succeeded, and samples are missing
 };
 
-std::string Words(const Findings& found) {
+std::string Words(const LedgerFindings& found) {
   const bool doubled = !found.ledger.doubled.empty();
   return absl::StrCat(found.checkpoint.path, ", each byte of its ", found.checkpoint.slices.size(),
                       " slices checked:\n", LedgerLines(found.ledger),
@@ -89,7 +89,7 @@ std::string Words(const Findings& found) {
                       found.lost || doubled ? "" : "nothing lost, nothing doubled\n");
 }
 
-std::string Document(const Findings& found) {
+std::string Document(const LedgerFindings& found) {
   Json epochs = Json::array();
   for (const auto& [epoch, samples] : found.ledger.everywhere) {
     epochs.push_back({{"epoch", epoch + 1}, {"samplesEverywhere", samples}});
@@ -125,7 +125,7 @@ int RunLedger(const LedgerOptions& options, Streams streams) {
     checkpoint->job.training.epochs = static_cast<int64_t>(std::min(answer->summary->epochs.value_or(0), planned));
   }
   Ledger ledger = MakeLedger(*checkpoint);
-  Findings found{*std::move(checkpoint), std::move(ledger), Json::object()};
+  LedgerFindings found{*std::move(checkpoint), std::move(ledger), Json::object()};
   if (answer.ok()) {
     found.tallies = TalliesOf(*answer);
     found.lost = !found.ledger.complete() && answer->summary && answer->summary->state == "SUCCEEDED";

@@ -22,6 +22,9 @@
 
 namespace downpour {
 
+// Speaks to the chief without having joined.
+inline constexpr PeerId kStranger{uint64_t{1} << 40};
+
 struct FakeMember {
   PeerId control{};
   PeerId bulk{};

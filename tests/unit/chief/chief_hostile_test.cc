@@ -12,7 +12,6 @@ namespace {
 
 using ::testing::IsEmpty;
 
-constexpr PeerId kStranger{uint64_t{1} << 40};
 constexpr Incarnation kNobody{(uint64_t{1} << 32) + 999};
 
 class ChiefHostileTest : public ::testing::Test {

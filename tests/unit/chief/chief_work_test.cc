@@ -13,8 +13,6 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
 
-constexpr PeerId kStranger{uint64_t{1} << 40};
-
 class ChiefWorkTest : public ::testing::Test {
  protected:
   void StartRunning(const std::vector<std::string>& overrides = {}) {

@@ -30,15 +30,17 @@ training: {metrics: [f1, accuracy]}
 data: {format: python, trainExamples: 60000, evalExamples: 10000}
 )";
 
-JobFileResult Parse(const std::vector<std::string>& overrides = {}) { return ParseJob(kOwnJob, "own.yaml", overrides); }
+JobFileResult ParseOwn(const std::vector<std::string>& overrides = {}) {
+  return ParseJob(kOwnJob, "own.yaml", overrides);
+}
 
 std::string FirstError(const std::vector<std::string>& overrides) {
-  const JobFileResult result = Parse(overrides);
+  const JobFileResult result = ParseOwn(overrides);
   return result.errors.empty() ? "" : ToString(result.errors[0]);
 }
 
 TEST(JobPythonTest, ItsVariablesAreTheModels) {
-  const JobFileResult result = Parse();
+  const JobFileResult result = ParseOwn();
   ASSERT_THAT(result.errors, IsEmpty()) << ToString(result.errors[0]);
   const auto variables = InferVariables(result.job.model).value();
   ASSERT_EQ(variables.size(), 3u);
@@ -52,7 +54,7 @@ TEST(JobPythonTest, ItsVariablesAreTheModels) {
 }
 
 TEST(JobPythonTest, TheCanonicalTextIsTheSameJob) {
-  const JobSpec job = Parse().job;
+  const JobSpec job = ParseOwn().job;
   const auto again = ParseCanonicalJob(CanonicalJob(job));
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(*again, job);
@@ -60,14 +62,14 @@ TEST(JobPythonTest, TheCanonicalTextIsTheSameJob) {
 }
 
 TEST(JobPythonTest, OtherVariablesAreAnotherPlanAndAnotherPathIsNot) {
-  const JobSpec job = Parse().job;
-  EXPECT_THAT(PlanDifferences(job, Parse({"model.variables.1.shape=[2]"}).job), ::testing::ElementsAre("model"));
-  EXPECT_THAT(PlanDifferences(job, Parse({"model.initializeFrom=/moved", "python.bytes=4"}).job), IsEmpty());
+  const JobSpec job = ParseOwn().job;
+  EXPECT_THAT(PlanDifferences(job, ParseOwn({"model.variables.1.shape=[2]"}).job), ::testing::ElementsAre("model"));
+  EXPECT_THAT(PlanDifferences(job, ParseOwn({"model.initializeFrom=/moved", "python.bytes=4"}).job), IsEmpty());
 }
 
 TEST(JobPythonTest, ThePlanThatDiffersNamesAVariable) {
   const auto difference = [](const std::vector<std::string>& before) {
-    return std::string(CheckSamePlan(Parse().job, CanonicalJob(Parse(before).job), "it").message());
+    return std::string(CheckSamePlan(ParseOwn().job, CanonicalJob(ParseOwn(before).job), "it").message());
   };
   EXPECT_THAT(difference({"model.variables.1.shape=[2]"}), HasSubstr("model (scale [2] there, scale [] here): set"));
   EXPECT_THAT(difference({"model.variables.2.trainable=true"}),

@@ -15,7 +15,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 // The sample job of job_text.h, whose variables are dense_0/kernel and so on, with another optimizer.
-std::vector<std::string> ErrorsWith(const std::string& optimizer) {
+std::vector<std::string> ErrorsWithOptimizer(const std::string& optimizer) {
   return ErrorsOf(kJob, {absl::StrCat("training.optimizer=", optimizer)});
 }
 OptimizerSpec SpecOf(const std::string& optimizer) {
@@ -38,7 +38,7 @@ TEST(OptimizerSpecTest, ANumberOfAnotherKindIsRefusedByName) {
         {"{name: adam, alpha: 0.5}", "rmsprop, but name is adam"},
         {"{name: adagrad, l1: 0.5}", "ftrl, but name is adagrad"},
         {"{name: ftrl, initialAccumulator: 0.5}", "adagrad, but name is ftrl"}}) {
-    EXPECT_THAT(ErrorsWith(text), testing::ElementsAre(HasSubstr(kinds))) << text;
+    EXPECT_THAT(ErrorsWithOptimizer(text), testing::ElementsAre(HasSubstr(kinds))) << text;
   }
 }
 
@@ -46,9 +46,9 @@ TEST(OptimizerSpecTest, NumbersThatMakeNoSenseAreRefused) {
   for (const char* bad :
        {"{name: sgd, clipNorm: -1}", "{name: sgd, clipValue: .inf}", "{name: sgd, weightDecay: 1e-40}",
         "{name: ftrl, beta: 0}", "{name: rmsprop, alpha: 1}", "{name: ftrl, l1: .nan}"}) {
-    EXPECT_EQ(ErrorsWith(bad).size(), 1u) << bad;
+    EXPECT_EQ(ErrorsWithOptimizer(bad).size(), 1u) << bad;
   }
-  EXPECT_THAT(ErrorsWith("{name: sgd, learningRate: 2, weightDecay: 0.5}"),
+  EXPECT_THAT(ErrorsWithOptimizer("{name: sgd, learningRate: 2, weightDecay: 0.5}"),
               testing::ElementsAre(HasSubstr("each step would take more than all of a value away")));
 }
 
@@ -61,7 +61,8 @@ TEST(OptimizerSpecTest, ASchedulesKeysBelongToIt) {
         {"{name: cosin}", "did you mean cosine?"},
         {"{warmupSteps: -1}", "warmupSteps: "},
         {"{name: step, stepEvery: 3, decay: 1.5}", "between 1e-37 and 1"}}) {
-    EXPECT_THAT(ErrorsWith(absl::StrCat("{name: sgd, schedule: ", text, "}")), testing::ElementsAre(HasSubstr(what)));
+    EXPECT_THAT(ErrorsWithOptimizer(absl::StrCat("{name: sgd, schedule: ", text, "}")),
+                testing::ElementsAre(HasSubstr(what)));
   }
   EXPECT_EQ(SpecOf("{name: sgd, schedule: {name: cosine, warmupSteps: 5}}").schedule,
             (ScheduleSpec{.kind = ScheduleKind::kCosine, .warmup_steps = 5}));
@@ -69,7 +70,7 @@ TEST(OptimizerSpecTest, ASchedulesKeysBelongToIt) {
 
 TEST(OptimizerSpecTest, APatternMustMatchAVariable) {
   const auto with = [](const std::string& pattern) {
-    return ErrorsWith("{name: sgd, overrides: [{variables: '" + pattern + "', learningRate: 0.1}]}");
+    return ErrorsWithOptimizer("{name: sgd, overrides: [{variables: '" + pattern + "', learningRate: 0.1}]}");
   };
   for (const char* good : {"*", "dense_0/bias", "*/bias", "dense_?/kernel", "dense_[01]/*"}) {
     EXPECT_THAT(with(good), IsEmpty()) << good;
@@ -78,11 +79,11 @@ TEST(OptimizerSpecTest, APatternMustMatchAVariable) {
                                                                         "no variable"),
                                                               HasSubstr("did you mean dense_0/bias?"))));
   EXPECT_THAT(with("conv*"), testing::ElementsAre(HasSubstr("the variables are dense_0/kernel, dense_0/bias")));
-  EXPECT_THAT(ErrorsWith("{name: sgd, overrides: [{variables: '*'}]}"),
+  EXPECT_THAT(ErrorsWithOptimizer("{name: sgd, overrides: [{variables: '*'}]}"),
               testing::ElementsAre(HasSubstr("overrides.0: changes nothing")));
-  EXPECT_THAT(ErrorsWith("{name: sgd, overrides: [{variables: '*', momentum: 0.5}]}"),
+  EXPECT_THAT(ErrorsWithOptimizer("{name: sgd, overrides: [{variables: '*', momentum: 0.5}]}"),
               testing::ElementsAre(HasSubstr("unknown key")));
-  EXPECT_THAT(ErrorsWith("{name: sgd, learningRate: 2, overrides: [{variables: '*', weightDecay: 0.5}]}"),
+  EXPECT_THAT(ErrorsWithOptimizer("{name: sgd, learningRate: 2, overrides: [{variables: '*', weightDecay: 0.5}]}"),
               testing::ElementsAre(HasSubstr("overrides.0.weightDecay: is 0.5, and times the learning rate of 2")));
 }
 

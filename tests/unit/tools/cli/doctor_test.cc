@@ -159,7 +159,7 @@ TEST(DoctorAddresses, TheRemedyForASilentChiefDependsOnTheCause) {
 
 // ---- Jobs -----------------------------------------------------------------------------------------------------------
 
-constexpr char kJob[] = R"(name: small
+constexpr char kHealthyJob[] = R"(name: small
 cluster: {workerCount: 4, parameterServerCount: 2}
 model: {inputs: [{name: i, shape: [8, 8, 1]}], layers: [{dense: {units: 10}}]}
 training: {optimizer: {name: momentum}}
@@ -170,7 +170,7 @@ checkpoint: {keep: 2}
 class DoctorJobTest : public testing::Test {
  protected:
   DoctorJobTest() : folder_(FreshFolder("doctor")) {
-    PutFile(folder_ + "/job.yaml", kJob);
+    PutFile(folder_ + "/job.yaml", kHealthyJob);
     WriteImages(100, 100);
   }
   void WriteImages(uint32_t images, uint32_t labels) {
@@ -348,7 +348,7 @@ TEST(DoctorStatus, WhatDivergesIsNamedThoughTheJobSucceeded) {
 }
 
 TEST_F(DoctorJobTest, WarnsOfSettingsThatWereMeasuredToBeUnstable) {
-  PutFile(folder_ + "/job.yaml", kJob);
+  PutFile(folder_ + "/job.yaml", kHealthyJob);
   EXPECT_THAT(
       Doctor({"--set", "cluster.workerCount=32", "--set", "training.pullAhead=true"}).out,
       AllOf(HasSubstr("warning  learning   training.pullAhead: "), HasSubstr("-> --set training.pullAhead=false")));
@@ -368,7 +368,7 @@ TEST(DoctorStatus, ACheckpointWithoutItsServerIsNoMatterOfTheDisk) {
 }
 
 TEST_F(DoctorJobTest, AModelThatFitsItsLabelsBadlyIsNamed) {
-  PutFile(folder_ + "/job.yaml", std::string(kJob) + "seed: 3\n");
+  PutFile(folder_ + "/job.yaml", std::string(kHealthyJob) + "seed: 3\n");
   const auto doctor = [&](const std::string& units) {
     return Doctor({"--set", "model.layers.0.dense.units=" + units}).out;
   };
