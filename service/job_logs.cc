@@ -85,7 +85,7 @@ class LinesOfLog {
     entries_->push_back(std::move(line->entry));
   }
 
-  const LogTimes times_;
+  LogTimes times_;
   std::vector<LogEntry>* const entries_;
   std::vector<Line> waiting_;
   std::string last_;

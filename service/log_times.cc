@@ -1,13 +1,15 @@
 #include "service/log_times.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <string>
 #include <system_error>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "tools/cluster/job_folder.h"
 
 namespace downpour {
@@ -15,26 +17,28 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kBytes = 33;  // of one record: two numbers and a space; its line's end comes behind it
+constexpr int64_t kBytes = 34;  // of one record: two numbers, a space and a line's end
 
 std::string PathIn(const std::string& job_dir) { return job_dir + "/service/log_times"; }
 
-// Nothing of what is no whole record, as where a full disk has cut it.
-std::optional<std::pair<int64_t, int64_t>> LookIn(const std::string& line) {
-  const std::vector<std::string> numbers = absl::StrSplit(line, ' ');
-  std::pair<int64_t, int64_t> look;
-  if (static_cast<int64_t>(line.size()) != kBytes || numbers.size() != 2) return std::nullopt;
-  const bool is_whole = absl::SimpleAtoi(numbers[0], &look.first) && absl::SimpleAtoi(numbers[1], &look.second);
-  return is_whole ? std::optional(look) : std::nullopt;
+// How many records the file has room for; one that a full disk has cut is none, and the next look takes its place.
+int64_t RecordsIn(const std::string& path) {
+  std::error_code error;
+  const auto bytes = static_cast<int64_t>(fs::file_size(path, error));
+  return error ? 0 : bytes / kBytes;
 }
 
-int64_t LastSeen(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  file.seekg(-kBytes - 1, std::ios::end);
-  std::string line;
-  std::getline(file, line);
-  const auto look = LookIn(line);
-  return look ? look->first : 0;
+// A record that is no two numbers was never written by NoteLogTime: it counts as a look at an empty log.
+std::pair<int64_t, int64_t> LookAt(std::istream* file, int64_t index) {
+  std::string line(kBytes, '\0');
+  file->clear();
+  file->seekg(index * kBytes);
+  file->read(line.data(), kBytes);
+  const std::vector<std::string> numbers = absl::StrSplit(absl::StripSuffix(line, "\n"), ' ');
+  std::pair<int64_t, int64_t> look;
+  const bool is_whole =
+      numbers.size() == 2 && absl::SimpleAtoi(numbers[0], &look.first) && absl::SimpleAtoi(numbers[1], &look.second);
+  return is_whole ? look : std::pair<int64_t, int64_t>();
 }
 
 }  // namespace
@@ -42,22 +46,35 @@ int64_t LastSeen(const std::string& path) {
 void NoteLogTime(const std::string& job_dir, int64_t now_ms) {
   std::error_code error;
   const auto size = static_cast<int64_t>(fs::file_size(LogPath(job_dir, "service"), error));
+  if (error) return;
   const std::string path = PathIn(job_dir);
-  if (error || size <= LastSeen(path)) return;
-  std::ofstream(path, std::ios::app) << absl::StrFormat("%016d %016d\n", size, now_ms);
+  const int64_t records = RecordsIn(path);
+  if (records == 0) std::ofstream(path, std::ios::app);  // an fstream that also reads makes no file
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  if (records > 0 && size <= LookAt(&file, records - 1).first) return;
+  file.clear();
+  file.seekp(records * kBytes);
+  file << absl::StrFormat("%016d %016d\n", size, now_ms);
 }
 
-LogTimes::LogTimes(const std::string& job_dir) {
-  std::ifstream file(PathIn(job_dir), std::ios::binary);
-  for (std::string line; std::getline(file, line);) {
-    const auto look = LookIn(line);
-    if (look && (looks_.empty() || look->first > looks_.back().first)) looks_.push_back(*look);
+LogTimes::LogTimes(const std::string& job_dir)
+    : file_(PathIn(job_dir), std::ios::binary), records_(RecordsIn(PathIn(job_dir))) {}
+
+std::optional<int64_t> LogTimes::Of(int64_t end) {
+  if (end > before_ && end <= found_.first) return found_.second;  // as the line before it
+  int64_t first = 0, behind = records_;
+  while (first < behind) {
+    const int64_t middle = first + (behind - first) / 2;
+    if (LookAt(&file_, middle).first < end) {
+      first = middle + 1;
+    } else {
+      behind = middle;
+    }
   }
-}
-
-std::optional<int64_t> LogTimes::Of(int64_t end) const {
-  const auto look = std::lower_bound(looks_.begin(), looks_.end(), std::pair<int64_t, int64_t>(end, 0));
-  return look == looks_.end() ? std::nullopt : std::optional(look->second);
+  if (first == records_) return std::nullopt;
+  before_ = first == 0 ? 0 : LookAt(&file_, first - 1).first;
+  found_ = LookAt(&file_, first);
+  return found_.second;
 }
 
 }  // namespace downpour

@@ -2,21 +2,22 @@
 // and of the user's program.
 //
 //   NoteLogTime(job_dir, UnixMs());   // now and then while the job's run may write
-//   const LogTimes times(job_dir);
+//   LogTimes times(job_dir);
 //   std::optional<int64_t> when = times.Of(end_of_line);
 //
 // Shapes: JOB_DIR/service/log_times holds lines of one length: how many bytes the log had, and when that was seen.
 // Order: a line's time is that of the first look that found it. So it is later than all that was shown before.
 // Errors: what cannot be written or read leaves the time unknown, until a later look is written.
-// Cost: 34 bytes for each look in which the log had grown, read whole with each request for logs.
+// Cost: 34 bytes for each look in which the log had grown. A line's time takes a reading of a record for each doubling
+//   of their number, or none where the look is that of the line before it.
 // Tests: tests/unit/service/job_logs_test.cc.
 #pragma once
 
 #include <cstdint>
+#include <fstream>
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 namespace downpour {
 
@@ -27,10 +28,14 @@ class LogTimes {
   LogTimes() = default;  // of no log
   explicit LogTimes(const std::string& job_dir);
   // Of the line that ends before this byte; nothing: nobody has looked since it came.
-  std::optional<int64_t> Of(int64_t end) const;
+  std::optional<int64_t> Of(int64_t end);
 
  private:
-  std::vector<std::pair<int64_t, int64_t>> looks_;  // bytes, milliseconds since 1970
+  std::ifstream file_;
+  int64_t records_ = 0;
+  // The look that was found last (bytes, milliseconds since 1970), and the bytes of the one before it.
+  std::pair<int64_t, int64_t> found_;
+  int64_t before_ = 0;
 };
 
 }  // namespace downpour

@@ -77,15 +77,29 @@ TEST(LogTimesTest, ARecordThatAFullDiskHasCutCostsNothingElse) {
   NoteLogTime(folder.path(), 1000);
   std::ofstream(times, std::ios::app) << "00000000000000";
   std::ofstream(log, std::ios::app) << "two\n";
-  NoteLogTime(folder.path(), 2000);  // spoilt by what stands before it
-  NoteLogTime(folder.path(), 3000);
-  NoteLogTime(folder.path(), 4000);
-  EXPECT_EQ(LogTimes(folder.path()).Of(4), 1000);
-  EXPECT_EQ(LogTimes(folder.path()).Of(8), std::nullopt);
-  std::ofstream(log, std::ios::app) << "three\n";
-  NoteLogTime(folder.path(), 5000);
-  EXPECT_EQ(LogTimes(folder.path()).Of(8), 5000);
-  EXPECT_EQ(LogTimes(folder.path()).Of(15), std::nullopt);
+  NoteLogTime(folder.path(), 2000);  // takes the place of the half
+  NoteLogTime(folder.path(), 3000);  // nothing has come since
+  LogTimes two(folder.path());
+  EXPECT_EQ(two.Of(4), 1000);
+  EXPECT_EQ(two.Of(8), 2000);
+  EXPECT_EQ(two.Of(9), std::nullopt);
+}
+
+TEST(LogTimesTest, OfManyLooksEachLineHasTheFirstThatFoundIt) {
+  const ScratchFolder folder;
+  folder.Write("service/log_times", "");
+  std::ofstream log(folder.Write("logs/service.log", ""));
+  for (int look = 1; look <= 100; ++look) {
+    log << "a line\nand one\n" << std::flush;
+    NoteLogTime(folder.path(), look);
+  }
+  LogTimes times(folder.path());
+  for (int look : {100, 1, 37, 38, 64, 99}) {
+    EXPECT_EQ(times.Of(look * 15 - 8), look);
+    EXPECT_EQ(times.Of(look * 15), look);
+    EXPECT_EQ(times.Of((look - 1) * 15 + 1), look);
+  }
+  EXPECT_EQ(times.Of(1501), std::nullopt);
 }
 
 TEST(JobLogsTest, ReadsOnWhereItEnded) {
