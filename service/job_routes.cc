@@ -36,10 +36,10 @@ absl::Status ForeignToken() {
       "the pageToken is none of this service's: give the nextPageToken of an answer as it came");
 }
 
-// Of a token by which no job is found.
+// Of a token by which nothing is found.
 absl::Status WrongToken(const std::string& token) {
   if (!IsMark(token)) return ForeignToken();
-  return absl::InvalidArgumentError("the pageToken is of a job that was deleted: list again");
+  return absl::InvalidArgumentError("the pageToken is of another list, or its job was deleted: list again");
 }
 
 // The newest first. A page's token names its last job.

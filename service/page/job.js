@@ -120,97 +120,120 @@ function showNone(main, name, words) {
     el("p", {}, "It may have been deleted. ", el("a", { href: "/" }, "See all jobs")));
 }
 
-export function showJob(main, name) {
-  document.title = `${name} · Downpour`;
-  const state = el("span");
-  const answered = el("p", { class: "answer", hidden: true });
-  const reply = (words) => {
-    say(answered, words.charAt(0).toUpperCase() + words.slice(1) + (words.endsWith(".") ? "" : "."));
-    show(answered, true);
+/** The page of one job, which asks for what is new until the job is over or gone. */
+class JobView {
+  constructor(main, name) {
+    this.main = main;
+    this.name = name;
+    this.job = { jobId: name, state: "" };
+    this.found = {};
+    this.gone = false;
+    this.state = el("span");
+    this.answered = el("p", { class: "answer", hidden: true });
+    this.why = el("ul", { class: "troubles", hidden: true });
+    this.progress = progressView();
+    this.search = searchView();
+    this.history = new History(name);
+    this.actions = buttons(name, () => this.refresh(), (words) => this.reply(words));
+    this.parts = makeSections(name, () => this.job.state);
+    this.nearby = el("nav", { class: "nearby", "aria-label": "On this page" },
+      NEARBY.map(([id, words]) => el("a", { href: `#${id}` }, words)));
+    main.replaceChildren(
+      el("p", { class: "back" }, el("a", { href: "/" }, "All jobs")),
+      el("div", { class: "head" }, el("h1", {}, name), this.state, this.actions.node),
+      this.answered, this.why, ...this.progress.nodes, ...this.search.nodes, this.nearby,
+      ...NEARBY.map(([id]) => this.parts[id].node));
+    this.arrange();
+  }
+
+  start() {
+    this.refresh = repeat(() => this.look(), STATUS_SECONDS, (error) => this.fail(error));
+    repeat(() => this.redraw(), HISTORY_SECONDS);
+  }
+
+  isSearch() {
+    return Boolean(this.job.trainingInput?.hyperparameters);
+  }
+
+  told() {
+    return this.found.status ?? this.found.summary ?? {};
+  }
+
+  reply(words) {
+    say(this.answered, words.charAt(0).toUpperCase() + words.slice(1) + (words.endsWith(".") ? "" : "."));
+    show(this.answered, true);
     announce(words);
-  };
-  const why = el("ul", { class: "troubles", hidden: true });
-  const progress = progressView();
-  const search = searchView();
-  const history = new History(name);
-  let job = { jobId: name, state: "" };
-  let found = {};
-  let gone = false;
-  const actions = buttons(name, () => refresh(), reply);
-  const parts = makeSections(name, () => job.state);
-  const nearby = el("nav", { class: "nearby", "aria-label": "On this page" },
-    NEARBY.map(([id, words]) => el("a", { href: `#${id}` }, words)));
-  main.replaceChildren(
-    el("p", { class: "back" }, el("a", { href: "/" }, "All jobs")),
-    el("div", { class: "head" }, el("h1", {}, name), state, actions.node),
-    answered, why, ...progress.nodes, ...search.nodes, nearby, ...NEARBY.map(([id]) => parts[id].node));
+  }
 
-  const deleted = (error) => {
+  fail(error) {
     if (error.code !== 404) return;
-    gone = true;
-    showNone(main, name, error.message);
-  };
-
-  const isSearch = () => Boolean(job.trainingInput?.hyperparameters);
+    this.gone = true;
+    showNone(this.main, this.name, error.message);
+  }
 
   /** What belongs to a job of this kind. */
-  const arrange = () => {
-    for (const node of progress.nodes) show(node, !isSearch());
-    for (const node of search.nodes) show(node, isSearch());
+  arrange() {
+    for (const node of this.progress.nodes) show(node, !this.isSearch());
+    for (const node of this.search.nodes) show(node, this.isSearch());
     NEARBY.forEach(([id], i) => {
-      for (const node of [parts[id].node, nearby.children[i]]) show(node, isShown(id, isSearch()));
+      for (const node of [this.parts[id].node, this.nearby.children[i]]) show(node, isShown(id, this.isSearch()));
     });
-  };
-  arrange();
+  }
 
-  const told = () => found.status ?? found.summary ?? {};
-
-  const update = (unanswered) => {
-    badge(state, job.state);
-    arrange();
-    actions.update(job.state, isSearch());
+  update(unanswered) {
+    const { job, found, parts } = this;
+    badge(this.state, job.state);
+    this.arrange();
+    this.actions.update(job.state, this.isSearch());
     parts.file.update(job);
     const words = troubles(job, found, unanswered);
-    keep(why, words, (text) => text, (text) => el("li", {}, text), () => {});
-    show(why, words.length > 0);
-    if (isSearch()) {
-      search.update(job, found.trials);
+    keep(this.why, words, (text) => text, (text) => el("li", {}, text), () => {});
+    show(this.why, words.length > 0);
+    if (this.isSearch()) {
+      this.search.update(job, found.trials);
       parts.trials.update(job);
       return;
     }
-    progress.update(figures(found, job), isOver(job.state));
-    parts.tasks.update(found, history, found.summary ? "The job is over, and its tasks have left."
+    this.progress.update(figures(found, job), isOver(job.state));
+    parts.tasks.update(found, this.history, found.summary ? "The job is over, and its tasks have left."
       : WITHOUT_STATUS[job.state] ?? "No task has joined yet.");
     parts.waits.update(found, isOver(job.state));
-    parts.failures.update(told().failures ?? [], found.status?.recovery ?? found.summary);
+    parts.failures.update(this.told().failures ?? [], found.status?.recovery ?? found.summary);
     parts.checkpoints.update(found.status?.checkpoint ?? (found.summary && { round: found.summary.checkpoint }));
-  };
+  }
 
-  const refresh = repeat(async () => {
-    const before = job.state;
+  async look() {
+    const { name, job: before } = this;
     const now = await api.job(name);
-    if (job.createTime && job.createTime !== now.createTime) return location.reload(); // another job of that name
-    job = now;
+    if (before.createTime && before.createTime !== now.createTime) return location.reload(); // another of that name
+    this.job = now;
     let unanswered = "";
     try {
-      found = await api.status(name, { tasks: parts.tasks.wanted() });
+      this.found = await api.status(name, { tasks: this.parts.tasks.wanted() });
     } catch (error) {
       if (error.code !== 503) throw error;
       unanswered = `Its chief does not answer: ${error.message}`;
     }
-    if (before && before !== job.state) announce(`${name} is ${word(job.state)}`);
-    update(unanswered);
-    const share = job.state === "RUNNING" && (isSearch() ? search : progress).share();
-    document.title = `${share || word(job.state)} · ${name} · Downpour`;
-  }, STATUS_SECONDS, deleted);
+    if (before.state && before.state !== now.state) announce(`${name} is ${word(now.state)}`);
+    this.update(unanswered);
+    const share = now.state === "RUNNING" && (this.isSearch() ? this.search : this.progress).share();
+    document.title = `${share || word(now.state)} · ${name} · Downpour`;
+  }
 
-  repeat(async () => {
-    const moved = await history.update();
-    if (gone || isSearch()) return false;
-    const { startTimeUnixMs: began, failures = [] } = told();
+  /** The curves; false once nothing can be added to them. */
+  async redraw() {
+    const moved = await this.history.update();
+    if (this.gone || this.isSearch()) return false;
+    const over = isOver(this.job.state);
+    const { startTimeUnixMs: began, failures = [] } = this.told();
     const marks = began ? failures.map((f) => ({ x: (f.unixMs - began) / 1000 })) : [];
-    parts.curves.update(history, marks, isOver(job.state));
-    if (moved) parts.perTask.update(history);
-    return !(isOver(job.state) && !moved && found.summary);
-  }, HISTORY_SECONDS);
+    this.parts.curves.update(this.history, marks, over);
+    if (moved) this.parts.perTask.update(this.history);
+    return !(over && !moved && this.found.summary);
+  }
+}
+
+export function showJob(main, name) {
+  document.title = `${name} · Downpour`;
+  new JobView(main, name).start();
 }

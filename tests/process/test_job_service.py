@@ -96,7 +96,7 @@ class JobServiceTest(ServiceTest):
         for status, answer in (self.ask("POST", "/v2/entries:list", entries | {"pageToken": next_entries}),
                                self.ask("GET", f"/v1/projects/p/jobs?pageToken={next_jobs}")):  # fmt: skip
             self.assertEqual(status, 400, answer)
-            self.assertIn("of a job that was deleted: list again", answer["error"]["message"])
+            self.assertIn("of another list, or its job was deleted: list again", answer["error"]["message"])
         mark = new_ids.pop().rsplit("-")[-1]  # the job's own, with what is no place in its log
         for token in ("1", "x.y", "none", f"{mark}.x"):
             for status, answer in (self.ask("POST", "/v2/entries:list", entries | {"pageToken": token}),
