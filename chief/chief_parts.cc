@@ -38,7 +38,7 @@ ChiefParts::ChiefParts(ChiefOptions given)
             learning}),
       view{options, job,     context,    life,   counts,   journal,    failures, members,  data,   assignment,
            ledger,  resumed, evaluation, rounds, interval, departures, progress, learning, spares, work},
-      shutdown({context, options, job, life, storage, journal, members, rounds, watchers}, view),
+      shutdown({context, options, job, life, storage, journal, members, rounds, watchers, spares}, view),
       preparation({context, options, life, startup, journal, failures, store, members, data, assignment, rounds,
                    resumed, recovery}),
       evaluations({job, ledger, evaluation, work}),

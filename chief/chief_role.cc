@@ -168,7 +168,7 @@ void ChiefRole::Impl::Receive(PeerId from, const Join& join) {
 // Who asks again and again for a name that is taken may do so: it counts once.
 void ChiefRole::Impl::NoteRefusal(PeerId from, const Join& join, const Refused& refusal) {
   if (refusal.code == RefusalCode::kNameTaken) {
-    if (!chief_.spares.Note(chief_.context.now, join, refusal.why)) return;
+    if (!chief_.spares.Note(chief_.context.now, from, join, refusal.why)) return;
   } else if (!refusal.for_good) {
     return;
   }

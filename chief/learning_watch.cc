@@ -25,6 +25,8 @@ constexpr double kRisen = 0.25;            // of chance, or of the first reading
 constexpr double kRecovering = 0.9;        // of the oldest that is judged
 constexpr double kShare = 0.125;           // of the job, before an evaluation is judged
 
+constexpr double kFarAbove = 1.5;  // chance: no longer a guess's
+
 constexpr double kStale = 2;      // on the mean: as of three workers
 constexpr double kLowerRate = 4;  // the rate to try is lower by as much
 
@@ -93,8 +95,11 @@ std::string WhatIsWrong(const LearningWatch& learning) {
     case LearningWatch::Trouble::kNotFinite:
       return "the loss is not finite";
     case LearningWatch::Trouble::kAtChance:
-      return absl::StrFormat("the loss stays at that of a guess among %d classes (%.3f)", learning.classes(),
-                             learning.chance());
+      return learning.newest() < kFarAbove * learning.chance()
+                 ? absl::StrFormat("the loss stays at that of a guess among %d classes (%.3f)", learning.classes(),
+                                   learning.chance())
+                 : absl::StrFormat("the loss stays above that of a guess among %d classes (%.3f), at %.3g",
+                                   learning.classes(), learning.chance(), learning.newest());
     case LearningWatch::Trouble::kRising:
       return absl::StrFormat("the training loss has risen for long, to %.3g from %.3g at its best", learning.newest(),
                              learning.best());

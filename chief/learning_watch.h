@@ -44,9 +44,9 @@ class LearningWatch {
 
   Trouble trouble() const;
   uint64_t classes() const { return classes_; }
-  double chance() const { return chance_; }           // the loss of a guess; 0: not known
-  double newest() const { return readings_.back(); }  // of what rises
-  double best() const { return *best_; }              // likewise
+  double chance() const { return chance_; }  // the loss of a guess; 0: not known
+  double newest() const { return readings_.empty() ? 0 : readings_.back(); }
+  double best() const { return *best_; }  // likewise
 
  private:
   bool StaysAtChance() const;

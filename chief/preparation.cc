@@ -38,7 +38,7 @@ void Preparation::Lead(const Startup::Outcome& outcome) {
   }
   if (outcome.goes_on) {
     chief_.failures.Add("chief", "it was started again; slices that a ps still holds go on");
-    if (chief_.journal.record().data) chief_.recovery.Expect();
+    if (chief_.journal.record().data) chief_.recovery.Expect(outcome.servers_before);
   }
   sources_ = outcome.sources;
   initial_ = outcome.initial;

@@ -8,8 +8,9 @@
 
 namespace downpour {
 
-void Recovery::Expect() {
+void Recovery::Expect(int64_t servers) {
   expecting_ = true;
+  servers_before_ = servers;
   for (const Task& task : chief_.members.tasks()) {
     if (task.role != TaskRole::kPs) continue;
     gone_[task.name] = {absl::StrCat(task.name, " did not come back since the chief was started again")};
@@ -20,7 +21,7 @@ void Recovery::Placed() {
   const bool ran_before = expecting_ && chief_.journal.batches_committed() > 0;
   if (!ran_before) return;
   for (const Task* server : chief_.members.Alive(TaskRole::kPs)) {
-    if (server->holds) continue;
+    if (server->holds || server->index >= servers_before_) continue;
     ++chief_.journal.costs().servers_lost;
     chief_.failures.Add(server->name, "its process ended while no chief was there; another one is in its place");
   }

@@ -1,7 +1,7 @@
 // What becomes of the slices of a ps that is gone: they wait for a process in its place, and get their state from the
 // newest checkpoint that has it.
 //
-//   recovery.Expect();                               // the chief was started again, and all ps are to come back
+//   recovery.Expect(2);                              // the chief was started again, and so many ps are to come back
 //   recovery.Placed();                               // on those that came: who died with that chief is known now
 //   recovery.Lost(task, "it was started again");
 //   recovery.Tick();                                 // once it is known who was silent, and for how long
@@ -58,7 +58,7 @@ class Recovery {
   };
   explicit Recovery(const Parts& chief) : chief_(chief) {}
 
-  void Expect();
+  void Expect(int64_t servers);
   void Placed();  // slices are, for the first time in this term
   void Lost(const Task& server, const std::string& why);
   void Tick();
@@ -91,6 +91,7 @@ class Recovery {
   std::map<std::string, Gone> gone_;      // by task
   std::map<std::string, Losses> losses_;  // by task
   bool expecting_ = false;                // another chief led before: every ps is away until it has joined
+  int64_t servers_before_ = 0;            // that the job had then; of others nobody was lost
   bool loading_ = false;                  // checkpoints are being read, on behalf of all that wait
   std::optional<Time> unusable_since_;    // checkpoints, for those who wait now
   Time next_load_{};                      // not before: after a read that found none usable

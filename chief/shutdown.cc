@@ -111,6 +111,8 @@ void Shutdown::GrantRefusalGrace() { refusal_grace_until_ = chief_.context.now +
 
 void Shutdown::WriteSummary() {
   summary_begun_ = true;
+  // Once is enough: one that does not hear it asks again, or gives up as without a chief.
+  for (const Spare& spare : chief_.spares.Waiting(chief_.context.now)) Tell(spare.peer);
   chief_.storage.Run(ReplaceFile(kSummaryFile, SummaryText(view_)), [this](const StorageDone& done) {
     if (!done.status.ok())
       chief_.context.out.Error(absl::StrCat(kSummaryFile, " cannot be written: ", done.status.ToString()));

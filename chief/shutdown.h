@@ -22,6 +22,7 @@
 #include "chief/job_life.h"
 #include "chief/journal.h"
 #include "chief/membership.h"
+#include "chief/spares.h"
 #include "chief/startup.h"
 #include "chief/step_context.h"
 #include "chief/storage.h"
@@ -48,6 +49,7 @@ class Shutdown {
     Membership& members;
     CheckpointRounds& rounds;
     Watchers& watchers;
+    const Spares& spares;
   };
   // `view`: of which the summary and the last status are made.
   Shutdown(const Parts& chief, const ChiefView& view) : chief_(chief), view_(view) {}

@@ -25,6 +25,7 @@ struct Spare {
   uint32_t pid = 0;
   std::string why;  // it has no place
   Time heard{};
+  PeerId peer{};  // which it asked from last
 };
 
 class Spares {
@@ -35,15 +36,16 @@ class Spares {
   static constexpr Duration kGoneAfter = 3s;
 
   // Whether this one is new.
-  bool Note(Time now, const Join& join, const std::string& why) {
+  bool Note(Time now, PeerId from, const Join& join, const std::string& why) {
     const auto known =
         std::find_if(known_.begin(), known_.end(), [&](const Spare& spare) { return spare.nonce == join.nonce; });
     if (known != known_.end()) {
       known->heard = now;
+      known->peer = from;
       return false;
     }
     if (known_.size() == kMost) known_.pop_front();
-    known_.push_back({join.nonce, join.role, OneLine(join.host, kMaxWords), join.pid, why, now});
+    known_.push_back({join.nonce, join.role, OneLine(join.host, kMaxWords), join.pid, why, now, from});
     return true;
   }
   void Admitted(uint64_t nonce) {

@@ -306,6 +306,7 @@ void Startup::CompareSettings(bool is_known) {
   const absl::StatusOr<JobSpec> before = ParseCanonicalJob(text);
   if (!before.ok()) return;
   outcome_.changes = JobChanges(*before, options_.job);
+  outcome_.servers_before = before->cluster.parameter_server_count;
   if (before->cluster.worker_count != options_.job.cluster.worker_count) journal_.record().workers = 0;
 }
 

@@ -44,6 +44,7 @@ class Startup {
     bool over = false;  // since the job has succeeded: who is still a member may be told
     uint32_t term = 0;
     bool goes_on = false;                 // with a job that another chief began
+    int64_t servers_before = 0;           // that it had then
     std::vector<Manifest> sources{};      // valid checkpoints of this plan, newest first
     std::optional<Manifest> initial{};    // values that the user gave the job to begin with
     std::vector<std::string> findings{};  // that do not keep it from leading

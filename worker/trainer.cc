@@ -93,8 +93,7 @@ class Trainer::Session {
   ~Session() { parameters_.Close(); }
 
   Prepared prepared() const {
-    const uint64_t eval_fingerprint = eval_ == nullptr ? 0 : eval_->fingerprint();
-    return {train_->size(), eval_examples(), MixAll(train_->fingerprint(), eval_fingerprint), arithmetic_};
+    return {train_->size(), eval_examples(), FingerprintOf(*train_, eval_.get()), arithmetic_};
   }
 
   void Train(const TrainStep& request, const Done& done) {

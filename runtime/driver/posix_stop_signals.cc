@@ -26,6 +26,13 @@ void SetMask(int how, const sigset_t& set) {
   PCHECK(errno == 0) << "pthread_sigmask";
 }
 
+// The next one finds this thread: so it ends the process even where the others are stuck.
+void EndByTheNext() {
+  std::signal(SIGTERM, SIG_DFL);
+  std::signal(SIGINT, SIG_DFL);
+  SetMask(SIG_UNBLOCK, StopSet());
+}
+
 // Whether the first of the descriptors became readable, rather than the second.
 bool Await(int first, int second) {
   pollfd either[] = {{first, POLLIN, 0}, {second, POLLIN, 0}};
@@ -57,20 +64,27 @@ void StopSignals::DeliverTo(Mailbox* mailbox) {
 
 void StopSignals::Listen() {
   if (!Await(signals_.get(), ending_.get())) return;
-  signalfd_siginfo first;
-  PCHECK(read(signals_.get(), &first, sizeof(first)) == sizeof(first)) << "signalfd";
-  // The next one finds this thread: so it ends the process even where the others are stuck.
-  const sigset_t set = StopSet();
-  std::signal(SIGTERM, SIG_DFL);
-  std::signal(SIGINT, SIG_DFL);
-  SetMask(SIG_UNBLOCK, set);
-  const int signal = static_cast<int>(first.ssi_signo);
+  const int signal = Take();
   {
     std::lock_guard lock(mutex_);
-    if (mailbox_ == nullptr) raise(signal);
+    if (mailbox_ == nullptr) {
+      EndByTheNext();
+      raise(signal);
+    }
     mailbox_->Post(StopRequested{signal});
   }
+  pollfd end = {ending_.get(), POLLIN, 0};
+  poll(&end, 1, kOneWish / 1ms);
+  pollfd same = {signals_.get(), POLLIN, 0};
+  for (int kind = 0; kind < 2 && poll(&same, 1, 0) > 0; ++kind) Take();  // one of each kind can be waiting
+  EndByTheNext();
   Await(ending_.get(), ending_.get());
+}
+
+int StopSignals::Take() {
+  signalfd_siginfo signal;
+  PCHECK(read(signals_.get(), &signal, sizeof(signal)) == sizeof(signal)) << "signalfd";
+  return static_cast<int>(signal.ssi_signo);
 }
 
 }  // namespace downpour

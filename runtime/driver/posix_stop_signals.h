@@ -1,4 +1,5 @@
-// SIGTERM and SIGINT as inputs: the first becomes StopRequested in a mailbox, the second ends the process at once.
+// SIGTERM and SIGINT as inputs: the first becomes StopRequested in a mailbox, the second ends the process at once. What
+// comes within kOneWish of the first is the same wish: timeout(1) signals its child, and then the child's group.
 //
 //   StopSignals signals;            // first of all: whoever is told to stop now ends at once
 //   ...
@@ -15,8 +16,11 @@
 
 #include "runtime/driver/mailbox.h"
 #include "runtime/driver/posix_fd.h"
+#include "runtime/world_time.h"
 
 namespace downpour {
+
+inline constexpr Duration kOneWish = 200ms;
 
 class StopSignals {
  public:
@@ -26,6 +30,7 @@ class StopSignals {
 
  private:
   void Listen();
+  int Take();
 
   UniqueFd signals_;
   UniqueFd ending_;

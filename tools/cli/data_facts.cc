@@ -15,7 +15,8 @@ namespace {
 
 constexpr const char* kRemedy = "name whole files that belong together, and a model that fits them";
 
-constexpr const char* kRemedyOfAbsence = "bring it there, or correct the path, which counts from the job file's folder";
+constexpr const char* kRemedyOfAbsence =
+    "bring it there, or correct the path: one in the job file counts from its folder, one of --set from here";
 
 class DataLook {
  public:

@@ -40,15 +40,19 @@ Finding LookAtAddress(const std::string& role, const std::string& endpoint) {
       RemedyOf(probe, role));
 }
 
-Findings LookAtCopy(const std::string& which, const DataSpec& data, const FilePair& files) {
-  const absl::StatusOr<std::unique_ptr<Dataset>> opened = OpenDataset(data.format, files);
+// Null where it cannot be read.
+std::unique_ptr<Dataset> LookAtCopy(const std::string& which, const DataSpec& data, const FilePair& files,
+                                    Findings* findings) {
+  absl::StatusOr<std::unique_ptr<Dataset>> opened = OpenDataset(data.format, files);
   if (!opened.ok()) {
-    return {Problem("data", std::string(opened.status().message()),
-                    "copy the data to the same path on every host with workers")};
+    findings->push_back(Problem("data", std::string(opened.status().message()),
+                                "copy the data to the same path on every host with workers"));
+    return nullptr;
   }
   const auto examples = static_cast<double>((*opened)->size());
-  return {Good("data", absl::StrFormat("%s: %s examples, fingerprint %016x", which, HumanCount(examples),
-                                       (*opened)->fingerprint()))};
+  findings->push_back(Good("data", absl::StrFormat("%s: %s examples, fingerprint %016x", which, HumanCount(examples),
+                                                   (*opened)->fingerprint())));
+  return *std::move(opened);
 }
 
 Finding JudgeState(const std::string& job, const std::string& state, const std::string& error) {
@@ -121,9 +125,12 @@ Findings LookAtJobData(const JobSpec& job, const DataFacts& facts) {
   for (const JobError& error : facts.errors) findings.push_back(finding(Finding::Grade::kProblem, error));
   if (!findings.empty()) return findings;
   for (const JobError& warning : facts.warnings) findings.push_back(finding(Finding::Grade::kWarning, warning));
-  for (Finding& copy : LookAtCopy("train", job.data, job.data.train)) findings.push_back(std::move(copy));
+  const std::unique_ptr<Dataset> train = LookAtCopy("train", job.data, job.data.train, &findings);
   if (job.data.eval.empty()) return findings;
-  for (Finding& copy : LookAtCopy("eval", job.data, job.data.eval)) findings.push_back(std::move(copy));
+  const std::unique_ptr<Dataset> eval = LookAtCopy("eval", job.data, job.data.eval, &findings);
+  if (train != nullptr && eval != nullptr) {
+    findings.push_back(Good("data", absl::StrFormat("both: fingerprint %016x", FingerprintOf(*train, eval.get()))));
+  }
   return findings;
 }
 

@@ -116,6 +116,7 @@ Findings LookAtStartedJob(const StatusSource& source, const std::string& keys, s
     if (Findings end = LookForEnd(source.job_dir); !end.empty()) return end;
   }
   Findings findings;
+  bool knows_servers = false;
   const std::vector<PeerRole> visitors = VisitorsOf(keys, role);
   for (const PeerRole visitor : visitors) {
     const bool asks = visitor == PeerRole::kClient || visitor == PeerRole::kViewer;
@@ -124,6 +125,11 @@ Findings LookAtStartedJob(const StatusSource& source, const std::string& keys, s
     } else {
       Append({KnockAtChief(ChiefOf(source), keys, visitor)}, &findings);
     }
+    knows_servers |= asks;
+  }
+  if (!knows_servers) {
+    findings.push_back(Warning("ps", "whether those of a running job can be reached from here was not looked at",
+                               "look once more with a client's keys: only they may ask where the ps are"));
   }
   return findings;
 }

@@ -95,12 +95,13 @@ void AwaitRun(const std::string& job_dir) {
 }
 
 int Stop(const StatusSource& source, Streams streams) {
-  StatusAsker asker(source, kLookEvery);
-  Stopper stopper(asker, streams);
+  auto asker = std::make_unique<StatusAsker>(source, kLookEvery);
+  Stopper stopper(*asker, streams);
   if (const absl::Status told = stopper.Tell(); !told.ok()) {
     return Complain(streams, "stop", std::string(told.message()), ExitCodeOf(told));
   }
   const absl::StatusOr<Answer> end = stopper.AwaitEnd();
+  asker.reset();  // the chief waits for whom it has told of the end, and the run for its chief
   if (end.ok()) {
     AwaitRun(source.job_dir);
     return ReportEnd(*end, streams);

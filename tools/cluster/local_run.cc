@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/driver/posix_child.h"
 #include "runtime/driver/posix_process.h"
+#include "runtime/driver/posix_stop_signals.h"
 #include "runtime/exit_code.h"
 #include "runtime/log_line.h"
 #include "runtime/options.h"
@@ -79,11 +80,13 @@ void LocalRun::Wait() {
 
 void LocalRun::OnSignal(int signal) {
   if (result_.stop_signal != 0) {
+    if (Clock::now() < stopping_since_ + kOneWish) return;
     talk_.Say("downpour run: stopped at once");
     supervisor_.KillAll();
     return;
   }
   result_.stop_signal = signal;
+  stopping_since_ = Clock::now();
   due_.clear();
   AskChiefToEnd(signal == SIGINT ? SIGINT : SIGTERM);
   talk_.Say("downpour run: stopping; once more to stop at once");

@@ -140,6 +140,7 @@ class LocalRun {
   std::set<std::string> failures_told_;
   const int64_t began_unix_ms_ = UnixMs();
   Clock::time_point next_question_;
+  Clock::time_point stopping_since_;  // where a signal said so
   Clock::time_point next_line_;
   RunResult result_;
 };

@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "job/job.h"
+#include "runtime/prng.h"
 
 namespace downpour {
 
@@ -33,6 +34,11 @@ class Dataset {
   // Errors: OUT_OF_RANGE for an id beyond size(); nothing is promised of the buffers then.
   virtual absl::Status ReadBatch(absl::Span<const uint64_t> ids, uint8_t* inputs, int32_t* labels) const = 0;
 };
+
+// Of a job's data, as errors and checkpoints name them; `eval`: null where it has none.
+inline uint64_t FingerprintOf(const Dataset& train, const Dataset* eval) {
+  return MixAll(train.fingerprint(), eval == nullptr ? 0 : eval->fingerprint());
+}
 
 // `format` is the job file's data.format; "idx" is known so far.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const std::string& format, const FilePair& files);

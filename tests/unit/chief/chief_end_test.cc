@@ -35,6 +35,19 @@ TEST_F(ChiefEndTest, MembersOfAStoppedJobAreToldThatNothingFailed) {
   }
 }
 
+TEST_F(ChiefEndTest, WhoeverWaitsForAPlaceIsTold) {
+  StartRunning();
+  Join spare = cluster->worker[0].join;
+  spare.nonce = 4242;
+  cluster->Say(kStranger, spare);
+  cluster->Stop(15);
+  cluster->Wait(1s);
+  ASSERT_EQ(cluster->role->state(), JobState::kCancelled);
+  SayGoodbye();
+  ASSERT_THAT(cluster->Sent<JobEnd>(kStranger), Not(IsEmpty()));
+  EXPECT_TRUE(cluster->Sent<JobEnd>(kStranger)[0].cancelled);
+}
+
 TEST_F(ChiefEndTest, AWatcherIsToldUnaskedUntilItKnows) {
   StartRunning();
   AskAsWatcher();

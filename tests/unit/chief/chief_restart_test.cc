@@ -209,6 +209,19 @@ TEST_F(ChiefRestartTest, APsThatSaysItHoldsWhatItLostCostsItsSlicesAnOlderState)
   EXPECT_THAT(cluster->Status()["failures"].dump(), HasSubstr("it is not held here"));
 }
 
+// Who trains on with more ps than before has lost none of them.
+TEST_F(ChiefRestartTest, APsThatTheJobDidNotHaveBeforeIsNoLostOne) {
+  StartRunning({"cluster.parameterServerCount=1"});
+  for (const LeaseId lease : cluster->Ask(cluster->worker[0], 2)) cluster->Finish(cluster->worker[0], lease);
+  cluster->Wait(11s);
+  Restart();
+  cluster->ps[1].join.run = 0;
+  cluster->RunToRunning();
+  EXPECT_EQ(cluster->role->committed().Count(), 2u);
+  EXPECT_EQ(cluster->Status()["recovery"]["psLost"], 0);
+  EXPECT_THAT(cluster->Status()["failures"].dump(), Not(HasSubstr("ps-1")));
+}
+
 // Protocol rule A9: of two that claim a slice one gets it, and the other's epoch is over.
 TEST_F(ChiefRestartTest, OfTwoThatClaimOnePlaceTheFirstGetsIt) {
   const FakeMember old = cluster->ps[0];

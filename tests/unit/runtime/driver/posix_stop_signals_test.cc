@@ -58,12 +58,23 @@ TEST_P(PosixSignalsTest, TheSecondEndsTheProcessAtOnce) {
     Heard heard;
     SendSelf(GetParam());
     Await(heard.mailbox);
-    SendSelf(second);
-    while (true) pause();
+    while (true) SendSelf(second);
   };
   for (const int second : {SIGTERM, SIGINT}) {
     EXPECT_EXIT(in_a_process_of_its_own(second), testing::KilledBySignal(second), "");
   }
+}
+
+TEST_P(PosixSignalsTest, TwoThatComeTogetherAreOneWish) {
+  const auto in_a_process_of_its_own = [] {
+    Heard heard;
+    SendSelf(SIGTERM);
+    SendSelf(SIGINT);
+    Await(heard.mailbox);
+    while (true) SendSelf(SIGTERM);
+  };
+  // Of two that wait for the process the lower number would end it, SIGINT.
+  EXPECT_EXIT(in_a_process_of_its_own(), testing::KilledBySignal(SIGTERM), "");
 }
 
 TEST_P(PosixSignalsTest, NobodyListensAfterTheEnd) {
