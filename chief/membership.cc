@@ -156,13 +156,13 @@ Task* Membership::ChooseTask(const Join& join, Refused* refusal) {
     if (join.index < 0 ? !task.alive() : task.index == join.index) return &task;
     ++wanted;
   }
-  *refusal =
-      join.index < 0
-          ? Refuse(RefusalCode::kNameTaken, false,
-                   absl::StrCat("the job asks for ", wanted, " tasks of kind ", kind, ", and all of them are there"))
-          : Refuse(RefusalCode::kNoSuchTask, true,
-                   absl::StrCat("there is no ", kind, "-", join.index, ": the job asks for ", wanted,
-                                " of them, counted from 0"));
+  const char* remedy = join.role == TaskRole::kWorker ? "; downpour scale --workers changes their number" : "";
+  *refusal = join.index < 0 ? Refuse(RefusalCode::kNameTaken, false,
+                                     absl::StrCat("the job asks for ", wanted, " of kind ", kind,
+                                                  ", and all of them are there", remedy))
+                            : Refuse(RefusalCode::kNoSuchTask, true,
+                                     absl::StrCat("there is no ", kind, "-", join.index, ": the job asks for ", wanted,
+                                                  " of them, counted from 0"));
   return nullptr;
 }
 

@@ -9,10 +9,29 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "schema/text.h"
 
 namespace downpour {
 namespace {
+
+// What the tree does not take, though the parser does.
+struct Unsupported : YAML::ParserException {
+  using YAML::ParserException::ParserException;
+};
+
+// The parser names the token that it did not find; people look for why.
+std::string RemedyOfSyntax(const std::string& text) {
+  int line = 0;
+  for (const absl::string_view each : absl::StrSplit(text, '\n')) {
+    ++line;
+    if (each.substr(0, each.find_first_not_of(" \t")).find('\t') != absl::string_view::npos) {
+      return absl::StrCat("indent by spaces: line ", line, " begins with a tab");
+    }
+  }
+  return "look at this line and the one before it: how far they are indented, colons, brackets and quotes";
+}
 
 size_t Cost(const YamlNode& node) {
   size_t cost = sizeof(YamlEntry) + node.text.size();
@@ -72,11 +91,10 @@ class TreeBuilder : public YAML::EventHandler {
     std::map<std::string, int> first_line;  // by key
   };
 
-  [[noreturn]] static void Stop(const YAML::Mark& mark, const std::string& what) {
-    throw YAML::ParserException(mark, what);
-  }
+  [[noreturn]] static void Stop(const YAML::Mark& mark, const std::string& what) { throw Unsupported(mark, what); }
   static void CheckTag(const YAML::Mark& mark, const std::string& tag) {
-    if (!tag.empty() && tag != "?" && tag != "!") Stop(mark, absl::StrCat("tags such as ", tag, " are not understood"));
+    if (!tag.empty() && tag != "?" && tag != "!")
+      Stop(mark, absl::StrCat("tags such as ", tag, " are not understood: leave it out"));
   }
   static YamlNode Place(const YAML::Mark& mark, YamlNode::Kind kind) {
     YamlNode node;
@@ -176,8 +194,10 @@ YamlTree ReadYaml(const std::string& text) {
             {second.tree.root.line, second.tree.root.column, "a second document begins here"});
       }
     }
-  } catch (const YAML::Exception& error) {
+  } catch (const Unsupported& error) {
     builder.tree.errors.push_back({error.mark.line + 1, error.mark.column + 1, error.msg});
+  } catch (const YAML::Exception& error) {
+    builder.tree.errors.push_back({error.mark.line + 1, error.mark.column + 1, error.msg, RemedyOfSyntax(text)});
   }
   return std::move(builder.tree);
 }

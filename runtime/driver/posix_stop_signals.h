@@ -20,7 +20,7 @@
 
 namespace downpour {
 
-inline constexpr Duration kOneWish = 200ms;
+inline constexpr Duration kOneWish = 50ms;
 
 class StopSignals {
  public:

@@ -139,7 +139,8 @@ class LeavingTest(ProcessTest):
         self.chief.end()
         stopped = self.server(status, "ps-0")
         self.tell(stopped)
-        stopped.signal(signal.SIGTERM)
+        while stopped.child.poll() is None:
+            stopped.signal(signal.SIGTERM)  # what comes at once is the same wish
         self.assertEqual(stopped.finish()[0], -signal.SIGTERM, stopped.said)
 
     def test_a_server_that_has_no_chief_yet_leaves_at_once(self):

@@ -20,8 +20,8 @@ Duration CrashScenario::LongestCalm() const {
       std::chrono::duration_cast<Duration>((plan_.device.least + plan_.device.spread) * plan_.device.slow_worker) +
       4 * way * oracle_.grid().size();
   const TrainingSpec& training = oracle_.job().training;
-  // What is pulled ahead may be too stale by then, each time.
-  const uint64_t computed = training.pull_ahead && training.max_staleness ? 2 : 1;
+  // What is pulled ahead may be too stale by then, each time; so may what is computed again between later steps.
+  const uint64_t computed = training.max_staleness ? 2 : 1;
   return Patience() + 2 * plan_.timing.dead_after + computed * oracle_.plan().total_steps() * step;
 }
 

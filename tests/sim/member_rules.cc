@@ -66,7 +66,7 @@ void MemberRules::OnReceived(const Process& process, const Received& received) {
   if (IsToAnother(received.message, me)) rejects_from_ = RejectedBy(process);
   if (const auto* refused = std::get_if<Refused>(&received.message)) {
     const bool is_unknown = refused->code == RefusalCode::kUnknown && !refused->for_good;
-    const bool is_mine = refused->member == me && refused->run == run;
+    const bool is_mine = me != Incarnation::kNone && refused->member == me && refused->run == run;
     refused_before_ = is_unknown && !is_mine;
     Member& member = members_[process.life];
     if (is_unknown && is_mine && !std::exchange(member.refused, true)) member.first_join = member.joins;

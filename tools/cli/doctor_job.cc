@@ -110,9 +110,8 @@ Finding JudgeCheckpoint(const StatusReport& status) {
     if (task.role == "ps" && task.state != "RUNNING") gone.push_back(task.name);
   }
   return Warning(about, status.checkpoint.error,
-                 gone.empty()
-                     ? "wait for the next one, which is on its way"
-                     : absl::StrCat("see that ", HumanNames(gone), " comes back; the next one follows by itself"));
+                 gone.empty() ? "wait for the next one, which is on its way"
+                              : absl::StrCat("bring back ", HumanNames(gone), "; the next one follows by itself"));
 }
 
 }  // namespace

@@ -39,6 +39,16 @@ TEST(YamlTree, KeepsPlacesAndQuotes) {
   EXPECT_EQ(tree.root.Find("c"), nullptr);
 }
 
+TEST(YamlTree, WhatCannotBeParsedHasARemedy) {
+  const auto remedy = [](const std::string& text) {
+    const YamlTree tree = ReadYaml(text);
+    return tree.errors.size() == 1 ? tree.errors[0].remedy : "errors: " + std::to_string(tree.errors.size());
+  };
+  EXPECT_EQ(remedy("a:\n  b: 1\n  \tc: 2\nd: 1\n"), "indent by spaces: line 3 begins with a tab");
+  EXPECT_THAT(remedy("a: 1\n b: 2\n"), HasSubstr("how far they are indented"));
+  EXPECT_EQ(remedy("a: !!int 1\n"), "") << "it says itself to leave it out";
+}
+
 TEST(YamlTree, ReadsJsonAndWindowsLines) {
   EXPECT_EQ(ReadYaml(R"({"a":{"b":"x\u0041\/\n"}})").root.Find("a")->Find("b")->text, "xA/\n");
   EXPECT_EQ(ReadYaml("a: 1\r\nb: 2\r\n").root.Find("b")->text, "2");

@@ -210,8 +210,8 @@ TEST(ZmqDriverWorldDeathTest, TheFirstSignalIsAnInputAndTheSecondTheEnd) {
           if (std::holds_alternative<Started>(input)) kill(getpid(), SIGTERM);
           if (const auto* stop = std::get_if<StopRequested>(&input)) effects.Add(Exit{stop->signal, "stopped"});
         });
-        if (driver->Run(role) == SIGTERM) kill(getpid(), SIGINT);
-        while (true) pause();
+        const bool was_heard = driver->Run(role) == SIGTERM;
+        while (was_heard) kill(getpid(), SIGINT);
       },
       testing::KilledBySignal(SIGINT), "");
 }

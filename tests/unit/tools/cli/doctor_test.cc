@@ -364,7 +364,7 @@ TEST(DoctorStatus, ACheckpointWithoutItsServerIsNoMatterOfTheDisk) {
   server.role = "ps";
   server.state = "LOST";
   status.tasks = {server};
-  EXPECT_THAT(Bad(JudgeStatus(status)), ElementsAre(HasSubstr("-> see that ps-1 comes back")));
+  EXPECT_THAT(Bad(JudgeStatus(status)), ElementsAre(HasSubstr("-> bring back ps-1")));
 }
 
 TEST_F(DoctorJobTest, AModelThatFitsItsLabelsBadlyIsNamed) {

@@ -329,8 +329,8 @@ TEST_F(LocalRunTest, CtrlCReachesTheChiefAsWhatItIs) {
 
 TEST_F(LocalRunTest, ASecondSignalEndsEverythingAtOnce) {
   cluster_.chief_program = Script("chief", "trap '' TERM INT\n" + Announce() + "exec /bin/sleep 1000");
-  cluster_.worker_program = Script("worker", "kill -INT $PPID; exec /bin/sleep 1000");
-  const RunResult result = Run({{"stopping", [] { kill(getpid(), SIGINT); }}});
+  cluster_.worker_program = Script("worker", "kill -INT $PPID; /bin/sleep 0.5; kill -INT $PPID; exec /bin/sleep 1000");
+  const RunResult result = Run();
   EXPECT_EQ(result.chief_exit, std::nullopt);
   EXPECT_EQ(result.stop_signal, SIGINT);
 }
