@@ -17,7 +17,11 @@ void Schedule::Advance(Time now, Effects& effects) {
 // What was pulled for a step grows stale while something else is done, or nothing: then it is pulled anew.
 void Schedule::BeginNext(Time now, Effects& effects) {
   if (eval_.NeedsParameters()) {
-    if (!exchange_.fresh() || exchange_.pulls_begun() < eval_.needed_pull()) return Pull(now, effects);
+    if (!exchange_.fresh() || exchange_.pulls_begun() < eval_.needed_pull()) {
+      Pull(now, effects);
+      needed_pull_ = exchange_.pulls_begun() + 1;  // also where a later chief has it drop the evaluation
+      return;
+    }
     eval_.Start(exchange_.TakePulled());
   }
   if (eval_.HasWork()) {

@@ -47,9 +47,13 @@ void WorkerRules::OnReceived(const Process& process, Worker& worker, const Messa
       });
     }
   }
-  if (std::holds_alternative<Placement>(message)) {
+  if (const auto* placement = std::get_if<Placement>(&message)) {
     worker.placed = world_->steps();
     worker.owed.clear();
+    worker.epochs.resize(oracle_->grid().size());
+    for (const Placement::Item& item : placement->slices) {  // what moved is named again in the same pull
+      if (item.epoch > worker.epochs[ToNumber(item.slice)]) worker.pulling.erase(item.slice);
+    }
   }
   const auto* welcome = std::get_if<Welcome>(&message);
   if (welcome == nullptr || welcome->term < worker.term) return;
@@ -115,6 +119,7 @@ void WorkerRules::Begin(const Process& process, const Compute& compute) {
     worker.at = At::kEvaluation;
     worker.evaluated = world_->steps();
     worker.owed_when_it_evaluated = !worker.owed.empty();
+    if (std::exchange(worker.evaluating, worker.evaluation) != worker.evaluation) worker.pulling.clear();
     CheckAnnounced(process, worker, evaluation->updates);
     if (worker.pull_began < worker.evaluation_granted) Add(process, "evaluates what it pulled before it was asked to");
   }
@@ -122,6 +127,7 @@ void WorkerRules::Begin(const Process& process, const Compute& compute) {
 
 void WorkerRules::BeginStep(const Process& process, Worker& worker, const TrainStep& step) {
   worker.at = At::kStep;
+  worker.pulling.clear();
   if (worker.told_to_stop) Add(process, "is told to stop, and begins a step");
   if (worker.pull_began < worker.evaluated) Add(process, "trains on what it pulled before an evaluation");
   if (worker.pull_began < worker.without_work) Add(process, "trains on what it pulled before it was without work");
@@ -176,7 +182,8 @@ void WorkerRules::CheckAnnounced(const Process& process, const Worker& worker, c
   }
 }
 
-// One that names a slice a second time, under a new number, is of the next pull.
+// The first one since what was pulled was taken is of the next pull; so is one that names a slice a second time, under a
+// new number.
 void WorkerRules::OnPull(const Process& process, Worker& worker, const Pull& pull) {
   for (const Pull::Item& item : pull.slices) Learn(worker, item.slice, item.epoch);
   if (pull.request <= worker.newest_pull) return;  // sent again

@@ -43,9 +43,10 @@ class WorkerRules final : public Rules {
     uint64_t placed = 0;
     uint64_t evaluation_granted = 0;  // the first part of the newest round
     uint64_t evaluation = 0;          // that round
+    uint64_t evaluating = 0;          // the round of the newest EvalStep
     std::optional<Time> told_to_stop;
     uint64_t newest_pull = 0;                                              // request
-    std::set<SliceId> pulling;                                             // slices that its pull has named
+    std::set<SliceId> pulling;                                             // slices that its pull has named, not moved since
     uint32_t term = 0;                                                     // of the newest Welcome
     bool pulls_ahead = false;                                              // as its job's text says
     bool ever_ahead = false;                                               // as some text said
