@@ -182,8 +182,8 @@ void WorkerRules::CheckAnnounced(const Process& process, const Worker& worker, c
   }
 }
 
-// The first one since what was pulled was taken is of the next pull; so is one that names a slice a second time, under a
-// new number.
+// The first one since what was pulled was taken is of the next pull; so is one that names a slice a second time, under
+// a new number.
 void WorkerRules::OnPull(const Process& process, Worker& worker, const Pull& pull) {
   for (const Pull::Item& item : pull.slices) Learn(worker, item.slice, item.epoch);
   if (pull.request <= worker.newest_pull) return;  // sent again

@@ -45,14 +45,14 @@ class WorkerRules final : public Rules {
     uint64_t evaluation = 0;          // that round
     uint64_t evaluating = 0;          // the round of the newest EvalStep
     std::optional<Time> told_to_stop;
-    uint64_t newest_pull = 0;                                              // request
-    std::set<SliceId> pulling;                                             // slices that its pull has named, not moved since
-    uint32_t term = 0;                                                     // of the newest Welcome
-    bool pulls_ahead = false;                                              // as its job's text says
-    bool ever_ahead = false;                                               // as some text said
-    uint64_t steps_to_pull_in = 0;                                         // that had a next one, since that Welcome
-    uint64_t pulled_ahead = 0;                                             // likewise
-    std::vector<SliceEpoch> epochs;                                        // of each slice, as it has named them
+    uint64_t newest_pull = 0;        // request
+    std::set<SliceId> pulling;       // slices that its pull has named, but for those that moved since
+    uint32_t term = 0;               // of the newest Welcome
+    bool pulls_ahead = false;        // as its job's text says
+    bool ever_ahead = false;         // as some text said
+    uint64_t steps_to_pull_in = 0;   // that had a next one, since that Welcome
+    uint64_t pulled_ahead = 0;       // likewise
+    std::vector<SliceEpoch> epochs;  // of each slice, as it has named them
     std::map<std::pair<LeaseId, Step>, std::vector<SliceEpoch>> known_at;  // when it began that step
     std::set<std::pair<SliceId, const void*>> announced;
     std::set<std::tuple<LeaseId, Step, SliceId>> owed;  // pushes without an answer: they may fill a window
