@@ -9,9 +9,9 @@
 namespace downpour {
 namespace {
 
-using Kind = TraceRecord::Kind;
+using RecordKind = TraceRecord::Kind;
 
-constexpr Incarnation kPs{100}, kWorker{200};
+constexpr Incarnation kPs{100}, kPusher{200};
 constexpr SliceId kSlice{0};
 constexpr SliceEpoch kEpoch{1, 1}, kNextEpoch{2, 1};
 constexpr LeaseId kLease{0};  // of 8 steps
@@ -20,7 +20,7 @@ class ReferenceStateTest : public testing::Test {
  protected:
   ReferenceStateTest()
       : plan_(CalmPlan(1, 1, 1)), oracle_(plan_.job, plan_.train_examples, {}), reference_(&oracle_, &findings_) {
-    Say({.kind = Kind::kInstalled, .actor = kPs, .slice = kSlice, .epoch = kEpoch});
+    Say({.kind = RecordKind::kInstalled, .actor = kPs, .slice = kSlice, .epoch = kEpoch});
     shown_ = Initial();
     reference_.CheckSlice(shown_, "test");
     EXPECT_EQ(findings_.first(), "");
@@ -38,7 +38,7 @@ class ReferenceStateTest : public testing::Test {
   }
   void Say(TraceRecord record) { reference_.Record(record); }
   void Apply(Step step, uint64_t version, SliceEpoch epoch = kEpoch) {
-    Say({Kind::kApplied, kPs, kLease, step, kSlice, epoch, version, kWorker});
+    Say({RecordKind::kApplied, kPs, kLease, step, kSlice, epoch, version, kPusher});
   }
   // What a ps shows that applied steps 1 to n.
   SliceState After(Step n) const {
@@ -99,28 +99,28 @@ TEST_F(ReferenceStateTest, NoticesAVersionThatDoesNotCount) {
 }
 
 TEST_F(ReferenceStateTest, NoticesAnEffectThatIsMissing) {
-  Say({Kind::kSkipped, kPs, kLease, 1, kSlice, kEpoch, 0, kWorker});
+  Say({RecordKind::kSkipped, kPs, kLease, 1, kSlice, kEpoch, 0, kPusher});
   EXPECT_TRUE(Found());
 }
 
 TEST_F(ReferenceStateTest, NoticesAStrangerWhoApplies) {
-  Say({Kind::kApplied, Incarnation{101}, kLease, 1, kSlice, kEpoch, 1, kWorker});
+  Say({RecordKind::kApplied, Incarnation{101}, kLease, 1, kSlice, kEpoch, 1, kPusher});
   EXPECT_TRUE(Found());
 }
 
 TEST_F(ReferenceStateTest, AcceptsThePairThatGoesOnInALaterEpochAndNoOther) {
   Apply(1, 1);
   reference_.CheckSlice(After(1), "test");
-  Say({.kind = Kind::kKept,
+  Say({.kind = RecordKind::kKept,
        .actor = Incarnation{101},
        .slice = kSlice,
        .epoch = kNextEpoch,
        .count = 1,
        .before = kEpoch});
-  Say({Kind::kApplied, Incarnation{101}, kLease, 2, kSlice, kNextEpoch, 2, kWorker});
+  Say({RecordKind::kApplied, Incarnation{101}, kLease, 2, kSlice, kNextEpoch, 2, kPusher});
   EXPECT_EQ(reference_.ConsumedTo(kSlice, kNextEpoch, kLease), 2u);
   EXPECT_EQ(findings_.first(), "");
-  Say({.kind = Kind::kKept,
+  Say({.kind = RecordKind::kKept,
        .actor = Incarnation{101},
        .slice = kSlice,
        .epoch = {3, 1},
@@ -130,15 +130,15 @@ TEST_F(ReferenceStateTest, AcceptsThePairThatGoesOnInALaterEpochAndNoOther) {
 }
 
 TEST_F(ReferenceStateTest, NoticesASecondLifeInOneEpoch) {
-  Say({.kind = Kind::kInstalled, .actor = Incarnation{101}, .slice = kSlice, .epoch = kEpoch});
+  Say({.kind = RecordKind::kInstalled, .actor = Incarnation{101}, .slice = kSlice, .epoch = kEpoch});
   EXPECT_TRUE(Found());
 }
 
 TEST_F(ReferenceStateTest, NoticesAnAcknowledgementOfWhatWasNotApplied) {
   Apply(1, 1);
-  Say({Kind::kAcked, kWorker, kLease, 1, kSlice, kEpoch});
+  Say({RecordKind::kAcked, kPusher, kLease, 1, kSlice, kEpoch});
   ASSERT_FALSE(Found());
-  Say({Kind::kAcked, kWorker, kLease, 2, kSlice, kEpoch});
+  Say({RecordKind::kAcked, kPusher, kLease, 2, kSlice, kEpoch});
   EXPECT_TRUE(Found());
 }
 
@@ -166,13 +166,13 @@ TEST_F(ReferenceStateTest, NoticesOneLostAndOneDoubledPushThatCancel) {
 TEST_F(ReferenceStateTest, FollowsARestore) {
   constexpr Round kRound{1, 4};
   Apply(1, 1);
-  Say({.kind = Kind::kSnapshot, .actor = kPs, .slice = kSlice, .epoch = kEpoch, .count = 1, .round = kRound});
+  Say({.kind = RecordKind::kSnapshot, .actor = kPs, .slice = kSlice, .epoch = kEpoch, .count = 1, .round = kRound});
   Apply(2, 2);
   SliceState record = After(1);
   reference_.CheckRecord(kRound, record, "test");
   ASSERT_EQ(findings_.first(), "");
 
-  Say({.kind = Kind::kInstalled,
+  Say({.kind = RecordKind::kInstalled,
        .actor = Incarnation{101},
        .slice = kSlice,
        .epoch = kNextEpoch,
@@ -180,7 +180,7 @@ TEST_F(ReferenceStateTest, FollowsARestore) {
        .round = kRound});
   record.epoch = kNextEpoch;
   reference_.CheckSlice(record, "test");
-  Say({Kind::kApplied, Incarnation{101}, kLease, 2, kSlice, kNextEpoch, 2, kWorker});
+  Say({RecordKind::kApplied, Incarnation{101}, kLease, 2, kSlice, kNextEpoch, 2, kPusher});
   record = After(2);
   record.epoch = kNextEpoch;
   reference_.CheckSlice(record, "test");
@@ -190,9 +190,9 @@ TEST_F(ReferenceStateTest, FollowsARestore) {
 TEST_F(ReferenceStateTest, NoticesARestoreOfAnotherState) {
   constexpr Round kRound{1, 4};
   Apply(1, 1);
-  Say({.kind = Kind::kSnapshot, .actor = kPs, .slice = kSlice, .epoch = kEpoch, .count = 1, .round = kRound});
+  Say({.kind = RecordKind::kSnapshot, .actor = kPs, .slice = kSlice, .epoch = kEpoch, .count = 1, .round = kRound});
   Apply(2, 2);
-  Say({.kind = Kind::kInstalled,
+  Say({.kind = RecordKind::kInstalled,
        .actor = Incarnation{101},
        .slice = kSlice,
        .epoch = kNextEpoch,

@@ -4,10 +4,10 @@
 
 #include <vector>
 
+#include "tests/unit/worker/two_slices.h"
+
 namespace downpour {
 namespace {
-
-constexpr SliceId kX{0}, kY{1};
 
 std::vector<Step> StepsOf(InFlight& in_flight) {
   std::vector<Step> steps;

@@ -8,17 +8,17 @@
 #include <vector>
 
 #include "runtime/prng.h"
+#include "tests/unit/worker/two_slices.h"
 
 namespace downpour {
 namespace {
 
 using ReplyEffect = LeaseProgress::ReplyEffect;
 
-constexpr Step kSteps = 3;
+constexpr Step kLeaseSteps = 3;
 constexpr SliceEpoch kOld{1, 1}, kNew{1, 2};
-constexpr SliceId kX{0}, kY{1};
 
-LeaseProgress TwoSlices() { return LeaseProgress(kSteps, {kOld, kOld}); }
+LeaseProgress TwoSlices() { return LeaseProgress(kLeaseSteps, {kOld, kOld}); }
 
 // Each slice lacks nothing from the start, pushes the step and hears it acknowledged.
 void Advance(LeaseProgress& progress, SliceId slice, Step to) {
@@ -40,31 +40,31 @@ TEST(LeaseProgressTest, StartsAtTheSmallestStepThatASliceLacks) {
 
 TEST(LeaseProgressTest, IsDoneWhenEverySliceAcknowledgedTheLastStep) {
   LeaseProgress progress = TwoSlices();
-  Advance(progress, kX, kSteps);
+  Advance(progress, kX, kLeaseSteps);
   EXPECT_FALSE(progress.Done());
-  Advance(progress, kY, kSteps);
+  Advance(progress, kY, kLeaseSteps);
   EXPECT_TRUE(progress.Done());
   EXPECT_EQ(progress.Next(), 0u);
 }
 
 // With a backup: consumed runs ahead, and does not acknowledge.
 TEST(LeaseProgressTest, OnlyAckedAcknowledges) {
-  LeaseProgress progress(kSteps, {kOld});
-  progress.OnReply(kX, kOld, kSteps, 1);
+  LeaseProgress progress(kLeaseSteps, {kOld});
+  progress.OnReply(kX, kOld, kLeaseSteps, 1);
   EXPECT_EQ(progress.Next(), 0u);
   EXPECT_FALSE(progress.Done());
   EXPECT_EQ(progress.retained_from(kX), 1u);
-  progress.OnReply(kX, kOld, kSteps, kSteps);
+  progress.OnReply(kX, kOld, kLeaseSteps, kLeaseSteps);
   EXPECT_TRUE(progress.Done());
 }
 
 TEST(LeaseProgressTest, LateAndImpossibleAnswersChangeNothing) {
-  LeaseProgress progress(kSteps, {kOld});
+  LeaseProgress progress(kLeaseSteps, {kOld});
   Advance(progress, kX, 2);
   EXPECT_EQ(progress.OnReply(kX, kOld, 1, 1), ReplyEffect::kProgress);
   EXPECT_EQ(progress.Next(), 3u) << "an answer from before does not send it back";
   EXPECT_EQ(progress.OnReply(kX, kNew, 0, 0), ReplyEffect::kIgnored);
-  EXPECT_EQ(progress.OnReply(kX, kOld, kSteps + 1, 0), ReplyEffect::kIgnored);
+  EXPECT_EQ(progress.OnReply(kX, kOld, kLeaseSteps + 1, 0), ReplyEffect::kIgnored);
   EXPECT_EQ(progress.OnReply(kX, kOld, 1, 2), ReplyEffect::kIgnored);
   EXPECT_EQ(progress.Next(), 3u);
   EXPECT_EQ(progress.retained_from(kX), 2u);
@@ -72,15 +72,15 @@ TEST(LeaseProgressTest, LateAndImpossibleAnswersChangeNothing) {
 
 TEST(LeaseProgressTest, ANewEpochDropsAcknowledgements) {
   LeaseProgress progress = TwoSlices();
-  Advance(progress, kX, kSteps);
-  Advance(progress, kY, kSteps);
+  Advance(progress, kX, kLeaseSteps);
+  Advance(progress, kY, kLeaseSteps);
   progress.Renew(kX, kNew);
   EXPECT_FALSE(progress.Done());
   EXPECT_FALSE(progress.Known(kX));
-  EXPECT_EQ(progress.OnReply(kX, kOld, kSteps, kSteps), ReplyEffect::kIgnored)
+  EXPECT_EQ(progress.OnReply(kX, kOld, kLeaseSteps, kLeaseSteps), ReplyEffect::kIgnored)
       << "the old epoch's word counts no longer";
   EXPECT_FALSE(progress.Done());
-  EXPECT_EQ(progress.OnReply(kX, kNew, kSteps, kSteps), ReplyEffect::kFirstInEpoch);
+  EXPECT_EQ(progress.OnReply(kX, kNew, kLeaseSteps, kLeaseSteps), ReplyEffect::kFirstInEpoch);
   EXPECT_TRUE(progress.Done());
 }
 
@@ -100,7 +100,7 @@ TEST(LeaseProgressTest, ASliceThatLostWhatIsNoLongerKeptIsComputedAgain) {
 }
 
 TEST(LeaseProgressTest, ASliceThatLostWhatIsStillKeptIsNot) {
-  LeaseProgress progress(kSteps, {kOld});
+  LeaseProgress progress(kLeaseSteps, {kOld});
   progress.OnReply(kX, kOld, 0, 0);
   progress.MarkComputed(kX, 1);
   progress.MarkComputed(kX, 2);
@@ -113,12 +113,12 @@ TEST(LeaseProgressTest, ASliceThatLostWhatIsStillKeptIsNot) {
 
 TEST(LeaseProgressTest, AsksAllAgainWhenTheChiefDoesNotBelieve) {
   LeaseProgress progress = TwoSlices();
-  Advance(progress, kX, kSteps);
-  Advance(progress, kY, kSteps);
+  Advance(progress, kX, kLeaseSteps);
+  Advance(progress, kY, kLeaseSteps);
   progress.ForgetAnswers();
   EXPECT_FALSE(progress.Done());
   EXPECT_FALSE(progress.AllKnown());
-  progress.OnReply(kX, kOld, kSteps, kSteps);
+  progress.OnReply(kX, kOld, kLeaseSteps, kLeaseSteps);
   progress.OnReply(kY, kOld, 0, 0);  // after all
   EXPECT_EQ(progress.Next(), 1u);
   EXPECT_FALSE(progress.Lacks(kX, 1));

@@ -6,10 +6,11 @@
 #include <variant>
 #include <vector>
 
+#include "tests/unit/worker/two_slices.h"
+
 namespace downpour {
 namespace {
 
-constexpr SliceId kX{0}, kY{1};
 constexpr Incarnation kPs0{10}, kPs1{11}, kNext{12};
 
 // Slice X at the first server, Y at the last one.
