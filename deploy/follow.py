@@ -259,6 +259,12 @@ class Follower:
         except (OSError, ValueError):
             return False
 
+    def show_result(self):
+        """As after `downpour run`; what went wrong has been told."""
+        if self.succeeded():
+            tool = Install(self.options.install).files[0]
+            subprocess.run([tool, "status", "--job-dir", self.folder], check=False)
+
     def clear(self):
         """The programs stay, for the next job. A host that does not answer keeps its folder."""
         on_all(self.hosts, lambda host: host.run('here=$PWD; cd ..; rm -rf "$here"'), lambda error: None)
@@ -290,4 +296,5 @@ def follow_to_end(hosts, options):
             follower.insist(follower.bring_home)
         write_whole(ended, str(0 if follower.succeeded() else code or 1))
     follower.clear()
+    follower.show_result()
     return int(ended.read_text())

@@ -12,6 +12,7 @@
 #include "ps/snapshot.h"
 #include "runtime/exit_code.h"
 #include "schema/codec.h"
+#include "schema/text.h"
 
 namespace downpour {
 namespace {
@@ -219,7 +220,7 @@ std::string PsRole::Impl::WaitingFor() const {
   if (session_.leaving()) return "a checkpoint of what it holds, to leave";
   if (!shard_) return "slices to be assigned";
   const size_t records = shard_->AwaitingRecords();
-  return records == 0 ? "" : absl::StrCat("the checkpoint's records of ", records, " slices");
+  return records == 0 ? "" : "the checkpoint's records of " + Counted(records, "slice");
 }
 
 // ---- The chief ------------------------------------------------------------------------------------------------------

@@ -119,7 +119,7 @@ inline constexpr PushCount kPushCounts[] = {
     {TaskRole::kPs, &TaskStats::steps, "applied", "pushesApplied", "consumed"},
     {TaskRole::kWorker, &TaskStats::pushes_acknowledged, "acknowledged", "pushesAcknowledged", "acknowledged"},
     {TaskRole::kWorker, &TaskStats::pushes_resent, "resent", "pushesResent", "retried"},
-    {TaskRole::kPs, &TaskStats::pushes_refused, "refused", "pushesRefused", "rejected for now"},
+    {TaskRole::kPs, &TaskStats::pushes_refused, "refused", "pushesRefused", "refused for now"},
     {TaskRole::kPs, &TaskStats::pushes_duplicate, "duplicate", "pushesDuplicate", "duplicate"},
     {TaskRole::kPs, &TaskStats::pushes_dropped, "dropped", "pushesDropped", "dropped", /*shown_if_any=*/true},
     {TaskRole::kPs, &TaskStats::pushes_skipped, "skipped", "pushesSkipped", "skipped"},

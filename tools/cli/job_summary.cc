@@ -11,6 +11,7 @@
 #include "job/slice_grid.h"
 #include "runtime/plan.h"
 #include "runtime/world_time.h"
+#include "schema/text.h"
 #include "tools/cluster/human_units.h"
 
 namespace downpour {
@@ -193,6 +194,17 @@ nlohmann::json JobSummaryJson(const JobSpec& job, const DataFacts& facts) {
     summary["steps"] = plan.total_steps();
   }
   return summary;
+}
+
+std::optional<JobError> IdleServers(const JobFileResult& read) {
+  const absl::StatusOr<SliceGrid> grid = GridOf(read.job.model, read.job.training.wire);
+  const int64_t servers = read.job.cluster.parameter_server_count;
+  if (!grid.ok() || static_cast<int64_t>(grid->size()) >= servers) return std::nullopt;
+  const auto slices = static_cast<int64_t>(grid->size());
+  return PlacedAt(read, "cluster.parameterServerCount",
+                  absl::StrCat(Counted(servers, "parameter server"), " for a model of ", Counted(slices, "slice"), ": ",
+                               Counted(servers - slices, "server"), " would hold nothing"),
+                  absl::StrCat("take ", slices, " at most"));
 }
 
 }  // namespace downpour

@@ -2,9 +2,10 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
-#include "job/job.h"
+#include "job/job_file.h"
 #include "tools/cli/data_facts.h"
 
 namespace downpour {
@@ -13,5 +14,7 @@ namespace downpour {
 std::string JobSummary(const JobSpec& job, const DataFacts& facts);
 // The same as docs/JOB_FILE.md has it.
 nlohmann::json JobSummaryJson(const JobSpec& job, const DataFacts& facts);
+// A warning where some servers get no slice, as the model has too few. `read` has no errors.
+std::optional<JobError> IdleServers(const JobFileResult& read);
 
 }  // namespace downpour

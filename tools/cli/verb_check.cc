@@ -63,6 +63,7 @@ int RunCheck(CheckOptions options, Streams streams) {
     for (JobError& warning : UnstableSettings(result)) warnings.push_back(std::move(warning));
     const auto warmup = facts.train_examples ? WarmupBeyondTheEnd(result, *facts.train_examples) : std::nullopt;
     if (warmup) warnings.push_back(*warmup);
+    if (const auto idle = IdleServers(result)) warnings.push_back(*idle);
   }
   for (const JobError& warning : warnings) {
     streams.err << "downpour check: warning: " << ToString(warning) << "\n";

@@ -115,7 +115,7 @@ absl::StatusOr<std::vector<Entry>> ChosenEntries(const CheckpointOption& option)
     std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.round > b.round; });
   }
   for (Entry& entry : entries) {
-    if (entry.round == best.round) entry.best = best;
+    if (entry.round == best.round && entry.why.empty()) entry.best = best;  // one that is damaged is of no use
   }
   return entries;
 }

@@ -33,7 +33,7 @@ struct Tally {
 // Of the processes that the last chief has seen.
 constexpr Tally kPushTallies[] = {{"pushesApplied", "consumed"},
                                   {"pushesResent", "retried"},
-                                  {"pushesRefused", "rejected for now"},
+                                  {"pushesRefused", "refused for now"},
                                   {"pushesDuplicate", "duplicates, without effect"}};
 // Of the whole job.
 constexpr Tally kJobTallies[] = {{"leasesHandedOn", "leases reassigned"},

@@ -163,7 +163,8 @@ absl::StatusOr<UniqueFd> ClaimJobFolder(const std::string& job_dir) {
   fs::create_directories(fs::path(job_dir) / "logs", error);
   if (error) {
     return absl::FailedPreconditionError(
-        absl::StrCat("cannot make the job folder ", job_dir, " and logs in it: ", error.message()));
+        absl::StrCat("cannot make the job folder ", job_dir, " and logs in it: ", error.message(),
+                     "; name another by --job-dir, in a place where you may write"));
   }
   const std::string path = RunLockPath(job_dir);
   UniqueFd lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));

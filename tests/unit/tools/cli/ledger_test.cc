@@ -105,7 +105,7 @@ TEST(VerbLedger, ReadsTheFolderAndTheSummaryOfItsChief) {
             nlohmann::json({{"pushesResent", 5}, {"pushesRefused", 3}, {"pushesDuplicate", 4}, {"leasesHandedOn", 2}}));
   EXPECT_THAT(RunDownpour({"ledger", "--job-dir", dir}).out,
               HasSubstr("pushes of the processes that its last chief has seen: 5 retried, "
-                        "3 rejected for now, 4 duplicates, without effect\n"
+                        "3 refused for now, 4 duplicates, without effect\n"
                         "in the whole job: 2 leases reassigned\nLOST"));
 }
 

@@ -252,6 +252,45 @@ TEST(Check, TheModelsOutputIsMeasuredAgainstTheLabels) {
   EXPECT_THAT(check("2").err, HasSubstr("has 2 units"));
 }
 
+TEST(Check, LabelsOfOneClassAloneAreNothingToLearn) {
+  const std::string dir = FreshFolder("check_one_class");
+  PutFile(dir + "/job.yaml", kJob);
+  WritePair(dir + "/images", dir + "/labels", 20, 28, 20, /*classes=*/1);
+  EXPECT_THAT(RunDownpour({"check", dir + "/job.yaml"}).err,
+              AllOf(HasSubstr("holds labels of one class alone, 0"), HasSubstr("name labels of all classes")));
+}
+
+TEST(Check, SidesThatAreExchangedAreTold) {
+  const std::string dir = FreshFolder("check_sides");
+  PutFile(dir + "/job.yaml", kJob);
+  ASSERT_TRUE(WriteIdx(dir + "/images", {20, 13, 7}, std::vector<uint8_t>(20 * 13 * 7)).ok());
+  ASSERT_TRUE(WriteIdx(dir + "/labels", {20}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9}).ok());
+  const auto check = [&](const std::string& shape) {
+    return RunDownpour({"check", dir + "/job.yaml", "--set", "model.inputs.0.shape=" + shape});
+  };
+  const ToolOutcome exchanged = check("[7, 13, 1]");
+  EXPECT_EQ(exchanged.code, kExitDone);
+  EXPECT_THAT(exchanged.err,
+              AllOf(HasSubstr("/job.yaml:8: data.train.images: "), HasSubstr("images of 13 rows and 7 columns"),
+                    HasSubstr("image has the shape [7, 13, 1]"), HasSubstr("the shape [13, 7, 1], rows first")));
+  EXPECT_THAT(check("[13, 7, 1]").err, IsEmpty());
+  EXPECT_THAT(check("[91]").err, IsEmpty()) << "one number after the other has no sides";
+}
+
+TEST(Check, ServersThatWouldHoldNothingAreTold) {
+  const std::string dir = FreshFolder("check_idle");
+  PutFile(dir + "/job.yaml", kJob);
+  WritePair(dir + "/images", dir + "/labels", 20, 28, 20);
+  const auto check = [&](const std::string& servers) {
+    return RunDownpour({"check", dir + "/job.yaml", "--set", "cluster.parameterServerCount=" + servers}).err;
+  };
+  EXPECT_THAT(check("8"),
+              AllOf(HasSubstr("warning: --set: cluster.parameterServerCount: 8 parameter servers for a model "
+                              "of 6 slices: 2 servers would hold nothing"),
+                    HasSubstr("take 6 at most")));
+  EXPECT_THAT(check("6"), IsEmpty());
+}
+
 TEST(Check, WhatOneErrorSaysNothingOfIsLookedAtAllTheSame) {
   const std::string dir = FreshFolder("check_independent");
   PutFile(dir + "/job.yaml", kJob);

@@ -120,6 +120,8 @@ TEST_F(VerbCheckpointTest, TheBestIsMarkedAndFoundByThatWord) {
   EXPECT_THAT(RunDownpour({"export", "--job-dir", dir_, "--checkpoint", "best", "--out", out}).err,
               HasSubstr("1-1/ps-0.shard"));
   EXPECT_EQ(RunDownpour({"export", "--job-dir", dir_, "--checkpoint", "worst", "--out", out}).code, 2);
+  std::filesystem::remove(Path("1-1/ps-0.shard"));
+  EXPECT_THAT(Checkpoint({"list"}).out, AllOf(HasSubstr("damaged"), Not(HasSubstr("the best"))));
 }
 
 TEST_F(VerbCheckpointTest, VerifyNamesFileAndBytesOfWhatIsDamaged) {

@@ -28,7 +28,7 @@ TEST(StatusTableTest, TheDocumentedSample) {
             "Scaled:     to 6 workers; the job file says 4\n"
             "Changed:    training.optimizer.learningRate 0.1 -> 0.05\n"
             "Recovered:  1 worker lost, 2 leases reassigned\n"
-            "Pushes:     0 consumed, 0 acknowledged, 0 retried, 0 rejected for now, 0 duplicate, 0 skipped\n"
+            "Pushes:     0 consumed, 0 acknowledged, 0 retried, 0 refused for now, 0 duplicate, 0 skipped\n"
             "Staleness:  mean/p99/max 2.9/7/11\n"
             "\n"
             "TASK      STATE    HOST   PID  STEP  EXAMPLES/S  STALENESS  CPU    MEMORY   IN  OUT  HEARTBEAT  "
