@@ -47,6 +47,7 @@ class SshServiceTest(SshHostsTest, ServiceTest):
             self.assertTrue((folder / f"logs/{task}.log").read_text(), task)
         self.assertIn("joined as worker-0", (folder / "logs/worker-0.log").read_text())
         self.assertTrue((folder / "metrics.jsonl").read_text())
+        self.assertIn("SUCCEEDED", (folder / "logs/service.log").read_text(), "the result, as after `downpour run`")
         self.assertEqual(self.tool("export", "--format", "safetensors", "--job-dir", folder,
                                    "--out", self.folder / "model.safetensors")[0], 0)  # fmt: skip
         said = self.ask("GET", "/v1/projects/p/jobs/first/status")[1]
