@@ -9,13 +9,13 @@ namespace downpour {
 namespace {
 
 constexpr double kTried = 16;          // the largest s at which factors were tried
-constexpr int64_t kPushesOfMean = 64;  // a power of two: its division is exact
+constexpr uint64_t kPushesOfMean = 64;
 constexpr uint64_t kMostCounted = kMostUsualStaleness / kStalenessOne;
 
 // Each of the others pushes once while one computes, and once more if they pull ahead. That is no part of the plan, so
 // the larger number stands for both: the first pushes soon say what is so.
 uint64_t ExpectedStaleness(const TrainingSpec& training, int64_t workers) {
-  return training.consistency == Consistency::kSync ? 0 : static_cast<uint64_t>(2 * (workers - 1)) * kStalenessOne;
+  return training.consistency == Consistency::kSync ? 0 : static_cast<uint64_t>(2 * (workers - 1));
 }
 
 }  // namespace
@@ -45,8 +45,8 @@ StalenessRule::StalenessRule(const TrainingSpec& training, int64_t workers)
       expected_(ExpectedStaleness(training, workers)) {}
 
 uint64_t StalenessRule::UsualAfter(const Pushes& before, std::optional<uint64_t> staleness) const {
-  const uint64_t usual = before.version == 0 ? expected_ : before.usual;
-  return staleness ? UsualStaleness(usual, *staleness) : usual;
+  const uint64_t usual = before.version == 0 ? expected_ * kStalenessOne : before.usual;
+  return staleness ? UsualStaleness(usual, *staleness, expected_ + before.version + 1) : usual;
 }
 
 Damping StalenessRule::Of(uint64_t staleness, uint64_t usual) const {
@@ -65,10 +65,10 @@ Damping StalenessRule::Of(uint64_t staleness, uint64_t usual) const {
   return {.share = pace, .memory = s, .fresh = fresh, .steep = 1 / (s * s)};
 }
 
-uint64_t UsualStaleness(uint64_t usual, uint64_t staleness) {
+uint64_t UsualStaleness(uint64_t usual, uint64_t staleness, uint64_t pushes) {
   const auto seen = static_cast<int64_t>(std::min(staleness, kMostCounted) * kStalenessOne);
   const auto before = static_cast<int64_t>(usual);
-  return static_cast<uint64_t>(before + (seen - before) / kPushesOfMean);
+  return static_cast<uint64_t>(before + (seen - before) / static_cast<int64_t>(std::min(pushes, kPushesOfMean)));
 }
 
 }  // namespace downpour

@@ -67,7 +67,8 @@ class StalenessRule {
   StalenessRule(const TrainingSpec& training, int64_t workers);
 
   // Of a slice that no push has changed yet the usual staleness is what so many workers will make it. Else the first
-  // pushes would count as if each worker were alone, when gradients are at their largest.
+  // pushes would count as if each worker were alone, when gradients are at their largest. It is a guess, and weighs as
+  // much as the pushes that it expects: else it would rule a job of few pushes to its end.
   uint64_t UsualAfter(const Pushes& before, std::optional<uint64_t> staleness) const;
 
   // `staleness` in updates; `usual` as UsualStaleness keeps it.
@@ -76,11 +77,12 @@ class StalenessRule {
  private:
   StalenessMethod method_;  // never kAuto
   bool has_local_steps_;
-  uint64_t expected_;  // in units of 1/kStalenessOne
+  uint64_t expected_;  // staleness of the first pushes
 };
 
-// How stale the pushes of a slice usually are, in units of 1/kStalenessOne: a mean over about 64 of them. One push that
-// happens to be fresh is no reason to let it count more than its neighbours do.
-uint64_t UsualStaleness(uint64_t usual, uint64_t staleness);
+// How stale the pushes of a slice usually are, in units of 1/kStalenessOne: a mean over `pushes` of them (at least 1),
+// and over about 64 where there were more. One push that happens to be fresh is no reason to let it count more than its
+// neighbours do.
+uint64_t UsualStaleness(uint64_t usual, uint64_t staleness, uint64_t pushes);
 
 }  // namespace downpour

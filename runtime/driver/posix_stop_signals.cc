@@ -13,11 +13,16 @@
 namespace downpour {
 namespace {
 
-sigset_t StopSet() {
+constexpr int kStopSignals[] = {SIGTERM, SIGINT};
+
+// Under nohup, or in a script's background, the caller has chosen that some are ignored; a blocked signal is not.
+sigset_t NotIgnored() {
   sigset_t set;
   sigemptyset(&set);
-  sigaddset(&set, SIGTERM);
-  sigaddset(&set, SIGINT);
+  for (const int signal : kStopSignals) {
+    struct sigaction now {};
+    if (sigaction(signal, nullptr, &now) == 0 && now.sa_handler != SIG_IGN) sigaddset(&set, signal);
+  }
   return set;
 }
 
@@ -27,10 +32,11 @@ void SetMask(int how, const sigset_t& set) {
 }
 
 // The next one finds this thread: so it ends the process even where the others are stuck.
-void EndByTheNext() {
-  std::signal(SIGTERM, SIG_DFL);
-  std::signal(SIGINT, SIG_DFL);
-  SetMask(SIG_UNBLOCK, StopSet());
+void EndByTheNext(const sigset_t& heard) {
+  for (const int signal : kStopSignals) {
+    if (sigismember(&heard, signal) == 1) std::signal(signal, SIG_DFL);
+  }
+  SetMask(SIG_UNBLOCK, heard);
 }
 
 // Whether the first of the descriptors became readable, rather than the second.
@@ -42,11 +48,10 @@ bool Await(int first, int second) {
 
 }  // namespace
 
-StopSignals::StopSignals() : ending_(eventfd(0, EFD_CLOEXEC)) {
-  const sigset_t set = StopSet();
-  SetMask(SIG_BLOCK, set);
+StopSignals::StopSignals() : heard_(NotIgnored()), ending_(eventfd(0, EFD_CLOEXEC)) {
+  SetMask(SIG_BLOCK, heard_);
   PCHECK(std::signal(SIGPIPE, SIG_IGN) != SIG_ERR) << "signal";
-  signals_ = UniqueFd(signalfd(-1, &set, SFD_CLOEXEC));
+  signals_ = UniqueFd(signalfd(-1, &heard_, SFD_CLOEXEC));
   PCHECK(ending_.ok() && signals_.ok()) << "signalfd";
   thread_ = std::thread([this] { Listen(); });
 }
@@ -68,7 +73,7 @@ void StopSignals::Listen() {
   {
     std::lock_guard lock(mutex_);
     if (mailbox_ == nullptr) {
-      EndByTheNext();
+      EndByTheNext(heard_);
       raise(signal);
     }
     mailbox_->Post(StopRequested{signal});
@@ -77,7 +82,7 @@ void StopSignals::Listen() {
   poll(&end, 1, kOneWish / 1ms);
   pollfd same = {signals_.get(), POLLIN, 0};
   for (int kind = 0; kind < 2 && poll(&same, 1, 0) > 0; ++kind) Take();  // one of each kind can be waiting
-  EndByTheNext();
+  EndByTheNext(heard_);
   Await(ending_.get(), ending_.get());
 }
 

@@ -5,12 +5,15 @@
 //   ...
 //   signals.DeliverTo(&mailbox);    // from here on it is the role's to end
 //
+// A signal that the caller ignores stays ignored, as SIGINT in a script's background.
+//
 // Order: what comes after the destructor is left aside: the process is about to end.
 // Threads: a signal interrupts no call of any thread: they block it all but this one's own, which does nothing else. So
 //   make it before all other threads. DeliverTo from any.
 // Tests: tests/unit/runtime/driver/posix_stop_signals_test.cc.
 #pragma once
 
+#include <csignal>
 #include <mutex>
 #include <thread>
 
@@ -32,6 +35,7 @@ class StopSignals {
   void Listen();
   int Take();
 
+  const sigset_t heard_;
   UniqueFd signals_;
   UniqueFd ending_;
   std::mutex mutex_;

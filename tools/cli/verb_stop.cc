@@ -20,6 +20,7 @@ namespace {
 constexpr auto kEndsWithin = std::chrono::seconds(60);
 constexpr auto kRunsWithin = std::chrono::seconds(20);  // again, under the next chief
 constexpr auto kLookEvery = std::chrono::milliseconds(200);
+constexpr auto kRunEndsWithin = std::chrono::seconds(2);  // what takes longer is told
 constexpr int kRunLookMs = 50;
 
 int ReportEnd(const Answer& end, Streams streams) {
@@ -89,9 +90,19 @@ class Stopper {
 };
 
 // A `downpour run` of this folder ends a moment after its chief: who resumes the job at once is to find it free.
-void AwaitRun(const std::string& job_dir) {
-  const auto until = std::chrono::steady_clock::now() + kEndsWithin;
-  while (!job_dir.empty() && HasRun(job_dir) && std::chrono::steady_clock::now() < until) poll(nullptr, 0, kRunLookMs);
+void AwaitRun(const std::string& job_dir, Streams streams) {
+  const auto began = std::chrono::steady_clock::now();
+  for (bool told = false; !job_dir.empty() && HasRun(job_dir); poll(nullptr, 0, kRunLookMs)) {
+    const auto waited = std::chrono::steady_clock::now() - began;
+    if (waited >= kEndsWithin) {
+      streams.err << "downpour stop: that run goes on; the job can be resumed once it has ended" << std::endl;
+      return;
+    }
+    if (told || waited < kRunEndsWithin) continue;
+    streams.err << "downpour stop: the job has ended, and waits for its `downpour run`, which holds " << job_dir
+                << std::endl;
+    told = true;
+  }
 }
 
 int Stop(const StatusSource& source, Streams streams) {
@@ -103,7 +114,7 @@ int Stop(const StatusSource& source, Streams streams) {
   const absl::StatusOr<Answer> end = stopper.AwaitEnd();
   asker.reset();  // the chief waits for whom it has told of the end, and the run for its chief
   if (end.ok()) {
-    AwaitRun(source.job_dir);
+    AwaitRun(source.job_dir, streams);
     return ReportEnd(*end, streams);
   }
   const int exit_code = ExitCodeOf(end.status());

@@ -107,17 +107,17 @@ TEST(OptimizerTest, TheUsualStalenessIsThatOfPushesThatHadAnEffect) {
   ServedSlice slice = SliceWith(OptimizerKind::kSgd, {1});
   const Optimizer sgd = MakeOptimizer(Spec(OptimizerKind::kSgd));
   ASSERT_TRUE(sgd.Apply(kKernelSlice, Floats({1}).floats(), 64, slice));
-  EXPECT_EQ(slice.usual_staleness, UsualStaleness(0, 64));
+  EXPECT_EQ(slice.usual_staleness, UsualStaleness(0, 64, 1));
   EXPECT_FALSE(sgd.Apply(kKernelSlice, Floats({NAN}).floats(), 1000, slice));
   ASSERT_TRUE(sgd.Apply(kKernelSlice, Floats({1}).floats(), std::nullopt, slice));
-  EXPECT_EQ(slice.usual_staleness, UsualStaleness(0, 64)) << "and where it is not known it stays";
+  EXPECT_EQ(slice.usual_staleness, UsualStaleness(0, 64, 1)) << "and where it is not known it stays";
 }
 
 TEST(OptimizerTest, TheFirstPushesOfManyWorkersAreTakenForStale) {
   ServedSlice slice = SliceWith(OptimizerKind::kSgd, {0});
   const Optimizer sgd = MakeOptimizer(Spec(OptimizerKind::kSgd), 16);
   ASSERT_TRUE(sgd.Apply(kKernelSlice, Floats({1}).floats(), 0, slice));
-  EXPECT_EQ(slice.usual_staleness, UsualStaleness(30 * kStalenessOne, 0));
+  EXPECT_EQ(slice.usual_staleness, UsualStaleness(30 * kStalenessOne, 0, 31));
   EXPECT_NEAR(slice.values.floats()[0], -0.5 / 31, 0.001);
 }
 

@@ -81,26 +81,44 @@ TEST(StalenessRuleTest, ThereIsAnAnswerForWhateverAWorkerSays) {
 TEST(StalenessRuleTest, BeforeTheFirstPushTheUsualStalenessIsThatOfAllWorkers) {
   TrainingSpec training;
   EXPECT_EQ(StalenessRule(training, 16).UsualAfter({0, 0}, std::nullopt), 30 * kStalenessOne);
-  EXPECT_EQ(StalenessRule(training, 16).UsualAfter({0, 0}, 0), UsualStaleness(30 * kStalenessOne, 0));
+  EXPECT_EQ(StalenessRule(training, 16).UsualAfter({0, 0}, 0), UsualStaleness(30 * kStalenessOne, 0, 31));
   EXPECT_EQ(StalenessRule(training, 16).UsualAfter({1, 7}, std::nullopt), 7u) << "then its own";
   EXPECT_EQ(StalenessRule(training, 1).UsualAfter({0, 0}, 0), 0u) << "one worker is never stale";
   training.consistency = Consistency::kSync;
   EXPECT_EQ(StalenessRule(training, 16).UsualAfter({0, 0}, std::nullopt), 0u);
 }
 
+TEST(StalenessRuleTest, WhatIsExpectedWeighsAsMuchAsThePushesThatItExpects) {
+  for (const int64_t workers : {2, 4, 16}) {
+    const StalenessRule rule({}, workers);
+    const auto expected = static_cast<uint64_t>(2 * (workers - 1));
+    uint64_t usual = 0;
+    for (uint64_t version = 0; version < expected; ++version) usual = rule.UsualAfter({version, usual}, 0);
+    EXPECT_NEAR(static_cast<double>(usual) / kStalenessOne, static_cast<double>(expected) / 2, 0.01) << workers;
+  }
+}
+
+constexpr uint64_t kMany = 1000;
+
 TEST(UsualStalenessTest, IsTheMeanOfTheLastPushes) {
-  EXPECT_EQ(UsualStaleness(0, 0), 0u);
-  EXPECT_EQ(UsualStaleness(0, 64), kStalenessOne);
+  EXPECT_EQ(UsualStaleness(0, 0, kMany), 0u);
+  EXPECT_EQ(UsualStaleness(0, 64, kMany), kStalenessOne);
   uint64_t usual = 0;
-  for (int i = 0; i < 2000; ++i) usual = UsualStaleness(usual, 10);
+  for (int i = 0; i < 2000; ++i) usual = UsualStaleness(usual, 10, kMany);
   EXPECT_NEAR(static_cast<double>(usual), 10.0 * kStalenessOne, 64);
-  for (int i = 0; i < 2000; ++i) usual = UsualStaleness(usual, 0);
+  for (int i = 0; i < 2000; ++i) usual = UsualStaleness(usual, 0, kMany);
   EXPECT_LT(usual, 64u);
 }
 
+TEST(UsualStalenessTest, OfFewPushesIsTheMeanOfAll) {
+  uint64_t usual = 0;
+  for (uint64_t i = 1; i <= 9; ++i) usual = UsualStaleness(usual, i, i);
+  EXPECT_NEAR(static_cast<double>(usual) / kStalenessOne, 5, 0.01);
+}
+
 TEST(UsualStalenessTest, StaysWithinWhatARecordHolds) {
-  EXPECT_LE(UsualStaleness(kMostUsualStaleness, std::numeric_limits<uint64_t>::max()), kMostUsualStaleness);
-  EXPECT_LE(UsualStaleness(0, std::numeric_limits<uint64_t>::max()), kMostUsualStaleness);
+  EXPECT_LE(UsualStaleness(kMostUsualStaleness, std::numeric_limits<uint64_t>::max(), kMany), kMostUsualStaleness);
+  EXPECT_LE(UsualStaleness(0, std::numeric_limits<uint64_t>::max(), 1), kMostUsualStaleness);
 }
 
 }  // namespace

@@ -33,6 +33,11 @@ class PosixSignalsTest : public testing::TestWithParam<int> {
   PosixSignalsTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
 };
 
+class IgnoredSignalTest : public testing::Test {
+ protected:
+  IgnoredSignalTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+
 TEST_P(PosixSignalsTest, TheFirstBecomesMail) {
   const auto in_a_process_of_its_own = [] {
     Heard heard;
@@ -75,6 +80,20 @@ TEST_P(PosixSignalsTest, TwoThatComeTogetherAreOneWish) {
   };
   // Of two that wait for the process the lower number would end it, SIGINT.
   EXPECT_EXIT(in_a_process_of_its_own(), testing::KilledBySignal(SIGTERM), "");
+}
+
+// A script's background ignores SIGINT, which waits for the process too where it is blocked.
+TEST_F(IgnoredSignalTest, WhatTheCallerIgnoresStaysIgnored) {
+  const auto in_a_process_of_its_own = [] {
+    std::signal(SIGINT, SIG_IGN);
+    Heard heard;
+    SendSelf(SIGINT);
+    SendSelf(SIGTERM);
+    const std::vector<Input> mail = Await(heard.mailbox);
+    const auto* stop = mail.size() == 1 ? std::get_if<StopRequested>(&mail[0]) : nullptr;
+    _exit(stop != nullptr && stop->signal == SIGTERM ? 0 : 1);
+  };
+  EXPECT_EXIT(in_a_process_of_its_own(), testing::ExitedWithCode(0), "");
 }
 
 TEST_P(PosixSignalsTest, NobodyListensAfterTheEnd) {
