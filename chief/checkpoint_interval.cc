@@ -30,9 +30,10 @@ double DalyInterval(double cost, double mtbf) {
   return std::sqrt(2 * cost * mtbf) * (1 + std::sqrt(part) / 3 + part / 9) - cost;
 }
 
-void CheckpointInterval::Begin(Time now, const CheckpointHistory& before) {
+void CheckpointInterval::Begin(Time now, Duration since_last, const CheckpointHistory& before) {
   history_ = IsSound(before) ? before : CheckpointHistory{.servers_lost = before.servers_lost};
-  observed_ = began_ = now;
+  observed_ = now;
+  began_ = now - since_last;
 }
 
 void CheckpointInterval::Observe(const View& view) {
@@ -129,7 +130,11 @@ double CheckpointInterval::MeanTimeBetweenLosses() const {
 
 double CheckpointInterval::Unbounded() const {
   const std::optional<double> cost = CostSeconds();
-  return cost ? std::max(*cost / kMostShare, DalyInterval(*cost, MeanTimeBetweenLosses())) : 0;
+  if (!cost) return 0;
+  const double mtbf = MeanTimeBetweenLosses();
+  const double dear = *cost / kMostShare;
+  const double spared = history_.losses >= 1 ? std::clamp(mtbf / 2, *cost / kMostShareOfLosers, dear) : dear;
+  return std::max(spared, DalyInterval(*cost, mtbf));
 }
 
 std::optional<Duration> CheckpointInterval::Interval() const {

@@ -1,14 +1,16 @@
 // CheckpointInterval: when the next checkpoint round begins.
 //
-//   interval.Begin(now, journal.checkpoint_history());
+//   interval.Begin(now, since_last, journal.checkpoint_history());
 //   interval.Observe({...});                         // after each input while the job runs
 //   if (interval.IsDue(now)) interval.RoundBegins(now, urgent);
 //   interval.RoundEnds(now, End::kDurable);
 //
 // With `checkpoint.every: auto` the time from the beginning of one round to that of the next is the longest of
 //   - kLeast;
-//   - 100 times what a round costs: rounds take 1 % of the throughput at most (kMostShare);
-//   - Daly's optimum for that cost and the mean time between losses of a ps: below it, rounds cost more than they save.
+//   - 100 times what a round costs: rounds take 1 % of the throughput at most (kMostShare). Once a ps was lost
+//     half of the mean time between losses is enough, if that is 10 % (kMostShareOfLosers): a job whose ps die oftener
+//     would hardly get on;
+//   - Daly's optimum for that cost and that mean time: below it, rounds cost more than they save.
 // It is kMost at most. Before a round was measured it is kLeast: the first one tells what they cost.
 //
 // Units: what a round costs is the time that workers lose by it. For D seconds of a round records are collected, while
@@ -52,6 +54,7 @@ class CheckpointInterval {
   static constexpr Duration kLeast = 1s;
   static constexpr Duration kMost = std::chrono::minutes(10);
   static constexpr double kMostShare = 0.01;
+  static constexpr double kMostShareOfLosers = 0.1;
   static constexpr double kLeastCost = 1.0 / 16;  // of the time of collecting
   static constexpr double kRemembered = 32;       // rounds
   static constexpr Duration kMemory = std::chrono::hours(1);
@@ -65,8 +68,9 @@ class CheckpointInterval {
 
   explicit CheckpointInterval(const CheckpointSpec& spec) : every_(spec.every) {}
 
-  // The job runs, under this chief.
-  void Begin(Time now, const CheckpointHistory& before);
+  // The job runs, under this chief. `since_last`: how long ago the last checkpoint was written, or the job began, if
+  // chiefs before this one led it since: else one that dies sooner than the interval would never begin a round.
+  void Begin(Time now, Duration since_last, const CheckpointHistory& before);
 
   struct View {
     Time now{};
@@ -115,7 +119,7 @@ class CheckpointInterval {
   const std::optional<Duration> every_;
   CheckpointHistory history_;
   Time observed_{};
-  Time began_{};             // the last round, or the job under this chief
+  Time began_{};             // the last round, or the job
   Time not_before_{};        // after a round that failed
   Duration pause_ = kLeast;  // after the next one that is abandoned
 

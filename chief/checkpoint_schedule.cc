@@ -7,7 +7,18 @@
 
 namespace downpour {
 
-void CheckpointSchedule::Begin() { chief_.interval.Begin(chief_.context.now, chief_.journal.checkpoint_history()); }
+void CheckpointSchedule::Begin() {
+  chief_.interval.Begin(chief_.context.now, SinceLast(), chief_.journal.checkpoint_history());
+}
+
+// By the clock, which may be wrong: within a day.
+Duration CheckpointSchedule::SinceLast() const {
+  if (!chief_.life.goes_on) return {};
+  const auto& durable = chief_.rounds.durable();
+  const int64_t last = std::max(chief_.journal.record().began_unix_ms, durable ? durable->unix_ms : 0);
+  const auto since = std::chrono::milliseconds(chief_.context.UnixMs()) - std::chrono::milliseconds(last);
+  return std::clamp<Duration>(since, Duration::zero(), std::chrono::hours(24));
+}
 
 void CheckpointSchedule::Observe(bool ledger_current) {
   Round& newest = chief_.journal.record().newest;

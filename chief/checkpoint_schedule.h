@@ -63,6 +63,7 @@ class CheckpointSchedule {
   std::optional<uint64_t> too_many_skipped() const { return chief_.rounds.too_many_skipped(); }
 
  private:
+  Duration SinceLast() const;
   void ObserveRounds(bool ledger_current);
   void BeginIfDue();
   void BeginForDepartures();

@@ -37,7 +37,7 @@ void Lifecycle::Advance() {
   if (const auto skipped = chief_.checkpoints.too_many_skipped()) return FailOfSkips(*skipped);
   // core 1: before the ledger grants or commits anything more.
   chief_.training.FollowReports();
-  if (chief_.life.state == JobState::kQueued || chief_.life.state == JobState::kPreparing) Prepare();
+  if (!chief_.life.prepared) Prepare();
   if (chief_.life.state == JobState::kRunning) Train();
   if (chief_.life.state == JobState::kCancelling) Cancel();
 }
@@ -46,7 +46,8 @@ void Lifecycle::Prepare() {
   const absl::StatusOr<bool> prepared = chief_.preparation.Advance();
   if (!prepared.ok()) return chief_.shutdown.Fail(prepared.status());
   if (!*prepared) return;
-  chief_.life.state = JobState::kRunning;
+  chief_.life.prepared = true;
+  if (chief_.life.state != JobState::kCancelling) chief_.life.state = JobState::kRunning;
   running_since_ = chief_.context.now;
   chief_.training.Begin();
 }
@@ -101,7 +102,8 @@ void Lifecycle::CancelIfOutOfTime() {
 void Lifecycle::BeginCancel(const std::string& why, int exit_code) {
   if (chief_.life.ended() || chief_.life.state == JobState::kCancelling) return;
   chief_.context.out.Warn(absl::StrCat("the job is cancelled after one last checkpoint: ", why));
-  cancel_by_ = chief_.life.state == JobState::kRunning ? chief_.context.now + kLastRound : chief_.context.now;
+  const bool may_hold = chief_.life.prepared || chief_.life.goes_on;  // what no checkpoint has
+  cancel_by_ = may_hold ? chief_.context.now + kLastRound : chief_.context.now;
   chief_.checkpoints.MakeWayForTheLast();
   cancel_why_ = why;
   cancel_exit_code_ = exit_code;
@@ -109,9 +111,10 @@ void Lifecycle::BeginCancel(const std::string& why, int exit_code) {
 }
 
 void Lifecycle::Cancel() {
-  // A round that cannot become whole in time is not waited for.
-  const bool may_wait = chief_.context.now < cancel_by_ && chief_.training.ledger_current();
-  if (may_wait && chief_.checkpoints.AwaitTheLast()) return;
+  // A round that cannot become whole in time is not waited for. Servers of a chief that died join within that time.
+  const bool may_wait = chief_.context.now < cancel_by_;
+  if (may_wait && !chief_.life.prepared) return;
+  if (may_wait && chief_.training.ledger_current() && chief_.checkpoints.AwaitTheLast()) return;
   chief_.shutdown.Cancel(cancel_why_, cancel_exit_code_);
 }
 

@@ -36,6 +36,7 @@ void Preparation::Lead(const Startup::Outcome& outcome) {
     chief_.context.out.Info(absl::StrCat("the job was scaled to ", Counted(scaled, "worker"), "; its file says ",
                                          job.cluster.worker_count));
   }
+  chief_.life.goes_on = outcome.goes_on;
   if (outcome.goes_on) {
     chief_.failures.Add("chief", "it was started again; slices that a ps still holds go on");
     if (chief_.journal.record().data) chief_.recovery.Expect(outcome.servers_before);
@@ -76,6 +77,7 @@ absl::StatusOr<bool> Preparation::Advance() {
     chief_.recovery.Placed();
   }
   const std::vector<Task*> workers = chief_.members.Alive(TaskRole::kWorker);
+  if (chief_.life.state == JobState::kCancelling) return chief_.assignment.complete();  // nobody is to train any more
   chief_.life.state = servers_here && !workers.empty() ? JobState::kPreparing : JobState::kQueued;
   const bool data_here = std::any_of(workers.begin(), workers.end(), [](const Task* task) { return task->data_good; });
   if (data_here) return chief_.assignment.complete();

@@ -19,6 +19,7 @@ constexpr int64_t kOverlapping = 4;    // with local steps and `none` or `slowMo
 constexpr int64_t kSmoothing = 4;      // fewer of them make an outer momentum of 0.9 count differences many times over
 constexpr int64_t kPullingAhead = 32;  // are as stale as twice as many, which nobody measured
 constexpr int64_t kSlowed = 16;        // with `rate` lose more than a point
+constexpr int64_t kAdaptedSlowed = 4;  // likewise, where the optimizer adapts its steps to the gradients' size
 
 }  // namespace
 
@@ -54,7 +55,10 @@ std::vector<JobError> UnstableSettings(const JobFileResult& read) {
     warn("training.staleness.method", absl::StrCat("none and a momentum of 0.9 or more", crowd, " is unstable"),
          "--set training.staleness.method=auto");
   }
-  if (MethodOf(training) == StalenessMethod::kRate && workers >= kSlowed) {
+  const OptimizerKind kind = training.optimizer.kind;
+  const bool adapts =
+      kind == OptimizerKind::kRmsProp || kind == OptimizerKind::kAdam || kind == OptimizerKind::kAdamW;
+  if (MethodOf(training) == StalenessMethod::kRate && workers >= (adapts ? kAdaptedSlowed : kSlowed)) {
     const bool is_auto = training.staleness_method == StalenessMethod::kAuto;
     warn("training.staleness.method",
          absl::StrCat("rate", is_auto ? ", which auto is with this optimizer," : "", crowd,

@@ -18,7 +18,6 @@ namespace {
 
 // One last round has 20 s, the goodbyes 3 s; a disk that is slow may take the rest.
 constexpr auto kEndsWithin = std::chrono::seconds(60);
-constexpr auto kRunsWithin = std::chrono::seconds(20);  // again, under the next chief
 constexpr auto kLookEvery = std::chrono::milliseconds(200);
 constexpr auto kRunEndsWithin = std::chrono::seconds(2);  // what takes longer is told
 constexpr int kRunLookMs = 50;
@@ -44,7 +43,6 @@ class Stopper {
     }
     streams_.err << "downpour stop: " << told->words << std::endl;
     term_ = told->term;
-    runs_by_.reset();
     until_ = std::chrono::steady_clock::now() + kEndsWithin;
     return absl::OkStatus();
   }
@@ -62,7 +60,7 @@ class Stopper {
   absl::Status Look(const Answer& answer) {
     if (IsOver(answer)) return absl::OkStatus();
     const uint64_t term = answer.status->chief.term.value_or(0);  // 0: it still reads its folder
-    if (term != 0 && term != term_ && !IsStarting(*answer.status)) {
+    if (term != 0 && term != term_) {
       streams_.err << "downpour stop: another chief leads the job now, and is told too" << std::endl;
       const absl::Status told = Tell();
       if (end_) return absl::CancelledError("the job has ended");
@@ -73,20 +71,11 @@ class Stopper {
         "the job has not ended yet, though its chief was told to end it; see its status");
   }
 
-  // A chief that is told before the job runs again takes no last checkpoint. One that waits for a task that died, too,
-  // would wait for long.
-  bool IsStarting(const StatusReport& status) {
-    if (status.state != "QUEUED" && status.state != "PREPARING") return false;
-    if (!runs_by_) runs_by_ = std::chrono::steady_clock::now() + kRunsWithin;
-    return std::chrono::steady_clock::now() < *runs_by_;
-  }
-
   StatusAsker& asker_;
   Streams streams_;
   uint32_t term_ = 0;          // of the chief that was told last
   std::optional<Answer> end_;  // that was found while a chief was told
   std::chrono::steady_clock::time_point until_;
-  std::optional<std::chrono::steady_clock::time_point> runs_by_;
 };
 
 // A `downpour run` of this folder ends a moment after its chief: who resumes the job at once is to find it free.

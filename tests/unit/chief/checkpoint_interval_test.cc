@@ -26,7 +26,7 @@ Duration Of(double seconds) { return std::chrono::duration_cast<Duration>(std::c
 // A job whose workers commit so many leases a second between rounds, and in them whatever a test says.
 class CheckpointIntervalTest : public ::testing::Test {
  protected:
-  CheckpointIntervalTest() { interval.Begin(now, {}); }
+  CheckpointIntervalTest() { interval.Begin(now, {}, {}); }
 
   void Observe() { interval.Observe({now, static_cast<uint64_t>(work), servers_lost, steady, collecting}); }
   // `going_on`: the share of the work that goes on meanwhile.
@@ -206,6 +206,14 @@ TEST_F(CheckpointIntervalTest, StaysBetweenASecondAndTenMinutes) {
   EXPECT_EQ(interval.Interval(), CheckpointInterval::kMost);
 }
 
+TEST_F(CheckpointIntervalTest, WhereServersDieOftenRoundsMayTakeATenth) {
+  RunRounds(20, 0.2, 0);
+  EXPECT_NEAR(Seconds(*interval.Interval()), 20, 2);
+  servers_lost = 1000;
+  Observe();
+  EXPECT_NEAR(Seconds(*interval.Interval()), 2, 0.2);
+}
+
 TEST_F(CheckpointIntervalTest, ARoundOfNoTimeIsAsCheapAsCanBe) {
   for (int i = 0; i < 3; ++i) RunRound(0, 0);
   EXPECT_EQ(interval.Interval(), CheckpointInterval::kLeast);
@@ -240,7 +248,7 @@ TEST_F(CheckpointIntervalTest, TheNextChiefKnowsWhatThisOneLearned) {
   servers_lost = 3;
   RunRounds(20, 0.2, 0.5);
   CheckpointInterval next{Every({})};
-  next.Begin(Time(5s), interval.history());
+  next.Begin(Time(5s), {}, interval.history());
   EXPECT_EQ(next.Interval(), interval.Interval());
   EXPECT_FALSE(next.IsDue(Time(6s)));
   next.Observe({Time(5s), 0, 5, true, false});
@@ -257,7 +265,7 @@ TEST_F(CheckpointIntervalTest, AHistoryThatCannotBeIsNone) {
           .lived = 100, .rounds = 3, .inside = 3, .inside_commits = 9, .outside = 100, .outside_commits = 900};
       history.*sum = value;
       CheckpointInterval next{Every({})};
-      next.Begin(now, history);
+      next.Begin(now, {}, history);
       EXPECT_EQ(next.CostSeconds(), std::nullopt) << value;
       EXPECT_EQ(next.Interval(), CheckpointInterval::kLeast) << value;
     }
@@ -266,7 +274,7 @@ TEST_F(CheckpointIntervalTest, AHistoryThatCannotBeIsNone) {
 
 TEST_F(CheckpointIntervalTest, AJobFileThatSaysHowOftenIsObeyed) {
   CheckpointInterval often{Every(50ms)};
-  often.Begin(now, interval.history());
+  often.Begin(now, {}, interval.history());
   EXPECT_FALSE(often.IsDue(now + 49ms));
   EXPECT_TRUE(often.IsDue(now + 50ms));
   often.RoundBegins(now + 60ms, false);
@@ -276,14 +284,14 @@ TEST_F(CheckpointIntervalTest, AJobFileThatSaysHowOftenIsObeyed) {
   EXPECT_THAT(often.Why(), HasSubstr("checkpoint.every"));
 
   CheckpointInterval never{Every(0s)};
-  never.Begin(now, {});
+  never.Begin(now, {}, {});
   EXPECT_FALSE(never.IsDue(now + std::chrono::hours(1000)));
   EXPECT_EQ(never.Interval(), std::nullopt);
 }
 
 TEST_F(CheckpointIntervalTest, ARoundThatSomebodyWantsIsDueUntilOneThatBeganThenIsDurable) {
   CheckpointInterval never{Every(0s)};
-  never.Begin(now, {});
+  never.Begin(now, {}, {});
   never.WantRound();
   EXPECT_TRUE(never.IsDue(now));
   never.RoundBegins(now, false);
@@ -302,7 +310,7 @@ TEST_F(CheckpointIntervalTest, ARoundThatSomebodyWantsIsDueUntilOneThatBeganThen
 
 TEST_F(CheckpointIntervalTest, AWishGoesOnToTheRoundThatTakesTheFirstOnesPlace) {
   CheckpointInterval never{Every(0s)};
-  never.Begin(now, {});
+  never.Begin(now, {}, {});
   never.WantRound();
   never.RoundBegins(now, false);
   never.RoundBegins(now, true);  // for a ps that is to stop
@@ -314,7 +322,7 @@ TEST_F(CheckpointIntervalTest, AWishGoesOnToTheRoundThatTakesTheFirstOnesPlace) 
 TEST_F(CheckpointIntervalTest, RoundsTakeAHundredthOfTheThroughputAtMost) {
   Prng prng(1);
   for (int job = 0; job < 100; ++job) {
-    interval.Begin(now, {});
+    interval.Begin(now, {}, {});
     rate = std::pow(10, -1 + 3 * prng.Uniform());
     const double lasts = std::pow(10, -3 + 3.6 * prng.Uniform());
     const double going_on = prng.Chance(0.3) ? 0 : prng.Uniform();
@@ -330,6 +338,19 @@ TEST_F(CheckpointIntervalTest, RoundsTakeAHundredthOfTheThroughputAtMost) {
     }
     EXPECT_LT(lost / Seconds(now - began), 0.0115)
         << "rate " << rate << ", lasts " << lasts << ", goes on " << going_on;
+  }
+}
+
+TEST(CheckpointIntervalOfLaterChiefsTest, TheTimeSinceTheLastCheckpointCounts) {
+  for (const Duration since : {Duration{3s}, Duration{60s}}) {
+    CheckpointInterval next(Every(5s));
+    next.Begin(Time(1s), since, {});
+    EXPECT_EQ(next.IsDue(Time(1s)), since >= 5s);
+    EXPECT_TRUE(next.IsDue(Time(3s)));
+    next.RoundBegins(Time(3s), false);
+    next.RoundEnds(Time(4s), End::kDurable);
+    EXPECT_FALSE(next.IsDue(Time(7s)));
+    EXPECT_TRUE(next.IsDue(Time(8s)));
   }
 }
 

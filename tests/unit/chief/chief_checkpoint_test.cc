@@ -94,6 +94,19 @@ TEST_F(ChiefRoleTest, AJobGoesOnFromCheckpointsThatWereWrittenAsItsFileSaidThen)
   EXPECT_TRUE(next.disk->Has("checkpoints/2-1/MANIFEST"));
 }
 
+// Each chief dies sooner than a round is due.
+TEST_F(ChiefRoleTest, ChiefsThatDieSoonerThanTheIntervalLeaveCheckpointsToo) {
+  StartRunning({"checkpoint.every=5s"});
+  cluster->Wait(3s);
+  ASSERT_FALSE(cluster->disk->Has("checkpoints/1-1/MANIFEST"));
+  ChiefHarness next(SmallJob({"checkpoint.every=5s"}), /*resume=*/false, cluster->disk);
+  next.unix_ms = cluster->unix_ms + 3500;
+  next.Start();
+  next.RunToRunning();
+  next.Wait(2s);
+  EXPECT_TRUE(next.disk->Has("checkpoints/2-1/MANIFEST"));
+}
+
 TEST_F(ChiefRoleTest, TheLogSaysNowAndThenThatACheckpointIsDurable) {
   StartRunning({"checkpoint.every=auto"});
   cluster->Forget();

@@ -73,6 +73,16 @@ TEST_F(ChiefRestartTest, NothingIsComputedAgainIfTheServersLive) {
   EXPECT_EQ(Summary()["chiefRestarts"], 1);
 }
 
+// They join a moment later, with two leases that no checkpoint has.
+TEST_F(ChiefRestartTest, AStopBeforeTheServersAreHereLosesNothingThatTheyHold) {
+  Restart();
+  cluster->Stop(15);
+  for (int i = 0; i < 2; ++i) cluster->JoinPs(i);
+  cluster->Wait(10s);
+  EXPECT_THAT(Summary()["checkpoint"].get<std::string>(), HasSubstr("2-1"));
+  EXPECT_EQ(Summary()["samplesCommitted"], 16);
+}
+
 // Somebody deleted the folder of checkpoints, and the chief died too: the slices are all that is left.
 TEST_F(ChiefRestartTest, WhereCheckpointsAreGoneWhatTheServersHoldGoesOn) {
   cluster->disk->Carry(Remove(ManifestPath({1, 1})));

@@ -89,6 +89,9 @@ TEST(Check, WarnsOfSettingsThatWereMeasuredToBeUnstable) {
   EXPECT_THAT(warned({"cluster.workerCount=16", "training.staleness.method=rate"}), HasSubstr("learns less"));
   EXPECT_THAT(warned({"cluster.workerCount=16", "training.optimizer={name: adam}"}),
               HasSubstr("rate, which auto is with this optimizer, with 16 workers learns less"));
+  EXPECT_THAT(warned({"cluster.workerCount=4", "training.optimizer={name: adam}"}), HasSubstr("with 4 workers"));
+  EXPECT_THAT(warned({"cluster.workerCount=3", "training.optimizer={name: adam}"}), IsEmpty());
+  EXPECT_THAT(warned({"cluster.workerCount=4", "training.optimizer={name: sgd}"}), IsEmpty());
   const std::string local = "training.localSteps=8", diloco = "training.outer.name=nesterov";
   EXPECT_THAT(warned({local, "cluster.workerCount=1"}), IsEmpty());
   EXPECT_THAT(warned({local, "cluster.workerCount=8"}), IsEmpty());
