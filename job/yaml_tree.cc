@@ -8,6 +8,7 @@
 #include <sstream>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
@@ -21,14 +22,19 @@ struct Unsupported : YAML::ParserException {
   using YAML::ParserException::ParserException;
 };
 
-// The parser names the token that it did not find; people look for why.
-std::string RemedyOfSyntax(const std::string& text) {
-  int line = 0;
+// The parser names the token that it did not find; people look for why. A tab is at fault where it indents the line of
+// the error, or the one before it, outside of brackets.
+std::string RemedyOfSyntax(const std::string& text, const YAML::Exception& error) {
+  if (absl::StrContains(error.msg, "anchor"))
+    return "name a value by &NAME before it is used by *NAME, or write it out";
+  int line = 0, open = 0;
   for (const absl::string_view each : absl::StrSplit(text, '\n')) {
+    const bool is_near = line == error.mark.line || line + 1 == error.mark.line;
     ++line;
-    if (each.substr(0, each.find_first_not_of(" \t")).find('\t') != absl::string_view::npos) {
+    if (is_near && open == 0 && each.substr(0, each.find_first_not_of(" \t")).find('\t') != absl::string_view::npos) {
       return absl::StrCat("indent by spaces: line ", line, " begins with a tab");
     }
+    for (const char c : each) open += c == '{' || c == '[' ? 1 : c == '}' || c == ']' ? -1 : 0;
   }
   return "look at this line and the one before it: how far they are indented, colons, brackets and quotes";
 }
@@ -197,7 +203,7 @@ YamlTree ReadYaml(const std::string& text) {
   } catch (const Unsupported& error) {
     builder.tree.errors.push_back({error.mark.line + 1, error.mark.column + 1, error.msg});
   } catch (const YAML::Exception& error) {
-    builder.tree.errors.push_back({error.mark.line + 1, error.mark.column + 1, error.msg, RemedyOfSyntax(text)});
+    builder.tree.errors.push_back({error.mark.line + 1, error.mark.column + 1, error.msg, RemedyOfSyntax(text, error)});
   }
   return std::move(builder.tree);
 }

@@ -4,15 +4,12 @@
 #include <zmq.h>
 
 #include <algorithm>
-#include <fstream>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "runtime/driver/posix_child.h"
 #include "runtime/driver/posix_process.h"
-#include "runtime/driver/posix_stop_signals.h"
 #include "runtime/exit_code.h"
-#include "runtime/log_line.h"
 #include "runtime/options.h"
 #include "schema/text.h"
 #include "tools/cluster/human_units.h"
@@ -78,20 +75,6 @@ void LocalRun::Wait() {
   zmq_poll(items, 2, PollTimeout(until - Clock::now()));
 }
 
-void LocalRun::OnSignal(int signal) {
-  if (result_.stop_signal != 0) {
-    if (Clock::now() < stopping_since_ + kOneWish) return;
-    talk_.Say("downpour run: stopped at once");
-    supervisor_.KillAll();
-    return;
-  }
-  result_.stop_signal = signal;
-  stopping_since_ = Clock::now();
-  due_.clear();
-  AskChiefToEnd(signal == SIGINT ? SIGINT : SIGTERM);
-  talk_.Say("downpour run: stopping; once more to stop at once");
-}
-
 void LocalRun::OnExit(const Exited& exited) {
   const std::string how =
       absl::StrCat(DescribeEnd(exited.wait_status), StoodStill(exited) ? ", as it stood still" : "");
@@ -116,7 +99,8 @@ void LocalRun::OnChiefExit(const Exited& exited, const std::string& how) {
     due_.clear();
     return;
   }
-  if (result_.stop_signal != 0 || HasGivenUp()) return;
+  if (WIFSIGNALED(exited.wait_status) && TakeWordOfTheEnd()) return;
+  if (HasGivenUp() || (result_.stop_signal != 0 && !StartsALastChief())) return;
   const bool members_left = HasEnded(status_) && status_.state != "SUCCEEDED";  // it would go on without them
   if (!refused && members_left) {
     return NameCause(absl::StrCat("the chief died as the job ended: ", Who(exited), " got ", how));
@@ -128,7 +112,8 @@ void LocalRun::OnChiefExit(const Exited& exited, const std::string& how) {
     talk_.Say(absl::StrCat("downpour run: ", EndOf(exited, setback.how)));
   }
   StartAgain(kChiefTask, setback);
-  if (!chief_ || HasGivenUp()) return;
+  if (result_.stop_signal != 0) due_[kChiefTask].when = Clock::now();
+  if (!chief_ || IsOver()) return;
   for (const std::string& member : MemberTasks(cluster_)) {  // needed again, should it go on
     if (!supervisor_.IsRunning(member) && !due_.contains(member)) BringBack(member);
   }
@@ -259,6 +244,7 @@ void LocalRun::OnStatus(const StatusReport& status) {
     if (status.progress.commits.value_or(0) > 0) budget_.Refill(kChiefTask);
     pulses_[kChiefTask] = {chief, /*joined=*/true};
     if (status.chief.term.value_or(0) > 0) leader_ = chief;
+    if (result_.stop_signal != 0 && leader_ == chief) AskChiefToEnd(result_.stop_signal);
   }
   const bool changed = status.state != status_.state;
   status_ = status;
@@ -329,6 +315,7 @@ bool LocalRun::Start(const std::string& task, uint32_t attempt) {
   if (started.ok()) {
     const pid_t pid = supervisor_.PidOf(task);
     if (is_chief) {
+      chief_asked_to_end_ = false;
       announcement_.Expect(pid);
     } else {
       pulses_[task] = {pid};
@@ -343,49 +330,6 @@ bool LocalRun::Start(const std::string& task, uint32_t attempt) {
   talk_.Say(absl::StrCat("downpour run: ", task, ": ", why));
   StartAgain(task, {.what = absl::StrCat(task, ": ", why), .how = "a start that failed: " + why});
   return false;
-}
-
-void LocalRun::GiveUp(const std::string& cause) {
-  if (!HasGivenUp()) NameCause(cause);
-  due_.clear();
-  AskChiefToEnd(SIGTERM);
-}
-
-void LocalRun::NameCause(const std::string& cause) {
-  result_.cause = cause;
-  talk_.Say("downpour run: " + cause);
-  // The others only know that they were told to end. Where it cannot be written it has been said, at least.
-  std::ofstream(LogPath(cluster_.job_dir, "run"), std::ios::app)
-      << LogPrefix('E', UnixMs()) << " the job is ended: " << Printable(cause) << "\n";
-}
-
-void LocalRun::AskChiefToEnd(int signal) {
-  if (!std::exchange(chief_asked_to_end_, true)) supervisor_.Send(kChiefTask, signal);
-}
-
-void LocalRun::LetMembersLeave() {
-  const auto deadline = Clock::now() + pace_.members_leave_within;
-  // Without a chief that said so nobody knows that it is over.
-  while (result_.chief_exit && supervisor_.running() > 0 && Clock::now() < deadline) {
-    zmq_pollitem_t item = {nullptr, supervisor_.fd(), ZMQ_POLLIN, 0};
-    zmq_poll(&item, 1, PollTimeout(deadline - Clock::now()));
-    if (!supervisor_.Collect().signals.empty()) break;
-  }
-  supervisor_.KillAll();
-}
-
-// A chief that was asked to end knows of no failure; why it was asked is told in its summary.
-void LocalRun::ReadSummary() {
-  const std::optional<ChiefLocation> location = announcement_.Last();
-  if (!location) return;
-  if (!result_.cause.empty()) {
-    const std::string why =
-        absl::StrCat(result_.cause, ". ", HowToGoOn(NewestCheckpoint(cluster_.job_dir), cluster_.command));
-    const absl::Status recorded = RecordFailure(cluster_.job_dir, location->term, why);
-    if (!recorded.ok()) talk_.Say("downpour run: " + std::string(recorded.message()));
-  }
-  const absl::StatusOr<FoundSummary> found = ReadSummaryOf(cluster_.job_dir, location->term);
-  if (found.ok()) result_.summary = found->summary;
 }
 
 }  // namespace downpour

@@ -109,7 +109,9 @@ class LocalRun {
   bool HasGivenUp() const { return !result_.cause.empty(); }
   void GiveUp(const std::string& cause);  // asks the chief to end the job for this reason
   void NameCause(const std::string& cause);
-  void AskChiefToEnd(int signal);  // once: a second signal would kill it
+  void AskChiefToEnd(int signal);  // if it is there; once: a second signal would kill it
+  bool StartsALastChief();
+  bool TakeWordOfTheEnd();  // false: there is none
   void LetMembersLeave();
   void ReadSummary();
 
@@ -120,7 +122,8 @@ class LocalRun {
   const Journalled journalled_;
   const RunPace pace_;
   ChiefAnnouncement announcement_;
-  bool chief_asked_to_end_ = false;
+  bool chief_asked_to_end_ = false;  // that is running now
+  bool last_chief_started_ = false;  // since the signal to stop
   std::optional<FolderWatch> folder_;
   std::optional<ChiefClient> chief_;  // once it listens
   RestartBudget budget_;

@@ -45,7 +45,11 @@ TEST(YamlTree, WhatCannotBeParsedHasARemedy) {
     return tree.errors.size() == 1 ? tree.errors[0].remedy : "errors: " + std::to_string(tree.errors.size());
   };
   EXPECT_EQ(remedy("a:\n  b: 1\n  \tc: 2\nd: 1\n"), "indent by spaces: line 3 begins with a tab");
+  EXPECT_EQ(remedy("a: 1\n\tb: 2\n"), "indent by spaces: line 2 begins with a tab");
   EXPECT_THAT(remedy("a: 1\n b: 2\n"), HasSubstr("how far they are indented"));
+  EXPECT_THAT(remedy("{\n\t\"a\": 1,\n\t\"b\": [\n}\n"), HasSubstr("brackets")) << "in brackets tabs may be";
+  EXPECT_THAT(remedy("a: 1\n b: 2\nc:\n\td: 3\n"), HasSubstr("how far")) << "a tab behind the error";
+  EXPECT_THAT(remedy("a: *b\n"), HasSubstr("&NAME"));
   EXPECT_EQ(remedy("a: !!int 1\n"), "") << "it says itself to leave it out";
 }
 
