@@ -27,7 +27,8 @@ class RunTest(ProcessTest):
         self.assertEqual(summary["examples"], epochs * TRAIN_EXAMPLES)
         self.assertEqual(summary["pushesApplied"] % steps, 0)
         self.assertGreater(summary["pushesApplied"], 0)
-        self.assertEqual(summary["pushesAcknowledged"], summary["pushesApplied"])
+        # On a busy machine a step may be computed twice: it has effect once, and is acknowledged to both.
+        self.assertGreaterEqual(summary["pushesAcknowledged"], summary["pushesApplied"])
         self.assertEqual(summary["pushesSkipped"], 0)
         self.assertEqual(summary["workersLost"], 0)
         self.assertGreater(summary["evalAccuracy"], 0.9)

@@ -71,19 +71,6 @@ TEST_F(StartupTest, ATermThatMayHaveBeenUsedIsNotGuessedAt) {
   }
 }
 
-// Whoever finds nothing but a term may rely on it that no chief spoke in it.
-TEST_F(StartupTest, AChiefIsReadyOnlyWithTermNameAndJournalOnDisk) {
-  std::vector<std::string> kept;
-  disk.fate = [&](const StorageOp& op) {
-    if (op.kind == StorageOp::Kind::kRename) kept.push_back(op.target);
-    if (op.kind == StorageOp::Kind::kSyncDir) kept.push_back("synced");
-    return absl::OkStatus();
-  };
-  Run();
-  EXPECT_THAT(kept, ElementsAre("term.a", "synced", "term.b", "synced", "chief.json", "synced", "journal.a", "synced",
-                                "journal.b", "synced"));
-}
-
 TEST_F(StartupTest, ACrashBetweenTheTermFilesRepeatsNoTerm) {
   ASSERT_EQ(Run().term, 1u);
   int renames = 0;

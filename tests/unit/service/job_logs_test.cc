@@ -85,6 +85,26 @@ TEST(LogTimesTest, ARecordThatAFullDiskHasCutCostsNothingElse) {
   EXPECT_EQ(two.Of(9), std::nullopt);
 }
 
+TEST(LogTimesTest, ALogThatWasCutIsNotedOnceItIsLongerThanBefore) {
+  const ScratchFolder folder;
+  folder.Write("service/log_times", "");
+  folder.Write("logs/service.log", "ten bytes\n");
+  NoteLogTime(folder.path(), 1000);
+  folder.Write("logs/service.log", "cut\n");
+  NoteLogTime(folder.path(), 2000);
+  folder.Write("logs/service.log", "cut\nand more\n");
+  NoteLogTime(folder.path(), 3000);
+  LogTimes times(folder.path());
+  EXPECT_EQ(times.Of(10), 1000);
+  EXPECT_EQ(times.Of(13), 3000);
+}
+
+TEST(LogTimesTest, WhatIsNoRecordCountsAsALookAtAnEmptyLog) {
+  const ScratchFolder folder;
+  folder.Write("service/log_times", "0000000000000007 xxxxxxxxxxxxxxxx\n0000000000000012 0000000000001000\n");
+  EXPECT_EQ(LogTimes(folder.path()).Of(5), 1000);
+}
+
 TEST(LogTimesTest, OfManyLooksEachLineHasTheFirstThatFoundIt) {
   const ScratchFolder folder;
   folder.Write("service/log_times", "");
