@@ -54,6 +54,18 @@ class CommandsTest(ProcessTest):
         run.signal(signal.SIGINT)
         run.finish()
 
+    def test_an_end_that_comes_as_the_chief_dies_keeps_what_the_servers_hold(self):
+        self.write_endless_job(checkpoint={"every": "600s"})
+        for ends in (lambda run: self.tool("stop", "--job-dir", self.job_dir), lambda run: run.signal(signal.SIGTERM)):
+            run = self.start_run(*(("--resume",) if self.checkpoints() else ()))
+            before = self.checkpoints()
+            held = self.wait_until(lambda s: complete(s) and s["progress"]["leasesCommitted"] > 10)
+            kill(held["chief"]["pid"])
+            ends(run)
+            self.assertEqual(run.finish()[0], 143, run.said)
+            self.assertGreaterEqual(self.check_cancelled()["samplesCommitted"], held["progress"]["examplesCommitted"])
+            self.assertNotEqual(self.checkpoints(), before)
+
     def test_a_checkpoint_is_written_when_somebody_wants_one(self):
         self.write_endless_job(checkpoint={"every": "0s"})
         run = self.start_run()
