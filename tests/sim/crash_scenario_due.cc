@@ -21,7 +21,8 @@ Duration CrashScenario::LongestCalm() const {
       4 * way * oracle_.grid().size();
   const TrainingSpec& training = oracle_.job().training;
   // What is pulled ahead may be too stale by then, each time; so may what is computed again between later steps.
-  const uint64_t computed = training.max_staleness ? 2 : 1;
+  // A push that kills its ps does so twice, and each time all that no checkpoint has is computed again.
+  const uint64_t computed = (training.max_staleness ? 2 : 1) + (plan_.oracle.poison ? 2 : 0);
   return Patience() + 2 * plan_.timing.dead_after + computed * oracle_.plan().total_steps() * step;
 }
 
