@@ -7,9 +7,9 @@
 //
 // With `checkpoint.every: auto` the time from the beginning of one round to that of the next is the longest of
 //   - kLeast;
-//   - 100 times what a round costs: rounds take 1 % of the throughput at most (kMostShare). Once a ps was lost
-//     half of the mean time between losses is enough, if that is 10 % (kMostShareOfLosers): a job whose ps die oftener
-//     would hardly get on;
+//   - 100 times what a round costs: rounds take 1 % of the throughput at most (kMostShare). Once a ps was lost,
+//     half of the mean time between losses is enough, as long as rounds take 10 % at most (kMostShareOfLosers): a job
+//     whose ps die sooner than it checkpoints would hardly get on;
 //   - Daly's optimum for that cost and that mean time: below it, rounds cost more than they save.
 // It is kMost at most. Before a round was measured it is kLeast: the first one tells what they cost.
 //

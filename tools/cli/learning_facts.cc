@@ -19,7 +19,7 @@ constexpr int64_t kOverlapping = 4;    // with local steps and `none` or `slowMo
 constexpr int64_t kSmoothing = 4;      // fewer of them make an outer momentum of 0.9 count differences many times over
 constexpr int64_t kPullingAhead = 32;  // are as stale as twice as many, which nobody measured
 constexpr int64_t kSlowed = 16;        // with `rate` lose more than a point
-constexpr int64_t kAdaptedSlowed = 4;  // likewise, where the optimizer adapts its steps to the gradients' size
+constexpr int64_t kAdaptedSlowed = 4;  // likewise with adam, and with what adapts its steps as adam does
 
 }  // namespace
 
