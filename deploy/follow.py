@@ -8,6 +8,7 @@ again. Files in the job folder say how far it came, each made before what it sta
 """
 
 import contextlib
+import functools
 import json
 import os
 import pathlib
@@ -121,6 +122,10 @@ class Follower:
         threading.Event().wait(PAUSE)
         INTERRUPTS.check()
 
+    @functools.cached_property
+    def tool(self):
+        return Install(self.options.install).files[0]
+
     # ---- The job ---------------------------------------------------------------------------------------------------
 
     def make_keys(self):
@@ -131,8 +136,7 @@ class Follower:
             return
         part = self.folder / "keys.part"
         shutil.rmtree(part, ignore_errors=True)
-        tool = Install(self.options.install).files[0]
-        made = subprocess.run([tool, "keys", "new", "--out", part], stdout=subprocess.DEVNULL)
+        made = subprocess.run([self.tool, "keys", "new", "--out", part], stdout=subprocess.DEVNULL)
         if made.returncode:
             sys.exit(made.returncode)
         os.replace(part, keys)
@@ -262,8 +266,8 @@ class Follower:
     def show_result(self):
         """As after `downpour run`; what went wrong has been told."""
         if self.succeeded():
-            tool = Install(self.options.install).files[0]
-            subprocess.run([tool, "status", "--job-dir", self.folder], check=False)
+            with contextlib.suppress(SystemExit):  # the programs are gone, which has been told
+                subprocess.run([self.tool, "status", "--job-dir", self.folder], check=False)
 
     def clear(self):
         """The programs stay, for the next job. A host that does not answer keeps its folder."""

@@ -35,6 +35,16 @@ uint64_t RaiseDescriptorLimit() {
   return limit.rlim_max;
 }
 
+sigset_t NotIgnored(std::initializer_list<int> signals) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : signals) {
+    struct sigaction now {};
+    if (sigaction(signal, nullptr, &now) == 0 && now.sa_handler != SIG_IGN) sigaddset(&set, signal);
+  }
+  return set;
+}
+
 void KeepFreedMemory() {
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
   mallopt(M_TRIM_THRESHOLD, 256 << 20);

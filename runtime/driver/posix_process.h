@@ -1,7 +1,9 @@
 // What a process knows of itself and asks of its C library.
 #pragma once
 
+#include <csignal>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 
 namespace downpour {
@@ -13,6 +15,10 @@ int64_t UnixMs();  // by the calendar, which may jump: for people to read
 // As many open files as this process may have, from now on: the hard limit, for each connection is one. What of a
 // process is meant for select(2), which knows 1,024 alone, does not run here.
 uint64_t RaiseDescriptorLimit();
+
+// Of these signals those that the caller has not chosen to be ignored, as it does under nohup or in a script's
+// background: to be blocked and read. A blocked signal is not ignored.
+sigset_t NotIgnored(std::initializer_list<int> signals);
 
 // Keeps freed memory in the process: frames of 1 MiB come and go thousands of times a second, and a page touched for
 // the first time costs eight times as much as one that was there.

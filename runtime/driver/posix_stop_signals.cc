@@ -10,21 +10,10 @@
 #include <csignal>
 #include <cstdint>
 
+#include "runtime/driver/posix_process.h"
+
 namespace downpour {
 namespace {
-
-constexpr int kStopSignals[] = {SIGTERM, SIGINT};
-
-// Under nohup, or in a script's background, the caller has chosen that some are ignored; a blocked signal is not.
-sigset_t NotIgnored() {
-  sigset_t set;
-  sigemptyset(&set);
-  for (const int signal : kStopSignals) {
-    struct sigaction now {};
-    if (sigaction(signal, nullptr, &now) == 0 && now.sa_handler != SIG_IGN) sigaddset(&set, signal);
-  }
-  return set;
-}
 
 void SetMask(int how, const sigset_t& set) {
   errno = pthread_sigmask(how, &set, nullptr);
@@ -33,7 +22,7 @@ void SetMask(int how, const sigset_t& set) {
 
 // The next one finds this thread: so it ends the process even where the others are stuck.
 void EndByTheNext(const sigset_t& heard) {
-  for (const int signal : kStopSignals) {
+  for (const int signal : {SIGTERM, SIGINT}) {
     if (sigismember(&heard, signal) == 1) std::signal(signal, SIG_DFL);
   }
   SetMask(SIG_UNBLOCK, heard);
@@ -48,7 +37,7 @@ bool Await(int first, int second) {
 
 }  // namespace
 
-StopSignals::StopSignals() : heard_(NotIgnored()), ending_(eventfd(0, EFD_CLOEXEC)) {
+StopSignals::StopSignals() : heard_(NotIgnored({SIGTERM, SIGINT})), ending_(eventfd(0, EFD_CLOEXEC)) {
   SetMask(SIG_BLOCK, heard_);
   PCHECK(std::signal(SIGPIPE, SIG_IGN) != SIG_ERR) << "signal";
   signals_ = UniqueFd(signalfd(-1, &heard_, SFD_CLOEXEC));

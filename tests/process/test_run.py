@@ -28,7 +28,8 @@ class RunTest(ProcessTest):
         self.assertEqual(summary["pushesApplied"] % steps, 0)
         self.assertGreater(summary["pushesApplied"], 0)
         # On a busy machine a step may be computed twice: it has effect once, and is acknowledged to both.
-        self.assertGreaterEqual(summary["pushesAcknowledged"], summary["pushesApplied"])
+        twice = summary["pushesAcknowledged"] - summary["pushesApplied"]
+        self.assertIn(twice, range(summary["pushesDuplicate"] + 1))
         self.assertEqual(summary["pushesSkipped"], 0)
         self.assertEqual(summary["workersLost"], 0)
         self.assertGreater(summary["evalAccuracy"], 0.9)

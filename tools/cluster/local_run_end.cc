@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "runtime/driver/posix_process.h"
 #include "runtime/driver/posix_stop_signals.h"
 #include "runtime/exit_code.h"
-#include "runtime/driver/posix_process.h"
 #include "runtime/log_line.h"
 #include "runtime/options.h"
 #include "schema/text.h"

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "runtime/driver/posix_child.h"
 #include "runtime/driver/posix_fd.h"
+#include "runtime/driver/posix_process.h"
 #include "tools/cluster/poll_timeout.h"
 
 namespace downpour {
@@ -28,15 +29,9 @@ absl::Status ErrnoStatus(int error, const std::string& what) { return absl::Errn
 bool MayPass(const absl::Status& start) { return absl::IsUnavailable(start) || absl::IsResourceExhausted(start); }
 
 absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create() {
-  sigset_t wanted, before;
-  sigemptyset(&wanted);
+  sigset_t before, wanted = NotIgnored({SIGINT, SIGTERM, SIGHUP});
   sigaddset(&wanted, SIGCHLD);
   signal(SIGCHLD, SIG_DFL);  // ignored by the caller, it would take the children's ends from waitpid
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-    // Under nohup, or in a script's background, the caller has chosen that some are ignored; a blocked signal is not.
-    struct sigaction now {};
-    if (sigaction(signal, nullptr, &now) == 0 && now.sa_handler != SIG_IGN) sigaddset(&wanted, signal);
-  }
   sigprocmask(SIG_BLOCK, &wanted, &before);
   const int fd = signalfd(-1, &wanted, SFD_NONBLOCK | SFD_CLOEXEC);
   if (fd < 0) return ErrnoStatus(errno, "signalfd");
