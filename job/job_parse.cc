@@ -51,12 +51,11 @@ void ReadStaleness(const YamlNode& node, JobErrors& errors, TrainingSpec* traini
   MapReader reader(node, "training.staleness", errors);
   reader.Choice("method", kStalenessMethods, &training->staleness_method);
   const OptimizerKind kind = training->servers_optimizer().kind;
-  if (training->staleness_method == StalenessMethod::kSlowMomentum && kind != OptimizerKind::kMomentum &&
-      kind != OptimizerKind::kNesterov) {
+  if (training->staleness_method == StalenessMethod::kSlowMomentum && !RemembersGradients(kind)) {
     reader.Fail(*node.Find("method"), "method",
                 absl::StrCat("slowMomentum needs an optimizer with momentum, but training.",
                              training->local_steps > 0 ? "outer" : "optimizer", ".name is ", NameIn(kOptimizers, kind)),
-                "use auto, rate or none, or the optimizer momentum or nesterov");
+                "use auto, rate or none, or the optimizer momentum, nesterov, adam or adamw");
   }
   reader.Finish();
 }

@@ -112,6 +112,12 @@ constexpr int SlotCount(OptimizerKind kind) {
 }
 std::vector<std::string> SlotNames(OptimizerKind kind);
 
+// Whether a slot is a running sum or mean of the gradients themselves: a momentum.
+constexpr bool RemembersGradients(OptimizerKind kind) {
+  return kind == OptimizerKind::kMomentum || kind == OptimizerKind::kNesterov || kind == OptimizerKind::kAdam ||
+         kind == OptimizerKind::kAdamW;
+}
+
 // `pattern` has * for any characters, / too, ? for one and [abc] for one of these (POSIX fnmatch).
 bool Matches(const std::string& pattern, const std::string& variable);
 // The numbers of that variable; without overrides.

@@ -5,9 +5,14 @@
 namespace downpour {
 namespace {
 
+// At least one update long.
+double StretchedMemory(double memory, const Damping& damping) {
+  return std::max(0.0, 1 - (1 - memory) / damping.memory);
+}
+
 MomentumUpdate MomentumFor(const OptimizerSpec& spec, const Damping& damping, double rate) {
   const bool is_plain = damping.memory == 1;  // else what a stale push counts less is kept out of the rate
-  const double memory = is_plain ? spec.momentum : std::max(0.0, 1 - (1 - spec.momentum) / damping.memory);
+  const double memory = is_plain ? spec.momentum : StretchedMemory(spec.momentum, damping);
   const double gain = is_plain ? 1 : damping.share / damping.memory;
   const double fresh = is_plain ? 0 : damping.fresh;
   const bool looks_ahead = spec.kind == OptimizerKind::kNesterov;
@@ -19,11 +24,20 @@ MomentumUpdate MomentumFor(const OptimizerSpec& spec, const Damping& damping, do
           .decay = static_cast<float>(spec.weight_decay)};
 }
 
-AdamUpdate AdamFor(const OptimizerSpec& spec, double rate, uint64_t version) {
-  AdamUpdate update = MakeAdamUpdate(rate, spec.beta1, spec.beta2, spec.epsilon, version);
+// With a stretched memory the bias correction stays that of the plain one. So the first steps are small: their gradients
+// all come from one place.
+AdamUpdate AdamFor(const OptimizerSpec& spec, const Damping& damping, double rate, uint64_t version) {
+  const bool is_plain = damping.memory == 1;
+  const double damped = rate * damping.share;
+  AdamUpdate update = MakeAdamUpdate(is_plain ? damped : rate, spec.beta1, spec.beta2, spec.epsilon, version);
+  if (!is_plain) {
+    update.beta1 = static_cast<float>(StretchedMemory(spec.beta1, damping));
+    update.gain = static_cast<float>((1 - spec.beta1) * damping.share / damping.memory);
+    update.fresh = static_cast<float>((1 - spec.beta1) * damping.fresh);
+  }
   const bool is_decoupled = spec.kind == OptimizerKind::kAdamW;
   (is_decoupled ? update.shrink : update.decay) =
-      static_cast<float>(is_decoupled ? rate * spec.weight_decay : spec.weight_decay);
+      static_cast<float>(is_decoupled ? damped * spec.weight_decay : spec.weight_decay);
   return update;
 }
 
@@ -71,7 +85,7 @@ Update UpdateFor(const OptimizerSpec& spec, const Damping& damping, uint64_t ver
                                                            .decay = decay});
     case OptimizerKind::kAdam:
     case OptimizerKind::kAdamW:
-      return RuleOf<OptimizerKind::kAdam>(AdamFor(spec, rate, version));
+      return RuleOf<OptimizerKind::kAdam>(AdamFor(spec, damping, scheduled, version));
     case OptimizerKind::kFtrl:
       return RuleOf<OptimizerKind::kFtrl>(FtrlUpdate{.learning_rate = static_cast<float>(rate),
                                                      .beta = static_cast<float>(spec.beta),

@@ -39,6 +39,19 @@ void CopyNumbers(GradientSpan from, float* to) {
   std::copy(from.floats().begin(), from.floats().end(), to);
 }
 
+// Gives the rule what its step is to have less along its largest direction.
+template <class Rule>
+void LessenSteepest(float steep, const MatrixRun& run, GradientSpan gradient, absl::Span<const UpdatedArray> arrays,
+             Rule* rule, Deflation* deflation, absl::Span<float> step) {
+  const auto compute = [&](size_t begin, absl::Span<float> part) {
+    std::array<UpdatedArray, 1 + Rule::kSlots> from;
+    std::transform(arrays.begin(), arrays.end(), from.begin(),
+                   [begin](const UpdatedArray& array) { return array.From(begin); });
+    FindStep(*rule, gradient.subspan(begin, part.size()), from, part.data());
+  };
+  rule->correction = deflation->Find(run, steep, compute, step);
+}
+
 }  // namespace
 
 MatrixRun RunOf(const VariableSpec& variable, const Slice& slice) {
@@ -48,8 +61,9 @@ MatrixRun RunOf(const VariableSpec& variable, const Slice& slice) {
 
 GradientSpan ShapeStep(const Damping& damping, const MatrixRun& run, GradientSpan gradient,
                        absl::Span<const UpdatedArray> arrays, Update* update, StepBuffers* buffers) {
-  auto* momentum = std::get_if<MomentumUpdate>(update);
-  const bool deflates = momentum != nullptr && damping.steep != 1;
+  auto* const momentum = std::get_if<MomentumUpdate>(update);
+  auto* const adam = std::get_if<AdamUpdate>(update);
+  const bool deflates = (momentum != nullptr || adam != nullptr) && damping.steep != 1;
   const bool raises = std::holds_alternative<SgdUpdate>(*update) && damping.beside != 1;
   if (!deflates && !raises) return gradient;
   if (std::min(run.columns, (run.lead + gradient.size()) / run.columns) < kLeastDirections) return gradient;
@@ -61,11 +75,9 @@ GradientSpan ShapeStep(const Damping& damping, const MatrixRun& run, GradientSpa
     RaiseBeside(run, kSteepDirections, static_cast<float>(damping.beside), step);
     return absl::Span<const float>(step);
   }
-  const auto compute = [&](size_t begin, absl::Span<float> part) {
-    const std::array<UpdatedArray, 2> from = {arrays[0].From(begin), arrays[1].From(begin)};
-    FindStep(*momentum, gradient.subspan(begin, part.size()), from, part.data());
-  };
-  momentum->correction = buffers->deflation.Find(run, static_cast<float>(damping.steep), compute, step);
+  const auto steep = static_cast<float>(damping.steep);
+  if (momentum != nullptr) LessenSteepest(steep, run, gradient, arrays, momentum, &buffers->deflation, step);
+  if (adam != nullptr) LessenSteepest(steep, run, gradient, arrays, adam, &buffers->deflation, step);
   return gradient;
 }
 

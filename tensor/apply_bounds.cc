@@ -46,9 +46,11 @@ struct Reach {
   }
   void operator()(const AdamUpdate& u) {
     const double g = Penalized(u.decay);
-    now[1] = Sum(Product(u.beta1, now[1]), Product(u.one_minus_beta1, g));
+    now[1] = Sum(Product(u.beta1, now[1]), Product(u.gain, g));
     now[2] = Sum(Product(u.beta2, now[2]), Product(Product(u.one_minus_beta2, g), g));
-    const double change = Note(Rounded(Product(u.step_size, now[1]) / u.epsilon));  // the root is 0 or more
+    const double sum = Sum(now[1], Product(u.fresh, g));
+    const double found = Note(Rounded(Product(u.step_size, sum) / u.epsilon));  // the root is 0 or more
+    const double change = Sum(found, Note(Rounded(u.correction.most)));
     now[0] = Sum(now[0], Sum(change, Product(u.shrink, now[0])));
   }
   void operator()(const FtrlUpdate& u) {

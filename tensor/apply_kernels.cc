@@ -146,6 +146,24 @@ void MomentumStep(const MomentumUpdate& update, const GradientSpan& gradient, co
   });
 }
 
+// Calls apply(part, begin, correct) for the parts of the gradient that have one correction each: correct(d, i, x) adds
+// it to the vector x of the part's steps from i on.
+template <class Apply>
+HWY_INLINE int32_t ForEachCorrected(const RankOne& correction, const GradientSpan& gradient, const Apply& apply) {
+  if (correction.left == nullptr) {
+    return apply(gradient, 0, [](auto, size_t, auto step) HWY_ATTR { return step; });
+  }
+  int32_t largest = 0;
+  ForEachRows(correction.run, gradient.size(), 1, [&](const Rows& row) HWY_ATTR {
+    const float left = correction.left[row.index];
+    const float* const right = correction.right + row.column;
+    const auto correct = [=](auto d, size_t i, auto step)
+                             HWY_ATTR { return hn::Add(step, hn::Mul(hn::Set(d, left), hn::LoadU(d, right + i))); };
+    largest = std::max(largest, apply(gradient.subspan(row.begin, row.size), row.begin, correct));
+  });
+  return largest;
+}
+
 // Below, all loads stand before the first store: arrays that lie a multiple of 4 KiB apart look alike to a CPU that
 // lets a load overtake a store.
 template <class Correct>
@@ -164,19 +182,9 @@ HWY_INLINE int32_t CorrectedMomentum(const MomentumUpdate& u, const GradientSpan
 int32_t Momentum(const MomentumUpdate& update, const GradientSpan& gradient, const UpdatedArray* arrays, bool look) {
   const MomentumUpdate u = update;
   const UpdatedArray w = arrays[0], v = arrays[1];
-  if (u.correction.left == nullptr) {
-    return CorrectedMomentum(u, gradient, w, v, look, [](auto, size_t, auto step) HWY_ATTR { return step; });
-  }
-  int32_t largest = 0;
-  ForEachRows(u.correction.run, gradient.size(), 1, [&](const Rows& row) HWY_ATTR {
-    const float left = u.correction.left[row.index];
-    const float* const right = u.correction.right + row.column;
-    const auto correct = [=](auto d, size_t i, auto step)
-                             HWY_ATTR { return hn::Add(step, hn::Mul(hn::Set(d, left), hn::LoadU(d, right + i))); };
-    const GradientSpan part = gradient.subspan(row.begin, row.size);
-    largest = std::max(largest, CorrectedMomentum(u, part, w.From(row.begin), v.From(row.begin), look, correct));
+  return ForEachCorrected(u.correction, gradient, [&](const GradientSpan& part, size_t begin, auto correct) HWY_ATTR {
+    return CorrectedMomentum(u, part, w.From(begin), v.From(begin), look, correct);
   });
-  return largest;
 }
 
 int32_t Squares(const SquaresUpdate& update, const GradientSpan& gradient, const UpdatedArray* arrays, bool look) {
@@ -194,22 +202,52 @@ int32_t Squares(const SquaresUpdate& update, const GradientSpan& gradient, const
   });
 }
 
-int32_t Adam(const AdamUpdate& update, const GradientSpan& gradient, const UpdatedArray* arrays, bool look) {
+template <class D>
+HWY_INLINE hn::Vec<D> Mean(D d, const AdamUpdate& u, hn::Vec<D> before, hn::Vec<D> g) {
+  return hn::Add(hn::Mul(hn::Set(d, u.beta1), before), hn::Mul(hn::Set(d, u.gain), g));
+}
+template <class D>
+HWY_INLINE hn::Vec<D> MeanSquare(D d, const AdamUpdate& u, hn::Vec<D> before, hn::Vec<D> g) {
+  return hn::Add(hn::Mul(hn::Set(d, u.beta2), before), hn::Mul(hn::Mul(hn::Set(d, u.one_minus_beta2), g), g));
+}
+template <class D>
+HWY_INLINE hn::Vec<D> Step(D d, const AdamUpdate& u, hn::Vec<D> mean, hn::Vec<D> square, hn::Vec<D> g) {
+  const auto sum = hn::Add(mean, hn::Mul(hn::Set(d, u.fresh), g));
+  return hn::Div(hn::Mul(hn::Set(d, u.step_size), sum), hn::Add(hn::Sqrt(square), hn::Set(d, u.epsilon)));
+}
+
+void AdamStep(const AdamUpdate& update, const GradientSpan& gradient, const UpdatedArray* arrays, float* step) {
   const AdamUpdate u = update;
-  const UpdatedArray w = arrays[0], m = arrays[1], v = arrays[2];
+  const UpdatedArray m = arrays[1], v = arrays[2];
+  const UpdatedArray w = u.decay == 0 ? m : arrays[0];
+  ForEachVector(gradient, /*look=*/false, [=](auto d, size_t i, auto pushed) HWY_ATTR {
+    const auto g = Penalized(d, pushed, hn::LoadU(d, w.in + i), u.decay);
+    const auto mean = Mean(d, u, hn::LoadU(d, m.in + i), g);
+    hn::StoreU(Step(d, u, mean, MeanSquare(d, u, hn::LoadU(d, v.in + i), g), g), d, step + i);
+  });
+}
+
+template <class Correct>
+HWY_INLINE int32_t CorrectedAdam(const AdamUpdate& u, const GradientSpan& gradient, UpdatedArray w, UpdatedArray m,
+                                 UpdatedArray v, bool look, const Correct& correct) {
   return ForEachVector(gradient, look, [=](auto d, size_t i, auto pushed) HWY_ATTR {
     const auto value = hn::LoadU(d, w.in + i);
     const auto g = Penalized(d, pushed, value, u.decay);
-    const auto mean =
-        hn::Add(hn::Mul(hn::Set(d, u.beta1), hn::LoadU(d, m.in + i)), hn::Mul(hn::Set(d, u.one_minus_beta1), g));
-    const auto square = hn::Add(hn::Mul(hn::Set(d, u.beta2), hn::LoadU(d, v.in + i)),
-                                hn::Mul(hn::Mul(hn::Set(d, u.one_minus_beta2), g), g));
-    const auto change =
-        hn::Div(hn::Mul(hn::Set(d, u.step_size), mean), hn::Add(hn::Sqrt(square), hn::Set(d, u.epsilon)));
+    const auto mean = Mean(d, u, hn::LoadU(d, m.in + i), g);
+    const auto square = MeanSquare(d, u, hn::LoadU(d, v.in + i), g);
+    const auto change = correct(d, i, Step(d, u, mean, square, g));
     const auto values = hn::Sub(value, hn::Add(change, hn::Mul(hn::Set(d, u.shrink), value)));
     hn::StoreU(mean, d, m.out + i);
     hn::StoreU(square, d, v.out + i);
     hn::StoreU(values, d, w.out + i);
+  });
+}
+
+int32_t Adam(const AdamUpdate& update, const GradientSpan& gradient, const UpdatedArray* arrays, bool look) {
+  const AdamUpdate u = update;
+  const UpdatedArray w = arrays[0], m = arrays[1], v = arrays[2];
+  return ForEachCorrected(u.correction, gradient, [&](const GradientSpan& part, size_t begin, auto correct) HWY_ATTR {
+    return CorrectedAdam(u, part, w.From(begin), m.From(begin), v.From(begin), look, correct);
   });
 }
 
@@ -250,6 +288,7 @@ HWY_EXPORT(Momentum);
 HWY_EXPORT(MomentumStep);
 HWY_EXPORT(Squares);
 HWY_EXPORT(Adam);
+HWY_EXPORT(AdamStep);
 HWY_EXPORT(Ftrl);
 HWY_EXPORT(TargetName);
 
@@ -287,7 +326,10 @@ struct Dispatch {
 
 // For what begins `begin` elements later.
 Update Beginning(Update update, size_t begin) {
-  if (auto* momentum = std::get_if<MomentumUpdate>(&update)) momentum->correction = momentum->correction.From(begin);
+  const auto begin_correction = [begin](auto& rule) {
+    if constexpr (requires { rule.correction; }) rule.correction = rule.correction.From(begin);
+  };
+  std::visit(begin_correction, update);
   return update;
 }
 
@@ -346,7 +388,7 @@ AdamUpdate MakeAdamUpdate(double learning_rate, double beta1, double beta2, doub
   AdamUpdate update;
   update.step_size = static_cast<float>(learning_rate * second_correction / (1 - Power(beta1, step)));
   update.beta1 = static_cast<float>(beta1);
-  update.one_minus_beta1 = static_cast<float>(1 - beta1);
+  update.gain = static_cast<float>(1 - beta1);
   update.beta2 = static_cast<float>(beta2);
   update.one_minus_beta2 = static_cast<float>(1 - beta2);
   update.epsilon = static_cast<float>(epsilon * second_correction);
@@ -379,6 +421,10 @@ bool ApplyUpdate(const Update& update, GradientSpan gradient, absl::Span<const U
 
 void FindStep(const MomentumUpdate& update, GradientSpan gradient, absl::Span<const UpdatedArray> arrays, float* step) {
   HWY_DYNAMIC_DISPATCH(MomentumStep)(update, gradient, arrays.data(), step);
+}
+
+void FindStep(const AdamUpdate& update, GradientSpan gradient, absl::Span<const UpdatedArray> arrays, float* step) {
+  HWY_DYNAMIC_DISPATCH(AdamStep)(update, gradient, arrays.data(), step);
 }
 
 float LargestMagnitude(GradientSpan x) { return std::bit_cast<float>(LargestBits(x)); }

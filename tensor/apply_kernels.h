@@ -70,20 +70,23 @@ struct SquaresUpdate {
   float decay = 0;
 };
 
-// m = beta1 * m + (1 - beta1) * g;  v = beta2 * v + ((1 - beta2) * g) * g;
-// w -= (step_size * m) / (sqrt(v) + epsilon) + shrink * w
+// m = beta1 * m + gain * g;  v = beta2 * v + ((1 - beta2) * g) * g;
+// w -= (step_size * (m + fresh * g)) / (sqrt(v) + epsilon) + shrink * w
 // Source: Kingma and Ba, ICLR 2015, Algorithm 1 in the order of its section 2: the bias corrections lie in step_size
-// and epsilon. `shrink` is the decoupled weight decay of Loshchilov and Hutter, ICLR 2019, Algorithm 2.
+// and epsilon, gain is 1 - beta1, and fresh is 0. `shrink` is the decoupled weight decay of Loshchilov and Hutter, ICLR
+// 2019, Algorithm 2. The quotient is the step, to which a correction may be added.
 struct AdamUpdate {
   static constexpr size_t kSlots = 2;
   float step_size = 0;
   float beta1 = 0;
-  float one_minus_beta1 = 0;
+  float gain = 0;
+  float fresh = 0;
   float beta2 = 0;
   float one_minus_beta2 = 0;
   float epsilon = 0;
   float shrink = 0;
   float decay = 0;
+  RankOne correction = {};
 };
 
 // r = sqrt(n + g * g);  z += learning_rate * g - (r - sqrt(n)) * w;  n += g * g;
@@ -158,6 +161,7 @@ inline constexpr Magnitudes kUnknownMagnitudes = {std::numeric_limits<double>::i
 // The step without its correction: as many numbers as the gradient has. Without decay no values are read. Then a zero
 // may have the other sign than in ApplyUpdate.
 void FindStep(const MomentumUpdate& update, GradientSpan gradient, absl::Span<const UpdatedArray> arrays, float* step);
+void FindStep(const AdamUpdate& update, GradientSpan gradient, absl::Span<const UpdatedArray> arrays, float* step);
 
 bool AllFinite(GradientSpan x);
 float LargestMagnitude(GradientSpan x);  // infinity or NaN where it holds such

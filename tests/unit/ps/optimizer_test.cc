@@ -75,11 +75,40 @@ TEST(OptimizerTest, AStalePushCountsLessAndStaysLongerInTheMomentum) {
   EXPECT_NEAR(slice.slots[0].floats()[0], v, 1e-6);
   EXPECT_NEAR(slice.values.floats()[0], -0.5 * (v + 15.0 / 16 / 2), 1e-6);
 
-  for (const OptimizerKind kind : {OptimizerKind::kSgd, OptimizerKind::kAdam}) {
+  for (const OptimizerKind kind : {OptimizerKind::kSgd, OptimizerKind::kRmsProp}) {
     ServedSlice fresh = SliceWith(kind, {0}), stale = SliceWith(kind, {0});
     ASSERT_TRUE(MakeOptimizer(Spec(kind)).Apply(kKernelSlice, Floats({1}).floats(), 0, fresh));
     ASSERT_TRUE(MakeOptimizer(Spec(kind)).Apply(kKernelSlice, Floats({1}).floats(), 15, stale));
     EXPECT_NEAR(stale.values.floats()[0] / fresh.values.floats()[0], 1.0 / 16, 1e-6);
+  }
+}
+
+TEST(OptimizerTest, AStalePushStaysLongerInTheMeanOfAdam) {
+  TrainingSpec spec = Spec(OptimizerKind::kAdam);
+  spec.optimizer.beta1 = 0.75;
+  spec.optimizer.beta2 = 0.5;
+  ServedSlice slice = SliceWith(OptimizerKind::kAdam, {0});
+  slice.version = 1000;  // no bias is left
+  slice.slots[0] = Floats({8});
+  slice.slots[1] = Floats({4});
+  ASSERT_TRUE(MakeOptimizer(spec).Apply(kKernelSlice, Floats({1}).floats(), 15, slice));
+  const double m = (1 - 0.25 / 16) * 8 + 0.25 / 16, v = 0.5 * 4 + 0.5;
+  EXPECT_NEAR(slice.slots[0].floats()[0], m, 1e-6);
+  EXPECT_NEAR(slice.slots[1].floats()[0], v, 1e-6) << "what squares are like is no matter of staleness";
+  EXPECT_NEAR(slice.values.floats()[0], -0.5 * (m + 0.25 * 15 / 16 / 2) / std::sqrt(v), 1e-6);
+
+  ServedSlice first = SliceWith(OptimizerKind::kAdam, {0});
+  ASSERT_TRUE(MakeOptimizer(spec).Apply(kKernelSlice, Floats({1}).floats(), 15, first));
+  EXPECT_NEAR(first.values.floats()[0], -0.5 * (1.0 / 16 + 15.0 / 16 / 2), 1e-6) << "the bias is the plain mean's";
+}
+
+TEST(OptimizerTest, BeyondWhatWasTriedTheDecayOfAdamWGoesAtThePaceOfItsSteps) {
+  TrainingSpec spec = Spec(OptimizerKind::kAdamW);
+  spec.optimizer.weight_decay = 0.1;
+  for (const auto& [staleness, pace] : {std::pair<uint64_t, double>{0, 1}, {15, 1}, {63, 0.25}}) {
+    ServedSlice slice = SliceWith(OptimizerKind::kAdamW, {2});
+    ASSERT_TRUE(MakeOptimizer(spec).Apply(kKernelSlice, Floats({0}).floats(), staleness, slice));
+    EXPECT_NEAR(slice.values.floats()[0], 2 - 0.5 * pace * 0.1 * 2, 1e-6) << staleness;
   }
 }
 
@@ -143,6 +172,21 @@ TEST(OptimizerTest, AStaleStepCountsLessWhereItIsSteepest) {
   ServedSlice fresh = SliceWith(OptimizerKind::kMomentum, std::vector<float>(16 * 8));
   ASSERT_TRUE(optimizer.Apply(kKernelSlice, absl::MakeConstSpan(gradient), 0, fresh));
   EXPECT_EQ(fresh.values.floats()[5], -0.5f * 3.5f) << "where nothing is stale it is the plain optimizer";
+}
+
+TEST(OptimizerTest, AStaleStepOfAdamCountsLessAlongItsLargestDirection) {
+  JobSpec job;
+  job.model.inputs = {{"x", {16}}};
+  job.model.layers = {{"y", {"x"}, DenseSpec{.units = 8}}};
+  job.training = Spec(OptimizerKind::kAdam);
+  job.training.batch_size = 1;
+  const Optimizer optimizer(job, *GridOf(job.model), Plan(job, 100));
+  const std::vector<float> gradient(16 * 8, 3);
+  for (const auto& [staleness, share] : {std::pair<uint64_t, double>{0, 1}, {15, (1.0 / 16 + 15.0 / 16 / 2) / 256}}) {
+    ServedSlice slice = SliceWith(OptimizerKind::kAdam, std::vector<float>(16 * 8));
+    ASSERT_TRUE(optimizer.Apply(kKernelSlice, absl::MakeConstSpan(gradient), staleness, slice));
+    for (const float value : slice.values.floats()) EXPECT_NEAR(value, -0.5 * share, 1e-4) << staleness;
+  }
 }
 
 TEST(OptimizerTest, AStepOfFewRowsKeepsItsLargestPart) {

@@ -40,10 +40,10 @@ TEST(StalenessRuleTest, TheExponentsAreThoseOfTheHeader) {
 
 TEST(StalenessRuleTest, AutoGoesByTheOptimizer) {
   const std::pair<StalenessMethod, std::vector<OptimizerKind>> methods[] = {
-      {StalenessMethod::kSlowMomentum, {OptimizerKind::kMomentum, OptimizerKind::kNesterov}},
+      {StalenessMethod::kSlowMomentum,
+       {OptimizerKind::kMomentum, OptimizerKind::kNesterov, OptimizerKind::kAdam, OptimizerKind::kAdamW}},
       {StalenessMethod::kNone, {OptimizerKind::kAdagrad, OptimizerKind::kFtrl}},
-      {StalenessMethod::kRate,
-       {OptimizerKind::kSgd, OptimizerKind::kRmsProp, OptimizerKind::kAdam, OptimizerKind::kAdamW}}};
+      {StalenessMethod::kRate, {OptimizerKind::kSgd, OptimizerKind::kRmsProp}}};
   for (const auto& [method, kinds] : methods) {
     for (const OptimizerKind kind : kinds) {
       EXPECT_EQ(RuleOf(StalenessMethod::kAuto, kind).Of(7, 0), RuleOf(method).Of(7, 0));

@@ -70,9 +70,9 @@ void ScalarRule(const SquaresUpdate& u, float g, Element& e) {
 }
 void ScalarRule(const AdamUpdate& u, float g, Element& e) {
   float &w = *e.a[0], &m = *e.a[1], &v = *e.a[2];
-  m = u.beta1 * m + u.one_minus_beta1 * g;
+  m = u.beta1 * m + u.gain * g;
   v = u.beta2 * v + (u.one_minus_beta2 * g) * g;
-  w = w - ((u.step_size * m) / (std::sqrt(v) + u.epsilon) + u.shrink * w);
+  w = w - ((u.step_size * (m + u.fresh * g)) / (std::sqrt(v) + u.epsilon) + u.shrink * w);
 }
 void ScalarRule(const FtrlUpdate& u, float g, Element& e) {
   float &w = *e.a[0], &z = *e.a[1], &n = *e.a[2];
@@ -95,9 +95,10 @@ void Reference(const Update& update, const std::vector<float>& gradient, Arrays&
 class ApplyKernelsTest : public CpuTargetTest {};
 INSTANTIATE_TEST_SUITE_P(Targets, ApplyKernelsTest, testing::ValuesIn(CpuTargets()), NameOfCpuTarget);
 
-constexpr AdamUpdate Decaying(AdamUpdate update, float shrink, float decay) {
+constexpr AdamUpdate Decaying(AdamUpdate update, float shrink, float decay, float fresh = 0) {
   update.shrink = shrink;
   update.decay = decay;
+  update.fresh = fresh;
   return update;
 }
 
@@ -238,33 +239,50 @@ TEST_P(ApplyKernelsTest, AnUpdateThatWouldNotBeFiniteChangesNothing) {
   }
 }
 
-// Over several blocks and parts of rows, in place and apart, of floats and of bfloat16.
+// What a rule makes of a value by a step.
+float Stepped(const MomentumUpdate& u, float value, float step) { return value - u.learning_rate * step; }
+float Stepped(const AdamUpdate& u, float value, float step) { return value - (step + u.shrink * value); }
+
+// Over several blocks and parts of rows, in place and apart.
+template <class Rule>
+void ExpectCorrected(Rule update, const GradientSpan& numbers, const Arrays& state) {
+  constexpr size_t kColumns = 37, kLead = 5;
+  const size_t n = numbers.size();
+  Guarded step(n, 1, 2), left(n / kColumns + 2, 1, 5), right(kColumns, 2, 6);
+  Arrays plain = state, corrected = state, out = state;
+  std::vector<UpdatedArray> of_plain, in_place, apart;
+  for (size_t a = 0; a < state.size(); ++a) {
+    of_plain.push_back({plain[a].data(), plain[a].data()});
+    in_place.push_back({corrected[a].data(), corrected[a].data()});
+    apart.push_back({corrected[a].data(), out[a].data()});
+  }
+  FindStep(update, numbers, in_place, step.data());
+  ASSERT_TRUE(ApplyUpdate(update, numbers, of_plain));
+  for (size_t i = 0; i < n; ++i) ASSERT_EQ(plain[0][i], Stepped(update, state[0][i], step.data()[i])) << i;
+  update.correction = {{.columns = kColumns, .lead = kLead}, left.data(), right.data(), 4};
+  ASSERT_TRUE(ApplyUpdate(update, numbers, apart));
+  Magnitudes known = {4, 4, 4};
+  ASSERT_TRUE(ApplyUpdate(update, numbers, in_place, &known));
+  EXPECT_TRUE(SameBits(corrected[0], out[0]));
+  for (size_t a = 1; a < state.size(); ++a) EXPECT_TRUE(SameBits(corrected[a], plain[a])) << "the slots are the rule's";
+  for (size_t i = 0; i < n; ++i) {
+    const float added = left.data()[(kLead + i) / kColumns] * right.data()[(kLead + i) % kColumns];
+    ASSERT_EQ(out[0][i], Stepped(update, state[0][i], step.data()[i] + added)) << i;
+  }
+}
+
 TEST_P(ApplyKernelsTest, ACorrectionIsAddedToTheStepThatTheRuleFinds) {
-  constexpr size_t kN = 10'000, kColumns = 37, kLead = 5;
-  Guarded gradient(kN, 3, 1), step(kN, 1, 2);
-  Guarded left(kN / kColumns + 2, 1, 5), right(kColumns, 2, 6);
-  const Arrays state = {Guarded(kN, 0, 3).values(), Guarded(kN, 0, 4).values()};
+  constexpr size_t kN = 10'000;
+  Guarded gradient(kN, 3, 1);
+  const std::vector<float> values = Guarded(kN, 0, 3).values(), slot = Guarded(kN, 0, 4).values();
+  std::vector<float> squares(kN);
+  std::transform(slot.begin(), slot.end(), squares.begin(), [](float x) { return x * x; });
   std::vector<Bf16> halves(kN);
   RoundToBf16({gradient.data(), kN}, halves.data());
+  const AdamUpdate adam = Decaying(MakeAdamUpdate(0.001, 0.9, 0.999, 1e-8, 3), 0.01f, 0.02f, 0.05f);
   for (const GradientSpan numbers : {GradientSpan(gradient.data(), kN), GradientSpan(absl::MakeConstSpan(halves))}) {
-    MomentumUpdate update{0.02f, 0.99f, 0.3f, 0.6f, 0.9f, 0.01f};
-    Arrays plain = state, corrected = state, out = state;
-    const std::vector<UpdatedArray> in_place = {{corrected[0].data(), corrected[0].data()},
-                                                {corrected[1].data(), corrected[1].data()}};
-    FindStep(update, numbers, in_place, step.data());
-    ASSERT_TRUE(ApplyUpdate(update, numbers, {{plain[0].data(), plain[0].data()}, {plain[1].data(), plain[1].data()}}));
-    for (size_t i = 0; i < kN; ++i) ASSERT_EQ(plain[0][i], state[0][i] - 0.02f * step.data()[i]) << i;
-    update.correction = {{.columns = kColumns, .lead = kLead}, left.data(), right.data(), 4};
-    ASSERT_TRUE(
-        ApplyUpdate(update, numbers, {{corrected[0].data(), out[0].data()}, {corrected[1].data(), out[1].data()}}));
-    Magnitudes known = {4, 4, 4};
-    ASSERT_TRUE(ApplyUpdate(update, numbers, in_place, &known));
-    EXPECT_TRUE(SameBits(corrected[0], out[0]));
-    EXPECT_TRUE(SameBits(corrected[1], plain[1])) << "the velocity is the rule's";
-    for (size_t i = 0; i < kN; ++i) {
-      const float added = left.data()[(kLead + i) / kColumns] * right.data()[(kLead + i) % kColumns];
-      ASSERT_EQ(out[0][i], state[0][i] - 0.02f * (step.data()[i] + added)) << i;
-    }
+    ExpectCorrected(MomentumUpdate{0.02f, 0.99f, 0.3f, 0.6f, 0.9f, 0.01f}, numbers, {values, slot});
+    ExpectCorrected(adam, numbers, {values, slot, squares});
   }
 }
 
@@ -293,7 +311,8 @@ TEST_P(ApplyKernelsTest, BoundsAreAboveWhatThereIsAndDecideNothing) {
     Magnitudes bounds = kUnknownMagnitudes;
     for (uint64_t push = 1; push <= 40; ++push) {
       const Update update =
-          rule == 2 ? Decaying(MakeAdamUpdate(rate, 0.9, 0.999, 1e-8, push), decay, decay) : rules[rule];
+          rule == 2 ? Decaying(MakeAdamUpdate(rate, 0.9, 0.999, 1e-8, push), decay, decay, life % 3 == 0 ? 0.0f : 4.0f)
+                    : rules[rule];
       const int largest = push % 10 == 0 ? 127 : life % 100;
       std::vector<float> gradient(n);
       for (float& g : gradient) g = draw(-149, largest);

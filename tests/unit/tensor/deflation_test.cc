@@ -161,9 +161,13 @@ TEST_P(DeflationTest, WithoutDecayAStepIsFoundWithoutTheValues) {
   constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
   const std::vector<float> values(40, kNone), velocity(40, 2), gradient(40, 3);
   std::vector<float> step(40);
-  FindStep({.momentum = 0.5f}, absl::MakeConstSpan(gradient), {{values.data(), nullptr}, {velocity.data(), nullptr}},
+  FindStep(MomentumUpdate{.momentum = 0.5f}, absl::MakeConstSpan(gradient), {{values.data(), nullptr}, {velocity.data(), nullptr}},
            step.data());
   EXPECT_EQ(step, std::vector<float>(40, 4));
+  const std::vector<float> square(40, 4);
+  FindStep(AdamUpdate{.step_size = 8, .beta1 = 0.5f, .gain = 1, .beta2 = 1}, absl::MakeConstSpan(gradient),
+           {{values.data(), nullptr}, {velocity.data(), nullptr}, {square.data(), nullptr}}, step.data());
+  EXPECT_EQ(step, std::vector<float>(40, 16));
 }
 
 TEST_P(DeflationTest, ACorrectionThatOverflowsChangesNothing) {
