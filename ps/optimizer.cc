@@ -42,7 +42,7 @@ void CopyNumbers(GradientSpan from, float* to) {
 // Gives the rule what its step is to have less along its largest direction.
 template <class Rule>
 void LessenSteepest(float steep, const MatrixRun& run, GradientSpan gradient, absl::Span<const UpdatedArray> arrays,
-             Rule* rule, Deflation* deflation, absl::Span<float> step) {
+                    Rule* rule, Deflation* deflation, absl::Span<float> step) {
   const auto compute = [&](size_t begin, absl::Span<float> part) {
     std::array<UpdatedArray, 1 + Rule::kSlots> from;
     std::transform(arrays.begin(), arrays.end(), from.begin(),

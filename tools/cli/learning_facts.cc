@@ -12,14 +12,14 @@
 namespace downpour {
 namespace {
 
-// The rows of docs/LEARNING.md.
+// The rows of docs/LEARNING.md, and those of `rate` of docs/OPTIMIZERS.md.
 constexpr double kMeasuredMomentum = 0.9;
 constexpr int64_t kUndamped = 8;       // with `none` they lose a point, and 16 of them most runs
 constexpr int64_t kOverlapping = 4;    // with local steps and `none` or `slowMomentum` they learn little or nothing
 constexpr int64_t kSmoothing = 4;      // fewer of them make an outer momentum of 0.9 count differences many times over
 constexpr int64_t kPullingAhead = 32;  // are as stale as twice as many, which nobody measured
 constexpr int64_t kSlowed = 16;        // with `rate` lose more than a point
-constexpr int64_t kAdaptedSlowed = 4;  // likewise with adam, and with what adapts its steps as adam does
+constexpr int64_t kAdaptedSlowed = 4;  // likewise with adam, and so with what adapts its steps as adam does
 
 }  // namespace
 
