@@ -24,8 +24,8 @@ MomentumUpdate MomentumFor(const OptimizerSpec& spec, const Damping& damping, do
           .decay = static_cast<float>(spec.weight_decay)};
 }
 
-// With a stretched memory the bias correction stays that of the plain one. So the first steps are small: their gradients
-// all come from one place.
+// With a stretched memory the bias correction stays that of the plain one. So the first steps are small: their
+// gradients all come from one place.
 AdamUpdate AdamFor(const OptimizerSpec& spec, const Damping& damping, double rate, uint64_t version) {
   const bool is_plain = damping.memory == 1;
   const double damped = rate * damping.share;

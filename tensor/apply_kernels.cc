@@ -15,101 +15,11 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "tensor/vector_loop-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace downpour::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-template <class D>
-HWY_INLINE hn::Vec<D> LoadNumbers(D d, const float* from) {
-  return hn::LoadU(d, from);
-}
-template <class D>
-HWY_INLINE hn::Vec<D> LoadNumbers(D d, const Bf16* from) {
-  const hn::Rebind<uint16_t, D> half;
-  const hn::RebindToUnsigned<D> whole;
-  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(whole, hn::LoadU(half, &from->bits))));
-}
-
-template <class D>
-HWY_INLINE void StoreRounded(D, hn::Vec<D> x, Bf16* to) {
-  const hn::RebindToUnsigned<D> whole;
-  const hn::RebindToSigned<D> with_sign;  // from which narrowing is defined; what is narrowed is below 2^16
-  const hn::Rebind<uint16_t, D> half;
-  const auto bits = hn::BitCast(whole, x);
-  const auto upper = hn::ShiftRight<16>(bits);
-  const auto odd = hn::And(upper, hn::Set(whole, 1));
-  const auto nearest = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(whole, 0x7fff))));
-  const auto quiet = hn::Or(upper, hn::Set(whole, 0x40));
-  const auto rounded = hn::IfThenElse(hn::RebindMask(whole, hn::IsNaN(x)), quiet, nearest);
-  hn::StoreU(hn::DemoteTo(half, hn::BitCast(with_sign, rounded)), half, &to->bits);
-}
-
-// Calls step(d, i, x) for every vector x of the numbers, the rest one by one. Returns the bits of the largest
-// magnitude, if that is to be looked at: they are in the order of magnitudes, with infinity and NaN above all.
-template <bool kLook, class T, class Step>
-HWY_INLINE int32_t ForEachVector(absl::Span<const T> numbers, const Step& step) {
-  const hn::ScalableTag<float> d;
-  const hn::CappedTag<float, 1> one;
-  const hn::RebindToSigned<decltype(d)> di;
-  const hn::RebindToSigned<decltype(one)> one_i;
-  constexpr int32_t kMagnitude = 0x7fffffff;
-
-  const T* from = numbers.data();
-  const size_t n = numbers.size();
-  const size_t lanes = hn::Lanes(d);
-  size_t i = 0;
-  auto largest = hn::Zero(di);
-  for (; i + lanes <= n; i += lanes) {
-    const auto vector = LoadNumbers(d, from + i);
-    if constexpr (kLook) largest = hn::Max(largest, hn::And(hn::BitCast(di, vector), hn::Set(di, kMagnitude)));
-    step(d, i, vector);
-  }
-  int32_t of_all = hn::GetLane(hn::MaxOfLanes(di, largest));
-  for (; i < n; ++i) {
-    const auto scalar = LoadNumbers(one, from + i);
-    of_all = std::max(of_all, hn::GetLane(hn::And(hn::BitCast(one_i, scalar), hn::Set(one_i, kMagnitude))));
-    step(one, i, scalar);
-  }
-  return of_all;
-}
-
-template <class Step>
-HWY_INLINE int32_t ForEachVector(const GradientSpan& gradient, bool look, const Step& step) {
-  if (gradient.rounded()) {
-    return look ? ForEachVector<true>(gradient.halves(), step) : ForEachVector<false>(gradient.halves(), step);
-  }
-  return look ? ForEachVector<true>(gradient.floats(), step) : ForEachVector<false>(gradient.floats(), step);
-}
-
-// Vectors begin where they are aligned: a received frame seldom is, and loads across cache lines take twice as long.
-template <class T>
-HWY_INLINE int32_t LargestAligned(absl::Span<const T> x) {
-  const size_t vector_bytes = hn::Lanes(hn::ScalableTag<float>()) * sizeof(T);
-  const size_t past = reinterpret_cast<uintptr_t>(x.data()) % vector_bytes;
-  const size_t head = std::min(x.size(), (vector_bytes - past) % vector_bytes / sizeof(T));
-  const auto nothing = [](auto, size_t, auto) HWY_ATTR {};
-  return std::max(ForEachVector<true>(x.subspan(0, head), nothing), ForEachVector<true>(x.subspan(head), nothing));
-}
-
-int32_t Largest(const GradientSpan& x) { return x.rounded() ? LargestAligned(x.halves()) : LargestAligned(x.floats()); }
-
-void Round(absl::Span<const float> from, Bf16* to) {
-  ForEachVector<false>(from, [=](auto d, size_t i, auto x) HWY_ATTR { StoreRounded(d, x, to + i); });
-}
-
-void Widen(absl::Span<const Bf16> from, float* to) {
-  ForEachVector<false>(from, [=](auto d, size_t i, auto x) HWY_ATTR { hn::StoreU(x, d, to + i); });
-}
-
-void RoundFed(absl::Span<const float> gradient, float* residual, Bf16* to) {
-  ForEachVector<false>(gradient, [=](auto d, size_t i, auto g)
-                                     HWY_ATTR { StoreRounded(d, hn::Add(g, hn::LoadU(d, residual + i)), to + i); });
-  constexpr int32_t kInfinity = 0x7f800000;
-  if (LargestAligned(absl::Span<const Bf16>(to, gradient.size())) >= kInfinity) return;
-  ForEachVector<false>(gradient, [=](auto d, size_t i, auto g) HWY_ATTR {
-    hn::StoreU(hn::Sub(hn::Add(g, hn::LoadU(d, residual + i)), LoadNumbers(d, to + i)), d, residual + i);
-  });
-}
 
 // The gradient with its L2 penalty.
 template <class D>
@@ -271,18 +181,12 @@ int32_t Ftrl(const FtrlUpdate& update, const GradientSpan& gradient, const Updat
   });
 }
 
-const char* TargetName() { return hwy::TargetName(HWY_TARGET); }
-
 }  // namespace downpour::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace downpour {
 
-HWY_EXPORT(Largest);
-HWY_EXPORT(Round);
-HWY_EXPORT(Widen);
-HWY_EXPORT(RoundFed);
 HWY_EXPORT(Sgd);
 HWY_EXPORT(Momentum);
 HWY_EXPORT(MomentumStep);
@@ -290,7 +194,6 @@ HWY_EXPORT(Squares);
 HWY_EXPORT(Adam);
 HWY_EXPORT(AdamStep);
 HWY_EXPORT(Ftrl);
-HWY_EXPORT(TargetName);
 
 namespace {
 
@@ -333,7 +236,7 @@ Update Beginning(Update update, size_t begin) {
   return update;
 }
 
-int32_t LargestBits(GradientSpan x) { return HWY_DYNAMIC_DISPATCH(Largest)(x); }
+int32_t LargestBits(GradientSpan x) { return std::bit_cast<int32_t>(LargestMagnitude(x)); }
 
 // The bounds as they are in the results; false, and nothing is changed, if some result is not finite, if only once it
 // is rounded to travel.
@@ -426,17 +329,6 @@ void FindStep(const MomentumUpdate& update, GradientSpan gradient, absl::Span<co
 void FindStep(const AdamUpdate& update, GradientSpan gradient, absl::Span<const UpdatedArray> arrays, float* step) {
   HWY_DYNAMIC_DISPATCH(AdamStep)(update, gradient, arrays.data(), step);
 }
-
-float LargestMagnitude(GradientSpan x) { return std::bit_cast<float>(LargestBits(x)); }
-bool AllFinite(GradientSpan x) { return LargestBits(x) < kInfinity; }
-
-void RoundToBf16(absl::Span<const float> from, Bf16* to) { HWY_DYNAMIC_DISPATCH(Round)(from, to); }
-void WidenBf16(absl::Span<const Bf16> from, float* to) { HWY_DYNAMIC_DISPATCH(Widen)(from, to); }
-void RoundWithFeedback(absl::Span<const float> gradient, float* residual, Bf16* to) {
-  HWY_DYNAMIC_DISPATCH(RoundFed)(gradient, residual, to);
-}
-
-const char* CpuTargetName() { return HWY_DYNAMIC_DISPATCH(TargetName)(); }
 
 }  // namespace downpour
 #endif  // HWY_ONCE

@@ -63,7 +63,8 @@ std::vector<JobError> UnstableSettings(const JobFileResult& read) {
     warn("training.staleness.method",
          absl::StrCat("rate", is_auto ? ", which auto is with this optimizer," : "", crowd,
                       " learns less in the same epochs"),
-         "train for more epochs, or with fewer workers");
+         is_auto ? "take momentum or adam, which learn as much with many workers, or train for more epochs"
+                 : "--set training.staleness.method=auto, or train for more epochs");
   }
   if (training.pull_ahead && workers >= kPullingAhead) {
     warn("training.pullAhead", absl::StrCat("it makes parameters about twice as stale, and", crowd, " costs accuracy"),
