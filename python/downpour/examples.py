@@ -14,18 +14,26 @@ Collate = Callable[[list], Any]
 
 
 class Examples:
-    """A map-style dataset; or a tuple or dict of arrays with a row for each example, of which each item is one too.
+    """A map-style dataset; or a tuple or dict of arrays with a row for each example, of which each item is one too. In
+    place of an array there may be a dict, tuple or list of arrays.
 
     `collate` makes a batch of a list of items. Without it a batch has the form of an item, of stacked arrays: those of
-    torch's default_collate if `tensors`, else of NumPy. `argument` names the data in errors.
+    torch's default_collate if `tensors`, else of NumPy. `argument` names the data in errors. `are_rows`: they are no
+    dataset of another kind, whatever they look like.
     """
 
-    def __init__(self, data: Any, collate: Optional[Collate], tensors: bool, argument: str) -> None:
-        self._columns = _columns_of(data)
+    def __init__(
+        self, data: Any, collate: Optional[Collate], tensors: bool, argument: str, are_rows: bool = False
+    ) -> None:
+        torch = sys.modules.get("torch")
+        if torch is not None and type(data) is torch.utils.data.TensorDataset:
+            data = data.tensors
+            are_rows = True
+        self._are_rows = are_rows or _are_rows(data)
         self._data = data
         self._collate = collate
         self._tensors = tensors
-        self.count = _length(data, argument) if self._columns is None else len(self._columns[0])
+        self.count = _rows_of(data) if self._are_rows else _length(data, argument)
         if self.count < 1:
             raise TrainingError(f"{argument} has no example: give it one or more")
 
@@ -34,13 +42,13 @@ class Examples:
         seed_all(seed)
         if self._collate is not None:
             return self._collate([self._item(number) for number in numbers])
-        if self._columns is not None:  # the same batch, at once
+        if self._are_rows:  # the same batch, at once
             rows = numpy.asarray(numbers)
-            return _in_form_of(self._data, [self._array(column[rows]) for column in self._columns])
+            return map_arrays(lambda array: self._array(array[rows]), self._data)
         items = [self._item(number) for number in numbers]
         try:
             return sys.modules["torch"].utils.data.default_collate(items) if self._tensors else _stack(items)
-        except (TypeError, ValueError, RuntimeError, KeyError) as error:
+        except (TypeError, ValueError, RuntimeError, LookupError) as error:
             raise TrainingError(
                 f"{len(items)} examples cannot be stacked to a batch ({error}): "
                 "give collate=function(items), which makes one"
@@ -50,9 +58,9 @@ class Examples:
         return sys.modules["torch"].as_tensor(rows) if self._tensors else numpy.asarray(rows)
 
     def _item(self, number: int) -> Any:
-        if self._columns is None:
+        if not self._are_rows:
             return self._data[number]
-        return _in_form_of(self._data, [column[number] for column in self._columns])
+        return map_arrays(lambda array: array[number], self._data)
 
 
 def seed_all(seed: int) -> None:
@@ -63,22 +71,39 @@ def seed_all(seed: int) -> None:
         sys.modules["torch"].manual_seed(seed)
 
 
-def _columns_of(data: Any) -> Optional[list]:
-    """The arrays, one row an example, that the data consist of; None if they are a dataset of another kind."""
-    torch = sys.modules.get("torch")
-    if torch is not None and type(data) is torch.utils.data.TensorDataset:
-        return list(data.tensors)
-    values = list(data.values()) if isinstance(data, dict) else list(data) if isinstance(data, tuple) else []
-    if not values or not all(getattr(value, "shape", ()) for value in values):
-        return None
-    lengths = {len(value) for value in values}
+def map_arrays(function: Callable[[Any], Any], data: Any) -> Any:
+    """What the function makes of each array in nested dicts, tuples and lists, in the same form."""
+    if isinstance(data, dict):
+        return {name: map_arrays(function, value) for name, value in data.items()}
+    if isinstance(data, (tuple, list)):
+        mapped = [map_arrays(function, value) for value in data]
+        return mapped if isinstance(data, list) else tuple(mapped)
+    return function(data)
+
+
+def _arrays_in(data: Any) -> list:
+    arrays: list = []
+    map_arrays(arrays.append, data)
+    return arrays
+
+
+def _are_rows(data: Any) -> bool:
+    """Whether a tuple or dict is of arrays, one row an example. A tuple of items that look alike is a dataset."""
+    if isinstance(data, tuple):
+        forms = {repr(map_arrays(type, value)) for value in data if not hasattr(value, "shape")}
+        if len(forms) == 1 and not any(hasattr(value, "shape") for value in data):
+            return False
+    elif not isinstance(data, dict):
+        return False
+    arrays = _arrays_in(data)
+    return bool(arrays) and all(getattr(array, "shape", ()) for array in arrays)
+
+
+def _rows_of(data: Any) -> int:
+    lengths = {len(array) for array in _arrays_in(data)}
     if len(lengths) > 1:
         raise TrainingError(f"the arrays of the data have {sorted(lengths)} rows: give each one row an example")
-    return values
-
-
-def _in_form_of(data: Any, values: list) -> Any:
-    return dict(zip(data, values)) if isinstance(data, dict) else tuple(values)
+    return lengths.pop()
 
 
 def _length(data: Any, argument: str) -> int:
@@ -100,5 +125,7 @@ def _stack(items: list) -> Any:
     if isinstance(first, dict):
         return {name: _stack([item[name] for item in items]) for name in first}
     if isinstance(first, (tuple, list)):
+        if len({len(item) for item in items}) > 1:
+            raise ValueError("their tuples are of several lengths")
         return tuple(_stack(list(column)) for column in zip(*items))
     return numpy.stack([numpy.asarray(item) for item in items])

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from typing import Any, Callable, Iterator, Mapping, Optional
 
 import keras
@@ -15,7 +16,7 @@ import numpy
 
 from downpour import training
 from downpour.errors import TrainingError
-from downpour.examples import Examples
+from downpour.examples import Examples, map_arrays
 from downpour.keras_optimizers import settings_of
 from downpour.optimizers import completed
 from downpour.run import Outcome, Run, classes_of
@@ -25,9 +26,10 @@ from downpour.variables import Memory, Variable, check
 def fit(
     model: keras.Model,
     x: Any,
-    y: Any,
+    y: Any = None,
     *,
-    validation_data: Optional[tuple[Any, Any]] = None,
+    sample_weight: Any = None,
+    validation_data: Optional[tuple] = None,
     optimizer: Optional[Mapping[str, Any]] = None,
     epochs: Optional[int] = None,
     batch_size: Optional[int] = None,
@@ -35,7 +37,9 @@ def fit(
 ) -> tuple[keras.Model, Any]:
     """Trains it on parameter servers, as downpour.fit does, and returns (model, history).
 
-    x, y: arrays with a row an example; so is what `validation_data`, a pair, has.
+    x, y: arrays with a row an example, or dicts, lists or tuples of them, as model.fit takes them.
+    sample_weight: by which an example's loss is multiplied: an array, or one for each output.
+    validation_data: (x, y) or (x, y, sample_weight).
     optimizer: keys of training.optimizer, in place of the optimizer that the model was compiled with.
 
     Metrics that the model was compiled with judge the evaluation: means over examples alone. Raises TrainingError.
@@ -46,16 +50,16 @@ def fit(
     if optimizer is not None:
         completed(optimizer)
     settings["training.optimizer"] = settings_of(model.optimizer) if optimizer is None else dict(optimizer)
-    data = Examples(columns(x, y), None, False, "x")
+    data = Examples(columns(x, y, sample_weight), None, False, "x", are_rows=True)
     judged = None
     if validation_data is not None:
-        judged = Examples(columns(*validation_data), None, False, "validation_data")
+        judged = Examples(columns(*validation_data), None, False, "validation_data", are_rows=True)
     probe = data.batch(range(min(data.count, 8)), 0)
+    metrics = adapter.metrics(probe)
     with adapter.unchanged():
         outcome = adapter.compute(probe)
         adapter.check_loss(outcome.loss)
         adapter.check_gradients(outcome.gradients)
-    metrics = adapter.metrics(probe, outcome)
     run = Run(mode, data, judged, adapter.evaluate, metrics, settings)
     run.begin(adapter, outcome)
     for batch in run.batches():
@@ -64,9 +68,28 @@ def fit(
     return model, mode.history
 
 
-def columns(x: Any, y: Any) -> tuple:
-    """As NumPy's arrays."""
-    return tuple(numpy.asarray(keras.ops.convert_to_numpy(column)) for column in (x, y))
+def columns(x: Any, y: Any = None, sample_weight: Any = None) -> tuple:
+    """(x, y, sample_weight), or what of it there is, of NumPy's arrays."""
+    x, y = _arrays_of(x), None if y is None else _arrays_of(y)
+    if sample_weight is None:
+        return (x,) if y is None else (x, y)
+    if y is None:
+        raise TrainingError("there is a sample_weight but no y: give both, or leave it out")
+    weight = _arrays_of(sample_weight)
+    # One of all outputs is that of each.
+    return x, y, map_arrays(lambda _: weight, y) if isinstance(weight, numpy.ndarray) else weight
+
+
+def _arrays_of(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {name: _arrays_of(value) for name, value in data.items()}
+    if isinstance(data, (list, tuple)) and any(isinstance(v, dict) or getattr(v, "shape", ()) for v in data):
+        arrays = [_arrays_of(value) for value in data]
+        return arrays if isinstance(data, list) else tuple(arrays)
+    array = numpy.asarray(data if isinstance(data, list) else keras.ops.convert_to_numpy(data))
+    if array.ndim == 0:
+        raise TrainingError(f"the data have a {type(data).__name__}: give arrays with a row an example")
+    return array
 
 
 class KerasModel:
@@ -78,6 +101,8 @@ class KerasModel:
     def __init__(self, model: keras.Model) -> None:
         if not getattr(model, "compiled", False) or not model.built:
             raise TrainingError("the model is not built or not compiled: give it an Input and call model.compile()")
+        if type(model).train_step is not keras.Model.train_step:
+            raise TrainingError("the model has a train_step of its own, which workers do not call: use compute_loss")
         if getattr(model.optimizer, "inner_optimizer", None) is not None:
             raise TrainingError("the model is compiled for mixed precision: parameter servers keep float32")
         self.module = model
@@ -142,30 +167,29 @@ class KerasModel:
         """A training step's loss and gradients."""
         for state in self._generators:
             state.assign(numpy.random.randint(1 << 31, size=2).astype(keras.backend.standardize_dtype(state.dtype)))
-        loss, output, found = self._forward_and_back(*batch)
+        x, y, weight = _parts(batch)
+        loss, output, found = self._forward_and_back(x, y, weight)
         gradients = {v.path: None if g is None else g for v, g in zip(self._trained, found)}
-        return Outcome(loss, output, _labels(batch[1]), gradients)
+        return Outcome(loss, output, _labels(y), gradients)
 
     def evaluate(self, batch: Any) -> Outcome:
-        """The outcome of a batch that is not trained."""
-        x, y = batch
+        """The outcome of a batch that is not trained. `said` is what the metrics say of it."""
+        x, y, weight = _parts(batch)
+        self.module.reset_metrics()
         with _no_gradients():
             output = self.module(x, training=False)
-            loss = self.module.compute_loss(x=x, y=y, y_pred=output, training=False)
-        return Outcome(_array(loss), _array(output), _labels(y))
+            loss = self.module.compute_loss(x=x, y=y, y_pred=output, sample_weight=weight, training=False)
+            said = self.module.compute_metrics(x, y, output, sample_weight=weight)
+        self._said = {name: float(_array(value)) for name, value in said.items() if name != "loss"}
+        return Outcome(_array(loss), map_arrays(_array, output), _labels(y))
 
-    def metrics(self, batch: Any, outcome: Outcome) -> dict[str, Callable]:
+    def metrics(self, batch: Any) -> dict[str, Callable]:
         """Those that the model was compiled with, by name. A classification's accuracy is the job's own."""
-        model, (x, y) = self.module, batch
-
-        def results(output: Any, target: Any) -> dict[str, Any]:
-            model.reset_metrics()
-            with _no_gradients():
-                said = model.compute_metrics(x, target, keras.ops.convert_to_tensor(output))
-            return {name: float(_array(value)) for name, value in said.items() if name != "loss"}
-
-        names = list(results(outcome.output, y))
+        model, outcome = self.module, self.evaluate(batch)
+        names = list(self._said)
         for group in model.metrics:
+            if len(batch) > 2 and getattr(group, "_user_weighted_metrics", None):
+                raise TrainingError("weighted_metrics are no means over examples: compile with metrics= alone")
             for metric in getattr(group, "metrics", ()):
                 if type(metric).result is not keras.metrics.Mean.result:
                     raise TrainingError(
@@ -174,8 +198,8 @@ class KerasModel:
                     )
         if classes_of(outcome):
             names = [name for name in names if name != "accuracy"]
-        ours = {name: "mean_accuracy" if name == "accuracy" else name for name in names}
-        return {ours[name]: lambda output, target, name=name: results(output, target)[name] for name in names}
+        ours = {name: "mean_accuracy" if name == "accuracy" else _NO_NAME.sub("_", name) for name in names}
+        return {ours[name]: lambda output, target, name=name: self._said[name] for name in names}
 
     def check_loss(self, loss: Any) -> None:
         """Raises TrainingError if it is no number."""
@@ -194,32 +218,34 @@ def _tensorflow(model: keras.Model, trained: list) -> Callable:
     places = [variable.value for variable in trained]
 
     @tensorflow.function(reduce_retracing=True)
-    def traced(x: Any, y: Any) -> Any:
+    def traced(x: Any, y: Any, weight: Any) -> Any:
         with tensorflow.GradientTape() as tape:
             output = model(x, training=True)
-            loss = model.compute_loss(x=x, y=y, y_pred=output, training=True)
+            loss = model.compute_loss(x=x, y=y, y_pred=output, sample_weight=weight, training=True)
         found = tape.gradient(loss, places)
         return loss, output, [None if g is None else tensorflow.convert_to_tensor(g) for g in found]
 
-    def forward_and_back(x: Any, y: Any) -> Any:
-        loss, output, found = traced(tensorflow.constant(x), tensorflow.constant(y))
-        return _array(loss), _array(output), [None if g is None else g.numpy() for g in found]
+    def forward_and_back(*parts: Any) -> Any:
+        tensors = [None if part is None else map_arrays(tensorflow.constant, part) for part in parts]
+        loss, output, found = traced(*tensors)
+        return _array(loss), map_arrays(_array, output), [None if g is None else g.numpy() for g in found]
 
     return forward_and_back
 
 
 def _torch(model: keras.Model, trained: list) -> Callable:
-    def forward_and_back(x: Any, y: Any) -> Any:
+    def forward_and_back(x: Any, y: Any, weight: Any) -> Any:
         model.zero_grad()
         output = model(x, training=True)
-        loss = model.compute_loss(x=x, y=y, y_pred=output, training=True)
+        loss = model.compute_loss(x=x, y=y, y_pred=output, sample_weight=weight, training=True)
         loss.backward()
         found = [variable.value.grad for variable in trained]
-        return _array(loss), _array(output), [None if g is None else _array(g) for g in found]
+        return _array(loss), map_arrays(_array, output), [None if g is None else _array(g) for g in found]
 
     return forward_and_back
 
 
+_NO_NAME = re.compile("[^A-Za-z0-9_.-]")  # of what a metric's name is not made
 _BACKENDS = {"tensorflow": _tensorflow, "torch": _torch}
 
 
@@ -239,6 +265,13 @@ def _array(tensor: Any) -> numpy.ndarray:
     return numpy.asarray(keras.ops.convert_to_numpy(tensor))
 
 
+def _parts(batch: tuple) -> tuple[Any, Any, Any]:
+    """(x, y, sample_weight); None of what it has not."""
+    return (*batch, None, None)[:3]
+
+
 def _labels(y: Any) -> Any:
-    """Of whole numbers [N, 1], which Keras takes for [N]; else as it is."""
+    """Of whole numbers [N, 1], which Keras takes for [N]; else as it is. Of several outputs: none."""
+    if not isinstance(y, numpy.ndarray):
+        return None
     return y[:, 0] if y.dtype.kind in "iu" and y.ndim == 2 and y.shape[1] == 1 else y

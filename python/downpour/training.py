@@ -35,7 +35,7 @@ def fit(
 
     In a job it never returns: the parameter servers have the model then, and `downpour.Job` reads it.
 
-    train, eval: map-style datasets, or tuples or dicts of arrays with a row an example.
+    train, eval: map-style datasets, or tuples or dicts of arrays with a row an example, which may be nested.
     loss: of a batch (*inputs, target) the mean loss is loss(model(*inputs), target).
     step: in place of `loss`, for batches of another kind. step(model, batch) returns the batch's mean loss, or
         (loss, output, target). Of a dict of arrays it returns (loss, gradients), or (loss, gradients, output, target),

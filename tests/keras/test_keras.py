@@ -1,6 +1,7 @@
 """downpour.keras.fit: beside a worker, a compiled Keras model trains as by its own fit()."""
 
 import importlib.util
+import json
 import os
 import pathlib
 import sys
@@ -49,6 +50,41 @@ for step in range(60):
     model.train_on_batch(x[chosen], y[chosen])
 numpy.savez(sys.argv[2], *[keras.ops.convert_to_numpy(v) for v in model.variables if "float" in v.dtype])
 """
+# Two inputs and two outputs, with weights: as dicts, or as lists.
+PARTS = """
+import os, sys
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+import keras, numpy
+draws = numpy.random.default_rng(1)
+x = {"a": draws.standard_normal((120, 6)), "b": draws.standard_normal((120, 2, 2)).astype("float32")}
+y = {"kind": (x["a"][:, 0] > 0).astype("int64"), "size": x["a"][:, :1] - x["b"][:, 0, 1:]}
+weight = draws.random(120)
+keras.utils.set_random_seed(3)
+inputs = {"a": keras.Input((6,), name="a"), "b": keras.Input((2, 2), name="b")}
+joined = keras.layers.Concatenate()([inputs["a"], keras.layers.Flatten()(inputs["b"])])
+hidden = keras.layers.Dense(8, "relu")(joined)
+outputs = {"kind": keras.layers.Dense(2, name="kind")(hidden), "size": keras.layers.Dense(1, name="size")(hidden)}
+losses = {"kind": keras.losses.SparseCategoricalCrossentropy(from_logits=True), "size": "mse"}
+metrics = {"kind": ["accuracy"], "size": ["mae"]}
+if sys.argv[1] == "lists":
+    x, y, inputs, outputs, losses, metrics = [list(part.values()) for part in (x, y, inputs, outputs, losses, metrics)]
+model = keras.Model(inputs, outputs)
+model.compile(keras.optimizers.SGD(0.05), losses, metrics=metrics)
+"""
+FIT_PARTS = PARTS + """
+import json, downpour.keras
+_, history = downpour.keras.fit(
+    model, x, y, sample_weight=weight, validation_data=(x, y, weight), epochs=2, batch_size=120)
+print(json.dumps([history[-1], model.evaluate(x, y, 120, 0, weight, return_dict=True)]))
+"""
+TRAIN_PARTS = PARTS + """
+pick = lambda data, rows: ({name: value[rows] for name, value in data.items()} if isinstance(data, dict) else
+                           [value[rows] for value in data])
+for step in range(30):
+    rows = numpy.arange(step, step + 16) % 120
+    model.fit(pick(x, rows), pick(y, rows), sample_weight=weight[rows], batch_size=16, verbose=0)
+numpy.savez(sys.argv[2], *[keras.ops.convert_to_numpy(v) for v in model.variables if "float" in v.dtype])
+"""
 REFUSALS = [
     ("model = keras.Sequential([keras.layers.Dense(3)])", "the model is not built or not compiled"),
     ("model.compile('rmsprop', 'mse')", "parameter servers have no RMSprop as Keras has it"),
@@ -58,6 +94,13 @@ REFUSALS = [
     ("model.compile('sgd', 'mse', metrics=[keras.metrics.RootMeanSquaredError()])",
      "the metric root_mean_squared_error is no mean over examples"),
     ("options['epochs'] = 0", "epochs is 0"),
+    ("x = [x, x[:7]]", r"the arrays of the data have \[7, 120\] rows"),
+    ("x = {'a': 3}", "the data have a int: give arrays with a row an example"),
+    ("y = None; options['sample_weight'] = x[:, 0]", "a sample_weight but no y: give both"),
+    ("model.compile('sgd', 'mse', weighted_metrics=['mae']); options['sample_weight'] = x[:, 0]",
+     "weighted_metrics are no means over examples"),
+    ("class Own(keras.Sequential):\n    def train_step(self, data): pass\nmodel = Own([keras.Input((6,)), "
+     "keras.layers.Dense(3)])\nmodel.compile('sgd', 'mse')", "the model has a train_step of its own"),
 ]
 
 
@@ -93,6 +136,31 @@ class KerasTest(ChildTest):
                     end = numpy.load(self.folder / "end.npz")
                     for name, value in zip(worker.names, end.values()):
                         numpy.testing.assert_allclose(worker.parameter(name), value, atol=1e-5, err_msg=name)
+
+    def test_several_inputs_and_outputs_train_as_by_keras(self):
+        for backend in BACKENDS:
+            self.environment["KERAS_BACKEND"] = backend
+            for form in ("dicts", "lists"):
+                with self.subTest(backend=backend, form=form):
+                    self.write(FIT_PARTS)
+                    worker = self.work(form)
+                    for step in range(30):
+                        worker.train(([number % 120 for number in range(step, step + 16)], step))
+                        for name in worker.names:
+                            worker.parameter(name)[...] -= 0.05 * worker.gradient(name)
+                    self.write(TRAIN_PARTS, "reference")
+                    self.alone(form, str(self.folder / "end.npz"), module="reference")
+                    for name, value in zip(worker.names, numpy.load(self.folder / "end.npz").values()):
+                        numpy.testing.assert_allclose(worker.parameter(name), value, atol=1e-5, err_msg=name)
+                    answer = worker.ask({"evaluate": {"batches": [list(range(100)), list(range(100, 120))]}})
+                    self.assertEqual(answer["evaluated"]["examples"], 120)
+
+                    history, evaluated = json.loads(self.alone(form).splitlines()[-1])
+                    self.assertEqual(set(history) - {"epoch", "loss", "evalLoss"}, set(evaluated) - {"loss"})
+                    evaluated["evalLoss"] = evaluated.pop("loss")
+                    self.assertIn("kind_accuracy", evaluated)
+                    for name, value in evaluated.items():
+                        self.assertAlmostEqual(history[name], value, delta=1e-4, msg=name)
 
     def test_what_is_described_and_evaluated(self):
         for backend in BACKENDS:

@@ -25,11 +25,13 @@ class ExamplesTest(unittest.TestCase):
 
     def same(self, batch, wanted):
         """The forms and the numbers."""
+        if isinstance(wanted, numpy.ndarray):
+            return numpy.testing.assert_array_equal(numpy.asarray(batch), wanted)
         self.assertEqual(type(batch) is dict, type(wanted) is dict)
         names = wanted if isinstance(wanted, dict) else range(len(wanted))
         self.assertEqual(len(batch), len(wanted))
         for name in names:
-            numpy.testing.assert_array_equal(numpy.asarray(batch[name]), wanted[name])
+            self.same(batch[name], wanted[name])
 
     def test_arrays_and_items_make_the_same_batch(self):
         items = list(zip(self.x, self.y))
@@ -41,6 +43,30 @@ class ExamplesTest(unittest.TestCase):
         for data in ({"x": self.x, "y": self.y}, [{"x": x, "y": y} for x, y in items]):
             batch = Examples(data, None, False, "train").batch(numbers, SEED)
             self.same(batch, {"x": self.x[numbers], "y": self.y[numbers]})
+
+    def test_arrays_within_dicts_and_lists_make_batches_of_the_same_form(self):
+        numbers, z = [4, 0, 4], numpy.arange(24).reshape(6, 2, 2)
+        data = {"x": self.x, "parts": [z, (self.y,)]}
+        for train in ((data, self.y), (self.x, data), data):
+            examples = Examples(train, None, False, "train")
+            self.assertEqual(examples.count, 6)
+            batch = examples.batch(numbers, SEED)
+            found = batch if train is data else batch[train[1] is data]
+            self.same(found["x"], self.x[numbers])
+            self.assertIs(type(found["parts"]), list)
+            self.same(found["parts"][0], z[numbers])
+            self.same(found["parts"][1], (self.y[numbers],))
+            items = Examples(train, lambda items: items, False, "train").batch(numbers, SEED)
+            part = items[1] if train is data else items[1][train[1] is data]
+            self.same(part["parts"][0], z[0])
+        with self.assertRaisesRegex(downpour.TrainingError, r"the arrays of the data have \[5, 6\] rows"):
+            Examples(({"x": self.x}, self.y[:5]), None, False, "train")
+
+    def test_a_tuple_of_items_that_look_alike_is_a_dataset(self):
+        items = tuple({"x": x, "y": x[:1]} for x in self.x)
+        self.same(Examples(items, None, False, "train").batch([3], SEED), {"x": self.x[3:4], "y": self.x[3:4, :1]})
+        rows = Examples(({"x": self.x}, {"x": self.y}), None, False, "train", are_rows=True).batch([3, 3], SEED)
+        self.same(rows[1], {"x": self.y[[3, 3]]})
 
     @unittest.skipUnless(TORCH, "python3-torch is not there")
     def test_tensors(self):
@@ -85,9 +111,11 @@ class ExamplesTest(unittest.TestCase):
             self.assertFalse(same[2:].any() and bit < 32)  # torch's own generator of a CPU takes 32 bits
 
     def test_batches_that_cannot_be_stacked(self):
-        for items in ([self.x[0], self.x[:2]], [{"a": 1}, {"b": 1}]):
-            with self.assertRaisesRegex(downpour.TrainingError, "2 examples cannot be stacked to a batch .*collate="):
-                Examples(items, None, False, "train").batch([0, 1], SEED)
+        says = "2 examples cannot be stacked to a batch .*collate="
+        for items in ([self.x[0], self.x[:2]], [{"a": 1}, {"b": 1}], [{"a": 1}, self.x[0]], [(1, 2), (1, 2, 3)]):
+            for tensors in (False, TORCH):
+                with self.assertRaisesRegex(downpour.TrainingError, says):
+                    Examples(items, None, tensors, "train").batch([0, 1], SEED)
 
     def test_variables_of_one_name(self):
         from downpour.variables import Variable, check
