@@ -225,7 +225,7 @@ void ChiefRole::Impl::Receive(PeerId, const Leave& leave) {
   task->state = TaskState::kLeft;
   chief_.context.out.Info(absl::StrCat(task->name, " left: ", why));
   if (chief_.life.ended()) return;
-  if (leave.code_failed) chief_.work.NoteCodeFailure(*task, leave.lease, why);
+  if (leave.code_failed) chief_.work.NoteCodeFailure(*task, leave, why);
   // A worker that nobody told to leave has failed: a heartbeat that went before its Leave would say who told it.
   const bool has_failed = task->leaving.empty();
   if (task->role == TaskRole::kPs || has_failed) return chief_.losses.Lost(*task, absl::StrCat("it left: ", why));

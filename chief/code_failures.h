@@ -37,10 +37,14 @@ class CodeFailures {
   void NoteInEvaluation(const std::string& task, const std::string& why, bool alone) {
     Count(in_evaluation_, "in evaluations", task, why, alone);
   }
+  // It ended in good order, so it does that again wherever it is started.
+  void NoteEnd(const std::string& task, const std::string& why) {
+    if (failure_.ok()) failure_ = absl::AbortedError(absl::StrCat("the job's own code ended at ", task, ": ", why));
+  }
   void Committed(LeaseId lease) { failed_.erase(lease); }
   void Evaluated() { in_evaluation_ = {}; }
 
-  // ABORTED once some lease, or evaluations, failed kMost times, on two tasks or on the only one.
+  // ABORTED once some lease, or evaluations, failed kMost times, on two tasks or on the only one; or once it ended.
   const absl::Status& failure() const { return failure_; }
 
  private:

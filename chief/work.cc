@@ -83,14 +83,14 @@ uint64_t Work::Release(Incarnation worker) {
 }
 
 // Of a lease that it holds: one that held it before is late, and what is committed needs no more. Or in an evaluation.
-void Work::NoteCodeFailure(const Task& worker, LeaseId lease, const std::string& why) {
+void Work::NoteCodeFailure(const Task& worker, const Leave& leave, const std::string& why) {
   const std::vector<LeaseId> held = chief_.ledger.HeldBy(worker.incarnation);
   const bool alone = chief_.members.worker_count() == 1;
-  if (std::find(held.begin(), held.end(), lease) != held.end()) {
-    code_failures_.Note(lease, worker.name, why, alone);
-  } else if (chief_.evaluation.IsAt(worker.incarnation)) {
-    code_failures_.NoteInEvaluation(worker.name, why, alone);
-  }
+  const bool in_step = std::find(held.begin(), held.end(), leave.lease) != held.end();
+  if (!in_step && !chief_.evaluation.IsAt(worker.incarnation)) return;
+  if (leave.code_ended) return code_failures_.NoteEnd(worker.name, why);
+  if (in_step) return code_failures_.Note(leave.lease, worker.name, why, alone);
+  code_failures_.NoteInEvaluation(worker.name, why, alone);
 }
 
 void Work::Commit(LeaseId lease) {

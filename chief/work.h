@@ -60,7 +60,7 @@ class Work {
   // The worker is gone: the number of leases handed on.
   uint64_t Release(Incarnation worker);
   // It leaves because the job's own code raised. Heard before Release, which forgets what it held.
-  void NoteCodeFailure(const Task& worker, LeaseId lease, const std::string& why);
+  void NoteCodeFailure(const Task& worker, const Leave& leave, const std::string& why);
   // Why the job cannot be trained to its end; OK: it may be.
   const absl::Status& failure() const { return code_failures_.failure(); }
 

@@ -61,6 +61,7 @@ void Apply(const std::string& override_text, YamlNode& root, JobErrors& errors) 
     if (node == nullptr) return errors.AddOverride(path, why);
   }
   if (value.root.Is(Kind::kNull) && parent->Is(Kind::kMap)) {
+    errors.NoteRemoved(path);
     std::erase_if(parent->entries, [&](const YamlEntry& entry) { return entry.key == steps.back(); });
   } else {
     *node = std::move(value.root);

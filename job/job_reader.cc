@@ -46,7 +46,7 @@ bool IsPlainScalar(const YamlNode& node) { return node.Is(Kind::kScalar) && !nod
 }  // namespace
 
 void JobErrors::Add(const YamlNode& at, const std::string& key, std::string what, std::string remedy) {
-  if (at.overridden) return AddOverride(key, std::move(what), std::move(remedy));
+  if (at.overridden || removed_.contains(key)) return AddOverride(key, std::move(what), std::move(remedy));
   Add({file_, at.line, at.column, key, std::move(what), std::move(remedy)});
 }
 

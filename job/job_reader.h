@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,8 @@ class JobErrors {
   void AddOverride(const std::string& key, std::string what, std::string remedy = "") {
     Add({kSetByHand, 0, 0, key, std::move(what), std::move(remedy)});
   }
+  // An override took it out of the file: that it is missing is the override's fault.
+  void NoteRemoved(const std::string& key) { removed_.insert(key); }
   size_t count() const { return errors_.size(); }
   bool full() const { return errors_.size() >= kMost; }
   // In the order of the file, those of overrides last.
@@ -38,6 +41,7 @@ class JobErrors {
   void Add(JobError error);
   std::string file_;
   std::vector<JobError> errors_;
+  std::set<std::string> removed_;
 };
 
 class MapReader {

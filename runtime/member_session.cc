@@ -260,15 +260,16 @@ int MemberSession::CodeOf(const Refused& refused) const {
 }
 
 void MemberSession::End(int code, const std::string& why, Effects& effects, bool as_told,
-                        std::optional<LeaseId> code_failed_in) {
+                        std::optional<CodeFailure> code_failure) {
   if (ended_) return;
   ended_ = true;
   if (member()) {
     SendHeartbeat(effects);  // the last counts, so that the job's sums are whole
     effects.SendTo(kChief, Leave{.from = incarnation_,
                                  .why = why,
-                                 .code_failed = code_failed_in.has_value(),
-                                 .lease = code_failed_in.value_or(LeaseId{})});
+                                 .code_failed = code_failure.has_value(),
+                                 .lease = code_failure.value_or(CodeFailure{}).lease,
+                                 .code_ended = code_failure.value_or(CodeFailure{}).has_ended});
   }
   effects.Add(Exit{code, why, as_told});
 }

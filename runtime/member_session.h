@@ -77,10 +77,14 @@ class MemberSession {
   };
   std::optional<Job> ReadJob(Effects& effects);
 
-  // Gives the last counts, says goodbye and ends the process. `code_failed_in`: the lease in whose step the job's own
-  // code raised; {} in an evaluation.
+  // Of the job's own code, which raised, or has ended in good order.
+  struct CodeFailure {
+    LeaseId lease{};  // in whose step; {} in an evaluation
+    bool has_ended = false;
+  };
+  // Gives the last counts, says goodbye and ends the process.
   void End(int code, const std::string& why, Effects& effects, bool as_told = false,
-           std::optional<LeaseId> code_failed_in = {});
+           std::optional<CodeFailure> code_failure = {});
   // It was told to stop, and will Depart within that time; `once` is until when it stays. The first word counts.
   void PrepareToLeave(Time now, const StopRequested& stop, Duration within, const std::string& once, Effects& effects);
   bool leaving() const { return departure_.has_value(); }

@@ -146,14 +146,15 @@ flatbuffers::Offset<wire::OpenBulk> Write(const OpenBulk& m, Writer& out) {
 OpenBulk Read(const wire::OpenBulk& t, Reader&) { return {.from = Incarnation{t.from()}}; }
 
 flatbuffers::Offset<wire::Leave> Write(const Leave& m, Writer& out) {
-  return wire::CreateLeave(out.fbb, ToNumber(m.from), out.Text(m.why), m.code_failed, ToNumber(m.lease));
+  return wire::CreateLeave(out.fbb, ToNumber(m.from), out.Text(m.why), m.code_failed, ToNumber(m.lease), m.code_ended);
 }
 
 Leave Read(const wire::Leave& t, Reader& in) {
   return {.from = Incarnation{t.from()},
           .why = in.Text(t.why(), "why"),
           .code_failed = t.code_failed(),
-          .lease = LeaseId{t.lease()}};
+          .lease = LeaseId{t.lease()},
+          .code_ended = t.code_ended()};
 }
 
 flatbuffers::Offset<wire::JobEnd> Write(const JobEnd& m, Writer& out) {

@@ -149,6 +149,7 @@ struct Leave {  // "my leases are handed back, do not wait for me"
   std::string why;
   bool code_failed = false;  // the job's own code raised, in a step of `lease` or, without one, in an evaluation
   LeaseId lease{};
+  bool code_ended = false;  // likewise, but it ended in good order, and would do so wherever it runs
 };
 
 struct JobEnd {  // also says: you may leave

@@ -116,7 +116,8 @@ std::string Schedule::Late(Time now) const {
 absl::Status Schedule::Receive(ComputeDone& done, Time now, Effects& effects) {
   if (idle() || done.ticket != running_->ticket) return absl::OkStatus();
   if (!done.status.ok()) {
-    if (absl::IsAborted(done.status)) return done.status;  // by the user's own code, which it names
+    // By the user's own code, which it names.
+    if (absl::IsAborted(done.status) || absl::IsCancelled(done.status)) return done.status;
     return absl::InternalError(absl::StrCat("the device failed: ", done.status.message()));
   }
   if (auto* gradients = std::get_if<Gradients>(&done.result); gradients != nullptr && !running_->evaluates) {

@@ -43,7 +43,7 @@ class Schedule {
         device_(grid->size()) {}
 
   void Advance(Time now, Effects& effects);
-  // ABORTED where the job's own code raised.
+  // ABORTED where the job's own code raised, CANCELLED where it ended in good order.
   absl::Status Receive(ComputeDone& done, Time now, Effects& effects);
 
   void Grant(const EvalGrant& grant) { eval_.Grant(grant, exchange_.pulls_begun()); }
@@ -62,11 +62,11 @@ class Schedule {
   static constexpr Duration kMayTake = 30s;
   // The request that the device is at, where that is late; else empty.
   std::string Late(Time now) const;
-  // Of what Receive returned: the lease in whose step the job's own code raised, {} in an evaluation; none: something
-  // else failed.
-  std::optional<LeaseId> RaisedIn(const absl::Status& status) const {
-    if (!absl::IsAborted(status)) return std::nullopt;
-    return running_->evaluates ? LeaseId{} : running_->lease;
+  // Of what Receive returned; none: something else than the job's own code failed.
+  std::optional<MemberSession::CodeFailure> FailureOfCode(const absl::Status& status) const {
+    if (!absl::IsAborted(status) && !absl::IsCancelled(status)) return std::nullopt;
+    return MemberSession::CodeFailure{.lease = running_->evaluates ? LeaseId{} : running_->lease,
+                                      .has_ended = absl::IsCancelled(status)};
   }
   Ticket next_ticket() const { return Ticket{next_ticket_}; }
 

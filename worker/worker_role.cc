@@ -64,7 +64,6 @@ class WorkerRole::Impl {
   void FromChief(EvalDoneReply& reply);
   void FromChief(CodeBlock& block);
   void FromChief(auto&) { Reject(); }
-
   absl::Status FromPs(PeerId ps, PushReply& reply) { return exchange_->Receive(ps, reply, now_, *out_); }
   absl::Status FromPs(PeerId ps, PullReply& reply) { return exchange_->Receive(ps, reply, now_, *out_); }
   absl::Status FromPs(PeerId, auto&) {
@@ -229,8 +228,7 @@ void WorkerRole::Impl::PrepareDevice(std::vector<Payload> code) {
   out_->Add(Compute{Ticket{++preparations_}, Prepare{job_, std::move(code), session_.name()}});
 }
 
-// In another run: versions, gradients and what the device holds of the one before say nothing there. What the device is
-// still at comes under a ticket that nobody waits for, before it has prepared.
+// In another run. What the device is still at comes under a ticket that nobody waits for, before it has prepared.
 void WorkerRole::Impl::BeginAfresh(SliceGrid grid) {
   const PeerId first_peer = exchange_ ? exchange_->next_peer() : kFirstPs;
   const Ticket first_ticket = schedule_ ? schedule_->next_ticket() : kFirstStep;
@@ -253,12 +251,14 @@ void WorkerRole::Impl::On(ComputeDone& done) {
   if (done.ticket >= kFirstStep) {
     const absl::Status status = schedule_->Receive(done, now_, *out_);
     if (status.ok()) return;
-    return session_.End(kExitFailed, std::string(status.message()), *out_, false, schedule_->RaisedIn(status));
+    return session_.End(kExitFailed, std::string(status.message()), *out_, false, schedule_->FailureOfCode(status));
   }
   if (const auto* at = std::get_if<Preparing>(&done.result)) {
     if (!at->waiting_for.empty()) preparing_ = at->waiting_for;
     return session_.Say(Severity::kInfo, at->what, *out_);
   }
+  // Its process was killed, which says nothing of the code: this one is started again, as after any death.
+  if (absl::IsCancelled(done.status)) return session_.End(kExitFailed, std::string(done.status.message()), *out_);
   const auto* prepared = std::get_if<Prepared>(&done.result);
   if (prepared != nullptr && done.status.ok() && prepared->needs_code) return code_.Begin(job_.python);
   data_.emplace();

@@ -19,9 +19,9 @@ class ArrayModel:
         self.variables = []
         for name, value in values.items():
             if not isinstance(name, str) or not isinstance(value, numpy.ndarray) or value.dtype != numpy.float32:
-                kind = value.dtype if isinstance(value, numpy.ndarray) else type(value).__name__
+                kind = f"an array of {value.dtype}" if isinstance(value, numpy.ndarray) else f"a {type(value).__name__}"
                 raise TrainingError(
-                    f"the model's entry {name!r} is of {kind}, but a dict of float32 arrays by name is needed: "
+                    f"the model's entry {name!r} is {kind}, but a dict of float32 arrays by name is needed: "
                     "use numpy.asarray(value, numpy.float32)"
                 )
             self.variables.append(Variable(name, value.shape))

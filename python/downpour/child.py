@@ -41,12 +41,11 @@ def main(words: list[str]) -> NoReturn:
             environment.enter(options, words[:at] + words[at + 2 :], mode)
         _set_threads()
         _run(options)
-        after = "ended before its job did: let fit() be its last call" if work and work.has_begun else None
-        raise TrainingError(f"the module {options.module} {after or 'never called downpour.fit: call it as it runs'}")
+        raise SystemExit
     except SystemExit as ended:
         if ended.code not in (None, 0):
             raise
-        _report(TrainingError(f"the module {options.module} ended by itself: let it call downpour.fit"), work)
+        _report(_Ended(options.module, work), work)
     except BaseException as error:
         _report(error, work)
 
@@ -98,6 +97,16 @@ def _run(options: argparse.Namespace) -> None:
     runpy.run_module(name, run_name="__main__", alter_sys=True)
 
 
+class _Ended(TrainingError):
+    """The module has ended in good order, where it was to train."""
+
+    def __init__(self, module: str, work: Optional[modes.Work]) -> None:
+        why = "never called downpour.fit: call it as it runs"
+        if work and work.has_begun:
+            why = "ended before its job did: only training.epochs, training.stopEarly and cancel end a job"
+        super().__init__(f"the module {module} {why}")
+
+
 def _python() -> str:
     """That of the system, where this is another one, such as one of pyenv that is first on the PATH."""
     usual = "/usr/bin/python3"
@@ -120,8 +129,11 @@ def _report(error: BaseException, work: Optional[modes.Work]) -> NoReturn:
     sys.stderr.write(f"downpour: {message}\n")
     if work is not None:
         try:
-            where = "; called from ".join(modes.places(traceback.extract_tb(error.__traceback__)))
-            work.say({"error": {"message": message, "where": where, "refused": is_refused}})
+            has_ended = isinstance(error, _Ended)
+            stack = work.left_at or [] if has_ended else traceback.extract_tb(error.__traceback__)
+            where = "; called from ".join(modes.places(stack))
+            error = {"message": message, "where": where, "refused": is_refused, "ended": has_ended}
+            work.say({"error": error})
         except OSError:
             pass  # the worker is dead
     modes.leave(REFUSED if is_refused and work is None else 1)

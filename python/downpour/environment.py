@@ -44,6 +44,7 @@ PROJECT_TABLE = re.compile(r"^\[(project|build-system|tool\.poetry)\b", re.MULTI
 PLAIN = re.compile(r"[A-Za-z0-9][\w.-]*(\[[\w,. -]*\])?\s*([<>=!~;][^/\\]*)?", re.ASCII)  # name[extra]>=1,<2; markers
 COMPILED = {".c", ".cc", ".cpp", ".cxx", ".cu", ".pyx", ".rs"}
 MOST_SECONDS = 1800  # that pip may take; DOWNPOUR_INSTALL_SECONDS says otherwise
+KILLS = (signal.SIGKILL, signal.SIGTERM)
 LINES_SHOWN = 3
 LINE_BYTES = 110
 # What pip says last of a package that fails is not about that package.
@@ -199,6 +200,10 @@ def _make(attempt: pathlib.Path, needs: Needs) -> pathlib.Path:
     pip = [python, "-m", "pip", "install", "--no-input", "--disable-pip-version-check", *needs.sources]
     environment = {**os.environ, "TMPDIR": str(scratch), "VIRTUAL_ENV": str(place)}
     code, lines = _run(pip, source, environment)
+    if -code in KILLS:  # by somebody else, which says nothing of the packages: this process ends likewise
+        sys.stderr.write(f"downpour: pip was killed as it installed {needs}\n")
+        sys.stderr.flush()
+        os.kill(os.getpid(), signal.SIGKILL)
     if code != 0:
         raise TrainingError(f"pip cannot install {needs}: {' | '.join(lines) or f'it ended with {code}'}")
     shutil.rmtree(scratch, ignore_errors=True)
@@ -244,7 +249,7 @@ def _run(command: list[str], folder: pathlib.Path, environment: dict[str, str]) 
         with contextlib.suppress(OSError):
             os.killpg(process.pid, signal.SIGKILL)
     if is_late.is_set():
-        return code, [f"it took longer than {most:g} s, which DOWNPOUR_INSTALL_SECONDS may raise", *list(last)[-1:]]
+        return 1, [f"it took longer than {most:g} s, which DOWNPOUR_INSTALL_SECONDS may raise", *list(last)[-1:]]
     return code, list(last)
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence, Union
 
 from downpour.errors import DownpourError, JobCancelled, JobFailed, ToolError
 from downpour.safetensors import read_safetensors
@@ -266,9 +267,9 @@ def run(
     tool: Optional[Path] = None,
     module: Optional[str] = None,
     package: Optional[Path] = None,
-    packages: Sequence[Path] = (),
+    packages: Union[Path, Sequence[Path]] = (),
     python: Optional[Path] = None,
-    args: Sequence[str] = (),
+    args: Union[str, Sequence[Any]] = (),
 ) -> Job:
     """Starts a whole cluster for the job on this machine, and returns once its chief listens.
 
@@ -278,7 +279,7 @@ def run(
 
     `module` names a Python module that calls fit(), such as "trainer.task". It is in the folder `package`, or in one of
     `packages`: wheels and sdists, which are installed for the job. Without either it is in the working folder. `args`
-    are its own. This process's Python runs it, or `python`.
+    are its own: a list, or one string, which is split as a shell does. This process's Python runs it, or `python`.
 
     The job outlives this process, and an interrupt of the notebook does not reach it. Job(job_dir) finds it again from
     any other process, and cancel() ends it. Only a Ctrl-C in run() itself ends what it was about to start.
@@ -290,14 +291,16 @@ def run(
     words += ["--resume"] if resume else []
     words += [] if listen is None else [f"--listen={listen}"]
     for key, value in (set or {}).items():
-        words.append(f"--set={key}={value if isinstance(value, str) else json.dumps(value)}")
+        words.append(f"--set={key}={value if isinstance(value, str) else json.dumps(value, default=_number)}")
     if module is not None:
         words += [f"--module-name={module}", f"--python={sys.executable if python is None else os.fspath(python)}"]
         package = "." if package is None and not packages else package
     # Without a module the tool says that the rest has no meaning.
     words += [] if package is None else [f"--package-path={_absolute(package)}"]
-    words += [f"--packages={_absolute(path)}" for path in packages]
-    words += ["--", *args] if args else []
+    listed = [packages] if isinstance(packages, (str, os.PathLike)) else packages
+    words += [f"--packages={_absolute(path)}" for path in listed]
+    arguments = shlex.split(args) if isinstance(args, str) else [str(argument) for argument in args]
+    words += ["--", *arguments] if arguments else []
     with tempfile.TemporaryFile() as err:  # no pipe: it would fill, or break when this process ends
         child = job._tool.start(words, subprocess.DEVNULL, err)
         try:
@@ -311,6 +314,13 @@ def run(
         raise failure(words, child.returncode, said)
     job._run = child
     return job
+
+
+def _number(value: Any) -> Any:
+    """A scalar or an array of NumPy's or PyTorch's, as JSON has it."""
+    if not hasattr(value, "tolist"):
+        raise TypeError(f"a {type(value).__name__} is no value for a job file: {value!r}")
+    return value.tolist()
 
 
 def _absolute(path: Path) -> str:

@@ -34,6 +34,9 @@ class Mode:
         """What is done before the user's code is run, and what waits for that."""
         raise NotImplementedError
 
+    def left(self, frame: Any) -> None:
+        """The user's loop ended, as by break, before the run did; `frame` is where."""
+
     def begin(self, run: Run) -> Memory:
         """The memory that the model is to be bound to."""
         raise NotImplementedError
@@ -72,6 +75,7 @@ class Work(Mode):
     patience = 40.0
 
     has_begun = False  # whether the user's code has come to its model
+    left_at: Optional[traceback.StackSummary] = None  # where its loop ended before the job did
 
     def __init__(self, channel: int, memory: int) -> None:
         self.files = (channel, memory)
@@ -114,6 +118,10 @@ class Work(Mode):
     def tell(self, what: str, waiting_for: str) -> None:
         self._called = None  # it is not the user's code that takes its time
         self.say({"preparing": {"what": what, "waitingFor": waiting_for}})
+
+    def left(self, frame: Any) -> None:
+        own = [entry for entry in traceback.extract_stack(frame) if entry.filename.startswith(package)]
+        self.left_at = self.left_at or traceback.StackSummary.from_list(own)
 
     def begin(self, run: Run) -> Memory:
         from downpour.variables import Memory

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -55,9 +56,17 @@ class Tool:
         return said
 
 
+_SENTENCE = re.compile(r"downpour( \w+)?: |--[a-z-]+: |.+?:\d+(:\d+)?: ")  # begins so
+
+
 def failure(words: Sequence[str], code: int, err: bytes) -> ToolError:
-    """What went wrong, in the tool's words if it had any."""
-    message = err.decode(errors="replace").strip()
+    """What went wrong, in the tool's words if it had any. They come last in `err`, behind what the user's program has
+    printed, and first in the error."""
+    lines = err.decode(errors="replace").strip().splitlines()
+    first = len(lines)
+    while first > 0 and _SENTENCE.match(lines[first - 1]):
+        first -= 1
+    message = "\n".join(lines[first:] + lines[:first])
     if not message:
         ended = f"was ended by {_signal_name(-code)}" if code < 0 else f"exited with {code} and gave no reason"
         message = f"downpour {words[0]} {ended}"

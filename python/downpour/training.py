@@ -105,7 +105,8 @@ class steps:  # noqa: N801 (a call, as range is)
         self._mode = current_mode()
         self._optimizer = optimizer
         self._evaluate = evaluate
-        self._changes: Any = None
+        self._changes: Any = None  # of the parameters, which are to stay as they are up to the next batch
+        self._is_pushed = False
         settings = arguments_as_settings(epochs=epochs, batch_size=batch_size, seed=seed)
         self._run = _run(self._mode, train, eval, collate, "torch" in sys.modules, self._outcome, metrics, settings)
 
@@ -123,27 +124,43 @@ class steps:  # noqa: N801 (a call, as range is)
     def __iter__(self) -> Iterator[Any]:
         global _looping
         _looping = self
-        yield self._run.train.batch(*self._run.probe())
-        if self._run.model is None:
-            raise TrainingError("a batch came without a push of the one before: call downpour.push for each")
-        for batch in self._run.batches():
-            self._changes = self._run.model.changes()
-            yield batch
+        self._changes = _changes_by(self._optimizer)
+        try:
+            yield self._run.train.batch(*self._run.probe())
+            if self._run.model is None:
+                raise TrainingError("a batch came without a push of the one before: call downpour.push for each")
+            self._check_unchanged(self._run.model.changes())
+            for batch in self._run.batches():
+                self._changes = self._run.model.changes()
+                self._is_pushed = False
+                yield batch
+                self._check_unchanged(self._run.model.changes())
+        except GeneratorExit:
+            self._mode.left(sys._getframe(1))
+            raise
         _looping = None
 
+    def _check_unchanged(self, changes: Any) -> None:
+        if changes != self._changes:
+            raise TrainingError("the loop changed the parameters: leave optimizer.step() out, push is in its place")
+
     def _push(self, model: Any, loss: Any, gradients: Any) -> None:
+        if self._is_pushed:
+            raise TrainingError("push was called twice for one batch: add the losses up, and push once")
+        self._is_pushed = True
         if self._run.model is None:
+            self._check_unchanged(_changes_by(self._optimizer))
             adapter = _adapter_of(model, self._optimizer)
             adapter.check_loss(loss)
             adapter.check_gradients(gradients)
             self._run.settings.update(_optimizer_settings(self._optimizer, adapter))
             self._run.begin(adapter)
+            self._changes = adapter.changes()
             return
         adapter = self._run.model
         if model is not adapter.module:
             raise TrainingError("push was given another model than before: a loop trains one model")
-        if adapter.changes() != self._changes:
-            raise TrainingError("the loop changed the parameters: leave optimizer.step() out, push is in its place")
+        self._check_unchanged(adapter.changes())
         self._run.pushed(loss, gradients)
 
 
@@ -159,6 +176,12 @@ def push(model: Any, *, loss: Any, gradients: Optional[Mapping[str, Any]] = None
     if _looping is None:
         raise TrainingError("push belongs into a loop over downpour.steps: write one")
     _looping._push(model, loss, gradients)
+
+
+def _changes_by(optimizer: Any) -> Any:
+    """How often each parameter was changed that a torch optimizer has. A dict changes none."""
+    groups = getattr(optimizer, "param_groups", ())
+    return [parameter._version for group in groups for parameter in group["params"]]
 
 
 def current_mode() -> Any:
@@ -211,6 +234,7 @@ def arguments_as_settings(**arguments: Optional[int]) -> dict[str, Any]:
         if value is None:
             continue
         least = 0 if name == "seed" else 1
+        value = int(value) if hasattr(value, "__index__") and not isinstance(value, bool) else value  # NumPy's too
         if type(value) is not int or not least <= value <= _MOST[name]:
             raise TrainingError(f"{name} is {value!r}, but must be a whole number of {least} to {_MOST[name]}")
         settings[_KEYS[name]] = value

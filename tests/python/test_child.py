@@ -124,7 +124,7 @@ for number, change in enumerate(__import__("json").load(open(sys.argv[1]))):
             ("from torchh import nn", "task", 78, "downpour: there is no module torchh"),
             ("x = (", "task", 78, "downpour: SyntaxError: '\\(' was never closed"),
             ("raise ValueError('of the user')", "task", 1, "downpour: ValueError: of the user"),
-            ("import sys; sys.exit()", "task", 78, "downpour: the module task ended by itself"),
+            ("import sys; sys.exit()", "task", 78, "downpour: the module task never called downpour.fit"),
             ("import sys; sys.exit(3)", "task", 3, "$"),
             ("import os; print('last', flush=True); os._exit(4)", "task", 4, "last"),
             ("raise KeyboardInterrupt", "task", 1, "downpour: KeyboardInterrupt"),
@@ -187,6 +187,7 @@ options["loss"] = fails
         self.assertEqual(worker.train((range(4), 1))["trained"]["examples"], 4)
         error = worker.train((range(3), 1))["error"]
         self.assertEqual((error["message"], error["refused"]), ("ValueError: of three", False))
+        self.assertFalse(error["ended"])
         self.assertRegex(error["where"], r"^task.py:\d+, in fails: raise ValueError.*; called from task.py:\d+, in <m")
         self.assertIsNone(worker.hear())
         code, said = worker.end()
@@ -208,7 +209,9 @@ options["loss"] = fails
                 self.assertIsNone(worker.train((range(3), 1)))
                 self.assertEqual(worker.end()[0], status)
         worker = self.work_with(self.RAISING.replace("{what}", "sys.exit(0)"))
-        self.assertIn("ended by itself", worker.train((range(3), 1))["error"]["message"])
+        error = worker.train((range(3), 1))["error"]
+        self.assertIn("the module task ended before its job did", error["message"])
+        self.assertTrue(error["ended"])
 
     def test_the_users_code_catches_what_it_raised(self):
         change = self.RAISING.replace("{what}", "raise ValueError") + "try: downpour.fit(model, **options)\nexcept"
@@ -216,7 +219,7 @@ options["loss"] = fails
         description, initial, _ = self.describe()
         worker = self.work()
         error = worker.train((range(3), 1))["error"]
-        self.assertIn("ended by itself", error["message"])
+        self.assertIn("ended before its job did", error["message"])
         self.assertFalse(error["refused"], "it has begun")
 
     def test_another_model_than_the_described_one(self):

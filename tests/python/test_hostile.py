@@ -91,13 +91,38 @@ class HostileToolTest(FolderTest):
 
     def test_what_is_asked_of_it_for_code_of_ones_own(self):
         tool = self.tool(f'for word in "$@"; do echo "$word"; done > {self.folder}/words; echo "chief at x" >&2')
-        for arguments, last in ((["--data", "a b"], ["--", "--data", "a b"]), ([], [])):
+        said = ["--", "--data", "a b"]
+        for arguments, last in ((said[1:], said), ("--data 'a b'", said), (["--n", 5], ["--", "--n", "5"]), ([], [])):
             own = {"module": "trainer.task", "package": "trainer", "args": arguments}
             downpour.run("job.yaml", self.folder, tool=tool, **own)._run.wait()
             asked = (self.folder / "words").read_text().splitlines()
             package = f"--package-path={os.path.abspath('trainer')}"
             said = ["--module-name=trainer.task", f"--python={sys.executable}", package]
             self.assertEqual(asked[-3 - len(last) :], [*said, *last])
+
+    def test_one_package_may_stand_by_itself(self):
+        tool = self.tool(f'for word in "$@"; do echo "$word"; done > {self.folder}/words; echo "chief at x" >&2')
+        for packages in ("/a.whl", pathlib.Path("/a.whl"), ["/a.whl"]):
+            downpour.run("job.yaml", self.folder, tool=tool, module="m", packages=packages)._run.wait()
+            self.assertIn("--packages=/a.whl", (self.folder / "words").read_text().splitlines())
+
+    @unittest.skipUnless(is_there("numpy"), "python3-numpy is not there")
+    def test_settings_may_be_numbers_of_numpy(self):
+        import numpy
+
+        tool = self.tool(f'for word in "$@"; do echo "$word"; done > {self.folder}/words; echo "chief at x" >&2')
+        settings = {"a.b": numpy.int64(3), "c": [numpy.float32(0.5)], "d": None, "e": numpy.arange(2)}
+        downpour.run("job.yaml", self.folder, tool=tool, set=settings)._run.wait()
+        words = (self.folder / "words").read_text().splitlines()
+        self.assertEqual(words[-4:], ["--set=a.b=3", "--set=c=[0.5]", "--set=d=null", "--set=e=[0, 1]"])
+        with self.assertRaisesRegex(TypeError, "a object is no value for a job file"):
+            downpour.run("job.yaml", self.folder, tool=tool, set={"a": object()})
+
+    def test_its_sentence_stands_before_what_the_program_printed(self):
+        sentences = ["downpour: it is wrong", "/x/job.yaml:3:1: seed: is bad", "--set: a: is bad", "downpour run: no"]
+        said = "".join(f"echo '{line}' >&2; " for line in ["printed: this", "and that", *sentences])
+        start = lambda: downpour.run("job.yaml", self.folder, tool=self.tool(said + "exit 78"))
+        self.refused(start, 78, "^" + "\n".join(sentences) + "\nprinted: this\nand that$")
 
     def test_which_tool_is_called(self):
         saved = dict(os.environ)

@@ -109,6 +109,9 @@ class StepsTest(ChildTest):
         for before, after, sentence in [
             ("pass", "continue", "a batch came without a push of the one before"),
             ("pass", "optimizer.step() if 'seen' in vars() else None; seen = 1", "leave optimizer.step.. out"),
+            ("pass", "optimizer.step()", "leave optimizer.step.. out"),
+            ("pass", "downpour.push(model, loss=loss)", "push was called twice for one batch"),
+            ("pass", "if 'seen' in vars(): downpour.push(model, loss=loss)\n    seen = 1", "push was called twice"),
             ("pass", "model = torch.nn.Linear(4, 3) if 'seen' in vars() else model; seen = 1", "another model than"),
             ("pass", "model.zero_grad(set_to_none=True)", "no parameter of the model has a gradient: call loss.backw"),
             ("pass", "loss = loss.detach().expand(2)", r"the loss is no number but a tensor of shape \[2\]"),
@@ -120,6 +123,14 @@ class StepsTest(ChildTest):
             )
             with self.subTest(after=after):
                 self.assertRegex(done.stderr, f"TrainingError: .*{sentence}")
+        for optimizer in ("SGD", "Adam"):
+            for before_push in (True, False):
+                stepping = {"after" if before_push else "end": "optimizer.step()"}
+                self.loop(**stepping)
+                task = self.folder / "task.py"
+                task.write_text(task.read_text().replace("optim.SGD", f"optim.{optimizer}"))
+                sentence = self.describe(code=78)[2] if before_push else self.alone(code=1)
+                self.assertIn("the loop changed the parameters: leave optimizer.step() out", sentence)
         self.write("import downpour\ndownpour.steps([1], eval=[1])")
         self.assertIn("downpour: eval= and evaluate=", self.describe(code=78)[2])
         self.loop(after="break")
@@ -129,7 +140,10 @@ class StepsTest(ChildTest):
     def test_a_loop_that_ends_before_its_job(self):
         self.loop(after="if 'seen' in vars(): break\n    seen = 1")
         worker = self.work()
-        self.assertIn("ended before its job did", worker.train((range(8), 1))["error"]["message"])
+        error = worker.train((range(8), 1))["error"]
+        self.assertRegex(error["message"], "ended before its job did: only training.epochs, .* end a job")
+        self.assertRegex(error["where"], r"^task.py:1\d, in <module>: if 'seen' in vars\(\): break$")
+        self.assertTrue(error["ended"])
 
     @unittest.skipUnless(TORCH, "python3-torch is not there")
     def test_random_draws_are_the_plans(self):

@@ -142,11 +142,11 @@ class ChildTest(unittest.TestCase):
         worker.process.kill()
         worker.process.communicate()
 
-    def alone(self, *arguments, module="task"):
-        """What the module prints where it trains by itself."""
+    def alone(self, *arguments, module="task", code=0):
+        """What the module prints where it trains by itself; if it fails, as `code` says, what it said."""
         done = subprocess.run(
             [sys.executable, "-m", module, *arguments],
             env=self.environment, capture_output=True, text=True, timeout=LONG, cwd=self.folder,
         )
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return done.stdout
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stderr if code else done.stdout

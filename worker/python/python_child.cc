@@ -132,6 +132,7 @@ absl::Status PythonChild::HowItEnded() {
   if (waitpid(pid_, &status, 0) != pid_) status = 0;
   pid_ = 0;
   guard_.Dismiss();
+  was_killed_ = WIFSIGNALED(status) && (WTERMSIG(status) == SIGKILL || WTERMSIG(status) == SIGTERM);
   return absl::UnavailableError(absl::StrCat("the Python process ended: ", DescribeEnd(status)));
 }
 
@@ -171,7 +172,9 @@ absl::StatusOr<Json> PythonChild::Receive(const std::string& kind, const OnPrepa
     const bool is_refused = refused != error->end() && *refused == true;
     if (is_refused) return absl::InvalidArgumentError(what);
     const std::string where = OneLine(TextOf(*error, "where"), kMostTraceback);
-    return absl::AbortedError(absl::StrCat("the Python code: ", what, where.empty() ? "" : ", at ", where));
+    const std::string told = absl::StrCat("the Python code: ", what, where.empty() ? "" : ", at ", where);
+    const auto ended = error->find("ended");
+    return ended != error->end() && *ended == true ? absl::CancelledError(told) : absl::AbortedError(told);
   }
   const auto found = message->find(kind);
   if (found == message->end() || !found->is_object()) {

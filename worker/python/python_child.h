@@ -8,8 +8,9 @@
 // Shapes: each message is its length in 4 bytes, little-endian, and then so much JSON, at most kMostMessage bytes. The
 //   memory can neither grow nor shrink, whatever the child does with it. It lives on while somebody holds it.
 // Order: one question at a time. The child dies with this object and with this process, and all of its group with it.
-// Errors: ABORTED with what the user's code raised, and where: the innermost call first, in one line; how the process
-//   ended, where it did; INVALID_ARGUMENT for what the child should not say. After any the child is of no more use.
+// Errors: ABORTED with what the user's code raised, and where: the innermost call first, in one line; CANCELLED where
+//   that code ended in good order; UNAVAILABLE with how the process ended, where it did; INVALID_ARGUMENT for what the
+//   child should not say. After any the child is of no more use.
 // Threads: one.
 // Tests: tests/unit/worker/python_child_test.cc, tests/process/test_python.py; of the child itself:
 //   tests/python/test_child.py.
@@ -54,6 +55,8 @@ class PythonChild {
   PythonChild(const PythonChild&) = delete;
   PythonChild& operator=(const PythonChild&) = delete;
 
+  // Of one that has ended: whether by a signal that others send. One that crashes sends itself another.
+  bool was_killed() const { return was_killed_; }
   const std::shared_ptr<std::byte>& memory() const { return memory_; }
   // What it says unasked: the value of `kind`. Its warnings, which may come before that, go into the log. So may words
   // on what it is at before the user's code runs, which `on_preparing` gets.
@@ -72,6 +75,7 @@ class PythonChild {
   UniqueFd channel_;
   std::shared_ptr<std::byte> memory_;
   pid_t pid_;
+  bool was_killed_ = false;
   UniqueFd life_;     // readable once the process has ended: others may have its end of the channel
   GroupGuard guard_;  // of what its code starts
 };

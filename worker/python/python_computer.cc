@@ -162,8 +162,9 @@ class PythonComputer::Session {
     };
     const absl::StatusOr<Json> ready = session->child_->Receive("ready", on_preparing);
     if (absl::IsUnavailable(ready.status())) {
-      return absl::UnavailableError(absl::StrCat(std::string(ready.status().message()),
-                                                 " before it called downpour.fit; this worker's log says why"));
+      const std::string what = absl::StrCat(std::string(ready.status().message()), " before it called downpour.fit");
+      if (session->child_->was_killed()) return absl::CancelledError(what);
+      return absl::InvalidArgumentError(what + "; this worker's log says why");
     }
     if (!ready.ok()) return ready.status();
     if (const absl::Status status = CheckIsAsSubmitted(*ready, job); !status.ok()) return status;

@@ -52,6 +52,13 @@ TEST(CodeFailuresTest, CountsEvaluationsTogether) {
               HasSubstr("the job's own code failed 6 times in evaluations, the last time at worker-1: "));
 }
 
+TEST(CodeFailuresTest, CodeThatEndedIsNotTriedAgain) {
+  CodeFailures failures;
+  failures.NoteEnd("worker-1", "the loop ended");
+  EXPECT_THAT(std::string(failures.failure().message()),
+              HasSubstr("the job's own code ended at worker-1: the loop ended"));
+}
+
 class ChiefCodeFailuresTest : public ::testing::Test {
  protected:
   ChiefCodeFailuresTest() : cluster(SmallJob()) {
@@ -109,6 +116,22 @@ TEST_F(ChiefCodeFailuresTest, TheLastCheckpointOfACancelledJobIsWrittenAllTheSam
   ASSERT_EQ(cluster.role->state(), JobState::kCancelling);
   Leave(other, true, bad);
   EXPECT_EQ(cluster.role->state(), JobState::kCancelling);
+}
+
+TEST_F(ChiefCodeFailuresTest, CodeThatEndsInGoodOrderEndsTheJobAtOnce) {
+  const LeaseId lease = cluster.Ask(worker, 1).at(0);
+  const auto leave = [&](FakeMember& member) {
+    cluster.Say(member.control, downpour::Leave{.from = member.id,
+                                                .why = kRaised,
+                                                .code_failed = true,
+                                                .lease = lease,
+                                                .code_ended = true});
+  };
+  leave(other);
+  EXPECT_FALSE(Failed()) << "the lease is not its own";
+  leave(worker);
+  ASSERT_TRUE(Failed());
+  EXPECT_THAT(std::string(cluster.Status()["errorMessage"]), HasSubstr("the job's own code ended at worker-0: "));
 }
 
 TEST_F(ChiefCodeFailuresTest, ProcessesThatDieAreNoFailuresOfTheCode) {

@@ -17,14 +17,15 @@ namespace fs = std::filesystem;
 class PythonChildTest : public testing::Test {
  protected:
   // How a process ends that runs this; $channel is its end of the channel.
-  std::string EndOf(const std::string& script) {
+  std::string EndOf(const std::string& script) { return std::string(StatusOf(script).message()); }
+  absl::Status StatusOf(const std::string& script) {
     folder_.Write("script", "#!/bin/bash\nwhile [ \"$1\" != --channel ]; do shift; done\nchannel=$2\n" + script);
     fs::permissions(folder_.path() + "/script", fs::perms::owner_all);
     PythonSpec code;
     code.module = "task";
     auto child = PythonChild::Start({.interpreter = folder_.path() + "/script"}, code, folder_.path(), 64);
     EXPECT_TRUE(child.ok()) << child.status();
-    return std::string((*child)->Receive("ready").status().message());
+    return (*child)->Receive("ready").status();
   }
   ScratchFolder folder_;
 };
@@ -38,6 +39,17 @@ TEST_F(PythonChildTest, EndsThoughAProcessThatItStartedHasItsChannel) {
 TEST_F(PythonChildTest, WhatItSaidBeforeItsEndIsHeard) {
   const std::string word = "printf '\\x1f\\0\\0\\0{\"error\":{\"message\":\"no luck\"}}' >&$channel\n";
   EXPECT_THAT(EndOf("sleep 1000 &\n" + word + "exit 0\n"), testing::HasSubstr("no luck"));
+}
+
+TEST_F(PythonChildTest, OneThatEndedInGoodOrderIsToldFromOneThatRaised) {
+  for (const bool ended : {false, true}) {
+    const std::string text =
+        std::string(R"({"error":{"message":"m","ended":)") + (ended ? "true" : "false") + "}}";
+    const absl::Status status = StatusOf("text='" + text + "'\nprintf \"\\\\x$(printf %x ${#text})\\\\0\\\\0\\\\0\" "
+                                         ">&$channel\nprintf '%s' \"$text\" >&$channel\n");
+    EXPECT_EQ(status.code(), ended ? absl::StatusCode::kCancelled : absl::StatusCode::kAborted) << status;
+    EXPECT_THAT(status.message(), testing::HasSubstr("the Python code: m"));
+  }
 }
 
 TEST_F(PythonChildTest, OneThatClosesItsChannelAndHearsNoSignalIsKilled) {

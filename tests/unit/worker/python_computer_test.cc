@@ -135,6 +135,20 @@ TEST_F(PythonComputerTest, RefusesAReadyWhoseFieldsAreOfOtherKinds) {
               testing::HasSubstr("lies too deep in each other"));
 }
 
+TEST_F(PythonComputerTest, AProcessThatIsKilledBeforeItIsReadySaysNothingOfTheCode) {
+  const auto ends_by = [this](const std::string& what) {
+    return PrepareWith(absl::StrCat("{}}) if 0 else __import__('os').", what, " #"));
+  };
+  for (const char* signal : {"SIGKILL", "SIGTERM"}) {
+    EXPECT_TRUE(absl::IsCancelled(ends_by(absl::StrCat("kill(0, __import__('signal').", signal, ")")))) << signal;
+  }
+  for (const char* own : {"abort()", "_exit(0)", "_exit(3)"}) {
+    const absl::Status status = ends_by(own);
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(status.message(), testing::HasSubstr("before it called downpour.fit; this worker's log says why"));
+  }
+}
+
 TEST_F(PythonComputerTest, WhatDescribesTheProcessMayBeOfAnyKind) {
   const absl::Status status = PrepareWith(
       "{'version': sys.argv[-1], 'variables': variables, 'trainExamples': 40, 'evalExamples': 0, 'arithmetic': 7,"
