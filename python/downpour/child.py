@@ -124,9 +124,12 @@ def _report(error: BaseException, work: Optional[modes.Work]) -> NoReturn:
         remedy = f"install it there, name it in requirements.txt, or name another {_python()}"
         message = f"there is no module {error.name} for {sys.executable}: {remedy}"
     message = " ".join(message.split())
+    own = modes.own_of(traceback.extract_tb(error.__traceback__))
+    is_raised = not isinstance(error, (TrainingError, ModuleNotFoundError, SyntaxError))
+    place = f", at {modes.places(own)[0]}" if own and is_raised else ""
     if not isinstance(error, TrainingError):
         sys.stderr.write(lines)
-    sys.stderr.write(f"downpour: {message}\n")
+    sys.stderr.write(f"downpour: {message}{place}\n")
     if work is not None:
         try:
             has_ended = isinstance(error, _Ended)

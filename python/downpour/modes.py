@@ -120,8 +120,7 @@ class Work(Mode):
         self.say({"preparing": {"what": what, "waitingFor": waiting_for}})
 
     def left(self, frame: Any) -> None:
-        own = [entry for entry in traceback.extract_stack(frame) if entry.filename.startswith(package)]
-        self.left_at = self.left_at or traceback.StackSummary.from_list(own)
+        self.left_at = self.left_at or own_of(traceback.extract_stack(frame))
 
     def begin(self, run: Run) -> Memory:
         from downpour.variables import Memory
@@ -190,9 +189,14 @@ class Work(Mode):
         return bytes(data)
 
 
+def own_of(stack: traceback.StackSummary) -> traceback.StackSummary:
+    """What of it is in the user's own code."""
+    return traceback.StackSummary.from_list([entry for entry in stack if entry.filename.startswith(package)])
+
+
 def places(stack: traceback.StackSummary) -> list[str]:
     """Where it is, innermost first: in the user's own code, or in others' if that is not among it."""
-    own = [entry for entry in stack if entry.filename.startswith(package)]
+    own = own_of(stack)
     calls = [(f"{os.path.relpath(at.filename, package)}:{at.lineno}, in {at.name}", at.line) for at in own or stack]
     return [f"{call}: {line}" if at == 0 else call for at, (call, line) in enumerate(reversed(calls))]
 

@@ -3,7 +3,7 @@
 import json
 import unittest
 
-from cluster import JOB, PROGRAMS, TOOL, Process
+from cluster import JOB, PROGRAMS, TOOL, Process, kill
 from own_code import DATA, EVAL_EXAMPLES, EXAMPLES, FIT, OwnCodeTest
 
 
@@ -28,6 +28,9 @@ class PythonEndsTest(OwnCodeTest):
             self.assertEqual((self.job_dir / "chief.json").read_bytes(), chief)
             self.assertEqual(sorted(file.name for file in self.job_dir.iterdir()), whole)
 
+        code, _, err = self.tool("run", self.job_file, "--job-dir", self.job_dir, "--resume")
+        self.assertEqual(code, 78, err)
+        self.assertRegex(err, "holds a job of Python code: give --module-name trainer.task again, with the --package-")
         # Another model, which is refused before anything starts, and code that the chief need not lead any more.
         self.write_package(DATA.replace("32", "16"), FIT)
         refused(78, r"run: checkpoint \d+-\d+ belongs to another plan; it differs in "
@@ -92,6 +95,45 @@ class PythonEndsTest(OwnCodeTest):
         chief = Process(self, [PROGRAMS["chief"], f"--job={out.strip()}", f"--job_dir={self.job_dir}", "--resume"])
         self.assertEqual(chief.finish()[0], 78, chief.said)
         self.assertRegex(chief.said, "belongs to another plan, of the job small; it differs in ")
+
+    def test_code_that_is_killed_before_it_has_a_model_is_started_again(self):
+        pids, enough = self.folder / "pids", self.folder / "enough"
+        self.write_package(DATA, f"""
+        import json, os, threading
+        if json.loads(os.environ["TF_CONFIG"])["task"]["type"] == "worker":
+            with open({str(pids)!r}, "a") as file:
+                file.write(f"{{os.getpid()}}\\n")
+            while not os.path.exists({str(enough)!r}):
+                threading.Event().wait(0.05)
+        """, FIT, cluster={"workerCount": 1, "parameterServerCount": 1})
+        run = self.start_python_run()
+        started = lambda: pids.read_text().splitlines() if pids.exists() else []
+        for count in range(3):
+            self.wait_until(lambda _: len(started()) > count)
+            kill(int(started()[count]))
+        enough.touch()
+        self.assertEqual(run.finish()[0], 0, run.said)
+        self.assertEqual(self.summary()["samplesCommitted"], 4 * EXAMPLES)
+        self.assertIn("signal 9 (SIGKILL) before it called downpour.fit", json.dumps(self.summary()["failures"]))
+
+    def test_a_loop_that_is_left_ends_the_job_at_once_and_names_its_line(self):
+        self.write_package(DATA, """
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+        steps = downpour.steps(train, batch_size=16, epochs=100, optimizer=optimizer)
+        for number, (inputs, labels) in enumerate(steps):
+            loss = cross_entropy(model(inputs), labels)
+            loss.backward()
+            downpour.push(model, loss=loss)
+            if number == 5:
+                break
+        """)
+        run = self.start_python_run()
+        self.assertEqual(run.finish()[0], 1, run.said)
+        told = (r"^the job's own code ended at worker-\d: the Python code: the module trainer.task ended before its job "
+                r"did: only training.epochs, training.stopEarly and cancel end a job, at trainer/task.py:\d+, in "
+                r"<module>: break")  # fmt: skip
+        self.assertRegex(self.summary()["errorMessage"], told)
+        self.assertLessEqual(self.summary()["workersLost"], 2, "each once")
 
     def test_code_that_raises_at_one_example_ends_the_job_though_others_go_on(self):
         self.write_package(DATA, """

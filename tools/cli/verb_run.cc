@@ -223,6 +223,17 @@ absl::Status Stage(const RunOptions& options, const JobSpec& job, const std::str
   return absl::OkStatus();
 }
 
+// The job file of Python code names no model: the code does, and the command that resumes such a job names the code.
+int SayWhichCodeIsMissing(const RunOptions& options, Streams streams) {
+  if (!options.resume || !options.whole.module.empty()) return kExitBadJobFile;
+  const std::string module = LoadJobFile(PythonFolder(options.job_dir) + "/job.json").job.python.module;
+  if (module.empty()) return kExitBadJobFile;
+  return Complain(streams, "run",
+                  absl::StrCat(options.job_dir, " holds a job of Python code: give --module-name ", module,
+                               " again, with the --package-path or --packages that it was started with"),
+                  kExitBadJobFile);
+}
+
 int RunCluster(RunOptions options, Streams streams) {
   std::signal(SIGPIPE, SIG_IGN);  // whoever read our words may go away; the job goes on
   if (const absl::Status status = CheckListenable(options.listen, /*with_keys=*/true); !status.ok()) {
@@ -233,7 +244,7 @@ int RunCluster(RunOptions options, Streams streams) {
   if (const int code = DescribeCode(sockets->path(), &options, streams); code != kExitDone) return code;
   const ChosenJob chosen = LoadChosenJob(options.job, "run", streams);
   const JobFileResult& parsed = chosen.parsed;
-  if (!parsed.ok()) return kExitBadJobFile;
+  if (!parsed.ok()) return SayWhichCodeIsMissing(options, streams);
   if (options.job_dir.empty()) options.job_dir = chosen.job_dir;
   const bool has_begun = parsed.job.model.is_own() || (!options.job_dir.empty() && HoldsJob(options.job_dir));
   if (!HasItsData(parsed, has_begun, streams)) return kExitBadJobFile;

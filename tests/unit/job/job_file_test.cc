@@ -38,6 +38,13 @@ TEST(JobFile, ReadsWhatIsThereAndFillsInTheRest) {
   EXPECT_EQ(job.checkpoint.every, std::chrono::seconds(30));
 }
 
+TEST(JobFile, WhatAnOverrideTakesAwayIsMissingByIt) {
+  const JobFileResult result = ParseJob(kJob, "j.yaml", {"name=null", "model.inputs=null"});
+  ASSERT_THAT(result.errors, SizeIs(2));
+  EXPECT_EQ(ToString(result.errors[0]), "--set: name: is missing");
+  EXPECT_THAT(ToString(result.errors[1]), HasSubstr("--set: model.inputs: is missing"));
+}
+
 TEST(JobFile, EveryErrorIsReportedAtOnceWithItsPlace) {
   const std::string text = R"(nam: mnist
 seed: -1
