@@ -129,8 +129,8 @@ class PythonEndsTest(OwnCodeTest):
         """)
         run = self.start_python_run()
         self.assertEqual(run.finish()[0], 1, run.said)
-        told = (r"^the job's own code ended at worker-\d: the Python code: the module trainer.task ended before its job "
-                r"did: only training.epochs, training.stopEarly and cancel end a job, at trainer/task.py:\d+, in "
+        told = (r"^the job.s own code ended at worker-\d: the Python code: the module trainer.task ended before its "
+                r"job did: only training.epochs, training.stopEarly and cancel end a job, at trainer/task.py:\d+, in "
                 r"<module>: break")  # fmt: skip
         self.assertRegex(self.summary()["errorMessage"], told)
         self.assertLessEqual(self.summary()["workersLost"], 2, "each once")

@@ -207,6 +207,18 @@ class EnvironmentTest(unittest.TestCase):
         (mark,) = self.made()
         self.assertEqual([path.name for path in mark.parent.glob("attempt-*")], [mark.read_text()])
 
+    def test_whoever_kills_pip_kills_what_waits_for_it(self):
+        begun, _ = self.waiting_setup()
+        first = self.start()
+        open(begun).close()
+        (pip,) = map(int, pathlib.Path(f"/proc/{first.pid}/task/{first.pid}/children").read_text().split())
+        os.kill(pip, signal.SIGKILL)
+        said = first.communicate(timeout=LONG)[1]
+        self.assertEqual(first.returncode, -signal.SIGKILL, "as a killed process, which is started again")
+        self.assertIn("downpour: pip was killed as it installed setup.py", said)
+        del self.environment["BEGUN"]
+        self.assertIn("Successfully installed", self.describe())
+
     def test_another_release_of_downpour_is_refused(self):
         write_wheel(self.wheels, "downpour", "9.9", {"downpour/__init__.py": "__version__ = '9.9'\n"})
         self.write({"requirements.txt": "downpour==9.9\n"})

@@ -121,11 +121,9 @@ TEST_F(ChiefCodeFailuresTest, TheLastCheckpointOfACancelledJobIsWrittenAllTheSam
 TEST_F(ChiefCodeFailuresTest, CodeThatEndsInGoodOrderEndsTheJobAtOnce) {
   const LeaseId lease = cluster.Ask(worker, 1).at(0);
   const auto leave = [&](FakeMember& member) {
-    cluster.Say(member.control, downpour::Leave{.from = member.id,
-                                                .why = kRaised,
-                                                .code_failed = true,
-                                                .lease = lease,
-                                                .code_ended = true});
+    cluster.Say(
+        member.control,
+        downpour::Leave{.from = member.id, .why = kRaised, .code_failed = true, .lease = lease, .code_ended = true});
   };
   leave(other);
   EXPECT_FALSE(Failed()) << "the lease is not its own";
