@@ -56,7 +56,18 @@ class CommandsTest(ProcessTest):
 
     def test_an_end_that_comes_as_the_chief_dies_keeps_what_the_servers_hold(self):
         self.write_endless_job(checkpoint={"every": "600s"})
-        for ends in (lambda run: self.tool("stop", "--job-dir", self.job_dir), lambda run: run.signal(signal.SIGTERM)):
+
+        def stop(_):
+            self.tool("stop", "--job-dir", self.job_dir)
+
+        def signal_it(run):
+            run.signal(signal.SIGTERM)
+
+        def signal_it_and_kill_the_next_chief(run):
+            run.signal(signal.SIGTERM)
+            kill(int(run.wait_for_line(r"chief .*; started again as pid (\d+)").group(1)))
+
+        for ends in (stop, signal_it, signal_it_and_kill_the_next_chief):
             run = self.start_run(*(("--resume",) if self.checkpoints() else ()))
             before = self.checkpoints()
             held = self.wait_until(lambda s: complete(s) and s["progress"]["leasesCommitted"] > 10)

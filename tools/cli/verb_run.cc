@@ -110,7 +110,12 @@ std::string WhyItFailed(const RunOptions& options, const RunResult& result) {
   }
   if (!result.cause.empty()) return absl::StrCat("the job failed: ", result.cause, ". ", how_to_go_on);
   if (result.stop_signal == 0) return LastWordIn(options.job_dir, kChiefTask);
-  return absl::StrCat("stopped by ", DescribeSignal(result.stop_signal), ". ", how_to_go_on);
+  const std::string dropped =
+      result.leases_dropped == 0
+          ? ""
+          : absl::StrCat("; no chief wrote the last checkpoint: ", Counted(result.leases_dropped, "committed lease"),
+                         " at least will be computed again");
+  return absl::StrCat("stopped by ", DescribeSignal(result.stop_signal), dropped, ". ", how_to_go_on);
 }
 
 int ReportFailure(const RunOptions& options, const RunResult& result, Streams streams) {
@@ -319,7 +324,7 @@ std::function<int()> SetUpRun(CLI::App& app, Streams streams) {
       ->type_name("DIR");
   app.add_flag("--resume", options->resume, "Go on from the newest checkpoint in the job folder")->needs(job_dir);
   app.add_option("--give-up,--give_up", options->give_up,
-                 "The newest checkpoint in the job folder, which cannot be used: begin anew without it")
+                 "The newest checkpoint in the job folder, which cannot be used: begin again without it")
       ->needs(job_dir)
       ->type_name("TERM-N")
       ->check(CheckRound);

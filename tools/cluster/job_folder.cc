@@ -139,15 +139,18 @@ std::string NewestCheckpoint(const std::string& job_dir) {
   return round ? CheckpointDir(*round) : "";
 }
 
-std::string HowItWasLeft(const std::string& job_dir, const ChiefLocation& chief) {
-  std::string checkpoint;
+std::optional<Manifest> NewestWholeManifest(const std::string& job_dir) {
   for (const Round round : RoundsIn(absl::StrCat(job_dir, "/", kCheckpointsDir))) {
     const absl::StatusOr<std::string> text = ReadTextFile(absl::StrCat(job_dir, "/", ManifestPath(round)));
-    const absl::StatusOr<Manifest> manifest = text.ok() ? DecodeManifest(*text) : text.status();
-    if (!manifest.ok()) continue;
-    checkpoint = DescribeCheckpoint(round, manifest->committed);
-    break;
+    absl::StatusOr<Manifest> manifest = text.ok() ? DecodeManifest(*text) : text.status();
+    if (manifest.ok()) return *std::move(manifest);
   }
+  return std::nullopt;
+}
+
+std::string HowItWasLeft(const std::string& job_dir, const ChiefLocation& chief) {
+  const std::optional<Manifest> newest = NewestWholeManifest(job_dir);
+  const std::string checkpoint = newest ? DescribeCheckpoint(newest->round, newest->committed) : "";
   return absl::StrCat("the chief of ", job_dir, " (process ", chief.pid, " on ", chief.host, ", term ", chief.term,
                       ") has gone and did not say how the job ended: it was killed. ",
                       HowToGoOn(checkpoint, chief.command));
@@ -162,9 +165,9 @@ absl::StatusOr<UniqueFd> ClaimJobFolder(const std::string& job_dir) {
   std::error_code error;
   fs::create_directories(fs::path(job_dir) / "logs", error);
   if (error) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("cannot make the job folder ", job_dir, " and logs in it: ", error.message(),
-                     "; name another by --job-dir, in a place where you may write"));
+    return absl::FailedPreconditionError(absl::StrCat("cannot make the job folder ", job_dir,
+                                                      " and logs in it: ", error.message(),
+                                                      "; name another by --job-dir, in a place where you may write"));
   }
   const std::string path = RunLockPath(job_dir);
   UniqueFd lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));

@@ -79,6 +79,9 @@ std::optional<Round> NewestRound(const std::string& job_dir);
 // Its checkpoints/TERM-N; empty if there is none.
 std::string NewestCheckpoint(const std::string& job_dir);
 
+// Of the newest checkpoint whose manifest can be read.
+std::optional<Manifest> NewestWholeManifest(const std::string& job_dir);
+
 // Of a chief that was killed: which one it was, what is durable, and what to type to go on.
 std::string HowItWasLeft(const std::string& job_dir, const ChiefLocation& chief);
 

@@ -63,6 +63,7 @@ RunResult LocalRun::UntilEnd() {
   }
   talk_.EndProgress();
   LetMembersLeave();
+  CountDropped();
   ReadSummary();
   return result_;
 }
@@ -101,7 +102,8 @@ void LocalRun::OnChiefExit(const Exited& exited, const std::string& how) {
   }
   if (WIFSIGNALED(exited.wait_status) && TakeWordOfTheEnd()) return;
   if (HasGivenUp() || (result_.stop_signal != 0 && !StartsALastChief())) return;
-  const bool members_left = HasEnded(status_) && status_.state != "SUCCEEDED";  // it would go on without them
+  // The next one would go on without them. After a signal to stop every ps is still there, and waits for its end.
+  const bool members_left = result_.stop_signal == 0 && HasEnded(status_) && status_.state != "SUCCEEDED";
   if (!refused && members_left) {
     return NameCause(absl::StrCat("the chief died as the job ended: ", Who(exited), " got ", how));
   }
@@ -111,8 +113,11 @@ void LocalRun::OnChiefExit(const Exited& exited, const std::string& how) {
     setback.no_sooner = pace_.after_refusal;  // for people to mend what it refuses for
     talk_.Say(absl::StrCat("downpour run: ", EndOf(exited, setback.how)));
   }
+  if (result_.stop_signal != 0) {  // whatever is left of its budget
+    due_[kChiefTask] = {.when = Clock::now(), .after = setback.what};
+    return;
+  }
   StartAgain(kChiefTask, setback);
-  if (result_.stop_signal != 0) due_[kChiefTask].when = Clock::now();
   if (!chief_ || IsOver()) return;
   for (const std::string& member : MemberTasks(cluster_)) {  // needed again, should it go on
     if (!supervisor_.IsRunning(member) && !due_.contains(member)) BringBack(member);

@@ -5,7 +5,8 @@
 //   const RunResult result = run.UntilEnd();
 //
 // Order: the chief first; the others once it says where it listens, where a chief in its place listens too; the run is
-//   over when the chief has ended by itself.
+//   over when the chief has ended by itself. A chief that is killed after the signal to stop is started again a few
+//   times more, as long as every ps is there: only a chief writes the last checkpoint.
 // Errors: a chief that is killed again and again ends the job; a ps that dies again and again, and workers that all do,
 //   are a reason to ask the chief to end it. So is a program that cannot be started; one for which there is no room now
 //   counts as one that died, and is tried again. One that runs and gives no sign of life, or never joins, is killed and
@@ -13,7 +14,8 @@
 //   The first cause is the one named, also in summary.json and in logs/run.log. SIGINT, SIGTERM or SIGHUP ask the chief
 //   to end the job, a second one kills everything at once.
 // Threads: one.
-// Tests: tests/unit/tools/cluster/local_run_test.cc, local_run_stands_still_test.cc.
+// Tests: tests/unit/tools/cluster/local_run_test.cc, local_run_end_test.cc,
+//   local_run_stands_still_test.cc.
 #pragma once
 
 #include <chrono>
@@ -41,6 +43,7 @@ struct RunResult {
   std::optional<int> chief_exit;         // its exit code; nothing if it was killed
   int stop_signal = 0;                   // that asked this process to stop; 0: none
   std::string cause;                     // what ended the job, if that is known here: a process that died
+  uint64_t leases_dropped = 0;           // at least: committed, and in no checkpoint, as no chief lived to write one
   std::optional<SummaryReport> summary;  // that the chief wrote
 };
 
@@ -56,6 +59,8 @@ struct RunPace {
   // From a task's start to its joining, in which it loads its program and opens its GPU, but reads no data yet: as
   // long as systemd's TimeoutStartSec, unless it is told otherwise.
   Duration start_patience = 90s;
+  // From the signal to stop to the start of the last chief for it, which has as long itself for its checkpoint.
+  Duration last_chiefs_within = 20s;
 };
 
 class LocalRun {
@@ -67,6 +72,10 @@ class LocalRun {
            RunPace pace = {});
   RunResult UntilEnd();
 
+  // That are started after the signal to stop, one after the other was killed. What kills each of them would hold up
+  // whoever wants the end.
+  static constexpr int kMostLastChiefs = 3;
+
  private:
   using Clock = std::chrono::steady_clock;
   struct DueStart {
@@ -74,18 +83,23 @@ class LocalRun {
     uint32_t attempt = 0;
     std::string after;  // what happened before
   };
-
-  void Wait();
-  void OnSignal(int signal);
-  void OnExit(const Exited& exited);
-  void OnChiefExit(const Exited& exited, const std::string& how);
-  bool HasRefused(const Exited& chief) const;
   struct Setback {
     std::string what;  // "worker-0 (pid 7) ended: signal 9 (SIGKILL)"
     std::string how;   // "signal 9 (SIGKILL)"
     Duration lived{};
     Duration no_sooner{};
   };
+  struct Pulse {
+    pid_t pid = 0;
+    bool joined = false;  // of the chief: it has answered
+    int looks = 0;        // in vain, one with each question, since its last sign of life
+  };
+
+  void Wait();
+  void OnSignal(int signal);
+  void OnExit(const Exited& exited);
+  void OnChiefExit(const Exited& exited, const std::string& how);
+  bool HasRefused(const Exited& chief) const;
   void StartAgain(const std::string& task, const Setback& after);  // soon, or gives up where nobody gets on any more
   void BringBack(const std::string& task);                         // soon, as it left in good order
   bool IsBeyondHope(const std::string& task);
@@ -101,6 +115,8 @@ class LocalRun {
   void BringBackThoseWhoLeft();
   bool IsWanted(const std::string& task) const;
   void CountLooks();
+  Duration PatienceWith(const Pulse& pulse) const;
+  bool IsSpent(const Pulse& pulse) const { return pulse.looks * pace_.question_every >= PatienceWith(pulse); }
   void MissSignOfLife(const std::string& task);
   bool StoodStill(const Exited& exited) const;
   bool IsOver() const { return result_.stop_signal != 0 || HasGivenUp() || HasEnded(status_); }
@@ -113,6 +129,7 @@ class LocalRun {
   bool StartsALastChief();
   bool TakeWordOfTheEnd();  // false: there is none
   void LetMembersLeave();
+  void CountDropped();
   void ReadSummary();
 
   LocalCluster cluster_;  // its number of workers is the chief's word
@@ -123,21 +140,14 @@ class LocalRun {
   const RunPace pace_;
   ChiefAnnouncement announcement_;
   bool chief_asked_to_end_ = false;  // that is running now
-  bool last_chief_started_ = false;  // since the signal to stop
+  int last_chiefs_ = 0;              // started since the signal to stop
   std::optional<FolderWatch> folder_;
   std::optional<ChiefClient> chief_;  // once it listens
   RestartBudget budget_;
   std::map<std::string, DueStart> due_;
-  std::map<std::string, int> left_;  // members that ended with 0, and answers of the chief since
-  StatusReport status_;              // the last one
-  bool answered_ = false;            // since the last question
-  struct Pulse {
-    pid_t pid = 0;
-    bool joined = false;  // of the chief: it has answered
-    int looks = 0;        // in vain, one with each question, since its last sign of life
-  };
-  Duration PatienceWith(const Pulse& pulse) const;
-  bool IsSpent(const Pulse& pulse) const { return pulse.looks * pace_.question_every >= PatienceWith(pulse); }
+  std::map<std::string, int> left_;      // members that ended with 0, and answers of the chief since
+  StatusReport status_;                  // the last one
+  bool answered_ = false;                // since the last question
   std::map<std::string, Pulse> pulses_;  // of tasks; of the chief, once it has answered
   pid_t leader_ = 0;                     // the last chief that led: it may answer before, while it reads its folder
   std::set<std::string> failures_told_;

@@ -37,14 +37,15 @@ void LocalRun::OnSignal(int signal) {
   talk_.Say("downpour run: stopping; once more to stop at once");
 }
 
-// Where the chief died at that moment: its ps hold what no checkpoint has, and only a chief writes one. Once: what
-// kills the next one too would hold up whoever wants the end.
+// Where the chief died at that moment: its ps hold what no checkpoint has, and only a chief writes one. Not where one
+// of them is dead as well: what it held is lost, and a chief would wait for it in vain.
 bool LocalRun::StartsALastChief() {
   const std::vector<std::string> members = MemberTasks(cluster_);
-  const bool some_ps = std::any_of(members.begin(), members.end(), [this](const std::string& task) {
-    return IsServerTask(task) && supervisor_.IsRunning(task);
+  const bool every_ps = std::all_of(members.begin(), members.end(), [this](const std::string& task) {
+    return !IsServerTask(task) || supervisor_.IsRunning(task);
   });
-  return chief_ && some_ps && !std::exchange(last_chief_started_, true);
+  const bool in_time = Clock::now() < stopping_since_ + pace_.last_chiefs_within;
+  return chief_ && every_ps && in_time && last_chiefs_++ < kMostLastChiefs;
 }
 
 // Of a chief that was killed after it wrote how the job ended. Only of a success is there more to tell: the next chief
@@ -87,6 +88,15 @@ void LocalRun::LetMembersLeave() {
     if (!supervisor_.Collect().signals.empty()) break;
   }
   supervisor_.KillAll();
+}
+
+// Of a stop that no chief lived to see through. What was committed since the last answer is not counted.
+void LocalRun::CountDropped() {
+  if (result_.stop_signal == 0 || result_.chief_exit) return;
+  const std::optional<Manifest> newest = NewestWholeManifest(cluster_.job_dir);
+  const uint64_t kept = newest ? newest->committed.Count() : 0;
+  const uint64_t committed = status_.progress.leases_committed.value_or(0);
+  result_.leases_dropped = committed - std::min(committed, kept);
 }
 
 // A chief that was asked to end knows of no failure; why it was asked is told in its summary.

@@ -257,22 +257,6 @@ TEST_F(LocalRunTest, AKilledChiefIsStartedAgainWhereItListened) {
   EXPECT_THAT(ReadTextFile(LogPath(folder_.path(), "chief")).value(), HasSubstr("--listen=127.0.0.1:1 "));
 }
 
-// The ps holds what no checkpoint has.
-TEST_F(LocalRunTest, AChiefThatDiesAsTheRunIsToldToStopIsStartedOnceMore) {
-  const std::string mark = Path("again");
-  cluster_.chief_program = Script("chief", "[ -e " + mark + " ] && again=yes\ntouch " + mark + "\n" + Announce() +
-                                               "[ $again ] && exit 143\nread code <" + Path("fifo"));
-  cluster_.ps_program = Script("ps", "touch " + Path("here") + "; exec /bin/sleep 1000");
-  cluster_.worker_program = Script("worker", "until [ -e " + Path("here") +
-                                                 " ]; do :; done\nkill -9 $(tr -dc '0-9:,' <" + Path("chief.json") +
-                                                 " | cut -d: -f4 | cut -d, -f1)\n"
-                                                 "kill -TERM $PPID\nexec /bin/sleep 1000");
-  const RunResult result = Run();
-  EXPECT_EQ(result.stop_signal, SIGTERM);
-  EXPECT_EQ(result.chief_exit, 143);
-  EXPECT_THAT(talk_, ::testing::ContainsRegex("chief \\(pid [0-9]+\\) ended: signal 9 \\(SIGKILL\\); started again"));
-}
-
 TEST_F(LocalRunTest, AChiefThatFindsTheJobOverLeavesTheSummaryOfTheOneBefore) {
   cluster_.chief_program =
       Script("chief", "[ -e " + Path("summary.json") + " ] && exit 0\n" + Announce() +
