@@ -51,7 +51,8 @@ ExecImage MakeImage(const ChildSpec& spec) {
   if (spec.out >= 0) dup2(spec.out, STDERR_FILENO);
   dup2(STDERR_FILENO, STDOUT_FILENO);
   for (const int fd : spec.kept) fcntl(fd, F_SETFD, 0);
-  signal(SIGPIPE, SIG_DFL);
+  // What the caller ignores, as under `trap '' TERM`, is for this process: it ends its children by these.
+  for (const int inherited : {SIGPIPE, SIGINT, SIGTERM}) signal(inherited, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);

@@ -3,7 +3,8 @@
 //   absl::StatusOr<pid_t> pid = StartChild({.argv = {"/opt/downpour-ps", "--chief=..."}, .out = log_fd});
 //
 // Order: a child gets a process group of its own, so that Ctrl-C reaches this process alone, and SIGKILL from the
-//   kernel when the thread that started it ends. No signal is blocked in it, whatever its caller had blocked.
+//   kernel when the thread that started it ends. No signal is blocked in it, whatever its caller had blocked, and
+//   SIGINT and SIGTERM are not ignored.
 // Errors: NOT_FOUND and such for a program that cannot be started, by its name. Nothing is left running.
 // Threads: any.
 // Tests: tests/unit/tools/cluster/supervisor_test.cc.

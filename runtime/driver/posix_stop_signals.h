@@ -5,7 +5,8 @@
 //   ...
 //   signals.DeliverTo(&mailbox);    // from here on it is the role's to end
 //
-// A signal that the caller ignores stays ignored, as SIGINT in a script's background.
+// A SIGINT that the caller ignores stays ignored, as in a script's background. SIGTERM is heard in any case: a role is
+// told to end by it, and logging would take it as a failure.
 //
 // Order: what comes after the destructor is left aside: the process is about to end.
 // Threads: a signal interrupts no call of any thread: they block it all but this one's own, which does nothing else. So

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
+#include "runtime/driver/posix_process.h"
 #include "service/running_service.h"
 #include "tools/cli/service_options.h"
 #include "tools/cli/verbs.h"
@@ -17,10 +18,7 @@ struct ServeOptions {
 };
 
 int Serve(const ServeOptions& options, Streams streams) {
-  sigset_t ends;
-  sigemptyset(&ends);
-  sigaddset(&ends, SIGINT);
-  sigaddset(&ends, SIGTERM);
+  const sigset_t ends = NotIgnored({SIGINT, SIGTERM});
   pthread_sigmask(SIG_BLOCK, &ends, nullptr);  // before any thread, so that this one alone takes them
   int ended_by = 0;
   {

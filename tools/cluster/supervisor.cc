@@ -40,6 +40,7 @@ absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create() {
 
 Supervisor::~Supervisor() {
   KillAll();
+  Collect();  // a second signal to stop would end this process now, in place of its exit code
   close(signal_fd_);
   sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
 }

@@ -9,6 +9,8 @@
 #include <variant>
 #include <vector>
 
+#include "runtime/driver/glog_setup.h"
+
 namespace downpour {
 namespace {
 
@@ -88,6 +90,20 @@ TEST_F(IgnoredSignalTest, WhatTheCallerIgnoresStaysIgnored) {
     std::signal(SIGINT, SIG_IGN);
     Heard heard;
     SendSelf(SIGINT);
+    SendSelf(SIGTERM);
+    const std::vector<Input> mail = Await(heard.mailbox);
+    const auto* stop = mail.size() == 1 ? std::get_if<StopRequested>(&mail[0]) : nullptr;
+    _exit(stop != nullptr && stop->signal == SIGTERM ? 0 : 1);
+  };
+  EXPECT_EXIT(in_a_process_of_its_own(), testing::ExitedWithCode(0), "");
+}
+
+// Logging hears SIGTERM too, as a failure: it would end the process.
+TEST_F(IgnoredSignalTest, SigtermIsHeardThoughTheCallerIgnoresIt) {
+  const auto in_a_process_of_its_own = [] {
+    std::signal(SIGTERM, SIG_IGN);
+    Heard heard;
+    if (!SetUpLogging("program", "", "ps-0").ok()) _exit(2);
     SendSelf(SIGTERM);
     const std::vector<Input> mail = Await(heard.mailbox);
     const auto* stop = mail.size() == 1 ? std::get_if<StopRequested>(&mail[0]) : nullptr;

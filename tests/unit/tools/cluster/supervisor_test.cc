@@ -146,6 +146,25 @@ TEST_F(SupervisorTest, ChildrenHaveAGroupOfTheirOwn) {
   EXPECT_EQ(getpgid(supervisor_->PidOf("task")), supervisor_->PidOf("task"));
 }
 
+// As in a script that says `trap '' TERM`.
+TEST_F(SupervisorTest, AChildIgnoresNoSignalToEndThoughThisProcessDoes) {
+  for (const int ignored : {SIGTERM, SIGINT}) {
+    const sighandler_t before = signal(ignored, SIG_IGN);
+    ASSERT_TRUE(supervisor_->Start(Shell("kill -" + std::to_string(ignored) + " $$; exit 3")).ok());
+    signal(ignored, before);
+    EXPECT_EQ(WTERMSIG(Next().exited.at(0).wait_status), ignored);
+  }
+}
+
+TEST_F(SupervisorTest, ASignalThatComesAtTheEndDoesNotEndTheProcessInPlaceOfIt) {
+  const auto end_beside_a_signal = [this] {
+    kill(getpid(), SIGTERM);
+    supervisor_.reset();
+    _exit(3);
+  };
+  EXPECT_EXIT(end_beside_a_signal(), ::testing::ExitedWithCode(3), "");
+}
+
 TEST_F(SupervisorTest, DestructionLeavesNobody) {
   ASSERT_TRUE(supervisor_->Start({"task", {"/bin/sleep", "1000"}, {}, LogPath()}).ok());
   const pid_t pid = supervisor_->PidOf("task");
