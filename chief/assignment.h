@@ -28,7 +28,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "chief/job_costs.h"
+#include "chief/failure_log.h"
 #include "chief/membership.h"
 #include "chief/storage.h"
 #include "job/slice_grid.h"

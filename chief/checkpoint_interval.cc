@@ -132,9 +132,10 @@ double CheckpointInterval::Unbounded() const {
   const std::optional<double> cost = CostSeconds();
   if (!cost) return 0;
   const double mtbf = MeanTimeBetweenLosses();
-  const double dear = *cost / kMostShare;
-  const double spared = history_.losses >= 1 ? std::clamp(mtbf / 2, *cost / kMostShareOfLosers, dear) : dear;
-  return std::max(spared, DalyInterval(*cost, mtbf));
+  const double one_percent = *cost / kMostShare;
+  const double share_bound =
+      history_.losses >= 1 ? std::clamp(mtbf / 2, *cost / kMostShareOfLosers, one_percent) : one_percent;
+  return std::max(share_bound, DalyInterval(*cost, mtbf));
 }
 
 std::optional<Duration> CheckpointInterval::Interval() const {
@@ -157,10 +158,15 @@ std::string CheckpointInterval::Why() const {
   const char* bound = unbounded < Seconds(kLeast)  ? "; 1 s at least"
                       : unbounded > Seconds(kMost) ? "; 10 min at most"
                                                    : "";
-  const std::string share = absl::StrFormat("at most %.0f %% goes into them", 100 * kMostShare);
-  const std::string optimum = absl::StrFormat("the loss of a ps is expected every %.0f s", MeanTimeBetweenLosses());
-  return absl::StrFormat("auto: a round costs %.2g s of work; %s%s", *cost,
-                         unbounded == *cost / kMostShare ? share : optimum, bound);
+  const double mtbf = MeanTimeBetweenLosses();
+  const std::string losses = absl::StrFormat("the loss of a ps is expected every %.*f s", mtbf < 10 ? 1 : 0, mtbf);
+  std::string why = losses;
+  if (unbounded == *cost / kMostShare) {
+    why = absl::StrFormat("at most %.0f %% goes into them", 100 * kMostShare);
+  } else if (unbounded == *cost / kMostShareOfLosers) {
+    why = absl::StrFormat("%s, and at most %.0f %% goes into them", losses, 100 * kMostShareOfLosers);
+  }
+  return absl::StrFormat("auto: a round costs %.2g s of work; %s%s", *cost, why, bound);
 }
 
 }  // namespace downpour

@@ -30,7 +30,7 @@
 #include "chief/assignment.h"
 #include "chief/checkpoint_store.h"
 #include "chief/data_plan.h"
-#include "chief/job_costs.h"
+#include "chief/failure_log.h"
 #include "chief/membership.h"
 #include "job/job.h"
 

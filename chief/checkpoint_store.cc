@@ -52,7 +52,9 @@ void CheckpointStore::ReadNext() {
       rubbish_.push_back(round);
       return ReadNext();
     }
-    if (!done.status.ok() && !absl::IsDataLoss(done.status)) return loaded_(done.status);
+    // INVALID_ARGUMENT: it is no file at all, such as a folder.
+    const bool is_damaged = absl::IsDataLoss(done.status) || absl::IsInvalidArgument(done.status);
+    if (!done.status.ok() && !is_damaged) return loaded_(done.status);
     absl::StatusOr<Manifest> manifest =
         done.status.ok() ? DecodeManifest(ToString(done.data)) : absl::StatusOr<Manifest>(done.status);
     if (manifest.ok() && manifest->round != round) manifest = absl::DataLossError("it is another checkpoint's");

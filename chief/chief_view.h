@@ -14,7 +14,7 @@
 #include "chief/data_plan.h"
 #include "chief/departures.h"
 #include "chief/evaluation.h"
-#include "chief/job_costs.h"
+#include "chief/failure_log.h"
 #include "chief/job_life.h"
 #include "chief/journal.h"
 #include "chief/learning_watch.h"

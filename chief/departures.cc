@@ -12,7 +12,7 @@ void Departures::Tick() {
   const auto& durable = chief_.rounds.durable();
   const bool others_wait = waiting_;
   any_ = waiting_ = under_way_ = false;
-  std::vector<Task*> retained;
+  std::vector<Task*> saved;
   for (Task* server : chief_.members.Alive(TaskRole::kPs)) {
     if (server->leaving.empty()) continue;
     any_ |= !server->may_leave() || chief_.context.now < *server->let_go + chief_.timing.dead_after;
@@ -21,13 +21,13 @@ void Departures::Tick() {
     if (HasNothing(*server)) {
       LetGo(*server);
     } else if (durable && durable->round > *server->leaves_after) {
-      retained.push_back(server);
+      saved.push_back(server);
     } else {
       waiting_ = true;
       under_way_ |= chief_.rounds.active() && chief_.rounds.newest() > *server->leaves_after;
     }
   }
-  for (Task* server : retained) {
+  for (Task* server : saved) {
     if (waiting_ && HasTime(*server)) continue;
     LetGo(*server);
   }

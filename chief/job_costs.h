@@ -1,15 +1,12 @@
-// What the job has cost so far, whichever chief led it: counts and the newest failures, for people.
+// JobCosts: what the job has cost so far, whichever chief led it: counts and the newest failures, for people.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <string>
 
-#include "chief/step_context.h"
 #include "schema/status_report.h"
-#include "schema/text.h"
 
 namespace downpour {
 
@@ -41,26 +38,6 @@ inline constexpr JobCostCount kJobCostCounts[] = {
     {&JobCosts::servers_lost, &RecoveryReport::ps_lost, "psLost"},
     {&JobCosts::leases_handed_on, &RecoveryReport::leases_handed_on, "leasesHandedOn"},
     {&JobCosts::batches_recomputed, &RecoveryReport::batches_recomputed, "batchesRecomputed"},
-};
-
-class FailureLog {
- public:
-  static constexpr size_t kMost = 50;
-  static constexpr size_t kMaxLength = 1024;
-
-  // Adds to the failures of `costs`.
-  FailureLog(StepContext& context, JobCosts& costs) : context_(context), costs_(costs) {}
-
-  void Add(const std::string& task, const std::string& what) {
-    costs_.failures.push_back({context_.UnixMs(), task, CleanText(what, kMaxLength)});
-    if (costs_.failures.size() > kMost) costs_.failures.pop_front();
-    context_.out.Warn(task + ": " + costs_.failures.back().what);
-  }
-  const std::deque<Failure>& list() const { return costs_.failures; }
-
- private:
-  StepContext& context_;
-  JobCosts& costs_;
 };
 
 }  // namespace downpour

@@ -18,7 +18,8 @@ struct JobLife {
   uint32_t term = 0;                 // of this chief; 0 until it is durable
   std::string endpoint;              // of this chief
   std::vector<std::string> changes;  // of settings, by this start
-  bool goes_on = false;              // another chief began the job: its ps may hold what no checkpoint has
+  bool goes_on = false;              // another chief began the job, and none ended it
+  bool placed_before = false;        // and placed its slices: the ps may hold what no checkpoint has
   bool prepared = false;             // every slice is in place, and the ledger open
 
   // The chief may say anything that is named by its term.

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "chief/failure_log.h"
 #include "chief/sealed_copies.h"
 #include "job/job_reader.h"
 #include "schema/checkpoint_format.h"

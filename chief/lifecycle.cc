@@ -94,7 +94,7 @@ void Lifecycle::CancelIfOutOfTime() {
   const Duration limit = chief_.job.scheduling.max_running_time;
   if (chief_.life.state != JobState::kRunning || limit == Duration::zero()) return;
   if (chief_.context.now - running_since_ < limit) return;
-  BeginCancel(absl::StrFormat("it has run for the %.10g s of scheduling.maxRunningTime, which each start counts anew",
+  BeginCancel(absl::StrFormat("it has run for the %.10g s of scheduling.maxRunningTime, counted from each start",
                               Seconds(limit)),
               kExitOutOfTime);
 }
@@ -102,7 +102,7 @@ void Lifecycle::CancelIfOutOfTime() {
 void Lifecycle::BeginCancel(const std::string& why, int exit_code) {
   if (chief_.life.ended() || chief_.life.state == JobState::kCancelling) return;
   chief_.context.out.Warn(absl::StrCat("the job is cancelled after one last checkpoint: ", why));
-  const bool may_hold = chief_.life.prepared || chief_.life.goes_on;  // what no checkpoint has
+  const bool may_hold = chief_.life.prepared || chief_.life.placed_before;  // what no checkpoint has
   cancel_by_ = may_hold ? chief_.context.now + kLastRound : chief_.context.now;
   chief_.checkpoints.MakeWayForTheLast();
   cancel_why_ = why;

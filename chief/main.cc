@@ -38,7 +38,7 @@ ABSL_FLAG(std::string, job_dir, "", "the job folder: what the chief writes lies 
 ABSL_FLAG(std::string, listen, "127.0.0.1:0", "where to listen, HOST:PORT or ipc:///PATH; port 0: the kernel chooses");
 ABSL_FLAG(bool, resume, false, "go on from the newest valid checkpoint in the job folder");
 ABSL_FLAG(std::string, give_up, "",
-          "TERM-N, the newest checkpoint of the job folder, which cannot be used: begin anew");
+          "TERM-N, the newest checkpoint of the job folder, which cannot be used: begin again");
 ABSL_FLAG(downpour::Settings, set, {}, "KEY=VALUE, an entry of the job file to override; may be given several times");
 ABSL_FLAG(bool, supervised, false, "whoever starts this also starts tasks that end: nobody is told to type how");
 ABSL_FLAG(

@@ -39,7 +39,8 @@ void Preparation::Lead(const Startup::Outcome& outcome) {
   chief_.life.goes_on = outcome.goes_on;
   if (outcome.goes_on) {
     chief_.failures.Add("chief", "it was started again; slices that a ps still holds go on");
-    if (chief_.journal.record().data) chief_.recovery.Expect(outcome.servers_before);
+    chief_.life.placed_before = chief_.journal.record().data.has_value();
+    if (chief_.life.placed_before) chief_.recovery.Expect(outcome.servers_before);
   }
   sources_ = outcome.sources;
   initial_ = outcome.initial;
@@ -48,7 +49,7 @@ void Preparation::Lead(const Startup::Outcome& outcome) {
   if (!sources_.empty()) return Resume();
   if (chief_.journal.record().data) chief_.data.Recall(*chief_.journal.record().data, "the job was begun with");
   if (chief_.options.resume && !outcome.goes_on) {
-    chief_.context.out.Info("there is no checkpoint to go on from: the job begins anew");
+    chief_.context.out.Info("there is no checkpoint to go on from: the job begins again");
   }
 }
 

@@ -21,7 +21,7 @@
 #include "chief/checkpoint_rounds.h"
 #include "chief/checkpoint_store.h"
 #include "chief/data_plan.h"
-#include "chief/job_costs.h"
+#include "chief/failure_log.h"
 #include "chief/job_life.h"
 #include "chief/journal.h"
 #include "chief/lease_ledger.h"

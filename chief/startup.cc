@@ -183,7 +183,7 @@ void Startup::Decide() {
   if (!options_.resume && !outcome_.goes_on && is_whole) {
     return Refuse(kExitFailed,
                   "the job folder already holds checkpoints: add --resume to go on from them, or name another "
-                  "job folder to begin anew");
+                  "job folder to begin again");
   }
   if (outcome_.goes_on && !AcceptPlan(record.job, "the job of this folder, which is not over,")) return;
   if (is_whole) {
@@ -196,7 +196,7 @@ void Startup::Decide() {
   if (!initial_damage_.empty()) {
     return Refuse(kExitFailed,
                   absl::StrCat("the copy of model.initializeFrom's values cannot be used: ", initial_damage_,
-                               ". Bring its files back, or name another job folder to begin anew"));
+                               ". Bring its files back, or name another job folder to begin again"));
   }
   if (outcome_.initial && !AcceptPlan(outcome_.initial->job, absl::StrCat(kInitialDir, "/"))) return;
   if (!code_damage_.empty()) {
@@ -215,14 +215,14 @@ void Startup::Decide() {
 std::string Startup::WhyNothingIsKnown(bool has_checkpoint) const {
   if (!journal_.found() && journal_.damage().empty() && has_summary_ && !has_checkpoint) {
     return absl::StrCat(kSummaryFile, " tells of a job that was trained here, and neither its journal nor ",
-                        "a checkpoint is left. Bring its files back, or begin anew: in another job folder, or in ",
+                        "a checkpoint is left. Bring its files back, or begin again: in another job folder, or in ",
                         "this one with ", kSummaryFile, " set aside");
   }
   if (journal_.found() || journal_.damage().empty()) return "";
   const std::string damage = absl::StrCat(journal_.damage(), ", and no other copy is whole: ");
   if (!has_checkpoint) {
     return absl::StrCat(damage, "how far this folder's job came is lost, and no checkpoint here tells. ",
-                        "Bring its files back, or name another job folder to begin anew");
+                        "Bring its files back, or name another job folder to begin again");
   }
   if (options_.resume) return "";
   return absl::StrCat(damage, "whether this folder's job is over is lost. ",
@@ -320,7 +320,7 @@ void Startup::Refuse(int exit_code, std::string why, bool over) {
 }
 
 std::string RemedyOfLoss(Round newest) {
-  return absl::StrCat("Bring its files back, or begin anew: in another job folder, or in this one with ",
+  return absl::StrCat("Bring its files back, or begin again: in another job folder, or in this one with ",
                       kCheckpointsDir, "/ set aside and --give_up=", ToString(newest));
 }
 

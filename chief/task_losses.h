@@ -12,7 +12,7 @@
 
 #include <string>
 
-#include "chief/job_costs.h"
+#include "chief/failure_log.h"
 #include "chief/journal.h"
 #include "chief/membership.h"
 #include "chief/recovery.h"

@@ -21,7 +21,7 @@
 #include "chief/checkpoint_schedule.h"
 #include "chief/data_plan.h"
 #include "chief/evaluation_schedule.h"
-#include "chief/job_costs.h"
+#include "chief/failure_log.h"
 #include "chief/job_life.h"
 #include "chief/journal.h"
 #include "chief/learning_watch.h"

@@ -29,8 +29,8 @@ std::string PlaceOf(const JobError& error) {
 
 std::string ToString(const JobError& error) {
   std::string text = PlaceOf(error);
-  if (!error.key.empty()) absl::StrAppend(&text, ": ", error.key);
-  return absl::StrCat(text, ": ", error.what, error.remedy.empty() ? "" : "; ", error.remedy);
+  if (!error.key.empty()) absl::StrAppend(&text, text.empty() ? "" : ": ", error.key);
+  return absl::StrCat(text, text.empty() ? "" : ": ", error.what, error.remedy.empty() ? "" : "; ", error.remedy);
 }
 
 JobFileResult ParseJob(const std::string& text, const std::string& file, const std::vector<std::string>& overrides) {

@@ -57,7 +57,7 @@ absl::Status CheckSamePlan(const JobSpec& job, const std::string& before, const 
   const std::string of = there->name == job.name ? "" : absl::StrCat(", of the job ", there->name);
   return absl::InvalidArgumentError(
       absl::StrCat(whose, " belongs to another plan", of, "; it differs in ", absl::StrJoin(differences, ", "),
-                   ": set these back, or name the job folder of this plan, or one that is new, to begin anew"));
+                   ": set these back, or name the job folder of this plan, or one that is new, to begin again"));
 }
 
 }  // namespace downpour

@@ -22,19 +22,41 @@ struct Unsupported : YAML::ParserException {
   using YAML::ParserException::ParserException;
 };
 
+// How many more brackets the line opens than it closes, outside of quotes and comments. `quote` is the one that is
+// open, or 0: it may reach over several lines. Within a word a quote is an apostrophe.
+int BracketsOpened(absl::string_view line, char* quote) {
+  int open = 0;
+  char before = ' ';
+  for (const char c : line) {
+    const bool escaped = *quote == '"' && before == '\\';
+    if (*quote != 0) {
+      if (c == *quote && !escaped) *quote = 0;
+    } else if ((c == '"' || c == '\'') && absl::StrContains(" \t[{,:", before)) {
+      *quote = c;
+    } else if (c == '#' && absl::StrContains(" \t", before)) {
+      break;
+    } else {
+      open += c == '{' || c == '[' ? 1 : c == '}' || c == ']' ? -1 : 0;
+    }
+    before = escaped ? ' ' : c;
+  }
+  return open;
+}
+
 // The parser names the token that it did not find; people look for why. A tab is at fault where it indents the line of
 // the error, or the one before it, outside of brackets.
 std::string RemedyOfSyntax(const std::string& text, const YAML::Exception& error) {
   if (absl::StrContains(error.msg, "anchor"))
     return "name a value by &NAME before it is used by *NAME, or write it out";
   int line = 0, open = 0;
+  char quote = 0;
   for (const absl::string_view each : absl::StrSplit(text, '\n')) {
     const bool is_near = line == error.mark.line || line + 1 == error.mark.line;
     ++line;
     if (is_near && open == 0 && each.substr(0, each.find_first_not_of(" \t")).find('\t') != absl::string_view::npos) {
       return absl::StrCat("indent by spaces: line ", line, " begins with a tab");
     }
-    for (const char c : each) open += c == '{' || c == '[' ? 1 : c == '}' || c == ']' ? -1 : 0;
+    open += BracketsOpened(each, &quote);
   }
   return "look at this line and the one before it: how far they are indented, colons, brackets and quotes";
 }

@@ -237,7 +237,7 @@ MemberSession::News MemberSession::ReceiveRefused(Time now, const Refused& refus
     if (!member()) return News::kHandled;  // heard already
     member_ = reintroduces_ = false;
     first_join_ = joins_;
-    Say(Severity::kWarning, absl::StrCat("the chief does not know this task, which joins anew: ", refused.why),
+    Say(Severity::kWarning, absl::StrCat("the chief does not know this task, which joins again: ", refused.why),
         effects);
     SendJoin(now, effects);
     return News::kHandled;

@@ -147,8 +147,10 @@ absl::Status JobService::AdmitThoseWhoseTurnItIs() {
   Turns turns = backend_->Queue(*jobs);
   std::map<std::string, std::string> messages;
   for (const Job& job : *jobs) {
-    if (job.state != JobState::kQueued && messages_.contains(job.name)) messages[job.name] = messages_[job.name];
+    const bool has_run = job.state != JobState::kQueued && !IsTuning(job);
+    if (has_run && messages_.contains(job.name)) messages[job.name] = messages_[job.name];
   }
+  messages.merge(WaitsOfSearches(*jobs, turns.waits));
   messages.merge(turns.waits);
   messages_ = std::move(messages);
   for (const auto& [name, why] : turns.refused) {

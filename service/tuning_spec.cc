@@ -221,7 +221,7 @@ int TuningSpec::TrialCount() const {
 absl::StatusOr<TuningSpec> ReadTuningSpec(const json& said) {
   if (!said.is_object()) return Wrong(kSection, "must be an object");
   if (said.contains("resumePreviousJobId") && said["resumePreviousJobId"] != "") {
-    return Wrong(absl::StrCat(kSection, ".resumePreviousJobId"), "is not offered: each tuning job begins anew");
+    return Wrong(absl::StrCat(kSection, ".resumePreviousJobId"), "is not offered: each tuning job begins again");
   }
   const absl::Status known =
       UnknownKey(said, kSection,

@@ -80,4 +80,16 @@ Turns TakeTurns(const std::vector<Job>& unfinished, const std::vector<Room>& nee
   return turns;
 }
 
+std::map<std::string, std::string> WaitsOfSearches(const std::vector<Job>& unfinished,
+                                                   const std::map<std::string, std::string>& waits) {
+  std::map<std::string, std::string> of_searches;
+  for (const Job& job : unfinished) {
+    const auto wait = waits.find(job.name);
+    if (TrialNumber(job.name) == 0 || wait == waits.end()) continue;
+    of_searches.emplace(job.name.substr(0, job.name.find('/')),
+                        absl::StrCat("trial ", TrialNumber(job.name), " ", wait->second));
+  }
+  return of_searches;
+}
+
 }  // namespace downpour

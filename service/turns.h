@@ -35,4 +35,9 @@ struct Turns {
 // `needs` has one entry for each of the unfinished jobs, which come oldest first. What is not QUEUED holds its own.
 Turns TakeTurns(const std::vector<Job>& unfinished, const std::vector<Room>& needs, const Room& all);
 
+// A tuning job takes nothing itself, so its trials wait in its place: "wd1" waits for what its first trial of `waits`
+// waits for.
+std::map<std::string, std::string> WaitsOfSearches(const std::vector<Job>& unfinished,
+                                                   const std::map<std::string, std::string>& waits);
+
 }  // namespace downpour

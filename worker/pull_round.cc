@@ -28,7 +28,7 @@ void PullRound::Abandon(PlacementMap& map) {
 std::optional<Pull> PullRound::Next(Time now, Incarnation from, PsLink& link, const PlacementMap& map,
                                     const std::vector<Version>& have) {
   if (missing_ == 0) return std::nullopt;
-  Request request{.id = last_request_ + 1, .server = link.incarnation, .slices = {}, .refused = false, .at = now};
+  Request request{.id = last_request_ + 1, .server = link.incarnation, .slices = {}, .sent = now, .resend_at = {}};
   uint64_t bytes = 0;
   for (const SliceId slice : link.slices) {
     if (!wanted_[ToNumber(slice)]) continue;
@@ -53,10 +53,10 @@ PullRound::Again PullRound::AskAgain(Time now, Duration data_retry, Incarnation 
   for (Request& request : requests_) {
     if (request.server != link.incarnation) continue;
     // A refusal is waited out. Silence is asked again ever more rarely: copies do not help a slow link.
-    if (request.refused ? request.at > now : !link.Overdue(request.at, now, data_retry)) continue;
-    again.unanswered |= !request.refused;
-    request.refused = false;
-    request.at = now;
+    if (request.resend_at ? *request.resend_at > now : !link.Overdue(request.sent, now, data_retry)) continue;
+    again.unanswered |= !request.resend_at;
+    request.resend_at.reset();
+    request.sent = now;
     again.pulls.push_back(MessageOf(request, from, map, have));
   }
   return again;
@@ -66,8 +66,7 @@ void PullRound::SendAgain(const PsLink& link, Time now) {
   for (Request& request : requests_) {
     if (request.server != link.incarnation) continue;
     // Due at once, whatever the backoff: what was on the broken connection is lost.
-    request.refused = true;
-    request.at = now;
+    request.resend_at = now;
   }
 }
 

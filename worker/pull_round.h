@@ -66,8 +66,7 @@ class PullRound {
     });
     missing_ -= taken;
     fresh_ = missing_ == 0;
-    request->refused = true;
-    request->at = retry;
+    request->resend_at = retry;
     if (request->slices.empty()) requests_.erase(request);
   }
   // Its placement is about to change: it will be asked for anew, also where its values have come and were not used.
@@ -78,8 +77,8 @@ class PullRound {
     uint64_t id = 0;
     Incarnation server{};         // whatever its address
     std::vector<SliceId> slices;  // whose values did not come yet
-    bool refused = false;
-    Time at;  // when it was sent; if refused, when it is to be sent again
+    Time sent{};
+    std::optional<Time> resend_at;  // once a part was answered or refused, or its connection broke: without a backoff
   };
   Pull MessageOf(const Request& request, Incarnation from, const PlacementMap& map,
                  const std::vector<Version>& have) const;

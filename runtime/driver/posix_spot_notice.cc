@@ -159,7 +159,7 @@ void SpotNotice::Watch() {
   while ((cloud = FindCloud(*client_)) == nullptr) {
     if (std::chrono::steady_clock::now() >= give_up || Ending()) return;
   }
-  LOG(INFO) << "this is a machine of " << cloud->name() << ": its notices are heeded";
+  LOG(INFO) << "this is a machine of " << cloud->name() << ": its notices are followed";
   do {
     if (const std::optional<std::string> what = cloud->AskNotice()) {
       return notify_(absl::StrCat("a notice of ", cloud->name(), ": ", *what));

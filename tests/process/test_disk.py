@@ -137,7 +137,7 @@ class DiskTest(ProcessTest):
             code, _, err = self.tool(*words)
             self.assertEqual(code, 1, err)
             self.assertIn(f"checkpoint {newest}, the newest that was here, cannot be used", err)
-            self.assertIn(f"checkpoints/{newest}/MANIFEST is gone. Bring its files back, or begin anew: ", err)
+            self.assertIn(f"checkpoints/{newest}/MANIFEST is gone. Bring its files back, or begin again: ", err)
             self.assertIn(f"--give_up={newest}", err)
         self.assertRegex(self.tool("checkpoint", "list", "--job-dir", self.job_dir)[1], rf"{newest} .* gone: ")
         self.assertEqual(self.tool("checkpoint", "verify", "--job-dir", self.job_dir)[0], 1)

@@ -1,9 +1,11 @@
-// What a member keeps to towards its chief, and a ps towards workers.
+// MemberRules: what a member owes its chief, and a ps its workers.
 //
-// Findings: a ps answers workers under another name than the newest Assign gave it; it keeps a connection on which the
-//   protocol is broken again, or answers over it; it stays with nothing to keep when it is told to stop. A member joins
-//   again for a refusal that names a life before or another run. It heeds a reply to a life before. A worker
-//   heeds a placement that is for another life.
+// Findings: whoever breaks one of these.
+//   - A ps answers workers by the name under which the newest Assign gave it slices.
+//   - A ps closes a connection on which the protocol is broken for the second time, and answers nothing over it.
+//   - A ps that has nothing to keep ends when it is told to stop.
+//   - A member joins again only where a refusal names its own incarnation and run.
+//   - A member ignores a Welcome of an earlier Join. A worker ignores what is for another incarnation.
 #pragma once
 
 #include <map>

@@ -145,6 +145,31 @@ absl::StatusOr<LoadedCheckpoint> LoadRound(const std::string& job_dir, Round rou
   return loaded;
 }
 
+// Of a job whose Python code has just said how many examples it has: its workers would be refused.
+absl::Status CheckSameData(const JobSpec& job, const DataShape& begun, const std::string& whose) {
+  const DataShape found = {static_cast<uint64_t>(job.data.train_examples),
+                           static_cast<uint64_t>(job.data.eval_examples), begun.fingerprint};
+  if (job.data.format != kPythonFormat || found == begun) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(whose, " was begun with other data: ", DataDifference(job.data, found, begun),
+                   ": bring those of before back, or name a job folder that is new, to begin again"));
+}
+
+// A chief may name a better one and remove this one while it is read.
+absl::StatusOr<LoadedCheckpoint> LoadBest(const std::string& job_dir) {
+  for (Round tried;;) {
+    const BestRecord best = NewestJournalEntry(job_dir).record.best;
+    if (best == BestRecord()) {
+      return absl::NotFoundError(absl::StrCat(
+          job_dir, " names no best checkpoint: there is one once an evaluation is over and its checkpoint is written, ",
+          "unless checkpoint.best is none or there is no data.eval"));
+    }
+    absl::StatusOr<LoadedCheckpoint> loaded = LoadRound(job_dir, best.round);
+    if (loaded.ok() || best.round == tried) return loaded;
+    tried = best.round;
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<Checkpoint> OpenCheckpoint(const std::string& job_dir, Round round) {
@@ -198,20 +223,6 @@ JournalEntry NewestJournalEntry(const std::string& job_dir) {
   return newest;
 }
 
-namespace {
-
-// Of a job whose Python code has just said how many examples it has: its workers would be refused.
-absl::Status CheckSameData(const JobSpec& job, const DataShape& begun, const std::string& whose) {
-  const DataShape found = {static_cast<uint64_t>(job.data.train_examples),
-                           static_cast<uint64_t>(job.data.eval_examples), begun.fingerprint};
-  if (job.data.format != kPythonFormat || found == begun) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(whose, " was begun with other data: ", DataDifference(job.data, found, begun),
-                   ": bring those of before back, or name a job folder that is new, to begin anew"));
-}
-
-}  // namespace
-
 absl::Status CheckPlanIn(const std::string& job_dir, const JobSpec& job) {
   const JobRecord record = NewestJournalEntry(job_dir).record;
   if (!record.job.empty() && record.ended.empty()) {
@@ -239,25 +250,6 @@ std::optional<Round> LostCheckpoint(const std::string& job_dir) {
   }
   return record.newest;
 }
-
-namespace {
-
-// A chief may name a better one and remove this one while it is read.
-absl::StatusOr<LoadedCheckpoint> LoadBest(const std::string& job_dir) {
-  for (Round tried;;) {
-    const BestRecord best = NewestJournalEntry(job_dir).record.best;
-    if (best == BestRecord()) {
-      return absl::NotFoundError(absl::StrCat(
-          job_dir, " names no best checkpoint: there is one once an evaluation is over and its checkpoint is written, ",
-          "unless checkpoint.best is none or there is no data.eval"));
-    }
-    absl::StatusOr<LoadedCheckpoint> loaded = LoadRound(job_dir, best.round);
-    if (loaded.ok() || best.round == tried) return loaded;
-    tried = best.round;
-  }
-}
-
-}  // namespace
 
 absl::StatusOr<LoadedCheckpoint> LoadCheckpoint(const std::string& job_dir, const std::string& round,
                                                 std::vector<std::string>* passed_over) {

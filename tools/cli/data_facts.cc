@@ -6,7 +6,6 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "job/variables.h"
 #include "runtime/driver/posix_initial_values.h"
 #include "schema/text.h"
@@ -99,25 +98,12 @@ class DataLook {
                                     ", but the model's input takes ", *width_, " values"));
     }
     if (labels.ok()) CountClasses(labels->elements, files.labels, labels_key);
-    if (images.ok()) CompareSides(images->at(1), images->at(2), files.images, images_key);
     if (!images.ok() || !labels.ok()) return std::nullopt;
     if (images->at(0) != labels->sizes[0]) {
       Fail(labels_key, absl::StrCat(files.images, " holds ", images->at(0), " images, but ", files.labels, " ",
                                     labels->sizes[0], " labels"));
     }
     return images->at(0);
-  }
-
-  // Rows come first, in both. Where they do not, convolutions see lines that are torn apart.
-  void CompareSides(int64_t rows, int64_t columns, const std::string& file, const std::string& key) {
-    if (job_.model.inputs.size() != 1 || !width_ || rows * columns != *width_) return;
-    const std::vector<int64_t>& shape = job_.model.inputs[0].shape;
-    if (shape.size() < 2 || (shape[0] == rows && shape[1] == columns)) return;
-    facts_.warnings.push_back(PlacedAt(
-        read_, key,
-        absl::StrCat(file, " holds images of ", rows, " rows and ", columns, " columns, but the model's input ",
-                     job_.model.inputs[0].name, " has the shape [", absl::StrJoin(shape, ", "), "]"),
-        absl::StrCat("write model.inputs with the shape [", rows, ", ", columns, ", 1], rows first")));
   }
 
   // Too many units learn that the others never come.

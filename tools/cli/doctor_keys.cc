@@ -35,7 +35,7 @@ std::string RemedyFor(const absl::Status& status, const std::string& said, const
   if (absl::IsPermissionDenied(status)) {
     return absl::StrCat("chown -R $USER ", ShellWord(folder), "; chmod -R u=rwX,go= ", ShellWord(folder));
   }
-  return "copy all files anew from the folder that `downpour keys new` made";
+  return "copy all files again from the folder that `downpour keys new` made";
 }
 
 Finding LookAtUser(const std::string& folder, PeerRole user) {

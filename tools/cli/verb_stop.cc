@@ -84,11 +84,11 @@ void AwaitRun(const std::string& job_dir, Streams streams) {
   for (bool told = false; !job_dir.empty() && HasRun(job_dir); poll(nullptr, 0, kRunLookMs)) {
     const auto waited = std::chrono::steady_clock::now() - began;
     if (waited >= kEndsWithin) {
-      streams.err << "downpour stop: that run goes on; the job can be resumed once it has ended" << std::endl;
+      streams.err << "downpour stop: `downpour run` has not ended yet; the job can be resumed once it has" << std::endl;
       return;
     }
     if (told || waited < kRunEndsWithin) continue;
-    streams.err << "downpour stop: the job has ended, and waits for its `downpour run`, which holds " << job_dir
+    streams.err << "downpour stop: the job has ended; waiting for `downpour run`, which still holds " << job_dir
                 << std::endl;
     told = true;
   }

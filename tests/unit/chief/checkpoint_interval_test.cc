@@ -212,6 +212,7 @@ TEST_F(CheckpointIntervalTest, WhereServersDieOftenRoundsMayTakeATenth) {
   servers_lost = 1000;
   Observe();
   EXPECT_NEAR(Seconds(*interval.Interval()), 2, 0.2);
+  EXPECT_THAT(interval.Why(), HasSubstr("the loss of a ps is expected every 0.2 s, and at most 10 % goes into them"));
 }
 
 TEST_F(CheckpointIntervalTest, ARoundOfNoTimeIsAsCheapAsCanBe) {

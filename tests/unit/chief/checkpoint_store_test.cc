@@ -82,13 +82,13 @@ TEST_F(CheckpointStoreTest, ReadsThemAllAndTrustsNoName) {
 TEST_F(CheckpointStoreTest, AnUnreadableManifestIsDamagedAndNamed) {
   Put({1, 1});
   Put({1, 2});
-  disk.fate = [](const StorageOp& op) {
-    return op.path == "checkpoints/1-2/MANIFEST" ? absl::DataLossError("input/output error") : absl::OkStatus();
-  };
-  Load();
-  EXPECT_THAT(store.valid(), SizeIs(1));
-  ASSERT_THAT(store.damaged(), SizeIs(1));
-  EXPECT_THAT(store.damaged()[0].why, ::testing::HasSubstr("1-2/MANIFEST"));
+  for (const absl::Status& why : {absl::DataLossError("input/output error"), absl::InvalidArgumentError("a folder")}) {
+    disk.fate = [&](const StorageOp& op) { return op.path == "checkpoints/1-2/MANIFEST" ? why : absl::OkStatus(); };
+    Load();
+    EXPECT_THAT(store.valid(), SizeIs(1));
+    ASSERT_THAT(store.damaged(), SizeIs(1));
+    EXPECT_THAT(store.damaged()[0].why, ::testing::HasSubstr("1-2/MANIFEST"));
+  }
 }
 
 TEST_F(CheckpointStoreTest, AManifestThatCannotBeReadAtAllMayBeWholeAndFailsTheLoad) {

@@ -107,6 +107,33 @@ TEST_F(ChiefRoleTest, ChiefsThatDieSoonerThanTheIntervalLeaveCheckpointsToo) {
   EXPECT_TRUE(next.disk->Has("checkpoints/2-1/MANIFEST"));
 }
 
+// By its clock the last checkpoint, or the job's beginning, is an hour ahead.
+TEST_F(ChiefRoleTest, AClockThatWentBackPutsOffNoRound) {
+  StartRunning({"checkpoint.every=5s"});
+  ChiefHarness next(SmallJob({"checkpoint.every=5s"}), /*resume=*/false, cluster->disk);
+  next.unix_ms = cluster->unix_ms - 3'600'000;
+  next.Start();
+  next.RunToRunning();
+  next.Wait(6s);
+  EXPECT_TRUE(next.disk->Has("checkpoints/2-1/MANIFEST"));
+}
+
+TEST_F(ChiefRoleTest, AJobThatIsResumedAnHourLaterHasWorkedForNoHour) {
+  StartRunning({"checkpoint.every=5s"});
+  cluster->Stop(15);
+  cluster->Wait(1s);
+  SayGoodbye();
+  ASSERT_TRUE(cluster->disk->Has("checkpoints/1-1/MANIFEST"));
+  ChiefHarness next(SmallJob({"checkpoint.every=5s"}), /*resume=*/true, cluster->disk);
+  next.unix_ms = cluster->unix_ms + 3'600'000;
+  next.Start();
+  next.RunToRunning();
+  next.Wait(4s);
+  EXPECT_FALSE(next.disk->Has("checkpoints/2-1/MANIFEST"));
+  next.Wait(2s);
+  EXPECT_TRUE(next.disk->Has("checkpoints/2-1/MANIFEST"));
+}
+
 TEST_F(ChiefRoleTest, TheLogSaysNowAndThenThatACheckpointIsDurable) {
   StartRunning({"checkpoint.every=auto"});
   cluster->Forget();

@@ -35,6 +35,19 @@ TEST_F(ChiefEndTest, MembersOfAStoppedJobAreToldThatNothingFailed) {
   }
 }
 
+// The chief before this one had placed nothing either: no ps holds what no checkpoint has.
+TEST_F(ChiefEndTest, AJobThatNeverPlacedASliceEndsAtOnce) {
+  ChiefHarness first(SmallJob(), false);
+  first.Start();
+  first.JoinPs(0);
+  cluster = std::make_unique<ChiefHarness>(SmallJob(), false, first.disk);
+  cluster->Start();
+  cluster->Stop(15);
+  cluster->Wait(1s);
+  EXPECT_EQ(cluster->Status()["recovery"]["chiefRestarts"], 1);
+  EXPECT_EQ(cluster->role->state(), JobState::kCancelled);
+}
+
 TEST_F(ChiefEndTest, WhoeverWaitsForAPlaceIsTold) {
   StartRunning();
   Join spare = cluster->worker[0].join;

@@ -186,8 +186,8 @@ TEST_F(ChiefResumeTest, ACheckpointThatCannotBeUsedIsGivenUpByItsName) {
   for (int i = 0; i < 2; ++i) cluster->JoinPs(i);
   cluster->Wait(10s);
   ASSERT_TRUE(cluster->exit().has_value());
-  EXPECT_THAT(cluster->exit()->why, HasSubstr("anew: in another job folder, or in this one with checkpoints/ set aside "
-                                              "and --give_up=1-2"));
+  EXPECT_THAT(cluster->exit()->why, HasSubstr("again: in another job folder, or in this one with checkpoints/ set "
+                                              "aside and --give_up=1-2"));
   for (const uint32_t n : {1, 2}) disk->Carry(Remove(ManifestPath({1, n})));
   Resume({}, Round{1, 2});
   cluster->RunToRunning();

@@ -173,7 +173,7 @@ TEST_F(StartupTest, WhatTheJobHasCostIsOfAllItsChiefsAndOfNoOtherRun) {
   journal->costs().workers_lost = 3;
   EndJob();
   Run();
-  EXPECT_EQ(journal->costs().workers_lost, 0u) << "the job began anew";
+  EXPECT_EQ(journal->costs().workers_lost, 0u) << "the job began again";
   journal->costs().workers_lost = 4;
   PutCheckpoint({2, 1});
   EndJob();
@@ -220,7 +220,7 @@ TEST_F(StartupTest, ADamagedManifestIsACheckpointToo) {
   EXPECT_EQ(Run().exit_code, 1);
 }
 
-// To begin anew in silence would be to lose the training.
+// To begin again in silence would be to lose the training.
 TEST_F(StartupTest, WhereNoCheckpointIsWholeNobodyBeginsAnewUnlessHeGivesUpTheNewestByItsName) {
   disk.Put("checkpoints/1-2/MANIFEST", "junk");
   disk.Put("checkpoints/1-1/MANIFEST", "junk");
@@ -228,7 +228,7 @@ TEST_F(StartupTest, WhereNoCheckpointIsWholeNobodyBeginsAnewUnlessHeGivesUpTheNe
     const Startup::Outcome outcome = Run(/*resume=*/true, {}, other);
     EXPECT_EQ(outcome.exit_code, 1);
     EXPECT_THAT(outcome.why, HasSubstr("checkpoints/1-2/MANIFEST: "));
-    EXPECT_THAT(outcome.why, HasSubstr("Bring its files back, or begin anew: "));
+    EXPECT_THAT(outcome.why, HasSubstr("Bring its files back, or begin again: "));
     EXPECT_THAT(outcome.why, HasSubstr("--give_up=1-2"));
     EXPECT_FALSE(disk.Has("term.a")) << "nothing was changed";
   }
@@ -342,7 +342,7 @@ TEST_F(StartupTest, AnotherPlanIsRefused) {
   EXPECT_EQ(Run(true, {"seed=9", "training.epochs=5", "cluster.workerCount=3"}).exit_code, 0);
 }
 
-// Passed over, it would be a job that begins anew in silence.
+// Passed over, it would be a job that begins again in silence.
 TEST_F(StartupTest, ACheckpointWithOtherSlicesIsRefused) {
   PutCheckpointOf({1, 2}, SmallJob(), 23);
   const Startup::Outcome outcome = Run(/*resume=*/true);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "chief/failure_log.h"
 #include "chief/lifecycle.h"
 #include "chief/shutdown.h"
 #include "schema/codec.h"

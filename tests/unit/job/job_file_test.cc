@@ -206,6 +206,13 @@ TEST(JobFile, WhatAFaultMayExplainIsNotReported) {
               ElementsAre(HasSubstr("model.loss: is squared"), epochs));
 }
 
+TEST(JobFile, AnErrorBeginsWithWhatIsKnownOfItsPlace) {
+  EXPECT_EQ(ToString({.file = "j.yaml", .key = "seed", .what = "is no number", .remedy = "write one"}),
+            "j.yaml: seed: is no number; write one");
+  EXPECT_EQ(ToString({.file = "", .key = "seed", .what = "is no number"}), "seed: is no number");
+  EXPECT_EQ(ToString({.file = "", .key = "", .what = "is no number"}), "is no number");
+}
+
 TEST(JobFile, GraphsAreReadWithFromAndDefaults) {
   const JobFileResult result = ParseJob(With("- dense: {units: 10}",
                                              "- {name: wide, from: image, dense: {units: 8}}\n"

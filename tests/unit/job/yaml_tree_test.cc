@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
+
 namespace downpour {
 namespace {
 
@@ -49,6 +51,11 @@ TEST(YamlTree, WhatCannotBeParsedHasARemedy) {
   EXPECT_THAT(remedy("a: 1\n b: 2\n"), HasSubstr("how far they are indented"));
   EXPECT_THAT(remedy("{\n\t\"a\": 1,\n\t\"b\": [\n}\n"), HasSubstr("brackets")) << "in brackets tabs may be";
   EXPECT_THAT(remedy("a: 1\n b: 2\nc:\n\td: 3\n"), HasSubstr("how far")) << "a tab behind the error";
+  for (const char* first : {"a: 1  # [", "# {", "a: '['", "a: \"\\\"[\"", "a: \"[\\\\\"", "{a: '}'}"}) {
+    EXPECT_EQ(remedy(absl::StrCat(first, "\n\tb: 2\n")), "indent by spaces: line 2 begins with a tab") << first;
+  }
+  EXPECT_EQ(remedy("a: don't # '[\n\tb: 2\n"), "indent by spaces: line 2 begins with a tab") << "an apostrophe";
+  EXPECT_THAT(remedy("a: {b: '}',\n\t\"c\": [\n"), HasSubstr("brackets")) << "in brackets still";
   EXPECT_THAT(remedy("a: *b\n"), HasSubstr("&NAME"));
   EXPECT_EQ(remedy("a: !!int 1\n"), "") << "it says itself to leave it out";
 }

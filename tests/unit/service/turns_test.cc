@@ -78,5 +78,14 @@ TEST(TurnsTest, WhatRunsMayHoldMoreThanThereIsNow) {
   EXPECT_THAT(TakeTurns(jobs, needs, {.cores = 8, .memory = 8 * kGiB, .gpus = 2}).admitted, IsEmpty());
 }
 
+TEST(TurnsTest, ASearchWaitsForWhatItsFirstTrialWaitsFor) {
+  const std::vector<Job> jobs = {JobNamed("wd", JobState::kRunning), JobNamed("wd/1", JobState::kRunning),
+                                 JobNamed("later"), JobNamed("wd/9"), JobNamed("wd/10")};
+  const auto waits = WaitsOfSearches(jobs, {{"later", "waits for 2 cores"},
+                                            {"wd/10", "waits behind wd/9, which came before it"},
+                                            {"wd/9", "waits behind later, which came before it"}});
+  EXPECT_THAT(waits, ElementsAre(testing::Pair("wd", "trial 9 waits behind later, which came before it")));
+}
+
 }  // namespace
 }  // namespace downpour

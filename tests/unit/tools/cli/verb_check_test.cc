@@ -268,23 +268,6 @@ TEST(Check, LabelsOfOneClassAloneAreNothingToLearn) {
               AllOf(HasSubstr("holds labels of one class alone, 0"), HasSubstr("name labels of all classes")));
 }
 
-TEST(Check, SidesThatAreExchangedAreTold) {
-  const std::string dir = FreshFolder("check_sides");
-  PutFile(dir + "/job.yaml", kJob);
-  ASSERT_TRUE(WriteIdx(dir + "/images", {20, 13, 7}, std::vector<uint8_t>(20 * 13 * 7)).ok());
-  ASSERT_TRUE(WriteIdx(dir + "/labels", {20}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9}).ok());
-  const auto check = [&](const std::string& shape) {
-    return RunDownpour({"check", dir + "/job.yaml", "--set", "model.inputs.0.shape=" + shape});
-  };
-  const ToolOutcome exchanged = check("[7, 13, 1]");
-  EXPECT_EQ(exchanged.code, kExitDone);
-  EXPECT_THAT(exchanged.err,
-              AllOf(HasSubstr("/job.yaml:8: data.train.images: "), HasSubstr("images of 13 rows and 7 columns"),
-                    HasSubstr("image has the shape [7, 13, 1]"), HasSubstr("the shape [13, 7, 1], rows first")));
-  EXPECT_THAT(check("[13, 7, 1]").err, IsEmpty());
-  EXPECT_THAT(check("[91]").err, IsEmpty()) << "one number after the other has no sides";
-}
-
 TEST(Check, ServersThatWouldHoldNothingAreTold) {
   const std::string dir = FreshFolder("check_idle");
   PutFile(dir + "/job.yaml", kJob);
