@@ -120,6 +120,7 @@ void ChiefRules::Says(const Process& process, const Send& effect) {
   }
   if (const auto* reply = std::get_if<HeartbeatReply>(&send->message); reply != nullptr && reply->may_leave) {
     LetsGo(process, send->to);
+    if (!IsThere(process, TaskRole::kPs, reply->to)) Add(process, "lets a ps go under a name that it has not");
   }
   if (const auto* request = std::get_if<SnapshotRequest>(&send->message)) {
     CheckWork(process, request->round);

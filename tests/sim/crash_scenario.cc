@@ -57,6 +57,8 @@ void CrashScenario::Begin() {
   booted_ = world_.now();
   disk_faults_at_boot_ = Total(world_.disk_faults_dealt());
   servers_started_.clear();
+  // Where none is whole a start without --resume may begin anew.
+  forgets_resume_ = plan_.forgetful && !plan_.damage && !plan_.lose && !plan_.rot && checker().durable().has_value();
   checker().Forget();
   if (boot_ > 1 && !plan_.same_servers) {
     const int later = plan_.servers_later;
@@ -87,7 +89,7 @@ void CrashScenario::StartChiefSoon() {
     if (boot != boot_ || !running_) return;
     StageInitialValues();
     StageCode();
-    chief_ = world_.StartChief(job_, /*resume=*/boot > 1, give_up_);
+    chief_ = world_.StartChief(job_, /*resume=*/boot > 1 && !forgets_resume_, give_up_);
     chief_began_ = world_.now();
   });
 }
@@ -143,6 +145,11 @@ void CrashScenario::OnExit(Life life, int code, const std::string& why) {
 }
 
 void CrashScenario::OnChiefExit(int code, const std::string& why) {
+  if (std::exchange(forgets_resume_, false) && absl::StrContains(why, "add --resume")) {
+    ++faults_["resume forgotten"];  // and the tasks wait for the next start
+    chief_ = Life::kNone;
+    return StartChiefSoon();
+  }
   running_ = false;
   if (code == 0) {
     if (world_.process(chief_).chief->term() == 0) checker().Recall();

@@ -184,6 +184,7 @@ class CrashScenario {
   bool stop_planned_ = false;
   bool stopping_ = false;
   bool copy_damaged_ = false;
+  bool forgets_resume_ = false;  // with the next chief
   uint64_t disk_faults_at_boot_ = 0;
   FaultCounts faults_;                          // beside those of network and disk
   std::map<std::string, int> servers_started_;  // since then

@@ -61,6 +61,7 @@ TEST(CrashScenario, SeedsDealEveryKindOfFault) {
                            "read error",
                            "rename error",
                            "reset",
+                           "resume forgotten",
                            "stall",
                            "stranger",
                            "sync error",

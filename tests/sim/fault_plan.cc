@@ -233,7 +233,8 @@ std::string FaultPlan::ToString() const {
       " same_servers=", same_servers, " odd_data=", odd_data, " clock_is_right=", clock_is_right,
       "\n  rare: start_within=", Ms(start_within), "ms other_text=", other_text, " end_trouble=", end_trouble,
       " rot=", rot, " lie=", Ms(faults.lie), "ms stalls=", stalls, " failing=", static_cast<int>(failing),
-      " no_room_for=", Ms(device.no_room_for), "ms slices=", GridOf(job.model)->size(), " amid_restore=", amid_restore);
+      " no_room_for=", Ms(device.no_room_for), "ms slices=", GridOf(job.model)->size(), " amid_restore=", amid_restore,
+      " forgetful=", forgetful);
 }
 
 }  // namespace downpour

@@ -80,6 +80,7 @@ struct FaultPlan {
   bool all_told = false;        // and to all others, as where one hand stops all tasks of a job
   bool by_command = false;      // or a person's command to the chief, in place of SIGTERM
   bool amid_restore = false;    // which comes while slices of a dead ps are on their way to the next one
+  bool forgetful = false;       // and then says --resume at the second attempt
   bool same_servers = false;    // their number stays, so that workers that outlive a stop go on
   int servers_later = 0;        // after a stop; 0: as drawn then
   bool odd_data = false;        // the last worker has another copy of the data

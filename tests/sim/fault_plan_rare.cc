@@ -126,6 +126,8 @@ void PlanRareFaults(Prng& prng, FaultPlan& plan) {
   plan.amid_restore = plan.by_signal && !plan.all_told && prng.Chance(0.5);
   if (!plan.faults.nameless && prng.Chance(0.12)) plan.faults.rival = DrawTime(prng, 500ms, 4s);
   if (prng.Chance(0.15)) plan.faults.ask = DrawTime(prng, 100ms, 3s);
+  const bool one_folder = plan.faults.new_folder == Duration::zero() && plan.faults.put_back == Duration::zero();
+  plan.forgetful = plan.by_signal && one_folder && prng.Chance(0.5);
 }
 
 }  // namespace downpour

@@ -9,9 +9,11 @@
 #include "runtime/exit_code.h"
 #include "tests/sim/chief_rules.h"
 #include "tests/sim/end_rules.h"
+#include "tests/sim/goodbye_rules.h"
 #include "tests/sim/history_rules.h"
 #include "tests/sim/join_rules.h"
 #include "tests/sim/member_rules.h"
+#include "tests/sim/round_rules.h"
 #include "tests/sim/worker_rules.h"
 
 namespace downpour {
@@ -37,11 +39,16 @@ InvariantChecker::InvariantChecker(World* world, const Oracle* oracle, Reference
   parts_.push_back(std::make_unique<WorkerRules>(world, oracle));
   parts_.push_back(std::make_unique<MemberRules>(world));
   parts_.push_back(std::make_unique<JoinRules>(world));
+  parts_.push_back(std::make_unique<RoundRules>(world));
+  parts_.push_back(std::make_unique<GoodbyeRules>(world));
 }
 
 void InvariantChecker::Before(const Process& process, const Input& input) {
   if (const auto* received = std::get_if<Received>(&input)) OnReceived(process, *received);
   if (std::holds_alternative<StopRequested>(input)) OnToldToStop(process);
+  if (const auto* link = std::get_if<Reconnected>(&input); link != nullptr && process.worker != nullptr) {
+    owed_again_ = {link->peer, in_flight_[{process.life, link->peer}].sent};
+  }
   static const Input kNothing = Malformed{};  // as what is said in another run
   for (const auto& part : parts_) part->Before(process, foreign_ ? kNothing : input);
 }
@@ -210,6 +217,7 @@ void InvariantChecker::OnCompute(const Process& process, const Compute& compute)
 }
 
 void InvariantChecker::After(const Process& process) {
+  CheckSentAgain(process);
   for (SliceId slice : touched_) CheckServed(process, slice);
   touched_.clear();
   for (const auto& [to, message] : sent_) {

@@ -128,6 +128,7 @@ class InvariantChecker final : public Rules {
     std::map<std::tuple<LeaseId, Step, SliceId>, uint64_t> sent;
   };
   void CheckWindow(const Process& process, PeerId to, const Push& push);
+  void CheckSentAgain(const Process& worker);
   void Answered(Life worker, PeerId ps, const PushReply& reply);
   void GivenBack(Life worker, const PushReply& reply);
   // What a slice told a worker of a lease.
@@ -148,6 +149,7 @@ class InvariantChecker final : public Rules {
   void CheckManifest(Round round);
   void OnBest(const BestRecord& best);
   void CheckBestIsThere(Round round, const std::string& where);
+  void CheckNewest(Round newest);
   bool MayBeDamaged() const;
   void CheckNamed(const std::string& manifest);
   void CheckKeeps(const std::string& removed);
@@ -183,6 +185,8 @@ class InvariantChecker final : public Rules {
   IntervalSet committed_;
   std::map<uint64_t, uint32_t> evaluated_;  // values by versions digest
   std::map<std::pair<Life, PeerId>, InFlight> in_flight_;
+  // What a ps owes answers for, over a connection that stands again in this Step.
+  std::optional<std::pair<PeerId, decltype(InFlight::sent)>> owed_again_;
   std::map<std::pair<Life, Incarnation>, uint64_t> windows_;       // as each ps last said, whatever its address
   std::map<std::pair<Life, std::string>, Incarnation> addresses_;  // of ps, as a worker's last placement had them
   std::map<std::pair<Life, LeaseId>, std::map<SliceId, Told>> told_;
@@ -210,14 +214,14 @@ class InvariantChecker final : public Rules {
     Life chief{};
     Round after;  // the newest that it had begun by then
   };
-  std::optional<Owed> owed_;                      // a checkpoint, to a person
-  uint32_t workers_ = 0;                          // as the journal has it
-  uint64_t ends_after_ = 0;                       // likewise, with which it ends early; 0: it does not
-  uint32_t workers_before_ = 0;                   // likewise, the number before that under this chief
-  uint64_t chiefs_ = 0;                           // that have led the job by then
-  std::optional<Push> push_;                      // that the ps at hand steps on
-  std::map<Incarnation, uint64_t> asked_;         // numbers of the newest WorkRequests that a chief heard
-  Incarnation overtaken_{};                       // whose earlier one the chief at hand steps on
+  std::optional<Owed> owed_;               // a checkpoint, to a person
+  uint32_t workers_ = 0;                   // as the journal has it
+  uint64_t ends_after_ = 0;                // likewise, with which it ends early; 0: it does not
+  uint32_t workers_before_ = 0;            // likewise, the number before that under this chief
+  uint64_t chiefs_ = 0;                    // that have led the job by then
+  std::optional<Push> push_;               // that the ps at hand steps on
+  std::map<Incarnation, uint64_t> asked_;  // numbers of the newest WorkRequests that a chief heard
+  Incarnation overtaken_{};                // whose earlier one the chief at hand steps on
 };
 
 }  // namespace downpour

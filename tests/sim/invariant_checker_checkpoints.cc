@@ -40,12 +40,20 @@ void InvariantChecker::OnStored(const StorageOp& op) {
     if (entry.ok()) journalled_ = entry->record.newest;
     if (entry.ok()) OnJournalled(entry->record);
     if (entry.ok()) OnBest(entry->record.best);
+    if (entry.ok()) CheckNewest(entry->record.newest);
   }
   if (op.kind == StorageOp::Kind::kRename && op.target == "summary.json") {
     const nlohmann::json said = nlohmann::json::parse(folder_->ReadSeen(op.target).value_or(""), nullptr, false);
     if (!said.is_object() || !said.contains("bestCheckpoint")) return;
     CheckBestIsThere(ParseRound(said["bestCheckpoint"].value("round", "")).value_or(Round()), "the summary");
   }
+}
+
+// Unless it is gone. A chief may have died between a manifest's rename and the sync of that.
+void InvariantChecker::CheckNewest(Round newest) {
+  const std::string manifest = FolderOf(newest) + "/MANIFEST";
+  if (newest == Round() || !folder_->ReadSeen(manifest).ok() || folder_->ReadDurable(manifest).ok()) return;
+  world_->findings().Add(absl::StrCat("the journal names ", ToString(newest), ", which a power failure may take"));
 }
 
 // Its newest checkpoints and the journal of them are gone with the rest.

@@ -1,5 +1,6 @@
 // What roles say to each other, held against the reference state.
 #include <algorithm>
+#include <utility>
 #include <variant>
 
 #include "absl/strings/numbers.h"
@@ -22,6 +23,24 @@ void InvariantChecker::CheckWindow(const Process& process, PeerId to, const Push
     if (unanswered > item.gradient.size() && unanswered > in_flight.window) {
       Add(process, absl::StrCat("has ", unanswered, " bytes unanswered, where ", in_flight.window, " may be"));
     }
+  }
+}
+
+// What was on its way is lost, retries too. A lease that it holds no more owes nothing.
+void InvariantChecker::CheckSentAgain(const Process& worker) {
+  const auto owed = std::exchange(owed_again_, std::nullopt);
+  if (!owed || !worker.alive || worker.crash_after.has_value()) return;
+  const std::vector<LeaseId> held = worker.worker->holding();
+  for (const auto& [name, bytes] : owed->second) {
+    const auto& [lease, step, slice] = name;
+    const auto is_it = [&, l = lease, n = step, s = slice](const auto& sent) {
+      const auto* push = sent.first == owed->first ? std::get_if<Push>(&sent.second) : nullptr;
+      return push != nullptr && push->lease == l && push->step == n &&
+             std::ranges::find(push->slices, s, &Push::Item::slice) != push->slices.end();
+    };
+    if (std::ranges::find(held, lease) == held.end() || std::ranges::any_of(sent_, is_it)) continue;
+    return Add(worker, absl::StrCat("does not send step ", step, " of lease ", ToNumber(lease),
+                                    " again, though the connection was broken"));
   }
 }
 

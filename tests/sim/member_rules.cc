@@ -52,11 +52,13 @@ void MemberRules::Before(const Process& process, const Input& input) {
   breach_ = hung_up_ = refused_before_ = placed_before_ = may_go_ = false;
   rejects_from_.reset();
   unasked_.reset();
+  end_.reset();
   if (process.kind == TaskRole::kChief) return;
   if (const Incarnation me = NameOf(process); me != Incarnation::kNone) {
     members_.try_emplace(process.life, Member{me, me, false, RunOf(process)});  // it came from another run
   }
   if (const auto* received = std::get_if<Received>(&input)) OnReceived(process, *received);
+  if (std::holds_alternative<StopRequested>(input)) members_[process.life].leaves = true;
   may_go_ = process.ps != nullptr && std::holds_alternative<StopRequested>(input) && !members_[process.life].assigned;
 }
 
@@ -76,6 +78,9 @@ void MemberRules::OnReceived(const Process& process, const Received& received) {
     if (welcome->nonce != process.nonce || is_late) unasked_ = me;
     if (welcome->you == me && !is_late) members_[process.life].refused = false;
   }
+  if (const auto* end = std::get_if<JobEnd>(&received.message)) end_ = *end;
+  const auto* reply = std::get_if<HeartbeatReply>(&received.message);
+  if (reply != nullptr && reply->retired) members_[process.life].leaves = true;
   if (const auto* placement = std::get_if<Placement>(&received.message)) placed_before_ = placement->to != me;
   if (process.ps == nullptr) return;
   Member& member = members_[process.life];
@@ -97,9 +102,17 @@ void MemberRules::CheckName(const Process& ps, Incarnation from) {
                        ToNumber(members_[ps.life].answers_as)));
 }
 
+// Whoever was told to leave says so in its code, unless the job has just succeeded.
+void MemberRules::CheckCode(const Process& member, int code) {
+  if (members_[member.life].leaves && !end_->succeeded) return;
+  const bool is_good = end_->succeeded || end_->cancelled;
+  if ((code == 0) != is_good) Add(member, absl::StrCat("exits ", code, ", which is not how its job has ended"));
+}
+
 void MemberRules::OnEffect(const Process& process, const Effect& effect) {
   if (process.kind == TaskRole::kChief) return;
   if (const auto* hang_up = std::get_if<HangUp>(&effect)) hung_up_ |= hang_up->peer == breaks_again_;
+  if (const auto* exit = std::get_if<Exit>(&effect); exit != nullptr && end_) CheckCode(process, exit->code);
   if (placed_before_ && std::holds_alternative<Dial>(effect)) Add(process, "heeds a placement of a life before");
   const auto* send = std::get_if<Send>(&effect);
   if (send == nullptr) return;
@@ -139,7 +152,7 @@ void MemberRules::After(const Process& process) {
   const bool same_run = std::exchange(member.run, RunOf(process)) == RunOf(process);
   const bool goes_on = same_run && member.incarnation != Incarnation::kNone && TermOf(now) > TermOf(member.incarnation);
   if (!goes_on) {
-    member = {now, now, false, RunOf(process), false, member.joins, member.first_join};
+    member = {now, now, false, RunOf(process), false, member.joins, member.first_join, member.leaves};
     std::erase_if(told_wrong_, [&](const auto& peer) { return peer.first == process.life; });
   }
   member.incarnation = now;

@@ -6,6 +6,7 @@
 //   - A ps that has nothing to keep ends when it is told to stop.
 //   - A member joins again only where a refusal names its own incarnation and run.
 //   - A member ignores a Welcome of an earlier Join. A worker ignores what is for another incarnation.
+//   - A member that hears of the end exits with the code of that end.
 #pragma once
 
 #include <map>
@@ -35,9 +36,11 @@ class MemberRules final : public Rules {
     bool refused = false;     // it is no member until it is welcomed
     uint64_t joins = 0;       // that it has sent
     uint64_t first_join = 0;  // since it was refused: an answer to an older one is late
+    bool leaves = false;      // as it was told to
   };
   void OnReceived(const Process& process, const Received& received);
   void CheckName(const Process& ps, Incarnation from);
+  void CheckCode(const Process& member, int code);
 
   std::map<Life, Member> members_;
   std::set<std::pair<Life, PeerId>> told_wrong_;  // who breaks the protocol
@@ -49,6 +52,7 @@ class MemberRules final : public Rules {
   bool refused_before_ = false;
   bool placed_before_ = false;
   bool may_go_ = false;
+  std::optional<JobEnd> end_;             // that it is given
   std::optional<Incarnation> unasked_;    // it is given a Welcome that must not change this
   std::optional<uint64_t> rejects_from_;  // what was said is not for it: messages that it had rejected before
 };

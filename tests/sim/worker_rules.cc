@@ -12,12 +12,15 @@ namespace {
 
 // A pull leaves late, by what the last steps took: one third of all steps are over before. All of so many, never.
 constexpr uint64_t kStepsWithoutPull = 80;
+// Under a chief; only then are both of its last pulls known here.
+constexpr uint64_t kTakenBefore = 3;
 
 }  // namespace
 
 void WorkerRules::Before(const Process& process, const Input& input) {
   if (process.worker == nullptr) return;
   Worker& worker = workers_[process.life];
+  beats_as_.reset();
   if (const auto* received = std::get_if<Received>(&input)) OnReceived(process, worker, received->message);
   if (std::holds_alternative<StopRequested>(input) && !worker.told_to_stop) worker.told_to_stop = world_->now();
   const auto* done = std::get_if<ComputeDone>(&input);
@@ -29,6 +32,8 @@ void WorkerRules::Before(const Process& process, const Input& input) {
     }
   }
   if (done == nullptr || done->ticket != worker.ticket) return;
+  if (gradients != nullptr && gradients->last) worker.steps.Add(world_->now() - worker.began);
+  if (worker.at == At::kEvaluation) worker.began = world_->now();  // no pull began during it
   if (gradients == nullptr || gradients->last) worker.at = At::kRest;
 }
 
@@ -37,6 +42,11 @@ void WorkerRules::OnReceived(const Process& process, Worker& worker, const Messa
   if (grant != nullptr && grant->to == process.worker->incarnation() && grant->round > worker.evaluation) {
     worker.evaluation = grant->round;
     worker.evaluation_granted = world_->steps();
+  }
+  if (std::holds_alternative<Grant>(message)) worker.has_last = false;
+  if (const auto* reply = std::get_if<HeartbeatReply>(&message)) worker.retires |= reply->retired;
+  if (const auto* reply = std::get_if<PullReply>(&message); reply != nullptr && reply->request >= worker.first_pull) {
+    worker.pull_ended = world_->now();
   }
   if (const auto* reply = std::get_if<PushReply>(&message)) {
     for (const PushReply::Item& item : reply->slices) {
@@ -61,7 +71,7 @@ void WorkerRules::OnReceived(const Process& process, Worker& worker, const Messa
   worker.term = welcome->term;
   worker.pulls_ahead = job.ok() && job->training.pull_ahead;
   worker.ever_ahead |= worker.pulls_ahead;
-  worker.steps_to_pull_in = worker.pulled_ahead = 0;
+  worker.steps_to_pull_in = worker.pulled_ahead = worker.taken = 0;
   worker.newest_pull = 0;  // it may begin to count anew
   worker.pulling.clear();
   worker.owed.clear();
@@ -89,6 +99,9 @@ void WorkerRules::OnEffect(const Process& process, const Effect& effect) {
   if (worker.told_to_stop && std::holds_alternative<WorkRequest>(send->message)) {
     Add(process, "is told to stop, and asks for work");
   }
+  if (const auto* request = std::get_if<WorkRequest>(&send->message)) worker.asked_as = request->from;
+  const auto* beat = std::get_if<Heartbeat>(&send->message);
+  if (beat != nullptr && beat->placement != 0) beats_as_ = beat->from;
   if (const auto* pull = std::get_if<Pull>(&send->message)) OnPull(process, worker, *pull);
   if (const auto* push = std::get_if<Push>(&send->message)) OnPush(process, worker, *push);
   if (const auto* probe = std::get_if<Probe>(&send->message)) {
@@ -109,6 +122,7 @@ void WorkerRules::Begin(const Process& process, const Compute& compute) {
     worker.forgotten.merge(worker.computed);
     worker.computed.clear();
     worker.training = {};
+    worker.steps = worker.pulls = {};
   }
   if (const auto* step = std::get_if<TrainStep>(&compute.request)) {
     Settle(process, worker, step->settled);
@@ -117,6 +131,7 @@ void WorkerRules::Begin(const Process& process, const Compute& compute) {
   }
   if (const auto* evaluation = std::get_if<EvalStep>(&compute.request)) {
     worker.at = At::kEvaluation;
+    TakePulled(worker);
     worker.evaluated = world_->steps();
     worker.owed_when_it_evaluated = !worker.owed.empty();
     if (std::exchange(worker.evaluating, worker.evaluation) != worker.evaluation) worker.pulling.clear();
@@ -127,6 +142,11 @@ void WorkerRules::Begin(const Process& process, const Compute& compute) {
 
 void WorkerRules::BeginStep(const Process& process, Worker& worker, const TrainStep& step) {
   worker.at = At::kStep;
+  worker.began = world_->now();
+  TakePulled(worker);
+  worker.pulls_from = worker.began + worker.steps.longer() - worker.pulls.longer() * 5 / 4;
+  const bool is_last = step.step == oracle_->plan().StepsOf(step.lease);
+  worker.has_last = is_last && process.worker->holding() == std::vector<LeaseId>{step.lease};
   worker.pulling.clear();
   if (worker.told_to_stop) Add(process, "is told to stop, and begins a step");
   if (worker.pull_began < worker.evaluated) Add(process, "trains on what it pulled before an evaluation");
@@ -182,6 +202,14 @@ void WorkerRules::CheckAnnounced(const Process& process, const Worker& worker, c
   }
 }
 
+// It took so long at most: what is sent may have waited for room since the newest step began.
+void WorkerRules::TakePulled(Worker& worker) {
+  ++worker.taken;
+  if (worker.pull_since && worker.pull_ended) worker.pulls.Add(*worker.pull_ended - *worker.pull_since);
+  worker.pull_since.reset();
+  worker.pull_ended.reset();
+}
+
 // The first one since what was pulled was taken is of the next pull; so is one that names a slice a second time, under
 // a new number.
 void WorkerRules::OnPull(const Process& process, Worker& worker, const Pull& pull) {
@@ -194,6 +222,10 @@ void WorkerRules::OnPull(const Process& process, Worker& worker, const Pull& pul
   if (begins) worker.pulling.clear();
   for (const Pull::Item& item : pull.slices) worker.pulling.insert(item.slice);
   if (!begins) return;
+  if (!worker.pull_since) {
+    worker.first_pull = pull.request;
+    worker.pull_since = worker.began;
+  }
   const bool moved = worker.placed > worker.pull_began;  // what moved is pulled anew, whenever that is
   worker.pull_began = world_->steps();
   // Its first message may have waited for room in the window, which pushes enter first.
@@ -201,6 +233,10 @@ void WorkerRules::OnPull(const Process& process, Worker& worker, const Pull& pul
   if (worker.at == At::kEvaluation && !may_have_begun) Add(process, "begins to pull while it evaluates");
   if (worker.at != At::kStep || moved) return;
   ++worker.pulled_ahead;
+  if (worker.has_last) Add(process, "begins to pull for the next step, and has none");
+  const bool measured = worker.taken > kTakenBefore;
+  if (measured && world_->now() < worker.pulls_from)
+    Add(process, "begins to pull for the next step sooner than it need");
   if (worker.term == 0 || worker.ever_ahead) return;  // or another run's chief welcomed it
   Add(process, "begins to pull for the next step before this one is computed");
 }
@@ -224,6 +260,10 @@ void WorkerRules::After(const Process& process) {
   if (process.worker == nullptr) return;
   Worker& worker = workers_[process.life];
   if (worker.at == At::kRest && process.worker->holding().empty()) worker.without_work = world_->steps();
+  const bool leaves = worker.told_to_stop || worker.retires || !process.alive || process.crash_after.has_value();
+  if (beats_as_.value_or(worker.asked_as) != worker.asked_as && !leaves) {
+    Add(process, "is placed by a later chief, and has not told it what it holds");
+  }
 }
 
 }  // namespace downpour

@@ -1,7 +1,8 @@
 // When a worker pulls, and on what it computes: protocol, conversation 6.
 //
 // Findings: a pull begun while a step is computed without `pullAhead`, or while an evaluation is; with it, none in so
-//   many steps; a step on what was pulled before an evaluation, before a time without work, or of an epoch that was
+//   many steps, or one sooner than need be, or for a step that there is not; a chief that is not told what its worker
+//   holds; a step on what was pulled before an evaluation, before a time without work, or of an epoch that was
 //   known to be over; an evaluation of what was pulled before it was granted; values that its device was not told of
 //   before; where its device keeps something that moves on only with gradients that counted: one that is settled twice,
 //   or was not computed, or is never settled, or is not settled though its lease was given back, or counts though its
@@ -9,6 +10,7 @@
 //   it was told to stop.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -32,8 +34,14 @@ class WorkerRules final : public Rules {
 
  private:
   enum class At { kRest, kStep, kEvaluation };
+  struct LastTwo {
+    Duration last{}, before{};
+    void Add(Duration took) { before = std::exchange(last, took); }
+    Duration longer() const { return std::max(last, before); }
+  };
   struct Worker {
     At at = At::kRest;
+    Time began;                     // the newest step, or its rest behind an evaluation
     Ticket ticket{};                // of the newest request
     std::pair<LeaseId, Step> step;  // the newest
     // When these were last, by the number of the Step of any role.
@@ -52,7 +60,16 @@ class WorkerRules final : public Rules {
     bool ever_ahead = false;         // as some text said
     uint64_t steps_to_pull_in = 0;   // that had a next one, since that Welcome
     uint64_t pulled_ahead = 0;       // likewise
-    std::vector<SliceEpoch> epochs;  // of each slice, as it has named them
+    LastTwo steps, pulls;            // what they took, or more
+    Time pulls_from;                 // no sooner for the next step, by what these took
+    uint64_t first_pull = 0;         // request of the newest pull
+    uint64_t taken = 0;              // pulls, since that Welcome
+    std::optional<Time> pull_since;  // it may have begun then
+    std::optional<Time> pull_ended;  // its newest answer
+    bool has_last = false;           // step of the last lease that it holds
+    bool retires = false;
+    Incarnation asked_as{};                                                // for work, the last time
+    std::vector<SliceEpoch> epochs;                                        // of each slice, as it has named them
     std::map<std::pair<LeaseId, Step>, std::vector<SliceEpoch>> known_at;  // when it began that step
     std::set<std::pair<SliceId, const void*>> announced;
     std::set<std::tuple<LeaseId, Step, SliceId>> owed;  // pushes without an answer: they may fill a window
@@ -68,12 +85,14 @@ class WorkerRules final : public Rules {
   void BeginStep(const Process& process, Worker& worker, const TrainStep& step);
   void Settle(const Process& process, Worker& worker, const std::vector<Settled>& settled);
   void CheckAnnounced(const Process& process, const Worker& worker, const SliceValues& values);
+  static void TakePulled(Worker& worker);
   void OnPull(const Process& process, Worker& worker, const Pull& pull);
   void OnPush(const Process& process, Worker& worker, const Push& push);
   void Learn(Worker& worker, SliceId slice, SliceEpoch epoch);
 
   const Oracle* oracle_;
   std::map<Life, Worker> workers_;
+  std::optional<Incarnation> beats_as_;                                // in the Step at hand, placed
   std::set<std::tuple<Incarnation, LeaseId, Step, SliceId>> counted_;  // by whichever ps, of whichever epoch
 };
 

@@ -132,6 +132,7 @@ class World {
  private:
   Life Add(TaskRole kind, const std::string& name, const std::string& endpoint,
            const std::function<void(Process&)>& make);
+  bool IsFarAhead(TaskRole kind, Life life) const;
   MemberOptions Member(const TaskStart& start, const Process& process);
   void Give(Life life, Input input);
   void Step(Process& process, Input input);
