@@ -49,6 +49,8 @@ void ChiefRules::OnReceived(const Process& chief, const Received& received) {
   if (const auto* join = std::get_if<Join>(&received.message); join != nullptr && join->was == Incarnation::kNone) {
     join_with_nothing_.insert(received.from);
   }
+  const auto* command = std::get_if<Control>(&received.message);
+  if (command != nullptr && command->kind == ControlKind::kCheckpoint) asked_.insert(command->nonce);
   const auto* beat = std::get_if<Heartbeat>(&received.message);
   if (beat == nullptr) return;
   speakers_[received.from] = beat->from;
@@ -106,6 +108,7 @@ void ChiefRules::OnEffect(const Process& process, const Effect& effect) {
   if (const auto* record = std::get_if<TraceRecord>(&effect);
       record != nullptr && record->kind == TraceRecord::Kind::kDurable) {
     const Round round{static_cast<uint32_t>(record->count >> 32), static_cast<uint32_t>(record->count)};
+    ++durable_;
     for (auto& [server, leaving] : leaving_) leaving.safe |= leaving.after && round > *leaving.after;
     if (round == under_way_) under_way_.reset();
   }
@@ -121,6 +124,10 @@ void ChiefRules::Says(const Process& process, const Send& effect) {
   if (const auto* reply = std::get_if<HeartbeatReply>(&send->message); reply != nullptr && reply->may_leave) {
     LetsGo(process, send->to);
     if (!IsThere(process, TaskRole::kPs, reply->to)) Add(process, "lets a ps go under a name that it has not");
+  }
+  if (const auto* reply = std::get_if<ControlReply>(&send->message);
+      reply != nullptr && reply->verdict == ControlVerdict::kAccepted && asked_.contains(reply->nonce)) {
+    if (answered_.insert(reply->nonce).second) wanted_ = world_->now();
   }
   if (const auto* request = std::get_if<SnapshotRequest>(&send->message)) {
     CheckWork(process, request->round);
@@ -158,6 +165,7 @@ void ChiefRules::CheckWindow(const Process& chief, const RestoreSlice& restore) 
 void ChiefRules::Begins(const Process& chief, Round round) {
   Begun& begun = begun_[round];
   begun.at = world_->now();
+  wanted_.reset();
   begun.epochs = chief.chief->epochs();
   under_way_ = round;
   const JobState state = chief.chief->state();
@@ -273,9 +281,14 @@ bool ChiefRules::MayBegin(const Process& chief) const {
 
 // A round every `every`, if none is under way and nothing hinders it.
 void ChiefRules::CheckPeriod(const Process& chief) {
-  const Duration every = chief.job.checkpoint.every.value_or(Duration::zero());  // else the chief chooses
-  if (every == Duration::zero() || !MayBegin(chief)) return may_begin_since_.reset();
+  if (!MayBegin(chief)) return may_begin_since_.reset();
   if (!may_begin_since_) may_begin_since_ = world_->now();
+  const bool pauses = begun_.size() > durable_;  // it may, behind one that was abandoned
+  if (wanted_ && !pauses && world_->now() > std::max(*wanted_, *may_begin_since_)) {
+    Add(chief, "does not begin the checkpoint round that a person asked for");
+  }
+  const Duration every = chief.job.checkpoint.every.value_or(Duration::zero());  // else the chief chooses
+  if (every == Duration::zero()) return;
   const Time last = begun_.empty() ? *may_begin_since_ : std::max(begun_.rbegin()->second.at, *may_begin_since_);
   // One that was to end the job is tried again by another clock.
   const bool was_last = !begun_.empty() && begun_.rbegin()->second.is_urgent;

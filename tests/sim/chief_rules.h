@@ -3,8 +3,8 @@
 // Findings: a round that is not urgent though it ends the job or lets a ps go; one for a ps that is told to stop less
 //   than a heartbeat after its word, or less than dead_after behind the one before; another's meanwhile; work for a
 //   round that ought to have made room; a ps that is let go while another one needs it, or while the job is cancelled,
-//   or that is kept with nothing to lose; a round that is due and does not begin, as the last one of a job that is
-//   cancelled; a grant when the job does not run; more records on their way to a ps than its window.
+//   or that is kept with nothing to lose; a round that is due or asked for and does not begin, as the last one of a
+//   job that is cancelled; a grant when the job does not run; more records on their way to a ps than its window.
 #pragma once
 
 #include <cstdint>
@@ -71,6 +71,10 @@ class ChiefRules final : public Rules {
   std::map<Round, Begun> begun_;
   std::optional<Round> under_way_;
   std::optional<Time> may_begin_since_;
+  size_t durable_ = 0;                        // of those begun
+  std::set<uint64_t> asked_;                  // for a checkpoint, by the nonces of commands
+  std::set<uint64_t> answered_;               // likewise, that it does
+  std::optional<Time> wanted_;                // since the newest of them, until a round begins
   std::set<Incarnation> servers_;             // that slices were assigned to
   std::optional<Departure> departure_round_;  // the last one
   std::set<Round> overdue_;                   // that ought to have made room

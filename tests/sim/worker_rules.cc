@@ -14,6 +14,7 @@ namespace {
 constexpr uint64_t kStepsWithoutPull = 80;
 // Under a chief; only then are both of its last pulls known here.
 constexpr uint64_t kTakenBefore = 3;
+constexpr uint64_t kAmpleWindow = 1 << 20;
 
 }  // namespace
 
@@ -21,6 +22,7 @@ void WorkerRules::Before(const Process& process, const Input& input) {
   if (process.worker == nullptr) return;
   Worker& worker = workers_[process.life];
   beats_as_.reset();
+  goes_on_ = wakes_ = pulls_ = false;
   if (const auto* received = std::get_if<Received>(&input)) OnReceived(process, worker, received->message);
   if (std::holds_alternative<StopRequested>(input) && !worker.told_to_stop) worker.told_to_stop = world_->now();
   const auto* done = std::get_if<ComputeDone>(&input);
@@ -69,6 +71,7 @@ void WorkerRules::OnReceived(const Process& process, Worker& worker, const Messa
   if (welcome == nullptr || welcome->term < worker.term) return;
   const absl::StatusOr<JobSpec> job = ParseCanonicalJob(welcome->job);
   worker.term = welcome->term;
+  worker.welcomed_in = welcome->run;
   worker.pulls_ahead = job.ok() && job->training.pull_ahead;
   worker.ever_ahead |= worker.pulls_ahead;
   worker.steps_to_pull_in = worker.pulled_ahead = worker.taken = 0;
@@ -94,6 +97,7 @@ void WorkerRules::OnEffect(const Process& process, const Effect& effect) {
       absl::StrContains(exit->why, "stayed unacknowledged")) {
     Add(process, "is told to stop, and leaves before what it computed is acknowledged");
   }
+  wakes_ |= std::holds_alternative<Wake>(effect);
   const auto* send = std::get_if<Send>(&effect);
   if (send == nullptr) return;
   if (worker.told_to_stop && std::holds_alternative<WorkRequest>(send->message)) {
@@ -142,6 +146,7 @@ void WorkerRules::Begin(const Process& process, const Compute& compute) {
 
 void WorkerRules::BeginStep(const Process& process, Worker& worker, const TrainStep& step) {
   worker.at = At::kStep;
+  goes_on_ = step.next.has_value();
   worker.began = world_->now();
   TakePulled(worker);
   worker.pulls_from = worker.began + worker.steps.longer() - worker.pulls.longer() * 5 / 4;
@@ -154,7 +159,8 @@ void WorkerRules::BeginStep(const Process& process, Worker& worker, const TrainS
   CheckAnnounced(process, worker, step.updates);
   worker.epochs.resize(oracle_->grid().size());
   worker.known_at.try_emplace({step.lease, step.step}, worker.epochs);  // what is kept of it may be older
-  if (worker.pulls_ahead && worker.step == std::pair(step.lease, step.step - 1)) ++worker.steps_to_pull_in;
+  const bool is_ahead = worker.pulls_ahead && worker.welcomed_in == RunOf(process);
+  if (is_ahead && worker.step == std::pair(step.lease, step.step - 1)) ++worker.steps_to_pull_in;
   worker.step = {step.lease, step.step};
   if (worker.steps_to_pull_in >= kStepsWithoutPull && worker.pulled_ahead == 0) {
     Add(process, absl::StrCat("pulls ahead in none of ", kStepsWithoutPull, " steps"));
@@ -222,6 +228,7 @@ void WorkerRules::OnPull(const Process& process, Worker& worker, const Pull& pul
   if (begins) worker.pulling.clear();
   for (const Pull::Item& item : pull.slices) worker.pulling.insert(item.slice);
   if (!begins) return;
+  pulls_ = true;
   if (!worker.pull_since) {
     worker.first_pull = pull.request;
     worker.pull_since = worker.began;
@@ -234,10 +241,9 @@ void WorkerRules::OnPull(const Process& process, Worker& worker, const Pull& pul
   if (worker.at != At::kStep || moved) return;
   ++worker.pulled_ahead;
   if (worker.has_last) Add(process, "begins to pull for the next step, and has none");
-  const bool measured = worker.taken > kTakenBefore;
-  if (measured && world_->now() < worker.pulls_from)
-    Add(process, "begins to pull for the next step sooner than it need");
-  if (worker.term == 0 || worker.ever_ahead) return;  // or another run's chief welcomed it
+  const bool too_soon = worker.taken > kTakenBefore && world_->now() < worker.pulls_from;
+  if (too_soon) Add(process, "begins to pull for the next step sooner than it need");
+  if (worker.welcomed_in != RunOf(process) || worker.ever_ahead) return;  // what another run's says is not known here
   Add(process, "begins to pull for the next step before this one is computed");
 }
 
@@ -256,10 +262,20 @@ void WorkerRules::OnPush(const Process& process, Worker& worker, const Push& pus
   }
 }
 
+// Where each job's text has it pull ahead, and nothing waits for room in a window.
+void WorkerRules::CheckWakes(const Process& process) {
+  const FaultPlan& plan = world_->plan();
+  const bool is_sure = plan.job.training.pull_ahead && !plan.other_text && plan.window.bytes > kAmpleWindow;
+  const bool is_whole = process.alive && !process.crash_after.has_value();  // the Step
+  if (is_sure && is_whole && goes_on_ && !wakes_ && !pulls_)
+    Add(process, "neither pulls for the next step nor will be woken to");
+}
+
 void WorkerRules::After(const Process& process) {
   if (process.worker == nullptr) return;
   Worker& worker = workers_[process.life];
   if (worker.at == At::kRest && process.worker->holding().empty()) worker.without_work = world_->steps();
+  CheckWakes(process);
   const bool leaves = worker.told_to_stop || worker.retires || !process.alive || process.crash_after.has_value();
   if (beats_as_.value_or(worker.asked_as) != worker.asked_as && !leaves) {
     Add(process, "is placed by a later chief, and has not told it what it holds");

@@ -1,13 +1,13 @@
 // When a worker pulls, and on what it computes: protocol, conversation 6.
 //
 // Findings: a pull begun while a step is computed without `pullAhead`, or while an evaluation is; with it, none in so
-//   many steps, or one sooner than need be, or for a step that there is not; a chief that is not told what its worker
-//   holds; a step on what was pulled before an evaluation, before a time without work, or of an epoch that was
-//   known to be over; an evaluation of what was pulled before it was granted; values that its device was not told of
-//   before; where its device keeps something that moves on only with gradients that counted: one that is settled twice,
-//   or was not computed, or is never settled, or is not settled though its lease was given back, or counts though its
-//   slice took no push of it from this worker, or skipped it; work that begins, or answers that are not awaited, after
-//   it was told to stop.
+//   many steps, one sooner than need be or for a step that there is not, or a step without a Wake for one; a step on
+//   what was pulled before an evaluation, before a time without work, or of an epoch that was known to be over; an
+//   evaluation of what was pulled before it was granted; values that its device was not told of before; where its
+//   device keeps something that moves on only with gradients that counted: one that is settled twice, or was not
+//   computed, or is never settled, or is not settled though its lease was given back, or counts though its slice took no
+//   push of it from this worker, or skipped it; work that begins, or answers that are not awaited, after it was told to
+//   stop; a later chief that is not told what it holds.
 #pragma once
 
 #include <algorithm>
@@ -56,6 +56,7 @@ class WorkerRules final : public Rules {
     uint64_t newest_pull = 0;        // request
     std::set<SliceId> pulling;       // slices that its pull has named, but for those that moved since
     uint32_t term = 0;               // of the newest Welcome
+    uint64_t welcomed_in = 0;        // likewise, the run
     bool pulls_ahead = false;        // as its job's text says
     bool ever_ahead = false;         // as some text said
     uint64_t steps_to_pull_in = 0;   // that had a next one, since that Welcome
@@ -85,6 +86,7 @@ class WorkerRules final : public Rules {
   void BeginStep(const Process& process, Worker& worker, const TrainStep& step);
   void Settle(const Process& process, Worker& worker, const std::vector<Settled>& settled);
   void CheckAnnounced(const Process& process, const Worker& worker, const SliceValues& values);
+  void CheckWakes(const Process& process);
   static void TakePulled(Worker& worker);
   void OnPull(const Process& process, Worker& worker, const Pull& pull);
   void OnPush(const Process& process, Worker& worker, const Push& push);
@@ -92,7 +94,11 @@ class WorkerRules final : public Rules {
 
   const Oracle* oracle_;
   std::map<Life, Worker> workers_;
-  std::optional<Incarnation> beats_as_;                                // in the Step at hand, placed
+  // Of the Step at hand.
+  std::optional<Incarnation> beats_as_;  // placed
+  bool goes_on_ = false;                 // it begins a step that has a next one
+  bool wakes_ = false;
+  bool pulls_ = false;
   std::set<std::tuple<Incarnation, LeaseId, Step, SliceId>> counted_;  // by whichever ps, of whichever epoch
 };
 
