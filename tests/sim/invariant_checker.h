@@ -4,8 +4,7 @@
 //   InvariantChecker checker(&world, &oracle, &reference);
 //   world.set_checker([&](const Process&) -> InvariantChecker& { return checker; });
 //
-// Rules that one process keeps by itself are watched by parts of their own: chief_rules.h, worker_rules.h, end_rules.h,
-// history_rules.h.
+// Rules that one process keeps by itself are watched by parts of their own: the other *_rules.h.
 //
 // Findings, beside the reference state's own:
 //   all     says something in a run that it is not of; answers, takes or counts what was said in another one,
@@ -14,7 +13,8 @@
 //           leaves, told to stop, before a checkpoint holds what it had counted by then, though neither time nor job is
 //           over
 //   worker  pushes a gradient under another name, from other values than it says, beyond the ps's window; computes a
-//           step before every slice has told it how far the lease is, or one that none lacks; holds too much
+//           step before every slice has told it how far the lease is, or one that none lacks; holds too much; does not
+//           send again what was unanswered when its connection stands again
 //   chief   an incarnation given twice; a worker taken in beyond the number that the job
 //           wants, or retired within it; an epoch or version going back; a lease committed that some slice's current
 //           epoch lacks; somebody held dead whom it did not listen to for so long; a grant to a request that a later
@@ -23,7 +23,8 @@
 //           out of its place, or twice, or that it declines; a manifest that is not durable, does not cover what it
 //           says or holds no consistent pairs, or that may outlive what it names; a best checkpoint that its journal or
 //           its summary names and that is not whole, or goes while the journal names it, or is worse than the one
-//           before; an end with success before a durable checkpoint holds every lease
+//           before; a checkpoint that its journal names and a power failure may take; an end with success before a
+//           durable checkpoint holds every lease
 #pragma once
 
 #include <cstdint>

@@ -5,9 +5,9 @@
 //   what was pulled before an evaluation, before a time without work, or of an epoch that was known to be over; an
 //   evaluation of what was pulled before it was granted; values that its device was not told of before; where its
 //   device keeps something that moves on only with gradients that counted: one that is settled twice, or was not
-//   computed, or is never settled, or is not settled though its lease was given back, or counts though its slice took no
-//   push of it from this worker, or skipped it; work that begins, or answers that are not awaited, after it was told to
-//   stop; a later chief that is not told what it holds.
+//   computed, or is never settled, or is not settled though its lease was given back, or counts though its slice took
+//   no push of it from this worker, or skipped it; work that begins, or answers that are not awaited, after it was told
+//   to stop; a later chief that is not told what it holds.
 #pragma once
 
 #include <algorithm>
