@@ -3,8 +3,9 @@
 // Findings: a round that is not urgent though it ends the job or lets a ps go; one for a ps that is told to stop less
 //   than a heartbeat after its word, or less than dead_after behind the one before; another's meanwhile; work for a
 //   round that ought to have made room; a ps that is let go while another one needs it, or while the job is cancelled,
-//   or under another name, or that is kept with nothing to lose; a round that is due or asked for and does not begin, as the last one of a
-//   job that is cancelled; a grant when the job does not run; more records on their way to a ps than its window.
+//   or under another name, or that is kept with nothing to lose; a round that is due or asked for and does not begin,
+//   as the last one of a job that is cancelled; a grant when the job does not run; more records on their way to a ps
+//   than its window.
 #pragma once
 
 #include <cstdint>
