@@ -157,7 +157,7 @@ class RunTest(ProcessTest):
         run = self.start_run()
         code, _ = run.finish()
         self.assertEqual(code, 124, run.said)
-        self.assertIn("the job was cancelled: it has run for the 1 s of scheduling.maxRunningTime, which each start",
+        self.assertIn("the job was cancelled: it has run for the 1 s of scheduling.maxRunningTime, counted from each start",
                       run.said)  # fmt: skip
         done = self.check_cancelled()["samplesCommitted"]
         checkpoints = self.checkpoints()
