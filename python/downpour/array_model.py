@@ -18,7 +18,9 @@ class ArrayModel:
         self.module = values
         self.variables = []
         for name, value in values.items():
-            if not isinstance(name, str) or not isinstance(value, numpy.ndarray) or value.dtype != numpy.float32:
+            if not isinstance(name, str):
+                raise TrainingError(f"the model's entry {name!r} has no name: its key is to be a str")
+            if not isinstance(value, numpy.ndarray) or value.dtype != numpy.float32:
                 kind = f"an array of {value.dtype}" if isinstance(value, numpy.ndarray) else f"a {type(value).__name__}"
                 raise TrainingError(
                     f"the model's entry {name!r} is {kind}, but a dict of float32 arrays by name is needed: "

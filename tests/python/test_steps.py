@@ -264,9 +264,9 @@ class ArraysTest(ChildTest):
 
     def test_what_is_refused(self):
         for change, sentence in [
-            ("values['w'] = numpy.zeros(3)", "entry 'w' is of float64, but .*: use numpy.asarray"),
-            ("values['w'] = [1.0]", "entry 'w' is of list"),
-            ("values[1] = values.pop('w')", "entry 1 is of float32"),
+            ("values['w'] = numpy.zeros(3)", "entry 'w' is an array of float64, but .*: use numpy.asarray"),
+            ("values['w'] = [1.0]", "entry 'w' is a list"),
+            ("values[1] = values.pop('w')", "entry 1 has no name: its key is to be a str"),
             ("values[''] = numpy.float32([1])", "variable '' needs a name of 1 to 200 printable bytes"),
             ("values.clear()", "the model has no parameter to train"),
             ("step = None", "for a dict of arrays give step="),
