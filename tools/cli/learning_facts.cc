@@ -56,15 +56,18 @@ std::vector<JobError> UnstableSettings(const JobFileResult& read) {
          "--set training.staleness.method=auto");
   }
   const OptimizerKind kind = training.optimizer.kind;
-  const bool adapts =
-      kind == OptimizerKind::kRmsProp || kind == OptimizerKind::kAdam || kind == OptimizerKind::kAdamW;
+  const bool adapts = kind == OptimizerKind::kRmsProp || kind == OptimizerKind::kAdam || kind == OptimizerKind::kAdamW;
   if (MethodOf(training) == StalenessMethod::kRate && workers >= (adapts ? kAdaptedSlowed : kSlowed)) {
     const bool is_auto = training.staleness_method == StalenessMethod::kAuto;
+    TrainingSpec with_auto = training;
+    with_auto.staleness_method = StalenessMethod::kAuto;
+    const bool auto_is_rate = MethodOf(with_auto) == StalenessMethod::kRate;
     warn("training.staleness.method",
          absl::StrCat("rate", is_auto ? ", which auto is with this optimizer," : "", crowd,
                       " learns less in the same epochs"),
-         is_auto ? "take momentum or adam, which learn as much with many workers, or train for more epochs"
-                 : "--set training.staleness.method=auto, or train for more epochs");
+         auto_is_rate
+             ? "take auto with momentum or adam, which learn as much with many workers, or train for more epochs"
+             : "--set training.staleness.method=auto, or train for more epochs");
   }
   if (training.pull_ahead && workers >= kPullingAhead) {
     warn("training.pullAhead", absl::StrCat("it makes parameters about twice as stale, and", crowd, " costs accuracy"),

@@ -89,11 +89,14 @@ TEST(Check, WarnsOfSettingsThatWereMeasuredToBeUnstable) {
   EXPECT_THAT(warned({"cluster.workerCount=16", "training.staleness.method=rate"}), HasSubstr("learns less"));
   EXPECT_THAT(warned({"cluster.workerCount=16", "training.optimizer={name: sgd}"}),
               AllOf(HasSubstr("rate, which auto is with this optimizer, with 16 workers learns less"),
-                    HasSubstr("take momentum or adam")));
+                    HasSubstr("take auto with momentum or adam")));
   EXPECT_THAT(warned({"cluster.workerCount=16", "training.optimizer={name: adam}"}), IsEmpty());
   const std::string rate = "training.staleness.method=rate";
   EXPECT_THAT(warned({"cluster.workerCount=4", "training.optimizer={name: adam}", rate}),
               AllOf(HasSubstr("with 4 workers"), HasSubstr("--set training.staleness.method=auto")));
+  EXPECT_THAT(warned({"cluster.workerCount=16", "training.optimizer={name: sgd}", rate}),
+              AllOf(HasSubstr("take auto with momentum or adam"), Not(HasSubstr("method=auto"))))
+      << "auto is rate too";
   EXPECT_THAT(warned({"cluster.workerCount=4", "training.optimizer={name: rmsprop}"}), HasSubstr("with 4 workers"));
   EXPECT_THAT(warned({"cluster.workerCount=3", "training.optimizer={name: rmsprop}"}), IsEmpty());
   EXPECT_THAT(warned({"cluster.workerCount=4", "training.optimizer={name: sgd}"}), IsEmpty());
