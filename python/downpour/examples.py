@@ -88,12 +88,13 @@ def _arrays_in(data: Any) -> list:
 
 
 def _are_rows(data: Any) -> bool:
-    """Whether a tuple or dict is of arrays, one row an example. A tuple of items that look alike is a dataset."""
+    """Whether a tuple or dict is of arrays, one row an example. A tuple of items that look alike is a dataset.
+    A dict of items by their numbers is none of both."""
     if isinstance(data, tuple):
         forms = {repr(map_arrays(type, value)) for value in data if not hasattr(value, "shape")}
         if len(forms) == 1 and not any(hasattr(value, "shape") for value in data):
             return False
-    elif not isinstance(data, dict):
+    elif not isinstance(data, dict) or (0 in data and not hasattr(data[0], "shape")):
         return False
     arrays = _arrays_in(data)
     return bool(arrays) and all(getattr(array, "shape", ()) for array in arrays)

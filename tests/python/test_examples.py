@@ -65,6 +65,8 @@ class ExamplesTest(unittest.TestCase):
     def test_a_tuple_of_items_that_look_alike_is_a_dataset(self):
         items = tuple({"x": x, "y": x[:1]} for x in self.x)
         self.same(Examples(items, None, False, "train").batch([3], SEED), {"x": self.x[3:4], "y": self.x[3:4, :1]})
+        with self.assertRaisesRegex(downpour.TrainingError, "train is a dict, whose examples have no numbers"):
+            Examples(dict(enumerate(items)), None, False, "train")
         rows = Examples(({"x": self.x}, {"x": self.y}), None, False, "train", are_rows=True).batch([3, 3], SEED)
         self.same(rows[1], {"x": self.y[[3, 3]]})
 
