@@ -7,6 +7,8 @@ this one process. docs/PYTHON.md has a walk.
 
 from __future__ import annotations
 
+import contextlib
+import operator
 import sys
 from typing import Any, Callable, Iterator, Mapping, Optional
 
@@ -149,7 +151,8 @@ class steps:  # noqa: N801 (a call, as range is)
             raise TrainingError("push was called twice for one batch: add the losses up, and push once")
         self._is_pushed = True
         if self._run.model is None:
-            self._check_unchanged(_changes_by(self._optimizer))
+            now = _changes_by(self._optimizer)
+            self._check_unchanged({parameter: now.get(parameter) for parameter in self._changes})
             adapter = _adapter_of(model, self._optimizer)
             adapter.check_loss(loss)
             adapter.check_gradients(gradients)
@@ -179,9 +182,11 @@ def push(model: Any, *, loss: Any, gradients: Optional[Mapping[str, Any]] = None
 
 
 def _changes_by(optimizer: Any) -> Any:
-    """How often each parameter was changed that a torch optimizer has. A dict changes none."""
-    groups = getattr(optimizer, "param_groups", ())
-    return [parameter._version for group in groups for parameter in group["params"]]
+    """How often each parameter was changed that a torch optimizer has, but for those that the first batch has yet to
+    make. A dict changes none."""
+    parameters = [parameter for group in getattr(optimizer, "param_groups", ()) for parameter in group["params"]]
+    is_lazy = sys.modules["torch"].nn.parameter.is_lazy if parameters else None
+    return {id(parameter): parameter._version for parameter in parameters if not is_lazy(parameter)}
 
 
 def current_mode() -> Any:
@@ -234,7 +239,9 @@ def arguments_as_settings(**arguments: Optional[int]) -> dict[str, Any]:
         if value is None:
             continue
         least = 0 if name == "seed" else 1
-        value = int(value) if hasattr(value, "__index__") and not isinstance(value, bool) else value  # NumPy's too
+        if not isinstance(value, bool):
+            with contextlib.suppress(TypeError):
+                value = operator.index(value)  # NumPy's too
         if type(value) is not int or not least <= value <= _MOST[name]:
             raise TrainingError(f"{name} is {value!r}, but must be a whole number of {least} to {_MOST[name]}")
         settings[_KEYS[name]] = value

@@ -75,6 +75,7 @@ REFUSALS = [
     ("options.update(metrics={'a b': len})", "a metric cannot have the name 'a b'"),
     ("options.update(metrics={'loss': len})", "a metric cannot have the name 'loss'"),
     ("options['epochs'] = 0", "epochs is 0, but must be a whole number of 1 to 1000000"),
+    ("options['epochs'] = torch.tensor(2.9)", "epochs is tensor.2.9000., but must be a whole number"),
     ("options['batch_size'] = 2.0", "batch_size is 2.0, but must be"),
     ("downpour.push(model, loss=1)", "push belongs into a loop over downpour.steps"),
 ]
