@@ -1,18 +1,14 @@
 #include "optimizer/update_rule.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace downpour {
 namespace {
 
-// At least one update long.
-double StretchedMemory(double memory, const Damping& damping) {
-  return std::max(0.0, 1 - (1 - memory) / damping.memory);
-}
-
 MomentumUpdate MomentumFor(const OptimizerSpec& spec, const Damping& damping, double rate) {
   const bool is_plain = damping.memory == 1;  // else what a stale push counts less is kept out of the rate
-  const double memory = is_plain ? spec.momentum : StretchedMemory(spec.momentum, damping);
+  const double memory = is_plain ? spec.momentum : std::max(0.0, 1 - (1 - spec.momentum) / damping.memory);
   const double gain = is_plain ? 1 : damping.share / damping.memory;
   const double fresh = is_plain ? 0 : damping.fresh;
   const bool looks_ahead = spec.kind == OptimizerKind::kNesterov;
@@ -24,6 +20,13 @@ MomentumUpdate MomentumFor(const OptimizerSpec& spec, const Damping& damping, do
           .decay = static_cast<float>(spec.weight_decay)};
 }
 
+// What Adam's mean of gradients forgets with each update. It must forget faster than the root of v does, with room to
+// spare: else the mean outlives its measure where gradients have become small, and steps grow without bound.
+double ForgottenByAdam(const OptimizerSpec& spec, double memory) {
+  const double plain = 1 - spec.beta1;
+  return std::max(plain / memory, std::min(plain, 2 * (1 - std::sqrt(spec.beta2))));
+}
+
 // With a stretched memory the bias correction stays that of the plain one. So the first steps are small: their
 // gradients all come from one place.
 AdamUpdate AdamFor(const OptimizerSpec& spec, const Damping& damping, double rate, uint64_t version) {
@@ -31,8 +34,9 @@ AdamUpdate AdamFor(const OptimizerSpec& spec, const Damping& damping, double rat
   const double damped = rate * damping.share;
   AdamUpdate update = MakeAdamUpdate(is_plain ? damped : rate, spec.beta1, spec.beta2, spec.epsilon, version);
   if (!is_plain) {
-    update.beta1 = static_cast<float>(StretchedMemory(spec.beta1, damping));
-    update.gain = static_cast<float>((1 - spec.beta1) * damping.share / damping.memory);
+    const double forgotten = ForgottenByAdam(spec, damping.memory);
+    update.beta1 = static_cast<float>(1 - forgotten);
+    update.gain = static_cast<float>(forgotten * damping.share);
     update.fresh = static_cast<float>((1 - spec.beta1) * damping.fresh);
   }
   const bool is_decoupled = spec.kind == OptimizerKind::kAdamW;

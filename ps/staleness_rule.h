@@ -19,9 +19,10 @@
 //                  w -= r * (d - (1 - 1/s^2) * p), where p is d's part along its largest direction
 //   auto:          slowMomentum for momentum, nesterov, adam and adamw, none for adagrad and ftrl, else rate
 //
-// Adam's m is a momentum: its memory b1 takes the place of m, and gradients go into it times 1 - b1, as in the plain
-// rule. Its d is divided by the root of v, and p is the largest part of that quotient. v stays as it is: it says how
-// large gradients are, whoever brings them. The bias correction stays that of b1.
+// Adam's m is a momentum: its memory b1 takes the place of m, and gradients go into it times what it forgets, as in the
+// plain rule. Its d is divided by the root of v, and p is the largest part of that quotient. v stays as it is: it says
+// how large gradients are, whoever brings them. So m must not outlive v: it forgets 2 (1 - sqrt(b2)) with each update
+// at least, or 1 - b1 where that is less. The bias correction stays that of b1.
 //
 // With local steps, auto is rate. A difference of parameters is no slope: damped or not, it is as long a way as its
 // worker went. Where the loss is steep each worker goes all of the way, and so the mean of s differences is the way.

@@ -83,23 +83,58 @@ TEST(OptimizerTest, AStalePushCountsLessAndStaysLongerInTheMomentum) {
   }
 }
 
-TEST(OptimizerTest, AStalePushStaysLongerInTheMeanOfAdam) {
+// Of a slice whose bias is over, with m 8 and v 4.
+void ExpectAdam(double beta1, double beta2, uint64_t staleness, double forgotten, double pace) {
   TrainingSpec spec = Spec(OptimizerKind::kAdam);
-  spec.optimizer.beta1 = 0.75;
-  spec.optimizer.beta2 = 0.5;
+  spec.optimizer.beta1 = beta1;
+  spec.optimizer.beta2 = beta2;
   ServedSlice slice = SliceWith(OptimizerKind::kAdam, {0});
-  slice.version = 1000;  // no bias is left
+  slice.version = 1 << 20;
   slice.slots[0] = Floats({8});
   slice.slots[1] = Floats({4});
-  ASSERT_TRUE(MakeOptimizer(spec).Apply(kKernelSlice, Floats({1}).floats(), 15, slice));
-  const double m = (1 - 0.25 / 16) * 8 + 0.25 / 16, v = 0.5 * 4 + 0.5;
-  EXPECT_NEAR(slice.slots[0].floats()[0], m, 1e-6);
+  ASSERT_TRUE(MakeOptimizer(spec).Apply(kKernelSlice, Floats({1}).floats(), staleness, slice));
+  const double s = 1 + static_cast<double>(staleness);
+  const double m = (1 - forgotten) * 8 + forgotten * pace, v = beta2 * 4 + (1 - beta2);
+  const double fresh = (1 - beta1) * pace * (1 - 1 / s) / 2;  // 16 to the power of 1/4
+  EXPECT_NEAR(slice.slots[0].floats()[0], m, 1e-5) << beta1 << " " << beta2 << " " << staleness;
   EXPECT_NEAR(slice.slots[1].floats()[0], v, 1e-6) << "what squares are like is no matter of staleness";
-  EXPECT_NEAR(slice.values.floats()[0], -0.5 * (m + 0.25 * 15 / 16 / 2) / std::sqrt(v), 1e-6);
+  EXPECT_NEAR(slice.values.floats()[0], -0.5 * (m + fresh) / std::sqrt(v), 1e-5) << beta1 << " " << beta2;
+}
+
+TEST(OptimizerTest, AStalePushStaysLongerInTheMeanOfAdam) {
+  ExpectAdam(0.9, 0.999, 15, 0.1 / 16, 1);
+  ExpectAdam(0.9, 0.999, 63, 0.1 / 64, 0.25);  // beyond what was tried each counts less
+  const double root = 2 * (1 - std::sqrt(0.95));
+  ExpectAdam(0.9, 0.95, 15, root, 1);  // no longer than its squares are remembered
+  ExpectAdam(0.75, 0.5, 15, 0.25, 1);  // as asked for, where that is longer anyway
 
   ServedSlice first = SliceWith(OptimizerKind::kAdam, {0});
-  ASSERT_TRUE(MakeOptimizer(spec).Apply(kKernelSlice, Floats({1}).floats(), 15, first));
-  EXPECT_NEAR(first.values.floats()[0], -0.5 * (1.0 / 16 + 15.0 / 16 / 2), 1e-6) << "the bias is the plain mean's";
+  ASSERT_TRUE(MakeOptimizer(Spec(OptimizerKind::kAdam)).Apply(kKernelSlice, Floats({1}).floats(), 15, first));
+  EXPECT_NEAR(first.values.floats()[0], -0.5 * (1.0 / 16 + 15.0 / 16 / 2), 1e-5) << "the bias is the plain mean's";
+}
+
+TEST(OptimizerTest, WhereGradientsBecomeSmallTheStepsOfAdamDoToo) {
+  for (const double beta1 : {0.0, 0.9, 0.99}) {
+    for (const double beta2 : {0.9, 0.95, 0.98, 0.999}) {
+      for (const uint64_t staleness : {3, 15, 63, 1000}) {
+        if (1 - beta1 < 2 * (1 - std::sqrt(beta2))) continue;  // the plain rule is near that itself
+        TrainingSpec spec = Spec(OptimizerKind::kAdam);
+        spec.optimizer.beta1 = beta1;
+        spec.optimizer.beta2 = beta2;
+        const Optimizer adam = MakeOptimizer(spec);
+        ServedSlice slice = SliceWith(OptimizerKind::kAdam, {0});
+        ASSERT_TRUE(adam.Apply(kKernelSlice, Floats({1}).floats(), staleness, slice));
+        const float first = std::abs(slice.values.floats()[0]);
+        float before = slice.values.floats()[0];
+        for (int i = 0; i < 1000; ++i) {
+          ASSERT_TRUE(adam.Apply(kKernelSlice, Floats({0}).floats(), staleness, slice));
+          const float now = slice.values.floats()[0];
+          ASSERT_LE(std::abs(now - before), 2 * std::max(first, 0.5f)) << beta1 << " " << beta2 << " " << staleness;
+          before = now;
+        }
+      }
+    }
+  }
 }
 
 TEST(OptimizerTest, BeyondWhatWasTriedTheDecayOfAdamWGoesAtThePaceOfItsSteps) {
