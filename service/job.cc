@@ -36,13 +36,6 @@ constexpr int64_t kMostAccelerators = 1024;
 
 constexpr const char* kStates[] = {"QUEUED", "PREPARING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLING", "CANCELLED"};
 
-// Of gcloud's client as well: a letter, then letters, digits and _.
-bool IsJobName(const std::string& name) {
-  const auto is_word = [](char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_'; };
-  return !name.empty() && name.size() <= kMostNameBytes && absl::ascii_isalpha(static_cast<unsigned char>(name[0])) &&
-         std::all_of(name.begin(), name.end(), is_word);
-}
-
 // As job files allow it: of at most 64 letters, without a trial's slash.
 std::string RunName(const Job& job) {
   constexpr size_t kMost = 64;
@@ -183,6 +176,12 @@ absl::StatusOr<Labels> ReadLabels(const json& labels) {
     read[key] = text;
   }
   return read;
+}
+
+bool IsJobName(const std::string& name) {
+  const auto is_word = [](char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  return !name.empty() && name.size() <= kMostNameBytes && absl::ascii_isalpha(static_cast<unsigned char>(name[0])) &&
+         std::all_of(name.begin(), name.end(), is_word);
 }
 
 absl::StatusOr<Job> ReadJob(std::string_view body) {

@@ -56,6 +56,8 @@ struct Job {
 // JSON from outside. Errors: also for more than 32 levels, which would cost the stack later.
 absl::StatusOr<nlohmann::json> ParseJson(std::string_view text);
 
+// A letter, then letters, digits and _, as gcloud has it too.
+bool IsJobName(const std::string& name);
 absl::StatusOr<Job> ReadJob(std::string_view body);
 absl::StatusOr<Labels> ReadLabels(const nlohmann::json& labels);
 

@@ -41,7 +41,9 @@ class ArrayModel:
         """From now on the memory has the parameters and is given the gradients."""
         self._memory = memory
         for variable, values in zip(self.variables, memory.parameters):
-            self.module[variable.name] = values
+            shown = values.view()
+            shown.flags.writeable = False  # the parameter servers change them, and whoever tries to reads NumPy's error
+            self.module[variable.name] = shown
 
     def backward(self, outcome: Any) -> None:
         """Nothing: the step has returned the gradients."""

@@ -55,7 +55,8 @@ def fit(
     if validation_data is not None:
         judged = Examples(columns(*validation_data), None, False, "validation_data", are_rows=True)
     probe = data.batch(range(min(data.count, 8)), 0)
-    metrics = adapter.metrics(probe)
+    is_weighted = any(w is not None for w in [sample_weight, *(validation_data or ())[2:]])
+    metrics = adapter.metrics(probe, is_weighted)
     with adapter.unchanged():
         outcome = adapter.compute(probe)
         adapter.check_loss(outcome.loss)
@@ -183,12 +184,12 @@ class KerasModel:
         self._said = {name: float(_array(value)) for name, value in said.items() if name != "loss"}
         return Outcome(_array(loss), map_arrays(_array, output), _labels(y))
 
-    def metrics(self, batch: Any) -> dict[str, Callable]:
+    def metrics(self, batch: Any, is_weighted: bool) -> dict[str, Callable]:
         """Those that the model was compiled with, by name. A classification's accuracy is the job's own."""
         model, outcome = self.module, self.evaluate(batch)
         names = list(self._said)
         for group in model.metrics:
-            if len(batch) > 2 and getattr(group, "_user_weighted_metrics", None):
+            if is_weighted and getattr(group, "_user_weighted_metrics", None):
                 raise TrainingError("weighted_metrics are no means over examples: compile with metrics= alone")
             for metric in getattr(group, "metrics", ()):
                 if type(metric).result is not keras.metrics.Mean.result:

@@ -102,6 +102,11 @@ absl::StatusOr<std::unique_ptr<HttpListener>> HttpListener::Open(const HttpSetti
   const auto peer_of = [listener = listener.get()](int fd) { return listener->PeerOf(fd); };
   listener->server_ = std::make_unique<BoundedHttpServer>(most, *std::move(tls), peer_of);
   httplib::Server& server = listener->http();
+  // The library's own options would let two programs listen at one port.
+  server.set_socket_options([](int fd) {
+    const int yes = 1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  });
   listener->port_ = listen->port == 0 ? server.bind_to_any_port(host) : listen->port;
   const bool bound = listen->port == 0 ? listener->port_ > 0 : server.bind_to_port(host, listen->port);
   if (!bound) return absl::UnavailableError(absl::StrCat("cannot listen at ", settings.listen, ": is it taken?"));

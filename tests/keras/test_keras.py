@@ -99,6 +99,8 @@ REFUSALS = [
     ("y = None; options['sample_weight'] = x[:, 0]", "a sample_weight but no y: give both"),
     ("model.compile('sgd', 'mse', weighted_metrics=['mae']); options['sample_weight'] = x[:, 0]",
      "weighted_metrics are no means over examples"),
+    ("model.compile('sgd', 'mse', weighted_metrics=['mae']); options['validation_data'] = (x, y, x[:, 0])",
+     "weighted_metrics are no means over examples"),
     ("class Own(keras.Sequential):\n    def train_step(self, data): pass\nmodel = Own([keras.Input((6,)), "
      "keras.layers.Dense(3)])\nmodel.compile('sgd', 'mse')", "the model has a train_step of its own"),
 ]

@@ -66,7 +66,7 @@ std::vector<JobError> UnstableSettings(const JobFileResult& read) {
          absl::StrCat("rate", is_auto ? ", which auto is with this optimizer," : "", crowd,
                       " learns less in the same epochs"),
          auto_is_rate
-             ? "take auto with momentum or adam, which learn as much with many workers, or train for more epochs"
+             ? "take auto with momentum or adam, which learn about as much with many workers, or train for more epochs"
              : "--set training.staleness.method=auto, or train for more epochs");
   }
   if (training.pull_ahead && workers >= kPullingAhead) {

@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -14,6 +15,7 @@
 #include "job/job_file.h"
 #include "job/yaml_tree.h"
 #include "runtime/driver/posix_job_file.h"
+#include "service/job.h"
 #include "service/service_client.h"
 #include "tools/cli/job_options.h"
 #include "tools/cli/python_packages.h"
@@ -142,12 +144,32 @@ int SayState(const JobsOptions& options, const absl::StatusOr<json>& job, Stream
   return kExitDone;
 }
 
+// Found before anything is sent to the service.
+std::string WhyNoSubmission(const JobsOptions& options, const PythonCode& code) {
+  if (!IsJobName(options.name)) {
+    return absl::StrCat(options.name, " is no name of a job: it must be a letter, then letters, digits and _");
+  }
+  for (const std::string& label : options.labels) {
+    if (label.find('=') == std::string::npos || label[0] == '=') {
+      return absl::StrCat("--labels ", label, ": say KEY=VALUE");
+    }
+  }
+  if (std::string why = WhyNoCode(code); !why.empty()) return why;
+  const bool has_file = !options.job.job_file.empty();
+  if (code.module.empty()) {
+    return has_file ? "" : "there is no job: give --file JOB.yaml, or --module-name and --package-path of Python code";
+  }
+  if (!has_file && options.job.settings.empty()) return "";
+  return absl::StrCat(has_file ? "--file" : "--set", " is for jobs without Python code, and this one has the module ",
+                      code.module, ": give its own arguments after --, and the cluster's by --config");
+}
+
 int Submit(const JobsOptions& options, const ServiceClient& service, Streams streams) {
   JobOptions said = options.job;
   said.config_file = options.config;
   const absl::StatusOr<CodeOfFiles> of_files = AddCodeOfFiles(said, options.code, Store::kOfService);
   if (!of_files.ok()) return Complain(streams, "jobs", std::string(of_files.status().message()), kExitBadJobFile);
-  if (const std::string why = WhyNoCode(of_files->code); !why.empty())
+  if (const std::string why = WhyNoSubmission(options, of_files->code); !why.empty())
     return Complain(streams, "jobs", why, kExitBadCommandLine);
   const absl::StatusOr<json> body = BodyOf(options, of_files->code, service, streams);
   if (absl::IsInvalidArgument(body.status())) {
@@ -242,12 +264,11 @@ int Follow(const JobsOptions& options, const ServiceClient& service, bool with_l
 
 // Where the jobs are: a service that is asked, or its folder.
 void AddPlaceOptions(CLI::App& verb, JobsOptions* options) {
-  verb.add_option("--root", options->service.root, "The service's folder")->envname("DOWNPOUR_JOBS")->type_name("DIR");
+  verb.add_option("--root", options->service.root, "The service's folder; default: $DOWNPOUR_JOBS")->type_name("DIR");
   verb.add_option("--python", options->service.backend.python, "The Python of jobs that start where no service runs")
       ->envname("DOWNPOUR_PYTHON")
       ->type_name("PROGRAM");
-  verb.add_option("--service", options->elsewhere.address, "The address of a service, before --root")
-      ->envname("DOWNPOUR_SERVICE")
+  verb.add_option("--service", options->elsewhere.address, "The address of a service; default: $DOWNPOUR_SERVICE")
       ->type_name("https://HOST:PORT");
   verb.add_option("--token-file", options->elsewhere.token_file, "The service's token, in a file of mode 0600")
       ->envname("DOWNPOUR_TOKEN_FILE")
@@ -257,26 +278,58 @@ void AddPlaceOptions(CLI::App& verb, JobsOptions* options) {
       ->type_name("FILE");
 }
 
+std::string FromEnvironment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// What the environment says counts where the command line names no place.
+std::string WhyNoPlace(JobsOptions* options, bool begins) {
+  std::string& root = options->service.root;
+  std::string& address = options->elsewhere.address;
+  if (!root.empty() && !address.empty()) return "--root and --service are two places: name one of them";
+  if (root.empty() && address.empty()) {
+    address = FromEnvironment("DOWNPOUR_SERVICE");
+    if (address.empty()) root = FromEnvironment("DOWNPOUR_JOBS");
+  }
+  if (root.empty() && address.empty()) return "say where the jobs are: --root DIR, or --service https://HOST:PORT";
+  std::error_code ignored;
+  if (address.empty() && !begins && !fs::exists(root, ignored)) {
+    return absl::StrCat("there is no folder ", root, ", so there are no jobs in it: name the one that they were ",
+                        "submitted to by --root DIR");
+  }
+  return "";
+}
+
 std::function<int()> SetUpJobs(CLI::App& app, Streams streams) {
   auto options = std::make_shared<JobsOptions>();
   options->service.backend = UsualBackend();
   options->service.recalls_backend = true;
   using Action = std::function<int(const ServiceClient&)>;
   auto chosen = std::make_shared<Action>();
+  auto begins = std::make_shared<bool>(false);  // where there may be no jobs yet
   const auto add = [&](const char* name, const char* summary, Action action) {
     CLI::App* verb = app.add_subcommand(name, summary);
     AddPlaceOptions(*verb, options.get());
     if (std::string(name) != "list") verb->add_option("JOB", options->name, "The job's name")->required();
-    verb->callback([chosen, action = std::move(action)] { *chosen = action; });
+    verb->callback([chosen, begins, action = std::move(action), submits = std::string(name) == "submit"] {
+      *chosen = action;
+      *begins = submits;
+    });
     return verb;
   };
   CLI::App* submit = add("submit", "Submit a job file, or a module of your own Python code",
                          [=](const ServiceClient& service) { return Submit(*options, service, streams); });
   submit->add_option("--file", options->job.job_file, "A job file, for a model without Python code")
       ->type_name("JOB.yaml");
-  submit->add_option("--set", options->job.settings, "Of the job file: training.epochs=3")->type_name("KEY=VALUE");
+  submit->add_option("--set", options->job.settings, "Of the job file: training.epochs=3")
+      ->allow_extra_args(false)
+      ->type_name("KEY=VALUE");
   submit->add_option("--scale-tier", options->job.scale_tier, "BASIC, STANDARD_1 or PREMIUM_1")->type_name("TIER");
-  submit->add_option("--labels", options->labels, "team=a")->delimiter(',')->type_name("KEY=VALUE");
+  submit->add_option("--labels", options->labels, "team=a,kind=b")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("KEY=VALUE");
   submit->add_option("--job-dir", options->bucket_folder, "What the module gets as --job-dir")
       ->type_name("gs://BUCKET/NAME");
   submit->add_option("--config", options->config, "trainingInput as of gcloud's --config: hyperparameters, workerCount")
@@ -300,11 +353,10 @@ std::function<int()> SetUpJobs(CLI::App& app, Streams streams) {
       [=](const ServiceClient& service) { return Delete(*options, service, streams); });
   app.require_subcommand(1);
   return [=] {
-    const bool is_elsewhere = !options->elsewhere.address.empty();
-    if (!is_elsewhere && options->service.root.empty()) {
-      return Complain(streams, "jobs", "say where the jobs are: --root DIR, or --service https://HOST:PORT",
-                      kExitBadCommandLine);
+    if (const std::string why = WhyNoPlace(options.get(), *begins); !why.empty()) {
+      return Complain(streams, "jobs", why, kExitBadCommandLine);
     }
+    const bool is_elsewhere = !options->elsewhere.address.empty();
     const absl::StatusOr<ServiceClient> service = is_elsewhere
                                                       ? ServiceClient::Dial(options->elsewhere)
                                                       : ServiceClient::Open(options->service, options->elsewhere);

@@ -2,7 +2,9 @@
 
 #include <CLI/CLI.hpp>
 #include <memory>
+#include <string>
 
+#include "absl/strings/str_cat.h"
 #include "runtime/driver/posix_process.h"
 #include "service/running_service.h"
 #include "tools/cli/service_options.h"
@@ -16,6 +18,13 @@ struct ServeOptions {
   BackendSettings backend = UsualBackend();
   HttpSettings http;
 };
+
+// By which gcloud comes through the door.
+std::string CredentialsOf(const HttpSettings& http) {
+  if (http.token_file.empty()) return "CLOUDSDK_AUTH_DISABLE_CREDENTIALS=true";
+  return absl::StrCat("CLOUDSDK_AUTH_ACCESS_TOKEN_FILE=", http.token_file,
+                      " CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE=/ABSOLUTE/PATH/OF/CA.pem");
+}
 
 int Serve(const ServeOptions& options, Streams streams) {
   const sigset_t ends = NotIgnored({SIGINT, SIGTERM});
@@ -33,7 +42,7 @@ int Serve(const ServeOptions& options, Streams streams) {
                 << "  export CLOUDSDK_API_ENDPOINT_OVERRIDES_ML=" << address << "/\n"
                 << "  export CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE=" << address << "/\n"
                 << "  export CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING=" << address << "/\n"
-                << "  export CLOUDSDK_AUTH_DISABLE_CREDENTIALS=true CLOUDSDK_CORE_PROJECT=p" << std::endl;
+                << "  export CLOUDSDK_CORE_PROJECT=p " << CredentialsOf(options.http) << std::endl;
     sigwait(&ends, &ended_by);
   }
   streams.err << "Running jobs continue; downpour serve finds them again" << std::endl;

@@ -126,6 +126,15 @@ std::vector<Round> RoundsIn(const std::string& checkpoints) {
   return rounds;
 }
 
+std::optional<Manifest> NewestWholeManifest(const std::string& job_dir) {
+  for (const Round round : RoundsIn(absl::StrCat(job_dir, "/", kCheckpointsDir))) {
+    const absl::StatusOr<std::string> text = ReadTextFile(absl::StrCat(job_dir, "/", ManifestPath(round)));
+    absl::StatusOr<Manifest> manifest = text.ok() ? DecodeManifest(*text) : text.status();
+    if (manifest.ok()) return *std::move(manifest);
+  }
+  return std::nullopt;
+}
+
 std::optional<Round> NewestRound(const std::string& job_dir) {
   for (const Round round : RoundsIn(absl::StrCat(job_dir, "/", kCheckpointsDir))) {
     std::error_code ignored;
@@ -135,17 +144,8 @@ std::optional<Round> NewestRound(const std::string& job_dir) {
 }
 
 std::string NewestCheckpoint(const std::string& job_dir) {
-  const std::optional<Round> round = NewestRound(job_dir);
-  return round ? CheckpointDir(*round) : "";
-}
-
-std::optional<Manifest> NewestWholeManifest(const std::string& job_dir) {
-  for (const Round round : RoundsIn(absl::StrCat(job_dir, "/", kCheckpointsDir))) {
-    const absl::StatusOr<std::string> text = ReadTextFile(absl::StrCat(job_dir, "/", ManifestPath(round)));
-    absl::StatusOr<Manifest> manifest = text.ok() ? DecodeManifest(*text) : text.status();
-    if (manifest.ok()) return *std::move(manifest);
-  }
-  return std::nullopt;
+  const std::optional<Manifest> newest = NewestWholeManifest(job_dir);
+  return newest ? CheckpointDir(newest->round) : "";
 }
 
 std::string HowItWasLeft(const std::string& job_dir, const ChiefLocation& chief) {

@@ -76,7 +76,7 @@ bool HoldsJob(const std::string& job_dir);
 
 // Of the newest checkpoint that has a manifest, whole or not.
 std::optional<Round> NewestRound(const std::string& job_dir);
-// Its checkpoints/TERM-N; empty if there is none.
+// The newest whole one's checkpoints/TERM-N; empty if there is none.
 std::string NewestCheckpoint(const std::string& job_dir);
 
 // Of the newest checkpoint whose manifest can be read.

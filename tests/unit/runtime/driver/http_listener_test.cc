@@ -1,5 +1,6 @@
 #include "runtime/driver/http_listener.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -34,6 +35,14 @@ TEST(HttpListenerTest, NobodyElseIsTakenForOne) {
   EXPECT_EQ(UserOfConnection(kTable, "::1", 0xC001, 7000), -1);
   EXPECT_EQ(UserOfConnection("", "127.0.0.1", 0xC001, 7000), -1);
   EXPECT_EQ(UserOfConnection("no table\n", "127.0.0.1", 0xC001, 7000), -1);
+}
+
+TEST(HttpListenerTest, TwoDoNotListenAtOnePort) {
+  const absl::StatusOr<std::unique_ptr<HttpListener>> first = HttpListener::Open({.listen = "127.0.0.1:0"}, 4);
+  ASSERT_TRUE(first.ok());
+  const std::string address = (*first)->address();
+  const absl::Status taken = HttpListener::Open({.listen = address.substr(address.rfind('/') + 1)}, 4).status();
+  EXPECT_THAT(taken.message(), testing::HasSubstr("is it taken?"));
 }
 
 TEST(HttpListenerTest, AViewersTokenReadsAndChangesNothing) {

@@ -43,5 +43,35 @@ TEST_F(VerbJobsTest, AConfigThatIsNotThereIsNoGoodJobFile) {
   }
 }
 
+TEST_F(VerbJobsTest, WhatWouldNotCountIsRefused) {
+  const std::string root = folder_.path() + "/jobs";
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"--module-name", "m", "--package-path", folder_.path()}, "--file is for jobs without Python code"},
+      {{"--labels", "noequals"}, "--labels noequals: say KEY=VALUE"},
+      {{"--service", "https://h0:1"}, "--root and --service are two places"}};
+  for (const auto& [words, why] : cases) {
+    const ToolOutcome outcome = Submit(words);
+    EXPECT_EQ(outcome.code, kExitBadCommandLine) << why;
+    EXPECT_THAT(outcome.err, HasSubstr(why));
+  }
+  const ToolOutcome named = RunDownpour({"jobs", "submit", "1a", "--root", root, "--file", job_});
+  EXPECT_THAT(named.err, HasSubstr("1a is no name of a job"));
+  EXPECT_THAT(RunDownpour({"jobs", "submit", "a", "--root", root}).err, HasSubstr("there is no job: give --file"));
+}
+
+TEST_F(VerbJobsTest, ArgumentsMayFollowLabels) {
+  const ToolOutcome outcome = Submit({"--labels", "team=a,kind=b", "--", "--steps", "3"});
+  EXPECT_THAT(outcome.err, HasSubstr("--steps has no meaning here")) << "they are the module's, and no option";
+}
+
+TEST_F(VerbJobsTest, ThePlaceOfTheCommandLineCountsBeforeThatOfTheEnvironment) {
+  const std::string here = folder_.path() + "/here", there = folder_.path() + "/there";
+  setenv("DOWNPOUR_JOBS", there.c_str(), 1);
+  EXPECT_THAT(RunDownpour({"jobs", "list", "--root", here}).err, HasSubstr("there is no folder " + here));
+  EXPECT_THAT(RunDownpour({"jobs", "list"}).err, HasSubstr("there is no folder " + there));
+  unsetenv("DOWNPOUR_JOBS");
+  EXPECT_THAT(RunDownpour({"jobs", "list"}).err, HasSubstr("say where the jobs are"));
+}
+
 }  // namespace
 }  // namespace downpour
