@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "schema/checkpoint_format.h"
 #include "tests/unit/tools/scratch_folder.h"
 
 namespace downpour {
@@ -89,14 +90,21 @@ TEST_F(JobFolderTest, AChiefJsonThatSaysNothingIsNamed) {
   }
 }
 
-TEST_F(JobFolderTest, TheNewestCheckpointIsTheHighestRoundWithAManifest) {
+TEST_F(JobFolderTest, TheNewestCheckpointIsTheHighestRoundWithAWholeManifest) {
+  const auto write = [this](Round round) {
+    Manifest manifest;
+    manifest.round = round;
+    folder_.Write(ManifestPath(round), EncodeManifest(manifest));
+  };
   EXPECT_EQ(NewestCheckpoint(folder_.path()), "");
-  folder_.Write("checkpoints/1-2/MANIFEST", "");
-  folder_.Write("checkpoints/1-10/MANIFEST", "");
+  write({1, 2});
+  write({1, 10});
   folder_.Write("checkpoints/2-1/ps-0.shard", "");
+  folder_.Write("checkpoints/2-2/MANIFEST", "damaged");
+  fs::create_directories(folder_.path() + "/checkpoints/2-3/MANIFEST");
   folder_.Write("checkpoints/nonsense/MANIFEST", "");
   EXPECT_EQ(NewestCheckpoint(folder_.path()), "checkpoints/1-10");
-  folder_.Write("checkpoints/2-1/MANIFEST", "");
+  write({2, 1});
   EXPECT_EQ(NewestCheckpoint(folder_.path()), "checkpoints/2-1");
 }
 
