@@ -11,6 +11,13 @@ from downpour.errors import TrainingError
 from downpour.variables import Memory, Variable, check
 
 
+def _read_only(values: numpy.ndarray) -> numpy.ndarray:
+    """A view that cannot be written: the servers alone change parameters, and else a change would be lost unsaid."""
+    view = values.view()
+    view.flags.writeable = False
+    return view
+
+
 class ArrayModel:
     """The dict's arrays become views of the memory, so its entries are replaced once, and the dict stays the same."""
 
@@ -27,6 +34,7 @@ class ArrayModel:
                     "use numpy.asarray(value, numpy.float32)"
                 )
             self.variables.append(Variable(name, value.shape))
+            values[name] = _read_only(value)
         check(self.variables)
 
     @property
@@ -41,9 +49,7 @@ class ArrayModel:
         """From now on the memory has the parameters and is given the gradients."""
         self._memory = memory
         for variable, values in zip(self.variables, memory.parameters):
-            shown = values.view()
-            shown.flags.writeable = False  # the parameter servers change them, and whoever tries to reads NumPy's error
-            self.module[variable.name] = shown
+            self.module[variable.name] = _read_only(values)
 
     def backward(self, outcome: Any) -> None:
         """Nothing: the step has returned the gradients."""

@@ -262,6 +262,11 @@ class ArraysTest(ChildTest):
             said = self.alone()
             self.assertRegex(said.splitlines()[-1], r"'rmse': .*\} \[1\.0|'rmse': .*\} \[0\.99")
 
+    def test_its_code_cannot_write_the_parameters(self):
+        self.arrays("step = lambda v, b: (1.0, {}, v['w'].__isub__(1))")
+        said = self.describe(code=1)[2]
+        self.assertRegex(said.splitlines()[-1], "^downpour: ValueError: output array is read-only, at task.py")
+
     def test_what_is_refused(self):
         for change, sentence in [
             ("values['w'] = numpy.zeros(3)", "entry 'w' is an array of float64, but .*: use numpy.asarray"),
