@@ -72,7 +72,8 @@ class OwnModelTest(OwnJobTest):
             )  # fmt: skip
             self.addCleanup(job.cancel)
             self.assertEqual(job.wait(TRAINED)["examples"], 4000)
-        self.assertIn("runs own 2.0", job.logs("worker-1"))
+        # A job this short may be over before one of the two has work.
+        self.assertIn("runs own 2.0", job.logs("worker-0") + job.logs("worker-1"))
 
     def test_code_without_a_module_is_refused(self):
         for code in ({"package": self.folder}, {"packages": ["a.whl"]}, {"args": ["--x"]}):
