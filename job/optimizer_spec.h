@@ -112,10 +112,21 @@ constexpr int SlotCount(OptimizerKind kind) {
 }
 std::vector<std::string> SlotNames(OptimizerKind kind);
 
-// Whether a slot is a running sum or mean of the gradients themselves: a momentum.
+// Whether a slot is a running sum or mean of the gradients themselves: a momentum. A switch, as SlotsOf is one.
 constexpr bool RemembersGradients(OptimizerKind kind) {
-  return kind == OptimizerKind::kMomentum || kind == OptimizerKind::kNesterov || kind == OptimizerKind::kAdam ||
-         kind == OptimizerKind::kAdamW;
+  switch (kind) {
+    case OptimizerKind::kMomentum:
+    case OptimizerKind::kNesterov:
+    case OptimizerKind::kAdam:
+    case OptimizerKind::kAdamW:
+      return true;
+    case OptimizerKind::kSgd:
+    case OptimizerKind::kAdagrad:
+    case OptimizerKind::kRmsProp:
+    case OptimizerKind::kFtrl:
+      break;
+  }
+  return false;
 }
 
 // `pattern` has * for any characters, / too, ? for one and [abc] for one of these (POSIX fnmatch).

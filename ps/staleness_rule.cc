@@ -23,10 +23,20 @@ uint64_t ExpectedStaleness(const TrainingSpec& training, int64_t workers) {
 StalenessMethod MethodOf(const TrainingSpec& training) {
   if (training.staleness_method != StalenessMethod::kAuto) return training.staleness_method;
   if (training.local_steps > 0) return StalenessMethod::kRate;
-  const OptimizerKind kind = training.optimizer.kind;
-  if (RemembersGradients(kind)) return StalenessMethod::kSlowMomentum;
-  const bool slows_itself = kind == OptimizerKind::kAdagrad || kind == OptimizerKind::kFtrl;
-  return slows_itself ? StalenessMethod::kNone : StalenessMethod::kRate;
+  switch (training.optimizer.kind) {
+    case OptimizerKind::kMomentum:
+    case OptimizerKind::kNesterov:
+    case OptimizerKind::kAdam:
+    case OptimizerKind::kAdamW:
+      return StalenessMethod::kSlowMomentum;
+    case OptimizerKind::kAdagrad:
+    case OptimizerKind::kFtrl:
+      return StalenessMethod::kNone;
+    case OptimizerKind::kSgd:
+    case OptimizerKind::kRmsProp:
+      break;
+  }
+  return StalenessMethod::kRate;
 }
 
 StalenessRule::StalenessRule(const TrainingSpec& training, int64_t workers)

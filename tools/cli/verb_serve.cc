@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "runtime/driver/posix_process.h"
+#include "schema/text.h"
 #include "service/running_service.h"
 #include "tools/cli/service_options.h"
 #include "tools/cli/verbs.h"
@@ -22,7 +23,7 @@ struct ServeOptions {
 // By which gcloud comes through the door.
 std::string CredentialsOf(const HttpSettings& http) {
   if (http.token_file.empty()) return "CLOUDSDK_AUTH_DISABLE_CREDENTIALS=true";
-  return absl::StrCat("CLOUDSDK_AUTH_ACCESS_TOKEN_FILE=", http.token_file,
+  return absl::StrCat("CLOUDSDK_AUTH_ACCESS_TOKEN_FILE=", ShellWord(http.token_file),
                       " CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE=/ABSOLUTE/PATH/OF/CA.pem");
 }
 
