@@ -77,7 +77,7 @@ struct ModelSpec {
 };
 
 // What a push is worth whose gradient was computed from parameters that have changed since: docs/LEARNING.md.
-enum class StalenessMethod { kAuto, kNone, kRate, kSlowMomentum };
+enum class StalenessMethod { kAuto, kNone, kRate, kSteepRate, kSlowMomentum };
 
 // Training ends once `patience` evaluations have not made the metric better by more than min_delta.
 struct StopEarlySpec {

@@ -35,6 +35,7 @@ inline constexpr const char* kAuto = "auto";
 inline constexpr Named<StalenessMethod> kStalenessMethods[] = {{StalenessMethod::kAuto, kAuto},
                                                                {StalenessMethod::kNone, "none"},
                                                                {StalenessMethod::kRate, "rate"},
+                                                               {StalenessMethod::kSteepRate, "steepRate"},
                                                                {StalenessMethod::kSlowMomentum, "slowMomentum"}};
 inline constexpr Named<OptimizerKind> kOptimizers[] = {
     {OptimizerKind::kSgd, "sgd"},           {OptimizerKind::kMomentum, "momentum"},

@@ -51,11 +51,20 @@ void ReadStaleness(const YamlNode& node, JobErrors& errors, TrainingSpec* traini
   MapReader reader(node, "training.staleness", errors);
   reader.Choice("method", kStalenessMethods, &training->staleness_method);
   const OptimizerKind kind = training->servers_optimizer().kind;
+  const std::string actual = absl::StrCat("but training.", training->local_steps > 0 ? "outer" : "optimizer",
+                                          ".name is ", NameIn(kOptimizers, kind));
+  const auto refuse = [&](const std::string& what, const std::string& remedy) {
+    reader.Fail(*node.Find("method"), "method", what, remedy);
+  };
   if (training->staleness_method == StalenessMethod::kSlowMomentum && !RemembersGradients(kind)) {
-    reader.Fail(*node.Find("method"), "method",
-                absl::StrCat("slowMomentum needs an optimizer with momentum, but training.",
-                             training->local_steps > 0 ? "outer" : "optimizer", ".name is ", NameIn(kOptimizers, kind)),
-                "use auto, rate or none, or the optimizer momentum, nesterov, adam or adamw");
+    refuse(absl::StrCat("slowMomentum needs an optimizer with momentum, ", actual),
+           "use auto, rate or none, or the optimizer momentum, nesterov, adam or adamw");
+  }
+  if (training->staleness_method != StalenessMethod::kSteepRate) return reader.Finish();
+  if (training->local_steps > 0) {
+    refuse("with local steps it is rate that counts less where the loss is steep", "use auto or rate");
+  } else if (RemembersGradients(kind) || kind == OptimizerKind::kFtrl) {
+    refuse(absl::StrCat("steepRate needs the optimizer sgd, rmsprop or adagrad, ", actual), "use auto, rate or none");
   }
   reader.Finish();
 }

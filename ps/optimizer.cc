@@ -28,7 +28,6 @@ size_t ColumnsOf(const VariableSpec& variable) {
   return static_cast<size_t>(best);
 }
 
-// Of fewer rows or columns the part along one direction is most of the step.
 constexpr size_t kLeastDirections = 8;
 
 // Those that count less of what local steps brought (staleness_rule.h).
@@ -59,14 +58,15 @@ MatrixRun RunOf(const VariableSpec& variable, const Slice& slice) {
   return {.columns = columns, .lead = static_cast<size_t>(slice.offset) % columns};
 }
 
+bool HasDirections(const MatrixRun& run, size_t elements) {
+  return std::min(run.columns, (run.lead + elements) / run.columns) >= kLeastDirections;
+}
+
 GradientSpan ShapeStep(const Damping& damping, const MatrixRun& run, GradientSpan gradient,
                        absl::Span<const UpdatedArray> arrays, Update* update, StepBuffers* buffers) {
-  auto* const momentum = std::get_if<MomentumUpdate>(update);
-  auto* const adam = std::get_if<AdamUpdate>(update);
-  const bool deflates = (momentum != nullptr || adam != nullptr) && damping.steep != 1;
   const bool raises = std::holds_alternative<SgdUpdate>(*update) && damping.beside != 1;
-  if (!deflates && !raises) return gradient;
-  if (std::min(run.columns, (run.lead + gradient.size()) / run.columns) < kLeastDirections) return gradient;
+  if (damping.steep == 1 && !raises) return gradient;
+  if (!HasDirections(run, gradient.size())) return gradient;
   // It only grows: what a vector gains by a resize is cleared, which would be a pass over memory.
   if (buffers->step.size() < gradient.size()) buffers->step.resize(gradient.size());
   const auto step = absl::MakeSpan(buffers->step.data(), gradient.size());
@@ -75,9 +75,12 @@ GradientSpan ShapeStep(const Damping& damping, const MatrixRun& run, GradientSpa
     RaiseBeside(run, kSteepDirections, static_cast<float>(damping.beside), step);
     return absl::Span<const float>(step);
   }
-  const auto steep = static_cast<float>(damping.steep);
-  if (momentum != nullptr) LessenSteepest(steep, run, gradient, arrays, momentum, &buffers->deflation, step);
-  if (adam != nullptr) LessenSteepest(steep, run, gradient, arrays, adam, &buffers->deflation, step);
+  const auto lessen = [&](auto& rule) {
+    if constexpr (requires { rule.correction; }) {
+      LessenSteepest(static_cast<float>(damping.steep), run, gradient, arrays, &rule, &buffers->deflation, step);
+    }
+  };
+  std::visit(lessen, *update);
   return gradient;
 }
 
@@ -93,7 +96,8 @@ Optimizer::Optimizer(const JobSpec& job, const SliceGrid& grid, const Plan& plan
 
 bool Optimizer::Apply(SliceId id, GradientSpan gradient, std::optional<uint64_t> staleness, ServedSlice& slice) const {
   const uint64_t usual = staleness_rule_.UsualAfter({slice.version, slice.usual_staleness}, staleness);
-  if (!Step(id, gradient, staleness_rule_.Of(staleness.value_or(0), usual), slice)) return false;
+  const bool has_directions = HasDirections(run_of_[ToNumber(id)], gradient.size());
+  if (!Step(id, gradient, staleness_rule_.Of(staleness.value_or(0), usual, has_directions), slice)) return false;
   slice.usual_staleness = usual;
   return true;
 }

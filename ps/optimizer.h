@@ -25,15 +25,19 @@ namespace downpour {
 // How a slice lies in the matrix that its variable is. What is not trained is none, but numbers side by side.
 MatrixRun RunOf(const VariableSpec& variable, const Slice& slice);
 
+// Whether a slice of so many elements has some rows and columns: of few of them the part along one direction is most of
+// a step.
+bool HasDirections(const MatrixRun& run, size_t elements);
+
 // Memory for the steps of one push after the other.
 struct StepBuffers {
   std::vector<float> step;
   Deflation deflation;
 };
 
-// Gives a stale update the step that its damping asks for, which `buffers` then hold: one of momentum by the correction
-// in `update`, one without by the gradient that is returned. `arrays` as ApplyUpdate takes them. Leaves alone what is
-// no matrix of some rows and columns.
+// Gives a stale update the step that its damping asks for, which `buffers` then hold: less along one direction by the
+// correction in `update`, more beside several by the gradient that is returned. `arrays` as ApplyUpdate takes them.
+// Leaves alone what has no directions.
 [[nodiscard]] GradientSpan ShapeStep(const Damping& damping, const MatrixRun& run, GradientSpan gradient,
                                      absl::Span<const UpdatedArray> arrays, Update* update, StepBuffers* buffers);
 

@@ -8,7 +8,7 @@
 namespace downpour {
 namespace {
 
-constexpr double kTried = 16;          // the largest s at which factors were tried
+constexpr double kTried = 16;  // the largest s at which factors were tried
 constexpr uint64_t kPushesOfMean = 64;
 constexpr uint64_t kMostCounted = kMostUsualStaleness / kStalenessOne;
 
@@ -29,19 +29,20 @@ StalenessMethod MethodOf(const TrainingSpec& training) {
     case OptimizerKind::kAdam:
     case OptimizerKind::kAdamW:
       return StalenessMethod::kSlowMomentum;
-    case OptimizerKind::kAdagrad:
-    case OptimizerKind::kFtrl:
-      return StalenessMethod::kNone;
     case OptimizerKind::kSgd:
+    case OptimizerKind::kAdagrad:
     case OptimizerKind::kRmsProp:
+      return StalenessMethod::kSteepRate;
+    case OptimizerKind::kFtrl:
       break;
   }
-  return StalenessMethod::kRate;
+  return StalenessMethod::kNone;
 }
 
 StalenessRule::StalenessRule(const TrainingSpec& training, int64_t workers)
     : method_(MethodOf(training)),
       has_local_steps_(training.local_steps > 0),
+      rates_fall_(training.optimizer.kind == OptimizerKind::kAdagrad),
       expected_(ExpectedStaleness(training, workers)) {}
 
 uint64_t StalenessRule::UsualAfter(const Pushes& before, std::optional<uint64_t> staleness) const {
@@ -49,7 +50,7 @@ uint64_t StalenessRule::UsualAfter(const Pushes& before, std::optional<uint64_t>
   return staleness ? UsualStaleness(usual, *staleness, expected_ + before.version + 1) : usual;
 }
 
-Damping StalenessRule::Of(uint64_t staleness, uint64_t usual) const {
+Damping StalenessRule::Of(uint64_t staleness, uint64_t usual, bool has_directions) const {
   const double stale =
       std::max(static_cast<double>(staleness), static_cast<double>(usual) / static_cast<double>(kStalenessOne));
   if (method_ == StalenessMethod::kNone || stale == 0) return {};
@@ -59,10 +60,12 @@ Damping StalenessRule::Of(uint64_t staleness, uint64_t usual) const {
     // Of a memory of 1/s a gradient that counts 1/s at once has 1/s^2 of its whole effect.
     return {.share = 1 / (s * s), .memory = 1 / s, .beside = std::sqrt(known) * std::sqrt(std::sqrt(known))};
   }
-  if (method_ == StalenessMethod::kRate) return {.share = 1 / s};
-  const double pace = known / s;
-  const double fresh = pace * (1 - 1 / s) / std::sqrt(std::sqrt(known));
-  return {.share = pace, .memory = s, .fresh = fresh, .steep = 1 / (s * s)};
+  const bool is_undivided = method_ == StalenessMethod::kSteepRate && !has_directions;
+  if (is_undivided && rates_fall_) return {};
+  if (method_ == StalenessMethod::kRate || is_undivided) return {.share = 1 / s};
+  const double pace = known / s, root = std::sqrt(std::sqrt(known));
+  if (method_ == StalenessMethod::kSteepRate) return {.share = pace / root, .steep = 1 / (s * s)};
+  return {.share = pace, .memory = s, .fresh = pace * (1 - 1 / s) / root, .steep = 1 / (s * s)};
 }
 
 uint64_t UsualStaleness(uint64_t usual, uint64_t staleness, uint64_t pushes) {

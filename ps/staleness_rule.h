@@ -2,7 +2,7 @@
 //
 //   const StalenessRule rule(training, workers);
 //   const uint64_t usual = rule.UsualAfter({slice.version, slice.usual_staleness}, staleness);
-//   const Damping damping = rule.Of(staleness, usual);   // Damping() where nothing is stale
+//   const Damping damping = rule.Of(staleness, usual, has_directions);  // Damping() where nothing is stale
 //
 // A gradient that was computed s - 1 updates ago pulls the values back to where they were. Where s workers push at
 // once, each of s such gradients corrects the same error: together they overshoot, and the more momentum there is, the
@@ -17,7 +17,10 @@
 //   slowMomentum:  v = (1 - (1 - m) / s) * v + b/s * g / s, where b is the smaller of s and 16
 //                  d = v + b/s * (1 - 1/s) * b^(-1/4) * g
 //                  w -= r * (d - (1 - 1/s^2) * p), where p is d's part along its largest direction
-//   auto:          slowMomentum for momentum, nesterov, adam and adamw, none for adagrad and ftrl, else rate
+//   steepRate:     w -= r * b/s * b^(-1/4) * (d - (1 - 1/s^2) * p), where d is the plain step, and p as above. What has
+//                  too few rows or columns for a p: r is divided by s, but with adagrad
+//   auto:          slowMomentum for momentum, nesterov, adam and adamw; steepRate for sgd, adagrad and rmsprop; else
+//                  none
 //
 // Adam's m is a momentum: its memory b1 takes the place of m, and gradients go into it times what it forgets, as in the
 // plain rule. Its d is divided by the root of v, and p is the largest part of that quotient. v stays as it is: it says
@@ -39,11 +42,11 @@
 // times delay is small, and so b / s keeps that product from growing.
 //
 // Source: rate is of Zhang et al., "Staleness-Aware Async-SGD", IJCAI 2016. slowMomentum was found by trials
-//   (docs/LEARNING.md). Mitliagkas et al., "Asynchrony begets Momentum", 2016, say why memory must change. LeCun et
-//   al., "Efficient BackProp", 1998, section 4.3, say why inputs with a mean make the loss steep. That momentum hurts
-//   where what local steps bring is stale: Liu et al., "Asynchronous Local-SGD Training for Language Modeling", 2024.
-//   none for Adagrad and FTRL: Dean et al., "Large Scale Distributed Deep Networks", NIPS 2012; their rates fall with
-//   every gradient, those of other workers too.
+//   (docs/LEARNING.md), and steepRate likewise. Mitliagkas et al., "Asynchrony begets Momentum", 2016, say why memory
+//   must change. LeCun et al., "Efficient BackProp", 1998, section 4.3, say why inputs with a mean make the loss steep.
+//   That momentum hurts where what local steps bring is stale: Liu et al., "Asynchronous Local-SGD Training for
+//   Language Modeling", 2024. That rates which fall with every gradient, those of other workers too, go well with stale ones:
+//   Dean et al., "Large Scale Distributed Deep Networks", NIPS 2012, of Adagrad.
 // Cost: a few roots for each push; tensor/deflation.h says what p costs. Order: the same bits on every CPU, since only
 //   IEEE operations are used.
 // Tests: tests/unit/ps/staleness_rule_test.cc.
@@ -76,12 +79,13 @@ class StalenessRule {
   // much as the pushes that it expects: else it would rule a job of few pushes to its end.
   uint64_t UsualAfter(const Pushes& before, std::optional<uint64_t> staleness) const;
 
-  // `staleness` in updates; `usual` as UsualStaleness keeps it.
-  Damping Of(uint64_t staleness, uint64_t usual) const;
+  // `staleness` in updates; `usual` as UsualStaleness keeps it; `has_directions`: HasDirections of the slice.
+  Damping Of(uint64_t staleness, uint64_t usual, bool has_directions) const;
 
  private:
   StalenessMethod method_;  // never kAuto
   bool has_local_steps_;
+  bool rates_fall_;    // with each gradient that was seen, whoever brought it
   uint64_t expected_;  // staleness of the first pushes
 };
 

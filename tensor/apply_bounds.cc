@@ -26,14 +26,17 @@ struct Reach {
     return bound;
   }
 
+  double Corrected(double step, const RankOne& correction) { return Sum(step, Note(Rounded(correction.most))); }
   double Penalized(float decay) { return Sum(gradient, Product(decay, now[0])); }
 
-  void operator()(const SgdUpdate& u) { now[0] = Sum(now[0], Product(u.learning_rate, Penalized(u.decay))); }
+  void operator()(const SgdUpdate& u) {
+    now[0] = Sum(now[0], Product(u.learning_rate, Corrected(Penalized(u.decay), u.correction)));
+  }
   void operator()(const MomentumUpdate& u) {
     const double g = Penalized(u.decay);
     now[1] = Sum(Product(u.momentum, now[1]), Product(u.gain, g));
     const double found = Sum(Product(u.carry, now[1]), Product(u.fresh, g));
-    now[0] = Sum(now[0], Product(u.learning_rate, Sum(found, Note(Rounded(u.correction.most)))));
+    now[0] = Sum(now[0], Product(u.learning_rate, Corrected(found, u.correction)));
   }
   void operator()(const SquaresUpdate& u) {
     const double g = Penalized(u.decay);
@@ -42,7 +45,8 @@ struct Reach {
     // A root is of this gradient's square too, unless that was too small for a float. So |g| / (root + epsilon) is no
     // more than this, whatever the gradient.
     const double ratio = (1 + 0x1p-10 + 0x1p-50 / u.epsilon) / std::sqrt(static_cast<double>(u.gain));
-    now[0] = Sum(now[0], std::min(Rounded(Product(u.learning_rate, g) / u.epsilon), Product(u.learning_rate, ratio)));
+    const double found = std::min(Rounded(Product(u.learning_rate, g) / u.epsilon), Product(u.learning_rate, ratio));
+    now[0] = Sum(now[0], Corrected(found, u.correction));
   }
   void operator()(const AdamUpdate& u) {
     const double g = Penalized(u.decay);
@@ -50,8 +54,7 @@ struct Reach {
     now[2] = Sum(Product(u.beta2, now[2]), Product(Product(u.one_minus_beta2, g), g));
     const double sum = Sum(now[1], Product(u.fresh, g));
     const double found = Note(Rounded(Product(u.step_size, sum) / u.epsilon));  // the root is 0 or more
-    const double change = Sum(found, Note(Rounded(u.correction.most)));
-    now[0] = Sum(now[0], Sum(change, Product(u.shrink, now[0])));
+    now[0] = Sum(now[0], Sum(Corrected(found, u.correction), Product(u.shrink, now[0])));
   }
   void operator()(const FtrlUpdate& u) {
     const double g = Penalized(u.decay);

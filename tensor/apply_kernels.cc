@@ -27,16 +27,6 @@ HWY_INLINE hn::Vec<D> Penalized(D d, hn::Vec<D> g, hn::Vec<D> w, float decay) {
   return hn::Add(g, hn::Mul(hn::Set(d, decay), w));
 }
 
-int32_t Sgd(const SgdUpdate& update, const GradientSpan& gradient, const UpdatedArray* arrays, bool look) {
-  const SgdUpdate u = update;
-  const UpdatedArray w = arrays[0];
-  return ForEachVector(gradient, look, [=](auto d, size_t i, auto pushed) HWY_ATTR {
-    const auto value = hn::LoadU(d, w.in + i);
-    const auto g = Penalized(d, pushed, value, u.decay);
-    hn::StoreU(hn::Sub(value, hn::Mul(hn::Set(d, u.learning_rate), g)), d, w.out + i);
-  });
-}
-
 template <class D>
 HWY_INLINE hn::Vec<D> Velocity(D d, const MomentumUpdate& u, hn::Vec<D> before, hn::Vec<D> g) {
   return hn::Add(hn::Mul(hn::Set(d, u.momentum), before), hn::Mul(hn::Set(d, u.gain), g));
@@ -44,6 +34,14 @@ HWY_INLINE hn::Vec<D> Velocity(D d, const MomentumUpdate& u, hn::Vec<D> before, 
 template <class D>
 HWY_INLINE hn::Vec<D> Step(D d, const MomentumUpdate& u, hn::Vec<D> velocity, hn::Vec<D> g) {
   return hn::Add(hn::Mul(hn::Set(d, u.carry), velocity), hn::Mul(hn::Set(d, u.fresh), g));
+}
+
+void SgdStep(const SgdUpdate& update, const GradientSpan& gradient, const UpdatedArray* arrays, float* step) {
+  const SgdUpdate u = update;
+  const UpdatedArray w = arrays[0];
+  ForEachVector(gradient, /*look=*/false, [=](auto d, size_t i, auto pushed) HWY_ATTR {
+    hn::StoreU(u.decay == 0 ? pushed : Penalized(d, pushed, hn::LoadU(d, w.in + i), u.decay), d, step + i);
+  });
 }
 
 void MomentumStep(const MomentumUpdate& update, const GradientSpan& gradient, const UpdatedArray* arrays, float* step) {
@@ -77,6 +75,24 @@ HWY_INLINE int32_t ForEachCorrected(const RankOne& correction, const GradientSpa
 // Below, all loads stand before the first store: arrays that lie a multiple of 4 KiB apart look alike to a CPU that
 // lets a load overtake a store.
 template <class Correct>
+HWY_INLINE int32_t CorrectedSgd(const SgdUpdate& u, const GradientSpan& gradient, UpdatedArray w, bool look,
+                                const Correct& correct) {
+  return ForEachVector(gradient, look, [=](auto d, size_t i, auto pushed) HWY_ATTR {
+    const auto value = hn::LoadU(d, w.in + i);
+    const auto step = correct(d, i, Penalized(d, pushed, value, u.decay));
+    hn::StoreU(hn::Sub(value, hn::Mul(hn::Set(d, u.learning_rate), step)), d, w.out + i);
+  });
+}
+
+int32_t Sgd(const SgdUpdate& update, const GradientSpan& gradient, const UpdatedArray* arrays, bool look) {
+  const SgdUpdate u = update;
+  const UpdatedArray w = arrays[0];
+  return ForEachCorrected(u.correction, gradient, [&](const GradientSpan& part, size_t begin, auto correct) HWY_ATTR {
+    return CorrectedSgd(u, part, w.From(begin), look, correct);
+  });
+}
+
+template <class Correct>
 HWY_INLINE int32_t CorrectedMomentum(const MomentumUpdate& u, const GradientSpan& gradient, UpdatedArray w,
                                      UpdatedArray v, bool look, const Correct& correct) {
   return ForEachVector(gradient, look, [=](auto d, size_t i, auto pushed) HWY_ATTR {
@@ -97,18 +113,44 @@ int32_t Momentum(const MomentumUpdate& update, const GradientSpan& gradient, con
   });
 }
 
-int32_t Squares(const SquaresUpdate& update, const GradientSpan& gradient, const UpdatedArray* arrays, bool look) {
+template <class D>
+HWY_INLINE hn::Vec<D> SumOfSquares(D d, const SquaresUpdate& u, hn::Vec<D> before, hn::Vec<D> g) {
+  return hn::Add(hn::Mul(hn::Set(d, u.keep), before), hn::Mul(hn::Mul(hn::Set(d, u.gain), g), g));
+}
+template <class D>
+HWY_INLINE hn::Vec<D> Step(D d, const SquaresUpdate& u, hn::Vec<D> squares, hn::Vec<D> g) {
+  const auto root = hn::Sqrt(hn::Add(squares, hn::Set(d, u.start)));
+  return hn::Div(hn::Mul(hn::Set(d, u.learning_rate), g), hn::Add(root, hn::Set(d, u.epsilon)));
+}
+
+void SquaresStep(const SquaresUpdate& update, const GradientSpan& gradient, const UpdatedArray* arrays, float* step) {
   const SquaresUpdate u = update;
-  const UpdatedArray w = arrays[0], s = arrays[1];
+  const UpdatedArray s = arrays[1];
+  const UpdatedArray w = u.decay == 0 ? s : arrays[0];
+  ForEachVector(gradient, /*look=*/false, [=](auto d, size_t i, auto pushed) HWY_ATTR {
+    const auto g = Penalized(d, pushed, hn::LoadU(d, w.in + i), u.decay);
+    hn::StoreU(Step(d, u, SumOfSquares(d, u, hn::LoadU(d, s.in + i), g), g), d, step + i);
+  });
+}
+
+template <class Correct>
+HWY_INLINE int32_t CorrectedSquares(const SquaresUpdate& u, const GradientSpan& gradient, UpdatedArray w,
+                                    UpdatedArray s, bool look, const Correct& correct) {
   return ForEachVector(gradient, look, [=](auto d, size_t i, auto pushed) HWY_ATTR {
     const auto value = hn::LoadU(d, w.in + i);
     const auto g = Penalized(d, pushed, value, u.decay);
-    const auto squares =
-        hn::Add(hn::Mul(hn::Set(d, u.keep), hn::LoadU(d, s.in + i)), hn::Mul(hn::Mul(hn::Set(d, u.gain), g), g));
-    const auto root = hn::Sqrt(hn::Add(squares, hn::Set(d, u.start)));
-    const auto change = hn::Div(hn::Mul(hn::Set(d, u.learning_rate), g), hn::Add(root, hn::Set(d, u.epsilon)));
+    const auto squares = SumOfSquares(d, u, hn::LoadU(d, s.in + i), g);
+    const auto step = correct(d, i, Step(d, u, squares, g));
     hn::StoreU(squares, d, s.out + i);
-    hn::StoreU(hn::Sub(value, change), d, w.out + i);
+    hn::StoreU(hn::Sub(value, step), d, w.out + i);
+  });
+}
+
+int32_t Squares(const SquaresUpdate& update, const GradientSpan& gradient, const UpdatedArray* arrays, bool look) {
+  const SquaresUpdate u = update;
+  const UpdatedArray w = arrays[0], s = arrays[1];
+  return ForEachCorrected(u.correction, gradient, [&](const GradientSpan& part, size_t begin, auto correct) HWY_ATTR {
+    return CorrectedSquares(u, part, w.From(begin), s.From(begin), look, correct);
   });
 }
 
@@ -188,9 +230,11 @@ HWY_AFTER_NAMESPACE();
 namespace downpour {
 
 HWY_EXPORT(Sgd);
+HWY_EXPORT(SgdStep);
 HWY_EXPORT(Momentum);
 HWY_EXPORT(MomentumStep);
 HWY_EXPORT(Squares);
+HWY_EXPORT(SquaresStep);
 HWY_EXPORT(Adam);
 HWY_EXPORT(AdamStep);
 HWY_EXPORT(Ftrl);
@@ -322,8 +366,16 @@ bool ApplyUpdate(const Update& update, GradientSpan gradient, absl::Span<const U
   return true;
 }
 
+void FindStep(const SgdUpdate& update, GradientSpan gradient, absl::Span<const UpdatedArray> arrays, float* step) {
+  HWY_DYNAMIC_DISPATCH(SgdStep)(update, gradient, arrays.data(), step);
+}
+
 void FindStep(const MomentumUpdate& update, GradientSpan gradient, absl::Span<const UpdatedArray> arrays, float* step) {
   HWY_DYNAMIC_DISPATCH(MomentumStep)(update, gradient, arrays.data(), step);
+}
+
+void FindStep(const SquaresUpdate& update, GradientSpan gradient, absl::Span<const UpdatedArray> arrays, float* step) {
+  HWY_DYNAMIC_DISPATCH(SquaresStep)(update, gradient, arrays.data(), step);
 }
 
 void FindStep(const AdamUpdate& update, GradientSpan gradient, absl::Span<const UpdatedArray> arrays, float* step) {

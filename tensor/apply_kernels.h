@@ -34,18 +34,19 @@
 namespace downpour {
 
 // In each rule g is the gradient, with its L2 penalty: g += decay * w comes before what is written beside the rule.
+// What stands in brackets is the step, to which a correction may be added (tensor/deflation.h).
 
-// w -= learning_rate * g
+// w -= learning_rate * (g)
 struct SgdUpdate {
   static constexpr size_t kSlots = 0;
   float learning_rate = 0;
   float decay = 0;
+  RankOne correction = {};
 };
 
 // v = momentum * v + gain * g;  w -= learning_rate * (carry * v + fresh * g)
 // Source: Sutskever et al., ICML 2013, in the form that keeps the rate out of v (as PyTorch has it). With gain 1 it has
-// carry 1 and fresh 0 for the classical rule, and carry momentum and fresh 1 for Nesterov's. What stands in brackets is
-// the step, to which a correction may be added (tensor/deflation.h).
+// carry 1 and fresh 0 for the classical rule, and carry momentum and fresh 1 for Nesterov's.
 struct MomentumUpdate {
   static constexpr size_t kSlots = 1;
   float learning_rate = 0;
@@ -57,7 +58,7 @@ struct MomentumUpdate {
   RankOne correction = {};
 };
 
-// s = keep * s + (gain * g) * g;  w -= (learning_rate * g) / (sqrt(s + start) + epsilon)
+// s = keep * s + (gain * g) * g;  w -= ((learning_rate * g) / (sqrt(s + start) + epsilon))
 // Source: keep 1, gain 1: Adagrad, Duchi et al., JMLR 2011, where s begins with `start`. Gain 1 - keep, start 0:
 // RMSProp, Tieleman and Hinton, Coursera lecture 6.5, 2012.
 struct SquaresUpdate {
@@ -68,13 +69,14 @@ struct SquaresUpdate {
   float start = 0;
   float epsilon = 0;
   float decay = 0;
+  RankOne correction = {};
 };
 
 // m = beta1 * m + gain * g;  v = beta2 * v + ((1 - beta2) * g) * g;
-// w -= (step_size * (m + fresh * g)) / (sqrt(v) + epsilon) + shrink * w
+// w -= ((step_size * (m + fresh * g)) / (sqrt(v) + epsilon)) + shrink * w
 // Source: Kingma and Ba, ICLR 2015, Algorithm 1 in the order of its section 2: the bias corrections lie in step_size
 // and epsilon, gain is 1 - beta1, and fresh is 0. `shrink` is the decoupled weight decay of Loshchilov and Hutter, ICLR
-// 2019, Algorithm 2. The quotient is the step, to which a correction may be added.
+// 2019, Algorithm 2.
 struct AdamUpdate {
   static constexpr size_t kSlots = 2;
   float step_size = 0;
@@ -160,7 +162,9 @@ inline constexpr Magnitudes kUnknownMagnitudes = {std::numeric_limits<double>::i
 
 // The step without its correction: as many numbers as the gradient has. Without decay no values are read. Then a zero
 // may have the other sign than in ApplyUpdate.
+void FindStep(const SgdUpdate& update, GradientSpan gradient, absl::Span<const UpdatedArray> arrays, float* step);
 void FindStep(const MomentumUpdate& update, GradientSpan gradient, absl::Span<const UpdatedArray> arrays, float* step);
+void FindStep(const SquaresUpdate& update, GradientSpan gradient, absl::Span<const UpdatedArray> arrays, float* step);
 void FindStep(const AdamUpdate& update, GradientSpan gradient, absl::Span<const UpdatedArray> arrays, float* step);
 
 bool AllFinite(GradientSpan x);

@@ -245,8 +245,11 @@ void ReferenceState::Apply(const TraceRecord& record, const Version& computed_fr
   const StalenessRule rule(job.training, job.cluster.worker_count);
   state.usual_staleness =
       rule.UsualAfter({state.version, state.usual_staleness}, known ? std::optional(staleness) : std::nullopt);
-  const Damping damping = rule.Of(staleness, state.usual_staleness);
-  Update(oracle_->Gradient(record.lease, record.step, record.slice), damping, Done(state), state);
+  const Payload gradient = oracle_->Gradient(record.lease, record.step, record.slice);
+  const Slice& slice = oracle_->grid().at(state.slice);
+  const MatrixRun run = RunOf(oracle_->grid().variables[slice.variable], slice);
+  const bool has_directions = HasDirections(run, gradient.floats().size());
+  Update(gradient, rule.Of(staleness, state.usual_staleness, has_directions), Done(state), state);
 }
 
 // Pushes that the slice has consumed.

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "job/job_names.h"
-#include "ps/staleness_rule.h"
 #include "runtime/plan.h"
 #include "schema/text.h"
 #include "tools/cli/data_facts.h"
@@ -57,17 +56,9 @@ std::vector<JobError> UnstableSettings(const JobFileResult& read) {
   }
   const OptimizerKind kind = training.optimizer.kind;
   const bool adapts = kind == OptimizerKind::kRmsProp || kind == OptimizerKind::kAdam || kind == OptimizerKind::kAdamW;
-  if (MethodOf(training) == StalenessMethod::kRate && workers >= (adapts ? kAdaptedSlowed : kSlowed)) {
-    const bool is_auto = training.staleness_method == StalenessMethod::kAuto;
-    TrainingSpec with_auto = training;
-    with_auto.staleness_method = StalenessMethod::kAuto;
-    const bool auto_is_rate = MethodOf(with_auto) == StalenessMethod::kRate;
-    warn("training.staleness.method",
-         absl::StrCat("rate", is_auto ? ", which auto is with this optimizer," : "", crowd,
-                      " learns less in the same epochs"),
-         auto_is_rate
-             ? "take auto with momentum or adam, which learn about as much with many workers, or train for more epochs"
-             : "--set training.staleness.method=auto, or train for more epochs");
+  if (training.staleness_method == StalenessMethod::kRate && workers >= (adapts ? kAdaptedSlowed : kSlowed)) {
+    warn("training.staleness.method", absl::StrCat("rate", crowd, " learns less in the same epochs"),
+         "--set training.staleness.method=auto, or train for more epochs");
   }
   if (training.pull_ahead && workers >= kPullingAhead) {
     warn("training.pullAhead", absl::StrCat("it makes parameters about twice as stale, and", crowd, " costs accuracy"),

@@ -36,8 +36,10 @@ class JobDraw {
     DrawOptimizer(job.training.optimizer);
     DrawConsistency(job);
     if (job.training.local_steps > 0) DrawOuter(job.training.outer);
-    const bool has_velocity = SlotNames(job.training.servers_optimizer().kind) == SlotNames(OptimizerKind::kMomentum);
-    job.training.staleness_method = kStalenessMethods[prng_.Below(has_velocity ? 4 : 3)].value;
+    const bool remembers = RemembersGradients(job.training.servers_optimizer().kind);
+    const StalenessMethod methods[] = {StalenessMethod::kAuto, StalenessMethod::kNone, StalenessMethod::kRate,
+                                       StalenessMethod::kSlowMomentum};
+    job.training.staleness_method = methods[prng_.Below(remembers ? 4 : 3)];
     job.data.train = {Path(), Path()};
     if (prng_.Chance(0.5)) job.data.eval = {Path(), Path()};
     if (!job.data.eval.empty() && prng_.Chance(0.5)) {

@@ -48,6 +48,7 @@ TEST(JobFile, LocalStepsHaveAnOuterOptimizer) {
        "training.outer.momentum: is 1, but must be at least 0 and below 1"},
       {"localSteps: 4\n  outer: {learningRate: 0}", "training.outer.learningRate: is 0"},
       {"localSteps: 4\n  outer: {name: sgd}\n  staleness: {method: slowMomentum}", "but training.outer.name is sgd"},
+      {"localSteps: 4\n  staleness: {method: steepRate}", "with local steps it is rate that counts less where"},
   };
   for (const auto& [text, error] : bad) {
     EXPECT_THAT(OnlyError(With("epochs: 10", text)), HasSubstr(error)) << text;

@@ -209,19 +209,28 @@ TEST(OptimizerTest, AStaleStepCountsLessWhereItIsSteepest) {
   EXPECT_EQ(fresh.values.floats()[5], -0.5f * 3.5f) << "where nothing is stale it is the plain optimizer";
 }
 
-TEST(OptimizerTest, AStaleStepOfAdamCountsLessAlongItsLargestDirection) {
+// All of the gradient lies along one direction. `fresh`: what the plain rule makes of it, in multiples of the rate;
+// `share`: what of that is applied at a staleness of 15, beside what the direction costs.
+void ExpectLessAlongTheLargestDirection(OptimizerKind kind, double fresh, double share) {
   JobSpec job;
   job.model.inputs = {{"x", {16}}};
   job.model.layers = {{"y", {"x"}, DenseSpec{.units = 8}}};
-  job.training = Spec(OptimizerKind::kAdam);
+  job.training = Spec(kind);
   job.training.batch_size = 1;
   const Optimizer optimizer(job, *GridOf(job.model), Plan(job, 100));
   const std::vector<float> gradient(16 * 8, 3);
-  for (const auto& [staleness, share] : {std::pair<uint64_t, double>{0, 1}, {15, (1.0 / 16 + 15.0 / 16 / 2) / 256}}) {
-    ServedSlice slice = SliceWith(OptimizerKind::kAdam, std::vector<float>(16 * 8));
+  for (const auto& [staleness, counted] : {std::pair<uint64_t, double>{0, 1}, {15, share / 256}}) {
+    ServedSlice slice = SliceWith(kind, std::vector<float>(16 * 8));
     ASSERT_TRUE(optimizer.Apply(kKernelSlice, absl::MakeConstSpan(gradient), staleness, slice));
-    for (const float value : slice.values.floats()) EXPECT_NEAR(value, -0.5 * share, 1e-4) << staleness;
+    for (const float value : slice.values.floats()) EXPECT_NEAR(value, -0.5 * fresh * counted, 1e-4) << staleness;
   }
+}
+
+TEST(OptimizerTest, AStaleStepOfEachKindCountsLessAlongItsLargestDirection) {
+  ExpectLessAlongTheLargestDirection(OptimizerKind::kAdam, 1, 1.0 / 16 + 15.0 / 16 / 2);
+  ExpectLessAlongTheLargestDirection(OptimizerKind::kSgd, 3, 0.5);
+  ExpectLessAlongTheLargestDirection(OptimizerKind::kRmsProp, 10, 0.5);  // of a mean that holds a hundredth of g^2
+  ExpectLessAlongTheLargestDirection(OptimizerKind::kAdagrad, 1, 0.5);
 }
 
 TEST(OptimizerTest, AStepOfFewRowsKeepsItsLargestPart) {

@@ -20,21 +20,31 @@ StalenessRule RuleOf(StalenessMethod method, OptimizerKind optimizer = Optimizer
 }
 
 constexpr StalenessMethod kAllMethods[] = {StalenessMethod::kAuto, StalenessMethod::kNone, StalenessMethod::kRate,
-                                           StalenessMethod::kSlowMomentum};
+                                           StalenessMethod::kSteepRate, StalenessMethod::kSlowMomentum};
+
+// Of a slice that is a matrix of some rows and columns.
+Damping DampingOf(const StalenessRule& rule, uint64_t staleness, uint64_t usual = 0) {
+  return rule.Of(staleness, usual, /*has_directions=*/true);
+}
 
 TEST(StalenessRuleTest, WhereNothingIsStaleEachMethodIsThePlainOptimizer) {
-  for (const StalenessMethod method : kAllMethods) EXPECT_EQ(RuleOf(method).Of(0, 0), Damping());
+  for (const StalenessMethod method : kAllMethods) EXPECT_EQ(DampingOf(RuleOf(method), 0, 0), Damping());
 }
 
 TEST(StalenessRuleTest, NoneIsThePlainOptimizerWhateverIsStale) {
-  EXPECT_EQ(RuleOf(StalenessMethod::kNone).Of(1000, 1000 * kStalenessOne), Damping());
+  EXPECT_EQ(DampingOf(RuleOf(StalenessMethod::kNone), 1000, 1000 * kStalenessOne), Damping());
 }
 
 TEST(StalenessRuleTest, TheExponentsAreThoseOfTheHeader) {
-  EXPECT_EQ(RuleOf(StalenessMethod::kRate).Of(15, 0), (Damping{.share = 1.0 / 16}));
-  EXPECT_EQ(RuleOf(StalenessMethod::kSlowMomentum).Of(255, 0),
+  EXPECT_EQ(DampingOf(RuleOf(StalenessMethod::kRate), 15, 0), (Damping{.share = 1.0 / 16}));
+  EXPECT_EQ(DampingOf(RuleOf(StalenessMethod::kSteepRate), 15, 0), (Damping{.share = 1.0 / 2, .steep = 1.0 / 256}));
+  EXPECT_EQ(DampingOf(RuleOf(StalenessMethod::kSteepRate), 63, 0), (Damping{.share = 0.125, .steep = 1.0 / 4096}));
+  EXPECT_EQ(RuleOf(StalenessMethod::kSteepRate).Of(63, 0, /*has_directions=*/false), (Damping{.share = 1.0 / 64}));
+  EXPECT_EQ(RuleOf(StalenessMethod::kSteepRate, OptimizerKind::kAdagrad).Of(63, 0, /*has_directions=*/false), Damping())
+      << "its rates fall by themselves";
+  EXPECT_EQ(DampingOf(RuleOf(StalenessMethod::kSlowMomentum), 255, 0),
             (Damping{.share = 1.0 / 16, .memory = 256, .fresh = (1 - 1.0 / 256) / 32, .steep = 1.0 / 65536}));
-  EXPECT_EQ(RuleOf(StalenessMethod::kSlowMomentum).Of(15, 0),
+  EXPECT_EQ(DampingOf(RuleOf(StalenessMethod::kSlowMomentum), 15, 0),
             (Damping{.share = 1, .memory = 16, .fresh = (1 - 1.0 / 16) / 2, .steep = 1.0 / 256}));
 }
 
@@ -42,11 +52,11 @@ TEST(StalenessRuleTest, AutoGoesByTheOptimizer) {
   const std::pair<StalenessMethod, std::vector<OptimizerKind>> methods[] = {
       {StalenessMethod::kSlowMomentum,
        {OptimizerKind::kMomentum, OptimizerKind::kNesterov, OptimizerKind::kAdam, OptimizerKind::kAdamW}},
-      {StalenessMethod::kNone, {OptimizerKind::kAdagrad, OptimizerKind::kFtrl}},
-      {StalenessMethod::kRate, {OptimizerKind::kSgd, OptimizerKind::kRmsProp}}};
+      {StalenessMethod::kNone, {OptimizerKind::kFtrl}},
+      {StalenessMethod::kSteepRate, {OptimizerKind::kSgd, OptimizerKind::kAdagrad, OptimizerKind::kRmsProp}}};
   for (const auto& [method, kinds] : methods) {
     for (const OptimizerKind kind : kinds) {
-      EXPECT_EQ(RuleOf(StalenessMethod::kAuto, kind).Of(7, 0), RuleOf(method).Of(7, 0));
+      EXPECT_EQ(DampingOf(RuleOf(StalenessMethod::kAuto, kind), 7, 0), DampingOf(RuleOf(method), 7, 0));
     }
   }
 }
@@ -57,23 +67,23 @@ TEST(StalenessRuleTest, WithLocalStepsTheRateShortensTheMomentumAndRaisesWhatIsB
   for (const OptimizerKind outer : {OptimizerKind::kSgd, OptimizerKind::kMomentum, OptimizerKind::kNesterov}) {
     training.outer = OuterDefaultsOf(outer);
     const StalenessRule rule(training, 1);
-    EXPECT_EQ(rule.Of(0, 0), Damping());
-    EXPECT_EQ(rule.Of(15, 0), (Damping{.share = 1.0 / 256, .memory = 1.0 / 16, .beside = 8}));
-    EXPECT_EQ(rule.Of(63, 0), (Damping{.share = 1.0 / 4096, .memory = 1.0 / 64, .beside = 8}))
+    EXPECT_EQ(DampingOf(rule, 0, 0), Damping());
+    EXPECT_EQ(DampingOf(rule, 15, 0), (Damping{.share = 1.0 / 256, .memory = 1.0 / 16, .beside = 8}));
+    EXPECT_EQ(DampingOf(rule, 63, 0), (Damping{.share = 1.0 / 4096, .memory = 1.0 / 64, .beside = 8}))
         << "beyond what was tried all of it counts 1/s of that";
   }
 }
 
 TEST(StalenessRuleTest, APushThatHappensToBeFreshCountsAsItsNeighboursDo) {
   for (const StalenessMethod method : kAllMethods) {
-    EXPECT_EQ(RuleOf(method).Of(0, 7 * kStalenessOne), RuleOf(method).Of(7, 0));
-    EXPECT_EQ(RuleOf(method).Of(9, 7 * kStalenessOne), RuleOf(method).Of(9, 0));
+    EXPECT_EQ(DampingOf(RuleOf(method), 0, 7 * kStalenessOne), DampingOf(RuleOf(method), 7, 0));
+    EXPECT_EQ(DampingOf(RuleOf(method), 9, 7 * kStalenessOne), DampingOf(RuleOf(method), 9, 0));
   }
 }
 
 TEST(StalenessRuleTest, ThereIsAnAnswerForWhateverAWorkerSays) {
   for (const StalenessMethod method : kAllMethods) {
-    const Damping damping = RuleOf(method).Of(std::numeric_limits<uint64_t>::max(), kMostUsualStaleness);
+    const Damping damping = DampingOf(RuleOf(method), std::numeric_limits<uint64_t>::max(), kMostUsualStaleness);
     EXPECT_TRUE(std::isfinite(damping.memory) && damping.share > 0 && damping.share <= 1);
   }
 }

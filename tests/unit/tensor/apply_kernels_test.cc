@@ -240,7 +240,9 @@ TEST_P(ApplyKernelsTest, AnUpdateThatWouldNotBeFiniteChangesNothing) {
 }
 
 // What a rule makes of a value by a step.
+float Stepped(const SgdUpdate& u, float value, float step) { return value - u.learning_rate * step; }
 float Stepped(const MomentumUpdate& u, float value, float step) { return value - u.learning_rate * step; }
+float Stepped(const SquaresUpdate&, float value, float step) { return value - step; }
 float Stepped(const AdamUpdate& u, float value, float step) { return value - (step + u.shrink * value); }
 
 // Over several blocks and parts of rows, in place and apart.
@@ -281,7 +283,11 @@ TEST_P(ApplyKernelsTest, ACorrectionIsAddedToTheStepThatTheRuleFinds) {
   RoundToBf16({gradient.data(), kN}, halves.data());
   const AdamUpdate adam = Decaying(MakeAdamUpdate(0.001, 0.9, 0.999, 1e-8, 3), 0.01f, 0.02f, 0.05f);
   for (const GradientSpan numbers : {GradientSpan(gradient.data(), kN), GradientSpan(absl::MakeConstSpan(halves))}) {
+    ExpectCorrected(SgdUpdate{0.1f}, numbers, {values});
+    ExpectCorrected(SgdUpdate{0.1f, 0.01f}, numbers, {values});
     ExpectCorrected(MomentumUpdate{0.02f, 0.99f, 0.3f, 0.6f, 0.9f, 0.01f}, numbers, {values, slot});
+    ExpectCorrected(SquaresUpdate{0.01f, 1, 1, 0.1f, 1e-10f, 0.01f}, numbers, {values, squares});
+    ExpectCorrected(SquaresUpdate{0.01f, 0.99f, 0.01f, 0, 1e-8f}, numbers, {values, squares});
     ExpectCorrected(adam, numbers, {values, slot, squares});
   }
 }

@@ -164,7 +164,12 @@ TEST_P(DeflationTest, WithoutDecayAStepIsFoundWithoutTheValues) {
   FindStep(MomentumUpdate{.momentum = 0.5f}, absl::MakeConstSpan(gradient),
            {{values.data(), nullptr}, {velocity.data(), nullptr}}, step.data());
   EXPECT_EQ(step, std::vector<float>(40, 4));
+  FindStep(SgdUpdate{}, absl::MakeConstSpan(gradient), {{values.data(), nullptr}}, step.data());
+  EXPECT_EQ(step, gradient);
   const std::vector<float> square(40, 4);
+  FindStep(SquaresUpdate{.learning_rate = 8, .keep = 1, .gain = 0}, absl::MakeConstSpan(gradient),
+           {{values.data(), nullptr}, {square.data(), nullptr}}, step.data());
+  EXPECT_EQ(step, std::vector<float>(40, 12));
   FindStep(AdamUpdate{.step_size = 8, .beta1 = 0.5f, .gain = 1, .beta2 = 1}, absl::MakeConstSpan(gradient),
            {{values.data(), nullptr}, {velocity.data(), nullptr}, {square.data(), nullptr}}, step.data());
   EXPECT_EQ(step, std::vector<float>(40, 16));
@@ -186,7 +191,9 @@ void ExpectOverflow(Rule update) {
 }
 
 TEST_P(DeflationTest, ACorrectionThatOverflowsChangesNothing) {
+  ExpectOverflow(SgdUpdate{4});
   ExpectOverflow(MomentumUpdate{4, 0.9f});
+  ExpectOverflow(SquaresUpdate{1, 0.99f, 0.01f, 0, 1e-8f});
   ExpectOverflow(MakeAdamUpdate(0.001, 0.9, 0.999, 1e-8, 3));
 }
 
