@@ -25,6 +25,17 @@ void AddMessage(const std::map<std::string, std::string>& messages, Job* job) {
   if (found != messages.end() && !IsOver(job->state)) job->state_message = found->second;
 }
 
+// Those that a trainingInput names, whatever else is wrong with it.
+std::vector<std::string> PackagesIn(const json& input) {
+  std::vector<std::string> packages;
+  const auto uris = input.is_object() ? input.find("packageUris") : input.end();
+  if (!input.is_object() || uris == input.end() || !uris->is_array()) return packages;
+  for (const json& uri : *uris) {
+    if (uri.is_string()) packages.push_back(uri.get<std::string>());
+  }
+  return packages;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<JobService>> JobService::Open(ServiceSettings settings) {
@@ -52,11 +63,21 @@ absl::StatusOr<std::unique_ptr<JobService>> JobService::Open(ServiceSettings set
 RunFolder JobService::FolderOf(const std::string& name) const { return RunFolder(JobFolderOf(settings_.root, name)); }
 
 absl::StatusOr<Job> JobService::Submit(std::string_view body) {
+  absl::StatusOr<Job> job = Accept(body);
+  const absl::StatusOr<json> said = job.ok() ? absl::StatusOr<json>(json()) : ParseJson(body);
+  if (said.ok() && said->is_object()) {
+    const std::lock_guard hold(mutex_);
+    (void)RemoveUnusedPackages(said->value("trainingInput", json()), "");  // why the job is refused is told, not this
+  }
+  return job;
+}
+
+absl::StatusOr<Job> JobService::Accept(std::string_view body) {
   absl::StatusOr<Job> job = ReadJob(body);
   if (!job.ok()) return job.status();
   const json input = json::parse(job->training_input);
-  for (const json& uri : input.value("packageUris", json::array())) {
-    if (const auto path = objects_.PathOf(uri.get<std::string>()); !path.ok()) return path.status();
+  for (const std::string& uri : PackagesIn(input)) {
+    if (const auto path = objects_.PathOf(uri); !path.ok()) return path.status();
   }
   if (const std::string uri = input.value("jobDir", ""); !uri.empty()) {
     if (const auto path = objects_.PathOf(uri); !path.ok()) return path.status();
@@ -120,7 +141,30 @@ absl::Status JobService::Delete(const std::string& name) {
   std::error_code error;
   fs::remove_all(FolderOf(name).job_dir(), error);
   if (error) return absl::UnavailableError(absl::StrCat("cannot remove the job's folder: ", error.message()));
-  return store_->Remove(name);
+  const absl::Status removed = RemoveUnusedPackages(json::parse(job->training_input), name);
+  return removed.ok() ? store_->Remove(name) : removed;
+}
+
+absl::Status JobService::RemoveUnusedPackages(const json& input, const std::string& goes) {
+  const std::string bucket = absl::StrCat("gs://", kPackagesBucket, "/");
+  std::map<std::string, std::string> unused;  // URIs by their paths
+  for (const std::string& uri : PackagesIn(input)) {
+    const absl::StatusOr<std::string> path = objects_.PathOf(uri);
+    if (path.ok() && uri.starts_with(bucket)) unused[*path] = uri;
+  }
+  if (unused.empty()) return absl::OkStatus();
+  const absl::StatusOr<std::vector<Job>> jobs = store_->All();
+  if (!jobs.ok()) return jobs.status();
+  for (const Job& job : *jobs) {
+    if (job.name == goes) continue;
+    for (const std::string& uri : PackagesIn(json::parse(job.training_input))) {
+      unused.erase(objects_.PathOf(uri).value_or(""));
+    }
+  }
+  for (const auto& [path, uri] : unused) {
+    if (const absl::Status removed = objects_.Remove(uri); !removed.ok()) return removed;
+  }
+  return absl::OkStatus();
 }
 
 absl::Status JobService::Work() {
@@ -234,12 +278,11 @@ absl::Status JobService::Attend(const Job& job) {
 absl::Status JobService::Stage(const Job& job) const {
   const RunFolder folder = FolderOf(job.name);
   if (const absl::Status made = folder.Make(); !made.ok()) return made;
-  for (const json& uri : json::parse(job.training_input).value("packageUris", json::array())) {
-    const absl::StatusOr<std::string> archive = objects_.PathOf(uri.get<std::string>());
+  for (const std::string& uri : PackagesIn(json::parse(job.training_input))) {
+    const absl::StatusOr<std::string> archive = objects_.PathOf(uri);
     if (!archive.ok()) return archive.status();
     if (!fs::is_regular_file(*archive)) {
-      return absl::NotFoundError(
-          absl::StrCat("there is no package ", uri.get<std::string>(), " in the service's store"));
+      return absl::NotFoundError(absl::StrCat("there is no package ", uri, " in the service's store"));
     }
   }
   SayWhatIsNotHonoured(job);
@@ -259,8 +302,8 @@ absl::StatusOr<RunOrder> JobService::OrderOf(const Job& job) const {
   RunOrder order{.job = job, .job_file = folder.Own("job.json"), .module = input.value("pythonModule", "")};
   if (!job.job_file.empty()) order.overrides = OverridesOf(job);
   if (order.module.empty()) return order;
-  for (const json& uri : input.value("packageUris", json::array())) {
-    absl::StatusOr<std::string> archive = objects_.PathOf(uri.get<std::string>());
+  for (const std::string& uri : PackagesIn(input)) {
+    absl::StatusOr<std::string> archive = objects_.PathOf(uri);
     if (!archive.ok()) return archive.status();
     order.packages.push_back(*std::move(archive));
   }

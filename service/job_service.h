@@ -5,7 +5,8 @@
 //   for (;;) (*service)->Work();   // on a thread of its own, or now and then
 //
 // Shapes: ROOT/jobs.sqlite, ROOT/storage (gs://), ROOT/lock (held by one service). ROOT/jobs/NAME is a job folder; a
-//   tuning job's has those of its trials, trials/1, trials/2, ...
+//   tuning job's has those of its trials, trials/1, trials/2, ... A package in gs://packages, where `downpour jobs
+//   submit` puts it, goes with the last job that names it, and with a job that is refused.
 // Order: a job's state is on the disk before what it stands for is done (lifecycle.h).
 // Errors: ALREADY_EXISTS of Open where another process has the root. Of the others: those of Job, JobStore, Lifecycle.
 // Threads: any; Work on one at a time.
@@ -15,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -40,7 +42,7 @@ class JobService {
  public:
   static absl::StatusOr<std::unique_ptr<JobService>> Open(ServiceSettings settings);
 
-  absl::StatusOr<Job> Submit(std::string_view body);
+  absl::StatusOr<Job> Submit(std::string_view body);  // one that is refused leaves no package
   absl::StatusOr<Job> Find(const std::string& name);
   absl::StatusOr<std::vector<Job>> All();  // in the order of their submission, without trials
   absl::StatusOr<std::vector<Job>> Trials(const std::string& tuning);
@@ -56,6 +58,7 @@ class JobService {
   RunFolder FolderOf(const std::string& name) const;
 
  private:
+  absl::StatusOr<Job> Accept(std::string_view body);
   JobService(ServiceSettings settings, UniqueFd lock, std::unique_ptr<JobStore> store)
       : settings_(std::move(settings)),
         lock_(std::move(lock)),
@@ -64,6 +67,8 @@ class JobService {
         backend_(OpenBackend(settings_.backend)),
         tuner_(settings_.root, store_.get(), &mutex_) {}
   absl::Status AdmitThoseWhoseTurnItIs();
+  // Of those that a trainingInput names. What the job uses that `goes` does not count.
+  absl::Status RemoveUnusedPackages(const nlohmann::json& input, const std::string& goes);
   absl::Status RefuseInQueue(const std::string& name, const std::string& why);
   void Remark(const Job& job, const std::string& message);
   absl::Status WorkOn(const std::string& name);

@@ -110,8 +110,11 @@ absl::StatusOr<StoredObject> ObjectStore::Finish(const std::string& upload) cons
   const absl::StatusOr<std::string> path = PathOf(name.first, name.second);
   if (!path.ok()) return path.status();
   std::error_code error;
-  fs::create_directories(fs::path(*path).parent_path(), error);
-  fs::rename(folder / "data", *path, error);
+  {
+    const std::lock_guard hold(folders_);
+    fs::create_directories(fs::path(*path).parent_path(), error);
+    fs::rename(folder / "data", *path, error);
+  }
   const bool is_taken = error == std::errc::not_a_directory || error == std::errc::is_a_directory;
   if (error && !is_taken) return DiskRefuses(*path);
   fs::remove_all(folder, error);
@@ -148,6 +151,21 @@ absl::StatusOr<std::vector<StoredObject>> ObjectStore::List(const std::string& b
   std::sort(objects.begin(), objects.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
   if (objects.size() > most) objects.resize(most);
   return objects;
+}
+
+absl::Status ObjectStore::Remove(const std::string& uri) const {
+  const absl::StatusOr<std::string> path = PathOf(uri);
+  if (!path.ok()) return path.status();
+  std::error_code error;
+  if (!fs::is_regular_file(*path, error)) return absl::OkStatus();
+  const std::lock_guard hold(folders_);
+  fs::remove(*path, error);
+  if (error) return absl::UnavailableError(absl::StrCat("cannot remove ", *path, ": ", error.message()));
+  const fs::path storage = fs::path(root_) / "storage";
+  for (fs::path folder = fs::path(*path).parent_path(); folder.parent_path() != storage; folder = folder.parent_path()) {
+    if (!fs::remove(folder, error)) break;  // it holds something else
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace downpour

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,6 +26,7 @@
 namespace downpour {
 
 inline constexpr int64_t kMostObjectBytes = int64_t{2} << 30;
+inline constexpr char kPackagesBucket[] = "packages";  // of the code that `downpour jobs submit` brings
 
 struct StoredObject {
   std::string bucket, name;
@@ -51,9 +53,12 @@ class ObjectStore {
   // By name, of at most `most` objects.
   absl::StatusOr<std::vector<StoredObject>> List(const std::string& bucket, const std::string& prefix,
                                                  size_t most) const;
+  // The object, and the folders above it that hold nothing else. Nothing is done where there is none.
+  absl::Status Remove(const std::string& uri) const;
 
  private:
   std::string root_;
+  mutable std::mutex folders_;  // held while one is made for an object, or removed because it is empty
 };
 
 }  // namespace downpour

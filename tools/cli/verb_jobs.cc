@@ -16,6 +16,7 @@
 #include "job/yaml_tree.h"
 #include "runtime/driver/posix_job_file.h"
 #include "service/job.h"
+#include "service/object_store.h"
 #include "service/service_client.h"
 #include "tools/cli/job_options.h"
 #include "tools/cli/python_packages.h"
@@ -63,9 +64,9 @@ absl::StatusOr<json> Upload(const JobsOptions& options, PythonCode code, const S
   const std::string name = absl::StrCat(options.name, "/", now, "/package-0.tar.gz");
   const std::string text(reinterpret_cast<const char*>(packed->data()), packed->size());
   const absl::StatusOr<json> stored =
-      service.Ask("POST", absl::StrCat("/upload/storage/v1/b/packages/o?uploadType=media&name=", name), text);
+      service.Ask("POST", absl::StrCat("/upload/storage/v1/b/", kPackagesBucket, "/o?uploadType=media&name=", name), text);
   if (!stored.ok()) return absl::AbortedError(stored.status().message());  // the service's word, not the job's fault
-  uris.push_back(absl::StrCat("gs://packages/", name));
+  uris.push_back(absl::StrCat("gs://", kPackagesBucket, "/", name));
   return uris;
 }
 

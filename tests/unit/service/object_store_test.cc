@@ -46,6 +46,21 @@ TEST_F(ObjectStoreTest, OfAnObjectAndOneBelowItsNameOnlyOneIsKept) {
   EXPECT_EQ(store_.Find("models", "d/e")->bytes, 1);
 }
 
+TEST_F(ObjectStoreTest, WhatIsRemovedTakesItsEmptyFoldersWithIt) {
+  ASSERT_TRUE(Store("models", "a/b/c", "x").ok());
+  ASSERT_TRUE(Store("models", "a/d", "x").ok());
+  for (const char* uri : {"gs://models/a", "gs://models", "gs://models/none"}) {
+    EXPECT_TRUE(store_.Remove(uri).ok()) << uri;
+  }
+  EXPECT_EQ(store_.List("models", "", 10)->size(), 2u) << "no object has these names";
+  ASSERT_TRUE(store_.Remove("gs://models/a/b/c").ok());
+  EXPECT_FALSE(fs::exists(folder_.path() + "/storage/models/a/b"));
+  EXPECT_TRUE(store_.Find("models", "a/d").ok());
+  ASSERT_TRUE(store_.Remove("gs://models/a/d").ok());
+  EXPECT_TRUE(fs::is_empty(folder_.path() + "/storage/models"));
+  EXPECT_FALSE(store_.Remove("gs://models/../x").ok());
+}
+
 TEST_F(ObjectStoreTest, ListsByPrefix) {
   for (const char* name : {"b/2", "a/1", "b/1"}) ASSERT_TRUE(Store("models", name, "x").ok());
   EXPECT_EQ(store_.List("models", "", 10)->size(), 3u);
