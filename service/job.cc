@@ -70,6 +70,12 @@ absl::Status CheckTexts(const json& object, const std::string& key, size_t most)
   return absl::OkStatus();
 }
 
+bool IsLabelText(std::string_view text) {
+  return text.size() <= kMostLabelBytes && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+           return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '-' || c == '_';
+         });
+}
+
 // 64-bit numbers are text in AI Platform's JSON. Nothing for what is no number from 0.
 std::optional<int64_t> CountIn(const json& value) {
   int64_t count = -1;
@@ -162,17 +168,21 @@ absl::StatusOr<json> ParseJson(std::string_view text) {
 }
 
 absl::StatusOr<Labels> ReadLabels(const json& labels) {
-  if (!labels.is_object() || labels.size() > kMostLabels) {
-    return Wrong("labels", absl::StrCat("must be an object of at most ", kMostLabels, " texts"));
+  if (!labels.is_object()) return Wrong("labels", "must be an object of texts");
+  if (labels.size() > kMostLabels) {
+    return Wrong("labels", absl::StrCat("are ", labels.size(), ", and a job has at most ", kMostLabels));
   }
+  const std::string letters = absl::StrCat("lower case letters, digits, - and _, of at most ", kMostLabelBytes);
   Labels read;
   for (const auto& [key, value] : labels.items()) {
-    if (!value.is_string()) return Wrong(absl::StrCat("labels.", key), "must be text");
+    const std::string shown_key = OneLine(key, kMostLabelBytes);
+    if (!value.is_string()) return Wrong(absl::StrCat("labels.", shown_key), "must be text");
     const std::string& text = value.get_ref<const std::string&>();
-    if (key.empty() || key.size() > kMostLabelBytes || text.size() > kMostLabelBytes) {
-      return Wrong("labels", absl::StrCat("must have keys of 1 to ", kMostLabelBytes, " bytes and values of at most ",
-                                          kMostLabelBytes));
+    const std::string place = absl::StrCat("labels ", shown_key, "=", OneLine(text, kMostLabelBytes), ":");
+    if (!IsLabelText(key) || key.empty() || !absl::ascii_islower(static_cast<unsigned char>(key[0]))) {
+      return Wrong(place, absl::StrCat("the key must be a lower case letter, then ", letters, " in all"));
     }
+    if (!IsLabelText(text)) return Wrong(place, absl::StrCat("the value must be ", letters));
     read[key] = text;
   }
   return read;

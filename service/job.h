@@ -59,6 +59,7 @@ absl::StatusOr<nlohmann::json> ParseJson(std::string_view text);
 // A letter, then letters, digits and _, as gcloud has it too.
 bool IsJobName(const std::string& name);
 absl::StatusOr<Job> ReadJob(std::string_view body);
+// By ml v1's rules. Errors name the label, as KEY=VALUE.
 absl::StatusOr<Labels> ReadLabels(const nlohmann::json& labels);
 
 nlohmann::json ResourceOf(const Job& job);

@@ -212,6 +212,19 @@ class JobServiceTest(ServiceTest):
         self.assertRegex(self.jobs("cancel", "long"), r"^Job long is CANCELL(ED|ING)\n$")
         self.assertIn("CANCELLED", self.jobs("wait", "long", expected=1))
 
+    def test_labels_are_refused_by_name_when_a_job_is_made_and_when_it_is_changed(self):
+        self.start_service()
+        body = {"jobId": "one", "jobFile": self.job_text()}
+        job = "/v1/projects/p/jobs/one"
+        self.assertEqual(self.ask("POST", "/v1/projects/p/jobs", body | {"labels": {"team": "a"}})[0], 200)
+        for method, path, more in (("POST", "/v1/projects/p/jobs", body), ("PATCH", f"{job}?updateMask=labels", {})):
+            for labels, why in (({"Team": "a"}, "labels Team=a: the key must be "),
+                                ({"team": "A"}, "labels team=A: the value must be ")):  # fmt: skip
+                status, answer = self.ask(method, path, more | {"labels": labels})
+                self.assertEqual((status, answer["error"]["status"]), (400, "INVALID_ARGUMENT"))
+                self.assertIn(why, answer["error"]["message"])
+        self.assertEqual(self.job_of("one")["labels"], {"team": "a"})
+
     def test_what_the_verbs_refuse_is_told_with_its_remedy(self):
         bad = self.write_job(training={"batchSize": 0})
         self.assertIn("training.batchSize", self.jobs("submit", "bad", "--file", bad, expected=78))

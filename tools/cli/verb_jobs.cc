@@ -45,6 +45,15 @@ struct JobsOptions {
   PythonCode code;
 };
 
+json LabelsOf(const JobsOptions& options) {
+  json labels = json::object();
+  for (const std::string& label : options.labels) {
+    const std::pair<std::string, std::string> pair = absl::StrSplit(label, absl::MaxSplits('=', 1));
+    labels[pair.first] = pair.second;
+  }
+  return labels;
+}
+
 std::string PathOf(const JobsOptions& options) { return absl::StrCat(kJobs, "/", options.name); }
 
 // The code in the service's store, as URIs: what lies there already, and one archive of the rest. Its name is new each
@@ -109,10 +118,7 @@ absl::StatusOr<json> ReadConfig(const std::string& path) {
 absl::StatusOr<json> BodyOf(const JobsOptions& options, const PythonCode& code, const ServiceClient& service,
                             Streams streams) {
   json body = {{"jobId", options.name}};
-  for (const std::string& label : options.labels) {
-    const std::pair<std::string, std::string> pair = absl::StrSplit(label, absl::MaxSplits('=', 1));
-    body["labels"][pair.first] = pair.second;
-  }
+  if (!options.labels.empty()) body["labels"] = LabelsOf(options);
   absl::StatusOr<json> input = ReadConfig(options.config);
   if (!input.ok()) return input.status();
   if (!input->empty()) body["trainingInput"] = *input;
@@ -151,9 +157,10 @@ std::string WhyNoSubmission(const JobsOptions& options, const PythonCode& code) 
     return absl::StrCat(options.name, " is no name of a job: it must be a letter, then letters, digits and _");
   }
   for (const std::string& label : options.labels) {
-    if (label.find('=') == std::string::npos || label[0] == '=') {
-      return absl::StrCat("--labels ", label, ": say KEY=VALUE");
-    }
+    if (!absl::StrContains(label, '=')) return absl::StrCat("--labels ", label, ": say KEY=VALUE");
+  }
+  if (const absl::Status labels = ReadLabels(LabelsOf(options)).status(); !labels.ok()) {
+    return absl::StrCat("--", std::string(labels.message()));
   }
   if (std::string why = WhyNoCode(code); !why.empty()) return why;
   const bool has_file = !options.job.job_file.empty();

@@ -104,13 +104,36 @@ TEST(JobTest, ARunHasANameThatJobFilesAllow) {
   EXPECT_EQ(json::parse(JobFileOf(job))["jobId"], std::string(61, 'a') + ".12");
 }
 
-TEST(JobTest, LabelsHaveBounds) {
-  for (const json& labels : {json{{"a", 1}}, json{{"", "x"}}, json{{"a", std::string(64, 'x')}}, json("x")}) {
-    EXPECT_FALSE(ReadLabels(labels).ok()) << labels;
-  }
+TEST(JobTest, LabelsAreThoseOfGoogle) {
   json many;
-  for (int i = 0; i < 65; ++i) many[absl::StrCat("k", i)] = "v";
-  EXPECT_FALSE(ReadLabels(many).ok());
+  for (int i = 0; i < 64; ++i) many[absl::StrCat("k", i)] = "v";
+  for (const json& labels : {json{{"team", "a-b_1"}}, json{{"t-e_a1", ""}}, json{{"a", "1"}}, json::object(), many,
+                             json{{std::string(63, 'k'), std::string(63, 'v')}}}) {
+    EXPECT_TRUE(ReadLabels(labels).ok()) << labels;
+  }
+  many["one-more"] = "v";
+  const std::string letters = "lower case letters, digits, - and _, of at most 63";
+  const std::string key = ": the key must be a lower case letter, then " + letters + " in all";
+  const std::string value = ": the value must be " + letters;
+  const std::pair<json, std::string> refused[] = {
+      {json{{"Team", "a"}}, "labels Team=a" + key},
+      {json{{"1team", "a"}}, "labels 1team=a" + key},
+      {json{{"_team", "a"}}, "labels _team=a" + key},
+      {json{{"", "a"}}, "labels =a" + key},
+      {json{{"te am", "a"}}, "labels te am=a" + key},
+      {json{{std::string(64, 'k'), "a"}}, key},
+      {json{{"team", "A"}}, "labels team=A" + value},
+      {json{{"team", "a.b"}}, "labels team=a.b" + value},
+      {json{{"team", "a\nb"}}, "labels team=a b" + value},
+      {json{{"team", std::string(64, 'v')}}, value},
+      {json{{"team", 1}}, "labels.team must be text"},
+      {many, "labels are 65, and a job has at most 64"},
+      {json("x"), "labels must be an object of texts"}};
+  for (const auto& [labels, why] : refused) {
+    const absl::Status status = ReadLabels(labels).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << labels;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(why)) << labels;
+  }
 }
 
 TEST(JobTest, JsonThatWouldCostTheStackIsRefused) {

@@ -48,6 +48,8 @@ TEST_F(VerbJobsTest, WhatWouldNotCountIsRefused) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"--module-name", "m", "--package-path", folder_.path()}, "--file is for jobs without Python code"},
       {{"--labels", "noequals"}, "--labels noequals: say KEY=VALUE"},
+      {{"--labels", "a=b,Team=a"}, "--labels Team=a: the key must be a lower case letter"},
+      {{"--labels", "team=A b"}, "--labels team=A b: the value must be lower case letters"},
       {{"--service", "https://h0:1"}, "--root and --service are two places"}};
   for (const auto& [words, why] : cases) {
     const ToolOutcome outcome = Submit(words);
