@@ -1,5 +1,7 @@
 #include "service/lifecycle.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 
 namespace downpour {
@@ -11,6 +13,11 @@ void Enter(JobState state, const std::string& error, int64_t now_ms, Job* job) {
   ++job->revision;
   if (state == JobState::kRunning) job->started_ms = now_ms;
   if (IsOver(state)) job->ended_ms = now_ms;
+}
+
+// What a run's marks say of a time, if they do. They may have been left by another clock.
+int64_t TimeBetween(int64_t earliest, int64_t said, int64_t now_ms) {
+  return said == 0 ? now_ms : std::clamp(said, std::min(earliest, now_ms), now_ms);
 }
 
 void End(const RunSeen& seen, int64_t now_ms, Job* job) {
@@ -65,17 +72,13 @@ bool Observe(const RunSeen& seen, int64_t now_ms, Job* job) {
   switch (job->state) {
     case JobState::kPreparing:
       if (!seen.started || seen.queued) return false;
-      if (seen.alive) {
-        Enter(JobState::kRunning, "", now_ms, job);
-      } else {
-        job->started_ms = now_ms;
-        End(seen, now_ms, job);
-      }
+      Enter(JobState::kRunning, "", TimeBetween(job->created_ms, seen.started_ms, now_ms), job);
+      if (!seen.alive) End(seen, TimeBetween(job->started_ms, seen.ended_ms, now_ms), job);
       return true;
     case JobState::kRunning:
     case JobState::kCancelling:
       if (seen.alive) return false;
-      End(seen, now_ms, job);
+      End(seen, TimeBetween(job->started_ms, seen.ended_ms, now_ms), job);
       return true;
     default:
       return false;

@@ -39,6 +39,9 @@ struct RunSeen {
   std::string message = {};  // why a living one is not further
   std::optional<int> exit_code = {};
   std::string error = {};  // what the run said last
+  // When it began and ended by its own marks, in milliseconds since 1970; 0: not known. It may be over before anybody
+  // looks at it, and no service may have been there.
+  int64_t started_ms = 0, ended_ms = 0;
   // Of a trial that is dead:
   std::optional<double> objective = {};
   int64_t step = 0;

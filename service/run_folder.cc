@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -52,6 +53,11 @@ std::string Trimmed(const std::string& path) {
   return text.ok() ? std::string(absl::StripAsciiWhitespace(*text)) : std::string();
 }
 
+int64_t WrittenMs(const std::string& path) {
+  struct stat at {};
+  return stat(path.c_str(), &at) == 0 ? at.st_mtim.tv_sec * 1000 + at.st_mtim.tv_nsec / 1'000'000 : 0;
+}
+
 // The run's lock, if nobody has it.
 UniqueFd TakeLock(const std::string& path) {
   UniqueFd lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
@@ -74,9 +80,11 @@ RunSeen RunFolder::Look() const {
   if (!fs::exists(Own(""))) return seen;
   seen.alive = !TakeLock(Own("lock")).ok();
   seen.started = fs::exists(Own("started"));
+  seen.started_ms = WrittenMs(Own("started"));
   if (seen.alive) return seen;
   int code = 0;
   if (absl::SimpleAtoi(Trimmed(Own("exit")), &code)) seen.exit_code = code;
+  seen.ended_ms = WrittenMs(Own("exit"));
   if (!seen.started || seen.exit_code == 0) return seen;
   const absl::StatusOr<std::string> json = ReadTextFile(job_dir_ + "/summary.json");
   const absl::StatusOr<SummaryReport> summary = json.ok() ? ParseSummary(*json) : json.status();

@@ -68,6 +68,7 @@ RunSeen SeenInSlurm(const SlurmJob* job, const RunSeen& left, const RunFolder& f
   const bool submitted = fs::exists(folder.Own("submitted"));
   const std::string refused = WordsIn(folder.Own("refused"));
   seen.started = left.started || submitted || job != nullptr;
+  seen.started_ms = left.started_ms;
   if (job != nullptr && !IsOver(*job)) {
     seen.alive = true;
     seen.queued = !left.started;
@@ -82,6 +83,7 @@ RunSeen SeenInSlurm(const SlurmJob* job, const RunSeen& left, const RunFolder& f
     return seen;
   }
   seen.exit_code = left.exit_code;
+  seen.ended_ms = left.ended_ms;
   // The script's own code, where a shared file system is late to show the file.
   if (!seen.exit_code && job != nullptr && job->state == "COMPLETED") seen.exit_code = 0;
   if (seen.exit_code == 0) return seen;

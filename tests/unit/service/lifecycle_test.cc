@@ -85,6 +85,27 @@ TEST(LifecycleTest, HowItEnded) {
   }
 }
 
+TEST(LifecycleTest, ARunThatNobodySawHasItsOwnTimes) {
+  struct Case {
+    int64_t began, ended;          // as its marks say
+    int64_t started_ms, ended_ms;  // of a job that was made at 5 and is looked at at 9
+  };
+  for (const Case& c : {Case{6, 8, 6, 8}, Case{0, 0, 9, 9}, Case{0, 8, 9, 9}, Case{6, 0, 6, 9}, Case{2, 3, 5, 5},
+                        Case{20, 30, 9, 9}, Case{7, 6, 7, 7}}) {
+    Job job = In(JobState::kPreparing);
+    job.created_ms = 5;
+    Job seen_running = job;
+    const RunSeen over{.started = true, .exit_code = 0, .started_ms = c.began, .ended_ms = c.ended};
+    EXPECT_TRUE(Observe(over, 9, &job));
+    EXPECT_EQ(job.state, JobState::kSucceeded);
+    EXPECT_EQ(std::pair(job.started_ms, job.ended_ms), std::pair(c.started_ms, c.ended_ms)) << c.began << " " << c.ended;
+    EXPECT_TRUE(Observe({.alive = true, .started = true, .started_ms = c.began}, 9, &seen_running));
+    EXPECT_EQ(seen_running.started_ms, c.started_ms);
+    EXPECT_TRUE(Observe(over, 9, &seen_running));
+    EXPECT_EQ(seen_running.ended_ms, c.ended_ms);
+  }
+}
+
 TEST(LifecycleTest, Cancelling) {
   Job waiting = In(JobState::kQueued);
   EXPECT_TRUE(Cancel(5, &waiting).ok());

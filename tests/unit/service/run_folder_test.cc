@@ -1,9 +1,11 @@
 #include "service/run_folder.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -50,6 +52,22 @@ TEST_F(RunFolderTest, ARunLeavesItsExitCodeAndItsWords) {
   EXPECT_EQ(seen.exit_code, 3);
   EXPECT_EQ(seen.error, "no data");
   EXPECT_THAT(Read("logs/service.log"), testing::HasSubstr("hello\n"));
+}
+
+TEST_F(RunFolderTest, ARunHasTheTimesOfItsMarks) {
+  ASSERT_TRUE(run_.Start({"/bin/true"}).ok());
+  WaitForEnd();
+  const auto put = [&](const char* mark, int64_t ms) {
+    const timespec at{.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1'000'000};
+    const timespec times[2] = {at, at};
+    EXPECT_EQ(utimensat(AT_FDCWD, run_.Own(mark).c_str(), times, 0), 0);
+  };
+  put("started", 1'700'000'000'123);
+  put("exit", 1'700'000'004'567);
+  const RunSeen seen = run_.Look();
+  EXPECT_EQ(seen.started_ms, 1'700'000'000'123);
+  EXPECT_EQ(seen.ended_ms, 1'700'000'004'567);
+  EXPECT_EQ(RunFolder(folder_.path() + "/none").Look().started_ms, 0);
 }
 
 TEST_F(RunFolderTest, IsAliveUntilTheLastOfItsProcessesEnds) {
