@@ -139,11 +139,8 @@ absl::Status CheckTuning(const Job& job) {
     const JobFileResult read = ReadInput(trial);
     if (!read.ok()) return absl::InvalidArgumentError(ToString(read.errors.front()));
   }
-  std::vector<std::string> metrics = {"accuracy", "loss"};
-  for (const MetricSpec& metric : ReadInput(job).job.training.metrics) metrics.push_back(NameOf(metric));
-  if (std::find(metrics.begin(), metrics.end(), spec.metric) != metrics.end()) return absl::OkStatus();
-  return Wrong("trainingInput.hyperparameters.hyperparameterMetricTag",
-               absl::StrCat("is ", OneLine(spec.metric, 100), ", but the job has ", absl::StrJoin(metrics, ", ")));
+  const std::string why = WhyNoMetric(spec.metric, ReadInput(job).job, "the job");
+  return why.empty() ? absl::OkStatus() : Wrong("trainingInput.hyperparameters.hyperparameterMetricTag", why);
 }
 
 }  // namespace
@@ -303,6 +300,22 @@ std::string TimeText(int64_t unix_ms) {
   char text[32];
   std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
   return absl::StrFormat("%s.%03dZ", text, unix_ms % 1000);
+}
+
+std::vector<std::string> EvaluatedMetrics(const JobSpec& job) {
+  std::vector<std::string> metrics;
+  if (!job.data.has_eval()) return metrics;
+  if (job.model.has_accuracy()) metrics.push_back("accuracy");
+  metrics.push_back("loss");
+  for (const MetricSpec& metric : job.training.metrics) metrics.push_back(NameOf(metric));
+  return metrics;
+}
+
+std::string WhyNoMetric(const std::string& metric, const JobSpec& job, const std::string& who) {
+  const std::vector<std::string> metrics = EvaluatedMetrics(job);
+  if (absl::c_linear_search(metrics, metric)) return "";
+  const std::string had = metrics.empty() ? "nothing, for want of data" : absl::StrJoin(metrics, ", ");
+  return absl::StrCat("is ", OneLine(metric, 100), ", but ", who, " evaluates ", had);
 }
 
 std::string JobFileOf(const Job& job) {

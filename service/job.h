@@ -88,6 +88,11 @@ int CoresOf(const Job& job);
 // The GPUs that its masterConfig and its workers' workerConfig ask for by acceleratorConfig; 1 of BASIC_GPU.
 int GpusOf(const Job& job);
 
+// The names of the metrics that its evaluations have; none where it has no data for them.
+std::vector<std::string> EvaluatedMetrics(const JobSpec& job);
+// Why a search cannot go by that metric: "is auc, but WHO evaluates accuracy, loss"; empty: it can.
+std::string WhyNoMetric(const std::string& metric, const JobSpec& job, const std::string& who);
+
 // What `downpour run` is given as its job file: the job's own one, or its name and its size.
 std::string JobFileOf(const Job& job);
 

@@ -196,6 +196,10 @@ absl::Status JobService::AdmitThoseWhoseTurnItIs() {
   }
   messages.merge(WaitsOfSearches(*jobs, turns.waits));
   messages.merge(turns.waits);
+  for (const auto& [name, trouble] : tuner_.troubles()) {
+    std::string& message = messages[name];
+    message = message.empty() ? trouble : absl::StrCat(trouble, "; ", message);
+  }
   messages_ = std::move(messages);
   for (const auto& [name, why] : turns.refused) {
     if (const absl::Status status = RefuseInQueue(name, why); !status.ok()) return status;
@@ -226,6 +230,13 @@ void JobService::Remark(const Job& job, const std::string& message) {
   if (!message.empty()) FolderOf(job.name).Note('I', message);
 }
 
+// In the log before in the store, as how a search ends.
+void JobService::TellItsSearch(const Job& trial) {
+  if (!trial.trial || trial.state != JobState::kFailed) return;
+  FolderOf(trial.name.substr(0, trial.name.find('/')))
+      .Note('W', absl::StrCat("trial ", TrialNumber(trial.name), " failed: ", trial.error));
+}
+
 absl::Status JobService::WorkOn(const std::string& name) {
   const RunFolder folder = FolderOf(name);
   absl::StatusOr<Job> job;
@@ -237,6 +248,7 @@ absl::Status JobService::WorkOn(const std::string& name) {
     RunSeen seen = backend_->Look(*job, folder);
     if (job->trial && seen.started && !seen.alive) ReadObjective(folder.job_dir(), job->trial->metric, &seen);
     if (Observe(seen, UnixMs(), &*job)) {
+      TellItsSearch(*job);
       if (const absl::Status status = store_->Update(*job); !status.ok()) return status;
     }
     Remark(*job, seen.message);

@@ -71,6 +71,7 @@ class JobService {
   absl::Status RemoveUnusedPackages(const nlohmann::json& input, const std::string& goes);
   absl::Status RefuseInQueue(const std::string& name, const std::string& why);
   void Remark(const Job& job, const std::string& message);
+  void TellItsSearch(const Job& trial);
   absl::Status WorkOn(const std::string& name);
   absl::Status Start(const Job& job);
   absl::Status Attend(const Job& job);

@@ -91,28 +91,34 @@ void StopEarly(int64_t now_ms, Job* trial) {
   Enter(JobState::kCancelling, "", now_ms, trial);
 }
 
-TuningAct Tune(const TuningSpec& spec, const std::vector<Job>& trials, int64_t now_ms, Job* job) {
+std::string WordsOnFailures(const std::vector<Job>& trials) {
+  const auto has_failed = [](const Job& trial) { return trial.state == JobState::kFailed; };
+  const auto first = std::find_if(trials.begin(), trials.end(), has_failed);
+  if (first == trials.end()) return "";
+  return absl::StrCat(std::count_if(first, trials.end(), has_failed), " of ", trials.size(), " trials failed; trial ",
+                      TrialNumber(first->name), ": ", first->error);
+}
+
+TuningAct Tune(const TuningSpec& spec, const std::vector<Job>& trials, int64_t now_ms, Job* job,
+               const std::string& hopeless) {
   TuningAct act;
   int unfinished = 0, failed = 0, succeeded = 0;
-  const Job* first_failed = nullptr;
   for (const Job& trial : trials) {
     unfinished += IsOver(trial.state) ? 0 : 1;
     succeeded += trial.state == JobState::kSucceeded ? 1 : 0;
-    if (trial.state != JobState::kFailed) continue;
-    if (failed++ == 0) first_failed = &trial;
+    failed += trial.state == JobState::kFailed ? 1 : 0;
   }
   const auto enter = [&](JobState state, const std::string& error) {
     Enter(state, error, now_ms, job);
     act.changed = true;
   };
   const auto fail = [&] {
-    enter(JobState::kFailed, first_failed == nullptr
-                                 ? "no trial succeeded"
-                                 : absl::StrCat(failed, " of ", trials.size(), " trials failed; trial ",
-                                                TrialNumber(first_failed->name), ": ", first_failed->error));
+    const std::string why = hopeless.empty() ? WordsOnFailures(trials) : hopeless;
+    enter(JobState::kFailed, why.empty() ? "no trial succeeded" : why);
   };
-  const bool is_hopeless =
+  const bool has_failed =
       spec.most_failed > 0 ? failed >= spec.most_failed : succeeded == 0 && failed >= kMostFailedAtFirst;
+  const bool is_hopeless = has_failed || !hopeless.empty();
   const bool is_cancelled = job->state == JobState::kCancelling;
   if (job->state == JobState::kPreparing) {
     enter(JobState::kRunning, "");

@@ -64,7 +64,12 @@ struct TuningAct {
   std::vector<std::string> cancelled;  // trials to cancel
 };
 inline constexpr int kMostFailedAtFirst = 3;
-TuningAct Tune(const TuningSpec& spec, const std::vector<Job>& trials, int64_t now_ms, Job* job);
+// `hopeless`: why no trial can ever be judged; empty: nothing is known of that. The others are cancelled, and the job
+// fails with these words.
+TuningAct Tune(const TuningSpec& spec, const std::vector<Job>& trials, int64_t now_ms, Job* job,
+               const std::string& hopeless = "");
+// How many failed, and why the first of them did; empty: none has.
+std::string WordsOnFailures(const std::vector<Job>& trials);
 
 enum class Act { kNone, kStart, kAttend, kStop };
 Act ActFor(const Job& job, const RunSeen& seen);

@@ -170,17 +170,26 @@ std::string RunFolder::LastWords(int exit_code) const {
   if (exit_code == kShellSays + SIGKILL) return absl::StrCat("its run was killed (exit code ", exit_code, ")");
   const std::string log = Trimmed(LogFile());
   constexpr size_t kEnd = 16384;
-  std::string words, told, last;
+  std::string words, told, said, last;
   const std::string end = log.substr(log.size() - std::min(kEnd, log.size()));
   for (absl::string_view line : absl::StrSplit(end, '\n')) {
     if (!TimeOfLine(std::string(line)).empty()) continue;  // the service's own
     last = std::string(line);
+    bool is_programs = !absl::StripAsciiWhitespace(line).empty();
     for (const char* prefix : {"downpour run: ", "cluster: "}) {
-      if (absl::ConsumePrefix(&line, prefix)) words = std::string(line);
+      if (!absl::ConsumePrefix(&line, prefix)) continue;
+      words = std::string(line);
+      is_programs = false;
     }
     if (absl::ConsumePrefix(&line, "downpour: ")) told = std::string(line);
+    if (is_programs) said = std::string(absl::StripAsciiWhitespace(line));
   }
-  if (words.empty() || (absl::StrContains(words, kNoModel) && !told.empty())) words = told;
+  const bool is_programs_fault = absl::StrContains(words, kNoModel);
+  if (words.empty() || (is_programs_fault && !told.empty())) {
+    words = told;
+  } else if (is_programs_fault && !said.empty()) {
+    absl::StrAppend(&words, ": ", said);  // such as argparse's sentence, or an exception's
+  }
   if (words.empty()) words = last;
   return OneLine(words, kMaxLogBytes);
 }

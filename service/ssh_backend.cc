@@ -33,7 +33,8 @@ Turns SshBackend::Queue(const std::vector<Job>& unfinished) {
     if (IsTuning(job)) {  // its trials hold the hosts
       turns.admitted.push_back(job.name);
     } else if (!holder.empty()) {
-      turns.waits[job.name] = absl::StrCat("waits for the hosts, which ", holder, " has before it");
+      turns.waits[job.name] =
+          absl::StrCat("waits for the hosts, which ", holder, " has before it", PlaceInQueue(turns.waits.size() + 1));
     } else {
       turns.admitted.push_back(job.name);
       holder = job.name;

@@ -54,6 +54,12 @@ Curve ReadCurve(const std::string& job_dir, const std::string& metric) {
   return curve;
 }
 
+std::optional<JobSpec> DescribedJob(const std::string& job_dir) {
+  const absl::StatusOr<std::string> text = ReadTextFile(job_dir + "/python/job.json");  // tools/cli/staged_code.h
+  absl::StatusOr<JobSpec> job = text.ok() ? ParseCanonicalJob(*text) : text.status();
+  return job.ok() ? std::optional(*std::move(job)) : std::nullopt;
+}
+
 void ReadObjective(const std::string& job_dir, const std::string& metric, RunSeen* seen) {
   const absl::StatusOr<std::string> text = ReadTextFile(job_dir + "/summary.json");
   const absl::StatusOr<SummaryReport> summary = text.ok() ? ParseSummary(*text) : text.status();

@@ -28,6 +28,9 @@ using Curve = std::vector<CurvePoint>;
 
 Curve ReadCurve(const std::string& job_dir, const std::string& metric);
 
+// The job of a run of Python code, once that has said what it computes and the run's folder has it.
+std::optional<JobSpec> DescribedJob(const std::string& job_dir);
+
 // The objective of a run that is over; where it has none, the names that it has as `seen->error`, if it went well.
 void ReadObjective(const std::string& job_dir, const std::string& metric, RunSeen* seen);
 

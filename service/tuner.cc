@@ -32,7 +32,9 @@ absl::Status Tuner::Work(const std::string& name) {
     const absl::StatusOr<std::vector<Job>> trials = store_->Trials(name);
     if (!trials.ok()) return trials.status();
     const TuningSpec spec = SpecOf(*job);
-    const TuningAct act = Tune(spec, *trials, UnixMs(), &*job);
+    const TuningAct act = Tune(spec, *trials, UnixMs(), &*job, WhyNoJudgement(*job, spec, *trials));
+    troubles_[name] = WordsOnFailures(*trials);
+    if (IsOver(job->state) || troubles_[name].empty()) troubles_.erase(name);
     // In the log before in the store: a client that sees the end finds the best one named.
     if (act.changed && IsOver(job->state)) SayTheBest(*job, spec, *trials);
     if (act.changed) {
@@ -50,6 +52,22 @@ absl::Status Tuner::Work(const std::string& name) {
       return spec.stops_early && !IsOver(job->state) ? StopHopeless(spec, *trials) : absl::OkStatus();
     }
   }
+}
+
+// The first trial's code says which metrics there are as its run begins, before it trains. Of a job file they were known
+// as the job was submitted.
+std::string Tuner::WhyNoJudgement(const Job& job, const TuningSpec& spec, const std::vector<Job>& trials) {
+  if (!job.job_file.empty() || with_metric_.contains(job.name)) return "";
+  for (const Job& trial : trials) {
+    const std::optional<JobSpec> described = DescribedJob(JobFolderOf(root_, trial.name));
+    if (!described) continue;
+    const std::string who = absl::StrCat("the Python code of trial ", TrialNumber(trial.name));
+    const std::string why = WhyNoMetric(spec.metric, *described, who);
+    if (!why.empty()) return absl::StrCat("trainingInput.hyperparameters.hyperparameterMetricTag ", why);
+    with_metric_.insert(job.name);
+    break;
+  }
+  return "";
 }
 
 absl::Status Tuner::Begin(const Job& job, const TuningSpec& spec, const std::vector<Job>& trials) {
@@ -110,6 +128,7 @@ absl::Status Tuner::StopHopeless(const TuningSpec& spec, const std::vector<Job>&
 
 void Tuner::SayTheBest(const Job& job, const TuningSpec& spec, std::vector<Job> trials) {
   std::erase_if(finished_, [&](const auto& known) { return known.first.starts_with(job.name + "/"); });
+  with_metric_.erase(job.name);
   SortBestFirst(spec.maximize, &trials);
   if (trials.empty() || !trials.front().trial->objective) return;
   const Job& best = trials.front();

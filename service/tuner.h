@@ -32,8 +32,11 @@ class Tuner {
  public:
   Tuner(std::string root, JobStore* store, std::mutex* mutex) : root_(std::move(root)), store_(store), mutex_(mutex) {}
   absl::Status Work(const std::string& name);
+  // Of jobs that go on, what went wrong so far. Of the thread that works.
+  const std::map<std::string, std::string>& troubles() const { return troubles_; }
 
  private:
+  std::string WhyNoJudgement(const Job& job, const TuningSpec& spec, const std::vector<Job>& trials);
   absl::Status Begin(const Job& job, const TuningSpec& spec, const std::vector<Job>& trials);
   std::vector<double> Propose(const Job& job, const TuningSpec& spec, const std::vector<Job>& trials);
   absl::Status StopHopeless(const TuningSpec& spec, const std::vector<Job>& trials);
@@ -43,6 +46,8 @@ class Tuner {
   JobStore* const store_;
   std::mutex* const mutex_;
   std::set<std::string> without_optuna_;   // jobs whose log says so
+  std::set<std::string> with_metric_;      // jobs whose code is known to compute what they search by
+  std::map<std::string, std::string> troubles_;
   std::map<std::string, Curve> finished_;  // curves of trials that are over: they do not change
 };
 

@@ -68,7 +68,8 @@ Turns TakeTurns(const std::vector<Job>& unfinished, const std::vector<Room>& nee
     if (const std::string why = WhyNever(need, all); !why.empty()) {
       turns.refused[job.name] = why;
     } else if (!first.empty()) {
-      turns.waits[job.name] = absl::StrCat("waits behind ", first, ", which came before it");
+      turns.waits[job.name] =
+          absl::StrCat("waits behind ", first, ", which came before it", PlaceInQueue(turns.waits.size() + 1));
     } else if (!shortages.empty()) {
       first = job.name;
       turns.waits[job.name] = absl::StrCat("waits for ", absl::StrJoin(shortages, "; "));
@@ -78,6 +79,10 @@ Turns TakeTurns(const std::vector<Job>& unfinished, const std::vector<Room>& nee
     }
   }
   return turns;
+}
+
+std::string PlaceInQueue(size_t place) {
+  return place < 2 ? "" : absl::StrCat("; it is number ", place, " in the queue");
 }
 
 std::map<std::string, std::string> WaitsOfSearches(const std::vector<Job>& unfinished,

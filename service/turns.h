@@ -10,6 +10,7 @@
 // Tests: tests/unit/service/turns_test.cc.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -34,6 +35,9 @@ struct Turns {
 
 // `needs` has one entry for each of the unfinished jobs, which come oldest first. What is not QUEUED holds its own.
 Turns TakeTurns(const std::vector<Job>& unfinished, const std::vector<Room>& needs, const Room& all);
+
+// "; it is number 3 in the queue"; nothing of the first.
+std::string PlaceInQueue(size_t place);
 
 // A tuning job takes nothing itself, so its trials wait in its place: "wd1" waits for what its first trial of `waits`
 // waits for.

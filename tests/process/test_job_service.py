@@ -145,7 +145,8 @@ class JobServiceTest(ServiceTest):
         self.submit("three")
         while "stateMessage" not in (job := self.job_of("three")):
             threading.Event().wait(0.05)
-        self.assertEqual((job["state"], job["stateMessage"]), ("QUEUED", "waits behind two, which came before it"))
+        behind = "waits behind two, which came before it; it is number 2 in the queue"
+        self.assertEqual((job["state"], job["stateMessage"]), ("QUEUED", behind))
         waits = r"waits for about 12\d\.\d MiB of memory, 7\d\.\d MiB of 200\.0 MiB free"
         self.assertRegex(self.job_of("two")["stateMessage"], waits)
         self.assertRegex(self.jobs("list"), f"two +QUEUED .* {waits}")

@@ -77,7 +77,7 @@ class TuningTest(ServiceTest):
         for params, search, words in [
             ([RATE | {"parameterName": "training.speed"}], {}, "training.speed"),
             ([RATE | {"maxValue": 1e9, "parameterName": "training.batchSize"}], {}, "training.batchSize"),
-            ([RATE], {"hyperparameterMetricTag": "auc"}, "the job has accuracy, loss"),
+            ([RATE], {"hyperparameterMetricTag": "auc"}, "is auc, but the job evaluates accuracy, loss"),
             ([], {}, "hyperparameters.params"),
         ]:
             status, answer = self.submit_tuning("wrong", params, **search)

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -249,20 +250,31 @@ absl::Status ShowNews(const JobsOptions& options, const ServiceClient& service, 
   return absl::OkStatus();
 }
 
+// Its state and why it is not further, each time that one of them is another.
+void TellState(const json& job, std::string* told, Streams streams) {
+  const std::string why = Printable(job.value("stateMessage", ""), kMaxJobTextBytes);
+  const std::string now = absl::StrCat("Job ", job["jobId"].get<std::string>(), " is ",
+                                       job["state"].get<std::string>(), why.empty() ? "" : ": ", why);
+  if (std::exchange(*told, now) != now) streams.err << now << std::endl;
+}
+
 // Until the job is over; its end is the exit code.
 int Follow(const JobsOptions& options, const ServiceClient& service, bool with_logs, Streams streams) {
   std::set<std::string> shown;
+  std::string told;
   for (;;) {
     const absl::StatusOr<json> job =
         service.Ask("GET", PathOf(options));  // before its log, whose end is the job's then
     if (!job.ok()) return Fail(job.status(), streams);
+    const std::string state = (*job)["state"];
+    const bool failed = state != "SUCCEEDED" && IsOver(StateNamed(state).value_or(JobState::kRunning));
+    if (!failed) TellState(*job, &told, streams);
     if (with_logs) {
       if (const absl::Status status = ShowNews(options, service, &shown, streams); !status.ok())
         return Fail(status, streams);
     }
-    const std::string state = (*job)["state"];
     if (state == "SUCCEEDED") return kExitDone;
-    if (IsOver(StateNamed(state).value_or(JobState::kRunning))) {
+    if (failed) {
       return Complain(streams, "jobs", absl::StrCat("the job is ", state, ": ", job->value("errorMessage", "")),
                       kExitFailed);
     }

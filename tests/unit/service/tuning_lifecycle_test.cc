@@ -98,6 +98,26 @@ TEST(TuningLifecycleTest, WithoutALimitItFailsWhileNoneSucceeded) {
   EXPECT_TRUE(Tune(Wanted(9, 1), trials, 1, &other).proposes);
 }
 
+TEST(TuningLifecycleTest, ASearchThatCannotBeJudgedEndsWithItsFirstTrial) {
+  Job job = TuningIn(JobState::kRunning);
+  std::vector<Job> trials = {TrialIn(JobState::kRunning, 1)};
+  const std::string why = "hyperparameterMetricTag is auc, but the Python code of trial 1 evaluates loss";
+  const TuningAct act = Tune(Wanted(9, 2, 5), trials, 1, &job, why);
+  EXPECT_THAT(act.cancelled, ElementsAre("t/1"));
+  EXPECT_FALSE(act.proposes);
+  trials[0].state = JobState::kCancelled;
+  Tune(Wanted(9, 2, 5), trials, 2, &job, why);
+  EXPECT_EQ(job.state, JobState::kFailed);
+  EXPECT_EQ(job.error, why);
+}
+
+TEST(TuningLifecycleTest, WhatFailedIsToldWhileTheSearchGoesOn) {
+  EXPECT_EQ(WordsOnFailures({TrialIn(JobState::kSucceeded, 1), TrialIn(JobState::kCancelled, 2)}), "");
+  EXPECT_EQ(WordsOnFailures({TrialIn(JobState::kSucceeded, 1), TrialIn(JobState::kFailed, 2, "no such layer"),
+                             TrialIn(JobState::kFailed, 3, "later")}),
+            "2 of 3 trials failed; trial 2: no such layer");
+}
+
 TEST(TuningLifecycleTest, ATrialSucceedsByItsMetric) {
   struct Case {
     JobState state;

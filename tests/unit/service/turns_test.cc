@@ -21,7 +21,7 @@ TEST(TurnsTest, FirstCome) {
   const Turns turns = TakeTurns(jobs, needs, {.cores = 8});
   EXPECT_THAT(turns.admitted, ElementsAre("a")) << "c does not overtake b";
   EXPECT_EQ(turns.waits.at("b"), "waits for 7 cores, 6 of 8 free");
-  EXPECT_EQ(turns.waits.at("c"), "waits behind b, which came before it");
+  EXPECT_EQ(turns.waits.at("c"), "waits behind b, which came before it; it is number 2 in the queue");
 }
 
 TEST(TurnsTest, EachOfTheThreeIsCounted) {
