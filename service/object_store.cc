@@ -162,7 +162,8 @@ absl::Status ObjectStore::Remove(const std::string& uri) const {
   fs::remove(*path, error);
   if (error) return absl::UnavailableError(absl::StrCat("cannot remove ", *path, ": ", error.message()));
   const fs::path storage = fs::path(root_) / "storage";
-  for (fs::path folder = fs::path(*path).parent_path(); folder.parent_path() != storage; folder = folder.parent_path()) {
+  for (fs::path folder = fs::path(*path).parent_path(); folder.parent_path() != storage;
+       folder = folder.parent_path()) {
     if (!fs::remove(folder, error)) break;  // it holds something else
   }
   return absl::OkStatus();

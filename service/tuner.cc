@@ -54,18 +54,18 @@ absl::Status Tuner::Work(const std::string& name) {
   }
 }
 
-// The first trial's code says which metrics there are as its run begins, before it trains. Of a job file they were known
-// as the job was submitted.
+// The first trial's code says which metrics there are as its run begins, before it trains. A run that is cancelled then
+// takes that away with it, so it is kept here. Of a job file the metrics were known as the job was submitted.
 std::string Tuner::WhyNoJudgement(const Job& job, const TuningSpec& spec, const std::vector<Job>& trials) {
-  if (!job.job_file.empty() || with_metric_.contains(job.name)) return "";
+  if (!job.job_file.empty()) return "";
+  if (const auto verdict = verdicts_.find(job.name); verdict != verdicts_.end()) return verdict->second;
   for (const Job& trial : trials) {
     const std::optional<JobSpec> described = DescribedJob(JobFolderOf(root_, trial.name));
     if (!described) continue;
     const std::string who = absl::StrCat("the Python code of trial ", TrialNumber(trial.name));
     const std::string why = WhyNoMetric(spec.metric, *described, who);
-    if (!why.empty()) return absl::StrCat("trainingInput.hyperparameters.hyperparameterMetricTag ", why);
-    with_metric_.insert(job.name);
-    break;
+    const char* place = "trainingInput.hyperparameters.hyperparameterMetricTag ";
+    return verdicts_[job.name] = why.empty() ? "" : absl::StrCat(place, why);
   }
   return "";
 }
@@ -128,7 +128,7 @@ absl::Status Tuner::StopHopeless(const TuningSpec& spec, const std::vector<Job>&
 
 void Tuner::SayTheBest(const Job& job, const TuningSpec& spec, std::vector<Job> trials) {
   std::erase_if(finished_, [&](const auto& known) { return known.first.starts_with(job.name + "/"); });
-  with_metric_.erase(job.name);
+  verdicts_.erase(job.name);
   SortBestFirst(spec.maximize, &trials);
   if (trials.empty() || !trials.front().trial->objective) return;
   const Job& best = trials.front();

@@ -45,8 +45,8 @@ class Tuner {
   const std::string root_;
   JobStore* const store_;
   std::mutex* const mutex_;
-  std::set<std::string> without_optuna_;   // jobs whose log says so
-  std::set<std::string> with_metric_;      // jobs whose code is known to compute what they search by
+  std::set<std::string> without_optuna_;         // jobs whose log says so
+  std::map<std::string, std::string> verdicts_;  // what WhyNoJudgement has found of a job
   std::map<std::string, std::string> troubles_;
   std::map<std::string, Curve> finished_;  // curves of trials that are over: they do not change
 };

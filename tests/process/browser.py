@@ -90,9 +90,23 @@ class Browser:
             self.look(width, scheme, height)
             self.driver.save_screenshot(str(SCREENS / f"{name}-{width}-{scheme}.png"))
             self.check_accessible(f"{name}, {width} pixels, {scheme}")
+            if width == PHONE:
+                self.check_touch(name)
         self.look(DESK)
         said = [entry["message"] for entry in self.driver.get_log("browser")]
         self.test.assertEqual([line for line in said if "Failed to load resource" not in line], [], name)
+
+    def check_touch(self, where):
+        """What a finger is to hit is large enough: 44 pixels high, and 24 where it is a box with a label to hit."""
+        small = self.run("""
+            return [...document.querySelectorAll("a, button, input, select, textarea, summary")].flatMap((node) => {
+              const { width, height } = node.getBoundingClientRect();
+              const least = node.type === "checkbox" ? 24 : 44;
+              const hidden = !node.checkVisibility() || node.matches(".skip:not(:focus)");
+              if (hidden || (height >= least && width >= 24)) return [];
+              return [`${node.outerHTML.slice(0, 80)}: ${width} x ${height}`];
+            });""")
+        self.test.assertEqual(small, [], f"{where}: too small for a finger")
 
     def check_accessible(self, where):
         if not AXE.is_file():

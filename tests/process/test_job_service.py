@@ -226,6 +226,34 @@ class JobServiceTest(ServiceTest):
                 self.assertIn(why, answer["error"]["message"])
         self.assertEqual(self.job_of("one")["labels"], {"team": "a"})
 
+    def test_who_waits_is_told_each_change_once(self):
+        self.start_service("--cores", "2")
+        for name in ("one", "two", "three"):
+            self.submit(name, **ENDLESS)
+        self.wait_for("one", "RUNNING")
+        while "stateMessage" not in self.job_of("three"):
+            threading.Event().wait(0.05)
+        verbs = ("wait", "stream-logs")
+        followers = [Process(self, [TOOL, "jobs", verb, "three", "--root", self.root]) for verb in verbs]
+        behind = "waits behind two, which came before it; it is number 2 in the queue"
+        for follower in followers:
+            follower.wait_for_line(f"Job three is QUEUED: {behind}")
+        self.jobs("cancel", "two")
+        for follower in followers:
+            follower.wait_for_line("Job three is QUEUED: waits for 2 cores, 0 of 2 free")
+        self.jobs("cancel", "one")
+        for follower in followers:
+            follower.wait_for_line("Job three is RUNNING")
+        self.jobs("cancel", "three")
+        for follower in followers:
+            self.assertEqual(follower.finish()[0], 1, follower.said)
+            self.assertIn("downpour jobs: the job is CANCELLED: cancelled on request", follower.said)
+            states = [line for line in follower.said.splitlines() if line.startswith("Job three is ")]
+            self.assertEqual(len(states), len(set(states)), follower.said)
+        self.submit("four")
+        code, out, err = self.tool("jobs", "wait", "four", "--root", self.root)
+        self.assertEqual((code, out, err.splitlines()[-1]), (0, "", "Job four is SUCCEEDED"), err)
+
     def test_what_the_verbs_refuse_is_told_with_its_remedy(self):
         bad = self.write_job(training={"batchSize": 0})
         self.assertIn("training.batchSize", self.jobs("submit", "bad", "--file", bad, expected=78))

@@ -250,6 +250,24 @@ class PythonTest(OwnCodeTest):
         with unittest.mock.patch.dict(os.environ, PYTHONPATH=""):
             self.assertIn(f"{sys.executable} -m pip install", self.refused(78))
 
+    def test_the_doctor_looks_at_the_code_and_a_job_of_it_is_scaled(self):
+        self.write_package(DATA, FIT)
+        code, out, err = self.tool("doctor", self.job_file, "--cluster=none", *self.code())
+        self.assertEqual(code, 0, out + err)
+        self.assertIn("train: 1,000 examples, which the Python code brings", out)
+        run = self.start_python_run("--set", "training.epochs=1000000", "--set", "cluster.workerCount=1")
+        self.wait_until(complete)
+        code, out, err = self.tool("scale", "--workers", 2, "--job-dir", self.job_dir)
+        self.assertEqual(code, 0, out + err)
+        self.wait_until(lambda status: len([t for t in status["tasks"] if t["role"] == "worker"]) == 2)
+        run.signal(signal.SIGINT)
+        run.finish()
+        self.write_package("raise SystemExit('no data here')\n")
+        code, out, err = self.tool("doctor", self.job_file, "--cluster=none", *self.code())
+        self.assertEqual(code, 1, out + err)
+        self.assertRegex(out, "PROBLEM +code +the Python code makes no model here")
+        self.assertIn("no data here", err)
+
     def test_gradients_that_are_no_numbers_change_nothing_and_are_told(self):
         self.write_package(DATA, "train.tensors[0][5] = float('nan')\n", FIT)
         run = self.start_python_run()

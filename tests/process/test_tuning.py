@@ -10,6 +10,25 @@ from cluster import kill
 from job_service import BATCH, OVER, RATE, ServiceTest
 
 ENDLESS = 1_000_000
+# A model of NumPy arrays that learns a line.
+LINE = """
+import argparse
+import numpy
+import downpour
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--rate", type=float, default=0.1)
+options = parser.parse_args()
+x = numpy.linspace(-1, 1, 64, dtype=numpy.float32)
+
+def step(values, batch):
+    given, wanted = batch
+    off = given * values["slope"] - wanted
+    return float(numpy.mean(off ** 2)), {"slope": numpy.array([2 * numpy.mean(off * given)], numpy.float32)}
+
+downpour.fit({"slope": numpy.zeros(1, numpy.float32)}, train=(x, 3 * x), eval=(x, 3 * x), step=step, epochs=EPOCHS,
+             batch_size=8, optimizer={"name": "sgd", "learningRate": options.rate})
+"""
 
 
 class TuningTest(ServiceTest):
@@ -95,6 +114,45 @@ class TuningTest(ServiceTest):
         self.ask("POST", "/v1/projects/p/jobs/long:cancel", {})
         self.wait_for("long", "CANCELLED")
         self.assertEqual([trial["state"] for trial in self.output_of("long")["trials"]], ["CANCELLED"] * 2)
+
+    def submit_line(self, name, parameter, epochs=1, **search):
+        """A search over Python code, which evaluates nothing but its loss."""
+        package = self.folder / "trainer"
+        package.mkdir(exist_ok=True)
+        (package / "__init__.py").touch()
+        (package / "task.py").write_text(LINE.replace("EPOCHS", str(epochs)))
+        config = self.folder / "search.yaml"
+        params = [{"parameterName": parameter, "type": "DOUBLE", "minValue": 0.01, "maxValue": 0.1}]
+        search = {"goal": "MINIMIZE", "algorithm": "RANDOM_SEARCH", "maxTrials": 9, "params": params} | search
+        config.write_text(json.dumps({"trainingInput": {"hyperparameters": search}}))
+        words = ["--module-name", "trainer.task", "--package-path", package, "--config", config, "--root", self.root]
+        code, _, err = self.tool("jobs", "submit", name, *words)
+        self.assertEqual(code, 0, err)
+
+    @unittest.skipUnless(importlib.util.find_spec("numpy"), "there is no NumPy for this Python")
+    def test_a_metric_that_the_code_does_not_evaluate_ends_the_search_before_a_trial_has_trained(self):
+        self.start_service("--cores", "2")
+        self.submit_line("line", "rate", epochs=ENDLESS, hyperparameterMetricTag="rmse", maxFailedTrials=9)
+        job = self.wait_for("line", "FAILED")
+        self.assertEqual(job["errorMessage"], "trainingInput.hyperparameters.hyperparameterMetricTag is rmse, but the "
+                         "Python code of trial 1 evaluates loss")  # fmt: skip
+        self.assertEqual([trial["state"] for trial in job["trainingOutput"]["trials"]], ["CANCELLED"])
+
+    @unittest.skipUnless(importlib.util.find_spec("numpy"), "there is no NumPy for this Python")
+    def test_why_the_first_trial_failed_is_told_at_once(self):
+        self.start_service("--cores", "2")
+        self.submit_line("line", "rat")  # argparse takes it for --rate
+        self.wait_for("line", "SUCCEEDED")
+        said = (r"of \d trials failed; trial 1: the Python code trainer\.task came to no model: exit code 2: "
+                r"task\.py: error: unrecognized arguments: --speed=0\.0")  # fmt: skip
+        self.submit_line("wrong", "speed")
+        while "trials failed" not in (why := self.job_of("wrong").get("stateMessage", "")):
+            self.assertNotIn(self.job_of("wrong")["state"], OVER)
+            threading.Event().wait(0.05)
+        self.assertRegex(why, said)
+        self.assertRegex(self.wait_for("wrong", "FAILED")["errorMessage"], "3 " + said.replace(r"\d", "3"))
+        log = (self.root / "jobs/wrong/logs/service.log").read_text()
+        self.assertRegex(log, r"(?m)^W .* trial 1 failed: the Python code trainer\.task .*unrecognized arguments")
 
     @unittest.skipIf(importlib.util.find_spec("optuna"), "there is Optuna here")
     def test_without_optuna_the_search_is_random_and_says_so(self):

@@ -117,6 +117,10 @@ Finding JudgeCheckpoint(const StatusReport& status) {
 }  // namespace
 
 Findings LookAtJobData(const JobSpec& job, const DataFacts& facts) {
+  if (job.model.is_own()) {
+    const auto examples = static_cast<double>(job.data.train_examples);
+    return {Good("data", absl::StrCat("train: ", HumanCount(examples), " examples, which the Python code brings"))};
+  }
   const auto finding = [](Finding::Grade grade, const JobError& error) {
     return Finding{grade, "data", absl::StrCat(error.key, ": ", error.what), error.remedy};
   };
@@ -141,9 +145,12 @@ HostNeeds NeedsOf(const JobSpec& job, const DataFacts& facts, std::optional<Task
     widest = std::max(widest, static_cast<uint64_t>(slice.bytes()));
   }
   const uint64_t state = values * static_cast<uint64_t>(1 + SlotCount(job.training));
-  uint64_t width = 1;
-  for (const int64_t size : job.model.inputs[0].shape) width *= static_cast<uint64_t>(size);
-  const uint64_t data = (facts.train_examples.value_or(0) + facts.eval_examples.value_or(0)) * (width + 1);
+  uint64_t data = 0;  // what Python code reads is not known
+  for (const InputSpec& input : job.model.inputs) {
+    uint64_t width = 1;
+    for (const int64_t size : input.shape) width *= static_cast<uint64_t>(size);
+    data += (facts.train_examples.value_or(0) + facts.eval_examples.value_or(0)) * (width + 1);
+  }
 
   // While a checkpoint holds the old slices, new ones are written beside them. A worker keeps parameters, gradients and
   // those of the steps in flight, and where it pulls ahead those of the step at hand. For a GPU parameters are laid out

@@ -12,9 +12,11 @@
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "job/job_file.h"
+#include "job/variables.h"
+#include "schema/text.h"
 #include "service/job_history.h"
 #include "tools/cli/checkpoint_reader.h"
 #include "tools/cluster/human_units.h"
@@ -116,23 +118,52 @@ class Search {
         absl::FormatTime("%Y-%m-%d %H:%M:%S", absl::FromUnixMillis(record.began_unix_ms), absl::UTCTimeZone());
     const bool goes_on = record.ended.empty();
     values["state"] = !goes_on ? Printable(record.ended) : IsAtWork(folder.string()) ? "RUNNING" : "UNFINISHED";
-    const Json settings = Json::parse(record.job, nullptr, /*allow_exceptions=*/false);
+    Json settings = Json::parse(record.job, nullptr, /*allow_exceptions=*/false);
     if (!settings.is_object()) {
       troubles_.push_back(absl::StrCat(Printable(folder.string()), ": its journal holds no job"));
       return;
     }
-    const Json by_place = settings.flatten();  // items() refers to it
-    for (const auto& [place, value] : by_place.items()) {
-      const std::string key = absl::StrReplaceAll(place.substr(std::min<size_t>(1, place.size())), {{"/", "."}});
-      if (key == "name") {
-        values["job"] = value.is_string() ? Printable(value.get<std::string>()) : "";
-      } else if (value.is_number()) {
-        job->settings[key] = value.get<double>();
-      } else {
-        job->settings[key] = Printable(value.is_string() ? value.get<std::string>() : value.dump());
-      }
-    }
+    const Json name = settings.value("name", Json());
+    values["job"] = name.is_string() ? Printable(name.get<std::string>()) : "";
+    settings.erase("name");
+    const absl::StatusOr<JobSpec> spec = ParseCanonicalJob(record.job);
+    if (spec.ok() && spec->model.is_own()) SayItAsUsersDo(*spec, &settings);
+    TakeSettings(settings, "", job);
     if (record.workers != 0) job->settings["cluster.workerCount"] = static_cast<double>(record.workers);
+  }
+
+  // Of Python code: without what follows from the code by itself, or lies in the job's own folder. Of the code there is
+  // its checksum's beginning, of its model how many parameters it has.
+  static void SayItAsUsersDo(const JobSpec& job, Json* settings) {
+    constexpr size_t kEnough = 12;
+    std::vector<std::string> args = job.python.args;
+    const auto job_dir = std::find(args.begin(), args.end(), "--job-dir");  // which its start or its service added
+    if (job_dir != args.end()) args.erase(job_dir, job_dir + std::min<std::ptrdiff_t>(2, args.end() - job_dir));
+    (*settings)["python"] = {
+        {"module", job.python.module}, {"args", ShellCommand(args)}, {"code", job.python.sha256.substr(0, kEnough)}};
+    Json& model = (*settings)["model"];
+    model["parameters"] = CountElements(job.model.variables);
+    for (const char* of_code : {"variables", "classes"}) model.erase(of_code);
+    const bool is_own = job.model.initialize_from.ends_with("/python/initial.safetensors");  // tools/cli/python_code.cc
+    if (is_own) model.erase("initializeFrom");
+  }
+
+  // By dotted keys. A list of words or numbers is one setting.
+  static void TakeSettings(const Json& node, const std::string& key, FoundJob* job) {
+    const bool has_parts = std::any_of(node.begin(), node.end(), [](const Json& part) { return part.is_structured(); });
+    if (node.is_object() || (node.is_array() && has_parts)) {
+      for (const auto& [name, part] : node.items()) {
+        TakeSettings(part, key.empty() ? name : absl::StrCat(key, ".", name), job);
+      }
+    } else if (node.is_array()) {
+      std::vector<std::string> words;
+      for (const Json& part : node) words.push_back(part.is_string() ? part.get<std::string>() : part.dump());
+      job->settings[key] = Printable(absl::StrJoin(words, " "));
+    } else if (node.is_number()) {
+      job->settings[key] = node.get<double>();
+    } else if (!node.is_null()) {
+      job->settings[key] = Printable(node.is_string() ? node.get<std::string>() : node.dump());
+    }
   }
 
   // Of a job that goes on: what its chief has noted by now.

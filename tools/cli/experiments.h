@@ -4,9 +4,10 @@
 //   for (const Experiment& one : found.experiments) ... one.values.at("accuracy") ...
 //
 // Columns, in their order: folder, job, state; each setting in which two of the jobs differ, by its key in the job
-//   file; then what an ended job's summary tells (accuracy, loss, each of its metrics; best, the best checkpoint's
-//   value; epochs, examplesPerSecond, seconds) and the time at which it began (UTC). A value that is not known is
-//   absent.
+//   file (of Python code python.args, its words; python.code, the beginning of its checksum; and model.parameters, how
+//   many its model has); then what an ended job's summary tells (accuracy, loss, each of its metrics; best, the best
+//   checkpoint's value; epochs, examplesPerSecond, seconds) and the time at which it began (UTC). A value that is not
+//   known is absent.
 // Order: by folder. Links are not followed, folders of jobs are not searched, nor any deeper than kDeepest.
 // Errors: what cannot be read is a sentence in `troubles`, and the rest is there all the same.
 // Cost: one journal and one summary are read for each job, no checkpoint.

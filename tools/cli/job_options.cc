@@ -122,6 +122,13 @@ void CheckMetrics(const PythonJob& of_code, JobFileResult* parsed) {
   }
 }
 
+// A job file of Python code has none.
+std::string HowToNameAModel(const std::string& verb) {
+  const char* where = verb == "jobs submit" ? ", and no --file" : verb == "config" ? " to downpour check" : "";
+  return absl::StrCat("write it into the file, or, where Python code makes it, give ", kModuleOption,
+                      " trainer.task --package-path trainer", where);
+}
+
 }  // namespace
 
 void AddJobOptions(CLI::App& app, JobOptions* options) {
@@ -169,6 +176,22 @@ absl::StatusOr<CodeOfFiles> AddCodeOfFiles(const JobOptions& options, PythonCode
   return result;
 }
 
+int DescribeCode(const std::string& verb, const std::string& folder, const PythonCode& code, JobOptions* options,
+                 Streams streams) {
+  absl::StatusOr<CodeOfFiles> of_files = AddCodeOfFiles(*options, code, Store::kNone);
+  if (!of_files.ok()) return Complain(streams, verb, std::string(of_files.status().message()), kExitBadJobFile);
+  PythonCode& whole = of_files->code;
+  if (const std::string why = WhyNoCode(whole); !why.empty()) return Complain(streams, verb, why, kExitBadCommandLine);
+  if (whole.module.empty()) return kExitDone;
+  if (of_files->has_job_dir) whole.args.insert(whole.args.end(), {"--job-dir", of_files->job_dir});
+  const std::string made = PythonFolder(folder);
+  std::filesystem::create_directory(made);
+  absl::StatusOr<PythonJob> python = DescribePythonCode(whole, KnownOf(*options), made, folder);
+  if (!python.ok()) return Complain(streams, verb, std::string(python.status().message()), kExitBadJobFile);
+  options->of_code = *std::move(python);
+  return kExitDone;
+}
+
 JobSpec KnownOf(const JobOptions& options) {
   std::vector<std::string> entries;
   const auto config = options.config_file.empty() ? ConfigFileResult() : LoadConfigFile(options.config_file, true);
@@ -194,6 +217,10 @@ ChosenJob LoadChosenJob(const JobOptions& options, const std::string& verb, Stre
     if (error.file == kSetByHand) error.file = OriginOf(error.key, overrides);
   }
   if (has_module) CheckMetrics(options.of_code, &parsed);
+  for (JobError& error : parsed.errors) {
+    const bool has_none = error.key == "model" && error.what == "is missing";
+    if (has_none && !has_module) error.remedy = HowToNameAModel(verb);
+  }
   parsed.errors.insert(parsed.errors.begin(), config.errors.begin(), config.errors.end());
   parsed.warnings.insert(parsed.warnings.begin(), config.warnings.begin(), config.warnings.end());
   if (const std::string why = WhatTierIsHere(TierNamed(options.scale_tier)).why; !why.empty()) {

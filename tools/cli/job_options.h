@@ -40,6 +40,11 @@ absl::StatusOr<CodeOfFiles> AddCodeOfFiles(const JobOptions& options, PythonCode
 // The job without what its Python code will say, as far as it can be read.
 JobSpec KnownOf(const JobOptions& options);
 
+// Runs the user's Python code, if there is some, up to the model that it makes, and takes that into the options.
+// `folder` is for what is made on the way. Returns an exit code. What is wrong is told in the name of the verb.
+int DescribeCode(const std::string& verb, const std::string& folder, const PythonCode& code, JobOptions* options,
+                 Streams streams);
+
 struct ChosenJob {
   JobFileResult parsed;                // its origins name --config's file and --scale-tier, too
   std::vector<std::string> overrides;  // all of them, as the chief's --set takes them

@@ -1,5 +1,4 @@
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -35,27 +34,11 @@ json ErrorsJson(const std::vector<JobError>& errors) {
   return list;
 }
 
-// Runs the user's Python code, if there is some, up to the model that it makes. Returns an exit code.
-int DescribeCode(const std::string& scratch, CheckOptions* options, Streams streams) {
-  absl::StatusOr<CodeOfFiles> of_files = AddCodeOfFiles(options->job, options->code, Store::kNone);
-  if (!of_files.ok()) return Complain(streams, "check", std::string(of_files.status().message()), kExitBadJobFile);
-  PythonCode& code = of_files->code;
-  if (const std::string why = WhyNoCode(code); !why.empty())
-    return Complain(streams, "check", why, kExitBadCommandLine);
-  if (code.module.empty()) return kExitDone;
-  if (of_files->has_job_dir) code.args.insert(code.args.end(), {"--job-dir", of_files->job_dir});
-  const std::string folder = PythonFolder(scratch);
-  std::filesystem::create_directory(folder);
-  absl::StatusOr<PythonJob> python = DescribePythonCode(code, KnownOf(options->job), folder, scratch);
-  if (!python.ok()) return Complain(streams, "check", std::string(python.status().message()), kExitBadJobFile);
-  options->job.of_code = *std::move(python);
-  return kExitDone;
-}
-
 int RunCheck(CheckOptions options, Streams streams) {
   const absl::StatusOr<PrivateFolder> scratch = PrivateFolder::Make();
   if (!scratch.ok()) return Complain(streams, "check", std::string(scratch.status().message()), kExitFailed);
-  if (const int code = DescribeCode(scratch->path(), &options, streams); code != kExitDone) return code;
+  const int described = DescribeCode("check", scratch->path(), options.code, &options.job, streams);
+  if (described != kExitDone) return described;
   JobFileResult result = LoadChosenJob(options.job, "check", streams).parsed;
   const DataFacts facts = LookAtData(result);
   std::vector<JobError> warnings = facts.warnings;

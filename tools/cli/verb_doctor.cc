@@ -20,6 +20,7 @@
 #include "tools/cluster/chief_client.h"
 #include "tools/cluster/human_units.h"
 #include "tools/cluster/job_folder.h"
+#include "tools/cluster/private_folder.h"
 #include "tools/cluster/status_source.h"
 
 namespace downpour {
@@ -27,6 +28,7 @@ namespace {
 
 struct DoctorOptions {
   JobOptions job;
+  PythonCode code;
   StatusSource running;
   std::string role;
   uint64_t tasks = 1;
@@ -135,7 +137,13 @@ Findings LookAtStartedJob(const StatusSource& source, const std::string& keys, s
 }
 
 Findings LookAtJob(const DoctorOptions& options, Streams streams, bool on_gpu, HostNeeds* needs) {
-  const ChosenJob chosen = LoadChosenJob(options.job, "doctor", streams);
+  const absl::StatusOr<PrivateFolder> scratch = PrivateFolder::Make();
+  if (!scratch.ok()) return {Problem("job file", std::string(scratch.status().message()), "make room there")};
+  JobOptions job = options.job;
+  if (DescribeCode("doctor", scratch->path(), options.code, &job, streams) != kExitDone) {
+    return {Problem("code", "the Python code makes no model here", "mend what is named above")};
+  }
+  const ChosenJob chosen = LoadChosenJob(job, "doctor", streams);
   if (!chosen.parsed.ok()) {
     return {Problem("job file", absl::StrCat(options.job.job_file, " has errors"), "mend what is named above")};
   }
@@ -197,6 +205,7 @@ std::function<int()> SetUpDoctor(CLI::App& app, Streams streams) {
   auto options = std::make_shared<DoctorOptions>();
   AddJobOptions(app, &options->job);
   app.get_option("job")->required(false);
+  AddPythonOptions(app, &options->code);
   app.add_option("--role", options->role,
                  "What this host is for: chief, ps, worker; client, who asks for a status and commands; viewer, who "
                  "asks alone; else for a whole cluster")
@@ -219,6 +228,7 @@ std::function<int()> SetUpDoctor(CLI::App& app, Streams streams) {
 const Verb kDoctorVerb = {"doctor", "Find what would keep a job from running well here, and say how to mend it",
                           "  downpour doctor job.yaml\n"
                           "  downpour doctor job.yaml --role worker --chief h0:7000 --keys keys\n"
+                          "  downpour doctor job.yaml --package-path trainer --module-name trainer.task\n"
                           "  downpour doctor --job-dir runs/first\n",
                           "0 no problem, though there may be warnings, 1 problems", SetUpDoctor};
 

@@ -56,13 +56,21 @@ std::string Csv(const Experiments& found) {
   return text;
 }
 
-// Columns in which nothing is known would only take room. Of a setting the last word is shown where that is enough.
+// A setting's last word, with the one before it where the last one tells nothing.
+std::string ShortOf(const std::string& key) {
+  const size_t last = key.rfind('.');
+  if (last == std::string::npos || last == 0) return key;
+  const std::string word = key.substr(last + 1);
+  const bool tells = word != "name" && word.find_first_not_of("0123456789") != std::string::npos;
+  return tells ? word : key.substr(key.rfind('.', last - 1) + 1);
+}
+
+// Columns in which nothing is known would only take room. Of a setting its short name is shown where that is enough.
 std::string Table(const Experiments& found) {
   std::vector<std::vector<std::string>> rows = RowsOf(found);
-  const auto last_word = [](const std::string& key) { return key.substr(key.rfind('.') + 1); };
   for (std::string& head : rows[0]) {
-    const auto same = [&](const std::string& column) { return last_word(column) == last_word(head); };
-    if (std::count_if(found.columns.begin(), found.columns.end(), same) == 1) head = last_word(head);
+    const auto same = [&](const std::string& column) { return ShortOf(column) == ShortOf(head); };
+    if (std::count_if(found.columns.begin(), found.columns.end(), same) == 1) head = ShortOf(head);
   }
   std::vector<std::vector<std::string>> shown(rows.size());
   for (size_t column = 0; column < rows[0].size(); ++column) {
@@ -94,7 +102,7 @@ int RunExperiments(const ExperimentsOptions& options, Streams streams) {
   }
   if (!options.sort.empty()) {
     const auto means = [&](const std::string& column) {
-      return column == options.sort || column.substr(column.rfind('.') + 1) == options.sort;
+      return column == options.sort || column.ends_with("." + options.sort);
     };
     const auto column = std::find_if(found.columns.begin(), found.columns.end(), means);
     if (column == found.columns.end()) {

@@ -73,8 +73,8 @@ absl::StatusOr<json> Upload(const JobsOptions& options, PythonCode code, const S
   const auto now = std::chrono::system_clock::now().time_since_epoch().count();
   const std::string name = absl::StrCat(options.name, "/", now, "/package-0.tar.gz");
   const std::string text(reinterpret_cast<const char*>(packed->data()), packed->size());
-  const absl::StatusOr<json> stored =
-      service.Ask("POST", absl::StrCat("/upload/storage/v1/b/", kPackagesBucket, "/o?uploadType=media&name=", name), text);
+  const absl::StatusOr<json> stored = service.Ask(
+      "POST", absl::StrCat("/upload/storage/v1/b/", kPackagesBucket, "/o?uploadType=media&name=", name), text);
   if (!stored.ok()) return absl::AbortedError(stored.status().message());  // the service's word, not the job's fault
   uris.push_back(absl::StrCat("gs://", kPackagesBucket, "/", name));
   return uris;
@@ -252,9 +252,9 @@ absl::Status ShowNews(const JobsOptions& options, const ServiceClient& service, 
 
 // Its state and why it is not further, each time that one of them is another.
 void TellState(const json& job, std::string* told, Streams streams) {
-  const std::string why = Printable(job.value("stateMessage", ""), kMaxJobTextBytes);
-  const std::string now = absl::StrCat("Job ", job["jobId"].get<std::string>(), " is ",
-                                       job["state"].get<std::string>(), why.empty() ? "" : ": ", why);
+  const std::string why = Printable(job.value("stateMessage", ""));
+  const std::string now = absl::StrCat("Job ", job["jobId"].get<std::string>(), " is ", job["state"].get<std::string>(),
+                                       why.empty() ? "" : ": ", why);
   if (std::exchange(*told, now) != now) streams.err << now << std::endl;
 }
 

@@ -116,18 +116,12 @@ TEST(JobTest, LabelsAreThoseOfGoogle) {
   const std::string key = ": the key must be a lower case letter, then " + letters + " in all";
   const std::string value = ": the value must be " + letters;
   const std::pair<json, std::string> refused[] = {
-      {json{{"Team", "a"}}, "labels Team=a" + key},
-      {json{{"1team", "a"}}, "labels 1team=a" + key},
-      {json{{"_team", "a"}}, "labels _team=a" + key},
-      {json{{"", "a"}}, "labels =a" + key},
-      {json{{"te am", "a"}}, "labels te am=a" + key},
-      {json{{std::string(64, 'k'), "a"}}, key},
-      {json{{"team", "A"}}, "labels team=A" + value},
-      {json{{"team", "a.b"}}, "labels team=a.b" + value},
-      {json{{"team", "a\nb"}}, "labels team=a b" + value},
-      {json{{"team", std::string(64, 'v')}}, value},
-      {json{{"team", 1}}, "labels.team must be text"},
-      {many, "labels are 65, and a job has at most 64"},
+      {json{{"Team", "a"}}, "labels Team=a" + key},        {json{{"1team", "a"}}, "labels 1team=a" + key},
+      {json{{"_team", "a"}}, "labels _team=a" + key},      {json{{"", "a"}}, "labels =a" + key},
+      {json{{"te am", "a"}}, "labels te am=a" + key},      {json{{std::string(64, 'k'), "a"}}, key},
+      {json{{"team", "A"}}, "labels team=A" + value},      {json{{"team", "a.b"}}, "labels team=a.b" + value},
+      {json{{"team", "a\nb"}}, "labels team=a b" + value}, {json{{"team", std::string(64, 'v')}}, value},
+      {json{{"team", 1}}, "labels.team must be text"},     {many, "labels are 65, and a job has at most 64"},
       {json("x"), "labels must be an object of texts"}};
   for (const auto& [labels, why] : refused) {
     const absl::Status status = ReadLabels(labels).status();

@@ -98,7 +98,8 @@ TEST(LifecycleTest, ARunThatNobodySawHasItsOwnTimes) {
     const RunSeen over{.started = true, .exit_code = 0, .started_ms = c.began, .ended_ms = c.ended};
     EXPECT_TRUE(Observe(over, 9, &job));
     EXPECT_EQ(job.state, JobState::kSucceeded);
-    EXPECT_EQ(std::pair(job.started_ms, job.ended_ms), std::pair(c.started_ms, c.ended_ms)) << c.began << " " << c.ended;
+    EXPECT_EQ(std::pair(job.started_ms, job.ended_ms), std::pair(c.started_ms, c.ended_ms))
+        << c.began << " " << c.ended;
     EXPECT_TRUE(Observe({.alive = true, .started = true, .started_ms = c.began}, 9, &seen_running));
     EXPECT_EQ(seen_running.started_ms, c.started_ms);
     EXPECT_TRUE(Observe(over, 9, &seen_running));

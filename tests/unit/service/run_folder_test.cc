@@ -56,12 +56,14 @@ TEST_F(RunFolderTest, ARunLeavesItsExitCodeAndItsWords) {
 
 TEST_F(RunFolderTest, WhatAProgramSaidLastBeforeItCameToNoModelIsTold) {
   const std::string fails = "; echo 'downpour run: the Python code t.task came to no model: it exited with 2'; exit 78";
-  ASSERT_TRUE(run_.Start({"/bin/sh", "-c", "echo usage; echo 'task.py: error: no such arguments: --rat=1'" + fails}).ok());
+  ASSERT_TRUE(
+      run_.Start({"/bin/sh", "-c", "echo usage; echo 'task.py: error: no such arguments: --rat=1'" + fails}).ok());
   EXPECT_EQ(WaitForEnd().error,
             "the Python code t.task came to no model: it exited with 2: task.py: error: no such arguments: --rat=1");
   const RunFolder other(folder_.path() + "/other");
   ASSERT_TRUE(other.Make().ok());
-  ASSERT_TRUE(other.Start({"/bin/sh", "-c", "echo word; echo 'downpour: t.task never called downpour.fit'" + fails}).ok());
+  ASSERT_TRUE(
+      other.Start({"/bin/sh", "-c", "echo word; echo 'downpour: t.task never called downpour.fit'" + fails}).ok());
   while (!other.Look().exit_code) poll(nullptr, 0, 5);
   EXPECT_EQ(other.Look().error, "t.task never called downpour.fit");
 }

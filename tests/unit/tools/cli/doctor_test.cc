@@ -229,6 +229,22 @@ TEST_F(DoctorJobTest, NeedsFollowFromModelDataAndTasks) {
   EXPECT_EQ(NeedsOf(job, facts, TaskType::kWorker, true).memory, 5 * values + data);
 }
 
+TEST_F(DoctorJobTest, OfPythonCodeWhatItReadsIsNotKnown) {
+  const JobFileResult read =
+      ParseJob("name: own\ncluster: {workerCount: 2, parameterServerCount: 1}\npython: {module: m, bytes: 3, sha256: " +
+                   std::string(64, 'a') +
+                   "}\nmodel: {variables: [{name: v, shape: [3, 2]}], initializeFrom: /f}\n"
+                   "data: {format: python, trainExamples: 9}\n",
+               "job");
+  ASSERT_TRUE(read.ok()) << ToString(read.errors.front());
+  DataFacts facts;
+  facts.train_examples = 9;
+  EXPECT_EQ(NeedsOf(read.job, facts, TaskType::kWorker, /*on_gpu=*/false).memory, 4 * 4 * 6u);
+  const Findings findings = LookAtJobData(read.job, facts);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].what, "train: 9 examples, which the Python code brings");
+}
+
 TEST_F(DoctorJobTest, MoreWorkersNeedRoomBesideWhatRuns) {
   const JobFileResult read = LoadJobFile(folder_ + "/job.yaml");
   const DataFacts facts = LookAtData(read);

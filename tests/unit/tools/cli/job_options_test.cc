@@ -72,6 +72,23 @@ TEST_F(JobOptionsTest, AMetricThatTheCodeDoesNotComputeIsRefused) {
   EXPECT_THAT(errors("[auc]", {}), HasSubstr("the Python code computes no metric auc, and no other; leave it out"));
 }
 
+TEST_F(JobOptionsTest, AJobFileWithoutAModelIsToldHowPythonCodeIsNamed) {
+  PutFile(job_, "name: own\ncluster: {workerCount: 2, parameterServerCount: 1}\n");
+  const std::string remedy =
+      "model: is missing; write it into the file, or, where Python code makes it, give "
+      "--module-name trainer.task --package-path trainer";
+  for (const char* verb : {"check", "run", "stage", "doctor"}) {
+    std::vector<std::string> words = {verb, job_};
+    if (std::string(verb) == "stage") words.insert(words.end(), {"--job-dir", FreshFolder("staged")});
+    EXPECT_THAT(RunDownpour(words).err, HasSubstr(remedy + "\n")) << verb;
+  }
+  EXPECT_THAT(RunDownpour({"config", "show", job_}).err, HasSubstr(remedy + " to downpour check\n"));
+  EXPECT_THAT(RunDownpour({"jobs", "submit", "own", "--root", FreshFolder("root"), "--file", job_}).err,
+              HasSubstr(remedy + ", and no --file\n"));
+  PutFile(job_, "name: own\nmodel: {layers: 3}\n");
+  EXPECT_THAT(RunDownpour({"check", job_}).err, Not(HasSubstr("--module-name"))) << "it has one, which is wrong";
+}
+
 TEST_F(JobOptionsTest, TiersMayBeSpeltAsGcloudDoes) {
   EXPECT_THAT(Check({"--scale-tier", "standard-1"}), HasSubstr("STANDARD_1: 1 chief, 3 parameter servers, 5 workers"));
   EXPECT_THAT(Check({"--scale-tier=PREMIUM_1"}), HasSubstr("1 chief, 11 parameter servers, 20 workers"));

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/str_cat.h"
 #include "tests/unit/tools/cli/made_checkpoint.h"
 #include "tests/unit/tools/cli/made_journal.h"
 #include "tests/unit/tools/cli/run_tool.h"
@@ -15,6 +16,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::MatchesRegex;
 using testing::Not;
 
 class ExperimentsTest : public testing::Test {
@@ -65,6 +67,45 @@ TEST_F(ExperimentsTest, ShowsResultsAndTheSettingsThatDiffer) {
   EXPECT_EQ(json[0]["top2"], 0.75);
   EXPECT_FALSE(json[1].contains("top2"));
   EXPECT_FALSE(json[0].contains("seed")) << "it is the same in both";
+}
+
+TEST_F(ExperimentsTest, OfPythonCodeTheUsersWordsAreShownAndNothingOfItsMachinery) {
+  const auto put = [&](const std::string& name, const std::string& args, int width, char code) {
+    const std::string text = absl::StrCat(
+        "name: own\npython: {module: trainer.task, bytes: ", width, ", sha256: ", std::string(64, code), ", args: [",
+        args, "]}\nmodel: {variables: [{name: w, shape: [4, ", width,
+        "]}, {name: b, shape: [2]}], initializeFrom: ", dir_, "/", name,
+        "/python/initial.safetensors}\ndata: {format: python, trainExamples: 9}\ntraining: {optimizer: {name: ",
+        width == 3 ? "momentum" : "sgd", "}}\n");
+    const JobFileResult read = ParseJob(text, "job");
+    ASSERT_TRUE(read.ok()) << ToString(read.errors.front());
+    PutFile(FolderOf(name) + "journal.a", MadeJournalOf(read.job, "CANCELLED"));
+    PutFile(FolderOf(name) + "summary.json", R"({"job": "own", "state": "CANCELLED"})");
+  };
+  put("a", "--rate, \"0.5\", --job-dir, /somewhere/a", 3, 'a');
+  put("b", "--rate, \"0.25\", --words, two words", 5, 'b');
+  const ToolOutcome outcome = Experiments({"-o", "csv"});
+  EXPECT_EQ(outcome.code, kExitDone) << outcome.err;
+  const std::string columns = outcome.out.substr(0, outcome.out.find(",accuracy"));
+  EXPECT_EQ(columns,
+            "folder,job,state,model.parameters,python.args,python.code,training.optimizer.momentum,"
+            "training.optimizer.name");
+  EXPECT_THAT(outcome.out, HasSubstr("\r\na,own,CANCELLED,14,--rate 0.5,aaaaaaaaaaaa,0.9,momentum,"));
+  EXPECT_THAT(outcome.out, HasSubstr("\r\nb,own,CANCELLED,22,--rate 0.25 --words 'two words',bbbbbbbbbbbb,,sgd,"));
+  EXPECT_THAT(Experiments().out,
+              MatchesRegex("folder +job +state +parameters +args +code +momentum +optimizer.name +began\n.*"));
+  EXPECT_EQ(Sorted({"--sort", "args"}), (std::vector<std::string>{"b", "a"}));
+  EXPECT_EQ(Sorted({"--sort", "optimizer.name"}), (std::vector<std::string>{"a", "b"}));
+}
+
+TEST_F(ExperimentsTest, AListOfWordsOrNumbersIsOneSetting) {
+  for (const auto& [name, metrics] : {std::pair{"a", "[]"}, std::pair{"b", "[top2, logLoss]"}}) {
+    JobSpec job = SmallJob();
+    job.training.metrics =
+        ParseJob(CanonicalJob(job), "job", {absl::StrCat("training.metrics=", metrics)}).job.training.metrics;
+    PutFile(FolderOf(name) + "journal.a", MadeJournalOf(job, ""));
+  }
+  EXPECT_THAT(Experiments().out, MatchesRegex("folder +job +state +metrics +began\na .* - .*\nb .* top2 logLoss .*\n"));
 }
 
 TEST_F(ExperimentsTest, SortsByAnyColumnAndWhatIsNotKnownComesLast) {
