@@ -50,6 +50,12 @@ class AskedTest(ServiceTest):
             self.assertEqual(headers["X-Content-Type-Options"], "nosniff", path)
         self.assertEqual(self.open("/")[1]["Content-Type"], "text/html; charset=utf-8")
 
+    def test_answers_are_compressed_by_gzip_alone(self):
+        self.start_service()
+        for wanted, given in (("gzip, deflate, br", "gzip"), ("br", None), ("identity", None)):
+            headers = self.open("/v1/projects/p/jobs", {"Accept-Encoding": wanted})[1]
+            self.assertEqual(headers["Content-Encoding"], given, wanted)
+
     def test_other_sites_may_link_to_the_page_and_read_or_change_nothing(self):
         self.start_service()
         self.submit("one", **ENDLESS)
