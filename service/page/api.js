@@ -14,6 +14,8 @@ export function setToken(token) {
   sessionStorage.setItem(TOKEN, token);
 }
 
+export const hasToken = () => Boolean(sessionStorage.getItem(TOKEN));
+
 async function ask(method, path, body) {
   const headers = {};
   const token = sessionStorage.getItem(TOKEN);

@@ -1,6 +1,6 @@
 // Questions before what cannot be undone, and for the token.
 
-import { setToken } from "./api.js";
+import { hasToken, setToken } from "./api.js";
 import { el } from "./dom.js";
 
 function open(dialog) {
@@ -28,6 +28,7 @@ export function askForToken() {
   const input = el("input", { id: "token", type: "password", autocomplete: "off", required: true });
   const dialog = el("dialog", { "aria-labelledby": "token-title" },
     el("h2", { id: "token-title" }, "Who are you?"),
+    hasToken() && el("p", { class: "trouble", role: "alert" }, "The service does not know the token that you gave."),
     el("form", { method: "dialog", onsubmit: () => { setToken(input.value.trim()); location.reload(); } },
       el("label", { for: "token" }, "The token of the service's --token-file"), input,
       el("div", { class: "actions" }, el("button", { class: "primary" }, "Continue"))));
