@@ -52,6 +52,11 @@ bool CheckpointSchedule::AllDurable() const {
          chief_.ledger.AllCommitted() && durable->committed.CoversRange(0, chief_.ledger.goal());
 }
 
+uint64_t CheckpointSchedule::LeasesInNone() const {
+  const auto& durable = chief_.rounds.durable();
+  return chief_.ledger.committed().Except(durable ? durable->committed : IntervalSet()).Count();
+}
+
 void CheckpointSchedule::Advance() {
   chief_.best.Observe();  // before the round of the values that are evaluated begins
   // A round needs every slice's ps.

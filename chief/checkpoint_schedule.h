@@ -59,6 +59,7 @@ class CheckpointSchedule {
 
   // A round of this term is durable that holds every lease.
   bool AllDurable() const;
+  uint64_t LeasesInNone() const;  // committed, and in no checkpoint
   // As CheckpointRounds has it.
   std::optional<uint64_t> too_many_skipped() const { return chief_.rounds.too_many_skipped(); }
 

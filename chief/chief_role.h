@@ -37,7 +37,7 @@ struct ChiefOptions {
   enum class Starts { kByHand, kByCommand, kBySupervisor } starts = Starts::kByHand;
   uint64_t descriptors = 0;  // the open files that it may have; 0: not known
   bool resume = false;
-  // The newest checkpoint, by its name: where none can be used the job begins anew.
+  // The newest checkpoint, by its name: where none can be used the job begins again.
   Round give_up = {};
   uint64_t nonce = 0;  // drawn by the process at start: names the run, if the job begins with it
   Timing timing;
@@ -65,7 +65,7 @@ class ChiefRole final : public Role {
   std::map<LeaseId, Incarnation> holders() const;       // granted leases and who holds them
   std::vector<SliceEpoch> epochs() const;               // by slice; {0, 0} before it is placed
   int64_t worker_count() const;                         // how many workers the job wants
-  uint64_t commands() const;                            // of people, heeded in this term
+  uint64_t commands() const;                            // of people, obeyed in this term
   std::vector<Incarnation> lost() const;                // members that have been silent for too long
   std::vector<Incarnation> alive(TaskRole role) const;  // all others that have not left
   std::string StatusJson(Time now) const;               // docs/STATUS.md

@@ -29,7 +29,7 @@ namespace downpour {
 
 // Of others than members.
 struct ChiefCounts {
-  uint64_t commands = 0;     // of people, heeded by this chief
+  uint64_t commands = 0;     // of people, obeyed by this chief
   uint64_t rejected = 0;     // messages of strangers
   uint64_t refused = 0;      // handshakes without a key of this cluster
   std::string refused_from;  // where the last unknown key came from

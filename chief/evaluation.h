@@ -6,9 +6,9 @@
 //   status = evaluation.Accept(done);               // also of parts that are no longer waited for
 //
 // Order: while values move, all parts of a round go to one worker, the first that asks, which pulls once; when they are
-//   frozen, to all that ask. A dead evaluator's parts are handed on if values are frozen, else the round starts anew.
-//   So it does when parts disagree about the versions they used, and then with one worker. A round that starts anew has
-//   a new number, so that no old answer is taken for one of it.
+//   frozen, to all that ask. A dead evaluator's parts are handed on if values are frozen, else the round starts again.
+//   So it does when parts disagree about the versions they used, and then with one worker. A round that starts again
+//   has a new number, so that no old answer is taken for one of it.
 // Errors: INVALID_ARGUMENT for an answer that no honest worker gives; nothing is changed then.
 // Tests: tests/unit/chief/evaluation_test.cc.
 #pragma once

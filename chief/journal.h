@@ -47,7 +47,7 @@ struct JobRecord {
   // Of the folder, whichever run wrote them. Checkpoints are found by reading; this tells that there was something to
   // find.
   Round newest;     // of all that became durable here; {0, 0}: none did
-  Round abandoned;  // a person said to begin anew without this one and those before it
+  Round abandoned;  // a person said to begin again without this one and those before it
   bool operator==(const JobRecord&) const = default;
 };
 

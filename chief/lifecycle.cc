@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "runtime/exit_code.h"
+#include "schema/text.h"
 
 namespace downpour {
 
@@ -110,12 +111,20 @@ void Lifecycle::BeginCancel(const std::string& why, int exit_code) {
   chief_.life.state = JobState::kCancelling;
 }
 
+// Where the last checkpoint could not be written in time.
+std::string Lifecycle::WhatIsDropped() const {
+  const uint64_t dropped = chief_.checkpoints.LeasesInNone();
+  if (dropped == 0) return "";
+  return absl::StrCat("; no last checkpoint was written: ", Counted(dropped, "committed lease"),
+                      " will be computed again");
+}
+
 void Lifecycle::Cancel() {
   // A round that cannot become whole in time is not waited for. Servers of a chief that died join within that time.
   const bool may_wait = chief_.context.now < cancel_by_;
   if (may_wait && !chief_.life.prepared) return;
   if (may_wait && chief_.training.ledger_current() && chief_.checkpoints.AwaitTheLast()) return;
-  chief_.shutdown.Cancel(cancel_why_, cancel_exit_code_);
+  chief_.shutdown.Cancel(cancel_why_ + WhatIsDropped(), cancel_exit_code_);
 }
 
 }  // namespace downpour

@@ -60,6 +60,7 @@ class Lifecycle {
   void CancelIfOutOfTime();
   void BeginCancel(const std::string& why, int exit_code);
   void Cancel();
+  std::string WhatIsDropped() const;
 
   const Parts chief_;
   Time running_since_{};  // for scheduling.maxRunningTime: of this chief alone

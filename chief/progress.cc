@@ -19,6 +19,15 @@ void Progress::Commit(Time now, uint64_t examples_committed) {
   rate_.Add(now, static_cast<double>(examples_committed));
 }
 
+// A standstill would make the rate of what follows look as slow for as long as it lasted, and the rest as long.
+void Progress::Move(Time now) {
+  if (began_ && StandsStill(now)) {
+    rate_ = RateWindow();
+    rate_.Add(now, static_cast<double>(last_examples_));
+  }
+  moved_ = std::max(moved_, now);
+}
+
 void Progress::ReportLoss(double loss_sum, uint64_t examples) {
   if (examples == 0) return;
   if (!std::isfinite(loss_sum)) {

@@ -24,7 +24,7 @@ class Progress {
   void Begin(Time now, uint64_t examples_committed);
   void Commit(Time now, uint64_t examples_committed);
   // Some task got on, if only a little.
-  void Move(Time now) { moved_ = std::max(moved_, now); }
+  void Move(Time now);
   // The chief itself stood still for so long, and heard of no movement meanwhile.
   void Discount(Duration pause) { moved_ += pause; }
   // A worker's sum over `examples` of a lease; one that is not finite says that training diverged, and is left out.

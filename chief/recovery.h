@@ -9,7 +9,7 @@
 //   if (recovery.here()) ...every ps that slices were given to is there...
 //
 // Order: a ps holds the only copy of its slices, so silence does not make it dead (protocol rule B11,
-//   schema/PROTOCOL.md): one that beats again goes on where it was. Its slices are placed anew once another process
+//   schema/PROTOCOL.md): one that beats again goes on where it was. Its slices are placed again once another process
 //   joined under its name, from checkpoints as they are read then, after a manifest that was being written.
 // Errors: failure(), with one sentence. UNAVAILABLE: a ps that is away for the job's timing.serverWait (and for
 //   dead_after), or whose place is taken by one process after the other while no lease is committed. DATA_LOSS:

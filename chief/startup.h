@@ -5,7 +5,7 @@
 //      of the last chief that led the job tells of its end, even if that chief was killed between the two;
 //   2. goes on with a job that the journal does not call over. Else it refuses a folder that holds checkpoints unless
 //      told to resume. In both cases it refuses another plan. Where there was a checkpoint and none is whole any more,
-//      it begins anew only if told to give up the newest one by its name; a job that is not over may go on with what
+//      it begins again only if told to give up the newest one by its name; a job that is not over may go on with what
 //      its ps still hold;
 //   3. syncs the newest checkpoint's name; writes term.a, then term.b, each with the term after the highest found, or
 //      what the clock reads in quarters of a second since 2026, if that is more. No later chief uses this term again

@@ -61,23 +61,28 @@ void Training::WriteJournal() {
 // The ledger is a cache of what slices say. That becomes less by a restore, or if a worker reported what was not so.
 void Training::FollowReports() {
   if (const IntervalSet lacking = chief_.rounds.TakeLacking(); !lacking.empty()) {
-    Reopen(chief_.ledger.committed().Except(lacking));
+    // No slice went back: they were never computed, or not on every slice.
+    const uint64_t batches = Reopen(chief_.ledger.committed().Except(lacking));
+    if (batches > 0) {
+      chief_.failures.Add(
+          "chief", absl::StrCat(batches, " batches that a worker reported as done are open again: a slice lacks them"));
+    }
   }
   if (!chief_.life.runs() || std::exchange(ledger_current_, chief_.assignment.complete()) || !ledger_current_) return;
   chief_.best.ForgetEvaluations();
-  Reopen(chief_.assignment.TakeFinished());
+  if (const uint64_t batches = Reopen(chief_.assignment.TakeFinished()); batches > 0) Recompute(batches);
   chief_.ledger.NoteBegun(chief_.assignment.leases_begun());  // a record may have more than this chief knew of
   for (const Task* worker : chief_.members.Alive(TaskRole::kWorker)) SendPlacement(*worker);
   chief_.work.Dispatch();
 }
 
-void Training::Reopen(const IntervalSet& finished) {
+uint64_t Training::Reopen(const IntervalSet& finished) {
   const IntervalSet reopened = chief_.ledger.Restrict(finished);
-  if (reopened.empty()) return;
-  Recompute(chief_.ledger.plan().BatchesIn(reopened));
+  if (reopened.empty()) return 0;
   chief_.evaluations.Reopen();
   chief_.checkpoints.Reopen();
   chief_.work.Dispatch();
+  return chief_.ledger.plan().BatchesIn(reopened);
 }
 
 void Training::Recompute(uint64_t batches) {

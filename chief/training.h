@@ -77,7 +77,7 @@ class Training {
 
  private:
   void UpdateTaskStates();
-  void Reopen(const IntervalSet& finished);
+  uint64_t Reopen(const IntervalSet& finished);  // all others; returns their batches
   void Recompute(uint64_t batches);
 
   const Parts chief_;

@@ -15,7 +15,7 @@ class Interrupted(Exception):
 
 
 class Interrupts:
-    """Signals that end this call. They are heeded between the scripts that hosts run, so that none is cut off midway; a
+    """Signals that end this call. They are obeyed between the scripts that hosts run, so that none is cut off midway; a
     second one of a kind does not wait. The handler raises nothing: what a handler raises may come in the middle of
     anything, and is lost where Python lets no exception out, as from a weak reference's callback when a pool of threads
     goes."""

@@ -193,7 +193,6 @@ void PsRole::Impl::OnRejoined() {
   const JobSpec before = job_;
   if (session_.job_changed() && !AdoptJob()) return;
   if (!PlanDifferences(job_, before).empty()) return OnJoined();
-  snapshots_ = {};
   if (!shard_) return;
   shard_->Extend(Plan(job_, shard_->plan().train_examples()));
   plane_->Configure(job_, *grid_, shard_->plan());

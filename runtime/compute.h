@@ -61,7 +61,7 @@ struct Prepared {
   uint64_t eval_examples = 0;
   uint64_t fingerprint = 0;
   std::string arithmetic = {};  // for people: what is computed in what precision; may be empty
-  bool needs_code = false;      // the device lacks the code of job.python: it is to be prepared anew, with the code
+  bool needs_code = false;      // the device lacks the code of job.python: it is to be prepared again, with the code
 };
 
 // Before a Prepared that takes long, any number of times: what the device is at. Nothing is prepared yet.

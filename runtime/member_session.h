@@ -49,7 +49,7 @@ class MemberSession {
 
   void Start(Time now, const Started& started, Effects& effects);
   // The connection to the chief was broken, and stands again: this process may have got another address. A member stays
-  // what it is, and joins until the chief has answered. One that is joining begins anew: Joins under way are too old.
+  // what it is, and joins until the chief has answered. One that is joining begins again: Joins under way are too old.
   void Reintroduce(Time now, Effects& effects);
   // True when a heartbeat left.
   bool Tick(Time now, uint64_t placement, Effects& effects);

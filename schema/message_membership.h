@@ -186,7 +186,7 @@ struct Control {        // tool -> chief; repeated until its ControlReply arrive
 
 enum class ControlVerdict : uint8_t {
   kRefused,   // it cannot be done; nothing changed
-  kOutdated,  // another chief leads, or another command came first: look at the status, then say it anew
+  kOutdated,  // another chief leads, or another command came first: look at the status, then say it again
   kAccepted,  // it is done, or on its way, and no chief will forget it
 };
 struct ControlReply {

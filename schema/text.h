@@ -25,7 +25,7 @@ std::string OneLine(std::string_view text, size_t limit);
 bool IsPlainName(std::string_view name);
 
 // How a job that ended goes on, as a command to type and as a sentence. `checkpoint` is the last one, in words; empty:
-// there is none. `command` begins it anew.
+// there is none. `command` begins it again.
 std::string CommandToGoOn(const std::string& checkpoint, const std::string& command);
 std::string HowToGoOn(const std::string& checkpoint, const std::string& command);
 

@@ -121,7 +121,7 @@ class Lines {
   }
 
  private:
-  // A job that began anew in its folder: what was before is of another run.
+  // A job that began again in its folder: what was before is of another run.
   void Begin(const json& line) {
     const auto run = line.find("run");
     if (run == line.end() || !run->is_string() || run_ == *run) return;

@@ -3,7 +3,7 @@
 //   absl::StatusOr<std::vector<double>> units = AskOptuna(spec, seed, trials, folder);
 //
 // Shapes: nothing is kept between calls. Running trials are told too, so that no two at a time are alike.
-// Cost: some seconds, for Python loads Optuna anew.
+// Cost: some seconds, for Python loads Optuna each time.
 // Errors: UNAVAILABLE where Python or Optuna is absent, or does not answer within a minute.
 // Source: Optuna's ask and tell, with its sampler TPE (Bergstra et al., NIPS 2011).
 // Tests: tests/process/test_tuning.py.

@@ -138,7 +138,7 @@ absl::Status RunFolder::Stop() const {
   if (!absl::SimpleAtoi(Trimmed(Own("started")), &group) || group <= 1) {
     return absl::UnavailableError("the keeper has not told its pid yet");
   }
-  // While anybody of the group lives its number is not given anew. So its leader is the keeper, or nobody.
+  // While anybody of the group lives its number is not given to another one. So its leader is the keeper, or nobody.
   const absl::StatusOr<std::string> leader = ReadTextFile(absl::StrCat("/proc/", group, "/cmdline"));
   if (leader.ok() && !leader->empty() && !absl::StrContains(*leader, Own(""))) {
     return absl::UnavailableError("the keeper has gone, and all that it started");

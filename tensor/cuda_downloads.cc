@@ -19,7 +19,7 @@ absl::Status CudaDownloads::Begin(cudaStream_t computes, const void* from, size_
     if (!made.ok()) return made.status();
     spare_.push_back(*std::move(made));
   }
-  // One event serves twice: the stream waits for what it says now, before it is recorded anew.
+  // One event serves twice: the stream waits for what it says now, before it is recorded again.
   cudaEvent_t event = spare_.back().get();
   CUDA_TRY(cudaEventRecord(event, computes));
   CUDA_TRY(cudaStreamWaitEvent(stream_.get(), event));

@@ -16,7 +16,7 @@ enum class Precision {
 };
 
 // Which elements survive: a pure function of (seed, row, column), so that a step computed again, on whatever device,
-// draws the same. The seed lies in the backend's memory, so that operations that are repeated can draw anew. Source:
+// draws the same. The seed lies in the backend's memory, so that operations that are repeated can draw again. Source:
 // Threefry-2x32 with 13 rounds (Salmon et al., SC 2011); key = (low half of the seed, high half), counter = (row, c)
 // for the columns c, c + q, c + 2 q and c + 3 q, where q is a quarter of them, rounded up: they take the low and the
 // high half of the first word, then of the second. An element is zeroed if its 16 bits are below threshold().

@@ -5,7 +5,7 @@
 //   if (fetch.Receive(block).ok() && fetch.complete()) ...fetch.Take()...
 //
 // Shapes: at most kMostCodeBytes, in blocks of kCodeBlockBytes, one under way at a time.
-// Order: what Take gives has the job's SHA-256. What has not is forgotten, and asked for anew.
+// Order: what Take gives has the job's SHA-256. What has not is forgotten, and asked for again.
 // Errors: INVALID_ARGUMENT for a block that nobody asked for, or of the wrong size; DATA_LOSS where all of them are
 //   other code together. A block that comes twice is no error.
 // Tests: tests/scenario/worker_fetches_code.txt, tests/sim.

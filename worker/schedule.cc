@@ -14,7 +14,7 @@ void Schedule::Advance(Time now, Effects& effects) {
   if (!idle()) PullAhead(now, effects);
 }
 
-// What was pulled for a step grows stale while something else is done, or nothing: then it is pulled anew.
+// What was pulled for a step grows stale while something else is done, or nothing: then it is pulled again.
 void Schedule::BeginNext(Time now, Effects& effects) {
   if (eval_.NeedsParameters()) {
     if (!exchange_.fresh() || exchange_.pulls_begun() < eval_.needed_pull()) {

@@ -50,7 +50,7 @@ class Schedule {
   void Receive(const EvalDoneReply& reply) { eval_.Receive(reply); }
   void Tick(Time now, Effects& effects);
   void UsePullAhead(bool pull_ahead) { pull_ahead_ = pull_ahead; }
-  // The device is prepared anew, behind what it is at.
+  // The device is prepared again, behind what it is at.
   void ForgetDevice() { device_ = DeviceParameters(grid_.size()); }
   // Drops evaluation; what the device is at goes on.
   void Clear() {

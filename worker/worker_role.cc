@@ -194,7 +194,7 @@ void WorkerRole::Impl::OnJoined() {
   next_data_report_ = now_;
 }
 
-// A later chief of the same run: leases go on, and are told to it; evaluation begins anew.
+// A later chief of the same run: leases go on, and are told to it; evaluation begins again.
 void WorkerRole::Impl::OnRejoined() {
   if (!AdoptJob()) return;
   schedule_->Clear();

@@ -35,9 +35,10 @@ uint64_t RaiseDescriptorLimit() {
   return limit.rlim_max;
 }
 
-sigset_t NotIgnored(std::initializer_list<int> signals) {
+sigset_t SigtermAnd(std::initializer_list<int> signals) {
   sigset_t set;
   sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
   for (const int signal : signals) {
     struct sigaction now {};
     if (sigaction(signal, nullptr, &now) == 0 && now.sa_handler != SIG_IGN) sigaddset(&set, signal);

@@ -16,9 +16,10 @@ int64_t UnixMs();  // by the calendar, which may jump: for people to read
 // process is meant for select(2), which knows 1,024 alone, does not run here.
 uint64_t RaiseDescriptorLimit();
 
-// Of these signals those that the caller has not chosen to be ignored, as it does under nohup or in a script's
-// background: to be blocked and read. A blocked signal is not ignored.
-sigset_t NotIgnored(std::initializer_list<int> signals);
+// SIGTERM, and of these signals those that the caller has not chosen to be ignored, as it does under nohup or in a
+// script's background: to be blocked and read. A blocked signal is not ignored. SIGTERM is heard in any case: by it
+// supervisors end a process, and logging would take it as a failure.
+sigset_t SigtermAnd(std::initializer_list<int> signals);
 
 // Keeps freed memory in the process: frames of 1 MiB come and go thousands of times a second, and a page touched for
 // the first time costs eight times as much as one that was there.

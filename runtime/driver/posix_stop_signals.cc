@@ -28,12 +28,6 @@ void EndByTheNext(const sigset_t& heard) {
   SetMask(SIG_UNBLOCK, heard);
 }
 
-sigset_t Heard() {
-  sigset_t heard = NotIgnored({SIGINT});
-  sigaddset(&heard, SIGTERM);
-  return heard;
-}
-
 // Whether the first of the descriptors became readable, rather than the second.
 bool Await(int first, int second) {
   pollfd either[] = {{first, POLLIN, 0}, {second, POLLIN, 0}};
@@ -43,7 +37,7 @@ bool Await(int first, int second) {
 
 }  // namespace
 
-StopSignals::StopSignals() : heard_(Heard()), ending_(eventfd(0, EFD_CLOEXEC)) {
+StopSignals::StopSignals() : heard_(SigtermAnd({SIGINT})), ending_(eventfd(0, EFD_CLOEXEC)) {
   SetMask(SIG_BLOCK, heard_);
   PCHECK(std::signal(SIGPIPE, SIG_IGN) != SIG_ERR) << "signal";
   signals_ = UniqueFd(signalfd(-1, &heard_, SFD_CLOEXEC));

@@ -5,8 +5,7 @@
 //   ...
 //   signals.DeliverTo(&mailbox);    // from here on it is the role's to end
 //
-// A SIGINT that the caller ignores stays ignored, as in a script's background. SIGTERM is heard in any case: a role is
-// told to end by it, and logging would take it as a failure.
+// A SIGINT that the caller ignores stays ignored, as in a script's background. SIGTERM is heard in any case.
 //
 // Order: what comes after the destructor is left aside: the process is about to end.
 // Threads: a signal interrupts no call of any thread: they block it all but this one's own, which does nothing else. So

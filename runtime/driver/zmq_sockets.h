@@ -55,7 +55,7 @@ class ZmqSocket {
   const std::string& endpoint() const { return endpoint_; }  // with the port that the kernel chose
   // Does not wait; what is queued has `linger` to leave. A socket that is not closed so drops it.
   void Close(Duration linger);
-  // Of a dialler: ends its attempts and its connection, and begins anew, with these keys as in Connect.
+  // Of a dialler: ends its attempts and its connection, and begins again, with these keys as in Connect.
   void StopDialling();
   void DialAgain(const KeyRing* keys, PeerRole to);
 

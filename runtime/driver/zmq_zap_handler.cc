@@ -28,7 +28,7 @@ std::string KeyOf(const std::vector<zmq::message_t>& question) {
   return zmq_z85_encode(text, question[kKey].data<uint8_t>(), kKeyBytes);
 }
 
-// Our keys, but for our own, which is drawn anew.
+// Our keys, but for our own, which is drawn at each start.
 KeyRing AsAStranger(const KeyRing& keys) {
   KeyRing stranger = keys;
   stranger.known[static_cast<size_t>(keys.self)] = {keys.own.public_key};  // dials this very process

@@ -28,7 +28,7 @@ namespace downpour {
 
 inline constexpr int kStandInDevices = 2;
 
-// Begins anew, while no backend is there: one will be made for `device`. Who forgets to say which gets the first.
+// Begins again, while no backend is there: one will be made for `device`. Who forgets to say which gets the first.
 // memory: bytes of the device; to_pin: of the host that can be page-locked.
 void ResetCudaStandIn(uint64_t seed, size_t memory = size_t{1} << 30, int device = 1, size_t to_pin = size_t{1} << 30);
 // That call from the reset on fails, and with `for_good` every later one, as an

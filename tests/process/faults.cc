@@ -38,7 +38,7 @@ Function* Real(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
 }
 
-// Read anew each time, past the calls below; empty while there is none.
+// Read again each time, past the calls below; empty while there is none.
 std::string Order() {
   const char* const file = getenv("DOWNPOUR_FAULTS");
   if (file == nullptr) return {};

@@ -37,7 +37,7 @@ class NetworkTest(ProcessTest):
         steps = lambda s, name: task_of(s, name).get("step", 0)
         whose = {name: task_of(began, name)["incarnation"] for name in MEMBERS}
 
-        def on(status, name):  # whoever had to join anew counts from nothing
+        def on(status, name):  # whoever had to join again counts from nothing
             same = task_of(status, name)["incarnation"] == whose[name]
             return steps(status, name) > (steps(began, name) if same else 0)
 

@@ -62,7 +62,7 @@ class AskedTest(ServiceTest):
         elsewhere = {"Origin": "http://localhost:1"}
         job = "/v1/projects/p/jobs/one"
         self.assertEqual(self.open("/", {"Sec-Fetch-Site": "cross-site"})[0], 200)
-        self.assertEqual(self.open("/", {"Host": "evil.example"})[0], 403, "a name that was bound anew")
+        self.assertEqual(self.open("/", {"Host": "evil.example"})[0], 403, "a name that was bound again")
         for path in ("/status", "/history", "/logs", "/checkpoints"):
             self.assertEqual(self.open(job + path, {"Sec-Fetch-Site": "cross-site"})[0], 403, path)
         for method, path in (("POST", ":cancel"), ("POST", ":checkpoint"), ("DELETE", "")):

@@ -7,7 +7,7 @@
 //       to worker: PushReply lease=0 0@1.1 consumed=1 acked=1 v1
 //
 // A line at the margin is a command, the indented lines below it are all that came of it. With DOWNPOUR_REWRITE=1 in
-// the environment the files are written anew with what really came.
+// the environment the files are written again with what really came.
 #pragma once
 
 #include <cstdint>

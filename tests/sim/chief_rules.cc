@@ -1,12 +1,18 @@
 #include "tests/sim/chief_rules.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "chief/assignment.h"
+#include "chief/journal.h"
+#include "chief/lifecycle.h"
+#include "chief/sealed_copies.h"
+#include "chief/status.h"
 #include "schema/checkpoint_format.h"
 
 namespace downpour {
@@ -28,7 +34,10 @@ void ChiefRules::Before(const Process& process, const Input& input) {
   behind_.clear();
   due_to_go_ = Incarnation::kNone;
   if (process.chief == nullptr) return;
-  if (life_ != process.life) *this = ChiefRules(world_, oracle_);
+  if (life_ != process.life) {
+    *this = ChiefRules(world_, oracle_);
+    placed_before_ = FollowsADeadOne(process);
+  }
   life_ = process.life;
   ticks_ = std::holds_alternative<Tick>(input);
   if (ticks_) {
@@ -39,6 +48,21 @@ void ChiefRules::Before(const Process& process, const Input& input) {
     }
   }
   if (const auto* received = std::get_if<Received>(&input)) OnReceived(process, *received);
+}
+
+// As it stands before its first Step: the journal knows of slices, and neither it nor a summary of an end.
+bool ChiefRules::FollowsADeadOne(const Process& chief) const {
+  const FaultPlan& plan = world_->plan();
+  if (plan.disk.io_error > 0 || plan.damage || plan.lose || plan.rot) return false;  // it may read something else
+  std::optional<JournalEntry> newest;
+  for (const char* copy : {"journal.a", "journal.b"}) {
+    absl::StatusOr<JournalEntry> entry = DecodeEntry(Unsealed(chief.disk->ReadSeen(copy).value_or("")).value_or(""));
+    if (entry.ok() && (!newest || entry->number > newest->number)) newest = *std::move(entry);
+  }
+  if (!newest || !newest->record.ended.empty() || !newest->record.data) return false;
+  const std::string text = chief.disk->ReadSeen(kSummaryFile).value_or("");
+  const nlohmann::json said = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  return !said.is_object() || said.value("chiefRestarts", UINT64_MAX) + 1 != newest->record.chiefs;
 }
 
 void ChiefRules::OnReceived(const Process& chief, const Received& received) {
@@ -248,6 +272,11 @@ void ChiefRules::CheckOverdue(const Process& chief) {
     }
   }
   was_cancelling_ = cancelling;
+  prepared_ |= chief.chief->all_reported();
+  const bool has_time = cancelled_ && world_->now() < *cancelled_ + Lifecycle::kLastRound;
+  if (state == JobState::kCancelled && placed_before_ && !prepared_ && has_time) {
+    Add(chief, "ends before the servers of the chief before are here, which hold what no checkpoint has");
+  }
   has_all_ = state == JobState::kRunning && chief.chief->all_reported();
   saves_ = saves_ && AllServersThere(chief);
   const bool has_saved = !begun_.empty() && cancelled_ && begun_.rbegin()->second.at >= *cancelled_;

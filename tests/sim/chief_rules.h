@@ -4,8 +4,8 @@
 //   than a heartbeat after its word, or less than dead_after behind the one before; another's meanwhile; work for a
 //   round that ought to have made room; a ps that is let go while another one needs it, or while the job is cancelled,
 //   or under another name, or that is kept with nothing to lose; a round that is due or asked for and does not begin,
-//   as the last one of a job that is cancelled; a grant when the job does not run; more records on their way to a ps
-//   than its window.
+//   as the last one of a job that is cancelled; an end before its servers had time to come, where they hold more than
+//   checkpoints; a grant when the job does not run; more records on their way to a ps than its window.
 #pragma once
 
 #include <cstdint>
@@ -60,6 +60,7 @@ class ChiefRules final : public Rules {
   bool AllServersThere(const Process& chief) const;
   bool MayBegin(const Process& chief) const;
   bool HasSomething(const Process& chief, Incarnation server) const;
+  bool FollowsADeadOne(const Process& chief) const;
 
   const Oracle* oracle_;
 
@@ -82,6 +83,8 @@ class ChiefRules final : public Rules {
   bool was_cancelling_ = false;
   bool has_all_ = false;  // it runs, and every slice is where it belongs
   std::optional<Time> cancelled_;
+  bool placed_before_ = false;                          // by the chief before, which died
+  bool prepared_ = false;                               // every slice has reported to it
   bool saves_ = false;                                  // a last round can be made
   std::map<Incarnation, std::set<SliceId>> restoring_;  // records sent and not reported
   // Assigned so, and not reported yet: its ps is to continue with what it has.

@@ -57,7 +57,7 @@ void CrashScenario::Begin() {
   booted_ = world_.now();
   disk_faults_at_boot_ = Total(world_.disk_faults_dealt());
   servers_started_.clear();
-  // Where none is whole a start without --resume may begin anew.
+  // Where none is whole a start without --resume may begin again.
   forgets_resume_ = plan_.forgetful && !plan_.damage && !plan_.lose && !plan_.rot && checker().durable().has_value();
   checker().Forget();
   if (boot_ > 1 && !plan_.same_servers) {
@@ -195,6 +195,12 @@ void CrashScenario::ChangeText() {
 // What is mended by what a person does next.
 bool CrashScenario::IsCause(const std::string& why) {
   if (plan_.rot && absl::StrContains(why, "nobody came in its place")) return true;  // it is not waited for long
+  if (plan_.diverges && absl::StrContains(why, "the loss of the last evaluation is not finite")) {
+    ++faults_["model diverged"];
+    world_.EndDivergence();  // as by another learning rate
+    if (calm_) calm_since_ = progress_at_ = world_.now();
+    return true;
+  }
   const bool no_room = absl::StrContains(why, "no worker can prepare for the job");
   if (no_room) ++faults_["no worker had room"];
   if (no_room && calm_) calm_since_ = progress_at_ = world_.now();  // all of the job is still to do
@@ -220,7 +226,7 @@ bool CrashScenario::SkipLimitReached() {
   return true;
 }
 
-// Where no checkpoint can be used, the chief says what a person has to type who means to begin anew.
+// Where no checkpoint can be used, the chief says what a person has to type who means to begin again.
 bool CrashScenario::GiveUpLost() {
   const std::string said = world_.process(chief_).chief->StatusJson(world_.now());
   const std::string flag = "--give_up=";
@@ -251,6 +257,11 @@ void CrashScenario::StopEverything() {
   if (plan_.by_signal && chief_ != Life::kNone) {
     ++faults_[plan_.all_told ? "all told to stop" : plan_.by_command ? "stopped by command" : "chief told to stop"];
     if (plan_.all_told) return TellAll();
+    if (plan_.last_chief) {
+      world_.Kill(chief_);
+      OnCrash(chief_);
+      return StopTheNextChief();
+    }
     return plan_.by_command ? StopByCommand() : world_.Stop(chief_);
   }
   ++faults_["all stopped"];
@@ -270,6 +281,18 @@ void CrashScenario::StopEverything() {
     }
   }
   world_.events().After(Duration(prng_.Below(1000000000)), [this] { Begin(); });
+}
+
+// Before its servers are here: they hold what no checkpoint has.
+void CrashScenario::StopTheNextChief() {
+  if (!stopping_ || !running_) return;
+  if (Leader() != nullptr) {
+    ++faults_["next chief told to stop"];
+    return world_.Stop(chief_);
+  }
+  world_.events().After(1ms, [this, boot = boot_] {
+    if (boot == boot_) StopTheNextChief();
+  });
 }
 
 // In any order.

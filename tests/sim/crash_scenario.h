@@ -125,7 +125,13 @@ class CrashScenario {
   void Intrude();
   void LookForStop();
   void StopAmidRestore(Time by);
+  void StopTheNextChief();
   void Lie();
+  void Impersonate();
+  void TellOneThatJoins(int looks);
+  void TellOfAnotherEnd();
+  void SpeakForOthers();
+  bool IsHeldByAnother(Life ps, SliceId slice, SliceEpoch epoch) const;
   void LookForTrouble();
   void TroubleAtTheEnd();
   void DamageRecordsOf(const std::string& ps, Round round);

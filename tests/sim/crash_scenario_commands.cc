@@ -23,7 +23,7 @@ const ChiefRole* CrashScenario::Leader() const {
 }
 
 // As a tool does that has just seen the status: some copies, one of which may come late. For the last one it heard no
-// answer, looked at the status and numbered its command anew.
+// answer, looked at the status and numbered its command again.
 void CrashScenario::TellChief(ControlKind kind, uint32_t workers) {
   const ChiefRole* chief = Leader();
   if (chief == nullptr) return;

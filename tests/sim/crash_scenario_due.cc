@@ -114,7 +114,7 @@ void CrashScenario::LookForRounds(const Process& process) {
       CheckpointInterval::kMostAfterAbandoned + Patience() + 4 * plan_.disk_delay * oracle_.grid().size());
 }
 
-// By what its members count while they live, which heartbeats tell; a link that was cut is made anew once its end is
+// By what its members count while they live, which heartbeats tell; a link that was cut is made again once its end is
 // held dead. What records hold beside that counts when a round has them.
 void CrashScenario::LookForSkips(const Process& process) {
   const std::vector<Incarnation> members = process.chief->alive(TaskRole::kPs);

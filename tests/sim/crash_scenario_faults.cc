@@ -39,6 +39,7 @@ void CrashScenario::Disturb() {
   Repeat(plan_.faults.put_back, &CrashScenario::PutBackFolder);
   Repeat(plan_.faults.lie, &CrashScenario::Lie);
   Repeat(plan_.faults.ask, &CrashScenario::AskForCheckpoint);
+  Repeat(plan_.faults.impostor, &CrashScenario::Impersonate);
   if (plan_.end_trouble) LookForTrouble();
   LookForStop();
   LookForProgress();

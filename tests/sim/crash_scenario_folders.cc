@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "chief/storage.h"
 #include "job/job_file.h"
 #include "schema/checkpoint_format.h"
@@ -43,6 +44,7 @@ void CrashScenario::BeginFolder() {
   world_.Kill(chief_);
   chief_ = Life::kNone;
   world_.BeginFolder();
+  job_.name = absl::StrCat("simulated-", books_.size());  // another job, hence other data
   OpenBook();
   // Whoever starts a server names the folder of the run that it is for. One that has joined none yet would take the new
   // chief for its own, and write into the folder of the old one.

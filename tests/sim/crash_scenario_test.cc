@@ -32,10 +32,13 @@ TEST(CrashScenario, SeedsDealEveryKindOfFault) {
     sum.stops += result.stops;
     sum.failures += result.failures;
   }
-  for (const char* kind : {"all stopped",
+  for (const char* kind : {"a ps speaks for others",
+                           "all stopped",
                            "all told to stop",
                            "another folder",
                            "another copy of the data",
+                           "another job's chief",
+                           "another job's end",
                            "another job text",
                            "chief killed",
                            "chief paused",
@@ -52,6 +55,8 @@ TEST(CrashScenario, SeedsDealEveryKindOfFault) {
                            "lost",
                            "lost in a cut",
                            "malformed frame",
+                           "model diverged",
+                           "next chief told to stop",
                            "no space",
                            "overtaken",
                            "power failure",

@@ -1,12 +1,18 @@
 #include "tests/sim/device.h"
 
 #include <algorithm>
+#include <limits>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "schema/checkpoint_format.h"
 
 namespace downpour {
+namespace {
+
+constexpr Duration kLongestIndexing = 3s;
+
+}  // namespace
 
 Device::Device(const Oracle* oracle, const FaultPlan* plan, int worker, uint64_t seed, EventQueue* events,
                Findings* findings, Done done)
@@ -68,9 +74,15 @@ void Device::Carry(Ticket ticket, const Prepare& request) {
       done_({ticket, absl::OkStatus(), Preparing{"installs packages", "packages"}});
     });
   }
+  const Duration indexing = std::max(time, std::min<Duration>(time * plan_->device.indexing, kLongestIndexing));
+  Finish(indexing, {ticket, absl::OkStatus(),
+                    Prepared{plan_->train_examples, plan_->eval_examples, FingerprintFor(request.job)}});
+}
+
+uint64_t Device::FingerprintFor(const JobSpec& job) const {
   const bool odd = plan_->odd_data && worker_ + 1 == plan_->job.cluster.worker_count;
-  const uint64_t fingerprint = MixAll(request.job.seed, plan_->train_examples, plan_->eval_examples, odd);
-  Finish(time, {ticket, absl::OkStatus(), Prepared{plan_->train_examples, plan_->eval_examples, fingerprint}});
+  const uint32_t name = Crc32c({reinterpret_cast<const std::byte*>(job.name.data()), job.name.size()});
+  return MixAll(job.seed, plan_->train_examples, plan_->eval_examples, odd, name);
 }
 
 void Device::TakeCode(const std::vector<Payload>& blocks) {
@@ -114,7 +126,8 @@ void Device::Carry(Ticket ticket, const EvalStep& request) {
   const uint64_t batch = static_cast<uint64_t>(plan_->job.training.batch_size);
   const uint64_t first = std::min(request.first_batch * batch, plan_->eval_examples);
   const uint64_t examples = std::min(request.batches * batch, plan_->eval_examples - first);
-  const double loss = 0.5 + values % 64 / 64.0;  // another one for other values
+  const bool diverges = plan_->diverges && values % 3 == 0;
+  const double loss = diverges ? std::numeric_limits<double>::infinity() : 0.5 + values % 64 / 64.0;  // by the values
   Finish(TimeOfOne(),
          {ticket, absl::OkStatus(), Evaluated{loss * static_cast<double>(examples), examples / 2, examples}});
 }

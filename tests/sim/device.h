@@ -33,6 +33,8 @@ class Device {
 
   // Whether that step was ever computed on these values of that slice.
   bool ComputedOn(LeaseId lease, Step step, SliceId slice, uint32_t checksum) const;
+  // Of what it reads for that job: each job has data of its own.
+  uint64_t FingerprintFor(const JobSpec& job) const;
   // The values that an evaluation of these batches was last computed on.
   uint32_t EvaluatedOn(uint64_t first_batch) const;
 

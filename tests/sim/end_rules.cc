@@ -1,6 +1,7 @@
 #include "tests/sim/end_rules.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -66,6 +67,7 @@ void EndRules::OnReceived(const Process& chief, const Received& received) {
   }
   const auto* done = std::get_if<EvalDone>(&received.message);
   if (done == nullptr || done->round != evaluation_) return;
+  if (!std::isfinite(done->loss_sum)) diverged_.insert(done->versions_digest);
   parts_ever_[done->versions_digest].insert({done->first_batch, done->batches});
   if (AllCommitted(chief)) parts_[done->versions_digest].insert({done->first_batch, done->batches});
   if (!CoverAll(parts_ever_[done->versions_digest])) return;
@@ -133,11 +135,13 @@ bool EndRules::CoverAll(const std::set<std::pair<uint64_t, uint64_t>>& parts) co
   return covered * static_cast<uint64_t>(oracle_->job().training.batch_size) >= world_->plan().eval_examples;
 }
 
-// By parts that cover the whole split and used the same parameters, all of them since the last lease was committed.
+// By parts that cover the whole split and used the same parameters, all of them since the last lease was committed; and
+// by a finite loss.
 void EndRules::CheckEvaluated(const Process& chief) {
   if (world_->plan().eval_examples == 0) return;
-  if (std::ranges::any_of(parts_, [this](const auto& parts) { return CoverAll(parts.second); })) return;
-  Add(chief, "ends the job without an evaluation of its last parameters");
+  const auto is_good = [this](const auto& parts) { return CoverAll(parts.second) && !diverged_.contains(parts.first); };
+  if (std::ranges::any_of(parts_, is_good)) return;
+  Add(chief, "ends the job without a finite evaluation of its last parameters");
 }
 
 // Whoever asks for work first when epochs have become so many evaluates.

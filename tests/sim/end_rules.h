@@ -2,10 +2,10 @@
 // and 11.
 //
 // Findings: an end with success by a checkpoint round, or by an evaluation, of before leases were opened again; by
-//   parts of an evaluation that used different parameters. An end, or a placement, that the journal on disk does not
-//   know of. A chief that leads a job again of which summary.json says that it has succeeded. An evaluation that is
-//   due, and not given to workers that ask for work. An end with fewer epochs than the file has, though it asks for
-//   none or fewer evaluations are in than patience needs.
+//   parts of an evaluation that used different parameters, or whose loss is not finite. An end, or a placement, that
+//   the journal on disk does not know of. A chief that leads a job again of which summary.json says that it has
+//   succeeded. An evaluation that is due, and not given to workers that ask for work. An end with fewer epochs than the
+//   file has, though it asks for none or fewer evaluations are in than patience needs.
 #pragma once
 
 #include <cstdint>
@@ -53,6 +53,7 @@ class EndRules final : public Rules {
   uint64_t evaluation_ = 0;          // the newest round of one
   std::map<uint64_t, std::set<std::pair<uint64_t, uint64_t>>> parts_;  // of it, since all is committed, by their digest
   std::map<uint64_t, std::set<std::pair<uint64_t, uint64_t>>> parts_ever_;  // likewise, whatever was committed
+  std::set<uint64_t> diverged_;            // digests of values whose loss is not finite
   bool evaluates_ = false;                 // some of its parts are granted, and not all are in
   std::optional<uint64_t> seen_epochs_;    // committed, when an evaluation was last due
   std::optional<int> asked_since_;         // for work, since one is due and none was granted

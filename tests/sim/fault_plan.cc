@@ -232,9 +232,10 @@ std::string FaultPlan::ToString() const {
       " damage=", damage, " lose=", lose, " by_signal=", by_signal, " all_told=", all_told, " by_command=", by_command,
       " same_servers=", same_servers, " odd_data=", odd_data, " clock_is_right=", clock_is_right,
       "\n  rare: start_within=", Ms(start_within), "ms other_text=", other_text, " end_trouble=", end_trouble,
-      " rot=", rot, " lie=", Ms(faults.lie), "ms stalls=", stalls, " failing=", static_cast<int>(failing),
-      " no_room_for=", Ms(device.no_room_for), "ms slices=", GridOf(job.model)->size(), " amid_restore=", amid_restore,
-      " forgetful=", forgetful);
+      " rot=", rot, " lie=", Ms(faults.lie), "ms impostor=", Ms(faults.impostor), "ms stalls=", stalls,
+      " failing=", static_cast<int>(failing), " no_room_for=", Ms(device.no_room_for), "ms indexing=", device.indexing,
+      " slices=", GridOf(job.model)->size(), " amid_restore=", amid_restore, " forgetful=", forgetful,
+      " last_chief=", last_chief, " diverges=", diverges);
 }
 
 }  // namespace downpour

@@ -26,6 +26,7 @@ struct DevicePlan {
   double slow_worker = 1;  // factor on all times of worker 0
   int parts = 1;           // completions of one training step
   Duration no_room_for{};  // from the beginning: most attempts to prepare for the job fail meanwhile
+  int64_t indexing = 1;    // so many times as long to prepare for a job, up to some seconds
 };
 
 // Mean time between faults of a kind; zero: none.
@@ -47,6 +48,7 @@ struct FaultRates {
   Duration move{};        // the host of a ps gets another address
   Duration rival{};       // a ps stands still for long, and another process is started in its place meanwhile
   Duration lie{};         // somebody reports a lease done that no slice has finished
+  Duration impostor{};    // another job's chief, or a ps of others' slices, says what is not its own to say
   bool nameless = false;  // workers come without index and supervisor: a new one is not known to replace a dead one
 };
 
@@ -81,6 +83,7 @@ struct FaultPlan {
   bool by_command = false;      // or a person's command to the chief, in place of SIGTERM
   bool amid_restore = false;    // which comes while slices of a dead ps are on their way to the next one
   bool forgetful = false;       // and then says --resume at the second attempt
+  bool last_chief = false;      // or the chief is killed, and the next one is told to stop as soon as it leads
   bool same_servers = false;    // their number stays, so that workers that outlive a stop go on
   int servers_later = 0;        // after a stop; 0: as drawn then
   bool odd_data = false;        // the last worker has another copy of the data
@@ -88,6 +91,7 @@ struct FaultPlan {
   Duration start_within = 1s;   // of a process, from the end of the one before
   bool other_text = false;      // each start of all has another job text, of the same plan
   bool end_trouble = false;     // a ps dies when all leases are committed, and once more when a checkpoint holds them
+  bool diverges = false;        // evaluations of some values are not finite, until a job has failed for it
   std::string code;             // the archive of the user's Python code; empty: the job has none
   bool rot = false;             // and its file of the newest checkpoint is damaged then
   std::string ToString() const;

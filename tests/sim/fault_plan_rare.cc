@@ -128,6 +128,10 @@ void PlanRareFaults(Prng& prng, FaultPlan& plan) {
   if (prng.Chance(0.15)) plan.faults.ask = DrawTime(prng, 100ms, 3s);
   const bool one_folder = plan.faults.new_folder == Duration::zero() && plan.faults.put_back == Duration::zero();
   plan.forgetful = plan.by_signal && one_folder && prng.Chance(0.5);
+  if (prng.Chance(0.12)) plan.faults.impostor = DrawTime(prng, 100ms, 2s);
+  if (plan.faults.new_folder > Duration::zero() && prng.Chance(0.5)) plan.device.indexing = DrawNumber(prng, 10, 100);
+  plan.last_chief = plan.by_signal && !plan.all_told && prng.Chance(0.4);
+  plan.diverges = plan.eval_examples > 0 && prng.Chance(0.06);
 }
 
 }  // namespace downpour

@@ -44,13 +44,24 @@ InvariantChecker::InvariantChecker(World* world, const Oracle* oracle, Reference
 }
 
 void InvariantChecker::Before(const Process& process, const Input& input) {
-  if (const auto* received = std::get_if<Received>(&input)) OnReceived(process, *received);
+  const auto* received = std::get_if<Received>(&input);
+  const bool is_lie = received != nullptr && IsOfAnothersSlice(process, *received);
+  if (received != nullptr && !is_lie) OnReceived(process, *received);
   if (std::holds_alternative<StopRequested>(input)) OnToldToStop(process);
   if (const auto* link = std::get_if<Reconnected>(&input); link != nullptr && process.worker != nullptr) {
     owed_again_ = {link->peer, in_flight_[{process.life, link->peer}].sent};
   }
-  static const Input kNothing = Malformed{};  // as what is said in another run
-  for (const auto& part : parts_) part->Before(process, foreign_ ? kNothing : input);
+  static const Input kNothing = Malformed{};  // as what is said in another run, or by a liar
+  for (const auto& part : parts_) part->Before(process, foreign_ || is_lie ? kNothing : input);
+}
+
+// What a ps says of a slice in an epoch that it was never given: it is to change nothing.
+bool InvariantChecker::IsOfAnothersSlice(const Process& worker, const Received& received) const {
+  const auto* reply = std::get_if<PushReply>(&received.message);
+  if (reply == nullptr || worker.worker == nullptr || received.run != RunOf(worker)) return false;
+  return std::ranges::any_of(reply->slices, [&](const PushReply::Item& item) {
+    return item.refusal == SliceRefusal::kNone && reference_->GivenTo(item.slice, item.epoch) != reply->from;
+  });
 }
 
 void InvariantChecker::OnEffect(const Process& process, const Effect& effect) {
@@ -164,7 +175,7 @@ void InvariantChecker::OnExit(const Process& process, int code) {
   const auto told = told_to_stop_.find(process.life);
   const bool goes_by_itself = code > kExitSignalled && !hears_end_;
   if (told == told_to_stop_.end() || !goes_by_itself || world_->now() >= told->second.at + kPsLeavesWithin) return;
-  // What a slice had before it was placed anew, from an older state, is no matter of leaving.
+  // What a slice had before it was placed again, from an older state, is no matter of leaving.
   const std::vector<TraceRecord>& traces = traces_[process.life];
   std::map<SliceId, size_t> installed;
   for (size_t i = 0; i < traces.size(); ++i) {

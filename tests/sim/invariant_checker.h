@@ -70,7 +70,7 @@ class InvariantChecker final : public Rules {
   // Whether a chief has told anybody of success.
   bool told_success() const { return told_success_; }
   bool told_cancelled() const { return told_cancelled_; }
-  // A person's word: what that checkpoint and older ones held may be trained anew.
+  // A person's word: what that checkpoint and older ones held may be trained again.
   void GiveUp(Round round) { abandoned_ = round; }
   // Of that round a record was damaged, or may be, and nobody has noticed yet.
   void NoteDamage(Round round) { damaged_.insert(round); }
@@ -139,6 +139,7 @@ class InvariantChecker final : public Rules {
   };
   void Tell(Life worker, const PushReply& reply);
   void CheckForeign(const Process& process);
+  bool IsOfAnothersSlice(const Process& worker, const Received& received) const;
   void CheckLost(const Process& chief);
   Version ComputedFrom(const TraceRecord& record) const;
   void CheckCounted(const Process& process, const TraceRecord& record);

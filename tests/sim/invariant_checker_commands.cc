@@ -22,7 +22,7 @@ void InvariantChecker::CheckWorkers(const Process& process) {
                          command_->number == chief.commands() && chief.commands() == commands_[process.life] + 1;
     if (!is_next) Add(process, "obeys a command that is for another chief, or was overtaken");
     if (is_next && !obeyed_.emplace(process.life, command_->nonce).second) {
-      Add(process, "obeys a command twice, since it was numbered anew");
+      Add(process, "obeys a command twice, since it was numbered again");
     }
     commands_[process.life] = chief.commands();
   }

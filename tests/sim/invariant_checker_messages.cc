@@ -118,7 +118,7 @@ void InvariantChecker::Check(const Process& process, PeerId, const RestoreSlice&
 
 void InvariantChecker::AddBegun(const Process& process, SliceId slice) {
   Add(process,
-      absl::StrCat("begins slice ", ToNumber(slice), " anew, though there was checkpoint ", ToString(journalled_)));
+      absl::StrCat("begins slice ", ToNumber(slice), " again, though there was checkpoint ", ToString(journalled_)));
 }
 
 void InvariantChecker::Check(const Process& process, PeerId, const JobEnd& end) {

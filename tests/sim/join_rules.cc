@@ -67,7 +67,7 @@ void JoinRules::OnEffect(const Process& process, const Effect& effect) {
   const auto* placement = std::get_if<Placement>(&send->message);
   if (placement == nullptr || !fingerprints_.contains(placement->to)) return;
   const uint64_t fingerprint = fingerprints_[placement->to];
-  // A job that had no checkpoint yet may begin anew, in another run, with whoever is there first.
+  // A job that had no checkpoint yet may begin again, in another run, with whoever is there first.
   if (std::exchange(run_, RunOf(process)) != RunOf(process)) fingerprint_.reset();
   if (fingerprint_.value_or(fingerprint) != fingerprint) Add(process, "gives work to workers of different data");
   fingerprint_ = fingerprint;

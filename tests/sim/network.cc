@@ -61,6 +61,13 @@ void Network::HangUp(Life dialer, PeerId peer) {
   if (found != ends_.end()) connections_[found->second].open = false;
 }
 
+PeerId Network::PeerOf(Life server, Life dialer) const {
+  for (const Connection& connection : connections_) {
+    if (connection.open && connection.server == server && connection.dialer == dialer) return connection.accepted;
+  }
+  return PeerId::kNone;
+}
+
 void Network::Vanish(Life gone) {
   std::erase_if(listeners_, [gone](const auto& item) { return item.second == gone; });
   for (Connection& connection : connections_) {

@@ -55,6 +55,8 @@ class Network {
   void Dial(Life dialer, PeerId peer, const std::string& endpoint);
   void HangUp(Life dialer, PeerId peer);
   void Send(Life from, PeerId to, Message message, uint64_t run = 0);
+  // Under which that listener hears that dialler; kNone: it does not.
+  PeerId PeerOf(Life server, Life dialer) const;
   void Vanish(Life gone);  // its connections end; what it sent is on its way
 
   // One direction, both ends named by their endpoint or dialler's life. Messages wait for the end of the cut or are

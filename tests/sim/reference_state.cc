@@ -93,6 +93,11 @@ IntervalSet ReferenceState::Finished(SliceId slice, SliceEpoch epoch) const {
   return lineage == nullptr ? IntervalSet() : lineage->state.finished;
 }
 
+Incarnation ReferenceState::GivenTo(SliceId slice, SliceEpoch epoch) const {
+  const Lineage* lineage = Find(slice, epoch);
+  return lineage == nullptr ? Incarnation::kNone : lineage->actor;
+}
+
 void ReferenceState::Record(const TraceRecord& record, const Version& computed_from) {
   switch (record.kind) {
     case Kind::kInstalled:

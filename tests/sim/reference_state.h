@@ -43,6 +43,8 @@ class ReferenceState {
   Step ConsumedTo(SliceId slice, SliceEpoch epoch, LeaseId lease) const;
   // What the lineage has finished; empty if there is no such lineage.
   IntervalSet Finished(SliceId slice, SliceEpoch epoch) const;
+  // Which ps was given the slice in that epoch; kNone: none yet.
+  Incarnation GivenTo(SliceId slice, SliceEpoch epoch) const;
 
   uint64_t pushes_counted() const { return pushes_counted_; }
   uint64_t duplicates() const { return duplicates_; }

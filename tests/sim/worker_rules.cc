@@ -70,12 +70,13 @@ void WorkerRules::OnReceived(const Process& process, Worker& worker, const Messa
   const auto* welcome = std::get_if<Welcome>(&message);
   if (welcome == nullptr || welcome->term < worker.term) return;
   const absl::StatusOr<JobSpec> job = ParseCanonicalJob(welcome->job);
+  if (job.ok()) jobs_.try_emplace(welcome->run, *job);
   worker.term = welcome->term;
   worker.welcomed_in = welcome->run;
   worker.pulls_ahead = job.ok() && job->training.pull_ahead;
   worker.ever_ahead |= worker.pulls_ahead;
   worker.steps_to_pull_in = worker.pulled_ahead = worker.taken = 0;
-  worker.newest_pull = 0;  // it may begin to count anew
+  worker.newest_pull = 0;  // it may begin to count again
   worker.pulling.clear();
   worker.owed.clear();
   worker.placed = world_->steps();
@@ -104,6 +105,12 @@ void WorkerRules::OnEffect(const Process& process, const Effect& effect) {
     Add(process, "is told to stop, and asks for work");
   }
   if (const auto* request = std::get_if<WorkRequest>(&send->message)) worker.asked_as = request->from;
+  const auto* report = std::get_if<DataReport>(&send->message);
+  const auto job = jobs_.find(RunOf(process));
+  if (report != nullptr && report->error.empty() && job != jobs_.end() &&
+      report->fingerprint != process.device->FingerprintFor(job->second)) {
+    Add(process, "reports the data of another job");
+  }
   const auto* beat = std::get_if<Heartbeat>(&send->message);
   if (beat != nullptr && beat->placement != 0) beats_as_ = beat->from;
   if (const auto* pull = std::get_if<Pull>(&send->message)) OnPull(process, worker, *pull);
@@ -178,7 +185,7 @@ void WorkerRules::Settle(const Process& process, Worker& worker, const std::vect
       if (--found->second == 0) gradients.erase(found);
       return true;
     };
-    // The device passes over what it computed before it began anew.
+    // The device passes over what it computed before it began again.
     if (!take_from(worker.computed) && !take_from(worker.forgotten)) {
       Add(process, absl::StrCat("settles a gradient twice, or one that it did not compute: ", name));
     }
@@ -233,7 +240,7 @@ void WorkerRules::OnPull(const Process& process, Worker& worker, const Pull& pul
     worker.first_pull = pull.request;
     worker.pull_since = worker.began;
   }
-  const bool moved = worker.placed > worker.pull_began;  // what moved is pulled anew, whenever that is
+  const bool moved = worker.placed > worker.pull_began;  // what moved is pulled again, whenever that is
   worker.pull_began = world_->steps();
   // Its first message may have waited for room in the window, which pushes enter first.
   const bool may_have_begun = moved || worker.owed_when_it_evaluated;

@@ -7,7 +7,7 @@
 //   device keeps something that moves on only with gradients that counted: one that is settled twice, or was not
 //   computed, or is never settled, or is not settled though its lease was given back, or counts though its slice took
 //   no push of it from this worker, or skipped it; work that begins, or answers that are not awaited, after it was told
-//   to stop; a later chief that is not told what it holds.
+//   to stop; a later chief that is not told what it holds; data reported to a job that are another one's.
 #pragma once
 
 #include <algorithm>
@@ -94,6 +94,7 @@ class WorkerRules final : public Rules {
 
   const Oracle* oracle_;
   std::map<Life, Worker> workers_;
+  std::map<uint64_t, JobSpec> jobs_;  // by run, as some Welcome said
   // Of the Step at hand.
   std::optional<Incarnation> beats_as_;  // placed
   bool goes_on_ = false;                 // it begins a step that has a next one

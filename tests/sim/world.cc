@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "runtime/member_session.h"
 #include "schema/checkpoint_format.h"
 #include "tests/sim/describe.h"
 #include "tests/sim/invariant_checker.h"
@@ -343,6 +344,10 @@ void World::Continue(Life life) {
 }
 
 void World::Stop(Life life) { Give(life, StopRequested{kSigterm}); }
+
+void World::Tell(Life member, Message message, uint64_t run) {
+  Give(member, Received{MemberSession::kChief, std::move(message), run});
+}
 
 void World::GiveMalformed(Life life) {
   Give(life,

@@ -103,6 +103,7 @@ class World {
   void Stop(Life life);                               // SIGTERM
   void Move(Life life, const std::string& endpoint);  // a ps, to another address
   void GiveMalformed(Life life);
+  void Tell(Life member, Message message, uint64_t run);  // over its connection to the chief, whoever says it
 
   Process& process(Life life) { return *processes_[static_cast<size_t>(life)]; }
   const Process& process(Life life) const { return *processes_[static_cast<size_t>(life)]; }
@@ -121,6 +122,7 @@ class World {
   void BeginFolder();                     // an empty one, as reliable as the one before
   FaultCounts disk_faults_dealt() const;  // of all of them
   void set_stalls(double stalls) { plan_.stalls = stalls; }
+  void EndDivergence() { plan_.diverges = false; }
   const FaultPlan& plan() const { return plan_; }
   Findings& findings() { return *findings_; }
   Time now() const { return events_.now(); }

@@ -28,7 +28,7 @@ std::string CredentialsOf(const HttpSettings& http) {
 }
 
 int Serve(const ServeOptions& options, Streams streams) {
-  const sigset_t ends = NotIgnored({SIGINT, SIGTERM});
+  const sigset_t ends = SigtermAnd({SIGINT});
   pthread_sigmask(SIG_BLOCK, &ends, nullptr);  // before any thread, so that this one alone takes them
   int ended_by = 0;
   {

@@ -4,7 +4,7 @@
 //   absl::StatusOr<CommandOutcome> done = CommandJob(asker, ControlKind::kScale, 6);
 //
 // Order: a command is named by the chief's term and by how many it has obeyed, as its status says; where another chief,
-//   or another command, came between, the status is looked at again and the command said anew.
+//   or another command, came between, the status is looked at again and the command said again.
 // Errors: those of StatusAsker; a chief that has answered once and is silent then is asked again for 30 s.
 //   FAILED_PRECONDITION with the chief's sentence where it cannot be done.
 // Tests: tests/unit/tools/cluster/job_command_test.cc.

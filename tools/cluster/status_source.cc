@@ -17,7 +17,7 @@
 namespace downpour {
 namespace {
 
-// A `downpour run` starts its chief again, which then says anew where it listens.
+// A `downpour run` starts its chief again, which then says again where it listens.
 constexpr auto kBackWithin = std::chrono::seconds(5);
 constexpr int kLookEveryMs = 100;
 

@@ -29,7 +29,7 @@ absl::Status ErrnoStatus(int error, const std::string& what) { return absl::Errn
 bool MayPass(const absl::Status& start) { return absl::IsUnavailable(start) || absl::IsResourceExhausted(start); }
 
 absl::StatusOr<std::unique_ptr<Supervisor>> Supervisor::Create() {
-  sigset_t before, wanted = NotIgnored({SIGINT, SIGTERM, SIGHUP});
+  sigset_t before, wanted = SigtermAnd({SIGINT, SIGHUP});
   sigaddset(&wanted, SIGCHLD);
   signal(SIGCHLD, SIG_DFL);  // ignored by the caller, it would take the children's ends from waitpid
   sigprocmask(SIG_BLOCK, &wanted, &before);

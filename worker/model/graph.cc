@@ -93,7 +93,7 @@ void Graph::PlanBackward() {
   }
 }
 
-// Zeros lie ready to be copied: brought up anew they would cost each step the way from one stream to another.
+// Zeros lie ready to be copied: brought up each time they would cost each step the way from one stream to another.
 absl::Status Graph::AddTotals() {
   for (Matrix* matrix : {&totals_, &zero_totals_}) {
     auto memory = AllocateMatrix(1, sizeof(BatchTotals) / sizeof(float), FloatFormat::kFp32);

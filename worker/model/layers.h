@@ -51,7 +51,7 @@ class Layer {
                                       absl::Span<const GradientTarget> d_inputs) = 0;
 };
 
-// Whether the layer reads its seed: it draws anew for each batch.
+// Whether the layer reads its seed: it draws again for each batch.
 bool Draws(const LayerSpec& spec);
 
 // `parameters`: the layer's own variables, in the order of ModelShapes: a dense layer's kernel and, with it, bias; none

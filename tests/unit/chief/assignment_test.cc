@@ -250,7 +250,7 @@ TEST_F(AssignmentTest, AReplacedServersSlicesAreRenewedAndNoOthers) {
   EXPECT_EQ(Restores()[0].round, (Round{3, 1})) << "a checkpoint of after the first placement";
   report(servers[1], lost, SetOf({0}));
   EXPECT_TRUE(two.complete());
-  EXPECT_EQ(two.TakeFinished(), SetOf({0})) << "of those placed anew; the others said theirs before";
+  EXPECT_EQ(two.TakeFinished(), SetOf({0})) << "of those placed again; the others said theirs before";
 }
 
 TEST_F(AssignmentTest, AReportOfAnEpochThatIsOverChangesNothing) {

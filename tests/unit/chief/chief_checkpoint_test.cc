@@ -118,6 +118,17 @@ TEST_F(ChiefRoleTest, AClockThatWentBackPutsOffNoRound) {
   EXPECT_TRUE(next.disk->Has("checkpoints/2-1/MANIFEST"));
 }
 
+// By its clock there was no checkpoint for years: that is no reason for one at once, where they are further apart.
+TEST_F(ChiefRoleTest, AClockThatWentAheadHastensNoRoundBeyondADay) {
+  StartRunning({"checkpoint.every=108000s"});
+  ChiefHarness next(SmallJob({"checkpoint.every=108000s"}), /*resume=*/false, cluster->disk);
+  next.unix_ms = cluster->unix_ms + int64_t{1000} * 86'400'000;
+  next.Start();
+  next.RunToRunning();
+  next.Wait(6s);
+  EXPECT_FALSE(next.disk->Has("checkpoints/2-1/MANIFEST"));
+}
+
 TEST_F(ChiefRoleTest, AJobThatIsResumedAnHourLaterHasWorkedForNoHour) {
   StartRunning({"checkpoint.every=5s"});
   cluster->Stop(15);
@@ -282,6 +293,9 @@ TEST_F(ChiefRoleTest, ALeaseThatSlicesLackIsOpenAgain) {
     ASSERT_TRUE(cluster->disk->Has(ManifestPath({1, n}))) << n;
     EXPECT_TRUE(DecodeManifest(cluster->disk->At(ManifestPath({1, n})))->committed.empty());
   }
+  EXPECT_EQ(cluster->Status()["recovery"]["batchesRecomputed"], 0) << "nobody computed them before";
+  EXPECT_THAT(cluster->Status()["failures"].dump(),
+              HasSubstr("2 batches that a worker reported as done are open again"));
   TrainAndEvaluate();
   cluster->Wait(10s);
   EXPECT_EQ(cluster->role->state(), JobState::kSucceeded);

@@ -9,6 +9,7 @@
 namespace downpour {
 namespace {
 
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
@@ -33,6 +34,21 @@ TEST_F(ChiefEndTest, MembersOfAStoppedJobAreToldThatNothingFailed) {
     EXPECT_TRUE(cluster->Sent<JobEnd>(*member)[0].cancelled);
     EXPECT_FALSE(cluster->Sent<JobEnd>(*member)[0].succeeded);
   }
+}
+
+TEST_F(ChiefEndTest, WhatNoLastCheckpointHoldsIsCounted) {
+  StartRunning({"checkpoint.every=0s"});
+  for (int i = 0; i < 3; ++i) {
+    const LeaseId lease = cluster->Ask(cluster->worker[0], 1).at(0);
+    cluster->Apply(lease);
+    cluster->Say(cluster->worker[0].control, cluster->Evidence(cluster->worker[0], lease));
+  }
+  cluster->ps[0].answers_snapshots = false;
+  cluster->Stop(15);
+  cluster->Wait(Lifecycle::kLastRound + 1s);
+  ASSERT_THAT(cluster->Sent<JobEnd>(cluster->ps[0]), Not(IsEmpty()));
+  EXPECT_THAT(cluster->Sent<JobEnd>(cluster->ps[0])[0].why,
+              HasSubstr("; no last checkpoint was written: 3 committed leases will be computed again. There is no"));
 }
 
 // The chief before this one had placed nothing either: no ps holds what no checkpoint has.

@@ -60,7 +60,7 @@ class ChiefRecoveryTest : public ChiefRoleTest {
     cluster->Wait(6s);
     EXPECT_EQ(cluster->role->state(), JobState::kSucceeded);
   }
-  // Until the fate of the disk is set anew.
+  // Until the fate of the disk is set again.
   void HideCheckpoints() {
     cluster->disk->fate = [](const StorageOp& op) {
       return op.kind == StorageOp::Kind::kList ? absl::PermissionDeniedError("permission denied") : absl::OkStatus();

@@ -178,7 +178,7 @@ TEST_F(ChiefResumeTest, ARecordLostInAllCheckpointsEndsTheJobInsteadOfItsTrainin
   EXPECT_THAT(cluster->exit()->why, HasSubstr("can be used: checkpoints/1-2/ps-1.shard"));
 }
 
-// What stands in the way is named, and what to type: so begins anew who means to.
+// What stands in the way is named, and what to type: so begins again who means to.
 TEST_F(ChiefResumeTest, ACheckpointThatCannotBeUsedIsGivenUpByItsName) {
   disk->Carry(Remove(ShardPath({1, 1}, "ps-1.shard")));
   disk->Carry(Remove(ShardPath({1, 2}, "ps-1.shard")));

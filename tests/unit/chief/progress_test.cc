@@ -71,6 +71,18 @@ TEST(ProgressTest, NothingMovesOnceNoTaskGotOnForLong) {
   EXPECT_FALSE(progress.StandsStill(still));
 }
 
+// Else it would tell of months for a while.
+TEST(ProgressTest, BehindAStandstillTheRateIsThatSinceItEnded) {
+  Progress progress;
+  progress.Begin(Time{100s}, 0);
+  progress.Commit(Time{101s}, 100);
+  progress.Commit(Time{102s}, 200);
+  progress.Move(Time{1000s});
+  EXPECT_EQ(progress.RemainingSeconds(Time{1000s}, 500), std::nullopt) << "nothing is known of its rate yet";
+  progress.Commit(Time{1001s}, 300);
+  EXPECT_DOUBLE_EQ(progress.RemainingSeconds(Time{1001s}, 500).value_or(0), 5);
+}
+
 TEST(ProgressTest, ThePauseOfTheChiefIsNobodysStandstill) {
   Progress progress;
   progress.Begin(Time{100s}, 0);

@@ -219,6 +219,49 @@ TEST_F(ServingTest, SaysOfEachSliceWhetherItCountedThisVeryPushNow) {
   EXPECT_TRUE(mixed.slices.at(1).counted);
 }
 
+// A person has changed the job file while no chief was there: the next one's text counts, for what is held too.
+class RejoiningTest : public ServingTest {
+ protected:
+  static constexpr SliceEpoch kNext{2, 1};
+  static constexpr Incarnation kSuccessor{uint64_t{2} << 32 | 1};
+
+  void Rejoin(const JobSpec& job) {
+    Effects effects;
+    role_->Step(Time(), Received{kChief, Refused{.code = RefusalCode::kUnknown, .member = kMe, .run = kRun}, kRun},
+                effects);
+    role_->Step(Time(), Received{kChief, Welcome{kSuccessor, 2, "ps-0", CanonicalJob(job), kRun, 0, 1}, kRun}, effects);
+    const Assign assign{kSuccessor, kTinyExamples, {{kKernel, kNext, SliceSource::kHeld}}};
+    role_->Step(Time(), Received{kChief, assign, kRun}, effects);
+    ASSERT_EQ(role_->Find(kKernel)->epoch, kNext);
+  }
+  PushReply::Item PushedOf(LeaseId lease) {
+    const std::vector<float> ones(4, 1);
+    Push push{.from = Incarnation{5}, .lease = lease, .step = 1, .slices = {}};
+    push.slices.push_back({kKernel, kNext, {kNext, 0}, Payload::CopyOf(ones.data(), 16)});
+    return Answer<PushReply>(push).slices.at(0);
+  }
+};
+
+TEST_F(RejoiningTest, LeasesOfEpochsThatWereAddedCount) {
+  Serve(WireFormat::kFp32);
+  JobSpec job = TinyJob();
+  const LeaseId beyond{TinyPlan().total_leases()};
+  ++job.training.epochs;
+  Rejoin(job);
+  EXPECT_EQ(PushedOf(beyond).refusal, SliceRefusal::kNone);
+  EXPECT_EQ(role_->Find(kKernel)->counters.open().size(), 1u);
+}
+
+TEST_F(RejoiningTest, PushesAreAppliedByTheRateThatIsSaidNow) {
+  Serve(WireFormat::kFp32);
+  const float before = Held()[0];
+  JobSpec job = TinyJob();
+  job.training.optimizer.learning_rate = 0.5;
+  Rejoin(job);
+  EXPECT_TRUE(PushedOf(LeaseId{0}).counted);
+  EXPECT_FLOAT_EQ(Held()[0], before - 0.5f);
+}
+
 // Another run of the same job gives out the same numbers: incarnations, slice epochs, leases.
 TEST_F(ServingTest, WhatAnotherRunSaysChangesNothingAndIsNotAnswered) {
   Serve(WireFormat::kFp32);

@@ -65,6 +65,17 @@ TEST(ShardTest, AnEpochOnlyRisesAndDropsWhatTheOldOneHeld) {
   EXPECT_EQ(shard.AwaitingRecords(), 1u);
 }
 
+// Two epochs have queued it: what was pushed since the first of them would be lost.
+TEST(ShardTest, InitialValuesAreInstalledOnce) {
+  Shard shard = TinyShard();
+  shard.Assign(Initial(kBias, kFirst));
+  shard.Assign(Initial(kBias, kSecond));
+  EXPECT_EQ(shard.InstallNext(1), std::vector{kBias});
+  shard.Find(kBias)->counters.Consume(LeaseId{0}, 1, 3);
+  EXPECT_TRUE(shard.InstallNext(1).empty());
+  EXPECT_EQ(shard.Find(kBias)->counters.open().size(), 1u);
+}
+
 TEST(ShardTest, ANewerEpochWithARecordIsNotFilledByAnOlderOnesInitialValues) {
   Shard shard = TinyShard();
   shard.Assign(Initial(kBias, kFirst));

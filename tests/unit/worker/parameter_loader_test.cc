@@ -145,7 +145,7 @@ TEST_F(ParameterLoaderTest, OfEachSliceTheNewestStays) {
   EXPECT_EQ(Step(fresh), all);
 }
 
-// The values of a payload that is still noted are not changed by who gave it, nor is its memory used anew.
+// The values of a payload that is still noted are not changed by who gave it, nor is its memory used again.
 TEST_F(ParameterLoaderTest, WhatIsNotedIsHeldAndWhatIsReplacedOrLoadedIsNot) {
   std::vector<Payload> values = All(1);
   StageAll(values);

@@ -67,7 +67,7 @@ TEST_F(PlacementMapTest, OnlyANewerOneCounts) {
   EXPECT_TRUE(map_.Newer(next_term));
 }
 
-// A restarted ps has the same name and is another process: it is dialled anew, and the old connection goes.
+// A restarted ps has the same name and is another process: it is dialled again, and the old connection goes.
 TEST_F(PlacementMapTest, AServerIsAnIncarnation) {
   Adopt(Place(1, {kPs0, kPs1}, {1, 1}, {1, 1}));
   map_.link_of(kX).window = 99;

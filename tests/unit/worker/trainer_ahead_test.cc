@@ -62,7 +62,7 @@ TEST_F(TrainerAheadTest, TheNextStepsBatchIsThereWhenItIsAskedFor) {
   EXPECT_EQ(Uploads(LeaseId{1}, 1, Next({LeaseId{1}, 2})), 2) << "its own and the next";
   EXPECT_EQ(Uploads(LeaseId{1}, 2, Next({LeaseId{4}, 1})), 1) << "the next";
   EXPECT_EQ(Uploads(LeaseId{4}, 1, std::nullopt), 0);
-  EXPECT_EQ(Uploads(LeaseId{4}, 1, std::nullopt), 1) << "once computed it is read anew";
+  EXPECT_EQ(Uploads(LeaseId{4}, 1, std::nullopt), 1) << "once computed it is read again";
 }
 
 TEST_F(TrainerAheadTest, ItComesBeforeAnythingLeaves) {

@@ -59,6 +59,40 @@ TEST_F(LocalRunEndTest, OneMoreChiefThatIsKilledDoesNotLoseWhatTheServersHold) {
   EXPECT_EQ(result.leases_dropped, 0u);
 }
 
+// It leads now, and only whoever is asked ends in good order.
+TEST_F(LocalRunEndTest, TheChiefThatIsStartedOnceMoreIsAskedToEndAsWell) {
+  std::atomic<int> answers_of_the_next = 0;
+  const auto answer = [&] {
+    const std::string pid = ReadTextFile(Path("chief_pid")).value_or("0");
+    const bool is_next = ReadTextFile(Path("next")).ok();
+    if (is_next && ++answers_of_the_next == 200) std::system(EndChief(1).c_str());  // it was not asked
+    return Encode(StatusReply{
+        absl::StrCat(R"({"chief": {"term": 3, "pid": )", std::stoi(pid), R"(}, "failures": [{"what": "leads"}]})")});
+  };
+  FakeChief chief([&] { return answer(); });
+  cluster_.chief_program =
+      Script("chief", "trap '' TERM\n[ -e " + Path("chief_pid") + " ] && trap 'exit 143' TERM && touch " +
+                          Path("next") + "\n" + Announce(chief.endpoint()) + Mark("chief_pid") + "read code <" +
+                          Path("fifo") + "; exit $code");
+  const RunResult result =
+      Run({{"leads", [] { raise(SIGTERM); }},
+           {"stopping", [&] { kill(std::stoi(ReadTextFile(Path("chief_pid")).value()), SIGKILL); }}});
+  EXPECT_EQ(result.chief_exit, 143);
+}
+
+// It waits as its budget says, and whoever wants the end is not to.
+TEST_F(LocalRunEndTest, AChiefThatIsDueLaterIsStartedAtOnceForTheEnd) {
+  pace_.restarts = {.shortest = 3600s, .longest = 3600s};
+  cluster_.ps_program = Script("ps", Mark("ps_pid") + "exec /bin/sleep 1000");
+  cluster_.chief_program = Script("chief", "[ -e " + Path("dead") + " ] && again=yes\n" + Announce() +
+                                               "[ $again ] && exit 143\nuntil [ -e " + Path("ps_pid") +
+                                               " ]; do :; done\n" + Mark("dead") + "kill -9 $$");
+  cluster_.worker_program =
+      Script("worker", "until [ -e " + Path("dead") + " ]; do :; done\nwhile kill -0 $(cat " + Path("dead") +
+                           "); do :; done\nkill -TERM $PPID\nexec /bin/sleep 1000");
+  EXPECT_EQ(Run().chief_exit, 143);
+}
+
 // Its budget is of a job that goes on; the end of this one is no failure.
 TEST_F(LocalRunEndTest, AChiefMayDieOnceMoreThoughItsBudgetIsSpent) {
   cluster_.chief_program = ChiefThatDies(/*told=*/RestartBudget::kMaxRestarts + 1, RestartBudget::kMaxRestarts + 2);

@@ -133,6 +133,16 @@ TEST_F(SupervisorTest, WhatTheCallerHasIgnoredStaysIgnored) {
   std::signal(SIGHUP, SIG_DFL);
 }
 
+// As roles do: whoever stops a service ends it so.
+TEST_F(SupervisorTest, SigtermIsHeardThoughTheCallerIgnoresIt) {
+  supervisor_.reset();
+  std::signal(SIGTERM, SIG_IGN);
+  supervisor_ = std::move(Supervisor::Create()).value();
+  kill(getpid(), SIGTERM);
+  std::signal(SIGTERM, SIG_DFL);
+  EXPECT_THAT(supervisor_->Collect().signals, ::testing::ElementsAre(SIGTERM));
+}
+
 TEST_F(SupervisorTest, EndsAreSeenEvenIfTheCallerIgnoredThem) {
   supervisor_.reset();
   std::signal(SIGCHLD, SIG_IGN);
